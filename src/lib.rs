@@ -1,0 +1,9 @@
+//! Rings bells between a guest and its host, by every path there is, and says what each one costs.
+//!
+//! A guest *rings* its host: a write that only means "look now". Modules stand in layers, low to
+//! high, and nothing imports upward:
+//!
+//!
+//! `docs/architecture.md` has the picture.
+
+// The model checker's atomics have no layout to share with a sandbox: models see the mechanisms only.

@@ -1,0 +1,346 @@
+//! The sandbox's start, from the first instruction to the lock-down.
+//!
+//! Runs on the process's first thread, which makes the vCPU threads, hands the seccomp listener to
+//! the monitor and then parks for ever as the thread that descriptors are given to. Each thread
+//! locks itself down; no guest instruction runs before that.
+
+use core::arch::asm;
+use core::mem::{MaybeUninit, size_of};
+
+use crate::entry::{stub_entry, stub_restorer, stub_start};
+use crate::layout::{
+    CONTROL_BASE, Control, Filter, GUEST_END, HYPERCALL_OFFSET, HYPERCALL_PAGE, MAX_VCPUS, PAGE,
+    PARK_SYSCALL, PATCH_BASE, PATCH_OFFSET, PATCH_SIZE, RAM_BASE, RAM_OFFSET, SHARED_BASE,
+    SLOT_BASE, SLOT_SIZE, STUB_BASE, STUB_SIZE, Shared, boot_fd, exit_code,
+};
+use crate::percpu::{PerCpu, control};
+use crate::sync::Ordering::{Relaxed, SeqCst};
+use crate::syscall::{
+    CLONE, CLOSE, GETPPID, GETTID, MMAP, MUNMAP, PRCTL, RT_SIGACTION, RT_SIGPROCMASK, SECCOMP,
+    SENDMSG, SIGALTSTACK, exit_group, syscall,
+};
+use crate::trap::{SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP, SIGUSR1};
+
+const PROT_READ: u64 = 1;
+const PROT_WRITE: u64 = 2;
+const PROT_EXEC: u64 = 4;
+const MAP_SHARED: u64 = 1;
+const MAP_PRIVATE: u64 = 2;
+const MAP_ANONYMOUS: u64 = 0x20;
+const MAP_NORESERVE: u64 = 0x4000;
+const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
+/// Where user addresses end on x86-64 with four-level paging.
+const TASK_END: u64 = 0x7fff_ffff_f000;
+
+/// Ends the sandbox with a code that names the step, if a system call failed.
+fn check(step: i32, result: i64) -> u64 {
+    if result < 0 {
+        exit_group(exit_code::START + step);
+    }
+    result.cast_unsigned()
+}
+
+/// Maps a part of a file, or fresh memory, at a fixed place.
+fn map(step: i32, address: u64, len: u64, protection: u64, file: Option<(i32, u64)>) {
+    let (kind, fd, offset) = match file {
+        Some((fd, offset)) => (MAP_SHARED, i64::from(fd).cast_unsigned(), offset),
+        None => (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, u64::MAX, 0),
+    };
+    // SAFETY: a new mapping that replaces none.
+    let result = unsafe {
+        syscall(
+            MMAP,
+            [
+                address,
+                len,
+                protection,
+                kind | MAP_FIXED_NOREPLACE,
+                fd,
+                offset,
+            ],
+        )
+    };
+    // Kernels before 4.17 take the address as a hint.
+    if check(step, result) != address {
+        exit_group(exit_code::START + step);
+    }
+}
+
+/// Called by `_start`.
+pub extern "C" fn boot() -> ! {
+    const PR_SET_PDEATHSIG: u64 = 1;
+    const PR_SET_NO_NEW_PRIVS: u64 = 38;
+    // SAFETY: no pointers.
+    check(1, unsafe {
+        syscall(PRCTL, [PR_SET_PDEATHSIG, 9, 0, 0, 0, 0])
+    });
+    map(
+        2,
+        CONTROL_BASE,
+        size_of::<Control>() as u64,
+        PROT_READ,
+        Some((boot_fd::READ_ONLY, 0)),
+    );
+    let control = control();
+    // SAFETY: no pointers. A monitor that died before the prctl above left us with another parent.
+    let parent = unsafe { syscall(GETPPID, [0; 6]) };
+    if parent != i64::from(control.monitor.load(Relaxed)) {
+        exit_group(exit_code::ORPHAN);
+    }
+    let ram_size = control.ram_size.load(Relaxed);
+    map(
+        3,
+        SHARED_BASE,
+        size_of::<Shared>() as u64,
+        PROT_READ | PROT_WRITE,
+        Some((boot_fd::WRITABLE, 0)),
+    );
+    map(
+        4,
+        RAM_BASE,
+        ram_size,
+        PROT_READ | PROT_WRITE | PROT_EXEC,
+        Some((boot_fd::WRITABLE, RAM_OFFSET)),
+    );
+    map(
+        5,
+        PATCH_BASE,
+        PATCH_SIZE,
+        PROT_READ | PROT_EXEC,
+        Some((boot_fd::READ_ONLY, PATCH_OFFSET)),
+    );
+    map(
+        6,
+        HYPERCALL_PAGE,
+        PAGE,
+        PROT_READ | PROT_EXEC,
+        Some((boot_fd::READ_ONLY, HYPERCALL_OFFSET)),
+    );
+    map(
+        7,
+        SLOT_BASE,
+        SLOT_SIZE * MAX_VCPUS as u64,
+        PROT_READ | PROT_WRITE,
+        None,
+    );
+    unmap_the_rest(ram_size);
+    install_handlers();
+    // SAFETY: no pointers.
+    check(10, unsafe {
+        syscall(PRCTL, [PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0])
+    });
+    for index in 0..u64::from(control.vcpus.load(Relaxed)).min(MAX_VCPUS as u64) {
+        start_vcpu(index);
+    }
+    send_listener(install_filter(11, &control.listen_filter, true));
+    for fd in [boot_fd::READ_ONLY, boot_fd::WRITABLE, boot_fd::SOCKET] {
+        // SAFETY: no pointers; nothing uses these descriptors any more.
+        unsafe { syscall(CLOSE, [u64::from(fd.cast_unsigned()), 0, 0, 0, 0, 0]) };
+    }
+    install_filter(12, &control.park_filter, false);
+    // SAFETY: reported to the monitor, which never answers.
+    unsafe { syscall(u64::from(PARK_SYSCALL), [0; 6]) };
+    exit_group(exit_code::UNPARKED)
+}
+
+/// Leaves nothing mapped that is not ours: no initial stack, no environment, no vDSO.
+fn unmap_the_rest(ram_size: u64) {
+    let kept = [
+        (HYPERCALL_PAGE, PAGE),
+        (RAM_BASE, ram_size),
+        (PATCH_BASE, PATCH_SIZE),
+        (STUB_BASE, STUB_SIZE),
+        (CONTROL_BASE, size_of::<Control>() as u64),
+        (SHARED_BASE, size_of::<Shared>() as u64),
+        (SLOT_BASE, SLOT_SIZE * MAX_VCPUS as u64),
+        (TASK_END, 0),
+    ];
+    let mut from = 0;
+    for (start, len) in kept {
+        let start = start & !(PAGE - 1);
+        if start > from {
+            // SAFETY: nothing in the gaps between our own mappings is used from here on.
+            check(8, unsafe {
+                syscall(MUNMAP, [from, start - from, 0, 0, 0, 0])
+            });
+        }
+        from = (start + len).next_multiple_of(PAGE);
+    }
+    const _: () = assert!(GUEST_END <= STUB_BASE && PATCH_BASE + PATCH_SIZE <= GUEST_END);
+}
+
+#[repr(C)]
+struct SignalAction {
+    handler: unsafe extern "C" fn(),
+    flags: u64,
+    restorer: unsafe extern "C" fn(),
+    mask: u64,
+}
+
+fn install_handlers() {
+    const SA_SIGINFO: u64 = 4;
+    const SA_RESTORER: u64 = 0x0400_0000;
+    const SA_ONSTACK: u64 = 0x0800_0000;
+    const SA_NODEFER: u64 = 0x4000_0000;
+    let action = SignalAction {
+        handler: stub_entry,
+        // The handler does not return through the kernel, so the mask must never change.
+        flags: SA_SIGINFO | SA_RESTORER | SA_ONSTACK | SA_NODEFER,
+        restorer: stub_restorer,
+        mask: 0,
+    };
+    for signal in [SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGUSR1, SIGSEGV, SIGSYS] {
+        let args = [u64::from(signal), &raw const action as u64, 0, 8, 0, 0];
+        // SAFETY: `action` is the kernel's `struct sigaction`, read during the call.
+        check(9, unsafe { syscall(RT_SIGACTION, args) });
+    }
+    const SIG_SETMASK: u64 = 2;
+    let empty = 0u64;
+    // SAFETY: `empty` is a signal set, read during the call.
+    check(9, unsafe {
+        syscall(
+            RT_SIGPROCMASK,
+            [SIG_SETMASK, &raw const empty as u64, 0, 8, 0, 0],
+        )
+    });
+}
+
+/// Makes the thread of a vCPU, which starts on its own signal stack.
+fn start_vcpu(index: u64) {
+    // VM | FS | FILES | SIGHAND | THREAD | SYSVSEM
+    const FLAGS: u64 = 0x100 | 0x200 | 0x400 | 0x800 | 0x1_0000 | 0x4_0000;
+    let slot = PerCpu::slot(index);
+    // SAFETY: the slot was just mapped, is zeroed, and no thread uses it yet.
+    let cpu = unsafe { &*(slot as *const PerCpu) };
+    cpu.index.store((index & 0xffff_ffff) as u32, Relaxed);
+    let result: i64;
+    // SAFETY: the child gets the top of its slot for a stack and never returns from `vcpu`; the
+    // parent goes on as after any system call.
+    unsafe {
+        asm!(
+            "syscall",
+            "test rax, rax",
+            "jnz 2f",
+            "xor ebp, ebp",
+            "mov rdi, r12",
+            "call {vcpu}",
+            "ud2",
+            "2:",
+            vcpu = sym vcpu,
+            inlateout("rax") CLONE.cast_signed() => result,
+            in("rdi") FLAGS, in("rsi") slot + SLOT_SIZE, in("rdx") 0, in("r10") 0, in("r8") 0,
+            in("r12") cpu, lateout("rcx") _, lateout("r11") _,
+        );
+    }
+    check(13, result);
+}
+
+#[repr(C)]
+struct SignalStack {
+    base: u64,
+    flags: u64,
+    size: u64,
+}
+
+/// A vCPU thread: announce it, lock it down, and trap to enter the guest.
+extern "C" fn vcpu(cpu: &PerCpu) -> ! {
+    let stack = SignalStack {
+        base: core::ptr::from_ref(cpu) as u64 + PAGE,
+        flags: 0,
+        size: SLOT_SIZE - PAGE,
+    };
+    // SAFETY: `stack` is the kernel's `stack_t`, read during the call.
+    check(14, unsafe {
+        syscall(SIGALTSTACK, [&raw const stack as u64, 0, 0, 0, 0, 0])
+    });
+    // SAFETY: no pointers.
+    let thread = unsafe { syscall(GETTID, [0; 6]) };
+    install_filter(15, &control().vcpu_filter, false);
+    cpu.run()
+        .thread
+        .store((thread.cast_unsigned() & 0xffff_ffff) as u32, SeqCst);
+    crate::syscall::futex_wake(&cpu.run().thread);
+    // SAFETY: raises SIGILL there, whose handler fills in the guest's registers and goes to it.
+    unsafe { stub_start() };
+    exit_group(exit_code::PANIC)
+}
+
+#[repr(C)]
+struct SocketFilter {
+    len: u16,
+    code: *const u64,
+}
+
+/// Locks the calling thread down; with `listen`, returns the listener's descriptor.
+fn install_filter(step: i32, filter: &Filter, listen: bool) -> u64 {
+    const SECCOMP_SET_MODE_FILTER: u64 = 1;
+    const NEW_LISTENER: u64 = 8;
+    let program = SocketFilter {
+        len: (filter.len & 0xffff) as u16,
+        code: filter.code.as_ptr(),
+    };
+    let args = [
+        SECCOMP_SET_MODE_FILTER,
+        if listen { NEW_LISTENER } else { 0 },
+        &raw const program as u64,
+        0,
+        0,
+        0,
+    ];
+    // SAFETY: `program` is the kernel's `struct sock_fprog` and points into the control page.
+    check(step, unsafe { syscall(SECCOMP, args) })
+}
+
+#[repr(C)]
+struct MessageHeader {
+    name: u64,
+    name_len: u64,
+    vector: *const [u64; 2],
+    vector_len: u64,
+    control: *const ControlMessage,
+    control_len: u64,
+    flags: u64,
+}
+
+#[repr(C)]
+struct ControlMessage {
+    len: u64,
+    level: i32,
+    kind: i32,
+    fd: u64,
+}
+
+/// Sends the listener to the monitor (SCM_RIGHTS) with one byte.
+fn send_listener(listener: u64) {
+    const SOL_SOCKET: i32 = 1;
+    const SCM_RIGHTS: i32 = 1;
+    let byte = MaybeUninit::<u8>::zeroed();
+    let vector = [byte.as_ptr() as u64, 1];
+    let message = ControlMessage {
+        len: 20,
+        level: SOL_SOCKET,
+        kind: SCM_RIGHTS,
+        fd: listener,
+    };
+    let header = MessageHeader {
+        name: 0,
+        name_len: 0,
+        vector: &raw const vector,
+        vector_len: 1,
+        control: &raw const message,
+        control_len: size_of::<ControlMessage>() as u64,
+        flags: 0,
+    };
+    let args = [
+        u64::from(boot_fd::SOCKET.cast_unsigned()),
+        &raw const header as u64,
+        0,
+        0,
+        0,
+        0,
+    ];
+    // SAFETY: `header` is the kernel's `struct msghdr`; all that it points to lives until the call returns.
+    check(16, unsafe { syscall(SENDMSG, args) });
+    // SAFETY: no pointers; the monitor has its own copy now.
+    check(16, unsafe { syscall(CLOSE, [listener, 0, 0, 0, 0, 0]) });
+}

@@ -1,0 +1,55 @@
+//! The light exit: look a write up and ring what it matches.
+
+use crate::layout::Control;
+use crate::percpu::{PerCpu, control, shared};
+use crate::section::Sections;
+use crate::sync::Ordering::Relaxed;
+use crate::syscall::ring_eventfd;
+use crate::table::{Kind, Signals};
+
+/// Rings from a trap handler. False if no doorbell matches.
+pub fn ring(cpu: &PerCpu, kind: Kind, address: u64, len: u8, value: u64) -> bool {
+    let hit = ring_in(
+        &shared().trapped,
+        control(),
+        kind,
+        address,
+        u32::from(len),
+        value,
+        ring_all,
+    );
+    if hit {
+        cpu.run().counters.light.fetch_add(1, Relaxed);
+    }
+    hit
+}
+
+/// Rings inside a section of `sections`: whoever removes a doorbell waits for it to end, so the
+/// write arrives either as a signal before the removal returns or as an exit. `rare` is told where
+/// it is not one eventfd that is rung.
+#[inline(always)]
+pub fn ring_in(
+    sections: &Sections,
+    control: &'static Control,
+    kind: Kind,
+    address: u64,
+    len: u32,
+    value: u64,
+    rare: impl FnOnce(Signals<'static>, *const u64),
+) -> bool {
+    let section = sections.enter(&control.phase);
+    let one = control.one.as_ptr();
+    let signals = control.doorbells.lookup(kind, address, len, value);
+    match signals.single() {
+        Some(fd) => ring_eventfd(fd, one),
+        None => rare(signals, one),
+    }
+    sections.leave(section);
+    !signals.is_empty()
+}
+
+/// Rings a list.
+#[inline(always)]
+pub fn ring_all(signals: Signals<'_>, one: *const u64) {
+    signals.iter().for_each(|fd| ring_eventfd(fd, one));
+}

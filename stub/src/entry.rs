@@ -1,0 +1,141 @@
+//! The way from a signal into Rust and back into the guest, in assembly.
+//!
+//! Back without `rt_sigreturn`: the extended state is restored from the frame, a return frame is
+//! built on the signal stack and `iretq` leaves. That saves a system call an exit, and the seccomp
+//! filter need not allow one that loads arbitrary registers. It holds because the signal mask is
+//! always empty (`SA_NODEFER`, no `sa_mask`).
+
+use core::arch::global_asm;
+use core::mem::offset_of;
+
+use crate::context::Context;
+use crate::layout::SLOT_SIZE;
+use crate::percpu::{CONTEXT, KICK, RETURN_FRAME};
+
+unsafe extern "C" {
+    /// The handler of all signals.
+    pub fn stub_entry();
+    /// Required by the kernel's ABI, never reached.
+    pub fn stub_restorer();
+    /// The exit sequence; a kick that lands in it makes it start again.
+    pub fn stub_exit_begin();
+    /// Its end.
+    pub fn stub_exit_end();
+    /// A vCPU thread traps here once to enter the guest for the first time.
+    pub fn stub_start();
+    /// Returns to stub code that a kick interrupted.
+    pub fn stub_resume(context: *mut Context) -> !;
+}
+
+global_asm!(
+    // Of the context at rdi: everything but PKRU (bit 9), which stays as the kernel set it for the
+    // handler.
+    ".macro restore_extended_state",
+    "mov rsi, [rdi + {fp_state}]",
+    "mov eax, 0xfffffdff",
+    "mov edx, -1",
+    "xrstor64 [rsi]",
+    ".endm",
+    // Of the context at rdi, on any stack that a signal may come in on.
+    ".macro return_to_context",
+    "push 0x2b",
+    "push [rdi + {rsp}]",
+    "push [rdi + {flags}]",
+    "push 0x33",
+    "push [rdi + {rip}]",
+    "mov r8, [rdi + {r8}]",
+    "mov r9, [rdi + {r8} + 8]",
+    "mov r10, [rdi + {r8} + 16]",
+    "mov r11, [rdi + {r8} + 24]",
+    "mov r12, [rdi + {r8} + 32]",
+    "mov r13, [rdi + {r8} + 40]",
+    "mov r14, [rdi + {r8} + 48]",
+    "mov r15, [rdi + {r8} + 56]",
+    "mov rsi, [rdi + {rsi}]",
+    "mov rbp, [rdi + {rbp}]",
+    "mov rbx, [rdi + {rbx}]",
+    "mov rdx, [rdi + {rdx}]",
+    "mov rax, [rdi + {rax}]",
+    "mov rcx, [rdi + {rcx}]",
+    "mov rdi, [rdi + {rdi}]",
+    "iretq",
+    ".endm",
+    ".pushsection .text.entry, \"ax\"",
+    ".globl _start, stub_entry, stub_restorer, stub_exit_begin, stub_exit_end, stub_start, stub_resume",
+
+    // The kernel starts the process here, on a stack that boot unmaps.
+    "_start:",
+    "lea rsp, [rip + boot_stack + {boot_stack_size}]",
+    "xor ebp, ebp",
+    "call {boot}",
+    "ud2",
+
+    // edi = signal, rsi = siginfo, rdx = context; rsp = signal stack, all else as the guest left it.
+    // The flags too: with AC or NT of the guest's the code below would fault.
+    "stub_entry:",
+    "push 2",
+    "popfq",
+    "mov rbx, rdx",
+    "mov rsi, rdx",
+    "mov rdx, rsp",
+    "and rdx, -{slot_size}",
+    "and rsp, -16",
+    "call {trap}",
+    "mov rcx, rsp",
+    "and rcx, -{slot_size}",
+    "mov [rcx + {context}], rbx",
+
+    "stub_exit_begin:",
+    "mov rcx, rsp",
+    "and rcx, -{slot_size}",
+    "mov rdi, [rcx + {context}]",
+    "cmp dword ptr [rcx + {kick}], 0",
+    "jne 2f",
+    "restore_extended_state",
+    // Inside the signal stack: a signal that came while rsp is outside would reuse the stack's top
+    // and destroy the frame that is being left.
+    "lea rsp, [rcx + {return_frame}]",
+    "return_to_context",
+    "stub_exit_end:",
+
+    "2:",
+    "mov rsi, rcx",
+    "and rsp, -16",
+    "call {take_kick}",
+    "jmp stub_exit_begin",
+
+    // The same for stub code: any stack of ours will do for the frame.
+    "stub_resume:",
+    "restore_extended_state",
+    "return_to_context",
+
+    "stub_restorer:",
+    "ud2",
+    "stub_start:",
+    "ud2",
+    ".popsection",
+    ".pushsection .bss.boot_stack, \"aw\", @nobits",
+    ".balign 16",
+    "boot_stack: .skip {boot_stack_size}",
+    ".popsection",
+    boot = sym crate::boot::boot,
+    trap = sym crate::trap::stub_trap,
+    take_kick = sym crate::kick::take,
+    boot_stack_size = const 16384,
+    slot_size = const SLOT_SIZE,
+    return_frame = const RETURN_FRAME,
+    context = const CONTEXT,
+    kick = const KICK,
+    r8 = const offset_of!(Context, r8_to_r15),
+    rdi = const offset_of!(Context, rdi),
+    rsi = const offset_of!(Context, rsi),
+    rbp = const offset_of!(Context, rbp),
+    rbx = const offset_of!(Context, rbx),
+    rdx = const offset_of!(Context, rdx),
+    rax = const offset_of!(Context, rax),
+    rcx = const offset_of!(Context, rcx),
+    rsp = const offset_of!(Context, rsp),
+    rip = const offset_of!(Context, rip),
+    flags = const offset_of!(Context, flags_register),
+    fp_state = const offset_of!(Context, fp_state),
+);

@@ -1,0 +1,72 @@
+//! Handing a vCPU over to the monitor and waiting for it to come back.
+
+use crate::layout::RunPage;
+use crate::percpu::control;
+use crate::sync::Ordering::{Acquire, Relaxed, SeqCst};
+use crate::syscall::{futex_wait, futex_wake};
+
+/// Publishes the exit that the caller wrote into `run.exit`, and waits until the monitor answers.
+/// Kicks that arrive meanwhile are left to the exit sequence.
+pub fn hand_over(run: &RunPage) -> u64 {
+    let before = run.entry_turn.number.load(Relaxed);
+    run.exit_turn.number.fetch_add(1, SeqCst);
+    if run.exit_turn.sleeping.load(SeqCst) != 0 {
+        futex_wake(&run.exit_turn.number);
+    }
+    await_entry(run, before);
+    run.reply.load(Relaxed)
+}
+
+/// Waits until the monitor's turn number is no longer `before`.
+pub fn await_entry(run: &RunPage, before: u32) {
+    let turn = &run.entry_turn;
+    if spin(run, before) {
+        return;
+    }
+    loop {
+        turn.sleeping.store(1, SeqCst);
+        if turn.number.load(SeqCst) != before {
+            break;
+        }
+        futex_wait(&turn.number, before);
+    }
+    turn.sleeping.store(0, Relaxed);
+}
+
+fn spin(run: &RunPage, before: u32) -> bool {
+    let budget = control().spin_ticks.load(Relaxed);
+    let turn = &run.entry_turn;
+    if budget == 0 || (control().spin_adaptive.load(Relaxed) != 0 && !monitor_runs_elsewhere(run)) {
+        return false;
+    }
+    let start = now();
+    while now().wrapping_sub(start) < u64::from(budget) {
+        for _ in 0..16 {
+            if turn.number.load(Acquire) != before {
+                return true;
+            }
+            core::hint::spin_loop();
+        }
+    }
+    false
+}
+
+/// Spinning on the CPU that the monitor waits for only delays it.
+fn monitor_runs_elsewhere(run: &RunPage) -> bool {
+    let mine = cpu() + 1;
+    run.entry_turn.waiter_cpu.store(mine, Relaxed);
+    let theirs = run.exit_turn.waiter_cpu.load(Relaxed);
+    theirs != 0 && theirs != mine
+}
+
+fn now() -> u64 {
+    // SAFETY: `rdtsc` is allowed: the monitor does not set PR_TSC_SIGSEGV.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+fn cpu() -> u32 {
+    let mut auxiliary = 0;
+    // SAFETY: as for `rdtsc`; Linux keeps the CPU number in the low 12 bits of TSC_AUX.
+    unsafe { core::arch::x86_64::__rdtscp(&raw mut auxiliary) };
+    auxiliary & 0xfff
+}

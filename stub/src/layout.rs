@@ -1,0 +1,321 @@
+//! The memory that monitor and sandbox share, and where it lies in the sandbox.
+//!
+//! In the sandbox a guest-physical address is the virtual address: the low 4 GiB belong to the
+//! guest, everything of ours lies above. All-zero bytes are a valid start for each type here, and
+//! each field that both sides touch is atomic.
+
+use crate::section::Sections;
+use crate::sync::Ordering::{Acquire, Relaxed, Release};
+use crate::sync::{AtomicU32, AtomicU64};
+use crate::table::Table;
+
+/// Size of a page, and the grain of every mapping.
+pub const PAGE: u64 = 4096;
+
+/// Where the guest's addresses end: an instruction pointer below it is the guest's.
+pub const GUEST_END: u64 = 1 << 32;
+/// The hypercall page: the lowest address that an ordinary user may map (`vm.mmap_min_addr`).
+pub const HYPERCALL_PAGE: u64 = 0x1_0000;
+/// Guest RAM starts here.
+pub const RAM_BASE: u64 = 0x10_0000;
+/// Guest RAM ends here at the latest, and trampolines begin.
+pub const PATCH_BASE: u64 = 0x1000_0000;
+/// How much room trampolines have; the reach of every patched jump depends on it.
+pub const PATCH_SIZE: u64 = 0x1000_0000;
+
+/// The stub's own code and data; `stub.ld` says it too.
+pub const STUB_BASE: u64 = 0x10_0000_0000;
+/// What the hypercall page jumps to: `rdi` number, `rsi` argument, returns `rax`.
+pub const HYPERCALL_ENTRY: u64 = STUB_BASE;
+/// What trampolines call: `rdi` port, `esi` width, `rdx` value, returns `eax` 0 if a doorbell rang.
+pub const PORT_ENTRY: u64 = STUB_BASE + 64;
+/// An upper bound of the stub's size.
+pub const STUB_SIZE: u64 = 0x10_0000;
+/// [`Control`], read-only in the sandbox.
+pub const CONTROL_BASE: u64 = 0x11_0000_0000;
+/// [`Shared`], writable on both sides.
+pub const SHARED_BASE: u64 = 0x12_0000_0000;
+/// The vCPUs' private slots, each with a `PerCpu` (`percpu.rs`) and a signal stack.
+pub const SLOT_BASE: u64 = 0x13_0000_0000;
+/// Size and alignment of a slot: the stack pointer finds the slot by a mask.
+pub const SLOT_SIZE: u64 = 0x1_0000;
+
+/// Most vCPUs of a guest.
+pub const MAX_VCPUS: usize = 64;
+
+/// File descriptors that the sandbox starts with, closed before it locks down. They take the place
+/// of the standard streams: those are the only numbers that nothing else can occupy.
+pub mod boot_fd {
+    /// What the sandbox must not write, sealed: [`Control`](super::Control), hypercall page, trampolines.
+    pub const READ_ONLY: i32 = 0;
+    /// What both sides write: [`Shared`](super::Shared), guest RAM.
+    pub const WRITABLE: i32 = 1;
+    /// A socket that carries the seccomp listener to the monitor.
+    pub const SOCKET: i32 = 2;
+}
+
+/// Where the hypercall page lies in the read-only file.
+pub const HYPERCALL_OFFSET: u64 = size_of::<Control>() as u64;
+/// Where the trampolines lie in the read-only file.
+pub const PATCH_OFFSET: u64 = HYPERCALL_OFFSET + PAGE;
+/// Where guest RAM lies in the writable file.
+pub const RAM_OFFSET: u64 = size_of::<Shared>() as u64;
+
+/// The first descriptor number that a doorbell may have in the sandbox.
+pub const FD_BASE: u32 = 16;
+
+/// The system call that the descriptor thread parks in for ever (`pause`).
+pub const PARK_SYSCALL: u32 = 34;
+
+/// Most instructions of a seccomp program here.
+pub const FILTER_MAX: usize = 64;
+
+/// A seccomp program as the kernel wants it: `struct sock_filter`, packed into words.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Filter {
+    /// How many instructions count.
+    pub len: u64,
+    /// The instructions.
+    pub code: [u64; FILTER_MAX],
+}
+
+/// What the monitor tells the sandbox; the sandbox cannot write it.
+#[repr(C, align(4096))]
+#[derive(Debug)]
+pub struct Control {
+    /// The monitor's process id: a sandbox with another parent ends at once.
+    pub monitor: AtomicU32,
+    /// How many vCPUs there are.
+    pub vcpus: AtomicU32,
+    /// Bytes of guest RAM.
+    pub ram_size: AtomicU64,
+    /// How many time-stamp ticks a vCPU spins for a reply before it sleeps; 0 does not spin.
+    pub spin_ticks: AtomicU32,
+    /// Not 0: spin only while the monitor is known to run on another CPU.
+    pub spin_adaptive: AtomicU32,
+    /// Traps at a site before the stub asks for a patch; 0 never asks.
+    pub patch_after: AtomicU32,
+    /// Which of the two section counters a doorbell lookup counts in.
+    pub phase: AtomicU32,
+    /// The number 1, which a ring writes into an eventfd.
+    pub one: AtomicU64,
+    /// Locks the descriptor thread down, once the listener is handed over.
+    pub park_filter: Filter,
+    /// Reports the parked system call to the monitor.
+    pub listen_filter: Filter,
+    /// Locks a vCPU thread down.
+    pub vcpu_filter: Filter,
+    /// `int3`-patched instructions: address to first byte.
+    pub int3_sites: SiteMap,
+    /// Instruction starts inside a patched jump: address to the copy that runs instead.
+    pub redirects: SiteMap,
+    /// The doorbells.
+    pub doorbells: Table,
+}
+
+/// How many sites can be patched at most, twice over so that probing stays short.
+pub const SITE_SLOTS: usize = 1024;
+
+/// Code address to a word, append-only: the monitor adds, the stub looks up.
+#[repr(C)]
+#[derive(Debug)]
+pub struct SiteMap {
+    slots: [SiteSlot; SITE_SLOTS],
+}
+
+#[repr(C)]
+#[derive(Debug)]
+struct SiteSlot {
+    site: AtomicU64,
+    value: AtomicU64,
+}
+
+impl SiteMap {
+    fn start(site: u64) -> usize {
+        (site.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54) as usize
+    }
+
+    /// The word stored for `site`.
+    pub fn get(&self, site: u64) -> Option<u64> {
+        let start = Self::start(site);
+        for step in 0..SITE_SLOTS {
+            let slot = &self.slots[(start + step) % SITE_SLOTS];
+            match slot.site.load(Acquire) {
+                0 => return None,
+                found if found == site => return Some(slot.value.load(Relaxed)),
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// Stores `value` for `site`; false when half the slots are taken. One writer at a time.
+    pub fn insert(&self, site: u64, value: u64) -> bool {
+        let start = Self::start(site);
+        for step in 0..SITE_SLOTS / 2 {
+            let slot = &self.slots[(start + step) % SITE_SLOTS];
+            let found = slot.site.load(Relaxed);
+            if found == 0 || found == site {
+                slot.value.store(value, Relaxed);
+                slot.site.store(site, Release);
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// What both sides write; the monitor trusts none of it.
+#[repr(C, align(4096))]
+#[derive(Debug)]
+pub struct Shared {
+    /// Doorbell lookups by code that runs on the guest's stack: direct calls and trampolines.
+    pub direct: Sections,
+    /// Those of them that found no doorbell.
+    pub direct_misses: AtomicU64,
+    /// Doorbell lookups by trap handlers.
+    pub trapped: Sections,
+    /// One page a vCPU.
+    pub runs: [RunPage; MAX_VCPUS],
+}
+
+/// One direction of a hand-over: a number that grows, and whether the other side sleeps on it.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct Turn {
+    /// Grows by one with each hand-over; a futex.
+    pub number: AtomicU32,
+    /// Not 0 while the side that waits for `number` sleeps.
+    pub sleeping: AtomicU32,
+    /// The CPU that the side which waits here ran on last, plus 1; 0 is unknown.
+    pub waiter_cpu: AtomicU32,
+}
+
+/// A vCPU's hand-over between stub and monitor.
+#[repr(C, align(4096))]
+#[derive(Debug)]
+pub struct RunPage {
+    /// Stub to monitor: an exit is ready.
+    pub exit_turn: Turn,
+    /// Monitor to stub: go on.
+    pub entry_turn: Turn,
+    /// The exit, valid from `exit_turn` to `entry_turn`.
+    pub exit: ExitRecord,
+    /// The answer to a read.
+    pub reply: AtomicU64,
+    /// Where the first entry starts.
+    pub entry: EntryRegisters,
+    /// The thread that runs the vCPU.
+    pub thread: AtomicU32,
+    /// What happened so far.
+    pub counters: Counters,
+}
+
+/// An exit as the stub describes it.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct ExitRecord {
+    /// One of [`reason`].
+    pub reason: AtomicU32,
+    /// Access width in bytes, or the exception vector.
+    pub len: AtomicU32,
+    /// Port, address, hypercall number or register.
+    pub address: AtomicU64,
+    /// What the guest wrote, or one of [`fault`].
+    pub data: AtomicU64,
+    /// The instruction.
+    pub rip: AtomicU64,
+    /// Its bytes, as far as they were read, and in the last byte their number.
+    pub bytes: [AtomicU64; 2],
+}
+
+/// The registers of the first entry; all others are 0.
+#[repr(C)]
+#[derive(Debug)]
+pub struct EntryRegisters {
+    /// First instruction.
+    pub rip: AtomicU64,
+    /// Stack pointer.
+    pub rsp: AtomicU64,
+    /// First argument.
+    pub rdi: AtomicU64,
+    /// Second argument.
+    pub rsi: AtomicU64,
+}
+
+/// A vCPU's event counts, for reports only.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct Counters {
+    /// Doorbells that a trap handler found and rang.
+    pub light: AtomicU64,
+    /// Exits handed to the monitor.
+    pub heavy: AtomicU64,
+    /// Kicks that arrived.
+    pub kicks: AtomicU64,
+    /// Kicks that arrived inside the exit sequence and made it start again.
+    pub rewinds: AtomicU64,
+    /// Branches into the middle of a patched jump.
+    pub redirects: AtomicU64,
+}
+
+/// Why a vCPU hands over.
+pub mod reason {
+    /// `in`.
+    pub const PIO_IN: u32 = 1;
+    /// `out`.
+    pub const PIO_OUT: u32 = 2;
+    /// A load.
+    pub const MMIO_READ: u32 = 3;
+    /// A store.
+    pub const MMIO_WRITE: u32 = 4;
+    /// A call through the hypercall page.
+    pub const HYPERCALL: u32 = 5;
+    /// `rdmsr`.
+    pub const MSR_READ: u32 = 6;
+    /// `wrmsr`.
+    pub const MSR_WRITE: u32 = 7;
+    /// `hlt`.
+    pub const HLT: u32 = 8;
+    /// A kick.
+    pub const KICKED: u32 = 9;
+    /// The guest cannot go on.
+    pub const FAULT: u32 = 10;
+    /// A site is hot: patch it, or do not. The VMM does not see this one.
+    pub const PATCH: u32 = 11;
+}
+
+/// What was wrong with a guest that faulted.
+pub mod fault {
+    /// No more than the vector says.
+    pub const PLAIN: u64 = 0;
+    /// An instruction on a memory hole that the decoder does not know.
+    pub const UNDECODED: u64 = 1;
+    /// An instruction that is privileged and not emulated.
+    pub const PRIVILEGED: u64 = 2;
+    /// `syscall`, `sysenter` or `int 0x80`.
+    pub const SYSCALL: u64 = 3;
+    /// An access above the guest's 4 GiB.
+    pub const BEYOND: u64 = 4;
+    /// Instructions were fetched from where there is no memory.
+    pub const FETCH: u64 = 5;
+    /// A string instruction whose buffer is not in RAM.
+    pub const STRING: u64 = 6;
+    /// A store or load that begins in RAM and ends in a hole, or the other way round.
+    pub const STRADDLE: u64 = 7;
+}
+
+/// What a sandbox that ends by itself exits with.
+pub mod exit_code {
+    /// The monitor was gone before the sandbox started.
+    pub const ORPHAN: i32 = 70;
+    /// A step of the start failed; the step is in the low bits: `START + step`.
+    pub const START: i32 = 80;
+    /// The stub's own code panicked, which it has no path to.
+    pub const PANIC: i32 = 71;
+    /// The descriptor thread came out of its parked system call.
+    pub const UNPARKED: i32 = 77;
+    /// A signal arrived while the stub's own code ran: `STUB_FAULT + signal`.
+    pub const STUB_FAULT: i32 = 128;
+}

@@ -1,0 +1,110 @@
+//! Loads and stores that hit a hole in the guest's memory.
+
+use crate::context::{Context, truncate};
+use crate::decode::{Instruction, Operation, Source, decode};
+use crate::doorbell::ring;
+use crate::fault::{in_ram, report};
+use crate::layout::{GUEST_END, PAGE, fault, reason};
+use crate::percpu::PerCpu;
+use crate::pio::heavy;
+use crate::table::Kind;
+
+/// Bit of a page fault's error code (Intel SDM volume 3, 4.7).
+const INSTRUCTION_FETCH: u64 = 1 << 4;
+
+/// Emulates the instruction at `frame.rip` that faulted on `frame.fault_address`.
+pub fn emulate(frame: &mut Context, cpu: &PerCpu) {
+    let (rip, address) = (frame.rip, frame.fault_address);
+    if address >= GUEST_END {
+        report(frame, cpu, fault::BEYOND);
+    }
+    if frame.error & INSTRUCTION_FETCH != 0 {
+        report(frame, cpu, fault::FETCH);
+    }
+    // SAFETY: as in `pio::emulate`: the processor just executed these bytes.
+    let decoded = decode(|place| unsafe {
+        (rip.wrapping_add(u64::from(place)) as *const u8).read_volatile()
+    });
+    let Some(Instruction {
+        operation,
+        memory,
+        len,
+    }) = decoded
+    else {
+        report(frame, cpu, fault::UNDECODED)
+    };
+    let next = rip.wrapping_add(u64::from(len));
+    // The processor names the first byte that it could not reach, not the first byte of the access.
+    if memory
+        .address(|number| *frame.register(number), next)
+        .is_some_and(|start| start != address)
+    {
+        report(frame, cpu, fault::STRADDLE);
+    }
+    match operation {
+        Operation::Store { width, source } => {
+            let value = match source {
+                Source::Register(register) => frame.read(register.number, register.high, width),
+                Source::Immediate(value) => truncate(value, width),
+            };
+            for (part, start, len) in fragments(frame, cpu, width) {
+                let piece = truncate_bytes(value >> (8 * part), len);
+                if !ring(cpu, Kind::Mmio, start, len, piece) {
+                    heavy(cpu, reason::MMIO_WRITE, rip, start, len, piece);
+                }
+            }
+        }
+        Operation::Load {
+            width,
+            target,
+            target_width,
+            sign,
+        } => {
+            let mut value = 0;
+            for (part, start, len) in fragments(frame, cpu, width) {
+                let piece = heavy(cpu, reason::MMIO_READ, rip, start, len, 0);
+                value |= truncate_bytes(piece, len) << (8 * part);
+            }
+            if sign {
+                let unused = 64 - 8 * u32::from(width);
+                value = ((value << unused).cast_signed() >> unused).cast_unsigned();
+            }
+            frame.write(target.number, target.high, target_width, value);
+        }
+        _ => report(frame, cpu, fault::UNDECODED),
+    }
+    frame.rip = next;
+}
+
+/// The pieces of an access as offset, address and length: one, or two where it crosses a page
+/// (Linux `arch/x86/kvm/x86.c`, emulator_read_write).
+fn fragments(
+    frame: &Context,
+    cpu: &PerCpu,
+    width: u8,
+) -> impl Iterator<Item = (u8, u64, u8)> + use<> {
+    let address = frame.fault_address;
+    let room = PAGE - address % PAGE;
+    let first = if u64::from(width) > room {
+        (room & 0xff) as u8
+    } else {
+        width
+    };
+    let second = width - first;
+    let beyond = address + u64::from(first);
+    if second != 0 && (beyond >= GUEST_END || in_ram(beyond, 1)) {
+        report(frame, cpu, fault::STRADDLE);
+    }
+    [(0, address, first), (first, beyond, second)]
+        .into_iter()
+        .filter(|(_, _, len)| *len != 0)
+}
+
+/// The low `len` bytes, for any length up to 8.
+fn truncate_bytes(value: u64, len: u8) -> u64 {
+    if len >= 8 {
+        value
+    } else {
+        value & ((1 << (8 * len)) - 1)
+    }
+}

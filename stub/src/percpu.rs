@@ -1,0 +1,64 @@
+//! What a vCPU thread owns: a slot with this at its base and its signal stack above.
+//!
+//! There is no thread-local storage: the slot is found by clearing the low bits of the stack
+//! pointer, which is always inside the signal stack while stub code runs.
+
+use core::mem::offset_of;
+
+use crate::context::Context;
+use crate::layout::{
+    CONTROL_BASE, Control, PAGE, RunPage, SHARED_BASE, SLOT_BASE, SLOT_SIZE, Shared,
+};
+use crate::sync::AtomicU32;
+use crate::sync::Ordering::Relaxed;
+
+/// The base of a vCPU's slot.
+#[repr(C)]
+pub struct PerCpu {
+    /// The frame of the trap that is being left.
+    pub context: *mut Context,
+    /// A kick arrived and was not taken yet; the exit sequence looks at it last.
+    pub kick: AtomicU32,
+    /// A kick arrived in direct code and waits for its end.
+    pub deferred: AtomicU32,
+    /// Which vCPU this is.
+    pub index: AtomicU32,
+    /// Traps by site, hashed, for the choice of sites to patch.
+    pub heat: [AtomicU32; 256],
+}
+
+/// Offsets for assembly.
+pub const CONTEXT: usize = offset_of!(PerCpu, context);
+pub const KICK: usize = offset_of!(PerCpu, kick);
+/// Where in the slot the final return frame is built: inside the signal stack, below any frame.
+pub const RETURN_FRAME: u64 = 0x7f00;
+
+const _: () = assert!(size_of::<PerCpu>() as u64 <= PAGE);
+
+impl PerCpu {
+    /// The slot of a vCPU.
+    pub fn slot(index: u64) -> u64 {
+        SLOT_BASE + index * SLOT_SIZE
+    }
+
+    /// The part of the run page that this vCPU hands over through.
+    pub fn run(&self) -> &'static RunPage {
+        let runs = &shared().runs;
+        &runs[self.index.load(Relaxed) as usize % runs.len()]
+    }
+}
+
+/// What the monitor says.
+#[inline(always)]
+pub fn control() -> &'static Control {
+    // SAFETY: mapped by boot before the first vCPU exists and never unmapped; all fields are atomic
+    // or constant from then on.
+    unsafe { &*(CONTROL_BASE as *const Control) }
+}
+
+/// What both sides write.
+#[inline(always)]
+pub fn shared() -> &'static Shared {
+    // SAFETY: as for `control`; all fields are atomic.
+    unsafe { &*(SHARED_BASE as *const Shared) }
+}

@@ -1,0 +1,181 @@
+//! Instructions that trap with #GP on purpose: port input and output, `hlt`, `rdmsr`, `wrmsr`.
+
+use crate::context::{Context, RAX, RCX, RDI, RDX, RSI, truncate};
+use crate::decode::{Instruction, Operation, decode};
+use crate::doorbell::ring;
+use crate::fault::{in_ram, report};
+use crate::handover::hand_over;
+use crate::layout::{fault, reason};
+use crate::percpu::{PerCpu, control};
+use crate::sync::Ordering::Relaxed;
+use crate::table::Kind;
+
+/// `int3`, which the monitor patches in.
+const INT3: u8 = 0xcc;
+
+/// Emulates the instruction at `frame.rip`, whose first byte may have been patched over.
+pub fn emulate(frame: &mut Context, cpu: &PerCpu, first_byte: Option<u8>) {
+    let rip = frame.rip;
+    let decoded = decode(|place| {
+        // SAFETY: the processor just fetched this instruction, and the decoder asks for no byte
+        // behind its end. A guest that rewrites it meanwhile can only make the stub fault, which
+        // ends the sandbox.
+        let byte = unsafe { (rip.wrapping_add(u64::from(place)) as *const u8).read_volatile() };
+        match (place, first_byte) {
+            (0, Some(original)) => original,
+            // Patched for another vCPU after the trap; the original was stored before the patch.
+            (0, None) if byte == INT3 => control()
+                .int3_sites
+                .get(rip)
+                .map_or(byte, |original| (original & 0xff) as u8),
+            _ => byte,
+        }
+    });
+    let Some(Instruction { operation, len, .. }) = decoded else {
+        report(frame, cpu, fault::PRIVILEGED)
+    };
+    let next = rip.wrapping_add(u64::from(len));
+    match operation {
+        Operation::Out { width, port } => {
+            let port = port.map_or_else(|| frame.read(RDX, false, 2), u64::from);
+            let value = frame.read(RAX, false, width);
+            output(cpu, rip, port, width, value);
+        }
+        Operation::In { width, port } => {
+            let port = port.map_or_else(|| frame.read(RDX, false, 2), u64::from);
+            let value = heavy(cpu, reason::PIO_IN, rip, port, width, 0);
+            frame.write(RAX, false, width, value);
+        }
+        Operation::Outs { width, repeat } => {
+            if !string(frame, cpu, width, repeat, true) {
+                return;
+            }
+        }
+        Operation::Ins { width, repeat } => {
+            if !string(frame, cpu, width, repeat, false) {
+                return;
+            }
+        }
+        Operation::Halt => {
+            heavy(cpu, reason::HLT, rip, 0, 0, 0);
+        }
+        Operation::ReadMsr => {
+            let index = frame.read(RCX, false, 4);
+            let value = heavy(cpu, reason::MSR_READ, rip, index, 8, 0);
+            frame.write(RAX, false, 4, value);
+            frame.write(RDX, false, 4, value >> 32);
+        }
+        Operation::WriteMsr => {
+            let index = frame.read(RCX, false, 4);
+            let value = frame.read(RDX, false, 4) << 32 | frame.read(RAX, false, 4);
+            heavy(cpu, reason::MSR_WRITE, rip, index, 8, value);
+        }
+        // A `mov` that raises #GP has an address that is not canonical.
+        Operation::Load { .. } | Operation::Store { .. } => report(frame, cpu, fault::BEYOND),
+    }
+    frame.rip = next;
+    if first_byte.is_none() {
+        warm(cpu, rip);
+    }
+}
+
+/// A write to a port: rung if a doorbell matches, else handed over.
+fn output(cpu: &PerCpu, rip: u64, port: u64, width: u8, value: u64) {
+    if !ring(cpu, Kind::Pio, port, width, value) {
+        heavy(cpu, reason::PIO_OUT, rip, port, width, value);
+    }
+}
+
+/// `ins` and `outs`, an element at a time so that a kick can come in between. False if it is not
+/// finished and shall be executed again.
+fn string(frame: &mut Context, cpu: &PerCpu, width: u8, repeat: bool, out: bool) -> bool {
+    const DIRECTION: u64 = 1 << 10;
+    let step = if frame.flags_register & DIRECTION == 0 {
+        u64::from(width)
+    } else {
+        u64::from(width).wrapping_neg()
+    };
+    let pointer = if out { RSI } else { RDI };
+    let port = frame.read(RDX, false, 2);
+    loop {
+        if repeat && *frame.register(RCX) == 0 {
+            return true;
+        }
+        let address = *frame.register(pointer);
+        if !in_ram(address, u64::from(width)) {
+            report(frame, cpu, fault::STRING);
+        }
+        if out {
+            output(cpu, frame.rip, port, width, peek(address, width));
+        } else {
+            let value = heavy(cpu, reason::PIO_IN, frame.rip, port, width, 0);
+            poke(address, width, value);
+        }
+        *frame.register(pointer) = address.wrapping_add(step);
+        if !repeat {
+            return true;
+        }
+        let left = frame.register(RCX);
+        *left = left.wrapping_sub(1);
+        if *left != 0 && cpu.kick.load(Relaxed) != 0 {
+            return false;
+        }
+    }
+}
+
+fn peek(address: u64, width: u8) -> u64 {
+    let mut value = 0;
+    for place in 0..u64::from(width) {
+        // SAFETY: the caller found all of it in RAM; other vCPUs may write it, hence volatile.
+        let byte = unsafe { ((address + place) as *const u8).read_volatile() };
+        value |= u64::from(byte) << (8 * place);
+    }
+    value
+}
+
+fn poke(address: u64, width: u8, value: u64) {
+    for place in 0..u64::from(width) {
+        // SAFETY: as for `peek`.
+        unsafe {
+            ((address + place) as *mut u8).write_volatile((value >> (8 * place) & 0xff) as u8);
+        };
+    }
+}
+
+/// Hands an exit over and returns the answer.
+pub fn heavy(cpu: &PerCpu, reason: u32, rip: u64, address: u64, len: u8, data: u64) -> u64 {
+    let run = cpu.run();
+    let exit = &run.exit;
+    exit.reason.store(reason, Relaxed);
+    exit.len.store(u32::from(len), Relaxed);
+    exit.address.store(address, Relaxed);
+    exit.data.store(
+        if reason == reason::MSR_WRITE {
+            data
+        } else {
+            truncate(data, len)
+        },
+        Relaxed,
+    );
+    exit.rip.store(rip, Relaxed);
+    run.counters.heavy.fetch_add(1, Relaxed);
+    hand_over(run)
+}
+
+/// Counts a trap, and asks once for the site to be patched when it is hot.
+pub fn warm(cpu: &PerCpu, rip: u64) {
+    let after = control().patch_after.load(Relaxed);
+    if after == 0 {
+        return;
+    }
+    let heat = &cpu.heat[(rip.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize];
+    let count = heat.load(Relaxed).saturating_add(1);
+    heat.store(count, Relaxed);
+    // Again at each doubling: another site may share the counter, and have been asked about first.
+    if count >= after && count.is_power_of_two() {
+        let run = cpu.run();
+        run.exit.reason.store(reason::PATCH, Relaxed);
+        run.exit.rip.store(rip, Relaxed);
+        hand_over(run);
+    }
+}

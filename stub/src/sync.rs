@@ -1,0 +1,9 @@
+//! Atomics, by one name for ordinary builds and for the model checker.
+//!
+//! `--cfg loom` swaps in loom's, which the models in `vmbell::doorbell` explore.
+
+#[cfg(not(loom))]
+pub use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+#[cfg(loom)]
+pub use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};

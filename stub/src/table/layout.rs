@@ -1,0 +1,117 @@
+//! The table in memory: its parts, its size and its codes. Both sides map it.
+
+#[cfg(loom)]
+use core::array::from_fn;
+
+use super::{AddressBucket, ListChunk, MatchBucket};
+
+/// Flag of a code: the rest is the index of a list's first chunk.
+pub const GROUP: u32 = 1 << 31;
+/// Flag of a cell: some item of this address and width asks for a value.
+pub const MATCH: u32 = 1 << 30;
+/// The rest of a code: a signal number plus one, or a chunk index. 0 is nobody.
+pub const CODE: u32 = MATCH - 1;
+/// The largest signal number that a code can hold.
+pub const MAX_SIGNAL: u32 = CODE - 1;
+
+#[cfg(not(loom))]
+pub(super) const BITS: u32 = 14;
+// The model checker tracks every atomic; a table that it can build has few.
+#[cfg(loom)]
+pub(super) const BITS: u32 = 1;
+
+/// Buckets of each hash, without overflow.
+pub const BUCKETS: usize = 1 << BITS;
+/// Overflow buckets of each hash, of which the first is never used.
+///
+/// As many as entries: an overflow bucket in use holds at least one, so no pattern of insertions
+/// and removals exhausts them before the entries themselves.
+pub const OVERFLOWS: usize = if cfg!(loom) { 4 } else { MAX_ADDRESSES };
+/// Chunks of signal lists, of which the first is never used.
+pub const CHUNKS: usize = if cfg!(loom) { 4 } else { 1 << 15 };
+
+/// Cells of an address: for widths 1, 2, 4 and 8, and one for all others.
+pub const CELLS: usize = 5;
+
+/// Most addresses with a doorbell.
+pub const MAX_ADDRESSES: usize = if cfg!(loom) { 4 } else { 16_384 };
+/// Most distinct values asked for, over all addresses and widths.
+pub const MAX_MATCHES: usize = MAX_ADDRESSES;
+/// Most signals of one list.
+pub const MAX_ITEMS: usize = MAX_CHAIN * ListChunk::CODES;
+/// Most chunks of one list.
+pub(super) const MAX_CHAIN: usize = 128;
+
+const _: () = assert!(size_of::<Table>().is_multiple_of(4096) || cfg!(loom));
+const _: () = assert!(size_of::<AddressBucket>() == 64 || cfg!(loom));
+const _: () = assert!(size_of::<MatchBucket>() == 64 || cfg!(loom));
+const _: () = assert!(size_of::<ListChunk>() == 64 || cfg!(loom));
+
+/// What a guest writes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// An I/O port.
+    Pio,
+    /// A guest-physical address.
+    Mmio,
+    /// A number in the first argument of a hypercall; always a write of 8 bytes.
+    Hypercall,
+}
+
+/// The table, as it lies in memory.
+///
+/// A bucket's code or cell is stored after its key and read before it: who sees a new code sees the
+/// key that it belongs to. What a change cuts off is reused only after a grace period.
+#[repr(C, align(4096))]
+#[derive(Debug)]
+pub struct Table {
+    /// First hash, by address, for I/O ports.
+    pub pio: [AddressBucket; BUCKETS],
+    /// First hash for guest-physical addresses.
+    pub mmio: [AddressBucket; BUCKETS],
+    /// First hash for hypercall numbers.
+    pub hypercall: [AddressBucket; BUCKETS],
+    /// Second hash, by place of the cell and value.
+    pub matches: [MatchBucket; BUCKETS],
+    /// Where full buckets of the first hash go on.
+    pub address_overflows: [AddressBucket; OVERFLOWS],
+    /// Where full buckets of the second hash go on.
+    pub match_overflows: [MatchBucket; OVERFLOWS],
+    /// The signals of codes with [`GROUP`].
+    pub chunks: [ListChunk; CHUNKS],
+}
+
+impl Table {
+    /// An empty table, the same as zeroed memory. For a `static`: it is too large for a stack.
+    #[cfg(not(loom))]
+    #[expect(
+        clippy::new_without_default,
+        reason = "nobody wants nine megabytes by default"
+    )]
+    pub const fn new() -> Self {
+        Self {
+            pio: [const { AddressBucket::new() }; BUCKETS],
+            mmio: [const { AddressBucket::new() }; BUCKETS],
+            hypercall: [const { AddressBucket::new() }; BUCKETS],
+            matches: [const { MatchBucket::new() }; BUCKETS],
+            address_overflows: [const { AddressBucket::new() }; OVERFLOWS],
+            match_overflows: [const { MatchBucket::new() }; OVERFLOWS],
+            chunks: [const { ListChunk::new() }; CHUNKS],
+        }
+    }
+
+    /// An empty table of the model checker's atomics.
+    #[cfg(loom)]
+    #[expect(clippy::new_without_default, reason = "only the models make one")]
+    pub fn new() -> Self {
+        Self {
+            pio: from_fn(|_| AddressBucket::default()),
+            mmio: from_fn(|_| AddressBucket::default()),
+            hypercall: from_fn(|_| AddressBucket::default()),
+            matches: from_fn(|_| MatchBucket::default()),
+            address_overflows: from_fn(|_| AddressBucket::default()),
+            match_overflows: from_fn(|_| MatchBucket::default()),
+            chunks: from_fn(|_| ListChunk::default()),
+        }
+    }
+}

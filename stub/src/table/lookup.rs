@@ -1,0 +1,116 @@
+//! The lookup: one probe for a wildcard, two for a value. Runs in the trap handler of each vCPU.
+
+#![allow(unsafe_code)]
+
+use super::{
+    AddressBucket, AtomicU32, BUCKETS, CELLS, CODE, GROUP, Kind, MATCH, MatchBucket, OVERFLOWS,
+    Signals, Table, layout::BITS,
+};
+
+impl Table {
+    /// Whom a write of `len` bytes, `value` zero-extended, to `addr` signals; empty is a miss.
+    ///
+    /// Only an item of any length takes a width other than 1, 2, 4 or 8; no bus has writes of 16
+    /// and more. The caller is inside a read section until it has done with the answer.
+    #[inline(always)]
+    pub fn lookup(&self, kind: Kind, addr: u64, len: u32, value: u64) -> Signals<'_> {
+        let (width, hash) = (cell_index(len), addr.wrapping_mul(SPREAD));
+        let mut bucket = &self.buckets(kind)[top_bits(hash)];
+        let mut guess = bucket.guess(addr, width);
+        if !guess.holds {
+            // The bound holds a reader of corrupt memory; no chain of the writer's comes near it.
+            let mut left = OVERFLOWS;
+            while !guess.holds {
+                let next = bucket.next();
+                if next == 0 || left == 0 {
+                    return Signals::new(self, 0);
+                }
+                left -= 1;
+                bucket = &self.address_overflows[next & (OVERFLOWS - 1)];
+                guess = bucket.guess(addr, width);
+            }
+        }
+        let mut code = guess.code;
+        if code & MATCH != 0 {
+            let place = self.place(&bucket.cells[width][guess.slot]);
+            let found = self.match_code(place, hash, value);
+            code = if found == 0 { code } else { found };
+        }
+        Signals::new(self, code & (GROUP | CODE))
+    }
+
+    /// The code of a value at a place, or 0.
+    #[inline(always)]
+    fn match_code(&self, place: u32, hash: u64, value: u64) -> u32 {
+        let mut bucket = &self.matches[match_bucket(hash, value)];
+        let mut guess = bucket.guess(place, value);
+        if !guess.holds {
+            let mut left = OVERFLOWS;
+            while !guess.holds {
+                let next = bucket.next();
+                if next == 0 || left == 0 {
+                    return 0;
+                }
+                left -= 1;
+                bucket = &self.match_overflows[next & (OVERFLOWS - 1)];
+                guess = bucket.guess(place, value);
+            }
+        }
+        guess.code
+    }
+
+    #[inline(always)]
+    fn buckets(&self, kind: Kind) -> &[AddressBucket; BUCKETS] {
+        match kind {
+            Kind::Pio => &self.pio,
+            Kind::Mmio => &self.mmio,
+            Kind::Hypercall => &self.hypercall,
+        }
+    }
+
+    /// Where the chain of an address starts.
+    pub fn first_address(&self, kind: Kind, addr: u64) -> &AddressBucket {
+        &self.buckets(kind)[top_bits(addr.wrapping_mul(SPREAD))]
+    }
+
+    /// Where the chain of a value at an address starts.
+    pub fn first_match(&self, addr: u64, value: u64) -> &MatchBucket {
+        &self.matches[match_bucket(addr.wrapping_mul(SPREAD), value)]
+    }
+
+    /// The name by which the second hash knows a cell: how far in the table it is. Never 0, where
+    /// an address is.
+    #[inline(always)]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the table is smaller than 4 GiB"
+    )]
+    pub fn place(&self, cell: &AtomicU32) -> u32 {
+        let table = core::ptr::from_ref(self).addr();
+        core::ptr::from_ref(cell).addr().wrapping_sub(table) as u32
+    }
+}
+
+/// 2^64 divided by the golden ratio: spreads keys at any stride over the high bits.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The bucket of a value, with the hash of its address.
+#[inline(always)]
+const fn match_bucket(hash: u64, value: u64) -> usize {
+    top_bits((hash ^ value).wrapping_mul(SPREAD))
+}
+
+/// Which cell serves a width below 16.
+#[inline(always)]
+pub const fn cell_index(len: u32) -> usize {
+    // One hexadecimal digit a width.
+    let index = (0x4444_4443_4442_4104_u64 >> (len.wrapping_mul(4) & 63) & 7) as usize;
+    // SAFETY: no pointer is involved; none of the sixteen digits is above 4.
+    unsafe { core::hint::assert_unchecked(index < CELLS) };
+    index
+}
+
+#[inline(always)]
+const fn top_bits(hash: u64) -> usize {
+    (hash >> (u64::BITS - BITS)) as usize
+}

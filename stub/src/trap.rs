@@ -1,0 +1,105 @@
+//! Every signal of a vCPU thread arrives here; most of them are the guest leaving.
+
+use core::mem::offset_of;
+
+use crate::context::Context;
+use crate::direct;
+use crate::entry::stub_start;
+use crate::fault::report;
+use crate::handover::await_entry;
+use crate::kick;
+use crate::layout::{GUEST_END, PATCH_BASE, PATCH_SIZE, exit_code, fault};
+use crate::mmio;
+use crate::percpu::{PerCpu, control};
+use crate::pio;
+use crate::sync::Ordering::Relaxed;
+use crate::syscall::exit_group;
+
+pub const SIGILL: u32 = 4;
+pub const SIGTRAP: u32 = 5;
+pub const SIGBUS: u32 = 7;
+pub const SIGFPE: u32 = 8;
+pub const SIGUSR1: u32 = 10;
+pub const SIGSEGV: u32 = 11;
+pub const SIGSYS: u32 = 31;
+
+const GENERAL_PROTECTION: u64 = 13;
+const PAGE_FAULT: u64 = 14;
+const BREAKPOINT: u64 = 3;
+
+const _: () = assert!(
+    offset_of!(Context, fp_state) == 224,
+    "struct ucontext of x86-64"
+);
+
+/// Called by the entry code on the signal stack of the vCPU that `cpu` belongs to.
+///
+/// # Safety
+/// `context` is the kernel's frame for `signal` and `cpu` the slot of this thread.
+pub unsafe extern "C" fn stub_trap(signal: u32, context: *mut Context, cpu: *const PerCpu) {
+    // SAFETY: the slot is mapped for good, and its fields that change are atomic.
+    let cpu = unsafe { &*cpu };
+    if signal == SIGUSR1 {
+        kick::arrive(context, cpu);
+        return;
+    }
+    // SAFETY: the kernel's frame, ours alone until the exit sequence has left it.
+    let frame = unsafe { &mut *context };
+    if frame.rip < GUEST_END {
+        guest(signal, frame, cpu);
+    } else if direct::contains(frame.rip) {
+        direct::trap(signal, frame, cpu);
+    } else if signal == SIGILL && frame.rip == stub_start as *const () as u64 {
+        start(frame, cpu);
+    } else {
+        exit_group(exit_code::STUB_FAULT + (signal & 0x3f).cast_signed())
+    }
+}
+
+/// The guest itself trapped.
+fn guest(signal: u32, frame: &mut Context, cpu: &PerCpu) {
+    match (signal, frame.vector) {
+        (SIGSEGV, GENERAL_PROTECTION) => pio::emulate(frame, cpu, None),
+        (SIGSEGV, PAGE_FAULT) => mmio::emulate(frame, cpu),
+        (SIGTRAP, BREAKPOINT) => {
+            let site = frame.rip.wrapping_sub(1);
+            frame.rip = site;
+            match control().int3_sites.get(site) {
+                Some(original) => pio::emulate(frame, cpu, Some((original & 0xff) as u8)),
+                None => report(frame, cpu, fault::PLAIN),
+            }
+        }
+        (SIGILL, _) => match control().redirects.get(frame.rip) {
+            Some(copy) if (PATCH_BASE..PATCH_BASE + PATCH_SIZE).contains(&copy) => {
+                cpu.run().counters.redirects.fetch_add(1, Relaxed);
+                let target = frame.rip;
+                frame.rip = copy;
+                // A patch that is branched into all the time costs more than it saves.
+                pio::warm(cpu, target);
+            }
+            _ => report(frame, cpu, fault::PLAIN),
+        },
+        (SIGSYS, _) => {
+            // The kernel has already stepped over the two-byte instruction.
+            frame.rip = frame.rip.wrapping_sub(2);
+            frame.vector = 6;
+            report(frame, cpu, fault::SYSCALL)
+        }
+        _ => report(frame, cpu, fault::PLAIN),
+    }
+}
+
+/// The first entry: wait for the monitor's word, and fill the frame with what the guest shall find.
+fn start(frame: &mut Context, cpu: &PerCpu) {
+    let run = cpu.run();
+    await_entry(run, 0);
+    for number in 0..16 {
+        *frame.register(number) = 0;
+    }
+    let entry = &run.entry;
+    *frame.register(crate::context::RSP) = entry.rsp.load(Relaxed);
+    *frame.register(crate::context::RDI) = entry.rdi.load(Relaxed);
+    *frame.register(crate::context::RSI) = entry.rsi.load(Relaxed);
+    frame.rip = entry.rip.load(Relaxed);
+    frame.flags_register = 0x202;
+}
