@@ -3,7 +3,9 @@
 //! A guest *rings* its host: a write that only means "look now". Modules stand in layers, low to
 //! high, and nothing imports upward:
 //!
+//! - [`quiesce`]: memory behind readers that take no lock
 //!
 //! `docs/architecture.md` has the picture.
 
 // The model checker's atomics have no layout to share with a sandbox: models see the mechanisms only.
+pub mod quiesce;

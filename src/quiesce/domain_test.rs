@@ -1,0 +1,98 @@
+use std::{
+    sync::atomic::{AtomicBool, AtomicUsize},
+    time::Duration,
+};
+
+use super::*;
+
+/// Counts its drops.
+struct Dropped(Arc<AtomicUsize>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn garbage() -> (Dropped, Arc<AtomicUsize>) {
+    let drops = Arc::new(AtomicUsize::new(0));
+    (Dropped(Arc::clone(&drops)), drops)
+}
+
+#[test]
+fn garbage_without_readers_is_dropped_by_the_next_reclaim() {
+    let (garbage, drops) = garbage();
+    let domain = Domain::new();
+    domain.retire(garbage);
+    assert_eq!(drops.load(Ordering::Relaxed), 0);
+    assert_eq!((domain.reclaim(), drops.load(Ordering::Relaxed)), (0, 1));
+}
+
+#[test]
+fn garbage_outlives_the_section_that_may_hold_it() {
+    let domain = Domain::new();
+    let mut reader = domain.reader();
+    let (garbage, drops) = garbage();
+    let section = reader.enter();
+    domain.retire(garbage);
+    assert_eq!((domain.reclaim(), drops.load(Ordering::Relaxed)), (1, 0));
+    drop(section);
+    assert_eq!((domain.reclaim(), drops.load(Ordering::Relaxed)), (0, 1));
+}
+
+#[test]
+fn busy_reader_holds_garbage_until_its_next_section() {
+    let domain = Domain::new();
+    let mut reader = domain.reader();
+    reader.busy();
+    drop(reader.enter());
+    let (garbage, drops) = garbage();
+    domain.retire(garbage);
+    assert_eq!((domain.reclaim(), drops.load(Ordering::Relaxed)), (1, 0));
+    let section = reader.enter();
+    assert_eq!((domain.reclaim(), drops.load(Ordering::Relaxed)), (0, 1));
+    drop(section);
+}
+
+#[test]
+fn idle_and_dropped_readers_hold_nobody_up() {
+    let domain = Domain::new();
+    let mut idle = domain.reader();
+    idle.busy();
+    idle.idle();
+    let mut dropped = domain.reader();
+    dropped.busy();
+    drop(dropped);
+    domain.synchronize();
+}
+
+#[test]
+fn synchronize_waits_for_sections_of_other_threads() {
+    let domain = Domain::new();
+    let over = AtomicBool::new(false);
+    let mut reader = domain.reader();
+    let section = reader.enter();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            domain.synchronize();
+            assert!(over.load(Ordering::Relaxed));
+        });
+        std::thread::sleep(Duration::from_millis(20));
+        over.store(true, Ordering::Relaxed);
+        drop(section);
+    });
+}
+
+#[test]
+fn what_is_dropped_may_retire_more() {
+    struct Nested(Domain);
+    impl Drop for Nested {
+        fn drop(&mut self) {
+            self.0.retire(());
+        }
+    }
+    let domain = Domain::new();
+    domain.retire(Nested(domain.clone()));
+    assert_eq!(domain.reclaim(), 0);
+    assert_eq!(domain.reclaim(), 0);
+}

@@ -1,0 +1,49 @@
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::*;
+
+#[test]
+fn guard_keeps_the_value_that_it_found() {
+    let snapshot = Snapshot::new(String::from("old"));
+    let (mut one, mut two) = (snapshot.reader(), snapshot.reader());
+    let old = one.read();
+    snapshot.replace(String::from("new"));
+    assert_eq!((old.as_str(), two.read().as_str()), ("old", "new"));
+    drop(old);
+    assert_eq!(one.read().as_str(), "new");
+}
+
+#[test]
+fn reader_outlives_the_snapshot() {
+    let snapshot = Snapshot::new(5);
+    let mut reader = snapshot.reader();
+    drop(snapshot);
+    assert_eq!(*reader.read(), 5);
+}
+
+#[test]
+fn readers_see_whole_values_under_a_writer_at_full_speed() {
+    let snapshot = Snapshot::new(vec![0_u64; 16]);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for busy in [false, true] {
+            let mut reader = snapshot.reader();
+            let done = &done;
+            scope.spawn(move || {
+                if busy {
+                    reader.busy();
+                }
+                while !done.load(Ordering::Relaxed) {
+                    let value = reader.read();
+                    assert!(value.iter().all(|word| *word == value[0]));
+                }
+            });
+        }
+        for round in 0..20_000 {
+            snapshot.replace(vec![round; 16]);
+            snapshot.domain().reclaim();
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(snapshot.domain().reclaim(), 0);
+}
