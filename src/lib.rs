@@ -5,7 +5,9 @@
 //!
 //! - [`quiesce`]: memory behind readers that take no lock
 //!
+//! The mechanisms work without the rest: [`doorbell::DoorbellSet`] in a VMM of your own, for example.
 //! `docs/architecture.md` has the picture.
 
 // The model checker's atomics have no layout to share with a sandbox: models see the mechanisms only.
+pub mod doorbell;
 pub mod quiesce;

@@ -1,0 +1,276 @@
+//! Slots of the table's two hashes: finding, filling and emptying them under readers.
+//!
+//! A key is looked for as readers do, and goes where they would look first: a slot that is not in
+//! use but still has the key must be used again, because it hides others behind it. Slots never
+//! move. An overflow bucket is linked behind the last of its chain and unlinked when nothing in it
+//! is in use; it keeps its own link, so that a reader who stands on it finds its way on.
+
+use stub::table::{AddressBucket, AtomicU32, Kind, MatchBucket, Table};
+
+use super::{
+    arena::Arena,
+    table::code_of,
+    word::{Word, link},
+};
+
+/// A line of one of the hashes.
+trait Bucket: Sized {
+    /// What is looked for.
+    type Key: Copy;
+
+    fn overflows(table: &Table) -> &[Self];
+    fn link(&self) -> &AtomicU32;
+    fn is_used(&self, slot: usize) -> bool;
+    /// Where a reader looks for `key`, and whether it is there.
+    fn seek(&self, key: Self::Key) -> (usize, bool);
+    /// Puts a key in a slot that is not in use.
+    fn set_key(&self, slot: usize, key: Self::Key);
+    /// Forgets everything; no reader is here.
+    fn clear(&self);
+
+    /// A slot for a key that is not here.
+    fn free(&self, key: Self::Key) -> Option<usize> {
+        let (seek, _) = self.seek(key);
+        // A key in the first slot hides the same in the second, so neither may come to be.
+        let hides = self.is_used(1) && self.hides(key);
+        let first = !self.is_used(0) && !hides;
+        let second = !self.is_used(1) && seek == 1;
+        match (first, second) {
+            (true, _) => Some(0),
+            (false, true) => Some(1),
+            (false, false) => None,
+        }
+    }
+
+    /// Whether `key` in the first slot would hide what is in the second.
+    fn hides(&self, key: Self::Key) -> bool;
+}
+
+impl Bucket for AddressBucket {
+    type Key = u64;
+
+    fn overflows(table: &Table) -> &[Self] {
+        &table.address_overflows
+    }
+
+    fn link(&self) -> &AtomicU32 {
+        &self.link
+    }
+
+    fn is_used(&self, slot: usize) -> bool {
+        self.cells.iter().any(|cells| cells[slot].get() != 0)
+    }
+
+    fn seek(&self, address: u64) -> (usize, bool) {
+        let slot = self.slot(address);
+        (slot, self.addresses[slot].get() == address)
+    }
+
+    fn set_key(&self, slot: usize, address: u64) {
+        self.addresses[slot].set(address);
+    }
+
+    fn clear(&self) {
+        self.addresses.iter().for_each(|address| address.set(0));
+        self.cells.iter().flatten().for_each(|cell| cell.set(0));
+        self.link.set(0);
+    }
+
+    fn hides(&self, address: u64) -> bool {
+        self.addresses[1].get() == address
+    }
+}
+
+impl Bucket for MatchBucket {
+    /// Place and value.
+    type Key = (u32, u64);
+
+    fn overflows(table: &Table) -> &[Self] {
+        &table.match_overflows
+    }
+
+    fn link(&self) -> &AtomicU32 {
+        &self.link
+    }
+
+    fn is_used(&self, slot: usize) -> bool {
+        self.codes[slot].get() != 0
+    }
+
+    fn seek(&self, (place, value): (u32, u64)) -> (usize, bool) {
+        let slot = self.slot(value);
+        let (values, places) = (self.values[slot].get(), self.places[slot].get());
+        (slot, (places, values) == (place, value))
+    }
+
+    fn set_key(&self, slot: usize, (place, value): (u32, u64)) {
+        self.values[slot].set(value);
+        self.places[slot].set(place);
+    }
+
+    fn clear(&self) {
+        self.values.iter().for_each(|value| value.set(0));
+        self.places.iter().for_each(|place| place.set(0));
+        self.codes.iter().for_each(|code| code.set(0));
+        self.link.set(0);
+    }
+
+    fn hides(&self, (_, value): (u32, u64)) -> bool {
+        self.values[1].get() == value
+    }
+}
+
+/// A slot, and the first bucket of its chain.
+#[derive(Debug)]
+struct Slot<'t, B> {
+    first: &'t B,
+    bucket: &'t B,
+    index: usize,
+}
+
+impl<'t, B: Bucket> Slot<'t, B> {
+    /// The slot where readers find a key, in use or not.
+    fn seek(table: &'t Table, first: &'t B, key: B::Key) -> Option<Self> {
+        chain(table, first).find_map(|bucket| {
+            let (index, is) = bucket.seek(key);
+            is.then_some(Self {
+                first,
+                bucket,
+                index,
+            })
+        })
+    }
+
+    /// The slot that holds a key.
+    fn find(table: &'t Table, first: &'t B, key: B::Key) -> Option<Self> {
+        Self::seek(table, first, key).filter(|slot| slot.bucket.is_used(slot.index))
+    }
+
+    /// A slot for a key that no slot holds, with the key in it. The chain grows if it must.
+    fn take(table: &'t Table, overflows: &mut Arena, first: &'t B, key: B::Key) -> Self {
+        if let Some(stale) = Self::seek(table, first, key) {
+            return stale;
+        }
+        let free = chain(table, first).find_map(|bucket| Some((bucket, bucket.free(key)?)));
+        let (bucket, index) = free.unwrap_or_else(|| {
+            let added = overflows.take();
+            let bucket = &B::overflows(table)[added];
+            bucket.clear();
+            if let Some(last) = chain(table, first).last() {
+                last.link().publish(link(added));
+            }
+            (bucket, 0)
+        });
+        bucket.set_key(index, key);
+        Self {
+            first,
+            bucket,
+            index,
+        }
+    }
+
+    /// Unlinks the bucket if nothing in it is in use.
+    fn tidy(&self, table: &'t Table, overflows: &mut Arena) {
+        if (0..2).any(|slot| self.bucket.is_used(slot)) {
+            return;
+        }
+        // The first bucket of a chain has no predecessor and stays.
+        let before = chain(table, self.first).find(|bucket| {
+            next(table, *bucket).is_some_and(|next| std::ptr::eq(next, self.bucket))
+        });
+        if let Some(before) = before {
+            overflows.retire(before.link().get() as usize);
+            before.link().publish(self.bucket.link().get());
+        }
+    }
+}
+
+fn next<'t, B: Bucket>(table: &'t Table, bucket: &B) -> Option<&'t B> {
+    match bucket.link().get() {
+        0 => None,
+        link => Some(&B::overflows(table)[link as usize]),
+    }
+}
+
+fn chain<'t, B: Bucket>(table: &'t Table, first: &'t B) -> impl Iterator<Item = &'t B> {
+    std::iter::successors(Some(first), |bucket| next(table, *bucket))
+}
+
+/// Where an address is.
+#[derive(Debug)]
+pub(super) struct AddressSlot<'t>(Slot<'t, AddressBucket>);
+
+impl<'t> AddressSlot<'t> {
+    pub(super) fn find(table: &'t Table, kind: Kind, address: u64) -> Option<Self> {
+        let first = table.first_address(kind, address);
+        Slot::find(table, first, address).map(Self)
+    }
+
+    /// Makes room for an address that is not there; in use once a cell is published.
+    pub(super) fn take(table: &'t Table, overflows: &mut Arena, kind: Kind, address: u64) -> Self {
+        let first = table.first_address(kind, address);
+        Self(Slot::take(table, overflows, first, address))
+    }
+
+    fn word(&self, cell: usize) -> &'t AtomicU32 {
+        &self.0.bucket.cells[cell][self.0.index]
+    }
+
+    pub(super) fn cell(&self, cell: usize) -> u32 {
+        self.word(cell).get()
+    }
+
+    pub(super) fn code(&self, cell: usize) -> u32 {
+        code_of(self.cell(cell))
+    }
+
+    pub(super) fn place(&self, table: &Table, cell: usize) -> u32 {
+        table.place(self.word(cell))
+    }
+
+    pub(super) fn publish_cell(&self, cell: usize, value: u32) {
+        self.word(cell).publish(value);
+    }
+
+    pub(super) fn is_used(&self) -> bool {
+        self.0.bucket.is_used(self.0.index)
+    }
+
+    pub(super) fn tidy(&self, table: &'t Table, overflows: &mut Arena) {
+        self.0.tidy(table, overflows);
+    }
+}
+
+/// Where a value is.
+#[derive(Debug)]
+pub(super) struct MatchSlot<'t>(Slot<'t, MatchBucket>);
+
+impl<'t> MatchSlot<'t> {
+    pub(super) fn find(table: &'t Table, address: u64, key: (u32, u64)) -> Option<Self> {
+        let first = table.first_match(address, key.1);
+        Slot::find(table, first, key).map(Self)
+    }
+
+    /// Makes room for a value that is not there; in use once its code is published.
+    pub(super) fn take(
+        table: &'t Table,
+        overflows: &mut Arena,
+        address: u64,
+        key: (u32, u64),
+    ) -> Self {
+        let first = table.first_match(address, key.1);
+        Self(Slot::take(table, overflows, first, key))
+    }
+
+    pub(super) fn code(&self) -> u32 {
+        self.0.bucket.codes[self.0.index].get()
+    }
+
+    pub(super) fn publish_code(&self, code: u32) {
+        self.0.bucket.codes[self.0.index].publish(code);
+    }
+
+    pub(super) fn tidy(&self, table: &'t Table, overflows: &mut Arena) {
+        self.0.tidy(table, overflows);
+    }
+}

@@ -1,0 +1,60 @@
+//! Which writes to an address count as a ring.
+
+use std::fmt;
+
+/// The width of the writes that ring a doorbell, and the one value that does, if only one does.
+///
+/// `None` is a wildcard: any value of that width. An impossible pair, a value wider than its
+/// width or a value with no width, cannot be written down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Datamatch {
+    /// Any write that starts at the address, whatever its width (KVM: length 0).
+    AnyLength,
+    /// Writes of one byte.
+    U8(Option<u8>),
+    /// Writes of two bytes.
+    U16(Option<u16>),
+    /// Writes of four bytes.
+    U32(Option<u32>),
+    /// Writes of eight bytes.
+    U64(Option<u64>),
+}
+
+impl Datamatch {
+    /// The width in bytes; 0 for [`Datamatch::AnyLength`].
+    pub const fn len(self) -> u32 {
+        match self {
+            Self::AnyLength => 0,
+            Self::U8(_) => 1,
+            Self::U16(_) => 2,
+            Self::U32(_) => 4,
+            Self::U64(_) => 8,
+        }
+    }
+
+    /// Whether no width is asked for.
+    pub const fn is_empty(self) -> bool {
+        matches!(self, Self::AnyLength)
+    }
+
+    /// The value, zero-extended, if this is no wildcard.
+    pub fn value(self) -> Option<u64> {
+        match self {
+            Self::AnyLength => None,
+            Self::U8(value) => value.map(u64::from),
+            Self::U16(value) => value.map(u64::from),
+            Self::U32(value) => value.map(u64::from),
+            Self::U64(value) => value,
+        }
+    }
+}
+
+impl fmt::Display for Datamatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.len(), self.value()) {
+            (0, _) => write!(f, "any length"),
+            (len, None) => write!(f, "{len} bytes, any value"),
+            (len, Some(value)) => write!(f, "{len} bytes, value {value:#x}"),
+        }
+    }
+}

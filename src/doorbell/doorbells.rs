@@ -1,0 +1,162 @@
+//! Registration and removal: the rules, then the table, then the wait.
+
+use stub::table::{MAX_ITEMS, MAX_SIGNAL, Table};
+
+use super::{
+    DoorbellError, EventId, IoEventAddress, Pattern, RegisterError, Sharing,
+    registry::Registry,
+    table::{Change, Rest, Writer},
+};
+
+/// Waits until every lookup that may have begun before the call is over, signals included.
+pub trait Barrier {
+    /// Returns when they are.
+    fn wait(&self);
+}
+
+/// Who is registered, and the one writer of the table that vCPU threads look writes up in.
+#[derive(Debug)]
+pub struct Doorbells<'t> {
+    table: &'t Table,
+    state: State,
+}
+
+impl<'t> Doorbells<'t> {
+    /// Starts with an empty table, which nobody else writes from here on.
+    ///
+    /// A group takes at most `max_items`, and never more than [`MAX_ITEMS`].
+    pub fn new(table: &'t Table, max_items: u32) -> Self {
+        let state = State::new(max_items);
+        Self { table, state }
+    }
+
+    /// The table.
+    pub fn table(&self) -> &'t Table {
+        self.table
+    }
+
+    /// Makes writes that match signal `event`.
+    ///
+    /// `signal` is asked for the number that the table gives to readers after everything that can
+    /// fail without it has passed; when this fails, nothing has changed.
+    pub fn register<E>(
+        &mut self,
+        event: EventId,
+        address: IoEventAddress,
+        pattern: impl Into<Pattern>,
+        sharing: Sharing,
+        signal: impl FnOnce() -> Result<u32, E>,
+    ) -> Result<(), RegisterError<E>> {
+        let pattern = pattern.into();
+        self.state
+            .register(self.table, event, address, pattern, sharing, signal)
+    }
+
+    /// Undoes the registration of `event` with the same address and pattern.
+    ///
+    /// When it returns, no reader uses the signal number that it gives back. `barrier` is waited
+    /// for once, and not at all if nothing was registered.
+    pub fn unregister(
+        &mut self,
+        event: EventId,
+        address: IoEventAddress,
+        pattern: impl Into<Pattern>,
+        barrier: &dyn Barrier,
+    ) -> Result<u32, DoorbellError> {
+        self.state
+            .unregister(self.table, event, address, pattern.into(), barrier)
+    }
+}
+
+/// [`Doorbells`] without the table, for owners of both.
+#[derive(Debug)]
+pub(crate) struct State {
+    registry: Registry,
+    writer: Writer,
+}
+
+impl State {
+    pub(crate) fn new(max_items: u32) -> Self {
+        let most = u32::try_from(MAX_ITEMS).unwrap_or(u32::MAX);
+        Self {
+            registry: Registry::new(max_items.min(most)),
+            writer: Writer::new(),
+        }
+    }
+
+    pub(crate) fn register<E>(
+        &mut self,
+        table: &Table,
+        event: EventId,
+        address: IoEventAddress,
+        pattern: Pattern,
+        sharing: Sharing,
+        signal: impl FnOnce() -> Result<u32, E>,
+    ) -> Result<(), RegisterError<E>> {
+        pattern.check(address)?;
+        self.registry.check(event, address, pattern, sharing)?;
+        let values = self.listed_values(address, pattern);
+        let change = Change {
+            address,
+            pattern,
+            values: &values,
+        };
+        self.writer.check(table, &change)?;
+        let signal = signal().map_err(RegisterError::Signal)?;
+        if signal > MAX_SIGNAL {
+            let limit = MAX_SIGNAL;
+            return Err(DoorbellError::Signal { signal, limit }.into());
+        }
+        self.registry
+            .insert(event, address, pattern, sharing, signal);
+        self.writer.add(table, &change, signal);
+        Ok(())
+    }
+
+    pub(crate) fn unregister(
+        &mut self,
+        table: &Table,
+        event: EventId,
+        address: IoEventAddress,
+        pattern: Pattern,
+        barrier: &dyn Barrier,
+    ) -> Result<u32, DoorbellError> {
+        let signal = self.registry.remove(event, address, pattern)?;
+        let values = self.listed_values(address, pattern);
+        let change = Change {
+            address,
+            pattern,
+            values: &values,
+        };
+        let rest = Rest {
+            same: self.registry.count(address, pattern) > 0,
+            matches: self.registry.values(address, pattern.len).next().is_some(),
+        };
+        self.writer.remove(table, &change, signal, rest);
+        barrier.wait();
+        self.writer.recycle();
+        Ok(signal)
+    }
+
+    /// The values whose lists hold the wildcards too, if the pattern is one.
+    fn listed_values(&self, address: IoEventAddress, pattern: Pattern) -> Vec<u64> {
+        match pattern.value {
+            None => self.registry.values(address, pattern.len).collect(),
+            Some(_) => Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "doorbells_test.rs"]
+mod tests;
+
+#[cfg(test)]
+#[cfg(not(loom))]
+#[path = "model_test.rs"]
+mod model;
+
+#[cfg(test)]
+#[cfg(loom)]
+#[path = "loom_test.rs"]
+mod models;

@@ -1,0 +1,70 @@
+//! Which eventfd a file descriptor is.
+//!
+//! KVM compares the kernel object behind a descriptor, so that a `dup()`ed or passed descriptor
+//! names the same registration. The kernel shows that identity as `eventfd-id` in
+//! `/proc/self/fdinfo` (Linux `fs/eventfd.c`, since 5.2). It is unique among eventfds that are
+//! alive; whoever registers one keeps it alive.
+
+use std::{
+    fs, io,
+    os::fd::{AsRawFd, RawFd},
+    path::Path,
+};
+
+use super::DoorbellError;
+
+const FDINFO: &str = "/proc/self/fdinfo";
+
+/// The identity of an eventfd, the same for all its descriptors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct EventId(u64);
+
+impl EventId {
+    /// The eventfd behind a descriptor of this process.
+    pub fn of(event: &impl AsRawFd) -> Result<Self, DoorbellError> {
+        Self::of_raw(event.as_raw_fd())
+    }
+
+    /// The eventfd behind a descriptor that may not even be open.
+    pub fn of_raw(fd: RawFd) -> Result<Self, DoorbellError> {
+        Self::in_directory(Path::new(FDINFO), fd)
+    }
+
+    /// An identity that is no kernel object's, for tables without eventfds.
+    pub const fn from_raw(id: u64) -> Self {
+        Self(id)
+    }
+
+    fn in_directory(fdinfo: &Path, fd: RawFd) -> Result<Self, DoorbellError> {
+        match fs::read_to_string(fdinfo.join(fd.to_string())) {
+            Ok(text) => parse(&text, fd),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if fdinfo.is_dir() {
+                    Err(DoorbellError::BadFd { fd })
+                } else {
+                    Err(DoorbellError::NoProc)
+                }
+            }
+            Err(source) => Err(DoorbellError::Proc { fd, source }),
+        }
+    }
+}
+
+fn parse(fdinfo: &str, fd: RawFd) -> Result<EventId, DoorbellError> {
+    let field = |name: &str| {
+        fdinfo
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+    };
+    if field("eventfd-count").is_none() {
+        return Err(DoorbellError::NotEventFd { fd });
+    }
+    field("eventfd-id")
+        .and_then(|id| id.trim().parse().ok())
+        .map(EventId)
+        .ok_or(DoorbellError::NoEventId { fd })
+}
+
+#[cfg(test)]
+#[path = "event_test.rs"]
+mod tests;

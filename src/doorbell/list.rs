@@ -1,0 +1,134 @@
+//! Lists of signal numbers in the table: a code is nobody, one signal, or a chain of chunks.
+//!
+//! Joining and leaving are one store each to a reader that walks the list meanwhile. Chunks are
+//! filled from the tail's first word to the head's last, the reverse of the reader's way.
+
+use stub::table::{CODE, GROUP, ListChunk, Table};
+
+use super::{
+    arena::Arena,
+    word::{Word, link as index_word},
+};
+
+/// Chunks that [`push`] will take.
+pub(super) fn push_cost(table: &Table, code: u32) -> usize {
+    match code {
+        0 => 0,
+        _ if code & GROUP == 0 => 1,
+        _ => usize::from(hole(table, code).is_none()),
+    }
+}
+
+/// Chunks that [`copy`] and then [`push`] will take.
+pub(super) fn copy_cost(table: &Table, code: u32) -> usize {
+    match signals(table, code).len() {
+        0 => 0,
+        others => (others + 1).div_ceil(ListChunk::CODES),
+    }
+}
+
+/// Adds a signal; the result is to be published in place of `code`.
+pub(super) fn push(table: &Table, chunks: &mut Arena, code: u32, signal: u32) -> u32 {
+    let entry = signal + 1;
+    if code == 0 {
+        return entry;
+    }
+    if code & GROUP == 0 {
+        return chunk(table, chunks, 0, &[code, entry]);
+    }
+    match hole(table, code) {
+        Some((index, position)) => {
+            table.chunks[index].words[position].publish(entry);
+            code
+        }
+        None => chunk(table, chunks, code & CODE, &[entry]),
+    }
+}
+
+/// Takes one entry of a signal out; the result is to be published in place of `code`.
+pub(super) fn remove(table: &Table, chunks: &mut Arena, code: u32, signal: u32) -> u32 {
+    let entry = signal + 1;
+    if code & GROUP == 0 {
+        return if code == entry { 0 } else { code };
+    }
+    let mut rest = signals(table, code);
+    let Some(index) = rest.iter().position(|&other| other == entry) else {
+        return code;
+    };
+    rest.swap_remove(index);
+    if let [single] = rest[..] {
+        retire(table, chunks, code);
+        return single;
+    }
+    let place = words(table, code)
+        .find(|&(chunk, position)| table.chunks[chunk].words[position].get() == entry);
+    if let Some((chunk, position)) = place {
+        table.chunks[chunk].words[position].publish(0);
+    }
+    code
+}
+
+/// Another list of the same signals.
+pub(super) fn copy(table: &Table, chunks: &mut Arena, code: u32) -> u32 {
+    let entries = signals(table, code);
+    match entries[..] {
+        [] => 0,
+        [single] => single,
+        _ => entries
+            .chunks(ListChunk::CODES)
+            .fold(0, |link, entries| chunk(table, chunks, link, entries)),
+    }
+}
+
+/// Gives a list's chunks back once readers have left it.
+pub(super) fn retire(table: &Table, chunks: &mut Arena, code: u32) {
+    for index in chain(table, code) {
+        chunks.retire(index);
+    }
+}
+
+/// A new head chunk, not yet published.
+fn chunk(table: &Table, chunks: &mut Arena, link: u32, entries: &[u32]) -> u32 {
+    let index = chunks.take();
+    let words = &table.chunks[index].words;
+    words[0].set(link & CODE);
+    for (position, place) in words.iter().enumerate().skip(1) {
+        place.set(entries.get(position - 1).copied().unwrap_or(0));
+    }
+    index_word(index) | GROUP
+}
+
+/// The entries of a list, oldest place first.
+fn signals(table: &Table, code: u32) -> Vec<u32> {
+    if code & GROUP == 0 {
+        return (code != 0).then_some(code).into_iter().collect();
+    }
+    words(table, code)
+        .map(|(chunk, position)| table.chunks[chunk].words[position].get())
+        .filter(|&entry| entry != 0)
+        .collect()
+}
+
+fn hole(table: &Table, code: u32) -> Option<(usize, usize)> {
+    words(table, code).find(|&(chunk, position)| table.chunks[chunk].words[position].get() == 0)
+}
+
+/// All places of a list, in the order of filling.
+fn words(table: &Table, code: u32) -> impl Iterator<Item = (usize, usize)> + use<> {
+    let chain = chain(table, code);
+    chain
+        .into_iter()
+        .rev()
+        .flat_map(|chunk| (1..=ListChunk::CODES).map(move |position| (chunk, position)))
+}
+
+/// The chunks of a list, head first.
+fn chain(table: &Table, code: u32) -> Vec<usize> {
+    let mut chain = Vec::new();
+    let mut next = if code & GROUP == 0 { 0 } else { code & CODE };
+    while next != 0 {
+        chain.push(next as usize);
+        next = table.chunks[next as usize].words[0].get();
+    }
+    chain
+}

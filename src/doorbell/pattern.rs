@@ -1,0 +1,64 @@
+//! A [`Datamatch`] as the kernel's ABI writes it, impossible pairs included.
+
+use std::fmt;
+
+use super::{Datamatch, DoorbellError, IoEventAddress};
+
+/// The width of the writes that ring, and the value that they must have if any.
+///
+/// A value wider than its width is accepted, as KVM does, and then never hit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Pattern {
+    /// The width in bytes; 0 is any.
+    pub len: u32,
+    /// The value; `None` is a wildcard.
+    pub value: Option<u64>,
+}
+
+impl Pattern {
+    /// Whether KVM would take it for this address; the checks of `kvm_assign_ioeventfd` that need
+    /// no file descriptor and no flags, in its order.
+    pub(super) fn check(self, address: IoEventAddress) -> Result<(), DoorbellError> {
+        self.check_range(address)?;
+        self.check_value()
+    }
+
+    pub(super) fn check_range(self, address: IoEventAddress) -> Result<(), DoorbellError> {
+        let len = self.len;
+        if !matches!(len, 0 | 1 | 2 | 4 | 8) {
+            return Err(DoorbellError::Length { len });
+        }
+        // Hypercall numbers are names, not places in a range.
+        let ranges = !matches!(address, IoEventAddress::Hypercall(_));
+        if ranges && address.value().checked_add(u64::from(len)).is_none() {
+            return Err(DoorbellError::Wraps { address, len });
+        }
+        Ok(())
+    }
+
+    pub(super) fn check_value(self) -> Result<(), DoorbellError> {
+        match (self.len, self.value) {
+            (0, Some(value)) => Err(DoorbellError::MatchWithoutLength { value }),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl From<Datamatch> for Pattern {
+    fn from(datamatch: Datamatch) -> Self {
+        Self {
+            len: datamatch.len(),
+            value: datamatch.value(),
+        }
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.len, self.value) {
+            (0, None) => f.write_str("any length"),
+            (len, None) => write!(f, "length {len}"),
+            (len, Some(value)) => write!(f, "length {len}, value {value:#x}"),
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Who is registered where, and who may join: pure logic, without the table and without eventfds.
+//!
+//! The rules are `ioeventfd_check_collision` of Linux `virt/kvm/eventfd.c`, with one addition: two
+//! items that would clash may stay together if both are of a group and of the same length. A group
+//! is the items with [`Sharing::Group`] on one address and length.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::{DoorbellError, EventId, IoEventAddress, Pattern, Sharing};
+
+/// One registration at its place.
+#[derive(Clone, Debug)]
+struct Item {
+    event: EventId,
+    sharing: Sharing,
+    signal: u32,
+}
+
+/// All registrations on one address and length.
+#[derive(Debug, Default)]
+struct Place {
+    wildcards: Vec<Item>,
+    matches: HashMap<u64, Vec<Item>>,
+    exclusive: u32,
+    grouped: u32,
+}
+
+impl Place {
+    fn items(&mut self, value: Option<u64>) -> &mut Vec<Item> {
+        match value {
+            None => &mut self.wildcards,
+            Some(value) => self.matches.entry(value).or_default(),
+        }
+    }
+
+    fn find(&self, value: Option<u64>) -> &[Item] {
+        match value {
+            None => &self.wildcards,
+            Some(value) => self.matches.get(&value).map_or(&[], Vec::as_slice),
+        }
+    }
+
+    fn count(&mut self, sharing: Sharing) -> &mut u32 {
+        match sharing {
+            Sharing::Exclusive => &mut self.exclusive,
+            Sharing::Group => &mut self.grouped,
+        }
+    }
+
+    fn clashes(&self, event: EventId, value: Option<u64>, sharing: Sharing) -> bool {
+        let exclusive = |item: &Item| item.sharing == Sharing::Exclusive;
+        let same = self.find(value);
+        if same.iter().any(|item| item.event == event) {
+            return true;
+        }
+        match (value, sharing) {
+            (None, Sharing::Exclusive) => self.exclusive + self.grouped > 0,
+            (None, Sharing::Group) => self.exclusive > 0,
+            (Some(_), Sharing::Exclusive) => !self.wildcards.is_empty() || !same.is_empty(),
+            (Some(_), Sharing::Group) => self.wildcards.iter().chain(same).any(exclusive),
+        }
+    }
+}
+
+/// All registrations.
+#[derive(Debug)]
+pub(super) struct Registry {
+    addresses: HashMap<IoEventAddress, BTreeMap<u32, Place>>,
+    max_items: u32,
+}
+
+impl Registry {
+    pub(super) fn new(max_items: u32) -> Self {
+        Self {
+            addresses: HashMap::new(),
+            max_items,
+        }
+    }
+
+    /// Whether an item may join.
+    pub(super) fn check(
+        &self,
+        event: EventId,
+        address: IoEventAddress,
+        pattern: Pattern,
+        sharing: Sharing,
+    ) -> Result<(), DoorbellError> {
+        let Some(lengths) = self.addresses.get(&address) else {
+            return self.check_room(address, pattern.len, sharing, 0);
+        };
+        // Length 0 shares its address with no other length.
+        let others = lengths.keys().any(|&len| len != pattern.len);
+        let shut = others && (pattern.len == 0 || lengths.contains_key(&0));
+        let place = lengths.get(&pattern.len);
+        if shut || place.is_some_and(|place| place.clashes(event, pattern.value, sharing)) {
+            return Err(DoorbellError::Exists { address, pattern });
+        }
+        let grouped = place.map_or(0, |place| place.grouped);
+        self.check_room(address, pattern.len, sharing, grouped)
+    }
+
+    fn check_room(
+        &self,
+        address: IoEventAddress,
+        len: u32,
+        sharing: Sharing,
+        grouped: u32,
+    ) -> Result<(), DoorbellError> {
+        let limit = self.max_items;
+        if sharing == Sharing::Group && grouped >= limit {
+            return Err(DoorbellError::TooManyItems {
+                address,
+                len,
+                limit,
+            });
+        }
+        Ok(())
+    }
+
+    /// Lets an item join that [`check`](Self::check) has let pass.
+    pub(super) fn insert(
+        &mut self,
+        event: EventId,
+        address: IoEventAddress,
+        pattern: Pattern,
+        sharing: Sharing,
+        signal: u32,
+    ) {
+        let lengths = self.addresses.entry(address).or_default();
+        let place = lengths.entry(pattern.len).or_default();
+        *place.count(sharing) += 1;
+        place.items(pattern.value).push(Item {
+            event,
+            sharing,
+            signal,
+        });
+    }
+
+    /// Takes an item out and gives its signal number.
+    pub(super) fn remove(
+        &mut self,
+        event: EventId,
+        address: IoEventAddress,
+        pattern: Pattern,
+    ) -> Result<u32, DoorbellError> {
+        let not_found = DoorbellError::NotFound { address, pattern };
+        let Some(lengths) = self.addresses.get_mut(&address) else {
+            return Err(not_found);
+        };
+        let Some(place) = lengths.get_mut(&pattern.len) else {
+            return Err(not_found);
+        };
+        let mut same = place.find(pattern.value).iter();
+        let Some(index) = same.position(|item| item.event == event) else {
+            return Err(not_found);
+        };
+        let items = place.items(pattern.value);
+        let item = items.remove(index);
+        if let (true, Some(value)) = (items.is_empty(), pattern.value) {
+            place.matches.remove(&value);
+        }
+        *place.count(item.sharing) -= 1;
+        if place.exclusive + place.grouped == 0 {
+            lengths.remove(&pattern.len);
+        }
+        if lengths.is_empty() {
+            self.addresses.remove(&address);
+        }
+        Ok(item.signal)
+    }
+
+    /// The values asked for at an address and length.
+    pub(super) fn values(
+        &self,
+        address: IoEventAddress,
+        len: u32,
+    ) -> impl Iterator<Item = u64> + use<'_> {
+        let place = self.addresses.get(&address).and_then(|l| l.get(&len));
+        place.into_iter().flat_map(|p| p.matches.keys().copied())
+    }
+
+    /// How many items ask for this value, or for none, at an address and length.
+    pub(super) fn count(&self, address: IoEventAddress, pattern: Pattern) -> usize {
+        let place = self
+            .addresses
+            .get(&address)
+            .and_then(|l| l.get(&pattern.len));
+        place.map_or(0, |place| place.find(pattern.value).len())
+    }
+}

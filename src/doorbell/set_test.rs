@@ -1,0 +1,122 @@
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+};
+
+use vmm_sys_util::eventfd::{EFD_NONBLOCK, EFD_SEMAPHORE};
+
+use super::*;
+use crate::doorbell::Datamatch;
+
+const PORT: IoEventAddress = IoEventAddress::Pio(0x510);
+/// What an eventfd's counter reaches by writes.
+const LIMIT: u64 = u64::MAX - 1;
+
+fn eventfd() -> EventFd {
+    EventFd::new(EFD_NONBLOCK).unwrap()
+}
+
+#[test]
+fn ring_is_counted_and_a_miss_is_not() {
+    let (set, event) = (DoorbellSet::new(), eventfd());
+    set.register(&event, PORT, Datamatch::U16(None), Sharing::Exclusive)
+        .unwrap();
+    let mut bell = set.bell();
+    assert!(bell.ring(PORT, &[1, 2]));
+    assert!(bell.ring(PORT, &[1, 2]));
+    for data in [&[][..], &[1], &[0; 4], &[0; 16]] {
+        assert!(!bell.ring(PORT, data));
+    }
+    assert_eq!(event.read().unwrap(), 2);
+}
+
+#[test]
+fn group_rings_all_its_eventfds() {
+    let set = DoorbellSet::new();
+    let events: Vec<EventFd> = (0..DEFAULT_MAX_ITEMS).map(|_| eventfd()).collect();
+    for event in &events {
+        set.register(event, PORT, Datamatch::U8(None), Sharing::Group)
+            .unwrap();
+    }
+    assert!(set.bell().ring(PORT, &[7]));
+    assert!(events.iter().all(|event| event.read().unwrap() == 1));
+    let error = set
+        .register(&eventfd(), PORT, Datamatch::U8(None), Sharing::Group)
+        .unwrap_err();
+    assert!(error.to_string().contains("32 items"), "{error}");
+}
+
+#[test]
+fn semaphore_eventfd_counts_rings_one_by_one() {
+    let set = DoorbellSet::new();
+    let event = EventFd::new(EFD_NONBLOCK | EFD_SEMAPHORE).unwrap();
+    set.register(&event, PORT, Datamatch::AnyLength, Sharing::Exclusive)
+        .unwrap();
+    let mut bell = set.bell();
+    assert!(bell.ring(PORT, &[0]) && bell.ring(PORT, &[0; 4]));
+    assert_eq!((event.read().unwrap(), event.read().unwrap()), (1, 1));
+    assert!(event.read().is_err());
+}
+
+#[test]
+fn full_counter_takes_the_ring_and_does_not_hold_the_caller() {
+    let (set, event) = (DoorbellSet::new(), eventfd());
+    set.register(&event, PORT, Datamatch::U8(None), Sharing::Exclusive)
+        .unwrap();
+    event.write(LIMIT).unwrap();
+    let mut bell = set.bell();
+    assert!(bell.ring(PORT, &[0]) && bell.ring(PORT, &[0]));
+    assert_eq!(event.read().unwrap(), LIMIT);
+}
+
+#[test]
+fn closed_eventfd_goes_on_swallowing_rings() {
+    let (set, event) = (DoorbellSet::new(), eventfd());
+    set.register(&event, PORT, Datamatch::U8(None), Sharing::Exclusive)
+        .unwrap();
+    drop(event);
+    assert!(set.bell().ring(PORT, &[0]));
+}
+
+#[test]
+fn bell_outlives_its_set() {
+    let (set, event) = (DoorbellSet::new(), eventfd());
+    set.register(&event, PORT, Datamatch::U8(None), Sharing::Exclusive)
+        .unwrap();
+    let mut bell = set.bell();
+    drop(set);
+    assert!(bell.ring(PORT, &[0]));
+    assert_eq!(event.read().unwrap(), 1);
+}
+
+#[test]
+fn every_ring_that_races_with_removal_is_counted_or_missed_and_never_both() {
+    let (set, event) = (DoorbellSet::new(), eventfd());
+    let done = AtomicBool::new(false);
+    let ring = || {
+        let (mut bell, mut rung, mut missed) = (set.bell(), 0_u64, 0_u64);
+        while !done.load(Ordering::Relaxed) {
+            match bell.ring(PORT, &[0]) {
+                true => rung += 1,
+                false => missed += 1,
+            }
+        }
+        (rung, missed)
+    };
+    let (counted, rung) = thread::scope(|scope| {
+        let ringers = [(); 2].map(|()| scope.spawn(ring));
+        let mut counted = 0;
+        for _ in 0..500 {
+            set.register(&event, PORT, Datamatch::U8(None), Sharing::Exclusive)
+                .unwrap();
+            thread::yield_now();
+            set.unregister(&event, PORT, Datamatch::U8(None)).unwrap();
+            counted += event.read().unwrap_or(0);
+            assert!(event.read().is_err(), "signalled after removal");
+        }
+        done.store(true, Ordering::Relaxed);
+        let rung: u64 = ringers.into_iter().map(|r| r.join().unwrap().0).sum();
+        (counted, rung)
+    });
+    assert_eq!(counted, rung);
+}

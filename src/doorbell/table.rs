@@ -1,0 +1,247 @@
+//! The writer of a [`Table`]: what each registration changes in it, and in which order.
+//!
+//! A reader may be anywhere in the table meanwhile, so contents are stored first and the word that
+//! makes them reachable last, with release; what is cut off is reused only after [`recycle`](Writer::recycle),(Writer::recycle)
+//! which the caller runs behind a grace period. [`check`](Writer::check) makes
+//! sure that nothing runs out halfway. The table's memory is the monitor's own: it is trusted.
+
+use stub::table::{
+    CELLS, CHUNKS, CODE, GROUP, MATCH, MAX_ADDRESSES, MAX_MATCHES, OVERFLOWS, Table, cell_index,
+};
+
+use super::{
+    DoorbellError, IoEventAddress, Pattern,
+    arena::Arena,
+    chain::{AddressSlot, MatchSlot},
+    list,
+};
+
+/// An item that joins or leaves.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Change<'a> {
+    pub(super) address: IoEventAddress,
+    pub(super) pattern: Pattern,
+    /// For a wildcard, the values at its address and length: their lists hold it too.
+    pub(super) values: &'a [u64],
+}
+
+impl Change<'_> {
+    /// The cells that serve its length.
+    fn cells(&self) -> std::ops::Range<usize> {
+        match self.pattern.len {
+            0 => 0..CELLS,
+            _ => self.cell()..self.cell() + 1,
+        }
+    }
+
+    /// The first of them.
+    fn cell(&self) -> usize {
+        match self.pattern.len {
+            0 => 0,
+            len => cell_index(len),
+        }
+    }
+
+    fn slot<'t>(&self, table: &'t Table) -> Option<AddressSlot<'t>> {
+        AddressSlot::find(table, self.address.kind(), self.address.value())
+    }
+
+    /// The slot of a value, at the address and length.
+    fn match_slot<'t>(
+        &self,
+        table: &'t Table,
+        slot: &AddressSlot<'t>,
+        value: u64,
+    ) -> Option<MatchSlot<'t>> {
+        let key = (slot.place(table, self.cell()), value);
+        MatchSlot::find(table, self.address.value(), key)
+    }
+}
+
+/// What stays behind when an item leaves.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rest {
+    /// Items of the same pattern.
+    pub(super) same: bool,
+    /// Items that ask for any value, at the same address and length.
+    pub(super) matches: bool,
+}
+
+/// Changes a table, and knows what of it is in use.
+#[derive(Debug)]
+pub(super) struct Writer {
+    addresses: usize,
+    matches: usize,
+    address_overflows: Arena,
+    match_overflows: Arena,
+    chunks: Arena,
+}
+
+impl Writer {
+    pub(super) const fn new() -> Self {
+        Self {
+            addresses: 0,
+            matches: 0,
+            address_overflows: Arena::new(OVERFLOWS),
+            match_overflows: Arena::new(OVERFLOWS),
+            chunks: Arena::new(CHUNKS),
+        }
+    }
+
+    /// Whether there is room for one more item.
+    pub(super) fn check(&self, table: &Table, change: &Change<'_>) -> Result<(), DoorbellError> {
+        let slot = change.slot(table);
+        let slot = slot.as_ref();
+        let more = usize::from(slot.is_none());
+        room(self.addresses + more, MAX_ADDRESSES, "addresses")?;
+        let wildcards = slot.map_or(0, |slot| slot.code(change.cell()));
+        let code = |value| {
+            let slot = slot.and_then(|slot| change.match_slot(table, slot, value));
+            slot.map_or(0, |slot| slot.code())
+        };
+        let chunks = match change.pattern.value {
+            None => {
+                let codes = change.values.iter().map(|&value| code(value));
+                let lists = codes.map(|code| list::push_cost(table, code));
+                list::push_cost(table, wildcards) + lists.sum::<usize>()
+            }
+            Some(value) => match code(value) {
+                0 => {
+                    room(self.matches + 1, MAX_MATCHES, "values")?;
+                    list::copy_cost(table, wildcards)
+                }
+                code => list::push_cost(table, code),
+            },
+        };
+        let capacity = self.chunks.capacity();
+        let used = capacity - self.chunks.available();
+        room(used + chunks, capacity, "chunks of signal lists")
+    }
+
+    /// Lets an item join that [`check`](Self::check) has let pass.
+    pub(super) fn add(&mut self, table: &Table, change: &Change<'_>, signal: u32) {
+        let slot = change.slot(table).unwrap_or_else(|| {
+            let (kind, address) = (change.address.kind(), change.address.value());
+            self.addresses += 1;
+            AddressSlot::take(table, &mut self.address_overflows, kind, address)
+        });
+        match change.pattern.value {
+            None => self.add_wildcard(table, &slot, change, signal),
+            Some(value) => self.add_match(table, &slot, change, value, signal),
+        }
+    }
+
+    fn add_wildcard(
+        &mut self,
+        table: &Table,
+        slot: &AddressSlot<'_>,
+        change: &Change<'_>,
+        signal: u32,
+    ) {
+        for &value in change.values {
+            if let Some(slot) = change.match_slot(table, slot, value) {
+                slot.publish_code(list::push(table, &mut self.chunks, slot.code(), signal));
+            }
+        }
+        let code = slot.code(change.cell());
+        let code = list::push(table, &mut self.chunks, code, signal);
+        for cell in change.cells() {
+            slot.publish_cell(cell, code | slot.cell(cell) & MATCH);
+        }
+    }
+
+    fn add_match(
+        &mut self,
+        table: &Table,
+        slot: &AddressSlot<'_>,
+        change: &Change<'_>,
+        value: u64,
+        signal: u32,
+    ) {
+        if let Some(slot) = change.match_slot(table, slot, value) {
+            slot.publish_code(list::push(table, &mut self.chunks, slot.code(), signal));
+            return;
+        }
+        // The value's list stands for the wildcards too, so that a reader needs one list only.
+        let cell = change.cell();
+        let code = list::copy(table, &mut self.chunks, slot.code(cell));
+        let code = list::push(table, &mut self.chunks, code, signal);
+        let (address, key) = (change.address.value(), (slot.place(table, cell), value));
+        MatchSlot::take(table, &mut self.match_overflows, address, key).publish_code(code);
+        self.matches += 1;
+        slot.publish_cell(cell, slot.cell(cell) | MATCH);
+    }
+
+    /// Lets an item go. Readers may still use its signal number until the next grace period.
+    pub(super) fn remove(&mut self, table: &Table, change: &Change<'_>, signal: u32, rest: Rest) {
+        let Some(slot) = change.slot(table) else {
+            return;
+        };
+        match change.pattern.value {
+            None => self.remove_wildcard(table, &slot, change, signal),
+            Some(value) => {
+                if let Some(slot) = change.match_slot(table, &slot, value) {
+                    self.remove_match(table, &slot, signal, rest.same);
+                }
+                if !rest.matches {
+                    let cell = change.cell();
+                    slot.publish_cell(cell, slot.cell(cell) & !MATCH);
+                }
+            }
+        }
+        if !slot.is_used() {
+            slot.tidy(table, &mut self.address_overflows);
+            self.addresses -= 1;
+        }
+    }
+
+    fn remove_wildcard(
+        &mut self,
+        table: &Table,
+        slot: &AddressSlot<'_>,
+        change: &Change<'_>,
+        signal: u32,
+    ) {
+        for &value in change.values {
+            if let Some(slot) = change.match_slot(table, slot, value) {
+                slot.publish_code(list::remove(table, &mut self.chunks, slot.code(), signal));
+            }
+        }
+        let code = slot.code(change.cell());
+        let code = list::remove(table, &mut self.chunks, code, signal);
+        for cell in change.cells() {
+            slot.publish_cell(cell, code | slot.cell(cell) & MATCH);
+        }
+    }
+
+    fn remove_match(&mut self, table: &Table, slot: &MatchSlot<'_>, signal: u32, others: bool) {
+        if others {
+            slot.publish_code(list::remove(table, &mut self.chunks, slot.code(), signal));
+        } else {
+            // From here on, writes of this value get the wildcards' code.
+            list::retire(table, &mut self.chunks, slot.code());
+            slot.publish_code(0);
+            slot.tidy(table, &mut self.match_overflows);
+            self.matches -= 1;
+        }
+    }
+
+    /// Makes what was cut off free for reuse: no reader stands on it any more.
+    pub(super) fn recycle(&mut self) {
+        self.address_overflows.recycle();
+        self.match_overflows.recycle();
+        self.chunks.recycle();
+    }
+}
+
+/// The part of a cell that says whom the wildcards signal.
+pub(super) const fn code_of(cell: u32) -> u32 {
+    cell & (GROUP | CODE)
+}
+
+fn room(wanted: usize, capacity: usize, what: &'static str) -> Result<(), DoorbellError> {
+    if wanted > capacity {
+        return Err(DoorbellError::Full { what, capacity });
+    }
+    Ok(())
+}
