@@ -4,10 +4,12 @@
 //! high, and nothing imports upward:
 //!
 //! - [`quiesce`]: memory behind readers that take no lock
+//! - [`bus`]: which device answers an address; [`doorbell`]: which writes ring, and whom they signal
 //!
 //! The mechanisms work without the rest: [`doorbell::DoorbellSet`] in a VMM of your own, for example.
 //! `docs/architecture.md` has the picture.
 
 // The model checker's atomics have no layout to share with a sandbox: models see the mechanisms only.
+pub mod bus;
 pub mod doorbell;
 pub mod quiesce;

@@ -1,0 +1,149 @@
+//! The doorbell table: a wildcard an address, a value an address, all values on one address, and
+//! the same while another thread registers and removes.
+
+use std::{
+    convert::Infallible,
+    hint::black_box,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::Duration,
+};
+
+use criterion::{BenchmarkId, Criterion};
+use stub::table::Kind;
+use vmbell::{
+    doorbell::{Doorbells, EventId, HeapTable, IoEventAddress, Pattern, Sharing},
+    quiesce::Domain,
+};
+
+use crate::{
+    devices::{REGISTER, Registers, addresses, shuffled},
+    threads,
+};
+
+/// The width of all writes.
+const LEN: u32 = 4;
+/// How long the writer rests between two changes.
+const REST: Duration = Duration::from_millis(1);
+/// The address that the writer's doorbell comes to and goes from.
+const COMING: u64 = 0xfe00_0000;
+
+/// What there is to find.
+#[derive(Clone, Copy)]
+pub enum Doors {
+    /// A wildcard at each address.
+    Wildcard,
+    /// One value at each address.
+    Datamatch,
+    /// All values at one address.
+    OneAddress,
+}
+
+impl Doors {
+    /// All, with the names of the report.
+    pub const ALL: [(Self, &'static str); 3] = [
+        (Self::Wildcard, "wildcard"),
+        (Self::Datamatch, "datamatch"),
+        (Self::OneAddress, "datamatch-one-address"),
+    ];
+
+    /// Where the write that `address` stands for goes, and with which value.
+    fn write(self, address: u64) -> (u64, u64) {
+        match self {
+            Self::Wildcard | Self::Datamatch => (address, 1),
+            Self::OneAddress => (COMING - 8, address & 0xffff_ffff),
+        }
+    }
+
+    /// Registers one for each address.
+    pub fn open(self, doorbells: &mut Doorbells<'_>, addresses: &[u64]) {
+        for (signal, address) in (0..).zip(addresses) {
+            let (address, value) = self.write(address + REGISTER);
+            let value = match self {
+                Self::Wildcard => None,
+                Self::Datamatch | Self::OneAddress => Some(value),
+            };
+            register(doorbells, address, Pattern { len: LEN, value }, signal);
+        }
+    }
+
+    /// Whether the write rings.
+    #[inline]
+    pub fn ring(self, table: &HeapTable, address: u64) -> bool {
+        let (address, value) = self.write(address);
+        let signals = table.lookup(Kind::Mmio, black_box(address), black_box(LEN), value);
+        signals.iter().fold(false, |_, signal| {
+            black_box(signal);
+            true
+        })
+    }
+}
+
+fn register(doorbells: &mut Doorbells<'_>, address: u64, pattern: Pattern, signal: u32) {
+    let address = IoEventAddress::Mmio(address);
+    let event = EventId::from_raw(u64::from(signal));
+    doorbells
+        .register(event, address, pattern, Sharing::Exclusive, || {
+            Ok::<_, Infallible>(signal)
+        })
+        .expect("room and no clash");
+}
+
+/// All doors at all sizes.
+pub fn bench(criterion: &mut Criterion, sizes: &[usize]) {
+    for (doors, name) in Doors::ALL {
+        for &size in sizes {
+            let table = HeapTable::new();
+            let mut doorbells = Doorbells::new(&table, 32);
+            doors.open(&mut doorbells, &addresses(size));
+            let order = shuffled(&addresses(size), Registers::One);
+            let mut group = criterion.benchmark_group(format!("doorbell-{name}"));
+            for threads in [1, 2] {
+                group.bench_function(BenchmarkId::new(format!("{threads}-thread"), size), |b| {
+                    b.iter_custom(|accesses| {
+                        threads::wall(threads, &order, accesses, || {
+                            |address| doors.ring(&table, address)
+                        })
+                    });
+                });
+            }
+            group.bench_function(BenchmarkId::new("updates", size), |bencher| {
+                let domain = Domain::new();
+                let done = AtomicBool::new(false);
+                thread::scope(|scope| {
+                    scope.spawn(|| update(&mut doorbells, &domain, &done));
+                    bencher.iter_custom(|accesses| {
+                        threads::wall(1, &order, accesses, || {
+                            let mut reader = domain.reader();
+                            reader.busy();
+                            let table = &table;
+                            move |address| {
+                                let _section = reader.enter();
+                                doors.ring(table, address)
+                            }
+                        })
+                    });
+                    done.store(true, Ordering::Relaxed);
+                });
+            });
+            group.finish();
+        }
+    }
+}
+
+/// Registers and removes a doorbell, two changes each two rests, until `done`.
+fn update(doorbells: &mut Doorbells<'_>, domain: &Domain, done: &AtomicBool) {
+    let pattern = Pattern {
+        len: 0,
+        value: None,
+    };
+    let address = IoEventAddress::Mmio(COMING);
+    while !done.load(Ordering::Relaxed) {
+        register(doorbells, COMING, pattern, 9);
+        thread::sleep(REST);
+        doorbells
+            .unregister(EventId::from_raw(9), address, pattern, domain)
+            .expect("registered above");
+        thread::sleep(REST);
+    }
+}

@@ -1,0 +1,131 @@
+//! Ranges in order, as one snapshot of the bus holds them.
+
+use std::{fmt, hint::select_unpredictable, sync::Arc};
+
+use super::{BusDevice, BusError, BusRange, guess::Guesses};
+
+/// A device and its range.
+#[derive(Clone)]
+struct Entry {
+    range: BusRange,
+    device: Arc<dyn BusDevice>,
+}
+
+/// Ranges that do not overlap, in order.
+#[derive(Clone, Default)]
+pub(super) struct Map {
+    /// Their starts, by themselves so that a search touches few cache lines, and filled up to a
+    /// power of two with the last address.
+    starts: Vec<u64>,
+    entries: Vec<Entry>,
+    /// Two to this power is about the length of a range, and the unit in which guesses are kept.
+    granule: u32,
+}
+
+impl Map {
+    /// The device that answers `len` bytes at `address`, all of them, and the offset in its range.
+    #[inline]
+    pub(super) fn find(
+        &self,
+        guesses: &mut Guesses,
+        address: u64,
+        len: usize,
+    ) -> Option<(&dyn BusDevice, u64)> {
+        let last = address.checked_add((len as u64).checked_sub(1)?)?;
+        let unit = address >> self.granule;
+        let guess = self.answer(guesses.get(unit), address, last);
+        guess.or_else(|| {
+            let index = self.candidate(address);
+            guesses.set(unit, index, self.entries.len());
+            self.answer(index, address, last)
+        })
+    }
+
+    /// The device and the offset, if this entry has all the addresses.
+    #[inline]
+    fn answer(&self, index: usize, address: u64, last: u64) -> Option<(&dyn BusDevice, u64)> {
+        let Entry { range, device } = self.entries.get(index)?;
+        let inside = (range.first() <= address) & (last <= range.last());
+        inside.then(|| (&**device, address - range.first()))
+    }
+
+    /// The last range that starts at or below `address`, or the first.
+    ///
+    /// Halves the interval without a branch on what it finds: which half is as good as random.
+    #[inline]
+    fn candidate(&self, address: u64) -> usize {
+        let starts = &self.starts[..];
+        if starts.is_empty() {
+            return 0;
+        }
+        let (mut base, mut step) = (0, starts.len() / 2);
+        while step > 0 {
+            // The mask changes nothing and shows the compiler that the index is good.
+            let middle = (base + step) & (starts.len() - 1);
+            base = select_unpredictable(starts[middle] <= address, middle, base);
+            step /= 2;
+        }
+        // The last address finds the filling behind the last range.
+        base.min(self.entries.len() - 1)
+    }
+
+    /// Derives the rest from the entries.
+    fn index(&mut self) {
+        let count = self.entries.len();
+        self.starts.clear();
+        let starts = self.entries.iter().map(|entry| entry.range.first());
+        self.starts.extend(starts);
+        if count > 0 {
+            self.starts.resize(count.next_power_of_two(), u64::MAX);
+        }
+        let mut lengths: Vec<u32> = self.ranges().map(BusRange::len_log2).collect();
+        if let Some(middle) = count.checked_sub(1).map(|last| last / 2) {
+            self.granule = *lengths.select_nth_unstable(middle).1;
+        }
+    }
+
+    pub(super) fn insert(
+        &mut self,
+        range: BusRange,
+        device: Arc<dyn BusDevice>,
+    ) -> Result<(), BusError> {
+        let entries = &self.entries;
+        let index = entries.partition_point(|entry| entry.range.first() <= range.first());
+        let neighbours = self.entries[index.saturating_sub(1)..].iter().take(2);
+        for &Entry {
+            range: existing, ..
+        } in neighbours
+        {
+            if existing.overlaps(range) {
+                let new = range;
+                return Err(BusError::Overlap { new, existing });
+            }
+        }
+        self.entries.insert(index, Entry { range, device });
+        self.index();
+        Ok(())
+    }
+
+    pub(super) fn remove(&mut self, range: BusRange) -> Result<Arc<dyn BusDevice>, BusError> {
+        let same = |entry: &Entry| entry.range == range;
+        let index = self.entries.iter().position(same);
+        let index = index.ok_or(BusError::NotFound { range })?;
+        let device = self.entries.remove(index).device;
+        self.index();
+        Ok(device)
+    }
+
+    pub(super) fn ranges(&self) -> impl Iterator<Item = BusRange> + '_ {
+        self.entries.iter().map(|entry| entry.range)
+    }
+}
+
+impl fmt::Debug for Map {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.ranges()).finish()
+    }
+}
+
+#[cfg(test)]
+#[path = "map_test.rs"]
+mod tests;

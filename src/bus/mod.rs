@@ -1,0 +1,53 @@
+//! Which device answers an address.
+//!
+//! A [`Bus`] maps ranges to devices. vCPU threads look addresses up through a [`BusReader`] each,
+//! without a lock, in a [snapshot](crate::quiesce::Snapshot) that every change replaces as a whole;
+//! changes are rare, and may come from inside a device's own handler.
+//!
+//! ```
+//! use std::sync::{Arc, atomic::{AtomicU8, Ordering}};
+//! use vmbell::bus::{Bus, BusDevice, BusRange};
+//!
+//! struct Latch(AtomicU8);
+//!
+//! impl BusDevice for Latch {
+//!     fn read(&self, _offset: u64, data: &mut [u8]) {
+//!         data.fill(self.0.load(Ordering::Relaxed));
+//!     }
+//!     fn write(&self, _offset: u64, data: &[u8]) {
+//!         self.0.store(data[0], Ordering::Relaxed);
+//!     }
+//! }
+//!
+//! # fn main() -> Result<(), vmbell::bus::BusError> {
+//! let bus = Bus::new();
+//! bus.insert(BusRange::new(0x1000, 4)?, Arc::new(Latch(AtomicU8::new(0))))?;
+//! let mut reader = bus.reader();
+//! assert!(reader.write(0x1002, &[7]));
+//! let mut data = [0; 2];
+//! assert!(reader.read(0x1000, &mut data) && data == [7, 7]);
+//! assert!(!reader.write(0x1003, &[7, 7]), "half outside");
+//! # Ok(())
+//! # }
+//! ```
+
+mod error;
+mod guess;
+mod map;
+mod range;
+mod reader;
+mod shared;
+
+pub use error::BusError;
+pub use range::BusRange;
+pub use reader::BusReader;
+pub use shared::Bus;
+
+/// Something that answers a range of addresses, on whichever vCPU thread asks.
+pub trait BusDevice: Send + Sync {
+    /// Fills `data` with what is at `offset` from the start of the range.
+    fn read(&self, offset: u64, data: &mut [u8]);
+
+    /// Takes what was written at `offset` from the start of the range.
+    fn write(&self, offset: u64, data: &[u8]);
+}

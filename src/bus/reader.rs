@@ -1,0 +1,52 @@
+//! The side of the bus that vCPU threads see.
+
+use super::{guess::Guesses, map::Map};
+use crate::quiesce::SnapshotReader;
+
+/// One thread's handle.
+///
+/// As long as it is not [idle](Self::idle), devices that leave the bus stay in memory until its
+/// next access, and [`Bus::synchronize`](super::Bus::synchronize) waits for that.
+#[derive(Debug)]
+pub struct BusReader {
+    reader: SnapshotReader<Map>,
+    guesses: Guesses,
+}
+
+impl BusReader {
+    pub(super) fn new(mut reader: SnapshotReader<Map>) -> Self {
+        reader.busy();
+        let guesses = Guesses::new();
+        Self { reader, guesses }
+    }
+
+    /// Reads `data.len()` bytes at `address`; false if no device answers all of them.
+    #[inline]
+    pub fn read(&mut self, address: u64, data: &mut [u8]) -> bool {
+        let map = self.reader.read();
+        let found = map.find(&mut self.guesses, address, data.len());
+        if let Some((device, offset)) = found {
+            device.read(offset, data);
+        }
+        found.is_some()
+    }
+
+    /// Writes `data` at `address`; false if no device answers all of it.
+    #[inline]
+    pub fn write(&mut self, address: u64, data: &[u8]) -> bool {
+        let map = self.reader.read();
+        let found = map.find(&mut self.guesses, address, data.len());
+        if let Some((device, offset)) = found {
+            device.write(offset, data);
+        }
+        found.is_some()
+    }
+
+    /// Runs `wait`, for example the guest, in which this thread uses no device.
+    pub fn idle<T>(&mut self, wait: impl FnOnce() -> T) -> T {
+        self.reader.idle();
+        let result = wait();
+        self.reader.busy();
+        result
+    }
+}
