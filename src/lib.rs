@@ -5,11 +5,22 @@
 //!
 //! - [`quiesce`]: memory behind readers that take no lock
 //! - [`bus`]: which device answers an address; [`doorbell`]: which writes ring, and whom they signal
+//! - [`hypervisor`]: who runs the guest
+//! - [`device`]: what the guest sees; [`guest`]: the guest programs
+//! - [`machine`]: puts them together
 //!
 //! The mechanisms work without the rest: [`doorbell::DoorbellSet`] in a VMM of your own, for example.
 //! `docs/architecture.md` has the picture.
 
 // The model checker's atomics have no layout to share with a sandbox: models see the mechanisms only.
 pub mod bus;
+#[cfg(not(loom))]
+pub mod device;
 pub mod doorbell;
+#[cfg(not(loom))]
+pub mod guest;
+#[cfg(not(loom))]
+pub mod hypervisor;
+#[cfg(not(loom))]
+pub mod machine;
 pub mod quiesce;

@@ -1,0 +1,27 @@
+# Calls the hypercall page with number ADDRESS and argument VALUE.
+# rdi = parameters. One run of COUNT operations each time it is entered.
+    mov rbx, rdi
+1:
+    mov r12, [rbx + {COUNT}]
+    mov r14d, {HYPERCALL_PAGE}
+    lfence
+    rdtsc
+    shl rdx, 32
+    or rax, rdx
+    mov r13, rax
+2:
+    mov rdi, [rbx + {ADDRESS}]
+    mov rsi, [rbx + {VALUE}]
+    call r14
+    dec r12
+    jnz 2b
+    rdtscp
+    shl rdx, 32
+    or rax, rdx
+    sub rax, r13
+    mov [rbx + {TICKS}], rax
+    mov rax, [rbx + {COUNT}]
+    add [rbx + {RINGS}], rax
+    mov edx, {DONE_PORT}
+    out dx, eax
+    jmp 1b

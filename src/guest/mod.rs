@@ -1,0 +1,12 @@
+//! The guest programs: one `.S` a scenario, the same bytes on every backend.
+//!
+//! A program is position-independent code that runs in 64-bit mode with identity-mapped memory and
+//! uses no ring-0 state. It finds its [`Parameters`] through `rdi`, performs `count` operations,
+//! measures them with the TSC, says so on [`DONE_PORT`] and starts again when it is entered again.
+
+mod parameters;
+mod program;
+
+pub use parameters::{DONE_PORT, Parameters, Results, offset};
+pub use program::{Program, programs};
+pub use stub::layout::HYPERCALL_PAGE;

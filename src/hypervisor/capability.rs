@@ -1,0 +1,81 @@
+//! What backends differ in, each by name.
+
+use std::fmt;
+
+/// A thing that a backend may or may not do on this host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Capability {
+    /// Run a guest at all.
+    Run,
+    /// A doorbell on an I/O port.
+    PioDoorbell,
+    /// A doorbell on a guest-physical address.
+    MmioDoorbell,
+    /// A doorbell on a hypercall number.
+    HypercallDoorbell,
+    /// Wildcard and matching items together on one address.
+    DoorbellGroups,
+    /// Replace hot trapping instructions by `int3`.
+    Int3Patching,
+    /// Replace hot `out` instructions by a jump that does not trap.
+    JmpPatching,
+    /// A saturated eventfd takes the last count and reports `EPOLLERR`, and never holds the vCPU.
+    SilentSaturation,
+    /// Protection keys keep stray guest stores off the engine's own memory.
+    ProtectionKeys,
+}
+
+impl Capability {
+    /// All of them, in the order that `probe` prints.
+    pub const ALL: [Self; 9] = [
+        Self::Run,
+        Self::PioDoorbell,
+        Self::MmioDoorbell,
+        Self::HypercallDoorbell,
+        Self::DoorbellGroups,
+        Self::Int3Patching,
+        Self::JmpPatching,
+        Self::SilentSaturation,
+        Self::ProtectionKeys,
+    ];
+
+    /// The name that users see and type.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Run => "run",
+            Self::PioDoorbell => "pio-doorbell",
+            Self::MmioDoorbell => "mmio-doorbell",
+            Self::HypercallDoorbell => "hypercall-doorbell",
+            Self::DoorbellGroups => "doorbell-groups",
+            Self::Int3Patching => "int3-patching",
+            Self::JmpPatching => "jmp-patching",
+            Self::SilentSaturation => "silent-saturation",
+            Self::ProtectionKeys => "protection-keys",
+        }
+    }
+}
+
+/// Whether a capability is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Support {
+    /// It is.
+    Yes,
+    /// It is not, for this reason.
+    No(String),
+}
+
+impl Support {
+    /// Whether it is there.
+    pub const fn is_yes(&self) -> bool {
+        matches!(self, Self::Yes)
+    }
+}
+
+impl fmt::Display for Support {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Yes => f.write_str("yes"),
+            Self::No(reason) => write!(f, "no: {reason}"),
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Who runs the guest: the traits that a backend implements, and what a guest leaves it for.
+//!
+//! [`Hypervisor`] makes a [`Vm`], a [`Vm`] makes [`Vcpu`]s, and each vCPU runs on the thread that
+//! calls [`Vcpu::run`]. Every difference between backends is a [`Capability`], asked once.
+
+mod capability;
+mod exit;
+
+pub mod usermode;
+
+use std::fmt;
+
+use vm_memory::GuestMemoryMmap;
+use vmm_sys_util::eventfd::EventFd;
+
+pub use capability::{Capability, Support};
+pub use exit::{ExitCounts, Fault, VmEntry, VmExit};
+
+use crate::doorbell::{Datamatch, IoEventAddress, Sharing};
+
+/// A backend.
+pub trait Hypervisor {
+    /// The virtual machines of this backend.
+    type Vm: Vm;
+
+    /// The backend's name as users type it: `kvm`, `usermode`.
+    fn name(&self) -> &'static str;
+
+    /// Whether this host lets the backend do `capability`, and if not, why.
+    fn support(&self, capability: Capability) -> Support;
+
+    /// Makes a guest with memory and no code.
+    fn create_vm(&self, config: &VmConfig) -> Result<Self::Vm, <Self::Vm as Vm>::Error>;
+}
+
+/// A guest: its memory, its vCPUs and its doorbells.
+pub trait Vm: Send + Sync {
+    /// What can go wrong.
+    type Error: std::error::Error + Send + Sync + 'static;
+    /// The virtual CPUs of this backend.
+    type Vcpu: Vcpu<Error = Self::Error>;
+
+    /// Guest RAM.
+    fn memory(&self) -> &GuestMemoryMmap;
+
+    /// Takes the vCPU with this index, once.
+    fn create_vcpu(&self, index: u32) -> Result<Self::Vcpu, Self::Error>;
+
+    /// From its return on, a matching guest write signals `event` instead of leaving the guest.
+    fn register_ioevent(
+        &self,
+        event: &EventFd,
+        address: IoEventAddress,
+        datamatch: Datamatch,
+        sharing: Sharing,
+    ) -> Result<(), Self::Error>;
+
+    /// When it returns, `event` gets no further signal from that registration. A write that races
+    /// with it is delivered exactly once, as a signal or as an exit.
+    fn unregister_ioevent(
+        &self,
+        event: &EventFd,
+        address: IoEventAddress,
+        datamatch: Datamatch,
+    ) -> Result<(), Self::Error>;
+
+    /// Exits so far, over all vCPUs.
+    fn exit_counts(&self) -> ExitCounts;
+
+    /// Processes other than this one that the guest runs in: their CPU time is the guest's too.
+    fn processes(&self) -> Vec<u32>;
+}
+
+/// A virtual CPU, owned by the one thread that runs it.
+pub trait Vcpu: Send {
+    /// What can go wrong.
+    type Error: std::error::Error + Send + Sync + 'static;
+    /// Makes the vCPU leave the guest, from any thread.
+    type Kick: Kick;
+
+    /// Where the next [`run`](Self::run) starts. Allowed before the first run only.
+    fn set_entry_point(&mut self, entry: EntryPoint) -> Result<(), Self::Error>;
+
+    /// Enters the guest and returns when the guest leaves it.
+    fn run(&mut self, entry: VmEntry) -> Result<VmExit, Self::Error>;
+
+    /// The handle that other threads kick this vCPU with.
+    fn kick_handle(&self) -> Self::Kick;
+}
+
+/// Makes a vCPU leave the guest with [`VmExit::Kicked`].
+pub trait Kick: Clone + Send + Sync + fmt::Debug + 'static {
+    /// Asks once; a vCPU outside the guest answers on its next entry.
+    fn kick(&self);
+}
+
+/// What a new guest is made of.
+#[derive(Clone, Debug)]
+pub struct VmConfig {
+    /// RAM in bytes, a multiple of 4096; it begins at 1 MiB.
+    pub ram_size: u64,
+    /// How many vCPUs there are.
+    pub vcpus: u32,
+    /// How each side waits for the other in a heavy exit.
+    pub spin: SpinPolicy,
+    /// Whether trapping instructions in guest code are replaced.
+    pub patch: PatchMode,
+    /// Host CPU of each vCPU in order; empty leaves the choice to the scheduler.
+    pub vcpu_cpus: Vec<usize>,
+    /// Most items of one doorbell group.
+    pub max_items: u32,
+}
+
+impl Default for VmConfig {
+    fn default() -> Self {
+        Self {
+            ram_size: 16 << 20,
+            vcpus: 1,
+            spin: SpinPolicy::Sleep,
+            patch: PatchMode::Off,
+            vcpu_cpus: Vec::new(),
+            max_items: crate::doorbell::DEFAULT_MAX_ITEMS,
+        }
+    }
+}
+
+/// How the two sides of a heavy exit wait for each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SpinPolicy {
+    /// Sleep at once; frees the core, costs two wake-ups an exit.
+    #[default]
+    Sleep,
+    /// Spin: cheap exits, paid with a whole spare core.
+    Spin,
+    /// Spin while the other side is known to run on another CPU, else sleep.
+    Adaptive,
+}
+
+/// Whether the engine may replace instructions that trap.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PatchMode {
+    /// Guest code is never touched.
+    #[default]
+    Off,
+    /// A hot site's first byte becomes `int3`, which traps cheaper.
+    Int3,
+    /// A hot `out` becomes a jump to a trampoline that does not trap.
+    Jmp,
+}
+
+/// Where and how a vCPU starts: the registers that a guest program finds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EntryPoint {
+    /// First instruction.
+    pub rip: u64,
+    /// Stack pointer.
+    pub rsp: u64,
+    /// First argument, in `rdi`.
+    pub rdi: u64,
+    /// Second argument, in `rsi`.
+    pub rsi: u64,
+}

@@ -1,0 +1,135 @@
+//! The doorbells of one guest: who is registered, and the eventfds behind them in the sandbox.
+
+use std::cell::Cell;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use vmm_sys_util::eventfd::EventFd;
+
+use super::error::UsermodeError;
+use super::sandbox::Sandbox;
+use crate::doorbell::{
+    Barrier, DoorbellState, EventId, IoEventAddress, Pattern, RegisterError, Sharing,
+};
+
+/// How long a removal waits for lookups under way. An honest vCPU needs microseconds, or a time
+/// slice if it was preempted in the middle; a hostile one is not waited for longer than this.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Registration and removal while vCPUs run.
+#[derive(Debug)]
+pub struct Doorbells {
+    state: Mutex<DoorbellState>,
+}
+
+impl Doorbells {
+    /// None registered.
+    pub fn new(max_items: u32) -> Self {
+        Self {
+            state: Mutex::new(DoorbellState::new(max_items)),
+        }
+    }
+
+    /// From its return on, matching writes signal `event`.
+    pub fn register(
+        &self,
+        sandbox: &Sandbox,
+        event: &EventFd,
+        address: IoEventAddress,
+        pattern: Pattern,
+        sharing: Sharing,
+    ) -> Result<(), UsermodeError> {
+        let id = EventId::of(event)?;
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let table = &sandbox.control.doorbells;
+        let result = state.register(table, id, address, pattern, sharing, || {
+            sandbox.descriptors.add(event, address)
+        });
+        match (result, sandbox.process().ending()) {
+            (Err(RegisterError::Signal(_)), Some(ending)) => Err(UsermodeError::Ended { ending }),
+            (result, _) => Ok(result?),
+        }
+    }
+
+    /// When it returns, `event` gets no further signal from that registration, whatever runs in the
+    /// sandbox. A write that raced is delivered as a signal or as an exit.
+    pub fn unregister(
+        &self,
+        sandbox: &Sandbox,
+        event: &EventFd,
+        address: IoEventAddress,
+        pattern: Pattern,
+    ) -> Result<(), UsermodeError> {
+        let id = EventId::of(event)?;
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let barrier = SectionBarrier {
+            sandbox,
+            overdue: Cell::new(false),
+        };
+        let number =
+            state.unregister(&sandbox.control.doorbells, id, address, pattern, &barrier)?;
+        let revoked = sandbox.descriptors.revoke(number);
+        // A sandbox that has ended rings no more.
+        if sandbox.process().ending().is_some() {
+            return Ok(());
+        }
+        revoked?;
+        if barrier.overdue.get() {
+            // Nobody can begin another write to it now; this ends those that were under way.
+            sandbox.process().stop_and_go();
+        }
+        Ok(())
+    }
+}
+
+/// Waits for the lookups that may have begun before now (see [`stub::section`]).
+struct SectionBarrier<'s> {
+    sandbox: &'s Sandbox,
+    overdue: Cell<bool>,
+}
+
+impl Barrier for SectionBarrier<'_> {
+    fn wait(&self) {
+        let deadline = Instant::now() + PATIENCE;
+        // Twice: a reader may have taken the phase's number just before it turned over.
+        for _ in 0..2 {
+            let phase = self.sandbox.control.phase.fetch_add(1, SeqCst);
+            let mut tries = 0u32;
+            while !self.drained(phase) {
+                if Instant::now() > deadline || self.sandbox.process().ending().is_some() {
+                    self.overdue.set(true);
+                    return;
+                }
+                tries += 1;
+                if tries < 64 {
+                    std::hint::spin_loop();
+                } else {
+                    std::thread::yield_now();
+                }
+            }
+        }
+    }
+}
+
+impl SectionBarrier<'_> {
+    fn drained(&self, phase: u32) -> bool {
+        let shared = &self.sandbox.shared;
+        shared.direct.is_idle(phase) && shared.trapped.is_idle(phase)
+    }
+}
+
+/// Exits that were answered in the sandbox, over all vCPUs.
+pub fn light_exits(sandbox: &Sandbox) -> u64 {
+    let shared = &sandbox.shared;
+    let trapped: u64 = shared
+        .runs
+        .iter()
+        .map(|run| run.counters.light.load(Relaxed))
+        .fold(0, u64::wrapping_add);
+    let direct = shared
+        .direct
+        .total()
+        .wrapping_sub(shared.direct_misses.load(Relaxed));
+    trapped.wrapping_add(direct)
+}

@@ -1,0 +1,70 @@
+//! What it means that a sandbox ended the way it did.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+
+use stub::layout::exit_code;
+
+/// The end in words: what happened, and what that means.
+pub fn describe(status: ExitStatus) -> String {
+    if let Some(signal) = status.signal() {
+        return match signal {
+            libc::SIGSYS => {
+                "killed by SIGSYS: code in it made a system call that is not allowed; the guest \
+                             broke into the stub"
+                    .to_owned()
+            }
+            libc::SIGKILL => "killed by SIGKILL, from outside or for want of memory".to_owned(),
+            libc::SIGSEGV | libc::SIGBUS => {
+                format!(
+                    "killed by signal {signal}: its signal stack is gone; the guest wrote over the stub's memory"
+                )
+            }
+            _ => format!("killed by signal {signal}"),
+        };
+    }
+    let code = status.code().unwrap_or(-1);
+    match code {
+        exit_code::PANIC => "the stub panicked".to_owned(),
+        exit_code::ORPHAN => "its parent was not the monitor".to_owned(),
+        exit_code::UNPARKED => {
+            "its descriptor thread came out of its parked system call".to_owned()
+        }
+        code if code > exit_code::STUB_FAULT => format!(
+            "signal {} in the stub's own code; the guest wrote over the stub's memory or jumped into it",
+            code - exit_code::STUB_FAULT
+        ),
+        code if (exit_code::START..exit_code::UNPARKED.max(exit_code::START + 20))
+            .contains(&code) =>
+        {
+            format!(
+                "step {} of its start failed: {}",
+                code - exit_code::START,
+                step(code - exit_code::START)
+            )
+        }
+        code => format!("exit code {code}; the guest jumped to the stub's exit"),
+    }
+}
+
+/// The steps of `stub/src/boot.rs` by number.
+fn step(number: i32) -> &'static str {
+    match number {
+        1 => "prctl(PR_SET_PDEATHSIG)",
+        2..=7 => {
+            "mapping memory; is something else mapped at its fixed addresses, or vm.mmap_min_addr above 64 KiB?"
+        }
+        8 => "unmapping what is not its own",
+        9 => "installing signal handlers",
+        10 => "prctl(PR_SET_NO_NEW_PRIVS)",
+        11 => {
+            "seccomp user notification: not in this kernel (5.9), forbidden by a container's own seccomp profile, or \
+               the container has a listener already"
+        }
+        12 | 15 => "installing a seccomp program",
+        13 => "starting a thread; is the process limit (ulimit -u) reached?",
+        14 => "installing a signal stack",
+        16 => "handing the seccomp listener over",
+        _ => "unknown",
+    }
+}

@@ -1,0 +1,145 @@
+//! The seccomp programs of the sandbox's threads.
+//!
+//! A vCPU's program is decided on the instruction pointer first: a system call from the guest's
+//! addresses is a trap, whatever its number or architecture; the stub's own are allowed by number
+//! and arguments; anything else kills. seccompiler writes the argument rules; the rest it cannot
+//! express. One program, not two: of two programs' verdicts the harsher wins, so the trap would lose.
+
+use seccompiler::SeccompCmpArgLen::{Dword, Qword};
+use seccompiler::SeccompCmpOp::{Eq, Ge, Le, Lt};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch, sock_filter,
+};
+use stub::layout::{FD_BASE, FILTER_MAX, Filter, PARK_SYSCALL, SHARED_BASE, Shared};
+
+use super::error::UsermodeError;
+
+const LOAD: u16 = 0x20;
+const JUMP_IF_EQUAL: u16 = 0x15;
+const RETURN: u16 = 0x06;
+
+// Offsets in `struct seccomp_data` (Linux `uapi/linux/seccomp.h`).
+const NUMBER: u32 = 0;
+const ARCHITECTURE: u32 = 4;
+const INSTRUCTION_POINTER_HIGH: u32 = 12;
+
+const AUDIT_ARCH_X86_64: u32 = 0xc000_003e;
+
+const fn op(code: u16, jt: u8, jf: u8, k: u32) -> sock_filter {
+    sock_filter { code, jt, jf, k }
+}
+
+/// A vCPU's program: `write` of 8 bytes to a doorbell, futexes in the shared memory, and the end.
+pub fn vcpu(fd_limit: u32) -> Result<BpfProgram, UsermodeError> {
+    let shared_end = SHARED_BASE + size_of::<Shared>() as u64;
+    let rules = [
+        (
+            libc::SYS_write,
+            vec![vec![
+                (0, Dword, Ge, u64::from(FD_BASE)),
+                (0, Dword, Lt, u64::from(fd_limit)),
+                (2, Qword, Eq, 8),
+            ]],
+        ),
+        (
+            libc::SYS_futex,
+            // FUTEX_WAIT and FUTEX_WAKE, without a time-out.
+            vec![vec![
+                (0, Qword, Ge, SHARED_BASE),
+                (0, Qword, Lt, shared_end),
+                (1, Dword, Le, 1),
+                (3, Qword, Eq, 0),
+            ]],
+        ),
+        (libc::SYS_exit_group, vec![]),
+    ];
+    let arguments = allow_only("a vcpu", rules)?;
+    // The guest's addresses are the low 4 GiB: the upper half of the instruction pointer is 0.
+    let mut program = vec![
+        op(LOAD, 0, 0, INSTRUCTION_POINTER_HIGH),
+        op(JUMP_IF_EQUAL, 0, 1, 0),
+        op(RETURN, 0, 0, libc::SECCOMP_RET_TRAP),
+    ];
+    program.extend(arguments);
+    Ok(program)
+}
+
+/// The descriptor thread's first program: reports the parked system call, allows the rest of the start.
+pub fn listen() -> BpfProgram {
+    vec![
+        op(LOAD, 0, 0, ARCHITECTURE),
+        op(JUMP_IF_EQUAL, 0, 3, AUDIT_ARCH_X86_64),
+        op(LOAD, 0, 0, NUMBER),
+        op(JUMP_IF_EQUAL, 0, 1, PARK_SYSCALL),
+        op(RETURN, 0, 0, libc::SECCOMP_RET_USER_NOTIF),
+        op(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ]
+}
+
+/// The descriptor thread's second program: nothing but the parked system call.
+pub fn park() -> Result<BpfProgram, UsermodeError> {
+    allow_only(
+        "the descriptor thread",
+        [(libc::SYS_pause, vec![]), (libc::SYS_exit_group, vec![])],
+    )
+}
+
+/// Argument number, width, comparison, value.
+type Condition = (u8, SeccompCmpArgLen, SeccompCmpOp, u64);
+
+fn allow_only<const N: usize>(
+    thread: &'static str,
+    rules: [(libc::c_long, Vec<Vec<Condition>>); N],
+) -> Result<BpfProgram, UsermodeError> {
+    let filter = |source| UsermodeError::Filter { thread, source };
+    let mut map = std::collections::BTreeMap::new();
+    for (number, alternatives) in rules {
+        let mut chains = Vec::new();
+        for conditions in alternatives {
+            let conditions = conditions
+                .into_iter()
+                .map(|(argument, width, comparison, value)| {
+                    SeccompCondition::new(argument, width, comparison, value)
+                })
+                .collect::<Result<_, _>>()
+                .map_err(filter)?;
+            chains.push(SeccompRule::new(conditions).map_err(filter)?);
+        }
+        map.insert(number, chains);
+    }
+    SeccompFilter::new(
+        map,
+        SeccompAction::KillProcess,
+        SeccompAction::Allow,
+        TargetArch::x86_64,
+    )
+    .and_then(TryInto::try_into)
+    .map_err(filter)
+}
+
+/// Packs a program for the control page.
+pub fn pack(thread: &'static str, program: &[sock_filter]) -> Result<Filter, UsermodeError> {
+    if program.len() > FILTER_MAX {
+        return Err(UsermodeError::FilterTooLong {
+            thread,
+            len: program.len(),
+            limit: FILTER_MAX,
+        });
+    }
+    let mut filter = Filter {
+        len: program.len() as u64,
+        code: [0; FILTER_MAX],
+    };
+    for (word, instruction) in filter.code.iter_mut().zip(program) {
+        *word = u64::from(instruction.code)
+            | u64::from(instruction.jt) << 16
+            | u64::from(instruction.jf) << 24
+            | u64::from(instruction.k) << 32;
+    }
+    Ok(filter)
+}
+
+#[cfg(test)]
+#[path = "filter_test.rs"]
+mod tests;

@@ -1,0 +1,228 @@
+use seccompiler::sock_filter;
+use stub::layout::{FD_BASE, FILTER_MAX, GUEST_END, PARK_SYSCALL, SHARED_BASE, STUB_BASE, Shared};
+
+use super::{AUDIT_ARCH_X86_64, listen, pack, park, vcpu};
+
+const AUDIT_ARCH_I386: u32 = 0x4000_0003;
+const FD_LIMIT: u32 = 1024;
+
+/// `struct seccomp_data`.
+#[derive(Clone, Copy)]
+struct Call {
+    number: i64,
+    architecture: u32,
+    instruction_pointer: u64,
+    arguments: [u64; 6],
+}
+
+impl Call {
+    fn stub(number: i64, arguments: [u64; 6]) -> Self {
+        Self {
+            number,
+            architecture: AUDIT_ARCH_X86_64,
+            instruction_pointer: STUB_BASE + 0x100,
+            arguments,
+        }
+    }
+
+    fn word(self, offset: u32) -> u32 {
+        let mut bytes = self.number.to_le_bytes()[..4].to_vec();
+        bytes.extend(self.architecture.to_le_bytes());
+        bytes.extend(self.instruction_pointer.to_le_bytes());
+        bytes.extend(
+            self.arguments
+                .iter()
+                .flat_map(|argument| argument.to_le_bytes()),
+        );
+        let offset = offset as usize;
+        u32::from_le_bytes(bytes[offset..offset + 4].try_into().unwrap())
+    }
+}
+
+/// Runs a program as the kernel would (Linux `Documentation/networking/filter.rst`).
+fn verdict(program: &[sock_filter], call: Call) -> u32 {
+    let (mut accumulator, mut place) = (0, 0);
+    loop {
+        let sock_filter { code, jt, jf, k } = program[place];
+        place += 1;
+        let holds = match code {
+            0x20 => {
+                accumulator = call.word(k);
+                continue;
+            }
+            0x54 => {
+                accumulator &= k;
+                continue;
+            }
+            0x05 => {
+                place += k as usize;
+                continue;
+            }
+            0x06 => return k,
+            0x15 => accumulator == k,
+            0x25 => accumulator > k,
+            0x35 => accumulator >= k,
+            0x45 => accumulator & k != 0,
+            code => panic!("instruction {code:#x}"),
+        };
+        place += usize::from(if holds { jt } else { jf });
+    }
+}
+
+fn of_vcpu(call: Call) -> u32 {
+    verdict(&vcpu(FD_LIMIT).unwrap(), call)
+}
+
+const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
+const KILL: u32 = libc::SECCOMP_RET_KILL_PROCESS;
+const TRAP: u32 = libc::SECCOMP_RET_TRAP;
+
+#[test]
+fn every_call_from_guest_addresses_traps() {
+    for architecture in [AUDIT_ARCH_X86_64, AUDIT_ARCH_I386, 0xdead] {
+        for number in [
+            0,
+            1,
+            9,
+            15,
+            202,
+            231,
+            257,
+            1 << 30 | 1,
+            -1,
+            i64::from(u32::MAX),
+        ] {
+            for instruction_pointer in [0, 2, 0x10_0000, GUEST_END - 1] {
+                let call = Call {
+                    number,
+                    architecture,
+                    instruction_pointer,
+                    arguments: [16, SHARED_BASE, 8, 0, 0, 0],
+                };
+                assert_eq!(of_vcpu(call), TRAP, "{number} at {instruction_pointer:#x}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_doorbells_ring_is_allowed_and_no_other_write() {
+    let write = |fd: u64, len| of_vcpu(Call::stub(libc::SYS_write, [fd, 0x5000, len, 0, 0, 0]));
+    let (first, limit) = (u64::from(FD_BASE), u64::from(FD_LIMIT));
+    assert_eq!((write(first, 8), write(limit - 1, 8)), (ALLOW, ALLOW));
+    for (fd, len) in [
+        (0, 8),
+        (1, 8),
+        (2, 8),
+        (first - 1, 8),
+        (limit, 8),
+        (u64::from(u32::MAX), 8),
+    ] {
+        assert_eq!(write(fd, len), KILL, "fd {fd}");
+    }
+    for len in [0, 7, 9, 16, 8 | 1 << 32, u64::MAX] {
+        assert_eq!(write(first, len), KILL, "{len:#x} bytes");
+    }
+    // The kernel takes the low half for the descriptor, and so must the rule.
+    assert_eq!(write(1 << 32 | 1, 8), KILL);
+}
+
+#[test]
+fn a_futex_is_allowed_in_shared_memory_only() {
+    let futex = |address, operation, timeout| {
+        of_vcpu(Call::stub(
+            libc::SYS_futex,
+            [address, operation, 1, timeout, 0, 0],
+        ))
+    };
+    let end = SHARED_BASE + size_of::<Shared>() as u64;
+    assert_eq!(
+        (futex(SHARED_BASE, 0, 0), futex(end - 4, 1, 0)),
+        (ALLOW, ALLOW)
+    );
+    for address in [0, SHARED_BASE - 1, end, u64::MAX] {
+        assert_eq!(futex(address, 0, 0), KILL, "{address:#x}");
+    }
+    for operation in [2, 3, 4, 9, 128, 129] {
+        assert_eq!(
+            futex(SHARED_BASE, operation, 0),
+            KILL,
+            "operation {operation}"
+        );
+    }
+    for timeout in [1, 1 << 32, 0x5000] {
+        assert_eq!(
+            futex(SHARED_BASE, 0, timeout),
+            KILL,
+            "time-out {timeout:#x}"
+        );
+    }
+}
+
+#[test]
+fn the_stub_may_end_and_nothing_else() {
+    for number in 0..512 {
+        let expected = if number == libc::SYS_exit_group {
+            ALLOW
+        } else {
+            KILL
+        };
+        assert_eq!(of_vcpu(Call::stub(number, [0; 6])), expected, "{number}");
+        let x32 = Call::stub(number | 1 << 30, [16, SHARED_BASE, 8, 0, 0, 0]);
+        assert_eq!(of_vcpu(x32), KILL, "x32 call {number}");
+        let other = Call {
+            architecture: AUDIT_ARCH_I386,
+            ..Call::stub(number, [0; 6])
+        };
+        assert_eq!(of_vcpu(other), KILL, "32-bit call {number}");
+    }
+}
+
+#[test]
+fn the_descriptor_thread_reports_its_parked_call_and_then_makes_no_other() {
+    let parked = Call::stub(PARK_SYSCALL.into(), [0; 6]);
+    let close = Call::stub(libc::SYS_close, [0; 6]);
+    assert_eq!(verdict(&listen(), parked), libc::SECCOMP_RET_USER_NOTIF);
+    assert_eq!(verdict(&listen(), close), ALLOW);
+    assert_eq!(verdict(&park().unwrap(), parked), ALLOW);
+    assert_eq!(verdict(&park().unwrap(), close), KILL);
+    assert_eq!(
+        verdict(
+            &park().unwrap(),
+            Call {
+                architecture: AUDIT_ARCH_I386,
+                ..parked
+            }
+        ),
+        KILL
+    );
+}
+
+#[test]
+fn a_packed_program_is_the_kernels_layout() {
+    let program = [sock_filter {
+        code: 0x15,
+        jt: 2,
+        jf: 3,
+        k: 0x1122_3344,
+    }];
+    let packed = pack("a test", &program).unwrap();
+    assert_eq!(
+        (packed.len, packed.code[0], packed.code[1]),
+        (1, 0x1122_3344_0302_0015, 0)
+    );
+    let longest = vec![program[0].clone(); FILTER_MAX + 1];
+    let error = pack("a test", &longest).unwrap_err().to_string();
+    assert!(error.contains(&FILTER_MAX.to_string()), "{error}");
+}
+
+#[test]
+fn the_programs_fit_the_control_page() {
+    for program in [vcpu(1 << 20).unwrap(), listen(), park().unwrap()] {
+        assert!(
+            program.len() <= FILTER_MAX,
+            "{} instructions",
+            program.len()
+        );
+    }
+}

@@ -1,0 +1,141 @@
+//! An `out` replaced by a jump, safe for branches into the bytes that it covers.
+//!
+//! Five bytes of jump cover more than the `out`. Each instruction that began inside them now begins
+//! with a byte of the jump's distance, and the distance is chosen so that this byte is an opcode
+//! that does not exist in 64-bit mode: whoever branches there traps, and the stub sends it on to
+//! the copy of that instruction behind the trampoline.
+
+use iced_x86::{
+    BlockEncoder, BlockEncoderOptions, Code, Decoder, DecoderOptions, FlowControl, Instruction,
+    InstructionBlock,
+};
+use stub::layout::{PATCH_BASE, PATCH_SIZE};
+use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap, VolatileMemory};
+
+use super::super::sandbox::Sandbox;
+use super::trampoline::{Trampolines, trampoline};
+use super::{Outcome, int3};
+
+/// `jmp rel32`.
+const JMP: u8 = 0xe9;
+/// Its length.
+const LEN: u64 = 5;
+
+/// A patched site and how to undo it.
+#[derive(Debug)]
+pub struct Jump {
+    site: u64,
+    original: [u8; 5],
+    interiors: Vec<u64>,
+}
+
+impl Jump {
+    /// Whether `address` is an instruction start inside the jump.
+    pub fn has_interior(&self, address: u64) -> bool {
+        self.interiors.contains(&address)
+    }
+
+    /// Replaces the `out` at `site`; none if it cannot be done there.
+    pub fn write(
+        sandbox: &Sandbox,
+        memory: &GuestMemoryMmap,
+        trampolines: &mut Trampolines,
+        site: u64,
+    ) -> Option<Self> {
+        let mut bytes = [0; 32];
+        memory.read_slice(&mut bytes, GuestAddress(site)).ok()?;
+        let covered = covered(&bytes, site)?;
+        let end = covered.last()?.next_ip();
+        let interiors: Vec<u64> = covered
+            .iter()
+            .skip(1)
+            .map(Instruction::ip)
+            .filter(|ip| *ip < site + LEN)
+            .collect();
+        let room = 256;
+        let target = trampolines.place(site + LEN, room, |place| {
+            interiors.contains(&(site + 1 + place))
+        })?;
+
+        let mut code = trampoline(target, covered.first()?)?;
+        let copy = target + code.len() as u64;
+        let mut rest = covered[1..].to_vec();
+        let mut back = Instruction::with_branch(Code::Jmp_rel32_64, end).ok()?;
+        // Anywhere but `end`: the encoder takes a branch to an address of the block for one within it.
+        back.set_ip(target);
+        rest.push(back);
+        let block = InstructionBlock::new(&rest, copy);
+        let encoded = BlockEncoder::encode(
+            64,
+            block,
+            BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS,
+        )
+        .ok()?;
+        code.extend(&encoded.code_buffer);
+        if code.len() as u64 > room {
+            return None;
+        }
+        for (instruction, offset) in covered[1..].iter().zip(&encoded.new_instruction_offsets) {
+            let inside = instruction.ip() < site + LEN;
+            if inside
+                && !sandbox
+                    .control
+                    .redirects
+                    .insert(instruction.ip(), copy + u64::from(*offset))
+            {
+                return None;
+            }
+        }
+        let offset = usize::try_from(target - PATCH_BASE).ok()?;
+        sandbox
+            .trampolines
+            .get_slice(offset, code.len())
+            .ok()?
+            .copy_from(&code);
+
+        let distance = i32::try_from(target.cast_signed() - (site + LEN).cast_signed()).ok()?;
+        let mut patch = [JMP; 5];
+        patch[1..].copy_from_slice(&distance.to_le_bytes());
+        memory.write_slice(&patch, GuestAddress(site)).ok()?;
+        let mut original = [0; 5];
+        original.copy_from_slice(&bytes[..5]);
+        Some(Self {
+            site,
+            original,
+            interiors,
+        })
+    }
+
+    /// Puts the instructions back, the `out` as `int3`. The trampoline stays: somebody may be in it.
+    pub fn undo(self, sandbox: &Sandbox, memory: &GuestMemoryMmap) -> Outcome {
+        if memory
+            .write_slice(&self.original, GuestAddress(self.site))
+            .is_err()
+        {
+            return Outcome::Refused;
+        }
+        int3(sandbox, memory, self.site, self.original[0])
+    }
+}
+
+/// The instructions from `site` on that a jump covers, if each can run elsewhere.
+fn covered(bytes: &[u8], site: u64) -> Option<Vec<Instruction>> {
+    let mut instructions = Vec::new();
+    for instruction in Decoder::with_ip(64, bytes, site, DecoderOptions::NONE) {
+        // A patched site among them traps at its own address, which a copy does not have.
+        if instruction.is_invalid() || instruction.flow_control() == FlowControl::Interrupt {
+            return None;
+        }
+        let end = instruction.next_ip();
+        instructions.push(instruction);
+        if end >= site + LEN {
+            return Some(instructions);
+        }
+    }
+    None
+}
+
+const _: () = assert!(
+    PATCH_BASE + PATCH_SIZE <= i32::MAX as u64,
+    "every jump reaches every trampoline"
+);

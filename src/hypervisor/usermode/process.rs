@@ -1,0 +1,177 @@
+//! The sandbox's process: it ends with its owner, and somebody waits for its end.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ExitStatus};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use stub::layout::Shared;
+
+use super::ending::describe;
+use super::error::UsermodeError;
+use super::mapping::Mapping;
+use super::wait::futex_wake;
+
+/// A started process that ends with its owner, and the thread that waits for its end.
+#[derive(Debug)]
+pub struct Process {
+    pid: libc::pid_t,
+    ended: Arc<OnceLock<ExitStatus>>,
+    /// Why the monitor killed it, if it did.
+    condemned: OnceLock<&'static str>,
+    watcher: Option<JoinHandle<()>>,
+    child: Mutex<Child>,
+}
+
+impl Process {
+    /// Starts the thread that waits for the end of `child`, and passes every vCPU's turn then.
+    pub fn watch(child: Child, shared: &Arc<Mapping<Shared>>) -> Result<Self, UsermodeError> {
+        let pid = child.id().cast_signed();
+        let mut process = Self {
+            pid,
+            ended: Arc::default(),
+            condemned: OnceLock::new(),
+            watcher: None,
+            child: Mutex::new(child),
+        };
+        // SAFETY: no pointers; the process is our child and not reaped.
+        let pidfd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+        let pidfd = i32::try_from(pidfd).unwrap_or(-1);
+        if pidfd < 0 {
+            return Err(UsermodeError::last(
+                "watch the sandbox process (pidfd_open, Linux 5.3)",
+            ));
+        }
+        // SAFETY: a new descriptor that nothing else owns.
+        let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+        let (ended, shared) = (Arc::clone(&process.ended), Arc::clone(shared));
+        let watch = move || {
+            let status = await_end(&pidfd);
+            let _ = ended.set(status);
+            for run in &shared.runs {
+                // Nobody is left who could pass the turn. The word must change, or a waiter that
+                // looked just before would sleep through the wake.
+                let _ = run.thread.compare_exchange(0, 1, SeqCst, Relaxed);
+                run.exit_turn.number.fetch_add(1, SeqCst);
+                futex_wake(&run.thread);
+                futex_wake(&run.exit_turn.number);
+            }
+        };
+        let watcher = std::thread::Builder::new()
+            .name("vmbell-watcher".into())
+            .spawn(watch);
+        process.watcher = Some(watcher.map_err(|source| UsermodeError::System {
+            operation: "start the watcher thread",
+            source,
+        })?);
+        Ok(process)
+    }
+
+    /// How it ended, if it did.
+    pub fn ending(&self) -> Option<String> {
+        let status = self.ended.get()?;
+        Some(match self.condemned.get() {
+            Some(reason) => format!("killed by the monitor: {reason}"),
+            None => describe(*status),
+        })
+    }
+
+    /// Turns an error of the start into the sandbox's own reason, if it ended.
+    pub fn explain(&self, error: UsermodeError) -> UsermodeError {
+        for _ in 0..100 {
+            if let Some(ending) = self.ending() {
+                return UsermodeError::Start { ending };
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        error
+    }
+
+    /// The process number, valid as long as `self` lives.
+    pub fn pid(&self) -> libc::pid_t {
+        self.pid
+    }
+
+    /// Kills it, for this reason.
+    pub fn condemn(&self, reason: &'static str) {
+        let _ = self.condemned.set(reason);
+        self.kill();
+    }
+
+    /// Stops every thread of the sandbox and lets it go on: when it returns, each system call that
+    /// was under way in the sandbox has ended. Needs no cooperation of what runs inside.
+    pub fn stop_and_go(&self) {
+        let pid = self.pid;
+        // SAFETY: no pointers; the process is ours and not reaped.
+        unsafe { libc::kill(pid, libc::SIGSTOP) };
+        // SAFETY: all-zero bytes are a valid siginfo_t, which waitid fills in.
+        let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+        // Its end is left to be reaped by the one who does.
+        let either = libc::WSTOPPED | libc::WEXITED | libc::WNOWAIT | libc::__WALL;
+        // SAFETY: `info` outlives the call.
+        unsafe { libc::waitid(libc::P_PID, pid.cast_unsigned(), &raw mut info, either) };
+        // SAFETY: as for the stop.
+        unsafe { libc::kill(pid, libc::SIGCONT) };
+    }
+
+    fn kill(&self) {
+        // An error means that it has ended already.
+        let _ = self
+            .child
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .kill();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+        if let Some(watcher) = self.watcher.take() {
+            let _ = watcher.join();
+        }
+        // Reaped last: until here the process number was nobody else's.
+        let _ = self
+            .child
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .wait();
+    }
+}
+
+/// Waits for the end of a child and leaves it to be reaped.
+fn await_end(pidfd: &OwnedFd) -> ExitStatus {
+    loop {
+        // SAFETY: all-zero bytes are a valid siginfo_t, which waitid fills in.
+        let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+        let id = pidfd.as_raw_fd().cast_unsigned();
+        // SAFETY: `info` outlives the call; `pidfd` is open and names a child of ours.
+        let result = unsafe {
+            libc::waitid(
+                libc::P_PIDFD,
+                id,
+                &raw mut info,
+                libc::WEXITED | libc::WNOWAIT,
+            )
+        };
+        if result < 0 {
+            if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted {
+                continue;
+            }
+            return ExitStatus::from_raw(libc::SIGKILL);
+        }
+        // SAFETY: waitid succeeded, so the fields of SIGCHLD are set.
+        let status = unsafe { info.si_status() };
+        let raw = if info.si_code == libc::CLD_EXITED {
+            (status & 0xff) << 8
+        } else {
+            status & 0x7f
+        };
+        return ExitStatus::from_raw(raw);
+    }
+}

@@ -1,0 +1,162 @@
+//! The sandbox process as the monitor holds it: its start, its threads and its end.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+
+use stub::layout::{Control, HYPERCALL_OFFSET, PATCH_OFFSET, PATCH_SIZE, RAM_OFFSET, Shared};
+use vm_memory::MmapRegion;
+
+use super::super::{PatchMode, SpinPolicy, VmConfig};
+use super::descriptors::Descriptors;
+use super::error::UsermodeError;
+use super::launch::{BootFiles, fd_limit, launch};
+use super::mapping::{Mapping, memory_file, seal};
+use super::process::Process;
+use super::thread::{Kicked, Thread};
+use super::wait::{futex_wait, spin_ticks};
+use super::{filter, patch};
+
+/// A sandbox, from its start to its end.
+#[derive(Debug)]
+pub struct Sandbox {
+    /// What the sandbox cannot write.
+    pub control: Mapping<Control>,
+    /// What both sides write.
+    pub shared: Arc<Mapping<Shared>>,
+    /// The trampolines, as the monitor writes them.
+    pub trampolines: MmapRegion,
+    /// The file behind `shared` and guest RAM.
+    pub writable: File,
+    /// The descriptors that doorbells write to.
+    pub descriptors: Descriptors,
+    /// The vCPUs' threads, read before any guest code ran: later the sandbox could name others.
+    threads: Vec<Thread>,
+    process: Process,
+}
+
+impl Sandbox {
+    /// Starts a sandbox whose vCPUs wait for their first entry.
+    pub fn start(config: &VmConfig) -> Result<Self, UsermodeError> {
+        let read_only = memory_file(c"vmbell-read-only", PATCH_OFFSET + PATCH_SIZE)?;
+        let writable = memory_file(c"vmbell-writable", RAM_OFFSET + config.ram_size)?;
+        let mut control = Mapping::<Control>::new(&read_only, 0)?;
+        let shared = Arc::new(Mapping::<Shared>::new(&writable, 0)?);
+        fill(control.get_mut(), config)?;
+        read_only
+            .write_all_at(&patch::hypercall_page()?, HYPERCALL_OFFSET)
+            .map_err(|source| UsermodeError::System {
+                operation: "write the hypercall page",
+                source,
+            })?;
+        let trampolines = patch::map(&read_only)?;
+        // From here on nobody gets another writable mapping of it, the sandbox least of all.
+        seal(
+            &read_only,
+            libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_FUTURE_WRITE | libc::F_SEAL_SEAL,
+        )?;
+        seal(
+            &writable,
+            libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL,
+        )?;
+
+        let (ours, theirs) = UnixStream::pair().map_err(|source| UsermodeError::System {
+            operation: "make a socket pair",
+            source,
+        })?;
+        let clone = |file: &File| {
+            file.try_clone().map_err(|source| UsermodeError::System {
+                operation: "duplicate a memory file",
+                source,
+            })
+        };
+        let files = BootFiles {
+            read_only,
+            writable: clone(&writable)?,
+            socket: theirs.into(),
+        };
+        let process = Process::watch(launch(files)?, &shared)?;
+        let descriptors = Descriptors::receive(&ours).map_err(|error| process.explain(error))?;
+        let mut sandbox = Self {
+            control,
+            shared,
+            trampolines,
+            writable,
+            descriptors,
+            threads: Vec::new(),
+            process,
+        };
+        sandbox.await_threads(config)?;
+        Ok(sandbox)
+    }
+
+    fn await_threads(&mut self, config: &VmConfig) -> Result<(), UsermodeError> {
+        let cpus = &config.vcpu_cpus;
+        for index in 0..config.vcpus as usize {
+            let word = &self.shared.runs[index].thread;
+            let thread = loop {
+                let thread = word.load(Acquire);
+                if let Some(ending) = self.process.ending() {
+                    return Err(UsermodeError::Start { ending });
+                }
+                if thread != 0 {
+                    break thread.cast_signed();
+                }
+                futex_wait(word, 0);
+            };
+            let thread = Thread::new(self.process.pid(), thread);
+            if !cpus.is_empty() {
+                let pinned = thread.pin(cpus[index % cpus.len()]);
+                pinned.map_err(|source| UsermodeError::System {
+                    operation: "bind a vcpu's thread to its cpu",
+                    source,
+                })?;
+            }
+            self.threads.push(thread);
+        }
+        Ok(())
+    }
+
+    /// The thread of a vCPU.
+    pub fn thread(&self, vcpu: usize) -> &Thread {
+        &self.threads[vcpu]
+    }
+
+    /// Makes a vCPU leave the guest, or ends a sandbox that does not let it.
+    pub fn kick(&self, vcpu: usize) {
+        if self.thread(vcpu).kick() == Kicked::Unanswered {
+            self.process.condemn("it answered no kick for 5 seconds");
+        }
+    }
+
+    /// The process.
+    pub fn process(&self) -> &Process {
+        &self.process
+    }
+}
+
+fn fill(control: &mut Control, config: &VmConfig) -> Result<(), UsermodeError> {
+    let fd_limit = u32::try_from(fd_limit()).unwrap_or(u32::MAX);
+    control.monitor.store(std::process::id(), Relaxed);
+    control.vcpus.store(config.vcpus, Relaxed);
+    control.ram_size.store(config.ram_size, Relaxed);
+    control.spin_ticks.store(spin_ticks(config.spin), Relaxed);
+    control
+        .spin_adaptive
+        .store(u32::from(config.spin == SpinPolicy::Adaptive), Relaxed);
+    control.patch_after.store(
+        if config.patch == PatchMode::Off {
+            0
+        } else {
+            patch::HOT
+        },
+        Relaxed,
+    );
+    control.one.store(1, Relaxed);
+    control.vcpu_filter = filter::pack("a vcpu", &filter::vcpu(fd_limit)?)?;
+    control.listen_filter = filter::pack("the descriptor thread", &filter::listen())?;
+    control.park_filter = filter::pack("the descriptor thread", &filter::park()?)?;
+    Ok(())
+}

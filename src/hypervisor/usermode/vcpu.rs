@@ -1,0 +1,263 @@
+//! A vCPU as its thread in the monitor drives it: pass the turn, wait for it, check what came back.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use stub::layout::{RunPage, fault, reason};
+
+use super::super::{EntryPoint, Fault, Kick, Vcpu, VmEntry, VmExit};
+use super::error::UsermodeError;
+use super::vm::Guest;
+use super::wait::{await_exit, pass};
+
+/// A virtual CPU of a [`super::UsermodeVm`].
+#[derive(Debug)]
+pub struct UsermodeVcpu {
+    guest: Arc<Guest>,
+    index: usize,
+    /// The exit turn that was answered last.
+    seen: u32,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Fresh,
+    Runnable,
+    Faulted,
+}
+
+impl UsermodeVcpu {
+    pub(super) fn new(guest: Arc<Guest>, index: usize) -> Self {
+        Self {
+            guest,
+            index,
+            seen: 0,
+            state: State::Fresh,
+        }
+    }
+
+    fn run_page(&self) -> &RunPage {
+        &self.guest.sandbox.shared.runs[self.index]
+    }
+
+    fn ended(&self) -> Option<UsermodeError> {
+        self.guest
+            .sandbox
+            .process()
+            .ending()
+            .map(|ending| UsermodeError::Ended { ending })
+    }
+
+    /// Lets the vCPU go on and waits for its next exit.
+    fn turn(&mut self) -> Result<(), UsermodeError> {
+        if let Some(error) = self.ended() {
+            return Err(error);
+        }
+        pass(&self.run_page().entry_turn);
+        let ended = || self.guest.sandbox.process().ending().is_some();
+        self.seen = await_exit(self.run_page(), self.seen, self.guest.spin, ended);
+        // The end of the sandbox passes the turn too; an exit that came just before it is lost.
+        self.ended().map_or(Ok(()), Err)
+    }
+
+    fn run_to_exit(&mut self) -> Result<VmExit, UsermodeError> {
+        loop {
+            self.turn()?;
+            match self.exit() {
+                Ok(Some(exit)) => return Ok(exit),
+                Ok(None) => {}
+                Err(error) => {
+                    self.state = State::Faulted;
+                    self.guest
+                        .sandbox
+                        .process()
+                        .condemn("it handed over nonsense");
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// Reads the exit, each field once.
+    fn exit(&mut self) -> Result<Option<VmExit>, UsermodeError> {
+        let record = &self.run_page().exit;
+        let reason = record.reason.load(Relaxed);
+        let width = record.len.load(Relaxed);
+        let address = record.address.load(Relaxed);
+        let data = record.data.load(Relaxed);
+        let rip = record.rip.load(Relaxed);
+        let exit = match reason {
+            reason::PIO_IN => VmExit::PioIn {
+                port: port(address)?,
+                len: port_width(width)?,
+            },
+            reason::PIO_OUT => VmExit::PioOut {
+                port: port(address)?,
+                len: port_width(width)?,
+                data: (data & 0xffff_ffff) as u32,
+            },
+            reason::MMIO_READ => VmExit::MmioRead {
+                address,
+                len: access_width(width)?,
+            },
+            reason::MMIO_WRITE => VmExit::MmioWrite {
+                address,
+                len: access_width(width)?,
+                data,
+            },
+            reason::HYPERCALL => VmExit::Hypercall {
+                number: address,
+                argument: data,
+            },
+            reason::MSR_READ => VmExit::MsrRead {
+                index: (address & 0xffff_ffff) as u32,
+            },
+            reason::MSR_WRITE => VmExit::MsrWrite {
+                index: (address & 0xffff_ffff) as u32,
+                data,
+            },
+            reason::HLT => VmExit::Hlt,
+            reason::KICKED => {
+                self.guest.sandbox.thread(self.index).answered();
+                VmExit::Kicked
+            }
+            reason::FAULT => {
+                self.state = State::Faulted;
+                VmExit::Fault(self.fault(width, address, data, rip))
+            }
+            reason::PATCH => {
+                self.guest
+                    .patcher
+                    .patch(&self.guest.sandbox, &self.guest.memory, rip);
+                return Ok(None);
+            }
+            unknown => {
+                return Err(UsermodeError::Nonsense {
+                    what: "reason",
+                    value: unknown.into(),
+                });
+            }
+        };
+        Ok(Some(exit))
+    }
+
+    fn fault(&self, vector: u32, address: u64, kind: u64, rip: u64) -> Fault {
+        let [low, high] = &self.run_page().exit.bytes;
+        let words = u128::from(low.load(Relaxed)) | u128::from(high.load(Relaxed)) << 64;
+        let raw = words.to_le_bytes();
+        let count = usize::from(raw[15]).min(15);
+        let vector = (vector & 0xff) as u8;
+        Fault {
+            vector,
+            rip,
+            address,
+            bytes: raw[..count].to_vec(),
+            reason: fault_reason(kind, vector),
+        }
+    }
+}
+
+fn fault_reason(kind: u64, vector: u8) -> &'static str {
+    match kind {
+        fault::UNDECODED => "an instruction on a memory hole that is no plain mov",
+        fault::PRIVILEGED => "a privileged instruction that the usermode engine does not emulate",
+        fault::SYSCALL => "a system call; guests of the usermode engine have none",
+        fault::BEYOND => "an access beyond the guest's 4 GiB",
+        fault::FETCH => "no memory to fetch instructions from",
+        fault::STRING => "a string instruction whose buffer is not in RAM",
+        fault::STRADDLE => "an access that is partly in RAM and partly in a hole",
+        _ => match vector {
+            0 => "divide error",
+            1 => "single step or debug exception",
+            3 => "breakpoint",
+            6 => "invalid opcode",
+            12 => "the stack pointer is no address",
+            14 => "page fault",
+            16 | 19 => "floating-point exception",
+            17 => "alignment check",
+            _ => "exception",
+        },
+    }
+}
+
+fn port(address: u64) -> Result<u16, UsermodeError> {
+    u16::try_from(address).map_err(|_| UsermodeError::Nonsense {
+        what: "port",
+        value: address,
+    })
+}
+
+fn port_width(width: u32) -> Result<u8, UsermodeError> {
+    match width {
+        1 | 2 | 4 => Ok((width & 7) as u8),
+        _ => Err(UsermodeError::Nonsense {
+            what: "width of a port access",
+            value: width.into(),
+        }),
+    }
+}
+
+/// A piece of an access that crosses a page can have any width.
+fn access_width(width: u32) -> Result<u8, UsermodeError> {
+    match width {
+        1..=8 => Ok((width & 15) as u8),
+        _ => Err(UsermodeError::Nonsense {
+            what: "width of a memory access",
+            value: width.into(),
+        }),
+    }
+}
+
+impl Vcpu for UsermodeVcpu {
+    type Error = UsermodeError;
+    type Kick = UsermodeKick;
+
+    fn set_entry_point(&mut self, entry: EntryPoint) -> Result<(), UsermodeError> {
+        if self.state != State::Fresh {
+            return Err(UsermodeError::Running);
+        }
+        let registers = &self.run_page().entry;
+        registers.rip.store(entry.rip, Relaxed);
+        registers.rsp.store(entry.rsp, Relaxed);
+        registers.rdi.store(entry.rdi, Relaxed);
+        registers.rsi.store(entry.rsi, Relaxed);
+        Ok(())
+    }
+
+    fn run(&mut self, entry: VmEntry) -> Result<VmExit, UsermodeError> {
+        if self.state == State::Faulted {
+            return Err(UsermodeError::Faulted);
+        }
+        self.state = State::Runnable;
+        let reply = match entry {
+            VmEntry::Resume => 0,
+            VmEntry::Data(data) => data,
+        };
+        self.run_page().reply.store(reply, Relaxed);
+        self.guest.sandbox.thread(self.index).enter();
+        let exit = self.run_to_exit();
+        self.guest.sandbox.thread(self.index).leave();
+        exit
+    }
+
+    fn kick_handle(&self) -> UsermodeKick {
+        UsermodeKick {
+            guest: Arc::clone(&self.guest),
+            index: self.index,
+        }
+    }
+}
+
+/// Kicks one vCPU.
+#[derive(Clone, Debug)]
+pub struct UsermodeKick {
+    guest: Arc<Guest>,
+    index: usize,
+}
+
+impl Kick for UsermodeKick {
+    fn kick(&self) {
+        self.guest.sandbox.kick(self.index);
+    }
+}

@@ -1,0 +1,124 @@
+//! Waiting for the sandbox on a futex in shared memory, and waking it.
+#![allow(unsafe_code)]
+
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
+
+use stub::layout::{RunPage, Turn};
+
+use super::super::SpinPolicy;
+
+/// How long the monitor or the stub spins at most before it sleeps after all, in TSC ticks: about
+/// a millisecond, much longer than any hand-over.
+pub const SPIN_TICKS: u32 = 3_000_000;
+/// The same where spinning is a guess: about ten hand-overs between sleeping threads.
+pub const ADAPTIVE_TICKS: u32 = 150_000;
+
+/// The spin budget of a policy.
+pub const fn spin_ticks(policy: SpinPolicy) -> u32 {
+    match policy {
+        SpinPolicy::Sleep => 0,
+        SpinPolicy::Spin => SPIN_TICKS,
+        SpinPolicy::Adaptive => ADAPTIVE_TICKS,
+    }
+}
+
+/// How long a sleeping monitor goes without a look at whether the sandbox is still there. What
+/// wakes it lies in shared memory, where a guest can undo it.
+const LOOK_AGAIN: libc::timespec = libc::timespec {
+    tv_sec: 0,
+    tv_nsec: 500_000_000,
+};
+
+/// Waits until the turn's number is no longer `seen`, or `ended`, and returns the number.
+pub fn await_exit(run: &RunPage, seen: u32, policy: SpinPolicy, ended: impl Fn() -> bool) -> u32 {
+    let turn = &run.exit_turn;
+    if let Some(number) = spin(run, seen, policy) {
+        return number;
+    }
+    let number = loop {
+        turn.sleeping.store(1, SeqCst);
+        let number = turn.number.load(SeqCst);
+        if number != seen || ended() {
+            break number;
+        }
+        futex_wait_for(&turn.number, seen, &LOOK_AGAIN);
+    };
+    turn.sleeping.store(0, Relaxed);
+    number
+}
+
+fn spin(run: &RunPage, seen: u32, policy: SpinPolicy) -> Option<u32> {
+    let budget = u64::from(spin_ticks(policy));
+    if budget == 0 || (policy == SpinPolicy::Adaptive && !runs_elsewhere(run)) {
+        return None;
+    }
+    let start = ticks();
+    while ticks().wrapping_sub(start) < budget {
+        for _ in 0..16 {
+            let number = run.exit_turn.number.load(Acquire);
+            if number != seen {
+                return Some(number);
+            }
+            std::hint::spin_loop();
+        }
+    }
+    None
+}
+
+/// Spinning on the CPU that the vCPU waits for only delays it.
+fn runs_elsewhere(run: &RunPage) -> bool {
+    // SAFETY: takes no arguments.
+    let cpu = unsafe { libc::sched_getcpu() };
+    let mine = u32::try_from(cpu).map_or(0, |cpu| cpu + 1);
+    run.exit_turn.waiter_cpu.store(mine, Relaxed);
+    let theirs = run.entry_turn.waiter_cpu.load(Relaxed);
+    theirs != 0 && theirs != mine
+}
+
+fn ticks() -> u64 {
+    // SAFETY: every x86-64 processor has the instruction.
+    unsafe { std::arch::x86_64::_rdtsc() }
+}
+
+/// Passes the turn to the other side and wakes it if it sleeps.
+pub fn pass(turn: &Turn) {
+    turn.number.fetch_add(1, SeqCst);
+    if turn.sleeping.load(SeqCst) != 0 {
+        futex_wake(&turn.number);
+    }
+}
+
+/// Sleeps until woken, unless `word` is no longer `expected`. May return for no reason.
+pub fn futex_wait(word: &AtomicU32, expected: u32) {
+    // SAFETY: `word` is mapped while the reference lives; no time-out is passed.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAIT,
+            expected,
+            std::ptr::null::<libc::timespec>(),
+        )
+    };
+}
+
+/// The same, and returns after `time` at the latest.
+fn futex_wait_for(word: &AtomicU32, expected: u32, time: &libc::timespec) {
+    // SAFETY: `word` and `time` live until the call returns.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAIT,
+            expected,
+            std::ptr::from_ref(time),
+        )
+    };
+}
+
+/// Wakes all who sleep on `word`.
+pub fn futex_wake(word: &AtomicU32) {
+    // SAFETY: `word` is mapped while the reference lives.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
+}

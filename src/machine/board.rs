@@ -1,0 +1,102 @@
+//! The machine: one guest and three address spaces of devices.
+
+use vm_memory::{Bytes, GuestMemoryError};
+
+use super::layout::{CODE, PARAMETERS, STACK_TOP};
+use super::runner::Runner;
+use crate::bus::Bus;
+use crate::guest::{Parameters, Program, Results};
+use crate::hypervisor::{EntryPoint, Fault, Vm};
+
+/// Why a guest could not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum MachineError<E: std::error::Error + 'static> {
+    /// The backend failed.
+    #[error("the vcpu could not run")]
+    Vcpu(#[source] E),
+    /// The guest faulted.
+    #[error("guest fault: {0}")]
+    Fault(Fault),
+    /// The guest accessed a model-specific register that the machine does not have.
+    #[error("the guest accessed msr {index:#x}, which this machine does not have")]
+    Msr {
+        /// The register.
+        index: u32,
+    },
+    /// The program or its parameters do not fit in RAM.
+    #[error("cannot access guest memory for program {program}")]
+    Memory {
+        /// Which.
+        program: &'static str,
+        /// Why.
+        source: GuestMemoryError,
+    },
+}
+
+/// A guest with its devices.
+#[derive(Debug)]
+pub struct Machine<V: Vm> {
+    vm: V,
+    /// Devices on ports.
+    pub pio: Bus,
+    /// Devices on guest-physical addresses.
+    pub mmio: Bus,
+    /// Devices on hypercall numbers.
+    pub hypercall: Bus,
+}
+
+impl<V: Vm> Machine<V> {
+    /// A guest with no program and no devices.
+    pub fn new(vm: V) -> Self {
+        Self {
+            vm,
+            pio: Bus::new(),
+            mmio: Bus::new(),
+            hypercall: Bus::new(),
+        }
+    }
+
+    /// The guest.
+    pub fn vm(&self) -> &V {
+        &self.vm
+    }
+
+    /// Copies a program into the guest, and says where the vCPU with this index begins with it.
+    pub fn load(&self, program: Program, vcpu: u32) -> Result<EntryPoint, MachineError<V::Error>> {
+        let write = self.vm.memory().write_slice(program.code, CODE);
+        write.map_err(|source| MachineError::Memory {
+            program: program.name,
+            source,
+        })?;
+        let rsp = STACK_TOP.0 + 0x1_0000 * u64::from(vcpu);
+        Ok(EntryPoint {
+            rip: CODE.0,
+            rsp,
+            rdi: PARAMETERS.0,
+            rsi: vcpu.into(),
+        })
+    }
+
+    /// Tells the program what to do in its next run.
+    pub fn set_parameters(&self, parameters: &Parameters) -> Result<(), MachineError<V::Error>> {
+        parameters
+            .write(self.vm.memory(), PARAMETERS)
+            .map_err(|source| MachineError::Memory {
+                program: "parameters",
+                source,
+            })
+    }
+
+    /// What the program reported.
+    pub fn results(&self) -> Result<Results, MachineError<V::Error>> {
+        Results::read(self.vm.memory(), PARAMETERS).map_err(|source| MachineError::Memory {
+            program: "results",
+            source,
+        })
+    }
+
+    /// A runner for one vCPU, for the thread that will run it.
+    pub fn runner<'m>(&'m self, vcpu: &'m mut V::Vcpu) -> Runner<'m, V> {
+        Runner::new(self, vcpu)
+    }
+}

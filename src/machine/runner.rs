@@ -1,0 +1,81 @@
+//! The exit loop: runs one vCPU on the thread that owns it, and answers its exits from the buses.
+
+use super::board::{Machine, MachineError};
+use super::stop::Stop;
+use crate::bus::BusReader;
+use crate::guest::DONE_PORT;
+use crate::hypervisor::{Vcpu, Vm, VmEntry, VmExit};
+
+/// Linux's answer to a hypercall that it does not know.
+const ENOSYS: u64 = 38_u64.wrapping_neg();
+
+/// One vCPU with its thread's way into each bus.
+#[derive(Debug)]
+pub struct Runner<'m, V: Vm> {
+    vcpu: &'m mut V::Vcpu,
+    pio: BusReader,
+    mmio: BusReader,
+    hypercall: BusReader,
+    entry: VmEntry,
+}
+
+impl<'m, V: Vm> Runner<'m, V> {
+    pub(super) fn new(machine: &Machine<V>, vcpu: &'m mut V::Vcpu) -> Self {
+        Self {
+            vcpu,
+            pio: machine.pio.reader(),
+            mmio: machine.mmio.reader(),
+            hypercall: machine.hypercall.reader(),
+            entry: VmEntry::Resume,
+        }
+    }
+
+    /// Runs until the program is done, halts or is kicked.
+    pub fn run(&mut self) -> Result<Stop, MachineError<V::Error>> {
+        loop {
+            let entry = std::mem::take(&mut self.entry);
+            match self.vcpu.run(entry).map_err(MachineError::Vcpu)? {
+                VmExit::PioOut {
+                    port: DONE_PORT,
+                    data,
+                    ..
+                } => return Ok(Stop::Done(data)),
+                VmExit::PioOut { port, len, data } => {
+                    self.pio.write(port.into(), bytes(&data.to_le_bytes(), len));
+                }
+                VmExit::PioIn { port, len } => self.entry = read(&mut self.pio, port.into(), len),
+                VmExit::MmioWrite { address, len, data } => {
+                    self.mmio.write(address, bytes(&data.to_le_bytes(), len));
+                }
+                VmExit::MmioRead { address, len } => {
+                    self.entry = read(&mut self.mmio, address, len);
+                }
+                VmExit::Hypercall { number, argument } => {
+                    let known = self.hypercall.write(number, &argument.to_le_bytes());
+                    self.entry = VmEntry::Data(if known { 0 } else { ENOSYS });
+                }
+                VmExit::MsrRead { index } | VmExit::MsrWrite { index, .. } => {
+                    return Err(MachineError::Msr { index });
+                }
+                VmExit::Hlt => return Ok(Stop::Halted),
+                VmExit::Kicked => return Ok(Stop::Kicked),
+                VmExit::Fault(fault) => return Err(MachineError::Fault(fault)),
+            }
+        }
+    }
+}
+
+/// The bytes of an access; backends give no length beyond the value's.
+fn bytes(value: &[u8], len: u8) -> &[u8] {
+    &value[..usize::from(len).min(value.len())]
+}
+
+/// Reads from a bus; where nobody answers, all bits are set.
+fn read(bus: &mut BusReader, address: u64, len: u8) -> VmEntry {
+    let mut value = [0xff; 8];
+    let len = usize::from(len).min(value.len());
+    if !bus.read(address, &mut value[..len]) {
+        value = [0xff; 8];
+    }
+    VmEntry::Data(u64::from_le_bytes(value))
+}

@@ -1,0 +1,89 @@
+//! Why the exit loop ended, and what makes it end in time.
+
+use std::fmt;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::hypervisor::Kick;
+
+/// Why [`Runner::run`](super::Runner::run) returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// The program wrote this to [`DONE_PORT`](crate::guest::DONE_PORT). It can be run again.
+    Done(u32),
+    /// It executed `hlt`.
+    Halted,
+    /// Somebody kicked the vCPU.
+    Kicked,
+}
+
+/// Kicks a vCPU once something has happened, unless it is dropped before: a guest that loops for
+/// ever does not stop by itself.
+#[derive(Debug)]
+pub struct Deadline {
+    cancelled: Arc<(Mutex<bool>, Condvar)>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// How often a deadline looks, and how often it kicks once it has passed.
+const PERIOD: Duration = Duration::from_millis(20);
+
+impl Deadline {
+    /// Kicks from `when` on.
+    pub fn new(when: Instant, kick: impl Kick + 'static) -> std::io::Result<Self> {
+        Self::once(move || Instant::now() >= when, kick)
+    }
+
+    /// Kicks as soon as `passed` says so, and again and again from then on.
+    pub fn once(
+        passed: impl Fn() -> bool + Send + 'static,
+        kick: impl Kick + 'static,
+    ) -> std::io::Result<Self> {
+        let cancelled = Arc::new((Mutex::new(false), Condvar::new()));
+        let shared = Arc::clone(&cancelled);
+        let watch = move || {
+            let (flag, condition) = &*shared;
+            let mut cancelled = flag.lock().unwrap_or_else(PoisonError::into_inner);
+            while !*cancelled {
+                if passed() {
+                    kick.kick();
+                }
+                (cancelled, _) = condition
+                    .wait_timeout(cancelled, PERIOD)
+                    .unwrap_or_else(PoisonError::into_inner);
+            }
+        };
+        let thread = std::thread::Builder::new()
+            .name("vmbell-deadline".into())
+            .spawn(watch)?;
+        Ok(Self {
+            cancelled,
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Deadline {
+    fn drop(&mut self) {
+        *self
+            .cancelled
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = true;
+        self.cancelled.1.notify_one();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl fmt::Display for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Done(code) => write!(f, "done, code {code}"),
+            Self::Halted => f.write_str("halted"),
+            Self::Kicked => f.write_str("kicked"),
+        }
+    }
+}
