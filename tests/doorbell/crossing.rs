@@ -1,0 +1,156 @@
+//! Accesses that cross a page: KVM takes them as one for each page, and so must everybody.
+
+use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
+use vmbell::hypervisor::{Hypervisor, Vm, VmEntry, VmExit};
+use vmm_sys_util::eventfd::EventFd;
+
+use crate::harness::script::{Op, Player};
+use crate::harness::{HOLE, count, event, fault, plain};
+
+fn register<V: Vm>(vm: &V, event: &EventFd, place: IoEventAddress, datamatch: Datamatch) {
+    vm.register_ioevent(event, place, datamatch, Sharing::Exclusive)
+        .unwrap();
+}
+
+fn a_store_across_pages_is_two_writes<H: Hypervisor>(h: &H) {
+    let vm = plain(h);
+    let (first, tail) = (event(), event());
+    let next = HOLE + 0x1000;
+    register(
+        &vm,
+        &tail,
+        IoEventAddress::Mmio(next),
+        Datamatch::U32(Some(0x1122_3344)),
+    );
+    register(&vm, &tail, IoEventAddress::Mmio(next), Datamatch::U16(None));
+    register(
+        &vm,
+        &tail,
+        IoEventAddress::Mmio(next),
+        Datamatch::U8(Some(0x11)),
+    );
+    register(
+        &vm,
+        &first,
+        IoEventAddress::Mmio(next - 4),
+        Datamatch::U64(None),
+    );
+    register(
+        &vm,
+        &first,
+        IoEventAddress::Mmio(next - 2),
+        Datamatch::U16(None),
+    );
+    let value = 0x1122_3344_5566_7788;
+    let mut player = Player::new(&vm);
+    let exits = player.play(&[
+        Op::Store(8, next - 4, value),
+        Op::Store(4, next - 2, value),
+        Op::Store(2, next - 1, 0x1122),
+        Op::Store(8, next - 3, value),
+    ]);
+    let expected = [
+        VmExit::MmioWrite {
+            address: next - 4,
+            len: 4,
+            data: 0x5566_7788,
+        },
+        VmExit::MmioWrite {
+            address: next - 1,
+            len: 1,
+            data: 0x22,
+        },
+        VmExit::MmioWrite {
+            address: next - 3,
+            len: 3,
+            data: 0x0066_7788,
+        },
+        VmExit::MmioWrite {
+            address: next,
+            len: 5,
+            data: 0x11_2233_4455,
+        },
+    ];
+    assert_eq!(exits, expected);
+    assert_eq!((count(&first), count(&tail)), (1, 3));
+}
+
+fn any_length_takes_the_tail_of_a_store_across_pages<H: Hypervisor>(h: &H) {
+    let vm = plain(h);
+    let event = event();
+    register(
+        &vm,
+        &event,
+        IoEventAddress::Mmio(HOLE),
+        Datamatch::AnyLength,
+    );
+    let mut player = Player::new(&vm);
+    let exits = player.play(&[Op::Store(8, HOLE - 3, 0x1122_3344_5566_7788)]);
+    assert_eq!(
+        exits,
+        [VmExit::MmioWrite {
+            address: HOLE - 3,
+            len: 3,
+            data: 0x66_7788
+        }]
+    );
+    assert_eq!(count(&event), 1);
+}
+
+fn a_load_across_pages_is_two_reads<H: Hypervisor>(h: &H) {
+    let vm = plain(h);
+    let mut player = Player::new(&vm);
+    let mut answers = [0xaaaa_aaaa_aa33_2211, 0xbbbb_bb88_7766_5544].into_iter();
+    let exits = player.play_with(&[Op::Load(8, HOLE - 3)], |_| {
+        VmEntry::Data(answers.next().unwrap())
+    });
+    assert_eq!(
+        exits,
+        [
+            VmExit::MmioRead {
+                address: HOLE - 3,
+                len: 3
+            },
+            VmExit::MmioRead {
+                address: HOLE,
+                len: 5
+            }
+        ]
+    );
+    assert_eq!(player.result(0), 0x8877_6655_4433_2211);
+}
+
+/// The case that once crashed hosts: the tail of a 16-byte store at a doorbell that matches a value.
+fn a_store_of_16_bytes_across_pages_is_a_clear_error<H: Hypervisor>(h: &H) {
+    let vm = plain(h);
+    let event = event();
+    register(
+        &vm,
+        &event,
+        IoEventAddress::Mmio(HOLE),
+        Datamatch::U64(Some(0)),
+    );
+    register(
+        &vm,
+        &event,
+        IoEventAddress::Mmio(HOLE + 0x1000),
+        Datamatch::U64(Some(0)),
+    );
+    let mut player = Player::new(&vm);
+    player.write(&[Op::Store(16, HOLE + 0xffc, 0)]);
+    let fault = fault(&mut player.vcpu);
+    // movups [rdx], xmm0
+    assert_eq!(
+        (fault.address, &fault.bytes[..3]),
+        (HOLE + 0xffc, &[0x0f, 0x11, 0x02][..]),
+        "{fault}"
+    );
+    assert_eq!(count(&event), 0);
+}
+
+crate::on_usermode! {
+    a_store_across_pages_is_two_writes;
+    any_length_takes_the_tail_of_a_store_across_pages;
+    a_load_across_pages_is_two_reads;
+    a_store_of_16_bytes_across_pages_is_a_clear_error;
+}

@@ -1,0 +1,319 @@
+//! Which writes of a guest ring, and which leave it.
+
+use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
+use vmbell::hypervisor::{Hypervisor, PatchMode, Vm, VmConfig, VmEntry, VmExit};
+use vmm_sys_util::eventfd::{EFD_NONBLOCK, EFD_SEMAPHORE, EventFd};
+
+use crate::harness::script::{Op, Player};
+use crate::harness::{HOLE, configured, count, event, plain};
+
+const PORT: u16 = 0x500;
+
+fn register<V: Vm>(vm: &V, event: &EventFd, place: IoEventAddress, datamatch: Datamatch) {
+    vm.register_ioevent(event, place, datamatch, Sharing::Exclusive)
+        .unwrap();
+}
+
+fn another_width_leaves_the_guest<H: Hypervisor>(h: &H) {
+    let vm = plain(h);
+    let event = event();
+    register(
+        &vm,
+        &event,
+        IoEventAddress::Pio(PORT.into()),
+        Datamatch::U16(None),
+    );
+    register(
+        &vm,
+        &event,
+        IoEventAddress::Mmio(HOLE),
+        Datamatch::U32(None),
+    );
+    let mut player = Player::new(&vm);
+    let exits = player.play(&[
+        Op::Out(1, PORT, 0x1234_5678),
+        Op::Out(2, PORT, 0x1234_5678),
+        Op::Out(4, PORT, 0x1234_5678),
+        Op::Store(1, HOLE, 0x1122_3344_5566_7788),
+        Op::Store(2, HOLE, 0x1122_3344_5566_7788),
+        Op::Store(4, HOLE, 0x1122_3344_5566_7788),
+        Op::Store(8, HOLE, 0x1122_3344_5566_7788),
+    ]);
+    let expected = [
+        VmExit::PioOut {
+            port: PORT,
+            len: 1,
+            data: 0x78,
+        },
+        VmExit::PioOut {
+            port: PORT,
+            len: 4,
+            data: 0x1234_5678,
+        },
+        VmExit::MmioWrite {
+            address: HOLE,
+            len: 1,
+            data: 0x88,
+        },
+        VmExit::MmioWrite {
+            address: HOLE,
+            len: 2,
+            data: 0x7788,
+        },
+        VmExit::MmioWrite {
+            address: HOLE,
+            len: 8,
+            data: 0x1122_3344_5566_7788,
+        },
+    ];
+    assert_eq!(exits, expected);
+    assert_eq!(count(&event), 2);
+}
+
+fn any_length_takes_every_width<H: Hypervisor>(h: &H) {
+    let vm = plain(h);
+    let event = event();
+    register(
+        &vm,
+        &event,
+        IoEventAddress::Pio(PORT.into()),
+        Datamatch::AnyLength,
+    );
+    register(
+        &vm,
+        &event,
+        IoEventAddress::Mmio(HOLE),
+        Datamatch::AnyLength,
+    );
+    let stores = [1, 2, 4, 8].map(|width| Op::Store(width, HOLE, 1));
+    let outs = [1, 2, 4].map(|width| Op::Out(width, PORT, 1));
+    let mut player = Player::new(&vm);
+    assert_eq!(player.play(&stores), []);
+    assert_eq!(player.play(&outs), []);
+    assert_eq!(count(&event), 7);
+}
+
+fn datamatch_ignores_other_values<H: Hypervisor>(h: &H) {
+    let vm = plain(h);
+    let (first, second) = (event(), event());
+    let wide = 0x1122_3344_0000_0007;
+    register(
+        &vm,
+        &first,
+        IoEventAddress::Mmio(HOLE),
+        Datamatch::U32(Some(7)),
+    );
+    register(
+        &vm,
+        &second,
+        IoEventAddress::Mmio(HOLE),
+        Datamatch::U64(Some(wide)),
+    );
+    register(
+        &vm,
+        &second,
+        IoEventAddress::Hypercall(5),
+        Datamatch::U64(Some(9)),
+    );
+    let mut player = Player::new(&vm);
+    let exits = player.play(&[
+        Op::Store(4, HOLE, wide),
+        Op::Store(4, HOLE, 0x8000_0007),
+        Op::Store(8, HOLE, wide),
+        Op::Store(8, HOLE, 7),
+        Op::Call(5, 9),
+        Op::Call(5, 1 << 32 | 9),
+    ]);
+    let expected = [
+        VmExit::MmioWrite {
+            address: HOLE,
+            len: 4,
+            data: 0x8000_0007,
+        },
+        VmExit::MmioWrite {
+            address: HOLE,
+            len: 8,
+            data: 7,
+        },
+        VmExit::Hypercall {
+            number: 5,
+            argument: 1 << 32 | 9,
+        },
+    ];
+    assert_eq!(exits, expected);
+    assert_eq!((count(&first), count(&second)), (1, 2));
+}
+
+/// The API cannot say a value wider than its width; `doorbell::abi` can, and its unit tests show
+/// that it is never hit. What a guest can show: the value at the limit of a width is hit.
+fn the_largest_value_of_a_width_is_hit<H: Hypervisor>(h: &H) {
+    let vm = plain(h);
+    let event = event();
+    register(
+        &vm,
+        &event,
+        IoEventAddress::Mmio(HOLE),
+        Datamatch::U8(Some(0xff)),
+    );
+    register(
+        &vm,
+        &event,
+        IoEventAddress::Mmio(HOLE),
+        Datamatch::U16(Some(0xffff)),
+    );
+    register(
+        &vm,
+        &event,
+        IoEventAddress::Mmio(HOLE),
+        Datamatch::U64(Some(u64::MAX)),
+    );
+    let mut player = Player::new(&vm);
+    assert_eq!(
+        player.play(&[1, 2, 8].map(|width| Op::Store(width, HOLE, u64::MAX))),
+        []
+    );
+    assert_eq!(count(&event), 3);
+}
+
+fn a_read_always_leaves_the_guest<H: Hypervisor>(h: &H) {
+    let vm = plain(h);
+    let event = event();
+    register(
+        &vm,
+        &event,
+        IoEventAddress::Pio(PORT.into()),
+        Datamatch::AnyLength,
+    );
+    register(
+        &vm,
+        &event,
+        IoEventAddress::Mmio(HOLE),
+        Datamatch::AnyLength,
+    );
+    let mut player = Player::new(&vm);
+    let ops = [
+        Op::Store(4, HOLE, 1),
+        Op::Load(4, HOLE),
+        Op::In(1, PORT),
+        Op::Load(8, HOLE),
+    ];
+    let exits = player.play_with(&ops, |_| VmEntry::Data(0x66));
+    let expected = [
+        VmExit::MmioRead {
+            address: HOLE,
+            len: 4,
+        },
+        VmExit::PioIn { port: PORT, len: 1 },
+        VmExit::MmioRead {
+            address: HOLE,
+            len: 8,
+        },
+    ];
+    assert_eq!(exits, expected);
+    assert_eq!([1, 2, 3].map(|index| player.result(index)), [0x66; 3]);
+    assert_eq!(count(&event), 1);
+}
+
+fn the_byte_beside_a_doorbell_is_not_it<H: Hypervisor>(h: &H) {
+    let vm = plain(h);
+    let event = event();
+    register(
+        &vm,
+        &event,
+        IoEventAddress::Mmio(HOLE + 8),
+        Datamatch::AnyLength,
+    );
+    register(
+        &vm,
+        &event,
+        IoEventAddress::Pio(0x501),
+        Datamatch::AnyLength,
+    );
+    let mut player = Player::new(&vm);
+    let exits = player.play(&[
+        Op::Store(4, HOLE + 9, 1),
+        Op::Store(8, HOLE + 7, 1),
+        Op::Store(8, HOLE + 4, 1),
+        Op::Out(4, 0x500, 1),
+        Op::Out(1, 0x502, 1),
+        Op::Out(2, 0x501, 1),
+    ]);
+    assert_eq!(exits.len(), 5, "{exits:x?}");
+    assert_eq!(count(&event), 1);
+}
+
+fn a_semaphore_counts_too<H: Hypervisor>(h: &H) {
+    let vm = plain(h);
+    let event = EventFd::new(EFD_NONBLOCK | EFD_SEMAPHORE).unwrap();
+    register(
+        &vm,
+        &event,
+        IoEventAddress::Pio(PORT.into()),
+        Datamatch::U8(None),
+    );
+    let mut player = Player::new(&vm);
+    assert_eq!(player.play(&[Op::Out(1, PORT, 1); 3]), []);
+    assert_eq!(
+        [count(&event), count(&event), count(&event), count(&event)],
+        [1, 1, 1, 0]
+    );
+}
+
+fn a_ring_of_a_closed_eventfd_does_not_leave_the_guest<H: Hypervisor>(h: &H) {
+    let vm = plain(h);
+    let event = event();
+    register(
+        &vm,
+        &event,
+        IoEventAddress::Pio(PORT.into()),
+        Datamatch::U8(None),
+    );
+    let mut player = Player::new(&vm);
+    drop(event);
+    assert_eq!(player.play(&[Op::Out(1, PORT, 1); 3]), []);
+}
+
+fn a_doorbell_that_comes_back_rings_again<H: Hypervisor>(h: &H) {
+    for patch in [PatchMode::Off, PatchMode::Int3, PatchMode::Jmp] {
+        let vm = configured(
+            h,
+            VmConfig {
+                patch,
+                ..VmConfig::default()
+            },
+        );
+        let event = event();
+        let mut player = Player::new(&vm);
+        let ops = [Op::Out(4, PORT, 1), Op::Call(3, 0), Op::Store(4, HOLE, 0)];
+        let places = [
+            (IoEventAddress::Pio(PORT.into()), Datamatch::U32(None)),
+            (IoEventAddress::Hypercall(3), Datamatch::U64(None)),
+            (IoEventAddress::Mmio(HOLE), Datamatch::U32(None)),
+        ];
+        // Often enough that the sites are patched on the way.
+        for round in 0..30 {
+            places
+                .iter()
+                .for_each(|(place, datamatch)| register(&vm, &event, *place, *datamatch));
+            assert_eq!(player.play(&ops), [], "{patch:?}, round {round}");
+            assert_eq!(count(&event), 3, "{patch:?}, round {round}");
+            for (place, datamatch) in places {
+                vm.unregister_ioevent(&event, place, datamatch).unwrap();
+            }
+            assert_eq!(player.play(&ops).len(), 3, "{patch:?}, round {round}");
+            assert_eq!(count(&event), 0, "{patch:?}, round {round}");
+        }
+    }
+}
+
+crate::on_usermode! {
+    another_width_leaves_the_guest;
+    any_length_takes_every_width;
+    datamatch_ignores_other_values;
+    the_largest_value_of_a_width_is_hit;
+    a_read_always_leaves_the_guest;
+    the_byte_beside_a_doorbell_is_not_it;
+    a_semaphore_counts_too;
+    a_ring_of_a_closed_eventfd_does_not_leave_the_guest;
+    a_doorbell_that_comes_back_rings_again;
+}

@@ -1,0 +1,17 @@
+//! Doorbells rung by a real guest: which writes ring, which leave the guest, and what removal means.
+#![allow(
+    clippy::tests_outside_test_module,
+    clippy::unwrap_used,
+    reason = "all of this is tests"
+)]
+
+#[path = "../harness/mod.rs"]
+mod harness;
+
+mod crossing;
+mod delivery;
+mod groups;
+mod limits;
+mod race;
+mod rules;
+mod saturation;

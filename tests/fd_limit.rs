@@ -1,0 +1,70 @@
+//! A process with few descriptors. In a binary of its own: the limit is of the whole process.
+#![allow(
+    clippy::tests_outside_test_module,
+    clippy::unwrap_used,
+    reason = "all of this is tests"
+)]
+#![allow(unsafe_code)]
+
+mod harness;
+
+use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
+use vmbell::hypervisor::{Hypervisor, Vm};
+
+use harness::script::{Op, Player};
+use harness::{HOLE, chain, count, event, plain};
+
+const LIMIT: u64 = 64;
+
+fn the_descriptor_limit_is_an_error_that_names_it<H: Hypervisor>(h: &H) {
+    let limit = libc::rlimit {
+        rlim_cur: LIMIT,
+        rlim_max: LIMIT,
+    };
+    // SAFETY: `limit` outlives the call.
+    let result = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
+    assert_eq!(result, 0);
+    let vm = plain(h);
+    let event = event();
+    let place = |index: u64| IoEventAddress::Mmio(HOLE + 4 * index);
+    let register = |index| {
+        vm.register_ioevent(
+            &event,
+            place(index),
+            Datamatch::U32(None),
+            Sharing::Exclusive,
+        )
+    };
+    let mut registered = 0;
+    let error = loop {
+        assert!(
+            registered < LIMIT,
+            "{registered} doorbells with {LIMIT} descriptors"
+        );
+        match register(registered) {
+            Ok(()) => registered += 1,
+            Err(error) => break chain(&error),
+        }
+    };
+    assert!(registered > LIMIT / 2, "{registered}: {error}");
+    assert!(
+        error.contains("the limit is 64") && error.contains("ulimit -n"),
+        "{error}"
+    );
+    // All others ring, the one that failed does not, and a place that becomes free can be had.
+    let mut player = Player::new(&vm);
+    let ops: Vec<Op> = (0..=registered)
+        .map(|index| Op::Store(4, HOLE + 4 * index, 1))
+        .collect();
+    assert_eq!(player.play(&ops).len(), 1);
+    assert_eq!(count(&event), registered);
+    vm.unregister_ioevent(&event, place(3), Datamatch::U32(None))
+        .unwrap();
+    register(registered).unwrap();
+    assert_eq!(player.play(&ops).len(), 1);
+    assert_eq!(count(&event), registered);
+}
+
+on_usermode! {
+    the_descriptor_limit_is_an_error_that_names_it;
+}

@@ -1,0 +1,7 @@
+# Writes to port 0x77, says done, and pushes.
+    out 0x77, al
+    in al, 0x77
+    mov edx, {DONE_PORT}
+    out dx, eax
+    push rax
+    hlt

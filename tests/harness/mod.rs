@@ -1,0 +1,167 @@
+//! What the tests share: a watchdog, a guest that plays scripts, and the fixed addresses in it.
+#![allow(dead_code, reason = "each test binary uses a part")]
+
+pub mod process;
+pub mod programs;
+pub mod script;
+pub mod symbols;
+
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use vm_memory::{Bytes, GuestAddress};
+use vmbell::guest::{DONE_PORT, Parameters, Program};
+use vmbell::hypervisor::{EntryPoint, Hypervisor, Vcpu, Vm, VmConfig, VmEntry, VmExit};
+use vmbell::machine::{CODE, Deadline, PARAMETERS, STACK_TOP};
+use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
+
+/// Free RAM for what a guest works on, 1 MiB from the start of RAM.
+pub const AREA: u64 = PARAMETERS.0 + 0x10_0000;
+
+/// A hole in guest memory.
+pub const HOLE: u64 = 0xd000_0000;
+
+/// How long a single test may take.
+pub const LIMIT: Duration = Duration::from_secs(30);
+
+/// Runs a test's body, and fails when it takes longer than [`LIMIT`]: a guest that breaks its
+/// engine could hold the body for ever.
+pub fn bounded(body: impl FnOnce() + Send + 'static) {
+    let (sender, result) = channel();
+    let run = move || {
+        body();
+        let _ = sender.send(());
+    };
+    let name = std::thread::current().name().unwrap_or("test").to_owned();
+    let thread = std::thread::Builder::new().name(name).spawn(run).unwrap();
+    match result.recv_timeout(LIMIT) {
+        Err(RecvTimeoutError::Timeout) => panic!("still running after {LIMIT:?}"),
+        // The body panicked, which drops the sender: pass it on.
+        _ => {
+            if let Err(panic) = thread.join() {
+                std::panic::resume_unwind(panic);
+            }
+        }
+    }
+}
+
+/// Wraps generic bodies as tests of one backend.
+#[macro_export]
+macro_rules! on_usermode {
+    ($($name:ident;)*) => {
+        mod usermode {
+            $(#[test]
+            fn $name() {
+                $crate::harness::bounded(|| super::$name(&vmbell::hypervisor::usermode::Usermode));
+            })*
+        }
+    };
+}
+
+/// A guest as the defaults make it.
+pub fn plain<H: Hypervisor>(hypervisor: &H) -> H::Vm {
+    configured(hypervisor, VmConfig::default())
+}
+
+/// A guest made like this.
+pub fn configured<H: Hypervisor>(hypervisor: &H, config: VmConfig) -> H::Vm {
+    process::with_sandbox(hypervisor, &config).0
+}
+
+/// An error with its causes.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
+
+/// An eventfd that does not block.
+pub fn event() -> EventFd {
+    EventFd::new(EFD_NONBLOCK).unwrap()
+}
+
+/// The count of an eventfd that does not block, which reading resets.
+pub fn count(event: &EventFd) -> u64 {
+    match event.read() {
+        Ok(count) => count,
+        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => 0,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Takes a vCPU and lets it begin with a program.
+pub fn start<V: Vm>(vm: &V, program: Program, parameters: Parameters, index: u32) -> V::Vcpu {
+    vm.memory().write_slice(program.code, CODE).unwrap();
+    parameters.write(vm.memory(), PARAMETERS).unwrap();
+    begin(vm, index)
+}
+
+/// Takes a vCPU and lets it begin with the program that is loaded.
+pub fn begin<V: Vm>(vm: &V, index: u32) -> V::Vcpu {
+    begin_at(vm, index, PARAMETERS)
+}
+
+/// The same, with a page of parameters of its own.
+pub fn begin_at<V: Vm>(vm: &V, index: u32, page: GuestAddress) -> V::Vcpu {
+    let mut vcpu = vm.create_vcpu(index).unwrap();
+    let rsp = STACK_TOP.0 + 0x1_0000 * u64::from(index);
+    vcpu.set_entry_point(EntryPoint {
+        rip: CODE.0,
+        rsp,
+        rdi: page.0,
+        rsi: index.into(),
+    })
+    .unwrap();
+    vcpu
+}
+
+/// Runs a vCPU once. Fails if the guest does not leave within half of [`LIMIT`].
+pub fn step<C: Vcpu>(vcpu: &mut C, entry: VmEntry) -> Result<VmExit, C::Error> {
+    let _deadline = Deadline::new(Instant::now() + LIMIT / 2, vcpu.kick_handle()).unwrap();
+    vcpu.run(entry)
+}
+
+/// Runs a vCPU until it says that it is done; gives the exits before that. Reads are answered by
+/// `answer`.
+pub fn run_to_done<C: Vcpu>(
+    vcpu: &mut C,
+    mut answer: impl FnMut(&VmExit) -> VmEntry,
+) -> Vec<VmExit> {
+    let _deadline = Deadline::new(Instant::now() + LIMIT / 2, vcpu.kick_handle()).unwrap();
+    let mut exits = Vec::new();
+    let mut entry = VmEntry::Resume;
+    loop {
+        let exit = vcpu
+            .run(entry)
+            .unwrap_or_else(|error| panic!("{}, after {exits:x?}", chain(&error)));
+        match exit {
+            VmExit::PioOut {
+                port: DONE_PORT, ..
+            } => return exits,
+            VmExit::Fault(fault) => panic!("{fault}, after {exits:x?}"),
+            VmExit::Kicked => panic!("the guest is not done in time, after {} exits", exits.len()),
+            exit => {
+                entry = answer(&exit);
+                exits.push(exit);
+            }
+        }
+    }
+}
+
+/// [`run_to_done`] for guests that read nothing.
+pub fn run<C: Vcpu>(vcpu: &mut C) -> Vec<VmExit> {
+    run_to_done(vcpu, |_| VmEntry::Resume)
+}
+
+/// Runs a vCPU until it ends in a fault, and gives that.
+pub fn fault<C: Vcpu>(vcpu: &mut C) -> vmbell::hypervisor::Fault {
+    match step(vcpu, VmEntry::Resume) {
+        Ok(VmExit::Fault(fault)) => fault,
+        Ok(exit) => panic!("no fault but {exit:x?}"),
+        Err(error) => panic!("no fault but {}", chain(&error)),
+    }
+}

@@ -1,0 +1,70 @@
+//! Sandboxes as the rest of the host sees them.
+
+use std::fs;
+use std::process::{Child, Command};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use vmbell::hypervisor::{Hypervisor, VmConfig};
+
+use super::chain;
+
+/// The fields of `/proc/PID/stat` behind the name: state, parent and so on.
+fn stat(pid: i32) -> Option<Vec<String>> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let rest = text.rsplit_once(')')?.1;
+    Some(rest.split_whitespace().map(str::to_owned).collect())
+}
+
+/// Whether a process is there, as a zombie too.
+pub fn exists(pid: i32) -> bool {
+    stat(pid).is_some()
+}
+
+/// The children of a process, zombies included.
+pub fn children_of(parent: i32) -> Vec<i32> {
+    let processes = fs::read_dir("/proc")
+        .unwrap()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    processes
+        .filter(|pid| stat(*pid).is_some_and(|stat| stat[1] == parent.to_string()))
+        .collect()
+}
+
+/// Tests run in parallel in one process; one at a time may make a guest.
+static MAKING: Mutex<()> = Mutex::new(());
+
+/// Starts a child process that is no sandbox.
+pub fn spawn(command: &mut Command) -> Child {
+    let _one = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+    command.spawn().unwrap()
+}
+
+/// A guest and its sandbox process.
+pub fn with_sandbox<H: Hypervisor>(hypervisor: &H, config: &VmConfig) -> (H::Vm, i32) {
+    let _one = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+    let own = std::process::id().cast_signed();
+    let before = children_of(own);
+    let vm = hypervisor
+        .create_vm(config)
+        .unwrap_or_else(|error| panic!("{}", chain(&error)));
+    let mut new = children_of(own);
+    new.retain(|pid| !before.contains(pid));
+    let [pid] = new[..] else {
+        panic!("a new guest has one sandbox, not {new:?}")
+    };
+    (vm, pid)
+}
+
+/// Waits until a process is gone, zombies included.
+pub fn await_gone(pid: i32) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while exists(pid) {
+        assert!(
+            Instant::now() < deadline,
+            "process {pid} is still there: {:?}",
+            stat(pid)
+        );
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}

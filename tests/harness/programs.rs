@@ -1,0 +1,37 @@
+//! The guests of the tests.
+#![allow(unsafe_code)]
+
+vmbell::guest_programs! {
+    /// Plays a list of accesses that the host writes.
+    script = "../guests/script.S";
+    /// All forms of port input and output.
+    ports = "../guests/ports.S";
+    /// All forms of stores.
+    stores = "../guests/stores.S";
+    /// All forms of loads.
+    loads = "../guests/loads.S";
+    /// Loads all registers, leaves in a chosen way, and saves them.
+    state = "../guests/state.S";
+    /// Model-specific registers, `hlt`, and hypercalls from a misaligned stack.
+    control = "../guests/control.S";
+    /// String output in both directions.
+    strings = "../guests/strings.S";
+    /// Changes the segment bases and leaves.
+    bases = "../guests/bases.S";
+    /// Rings in a chosen way while all registers that it does not need hold a pattern.
+    storm = "../guests/storm.S";
+    /// Counts in memory and never leaves.
+    spin = "../guests/spin.S";
+    /// Branches into the middle of an output's successors.
+    interior = "../guests/interior.S";
+    /// Jumps to an address with registers that the host chooses.
+    jump = "../guests/jump.S";
+    /// Leaves, reads, says done and pushes.
+    trapper = "../guests/trapper.S";
+    /// Does what a guest must not do.
+    crimes = "../guests/crimes.S";
+    /// Writes over memory.
+    scribble = "../guests/scribble.S";
+    /// Rewrites code of its own that leaves often.
+    rewrite = "../guests/rewrite.S";
+}

@@ -1,0 +1,183 @@
+//! The end of a sandbox, of a monitor, and of the thread that made a guest.
+#![allow(unsafe_code)]
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
+use vmbell::guest::Parameters;
+use vmbell::hypervisor::usermode::Usermode;
+use vmbell::hypervisor::{Hypervisor, Vcpu, Vm, VmConfig, VmEntry};
+
+use crate::harness::process::{children_of, exists, spawn, with_sandbox};
+use crate::harness::script::{Op, Player};
+use crate::harness::{begin, chain, count, event, programs, start};
+
+fn signal(pid: i32, number: i32) {
+    // SAFETY: takes no pointers.
+    let result = unsafe { libc::kill(pid, number) };
+    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+}
+
+fn a_killed_sandbox_is_an_error_on_every_vcpu<H: Hypervisor<Vm: Vm<Vcpu: 'static>>>(h: &H) {
+    let (vm, sandbox) = with_sandbox(
+        h,
+        &VmConfig {
+            vcpus: 3,
+            ..VmConfig::default()
+        },
+    );
+    let mut vcpus = vec![start(&vm, programs::spin(), Parameters::default(), 0)];
+    vcpus.push(begin(&vm, 1));
+    let mut idle = begin(&vm, 2);
+    let threads: Vec<_> = vcpus
+        .into_iter()
+        .map(|mut vcpu| {
+            std::thread::spawn(move || vcpu.run(VmEntry::Resume).map_err(|error| chain(&error)))
+        })
+        .collect();
+    std::thread::sleep(Duration::from_millis(50));
+    signal(sandbox, libc::SIGKILL);
+    for thread in threads {
+        let end = thread.join().unwrap().expect_err("an end");
+        assert!(
+            end.contains("the sandbox ended: killed by SIGKILL"),
+            "{end}"
+        );
+    }
+    let end = chain(&idle.run(VmEntry::Resume).expect_err("an end"));
+    assert!(end.contains("the sandbox ended"), "{end}");
+    let place = IoEventAddress::Pio(1);
+    let error = vm
+        .register_ioevent(&event(), place, Datamatch::AnyLength, Sharing::Exclusive)
+        .expect_err("an end");
+    assert!(
+        chain(&error).contains("the sandbox ended"),
+        "{}",
+        chain(&error)
+    );
+    drop(idle);
+    drop(vm);
+    assert!(!exists(sandbox), "a zombie");
+}
+
+fn a_sandbox_ends_with_its_guest<H: Hypervisor>(h: &H) {
+    let (vm, sandbox) = with_sandbox(
+        h,
+        &VmConfig {
+            vcpus: 2,
+            ..VmConfig::default()
+        },
+    );
+    let vcpu = vm.create_vcpu(0).unwrap();
+    drop(vm);
+    drop(vcpu);
+    assert!(!exists(sandbox), "a zombie");
+}
+
+fn a_stopped_sandbox_goes_on<H: Hypervisor>(h: &H) {
+    let (vm, sandbox) = with_sandbox(h, &VmConfig::default());
+    let mut player = Player::new(&vm);
+    player.play(&[]);
+    for _ in 0..3 {
+        signal(sandbox, libc::SIGSTOP);
+        std::thread::sleep(Duration::from_millis(20));
+        signal(sandbox, libc::SIGCONT);
+        let event = event();
+        let (place, datamatch) = (IoEventAddress::Pio(0x500), Datamatch::U8(None));
+        vm.register_ioevent(&event, place, datamatch, Sharing::Exclusive)
+            .unwrap();
+        assert_eq!(player.play(&[Op::Out(1, 0x500, 1)]), []);
+        assert_eq!(count(&event), 1);
+        vm.unregister_ioevent(&event, place, datamatch).unwrap();
+    }
+}
+
+fn a_guest_outlives_the_thread_that_made_it<H: Hypervisor<Vm: 'static> + Copy + Send + 'static>(
+    h: &H,
+) {
+    let hypervisor = *h;
+    let (vm, sandbox) = std::thread::spawn(move || with_sandbox(&hypervisor, &VmConfig::default()))
+        .join()
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(50));
+    let mut player = Player::new(&vm);
+    assert_eq!(player.play(&[Op::Out(1, 0x10, 1)]).len(), 1);
+    assert!(exists(sandbox));
+}
+
+fn a_sandbox_has_no_files_but_its_doorbells<H: Hypervisor>(h: &H) {
+    let (vm, sandbox) = with_sandbox(h, &VmConfig::default());
+    let mut player = Player::new(&vm);
+    player.play(&[]);
+    let files = || {
+        std::fs::read_dir(format!("/proc/{sandbox}/fd"))
+            .unwrap()
+            .count()
+    };
+    assert_eq!(files(), 0);
+    vm.register_ioevent(
+        &event(),
+        IoEventAddress::Pio(1),
+        Datamatch::AnyLength,
+        Sharing::Exclusive,
+    )
+    .unwrap();
+    assert_eq!(files(), 1);
+}
+
+crate::on_usermode! {
+    a_killed_sandbox_is_an_error_on_every_vcpu;
+    a_sandbox_ends_with_its_guest;
+    a_stopped_sandbox_goes_on;
+    a_guest_outlives_the_thread_that_made_it;
+    a_sandbox_has_no_files_but_its_doorbells;
+}
+
+/// Set in the process that this test starts, itself, to be killed.
+const VICTIM: &str = "VMBELL_TEST_MONITOR_TO_KILL";
+
+#[test]
+fn a_killed_monitor_leaves_no_sandbox() {
+    if std::env::var_os(VICTIM).is_some() {
+        let (vm, sandbox) = with_sandbox(&Usermode, &VmConfig::default());
+        let mut vcpu = start(&vm, programs::spin(), Parameters::default(), 0);
+        println!("sandbox {sandbox}");
+        // Killed long before; the loop ends by itself in any case.
+        let _end = vmbell::machine::Deadline::new(
+            std::time::Instant::now() + crate::harness::LIMIT,
+            vcpu.kick_handle(),
+        );
+        vcpu.run(VmEntry::Resume).unwrap();
+        return;
+    }
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args([
+        "--exact",
+        "death::a_killed_monitor_leaves_no_sandbox",
+        "--nocapture",
+    ]);
+    let mut monitor = spawn(command.env(VICTIM, "1").stdout(Stdio::piped()));
+    let output = BufReader::new(monitor.stdout.take().unwrap());
+    let sandbox = output
+        .lines()
+        .find_map(|line| line.unwrap().rsplit_once("sandbox ")?.1.trim().parse().ok());
+    let sandbox = sandbox.expect("the victim says its sandbox's number");
+    assert!(exists(sandbox) && children_of(monitor.id().cast_signed()).contains(&sandbox));
+    monitor.kill().unwrap();
+    monitor.wait().unwrap();
+    // It is init's child now, and init may take its time to reap it.
+    let deadline = std::time::Instant::now() + Duration::from_secs(10);
+    let runs = || {
+        let stat = std::fs::read_to_string(format!("/proc/{sandbox}/stat")).unwrap_or_default();
+        !stat.is_empty() && !stat.contains(") Z ") && !stat.contains(") X ")
+    };
+    while runs() {
+        assert!(
+            std::time::Instant::now() < deadline,
+            "sandbox {sandbox} survives its monitor"
+        );
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}

@@ -1,0 +1,17 @@
+//! Guests that break what they can. Each has its expected end: a clear error, the monitor unharmed,
+//! no sandbox left.
+#![allow(
+    clippy::tests_outside_test_module,
+    clippy::unwrap_used,
+    reason = "all of this is tests"
+)]
+
+#[path = "../harness/mod.rs"]
+mod harness;
+
+mod break_in;
+mod crimes;
+mod death;
+mod patching;
+mod scribble;
+mod stacks;

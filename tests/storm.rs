@@ -1,0 +1,309 @@
+//! Kicks as fast as they can be sent, at a guest that rings all the time: no ring is lost, none is
+//! counted twice, no register changes.
+#![allow(
+    clippy::tests_outside_test_module,
+    clippy::unwrap_used,
+    reason = "all of this is tests"
+)]
+
+mod harness;
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::{Duration, Instant};
+
+use vm_memory::{Bytes, GuestAddress};
+use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
+use vmbell::guest::{DONE_PORT, Parameters, Results};
+use vmbell::hypervisor::{
+    Hypervisor, Kick, PatchMode, SpinPolicy, Vcpu, Vm, VmConfig, VmEntry, VmExit,
+};
+use vmbell::machine::CODE;
+use vmm_sys_util::eventfd::EventFd;
+
+use harness::{AREA, HOLE, LIMIT, begin_at, configured, count, event, programs};
+
+/// What the guest does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Way {
+    Out = 0,
+    Store = 1,
+    Call = 2,
+    Strings = 3,
+}
+
+impl Way {
+    fn place(self) -> (IoEventAddress, Datamatch) {
+        match self {
+            Self::Out | Self::Strings => (IoEventAddress::Pio(0x500), Datamatch::U32(None)),
+            Self::Store => (IoEventAddress::Mmio(HOLE), Datamatch::U32(None)),
+            Self::Call => (IoEventAddress::Hypercall(7), Datamatch::U64(None)),
+        }
+    }
+}
+
+/// A small generator: pauses need no quality.
+fn random(state: &mut u64) -> u64 {
+    *state = state
+        .wrapping_mul(0x5851_f42d_4c95_7f2d)
+        .wrapping_add(0x1405_7b7e_f767_814f);
+    *state >> 33
+}
+
+/// Kicks until told to end: in bursts without a pause, and after pauses of all lengths.
+fn storm(kick: &impl Kick, seed: u64, end: &AtomicBool) -> u64 {
+    let (mut state, mut kicks) = (seed, 0);
+    while !end.load(Relaxed) {
+        let burst = random(&mut state) % 64;
+        for _ in 0..burst {
+            kick.kick();
+        }
+        kicks += burst;
+        let pause = random(&mut state) % 40;
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_micros(pause) {
+            std::hint::spin_loop();
+        }
+        // Two cores for everybody: the one that is kicked must get its turn.
+        std::thread::yield_now();
+    }
+    kicks
+}
+
+/// Sets a flag when it is dropped, by a panic too.
+struct SetAtEnd<'f>(&'f AtomicBool);
+
+impl Drop for SetAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+/// Runs a guest that is kicked until it is done, and with `moves` moves its doorbell at some of the
+/// stops: whoever is outside the guest is in no lookup. Counts its kicked exits in `seen`.
+fn ring<V: Vm>(
+    vm: &V,
+    vcpu: &mut V::Vcpu,
+    way: Way,
+    event: &EventFd,
+    moves: bool,
+    seen: &AtomicU64,
+) {
+    let (place, datamatch) = way.place();
+    let mut kicked = 0;
+    loop {
+        match vcpu
+            .run(VmEntry::Resume)
+            .unwrap_or_else(|error| panic!("{}", harness::chain(&error)))
+        {
+            VmExit::Kicked => {
+                kicked += 1;
+                seen.fetch_add(1, Relaxed);
+                if moves && kicked % 16 == 0 {
+                    let start = Instant::now();
+                    vm.unregister_ioevent(event, place, datamatch).unwrap();
+                    let took = start.elapsed();
+                    vm.register_ioevent(event, place, datamatch, Sharing::Exclusive)
+                        .unwrap();
+                    assert!(
+                        took < Duration::from_millis(700),
+                        "a vcpu that is outside held a removal for {took:?}"
+                    );
+                }
+            }
+            VmExit::PioOut {
+                port: DONE_PORT,
+                data,
+                ..
+            } => {
+                assert_eq!(data, 0, "a register changed");
+                return;
+            }
+            exit => panic!("{exit:x?}"),
+        }
+    }
+}
+
+/// Lets the vCPUs ring under a storm for `time`.
+fn survive<H: Hypervisor>(h: &H, way: Way, config: VmConfig, kickers: u64, time: Duration) {
+    let vcpus = config.vcpus;
+    let what = format!(
+        "{way:?}, {:?}, {vcpus} vcpus, {kickers} kickers",
+        config.patch
+    );
+    let vm = configured(h, config);
+    let (place, datamatch) = way.place();
+    let event = event();
+    vm.register_ioevent(&event, place, datamatch, Sharing::Exclusive)
+        .unwrap();
+    vm.memory()
+        .write_slice(programs::storm().code, CODE)
+        .unwrap();
+    let page = |index: u32| GuestAddress(AREA + 0x1000 * u64::from(index));
+    let parameters = |pause| Parameters {
+        count: u64::MAX,
+        address: place.value(),
+        value: way as u64,
+        pause,
+    };
+    let mut runners = Vec::new();
+    for index in 0..vcpus {
+        parameters(0).write(vm.memory(), page(index)).unwrap();
+        runners.push(begin_at(&vm, index, page(index)));
+    }
+    let calm = AtomicBool::new(false);
+    let (seen, mut kicks) = (AtomicU64::new(0), 0);
+    std::thread::scope(|scope| {
+        let handles: Vec<_> = runners.iter().map(Vcpu::kick_handle).collect();
+        let mut storms = Vec::new();
+        for handle in handles {
+            for seed in 0..kickers {
+                let (handle, calm) = (handle.clone(), &calm);
+                storms.push(scope.spawn(move || storm(&handle, seed, calm)));
+            }
+        }
+        let (vm, event, calm, seen) = (&vm, &event, &calm, &seen);
+        let one = |vcpu| {
+            scope.spawn(move || {
+                let end = SetAtEnd(calm);
+                ring(vm, vcpu, way, event, vcpus == 1, seen);
+                std::mem::forget(end);
+            })
+        };
+        let threads: Vec<_> = runners.iter_mut().map(one).collect();
+        let start = Instant::now();
+        // On a busy host the storm may need its time to get going.
+        let enough =
+            || start.elapsed() > time && seen.load(Relaxed) > ENOUGH || start.elapsed() > LIMIT / 4;
+        while !enough() && !calm.load(Relaxed) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        for index in 0..vcpus {
+            parameters(1).write(vm.memory(), page(index)).unwrap();
+        }
+        let results: Vec<_> = threads
+            .into_iter()
+            .map(std::thread::ScopedJoinHandle::join)
+            .collect();
+        calm.store(true, Relaxed);
+        for result in results {
+            result.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        }
+        for storm in storms {
+            kicks += storm.join().unwrap();
+        }
+    });
+    let rings: u64 = (0..vcpus)
+        .map(|index| Results::read(vm.memory(), page(index)).unwrap().rings)
+        .sum();
+    let kicked = seen.into_inner();
+    println!("{what}: {rings} rings, {kicks} kicks, {kicked} of them seen");
+    assert_eq!(count(&event), rings, "{what}");
+    assert!(
+        rings > 100 && kicked > ENOUGH,
+        "{what}: {rings} rings, {kicked} kicks seen"
+    );
+}
+
+/// How many kicks the monitor must have seen for a storm to be one.
+const ENOUGH: u64 = 20;
+
+const TIME: Duration = Duration::from_millis(500);
+
+fn with<H: Hypervisor>(h: &H, way: Way, patch: PatchMode) {
+    let config = VmConfig {
+        patch,
+        ..VmConfig::default()
+    };
+    survive(h, way, config.clone(), 1, TIME);
+    survive(h, way, config, 2, TIME);
+}
+
+fn raw_output_survives_a_storm<H: Hypervisor>(h: &H) {
+    with(h, Way::Out, PatchMode::Off);
+}
+
+fn int3_output_survives_a_storm<H: Hypervisor>(h: &H) {
+    with(h, Way::Out, PatchMode::Int3);
+}
+
+fn jmp_output_survives_a_storm<H: Hypervisor>(h: &H) {
+    with(h, Way::Out, PatchMode::Jmp);
+}
+
+fn hypercalls_survive_a_storm<H: Hypervisor>(h: &H) {
+    with(h, Way::Call, PatchMode::Off);
+}
+
+fn stores_survive_a_storm<H: Hypervisor>(h: &H) {
+    with(h, Way::Store, PatchMode::Off);
+}
+
+fn string_output_survives_a_storm<H: Hypervisor>(h: &H) {
+    with(h, Way::Strings, PatchMode::Off);
+}
+
+fn two_vcpus_survive_a_storm<H: Hypervisor>(h: &H) {
+    let config = VmConfig {
+        vcpus: 2,
+        ..VmConfig::default()
+    };
+    for way in [Way::Out, Way::Store, Way::Call, Way::Strings] {
+        survive(h, way, config.clone(), 1, TIME);
+    }
+    survive(
+        h,
+        Way::Out,
+        VmConfig {
+            patch: PatchMode::Int3,
+            ..config.clone()
+        },
+        1,
+        TIME,
+    );
+    survive(
+        h,
+        Way::Call,
+        VmConfig {
+            spin: SpinPolicy::Adaptive,
+            ..config
+        },
+        1,
+        TIME,
+    );
+}
+
+/// The thread that kicks at the lowest priority, so that its kicks come in clumps.
+fn a_nice_storm_is_survived<H: Hypervisor>(h: &H) {
+    nice(19);
+    survive(h, Way::Call, VmConfig::default(), 2, TIME);
+    survive(
+        h,
+        Way::Out,
+        VmConfig {
+            patch: PatchMode::Jmp,
+            ..VmConfig::default()
+        },
+        2,
+        TIME,
+    );
+}
+
+/// Lowers the priority of the calling thread and of those that it starts.
+#[allow(unsafe_code)]
+fn nice(by: i32) {
+    // SAFETY: takes no pointers.
+    let result = unsafe { libc::nice(by) };
+    assert!(result != -1, "{}", std::io::Error::last_os_error());
+}
+
+on_usermode! {
+    raw_output_survives_a_storm;
+    int3_output_survives_a_storm;
+    jmp_output_survives_a_storm;
+    hypercalls_survive_a_storm;
+    stores_survive_a_storm;
+    string_output_survives_a_storm;
+    two_vcpus_survive_a_storm;
+    a_nice_storm_is_survived;
+}
