@@ -13,6 +13,8 @@
 //! `docs/architecture.md` has the picture.
 
 // The model checker's atomics have no layout to share with a sandbox: models see the mechanisms only.
+#[cfg(not(loom))]
+pub mod bench;
 pub mod bus;
 #[cfg(not(loom))]
 pub mod device;

@@ -1,0 +1,86 @@
+//! CPU time of this process and of those that work for it: what a spinning VMM thread costs beside
+//! the time that the guest sees.
+#![allow(unsafe_code, reason = "getrusage and sysconf")]
+
+use std::mem;
+
+/// User and system time in seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct CpuTime {
+    /// In user mode.
+    pub user: f64,
+    /// In the kernel.
+    pub system: f64,
+}
+
+impl CpuTime {
+    /// All threads of this process and of the processes `others` so far. One that is gone counts
+    /// nothing.
+    pub fn so_far(others: &[u32]) -> Self {
+        others
+            .iter()
+            .filter_map(|pid| of_process(*pid))
+            .fold(of_self(), Self::plus)
+    }
+
+    /// The sum.
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            user: self.user + other.user,
+            system: self.system + other.system,
+        }
+    }
+
+    /// What was used since `earlier`, never negative.
+    pub fn since(self, earlier: Self) -> Self {
+        Self {
+            user: (self.user - earlier.user).max(0.0),
+            system: (self.system - earlier.system).max(0.0),
+        }
+    }
+}
+
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "seconds of CPU time, far below 2^53"
+)]
+fn of_self() -> CpuTime {
+    // SAFETY: rusage is made of integers, for which all zeros is a value.
+    let mut usage: libc::rusage = unsafe { mem::zeroed() };
+    // SAFETY: `usage` is ours and lives through the call, which writes one rusage.
+    if unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) } != 0 {
+        return CpuTime::default();
+    }
+    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+    CpuTime {
+        user: seconds(usage.ru_utime),
+        system: seconds(usage.ru_stime),
+    }
+}
+
+/// From `/proc/PID/stat`, in clock ticks: coarse for one run, good over all of them.
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "clock ticks of CPU time, far below 2^53"
+)]
+fn of_process(pid: u32) -> Option<CpuTime> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (user, system) = ticks(&stat)?;
+    // SAFETY: sysconf takes a number and returns one.
+    let hz = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
+    (hz > 0).then(|| CpuTime {
+        user: user as f64 / hz as f64,
+        system: system as f64 / hz as f64,
+    })
+}
+
+/// Fields 14 and 15. The second field is the command in parentheses and may itself hold spaces and
+/// parentheses, so counting starts behind the last one.
+fn ticks(stat: &str) -> Option<(u64, u64)> {
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+    Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
+}
+
+#[cfg(test)]
+#[path = "cpu_time_test.rs"]
+mod tests;

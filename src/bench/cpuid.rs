@@ -1,0 +1,80 @@
+//! CPUID, for the two questions that `/proc/cpuinfo` does not answer: is the time stamp counter
+//! invariant, and is the CPU itself an emulation.
+
+/// What one leaf returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Registers {
+    /// EBX.
+    pub ebx: u32,
+    /// ECX.
+    pub ecx: u32,
+    /// EDX.
+    pub edx: u32,
+}
+
+/// Where hypervisors sign.
+const HYPERVISOR: u32 = 0x4000_0000;
+
+/// Reads a leaf with subleaf 0; none where the CPU does not have it.
+#[cfg(target_arch = "x86_64")]
+#[allow(
+    unused_unsafe,
+    unsafe_code,
+    reason = "CPUID; a safe function in newer toolchains"
+)]
+pub fn leaf(number: u32) -> Option<Registers> {
+    use std::arch::x86_64::__cpuid;
+    // The hypervisor's range does not tell its size in leaf 0, so it is not checked.
+    if number != HYPERVISOR {
+        // SAFETY: every x86-64 CPU has CPUID, and it touches no memory.
+        let highest = unsafe { __cpuid(number & 0x8000_0000) }.eax;
+        if number > highest {
+            return None;
+        }
+    }
+    // SAFETY: as above.
+    let regs = unsafe { __cpuid(number) };
+    Some(Registers {
+        ebx: regs.ebx,
+        ecx: regs.ecx,
+        edx: regs.edx,
+    })
+}
+
+/// There is no CPUID here.
+#[cfg(not(target_arch = "x86_64"))]
+pub fn leaf(_number: u32) -> Option<Registers> {
+    None
+}
+
+/// The hypervisor that this system runs under: its usual name, or else its signature.
+pub fn hypervisor() -> Option<String> {
+    const NAMES: [(&str, &str); 6] = [
+        ("KVMKVMKVM", "KVM"),
+        ("MicrosoftHv", "Hyper-V"),
+        ("VMwareVMware", "VMware"),
+        ("XenVMMXenVMM", "Xen"),
+        ("TCGTCGTCGTCG", "QEMU without acceleration"),
+        ("bhyvebhyve", "bhyve"),
+    ];
+    let signature = signature()?;
+    let known = NAMES.iter().find(|(known, _)| *known == signature);
+    Some(known.map_or(signature, |(_, name)| (*name).to_owned()))
+}
+
+fn signature() -> Option<String> {
+    const PRESENT: u32 = 1 << 31;
+    leaf(1).filter(|regs| regs.ecx & PRESENT != 0)?;
+    let regs = leaf(HYPERVISOR)?;
+    let bytes: Vec<u8> = [regs.ebx, regs.ecx, regs.edx]
+        .iter()
+        .flat_map(|word| word.to_le_bytes())
+        .filter(u8::is_ascii_graphic)
+        .collect();
+    String::from_utf8(bytes).ok()
+}
+
+/// Whether instructions are emulated one by one (QEMU's TCG): then no time means anything.
+pub fn is_emulated() -> bool {
+    signature().is_some_and(|name| name.starts_with("TCG"))
+}

@@ -1,0 +1,33 @@
+//! What a subject is made with.
+
+use super::{Clock, Limit};
+use crate::hypervisor::SpinPolicy;
+
+/// The choices of one bench command, handed to every [`Entry`](super::Entry)'s factory.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The CPUs to pin to, never empty: the measured side (the vCPU) takes the first, the other
+    /// side (the VMM, a consumer) the second where there is one.
+    pub cpus: Vec<usize>,
+    /// How the two sides of a heavy exit wait for each other, unless a scenario's name says it.
+    pub spin: SpinPolicy,
+    /// Turns the guest's time stamps into nanoseconds.
+    pub clock: Clock,
+    /// When to give up.
+    pub limit: Limit,
+}
+
+impl Options {
+    /// Where the measured side runs.
+    pub fn first_cpu(&self) -> usize {
+        self.cpus.first().copied().unwrap_or_default()
+    }
+
+    /// Where the other side runs, if it may have a CPU of its own.
+    pub fn second_cpu(&self) -> Option<usize> {
+        self.cpus
+            .get(1)
+            .copied()
+            .filter(|cpu| *cpu != self.first_cpu())
+    }
+}

@@ -1,0 +1,36 @@
+//! How much to measure.
+
+use std::time::Duration;
+
+/// How often, how long and in which order subjects run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Measured runs of each subject, at least 1.
+    pub runs: u32,
+    /// Rounds before them that are not kept.
+    pub warmup: u32,
+    /// Operations per run are chosen so that a run takes about this long.
+    pub min_time: Duration,
+    /// When this is used up, no further round begins once there are [`MIN_RUNS`](Self::MIN_RUNS):
+    /// so that a slow host takes fewer samples and not more of the user's time.
+    pub budget: Option<Duration>,
+    /// Decides the order within each round, and the resampling of confidence intervals.
+    pub seed: u64,
+}
+
+impl Plan {
+    /// Fewer runs than this have no spread worth the name.
+    pub const MIN_RUNS: u32 = 10;
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self {
+            runs: 50,
+            warmup: 1,
+            min_time: Duration::from_millis(15),
+            budget: Some(Duration::from_secs(40)),
+            seed: 0,
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! A guest that a scenario enters again and again.
+
+use std::error::Error;
+use std::time::Duration;
+
+use crate::bench::affinity::Pinned;
+use crate::bench::{Limit, Options, Setting, Stop as Why, SubjectError};
+use crate::guest::{Parameters, Program, Results};
+use crate::hypervisor::{ExitCounts, Hypervisor, PatchMode, SpinPolicy, Vcpu, Vm, VmConfig};
+use crate::machine::{Deadline, Machine, Stop};
+
+type Failure = Box<dyn Error + Send + Sync>;
+
+/// A machine with one vCPU and a program.
+pub(super) struct Guest<H: Hypervisor> {
+    pub(super) machine: Machine<H::Vm>,
+    vcpu: <H::Vm as Vm>::Vcpu,
+    name: String,
+    limit: Limit,
+    pub(super) setting: Setting,
+    /// The CPU of the VMM and of whatever consumes rings.
+    pub(super) other_cpu: usize,
+    rings: u64,
+}
+
+/// One run, as the guest and the backend saw it.
+pub(super) struct Run {
+    pub(super) ticks: u64,
+    pub(super) light: u64,
+    pub(super) heavy: u64,
+}
+
+impl<H: Hypervisor> Guest<H> {
+    pub(super) fn new(
+        hypervisor: &H,
+        name: &str,
+        program: Program,
+        patch: PatchMode,
+        spin: SpinPolicy,
+        options: &Options,
+    ) -> Result<Self, SubjectError> {
+        let first = options.first_cpu();
+        let other_cpu = options.second_cpu().unwrap_or(first);
+        let config = VmConfig {
+            patch,
+            spin,
+            vcpu_cpus: vec![first],
+            ..VmConfig::default()
+        };
+        let failed = |error: Failure| SubjectError::failed(name, error);
+        let vm = hypervisor
+            .create_vm(&config)
+            .map_err(|error| failed(error.into()))?;
+        let machine = Machine::new(vm);
+        let mut vcpu = machine
+            .vm()
+            .create_vcpu(0)
+            .map_err(|error| failed(error.into()))?;
+        let entry = machine
+            .load(program, 0)
+            .map_err(|error| failed(error.into()))?;
+        vcpu.set_entry_point(entry)
+            .map_err(|error| failed(error.into()))?;
+        let cpus = if other_cpu == first {
+            vec![first]
+        } else {
+            vec![first, other_cpu]
+        };
+        let setting = Setting {
+            backend: hypervisor.name(),
+            spin: Some(spin),
+            cpus,
+        };
+        Ok(Self {
+            machine,
+            vcpu,
+            name: name.to_owned(),
+            limit: options.limit,
+            setting,
+            other_cpu,
+            rings: 0,
+        })
+    }
+
+    /// Performs `parameters.count` operations, and checks that the guest performed as many.
+    pub(super) fn run(&mut self, parameters: &Parameters) -> Result<Run, SubjectError> {
+        let before = self.machine.vm().exit_counts();
+        let outcome = self.run_program(parameters);
+        match outcome.map_err(|error| SubjectError::failed(&self.name, error))? {
+            Stop::Done(_) => {}
+            stop => return Err(self.stopped(stop)),
+        }
+        let results = self.results()?;
+        let performed = results.rings - self.rings;
+        self.rings = results.rings;
+        self.agree("the guest", performed, parameters.count)?;
+        let ExitCounts { light, heavy } = self.machine.vm().exit_counts();
+        // The exit that says "done" is no operation.
+        let heavy = (heavy - before.heavy).saturating_sub(1);
+        self.settle();
+        Ok(Run {
+            ticks: results.ticks,
+            light: light - before.light,
+            heavy,
+        })
+    }
+
+    fn run_program(&mut self, parameters: &Parameters) -> Result<Stop, Failure> {
+        let _pinned = Pinned::to(self.other_cpu)?;
+        self.machine.set_parameters(parameters)?;
+        let limit = self.limit;
+        let _deadline = Deadline::once(move || limit.stop().is_some(), self.vcpu.kick_handle())?;
+        Ok(self.machine.runner(&mut self.vcpu).run()?)
+    }
+
+    fn stopped(&self, stop: Stop) -> SubjectError {
+        match self.limit.stop() {
+            Some(Why::TimedOut | Why::Interrupted) => SubjectError::TimedOut {
+                subject: self.name.clone(),
+            },
+            None => SubjectError::failed(&self.name, format!("the guest did not finish: {stop}")),
+        }
+    }
+
+    /// What the program reported.
+    pub(super) fn results(&self) -> Result<Results, SubjectError> {
+        self.machine
+            .results()
+            .map_err(|error| SubjectError::failed(&self.name, error))
+    }
+
+    /// Fails unless `who` counted as many rings as there were.
+    pub(super) fn agree(&self, who: &str, counted: u64, rings: u64) -> Result<(), SubjectError> {
+        if counted == rings {
+            return Ok(());
+        }
+        Err(SubjectError::failed(
+            &self.name,
+            format!("{rings} rings were counted as {counted} by {who}"),
+        ))
+    }
+
+    /// Waits until a vCPU that spins for its next turn has gone to sleep, so as not to disturb the
+    /// subject that is measured next.
+    fn settle(&self) {
+        if self.setting.spin != Some(SpinPolicy::Sleep) {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! The paths between a guest and its host, each as a subject: a guest program that rings, and
+//! something that is rung.
+//!
+//! A *rate* scenario rings back to back and measures inside the guest; a *notify* scenario waits
+//! for each ring to be heard and measures from the guest's store to the consumer's first
+//! instruction. Both count on both sides and fail if the counts disagree. The vCPU runs on the
+//! first of the user's CPUs, the VMM and the consumer on the second.
+
+mod entries;
+mod guest;
+mod notify;
+mod path;
+mod rate;
+
+pub use entries::entries;
