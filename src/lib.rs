@@ -26,3 +26,5 @@ pub mod hypervisor;
 #[cfg(not(loom))]
 pub mod machine;
 pub mod quiesce;
+#[cfg(not(loom))]
+pub mod report;

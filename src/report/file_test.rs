@@ -1,0 +1,54 @@
+//! Tests of exports to files.
+
+use super::*;
+
+#[test]
+fn a_file_is_replaced_whole_and_nothing_is_left_beside_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("out.json");
+    fs::write(&path, "old").unwrap();
+    let export = Export::open(&path).unwrap();
+    assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+    export.finish("new").unwrap();
+    assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn an_export_that_is_not_finished_leaves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(Export::open(&dir.path().join("out.json")).unwrap());
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn an_absent_directory_is_an_error_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let error = Export::open(&dir.path().join("no/out.json")).unwrap_err();
+    assert!(matches!(error, ExportError::Open { .. }), "{error}");
+    let error = Export::open(dir.path()).unwrap_err();
+    assert!(matches!(error, ExportError::Directory(_)), "{error}");
+}
+
+#[test]
+fn a_device_is_written_to_and_not_replaced() {
+    let export = Export::open(Path::new("/dev/null")).unwrap();
+    assert!(matches!(export.to, Destination::Direct(_)));
+    export.finish("text").unwrap();
+}
+
+#[test]
+fn a_link_keeps_pointing_where_it_does() {
+    let dir = tempfile::tempdir().unwrap();
+    let (target, link) = (dir.path().join("target"), dir.path().join("link"));
+    fs::write(&target, "old").unwrap();
+    std::os::unix::fs::symlink(&target, &link).unwrap();
+    Export::open(&link).unwrap().finish("new").unwrap();
+    assert_eq!(fs::read_to_string(&target).unwrap(), "new");
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+}
+
+#[test]
+fn a_dash_is_stdout() {
+    assert!(Export::open(Path::new("-")).unwrap().is_stdout());
+}

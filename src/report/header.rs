@@ -1,0 +1,161 @@
+//! The lines above the numbers: all that somebody else must know to compare them with their own.
+
+use super::model::{Outcome, PercentilesOf, Report};
+use super::units;
+use crate::bench::cpu_list;
+
+/// Labels and texts, in order.
+pub fn header(report: &Report) -> Vec<(&'static str, String)> {
+    let mut lines = vec![
+        ("tool", tool(report)),
+        ("host", host(report)),
+        ("mitigations", mitigations(report)),
+        (
+            "backend",
+            format!("{} ({})", report.backend.name, report.backend.why),
+        ),
+        ("CPUs", cpus(report)),
+    ];
+    if report.results.iter().any(|outcome| outcome.spin.is_some()) {
+        lines.push(("spin", spin_in_words(&report.spin).to_owned()));
+    }
+    lines.push(("runs", runs(report)));
+    lines
+}
+
+/// What a spin policy means for a heavy exit. It belongs beside every heavy number: an exit that
+/// spins on a spare core is a different thing from one that sleeps.
+pub fn spin_in_words(policy: &str) -> &'static str {
+    match policy {
+        "sleep" => {
+            "sleep: in a heavy exit each side sleeps until the other wakes it, and no core is burnt"
+        }
+        "spin" => {
+            "spin: in a heavy exit each side watches the other, and one more core is burnt for it"
+        }
+        "adaptive" => {
+            "adaptive: in a heavy exit each side watches the other for a short while if that runs \
+             on another CPU, and sleeps else"
+        }
+        _ => "unknown to this version",
+    }
+}
+
+fn tool(report: &Report) -> String {
+    let tool = &report.tool;
+    let git = tool
+        .git
+        .as_ref()
+        .map_or_else(String::new, |git| format!(" ({git})"));
+    format!("{} {}{git}, {}", tool.name, tool.version, report.started)
+}
+
+fn host(report: &Report) -> String {
+    let host = &report.host;
+    let mut parts = vec![host.kernel.clone(), host.cpu.clone()];
+    parts.extend(host.microcode.as_ref().map(|m| format!("microcode {m}")));
+    parts.push(match host.cpus {
+        1 => "1 CPU".to_owned(),
+        cpus => format!("{cpus} CPUs"),
+    });
+    parts.extend(host.smt.map(|smt| format!("SMT {}", on_off(smt))));
+    parts.extend(host.governor.as_ref().map(|g| format!("governor {g}")));
+    parts.extend(
+        host.hypervisor
+            .as_ref()
+            .map(|h| format!("itself under {h}")),
+    );
+    parts.extend(host.load.map(|load| format!("load {load:.2}")));
+    parts.join(", ")
+}
+
+const fn on_off(on: bool) -> &'static str {
+    if on { "on" } else { "off" }
+}
+
+fn mitigations(report: &Report) -> String {
+    let mut parts = Vec::new();
+    let on = report.host.mitigated(true);
+    if !on.is_empty() {
+        parts.push(on.join(", "));
+    }
+    let open = report.host.mitigated(false);
+    if !open.is_empty() {
+        parts.push(format!("left open: {}", open.join(", ")));
+    }
+    if parts.is_empty() {
+        return "none".to_owned();
+    }
+    parts.join("; ")
+}
+
+fn cpus(report: &Report) -> String {
+    match report.cpus.as_slice() {
+        [] => "not pinned".to_owned(),
+        [only] => format!("everything on {only}"),
+        [first, second, ..] if first == second => format!("everything on {first}"),
+        [first, rest @ ..] => format!(
+            "guest on {first}, its VMM and whoever waits for a bell on {}",
+            cpu_list::Display(rest)
+        ),
+    }
+}
+
+fn runs(report: &Report) -> String {
+    let plan = &report.plan;
+    let warmup = match plan.warmup {
+        0 => "no warm-up".to_owned(),
+        1 => "1 warm-up round".to_owned(),
+        rounds => format!("{rounds} warm-up rounds"),
+    };
+    let early = if report.interrupted {
+        "; INTERRUPTED before the end"
+    } else if report.timed_out {
+        "; TIME LIMIT reached before the end"
+    } else {
+        ""
+    };
+    let runs = if plan.finished == plan.runs {
+        plan.runs.to_string()
+    } else {
+        format!("{} (of {} wanted)", plan.finished, plan.runs)
+    };
+    format!(
+        "{runs} of about {} each, interleaved in random order (seed {}), {warmup}, {:.1} s in all{early}",
+        units::time(plan.min_time * 1e9),
+        report.seed,
+        report.duration,
+    )
+}
+
+/// What must be known to read the tables, as far as it concerns their rows.
+pub(super) fn footnotes(report: &Report) -> Vec<&'static str> {
+    let has = |pick: fn(&Outcome) -> bool| {
+        report
+            .results
+            .iter()
+            .any(|outcome| outcome.is_ok() && pick(outcome))
+    };
+    let mut notes = Vec::new();
+    if has(|outcome| outcome.percentiles_of == PercentilesOf::Operations) {
+        notes.push("* over single operations; every other p99 is over runs, each the mean of its operations");
+    }
+    if has(|outcome| {
+        ["floor-futex-", "floor-cache-line"]
+            .iter()
+            .any(|prefix| outcome.command.starts_with(prefix))
+    }) {
+        notes.push(
+            "floor-futex-* and floor-cache-line are round trips: one operation is there and back",
+        );
+    }
+    notes
+}
+
+/// `skipped: reason`, for a row without numbers.
+pub(super) fn excuse(outcome: &Outcome) -> String {
+    match &outcome.reason {
+        Some(reason) => format!("{}: {reason}", outcome.status.name()),
+        None => outcome.status.name().to_owned(),
+    }
+}

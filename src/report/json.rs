@@ -1,0 +1,41 @@
+//! The report as JSON, and back.
+
+use super::{Report, SCHEMA_VERSION};
+
+/// Why a file is not a report that this version understands.
+#[derive(Debug, thiserror::Error)]
+pub enum ParseError {
+    /// Not JSON, or not of this shape.
+    #[error("not a report of vmbell")]
+    Shape(#[source] serde_json::Error),
+    /// Of another version.
+    #[error("schema version {found} is not {SCHEMA_VERSION}, which this version reads")]
+    Version {
+        /// The version that it names.
+        found: u64,
+    },
+}
+
+/// Writes `report` as indented JSON with a newline at its end.
+pub fn json(report: &Report) -> String {
+    let mut text = serde_json::to_string_pretty(report)
+        .expect("invariant: a report has no map with keys that are not strings");
+    text.push('\n');
+    text
+}
+
+/// Reads a report. Fields that this version does not know are ignored.
+pub fn parse(text: &str) -> Result<Report, ParseError> {
+    let value: serde_json::Value = serde_json::from_str(text).map_err(ParseError::Shape)?;
+    match value
+        .get("schema_version")
+        .and_then(serde_json::Value::as_u64)
+    {
+        Some(found) if found != u64::from(SCHEMA_VERSION) => Err(ParseError::Version { found }),
+        _ => serde_json::from_value(value).map_err(ParseError::Shape),
+    }
+}
+
+#[cfg(test)]
+#[path = "json_test.rs"]
+mod tests;

@@ -1,0 +1,116 @@
+//! The report as Markdown, to be pasted into an issue or a commit message.
+
+use std::fmt::Write;
+
+use super::header::{excuse, footnotes, header};
+use super::model::{Outcome, PercentilesOf, Ratio, Report};
+use super::units;
+use crate::bench::Group;
+
+/// Writes `report` as GitHub-flavoured Markdown.
+pub fn markdown(report: &Report) -> String {
+    let mut text = String::new();
+    for (label, line) in header(report) {
+        // Writing to a String cannot fail, here and below.
+        let _ = writeln!(text, "- **{label}**: {}", escape(&line));
+    }
+    for (group, title) in [
+        (Group::Scenario, "Scenario"),
+        (Group::Floor, "Floor"),
+        (Group::Debug, "Debug"),
+    ] {
+        let outcomes = report.group(group);
+        if outcomes.is_empty() {
+            continue;
+        }
+        let _ = writeln!(
+            text,
+            "\n| {title} | Median | Spread | p99 | Rate | Light/op | Heavy/op | {} | 95 % CI |\n\
+             |:---|---:|---:|---:|---:|---:|---:|---:|:---:|",
+            report.ratio_title()
+        );
+        for outcome in outcomes {
+            let _ = writeln!(text, "| `{}` | {} |", outcome.command, cells(outcome));
+        }
+    }
+    for note in footnotes(report) {
+        let _ = writeln!(text, "\n{}", escape(note));
+    }
+    if !report.highlights.is_empty() {
+        text.push_str("\nRatios that matter (new/old, below 1 = faster):\n\n");
+        for highlight in &report.highlights {
+            let ratio = &highlight.ratio;
+            let _ = writeln!(
+                text,
+                "- **{}** [{}]: {} (`{}` / `{}`)",
+                units::ratio(ratio.value),
+                interval(ratio),
+                highlight.text,
+                highlight.new,
+                ratio.reference
+            );
+        }
+    }
+    text
+}
+
+/// The cells behind the name.
+fn cells(outcome: &Outcome) -> String {
+    let Some(median) = outcome.median else {
+        return format!("{} | | | | | | |", escape(&excuse(outcome)));
+    };
+    let mark = match outcome.percentiles_of {
+        PercentilesOf::Operations => "\\*",
+        PercentilesOf::Runs => "",
+    };
+    let exits = |pick: fn(&super::Exits) -> f64| {
+        outcome
+            .exits
+            .as_ref()
+            .map_or(String::new(), |exits| units::per_op(pick(exits)))
+    };
+    [
+        units::time(median * 1e9),
+        outcome.spread.map_or(String::new(), units::percent),
+        outcome
+            .percentiles_ns
+            .map_or(String::new(), |p| format!("{}{mark}", units::time(p.p99))),
+        super::terminal::rate(outcome, median),
+        exits(|exits| exits.light),
+        exits(|exits| exits.heavy),
+        outcome
+            .ratio
+            .as_ref()
+            .map_or(String::new(), |ratio| units::ratio(ratio.value)),
+        outcome.ratio.as_ref().map_or(String::new(), interval),
+    ]
+    .join(" | ")
+}
+
+fn interval(ratio: &Ratio) -> String {
+    format!(
+        "{} to {}",
+        units::ratio(ratio.ci_low),
+        units::ratio(ratio.ci_high)
+    )
+}
+
+/// Text from the host (a CPU's name, an error) must not end a cell or become markup.
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '|' | '*' | '_' | '`' | '<' | '[' | ']' => {
+                escaped.push('\\');
+                escaped.push(c);
+            }
+            '\n' | '\r' => escaped.push(' '),
+            _ => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+#[path = "markdown_test.rs"]
+mod tests;

@@ -1,0 +1,39 @@
+//! Says what was measured: on a terminal, as Markdown, CSV and JSON.
+//!
+//! [`Report`] is the whole of it, plain data that serialises to the JSON described in
+//! `docs/report-schema.md`. Every writer is a function from a report to text; none measures or
+//! computes anything, so that all of them say the same.
+
+mod assemble;
+mod columns;
+mod csv;
+mod file;
+mod header;
+pub mod host;
+mod json;
+mod markdown;
+mod model;
+mod terminal;
+mod timestamp;
+pub mod units;
+mod vmexit;
+mod warnings;
+
+pub use assemble::{Context, assemble};
+pub use csv::csv;
+pub use file::{Export, ExportError};
+pub use header::{header, spin_in_words};
+pub use host::Host;
+pub use json::{ParseError, json, parse};
+pub use markdown::markdown;
+pub use model::{
+    Backend, Exits, Highlight, Outcome, Percentiles, PercentilesOf, Plan, Ratio, Report,
+    SCHEMA_VERSION, Tool, Tsc,
+};
+pub use terminal::{Look, terminal};
+pub use timestamp::rfc3339;
+pub use vmexit::vmexit;
+pub use warnings::{Warning, warnings};
+
+#[cfg(test)]
+mod sample;

@@ -1,0 +1,248 @@
+//! The report as data: the envelope of hyperfine's JSON and what a doorbell bench adds to it.
+//!
+//! `docs/report-schema.md` describes every field and the rule for changing them: fields may be
+//! added under the same [`SCHEMA_VERSION`]; a field that goes or changes its meaning raises it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::Host;
+use crate::bench::{Group, Status, compare};
+
+/// The version of the JSON that this code writes.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// One bench command's outcome.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// [`SCHEMA_VERSION`] of whoever wrote it.
+    pub schema_version: u32,
+    /// Who measured.
+    pub tool: Tool,
+    /// Where.
+    pub host: Host,
+    /// When, in RFC 3339.
+    pub started: String,
+    /// How long the whole command took, in seconds.
+    #[serde(default)]
+    pub duration: f64,
+    /// Somebody stopped it before it was done.
+    pub interrupted: bool,
+    /// Its own time limit stopped it before it was done.
+    #[serde(default)]
+    pub timed_out: bool,
+    /// What the order of runs and the confidence intervals were drawn from.
+    pub seed: u64,
+    /// How much was to be measured.
+    pub plan: Plan,
+    /// What ran the guests.
+    pub backend: Backend,
+    /// The spin policy of the command line.
+    pub spin: String,
+    /// The CPUs that subjects were pinned to.
+    pub cpus: Vec<usize>,
+    /// The clock that guests measure with.
+    pub tsc: Tsc,
+    /// One for each entry, whatever became of it.
+    pub results: Vec<Outcome>,
+    /// The ratios that people ask for first, as far as their entries were measured.
+    #[serde(default)]
+    pub highlights: Vec<Highlight>,
+}
+
+impl Report {
+    /// What ratios are taken to, as a heading.
+    pub fn ratio_title(&self) -> &'static str {
+        let mut references = self.results.iter().filter_map(|o| o.reference.as_deref());
+        if references.all(compare::is_device_model) {
+            "to device model"
+        } else {
+            "to reference"
+        }
+    }
+
+    /// The outcomes of one group.
+    pub fn group(&self, group: Group) -> Vec<&Outcome> {
+        self.results
+            .iter()
+            .filter(|outcome| outcome.group == group)
+            .collect()
+    }
+}
+
+/// The program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tool {
+    /// `vmbell`.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// The revision that it was built from, if it was built from a repository.
+    pub git: Option<String>,
+}
+
+/// How much was measured.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Measured runs of each entry that were asked for.
+    pub runs: u32,
+    /// Measured runs that the entry with the most came to.
+    #[serde(default)]
+    pub finished: u32,
+    /// Rounds before them that were thrown away.
+    pub warmup: u32,
+    /// How long one run was meant to take, in seconds.
+    pub min_time: f64,
+}
+
+/// What ran the guests.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Backend {
+    /// Its name.
+    pub name: String,
+    /// Why this one.
+    pub why: String,
+}
+
+/// The time stamp counter.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Tsc {
+    /// Ticks in a second, as measured.
+    pub hz: f64,
+    /// Whether the CPU promises that this never changes.
+    pub invariant: bool,
+}
+
+/// What one entry came to. Times are seconds per operation where the name does not say `ns`; they
+/// are absent, not zero, where nothing was measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// The entry's name.
+    pub command: String,
+    /// What it is for.
+    pub group: Group,
+    /// What became of it.
+    pub status: Status,
+    /// Why it was not measured.
+    pub reason: Option<String>,
+    /// Mean over runs.
+    pub mean: Option<f64>,
+    /// Standard deviation over runs.
+    pub stddev: Option<f64>,
+    /// Median over runs.
+    pub median: Option<f64>,
+    /// CPU time in user mode, of all processes that took part.
+    pub user: Option<f64>,
+    /// CPU time in the kernel, likewise.
+    pub system: Option<f64>,
+    /// The fastest run.
+    pub min: Option<f64>,
+    /// The slowest run.
+    pub max: Option<f64>,
+    /// Every run.
+    pub times: Vec<f64>,
+    /// 0 for every run, for tools that read hyperfine's files.
+    pub exit_codes: Vec<i32>,
+    /// Nothing yet, likewise.
+    #[serde(default)]
+    pub parameters: BTreeMap<String, String>,
+    /// What ran the guest, or `host` where there was none.
+    pub backend: String,
+    /// How the two sides of a heavy exit waited for each other, if there could be any.
+    pub spin: Option<String>,
+    /// The CPUs that it was pinned to, the measured side first.
+    pub cpus: Vec<usize>,
+    /// Exits per operation; absent for a floor.
+    pub exits: Option<Exits>,
+    /// Whether times mean anything: not on an emulated CPU.
+    pub timing_valid: bool,
+    /// Operations of each run.
+    pub ops_per_run: u64,
+    /// Every run, in nanoseconds per operation.
+    pub samples_ns: Vec<f64>,
+    /// The tail.
+    pub percentiles_ns: Option<Percentiles>,
+    /// What the percentiles are over.
+    #[serde(default)]
+    pub percentiles_of: PercentilesOf,
+    /// Median absolute deviation times 1.4826, as a share of the median.
+    #[serde(default)]
+    pub spread: Option<f64>,
+    /// How many runs are ten robust standard deviations off.
+    #[serde(default)]
+    pub outliers: u64,
+    /// How far they move the median, as a share of it.
+    #[serde(default)]
+    pub outliers_shift: f64,
+    /// The name of the entry that it is to be compared with, whether that was measured or not.
+    #[serde(default)]
+    pub reference: Option<String>,
+    /// The comparison.
+    pub ratio: Option<Ratio>,
+}
+
+impl Outcome {
+    /// Whether there are numbers.
+    pub fn is_ok(&self) -> bool {
+        self.status == Status::Ok
+    }
+}
+
+/// Exits per operation.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Exits {
+    /// Answered below the VMM.
+    pub light: f64,
+    /// Answered by the VMM.
+    pub heavy: f64,
+}
+
+/// Nanoseconds below which so many per cent lie.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Percentiles {
+    /// Half.
+    pub p50: f64,
+    /// 90 %.
+    pub p90: f64,
+    /// 99 %.
+    pub p99: f64,
+    /// 99.9 %.
+    #[serde(rename = "p99.9")]
+    pub p99_9: f64,
+}
+
+/// What percentiles are over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PercentilesOf {
+    /// Runs, each the mean of its operations: the tail of single operations is hidden.
+    #[default]
+    Runs,
+    /// Single operations.
+    Operations,
+}
+
+/// New over old: below 1 is faster than the reference.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ratio {
+    /// The entry below the line.
+    pub reference: String,
+    /// The ratio of the medians.
+    pub value: f64,
+    /// The lower end of its 95 % confidence interval.
+    pub ci_low: f64,
+    /// The upper end.
+    pub ci_high: f64,
+}
+
+/// One of the ratios that people ask for first.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Highlight {
+    /// The entry above the line.
+    pub new: String,
+    /// What is compared, in words.
+    pub text: String,
+    /// The answer.
+    pub ratio: Ratio,
+}

@@ -1,0 +1,215 @@
+//! A report with one row of each kind, the same on every host: for snapshots of all writers.
+
+use super::Host;
+use super::model::{
+    Backend, Exits, Highlight, Outcome, Percentiles, PercentilesOf, Plan, Ratio, Report,
+    SCHEMA_VERSION, Tool, Tsc,
+};
+use crate::bench::{Group, Status};
+
+/// The report.
+pub(super) fn report() -> Report {
+    let device_model = outcome(
+        "portio-no-eventfd",
+        Group::Scenario,
+        14_200.0,
+        Some((0.0, 1.0)),
+    );
+    let wildcard = Outcome {
+        reference: Some("portio-no-eventfd".to_owned()),
+        ratio: Some(ratio("portio-no-eventfd", 0.44, 0.43, 0.46)),
+        ..outcome(
+            "portio-wildcard-eventfd",
+            Group::Scenario,
+            6240.0,
+            Some((1.0, 0.0)),
+        )
+    };
+    let spinning = Outcome {
+        spin: Some("spin".to_owned()),
+        reference: Some("portio-no-eventfd".to_owned()),
+        ratio: Some(ratio("portio-no-eventfd", 1.02, 0.97, 1.09)),
+        ..outcome(
+            "portio-no-eventfd+spin",
+            Group::Scenario,
+            14_484.0,
+            Some((0.0, 1.0)),
+        )
+    };
+    let latency = Outcome {
+        percentiles_of: PercentilesOf::Operations,
+        ..outcome(
+            "portio-notify-latency",
+            Group::Scenario,
+            12_900.0,
+            Some((1.0, 0.002)),
+        )
+    };
+    let floor = |name, ns| Outcome {
+        backend: "host".to_owned(),
+        spin: None,
+        cpus: vec![0],
+        ..outcome(name, Group::Floor, ns, None)
+    };
+    Report {
+        schema_version: SCHEMA_VERSION,
+        tool: Tool {
+            name: "vmbell".to_owned(),
+            version: "0.1.0".to_owned(),
+            git: Some("0123456789ab".to_owned()),
+        },
+        host: host(),
+        started: "2026-11-21T09:30:00Z".to_owned(),
+        duration: 12.34,
+        interrupted: false,
+        timed_out: false,
+        seed: 42,
+        plan: Plan {
+            runs: 4,
+            finished: 4,
+            warmup: 1,
+            min_time: 0.015,
+        },
+        backend: Backend {
+            name: "usermode".to_owned(),
+            why: "there is no /dev/kvm".to_owned(),
+        },
+        spin: "sleep".to_owned(),
+        cpus: vec![0, 1],
+        tsc: Tsc {
+            hz: 2.5e9,
+            invariant: true,
+        },
+        results: vec![
+            device_model,
+            spinning,
+            wildcard,
+            latency,
+            unmeasured(
+                "portio-wildcard-eventfd+jmp",
+                Status::Skipped,
+                "needs | a pipe",
+            ),
+            unmeasured(
+                "mmio-no-eventfd",
+                Status::Failed,
+                "the guest stopped: #PF at 0x1000",
+            ),
+            floor("floor-getppid", 712.0),
+            floor("floor-eventfd-write", 803.0),
+        ],
+        highlights: vec![
+            Highlight {
+                new: "portio-wildcard-eventfd".to_owned(),
+                text: "an eventfd on a port, instead of the device model".to_owned(),
+                ratio: ratio("portio-no-eventfd", 0.44, 0.43, 0.46),
+            },
+            Highlight {
+                new: "doorbell-word".to_owned(),
+                text: "a doorbell word, against the bare eventfd write".to_owned(),
+                ratio: ratio("floor-eventfd-write", 0.0525, 0.0501, 0.061),
+            },
+        ],
+    }
+}
+
+fn host() -> Host {
+    let map = |pairs: &[(&str, &str)]| {
+        pairs
+            .iter()
+            .map(|(name, text)| ((*name).to_owned(), (*text).to_owned()))
+            .collect()
+    };
+    Host {
+        kernel: "Linux 6.18.0".to_owned(),
+        arch: "x86_64".to_owned(),
+        cpu: "Example(R) CPU @ 2.50GHz".to_owned(),
+        microcode: Some("0x1".to_owned()),
+        cpus: 2,
+        allowed_cpus: vec![0, 1],
+        governor: None,
+        smt: Some(false),
+        hypervisor: Some("KVM".to_owned()),
+        load: Some(0.25),
+        mitigations: map(&[
+            ("meltdown", "Mitigation: PTI"),
+            ("spectre_v2", "Mitigation: IBRS"),
+            ("mds", "Vulnerable: no microcode"),
+        ]),
+        kvm_params: map(&[]),
+    }
+}
+
+fn outcome(name: &str, group: Group, ns: f64, exits: Option<(f64, f64)>) -> Outcome {
+    let samples_ns: Vec<f64> = [0.98, 1.0, 1.0, 1.06].map(|x| (x * ns).round()).to_vec();
+    let seconds = |ns: f64| ns / 1e9;
+    Outcome {
+        command: name.to_owned(),
+        group,
+        status: Status::Ok,
+        reason: None,
+        mean: Some(seconds(ns * 1.01)),
+        stddev: Some(seconds(ns * 0.035)),
+        median: Some(seconds(ns)),
+        user: Some(seconds(ns * 0.25)),
+        system: Some(seconds(ns * 0.75)),
+        min: Some(seconds(ns * 0.98)),
+        max: Some(seconds(ns * 1.06)),
+        times: samples_ns.iter().copied().map(seconds).collect(),
+        exit_codes: vec![0; samples_ns.len()],
+        parameters: [].into(),
+        backend: "usermode".to_owned(),
+        spin: Some("sleep".to_owned()),
+        cpus: vec![0, 1],
+        exits: exits.map(|(light, heavy)| Exits { light, heavy }),
+        timing_valid: true,
+        ops_per_run: 1000,
+        samples_ns,
+        percentiles_ns: Some(Percentiles {
+            p50: ns,
+            p90: ns * 1.04,
+            p99: ns * 1.05,
+            p99_9: ns * 1.06,
+        }),
+        percentiles_of: PercentilesOf::Runs,
+        spread: Some(0.015),
+        outliers: 0,
+        outliers_shift: 0.0,
+        reference: None,
+        ratio: None,
+    }
+}
+
+fn unmeasured(name: &str, status: Status, reason: &str) -> Outcome {
+    Outcome {
+        command: name.to_owned(),
+        group: Group::Scenario,
+        status,
+        reason: Some(reason.to_owned()),
+        mean: None,
+        stddev: None,
+        median: None,
+        user: None,
+        system: None,
+        min: None,
+        max: None,
+        times: Vec::new(),
+        exit_codes: Vec::new(),
+        exits: None,
+        ops_per_run: 0,
+        samples_ns: Vec::new(),
+        percentiles_ns: None,
+        spread: None,
+        reference: Some("portio-no-eventfd".to_owned()),
+        ..outcome(name, Group::Scenario, 0.0, None)
+    }
+}
+
+fn ratio(reference: &str, value: f64, ci_low: f64, ci_high: f64) -> Ratio {
+    Ratio {
+        reference: reference.to_owned(),
+        value,
+        ci_low,
+        ci_high,
+    }
+}

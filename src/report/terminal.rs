@@ -1,0 +1,213 @@
+//! The report on a terminal: a header that can be pasted, a table for each group, and the ratios
+//! that people ask for first.
+
+use std::fmt::Write;
+
+use super::columns::{Cell, Line, Paint, layout};
+use super::header::{excuse, footnotes, header};
+use super::model::{Highlight, Outcome, PercentilesOf, Ratio, Report};
+use super::units;
+use crate::bench::{Group, Status};
+
+/// How it looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Look {
+    /// With colours.
+    pub color: bool,
+    /// With mean, extremes and CPU time as well.
+    pub verbose: bool,
+}
+
+/// Writes `report` for people.
+pub fn terminal(report: &Report, look: Look) -> String {
+    let mut text = String::new();
+    let labels: Vec<(&str, String)> = header(report);
+    let width = labels
+        .iter()
+        .map(|(label, _)| label.len())
+        .max()
+        .unwrap_or_default();
+    for (label, line) in labels {
+        // Writing to a String cannot fail, here and below.
+        let _ = writeln!(
+            text,
+            "{}  {line}",
+            Paint::Dim.apply(&format!("{label:width$}"), look.color)
+        );
+    }
+    text.push('\n');
+    text.push_str(&tables(report, look));
+    for note in footnotes(report) {
+        let _ = writeln!(text, "{}", Paint::Dim.apply(note, look.color));
+    }
+    if !report.highlights.is_empty() {
+        let title = "ratios that matter (new/old, below 1 = faster)";
+        let _ = writeln!(text, "\n{}", Paint::Bold.apply(title, look.color));
+        text.push_str(&highlights(&report.highlights, look));
+    }
+    text
+}
+
+/// Numbers in columns, and the words behind them to the left.
+fn highlights(highlights: &[Highlight], look: Look) -> String {
+    let numbers: Vec<Line> = highlights
+        .iter()
+        .map(|highlight| {
+            vec![
+                Cell::default(),
+                Cell::new(units::ratio(highlight.ratio.value), Paint::Bold),
+                Cell::from(bounds(&highlight.ratio)),
+            ]
+        })
+        .collect();
+    layout(&numbers, look.color)
+        .lines()
+        .zip(highlights)
+        .map(|(numbers, Highlight { new, text, ratio })| {
+            format!("{numbers}  {text} ({new} / {})\n", ratio.reference)
+        })
+        .collect()
+}
+
+/// All groups in one layout, so that their columns line up.
+fn tables(report: &Report, look: Look) -> String {
+    let mut lines: Vec<Line> = Vec::new();
+    let mut titles = Vec::new();
+    for group in [Group::Scenario, Group::Floor, Group::Debug] {
+        let outcomes = report.group(group);
+        if outcomes.is_empty() {
+            continue;
+        }
+        titles.push(lines.len());
+        lines.push(title(report, group, look));
+        lines.extend(outcomes.iter().map(|outcome| row(report, outcome, look)));
+    }
+    let mut text = String::new();
+    for (index, line) in layout(&lines, look.color).lines().enumerate() {
+        if index > 0 && titles.contains(&index) {
+            text.push('\n');
+        }
+        text.push_str(line);
+        text.push('\n');
+    }
+    text
+}
+
+fn title(report: &Report, group: Group, look: Look) -> Line {
+    let mut titles = vec![group.name(), "median", "± spread", "p99", "rate"];
+    if look.verbose {
+        titles.extend(["mean", "min", "max", "CPU/op"]);
+    }
+    let ratio = format!("{} [95 % CI]", report.ratio_title());
+    let has_ratio = report
+        .group(group)
+        .iter()
+        .any(|outcome| outcome.ratio.is_some());
+    match group {
+        Group::Floor if has_ratio => titles.extend(["", "", &ratio]),
+        Group::Floor => titles.extend(["", "", ""]),
+        Group::Scenario | Group::Debug => titles.extend(["light/op", "heavy/op", &ratio]),
+    }
+    titles
+        .into_iter()
+        .map(|title| Cell::new(title, Paint::Bold))
+        .collect()
+}
+
+fn row(report: &Report, outcome: &Outcome, look: Look) -> Line {
+    let name = Cell::from(outcome.command.clone());
+    let Some(median) = outcome.median else {
+        let paint = if outcome.status == Status::Failed {
+            Paint::Red
+        } else {
+            Paint::Yellow
+        };
+        return vec![name, Cell::new(excuse(outcome), paint)];
+    };
+    let seconds = |value: Option<f64>| value.map_or("-".to_owned(), |s| units::time(s * 1e9));
+    let mut cells = vec![
+        name,
+        Cell::new(units::time(median * 1e9), Paint::Bold),
+        outcome.spread.map_or("-".to_owned(), units::percent).into(),
+        p99(outcome).into(),
+        rate(outcome, median).into(),
+    ];
+    if look.verbose {
+        let cpu = outcome
+            .user
+            .zip(outcome.system)
+            .map(|(user, system)| user + system);
+        cells.extend(
+            [outcome.mean, outcome.min, outcome.max, cpu].map(|value| Cell::from(seconds(value))),
+        );
+    }
+    match &outcome.exits {
+        Some(exits) => {
+            cells.push(units::per_op(exits.light).into());
+            cells.push(units::per_op(exits.heavy).into());
+        }
+        None => cells.extend([Cell::default(), Cell::default()]),
+    }
+    cells.push(ratio(report, outcome));
+    cells
+}
+
+/// Operations timed one by one wait for each other: they have a latency and no rate.
+pub(super) fn rate(outcome: &Outcome, median: f64) -> String {
+    match outcome.percentiles_of {
+        PercentilesOf::Operations => "-".to_owned(),
+        PercentilesOf::Runs => units::rate(median * 1e9),
+    }
+}
+
+fn p99(outcome: &Outcome) -> String {
+    let mark = match outcome.percentiles_of {
+        PercentilesOf::Operations => "*",
+        PercentilesOf::Runs => "",
+    };
+    outcome
+        .percentiles_ns
+        .map_or("-".to_owned(), |percentiles| {
+            format!("{}{mark}", units::time(percentiles.p99))
+        })
+}
+
+/// The ratio, green or red if the whole interval is on one side of 1. A row that others are
+/// compared with says so.
+fn ratio(report: &Report, outcome: &Outcome) -> Cell {
+    if let Some(ratio) = &outcome.ratio {
+        let paint = if ratio.ci_high < 1.0 {
+            Paint::Green
+        } else if ratio.ci_low > 1.0 {
+            Paint::Red
+        } else {
+            Paint::Plain
+        };
+        return Cell::new(interval(ratio), paint);
+    }
+    let is_reference = report
+        .results
+        .iter()
+        .any(|other| other.reference.as_deref() == Some(outcome.command.as_str()));
+    match (is_reference, outcome.group) {
+        (true, _) => Cell::from("1"),
+        (false, Group::Floor) => Cell::default(),
+        (false, Group::Scenario | Group::Debug) => Cell::from("-"),
+    }
+}
+
+fn interval(ratio: &Ratio) -> String {
+    format!("{} {}", units::ratio(ratio.value), bounds(ratio))
+}
+
+fn bounds(ratio: &Ratio) -> String {
+    format!(
+        "[{}, {}]",
+        units::ratio(ratio.ci_low),
+        units::ratio(ratio.ci_high)
+    )
+}
+
+#[cfg(test)]
+#[path = "terminal_test.rs"]
+mod tests;

@@ -1,0 +1,61 @@
+//! Numbers for people: three significant digits and a unit that fits.
+
+/// A time: `43.1 ns`, `6.24 µs`, `1.20 ms`, `3.00 s`.
+pub fn time(ns: f64) -> String {
+    scaled(ns, &["ns", "µs", "ms", "s"])
+}
+
+/// A rate from the time of one operation: `70.2 k/s`, `1.41 M/s`.
+pub fn rate(ns_per_op: f64) -> String {
+    if ns_per_op <= 0.0 {
+        return "-".to_owned();
+    }
+    scaled(1e9 / ns_per_op, &["/s", "k/s", "M/s", "G/s"])
+}
+
+/// A share: `0.4 %`.
+pub fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+/// A ratio with as many digits as it needs to show a change of 1 %.
+pub fn ratio(value: f64) -> String {
+    if value >= 0.1 {
+        three_digits(value)
+    } else {
+        format!("{value:.4}")
+    }
+}
+
+/// A count per operation: `0`, `1`, `0.02`; what rounds to nothing but is not shows as `<0.01`.
+pub fn per_op(count: f64) -> String {
+    if count > 0.0 && count < 0.01 {
+        return "<0.01".to_owned();
+    }
+    let text = format!("{count:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+fn scaled(mut value: f64, units: &[&str]) -> String {
+    let mut units = units.iter();
+    let mut unit = units.next().copied().unwrap_or_default();
+    // 999.5 would be written as 1000 with three digits.
+    while value >= 999.5 {
+        let Some(next) = units.next() else { break };
+        unit = next;
+        value /= 1000.0;
+    }
+    format!("{} {unit}", three_digits(value))
+}
+
+fn three_digits(value: f64) -> String {
+    match value.abs() {
+        size if size < 9.995 => format!("{value:.2}"),
+        size if size < 99.95 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
+    }
+}
+
+#[cfg(test)]
+#[path = "units_test.rs"]
+mod tests;

@@ -1,0 +1,50 @@
+//! Tests of formatted numbers.
+
+use super::*;
+
+#[test]
+fn times_have_three_digits_and_a_fitting_unit() {
+    for (ns, text) in [
+        (0.0, "0.00 ns"),
+        (0.354, "0.35 ns"),
+        (43.12, "43.1 ns"),
+        (999.4, "999 ns"),
+        (999.6, "1.00 µs"),
+        (6244.0, "6.24 µs"),
+        (99_960.0, "100 µs"),
+        (1.2e6, "1.20 ms"),
+        (3e9, "3.00 s"),
+        (5e12, "5000 s"),
+    ] {
+        assert_eq!(time(ns), text, "{ns}");
+    }
+}
+
+#[test]
+fn rates_are_per_second() {
+    assert_eq!(rate(712.0), "1.40 M/s");
+    assert_eq!(rate(14_200.0), "70.4 k/s");
+    assert_eq!(rate(2e9), "0.50 /s");
+    assert_eq!(rate(0.0), "-");
+}
+
+#[test]
+fn counts_per_operation_drop_their_zeros() {
+    for (count, text) in [
+        (0.0, "0"),
+        (1.0, "1"),
+        (0.5, "0.5"),
+        (0.0002, "<0.01"),
+        (10.0, "10"),
+        (100.25, "100.25"),
+    ] {
+        assert_eq!(per_op(count), text);
+    }
+}
+
+#[test]
+fn small_ratios_keep_digits() {
+    assert_eq!(ratio(0.0421), "0.0421");
+    assert_eq!(ratio(0.44), "0.44");
+    assert_eq!(ratio(12.34), "12.3");
+}
