@@ -8,6 +8,7 @@
 //! - [`hypervisor`]: who runs the guest
 //! - [`device`]: what the guest sees; [`guest`]: the guest programs
 //! - [`machine`]: puts them together
+//! - [`bench`] and [`report`]: what each path costs; [`cli`]: the command
 //!
 //! The mechanisms work without the rest: [`doorbell::DoorbellSet`] in a VMM of your own, for example.
 //! `docs/architecture.md` has the picture.
@@ -16,6 +17,8 @@
 #[cfg(not(loom))]
 pub mod bench;
 pub mod bus;
+#[cfg(not(loom))]
+pub mod cli;
 #[cfg(not(loom))]
 pub mod device;
 pub mod doorbell;

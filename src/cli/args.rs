@@ -1,0 +1,44 @@
+//! The arguments that all subcommands share, and the texts of `--help`.
+
+use clap::{Parser, Subcommand};
+
+use super::bench_args::BenchArgs;
+use super::completions::CompletionsArgs;
+use super::list::ListArgs;
+use super::man::ManArgs;
+use super::probe::ProbeArgs;
+
+const EXAMPLES: &str = "\
+Examples:
+  vmbell bench                                  measure every path and every floor
+  vmbell bench 'portio-*' --export-json -       one kind of path, as JSON on stdout
+  vmbell bench mmio-no-eventfd --spin spin      a device model on a spinning core
+  vmbell list                                   what can be measured
+  vmbell probe                                  what this host offers
+
+Exit codes:
+  0    all good
+  1    something failed
+  2    the arguments make no sense
+  77   everything was skipped
+  124  the command's own time limit (--timeout) ran out
+  130  interrupted (SIGINT); what was finished has been written
+";
+
+/// Rings bells between a guest and its host, by every path there is, and says what each one costs.
+#[derive(Debug, Parser)]
+#[command(name = "vmbell", version, about, after_help = EXAMPLES, max_term_width = 100)]
+#[command(arg_required_else_help = true, propagate_version = true)]
+pub(super) struct Cli {
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    Bench(BenchArgs),
+    List(ListArgs),
+    Probe(ProbeArgs),
+    Completions(CompletionsArgs),
+    Man(ManArgs),
+}

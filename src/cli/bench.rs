@@ -1,0 +1,213 @@
+//! `vmbell bench`: the main job.
+
+use std::io;
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::{Context as _, Result};
+
+use super::bench_args::{BenchArgs, Sort};
+use super::exit::{Exit, Usage};
+use super::output::print;
+use super::progress::Progress;
+use super::style::Style;
+use super::supervise::supervise;
+use super::values::CpuList;
+use super::{backends, interrupt};
+use crate::bench::affinity::{allowed_cpus, default_pair};
+use crate::bench::{
+    Clock, Entry, Limit, Options, Plan, Status, catalogue, cpu_list, select, set_reference,
+};
+use crate::report::{self, Context, Export, Host, Look, Report};
+
+/// Measures and reports.
+pub(super) fn run(args: BenchArgs) -> Result<Exit> {
+    let entries = entries(&args)?;
+    let cpus = cpus(args.cpu.as_ref())?;
+    let backend = backends::choose(args.backend)?;
+    let exports = Exports::open(&args)?;
+    let plan = plan(&args);
+    let host = Host::probe();
+    let (started, begun) = (SystemTime::now(), Instant::now());
+    let interrupted = interrupt::catch().context("cannot catch SIGINT")?;
+    let options = Options {
+        cpus,
+        spin: args.spin.into(),
+        clock: clock(),
+        limit: Limit::new(
+            (args.timeout > Duration::ZERO).then_some(args.timeout),
+            interrupted,
+        ),
+    };
+    let progress = Progress::new(args.style.progress() && !args.quiet);
+    let record = supervise(entries, options.clone(), plan, progress)?;
+    let mut report = report::assemble(
+        &record,
+        Context {
+            options: &options,
+            plan: &plan,
+            host,
+            backend,
+            started,
+            duration: begun.elapsed(),
+        },
+    );
+    if args.sort == Sort::Median {
+        sort_by_median(&mut report);
+    }
+    // Warnings first: on a terminal the table then stands last, where one looks.
+    if !args.no_warnings && !args.quiet && args.style != Style::None {
+        for warning in report::warnings(&report) {
+            eprintln!("warning: {warning}");
+        }
+    }
+    // What was asked for in files is safe before a terminal can fail, and is shown even if a file
+    // did.
+    let stdout_is_taken = exports.use_stdout();
+    let exported = exports.finish(&report);
+    show(&report, &args, stdout_is_taken)?;
+    exported?;
+    Ok(exit(&report))
+}
+
+/// Who asks for a number of runs gets it, however long that takes.
+fn plan(args: &BenchArgs) -> Plan {
+    let default = Plan::default();
+    Plan {
+        runs: args.runs.unwrap_or(default.runs),
+        warmup: args.warmup,
+        min_time: args.min_time,
+        budget: args.runs.map_or(default.budget, |_| None),
+        seed: u64::from(args.seed.unwrap_or_else(fresh_seed)),
+    }
+}
+
+fn entries(args: &BenchArgs) -> Result<Vec<Entry>> {
+    let scenarios = backends::scenarios(args.backend);
+    let all = match &args.reference {
+        Some(name) => set_reference(catalogue::all(scenarios), name),
+        None => Ok(catalogue::all(scenarios)),
+    };
+    all.and_then(|all| select(all, &args.names, !args.only))
+        .map_err(|error| Usage::new(format!("{error} (see `vmbell list`)")).into())
+}
+
+/// The CPUs of `--cpu` if this process may use them all, else two good ones.
+fn cpus(wanted: Option<&CpuList>) -> Result<Vec<usize>> {
+    let allowed = allowed_cpus()?;
+    let Some(CpuList(wanted)) = wanted else {
+        return Ok(default_pair(&allowed));
+    };
+    match wanted.iter().find(|cpu| !allowed.contains(cpu)) {
+        None => Ok(wanted.clone()),
+        Some(absent) => Err(Usage::new(format!(
+            "--cpu: CPU {absent} does not exist or is not allowed for this process, which may \
+             use {}",
+            cpu_list::Display(&allowed)
+        ))
+        .into()),
+    }
+}
+
+/// The clock for guests. Without a counter there are no guests, and floors need none.
+fn clock() -> Clock {
+    Clock::calibrate().unwrap_or_else(|_| Clock::with_frequency(1e9, false))
+}
+
+/// Not the time itself, whose high bits never change: its fast half, and whose process it is.
+fn fresh_seed() -> u32 {
+    let nanos = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0, |since| since.subsec_nanos());
+    nanos ^ std::process::id().rotate_left(16)
+}
+
+/// Rows without numbers stand last.
+fn sort_by_median(report: &mut Report) {
+    let key = |median: Option<f64>| median.unwrap_or(f64::INFINITY);
+    report
+        .results
+        .sort_by(|a, b| key(a.median).total_cmp(&key(b.median)));
+}
+
+/// The table goes to stdout, or to stderr if an export has taken that.
+fn show(report: &Report, args: &BenchArgs, stdout_is_taken: bool) -> Result<()> {
+    let color = if stdout_is_taken {
+        args.style.color(&io::stderr())
+    } else {
+        args.style.color(&io::stdout())
+    };
+    let text = match args.style {
+        Style::None => return Ok(()),
+        Style::Vmexit => report::vmexit(report),
+        _ => report::terminal(
+            report,
+            Look {
+                color,
+                verbose: args.verbose,
+            },
+        ),
+    };
+    if stdout_is_taken {
+        eprint!("{text}");
+        return Ok(());
+    }
+    print(&text)
+}
+
+/// 130 and 124 say more than that a row failed, which may be their consequence.
+fn exit(report: &Report) -> Exit {
+    let mut statuses = report.results.iter().map(|outcome| outcome.status);
+    if report.interrupted {
+        Exit::Interrupted
+    } else if report.timed_out {
+        Exit::TimedOut
+    } else if statuses.clone().any(|status| status == Status::Failed) {
+        Exit::Failed
+    } else if statuses.all(|status| status == Status::Skipped) {
+        Exit::Skipped
+    } else {
+        Exit::Good
+    }
+}
+
+type Writer = fn(&Report) -> String;
+
+/// Where the report goes besides the terminal.
+struct Exports(Vec<(Export, Writer)>);
+
+impl Exports {
+    /// Opens all of them before anything is measured.
+    fn open(args: &BenchArgs) -> Result<Self> {
+        let wanted: [(Option<&Path>, Writer); 3] = [
+            (args.export_json.as_deref(), report::json),
+            (args.export_markdown.as_deref(), report::markdown),
+            (args.export_csv.as_deref(), report::csv),
+        ];
+        let mut exports = Vec::new();
+        for (path, writer) in wanted {
+            if let Some(path) = path {
+                exports.push((Export::open(path)?, writer));
+            }
+        }
+        if exports.iter().filter(|(to, _)| to.is_stdout()).count() > 1 {
+            return Err(Usage::new("only one --export-... can go to stdout").into());
+        }
+        Ok(Self(exports))
+    }
+
+    fn use_stdout(&self) -> bool {
+        self.0.iter().any(|(to, _)| to.is_stdout())
+    }
+
+    /// Writes all that can be written, and returns the first error.
+    fn finish(self, report: &Report) -> Result<()> {
+        let results: Vec<Result<(), _>> = self
+            .0
+            .into_iter()
+            .map(|(to, writer)| to.finish(&writer(report)))
+            .collect();
+        results.into_iter().collect::<Result<(), _>>()?;
+        Ok(())
+    }
+}

@@ -1,0 +1,68 @@
+//! `vmbell list`: what can be measured.
+
+use super::backends;
+use super::bench_args::BackendName;
+use anyhow::{Context, Result};
+use clap::Args;
+use serde::Serialize;
+
+use super::exit::Exit;
+use super::output::print;
+use crate::bench::{Entry, Group, catalogue};
+
+/// List what can be measured
+#[derive(Args, Debug)]
+pub(super) struct ListArgs {
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Item<'a> {
+    name: &'a str,
+    group: &'a str,
+    description: &'a str,
+    reference: Option<&'a str>,
+}
+
+/// Prints names and descriptions.
+pub(super) fn run(args: &ListArgs) -> Result<Exit> {
+    let entries: Vec<Entry> = catalogue::all(backends::scenarios(BackendName::Auto))
+        .into_iter()
+        .filter(|entry| entry.group() != Group::Debug)
+        .collect();
+    print(&if args.json {
+        json(&entries)?
+    } else {
+        text(&entries)
+    })?;
+    Ok(Exit::Good)
+}
+
+fn text(entries: &[Entry]) -> String {
+    let width = entries
+        .iter()
+        .map(|entry| entry.name().len())
+        .max()
+        .unwrap_or_default();
+    entries
+        .iter()
+        .map(|entry| format!("{:width$}  {}\n", entry.name(), entry.description()))
+        .collect()
+}
+
+fn json(entries: &[Entry]) -> Result<String> {
+    let items: Vec<Item<'_>> = entries
+        .iter()
+        .map(|entry| Item {
+            name: entry.name(),
+            group: entry.group().name(),
+            description: entry.description(),
+            reference: entry.reference(),
+        })
+        .collect();
+    let mut text = serde_json::to_string_pretty(&items).context("cannot write the list as JSON")?;
+    text.push('\n');
+    Ok(text)
+}

@@ -1,0 +1,38 @@
+//! `vmbell man [COMMAND]`.
+
+use anyhow::{Context, Result};
+use clap::{Args, CommandFactory};
+
+use super::args::Cli;
+use super::exit::{Exit, Usage};
+use super::output::print;
+
+/// Print a manual page, e.g. `vmbell man bench | man -l -`
+#[derive(Args, Debug)]
+pub(super) struct ManArgs {
+    /// Of which subcommand; of the whole program without one
+    command: Option<String>,
+}
+
+/// Prints the page, made of the same definitions that parse the arguments.
+pub(super) fn run(args: &ManArgs) -> Result<Exit> {
+    let mut root = Cli::command();
+    // Fills in the names of subcommands and the flags that they inherit.
+    root.build();
+    let command = match &args.command {
+        None => root,
+        Some(name) => root
+            .find_subcommand(name)
+            .cloned()
+            .map(|command| command.display_name(format!("vmbell-{name}")))
+            .ok_or_else(|| Usage::new(format!("no subcommand '{name}'")))?,
+    };
+    let mut page = Vec::new();
+    clap_mangen::Man::new(command)
+        .source(concat!("vmbell ", env!("CARGO_PKG_VERSION")))
+        .manual("vmbell")
+        .render(&mut page)
+        .context("cannot write the manual page")?;
+    print(&String::from_utf8_lossy(&page))?;
+    Ok(Exit::Good)
+}

@@ -1,0 +1,24 @@
+//! The command line: one file a subcommand, and the only place that names a backend.
+//!
+//! Results go to stdout and everything else to stderr, so that `vmbell bench --export-json - | jq`
+//! needs no further flag. `exit` has what the process ends with.
+
+mod args;
+mod backends;
+mod bench;
+mod bench_args;
+mod completions;
+mod exit;
+mod features;
+mod interrupt;
+mod list;
+mod man;
+mod output;
+mod probe;
+mod progress;
+mod run;
+mod style;
+mod supervise;
+mod values;
+
+pub use run::main;

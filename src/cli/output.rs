@@ -1,0 +1,17 @@
+//! Results on stdout.
+
+use std::io::{self, ErrorKind, Write};
+
+use anyhow::{Context, Result};
+
+/// Prints `text`. A reader that has seen enough (`| head`) is no error.
+pub(super) fn print(text: &str) -> Result<()> {
+    let mut stdout = io::stdout().lock();
+    match stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush())
+    {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        other => other.context("cannot write to stdout"),
+    }
+}

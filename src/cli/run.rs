@@ -1,0 +1,38 @@
+//! From arguments to an exit code.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use super::args::{Cli, Command};
+use super::exit::{Exit, Usage};
+use super::{bench, completions, list, man, probe};
+
+/// Runs the command.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // `--help` ends here too. If nobody reads it any more, there is nobody to tell.
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    let outcome = match cli.command {
+        Command::Bench(args) => bench::run(args),
+        Command::List(args) => list::run(&args),
+        Command::Probe(args) => probe::run(&args),
+        Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
+    };
+    match outcome {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            match error.downcast_ref::<Usage>() {
+                Some(_) => Exit::Usage.into(),
+                None => Exit::Failed.into(),
+            }
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! `--style`: colours and progress, with the meanings that hyperfine gave the words.
+
+use std::io::IsTerminal;
+
+use clap::ValueEnum;
+
+/// What is shown, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Style {
+    /// Colours and progress where there is a terminal; honours NO_COLOR
+    Auto,
+    /// Neither colours nor progress
+    Basic,
+    /// Colours, terminal or not, and progress where there is a terminal
+    Full,
+    /// Progress, no colours
+    Nocolor,
+    /// Colours, no progress
+    Color,
+    /// Nothing but exports, and no warnings
+    None,
+    /// `name cycles`, one a line, as kvm-unit-tests' vmexit prints
+    Vmexit,
+}
+
+impl Style {
+    /// Whether to colour what goes to `stream`.
+    pub(super) fn color(self, stream: &impl IsTerminal) -> bool {
+        match self {
+            Self::Full | Self::Color => true,
+            Self::Auto => stream.is_terminal() && allowed_by_environment(),
+            Self::Basic | Self::Nocolor | Self::None | Self::Vmexit => false,
+        }
+    }
+
+    /// Whether to show progress.
+    pub(super) const fn progress(self) -> bool {
+        matches!(self, Self::Auto | Self::Full | Self::Nocolor)
+    }
+}
+
+/// <https://no-color.org>: any value but an empty one forbids colours.
+fn allowed_by_environment() -> bool {
+    let forbidden = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let dumb = std::env::var_os("TERM").is_some_and(|value| value == "dumb");
+    !forbidden && !dumb
+}

@@ -1,0 +1,45 @@
+//! Tests of flag values.
+
+use super::*;
+
+#[test]
+fn durations_have_units() {
+    for (text, expected) in [
+        ("15ms", Duration::from_millis(15)),
+        ("1.5s", Duration::from_millis(1500)),
+        ("2", Duration::from_secs(2)),
+        ("2m", Duration::from_secs(120)),
+        ("10us", Duration::from_micros(10)),
+        ("250 ns", Duration::from_nanos(250)),
+        ("0", Duration::ZERO),
+    ] {
+        assert_eq!(duration(text), Ok(expected), "{text}");
+    }
+}
+
+#[test]
+fn what_is_not_a_duration_is_an_error() {
+    for text in [
+        "",
+        "ms",
+        "-1s",
+        "1.2.3s",
+        "5 parsecs",
+        "1e400",
+        "NaN",
+        "inf",
+    ] {
+        assert!(duration(text).is_err(), "{text}");
+    }
+    let huge = "9".repeat(400);
+    assert!(duration(&huge).is_err());
+    assert!(positive_duration("0ms").is_err());
+}
+
+#[test]
+fn no_runs_are_refused() {
+    assert!(runs("0").unwrap_err().contains("at least 1"));
+    assert_eq!(runs("3"), Ok(3));
+    assert!(runs("-1").is_err());
+    assert!(runs("99999999999").is_err());
+}

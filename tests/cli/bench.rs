@@ -1,0 +1,278 @@
+//! `vmbell bench` from outside: every way to ask, and every way to ask wrongly.
+
+use super::common::{quick, read_json, stdout, vmbell};
+use predicates::prelude::*;
+use predicates::str::{contains, is_empty};
+use serde_json::Value;
+
+#[test]
+fn a_floor_is_measured_and_printed() {
+    quick(&["floor-getppid"])
+        .assert()
+        .success()
+        .stdout(contains("floor-getppid").and(contains("ns")));
+}
+
+#[test]
+fn an_unknown_name_offers_the_nearest() {
+    quick(&["floor-getpid"])
+        .assert()
+        .code(2)
+        .stdout(is_empty())
+        .stderr(contains("'floor-getpid'").and(contains("did you mean 'floor-getppid'?")));
+}
+
+#[test]
+fn a_glob_without_a_match_is_a_usage_error() {
+    quick(&["nvme-*"])
+        .assert()
+        .code(2)
+        .stderr(contains("'nvme-*'"));
+}
+
+#[test]
+fn no_runs_are_a_usage_error() {
+    vmbell(&["bench", "--runs", "0"])
+        .assert()
+        .code(2)
+        .stderr(contains("at least 1 run").and(contains("--runs")));
+}
+
+#[test]
+fn a_run_of_no_time_is_a_usage_error() {
+    vmbell(&["bench", "--min-time", "0"])
+        .assert()
+        .code(2)
+        .stderr(contains("--min-time"));
+}
+
+#[test]
+fn an_absent_cpu_is_a_usage_error_that_names_the_allowed_ones() {
+    quick(&["floor-getppid", "--cpu", "1023"])
+        .assert()
+        .code(2)
+        .stderr(contains("CPU 1023").and(contains("may use 0")));
+    quick(&["floor-getppid", "--cpu", "one"])
+        .assert()
+        .code(2)
+        .stderr(contains("'one'"));
+}
+
+#[test]
+fn the_chosen_cpu_is_reported() {
+    let text = stdout(&mut quick(&[
+        "floor-getppid",
+        "--cpu",
+        "0",
+        "--export-json",
+        "-",
+    ]));
+    let report: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(report["cpus"], serde_json::json!([0]));
+    assert_eq!(report["results"][0]["cpus"], serde_json::json!([0]));
+}
+
+#[test]
+fn floors_across_cores_are_skipped_on_one_cpu_and_that_is_77() {
+    quick(&["floor-cache-line", "--cpu", "0"])
+        .assert()
+        .code(77)
+        .stdout(contains("skipped: needs two CPUs"));
+}
+
+#[test]
+fn a_failed_entry_is_named_and_is_1() {
+    quick(&["debug-fail", "debug-constant"])
+        .assert()
+        .code(1)
+        .stdout(contains("failed: it always does").and(contains("100 ns")));
+}
+
+#[test]
+fn everything_skipped_is_77_and_something_measured_is_0() {
+    quick(&["debug-skip"]).assert().code(77);
+    quick(&["debug-skip", "debug-constant"]).assert().code(0);
+}
+
+#[test]
+fn a_bad_export_path_is_found_before_measuring() {
+    // This entry never ends by itself: to fail at all is to fail before it starts.
+    quick(&["debug-loop", "--export-json", "/nonexistent/out.json"])
+        .assert()
+        .code(1)
+        .stderr(contains("/nonexistent/out.json").and(contains("No such file")));
+}
+
+#[test]
+fn two_exports_cannot_share_stdout() {
+    quick(&["debug-constant", "--export-json", "-", "--export-csv", "-"])
+        .assert()
+        .code(2)
+        .stderr(contains("stdout"));
+}
+
+#[test]
+fn json_on_stdout_is_pure_and_the_table_goes_to_stderr() {
+    let output = quick(&["debug-constant", "--export-json", "-"])
+        .output()
+        .unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["results"][0]["command"], "debug-constant");
+    assert_eq!(report["results"][0]["exits"]["light"], 1.0);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.contains("debug-constant"), "{stderr}");
+}
+
+#[test]
+fn all_exports_are_written_and_nothing_else_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    quick(&["debug-constant", "debug-double"])
+        .arg("--export-json")
+        .arg(path("a.json"))
+        .arg("--export-markdown")
+        .arg(path("a.md"))
+        .arg("--export-csv")
+        .arg(path("a.csv"))
+        .assert()
+        .success();
+    assert_eq!(read_json(&path("a.json"))["schema_version"], 1);
+    let markdown = std::fs::read_to_string(path("a.md")).unwrap();
+    assert!(
+        markdown.contains("| `debug-double` | 200 ns |"),
+        "{markdown}"
+    );
+    let csv = std::fs::read_to_string(path("a.csv")).unwrap();
+    assert_eq!(csv.lines().count(), 1 + 2 * 3, "{csv}");
+    assert!(csv.contains("debug-constant,debug,host,sleep,1,"), "{csv}");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 3);
+}
+
+#[test]
+fn a_ratio_is_new_over_old() {
+    let text = stdout(&mut quick(&[
+        "debug-constant",
+        "debug-double",
+        "--export-json",
+        "-",
+    ]));
+    let report: Value = serde_json::from_str(&text).unwrap();
+    let ratio = &report["results"][1]["ratio"];
+    assert_eq!(ratio["reference"], "debug-constant");
+    assert_eq!(ratio["value"], 2.0);
+}
+
+#[test]
+fn a_row_without_its_counterpart_is_warned_of() {
+    quick(&["debug-double", "--only"])
+        .assert()
+        .success()
+        .stderr(contains("no ratio for debug-double"));
+    quick(&["debug-double", "--only", "--no-warnings"])
+        .assert()
+        .success()
+        .stderr(is_empty());
+    quick(&["debug-double", "--only", "--quiet"])
+        .assert()
+        .success()
+        .stderr(is_empty());
+}
+
+#[test]
+fn styles_do_what_they_are_called() {
+    let with = |style: &str| stdout(&mut quick(&["debug-constant", "--style", style]));
+    assert!(with("color").contains("\x1b["));
+    assert!(with("full").contains("\x1b["));
+    for style in ["auto", "basic", "nocolor"] {
+        assert!(!with(style).contains('\x1b'), "{style}");
+    }
+    assert_eq!(with("none"), "");
+    let vmexit = with("vmexit");
+    let (name, cycles) = vmexit.trim().split_once(' ').unwrap();
+    assert_eq!(name, "debug-constant");
+    assert!(cycles.parse::<u64>().unwrap() > 0);
+}
+
+#[test]
+fn rows_can_be_sorted_by_median() {
+    let order = |sort: &str| {
+        let text = stdout(&mut quick(&[
+            "floor-futex-same-core",
+            "floor-getppid",
+            "--sort",
+            sort,
+            "--style",
+            "vmexit",
+        ]));
+        let first = text.lines().next().unwrap();
+        first.split(' ').next().unwrap().to_owned()
+    };
+    assert_eq!(order("auto"), "floor-getppid");
+    assert_eq!(order("median"), "floor-getppid");
+    let text = stdout(&mut quick(&[
+        "debug-double",
+        "debug-constant",
+        "--sort",
+        "mean-time",
+        "--style",
+        "vmexit",
+    ]));
+    assert!(text.starts_with("debug-constant "), "{text}");
+}
+
+#[test]
+fn a_seed_is_taken_and_reported() {
+    quick(&["debug-constant", "--seed", "42"])
+        .assert()
+        .success()
+        .stdout(contains("seed 42"));
+}
+
+#[test]
+fn more_columns_on_demand() {
+    quick(&["debug-constant", "--verbose"])
+        .assert()
+        .success()
+        .stdout(contains("mean").and(contains("CPU/op")));
+}
+
+#[test]
+fn the_spin_policy_is_stated_in_words() {
+    quick(&["debug-constant", "--spin", "spin"])
+        .assert()
+        .success()
+        .stdout(contains("one more core is burnt"));
+    quick(&["debug-constant", "--spin", "hard"])
+        .assert()
+        .code(2)
+        .stderr(contains("sleep, spin, adaptive"));
+}
+
+#[test]
+fn a_backend_that_is_not_there_is_a_usage_error() {
+    quick(&["debug-constant", "--backend", "hyperv"])
+        .assert()
+        .code(2)
+        .stderr(contains("usermode"));
+}
+
+#[test]
+fn a_reference_can_be_chosen_and_comes_along() {
+    quick(&["debug-constant", "--reference", "debug-double"])
+        .assert()
+        .success()
+        .stdout(contains("to reference").and(contains("0.50 [0.50, 0.50]")));
+    quick(&["debug-constant", "--reference", "floor-getpid"])
+        .assert()
+        .code(2)
+        .stderr(contains("'floor-getppid'"));
+}
+
+#[test]
+fn a_full_disk_is_an_error_and_not_a_silent_loss() {
+    quick(&["debug-constant", "--export-json", "/dev/full"])
+        .assert()
+        .code(1)
+        .stdout(contains("debug-constant"))
+        .stderr(contains("/dev/full"));
+}

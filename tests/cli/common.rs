@@ -1,0 +1,34 @@
+//! What the tests of the command share.
+use std::path::Path;
+
+use assert_cmd::Command;
+use serde_json::Value;
+
+/// The command, without anything from the environment that changes its looks.
+pub fn vmbell(args: &[&str]) -> Command {
+    let mut command = Command::cargo_bin("vmbell").expect("the binary is built with the tests");
+    command
+        .args(args)
+        .env_remove("NO_COLOR")
+        .timeout(std::time::Duration::from_secs(60));
+    command
+}
+
+/// `bench` of entries that take no time.
+pub fn quick(args: &[&str]) -> Command {
+    let mut command = vmbell(&["bench", "--runs", "3", "--min-time", "1ms"]);
+    command.args(args);
+    command
+}
+
+/// What the command printed.
+pub fn stdout(command: &mut Command) -> String {
+    let output = command.output().expect("the command runs");
+    String::from_utf8(output.stdout).expect("output is UTF-8")
+}
+
+/// A file as JSON.
+pub fn read_json(path: &Path) -> Value {
+    let text = std::fs::read_to_string(path).expect("the file was written");
+    serde_json::from_str(&text).expect("the file is JSON")
+}

@@ -1,0 +1,148 @@
+//! How `vmbell bench` ends before its time, and what it has written then.
+#![allow(unsafe_code, reason = "sends signals")]
+
+use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::common::{quick, read_json};
+use predicates::str::contains;
+
+/// Starts `vmbell bench` with stdout and stderr kept.
+fn spawn(args: &[&str], json: &Path) -> Child {
+    Command::new(assert_cmd::cargo::cargo_bin!("vmbell"))
+        .args(["bench", "--min-time", "2ms"])
+        .args(args)
+        .arg("--export-json")
+        .arg(json)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+fn interrupt(child: &Child) {
+    let pid = libc::pid_t::try_from(child.id()).unwrap();
+    // SAFETY: the child is ours and not waited for yet, so the number is still its own.
+    assert_eq!(unsafe { libc::kill(pid, libc::SIGINT) }, 0);
+}
+
+/// Waits until the process has used up some CPU time on measuring: handlers are installed by then.
+fn wait_until_measuring(child: &Child) {
+    let stat = format!("/proc/{}/task", child.id());
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(20) {
+        // The measuring thread stands beside the first one.
+        if std::fs::read_dir(&stat).is_ok_and(|tasks| tasks.count() > 1) {
+            std::thread::sleep(Duration::from_millis(300));
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("nothing is being measured");
+}
+
+#[test]
+fn sigint_writes_what_is_finished_and_is_130() {
+    let dir = tempfile::tempdir().unwrap();
+    let json = dir.path().join("out.json");
+    let mut child = spawn(&["floor-getppid", "--runs", "100000"], &json);
+    wait_until_measuring(&child);
+    interrupt(&child);
+    let status = child.wait().unwrap();
+    assert_eq!(status.code(), Some(130));
+    let report = read_json(&json);
+    assert_eq!(report["interrupted"], true);
+    let row = &report["results"][0];
+    assert_eq!(row["status"], "ok");
+    assert!(!row["times"].as_array().unwrap().is_empty());
+    let mut table = String::new();
+    child.stdout.unwrap().read_to_string(&mut table).unwrap();
+    assert!(table.contains("INTERRUPTED"), "{table}");
+}
+
+#[test]
+fn sigint_before_the_first_sample_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let json = dir.path().join("out.json");
+    let mut child = spawn(&["debug-loop"], &json);
+    wait_until_measuring(&child);
+    interrupt(&child);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let row = &read_json(&json)["results"][0];
+    assert_eq!(row["status"], "skipped");
+    assert_eq!(row["median"], serde_json::Value::Null);
+}
+
+#[test]
+fn a_second_sigint_kills() {
+    let dir = tempfile::tempdir().unwrap();
+    let json = dir.path().join("out.json");
+    let mut child = spawn(&["debug-stuck"], &json);
+    wait_until_measuring(&child);
+    interrupt(&child);
+    std::thread::sleep(Duration::from_millis(200));
+    interrupt(&child);
+    assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGINT));
+    assert!(!json.exists());
+}
+
+#[test]
+fn a_time_limit_writes_what_is_finished_and_is_124() {
+    let dir = tempfile::tempdir().unwrap();
+    let json = dir.path().join("out.json");
+    quick(&["debug-constant", "debug-loop", "--timeout", "300ms"])
+        .arg("--export-json")
+        .arg(&json)
+        .assert()
+        .code(124)
+        .stdout(contains("TIME LIMIT"));
+    let report = read_json(&json);
+    assert_eq!(report["timed_out"], true);
+    assert_eq!(report["results"][1]["command"], "debug-loop");
+    assert_eq!(report["results"][1]["status"], "failed");
+    let reason = report["results"][1]["reason"].as_str().unwrap();
+    assert!(reason.contains("time limit"), "{reason}");
+}
+
+#[test]
+fn even_an_entry_that_never_returns_ends_in_a_report() {
+    let begun = Instant::now();
+    quick(&["debug-stuck", "--timeout", "200ms"])
+        .assert()
+        .code(124)
+        .stdout(contains("failed: did not stop when it was told to"));
+    assert!(begun.elapsed() < Duration::from_secs(20));
+}
+
+#[test]
+fn measured_entries_survive_one_that_hits_the_time_limit() {
+    let dir = tempfile::tempdir().unwrap();
+    let json = dir.path().join("out.json");
+    let child = spawn(
+        &["floor-getppid", "--runs", "100000", "--timeout", "500ms"],
+        &json,
+    );
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(124));
+    let row = &read_json(&json)["results"][0];
+    assert_eq!(row["status"], "ok");
+    assert!(row["median"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_panic() {
+    let mut child = Command::new(assert_cmd::cargo::cargo_bin!("vmbell"))
+        .args(["bench", "debug-constant", "--runs", "3", "--style", "basic"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(!stderr.contains("panicked"), "{stderr}");
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+}

@@ -1,0 +1,132 @@
+//! The subcommands beside `bench`, and `--help`.
+
+use super::common::{stdout, vmbell};
+use predicates::prelude::*;
+use predicates::str::{contains, is_empty};
+use serde_json::Value;
+
+const FLOORS: [&str; 5] = [
+    "floor-getppid",
+    "floor-eventfd-write",
+    "floor-futex-same-core",
+    "floor-futex-cross-core",
+    "floor-cache-line",
+];
+
+#[test]
+fn list_describes_every_entry_and_hides_debug_ones() {
+    let text = stdout(&mut vmbell(&["list"]));
+    for name in FLOORS {
+        let line = text.lines().find(|line| line.starts_with(name)).unwrap();
+        assert!(line.len() > name.len() + 10, "{line}");
+    }
+    assert!(!text.contains("debug-"), "{text}");
+}
+
+#[test]
+fn list_as_json_has_the_same_entries() {
+    let text = stdout(&mut vmbell(&["list"]));
+    let items: Value = serde_json::from_str(&stdout(&mut vmbell(&["list", "--json"]))).unwrap();
+    let names: Vec<&str> = items
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| item["name"].as_str().unwrap())
+        .collect();
+    let listed: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.split(' ').next())
+        .collect();
+    assert_eq!(names, listed);
+}
+
+#[test]
+fn probe_names_what_decides_the_numbers() {
+    vmbell(&["probe"])
+        .assert()
+        .success()
+        .stderr(is_empty())
+        .stdout(
+            contains("kernel")
+                .and(contains("TSC"))
+                .and(contains("/dev/kvm"))
+                .and(contains("seccomp user notification"))
+                .and(contains("protection keys"))
+                .and(contains("yama"))
+                .and(contains("open files"))
+                .and(contains("backend usermode"))
+                .and(contains("pio-doorbell")),
+        );
+}
+
+#[test]
+fn probe_gives_a_reason_with_every_no() {
+    let text = stdout(&mut vmbell(&["probe", "--json"]));
+    let probe: Value = serde_json::from_str(&text).unwrap();
+    let answers = probe["features"]
+        .as_object()
+        .unwrap()
+        .iter()
+        .chain(probe["backends"]["usermode"].as_object().unwrap());
+    for (name, answer) in answers {
+        let reason = answer["reason"].as_str().unwrap_or_default();
+        assert_eq!(answer["supported"] == true, reason.is_empty(), "{name}");
+    }
+    assert!(probe["host"]["kernel"].as_str().unwrap().contains("Linux"));
+}
+
+#[test]
+fn every_shell_has_completions() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        vmbell(&["completions", shell])
+            .assert()
+            .success()
+            .stdout(contains("export-json").and(contains("probe")));
+    }
+    vmbell(&["completions", "tcsh"])
+        .assert()
+        .code(2)
+        .stderr(contains("tcsh"));
+}
+
+#[test]
+fn manual_pages_are_roff_and_document_exit_codes() {
+    vmbell(&["man"])
+        .assert()
+        .success()
+        .stdout(contains(".TH").and(contains("130")));
+    vmbell(&["man", "bench"])
+        .assert()
+        .success()
+        .stdout(contains("vmbell\\-bench").and(contains("export\\-markdown")));
+    vmbell(&["man", "nothing"])
+        .assert()
+        .code(2)
+        .stderr(contains("'nothing'"));
+}
+
+#[test]
+fn help_shows_examples_and_exit_codes() {
+    vmbell(&["--help"])
+        .assert()
+        .success()
+        .stdout(contains("Examples:").and(contains("124")));
+    vmbell(&["bench", "--help"])
+        .assert()
+        .success()
+        .stdout(contains("--export-json").and(contains("round").or(contains("runs"))));
+}
+
+#[test]
+fn no_subcommand_is_a_usage_error_with_help() {
+    vmbell(&[]).assert().code(2).stderr(contains("Usage:"));
+    vmbell(&["brew"]).assert().code(2).stderr(contains("brew"));
+}
+
+#[test]
+fn a_version_is_printed() {
+    vmbell(&["--version"])
+        .assert()
+        .success()
+        .stdout(contains(env!("CARGO_PKG_VERSION")));
+}

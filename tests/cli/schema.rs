@@ -1,0 +1,116 @@
+//! As much of JSON Schema as `docs/report.schema.json` uses. An unknown keyword is an error, so that
+//! none is silently ignored.
+
+use serde_json::Value;
+
+/// Everything that is wrong with `value`, each with its place.
+pub fn violations(schema: &Value, value: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    check(schema, schema, value, "$", &mut found);
+    found
+}
+
+fn check(root: &Value, schema: &Value, value: &Value, at: &str, found: &mut Vec<String>) {
+    let keywords = schema.as_object().expect("a schema is an object");
+    for (keyword, rule) in keywords {
+        let ok = match keyword.as_str() {
+            "$schema" | "$defs" | "title" | "description" => true,
+            "$ref" => {
+                let path = rule.as_str().and_then(|path| path.strip_prefix('#'));
+                let target = path.and_then(|path| root.pointer(path));
+                check(root, target.expect("a definition"), value, at, found);
+                true
+            }
+            "oneOf" => {
+                let fits = |option: &&Value| {
+                    let mut inner = Vec::new();
+                    check(root, option, value, at, &mut inner);
+                    inner.is_empty()
+                };
+                array(rule).iter().filter(fits).count() == 1
+            }
+            "type" => match rule {
+                Value::Array(types) => types.iter().any(|name| is_type(name, value)),
+                name => is_type(name, value),
+            },
+            "const" => rule == value,
+            "enum" => array(rule).contains(value),
+            "minimum" => number(value).is_none_or(|n| Some(n) >= number(rule)),
+            "exclusiveMinimum" => number(value).is_none_or(|n| Some(n) > number(rule)),
+            "minLength" => value
+                .as_str()
+                .is_none_or(|text| text.len() as u64 >= rule.as_u64().unwrap_or_default()),
+            // Dates only, whose shape is checked here by position.
+            "pattern" => value.as_str().is_some_and(is_timestamp),
+            "required" => array(rule).iter().all(|name| {
+                let is_there = value.get(name.as_str().expect("a name")).is_some();
+                if !is_there {
+                    found.push(format!("{at}: {name} is missing"));
+                }
+                is_there
+            }),
+            "properties" => {
+                properties(root, rule, value, at, found);
+                true
+            }
+            "additionalProperties" => {
+                for (name, inner) in value.as_object().into_iter().flatten() {
+                    check(root, rule, inner, &format!("{at}.{name}"), found);
+                }
+                true
+            }
+            "items" => {
+                for (index, inner) in value.as_array().into_iter().flatten().enumerate() {
+                    check(root, rule, inner, &format!("{at}[{index}]"), found);
+                }
+                true
+            }
+            unknown => panic!("the schema uses '{unknown}', which this check does not know"),
+        };
+        if !ok {
+            found.push(format!("{at}: {value} is against {keyword} {rule}"));
+        }
+    }
+}
+
+/// What we write must all be described, though readers must tolerate more.
+fn properties(root: &Value, rule: &Value, value: &Value, at: &str, found: &mut Vec<String>) {
+    for (name, inner) in value.as_object().into_iter().flatten() {
+        match rule.get(name) {
+            Some(schema) => check(root, schema, inner, &format!("{at}.{name}"), found),
+            None => found.push(format!("{at}: {name} is not described")),
+        }
+    }
+}
+
+fn is_type(name: &Value, value: &Value) -> bool {
+    match name.as_str().expect("a type's name") {
+        "null" => value.is_null(),
+        "boolean" => value.is_boolean(),
+        "string" => value.is_string(),
+        "number" => value.is_number(),
+        "integer" => value.is_i64() || value.is_u64(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        unknown => panic!("unknown type '{unknown}'"),
+    }
+}
+
+fn is_timestamp(text: &str) -> bool {
+    text.len() == 20
+        && text
+            .bytes()
+            .zip(b"0000-00-00T00:00:00Z")
+            .all(|(c, shape)| match shape {
+                b'0' => c.is_ascii_digit(),
+                other => c == *other,
+            })
+}
+
+fn array(value: &Value) -> &[Value] {
+    value.as_array().expect("a list")
+}
+
+fn number(value: &Value) -> Option<f64> {
+    value.as_f64()
+}
