@@ -8,7 +8,7 @@
 //! - [`hypervisor`]: who runs the guest
 //! - [`device`]: what the guest sees; [`guest`]: the guest programs
 //! - [`machine`]: puts them together
-//! - [`bench`] and [`report`]: what each path costs; [`cli`]: the command
+//! - [`mod@bench`] and [`report`]: what each path costs; [`cli`]: the command
 //!
 //! The mechanisms work without the rest: [`doorbell::DoorbellSet`] in a VMM of your own, for example.
 //! `docs/architecture.md` has the picture.
