@@ -5,6 +5,7 @@
 //!
 //! - [`quiesce`]: memory behind readers that take no lock
 //! - [`bus`]: which device answers an address; [`doorbell`]: which writes ring, and whom they signal
+//! - [`virtqueue`]: shared rings, both sides of them
 //! - [`hypervisor`]: who runs the guest
 //! - [`device`]: what the guest sees; [`guest`]: the guest programs
 //! - [`machine`]: puts them together
@@ -31,3 +32,4 @@ pub mod machine;
 pub mod quiesce;
 #[cfg(not(loom))]
 pub mod report;
+pub mod virtqueue;

@@ -1,0 +1,69 @@
+//! Types that tell queues apart, so that a token of one cannot be polled on another.
+//!
+//! Every driver side has a brand, a type that it shares with its tokens and with no other queue.
+//! [`scoped`] makes one for queues that live inside a function; [`queue_brand!`](crate::queue_brand)
+//! declares one for a queue that lives in a struct.
+//!
+//! ```compile_fail,E0521
+//! use vmbell::virtqueue::{DriverQueue, Features, HostMemory, SplitDriver, SplitLayout, brand};
+//!
+//! let memory = HostMemory::new(8192);
+//! let features = Features::default();
+//! let (rx, tx) = (SplitLayout::contiguous(0, 8), SplitLayout::contiguous(4096, 8));
+//! brand::scoped(|one| {
+//!     brand::scoped(|two| {
+//!         let mut rx = SplitDriver::<(), _, _>::new(&memory, &rx, features, one).unwrap();
+//!         let tx = SplitDriver::<(), _, _>::new(&memory, &tx, features, two).unwrap();
+//!         let opaque = rx.enable_cb_prepare();
+//!         tx.poll(opaque); // a token of `rx`
+//!     })
+//! })
+//! ```
+
+use std::marker::PhantomData;
+
+/// A type of which there is one value at a time, held by one queue.
+///
+/// Implemented by [`Scoped`] and by [`queue_brand!`](crate::queue_brand), not by hand.
+pub trait Brand {}
+
+/// A brand that is as unique as its lifetime, which equals no other.
+#[derive(Debug)]
+pub struct Scoped<'id>(PhantomData<fn(&'id ()) -> &'id ()>);
+
+impl Brand for Scoped<'_> {}
+
+/// Calls `body` with a brand that no other call has.
+pub fn scoped<R>(body: impl for<'id> FnOnce(Scoped<'id>) -> R) -> R {
+    body(Scoped(PhantomData))
+}
+
+/// Declares a brand for one queue of the process.
+///
+/// Its `take` gives the only value, once.
+///
+/// ```
+/// vmbell::queue_brand!(pub RxQueue);
+/// assert!(RxQueue::take().is_some());
+/// assert!(RxQueue::take().is_none());
+/// ```
+#[macro_export]
+macro_rules! queue_brand {
+    ($(#[$meta:meta])* $visibility:vis $name:ident) => {
+        $(#[$meta])*
+        #[derive(Debug)]
+        $visibility struct $name(());
+
+        impl $name {
+            /// The only value there will be, to whoever asks first.
+            $visibility fn take() -> Option<Self> {
+                static TAKEN: std::sync::atomic::AtomicBool =
+                    std::sync::atomic::AtomicBool::new(false);
+                let taken = TAKEN.swap(true, std::sync::atomic::Ordering::Relaxed);
+                (!taken).then_some(Self(()))
+            }
+        }
+
+        impl $crate::virtqueue::Brand for $name {}
+    };
+}

@@ -1,0 +1,77 @@
+//! What a driver hands to a device, and what it gets back.
+
+use super::UsedError;
+
+/// A piece of memory that one descriptor names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Buffer {
+    /// Its start, a guest-physical address.
+    pub addr: u64,
+    /// Its length in bytes.
+    pub len: u32,
+}
+
+impl Buffer {
+    /// A buffer of `len` bytes at `addr`.
+    pub const fn new(addr: u64, len: u32) -> Self {
+        Self { addr, len }
+    }
+
+    /// The bytes of all pieces, and of the writable ones.
+    pub(super) fn lengths(readable: &[Self], writable: &[Self]) -> (u64, u64) {
+        let sum = |buffers: &[Self]| buffers.iter().map(|b| u64::from(b.len)).sum::<u64>();
+        let writable = sum(writable);
+        (sum(readable) + writable, writable)
+    }
+}
+
+/// A buffer that the device is done with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Used<T> {
+    /// What the driver gave to `add` with it.
+    pub data: T,
+    /// How many bytes the device says it wrote, never more than the buffer takes.
+    ///
+    /// Of buffers that an in-order device skipped in a batch it is all of their writable bytes
+    /// (virtio 1.3, 2.7.9).
+    pub len: u32,
+}
+
+/// A chain that a device has taken and owes back; `add_used` takes it.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "a chain that is not given back is lost to the driver"]
+pub struct Head {
+    /// The first descriptor (split) or the buffer id (packed).
+    pub(super) id: u16,
+    /// How many ring slots it fills: one on a split ring.
+    pub(super) slots: u16,
+    /// Its place in the order of chains, for rings that promise order.
+    pub(super) sequence: u16,
+    /// How many bytes the device may write.
+    pub(super) writable: u32,
+}
+
+impl Head {
+    /// The number by which the driver knows it.
+    pub const fn id(&self) -> u16 {
+        self.id
+    }
+
+    /// How many bytes the device may write.
+    pub const fn writable_len(&self) -> u32 {
+        self.writable
+    }
+
+    /// Whether it may go back with `len` bytes written, as the chain at `next`.
+    #[inline]
+    pub(super) fn check(&self, len: u32, in_order: bool, next: u16) -> Result<(), UsedError> {
+        let (id, writable) = (self.id, self.writable);
+        if len > writable {
+            return Err(UsedError::LengthPastChain { id, len, writable });
+        }
+        if in_order && self.sequence != next {
+            return Err(UsedError::OutOfOrder { id });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,123 @@
+//! Descriptors as two little-endian words: virtio 1.3, 2.7.5 (split) and 2.8.13 (packed).
+//!
+//! The first word is the address. The second holds the rest, so that one load or store takes it
+//! all and a packed descriptor is published by a single store.
+
+use super::sync::{AtomicU64, Ordering};
+
+/// The buffer goes on in the next descriptor.
+pub(super) const NEXT: u16 = 1 << 0;
+/// The device writes the buffer.
+pub(super) const WRITE: u16 = 1 << 1;
+/// The buffer is a table of descriptors.
+pub(super) const INDIRECT: u16 = 1 << 2;
+/// Packed: equal to the driver's wrap counter if the descriptor was made available.
+pub(super) const AVAIL: u16 = 1 << 7;
+/// Packed: equal to [`AVAIL`] if the descriptor was used.
+pub(super) const USED: u16 = 1 << 15;
+
+/// Size of a descriptor in bytes.
+pub(super) const BYTES: usize = 16;
+
+/// A descriptor in shared memory.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub(super) struct Descriptor {
+    addr: AtomicU64,
+    rest: AtomicU64,
+}
+
+impl Descriptor {
+    /// Reads both words, each once.
+    #[inline]
+    pub(super) fn load(&self) -> (u64, u64) {
+        (self.load_addr(), self.load_rest(Ordering::Relaxed))
+    }
+
+    #[inline]
+    pub(super) fn load_addr(&self) -> u64 {
+        u64::from_le(self.addr.load(Ordering::Relaxed))
+    }
+
+    #[inline]
+    pub(super) fn load_rest(&self, order: Ordering) -> u64 {
+        u64::from_le(self.rest.load(order))
+    }
+
+    #[inline]
+    pub(super) fn store(&self, addr: u64, rest: u64, order: Ordering) {
+        self.store_addr(addr);
+        self.store_rest(rest, order);
+    }
+
+    #[inline]
+    pub(super) fn store_addr(&self, addr: u64) {
+        self.addr.store(addr.to_le(), Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(super) fn store_rest(&self, rest: u64, order: Ordering) {
+        self.rest.store(rest.to_le(), order);
+    }
+}
+
+/// The length in bytes, of either kind.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "the low word")]
+pub(super) const fn len(rest: u64) -> u32 {
+    rest as u32
+}
+
+/// The third field: a split ring's flags, a packed ring's buffer id.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "the field is 16 bits")]
+const fn third(rest: u64) -> u16 {
+    (rest >> 32) as u16
+}
+
+/// The fourth field: a split ring's next descriptor, a packed ring's flags.
+#[inline]
+const fn fourth(rest: u64) -> u16 {
+    (rest >> 48) as u16
+}
+
+#[inline]
+const fn pack(len: u32, third: u16, fourth: u16) -> u64 {
+    len as u64 | (third as u64) << 32 | (fourth as u64) << 48
+}
+
+/// Split rings' order of fields.
+pub(super) mod split {
+    #[inline]
+    pub(in crate::virtqueue) const fn flags(rest: u64) -> u16 {
+        super::third(rest)
+    }
+
+    #[inline]
+    pub(in crate::virtqueue) const fn next(rest: u64) -> u16 {
+        super::fourth(rest)
+    }
+
+    #[inline]
+    pub(in crate::virtqueue) const fn rest(len: u32, flags: u16, next: u16) -> u64 {
+        super::pack(len, flags, next)
+    }
+}
+
+/// Packed rings' order of fields.
+pub(super) mod packed {
+    #[inline]
+    pub(in crate::virtqueue) const fn id(rest: u64) -> u16 {
+        super::third(rest)
+    }
+
+    #[inline]
+    pub(in crate::virtqueue) const fn flags(rest: u64) -> u16 {
+        super::fourth(rest)
+    }
+
+    #[inline]
+    pub(in crate::virtqueue) const fn rest(len: u32, id: u16, flags: u16) -> u64 {
+        super::pack(len, id, flags)
+    }
+}

@@ -1,0 +1,167 @@
+//! Indirect tables: virtio 1.3, 2.7.5.3 (split) and 2.8.7 (packed).
+//!
+//! The driver side has one table for each descriptor or buffer id, set aside at set-up, so that
+//! adding allocates nothing. The device side reads whatever table the driver names.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use super::{
+    Buffer, Chain, Features, QueueError, SetupError,
+    descriptor::{self, Descriptor, NEXT, WRITE},
+    memory::{RingMemory, Words, slice},
+};
+
+/// The driver side's tables.
+#[derive(Debug)]
+pub(super) struct Tables<M> {
+    descriptors: Words<Descriptor, M>,
+    addr: u64,
+    entries: u16,
+}
+
+impl<M: RingMemory> Tables<M> {
+    /// `size` tables of `entries` descriptors each, one behind the other from `addr` on.
+    pub(super) fn resolve(
+        memory: &M,
+        addr: u64,
+        size: u16,
+        entries: u16,
+        features: Features,
+    ) -> Result<Self, SetupError> {
+        let negotiated = features.indirect;
+        if entries == 0 || !negotiated {
+            return Err(SetupError::Indirect {
+                entries,
+                negotiated,
+            });
+        }
+        let count = usize::from(size) * usize::from(entries);
+        let align = descriptor::BYTES as u64;
+        let descriptors = Words::resolve(memory, "indirect tables", addr, count, align)?;
+        Ok(Self {
+            descriptors,
+            addr,
+            entries,
+        })
+    }
+
+    pub(super) fn entries(&self) -> u16 {
+        self.entries
+    }
+
+    /// Fills table `table` and gives its address and its length in bytes.
+    ///
+    /// `linked` makes each descriptor name the next, as a split ring wants it.
+    pub(super) fn fill(
+        &self,
+        table: u16,
+        readable: &[Buffer],
+        writable: &[Buffer],
+        linked: bool,
+    ) -> (u64, u32) {
+        let first = usize::from(table) * usize::from(self.entries);
+        let table = &self.descriptors.all()[first..first + usize::from(self.entries)];
+        let needed = readable.len() + writable.len();
+        let pieces = readable.iter().map(|buffer| (buffer, 0));
+        let pieces = pieces.chain(writable.iter().map(|buffer| (buffer, WRITE)));
+        for ((descriptor, (buffer, flags)), next) in table.iter().zip(pieces).zip(1_u16..) {
+            let rest = match (linked, usize::from(next) < needed) {
+                (true, true) => descriptor::split::rest(buffer.len, flags | NEXT, next),
+                (true, false) => descriptor::split::rest(buffer.len, flags, 0),
+                (false, _) => descriptor::packed::rest(buffer.len, 0, flags),
+            };
+            descriptor.store(buffer.addr, rest, Ordering::Relaxed);
+        }
+        let offset = (first * descriptor::BYTES) as u64;
+        // The caller has checked that they fit, and a table has fewer than 2^16 entries.
+        let bytes = u32::try_from(needed * descriptor::BYTES).unwrap_or(0);
+        (self.addr + offset, bytes)
+    }
+}
+
+/// A table of the other side's. Each of its descriptors is read once, into a copy.
+#[derive(Debug)]
+pub(super) enum Table<'m> {
+    /// The usual case.
+    Aligned(&'m [Descriptor]),
+    /// Virtio does not ask for an alignment.
+    Bytes(&'m [AtomicU8]),
+}
+
+impl<'m> Table<'m> {
+    /// The table of `len` bytes at `addr`, that chain `head` names.
+    pub(super) fn of<M: RingMemory>(
+        memory: &'m M,
+        head: u16,
+        addr: u64,
+        len: u32,
+    ) -> Result<Self, QueueError> {
+        let bytes = usize::try_from(len).unwrap_or(usize::MAX);
+        if bytes == 0 || !bytes.is_multiple_of(descriptor::BYTES) {
+            return Err(QueueError::IndirectLength { head, len });
+        }
+        slice(memory, addr, bytes / descriptor::BYTES)
+            .map(Self::Aligned)
+            .or_else(|| slice(memory, addr, bytes).map(Self::Bytes))
+            .ok_or(QueueError::IndirectOutside { addr, len })
+    }
+
+    pub(super) fn entries(&self) -> usize {
+        match self {
+            Self::Aligned(descriptors) => descriptors.len(),
+            Self::Bytes(bytes) => bytes.len() / descriptor::BYTES,
+        }
+    }
+
+    /// Both words of descriptor `index`.
+    pub(super) fn load(&self, index: usize) -> Option<(u64, u64)> {
+        match self {
+            Self::Aligned(descriptors) => descriptors.get(index).map(Descriptor::load),
+            Self::Bytes(bytes) => {
+                let bytes = bytes.chunks_exact(descriptor::BYTES).nth(index)?;
+                let word = |at: usize| {
+                    let byte = |i: usize| bytes[at + i].load(Ordering::Relaxed);
+                    u64::from_le_bytes(std::array::from_fn(byte))
+                };
+                Some((word(0), word(8)))
+            }
+        }
+    }
+
+    /// Adds all descriptors in their order, as a packed ring has them.
+    pub(super) fn push_all(&self, head: u16, chain: &mut Chain) -> Result<(), QueueError> {
+        for index in 0..self.entries() {
+            let Some((addr, rest)) = self.load(index) else {
+                break;
+            };
+            let flags = descriptor::packed::flags(rest);
+            if flags & descriptor::INDIRECT != 0 {
+                return Err(QueueError::IndirectMisplaced { head });
+            }
+            chain.push(head, addr, descriptor::len(rest), flags & WRITE != 0)?;
+        }
+        Ok(())
+    }
+
+    /// Adds descriptors as they name each other from the first on, as a split ring has them.
+    pub(super) fn push_linked(&self, head: u16, chain: &mut Chain) -> Result<(), QueueError> {
+        let mut index = 0;
+        for _ in 0..self.entries() {
+            let Some((addr, rest)) = self.load(index) else {
+                let size = u16::try_from(self.entries()).unwrap_or(u16::MAX);
+                let id = u32::try_from(index).unwrap_or(u32::MAX);
+                return Err(QueueError::IdOutOfRange { id, size });
+            };
+            let flags = descriptor::split::flags(rest);
+            if flags & descriptor::INDIRECT != 0 {
+                return Err(QueueError::IndirectMisplaced { head });
+            }
+            chain.push(head, addr, descriptor::len(rest), flags & WRITE != 0)?;
+            if flags & NEXT == 0 {
+                return Ok(());
+            }
+            index = usize::from(descriptor::split::next(rest));
+        }
+        Err(QueueError::Loop { head })
+    }
+}

@@ -1,0 +1,254 @@
+//! Every interleaving of a driver thread and a device thread over one or two buffers. Run with
+//! `RUSTFLAGS="--cfg loom" cargo test --release --lib models --target-dir target/loom`.
+
+use loom::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+};
+
+use super::{
+    Brand, Buffer, Chain, DeviceQueue, DriverQueue, Features, HostMemory, PackedDevice,
+    PackedDriver, PackedLayout, PackedRing, PolledRing, Poller, SplitDevice, SplitDriver,
+    SplitLayout, SplitRing,
+};
+
+/// Loom runs a model many times, so its brand is not taken only once.
+#[derive(Debug)]
+struct Model;
+
+impl Brand for Model {}
+
+const SIZE: u16 = 2;
+const EVENT_IDX: [bool; 2] = [false, true];
+
+type Split = (
+    SplitDriver<u64, HostMemory, Model>,
+    SplitDevice<HostMemory>,
+    Poller<SplitRing<HostMemory>, Model>,
+);
+type Packed = (
+    PackedDriver<u64, HostMemory, Model>,
+    PackedDevice<HostMemory>,
+    Poller<PackedRing<HostMemory>, Model>,
+);
+
+fn features(event_idx: bool) -> Features {
+    Features {
+        event_idx,
+        ..Features::default()
+    }
+}
+
+fn split(event_idx: bool) -> Split {
+    let (layout, features) = (SplitLayout::contiguous(0, SIZE), features(event_idx));
+    let driver = SplitDriver::new(&HostMemory::new(0), &layout, features, Model).unwrap();
+    let device = SplitDevice::over(driver.ring().clone(), features);
+    let poller = driver.poller();
+    (driver, device, poller)
+}
+
+fn packed(event_idx: bool) -> Packed {
+    let (layout, features) = (PackedLayout::contiguous(0, SIZE), features(event_idx));
+    let driver = PackedDriver::new(&HostMemory::new(0), &layout, features, Model).unwrap();
+    let device = PackedDevice::over(driver.ring().clone(), features);
+    let poller = driver.poller();
+    (driver, device, poller)
+}
+
+fn offer(driver: &mut impl DriverQueue<Data = u64>) {
+    driver.add(&[], &[Buffer::new(0, 8)], 1).unwrap();
+}
+
+fn take(device: &mut impl DeviceQueue) -> bool {
+    let mut chain = Chain::with_capacity(2);
+    let Some(head) = device.pop(&mut chain).unwrap() else {
+        return false;
+    };
+    assert_eq!(
+        chain.writable(),
+        [Buffer::new(0, 8)],
+        "the whole descriptor is there"
+    );
+    device.add_used(head, 8).unwrap();
+    true
+}
+
+/// One buffer round, so that no index is at its start and nothing is due.
+fn turn(driver: &mut impl DriverQueue<Data = u64>, device: &mut impl DeviceQueue) {
+    offer(driver);
+    driver.kick_prepare();
+    assert!(take(device));
+    device.needs_notification();
+    driver.get_used().unwrap().unwrap();
+}
+
+/// What either side writes before it hands over is there for the other.
+fn hands_over<D, V>(mut driver: D, mut device: V)
+where
+    D: DriverQueue<Data = u64> + 'static + Send,
+    V: DeviceQueue + 'static + Send,
+{
+    driver.disable_cb();
+    let content = Arc::new(AtomicU64::new(0));
+    let theirs = Arc::clone(&content);
+    let thread = thread::spawn(move || {
+        while !take_with(&mut device, &theirs) {
+            thread::yield_now();
+        }
+    });
+    content.store(1, Ordering::Relaxed);
+    offer(&mut driver);
+    let used = loop {
+        match driver.get_used().unwrap() {
+            Some(used) => break used,
+            None => thread::yield_now(),
+        }
+    };
+    assert_eq!((used.data, used.len), (1, 8));
+    assert_eq!(content.load(Ordering::Relaxed), 2);
+    thread.join().unwrap();
+}
+
+fn take_with(device: &mut impl DeviceQueue, content: &AtomicU64) -> bool {
+    let mut chain = Chain::with_capacity(2);
+    let Some(head) = device.pop(&mut chain).unwrap() else {
+        return false;
+    };
+    assert_eq!(chain.writable(), [Buffer::new(0, 8)]);
+    assert_eq!(content.load(Ordering::Relaxed), 1);
+    content.store(2, Ordering::Relaxed);
+    device.add_used(head, 8).unwrap();
+    true
+}
+
+#[test]
+fn split_buffers_are_handed_over_whole() {
+    loom::model(|| {
+        let (driver, device, _) = split(false);
+        hands_over(driver, device);
+    });
+}
+
+#[test]
+fn packed_buffers_are_handed_over_whole() {
+    loom::model(|| {
+        let (driver, device, _) = packed(false);
+        hands_over(driver, device);
+    });
+}
+
+/// A device that goes to sleep is kicked, or sees the buffer itself.
+fn kick_is_not_lost<D, V>(mut driver: D, mut device: V)
+where
+    D: DriverQueue<Data = u64> + 'static + Send,
+    V: DeviceQueue + 'static + Send,
+{
+    driver.disable_cb();
+    turn(&mut driver, &mut device);
+    device.disable_notification();
+    let thread = thread::spawn(move || {
+        offer(&mut driver);
+        driver.kick_prepare()
+    });
+    let awake = device.enable_notification();
+    let kicked = thread.join().unwrap();
+    assert!(awake || kicked);
+}
+
+#[test]
+fn split_kick_is_not_lost() {
+    for event_idx in EVENT_IDX {
+        loom::model(move || {
+            let (driver, device, _) = split(event_idx);
+            kick_is_not_lost(driver, device);
+        });
+    }
+}
+
+#[test]
+fn packed_kick_is_not_lost() {
+    for event_idx in EVENT_IDX {
+        loom::model(move || {
+            let (driver, device, _) = packed(event_idx);
+            kick_is_not_lost(driver, device);
+        });
+    }
+}
+
+/// A driver that goes to sleep is called, or sees the buffer itself.
+fn call_is_not_lost<D, V>(mut driver: D, mut device: V)
+where
+    D: DriverQueue<Data = u64> + 'static + Send,
+    V: DeviceQueue + 'static + Send,
+{
+    turn(&mut driver, &mut device);
+    driver.disable_cb();
+    offer(&mut driver);
+    let thread = thread::spawn(move || {
+        assert!(take(&mut device));
+        device.needs_notification()
+    });
+    let asleep = driver.enable_cb();
+    let called = thread.join().unwrap();
+    assert!(!asleep || called);
+}
+
+#[test]
+fn split_call_is_not_lost() {
+    for event_idx in EVENT_IDX {
+        loom::model(move || {
+            let (driver, device, _) = split(event_idx);
+            call_is_not_lost(driver, device);
+        });
+    }
+}
+
+#[test]
+fn packed_call_is_not_lost() {
+    for event_idx in EVENT_IDX {
+        loom::model(move || {
+            let (driver, device, _) = packed(event_idx);
+            call_is_not_lost(driver, device);
+        });
+    }
+}
+
+/// A poller on a third thread sees a buffer that was used before, wherever it is by now.
+fn poll_misses_nothing<D, V, R>(mut driver: D, mut device: V, poller: Poller<R, Model>)
+where
+    D: DriverQueue<Data = u64, Brand = Model> + 'static + Send,
+    V: DeviceQueue + 'static + Send,
+    R: PolledRing + 'static + Send,
+{
+    driver.disable_cb();
+    let token = poller.token();
+    offer(&mut driver);
+    assert!(take(&mut device));
+    // Used already; consumed and offered again at any time from here on.
+    let thread = thread::spawn(move || assert!(poller.poll64(token)));
+    driver.get_used().unwrap().unwrap();
+    for _ in 0..SIZE {
+        turn(&mut driver, &mut device);
+    }
+    offer(&mut driver);
+    thread.join().unwrap();
+}
+
+#[test]
+fn split_poll_misses_nothing() {
+    loom::model(|| {
+        let (driver, device, poller) = split(false);
+        poll_misses_nothing(driver, device, poller);
+    });
+}
+
+#[test]
+fn packed_poll_misses_nothing() {
+    loom::model(|| {
+        let (driver, device, poller) = packed(false);
+        poll_misses_nothing(driver, device, poller);
+    });
+}

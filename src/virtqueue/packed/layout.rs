@@ -1,0 +1,47 @@
+//! Where the three parts of a packed ring are (virtio 1.3, 2.8 and 2.8.10).
+
+use crate::virtqueue::{SetupError, descriptor};
+
+/// Size of an event suppression structure in bytes.
+const EVENT: u64 = 4;
+/// Largest size of a queue.
+const MAX: u16 = 1 << 15;
+
+/// Size and addresses of a packed ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PackedLayout {
+    /// How many descriptors: 1 to 32768.
+    pub size: u16,
+    /// The ring, 16 bytes a descriptor, aligned to 16.
+    pub descriptors: u64,
+    /// The driver's event suppression structure, aligned to 4.
+    pub driver_event: u64,
+    /// The device's event suppression structure, aligned to 4.
+    pub device_event: u64,
+}
+
+impl PackedLayout {
+    /// All parts one behind the other from `base` on.
+    pub const fn contiguous(base: u64, size: u16) -> Self {
+        let end = base + descriptor::BYTES as u64 * size as u64;
+        Self {
+            size,
+            descriptors: base,
+            driver_event: end,
+            device_event: end + EVENT,
+        }
+    }
+
+    /// The first address behind the device's event suppression structure.
+    pub const fn end(&self) -> u64 {
+        self.device_event + EVENT
+    }
+
+    pub(super) fn check(&self) -> Result<(), SetupError> {
+        let size = self.size;
+        if (1..=MAX).contains(&size) {
+            return Ok(());
+        }
+        Err(SetupError::Size { size })
+    }
+}

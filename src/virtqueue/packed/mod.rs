@@ -1,0 +1,15 @@
+//! The packed ring: one ring of descriptors that both sides write, and an event suppression
+//! structure of each side (virtio 1.3, 2.8).
+
+mod add;
+mod device;
+mod driver;
+mod layout;
+mod position;
+mod ring;
+mod used;
+
+pub use device::PackedDevice;
+pub use driver::PackedDriver;
+pub use layout::PackedLayout;
+pub use ring::PackedRing;

@@ -1,0 +1,103 @@
+use proptest::prelude::*;
+
+use super::*;
+
+#[test]
+fn wrap_counter_starts_at_one_and_flips_when_slots_start_over() {
+    let last = Position::START.advance(6, 7);
+    assert_eq!((last.slot(), last.wrap()), (6, true));
+    let first = last.advance(1, 7);
+    assert_eq!((first.slot(), first.wrap()), (0, false));
+    assert!(first.advance(7, 7).wrap());
+}
+
+#[test]
+fn chain_that_fills_the_ring_flips_the_wrap_counter() {
+    for size in [1, 2, 7, 256, 32768] {
+        let mut position = Position::START;
+        for lap in 1..5 {
+            position = position.advance(size, size);
+            assert_eq!(
+                (position.slot(), position.wrap()),
+                (0, lap % 2 == 0),
+                "{size}"
+            );
+        }
+    }
+}
+
+#[test]
+fn descriptors_are_told_apart_in_odd_and_even_laps() {
+    let even = Position::START;
+    let odd = even.advance(1, 1);
+    assert!(even.is_available(AVAIL) && even.is_used(AVAIL | USED));
+    assert!(odd.is_available(USED) && odd.is_used(0));
+    assert!(!even.is_available(AVAIL | USED) && !even.is_used(0) && !even.is_used(AVAIL));
+    assert!(!odd.is_available(0) && !odd.is_used(AVAIL | USED) && !odd.is_used(USED));
+}
+
+#[test]
+fn event_at_the_wrap_boundary_is_crossed_once() {
+    // Ring of 4: from slot 3 of the first lap to slot 1 of the second.
+    let old = Position::START.advance(3, 4);
+    let new = old.advance(2, 4);
+    assert!(new.passed(old.off_wrap(), 2, 4));
+    assert!(new.passed(Position::START.advance(4, 4).off_wrap(), 2, 4));
+    assert!(!new.passed(new.off_wrap(), 2, 4), "the next one");
+    assert!(
+        !new.passed(Position::START.advance(2, 4).off_wrap(), 2, 4),
+        "the one before"
+    );
+}
+
+#[test]
+fn event_outside_of_the_ring_is_no_trouble() {
+    for off_wrap in [0x7fff, 0xffff] {
+        for wrap in [0, 4] {
+            let position = Position::START.advance(wrap, 4).advance(1, 4);
+            let _: bool = position.passed(off_wrap, 1, 4);
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn positions_count_as_whole_numbers_do(
+        size in 1_u16..=32768,
+        counts in proptest::collection::vec(1_u16..=32768, 1..50),
+    ) {
+        let (mut position, mut total) = (Position::START, 0_u64);
+        for count in counts {
+            let count = count.min(size);
+            let old = position;
+            position = position.advance(count, size);
+            total += u64::from(count);
+            prop_assert_eq!(u64::from(position.slot()), total % u64::from(size));
+            prop_assert_eq!(position.wrap(), total / u64::from(size) % 2 == 0);
+            prop_assert_eq!(position.since(old, size), u64::from(count));
+        }
+    }
+
+    #[test]
+    fn events_are_crossed_exactly_if_they_are_among_the_new(
+        size in 1_u16..=300,
+        start in 0_u64..2000,
+        steps in 0_u16..300,
+        back in 1_u64..=300,
+    ) {
+        let steps = steps.min(size);
+        let mut old = Position::START;
+        for _ in 0..start {
+            old = old.advance(1, size);
+        }
+        let new = old.advance(steps, size);
+        // The event lies within a lap behind the new position.
+        let back = back.min(u64::from(size)).min(start + u64::from(steps));
+        prop_assume!(back > 0);
+        let mut event = Position::START;
+        for _ in 0..start + u64::from(steps) - back {
+            event = event.advance(1, size);
+        }
+        prop_assert_eq!(new.passed(event.off_wrap(), u64::from(steps), size), back <= u64::from(steps));
+    }
+}

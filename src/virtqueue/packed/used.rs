@@ -1,0 +1,82 @@
+//! Consuming what the device has used on a packed ring (virtio 1.3, 2.8.5, 2.8.9 and 2.8.22).
+
+use crate::virtqueue::{
+    Brand, QueueError, Used,
+    descriptor::{self, WRITE},
+    memory::RingMemory,
+};
+
+use super::PackedDriver;
+
+impl<T, M: RingMemory, B: Brand> PackedDriver<T, M, B> {
+    #[inline]
+    pub(super) fn next_used(&mut self) -> Result<Option<Used<T>>, QueueError> {
+        if let Some(error) = self.broken {
+            return Err(error);
+        }
+        if self.features.in_order {
+            return self.next_in_order();
+        }
+        let Some((id, len)) = self.look() else {
+            return Ok(None);
+        };
+        self.consume(id, len).map(Some)
+    }
+
+    /// Id and length of the used descriptor that is next, if it is used.
+    #[inline]
+    fn look(&self) -> Option<(u16, u32)> {
+        // Acquire: what the device wrote to the buffer is there, too.
+        let rest = self.ring.look(self.position);
+        let flags = descriptor::packed::flags(rest);
+        if !self.position.is_used(flags) {
+            return None;
+        }
+        // The length means nothing if nothing was written.
+        let len = if flags & WRITE == 0 {
+            0
+        } else {
+            descriptor::len(rest)
+        };
+        Some((descriptor::packed::id(rest), len))
+    }
+
+    /// Takes buffer `id`, into which the device says it wrote `len` bytes.
+    #[inline(always)]
+    fn consume(&mut self, id: u16, len: u32) -> Result<Used<T>, QueueError> {
+        let returned = match self.slots.give_back(u32::from(id), len, false) {
+            Ok(returned) => returned,
+            Err(error) => return Err(self.fail(error)),
+        };
+        self.free += returned.count;
+        self.position = self.position.advance(returned.count, self.ring.size());
+        self.state.set_position(self.position.0);
+        // Only at the end of what the device had used: it is past any earlier event.
+        if self.armed && !self.is_used(self.position) {
+            self.ask(self.position);
+        }
+        let data = returned.data;
+        Ok(Used { data, len })
+    }
+
+    /// Takes the oldest buffer. One descriptor stands for all buffers up to the one it names.
+    #[inline(never)]
+    fn next_in_order(&mut self) -> Result<Option<Used<T>>, QueueError> {
+        let batch = self.batch.take().or_else(|| self.look());
+        let Some((last, len)) = batch else {
+            return Ok(None);
+        };
+        let oldest = self.slots.oldest();
+        let len = if oldest == last {
+            len
+        } else {
+            let whole = match self.slots.skipped(u32::from(oldest), u32::from(last)) {
+                Ok(whole) => whole,
+                Err(error) => return Err(self.fail(error)),
+            };
+            self.batch = Some((last, len));
+            whole
+        };
+        self.consume(oldest, len).map(Some)
+    }
+}

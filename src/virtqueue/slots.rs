@@ -1,0 +1,158 @@
+//! What the driver side knows of each descriptor or buffer id: its own memory, out of the device's
+//! reach.
+//!
+//! Free entries form a list that is taken from at one end and given back to at the other. A device
+//! that keeps order therefore finds descriptors in the order of the table, as virtio 1.3, 2.7.9
+//! asks for, and one on another core does not get a cache line back while it is still warm there.
+
+use super::QueueError;
+
+#[derive(Debug)]
+struct Slot<T> {
+    /// Of the buffer that starts here, if there is one in flight.
+    data: Option<T>,
+    /// Bytes that the device may write to that buffer.
+    writable: u32,
+    /// Ring slots that the buffer fills.
+    count: u16,
+    /// The entry behind this one, in the free list or in the buffer.
+    next: u16,
+}
+
+/// A buffer that came back.
+#[derive(Debug)]
+pub(super) struct Returned<T> {
+    pub(super) data: T,
+    /// Ring slots that it filled.
+    pub(super) count: u16,
+}
+
+#[derive(Debug)]
+pub(super) struct Slots<T> {
+    slots: Box<[Slot<T>]>,
+    /// The entry before the first free one.
+    before: u16,
+    /// The last free entry.
+    tail: u16,
+}
+
+impl<T> Slots<T> {
+    /// `size` free entries, of a checked queue size.
+    pub(super) fn new(size: u16) -> Self {
+        let slot = |i: u16| Slot {
+            data: None,
+            writable: 0,
+            count: 0,
+            next: if i + 1 == size { 0 } else { i + 1 },
+        };
+        Self {
+            slots: (0..size).map(slot).collect(),
+            before: size - 1,
+            tail: size - 1,
+        }
+    }
+
+    /// The entry behind `slot`.
+    #[inline]
+    pub(super) fn next(&self, slot: u16) -> u16 {
+        self.slots[usize::from(slot)].next
+    }
+
+    /// The entry before the first that [`take`](Self::take) will take.
+    #[inline]
+    pub(super) fn before(&self) -> u16 {
+        self.before
+    }
+
+    /// Notes a buffer that starts at `head`, fills `count` ring slots and takes the free entries
+    /// up to `last`. The caller has counted them.
+    #[inline]
+    pub(super) fn take(&mut self, head: u16, last: u16, count: u16, writable: u32, data: T) {
+        let slot = &mut self.slots[usize::from(head)];
+        slot.data = Some(data);
+        slot.writable = writable;
+        slot.count = count;
+        self.before = last;
+    }
+
+    /// Takes back the buffer that starts at `id`; its entries are free from here on.
+    ///
+    /// `chained` says that it has as many entries as it fills ring slots, not just one.
+    #[inline]
+    pub(super) fn give_back(
+        &mut self,
+        id: u32,
+        len: u32,
+        chained: bool,
+    ) -> Result<Returned<T>, QueueError> {
+        let Some(slot) = usize::try_from(id).ok().and_then(|i| self.slots.get_mut(i)) else {
+            return Err(self.out_of_range(id));
+        };
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "below the size of the queue"
+        )]
+        let head = id as u16;
+        let (writable, count) = (slot.writable, slot.count);
+        let Some(data) = slot.data.take() else {
+            return Err(QueueError::NotInFlight { id });
+        };
+        if len > writable {
+            slot.data = Some(data);
+            return Err(QueueError::LengthPastBuffer { id, len, writable });
+        }
+        let mut last = head;
+        if chained {
+            for _ in 1..count {
+                last = self.next(last);
+            }
+        }
+        self.slots[usize::from(self.tail)].next = head;
+        self.tail = last;
+        Ok(Returned { data, count })
+    }
+
+    #[cold]
+    fn out_of_range(&self, id: u32) -> QueueError {
+        let size = u16::try_from(self.slots.len()).unwrap_or(u16::MAX);
+        QueueError::IdOutOfRange { id, size }
+    }
+
+    /// The buffer that has been in flight for longest, if all came back in order so far.
+    pub(super) fn oldest(&self) -> u16 {
+        let next = usize::from(self.tail) + 1;
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "below the size of the queue"
+        )]
+        let oldest = (next % self.slots.len()) as u16;
+        oldest
+    }
+
+    /// How much the buffer at `oldest` takes, which a batch up to `last` skips; both are in flight.
+    pub(super) fn skipped(&self, oldest: u32, last: u32) -> Result<u32, QueueError> {
+        // The last before anything is given out on its account.
+        self.in_flight(last)?;
+        self.in_flight(oldest)
+    }
+
+    fn in_flight(&self, id: u32) -> Result<u32, QueueError> {
+        let slot = usize::try_from(id).ok().and_then(|i| self.slots.get(i));
+        let Some(slot) = slot else {
+            return Err(self.out_of_range(id));
+        };
+        if slot.data.is_none() {
+            return Err(QueueError::NotInFlight { id });
+        }
+        Ok(slot.writable)
+    }
+
+    /// Takes the data of some buffer in flight, for a queue that is not used any more.
+    pub(super) fn detach(&mut self) -> Option<T> {
+        self.slots.iter_mut().find_map(|slot| slot.data.take())
+    }
+}
+
+#[cfg(test)]
+#[path = "slots_test.rs"]
+mod tests;

@@ -1,0 +1,225 @@
+//! The device side of a split ring, owned by one thread at a time (virtio 1.3, 2.7).
+
+use crate::virtqueue::{
+    Chain, DeviceQueue, Features, Head, QueueError, SetupError, SplitLayout, UsedError,
+    descriptor::{self, INDIRECT, NEXT, WRITE},
+    memory::RingMemory,
+    need_event::need_event,
+    sync::{Ordering, fence},
+};
+
+use super::ring::{NO_INTERRUPT, NO_NOTIFY, SplitRing};
+
+/// Takes chains from a split ring and gives them back used.
+#[derive(Debug)]
+pub struct SplitDevice<M> {
+    pub(super) ring: SplitRing<M>,
+    pub(super) features: Features,
+    /// Chains taken so far, modulo 2^16.
+    next_avail: u16,
+    /// The driver's index as last seen.
+    avail_idx: u16,
+    /// Chains given back so far; the low half is the ring's index.
+    next_used: u64,
+    /// The same when a notification was last considered.
+    signalled: u64,
+    broken: Option<QueueError>,
+}
+
+impl<M: RingMemory> SplitDevice<M> {
+    /// Takes the device's side of a ring that a driver has emptied.
+    ///
+    /// # Errors
+    ///
+    /// If the layout has no proper size, or a part of it is misaligned or outside of `memory`.
+    pub fn new(memory: &M, layout: &SplitLayout, features: Features) -> Result<Self, SetupError> {
+        let ring = SplitRing::resolve(memory, layout)?;
+        Ok(Self::over(ring, features))
+    }
+
+    /// The same, for a ring of this process.
+    pub fn over(ring: SplitRing<M>, features: Features) -> Self {
+        Self {
+            ring,
+            features,
+            next_avail: 0,
+            avail_idx: 0,
+            next_used: 0,
+            signalled: 0,
+            broken: None,
+        }
+    }
+
+    /// Why the queue is broken, if it is.
+    pub fn broken(&self) -> Option<QueueError> {
+        self.broken
+    }
+
+    #[cold]
+    fn fail(&mut self, error: QueueError) -> QueueError {
+        self.broken = Some(error);
+        // The hot path leaves into the slow one from here on.
+        self.avail_idx = self.next_avail;
+        error
+    }
+
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "the index is the low half")]
+    fn used_index(&self) -> u16 {
+        self.next_used as u16
+    }
+
+    /// Reads the driver's index; whether there is something new and the queue is sound.
+    #[inline]
+    fn look(&mut self) -> bool {
+        // Acquire: the entries before the index and their descriptors are the driver's, too.
+        let index = self.ring.avail_idx();
+        let used = self.used_index();
+        // Taken chains count as well: no driver has more descriptors than that.
+        let (ahead, taken) = (index.wrapping_sub(used), self.next_avail.wrapping_sub(used));
+        if ahead > self.ring.size() || ahead < taken {
+            self.too_far(index);
+        }
+        if ahead == taken || self.broken.is_some() {
+            return false;
+        }
+        self.avail_idx = index;
+        true
+    }
+
+    #[cold]
+    fn too_far(&mut self, index: u16) {
+        if self.broken.is_none() {
+            let (used, size) = (self.used_index(), self.ring.size());
+            self.fail(QueueError::AvailAhead { index, used, size });
+        }
+    }
+
+    #[inline]
+    fn read_chain(&self, head: u16, chain: &mut Chain) -> Result<(), QueueError> {
+        let Some((addr, rest)) = self.ring.descriptor(head) else {
+            let (id, size) = (u32::from(head), self.ring.size());
+            return Err(QueueError::IdOutOfRange { id, size });
+        };
+        let flags = descriptor::split::flags(rest);
+        if flags & (NEXT | INDIRECT) != 0 {
+            return self.walk(head, addr, rest, chain);
+        }
+        chain.set_single(head, addr, descriptor::len(rest), flags & WRITE != 0)
+    }
+
+    /// Writes an element for the next chain to go back, not yet published.
+    #[inline]
+    fn write_used(&mut self, head: &Head, len: u32, ahead: u16) -> Result<(), UsedError> {
+        let next = self.used_index().wrapping_add(ahead);
+        head.check(len, self.features.in_order, next)?;
+        if next == self.next_avail {
+            return Err(UsedError::NotTaken { id: head.id });
+        }
+        self.ring.set_used(next, u32::from(head.id), len);
+        Ok(())
+    }
+
+    /// Release: whoever sees the index sees the elements, and what was written to the buffers.
+    #[inline]
+    fn publish(&mut self, count: u16) {
+        self.next_used += u64::from(count);
+        self.ring.publish_used(self.used_index());
+    }
+}
+
+impl<M: RingMemory> DeviceQueue for SplitDevice<M> {
+    fn size(&self) -> u16 {
+        self.ring.size()
+    }
+
+    #[inline]
+    fn pop(&mut self, chain: &mut Chain) -> Result<Option<Head>, QueueError> {
+        if self.next_avail == self.avail_idx && !self.look() {
+            return self.broken.map_or(Ok(None), Err);
+        }
+        let id = self.ring.avail(self.next_avail);
+        if let Err(error) = self.read_chain(id, chain) {
+            return Err(self.fail(error));
+        }
+        let sequence = self.next_avail;
+        self.next_avail = sequence.wrapping_add(1);
+        Ok(Some(Head {
+            id,
+            slots: 1,
+            sequence,
+            writable: chain.writable_len(),
+        }))
+    }
+
+    #[inline]
+    fn add_used(&mut self, head: Head, len: u32) -> Result<(), UsedError> {
+        self.write_used(&head, len, 0)?;
+        self.publish(1);
+        Ok(())
+    }
+
+    #[inline]
+    fn add_used_batch(
+        &mut self,
+        chains: impl IntoIterator<Item = (Head, u32)>,
+    ) -> Result<(), UsedError> {
+        let mut count = 0;
+        // Of an in-order run: the place of its element, and whether its last chain is full.
+        let mut run = None;
+        for (head, len) in chains {
+            if let Err(error) = self.write_used(&head, len, count) {
+                self.publish(count);
+                return Err(error);
+            }
+            if self.features.in_order {
+                // A full chain needs no element of its own if a later one follows.
+                let place = run.unwrap_or(self.used_index().wrapping_add(count));
+                self.ring.set_used(place, u32::from(head.id), len);
+                run = (len == head.writable).then_some(place);
+            }
+            count += 1;
+        }
+        self.publish(count);
+        Ok(())
+    }
+
+    #[inline]
+    fn needs_notification(&mut self) -> bool {
+        // Between the used index and the look at what the driver asks for.
+        fence(Ordering::SeqCst);
+        let steps = self.next_used - self.signalled;
+        if steps == 0 {
+            return false;
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "the index is the low half")]
+        let (new, old) = (self.next_used as u16, self.signalled as u16);
+        self.signalled = self.next_used;
+        if self.features.event_idx {
+            steps > u64::from(u16::MAX) || need_event(self.ring.used_event(), new, old)
+        } else {
+            self.ring.avail_flags() & NO_INTERRUPT == 0
+        }
+    }
+
+    fn enable_notification(&mut self) -> bool {
+        if self.features.event_idx {
+            self.ring.set_avail_event(self.next_avail);
+        } else {
+            self.ring.set_used_flags(0);
+        }
+        // Between the request and the next look at the available index.
+        fence(Ordering::SeqCst);
+        self.broken.is_none() && self.ring.avail_idx() != self.next_avail
+    }
+
+    fn disable_notification(&mut self) {
+        if self.features.event_idx {
+            // As far from what may be in flight as can be, before and behind it.
+            let far = self.next_avail.wrapping_add(1 << 15);
+            self.ring.set_avail_event(far);
+        } else {
+            self.ring.set_used_flags(NO_NOTIFY);
+        }
+    }
+}

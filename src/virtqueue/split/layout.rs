@@ -1,0 +1,56 @@
+//! Where the three parts of a split ring are (virtio 1.3, 2.7 and 2.7.2).
+
+use crate::virtqueue::{SetupError, descriptor};
+
+/// Bytes of the available ring beside its entries: flags, index and used event.
+const AVAIL_EXTRA: u64 = 6;
+/// The same of the used ring: flags, index and available event.
+const USED_EXTRA: u64 = 6;
+const USED_ALIGN: u64 = 4;
+/// Largest size of a queue.
+const MAX: u16 = 1 << 15;
+
+/// Size and addresses of a split ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SplitLayout {
+    /// How many descriptors: a power of two up to 32768.
+    pub size: u16,
+    /// The descriptor table, 16 bytes a descriptor, aligned to 16.
+    pub descriptors: u64,
+    /// The available ring, aligned to 2.
+    pub avail: u64,
+    /// The used ring, aligned to 4.
+    pub used: u64,
+}
+
+impl SplitLayout {
+    /// All parts one behind the other from `base` on.
+    pub const fn contiguous(base: u64, size: u16) -> Self {
+        Self::legacy(base, size, USED_ALIGN)
+    }
+
+    /// The same, with the used ring aligned to `align` bytes, as legacy devices expect it.
+    pub const fn legacy(base: u64, size: u16, align: u64) -> Self {
+        let avail = base + descriptor::BYTES as u64 * size as u64;
+        let end = avail + AVAIL_EXTRA + 2 * size as u64;
+        Self {
+            size,
+            descriptors: base,
+            avail,
+            used: end.next_multiple_of(align),
+        }
+    }
+
+    /// The first address behind the used ring.
+    pub const fn end(&self) -> u64 {
+        self.used + USED_EXTRA + 8 * self.size as u64
+    }
+
+    pub(super) fn check(&self) -> Result<(), SetupError> {
+        let size = self.size;
+        if size.is_power_of_two() && size <= MAX {
+            return Ok(());
+        }
+        Err(SetupError::Size { size })
+    }
+}

@@ -1,0 +1,192 @@
+//! A split ring in shared memory, field by field (virtio 1.3, 2.7.5, 2.7.6 and 2.7.8).
+//!
+//! Indices are published with release and looked at with acquire; what they cover is relaxed.
+
+use crate::virtqueue::{
+    PolledRing, SetupError, SplitLayout,
+    descriptor::{self, Descriptor},
+    memory::{RingMemory, Word, Words},
+    sync::{AtomicU16, AtomicU32, Ordering},
+    token,
+};
+
+/// The driver wants no used buffer notifications; not looked at with event indices.
+pub(super) const NO_INTERRUPT: u16 = 1;
+/// The device wants no available buffer notifications; not looked at with event indices.
+pub(super) const NO_NOTIFY: u16 = 1;
+
+/// One entry of the used ring.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub struct UsedElement {
+    id: AtomicU32,
+    len: AtomicU32,
+}
+
+/// The ring as both sides see it.
+#[derive(Clone, Debug)]
+pub struct SplitRing<M> {
+    size: u16,
+    descriptors: Words<Descriptor, M>,
+    avail_flags: Word<AtomicU16, M>,
+    avail_idx: Word<AtomicU16, M>,
+    avail_ring: Words<AtomicU16, M>,
+    used_event: Word<AtomicU16, M>,
+    used_flags: Word<AtomicU16, M>,
+    used_idx: Word<AtomicU16, M>,
+    used_ring: Words<UsedElement, M>,
+    avail_event: Word<AtomicU16, M>,
+}
+
+impl<M: RingMemory> SplitRing<M> {
+    pub(super) fn resolve(memory: &M, layout: &SplitLayout) -> Result<Self, SetupError> {
+        layout.check()?;
+        let size = layout.size;
+        let count = usize::from(size);
+        let (avail, used) = (layout.avail, layout.used);
+        let avail_end = avail.wrapping_add(4 + 2 * u64::from(size));
+        let used_end = used.wrapping_add(4 + 8 * u64::from(size));
+        let align = descriptor::BYTES as u64;
+        let word = |part, addr| Word::resolve(memory, part, addr);
+        Ok(Self {
+            size,
+            descriptors: Words::resolve(
+                memory,
+                "descriptor table",
+                layout.descriptors,
+                count,
+                align,
+            )?,
+            avail_flags: word("available ring", avail)?,
+            avail_idx: word("available ring", avail.wrapping_add(2))?,
+            avail_ring: Words::resolve(memory, "available ring", avail.wrapping_add(4), count, 2)?,
+            used_event: word("available ring", avail_end)?,
+            used_flags: word("used ring", used)?,
+            used_idx: word("used ring", used.wrapping_add(2))?,
+            used_ring: Words::resolve(memory, "used ring", used.wrapping_add(4), count, 4)?,
+            avail_event: word("used ring", used_end)?,
+        })
+    }
+
+    /// Empties the ring, before the device may look at it.
+    pub(super) fn clear(&self) {
+        for descriptor in self.descriptors.all() {
+            descriptor.store(0, 0, Ordering::Relaxed);
+        }
+        for entry in self.avail_ring.all() {
+            entry.store(0, Ordering::Relaxed);
+        }
+        for slot in 0..self.size {
+            self.set_used(slot, 0, 0);
+        }
+        for word in [
+            &self.avail_flags,
+            &self.avail_idx,
+            &self.used_event,
+            &self.used_flags,
+            &self.used_idx,
+            &self.avail_event,
+        ] {
+            word.store(0, Ordering::Release);
+        }
+    }
+
+    pub(super) fn memory(&self) -> &M {
+        self.descriptors.memory()
+    }
+}
+
+impl<M> SplitRing<M> {
+    #[inline]
+    pub(super) fn size(&self) -> u16 {
+        self.size
+    }
+
+    /// The place in the available and used rings of a free-running index.
+    #[inline]
+    fn slot(&self, index: u16) -> usize {
+        usize::from(index & (self.size - 1))
+    }
+
+    #[inline]
+    pub(super) fn set_descriptor(&self, index: u16, addr: u64, rest: u64) {
+        self.descriptors.all()[usize::from(index)].store(addr, rest, Ordering::Relaxed);
+    }
+
+    /// None if there is no such descriptor.
+    #[inline]
+    pub(super) fn descriptor(&self, index: u16) -> Option<(u64, u64)> {
+        let descriptor = self.descriptors.all().get(usize::from(index));
+        descriptor.map(Descriptor::load)
+    }
+}
+
+/// Accessors of one little-endian word each: what the name says, and the order of the access.
+macro_rules! fields {
+    ($($get:ident $set:ident: $field:ident, $load:ident, $store:ident;)*) => {
+        impl<M: RingMemory> SplitRing<M> {
+            $(
+                #[inline]
+                pub(super) fn $get(&self) -> u16 {
+                    u16::from_le(self.$field.load(Ordering::$load))
+                }
+
+                #[inline]
+                pub(super) fn $set(&self, value: u16) {
+                    self.$field.store(value.to_le(), Ordering::$store);
+                }
+            )*
+        }
+    };
+}
+
+fields! {
+    avail_flags set_avail_flags: avail_flags, Relaxed, Relaxed;
+    avail_idx publish_avail: avail_idx, Acquire, Release;
+    used_event set_used_event: used_event, Relaxed, Relaxed;
+    used_flags set_used_flags: used_flags, Relaxed, Relaxed;
+    used_idx publish_used: used_idx, Acquire, Release;
+    avail_event set_avail_event: avail_event, Relaxed, Relaxed;
+}
+
+impl<M> SplitRing<M> {
+    #[inline]
+    pub(super) fn avail(&self, index: u16) -> u16 {
+        let entry = &self.avail_ring.all()[self.slot(index)];
+        u16::from_le(entry.load(Ordering::Relaxed))
+    }
+
+    #[inline]
+    pub(super) fn set_avail(&self, index: u16, head: u16) {
+        let entry = &self.avail_ring.all()[self.slot(index)];
+        entry.store(head.to_le(), Ordering::Relaxed);
+    }
+
+    /// Id and length.
+    #[inline]
+    pub(super) fn used(&self, index: u16) -> (u32, u32) {
+        let element = &self.used_ring.all()[self.slot(index)];
+        let id = u32::from_le(element.id.load(Ordering::Relaxed));
+        let len = u32::from_le(element.len.load(Ordering::Relaxed));
+        (id, len)
+    }
+
+    #[inline]
+    pub(super) fn set_used(&self, index: u16, id: u32, len: u32) {
+        let element = &self.used_ring.all()[self.slot(index)];
+        element.id.store(id.to_le(), Ordering::Relaxed);
+        element.len.store(len.to_le(), Ordering::Relaxed);
+    }
+}
+
+impl<M: RingMemory> PolledRing for SplitRing<M> {
+    #[inline]
+    fn opaque(position: u64) -> u32 {
+        token::split_opaque(position)
+    }
+
+    #[inline]
+    fn is_used(&self, index: u16) -> bool {
+        self.used_idx() != index
+    }
+}

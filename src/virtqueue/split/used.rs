@@ -1,0 +1,89 @@
+//! Consuming what the device has used on a split ring (virtio 1.3, 2.7.8, 2.7.9 and 2.7.14).
+
+use crate::virtqueue::{Brand, QueueError, Used, memory::RingMemory};
+
+use super::SplitDriver;
+
+impl<T, M: RingMemory, B: Brand> SplitDriver<T, M, B> {
+    #[inline]
+    pub(super) fn next_used(&mut self) -> Result<Option<Used<T>>, QueueError> {
+        if self.index() == self.used_idx && !self.look() {
+            return self.broken.map_or(Ok(None), Err);
+        }
+        if self.features.in_order {
+            return self.next_in_order().map(Some);
+        }
+        let (id, len) = self.ring.used(self.index());
+        self.consume(id, len).map(Some)
+    }
+
+    /// Reads the device's index; whether there is something new and the queue is sound.
+    #[inline]
+    fn look(&mut self) -> bool {
+        // Acquire: the elements before the index are the device's, too.
+        let index = self.ring.used_idx();
+        let ahead = index.wrapping_sub(self.index());
+        if ahead > self.outstanding() {
+            self.too_far(index);
+        }
+        if ahead == 0 || self.broken.is_some() {
+            return false;
+        }
+        self.used_idx = index;
+        true
+    }
+
+    #[cold]
+    fn too_far(&mut self, index: u16) {
+        if self.broken.is_none() {
+            self.fail(QueueError::UsedAhead {
+                index,
+                consumed: self.index(),
+                outstanding: self.outstanding(),
+            });
+        }
+    }
+
+    /// Takes buffer `id`, into which the device says it wrote `len` bytes.
+    #[inline(always)]
+    fn consume(&mut self, id: u32, len: u32) -> Result<Used<T>, QueueError> {
+        let returned = match self.slots.give_back(id, len, true) {
+            Ok(returned) => returned,
+            Err(error) => return Err(self.fail(error)),
+        };
+        self.free += returned.count;
+        self.position += 1;
+        self.state.set_position(self.position);
+        // Only at the end of what the device had used: it is past any earlier event.
+        if self.armed && self.index() == self.used_idx {
+            self.ask(self.index());
+        }
+        let data = returned.data;
+        Ok(Used { data, len })
+    }
+
+    /// Takes the oldest buffer. One element stands for all buffers up to the one that it names.
+    #[inline(never)]
+    fn next_in_order(&mut self) -> Result<Used<T>, QueueError> {
+        let (last, len) = match self.batch.take() {
+            Some(batch) => batch,
+            None => self.ring.used(self.index()),
+        };
+        let oldest = u32::from(self.slots.oldest());
+        let len = if oldest == last {
+            len
+        } else {
+            let whole = match self.slots.skipped(oldest, last) {
+                Ok(whole) => whole,
+                Err(error) => return Err(self.fail(error)),
+            };
+            let index = self.used_idx;
+            if self.index().wrapping_add(1) == index {
+                return Err(self.fail(QueueError::BatchPastIndex { id: last, index }));
+            }
+            self.batch = Some((last, len));
+            whole
+        };
+        self.consume(oldest, len)
+    }
+}

@@ -1,0 +1,199 @@
+//! Queues for tests: both sides on one piece of memory that the test can write to.
+
+mod hostile_device;
+mod hostile_driver;
+mod model;
+mod polling;
+mod rounds;
+mod suppression;
+
+use super::{
+    memory::slice,
+    sync::{AtomicU16, AtomicU32, Ordering},
+    *,
+};
+
+/// Where buffers are; nothing reads them.
+pub(super) const BUFFERS: u64 = 0x10_0000;
+/// Where indirect tables may be.
+pub(super) const TABLES: u64 = 0x16_0000;
+const MEMORY: usize = 0x20_0000;
+
+pub(super) const SIZE: u16 = 4;
+pub(super) const SPLIT: SplitLayout = SplitLayout::contiguous(0, SIZE);
+pub(super) const PACKED: PackedLayout = PackedLayout::contiguous(0, SIZE);
+pub(super) const NEXT: u16 = 1;
+pub(super) const WRITE: u16 = 2;
+pub(super) const INDIRECT_FLAG: u16 = 4;
+pub(super) const AVAIL: u16 = 1 << 7;
+pub(super) const USED: u16 = 1 << 15;
+
+/// Buffer, flags, and the next descriptor (split) or the id (packed).
+pub(super) type Entry = (Buffer, u16, u16);
+
+pub(super) const BUFFER: Buffer = Buffer::new(BUFFERS, 8);
+
+pub(super) const PLAIN: Features = Features {
+    event_idx: false,
+    indirect: false,
+    in_order: false,
+};
+pub(super) const EVENT_IDX: Features = Features {
+    event_idx: true,
+    ..PLAIN
+};
+pub(super) const INDIRECT: Features = Features {
+    indirect: true,
+    ..PLAIN
+};
+pub(super) const IN_ORDER: Features = Features {
+    in_order: true,
+    ..PLAIN
+};
+
+pub(super) fn memory() -> HostMemory {
+    HostMemory::new(MEMORY)
+}
+
+/// Memory as the other side writes it.
+pub(super) trait Raw {
+    fn get16(&self, addr: u64) -> u16;
+    fn put16(&self, addr: u64, value: u16);
+    fn put32(&self, addr: u64, value: u32);
+    fn put64(&self, addr: u64, value: u64);
+
+    /// A split ring's descriptor.
+    fn put_descriptor(&self, addr: u64, buffer: Buffer, flags: u16, next: u16) {
+        self.put64(addr, buffer.addr);
+        self.put64(
+            addr + 8,
+            u64::from(buffer.len) | u64::from(flags) << 32 | u64::from(next) << 48,
+        );
+    }
+}
+
+impl<M: RingMemory> Raw for M {
+    fn get16(&self, addr: u64) -> u16 {
+        slice::<AtomicU16, _>(self, addr, 1).unwrap()[0].load(Ordering::SeqCst)
+    }
+    fn put16(&self, addr: u64, value: u16) {
+        slice::<AtomicU16, _>(self, addr, 1).unwrap()[0].store(value, Ordering::SeqCst);
+    }
+    fn put32(&self, addr: u64, value: u32) {
+        slice::<AtomicU32, _>(self, addr, 1).unwrap()[0].store(value, Ordering::SeqCst);
+    }
+    fn put64(&self, addr: u64, value: u64) {
+        let half = |value: u64| u32::try_from(value & 0xffff_ffff).unwrap();
+        self.put32(addr, half(value));
+        self.put32(addr + 4, half(value >> 32));
+    }
+}
+
+/// Both kinds of driver, as tests need them.
+pub(super) trait TestDriver: DriverQueue<Data = u64> + DriverControl<Data = u64> {
+    fn skip(&mut self, laps: u64);
+}
+
+impl<M: RingMemory, B: Brand> TestDriver for SplitDriver<u64, M, B> {
+    fn skip(&mut self, laps: u64) {
+        self.skip_laps(laps);
+    }
+}
+
+impl<M: RingMemory, B: Brand> TestDriver for PackedDriver<u64, M, B> {
+    fn skip(&mut self, laps: u64) {
+        self.skip_laps(laps);
+    }
+}
+
+/// A test of any queue.
+pub(super) trait Test {
+    fn run(&self, driver: impl TestDriver, device: impl DeviceQueue, name: &str);
+}
+
+pub(super) fn split(size: u16, features: Features, test: &impl Test) {
+    let (memory, layout) = (memory(), SplitLayout::contiguous(0, size));
+    brand::scoped(|brand| {
+        let mut driver = SplitDriver::new(&memory, &layout, features, brand).unwrap();
+        if features.indirect {
+            driver = driver.with_indirect_tables(TABLES, 8).unwrap();
+        }
+        let device = SplitDevice::new(&memory, &layout, features).unwrap();
+        test.run(
+            driver,
+            device,
+            &format!("split ring of {size}, {features:?}"),
+        );
+    });
+}
+
+pub(super) fn packed(size: u16, features: Features, test: &impl Test) {
+    let (memory, layout) = (memory(), PackedLayout::contiguous(0, size));
+    brand::scoped(|brand| {
+        let mut driver = PackedDriver::new(&memory, &layout, features, brand).unwrap();
+        if features.indirect {
+            driver = driver.with_indirect_tables(TABLES, 8).unwrap();
+        }
+        let device = PackedDevice::new(&memory, &layout, features).unwrap();
+        test.run(
+            driver,
+            device,
+            &format!("packed ring of {size}, {features:?}"),
+        );
+    });
+}
+
+/// Runs a test on both kinds of queue with every combination of features.
+pub(super) fn everywhere(sizes: &[u16], test: &impl Test) {
+    for bits in 0..8 {
+        let features = Features {
+            event_idx: bits & 1 != 0,
+            indirect: bits & 2 != 0,
+            in_order: bits & 4 != 0,
+        };
+        for &size in sizes {
+            if size.is_power_of_two() {
+                split(size, features, test);
+            }
+            packed(size, features, test);
+        }
+    }
+}
+
+/// Makes a readable buffer available.
+pub(super) fn offer(driver: &mut impl TestDriver, data: u64) {
+    driver.add(&[Buffer::new(BUFFERS, 64)], &[], data).unwrap();
+}
+
+/// Gives back all that there is.
+pub(super) fn serve(device: &mut impl DeviceQueue) -> u64 {
+    let mut chain = Chain::with_capacity(64);
+    let mut count = 0;
+    while let Some(head) = device.pop(&mut chain).unwrap() {
+        let len = head.writable_len();
+        device.add_used(head, len).unwrap();
+        count += 1;
+    }
+    count
+}
+
+/// Sends `count` buffers round, one at a time.
+pub(super) fn turn(driver: &mut impl TestDriver, device: &mut impl DeviceQueue, count: u64) {
+    for data in 0..count {
+        offer(driver, data);
+        assert_eq!(serve(device), 1);
+        assert_eq!(driver.get_used().unwrap().unwrap().data, data);
+    }
+}
+
+/// Takes one chain, and why it could not be taken.
+pub(super) fn pop_error(device: &mut impl DeviceQueue) -> QueueError {
+    let mut chain = Chain::with_capacity(64);
+    let error = device.pop(&mut chain).unwrap_err();
+    assert_eq!(
+        device.pop(&mut chain).unwrap_err(),
+        error,
+        "broken queues stay broken"
+    );
+    error
+}

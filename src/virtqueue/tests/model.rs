@@ -1,0 +1,109 @@
+//! Both kinds of queue against a model that counts in 64 bits: polling never misses anything.
+
+use proptest::prelude::*;
+
+use super::*;
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// Makes buffers available.
+    Offer(u16),
+    /// The device takes and gives back.
+    Use(u16),
+    /// Somebody consumes.
+    Consume(u16),
+    /// Sends whole laps round: the steps with which tokens get old.
+    Laps(u64),
+    /// Remembers where the queue is.
+    Prepare,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        (1..9_u16).prop_map(Step::Offer),
+        (1..9_u16).prop_map(Step::Use),
+        (1..9_u16).prop_map(Step::Consume),
+        (1..3_u64).prop_map(Step::Laps),
+        Just(Step::Prepare),
+    ]
+}
+
+/// The queue in whole numbers.
+#[derive(Default)]
+struct Model {
+    offered: u64,
+    used: u64,
+    consumed: u64,
+}
+
+struct Run(Vec<Step>);
+
+impl Test for Run {
+    fn run(&self, mut driver: impl TestDriver, mut device: impl DeviceQueue, about: &str) {
+        let mut model = Model::default();
+        let mut chain = Chain::with_capacity(8);
+        driver.use_wrap_counter(Status(1 | 2 | 8)).unwrap();
+        let mut tokens = Vec::new();
+        for &step in &self.0 {
+            match step {
+                Step::Offer(count) => {
+                    for _ in 0..count.min(driver.free()) {
+                        offer(&mut driver, model.offered);
+                        model.offered += 1;
+                    }
+                }
+                Step::Use(count) => {
+                    for _ in 0..count {
+                        let Some(head) = device.pop(&mut chain).unwrap() else {
+                            break;
+                        };
+                        device.add_used(head, 0).unwrap();
+                        model.used += 1;
+                    }
+                }
+                Step::Consume(count) => {
+                    for _ in 0..count {
+                        let used = driver.get_used().unwrap();
+                        let expected = (model.consumed < model.used).then_some(model.consumed);
+                        assert_eq!(used.map(|used| used.data), expected, "{about}");
+                        model.consumed += u64::from(used.is_some());
+                    }
+                }
+                // Two laps, in which nothing is used or consumed, are as good as many.
+                Step::Laps(laps) if model.consumed == model.used => {
+                    driver.skip(2 * laps);
+                    for (_, consumed) in &mut tokens {
+                        *consumed = None;
+                    }
+                }
+                Step::Laps(_) => {}
+                Step::Prepare => {
+                    let pair = (driver.enable_cb_prepare(), driver.enable_cb_prepare64());
+                    tokens.push((pair, Some(model.consumed)));
+                }
+            }
+            for ((opaque, token), consumed) in &tokens {
+                let new = consumed.is_none_or(|consumed| model.used > consumed);
+                assert_eq!(driver.poll(*opaque), new, "{about} {step:?}");
+                assert_eq!(driver.poll64(*token), new, "{about} {step:?}");
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn polling_agrees_with_64_bit_counters(steps in proptest::collection::vec(step(), 1..200)) {
+        let run = Run(steps);
+        for size in [1, 2, 8] {
+            split(size, PLAIN, &run);
+            split(size, EVENT_IDX, &run);
+        }
+        for size in [1, 3, 8] {
+            packed(size, PLAIN, &run);
+            packed(size, IN_ORDER, &run);
+        }
+    }
+}

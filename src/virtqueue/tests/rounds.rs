@@ -1,0 +1,345 @@
+//! Buffers of every shape go round on every kind of queue.
+
+#![allow(clippy::cast_possible_truncation)]
+
+use super::*;
+
+struct Shapes;
+
+impl Test for Shapes {
+    fn run(&self, mut driver: impl TestDriver, mut device: impl DeviceQueue, about: &str) {
+        let size = usize::from(driver.free());
+        let mut chain = Chain::with_capacity(size);
+        let pieces: Vec<Buffer> = (0..size as u64)
+            .map(|i| Buffer::new(BUFFERS + 32 * i, 1 + (i % 7) as u32))
+            .collect();
+        for round in 0..10 * size {
+            let count = 1 + round % size.min(8);
+            let readable = round % (count + 1);
+            let (readable, writable) = pieces[..count].split_at(readable);
+            driver.add(readable, writable, round as u64).unwrap();
+            let head = device.pop(&mut chain).unwrap().unwrap();
+            assert_eq!(chain.readable(), readable, "{about}");
+            assert_eq!(chain.writable(), writable, "{about}");
+            let sum = |buffers: &[Buffer]| buffers.iter().map(|buffer| buffer.len).sum::<u32>();
+            assert_eq!(chain.readable_len(), sum(readable));
+            assert_eq!(head.writable_len(), sum(writable));
+            let len = head.writable_len() / 2;
+            device.add_used(head, len).unwrap();
+            let used = driver.get_used().unwrap().unwrap();
+            assert_eq!((used.data, used.len), (round as u64, len), "{about}");
+            assert_eq!(usize::from(driver.free()), size, "{about}");
+        }
+    }
+}
+
+#[test]
+fn every_shape_of_buffer_arrives_and_comes_back() {
+    everywhere(&[1, 2, 3, 8, 13], &Shapes);
+}
+
+struct Full;
+
+impl Test for Full {
+    fn run(&self, mut driver: impl TestDriver, mut device: impl DeviceQueue, about: &str) {
+        let size = u64::from(driver.free());
+        for lap in 0..3 {
+            for data in 0..size {
+                offer(&mut driver, lap * size + data);
+            }
+            let free = 0;
+            let error = driver.add(&[Buffer::new(BUFFERS, 1)], &[], 7).unwrap_err();
+            assert_eq!(error.error, AddError::Full { needed: 1, free }, "{about}");
+            assert_eq!(serve(&mut device), size, "{about}");
+            for data in 0..size {
+                assert_eq!(driver.get_used().unwrap().unwrap().data, lap * size + data);
+            }
+            assert_eq!(driver.get_used().unwrap(), None, "{about}");
+        }
+    }
+}
+
+#[test]
+fn full_queues_of_one_and_of_32768_go_round() {
+    everywhere(&[1, 2, 5], &Full);
+    split(32768, PLAIN, &Full);
+    packed(32768, EVENT_IDX, &Full);
+}
+
+struct FullChain;
+
+impl Test for FullChain {
+    fn run(&self, mut driver: impl TestDriver, mut device: impl DeviceQueue, about: &str) {
+        let size = usize::from(driver.free());
+        let pieces = vec![Buffer::new(BUFFERS, 1); size];
+        for round in 0..5 {
+            driver.add(&pieces, &[], round).unwrap();
+            assert!(driver.kick_prepare(), "{about}");
+            assert_eq!(serve(&mut device), 1, "{about}: the ring did not stall");
+            assert_eq!(driver.get_used().unwrap().unwrap().data, round, "{about}");
+        }
+        let needed = size + 1;
+        let pieces = vec![Buffer::new(BUFFERS, 1); needed];
+        let limit = driver.free();
+        let error = driver.add(&pieces, &[], 7).unwrap_err().error;
+        assert_eq!(error, AddError::TooLong { needed, limit });
+    }
+}
+
+#[test]
+fn chain_that_fills_the_ring_does_not_stall_it() {
+    for size in [1, 2, 4, 64] {
+        split(size, PLAIN, &FullChain);
+    }
+    for size in [1, 2, 3, 7, 64] {
+        packed(size, PLAIN, &FullChain);
+    }
+}
+
+struct OutOfOrder;
+
+impl Test for OutOfOrder {
+    fn run(&self, mut driver: impl TestDriver, mut device: impl DeviceQueue, about: &str) {
+        let mut chain = Chain::with_capacity(8);
+        for round in 0..50 {
+            let mut heads = Vec::new();
+            for data in 0..3 {
+                driver
+                    .add(&[Buffer::new(BUFFERS, 1); 2], &[], data)
+                    .unwrap();
+                heads.push(device.pop(&mut chain).unwrap().unwrap());
+            }
+            heads.rotate_left(round % 3);
+            for head in heads {
+                device.add_used(head, 0).unwrap();
+            }
+            let mut back = Vec::new();
+            while let Some(used) = driver.get_used().unwrap() {
+                back.push(used.data);
+            }
+            let mut expected = [0, 1, 2];
+            expected.rotate_left(round % 3);
+            assert_eq!(back, expected, "{about}");
+        }
+    }
+}
+
+#[test]
+fn buffers_come_back_in_the_device_s_order() {
+    split(8, PLAIN, &OutOfOrder);
+    packed(7, PLAIN, &OutOfOrder);
+    packed(6, INDIRECT, &OutOfOrder);
+}
+
+struct InOrder;
+
+impl Test for InOrder {
+    fn run(&self, mut driver: impl TestDriver, mut device: impl DeviceQueue, about: &str) {
+        let mut chain = Chain::with_capacity(8);
+        for _ in 0..20 {
+            // Full, full, partly written, full, full.
+            for data in 0..5 {
+                let pieces = [Buffer::new(BUFFERS, 4); 2];
+                driver
+                    .add(&[], &pieces[..1 + data as usize % 2], data)
+                    .unwrap();
+            }
+            let mut batch = Vec::new();
+            while let Some(head) = device.pop(&mut chain).unwrap() {
+                let len = if batch.len() == 2 {
+                    1
+                } else {
+                    head.writable_len()
+                };
+                batch.push((head, len));
+            }
+            device.add_used_batch(batch).unwrap();
+            for data in 0..5 {
+                let used = driver.get_used().unwrap().unwrap();
+                let whole = 4 * (1 + data as u32 % 2);
+                let len = if data == 2 { 1 } else { whole };
+                assert_eq!((used.data, used.len), (data, len), "{about}");
+            }
+            assert_eq!(driver.get_used().unwrap(), None, "{about}");
+        }
+        // Not the oldest: refused, and the queue is sound.
+        offer(&mut driver, 1);
+        offer(&mut driver, 2);
+        let one = device.pop(&mut chain).unwrap().unwrap();
+        let two = device.pop(&mut chain).unwrap().unwrap();
+        let id = two.id();
+        assert_eq!(device.add_used(two, 0), Err(UsedError::OutOfOrder { id }));
+        device.add_used(one, 0).unwrap();
+        assert_eq!(driver.get_used().unwrap().unwrap().data, 1);
+    }
+}
+
+#[test]
+fn in_order_batches_come_back_whole() {
+    split(8, IN_ORDER, &InOrder);
+    packed(8, IN_ORDER, &InOrder);
+    packed(11, IN_ORDER, &InOrder);
+}
+
+#[test]
+fn in_order_batch_is_one_used_element() {
+    let (memory, layout) = (memory(), SplitLayout::contiguous(0, 8));
+    brand::scoped(|brand| {
+        let mut driver = SplitDriver::new(&memory, &layout, IN_ORDER, brand).unwrap();
+        let mut device = SplitDevice::new(&memory, &layout, IN_ORDER).unwrap();
+        let mut chain = Chain::with_capacity(8);
+        for data in 0..3 {
+            offer(&mut driver, data);
+        }
+        let heads: Vec<_> = (0..3)
+            .map(|_| device.pop(&mut chain).unwrap().unwrap())
+            .collect();
+        device
+            .add_used_batch(heads.into_iter().map(|head| (head, 0)))
+            .unwrap();
+        assert_eq!(memory.get16(layout.used + 4), 2, "the last stands for all");
+        assert_eq!(memory.get16(layout.used + 2), 3);
+        let data = [(); 3].map(|()| driver.get_used().unwrap().unwrap().data);
+        assert_eq!(data, [0, 1, 2]);
+    });
+}
+
+struct Batches;
+
+impl Test for Batches {
+    fn run(&self, mut driver: impl TestDriver, mut device: impl DeviceQueue, about: &str) {
+        let mut chain = Chain::with_capacity(8);
+        for round in 0..50_u64 {
+            let count = round % 5;
+            for data in 0..count {
+                offer(&mut driver, data);
+            }
+            let heads: Vec<_> = std::iter::from_fn(|| device.pop(&mut chain).unwrap()).collect();
+            let token = driver.enable_cb_prepare64();
+            device
+                .add_used_batch(heads.into_iter().map(|head| (head, 0)))
+                .unwrap();
+            assert_eq!(driver.poll64(token), count > 0, "{about}");
+            for data in 0..count {
+                assert_eq!(driver.get_used().unwrap().unwrap().data, data, "{about}");
+            }
+            assert_eq!(driver.get_used().unwrap(), None, "{about}");
+        }
+    }
+}
+
+#[test]
+fn batches_come_back_at_once() {
+    everywhere(&[4, 8], &Batches);
+    packed(5, PLAIN, &Batches);
+}
+
+struct Mistakes;
+
+impl Test for Mistakes {
+    fn run(&self, mut driver: impl TestDriver, mut device: impl DeviceQueue, about: &str) {
+        let mut chain = Chain::with_capacity(8);
+        assert_eq!(
+            driver.add(&[], &[], 1).unwrap_err().error,
+            AddError::Empty,
+            "{about}"
+        );
+        let half = Buffer::new(0, 1 << 31);
+        let len = 1 << 32;
+        let error = driver.add(&[half], &[half], 1).unwrap_err().error;
+        assert_eq!(error, AddError::TooLarge { len }, "{about}");
+        driver.add(&[], &[Buffer::new(BUFFERS, 8)], 1).unwrap();
+        let head = device.pop(&mut chain).unwrap().unwrap();
+        let (id, len, writable) = (head.id(), 9, 8);
+        let past = UsedError::LengthPastChain { id, len, writable };
+        assert_eq!(device.add_used(head, 9), Err(past), "{about}");
+        assert_eq!(
+            driver.get_used().unwrap(),
+            None,
+            "{about}: nothing was said"
+        );
+    }
+}
+
+#[test]
+fn mistakes_of_our_own_side_are_refused_and_break_nothing() {
+    everywhere(&[4], &Mistakes);
+}
+
+#[test]
+fn chain_of_another_queue_is_refused() {
+    let (memory, layout) = (memory(), SplitLayout::contiguous(0, 4));
+    let other = SplitLayout::contiguous(0x1000, 4);
+    brand::scoped(|brand| {
+        let mut driver = SplitDriver::new(&memory, &layout, PLAIN, brand).unwrap();
+        let mut device = SplitDevice::new(&memory, &layout, PLAIN).unwrap();
+        let mut wrong = SplitDevice::new(&memory, &other, PLAIN).unwrap();
+        offer(&mut driver, 1);
+        let head = device.pop(&mut Chain::with_capacity(4)).unwrap().unwrap();
+        let id = head.id();
+        assert_eq!(wrong.add_used(head, 0), Err(UsedError::NotTaken { id }));
+    });
+}
+
+struct Resets;
+
+impl Test for Resets {
+    fn run(&self, mut driver: impl TestDriver, _: impl DeviceQueue, about: &str) {
+        let size = driver.free();
+        offer(&mut driver, 5);
+        assert_eq!(driver.detach_unused(), Some(5), "{about}");
+        driver.reset();
+        assert_eq!(
+            (driver.free(), driver.detach_unused()),
+            (size, None),
+            "{about}"
+        );
+        assert_eq!(driver.get_used().unwrap(), None, "{about}");
+    }
+}
+
+#[test]
+fn reset_drops_what_was_in_flight() {
+    everywhere(&[1, 4], &Resets);
+}
+
+#[test]
+fn indirect_tables_need_the_feature_and_memory() {
+    let (memory, layout) = (memory(), SplitLayout::contiguous(0, 4));
+    brand::scoped(|brand| {
+        let driver = SplitDriver::<u64, _, _>::new(&memory, &layout, PLAIN, brand).unwrap();
+        let error = driver.with_indirect_tables(TABLES, 8).unwrap_err();
+        let (entries, negotiated) = (8, false);
+        assert_eq!(
+            error,
+            SetupError::Indirect {
+                entries,
+                negotiated
+            }
+        );
+    });
+    brand::scoped(|brand| {
+        let driver = SplitDriver::<u64, _, _>::new(&memory, &layout, INDIRECT, brand).unwrap();
+        let error = driver.with_indirect_tables(1 << 40, 8).unwrap_err();
+        assert!(matches!(error, SetupError::Outside { .. }), "{error}");
+    });
+}
+
+#[test]
+fn indirect_buffer_takes_one_descriptor() {
+    let (memory, layout) = (memory(), SplitLayout::contiguous(0, 2));
+    brand::scoped(|brand| {
+        let driver = SplitDriver::new(&memory, &layout, INDIRECT, brand).unwrap();
+        let mut driver = driver.with_indirect_tables(TABLES, 8).unwrap();
+        driver
+            .add(&[Buffer::new(BUFFERS, 1); 8], &[], 1_u64)
+            .unwrap();
+        assert_eq!(driver.free(), 1);
+        let error = driver
+            .add(&[Buffer::new(BUFFERS, 1); 9], &[], 1)
+            .unwrap_err()
+            .error;
+        let (needed, limit) = (9, 8);
+        assert_eq!(error, AddError::TooLong { needed, limit });
+    });
+}

@@ -1,0 +1,203 @@
+//! Who notifies whom, by flags and by event index, wrap boundaries included.
+
+use super::*;
+
+/// Rounds on a queue of 8: how many kicks and calls `batch` buffers a time cost.
+fn notifications(
+    driver: &mut impl TestDriver,
+    device: &mut impl DeviceQueue,
+    batch: u64,
+) -> (bool, bool) {
+    for data in 0..batch {
+        offer(driver, data);
+    }
+    let kick = driver.kick_prepare();
+    assert_eq!(serve(device), batch);
+    let call = device.needs_notification();
+    while driver.get_used().unwrap().is_some() {}
+    (kick, call)
+}
+
+struct Everything;
+
+impl Test for Everything {
+    fn run(&self, mut driver: impl TestDriver, mut device: impl DeviceQueue, about: &str) {
+        let (driver, device) = (&mut driver, &mut device);
+        // New queues want to hear of everything.
+        assert_eq!(notifications(driver, device, 1), (true, true), "{about}");
+        for round in 0..100 {
+            let batch = round % 3 + 1;
+            driver.disable_cb();
+            device.disable_notification();
+            assert_eq!(
+                notifications(driver, device, batch),
+                (false, false),
+                "{about}"
+            );
+            assert!(
+                driver.enable_cb() && !device.enable_notification(),
+                "{about}"
+            );
+            assert_eq!(
+                notifications(driver, device, batch),
+                (true, true),
+                "{about} {round}"
+            );
+            assert!(
+                !driver.kick_prepare() && !device.needs_notification(),
+                "nothing new"
+            );
+        }
+    }
+}
+
+#[test]
+fn each_side_notifies_while_the_other_wants_it() {
+    everywhere(&[8], &Everything);
+    packed(7, EVENT_IDX, &Everything);
+    packed(3, PLAIN, &Everything);
+}
+
+struct FirstOnly;
+
+impl Test for FirstOnly {
+    fn run(&self, mut driver: impl TestDriver, mut device: impl DeviceQueue, about: &str) {
+        // Around the ring and over all wrap boundaries: a request is good for one notification.
+        for _ in 0..70_000 {
+            assert!(!device.enable_notification());
+            offer(&mut driver, 0);
+            assert!(driver.kick_prepare(), "{about}: it was asked for");
+            offer(&mut driver, 1);
+            assert!(!driver.kick_prepare(), "{about}: that was not");
+            assert_eq!(serve(&mut device), 2);
+            assert!(device.needs_notification(), "{about}: both in one");
+            while driver.get_used().unwrap().is_some() {}
+        }
+    }
+}
+
+#[test]
+fn event_index_is_good_for_one_notification() {
+    for size in [2, 4, 256] {
+        split(size, EVENT_IDX, &FirstOnly);
+    }
+    for size in [2, 3, 7, 256] {
+        packed(size, EVENT_IDX, &FirstOnly);
+    }
+}
+
+struct Recheck;
+
+impl Test for Recheck {
+    fn run(&self, mut driver: impl TestDriver, mut device: impl DeviceQueue, about: &str) {
+        driver.disable_cb();
+        offer(&mut driver, 1);
+        assert!(device.enable_notification(), "{about}: a chain waits");
+        serve(&mut device);
+        assert!(!device.enable_notification(), "{about}");
+        assert!(!driver.enable_cb(), "{about}: a buffer waits");
+        driver.get_used().unwrap().unwrap();
+        assert!(driver.enable_cb(), "{about}");
+    }
+}
+
+#[test]
+fn whoever_asks_to_be_notified_learns_what_waits_already() {
+    everywhere(&[1, 2, 5], &Recheck);
+}
+
+struct Delayed;
+
+impl Test for Delayed {
+    fn run(&self, mut driver: impl TestDriver, mut device: impl DeviceQueue, about: &str) {
+        let mut chain = Chain::with_capacity(8);
+        for round in 0..100 {
+            for data in 0..8 {
+                offer(&mut driver, data);
+            }
+            assert!(driver.enable_cb_delayed(), "{about}");
+            for done in 1..=8 {
+                let head = device.pop(&mut chain).unwrap().unwrap();
+                device.add_used(head, 0).unwrap();
+                // Three quarters of eight are used, and one more.
+                assert_eq!(
+                    device.needs_notification(),
+                    done == 7,
+                    "{about} {round} {done}"
+                );
+            }
+            assert!(!driver.enable_cb_delayed(), "{about}: all of them wait");
+            while driver.get_used().unwrap().is_some() {}
+        }
+    }
+}
+
+#[test]
+fn delayed_notification_comes_after_three_quarters() {
+    split(8, EVENT_IDX, &Delayed);
+    packed(8, EVENT_IDX, &Delayed);
+    packed(11, EVENT_IDX, &Delayed);
+}
+
+#[test]
+fn split_driver_writes_the_event_before_it_looks_and_no_flag() {
+    let (memory, layout) = (memory(), SplitLayout::contiguous(0, 4));
+    let (flags, event) = (layout.avail, layout.avail + 4 + 2 * 4);
+    brand::scoped(|brand| {
+        let mut driver = SplitDriver::new(&memory, &layout, EVENT_IDX, brand).unwrap();
+        let mut device = SplitDevice::new(&memory, &layout, EVENT_IDX).unwrap();
+        turn(&mut driver, &mut device, 3);
+        assert_eq!(
+            memory.get16(event),
+            3,
+            "moves on while notifications are on"
+        );
+        driver.disable_cb();
+        turn(&mut driver, &mut device, 2);
+        assert_eq!(memory.get16(event), 3 ^ 0x8000, "out of the way");
+        driver.enable_cb_prepare();
+        assert_eq!((memory.get16(event), memory.get16(flags)), (5, 0));
+    });
+    brand::scoped(|brand| {
+        let mut driver = SplitDriver::<u64, _, _>::new(&memory, &layout, PLAIN, brand).unwrap();
+        driver.disable_cb();
+        assert_eq!((memory.get16(event), memory.get16(flags)), (0, 1));
+        driver.enable_cb_prepare();
+        assert_eq!((memory.get16(event), memory.get16(flags)), (0, 0));
+    });
+}
+
+#[test]
+fn packed_driver_writes_offset_wrap_and_flags() {
+    let (memory, layout) = (memory(), PackedLayout::contiguous(0, 3));
+    let (off_wrap, flags) = (layout.driver_event, layout.driver_event + 2);
+    let event = || (memory.get16(off_wrap), memory.get16(flags));
+    brand::scoped(|brand| {
+        let mut driver = PackedDriver::new(&memory, &layout, EVENT_IDX, brand).unwrap();
+        let mut device = PackedDevice::new(&memory, &layout, EVENT_IDX).unwrap();
+        assert_eq!(event(), (0, 0));
+        driver.enable_cb_prepare();
+        assert_eq!(event(), (1 << 15, 2));
+        turn(&mut driver, &mut device, 2);
+        assert_eq!(
+            event(),
+            (2 | 1 << 15, 2),
+            "moves on while notifications are on"
+        );
+        turn(&mut driver, &mut device, 1);
+        assert_eq!(event(), (0, 2), "the second lap");
+        driver.disable_cb();
+        assert_eq!(event().1, 1);
+    });
+}
+
+#[test]
+fn legacy_layout_aligns_the_used_ring() {
+    let layout = SplitLayout::legacy(0, 256, 4096);
+    assert_eq!((layout.avail, layout.used), (4096, 8192));
+    let layout = SplitLayout::contiguous(0, 256);
+    assert_eq!(
+        (layout.avail, layout.used, layout.end()),
+        (4096, 4616, 6670)
+    );
+}

@@ -1,0 +1,135 @@
+use super::*;
+
+const FEW: u64 = 20_000;
+
+fn all(base: Options) -> Vec<Options> {
+    let mut all = Vec::new();
+    for bits in 0..64_u32 {
+        let bit = |n: u32| bits >> n & 1 != 0;
+        for tokens in [Tokens::Plain, Tokens::WrapCounters, Tokens::Wide] {
+            all.push(Options {
+                packed: bit(0),
+                event_idx: bit(1),
+                indirect: bit(2),
+                virtio_1: bit(3),
+                delayed_interrupt: bit(4),
+                batch: if bit(5) {
+                    Batch::Random
+                } else {
+                    Batch::Fixed(3)
+                },
+                tokens,
+                ..base
+            });
+        }
+    }
+    all
+}
+
+fn complete(options: &Options) -> Report {
+    let report = run(options, &|_| {}).unwrap_or_else(|error| panic!("{options:?}: {error:?}"));
+    assert_eq!(report.bufs, options.bufs, "{options:?}");
+    report
+}
+
+#[test]
+fn every_variant_completes_on_one_thread() {
+    let base = Options {
+        threads: Threads::One,
+        bufs: 2_000,
+        pieces: 3,
+        ring_size: 16,
+        ..Options::default()
+    };
+    for options in all(base) {
+        complete(&options);
+        complete(&Options {
+            reset: Some(100),
+            ..options
+        });
+    }
+}
+
+#[test]
+fn every_variant_completes_on_two_threads() {
+    let base = Options {
+        bufs: 500,
+        ring_size: 16,
+        ..Options::default()
+    };
+    for options in all(base) {
+        complete(&options);
+    }
+}
+
+#[test]
+fn one_thread_does_the_same_work_every_time() {
+    let options = Options {
+        threads: Threads::One,
+        batch: Batch::Random,
+        bufs: FEW,
+        ..Options::default()
+    };
+    let [one, two] = [complete(&options), complete(&options)];
+    assert_eq!(
+        (one.kicks, one.calls, one.spurious),
+        (two.kicks, two.calls, two.spurious)
+    );
+}
+
+#[test]
+fn resets_leave_wrap_counters_on() {
+    let options = Options {
+        reset: Some(100),
+        tokens: Tokens::WrapCounters,
+        bufs: FEW,
+        batch: Batch::Fixed(8),
+        ..Options::default()
+    };
+    for packed in [false, true] {
+        let report = complete(&Options { packed, ..options });
+        assert!(report.resets >= FEW / 100 - 16, "{report:?}");
+    }
+}
+
+#[test]
+fn batches_save_notifications() {
+    let one = Options {
+        threads: Threads::One,
+        bufs: FEW,
+        ..Options::default()
+    };
+    let many = Options {
+        batch: Batch::Fixed(100),
+        ..one
+    };
+    let (one, many) = (complete(&one), complete(&many));
+    assert_eq!((one.kicks, one.calls), (FEW, FEW));
+    assert_eq!((many.kicks, many.calls), (FEW / 100, FEW / 100));
+}
+
+#[test]
+fn each_thread_is_told_its_role() {
+    let roles = std::sync::Mutex::new(Vec::new());
+    let options = Options {
+        bufs: 10,
+        ..Options::default()
+    };
+    run(&options, &|role| roles.lock().unwrap().push(role)).unwrap();
+    let roles = roles.into_inner().unwrap();
+    assert!(roles.contains(&Role::Driver) && roles.contains(&Role::Device));
+}
+
+#[test]
+fn impossible_variants_are_refused() {
+    let base = Options::default();
+    let refused = |options: Options| run(&options, &|_| {}).unwrap_err().to_string();
+    let batch = Batch::Fixed(0);
+    assert!(refused(Options { batch, ..base }).contains("batch"));
+    let reset = Some(0);
+    assert!(refused(Options { reset, ..base }).contains("reset"));
+    assert!(refused(Options { pieces: 9, ..base }).contains("pieces"));
+    let ring_size = 3;
+    let error = run(&Options { ring_size, ..base }, &|_| {}).unwrap_err();
+    assert!(matches!(error, WorkloadError::Setup(_)), "{error:?}");
+}
