@@ -9,6 +9,7 @@
 //! - [`hypervisor`]: who runs the guest
 //! - [`device`]: what the guest sees; [`guest`]: the guest programs
 //! - [`machine`]: puts them together
+//! - [`lab`]: real KVM inside QEMU, for machines that have none
 //! - [`mod@bench`] and [`report`]: what each path costs; [`cli`]: the command
 //!
 //! The mechanisms work without the rest: [`doorbell::DoorbellSet`] in a VMM of your own, for example.
@@ -27,6 +28,8 @@ pub mod doorbell;
 pub mod guest;
 #[cfg(not(loom))]
 pub mod hypervisor;
+#[cfg(not(loom))]
+pub mod lab;
 #[cfg(not(loom))]
 pub mod machine;
 pub mod quiesce;

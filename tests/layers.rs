@@ -15,7 +15,7 @@ const LAYERS: &[&[&str]] = &[
     &["hypervisor"],
     &["device", "guest"],
     &["machine"],
-    &["bench"],
+    &["bench", "lab"],
     &["report"],
     &["cli"],
 ];

@@ -4,6 +4,7 @@ use clap::{Parser, Subcommand};
 
 use super::bench_args::BenchArgs;
 use super::completions::CompletionsArgs;
+use super::lab::LabArguments;
 use super::list::ListArgs;
 use super::man::ManArgs;
 use super::probe::ProbeArgs;
@@ -15,6 +16,7 @@ Examples:
   vmbell bench mmio-no-eventfd --spin spin      a device model on a spinning core
   vmbell list                                   what can be measured
   vmbell probe                                  what this host offers
+  vmbell lab run -- ./program                   a program on real KVM, inside QEMU
 
 Exit codes:
   0    all good
@@ -39,6 +41,7 @@ pub(super) enum Command {
     Bench(BenchArgs),
     List(ListArgs),
     Probe(ProbeArgs),
+    Lab(LabArguments),
     Completions(CompletionsArgs),
     Man(ManArgs),
 }

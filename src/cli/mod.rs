@@ -11,6 +11,7 @@ mod completions;
 mod exit;
 mod features;
 mod interrupt;
+mod lab;
 mod list;
 mod man;
 mod output;

@@ -6,10 +6,12 @@ use clap::Parser;
 
 use super::args::{Cli, Command};
 use super::exit::{Exit, Usage};
-use super::{bench, completions, list, man, probe};
+use super::{bench, completions, lab, list, man, probe};
 
 /// Runs the command.
 pub fn main() -> ExitCode {
+    // As process 1 of the lab's Linux, arguments are the kernel's and not the user's.
+    lab::init_if_called();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
@@ -22,6 +24,7 @@ pub fn main() -> ExitCode {
         Command::Bench(args) => bench::run(args),
         Command::List(args) => list::run(&args),
         Command::Probe(args) => probe::run(&args),
+        Command::Lab(args) => return lab::run(args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
     };

@@ -1,0 +1,195 @@
+//! Runs `apt-get` and `dpkg-deb`.
+
+use std::io;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use super::state::State;
+use super::{AptError, Package};
+
+const ATTEMPTS: u32 = 3;
+
+/// The distribution's package client with a state of the lab's own.
+#[derive(Debug)]
+pub struct Apt {
+    state: State,
+    architecture: &'static str,
+    complaint: Option<String>,
+}
+
+impl Apt {
+    /// Lays out a state folder; `wanted` and `option` word the error for systems without apt.
+    pub fn new(
+        folder: &Path,
+        architecture: &'static str,
+        wanted: &'static str,
+        option: &'static str,
+    ) -> Result<Self, AptError> {
+        for program in ["apt-get", "dpkg-deb"] {
+            match Command::new(program)
+                .arg("--version")
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .status()
+            {
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    return Err(AptError::NoClient {
+                        program,
+                        wanted,
+                        option,
+                    });
+                }
+                Err(source) => return Err(AptError::Run { program, source }),
+            }
+        }
+        Ok(Self {
+            state: State::new(folder.join("apt"))?,
+            architecture,
+            complaint: None,
+        })
+    }
+
+    /// Fetches the package indexes. One unreachable source among several must not stop the rest:
+    /// what failed is told only when a package cannot be found after it.
+    pub fn update(&mut self) -> Result<(), AptError> {
+        self.state.set_stand_ins(self.architecture, &[])?;
+        self.complaint = match self.apt(&["update", "-qq", "-o", "APT::Update::Error-Mode=any"]) {
+            Ok(_) => None,
+            Err(AptError::Failed { reason, .. }) => Some(reason),
+            Err(error) => return Err(error),
+        };
+        Ok(())
+    }
+
+    /// What must be downloaded so that the first known package of `alternatives` can run beside
+    /// the stand-ins.
+    pub fn resolve(
+        &self,
+        alternatives: &[&str],
+        stand_ins: &[&str],
+    ) -> Result<(String, Vec<Package>), AptError> {
+        self.state.set_stand_ins(self.architecture, stand_ins)?;
+        let mut reason = String::new();
+        for name in alternatives {
+            match self.apt(&["install", "-qq", "-y", "--print-uris", name]) {
+                Ok(output) => {
+                    let list = Package::parse_list(&String::from_utf8_lossy(&output.stdout))?;
+                    return Ok(((*name).to_owned(), list));
+                }
+                Err(AptError::Failed { reason: said, .. }) => reason = said,
+                Err(error) => return Err(error),
+            }
+        }
+        if let Some(complaint) = &self.complaint {
+            reason = complaint.clone();
+        }
+        Err(AptError::NotFound {
+            names: alternatives.iter().map(ToString::to_string).collect(),
+            reason,
+        })
+    }
+
+    /// Downloads what `resolve` found for `name`, checks every file and fetches broken ones anew.
+    pub fn download(&self, name: &str, packages: &[Package]) -> Result<(), AptError> {
+        let archives = self.state.archives();
+        let mut last = None;
+        for attempt in 1..=ATTEMPTS {
+            let result = self.apt(&["install", "-qq", "-y", "--download-only", name]);
+            let mut broken = None;
+            for package in packages {
+                if let Some(reason) = package.fault(&archives)? {
+                    // apt takes a file of the right size as it is, so a broken one has to go.
+                    let _ = std::fs::remove_file(archives.join(&package.file));
+                    broken = Some((package.file.clone(), reason));
+                }
+            }
+            match (result, broken) {
+                (_, None) => return Ok(()),
+                (Err(error), Some(_)) => last = Some(error),
+                (Ok(_), Some((file, reason))) => {
+                    last = Some(AptError::Broken {
+                        file,
+                        attempts: attempt,
+                        reason,
+                    });
+                }
+            }
+        }
+        Err(last.unwrap_or_else(|| AptError::Answer {
+            line: String::new(),
+        }))
+    }
+
+    /// Unpacks a package's files below `target`; nothing of it runs.
+    pub fn unpack(&self, package: &Package, target: &Path) -> Result<(), AptError> {
+        let mut command = Command::new("dpkg-deb");
+        command
+            .arg("-x")
+            .arg(self.state.archives().join(&package.file))
+            .arg(target);
+        run(
+            command,
+            "dpkg-deb",
+            &format!("dpkg-deb -x {}", package.file),
+        )
+        .map(drop)
+    }
+
+    /// Removes packages that have been unpacked.
+    pub fn forget(&self, packages: &[Package]) {
+        for package in packages {
+            // One that stays only takes room until everything is prepared.
+            let _ = std::fs::remove_file(self.state.archives().join(&package.file));
+        }
+    }
+
+    /// The folder that fills during a download, for a progress bar.
+    pub fn archives(&self) -> std::path::PathBuf {
+        self.state.archives()
+    }
+
+    fn apt(&self, arguments: &[&str]) -> Result<Output, AptError> {
+        let mut command = Command::new("apt-get");
+        command
+            .args(arguments)
+            .env("APT_CONFIG", self.state.configuration())
+            .env("LC_ALL", "C");
+        run(command, "apt-get", &format!("apt-get {}", arguments[0]))
+    }
+}
+
+fn run(mut command: Command, program: &'static str, name: &str) -> Result<Output, AptError> {
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|source| AptError::Run { program, source })?;
+    if output.status.success() {
+        return Ok(output);
+    }
+    let text = String::from_utf8_lossy(&output.stderr);
+    Err(AptError::Failed {
+        command: name.to_owned(),
+        status: output.status.to_string(),
+        reason: reason(&text),
+    })
+}
+
+/// The first errors of apt's output, in one line; warnings only where there is nothing else.
+fn reason(text: &str) -> String {
+    let lines = |prefix| {
+        text.lines()
+            .filter(move |line: &&str| line.starts_with(prefix))
+            .map(str::trim)
+    };
+    let mut picked: Vec<&str> = lines("E:").chain(lines("W:")).take(2).collect();
+    if picked.is_empty() {
+        picked = text
+            .lines()
+            .map(str::trim)
+            .filter(|line| !line.is_empty())
+            .take(2)
+            .collect();
+    }
+    picked.join("; ")
+}

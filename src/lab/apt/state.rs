@@ -1,0 +1,121 @@
+//! apt's configuration and package database for the lab alone.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::AptError;
+
+/// A folder laid out for `apt-get`.
+#[derive(Debug)]
+pub struct State {
+    root: PathBuf,
+}
+
+impl State {
+    /// Lays out `root`. Downloads that an earlier attempt left there stay.
+    pub fn new(root: PathBuf) -> Result<Self, AptError> {
+        for folder in ["lists/partial", "archives/partial"] {
+            let path = root.join(folder);
+            fs::create_dir_all(&path).map_err(AptError::io("make", path))?;
+        }
+        let state = Self { root };
+        let path = state.configuration();
+        let text = configuration(&state.root, &network_settings());
+        fs::write(&path, text).map_err(AptError::io("write", path))?;
+        Ok(state)
+    }
+
+    /// The file for `APT_CONFIG`.
+    pub fn configuration(&self) -> PathBuf {
+        self.root.join("apt.conf")
+    }
+
+    /// Where packages arrive.
+    pub fn archives(&self) -> PathBuf {
+        self.root.join("archives")
+    }
+
+    /// Makes the database hold one package that provides `names`.
+    pub fn set_stand_ins(&self, architecture: &str, names: &[&str]) -> Result<(), AptError> {
+        let path = self.root.join("status");
+        fs::write(&path, stand_in(architecture, names)).map_err(AptError::io("write", path))
+    }
+}
+
+fn configuration(root: &Path, network: &str) -> String {
+    let root = root.display();
+    format!(
+        "{network}Dir::State \"{root}\";\n\
+         Dir::State::lists \"{root}/lists\";\n\
+         Dir::State::status \"{root}/status\";\n\
+         Dir::Cache \"{root}\";\n\
+         Dir::Cache::archives \"{root}/archives\";\n\
+         Dir::Log \"{root}\";\n\
+         Dir::Etc::Main \"/dev/null\";\n\
+         Dir::Etc::Parts \"/dev/null\";\n\
+         APT::Sandbox::User \"\";\n\
+         APT::Install-Recommends \"false\";\n\
+         APT::Install-Suggests \"false\";\n\
+         Acquire::Languages \"none\";\n\
+         Acquire::Retries \"2\";\n\
+         Acquire::ForceHash \"SHA256\";\n\
+         Acquire::IndexTargets::deb::DEP-11::DefaultEnabled \"false\";\n\
+         Acquire::IndexTargets::deb::CNF::DefaultEnabled \"false\";\n\
+         Debug::NoLocking \"true\";\n"
+    )
+}
+
+/// The system's proxies, certificates and date rules; nothing of its hooks or extra indexes.
+fn network_settings() -> String {
+    let output = Command::new("apt-config").arg("dump").output();
+    let text = output
+        .map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
+        .unwrap_or_default();
+    let wanted =
+        |line: &&str| line.starts_with("Acquire::") && !line.starts_with("Acquire::IndexTargets");
+    text.lines()
+        .filter(wanted)
+        .map(|line| format!("{line}\n"))
+        .collect()
+}
+
+fn stand_in(architecture: &str, names: &[&str]) -> String {
+    // Newer than any version that a dependency may ask for.
+    let provides: Vec<String> = names
+        .iter()
+        .map(|name| format!("{name} (= 999:0)"))
+        .collect();
+    format!(
+        "Package: vmbell-lab-stand-in\nStatus: install ok installed\nMaintainer: none\nArchitecture: {architecture}\n\
+         Version: 1\nProvides: {}\nDescription: what the lab never runs\n\n",
+        provides.join(", ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_of_the_systems_state_is_named() {
+        let text = configuration(Path::new("/c"), "Acquire::http::Proxy \"p\";\n");
+        assert!(text.starts_with("Acquire::http::Proxy"));
+        for line in text
+            .lines()
+            .filter(|line| line.starts_with("Dir::") && !line.starts_with("Dir::Etc"))
+        {
+            assert!(line.contains("\"/c"), "{line}");
+        }
+    }
+
+    #[test]
+    fn the_stand_in_satisfies_any_version() {
+        let text = stand_in("amd64", &["kmod", "debconf"]);
+        assert!(
+            text.contains("\nProvides: kmod (= 999:0), debconf (= 999:0)\n"),
+            "{text}"
+        );
+        assert!(text.ends_with("\n\n"));
+    }
+}

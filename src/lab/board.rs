@@ -1,0 +1,61 @@
+//! What differs between the machines that the lab can be: one value for each architecture.
+//!
+//! A board names the packages, QEMU's arguments, the kernel's parameters and the modules that give
+//! L1 a `/dev/kvm`. All else in the lab is the same for every board.
+
+/// An emulated machine that the kernel finds virtualization on.
+#[derive(Clone, Copy, Debug)]
+pub struct Board {
+    /// The architecture as Rust and QEMU name it.
+    pub arch: &'static str,
+    /// The architecture as the packages name it, and as their library folders are named.
+    pub package_arch: &'static str,
+    /// The multiarch folder below `lib`.
+    pub triplet: &'static str,
+    /// The dynamic loader's file name.
+    pub loader: &'static str,
+    /// QEMU's program.
+    pub qemu: &'static str,
+    /// Packages that hold it, best first.
+    pub qemu_packages: &'static [&'static str],
+    /// Packages that hold a kernel, best first.
+    pub kernel_packages: &'static [&'static str],
+    /// Modules that make `/dev/kvm` appear; what they depend on is found by itself.
+    pub modules: &'static [&'static str],
+    /// The machine, its CPU and its way out.
+    pub machine: &'static [&'static str],
+    /// Kernel parameters for a quick start.
+    pub parameters: &'static str,
+}
+
+/// x86-64: AMD's SVM as QEMU emulates it.
+pub const X86_64: Board = Board {
+    arch: "x86_64",
+    package_arch: "amd64",
+    triplet: "x86_64-linux-gnu",
+    loader: "ld-linux-x86-64.so.2",
+    qemu: "qemu-system-x86_64",
+    qemu_packages: &["qemu-system-x86"],
+    kernel_packages: &["linux-image-6.12-cloud-amd64", "linux-image-cloud-amd64"],
+    modules: &["kvm_amd"],
+    machine: &[
+        "-machine",
+        "q35,smbus=off,sata=off",
+        "-cpu",
+        "max",
+        "-device",
+        "isa-debug-exit,iobase=0x501,iosize=4",
+    ],
+    // Everything that only costs time under emulation is off. `panic=-1` with `-no-reboot` makes a
+    // panic end QEMU at once.
+    parameters: "console=ttyS0 quiet panic=-1 nokaslr mitigations=off cryptomgr.notests tsc=reliable no_timer_check \
+                 nowatchdog audit=0 apparmor=0 random.trust_cpu=on \
+                 initcall_blacklist=load_system_certificate_list,init_blk_tracer,jent_mod_init",
+};
+
+impl Board {
+    /// The board on which programs of this process's architecture run, if there is one.
+    pub fn native() -> Option<Self> {
+        cfg!(target_arch = "x86_64").then_some(X86_64)
+    }
+}

@@ -1,0 +1,91 @@
+//! The kernel's console: the last of it, and whether the kernel panicked.
+
+/// What is kept of a console that may print for hours.
+const KEPT: usize = 64 << 10;
+/// What a person is shown.
+const SHOWN_LINES: usize = 25;
+const AFTER_PANIC: usize = 12;
+const PANIC: &str = "Kernel panic - not syncing";
+
+/// The end of a console's output.
+#[derive(Clone, Debug, Default)]
+pub struct Console {
+    text: Vec<u8>,
+    panicked: bool,
+}
+
+impl Console {
+    /// Takes what came.
+    pub fn push(&mut self, bytes: &[u8]) {
+        let seam = self.text.len().saturating_sub(32);
+        self.text.extend_from_slice(bytes);
+        // Looked for as it passes, because a long trace may push it out.
+        self.panicked |= find(&self.text[seam..], PANIC.as_bytes());
+        if self.text.len() > 2 * KEPT {
+            self.text.drain(..self.text.len() - KEPT);
+        }
+    }
+
+    /// Whether the kernel said that it panicked.
+    pub fn panicked(&self) -> bool {
+        self.panicked
+    }
+
+    /// The last lines, without carriage returns and control sequences.
+    pub fn tail(&self) -> String {
+        let text: String = String::from_utf8_lossy(&self.text)
+            .chars()
+            .filter(|c| *c == '\n' || *c == '\t' || !c.is_control())
+            .collect();
+        let lines: Vec<&str> = text
+            .lines()
+            .filter(|line| !line.trim().is_empty())
+            .collect();
+        // The lines before a panic say more than the trace after it.
+        let panic = lines.iter().position(|line| line.contains(PANIC));
+        let end = panic.map_or(lines.len(), |line| (line + AFTER_PANIC).min(lines.len()));
+        match end {
+            0 => "  (nothing)".to_owned(),
+            end => lines[end.saturating_sub(SHOWN_LINES)..end]
+                .iter()
+                .map(|line| format!("  | {line}\n"))
+                .collect(),
+        }
+    }
+}
+
+fn find(text: &[u8], wanted: &[u8]) -> bool {
+    text.windows(wanted.len()).any(|window| window == wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_seen_across_pieces_and_after_a_long_trace() {
+        let mut console = Console::default();
+        console.push(b"[    1.0] Kernel panic - not ");
+        assert!(!console.panicked());
+        console.push(b"syncing: Attempted to kill init!\r\n");
+        for _ in 0..1000 {
+            console.push(&[b'x'; 1000]);
+        }
+        assert!(console.panicked());
+        assert!(console.text.len() <= 2 * KEPT + 1000);
+    }
+
+    #[test]
+    fn the_tail_is_the_last_lines_in_plain_text() {
+        let mut console = Console::default();
+        assert_eq!(console.tail(), "  (nothing)");
+        for line in 0..100 {
+            console.push(format!("line {line}\r\n").as_bytes());
+        }
+        console.push(b"\x1b[2Jlast");
+        let tail = console.tail();
+        assert_eq!(tail.lines().count(), SHOWN_LINES);
+        assert!(tail.ends_with("  | [2Jlast\n"), "{tail}");
+        assert!(!tail.contains('\r'));
+    }
+}

@@ -1,0 +1,20 @@
+//! One boot of L1: QEMU as a child process, its channels, its end.
+//!
+//! Standard streams, files and the report travel over virtio-serial ports, each a socket pair.
+//! The kernel's console is kept apart and shown only when something goes wrong. One thread reads
+//! each channel; the thread that called waits for what they report, for the end of QEMU, or for
+//! the time limit, whichever comes first.
+
+mod arguments;
+mod channel;
+mod console;
+mod error;
+mod machine;
+mod process;
+mod supervise;
+
+pub use arguments::{Mode, Settings};
+pub use console::Console;
+pub use error::BootError;
+pub use machine::{Boot, Booted, Sinks};
+pub use process::exec_applet;

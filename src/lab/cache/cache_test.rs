@@ -1,0 +1,119 @@
+use std::fs;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use super::*;
+
+fn cache() -> (tempfile::TempDir, Cache) {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = Cache::at(folder.path().join("lab"));
+    (folder, cache)
+}
+
+fn make(cache: &Cache, content: &str) -> Entry {
+    let lock = cache.lock_prepare(|| {}).unwrap();
+    let draft = cache.draft(&lock, "linux", "hash").unwrap();
+    fs::write(draft.path("vmlinux"), content).unwrap();
+    draft.commit("Linux 6".into(), Vec::new()).unwrap()
+}
+
+fn open(cache: &Cache) -> Result<Option<Entry>, CacheError> {
+    Entry::open(cache.folder("linux", "hash"))
+}
+
+#[test]
+fn an_entry_is_there_when_it_is_committed_and_not_before() {
+    let (_folder, cache) = cache();
+    assert!(open(&cache).unwrap().is_none());
+    let lock = cache.lock_prepare(|| {}).unwrap();
+    let draft = cache.draft(&lock, "linux", "hash").unwrap();
+    fs::write(draft.path("vmlinux"), "k").unwrap();
+    assert!(open(&cache).unwrap().is_none());
+    draft.commit("Linux 6".into(), Vec::new()).unwrap();
+    assert_eq!(
+        fs::read(open(&cache).unwrap().unwrap().path("vmlinux")).unwrap(),
+        b"k"
+    );
+}
+
+#[test]
+fn an_abandoned_draft_leaves_nothing_and_a_killed_ones_remains_are_swept() {
+    let (_folder, cache) = cache();
+    let lock = cache.lock_prepare(|| {}).unwrap();
+    drop(cache.draft(&lock, "linux", "hash").unwrap());
+    drop(lock);
+    fs::create_dir(cache.root().join("draft-killed")).unwrap();
+    let _lock = cache.lock_prepare(|| {}).unwrap();
+    let names: Vec<_> = fs::read_dir(cache.root())
+        .unwrap()
+        .map(|item| item.unwrap().file_name())
+        .collect();
+    assert_eq!(names, ["prepare.lock"]);
+}
+
+#[test]
+fn damage_shows_and_making_anew_mends_it() {
+    let (_folder, cache) = cache();
+    let path = make(&cache, "whole").path("vmlinux");
+    type Spoil = fn(&std::path::Path);
+    let cases: [(Spoil, &str); 3] = [
+        (
+            |path| fs::write(path, "who").unwrap(),
+            "vmlinux has another size",
+        ),
+        (
+            |path| fs::write(path, "while").unwrap(),
+            "vmlinux has another SHA-256",
+        ),
+        (|path| fs::remove_file(path).unwrap(), "vmlinux is missing"),
+    ];
+    for (spoil, message) in cases {
+        spoil(&path);
+        let error = open(&cache).unwrap_err();
+        assert!(error.is_damage());
+        assert!(error.to_string().ends_with(message), "{error}");
+        make(&cache, "whole");
+        assert!(open(&cache).unwrap().is_some());
+    }
+    fs::write(cache.folder("linux", "hash").join("manifest.json"), "{").unwrap();
+    assert!(open(&cache).unwrap_err().is_damage());
+    fs::remove_file(cache.folder("linux", "hash").join("manifest.json")).unwrap();
+    assert!(open(&cache).unwrap_err().is_damage());
+}
+
+#[test]
+fn a_file_that_was_only_touched_is_still_good() {
+    let (_folder, cache) = cache();
+    let path = make(&cache, "whole").path("vmlinux");
+    fs::write(path, "whole").unwrap();
+    open(&cache).unwrap().unwrap().verify().unwrap();
+}
+
+#[test]
+fn the_second_preparation_waits_for_the_first() {
+    let (_folder, cache) = cache();
+    let first = cache.lock_prepare(|| {}).unwrap();
+    let (told, waiting) = channel();
+    let second = {
+        let cache = cache.clone();
+        std::thread::spawn(move || cache.lock_prepare(|| told.send(()).unwrap()).map(drop))
+    };
+    waiting.recv_timeout(Duration::from_secs(20)).unwrap();
+    assert!(!second.is_finished());
+    drop(first);
+    second.join().unwrap().unwrap();
+}
+
+#[test]
+fn clean_leaves_a_cache_in_use_alone() {
+    let (_folder, cache) = cache();
+    assert_eq!(cache.clean().unwrap(), Size(0));
+    make(&cache, "whole");
+    let used = cache.lock_use().unwrap();
+    let also = cache.lock_use().unwrap();
+    assert!(matches!(cache.clean(), Err(CacheError::InUse { .. })));
+    drop((used, also));
+    assert!(cache.clean().unwrap() > Size(5));
+    assert!(open(&cache).unwrap().is_none());
+    assert!(cache.entries().unwrap().is_empty());
+}

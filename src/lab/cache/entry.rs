@@ -1,0 +1,139 @@
+//! One thing the lab keeps: made aside, renamed into place, checked at each use.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::{CacheError, Manifest, SourcePackage};
+
+const MANIFEST: &str = "manifest.json";
+const FILES: &str = "files";
+/// What names of unfinished entries start with.
+pub(super) const DRAFT: &str = "draft-";
+
+/// A finished entry.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    folder: PathBuf,
+    manifest: Manifest,
+}
+
+impl Entry {
+    /// Opens the entry in `folder` and compares every file's size and time with the manifest;
+    /// `None` when there is no such entry.
+    pub fn open(folder: PathBuf) -> Result<Option<Self>, CacheError> {
+        if !folder.exists() {
+            return Ok(None);
+        }
+        let path = folder.join(MANIFEST);
+        let text = match fs::read(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Err(CacheError::Damaged {
+                    entry: folder,
+                    file: MANIFEST.to_owned(),
+                    how: "is missing",
+                });
+            }
+            Err(source) => {
+                return Err(CacheError::Io {
+                    action: "read",
+                    path,
+                    source,
+                });
+            }
+        };
+        let manifest: Manifest =
+            serde_json::from_slice(&text).map_err(|source| CacheError::Manifest {
+                entry: folder.clone(),
+                source,
+            })?;
+        let entry = Self { folder, manifest };
+        let root = entry.path("");
+        entry
+            .manifest
+            .files
+            .iter()
+            .try_for_each(|file| file.check(&root))?;
+        Ok(Some(entry))
+    }
+
+    /// Reads every file and compares its digest.
+    pub fn verify(&self) -> Result<(), CacheError> {
+        let root = self.path("");
+        self.manifest
+            .files
+            .iter()
+            .try_for_each(|file| file.check_content(&root))
+    }
+
+    /// A file of the entry.
+    pub fn path(&self, relative: impl AsRef<Path>) -> PathBuf {
+        self.folder.join(FILES).join(relative)
+    }
+
+    /// The entry's folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// What the entry holds.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+}
+
+/// An entry in the making: a folder that disappears unless it is committed.
+#[derive(Debug)]
+pub struct Draft {
+    scratch: tempfile::TempDir,
+    folder: PathBuf,
+}
+
+impl Draft {
+    /// Starts an entry that will be `folder`.
+    pub(super) fn new(root: &Path, folder: PathBuf) -> Result<Self, CacheError> {
+        let scratch = tempfile::Builder::new()
+            .prefix(DRAFT)
+            .tempdir_in(root)
+            .map_err(CacheError::io("make a folder in", root))?;
+        let files = scratch.path().join(FILES);
+        fs::create_dir(&files).map_err(CacheError::io("make", files))?;
+        Ok(Self { scratch, folder })
+    }
+
+    /// A file of the entry to be.
+    pub fn path(&self, relative: impl AsRef<Path>) -> PathBuf {
+        self.scratch.path().join(FILES).join(relative)
+    }
+
+    /// A folder beside the entry's files, gone when the entry is committed.
+    pub fn scratch(&self) -> PathBuf {
+        self.scratch.path().join("scratch")
+    }
+
+    /// Writes the manifest and renames the folder into place; a damaged entry there gives way.
+    pub fn commit(self, title: String, packages: Vec<SourcePackage>) -> Result<Entry, CacheError> {
+        let aside = self.scratch();
+        if aside.exists() {
+            fs::remove_dir_all(&aside).map_err(CacheError::io("remove", aside))?;
+        }
+        let manifest = Manifest::scan(title, packages, &self.path(""))?;
+        let path = self.scratch.path().join(MANIFEST);
+        let text = serde_json::to_vec_pretty(&manifest).map_err(|source| CacheError::Manifest {
+            entry: self.folder.clone(),
+            source,
+        })?;
+        fs::write(&path, text).map_err(CacheError::io("write", path))?;
+        if self.folder.exists() {
+            fs::remove_dir_all(&self.folder).map_err(CacheError::io("remove", &self.folder))?;
+        }
+        // From here on the folder is the entry's, not the scratch's.
+        let scratch = self.scratch.keep();
+        fs::rename(&scratch, &self.folder)
+            .map_err(CacheError::io("rename into place", &self.folder))?;
+        Ok(Entry {
+            folder: self.folder,
+            manifest,
+        })
+    }
+}

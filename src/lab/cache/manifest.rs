@@ -1,0 +1,130 @@
+//! The list of an entry's files with their digests.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::{CacheError, Digest, hash_file};
+
+/// What an entry holds and where it came from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// What it is, for people: `Linux 6.12.117+deb12-cloud-amd64`.
+    pub title: String,
+    /// The packages it was made of, as the package index names them.
+    pub packages: Vec<SourcePackage>,
+    /// Every regular file, sorted by path.
+    pub files: Vec<ManifestFile>,
+}
+
+/// One downloaded package.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourcePackage {
+    /// Its file name, which has the version.
+    pub file: String,
+    /// Bytes downloaded.
+    pub size: u64,
+    /// Digest, equal to the signed index's.
+    pub sha256: Digest,
+}
+
+/// One file of an entry.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ManifestFile {
+    /// Path inside the entry.
+    pub path: String,
+    /// Bytes.
+    pub size: u64,
+    /// Modification time in nanoseconds since the epoch: a change shows without reading.
+    pub modified: i128,
+    /// Digest of the content.
+    pub sha256: Digest,
+}
+
+impl Manifest {
+    /// Records every regular file below `root`.
+    pub fn scan(
+        title: String,
+        packages: Vec<SourcePackage>,
+        root: &Path,
+    ) -> Result<Self, CacheError> {
+        let mut files = Vec::new();
+        scan(root, root, &mut files)?;
+        files.sort_by(|a: &ManifestFile, b| a.path.cmp(&b.path));
+        Ok(Self {
+            title,
+            packages,
+            files,
+        })
+    }
+
+    /// All the bytes of the entry.
+    pub fn size(&self) -> u64 {
+        self.files.iter().map(|file| file.size).sum()
+    }
+}
+
+impl ManifestFile {
+    /// Compares size and time, which costs no reading.
+    pub fn check(&self, entry: &Path) -> Result<(), CacheError> {
+        let damaged = |how| CacheError::Damaged {
+            entry: entry.to_path_buf(),
+            file: self.path.clone(),
+            how,
+        };
+        let metadata =
+            fs::symlink_metadata(entry.join(&self.path)).map_err(|_| damaged("is missing"))?;
+        if metadata.len() != self.size {
+            return Err(damaged("has another size"));
+        }
+        if modified(&metadata) != self.modified {
+            // Touched but perhaps whole: only then is it worth reading.
+            return self.check_content(entry);
+        }
+        Ok(())
+    }
+
+    /// Compares the content.
+    pub fn check_content(&self, entry: &Path) -> Result<(), CacheError> {
+        let path = entry.join(&self.path);
+        let digest = hash_file(&path).map_err(CacheError::io("read", path))?;
+        if digest != self.sha256 {
+            return Err(CacheError::Damaged {
+                entry: entry.to_path_buf(),
+                file: self.path.clone(),
+                how: "has another SHA-256",
+            });
+        }
+        Ok(())
+    }
+}
+
+fn scan(root: &Path, folder: &Path, files: &mut Vec<ManifestFile>) -> Result<(), CacheError> {
+    for item in fs::read_dir(folder).map_err(CacheError::io("list", folder))? {
+        let path = item.map_err(CacheError::io("list", folder))?.path();
+        let metadata = fs::symlink_metadata(&path).map_err(CacheError::io("inspect", &path))?;
+        if metadata.is_dir() {
+            scan(root, &path, files)?;
+        } else if metadata.is_file() {
+            let name = path
+                .strip_prefix(root)
+                .unwrap_or(&path)
+                .to_string_lossy()
+                .into_owned();
+            let sha256 = hash_file(&path).map_err(CacheError::io("read", &path))?;
+            files.push(ManifestFile {
+                path: name,
+                size: metadata.len(),
+                modified: modified(&metadata),
+                sha256,
+            });
+        }
+    }
+    Ok(())
+}
+
+fn modified(metadata: &fs::Metadata) -> i128 {
+    i128::from(metadata.mtime()) * 1_000_000_000 + i128::from(metadata.mtime_nsec())
+}

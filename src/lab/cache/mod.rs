@@ -1,0 +1,28 @@
+//! What the lab keeps between runs: unpacked packages, kernels, module archives.
+//!
+//! The root is `$XDG_CACHE_HOME/vmbell/lab` (or `~/.cache/vmbell/lab`). Each thing that can be
+//! made again is an *entry*, a folder named by its kind and the SHA-256 of the recipe that makes
+//! it. An entry is built in a folder of its own beside the finished ones and renamed into place
+//! as the last step, so what has an entry's name is complete. A manifest inside it holds the
+//! digest of every file. Two locks keep processes apart: one for those who make entries, and one
+//! that every run shares and `clean` takes alone.
+
+mod digest;
+mod entry;
+mod error;
+mod manifest;
+mod root;
+mod size;
+mod space;
+
+pub use digest::{Digest, hash_bytes, hash_file};
+pub use entry::{Draft, Entry};
+pub use error::CacheError;
+pub use manifest::{Manifest, ManifestFile, SourcePackage};
+pub use root::{Cache, Listed, Prepare, Use};
+pub use size::Size;
+pub use space::require_space;
+
+#[cfg(test)]
+#[path = "cache_test.rs"]
+mod tests;

@@ -1,0 +1,181 @@
+//! The cache's root folder and its locks.
+
+use std::fs::{self, File, TryLockError};
+use std::path::{Path, PathBuf};
+
+use super::entry::DRAFT;
+use super::{CacheError, Draft, Entry, Size};
+
+/// The folder that holds all entries.
+#[derive(Clone, Debug)]
+pub struct Cache {
+    root: PathBuf,
+}
+
+/// An entry by its folder's name, whole or damaged.
+pub type Listed = (String, Result<Entry, CacheError>);
+
+/// Held while entries are made: one process at a time.
+#[derive(Debug)]
+pub struct Prepare {
+    _lock: File,
+}
+
+/// Held while entries are in use: many processes, but no `clean`.
+#[derive(Debug)]
+pub struct Use {
+    _lock: File,
+}
+
+impl Cache {
+    /// The user's own cache folder.
+    pub fn user() -> Result<Self, CacheError> {
+        let base = std::env::var_os("XDG_CACHE_HOME")
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute());
+        let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
+        Ok(Self::at(
+            base.or_else(home)
+                .ok_or(CacheError::NoHome)?
+                .join("vmbell")
+                .join("lab"),
+        ))
+    }
+
+    /// A cache in a folder of the caller's choice.
+    pub fn at(root: PathBuf) -> Self {
+        Self { root }
+    }
+
+    /// The root folder.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Where the entry of this kind and recipe is or will be.
+    pub fn folder(&self, kind: &str, recipe: &str) -> PathBuf {
+        self.root.join(format!("{kind}-{recipe}"))
+    }
+
+    /// Starts an entry. The caller holds the lock for that.
+    pub fn draft(&self, _lock: &Prepare, kind: &str, recipe: &str) -> Result<Draft, CacheError> {
+        Draft::new(&self.root, self.folder(kind, recipe))
+    }
+
+    /// A folder for downloads, kept when a preparation fails so that the next one goes on.
+    pub fn downloads(&self, _lock: &Prepare) -> Result<PathBuf, CacheError> {
+        let path = self.root.join("downloads");
+        fs::create_dir_all(&path).map_err(CacheError::io("make", &path))?;
+        Ok(path)
+    }
+
+    /// Waits until no other process makes entries; `waiting` is called first when it has to.
+    pub fn lock_prepare(&self, waiting: impl FnOnce()) -> Result<Prepare, CacheError> {
+        let (lock, path) = self.lock_file("prepare.lock")?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                waiting();
+                lock.lock().map_err(CacheError::io("lock", path))?;
+            }
+            Err(TryLockError::Error(error)) => return Err(CacheError::io("lock", path)(error)),
+        }
+        self.sweep()?;
+        Ok(Prepare { _lock: lock })
+    }
+
+    /// Keeps `clean` away for as long as the result lives.
+    pub fn lock_use(&self) -> Result<Use, CacheError> {
+        let (lock, path) = self.lock_file("use.lock")?;
+        lock.lock_shared().map_err(CacheError::io("lock", path))?;
+        Ok(Use { _lock: lock })
+    }
+
+    /// Every entry, sorted by name.
+    pub fn entries(&self) -> Result<Vec<Listed>, CacheError> {
+        let mut entries = Vec::new();
+        for name in self.names()? {
+            let path = self.root.join(&name);
+            let is_entry = path.is_dir() && name.contains('-') && !name.starts_with(DRAFT);
+            if is_entry && let Some(entry) = Entry::open(path).transpose() {
+                entries.push((name, entry));
+            }
+        }
+        Ok(entries)
+    }
+
+    /// Removes everything and says how much that was; refuses while another process is at it.
+    pub fn clean(&self) -> Result<Size, CacheError> {
+        if !self.root.exists() {
+            return Ok(Size(0));
+        }
+        let mut locks = Vec::new();
+        for name in ["prepare.lock", "use.lock"] {
+            let (lock, _) = self.lock_file(name)?;
+            lock.try_lock().map_err(|_| CacheError::InUse {
+                path: self.root.clone(),
+            })?;
+            locks.push(lock);
+        }
+        let mut freed = 0;
+        for name in self.names()? {
+            let path = self.root.join(&name);
+            // The locks stay: removing a locked file would let two processes hold "the" lock.
+            if !name.ends_with(".lock") {
+                freed += disk_size(&path);
+                let removed = if path.is_dir() {
+                    fs::remove_dir_all(&path)
+                } else {
+                    fs::remove_file(&path)
+                };
+                removed.map_err(CacheError::io("remove", path))?;
+            }
+        }
+        Ok(Size(freed))
+    }
+
+    /// Removes what preparations left behind that were killed.
+    fn sweep(&self) -> Result<(), CacheError> {
+        for name in self.names()?.iter().filter(|name| name.starts_with(DRAFT)) {
+            let path = self.root.join(name);
+            fs::remove_dir_all(&path).map_err(CacheError::io("remove", path))?;
+        }
+        Ok(())
+    }
+
+    fn names(&self) -> Result<Vec<String>, CacheError> {
+        let list = match fs::read_dir(&self.root) {
+            Ok(list) => list,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(CacheError::io("list", &self.root)(error)),
+        };
+        let mut names: Vec<_> = list
+            .flatten()
+            .map(|item| item.file_name().to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        Ok(names)
+    }
+
+    fn lock_file(&self, name: &str) -> Result<(File, PathBuf), CacheError> {
+        fs::create_dir_all(&self.root).map_err(CacheError::io("make", &self.root))?;
+        let path = self.root.join(name);
+        let lock = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&path)
+            .map_err(CacheError::io("open", &path))?;
+        Ok((lock, path))
+    }
+}
+
+fn disk_size(path: &Path) -> u64 {
+    match fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.is_dir() => fs::read_dir(path).map_or(0, |list| {
+            list.flatten().map(|item| disk_size(&item.path())).sum()
+        }),
+        Ok(metadata) => metadata.len(),
+        Err(_) => 0,
+    }
+}

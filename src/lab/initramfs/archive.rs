@@ -1,0 +1,247 @@
+//! Writes a newc archive: folders before their files, every path once.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Component, Path, PathBuf};
+
+use cpio::newc::{Builder, trailer};
+
+use super::InitramfsError;
+
+const FOLDER: u32 = 0o040_755;
+const REGULAR: u32 = 0o100_000;
+const LINK: u32 = 0o120_777;
+const CHARACTER: u32 = 0o020_600;
+
+/// As many links as the kernel follows in one path.
+const MAX_LINKS: u32 = 40;
+
+/// An archive in the making.
+#[derive(Debug)]
+pub struct Archive<W> {
+    output: W,
+    seen: BTreeSet<PathBuf>,
+}
+
+impl<W: Write> Archive<W> {
+    /// Starts an archive.
+    pub fn new(output: W) -> Self {
+        Self {
+            output,
+            seen: BTreeSet::new(),
+        }
+    }
+
+    /// A folder and all above it.
+    pub fn folder(&mut self, path: &Path) -> Result<(), InitramfsError> {
+        let mut so_far = PathBuf::new();
+        for part in path
+            .components()
+            .filter(|part| matches!(part, Component::Normal(_)))
+        {
+            so_far.push(part);
+            if !self.seen.contains(&so_far) {
+                self.write(&so_far.clone(), FOLDER, (0, 0), &[])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A regular file.
+    pub fn file(
+        &mut self,
+        path: &Path,
+        permissions: u32,
+        content: &[u8],
+    ) -> Result<(), InitramfsError> {
+        self.leaf(path, REGULAR | (permissions & 0o7777), (0, 0), content)
+    }
+
+    /// A symbolic link.
+    pub fn link(&mut self, path: &Path, target: &Path) -> Result<(), InitramfsError> {
+        self.leaf(path, LINK, (0, 0), target.as_os_str().as_encoded_bytes())
+    }
+
+    /// A character device.
+    pub fn character_device(
+        &mut self,
+        path: &Path,
+        major: u32,
+        minor: u32,
+    ) -> Result<(), InitramfsError> {
+        self.leaf(path, CHARACTER, (major, minor), &[])
+    }
+
+    /// A file or folder of the host at the same path, with every link that leads to it.
+    pub fn host_path(&mut self, path: &Path) -> Result<(), InitramfsError> {
+        let target = self.host_links(path)?;
+        self.host_tree(&target, &target)
+    }
+
+    /// A file or folder of the host at another path.
+    pub fn host_path_at(&mut self, host: &Path, path: &Path) -> Result<(), InitramfsError> {
+        let host = fs::canonicalize(host).map_err(InitramfsError::io("find", host))?;
+        self.host_tree(&host, path)
+    }
+
+    /// Ends the archive on a multiple of 512 bytes, after which another may follow.
+    pub fn finish(self) -> Result<W, InitramfsError> {
+        let mut counting = Counting {
+            inner: self.output,
+            written: 0,
+        };
+        counting = trailer(counting).map_err(InitramfsError::io("write", "the archive's end"))?;
+        let padding = counting.written.next_multiple_of(512) - counting.written;
+        counting
+            .write_all(&vec![0; padding])
+            .map_err(InitramfsError::io("write", "the archive's end"))?;
+        Ok(counting.inner)
+    }
+
+    /// Writes the links met on the way to `path` and returns where they lead.
+    fn host_links(&mut self, path: &Path) -> Result<PathBuf, InitramfsError> {
+        let mut rest: Vec<_> = path
+            .components()
+            .rev()
+            .map(|part| part.as_os_str().to_owned())
+            .collect();
+        let mut real = PathBuf::from("/");
+        let mut links = 0;
+        while let Some(part) = rest.pop() {
+            match part.to_str() {
+                Some("/") => real = PathBuf::from("/"),
+                Some(".") => {}
+                Some("..") => {
+                    real.pop();
+                }
+                _ => {
+                    let next = real.join(&part);
+                    let metadata =
+                        fs::symlink_metadata(&next).map_err(InitramfsError::io("find", &next))?;
+                    if !metadata.is_symlink() {
+                        real = next;
+                        continue;
+                    }
+                    links += 1;
+                    if links > MAX_LINKS {
+                        return Err(InitramfsError::Links {
+                            path: path.to_path_buf(),
+                        });
+                    }
+                    let target =
+                        fs::read_link(&next).map_err(InitramfsError::io("read the link", &next))?;
+                    self.link(&next, &target)?;
+                    rest.extend(
+                        target
+                            .components()
+                            .rev()
+                            .map(|part| part.as_os_str().to_owned()),
+                    );
+                }
+            }
+        }
+        Ok(real)
+    }
+
+    fn host_tree(&mut self, host: &Path, path: &Path) -> Result<(), InitramfsError> {
+        let metadata = fs::symlink_metadata(host).map_err(InitramfsError::io("find", host))?;
+        if metadata.is_dir() {
+            self.folder(path)?;
+            let mut items: Vec<_> = fs::read_dir(host)
+                .and_then(|list| {
+                    list.map(|item| item.map(|item| item.file_name()))
+                        .collect::<io::Result<_>>()
+                })
+                .map_err(InitramfsError::io("list", host))?;
+            items.sort();
+            return items
+                .iter()
+                .try_for_each(|name| self.host_tree(&host.join(name), &path.join(name)));
+        }
+        if metadata.is_symlink() {
+            let target = fs::read_link(host).map_err(InitramfsError::io("read the link", host))?;
+            return self.link(path, &target);
+        }
+        if metadata.is_file() && !self.seen.contains(relative(path)) {
+            let content = fs::read(host).map_err(InitramfsError::io("read", host))?;
+            self.file(path, metadata.permissions().mode(), &content)?;
+        }
+        // Sockets, pipes and devices mean nothing on another machine.
+        Ok(())
+    }
+
+    fn leaf(
+        &mut self,
+        path: &Path,
+        mode: u32,
+        device: (u32, u32),
+        content: &[u8],
+    ) -> Result<(), InitramfsError> {
+        let path = relative(path);
+        if self.seen.contains(path) {
+            return Ok(());
+        }
+        self.folder(path.parent().unwrap_or(Path::new("")))?;
+        self.write(path, mode, device, content)
+    }
+
+    fn write(
+        &mut self,
+        path: &Path,
+        mode: u32,
+        device: (u32, u32),
+        content: &[u8],
+    ) -> Result<(), InitramfsError> {
+        let name = path.to_str().ok_or_else(|| InitramfsError::Name {
+            path: path.to_path_buf(),
+        })?;
+        let size = content.len() as u64;
+        let short = u32::try_from(size).map_err(|_| InitramfsError::TooLarge {
+            path: path.to_path_buf(),
+            size,
+        })?;
+        // Numbers that differ, or the kernel takes files of one inode for one file.
+        let inode = u32::try_from(self.seen.len() + 1).unwrap_or(u32::MAX);
+        let entry = Builder::new(name)
+            .ino(inode)
+            .mode(mode)
+            .rdev_major(device.0)
+            .rdev_minor(device.1);
+        let mut writer = entry.write(&mut self.output, short);
+        writer
+            .write_all(content)
+            .and_then(|()| writer.finish().map(drop))
+            .map_err(InitramfsError::io("archive", path))?;
+        self.seen.insert(path.to_path_buf());
+        Ok(())
+    }
+}
+
+fn relative(path: &Path) -> &Path {
+    path.strip_prefix("/").unwrap_or(path)
+}
+
+/// Counts from the start of the end mark; every entry before it ends on a multiple of four, and
+/// more the kernel does not ask for.
+struct Counting<W> {
+    inner: W,
+    written: usize,
+}
+
+impl<W: Write> Write for Counting<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let length = self.inner.write(bytes)?;
+        self.written += length;
+        Ok(length)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+#[cfg(test)]
+#[path = "archive_test.rs"]
+mod tests;

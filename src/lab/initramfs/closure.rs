@@ -1,0 +1,114 @@
+//! All the files that a dynamic program needs, found as its loader finds them.
+//!
+//! Nothing is executed: `ldd` runs the loader of the program it looks at, this only reads. What a
+//! program opens by name while it runs (plugins, name services) cannot be seen here.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use super::{ElfFacts, InitramfsError, LibrarySearch};
+
+/// The files that have to be beside a program.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Closure {
+    /// The loader and the libraries, by the paths at which they are looked for.
+    pub files: BTreeSet<PathBuf>,
+}
+
+impl Closure {
+    /// The closure of `program`; empty for a static one.
+    pub fn of(
+        program: &Path,
+        arch: &'static str,
+        search: &LibrarySearch,
+    ) -> Result<Self, InitramfsError> {
+        let facts = ElfFacts::read(program, arch)?;
+        if facts.arch != arch {
+            let found = format!("an ELF for {}", facts.arch);
+            return Err(InitramfsError::NotElf {
+                path: program.to_path_buf(),
+                arch,
+                found,
+            });
+        }
+        let mut closure = Self::default();
+        let Some(interpreter) = facts.interpreter.clone() else {
+            return Ok(closure);
+        };
+        closure.files.insert(interpreter.clone());
+        let loader_name = interpreter
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned());
+        let mut names: BTreeSet<String> = loader_name.into_iter().collect();
+        let mut queue = vec![(program.to_path_buf(), facts)];
+        while let Some((object, facts)) = queue.pop() {
+            for name in &facts.needed {
+                // The loader keeps one object of a name, whoever asks for it.
+                if !names.insert(name.clone()) {
+                    continue;
+                }
+                let (path, needed) =
+                    find(name, &object, &facts, arch, search).ok_or_else(|| {
+                        InitramfsError::NoLibrary {
+                            object: object.clone(),
+                            library: name.clone(),
+                        }
+                    })?;
+                closure.files.insert(path.clone());
+                queue.push((path, needed));
+            }
+        }
+        Ok(closure)
+    }
+}
+
+fn find(
+    name: &str,
+    object: &Path,
+    facts: &ElfFacts,
+    arch: &str,
+    search: &LibrarySearch,
+) -> Option<(PathBuf, ElfFacts)> {
+    let usable = |path: PathBuf| {
+        // A library of another architecture under the same name is passed over, as the loader does.
+        let facts = ElfFacts::parse(&std::fs::read(&path).ok()?)?;
+        (facts.arch == arch).then_some((path, facts))
+    };
+    if name.contains('/') {
+        return usable(PathBuf::from(name));
+    }
+    let own = |folders: &[String]| {
+        folders
+            .iter()
+            .map(|folder| expand(folder, object))
+            .collect::<Vec<_>>()
+    };
+    // An RPATH counts only where there is no RUNPATH.
+    let rpath = if facts.runpath.is_empty() {
+        own(&facts.rpath)
+    } else {
+        Vec::new()
+    };
+    let runpath = own(&facts.runpath);
+    let folders = rpath
+        .iter()
+        .chain(&search.environment)
+        .chain(&runpath)
+        .chain(&search.system);
+    folders.map(|folder| folder.join(name)).find_map(usable)
+}
+
+/// `$ORIGIN` is the folder of the object that names it.
+fn expand(folder: &str, object: &Path) -> PathBuf {
+    let real = std::fs::canonicalize(object).unwrap_or_else(|_| object.to_path_buf());
+    let origin = real.parent().unwrap_or(Path::new("/")).to_string_lossy();
+    PathBuf::from(
+        folder
+            .replace("$ORIGIN", &origin)
+            .replace("${ORIGIN}", &origin),
+    )
+}
+
+#[cfg(test)]
+#[path = "closure_test.rs"]
+mod tests;

@@ -1,0 +1,103 @@
+//! The few facts of an ELF that decide where it runs and what it needs.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use object::elf::{
+    DT_NEEDED, DT_RPATH, DT_RUNPATH, EM_AARCH64, EM_X86_64, FileHeader64, PT_INTERP, PT_LOAD,
+};
+use object::read::elf::{Dyn, ElfFile64, FileHeader, ProgramHeader};
+
+use super::InitramfsError;
+
+/// What an ELF says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ElfFacts {
+    /// `x86_64`, `aarch64` or a number.
+    pub arch: String,
+    /// The dynamic loader it asks for; none for a static program and for most libraries.
+    pub interpreter: Option<PathBuf>,
+    /// Libraries it asks for by name.
+    pub needed: Vec<String>,
+    /// Folders of its own, sought before `LD_LIBRARY_PATH`.
+    pub rpath: Vec<String>,
+    /// Folders of its own, sought after `LD_LIBRARY_PATH`.
+    pub runpath: Vec<String>,
+    /// Bytes from the start to the end of what is loaded: all that a program needs to run.
+    pub loaded: usize,
+}
+
+impl ElfFacts {
+    /// Reads a 64-bit ELF; `arch` words the error for anything else.
+    pub fn read(path: &Path, arch: &'static str) -> Result<Self, InitramfsError> {
+        let bytes = fs::read(path).map_err(InitramfsError::io("read", path))?;
+        Self::parse(&bytes).ok_or_else(|| match bytes.strip_prefix(b"#!") {
+            Some(rest) => {
+                let line = rest.split(|byte| *byte == b'\n').next().unwrap_or_default();
+                let interpreter = String::from_utf8_lossy(line).trim().to_owned();
+                InitramfsError::Script {
+                    path: path.to_path_buf(),
+                    interpreter,
+                }
+            }
+            None => InitramfsError::NotElf {
+                path: path.to_path_buf(),
+                arch,
+                found: describe(&bytes),
+            },
+        })
+    }
+
+    /// `None` when it is no well-formed 64-bit ELF.
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
+        let file = ElfFile64::<object::Endianness>::parse(bytes).ok()?;
+        let endian = file.endian();
+        let header: &FileHeader64<_> = file.elf_header();
+        let arch = match header.e_machine(endian) {
+            EM_X86_64 => "x86_64".to_owned(),
+            EM_AARCH64 => "aarch64".to_owned(),
+            other => format!("machine {other:?}"),
+        };
+        let mut facts = Self {
+            arch,
+            ..Self::default()
+        };
+        for segment in file.elf_program_headers() {
+            if segment.p_type(endian) == PT_INTERP
+                && let Ok(Some(name)) = segment.interpreter(endian, bytes)
+            {
+                facts.interpreter = Some(PathBuf::from(std::str::from_utf8(name).ok()?));
+            }
+            if segment.p_type(endian) == PT_LOAD {
+                let end = segment
+                    .p_offset(endian)
+                    .saturating_add(segment.p_filesz(endian));
+                facts.loaded = facts.loaded.max(usize::try_from(end).ok()?);
+            }
+        }
+        let table = file.elf_dynamic_table().ok()?;
+        for entry in table.dynamics() {
+            let text = || {
+                let offset: u64 = entry.d_val(endian);
+                let text = table.strings().get(u32::try_from(offset).ok()?).ok()?;
+                Some(String::from_utf8_lossy(text).into_owned())
+            };
+            match entry.d_tag(endian) {
+                DT_NEEDED => facts.needed.push(text()?),
+                DT_RPATH => facts.rpath.extend(text()?.split(':').map(str::to_owned)),
+                DT_RUNPATH => facts.runpath.extend(text()?.split(':').map(str::to_owned)),
+                _ => {}
+            }
+        }
+        Some(facts)
+    }
+}
+
+fn describe(bytes: &[u8]) -> String {
+    match bytes {
+        [] => "empty".to_owned(),
+        [0x7f, b'E', b'L', b'F', 1, ..] => "a 32-bit ELF".to_owned(),
+        [0x7f, b'E', b'L', b'F', ..] => "a broken ELF".to_owned(),
+        _ => "something else".to_owned(),
+    }
+}

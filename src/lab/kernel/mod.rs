@@ -1,0 +1,16 @@
+//! Kernel images and modules, made ready for a quick start.
+//!
+//! A distribution's `bzImage` unpacks itself, which is slow under emulation, so the ELF `vmlinux`
+//! is taken out of it once (boot protocol: Documentation/arch/x86/boot.rst, `payload_offset`) and
+//! booted by its PVH entry. Modules are unpacked for the same reason, and put in an order in which
+//! they can be loaded one after another.
+
+mod bzimage;
+mod error;
+mod modules;
+mod unpack;
+
+pub use bzimage::{BzImage, KernelImage};
+pub use error::KernelError;
+pub use modules::{Module, ModuleTree};
+pub use unpack::unpack;

@@ -1,0 +1,171 @@
+//! A kernel's module folder, and what has to be loaded before what.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use object::{Object, ObjectSection};
+
+use super::{KernelError, unpack};
+
+/// An unpacked module.
+#[derive(Clone, Debug)]
+pub struct Module {
+    /// Its name with underscores.
+    pub name: String,
+    /// The ELF object.
+    pub bytes: Vec<u8>,
+}
+
+/// `/lib/modules/VERSION` of some kernel.
+#[derive(Debug)]
+pub struct ModuleTree {
+    folder: PathBuf,
+    files: BTreeMap<String, PathBuf>,
+    builtin: Vec<String>,
+}
+
+impl ModuleTree {
+    /// Lists the modules below `folder`; `version` words the error when there are none.
+    pub fn open(folder: &Path, version: &str) -> Result<Self, KernelError> {
+        let mut files = BTreeMap::new();
+        if folder.is_dir() {
+            list(folder, &mut files)?;
+        }
+        if files.is_empty() {
+            return Err(KernelError::NoModules {
+                version: version.to_owned(),
+                folder: folder.to_path_buf(),
+            });
+        }
+        // Absent for a kernel without any.
+        let builtin = fs::read_to_string(folder.join("modules.builtin")).unwrap_or_default();
+        let builtin = builtin
+            .lines()
+            .filter_map(|line| module_name(Path::new(line)))
+            .collect();
+        Ok(Self {
+            folder: folder.to_path_buf(),
+            files,
+            builtin,
+        })
+    }
+
+    /// The named modules and all that they depend on, each after what it needs.
+    pub fn load_order(&self, names: &[&str]) -> Result<Vec<Module>, KernelError> {
+        let mut order = Vec::new();
+        for name in names {
+            self.add(&canonical(name), &mut Vec::new(), &mut order)?;
+        }
+        Ok(order)
+    }
+
+    fn add(
+        &self,
+        name: &str,
+        above: &mut Vec<String>,
+        order: &mut Vec<Module>,
+    ) -> Result<(), KernelError> {
+        // A circle cannot be loaded in any order; the kernel would say so, and so it may.
+        if above.iter().any(|other| other == name) || order.iter().any(|module| module.name == name)
+        {
+            return Ok(());
+        }
+        let Some(path) = self.files.get(name) else {
+            if self.builtin.iter().any(|builtin| builtin == name) {
+                return Ok(());
+            }
+            return Err(KernelError::NoModule {
+                name: name.to_owned(),
+                folder: self.folder.clone(),
+            });
+        };
+        let bytes = fs::read(path).map_err(KernelError::io("read", path))?;
+        let bytes = match unpack(&bytes) {
+            Some(result) => result.map_err(|source| KernelError::Decompress {
+                what: "module",
+                path: path.clone(),
+                source,
+            })?,
+            None => bytes,
+        };
+        let bytes = without_signature(bytes);
+        above.push(name.to_owned());
+        for dependency in dependencies(&bytes, path)? {
+            self.add(&dependency, above, order)?;
+        }
+        above.pop();
+        order.push(Module {
+            name: name.to_owned(),
+            bytes,
+        });
+        Ok(())
+    }
+}
+
+/// The `depends=` entries of the `.modinfo` section, hard ones only.
+fn dependencies(bytes: &[u8], path: &Path) -> Result<Vec<String>, KernelError> {
+    let bad = |source| KernelError::BadModule {
+        path: path.to_path_buf(),
+        source,
+    };
+    let file = object::File::parse(bytes).map_err(bad)?;
+    let Some(section) = file.section_by_name(".modinfo") else {
+        return Ok(Vec::new());
+    };
+    let data = section.data().map_err(bad)?;
+    let entries = data
+        .split(|byte| *byte == 0)
+        .filter_map(|entry| entry.strip_prefix(b"depends="));
+    let names = entries.flat_map(|list| list.split(|byte| *byte == b','));
+    Ok(names
+        .filter(|name| !name.is_empty())
+        .map(|name| canonical(&String::from_utf8_lossy(name)))
+        .collect())
+}
+
+/// Cuts off the signature: L1 has no key to check it with, and finding that out takes a tenth of
+/// the whole boot. The layout is `struct module_signature` of include/linux/module_signature.h.
+fn without_signature(mut bytes: Vec<u8>) -> Vec<u8> {
+    const MARK: &[u8] = b"~Module signature appended~\n";
+    const DESCRIPTION: usize = 12;
+    if bytes.ends_with(MARK) {
+        let end = bytes.len() - MARK.len();
+        if let Some([.., a, b, c, d]) = bytes.get(end.saturating_sub(DESCRIPTION)..end) {
+            let signature = u32::from_be_bytes([*a, *b, *c, *d]) as usize;
+            if let Some(length) = end.checked_sub(DESCRIPTION + signature) {
+                bytes.truncate(length);
+            }
+        }
+    }
+    bytes
+}
+
+fn list(folder: &Path, files: &mut BTreeMap<String, PathBuf>) -> Result<(), KernelError> {
+    for item in fs::read_dir(folder).map_err(KernelError::io("list", folder))? {
+        let item = item.map_err(KernelError::io("list", folder))?;
+        let path = item.path();
+        // `build` and `source` are links to somewhere else.
+        if item.file_type().is_ok_and(|kind| kind.is_dir()) {
+            list(&path, files)?;
+        } else if let Some(name) = module_name(&path) {
+            files.insert(name, path);
+        }
+    }
+    Ok(())
+}
+
+/// `kvm-amd.ko.xz` -> `kvm_amd`.
+fn module_name(path: &Path) -> Option<String> {
+    let name = path.file_name()?.to_str()?;
+    let (stem, extension) = name.split_once(".ko")?;
+    matches!(extension, "" | ".xz" | ".zst" | ".gz").then(|| canonical(stem))
+}
+
+fn canonical(name: &str) -> String {
+    name.replace('-', "_")
+}
+
+#[cfg(test)]
+#[path = "modules_test.rs"]
+mod tests;

@@ -1,0 +1,35 @@
+//! Real KVM for machines that have none: a stock Linux inside QEMU's TCG, and a program inside it.
+//!
+//! Words: L0 is this host, L1 the Linux that QEMU emulates and that has a real `/dev/kvm`, L2 a
+//! guest of the program that runs there. [`Provision`] finds or prepares QEMU and a kernel in the
+//! cache, without root; [`Lab::run`] boots L1, runs a program of this host in it with its
+//! libraries, environment and working directory, and returns what it wrote and how it ended.
+//!
+//! Times taken in L1 say nothing about hardware. What counts there is behaviour, exit counts and,
+//! with [`boot::Mode::Deterministic`], instructions.
+
+pub mod apt;
+pub mod board;
+pub mod boot;
+pub mod cache;
+pub mod init;
+pub mod initramfs;
+pub mod job;
+pub mod kernel;
+pub mod qemu;
+
+mod error;
+mod payload;
+mod prepare;
+mod progress;
+mod provision;
+mod recipe;
+mod run;
+
+pub use error::LabError;
+pub use payload::Task;
+pub use prepare::Kernel;
+pub use progress::Progress;
+pub use provision::{KernelChoice, Provision};
+pub use recipe::Recipe;
+pub use run::{Lab, Outcome};

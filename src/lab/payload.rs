@@ -1,0 +1,145 @@
+//! The second archive: one program with all that it needs, and process 1.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use super::board::Board;
+use super::boot::Mode;
+use super::initramfs::{Archive, Closure, ElfFacts, InitramfsError, LibrarySearch};
+use super::job::{EXTRA_MODULE_FOLDER, INIT_FILE, JOB_FILE, Job};
+use super::kernel::ModuleTree;
+use super::{Kernel, LabError, prepare};
+
+/// A program of the host to run in L1.
+#[derive(Clone, Debug, Default)]
+pub struct Task {
+    /// A path, or a name to be found on PATH.
+    pub program: OsString,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+    /// Its environment.
+    pub environment: Vec<(OsString, OsString)>,
+    /// Its working directory; an empty one there unless `with` brings files.
+    pub directory: PathBuf,
+    /// Files and folders of the host, and where they are to be in L1.
+    pub with: Vec<(PathBuf, PathBuf)>,
+    /// Modules to load besides the board's.
+    pub modules: Vec<String>,
+    /// Where the files of `/out` go.
+    pub out: Option<PathBuf>,
+    /// Whether this process's standard input is the program's.
+    pub stdin: bool,
+}
+
+/// Writes the archive.
+pub fn write(
+    board: &Board,
+    kernel: &Kernel,
+    vmbell: &Path,
+    task: &Task,
+    mode: Mode,
+    output: impl Write,
+) -> Result<(), LabError> {
+    let search = LibrarySearch::host(board.triplet);
+    let mut archive = Archive::new(output);
+    add_init(&mut archive, board, vmbell, &search)?;
+    let program = find_program(&task.program)?;
+    for file in Closure::of(&program, board.arch, &search)?.files {
+        archive.host_path(&file)?;
+    }
+    archive.host_path(&program)?;
+    let conf = Path::new("/etc/ld.so.cache");
+    if conf.exists() {
+        // Libraries keep their paths, so the host's index of them is right in L1 too.
+        archive.host_path(conf)?;
+    }
+    for (host, path) in &task.with {
+        if host.is_file() && ElfFacts::read(host, board.arch).is_ok() {
+            // A program to be run by the program, with no other way to get its libraries.
+            for file in Closure::of(host, board.arch, &search)?.files {
+                archive.host_path(&file)?;
+            }
+        }
+        if host == path {
+            archive.host_path(path)?;
+        } else {
+            archive.host_path_at(host, path)?;
+        }
+    }
+    if !task.modules.is_empty() {
+        let folder = kernel.modules.clone().unwrap_or_default();
+        let names: Vec<&str> = task.modules.iter().map(String::as_str).collect();
+        let modules = ModuleTree::open(&folder, &kernel.title)?.load_order(&names)?;
+        prepare::add_modules(&mut archive, EXTRA_MODULE_FOLDER, &modules)?;
+    }
+    let job = serde_json::to_vec(&job(task, mode, program)?)
+        .map_err(|error| InitramfsError::io("write", JOB_FILE)(error.into()))?;
+    archive.file(Path::new(JOB_FILE), 0o644, &job)?;
+    archive
+        .finish()?
+        .flush()
+        .map_err(InitramfsError::io("write", "the archive"))?;
+    Ok(())
+}
+
+/// This very program, without what only debuggers read.
+fn add_init<W: Write>(
+    archive: &mut Archive<W>,
+    board: &Board,
+    vmbell: &Path,
+    search: &LibrarySearch,
+) -> Result<(), InitramfsError> {
+    for file in Closure::of(vmbell, board.arch, search)?.files {
+        archive.host_path(&file)?;
+    }
+    let mut bytes = fs::read(vmbell).map_err(InitramfsError::io("read", vmbell))?;
+    bytes.truncate(ElfFacts::read(vmbell, board.arch)?.loaded);
+    // The header must not point to the section table that is gone: e_shoff, e_shnum, e_shstrndx.
+    bytes[0x28..0x30].fill(0);
+    bytes[0x3c..0x40].fill(0);
+    archive.file(Path::new(INIT_FILE), 0o755, &bytes)
+}
+
+fn job(task: &Task, mode: Mode, program: PathBuf) -> Result<Job, InitramfsError> {
+    let text = |value: &OsString| {
+        value
+            .to_str()
+            .map(str::to_owned)
+            .ok_or_else(|| InitramfsError::Name {
+                path: PathBuf::from(value),
+            })
+    };
+    Ok(Job {
+        program,
+        arguments: std::iter::once(&task.program)
+            .chain(&task.arguments)
+            .map(text)
+            .collect::<Result<_, _>>()?,
+        environment: task
+            .environment
+            .iter()
+            .map(|(name, value)| Ok((text(name)?, text(value)?)))
+            .collect::<Result<_, _>>()?,
+        directory: task.directory.clone(),
+        stdin: task.stdin,
+        files: task.out.is_some(),
+        deterministic: mode == Mode::Deterministic,
+    })
+}
+
+/// As a shell finds it: a name without a slash is sought on PATH.
+fn find_program(name: &OsString) -> Result<PathBuf, InitramfsError> {
+    let path = Path::new(name);
+    if path.components().count() > 1 || path.is_absolute() {
+        return std::path::absolute(path).map_err(InitramfsError::io("find", path));
+    }
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&folders)
+        .map(|folder| folder.join(path))
+        .find(|path| path.is_file());
+    found.ok_or_else(|| InitramfsError::NoProgram {
+        name: name.to_string_lossy().into_owned(),
+    })
+}

@@ -1,0 +1,222 @@
+//! Finds QEMU and a kernel, and prepares what is missing.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::apt::{Apt, Package};
+use super::board::Board;
+use super::cache::{
+    Cache, CacheError, Draft, Entry, Prepare, Size, SourcePackage, hash_bytes, hash_file,
+    require_space,
+};
+use super::kernel::{KernelError, KernelImage, ModuleTree};
+use super::qemu::Qemu;
+use super::{Kernel, LabError, Progress, Recipe, prepare};
+
+/// Packed, unpacked, and the kernel decompressed, in multiples of the download.
+const PEAK: u64 = 6;
+
+/// A kernel of the user's.
+#[derive(Clone, Debug)]
+pub struct KernelChoice {
+    /// A bzImage or an ELF vmlinux.
+    pub image: PathBuf,
+    /// Its modules; `Some(None)` for a kernel that has KVM built in, `None` to guess from the image.
+    pub modules: Option<Option<PathBuf>>,
+}
+
+/// Prepares the lab's parts in one cache.
+#[derive(Debug)]
+pub struct Provision<'a> {
+    board: &'a Board,
+    cache: &'a Cache,
+    progress: Progress,
+    // Held from the first preparation to the last, so that the package indexes are fetched once.
+    session: Option<(Apt, Prepare)>,
+}
+
+impl<'a> Provision<'a> {
+    /// For one board and one cache.
+    pub fn new(board: &'a Board, cache: &'a Cache, progress: Progress) -> Self {
+        Self {
+            board,
+            cache,
+            progress,
+            session: None,
+        }
+    }
+
+    /// The QEMU that the user names, or one on PATH, or the package's.
+    pub fn qemu(&mut self, named: Option<&Path>) -> Result<Qemu, LabError> {
+        if let Some(program) = named {
+            return Ok(Qemu::named(program)?);
+        }
+        if let Some(qemu) = Qemu::on_path(self.board) {
+            return Ok(qemu);
+        }
+        let entry = self.package_entry(&Recipe::qemu(self.board), prepare::qemu)?;
+        Ok(Qemu::packaged(self.board, &entry)?)
+    }
+
+    /// The kernel that the user names, or the package's.
+    pub fn kernel(&mut self, named: Option<&KernelChoice>) -> Result<Kernel, LabError> {
+        if let Some(choice) = named {
+            return self.own_kernel(choice);
+        }
+        let entry = self.package_entry(&Recipe::linux(self.board), prepare::linux)?;
+        Ok(Kernel::of(&entry, None))
+    }
+
+    /// Removes the indexes and packages, which nothing needs once everything is in place.
+    pub fn finish(self) -> Result<(), LabError> {
+        if let Some((_, lock)) = &self.session {
+            let downloads = self.cache.downloads(lock)?;
+            fs::remove_dir_all(&downloads).map_err(CacheError::io("remove", downloads))?;
+        }
+        Ok(())
+    }
+
+    fn package_entry(
+        &mut self,
+        recipe: &Recipe,
+        make: impl FnOnce(&Board, &Draft) -> Result<String, LabError>,
+    ) -> Result<Entry, LabError> {
+        let hash = recipe.hash();
+        if let Some(entry) = self.existing(recipe.kind, &hash)? {
+            return Ok(entry);
+        }
+        if self.session.is_none() {
+            let lock = self.lock()?;
+            // It may have been made while we waited.
+            if let Some(entry) = self.existing(recipe.kind, &hash)? {
+                return Ok(entry);
+            }
+            let wanted = if recipe.kind == "qemu" {
+                "QEMU"
+            } else {
+                "a kernel"
+            };
+            let mut apt = Apt::new(
+                &self.cache.downloads(&lock)?,
+                recipe.architecture,
+                wanted,
+                recipe.option,
+            )?;
+            self.progress.say("fetching the package indexes");
+            apt.update()?;
+            self.session = Some((apt, lock));
+        }
+        let Some((apt, lock)) = &self.session else {
+            unreachable!("made above")
+        };
+        let (name, packages) = apt.resolve(recipe.alternatives, recipe.stand_ins)?;
+        let total = packages.iter().map(|package| package.size).sum();
+        let root = self.cache.root();
+        let (count, plural) = (packages.len(), if packages.len() == 1 { "" } else { "s" });
+        self.progress.say(format_args!(
+            "downloading {name}: {count} package{plural}, {}, into {}",
+            Size(total),
+            root.display()
+        ));
+        require_space(root, Size(total.saturating_mul(PEAK)))?;
+        {
+            let _bar = self.progress.follow(apt.archives(), total);
+            apt.download(&name, &packages)?;
+        }
+        let draft = self.cache.draft(lock, recipe.kind, &hash)?;
+        // QEMU runs from where it is unpacked; of a kernel package only parts are kept.
+        let target = if recipe.kind == "qemu" {
+            draft.path("")
+        } else {
+            draft.scratch()
+        };
+        self.unpack(apt, &packages, &target)?;
+        apt.forget(&packages);
+        let title = make(self.board, &draft)?;
+        let sources = packages.into_iter().map(|p| SourcePackage {
+            file: p.file,
+            size: p.size,
+            sha256: p.sha256,
+        });
+        let entry = draft.commit(title, sources.collect())?;
+        self.progress.say(format_args!(
+            "{} is ready, {}",
+            entry.manifest().title,
+            Size(entry.manifest().size())
+        ));
+        Ok(entry)
+    }
+
+    fn unpack(&self, apt: &Apt, packages: &[Package], target: &Path) -> Result<(), LabError> {
+        let bar = self.progress.count(packages.len() as u64);
+        for package in packages {
+            bar.set_message(package.file.clone());
+            apt.unpack(package, target)?;
+            bar.inc(1);
+        }
+        bar.finish_and_clear();
+        Ok(())
+    }
+
+    fn own_kernel(&self, choice: &KernelChoice) -> Result<Kernel, LabError> {
+        let path = &choice.image;
+        let digest = hash_file(path).map_err(KernelError::io("read", path))?;
+        let name = path
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default();
+        let version = name
+            .split_once('-')
+            .map_or(name.clone(), |(_, version)| version.to_owned());
+        let modules = match &choice.modules {
+            Some(modules) => modules.clone(),
+            // `boot/vmlinuz-V` has its modules in `lib/modules/V`, in an unpacked package as well.
+            None => Some(
+                path.parent()
+                    .unwrap_or(Path::new(""))
+                    .join("../lib/modules")
+                    .join(&version),
+            ),
+        };
+        let index = modules
+            .as_ref()
+            .and_then(|folder| hash_file(&folder.join("modules.dep")).ok());
+        let hash = hash_bytes(
+            format!("{digest}\n{modules:?}\n{index:?}\n{:?}", self.board.modules).as_bytes(),
+        );
+        if let Some(entry) = self.existing("kernel", &hash)? {
+            return Ok(Kernel::of(&entry, modules));
+        }
+        let tree = modules
+            .as_ref()
+            .map(|folder| ModuleTree::open(folder, &version))
+            .transpose()?;
+        let image = KernelImage::read(path)?;
+        let lock = self.lock()?;
+        let draft = self.cache.draft(&lock, "kernel", &hash)?;
+        prepare::kernel(self.board, &draft, &image, tree.as_ref())?;
+        let title = format!(
+            "Linux {} ({})",
+            image.version.unwrap_or(version),
+            path.display()
+        );
+        Ok(Kernel::of(&draft.commit(title, Vec::new())?, modules))
+    }
+
+    fn existing(&self, kind: &str, hash: &str) -> Result<Option<Entry>, LabError> {
+        match Entry::open(self.cache.folder(kind, hash)) {
+            Err(error) if error.is_damage() => {
+                self.progress.say(format_args!("{error}; making it anew"));
+                Ok(None)
+            }
+            result => Ok(result?),
+        }
+    }
+
+    fn lock(&self) -> Result<Prepare, CacheError> {
+        self.cache.lock_prepare(|| {
+            self.progress
+                .say("waiting for another `vmbell lab` that prepares this cache");
+        })
+    }
+}

@@ -1,0 +1,283 @@
+//! Which QEMU runs the lab, and how it is called.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::board::Board;
+use super::cache::Entry;
+
+/// The oldest version whose emulated SVM runs KVM well enough.
+const OLDEST: (u32, u32) = (7, 2);
+
+/// Why a QEMU cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum QemuError {
+    /// It does not start.
+    #[error("cannot run {}", program.display())]
+    Run {
+        /// The program.
+        program: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It does not say what it is.
+    #[error("{} --version failed ({status}): {said}", program.display())]
+    NoVersion {
+        /// The program.
+        program: PathBuf,
+        /// Its exit status.
+        status: String,
+        /// What it printed.
+        said: String,
+    },
+    /// It is too old.
+    #[error("{} is QEMU {version}, and the lab needs {}.{} or newer", program.display(), OLDEST.0, OLDEST.1)]
+    TooOld {
+        /// The program.
+        program: PathBuf,
+        /// Its version.
+        version: String,
+    },
+    /// The package lacks something.
+    #[error("the unpacked QEMU package has no {what}")]
+    Incomplete {
+        /// What is missing.
+        what: &'static str,
+    },
+}
+
+/// Where a QEMU came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The caller named it.
+    Named,
+    /// It is on PATH.
+    Path,
+    /// Unpacked from a package into the cache.
+    Package,
+}
+
+/// A QEMU that works here.
+#[derive(Clone, Debug)]
+pub struct Qemu {
+    program: PathBuf,
+    /// Its own loader and library folders, for one that is not installed.
+    loader: Option<(PathBuf, OsString)>,
+    data: Vec<PathBuf>,
+    modules: Option<PathBuf>,
+    version: String,
+    origin: Origin,
+}
+
+impl Qemu {
+    /// The QEMU that the caller names.
+    pub fn named(program: &Path) -> Result<Self, QemuError> {
+        Self {
+            program: program.to_path_buf(),
+            ..Self::installed(Origin::Named)
+        }
+        .checked()
+    }
+
+    /// The one on PATH, if it is there and new enough.
+    pub fn on_path(board: &Board) -> Option<Self> {
+        let folders = std::env::var_os("PATH")?;
+        let program = std::env::split_paths(&folders)
+            .map(|folder| folder.join(board.qemu))
+            .find(|path| path.is_file())?;
+        Self {
+            program,
+            ..Self::installed(Origin::Path)
+        }
+        .checked()
+        .ok()
+    }
+
+    /// The one in a cache entry, run by its own loader with its own libraries.
+    pub fn packaged(board: &Board, entry: &Entry) -> Result<Self, QemuError> {
+        Self::unpacked(board, &entry.path(""))
+    }
+
+    /// As `packaged`, for a folder of unpacked packages.
+    pub fn unpacked(board: &Board, root: &Path) -> Result<Self, QemuError> {
+        let libraries: Vec<PathBuf> = ["lib", "usr/lib"]
+            .map(|lib| root.join(lib).join(board.triplet))
+            .into_iter()
+            .filter(|path| path.is_dir())
+            .collect();
+        let loader = libraries
+            .iter()
+            .map(|folder| folder.join(board.loader))
+            .find(|path| path.is_file());
+        let loader = loader.ok_or(QemuError::Incomplete {
+            what: "dynamic loader",
+        })?;
+        let program = root.join("usr/bin").join(board.qemu);
+        if !program.is_file() {
+            return Err(QemuError::Incomplete { what: board.qemu });
+        }
+        let paths = std::env::join_paths(&libraries).map_err(|_| QemuError::Incomplete {
+            what: "path without a colon",
+        })?;
+        Self {
+            program,
+            loader: Some((loader, paths)),
+            data: ["usr/share/qemu", "usr/share/seabios"]
+                .map(|folder| root.join(folder))
+                .to_vec(),
+            modules: Some(root.join("usr/lib").join(board.triplet).join("qemu")),
+            ..Self::installed(Origin::Package)
+        }
+        .checked()
+    }
+
+    fn installed(origin: Origin) -> Self {
+        Self {
+            program: PathBuf::new(),
+            loader: None,
+            data: Vec::new(),
+            modules: None,
+            version: String::new(),
+            origin,
+        }
+    }
+
+    /// Where it came from.
+    pub fn origin(&self) -> Origin {
+        self.origin
+    }
+
+    /// `7.2.22`.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// The words of a command line up to QEMU's own arguments.
+    pub fn words(&self) -> Vec<OsString> {
+        let mut words: Vec<OsString> = Vec::new();
+        if let Some((loader, libraries)) = &self.loader {
+            // The cache of the system's loader would lead to the system's libraries.
+            words.extend([
+                loader.into(),
+                "--inhibit-cache".into(),
+                "--library-path".into(),
+                libraries.clone(),
+            ]);
+        }
+        words.push(self.program.clone().into());
+        for folder in &self.data {
+            words.extend(["-L".into(), folder.into()]);
+        }
+        words
+    }
+
+    /// Environment variables it needs.
+    pub fn environment(&self) -> Vec<(&'static str, PathBuf)> {
+        self.modules
+            .iter()
+            .map(|folder| ("QEMU_MODULE_DIR", folder.clone()))
+            .collect()
+    }
+
+    fn checked(mut self) -> Result<Self, QemuError> {
+        let words = self.words();
+        let mut command = Command::new(&words[0]);
+        command
+            .args(&words[1..])
+            .arg("--version")
+            .envs(self.environment())
+            .stdin(Stdio::null());
+        let output = command.output().map_err(|source| QemuError::Run {
+            program: self.program.clone(),
+            source,
+        })?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let version = parse_version(&text).filter(|_| output.status.success());
+        let Some((version, numbers)) = version else {
+            let said = format!(
+                "{}{}",
+                text.trim(),
+                String::from_utf8_lossy(&output.stderr).trim()
+            );
+            return Err(QemuError::NoVersion {
+                program: self.program,
+                status: output.status.to_string(),
+                said,
+            });
+        };
+        if numbers < OLDEST {
+            return Err(QemuError::TooOld {
+                program: self.program,
+                version,
+            });
+        }
+        self.version = version;
+        Ok(self)
+    }
+}
+
+impl fmt::Display for Qemu {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let origin = match self.origin {
+            Origin::Named => "--qemu",
+            Origin::Path => "on PATH",
+            Origin::Package => return write!(f, "QEMU {} (the cache's own)", self.version),
+        };
+        write!(
+            f,
+            "QEMU {} ({}, {origin})",
+            self.version,
+            self.program.display()
+        )
+    }
+}
+
+/// `QEMU emulator version 7.2.22 (Debian ...)`.
+fn parse_version(text: &str) -> Option<(String, (u32, u32))> {
+    let rest = text.split("version ").nth(1)?;
+    let version: String = rest
+        .chars()
+        .take_while(|c| c.is_ascii_digit() || *c == '.')
+        .collect();
+    let mut numbers = version.split('.').map(str::parse::<u32>);
+    let pair = (numbers.next()?.ok()?, numbers.next()?.ok()?);
+    Some((version, pair))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read_as_distributions_print_them() {
+        for (text, version, numbers) in [
+            (
+                "QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18+b3)\nCopyright",
+                "7.2.22",
+                (7, 2),
+            ),
+            (
+                "QEMU emulator version 10.0.2 (qemu-10.0.2-1.fc42)",
+                "10.0.2",
+                (10, 0),
+            ),
+        ] {
+            assert_eq!(parse_version(text), Some((version.to_owned(), numbers)));
+        }
+        assert_eq!(parse_version("qemu-img 7"), None);
+        assert_eq!(parse_version("version x.y"), None);
+    }
+
+    #[test]
+    fn a_program_that_is_no_qemu_is_refused_with_its_words() {
+        let error = Qemu::named(Path::new("/bin/true")).unwrap_err();
+        assert!(
+            error.to_string().starts_with("/bin/true --version failed"),
+            "{error}"
+        );
+        let error = Qemu::named(Path::new("/nonexistent/qemu")).unwrap_err();
+        assert_eq!(error.to_string(), "cannot run /nonexistent/qemu");
+    }
+}

@@ -1,0 +1,112 @@
+//! What a cache entry is made of: the text whose SHA-256 names the entry.
+//!
+//! A recipe names packages, not their versions: those are whatever the sources had on the day of
+//! preparation, and the entry's manifest tells. So a prepared lab is found without the network.
+
+use super::board::Board;
+use super::cache::hash_bytes;
+
+/// Raised when the way an entry is built from its packages changes.
+const REVISION: u32 = 2;
+
+/// Packages that QEMU's and the kernel's packages ask for and that the lab never runs. A name that
+/// a distribution does not have changes nothing.
+const STAND_INS: &[&str] = &[
+    "adduser",
+    "debconf",
+    "debconf-2.0",
+    "initramfs-tools",
+    "ipxe-qemu",
+    "kmod",
+    "libasound2",
+    "libasound2t64",
+    "libbrlapi0.8",
+    "libcacard0",
+    "libepoxy0",
+    "libgbm1",
+    "libncursesw6",
+    "libsndio7.0",
+    "libspice-server1",
+    "libusb-1.0-0",
+    "libusbredirparser1",
+    "libusbredirparser1t64",
+    "linux-base",
+    "linux-initramfs-tool",
+    "passwd",
+];
+
+/// How to make one cache entry from packages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recipe {
+    /// What it makes: the first part of the entry's name.
+    pub kind: &'static str,
+    /// The architecture of the packages.
+    pub architecture: &'static str,
+    /// Packages that would do, best first.
+    pub alternatives: &'static [&'static str],
+    /// Packages to do without.
+    pub stand_ins: &'static [&'static str],
+    /// Modules that the first archive holds.
+    pub modules: &'static [&'static str],
+    /// The option that makes the entry unnecessary.
+    pub option: &'static str,
+}
+
+impl Recipe {
+    /// The emulator with all its libraries.
+    pub fn qemu(board: &Board) -> Self {
+        Self {
+            kind: "qemu",
+            architecture: board.package_arch,
+            alternatives: board.qemu_packages,
+            stand_ins: STAND_INS,
+            modules: &[],
+            option: "--qemu",
+        }
+    }
+
+    /// The kernel with its modules.
+    pub fn linux(board: &Board) -> Self {
+        Self {
+            kind: "linux",
+            architecture: board.package_arch,
+            alternatives: board.kernel_packages,
+            stand_ins: STAND_INS,
+            modules: board.modules,
+            option: "--kernel",
+        }
+    }
+
+    /// The name of the entry after its kind.
+    pub fn hash(&self) -> String {
+        hash_bytes(format!("revision {REVISION}\n{self:?}").as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::board::X86_64;
+    use super::*;
+
+    #[test]
+    fn each_part_of_a_recipe_changes_its_hash() {
+        let base = Recipe::linux(&X86_64);
+        assert_eq!(base.hash(), Recipe::linux(&X86_64).hash());
+        for other in [
+            Recipe {
+                modules: &["kvm_intel"],
+                ..base.clone()
+            },
+            Recipe {
+                alternatives: &["linux-image-amd64"],
+                ..base.clone()
+            },
+            Recipe {
+                architecture: "arm64",
+                ..base.clone()
+            },
+        ] {
+            assert_ne!(base.hash(), other.hash());
+        }
+    }
+}

@@ -1,0 +1,363 @@
+//! `vmbell lab` from outside, as far as it goes without the network and without a boot.
+#![allow(clippy::unwrap_used, clippy::tests_outside_test_module)]
+
+#[path = "lab_support/mod.rs"]
+mod support;
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use assert_cmd::assert::OutputAssertExt;
+use predicates::prelude::*;
+use predicates::str::{contains, is_match};
+use support::Sandbox;
+
+const HASH: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
+#[test]
+fn without_apt_the_way_around_is_told() {
+    let sandbox = Sandbox::new();
+    sandbox
+        .vmbell()
+        .args(["lab", "prepare"])
+        .assert()
+        .code(125)
+        .stderr(contains(
+            "no apt-get on this system, so the lab cannot download QEMU: give it --qemu instead",
+        ));
+    let qemu = sandbox.qemu("9.0.0", "");
+    sandbox.vmbell().args(["lab", "prepare", "--qemu"]).arg(qemu).assert().code(125).stderr(contains(
+        "no apt-get on this system, so the lab cannot download a kernel: give it --kernel instead",
+    ));
+}
+
+#[test]
+fn without_network_and_with_an_empty_cache_the_clients_reason_is_shown() {
+    let sandbox = Sandbox::new();
+    let update = "echo 'W: old' >&2; echo 'E: Failed to fetch indexes  Could not resolve host' >&2; exit 100";
+    sandbox.apt(
+        update,
+        "echo 'E: Unable to locate package' >&2; exit 100",
+        "exit 100",
+    );
+    sandbox.vmbell().args(["lab", "prepare"]).assert().code(125).stderr(contains(
+        "the package sources have none of qemu-system-x86: E: Failed to fetch indexes  Could not resolve host",
+    ));
+}
+
+#[test]
+fn a_half_downloaded_package_is_fetched_again_and_at_last_reported() {
+    let sandbox = Sandbox::new();
+    let list = format!("echo \"'u' x.deb 10 SHA256:{HASH}\"");
+    let download = format!(
+        "echo again >> {}; printf abc > $archives/x.deb",
+        sandbox.path("count").display()
+    );
+    sandbox.apt("", &list, &download);
+    sandbox
+        .vmbell()
+        .args(["lab", "prepare"])
+        .assert()
+        .code(125)
+        .stderr(contains(
+            "downloading qemu-system-x86: 1 package, 10 B, into",
+        ))
+        .stderr(contains(
+            "x.deb is broken after 3 downloads: 3 bytes instead of 10",
+        ));
+    assert_eq!(
+        fs::read_to_string(sandbox.path("count"))
+            .unwrap()
+            .lines()
+            .count(),
+        3
+    );
+}
+
+#[test]
+fn a_package_of_the_right_size_with_another_digest_is_broken_too() {
+    let sandbox = Sandbox::new();
+    sandbox.apt(
+        "",
+        &format!("echo \"'u' x.deb 3 SHA256:{HASH}\""),
+        "printf abc > $archives/x.deb",
+    );
+    sandbox.vmbell().args(["lab", "prepare"]).assert().code(125).stderr(contains(
+        "x.deb is broken after 3 downloads: SHA-256 ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad instead of",
+    ));
+}
+
+#[test]
+fn a_download_that_is_mended_goes_on() {
+    let sandbox = Sandbox::new();
+    let flag = sandbox.path("flag").display().to_string();
+    let list = format!("echo \"'u' x.deb 0 SHA256:{HASH}\"");
+    let download = format!(
+        "if [ -e {flag} ]; then : > $archives/x.deb; else echo half > $archives/x.deb; : > {flag}; fi"
+    );
+    sandbox.apt("", &list, &download);
+    // Nothing is in the package, so the next complaint is about what should have been there.
+    sandbox
+        .vmbell()
+        .args(["lab", "prepare"])
+        .assert()
+        .code(125)
+        .stderr(contains("the unpacked QEMU package has no dynamic loader"));
+    let left: Vec<_> = fs::read_dir(sandbox.path("cache/vmbell/lab"))
+        .unwrap()
+        .map(|item| item.unwrap().file_name())
+        .collect();
+    assert!(
+        left.iter()
+            .all(|name| !name.to_string_lossy().starts_with("draft-")),
+        "{left:?}"
+    );
+}
+
+#[test]
+fn a_disk_that_is_too_small_is_told_before_the_download() {
+    let sandbox = Sandbox::new();
+    sandbox.apt(
+        "",
+        &format!("echo \"'u' x.deb 1000000000000000 SHA256:{HASH}\""),
+        "echo never > /dev/null",
+    );
+    sandbox
+        .vmbell()
+        .args(["lab", "prepare"])
+        .assert()
+        .code(125)
+        .stderr(is_match(r"6\.0 PB needed in .*vmbell/lab, [0-9.]+ [GT]B free: make room or set XDG_CACHE_HOME").unwrap());
+}
+
+#[test]
+fn a_package_that_does_not_unpack_is_named() {
+    let sandbox = Sandbox::new();
+    sandbox.apt(
+        "",
+        &format!("echo \"'u' x.deb 0 SHA256:{HASH}\""),
+        ": > $archives/x.deb",
+    );
+    sandbox.script(
+        "dpkg-deb",
+        "[ $1 = --version ] || { echo 'dpkg-deb: error: unexpected end of file' >&2; exit 2; }",
+    );
+    sandbox
+        .vmbell()
+        .args(["lab", "prepare"])
+        .assert()
+        .code(125)
+        .stderr(contains(
+            "dpkg-deb -x x.deb failed (exit status: 2): dpkg-deb: error: unexpected end of file",
+        ));
+}
+
+#[test]
+fn a_home_is_needed() {
+    let sandbox = Sandbox::new();
+    sandbox
+        .vmbell()
+        .env_remove("XDG_CACHE_HOME")
+        .args(["lab", "status"])
+        .assert()
+        .code(125)
+        .stderr(contains("neither XDG_CACHE_HOME nor HOME is set"));
+}
+
+#[test]
+fn an_empty_cache_has_a_status_and_can_be_cleaned() {
+    let sandbox = Sandbox::new();
+    sandbox
+        .vmbell()
+        .args(["lab", "status"])
+        .assert()
+        .success()
+        .stdout(contains("not prepared").count(2));
+    sandbox
+        .vmbell()
+        .args(["lab", "clean"])
+        .assert()
+        .success()
+        .stdout(contains("removed 0 B from"));
+}
+
+#[test]
+fn l1_that_hangs_ends_at_the_time_limit_with_its_console() {
+    let sandbox = Sandbox::new();
+    let qemu = sandbox.qemu("9.0.0", "echo 'last words'; exec sleep 60");
+    let started = Instant::now();
+    sandbox
+        .run(&qemu)
+        .args(["--timeout", "1", "--", "/bin/true"])
+        .assert()
+        .code(124)
+        .stderr(contains(
+            "L1 did not finish within 1 s; its console ends with:\n  | last words",
+        ));
+    assert!(started.elapsed() < Duration::from_secs(30));
+}
+
+#[test]
+fn a_panic_is_retried_once_and_both_are_counted() {
+    let sandbox = Sandbox::new();
+    let boots = sandbox.path("boots");
+    let qemu = sandbox.qemu(
+        "9.0.0",
+        &format!(
+            "echo boot >> {}; echo '[ 1.0] Kernel panic - not syncing: no init'",
+            boots.display()
+        ),
+    );
+    sandbox
+        .run(&qemu)
+        .args(["--", "/bin/true"])
+        .assert()
+        .code(125)
+        .stderr(contains("starting it once more").count(1))
+        .stderr(contains("L1's kernel panicked in each of 2 boots; its console ends with:\n  | [ 1.0] Kernel panic"));
+    assert_eq!(fs::read_to_string(boots).unwrap().lines().count(), 2);
+}
+
+#[test]
+fn qemus_own_failure_is_no_success_of_l1() {
+    let sandbox = Sandbox::new();
+    // 1 is also what a debug-exit code of 0 would look like.
+    let qemu = sandbox.qemu("9.0.0", "echo 'qemu: no such machine' >&2; exit 1");
+    sandbox
+        .run(&qemu)
+        .args(["--", "/bin/true"])
+        .assert()
+        .code(125)
+        .stderr(contains(
+            "QEMU ended (exit status: 1) without a report from L1: qemu: no such machine",
+        ));
+    let qemu = sandbox.qemu("9.0.0", "exit 7");
+    sandbox
+        .run(&qemu)
+        .args(["--", "/bin/true"])
+        .assert()
+        .code(125)
+        .stderr(contains("exit status 7, L1's debug-exit code 3"));
+}
+
+#[test]
+fn an_old_qemu_is_refused_and_one_on_path_is_named() {
+    let sandbox = Sandbox::new();
+    let old = sandbox.qemu("6.2.0", "");
+    sandbox
+        .run(&old)
+        .args(["--", "/bin/true"])
+        .assert()
+        .code(125)
+        .stderr(contains("is QEMU 6.2.0, and the lab needs 7.2 or newer"));
+    let qemu = sandbox.qemu("9.1.2", "exit 5");
+    fs::rename(&qemu, sandbox.path("bin/qemu-system-x86_64")).unwrap();
+    fs::copy("/bin/true", sandbox.path("kernel")).unwrap();
+    sandbox
+        .vmbell()
+        .args(["lab", "run", "--modules", "none", "--kernel"])
+        .arg(sandbox.path("kernel"))
+        .args(["--", "/bin/true"])
+        .assert()
+        .code(125)
+        .stderr(contains("QEMU 9.1.2 (").and(contains("qemu-system-x86_64, on PATH)")));
+}
+
+#[test]
+fn programs_that_cannot_run_there_are_refused_before_the_boot() {
+    let sandbox = Sandbox::new();
+    let qemu = sandbox.qemu("9.0.0", "echo booted >&2; exit 9");
+    let script = sandbox.script("script", "true");
+    for (program, message) in [
+        ("no-such-program", "no program no-such-program on PATH"),
+        ("/nonexistent/program", "cannot read /nonexistent/program"),
+        (
+            script.to_str().unwrap(),
+            "is a script (/bin/sh): run its interpreter in the lab and add the script with --with",
+        ),
+        (
+            "/etc/passwd",
+            "/etc/passwd is no ELF program for x86_64: it is something else",
+        ),
+    ] {
+        sandbox
+            .run(&qemu)
+            .args(["--", program])
+            .assert()
+            .code(125)
+            .stderr(contains(message).and(contains("booted").not()));
+    }
+}
+
+#[test]
+fn kernels_that_cannot_boot_are_refused() {
+    let sandbox = Sandbox::new();
+    let qemu = sandbox.qemu("9.0.0", "exit 9");
+    let text = sandbox.path("vmlinuz-6");
+    fs::write(&text, "text").unwrap();
+    let run = |kernel: &str, modules: &[&str]| {
+        let mut command = sandbox.vmbell();
+        command
+            .args(["lab", "run", "--qemu"])
+            .arg(&qemu)
+            .args(["--kernel", kernel])
+            .args(modules)
+            .args(["--", "/bin/true"]);
+        command.assert().code(125)
+    };
+    run("/nonexistent", &["--modules", "none"]).stderr(contains("cannot read /nonexistent"));
+    run(text.to_str().unwrap(), &["--modules", "none"]).stderr(contains(
+        "is no kernel: neither a bzImage nor an ELF vmlinux",
+    ));
+    run(text.to_str().unwrap(), &[]).stderr(contains("no modules of Linux 6 in "));
+}
+
+#[test]
+fn nonsense_is_a_usage_error() {
+    let sandbox = Sandbox::new();
+    for arguments in [
+        &["lab"][..],
+        &["lab", "run"],
+        &["lab", "run", "--smp", "0", "--", "true"],
+        &["lab", "run", "--deterministic", "--smp", "2", "--", "true"],
+        &["lab", "run", "--timeout", "0", "--", "true"],
+        &["lab", "run", "--memory", "1", "--", "true"],
+        &["lab", "run", "--modules", "none", "--", "true"],
+        &["lab", "run", "--env", "X", "--", "true"],
+    ] {
+        sandbox.vmbell().args(arguments).assert().code(2);
+    }
+}
+
+#[test]
+fn qemu_does_not_outlive_vmbell() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.path("pid");
+    let qemu = sandbox.qemu(
+        "9.0.0",
+        &format!(
+            "echo $$ > {0}.new; mv {0}.new {0}; exec sleep 60",
+            file.display()
+        ),
+    );
+    let mut vmbell = sandbox
+        .run(&qemu)
+        .args(["--", "/bin/true"])
+        .spawn()
+        .unwrap();
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let wait_for = |done: &dyn Fn() -> bool| {
+        while !done() {
+            assert!(Instant::now() < deadline, "too late");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    wait_for(&|| file.exists());
+    let pid = fs::read_to_string(&file).unwrap().trim().to_owned();
+    vmbell.kill().unwrap();
+    vmbell.wait().unwrap();
+    // Gone, or a zombie that waits for whoever adopted it.
+    wait_for(&|| {
+        fs::read_to_string(format!("/proc/{pid}/stat")).map_or(true, |stat| stat.contains(") Z "))
+    });
+}

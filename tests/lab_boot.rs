@@ -1,0 +1,262 @@
+//! `vmbell lab` with real boots: `cargo test --features lab-tests --test lab_boot`.
+//!
+//! Nothing is skipped here: without a prepared cache and without the network these tests fail.
+#![allow(clippy::unwrap_used, clippy::tests_outside_test_module)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::Mutex;
+
+/// One boot at a time: each uses two CPUs, and several would only run into their time limits.
+static BOOT: Mutex<()> = Mutex::new(());
+
+fn lab(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vmbell"));
+    command
+        .args(["lab", "run"])
+        .args(arguments)
+        .stdin(Stdio::null());
+    command
+}
+
+fn output(command: &mut Command) -> Output {
+    let _one = BOOT
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let output = command.output().unwrap();
+    eprint!("{}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+fn example(name: &str) -> String {
+    let folder = Path::new(env!("CARGO_BIN_EXE_vmbell")).parent().unwrap();
+    folder
+        .join("examples")
+        .join(name)
+        .to_str()
+        .unwrap()
+        .to_owned()
+}
+
+#[test]
+fn streams_stay_apart_and_all_eight_bits_of_the_status_come_back() {
+    let output = output(&mut lab(&[
+        "--",
+        "/bin/sh",
+        "-c",
+        "echo to stdout; echo to stderr >&2; exit 200",
+    ]));
+    assert_eq!(output.status.code(), Some(200));
+    assert_eq!(text(&output.stdout), "to stdout\n");
+    assert!(text(&output.stderr).contains("\nto stderr\n"));
+    assert!(text(&output.stderr).contains("lab: exit status 200; "));
+}
+
+#[test]
+fn a_death_by_signal_is_told_as_such() {
+    let output = output(&mut lab(&["--", "/bin/sh", "-c", "kill -SEGV $$"]));
+    assert_eq!(output.status.code(), Some(128 + 11));
+    assert!(text(&output.stderr).contains("lab: killed by signal 11"));
+}
+
+#[test]
+fn environment_directory_and_arguments_are_the_callers() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().canonicalize().unwrap();
+    let script = r#"echo "$0|$1|$FROM_HOST|$FROM_OPTION|$PWD|$HOME""#;
+    let mut command = lab(&[
+        "--env",
+        "FROM_OPTION=b c",
+        "--",
+        "/bin/sh",
+        "-c",
+        script,
+        "zero",
+        "one two",
+    ]);
+    let output = output(command.env("FROM_HOST", "a").current_dir(&folder));
+    assert_eq!(
+        text(&output.stdout),
+        format!("zero|one two|a|b c|{}|/root\n", folder.display())
+    );
+}
+
+#[test]
+fn standard_input_and_megabytes_of_output_pass_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("input");
+    let bytes: Vec<u8> = (0..3_000_000_u32)
+        .map(|index| u8::try_from((index / 7 + index) % 251).unwrap())
+        .collect();
+    fs::write(&file, &bytes).unwrap();
+    let output = output(lab(&["-i", "--", "cat"]).stdin(fs::File::open(&file).unwrap()));
+    assert!(output.status.success());
+    assert!(
+        output.stdout == bytes,
+        "{} bytes came back",
+        output.stdout.len()
+    );
+}
+
+#[test]
+fn files_go_in_and_come_back() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("in")).unwrap();
+    fs::write(folder.path().join("in/a"), "content").unwrap();
+    let (out, with) = (
+        folder.path().join("out"),
+        format!("{}:/data", folder.path().join("in").display()),
+    );
+    let script = "mkdir /out/sub; cp /data/a /out/sub/b; exit 3";
+    let arguments = [
+        "--out",
+        out.to_str().unwrap(),
+        "--with",
+        &with,
+        "--with",
+        "/bin/mkdir",
+        "--with",
+        "/bin/cp",
+    ];
+    let output = output(lab(&arguments).args(["--", "/bin/sh", "-c", script]));
+    assert_eq!(output.status.code(), Some(3));
+    assert_eq!(fs::read_to_string(out.join("sub/b")).unwrap(), "content");
+}
+
+#[test]
+fn what_a_program_leaves_running_does_not_hold_up_the_end() {
+    let output = output(&mut lab(&[
+        "--with",
+        "/bin/sleep",
+        "--",
+        "/bin/sh",
+        "-c",
+        "sleep 1000 & echo done",
+    ]));
+    assert!(output.status.success());
+    assert_eq!(text(&output.stdout), "done\n");
+}
+
+#[test]
+fn kvm_is_real_in_functional_mode() {
+    let output = output(&mut lab(&["--", &example("kvm_smoke")]));
+    assert!(output.status.success(), "{}", text(&output.stdout));
+    println!("{}", text(&output.stdout));
+}
+
+#[test]
+fn deterministic_mode_says_the_same_twice() {
+    let run = || output(&mut lab(&["--deterministic", "--", &example("kvm_smoke")]));
+    let (first, second) = (run(), run());
+    assert!(first.status.success());
+    assert_eq!(text(&first.stdout), text(&second.stdout));
+    println!("{}", text(&first.stdout));
+}
+
+#[test]
+fn a_real_panic_is_retried_once() {
+    let output = output(&mut lab(&[
+        "--",
+        "/bin/sh",
+        "-c",
+        "echo c > /proc/sysrq-trigger; while :; do :; done",
+    ]));
+    assert_eq!(output.status.code(), Some(125));
+    assert!(text(&output.stderr).contains("panicked in each of 2 boots"));
+    assert!(text(&output.stderr).contains("sysrq triggered crash"));
+}
+
+#[test]
+fn a_program_that_never_ends_meets_the_time_limit() {
+    let output = output(&mut lab(&[
+        "--timeout",
+        "12",
+        "--",
+        "/bin/sh",
+        "-c",
+        "echo started; while :; do :; done",
+    ]));
+    assert_eq!(output.status.code(), Some(124));
+    assert_eq!(text(&output.stdout), "started\n");
+    assert!(text(&output.stderr).contains("L1 did not finish within 12 s"));
+}
+
+#[test]
+fn two_boots_at_once_do_not_disturb_each_other() {
+    let _one = BOOT
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let start = |word: &str| {
+        lab(&["--", "/bin/sh", "-c", &format!("echo {word}")])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap()
+    };
+    for (child, word) in [(start("first"), "first\n"), (start("second"), "second\n")] {
+        assert_eq!(text(&child.wait_with_output().unwrap().stdout), word);
+    }
+}
+
+#[test]
+fn another_projects_cargo_test_runs_on_real_kvm() {
+    let project = tempfile::tempdir().unwrap();
+    let write = |name: &str, content: &str| {
+        let path = project.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    };
+    write(
+        "Cargo.toml",
+        "[package]\nname = \"foreign\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[workspace]\n",
+    );
+    write("src/lib.rs", "");
+    write(
+        "tests/kvm.rs",
+        r#"
+        #[test]
+        fn kvm_opens() {
+            std::fs::File::options().read(true).write(true).open("/dev/kvm").unwrap();
+            assert!(std::fs::read_to_string("/proc/version").unwrap().contains("Debian"));
+        }
+        #[test]
+        fn cargo_is_felt() {
+            let folder = std::env::var("CARGO_MANIFEST_DIR").unwrap();
+            assert_eq!(std::env::current_dir().unwrap(), std::path::Path::new(&folder));
+            std::fs::write(std::env::temp_dir().join("x"), "x").unwrap();
+            std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        }
+        #[test]
+        #[ignore = "shows that arguments arrive"]
+        fn ignored() {
+            panic!("on purpose");
+        }
+        "#,
+    );
+    let test = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO"));
+        command
+            .args(["test", "--offline", "--test", "kvm"])
+            .args(arguments)
+            .current_dir(project.path());
+        let runner = format!(
+            "{} lab run --",
+            PathBuf::from(env!("CARGO_BIN_EXE_vmbell")).display()
+        );
+        output(
+            command
+                .env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER", runner)
+                .env("CARGO_TARGET_DIR", project.path().join("target")),
+        )
+    };
+    let passing = test(&[]);
+    assert!(passing.status.success(), "{}", text(&passing.stdout));
+    assert!(text(&passing.stdout).contains("2 passed; 0 failed; 1 ignored"));
+    let failing = test(&["--", "--ignored"]);
+    assert_eq!(failing.status.code(), Some(101));
+    assert!(text(&failing.stdout).contains("on purpose"));
+}

@@ -1,0 +1,78 @@
+//! A `vmbell lab` with a cache of its own and stand-ins for the programs that it calls.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+pub struct Sandbox {
+    folder: tempfile::TempDir,
+}
+
+impl Sandbox {
+    pub fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("bin")).unwrap();
+        Self { folder }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Puts a shell script on the only folder of PATH.
+    pub fn script(&self, name: &str, body: &str) -> PathBuf {
+        let path = self.path("bin").join(name);
+        fs::write(&path, format!("#!/bin/sh\nPATH=/usr/bin:/bin\n{body}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    }
+
+    /// A QEMU that says its version and otherwise does as the script says.
+    pub fn qemu(&self, version: &str, body: &str) -> PathBuf {
+        let hello = format!(
+            "case \"$1\" in --version) echo 'QEMU emulator version {version} (Fake)'; exit 0;; esac"
+        );
+        self.script("fake-qemu", &format!("{hello}\n{body}"))
+    }
+
+    /// An `apt-get` whose subcommands do as the scripts say, and a `dpkg-deb` that does nothing.
+    pub fn apt(&self, update: &str, list: &str, download: &str) {
+        let body = format!(
+            "archives=$(dirname $APT_CONFIG)/archives\n\
+             case \"$*\" in\n\
+             --version) ;;\n\
+             update*) {update} ;;\n\
+             *--print-uris*) {list} ;;\n\
+             *--download-only*) {download} ;;\n\
+             esac"
+        );
+        self.script("apt-get", &body);
+        self.script("dpkg-deb", "exit 0");
+    }
+
+    pub fn vmbell(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_vmbell"));
+        command
+            .env_clear()
+            .env("PATH", self.path("bin"))
+            .env("XDG_CACHE_HOME", self.path("cache"))
+            .env("NO_COLOR", "1");
+        command
+    }
+
+    /// `vmbell lab run` with that QEMU and with a kernel that is good enough for a fake one.
+    pub fn run(&self, qemu: &Path) -> Command {
+        let kernel = self.path("kernel");
+        if !kernel.exists() {
+            fs::copy("/bin/true", &kernel).unwrap();
+        }
+        let mut command = self.vmbell();
+        command
+            .args(["lab", "run", "--modules", "none", "--kernel"])
+            .arg(kernel)
+            .arg("--qemu")
+            .arg(qemu);
+        command
+    }
+}
