@@ -1,15 +1,14 @@
 //! What this host lets the engine do, found by trying.
 
+use std::sync::OnceLock;
+
 use super::super::{Capability, Hypervisor, Support, VmConfig};
 use super::Usermode;
 
 /// Whether the engine has `capability` here, and if not, why.
 pub fn support(capability: Capability) -> Support {
     match capability {
-        Capability::Run => match Usermode.create_vm(&VmConfig { ram_size: 4096, ..VmConfig::default() }) {
-            Ok(_) => Support::Yes,
-            Err(error) => Support::No(chain(&error)),
-        },
+        Capability::Run => run(),
         Capability::SilentSaturation => Support::No(
             "the ring is a write(2): at a saturated counter it is dropped without EPOLLERR, and an eventfd without \
              EFD_NONBLOCK holds the vcpu until it is read or kicked"
@@ -21,10 +20,30 @@ pub fn support(capability: Capability) -> Support {
         | Capability::HypercallDoorbell
         | Capability::DoorbellGroups
         | Capability::Int3Patching
-        | Capability::JmpPatching => match support(Capability::Run) {
+        | Capability::JmpPatching => match run() {
             Support::Yes => Support::Yes,
             Support::No(_) => Support::No("no guest can run".into()),
         },
+    }
+}
+
+/// Starts a sandbox to see whether one starts. Once one has, the answer stands; a reason why not is
+/// looked for anew each time, as it may have gone away.
+fn run() -> Support {
+    static STARTED: OnceLock<()> = OnceLock::new();
+    if STARTED.get().is_some() {
+        return Support::Yes;
+    }
+    let config = VmConfig {
+        ram_size: 4096,
+        ..VmConfig::default()
+    };
+    match Usermode.create_vm(&config) {
+        Ok(_) => {
+            let _ = STARTED.set(());
+            Support::Yes
+        }
+        Err(error) => Support::No(chain(&error)),
     }
 }
 
