@@ -21,13 +21,23 @@ pub enum Capability {
     JmpPatching,
     /// A saturated eventfd takes the last count and reports `EPOLLERR`, and never holds the vCPU.
     SilentSaturation,
+    /// A call of the hypercall page reaches the VMM.
+    HypercallExit,
+    /// Every `rdmsr` and `wrmsr` reaches the VMM.
+    MsrExits,
+    /// Guests with ring-0 state of their own: kernels, kvm-unit-tests.
+    Kernels,
+    /// Interrupt controllers: local APICs, I/O APIC, irqfds.
+    Interrupts,
+    /// A heavy exit changes threads, so that it matters how each side waits for the other.
+    SpinPolicy,
     /// Protection keys keep stray guest stores off the engine's own memory.
     ProtectionKeys,
 }
 
 impl Capability {
     /// All of them, in the order that `probe` prints.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 14] = [
         Self::Run,
         Self::PioDoorbell,
         Self::MmioDoorbell,
@@ -36,6 +46,11 @@ impl Capability {
         Self::Int3Patching,
         Self::JmpPatching,
         Self::SilentSaturation,
+        Self::HypercallExit,
+        Self::MsrExits,
+        Self::Kernels,
+        Self::Interrupts,
+        Self::SpinPolicy,
         Self::ProtectionKeys,
     ];
 
@@ -50,6 +65,11 @@ impl Capability {
             Self::Int3Patching => "int3-patching",
             Self::JmpPatching => "jmp-patching",
             Self::SilentSaturation => "silent-saturation",
+            Self::HypercallExit => "hypercall-exit",
+            Self::MsrExits => "msr-exits",
+            Self::Kernels => "kernels",
+            Self::Interrupts => "interrupts",
+            Self::SpinPolicy => "spin-policy",
             Self::ProtectionKeys => "protection-keys",
         }
     }

@@ -97,8 +97,12 @@ pub trait Kick: Clone + Send + Sync + fmt::Debug + 'static {
 /// What a new guest is made of.
 #[derive(Clone, Debug)]
 pub struct VmConfig {
-    /// RAM in bytes, a multiple of 4096; it begins at 1 MiB.
+    /// Where RAM begins: 1 MiB, or 0 for an image that wants all of it ([`Capability::Kernels`]).
+    pub ram_base: u64,
+    /// RAM in bytes, a multiple of 4096.
     pub ram_size: u64,
+    /// Who delivers interrupts.
+    pub irqchip: Irqchip,
     /// How many vCPUs there are.
     pub vcpus: u32,
     /// How each side waits for the other in a heavy exit.
@@ -114,7 +118,9 @@ pub struct VmConfig {
 impl Default for VmConfig {
     fn default() -> Self {
         Self {
+            ram_base: stub::layout::RAM_BASE,
             ram_size: 16 << 20,
+            irqchip: Irqchip::None,
             vcpus: 1,
             spin: SpinPolicy::Sleep,
             patch: PatchMode::Off,
@@ -148,15 +154,43 @@ pub enum PatchMode {
     Jmp,
 }
 
-/// Where and how a vCPU starts: the registers that a guest program finds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct EntryPoint {
-    /// First instruction.
-    pub rip: u64,
-    /// Stack pointer.
-    pub rsp: u64,
-    /// First argument, in `rdi`.
-    pub rdi: u64,
-    /// Second argument, in `rsi`.
-    pub rsi: u64,
+/// Who delivers interrupts, and what `hlt` does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Irqchip {
+    /// Nobody: no interrupts, and `hlt` leaves the guest.
+    #[default]
+    None,
+    /// Local APICs below the VMM; the I/O APIC and the PIC, if any, are devices of the VMM.
+    Split,
+    /// Local APICs, I/O APIC, PIC and PIT below the VMM, as a PC has them.
+    Full,
+}
+
+/// Where and how a vCPU starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EntryPoint {
+    /// 64-bit code with all memory below 4 GiB at its own address: how our guest programs start.
+    Long {
+        /// First instruction.
+        rip: u64,
+        /// Stack pointer.
+        rsp: u64,
+        /// First argument.
+        rdi: u64,
+        /// Second argument.
+        rsi: u64,
+    },
+    /// 32-bit protected mode with flat segments and paging off, as a Multiboot loader leaves it
+    /// (Multiboot 0.6.96, 3.2). Needs [`Capability::Kernels`].
+    Protected {
+        /// First instruction.
+        eip: u32,
+        /// The loader's magic number.
+        eax: u32,
+        /// Where the loader's information is.
+        ebx: u32,
+    },
+    /// Waits for another vCPU to send INIT and SIPI. Needs [`Capability::Kernels`] and an
+    /// [`Irqchip`].
+    AwaitSipi,
 }

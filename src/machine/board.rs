@@ -69,7 +69,7 @@ impl<V: Vm> Machine<V> {
             source,
         })?;
         let rsp = STACK_TOP.0 + 0x1_0000 * u64::from(vcpu);
-        Ok(EntryPoint {
+        Ok(EntryPoint::Long {
             rip: CODE.0,
             rsp,
             rdi: PARAMETERS.0,

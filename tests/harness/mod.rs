@@ -109,7 +109,7 @@ pub fn begin<V: Vm>(vm: &V, index: u32) -> V::Vcpu {
 pub fn begin_at<V: Vm>(vm: &V, index: u32, page: GuestAddress) -> V::Vcpu {
     let mut vcpu = vm.create_vcpu(index).unwrap();
     let rsp = STACK_TOP.0 + 0x1_0000 * u64::from(index);
-    vcpu.set_entry_point(EntryPoint {
+    vcpu.set_entry_point(EntryPoint::Long {
         rip: CODE.0,
         rsp,
         rdi: page.0,

@@ -24,6 +24,14 @@ pub enum UsermodeError {
         /// How many it has.
         vcpus: u32,
     },
+    /// The guest was to be what only real virtualization makes.
+    #[error(
+        "the usermode engine has no {what}; the kvm backend has (--backend kvm, or `vmbell lab`)"
+    )]
+    Unsupported {
+        /// What it was to have.
+        what: &'static str,
+    },
     /// The host's CPU is another.
     #[error("the usermode engine runs on x86-64 Linux only")]
     Architecture,

@@ -15,9 +15,14 @@ pub fn support(capability: Capability) -> Support {
                 .into(),
         ),
         Capability::ProtectionKeys => Support::No("the engine does not use them".into()),
+        Capability::Kernels => Support::No("guest code runs in ring 3".into()),
+        Capability::Interrupts => Support::No("the engine delivers no interrupts".into()),
         Capability::PioDoorbell
         | Capability::MmioDoorbell
         | Capability::HypercallDoorbell
+        | Capability::HypercallExit
+        | Capability::MsrExits
+        | Capability::SpinPolicy
         | Capability::DoorbellGroups
         | Capability::Int3Patching
         | Capability::JmpPatching => match run() {

@@ -217,11 +217,15 @@ impl Vcpu for UsermodeVcpu {
         if self.state != State::Fresh {
             return Err(UsermodeError::Running);
         }
+        let EntryPoint::Long { rip, rsp, rdi, rsi } = entry else {
+            let what = "32-bit mode and no SIPI";
+            return Err(UsermodeError::Unsupported { what });
+        };
         let registers = &self.run_page().entry;
-        registers.rip.store(entry.rip, Relaxed);
-        registers.rsp.store(entry.rsp, Relaxed);
-        registers.rdi.store(entry.rdi, Relaxed);
-        registers.rsi.store(entry.rsi, Relaxed);
+        registers.rip.store(rip, Relaxed);
+        registers.rsp.store(rsp, Relaxed);
+        registers.rdi.store(rdi, Relaxed);
+        registers.rsi.store(rsi, Relaxed);
         Ok(())
     }
 

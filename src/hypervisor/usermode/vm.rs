@@ -7,7 +7,7 @@ use stub::layout::{MAX_VCPUS, PAGE, PATCH_BASE, RAM_BASE, RAM_OFFSET};
 use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap};
 use vmm_sys_util::eventfd::EventFd;
 
-use super::super::{ExitCounts, PatchMode, SpinPolicy, Vm, VmConfig};
+use super::super::{ExitCounts, Irqchip, PatchMode, SpinPolicy, Vm, VmConfig};
 use super::doorbells::{Doorbells, light_exits};
 use super::error::UsermodeError;
 use super::patch::Patcher;
@@ -73,6 +73,17 @@ impl UsermodeVm {
 fn check(config: &VmConfig) -> Result<(), UsermodeError> {
     if cfg!(not(all(target_arch = "x86_64", target_os = "linux"))) {
         return Err(UsermodeError::Architecture);
+    }
+    if config.ram_base != RAM_BASE {
+        return Err(UsermodeError::Config {
+            what: "ram_base",
+            value: config.ram_base,
+            rule: format!("{RAM_BASE:#x}"),
+        });
+    }
+    if config.irqchip != Irqchip::None {
+        let what = "interrupt controllers";
+        return Err(UsermodeError::Unsupported { what });
     }
     let most = PATCH_BASE - RAM_BASE;
     if config.ram_size == 0 || !config.ram_size.is_multiple_of(PAGE) || config.ram_size > most {
