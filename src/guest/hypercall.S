@@ -15,7 +15,8 @@
     call r14
     dec r12
     jnz 2b
-    rdtscp
+    lfence
+    rdtsc
     shl rdx, 32
     or rax, rdx
     sub rax, r13

@@ -14,7 +14,8 @@
     out dx, eax
     dec r12
     jnz 2b
-    rdtscp
+    lfence
+    rdtsc
     shl rdx, 32
     or rax, rdx
     sub rax, r13

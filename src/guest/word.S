@@ -12,7 +12,8 @@
     lock inc qword ptr [rbx + {WORD}]
     dec r12
     jnz 2b
-    rdtscp
+    lfence
+    rdtsc
     shl rdx, 32
     or rax, rdx
     sub rax, r13

@@ -13,14 +13,22 @@ pub enum Capability {
     MmioDoorbell,
     /// A doorbell on a hypercall number.
     HypercallDoorbell,
-    /// Wildcard and matching items together on one address.
+    /// Several items on one address, and with the same match.
     DoorbellGroups,
+    /// Wildcard and matching items together on one address.
+    MixedGroups,
     /// Replace hot trapping instructions by `int3`.
     Int3Patching,
     /// Replace hot `out` instructions by a jump that does not trap.
     JmpPatching,
     /// A saturated eventfd takes the last count and reports `EPOLLERR`, and never holds the vCPU.
     SilentSaturation,
+    /// Writes can be kept back until the guest leaves for another reason.
+    CoalescedMmio,
+    /// A port that is answered below the VMM by a device there.
+    KernelPort,
+    /// The CPU's own hypercall instruction, answered below the VMM.
+    HypercallInstruction,
     /// A call of the hypercall page reaches the VMM.
     HypercallExit,
     /// Every `rdmsr` and `wrmsr` reaches the VMM.
@@ -37,15 +45,19 @@ pub enum Capability {
 
 impl Capability {
     /// All of them, in the order that `probe` prints.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 18] = [
         Self::Run,
         Self::PioDoorbell,
         Self::MmioDoorbell,
         Self::HypercallDoorbell,
         Self::DoorbellGroups,
+        Self::MixedGroups,
         Self::Int3Patching,
         Self::JmpPatching,
         Self::SilentSaturation,
+        Self::CoalescedMmio,
+        Self::KernelPort,
+        Self::HypercallInstruction,
         Self::HypercallExit,
         Self::MsrExits,
         Self::Kernels,
@@ -65,6 +77,10 @@ impl Capability {
             Self::Int3Patching => "int3-patching",
             Self::JmpPatching => "jmp-patching",
             Self::SilentSaturation => "silent-saturation",
+            Self::MixedGroups => "mixed-groups",
+            Self::CoalescedMmio => "coalesced-mmio",
+            Self::KernelPort => "kernel-port",
+            Self::HypercallInstruction => "hypercall-instruction",
             Self::HypercallExit => "hypercall-exit",
             Self::MsrExits => "msr-exits",
             Self::Kernels => "kernels",

@@ -6,6 +6,8 @@
 mod capability;
 mod exit;
 
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub mod kvm;
 pub mod usermode;
 
 use std::fmt;
@@ -31,6 +33,31 @@ pub trait Hypervisor {
 
     /// Makes a guest with memory and no code.
     fn create_vm(&self, config: &VmConfig) -> Result<Self::Vm, <Self::Vm as Vm>::Error>;
+
+    /// A loop that measures the least that an exit to the VMM costs here; none where there is no
+    /// less than [`Vcpu::run`].
+    fn bare_loop(&self, exit: BareExit) -> Result<Option<Box<dyn BareLoop>>, BareError> {
+        let _ = exit;
+        Ok(None)
+    }
+}
+
+/// How the guest of a [`BareLoop`] leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BareExit {
+    /// By `out`.
+    Pio,
+    /// By a store to a hole in memory.
+    Mmio,
+}
+
+/// Why there is no [`BareLoop`], or why it could not go on.
+pub type BareError = Box<dyn std::error::Error + Send + Sync>;
+
+/// A guest that leaves again and again, with no bus and no device to answer it.
+pub trait BareLoop: fmt::Debug {
+    /// Lets it leave so many times, on the caller's thread.
+    fn run(&mut self, exits: u64) -> Result<(), BareError>;
 }
 
 /// A guest: its memory, its vCPUs and its doorbells.
@@ -63,6 +90,10 @@ pub trait Vm: Send + Sync {
         address: IoEventAddress,
         datamatch: Datamatch,
     ) -> Result<(), Self::Error>;
+
+    /// Lets writes of this range be kept back until the guest leaves for another reason, or too many
+    /// are kept; they come as [`VmExit::MmioWrite`] then. Needs [`Capability::CoalescedMmio`].
+    fn register_coalesced(&self, address: u64, len: u32) -> Result<(), Self::Error>;
 
     /// Exits so far, over all vCPUs.
     fn exit_counts(&self) -> ExitCounts;

@@ -148,7 +148,7 @@ fn a_store_of_16_bytes_across_pages_is_a_clear_error<H: Hypervisor>(h: &H) {
     assert_eq!(count(&event), 0);
 }
 
-crate::on_usermode! {
+crate::on_both! {
     a_store_across_pages_is_two_writes;
     any_length_takes_the_tail_of_a_store_across_pages;
     a_load_across_pages_is_two_reads;

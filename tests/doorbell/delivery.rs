@@ -306,7 +306,7 @@ fn a_doorbell_that_comes_back_rings_again<H: Hypervisor>(h: &H) {
     }
 }
 
-crate::on_usermode! {
+crate::on_both! {
     another_width_leaves_the_guest;
     any_length_takes_every_width;
     datamatch_ignores_other_values;

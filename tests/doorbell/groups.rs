@@ -84,7 +84,7 @@ fn a_group_takes_max_items_and_says_so<H: Hypervisor>(h: &H) {
     join(&vm, &events[3], place, Datamatch::U32(Some(1))).unwrap();
 }
 
-crate::on_usermode! {
+crate::on_both! {
     all_that_match_are_signalled_once;
     a_group_takes_max_items_and_says_so;
 }

@@ -190,7 +190,7 @@ fn no_ring_of_two_vcpus_is_lost_in_a_removal<H: Hypervisor>(h: &H) {
     race(h, &call, PatchMode::Off, 2);
 }
 
-crate::on_usermode! {
+crate::on_both! {
     no_trapped_ring_is_lost_in_a_removal;
     no_patched_ring_is_lost_in_a_removal;
     no_direct_ring_is_lost_in_a_removal;

@@ -189,7 +189,7 @@ fn the_entry_point_is_set_before_the_first_run<H: Hypervisor>(h: &H) {
     player.play(&[]);
 }
 
-crate::on_usermode! {
+crate::on_both! {
     model_registers_halt_and_hypercalls;
     a_hypercall_doorbell_rings_from_any_stack;
     a_halted_guest_goes_on_behind_it;

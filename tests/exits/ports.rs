@@ -185,7 +185,7 @@ fn string_output_rings_for_each_element<H: Hypervisor>(h: &H) {
     assert_eq!(count(&event), 8 + 8 + 1);
 }
 
-crate::on_usermode! {
+crate::on_both! {
     every_form_of_output_and_input_leaves_with_its_data;
     string_instructions_move_their_buffer;
     string_output_rings_for_each_element;

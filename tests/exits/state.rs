@@ -288,7 +288,7 @@ fn segment_bases_are_the_guests_own<H: Hypervisor>(h: &H) {
     }
 }
 
-crate::on_usermode! {
+crate::on_both! {
     segment_bases_are_the_guests_own;
     every_register_survives_every_exit;
     every_register_survives_patched_output;

@@ -156,7 +156,7 @@ fn a_site_is_patched_under_other_vcpus<H: Hypervisor>(h: &H) {
     }
 }
 
-crate::on_usermode! {
+crate::on_both! {
     vcpus_ring_together;
     vcpus_leave_together;
     a_site_is_patched_under_other_vcpus;

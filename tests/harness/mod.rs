@@ -58,6 +58,34 @@ macro_rules! on_usermode {
     };
 }
 
+/// Wraps generic bodies as tests of both backends: those on KVM are left to the lab, which has it.
+#[macro_export]
+macro_rules! on_both {
+    ($($name:ident;)*) => {
+        $crate::on_usermode! { $($name;)* }
+        $crate::on_kvm! { $($name;)* }
+    };
+}
+
+/// Wraps generic bodies as tests on KVM.
+#[macro_export]
+macro_rules! on_kvm {
+    ($($name:ident;)*) => {
+        mod kvm {
+            $(#[test]
+            #[ignore = "needs /dev/kvm: cargo xtask lab"]
+            fn $name() {
+                $crate::harness::bounded(|| super::$name(&$crate::harness::kvm()));
+            })*
+        }
+    };
+}
+
+/// The real thing.
+pub fn kvm() -> vmbell::hypervisor::kvm::Kvm {
+    vmbell::hypervisor::kvm::Kvm::open().unwrap_or_else(|error| panic!("{}", chain(&error)))
+}
+
 /// A guest as the defaults make it.
 pub fn plain<H: Hypervisor>(hypervisor: &H) -> H::Vm {
     configured(hypervisor, VmConfig::default())
@@ -65,7 +93,11 @@ pub fn plain<H: Hypervisor>(hypervisor: &H) -> H::Vm {
 
 /// A guest made like this.
 pub fn configured<H: Hypervisor>(hypervisor: &H, config: VmConfig) -> H::Vm {
-    process::with_sandbox(hypervisor, &config).0
+    process::alone(|| {
+        hypervisor
+            .create_vm(&config)
+            .unwrap_or_else(|error| panic!("{}", chain(&error)))
+    })
 }
 
 /// An error with its causes.

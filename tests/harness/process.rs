@@ -34,6 +34,12 @@ pub fn children_of(parent: i32) -> Vec<i32> {
 /// Tests run in parallel in one process; one at a time may make a guest.
 static MAKING: Mutex<()> = Mutex::new(());
 
+/// Makes a guest while nobody else makes one.
+pub fn alone<T>(make: impl FnOnce() -> T) -> T {
+    let _one = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+    make()
+}
+
 /// Starts a child process that is no sandbox.
 pub fn spawn(command: &mut Command) -> Child {
     let _one = MAKING.lock().unwrap_or_else(PoisonError::into_inner);

@@ -15,6 +15,11 @@ pub fn support(capability: Capability) -> Support {
                 .into(),
         ),
         Capability::ProtectionKeys => Support::No("the engine does not use them".into()),
+        Capability::CoalescedMmio => Support::No("every write that no doorbell takes is an exit".into()),
+        Capability::KernelPort => Support::No("the stub has no devices".into()),
+        Capability::HypercallInstruction => Support::No(
+            "in ring 3 it would reach another hypervisor, or none: guests call the hypercall page".into(),
+        ),
         Capability::Kernels => Support::No("guest code runs in ring 3".into()),
         Capability::Interrupts => Support::No("the engine delivers no interrupts".into()),
         Capability::PioDoorbell
@@ -24,6 +29,7 @@ pub fn support(capability: Capability) -> Support {
         | Capability::MsrExits
         | Capability::SpinPolicy
         | Capability::DoorbellGroups
+        | Capability::MixedGroups
         | Capability::Int3Patching
         | Capability::JmpPatching => match run() {
             Support::Yes => Support::Yes,

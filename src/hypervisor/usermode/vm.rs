@@ -160,6 +160,11 @@ impl Vm for UsermodeVm {
         )
     }
 
+    fn register_coalesced(&self, _address: u64, _len: u32) -> Result<(), UsermodeError> {
+        let what = "coalesced writes";
+        Err(UsermodeError::Unsupported { what })
+    }
+
     fn exit_counts(&self) -> ExitCounts {
         let runs = &self.guest.sandbox.shared.runs;
         let heavy = runs

@@ -1,0 +1,102 @@
+//! The least that an exit to the VMM costs: a loop around `KVM_RUN` that looks at nothing but the
+//! exit's reason.
+
+use std::sync::Arc;
+
+use iced_x86::IcedError;
+use iced_x86::code_asm::{CodeAssembler, dword_ptr, dx, eax, rdx};
+use kvm_ioctls::VcpuFd;
+use vm_memory::{Bytes, GuestAddress};
+
+use super::super::{BareError, BareExit, BareLoop, EntryPoint, Irqchip, Vm, VmConfig};
+use super::error::KvmError;
+use super::run_page::{Exit, RunPage};
+use super::system::System;
+use super::vm::KvmVm;
+use super::{cpuid, entry, ioctl};
+
+/// The port or address that is written to.
+const PORT: u64 = 0xc050;
+const ADDRESS: u64 = 0xd000_0050;
+
+/// A guest that does nothing but leave.
+#[derive(Debug)]
+pub struct Bare {
+    fd: VcpuFd,
+    page: RunPage,
+    // Holds the memory; after the vCPU, so that it goes last.
+    _vm: KvmVm,
+}
+
+impl Bare {
+    pub fn new(system: Arc<System>, exit: BareExit) -> Result<Self, KvmError> {
+        let config = VmConfig {
+            ram_size: 1 << 20,
+            ..VmConfig::default()
+        };
+        let start = config.ram_base;
+        let vm = KvmVm::new(Arc::clone(&system), &config)?;
+        let code = code(exit, start).map_err(|source| KvmError::Assemble {
+            what: "a loop",
+            source,
+        })?;
+        let written = vm.memory().write_slice(&code, GuestAddress(start));
+        written.map_err(|error| KvmError::Call {
+            operation: "write the loop",
+            source: std::io::Error::other(error),
+        })?;
+        let fd = vm
+            .descriptor()
+            .create_vcpu(0)
+            .map_err(KvmError::call("create a vcpu"))?;
+        fd.set_cpuid2(&cpuid::of_vcpu(&system.cpuid, 0, 1, Irqchip::None))
+            .map_err(KvmError::call("set the vcpu's cpuid"))?;
+        let begin = EntryPoint::Long {
+            rip: start,
+            rsp: start + config.ram_size,
+            rdi: 0,
+            rsi: 0,
+        };
+        entry::set(&fd, &system.cpuid, 0, Irqchip::None, begin)?;
+        let page = RunPage::new(&fd, system.run_size)?;
+        Ok(Self { fd, page, _vm: vm })
+    }
+}
+
+impl BareLoop for Bare {
+    fn run(&mut self, exits: u64) -> Result<(), BareError> {
+        let mut left = exits;
+        while left > 0 {
+            if let Err(error) = ioctl::run(&self.fd) {
+                if error.kind() == std::io::ErrorKind::Interrupted {
+                    continue;
+                }
+                return Err(error.into());
+            }
+            match self.page.exit() {
+                Exit::Io(_) | Exit::Mmio { .. } => left -= 1,
+                exit => return Err(format!("the loop left for {exit:?}").into()),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn code(exit: BareExit, start: u64) -> Result<Vec<u8>, IcedError> {
+    let mut code = CodeAssembler::new(64)?;
+    let mut again = code.create_label();
+    match exit {
+        BareExit::Pio => {
+            code.mov(rdx, PORT)?;
+            code.set_label(&mut again)?;
+            code.out(dx, eax)?;
+        }
+        BareExit::Mmio => {
+            code.mov(rdx, ADDRESS)?;
+            code.set_label(&mut again)?;
+            code.mov(dword_ptr(rdx), eax)?;
+        }
+    }
+    code.jmp(again)?;
+    code.assemble(start)
+}

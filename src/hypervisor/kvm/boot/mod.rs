@@ -1,0 +1,73 @@
+//! What a guest program finds set up: 64-bit mode with the low 4 GiB at their own addresses.
+//!
+//! Everything lies in one memory slot below RAM, which is not part of [`Vm::memory`](super::super::Vm::memory):
+//! the hypercall page, page tables, descriptor tables, and the handlers that let a guest which faults
+//! say its [last words](super::last_words) (Intel SDM vol. 3, 4.5, 6.14, 8.7).
+
+mod code;
+mod tables;
+
+use stub::layout::{HYPERCALL_PAGE, MAX_VCPUS};
+use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
+
+use super::error::KvmError;
+use super::memory;
+
+/// The slot, from the hypercall page on.
+const START: u64 = HYPERCALL_PAGE;
+const END: u64 = 0x3_0000;
+
+/// The top page table.
+pub const PML4: u64 = 0x2_0000;
+const PDPT: u64 = 0x2_1000;
+const PAGE_DIRECTORIES: u64 = 0x2_2000;
+/// The segments: null, code, data.
+pub const GDT: u64 = 0x2_6000;
+/// The interrupt gates.
+pub const IDT: u64 = 0x2_7000;
+const HANDLERS: u64 = 0x2_8000;
+/// A task state segment for each vCPU, [`TSS_SIZE`] apart.
+pub const TSS: u64 = 0x2_9000;
+/// From one task state segment to the next.
+pub const TSS_SIZE: usize = 128;
+/// A stack for each vCPU's last words, [`STACK_SIZE`] apart.
+const STACKS: u64 = 0x2_b000;
+const STACK_SIZE: u64 = 256;
+
+const _: () = assert!(TSS + (TSS_SIZE * MAX_VCPUS) as u64 <= STACKS);
+const _: () = assert!(STACKS + STACK_SIZE * MAX_VCPUS as u64 <= END);
+
+/// Bytes of the GDT.
+pub const GDT_SIZE: u16 = 3 * 8;
+/// Bytes of the IDT.
+pub const IDT_SIZE: u16 = 256 * 16;
+/// The selector of the code segment.
+pub const CODE_SELECTOR: u16 = 8;
+/// The selector of the data segment.
+pub const DATA_SELECTOR: u16 = 16;
+
+/// The top of the stack on which the vCPU with this index says its last words.
+pub const fn stack_top(index: u32) -> u64 {
+    STACKS + STACK_SIZE * (index as u64 + 1)
+}
+
+/// Memory with all of it.
+pub fn area(vmmcall: bool) -> Result<GuestMemoryMmap, KvmError> {
+    let area = memory::map(START, END - START)?;
+    let parts = [
+        (HYPERCALL_PAGE, code::hypercall_page(vmmcall)?),
+        (PML4, tables::page_tables()),
+        (GDT, tables::segments()),
+        (IDT, tables::gates()),
+        (HANDLERS, code::handlers()?),
+        (TSS, tables::task_states()),
+    ];
+    for (address, bytes) in parts {
+        let written = area.write_slice(&bytes, GuestAddress(address));
+        written.map_err(|error| KvmError::Call {
+            operation: "fill the area that guests start from",
+            source: std::io::Error::other(error),
+        })?;
+    }
+    Ok(area)
+}

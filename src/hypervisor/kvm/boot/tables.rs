@@ -1,0 +1,74 @@
+//! Page tables, segments, gates and task states as bytes.
+
+use stub::layout::MAX_VCPUS;
+
+use super::{CODE_SELECTOR, PAGE_DIRECTORIES, PDPT, PML4, TSS_SIZE, code, stack_top};
+
+/// Present, writable, accessed and dirty: the CPU has nothing to write back.
+const ENTRY: u64 = 0x63;
+/// A page of 2 MiB instead of a further table.
+const LARGE: u64 = 0x80;
+const GIB_COVERED: u64 = 4;
+
+/// From [`PML4`] on: a table of each upper level, then a directory for each GiB.
+pub fn page_tables() -> Vec<u8> {
+    const ENTRIES: u64 = 512;
+    let mut bytes = Vec::new();
+    let mut table = |entries: &mut dyn Iterator<Item = u64>| {
+        let mut left = ENTRIES;
+        for entry in entries {
+            bytes.extend(entry.to_le_bytes());
+            left -= 1;
+        }
+        for _ in 0..left {
+            bytes.extend(0_u64.to_le_bytes());
+        }
+    };
+    const _: () = assert!(PDPT == PML4 + 0x1000 && PAGE_DIRECTORIES == PDPT + 0x1000);
+    table(&mut std::iter::once(PDPT | ENTRY));
+    table(&mut (0..GIB_COVERED).map(|gib| (PAGE_DIRECTORIES + gib * 0x1000) | ENTRY));
+    for gib in 0..GIB_COVERED {
+        table(&mut (0..ENTRIES).map(|page| (gib << 30 | page << 21) | ENTRY | LARGE));
+    }
+    bytes
+}
+
+/// Null, 64-bit code, data.
+pub fn segments() -> Vec<u8> {
+    const CODE: u64 = 0x00af_9b00_0000_ffff;
+    const DATA: u64 = 0x00cf_9300_0000_ffff;
+    [0, CODE, DATA]
+        .iter()
+        .flat_map(|segment| segment.to_le_bytes())
+        .collect()
+}
+
+/// An interrupt gate for each exception, on the stack of last words; no others.
+pub fn gates() -> Vec<u8> {
+    let gate = |vector| {
+        const PRESENT_INTERRUPT_GATE: u64 = 0x8e00;
+        const STACK: u64 = 1;
+        let handler = code::handler(vector);
+        let low = handler & 0xffff
+            | u64::from(CODE_SELECTOR) << 16
+            | (PRESENT_INTERRUPT_GATE | STACK) << 32
+            | (handler >> 16 & 0xffff) << 48;
+        [low, handler >> 32]
+    };
+    (0..code::EXCEPTIONS as u64)
+        .flat_map(gate)
+        .flat_map(u64::to_le_bytes)
+        .collect()
+}
+
+/// A task state for each vCPU, of which only the first interrupt stack is used.
+pub fn task_states() -> Vec<u8> {
+    const INTERRUPT_STACK_1: usize = 36;
+    const IO_MAP_BASE: usize = 102;
+    let mut bytes = vec![0; TSS_SIZE * MAX_VCPUS];
+    for (index, state) in (0..).zip(bytes.chunks_exact_mut(TSS_SIZE)) {
+        state[INTERRUPT_STACK_1..][..8].copy_from_slice(&stack_top(index).to_le_bytes());
+        state[IO_MAP_BASE..][..2].copy_from_slice(&104_u16.to_le_bytes());
+    }
+    bytes
+}

@@ -1,0 +1,77 @@
+//! Coalesced writes: the kernel keeps them in a ring, and the guest leaves only when it is full
+//! (Linux Documentation/virt/kvm/coalesced-mmio.rst).
+//!
+//! All vCPUs of a guest share the ring. A vCPU that leaves for whatever reason hands over what is in
+//! it first.
+
+use std::mem::offset_of;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::{Mutex, PoisonError};
+
+use kvm_bindings::{KVM_COALESCED_MMIO_PAGE_OFFSET, kvm_coalesced_mmio, kvm_coalesced_mmio_ring};
+
+use super::run_page::RunPage;
+
+const PAGE: u64 = 4096;
+/// Where the ring is behind a run page.
+const RING: u64 = KVM_COALESCED_MMIO_PAGE_OFFSET as u64 * PAGE;
+const FIRST: u64 = RING + offset_of!(kvm_coalesced_mmio_ring, first) as u64;
+const LAST: u64 = RING + offset_of!(kvm_coalesced_mmio_ring, last) as u64;
+const ENTRIES: u64 = RING + offset_of!(kvm_coalesced_mmio_ring, coalesced_mmio) as u64;
+const ENTRY: u64 = size_of::<kvm_coalesced_mmio>() as u64;
+/// `KVM_COALESCED_MMIO_MAX` of Linux `uapi/linux/kvm.h`.
+const LIMIT: u64 = (RING + PAGE - ENTRIES) / ENTRY;
+
+/// A write that was kept.
+#[derive(Clone, Copy, Debug)]
+pub struct Write {
+    pub address: u64,
+    pub len: u32,
+    pub data: [u8; 8],
+}
+
+/// The consumer's side of a guest's ring.
+#[derive(Debug, Default)]
+pub struct Coalesced {
+    in_use: AtomicBool,
+    /// One consumer at a time.
+    turn: Mutex<()>,
+}
+
+impl Coalesced {
+    /// Says that there is something to look for from now on.
+    pub fn begin(&self) {
+        self.in_use.store(true, Relaxed);
+    }
+
+    /// The oldest write in the ring.
+    #[inline]
+    pub fn pop(&self, page: &RunPage) -> Option<Write> {
+        if !self.in_use.load(Relaxed) {
+            return None;
+        }
+        self.take(page)
+    }
+
+    fn take(&self, page: &RunPage) -> Option<Write> {
+        let (first, last) = (page.word(FIRST)?, page.word(LAST)?);
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let index = first.load(Relaxed);
+        // The kernel has finished an entry before it moves `last` past it.
+        if index == last.load(Acquire) || u64::from(index) >= LIMIT {
+            return None;
+        }
+        let entry = ENTRIES + ENTRY * u64::from(index);
+        let field = |offset: usize, len| u64::from_ne_bytes(page.load(entry + offset as u64, len));
+        let write = Write {
+            address: field(offset_of!(kvm_coalesced_mmio, phys_addr), 8),
+            len: (field(offset_of!(kvm_coalesced_mmio, len), 4) & 0xff) as u32,
+            data: field(offset_of!(kvm_coalesced_mmio, data), 8).to_ne_bytes(),
+        };
+        let next = (u64::from(index) + 1) % LIMIT;
+        // From here on the kernel may use the entry again.
+        first.store((next & 0xffff_ffff) as u32, Release);
+        Some(write)
+    }
+}

@@ -1,0 +1,59 @@
+//! What the guest's `cpuid` says: all that KVM can do on this CPU, with the vCPU's own number in it.
+
+use kvm_bindings::CpuId;
+
+use super::super::Irqchip;
+
+const LEAF_FEATURES: u32 = 1;
+const LEAVES_TOPOLOGY: [u32; 2] = [0xb, 0x1f];
+/// CPUID.1:ECX, TSC-deadline timer, which needs a local APIC in the kernel.
+const TSC_DEADLINE: u32 = 1 << 24;
+/// CPUID.1:ECX, a hypervisor is present.
+const HYPERVISOR: u32 = 1 << 31;
+/// CPUID.1:ECX, XSAVE.
+pub const XSAVE: u32 = 1 << 26;
+/// CPUID.7.0:EBX, FSGSBASE.
+pub const FSGSBASE: u32 = 1;
+
+/// The CPUID of the vCPU with this index, which is its APIC id too.
+pub fn of_vcpu(supported: &CpuId, index: u32, vcpus: u32, irqchip: Irqchip) -> CpuId {
+    let mut cpuid = supported.clone();
+    for entry in cpuid.as_mut_slice() {
+        match entry.function {
+            LEAF_FEATURES => {
+                entry.ebx = entry.ebx & 0xffff | vcpus.min(255) << 16 | index << 24;
+                entry.ecx |= HYPERVISOR;
+                if irqchip != Irqchip::None {
+                    entry.ecx |= TSC_DEADLINE;
+                }
+            }
+            leaf if LEAVES_TOPOLOGY.contains(&leaf) => entry.edx = index,
+            _ => {}
+        }
+    }
+    cpuid
+}
+
+/// A register of a leaf: `ebx` or `ecx`, 0 if there is no such leaf.
+pub fn register(cpuid: &CpuId, function: u32, read: impl Fn(&[u32; 4]) -> u32) -> u32 {
+    let entry = cpuid
+        .as_slice()
+        .iter()
+        .find(|entry| entry.function == function && entry.index == 0);
+    entry.map_or(0, |entry| {
+        read(&[entry.eax, entry.ebx, entry.ecx, entry.edx])
+    })
+}
+
+/// Whether hypercalls are made by `vmmcall`: AMD, and whoever follows it.
+pub fn has_vmmcall(cpuid: &CpuId) -> bool {
+    let vendor = |name: &[u8; 12]| {
+        let word =
+            |at: usize| u32::from_le_bytes([name[at], name[at + 1], name[at + 2], name[at + 3]]);
+        [1, 3, 2]
+            .iter()
+            .zip([0, 4, 8])
+            .all(|(place, at)| register(cpuid, 0, |leaf| leaf[*place]) == word(at))
+    };
+    vendor(b"AuthenticAMD") || vendor(b"HygonGenuine")
+}

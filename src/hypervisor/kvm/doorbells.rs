@@ -1,0 +1,84 @@
+//! Single ioeventfds: the request to the kernel, and its refusals in the words of [`doorbell`](crate::doorbell).
+
+use std::io;
+use std::os::fd::AsRawFd;
+
+use kvm_bindings::kvm_ioeventfd;
+use kvm_ioctls::VmFd;
+use vmm_sys_util::eventfd::EventFd;
+
+use super::error::KvmError;
+use super::ioctl;
+use crate::doorbell::abi::{FLAG_DATAMATCH, FLAG_DEASSIGN, FLAG_PIO};
+use crate::doorbell::{DoorbellError, IoEventAddress, Pattern};
+
+/// From its return on, the kernel signals `event` for writes that match.
+pub fn assign(
+    vm: &VmFd,
+    event: &EventFd,
+    address: IoEventAddress,
+    pattern: Pattern,
+) -> Result<(), KvmError> {
+    call(vm, event, address, pattern, 0)
+}
+
+/// When it returns, the kernel signals `event` no more for that registration.
+pub fn deassign(
+    vm: &VmFd,
+    event: &EventFd,
+    address: IoEventAddress,
+    pattern: Pattern,
+) -> Result<(), KvmError> {
+    call(vm, event, address, pattern, FLAG_DEASSIGN)
+}
+
+fn call(
+    vm: &VmFd,
+    event: &EventFd,
+    address: IoEventAddress,
+    pattern: Pattern,
+    flags: u32,
+) -> Result<(), KvmError> {
+    let bus = match address {
+        IoEventAddress::Pio(_) => FLAG_PIO,
+        IoEventAddress::Mmio(_) => 0,
+        IoEventAddress::Hypercall(_) => return Err(KvmError::NoSuchDoorbell { address }),
+    };
+    let value = pattern.value.map_or(0, |_| FLAG_DATAMATCH);
+    let request = kvm_ioeventfd {
+        datamatch: pattern.value.unwrap_or_default(),
+        addr: address.value(),
+        len: pattern.len,
+        fd: event.as_raw_fd(),
+        flags: flags | bus | value,
+        ..kvm_ioeventfd::default()
+    };
+    ioctl::ioeventfd(vm, &request).map_err(|error| refusal(error, event, address, pattern))
+}
+
+/// The rule behind the kernel's errno (Linux `virt/kvm/eventfd.c`); other failures as they are.
+fn refusal(
+    error: io::Error,
+    event: &EventFd,
+    address: IoEventAddress,
+    pattern: Pattern,
+) -> KvmError {
+    let len = pattern.len;
+    let rule = match error.raw_os_error() {
+        Some(libc::EEXIST) => DoorbellError::Exists { address, pattern },
+        Some(libc::ENOENT) => DoorbellError::NotFound { address, pattern },
+        Some(libc::EBADF) => DoorbellError::BadFd {
+            fd: event.as_raw_fd(),
+        },
+        Some(libc::EINVAL) if address.value().checked_add(len.into()).is_none() => {
+            DoorbellError::Wraps { address, len }
+        }
+        _ => {
+            return KvmError::Call {
+                operation: "register or remove an ioeventfd",
+                source: error,
+            };
+        }
+    };
+    rule.into()
+}

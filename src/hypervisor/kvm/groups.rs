@@ -1,0 +1,229 @@
+//! Groups of doorbells, as far as the kernel can express them.
+//!
+//! An item with a match of its own is an ioeventfd of its own; items that share one hang at a
+//! [relay](super::relay). When the second of them joins, the kernel's registration moves from the
+//! first one's eventfd to the relay's. A write in between leaves the guest, and is given back to the
+//! group by [`Groups::deliver`], so that nobody outside sees the change.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::{Mutex, PoisonError};
+
+use kvm_ioctls::VmFd;
+use vmm_sys_util::eventfd::EventFd;
+
+use super::doorbells::{assign, deassign};
+use super::error::KvmError;
+use super::relay::{Item, Relay};
+use crate::doorbell::{DoorbellError, EventId, IoEventAddress, Pattern};
+
+/// All groups of a guest.
+#[derive(Debug)]
+pub struct Groups {
+    matches: Mutex<BTreeMap<IoEventAddress, Vec<Match>>>,
+    max_items: usize,
+    /// Odd while a registration moves.
+    moves: AtomicU64,
+}
+
+/// The items of a group that ask for the same.
+#[derive(Debug)]
+struct Match {
+    pattern: Pattern,
+    target: Target,
+}
+
+#[derive(Debug)]
+enum Target {
+    One(Item),
+    Many(Relay),
+}
+
+impl Target {
+    fn len(&self) -> usize {
+        match self {
+            Self::One(_) => 1,
+            Self::Many(relay) => relay.len(),
+        }
+    }
+
+    fn has(&self, id: EventId) -> bool {
+        match self {
+            Self::One(item) => item.id == id,
+            Self::Many(relay) => relay.has(id),
+        }
+    }
+
+    fn bell(&self) -> &EventFd {
+        match self {
+            Self::One(item) => &item.event,
+            Self::Many(relay) => relay.bell(),
+        }
+    }
+}
+
+impl Groups {
+    pub fn new(max_items: u32) -> Self {
+        Self {
+            matches: Mutex::default(),
+            max_items: usize::try_from(max_items).unwrap_or(usize::MAX),
+            moves: AtomicU64::new(0),
+        }
+    }
+
+    /// Lets `event` join the group on this address and length.
+    pub fn join(
+        &self,
+        vm: &VmFd,
+        event: &EventFd,
+        address: IoEventAddress,
+        pattern: Pattern,
+    ) -> Result<(), KvmError> {
+        let id = EventId::of(event)?;
+        let mut matches = self.matches.lock().unwrap_or_else(PoisonError::into_inner);
+        let group = matches.entry(address).or_default();
+        let of_this_length = || group.iter().filter(|m| m.pattern.len == pattern.len);
+        let is_same = |m: &&Match| m.pattern == pattern;
+        if of_this_length().filter(is_same).any(|m| m.target.has(id)) {
+            return Err(DoorbellError::Exists { address, pattern }.into());
+        }
+        if of_this_length().any(|m| m.pattern.value.is_none() != pattern.value.is_none()) {
+            return Err(KvmError::MixedGroup { address, pattern });
+        }
+        if of_this_length().map(|m| m.target.len()).sum::<usize>() >= self.max_items {
+            let limit = u32::try_from(self.max_items).unwrap_or(u32::MAX);
+            let len = pattern.len;
+            return Err(DoorbellError::TooManyItems {
+                address,
+                len,
+                limit,
+            }
+            .into());
+        }
+        let item = Item {
+            id,
+            event: clone(event)?,
+        };
+        match group.iter_mut().find(|m| m.pattern == pattern) {
+            None => {
+                assign(vm, event, address, pattern)?;
+                let target = Target::One(item);
+                group.push(Match { pattern, target });
+            }
+            Some(Match {
+                target: Target::Many(relay),
+                ..
+            }) => relay.add(item),
+            Some(Match { target, .. }) => {
+                let Target::One(first) = &*target else {
+                    return Ok(());
+                };
+                let first = Item {
+                    id: first.id,
+                    event: clone(&first.event)?,
+                };
+                let relay = Relay::start(vec![first, item])?;
+                self.moved(|| replace(vm, address, pattern, target.bell(), relay.bell()))?;
+                *target = Target::Many(relay);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes `event` out of its group. `None` if it is in none, so that the registration, if there
+    /// is one, is a single one.
+    pub fn leave(
+        &self,
+        vm: &VmFd,
+        event: &EventFd,
+        address: IoEventAddress,
+        pattern: Pattern,
+    ) -> Result<Option<()>, KvmError> {
+        let mut matches = self.matches.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(group) = matches.get_mut(&address) else {
+            return Ok(None);
+        };
+        let id = EventId::of(event)?;
+        let wanted = |m: &Match| m.pattern == pattern && m.target.has(id);
+        let Some(index) = group.iter().position(wanted) else {
+            return Ok(None);
+        };
+        let target = &group[index].target;
+        let last = target.len() == 1;
+        if last {
+            deassign(vm, target.bell(), address, pattern)?;
+        }
+        if let Target::Many(relay) = target {
+            relay.remove(id);
+        }
+        if last {
+            group.remove(index);
+            if group.is_empty() {
+                matches.remove(&address);
+            }
+        }
+        Ok(Some(()))
+    }
+
+    /// To be asked before the guest is entered, for [`has_moved`](Self::has_moved).
+    #[inline]
+    pub fn moves(&self) -> u64 {
+        self.moves.load(Acquire)
+    }
+
+    /// Whether a registration moved since, so that a write may have left the guest that belongs to a group.
+    #[inline]
+    pub fn has_moved(&self, since: u64) -> bool {
+        let now = self.moves.load(Acquire);
+        now != since || now % 2 == 1
+    }
+
+    /// Rings for a write that left the guest, if a group waits for it; whether one did.
+    #[cold]
+    pub fn deliver(&self, address: IoEventAddress, len: u32, value: u64) -> bool {
+        let matches = self.matches.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut group = matches.get(&address).into_iter().flatten();
+        let hit = group.find(|m| {
+            m.pattern.len == 0
+                || m.pattern.len == len && m.pattern.value.is_none_or(|wanted| wanted == value)
+        });
+        if let Some(hit) = hit {
+            // A counter at its limit has news for its reader anyway.
+            let _ = hit.target.bell().write(1);
+        }
+        hit.is_some()
+    }
+
+    fn moved(&self, change: impl FnOnce() -> Result<(), KvmError>) -> Result<(), KvmError> {
+        self.moves.fetch_add(1, Release);
+        let result = change();
+        self.moves.fetch_add(1, Release);
+        result
+    }
+}
+
+/// Moves a registration; if the new place cannot be had, the old one stands again.
+fn replace(
+    vm: &VmFd,
+    address: IoEventAddress,
+    pattern: Pattern,
+    old: &EventFd,
+    new: &EventFd,
+) -> Result<(), KvmError> {
+    deassign(vm, old, address, pattern)?;
+    assign(vm, new, address, pattern).inspect_err(|_| {
+        // The place was ours a moment ago, and nobody else could take it under the lock.
+        let _ = assign(vm, old, address, pattern);
+    })
+}
+
+fn clone(event: &EventFd) -> Result<EventFd, KvmError> {
+    event
+        .try_clone()
+        .map_err(|source: io::Error| KvmError::Call {
+            operation: "duplicate an eventfd",
+            source,
+        })
+}

@@ -1,0 +1,50 @@
+//! The calls to KVM that kvm-ioctls has no function for.
+//!
+//! `KVM_RUN`, because its `run` gives strings of port accesses without their width;
+//! `KVM_IOEVENTFD`, because its `register_ioevent` cannot say "any value of this width"; and
+//! `KVM_GET_STATS_FD`.
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd};
+
+use kvm_bindings::{KVMIO, kvm_ioeventfd};
+use kvm_ioctls::{VcpuFd, VmFd};
+use vmm_sys_util::ioctl::{ioctl, ioctl_with_ref};
+use vmm_sys_util::{ioctl_io_nr, ioctl_iow_nr};
+
+ioctl_io_nr!(KVM_RUN, KVMIO, 0x80);
+ioctl_iow_nr!(KVM_IOEVENTFD, KVMIO, 0x79, kvm_ioeventfd);
+ioctl_io_nr!(KVM_GET_STATS_FD, KVMIO, 0xce);
+
+/// Enters the guest; what it left for stands in the run page.
+#[inline]
+pub fn run(vcpu: &VcpuFd) -> io::Result<()> {
+    // SAFETY: `vcpu` is an open vCPU; the call takes no pointer, and writes to the run page only,
+    // which is read by raw pointers (`RunPage`).
+    if unsafe { ioctl(vcpu, KVM_RUN()) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Registers or removes an ioeventfd.
+pub fn ioeventfd(vm: &VmFd, request: &kvm_ioeventfd) -> io::Result<()> {
+    // SAFETY: `vm` is an open VM, `request` the structure that the call reads.
+    if unsafe { ioctl_with_ref(vm, KVM_IOEVENTFD(), request) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// The file with a vCPU's statistics.
+pub fn statistics(vcpu: &VcpuFd) -> io::Result<File> {
+    // SAFETY: `vcpu` is an open vCPU; the call takes no pointer.
+    let fd = unsafe { ioctl(&vcpu.as_raw_fd(), KVM_GET_STATS_FD()) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a new descriptor that nothing else owns.
+    Ok(unsafe { File::from_raw_fd(fd) })
+}

@@ -1,0 +1,80 @@
+//! What a guest program did wrong, from what its handlers left behind.
+//!
+//! A fault in a guest program ends in a triple fault. Before that, its handler has pushed what the
+//! CPU said on a stack of its own (see [`boot`](super::boot)). The guest can write there too, and so
+//! make up its own last words: they are reported, and nothing is done by them.
+
+use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
+
+use super::super::Fault;
+use super::boot;
+
+/// The words below the top of the stack, lowest first.
+#[derive(Clone, Copy, Debug)]
+struct LastWords {
+    cr2: u64,
+    vector: u64,
+    rip: u64,
+}
+
+/// Bytes of a longest x86 instruction.
+const INSTRUCTION: usize = 15;
+
+/// The fault of a vCPU that has shut down.
+pub fn fault(area: Option<&GuestMemoryMmap>, ram: &GuestMemoryMmap, index: u32) -> Fault {
+    let words = area.and_then(|area| read(area, index));
+    let Some(words) = words else {
+        return Fault {
+            vector: 8,
+            rip: 0,
+            address: 0,
+            bytes: Vec::new(),
+            reason: "the cpu shut down (triple fault)",
+        };
+    };
+    let vector = (words.vector & 0xff) as u8;
+    Fault {
+        vector,
+        rip: words.rip,
+        address: if vector == 14 { words.cr2 } else { 0 },
+        bytes: bytes_at(ram, words.rip),
+        reason: reason(vector),
+    }
+}
+
+/// Instruction bytes, as many as are in RAM.
+pub fn bytes_at(ram: &GuestMemoryMmap, rip: u64) -> Vec<u8> {
+    let mut bytes = vec![0; INSTRUCTION];
+    let read = ram.read(&mut bytes, GuestAddress(rip)).unwrap_or_default();
+    bytes.truncate(read);
+    bytes
+}
+
+fn read(area: &GuestMemoryMmap, index: u32) -> Option<LastWords> {
+    let word = |below: u64| {
+        let address = boot::stack_top(index) - 8 * below;
+        area.read_obj::<u64>(GuestAddress(address)).ok()
+    };
+    let words = LastWords {
+        cr2: word(9)?,
+        vector: word(7)?,
+        rip: word(5)?,
+    };
+    // The area is zero where nobody has pushed anything: a frame has a stack segment.
+    (word(1)? != 0).then_some(words)
+}
+
+const fn reason(vector: u8) -> &'static str {
+    match vector {
+        0 => "division",
+        1 => "debug trap",
+        3 => "breakpoint",
+        6 => "invalid instruction",
+        7 | 16 | 19 => "floating point",
+        12 => "stack fault",
+        13 => "a privileged or malformed operation",
+        14 => "no memory is mapped there",
+        17 => "unaligned access",
+        _ => "unhandled exception",
+    }
+}

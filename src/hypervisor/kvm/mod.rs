@@ -1,0 +1,76 @@
+//! The kernel's own virtualization: `/dev/kvm` of Linux 5.14 or newer on x86-64.
+//!
+//! The kernel does what this crate is about: a write that an ioeventfd takes never comes here, and an
+//! irqfd needs nobody to inject it. What is left to this module is setting a guest up (memory slots,
+//! interrupt controllers, the registers it starts with), groups of doorbells, and the exits
+//! (Linux Documentation/virt/kvm/api.rst).
+//!
+//! A vCPU runs on whichever thread calls [`KvmVcpu::run`](super::Vcpu::run). The only thread of ours
+//! is a [relay](relay)'s, for items of a group that share one match.
+//!
+//! What belongs to one architecture stands in `boot/`, `cpuid.rs`, `entry.rs` and `last_words.rs`.
+
+mod bare;
+mod boot;
+mod coalesced;
+mod cpuid;
+mod doorbells;
+mod entry;
+mod error;
+mod groups;
+mod ioctl;
+mod kick;
+mod last_words;
+mod memory;
+mod relay;
+mod run_page;
+mod statistics;
+mod support;
+mod system;
+mod vcpu;
+mod vm;
+
+pub use error::KvmError;
+pub use kick::KvmKick;
+pub use vcpu::KvmVcpu;
+pub use vm::KvmVm;
+
+use std::sync::Arc;
+
+use super::{BareError, BareExit, BareLoop, Capability, Hypervisor, Support, VmConfig};
+use system::System;
+
+/// The KVM backend.
+#[derive(Clone, Debug)]
+pub struct Kvm {
+    system: Arc<System>,
+}
+
+impl Kvm {
+    /// Opens `/dev/kvm` and checks that it can do what the backend rests on.
+    pub fn open() -> Result<Self, KvmError> {
+        let system = Arc::new(System::open()?);
+        Ok(Self { system })
+    }
+}
+
+impl Hypervisor for Kvm {
+    type Vm = KvmVm;
+
+    fn name(&self) -> &'static str {
+        "kvm"
+    }
+
+    fn support(&self, capability: Capability) -> Support {
+        support::support(&self.system, capability)
+    }
+
+    fn create_vm(&self, config: &VmConfig) -> Result<KvmVm, KvmError> {
+        KvmVm::new(Arc::clone(&self.system), config)
+    }
+
+    fn bare_loop(&self, exit: BareExit) -> Result<Option<Box<dyn BareLoop>>, BareError> {
+        let bare = bare::Bare::new(Arc::clone(&self.system), exit)?;
+        Ok(Some(Box::new(bare)))
+    }
+}

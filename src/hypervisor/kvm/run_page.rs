@@ -1,0 +1,253 @@
+//! The memory that a vCPU shares with the kernel: `struct kvm_run` and what follows it.
+//!
+//! The kernel writes it during `KVM_RUN` alone, and the vCPU's thread reads it outside; only
+//! `immediate_exit` is written by other threads, at any time, as an atomic.
+//! (Linux Documentation/virt/kvm/api.rst, 5.)
+#![allow(unsafe_code)]
+
+use std::mem::offset_of;
+use std::os::fd::AsRawFd;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicU8, AtomicU32};
+
+use kvm_bindings::{
+    KVM_EXIT_FAIL_ENTRY, KVM_EXIT_HLT, KVM_EXIT_HYPERCALL, KVM_EXIT_INTERNAL_ERROR, KVM_EXIT_IO,
+    KVM_EXIT_IO_OUT, KVM_EXIT_MMIO, KVM_EXIT_SHUTDOWN, kvm_run,
+    kvm_run__bindgen_ty_1__bindgen_ty_2, kvm_run__bindgen_ty_1__bindgen_ty_4,
+    kvm_run__bindgen_ty_1__bindgen_ty_6, kvm_run__bindgen_ty_1__bindgen_ty_8,
+    kvm_run__bindgen_ty_1__bindgen_ty_13,
+};
+use kvm_ioctls::VcpuFd;
+
+use super::error::KvmError;
+
+/// The union of what belongs to each exit reason.
+const MEMBER: usize = offset_of!(kvm_run, __bindgen_anon_1);
+
+/// What the guest left for, as the kernel wrote it.
+#[derive(Clone, Copy, Debug)]
+pub enum Exit {
+    /// `in`, `out`, or a string of them.
+    Io(Io),
+    /// An access to an address with no memory behind it.
+    Mmio {
+        write: bool,
+        address: u64,
+        len: u32,
+        data: [u8; 8],
+    },
+    /// A hypercall that is sent on.
+    Hypercall {
+        arguments: [u64; 6],
+    },
+    /// `hlt` in a guest without a local APIC.
+    Hlt,
+    /// A triple fault.
+    Shutdown,
+    /// The CPU did not take the guest's state.
+    FailEntry {
+        reason: u64,
+    },
+    /// KVM could not go on, most often with an instruction that it cannot emulate.
+    InternalError {
+        suberror: u32,
+    },
+    Other {
+        reason: u32,
+    },
+}
+
+/// Accesses to one port.
+#[derive(Clone, Copy, Debug)]
+pub struct Io {
+    pub out: bool,
+    pub port: u16,
+    /// Bytes of one access.
+    pub width: u8,
+    /// How many accesses: a string instruction hands over several at once.
+    pub count: u32,
+    /// Where their data lies in the mapping.
+    pub offset: u64,
+}
+
+/// Our mapping of a vCPU's run page.
+#[derive(Debug)]
+pub struct RunPage {
+    address: NonNull<kvm_run>,
+    size: usize,
+}
+
+impl RunPage {
+    /// Maps the `size` bytes that KVM says there are.
+    pub fn new(vcpu: &VcpuFd, size: usize) -> Result<Self, KvmError> {
+        // SAFETY: a new mapping at an address of the kernel's choice; it replaces nothing.
+        let address = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                size,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                vcpu.as_raw_fd(),
+                0,
+            )
+        };
+        match NonNull::new(address.cast::<kvm_run>()) {
+            Some(found) if address != libc::MAP_FAILED && size >= size_of::<kvm_run>() => {
+                Ok(Self {
+                    address: found,
+                    size,
+                })
+            }
+            _ => Err(KvmError::last("map a vcpu's run page")),
+        }
+    }
+
+    /// Makes `KVM_RUN` return at once while it is not 0.
+    pub fn immediate_exit(&self) -> &AtomicU8 {
+        let offset = offset_of!(kvm_run, immediate_exit);
+        let field = self.address.as_ptr().cast::<u8>().wrapping_add(offset);
+        // SAFETY: the field lies in our mapping, which lives as long as the result; everybody in
+        // this process uses it as an atomic, and the kernel reads it.
+        unsafe { AtomicU8::from_ptr(field) }
+    }
+
+    /// What the guest left for. Inlined: this stands in the path of every exit.
+    #[inline]
+    pub fn exit(&self) -> Exit {
+        match self.read::<u32>(offset_of!(kvm_run, exit_reason)) {
+            KVM_EXIT_IO => {
+                let io: kvm_run__bindgen_ty_1__bindgen_ty_4 = self.read(MEMBER);
+                Exit::Io(Io {
+                    out: u32::from(io.direction) == KVM_EXIT_IO_OUT,
+                    port: io.port,
+                    width: io.size,
+                    count: io.count,
+                    offset: io.data_offset,
+                })
+            }
+            KVM_EXIT_MMIO => {
+                let mmio: kvm_run__bindgen_ty_1__bindgen_ty_6 = self.read(MEMBER);
+                Exit::Mmio {
+                    write: mmio.is_write != 0,
+                    address: mmio.phys_addr,
+                    len: mmio.len,
+                    data: mmio.data,
+                }
+            }
+            KVM_EXIT_HYPERCALL => {
+                let call: kvm_run__bindgen_ty_1__bindgen_ty_8 = self.read(MEMBER);
+                Exit::Hypercall {
+                    arguments: call.args,
+                }
+            }
+            KVM_EXIT_HLT => Exit::Hlt,
+            KVM_EXIT_SHUTDOWN => Exit::Shutdown,
+            KVM_EXIT_FAIL_ENTRY => {
+                let fail: kvm_run__bindgen_ty_1__bindgen_ty_2 = self.read(MEMBER);
+                Exit::FailEntry {
+                    reason: fail.hardware_entry_failure_reason,
+                }
+            }
+            KVM_EXIT_INTERNAL_ERROR => {
+                let internal: kvm_run__bindgen_ty_1__bindgen_ty_13 = self.read(MEMBER);
+                Exit::InternalError {
+                    suberror: internal.suberror,
+                }
+            }
+            reason => Exit::Other { reason },
+        }
+    }
+
+    /// Answers the load that the guest left for.
+    #[inline]
+    pub fn answer_load(&self, data: [u8; 8]) {
+        const DATA: usize = offset_of!(kvm_run__bindgen_ty_1__bindgen_ty_6, data);
+        self.store((MEMBER + DATA) as u64, &data);
+    }
+
+    /// Answers the hypercall that the guest left for.
+    #[inline]
+    pub fn answer_hypercall(&self, result: u64) {
+        const RESULT: usize = offset_of!(kvm_run__bindgen_ty_1__bindgen_ty_8, ret);
+        self.store((MEMBER + RESULT) as u64, &result.to_ne_bytes());
+    }
+
+    /// A field of the kernel's structure.
+    #[inline]
+    fn read<T: Plain>(&self, offset: usize) -> T {
+        debug_assert!(offset + size_of::<T>() <= size_of::<kvm_run>());
+        let field = self.address.as_ptr().cast::<u8>().wrapping_add(offset);
+        // SAFETY: `offset` is one of this file's constants, so the field lies in our mapping, which
+        // the kernel leaves alone outside of `KVM_RUN`; any bytes are a `T`.
+        unsafe { field.cast::<T>().read_unaligned() }
+    }
+
+    /// Copies data from `offset` of the mapping; zeroes what would lie outside of it.
+    #[inline]
+    pub fn load(&self, offset: u64, len: usize) -> [u8; 8] {
+        let mut data = [0; 8];
+        if let Some(from) = self.inside(offset, len.min(8)) {
+            // SAFETY: `from` has as many bytes in our mapping, by `inside`.
+            unsafe { ptr::copy_nonoverlapping(from, data.as_mut_ptr(), len.min(8)) };
+        }
+        data
+    }
+
+    /// Copies data to `offset` of the mapping; nothing if it would lie outside.
+    #[inline]
+    pub fn store(&self, offset: u64, data: &[u8]) {
+        if let Some(to) = self.inside(offset, data.len()) {
+            // SAFETY: `to` has as many bytes in our mapping, by `inside`.
+            unsafe { ptr::copy_nonoverlapping(data.as_ptr(), to, data.len()) };
+        }
+    }
+
+    /// A word that others write too.
+    pub fn word(&self, offset: u64) -> Option<&AtomicU32> {
+        let word = self.inside(offset, size_of::<u32>())?.cast::<u32>();
+        if !word.is_aligned() {
+            return None;
+        }
+        // SAFETY: the word lies in our mapping, which lives as long as the result, and is aligned;
+        // everybody in this process uses it as an atomic.
+        Some(unsafe { AtomicU32::from_ptr(word) })
+    }
+
+    #[inline]
+    fn inside(&self, offset: u64, len: usize) -> Option<*mut u8> {
+        let offset = usize::try_from(offset).ok()?;
+        let inside = offset.checked_add(len)? <= self.size;
+        inside.then(|| self.address.as_ptr().cast::<u8>().wrapping_add(offset))
+    }
+}
+
+/// Types that any bytes are a value of.
+///
+/// # Safety
+/// Integers and arrays of them throughout.
+unsafe trait Plain: Copy {}
+
+// SAFETY: an integer.
+unsafe impl Plain for u32 {}
+// SAFETY: `io`: integers.
+unsafe impl Plain for kvm_run__bindgen_ty_1__bindgen_ty_4 {}
+// SAFETY: `mmio`: integers.
+unsafe impl Plain for kvm_run__bindgen_ty_1__bindgen_ty_6 {}
+// SAFETY: `hypercall`: integers.
+unsafe impl Plain for kvm_run__bindgen_ty_1__bindgen_ty_8 {}
+// SAFETY: `fail_entry`: integers.
+unsafe impl Plain for kvm_run__bindgen_ty_1__bindgen_ty_2 {}
+// SAFETY: `internal`: integers.
+unsafe impl Plain for kvm_run__bindgen_ty_1__bindgen_ty_13 {}
+
+impl Drop for RunPage {
+    fn drop(&mut self) {
+        // SAFETY: our mapping, of this size; nothing borrowed from it outlives `self`.
+        unsafe { libc::munmap(self.address.as_ptr().cast(), self.size) };
+    }
+}
+
+// SAFETY: `immediate_exit` is an atomic; everything else is used by the vCPU's thread alone.
+unsafe impl Send for RunPage {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for RunPage {}

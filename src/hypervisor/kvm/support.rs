@@ -1,0 +1,33 @@
+//! What this host's KVM can do, in the words that backends share.
+
+use super::super::{Capability, Support};
+use super::system::System;
+
+/// Whether the backend has `capability` here, and if not, why.
+pub fn support(system: &System, capability: Capability) -> Support {
+    let no = |reason: &str| Support::No(reason.to_owned());
+    match capability {
+        Capability::Run
+        | Capability::PioDoorbell
+        | Capability::MmioDoorbell
+        | Capability::DoorbellGroups
+        | Capability::SilentSaturation
+        | Capability::CoalescedMmio
+        | Capability::KernelPort
+        | Capability::HypercallInstruction
+        | Capability::Kernels
+        | Capability::Interrupts => Support::Yes,
+        Capability::HypercallExit if system.hypercall_exits => Support::Yes,
+        Capability::HypercallExit => {
+            no("this kernel sends no hypercall on to the VMM (Linux 5.14)")
+        }
+        Capability::HypercallDoorbell => no("kvm has ioeventfds on ports and memory only"),
+        Capability::MixedGroups => no("kvm signals one eventfd a write"),
+        Capability::Int3Patching | Capability::JmpPatching => {
+            no("guest code runs as it is and traps in the cpu")
+        }
+        Capability::MsrExits => no("kvm answers for the registers that it knows"),
+        Capability::SpinPolicy => no("a vcpu runs on the thread that answers its exits"),
+        Capability::ProtectionKeys => no("the guest's memory is apart anyway"),
+    }
+}

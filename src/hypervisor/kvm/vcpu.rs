@@ -1,0 +1,305 @@
+//! A vCPU, on the thread that runs it: enters the guest, says what it left for, takes the answer.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+use kvm_bindings::KVM_INTERNAL_ERROR_EMULATION;
+use kvm_ioctls::VcpuFd;
+
+use super::super::{EntryPoint, Fault, Vcpu, VmEntry, VmExit};
+use super::error::KvmError;
+use super::kick::{Kicks, KvmKick};
+use super::run_page::{Exit, Io, RunPage};
+use super::statistics::Statistics;
+use super::vm::{Counts, Guest};
+use super::{cpuid, entry, ioctl, last_words};
+use crate::doorbell::IoEventAddress;
+
+/// A virtual CPU of a [`super::KvmVm`].
+#[derive(Debug)]
+pub struct KvmVcpu {
+    fd: VcpuFd,
+    page: Arc<RunPage>,
+    kicks: Arc<Kicks>,
+    counts: Arc<Counts>,
+    guest: Arc<Guest>,
+    index: u32,
+    state: State,
+    pending: Pending,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Fresh,
+    Runnable,
+    Faulted,
+}
+
+/// What the next entry owes to the last exit.
+#[derive(Clone, Copy, Debug)]
+enum Pending {
+    Nothing,
+    Load,
+    Hypercall,
+    /// A string of port accesses, of which so many are done.
+    String(Io, u32),
+}
+
+impl KvmVcpu {
+    pub(super) fn new(guest: Arc<Guest>, index: u32) -> Result<(Self, Arc<Counts>), KvmError> {
+        let system = &guest.system;
+        let fd = guest
+            .slots
+            .vm()
+            .create_vcpu(index.into())
+            .map_err(KvmError::call("create a vcpu"))?;
+        let cpuid = cpuid::of_vcpu(&system.cpuid, index, guest.vcpus, guest.irqchip);
+        fd.set_cpuid2(&cpuid)
+            .map_err(KvmError::call("set the vcpu's cpuid"))?;
+        let page = Arc::new(RunPage::new(&fd, system.run_size)?);
+        let counts = Arc::new(Counts {
+            statistics: Statistics::open(&fd)?,
+            heavy: AtomicU64::new(0),
+        });
+        let vcpu = Self {
+            kicks: Arc::new(Kicks::new(Arc::clone(&page))?),
+            counts: Arc::clone(&counts),
+            fd,
+            page,
+            guest,
+            index,
+            state: State::Fresh,
+            pending: Pending::Nothing,
+        };
+        Ok((vcpu, counts))
+    }
+
+    /// Enters the guest until it leaves for something that is the VMM's.
+    #[inline]
+    fn enter(&mut self) -> Result<VmExit, KvmError> {
+        loop {
+            if let Some(write) = self.guest.coalesced.pop(&self.page) {
+                return Ok(store(write.address, write.len, write.data));
+            }
+            let moves = self.guest.groups.moves();
+            if let Err(error) = ioctl::run(&self.fd) {
+                match error.raw_os_error() {
+                    Some(libc::EINTR) if self.kicks.answer() => return Ok(VmExit::Kicked),
+                    // Another signal, or a vCPU that was reset and waits for its SIPI.
+                    Some(libc::EINTR | libc::EAGAIN) => continue,
+                    _ => return Err(failed(error)),
+                }
+            }
+            let heavy = &self.counts.heavy;
+            heavy.store(heavy.load(Relaxed) + 1, Relaxed);
+            let exit = self.page.exit();
+            if self.guest.groups.has_moved(moves) && self.belongs_to_a_group(exit) {
+                continue;
+            }
+            return self.translate(exit);
+        }
+    }
+
+    #[inline]
+    fn translate(&mut self, exit: Exit) -> Result<VmExit, KvmError> {
+        match exit {
+            Exit::Io(io) => self.string(io, 0),
+            Exit::Mmio {
+                write: true,
+                address,
+                len,
+                data,
+            } => Ok(store(address, len, data)),
+            Exit::Mmio { address, len, .. } => {
+                self.pending = Pending::Load;
+                let len = (len & 0xff) as u8;
+                Ok(VmExit::MmioRead { address, len })
+            }
+            Exit::Hypercall { arguments } => {
+                self.pending = Pending::Hypercall;
+                Ok(VmExit::Hypercall {
+                    number: arguments[0] >> 12,
+                    argument: arguments[2],
+                })
+            }
+            Exit::Hlt => Ok(VmExit::Hlt),
+            exit => self.end(exit),
+        }
+    }
+
+    /// Exits after which there is nothing to go on with.
+    #[cold]
+    fn end(&mut self, exit: Exit) -> Result<VmExit, KvmError> {
+        self.state = State::Faulted;
+        match exit {
+            Exit::Shutdown => {
+                let area = self.guest.boot_area.as_ref();
+                let fault = last_words::fault(area, &self.guest.ram, self.index);
+                Ok(VmExit::Fault(fault))
+            }
+            Exit::InternalError {
+                suberror: KVM_INTERNAL_ERROR_EMULATION,
+            } => {
+                let registers = self.fd.get_regs();
+                let rip = registers
+                    .map_err(KvmError::call("read the vcpu's registers"))?
+                    .rip;
+                Ok(VmExit::Fault(Fault {
+                    vector: 6,
+                    rip,
+                    address: 0,
+                    bytes: last_words::bytes_at(&self.guest.ram, rip),
+                    reason: "kvm cannot emulate the instruction",
+                }))
+            }
+            Exit::InternalError { suberror } => Err(KvmError::Internal { suberror }),
+            Exit::FailEntry { reason } => Err(KvmError::FailedEntry { reason }),
+            Exit::Other { reason } => Err(KvmError::UnknownExit { reason }),
+            Exit::Io(_) | Exit::Mmio { .. } | Exit::Hypercall { .. } | Exit::Hlt => {
+                Err(KvmError::Faulted)
+            }
+        }
+    }
+
+    /// The next access of a string, or the only one.
+    #[inline]
+    fn string(&mut self, io: Io, done: u32) -> Result<VmExit, KvmError> {
+        let Io {
+            out, port, width, ..
+        } = io;
+        self.pending = if out && done + 1 >= io.count {
+            Pending::Nothing
+        } else {
+            Pending::String(io, done)
+        };
+        if !out {
+            return Ok(VmExit::PioIn { port, len: width });
+        }
+        let at = io.offset + u64::from(done) * u64::from(width);
+        let data = u64::from_le_bytes(self.page.load(at, width.into()));
+        Ok(VmExit::PioOut {
+            port,
+            len: width,
+            data: (data & 0xffff_ffff) as u32,
+        })
+    }
+
+    /// Hands the answer to the last exit over; gives the next exit if that is known without entering.
+    #[inline]
+    fn answer(&mut self, entry: VmEntry) -> Option<Result<VmExit, KvmError>> {
+        let data = match entry {
+            VmEntry::Resume => 0,
+            VmEntry::Data(data) => data,
+        };
+        match std::mem::replace(&mut self.pending, Pending::Nothing) {
+            Pending::Nothing => None,
+            Pending::Load => {
+                self.page.answer_load(data.to_le_bytes());
+                None
+            }
+            Pending::Hypercall => {
+                self.page.answer_hypercall(data);
+                None
+            }
+            Pending::String(io, done) => {
+                if !io.out {
+                    let at = io.offset + u64::from(done) * u64::from(io.width);
+                    let bytes = data.to_le_bytes();
+                    self.page
+                        .store(at, &bytes[..usize::from(io.width).min(bytes.len())]);
+                }
+                (done + 1 < io.count).then(|| self.string(io, done + 1))
+            }
+        }
+    }
+
+    /// Whether the write that the guest left for was meant for a group whose registration moved.
+    #[cold]
+    fn belongs_to_a_group(&self, exit: Exit) -> bool {
+        let groups = &self.guest.groups;
+        match exit {
+            Exit::Io(Io {
+                out: true,
+                port,
+                width,
+                count: 1,
+                offset,
+            }) => {
+                let data = u64::from_le_bytes(self.page.load(offset, width.into()));
+                groups.deliver(IoEventAddress::Pio(port.into()), width.into(), data)
+            }
+            Exit::Mmio {
+                write: true,
+                address,
+                len,
+                data,
+            } => {
+                let data = masked(data, len);
+                groups.deliver(IoEventAddress::Mmio(address), len, data)
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Vcpu for KvmVcpu {
+    type Error = KvmError;
+    type Kick = KvmKick;
+
+    fn set_entry_point(&mut self, entry: EntryPoint) -> Result<(), KvmError> {
+        if self.state != State::Fresh {
+            return Err(KvmError::Running);
+        }
+        if matches!(entry, EntryPoint::Long { .. }) && self.guest.boot_area.is_none() {
+            return Err(KvmError::Entry {
+                entry: "64-bit mode",
+                guest: "RAM from 0, where page tables would have to be",
+            });
+        }
+        let cpuid = &self.guest.system.cpuid;
+        entry::set(&self.fd, cpuid, self.index, self.guest.irqchip, entry)
+    }
+
+    #[inline]
+    fn run(&mut self, entry: VmEntry) -> Result<VmExit, KvmError> {
+        if self.state != State::Runnable {
+            if self.state == State::Faulted {
+                return Err(KvmError::Faulted);
+            }
+            self.state = State::Runnable;
+        }
+        if let Some(next) = self.answer(entry) {
+            return next;
+        }
+        self.kicks.enter();
+        self.enter()
+    }
+
+    fn kick_handle(&self) -> KvmKick {
+        KvmKick(Arc::clone(&self.kicks))
+    }
+}
+
+#[inline]
+fn masked(data: [u8; 8], len: u32) -> u64 {
+    let bits = 8 * len.clamp(1, 8);
+    u64::from_le_bytes(data) & u64::MAX >> (64 - bits)
+}
+
+#[inline]
+fn store(address: u64, len: u32, data: [u8; 8]) -> VmExit {
+    VmExit::MmioWrite {
+        address,
+        len: (len & 0xff) as u8,
+        data: masked(data, len),
+    }
+}
+
+fn failed(source: io::Error) -> KvmError {
+    KvmError::Call {
+        operation: "run the vcpu (KVM_RUN)",
+        source,
+    }
+}

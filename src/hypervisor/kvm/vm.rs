@@ -1,0 +1,225 @@
+//! A guest of KVM.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use kvm_bindings::{KVM_CAP_EXIT_HYPERCALL, KVM_CAP_SPLIT_IRQCHIP, kvm_enable_cap, kvm_pit_config};
+use kvm_ioctls::{IoEventAddress as KvmAddress, VmFd};
+use stub::layout::{MAX_VCPUS, PAGE, RAM_BASE};
+use vm_memory::GuestMemoryMmap;
+use vmm_sys_util::eventfd::EventFd;
+
+use super::super::{ExitCounts, Irqchip, Vm, VmConfig};
+use super::coalesced::Coalesced;
+use super::error::KvmError;
+use super::groups::Groups;
+use super::memory::Slots;
+use super::statistics::Statistics;
+use super::system::{HC_MAP_GPA_RANGE, System};
+use super::vcpu::KvmVcpu;
+use super::{boot, cpuid, doorbells, memory};
+use crate::doorbell::{Datamatch, IoEventAddress, Pattern, Sharing};
+
+/// Where RAM ends at the latest: devices and interrupt controllers lie above.
+const RAM_END: u64 = 0xc000_0000;
+/// Three pages that Intel's VMX wants from the guest's addresses, below the firmware's place.
+const TSS_PAGES: usize = 0xfffb_d000;
+/// Input pins of an I/O APIC.
+const IOAPIC_PINS: u64 = 24;
+
+/// What a guest's vCPUs share.
+#[derive(Debug)]
+pub(super) struct Guest {
+    pub(super) slots: Slots,
+    pub(super) system: Arc<System>,
+    pub(super) ram: GuestMemoryMmap,
+    /// What guest programs start from; none where RAM has its place.
+    pub(super) boot_area: Option<GuestMemoryMmap>,
+    pub(super) irqchip: Irqchip,
+    pub(super) vcpus: u32,
+    pub(super) groups: Groups,
+    pub(super) coalesced: Coalesced,
+}
+
+/// A vCPU's counts, which outlive it.
+#[derive(Debug)]
+pub(super) struct Counts {
+    pub(super) statistics: Statistics,
+    /// Exits that came to the VMM; the vCPU's thread alone writes it.
+    pub(super) heavy: AtomicU64,
+}
+
+/// A guest of the kernel's.
+#[derive(Debug)]
+pub struct KvmVm {
+    guest: Arc<Guest>,
+    taken: Mutex<Vec<Option<Arc<Counts>>>>,
+}
+
+impl KvmVm {
+    pub(super) fn new(system: Arc<System>, config: &VmConfig) -> Result<Self, KvmError> {
+        check(config)?;
+        let vm = system
+            .fd
+            .create_vm()
+            .map_err(KvmError::call("create a vm"))?;
+        vm.set_tss_address(TSS_PAGES)
+            .map_err(KvmError::call("place the pages that VMX needs"))?;
+        make_irqchip(&vm, config.irqchip)?;
+        if system.hypercall_exits {
+            enable(&vm, KVM_CAP_EXIT_HYPERCALL, 1 << HC_MAP_GPA_RANGE)?;
+        }
+        let mut slots = Slots::new(vm);
+        let ram = memory::map(config.ram_base, config.ram_size)?;
+        slots.add(&ram)?;
+        let boot_area = if config.ram_base == RAM_BASE {
+            let area = boot::area(cpuid::has_vmmcall(&system.cpuid))?;
+            slots.add(&area)?;
+            Some(area)
+        } else {
+            None
+        };
+        let guest = Guest {
+            slots,
+            system,
+            ram,
+            boot_area,
+            irqchip: config.irqchip,
+            vcpus: config.vcpus,
+            groups: Groups::new(config.max_items),
+            coalesced: Coalesced::default(),
+        };
+        Ok(Self {
+            guest: Arc::new(guest),
+            taken: Mutex::new(vec![None; config.vcpus as usize]),
+        })
+    }
+}
+
+impl KvmVm {
+    pub(super) fn descriptor(&self) -> &VmFd {
+        self.guest.slots.vm()
+    }
+}
+
+fn check(config: &VmConfig) -> Result<(), KvmError> {
+    let refuse = |what, value, rule| Err(KvmError::Config { what, value, rule });
+    if config.ram_base != 0 && config.ram_base != RAM_BASE {
+        return refuse("ram_base", config.ram_base, format!("0 or {RAM_BASE:#x}"));
+    }
+    let most = RAM_END - config.ram_base;
+    if config.ram_size == 0 || !config.ram_size.is_multiple_of(PAGE) || config.ram_size > most {
+        let rule = format!("a multiple of {PAGE} from {PAGE} to {most:#x}");
+        return refuse("ram_size", config.ram_size, rule);
+    }
+    if config.vcpus == 0 || config.vcpus as usize > MAX_VCPUS {
+        return refuse(
+            "vcpus",
+            config.vcpus.into(),
+            format!("from 1 to {MAX_VCPUS}"),
+        );
+    }
+    Ok(())
+}
+
+fn enable(vm: &VmFd, cap: u32, argument: u64) -> Result<(), KvmError> {
+    let mut request = kvm_enable_cap {
+        cap,
+        ..kvm_enable_cap::default()
+    };
+    request.args[0] = argument;
+    vm.enable_cap(&request)
+        .map_err(KvmError::call("enable a capability of the vm"))
+}
+
+fn make_irqchip(vm: &VmFd, irqchip: Irqchip) -> Result<(), KvmError> {
+    match irqchip {
+        Irqchip::None => Ok(()),
+        Irqchip::Split => enable(vm, KVM_CAP_SPLIT_IRQCHIP, IOAPIC_PINS),
+        Irqchip::Full => {
+            vm.create_irq_chip()
+                .map_err(KvmError::call("create the interrupt controllers"))?;
+            vm.create_pit2(kvm_pit_config::default())
+                .map_err(KvmError::call("create the interval timer"))
+        }
+    }
+}
+
+impl Vm for KvmVm {
+    type Error = KvmError;
+    type Vcpu = KvmVcpu;
+
+    fn memory(&self) -> &GuestMemoryMmap {
+        &self.guest.ram
+    }
+
+    fn create_vcpu(&self, index: u32) -> Result<KvmVcpu, KvmError> {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let vcpus = self.guest.vcpus;
+        match taken.get_mut(index as usize) {
+            Some(slot @ None) => {
+                let (vcpu, counts) = KvmVcpu::new(Arc::clone(&self.guest), index)?;
+                *slot = Some(counts);
+                Ok(vcpu)
+            }
+            _ => Err(KvmError::Vcpu { index, vcpus }),
+        }
+    }
+
+    fn register_ioevent(
+        &self,
+        event: &EventFd,
+        address: IoEventAddress,
+        datamatch: Datamatch,
+        sharing: Sharing,
+    ) -> Result<(), KvmError> {
+        let (vm, pattern) = (self.guest.slots.vm(), Pattern::from(datamatch));
+        match sharing {
+            Sharing::Exclusive => doorbells::assign(vm, event, address, pattern),
+            Sharing::Group => self.guest.groups.join(vm, event, address, pattern),
+        }
+    }
+
+    fn unregister_ioevent(
+        &self,
+        event: &EventFd,
+        address: IoEventAddress,
+        datamatch: Datamatch,
+    ) -> Result<(), KvmError> {
+        let (vm, pattern) = (self.guest.slots.vm(), Pattern::from(datamatch));
+        match self.guest.groups.leave(vm, event, address, pattern)? {
+            Some(()) => Ok(()),
+            None => doorbells::deassign(vm, event, address, pattern),
+        }
+    }
+
+    fn register_coalesced(&self, address: u64, len: u32) -> Result<(), KvmError> {
+        self.guest
+            .slots
+            .vm()
+            .register_coalesced_mmio(KvmAddress::Mmio(address), len)
+            .map_err(KvmError::call(
+                "let kvm keep writes back (KVM_REGISTER_COALESCED_MMIO)",
+            ))?;
+        self.guest.coalesced.begin();
+        Ok(())
+    }
+
+    fn exit_counts(&self) -> ExitCounts {
+        let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = ExitCounts::default();
+        for vcpu in taken.iter().flatten() {
+            let heavy = vcpu.heavy.load(Relaxed);
+            // The file was read when the vCPU was made, and reading it cannot begin to fail.
+            let all = vcpu.statistics.exits().unwrap_or(heavy);
+            counts.heavy += heavy;
+            counts.light += all.saturating_sub(heavy);
+        }
+        counts
+    }
+
+    fn processes(&self) -> Vec<u32> {
+        Vec::new()
+    }
+}
