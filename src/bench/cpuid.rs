@@ -47,6 +47,17 @@ pub fn leaf(_number: u32) -> Option<Registers> {
     None
 }
 
+/// Whether hypercalls are made by `vmmcall` on this CPU: AMD, and whoever follows it.
+pub fn is_amd() -> bool {
+    leaf(0).is_some_and(|regs| {
+        let vendor: Vec<u8> = [regs.ebx, regs.edx, regs.ecx]
+            .iter()
+            .flat_map(|word| word.to_le_bytes())
+            .collect();
+        vendor == b"AuthenticAMD" || vendor == b"HygonGenuine"
+    })
+}
+
 /// The hypervisor that this system runs under: its usual name, or else its signature.
 pub fn hypervisor() -> Option<String> {
     const NAMES: [(&str, &str); 6] = [

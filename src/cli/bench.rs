@@ -6,14 +6,15 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context as _, Result};
 
+use super::backends::Choice;
 use super::bench_args::{BenchArgs, Sort};
 use super::exit::{Exit, Usage};
+use super::interrupt;
 use super::output::print;
 use super::progress::Progress;
 use super::style::Style;
 use super::supervise::supervise;
 use super::values::CpuList;
-use super::{backends, interrupt};
 use crate::bench::affinity::{allowed_cpus, default_pair};
 use crate::bench::{
     Clock, Entry, Limit, Options, Plan, Status, catalogue, cpu_list, select, set_reference,
@@ -22,9 +23,10 @@ use crate::report::{self, Context, Export, Host, Look, Report};
 
 /// Measures and reports.
 pub(super) fn run(args: BenchArgs) -> Result<Exit> {
-    let entries = entries(&args)?;
+    let choice = Choice::of(args.backend)?;
+    let entries = entries(&args, &choice)?;
     let cpus = cpus(args.cpu.as_ref())?;
-    let backend = backends::choose(args.backend)?;
+    choice.check()?;
     let exports = Exports::open(&args)?;
     let plan = plan(&args);
     let host = Host::probe();
@@ -47,7 +49,7 @@ pub(super) fn run(args: BenchArgs) -> Result<Exit> {
             options: &options,
             plan: &plan,
             host,
-            backend,
+            backend: choice.report(),
             started,
             duration: begun.elapsed(),
         },
@@ -82,8 +84,8 @@ fn plan(args: &BenchArgs) -> Plan {
     }
 }
 
-fn entries(args: &BenchArgs) -> Result<Vec<Entry>> {
-    let scenarios = backends::scenarios(args.backend);
+fn entries(args: &BenchArgs, choice: &Choice) -> Result<Vec<Entry>> {
+    let scenarios = choice.scenarios();
     let all = match &args.reference {
         Some(name) => set_reference(catalogue::all(scenarios), name),
         None => Ok(catalogue::all(scenarios)),

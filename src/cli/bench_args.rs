@@ -117,6 +117,8 @@ impl From<Policy> for SpinPolicy {
 pub(super) enum BackendName {
     /// The best one that this host offers; the report says which and why
     Auto,
+    /// The kernel's own, by /dev/kvm
+    Kvm,
     /// Guest code in a sandboxed process, without /dev/kvm
     Usermode,
 }

@@ -1,6 +1,6 @@
 //! `vmbell list`: what can be measured.
 
-use super::backends;
+use super::backends::Choice;
 use super::bench_args::BackendName;
 use anyhow::{Context, Result};
 use clap::Args;
@@ -13,6 +13,10 @@ use crate::bench::{Entry, Group, catalogue};
 /// List what can be measured
 #[derive(Args, Debug)]
 pub(super) struct ListArgs {
+    /// What this backend has
+    #[arg(long, value_enum, default_value_t = BackendName::Auto)]
+    backend: BackendName,
+
     /// As JSON
     #[arg(long)]
     json: bool,
@@ -28,7 +32,7 @@ struct Item<'a> {
 
 /// Prints names and descriptions.
 pub(super) fn run(args: &ListArgs) -> Result<Exit> {
-    let entries: Vec<Entry> = catalogue::all(backends::scenarios(BackendName::Auto))
+    let entries: Vec<Entry> = catalogue::all(Choice::of(args.backend)?.scenarios())
         .into_iter()
         .filter(|entry| entry.group() != Group::Debug)
         .collect();

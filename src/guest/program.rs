@@ -70,6 +70,10 @@ pub mod programs {
     guest_programs! {
         /// Writes four bytes to a port.
         portio = "portio.S";
+        /// Writes one byte to a port.
+        portio_byte = "portio_byte.S";
+        /// Executes the CPU's hypercall instruction.
+        vmcall = "vmcall.S";
         /// Stores four bytes to an address.
         mmio = "mmio.S";
         /// Calls the hypercall page.

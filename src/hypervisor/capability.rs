@@ -33,6 +33,8 @@ pub enum Capability {
     HypercallExit,
     /// Every `rdmsr` and `wrmsr` reaches the VMM.
     MsrExits,
+    /// The least that an exit costs can be measured by itself.
+    BareLoop,
     /// Guests with ring-0 state of their own: kernels, kvm-unit-tests.
     Kernels,
     /// Interrupt controllers: local APICs, I/O APIC, irqfds.
@@ -45,7 +47,7 @@ pub enum Capability {
 
 impl Capability {
     /// All of them, in the order that `probe` prints.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Run,
         Self::PioDoorbell,
         Self::MmioDoorbell,
@@ -60,6 +62,7 @@ impl Capability {
         Self::HypercallInstruction,
         Self::HypercallExit,
         Self::MsrExits,
+        Self::BareLoop,
         Self::Kernels,
         Self::Interrupts,
         Self::SpinPolicy,
@@ -83,6 +86,7 @@ impl Capability {
             Self::HypercallInstruction => "hypercall-instruction",
             Self::HypercallExit => "hypercall-exit",
             Self::MsrExits => "msr-exits",
+            Self::BareLoop => "bare-loop",
             Self::Kernels => "kernels",
             Self::Interrupts => "interrupts",
             Self::SpinPolicy => "spin-policy",

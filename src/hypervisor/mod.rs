@@ -34,12 +34,9 @@ pub trait Hypervisor {
     /// Makes a guest with memory and no code.
     fn create_vm(&self, config: &VmConfig) -> Result<Self::Vm, <Self::Vm as Vm>::Error>;
 
-    /// A loop that measures the least that an exit to the VMM costs here; none where there is no
-    /// less than [`Vcpu::run`].
-    fn bare_loop(&self, exit: BareExit) -> Result<Option<Box<dyn BareLoop>>, BareError> {
-        let _ = exit;
-        Ok(None)
-    }
+    /// A loop that measures the least that an exit to the VMM costs here. Needs
+    /// [`Capability::BareLoop`].
+    fn bare_loop(&self, exit: BareExit) -> Result<Box<dyn BareLoop>, BareError>;
 }
 
 /// How the guest of a [`BareLoop`] leaves.

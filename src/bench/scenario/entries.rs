@@ -1,50 +1,17 @@
 //! The scenarios by name: `{path}-{bell}`, with a suffix for what is out of the ordinary.
 
+use super::bare;
+use super::case::{Case, Variant};
 use super::notify::Notify;
-use super::path::Bell::{self, AnyLength, Datamatch, DeviceModel, Polled, Wildcard};
-use super::path::Path::{self, Hypercall, Mmio, Portio, Word};
+use super::path::Bell::{
+    self, AnyLength, Below, Coalesced, Datamatch, DeviceModel, Polled, Wildcard,
+};
+use super::path::Path::{self, Hypercall, KernelPort, Mmio, Portio, Vmcall, Word};
 use super::rate::Rate;
 use crate::bench::{Entry, Group, Options, Subject, SubjectError};
-use crate::hypervisor::{Hypervisor, PatchMode, SpinPolicy};
+use crate::hypervisor::{Hypervisor, Support};
 
-/// A suffix of a scenario's name, and what it means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Variant {
-    Plain,
-    Int3,
-    Jmp,
-    Spin,
-}
-
-impl Variant {
-    const fn suffix(self) -> &'static str {
-        match self {
-            Self::Plain => "",
-            Self::Int3 => "+int3",
-            Self::Jmp => "+jmp",
-            Self::Spin => "+spin",
-        }
-    }
-
-    const fn patch(self) -> PatchMode {
-        match self {
-            Self::Int3 => PatchMode::Int3,
-            Self::Jmp => PatchMode::Jmp,
-            Self::Plain | Self::Spin => PatchMode::Off,
-        }
-    }
-
-    const fn description(self) -> &'static str {
-        match self {
-            Self::Plain => "",
-            Self::Int3 => ", the site patched to int3",
-            Self::Jmp => ", the site patched to a jump: no trap",
-            Self::Spin => ", the VMM spinning on its CPU",
-        }
-    }
-}
-
-const RATES: [(Path, Bell, Variant); 18] = [
+const RATES: [(Path, Bell, Variant); 21] = [
     (Portio, DeviceModel, Variant::Plain),
     (Portio, DeviceModel, Variant::Spin),
     (Portio, Wildcard, Variant::Plain),
@@ -58,11 +25,14 @@ const RATES: [(Path, Bell, Variant); 18] = [
     (Mmio, Wildcard, Variant::Plain),
     (Mmio, Datamatch, Variant::Plain),
     (Mmio, AnyLength, Variant::Plain),
+    (Mmio, Coalesced, Variant::Plain),
     (Hypercall, DeviceModel, Variant::Plain),
     (Hypercall, DeviceModel, Variant::Spin),
     (Hypercall, Wildcard, Variant::Plain),
     (Hypercall, Datamatch, Variant::Plain),
     (Word, Polled, Variant::Plain),
+    (KernelPort, Below, Variant::Plain),
+    (Vmcall, Below, Variant::Plain),
 ];
 
 const NOTIFIES: [(Path, Bell, Variant); 8] = [
@@ -76,92 +46,82 @@ const NOTIFIES: [(Path, Bell, Variant); 8] = [
     (Word, Polled, Variant::Plain),
 ];
 
-/// All scenarios, on this backend.
+/// All scenarios, on this backend, and what its exits cost at least. Ways to ring that the backend
+/// lacks by its nature are left out; a ring that it cannot do is a row that says so.
 pub fn entries<H>(hypervisor: H) -> Vec<Entry>
 where
     H: Hypervisor + Clone + Send + Sync + 'static,
 {
-    let rates = RATES
+    let cases = |rows: &[(Path, Bell, Variant)], notify| {
+        let of = |&(path, bell, variant)| Case {
+            path,
+            bell,
+            variant,
+            notify,
+        };
+        rows.iter().map(of).collect::<Vec<Case>>()
+    };
+    let offered = |case: &Case| {
+        let extra = case.extra();
+        extra.is_none_or(|capability| hypervisor.support(capability).is_yes())
+    };
+    let mut entries: Vec<Entry> = [cases(&RATES, false), cases(&NOTIFIES, true)]
+        .concat()
         .into_iter()
-        .map(|case| entry(hypervisor.clone(), case, false));
-    let notifies = NOTIFIES
-        .into_iter()
-        .map(|case| entry(hypervisor.clone(), case, true));
-    rates.chain(notifies).collect()
+        .filter(offered)
+        .map(|case| entry(hypervisor.clone(), case))
+        .collect();
+    entries.extend(bare::entries(&hypervisor));
+    entries
 }
 
-fn entry<H>(hypervisor: H, (path, bell, variant): (Path, Bell, Variant), notify: bool) -> Entry
+fn entry<H>(hypervisor: H, case: Case) -> Entry
 where
     H: Hypervisor + Clone + Send + Sync + 'static,
 {
-    let name = name(path, bell, variant, notify);
-    let description = description(path, bell, variant, notify);
+    let name = case.name();
     let subject = name.clone();
     let make = move |options: &Options| -> Result<Box<dyn Subject>, SubjectError> {
-        let spin = if variant == Variant::Spin {
-            SpinPolicy::Spin
+        if let Support::No(reason) = hypervisor.support(case.path.needs(case.bell)) {
+            return Err(SubjectError::Skipped(reason));
+        }
+        Ok(if case.notify {
+            Box::new(Notify::new(&hypervisor, &subject, case, options)?)
         } else {
-            options.spin
-        };
-        let patch = variant.patch();
-        Ok(if notify {
-            Box::new(Notify::new(
-                &hypervisor,
-                &subject,
-                path,
-                bell,
-                patch,
-                spin,
-                options,
-            )?)
-        } else {
-            Box::new(Rate::new(
-                &hypervisor,
-                &subject,
-                path,
-                bell,
-                patch,
-                spin,
-                options,
-            )?)
+            Box::new(Rate::new(&hypervisor, &subject, case, options)?)
         })
     };
-    let plain = self::name(path, DeviceModel, Variant::Plain, notify);
-    let entry = Entry::new(Group::Scenario, name, description, make);
-    match (notify, path) {
+    let entry = Entry::new(Group::Scenario, name, description(case), make);
+    match (case.notify, case.path) {
         (true, Word) => {
-            entry.with_reference(self::name(Hypercall, DeviceModel, Variant::Plain, true))
+            let path = Hypercall;
+            entry.with_reference(Case { path, ..case }.plain().name())
         }
-        (true, _) => entry.with_reference(plain),
+        (true, _) => entry.with_reference(case.plain().name()),
         (false, _) => entry,
     }
 }
 
-fn name(path: Path, bell: Bell, variant: Variant, notify: bool) -> String {
-    let prefix = if notify { "notify-" } else { "" };
-    let bell = match bell {
-        Polled => String::new(),
-        bell => format!("-{}", bell.name()),
-    };
-    format!("{prefix}{}{bell}{}", path.name(), variant.suffix())
-}
-
-fn description(path: Path, bell: Bell, variant: Variant, notify: bool) -> String {
-    let guest = match path {
+fn description(case: Case) -> String {
+    let guest = match case.path {
         Portio => "out of 4 bytes",
         Mmio => "store of 4 bytes",
         Hypercall => "call of the hypercall page",
         Word => "atomic add to a word in shared memory",
+        KernelPort => "out of 1 byte",
+        Vmcall => "the CPU's hypercall instruction",
     };
-    let host = match bell {
+    let host = match case.bell {
         DeviceModel => "handled by a device model in the VMM",
         Wildcard => "signals an eventfd, whatever the value",
         Datamatch => "signals an eventfd if the value is right",
         AnyLength => "signals an eventfd, whatever value and width",
+        Coalesced => "kept back by the kernel for a device model in the VMM",
         Polled => "watched by a poller",
+        Below => "handled in the kernel, which tells nobody",
     };
-    let variant = variant.description();
-    if notify {
+    let variant = case.variant.description();
+    if case.notify {
         format!("from the guest's {guest} to whoever is waiting: {host}{variant}")
     } else {
         format!("{guest}, {host}{variant}")

@@ -3,10 +3,11 @@
 use std::error::Error;
 use std::time::Duration;
 
+use super::case::Case;
 use crate::bench::affinity::Pinned;
 use crate::bench::{Limit, Options, Setting, Stop as Why, SubjectError};
 use crate::guest::{Parameters, Program, Results};
-use crate::hypervisor::{ExitCounts, Hypervisor, PatchMode, SpinPolicy, Vcpu, Vm, VmConfig};
+use crate::hypervisor::{Capability, ExitCounts, Hypervisor, SpinPolicy, Vcpu, Vm, VmConfig};
 use crate::machine::{Deadline, Machine, Stop};
 
 type Failure = Box<dyn Error + Send + Sync>;
@@ -18,7 +19,9 @@ pub(super) struct Guest<H: Hypervisor> {
     name: String,
     limit: Limit,
     pub(super) setting: Setting,
-    /// The CPU of the VMM and of whatever consumes rings.
+    /// The CPU of the thread that answers exits.
+    vmm_cpu: usize,
+    /// The CPU of whatever else consumes rings.
     pub(super) other_cpu: usize,
     rings: u64,
 }
@@ -35,15 +38,17 @@ impl<H: Hypervisor> Guest<H> {
         hypervisor: &H,
         name: &str,
         program: Program,
-        patch: PatchMode,
-        spin: SpinPolicy,
+        case: Case,
         options: &Options,
     ) -> Result<Self, SubjectError> {
         let first = options.first_cpu();
         let other_cpu = options.second_cpu().unwrap_or(first);
+        let changes_threads = hypervisor.support(Capability::SpinPolicy).is_yes();
+        let spin = case.variant.spin(options.spin);
         let config = VmConfig {
-            patch,
+            patch: case.variant.patch(),
             spin,
+            irqchip: case.path.irqchip(),
             vcpu_cpus: vec![first],
             ..VmConfig::default()
         };
@@ -68,7 +73,7 @@ impl<H: Hypervisor> Guest<H> {
         };
         let setting = Setting {
             backend: hypervisor.name(),
-            spin: Some(spin),
+            spin: changes_threads.then_some(spin),
             cpus,
         };
         Ok(Self {
@@ -77,6 +82,7 @@ impl<H: Hypervisor> Guest<H> {
             name: name.to_owned(),
             limit: options.limit,
             setting,
+            vmm_cpu: if changes_threads { other_cpu } else { first },
             other_cpu,
             rings: 0,
         })
@@ -106,7 +112,7 @@ impl<H: Hypervisor> Guest<H> {
     }
 
     fn run_program(&mut self, parameters: &Parameters) -> Result<Stop, Failure> {
-        let _pinned = Pinned::to(self.other_cpu)?;
+        let _pinned = Pinned::to(self.vmm_cpu)?;
         self.machine.set_parameters(parameters)?;
         let limit = self.limit;
         let _deadline = Deadline::once(move || limit.stop().is_some(), self.vcpu.kick_handle())?;
@@ -143,7 +149,8 @@ impl<H: Hypervisor> Guest<H> {
     /// Waits until a vCPU that spins for its next turn has gone to sleep, so as not to disturb the
     /// subject that is measured next.
     fn settle(&self) {
-        if self.setting.spin != Some(SpinPolicy::Sleep) {
+        let spins = |spin| spin != SpinPolicy::Sleep;
+        if self.setting.spin.is_some_and(spins) {
             std::thread::sleep(Duration::from_millis(2));
         }
     }

@@ -6,6 +6,7 @@ use std::time::Instant;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 use vmm_sys_util::eventfd::EventFd;
 
+use super::case::Case;
 use super::guest::Guest;
 use super::path::{Bell, Path, VALUE};
 use super::rate::attach;
@@ -14,7 +15,7 @@ use crate::bench::{Clock, Options, Sample, Setting, Subject, SubjectError};
 use crate::device::{Hook, Listener, Poller};
 use crate::doorbell::Sharing;
 use crate::guest::{Parameters, offset};
-use crate::hypervisor::{Hypervisor, PatchMode, SpinPolicy, Vm};
+use crate::hypervisor::{Hypervisor, Vm};
 use crate::machine::PARAMETERS;
 
 /// How long the guest waits before each ring: long enough for a consumer to fall asleep.
@@ -76,20 +77,14 @@ impl<H: Hypervisor> Notify<H> {
     pub(super) fn new(
         hypervisor: &H,
         name: &str,
-        path: Path,
-        bell: Bell,
-        patch: PatchMode,
-        spin: SpinPolicy,
+        case: Case,
         options: &Options,
     ) -> Result<Self, SubjectError> {
-        let guest = Guest::new(
-            hypervisor,
-            name,
-            path.notify_program(),
-            patch,
-            spin,
-            options,
-        )?;
+        let Case { path, bell, .. } = case;
+        let program = path
+            .notify_program()
+            .ok_or_else(|| SubjectError::Skipped("nobody above the kernel hears it".into()))?;
+        let guest = Guest::new(hypervisor, name, program, case, options)?;
         let failed =
             |error: Box<dyn std::error::Error + Send + Sync>| SubjectError::failed(name, error);
         let heard = Arc::new(Ear {

@@ -1,7 +1,9 @@
 //! What a scenario rings and how: the words that its name is made of.
 
+use crate::bench::cpuid;
 use crate::doorbell::{Datamatch, IoEventAddress};
 use crate::guest::{Program, programs};
+use crate::hypervisor::{Capability, Irqchip};
 
 /// How the guest rings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +16,10 @@ pub(super) enum Path {
     Hypercall,
     /// An addition to a word in shared memory: no exit at all.
     Word,
+    /// `out` of a byte to a device below the VMM.
+    KernelPort,
+    /// The CPU's own hypercall instruction, which the kernel answers.
+    Vmcall,
 }
 
 /// What hangs at the address.
@@ -27,8 +33,12 @@ pub(super) enum Bell {
     Datamatch,
     /// An eventfd that any width signals.
     AnyLength,
+    /// A device model in the VMM, which hears of many writes at once.
+    Coalesced,
     /// Nothing: the word is watched.
     Polled,
+    /// Something below the VMM, which hears of nothing.
+    Below,
 }
 
 /// The value that is written, and matched where one is.
@@ -41,6 +51,8 @@ impl Path {
             Self::Mmio => "mmio",
             Self::Hypercall => "hypercall",
             Self::Word => "doorbell-word",
+            Self::KernelPort => "outl_to_kernel",
+            Self::Vmcall => "vmcall",
         }
     }
 
@@ -49,7 +61,9 @@ impl Path {
         match self {
             Self::Portio => IoEventAddress::Pio(0xc050),
             Self::Mmio => IoEventAddress::Mmio(0xd000_0050),
-            Self::Hypercall | Self::Word => IoEventAddress::Hypercall(0x50),
+            Self::Hypercall | Self::Word | Self::Vmcall => IoEventAddress::Hypercall(0x50),
+            // The edge/level register of the PIC, as kvm-unit-tests' row of this name has it.
+            Self::KernelPort => IoEventAddress::Pio(0x4d0),
         }
     }
 
@@ -60,16 +74,54 @@ impl Path {
             Self::Mmio => programs::mmio(),
             Self::Hypercall => programs::hypercall(),
             Self::Word => programs::word(),
+            Self::KernelPort => programs::portio_byte(),
+            Self::Vmcall => programs::vmcall(),
         }
     }
 
-    /// The program that waits for each ring to be heard.
-    pub(super) fn notify_program(self) -> Program {
+    /// What the program is told to write.
+    pub(super) fn value(self) -> u64 {
         match self {
-            Self::Portio => programs::notify_portio(),
-            Self::Mmio => programs::notify_mmio(),
-            Self::Hypercall => programs::notify_hypercall(),
-            Self::Word => programs::notify_word(),
+            Self::KernelPort => 0,
+            Self::Vmcall => u64::from(cpuid::is_amd()),
+            _ => VALUE.into(),
+        }
+    }
+
+    /// The program that waits for each ring to be heard, where somebody can hear it.
+    pub(super) fn notify_program(self) -> Option<Program> {
+        match self {
+            Self::Portio => Some(programs::notify_portio()),
+            Self::Mmio => Some(programs::notify_mmio()),
+            Self::Hypercall => Some(programs::notify_hypercall()),
+            Self::Word => Some(programs::notify_word()),
+            Self::KernelPort | Self::Vmcall => None,
+        }
+    }
+
+    /// What the guest needs besides memory.
+    pub(super) const fn irqchip(self) -> Irqchip {
+        match self {
+            Self::KernelPort => Irqchip::Full,
+            _ => Irqchip::None,
+        }
+    }
+
+    /// What the backend must be able to do for this pair.
+    pub(super) const fn needs(self, bell: Bell) -> Capability {
+        match (self, bell) {
+            (Self::KernelPort, _) => Capability::KernelPort,
+            (Self::Vmcall, _) => Capability::HypercallInstruction,
+            (_, Bell::Coalesced) => Capability::CoalescedMmio,
+            (Self::Hypercall, Bell::DeviceModel) => Capability::HypercallExit,
+            (Self::Hypercall, _) => Capability::HypercallDoorbell,
+            (Self::Portio, Bell::Wildcard | Bell::Datamatch | Bell::AnyLength) => {
+                Capability::PioDoorbell
+            }
+            (Self::Mmio, Bell::Wildcard | Bell::Datamatch | Bell::AnyLength) => {
+                Capability::MmioDoorbell
+            }
+            _ => Capability::Run,
         }
     }
 }
@@ -81,7 +133,9 @@ impl Bell {
             Self::Wildcard => "wildcard-eventfd",
             Self::Datamatch => "datamatch-eventfd",
             Self::AnyLength => "any-length-eventfd",
+            Self::Coalesced => "coalesced",
             Self::Polled => "polled",
+            Self::Below => "below",
         }
     }
 
@@ -89,7 +143,7 @@ impl Bell {
     pub(super) fn datamatch(self, path: Path) -> Option<Datamatch> {
         let value = (self == Self::Datamatch).then_some(VALUE);
         match (self, path) {
-            (Self::DeviceModel | Self::Polled, _) => None,
+            (Self::DeviceModel | Self::Coalesced | Self::Polled | Self::Below, _) => None,
             (Self::AnyLength, _) => Some(Datamatch::AnyLength),
             // Hypercall arguments are registers.
             (_, Path::Hypercall) => Some(Datamatch::U64(value.map(u64::from))),

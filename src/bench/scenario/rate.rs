@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
+use super::case::Case;
 use super::guest::Guest;
-use super::path::{Bell, Path, VALUE};
+use super::path::{Bell, Path};
 use crate::bench::{Clock, Options, Sample, Setting, Subject, SubjectError};
 use crate::bus::{BusError, BusRange};
 use crate::device::DoorbellCounter;
 use crate::doorbell::{IoEventAddress, Sharing};
 use crate::guest::Parameters;
-use crate::hypervisor::{Hypervisor, PatchMode, SpinPolicy, Vm};
+use crate::hypervisor::{Hypervisor, Vm};
 use crate::machine::Machine;
 
 /// A rate scenario.
@@ -33,19 +34,19 @@ enum Rung {
     Word {
         seen: u64,
     },
+    /// What is below the VMM tells nobody how often it was.
+    Unheard,
 }
 
 impl<H: Hypervisor> Rate<H> {
     pub(super) fn new(
         hypervisor: &H,
         name: &str,
-        path: Path,
-        bell: Bell,
-        patch: PatchMode,
-        spin: SpinPolicy,
+        case: Case,
         options: &Options,
     ) -> Result<Self, SubjectError> {
-        let guest = Guest::new(hypervisor, name, path.rate_program(), patch, spin, options)?;
+        let Case { path, bell, .. } = case;
+        let guest = Guest::new(hypervisor, name, path.rate_program(), case, options)?;
         let failed =
             |error: Box<dyn std::error::Error + Send + Sync>| SubjectError::failed(name, error);
         let rung = match bell.datamatch(path) {
@@ -57,7 +58,13 @@ impl<H: Hypervisor> Rate<H> {
                 Rung::Event(event)
             }
             None if bell == Bell::Polled => Rung::Word { seen: 0 },
+            None if bell == Bell::Below => Rung::Unheard,
             None => {
+                if let (Bell::Coalesced, IoEventAddress::Mmio(address)) = (bell, path.address()) {
+                    let vm = guest.machine.vm();
+                    vm.register_coalesced(address, 8)
+                        .map_err(|error| failed(error.into()))?;
+                }
                 let counter = Arc::new(DoorbellCounter::default());
                 attach(&guest.machine, path, counter.clone())
                     .map_err(|error| failed(error.into()))?;
@@ -74,8 +81,9 @@ impl<H: Hypervisor> Rate<H> {
     }
 
     /// How often it was rung since the last time, by its own count.
-    fn counted(&mut self) -> Result<u64, SubjectError> {
-        Ok(match &mut self.rung {
+    fn counted(&mut self) -> Result<Option<u64>, SubjectError> {
+        Ok(Some(match &mut self.rung {
+            Rung::Unheard => return Ok(None),
             Rung::Device { counter, seen } => {
                 counter.rings() - std::mem::replace(seen, counter.rings())
             }
@@ -86,7 +94,7 @@ impl<H: Hypervisor> Rate<H> {
                 let word = self.guest.results()?.word;
                 word - std::mem::replace(seen, word)
             }
-        })
+        }))
     }
 }
 
@@ -123,12 +131,13 @@ impl<H: Hypervisor> Subject for Rate<H> {
         let parameters = Parameters {
             count: ops,
             address,
-            value: VALUE.into(),
+            value: self.path.value(),
             pause: 0,
         };
         let run = self.guest.run(&parameters)?;
-        let counted = self.counted()?;
-        self.guest.agree("what was rung", counted, ops)?;
+        if let Some(counted) = self.counted()? {
+            self.guest.agree("what was rung", counted, ops)?;
+        }
         Ok(Sample {
             ops,
             elapsed_ns: self.clock.ns(run.ticks),

@@ -45,13 +45,20 @@ impl Coalesced {
         self.in_use.store(true, Relaxed);
     }
 
+    /// Whether the ring can hold anything.
+    #[inline]
+    pub fn is_used(&self) -> bool {
+        self.in_use.load(Relaxed)
+    }
+
     /// The oldest write in the ring.
     #[inline]
     pub fn pop(&self, page: &RunPage) -> Option<Write> {
-        if !self.in_use.load(Relaxed) {
-            return None;
+        if self.is_used() {
+            self.take(page)
+        } else {
+            None
         }
-        self.take(page)
     }
 
     fn take(&self, page: &RunPage) -> Option<Write> {

@@ -69,8 +69,8 @@ impl Hypervisor for Kvm {
         KvmVm::new(Arc::clone(&self.system), config)
     }
 
-    fn bare_loop(&self, exit: BareExit) -> Result<Option<Box<dyn BareLoop>>, BareError> {
+    fn bare_loop(&self, exit: BareExit) -> Result<Box<dyn BareLoop>, BareError> {
         let bare = bare::Bare::new(Arc::clone(&self.system), exit)?;
-        Ok(Some(Box::new(bare)))
+        Ok(Box::new(bare))
     }
 }

@@ -15,6 +15,7 @@ pub fn support(system: &System, capability: Capability) -> Support {
         | Capability::CoalescedMmio
         | Capability::KernelPort
         | Capability::HypercallInstruction
+        | Capability::BareLoop
         | Capability::Kernels
         | Capability::Interrupts => Support::Yes,
         Capability::HypercallExit if system.hypercall_exits => Support::Yes,

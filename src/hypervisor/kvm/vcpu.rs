@@ -28,6 +28,8 @@ pub struct KvmVcpu {
     index: u32,
     state: State,
     pending: Pending,
+    /// An exit that waits until the writes of before have been handed over.
+    held: Option<Exit>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +74,7 @@ impl KvmVcpu {
             index,
             state: State::Fresh,
             pending: Pending::Nothing,
+            held: None,
         };
         Ok((vcpu, counts))
     }
@@ -82,6 +85,9 @@ impl KvmVcpu {
         loop {
             if let Some(write) = self.guest.coalesced.pop(&self.page) {
                 return Ok(store(write.address, write.len, write.data));
+            }
+            if let Some(exit) = self.held.take() {
+                return self.translate(exit);
             }
             let moves = self.guest.groups.moves();
             if let Err(error) = ioctl::run(&self.fd) {
@@ -96,6 +102,11 @@ impl KvmVcpu {
             heavy.store(heavy.load(Relaxed) + 1, Relaxed);
             let exit = self.page.exit();
             if self.guest.groups.has_moved(moves) && self.belongs_to_a_group(exit) {
+                continue;
+            }
+            if self.guest.coalesced.is_used() {
+                // What was kept back happened before.
+                self.held = Some(exit);
                 continue;
             }
             return self.translate(exit);

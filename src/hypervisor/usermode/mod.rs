@@ -30,7 +30,7 @@ pub use error::UsermodeError;
 pub use vcpu::{UsermodeKick, UsermodeVcpu};
 pub use vm::UsermodeVm;
 
-use super::{Capability, Hypervisor, Support, VmConfig};
+use super::{BareError, BareExit, BareLoop, Capability, Hypervisor, Support, VmConfig};
 
 /// The usermode backend.
 #[derive(Clone, Copy, Debug, Default)]
@@ -49,5 +49,10 @@ impl Hypervisor for Usermode {
 
     fn create_vm(&self, config: &VmConfig) -> Result<UsermodeVm, UsermodeError> {
         UsermodeVm::new(config)
+    }
+
+    fn bare_loop(&self, _exit: BareExit) -> Result<Box<dyn BareLoop>, BareError> {
+        let what = "bare loop";
+        Err(UsermodeError::Unsupported { what }.into())
     }
 }

@@ -20,6 +20,7 @@ pub fn support(capability: Capability) -> Support {
         Capability::HypercallInstruction => Support::No(
             "in ring 3 it would reach another hypervisor, or none: guests call the hypercall page".into(),
         ),
+        Capability::BareLoop => Support::No("nothing below the VMM's own loop can leave the guest".into()),
         Capability::Kernels => Support::No("guest code runs in ring 3".into()),
         Capability::Interrupts => Support::No("the engine delivers no interrupts".into()),
         Capability::PioDoorbell

@@ -1,0 +1,27 @@
+# Writes VALUE, one byte, to port ADDRESS.
+# rdi = parameters. One run of COUNT operations each time it is entered.
+    mov rbx, rdi
+1:
+    mov r12, [rbx + {COUNT}]
+    lfence
+    rdtsc
+    shl rdx, 32
+    or rax, rdx
+    mov r13, rax
+    mov edx, [rbx + {ADDRESS}]
+    mov eax, [rbx + {VALUE}]
+2:
+    out dx, al
+    dec r12
+    jnz 2b
+    lfence
+    rdtsc
+    shl rdx, 32
+    or rax, rdx
+    sub rax, r13
+    mov [rbx + {TICKS}], rax
+    mov rax, [rbx + {COUNT}]
+    add [rbx + {RINGS}], rax
+    mov edx, {DONE_PORT}
+    out dx, eax
+    jmp 1b
