@@ -60,8 +60,9 @@ pub enum VmExit {
     Hlt,
     /// Somebody called [`Kick::kick`](super::Kick::kick).
     Kicked,
-    /// The guest did what it cannot do here; it must not be entered again.
-    Fault(Fault),
+    /// The guest did what it cannot do here; it must not be entered again. Boxed, because it is rare
+    /// and every exit would be as large.
+    Fault(Box<Fault>),
 }
 
 /// What a guest did wrong, and where.

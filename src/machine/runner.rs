@@ -59,7 +59,7 @@ impl<'m, V: Vm> Runner<'m, V> {
                 }
                 VmExit::Hlt => return Ok(Stop::Halted),
                 VmExit::Kicked => return Ok(Stop::Kicked),
-                VmExit::Fault(fault) => return Err(MachineError::Fault(fault)),
+                VmExit::Fault(fault) => return Err(MachineError::Fault(*fault)),
             }
         }
     }

@@ -192,7 +192,7 @@ pub fn run<C: Vcpu>(vcpu: &mut C) -> Vec<VmExit> {
 /// Runs a vCPU until it ends in a fault, and gives that.
 pub fn fault<C: Vcpu>(vcpu: &mut C) -> vmbell::hypervisor::Fault {
     match step(vcpu, VmEntry::Resume) {
-        Ok(VmExit::Fault(fault)) => fault,
+        Ok(VmExit::Fault(fault)) => *fault,
         Ok(exit) => panic!("no fault but {exit:x?}"),
         Err(error) => panic!("no fault but {}", chain(&error)),
     }

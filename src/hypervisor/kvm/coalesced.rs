@@ -28,7 +28,7 @@ const LIMIT: u64 = (RING + PAGE - ENTRIES) / ENTRY;
 pub struct Write {
     pub address: u64,
     pub len: u32,
-    pub data: [u8; 8],
+    pub data: u64,
 }
 
 /// The consumer's side of a guest's ring.
@@ -70,11 +70,11 @@ impl Coalesced {
             return None;
         }
         let entry = ENTRIES + ENTRY * u64::from(index);
-        let field = |offset: usize, len| u64::from_ne_bytes(page.load(entry + offset as u64, len));
+        let field = |offset: usize| page.load(entry + offset as u64);
         let write = Write {
-            address: field(offset_of!(kvm_coalesced_mmio, phys_addr), 8),
-            len: (field(offset_of!(kvm_coalesced_mmio, len), 4) & 0xff) as u32,
-            data: field(offset_of!(kvm_coalesced_mmio, data), 8).to_ne_bytes(),
+            address: field(offset_of!(kvm_coalesced_mmio, phys_addr)),
+            len: (field(offset_of!(kvm_coalesced_mmio, len)) & 0xff) as u32,
+            data: field(offset_of!(kvm_coalesced_mmio, data)),
         };
         let next = (u64::from(index) + 1) % LIMIT;
         // From here on the kernel may use the entry again.

@@ -1,8 +1,8 @@
 //! The registers that a vCPU starts with.
 
 use kvm_bindings::{
-    CpuId, KVM_MP_STATE_RUNNABLE, kvm_dtable, kvm_fpu, kvm_mp_state, kvm_regs, kvm_segment,
-    kvm_sregs, kvm_xcr, kvm_xcrs,
+    CpuId, KVM_MP_STATE_RUNNABLE, KVM_VCPU_TSC_CTRL, KVM_VCPU_TSC_OFFSET, kvm_dtable, kvm_fpu,
+    kvm_mp_state, kvm_regs, kvm_segment, kvm_sregs, kvm_xcr, kvm_xcrs,
 };
 use kvm_ioctls::VcpuFd;
 
@@ -10,6 +10,7 @@ use super::super::{EntryPoint, Irqchip};
 use super::boot;
 use super::cpuid;
 use super::error::KvmError;
+use super::ioctl;
 
 const CR0_PE: u64 = 1;
 const CR0_MP: u64 = 1 << 1;
@@ -38,6 +39,7 @@ pub fn set(
         EntryPoint::Long { rip, rsp, rdi, rsi } => {
             set_system(vcpu, |sregs| long(sregs, cpuid, index))?;
             set_extended(vcpu, cpuid)?;
+            share_clock(vcpu)?;
             let registers = kvm_regs {
                 rip,
                 rsp,
@@ -215,4 +217,15 @@ fn make_runnable(vcpu: &VcpuFd, irqchip: Irqchip) -> Result<(), KvmError> {
     };
     vcpu.set_mp_state(state)
         .map_err(KvmError::call("make the vcpu runnable"))
+}
+
+/// The guest's time stamp counter is the host's, so that both can read one clock (Linux
+/// Documentation/virt/kvm/devices/vcpu.rst, 4.1).
+fn share_clock(vcpu: &VcpuFd) -> Result<(), KvmError> {
+    ioctl::set_vcpu_attribute(vcpu, KVM_VCPU_TSC_CTRL, KVM_VCPU_TSC_OFFSET, 0).map_err(|source| {
+        KvmError::Call {
+            operation: "give the vcpu the host's time stamp counter (KVM_VCPU_TSC_OFFSET, Linux 5.16)",
+            source,
+        }
+    })
 }

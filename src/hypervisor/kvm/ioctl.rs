@@ -1,21 +1,22 @@
 //! The calls to KVM that kvm-ioctls has no function for.
 //!
 //! `KVM_RUN`, because its `run` gives strings of port accesses without their width;
-//! `KVM_IOEVENTFD`, because its `register_ioevent` cannot say "any value of this width"; and
-//! `KVM_GET_STATS_FD`.
+//! `KVM_IOEVENTFD`, because its `register_ioevent` cannot say "any value of this width";
+//! `KVM_SET_DEVICE_ATTR` of a vCPU, which it has for other architectures; and `KVM_GET_STATS_FD`.
 #![allow(unsafe_code)]
 
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
 
-use kvm_bindings::{KVMIO, kvm_ioeventfd};
+use kvm_bindings::{KVMIO, kvm_device_attr, kvm_ioeventfd};
 use kvm_ioctls::{VcpuFd, VmFd};
 use vmm_sys_util::ioctl::{ioctl, ioctl_with_ref};
 use vmm_sys_util::{ioctl_io_nr, ioctl_iow_nr};
 
 ioctl_io_nr!(KVM_RUN, KVMIO, 0x80);
 ioctl_iow_nr!(KVM_IOEVENTFD, KVMIO, 0x79, kvm_ioeventfd);
+ioctl_iow_nr!(KVM_SET_DEVICE_ATTR, KVMIO, 0xe1, kvm_device_attr);
 ioctl_io_nr!(KVM_GET_STATS_FD, KVMIO, 0xce);
 
 /// Enters the guest; what it left for stands in the run page.
@@ -47,4 +48,20 @@ pub fn statistics(vcpu: &VcpuFd) -> io::Result<File> {
     }
     // SAFETY: a new descriptor that nothing else owns.
     Ok(unsafe { File::from_raw_fd(fd) })
+}
+
+/// Sets an attribute of a vCPU to a 64-bit value.
+pub fn set_vcpu_attribute(vcpu: &VcpuFd, group: u32, number: u32, value: u64) -> io::Result<()> {
+    let attribute = kvm_device_attr {
+        group,
+        attr: number.into(),
+        addr: &raw const value as u64,
+        ..kvm_device_attr::default()
+    };
+    // SAFETY: `vcpu` is an open vCPU, `attribute` the structure that the call reads, and its address
+    // that of `value`, which lives through the call.
+    if unsafe { ioctl_with_ref(vcpu, KVM_SET_DEVICE_ATTR(), &attribute) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
 }

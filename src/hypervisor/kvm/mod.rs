@@ -1,4 +1,4 @@
-//! The kernel's own virtualization: `/dev/kvm` of Linux 5.14 or newer on x86-64.
+//! The kernel's own virtualization: `/dev/kvm` of Linux 5.16 or newer on x86-64.
 //!
 //! The kernel does what this crate is about: a write that an ioeventfd takes never comes here, and an
 //! irqfd needs nobody to inject it. What is left to this module is setting a guest up (memory slots,
@@ -27,6 +27,7 @@ mod run_page;
 mod statistics;
 mod support;
 mod system;
+mod trial;
 mod vcpu;
 mod vm;
 

@@ -34,7 +34,7 @@ pub enum Exit {
         write: bool,
         address: u64,
         len: u32,
-        data: [u8; 8],
+        data: u64,
     },
     /// A hypercall that is sent on.
     Hypercall {
@@ -112,7 +112,7 @@ impl RunPage {
     }
 
     /// What the guest left for. Inlined: this stands in the path of every exit.
-    #[inline]
+    #[inline(always)]
     pub fn exit(&self) -> Exit {
         match self.read::<u32>(offset_of!(kvm_run, exit_reason)) {
             KVM_EXIT_IO => {
@@ -131,7 +131,7 @@ impl RunPage {
                     write: mmio.is_write != 0,
                     address: mmio.phys_addr,
                     len: mmio.len,
-                    data: mmio.data,
+                    data: u64::from_le_bytes(mmio.data),
                 }
             }
             KVM_EXIT_HYPERCALL => {
@@ -182,15 +182,16 @@ impl RunPage {
         unsafe { field.cast::<T>().read_unaligned() }
     }
 
-    /// Copies data from `offset` of the mapping; zeroes what would lie outside of it.
+    /// Eight bytes at `offset` of the mapping, of which an access may be the first few; 0 if they
+    /// would lie outside.
     #[inline]
-    pub fn load(&self, offset: u64, len: usize) -> [u8; 8] {
-        let mut data = [0; 8];
-        if let Some(from) = self.inside(offset, len.min(8)) {
-            // SAFETY: `from` has as many bytes in our mapping, by `inside`.
-            unsafe { ptr::copy_nonoverlapping(from, data.as_mut_ptr(), len.min(8)) };
+    pub fn load(&self, offset: u64) -> u64 {
+        match self.inside(offset, size_of::<u64>()) {
+            // SAFETY: the bytes lie in our mapping, by `inside`, and the kernel leaves them alone
+            // outside of `KVM_RUN`.
+            Some(from) => unsafe { from.cast::<u64>().read_unaligned() },
+            None => 0,
         }
-        data
     }
 
     /// Copies data to `offset` of the mapping; nothing if it would lie outside.

@@ -1,10 +1,13 @@
 //! What this host's KVM can do, in the words that backends share.
 
+use std::sync::Arc;
+
 use super::super::{Capability, Support};
 use super::system::System;
+use super::trial;
 
 /// Whether the backend has `capability` here, and if not, why.
-pub fn support(system: &System, capability: Capability) -> Support {
+pub fn support(system: &Arc<System>, capability: Capability) -> Support {
     let no = |reason: &str| Support::No(reason.to_owned());
     match capability {
         Capability::Run
@@ -14,11 +17,11 @@ pub fn support(system: &System, capability: Capability) -> Support {
         | Capability::SilentSaturation
         | Capability::CoalescedMmio
         | Capability::KernelPort
-        | Capability::HypercallInstruction
         | Capability::BareLoop
         | Capability::Kernels
         | Capability::Interrupts => Support::Yes,
-        Capability::HypercallExit if system.hypercall_exits => Support::Yes,
+        Capability::HypercallInstruction => trial::hypercalls(system),
+        Capability::HypercallExit if system.hypercall_exits => trial::hypercalls(system),
         Capability::HypercallExit => {
             no("this kernel sends no hypercall on to the VMM (Linux 5.14)")
         }

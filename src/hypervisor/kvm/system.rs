@@ -1,6 +1,7 @@
 //! `/dev/kvm` itself: opened, and asked once what it can do.
 
 use std::io;
+use std::sync::OnceLock;
 
 use kvm_bindings::{
     CpuId, KVM_CAP_BINARY_STATS_FD, KVM_CAP_EXIT_HYPERCALL, KVM_CAP_IMMEDIATE_EXIT,
@@ -8,6 +9,7 @@ use kvm_bindings::{
 };
 use kvm_ioctls::Kvm;
 
+use super::super::Support;
 use super::error::KvmError;
 
 /// `KVM_HC_MAP_GPA_RANGE` of Linux `uapi/linux/kvm_para.h`: the only hypercall that can be sent on to
@@ -37,6 +39,8 @@ pub struct System {
     pub run_size: usize,
     /// Whether a hypercall can reach the VMM.
     pub hypercall_exits: bool,
+    /// Whether hypercalls work at all, once somebody has tried.
+    pub hypercalls: OnceLock<Support>,
 }
 
 impl System {
@@ -63,6 +67,7 @@ impl System {
             cpuid,
             run_size,
             hypercall_exits: kinds & (1 << HC_MAP_GPA_RANGE) != 0,
+            hypercalls: OnceLock::new(),
         })
     }
 }

@@ -80,7 +80,7 @@ impl KvmVcpu {
     }
 
     /// Enters the guest until it leaves for something that is the VMM's.
-    #[inline]
+    #[inline(always)]
     fn enter(&mut self) -> Result<VmExit, KvmError> {
         loop {
             if let Some(write) = self.guest.coalesced.pop(&self.page) {
@@ -113,7 +113,7 @@ impl KvmVcpu {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn translate(&mut self, exit: Exit) -> Result<VmExit, KvmError> {
         match exit {
             Exit::Io(io) => self.string(io, 0),
@@ -148,7 +148,7 @@ impl KvmVcpu {
             Exit::Shutdown => {
                 let area = self.guest.boot_area.as_ref();
                 let fault = last_words::fault(area, &self.guest.ram, self.index);
-                Ok(VmExit::Fault(fault))
+                Ok(VmExit::Fault(Box::new(fault)))
             }
             Exit::InternalError {
                 suberror: KVM_INTERNAL_ERROR_EMULATION,
@@ -157,13 +157,13 @@ impl KvmVcpu {
                 let rip = registers
                     .map_err(KvmError::call("read the vcpu's registers"))?
                     .rip;
-                Ok(VmExit::Fault(Fault {
+                Ok(VmExit::Fault(Box::new(Fault {
                     vector: 6,
                     rip,
                     address: 0,
                     bytes: last_words::bytes_at(&self.guest.ram, rip),
                     reason: "kvm cannot emulate the instruction",
-                }))
+                })))
             }
             Exit::InternalError { suberror } => Err(KvmError::Internal { suberror }),
             Exit::FailEntry { reason } => Err(KvmError::FailedEntry { reason }),
@@ -175,7 +175,7 @@ impl KvmVcpu {
     }
 
     /// The next access of a string, or the only one.
-    #[inline]
+    #[inline(always)]
     fn string(&mut self, io: Io, done: u32) -> Result<VmExit, KvmError> {
         let Io {
             out, port, width, ..
@@ -189,7 +189,7 @@ impl KvmVcpu {
             return Ok(VmExit::PioIn { port, len: width });
         }
         let at = io.offset + u64::from(done) * u64::from(width);
-        let data = u64::from_le_bytes(self.page.load(at, width.into()));
+        let data = masked(self.page.load(at), width.into());
         Ok(VmExit::PioOut {
             port,
             len: width,
@@ -198,7 +198,7 @@ impl KvmVcpu {
     }
 
     /// Hands the answer to the last exit over; gives the next exit if that is known without entering.
-    #[inline]
+    #[inline(always)]
     fn answer(&mut self, entry: VmEntry) -> Option<Result<VmExit, KvmError>> {
         let data = match entry {
             VmEntry::Resume => 0,
@@ -238,7 +238,7 @@ impl KvmVcpu {
                 count: 1,
                 offset,
             }) => {
-                let data = u64::from_le_bytes(self.page.load(offset, width.into()));
+                let data = masked(self.page.load(offset), width.into());
                 groups.deliver(IoEventAddress::Pio(port.into()), width.into(), data)
             }
             Exit::Mmio {
@@ -294,13 +294,14 @@ impl Vcpu for KvmVcpu {
 }
 
 #[inline]
-fn masked(data: [u8; 8], len: u32) -> u64 {
-    let bits = 8 * len.clamp(1, 8);
-    u64::from_le_bytes(data) & u64::MAX >> (64 - bits)
+fn masked(data: u64, len: u32) -> u64 {
+    // A shift by the excess: accesses have 1 to 8 bytes.
+    let excess = 64_u32.wrapping_sub(8 * len) & 63;
+    data & u64::MAX >> excess
 }
 
 #[inline]
-fn store(address: u64, len: u32, data: [u8; 8]) -> VmExit {
+fn store(address: u64, len: u32, data: u64) -> VmExit {
     VmExit::MmioWrite {
         address,
         len: (len & 0xff) as u8,

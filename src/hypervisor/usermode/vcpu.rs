@@ -124,7 +124,7 @@ impl UsermodeVcpu {
             }
             reason::FAULT => {
                 self.state = State::Faulted;
-                VmExit::Fault(self.fault(width, address, data, rip))
+                VmExit::Fault(Box::new(self.fault(width, address, data, rip)))
             }
             reason::PATCH => {
                 self.guest
