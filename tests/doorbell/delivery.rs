@@ -5,7 +5,7 @@ use vmbell::hypervisor::{Hypervisor, PatchMode, Vm, VmConfig, VmEntry, VmExit};
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EFD_SEMAPHORE, EventFd};
 
 use crate::harness::script::{Op, Player};
-use crate::harness::{HOLE, configured, count, event, plain};
+use crate::harness::{HOLE, configured, count, event, has_doorbells_at, plain};
 
 const PORT: u16 = 0x500;
 
@@ -109,20 +109,12 @@ fn datamatch_ignores_other_values<H: Hypervisor>(h: &H) {
         IoEventAddress::Mmio(HOLE),
         Datamatch::U64(Some(wide)),
     );
-    register(
-        &vm,
-        &second,
-        IoEventAddress::Hypercall(5),
-        Datamatch::U64(Some(9)),
-    );
     let mut player = Player::new(&vm);
     let exits = player.play(&[
         Op::Store(4, HOLE, wide),
         Op::Store(4, HOLE, 0x8000_0007),
         Op::Store(8, HOLE, wide),
         Op::Store(8, HOLE, 7),
-        Op::Call(5, 9),
-        Op::Call(5, 1 << 32 | 9),
     ]);
     let expected = [
         VmExit::MmioWrite {
@@ -135,13 +127,24 @@ fn datamatch_ignores_other_values<H: Hypervisor>(h: &H) {
             len: 8,
             data: 7,
         },
-        VmExit::Hypercall {
-            number: 5,
-            argument: 1 << 32 | 9,
-        },
     ];
     assert_eq!(exits, expected);
-    assert_eq!((count(&first), count(&second)), (1, 2));
+    assert_eq!((count(&first), count(&second)), (1, 1));
+}
+
+fn datamatch_of_a_hypercall_ignores_other_arguments<H: Hypervisor>(h: &H) {
+    let vm = plain(h);
+    let event = event();
+    let place = IoEventAddress::Hypercall(5);
+    register(&vm, &event, place, Datamatch::U64(Some(9)));
+    let mut player = Player::new(&vm);
+    let exits = player.play(&[Op::Call(5, 9), Op::Call(5, 1 << 32 | 9)]);
+    let expected = [VmExit::Hypercall {
+        number: 5,
+        argument: 1 << 32 | 9,
+    }];
+    assert_eq!(exits, expected);
+    assert_eq!(count(&event), 1);
 }
 
 /// The API cannot say a value wider than its width; `doorbell::abi` can, and its unit tests show
@@ -284,23 +287,40 @@ fn a_doorbell_that_comes_back_rings_again<H: Hypervisor>(h: &H) {
         );
         let event = event();
         let mut player = Player::new(&vm);
-        let ops = [Op::Out(4, PORT, 1), Op::Call(3, 0), Op::Store(4, HOLE, 0)];
-        let places = [
-            (IoEventAddress::Pio(PORT.into()), Datamatch::U32(None)),
-            (IoEventAddress::Hypercall(3), Datamatch::U64(None)),
-            (IoEventAddress::Mmio(HOLE), Datamatch::U32(None)),
+        let rings = [
+            (
+                IoEventAddress::Pio(PORT.into()),
+                Datamatch::U32(None),
+                Op::Out(4, PORT, 1),
+            ),
+            (
+                IoEventAddress::Hypercall(3),
+                Datamatch::U64(None),
+                Op::Call(3, 0),
+            ),
+            (
+                IoEventAddress::Mmio(HOLE),
+                Datamatch::U32(None),
+                Op::Store(4, HOLE, 0),
+            ),
         ];
+        let rings: Vec<_> = rings
+            .into_iter()
+            .filter(|(place, ..)| has_doorbells_at(h, *place))
+            .collect();
+        let ops: Vec<Op> = rings.iter().map(|(.., op)| *op).collect();
         // Often enough that the sites are patched on the way.
         for round in 0..30 {
-            places
-                .iter()
-                .for_each(|(place, datamatch)| register(&vm, &event, *place, *datamatch));
-            assert_eq!(player.play(&ops), [], "{patch:?}, round {round}");
-            assert_eq!(count(&event), 3, "{patch:?}, round {round}");
-            for (place, datamatch) in places {
-                vm.unregister_ioevent(&event, place, datamatch).unwrap();
+            for (place, datamatch, _) in &rings {
+                register(&vm, &event, *place, *datamatch);
             }
-            assert_eq!(player.play(&ops).len(), 3, "{patch:?}, round {round}");
+            assert_eq!(player.play(&ops), [], "{patch:?}, round {round}");
+            assert_eq!(count(&event), ops.len() as u64, "{patch:?}, round {round}");
+            for (place, datamatch, _) in &rings {
+                vm.unregister_ioevent(&event, *place, *datamatch).unwrap();
+            }
+            let exits = player.play(&ops);
+            assert_eq!(exits.len(), ops.len(), "{patch:?}, round {round}");
             assert_eq!(count(&event), 0, "{patch:?}, round {round}");
         }
     }
@@ -316,4 +336,10 @@ crate::on_both! {
     a_semaphore_counts_too;
     a_ring_of_a_closed_eventfd_does_not_leave_the_guest;
     a_doorbell_that_comes_back_rings_again;
+}
+
+mod engine {
+    use super::datamatch_of_a_hypercall_ignores_other_arguments;
+
+    crate::on_usermode! { datamatch_of_a_hypercall_ignores_other_arguments; }
 }

@@ -1,6 +1,8 @@
 //! Which registrations stand beside each other.
 
 use vmbell::doorbell::{Datamatch, DoorbellError, IoEventAddress, Sharing};
+use vmbell::hypervisor::kvm::KvmError;
+use vmbell::hypervisor::usermode::UsermodeError;
 use vmbell::hypervisor::{Hypervisor, Vm};
 use vmm_sys_util::eventfd::EventFd;
 
@@ -31,9 +33,10 @@ fn rule<'e>(error: &'e (dyn std::error::Error + 'static)) -> &'e DoorbellError {
         if let Some(rule) = error.downcast_ref::<DoorbellError>() {
             return rule;
         }
-        if let Some(vmbell::hypervisor::usermode::UsermodeError::Doorbell(rule)) =
-            error.downcast_ref()
-        {
+        if let Some(UsermodeError::Doorbell(rule)) = error.downcast_ref() {
+            return rule;
+        }
+        if let Some(KvmError::Doorbell(rule)) = error.downcast_ref() {
             return rule;
         }
         cause = error.source();

@@ -6,7 +6,7 @@ use vmbell::guest::{Parameters, Program, programs};
 use vmbell::hypervisor::{Hypervisor, PatchMode, SpinPolicy, Vm, VmConfig, VmExit};
 use vmbell::machine::CODE;
 
-use crate::harness::{AREA, HOLE, begin_at, configured, count, event, run};
+use crate::harness::{AREA, HOLE, begin_at, configured, count, event, has_doorbells_at, run};
 
 fn together<H: Hypervisor>(
     h: &H,
@@ -97,13 +97,10 @@ fn vcpus_ring_together<H: Hypervisor>(h: &H) {
             IoEventAddress::Mmio(HOLE),
             true,
         );
-        together(
-            h,
-            config,
-            programs::hypercall(),
-            IoEventAddress::Hypercall(5),
-            true,
-        );
+        let call = IoEventAddress::Hypercall(5);
+        if has_doorbells_at(h, call) {
+            together(h, config, programs::hypercall(), call, true);
+        }
     }
 }
 
@@ -159,5 +156,10 @@ fn a_site_is_patched_under_other_vcpus<H: Hypervisor>(h: &H) {
 crate::on_both! {
     vcpus_ring_together;
     vcpus_leave_together;
-    a_site_is_patched_under_other_vcpus;
+}
+
+mod engine {
+    use super::a_site_is_patched_under_other_vcpus;
+
+    crate::on_usermode! { a_site_is_patched_under_other_vcpus; }
 }

@@ -1,6 +1,9 @@
-# rdmsr, wrmsr, hlt; hypercalls from stacks at all offsets from 16. Results go to ADDRESS.
+# rdmsr and wrmsr if VALUE is not 0; hlt; hypercalls from stacks at all offsets from 16.
+# Results go to ADDRESS.
     mov rbx, rdi
     mov r15, [rbx + {ADDRESS}]
+    cmp qword ptr [rbx + {VALUE}], 0
+    je 1f
     mov rax, -1
     mov rdx, -1
     mov rcx, 0xffffffff00000010
@@ -11,6 +14,7 @@
     mov rax, 0x1111111155667788
     mov rdx, 0x2222222211223344
     wrmsr
+1:
     hlt
     mov qword ptr [r15 + 16], 77
     mov rbp, rsp

@@ -10,8 +10,9 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use vm_memory::{Bytes, GuestAddress};
+use vmbell::doorbell::IoEventAddress;
 use vmbell::guest::{DONE_PORT, Parameters, Program};
-use vmbell::hypervisor::{EntryPoint, Hypervisor, Vcpu, Vm, VmConfig, VmEntry, VmExit};
+use vmbell::hypervisor::{Capability, EntryPoint, Hypervisor, Vcpu, Vm, VmConfig, VmEntry, VmExit};
 use vmbell::machine::{CODE, Deadline, PARAMETERS, STACK_TOP};
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
@@ -84,6 +85,16 @@ macro_rules! on_kvm {
 /// The real thing.
 pub fn kvm() -> vmbell::hypervisor::kvm::Kvm {
     vmbell::hypervisor::kvm::Kvm::open().unwrap_or_else(|error| panic!("{}", chain(&error)))
+}
+
+/// Whether doorbells can be there on this backend.
+pub fn has_doorbells_at<H: Hypervisor>(hypervisor: &H, place: IoEventAddress) -> bool {
+    let capability = match place {
+        IoEventAddress::Pio(_) => Capability::PioDoorbell,
+        IoEventAddress::Mmio(_) => Capability::MmioDoorbell,
+        IoEventAddress::Hypercall(_) => Capability::HypercallDoorbell,
+    };
+    hypervisor.support(capability).is_yes()
 }
 
 /// A guest as the defaults make it.
