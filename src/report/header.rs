@@ -94,10 +94,14 @@ fn cpus(report: &Report) -> String {
         [] => "not pinned".to_owned(),
         [only] => format!("everything on {only}"),
         [first, second, ..] if first == second => format!("everything on {first}"),
-        [first, rest @ ..] => format!(
-            "guest on {first}, its VMM and whoever waits for a bell on {}",
-            cpu_list::Display(rest)
-        ),
+        [first, rest @ ..] => {
+            let rest = cpu_list::Display(rest);
+            if report.results.iter().any(|outcome| outcome.spin.is_some()) {
+                format!("guest on {first}, its VMM and whoever waits for a bell on {rest}")
+            } else {
+                format!("guest and its VMM on {first}, whoever waits for a bell on {rest}")
+            }
+        }
     }
 }
 

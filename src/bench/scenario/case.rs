@@ -79,15 +79,15 @@ impl Case {
         }
     }
 
-    /// What makes this a case at all, if not every backend has it.
+    /// What makes this a case at all, if not every backend has it: a capability that is known without
+    /// trying.
     pub(super) const fn extra(self) -> Option<Capability> {
         match (self.variant, self.path, self.bell) {
             (Variant::Int3, ..) => Some(Capability::Int3Patching),
             (Variant::Jmp, ..) => Some(Capability::JmpPatching),
             (Variant::Spin, ..) => Some(Capability::SpinPolicy),
-            (_, Path::KernelPort | Path::Vmcall, _) | (_, _, Bell::Coalesced) => {
-                Some(self.path.needs(self.bell))
-            }
+            (_, Path::KernelPort | Path::Vmcall, _) => Some(Capability::KernelPort),
+            (_, _, Bell::Coalesced) => Some(Capability::CoalescedMmio),
             _ => None,
         }
     }
