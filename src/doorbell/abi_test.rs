@@ -1,8 +1,9 @@
-//! The rows of the kernel's error list, in its order, and the rules of removal.
+//! Which writes ring after which requests. The errors, in the kernel's order, are in `tests/doorbell/abi.rs`,
+//! where KVM itself answers too.
 
-use std::{convert::Infallible, fs::File, os::fd::AsRawFd};
+use std::{convert::Infallible, os::fd::AsRawFd};
 
-use libc::{EBADF, EEXIST, EINVAL, ENOENT, EOPNOTSUPP};
+use libc::{ENOENT, EOPNOTSUPP};
 use stub::table::Table;
 use vmm_sys_util::eventfd::EventFd;
 
@@ -10,7 +11,6 @@ use super::*;
 use crate::doorbell::heap::HeapTable;
 
 const ADDR: u64 = 0xfe00_1000;
-const CLOSED: RawFd = 1 << 28;
 
 struct Alone;
 
@@ -87,150 +87,12 @@ fn the_struct_is_the_kernels_64_bytes() {
 }
 
 #[test]
-fn row_1_length_that_is_no_power_of_two_up_to_eight_is_einval() {
-    bench(|vm, one, _| {
-        for len in [3, 5, 6, 7, 9, 16, 1 << 31, u32::MAX] {
-            assert_eq!(vm.ioctl(wildcard(one, len)), Err(EINVAL));
-        }
-    });
-}
-
-#[test]
-fn row_1_bad_length_with_bad_descriptor_is_einval() {
-    bench(|vm, one, _| {
-        let request = with(wildcard(one, 3), |r| r.fd = CLOSED);
-        assert_eq!(vm.ioctl(request), Err(EINVAL));
-    });
-}
-
-#[test]
-fn row_2_range_that_wraps_is_einval() {
-    bench(|vm, one, _| {
-        for (addr, len) in [(u64::MAX, 1), (u64::MAX - 3, 4), (u64::MAX - 1, 8)] {
-            let request = with(wildcard(one, len), |r| r.addr = addr);
-            assert_eq!(vm.ioctl(request), Err(EINVAL));
-        }
-    });
-}
-
-#[test]
 fn row_2_last_address_is_good_for_length_0() {
     bench(|vm, one, _| {
         let request = with(wildcard(one, 0), |r| r.addr = u64::MAX);
         assert_eq!(vm.ioctl(request), Ok(()));
         assert!(vm.rings(IoEventAddress::Mmio(u64::MAX), 1, 0));
     });
-}
-
-#[test]
-fn row_2_range_that_wraps_with_bad_descriptor_is_einval() {
-    bench(|vm, one, _| {
-        let request = with(wildcard(one, 1), |r| (r.addr, r.fd) = (u64::MAX, CLOSED));
-        assert_eq!(vm.ioctl(request), Err(EINVAL));
-    });
-}
-
-#[test]
-fn row_3_unknown_flag_is_einval() {
-    bench(|vm, one, _| {
-        for bit in 4..32 {
-            let request = with(wildcard(one, 4), |r| r.flags |= 1 << bit);
-            assert_eq!(vm.ioctl(request), Err(EINVAL));
-        }
-    });
-}
-
-#[test]
-fn row_3_unknown_flag_with_bad_descriptor_is_einval() {
-    bench(|vm, one, _| {
-        let request = with(wildcard(one, 4), |r| (r.flags, r.fd) = (16, CLOSED));
-        assert_eq!(vm.ioctl(request), Err(EINVAL));
-    });
-}
-
-#[test]
-fn row_4_datamatch_of_no_length_is_einval() {
-    bench(|vm, one, _| {
-        assert_eq!(vm.ioctl(datamatch(one, 0, 0)), Err(EINVAL));
-        let request = with(datamatch(one, 0, 0), |r| r.fd = CLOSED);
-        assert_eq!(vm.ioctl(request), Err(EINVAL));
-    });
-}
-
-#[test]
-fn row_5_descriptor_that_is_not_open_is_ebadf() {
-    bench(|vm, one, _| {
-        for fd in [-1, CLOSED] {
-            let request = with(wildcard(one, 4), |r| r.fd = fd);
-            assert_eq!(vm.ioctl(request), Err(EBADF));
-            assert_eq!(vm.ioctl(deassign(request)), Err(EBADF));
-        }
-    });
-}
-
-#[test]
-fn row_5_descriptor_that_is_no_eventfd_is_einval() {
-    let file = File::open("/dev/null").unwrap();
-    bench(|vm, one, _| {
-        let request = with(wildcard(one, 4), |r| r.fd = file.as_raw_fd());
-        assert_eq!(vm.ioctl(request), Err(EINVAL));
-        assert_eq!(vm.ioctl(deassign(request)), Err(EINVAL));
-    });
-}
-
-#[test]
-fn row_5_bad_descriptor_where_somebody_is_already_is_ebadf() {
-    bench(|vm, one, _| {
-        vm.ioctl(wildcard(one, 4)).unwrap();
-        let request = with(wildcard(one, 4), |r| r.fd = CLOSED);
-        assert_eq!(vm.ioctl(request), Err(EBADF));
-    });
-}
-
-#[test]
-fn row_7_wildcard_excludes_its_length() {
-    bench(|vm, one, two| {
-        vm.ioctl(wildcard(one, 4)).unwrap();
-        assert_eq!(vm.ioctl(wildcard(two, 4)), Err(EEXIST));
-        assert_eq!(vm.ioctl(wildcard(one, 4)), Err(EEXIST));
-        assert_eq!(vm.ioctl(datamatch(two, 4, 1)), Err(EEXIST));
-    });
-}
-
-#[test]
-fn row_7_datamatch_excludes_wildcards_and_its_own_value() {
-    bench(|vm, one, two| {
-        vm.ioctl(datamatch(one, 4, 1)).unwrap();
-        assert_eq!(vm.ioctl(wildcard(two, 4)), Err(EEXIST));
-        assert_eq!(vm.ioctl(datamatch(two, 4, 1)), Err(EEXIST));
-        assert_eq!(vm.ioctl(datamatch(two, 4, 2)), Ok(()));
-    });
-}
-
-#[test]
-fn row_7_four_lengths_stay_together() {
-    bench(|vm, one, _| {
-        for len in [1, 2, 4, 8] {
-            assert_eq!(vm.ioctl(wildcard(one, len)), Ok(()));
-        }
-        for len in [1, 2, 4, 8] {
-            assert_eq!(vm.ioctl(wildcard(one, len)), Err(EEXIST));
-        }
-    });
-}
-
-#[test]
-fn row_7_length_0_excludes_all_lengths_in_both_orders() {
-    for len in [0, 1, 2, 4, 8] {
-        bench(|vm, one, two| {
-            vm.ioctl(wildcard(one, 0)).unwrap();
-            assert_eq!(vm.ioctl(wildcard(two, len)), Err(EEXIST));
-        });
-        bench(|vm, one, two| {
-            vm.ioctl(wildcard(one, len)).unwrap();
-            assert_eq!(vm.ioctl(wildcard(two, 0)), Err(EEXIST));
-        });
-    }
 }
 
 #[test]
@@ -265,14 +127,6 @@ fn pio_wins_over_ccw_and_ccw_alone_is_refused() {
         assert!(vm.rings(IoEventAddress::Pio(ADDR), 4, 0));
         let request = with(wildcard(one, 4), |r| r.flags = FLAG_VIRTIO_CCW_NOTIFY);
         assert_eq!(vm.ioctl(request), Err(EOPNOTSUPP));
-    });
-}
-
-#[test]
-fn pad_is_never_looked_at() {
-    bench(|vm, one, _| {
-        let request = with(wildcard(one, 4), |r| r.pad = [0xff; 36]);
-        assert_eq!(vm.ioctl(request), Ok(()));
     });
 }
 
@@ -315,15 +169,6 @@ fn write_beside_the_address_misses() {
 }
 
 #[test]
-fn deassign_twice_is_enoent() {
-    bench(|vm, one, _| {
-        vm.ioctl(wildcard(one, 4)).unwrap();
-        assert_eq!(vm.ioctl(deassign(wildcard(one, 4))), Ok(()));
-        assert_eq!(vm.ioctl(deassign(wildcard(one, 4))), Err(ENOENT));
-    });
-}
-
-#[test]
 fn deassign_of_anything_but_the_same_is_enoent() {
     bench(|vm, one, two| {
         vm.ioctl(datamatch(one, 4, 1)).unwrap();
@@ -338,25 +183,6 @@ fn deassign_of_anything_but_the_same_is_enoent() {
             assert_eq!(vm.ioctl(deassign(other)), Err(ENOENT));
         }
         assert!(vm.rings(IoEventAddress::Mmio(ADDR), 4, 1));
-    });
-}
-
-#[test]
-fn deassign_of_what_could_never_be_assigned_is_enoent() {
-    bench(|vm, one, _| {
-        let wraps = with(wildcard(one, 1), |r| r.addr = u64::MAX);
-        for bad in [wildcard(one, 3), datamatch(one, 0, 0), wraps] {
-            assert_eq!(vm.ioctl(deassign(bad)), Err(ENOENT));
-        }
-    });
-}
-
-#[test]
-fn deassign_ignores_unknown_flags() {
-    bench(|vm, one, _| {
-        vm.ioctl(wildcard(one, 4)).unwrap();
-        let request = with(deassign(wildcard(one, 4)), |r| r.flags |= 1 << 31);
-        assert_eq!(vm.ioctl(request), Ok(()));
     });
 }
 
@@ -377,15 +203,5 @@ fn assign_after_deassign_delivers() {
         vm.ioctl(deassign(wildcard(one, 4))).unwrap();
         assert_eq!(vm.ioctl(wildcard(two, 4)), Ok(()));
         assert!(vm.rings(IoEventAddress::Mmio(ADDR), 4, 0));
-    });
-}
-
-#[test]
-fn one_eventfd_serves_many_addresses() {
-    bench(|vm, one, _| {
-        for addr in 0..64 {
-            let request = with(wildcard(one, 1), |r| r.addr = addr);
-            assert_eq!(vm.ioctl(request), Ok(()));
-        }
     });
 }

@@ -8,6 +8,7 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod abi;
 mod crossing;
 mod delivery;
 mod groups;
