@@ -16,16 +16,23 @@ use vmm_sys_util::eventfd::EventFd;
 const ADDR: u64 = 0xfe00_1000;
 const CLOSED: RawFd = 1 << 28;
 
-/// Something that takes the ioctl, and gives its errno.
+/// Who answers the ioctl.
 trait Target {
     /// Runs a test on a fresh one.
-    fn with_new(test: impl FnOnce(&mut Self));
+    fn with_new(test: impl FnOnce(&mut Vm<'_>));
+}
 
-    fn ioctl(&mut self, request: KvmIoeventfd) -> Result<(), i32>;
+/// Something that takes the ioctl, and gives its errno.
+struct Vm<'v>(&'v mut dyn FnMut(KvmIoeventfd) -> Result<(), i32>);
+
+impl Vm<'_> {
+    fn ioctl(&mut self, request: KvmIoeventfd) -> Result<(), i32> {
+        (self.0)(request)
+    }
 }
 
 /// The library's reading of the rules.
-struct Library<'t>(Doorbells<'t>);
+struct Library;
 
 struct Alone;
 
@@ -33,35 +40,29 @@ impl Barrier for Alone {
     fn wait(&self) {}
 }
 
-impl Target for Library<'_> {
-    fn with_new(test: impl FnOnce(&mut Self)) {
-        // Leaked: the tests are few and their processes short.
-        let table: &'static HeapTable = Box::leak(Box::new(HeapTable::new()));
-        test(&mut Library(Doorbells::new(table, 32)));
-    }
-
-    fn ioctl(&mut self, request: KvmIoeventfd) -> Result<(), i32> {
-        let signal = || Ok::<_, Infallible>(0);
-        let request = request.parse().map_err(|error| error.errno())?;
-        match request.apply(&mut self.0, signal, &Alone) {
-            Ok(_) => Ok(()),
-            Err(RegisterError::Doorbell(error)) => Err(error.errno()),
-            Err(RegisterError::Signal(never)) => match never {},
-        }
+impl Target for Library {
+    fn with_new(test: impl FnOnce(&mut Vm<'_>)) {
+        let table = HeapTable::new();
+        let mut doorbells = Doorbells::new(&table, 32);
+        test(&mut Vm(&mut |request| {
+            let signal = || Ok::<_, Infallible>(0);
+            let request = request.parse().map_err(|error| error.errno())?;
+            match request.apply(&mut doorbells, signal, &Alone) {
+                Ok(_) => Ok(()),
+                Err(RegisterError::Doorbell(error)) => Err(error.errno()),
+                Err(RegisterError::Signal(never)) => match never {},
+            }
+        }));
     }
 }
 
 /// KVM.
-struct Kernel(VmFd);
+struct Kernel;
 
 impl Target for Kernel {
-    fn with_new(test: impl FnOnce(&mut Self)) {
+    fn with_new(test: impl FnOnce(&mut Vm<'_>)) {
         let vm = kvm_ioctls::Kvm::new().unwrap().create_vm().unwrap();
-        test(&mut Self(vm));
-    }
-
-    fn ioctl(&mut self, request: KvmIoeventfd) -> Result<(), i32> {
-        raw(&self.0, &request)
+        test(&mut Vm(&mut |request| raw(&vm, &request)));
     }
 }
 
@@ -76,7 +77,7 @@ fn raw(vm: &VmFd, request: &KvmIoeventfd) -> Result<(), i32> {
 }
 
 /// A target and two eventfds.
-fn bench<T: Target>(test: impl FnOnce(&mut T, &EventFd, &EventFd)) {
+fn bench<T: Target>(test: impl FnOnce(&mut Vm<'_>, &EventFd, &EventFd)) {
     let (one, two) = (EventFd::new(0).unwrap(), EventFd::new(0).unwrap());
     T::with_new(|vm| test(vm, &one, &two));
 }
@@ -308,7 +309,7 @@ fn any_list_of_requests_is_answered_alike() {
             }
         });
     let mut runner = TestRunner::new(Config {
-        cases: 200,
+        cases: 64,
         failure_persistence: None,
         ..Config::default()
     });
@@ -340,7 +341,7 @@ fn another_process_is_eio() {
         // SAFETY: the child makes system calls only, and ends without running anything else.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            let status = raw(&vm.0, &request).err().unwrap_or(0);
+            let status = vm.ioctl(request).err().unwrap_or(0);
             // SAFETY: ends the child at once.
             unsafe { libc::_exit(status) };
         }
@@ -357,7 +358,7 @@ macro_rules! on_both_targets {
         mod library {
             $(#[test]
             fn $name() {
-                super::$name::<super::Library<'static>>();
+                super::$name::<super::Library>();
             })*
         }
 

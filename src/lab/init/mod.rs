@@ -7,6 +7,7 @@
 
 mod exit;
 mod files;
+mod held;
 mod modules;
 mod mounts;
 mod ports;

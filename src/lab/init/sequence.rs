@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
 
-use super::{exit, files, modules, mounts, ports, program};
+use super::{exit, files, held, modules, mounts, ports, program};
 use crate::lab::job::{
     EXTRA_MODULE_FOLDER, Ending, INIT_FILE, JOB_FILE, Job, MODULE_FOLDER, OUT_FOLDER, Report, port,
 };
@@ -29,6 +29,7 @@ pub fn main() -> ! {
     for folder in [MODULE_FOLDER, EXTRA_MODULE_FOLDER] {
         notes.extend(modules::load_all(folder));
     }
+    let _held = held::guest();
     let mut report = match run_job() {
         Ok(report) => report,
         Err(error) => Report {
