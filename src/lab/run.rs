@@ -83,8 +83,11 @@ impl Lab {
                 && booted.console.panicked()
                 && retries < RETRIES
             {
-                self.progress
-                    .say("L1's kernel panicked and left no exit code; starting it once more");
+                self.progress.say(format_args!(
+                    "L1's kernel panicked and left no exit code; starting it once more; its \
+                     console ended with:\n{}",
+                    booted.console.tail().trim_end()
+                ));
                 continue;
             }
             let report = conclude(booted, settings, retries)?;
