@@ -313,6 +313,22 @@ fn kernels_that_cannot_boot_are_refused() {
 }
 
 #[test]
+fn a_report_that_has_no_place_to_go_is_told_before_the_boot() {
+    let sandbox = Sandbox::new();
+    let qemu = sandbox.qemu("9.0.0", "echo booted >&2; exit 9");
+    sandbox
+        .vmbell()
+        .args(["lab", "bench", "--modules", "none", "--kernel"])
+        .arg(sandbox.kernel())
+        .arg("--qemu")
+        .arg(qemu)
+        .args(["--export-json", "/nonexistent/kvm.json"])
+        .assert()
+        .code(125)
+        .stderr(contains("cannot write to '/nonexistent/kvm.json'").and(contains("booted").not()));
+}
+
+#[test]
 fn nonsense_is_a_usage_error() {
     let sandbox = Sandbox::new();
     for arguments in [
@@ -324,6 +340,10 @@ fn nonsense_is_a_usage_error() {
         &["lab", "run", "--memory", "1", "--", "true"],
         &["lab", "run", "--modules", "none", "--", "true"],
         &["lab", "run", "--env", "X", "--", "true"],
+        &["lab", "bench", "--deterministic", "--smp", "2"],
+        &["lab", "bench", "--only"],
+        &["lab", "bench", "--backend", "paper"],
+        &["lab", "bench", "--ops", "0"],
     ] {
         sandbox.vmbell().args(arguments).assert().code(2);
     }

@@ -213,6 +213,66 @@ fn two_boots_at_once_do_not_disturb_each_other() {
     }
 }
 
+fn bench(arguments: &[&str], report: &Path) -> (Output, serde_json::Value) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vmbell"));
+    command
+        .args(["lab", "bench", "--only", "--export-json"])
+        .arg(report)
+        .args(arguments)
+        .stdin(Stdio::null());
+    let output = output(&mut command);
+    let report = serde_json::from_str(&fs::read_to_string(report).unwrap()).unwrap();
+    (output, report)
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn a_deterministic_bench_counts_instructions_and_skips_what_needs_two_cpus() {
+    let folder = tempfile::tempdir().unwrap();
+    let names = ["floor-getppid", "floor-cache-line", "debug-constant"];
+    let arguments = [&["--deterministic"][..], &names].concat();
+    let (output, report) = bench(&arguments, &folder.path().join("report.json"));
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(report["timing"], "emulated");
+    assert_eq!(report["unit"], "instructions");
+    let row = |name: &str| {
+        let rows = report["results"].as_array().unwrap();
+        rows.iter().find(|row| row["command"] == name).unwrap()
+    };
+    // A system call is some hundred instructions on every kernel.
+    let instructions = row("floor-getppid")["instructions"].as_f64().unwrap();
+    assert!((50.0..5000.0).contains(&instructions), "{instructions}");
+    assert_eq!(row("debug-constant")["instructions"], 100.0);
+    let skipped = row("floor-cache-line");
+    assert_eq!(skipped["status"], "skipped");
+    assert_eq!(skipped["reason"], "needs two CPUs, and may use only CPU 0");
+    assert!(text(&output.stdout).contains("timing       emulated: numbers are instructions"));
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn a_benchs_own_status_passes_through_with_its_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let names = ["debug-constant", "debug-fail"];
+    let (output, report) = bench(&names, &folder.path().join("report.json"));
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(report["timing"], "emulated");
+    assert_eq!(report["unit"], "time");
+    assert_eq!(
+        report["results"][0]["instructions"],
+        serde_json::Value::Null
+    );
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn a_plain_vmbell_knows_where_it_is() {
+    let vmbell = env!("CARGO_BIN_EXE_vmbell");
+    let output = output(&mut lab(&["--", vmbell, "bench", "--only", "debug-skip"]));
+    assert_eq!(output.status.code(), Some(77));
+    assert!(text(&output.stdout).contains("timing       emulated: times say nothing"));
+}
+
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
 fn another_projects_cargo_test_runs_on_real_kvm() {
