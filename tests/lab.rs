@@ -313,6 +313,22 @@ fn kernels_that_cannot_boot_are_refused() {
 }
 
 #[test]
+fn a_report_that_has_no_place_to_go_is_told_before_the_boot() {
+    let sandbox = Sandbox::new();
+    let qemu = sandbox.qemu("9.0.0", "echo booted >&2; exit 9");
+    sandbox
+        .vmbell()
+        .args(["lab", "bench", "--modules", "none", "--kernel"])
+        .arg(sandbox.kernel())
+        .arg("--qemu")
+        .arg(qemu)
+        .args(["--export-json", "/nonexistent/kvm.json"])
+        .assert()
+        .code(125)
+        .stderr(contains("cannot write to '/nonexistent/kvm.json'").and(contains("booted").not()));
+}
+
+#[test]
 fn nonsense_is_a_usage_error() {
     let sandbox = Sandbox::new();
     for arguments in [
@@ -324,6 +340,10 @@ fn nonsense_is_a_usage_error() {
         &["lab", "run", "--memory", "1", "--", "true"],
         &["lab", "run", "--modules", "none", "--", "true"],
         &["lab", "run", "--env", "X", "--", "true"],
+        &["lab", "bench", "--deterministic", "--smp", "2"],
+        &["lab", "bench", "--only"],
+        &["lab", "bench", "--backend", "paper"],
+        &["lab", "bench", "--ops", "0"],
     ] {
         sandbox.vmbell().args(arguments).assert().code(2);
     }
@@ -360,4 +380,103 @@ fn qemu_does_not_outlive_vmbell() {
     wait_for(&|| {
         fs::read_to_string(format!("/proc/{pid}/stat")).map_or(true, |stat| stat.contains(") Z "))
     });
+}
+
+/// Packages that make a QEMU of two scripts, which is as good as one for its version's sake.
+fn packaged_qemu(sandbox: &Sandbox, download: &str) {
+    let list = format!("echo \"'u' x.deb 0 SHA256:{HASH}\"");
+    sandbox.apt("", &list, &format!("{download}; : > $archives/x.deb"));
+    sandbox.script(
+        "dpkg-deb",
+        r#"[ $1 = --version ] && exit 0
+        make() { mkdir -p $(dirname $1); printf '#!/bin/sh\n%s\n' "$2" > $1; chmod +x $1; }
+        make $3/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2 'shift 3; exec "$@"'
+        make $3/usr/bin/qemu-system-x86_64 'echo QEMU emulator version 9.0.0'"#,
+    );
+}
+
+#[test]
+fn two_preparations_at_once_download_once() {
+    let sandbox = Sandbox::new();
+    let (count, go) = (sandbox.path("count"), sandbox.path("go"));
+    let wait = format!(
+        "echo download >> {}; while [ ! -e {} ]; do sleep 0.05; done",
+        count.display(),
+        go.display()
+    );
+    packaged_qemu(&sandbox, &wait);
+    let prepare = || {
+        let mut command = sandbox.vmbell();
+        command
+            .args(["lab", "prepare", "--modules", "none", "--kernel"])
+            .arg(sandbox.kernel())
+            .stderr(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::null());
+        command.spawn().unwrap()
+    };
+    let first = prepare();
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !count.exists() {
+        assert!(Instant::now() < deadline, "the first does not download");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let mut second = prepare();
+    let mut said = std::io::BufReader::new(second.stderr.take().unwrap());
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut said, &mut line).unwrap();
+    assert_eq!(
+        line,
+        "lab: waiting for another `vmbell lab` that prepares this cache\n"
+    );
+    fs::write(go, "").unwrap();
+    first.wait_with_output().unwrap().assert().success();
+    assert!(second.wait().unwrap().success());
+    assert_eq!(fs::read_to_string(count).unwrap(), "download\n");
+    // Both are whole, and nothing is left of making them.
+    sandbox
+        .vmbell()
+        .args(["lab", "status", "--verify"])
+        .assert()
+        .success()
+        .stdout(contains("QEMU 9.0.0").and(contains("Linux kernel")));
+    let left: Vec<_> = fs::read_dir(sandbox.path("cache/vmbell/lab"))
+        .unwrap()
+        .map(|item| item.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.starts_with("draft-") || name == "downloads")
+        .collect();
+    assert_eq!(left, Vec::<String>::new());
+}
+
+#[test]
+fn a_full_disk_while_unpacking_leaves_nothing_half_made() {
+    let sandbox = Sandbox::new();
+    packaged_qemu(&sandbox, "true");
+    sandbox.script(
+        "dpkg-deb",
+        "[ $1 = --version ] || { mkdir -p $3/usr/bin; echo half > $3/usr/bin/qemu-system-x86_64; \
+         echo 'dpkg-deb: error: failed to write (No space left on device)' >&2; exit 2; }",
+    );
+    let status = |word: &str| {
+        let mut command = sandbox.vmbell();
+        command.args(["lab", "status"]);
+        command
+            .assert()
+            .success()
+            .stdout(contains(word.to_owned()).count(1));
+    };
+    sandbox
+        .vmbell()
+        .args(["lab", "prepare"])
+        .assert()
+        .code(125)
+        .stderr(contains("No space left on device"));
+    status("qemu                not prepared");
+    packaged_qemu(&sandbox, "true");
+    sandbox
+        .vmbell()
+        .args(["lab", "prepare", "--modules", "none", "--kernel"])
+        .arg(sandbox.kernel())
+        .assert()
+        .success();
+    status("QEMU 9.0.0");
 }

@@ -1,4 +1,4 @@
-//! `vmbell lab` with real boots: `cargo test --features lab-tests --test lab_boot`.
+//! `vmbell lab` with real boots: `cargo xtask lab`.
 //!
 //! Nothing is skipped here: without a prepared cache and without the network these tests fail.
 #![allow(clippy::unwrap_used, clippy::tests_outside_test_module)]
@@ -44,6 +44,7 @@ fn example(name: &str) -> String {
 }
 
 #[test]
+#[ignore = "boots the lab: cargo xtask lab"]
 fn streams_stay_apart_and_all_eight_bits_of_the_status_come_back() {
     let output = output(&mut lab(&[
         "--",
@@ -58,6 +59,7 @@ fn streams_stay_apart_and_all_eight_bits_of_the_status_come_back() {
 }
 
 #[test]
+#[ignore = "boots the lab: cargo xtask lab"]
 fn a_death_by_signal_is_told_as_such() {
     let output = output(&mut lab(&["--", "/bin/sh", "-c", "kill -SEGV $$"]));
     assert_eq!(output.status.code(), Some(128 + 11));
@@ -65,6 +67,7 @@ fn a_death_by_signal_is_told_as_such() {
 }
 
 #[test]
+#[ignore = "boots the lab: cargo xtask lab"]
 fn environment_directory_and_arguments_are_the_callers() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().canonicalize().unwrap();
@@ -87,6 +90,7 @@ fn environment_directory_and_arguments_are_the_callers() {
 }
 
 #[test]
+#[ignore = "boots the lab: cargo xtask lab"]
 fn standard_input_and_megabytes_of_output_pass_whole() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("input");
@@ -104,6 +108,7 @@ fn standard_input_and_megabytes_of_output_pass_whole() {
 }
 
 #[test]
+#[ignore = "boots the lab: cargo xtask lab"]
 fn files_go_in_and_come_back() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("in")).unwrap();
@@ -129,6 +134,7 @@ fn files_go_in_and_come_back() {
 }
 
 #[test]
+#[ignore = "boots the lab: cargo xtask lab"]
 fn what_a_program_leaves_running_does_not_hold_up_the_end() {
     let output = output(&mut lab(&[
         "--with",
@@ -143,6 +149,7 @@ fn what_a_program_leaves_running_does_not_hold_up_the_end() {
 }
 
 #[test]
+#[ignore = "boots the lab: cargo xtask lab"]
 fn kvm_is_real_in_functional_mode() {
     let output = output(&mut lab(&["--", &example("kvm_smoke")]));
     assert!(output.status.success(), "{}", text(&output.stdout));
@@ -150,6 +157,7 @@ fn kvm_is_real_in_functional_mode() {
 }
 
 #[test]
+#[ignore = "boots the lab: cargo xtask lab"]
 fn deterministic_mode_says_the_same_twice() {
     let run = || output(&mut lab(&["--deterministic", "--", &example("kvm_smoke")]));
     let (first, second) = (run(), run());
@@ -159,6 +167,7 @@ fn deterministic_mode_says_the_same_twice() {
 }
 
 #[test]
+#[ignore = "boots the lab: cargo xtask lab"]
 fn a_real_panic_is_retried_once() {
     let output = output(&mut lab(&[
         "--",
@@ -172,6 +181,7 @@ fn a_real_panic_is_retried_once() {
 }
 
 #[test]
+#[ignore = "boots the lab: cargo xtask lab"]
 fn a_program_that_never_ends_meets_the_time_limit() {
     let output = output(&mut lab(&[
         "--timeout",
@@ -187,6 +197,7 @@ fn a_program_that_never_ends_meets_the_time_limit() {
 }
 
 #[test]
+#[ignore = "boots the lab: cargo xtask lab"]
 fn two_boots_at_once_do_not_disturb_each_other() {
     let _one = BOOT
         .lock()
@@ -202,7 +213,68 @@ fn two_boots_at_once_do_not_disturb_each_other() {
     }
 }
 
+fn bench(arguments: &[&str], report: &Path) -> (Output, serde_json::Value) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vmbell"));
+    command
+        .args(["lab", "bench", "--only", "--export-json"])
+        .arg(report)
+        .args(arguments)
+        .stdin(Stdio::null());
+    let output = output(&mut command);
+    let report = serde_json::from_str(&fs::read_to_string(report).unwrap()).unwrap();
+    (output, report)
+}
+
 #[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn a_deterministic_bench_counts_instructions_and_skips_what_needs_two_cpus() {
+    let folder = tempfile::tempdir().unwrap();
+    let names = ["floor-getppid", "floor-cache-line", "debug-constant"];
+    let arguments = [&["--deterministic"][..], &names].concat();
+    let (output, report) = bench(&arguments, &folder.path().join("report.json"));
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(report["timing"], "emulated");
+    assert_eq!(report["unit"], "instructions");
+    let row = |name: &str| {
+        let rows = report["results"].as_array().unwrap();
+        rows.iter().find(|row| row["command"] == name).unwrap()
+    };
+    // A system call is some hundred instructions on every kernel.
+    let instructions = row("floor-getppid")["instructions"].as_f64().unwrap();
+    assert!((50.0..5000.0).contains(&instructions), "{instructions}");
+    assert_eq!(row("debug-constant")["instructions"], 100.0);
+    let skipped = row("floor-cache-line");
+    assert_eq!(skipped["status"], "skipped");
+    assert_eq!(skipped["reason"], "needs two CPUs, and may use only CPU 0");
+    assert!(text(&output.stdout).contains("timing       emulated: numbers are instructions"));
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn a_benchs_own_status_passes_through_with_its_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let names = ["debug-constant", "debug-fail"];
+    let (output, report) = bench(&names, &folder.path().join("report.json"));
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(report["timing"], "emulated");
+    assert_eq!(report["unit"], "time");
+    assert_eq!(
+        report["results"][0]["instructions"],
+        serde_json::Value::Null
+    );
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn a_plain_vmbell_knows_where_it_is() {
+    let vmbell = env!("CARGO_BIN_EXE_vmbell");
+    let output = output(&mut lab(&["--", vmbell, "bench", "--only", "debug-skip"]));
+    assert_eq!(output.status.code(), Some(77));
+    assert!(text(&output.stdout).contains("timing       emulated: times say nothing"));
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
 fn another_projects_cargo_test_runs_on_real_kvm() {
     let project = tempfile::tempdir().unwrap();
     let write = |name: &str, content: &str| {
@@ -219,8 +291,14 @@ fn another_projects_cargo_test_runs_on_real_kvm() {
         "tests/kvm.rs",
         r#"
         #[test]
-        fn kvm_opens() {
-            std::fs::File::options().read(true).write(true).open("/dev/kvm").unwrap();
+        fn kvm_answers() {
+            use std::os::fd::AsRawFd;
+            unsafe extern "C" {
+                fn ioctl(fd: i32, request: u64, ...) -> i32;
+            }
+            const KVM_GET_API_VERSION: u64 = 0xae00;
+            let kvm = std::fs::File::options().read(true).write(true).open("/dev/kvm").unwrap();
+            assert_eq!(unsafe { ioctl(kvm.as_raw_fd(), KVM_GET_API_VERSION, 0) }, 12);
             assert!(std::fs::read_to_string("/proc/version").unwrap().contains("Debian"));
         }
         #[test]

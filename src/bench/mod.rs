@@ -9,7 +9,8 @@
 //! use std::sync::Mutex;
 //! use std::time::{Duration, Instant};
 //! use vmbell::bench::{
-//!     Clock, Entry, Group, Limit, Options, Plan, Record, Sample, Silent, Subject, SubjectError, run,
+//!     Clock, Entry, Group, Limit, Options, Plan, Record, Sample, Silent, Subject, SubjectError,
+//!     Timing, run,
 //! };
 //! use vmbell::hypervisor::SpinPolicy;
 //!
@@ -34,6 +35,7 @@
 //!     spin: SpinPolicy::Sleep,
 //!     clock: Clock::with_frequency(1e9, true),
 //!     limit: Limit::none(),
+//!     timing: Timing::Native,
 //! };
 //! let plan = Plan { runs: 3, min_time: Duration::from_millis(1), ..Plan::default() };
 //! let record = Mutex::new(Record::of(&entries));
@@ -66,6 +68,7 @@ pub mod scenario;
 mod select;
 pub mod statistics;
 mod subject;
+mod timing;
 
 pub use catalogue::{Entry, Factory, Group};
 pub use clock::{Clock, ClockError};
@@ -78,3 +81,4 @@ pub use record::{Record, Row, Status};
 pub use runner::run;
 pub use select::{SelectError, select, set_reference};
 pub use subject::{Sample, Setting, Subject, SubjectError};
+pub use timing::{Timing, TimingError};

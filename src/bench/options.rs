@@ -1,6 +1,6 @@
 //! What a subject is made with.
 
-use super::{Clock, Limit};
+use super::{Clock, Limit, SubjectError, Timing};
 use crate::hypervisor::SpinPolicy;
 
 /// The choices of one bench command, handed to every [`Entry`](super::Entry)'s factory.
@@ -15,6 +15,8 @@ pub struct Options {
     pub clock: Clock,
     /// When to give up.
     pub limit: Limit,
+    /// What the clock's nanoseconds are.
+    pub timing: Timing,
 }
 
 impl Options {
@@ -29,5 +31,17 @@ impl Options {
             .get(1)
             .copied()
             .filter(|cpu| *cpu != self.first_cpu())
+    }
+
+    /// Both, for what is no measurement on one CPU: two sides of which one does not sleep while it
+    /// waits would wait for the scheduler.
+    pub fn two_cpus(&self) -> Result<(usize, usize), SubjectError> {
+        let first = self.first_cpu();
+        match self.second_cpu() {
+            Some(second) => Ok((first, second)),
+            None => Err(SubjectError::Skipped(format!(
+                "needs two CPUs, and may use only CPU {first}"
+            ))),
+        }
     }
 }

@@ -89,7 +89,10 @@ impl Runner<'_> {
         lock(self.record).running = Some(index);
         let mut subject = entry.subject(self.options)?;
         lock(self.record).rows[index].setting = subject.setting();
-        let ops = calibrate(subject.as_mut(), self.plan.min_time)?;
+        let ops = match self.plan.ops {
+            Some(ops) => ops,
+            None => calibrate(subject.as_mut(), self.plan.min_time)?,
+        };
         lock(self.record).rows[index].ops_per_run = ops;
         Ok(Live {
             index,

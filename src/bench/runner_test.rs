@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::*;
-use crate::bench::{Clock, Group, Limit, Silent};
+use crate::bench::{Clock, Group, Limit, Silent, Timing};
 use crate::hypervisor::SpinPolicy;
 
 type Log = Arc<Mutex<Vec<String>>>;
@@ -43,6 +43,7 @@ fn options(limit: Limit) -> Options {
         spin: SpinPolicy::Sleep,
         clock: Clock::with_frequency(1e9, true),
         limit,
+        timing: Timing::Native,
     }
 }
 
@@ -75,6 +76,7 @@ fn plan(runs: u32, warmup: u32) -> Plan {
         runs,
         warmup,
         min_time: Duration::from_millis(1),
+        ops: None,
         budget: None,
         seed: 42,
     }

@@ -17,6 +17,7 @@ Examples:
   vmbell list                                   what can be measured
   vmbell probe                                  what this host offers
   vmbell lab run -- ./program                   a program on real KVM, inside QEMU
+  vmbell lab bench --deterministic              this bench there, in instructions
 
 Exit codes:
   0    all good

@@ -17,7 +17,7 @@ use super::supervise::supervise;
 use super::values::CpuList;
 use crate::bench::affinity::{allowed_cpus, default_pair};
 use crate::bench::{
-    Clock, Entry, Limit, Options, Plan, Status, catalogue, cpu_list, select, set_reference,
+    Clock, Entry, Limit, Options, Plan, Status, Timing, catalogue, cpu_list, select, set_reference,
 };
 use crate::report::{self, Context, Export, Host, Look, Report};
 
@@ -28,14 +28,16 @@ pub(super) fn run(args: BenchArgs) -> Result<Exit> {
     let cpus = cpus(args.cpu.as_ref())?;
     choice.check()?;
     let exports = Exports::open(&args)?;
-    let plan = plan(&args);
+    let timing = Timing::here().map_err(Usage::new)?;
+    let plan = plan(&args, timing);
     let host = Host::probe();
     let (started, begun) = (SystemTime::now(), Instant::now());
     let interrupted = interrupt::catch().context("cannot catch SIGINT")?;
     let options = Options {
         cpus,
         spin: args.spin.into(),
-        clock: clock(),
+        clock: clock(timing),
+        timing,
         limit: Limit::new(
             (args.timeout > Duration::ZERO).then_some(args.timeout),
             interrupted,
@@ -73,14 +75,28 @@ pub(super) fn run(args: BenchArgs) -> Result<Exit> {
 }
 
 /// Who asks for a number of runs gets it, however long that takes.
-fn plan(args: &BenchArgs) -> Plan {
-    let default = Plan::default();
+fn plan(args: &BenchArgs, timing: Timing) -> Plan {
+    let default = match timing {
+        Timing::Native => Plan {
+            seed: fresh_seed().into(),
+            ..Plan::default()
+        },
+        Timing::Emulated | Timing::Instructions => Plan::counted(),
+    };
+    let ops = match args.min_time {
+        Some(_) => None,
+        None => args.ops.or(default.ops),
+    };
     Plan {
         runs: args.runs.unwrap_or(default.runs),
         warmup: args.warmup,
-        min_time: args.min_time,
+        min_time: match ops {
+            Some(_) => Duration::ZERO,
+            None => args.min_time.unwrap_or(default.min_time),
+        },
+        ops,
         budget: args.runs.map_or(default.budget, |_| None),
-        seed: u64::from(args.seed.unwrap_or_else(fresh_seed)),
+        seed: args.seed.map_or(default.seed, u64::from),
     }
 }
 
@@ -111,8 +127,12 @@ fn cpus(wanted: Option<&CpuList>) -> Result<Vec<usize>> {
     }
 }
 
-/// The clock for guests. Without a counter there are no guests, and floors need none.
-fn clock() -> Clock {
+/// The clock for guests. Without a counter there are no guests, and floors need none. Where time is
+/// counted in instructions, the counter is that count.
+fn clock(timing: Timing) -> Clock {
+    if timing == Timing::Instructions {
+        return Clock::with_frequency(1e9, true);
+    }
     Clock::calibrate().unwrap_or_else(|_| Clock::with_frequency(1e9, false))
 }
 

@@ -26,7 +26,8 @@ pub(super) struct BenchArgs {
     #[arg(long, value_name = "NAME")]
     pub(super) reference: Option<String>,
 
-    /// Measured runs of each entry; by default 50, or as many as end within 40 s, but 10 at least
+    /// Measured runs of each entry; by default 50, or as many as end within 40 s, but 10 at
+    /// least; in the lab 3
     #[arg(short, long, value_name = "N", value_parser = values::runs)]
     pub(super) runs: Option<u32>,
 
@@ -34,9 +35,13 @@ pub(super) struct BenchArgs {
     #[arg(short, long, value_name = "N", default_value_t = 1)]
     pub(super) warmup: u32,
 
-    /// How long one run takes at least, e.g. 15ms; the number of operations follows from it
-    #[arg(long, value_name = "TIME", default_value = "15ms", value_parser = values::positive_duration)]
-    pub(super) min_time: Duration,
+    /// How long one run takes at least; the number of operations follows from it [default: 15ms]
+    #[arg(long, value_name = "TIME", value_parser = values::positive_duration)]
+    pub(super) min_time: Option<Duration>,
+
+    /// How many operations one run has, whatever time they take [default in the lab: 2000]
+    #[arg(long, value_name = "N", conflicts_with = "min_time", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(super) ops: Option<u64>,
 
     /// Stop after this time, write what is finished and exit with 124; 0 for no limit
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = values::duration)]

@@ -46,10 +46,15 @@ pub fn write(
     let mut archive = Archive::new(output);
     add_init(&mut archive, board, vmbell, &search)?;
     let program = find_program(&task.program)?;
-    for file in Closure::of(&program, board.arch, &search)?.files {
-        archive.host_path(&file)?;
+    if is_same_file(&program, vmbell) {
+        // It is there already, as process 1.
+        archive.link(&program, Path::new(INIT_FILE))?;
+    } else {
+        for file in Closure::of(&program, board.arch, &search)?.files {
+            archive.host_path(&file)?;
+        }
+        archive.host_path(&program)?;
     }
-    archive.host_path(&program)?;
     let conf = Path::new("/etc/ld.so.cache");
     if conf.exists() {
         // Libraries keep their paths, so the host's index of them is right in L1 too.
@@ -127,6 +132,11 @@ fn job(task: &Task, mode: Mode, program: PathBuf) -> Result<Job, InitramfsError>
         files: task.out.is_some(),
         deterministic: mode == Mode::Deterministic,
     })
+}
+
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    let real = |path: &Path| fs::canonicalize(path).ok();
+    real(one).is_some_and(|one| Some(one) == real(other))
 }
 
 /// As a shell finds it: a name without a slash is sought on PATH.

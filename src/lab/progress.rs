@@ -1,5 +1,6 @@
 //! What preparation tells the person who waits for it.
 
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -63,6 +64,19 @@ impl Progress {
         self.bar(total, "{pos:>4} / {len} {bar:30} {msg}")
     }
 
+    /// A sign of life while nothing is heard of L1; it goes away with the first that is.
+    pub fn wait(&self) -> Waiting {
+        let bar = if self.quiet {
+            ProgressBar::hidden()
+        } else {
+            ProgressBar::new_spinner()
+        };
+        let style = ProgressStyle::with_template("lab: {spinner} {elapsed} in L1");
+        let bar = bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Waiting(bar)
+    }
+
     fn bar(&self, total: u64, template: &str) -> ProgressBar {
         let target = if self.quiet {
             ProgressDrawTarget::hidden()
@@ -72,6 +86,44 @@ impl Progress {
         let style =
             ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
         ProgressBar::with_draw_target(Some(total), target).with_style(style)
+    }
+}
+
+/// Shown until it is dropped, or something is written around it.
+#[derive(Debug)]
+pub struct Waiting(ProgressBar);
+
+impl Waiting {
+    /// `stream`, whose first bytes end the waiting.
+    pub fn around<W: Write>(&self, stream: W) -> impl Write + use<W> {
+        Heard {
+            bar: self.0.clone(),
+            stream,
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
+struct Heard<W> {
+    bar: ProgressBar,
+    stream: W,
+}
+
+impl<W: Write> Write for Heard<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if !self.bar.is_finished() {
+            self.bar.finish_and_clear();
+        }
+        self.stream.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
     }
 }
 

@@ -192,8 +192,19 @@ impl<'a> Provision<'a> {
             .map(|folder| ModuleTree::open(folder, &version))
             .transpose()?;
         let image = KernelImage::read(path)?;
-        let lock = self.lock()?;
-        let draft = self.cache.draft(&lock, "kernel", &hash)?;
+        let own;
+        let lock = match &self.session {
+            // Taken for QEMU's packages; a second one would wait for the first for ever.
+            Some((_, lock)) => lock,
+            None => {
+                own = self.lock()?;
+                &own
+            }
+        };
+        if let Some(entry) = self.existing("kernel", &hash)? {
+            return Ok(Kernel::of(&entry, modules));
+        }
+        let draft = self.cache.draft(lock, "kernel", &hash)?;
         prepare::kernel(self.board, &draft, &image, tree.as_ref())?;
         let title = format!(
             "Linux {} ({})",

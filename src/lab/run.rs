@@ -70,12 +70,21 @@ impl Lab {
             let sink = files
                 .try_clone()
                 .map_err(BootError::channel("copy a file"))?;
+            // Whoever types or reads the console has signs of life enough.
+            let quiet = task.stdin || settings.show_console;
+            let waiting = if quiet {
+                Progress::new(true)
+            } else {
+                self.progress
+            }
+            .wait();
             let booted = boot.run(Sinks {
-                stdout: Box::new(io::stdout()),
-                stderr: Box::new(io::stderr()),
+                stdout: Box::new(waiting.around(io::stdout())),
+                stderr: Box::new(waiting.around(io::stderr())),
                 files: Box::new(sink),
                 stdin: task.stdin,
             })?;
+            drop(waiting);
             cpu += booted.cpu;
             wall += booted.wall;
             if booted.report.is_none()
@@ -83,8 +92,11 @@ impl Lab {
                 && booted.console.panicked()
                 && retries < RETRIES
             {
-                self.progress
-                    .say("L1's kernel panicked and left no exit code; starting it once more");
+                self.progress.say(format_args!(
+                    "L1's kernel panicked and left no exit code; starting it once more; its \
+                     console ended with:\n{}",
+                    booted.console.tail().trim_end()
+                ));
                 continue;
             }
             let report = conclude(booted, settings, retries)?;

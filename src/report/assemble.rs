@@ -4,13 +4,13 @@ use std::time::{Duration, SystemTime};
 
 use super::model::{
     Backend, Exits, Highlight, Outcome, Percentiles, PercentilesOf, Plan, Ratio, Report,
-    SCHEMA_VERSION, Tool, Tsc,
+    SCHEMA_VERSION, Timing, Tool, Tsc, Unit,
 };
 use super::{Host, rfc3339};
 use crate::bench::bootstrap::Interval;
 use crate::bench::outliers::Outliers;
 use crate::bench::statistics::{Summary, percentile};
-use crate::bench::{self, Group, Options, Record, Row, Stop, compare, cpuid};
+use crate::bench::{self, Group, Options, Record, Row, Stop, compare};
 use crate::hypervisor::SpinPolicy;
 
 /// What a report says besides the samples.
@@ -32,7 +32,7 @@ pub struct Context<'a> {
 
 /// Makes the report.
 pub fn assemble(record: &Record, context: Context<'_>) -> Report {
-    let timing_valid = !cpuid::is_emulated();
+    let (timing, unit) = meaning(context.options.timing);
     let seed = context.plan.seed;
     Report {
         schema_version: SCHEMA_VERSION,
@@ -45,6 +45,8 @@ pub fn assemble(record: &Record, context: Context<'_>) -> Report {
         started: rfc3339(context.started),
         duration: context.duration.as_secs_f64(),
         interrupted: record.stopped == Some(Stop::Interrupted),
+        timing,
+        unit,
         timed_out: record.stopped == Some(Stop::TimedOut),
         seed,
         plan: Plan {
@@ -52,6 +54,7 @@ pub fn assemble(record: &Record, context: Context<'_>) -> Report {
             finished: finished(&record.rows),
             warmup: context.plan.warmup,
             min_time: context.plan.min_time.as_secs_f64(),
+            ops: context.plan.ops,
         },
         backend: context.backend,
         spin: spin_name(context.options.spin).to_owned(),
@@ -63,9 +66,18 @@ pub fn assemble(record: &Record, context: Context<'_>) -> Report {
         results: record
             .rows
             .iter()
-            .map(|row| outcome(row, &record.rows, seed, timing_valid))
+            .map(|row| outcome(row, &record.rows, seed, (timing, unit)))
             .collect(),
         highlights: highlights(&record.rows, seed),
+    }
+}
+
+/// What times say, and in which unit.
+const fn meaning(timing: bench::Timing) -> (Timing, Unit) {
+    match timing {
+        bench::Timing::Native => (Timing::Native, Unit::Time),
+        bench::Timing::Emulated => (Timing::Emulated, Unit::Time),
+        bench::Timing::Instructions => (Timing::Emulated, Unit::Instructions),
     }
 }
 
@@ -101,7 +113,7 @@ const fn spin_name(spin: SpinPolicy) -> &'static str {
     }
 }
 
-fn outcome(row: &Row, rows: &[Row], seed: u64, timing_valid: bool) -> Outcome {
+fn outcome(row: &Row, rows: &[Row], seed: u64, (timing, unit): (Timing, Unit)) -> Outcome {
     let samples = row.ns_per_op();
     let summary = Summary::of(&samples);
     let seconds = |ns: f64| ns / 1e9;
@@ -116,6 +128,9 @@ fn outcome(row: &Row, rows: &[Row], seed: u64, timing_valid: bool) -> Outcome {
         mean: stat(|s| s.mean),
         stddev: summary.and_then(|s| s.stddev).map(seconds),
         median: stat(|s| s.median),
+        instructions: summary
+            .map(|summary| thousandths(summary.median))
+            .filter(|_| unit == Unit::Instructions),
         user: cpu_time(row.cpu_time.user),
         system: cpu_time(row.cpu_time.system),
         min: stat(|s| s.min),
@@ -127,14 +142,14 @@ fn outcome(row: &Row, rows: &[Row], seed: u64, timing_valid: bool) -> Outcome {
         spin: row.setting.spin.map(|spin| spin_name(spin).to_owned()),
         cpus: row.setting.cpus.clone(),
         exits: exits(row),
-        timing_valid,
+        timing_valid: timing == Timing::Native,
         ops_per_run: row.ops_per_run,
         percentiles_ns: percentiles(row, &samples),
         percentiles_of: match row.latencies {
             Some(_) => PercentilesOf::Operations,
             None => PercentilesOf::Runs,
         },
-        samples_ns: samples.iter().copied().map(picoseconds).collect(),
+        samples_ns: samples.iter().copied().map(thousandths).collect(),
         spread: summary.as_ref().map(Summary::relative_spread),
         outliers: outliers.count as u64,
         outliers_shift: outliers.median_shift,
@@ -155,8 +170,8 @@ fn ratio(reference: &str, interval: Interval) -> Ratio {
     }
 }
 
-/// Nanoseconds to the picosecond: the digits beyond are the division's, not the clock's.
-fn picoseconds(ns: f64) -> f64 {
+/// Nanoseconds, or instructions, to a thousandth: the digits beyond are the division's, not the clock's.
+fn thousandths(ns: f64) -> f64 {
     (ns * 1000.0).round() / 1000.0
 }
 

@@ -27,11 +27,16 @@ fn row(name: &str, group: Group, reference: Option<&str>, ns: &[f64]) -> Row {
 }
 
 fn report(rows: Vec<Row>) -> Report {
+    report_of(rows, bench::Timing::Native)
+}
+
+fn report_of(rows: Vec<Row>, timing: bench::Timing) -> Report {
     let options = Options {
         cpus: vec![0, 1],
         spin: SpinPolicy::Adaptive,
         clock: Clock::with_frequency(2e9, true),
         limit: Limit::none(),
+        timing,
     };
     let record = Record {
         rows,
@@ -91,6 +96,28 @@ fn exits_are_per_operation_and_absent_from_floors() {
         })
     );
     assert_eq!(report.results[1].exits, None);
+}
+
+#[test]
+fn instructions_are_told_only_where_the_clock_counts_them() {
+    let rows = || vec![row("x", Group::Scenario, None, &[2985.0, 2985.0, 2991.0])];
+    let instructions = |timing| report_of(rows(), timing).results[0].instructions;
+    assert_eq!(instructions(bench::Timing::Native), None);
+    assert_eq!(instructions(bench::Timing::Emulated), None);
+    assert_eq!(instructions(bench::Timing::Instructions), Some(2985.0));
+}
+
+#[test]
+fn emulated_times_are_no_valid_ones() {
+    for (timing, valid) in [
+        (bench::Timing::Native, true),
+        (bench::Timing::Emulated, false),
+        (bench::Timing::Instructions, false),
+    ] {
+        let report = report_of(vec![row("x", Group::Scenario, None, &[1.0])], timing);
+        assert_eq!(report.timing == Timing::Native, valid);
+        assert_eq!(report.results[0].timing_valid, valid);
+    }
 }
 
 #[test]

@@ -2,11 +2,16 @@
 
 use std::fmt::Write;
 
-use super::Report;
+use super::{Report, Timing, Unit};
 
 /// Writes every sample; an entry that was not measured has none.
 pub fn csv(report: &Report) -> String {
-    let mut text = String::from("command,group,backend,spin,run,ops,ns_per_op\n");
+    let measured = match (report.timing, report.unit) {
+        (Timing::Native, _) => "ns_per_op",
+        (Timing::Emulated, Unit::Time) => "emulated_ns_per_op",
+        (Timing::Emulated, Unit::Instructions) => "instructions_per_op",
+    };
+    let mut text = format!("command,group,backend,spin,run,ops,{measured}\n");
     for outcome in &report.results {
         for (run, ns) in outcome.samples_ns.iter().enumerate() {
             // Writing to a String cannot fail. No name holds a comma or a quote: they are
@@ -24,4 +29,28 @@ pub fn csv(report: &Report) -> String {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample;
+
+    #[test]
+    fn the_heading_names_the_unit() {
+        let heading = |report: &Report| csv(report).lines().next().map(str::to_owned);
+        let columns = "command,group,backend,spin,run,ops,";
+        let mut report = sample::counted();
+        assert_eq!(
+            heading(&report),
+            Some(format!("{columns}instructions_per_op"))
+        );
+        report.unit = Unit::Time;
+        assert_eq!(
+            heading(&report),
+            Some(format!("{columns}emulated_ns_per_op"))
+        );
+        report.timing = Timing::Native;
+        assert_eq!(heading(&report), Some(format!("{columns}ns_per_op")));
+    }
 }

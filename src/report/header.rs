@@ -1,6 +1,6 @@
 //! The lines above the numbers: all that somebody else must know to compare them with their own.
 
-use super::model::{Outcome, PercentilesOf, Report};
+use super::model::{Outcome, PercentilesOf, Report, Timing, Unit};
 use super::units;
 use crate::bench::cpu_list;
 
@@ -20,6 +20,7 @@ pub fn header(report: &Report) -> Vec<(&'static str, String)> {
         lines.push(("spin", spin_in_words(&report.spin).to_owned()));
     }
     lines.push(("runs", runs(report)));
+    lines.extend(timing(report).map(|text| ("timing", text.to_owned())));
     lines
 }
 
@@ -38,6 +39,38 @@ pub fn spin_in_words(policy: &str) -> &'static str {
              on another CPU, and sleeps else"
         }
         _ => "unknown to this version",
+    }
+}
+
+/// What numbers are where they are not times of a real CPU.
+fn timing(report: &Report) -> Option<&'static str> {
+    match (report.timing, report.unit) {
+        (Timing::Native, _) => None,
+        (Timing::Emulated, Unit::Time) => Some(
+            "emulated: times say nothing about hardware, nor do their ratios; exits are counted \
+             right",
+        ),
+        (Timing::Emulated, Unit::Instructions) => Some(
+            "emulated: numbers are instructions that this kernel and its guest executed for one \
+             operation, and not times",
+        ),
+    }
+}
+
+/// What the column of medians is called.
+pub(super) const fn median_title(report: &Report) -> &'static str {
+    match (report.timing, report.unit) {
+        (Timing::Native, _) => "median",
+        (Timing::Emulated, Unit::Time) => "emulated",
+        (Timing::Emulated, Unit::Instructions) => "instructions",
+    }
+}
+
+/// What a ratio below 1 is.
+pub(super) const fn below_one(report: &Report) -> &'static str {
+    match report.unit {
+        Unit::Time => "faster",
+        Unit::Instructions => "fewer",
     }
 }
 
@@ -124,11 +157,13 @@ fn runs(report: &Report) -> String {
     } else {
         format!("{} (of {} wanted)", plan.finished, plan.runs)
     };
+    let length = match plan.ops {
+        Some(ops) => format!("{ops} operations"),
+        None => format!("about {}", units::time(plan.min_time * 1e9)),
+    };
     format!(
-        "{runs} of about {} each, interleaved in random order (seed {}), {warmup}, {:.1} s in all{early}",
-        units::time(plan.min_time * 1e9),
-        report.seed,
-        report.duration,
+        "{runs} of {length} each, interleaved in random order (seed {}), {warmup}, {:.1} s in all{early}",
+        report.seed, report.duration,
     )
 }
 

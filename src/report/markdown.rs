@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use super::header::{excuse, footnotes, header};
-use super::model::{Outcome, PercentilesOf, Ratio, Report};
+use super::header::{below_one, excuse, footnotes, header, median_title};
+use super::model::{Outcome, PercentilesOf, Ratio, Report, Unit};
 use super::units;
 use crate::bench::Group;
 
@@ -25,19 +25,29 @@ pub fn markdown(report: &Report) -> String {
         }
         let _ = writeln!(
             text,
-            "\n| {title} | Median | Spread | p99 | Rate | Light/op | Heavy/op | {} | 95 % CI |\n\
+            "\n| {title} | {} | Spread | p99 | Rate | Light/op | Heavy/op | {} | 95 % CI |\n\
              |:---|---:|---:|---:|---:|---:|---:|---:|:---:|",
+            capitalized(median_title(report)),
             report.ratio_title()
         );
         for outcome in outcomes {
-            let _ = writeln!(text, "| `{}` | {} |", outcome.command, cells(outcome));
+            let _ = writeln!(
+                text,
+                "| `{}` | {} |",
+                outcome.command,
+                cells(outcome, report.unit)
+            );
         }
     }
     for note in footnotes(report) {
         let _ = writeln!(text, "\n{}", escape(note));
     }
     if !report.highlights.is_empty() {
-        text.push_str("\nRatios that matter (new/old, below 1 = faster):\n\n");
+        let _ = writeln!(
+            text,
+            "\nRatios that matter (new/old, below 1 = {}):\n",
+            below_one(report)
+        );
         for highlight in &report.highlights {
             let ratio = &highlight.ratio;
             let _ = writeln!(
@@ -55,7 +65,7 @@ pub fn markdown(report: &Report) -> String {
 }
 
 /// The cells behind the name.
-fn cells(outcome: &Outcome) -> String {
+fn cells(outcome: &Outcome, unit: Unit) -> String {
     let Some(median) = outcome.median else {
         return format!("{} | | | | | | |", escape(&excuse(outcome)));
     };
@@ -70,12 +80,12 @@ fn cells(outcome: &Outcome) -> String {
             .map_or(String::new(), |exits| units::per_op(pick(exits)))
     };
     [
-        units::time(median * 1e9),
+        units::measured(median * 1e9, unit),
         outcome.spread.map_or(String::new(), units::percent),
-        outcome
-            .percentiles_ns
-            .map_or(String::new(), |p| format!("{}{mark}", units::time(p.p99))),
-        super::terminal::rate(outcome, median),
+        outcome.percentiles_ns.map_or(String::new(), |p| {
+            format!("{}{mark}", units::measured(p.p99, unit))
+        }),
+        super::terminal::rate(outcome, median, unit),
         exits(|exits| exits.light),
         exits(|exits| exits.heavy),
         outcome
@@ -85,6 +95,13 @@ fn cells(outcome: &Outcome) -> String {
         outcome.ratio.as_ref().map_or(String::new(), interval),
     ]
     .join(" | ")
+}
+
+fn capitalized(word: &str) -> String {
+    let mut letters = word.chars();
+    letters.next().map_or(String::new(), |first| {
+        first.to_uppercase().chain(letters).collect()
+    })
 }
 
 fn interval(ratio: &Ratio) -> String {

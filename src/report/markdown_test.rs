@@ -9,6 +9,14 @@ fn the_markdown() {
 }
 
 #[test]
+fn the_markdown_of_instructions_names_the_unit() {
+    let text = markdown(&sample::counted());
+    assert!(text.contains("| Instructions | Spread |"), "{text}");
+    assert!(text.contains("- **timing**: emulated"), "{text}");
+    assert!(!text.contains("µs"), "{text}");
+}
+
+#[test]
 fn every_row_of_a_table_has_as_many_cells() {
     let text = markdown(&sample::report());
     for row in text.lines().filter(|line| line.starts_with('|')) {

@@ -28,7 +28,7 @@ pub use json::{ParseError, json, parse};
 pub use markdown::markdown;
 pub use model::{
     Backend, Exits, Highlight, Outcome, Percentiles, PercentilesOf, Plan, Ratio, Report,
-    SCHEMA_VERSION, Tool, Tsc,
+    SCHEMA_VERSION, Timing, Tool, Tsc, Unit,
 };
 pub use terminal::{Look, terminal};
 pub use timestamp::rfc3339;

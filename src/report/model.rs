@@ -29,6 +29,12 @@ pub struct Report {
     pub duration: f64,
     /// Somebody stopped it before it was done.
     pub interrupted: bool,
+    /// Whether its times mean anything.
+    #[serde(default)]
+    pub timing: Timing,
+    /// What was measured by the clock that all times and samples are from.
+    #[serde(default)]
+    pub unit: Unit,
     /// Its own time limit stopped it before it was done.
     #[serde(default)]
     pub timed_out: bool,
@@ -71,6 +77,28 @@ impl Report {
     }
 }
 
+/// Whether times are those of a real CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Timing {
+    /// They are.
+    #[default]
+    Native,
+    /// The CPU is emulated: they mean nothing, and what the [`Unit`] says is all they may be.
+    Emulated,
+}
+
+/// What one nanosecond of the clock stands for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Unit {
+    /// Itself.
+    #[default]
+    Time,
+    /// One executed instruction: the lab's deterministic mode.
+    Instructions,
+}
+
 /// The program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tool {
@@ -92,8 +120,11 @@ pub struct Plan {
     pub finished: u32,
     /// Rounds before them that were thrown away.
     pub warmup: u32,
-    /// How long one run was meant to take, in seconds.
+    /// How long one run was meant to take, in seconds; 0 where `ops` was given.
     pub min_time: f64,
+    /// Operations that each run was to have, whatever time they took.
+    #[serde(default)]
+    pub ops: Option<u64>,
 }
 
 /// What ran the guests.
@@ -132,6 +163,9 @@ pub struct Outcome {
     pub stddev: Option<f64>,
     /// Median over runs.
     pub median: Option<f64>,
+    /// Median over runs in instructions, where that is the unit.
+    #[serde(default)]
+    pub instructions: Option<f64>,
     /// CPU time in user mode, of all processes that took part.
     pub user: Option<f64>,
     /// CPU time in the kernel, likewise.
@@ -191,11 +225,32 @@ impl Outcome {
 
 /// Exits per operation.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(into = "WrittenExits")]
 pub struct Exits {
     /// Answered below the VMM.
     pub light: f64,
     /// Answered by the VMM.
     pub heavy: f64,
+}
+
+/// As they are written: with the same counts by the names of KVM's own.
+#[derive(Serialize)]
+struct WrittenExits {
+    light: f64,
+    heavy: f64,
+    total: f64,
+    userspace: f64,
+}
+
+impl From<Exits> for WrittenExits {
+    fn from(Exits { light, heavy }: Exits) -> Self {
+        Self {
+            light,
+            heavy,
+            total: light + heavy,
+            userspace: heavy,
+        }
+    }
 }
 
 /// Nanoseconds below which so many per cent lie.

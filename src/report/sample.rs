@@ -3,9 +3,26 @@
 use super::Host;
 use super::model::{
     Backend, Exits, Highlight, Outcome, Percentiles, PercentilesOf, Plan, Ratio, Report,
-    SCHEMA_VERSION, Tool, Tsc,
+    SCHEMA_VERSION, Timing, Tool, Tsc, Unit,
 };
 use crate::bench::{Group, Status};
+
+/// The same in the lab's deterministic mode: of one virtual nanosecond for each instruction.
+pub(super) fn counted() -> Report {
+    let mut report = report();
+    report.timing = Timing::Emulated;
+    report.unit = Unit::Instructions;
+    report.plan = Plan {
+        min_time: 0.0,
+        ops: Some(2000),
+        ..report.plan
+    };
+    for outcome in &mut report.results {
+        outcome.instructions = outcome.median.map(|seconds| (seconds * 1e9).round());
+        outcome.timing_valid = false;
+    }
+    report
+}
 
 /// The report.
 pub(super) fn report() -> Report {
@@ -62,6 +79,8 @@ pub(super) fn report() -> Report {
         started: "2026-11-21T09:30:00Z".to_owned(),
         duration: 12.34,
         interrupted: false,
+        timing: Timing::Native,
+        unit: Unit::Time,
         timed_out: false,
         seed: 42,
         plan: Plan {
@@ -69,6 +88,7 @@ pub(super) fn report() -> Report {
             finished: 4,
             warmup: 1,
             min_time: 0.015,
+            ops: None,
         },
         backend: Backend {
             name: "usermode".to_owned(),
@@ -151,6 +171,7 @@ fn outcome(name: &str, group: Group, ns: f64, exits: Option<(f64, f64)>) -> Outc
         mean: Some(seconds(ns * 1.01)),
         stddev: Some(seconds(ns * 0.035)),
         median: Some(seconds(ns)),
+        instructions: None,
         user: Some(seconds(ns * 0.25)),
         system: Some(seconds(ns * 0.75)),
         min: Some(seconds(ns * 0.98)),

@@ -4,8 +4,8 @@
 use std::fmt::Write;
 
 use super::columns::{Cell, Line, Paint, layout};
-use super::header::{excuse, footnotes, header};
-use super::model::{Highlight, Outcome, PercentilesOf, Ratio, Report};
+use super::header::{below_one, excuse, footnotes, header, median_title};
+use super::model::{Highlight, Outcome, PercentilesOf, Ratio, Report, Unit};
 use super::units;
 use crate::bench::{Group, Status};
 
@@ -41,8 +41,11 @@ pub fn terminal(report: &Report, look: Look) -> String {
         let _ = writeln!(text, "{}", Paint::Dim.apply(note, look.color));
     }
     if !report.highlights.is_empty() {
-        let title = "ratios that matter (new/old, below 1 = faster)";
-        let _ = writeln!(text, "\n{}", Paint::Bold.apply(title, look.color));
+        let title = format!(
+            "ratios that matter (new/old, below 1 = {})",
+            below_one(report)
+        );
+        let _ = writeln!(text, "\n{}", Paint::Bold.apply(&title, look.color));
         text.push_str(&highlights(&report.highlights, look));
     }
     text
@@ -94,7 +97,13 @@ fn tables(report: &Report, look: Look) -> String {
 }
 
 fn title(report: &Report, group: Group, look: Look) -> Line {
-    let mut titles = vec![group.name(), "median", "± spread", "p99", "rate"];
+    let mut titles = vec![
+        group.name(),
+        median_title(report),
+        "± spread",
+        "p99",
+        "rate",
+    ];
     if look.verbose {
         titles.extend(["mean", "min", "max", "CPU/op"]);
     }
@@ -124,13 +133,15 @@ fn row(report: &Report, outcome: &Outcome, look: Look) -> Line {
         };
         return vec![name, Cell::new(excuse(outcome), paint)];
     };
-    let seconds = |value: Option<f64>| value.map_or("-".to_owned(), |s| units::time(s * 1e9));
+    let seconds = |value: Option<f64>| {
+        value.map_or("-".to_owned(), |s| units::measured(s * 1e9, report.unit))
+    };
     let mut cells = vec![
         name,
-        Cell::new(units::time(median * 1e9), Paint::Bold),
+        Cell::new(units::measured(median * 1e9, report.unit), Paint::Bold),
         outcome.spread.map_or("-".to_owned(), units::percent).into(),
-        p99(outcome).into(),
-        rate(outcome, median).into(),
+        p99(outcome, report.unit).into(),
+        rate(outcome, median, report.unit).into(),
     ];
     if look.verbose {
         let cpu = outcome
@@ -152,15 +163,16 @@ fn row(report: &Report, outcome: &Outcome, look: Look) -> Line {
     cells
 }
 
-/// Operations timed one by one wait for each other: they have a latency and no rate.
-pub(super) fn rate(outcome: &Outcome, median: f64) -> String {
-    match outcome.percentiles_of {
-        PercentilesOf::Operations => "-".to_owned(),
-        PercentilesOf::Runs => units::rate(median * 1e9),
+/// Operations timed one by one wait for each other: they have a latency and no rate. Instructions
+/// have none either.
+pub(super) fn rate(outcome: &Outcome, median: f64, unit: Unit) -> String {
+    match (outcome.percentiles_of, unit) {
+        (PercentilesOf::Runs, Unit::Time) => units::rate(median * 1e9),
+        _ => "-".to_owned(),
     }
 }
 
-fn p99(outcome: &Outcome) -> String {
+fn p99(outcome: &Outcome, unit: Unit) -> String {
     let mark = match outcome.percentiles_of {
         PercentilesOf::Operations => "*",
         PercentilesOf::Runs => "",
@@ -168,7 +180,7 @@ fn p99(outcome: &Outcome) -> String {
     outcome
         .percentiles_ns
         .map_or("-".to_owned(), |percentiles| {
-            format!("{}{mark}", units::time(percentiles.p99))
+            format!("{}{mark}", units::measured(percentiles.p99, unit))
         })
 }
 

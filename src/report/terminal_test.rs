@@ -18,6 +18,20 @@ fn the_table_with_colours_and_all_columns() {
 }
 
 #[test]
+fn the_table_of_instructions() {
+    insta::assert_snapshot!(terminal(&sample::counted(), Look::default()));
+}
+
+#[test]
+fn emulated_times_are_marked_as_such() {
+    let mut report = sample::report();
+    report.timing = crate::report::Timing::Emulated;
+    let text = terminal(&report, Look::default());
+    assert!(text.contains("\ntiming       emulated: "), "{text}");
+    assert!(text.contains("  emulated  ± spread"), "{text}");
+}
+
+#[test]
 fn colours_change_no_character() {
     let plain = terminal(&sample::report(), Look::default());
     let mut colored = terminal(

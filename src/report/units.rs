@@ -1,8 +1,23 @@
 //! Numbers for people: three significant digits and a unit that fits.
 
+use super::Unit;
+
+/// What the clock measured, in the unit that it measured in.
+pub fn measured(ns: f64, unit: Unit) -> String {
+    match unit {
+        Unit::Time => time(ns),
+        Unit::Instructions => count(ns),
+    }
+}
+
 /// A time: `43.1 ns`, `6.24 µs`, `1.20 ms`, `3.00 s`.
 pub fn time(ns: f64) -> String {
     scaled(ns, &["ns", "µs", "ms", "s"])
+}
+
+/// A count of instructions, to three digits at least: `0.35`, `43.1`, `2985`.
+pub fn count(number: f64) -> String {
+    three_digits(number)
 }
 
 /// A rate from the time of one operation: `70.2 k/s`, `1.41 M/s`.

@@ -43,6 +43,13 @@ fn counts_per_operation_drop_their_zeros() {
 }
 
 #[test]
+fn instructions_are_whole_from_a_hundred_on() {
+    for (number, text) in [(0.354, "0.35"), (43.12, "43.1"), (2984.6, "2985")] {
+        assert_eq!(count(number), text);
+    }
+}
+
+#[test]
 fn small_ratios_keep_digits() {
     assert_eq!(ratio(0.0421), "0.0421");
     assert_eq!(ratio(0.44), "0.44");

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Report, units};
+use super::{Report, Timing, Unit, units};
 use crate::bench::Group;
 
 /// A spread above this share of the median says that the host was busy.
@@ -120,11 +120,11 @@ pub fn warnings(report: &Report) -> Vec<Warning> {
             .map(|outcome| outcome.command.clone())
             .collect()
     };
-    if report.results.iter().any(|outcome| !outcome.timing_valid) {
+    if report.timing == Timing::Emulated && report.unit == Unit::Time {
         warnings.push(Warning::Emulated);
     }
     let has_guest = report.results.iter().any(|o| o.group == Group::Scenario);
-    if has_guest && !report.tsc.invariant {
+    if has_guest && report.timing == Timing::Native && !report.tsc.invariant {
         warnings.push(Warning::TscVaries);
     }
     let (load, cpus) = (report.host.load.unwrap_or_default(), report.host.cpus);

@@ -276,3 +276,67 @@ fn a_full_disk_is_an_error_and_not_a_silent_loss() {
         .stdout(contains("debug-constant"))
         .stderr(contains("/dev/full"));
 }
+
+#[test]
+fn an_emulators_time_is_marked_and_measured_by_operations() {
+    for (timing, unit, heading) in [
+        ("instructions", "instructions", "instructions"),
+        ("emulated", "time", "emulated"),
+    ] {
+        let mut command = vmbell(&["bench", "debug-constant", "--export-json", "-"]);
+        let output = command.env("VMBELL_TIMING", timing).output().unwrap();
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(report["timing"], "emulated");
+        assert_eq!(report["unit"], unit);
+        assert_eq!(report["plan"]["ops"], 2000);
+        let row = &report["results"][0];
+        assert_eq!(row["ops_per_run"], 2000);
+        assert_eq!(row["timing_valid"], false);
+        assert_eq!(row["instructions"].is_number(), unit == "instructions");
+        let table = String::from_utf8(output.stderr).unwrap();
+        assert!(table.contains("timing       emulated: "), "{table}");
+        assert!(table.contains(&format!("{heading}  ± spread")), "{table}");
+    }
+}
+
+#[test]
+fn an_unknown_timing_is_a_usage_error() {
+    quick(&["debug-constant"])
+        .env("VMBELL_TIMING", "guessed")
+        .assert()
+        .code(2)
+        .stderr(contains("VMBELL_TIMING=guessed"));
+}
+
+#[test]
+fn a_number_of_operations_takes_the_place_of_a_time() {
+    let text = stdout(&mut vmbell(&[
+        "bench",
+        "debug-constant",
+        "--runs",
+        "2",
+        "--ops",
+        "7",
+        "--export-json",
+        "-",
+    ]));
+    let report: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(report["results"][0]["ops_per_run"], 7);
+    assert_eq!(report["plan"]["min_time"], 0.0);
+    quick(&["debug-constant", "--ops", "7"]).assert().code(2);
+    vmbell(&["bench", "--ops", "0"]).assert().code(2);
+}
+
+#[test]
+fn rows_that_need_two_cpus_are_skipped_on_one() {
+    quick(&[
+        "--only",
+        "portio-no-eventfd+spin",
+        "notify-portio-wildcard-eventfd",
+        "--cpu",
+        "0",
+    ])
+    .assert()
+    .code(77)
+    .stdout(contains("skipped: needs two CPUs, and may use only CPU 0").count(2));
+}

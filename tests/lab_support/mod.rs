@@ -61,12 +61,18 @@ impl Sandbox {
         command
     }
 
-    /// `vmbell lab run` with that QEMU and with a kernel that is good enough for a fake one.
-    pub fn run(&self, qemu: &Path) -> Command {
+    /// A kernel that is good enough for a QEMU that is none.
+    pub fn kernel(&self) -> PathBuf {
         let kernel = self.path("kernel");
         if !kernel.exists() {
             fs::copy("/bin/true", &kernel).unwrap();
         }
+        kernel
+    }
+
+    /// `vmbell lab run` with that QEMU and such a kernel.
+    pub fn run(&self, qemu: &Path) -> Command {
+        let kernel = self.kernel();
         let mut command = self.vmbell();
         command
             .args(["lab", "run", "--modules", "none", "--kernel"])

@@ -53,16 +53,8 @@ pub(super) fn entries() -> Vec<Entry> {
 
 /// The CPUs of a floor that needs two.
 fn two_cpus(options: &Options) -> Result<Cpus, SubjectError> {
-    match options.second_cpu() {
-        Some(there) => Ok(Cpus {
-            here: options.first_cpu(),
-            there,
-        }),
-        None => Err(SubjectError::Skipped(format!(
-            "needs two CPUs, and may use only CPU {}",
-            options.first_cpu()
-        ))),
-    }
+    let (here, there) = options.two_cpus()?;
+    Ok(Cpus { here, there })
 }
 
 fn setting(cpus: Cpus) -> Setting {

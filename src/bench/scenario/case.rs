@@ -79,6 +79,12 @@ impl Case {
         }
     }
 
+    /// Whether one side waits without sleeping: a VMM that spins, or a guest whose ring has not been
+    /// heard when it goes on.
+    pub(super) fn needs_two_cpus(self) -> bool {
+        self.variant == Variant::Spin || (self.notify && self.bell != Bell::DeviceModel)
+    }
+
     /// What makes this a case at all, if not every backend has it: a capability that is known without
     /// trying.
     pub(super) const fn extra(self) -> Option<Capability> {

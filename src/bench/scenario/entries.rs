@@ -85,6 +85,9 @@ where
         if let Support::No(reason) = hypervisor.support(case.path.needs(case.bell)) {
             return Err(SubjectError::Skipped(reason));
         }
+        if case.needs_two_cpus() {
+            options.two_cpus()?;
+        }
         Ok(if case.notify {
             Box::new(Notify::new(&hypervisor, &subject, case, options)?)
         } else {

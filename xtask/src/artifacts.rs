@@ -1,0 +1,126 @@
+//! What cargo builds, and where it puts it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+
+/// A line of `--message-format=json`, as far as it matters here.
+#[derive(Debug, Deserialize)]
+struct Message {
+    executable: Option<PathBuf>,
+    profile: Option<Profile>,
+    target: Option<Target>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Profile {
+    test: bool,
+}
+
+#[derive(Debug, Deserialize)]
+struct Target {
+    name: String,
+    kind: Vec<String>,
+}
+
+/// A test binary.
+#[derive(Clone, Debug)]
+pub(crate) struct TestBinary {
+    pub(crate) name: String,
+    pub(crate) path: PathBuf,
+}
+
+/// What one build made.
+#[derive(Debug, Default)]
+pub(crate) struct Artifacts {
+    /// The `vmbell` command.
+    pub(crate) vmbell: PathBuf,
+    /// All test binaries of the workspace.
+    pub(crate) tests: Vec<TestBinary>,
+}
+
+/// The root of the workspace.
+pub(crate) fn root() -> &'static Path {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+    own.parent().unwrap_or(own)
+}
+
+/// Builds what `cargo test --workspace` builds, with the same options: nothing is built twice.
+pub(crate) fn tests() -> Result<Artifacts> {
+    build(&["test", "--workspace", "--no-run"])
+}
+
+/// Builds the command as it is measured.
+pub(crate) fn release() -> Result<Artifacts> {
+    build(&["build", "--release", "--bin", "vmbell"])
+}
+
+fn build(arguments: &[&str]) -> Result<Artifacts> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(arguments)
+        .arg("--message-format=json-render-diagnostics")
+        .current_dir(root())
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cannot run cargo")?;
+    ensure!(
+        output.status.success(),
+        "cargo {} failed",
+        arguments.join(" ")
+    );
+    let text = String::from_utf8(output.stdout).context("cargo printed what is no UTF-8")?;
+    let artifacts = collect(&text)?;
+    ensure!(
+        artifacts.vmbell.is_file(),
+        "cargo {} made no vmbell",
+        arguments.join(" ")
+    );
+    Ok(artifacts)
+}
+
+fn collect(text: &str) -> Result<Artifacts> {
+    let mut artifacts = Artifacts::default();
+    for line in text.lines() {
+        let message: Message =
+            serde_json::from_str(line).with_context(|| format!("cargo printed {line:?}"))?;
+        let (Some(path), Some(profile), Some(target)) =
+            (message.executable, message.profile, message.target)
+        else {
+            continue;
+        };
+        if profile.test {
+            artifacts.tests.push(TestBinary {
+                name: target.name,
+                path,
+            });
+        } else if target.name == "vmbell" && target.kind == ["bin"] {
+            artifacts.vmbell = path;
+        }
+    }
+    Ok(artifacts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn executables_are_told_apart() {
+        let text = r#"{"reason":"compiler-artifact","target":{"kind":["lib"],"name":"vmbell"},"profile":{"test":false},"executable":null}
+{"reason":"compiler-artifact","target":{"kind":["test"],"name":"doorbell"},"profile":{"test":true},"executable":"/t/doorbell-1"}
+{"reason":"compiler-artifact","target":{"kind":["bin"],"name":"vmbell"},"profile":{"test":true},"executable":"/t/vmbell-2"}
+{"reason":"compiler-artifact","target":{"kind":["bin"],"name":"vmbell"},"profile":{"test":false},"executable":"/t/vmbell"}
+{"reason":"build-finished","success":true}"#;
+        let artifacts = collect(text).unwrap();
+        assert_eq!(artifacts.vmbell, Path::new("/t/vmbell"));
+        let names: Vec<_> = artifacts
+            .tests
+            .iter()
+            .map(|test| test.name.as_str())
+            .collect();
+        assert_eq!(names, ["doorbell", "vmbell"]);
+    }
+}

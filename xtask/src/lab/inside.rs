@@ -1,0 +1,93 @@
+//! The tests on KVM: all binaries one after the other, in one boot.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::Result;
+
+use super::stage::Counts;
+use super::suites::{KVM, Suite, passed};
+use crate::artifacts;
+use crate::child;
+
+/// What runs in L1: every binary that it is given, each between two marks.
+const SCRIPT: &str =
+    r#"for test; do echo "== begin $test"; "$test" --ignored "$0"; echo "== end $?"; done"#;
+
+/// For the boot and all tests together, in seconds.
+const LIMIT: &str = "240";
+/// In MiB: the binaries are in L1's memory, and once more while its kernel unpacks them.
+const MEMORY: &str = "2048";
+
+/// Boots once and runs them all.
+pub(super) fn run(vmbell: &Path, suites: &[Suite]) -> Result<(Counts, Vec<String>)> {
+    let mut command = Command::new(vmbell);
+    command.args(["lab", "run", "--timeout", LIMIT, "--memory", MEMORY]);
+    for suite in suites {
+        command.arg("--with").arg(&suite.binary.path);
+    }
+    command.args(["--", "/bin/sh", "-c", SCRIPT, KVM]);
+    command.args(suites.iter().map(|suite| &suite.binary.path));
+    let child = child::run(command.current_dir(artifacts::root()))?;
+    let mut counts = Counts::of(&child);
+    let mut failures = Vec::new();
+    if !child.status.success() {
+        failures.push(format!("the lab failed: {}", child.status));
+    }
+    for suite in suites {
+        match outcome(&child.stdout, &suite.binary.path) {
+            Some((0, passed)) if passed == suite.tests => counts.passed += passed,
+            Some((status, passed)) => {
+                counts.passed += passed;
+                failures.push(format!(
+                    "{}: {passed} of {} tests passed, exit status {status}",
+                    suite.binary.name, suite.tests
+                ));
+            }
+            None => failures.push(format!("{}: it did not finish", suite.binary.name)),
+        }
+    }
+    Ok((counts, failures))
+}
+
+/// The exit status of a binary and how many of its tests passed, from what stands between its
+/// marks.
+fn outcome(output: &str, binary: &Path) -> Option<(i32, usize)> {
+    let begin = format!("== begin {}\n", binary.display());
+    // The last time: a boot that was repeated has left half of its output.
+    let (_, rest) = output.rsplit_once(&begin)?;
+    let (own, rest) = rest.split_once("\n== end ")?;
+    let status = rest.lines().next()?.parse().ok()?;
+    Some((status, passed(own).unwrap_or_default()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OUTPUT: &str = "== begin /t/a\n\nrunning 2 tests\n\
+        test result: ok. 2 passed; 0 failed\n\n== end 0\n\
+        == begin /t/b\n\nrunning 3 tests\n\
+        test result: FAILED. 1 passed; 2 failed\n\n== end 101\n\
+        == begin /t/c\nrunning";
+
+    #[test]
+    fn each_binary_has_its_own_outcome() {
+        assert_eq!(outcome(OUTPUT, Path::new("/t/a")), Some((0, 2)));
+        assert_eq!(outcome(OUTPUT, Path::new("/t/b")), Some((101, 1)));
+    }
+
+    #[test]
+    fn of_a_repeated_boot_the_second_counts() {
+        let again = format!("{OUTPUT}== begin /t/a\ntest result: ok. 1 passed\n== end 0\n");
+        assert_eq!(outcome(&again, Path::new("/t/a")), Some((0, 1)));
+        let again = format!("{OUTPUT}\n{OUTPUT}");
+        assert_eq!(outcome(&again, Path::new("/t/c")), None);
+    }
+
+    #[test]
+    fn a_binary_that_did_not_finish_has_none() {
+        assert_eq!(outcome(OUTPUT, Path::new("/t/c")), None);
+        assert_eq!(outcome(OUTPUT, Path::new("/t/d")), None);
+    }
+}

@@ -1,0 +1,47 @@
+//! `cargo xtask lab`: every test that needs `/dev/kvm`, on real KVM in the lab.
+//!
+//! Three stages: the lab's own tests, whose boots are what they test; the workspace's tests on KVM,
+//! all in one boot; and a deterministic bench whose exit counts are checked. Nothing may be skipped:
+//! a test that nobody would run, a binary without a test that passed and a row without numbers are
+//! failures. The lab itself starts once more after a panic of its kernel; that is counted here, and
+//! nothing else is tried twice.
+
+mod bench;
+mod inside;
+mod own;
+mod stage;
+mod suites;
+
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Result, ensure};
+
+use crate::artifacts;
+use crate::child;
+use stage::Stage;
+
+/// Runs all stages, also after one has failed, and says what they came to.
+pub(crate) fn run() -> Result<()> {
+    let started = Instant::now();
+    let debug = artifacts::tests()?;
+    let release = artifacts::release()?;
+    let prepared = child::run(Command::new(&debug.vmbell).args(["lab", "prepare"]))?;
+    ensure!(prepared.status.success(), "the lab cannot be prepared");
+    let suites = suites::find(&debug.tests)?;
+    let stages = [
+        stage::run("the lab itself", || own::run(&suites.own)),
+        stage::run("tests on KVM", || {
+            inside::run(&debug.vmbell, &suites.on_kvm)
+        }),
+        stage::run("bench on KVM", || bench::run(&release.vmbell)),
+    ];
+    println!("\n{}", stage::table(&stages, started.elapsed()));
+    let failed: Vec<&str> = stages
+        .iter()
+        .filter(|stage| stage.failure.is_some())
+        .map(|stage: &Stage| stage.name)
+        .collect();
+    ensure!(failed.is_empty(), "failed: {}", failed.join(", "));
+    Ok(())
+}

@@ -1,0 +1,141 @@
+//! What a stage came to, and the closing table.
+
+use std::fmt::Write;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use crate::child::Finished;
+
+/// What the lab's remarks on the standard error stream begin with when it starts a boot.
+const STARTED: &str = "lab: Linux ";
+/// What it says when it starts one again.
+const AGAIN: &str = "starting it once more";
+
+/// What can be counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    /// Boots, repeated ones too.
+    pub(super) boots: usize,
+    /// Boots after a panic of L1's kernel.
+    pub(super) retries: usize,
+    /// Tests or rows that are good.
+    pub(super) passed: usize,
+}
+
+impl Counts {
+    /// The boots that a child's remarks tell of.
+    pub(super) fn of(child: &Finished) -> Self {
+        let count = |found: fn(&&str) -> bool| child.stderr.lines().filter(found).count();
+        let retries = count(|line| line.contains(AGAIN));
+        Self {
+            boots: count(|line| line.starts_with(STARTED)) + retries,
+            retries,
+            passed: 0,
+        }
+    }
+}
+
+/// One stage, finished.
+#[derive(Debug)]
+pub(super) struct Stage {
+    pub(super) name: &'static str,
+    pub(super) counts: Counts,
+    pub(super) elapsed: Duration,
+    pub(super) failure: Option<String>,
+}
+
+/// Runs a stage. It counts even where it fails.
+pub(super) fn run(
+    name: &'static str,
+    stage: impl FnOnce() -> Result<(Counts, Vec<String>)>,
+) -> Stage {
+    println!("\n== lab: {name}");
+    let started = Instant::now();
+    let (counts, failures) =
+        stage().unwrap_or_else(|error| (Counts::default(), vec![format!("{error:#}")]));
+    Stage {
+        name,
+        counts,
+        elapsed: started.elapsed(),
+        failure: (!failures.is_empty()).then(|| failures.join("\n  ")),
+    }
+}
+
+/// The closing table, with what failed below it.
+pub(super) fn table(stages: &[Stage], elapsed: Duration) -> String {
+    let mut text = format!(
+        "{:16}{:>7}{:>9}{:>8}{:>9}\n",
+        "lab", "boots", "retries", "passed", "seconds"
+    );
+    let mut row = |name: &str, counts: Counts, elapsed: Duration| {
+        let Counts {
+            boots,
+            retries,
+            passed,
+        } = counts;
+        let seconds = elapsed.as_secs_f64();
+        // Writing to a String cannot fail, here and below.
+        let _ = writeln!(
+            text,
+            "{name:16}{boots:>7}{retries:>9}{passed:>8}{seconds:>9.1}"
+        );
+    };
+    for stage in stages {
+        row(stage.name, stage.counts, stage.elapsed);
+    }
+    let sum = |pick: fn(&Counts) -> usize| stages.iter().map(|stage| pick(&stage.counts)).sum();
+    row(
+        "all, with builds",
+        Counts {
+            boots: sum(|counts| counts.boots),
+            retries: sum(|counts| counts.retries),
+            passed: sum(|counts| counts.passed),
+        },
+        elapsed,
+    );
+    for stage in stages {
+        if let Some(failure) = &stage.failure {
+            let _ = writeln!(text, "FAILED {}:\n  {failure}", stage.name);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::ExitStatus;
+
+    use super::*;
+
+    #[test]
+    fn boots_are_counted_from_the_labs_remarks() {
+        let child = Finished {
+            status: ExitStatus::from_raw(0),
+            stdout: String::new(),
+            stderr: "lab: Linux 6.12.1, QEMU 7.2.22 (the cache's own), 2 CPUs\n\
+                     lab: L1's kernel panicked and left no exit code; starting it once more\n\
+                     lab: exit status 0; 2.1 s, 2.4 s of CPU, retries 1\n"
+                .to_owned(),
+        };
+        assert_eq!(
+            Counts::of(&child),
+            Counts {
+                boots: 2,
+                retries: 1,
+                passed: 0
+            }
+        );
+    }
+
+    #[test]
+    fn a_stage_that_failed_stands_below_the_table() {
+        let stages = [
+            run("good", || Ok((Counts::default(), Vec::new()))),
+            run("bad", || anyhow::bail!("it broke")),
+        ];
+        let text = table(&stages, Duration::ZERO);
+        assert!(text.ends_with("FAILED bad:\n  it broke\n"), "{text}");
+    }
+}

@@ -1,0 +1,115 @@
+//! Which ignored tests there are, and who runs them.
+
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::artifacts::TestBinary;
+
+/// The binary whose tests boot the lab themselves.
+const OWN: &str = "lab_boot";
+/// The module that tests on KVM are in.
+pub(super) const KVM: &str = "kvm::";
+
+/// A test binary and how many of its tests are to run.
+#[derive(Clone, Debug)]
+pub(super) struct Suite {
+    pub(super) binary: TestBinary,
+    pub(super) tests: usize,
+}
+
+/// All of them.
+#[derive(Debug)]
+pub(super) struct Suites {
+    /// The lab's own.
+    pub(super) own: Suite,
+    /// Those that run inside it.
+    pub(super) on_kvm: Vec<Suite>,
+}
+
+/// Asks every binary for its ignored tests. One that is neither the lab's own nor on KVM would
+/// never be run by anybody, which is an error.
+pub(super) fn find(binaries: &[TestBinary]) -> Result<Suites> {
+    let mut own = None;
+    let mut on_kvm = Vec::new();
+    for binary in binaries {
+        let names = ignored(binary)?;
+        if names.is_empty() {
+            continue;
+        }
+        let suite = Suite {
+            binary: binary.clone(),
+            tests: names.len(),
+        };
+        if binary.name == OWN {
+            own = Some(suite);
+            continue;
+        }
+        if let Some(name) = names.iter().find(|name| !is_on_kvm(name)) {
+            bail!(
+                "{}: {name} is ignored and in no module {KVM}, so nobody runs it",
+                binary.name
+            );
+        }
+        on_kvm.push(suite);
+    }
+    ensure!(!on_kvm.is_empty(), "no test is in a module {KVM}");
+    Ok(Suites {
+        own: own.with_context(|| format!("no tests in {OWN}"))?,
+        on_kvm,
+    })
+}
+
+fn is_on_kvm(name: &str) -> bool {
+    name.starts_with(KVM) || name.contains(&format!("::{KVM}"))
+}
+
+fn ignored(binary: &TestBinary) -> Result<Vec<String>> {
+    let output = Command::new(&binary.path)
+        .args(["--list", "--ignored", "--format", "terse"])
+        .output()
+        .with_context(|| format!("cannot run {}", binary.path.display()))?;
+    ensure!(
+        output.status.success(),
+        "{} cannot list its tests",
+        binary.path.display()
+    );
+    Ok(String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .filter_map(|line| line.strip_suffix(": test"))
+        .map(str::to_owned)
+        .collect())
+}
+
+/// The number of tests that passed, from a summary of Rust's test harness.
+pub(super) fn passed(output: &str) -> Option<usize> {
+    let summary = output
+        .lines()
+        .rev()
+        .find_map(|line| line.strip_prefix("test result: "))?;
+    let (_, counts) = summary.split_once(". ")?;
+    counts.split_once(" passed")?.0.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_summary_says_how_many_passed() {
+        let text = "running 2 tests\ntest kvm::a ... ok\ntest kvm::b ... ok\n\n\
+                    test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 7 filtered out\n";
+        assert_eq!(passed(text), Some(2));
+        assert_eq!(
+            passed("test result: FAILED. 16 passed; 13 failed; 0 ignored"),
+            Some(16)
+        );
+        assert_eq!(passed("running 2 tests\n"), None);
+    }
+
+    #[test]
+    fn a_module_of_another_name_is_not_kvm() {
+        assert!(is_on_kvm("kvm::a") && is_on_kvm("rules::kvm::a"));
+        assert!(!is_on_kvm("no_kvm::a") && !is_on_kvm("kvm_a"));
+    }
+}

@@ -1,0 +1,38 @@
+//! What cargo alone cannot do for this repository. `cargo xtask lab` runs every test that needs
+//! `/dev/kvm` on a machine that has none.
+
+mod artifacts;
+mod child;
+mod lab;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+Usage: cargo xtask lab
+
+  lab   Run every test that needs real KVM, in the lab (docs/lab.md). Prepares the lab first: that
+        downloads about 62 MB once, and needs no network afterwards.
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let result = match words[..] {
+        ["lab"] => lab::run(),
+        ["help" | "--help" | "-h"] => {
+            print!("{USAGE}");
+            Ok(())
+        }
+        _ => {
+            eprint!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
