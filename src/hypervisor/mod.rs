@@ -60,7 +60,7 @@ pub trait BareLoop: fmt::Debug {
 }
 
 /// A guest: its memory, its vCPUs and its doorbells.
-pub trait Vm: Send + Sync {
+pub trait Vm: Send + Sync + 'static {
     /// What can go wrong.
     type Error: std::error::Error + Send + Sync + 'static;
     /// The virtual CPUs of this backend.

@@ -56,7 +56,7 @@ pub struct Pc<V: Vm> {
     config: PcConfig,
 }
 
-impl<V: Vm + 'static> Pc<V> {
+impl<V: Vm> Pc<V> {
     /// A PC whose serial port prints to `output`.
     pub fn new<H: Hypervisor<Vm = V>>(
         hypervisor: &H,
