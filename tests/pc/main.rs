@@ -11,6 +11,7 @@ mod harness;
 mod board;
 mod ends;
 mod image;
+mod kernel;
 mod pci;
 mod player;
 mod smp;

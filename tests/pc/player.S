@@ -2,13 +2,13 @@
     .code32
     mov     esp, 0x1f0000
     mov     esi, 0x200000
-1:  mov     ecx, [esi]
+5:  mov     ecx, [esi]
     mov     edx, [esi + 4]
     mov     eax, [esi + 8]
     call    2f
     mov     [esi + 12], eax
     add     esi, 16
-    jmp     1b
+    jmp     5b
 
 2:  cmp     ecx, 0x01
     jne     3f

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::device::pci_testdev::PciTestdevConfig;
-use vmbell::guest::DONE_PORT;
+use vmbell::guest::{DONE_PORT, Program};
 use vmbell::hypervisor::{ExitCounts, Hypervisor, Vm};
 use vmbell::machine::{Boot, Image, Pc, PcConfig, Stop};
 
@@ -81,8 +81,10 @@ impl Write for Paper {
 }
 
 /// What is to be played, and on what.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Play {
+    /// Who plays.
+    pub program: fn() -> Program,
     /// The accesses. The guest is done after them, with code 0.
     pub ops: Vec<Op>,
     /// pci-testdevs, from slot 1 on.
@@ -95,6 +97,20 @@ pub struct Play {
     pub boot: Boot,
     /// When to stop a guest that does not end.
     pub limit: Option<Duration>,
+}
+
+impl Default for Play {
+    fn default() -> Self {
+        Self {
+            program: player,
+            ops: Vec::new(),
+            devices: Vec::new(),
+            config: PcConfig::default(),
+            segments: Vec::new(),
+            boot: Boot::default(),
+            limit: None,
+        }
+    }
 }
 
 /// How it went.
@@ -140,7 +156,7 @@ impl Play {
             .collect();
         let mut segments = vec![Segment::new(SCRIPT, script)];
         segments.extend(self.segments.iter().cloned());
-        let file = elf(player().code, &segments);
+        let file = elf((self.program)().code, &segments);
         let image = Image::parse("player".to_owned(), &file).unwrap();
 
         let paper = Paper::default();
