@@ -1,4 +1,4 @@
-//! The PC as images see it: their own bytes, on a real CPU.
+//! The PC as images see it: their own bytes, on a real CPU; and several vCPUs of any backend.
 #![allow(
     clippy::tests_outside_test_module,
     clippy::unwrap_used,
@@ -16,3 +16,4 @@ mod pci;
 mod player;
 mod smp;
 mod testdev;
+mod together;

@@ -44,7 +44,7 @@ pub(super) struct RunArgs {
     /// The image: an ELF with a multiboot 1 header, or a flat file whose header has addresses
     image: PathBuf,
 
-    /// A device to plug in: pci-testdev[,membar=SIZE][,pv=on]
+    /// A device to plug in: `pci-testdev[,membar=SIZE][,pv=on]`
     ///
     /// membar gives it a third BAR of that size. pv adds a fourth test to each BAR, a doorbell for
     /// writes of any length, and lets the wildcard test take one byte only.
