@@ -3,6 +3,9 @@
 //! Nothing is skipped here: without a prepared cache and without the network these tests fail.
 #![allow(clippy::unwrap_used, clippy::tests_outside_test_module)]
 
+#[path = "pc/image.rs"]
+mod image;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -337,4 +340,27 @@ fn another_projects_cargo_test_runs_on_real_kvm() {
     let failing = test(&["--", "--ignored"]);
     assert_eq!(failing.status.code(), Some(101));
     assert!(text(&failing.stdout).contains("on purpose"));
+}
+
+#[test]
+fn an_image_runs_on_the_pc_inside_and_its_status_comes_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("hello.elf");
+    let mut code = Vec::new();
+    for byte in *b"hello\n" {
+        // mov dx, 0x3f8; mov al, byte; out dx, al
+        code.extend([0x66, 0xba, 0xf8, 0x03, 0xb0, byte, 0xee]);
+    }
+    // mov edx, 0xf4; mov eax, 5; out dx, eax; hlt; jmp to the hlt
+    code.extend([
+        0xba, 0xf4, 0, 0, 0, 0xb8, 5, 0, 0, 0, 0xef, 0xf4, 0xeb, 0xfd,
+    ]);
+    fs::write(&path, image::elf(&code, &[])).unwrap();
+    let path = path.to_str().unwrap();
+    let vmbell = env!("CARGO_BIN_EXE_vmbell");
+    let devices = ["--smp", "2", "--device", "pci-testdev,pv=on"];
+    let mut command = lab(&["--with", path, "--", vmbell, "run", path]);
+    let output = output(command.args(devices));
+    assert_eq!(output.status.code(), Some(11));
+    assert_eq!(text(&output.stdout), "hello\n");
 }

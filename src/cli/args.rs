@@ -8,6 +8,7 @@ use super::lab::LabArguments;
 use super::list::ListArgs;
 use super::man::ManArgs;
 use super::probe::ProbeArgs;
+use super::run_image::RunArgs;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -16,6 +17,7 @@ Examples:
   vmbell bench mmio-no-eventfd --spin spin      a device model on a spinning core
   vmbell list                                   what can be measured
   vmbell probe                                  what this host offers
+  vmbell run vmexit.flat --device pci-testdev   an image of kvm-unit-tests
   vmbell lab run -- ./program                   a program on real KVM, inside QEMU
   vmbell lab bench --deterministic              this bench there, in instructions
 
@@ -42,6 +44,7 @@ pub(super) enum Command {
     Bench(BenchArgs),
     List(ListArgs),
     Probe(ProbeArgs),
+    Run(RunArgs),
     Lab(LabArguments),
     Completions(CompletionsArgs),
     Man(ManArgs),

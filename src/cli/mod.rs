@@ -18,7 +18,9 @@ mod output;
 mod probe;
 mod progress;
 mod run;
+mod run_image;
 mod style;
+mod suggest;
 mod supervise;
 mod values;
 

@@ -46,6 +46,28 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(number * factor).map_err(|error| error.to_string())
 }
 
+/// Reads a size: a number and `K`, `M`, `G` or `T`, each 1024 of the one before; without one, bytes.
+pub(super) fn size(text: &str) -> Result<u64, String> {
+    let split = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let shift = match unit.to_ascii_uppercase().as_str() {
+        "" | "B" => 0,
+        "K" | "KIB" => 10,
+        "M" | "MIB" => 20,
+        "G" | "GIB" => 30,
+        "T" | "TIB" => 40,
+        _ => return Err(format!("'{unit}' is not one of K, M, G, T")),
+    };
+    let number: u64 = number
+        .parse()
+        .map_err(|_| "a whole number with a unit is wanted, such as 64M".to_owned())?;
+    number
+        .checked_mul(1 << shift)
+        .ok_or_else(|| "more than 64 bits".to_owned())
+}
+
 /// Reads a time that is not zero.
 pub(super) fn positive_duration(text: &str) -> Result<Duration, String> {
     match duration(text)? {

@@ -43,3 +43,14 @@ fn no_runs_are_refused() {
     assert!(runs("-1").is_err());
     assert!(runs("99999999999").is_err());
 }
+
+#[test]
+fn sizes_have_units_of_1024_or_none() {
+    assert_eq!(size("4096"), Ok(4096));
+    assert_eq!(size("64M"), Ok(64 << 20));
+    assert_eq!(size("4g"), Ok(4 << 30));
+    assert_eq!(size("1TiB"), Ok(1 << 40));
+    for wrong in ["", "M", "1.5G", "-1", "1X", "99999999999T"] {
+        assert!(size(wrong).is_err(), "{wrong}");
+    }
+}

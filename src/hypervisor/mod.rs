@@ -5,6 +5,7 @@
 
 mod capability;
 mod exit;
+mod ioevents;
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub mod kvm;
@@ -17,6 +18,7 @@ use vmm_sys_util::eventfd::EventFd;
 
 pub use capability::{Capability, Support};
 pub use exit::{ExitCounts, Fault, VmEntry, VmExit};
+pub use ioevents::{IoEventError, IoEvents};
 
 use crate::doorbell::{Datamatch, IoEventAddress, Sharing};
 
@@ -58,7 +60,7 @@ pub trait BareLoop: fmt::Debug {
 }
 
 /// A guest: its memory, its vCPUs and its doorbells.
-pub trait Vm: Send + Sync {
+pub trait Vm: Send + Sync + 'static {
     /// What can go wrong.
     type Error: std::error::Error + Send + Sync + 'static;
     /// The virtual CPUs of this backend.

@@ -1,5 +1,7 @@
 //! The machine: one guest and three address spaces of devices.
 
+use std::sync::Arc;
+
 use vm_memory::{Bytes, GuestMemoryError};
 
 use super::layout::{CODE, PARAMETERS, STACK_TOP};
@@ -23,6 +25,12 @@ pub enum MachineError<E: std::error::Error + 'static> {
         /// The register.
         index: u32,
     },
+    /// A thread of the machine could not start.
+    #[error("cannot start a thread for the machine")]
+    Thread {
+        /// Why.
+        source: std::io::Error,
+    },
     /// The program or its parameters do not fit in RAM.
     #[error("cannot access guest memory for program {program}")]
     Memory {
@@ -36,29 +44,34 @@ pub enum MachineError<E: std::error::Error + 'static> {
 /// A guest with its devices.
 #[derive(Debug)]
 pub struct Machine<V: Vm> {
-    vm: V,
+    vm: Arc<V>,
     /// Devices on ports.
-    pub pio: Bus,
+    pub pio: Arc<Bus>,
     /// Devices on guest-physical addresses.
-    pub mmio: Bus,
+    pub mmio: Arc<Bus>,
     /// Devices on hypercall numbers.
-    pub hypercall: Bus,
+    pub hypercall: Arc<Bus>,
 }
 
 impl<V: Vm> Machine<V> {
     /// A guest with no program and no devices.
     pub fn new(vm: V) -> Self {
         Self {
-            vm,
-            pio: Bus::new(),
-            mmio: Bus::new(),
-            hypercall: Bus::new(),
+            vm: Arc::new(vm),
+            pio: Arc::default(),
+            mmio: Arc::default(),
+            hypercall: Arc::default(),
         }
     }
 
     /// The guest.
     pub fn vm(&self) -> &V {
         &self.vm
+    }
+
+    /// The guest, for a device that has doorbells of its own.
+    pub fn shared_vm(&self) -> Arc<V> {
+        Arc::clone(&self.vm)
     }
 
     /// Copies a program into the guest, and says where the vCPU with this index begins with it.

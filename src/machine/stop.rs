@@ -14,6 +14,8 @@ pub enum Stop {
     Done(u32),
     /// It executed `hlt`.
     Halted,
+    /// It asked to be switched off.
+    Shutdown,
     /// Somebody kicked the vCPU.
     Kicked,
 }
@@ -83,6 +85,7 @@ impl fmt::Display for Stop {
         match self {
             Self::Done(code) => write!(f, "done, code {code}"),
             Self::Halted => f.write_str("halted"),
+            Self::Shutdown => f.write_str("switched off"),
             Self::Kicked => f.write_str("kicked"),
         }
     }

@@ -10,4 +10,5 @@ mod common;
 mod ends;
 mod others;
 mod report;
+mod run_image;
 mod schema;

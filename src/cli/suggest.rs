@@ -1,0 +1,14 @@
+//! What somebody who mistyped a name may have meant.
+
+/// How alike two names must be (0 to 1) for one to be offered in place of the other.
+const ALIKE: f64 = 0.6;
+
+/// `, did you mean 'NAME'?` with the most alike of `names`, or nothing.
+pub(super) fn did_you_mean(typed: &str, names: &[&str]) -> String {
+    let alike = names
+        .iter()
+        .map(|name| (strsim::jaro_winkler(typed, name), name))
+        .filter(|(likeness, _)| *likeness >= ALIKE)
+        .max_by(|a, b| a.0.total_cmp(&b.0));
+    alike.map_or_else(String::new, |(_, name)| format!(", did you mean '{name}'?"))
+}

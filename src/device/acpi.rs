@@ -1,0 +1,106 @@
+//! The ACPI tables of a PC without firmware: enough to find the power management timer and the
+//! interrupt controllers (ACPI 6.5, 5.2).
+//!
+//! Guests find the root pointer by its signature, on a multiple of 16 in the last 128 KiB below
+//! 1 MiB. All tables lie behind it.
+
+use acpi_tables::facs::FACS;
+use acpi_tables::fadt::{FADTBuilder, Flags};
+use acpi_tables::madt::{
+    EnabledStatus, IoApic, LocalInterruptController, MADT, ProcessorLocalApic,
+};
+use acpi_tables::sdt::Sdt;
+use acpi_tables::{Aml, AmlSink};
+
+use super::pm_timer::{PM_TIMER_LEN, PM_TIMER_PORT};
+
+/// Where guests look for it.
+pub const ACPI_BASE: u32 = 0xe_0000;
+
+const OEM: [u8; 6] = *b"VMBELL";
+const TABLE: [u8; 8] = *b"VMBELLPC";
+const LOCAL_APIC: u32 = 0xfee0_0000;
+const IO_APIC: u32 = 0xfec0_0000;
+/// The root pointer of ACPI 1.0 has 20 bytes, and the next table begins on a multiple of 64, which
+/// FACS asks for.
+const ALIGNMENT: usize = 64;
+
+#[derive(Default)]
+struct Bytes(Vec<u8>);
+
+impl AmlSink for Bytes {
+    fn byte(&mut self, byte: u8) {
+        self.0.push(byte);
+    }
+}
+
+/// Tables one behind the other in memory from [`ACPI_BASE`].
+struct Tables(Vec<u8>);
+
+impl Tables {
+    /// Appends one and says where it is.
+    fn push(&mut self, table: &[u8]) -> u32 {
+        self.0.resize(self.0.len().next_multiple_of(ALIGNMENT), 0);
+        let offset = u32::try_from(self.0.len()).unwrap_or(u32::MAX);
+        self.0.extend(table);
+        ACPI_BASE.saturating_add(offset)
+    }
+
+    fn push_aml(&mut self, table: &dyn Aml) -> u32 {
+        let mut bytes = Bytes::default();
+        table.to_aml_bytes(&mut bytes);
+        self.push(&bytes.0)
+    }
+}
+
+/// The bytes to put at [`ACPI_BASE`], for a machine with this many CPUs. APIC ids are their
+/// numbers; those above 254 are not in the tables, because they need x2APIC entries.
+pub fn acpi_tables(cpus: u32) -> Vec<u8> {
+    let mut tables = Tables(vec![0; 20]);
+    let header = |signature, revision| Sdt::new(signature, 36, revision, OEM, TABLE, 1);
+    let facs = tables.push_aml(&FACS::new());
+    // Describes nothing; that it is there is all that is asked for.
+    let dsdt = tables.push(header(*b"DSDT", 2).as_slice());
+    let mut fadt = FADTBuilder::new(OEM, TABLE, 1)
+        .dsdt_32(dsdt)
+        .firmware_ctrl_32(facs)
+        .flag(Flags::Wbinvd)
+        .flag(Flags::Headless);
+    fadt.pm_tmr_blk = u32::from(PM_TIMER_PORT).into();
+    fadt.pm_tmr_len = PM_TIMER_LEN;
+    let fadt = tables.push_aml(&fadt.finalize());
+    let madt = tables.push_aml(&madt(cpus));
+    let mut rsdt = header(*b"RSDT", 1);
+    rsdt.append_slice(&fadt.to_le_bytes());
+    rsdt.append_slice(&madt.to_le_bytes());
+    let rsdt = tables.push(rsdt.as_slice());
+    let Tables(mut bytes) = tables;
+    bytes[..20].copy_from_slice(&root_pointer(rsdt));
+    bytes
+}
+
+/// Who gets interrupts, and through whom.
+fn madt(cpus: u32) -> MADT {
+    let mut madt = MADT::new(OEM, TABLE, 1, LocalInterruptController::Address(LOCAL_APIC));
+    for cpu in (0..cpus).map_while(|cpu| u8::try_from(cpu).ok().filter(|cpu| *cpu < 255)) {
+        madt.add_structure(ProcessorLocalApic::new(cpu, cpu, EnabledStatus::Enabled));
+    }
+    madt.add_structure(IoApic::new(0, IO_APIC, 0));
+    madt
+}
+
+/// The root pointer of ACPI 1.0 (ACPI 6.5, 5.2.5.3), which has room for an RSDT only: what guests
+/// without 64-bit addresses understand.
+fn root_pointer(rsdt: u32) -> [u8; 20] {
+    let mut bytes = [0; 20];
+    bytes[..8].copy_from_slice(b"RSD PTR ");
+    bytes[9..15].copy_from_slice(&OEM);
+    bytes[16..].copy_from_slice(&rsdt.to_le_bytes());
+    let sum = bytes.iter().fold(0_u8, |sum, byte| sum.wrapping_add(*byte));
+    bytes[8] = sum.wrapping_neg();
+    bytes
+}
+
+#[cfg(test)]
+#[path = "acpi_test.rs"]
+mod tests;

@@ -1,0 +1,57 @@
+//! The ACPI power management timer (ACPI 6.5, 4.8.3.3): 24 bits that count at 3.579545 MHz.
+
+use std::time::{Duration, Instant};
+
+use crate::bus::BusDevice;
+
+/// Its port; four bytes.
+pub const PM_TIMER_PORT: u16 = 0x608;
+/// How many bytes it has.
+pub const PM_TIMER_LEN: u8 = 4;
+
+const HERTZ: u128 = 3_579_545;
+const MASK: u128 = 0xff_ffff;
+
+/// The timer, which began to count when it was made.
+#[derive(Debug)]
+pub struct PmTimer {
+    begun: Instant,
+}
+
+impl PmTimer {
+    /// Starts at 0.
+    pub fn new() -> Self {
+        Self {
+            begun: Instant::now(),
+        }
+    }
+}
+
+impl Default for PmTimer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// What it shows after a time.
+fn ticks(elapsed: Duration) -> u32 {
+    let ticks = elapsed.as_nanos() * HERTZ / 1_000_000_000;
+    u32::try_from(ticks & MASK).unwrap_or_default()
+}
+
+impl BusDevice for PmTimer {
+    fn read(&self, offset: u64, data: &mut [u8]) {
+        let register = ticks(self.begun.elapsed()).to_le_bytes();
+        let from = usize::try_from(offset).unwrap_or(usize::MAX);
+        for (index, byte) in data.iter_mut().enumerate() {
+            let at = from.checked_add(index);
+            *byte = at.and_then(|at| register.get(at)).copied().unwrap_or(0);
+        }
+    }
+
+    fn write(&self, _offset: u64, _data: &[u8]) {}
+}
+
+#[cfg(test)]
+#[path = "pm_timer_test.rs"]
+mod tests;

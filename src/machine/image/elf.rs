@@ -1,0 +1,74 @@
+//! The segments of an ELF, of 32 bits or of 64 with everything below 4 GiB.
+
+use object::Endianness;
+use object::elf::{EM_386, EM_X86_64, FileHeader32, FileHeader64, PT_LOAD};
+use object::read::elf::{FileHeader, ProgramHeader};
+
+use super::{ImageError, Segment};
+
+/// The segments to load, at their physical addresses, and the physical address of the entry.
+pub(super) fn segments(image: &str, bytes: &[u8]) -> Result<(Vec<Segment>, u32), ImageError> {
+    match object::FileKind::parse(bytes) {
+        Ok(object::FileKind::Elf64) => read::<FileHeader64<Endianness>>(image, bytes),
+        // Whatever else it is, the reader of 32-bit files says what is wrong with it.
+        _ => read::<FileHeader32<Endianness>>(image, bytes),
+    }
+}
+
+fn read<Elf: FileHeader<Endian = Endianness>>(
+    image: &str,
+    bytes: &[u8],
+) -> Result<(Vec<Segment>, u32), ImageError> {
+    let name = || image.to_owned();
+    let broken = |source| ImageError::Elf {
+        image: name(),
+        source,
+    };
+    let header = Elf::parse(bytes).map_err(broken)?;
+    let endian = header.endian().map_err(broken)?;
+    let machine = header.e_machine(endian);
+    if ![EM_386, EM_X86_64].contains(&machine) {
+        let machine = machine.0;
+        return Err(ImageError::Machine {
+            image: name(),
+            machine,
+        });
+    }
+    // A linker that is told the physical addresses still gives the entry as a virtual one.
+    let wanted: u64 = header.e_entry(endian).into();
+    let mut entry = None;
+    let mut segments = Vec::new();
+    for program in header.program_headers(endian, bytes).map_err(broken)? {
+        let len: u64 = program.p_memsz(endian).into();
+        if program.p_type(endian) != PT_LOAD || len == 0 {
+            continue;
+        }
+        let address: u64 = program.p_paddr(endian).into();
+        let virtual_address: u64 = program.p_vaddr(endian).into();
+        let contents = program
+            .data(endian, bytes)
+            .map_err(|()| ImageError::Truncated { image: name() })?;
+        let offset = wanted.checked_sub(virtual_address);
+        if let Some(offset) = offset.filter(|offset| *offset < len) {
+            entry = entry.or_else(|| address.checked_add(offset));
+        }
+        // A file has no more of a segment than there is of it in memory.
+        let kept = contents
+            .len()
+            .min(usize::try_from(len).unwrap_or(usize::MAX));
+        segments.push(Segment {
+            address,
+            len,
+            bytes: contents[..kept].to_vec(),
+        });
+    }
+    if segments.is_empty() {
+        return Err(ImageError::Empty { image: name() });
+    }
+    let entry = entry.and_then(|entry| u32::try_from(entry).ok());
+    let entry = entry.ok_or_else(|| ImageError::Entry {
+        image: name(),
+        entry: wanted,
+    })?;
+    Ok((segments, entry))
+}

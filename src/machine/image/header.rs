@@ -1,0 +1,147 @@
+//! The Multiboot header in a file, and the addresses that it may have (Multiboot 0.6.96, 3.1).
+
+use super::{ImageError, Segment};
+
+const MAGIC: u32 = 0x1bad_b002;
+/// The header lies within so many bytes, on a multiple of four.
+const SEARCH: usize = 8192;
+
+const PAGE_ALIGN: u32 = 1 << 0;
+const MEMORY_INFO: u32 = 1 << 1;
+const VIDEO: u32 = 1 << 2;
+const ADDRESSES: u32 = 1 << 16;
+/// The bits that a loader must refuse if it does not know them.
+const REQUIRED: u32 = 0xffff;
+
+/// A header whose checksum is right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Header {
+    /// Where it is in the file.
+    offset: usize,
+    flags: u32,
+    addresses: Option<Addresses>,
+}
+
+/// Where a flat file goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Addresses {
+    offset: usize,
+    header: u32,
+    load: u32,
+    load_end: u32,
+    bss_end: u32,
+    entry: u32,
+}
+
+impl Header {
+    /// The first header in a file.
+    pub(super) fn find(bytes: &[u8]) -> Option<Self> {
+        (0..SEARCH.min(bytes.len()))
+            .step_by(4)
+            .find_map(|offset| Self::at(bytes, offset))
+    }
+
+    fn at(bytes: &[u8], offset: usize) -> Option<Self> {
+        let word = |index: usize| {
+            let at = offset.checked_add(4 * index)?;
+            let end = at.checked_add(4).filter(|end| *end <= SEARCH)?;
+            let bytes = bytes.get(at..end)?;
+            Some(u32::from_le_bytes(bytes.try_into().ok()?))
+        };
+        let (magic, flags, checksum) = (word(0)?, word(1)?, word(2)?);
+        if magic != MAGIC || magic.wrapping_add(flags).wrapping_add(checksum) != 0 {
+            return None;
+        }
+        let addresses = if flags & ADDRESSES == 0 {
+            None
+        } else {
+            Some(Addresses {
+                offset,
+                header: word(3)?,
+                load: word(4)?,
+                load_end: word(5)?,
+                bss_end: word(6)?,
+                entry: word(7)?,
+            })
+        };
+        Some(Self {
+            offset,
+            flags,
+            addresses,
+        })
+    }
+
+    /// Whether modules are to begin on pages.
+    pub(super) const fn aligns_modules(self) -> bool {
+        self.flags & PAGE_ALIGN != 0
+    }
+
+    /// Refuses what this loader cannot do; gives the addresses, if there are any.
+    pub(super) fn check(self, image: &str) -> Result<Option<Addresses>, ImageError> {
+        let refuse = |what, bits| {
+            Err(ImageError::Requirement {
+                image: image.to_owned(),
+                what,
+                bits,
+            })
+        };
+        if self.flags & VIDEO != 0 {
+            return refuse("a video mode", VIDEO);
+        }
+        let unknown = self.flags & REQUIRED & !(PAGE_ALIGN | MEMORY_INFO);
+        if unknown != 0 {
+            return refuse("something that multiboot 1 does not define", unknown);
+        }
+        Ok(self.addresses)
+    }
+}
+
+impl Addresses {
+    /// The one segment of a flat file, and its entry.
+    pub(super) fn segments(
+        self,
+        image: &str,
+        bytes: &[u8],
+    ) -> Result<(Vec<Segment>, u32), ImageError> {
+        let wrong = |what| ImageError::Addresses {
+            image: image.to_owned(),
+            what,
+        };
+        // The header itself is at `header`, so the first loaded byte is as far before it in the
+        // file as in memory.
+        let before = self.header.checked_sub(self.load);
+        let before = before.ok_or_else(|| wrong("load_addr is above header_addr"))?;
+        let start = usize::try_from(before)
+            .ok()
+            .and_then(|before| self.offset.checked_sub(before));
+        let start = start.ok_or_else(|| wrong("load_addr is before the start of the file"))?;
+        let end = match self.load_end.checked_sub(self.load) {
+            _ if self.load_end == 0 => Some(bytes.len()),
+            None => return Err(wrong("load_end_addr is below load_addr")),
+            Some(len) => usize::try_from(len)
+                .ok()
+                .and_then(|len| start.checked_add(len)),
+        };
+        let contents = end.and_then(|end| bytes.get(start..end));
+        let contents =
+            contents.ok_or_else(|| wrong("load_end_addr is behind the end of the file"))?;
+        let loaded = contents.len() as u64;
+        let len = match self.bss_end.checked_sub(self.load) {
+            _ if self.bss_end == 0 => loaded,
+            Some(len) if u64::from(len) >= loaded => len.into(),
+            _ => return Err(wrong("bss_end_addr is below the end of what is loaded")),
+        };
+        let entry = u64::from(self.entry);
+        let first = u64::from(self.load);
+        if !(first..first + len).contains(&entry) {
+            let image = image.to_owned();
+            return Err(ImageError::Entry { image, entry });
+        }
+        let segment = Segment {
+            address: first,
+            len,
+            bytes: contents.to_vec(),
+        };
+        Ok((vec![segment], self.entry))
+    }
+}

@@ -1,0 +1,143 @@
+//! What a Multiboot image is told: memory, command line and one module (Multiboot 0.6.96, 3.3).
+
+use vm_memory::GuestAddress;
+
+use super::ImageError;
+use super::place::{self, HIGH, INFORMATION_LEN, LOW_END};
+
+/// Where the information begins: the address in EBX.
+pub const INFORMATION: GuestAddress = GuestAddress(place::INFORMATION as u64);
+
+const PAGE: usize = 4096;
+const LOADER: &[u8] = b"vmbell\0";
+
+const MEMORY: u32 = 1 << 0;
+const COMMAND_LINE: u32 = 1 << 2;
+const MODULES: u32 = 1 << 3;
+const MEMORY_MAP: u32 = 1 << 6;
+const LOADER_NAME: u32 = 1 << 9;
+
+/// Bytes up to and with the loader's name.
+const FIXED: usize = 68;
+const AVAILABLE: u32 = 1;
+const RESERVED: u32 = 2;
+
+/// How an image is started.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Boot {
+    /// Arguments behind the image's name.
+    pub arguments: String,
+    /// A file to hand over as the only module: kvm-unit-tests takes lines of `NAME=VALUE` from it.
+    pub environment: Option<Vec<u8>>,
+}
+
+impl Boot {
+    /// The image's file name, which guests take for `argv[0]`, and the arguments.
+    pub(super) fn command_line(&self, image: &str) -> String {
+        let name = image.rsplit('/').next().unwrap_or(image);
+        // A space would make two arguments of it.
+        let name = name.replace(char::is_whitespace, "_");
+        format!("{name} {}", self.arguments)
+            .trim_end()
+            .replace('\0', " ")
+    }
+}
+
+/// It did not fit.
+#[derive(Debug)]
+pub(super) struct TooLong {
+    needed: usize,
+}
+
+impl TooLong {
+    pub(super) fn of(self, image: &str) -> ImageError {
+        ImageError::Information {
+            image: image.to_owned(),
+            needed: self.needed,
+            room: INFORMATION_LEN,
+        }
+    }
+}
+
+/// Bytes that know at which address they will be.
+struct Area(Vec<u8>);
+
+impl Area {
+    /// Appends something on a multiple of `alignment` and gives its address.
+    fn push(&mut self, bytes: &[u8], alignment: usize) -> u32 {
+        self.0.resize(self.0.len().next_multiple_of(alignment), 0);
+        let offset = u32::try_from(self.0.len()).unwrap_or(u32::MAX);
+        self.0.extend(bytes);
+        place::INFORMATION.saturating_add(offset)
+    }
+
+    fn set(&mut self, at: usize, value: u32) {
+        self.0[at..at + 4].copy_from_slice(&value.to_le_bytes());
+    }
+}
+
+/// Everything that goes to [`INFORMATION`], in a machine whose RAM ends at `ram`.
+pub(super) fn bytes(
+    command: &str,
+    boot: &Boot,
+    ram: u64,
+    align_modules: bool,
+) -> Result<Vec<u8>, TooLong> {
+    let mut area = Area(vec![0; FIXED]);
+    let mut flags = MEMORY | COMMAND_LINE | MEMORY_MAP | LOADER_NAME;
+    area.set(4, kibibytes(LOW_END));
+    // Memory from 1 MiB on. kvm-unit-tests takes the sum for the address where RAM ends, and so
+    // leaves the last mebibyte alone; by the specification's reading it has all of it.
+    area.set(8, kibibytes(ram.saturating_sub(HIGH)));
+    let mut command = command.as_bytes().to_vec();
+    command.push(0);
+    let command = area.push(&command, 4);
+    area.set(16, command);
+    let map = memory_map(ram);
+    let at = area.push(&map, 4);
+    area.set(44, u32::try_from(map.len()).unwrap_or(u32::MAX));
+    area.set(48, at);
+    let name = area.push(LOADER, 4);
+    area.set(64, name);
+    if let Some(module) = &boot.environment {
+        flags |= MODULES;
+        let entry = area.push(&[0; 16], 4);
+        let first = area.push(module, if align_modules { PAGE } else { 16 });
+        let len = u32::try_from(module.len()).unwrap_or(u32::MAX);
+        let entry_at = (entry - place::INFORMATION) as usize;
+        area.set(entry_at, first);
+        area.set(entry_at + 4, first.saturating_add(len));
+        area.set(20, 1);
+        area.set(24, entry);
+    }
+    area.set(0, flags);
+    let Area(bytes) = area;
+    if bytes.len() > INFORMATION_LEN {
+        return Err(TooLong {
+            needed: bytes.len(),
+        });
+    }
+    Ok(bytes)
+}
+
+fn kibibytes(bytes: u64) -> u32 {
+    u32::try_from(bytes >> 10).unwrap_or(u32::MAX)
+}
+
+/// RAM below the video memory, the hole with the firmware's tables, and RAM above.
+fn memory_map(ram: u64) -> Vec<u8> {
+    let entries = [
+        (0, LOW_END, AVAILABLE),
+        (LOW_END, HIGH - LOW_END, RESERVED),
+        (HIGH, ram.saturating_sub(HIGH), AVAILABLE),
+    ];
+    let mut map = Vec::new();
+    for (base, len, kind) in entries {
+        // The length of the rest of the entry, not of the field itself.
+        map.extend(20_u32.to_le_bytes());
+        map.extend(u64::to_le_bytes(base));
+        map.extend(u64::to_le_bytes(len));
+        map.extend(u32::to_le_bytes(kind));
+    }
+    map
+}

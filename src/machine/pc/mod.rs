@@ -1,0 +1,177 @@
+//! A PC without firmware, which boots one image: what kvm-unit-tests expects of QEMU's.
+//!
+//! RAM from 0, the kernel's interrupt controllers and timer, a serial port, PCI, ACPI tables,
+//! firmware configuration, and two ways to end: [`DONE_PORT`](crate::guest::DONE_PORT), where QEMU
+//! has `isa-debug-exit`, and the letters of `Shutdown` at their port.
+
+mod error;
+mod layout;
+mod off;
+
+use std::io::Write;
+use std::sync::Arc;
+
+use vm_memory::{Bytes, GuestAddress};
+
+pub use error::PcError;
+pub use layout::{MEMORY_MAX, MEMORY_MIN};
+
+use self::off::{Off, Switch};
+use super::{Boot, Image, Machine, Stop};
+use crate::bus::{BusDevice, BusRange};
+use crate::device::pci::PciRoot;
+use crate::device::pci_testdev::{PciTestdev, PciTestdevConfig};
+use crate::device::{
+    ACPI_BASE, FW_CFG_PORTS, FwCfg, PM_TIMER_LEN, PM_TIMER_PORT, PmTimer, SERIAL_LEN, SERIAL_PORTS,
+    SHUTDOWN_PORT, Serial, ShutdownPort, acpi_tables,
+};
+use crate::hypervisor::{
+    Capability, EntryPoint, Hypervisor, IoEvents, Irqchip, Support, Vcpu, Vm, VmConfig,
+};
+
+/// What a PC is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PcConfig {
+    /// Bytes of RAM, a multiple of 4096.
+    pub memory: u64,
+    /// vCPUs; the first starts, the others wait for it to send INIT and SIPI.
+    pub vcpus: u16,
+}
+
+impl Default for PcConfig {
+    fn default() -> Self {
+        Self {
+            memory: 128 << 20,
+            vcpus: 1,
+        }
+    }
+}
+
+/// The PC.
+#[derive(Debug)]
+pub struct Pc<V: Vm> {
+    machine: Machine<V>,
+    pci: Arc<PciRoot>,
+    switch: Arc<Switch>,
+    config: PcConfig,
+}
+
+impl<V: Vm> Pc<V> {
+    /// A PC whose serial port prints to `output`.
+    pub fn new<H: Hypervisor<Vm = V>>(
+        hypervisor: &H,
+        config: PcConfig,
+        output: impl Write + Send + 'static,
+    ) -> Result<Self, PcError<V::Error>> {
+        for capability in [Capability::Kernels, Capability::Interrupts] {
+            if let Support::No(reason) = hypervisor.support(capability) {
+                return Err(PcError::Capability {
+                    backend: hypervisor.name(),
+                    capability,
+                    reason,
+                });
+            }
+        }
+        layout::check(config)?;
+        let vm = hypervisor
+            .create_vm(&VmConfig {
+                ram_base: 0,
+                ram_size: config.memory,
+                irqchip: Irqchip::Full,
+                vcpus: config.vcpus.into(),
+                ..VmConfig::default()
+            })
+            .map_err(PcError::Create)?;
+        let tables = acpi_tables(config.vcpus.into());
+        vm.memory()
+            .write_slice(&tables, GuestAddress(ACPI_BASE.into()))
+            .map_err(PcError::Tables)?;
+        let machine = Machine::new(vm);
+        let switch = Arc::new(Switch::default());
+        let pci = PciRoot::new(&machine.pio, &machine.mmio, layout::windows()?)?;
+        let pc = Self {
+            machine,
+            pci,
+            switch,
+            config,
+        };
+        pc.add_ports(output)?;
+        Ok(pc)
+    }
+
+    fn add_ports(&self, output: impl Write + Send + 'static) -> Result<(), PcError<V::Error>> {
+        let switch = Arc::clone(&self.switch);
+        let serial = Serial::new(output, move |error| {
+            switch.turn(Off::failed("the serial port", error));
+        });
+        let switch = Arc::clone(&self.switch);
+        let shutdown = ShutdownPort::new(move || switch.turn(Off::Guest));
+        let fw_cfg = FwCfg::new(self.config.vcpus, self.config.memory);
+        let devices: [(u64, u64, Arc<dyn BusDevice>); 4] = [
+            (SERIAL_PORTS, SERIAL_LEN, Arc::new(serial)),
+            (FW_CFG_PORTS, 2, Arc::new(fw_cfg)),
+            (
+                PM_TIMER_PORT.into(),
+                PM_TIMER_LEN.into(),
+                Arc::new(PmTimer::new()),
+            ),
+            (SHUTDOWN_PORT, 1, Arc::new(shutdown)),
+        ];
+        for (base, len, device) in devices {
+            self.machine.pio.insert(BusRange::new(base, len)?, device)?;
+        }
+        Ok(())
+    }
+
+    /// Plugs a pci-testdev in.
+    pub fn add_testdev(&self, config: PciTestdevConfig) -> Result<(), PcError<V::Error>> {
+        let switch = Arc::clone(&self.switch);
+        let on_error = move |error| switch.turn(Off::failed("pci-testdev", error));
+        let events: Arc<dyn IoEvents> = self.machine.shared_vm();
+        let device = PciTestdev::new(config, events, Box::new(on_error));
+        let device = device.map_err(|source| PcError::Testdev { source })?;
+        self.pci.add(Arc::new(device))?;
+        Ok(())
+    }
+
+    /// The machine inside.
+    pub fn machine(&self) -> &Machine<V> {
+        &self.machine
+    }
+
+    /// Boots `image` and runs it until it ends, or until `until` says so; see
+    /// [`Machine::run_together`]. Once only: a vCPU can be taken once.
+    pub fn run(
+        &self,
+        image: &Image,
+        boot: &Boot,
+        until: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Result<Stop, PcError<V::Error>> {
+        let entry = image.load(self.machine.vm().memory(), boot)?;
+        let mut vcpus = Vec::new();
+        for index in 0..u32::from(self.config.vcpus) {
+            let mut vcpu = self
+                .machine
+                .vm()
+                .create_vcpu(index)
+                .map_err(PcError::Vcpu)?;
+            let entry = if index == 0 {
+                entry
+            } else {
+                EntryPoint::AwaitSipi
+            };
+            vcpu.set_entry_point(entry).map_err(PcError::Vcpu)?;
+            vcpus.push(vcpu);
+        }
+        let switch = Arc::clone(&self.switch);
+        let outcome = self
+            .machine
+            .run_together(vcpus, move || switch.is_off() || until());
+        // What a device has lost makes everything that came later worthless.
+        match (self.switch.take(), outcome?) {
+            (Some(Off::Failed { device, source }), _) => Err(PcError::Device { device, source }),
+            (Some(Off::Guest), Stop::Kicked) => Ok(Stop::Shutdown),
+            (_, stop) => Ok(stop),
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Runs several vCPUs, each on a thread of its own, until one of them ends them all.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::board::{Machine, MachineError};
+use super::stop::{Deadline, Stop};
+use crate::hypervisor::{Kick, Vcpu, Vm};
+
+/// Kicks all vCPUs.
+#[derive(Clone, Debug)]
+struct Everyone<K>(Vec<K>);
+
+impl<K: Kick> Kick for Everyone<K> {
+    fn kick(&self) {
+        self.0.iter().for_each(K::kick);
+    }
+}
+
+/// Ends the others, also when its thread ends by a panic.
+struct EndOthers<'e, K: Kick> {
+    ended: &'e AtomicBool,
+    everyone: &'e Everyone<K>,
+}
+
+impl<K: Kick> Drop for EndOthers<'_, K> {
+    fn drop(&mut self) {
+        self.ended.store(true, Ordering::Release);
+        self.everyone.kick();
+    }
+}
+
+impl<V: Vm> Machine<V> {
+    /// Runs all `vcpus` until one is done, halts for good or fails, or until `until` says so: then
+    /// the end is [`Stop::Kicked`]. What ended first is what is returned.
+    ///
+    /// `until` is asked every 20 ms, on a thread of its own and on those of the vCPUs.
+    pub fn run_together(
+        &self,
+        mut vcpus: Vec<V::Vcpu>,
+        until: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Result<Stop, MachineError<V::Error>> {
+        let until = Arc::new(until);
+        let everyone = Everyone(vcpus.iter().map(Vcpu::kick_handle).collect());
+        let (ended, first) = (AtomicBool::new(false), Mutex::new(None));
+        let asked = Arc::clone(&until);
+        let _deadline = Deadline::once(move || asked(), everyone.clone())
+            .map_err(|source| MachineError::Thread { source })?;
+        let run = |vcpu: &mut V::Vcpu| {
+            let _end = EndOthers {
+                ended: &ended,
+                everyone: &everyone,
+            };
+            let mut runner = self.runner(vcpu);
+            let outcome = loop {
+                match runner.run() {
+                    // Somebody else's kick: nobody here wanted it.
+                    Ok(Stop::Kicked) if !ended.load(Ordering::Acquire) && !until() => {}
+                    outcome => break outcome,
+                }
+            };
+            first
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .get_or_insert(outcome);
+        };
+        std::thread::scope(|scope| {
+            for (index, vcpu) in vcpus.iter_mut().enumerate() {
+                let thread = std::thread::Builder::new().name(format!("vcpu-{index}"));
+                let run = &run;
+                if let Err(source) = thread.spawn_scoped(scope, move || run(vcpu)) {
+                    drop(EndOthers {
+                        ended: &ended,
+                        everyone: &everyone,
+                    });
+                    return Err(MachineError::Thread { source });
+                }
+            }
+            Ok(())
+        })?;
+        let first = first.into_inner().unwrap_or_else(PoisonError::into_inner);
+        // Without vCPUs nothing ever runs.
+        first.unwrap_or(Ok(Stop::Halted))
+    }
+}

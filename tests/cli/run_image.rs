@@ -1,0 +1,88 @@
+//! `vmbell run`: what is refused before a guest runs. Guests themselves are in `tests/pc`.
+
+use predicates::prelude::*;
+use predicates::str::contains;
+
+use super::common::vmbell;
+
+#[test]
+fn image_problems_name_file_and_way_out_and_are_no_guests_status() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("script.flat");
+    std::fs::write(&script, "#!/bin/sh\n").unwrap();
+    let cases = [
+        (
+            "/nowhere/vmexit.flat",
+            "cannot read image /nowhere/vmexit.flat",
+        ),
+        (
+            script.to_str().unwrap(),
+            "is no ELF and has no multiboot header",
+        ),
+        ("/bin/true", "is an ELF without a multiboot header"),
+    ];
+    for (image, message) in cases {
+        vmbell(&["run", image])
+            .assert()
+            .code(126)
+            .stdout("")
+            .stderr(contains(message));
+    }
+}
+
+#[test]
+fn environment_file_that_is_not_there_is_named() {
+    // An image that is one: a header with addresses, and nothing behind it.
+    let folder = tempfile::tempdir().unwrap();
+    let image = folder.path().join("empty.flat");
+    let header = [
+        0x1bad_b002_u32,
+        1 << 16,
+        0_u32.wrapping_sub(0x1bad_b002 + (1 << 16)),
+        0x10_0000,
+        0x10_0000,
+        0,
+        0,
+        0x10_0000,
+    ];
+    let bytes: Vec<u8> = header.iter().flat_map(|word| word.to_le_bytes()).collect();
+    std::fs::write(&image, bytes).unwrap();
+    vmbell(&["run", image.to_str().unwrap(), "--env", "/nowhere/env"])
+        .assert()
+        .code(126)
+        .stderr(contains("cannot read environment file /nowhere/env"));
+}
+
+#[test]
+fn unknown_devices_and_properties_are_usage_errors_with_a_suggestion() {
+    for (device, message) in [
+        ("pci-testdv", "did you mean 'pci-testdev'?"),
+        ("pci-testdev,memba=1M", "did you mean 'membar'?"),
+        ("pci-testdev,membar=1X", "is not one of K, M, G, T"),
+    ] {
+        vmbell(&["run", "x.flat", "--device", device])
+            .assert()
+            .code(2)
+            .stderr(contains(message));
+    }
+    for wrong in [["--smp", "0"], ["--memory", "much"], ["--timeout", "soon"]] {
+        vmbell(&["run", "x.flat"]).args(wrong).assert().code(2);
+    }
+}
+
+#[test]
+fn help_has_examples_and_the_meaning_of_the_status() {
+    vmbell(&["run", "--help"]).assert().success().stdout(
+        contains("--device pci-testdev")
+            .and(contains("vmbell lab run --with"))
+            .and(contains("2N+1")),
+    );
+    vmbell(&["man", "run"])
+        .assert()
+        .success()
+        .stdout(contains("pci\\-testdev"));
+    vmbell(&["completions", "bash"])
+        .assert()
+        .success()
+        .stdout(contains("--device"));
+}

@@ -1,0 +1,49 @@
+//! Multiboot images, made here.
+
+/// Where the code goes.
+const CODE: u32 = 0x10_0000;
+const HEADER: [u32; 3] = [0x1bad_b002, 0, 0xe452_4ffe];
+
+/// A part of an image.
+#[derive(Clone, Debug)]
+pub struct Segment {
+    address: u32,
+    bytes: Vec<u8>,
+}
+
+impl Segment {
+    /// Bytes and their place.
+    pub fn new(address: u32, bytes: impl Into<Vec<u8>>) -> Self {
+        let bytes = bytes.into();
+        Self { address, bytes }
+    }
+}
+
+fn words(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+fn len(bytes: &[u8]) -> u32 {
+    u32::try_from(bytes.len()).unwrap()
+}
+
+/// An ELF of 32 bits whose first segment is a Multiboot header and `code`, entered at its start.
+pub fn elf(code: &[u8], more: &[Segment]) -> Vec<u8> {
+    let mut start = words(&HEADER);
+    start.extend(code);
+    let mut segments = vec![Segment::new(CODE, start)];
+    segments.extend_from_slice(more);
+    let mut file = b"\x7fELF\x01\x01\x01".to_vec();
+    file.resize(16, 0);
+    let count = u32::try_from(segments.len()).unwrap();
+    file.extend(words(&[0x0003_0002, 1, CODE + 12, 52, 0, 0]));
+    file.extend(words(&[0x0020_0034, 0x0028_0000 | count, 0]));
+    let mut offset = 52 + 32 * count;
+    for Segment { address, bytes } in &segments {
+        let size = len(bytes);
+        file.extend(words(&[1, offset, *address, *address, size, size, 7, 4]));
+        offset += size;
+    }
+    file.extend(segments.into_iter().flat_map(|segment| segment.bytes));
+    file
+}

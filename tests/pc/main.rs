@@ -1,0 +1,19 @@
+//! The PC as images see it: their own bytes, on a real CPU; and several vCPUs of any backend.
+#![allow(
+    clippy::tests_outside_test_module,
+    clippy::unwrap_used,
+    reason = "all of this is tests"
+)]
+
+#[path = "../harness/mod.rs"]
+mod harness;
+
+mod board;
+mod ends;
+mod image;
+mod kernel;
+mod pci;
+mod player;
+mod smp;
+mod testdev;
+mod together;

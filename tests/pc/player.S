@@ -1,0 +1,82 @@
+# Plays a list of 16-byte records at 2 MiB: what, address, value, and what was read.
+    .code32
+    mov     esp, 0x1f0000
+    mov     esi, 0x200000
+5:  mov     ecx, [esi]
+    mov     edx, [esi + 4]
+    mov     eax, [esi + 8]
+    call    2f
+    mov     [esi + 12], eax
+    add     esi, 16
+    jmp     5b
+
+2:  cmp     ecx, 0x01
+    jne     3f
+    out     dx, al
+    ret
+3:  cmp     ecx, 0x02
+    jne     3f
+    out     dx, ax
+    ret
+3:  cmp     ecx, 0x04
+    jne     3f
+    out     dx, eax
+    ret
+3:  cmp     ecx, 0x11
+    jne     3f
+    xor     eax, eax
+    in      al, dx
+    ret
+3:  cmp     ecx, 0x12
+    jne     3f
+    xor     eax, eax
+    in      ax, dx
+    ret
+3:  cmp     ecx, 0x14
+    jne     3f
+    in      eax, dx
+    ret
+3:  cmp     ecx, 0x21
+    jne     3f
+    mov     [edx], al
+    ret
+3:  cmp     ecx, 0x22
+    jne     3f
+    mov     [edx], ax
+    ret
+3:  cmp     ecx, 0x24
+    jne     3f
+    mov     [edx], eax
+    ret
+3:  cmp     ecx, 0x31
+    jne     3f
+    movzx   eax, byte ptr [edx]
+    ret
+3:  cmp     ecx, 0x32
+    jne     3f
+    movzx   eax, word ptr [edx]
+    ret
+3:  cmp     ecx, 0x34
+    jne     3f
+    mov     eax, [edx]
+    ret
+    # Wait until memory has a value.
+3:  cmp     ecx, 0x40
+    jne     3f
+4:  pause
+    cmp     [edx], eax
+    jne     4b
+    ret
+    # What the loader left in EBX.
+3:  cmp     ecx, 0x50
+    jne     3f
+    mov     eax, ebx
+    ret
+    # Sleep for ever, with nobody to wake us.
+3:  cmp     ecx, 0x60
+    jne     3f
+4:  hlt
+    jmp     4b
+    # Anything else is no instruction, and there is nobody to handle that.
+3:  ud2
+    .code64
