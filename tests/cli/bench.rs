@@ -330,6 +330,8 @@ fn a_number_of_operations_takes_the_place_of_a_time() {
 #[test]
 fn rows_that_need_two_cpus_are_skipped_on_one() {
     quick(&[
+        "--backend",
+        "usermode",
         "--only",
         "portio-no-eventfd+spin",
         "notify-portio-wildcard-eventfd",
