@@ -3,7 +3,7 @@
 //! A guest *rings* its host: a write that only means "look now". Modules stand in layers, low to
 //! high, and nothing imports upward:
 //!
-//! - [`quiesce`]: memory behind readers that take no lock
+//! - [`quiesce`]: memory behind readers that take no lock; [`eventfd`]: which eventfd a descriptor is
 //! - [`bus`]: which device answers an address; [`doorbell`]: which writes ring, and whom they signal
 //! - [`virtqueue`]: shared rings, both sides of them
 //! - [`hypervisor`]: who runs the guest
@@ -24,6 +24,7 @@ pub mod cli;
 #[cfg(not(loom))]
 pub mod device;
 pub mod doorbell;
+pub mod eventfd;
 #[cfg(not(loom))]
 pub mod guest;
 #[cfg(not(loom))]

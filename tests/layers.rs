@@ -10,7 +10,7 @@ use std::path::Path;
 
 /// Low to high; modules of one layer may use each other's neighbours below only.
 const LAYERS: &[&[&str]] = &[
-    &["quiesce"],
+    &["quiesce", "eventfd"],
     &["bus", "doorbell", "virtqueue"],
     &["hypervisor"],
     &["device", "guest"],
