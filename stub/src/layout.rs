@@ -4,6 +4,7 @@
 //! guest, everything of ours lies above. All-zero bytes are a valid start for each type here, and
 //! each field that both sides touch is atomic.
 
+use crate::event::EventCounts;
 use crate::section::Sections;
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::{AtomicU32, AtomicU64};
@@ -258,6 +259,8 @@ pub struct Counters {
     pub rewinds: AtomicU64,
     /// Branches into the middle of a patched jump.
     pub redirects: AtomicU64,
+    /// What the stub did, by the names of KVM's tracepoints.
+    pub events: EventCounts,
 }
 
 /// Why a vCPU hands over.

@@ -11,6 +11,7 @@
 #![cfg_attr(vmbell_stub_elf, allow(unsafe_code))]
 
 pub mod decode;
+pub mod event;
 pub mod lapic;
 pub mod layout;
 pub mod pv_eoi;
