@@ -11,7 +11,7 @@ use std::path::Path;
 /// Low to high; modules of one layer may use each other's neighbours below only.
 const LAYERS: &[&[&str]] = &[
     &["quiesce", "eventfd"],
-    &["bus", "doorbell", "virtqueue"],
+    &["bus", "doorbell", "irq", "virtqueue"],
     &["hypervisor"],
     &["device", "guest"],
     &["machine"],
