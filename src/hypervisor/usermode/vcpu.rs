@@ -7,7 +7,7 @@ use stub::layout::{RunPage, fault, reason};
 
 use super::super::{EntryPoint, Fault, Kick, Vcpu, VmEntry, VmExit};
 use super::error::UsermodeError;
-use super::vm::Guest;
+use super::vm::{Guest, NO_INTERRUPTS};
 use super::wait::{await_exit, pass};
 
 /// A virtual CPU of a [`super::UsermodeVm`].
@@ -227,6 +227,10 @@ impl Vcpu for UsermodeVcpu {
         registers.rdi.store(rdi, Relaxed);
         registers.rsi.store(rsi, Relaxed);
         Ok(())
+    }
+
+    fn set_interrupt_handler(&mut self, _: u64) -> Result<(), UsermodeError> {
+        Err(NO_INTERRUPTS)
     }
 
     fn run(&mut self, entry: VmEntry) -> Result<VmExit, UsermodeError> {

@@ -14,6 +14,12 @@ use super::patch::Patcher;
 use super::sandbox::Sandbox;
 use super::vcpu::UsermodeVcpu;
 use crate::doorbell::{Datamatch, IoEventAddress, Pattern, Sharing};
+use crate::irq::{Gsi, Msi, Route};
+
+/// What everything about interrupts answers.
+pub(super) const NO_INTERRUPTS: UsermodeError = UsermodeError::Unsupported {
+    what: "interrupt controllers",
+};
 
 /// What a guest's vCPUs and their kicks share.
 #[derive(Debug)]
@@ -82,8 +88,7 @@ fn check(config: &VmConfig) -> Result<(), UsermodeError> {
         });
     }
     if config.irqchip != Irqchip::None {
-        let what = "interrupt controllers";
-        return Err(UsermodeError::Unsupported { what });
+        return Err(NO_INTERRUPTS);
     }
     let most = PATCH_BASE - RAM_BASE;
     if config.ram_size == 0 || !config.ram_size.is_multiple_of(PAGE) || config.ram_size > most {
@@ -163,6 +168,31 @@ impl Vm for UsermodeVm {
     fn register_coalesced(&self, _address: u64, _len: u32) -> Result<(), UsermodeError> {
         let what = "coalesced writes";
         Err(UsermodeError::Unsupported { what })
+    }
+
+    fn register_irqfd(
+        &self,
+        _: &EventFd,
+        _: Gsi,
+        _: Option<&EventFd>,
+    ) -> Result<(), UsermodeError> {
+        Err(NO_INTERRUPTS)
+    }
+
+    fn unregister_irqfd(&self, _: &EventFd, _: Gsi) -> Result<(), UsermodeError> {
+        Err(NO_INTERRUPTS)
+    }
+
+    fn set_routing(&self, _: &[Route]) -> Result<(), UsermodeError> {
+        Err(NO_INTERRUPTS)
+    }
+
+    fn set_line(&self, _: Gsi, _: bool) -> Result<(), UsermodeError> {
+        Err(NO_INTERRUPTS)
+    }
+
+    fn signal_msi(&self, _: Msi) -> Result<bool, UsermodeError> {
+        Err(NO_INTERRUPTS)
     }
 
     fn exit_counts(&self) -> ExitCounts {
