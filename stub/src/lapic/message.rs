@@ -83,10 +83,14 @@ impl Destination {
 impl Message {
     /// Raises the vector wherever it is for, and names the index of each APIC that newly has it
     /// pending. Refused if no APIC took it; coalesced if each that takes it had it pending already.
-    pub fn deliver(&self, lapics: &[Lapic], mut accepted: impl FnMut(usize)) -> Raise {
+    pub fn deliver<'l>(
+        &self,
+        lapics: impl Iterator<Item = &'l Lapic> + Clone,
+        mut accepted: impl FnMut(usize),
+    ) -> Raise {
         let takers = || {
             let included = |(_, lapic): &(usize, &Lapic)| self.destination.includes(lapic);
-            lapics.iter().enumerate().filter(included)
+            lapics.clone().enumerate().filter(included)
         };
         let chosen = match self.mode {
             Mode::Fixed => None,
