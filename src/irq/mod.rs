@@ -27,3 +27,6 @@ pub use routing::{Route, Routing, Target};
 
 /// How many pins the I/O APIC has (82093AA).
 pub const PINS: usize = 24;
+
+#[cfg(test)]
+mod tests;
