@@ -75,7 +75,11 @@ impl<R: Resample> Controller<R> {
         routes: &[Route],
         apics: &impl LocalApics,
     ) -> Result<(), IrqError> {
-        self.routing = Routing::new(routes)?;
+        let routing = Routing::new(routes)?;
+        if self.ioapic.is_none() {
+            routing.check_without_pins()?;
+        }
+        self.routing = routing;
         self.watch(apics);
         Ok(())
     }

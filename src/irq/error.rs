@@ -42,6 +42,12 @@ pub enum IrqError {
         /// How many.
         count: usize,
     },
+    /// There is nothing to have pins.
+    #[error("{gsi} leads to a pin, and the guest has no i/o apic below the vmm (irqchip full)")]
+    NoIoApic {
+        /// Which.
+        gsi: Gsi,
+    },
     /// A GSI leads to one place.
     #[error("{gsi} has two routes")]
     RoutedTwice {

@@ -68,6 +68,14 @@ impl Routing {
         }
     }
 
+    /// Refuses routes to pins, where there is no I/O APIC.
+    pub fn check_without_pins(&self) -> Result<(), IrqError> {
+        let pin = self
+            .routes()
+            .find(|route| matches!(route.target, Target::Pin(_)));
+        pin.map_or(Ok(()), |route| Err(IrqError::NoIoApic { gsi: route.gsi }))
+    }
+
     /// Where a GSI leads; none is nowhere.
     pub fn target(&self, gsi: Gsi) -> Option<Target> {
         self.targets.get(&gsi).copied()

@@ -18,6 +18,7 @@ mod doorbells;
 mod entry;
 mod error;
 mod groups;
+mod interrupts;
 mod ioctl;
 mod kick;
 mod last_words;

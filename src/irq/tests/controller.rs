@@ -347,6 +347,14 @@ fn resampling_needs_an_ioapic() {
 }
 
 #[test]
+fn route_to_a_pin_needs_an_ioapic() {
+    let mut chip = Chip::new(Controller::split());
+    let error = chip.route(&[(5, Target::Pin(5))]).unwrap_err();
+    assert!(matches!(error, IrqError::NoIoApic { .. }), "{error}");
+    Chip::full().route(&[(5, Target::Pin(5))]).unwrap();
+}
+
+#[test]
 fn message_route_sends_on_each_signal() {
     let mut chip = Chip::new(Controller::split());
     let to_second = Target::Msi(Msi::fixed(1, 0x55));
