@@ -1,11 +1,13 @@
 //! The machine: one guest and three address spaces of devices.
 
+use std::sync::Arc;
+
 use vm_memory::{Bytes, GuestMemoryError};
 
 use super::layout::{CODE, PARAMETERS, STACK_TOP};
 use super::runner::Runner;
 use crate::bus::Bus;
-use crate::guest::{Parameters, Program, Results};
+use crate::guest::{Interrupts, Parameters, Program, Results};
 use crate::hypervisor::{EntryPoint, Fault, Vm};
 
 /// Why a guest could not go on.
@@ -36,7 +38,7 @@ pub enum MachineError<E: std::error::Error + 'static> {
 /// A guest with its devices.
 #[derive(Debug)]
 pub struct Machine<V: Vm> {
-    vm: V,
+    vm: Arc<V>,
     /// Devices on ports.
     pub pio: Bus,
     /// Devices on guest-physical addresses.
@@ -49,7 +51,7 @@ impl<V: Vm> Machine<V> {
     /// A guest with no program and no devices.
     pub fn new(vm: V) -> Self {
         Self {
-            vm,
+            vm: Arc::new(vm),
             pio: Bus::new(),
             mmio: Bus::new(),
             hypercall: Bus::new(),
@@ -59,6 +61,11 @@ impl<V: Vm> Machine<V> {
     /// The guest.
     pub fn vm(&self) -> &V {
         &self.vm
+    }
+
+    /// The guest, for a device that acts on it from a thread of its own.
+    pub fn shared_vm(&self) -> Arc<V> {
+        Arc::clone(&self.vm)
     }
 
     /// Copies a program into the guest, and says where the vCPU with this index begins with it.
@@ -80,6 +87,16 @@ impl<V: Vm> Machine<V> {
     /// Tells the program what to do in its next run.
     pub fn set_parameters(&self, parameters: &Parameters) -> Result<(), MachineError<V::Error>> {
         parameters
+            .write(self.vm.memory(), PARAMETERS)
+            .map_err(|source| MachineError::Memory {
+                program: "parameters",
+                source,
+            })
+    }
+
+    /// Tells a program that takes interrupts how; before its first run.
+    pub fn set_interrupts(&self, interrupts: &Interrupts) -> Result<(), MachineError<V::Error>> {
+        interrupts
             .write(self.vm.memory(), PARAMETERS)
             .map_err(|source| MachineError::Memory {
                 program: "parameters",
