@@ -44,8 +44,8 @@ impl VectorSet {
     /// The highest, which has the highest priority.
     #[inline(always)]
     pub fn highest(&self) -> Option<u8> {
-        const BASES: [u8; 8] = [0, 32, 64, 96, 128, 160, 192, 224];
-        for (word, base) in self.0.iter().zip(BASES).rev() {
+        const BASES: [u8; 8] = [224, 192, 160, 128, 96, 64, 32, 0];
+        for (word, base) in self.0.iter().rev().zip(BASES) {
             if let Some(bit) = word.load(Acquire).checked_ilog2() {
                 return Some(base | (bit & 31) as u8);
             }
