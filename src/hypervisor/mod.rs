@@ -22,7 +22,7 @@ use crate::doorbell::{Datamatch, IoEventAddress, Sharing};
 use crate::irq::{Gsi, Msi, Route};
 
 /// What an interrupt handler jumps to when it has done: `iretq`, in effect.
-pub const INTERRUPT_RETURN: u64 = stub::layout::HYPERCALL_PAGE + 0x40;
+pub const INTERRUPT_RETURN: u64 = stub::layout::INTERRUPT_RETURN;
 
 /// A backend.
 pub trait Hypervisor {

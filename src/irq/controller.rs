@@ -114,6 +114,11 @@ impl<R: Resample> Controller<R> {
         found
     }
 
+    /// Whether an eventfd is an irqfd.
+    pub fn is_assigned(&self, event: EventId) -> bool {
+        self.irqfds.trigger(event).is_some()
+    }
+
     /// An irqfd was signalled.
     pub fn signal(&mut self, event: EventId, apics: &impl LocalApics) {
         match self.irqfds.trigger(event) {

@@ -14,6 +14,7 @@ pub mod decode;
 pub mod event;
 pub mod lapic;
 pub mod layout;
+pub mod presence;
 pub mod pv_eoi;
 pub mod section;
 mod sync;
@@ -33,6 +34,8 @@ mod entry;
 mod fault;
 #[cfg(vmbell_stub_elf)]
 mod handover;
+#[cfg(vmbell_stub_elf)]
+mod interrupt;
 #[cfg(vmbell_stub_elf)]
 mod kick;
 #[cfg(vmbell_stub_elf)]
