@@ -4,6 +4,7 @@
 //! calls [`Vcpu::run`]. Every difference between backends is a [`Capability`], asked once.
 
 mod capability;
+mod events;
 mod exit;
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -16,6 +17,7 @@ use vm_memory::GuestMemoryMmap;
 use vmm_sys_util::eventfd::EventFd;
 
 pub use capability::{Capability, Support};
+pub use events::{EventCounter, EventCounts};
 pub use exit::{ExitCounts, Fault, VmEntry, VmExit};
 
 use crate::doorbell::{Datamatch, IoEventAddress, Sharing};
@@ -118,6 +120,10 @@ pub trait Vm: Send + Sync {
 
     /// Sends a message, and says whether a vCPU took it.
     fn signal_msi(&self, msi: Msi) -> Result<bool, Self::Error>;
+
+    /// Counts what happens to this guest on the calling thread and those that it starts from now on;
+    /// of the vCPUs that have been made by now.
+    fn count_events(&self) -> Box<dyn EventCounter>;
 
     /// Exits so far, over all vCPUs.
     fn exit_counts(&self) -> ExitCounts;

@@ -17,6 +17,7 @@ mod cpuid;
 mod doorbells;
 mod entry;
 mod error;
+mod events;
 mod groups;
 mod interrupts;
 mod ioctl;

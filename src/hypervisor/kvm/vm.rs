@@ -10,7 +10,7 @@ use stub::layout::{MAX_VCPUS, PAGE, RAM_BASE};
 use vm_memory::GuestMemoryMmap;
 use vmm_sys_util::eventfd::EventFd;
 
-use super::super::{ExitCounts, Irqchip, Vm, VmConfig};
+use super::super::{EventCounter, ExitCounts, Irqchip, Vm, VmConfig};
 use super::coalesced::Coalesced;
 use super::error::KvmError;
 use super::groups::Groups;
@@ -18,7 +18,7 @@ use super::memory::Slots;
 use super::statistics::Statistics;
 use super::system::{HC_MAP_GPA_RANGE, System};
 use super::vcpu::KvmVcpu;
-use super::{boot, cpuid, doorbells, interrupts, memory};
+use super::{boot, cpuid, doorbells, events, interrupts, memory};
 use crate::doorbell::{Datamatch, IoEventAddress, Pattern, Sharing};
 use crate::irq::{Gsi, Msi, Route, Routing};
 
@@ -237,6 +237,11 @@ impl Vm for KvmVm {
 
     fn signal_msi(&self, msi: Msi) -> Result<bool, KvmError> {
         interrupts::send(self.descriptor(), self.guest.irqchip, msi)
+    }
+
+    fn count_events(&self) -> Box<dyn EventCounter> {
+        let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        events::counter(taken.iter().flatten().cloned().collect())
     }
 
     fn exit_counts(&self) -> ExitCounts {

@@ -7,9 +7,10 @@ use stub::layout::{MAX_VCPUS, PAGE, PATCH_BASE, RAM_BASE, RAM_OFFSET};
 use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap};
 use vmm_sys_util::eventfd::EventFd;
 
-use super::super::{ExitCounts, PatchMode, SpinPolicy, Vm, VmConfig};
+use super::super::{EventCounter, ExitCounts, PatchMode, SpinPolicy, Vm, VmConfig};
 use super::doorbells::{Doorbells, light_exits};
 use super::error::UsermodeError;
+use super::events::Events;
 use super::interrupts::Interrupts;
 use super::irqfds::IrqfdWatcher;
 use super::patch::Patcher;
@@ -230,6 +231,10 @@ impl Vm for UsermodeVm {
 
     fn signal_msi(&self, msi: Msi) -> Result<bool, UsermodeError> {
         Ok(self.interrupts()?.signal_msi(&self.guest.sandbox, msi)?)
+    }
+
+    fn count_events(&self) -> Box<dyn EventCounter> {
+        Box::new(Events(Arc::clone(&self.guest)))
     }
 
     fn exit_counts(&self) -> ExitCounts {
