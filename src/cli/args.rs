@@ -8,12 +8,14 @@ use super::lab::LabArguments;
 use super::list::ListArgs;
 use super::man::ManArgs;
 use super::probe::ProbeArgs;
+use super::stat::StatArgs;
 
 const EXAMPLES: &str = "\
 Examples:
   vmbell bench                                  measure every path and every floor
   vmbell bench 'portio-*' --export-json -       one kind of path, as JSON on stdout
   vmbell bench mmio-no-eventfd --spin spin      a device model on a spinning core
+  vmbell stat -z                                exits of interrupts, with PV EOI off and on
   vmbell list                                   what can be measured
   vmbell probe                                  what this host offers
   vmbell lab run -- ./program                   a program on real KVM, inside QEMU
@@ -41,6 +43,7 @@ pub(super) enum Command {
     Bench(BenchArgs),
     List(ListArgs),
     Probe(ProbeArgs),
+    Stat(StatArgs),
     Lab(LabArguments),
     Completions(CompletionsArgs),
     Man(ManArgs),

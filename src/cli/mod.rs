@@ -18,6 +18,7 @@ mod output;
 mod probe;
 mod progress;
 mod run;
+mod stat;
 mod style;
 mod supervise;
 mod values;

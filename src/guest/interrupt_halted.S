@@ -1,4 +1,5 @@
-# Takes COUNT interrupts, each out of a halt. One run each time it is entered.
+# Takes COUNT interrupts, each out of a halt; asks port ADDRESS for each, if that is not 0. One run each
+# time it is entered.
 20:
     mov rax, [rbx + {INTERRUPTS}]
     add rax, [rbx + {COUNT}]
@@ -8,11 +9,16 @@
     cli
     mov rax, [rbx + {INTERRUPTS}]
     cmp rax, [rbx + {TARGET}]
-    jae 2f
+    jae 3f
+    mov rdx, [rbx + {ADDRESS}]
+    test rdx, rdx
+    jz 2f
+    out dx, eax
+2:
     sti
     hlt
     jmp 1b
-2:
+3:
     mov [rbx + {RINGS}], rax
     mov edx, {DONE_PORT}
     out dx, eax

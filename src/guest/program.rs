@@ -105,8 +105,6 @@ pub mod programs {
         interrupt_running = "interrupt_head.S" "interrupt_running.S";
         /// Takes interrupts while it is halted.
         interrupt_halted = "interrupt_head.S" "interrupt_halted.S";
-        /// Asks for each interrupt, and takes it while it is halted.
-        interrupt_lockstep = "interrupt_head.S" "interrupt_lockstep.S";
         /// Measures the end of an interrupt.
         eoi = "interrupt_head.S" "eoi.S";
         /// Interrupts itself.
