@@ -1,10 +1,11 @@
 //! Rings bells between a guest and its host, by every path there is, and says what each one costs.
 //!
-//! A guest *rings* its host: a write that only means "look now". Modules stand in layers, low to
+//! A guest *rings* its host: a write that only means "look now". A host *interrupts* its guest. Modules stand in layers, low to
 //! high, and nothing imports upward:
 //!
-//! - [`quiesce`]: memory behind readers that take no lock
+//! - [`quiesce`]: memory behind readers that take no lock; [`eventfd`]: which eventfd a descriptor is
 //! - [`bus`]: which device answers an address; [`doorbell`]: which writes ring, and whom they signal
+//! - [`irq`]: lines, routes and messages to the guest, and the end of an interrupt
 //! - [`virtqueue`]: shared rings, both sides of them
 //! - [`hypervisor`]: who runs the guest
 //! - [`device`]: what the guest sees; [`guest`]: the guest programs
@@ -24,10 +25,12 @@ pub mod cli;
 #[cfg(not(loom))]
 pub mod device;
 pub mod doorbell;
+pub mod eventfd;
 #[cfg(not(loom))]
 pub mod guest;
 #[cfg(not(loom))]
 pub mod hypervisor;
+pub mod irq;
 #[cfg(not(loom))]
 pub mod lab;
 #[cfg(not(loom))]

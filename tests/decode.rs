@@ -141,6 +141,8 @@ fn agree(bytes: &[u8]) -> Option<decode::Instruction> {
             );
         }
         Operation::Halt => assert_eq!(other.mnemonic(), Mnemonic::Hlt, "{what}"),
+        Operation::Mask => assert_eq!(other.mnemonic(), Mnemonic::Cli, "{what}"),
+        Operation::Unmask => assert_eq!(other.mnemonic(), Mnemonic::Sti, "{what}"),
         Operation::ReadMsr => assert_eq!(other.mnemonic(), Mnemonic::Rdmsr, "{what}"),
         Operation::WriteMsr => assert_eq!(other.mnemonic(), Mnemonic::Wrmsr, "{what}"),
     }

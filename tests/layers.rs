@@ -10,8 +10,8 @@ use std::path::Path;
 
 /// Low to high; modules of one layer may use each other's neighbours below only.
 const LAYERS: &[&[&str]] = &[
-    &["quiesce"],
-    &["bus", "doorbell", "virtqueue"],
+    &["quiesce", "eventfd"],
+    &["bus", "doorbell", "irq", "virtqueue"],
     &["hypervisor"],
     &["device", "guest"],
     &["machine"],

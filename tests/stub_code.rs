@@ -13,7 +13,7 @@ use harness::symbols::{code, segments, symbol, syscalls};
 use iced_x86::{
     CpuidFeature, Decoder, FlowControl, Instruction, InstructionInfoFactory, OpKind, Register,
 };
-use stub::layout::{HYPERCALL_ENTRY, PORT_ENTRY, STUB_BASE, STUB_SIZE};
+use stub::layout::{HYPERCALL_ENTRY, INTERRUPT_RETURN_ENTRY, PORT_ENTRY, STUB_BASE, STUB_SIZE};
 
 fn instructions() -> Vec<Instruction> {
     let (address, code) = code();
@@ -112,6 +112,7 @@ fn the_entries_are_where_the_layout_says() {
     assert_eq!(symbol("stub_direct_section"), STUB_BASE);
     assert_eq!(symbol("stub_hypercall"), HYPERCALL_ENTRY);
     assert_eq!(symbol("stub_port"), PORT_ENTRY);
+    assert_eq!(symbol("stub_interrupt_return"), INTERRUPT_RETURN_ENTRY);
 }
 
 /// Each number that the stub loads for a system call, found in the instructions before it.
@@ -151,8 +152,18 @@ fn the_stub_makes_these_system_calls_and_no_others() {
         libc::SYS_sigaltstack,
         libc::SYS_prctl,
     ];
-    let last = [libc::SYS_gettid, libc::SYS_seccomp, libc::SYS_pause];
-    let run = [libc::SYS_write, libc::SYS_futex, libc::SYS_exit_group];
+    let last = [
+        libc::SYS_gettid,
+        libc::SYS_getpid,
+        libc::SYS_seccomp,
+        libc::SYS_pause,
+    ];
+    let run = [
+        libc::SYS_write,
+        libc::SYS_futex,
+        libc::SYS_tgkill,
+        libc::SYS_exit_group,
+    ];
     let expected = boot
         .iter()
         .chain(&more)

@@ -66,6 +66,7 @@ mod record;
 mod runner;
 pub mod scenario;
 mod select;
+pub mod stat;
 pub mod statistics;
 mod subject;
 mod timing;

@@ -9,12 +9,14 @@ use super::list::ListArgs;
 use super::man::ManArgs;
 use super::probe::ProbeArgs;
 use super::run_image::RunArgs;
+use super::stat::StatArgs;
 
 const EXAMPLES: &str = "\
 Examples:
   vmbell bench                                  measure every path and every floor
   vmbell bench 'portio-*' --export-json -       one kind of path, as JSON on stdout
   vmbell bench mmio-no-eventfd --spin spin      a device model on a spinning core
+  vmbell stat -z                                exits of interrupts, with PV EOI off and on
   vmbell list                                   what can be measured
   vmbell probe                                  what this host offers
   vmbell run vmexit.flat --device pci-testdev   an image of kvm-unit-tests
@@ -45,6 +47,7 @@ pub(super) enum Command {
     List(ListArgs),
     Probe(ProbeArgs),
     Run(RunArgs),
+    Stat(StatArgs),
     Lab(LabArguments),
     Completions(CompletionsArgs),
     Man(ManArgs),

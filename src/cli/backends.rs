@@ -1,9 +1,12 @@
 //! Which backends there are, what each can do on this host, and which one is taken.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result, bail};
 
 use super::bench_args::BackendName;
-use crate::bench::{Entry, scenario};
+use crate::bench::stat::{self, Mode, Outcome, Tick, Workload};
+use crate::bench::{Entry, Limit, scenario};
 use crate::hypervisor::kvm::{Kvm, KvmError};
 use crate::hypervisor::usermode::Usermode;
 use crate::hypervisor::{Capability, Hypervisor, Support};
@@ -82,6 +85,23 @@ impl Choice {
             Chosen::Kvm(kvm) => scenario::entries(kvm.clone()),
             Chosen::Usermode(usermode) => scenario::entries(*usermode),
         }
+    }
+
+    /// The events of a workload in a mode.
+    pub(super) fn stat(
+        &self,
+        workload: Workload,
+        mode: Mode,
+        limit: Limit,
+        interval: Option<Duration>,
+        tick: &mut dyn FnMut(Tick),
+    ) -> Result<Outcome> {
+        Ok(match &self.backend {
+            Chosen::Kvm(kvm) => stat::run(kvm, workload, mode, limit, interval, tick)?,
+            Chosen::Usermode(usermode) => {
+                stat::run(usermode, workload, mode, limit, interval, tick)?
+            }
+        })
     }
 
     /// Fails if it can run no guest.

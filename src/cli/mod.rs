@@ -19,6 +19,7 @@ mod probe;
 mod progress;
 mod run;
 mod run_image;
+mod stat;
 mod style;
 mod suggest;
 mod supervise;

@@ -6,7 +6,7 @@ use clap::Parser;
 
 use super::args::{Cli, Command};
 use super::exit::{Exit, Usage};
-use super::{bench, completions, lab, list, man, probe, run_image};
+use super::{bench, completions, lab, list, man, probe, run_image, stat};
 
 /// Runs the command.
 pub fn main() -> ExitCode {
@@ -25,6 +25,7 @@ pub fn main() -> ExitCode {
         Command::List(args) => list::run(&args),
         Command::Probe(args) => probe::run(&args),
         Command::Run(args) => return run_image::run(&args),
+        Command::Stat(args) => stat::run(&args),
         Command::Lab(args) => return lab::run(args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),

@@ -1,6 +1,7 @@
 //! Why a doorbell could not be registered or removed, and the errno that KVM gives for it.
 
 use super::{IoEventAddress, Pattern};
+use crate::eventfd::EventFdError;
 
 /// What is wrong with a request.
 #[derive(Debug, thiserror::Error)]
@@ -37,37 +38,9 @@ pub enum DoorbellError {
         /// The subchannel.
         subchannel: u64,
     },
-    /// The file descriptor is not open.
-    #[error("file descriptor {fd} is not open")]
-    BadFd {
-        /// The descriptor.
-        fd: i32,
-    },
-    /// The file descriptor is something else.
-    #[error("file descriptor {fd} is not an eventfd")]
-    NotEventFd {
-        /// The descriptor.
-        fd: i32,
-    },
-    /// The kernel does not say which eventfd it is.
-    #[error(
-        "the kernel does not identify eventfd {fd}: /proc/self/fdinfo has no eventfd-id (Linux 5.2)"
-    )]
-    NoEventId {
-        /// The descriptor.
-        fd: i32,
-    },
-    /// Nothing can be learnt about file descriptors.
-    #[error("/proc/self/fdinfo is missing, so eventfds cannot be told apart: mount proc on /proc")]
-    NoProc,
-    /// `/proc` did not answer.
-    #[error("cannot read /proc/self/fdinfo/{fd}")]
-    Proc {
-        /// The descriptor.
-        fd: i32,
-        /// What the read said.
-        source: std::io::Error,
-    },
+    /// The descriptor names no eventfd.
+    #[error(transparent)]
+    Event(#[from] EventFdError),
     /// Somebody else has that place.
     #[error("{address}, {pattern}: clashes with a registration that is already there")]
     Exists {
@@ -120,11 +93,9 @@ impl DoorbellError {
             | Self::Wraps { .. }
             | Self::Flags { .. }
             | Self::MatchWithoutLength { .. }
-            | Self::NotEventFd { .. }
             | Self::Signal { .. } => libc::EINVAL,
-            Self::Ccw { .. } | Self::NoEventId { .. } | Self::NoProc => libc::EOPNOTSUPP,
-            Self::BadFd { .. } => libc::EBADF,
-            Self::Proc { .. } => libc::EIO,
+            Self::Ccw { .. } => libc::EOPNOTSUPP,
+            Self::Event(error) => error.errno(),
             Self::Exists { .. } => libc::EEXIST,
             Self::NotFound { .. } => libc::ENOENT,
             Self::TooManyItems { .. } | Self::Full { .. } => libc::ENOSPC,

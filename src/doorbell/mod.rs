@@ -14,7 +14,6 @@ mod chain;
 mod datamatch;
 mod doorbells;
 mod error;
-mod event;
 mod heap;
 mod list;
 mod pattern;
@@ -24,13 +23,13 @@ mod signal;
 mod table;
 mod word;
 
+pub use crate::eventfd::EventId;
 pub use address::IoEventAddress;
 pub use datamatch::Datamatch;
 #[cfg(not(loom))]
 pub(crate) use doorbells::State as DoorbellState;
 pub use doorbells::{Barrier, Doorbells};
 pub use error::{DoorbellError, RegisterError};
-pub use event::EventId;
 pub use heap::HeapTable;
 pub use pattern::Pattern;
 pub use set::{Bell, DoorbellSet};

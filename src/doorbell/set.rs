@@ -96,7 +96,7 @@ impl DoorbellSet {
         pattern: impl Into<Pattern>,
         sharing: Sharing,
     ) -> Result<(), RegisterError<io::Error>> {
-        let id = EventId::of(event)?;
+        let id = EventId::of(event).map_err(DoorbellError::from)?;
         let Shared { table, writer, .. } = &*self.shared;
         let mut writer = writer.lock().unwrap_or_else(PoisonError::into_inner);
         let Writer { state, events } = &mut *writer;

@@ -3,10 +3,11 @@
 //! A program is position-independent code that runs in 64-bit mode with identity-mapped memory and
 //! uses no ring-0 state. It finds its [`Parameters`] through `rdi`, performs `count` operations,
 //! measures them with the TSC, says so on [`DONE_PORT`] and starts again when it is entered again.
+//! One that takes interrupts has its handler [`HANDLER`] bytes in.
 
 mod parameters;
 mod program;
 
-pub use parameters::{DONE_PORT, Parameters, Results, offset};
+pub use parameters::{DONE_PORT, HANDLER, Interrupts, Parameters, Results, VECTOR, offset};
 pub use program::{Program, programs};
 pub use stub::layout::HYPERCALL_PAGE;

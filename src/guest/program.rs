@@ -22,19 +22,21 @@ impl fmt::Debug for Program {
 ///
 /// A file sees the offsets of its [`Parameters`](crate::guest::Parameters) and the fixed addresses as
 /// `{COUNT}`, `{ADDRESS}`, `{VALUE}`, `{PAUSE}`, `{TICKS}`, `{RINGS}`, `{STAMP}`, `{ANSWERED}`,
-/// `{WORD}`, `{DONE_PORT}` and `{HYPERCALL_PAGE}`.
+/// `{WORD}`, `{DONE_PORT}`, `{HYPERCALL_PAGE}`, and what programs that take interrupts need besides.
+/// Several files are one program, in their order.
 #[macro_export]
 macro_rules! guest_programs {
-    ($($(#[$doc:meta])* $name:ident = $file:literal;)*) => { $(
+    ($($(#[$doc:meta])* $name:ident = $($file:literal)+;)*) => { $(
         ::std::arch::global_asm!(
             ".pushsection .rodata.guest, \"a\"",
             concat!(".globl vmbell_guest_", stringify!($name), ", vmbell_guest_end_", stringify!($name)),
             concat!(".balign 16\nvmbell_guest_", stringify!($name), ":"),
-            include_str!($file),
+            $(include_str!($file),)+
             concat!("vmbell_guest_end_", stringify!($name), ":"),
             ".popsection",
             // Comments that mention every constant: an operand that a file does not use is an error.
             "# {COUNT} {ADDRESS} {VALUE} {PAUSE} {TICKS} {RINGS} {STAMP} {ANSWERED} {WORD} {DONE_PORT} {HYPERCALL_PAGE}",
+            "# {PV_EOI} {XAPIC} {ROUTE} {PIN} {INTERRUPTS} {ENTERED} {SPARED} {READY} {TARGET} {VECTOR} {INTERRUPT_RETURN}",
             COUNT = const $crate::guest::offset::COUNT,
             ADDRESS = const $crate::guest::offset::ADDRESS,
             VALUE = const $crate::guest::offset::VALUE,
@@ -46,6 +48,17 @@ macro_rules! guest_programs {
             WORD = const $crate::guest::offset::WORD,
             DONE_PORT = const $crate::guest::DONE_PORT,
             HYPERCALL_PAGE = const $crate::guest::HYPERCALL_PAGE,
+            PV_EOI = const $crate::guest::offset::PV_EOI,
+            XAPIC = const $crate::guest::offset::XAPIC,
+            ROUTE = const $crate::guest::offset::ROUTE,
+            PIN = const $crate::guest::offset::PIN,
+            INTERRUPTS = const $crate::guest::offset::INTERRUPTS,
+            ENTERED = const $crate::guest::offset::ENTERED,
+            SPARED = const $crate::guest::offset::SPARED,
+            READY = const $crate::guest::offset::READY,
+            TARGET = const $crate::guest::offset::TARGET,
+            VECTOR = const $crate::guest::VECTOR,
+            INTERRUPT_RETURN = const $crate::hypervisor::INTERRUPT_RETURN,
         );
         $(#[$doc])*
         pub fn $name() -> $crate::guest::Program {
@@ -88,5 +101,15 @@ pub mod programs {
         notify_hypercall = "notify_hypercall.S";
         /// Adds to a word in shared memory and waits until somebody has noticed.
         notify_word = "notify_word.S";
+        /// Takes interrupts while it runs.
+        interrupt_running = "interrupt_head.S" "interrupt_running.S";
+        /// Takes interrupts while it is halted.
+        interrupt_halted = "interrupt_head.S" "interrupt_halted.S";
+        /// Measures the end of an interrupt.
+        eoi = "interrupt_head.S" "eoi.S";
+        /// Interrupts itself.
+        self_ipi = "interrupt_head.S" "self_ipi.S";
+        /// Interrupts another vCPU.
+        ipi = "interrupt_head.S" "ipi.S";
     }
 }

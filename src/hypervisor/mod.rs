@@ -4,6 +4,7 @@
 //! calls [`Vcpu::run`]. Every difference between backends is a [`Capability`], asked once.
 
 mod capability;
+mod events;
 mod exit;
 mod ioevents;
 
@@ -17,10 +18,15 @@ use vm_memory::GuestMemoryMmap;
 use vmm_sys_util::eventfd::EventFd;
 
 pub use capability::{Capability, Support};
+pub use events::{EventCounter, EventCounts};
 pub use exit::{ExitCounts, Fault, VmEntry, VmExit};
 pub use ioevents::{IoEventError, IoEvents};
 
 use crate::doorbell::{Datamatch, IoEventAddress, Sharing};
+use crate::irq::{Gsi, Msi, Route};
+
+/// What an interrupt handler jumps to when it has done: `iretq`, in effect.
+pub const INTERRUPT_RETURN: u64 = stub::layout::INTERRUPT_RETURN;
 
 /// A backend.
 pub trait Hypervisor {
@@ -94,6 +100,33 @@ pub trait Vm: Send + Sync + 'static {
     /// are kept; they come as [`VmExit::MmioWrite`] then. Needs [`Capability::CoalescedMmio`].
     fn register_coalesced(&self, address: u64, len: u32) -> Result<(), Self::Error>;
 
+    /// From its return on, a signal of `event` raises `gsi`: an edge, or, with a `resample` eventfd,
+    /// a level that stays until the guest's EOI, which signals `resample`. A count that is there
+    /// already raises at once. Each eventfd can be one irqfd (Linux `Documentation/virt/kvm/api.rst`, 4.75).
+    fn register_irqfd(
+        &self,
+        event: &EventFd,
+        gsi: Gsi,
+        resample: Option<&EventFd>,
+    ) -> Result<(), Self::Error>;
+
+    /// When it returns, `event` raises `gsi` no more. Not an error if it never did.
+    fn unregister_irqfd(&self, event: &EventFd, gsi: Gsi) -> Result<(), Self::Error>;
+
+    /// Replaces the table that says where GSIs lead. The first one of [`Irqchip::Full`] leads each
+    /// GSI below 24 to the I/O APIC's pin of that number; that of [`Irqchip::Split`] is empty.
+    fn set_routing(&self, routes: &[Route]) -> Result<(), Self::Error>;
+
+    /// Drives a line. Nothing happens if its GSI leads nowhere or is at that level already.
+    fn set_line(&self, gsi: Gsi, level: bool) -> Result<(), Self::Error>;
+
+    /// Sends a message, and says whether a vCPU took it.
+    fn signal_msi(&self, msi: Msi) -> Result<bool, Self::Error>;
+
+    /// Counts what happens to this guest on the calling thread and those that it starts from now on;
+    /// of the vCPUs that have been made by now.
+    fn count_events(&self) -> Box<dyn EventCounter>;
+
     /// Exits so far, over all vCPUs.
     fn exit_counts(&self) -> ExitCounts;
 
@@ -110,6 +143,15 @@ pub trait Vcpu: Send {
 
     /// Where the next [`run`](Self::run) starts. Allowed before the first run only.
     fn set_entry_point(&mut self, entry: EntryPoint) -> Result<(), Self::Error>;
+
+    /// Where this vCPU enters for an external interrupt, all vectors alike. Allowed before the first
+    /// run only.
+    ///
+    /// The handler finds the vector as one 64-bit word at `[rsp]`, above it the processor's ordinary
+    /// 64-bit frame (`rip`, `cs`, `rflags`, `rsp`, `ss`), and IF clear. It drops the vector and
+    /// returns by a jump to [`INTERRUPT_RETURN`] with `rsp` at the frame. `cli`, `sti` and `hlt` are
+    /// ordinary instructions.
+    fn set_interrupt_handler(&mut self, rip: u64) -> Result<(), Self::Error>;
 
     /// Enters the guest and returns when the guest leaves it.
     fn run(&mut self, entry: VmEntry) -> Result<VmExit, Self::Error>;
@@ -133,6 +175,8 @@ pub struct VmConfig {
     pub ram_size: u64,
     /// Who delivers interrupts.
     pub irqchip: Irqchip,
+    /// Whether vCPUs offer paravirtual EOI (KVM_FEATURE_PV_EOI).
+    pub pv_eoi: bool,
     /// How many vCPUs there are.
     pub vcpus: u32,
     /// How each side waits for the other in a heavy exit.
@@ -151,6 +195,7 @@ impl Default for VmConfig {
             ram_base: stub::layout::RAM_BASE,
             ram_size: 16 << 20,
             irqchip: Irqchip::None,
+            pv_eoi: true,
             vcpus: 1,
             spin: SpinPolicy::Sleep,
             patch: PatchMode::Off,

@@ -7,7 +7,7 @@ use vm_memory::{Bytes, GuestMemoryError};
 use super::layout::{CODE, PARAMETERS, STACK_TOP};
 use super::runner::Runner;
 use crate::bus::Bus;
-use crate::guest::{Parameters, Program, Results};
+use crate::guest::{Interrupts, Parameters, Program, Results};
 use crate::hypervisor::{EntryPoint, Fault, Vm};
 
 /// Why a guest could not go on.
@@ -93,6 +93,16 @@ impl<V: Vm> Machine<V> {
     /// Tells the program what to do in its next run.
     pub fn set_parameters(&self, parameters: &Parameters) -> Result<(), MachineError<V::Error>> {
         parameters
+            .write(self.vm.memory(), PARAMETERS)
+            .map_err(|source| MachineError::Memory {
+                program: "parameters",
+                source,
+            })
+    }
+
+    /// Tells a program that takes interrupts how; before its first run.
+    pub fn set_interrupts(&self, interrupts: &Interrupts) -> Result<(), MachineError<V::Error>> {
+        interrupts
             .write(self.vm.memory(), PARAMETERS)
             .map_err(|source| MachineError::Memory {
                 program: "parameters",

@@ -7,6 +7,7 @@
 mod assemble;
 mod columns;
 mod csv;
+mod events;
 mod file;
 mod header;
 pub mod host;
@@ -21,6 +22,7 @@ mod warnings;
 
 pub use assemble::{Context, assemble};
 pub use csv::csv;
+pub use events::{Rows as EventRows, events, events_json};
 pub use file::{Export, ExportError};
 pub use header::{header, spin_in_words};
 pub use host::Host;

@@ -9,17 +9,17 @@ use core::mem::{MaybeUninit, size_of};
 
 use crate::entry::{stub_entry, stub_restorer, stub_start};
 use crate::layout::{
-    CONTROL_BASE, Control, Filter, GUEST_END, HYPERCALL_OFFSET, HYPERCALL_PAGE, MAX_VCPUS, PAGE,
-    PARK_SYSCALL, PATCH_BASE, PATCH_OFFSET, PATCH_SIZE, RAM_BASE, RAM_OFFSET, SHARED_BASE,
-    SLOT_BASE, SLOT_SIZE, STUB_BASE, STUB_SIZE, Shared, boot_fd, exit_code,
+    CONTROL_BASE, Control, FILTER_MAX, Filter, GUEST_END, HYPERCALL_OFFSET, HYPERCALL_PAGE,
+    MAX_VCPUS, PAGE, PARK_SYSCALL, PATCH_BASE, PATCH_OFFSET, PATCH_SIZE, RAM_BASE, RAM_OFFSET,
+    SHARED_BASE, SLOT_BASE, SLOT_SIZE, STUB_BASE, STUB_SIZE, Shared, boot_fd, exit_code,
 };
-use crate::percpu::{PerCpu, control};
+use crate::percpu::{OWN_PROCESS, PerCpu, control, own_process};
 use crate::sync::Ordering::{Relaxed, SeqCst};
 use crate::syscall::{
-    CLONE, CLOSE, GETPPID, GETTID, MMAP, MUNMAP, PRCTL, RT_SIGACTION, RT_SIGPROCMASK, SECCOMP,
-    SENDMSG, SIGALTSTACK, exit_group, syscall,
+    CLONE, CLOSE, GETPID, GETPPID, GETTID, MMAP, MUNMAP, PRCTL, RT_SIGACTION, RT_SIGPROCMASK,
+    SECCOMP, SENDMSG, SIGALTSTACK, exit_group, syscall,
 };
-use crate::trap::{SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP, SIGUSR1};
+use crate::trap::{SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP, SIGUSR1, SIGUSR2};
 
 const PROT_READ: u64 = 1;
 const PROT_WRITE: u64 = 2;
@@ -87,6 +87,9 @@ pub extern "C" fn boot() -> ! {
     if parent != i64::from(control.monitor.load(Relaxed)) {
         exit_group(exit_code::ORPHAN);
     }
+    // SAFETY: no pointers.
+    let process = unsafe { syscall(GETPID, [0; 6]) };
+    OWN_PROCESS.store((process.cast_unsigned() & 0xffff_ffff) as u32, Relaxed);
     let ram_size = control.ram_size.load(Relaxed);
     map(
         3,
@@ -189,7 +192,9 @@ fn install_handlers() {
         restorer: stub_restorer,
         mask: 0,
     };
-    for signal in [SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGUSR1, SIGSEGV, SIGSYS] {
+    for signal in [
+        SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGUSR1, SIGSEGV, SIGUSR2, SIGSYS,
+    ] {
         let args = [u64::from(signal), &raw const action as u64, 0, 8, 0, 0];
         // SAFETY: `action` is the kernel's `struct sigaction`, read during the call.
         check(9, unsafe { syscall(RT_SIGACTION, args) });
@@ -275,9 +280,20 @@ struct SocketFilter {
 fn install_filter(step: i32, filter: &Filter, listen: bool) -> u64 {
     const SECCOMP_SET_MODE_FILTER: u64 = 1;
     const NEW_LISTENER: u64 = 8;
+    let mut code = [const { MaybeUninit::<u64>::uninit() }; FILTER_MAX];
+    for (place, (copy, word)) in (0..FILTER_MAX as u64).zip(code.iter_mut().zip(&filter.code)) {
+        // SAFETY: a reference; volatile because the compiler would call `memcpy`, which is not here.
+        let word = unsafe { core::ptr::from_ref(word).read_volatile() };
+        copy.write(if place == filter.own_process {
+            // The constant is the upper half of `struct sock_filter`.
+            word & 0xffff_ffff | u64::from(own_process()) << 32
+        } else {
+            word
+        });
+    }
     let program = SocketFilter {
         len: (filter.len & 0xffff) as u16,
-        code: filter.code.as_ptr(),
+        code: code.as_ptr().cast(),
     };
     let args = [
         SECCOMP_SET_MODE_FILTER,
@@ -287,7 +303,7 @@ fn install_filter(step: i32, filter: &Filter, listen: bool) -> u64 {
         0,
         0,
     ];
-    // SAFETY: `program` is the kernel's `struct sock_fprog` and points into the control page.
+    // SAFETY: `program` is the kernel's `struct sock_fprog`; it and `code` live until the call returns.
     check(step, unsafe { syscall(SECCOMP, args) })
 }
 

@@ -2,13 +2,19 @@
 //!
 //! This code runs on the guest's stack and with the guest's vector registers, so it must use none
 //! of those, call nothing outside its section, and find nothing by stack or thread: a test holds
-//! the finished section to that. A kick that lands here is deferred to the check at the end.
+//! the finished section to that. A kick or an interrupt that lands here is deferred to the check at
+//! the end.
+//!
+//! The return from an interrupt handler is here too: `iretq`, unless an interrupt waits for it.
 
 use core::arch::global_asm;
 
 use crate::context::{Context, RAX, RDI, RSI};
 use crate::doorbell::{ring_all, ring_in};
+use crate::event::Event;
 use crate::fault::report;
+use crate::interrupt;
+use crate::kick::KICK;
 use crate::layout::{fault, reason};
 use crate::percpu::{PerCpu, control, shared};
 use crate::pio::heavy;
@@ -23,17 +29,25 @@ unsafe extern "C" {
     fn stub_direct_check_end();
     fn stub_direct_kick();
     fn stub_direct_return();
+    fn stub_interrupt_return();
+    fn stub_interrupt_window();
+    fn stub_interrupt_return_end();
 }
 
-/// How many vCPUs have a kick deferred. Direct code traps at its end while it is not 0.
+/// How many vCPUs have a signal deferred. Direct code traps at its end while it is not 0.
 static DEFERRED: AtomicU32 = AtomicU32::new(0);
+
+/// How many vCPUs have an interrupt waiting until they unmask. Returns from handlers trap while it
+/// is not 0: like all direct code, they cannot know which vCPU they run on.
+static WINDOWS: AtomicU32 = AtomicU32::new(0);
 
 // The two entries keep all that they do not return; the guest's stack may be misaligned. The
 // guest's flags stay, the direction flag too: there are no string instructions here, and the test
 // looks for them. Arguments are those of HYPERCALL_ENTRY and PORT_ENTRY, which are these addresses.
+// The third, INTERRUPT_RETURN_ENTRY, changes nothing but what `iretq` restores.
 global_asm!(
     ".pushsection .text.vectors, \"ax\"",
-    ".globl stub_hypercall, stub_port, stub_direct_miss, stub_direct_check, stub_direct_check_end, stub_direct_kick, stub_direct_return",
+    ".globl stub_hypercall, stub_port, stub_direct_miss, stub_direct_check, stub_direct_check_end, stub_direct_kick, stub_direct_return, stub_interrupt_return, stub_interrupt_window, stub_interrupt_return_end",
     "stub_hypercall:",
     "push rbp",
     "mov rbp, rsp",
@@ -67,10 +81,23 @@ global_asm!(
     "stub_direct_check_end:",
     "stub_direct_kick:",
     "int3",
+    ".balign 64, 0xcc",
+    // rsp = rip, cs, flags, rsp, ss. A signal behind the look makes the look happen again.
+    "stub_interrupt_return:",
+    // Flags with IF clear: `iretq` in ring 3 would not mask.
+    "test byte ptr [rsp + 17], 2",
+    "jz stub_interrupt_window",
+    "cmp dword ptr [rip + {windows}], 0",
+    "jne stub_interrupt_window",
+    "iretq",
+    "stub_interrupt_window:",
+    "int3",
+    "stub_interrupt_return_end:",
     ".popsection",
     hypercall = sym ring_hypercall,
     port = sym ring_port,
     deferred = sym DEFERRED,
+    windows = sym WINDOWS,
 );
 
 #[unsafe(link_section = ".text.direct.rust")]
@@ -125,16 +152,21 @@ pub fn contains(rip: u64) -> bool {
 
 /// Whether this is direct code that has not come to its end.
 pub fn is_inside(rip: u64) -> bool {
-    contains(rip) && rip != at(stub_direct_return)
+    contains(rip) && rip != at(stub_direct_return) && !is_interrupt_return(rip)
+}
+
+/// Whether this is the return from a handler, which is in no section and can stop anywhere.
+fn is_interrupt_return(rip: u64) -> bool {
+    (at(stub_interrupt_return)..at(stub_interrupt_return_end)).contains(&rip)
 }
 
 fn at(label: unsafe extern "C" fn()) -> u64 {
     label as *const () as u64
 }
 
-/// A kick landed in direct code: let it finish, and trap at its end.
-pub fn defer_kick(frame: &mut Context, cpu: &PerCpu) {
-    if cpu.deferred.swap(1, Relaxed) == 0 {
+/// A signal landed in direct code: let it finish, and trap at its end.
+pub fn defer(frame: &mut Context, cpu: &PerCpu, signal: u32) {
+    if cpu.deferred.fetch_or(signal, Relaxed) == 0 {
         DEFERRED.fetch_add(1, SeqCst);
     }
     if (at(stub_direct_check)..at(stub_direct_check_end)).contains(&frame.rip) {
@@ -142,19 +174,40 @@ pub fn defer_kick(frame: &mut Context, cpu: &PerCpu) {
     }
 }
 
-/// Direct code trapped: a miss, the end with a kick waiting, or a guest stack that is none.
+/// One vCPU more, or one less, has an interrupt waiting until it unmasks.
+pub fn count_window(open: bool) {
+    if open {
+        WINDOWS.fetch_add(1, SeqCst);
+    } else {
+        WINDOWS.fetch_sub(1, SeqCst);
+    }
+}
+
+/// Makes a return from a handler look for windows again.
+pub fn rewind_return(frame: &mut Context) {
+    if is_interrupt_return(frame.rip) {
+        frame.rip = at(stub_interrupt_return);
+    }
+}
+
+/// Direct code trapped: a miss, the end with a signal waiting, a return from a handler that must
+/// not be missed, or a guest stack that is none.
 pub fn trap(signal: u32, frame: &mut Context, cpu: &PerCpu) {
     let site = frame.rip.wrapping_sub(1);
     if signal == SIGTRAP && site == at(stub_direct_miss) {
         let (number, argument) = (*frame.register(RDI), *frame.register(RSI));
+        interrupt::count(cpu, Event::Hypercall);
         *frame.register(RAX) = heavy(cpu, reason::HYPERCALL, site, number, 8, argument);
     } else if signal == SIGTRAP && site == at(stub_direct_kick) {
         frame.rip = at(stub_direct_return);
-        // Another vCPU's kick may have brought us here; then there is nothing to do.
-        if cpu.deferred.swap(0, Relaxed) != 0 {
+        // Another vCPU's signal may have brought us here; then there is nothing to do.
+        let deferred = cpu.deferred.swap(0, Relaxed);
+        if deferred != 0 {
             DEFERRED.fetch_sub(1, SeqCst);
-            cpu.kick.store(1, Relaxed);
+            cpu.noted.fetch_or(deferred & KICK, Relaxed);
         }
+    } else if signal == SIGTRAP && site == at(stub_interrupt_window) && interrupt::enabled() {
+        interrupt::return_from_handler(frame, cpu);
     } else {
         report(frame, cpu, fault::PLAIN);
     }

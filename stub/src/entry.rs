@@ -10,7 +10,7 @@ use core::mem::offset_of;
 
 use crate::context::Context;
 use crate::layout::SLOT_SIZE;
-use crate::percpu::{CONTEXT, KICK, RETURN_FRAME};
+use crate::percpu::{CONTEXT, NOTED, RETURN_FRAME};
 
 unsafe extern "C" {
     /// The handler of all signals.
@@ -89,7 +89,7 @@ global_asm!(
     "mov rcx, rsp",
     "and rcx, -{slot_size}",
     "mov rdi, [rcx + {context}]",
-    "cmp dword ptr [rcx + {kick}], 0",
+    "cmp dword ptr [rcx + {noted}], 0",
     "jne 2f",
     "restore_extended_state",
     // Inside the signal stack: a signal that came while rsp is outside would reuse the stack's top
@@ -125,7 +125,7 @@ global_asm!(
     slot_size = const SLOT_SIZE,
     return_frame = const RETURN_FRAME,
     context = const CONTEXT,
-    kick = const KICK,
+    noted = const NOTED,
     r8 = const offset_of!(Context, r8_to_r15),
     rdi = const offset_of!(Context, rdi),
     rsi = const offset_of!(Context, rsi),

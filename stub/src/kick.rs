@@ -4,41 +4,64 @@
 //! and the exit sequence, which looks last thing before it leaves, takes it; if it lands behind
 //! that look, the sequence starts again. In direct code, which runs on the guest's stack inside a
 //! doorbell section: it waits for the section's end, which traps while any kick waits.
+//!
+//! The signal of an interrupt goes the same ways, but asks for a look at the local APIC only.
 
 use crate::context::Context;
 use crate::direct;
 use crate::entry::{stub_exit_begin, stub_exit_end, stub_resume};
 use crate::handover::hand_over;
-use crate::layout::{GUEST_END, reason};
+use crate::interrupt;
+use crate::layout::reason;
 use crate::percpu::PerCpu;
 use crate::sync::Ordering::Relaxed;
+use crate::trap::SIGUSR1;
 
-/// The handler's part: note the kick, and leave.
-pub fn arrive(context: *mut Context, cpu: &PerCpu) {
-    // SAFETY: the kernel's frame on this vCPU's signal stack, exclusively ours until we leave it.
-    let frame = unsafe { &mut *context };
-    let counters = &cpu.run().counters;
-    counters.kicks.fetch_add(1, Relaxed);
-    if frame.rip < GUEST_END {
-        cpu.kick.store(1, Relaxed);
-    } else if direct::contains(frame.rip) {
-        direct::defer_kick(frame, cpu);
+/// Bit of [`PerCpu::noted`] and [`PerCpu::deferred`]: a kick.
+pub const KICK: u32 = 1;
+/// The same for an interrupt.
+pub const INTERRUPT: u32 = 2;
+
+/// A kick found the vCPU in the guest: note it, and leave.
+pub fn arrive(frame: &mut Context, cpu: &PerCpu) {
+    cpu.run().counters.kicks.fetch_add(1, Relaxed);
+    if direct::is_inside(frame.rip) {
+        direct::defer(frame, cpu, KICK);
     } else {
-        cpu.kick.store(1, Relaxed);
-        let (begin, end) = (
-            stub_exit_begin as *const () as u64,
-            stub_exit_end as *const () as u64,
-        );
-        if (begin..end).contains(&frame.rip) {
-            counters.rewinds.fetch_add(1, Relaxed);
-            frame.rip = begin;
-        }
-        // SAFETY: `context` is the innermost frame, and its registers are those of stub code.
-        unsafe { stub_resume(context) };
+        cpu.noted.fetch_or(KICK, Relaxed);
     }
 }
 
-/// The exit sequence's part: hand over to the monitor.
+/// A kick or an interrupt landed in stub code: note it, and go back there.
+pub fn arrive_in_stub(signal: u32, context: *mut Context, cpu: &PerCpu) -> ! {
+    let counters = &cpu.run().counters;
+    if signal == SIGUSR1 {
+        counters.kicks.fetch_add(1, Relaxed);
+        cpu.noted.fetch_or(KICK, Relaxed);
+        if interrupt::enabled() {
+            // It shall not fall asleep in `hlt` now.
+            cpu.interrupts().presence.wake();
+        }
+    } else {
+        cpu.interrupts().presence.arrived();
+        counters.signals.fetch_add(1, Relaxed);
+        cpu.noted.fetch_or(INTERRUPT, Relaxed);
+    }
+    // SAFETY: the kernel's frame on this vCPU's signal stack, exclusively ours until we leave it.
+    let frame = unsafe { &mut *context };
+    let (begin, end) = (
+        stub_exit_begin as *const () as u64,
+        stub_exit_end as *const () as u64,
+    );
+    if (begin..end).contains(&frame.rip) {
+        counters.rewinds.fetch_add(1, Relaxed);
+        frame.rip = begin;
+    }
+    // SAFETY: `context` is the innermost frame, and its registers are those of stub code.
+    unsafe { stub_resume(context) }
+}
+
+/// The exit sequence's part: do what was noted, and look at interrupts again.
 ///
 /// # Safety
 /// `context` and `cpu` are those of the trap that is being left.
@@ -47,12 +70,23 @@ pub unsafe extern "C" fn take(context: *mut Context, cpu: *const PerCpu) {
     let cpu = unsafe { &*cpu };
     // SAFETY: the frame that is being left, which nothing else refers to now.
     let frame = unsafe { &mut *context };
-    cpu.kick.store(0, Relaxed);
-    if direct::is_inside(frame.rip) {
-        // A second kick, while the first was being deferred: nobody stops inside a section.
-        direct::defer_kick(frame, cpu);
-        return;
+    let noted = cpu.noted.swap(0, Relaxed);
+    if interrupt::enabled() {
+        interrupt::withdraw(cpu);
     }
+    if noted & KICK != 0 {
+        if direct::is_inside(frame.rip) {
+            // A second kick, while the first was being deferred: nobody stops inside a section.
+            direct::defer(frame, cpu, KICK);
+        } else {
+            hand_kick_over(frame, cpu);
+        }
+    }
+    interrupt::enter(frame, cpu);
+}
+
+/// Hands a kick over to the monitor.
+pub fn hand_kick_over(frame: &Context, cpu: &PerCpu) {
     let run = cpu.run();
     run.counters.heavy.fetch_add(1, Relaxed);
     run.exit.reason.store(reason::KICKED, Relaxed);

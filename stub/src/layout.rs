@@ -4,6 +4,10 @@
 //! guest, everything of ours lies above. All-zero bytes are a valid start for each type here, and
 //! each field that both sides touch is atomic.
 
+use crate::event::EventCounts;
+use crate::lapic::Lapic;
+use crate::presence::Presence;
+use crate::pv_eoi::PvEoi;
 use crate::section::Sections;
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::{AtomicU32, AtomicU64};
@@ -29,6 +33,11 @@ pub const STUB_BASE: u64 = 0x10_0000_0000;
 pub const HYPERCALL_ENTRY: u64 = STUB_BASE;
 /// What trampolines call: `rdi` port, `esi` width, `rdx` value, returns `eax` 0 if a doorbell rang.
 pub const PORT_ENTRY: u64 = STUB_BASE + 64;
+/// Where the hypercall page has the interrupt-return entry, which a handler jumps to with `rsp` at
+/// the interrupt frame.
+pub const INTERRUPT_RETURN: u64 = HYPERCALL_PAGE + 0x40;
+/// What it jumps to.
+pub const INTERRUPT_RETURN_ENTRY: u64 = STUB_BASE + 128;
 /// An upper bound of the stub's size.
 pub const STUB_SIZE: u64 = 0x10_0000;
 /// [`Control`], read-only in the sandbox.
@@ -76,6 +85,9 @@ pub const FILTER_MAX: usize = 64;
 pub struct Filter {
     /// How many instructions count.
     pub len: u64,
+    /// Which instruction compares with the sandbox's own process number, which it puts in before
+    /// it locks down; none if not within `len`.
+    pub own_process: u64,
     /// The instructions.
     pub code: [u64; FILTER_MAX],
 }
@@ -98,6 +110,10 @@ pub struct Control {
     pub patch_after: AtomicU32,
     /// Which of the two section counters a doorbell lookup counts in.
     pub phase: AtomicU32,
+    /// Not 0: each vCPU has a local APIC, and `hlt` waits for it.
+    pub interrupts: AtomicU32,
+    /// Not 0: the vCPUs have the MSR of paravirtual EOI.
+    pub pv_eoi: AtomicU32,
     /// The number 1, which a ring writes into an eventfd.
     pub one: AtomicU64,
     /// Locks the descriptor thread down, once the listener is handed over.
@@ -176,6 +192,8 @@ pub struct Shared {
     pub direct_misses: AtomicU64,
     /// Doorbell lookups by trap handlers.
     pub trapped: Sections,
+    /// One local APIC a vCPU.
+    pub lapics: [Lapic; MAX_VCPUS],
     /// One page a vCPU.
     pub runs: [RunPage; MAX_VCPUS],
 }
@@ -210,6 +228,20 @@ pub struct RunPage {
     pub thread: AtomicU32,
     /// What happened so far.
     pub counters: Counters,
+    /// What a vCPU with a local APIC needs besides.
+    pub interrupts: Interrupts,
+}
+
+/// A vCPU's interrupts, apart from its [`Lapic`].
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct Interrupts {
+    /// Where it is.
+    pub presence: Presence,
+    /// Paravirtual EOI.
+    pub pv_eoi: PvEoi,
+    /// Where interrupts enter the guest; 0 is nowhere yet.
+    pub handler: AtomicU64,
 }
 
 /// An exit as the stub describes it.
@@ -258,6 +290,14 @@ pub struct Counters {
     pub rewinds: AtomicU64,
     /// Branches into the middle of a patched jump.
     pub redirects: AtomicU64,
+    /// Interrupt signals that arrived.
+    pub signals: AtomicU64,
+    /// `hlt` that waited in the sandbox.
+    pub halts: AtomicU64,
+    /// Returns from a handler that trapped: the next interrupt waited already, or IF was clear.
+    pub windows: AtomicU64,
+    /// What the stub did, by the names of KVM's tracepoints; for guests with interrupts only.
+    pub events: EventCounts,
 }
 
 /// Why a vCPU hands over.
@@ -284,6 +324,8 @@ pub mod reason {
     pub const FAULT: u32 = 10;
     /// A site is hot: patch it, or do not. The VMM does not see this one.
     pub const PATCH: u32 = 11;
+    /// The guest has done with a vector whose EOI is watched. The VMM does not see this one either.
+    pub const EOI: u32 = 12;
 }
 
 /// What was wrong with a guest that faulted.
@@ -304,6 +346,12 @@ pub mod fault {
     pub const STRING: u64 = 6;
     /// A store or load that begins in RAM and ends in a hole, or the other way round.
     pub const STRADDLE: u64 = 7;
+    /// An interrupt came, and the stack pointer is not in RAM.
+    pub const INTERRUPT_STACK: u64 = 8;
+    /// The frame that an interrupt handler returned with is not in RAM, or leads out of the guest.
+    pub const INTERRUPT_FRAME: u64 = 9;
+    /// A register of the local APIC or of paravirtual EOI that is not there, or a value that it refuses.
+    pub const REGISTER: u64 = 10;
 }
 
 /// What a sandbox that ends by itself exits with.

@@ -1,7 +1,7 @@
 //! The trap stub of the usermode engine, and the memory that it shares with the monitor.
 //!
 //! Compiled twice. As a library it gives the monitor the layout, the doorbell table's reader, the
-//! decoder and, in [`ELF`], the finished stub. With `--cfg vmbell_stub_elf` (see `build.rs`) it *is*
+//! decoder, the local APIC, the host's side of PV EOI and, in [`ELF`], the finished stub. With `--cfg vmbell_stub_elf` (see `build.rs`) it *is*
 //! that stub: a static executable with no libc, no thread-local storage, no heap and no panics, the
 //! only code of ours in the sandbox. There each vCPU thread runs the guest until it traps; the
 //! kernel's signal frame is the exit.
@@ -11,7 +11,11 @@
 #![cfg_attr(vmbell_stub_elf, allow(unsafe_code))]
 
 pub mod decode;
+pub mod event;
+pub mod lapic;
 pub mod layout;
+pub mod presence;
+pub mod pv_eoi;
 pub mod section;
 mod sync;
 pub mod table;
@@ -30,6 +34,8 @@ mod entry;
 mod fault;
 #[cfg(vmbell_stub_elf)]
 mod handover;
+#[cfg(vmbell_stub_elf)]
+mod interrupt;
 #[cfg(vmbell_stub_elf)]
 mod kick;
 #[cfg(vmbell_stub_elf)]

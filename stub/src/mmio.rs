@@ -3,7 +3,9 @@
 use crate::context::{Context, truncate};
 use crate::decode::{Instruction, Operation, Source, decode};
 use crate::doorbell::ring;
+use crate::event::Event;
 use crate::fault::{in_ram, report};
+use crate::interrupt;
 use crate::layout::{GUEST_END, PAGE, fault, reason};
 use crate::percpu::PerCpu;
 use crate::pio::heavy;
@@ -48,8 +50,11 @@ pub fn emulate(frame: &mut Context, cpu: &PerCpu) {
                 Source::Immediate(value) => truncate(value, width),
             };
             for (part, start, len) in fragments(frame, cpu, width) {
+                interrupt::count(cpu, Event::Mmio);
                 let piece = truncate_bytes(value >> (8 * part), len);
-                if !ring(cpu, Kind::Mmio, start, len, piece) {
+                if interrupt::covers(cpu, start) {
+                    interrupt::store(cpu, start, len, piece);
+                } else if !ring(cpu, Kind::Mmio, start, len, piece) {
                     heavy(cpu, reason::MMIO_WRITE, rip, start, len, piece);
                 }
             }
@@ -62,7 +67,12 @@ pub fn emulate(frame: &mut Context, cpu: &PerCpu) {
         } => {
             let mut value = 0;
             for (part, start, len) in fragments(frame, cpu, width) {
-                let piece = heavy(cpu, reason::MMIO_READ, rip, start, len, 0);
+                interrupt::count(cpu, Event::Mmio);
+                let piece = if interrupt::covers(cpu, start) {
+                    interrupt::load(cpu, start, len)
+                } else {
+                    heavy(cpu, reason::MMIO_READ, rip, start, len, 0)
+                };
                 value |= truncate_bytes(piece, len) << (8 * part);
             }
             if sign {

@@ -6,30 +6,38 @@
 use core::mem::offset_of;
 
 use crate::context::Context;
+use crate::lapic::Lapic;
 use crate::layout::{
-    CONTROL_BASE, Control, PAGE, RunPage, SHARED_BASE, SLOT_BASE, SLOT_SIZE, Shared,
+    CONTROL_BASE, Control, Interrupts, PAGE, RunPage, SHARED_BASE, SLOT_BASE, SLOT_SIZE, Shared,
 };
-use crate::sync::AtomicU32;
 use crate::sync::Ordering::Relaxed;
+use crate::sync::{AtomicU32, AtomicU64};
 
 /// The base of a vCPU's slot.
 #[repr(C)]
 pub struct PerCpu {
     /// The frame of the trap that is being left.
     pub context: *mut Context,
-    /// A kick arrived and was not taken yet; the exit sequence looks at it last.
-    pub kick: AtomicU32,
-    /// A kick arrived in direct code and waits for its end.
+    /// Signals that arrived and were not taken yet, as bits of [`crate::kick`]; the exit sequence
+    /// looks at it last.
+    pub noted: AtomicU32,
+    /// Those that arrived in direct code and wait for its end.
     pub deferred: AtomicU32,
     /// Which vCPU this is.
     pub index: AtomicU32,
+    /// Not 0: an interrupt waits for the guest to unmask.
+    pub window: AtomicU32,
+    /// Not 0: the guest executes one instruction, the one behind its `sti`.
+    pub stepping: AtomicU32,
+    /// The instruction behind the guest's last `sti`, until it is known to be past; 0 is none.
+    pub shadow: AtomicU64,
     /// Traps by site, hashed, for the choice of sites to patch.
     pub heat: [AtomicU32; 256],
 }
 
 /// Offsets for assembly.
 pub const CONTEXT: usize = offset_of!(PerCpu, context);
-pub const KICK: usize = offset_of!(PerCpu, kick);
+pub const NOTED: usize = offset_of!(PerCpu, noted);
 /// Where in the slot the final return frame is built: inside the signal stack, below any frame.
 pub const RETURN_FRAME: u64 = 0x7f00;
 
@@ -46,6 +54,25 @@ impl PerCpu {
         let runs = &shared().runs;
         &runs[self.index.load(Relaxed) as usize % runs.len()]
     }
+
+    /// This vCPU's local APIC.
+    pub fn lapic(&self) -> &'static Lapic {
+        let lapics = &shared().lapics;
+        &lapics[self.index.load(Relaxed) as usize % lapics.len()]
+    }
+
+    /// The rest of its interrupts.
+    pub fn interrupts(&self) -> &'static Interrupts {
+        &self.run().interrupts
+    }
+}
+
+/// This process's number, which boot finds out.
+pub static OWN_PROCESS: AtomicU32 = AtomicU32::new(0);
+
+/// This process's number.
+pub fn own_process() -> u32 {
+    OWN_PROCESS.load(Relaxed)
 }
 
 /// What the monitor says.

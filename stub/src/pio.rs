@@ -1,10 +1,13 @@
-//! Instructions that trap with #GP on purpose: port input and output, `hlt`, `rdmsr`, `wrmsr`.
+//! Instructions that trap with #GP on purpose: port input and output, `hlt`, `cli`, `sti`, `rdmsr`,
+//! `wrmsr`.
 
 use crate::context::{Context, RAX, RCX, RDI, RDX, RSI, truncate};
 use crate::decode::{Instruction, Operation, decode};
 use crate::doorbell::ring;
+use crate::event::Event;
 use crate::fault::{in_ram, report};
 use crate::handover::hand_over;
+use crate::interrupt::{self, Answer};
 use crate::layout::{fault, reason};
 use crate::percpu::{PerCpu, control};
 use crate::sync::Ordering::Relaxed;
@@ -43,7 +46,7 @@ pub fn emulate(frame: &mut Context, cpu: &PerCpu, first_byte: Option<u8>) {
         }
         Operation::In { width, port } => {
             let port = port.map_or_else(|| frame.read(RDX, false, 2), u64::from);
-            let value = heavy(cpu, reason::PIO_IN, rip, port, width, 0);
+            let value = input(cpu, rip, port, width);
             frame.write(RAX, false, width, value);
         }
         Operation::Outs { width, repeat } => {
@@ -56,19 +59,40 @@ pub fn emulate(frame: &mut Context, cpu: &PerCpu, first_byte: Option<u8>) {
                 return;
             }
         }
+        Operation::Halt if interrupt::enabled() => {
+            frame.rip = next;
+            interrupt::halt(frame, cpu);
+        }
         Operation::Halt => {
             heavy(cpu, reason::HLT, rip, 0, 0, 0);
         }
+        Operation::Mask | Operation::Unmask if !interrupt::enabled() => {
+            report(frame, cpu, fault::PRIVILEGED)
+        }
+        Operation::Mask => interrupt::mask(frame, cpu),
+        Operation::Unmask => interrupt::unmask(frame, cpu, next),
         Operation::ReadMsr => {
+            interrupt::count(cpu, Event::Msr);
             let index = frame.read(RCX, false, 4);
-            let value = heavy(cpu, reason::MSR_READ, rip, index, 8, 0);
+            let value = match interrupt::read_msr(cpu, (index & 0xffff_ffff) as u32) {
+                Answer::Other => heavy(cpu, reason::MSR_READ, rip, index, 8, 0),
+                Answer::Value(value) => value,
+                Answer::Fault => refuse(frame, cpu),
+            };
             frame.write(RAX, false, 4, value);
             frame.write(RDX, false, 4, value >> 32);
         }
         Operation::WriteMsr => {
+            interrupt::count(cpu, Event::Msr);
             let index = frame.read(RCX, false, 4);
             let value = frame.read(RDX, false, 4) << 32 | frame.read(RAX, false, 4);
-            heavy(cpu, reason::MSR_WRITE, rip, index, 8, value);
+            match interrupt::write_msr(cpu, (index & 0xffff_ffff) as u32, value) {
+                Answer::Other => {
+                    heavy(cpu, reason::MSR_WRITE, rip, index, 8, value);
+                }
+                Answer::Value(_) => {}
+                Answer::Fault => refuse(frame, cpu),
+            }
         }
         // A `mov` that raises #GP has an address that is not canonical.
         Operation::Load { .. } | Operation::Store { .. } => report(frame, cpu, fault::BEYOND),
@@ -79,14 +103,29 @@ pub fn emulate(frame: &mut Context, cpu: &PerCpu, first_byte: Option<u8>) {
     }
 }
 
+/// An MSR that is #GP, which guests here have no handler for.
+fn refuse(frame: &mut Context, cpu: &PerCpu) -> ! {
+    const GENERAL_PROTECTION: u64 = 13;
+    // The site may be patched to `int3`.
+    frame.vector = GENERAL_PROTECTION;
+    report(frame, cpu, fault::REGISTER)
+}
+
 /// A write to a port: rung if a doorbell matches, else handed over.
 fn output(cpu: &PerCpu, rip: u64, port: u64, width: u8, value: u64) {
+    interrupt::count(cpu, Event::Pio);
     if !ring(cpu, Kind::Pio, port, width, value) {
         heavy(cpu, reason::PIO_OUT, rip, port, width, value);
     }
 }
 
-/// `ins` and `outs`, an element at a time so that a kick can come in between. False if it is not
+/// A read of a port.
+fn input(cpu: &PerCpu, rip: u64, port: u64, width: u8) -> u64 {
+    interrupt::count(cpu, Event::Pio);
+    heavy(cpu, reason::PIO_IN, rip, port, width, 0)
+}
+
+/// `ins` and `outs`, an element at a time so that a kick or an interrupt can come in between. False if it is not
 /// finished and shall be executed again.
 fn string(frame: &mut Context, cpu: &PerCpu, width: u8, repeat: bool, out: bool) -> bool {
     const DIRECTION: u64 = 1 << 10;
@@ -108,7 +147,7 @@ fn string(frame: &mut Context, cpu: &PerCpu, width: u8, repeat: bool, out: bool)
         if out {
             output(cpu, frame.rip, port, width, peek(address, width));
         } else {
-            let value = heavy(cpu, reason::PIO_IN, frame.rip, port, width, 0);
+            let value = input(cpu, frame.rip, port, width);
             poke(address, width, value);
         }
         *frame.register(pointer) = address.wrapping_add(step);
@@ -117,7 +156,7 @@ fn string(frame: &mut Context, cpu: &PerCpu, width: u8, repeat: bool, out: bool)
         }
         let left = frame.register(RCX);
         *left = left.wrapping_sub(1);
-        if *left != 0 && cpu.kick.load(Relaxed) != 0 {
+        if *left != 0 && cpu.noted.load(Relaxed) != 0 {
             return false;
         }
     }
@@ -159,6 +198,7 @@ pub fn heavy(cpu: &PerCpu, reason: u32, rip: u64, address: u64, len: u8, data: u
     );
     exit.rip.store(rip, Relaxed);
     run.counters.heavy.fetch_add(1, Relaxed);
+    interrupt::count(cpu, Event::UserspaceExit);
     hand_over(run)
 }
 

@@ -10,6 +10,7 @@ pub const MMAP: u64 = 9;
 pub const MUNMAP: u64 = 11;
 pub const RT_SIGACTION: u64 = 13;
 pub const RT_SIGPROCMASK: u64 = 14;
+pub const GETPID: u64 = 39;
 pub const SENDMSG: u64 = 46;
 pub const CLONE: u64 = 56;
 pub const GETPPID: u64 = 110;
@@ -17,6 +18,7 @@ pub const SIGALTSTACK: u64 = 131;
 pub const PRCTL: u64 = 157;
 pub const GETTID: u64 = 186;
 pub const FUTEX: u64 = 202;
+pub const TGKILL: u64 = 234;
 pub const EXIT_GROUP: u64 = 231;
 pub const SECCOMP: u64 = 317;
 
@@ -69,6 +71,13 @@ pub fn futex_wait(word: &AtomicU32, expected: u32) {
 pub fn futex_wake(word: &AtomicU32) {
     // SAFETY: `word` is a reference, so it is mapped.
     unsafe { syscall(FUTEX, [word.as_ptr() as u64, FUTEX_WAKE, 1, 0, 0, 0]) };
+}
+
+/// Signals a thread of this process.
+pub fn tgkill(process: u32, thread: u32, signal: u32) {
+    let args = [process, thread, signal].map(u64::from);
+    // SAFETY: no pointers.
+    unsafe { syscall(TGKILL, [args[0], args[1], args[2], 0, 0, 0]) };
 }
 
 /// Ends the sandbox.

@@ -7,6 +7,7 @@ use crate::direct;
 use crate::entry::stub_start;
 use crate::fault::report;
 use crate::handover::await_entry;
+use crate::interrupt;
 use crate::kick;
 use crate::layout::{GUEST_END, PATCH_BASE, PATCH_SIZE, exit_code, fault};
 use crate::mmio;
@@ -21,6 +22,7 @@ pub const SIGBUS: u32 = 7;
 pub const SIGFPE: u32 = 8;
 pub const SIGUSR1: u32 = 10;
 pub const SIGSEGV: u32 = 11;
+pub const SIGUSR2: u32 = 12;
 pub const SIGSYS: u32 = 31;
 
 const GENERAL_PROTECTION: u64 = 13;
@@ -39,21 +41,25 @@ const _: () = assert!(
 pub unsafe extern "C" fn stub_trap(signal: u32, context: *mut Context, cpu: *const PerCpu) {
     // SAFETY: the slot is mapped for good, and its fields that change are atomic.
     let cpu = unsafe { &*cpu };
-    if signal == SIGUSR1 {
-        kick::arrive(context, cpu);
-        return;
-    }
     // SAFETY: the kernel's frame, ours alone until the exit sequence has left it.
     let frame = unsafe { &mut *context };
-    if frame.rip < GUEST_END {
-        guest(signal, frame, cpu);
-    } else if direct::contains(frame.rip) {
-        direct::trap(signal, frame, cpu);
-    } else if signal == SIGILL && frame.rip == stub_start as *const () as u64 {
-        start(frame, cpu);
+    if frame.rip >= GUEST_END && !direct::contains(frame.rip) {
+        match signal {
+            SIGUSR1 | SIGUSR2 => kick::arrive_in_stub(signal, context, cpu),
+            SIGILL if frame.rip == stub_start as *const () as u64 => start(frame, cpu),
+            _ => exit_group(exit_code::STUB_FAULT + (signal & 0x3f).cast_signed()),
+        }
     } else {
-        exit_group(exit_code::STUB_FAULT + (signal & 0x3f).cast_signed())
+        interrupt::leave(cpu);
+        match signal {
+            SIGUSR1 => kick::arrive(frame, cpu),
+            SIGUSR2 => interrupt::arrive(cpu),
+            _ if interrupt::enabled() && interrupt::end_shadow(frame, cpu) => {}
+            _ if frame.rip < GUEST_END => guest(signal, frame, cpu),
+            _ => direct::trap(signal, frame, cpu),
+        }
     }
+    interrupt::enter(frame, cpu);
 }
 
 /// The guest itself trapped.
@@ -102,4 +108,7 @@ fn start(frame: &mut Context, cpu: &PerCpu) {
     *frame.register(crate::context::RSI) = entry.rsi.load(Relaxed);
     frame.rip = entry.rip.load(Relaxed);
     frame.flags_register = 0x202;
+    if interrupt::enabled() {
+        interrupt::mask_at_start(frame);
+    }
 }

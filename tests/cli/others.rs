@@ -130,3 +130,14 @@ fn a_version_is_printed() {
         .success()
         .stdout(contains(env!("CARGO_PKG_VERSION")));
 }
+
+#[test]
+fn stat_refuses_a_rate_beside_exact_counts() {
+    for arguments in [
+        ["stat", "--deterministic", "--rate", "5"],
+        ["stat", "--interrupts", "5", "--json"],
+        ["stat", "--rate", "0", "--json"],
+    ] {
+        vmbell(&arguments).assert().code(2);
+    }
+}

@@ -20,6 +20,18 @@
     je 60f
     cmp r8d, 6
     je 70f
+    cmp r8d, 7
+    je 80f
+    cmp r8d, 8
+    je 81f
+    cmp r8d, 9
+    je 82f
+    cmp r8d, 10
+    je 83f
+    cmp r8d, 11
+    je 84f
+    cmp r8d, 12
+    je 85f
     mov edx, {DONE_PORT}
     out dx, eax
     jmp 2b
@@ -104,4 +116,37 @@
 # hlt
 70:
     hlt
+    jmp 4b
+# wrmsr
+80:
+    mov ecx, edx
+    mov rdx, rax
+    shr rdx, 32
+    wrmsr
+    jmp 4b
+# rdmsr
+81:
+    mov ecx, edx
+    rdmsr
+    shl rdx, 32
+    or rax, rdx
+    jmp 4b
+# sti, and an instruction after which interrupts come
+82:
+    sti
+    nop
+    jmp 4b
+# cli
+83:
+    cli
+    jmp 4b
+# sti and hlt
+84:
+    sti
+    hlt
+    jmp 4b
+# sti and cli, between which none comes
+85:
+    sti
+    cli
     jmp 4b

@@ -20,6 +20,14 @@ vmbell::guest_programs! {
     bases = "../guests/bases.S";
     /// Rings in a chosen way while all registers that it does not need hold a pattern.
     storm = "../guests/storm.S";
+    /// Sends interrupts to another vCPU, and waits for one from there after each.
+    partners = "../guests/partners.S";
+    /// Waits for interrupts with a stack pointer that the host chooses.
+    bare = "../guests/bare.S";
+    /// An interrupt handler that writes down what it takes.
+    handler = "../guests/handler.S";
+    /// Takes interrupts and counts them by vector while it does something.
+    interrupts = "../guests/interrupts.S";
     /// Counts in memory and never leaves.
     spin = "../guests/spin.S";
     /// Branches into the middle of an output's successors.

@@ -22,6 +22,18 @@ pub enum Op {
     Call(u64, u64),
     /// `hlt`.
     Halt,
+    /// `wrmsr`: index, value.
+    WriteMsr(u32, u64),
+    /// `rdmsr`: index.
+    ReadMsr(u32),
+    /// `sti`, and an instruction behind it.
+    Unmask,
+    /// `cli`.
+    Mask,
+    /// `sti` and `hlt`.
+    UnmaskAndHalt,
+    /// `sti` and `cli`.
+    UnmaskAndMask,
 }
 
 const RECORD: usize = 32;
@@ -35,6 +47,12 @@ impl Op {
             Self::Load(width, address) => (4, width, address, 0),
             Self::Call(number, argument) => (5, 8, number, argument),
             Self::Halt => (6, 0, 0, 0),
+            Self::WriteMsr(index, value) => (7, 8, index.into(), value),
+            Self::ReadMsr(index) => (8, 8, index.into(), 0),
+            Self::Unmask => (9, 0, 0, 0),
+            Self::Mask => (10, 0, 0, 0),
+            Self::UnmaskAndHalt => (11, 0, 0, 0),
+            Self::UnmaskAndMask => (12, 0, 0, 0),
         };
         let mut record = [0; RECORD];
         record[..4].copy_from_slice(&u32::to_le_bytes(kind));

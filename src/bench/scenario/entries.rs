@@ -2,6 +2,7 @@
 
 use super::bare;
 use super::case::{Case, Variant};
+use super::interrupt;
 use super::notify::Notify;
 use super::path::Bell::{
     self, AnyLength, Below, Coalesced, Datamatch, DeviceModel, Polled, Wildcard,
@@ -51,6 +52,7 @@ const NOTIFIES: [(Path, Bell, Variant); 8] = [
 pub fn entries<H>(hypervisor: H) -> Vec<Entry>
 where
     H: Hypervisor + Clone + Send + Sync + 'static,
+    H::Vm: 'static,
 {
     let cases = |rows: &[(Path, Bell, Variant)], notify| {
         let of = |&(path, bell, variant)| Case {
@@ -71,6 +73,7 @@ where
         .filter(offered)
         .map(|case| entry(hypervisor.clone(), case))
         .collect();
+    entries.extend(interrupt::entries(&hypervisor));
     entries.extend(bare::entries(&hypervisor));
     entries
 }

@@ -1,29 +1,47 @@
 //! A guest that a scenario enters again and again.
 
 use std::error::Error;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::case::Case;
 use crate::bench::affinity::Pinned;
 use crate::bench::{Limit, Options, Setting, Stop as Why, SubjectError};
-use crate::guest::{Parameters, Program, Results};
-use crate::hypervisor::{Capability, ExitCounts, Hypervisor, SpinPolicy, Vcpu, Vm, VmConfig};
-use crate::machine::{Deadline, Machine, Stop};
+use crate::guest::{HANDLER, Parameters, Program, Results};
+use crate::hypervisor::{
+    Capability, ExitCounts, Hypervisor, Irqchip, SpinPolicy, Vcpu, Vm, VmConfig,
+};
+use crate::machine::{CODE, Deadline, Machine, Stop};
 
-type Failure = Box<dyn Error + Send + Sync>;
+pub(super) type Failure = Box<dyn Error + Send + Sync>;
 
 /// A machine with one vCPU and a program.
 pub(super) struct Guest<H: Hypervisor> {
-    pub(super) machine: Machine<H::Vm>,
+    pub(super) machine: Arc<Machine<H::Vm>>,
     vcpu: <H::Vm as Vm>::Vcpu,
     name: String,
-    limit: Limit,
+    pub(super) limit: Limit,
     pub(super) setting: Setting,
     /// The CPU of the thread that answers exits.
     vmm_cpu: usize,
     /// The CPU of whatever else consumes rings.
     pub(super) other_cpu: usize,
     rings: u64,
+}
+
+/// A vCPU that is about to start with the program.
+pub(super) fn boot<V: Vm>(
+    machine: &Machine<V>,
+    program: Program,
+    index: u32,
+    interrupts: bool,
+) -> Result<V::Vcpu, Failure> {
+    let mut vcpu = machine.vm().create_vcpu(index)?;
+    vcpu.set_entry_point(machine.load(program, index)?)?;
+    if interrupts {
+        vcpu.set_interrupt_handler(CODE.0 + HANDLER)?;
+    }
+    Ok(vcpu)
 }
 
 /// One run, as the guest and the backend saw it.
@@ -41,31 +59,35 @@ impl<H: Hypervisor> Guest<H> {
         case: Case,
         options: &Options,
     ) -> Result<Self, SubjectError> {
+        let config = VmConfig {
+            patch: case.variant.patch(),
+            spin: case.variant.spin(options.spin),
+            irqchip: case.path.irqchip(),
+            vcpu_cpus: vec![options.first_cpu()],
+            ..VmConfig::default()
+        };
+        Self::with_config(hypervisor, name, program, config, options)
+    }
+
+    /// A guest made like this. Its interrupts, if it has any, go to the program's handler.
+    pub(super) fn with_config(
+        hypervisor: &H,
+        name: &str,
+        program: Program,
+        config: VmConfig,
+        options: &Options,
+    ) -> Result<Self, SubjectError> {
         let first = options.first_cpu();
         let other_cpu = options.second_cpu().unwrap_or(first);
         let changes_threads = hypervisor.support(Capability::SpinPolicy).is_yes();
-        let spin = case.variant.spin(options.spin);
-        let config = VmConfig {
-            patch: case.variant.patch(),
-            spin,
-            irqchip: case.path.irqchip(),
-            vcpu_cpus: vec![first],
-            ..VmConfig::default()
-        };
+        let spin = config.spin;
         let failed = |error: Failure| SubjectError::failed(name, error);
         let vm = hypervisor
             .create_vm(&config)
             .map_err(|error| failed(error.into()))?;
-        let machine = Machine::new(vm);
-        let mut vcpu = machine
-            .vm()
-            .create_vcpu(0)
-            .map_err(|error| failed(error.into()))?;
-        let entry = machine
-            .load(program, 0)
-            .map_err(|error| failed(error.into()))?;
-        vcpu.set_entry_point(entry)
-            .map_err(|error| failed(error.into()))?;
+        let machine = Arc::new(Machine::new(vm));
+        let interrupts = config.irqchip != Irqchip::None;
+        let vcpu = boot(&machine, program, 0, interrupts).map_err(failed)?;
         let cpus = if other_cpu == first {
             vec![first]
         } else {

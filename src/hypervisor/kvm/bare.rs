@@ -49,7 +49,7 @@ impl Bare {
             .descriptor()
             .create_vcpu(0)
             .map_err(KvmError::call("create a vcpu"))?;
-        fd.set_cpuid2(&cpuid::of_vcpu(&system.cpuid, 0, 1, Irqchip::None))
+        fd.set_cpuid2(&cpuid::of_vcpu(&system.cpuid, 0, 1, Irqchip::None, false))
             .map_err(KvmError::call("set the vcpu's cpuid"))?;
         let begin = EntryPoint::Long {
             rip: start,

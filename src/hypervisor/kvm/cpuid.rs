@@ -1,11 +1,16 @@
 //! What the guest's `cpuid` says: all that KVM can do on this CPU, with the vCPU's own number in it.
 
 use kvm_bindings::CpuId;
+use stub::pv_eoi::FEATURE_BIT;
 
 use super::super::Irqchip;
 
 const LEAF_FEATURES: u32 = 1;
+/// `KVM_CPUID_FEATURES` of Linux `uapi/asm/kvm_para.h`.
+const LEAF_KVM_FEATURES: u32 = 0x4000_0001;
 const LEAVES_TOPOLOGY: [u32; 2] = [0xb, 0x1f];
+/// CPUID.1:ECX, x2APIC mode, which the kernel's local APIC has on any CPU.
+const X2APIC: u32 = 1 << 21;
 /// CPUID.1:ECX, TSC-deadline timer, which needs a local APIC in the kernel.
 const TSC_DEADLINE: u32 = 1 << 24;
 /// CPUID.1:ECX, a hypervisor is present.
@@ -16,7 +21,9 @@ pub const XSAVE: u32 = 1 << 26;
 pub const FSGSBASE: u32 = 1;
 
 /// The CPUID of the vCPU with this index, which is its APIC id too.
-pub fn of_vcpu(supported: &CpuId, index: u32, vcpus: u32, irqchip: Irqchip) -> CpuId {
+///
+/// Without `pv_eoi`, it does not offer paravirtual EOI.
+pub fn of_vcpu(supported: &CpuId, index: u32, vcpus: u32, irqchip: Irqchip, pv_eoi: bool) -> CpuId {
     let mut cpuid = supported.clone();
     for entry in cpuid.as_mut_slice() {
         match entry.function {
@@ -24,9 +31,10 @@ pub fn of_vcpu(supported: &CpuId, index: u32, vcpus: u32, irqchip: Irqchip) -> C
                 entry.ebx = entry.ebx & 0xffff | vcpus.min(255) << 16 | index << 24;
                 entry.ecx |= HYPERVISOR;
                 if irqchip != Irqchip::None {
-                    entry.ecx |= TSC_DEADLINE;
+                    entry.ecx |= TSC_DEADLINE | X2APIC;
                 }
             }
+            LEAF_KVM_FEATURES if !pv_eoi => entry.eax &= !(1 << FEATURE_BIT),
             leaf if LEAVES_TOPOLOGY.contains(&leaf) => entry.edx = index,
             _ => {}
         }

@@ -11,6 +11,7 @@ use super::error::KvmError;
 use super::ioctl;
 use crate::doorbell::abi::{FLAG_DATAMATCH, FLAG_DEASSIGN, FLAG_PIO};
 use crate::doorbell::{DoorbellError, IoEventAddress, Pattern};
+use crate::eventfd::EventFdError;
 
 /// From its return on, the kernel signals `event` for writes that match.
 pub fn assign(
@@ -67,9 +68,10 @@ fn refusal(
     let rule = match error.raw_os_error() {
         Some(libc::EEXIST) => DoorbellError::Exists { address, pattern },
         Some(libc::ENOENT) => DoorbellError::NotFound { address, pattern },
-        Some(libc::EBADF) => DoorbellError::BadFd {
-            fd: event.as_raw_fd(),
-        },
+        Some(libc::EBADF) => {
+            let fd = event.as_raw_fd();
+            EventFdError::BadFd { fd }.into()
+        }
         Some(libc::EINVAL) if address.value().checked_add(len.into()).is_none() => {
             DoorbellError::Wraps { address, len }
         }

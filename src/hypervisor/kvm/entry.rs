@@ -126,7 +126,7 @@ fn long(sregs: &mut kvm_sregs, cpuid: &CpuId, index: u32) {
         ..kvm_segment::default()
     };
     sregs.gdt = table(boot::GDT, boot::GDT_SIZE);
-    sregs.idt = table(boot::IDT, boot::IDT_SIZE);
+    sregs.idt = table(boot::gates(index), boot::IDT_SIZE);
     sregs.cr3 = boot::PML4;
     sregs.cr4 = CR4_PAE | CR4_OSFXSR | CR4_OSXMMEXCPT;
     if cpuid::register(cpuid, 7, |leaf| leaf[1]) & cpuid::FSGSBASE != 0 {

@@ -3,6 +3,7 @@
 use std::io;
 
 use crate::doorbell::{DoorbellError, IoEventAddress, Pattern};
+use crate::irq::IrqError;
 
 /// Why KVM could not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -88,7 +89,7 @@ pub enum KvmError {
         vcpus: u32,
     },
     /// The vCPU has run already.
-    #[error("the entry point of a vcpu cannot change once it has run")]
+    #[error("the entry point and the handler of a vcpu cannot change once it has run")]
     Running,
     /// An entry point that this guest was not made for.
     #[error("a vcpu cannot begin with {entry} in a guest with {guest}")]
@@ -136,6 +137,9 @@ pub enum KvmError {
         /// The address.
         address: IoEventAddress,
     },
+    /// An interrupt could not be set up.
+    #[error(transparent)]
+    Irq(#[from] IrqError),
     /// A doorbell could not be registered or removed.
     #[error(transparent)]
     Doorbell(#[from] DoorbellError),

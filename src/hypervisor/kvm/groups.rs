@@ -81,7 +81,7 @@ impl Groups {
         address: IoEventAddress,
         pattern: Pattern,
     ) -> Result<(), KvmError> {
-        let id = EventId::of(event)?;
+        let id = EventId::of(event).map_err(DoorbellError::from)?;
         let mut matches = self.matches.lock().unwrap_or_else(PoisonError::into_inner);
         let group = matches.entry(address).or_default();
         let of_this_length = || group.iter().filter(|m| m.pattern.len == pattern.len);
@@ -145,7 +145,7 @@ impl Groups {
         let Some(group) = matches.get_mut(&address) else {
             return Ok(None);
         };
-        let id = EventId::of(event)?;
+        let id = EventId::of(event).map_err(DoorbellError::from)?;
         let wanted = |m: &Match| m.pattern == pattern && m.target.has(id);
         let Some(index) = group.iter().position(wanted) else {
             return Ok(None);

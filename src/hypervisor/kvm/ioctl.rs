@@ -2,14 +2,17 @@
 //!
 //! `KVM_RUN`, because its `run` gives strings of port accesses without their width;
 //! `KVM_IOEVENTFD`, because its `register_ioevent` cannot say "any value of this width";
-//! `KVM_SET_DEVICE_ATTR` of a vCPU, which it has for other architectures; and `KVM_GET_STATS_FD`.
+//! `KVM_SET_DEVICE_ATTR` and `KVM_ENABLE_CAP` of a vCPU, which it has for other architectures or
+//! objects; and `KVM_GET_STATS_FD`.
 #![allow(unsafe_code)]
 
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
 
-use kvm_bindings::{KVMIO, kvm_device_attr, kvm_ioeventfd};
+use kvm_bindings::{
+    KVM_CAP_ENFORCE_PV_FEATURE_CPUID, KVMIO, kvm_device_attr, kvm_enable_cap, kvm_ioeventfd,
+};
 use kvm_ioctls::{VcpuFd, VmFd};
 use vmm_sys_util::ioctl::{ioctl, ioctl_with_ref};
 use vmm_sys_util::{ioctl_io_nr, ioctl_iow_nr};
@@ -17,6 +20,7 @@ use vmm_sys_util::{ioctl_io_nr, ioctl_iow_nr};
 ioctl_io_nr!(KVM_RUN, KVMIO, 0x80);
 ioctl_iow_nr!(KVM_IOEVENTFD, KVMIO, 0x79, kvm_ioeventfd);
 ioctl_iow_nr!(KVM_SET_DEVICE_ATTR, KVMIO, 0xe1, kvm_device_attr);
+ioctl_iow_nr!(KVM_ENABLE_CAP, KVMIO, 0xa3, kvm_enable_cap);
 ioctl_io_nr!(KVM_GET_STATS_FD, KVMIO, 0xce);
 
 /// Enters the guest; what it left for stands in the run page.
@@ -34,6 +38,20 @@ pub fn run(vcpu: &VcpuFd) -> io::Result<()> {
 pub fn ioeventfd(vm: &VmFd, request: &kvm_ioeventfd) -> io::Result<()> {
     // SAFETY: `vm` is an open VM, `request` the structure that the call reads.
     if unsafe { ioctl_with_ref(vm, KVM_IOEVENTFD(), request) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// From its return on, the vCPU has no paravirtual feature that its CPUID does not show.
+pub fn enforce_features(vcpu: &VcpuFd) -> io::Result<()> {
+    let mut request = kvm_enable_cap {
+        cap: KVM_CAP_ENFORCE_PV_FEATURE_CPUID,
+        ..kvm_enable_cap::default()
+    };
+    request.args[0] = 1;
+    // SAFETY: `vcpu` is an open vCPU, `request` the structure that the call reads.
+    if unsafe { ioctl_with_ref(vcpu, KVM_ENABLE_CAP(), &request) } < 0 {
         return Err(io::Error::last_os_error());
     }
     Ok(())

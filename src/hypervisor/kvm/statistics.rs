@@ -14,6 +14,8 @@ use super::ioctl;
 
 const HEADER: usize = 24;
 const DESCRIPTOR: usize = 16;
+/// A descriptor's flags: type and unit, both 0 for a count of events.
+const KIND: u32 = 0xff;
 
 /// More counters or longer names than any kernel has would be another format.
 const SANE: u32 = 4096;
@@ -45,17 +47,44 @@ impl Statistics {
     /// How often the guest has left its own code, for whatever reason of its own: the host's
     /// interrupts are left out.
     pub fn exits(&self) -> io::Result<u64> {
-        let value = |offset| {
-            let mut bytes = [0; 8];
-            self.file.read_exact_at(&mut bytes, offset)?;
-            Ok::<_, io::Error>(u64::from_ne_bytes(bytes))
-        };
-        Ok(value(self.exits)?.saturating_sub(value(self.host_interrupts)?))
+        Ok(self
+            .value(self.exits)?
+            .saturating_sub(self.value(self.host_interrupts)?))
+    }
+
+    /// All counts of events, by the kernel's names.
+    pub fn all(&self) -> io::Result<Vec<(String, u64)>> {
+        let read = |counter: Described| Ok((counter.name, self.value(counter.offset)?));
+        list(&self.file)?.into_iter().map(read).collect()
+    }
+
+    fn value(&self, offset: u64) -> io::Result<u64> {
+        let mut bytes = [0; 8];
+        self.file.read_exact_at(&mut bytes, offset)?;
+        Ok(u64::from_ne_bytes(bytes))
     }
 }
 
 /// The offsets of counters in the file.
 fn find<const N: usize>(file: &File, names: [&str; N]) -> io::Result<[u64; N]> {
+    let all = list(file)?;
+    let mut offsets = [0; N];
+    for (offset, wanted) in offsets.iter_mut().zip(names) {
+        let found = all.iter().find(|counter| counter.name == wanted);
+        let missing = || io::Error::other(format!("there is no counter {wanted}"));
+        *offset = found.ok_or_else(missing)?.offset;
+    }
+    Ok(offsets)
+}
+
+/// A counter of the file that is one number.
+struct Described {
+    name: String,
+    offset: u64,
+}
+
+/// All counters that are one number and count events.
+fn list(file: &File) -> io::Result<Vec<Described>> {
     let mut header = [0; HEADER];
     file.read_exact_at(&mut header, 0)?;
     let name_size = u32_at(&header, 4);
@@ -70,21 +99,18 @@ fn find<const N: usize>(file: &File, names: [&str; N]) -> io::Result<[u64; N]> {
     let size = DESCRIPTOR + name_size as usize;
     let mut table = vec![0; size * count as usize];
     file.read_exact_at(&mut table, descriptors.into())?;
-    let mut found = [None; N];
-    for descriptor in table.chunks_exact(size) {
+    let descriptors = table.chunks_exact(size).filter(|descriptor| {
+        let (flags, numbers) = (u32_at(descriptor, 0), u32_at(descriptor, 4) >> 16);
+        flags & KIND == 0 && numbers == 1
+    });
+    let describe = |descriptor: &[u8]| {
         let name = descriptor[DESCRIPTOR..].split(|byte| *byte == 0).next();
-        for (found, wanted) in found.iter_mut().zip(names) {
-            if name == Some(wanted.as_bytes()) {
-                let offset = u32_at(descriptor, 8);
-                *found = Some(u64::from(data) + u64::from(offset));
-            }
+        Described {
+            name: String::from_utf8_lossy(name.unwrap_or_default()).into_owned(),
+            offset: u64::from(data) + u64::from(u32_at(descriptor, 8)),
         }
-    }
-    let mut offsets = [0; N];
-    for ((offset, found), name) in offsets.iter_mut().zip(found).zip(names) {
-        *offset = found.ok_or_else(|| io::Error::other(format!("there is no counter {name}")))?;
-    }
-    Ok(offsets)
+    };
+    Ok(descriptors.map(describe).collect())
 }
 
 /// The 32-bit number at `offset`; every caller's buffer is long enough for its constants.

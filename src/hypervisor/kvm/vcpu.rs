@@ -14,7 +14,7 @@ use super::kick::{Kicks, KvmKick};
 use super::run_page::{Exit, Io, RunPage};
 use super::statistics::Statistics;
 use super::vm::{Counts, Guest};
-use super::{cpuid, entry, ioctl, last_words};
+use super::{boot, cpuid, entry, ioctl, last_words};
 use crate::doorbell::IoEventAddress;
 
 /// A virtual CPU of a [`super::KvmVm`].
@@ -57,9 +57,22 @@ impl KvmVcpu {
             .vm()
             .create_vcpu(index.into())
             .map_err(KvmError::call("create a vcpu"))?;
-        let cpuid = cpuid::of_vcpu(&system.cpuid, index, guest.vcpus, guest.irqchip);
+        let cpuid = cpuid::of_vcpu(
+            &system.cpuid,
+            index,
+            guest.vcpus,
+            guest.irqchip,
+            guest.pv_eoi,
+        );
         fd.set_cpuid2(&cpuid)
             .map_err(KvmError::call("set the vcpu's cpuid"))?;
+        if !guest.pv_eoi {
+            // Else the register works for guests that never looked whether they may use it.
+            ioctl::enforce_features(&fd).map_err(|source| KvmError::Call {
+                operation: "hide registers that the vcpu's cpuid hides",
+                source,
+            })?;
+        }
         let page = Arc::new(RunPage::new(&fd, system.run_size)?);
         let counts = Arc::new(Counts {
             statistics: Statistics::open(&fd)?,
@@ -271,6 +284,19 @@ impl Vcpu for KvmVcpu {
         }
         let cpuid = &self.guest.system.cpuid;
         entry::set(&self.fd, cpuid, self.index, self.guest.irqchip, entry)
+    }
+
+    fn set_interrupt_handler(&mut self, rip: u64) -> Result<(), KvmError> {
+        if self.state != State::Fresh {
+            return Err(KvmError::Running);
+        }
+        let Some(area) = &self.guest.boot_area else {
+            return Err(KvmError::Entry {
+                entry: "an interrupt handler of its own",
+                guest: "RAM from 0, where its gates would have to be",
+            });
+        };
+        boot::set_interrupt_handler(area, self.index, rip)
     }
 
     #[inline]

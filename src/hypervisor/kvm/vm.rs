@@ -10,7 +10,7 @@ use stub::layout::{MAX_VCPUS, PAGE, RAM_BASE};
 use vm_memory::GuestMemoryMmap;
 use vmm_sys_util::eventfd::EventFd;
 
-use super::super::{ExitCounts, Irqchip, Vm, VmConfig};
+use super::super::{EventCounter, ExitCounts, Irqchip, Vm, VmConfig};
 use super::coalesced::Coalesced;
 use super::error::KvmError;
 use super::groups::Groups;
@@ -18,8 +18,9 @@ use super::memory::Slots;
 use super::statistics::Statistics;
 use super::system::{HC_MAP_GPA_RANGE, System};
 use super::vcpu::KvmVcpu;
-use super::{boot, cpuid, doorbells, memory};
+use super::{boot, cpuid, doorbells, events, interrupts, memory};
 use crate::doorbell::{Datamatch, IoEventAddress, Pattern, Sharing};
+use crate::irq::{Gsi, Msi, Route, Routing};
 
 /// Where RAM ends at the latest: devices and interrupt controllers lie above.
 const RAM_END: u64 = 0xc000_0000;
@@ -37,6 +38,7 @@ pub(super) struct Guest {
     /// What guest programs start from; none where RAM has its place.
     pub(super) boot_area: Option<GuestMemoryMmap>,
     pub(super) irqchip: Irqchip,
+    pub(super) pv_eoi: bool,
     pub(super) vcpus: u32,
     pub(super) groups: Groups,
     pub(super) coalesced: Coalesced,
@@ -73,6 +75,11 @@ impl KvmVm {
         let mut slots = Slots::new(vm);
         let ram = memory::map(config.ram_base, config.ram_size)?;
         slots.add(&ram)?;
+        if config.ram_base == RAM_BASE && config.irqchip == Irqchip::Full {
+            // The kernel's own table leads to the PIC too, which only kernels know how to silence.
+            let routes: Vec<_> = Routing::identity().routes().collect();
+            interrupts::route(slots.vm(), config.irqchip, &routes)?;
+        }
         let boot_area = if config.ram_base == RAM_BASE {
             let area = boot::area(cpuid::has_vmmcall(&system.cpuid))?;
             slots.add(&area)?;
@@ -86,6 +93,7 @@ impl KvmVm {
             ram,
             boot_area,
             irqchip: config.irqchip,
+            pv_eoi: config.pv_eoi,
             vcpus: config.vcpus,
             groups: Groups::new(config.max_items),
             coalesced: Coalesced::default(),
@@ -204,6 +212,36 @@ impl Vm for KvmVm {
             ))?;
         self.guest.coalesced.begin();
         Ok(())
+    }
+
+    fn register_irqfd(
+        &self,
+        event: &EventFd,
+        gsi: Gsi,
+        resample: Option<&EventFd>,
+    ) -> Result<(), KvmError> {
+        interrupts::assign(self.descriptor(), self.guest.irqchip, event, gsi, resample)
+    }
+
+    fn unregister_irqfd(&self, event: &EventFd, gsi: Gsi) -> Result<(), KvmError> {
+        interrupts::deassign(self.descriptor(), self.guest.irqchip, event, gsi)
+    }
+
+    fn set_routing(&self, routes: &[Route]) -> Result<(), KvmError> {
+        interrupts::route(self.descriptor(), self.guest.irqchip, routes)
+    }
+
+    fn set_line(&self, gsi: Gsi, level: bool) -> Result<(), KvmError> {
+        interrupts::drive(self.descriptor(), self.guest.irqchip, gsi, level)
+    }
+
+    fn signal_msi(&self, msi: Msi) -> Result<bool, KvmError> {
+        interrupts::send(self.descriptor(), self.guest.irqchip, msi)
+    }
+
+    fn count_events(&self) -> Box<dyn EventCounter> {
+        let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        events::counter(taken.iter().flatten().cloned().collect())
     }
 
     fn exit_counts(&self) -> ExitCounts {

@@ -10,7 +10,7 @@ use vmm_sys_util::eventfd::EventFd;
 use super::error::UsermodeError;
 use super::sandbox::Sandbox;
 use crate::doorbell::{
-    Barrier, DoorbellState, EventId, IoEventAddress, Pattern, RegisterError, Sharing,
+    Barrier, DoorbellError, DoorbellState, EventId, IoEventAddress, Pattern, RegisterError, Sharing,
 };
 
 /// How long a removal waits for lookups under way. An honest vCPU needs microseconds, or a time
@@ -40,7 +40,7 @@ impl Doorbells {
         pattern: Pattern,
         sharing: Sharing,
     ) -> Result<(), UsermodeError> {
-        let id = EventId::of(event)?;
+        let id = EventId::of(event).map_err(DoorbellError::from)?;
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let table = &sandbox.control.doorbells;
         let result = state.register(table, id, address, pattern, sharing, || {
@@ -61,7 +61,7 @@ impl Doorbells {
         address: IoEventAddress,
         pattern: Pattern,
     ) -> Result<(), UsermodeError> {
-        let id = EventId::of(event)?;
+        let id = EventId::of(event).map_err(DoorbellError::from)?;
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let barrier = SectionBarrier {
             sandbox,

@@ -3,6 +3,7 @@
 use std::io;
 
 use crate::doorbell::{DoorbellError, IoEventAddress, RegisterError};
+use crate::irq::IrqError;
 
 /// Why the engine could not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -114,6 +115,21 @@ pub enum UsermodeError {
         /// RLIMIT_NOFILE of the sandbox.
         limit: u64,
     },
+    /// The guest has no interrupt controllers.
+    #[error("the guest was made without interrupt controllers")]
+    NoIrqchip,
+    /// Interrupt handlers begin where guest code can be.
+    #[error(
+        "the interrupt handler's address {address:#x} is not below {:#x}",
+        stub::layout::GUEST_END
+    )]
+    Handler {
+        /// Where it was to be.
+        address: u64,
+    },
+    /// An interrupt could not be set up or sent.
+    #[error(transparent)]
+    Irq(#[from] IrqError),
     /// A doorbell could not be registered or removed.
     #[error(transparent)]
     Doorbell(#[from] DoorbellError),

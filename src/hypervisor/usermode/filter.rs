@@ -30,10 +30,15 @@ const fn op(code: u16, jt: u8, jf: u8, k: u32) -> sock_filter {
     sock_filter { code, jt, jf, k }
 }
 
+/// Stands for the sandbox's process number, which nobody knows before it runs: the stub puts it in.
+/// No process has a number as high (Linux `PID_MAX_LIMIT` is 2^22).
+const OWN_PROCESS: u32 = 0x7fff_5a5a;
+
 /// A vCPU's program: `write` of 8 bytes to a doorbell, futexes in the shared memory, and the end.
-pub fn vcpu(fd_limit: u32) -> Result<BpfProgram, UsermodeError> {
+/// With `interrupts`, the interrupt signal to threads of the sandbox itself.
+pub fn vcpu(fd_limit: u32, interrupts: bool) -> Result<BpfProgram, UsermodeError> {
     let shared_end = SHARED_BASE + size_of::<Shared>() as u64;
-    let rules = [
+    let mut rules = vec![
         (
             libc::SYS_write,
             vec![vec![
@@ -54,6 +59,12 @@ pub fn vcpu(fd_limit: u32) -> Result<BpfProgram, UsermodeError> {
         ),
         (libc::SYS_exit_group, vec![]),
     ];
+    if interrupts {
+        let interrupt = u64::from(libc::SIGUSR2.cast_unsigned());
+        let own = (0, Qword, Eq, u64::from(OWN_PROCESS));
+        let rule = vec![vec![own, (2, Dword, Eq, interrupt)]];
+        rules.push((libc::SYS_tgkill, rule));
+    }
     let arguments = allow_only("a vcpu", rules)?;
     // The guest's addresses are the low 4 GiB: the upper half of the instruction pointer is 0.
     let mut program = vec![
@@ -81,16 +92,16 @@ pub fn listen() -> BpfProgram {
 pub fn park() -> Result<BpfProgram, UsermodeError> {
     allow_only(
         "the descriptor thread",
-        [(libc::SYS_pause, vec![]), (libc::SYS_exit_group, vec![])],
+        vec![(libc::SYS_pause, vec![]), (libc::SYS_exit_group, vec![])],
     )
 }
 
 /// Argument number, width, comparison, value.
 type Condition = (u8, SeccompCmpArgLen, SeccompCmpOp, u64);
 
-fn allow_only<const N: usize>(
+fn allow_only(
     thread: &'static str,
-    rules: [(libc::c_long, Vec<Vec<Condition>>); N],
+    rules: Vec<(libc::c_long, Vec<Vec<Condition>>)>,
 ) -> Result<BpfProgram, UsermodeError> {
     let filter = |source| UsermodeError::Filter { thread, source };
     let mut map = std::collections::BTreeMap::new();
@@ -127,8 +138,13 @@ pub fn pack(thread: &'static str, program: &[sock_filter]) -> Result<Filter, Use
             limit: FILTER_MAX,
         });
     }
+    let own = |instruction: &sock_filter| instruction.k == OWN_PROCESS;
     let mut filter = Filter {
         len: program.len() as u64,
+        own_process: program
+            .iter()
+            .position(own)
+            .map_or(u64::MAX, |place| place as u64),
         code: [0; FILTER_MAX],
     };
     for (word, instruction) in filter.code.iter_mut().zip(program) {

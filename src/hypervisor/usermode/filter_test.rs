@@ -1,7 +1,7 @@
 use seccompiler::sock_filter;
 use stub::layout::{FD_BASE, FILTER_MAX, GUEST_END, PARK_SYSCALL, SHARED_BASE, STUB_BASE, Shared};
 
-use super::{AUDIT_ARCH_X86_64, listen, pack, park, vcpu};
+use super::{AUDIT_ARCH_X86_64, OWN_PROCESS, listen, pack, park, vcpu};
 
 const AUDIT_ARCH_I386: u32 = 0x4000_0003;
 const FD_LIMIT: u32 = 1024;
@@ -69,8 +69,23 @@ fn verdict(program: &[sock_filter], call: Call) -> u32 {
     }
 }
 
+/// The verdict on a vCPU of a guest without interrupts, which one with them shares: none of the
+/// calls is the interrupt signal.
 fn of_vcpu(call: Call) -> u32 {
-    verdict(&vcpu(FD_LIMIT).unwrap(), call)
+    let plain = verdict(&vcpu(FD_LIMIT, false).unwrap(), call);
+    assert_eq!(verdict(&with_interrupts(), call), plain);
+    plain
+}
+
+const OWN: u64 = 4321;
+
+/// The program of a vCPU with interrupts, as the stub of process [`OWN`] installs it.
+fn with_interrupts() -> Vec<sock_filter> {
+    let program = vcpu(FD_LIMIT, true).unwrap();
+    let packed = pack("a test", &program).unwrap();
+    let mut program = program.to_vec();
+    program[usize::try_from(packed.own_process).unwrap()].k = u32::try_from(OWN).unwrap();
+    program
 }
 
 const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
@@ -160,6 +175,37 @@ fn a_futex_is_allowed_in_shared_memory_only() {
 }
 
 #[test]
+fn only_the_interrupt_signal_goes_to_the_sandbox_itself_and_only_with_interrupts() {
+    let interrupt = u64::from(libc::SIGUSR2.cast_unsigned());
+    let kill =
+        |process: u64, signal: u64| Call::stub(libc::SYS_tgkill, [process, 4322, signal, 0, 0, 0]);
+    assert_eq!(verdict(&with_interrupts(), kill(OWN, interrupt)), ALLOW);
+    let plain = vcpu(FD_LIMIT, false).unwrap();
+    assert_eq!(verdict(&plain, kill(OWN, interrupt)), KILL);
+    for process in [0, 1, OWN + 1, OWN | 1 << 32, u64::MAX, OWN_PROCESS.into()] {
+        let call = kill(process, interrupt);
+        assert_eq!(verdict(&with_interrupts(), call), KILL, "process {process}");
+    }
+    for signal in (0..65).filter(|signal| *signal != interrupt) {
+        let call = kill(OWN, signal);
+        assert_eq!(verdict(&with_interrupts(), call), KILL, "signal {signal}");
+    }
+    for number in [libc::SYS_kill, libc::SYS_tkill, libc::SYS_rt_sigqueueinfo] {
+        let call = Call::stub(number, [OWN, interrupt, interrupt, 0, 0, 0]);
+        assert_eq!(verdict(&with_interrupts(), call), KILL, "call {number}");
+    }
+}
+
+#[test]
+fn the_own_process_is_compared_with_once() {
+    let program = vcpu(FD_LIMIT, true).unwrap();
+    let places = program.iter().filter(|op| op.k == OWN_PROCESS).count();
+    assert_eq!(places, 1);
+    let plain = pack("a test", &vcpu(FD_LIMIT, false).unwrap()).unwrap();
+    assert!(plain.own_process >= plain.len);
+}
+
+#[test]
 fn the_stub_may_end_and_nothing_else() {
     for number in 0..512 {
         let expected = if number == libc::SYS_exit_group {
@@ -218,7 +264,7 @@ fn a_packed_program_is_the_kernels_layout() {
 
 #[test]
 fn the_programs_fit_the_control_page() {
-    for program in [vcpu(1 << 20).unwrap(), listen(), park().unwrap()] {
+    for program in [vcpu(1 << 20, true).unwrap(), listen(), park().unwrap()] {
         assert!(
             program.len() <= FILTER_MAX,
             "{} instructions",

@@ -7,14 +7,21 @@
 //! through a page of shared memory (heavy). The stub is not trusted: the monitor reads what the
 //! sandbox can write once, and checks it.
 //!
-//! [`UsermodeVcpu::run`](super::Vcpu::run) runs on the caller's thread, one for each vCPU. Two threads of ours exist
-//! besides: one that starts all sandboxes, and for each sandbox one that waits for its end.
+//! A guest with an [`Irqchip`](super::Irqchip) has local APICs, answered in the stub, and `hlt` waits
+//! there; `Full` adds an I/O APIC in the monitor, and no PIC and no timer with it.
+//!
+//! [`UsermodeVcpu::run`](super::Vcpu::run) runs on the caller's thread, one for each vCPU. Threads of ours
+//! besides: one that starts all sandboxes, for each sandbox one that waits for its end, and for each guest
+//! with irqfds one that waits for those.
 
 mod descriptors;
 mod doorbells;
 mod ending;
 mod error;
+mod events;
 mod filter;
+mod interrupts;
+mod irqfds;
 mod launch;
 mod mapping;
 mod patch;

@@ -22,13 +22,13 @@ pub fn support(capability: Capability) -> Support {
         ),
         Capability::BareLoop => Support::No("nothing below the VMM's own loop can leave the guest".into()),
         Capability::Kernels => Support::No("guest code runs in ring 3".into()),
-        Capability::Interrupts => Support::No("the engine delivers no interrupts".into()),
         Capability::PioDoorbell
         | Capability::MmioDoorbell
         | Capability::HypercallDoorbell
         | Capability::HypercallExit
         | Capability::MsrExits
         | Capability::SpinPolicy
+        | Capability::Interrupts
         | Capability::DoorbellGroups
         | Capability::MixedGroups
         | Capability::Int3Patching

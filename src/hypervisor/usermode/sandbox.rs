@@ -7,17 +7,19 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use stub::layout::{Control, HYPERCALL_OFFSET, PATCH_OFFSET, PATCH_SIZE, RAM_OFFSET, Shared};
+use stub::presence::Tell;
 use vm_memory::MmapRegion;
 
-use super::super::{PatchMode, SpinPolicy, VmConfig};
+use super::super::{Irqchip, PatchMode, SpinPolicy, VmConfig};
 use super::descriptors::Descriptors;
 use super::error::UsermodeError;
 use super::launch::{BootFiles, fd_limit, launch};
 use super::mapping::{Mapping, memory_file, seal};
 use super::process::Process;
 use super::thread::{Kicked, Thread};
-use super::wait::{futex_wait, spin_ticks};
+use super::wait::{futex_wait, futex_wake, spin_ticks};
 use super::{filter, patch};
+use crate::irq::Lapic;
 
 /// A sandbox, from its start to its end.
 #[derive(Debug)]
@@ -45,6 +47,9 @@ impl Sandbox {
         let mut control = Mapping::<Control>::new(&read_only, 0)?;
         let shared = Arc::new(Mapping::<Shared>::new(&writable, 0)?);
         fill(control.get_mut(), config)?;
+        for (id, lapic) in (0..config.vcpus).zip(&shared.lapics) {
+            lapic.reset(id);
+        }
         read_only
             .write_all_at(&patch::hypercall_page()?, HYPERCALL_OFFSET)
             .map_err(|source| UsermodeError::System {
@@ -131,6 +136,21 @@ impl Sandbox {
         }
     }
 
+    /// The vCPUs' local APICs, which the sandbox can write.
+    pub fn lapics(&self) -> &[Lapic] {
+        &self.shared.lapics[..self.threads.len()]
+    }
+
+    /// Tells a vCPU that its local APIC has a request.
+    pub fn tell(&self, vcpu: usize) {
+        let presence = &self.shared.runs[vcpu].interrupts.presence;
+        match presence.tell() {
+            Tell::Nothing => {}
+            Tell::Signal => self.thread(vcpu).interrupt(),
+            Tell::Wake => futex_wake(presence.word()),
+        }
+    }
+
     /// The process.
     pub fn process(&self) -> &Process {
         &self.process
@@ -154,8 +174,11 @@ fn fill(control: &mut Control, config: &VmConfig) -> Result<(), UsermodeError> {
         },
         Relaxed,
     );
+    let interrupts = config.irqchip != Irqchip::None;
+    control.interrupts.store(interrupts.into(), Relaxed);
+    control.pv_eoi.store(config.pv_eoi.into(), Relaxed);
     control.one.store(1, Relaxed);
-    control.vcpu_filter = filter::pack("a vcpu", &filter::vcpu(fd_limit)?)?;
+    control.vcpu_filter = filter::pack("a vcpu", &filter::vcpu(fd_limit, interrupts)?)?;
     control.listen_filter = filter::pack("the descriptor thread", &filter::listen())?;
     control.park_filter = filter::pack("the descriptor thread", &filter::park()?)?;
     Ok(())

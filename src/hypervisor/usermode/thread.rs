@@ -80,6 +80,12 @@ impl Thread {
         Kicked::Sent
     }
 
+    /// Makes the vCPU look at its local APIC. The process must not have been reaped.
+    pub fn interrupt(&self) {
+        // SAFETY: as in `kick`.
+        unsafe { libc::syscall(libc::SYS_tgkill, self.process, self.id, libc::SIGUSR2) };
+    }
+
     /// The monitor begins to wait for the vCPU.
     pub fn enter(&self) {
         // What was owed before is owed from now on. Seldom written: a store at every entry would

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use stub::layout::{RunPage, fault, reason};
+use stub::layout::{GUEST_END, RunPage, fault, reason};
 
 use super::super::{EntryPoint, Fault, Kick, Vcpu, VmEntry, VmExit};
 use super::error::UsermodeError;
@@ -97,15 +97,24 @@ impl UsermodeVcpu {
                 len: port_width(width)?,
                 data: (data & 0xffff_ffff) as u32,
             },
-            reason::MMIO_READ => VmExit::MmioRead {
-                address,
-                len: access_width(width)?,
-            },
-            reason::MMIO_WRITE => VmExit::MmioWrite {
-                address,
-                len: access_width(width)?,
-                data,
-            },
+            reason::MMIO_READ => {
+                let len = access_width(width)?;
+                let ioapic = self.guest.interrupts.as_ref();
+                if let Some(value) = ioapic.and_then(|here| here.read_ioapic(address, len)) {
+                    self.run_page().reply.store(value, Relaxed);
+                    return Ok(None);
+                }
+                VmExit::MmioRead { address, len }
+            }
+            reason::MMIO_WRITE => {
+                let len = access_width(width)?;
+                if let Some(interrupts) = &self.guest.interrupts
+                    && interrupts.write_ioapic(&self.guest.sandbox, address, len, data)
+                {
+                    return Ok(None);
+                }
+                VmExit::MmioWrite { address, len, data }
+            }
             reason::HYPERCALL => VmExit::Hypercall {
                 number: address,
                 argument: data,
@@ -130,6 +139,16 @@ impl UsermodeVcpu {
                 self.guest
                     .patcher
                     .patch(&self.guest.sandbox, &self.guest.memory, rip);
+                return Ok(None);
+            }
+            reason::EOI => {
+                let vector = u8::try_from(address).map_err(|_| UsermodeError::Nonsense {
+                    what: "vector",
+                    value: address,
+                })?;
+                if let Some(interrupts) = &self.guest.interrupts {
+                    interrupts.eoi(&self.guest.sandbox, vector);
+                }
                 return Ok(None);
             }
             unknown => {
@@ -167,6 +186,13 @@ fn fault_reason(kind: u64, vector: u8) -> &'static str {
         fault::FETCH => "no memory to fetch instructions from",
         fault::STRING => "a string instruction whose buffer is not in RAM",
         fault::STRADDLE => "an access that is partly in RAM and partly in a hole",
+        fault::INTERRUPT_STACK => "an interrupt came, and the stack pointer is not in RAM",
+        fault::INTERRUPT_FRAME => {
+            "a return from an interrupt whose frame is not in RAM, or leads out of the guest"
+        }
+        fault::REGISTER => {
+            "a register of the local APIC or of paravirtual EOI that is not there or refuses the value"
+        }
         _ => match vector {
             0 => "divide error",
             1 => "single step or debug exception",
@@ -226,6 +252,20 @@ impl Vcpu for UsermodeVcpu {
         registers.rsp.store(rsp, Relaxed);
         registers.rdi.store(rdi, Relaxed);
         registers.rsi.store(rsi, Relaxed);
+        Ok(())
+    }
+
+    fn set_interrupt_handler(&mut self, rip: u64) -> Result<(), UsermodeError> {
+        if self.state != State::Fresh {
+            return Err(UsermodeError::Running);
+        }
+        if self.guest.interrupts.is_none() {
+            return Err(UsermodeError::NoIrqchip);
+        }
+        if rip == 0 || rip >= GUEST_END {
+            return Err(UsermodeError::Handler { address: rip });
+        }
+        self.run_page().interrupts.handler.store(rip, Relaxed);
         Ok(())
     }
 

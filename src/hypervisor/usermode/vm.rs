@@ -1,19 +1,24 @@
 //! A guest of the usermode engine.
 
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use stub::layout::{MAX_VCPUS, PAGE, PATCH_BASE, RAM_BASE, RAM_OFFSET};
 use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap};
 use vmm_sys_util::eventfd::EventFd;
 
-use super::super::{ExitCounts, Irqchip, PatchMode, SpinPolicy, Vm, VmConfig};
+use super::super::{EventCounter, ExitCounts, PatchMode, SpinPolicy, Vm, VmConfig};
 use super::doorbells::{Doorbells, light_exits};
 use super::error::UsermodeError;
+use super::events::Events;
+use super::interrupts::Interrupts;
+use super::irqfds::IrqfdWatcher;
 use super::patch::Patcher;
 use super::sandbox::Sandbox;
 use super::vcpu::UsermodeVcpu;
 use crate::doorbell::{Datamatch, IoEventAddress, Pattern, Sharing};
+use crate::eventfd::EventId;
+use crate::irq::{Gsi, IrqError, Msi, Route};
 
 /// What a guest's vCPUs and their kicks share.
 #[derive(Debug)]
@@ -22,6 +27,7 @@ pub(super) struct Guest {
     pub(super) memory: GuestMemoryMmap,
     pub(super) patcher: Patcher,
     pub(super) spin: SpinPolicy,
+    pub(super) interrupts: Option<Interrupts>,
 }
 
 /// A guest that runs in a sandbox process, which ends with it.
@@ -30,6 +36,7 @@ pub struct UsermodeVm {
     guest: Arc<Guest>,
     doorbells: Doorbells,
     taken: Mutex<Vec<bool>>,
+    irqfds: OnceLock<IrqfdWatcher>,
 }
 
 impl UsermodeVm {
@@ -60,13 +67,32 @@ impl UsermodeVm {
             memory,
             patcher,
             spin: config.spin,
+            interrupts: Interrupts::new(config.irqchip),
         };
         let taken = vec![false; config.vcpus as usize];
         Ok(Self {
             guest: Arc::new(guest),
             doorbells: Doorbells::new(config.max_items),
             taken: Mutex::new(taken),
+            irqfds: OnceLock::new(),
         })
+    }
+}
+
+impl UsermodeVm {
+    fn interrupts(&self) -> Result<&Interrupts, UsermodeError> {
+        let interrupts = self.guest.interrupts.as_ref();
+        interrupts.ok_or(UsermodeError::NoIrqchip)
+    }
+
+    /// The thread that waits for irqfds, started when the first is there to wait for.
+    fn watcher(&self) -> Result<&IrqfdWatcher, UsermodeError> {
+        if self.irqfds.get().is_none() {
+            let watcher = IrqfdWatcher::start(Arc::clone(&self.guest))?;
+            // Of two that were started at the same time one goes again.
+            let _ = self.irqfds.set(watcher);
+        }
+        self.irqfds.get().ok_or(UsermodeError::NoIrqchip)
     }
 }
 
@@ -80,10 +106,6 @@ fn check(config: &VmConfig) -> Result<(), UsermodeError> {
             value: config.ram_base,
             rule: format!("{RAM_BASE:#x}"),
         });
-    }
-    if config.irqchip != Irqchip::None {
-        let what = "interrupt controllers";
-        return Err(UsermodeError::Unsupported { what });
     }
     let most = PATCH_BASE - RAM_BASE;
     if config.ram_size == 0 || !config.ram_size.is_multiple_of(PAGE) || config.ram_size > most {
@@ -163,6 +185,56 @@ impl Vm for UsermodeVm {
     fn register_coalesced(&self, _address: u64, _len: u32) -> Result<(), UsermodeError> {
         let what = "coalesced writes";
         Err(UsermodeError::Unsupported { what })
+    }
+
+    fn register_irqfd(
+        &self,
+        event: &EventFd,
+        gsi: Gsi,
+        resample: Option<&EventFd>,
+    ) -> Result<(), UsermodeError> {
+        let interrupts = self.interrupts()?;
+        let watcher = self.watcher()?;
+        let event = event.try_clone().map_err(|source| UsermodeError::System {
+            operation: "duplicate an irqfd",
+            source,
+        })?;
+        let event = Arc::new(event);
+        let id = interrupts.assign(&self.guest.sandbox, &event, gsi, resample)?;
+        watcher.add(id, &event).map_err(|source| {
+            interrupts.deassign(&self.guest.sandbox, id, gsi);
+            UsermodeError::System {
+                operation: "wait for an irqfd",
+                source,
+            }
+        })
+    }
+
+    fn unregister_irqfd(&self, event: &EventFd, gsi: Gsi) -> Result<(), UsermodeError> {
+        let id = EventId::of(event).map_err(IrqError::from)?;
+        let removed = self.interrupts()?.deassign(&self.guest.sandbox, id, gsi);
+        if let (true, Some(watcher)) = (removed, self.irqfds.get()) {
+            watcher.remove(id);
+        }
+        Ok(())
+    }
+
+    fn set_routing(&self, routes: &[Route]) -> Result<(), UsermodeError> {
+        let interrupts = self.interrupts()?;
+        Ok(interrupts.set_routing(&self.guest.sandbox, routes)?)
+    }
+
+    fn set_line(&self, gsi: Gsi, level: bool) -> Result<(), UsermodeError> {
+        self.interrupts()?.set_line(&self.guest.sandbox, gsi, level);
+        Ok(())
+    }
+
+    fn signal_msi(&self, msi: Msi) -> Result<bool, UsermodeError> {
+        Ok(self.interrupts()?.signal_msi(&self.guest.sandbox, msi)?)
+    }
+
+    fn count_events(&self) -> Box<dyn EventCounter> {
+        Box::new(Events(Arc::clone(&self.guest)))
     }
 
     fn exit_counts(&self) -> ExitCounts {

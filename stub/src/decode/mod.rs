@@ -2,8 +2,8 @@
 //!
 //! A decoder of its own because the stub has neither heap nor panics, and because it must fetch
 //! byte by byte: bytes behind the instruction may lie on a page that is not there. It knows `mov`
-//! in its integer forms, port input and output with their string forms, `hlt`, `rdmsr` and
-//! `wrmsr`; everything else is `None`. Encodings: Intel SDM volume 2, chapters 2 and 3 to 5.
+//! in its integer forms, port input and output with their string forms, `hlt`, `cli`, `sti`,
+//! `rdmsr` and `wrmsr`; everything else is `None`. Encodings: Intel SDM volume 2, chapters 2 and 3 to 5.
 
 mod memory;
 mod reader;
@@ -63,6 +63,10 @@ pub enum Operation {
     },
     /// `hlt`.
     Halt,
+    /// `cli`.
+    Mask,
+    /// `sti`.
+    Unmask,
     /// `rdmsr`.
     ReadMsr,
     /// `wrmsr`.
@@ -192,6 +196,8 @@ fn operation<F: FnMut(u8) -> u8>(
             repeat: prefixes.repeat,
         }),
         0xf4 => plain(Operation::Halt),
+        0xfa => plain(Operation::Mask),
+        0xfb => plain(Operation::Unmask),
         _ => None,
     }
 }

@@ -1,7 +1,7 @@
 //! The code that lies ready for guest programs: the hypercall page and the exception handlers.
 
 use iced_x86::IcedError;
-use iced_x86::code_asm::{CodeAssembler, cr2, ptr, rax, rbx, rcx, rdi, rdx, rsi};
+use iced_x86::code_asm::{CodeAssembler, cr2, ptr, qword_ptr, rax, rbx, rcx, rdi, rdx, rsi};
 use stub::layout::HYPERCALL_PAGE;
 
 use super::super::error::KvmError;
@@ -94,6 +94,34 @@ pub fn handlers() -> Result<Vec<u8>, KvmError> {
     };
     assemble().map_err(|source| KvmError::Assemble {
         what: "the exception handlers",
+        source,
+    })
+}
+
+/// Where the thunk of an interrupt is, from the first one.
+pub const fn thunk(vector: u64) -> u64 {
+    (vector - EXCEPTIONS as u64) * STRIDE as u64
+}
+
+/// For each vector that is no exception's: push it, and on to the handler.
+pub fn interrupt_thunks(start: u64, handler: u64) -> Result<Vec<u8>, KvmError> {
+    let assemble = || -> Result<Vec<u8>, IcedError> {
+        // Behind the last thunk, as far as an ordinary jump may not reach.
+        let pointer = start + thunk(256);
+        let mut bytes = Vec::new();
+        for vector in (0..256).skip(EXCEPTIONS) {
+            let mut code = CodeAssembler::new(64)?;
+            code.push(vector)?;
+            code.jmp(qword_ptr(pointer))?;
+            let at = bytes.len();
+            bytes.extend(code.assemble(start + at as u64)?);
+            bytes.resize(at + STRIDE, 0xcc);
+        }
+        bytes.extend(handler.to_le_bytes());
+        Ok(bytes)
+    };
+    assemble().map_err(|source| KvmError::Assemble {
+        what: "the entries of interrupts",
         source,
     })
 }

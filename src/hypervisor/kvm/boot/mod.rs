@@ -15,7 +15,7 @@ use super::memory;
 
 /// The slot, from the hypercall page on.
 const START: u64 = HYPERCALL_PAGE;
-const END: u64 = 0x3_0000;
+const END: u64 = 0xb_0000;
 
 /// The top page table.
 pub const PML4: u64 = 0x2_0000;
@@ -23,8 +23,6 @@ const PDPT: u64 = 0x2_1000;
 const PAGE_DIRECTORIES: u64 = 0x2_2000;
 /// The segments: null, code, data.
 pub const GDT: u64 = 0x2_6000;
-/// The interrupt gates.
-pub const IDT: u64 = 0x2_7000;
 const HANDLERS: u64 = 0x2_8000;
 /// A task state segment for each vCPU, [`TSS_SIZE`] apart.
 pub const TSS: u64 = 0x2_9000;
@@ -33,9 +31,14 @@ pub const TSS_SIZE: usize = 128;
 /// A stack for each vCPU's last words, [`STACK_SIZE`] apart.
 const STACKS: u64 = 0x2_b000;
 const STACK_SIZE: u64 = 256;
+/// Two pages for each vCPU: its gates, and what those of interrupts lead to.
+const VECTORS: u64 = 0x3_0000;
+const VECTORS_SIZE: u64 = 0x2000;
+const THUNKS: u64 = 0x1000;
 
 const _: () = assert!(TSS + (TSS_SIZE * MAX_VCPUS) as u64 <= STACKS);
-const _: () = assert!(STACKS + STACK_SIZE * MAX_VCPUS as u64 <= END);
+const _: () = assert!(STACKS + STACK_SIZE * MAX_VCPUS as u64 <= VECTORS);
+const _: () = assert!(VECTORS + VECTORS_SIZE * MAX_VCPUS as u64 <= END);
 
 /// Bytes of the GDT.
 pub const GDT_SIZE: u16 = 3 * 8;
@@ -58,16 +61,36 @@ pub fn area(vmmcall: bool) -> Result<GuestMemoryMmap, KvmError> {
         (HYPERCALL_PAGE, code::hypercall_page(vmmcall)?),
         (PML4, tables::page_tables()),
         (GDT, tables::segments()),
-        (IDT, tables::gates()),
         (HANDLERS, code::handlers()?),
         (TSS, tables::task_states()),
     ];
     for (address, bytes) in parts {
-        let written = area.write_slice(&bytes, GuestAddress(address));
-        written.map_err(|error| KvmError::Call {
-            operation: "fill the area that guests start from",
-            source: std::io::Error::other(error),
-        })?;
+        write(&area, address, &bytes)?;
+    }
+    let exceptions = tables::exception_gates();
+    for index in (0..).take(MAX_VCPUS) {
+        write(&area, gates(index), &exceptions)?;
     }
     Ok(area)
+}
+
+/// The interrupt gates of the vCPU with this index.
+pub const fn gates(index: u32) -> u64 {
+    VECTORS + VECTORS_SIZE * index as u64
+}
+
+/// Lets all external interrupts of a vCPU enter at `rip`, with the vector pushed below the frame.
+pub fn set_interrupt_handler(area: &GuestMemoryMmap, index: u32, rip: u64) -> Result<(), KvmError> {
+    let (gates, thunks) = (gates(index), gates(index) + THUNKS);
+    write(area, thunks, &code::interrupt_thunks(thunks, rip)?)?;
+    let first = 16 * code::EXCEPTIONS as u64;
+    write(area, gates + first, &tables::interrupt_gates(thunks))
+}
+
+fn write(area: &GuestMemoryMmap, address: u64, bytes: &[u8]) -> Result<(), KvmError> {
+    let written = area.write_slice(bytes, GuestAddress(address));
+    written.map_err(|error| KvmError::Call {
+        operation: "fill the area that guests start from",
+        source: std::io::Error::other(error),
+    })
 }

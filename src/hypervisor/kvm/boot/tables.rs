@@ -43,22 +43,27 @@ pub fn segments() -> Vec<u8> {
         .collect()
 }
 
-/// An interrupt gate for each exception, on the stack of last words; no others.
-pub fn gates() -> Vec<u8> {
-    let gate = |vector| {
-        const PRESENT_INTERRUPT_GATE: u64 = 0x8e00;
-        const STACK: u64 = 1;
-        let handler = code::handler(vector);
-        let low = handler & 0xffff
-            | u64::from(CODE_SELECTOR) << 16
-            | (PRESENT_INTERRUPT_GATE | STACK) << 32
-            | (handler >> 16 & 0xffff) << 48;
-        [low, handler >> 32]
-    };
-    (0..code::EXCEPTIONS as u64)
-        .flat_map(gate)
-        .flat_map(u64::to_le_bytes)
-        .collect()
+/// An interrupt gate for each exception, on the stack of last words.
+pub fn exception_gates() -> Vec<u8> {
+    const STACK: u64 = 1;
+    let gate = |vector| gate(code::handler(vector), STACK);
+    (0..code::EXCEPTIONS as u64).flat_map(gate).collect()
+}
+
+/// An interrupt gate for each other vector, on the stack that it finds.
+pub fn interrupt_gates(thunks: u64) -> Vec<u8> {
+    let gate = |vector| gate(thunks + code::thunk(vector), 0);
+    (code::EXCEPTIONS as u64..256).flat_map(gate).collect()
+}
+
+fn gate(handler: u64, stack: u64) -> [u8; 16] {
+    const PRESENT_INTERRUPT_GATE: u64 = 0x8e00;
+    let low = handler & 0xffff
+        | u64::from(CODE_SELECTOR) << 16
+        | (PRESENT_INTERRUPT_GATE | stack) << 32
+        | (handler >> 16 & 0xffff) << 48;
+    let high = u128::from(handler >> 32) << 64;
+    (high | u128::from(low)).to_le_bytes()
 }
 
 /// A task state for each vCPU, of which only the first interrupt stack is used.

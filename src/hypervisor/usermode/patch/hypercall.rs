@@ -1,21 +1,32 @@
-//! The hypercall page: one indirect jump into the stub.
+//! The hypercall page: one indirect jump into the stub for hypercalls, another for the return from
+//! interrupt handlers.
 
 use iced_x86::code_asm::{CodeAssembler, qword_ptr};
-use stub::layout::{HYPERCALL_ENTRY, HYPERCALL_PAGE};
+use stub::layout::{HYPERCALL_ENTRY, HYPERCALL_PAGE, INTERRUPT_RETURN, INTERRUPT_RETURN_ENTRY};
 
 use super::super::error::UsermodeError;
+use super::INT3;
+
+/// Where in the page the second jump lies.
+const RETURN_OFFSET: usize = ((INTERRUPT_RETURN - HYPERCALL_PAGE) & 0xfff) as usize;
 
 /// The page's bytes, for [`HYPERCALL_PAGE`].
 pub fn hypercall_page() -> Result<Vec<u8>, UsermodeError> {
-    let assemble = || {
+    let jump = |address, target| {
         let mut code = CodeAssembler::new(64)?;
         let mut entry = code.create_label();
         code.jmp(qword_ptr(entry))?;
         // Aligned: the guest may have alignment checks on.
         code.nops_with_size(2)?;
         code.set_label(&mut entry)?;
-        code.dq(&[HYPERCALL_ENTRY])?;
-        code.assemble(HYPERCALL_PAGE)
+        code.dq(&[target])?;
+        code.assemble(address)
+    };
+    let assemble = || {
+        let mut page = jump(HYPERCALL_PAGE, HYPERCALL_ENTRY)?;
+        page.resize(RETURN_OFFSET, INT3);
+        page.extend(jump(INTERRUPT_RETURN, INTERRUPT_RETURN_ENTRY)?);
+        Ok(page)
     };
     assemble().map_err(|error: iced_x86::IcedError| UsermodeError::System {
         operation: "assemble the hypercall page",

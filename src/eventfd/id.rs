@@ -11,7 +11,7 @@ use std::{
     path::Path,
 };
 
-use super::DoorbellError;
+use super::EventFdError;
 
 const FDINFO: &str = "/proc/self/fdinfo";
 
@@ -21,12 +21,12 @@ pub struct EventId(u64);
 
 impl EventId {
     /// The eventfd behind a descriptor of this process.
-    pub fn of(event: &impl AsRawFd) -> Result<Self, DoorbellError> {
+    pub fn of(event: &impl AsRawFd) -> Result<Self, EventFdError> {
         Self::of_raw(event.as_raw_fd())
     }
 
     /// The eventfd behind a descriptor that may not even be open.
-    pub fn of_raw(fd: RawFd) -> Result<Self, DoorbellError> {
+    pub fn of_raw(fd: RawFd) -> Result<Self, EventFdError> {
         Self::in_directory(Path::new(FDINFO), fd)
     }
 
@@ -35,36 +35,36 @@ impl EventId {
         Self(id)
     }
 
-    fn in_directory(fdinfo: &Path, fd: RawFd) -> Result<Self, DoorbellError> {
+    fn in_directory(fdinfo: &Path, fd: RawFd) -> Result<Self, EventFdError> {
         match fs::read_to_string(fdinfo.join(fd.to_string())) {
             Ok(text) => parse(&text, fd),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 if fdinfo.is_dir() {
-                    Err(DoorbellError::BadFd { fd })
+                    Err(EventFdError::BadFd { fd })
                 } else {
-                    Err(DoorbellError::NoProc)
+                    Err(EventFdError::NoProc)
                 }
             }
-            Err(source) => Err(DoorbellError::Proc { fd, source }),
+            Err(source) => Err(EventFdError::Proc { fd, source }),
         }
     }
 }
 
-fn parse(fdinfo: &str, fd: RawFd) -> Result<EventId, DoorbellError> {
+fn parse(fdinfo: &str, fd: RawFd) -> Result<EventId, EventFdError> {
     let field = |name: &str| {
         fdinfo
             .lines()
             .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
     };
     if field("eventfd-count").is_none() {
-        return Err(DoorbellError::NotEventFd { fd });
+        return Err(EventFdError::NotEventFd { fd });
     }
     field("eventfd-id")
         .and_then(|id| id.trim().parse().ok())
         .map(EventId)
-        .ok_or(DoorbellError::NoEventId { fd })
+        .ok_or(EventFdError::NoEventId { fd })
 }
 
 #[cfg(test)]
-#[path = "event_test.rs"]
+#[path = "id_test.rs"]
 mod tests;

@@ -17,7 +17,7 @@ fn duplicate_is_the_same_eventfd_and_another_is_not() {
 fn closed_descriptor_is_ebadf() {
     for fd in [-1, i32::MIN, 1 << 29] {
         let error = EventId::of_raw(fd).unwrap_err();
-        assert!(matches!(error, DoorbellError::BadFd { .. }), "{error}");
+        assert!(matches!(error, EventFdError::BadFd { .. }), "{error}");
         assert_eq!(error.errno(), libc::EBADF);
     }
 }
@@ -26,7 +26,7 @@ fn closed_descriptor_is_ebadf() {
 fn file_that_is_no_eventfd_is_einval() {
     let file = File::open("/dev/null").unwrap();
     let error = EventId::of(&file).unwrap_err();
-    assert!(matches!(error, DoorbellError::NotEventFd { .. }), "{error}");
+    assert!(matches!(error, EventFdError::NotEventFd { .. }), "{error}");
     assert_eq!(error.errno(), libc::EINVAL);
 }
 
@@ -39,5 +39,5 @@ fn missing_proc_is_said_so() {
 #[test]
 fn kernel_without_identities_is_said_so() {
     let error = parse("pos:\t0\neventfd-count: 0\n", 3).unwrap_err();
-    assert!(matches!(error, DoorbellError::NoEventId { fd: 3 }));
+    assert!(matches!(error, EventFdError::NoEventId { fd: 3 }));
 }

@@ -1,0 +1,76 @@
+//! The thread that raises interrupts, and what it sees of the guest: words of the parameters' page.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+
+use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
+
+use crate::guest::offset;
+use crate::machine::PARAMETERS;
+
+/// The guest's words, and whether there is still a guest to wait for.
+#[derive(Debug)]
+pub(super) struct View {
+    memory: GuestMemoryMmap,
+    over: AtomicBool,
+    /// Guest and signaller have one CPU between them.
+    pub(super) shares_cpu: bool,
+}
+
+/// The run is over, and what was waited for will not come.
+#[derive(Debug)]
+pub(super) struct Over;
+
+impl View {
+    pub(super) fn new(memory: &GuestMemoryMmap, shares_cpu: bool) -> Self {
+        Self {
+            memory: memory.clone(),
+            over: AtomicBool::new(false),
+            shares_cpu,
+        }
+    }
+
+    pub(super) fn ready(&self) -> u64 {
+        self.word(offset::READY)
+    }
+
+    pub(super) fn interrupts(&self) -> u64 {
+        self.word(offset::INTERRUPTS)
+    }
+
+    /// The TSC at the first instruction of the last handler.
+    pub(super) fn entered(&self) -> u64 {
+        self.word(offset::ENTERED)
+    }
+
+    fn word(&self, offset: usize) -> u64 {
+        // The page is RAM for as long as the guest exists; a read that fails would show in the counts.
+        let address = GuestAddress(PARAMETERS.0 + offset as u64);
+        self.memory.load(address, Acquire).unwrap_or_default()
+    }
+
+    /// Spins until something has happened.
+    pub(super) fn wait(&self, happened: impl Fn() -> bool) -> Result<(), Over> {
+        while !happened() {
+            if self.over.load(Relaxed) {
+                return Err(Over);
+            }
+            if self.shares_cpu {
+                std::thread::yield_now();
+            } else {
+                std::hint::spin_loop();
+            }
+        }
+        Ok(())
+    }
+
+    /// A run begins: there is a guest to wait for.
+    pub(super) fn begin(&self) {
+        self.over.store(false, Relaxed);
+    }
+
+    /// The guest has stopped.
+    pub(super) fn end(&self) {
+        self.over.store(true, Relaxed);
+    }
+}

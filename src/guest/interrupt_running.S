@@ -1,0 +1,24 @@
+# Takes COUNT interrupts while it runs. One run each time it is entered.
+20:
+    mov rax, [rbx + {INTERRUPTS}]
+    add rax, [rbx + {COUNT}]
+    mov [rbx + {TARGET}], rax
+    inc qword ptr [rbx + {READY}]
+    sti
+1:
+    pause
+    mov rax, [rbx + {INTERRUPTS}]
+    cmp rax, [rbx + {TARGET}]
+    jb 1b
+    cli
+    mov [rbx + {RINGS}], rax
+    mov edx, {DONE_PORT}
+    out dx, eax
+    jmp 20b
+# Tells the device, if there is one to tell, and ends the interrupt.
+30:
+    mov rdx, [rbx + {ADDRESS}]
+    test rdx, rdx
+    jz 15b
+    out dx, eax
+    jmp 15b

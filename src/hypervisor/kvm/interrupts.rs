@@ -1,0 +1,139 @@
+//! Host to guest: irqfds, routes, lines and messages, all of them the kernel's; its refusals in the
+//! words of [`irq`](crate::irq).
+
+use std::io;
+use std::os::fd::AsRawFd;
+
+use kvm_bindings::{
+    KVM_IRQ_ROUTING_IRQCHIP, KVM_IRQ_ROUTING_MSI, KVM_IRQCHIP_IOAPIC, KvmIrqRouting,
+    kvm_irq_routing_entry, kvm_irq_routing_entry__bindgen_ty_1, kvm_irq_routing_irqchip,
+    kvm_irq_routing_msi, kvm_msi,
+};
+use kvm_ioctls::VmFd;
+use vmm_sys_util::eventfd::EventFd;
+
+use super::super::Irqchip;
+use super::error::KvmError;
+use crate::eventfd::EventFdError;
+use crate::irq::{Gsi, IrqError, Msi, Route, Routing, Target};
+
+/// From its return on, the kernel raises `gsi` when `event` is signalled.
+pub fn assign(
+    vm: &VmFd,
+    irqchip: Irqchip,
+    event: &EventFd,
+    gsi: Gsi,
+    resample: Option<&EventFd>,
+) -> Result<(), KvmError> {
+    let result = match resample {
+        None => vm.register_irqfd(event, gsi.number()),
+        Some(resample) => vm.register_irqfd_with_resample(event, resample, gsi.number()),
+    };
+    result.map_err(|error| refusal(error, irqchip, event, resample.is_some()))
+}
+
+/// When it returns, the kernel raises `gsi` for `event` no more.
+pub fn deassign(vm: &VmFd, irqchip: Irqchip, event: &EventFd, gsi: Gsi) -> Result<(), KvmError> {
+    let result = vm.unregister_irqfd(event, gsi.number());
+    result.map_err(|error| refusal(error, irqchip, event, false))
+}
+
+/// The rule behind the kernel's errno (Linux `virt/kvm/eventfd.c`); other failures as they are.
+fn refusal(
+    error: kvm_ioctls::Error,
+    irqchip: Irqchip,
+    event: &EventFd,
+    resample: bool,
+) -> KvmError {
+    let fd = event.as_raw_fd();
+    let rule = match (error.errno(), irqchip) {
+        (libc::EBUSY, _) => IrqError::Busy,
+        (libc::EBADF, _) => EventFdError::BadFd { fd }.into(),
+        (libc::EINVAL, Irqchip::None) => IrqError::NoIrqchip,
+        (libc::EINVAL, Irqchip::Split) if resample => IrqError::NoResample,
+        _ => return KvmError::call("register or remove an irqfd")(error),
+    };
+    rule.into()
+}
+
+/// Replaces the kernel's table.
+pub fn route(vm: &VmFd, irqchip: Irqchip, routes: &[Route]) -> Result<(), KvmError> {
+    let routing = Routing::new(routes)?;
+    if irqchip == Irqchip::None {
+        return Err(IrqError::NoIrqchip.into());
+    }
+    if irqchip == Irqchip::Split {
+        routing.check_without_pins()?;
+    }
+    let entries: Vec<_> = routing.routes().map(entry).collect();
+    let table = KvmIrqRouting::from_entries(&entries).map_err(|error| KvmError::Call {
+        operation: "make a table of routes",
+        source: io::Error::other(format!("{error:?}")),
+    })?;
+    vm.set_gsi_routing(&table)
+        .map_err(KvmError::call("set the routes (KVM_SET_GSI_ROUTING)"))
+}
+
+fn entry(route: Route) -> kvm_irq_routing_entry {
+    let (kind, target) = match route.target {
+        Target::Pin(pin) => {
+            let irqchip = kvm_irq_routing_irqchip {
+                irqchip: KVM_IRQCHIP_IOAPIC,
+                pin: pin.into(),
+            };
+            let target = kvm_irq_routing_entry__bindgen_ty_1 { irqchip };
+            (KVM_IRQ_ROUTING_IRQCHIP, target)
+        }
+        Target::Msi(msi) => {
+            let (low, high) = halves(msi.address);
+            let msi = kvm_irq_routing_msi {
+                address_lo: low,
+                address_hi: high,
+                data: msi.data,
+                ..kvm_irq_routing_msi::default()
+            };
+            let target = kvm_irq_routing_entry__bindgen_ty_1 { msi };
+            (KVM_IRQ_ROUTING_MSI, target)
+        }
+    };
+    kvm_irq_routing_entry {
+        gsi: route.gsi.number(),
+        type_: kind,
+        u: target,
+        ..kvm_irq_routing_entry::default()
+    }
+}
+
+fn halves(address: u64) -> (u32, u32) {
+    ((address & 0xffff_ffff) as u32, (address >> 32) as u32)
+}
+
+/// Drives a line.
+pub fn drive(vm: &VmFd, irqchip: Irqchip, gsi: Gsi, level: bool) -> Result<(), KvmError> {
+    if irqchip == Irqchip::None {
+        return Err(IrqError::NoIrqchip.into());
+    }
+    vm.set_irq_line(gsi.number(), level)
+        .map_err(KvmError::call("drive a line (KVM_IRQ_LINE)"))
+}
+
+/// Sends a message; whether a vCPU took it.
+pub fn send(vm: &VmFd, irqchip: Irqchip, msi: Msi) -> Result<bool, KvmError> {
+    msi.message()?;
+    if irqchip == Irqchip::None {
+        return Err(IrqError::NoIrqchip.into());
+    }
+    let (low, high) = halves(msi.address);
+    let request = kvm_msi {
+        address_lo: low,
+        address_hi: high,
+        data: msi.data,
+        ..kvm_msi::default()
+    };
+    match vm.signal_msi(request) {
+        Ok(taken) => Ok(taken > 0),
+        // What the kernel's own -1, "no local APIC has this address", looks like from outside.
+        Err(error) if error.errno() == libc::EPERM => Ok(false),
+        Err(error) => Err(KvmError::call("send a message (KVM_SIGNAL_MSI)")(error)),
+    }
+}

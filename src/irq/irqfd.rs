@@ -1,0 +1,79 @@
+//! Which eventfd raises which GSI, and whom an EOI signals.
+//!
+//! The rules of Linux `virt/kvm/eventfd.c`, `kvm_irqfd_assign` and `kvm_irqfd_deassign`: an eventfd is
+//! at most one irqfd of a guest, the GSI need lead nowhere, and removing what is not there is no error.
+
+use std::collections::HashMap;
+
+use super::{Gsi, IrqError};
+use crate::eventfd::EventId;
+
+/// All irqfds of a guest; `R` is what a resampling one signals.
+#[derive(Debug)]
+pub struct Irqfds<R> {
+    irqfds: HashMap<EventId, Irqfd<R>>,
+}
+
+#[derive(Debug)]
+struct Irqfd<R> {
+    gsi: Gsi,
+    resample: Option<R>,
+}
+
+/// What a signal of an irqfd does to its GSI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trigger {
+    /// Up and down.
+    Edge(Gsi),
+    /// Up until the EOI.
+    Level(Gsi),
+}
+
+impl<R> Default for Irqfds<R> {
+    fn default() -> Self {
+        Self {
+            irqfds: HashMap::new(),
+        }
+    }
+}
+
+impl<R> Irqfds<R> {
+    /// Adds one.
+    pub fn assign(
+        &mut self,
+        event: EventId,
+        gsi: Gsi,
+        resample: Option<R>,
+    ) -> Result<(), IrqError> {
+        if self.irqfds.contains_key(&event) {
+            return Err(IrqError::Busy);
+        }
+        self.irqfds.insert(event, Irqfd { gsi, resample });
+        Ok(())
+    }
+
+    /// Removes one; false if there was none with this eventfd and GSI.
+    pub fn deassign(&mut self, event: EventId, gsi: Gsi) -> bool {
+        let found = self.irqfds.get(&event).is_some_and(|fd| fd.gsi == gsi);
+        if found {
+            self.irqfds.remove(&event);
+        }
+        found
+    }
+
+    /// What a signal of an eventfd means; none once it was removed.
+    pub fn trigger(&self, event: EventId) -> Option<Trigger> {
+        let irqfd = self.irqfds.get(&event)?;
+        Some(match irqfd.resample {
+            None => Trigger::Edge(irqfd.gsi),
+            Some(_) => Trigger::Level(irqfd.gsi),
+        })
+    }
+
+    /// Whom the EOI of a GSI signals: each once.
+    pub fn resamplers(&self, gsi: Gsi) -> impl Iterator<Item = &R> {
+        let of_gsi = move |irqfd: &&Irqfd<R>| irqfd.gsi == gsi;
+        let irqfds = self.irqfds.values().filter(of_gsi);
+        irqfds.filter_map(|irqfd| irqfd.resample.as_ref())
+    }
+}

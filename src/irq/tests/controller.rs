@@ -1,0 +1,473 @@
+//! Lines, routes and irqfds with local APICs behind them, and the way back from an EOI.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use super::super::ioapic::{BASE, SIZE};
+use super::super::{
+    Controller, Gsi, IrqError, Lapic, LocalApics, Msi, Resample, Route, Routing, Source, Target,
+};
+use super::lapic;
+use crate::eventfd::EventId;
+
+const SELECT: u64 = 0;
+const WINDOW: u64 = 0x10;
+const LEVEL: u32 = 1 << 15;
+const MASKED: u32 = 1 << 16;
+const REMOTE_IRR: u32 = 1 << 14;
+
+/// Two vCPUs, and who of them was woken.
+struct Apics {
+    lapics: Vec<Lapic>,
+    woken: RefCell<Vec<usize>>,
+}
+
+impl LocalApics for Apics {
+    fn lapics(&self) -> impl Iterator<Item = &Lapic> + Clone {
+        self.lapics.iter()
+    }
+
+    fn wake(&self, vcpu: usize) {
+        self.woken.borrow_mut().push(vcpu);
+    }
+}
+
+/// A resamplefd that counts.
+#[derive(Clone, Debug, Default)]
+struct Counter(Rc<Cell<u32>>);
+
+impl Resample for Counter {
+    fn signal(&self) {
+        self.0.set(self.0.get() + 1);
+    }
+}
+
+struct Chip {
+    controller: Controller<Counter>,
+    apics: Apics,
+}
+
+fn gsi(number: u32) -> Gsi {
+    Gsi::new(number).unwrap()
+}
+
+fn event(number: u64) -> EventId {
+    EventId::from_raw(number)
+}
+
+impl Chip {
+    fn new(controller: Controller<Counter>) -> Self {
+        let apics = Apics {
+            lapics: vec![lapic(0), lapic(1)],
+            woken: RefCell::default(),
+        };
+        Self { controller, apics }
+    }
+
+    fn full() -> Self {
+        Self::new(Controller::full())
+    }
+
+    /// The guest writes the low half of a pin's entry; the high half names APIC 0.
+    fn entry(&mut self, pin: u32, low: u32) {
+        for (register, value) in [(SELECT, 0x10 + 2 * pin), (WINDOW, low)] {
+            assert!(self.controller.write_ioapic(register, value, &self.apics));
+        }
+    }
+
+    fn read_entry(&mut self, pin: u32) -> u32 {
+        let select = 0x10 + 2 * pin;
+        assert!(self.controller.write_ioapic(SELECT, select, &self.apics));
+        self.controller.read_ioapic(WINDOW).unwrap()
+    }
+
+    fn line(&mut self, number: u32, up: bool) {
+        let gsi = gsi(number);
+        self.controller.set_line(gsi, Source::User, up, &self.apics);
+    }
+
+    fn irqfd(&mut self, fd: u64, number: u32) -> Result<(), IrqError> {
+        self.controller
+            .assign(event(fd), gsi(number), None, &self.apics)
+    }
+
+    fn resampling(&mut self, fd: u64, number: u32) -> Counter {
+        let counter = Counter::default();
+        let resample = Some(counter.clone());
+        let assigned = self
+            .controller
+            .assign(event(fd), gsi(number), resample, &self.apics);
+        assigned.unwrap();
+        counter
+    }
+
+    fn signal(&mut self, fd: u64) {
+        self.controller.signal(event(fd), &self.apics);
+    }
+
+    fn route(&mut self, routes: &[(u32, Target)]) -> Result<(), IrqError> {
+        let route = |&(number, target): &(u32, Target)| Route {
+            gsi: gsi(number),
+            target,
+        };
+        let routes: Vec<_> = routes.iter().map(route).collect();
+        self.controller.set_routing(&routes, &self.apics)
+    }
+
+    /// vCPU 0 takes what is next and ends it; the vector.
+    fn serve(&mut self) -> Option<u8> {
+        let vector = self.begin()?;
+        self.end();
+        Some(vector)
+    }
+
+    fn begin(&self) -> Option<u8> {
+        let lapic = &self.apics.lapics[0];
+        let vector = lapic.next()?;
+        assert!(lapic.begin(vector));
+        Some(vector)
+    }
+
+    fn end(&mut self) {
+        let eoi = self.apics.lapics[0].eoi().unwrap();
+        if self.apics.lapics[0].watched.contains(eoi.vector) {
+            self.controller.eoi(eoi.vector, &self.apics);
+        }
+    }
+}
+
+#[test]
+fn edge_pin_sends_on_each_rise() {
+    let mut chip = Chip::full();
+    chip.entry(5, 0x41);
+    chip.line(5, true);
+    assert_eq!(chip.serve(), Some(0x41));
+    chip.line(5, true);
+    assert_eq!(chip.serve(), None, "it was up already");
+    chip.line(5, false);
+    chip.line(5, true);
+    assert_eq!(chip.serve(), Some(0x41));
+    assert_eq!(*chip.apics.woken.borrow(), [0, 0]);
+}
+
+#[test]
+fn level_pin_sends_until_the_device_lets_go() {
+    let mut chip = Chip::full();
+    chip.entry(5, LEVEL | 0x41);
+    chip.line(5, true);
+    for _ in 0..3 {
+        assert_eq!(chip.serve(), Some(0x41));
+    }
+    assert_eq!(chip.begin(), Some(0x41));
+    chip.line(5, false);
+    chip.end();
+    assert_eq!(chip.begin(), None);
+}
+
+#[test]
+fn level_pin_sends_once_before_its_eoi() {
+    let mut chip = Chip::full();
+    chip.entry(5, LEVEL | 0x41);
+    chip.line(5, true);
+    assert_eq!(chip.begin(), Some(0x41));
+    assert_eq!(chip.read_entry(5), LEVEL | REMOTE_IRR | 0x41);
+    chip.line(5, false);
+    chip.line(5, true);
+    assert_eq!(chip.begin(), None);
+    chip.end();
+    assert_eq!(chip.serve(), Some(0x41));
+}
+
+#[test]
+fn masked_level_is_remembered_and_a_masked_edge_is_lost() {
+    let mut chip = Chip::full();
+    chip.entry(4, MASKED | 0x41);
+    chip.entry(5, MASKED | LEVEL | 0x51);
+    chip.line(4, true);
+    chip.line(5, true);
+    assert_eq!(chip.begin(), None);
+    chip.entry(4, 0x41);
+    chip.entry(5, LEVEL | 0x51);
+    assert_eq!(chip.serve(), Some(0x51));
+    chip.line(5, false);
+    assert_eq!(chip.begin(), Some(0x51));
+}
+
+#[test]
+fn pin_made_an_edge_one_forgets_its_eoi() {
+    let mut chip = Chip::full();
+    chip.entry(5, LEVEL | 0x41);
+    chip.line(5, true);
+    chip.entry(5, 0x41);
+    assert_eq!(chip.read_entry(5), 0x41);
+}
+
+#[test]
+fn registers_of_the_ioapic_are_those_of_the_datasheet() {
+    let mut chip = Chip::full();
+    let mut read = |register| {
+        assert!(chip.controller.write_ioapic(SELECT, register, &chip.apics));
+        chip.controller.read_ioapic(WINDOW).unwrap()
+    };
+    assert_eq!(read(1), 0x17_0011);
+    assert_eq!(read(0x10), MASKED);
+    assert_eq!(read(0x40), 0);
+    assert_eq!((BASE, SIZE), (0xfec0_0000, 0x100));
+    chip.entry(5, u32::MAX);
+    let written = chip.read_entry(5);
+    assert_eq!(written & (REMOTE_IRR | 1 << 12), 0, "read-only");
+    assert_eq!(written, 0x1_afff);
+    assert_eq!(chip.controller.read_ioapic(0x20), Some(0));
+}
+
+#[test]
+fn pin_with_a_vector_below_16_delivers_nothing() {
+    let mut chip = Chip::full();
+    chip.entry(5, LEVEL | 0x0f);
+    chip.line(5, true);
+    assert_eq!(chip.begin(), None);
+    assert_eq!(chip.read_entry(5) & REMOTE_IRR, 0, "nobody took it");
+}
+
+#[test]
+fn irqfd_is_an_edge() {
+    let mut chip = Chip::full();
+    chip.entry(5, 0x41);
+    chip.irqfd(1, 5).unwrap();
+    for _ in 0..3 {
+        chip.signal(1);
+        assert_eq!(chip.serve(), Some(0x41));
+    }
+}
+
+#[test]
+fn eventfd_used_twice_is_ebusy_whatever_the_gsi() {
+    let mut chip = Chip::full();
+    chip.irqfd(1, 5).unwrap();
+    for number in [5, 6] {
+        let error = chip.irqfd(1, number).unwrap_err();
+        assert!(matches!(error, IrqError::Busy));
+        assert_eq!(error.errno(), libc::EBUSY);
+    }
+    chip.irqfd(2, 5).unwrap();
+}
+
+#[test]
+fn irqfd_is_removed_by_eventfd_and_gsi_and_removing_none_is_no_error() {
+    let mut chip = Chip::full();
+    chip.entry(5, 0x41);
+    chip.irqfd(1, 5).unwrap();
+    assert!(!chip.controller.deassign(event(1), gsi(6), &chip.apics));
+    assert!(!chip.controller.deassign(event(2), gsi(5), &chip.apics));
+    chip.signal(1);
+    assert_eq!(chip.serve(), Some(0x41));
+    assert!(chip.controller.deassign(event(1), gsi(5), &chip.apics));
+    assert!(!chip.controller.deassign(event(1), gsi(5), &chip.apics));
+    chip.signal(1);
+    assert_eq!(chip.begin(), None);
+    chip.irqfd(1, 6).unwrap();
+}
+
+#[test]
+fn irqfd_on_a_gsi_that_leads_nowhere_signals_nobody() {
+    let mut chip = Chip::full();
+    chip.irqfd(1, 100).unwrap();
+    chip.signal(1);
+    chip.line(100, true);
+    assert_eq!(chip.begin(), None);
+    assert_eq!(*chip.apics.woken.borrow(), [0; 0]);
+}
+
+#[test]
+fn resampled_line_goes_down_once_and_every_resamplefd_is_told_once() {
+    let mut chip = Chip::full();
+    chip.entry(5, LEVEL | 0x41);
+    let (one, two) = (chip.resampling(1, 5), chip.resampling(2, 5));
+    chip.signal(1);
+    chip.signal(2);
+    assert_eq!(chip.serve(), Some(0x41));
+    assert_eq!((one.0.get(), two.0.get()), (1, 1));
+    assert_eq!(chip.begin(), None, "both have to signal again");
+    chip.signal(2);
+    assert_eq!(chip.serve(), Some(0x41));
+    assert_eq!((one.0.get(), two.0.get()), (2, 2));
+}
+
+#[test]
+fn line_that_a_device_holds_beside_a_resampled_one_stays_up() {
+    let mut chip = Chip::full();
+    chip.entry(5, LEVEL | 0x41);
+    let resample = chip.resampling(1, 5);
+    chip.line(5, true);
+    chip.signal(1);
+    assert_eq!(chip.serve(), Some(0x41));
+    assert_eq!(resample.0.get(), 1);
+    assert_eq!(chip.begin(), Some(0x41), "the device holds it still");
+    chip.line(5, false);
+    chip.end();
+    assert_eq!(chip.begin(), None);
+}
+
+#[test]
+fn last_resampler_that_goes_takes_the_line_down() {
+    let mut chip = Chip::full();
+    chip.entry(5, LEVEL | MASKED | 0x41);
+    let _one = chip.resampling(1, 5);
+    let _two = chip.resampling(2, 5);
+    chip.signal(1);
+    assert!(chip.controller.deassign(event(1), gsi(5), &chip.apics));
+    assert!(chip.controller.deassign(event(2), gsi(5), &chip.apics));
+    chip.entry(5, LEVEL | 0x41);
+    assert_eq!(chip.begin(), None);
+}
+
+#[test]
+fn pending_line_that_is_unmasked_is_resampled_instead_of_sent() {
+    let mut chip = Chip::full();
+    chip.entry(5, LEVEL | MASKED | 0x41);
+    let resample = chip.resampling(1, 5);
+    chip.signal(1);
+    chip.entry(5, LEVEL | 0x41);
+    assert_eq!(resample.0.get(), 1);
+    assert_eq!(chip.begin(), None);
+    chip.signal(1);
+    assert_eq!(chip.serve(), Some(0x41));
+}
+
+#[test]
+fn resampling_needs_an_ioapic() {
+    let mut chip = Chip::new(Controller::split());
+    let resample = Some(Counter::default());
+    let assigned = chip
+        .controller
+        .assign(event(1), gsi(5), resample, &chip.apics);
+    assert!(matches!(assigned, Err(IrqError::NoResample)));
+    assert_eq!(chip.controller.read_ioapic(WINDOW), None);
+    chip.irqfd(1, 5).unwrap();
+}
+
+#[test]
+fn route_to_a_pin_needs_an_ioapic() {
+    let mut chip = Chip::new(Controller::split());
+    let error = chip.route(&[(5, Target::Pin(5))]).unwrap_err();
+    assert!(matches!(error, IrqError::NoIoApic { .. }), "{error}");
+    Chip::full().route(&[(5, Target::Pin(5))]).unwrap();
+}
+
+#[test]
+fn message_route_sends_on_each_signal() {
+    let mut chip = Chip::new(Controller::split());
+    let to_second = Target::Msi(Msi::fixed(1, 0x55));
+    chip.route(&[(24, Target::Msi(Msi::fixed(0, 0x45))), (25, to_second)])
+        .unwrap();
+    chip.irqfd(1, 24).unwrap();
+    chip.irqfd(2, 25).unwrap();
+    chip.signal(1);
+    chip.signal(2);
+    assert_eq!(chip.serve(), Some(0x45));
+    assert_eq!(chip.apics.lapics[1].next(), Some(0x55));
+    assert_eq!(*chip.apics.woken.borrow(), [0, 1]);
+}
+
+#[test]
+fn bad_table_changes_nothing() {
+    let mut chip = Chip::new(Controller::split());
+    let good = (24, Target::Msi(Msi::fixed(0, 0x45)));
+    chip.route(&[good]).unwrap();
+    for (bad, expected) in [
+        (vec![good, good], "gsi 24 has two routes"),
+        (
+            vec![good, (3, Target::Pin(24))],
+            "pin 24 is out of range, the i/o apic has 24",
+        ),
+        (
+            vec![good, (3, Target::Msi(Msi::fixed(0, 15)))],
+            "vector 15 is an exception's, interrupts begin at 16",
+        ),
+    ] {
+        let error = chip.route(&bad).unwrap_err();
+        assert_eq!(error.to_string(), expected);
+        assert_eq!(error.errno(), libc::EINVAL);
+    }
+    chip.irqfd(1, 24).unwrap();
+    chip.signal(1);
+    assert_eq!(chip.serve(), Some(0x45));
+}
+
+#[test]
+fn gsi_out_of_range_is_refused() {
+    assert!(Gsi::new(Gsi::LIMIT - 1).is_ok());
+    let error = Gsi::new(Gsi::LIMIT).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "gsi 4096 is out of range, there are 4096"
+    );
+    let route = |number| Route {
+        gsi: gsi(number),
+        target: Target::Msi(Msi::fixed(0, 0x45)),
+    };
+    let mut routes: Vec<_> = (0..Gsi::LIMIT).map(route).collect();
+    assert!(Routing::new(&routes).is_ok());
+    routes.push(route(0));
+    assert!(matches!(
+        Routing::new(&routes),
+        Err(IrqError::TooManyRoutes { count: 4097 })
+    ));
+}
+
+#[test]
+fn level_vectors_resampled_pins_and_the_clock_are_watched() {
+    let mut chip = Chip::full();
+    chip.entry(4, 0x41);
+    chip.entry(5, LEVEL | 0x51);
+    chip.entry(6, 0x61);
+    chip.entry(8, 0x71);
+    let watched = |chip: &Chip, vcpu: usize| {
+        let set = &chip.apics.lapics[vcpu].watched;
+        super::guest::vectors(set)
+    };
+    assert_eq!(watched(&chip, 0), [0x51, 0x71]);
+    assert_eq!(watched(&chip, 1), [0; 0]);
+    let _resample = chip.resampling(1, 6);
+    assert_eq!(watched(&chip, 0), [0x51, 0x61, 0x71]);
+    assert!(chip.controller.deassign(event(1), gsi(6), &chip.apics));
+    chip.route(&[(
+        30,
+        Target::Msi(Msi {
+            address: 0xfee0_1000,
+            data: 0x8045,
+        }),
+    )])
+    .unwrap();
+    assert_eq!(watched(&chip, 0), [0x51, 0x71]);
+    assert_eq!(watched(&chip, 1), [0x45]);
+}
+
+#[test]
+fn vector_under_way_is_watched_until_its_end() {
+    let mut chip = Chip::full();
+    chip.entry(5, LEVEL | 0x51);
+    chip.line(5, true);
+    assert_eq!(chip.begin(), Some(0x51));
+    chip.entry(5, LEVEL | MASKED | 0x61);
+    assert!(chip.apics.lapics[0].watched.contains(0x51));
+    let _ = chip.apics.lapics[0].eoi();
+    chip.entry(5, LEVEL | MASKED | 0x61);
+    assert!(!chip.apics.lapics[0].watched.contains(0x51));
+}
+
+#[test]
+fn storm_of_edges_is_delivered_as_often_as_it_was_accepted() {
+    let mut chip = Chip::full();
+    chip.entry(5, 0x41);
+    chip.irqfd(1, 5).unwrap();
+    let mut served = 0;
+    for round in 0..1000 {
+        for _ in 0..=round % 3 {
+            chip.signal(1);
+        }
+        served += usize::from(chip.serve().is_some());
+    }
+    assert_eq!(served, 1000, "what comes while one is pending is coalesced");
+    assert_eq!(chip.apics.woken.borrow().len(), 1000);
+}

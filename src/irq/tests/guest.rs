@@ -1,0 +1,250 @@
+//! A vCPU with no processor: an APIC, the host's loop around it, and a guest of handlers that nest.
+//!
+//! The loop is that of a backend: complete on every way out; on the way in, if there was reason to,
+//! inject the next vector and arm.
+
+use std::cell::Cell;
+
+use stub::lapic::{Effect, Register, VectorSet};
+
+use super::super::{Completion, Eoi, GuestByte, Lapic, PvEoi, Raise};
+use super::lapic;
+
+/// Where the guest keeps its word.
+pub const WORD: u64 = 0x3000;
+const ENABLE: u64 = WORD | 1;
+
+/// Guest memory: one word, which may become unreadable or read-only.
+#[derive(Debug, Default)]
+pub struct Word {
+    pub byte: Cell<u8>,
+    pub unmapped: Cell<bool>,
+    pub read_only: Cell<bool>,
+}
+
+impl GuestByte for Word {
+    fn read(&self, address: u64) -> Option<u8> {
+        (address == WORD && !self.unmapped.get()).then(|| self.byte.get())
+    }
+
+    fn write(&self, address: u64, value: u8) -> bool {
+        let works = address == WORD && !self.unmapped.get() && !self.read_only.get();
+        if works {
+            self.byte.set(value);
+        }
+        works
+    }
+}
+
+/// A handler that was entered and has not returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Handler {
+    pub vector: u8,
+    /// It has done its EOI, in one way or the other.
+    pub ended: bool,
+    /// What it returns to may be interrupted.
+    interruptible: bool,
+}
+
+/// The vCPU.
+#[derive(Debug)]
+pub struct Vcpu {
+    pub lapic: Lapic,
+    pub pv_eoi: PvEoi,
+    pub word: Word,
+    pub handlers: Vec<Handler>,
+    pub interruptible: bool,
+    /// Somebody has raised a vector, and the guest has not been left since.
+    pub kicked: bool,
+    /// There is reason to look for a vector to inject (Linux `KVM_REQ_EVENT`).
+    event: bool,
+    /// Vectors in the order in which they left service.
+    pub ended: Vec<u8>,
+    /// How many of them by the bit.
+    pub spared: usize,
+    pub begun: usize,
+    pub accepted: usize,
+    pub exits: usize,
+}
+
+impl Vcpu {
+    /// In the guest, interruptible; PV EOI as asked for.
+    pub fn new(pv_eoi: bool) -> Self {
+        let vcpu = Self {
+            lapic: lapic(0),
+            pv_eoi: PvEoi::default(),
+            word: Word::default(),
+            handlers: Vec::new(),
+            interruptible: true,
+            kicked: false,
+            event: false,
+            ended: Vec::new(),
+            spared: 0,
+            begun: 0,
+            accepted: 0,
+            exits: 0,
+        };
+        if pv_eoi {
+            vcpu.pv_eoi
+                .write_msr(ENABLE, |address| address == WORD)
+                .unwrap();
+        }
+        vcpu
+    }
+
+    /// Another thread raises a vector.
+    pub fn raise(&mut self, vector: u8) -> Raise {
+        let raise = self.lapic.raise(vector, false);
+        if raise == Raise::Accepted {
+            self.accepted += 1;
+            self.kicked = true;
+        }
+        raise
+    }
+
+    /// The guest is left.
+    pub fn exit(&mut self) -> Completion {
+        self.exits += 1;
+        self.event |= std::mem::take(&mut self.kicked);
+        let completion = self.pv_eoi.complete(&self.lapic, &self.word);
+        if let Completion::Completed(eoi) = completion {
+            self.spared += 1;
+            self.note(eoi);
+        }
+        completion
+    }
+
+    fn note(&mut self, eoi: Option<Eoi>) {
+        self.ended.extend(eoi.map(|eoi| eoi.vector));
+        self.event = true;
+    }
+
+    /// The guest is entered.
+    pub fn enter(&mut self) {
+        if !std::mem::take(&mut self.event) {
+            return;
+        }
+        if self.interruptible
+            && let Some(vector) = self.lapic.next()
+        {
+            assert!(self.lapic.begin(vector));
+            self.begun += 1;
+            self.handlers.push(Handler {
+                vector,
+                ended: false,
+                interruptible: true,
+            });
+            self.interruptible = false;
+        }
+        self.pv_eoi.arm(&self.lapic, &self.word);
+    }
+
+    /// An exit that has nothing to do with interrupts.
+    pub fn unrelated_exit(&mut self) {
+        let _ = self.exit();
+        self.enter();
+    }
+
+    /// A request, and the kick that it makes.
+    pub fn interrupt(&mut self, vector: u8) {
+        let _ = self.raise(vector);
+        self.unrelated_exit();
+    }
+
+    /// `sti`: the exit of an interrupt window, if something waits for it.
+    pub fn sti(&mut self) {
+        self.interruptible = true;
+        if self.lapic.next().is_some() {
+            let _ = self.exit();
+            self.event = true;
+            self.enter();
+        }
+    }
+
+    /// The guest's end of an interrupt: test and clear, or the register. Whether it was spared.
+    pub fn eoi(&mut self) -> bool {
+        if let Some(handler) = self.innermost() {
+            handler.ended = true;
+        }
+        if self.test_and_clear() {
+            return true;
+        }
+        self.write_eoi();
+        false
+    }
+
+    /// The one instruction.
+    pub fn test_and_clear(&mut self) -> bool {
+        self.word.byte.replace(self.word.byte.get() & !1) & 1 != 0
+    }
+
+    /// A write to the EOI register.
+    pub fn write_eoi(&mut self) {
+        let _ = self.exit();
+        match self.lapic.write(Register::Eoi, 0) {
+            Effect::Eoi(eoi) => self.note(Some(eoi)),
+            effect => assert_eq!(effect, Effect::None),
+        }
+        self.event = true;
+        self.enter();
+    }
+
+    /// A write to the task priority.
+    pub fn write_tpr(&mut self, value: u8) {
+        let _ = self.exit();
+        assert_eq!(self.lapic.write(Register::Tpr, value.into()), Effect::None);
+        self.event = true;
+        self.enter();
+    }
+
+    /// A write to the PV EOI register.
+    pub fn write_msr(&mut self, value: u64) -> bool {
+        let _ = self.exit();
+        let good = self.pv_eoi.write_msr(value, |address| address == WORD);
+        self.enter();
+        good.is_ok()
+    }
+
+    /// The handler that runs and has not done its EOI.
+    pub fn innermost(&mut self) -> Option<&mut Handler> {
+        self.handlers
+            .iter_mut()
+            .rev()
+            .find(|handler| !handler.ended)
+    }
+
+    /// `iretq`.
+    pub fn iret(&mut self) {
+        if let Some(handler) = self.handlers.pop()
+            && handler.interruptible
+        {
+            self.sti();
+        }
+    }
+
+    /// Whether the guest would skip the register now.
+    pub fn is_armed(&self) -> bool {
+        self.pv_eoi.is_pending() && self.word.byte.get() & 1 != 0
+    }
+
+    /// Vectors in service, highest first.
+    pub fn in_service(&self) -> Vec<u8> {
+        let words = (0..8).map(|index| self.lapic.read(Register::Isr(index)));
+        let mut all = list(words);
+        all.reverse();
+        all
+    }
+}
+
+/// The vectors of a set, lowest first.
+pub fn vectors(set: &VectorSet) -> Vec<u8> {
+    list((0..8).map(|index| set.word(index)))
+}
+
+fn list(words: impl Iterator<Item = u32>) -> Vec<u8> {
+    let bits = (0..=u8::MAX).step_by(32).zip(words);
+    let vectors = bits.flat_map(|(base, word)| {
+        (0..32_u8).filter_map(move |bit| (word >> bit & 1 != 0).then_some(base + bit))
+    });
+    vectors.collect()
+}

@@ -1,0 +1,155 @@
+//! Who gets a message, and what an MSI says.
+
+use stub::lapic::{Effect, MMIO_BASE, Register};
+
+use super::super::{Destination, IrqError, Lapic, Message, Mode, Msi, Raise};
+use super::lapic;
+
+fn message(mode: Mode, destination: Destination) -> Message {
+    Message {
+        vector: 0x41,
+        mode,
+        level: false,
+        destination,
+    }
+}
+
+/// Which of the APICs a message went to.
+fn delivered(lapics: &[Lapic], message: Message) -> (Raise, Vec<usize>) {
+    let mut accepted = Vec::new();
+    let raise = message.deliver(lapics.iter(), |index| accepted.push(index));
+    (raise, accepted)
+}
+
+fn four() -> Vec<Lapic> {
+    (0..4).map(lapic).collect()
+}
+
+#[test]
+fn physical_destination_is_the_one_with_that_id() {
+    let to = message(Mode::Fixed, Destination::Physical(2));
+    assert_eq!(delivered(&four(), to), (Raise::Accepted, vec![2]));
+    let nobody = message(Mode::Fixed, Destination::Physical(4));
+    assert_eq!(delivered(&four(), nobody), (Raise::Refused, vec![]));
+}
+
+#[test]
+fn everybody_and_everybody_else_get_one_each() {
+    let all = message(Mode::Fixed, Destination::All);
+    assert_eq!(delivered(&four(), all).1, [0, 1, 2, 3]);
+    let others = message(Mode::Fixed, Destination::AllBut(1));
+    assert_eq!(delivered(&four(), others).1, [0, 2, 3]);
+}
+
+#[test]
+fn flat_logical_destination_is_a_mask() {
+    let lapics = four();
+    for lapic in &lapics {
+        let _ = lapic.write(Register::Ldr, 1 << (24 + lapic.id()));
+    }
+    let to = message(Mode::Fixed, Destination::Logical(0b1010));
+    assert_eq!(delivered(&lapics, to).1, [1, 3]);
+}
+
+#[test]
+fn clustered_logical_destination_is_a_cluster_and_a_mask() {
+    let lapics = four();
+    for lapic in &lapics {
+        let (cluster, member) = (lapic.id() / 2, lapic.id() % 2);
+        let _ = lapic.write(Register::Dfr, 0);
+        let _ = lapic.write(Register::Ldr, (cluster << 4 | 1 << member) << 24);
+    }
+    let to = message(Mode::Fixed, Destination::Logical(0x13));
+    assert_eq!(delivered(&lapics, to).1, [2, 3]);
+}
+
+#[test]
+fn x2apic_has_its_logical_destination_from_its_id() {
+    let lapics: Vec<_> = [0, 5, 0x21].into_iter().map(lapic).collect();
+    for lapic in &lapics {
+        assert_eq!(lapic.write_base(MMIO_BASE | 0xc00), Effect::None);
+    }
+    assert_eq!(lapics[2].read(Register::Ldr), 2 << 16 | 2);
+    let to = message(Mode::Fixed, Destination::Logical(1 << 5 | 1));
+    assert_eq!(delivered(&lapics, to).1, [0, 1]);
+}
+
+#[test]
+fn lowest_priority_is_one_and_the_least_busy() {
+    let lapics = four();
+    for (lapic, tpr) in lapics.iter().zip([0x40, 0x20, 0x30, 0x20]) {
+        let _ = lapic.write(Register::Tpr, tpr);
+    }
+    let to = message(Mode::LowestPriority, Destination::All);
+    assert_eq!(delivered(&lapics, to), (Raise::Accepted, vec![1]));
+    let _ = lapics[1].write(Register::Svr, 0xff);
+    assert_eq!(delivered(&lapics, to), (Raise::Accepted, vec![3]));
+}
+
+#[test]
+fn message_that_all_had_already_is_coalesced() {
+    let lapics = four();
+    let to = message(Mode::Fixed, Destination::All);
+    let _ = delivered(&lapics, to);
+    assert_eq!(delivered(&lapics, to), (Raise::Coalesced, vec![]));
+    assert!(lapics[2].begin(0x41));
+    assert_eq!(delivered(&lapics, to), (Raise::Accepted, vec![2]));
+}
+
+#[test]
+fn msi_says_vector_destination_mode_and_trigger() {
+    let decode = |address, data| Msi { address, data }.message().unwrap();
+    assert_eq!(
+        decode(0xfee0_3000, 0x41),
+        message(Mode::Fixed, Destination::Physical(3))
+    );
+    assert_eq!(
+        Msi::fixed(3, 0x41).message().unwrap(),
+        decode(0xfee0_3000, 0x41)
+    );
+    assert_eq!(
+        decode(0xfee0_3004, 0x141),
+        message(Mode::LowestPriority, Destination::Logical(3))
+    );
+    assert_eq!(
+        decode(0xfeef_f008, 0x41),
+        message(Mode::LowestPriority, Destination::All)
+    );
+    assert!(decode(0xfee0_0000, 0x8041).level);
+}
+
+#[test]
+fn msi_with_a_vector_below_16_is_refused() {
+    for vector in 0..16 {
+        let error = Msi::fixed(0, vector).message().unwrap_err();
+        assert!(matches!(error, IrqError::Vector { vector: v } if v == vector));
+    }
+    assert!(Msi::fixed(0, 16).message().is_ok());
+}
+
+#[test]
+fn msi_to_no_local_apic_is_refused() {
+    for address in [0, 0xfed0_0000, 0xfef0_0000, 0x1_fee0_0000] {
+        let error = Msi {
+            address,
+            data: 0x41,
+        }
+        .message()
+        .unwrap_err();
+        assert!(matches!(error, IrqError::MsiAddress { .. }), "{error}");
+    }
+}
+
+#[test]
+fn msi_that_is_no_interrupt_is_refused() {
+    for mode in 2..8 {
+        let data = 0x41 | mode << 8;
+        let error = Msi {
+            address: 0xfee0_0000,
+            data,
+        }
+        .message()
+        .unwrap_err();
+        assert!(matches!(error, IrqError::Mode { .. }), "{error}");
+    }
+}

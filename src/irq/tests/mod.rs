@@ -1,0 +1,21 @@
+//! The host-to-guest logic with no guest: named cases, models, and every interleaving of the shared bit.
+
+mod controller;
+mod guest;
+mod lapic;
+mod message;
+mod model;
+mod pv_eoi;
+mod registers;
+mod shared_bit;
+
+use super::Lapic;
+use stub::lapic::Register;
+
+/// An APIC in xAPIC mode that takes interrupts.
+fn lapic(id: u32) -> Lapic {
+    let lapic = Lapic::default();
+    lapic.reset(id);
+    let _ = lapic.write(Register::Svr, 0x1ff);
+    lapic
+}

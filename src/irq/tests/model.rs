@@ -1,0 +1,200 @@
+//! APIC and PV EOI against an APIC that has no PV EOI and no cleverness.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
+use super::guest::{Vcpu, vectors};
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// Another thread raises a vector; the kick comes later.
+    Raise(u8),
+    /// The kick.
+    Kick,
+    /// An exit for another reason.
+    Exit,
+    /// `sti`, in a handler or out of it.
+    Sti,
+    /// The innermost handler that has not yet done its EOI does it.
+    Eoi,
+    /// The innermost handler returns.
+    Iret,
+    /// The guest changes its task priority.
+    Tpr(u8),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    // Few vectors, so that they meet: four classes of three.
+    let vector = (3..7_u8, 0..3_u8).prop_map(|(class, low)| class << 4 | low);
+    prop_oneof![
+        4 => vector.prop_map(Step::Raise),
+        4 => Just(Step::Kick),
+        1 => Just(Step::Exit),
+        2 => Just(Step::Sti),
+        4 => Just(Step::Eoi),
+        3 => Just(Step::Iret),
+        1 => (0..8_u8).prop_map(|class| Step::Tpr(class << 4)),
+    ]
+}
+
+/// Sets, and the rules of the manual.
+#[derive(Debug, Default)]
+struct Reference {
+    requests: BTreeSet<u8>,
+    service: BTreeSet<u8>,
+    tpr: u8,
+    ended: Vec<u8>,
+}
+
+impl Reference {
+    fn next(&self) -> Option<u8> {
+        let busy = self.service.last().map_or(0, |vector| vector / 16);
+        let highest = *self.requests.last()?;
+        (highest / 16 > busy.max(self.tpr / 16)).then_some(highest)
+    }
+
+    fn eoi(&mut self) {
+        self.ended.extend(self.service.pop_last());
+    }
+}
+
+/// A vCPU beside its reference.
+struct Pair {
+    vcpu: Vcpu,
+    reference: Reference,
+}
+
+impl Pair {
+    /// Has the vCPU do something that leaves the guest and comes back, and takes over which handler
+    /// it entered, if the reference would have entered the same.
+    fn through_exit(&mut self, action: impl FnOnce(&mut Vcpu)) -> Result<(), TestCaseError> {
+        let (begun, expected) = (self.vcpu.begun, self.reference.next());
+        action(&mut self.vcpu);
+        if self.vcpu.begun > begun {
+            prop_assert_eq!(self.vcpu.begun, begun + 1);
+            let vector = self.vcpu.handlers.last().map(|handler| handler.vector);
+            prop_assert_eq!(vector, expected);
+            let vector = vector.unwrap();
+            self.reference.requests.remove(&vector);
+            self.reference.service.insert(vector);
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, step: Step) -> Result<(), TestCaseError> {
+        match step {
+            Step::Raise(vector) => {
+                let _ = self.vcpu.raise(vector);
+                self.reference.requests.insert(vector);
+            }
+            Step::Kick => self.through_exit(|vcpu| {
+                if vcpu.kicked {
+                    vcpu.unrelated_exit();
+                }
+            })?,
+            Step::Exit => self.through_exit(Vcpu::unrelated_exit)?,
+            Step::Sti => self.through_exit(Vcpu::sti)?,
+            Step::Eoi => {
+                // An honest guest ends what it has begun, once.
+                if self.vcpu.innermost().is_some() {
+                    self.reference.eoi();
+                    self.through_exit(|vcpu| {
+                        vcpu.eoi();
+                    })?;
+                }
+            }
+            Step::Iret => {
+                if self
+                    .vcpu
+                    .handlers
+                    .last()
+                    .is_some_and(|handler| handler.ended)
+                {
+                    self.through_exit(Vcpu::iret)?;
+                }
+            }
+            Step::Tpr(value) => {
+                self.reference.tpr = value;
+                self.through_exit(|vcpu| vcpu.write_tpr(value))?;
+            }
+        }
+        self.check()
+    }
+
+    fn check(&self) -> Result<(), TestCaseError> {
+        let Self { vcpu, reference } = self;
+        let requests = vectors(&vcpu.lapic.irr);
+        prop_assert!(requests.iter().eq(&reference.requests), "{:x?}", requests);
+        // At most the newest EOI is owed, and only while nobody has reason to come in.
+        let owed = vcpu.pv_eoi.is_pending() && !vcpu.is_armed();
+        let mut ended = vcpu.ended.clone();
+        let mut service = vcpu.in_service();
+        if owed {
+            ended.push(service.remove(0));
+        }
+        prop_assert_eq!(&ended, &reference.ended);
+        prop_assert!(service.iter().eq(reference.service.iter().rev()));
+        let waits = vcpu.interruptible && reference.next().is_some();
+        prop_assert!(!waits || vcpu.kicked, "a vector waits and nobody comes");
+        prop_assert_eq!(vcpu.begun + reference.requests.len(), vcpu.accepted);
+        prop_assert!(vcpu.spared <= vcpu.ended.len());
+        Ok(())
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_eoi_is_lost_doubled_or_reordered(pv_eoi: bool, steps in prop::collection::vec(step(), 1..120)) {
+        let mut pair = Pair { vcpu: Vcpu::new(pv_eoi), reference: Reference::default() };
+        for step in steps {
+            pair.step(step)?;
+        }
+    }
+
+    #[test]
+    fn guest_that_does_what_it_likes_with_its_bit_ends_no_more_than_began(
+        steps in prop::collection::vec((step(), 0..6_u8), 1..120),
+    ) {
+        let mut vcpu = Vcpu::new(true);
+        for (step, crime) in steps {
+            match crime {
+                0 => vcpu.word.byte.set(1),
+                1 => vcpu.word.byte.set(0),
+                2 => vcpu.word.unmapped.set(!vcpu.word.unmapped.get()),
+                3 => vcpu.write_eoi(),
+                4 => drop(vcpu.write_msr(0x3000 | u64::from(vcpu.begun.is_multiple_of(2)))),
+                _ => {}
+            }
+            match step {
+                Step::Raise(vector) => drop(vcpu.raise(vector)),
+                Step::Kick | Step::Exit => vcpu.unrelated_exit(),
+                Step::Sti => vcpu.sti(),
+                Step::Eoi => drop(vcpu.eoi()),
+                Step::Iret => vcpu.iret(),
+                Step::Tpr(value) => vcpu.write_tpr(value),
+            }
+            prop_assert_eq!(vcpu.begun + vectors(&vcpu.lapic.irr).len(), vcpu.accepted);
+            prop_assert_eq!(vcpu.ended.len() + vcpu.in_service().len(), vcpu.begun);
+        }
+    }
+}
+
+#[test]
+fn one_interrupt_at_a_time_is_always_spared_and_halves_the_exits() {
+    let run = |pv_eoi| {
+        let mut vcpu = Vcpu::new(pv_eoi);
+        for _ in 0..1000 {
+            vcpu.interrupt(0x41);
+            vcpu.eoi();
+            vcpu.iret();
+        }
+        let _ = vcpu.exit();
+        assert_eq!(vcpu.ended.len(), 1000);
+        (vcpu.exits - 1, vcpu.spared)
+    };
+    assert_eq!(run(false), (2000, 0));
+    assert_eq!(run(true), (1000, 1000));
+}

@@ -1,0 +1,117 @@
+//! What happens to a guest, by the names that Linux gives its KVM tracepoints
+//! (`include/trace/events/kvm.h`, `arch/x86/kvm/trace.h`), counted where it happens.
+
+use crate::sync::AtomicU64;
+use crate::sync::Ordering::Relaxed;
+
+/// A kind of event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum Event {
+    /// The guest is entered.
+    Entry,
+    /// The guest is left, for whatever reason.
+    Exit,
+    /// An exit goes on to the VMM.
+    UserspaceExit,
+    /// `in` or `out`.
+    Pio,
+    /// A load or store where there is no memory.
+    Mmio,
+    /// `rdmsr` or `wrmsr`.
+    Msr,
+    /// A call of the hypercall page.
+    Hypercall,
+    /// A register of the local APIC is read or written.
+    Apic,
+    /// ICR or self-IPI is written.
+    ApicIpi,
+    /// A local APIC takes a request.
+    ApicAcceptIrq,
+    /// The guest enters the handler of an interrupt.
+    InjVirq,
+    /// A vector leaves service.
+    Eoi,
+    /// It does because the guest has cleared its bit.
+    PvEoi,
+    /// A GSI is driven.
+    SetIrq,
+    /// A pin of the I/O APIC is driven.
+    IoapicSetIrq,
+    /// A message-signalled interrupt is sent.
+    MsiSetIrq,
+    /// A pin hears of its EOI.
+    AckIrq,
+}
+
+/// How many there are.
+pub const EVENTS: usize = 17;
+
+impl Event {
+    /// All, in the order of their numbers.
+    pub const ALL: [Self; EVENTS] = [
+        Self::Entry,
+        Self::Exit,
+        Self::UserspaceExit,
+        Self::Pio,
+        Self::Mmio,
+        Self::Msr,
+        Self::Hypercall,
+        Self::Apic,
+        Self::ApicIpi,
+        Self::ApicAcceptIrq,
+        Self::InjVirq,
+        Self::Eoi,
+        Self::PvEoi,
+        Self::SetIrq,
+        Self::IoapicSetIrq,
+        Self::MsiSetIrq,
+        Self::AckIrq,
+    ];
+
+    /// The tracepoint.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Entry => "kvm:kvm_entry",
+            Self::Exit => "kvm:kvm_exit",
+            Self::UserspaceExit => "kvm:kvm_userspace_exit",
+            Self::Pio => "kvm:kvm_pio",
+            Self::Mmio => "kvm:kvm_mmio",
+            Self::Msr => "kvm:kvm_msr",
+            Self::Hypercall => "kvm:kvm_hypercall",
+            Self::Apic => "kvm:kvm_apic",
+            Self::ApicIpi => "kvm:kvm_apic_ipi",
+            Self::ApicAcceptIrq => "kvm:kvm_apic_accept_irq",
+            Self::InjVirq => "kvm:kvm_inj_virq",
+            Self::Eoi => "kvm:kvm_eoi",
+            Self::PvEoi => "kvm:kvm_pv_eoi",
+            Self::SetIrq => "kvm:kvm_set_irq",
+            Self::IoapicSetIrq => "kvm:kvm_ioapic_set_irq",
+            Self::MsiSetIrq => "kvm:kvm_msi_set_irq",
+            Self::AckIrq => "kvm:kvm_ack_irq",
+        }
+    }
+}
+
+/// How often each has happened.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct EventCounts([AtomicU64; EVENTS]);
+
+impl EventCounts {
+    /// Counts one, on any thread.
+    #[inline(always)]
+    pub fn count(&self, event: Event) {
+        self.of(event).fetch_add(1, Relaxed);
+    }
+
+    /// How often `event` has happened.
+    pub fn get(&self, event: Event) -> u64 {
+        self.of(event).load(Relaxed)
+    }
+
+    #[inline(always)]
+    fn of(&self, event: Event) -> &AtomicU64 {
+        &self.0[event as usize]
+    }
+}

@@ -1,0 +1,140 @@
+//! The guest's accesses to its local APIC, as MSRs and as the page, and to the MSR of paravirtual
+//! EOI: answered here, but for an EOI that somebody watches. IPIs go straight to their vCPUs.
+
+use crate::event::Event;
+use crate::fault::in_ram;
+use crate::lapic::{Effect, Eoi, MMIO_BASE, MMIO_SIZE, MSR_APIC_BASE, MSR_BASE, MSR_END, Message};
+use crate::layout::reason;
+use crate::percpu::{PerCpu, control, own_process, shared};
+use crate::pio::heavy;
+use crate::presence::Tell;
+use crate::pv_eoi::MSR_PV_EOI;
+use crate::sync::Ordering::Relaxed;
+use crate::syscall::{futex_wake, tgkill};
+use crate::trap::SIGUSR2;
+
+/// What became of an access to an MSR.
+pub enum Answer {
+    /// Another's MSR: the monitor's.
+    Other,
+    /// Done; what a read gives.
+    Value(u64),
+    /// #GP.
+    Fault,
+}
+
+/// `rdmsr`.
+pub fn read_msr(cpu: &PerCpu, index: u32) -> Answer {
+    let lapic = cpu.lapic();
+    let value = match index {
+        _ if !super::enabled() => return Answer::Other,
+        MSR_APIC_BASE => Some(lapic.read_base()),
+        MSR_BASE..MSR_END => lapic.read_msr(index),
+        MSR_PV_EOI if !has_pv_eoi() => None,
+        MSR_PV_EOI => Some(cpu.interrupts().pv_eoi.read_msr()),
+        _ => return Answer::Other,
+    };
+    count_msr(cpu, index);
+    value.map_or(Answer::Fault, Answer::Value)
+}
+
+/// `wrmsr`.
+pub fn write_msr(cpu: &PerCpu, index: u32, value: u64) -> Answer {
+    let lapic = cpu.lapic();
+    let effect = match index {
+        _ if !super::enabled() => return Answer::Other,
+        MSR_APIC_BASE => lapic.write_base(value),
+        MSR_BASE..MSR_END => lapic.write_msr(index, value),
+        MSR_PV_EOI if !has_pv_eoi() => Effect::Fault,
+        MSR_PV_EOI => {
+            let is_ram = |address| in_ram(address, 1);
+            match cpu.interrupts().pv_eoi.write_msr(value, is_ram) {
+                Ok(()) => Effect::None,
+                Err(_) => Effect::Fault,
+            }
+        }
+        _ => return Answer::Other,
+    };
+    count_msr(cpu, index);
+    if effect == Effect::Fault {
+        return Answer::Fault;
+    }
+    apply(cpu, effect);
+    Answer::Value(0)
+}
+
+/// KVM's `kvm_apic` is about x2APIC registers too, besides their MSRs.
+fn count_msr(cpu: &PerCpu, index: u32) {
+    if (MSR_BASE..MSR_END).contains(&index) {
+        super::count(cpu, Event::Apic);
+    }
+    super::answered(cpu);
+}
+
+fn has_pv_eoi() -> bool {
+    control().pv_eoi.load(Relaxed) != 0
+}
+
+fn count_register(cpu: &PerCpu) {
+    super::count(cpu, Event::Apic);
+    super::answered(cpu);
+}
+
+/// Whether an address is in the page of this vCPU's local APIC.
+#[inline(always)]
+pub fn covers(cpu: &PerCpu, address: u64) -> bool {
+    (MMIO_BASE..MMIO_BASE + MMIO_SIZE).contains(&address)
+        && super::enabled()
+        && cpu.lapic().is_xapic()
+}
+
+/// A load from the page.
+pub fn load(cpu: &PerCpu, address: u64, len: u8) -> u64 {
+    count_register(cpu);
+    cpu.lapic().read_mmio(address - MMIO_BASE, len).into()
+}
+
+/// A store to the page.
+pub fn store(cpu: &PerCpu, address: u64, len: u8, value: u64) {
+    count_register(cpu);
+    let value = (value & 0xffff_ffff) as u32;
+    apply(cpu, cpu.lapic().write_mmio(address - MMIO_BASE, len, value));
+}
+
+fn apply(cpu: &PerCpu, effect: Effect) {
+    match effect {
+        Effect::Eoi(eoi) => finish(cpu, eoi),
+        Effect::Ipi(message) => send(cpu, message),
+        // A store to the page that an MSR would refuse does nothing.
+        Effect::None | Effect::Fault => {}
+    }
+}
+
+/// A vector has left service: counted, and said to the monitor if somebody waits for it.
+pub fn finish(cpu: &PerCpu, eoi: Eoi) {
+    super::count(cpu, Event::Eoi);
+    if eoi.level || cpu.lapic().watched.contains(eoi.vector) {
+        heavy(cpu, reason::EOI, 0, eoi.vector.into(), 0, 0);
+    }
+}
+
+/// Raises the vector wherever it is for, and tells those vCPUs.
+fn send(cpu: &PerCpu, message: Message) {
+    super::count(cpu, Event::ApicIpi);
+    let shared = shared();
+    let vcpus = control().vcpus.load(Relaxed) as usize;
+    let Some(lapics) = shared.lapics.get(..vcpus) else {
+        return;
+    };
+    let _ = message.deliver(lapics.iter(), |index| {
+        super::count(cpu, Event::ApicAcceptIrq);
+        let Some(run) = shared.runs.get(index) else {
+            return;
+        };
+        match run.interrupts.presence.tell() {
+            Tell::Nothing => {}
+            Tell::Signal => tgkill(own_process(), run.thread.load(Relaxed), SIGUSR2),
+            Tell::Wake => futex_wake(run.interrupts.presence.word()),
+        }
+    });
+}

@@ -1,0 +1,124 @@
+//! Into the handler, and out of it again where that cannot be done without a trap.
+//!
+//! The frame is that of a 64-bit interrupt gate (Intel SDM volume 3, 6.14.2) with the vector pushed
+//! on top. It is written to the guest's stack by the stub, so the stack pointer must be in RAM.
+
+use super::mask::{MASKED, is_masked, step_over_shadow};
+use super::pv_eoi;
+use crate::context::{Context, RSP};
+use crate::direct;
+use crate::event::Event;
+use crate::fault::{in_ram, report};
+use crate::kick::INTERRUPT;
+use crate::layout::fault;
+use crate::percpu::PerCpu;
+use crate::sync::Ordering::Relaxed;
+
+/// What a guest runs with: the selectors of 64-bit user code and data (Linux `asm/segment.h`).
+const CODE: u64 = 0x33;
+const STACK: u64 = 0x2b;
+
+/// Flags (Intel SDM volume 1, 3.4.3).
+const TRAP: u64 = 1 << 8;
+const INTERRUPTS: u64 = 1 << 9;
+const NESTED: u64 = 1 << 14;
+const RESUME: u64 = 1 << 16;
+/// What `iretq` in ring 3 restores: status and control flags, TF, DF, NT, RF, AC, ID.
+const RESTORED: u64 = 0xcd5 | TRAP | NESTED | RESUME | 1 << 18 | MASKED;
+
+/// Bytes that belong to the code which is interrupted, below its stack pointer (System V ABI, 3.2.2).
+const RED_ZONE: u64 = 128;
+/// Vector, `rip`, `cs`, flags, `rsp`, `ss`.
+const FRAME: u64 = 6 * 8;
+/// Where addresses that instructions can be fetched from end, with four-level paging.
+const CANONICAL_END: u64 = 1 << 47;
+
+/// #SS.
+const STACK_FAULT: u64 = 12;
+/// #GP.
+const GENERAL_PROTECTION: u64 = 13;
+
+/// Delivers what the guest takes now; whether something waits for the guest to unmask.
+pub fn offer(frame: &mut Context, cpu: &PerCpu) -> bool {
+    let handler = cpu.interrupts().handler.load(Relaxed);
+    let lapic = cpu.lapic();
+    let Some(vector) = lapic.next() else {
+        return false;
+    };
+    if handler == 0 {
+        return false;
+    }
+    if is_masked(frame) {
+        return true;
+    }
+    if direct::is_inside(frame.rip) {
+        direct::defer(frame, cpu, INTERRUPT);
+        return false;
+    }
+    if step_over_shadow(frame, cpu) {
+        return false;
+    }
+    if !lapic.begin(vector) {
+        return false;
+    }
+    push(frame, cpu, vector);
+    frame.rip = handler;
+    frame.flags_register = frame.flags_register & !(TRAP | NESTED | RESUME) | MASKED;
+    super::count(cpu, Event::InjVirq);
+    pv_eoi::arm(cpu);
+    lapic.next().is_some()
+}
+
+fn push(frame: &mut Context, cpu: &PerCpu, vector: u8) {
+    let rsp = *frame.register(RSP);
+    let top = rsp.wrapping_sub(RED_ZONE) & !15;
+    let place = top.wrapping_sub(FRAME);
+    if !in_ram(place, FRAME) {
+        frame.vector = STACK_FAULT;
+        report(frame, cpu, fault::INTERRUPT_STACK);
+    }
+    let words = [
+        u64::from(vector),
+        frame.rip,
+        CODE,
+        frame.flags_register | INTERRUPTS,
+        rsp,
+        STACK,
+    ];
+    for (index, word) in (0u64..6).zip(words) {
+        // SAFETY: just found to be RAM, which is mapped for good; other vCPUs may write it, hence
+        // volatile. `place` is aligned to 16.
+        unsafe { ((place + 8 * index) as *mut u64).write_volatile(word) };
+    }
+    *frame.register(RSP) = place;
+}
+
+/// The interrupt-return entry trapped: `iretq` with what it does to the mask, so that the next
+/// interrupt is delivered to where it leads.
+pub fn return_from_handler(frame: &mut Context, cpu: &PerCpu) {
+    let place = *frame.register(RSP);
+    let mut words = [0; 5];
+    if !in_ram(place, size_of_val(&words) as u64) {
+        frame.vector = STACK_FAULT;
+        report(frame, cpu, fault::INTERRUPT_FRAME);
+    }
+    for (index, word) in (0u64..5).zip(&mut words) {
+        // SAFETY: as in `push`, but a guest may have misaligned it.
+        *word = unsafe { ((place + 8 * index) as *const Word).read_volatile().0 };
+    }
+    let [rip, code, flags, rsp, stack] = words;
+    if (code & 0xffff, stack & 0xffff) != (CODE, STACK) || rip >= CANONICAL_END {
+        frame.vector = GENERAL_PROTECTION;
+        report(frame, cpu, fault::INTERRUPT_FRAME);
+    }
+    let masked = if flags & INTERRUPTS == 0 { MASKED } else { 0 };
+    frame.rip = rip;
+    frame.flags_register = frame.flags_register & !RESTORED | flags & RESTORED | masked;
+    *frame.register(RSP) = rsp;
+    cpu.run().counters.windows.fetch_add(1, Relaxed);
+    super::answered(cpu);
+}
+
+#[repr(C, packed)]
+#[derive(Clone, Copy)]
+struct Word(u64);

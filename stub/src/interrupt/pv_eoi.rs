@@ -1,0 +1,46 @@
+//! Paravirtual EOI as [`crate::pv_eoi`] has it, with the guest's RAM behind it.
+
+use super::apic::finish;
+use crate::event::Event;
+use crate::fault::in_ram;
+use crate::percpu::PerCpu;
+use crate::pv_eoi::{Completion, GuestByte};
+
+struct Ram;
+
+impl GuestByte for Ram {
+    fn read(&self, address: u64) -> Option<u8> {
+        // SAFETY: RAM is mapped for good; the guest may write it meanwhile, hence volatile.
+        in_ram(address, 1).then(|| unsafe { (address as *const u8).read_volatile() })
+    }
+
+    fn write(&self, address: u64, value: u8) -> bool {
+        let is_there = in_ram(address, 1);
+        if is_there {
+            // SAFETY: as for `read`.
+            unsafe { (address as *mut u8).write_volatile(value) };
+        }
+        is_there
+    }
+}
+
+/// An interrupt was just injected.
+pub fn arm(cpu: &PerCpu) {
+    cpu.interrupts().pv_eoi.arm(cpu.lapic(), &Ram);
+}
+
+/// The guest was just left.
+#[inline(always)]
+pub fn complete(cpu: &PerCpu) {
+    if cpu.interrupts().pv_eoi.is_pending() {
+        settle(cpu);
+    }
+}
+
+fn settle(cpu: &PerCpu) {
+    let state = cpu.interrupts();
+    if let Completion::Completed(Some(eoi)) = state.pv_eoi.complete(cpu.lapic(), &Ram) {
+        super::count(cpu, Event::PvEoi);
+        finish(cpu, eoi);
+    }
+}

@@ -1,0 +1,213 @@
+//! Reads and writes of registers: as MSRs, as the page, and the switch between the two.
+//!
+//! Each is called by the thread that runs the vCPU, when the guest's instruction traps.
+
+use super::{Destination, Eoi, Lapic, Message, Mode, Register, register};
+use crate::sync::Ordering::Relaxed;
+use register::{BASE_BOOT, BASE_ENABLED, BASE_X2APIC, MMIO_BASE};
+
+/// What a write does beyond the register. After each, ask [`Lapic::next`] again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Effect {
+    /// Nothing.
+    None,
+    /// A vector has left service.
+    Eoi(Eoi),
+    /// To be delivered.
+    Ipi(Message),
+    /// #GP: reserved, read-only, or a delivery mode that is not emulated.
+    Fault,
+}
+
+impl Lapic {
+    /// `rdmsr` of an x2APIC register; none is #GP.
+    pub fn read_msr(&self, index: u32) -> Option<u64> {
+        if !self.is_x2apic() {
+            return None;
+        }
+        match Register::from_index(msr_place(index)?)? {
+            // Write-only, or not in this mode.
+            Register::Eoi | Register::SelfIpi => None,
+            Register::Apr | Register::Dfr | Register::IcrHigh => None,
+            Register::Icr => {
+                let high = u64::from(self.icr_high.load(Relaxed));
+                Some(high << 32 | u64::from(self.icr_low.load(Relaxed)))
+            }
+            register => Some(self.read(register).into()),
+        }
+    }
+
+    /// `wrmsr` of an x2APIC register.
+    pub fn write_msr(&self, index: u32, value: u64) -> Effect {
+        let register = msr_place(index).and_then(Register::from_index);
+        let (Some(register), true) = (register, self.is_x2apic()) else {
+            return Effect::Fault;
+        };
+        let (low, high) = ((value & 0xffff_ffff) as u32, (value >> 32) as u32);
+        match register {
+            Register::Icr if low & register::ICR_RESERVED == 0 => {
+                self.icr_high.store(high, Relaxed);
+                self.write(Register::Icr, low)
+            }
+            Register::Eoi | Register::Esr if value != 0 => Effect::Fault,
+            Register::Tpr | Register::SelfIpi if value > 0xff => Effect::Fault,
+            Register::Svr if value & !u64::from(register::SVR_BITS) != 0 => Effect::Fault,
+            Register::Tpr | Register::Eoi | Register::Svr | Register::Esr | Register::SelfIpi => {
+                self.write(register, low)
+            }
+            _ => Effect::Fault,
+        }
+    }
+
+    /// A load from the page: the bytes of one register. What is not there reads as 0.
+    pub fn read_mmio(&self, offset: u64, len: u8) -> u32 {
+        let (index, byte) = mmio_place(offset);
+        let value = match Register::from_index(index) {
+            Some(Register::SelfIpi) | None => {
+                self.errors.fetch_or(register::ERROR_REGISTER, Relaxed);
+                0
+            }
+            Some(register) => self.read(register),
+        };
+        match (byte + u32::from(len) <= 4, len) {
+            (true, 1) => value >> (8 * byte) & 0xff,
+            (true, 2) => value >> (8 * byte) & 0xffff,
+            (true, 4) => value,
+            _ => 0,
+        }
+    }
+
+    /// A store to the page. Only aligned 32-bit stores do anything (SDM: "undefined"; Linux ignores
+    /// the others).
+    pub fn write_mmio(&self, offset: u64, len: u8, value: u32) -> Effect {
+        let (index, byte) = mmio_place(offset);
+        if byte != 0 || len != 4 {
+            return Effect::None;
+        }
+        match Register::from_index(index) {
+            Some(Register::SelfIpi) | None => {
+                self.errors.fetch_or(register::ERROR_REGISTER, Relaxed);
+                Effect::None
+            }
+            Some(register) => self.write(register, value),
+        }
+    }
+
+    /// `rdmsr` of the APIC base register.
+    pub fn read_base(&self) -> u64 {
+        let boot = if self.id() == 0 { BASE_BOOT } else { 0 };
+        MMIO_BASE | u64::from(self.mode.load(Relaxed) | boot)
+    }
+
+    /// `wrmsr` of the APIC base register: the modes may change as the SDM's state diagram has it
+    /// ("x2APIC State Transitions"); the page cannot be moved. What changes takes the identity along,
+    /// and a switch to off forgets everything.
+    pub fn write_base(&self, value: u64) -> Effect {
+        let old = self.mode.load(Relaxed);
+        let bits = (value & 0xffff_ffff) as u32;
+        let new = bits & (BASE_ENABLED | BASE_X2APIC);
+        let page = value & !u64::from(BASE_ENABLED | BASE_X2APIC | BASE_BOOT);
+        let x2apic = BASE_ENABLED | BASE_X2APIC;
+        let forbidden = match (old, new) {
+            // x2APIC without being on; from off straight into it; from it back to xAPIC.
+            (_, BASE_X2APIC) => true,
+            (0, new) if new == x2apic => true,
+            (old, BASE_ENABLED) => old == x2apic,
+            _ => false,
+        };
+        if forbidden || page != MMIO_BASE {
+            return Effect::Fault;
+        }
+        if old != new {
+            if new == 0 {
+                self.reset(self.id());
+            }
+            self.mode.store(new, Relaxed);
+            if new == x2apic {
+                let id = self.id();
+                self.ldr.store(id >> 4 << 16 | 1 << (id & 0xf), Relaxed);
+            }
+        }
+        Effect::None
+    }
+
+    /// A register's 32 bits.
+    pub fn read(&self, register: Register) -> u32 {
+        match register {
+            Register::Id if self.is_x2apic() => self.id(),
+            Register::Id => self.id() << 24,
+            Register::Version => register::VERSION,
+            Register::Tpr => self.tpr().into(),
+            Register::Ppr | Register::Apr => self.ppr().into(),
+            Register::Eoi | Register::SelfIpi => 0,
+            Register::Ldr => self.logical(),
+            Register::Dfr => self.dfr.load(Relaxed),
+            Register::Svr => self.svr.load(Relaxed),
+            Register::Isr(index) => self.isr.word(index),
+            Register::Tmr(index) => self.tmr.word(index),
+            Register::Irr(index) => self.irr.word(index),
+            Register::Esr => self.esr.load(Relaxed),
+            Register::Icr => self.icr_low.load(Relaxed),
+            Register::IcrHigh => self.icr_high.load(Relaxed),
+        }
+    }
+
+    /// Writes a register's 32 bits. What cannot be written is left alone.
+    pub fn write(&self, register: Register, value: u32) -> Effect {
+        match register {
+            Register::Tpr => self.tpr.store(value & 0xff, Relaxed),
+            Register::Eoi => return self.eoi().map_or(Effect::None, Effect::Eoi),
+            Register::Ldr => self.ldr.store(value & 0xff00_0000, Relaxed),
+            Register::Dfr => self.dfr.store(value | !register::DFR_BITS, Relaxed),
+            Register::Svr => self.svr.store(value & register::SVR_BITS, Relaxed),
+            Register::Esr => self.esr.store(self.errors.swap(0, Relaxed), Relaxed),
+            Register::IcrHigh => self.icr_high.store(value & 0xff00_0000, Relaxed),
+            Register::Icr => {
+                let Some(message) = self.command(value, self.icr_high.load(Relaxed)) else {
+                    return Effect::Fault;
+                };
+                self.icr_low.store(value & !register::ICR_BUSY, Relaxed);
+                return self.send(message);
+            }
+            Register::SelfIpi => {
+                return self.send(Message {
+                    vector: (value & 0xff) as u8,
+                    mode: Mode::Fixed,
+                    level: false,
+                    destination: Destination::Physical(self.id()),
+                });
+            }
+            _ => {}
+        }
+        Effect::None
+    }
+
+    /// A message that goes out, or the error that it is.
+    fn send(&self, message: Message) -> Effect {
+        if message.vector < super::FIRST_VECTOR {
+            self.errors.fetch_or(register::ERROR_SENT_VECTOR, Relaxed);
+            return Effect::None;
+        }
+        Effect::Ipi(message)
+    }
+
+    /// The logical destination register.
+    pub(super) fn logical(&self) -> u32 {
+        self.ldr.load(Relaxed)
+    }
+
+    /// Whether logical destinations are flat rather than clusters.
+    pub(super) fn is_flat(&self) -> bool {
+        self.dfr.load(Relaxed) & register::DFR_BITS == register::DFR_BITS
+    }
+}
+
+fn msr_place(index: u32) -> Option<u8> {
+    u8::try_from(index.checked_sub(register::MSR_BASE)?).ok()
+}
+
+/// Which register an offset is in, and at which byte of its sixteen.
+fn mmio_place(offset: u64) -> (u8, u32) {
+    ((offset >> 4 & 0xff) as u8, (offset & 0xf) as u32)
+}

@@ -1,0 +1,108 @@
+//! The registers, and where the two views have them (SDM volume 3, "Local APIC Register Address
+//! Map" and "x2APIC Register Address Space").
+
+/// The page of an xAPIC's registers, at guest-physical 0xfee00000.
+pub const MMIO_BASE: u64 = 0xfee0_0000;
+/// Size of that page.
+pub const MMIO_SIZE: u64 = 0x1000;
+/// The APIC base register, which says in which mode the APIC is.
+pub const MSR_APIC_BASE: u32 = 0x1b;
+/// The first MSR of an x2APIC.
+pub const MSR_BASE: u32 = 0x800;
+/// The MSR after the last.
+pub const MSR_END: u32 = 0x900;
+
+/// Bits of the APIC base register: the boot processor's.
+pub(super) const BASE_BOOT: u32 = 1 << 8;
+/// x2APIC mode.
+pub(super) const BASE_X2APIC: u32 = 1 << 10;
+/// On.
+pub(super) const BASE_ENABLED: u32 = 1 << 11;
+
+/// SVR after a reset: disabled.
+pub(super) const SPURIOUS: u32 = 0xff;
+/// SVR: enabled by software.
+pub(super) const SVR_ENABLED: u32 = 1 << 8;
+/// What SVR keeps of a write: vector, enabled, focus checking.
+pub(super) const SVR_BITS: u32 = 0x3ff;
+/// What DFR keeps of a write; the other bits are 1.
+pub(super) const DFR_BITS: u32 = 0xf000_0000;
+
+/// ICR: the destination is logical.
+pub(super) const ICR_LOGICAL: u32 = 1 << 11;
+/// ICR: still sending, which it never is.
+pub(super) const ICR_BUSY: u32 = 1 << 12;
+/// ICR: reserved bits of its low half.
+pub(super) const ICR_RESERVED: u32 = 0xfff3_2000;
+
+/// ESR: a vector below 16 was to be sent.
+pub(super) const ERROR_SENT_VECTOR: u32 = 1 << 5;
+/// ESR: a vector below 16 arrived.
+pub(super) const ERROR_RECEIVED_VECTOR: u32 = 1 << 6;
+/// ESR: a register that is not there was touched.
+pub(super) const ERROR_REGISTER: u32 = 1 << 7;
+
+/// The version register: an integrated APIC, with no local vectors.
+pub(super) const VERSION: u32 = 0x14;
+
+/// A register, by either view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Register {
+    /// APIC ID.
+    Id,
+    /// Version.
+    Version,
+    /// Task priority.
+    Tpr,
+    /// Arbitration priority, of an xAPIC only.
+    Apr,
+    /// Processor priority.
+    Ppr,
+    /// End of interrupt.
+    Eoi,
+    /// Logical destination.
+    Ldr,
+    /// Destination format, of an xAPIC only.
+    Dfr,
+    /// Spurious vector, and the software's switch.
+    Svr,
+    /// In service, 32 vectors.
+    Isr(u8),
+    /// Trigger modes, 32 vectors.
+    Tmr(u8),
+    /// Requests, 32 vectors.
+    Irr(u8),
+    /// Error status.
+    Esr,
+    /// Interrupt command; the whole of it in an x2APIC, its low half in an xAPIC.
+    Icr,
+    /// The high half of the command, of an xAPIC only.
+    IcrHigh,
+    /// A vector to oneself, of an x2APIC only.
+    SelfIpi,
+}
+
+impl Register {
+    /// The register at bits 11..4 of the page's offset, or bits 7..0 of the MSR.
+    pub fn from_index(index: u8) -> Option<Self> {
+        Some(match index {
+            0x02 => Self::Id,
+            0x03 => Self::Version,
+            0x08 => Self::Tpr,
+            0x09 => Self::Apr,
+            0x0a => Self::Ppr,
+            0x0b => Self::Eoi,
+            0x0d => Self::Ldr,
+            0x0e => Self::Dfr,
+            0x0f => Self::Svr,
+            0x10..=0x17 => Self::Isr(index & 7),
+            0x18..=0x1f => Self::Tmr(index & 7),
+            0x20..=0x27 => Self::Irr(index & 7),
+            0x28 => Self::Esr,
+            0x30 => Self::Icr,
+            0x31 => Self::IcrHigh,
+            0x3f => Self::SelfIpi,
+            _ => return None,
+        })
+    }
+}

@@ -1,0 +1,109 @@
+//! From the request to the EOI: IRR, priorities, ISR (SDM volume 3, "Handling Interrupts").
+
+use super::{FIRST_VECTOR, Lapic, register};
+use crate::sync::Ordering::Relaxed;
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Raise {
+    /// It is pending; the vCPU must be told.
+    Accepted,
+    /// It was pending already, and the two become one.
+    Coalesced,
+    /// The vector is below [`FIRST_VECTOR`], or the APIC is disabled.
+    Refused,
+}
+
+/// A vector has left service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Eoi {
+    /// Which.
+    pub vector: u8,
+    /// Whether it was raised as level: the I/O APIC must hear of it.
+    pub level: bool,
+}
+
+impl Lapic {
+    /// Requests a vector, from any thread.
+    pub fn raise(&self, vector: u8, level: bool) -> Raise {
+        if vector < FIRST_VECTOR {
+            self.errors
+                .fetch_or(register::ERROR_RECEIVED_VECTOR, Relaxed);
+            return Raise::Refused;
+        }
+        if !self.is_enabled() {
+            return Raise::Refused;
+        }
+        // Before the request: whoever sees that sees its trigger mode.
+        if level {
+            self.tmr.insert(vector);
+        } else if self.tmr.contains(vector) {
+            self.tmr.remove(vector);
+        }
+        if self.irr.insert(vector) {
+            Raise::Accepted
+        } else {
+            Raise::Coalesced
+        }
+    }
+
+    /// The processor priority: what a request's class must be above.
+    pub fn ppr(&self) -> u8 {
+        let task = self.tpr();
+        let service = self.in_service().unwrap_or(0);
+        if task & 0xf0 >= service & 0xf0 {
+            task
+        } else {
+            service & 0xf0
+        }
+    }
+
+    /// The task priority.
+    pub fn tpr(&self) -> u8 {
+        (self.tpr.load(Relaxed) & 0xff) as u8
+    }
+
+    /// The vector in service with the highest priority: the one that the next EOI is for.
+    pub fn in_service(&self) -> Option<u8> {
+        self.isr.highest()
+    }
+
+    /// Whether a vector is in service.
+    pub fn is_in_service(&self, vector: u8) -> bool {
+        self.isr.contains(vector)
+    }
+
+    /// The vector that would interrupt the vCPU now, if it lets itself be interrupted.
+    pub fn next(&self) -> Option<u8> {
+        let highest = self.irr.highest()?;
+        (highest & 0xf0 > self.ppr()).then_some(highest)
+    }
+
+    /// The handler of a pending vector starts: from IRR to ISR. False if it was not pending.
+    pub fn begin(&self, vector: u8) -> bool {
+        if !self.irr.remove(vector) {
+            return false;
+        }
+        if self.isr.insert(vector) {
+            self.newest.store(u32::from(vector) + 1, Relaxed);
+        }
+        true
+    }
+
+    /// The guest has done with the highest vector in service; none if there is none.
+    pub fn eoi(&self) -> Option<Eoi> {
+        let vector = self.isr.highest()?;
+        self.isr.remove(vector);
+        self.newest.store(0, Relaxed);
+        let level = self.tmr.contains(vector);
+        Some(Eoi { vector, level })
+    }
+
+    /// The vector that came into service last, unless one has left since (`highest_isr_cache` of
+    /// Linux `arch/x86/kvm/lapic.c`): the only one whose EOI the guest may be spared.
+    pub fn newest(&self) -> Option<u8> {
+        let code = self.newest.load(Relaxed);
+        code.checked_sub(1).map(|vector| (vector & 0xff) as u8)
+    }
+}

@@ -1,0 +1,68 @@
+//! A set of vectors: 256 bits in eight words, as the APIC's registers show them.
+
+use crate::sync::AtomicU32;
+use crate::sync::Ordering::{AcqRel, Acquire, Relaxed};
+
+/// A set of vectors that several threads may change.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct VectorSet([AtomicU32; 8]);
+
+impl VectorSet {
+    #[inline(always)]
+    fn place(&self, vector: u8) -> (&AtomicU32, u32) {
+        (&self.0[usize::from(vector >> 5)], 1 << (vector & 31))
+    }
+
+    /// Puts a vector in; whether it was not there before.
+    #[inline(always)]
+    pub fn insert(&self, vector: u8) -> bool {
+        let (word, bit) = self.place(vector);
+        word.fetch_or(bit, AcqRel) & bit == 0
+    }
+
+    /// Takes a vector out; whether it was there.
+    #[inline(always)]
+    pub fn remove(&self, vector: u8) -> bool {
+        let (word, bit) = self.place(vector);
+        word.fetch_and(!bit, AcqRel) & bit != 0
+    }
+
+    /// Whether a vector is in.
+    #[inline(always)]
+    pub fn contains(&self, vector: u8) -> bool {
+        let (word, bit) = self.place(vector);
+        word.load(Acquire) & bit != 0
+    }
+
+    /// Whether there is none.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(|word| word.load(Acquire) == 0)
+    }
+
+    /// The highest, which has the highest priority.
+    #[inline(always)]
+    pub fn highest(&self) -> Option<u8> {
+        const BASES: [u8; 8] = [224, 192, 160, 128, 96, 64, 32, 0];
+        for (word, base) in self.0.iter().rev().zip(BASES) {
+            if let Some(bit) = word.load(Acquire).checked_ilog2() {
+                return Some(base | (bit & 31) as u8);
+            }
+        }
+        None
+    }
+
+    /// The word with vectors `32 * index` and up.
+    #[inline(always)]
+    pub fn word(&self, index: u8) -> u32 {
+        self.0[usize::from(index & 7)].load(Acquire)
+    }
+
+    /// Takes all out.
+    pub fn clear(&self) {
+        for word in &self.0 {
+            word.store(0, Relaxed);
+        }
+    }
+}

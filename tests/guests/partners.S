@@ -1,0 +1,80 @@
+# Sends COUNT interrupts to the vCPU whose APIC ID is ADDRESS, one at a time: vector VALUE, each after the
+# other vCPU has said that it took the one before. Takes the same vector itself, and says so. The page of a
+# vCPU's parameters is ADDRESS pages from the one at 2 MiB; 0x800 in it counts what it took. PAUSE is 1 if
+# it halts while it waits. Says done when both have done. The handler is 16 bytes from the start.
+    jmp 2f
+    .balign 16
+    push rax
+    push rcx
+    push rdx
+    inc qword ptr [r15 + 0x800]
+    mov ecx, 0x80b
+    xor eax, eax
+    xor edx, edx
+    wrmsr
+    pop rdx
+    pop rcx
+    pop rax
+    lea rsp, [rsp + 8]
+    jmp qword ptr [rip + 14f]
+    .balign 8
+14:
+    .quad {HYPERCALL_PAGE} + 0x40
+2:
+    mov r15, rdi
+    mov ecx, 0x1b
+    rdmsr
+    or eax, 0xc00
+    wrmsr
+    mov ecx, 0x80f
+    mov eax, 0x1ff
+    xor edx, edx
+    wrmsr
+    mov r12, [r15 + {ADDRESS}]
+    mov r14, r12
+    shl r14, 12
+    add r14, 0x200000
+    xor ebx, ebx
+    # Ready, and wait for the other.
+    mov qword ptr [r15 + {STAMP}], 1
+3:
+    pause
+    cmp qword ptr [r14 + {STAMP}], 0
+    je 3b
+    sti
+4:
+    mov ecx, 0x830
+    mov eax, [r15 + {VALUE}]
+    mov rdx, r12
+    wrmsr
+    inc rbx
+    mov [r15 + {RINGS}], rbx
+    # What the other sent.
+5:
+    cmp qword ptr [r15 + {PAUSE}], 0
+    je 6f
+    cli
+    cmp [r15 + 0x800], rbx
+    jae 7f
+    sti
+    hlt
+    jmp 5b
+6:
+    pause
+    cmp [r15 + 0x800], rbx
+    jb 6b
+7:
+    sti
+    # Two that are sent before one is taken would become one.
+8:
+    pause
+    cmp [r14 + 0x800], rbx
+    jb 8b
+    cmp rbx, [r15 + {COUNT}]
+    jb 4b
+    cli
+    mov edx, {DONE_PORT}
+    xor eax, eax
+    out dx, eax
+9:
+    jmp 9b

@@ -1,0 +1,125 @@
+//! Level-triggered lines: every piece of work is done, and no interrupt comes without work.
+
+use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+
+use vmbell::hypervisor::{Hypervisor, Vm, VmExit};
+use vmbell::irq::{Gsi, LevelLine};
+use vmm_sys_util::eventfd::EventFd;
+
+use crate::harness::{configured, count, event};
+use crate::taker::{
+    Doing, LEVEL, PINS, PV_EOI, SAID, SAY_SO, WORK, add_work, await_that, spared, spurious, take,
+    taken, while_running_and_seeing, with_interrupts, work,
+};
+
+const ROUNDS: u64 = 2_000;
+
+/// A device behind a resampling irqfd: it signals when it has work, and again at an EOI while it has.
+struct Resampled<'v, V> {
+    vm: &'v V,
+    trigger: EventFd,
+    resample: EventFd,
+    asserted: Mutex<bool>,
+}
+
+impl<V: Vm> Resampled<'_, V> {
+    fn add(&self) {
+        let mut asserted = self.asserted.lock().unwrap();
+        add_work(self.vm, 0);
+        if !*asserted {
+            *asserted = true;
+            self.trigger.write(1).unwrap();
+        }
+    }
+
+    fn resample(&self) {
+        let mut asserted = self.asserted.lock().unwrap();
+        if count(&self.resample) > 0 {
+            *asserted = work(self.vm, 0) > 0;
+            if *asserted {
+                self.trigger.write(1).unwrap();
+            }
+        }
+    }
+}
+
+fn resampled<H: Hypervisor<Vm: Sync>>(h: &H, doing: Doing, flags: u64) {
+    let vm = configured(h, with_interrupts(1));
+    let device = Resampled {
+        vm: &vm,
+        trigger: event(),
+        resample: event(),
+        asserted: Mutex::new(false),
+    };
+    let gsi = Gsi::new(4).unwrap();
+    vm.register_irqfd(&device.trigger, gsi, Some(&device.resample))
+        .unwrap();
+    let vcpu = take(&vm, 0, doing, 0x77, WORK | PINS | flags);
+    let end = AtomicBool::new(false);
+    while_running_and_seeing(&vm, vec![vcpu], &|_| {}, || {
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !end.load(Relaxed) {
+                    device.resample();
+                    std::thread::yield_now();
+                }
+            });
+            for round in 0..ROUNDS {
+                device.add();
+                if round % 16 == 0 {
+                    std::thread::yield_now();
+                }
+            }
+            let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                await_that("all work", || work(&vm, 0) == 0);
+            }));
+            end.store(true, Relaxed);
+            done.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        });
+    });
+    // One piece of work an interrupt: no more interrupts than that, and no fewer.
+    assert_eq!((taken(&vm, 0, LEVEL), spurious(&vm, 0)), (ROUNDS, 0));
+    // Its EOI has to reach the device, so the guest was never spared it; but for the last interrupt,
+    // which is no level.
+    assert!(spared(&vm, 0) <= 1, "EOIs of a level line were put off");
+}
+
+fn a_resampled_line_loses_nothing_and_invents_nothing<H: Hypervisor<Vm: Sync>>(h: &H) {
+    resampled(h, Doing::Spins, 0);
+    resampled(h, Doing::Halts, 0);
+    resampled(h, Doing::Writes, 0);
+    resampled(h, Doing::Spins, PV_EOI);
+}
+
+fn a_line_stays_up_until_the_device_is_served<H: Hypervisor<Vm: Sync>>(h: &H) {
+    let vm = configured(h, with_interrupts(1));
+    let gsi = Gsi::new(4).unwrap();
+    let line = LevelLine::new(|up| vm.set_line(gsi, up));
+    let device = Mutex::new(line.connect());
+    let vcpu = take(&vm, 0, Doing::Spins, 0, WORK | PINS | SAY_SO);
+    // The device lowers its line when the last piece of work was taken.
+    let see = |exit: &VmExit| {
+        if matches!(exit, VmExit::PioOut { port: SAID, .. }) {
+            let mut device = device.lock().unwrap();
+            if work(&vm, 0) == 0 {
+                device.deassert().unwrap();
+            }
+        }
+    };
+    while_running_and_seeing(&vm, vec![vcpu], &see, || {
+        for _ in 0..ROUNDS {
+            let mut device = device.lock().unwrap();
+            add_work(&vm, 0);
+            device.assert().unwrap();
+        }
+        await_that("all work", || work(&vm, 0) == 0);
+    });
+    assert_eq!((taken(&vm, 0, LEVEL), spurious(&vm, 0)), (ROUNDS, 0));
+}
+
+crate::on_usermode! {
+    a_resampled_line_loses_nothing_and_invents_nothing;
+    a_line_stays_up_until_the_device_is_served;
+}

@@ -1,0 +1,21 @@
+//! Interrupts, from whoever raises them to the guest's handler and back.
+#![allow(
+    clippy::tests_outside_test_module,
+    clippy::unwrap_used,
+    reason = "all of this is tests"
+)]
+
+#[path = "../harness/mod.rs"]
+mod harness;
+
+mod bad;
+mod bare;
+mod delivery;
+mod eoi;
+mod irqfds;
+mod levels;
+mod logged;
+mod order;
+mod storms;
+mod taker;
+mod vcpus;
