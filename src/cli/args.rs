@@ -10,12 +10,14 @@ use super::man::ManArgs;
 use super::probe::ProbeArgs;
 use super::run_image::RunArgs;
 use super::stat::StatArgs;
+use super::virtqueue::VirtqueueArgs;
 
 const EXAMPLES: &str = "\
 Examples:
   vmbell bench                                  measure every path and every floor
   vmbell bench 'portio-*' --export-json -       one kind of path, as JSON on stdout
   vmbell bench mmio-no-eventfd --spin spin      a device model on a spinning core
+  vmbell virtqueue --repeat 25                  what polling a virtqueue safely costs
   vmbell stat -z                                exits of interrupts, with PV EOI off and on
   vmbell list                                   what can be measured
   vmbell probe                                  what this host offers
@@ -44,6 +46,7 @@ pub(super) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
     Bench(BenchArgs),
+    Virtqueue(VirtqueueArgs),
     List(ListArgs),
     Probe(ProbeArgs),
     Run(RunArgs),

@@ -9,15 +9,13 @@ use anyhow::{Context as _, Result};
 use super::backends::Choice;
 use super::bench_args::{BenchArgs, Sort};
 use super::exit::{Exit, Usage};
-use super::interrupt;
 use super::output::print;
 use super::progress::Progress;
 use super::style::Style;
 use super::supervise::supervise;
-use super::values::CpuList;
-use crate::bench::affinity::{allowed_cpus, default_pair};
+use super::{cpus, interrupt, seed};
 use crate::bench::{
-    Clock, Entry, Limit, Options, Plan, Status, Timing, catalogue, cpu_list, select, set_reference,
+    Clock, Entry, Limit, Options, Plan, Status, Timing, catalogue, select, set_reference,
 };
 use crate::report::{self, Context, Export, Host, Look, Report};
 
@@ -25,7 +23,7 @@ use crate::report::{self, Context, Export, Host, Look, Report};
 pub(super) fn run(args: BenchArgs) -> Result<Exit> {
     let choice = Choice::of(args.backend)?;
     let entries = entries(&args, &choice)?;
-    let cpus = cpus(args.cpu.as_ref())?;
+    let cpus = cpus::choose(args.cpu.as_ref())?;
     choice.check()?;
     let exports = Exports::open(&args)?;
     let timing = Timing::here().map_err(Usage::new)?;
@@ -78,7 +76,7 @@ pub(super) fn run(args: BenchArgs) -> Result<Exit> {
 fn plan(args: &BenchArgs, timing: Timing) -> Plan {
     let default = match timing {
         Timing::Native => Plan {
-            seed: fresh_seed().into(),
+            seed: seed::fresh().into(),
             ..Plan::default()
         },
         Timing::Emulated | Timing::Instructions => Plan::counted(),
@@ -110,23 +108,6 @@ fn entries(args: &BenchArgs, choice: &Choice) -> Result<Vec<Entry>> {
         .map_err(|error| Usage::new(format!("{error} (see `vmbell list`)")).into())
 }
 
-/// The CPUs of `--cpu` if this process may use them all, else two good ones.
-fn cpus(wanted: Option<&CpuList>) -> Result<Vec<usize>> {
-    let allowed = allowed_cpus()?;
-    let Some(CpuList(wanted)) = wanted else {
-        return Ok(default_pair(&allowed));
-    };
-    match wanted.iter().find(|cpu| !allowed.contains(cpu)) {
-        None => Ok(wanted.clone()),
-        Some(absent) => Err(Usage::new(format!(
-            "--cpu: CPU {absent} does not exist or is not allowed for this process, which may \
-             use {}",
-            cpu_list::Display(&allowed)
-        ))
-        .into()),
-    }
-}
-
 /// The clock for guests. Without a counter there are no guests, and floors need none. Where time is
 /// counted in instructions, the counter is that count.
 fn clock(timing: Timing) -> Clock {
@@ -134,14 +115,6 @@ fn clock(timing: Timing) -> Clock {
         return Clock::with_frequency(1e9, true);
     }
     Clock::calibrate().unwrap_or_else(|_| Clock::with_frequency(1e9, false))
-}
-
-/// Not the time itself, whose high bits never change: its fast half, and whose process it is.
-fn fresh_seed() -> u32 {
-    let nanos = SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .map_or(0, |since| since.subsec_nanos());
-    nanos ^ std::process::id().rotate_left(16)
 }
 
 /// Rows without numbers stand last.

@@ -22,6 +22,15 @@ pub(super) fn runs(text: &str) -> Result<u32, String> {
     }
 }
 
+/// Reads a number that is not zero.
+pub(super) fn positive(text: &str) -> Result<u64, String> {
+    match text.parse() {
+        Ok(0) => Err("must be at least 1".to_owned()),
+        Ok(number) => Ok(number),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
 /// Reads a time: a number and `ns`, `us`, `ms`, `s`, `m` or `h`; without a unit, seconds.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let text = text.trim();

@@ -12,3 +12,4 @@ mod others;
 mod report;
 mod run_image;
 mod schema;
+mod virtqueue;

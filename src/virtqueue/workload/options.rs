@@ -92,9 +92,28 @@ pub enum OptionsError {
     /// Nothing would ever be sent.
     #[error("a batch of 0 buffers never ends")]
     Batch,
+    /// More in flight than there are descriptors.
+    #[error("a batch of {batch} buffers does not fit in a ring of {ring_size} descriptors")]
+    BatchPastRing {
+        /// Buffers in flight.
+        batch: u16,
+        /// Descriptors of the ring.
+        ring_size: u16,
+    },
     /// Resets without progress.
     #[error("a reset every 0 buffers never ends")]
     Reset,
+    /// Packed rings came with version 1 (virtio 1.3, 6.3).
+    #[error("a packed ring needs VIRTIO_F_VERSION_1")]
+    PackedLegacy,
+    /// The driver asks to be woken late without a token.
+    #[error(
+        "a delayed interrupt is asked for without a token, so {tokens:?} tokens change nothing"
+    )]
+    DelayedTokens {
+        /// What the driver was to poll with.
+        tokens: Tokens,
+    },
     /// Too few or too many pieces, or more than the ring takes.
     #[error("a buffer of {pieces} pieces: from 1 to {limit} are possible")]
     Pieces {
@@ -114,7 +133,12 @@ impl Options {
         }
     }
 
-    pub(super) fn check(&self) -> Result<(), OptionsError> {
+    /// Whether this is a possible variant. Whether the ring has a proper size, set-up says.
+    ///
+    /// # Errors
+    ///
+    /// If it is none.
+    pub fn check(&self) -> Result<(), OptionsError> {
         let limit = MAX_PIECES.min(self.ring_size);
         match *self {
             Self { pieces, .. } if pieces == 0 || pieces > limit => {
@@ -124,7 +148,22 @@ impl Options {
                 batch: Batch::Fixed(0),
                 ..
             } => Err(OptionsError::Batch),
+            Self {
+                batch: Batch::Fixed(batch),
+                ring_size,
+                ..
+            } if batch > ring_size => Err(OptionsError::BatchPastRing { batch, ring_size }),
             Self { reset: Some(0), .. } => Err(OptionsError::Reset),
+            Self {
+                packed: true,
+                virtio_1: false,
+                ..
+            } => Err(OptionsError::PackedLegacy),
+            Self {
+                delayed_interrupt: true,
+                tokens: tokens @ (Tokens::WrapCounters | Tokens::Wide),
+                ..
+            } => Err(OptionsError::DelayedTokens { tokens }),
             _ => Ok(()),
         }
     }

@@ -23,6 +23,12 @@ fn all(base: Options) -> Vec<Options> {
             });
         }
     }
+    all.retain(|options| options.check().is_ok());
+    assert_eq!(
+        all.len(),
+        96,
+        "each but packed legacy ones and delayed tokens"
+    );
     all
 }
 
@@ -129,6 +135,20 @@ fn impossible_variants_are_refused() {
     let reset = Some(0);
     assert!(refused(Options { reset, ..base }).contains("reset"));
     assert!(refused(Options { pieces: 9, ..base }).contains("pieces"));
+    let batch = Batch::Fixed(257);
+    assert!(refused(Options { batch, ..base }).contains("does not fit"));
+    let legacy = Options {
+        packed: true,
+        virtio_1: false,
+        ..base
+    };
+    assert!(refused(legacy).contains("VIRTIO_F_VERSION_1"));
+    let delayed = Options {
+        delayed_interrupt: true,
+        tokens: Tokens::Wide,
+        ..base
+    };
+    assert!(refused(delayed).contains("token"));
     let ring_size = 3;
     let error = run(&Options { ring_size, ..base }, &|_| {}).unwrap_err();
     assert!(matches!(error, WorkloadError::Setup(_)), "{error:?}");

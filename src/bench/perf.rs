@@ -1,0 +1,163 @@
+//! What the kernel counts for the calling thread and the threads that it starts: `perf_event_open(2)`,
+//! as `perf stat` uses it.
+//!
+//! A host may refuse: `kernel.perf_event_paranoid` forbids counting the kernel's part or anything at
+//! all, and a virtual machine often has no hardware counters. Each event then has its reason.
+
+use std::fmt;
+use std::io;
+
+use perf_event::events::{Hardware, Software};
+use perf_event::{Builder, Counter};
+use serde::Serialize;
+
+/// One thing that is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Event {
+    /// Nanoseconds on a CPU.
+    TaskClock,
+    /// How often a thread made room for another.
+    ContextSwitches,
+    /// CPU cycles.
+    Cycles,
+    /// Instructions retired.
+    Instructions,
+}
+
+impl Event {
+    /// All, in the order of `perf stat`.
+    pub const ALL: [Self; 4] = [
+        Self::TaskClock,
+        Self::ContextSwitches,
+        Self::Cycles,
+        Self::Instructions,
+    ];
+
+    /// As `perf list` has it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::TaskClock => "task-clock",
+            Self::ContextSwitches => "context-switches",
+            Self::Cycles => "cycles",
+            Self::Instructions => "instructions",
+        }
+    }
+
+    fn builder(self) -> Builder<'static> {
+        match self {
+            Self::TaskClock => Builder::new(Software::TASK_CLOCK),
+            Self::ContextSwitches => Builder::new(Software::CONTEXT_SWITCHES),
+            Self::Cycles => Builder::new(Hardware::CPU_CYCLES),
+            Self::Instructions => Builder::new(Hardware::INSTRUCTIONS),
+        }
+    }
+
+    /// Whether it means anything with the kernel's part left out: switches happen in the kernel.
+    const fn counts_in_user_mode(self) -> bool {
+        !matches!(self, Self::ContextSwitches)
+    }
+}
+
+/// Whose part of the work is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scope {
+    /// The process's own and what the kernel does for it.
+    All,
+    /// The process's own: the host does not allow more.
+    User,
+}
+
+/// Why an event is not counted.
+#[derive(Debug, thiserror::Error)]
+pub enum PerfError {
+    /// The CPU, or the hypervisor that this host runs on, has no such counter.
+    #[error("this host has no counter for it")]
+    Absent(#[source] io::Error),
+    /// `kernel.perf_event_paranoid`, a security module or a container says no.
+    #[error("this host does not allow it, see /proc/sys/kernel/perf_event_paranoid")]
+    Forbidden(#[source] io::Error),
+    /// Anything else.
+    #[error("cannot count it")]
+    Open(#[source] io::Error),
+}
+
+impl From<io::Error> for PerfError {
+    fn from(error: io::Error) -> Self {
+        match error.raw_os_error() {
+            Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP) => Self::Absent(error),
+            Some(libc::EACCES | libc::EPERM | libc::ENOSYS) => Self::Forbidden(error),
+            _ => Self::Open(error),
+        }
+    }
+}
+
+/// A running counter.
+pub struct PerfCounter {
+    event: Event,
+    scope: Scope,
+    counter: Counter,
+}
+
+impl fmt::Debug for PerfCounter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PerfCounter({}, {:?})", self.event.name(), self.scope)
+    }
+}
+
+impl PerfCounter {
+    /// Starts counting `event` for the calling thread and all threads that it will start.
+    ///
+    /// # Errors
+    ///
+    /// If the host has no such counter or does not allow it.
+    pub fn open(event: Event) -> Result<Self, PerfError> {
+        let open = |scope| -> Result<Self, PerfError> {
+            let mut builder = event.builder();
+            builder.inherit(true);
+            if scope == Scope::All {
+                builder.include_kernel();
+            }
+            let mut counter = builder.build()?;
+            counter.enable()?;
+            Ok(Self {
+                event,
+                scope,
+                counter,
+            })
+        };
+        match open(Scope::All) {
+            Err(PerfError::Forbidden(_)) if event.counts_in_user_mode() => open(Scope::User),
+            other => other,
+        }
+    }
+
+    /// What is counted.
+    pub const fn event(&self) -> Event {
+        self.event
+    }
+
+    /// Whose part is counted.
+    pub const fn scope(&self) -> Scope {
+        self.scope
+    }
+
+    /// The count so far. Where there are more events than hardware counters, the kernel takes turns
+    /// and the count is scaled up from the share of the time.
+    #[allow(
+        clippy::cast_precision_loss,
+        reason = "counts of a benchmark are far below 2^53"
+    )]
+    pub fn read(&mut self) -> io::Result<f64> {
+        let now = self.counter.read_count_and_time()?;
+        if now.time_running == 0 || now.time_running == now.time_enabled {
+            return Ok(now.count as f64);
+        }
+        Ok(now.count as f64 * now.time_enabled as f64 / now.time_running as f64)
+    }
+}
+
+#[cfg(test)]
+#[path = "perf_test.rs"]
+mod tests;

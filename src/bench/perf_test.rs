@@ -1,0 +1,44 @@
+use super::*;
+
+#[test]
+fn a_thread_that_is_started_later_is_counted_too() {
+    // Software events need no hardware. Where even they are refused, the refusal is what is tested.
+    let mut counter = match PerfCounter::open(Event::TaskClock) {
+        Ok(counter) => counter,
+        Err(error) => {
+            assert!(matches!(error, PerfError::Forbidden(_)), "{error:?}");
+            return;
+        }
+    };
+    let before = counter.read().unwrap();
+    std::thread::spawn(|| {
+        let begun = std::time::Instant::now();
+        while begun.elapsed().as_millis() < 30 {
+            std::hint::spin_loop();
+        }
+    })
+    .join()
+    .unwrap();
+    let spent = counter.read().unwrap() - before;
+    assert!(
+        spent > 5e6,
+        "only {spent} ns of a thread that span for 30 ms"
+    );
+}
+
+#[test]
+fn every_event_has_perfs_name() {
+    let names = Event::ALL.map(Event::name);
+    assert_eq!(
+        names,
+        ["task-clock", "context-switches", "cycles", "instructions"]
+    );
+}
+
+#[test]
+fn a_refusal_says_whose_it_is() {
+    let of = |errno| PerfError::from(io::Error::from_raw_os_error(errno)).to_string();
+    assert!(of(libc::ENOENT).contains("no counter"));
+    assert!(of(libc::EACCES).contains("paranoid"));
+    assert!(of(libc::EINVAL).contains("cannot"));
+}

@@ -1,0 +1,214 @@
+//! `vmbell virtqueue` from outside.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command as Process, Stdio};
+use std::time::Duration;
+
+use super::common::{stdout, vmbell};
+use assert_cmd::Command;
+use predicates::prelude::*;
+use predicates::str::{contains, is_empty};
+use serde_json::Value;
+
+/// Few buffers, on one CPU, which every host has.
+fn quick(args: &[&str]) -> Command {
+    let mut command = vmbell(&["virtqueue", "--bufs", "500", "--repeat", "3", "--cpu", "0"]);
+    command.args(args);
+    command
+}
+
+fn json(args: &[&str]) -> Value {
+    let mut command = quick(args);
+    command.arg("--json");
+    serde_json::from_str(&stdout(&mut command)).unwrap()
+}
+
+fn runs<'a>(variant: &'a Value, of: &str) -> Vec<f64> {
+    let runs: &'a Vec<Value> = variant[of]["runs"].as_array().unwrap();
+    runs.iter().map(|run| run.as_f64().unwrap()).collect()
+}
+
+#[test]
+fn by_default_three_ways_to_poll_are_compared() {
+    quick(&[]).assert().success().stdout(
+        contains("counter stats for '--split --event-idx")
+            .and(contains("(3 runs)"))
+            .and(contains("( +- "))
+            .and(contains("seconds time elapsed"))
+            .and(contains("--wrap-counters / --no-wrap-counters"))
+            .and(contains("--wide-tokens / --no-wrap-counters")),
+    );
+}
+
+#[test]
+fn every_buffer_is_kicked_and_called_for_when_one_is_in_flight() {
+    let report = json(&["--one-thread", "--wrap-counters"]);
+    let variant = &report["variants"][0];
+    for count in ["kicks", "calls"] {
+        assert_eq!(runs(variant, count), [500.0; 3], "{count}");
+    }
+    assert_eq!(runs(variant, "spurious"), [0.0; 3]);
+    assert_eq!(report["device_cpu"], Value::Null);
+    assert!(report["ratios"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn a_pair_of_switches_is_measured_in_turns_with_a_ratio() {
+    let report = json(&[
+        "--event-idx",
+        "--no-event-idx",
+        "--batch",
+        "16",
+        "--seed",
+        "7",
+    ]);
+    let names: Vec<_> = report["variants"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|variant| variant["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["--no-event-idx", "--event-idx"]);
+    assert_eq!(report["seed"], 7);
+    let ratio = &report["ratios"][0];
+    assert_eq!(
+        (ratio["of"].as_str(), ratio["new"].as_str()),
+        (Some("time"), Some(names[1]))
+    );
+    let at = |end: &str| ratio[end].as_f64().unwrap();
+    assert!(0.0 < at("low") && at("low") <= at("value") && at("value") <= at("high"));
+    for variant in report["variants"].as_array().unwrap() {
+        assert!(runs(variant, "time").iter().all(|seconds| *seconds > 0.0));
+    }
+}
+
+#[test]
+fn events_are_counted_or_the_reason_is_given() {
+    let report = json(&["--packed", "--wide-tokens"]);
+    let events = report["events"].as_array().unwrap();
+    assert_eq!(events.len(), 4);
+    for event in events {
+        let counted = event["scope"].is_string();
+        assert_ne!(counted, event["reason"].is_string(), "{event}");
+    }
+    let instructions = events.last().unwrap();
+    let text = stdout(&mut quick(&["--packed", "--wide-tokens"]));
+    match instructions["reason"].as_str() {
+        Some(reason) => assert!(text.contains(reason), "{text}"),
+        None => assert!(runs(&report["variants"][0], "instructions")[0] > 500.0),
+    }
+}
+
+#[test]
+fn resets_are_counted() {
+    let report = json(&[
+        "--one-thread",
+        "--no-wrap-counters",
+        "--reset=100",
+        "--batch",
+        "10",
+    ]);
+    assert!(runs(&report["variants"][0], "resets")[0] >= 4.0);
+    let report = json(&["--one-thread", "--no-wrap-counters", "--reset"]);
+    assert_eq!(runs(&report["variants"][0], "resets"), [500.0; 3]);
+}
+
+#[test]
+fn all_switches_of_virtio_test_are_taken() {
+    for on in [
+        "--event-idx",
+        "--indirect",
+        "--virtio-1",
+        "--delayed-interrupt",
+    ] {
+        quick(&[on, "--no-wrap-counters"]).assert().success();
+        let off = format!("--no-{}", &on[2..]);
+        quick(&[&off, "--no-wrap-counters"]).assert().success();
+    }
+    quick(&["--batch=random", "--wrap-counters"])
+        .assert()
+        .success();
+    quick(&["--batch=7", "--no-wrap-counters"])
+        .assert()
+        .success();
+}
+
+#[test]
+fn bad_values_and_combinations_are_usage_errors() {
+    let refused = |args: &[&str], why: &str| {
+        quick(args)
+            .assert()
+            .code(2)
+            .stdout(is_empty())
+            .stderr(contains(why));
+    };
+    refused(&["--packed", "--no-virtio-1"], "VIRTIO_F_VERSION_1");
+    refused(&["--delayed-interrupt", "--wrap-counters"], "token");
+    refused(&["--ring-size", "100"], "power of two");
+    refused(&["--ring-size", "32769", "--packed"], "1 to 32768");
+    refused(&["--ring-size", "65536"], "65536");
+    refused(&["--batch", "257"], "does not fit");
+    refused(&["--batch", "0"], "never ends");
+    refused(&["--batch", "many"], "`random`");
+    refused(&["--reset=501"], "--bufs");
+    refused(&["--reset=0"], "at least 1");
+    refused(&["--pieces", "0"], "from 1 to 8");
+    let vmbell = |args: &[&str], why: &str| {
+        let mut command = vmbell(&["virtqueue"]);
+        command.args(args).assert().code(2).stderr(contains(why));
+    };
+    vmbell(&["--bufs", "0"], "at least 1");
+    vmbell(&["--repeat", "0"], "at least 1 run");
+    vmbell(&["--cpu", "1023"], "may use");
+    vmbell(&["--one-thread", "--cpu", "0,0"], "more than the 1");
+    vmbell(&["--cpu", "0,0,0"], "more than the 2");
+}
+
+#[test]
+fn help_has_examples() {
+    vmbell(&["virtqueue", "--help"])
+        .assert()
+        .success()
+        .stdout(contains("Examples:").and(contains("--wrap-counters")));
+}
+
+#[test]
+#[allow(unsafe_code, reason = "sends a signal")]
+fn an_interrupt_keeps_whole_rounds_and_is_130() {
+    let child = Process::new(assert_cmd::cargo::cargo_bin!("vmbell"))
+        .args([
+            "virtqueue",
+            "--bufs",
+            "5000",
+            "--repeat",
+            "100000",
+            "--one-thread",
+            "--json",
+        ])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(700));
+    let pid = libc::pid_t::try_from(child.id()).unwrap();
+    // SAFETY: the child is ours and not waited for yet, so the number is still its own.
+    assert_eq!(unsafe { libc::kill(pid, libc::SIGINT) }, 0);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(
+        output.status.code(),
+        Some(130),
+        "{:?}",
+        output.status.signal()
+    );
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["interrupted"], true);
+    let counts: Vec<usize> = report["variants"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|variant| runs(variant, "time").len())
+        .collect();
+    assert!(
+        counts[0] > 0 && counts.iter().all(|count| *count == counts[0]),
+        "{counts:?}"
+    );
+}
