@@ -1,6 +1,6 @@
 //! What a driver hands to a device, and what it gets back.
 
-use super::UsedError;
+use super::{QueueError, UsedError};
 
 /// A piece of memory that one descriptor names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,6 +15,15 @@ impl Buffer {
     /// A buffer of `len` bytes at `addr`.
     pub const fn new(addr: u64, len: u32) -> Self {
         Self { addr, len }
+    }
+
+    /// What a descriptor of the driver's names, if its end fits in 64 bits.
+    #[inline]
+    pub(super) fn checked(addr: u64, len: u32) -> Result<Self, QueueError> {
+        if addr.checked_add(u64::from(len)).is_none() {
+            return Err(QueueError::BufferWraps { addr, len });
+        }
+        Ok(Self { addr, len })
     }
 
     /// The bytes of all pieces, and of the writable ones.

@@ -69,13 +69,11 @@ impl Chain {
         len: u32,
         writable: bool,
     ) -> Result<(), QueueError> {
-        if addr.checked_add(u64::from(len)).is_none() {
-            return Err(QueueError::BufferWraps { addr, len });
-        }
+        let piece = Buffer::checked(addr, len)?;
         let Some(buffer) = self.buffers.first_mut() else {
             return Err(QueueError::ChainTooLong { head, limit: 0 });
         };
-        *buffer = Buffer { addr, len };
+        *buffer = piece;
         self.len = 1;
         self.readable = usize::from(!writable);
         self.total = u64::from(len);
@@ -91,14 +89,12 @@ impl Chain {
         len: u32,
         writable: bool,
     ) -> Result<(), QueueError> {
-        if addr.checked_add(u64::from(len)).is_none() {
-            return Err(QueueError::BufferWraps { addr, len });
-        }
+        let piece = Buffer::checked(addr, len)?;
         let limit = self.buffers.len();
         let Some(buffer) = self.buffers.get_mut(self.len) else {
             return Err(QueueError::ChainTooLong { head, limit });
         };
-        *buffer = Buffer { addr, len };
+        *buffer = piece;
         if writable {
             self.writable_total += u64::from(len);
         } else if self.readable == self.len {

@@ -28,7 +28,7 @@ pub(super) struct Returned<T> {
 }
 
 #[derive(Debug)]
-pub(super) struct Slots<T> {
+pub struct Slots<T> {
     slots: Box<[Slot<T>]>,
     /// The entry before the first free one.
     before: u16,

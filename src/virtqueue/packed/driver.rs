@@ -1,16 +1,13 @@
-//! The driver side of a packed ring, owned by one thread at a time.
-//!
-//! Adding is in `add`, consuming in `used`; here are set-up, suppression and polling
-//! (virtio 1.3, 2.8.14 and 2.8.21).
+//! The driver's place on a packed ring: writing, suppression and the end (virtio 1.3, 2.8.6, 2.8.14
+//! and 2.8.21). Consuming is in `used`.
 
 use crate::virtqueue::{
-    Brand, Buffer, DriverControl, DriverQueue, Features, NotAdded, Opaque, PackedLayout, Poller,
-    QueueError, SetupError, Status, Token, Used, WrapCounterError, descriptor,
-    indirect::Tables,
+    Brand, Buffer, Driver, Features, PackedLayout, QueueError, SetupError, Used,
+    descriptor::{self, NEXT, WRITE, packed::rest},
+    driver::Side,
     memory::RingMemory,
-    poll::State,
     slots::Slots,
-    sync::{Arc, Ordering, fence},
+    sync::{Ordering, fence},
 };
 
 use super::{
@@ -19,30 +16,20 @@ use super::{
 };
 
 /// Offers buffers on a packed ring and takes them back.
-///
-/// `T` is what the driver wants back with each buffer; `B` tells this queue's tokens from others'.
+pub type PackedDriver<T, M, B> = Driver<T, PackedSide<M>, B>;
+
+/// Where a driver stands on a packed ring.
 #[derive(Debug)]
-pub struct PackedDriver<T, M, B> {
+pub struct PackedSide<M> {
     pub(super) ring: PackedRing<M>,
-    /// By buffer id.
-    pub(super) slots: Slots<T>,
-    /// Ring slots that are free; none of a broken queue.
-    pub(super) free: u16,
     /// Where the next buffer goes.
-    pub(super) available: Position,
+    available: Position,
     /// The same when a notification was last considered.
     kicked: Position,
     /// Where the next used descriptor will be.
     pub(super) position: Position,
-    /// Notifications are wanted, and by position, so consuming moves the event.
-    pub(super) armed: bool,
     /// Of a batch that ends beyond the consumed buffers: the id and length of its last.
     pub(super) batch: Option<(u16, u32)>,
-    pub(super) features: Features,
-    pub(super) tables: Option<Tables<M>>,
-    pub(super) broken: Option<QueueError>,
-    pub(super) state: Arc<State>,
-    brand: B,
 }
 
 impl<T, M: RingMemory, B: Brand> PackedDriver<T, M, B> {
@@ -59,64 +46,20 @@ impl<T, M: RingMemory, B: Brand> PackedDriver<T, M, B> {
     ) -> Result<Self, SetupError> {
         let ring = PackedRing::resolve(memory, layout)?;
         ring.clear();
-        Ok(Self {
-            slots: Slots::new(layout.size),
-            free: layout.size,
+        let side = PackedSide {
+            ring,
             available: Position::START,
             kicked: Position::START,
             position: Position::START,
-            armed: false,
             batch: None,
-            features,
-            tables: None,
-            broken: None,
-            state: State::new(),
-            brand,
-            ring,
-        })
-    }
-
-    /// Puts buffers of 2 to `entries` pieces into indirect tables, one descriptor each.
-    ///
-    /// There is a table a buffer id: `size * entries * 16` bytes from `addr` on.
-    ///
-    /// # Errors
-    ///
-    /// If the feature was not negotiated, or the tables are misaligned or outside of memory.
-    pub fn with_indirect_tables(mut self, addr: u64, entries: u16) -> Result<Self, SetupError> {
-        let (memory, size) = (self.ring.memory(), self.ring.size());
-        self.tables = Some(Tables::resolve(memory, addr, size, entries, self.features)?);
-        Ok(self)
-    }
-
-    /// The ring, for a device side in this process and for pollers.
-    pub fn ring(&self) -> &PackedRing<M> {
-        &self.ring
-    }
-
-    /// The brand, which the queue holds for its life.
-    pub fn brand(&self) -> &B {
-        &self.brand
-    }
-
-    /// A handle that polls from another thread.
-    pub fn poller(&self) -> Poller<PackedRing<M>, B> {
-        Poller::new(self.ring.clone(), Arc::clone(&self.state))
-    }
-
-    #[cold]
-    pub(super) fn fail(&mut self, error: QueueError) -> QueueError {
-        self.broken = Some(error);
-        self.state.set_broken();
-        // Adding leaves into its slow path from here on.
-        self.free = 0;
-        error
+        };
+        Ok(Self::over(side, features, brand))
     }
 
     /// Asks for a notification of the descriptor at `event`, or of any without event indices.
     pub(super) fn ask(&mut self, event: Position) {
         self.armed = self.features.event_idx;
-        self.ring.set_driver_event(if self.armed {
+        self.side.ring.set_driver_event(if self.armed {
             Event::Descriptor(event.off_wrap())
         } else {
             Event::Enable
@@ -126,32 +69,95 @@ impl<T, M: RingMemory, B: Brand> PackedDriver<T, M, B> {
         // other's store.
         fence(Ordering::SeqCst);
     }
+}
 
+impl<M: RingMemory> PackedSide<M> {
     /// Whether the device has used the descriptor at `position`.
     pub(super) fn is_used(&self, position: Position) -> bool {
         position.is_used(descriptor::packed::flags(self.ring.look(position)))
     }
 }
 
-impl<T, M: RingMemory, B: Brand> DriverQueue for PackedDriver<T, M, B> {
-    type Data = T;
-    type Brand = B;
+impl<M: RingMemory> Side for PackedSide<M> {
+    type Memory = M;
+    type Ring = PackedRing<M>;
+    /// The second word of the first descriptor, and where the next buffer goes.
+    type Written = (u64, Position);
 
-    #[inline]
-    fn add(
-        &mut self,
-        readable: &[Buffer],
-        writable: &[Buffer],
-        data: T,
-    ) -> Result<(), NotAdded<T>> {
-        self.add_buffer(readable, writable, data)
+    const LINKED: bool = false;
+
+    fn ring(&self) -> &PackedRing<M> {
+        &self.ring
+    }
+
+    fn memory(&self) -> &M {
+        self.ring.memory()
     }
 
     #[inline]
-    fn kick_prepare(&mut self) -> bool {
-        // Between the descriptors' flags and the look at what the device asks for.
-        fence(Ordering::SeqCst);
-        if self.broken.is_some() || self.available == self.kicked {
+    fn size(&self) -> u16 {
+        self.ring.size()
+    }
+
+    /// An empty ring asks for all.
+    fn arms_at_start(_features: Features) -> bool {
+        false
+    }
+
+    #[inline]
+    fn offer(&mut self, id: u16, buffer: Buffer, flags: u16) {
+        let at = self.available;
+        let rest = rest(buffer.len, id, flags | at.available());
+        // Release: whoever sees the flags sees the address.
+        self.ring.at(at).store(buffer.addr, rest, Ordering::Release);
+        self.available = at.advance(1, self.ring.size());
+    }
+
+    /// Fills the next places, all but the second word of the first.
+    fn write_chain<T>(
+        &self,
+        _slots: &Slots<T>,
+        id: u16,
+        (readable, writable): (&[Buffer], &[Buffer]),
+        needed: usize,
+    ) -> (u16, (u64, Position)) {
+        let size = self.ring.size();
+        let mut at = self.available;
+        let mut left = needed;
+        let mut first = 0;
+        let mut write = |buffer: &Buffer, flags: u16| {
+            left -= 1;
+            let more = if left == 0 { 0 } else { NEXT };
+            let rest = rest(buffer.len, id, flags | more | at.available());
+            if at == self.available {
+                first = rest;
+                self.ring.at(at).store_addr(buffer.addr);
+            } else {
+                // The device does not look here before it has seen the first.
+                self.ring.at(at).store(buffer.addr, rest, Ordering::Relaxed);
+            }
+            at = at.advance(1, size);
+        };
+        for buffer in readable {
+            write(buffer, 0);
+        }
+        for buffer in writable {
+            write(buffer, WRITE);
+        }
+        (id, (first, at))
+    }
+
+    /// Release: whoever sees the flags sees the whole chain.
+    #[inline]
+    fn publish(&mut self, (first, next): (u64, Position)) {
+        let head = self.ring.at(self.available);
+        head.store_rest(first, Ordering::Release);
+        self.available = next;
+    }
+
+    #[inline]
+    fn kick_prepare(&mut self, _event_idx: bool) -> bool {
+        if self.available == self.kicked {
             return false;
         }
         let size = self.ring.size();
@@ -161,86 +167,41 @@ impl<T, M: RingMemory, B: Brand> DriverQueue for PackedDriver<T, M, B> {
     }
 
     #[inline]
-    fn get_used(&mut self) -> Result<Option<Used<T>>, QueueError> {
-        self.next_used()
+    fn next_used<T, B: Brand>(
+        driver: &mut Driver<T, Self, B>,
+    ) -> Result<Option<Used<T>>, QueueError> {
+        driver.take_used()
     }
 
-    fn disable_cb(&mut self) {
-        self.armed = false;
+    fn disable_cb(&self, _features: Features) {
         self.ring.set_driver_event(Event::Disable);
     }
 
-    fn enable_cb_prepare(&mut self) -> Opaque<B> {
-        self.ask(self.position);
-        self.state.opaque::<PackedRing<M>, B>()
+    fn ask_next<T, B: Brand>(driver: &mut Driver<T, Self, B>) {
+        driver.ask(driver.side.position);
     }
 
-    fn enable_cb_prepare64(&mut self) -> Token<B> {
-        self.ask(self.position);
-        self.state.token()
-    }
-
-    #[inline]
-    fn poll(&self, opaque: Opaque<B>) -> bool {
-        self.state.poll(&self.ring, opaque)
-    }
-
-    #[inline]
-    fn poll64(&self, token: Token<B>) -> bool {
-        self.state.poll64(&self.ring, token)
-    }
-
-    fn enable_cb_delayed(&mut self) -> bool {
-        let size = self.ring.size();
-        let outstanding = self.available.since(self.position, size);
+    fn ask_late<T, B: Brand>(driver: &mut Driver<T, Self, B>) -> bool {
+        let (size, position) = (driver.side.ring.size(), driver.side.position);
+        let outstanding = driver.side.available.since(position, size);
         let most = u16::try_from(outstanding * 3 / 4).unwrap_or(0);
-        let event = self.position.advance(most, size);
-        self.ask(event);
+        driver.ask(position.advance(most, size));
         // Buffers of several slots leave gaps, so only the first used descriptor is sure to show.
-        self.broken.is_some() || !self.is_used(self.position)
-    }
-}
-
-impl<T, M: RingMemory, B: Brand> DriverControl for PackedDriver<T, M, B> {
-    type Data = T;
-
-    fn use_wrap_counter(&mut self, status: Status) -> Result<(), WrapCounterError> {
-        self.state.use_wrap_counter(status, self.broken)
+        !driver.side.is_used(position)
     }
 
-    fn broken(&self) -> Option<QueueError> {
-        self.broken
-    }
-
-    fn free(&self) -> u16 {
-        self.free
-    }
-
-    fn detach_unused(&mut self) -> Option<T> {
-        self.slots.detach()
-    }
-
-    fn reset(&mut self) {
-        let size = self.ring.size();
+    fn restart(&mut self, position: u64) {
         self.ring.clear();
-        self.state.reset();
-        self.slots = Slots::new(size);
-        self.free = size;
-        self.position = Position(self.state.position());
+        self.position = Position(position);
         (self.available, self.kicked) = (self.position, self.position);
-        self.armed = false;
         self.batch = None;
-        self.broken = None;
     }
-}
 
-#[cfg(test)]
-impl<T, M: RingMemory, B: Brand> PackedDriver<T, M, B> {
-    /// Pretends that an even number of laps has gone by.
-    pub(in crate::virtqueue) fn skip_laps(&mut self, laps: u64) {
+    #[cfg(test)]
+    fn skip(&mut self, by: u64) -> u64 {
         for position in [&mut self.position, &mut self.available, &mut self.kicked] {
-            position.0 += laps << 16;
+            position.0 += by;
         }
-        self.state.set_position(self.position.0);
+        self.position.0
     }
 }

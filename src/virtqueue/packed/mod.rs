@@ -1,7 +1,6 @@
 //! The packed ring: one ring of descriptors that both sides write, and an event suppression
 //! structure of each side (virtio 1.3, 2.8).
 
-mod add;
 mod device;
 mod driver;
 mod layout;

@@ -8,7 +8,7 @@ use crate::virtqueue::descriptor::{AVAIL, USED};
 
 /// Where one side stands on the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Position(pub(super) u64);
+pub struct Position(pub(super) u64);
 
 impl Position {
     /// Slot 0, wrap counter 1.

@@ -10,7 +10,7 @@ use super::PackedDriver;
 
 impl<T, M: RingMemory, B: Brand> PackedDriver<T, M, B> {
     #[inline]
-    pub(super) fn next_used(&mut self) -> Result<Option<Used<T>>, QueueError> {
+    pub(super) fn take_used(&mut self) -> Result<Option<Used<T>>, QueueError> {
         if let Some(error) = self.broken {
             return Err(error);
         }
@@ -27,9 +27,9 @@ impl<T, M: RingMemory, B: Brand> PackedDriver<T, M, B> {
     #[inline]
     fn look(&self) -> Option<(u16, u32)> {
         // Acquire: what the device wrote to the buffer is there, too.
-        let rest = self.ring.look(self.position);
+        let rest = self.side.ring.look(self.side.position);
         let flags = descriptor::packed::flags(rest);
-        if !self.position.is_used(flags) {
+        if !self.side.position.is_used(flags) {
             return None;
         }
         // The length means nothing if nothing was written.
@@ -46,14 +46,17 @@ impl<T, M: RingMemory, B: Brand> PackedDriver<T, M, B> {
     fn consume(&mut self, id: u16, len: u32) -> Result<Used<T>, QueueError> {
         let returned = match self.slots.give_back(u32::from(id), len, false) {
             Ok(returned) => returned,
-            Err(error) => return Err(self.fail(error)),
+            Err(error) => return Err(self.break_with(error)),
         };
         self.free += returned.count;
-        self.position = self.position.advance(returned.count, self.ring.size());
-        self.state.set_position(self.position.0);
+        self.side.position = self
+            .side
+            .position
+            .advance(returned.count, self.side.ring.size());
+        self.state.set_position(self.side.position.0);
         // Only at the end of what the device had used: it is past any earlier event.
-        if self.armed && !self.is_used(self.position) {
-            self.ask(self.position);
+        if self.armed && !self.side.is_used(self.side.position) {
+            self.ask(self.side.position);
         }
         let data = returned.data;
         Ok(Used { data, len })
@@ -62,7 +65,7 @@ impl<T, M: RingMemory, B: Brand> PackedDriver<T, M, B> {
     /// Takes the oldest buffer. One descriptor stands for all buffers up to the one it names.
     #[inline(never)]
     fn next_in_order(&mut self) -> Result<Option<Used<T>>, QueueError> {
-        let batch = self.batch.take().or_else(|| self.look());
+        let batch = self.side.batch.take().or_else(|| self.look());
         let Some((last, len)) = batch else {
             return Ok(None);
         };
@@ -72,9 +75,9 @@ impl<T, M: RingMemory, B: Brand> PackedDriver<T, M, B> {
         } else {
             let whole = match self.slots.skipped(u32::from(oldest), u32::from(last)) {
                 Ok(whole) => whole,
-                Err(error) => return Err(self.fail(error)),
+                Err(error) => return Err(self.break_with(error)),
             };
-            self.batch = Some((last, len));
+            self.side.batch = Some((last, len));
             whole
         };
         self.consume(oldest, len).map(Some)

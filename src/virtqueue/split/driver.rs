@@ -1,47 +1,35 @@
-//! The driver side of a split ring, owned by one thread at a time.
-//!
-//! Adding is in `add`, consuming in `used`; here are set-up, suppression and polling
-//! (virtio 1.3, 2.7.7, 2.7.10 and 2.7.13).
+//! The driver's place on a split ring: writing, suppression and the end (virtio 1.3, 2.7.5, 2.7.7,
+//! 2.7.10 and 2.7.13). Consuming is in `used`.
 
 use crate::virtqueue::{
-    Brand, Buffer, DriverControl, DriverQueue, Features, NotAdded, Opaque, Poller, QueueError,
-    SetupError, SplitLayout, Status, Token, Used, WrapCounterError,
-    indirect::Tables,
+    Brand, Buffer, Driver, Features, QueueError, SetupError, SplitLayout, Used,
+    descriptor::{NEXT, WRITE, split::rest},
+    driver::Side,
     memory::RingMemory,
     need_event::need_event,
-    poll::State,
     slots::Slots,
-    sync::{Arc, Ordering, fence},
+    sync::{Ordering, fence},
 };
 
-use super::ring::{NO_INTERRUPT, SplitRing};
+use super::ring::{NO_INTERRUPT, NO_NOTIFY, SplitRing};
 
 /// Offers buffers on a split ring and takes them back.
-///
-/// `T` is what the driver wants back with each buffer; `B` tells this queue's tokens from others'.
+pub type SplitDriver<T, M, B> = Driver<T, SplitSide<M>, B>;
+
+/// Where a driver stands on a split ring.
 #[derive(Debug)]
-pub struct SplitDriver<T, M, B> {
+pub struct SplitSide<M> {
     pub(super) ring: SplitRing<M>,
-    pub(super) slots: Slots<T>,
-    /// Descriptors that are free; none of a broken queue.
-    pub(super) free: u16,
     /// Buffers made available so far; the low half is the ring's index.
-    pub(super) available: u64,
+    available: u64,
     /// The same when a notification was last considered.
     kicked: u64,
     /// Buffers consumed so far; the low half is the ring's index.
     pub(super) position: u64,
     /// The device's index as last seen.
     pub(super) used_idx: u16,
-    /// Notifications are wanted, and by position, so consuming moves the event.
-    pub(super) armed: bool,
     /// Of a batch that ends beyond the consumed buffers: the id and length of its last.
     pub(super) batch: Option<(u32, u32)>,
-    pub(super) features: Features,
-    pub(super) tables: Option<Tables<M>>,
-    pub(super) broken: Option<QueueError>,
-    pub(super) state: Arc<State>,
-    brand: B,
 }
 
 impl<T, M: RingMemory, B: Brand> SplitDriver<T, M, B> {
@@ -58,62 +46,32 @@ impl<T, M: RingMemory, B: Brand> SplitDriver<T, M, B> {
     ) -> Result<Self, SetupError> {
         let ring = SplitRing::resolve(memory, layout)?;
         ring.clear();
-        Ok(Self {
-            slots: Slots::new(layout.size),
-            free: layout.size,
+        let side = SplitSide {
+            ring,
             available: 0,
             kicked: 0,
             position: 0,
             used_idx: 0,
-            armed: features.event_idx,
             batch: None,
-            features,
-            tables: None,
-            broken: None,
-            state: State::new(),
-            brand,
-            ring,
-        })
+        };
+        Ok(Self::over(side, features, brand))
     }
 
-    /// Puts buffers of 2 to `entries` pieces into indirect tables, one descriptor each.
-    ///
-    /// There is a table a descriptor: `size * entries * 16` bytes from `addr` on.
-    ///
-    /// # Errors
-    ///
-    /// If the feature was not negotiated, or the tables are misaligned or outside of memory.
-    pub fn with_indirect_tables(mut self, addr: u64, entries: u16) -> Result<Self, SetupError> {
-        let (memory, size) = (self.ring.memory(), self.ring.size());
-        self.tables = Some(Tables::resolve(memory, addr, size, entries, self.features)?);
-        Ok(self)
+    /// Asks for a notification of the first buffer that is used from `event` on.
+    pub(super) fn ask(&mut self, event: u16) {
+        if self.features.event_idx {
+            self.armed = true;
+            self.side.ring.set_used_event(event);
+        } else {
+            self.side.ring.set_avail_flags(0);
+        }
+        // Between the request and the next look at the used index, against the same between the
+        // device's index and its look at the request: one of the two sides sees the other's store.
+        fence(Ordering::SeqCst);
     }
+}
 
-    /// The ring, for a device side in this process and for pollers.
-    pub fn ring(&self) -> &SplitRing<M> {
-        &self.ring
-    }
-
-    /// The brand, which the queue holds for its life.
-    pub fn brand(&self) -> &B {
-        &self.brand
-    }
-
-    /// A handle that polls from another thread.
-    pub fn poller(&self) -> Poller<SplitRing<M>, B> {
-        Poller::new(self.ring.clone(), Arc::clone(&self.state))
-    }
-
-    #[cold]
-    pub(super) fn fail(&mut self, error: QueueError) -> QueueError {
-        self.broken = Some(error);
-        self.state.set_broken();
-        // Both hot paths leave into their slow ones from here on.
-        self.free = 0;
-        self.used_idx = self.index();
-        error
-    }
-
+impl<M: RingMemory> SplitSide<M> {
     /// The used ring's index up to which the driver has consumed.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "the index is the low half")]
@@ -127,61 +85,103 @@ impl<T, M: RingMemory, B: Brand> SplitDriver<T, M, B> {
     pub(super) fn outstanding(&self) -> u16 {
         (self.available as u16).wrapping_sub(self.index())
     }
-
-    /// Asks for a notification of the first buffer that is used from `event` on.
-    pub(super) fn ask(&mut self, event: u16) {
-        if self.features.event_idx {
-            self.armed = true;
-            self.ring.set_used_event(event);
-        } else {
-            self.ring.set_avail_flags(0);
-        }
-        // Between the request and the next look at the used index, against the same between the
-        // device's index and its look at the request: one of the two sides sees the other's store.
-        fence(Ordering::SeqCst);
-    }
 }
 
-impl<T, M: RingMemory, B: Brand> DriverQueue for SplitDriver<T, M, B> {
-    type Data = T;
-    type Brand = B;
+impl<M: RingMemory> Side for SplitSide<M> {
+    type Memory = M;
+    type Ring = SplitRing<M>;
+    /// The first descriptor.
+    type Written = u16;
 
-    #[inline]
-    fn add(
-        &mut self,
-        readable: &[Buffer],
-        writable: &[Buffer],
-        data: T,
-    ) -> Result<(), NotAdded<T>> {
-        self.add_buffer(readable, writable, data)
+    const LINKED: bool = true;
+
+    fn ring(&self) -> &SplitRing<M> {
+        &self.ring
+    }
+
+    fn memory(&self) -> &M {
+        self.ring.memory()
     }
 
     #[inline]
-    fn kick_prepare(&mut self) -> bool {
-        // Between the available index and the look at what the device asks for.
-        fence(Ordering::SeqCst);
+    fn size(&self) -> u16 {
+        self.ring.size()
+    }
+
+    fn arms_at_start(features: Features) -> bool {
+        features.event_idx
+    }
+
+    #[inline]
+    fn offer(&mut self, head: u16, buffer: Buffer, flags: u16) {
+        let rest = rest(buffer.len, flags, 0);
+        self.ring.set_descriptor(head, buffer.addr, rest);
+        self.publish(head);
+    }
+
+    /// Fills free descriptors in the order of the list.
+    fn write_chain<T>(
+        &self,
+        slots: &Slots<T>,
+        head: u16,
+        (readable, writable): (&[Buffer], &[Buffer]),
+        needed: usize,
+    ) -> (u16, u16) {
+        let (mut next, mut last) = (head, head);
+        let mut left = needed;
+        let mut write = |buffer: &Buffer, flags: u16| {
+            last = next;
+            next = slots.next(last);
+            left -= 1;
+            let rest = match left {
+                0 => rest(buffer.len, flags, 0),
+                _ => rest(buffer.len, flags | NEXT, next),
+            };
+            self.ring.set_descriptor(last, buffer.addr, rest);
+        };
+        for buffer in readable {
+            write(buffer, 0);
+        }
+        for buffer in writable {
+            write(buffer, WRITE);
+        }
+        (last, head)
+    }
+
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "the index is the low half")]
+    fn publish(&mut self, head: u16) {
+        self.ring.set_avail(self.available as u16, head);
+        self.available += 1;
+        // Release: whoever sees the index sees the descriptors and the entry.
+        self.ring.publish_avail(self.available as u16);
+    }
+
+    #[inline]
+    fn kick_prepare(&mut self, event_idx: bool) -> bool {
         let steps = self.available - self.kicked;
-        if self.broken.is_some() || steps == 0 {
+        if steps == 0 {
             return false;
         }
         #[expect(clippy::cast_possible_truncation, reason = "the index is the low half")]
         let (new, old) = (self.available as u16, self.kicked as u16);
         self.kicked = self.available;
-        if self.features.event_idx {
+        if event_idx {
             steps > u64::from(u16::MAX) || need_event(self.ring.avail_event(), new, old)
         } else {
-            self.ring.used_flags() & super::ring::NO_NOTIFY == 0
+            self.ring.used_flags() & NO_NOTIFY == 0
         }
     }
 
     #[inline]
-    fn get_used(&mut self) -> Result<Option<Used<T>>, QueueError> {
-        self.next_used()
+    fn next_used<T, B: Brand>(
+        driver: &mut Driver<T, Self, B>,
+    ) -> Result<Option<Used<T>>, QueueError> {
+        driver.take_used()
     }
 
-    fn disable_cb(&mut self) {
-        if self.features.event_idx {
-            self.armed = false;
+    fn disable_cb(&self, features: Features) {
+        if features.event_idx {
             // As far from what may be in flight as can be, before and behind it.
             self.ring.set_used_event(self.index().wrapping_add(1 << 15));
         } else {
@@ -189,73 +189,29 @@ impl<T, M: RingMemory, B: Brand> DriverQueue for SplitDriver<T, M, B> {
         }
     }
 
-    fn enable_cb_prepare(&mut self) -> Opaque<B> {
-        self.ask(self.index());
-        self.state.opaque::<SplitRing<M>, B>()
+    fn ask_next<T, B: Brand>(driver: &mut Driver<T, Self, B>) {
+        driver.ask(driver.side.index());
     }
 
-    fn enable_cb_prepare64(&mut self) -> Token<B> {
-        self.ask(self.index());
-        self.state.token()
-    }
-
-    #[inline]
-    fn poll(&self, opaque: Opaque<B>) -> bool {
-        self.state.poll(&self.ring, opaque)
-    }
-
-    #[inline]
-    fn poll64(&self, token: Token<B>) -> bool {
-        self.state.poll64(&self.ring, token)
-    }
-
-    fn enable_cb_delayed(&mut self) -> bool {
-        let most = u32::from(self.outstanding()) * 3 / 4;
+    fn ask_late<T, B: Brand>(driver: &mut Driver<T, Self, B>) -> bool {
+        let index = driver.side.index();
+        let most = u32::from(driver.side.outstanding()) * 3 / 4;
         let most = u16::try_from(most).unwrap_or(u16::MAX);
-        self.ask(self.index().wrapping_add(most));
-        self.broken.is_some() || self.ring.used_idx().wrapping_sub(self.index()) <= most
-    }
-}
-
-impl<T, M: RingMemory, B: Brand> DriverControl for SplitDriver<T, M, B> {
-    type Data = T;
-
-    fn use_wrap_counter(&mut self, status: Status) -> Result<(), WrapCounterError> {
-        self.state.use_wrap_counter(status, self.broken)
+        driver.ask(index.wrapping_add(most));
+        driver.side.ring.used_idx().wrapping_sub(index) <= most
     }
 
-    fn broken(&self) -> Option<QueueError> {
-        self.broken
-    }
-
-    fn free(&self) -> u16 {
-        self.free
-    }
-
-    fn detach_unused(&mut self) -> Option<T> {
-        self.slots.detach()
-    }
-
-    fn reset(&mut self) {
-        let size = self.ring.size();
+    fn restart(&mut self, position: u64) {
         self.ring.clear();
-        self.state.reset();
-        self.slots = Slots::new(size);
-        self.free = size;
         (self.available, self.kicked) = (0, 0);
-        self.position = self.state.position();
+        self.position = position;
         self.used_idx = 0;
-        self.armed = self.features.event_idx;
         self.batch = None;
-        self.broken = None;
     }
-}
 
-#[cfg(test)]
-impl<T, M: RingMemory, B: Brand> SplitDriver<T, M, B> {
-    /// Pretends that laps have gone by: 65,536 buffers each.
-    pub(in crate::virtqueue) fn skip_laps(&mut self, laps: u64) {
-        self.position += laps << 16;
-        self.state.set_position(self.position);
+    #[cfg(test)]
+    fn skip(&mut self, by: u64) -> u64 {
+        self.position += by;
+        self.position
     }
 }

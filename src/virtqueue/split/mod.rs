@@ -1,7 +1,6 @@
 //! The split ring: a descriptor table, an available ring of the driver's and a used ring of the
 //! device's (virtio 1.3, 2.7).
 
-mod add;
 mod device;
 mod driver;
 mod layout;

@@ -6,14 +6,14 @@ use super::SplitDriver;
 
 impl<T, M: RingMemory, B: Brand> SplitDriver<T, M, B> {
     #[inline]
-    pub(super) fn next_used(&mut self) -> Result<Option<Used<T>>, QueueError> {
-        if self.index() == self.used_idx && !self.look() {
+    pub(super) fn take_used(&mut self) -> Result<Option<Used<T>>, QueueError> {
+        if self.side.index() == self.side.used_idx && !self.look() {
             return self.broken.map_or(Ok(None), Err);
         }
         if self.features.in_order {
             return self.next_in_order().map(Some);
         }
-        let (id, len) = self.ring.used(self.index());
+        let (id, len) = self.side.ring.used(self.side.index());
         self.consume(id, len).map(Some)
     }
 
@@ -21,16 +21,23 @@ impl<T, M: RingMemory, B: Brand> SplitDriver<T, M, B> {
     #[inline]
     fn look(&mut self) -> bool {
         // Acquire: the elements before the index are the device's, too.
-        let index = self.ring.used_idx();
-        let ahead = index.wrapping_sub(self.index());
-        if ahead > self.outstanding() {
+        let index = self.side.ring.used_idx();
+        let ahead = index.wrapping_sub(self.side.index());
+        if ahead > self.side.outstanding() {
             self.too_far(index);
         }
         if ahead == 0 || self.broken.is_some() {
             return false;
         }
-        self.used_idx = index;
+        self.side.used_idx = index;
         true
+    }
+
+    #[cold]
+    fn fail(&mut self, error: QueueError) -> QueueError {
+        // Consuming leaves into its slow path from here on.
+        self.side.used_idx = self.side.index();
+        self.break_with(error)
     }
 
     #[cold]
@@ -38,8 +45,8 @@ impl<T, M: RingMemory, B: Brand> SplitDriver<T, M, B> {
         if self.broken.is_none() {
             self.fail(QueueError::UsedAhead {
                 index,
-                consumed: self.index(),
-                outstanding: self.outstanding(),
+                consumed: self.side.index(),
+                outstanding: self.side.outstanding(),
             });
         }
     }
@@ -52,11 +59,11 @@ impl<T, M: RingMemory, B: Brand> SplitDriver<T, M, B> {
             Err(error) => return Err(self.fail(error)),
         };
         self.free += returned.count;
-        self.position += 1;
-        self.state.set_position(self.position);
+        self.side.position += 1;
+        self.state.set_position(self.side.position);
         // Only at the end of what the device had used: it is past any earlier event.
-        if self.armed && self.index() == self.used_idx {
-            self.ask(self.index());
+        if self.armed && self.side.index() == self.side.used_idx {
+            self.ask(self.side.index());
         }
         let data = returned.data;
         Ok(Used { data, len })
@@ -65,9 +72,9 @@ impl<T, M: RingMemory, B: Brand> SplitDriver<T, M, B> {
     /// Takes the oldest buffer. One element stands for all buffers up to the one that it names.
     #[inline(never)]
     fn next_in_order(&mut self) -> Result<Used<T>, QueueError> {
-        let (last, len) = match self.batch.take() {
+        let (last, len) = match self.side.batch.take() {
             Some(batch) => batch,
-            None => self.ring.used(self.index()),
+            None => self.side.ring.used(self.side.index()),
         };
         let oldest = u32::from(self.slots.oldest());
         let len = if oldest == last {
@@ -77,11 +84,11 @@ impl<T, M: RingMemory, B: Brand> SplitDriver<T, M, B> {
                 Ok(whole) => whole,
                 Err(error) => return Err(self.fail(error)),
             };
-            let index = self.used_idx;
-            if self.index().wrapping_add(1) == index {
+            let index = self.side.used_idx;
+            if self.side.index().wrapping_add(1) == index {
                 return Err(self.fail(QueueError::BatchPastIndex { id: last, index }));
             }
-            self.batch = Some((last, len));
+            self.side.batch = Some((last, len));
             whole
         };
         self.consume(oldest, len)

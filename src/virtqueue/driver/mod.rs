@@ -1,0 +1,192 @@
+//! The driver side of a queue, owned by one thread at a time: what does not depend on the ring.
+//!
+//! A [`Side`] is what does: where this side stands on its ring, and how it writes and reads there.
+//! Adding is in `add`; here are set-up, suppression, polling and the end.
+
+mod add;
+mod side;
+
+use super::{
+    Brand, Buffer, DriverControl, DriverQueue, Features, NotAdded, Opaque, Poller, QueueError,
+    SetupError, Status, Token, Used, WrapCounterError,
+    indirect::Tables,
+    poll::State,
+    slots::Slots,
+    sync::{Arc, Ordering, fence},
+};
+
+pub use side::Side;
+
+/// Offers buffers on a ring and takes them back: a [`SplitDriver`](super::SplitDriver) or a
+/// [`PackedDriver`](super::PackedDriver).
+///
+/// `T` is what the driver wants back with each buffer; `B` tells this queue's tokens from others'.
+#[derive(Debug)]
+pub struct Driver<T, S: Side, B> {
+    pub(super) side: S,
+    /// By descriptor (split) or buffer id (packed).
+    pub(super) slots: Slots<T>,
+    /// Descriptors that are free; none of a broken queue.
+    pub(super) free: u16,
+    /// Notifications are wanted, and by position, so consuming moves the event.
+    pub(super) armed: bool,
+    pub(super) features: Features,
+    tables: Option<Tables<S::Memory>>,
+    pub(super) broken: Option<QueueError>,
+    pub(super) state: Arc<State>,
+    brand: B,
+}
+
+impl<T, S: Side, B: Brand> Driver<T, S, B> {
+    /// A driver of an empty ring.
+    pub(super) fn over(side: S, features: Features, brand: B) -> Self {
+        let size = side.size();
+        Self {
+            side,
+            slots: Slots::new(size),
+            free: size,
+            armed: S::arms_at_start(features),
+            features,
+            tables: None,
+            broken: None,
+            state: State::new(),
+            brand,
+        }
+    }
+
+    /// Puts buffers of 2 to `entries` pieces into indirect tables, one descriptor each.
+    ///
+    /// There is a table for each descriptor of the ring: `size * entries * 16` bytes from `addr` on.
+    ///
+    /// # Errors
+    ///
+    /// If the feature was not negotiated, or the tables are misaligned or outside of memory.
+    pub fn with_indirect_tables(mut self, addr: u64, entries: u16) -> Result<Self, SetupError> {
+        let (memory, size) = (self.side.memory(), self.side.size());
+        let tables = Tables::resolve(memory, addr, size, entries, self.features)?;
+        self.tables = Some(tables);
+        Ok(self)
+    }
+
+    /// The ring, for a device side in this process and for pollers.
+    pub fn ring(&self) -> &S::Ring {
+        self.side.ring()
+    }
+
+    /// The brand, which the queue holds for its life.
+    pub fn brand(&self) -> &B {
+        &self.brand
+    }
+
+    /// A handle that polls from another thread.
+    pub fn poller(&self) -> Poller<S::Ring, B> {
+        Poller::new(self.side.ring().clone(), Arc::clone(&self.state))
+    }
+
+    /// The queue is broken from here on.
+    #[cold]
+    pub(super) fn break_with(&mut self, error: QueueError) -> QueueError {
+        self.broken = Some(error);
+        self.state.set_broken();
+        // Adding leaves into its slow path from here on.
+        self.free = 0;
+        error
+    }
+}
+
+impl<T, S: Side, B: Brand> DriverQueue for Driver<T, S, B> {
+    type Data = T;
+    type Brand = B;
+
+    #[inline]
+    fn add(
+        &mut self,
+        readable: &[Buffer],
+        writable: &[Buffer],
+        data: T,
+    ) -> Result<(), NotAdded<T>> {
+        self.add_buffer(readable, writable, data)
+    }
+
+    #[inline]
+    fn kick_prepare(&mut self) -> bool {
+        // Between what was made available and the look at what the device asks for.
+        fence(Ordering::SeqCst);
+        self.broken.is_none() && self.side.kick_prepare(self.features.event_idx)
+    }
+
+    #[inline]
+    fn get_used(&mut self) -> Result<Option<Used<T>>, QueueError> {
+        S::next_used(self)
+    }
+
+    fn disable_cb(&mut self) {
+        self.armed = false;
+        self.side.disable_cb(self.features);
+    }
+
+    fn enable_cb_prepare(&mut self) -> Opaque<B> {
+        S::ask_next(self);
+        self.state.opaque::<S::Ring, B>()
+    }
+
+    fn enable_cb_prepare64(&mut self) -> Token<B> {
+        S::ask_next(self);
+        self.state.token()
+    }
+
+    #[inline]
+    fn poll(&self, opaque: Opaque<B>) -> bool {
+        self.state.poll(self.side.ring(), opaque)
+    }
+
+    #[inline]
+    fn poll64(&self, token: Token<B>) -> bool {
+        self.state.poll64(self.side.ring(), token)
+    }
+
+    fn enable_cb_delayed(&mut self) -> bool {
+        // The ring is asked even if the queue is broken, so that the device does not stay silent.
+        let waits = S::ask_late(self);
+        waits || self.broken.is_some()
+    }
+}
+
+impl<T, S: Side, B: Brand> DriverControl for Driver<T, S, B> {
+    type Data = T;
+
+    fn use_wrap_counter(&mut self, status: Status) -> Result<(), WrapCounterError> {
+        self.state.use_wrap_counter(status, self.broken)
+    }
+
+    fn broken(&self) -> Option<QueueError> {
+        self.broken
+    }
+
+    fn free(&self) -> u16 {
+        self.free
+    }
+
+    fn detach_unused(&mut self) -> Option<T> {
+        self.slots.detach()
+    }
+
+    fn reset(&mut self) {
+        let size = self.side.size();
+        self.state.reset();
+        self.side.restart(self.state.position());
+        self.slots = Slots::new(size);
+        self.free = size;
+        self.armed = S::arms_at_start(self.features);
+        self.broken = None;
+    }
+}
+
+#[cfg(test)]
+impl<T, S: Side, B: Brand> Driver<T, S, B> {
+    /// Pretends that laps have gone by, an even number: 65,536 buffers each on a split ring.
+    pub(in crate::virtqueue) fn skip_laps(&mut self, laps: u64) {
+        let position = self.side.skip(laps << 16);
+        self.state.set_position(position);
+    }
+}
