@@ -1,0 +1,111 @@
+//! A driver whose device writes anything: no panic, nothing comes back that was not sent, and a
+//! broken queue stays broken until its reset.
+
+use std::collections::HashMap;
+
+use vmbell::virtqueue::{
+    Chain, DeviceQueue, DriverControl, DriverQueue, PackedDevice, PackedDriver, SplitDevice,
+    SplitDriver, Status, brand,
+};
+
+use super::input::{self, Input, Memory, TABLES};
+
+/// One run, as `data` decides.
+pub fn fuzz(data: &[u8]) {
+    let mut input = Input(data);
+    let (memory, kind, features) = (input::memory(), input.byte(), input.features());
+    brand::scoped(|brand| {
+        if kind & 1 == 0 {
+            let layout = input::split_layout(kind >> 1);
+            let mut driver = SplitDriver::new(&memory, &layout, features, brand).unwrap();
+            if features.indirect {
+                driver = driver.with_indirect_tables(TABLES, 4).unwrap();
+            }
+            let ring = driver.ring().clone();
+            let take = || SplitDevice::over(ring.clone(), features);
+            run(driver, take, &memory, layout.end(), input);
+        } else {
+            let layout = input::packed_layout(kind >> 1);
+            let mut driver = PackedDriver::new(&memory, &layout, features, brand).unwrap();
+            if features.indirect {
+                driver = driver.with_indirect_tables(TABLES, 4).unwrap();
+            }
+            let ring = driver.ring().clone();
+            let take = || PackedDevice::over(ring.clone(), features);
+            run(driver, take, &memory, layout.end(), input);
+        }
+    });
+}
+
+fn run<D, V: DeviceQueue>(
+    mut driver: D,
+    take: impl Fn() -> V,
+    memory: &Memory,
+    end: u64,
+    mut input: Input<'_>,
+) where
+    D: DriverQueue<Data = u64> + DriverControl<Data = u64>,
+{
+    let size = driver.free();
+    let mut device = take();
+    let mut chain = Chain::with_capacity(64);
+    let mut in_flight = HashMap::new();
+    let mut next = 0_u64;
+    let mut opaque = driver.enable_cb_prepare();
+    let mut token = driver.enable_cb_prepare64();
+    while input.more() {
+        match input.byte() % 12 {
+            0 | 1 => {
+                let (readable, writable) = (input.buffers(), input.buffers());
+                if driver.add(&readable, &writable, next).is_ok() {
+                    let len: u32 = writable.iter().map(|buffer| buffer.len).sum();
+                    in_flight.insert(next, len);
+                }
+                next += 1;
+            }
+            2 | 3 => input.scribble(memory, end),
+            // A device that does as it should, so that the queue gets somewhere.
+            4 => {
+                if let Ok(Some(head)) = device.pop(&mut chain) {
+                    let len = head.writable_len();
+                    let _ = device.add_used(head, len);
+                }
+            }
+            5 | 6 => {
+                let broken = driver.broken();
+                match driver.get_used() {
+                    Ok(Some(used)) => {
+                        let writable = in_flight.remove(&used.data).expect("it was sent, once");
+                        assert!(used.len <= writable && broken.is_none());
+                    }
+                    Ok(None) => assert!(broken.is_none()),
+                    Err(error) => assert_eq!(driver.broken(), Some(error)),
+                }
+            }
+            7 => {
+                let _ = driver.kick_prepare();
+            }
+            8 => driver.disable_cb(),
+            9 => {
+                let _ = driver.enable_cb_delayed();
+                opaque = driver.enable_cb_prepare();
+                token = driver.enable_cb_prepare64();
+            }
+            10 => {
+                let (short, long) = (driver.poll(opaque), driver.poll64(token));
+                assert!(driver.broken().is_none() || !short && !long);
+            }
+            _ => {
+                while let Some(data) = driver.detach_unused() {
+                    assert!(in_flight.remove(&data).is_some());
+                }
+                driver.reset();
+                in_flight.clear();
+                assert_eq!(driver.free(), size);
+                let _ = driver.use_wrap_counter(Status(input.byte()));
+                device = take();
+            }
+        }
+        assert!(driver.free() <= size);
+    }
+}
