@@ -56,6 +56,7 @@ fn run<D>(
                         let sum = |all: &[vmbell::virtqueue::Buffer]| {
                             all.iter().map(|buffer| u64::from(buffer.len)).sum::<u64>()
                         };
+                        assert!(head.id() < device.size());
                         assert_eq!(sum(chain.writable()), u64::from(head.writable_len()));
                         assert_eq!(sum(chain.readable()), u64::from(chain.readable_len()));
                     }));
