@@ -3,7 +3,8 @@
 //! The same bell can hang on the bus (a device model, rung by a heavy exit), behind an eventfd
 //! (rung by a light one, heard by a thread) or on a word in shared memory (heard by whoever polls).
 //! The others are what kvm-unit-tests expects of a PC: [`pci`] with [`pci_testdev`], a serial port,
-//! firmware configuration, ACPI tables and their timer.
+//! firmware configuration, ACPI tables and their timer. [`virtio_mmio`] is a device whose bell is a
+//! virtqueue's.
 
 mod acpi;
 mod counter;
@@ -16,6 +17,7 @@ mod pm_timer;
 mod poller;
 mod serial;
 mod shutdown;
+pub mod virtio_mmio;
 
 pub use acpi::{ACPI_BASE, acpi_tables};
 pub use counter::DoorbellCounter;

@@ -93,6 +93,8 @@ pub mod programs {
         hypercall = "hypercall.S";
         /// Adds to a word in shared memory.
         word = "word.S";
+        /// Drives a virtqueue and polls for what is used.
+        virtqueue = "virtqueue.S";
         /// Writes to a port and waits until somebody has noticed.
         notify_portio = "notify_portio.S";
         /// Stores to an address and waits until somebody has noticed.

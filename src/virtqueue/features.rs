@@ -27,6 +27,8 @@ impl Status {
     pub const DRIVER_OK: Self = Self(4);
     /// Features are negotiated.
     pub const FEATURES_OK: Self = Self(8);
+    /// The device cannot go on without a reset.
+    pub const NEEDS_RESET: Self = Self(64);
 
     /// Whether all bits of `other` are set.
     pub const fn has(self, other: Self) -> bool {

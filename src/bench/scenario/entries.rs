@@ -9,6 +9,7 @@ use super::path::Bell::{
 };
 use super::path::Path::{self, Hypercall, KernelPort, Mmio, Portio, Vmcall, Word};
 use super::rate::Rate;
+use super::virtqueue;
 use crate::bench::{Entry, Group, Options, Subject, SubjectError};
 use crate::hypervisor::{Hypervisor, Support};
 
@@ -74,6 +75,7 @@ where
         .map(|case| entry(hypervisor.clone(), case))
         .collect();
     entries.extend(interrupt::entries(&hypervisor));
+    entries.extend(virtqueue::entries(&hypervisor));
     entries.extend(bare::entries(&hypervisor));
     entries
 }

@@ -3,7 +3,8 @@
 //!
 //! A *rate* scenario rings back to back and measures inside the guest; a *notify* scenario waits
 //! for each ring to be heard and measures from the guest's store to the consumer's first
-//! instruction. An *interrupt* scenario goes the other way. All count on both sides and fail if the counts disagree. The vCPU runs on the
+//! instruction; an *interrupt* scenario goes the other way, and a *virtqueue* scenario sends a buffer
+//! there and back. All count on both sides and fail if the counts disagree. The vCPU runs on the
 //! first of the user's CPUs, the VMM, if it has a thread of its own, and the consumer on the second.
 
 mod bare;
@@ -14,5 +15,6 @@ mod interrupt;
 mod notify;
 mod path;
 mod rate;
+mod virtqueue;
 
 pub use entries::entries;

@@ -143,7 +143,7 @@ impl<H: Hypervisor> Notify<H> {
 }
 
 /// A consumer that cannot be pinned runs where the scheduler puts it.
-fn pin_to(cpu: usize) -> impl FnOnce() + Send + 'static {
+pub(super) fn pin_to(cpu: usize) -> impl FnOnce() + Send + 'static {
     move || {
         let _ = affinity::pin(&[cpu]);
     }

@@ -1,0 +1,217 @@
+//! A buffer there and back: from the guest's offer on a split ring until it sees the buffer used and
+//! has checked the answer, by every way that a virtio device can hear of it.
+
+use std::io;
+use std::sync::Arc;
+
+use vmm_sys_util::eventfd::EventFd;
+
+use super::guest::Guest;
+use super::notify::pin_to;
+use crate::bench::{Clock, Entry, Group, Options, Sample, Setting, Subject, SubjectError};
+use crate::bus::BusRange;
+use crate::device::virtio_mmio::{Interrupt, Inverter, Queue, Serving, VirtioMmio, register};
+use crate::device::{Listener, Poller};
+use crate::doorbell::{Datamatch, IoEventAddress, Sharing};
+use crate::guest::{Parameters, programs};
+use crate::hypervisor::{Capability, Hypervisor, Support, Vm, VmConfig};
+use crate::machine::PARAMETERS;
+
+/// Where the device's registers are: a hole in guest memory.
+const REGISTERS: u64 = 0xd000_1000;
+/// Where the guest has its ring and buffers, above program and stacks.
+const RING: u64 = PARAMETERS.0 + 0x10_0000;
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// How the device hears of a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hearing {
+    /// The vCPU's thread leaves the guest, finds the register on the bus and serves the queue.
+    DeviceModel,
+    /// A thread sleeps on an eventfd that the register's queue index signals.
+    Ioeventfd,
+    /// A thread looks at the ring all the time.
+    Polled,
+}
+
+impl Hearing {
+    const ALL: [Self; 3] = [Self::DeviceModel, Self::Ioeventfd, Self::Polled];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::DeviceModel => "virtqueue-roundtrip-device-model",
+            Self::Ioeventfd => "virtqueue-roundtrip-ioeventfd",
+            Self::Polled => "virtqueue-roundtrip-polled",
+        }
+    }
+
+    const fn description(self) -> &'static str {
+        match self {
+            Self::DeviceModel => {
+                "a buffer there and back on a split ring: served by a device model in the VMM"
+            }
+            Self::Ioeventfd => {
+                "a buffer there and back on a split ring: served by a thread behind an eventfd"
+            }
+            Self::Polled => {
+                "a buffer there and back on a split ring: served by a thread that polls the ring"
+            }
+        }
+    }
+
+    const fn needs(self) -> Capability {
+        match self {
+            Self::Ioeventfd => Capability::MmioDoorbell,
+            Self::DeviceModel | Self::Polled => Capability::Run,
+        }
+    }
+}
+
+/// The rows, each compared with the device model's.
+pub(super) fn entries<H>(hypervisor: &H) -> Vec<Entry>
+where
+    H: Hypervisor + Clone + Send + Sync + 'static,
+{
+    let entry = |hearing: Hearing| {
+        let hypervisor = hypervisor.clone();
+        let make = move |options: &Options| -> Result<Box<dyn Subject>, SubjectError> {
+            if let Support::No(reason) = hypervisor.support(hearing.needs()) {
+                return Err(SubjectError::Skipped(reason));
+            }
+            Ok(Box::new(RoundTrip::new(&hypervisor, hearing, options)?))
+        };
+        let (name, text) = (hearing.name(), hearing.description());
+        let entry = Entry::new(Group::Scenario, name, text, make);
+        match hearing {
+            Hearing::DeviceModel => entry,
+            _ => entry.with_reference(Hearing::DeviceModel.name()),
+        }
+    };
+    Hearing::ALL.into_iter().map(entry).collect()
+}
+
+struct RoundTrip<H: Hypervisor> {
+    hearing: Hearing,
+    guest: Guest<H>,
+    device: Arc<VirtioMmio<Inverter>>,
+    queue: Arc<Queue<Inverter>>,
+    /// Sleeps between runs as well as in them.
+    _listener: Option<Listener>,
+    /// Requests that were served, over all runs.
+    served: u64,
+    clock: Clock,
+}
+
+impl<H: Hypervisor> RoundTrip<H> {
+    fn new(hypervisor: &H, hearing: Hearing, options: &Options) -> Result<Self, SubjectError> {
+        let name = hearing.name();
+        let config = VmConfig {
+            spin: options.spin,
+            vcpu_cpus: vec![options.first_cpu()],
+            ..VmConfig::default()
+        };
+        let guest = Guest::with_config(hypervisor, name, programs::virtqueue(), config, options)?;
+        let failed = |error: Failure| SubjectError::failed(name, error);
+        let vm = guest.machine.vm();
+        let serving = match hearing {
+            Hearing::Polled => Serving::Polled,
+            Hearing::DeviceModel | Hearing::Ioeventfd => Serving::Notified,
+        };
+        let interrupt = Interrupt::default();
+        let device = VirtioMmio::new(vm.memory(), Inverter, 1, serving, interrupt);
+        let device = Arc::new(device);
+        let queue = device
+            .queue(0)
+            .ok_or_else(|| failed("the device has no queue".into()))?;
+        let registers = BusRange::new(REGISTERS, register::CONFIG);
+        registers
+            .and_then(|range| guest.machine.mmio.insert(range, device.clone()))
+            .map_err(|error| failed(error.into()))?;
+        let listener = match hearing {
+            Hearing::Ioeventfd => Some(listen(vm, &queue, guest.other_cpu).map_err(failed)?),
+            Hearing::DeviceModel | Hearing::Polled => None,
+        };
+        Ok(Self {
+            hearing,
+            guest,
+            device,
+            queue,
+            _listener: listener,
+            served: 0,
+            clock: options.clock,
+        })
+    }
+
+    /// Made for each run: between runs it would burn a CPU that others are measured on.
+    fn poller(&self) -> io::Result<Option<Poller>> {
+        if self.hearing != Hearing::Polled {
+            return Ok(None);
+        }
+        let queue = Arc::clone(&self.queue);
+        let look = move || {
+            queue.serve();
+            queue.served()
+        };
+        Poller::start(pin_to(self.guest.other_cpu), look, |_| {}).map(Some)
+    }
+}
+
+/// A thread behind an eventfd that a notification of `queue` signals.
+fn listen<V: Vm>(vm: &V, queue: &Arc<Queue<Inverter>>, cpu: usize) -> Result<Listener, Failure> {
+    let queue = Arc::clone(queue);
+    let index = u32::from(queue.index());
+    let listener = Listener::start(EventFd::new(0)?, pin_to(cpu), move |_| {
+        queue.serve();
+    })?;
+    vm.register_ioevent(
+        listener.event(),
+        IoEventAddress::Mmio(REGISTERS + register::QUEUE_NOTIFY),
+        Datamatch::U32(Some(index)),
+        Sharing::Exclusive,
+    )?;
+    Ok(listener)
+}
+
+impl<H: Hypervisor> Subject for RoundTrip<H> {
+    fn name(&self) -> &str {
+        self.hearing.name()
+    }
+
+    fn setting(&self) -> Setting {
+        self.guest.setting.clone()
+    }
+
+    fn processes(&self) -> Vec<u32> {
+        self.guest.machine.vm().processes()
+    }
+
+    fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+        let name = self.hearing.name();
+        let poller = self
+            .poller()
+            .map_err(|error| SubjectError::failed(name, error))?;
+        let run = self.guest.run(&Parameters {
+            count: ops,
+            address: REGISTERS,
+            value: RING,
+            pause: 0,
+        });
+        drop(poller);
+        // What the device has to say explains why the guest gave up.
+        if let Some(refusal) = self.device.take_refusal() {
+            return Err(SubjectError::failed(name, refusal));
+        }
+        let run = run?;
+        let served = self.queue.served();
+        let new = served - std::mem::replace(&mut self.served, served);
+        self.guest.agree("the device", new, ops)?;
+        Ok(Sample {
+            ops,
+            elapsed_ns: self.clock.ns(run.ticks),
+            light: run.light,
+            heavy: run.heavy,
+            latencies_ns: Vec::new(),
+        })
+    }
+}

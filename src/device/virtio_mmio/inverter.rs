@@ -1,0 +1,84 @@
+//! The test device: answers each request with its bytes inverted, so that an answer cannot be what
+//! was there before.
+
+use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
+
+use super::queue::{Handler, HandlerError};
+use crate::virtqueue::{Buffer, Chain};
+
+/// Bytes of an answer at most, so that no driver keeps a thread busy with one chain.
+const MOST: usize = 64 << 10;
+/// Bytes that are copied at once.
+const STEP: usize = 256;
+
+/// Writes to the writable part of a chain the inverted bytes of the readable one, up to 64 KiB.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Inverter;
+
+impl Handler for Inverter {
+    /// Above all that are assigned (virtio 1.3, 5): no operating system has a driver for it.
+    const DEVICE_ID: u32 = 0xffff;
+
+    fn handle(&self, memory: &GuestMemoryMmap, chain: &Chain) -> Result<u32, HandlerError> {
+        let mut from = Place::new(chain.readable());
+        let mut to = Place::new(chain.writable());
+        let mut bytes = [0; STEP];
+        let mut written = 0;
+        loop {
+            let count = from.left().min(to.left()).min(STEP).min(MOST - written);
+            if count == 0 {
+                // At most MOST.
+                return Ok(u32::try_from(written).unwrap_or(u32::MAX));
+            }
+            let bytes = &mut bytes[..count];
+            let outside = |address: GuestAddress| move |source| HandlerError { address, source };
+            memory
+                .read_slice(bytes, from.address())
+                .map_err(outside(from.address()))?;
+            for byte in bytes.iter_mut() {
+                *byte = !*byte;
+            }
+            memory
+                .write_slice(bytes, to.address())
+                .map_err(outside(to.address()))?;
+            from.advance(count);
+            to.advance(count);
+            written += count;
+        }
+    }
+}
+
+/// A place in a list of pieces.
+struct Place<'c> {
+    pieces: &'c [Buffer],
+    done: usize,
+}
+
+impl<'c> Place<'c> {
+    fn new(pieces: &'c [Buffer]) -> Self {
+        let mut place = Self { pieces, done: 0 };
+        place.advance(0);
+        place
+    }
+
+    /// Bytes of this piece from here on; 0 at the end.
+    fn left(&self) -> usize {
+        let len = |piece: &Buffer| usize::try_from(piece.len).unwrap_or(usize::MAX);
+        self.pieces.first().map_or(0, len) - self.done
+    }
+
+    fn address(&self) -> GuestAddress {
+        let start = self.pieces.first().map_or(0, |piece| piece.addr);
+        // The end of a piece fits in 64 bits: chains are checked for that.
+        GuestAddress(start + self.done as u64)
+    }
+
+    fn advance(&mut self, by: usize) {
+        self.done += by;
+        while self.left() == 0
+            && let Some((_, rest)) = self.pieces.split_first()
+        {
+            (self.pieces, self.done) = (rest, 0);
+        }
+    }
+}

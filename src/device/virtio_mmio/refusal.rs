@@ -1,0 +1,124 @@
+//! What a driver did that the device does not go along with.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use super::queue::HandlerError;
+use crate::virtqueue::{QueueError, SetupError, UsedError};
+
+/// Why a device refused, or stopped. The driver sees a bit; the VMM can log this.
+#[derive(Debug, thiserror::Error)]
+pub enum Refusal {
+    /// A feature was not offered, or `VIRTIO_F_VERSION_1` was not taken.
+    #[error("features {chosen:#x} were chosen where {offered:#x} are offered")]
+    Features {
+        /// What the driver chose.
+        chosen: u64,
+        /// What the device offers.
+        offered: u64,
+    },
+    /// A bit of the status was cleared; only a reset may do so (virtio 1.3, 2.1.1).
+    #[error("status {new:#x} clears bits of {old:#x}")]
+    StatusCleared {
+        /// The status until then.
+        old: u8,
+        /// What the driver wrote.
+        new: u8,
+    },
+    /// The driver went live without negotiating (virtio 1.3, 3.1.1).
+    #[error("DRIVER_OK without FEATURES_OK")]
+    DriverOkTooEarly,
+    /// A queue was made ready before features were negotiated or after DRIVER_OK.
+    #[error("queue {queue} was made ready at status {status:#x}")]
+    ReadyOutOfTurn {
+        /// Which.
+        queue: u16,
+        /// The status then.
+        status: u8,
+    },
+    /// A queue is larger than the device allows.
+    #[error("queue {queue} was given {size} descriptors: the most is {most}")]
+    Size {
+        /// Which.
+        queue: u16,
+        /// What the driver wrote.
+        size: u32,
+        /// The limit.
+        most: u16,
+    },
+    /// A queue cannot be where the driver says it is.
+    #[error("queue {queue} cannot be set up")]
+    Setup {
+        /// Which.
+        queue: u16,
+        /// Why.
+        source: SetupError,
+    },
+    /// The driver wrote something impossible to a ring.
+    #[error("queue {queue} is broken")]
+    Broken {
+        /// Which.
+        queue: u16,
+        /// Why.
+        source: QueueError,
+    },
+    /// A chain could not be given back.
+    #[error("cannot give a chain of queue {queue} back")]
+    Used {
+        /// Which.
+        queue: u16,
+        /// Why.
+        source: UsedError,
+    },
+    /// The device could not work on a chain.
+    #[error("cannot handle a chain of queue {queue}")]
+    Handler {
+        /// Which queue.
+        queue: u16,
+        /// Why.
+        source: HandlerError,
+    },
+}
+
+impl Refusal {
+    /// Whether the device cannot go on without a reset (virtio 1.3, 2.1.2).
+    const fn is_fatal(&self) -> bool {
+        !matches!(
+            self,
+            Self::Features { .. }
+                | Self::ReadyOutOfTurn { .. }
+                | Self::Size { .. }
+                | Self::Setup { .. }
+        )
+    }
+}
+
+/// What went wrong last, for the VMM, and whether the driver must reset the device.
+#[derive(Debug, Default)]
+pub(super) struct Trouble {
+    last: Mutex<Option<Refusal>>,
+    needs_reset: AtomicBool,
+}
+
+impl Trouble {
+    pub(super) fn note(&self, refusal: Refusal) {
+        if refusal.is_fatal() {
+            self.needs_reset.store(true, Ordering::Release);
+        }
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(refusal);
+    }
+
+    pub(super) fn take(&self) -> Option<Refusal> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.take()
+    }
+
+    pub(super) fn needs_reset(&self) -> bool {
+        self.needs_reset.load(Ordering::Acquire)
+    }
+
+    /// After a reset. What was noted stays for the VMM.
+    pub(super) fn over(&self) {
+        self.needs_reset.store(false, Ordering::Release);
+    }
+}

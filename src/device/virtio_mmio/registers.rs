@@ -1,0 +1,74 @@
+//! What the driver has written: pure state, without memory and without threads.
+
+use crate::virtqueue::{SplitLayout, Status};
+
+/// The registers of one queue.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct QueueRegisters {
+    pub(super) size: u32,
+    pub(super) descriptors: u64,
+    pub(super) driver: u64,
+    pub(super) device: u64,
+    pub(super) ready: bool,
+}
+
+impl QueueRegisters {
+    /// The ring that they describe; none if it has more descriptors than `most`.
+    pub(super) fn layout(&self, most: u16) -> Option<SplitLayout> {
+        let size = u16::try_from(self.size).ok().filter(|size| *size <= most)?;
+        Some(SplitLayout {
+            size,
+            descriptors: self.descriptors,
+            avail: self.driver,
+            used: self.device,
+        })
+    }
+}
+
+/// The registers of the device. All zeros is what a reset leaves.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Registers {
+    pub(super) status: Status,
+    pub(super) device_features_sel: u32,
+    pub(super) driver_features_sel: u32,
+    pub(super) driver_features: u64,
+    pub(super) queue_sel: u32,
+    pub(super) queues: Vec<QueueRegisters>,
+}
+
+impl Registers {
+    pub(super) fn new(queues: u16) -> Self {
+        Self {
+            queues: vec![QueueRegisters::default(); usize::from(queues)],
+            ..Self::default()
+        }
+    }
+
+    /// Forgets all.
+    pub(super) fn reset(&mut self) {
+        *self = Self::new(u16::try_from(self.queues.len()).unwrap_or(u16::MAX));
+    }
+
+    /// The queue that is selected, if there is one.
+    pub(super) fn selected(&self) -> Option<(u16, QueueRegisters)> {
+        let index = u16::try_from(self.queue_sel).ok()?;
+        let queue = self.queues.get(usize::from(index))?;
+        Some((index, *queue))
+    }
+
+    /// The same to write, while it is not ready: a ring cannot move below the device.
+    pub(super) fn selected_mut(&mut self) -> Option<&mut QueueRegisters> {
+        let index = usize::try_from(self.queue_sel).ok()?;
+        self.queues.get_mut(index).filter(|queue| !queue.ready)
+    }
+}
+
+/// One half of a 64-bit address replaced: 0 is the low one.
+pub(super) fn set_half(address: &mut u64, half: usize, value: u32) {
+    let value = u64::from(value);
+    *address = if half == 0 {
+        *address & !0xffff_ffff | value
+    } else {
+        *address & 0xffff_ffff | value << 32
+    };
+}

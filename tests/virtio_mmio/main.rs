@@ -1,0 +1,12 @@
+//! A virtqueue that a guest drives, served in every way: what it sends comes back as it should, and
+//! no exit is paid that the way does not have.
+#![allow(
+    clippy::tests_outside_test_module,
+    clippy::unwrap_used,
+    reason = "all of this is tests"
+)]
+
+#[path = "../harness/mod.rs"]
+mod harness;
+
+mod roundtrip;
