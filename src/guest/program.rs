@@ -94,7 +94,9 @@ pub mod programs {
         /// Adds to a word in shared memory.
         word = "word.S";
         /// Drives a virtqueue and polls for what is used.
-        virtqueue = "virtqueue.S";
+        virtqueue_polled = "virtqueue_setup.S" "virtqueue_polled.S";
+        /// Drives a virtqueue and halts until it is interrupted.
+        virtqueue_interrupt = "interrupt_head.S" "virtqueue_setup.S" "virtqueue_interrupt.S";
         /// Writes to a port and waits until somebody has noticed.
         notify_portio = "notify_portio.S";
         /// Stores to an address and waits until somebody has noticed.

@@ -9,4 +9,5 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod interrupt;
 mod roundtrip;

@@ -8,7 +8,7 @@ use vmbell::device::virtio_mmio::{
 };
 use vmbell::device::{Listener, Poller};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell::guest::{Parameters, programs};
+use vmbell::guest::{Parameters, Program, programs};
 use vmbell::hypervisor::{Hypervisor, Vcpu, Vm, VmConfig};
 use vmbell::machine::{Deadline, Machine, Stop};
 use vmbell::virtqueue::Chain;
@@ -17,26 +17,36 @@ use vmm_sys_util::eventfd::EventFd;
 use crate::harness::{self, AREA, HOLE, LIMIT, count, event};
 
 /// Requests of one run.
-const COUNT: u64 = 500;
-const NOTIFY: IoEventAddress = IoEventAddress::Mmio(HOLE + register::QUEUE_NOTIFY);
+pub const COUNT: u64 = 500;
+pub const NOTIFY: IoEventAddress = IoEventAddress::Mmio(HOLE + register::QUEUE_NOTIFY);
 
 /// A guest that sends requests, and a device with two queues.
-struct Rig<H: Hypervisor, D> {
-    machine: Machine<H::Vm>,
-    vcpu: <H::Vm as Vm>::Vcpu,
+pub struct Rig<H: Hypervisor, D> {
+    pub machine: Machine<H::Vm>,
+    pub vcpu: <H::Vm as Vm>::Vcpu,
     device: Arc<VirtioMmio<D>>,
 }
 
 impl<H: Hypervisor, D: Handler + 'static> Rig<H, D> {
     fn new(hypervisor: &H, handler: D, serving: Serving) -> Self {
         let vm = harness::configured(hypervisor, VmConfig::default());
-        let interrupt = Interrupt::default();
+        let program = programs::virtqueue_polled();
+        Self::with(vm, program, handler, serving, Interrupt::default())
+    }
+
+    pub fn with(
+        vm: H::Vm,
+        program: Program,
+        handler: D,
+        serving: Serving,
+        interrupt: Interrupt,
+    ) -> Self {
         let device = Arc::new(VirtioMmio::new(vm.memory(), handler, 2, serving, interrupt));
         let machine = Machine::new(vm);
         let registers = BusRange::new(HOLE, register::CONFIG).unwrap();
         machine.mmio.insert(registers, device.clone()).unwrap();
         let mut vcpu = machine.vm().create_vcpu(0).unwrap();
-        let entry = machine.load(programs::virtqueue(), 0).unwrap();
+        let entry = machine.load(program, 0).unwrap();
         vcpu.set_entry_point(entry).unwrap();
         Self {
             machine,
@@ -45,13 +55,13 @@ impl<H: Hypervisor, D: Handler + 'static> Rig<H, D> {
         }
     }
 
-    fn queue(&self) -> Arc<Queue<D>> {
+    pub fn queue(&self) -> Arc<Queue<D>> {
         self.device.queue(0).unwrap()
     }
 
     /// Lets the guest send [`COUNT`] requests; gives how many came back right, over all runs, and
     /// the heavy exits of this one.
-    fn run(&mut self) -> (u64, u64) {
+    pub fn run(&mut self) -> (u64, u64) {
         let before = self.machine.vm().exit_counts().heavy;
         self.machine
             .set_parameters(&Parameters {

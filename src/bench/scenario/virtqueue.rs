@@ -4,7 +4,7 @@
 use std::io;
 use std::sync::Arc;
 
-use vmm_sys_util::eventfd::EventFd;
+use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 use super::guest::Guest;
 use super::notify::pin_to;
@@ -13,14 +13,18 @@ use crate::bus::BusRange;
 use crate::device::virtio_mmio::{Interrupt, Inverter, Queue, Serving, VirtioMmio, register};
 use crate::device::{Listener, Poller};
 use crate::doorbell::{Datamatch, IoEventAddress, Sharing};
-use crate::guest::{Parameters, programs};
-use crate::hypervisor::{Capability, Hypervisor, Support, Vm, VmConfig};
-use crate::machine::PARAMETERS;
+use crate::guest::{Interrupts, Parameters, Program, VECTOR, programs};
+use crate::hypervisor::{Capability, Hypervisor, Irqchip, Support, Vm, VmConfig};
+use crate::irq::{Gsi, Msi, Route, Target};
+use crate::machine::{Machine, PARAMETERS};
 
 /// Where the device's registers are: a hole in guest memory.
 const REGISTERS: u64 = 0xd000_1000;
 /// Where the guest has its ring and buffers, above program and stacks.
 const RING: u64 = PARAMETERS.0 + 0x10_0000;
+
+/// A GSI that is no pin's.
+const MESSAGE: u32 = 24;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -31,17 +35,25 @@ enum Hearing {
     DeviceModel,
     /// A thread sleeps on an eventfd that the register's queue index signals.
     Ioeventfd,
+    /// The same, and the guest halts until an irqfd interrupts it.
+    Irqfd,
     /// A thread looks at the ring all the time.
     Polled,
 }
 
 impl Hearing {
-    const ALL: [Self; 3] = [Self::DeviceModel, Self::Ioeventfd, Self::Polled];
+    const ALL: [Self; 4] = [
+        Self::DeviceModel,
+        Self::Ioeventfd,
+        Self::Irqfd,
+        Self::Polled,
+    ];
 
     const fn name(self) -> &'static str {
         match self {
             Self::DeviceModel => "virtqueue-roundtrip-device-model",
             Self::Ioeventfd => "virtqueue-roundtrip-ioeventfd",
+            Self::Irqfd => "virtqueue-roundtrip-ioeventfd-irqfd",
             Self::Polled => "virtqueue-roundtrip-polled",
         }
     }
@@ -54,15 +66,33 @@ impl Hearing {
             Self::Ioeventfd => {
                 "a buffer there and back on a split ring: served by a thread behind an eventfd"
             }
+            Self::Irqfd => {
+                "a buffer there and back on a split ring: served by a thread behind an eventfd, told by an irqfd"
+            }
             Self::Polled => {
                 "a buffer there and back on a split ring: served by a thread that polls the ring"
             }
         }
     }
 
+    fn program(self) -> Program {
+        match self {
+            Self::Irqfd => programs::virtqueue_interrupt(),
+            _ => programs::virtqueue_polled(),
+        }
+    }
+
+    const fn irqchip(self) -> Irqchip {
+        match self {
+            Self::Irqfd => Irqchip::Full,
+            _ => Irqchip::None,
+        }
+    }
+
     const fn needs(self) -> Capability {
         match self {
             Self::Ioeventfd => Capability::MmioDoorbell,
+            Self::Irqfd => Capability::Interrupts,
             Self::DeviceModel | Self::Polled => Capability::Run,
         }
     }
@@ -108,17 +138,22 @@ impl<H: Hypervisor> RoundTrip<H> {
         let name = hearing.name();
         let config = VmConfig {
             spin: options.spin,
+            irqchip: hearing.irqchip(),
             vcpu_cpus: vec![options.first_cpu()],
             ..VmConfig::default()
         };
-        let guest = Guest::with_config(hypervisor, name, programs::virtqueue(), config, options)?;
+        let guest = Guest::with_config(hypervisor, name, hearing.program(), config, options)?;
         let failed = |error: Failure| SubjectError::failed(name, error);
         let vm = guest.machine.vm();
         let serving = match hearing {
             Hearing::Polled => Serving::Polled,
-            Hearing::DeviceModel | Hearing::Ioeventfd => Serving::Notified,
+            _ => Serving::Notified,
         };
-        let interrupt = Interrupt::default();
+        let trigger = match hearing {
+            Hearing::Irqfd => Some(irqfd(&guest.machine).map_err(failed)?),
+            _ => None,
+        };
+        let interrupt = Interrupt::new(trigger);
         let device = VirtioMmio::new(vm.memory(), Inverter, 1, serving, interrupt);
         let device = Arc::new(device);
         let queue = device
@@ -129,7 +164,9 @@ impl<H: Hypervisor> RoundTrip<H> {
             .and_then(|range| guest.machine.mmio.insert(range, device.clone()))
             .map_err(|error| failed(error.into()))?;
         let listener = match hearing {
-            Hearing::Ioeventfd => Some(listen(vm, &queue, guest.other_cpu).map_err(failed)?),
+            Hearing::Ioeventfd | Hearing::Irqfd => {
+                Some(listen(vm, &queue, guest.other_cpu).map_err(failed)?)
+            }
             Hearing::DeviceModel | Hearing::Polled => None,
         };
         Ok(Self {
@@ -155,6 +192,22 @@ impl<H: Hypervisor> RoundTrip<H> {
         };
         Poller::start(pin_to(self.guest.other_cpu), look, |_| {}).map(Some)
     }
+}
+
+/// An eventfd that interrupts the guest with a message.
+fn irqfd<V: Vm>(machine: &Machine<V>) -> Result<EventFd, Failure> {
+    machine.set_interrupts(&Interrupts {
+        pv_eoi: true,
+        xapic: false,
+        route: None,
+    })?;
+    let gsi = Gsi::new(MESSAGE)?;
+    let target = Target::Msi(Msi::fixed(0, VECTOR));
+    let vm = machine.vm();
+    vm.set_routing(&[Route { gsi, target }])?;
+    let trigger = EventFd::new(EFD_NONBLOCK)?;
+    vm.register_irqfd(&trigger, gsi, None)?;
+    Ok(trigger)
 }
 
 /// A thread behind an eventfd that a notification of `queue` signals.

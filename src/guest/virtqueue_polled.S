@@ -1,0 +1,45 @@
+# Sends COUNT requests, each when the answer to the one before is there. The used ring is polled, so
+# flag 1 asks for no interrupt.
+    mov word ptr [rsi + 0x80], 1
+2:
+    mov r12, [rbx + {COUNT}]
+    lfence
+    rdtsc
+    shl rdx, 32
+    or rax, rdx
+    mov r13, rax
+3:
+    inc r14
+    mov [rsi + 0x200], r14
+    mov [rsi + 0x82], r14w
+    # Between the index and the look at whether the device wants to know.
+    mfence
+    test word ptr [rsi + 0x100], 1
+    jnz 4f
+    xor eax, eax
+    mov [r15 + 0x50], eax
+4:
+    pause
+    cmp [rsi + 0x102], r14w
+    jne 4b
+    mov rax, [rsi + 0x280]
+    not rax
+    cmp rax, r14
+    jne 9f
+    dec r12
+    jnz 3b
+    lfence
+    rdtsc
+    shl rdx, 32
+    or rax, rdx
+    sub rax, r13
+    mov [rbx + {TICKS}], rax
+    mov rax, [rbx + {COUNT}]
+    add [rbx + {RINGS}], rax
+    mov edx, {DONE_PORT}
+    out dx, eax
+    jmp 2b
+9:
+    mov edx, {DONE_PORT}
+    out dx, eax
+    jmp 9b

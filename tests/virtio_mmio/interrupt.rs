@@ -1,0 +1,61 @@
+//! The used buffer notification is an interrupt.
+
+use vmbell::device::Listener;
+use vmbell::device::virtio_mmio::{Interrupt, Inverter, Serving};
+use vmbell::doorbell::{Datamatch, Sharing};
+use vmbell::guest::{HANDLER, Interrupts, VECTOR, programs};
+use vmbell::hypervisor::{Hypervisor, Irqchip, Vcpu, Vm, VmConfig};
+use vmbell::irq::{Gsi, Msi, Route, Target};
+use vmbell::machine::CODE;
+use vmm_sys_util::eventfd::EventFd;
+
+use super::roundtrip::{COUNT, NOTIFY, Rig};
+use crate::harness::{self, event};
+
+fn answers_come_back_by_an_irqfd_to_a_guest_that_halts<H: Hypervisor>(hypervisor: &H) {
+    let config = VmConfig {
+        irqchip: Irqchip::Full,
+        ..VmConfig::default()
+    };
+    let vm = harness::configured(hypervisor, config);
+    let (trigger, gsi) = (event(), Gsi::new(24).unwrap());
+    let target = Target::Msi(Msi::fixed(0, VECTOR));
+    vm.set_routing(&[Route { gsi, target }]).unwrap();
+    vm.register_irqfd(&trigger, gsi, None).unwrap();
+    let mut rig: Rig<H, _> = Rig::with(
+        vm,
+        programs::virtqueue_interrupt(),
+        Inverter,
+        Serving::Notified,
+        Interrupt::new(Some(trigger)),
+    );
+    rig.vcpu.set_interrupt_handler(CODE.0 + HANDLER).unwrap();
+    let interrupts = Interrupts {
+        pv_eoi: true,
+        xapic: false,
+        route: None,
+    };
+    rig.machine.set_interrupts(&interrupts).unwrap();
+    let queue = rig.queue();
+    let listener = Listener::start(
+        EventFd::new(0).unwrap(),
+        || {},
+        move |_| {
+            queue.serve();
+        },
+    )
+    .unwrap();
+    let index = Datamatch::U32(Some(0));
+    let vm = rig.machine.vm();
+    vm.register_ioevent(listener.event(), NOTIFY, index, Sharing::Exclusive)
+        .unwrap();
+    assert_eq!(rig.run().0, COUNT);
+    assert_eq!(rig.run().0, 2 * COUNT);
+    assert_eq!(rig.queue().served(), 2 * COUNT);
+    let taken = rig.machine.results().unwrap().interrupts;
+    assert!(taken > 0 && taken <= 2 * COUNT, "{taken} interrupts");
+}
+
+crate::on_both! {
+    answers_come_back_by_an_irqfd_to_a_guest_that_halts;
+}
