@@ -36,17 +36,28 @@ pub fn enabled() -> bool {
 #[inline(always)]
 pub fn count(cpu: &PerCpu, event: Event) {
     if enabled() {
-        cpu.run().counters.events.count(event);
+        add(cpu, event);
     }
+}
+
+#[cold]
+fn add(cpu: &PerCpu, event: Event) {
+    cpu.run().counters.events.count(event);
 }
 
 /// The vCPU has left the guest: before anything else is done about it.
 #[inline(always)]
 pub fn leave(cpu: &PerCpu) {
     if enabled() {
-        cpu.run().counters.events.count(Event::Exit);
-        withdraw(cpu);
+        left(cpu);
     }
+}
+
+// Out of line and away: a guest without interrupts shall pay for a branch that is not taken.
+#[cold]
+fn left(cpu: &PerCpu) {
+    add(cpu, Event::Exit);
+    withdraw(cpu);
 }
 
 /// The vCPU was about to enter the guest, or was in it, and is not.
@@ -68,6 +79,7 @@ pub fn enter(frame: &mut Context, cpu: &PerCpu) {
     }
 }
 
+#[cold]
 fn look(frame: &mut Context, cpu: &PerCpu) {
     let noted = cpu.noted.load(Relaxed);
     if noted & KICK != 0 {
