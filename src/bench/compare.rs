@@ -56,7 +56,7 @@ pub struct Question {
 }
 
 /// In order of interest; a report shows the first few whose rows it has.
-pub const QUESTIONS: [Question; 9] = [
+pub const QUESTIONS: [Question; 13] = [
     Question {
         new: "portio-wildcard-eventfd",
         old: "portio-no-eventfd",
@@ -81,6 +81,26 @@ pub const QUESTIONS: [Question; 9] = [
         new: "doorbell-word",
         old: "floor-eventfd-write",
         text: "a doorbell word in shared memory, against the bare eventfd write",
+    },
+    Question {
+        new: "eoi-pv",
+        old: "eoi-x2apic",
+        text: "the end of an interrupt by a bit in memory, instead of by wrmsr",
+    },
+    Question {
+        new: "level-resample",
+        old: "level-userspace-unmask",
+        text: "a level line taken down by its EOI, instead of by the VMM",
+    },
+    Question {
+        new: "msi-to-running",
+        old: "floor-signal",
+        text: "an interrupt to a guest that runs, against a signal to a thread that does",
+    },
+    Question {
+        new: "irqfd-edge-to-halted",
+        old: "floor-futex-cross-core",
+        text: "an interrupt to a guest that halts, against a round trip between sleepers",
     },
     Question {
         new: "floor-eventfd-write",

@@ -10,6 +10,7 @@ use super::{
     ioapic::Change,
 };
 use crate::eventfd::EventId;
+use stub::event::Event;
 
 /// The local APICs of a guest.
 pub trait LocalApics {
@@ -17,6 +18,8 @@ pub trait LocalApics {
     fn lapics(&self) -> impl Iterator<Item = &Lapic> + Clone;
     /// A vCPU has got a request that it may not have seen.
     fn wake(&self, vcpu: usize);
+    /// Something has happened that somebody may count.
+    fn note(&self, _event: Event) {}
 }
 
 /// What the EOI of a line signals.
@@ -135,10 +138,8 @@ impl<R: Resample> Controller<R> {
     pub fn set_line(&mut self, gsi: Gsi, source: Source, up: bool, apics: &impl LocalApics) {
         match self.routing.target(gsi) {
             Some(Target::Msi(msi)) if up => {
-                // The table's messages are checked.
-                if let Ok(message) = msi.message() {
-                    let _ = send(message, apics);
-                }
+                // The table's messages are checked: there is no error.
+                let _ = self.signal_msi(msi, apics);
             }
             Some(Target::Pin(pin)) => self.set_pin(pin, source, up, apics),
             _ => {}
@@ -150,6 +151,8 @@ impl<R: Resample> Controller<R> {
         else {
             return;
         };
+        apics.note(Event::SetIrq);
+        apics.note(Event::IoapicSetIrq);
         let bit = 1 << source as u8;
         *held = if up { *held | bit } else { *held & !bit };
         let up = *held != 0;
@@ -158,7 +161,9 @@ impl<R: Resample> Controller<R> {
 
     /// Sends a message, and says whether a local APIC took it.
     pub fn signal_msi(&self, msi: Msi, apics: &impl LocalApics) -> Result<bool, IrqError> {
-        Ok(is_taken(send(msi.message()?, apics)))
+        let message = msi.message()?;
+        apics.note(Event::MsiSetIrq);
+        Ok(is_taken(send(message, apics)))
     }
 
     /// A vector that somebody watches has left service on a vCPU. Each resampled line goes down once
@@ -166,6 +171,7 @@ impl<R: Resample> Controller<R> {
     pub fn eoi(&mut self, vector: u8, apics: &impl LocalApics) {
         let pins = self.ioapic.as_ref().map(|ioapic| ioapic.pins_with(vector));
         for pin in pins.into_iter().flatten() {
+            apics.note(Event::AckIrq);
             self.resample(pin, apics);
             if let Some(ioapic) = &mut self.ioapic {
                 ioapic.eoi(pin, |message| is_taken(send(message, apics)));

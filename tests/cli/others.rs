@@ -5,12 +5,13 @@ use predicates::prelude::*;
 use predicates::str::{contains, is_empty};
 use serde_json::Value;
 
-const FLOORS: [&str; 5] = [
+const FLOORS: [&str; 6] = [
     "floor-getppid",
     "floor-eventfd-write",
     "floor-futex-same-core",
     "floor-futex-cross-core",
     "floor-cache-line",
+    "floor-signal",
 ];
 
 #[test]

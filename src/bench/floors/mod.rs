@@ -10,6 +10,7 @@ mod futex;
 mod getppid;
 mod partner;
 mod raw;
+mod signal;
 
 use partner::Cpus;
 
@@ -47,6 +48,12 @@ pub(super) fn entries() -> Vec<Entry> {
             cache_line::NAME,
             "round trip of a cache line between two spinning threads on two CPUs",
             cache_line::make,
+        ),
+        Entry::new(
+            Group::Floor,
+            signal::NAME,
+            "tgkill(2) to a thread that runs on another CPU, until its handler's first instruction",
+            signal::make,
         ),
     ]
 }

@@ -16,6 +16,8 @@ const LEVEL: u32 = 1 << 15;
 pub(super) enum Case {
     /// From the signal of an irqfd to the handler.
     Irqfd { level: bool, halted: bool },
+    /// From a message of the VMM's own to the handler.
+    Msi { halted: bool },
     /// The end of an interrupt alone.
     Eoi(End),
     /// A vCPU interrupts itself.
@@ -38,11 +40,13 @@ pub(super) enum End {
 }
 
 impl Case {
-    pub(super) const ALL: [Self; 11] = [
+    pub(super) const ALL: [Self; 13] = [
         Self::irqfd(false, false),
         Self::irqfd(false, true),
         Self::irqfd(true, false),
         Self::irqfd(true, true),
+        Self::Msi { halted: false },
+        Self::Msi { halted: true },
         Self::Eoi(End::Xapic),
         Self::Eoi(End::X2apic),
         Self::Eoi(End::Pv),
@@ -64,6 +68,8 @@ impl Case {
                 (true, false) => "irqfd-level-to-running",
                 (true, true) => "irqfd-level-to-halted",
             },
+            Self::Msi { halted: false } => "msi-to-running",
+            Self::Msi { halted: true } => "msi-to-halted",
             Self::Eoi(End::Xapic) => "eoi-apic",
             Self::Eoi(End::X2apic) => "eoi-x2apic",
             Self::Eoi(End::Pv) => "eoi-pv",
@@ -86,6 +92,12 @@ impl Case {
                 (true, false) => "the same by a resampled level line, in a guest that runs",
                 (true, true) => "the same by a resampled level line, in a guest that halts",
             },
+            Self::Msi { halted: false } => {
+                "from the VMM's call to the handler's first instruction, in a guest that runs"
+            }
+            Self::Msi { halted: true } => {
+                "from the VMM's call to the handler's first instruction, in a guest that halts"
+            }
             Self::Eoi(End::Xapic) => "end of an interrupt: a store to the local APIC's page",
             Self::Eoi(End::X2apic) => "end of an interrupt: wrmsr",
             Self::Eoi(End::Pv) => "end of an interrupt: test and clear of a bit in guest memory",
@@ -111,8 +123,12 @@ impl Case {
 
     pub(super) fn program(self) -> Program {
         match self {
-            Self::Irqfd { halted: true, .. } => programs::interrupt_halted(),
-            Self::Irqfd { .. } | Self::Level { .. } => programs::interrupt_running(),
+            Self::Irqfd { halted: true, .. } | Self::Msi { halted: true } => {
+                programs::interrupt_halted()
+            }
+            Self::Irqfd { .. } | Self::Msi { .. } | Self::Level { .. } => {
+                programs::interrupt_running()
+            }
             Self::Eoi(_) => programs::eoi(),
             Self::SelfIpi => programs::self_ipi(),
             Self::Ipi => programs::ipi(),

@@ -35,7 +35,7 @@ where
         return Err(SubjectError::Skipped(reason));
     }
     Ok(match case {
-        Case::Irqfd { .. } => Box::new(Raise::new(hypervisor, case, options)?),
+        Case::Irqfd { .. } | Case::Msi { .. } => Box::new(Raise::new(hypervisor, case, options)?),
         Case::Eoi(_) | Case::SelfIpi => Box::new(Ends::new(hypervisor, case, options)?),
         Case::Ipi => Box::new(Ipi::new(hypervisor, options)?),
         Case::Level { .. } => Box::new(Level::new(hypervisor, case, options)?),

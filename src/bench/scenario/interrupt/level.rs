@@ -47,7 +47,6 @@ where
         let failed = |error: Failure| SubjectError::failed(name, error);
         let config = case.config(vec![options.first_cpu()]);
         let guest = Guest::with_config(hypervisor, name, case.program(), config, options)?;
-        let shares_cpu = guest.other_cpu == options.first_cpu();
         let route = case.route().map_err(|error| failed(error.into()))?;
         let kind = connect(&guest, case, route.gsi).map_err(failed)?;
         guest
@@ -61,7 +60,7 @@ where
             case,
             gsi: route.gsi,
             kind,
-            view: View::new(vm.memory(), shares_cpu),
+            view: View::new(vm.memory()),
             guest,
         })
     }

@@ -1,5 +1,6 @@
-//! From the signal of an irqfd to the first instruction of the guest's handler, one at a time.
+//! From the signal of an irqfd, or a message of the VMM's, to the first instruction of the guest's handler, one at a time.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
@@ -11,19 +12,29 @@ use crate::bench::affinity;
 use crate::bench::{Clock, Options, Sample, Setting, Subject, SubjectError};
 use crate::guest::Parameters;
 use crate::hypervisor::{Hypervisor, Vm};
+use crate::irq::{Msi, Target};
+use crate::machine::Machine;
 
 /// How long a guest that halts is left alone before each signal: long enough to fall asleep.
 const PAUSE_HALTED: Duration = Duration::from_micros(50);
 /// The same for one that runs: long enough to be back in its loop.
 const PAUSE_RUNNING: Duration = Duration::from_micros(5);
 
-/// An irqfd scenario.
+/// What raises the interrupt.
+enum Source {
+    Irqfd {
+        event: EventFd,
+        /// What the EOI signals, if the line is level-triggered.
+        resample: Option<EventFd>,
+    },
+    Message(Msi),
+}
+
+/// A scenario of latencies.
 pub(super) struct Raise<H: Hypervisor> {
     case: Case,
     guest: Guest<H>,
-    event: EventFd,
-    /// What the EOI signals, if the line is level-triggered.
-    resample: Option<EventFd>,
+    source: Source,
     view: View,
     pause: Duration,
     clock: Clock,
@@ -37,11 +48,6 @@ impl<H: Hypervisor> Raise<H> {
         let failed =
             |error: Box<dyn std::error::Error + Send + Sync>| SubjectError::failed(name, error);
         let event = || EventFd::new(EFD_NONBLOCK).map_err(|error| failed(error.into()));
-        let (raised, level, halted) = match case {
-            Case::Irqfd { level, halted } => (event()?, level, halted),
-            _ => (event()?, false, false),
-        };
-        let resample = if level { Some(event()?) } else { None };
         guest
             .machine
             .set_interrupts(&case.interrupts())
@@ -50,15 +56,26 @@ impl<H: Hypervisor> Raise<H> {
         let route = case.route().map_err(|error| failed(error.into()))?;
         vm.set_routing(&[route])
             .map_err(|error| failed(error.into()))?;
-        vm.register_irqfd(&raised, route.gsi, resample.as_ref())
-            .map_err(|error| failed(error.into()))?;
-        let shares_cpu = guest.other_cpu == options.first_cpu();
+        let source = match route.target {
+            Target::Msi(msi) if matches!(case, Case::Msi { .. }) => Source::Message(msi),
+            _ => {
+                let level = matches!(case, Case::Irqfd { level: true, .. });
+                let resample = if level { Some(event()?) } else { None };
+                let event = event()?;
+                vm.register_irqfd(&event, route.gsi, resample.as_ref())
+                    .map_err(|error| failed(error.into()))?;
+                Source::Irqfd { event, resample }
+            }
+        };
+        let halted = matches!(
+            case,
+            Case::Irqfd { halted: true, .. } | Case::Msi { halted: true }
+        );
         Ok(Self {
             case,
-            view: View::new(vm.memory(), shares_cpu),
+            view: View::new(vm.memory()),
             guest,
-            event: raised,
-            resample,
+            source,
             pause: if halted { PAUSE_HALTED } else { PAUSE_RUNNING },
             clock: options.clock,
         })
@@ -66,14 +83,14 @@ impl<H: Hypervisor> Raise<H> {
 }
 
 /// What the signalling thread borrows.
-struct Signaller<'s> {
+struct Signaller<'s, V: Vm> {
+    machine: &'s Machine<V>,
     view: &'s View,
-    event: &'s EventFd,
-    resample: Option<&'s EventFd>,
+    source: &'s Source,
     pause: Duration,
 }
 
-impl Signaller<'_> {
+impl<V: Vm> Signaller<'_, V> {
     /// Raises so many interrupts, each when the one before is over; the ticks that each took.
     fn raise(&self, ops: u64, ready: u64) -> Result<Vec<u64>, Over> {
         let view = self.view;
@@ -84,11 +101,23 @@ impl Signaller<'_> {
             let rested = Instant::now() + self.pause;
             view.wait(|| Instant::now() >= rested)?;
             let raised = Clock::now();
-            // A fresh count takes the one.
-            let _ = self.event.write(1);
+            match self.source {
+                Source::Irqfd { event, .. } => {
+                    // A fresh count takes the one.
+                    let _ = event.write(1);
+                }
+                Source::Message(msi) => {
+                    // One that is refused is never taken, and the counts do not agree.
+                    let _ = self.machine.vm().signal_msi(*msi);
+                }
+            }
             view.wait(|| view.interrupts() > taken)?;
             all.push(view.entered().saturating_sub(raised));
-            if let Some(resample) = self.resample {
+            if let Source::Irqfd {
+                resample: Some(resample),
+                ..
+            } = self.source
+            {
                 view.wait(|| resample.read().is_ok())?;
             }
         }
@@ -117,10 +146,11 @@ impl<H: Hypervisor> Subject for Raise<H> {
     )]
     fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
         let (cpu, ready) = (self.guest.other_cpu, self.view.ready());
+        let machine = Arc::clone(&self.guest.machine);
         let signaller = Signaller {
+            machine: &*machine,
             view: &self.view,
-            event: &self.event,
-            resample: self.resample.as_ref(),
+            source: &self.source,
             pause: self.pause,
         };
         self.view.begin();

@@ -13,8 +13,6 @@ use crate::machine::PARAMETERS;
 pub(super) struct View {
     memory: GuestMemoryMmap,
     over: AtomicBool,
-    /// Guest and signaller have one CPU between them.
-    pub(super) shares_cpu: bool,
 }
 
 /// The run is over, and what was waited for will not come.
@@ -22,11 +20,10 @@ pub(super) struct View {
 pub(super) struct Over;
 
 impl View {
-    pub(super) fn new(memory: &GuestMemoryMmap, shares_cpu: bool) -> Self {
+    pub(super) fn new(memory: &GuestMemoryMmap) -> Self {
         Self {
             memory: memory.clone(),
             over: AtomicBool::new(false),
-            shares_cpu,
         }
     }
 
@@ -55,11 +52,8 @@ impl View {
             if self.over.load(Relaxed) {
                 return Err(Over);
             }
-            if self.shares_cpu {
-                std::thread::yield_now();
-            } else {
-                std::hint::spin_loop();
-            }
+            // Whoever passes the interrupt on may need this very CPU.
+            std::thread::yield_now();
         }
         Ok(())
     }
