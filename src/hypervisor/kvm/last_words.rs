@@ -1,7 +1,7 @@
 //! What a guest program did wrong, from what its handlers left behind.
 //!
 //! A fault in a guest program ends in a triple fault. Before that, its handler has pushed what the
-//! CPU said on a stack of its own (see [`boot`](super::boot)). The guest can write there too, and so
+//! CPU said on a stack of its own (see `boot/`). The guest can write there too, and so
 //! make up its own last words: they are reported, and nothing is done by them.
 
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};

@@ -6,7 +6,7 @@
 //! (Linux Documentation/virt/kvm/api.rst).
 //!
 //! A vCPU runs on whichever thread calls [`KvmVcpu::run`](super::Vcpu::run). The only thread of ours
-//! is a [relay](relay)'s, for items of a group that share one match.
+//! is a relay's (`relay.rs`), for items of a group that share one match.
 //!
 //! What belongs to one architecture stands in `boot/`, `cpuid.rs`, `entry.rs` and `last_words.rs`.
 
