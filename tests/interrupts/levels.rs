@@ -119,7 +119,7 @@ fn a_line_stays_up_until_the_device_is_served<H: Hypervisor<Vm: Sync>>(h: &H) {
     assert_eq!((taken(&vm, 0, LEVEL), spurious(&vm, 0)), (ROUNDS, 0));
 }
 
-crate::on_both! {
+crate::on_usermode! {
     a_resampled_line_loses_nothing_and_invents_nothing;
     a_line_stays_up_until_the_device_is_served;
 }

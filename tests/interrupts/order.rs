@@ -140,7 +140,7 @@ fn a_vcpu_interrupts_itself<H: Hypervisor>(h: &H) {
     );
 }
 
-crate::on_both! {
+crate::on_usermode! {
     the_highest_comes_first;
     nothing_comes_while_masked;
     a_halt_behind_its_unmask_misses_nothing;
