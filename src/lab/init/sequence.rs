@@ -29,7 +29,7 @@ pub fn main() -> ! {
     for folder in [MODULE_FOLDER, EXTRA_MODULE_FOLDER] {
         notes.extend(modules::load_all(folder));
     }
-    let _held = held::guest();
+    let _held = held::guests();
     let mut report = match run_job() {
         Ok(report) => report,
         Err(error) => Report {
