@@ -16,6 +16,7 @@
     out dx, eax
 2:
     sti
+50:
     hlt
     jmp 1b
 3:
@@ -24,4 +25,5 @@
     out dx, eax
     jmp 20b
 30:
-    jmp 15b
+    lea rdx, [rip + 50b]
+    jmp 16b

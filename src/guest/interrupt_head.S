@@ -21,6 +21,13 @@
 1:
     .quad {INTERRUPT_RETURN}
 
+# The end of an interrupt to a program whose halt is at rdx: a return to there goes on behind it. Nothing
+# comes between sti and hlt, but a host that is emulated itself may forget that (docs/lab.md), and
+# the program would sleep on an interrupt that it has had.
+16:
+    cmp [rsp + 40], rdx
+    jne 15f
+    inc qword ptr [rsp + 40]
 # The end of an interrupt: by the bit if there is one and it is set, else by the register.
 15:
     mov rcx, [rbx + {PV_EOI}]

@@ -21,6 +21,7 @@
     cmp [rsi + 0x102], r14w
     je 5f
     sti
+50:
     hlt
     jmp 4b
 5:
@@ -49,4 +50,5 @@
 30:
     mov eax, 1
     mov [r15 + 0x64], eax
-    jmp 15b
+    lea rdx, [rip + 50b]
+    jmp 16b
