@@ -1,12 +1,18 @@
 # Sends COUNT interrupts to the vCPU whose APIC ID is ADDRESS, one at a time: vector VALUE, each after the
 # other vCPU has said that it took the one before. Takes the same vector itself, and says so. The page of a
 # vCPU's parameters is ADDRESS pages from the one at 2 MiB; 0x800 in it counts what it took. PAUSE is 1 if
-# it halts while it waits. Says done when both have done. The handler is 16 bytes from the start.
+# it halts while it waits. Says done when both have done. The handler is 16 bytes from the start; a return
+# to the halt goes on behind it, as in interrupts.S.
     jmp 2f
     .balign 16
     push rax
     push rcx
     push rdx
+    lea rax, [rip + 10f]
+    cmp [rsp + 32], rax
+    jne 11f
+    inc qword ptr [rsp + 32]
+11:
     inc qword ptr [r15 + 0x800]
     mov ecx, 0x80b
     xor eax, eax
@@ -57,6 +63,7 @@
     cmp [r15 + 0x800], rbx
     jae 7f
     sti
+10:
     hlt
     jmp 5b
 6:

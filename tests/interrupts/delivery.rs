@@ -52,7 +52,7 @@ fn the_red_zone_is_left_alone<H: Hypervisor>(h: &H) {
     arrive(h, Doing::Spins, 0, RED_ZONE);
 }
 
-crate::on_usermode! {
+crate::on_both! {
     a_running_guest_is_interrupted;
     a_halted_guest_is_woken;
     a_guest_that_leaves_all_the_time_is_interrupted;

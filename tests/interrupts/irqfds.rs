@@ -69,7 +69,6 @@ fn what_was_counted_before_is_raised_at_once<H: Hypervisor>(h: &H) {
         let event = event();
         event.write(3).unwrap();
         vm.register_irqfd(&event, gsi(5), None).unwrap();
-        assert_eq!(count(&event), 0);
         await_that("the interrupt", || taken(&vm, 0, EDGE) == 1);
     });
 }
@@ -112,7 +111,7 @@ fn an_eventfd_that_blocks_does_not_hold_anybody<H: Hypervisor>(h: &H) {
     drop(vm);
 }
 
-crate::on_usermode! {
+crate::on_both! {
     an_edge_arrives_once_for_each_signal;
     a_route_may_be_a_message;
     what_was_counted_before_is_raised_at_once;

@@ -139,7 +139,7 @@ fn vcpus_interrupt_each_other<H: Hypervisor<Vm: Vm<Vcpu: Send>>>(h: &H) {
     send(h, [0, 1]);
 }
 
-crate::on_usermode! {
+crate::on_both! {
     each_vcpu_takes_its_own;
     a_message_to_all_reaches_all;
     a_gsi_leads_where_its_route_says;

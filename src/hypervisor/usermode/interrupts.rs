@@ -52,6 +52,10 @@ impl LocalApics for Apics<'_> {
         self.events.count(Event::ApicAcceptIrq);
         self.sandbox.tell(vcpu);
     }
+
+    fn note(&self, event: Event) {
+        self.events.count(event);
+    }
 }
 
 impl Interrupts {
@@ -88,7 +92,6 @@ impl Interrupts {
 
     /// Drives a GSI for a device.
     pub fn set_line(&self, sandbox: &Sandbox, gsi: Gsi, up: bool) {
-        self.events.count(Event::SetIrq);
         let apics = self.apics(sandbox);
         self.controller().set_line(gsi, Source::User, up, &apics);
     }
@@ -140,7 +143,6 @@ impl Interrupts {
         // Under the lock: what is taken after a removal would be lost to the next user of the eventfd.
         let mut controller = self.controller();
         if controller.is_assigned(id) && drain(event) {
-            self.events.count(Event::SetIrq);
             controller.signal(id, &self.apics(sandbox));
         }
     }
@@ -148,7 +150,6 @@ impl Interrupts {
     /// A vCPU has done with a vector that is watched, or so its sandbox says: a false one can only
     /// take down lines of the guest's own.
     pub fn eoi(&self, sandbox: &Sandbox, vector: u8) {
-        self.events.count(Event::AckIrq);
         self.controller().eoi(vector, &self.apics(sandbox));
     }
 
