@@ -10,6 +10,7 @@ mod harness;
 
 mod bad;
 mod bare;
+mod counts;
 mod delivery;
 mod eoi;
 mod irqfds;
