@@ -8,13 +8,15 @@ use std::time::{Duration, Instant};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::hypervisor::{Hypervisor, Kick, PatchMode, Vcpu, Vm, VmConfig, VmExit};
 
-use crate::harness::{HOLE, configured, count, event};
+use crate::harness::{HOLE, LIMIT, configured, count, event};
 use crate::taker::{
     Doing, PV_EOI, await_that, msi, rounds, spared, take, taken, while_running_and_seeing,
     with_interrupts,
 };
 
 const TIME: Duration = Duration::from_millis(700);
+/// What is a storm on the slowest of hosts.
+const ENOUGH: u64 = 300;
 /// Vectors of all priorities. One of each can be on its way, so none is coalesced.
 const VECTORS: [u8; 14] = [
     0x20, 0x2f, 0x31, 0x45, 0x46, 0x58, 0x69, 0x7a, 0x8b, 0x9c, 0xad, 0xbe, 0xcf, 0xf0,
@@ -70,7 +72,8 @@ impl Storm {
         let mut state = seed;
         let target = u8::try_from(index).unwrap();
         let begin = Instant::now();
-        while begin.elapsed() < TIME {
+        while begin.elapsed() < TIME || raised.iter().sum::<u64>() < ENOUGH {
+            assert!(begin.elapsed() < LIMIT / 2, "only {raised:?} in time");
             for _ in 0..random(&mut state) % 20 {
                 let place = usize::try_from(random(&mut state)).unwrap() % VECTORS.len();
                 if taken(vm, index, VECTORS[place]) == raised[place] {
@@ -160,7 +163,6 @@ impl Storm {
                 rounds(&vm, index),
                 kicked.load(Relaxed)
             );
-            assert!(sum > 200, "{what}: {sum} interrupts are no storm");
         }
         if self.kicks {
             assert!(kicked.load(Relaxed) > 20, "{what}: no kicks");
@@ -215,13 +217,21 @@ fn heavy_exits_survive<H: Hypervisor>(h: &H) {
     with(h, Doing::Calls, Bell::None, PatchMode::Off);
 }
 
+fn two_vcpus_that_halt_survive<H: Hypervisor>(h: &H) {
+    two_vcpus(h, &[(Doing::Halts, Bell::None)]);
+}
+
 fn two_vcpus_survive<H: Hypervisor>(h: &H) {
-    for (doing, bell) in [
+    let all = [
         (Doing::Spins, Bell::None),
-        (Doing::Halts, Bell::None),
         (Doing::Calls, Bell::Call),
         (Doing::Masks, Bell::None),
-    ] {
+    ];
+    two_vcpus(h, &all);
+}
+
+fn two_vcpus<H: Hypervisor>(h: &H, kinds: &[(Doing, Bell)]) {
+    for &(doing, bell) in kinds {
         let storm = Storm {
             doing,
             bell,
@@ -233,12 +243,23 @@ fn two_vcpus_survive<H: Hypervisor>(h: &H) {
     }
 }
 
-crate::on_usermode! {
+crate::on_both! {
     a_spinning_guest_survives;
     a_halting_guest_survives;
-    a_guest_that_masks_survives;
-    light_exits_survive;
-    direct_rings_survive;
     heavy_exits_survive;
-    two_vcpus_survive;
+    two_vcpus_that_halt_survive;
+}
+
+/// What only its patched guests and its hypercall doorbells have.
+mod of_its_own {
+    use super::{
+        a_guest_that_masks_survives, direct_rings_survive, light_exits_survive, two_vcpus_survive,
+    };
+
+    crate::on_usermode! {
+        a_guest_that_masks_survives;
+        light_exits_survive;
+        direct_rings_survive;
+        two_vcpus_survive;
+    }
 }
