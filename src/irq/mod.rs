@@ -30,3 +30,8 @@ pub const PINS: usize = 24;
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+#[cfg(loom)]
+#[path = "loom_test.rs"]
+mod models;
