@@ -12,13 +12,13 @@ use crate::eventfd::EventId;
 
 const SELECT: u64 = 0;
 const WINDOW: u64 = 0x10;
-const LEVEL: u32 = 1 << 15;
-const MASKED: u32 = 1 << 16;
+pub const LEVEL: u32 = 1 << 15;
+pub const MASKED: u32 = 1 << 16;
 const REMOTE_IRR: u32 = 1 << 14;
 
 /// Two vCPUs, and who of them was woken.
-struct Apics {
-    lapics: Vec<Lapic>,
+pub struct Apics {
+    pub lapics: Vec<Lapic>,
     woken: RefCell<Vec<usize>>,
 }
 
@@ -34,7 +34,7 @@ impl LocalApics for Apics {
 
 /// A resamplefd that counts.
 #[derive(Clone, Debug, Default)]
-struct Counter(Rc<Cell<u32>>);
+pub struct Counter(pub Rc<Cell<u32>>);
 
 impl Resample for Counter {
     fn signal(&self) {
@@ -42,21 +42,22 @@ impl Resample for Counter {
     }
 }
 
-struct Chip {
-    controller: Controller<Counter>,
-    apics: Apics,
+/// The controllers with their two vCPUs.
+pub struct Chip {
+    pub controller: Controller<Counter>,
+    pub apics: Apics,
 }
 
-fn gsi(number: u32) -> Gsi {
+pub fn gsi(number: u32) -> Gsi {
     Gsi::new(number).unwrap()
 }
 
-fn event(number: u64) -> EventId {
+pub fn event(number: u64) -> EventId {
     EventId::from_raw(number)
 }
 
 impl Chip {
-    fn new(controller: Controller<Counter>) -> Self {
+    pub fn new(controller: Controller<Counter>) -> Self {
         let apics = Apics {
             lapics: vec![lapic(0), lapic(1)],
             woken: RefCell::default(),
@@ -64,12 +65,12 @@ impl Chip {
         Self { controller, apics }
     }
 
-    fn full() -> Self {
+    pub fn full() -> Self {
         Self::new(Controller::full())
     }
 
     /// The guest writes the low half of a pin's entry; the high half names APIC 0.
-    fn entry(&mut self, pin: u32, low: u32) {
+    pub fn entry(&mut self, pin: u32, low: u32) {
         for (register, value) in [(SELECT, 0x10 + 2 * pin), (WINDOW, low)] {
             assert!(self.controller.write_ioapic(register, value, &self.apics));
         }
@@ -81,17 +82,17 @@ impl Chip {
         self.controller.read_ioapic(WINDOW).unwrap()
     }
 
-    fn line(&mut self, number: u32, up: bool) {
+    pub fn line(&mut self, number: u32, up: bool) {
         let gsi = gsi(number);
         self.controller.set_line(gsi, Source::User, up, &self.apics);
     }
 
-    fn irqfd(&mut self, fd: u64, number: u32) -> Result<(), IrqError> {
+    pub fn irqfd(&mut self, fd: u64, number: u32) -> Result<(), IrqError> {
         self.controller
             .assign(event(fd), gsi(number), None, &self.apics)
     }
 
-    fn resampling(&mut self, fd: u64, number: u32) -> Counter {
+    pub fn resampling(&mut self, fd: u64, number: u32) -> Counter {
         let counter = Counter::default();
         let resample = Some(counter.clone());
         let assigned = self
@@ -101,11 +102,11 @@ impl Chip {
         counter
     }
 
-    fn signal(&mut self, fd: u64) {
+    pub fn signal(&mut self, fd: u64) {
         self.controller.signal(event(fd), &self.apics);
     }
 
-    fn route(&mut self, routes: &[(u32, Target)]) -> Result<(), IrqError> {
+    pub fn route(&mut self, routes: &[(u32, Target)]) -> Result<(), IrqError> {
         let route = |&(number, target): &(u32, Target)| Route {
             gsi: gsi(number),
             target,
@@ -115,20 +116,20 @@ impl Chip {
     }
 
     /// vCPU 0 takes what is next and ends it; the vector.
-    fn serve(&mut self) -> Option<u8> {
+    pub fn serve(&mut self) -> Option<u8> {
         let vector = self.begin()?;
         self.end();
         Some(vector)
     }
 
-    fn begin(&self) -> Option<u8> {
+    pub fn begin(&self) -> Option<u8> {
         let lapic = &self.apics.lapics[0];
         let vector = lapic.next()?;
         assert!(lapic.begin(vector));
         Some(vector)
     }
 
-    fn end(&mut self) {
+    pub fn end(&mut self) {
         let eoi = self.apics.lapics[0].eoi().unwrap();
         if self.apics.lapics[0].watched.contains(eoi.vector) {
             self.controller.eoi(eoi.vector, &self.apics);
@@ -266,6 +267,27 @@ fn irqfd_is_removed_by_eventfd_and_gsi_and_removing_none_is_no_error() {
     chip.signal(1);
     assert_eq!(chip.begin(), None);
     chip.irqfd(1, 6).unwrap();
+}
+
+#[test]
+fn irqfd_that_goes_leaves_the_others_of_its_gsi_alone() {
+    let mut chip = Chip::new(Controller::split());
+    chip.route(&[(24, Target::Msi(Msi::fixed(0, 0x45)))])
+        .unwrap();
+    for fd in [1, 2] {
+        chip.irqfd(fd, 24).unwrap();
+    }
+    assert!(chip.controller.deassign(event(1), gsi(24), &chip.apics));
+    chip.signal(2);
+    assert_eq!(chip.serve(), Some(0x45));
+    // Assigned again it has the route that there is by then.
+    chip.route(&[(24, Target::Msi(Msi::fixed(0, 0x55)))])
+        .unwrap();
+    chip.irqfd(1, 24).unwrap();
+    for fd in [1, 2] {
+        chip.signal(fd);
+        assert_eq!(chip.serve(), Some(0x55));
+    }
 }
 
 #[test]
@@ -413,47 +435,6 @@ fn gsi_out_of_range_is_refused() {
         Routing::new(&routes),
         Err(IrqError::TooManyRoutes { count: 4097 })
     ));
-}
-
-#[test]
-fn level_vectors_resampled_pins_and_the_clock_are_watched() {
-    let mut chip = Chip::full();
-    chip.entry(4, 0x41);
-    chip.entry(5, LEVEL | 0x51);
-    chip.entry(6, 0x61);
-    chip.entry(8, 0x71);
-    let watched = |chip: &Chip, vcpu: usize| {
-        let set = &chip.apics.lapics[vcpu].watched;
-        super::guest::vectors(set)
-    };
-    assert_eq!(watched(&chip, 0), [0x51, 0x71]);
-    assert_eq!(watched(&chip, 1), [0; 0]);
-    let _resample = chip.resampling(1, 6);
-    assert_eq!(watched(&chip, 0), [0x51, 0x61, 0x71]);
-    assert!(chip.controller.deassign(event(1), gsi(6), &chip.apics));
-    chip.route(&[(
-        30,
-        Target::Msi(Msi {
-            address: 0xfee0_1000,
-            data: 0x8045,
-        }),
-    )])
-    .unwrap();
-    assert_eq!(watched(&chip, 0), [0x51, 0x71]);
-    assert_eq!(watched(&chip, 1), [0x45]);
-}
-
-#[test]
-fn vector_under_way_is_watched_until_its_end() {
-    let mut chip = Chip::full();
-    chip.entry(5, LEVEL | 0x51);
-    chip.line(5, true);
-    assert_eq!(chip.begin(), Some(0x51));
-    chip.entry(5, LEVEL | MASKED | 0x61);
-    assert!(chip.apics.lapics[0].watched.contains(0x51));
-    let _ = chip.apics.lapics[0].eoi();
-    chip.entry(5, LEVEL | MASKED | 0x61);
-    assert!(!chip.apics.lapics[0].watched.contains(0x51));
 }
 
 #[test]

@@ -205,6 +205,29 @@ impl Vcpu {
         good.is_ok()
     }
 
+    /// Saved at an exit and put back elsewhere: memory, then the registers of the APIC, lowest vector
+    /// first, then the one of PV EOI. The host's own flag is not among it.
+    pub fn migrate(&mut self) {
+        let _ = self.exit();
+        let there = lapic(self.lapic.id());
+        for vector in self.in_service().into_iter().rev() {
+            assert_eq!(there.raise(vector, false), Raise::Accepted);
+            assert!(there.begin(vector));
+        }
+        for vector in vectors(&self.lapic.irr) {
+            assert_eq!(there.raise(vector, false), Raise::Accepted);
+        }
+        let priority = self.lapic.read(Register::Tpr);
+        assert_eq!(there.write(Register::Tpr, priority), Effect::None);
+        let register = self.pv_eoi.read_msr();
+        self.pv_eoi = PvEoi::default();
+        let put_back = self.pv_eoi.write_msr(register, |address| address == WORD);
+        assert_eq!(put_back, Ok(()));
+        self.lapic = there;
+        self.event = true;
+        self.enter();
+    }
+
     /// The handler that runs and has not done its EOI.
     pub fn innermost(&mut self) -> Option<&mut Handler> {
         self.handlers

@@ -5,9 +5,12 @@ mod guest;
 mod lapic;
 mod message;
 mod model;
+mod moved;
 mod pv_eoi;
+mod reach;
 mod registers;
 mod shared_bit;
+mod watched;
 
 use super::Lapic;
 use stub::lapic::Register;

@@ -1,0 +1,88 @@
+//! Vectors whose EOI somebody waits for, and that PV EOI therefore leaves alone (Linux
+//! `ioapic_handled_vectors`).
+
+use super::super::{Msi, PvEoi, Target};
+use super::controller::{Chip, LEVEL, MASKED, event, gsi};
+use super::guest::{WORD, Word, vectors};
+
+/// A message that is a level, to APIC `id`.
+fn level_message(id: u64, vector: u32) -> Target {
+    Target::Msi(Msi {
+        address: 0xfee0_0000 | id << 12,
+        data: 0x8000 | vector,
+    })
+}
+
+#[test]
+fn level_vectors_resampled_pins_and_the_clock_are_watched() {
+    let mut chip = Chip::full();
+    chip.entry(4, 0x41);
+    chip.entry(5, LEVEL | 0x51);
+    chip.entry(6, 0x61);
+    chip.entry(8, 0x71);
+    let watched = |chip: &Chip, vcpu: usize| {
+        let set = &chip.apics.lapics[vcpu].watched;
+        vectors(set)
+    };
+    assert_eq!(watched(&chip, 0), [0x51, 0x71]);
+    assert_eq!(watched(&chip, 1), [0; 0]);
+    let _resample = chip.resampling(1, 6);
+    assert_eq!(watched(&chip, 0), [0x51, 0x61, 0x71]);
+    assert!(chip.controller.deassign(event(1), gsi(6), &chip.apics));
+    chip.route(&[(30, level_message(1, 0x45))]).unwrap();
+    assert_eq!(watched(&chip, 0), [0x51, 0x71]);
+    assert_eq!(watched(&chip, 1), [0x45]);
+}
+
+#[test]
+fn vector_under_way_is_watched_until_its_end() {
+    let mut chip = Chip::full();
+    chip.entry(5, LEVEL | 0x51);
+    chip.line(5, true);
+    assert_eq!(chip.begin(), Some(0x51));
+    chip.entry(5, LEVEL | MASKED | 0x61);
+    assert!(chip.apics.lapics[0].watched.contains(0x51));
+    let _ = chip.apics.lapics[0].eoi();
+    chip.entry(5, LEVEL | MASKED | 0x61);
+    assert!(!chip.apics.lapics[0].watched.contains(0x51));
+}
+
+/// Whether the guest would be spared the EOI of what `raise` raises.
+fn is_spared(chip: &mut Chip, raise: impl FnOnce(&mut Chip), vector: u8) -> bool {
+    let (pv_eoi, word) = (PvEoi::default(), Word::default());
+    pv_eoi.write_msr(WORD | 1, |_| true).unwrap();
+    raise(chip);
+    assert_eq!(chip.begin(), Some(vector));
+    let armed = pv_eoi.arm(&chip.apics.lapics[0], &word);
+    assert_eq!(word.byte.get(), u8::from(armed));
+    let _ = pv_eoi.complete(&chip.apics.lapics[0], &word);
+    chip.end();
+    armed
+}
+
+#[test]
+fn eoi_of_a_watched_vector_is_never_spared() {
+    let mut chip = Chip::full();
+    chip.entry(4, 0x41);
+    chip.entry(5, LEVEL | 0x51);
+    chip.entry(6, 0x61);
+    chip.entry(8, 0x71);
+    let edge = |pin| {
+        move |chip: &mut Chip| {
+            chip.line(pin, true);
+            chip.line(pin, false);
+        }
+    };
+    assert!(is_spared(&mut chip, edge(4), 0x41));
+    assert!(!is_spared(&mut chip, edge(5), 0x51), "level pin");
+    assert!(!is_spared(&mut chip, edge(8), 0x71), "the clock's");
+    assert!(is_spared(&mut chip, edge(6), 0x61));
+    let resample = chip.resampling(1, 6);
+    let signal = |chip: &mut Chip| chip.signal(1);
+    assert!(!is_spared(&mut chip, signal, 0x61), "resampled");
+    assert_eq!(resample.0.get(), 1);
+    assert!(chip.controller.deassign(event(1), gsi(6), &chip.apics));
+    assert!(is_spared(&mut chip, edge(6), 0x61));
+    chip.route(&[(30, level_message(0, 0x81))]).unwrap();
+    assert!(!is_spared(&mut chip, edge(30), 0x81), "level message");
+}
