@@ -8,8 +8,10 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod armed;
 mod bad;
 mod bare;
+mod closed;
 mod counts;
 mod delivery;
 mod eoi;

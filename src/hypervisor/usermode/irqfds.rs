@@ -1,6 +1,8 @@
 //! The thread that waits for irqfds, one for each guest that has any.
 //!
 //! An eventfd cannot be told to send a signal, so somebody has to wait for those that others write.
+//! For that it is held open, and never hangs up: where KVM drops an irqfd that all others have closed,
+//! here it stays, with nobody left to signal it.
 //! Devices of this process need none of it: they raise their interrupts directly.
 #![allow(unsafe_code)]
 
@@ -81,8 +83,11 @@ impl IrqfdWatcher {
     pub fn remove(&self, id: EventId) {
         let mut irqfds = self.waiting.lock();
         let number = irqfds.events.iter().find(|(_, entry)| entry.0 == id);
-        if let Some(number) = number.map(|(number, _)| *number) {
-            self.waiting.detach(&mut irqfds, number);
+        let number = number.map(|(number, _)| *number);
+        if let Some((_, event)) = number.and_then(|number| irqfds.events.remove(&number)) {
+            let (delete, entry) = (ControlOperation::Delete, EpollEvent::default());
+            // Cannot fail for a descriptor that was added and is still open.
+            let _ = self.waiting.epoll.ctl(delete, event.as_raw_fd(), entry);
         }
     }
 }
@@ -92,18 +97,7 @@ impl Waiting {
         self.irqfds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn detach(&self, irqfds: &mut Irqfds, number: u64) {
-        if let Some((_, event)) = irqfds.events.remove(&number) {
-            let entry = EpollEvent::default();
-            // Cannot fail for a descriptor that was added and is still open.
-            let _ = self
-                .epoll
-                .ctl(ControlOperation::Delete, event.as_raw_fd(), entry);
-        }
-    }
-
     fn run(&self, guest: &Guest) {
-        const HANG_UP: u32 = EventSet::HANG_UP.bits();
         let mut ready = [EpollEvent::default(); 32];
         loop {
             let count = match self.epoll.wait(-1, &mut ready) {
@@ -122,9 +116,6 @@ impl Waiting {
                     continue;
                 };
                 interrupts.poll(&guest.sandbox, id, &event);
-                if entry.events() & HANG_UP != 0 {
-                    self.detach(&mut self.lock(), number);
-                }
             }
         }
     }
