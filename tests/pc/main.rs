@@ -11,6 +11,7 @@ mod harness;
 mod board;
 mod ends;
 mod image;
+mod init;
 mod kernel;
 mod pci;
 mod player;
