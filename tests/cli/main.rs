@@ -12,4 +12,5 @@ mod others;
 mod report;
 mod run_image;
 mod schema;
+mod stat;
 mod virtqueue;
