@@ -112,6 +112,7 @@ fn refuse(frame: &mut Context, cpu: &PerCpu) -> ! {
 }
 
 /// A write to a port: rung if a doorbell matches, else handed over.
+#[inline(always)]
 fn output(cpu: &PerCpu, rip: u64, port: u64, width: u8, value: u64) {
     interrupt::count(cpu, Event::Pio);
     if !ring(cpu, Kind::Pio, port, width, value) {
@@ -181,7 +182,8 @@ fn poke(address: u64, width: u8, value: u64) {
     }
 }
 
-/// Hands an exit over and returns the answer.
+/// Hands an exit over and returns the answer. Out of line, so that a light exit saves no registers for it.
+#[inline(never)]
 pub fn heavy(cpu: &PerCpu, reason: u32, rip: u64, address: u64, len: u8, data: u64) -> u64 {
     let run = cpu.run();
     let exit = &run.exit;

@@ -43,21 +43,21 @@ pub unsafe extern "C" fn stub_trap(signal: u32, context: *mut Context, cpu: *con
     let cpu = unsafe { &*cpu };
     // SAFETY: the kernel's frame, ours alone until the exit sequence has left it.
     let frame = unsafe { &mut *context };
-    if frame.rip >= GUEST_END && !direct::contains(frame.rip) {
+    let rip = frame.rip;
+    if rip >= GUEST_END && !direct::contains(rip) {
         match signal {
             SIGUSR1 | SIGUSR2 => kick::arrive_in_stub(signal, context, cpu),
-            SIGILL if frame.rip == stub_start as *const () as u64 => start(frame, cpu),
+            SIGILL if rip == stub_start as *const () as u64 => start(frame, cpu),
             _ => exit_group(exit_code::STUB_FAULT + (signal & 0x3f).cast_signed()),
         }
+    } else if interrupt::leave(signal, frame, cpu) {
+        // Nothing but a look at the local APIC, on the way back.
+    } else if signal == SIGUSR1 {
+        kick::arrive(frame, cpu);
+    } else if rip < GUEST_END {
+        guest(signal, frame, cpu);
     } else {
-        interrupt::leave(cpu);
-        match signal {
-            SIGUSR1 => kick::arrive(frame, cpu),
-            SIGUSR2 => interrupt::arrive(cpu),
-            _ if interrupt::enabled() && interrupt::end_shadow(frame, cpu) => {}
-            _ if frame.rip < GUEST_END => guest(signal, frame, cpu),
-            _ => direct::trap(signal, frame, cpu),
-        }
+        direct::trap(signal, frame, cpu);
     }
     interrupt::enter(frame, cpu);
 }

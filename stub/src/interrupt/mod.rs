@@ -18,13 +18,14 @@ mod pv_eoi;
 pub use apic::{Answer, covers, load, read_msr, store, write_msr};
 pub use halt::halt;
 pub use inject::return_from_handler;
-pub use mask::{end_shadow, mask, mask_at_start, unmask};
+pub use mask::{mask, mask_at_start, unmask};
 
 use crate::context::Context;
 use crate::event::Event;
 use crate::kick::{INTERRUPT, KICK};
 use crate::percpu::{PerCpu, control};
 use crate::sync::Ordering::Relaxed;
+use crate::trap::{SIGUSR1, SIGUSR2};
 
 /// Whether this guest has local APICs.
 #[inline(always)]
@@ -45,19 +46,26 @@ fn add(cpu: &PerCpu, event: Event) {
     cpu.run().counters.events.count(event);
 }
 
-/// The vCPU has left the guest: before anything else is done about it.
+/// The vCPU has left the guest: before anything else is done about it. True if the signal was about
+/// interrupts and all is done but [`enter`].
 #[inline(always)]
-pub fn leave(cpu: &PerCpu) {
-    if enabled() {
-        left(cpu);
-    }
+pub fn leave(signal: u32, frame: &mut Context, cpu: &PerCpu) -> bool {
+    enabled() && left(signal, frame, cpu)
 }
 
 // Out of line and away: a guest without interrupts shall pay for a branch that is not taken.
 #[cold]
-fn left(cpu: &PerCpu) {
+fn left(signal: u32, frame: &mut Context, cpu: &PerCpu) -> bool {
     add(cpu, Event::Exit);
     withdraw(cpu);
+    match signal {
+        SIGUSR1 => false,
+        SIGUSR2 => {
+            arrive(cpu);
+            true
+        }
+        _ => mask::end_shadow(frame, cpu),
+    }
 }
 
 /// The vCPU was about to enter the guest, or was in it, and is not.
@@ -95,8 +103,8 @@ fn look(frame: &mut Context, cpu: &PerCpu) {
     cpu.run().counters.events.count(Event::Entry);
 }
 
-/// The interrupt signal found the vCPU in the guest: [`enter`] does the rest.
-pub fn arrive(cpu: &PerCpu) {
+/// The interrupt signal found the vCPU in the guest.
+fn arrive(cpu: &PerCpu) {
     cpu.interrupts().presence.arrived();
     cpu.run().counters.signals.fetch_add(1, Relaxed);
     answered(cpu);
