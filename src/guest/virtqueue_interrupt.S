@@ -1,4 +1,6 @@
-# Sends COUNT requests, and halts after each until the interrupt of its answer has come.
+# Sends COUNT requests, and halts after each until the interrupt of its answer has come. Interrupts stay
+# on: from one that comes between the look and the halt, the handler returns behind the halt.
+    sti
 2:
     mov r12, [rbx + {COUNT}]
     lfence
@@ -17,13 +19,12 @@
     xor eax, eax
     mov [r15 + 0x50], eax
 4:
-    cli
+50:
     cmp [rsi + 0x102], r14w
     je 5f
-    sti
-50:
     hlt
-    jmp 4b
+51:
+    jmp 50b
 5:
     mov rax, [rsi + 0x280]
     not rax
@@ -50,5 +51,6 @@
 30:
     mov eax, 1
     mov [r15 + 0x64], eax
-    lea rdx, [rip + 50b]
+    lea rcx, [rip + 50b]
+    lea rdx, [rip + 51b]
     jmp 16b
