@@ -252,3 +252,20 @@ fn packed_poll_misses_nothing() {
         poll_misses_nothing(driver, device, poller);
     });
 }
+
+/// The same where the slot comes back in the middle of a chain, which is not what is published.
+#[test]
+fn packed_poll_misses_nothing_of_a_slot_inside_a_chain() {
+    loom::model(|| {
+        let (mut driver, mut device, poller) = packed(false);
+        driver.disable_cb();
+        let token = poller.token();
+        offer(&mut driver);
+        assert!(take(&mut device));
+        let thread = thread::spawn(move || assert!(poller.poll64(token)));
+        driver.get_used().unwrap().unwrap();
+        // From the second slot on, so that its second piece is where the token looks.
+        driver.add(&[], &[Buffer::new(0, 8); 2], 1).unwrap();
+        thread.join().unwrap();
+    });
+}
