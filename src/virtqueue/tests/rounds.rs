@@ -38,6 +38,37 @@ fn every_shape_of_buffer_arrives_and_comes_back() {
     everywhere(&[1, 2, 3, 8, 13], &Shapes);
 }
 
+struct Empty;
+
+impl Test for Empty {
+    fn run(&self, mut driver: impl TestDriver, mut device: impl DeviceQueue, about: &str) {
+        let (none, some) = (Buffer::new(BUFFERS, 0), Buffer::new(BUFFERS, 8));
+        let mut chain = Chain::with_capacity(4);
+        for round in 0..20 {
+            let shapes: [(&[Buffer], &[Buffer]); 4] = [
+                (&[none], &[]),
+                (&[], &[none]),
+                (&[none, some, none], &[none]),
+                (&[none], &[none, none, some]),
+            ];
+            for (readable, writable) in shapes {
+                driver.add(readable, writable, round).unwrap();
+                let head = device.pop(&mut chain).unwrap().unwrap();
+                assert_eq!((chain.readable(), chain.writable()), (readable, writable));
+                let len = head.writable_len();
+                device.add_used(head, len).unwrap();
+                let used = driver.get_used().unwrap().unwrap();
+                assert_eq!((used.data, used.len), (round, len), "{about}");
+            }
+        }
+    }
+}
+
+#[test]
+fn pieces_of_no_bytes_are_pieces() {
+    everywhere(&[4, 5], &Empty);
+}
+
 struct Full;
 
 impl Test for Full {
