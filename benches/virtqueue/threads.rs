@@ -9,33 +9,32 @@ use std::{
 };
 
 use virtio_queue::QueueT;
-use vmbell::virtqueue::{
-    Buffer, Chain, DeviceQueue, DriverQueue, Features, PackedDevice, PackedDriver, PackedLayout,
-    SplitDevice, SplitDriver, SplitLayout, brand,
+use vmbell::{
+    bench::affinity,
+    virtqueue::{
+        Buffer, Chain, DeviceQueue, DriverQueue, Features, PackedDevice, PackedDriver,
+        PackedLayout, SplitDevice, SplitDriver, SplitLayout, brand,
+    },
 };
 
 use crate::peers::{self, BASE, BUFFERS, SIZE};
 
 const LEN: usize = 64;
 
-fn pin(cpu: usize) {
-    // SAFETY: a set of CPUs is a plain array, for which zeroes are an empty set.
-    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: the set is on this stack and has far more than two CPUs.
-    unsafe { libc::CPU_SET(cpu, &mut set) };
-    // SAFETY: the set is alive until the call returns; only the calling thread is pinned.
-    unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) };
-}
-
-/// Runs the device until the driver is done; gives the driver's time.
+/// Runs the device until the driver is done; gives the driver's time. Fails where there are not two
+/// CPUs: threads that take turns on one measure the scheduler.
 fn race(device: impl FnOnce(&AtomicBool) + Send, driver: impl FnOnce()) -> Duration {
+    let cpus = affinity::default_pair(&affinity::allowed_cpus().unwrap());
+    let [driver_cpu, device_cpu] = cpus[..] else {
+        panic!("two CPUs are needed, allowed are {cpus:?}");
+    };
+    let _pinned = affinity::Pinned::to(driver_cpu).unwrap();
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
-            pin(1);
+            affinity::pin(&[device_cpu]).unwrap();
             device(&done);
         });
-        pin(0);
         let start = Instant::now();
         driver();
         let time = start.elapsed();

@@ -49,6 +49,7 @@ fn run<D, V: DeviceQueue>(
     let size = driver.free();
     let mut device = take();
     let mut chain = Chain::with_capacity(64);
+    let mut held = Vec::new();
     let mut in_flight = HashMap::new();
     let mut next = 0_u64;
     let mut opaque = driver.enable_cb_prepare();
@@ -64,9 +65,13 @@ fn run<D, V: DeviceQueue>(
                 next += 1;
             }
             2 | 3 => input.scribble(memory, end),
-            // A device that does as it should, so that the queue gets somewhere.
+            // A device that does as it should, so that the queue gets somewhere, in any order.
             4 => {
-                if let Ok(Some(head)) = device.pop(&mut chain) {
+                let choice = usize::from(input.byte());
+                if choice & 1 == 0 {
+                    held.extend(device.pop(&mut chain).ok().flatten());
+                } else if !held.is_empty() {
+                    let head = held.swap_remove((choice >> 1) % held.len());
                     let len = head.writable_len();
                     let _ = device.add_used(head, len);
                 }
@@ -99,8 +104,9 @@ fn run<D, V: DeviceQueue>(
                 while let Some(data) = driver.detach_unused() {
                     assert!(in_flight.remove(&data).is_some());
                 }
+                assert!(in_flight.is_empty(), "nothing that was sent is lost");
                 driver.reset();
-                in_flight.clear();
+                held.clear();
                 assert_eq!(driver.free(), size);
                 let _ = driver.use_wrap_counter(Status(input.byte()));
                 device = take();

@@ -4,7 +4,7 @@
 //! [`scoped`] makes one for queues that live inside a function; [`queue_brand!`](crate::queue_brand)
 //! declares one for a queue that lives in a struct.
 //!
-//! ```compile_fail,E0521
+//! ```
 //! use vmbell::virtqueue::{DriverQueue, Features, HostMemory, SplitDriver, SplitLayout, brand};
 //!
 //! let memory = HostMemory::new(8192);
@@ -13,11 +13,39 @@
 //! brand::scoped(|one| {
 //!     brand::scoped(|two| {
 //!         let mut rx = SplitDriver::<(), _, _>::new(&memory, &rx, features, one).unwrap();
-//!         let tx = SplitDriver::<(), _, _>::new(&memory, &tx, features, two).unwrap();
-//!         let opaque = rx.enable_cb_prepare();
-//!         tx.poll(opaque); // a token of `rx`
+//!         let mut tx = SplitDriver::<(), _, _>::new(&memory, &tx, features, two).unwrap();
+//!         let (opaque, token) = (rx.enable_cb_prepare(), tx.enable_cb_prepare64());
+//!         assert!(!rx.poll(opaque) && !tx.poll64(token));
 //!     })
-//! })
+//! });
+//! ```
+//!
+//! The same with a token of the other queue is refused, and so is a brand for two queues:
+//!
+//! ```compile_fail,E0521
+//! # use vmbell::virtqueue::{DriverQueue, Features, HostMemory, SplitDriver, SplitLayout, brand};
+//! # let memory = HostMemory::new(8192);
+//! # let features = Features::default();
+//! # let (rx, tx) = (SplitLayout::contiguous(0, 8), SplitLayout::contiguous(4096, 8));
+//! brand::scoped(|one| {
+//!     brand::scoped(|two| {
+//!         let mut rx = SplitDriver::<(), _, _>::new(&memory, &rx, features, one).unwrap();
+//!         let mut tx = SplitDriver::<(), _, _>::new(&memory, &tx, features, two).unwrap();
+//!         let (opaque, token) = (rx.enable_cb_prepare(), tx.enable_cb_prepare64());
+//!         assert!(!rx.poll(opaque) && !rx.poll64(token)); // a token of `tx`
+//!     })
+//! });
+//! ```
+//!
+//! ```compile_fail,E0382
+//! # use vmbell::virtqueue::{DriverQueue, Features, HostMemory, SplitDriver, SplitLayout, brand};
+//! # let memory = HostMemory::new(8192);
+//! # let features = Features::default();
+//! # let (rx, tx) = (SplitLayout::contiguous(0, 8), SplitLayout::contiguous(4096, 8));
+//! brand::scoped(|one| {
+//!     let rx = SplitDriver::<(), _, _>::new(&memory, &rx, features, one).unwrap();
+//!     let tx = SplitDriver::<(), _, _>::new(&memory, &tx, features, one).unwrap();
+//! });
 //! ```
 
 use std::marker::PhantomData;
@@ -46,6 +74,19 @@ pub fn scoped<R>(body: impl for<'id> FnOnce(Scoped<'id>) -> R) -> R {
 /// vmbell::queue_brand!(pub RxQueue);
 /// assert!(RxQueue::take().is_some());
 /// assert!(RxQueue::take().is_none());
+/// ```
+///
+/// Tokens of queues with different brands are of different types:
+///
+/// ```compile_fail,E0308
+/// use vmbell::virtqueue::Token;
+///
+/// vmbell::queue_brand!(RxQueue);
+/// vmbell::queue_brand!(TxQueue);
+///
+/// fn same(token: Token<RxQueue>) -> Token<TxQueue> {
+///     token
+/// }
 /// ```
 #[macro_export]
 macro_rules! queue_brand {

@@ -1,19 +1,14 @@
 //! Every interleaving of a driver thread and a device thread over one or two buffers. Run with
 //! `RUSTFLAGS="--cfg loom" cargo test --release --lib models --target-dir target/loom`.
 
-use loom::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    thread,
-};
+use loom::{sync::Arc, thread};
 
 use super::{
     Brand, Buffer, Chain, DeviceQueue, DriverQueue, Features, HostMemory, PackedDevice,
     PackedDriver, PackedLayout, PackedRing, PolledRing, Poller, SplitDevice, SplitDriver,
     SplitLayout, SplitRing,
 };
+use crate::quiesce::models::Tracked;
 
 /// Loom runs a model many times, so its brand is not taken only once.
 #[derive(Debug)]
@@ -86,21 +81,23 @@ fn turn(driver: &mut impl DriverQueue<Data = u64>, device: &mut impl DeviceQueue
 }
 
 /// What either side writes before it hands over is there for the other.
-fn hands_over<D, V>(mut driver: D, mut device: V)
+fn hands_over<D, V>(mut driver: D, mut device: V, pieces: usize)
 where
     D: DriverQueue<Data = u64> + 'static + Send,
     V: DeviceQueue + 'static + Send,
 {
     driver.disable_cb();
-    let content = Arc::new(AtomicU64::new(0));
+    // Watched, because a thread that has yielded would not be shown an atomic's old values.
+    let content = Arc::new(Tracked::new(0));
     let theirs = Arc::clone(&content);
     let thread = thread::spawn(move || {
-        while !take_with(&mut device, &theirs) {
+        while !take_with(&mut device, &theirs, pieces) {
             thread::yield_now();
         }
     });
-    content.store(1, Ordering::Relaxed);
-    offer(&mut driver);
+    content.set(1);
+    let buffers = [Buffer::new(0, 8); 2];
+    driver.add(&[], &buffers[..pieces], 1).unwrap();
     let used = loop {
         match driver.get_used().unwrap() {
             Some(used) => break used,
@@ -108,36 +105,40 @@ where
         }
     };
     assert_eq!((used.data, used.len), (1, 8));
-    assert_eq!(content.load(Ordering::Relaxed), 2);
+    assert_eq!(content.get(), 2);
     thread.join().unwrap();
 }
 
-fn take_with(device: &mut impl DeviceQueue, content: &AtomicU64) -> bool {
+fn take_with(device: &mut impl DeviceQueue, content: &Tracked, pieces: usize) -> bool {
     let mut chain = Chain::with_capacity(2);
     let Some(head) = device.pop(&mut chain).unwrap() else {
         return false;
     };
-    assert_eq!(chain.writable(), [Buffer::new(0, 8)]);
-    assert_eq!(content.load(Ordering::Relaxed), 1);
-    content.store(2, Ordering::Relaxed);
+    assert_eq!(chain.writable(), &[Buffer::new(0, 8); 2][..pieces]);
+    assert_eq!(content.get(), 1);
+    content.set(2);
     device.add_used(head, 8).unwrap();
     true
 }
 
 #[test]
 fn split_buffers_are_handed_over_whole() {
-    loom::model(|| {
-        let (driver, device, _) = split(false);
-        hands_over(driver, device);
-    });
+    for pieces in [1, 2] {
+        loom::model(move || {
+            let (driver, device, _) = split(false);
+            hands_over(driver, device, pieces);
+        });
+    }
 }
 
 #[test]
 fn packed_buffers_are_handed_over_whole() {
-    loom::model(|| {
-        let (driver, device, _) = packed(false);
-        hands_over(driver, device);
-    });
+    for pieces in [1, 2] {
+        loom::model(move || {
+            let (driver, device, _) = packed(false);
+            hands_over(driver, device, pieces);
+        });
+    }
 }
 
 /// A device that goes to sleep is kicked, or sees the buffer itself.
@@ -250,5 +251,22 @@ fn packed_poll_misses_nothing() {
     loom::model(|| {
         let (driver, device, poller) = packed(false);
         poll_misses_nothing(driver, device, poller);
+    });
+}
+
+/// The same where the slot comes back in the middle of a chain, which is not what is published.
+#[test]
+fn packed_poll_misses_nothing_of_a_slot_inside_a_chain() {
+    loom::model(|| {
+        let (mut driver, mut device, poller) = packed(false);
+        driver.disable_cb();
+        let token = poller.token();
+        offer(&mut driver);
+        assert!(take(&mut device));
+        let thread = thread::spawn(move || assert!(poller.poll64(token)));
+        driver.get_used().unwrap().unwrap();
+        // From the second slot on, so that its second piece is where the token looks.
+        driver.add(&[], &[Buffer::new(0, 8); 2], 1).unwrap();
+        thread.join().unwrap();
     });
 }

@@ -6,9 +6,11 @@
 //! consumed until then, so at the first look at most one ring of buffers was used beyond the token,
 //! and the ring's short index could not come round.
 //!
-//! No barrier is needed between the two. For the index to come round, the driver side must have
-//! consumed (a store of the position), then offered again (a release), and the device must have
-//! seen the offer and used it (a release); the poller that acquires this use sees the position.
+//! No barrier is needed between the two. For a split ring's index to come round, the driver side must
+//! have consumed (a store of the position), then offered again (a release), and the device must have
+//! seen the offer and used it (a release); the poller that acquires this use sees the position. On a
+//! packed ring the offer itself hides the use, in whatever place of its chain it writes the slot, so
+//! each of its descriptors is released; the poller acquires that one.
 //! The barrier between asking for a notification and the first look is in `enable_cb_prepare`.
 
 use std::{fmt, marker::PhantomData};

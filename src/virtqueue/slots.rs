@@ -15,7 +15,7 @@ struct Slot<T> {
     writable: u32,
     /// Ring slots that the buffer fills.
     count: u16,
-    /// The entry behind this one, in the free list or in the buffer.
+    /// The entry behind this one, in the free list or in the buffer; [`NONE`] at the list's end.
     next: u16,
 }
 
@@ -27,12 +27,15 @@ pub(super) struct Returned<T> {
     pub(super) count: u16,
 }
 
+/// No entry: queues have 32768 at most.
+const NONE: u16 = u16::MAX;
+
 #[derive(Debug)]
 pub struct Slots<T> {
     slots: Box<[Slot<T>]>,
-    /// The entry before the first free one.
-    before: u16,
-    /// The last free entry.
+    /// The first free entry, or [`NONE`].
+    first: u16,
+    /// The entry that was given back last: the last free one, if any is free.
     tail: u16,
 }
 
@@ -43,11 +46,11 @@ impl<T> Slots<T> {
             data: None,
             writable: 0,
             count: 0,
-            next: if i + 1 == size { 0 } else { i + 1 },
+            next: if i + 1 == size { NONE } else { i + 1 },
         };
         Self {
             slots: (0..size).map(slot).collect(),
-            before: size - 1,
+            first: 0,
             tail: size - 1,
         }
     }
@@ -58,21 +61,22 @@ impl<T> Slots<T> {
         self.slots[usize::from(slot)].next
     }
 
-    /// The entry before the first that [`take`](Self::take) will take.
+    /// The entry that [`take`](Self::take) will take first; there is none if the caller has taken all.
     #[inline]
-    pub(super) fn before(&self) -> u16 {
-        self.before
+    pub(super) fn first(&self) -> u16 {
+        self.first
     }
 
     /// Notes a buffer that starts at `head`, fills `count` ring slots and takes the free entries
     /// up to `last`. The caller has counted them.
     #[inline]
     pub(super) fn take(&mut self, head: u16, last: u16, count: u16, writable: u32, data: T) {
+        self.first = self.next(last);
         let slot = &mut self.slots[usize::from(head)];
+        debug_assert!(slot.data.is_none(), "a free entry holds nothing");
         slot.data = Some(data);
         slot.writable = writable;
         slot.count = count;
-        self.before = last;
     }
 
     /// Takes back the buffer that starts at `id`; its entries are free from here on.
@@ -107,7 +111,12 @@ impl<T> Slots<T> {
                 last = self.next(last);
             }
         }
-        self.slots[usize::from(self.tail)].next = head;
+        self.slots[usize::from(last)].next = NONE;
+        if self.first == NONE {
+            self.first = head;
+        } else {
+            self.slots[usize::from(self.tail)].next = head;
+        }
         self.tail = last;
         Ok(Returned { data, count })
     }

@@ -1,7 +1,11 @@
+use std::collections::VecDeque;
+
+use proptest::prelude::*;
+
 use super::*;
 
 fn take(slots: &mut Slots<u32>, count: u16, data: u32) -> u16 {
-    let head = slots.next(slots.before());
+    let head = slots.first();
     let mut last = head;
     for _ in 1..count {
         last = slots.next(last);
@@ -68,4 +72,32 @@ fn detached_data_is_what_was_in_flight() {
         [slots.detach(), slots.detach(), slots.detach()],
         [Some(1), Some(2), None]
     );
+}
+
+proptest! {
+    /// In whatever order buffers come back, the free entries are those that no buffer has, in the
+    /// order in which they came back.
+    #[test]
+    fn free_entries_are_those_of_no_buffer(
+        size in 1_u16..9,
+        steps in proptest::collection::vec((any::<bool>(), 1_u16..4, any::<prop::sample::Index>()), 1..100),
+    ) {
+        let mut slots = Slots::new(size);
+        let mut free: VecDeque<u16> = (0..size).collect();
+        let mut in_flight: Vec<Vec<u16>> = Vec::new();
+        for ((add, count, which), data) in steps.into_iter().zip(0..) {
+            if add && usize::from(count) <= free.len() {
+                let entries: Vec<u16> = free.drain(..usize::from(count)).collect();
+                prop_assert_eq!(take(&mut slots, count, data), entries[0]);
+                in_flight.push(entries);
+            } else if !in_flight.is_empty() {
+                let entries = in_flight.remove(which.index(in_flight.len()));
+                let id = u32::from(entries[0]);
+                prop_assert_eq!(usize::from(slots.give_back(id, 0, true).unwrap().count), entries.len());
+                free.extend(entries);
+            }
+        }
+        let left = std::iter::from_fn(|| slots.detach()).count();
+        prop_assert_eq!(left, in_flight.len());
+    }
 }

@@ -41,6 +41,31 @@ fn by_default_three_ways_to_poll_are_compared() {
 }
 
 #[test]
+fn by_default_a_run_has_the_buffers_that_fit_in_half_a_second() {
+    let args = [
+        "virtqueue",
+        "--one-thread",
+        "--repeat",
+        "2",
+        "--cpu",
+        "0",
+        "--json",
+    ];
+    let report: Value = serde_json::from_str(&stdout(&mut vmbell(&args))).unwrap();
+    let buffers = report["buffers"].as_u64().unwrap();
+    assert!(
+        buffers.is_power_of_two() && (4096..=1 << 20).contains(&buffers),
+        "{buffers}"
+    );
+    // The same for every variant: a kick for each.
+    for variant in report["variants"].as_array().unwrap() {
+        #[allow(clippy::cast_precision_loss, reason = "far below 2^53")]
+        let kicks = [buffers as f64; 2];
+        assert_eq!(runs(variant, "kicks"), kicks, "{}", variant["name"]);
+    }
+}
+
+#[test]
 fn every_buffer_is_kicked_and_called_for_when_one_is_in_flight() {
     let report = json(&["--one-thread", "--wrap-counters"]);
     let variant = &report["variants"][0];

@@ -84,9 +84,9 @@ pub(crate) struct VirtqueueArgs {
     /// Pieces that each buffer is in
     #[arg(long, value_name = "N", default_value = "1", help_heading = "Work")]
     pub(super) pieces: u16,
-    /// Buffers of one run; virtio_test has 1048576
-    #[arg(long, value_name = "N", default_value = "65536", value_parser = values::positive, help_heading = "Work")]
-    pub(super) bufs: u64,
+    /// Buffers of one run [default: what fits in half a second, up to the 1048576 of virtio_test]
+    #[arg(long, value_name = "N", value_parser = values::positive, help_heading = "Work")]
+    pub(super) bufs: Option<u64>,
     /// Both sides in turns on one thread: nobody sleeps, and runs differ by their code alone
     #[arg(long, help_heading = "Work")]
     pub(super) one_thread: bool,

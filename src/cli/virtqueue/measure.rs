@@ -13,6 +13,8 @@ use crate::virtqueue::workload::{self, Options, Report, Role};
 
 /// Buffers of a run before the first round, which is not kept.
 const WARM_UP: u64 = 4096;
+/// How long a run of the slowest variant may take, if nobody has chosen how many buffers it has.
+const RUN_NS: f64 = 5e8;
 
 /// A counter, or why there is none.
 type Counter = Result<PerfCounter, PerfError>;
@@ -28,6 +30,8 @@ pub(super) struct Where {
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) variants: Vec<Variant>,
+    /// Whether the number of buffers is the user's; otherwise it is the most that a run has.
+    pub(super) chosen: bool,
     pub(super) place: Where,
     pub(super) repeat: u32,
     pub(super) seed: u64,
@@ -56,19 +60,18 @@ pub(super) struct Run {
 impl Session {
     /// Runs all variants `repeat` times. An interrupt ends it after the run that it comes in, and
     /// only whole rounds are kept.
-    pub(super) fn measure(&self, observer: &mut dyn Observer) -> Result<Results> {
+    ///
+    /// All variants have the same number of buffers, and if nobody has chosen one, it is found here.
+    pub(super) fn measure(&mut self, observer: &mut dyn Observer) -> Result<Results> {
         let mut counters: Vec<_> = Event::ALL.map(PerfCounter::open).into();
+        let slowest = self.warm_up(&mut counters, observer)?;
+        if !self.chosen {
+            for variant in &mut self.variants {
+                variant.options.bufs = fit(slowest, &variant.options);
+            }
+        }
         let mut runs: Vec<Vec<Run>> = self.variants.iter().map(|_| Vec::new()).collect();
         let interrupted = || self.interrupted.load(Ordering::Relaxed);
-        observer.phase(Phase::WarmUp, self.variants.len() as u64);
-        for variant in &self.variants {
-            let options = Options {
-                bufs: variant.options.bufs.min(WARM_UP),
-                ..variant.options
-            };
-            self.one(variant, &options, &mut counters)?;
-            observer.step(&variant.name, None);
-        }
         let steps = u64::from(self.repeat) * self.variants.len() as u64;
         observer.phase(Phase::Measure, steps);
         let mut random = Random::new(self.seed);
@@ -103,6 +106,23 @@ impl Session {
         })
     }
 
+    /// Runs all variants for a short while; gives the nanoseconds a buffer of the slowest.
+    fn warm_up(&self, counters: &mut [Counter], observer: &mut dyn Observer) -> Result<f64> {
+        observer.phase(Phase::WarmUp, self.variants.len() as u64);
+        let mut slowest = 0.0_f64;
+        for variant in &self.variants {
+            let options = Options {
+                bufs: variant.options.bufs.min(WARM_UP),
+                ..variant.options
+            };
+            let run = self.one(variant, &options, counters)?;
+            let ns = run.report.ns_per_buffer();
+            observer.step(&variant.name, Some(ns));
+            slowest = slowest.max(ns);
+        }
+        Ok(slowest)
+    }
+
     fn one(&self, variant: &Variant, options: &Options, counters: &mut [Counter]) -> Result<Run> {
         let unpinned = Mutex::new(None);
         // The measuring thread, which drives, is pinned already.
@@ -132,6 +152,19 @@ impl Session {
     }
 }
 
+/// How many buffers a run has at `ns` each: a power of two, so that the next session on this host finds
+/// the same, or what a reset needs to come at all.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "positive, and clamped before it is large"
+)]
+fn fit(ns: f64, options: &Options) -> u64 {
+    let least = options.reset.unwrap_or(0).max(WARM_UP);
+    let bufs = (RUN_NS / ns).clamp(1.0, 1e9) as u64;
+    (1 << bufs.ilog2()).clamp(least.min(options.bufs), options.bufs)
+}
+
 fn read(counters: &mut [Counter]) -> Result<Vec<Option<f64>>> {
     counters
         .iter_mut()
@@ -147,3 +180,7 @@ fn read(counters: &mut [Counter]) -> Result<Vec<Option<f64>>> {
         })
         .collect()
 }
+
+#[cfg(test)]
+#[path = "measure_test.rs"]
+mod tests;

@@ -33,8 +33,9 @@ pub(super) fn run(args: &VirtqueueArgs) -> Result<Exit> {
     let place = place(args, &cpus)?;
     let interrupted = interrupt::catch().context("cannot catch SIGINT")?;
     let _pinned = Pinned::to(place.driver)?;
-    let session = Session {
+    let mut session = Session {
         variants,
+        chosen: args.bufs.is_some(),
         place,
         repeat: args.repeat,
         seed: u64::from(args.seed.unwrap_or_else(seed::fresh)),

@@ -38,19 +38,20 @@ impl Axis {
     }
 }
 
-/// All variants that `args` asks for, each of them possible.
+/// All variants that `args` asks for, each of them possible. Where nobody has chosen a number of
+/// buffers, they have virtio_test's.
 pub(super) fn all(args: &VirtqueueArgs) -> Result<Vec<Variant>> {
     let base = Options {
         batch: args.batch,
         reset: args.reset,
         ring_size: args.ring_size,
-        bufs: args.bufs,
+        bufs: args.bufs.unwrap_or(Options::default().bufs),
         pieces: args.pieces,
         threads: args.threads(),
         ..Options::default()
     };
-    if let Some(reset) = args.reset.filter(|reset| *reset > args.bufs) {
-        let bufs = args.bufs;
+    let bufs = base.bufs;
+    if let Some(reset) = args.reset.filter(|reset| *reset > bufs) {
         let error = format!("--reset={reset} never comes: a run has {bufs} buffers (--bufs)");
         return Err(Usage::new(error).into());
     }

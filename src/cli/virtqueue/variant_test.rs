@@ -72,5 +72,6 @@ fn impossible_variants_are_refused_with_their_switches() {
     assert!(refused(&["--ring-size", "0", "--packed"]).contains("1 to 32768"));
     assert!(refused(&["--batch", "257"]).contains("does not fit"));
     assert!(refused(&["--pieces", "9"]).contains("9 pieces"));
-    assert!(refused(&["--reset=70000"]).contains("--bufs"));
+    assert!(refused(&["--bufs", "65536", "--reset=70000"]).contains("--bufs"));
+    assert!(refused(&["--reset=1048577"]).contains("1048576"));
 }

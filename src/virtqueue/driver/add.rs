@@ -33,7 +33,7 @@ impl<T, S: Side, B: Brand> Driver<T, S, B> {
             let error = self.refusal(1, 1, self.side.size(), 0);
             return Err(NotAdded { error, data });
         }
-        let head = self.slots.next(self.slots.before());
+        let head = self.slots.first();
         self.slots.take(head, head, 1, writable_len, data);
         self.free -= 1;
         self.side.offer(head, buffer, flags);
@@ -61,7 +61,7 @@ impl<T, S: Side, B: Brand> Driver<T, S, B> {
             let error = self.refusal(pieces, needed, limit, len);
             return Err(NotAdded { error, data });
         }
-        let head = self.slots.next(self.slots.before());
+        let head = self.slots.first();
         #[expect(clippy::cast_possible_truncation, reason = "checked above")]
         let (count, writable_len) = (needed as u16, writable_len as u32);
         self.free -= count;

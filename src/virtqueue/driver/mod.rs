@@ -182,7 +182,7 @@ impl<T, S: Side, B: Brand> DriverControl for Driver<T, S, B> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 impl<T, S: Side, B: Brand> Driver<T, S, B> {
     /// Pretends that laps have gone by, an even number: 65,536 buffers each on a split ring.
     pub(in crate::virtqueue) fn skip_laps(&mut self, laps: u64) {

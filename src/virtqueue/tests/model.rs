@@ -6,8 +6,8 @@ use super::*;
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// Makes buffers available.
-    Offer(u16),
+    /// Makes buffers of some pieces available.
+    Offer(u16, u16),
     /// The device takes and gives back.
     Use(u16),
     /// Somebody consumes.
@@ -20,7 +20,7 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        (1..9_u16).prop_map(Step::Offer),
+        (1..9_u16, 1..4_u16).prop_map(|(count, pieces)| Step::Offer(count, pieces)),
         (1..9_u16).prop_map(Step::Use),
         (1..9_u16).prop_map(Step::Consume),
         (1..3_u64).prop_map(Step::Laps),
@@ -46,10 +46,10 @@ impl Test for Run {
         let mut tokens = Vec::new();
         for &step in &self.0 {
             match step {
-                Step::Offer(count) => {
-                    for _ in 0..count.min(driver.free()) {
-                        offer(&mut driver, model.offered);
-                        model.offered += 1;
+                Step::Offer(count, pieces) => {
+                    let pieces = vec![BUFFER; usize::from(pieces)];
+                    for _ in 0..count {
+                        model.offered += u64::from(driver.add(&pieces, &[], model.offered).is_ok());
                     }
                 }
                 Step::Use(count) => {
@@ -92,18 +92,18 @@ impl Test for Run {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]
     fn polling_agrees_with_64_bit_counters(steps in proptest::collection::vec(step(), 1..200)) {
         let run = Run(steps);
-        for size in [1, 2, 8] {
-            split(size, PLAIN, &run);
-            split(size, EVENT_IDX, &run);
-        }
-        for size in [1, 3, 8] {
-            packed(size, PLAIN, &run);
-            packed(size, IN_ORDER, &run);
+        for features in [PLAIN, EVENT_IDX, INDIRECT, IN_ORDER] {
+            for size in [1, 2, 8] {
+                split(size, features, &run);
+            }
+            for size in [1, 3, 8] {
+                packed(size, features, &run);
+            }
         }
     }
 }

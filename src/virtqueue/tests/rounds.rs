@@ -38,6 +38,37 @@ fn every_shape_of_buffer_arrives_and_comes_back() {
     everywhere(&[1, 2, 3, 8, 13], &Shapes);
 }
 
+struct Empty;
+
+impl Test for Empty {
+    fn run(&self, mut driver: impl TestDriver, mut device: impl DeviceQueue, about: &str) {
+        let (none, some) = (Buffer::new(BUFFERS, 0), Buffer::new(BUFFERS, 8));
+        let mut chain = Chain::with_capacity(4);
+        for round in 0..20 {
+            let shapes: [(&[Buffer], &[Buffer]); 4] = [
+                (&[none], &[]),
+                (&[], &[none]),
+                (&[none, some, none], &[none]),
+                (&[none], &[none, none, some]),
+            ];
+            for (readable, writable) in shapes {
+                driver.add(readable, writable, round).unwrap();
+                let head = device.pop(&mut chain).unwrap().unwrap();
+                assert_eq!((chain.readable(), chain.writable()), (readable, writable));
+                let len = head.writable_len();
+                device.add_used(head, len).unwrap();
+                let used = driver.get_used().unwrap().unwrap();
+                assert_eq!((used.data, used.len), (round, len), "{about}");
+            }
+        }
+    }
+}
+
+#[test]
+fn pieces_of_no_bytes_are_pieces() {
+    everywhere(&[4, 5], &Empty);
+}
+
 struct Full;
 
 impl Test for Full {
@@ -100,35 +131,52 @@ struct OutOfOrder;
 
 impl Test for OutOfOrder {
     fn run(&self, mut driver: impl TestDriver, mut device: impl DeviceQueue, about: &str) {
+        let size = driver.free();
         let mut chain = Chain::with_capacity(8);
-        for round in 0..50 {
-            let mut heads = Vec::new();
-            for data in 0..3 {
-                driver
-                    .add(&[Buffer::new(BUFFERS, 1); 2], &[], data)
-                    .unwrap();
-                heads.push(device.pop(&mut chain).unwrap().unwrap());
+        let mut held = Vec::new();
+        let mut random = 1_u64;
+        let mut draw = |below: usize| {
+            random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            (random >> 33) as usize % below
+        };
+        let mut next = 0;
+        for _ in 0..1_000 {
+            // As many as there is room for, beside those that the device has kept.
+            loop {
+                let pieces = [Buffer::new(BUFFERS + 8 * (next % 1000), 1); 3];
+                let count = 1 + draw(3);
+                if driver.add(&pieces[..count], &[], next).is_err() {
+                    break;
+                }
+                let head = device.pop(&mut chain).unwrap().unwrap();
+                assert_eq!(chain.readable(), &pieces[..count], "{about}");
+                held.push((head, next));
+                next += 1;
             }
-            heads.rotate_left(round % 3);
-            for head in heads {
+            for _ in 0..draw(held.len() + 1) {
+                let (head, data) = held.swap_remove(draw(held.len()));
                 device.add_used(head, 0).unwrap();
+                assert_eq!(driver.get_used().unwrap().unwrap().data, data, "{about}");
             }
-            let mut back = Vec::new();
-            while let Some(used) = driver.get_used().unwrap() {
-                back.push(used.data);
-            }
-            let mut expected = [0, 1, 2];
-            expected.rotate_left(round % 3);
-            assert_eq!(back, expected, "{about}");
         }
+        for (head, data) in held {
+            device.add_used(head, 0).unwrap();
+            assert_eq!(driver.get_used().unwrap().unwrap().data, data, "{about}");
+        }
+        assert_eq!((driver.free(), driver.detach_unused()), (size, None));
     }
 }
 
 #[test]
-fn buffers_come_back_in_the_device_s_order() {
-    split(8, PLAIN, &OutOfOrder);
-    packed(7, PLAIN, &OutOfOrder);
-    packed(6, INDIRECT, &OutOfOrder);
+fn buffers_come_back_in_any_order() {
+    for features in [PLAIN, EVENT_IDX, INDIRECT] {
+        for size in [1, 2, 8, 64] {
+            split(size, features, &OutOfOrder);
+        }
+        for size in [1, 3, 7, 64] {
+            packed(size, features, &OutOfOrder);
+        }
+    }
 }
 
 struct InOrder;

@@ -139,6 +139,55 @@ fn delayed_notification_comes_after_three_quarters() {
     packed(11, EVENT_IDX, &Delayed);
 }
 
+struct DelayedPast;
+
+impl Test for DelayedPast {
+    fn run(&self, mut driver: impl TestDriver, mut device: impl DeviceQueue, about: &str) {
+        let pieces = [BUFFER; 3];
+        for round in 0..100 {
+            for data in 0..2 {
+                driver.add(&pieces, &[], data).unwrap();
+            }
+            // All of it is used before the driver asks: nobody would call any more. On a packed ring
+            // the device marks the first slot of three, and the event's own is the second.
+            assert_eq!(serve(&mut device), 2);
+            assert!(!driver.enable_cb_delayed(), "{about} {round}");
+            while driver.get_used().unwrap().is_some() {}
+            assert!(driver.enable_cb_delayed(), "{about} {round}: nothing waits");
+        }
+    }
+}
+
+#[test]
+fn delayed_notification_that_chains_stepped_over_is_not_waited_for() {
+    split(8, EVENT_IDX, &DelayedPast);
+    for size in [6, 7, 8] {
+        packed(size, EVENT_IDX, &DelayedPast);
+        packed(size, PLAIN, &DelayedPast);
+    }
+}
+
+struct TakenInPart;
+
+impl Test for TakenInPart {
+    fn run(&self, mut driver: impl TestDriver, mut device: impl DeviceQueue, about: &str) {
+        let mut chain = Chain::with_capacity(1);
+        for data in 0..2 {
+            offer(&mut driver, data);
+        }
+        let head = device.pop(&mut chain).unwrap().unwrap();
+        device.add_used(head, 0).unwrap();
+        assert!(device.enable_notification(), "{about}: one is left");
+        assert_eq!(serve(&mut device), 1);
+        assert!(!device.enable_notification(), "{about}: none is");
+    }
+}
+
+#[test]
+fn device_that_leaves_chains_learns_that_they_wait() {
+    everywhere(&[2, 5], &TakenInPart);
+}
+
 #[test]
 fn split_driver_writes_the_event_before_it_looks_and_no_flag() {
     let (memory, layout) = (memory(), SplitLayout::contiguous(0, 4));

@@ -157,3 +157,8 @@ impl<D: DriverQueue<Data = u64> + DriverControl<Data = u64>> Driver<D> {
         self.random
     }
 }
+
+#[cfg(test)]
+#[cfg(not(loom))]
+#[path = "driver_test.rs"]
+mod tests;

@@ -84,7 +84,7 @@ fn one_thread_does_the_same_work_every_time() {
 }
 
 #[test]
-fn resets_leave_wrap_counters_on() {
+fn resets_come_as_often_as_asked_for() {
     let options = Options {
         reset: Some(100),
         tokens: Tokens::WrapCounters,
