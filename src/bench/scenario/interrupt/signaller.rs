@@ -75,3 +75,7 @@ impl View {
         self.over.store(true, Relaxed);
     }
 }
+
+#[cfg(test)]
+#[path = "signaller_test.rs"]
+mod tests;
