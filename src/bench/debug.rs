@@ -34,7 +34,7 @@ pub(super) fn entries() -> Vec<Entry> {
         }),
         entry("debug-loop", "runs until it is told to stop", |options| {
             Ok(Box::new(Loops {
-                limit: Some(options.limit),
+                limit: Some(options.limit.clone()),
             }))
         }),
         entry("debug-stuck", "runs for ever, whatever it is told", |_| {
@@ -96,7 +96,7 @@ impl Subject for Loops {
     }
 
     fn run(&mut self, _ops: u64) -> Result<Sample, SubjectError> {
-        while self.limit.is_none_or(|limit| limit.stop().is_none()) {
+        while self.limit.as_ref().is_none_or(|limit| !limit.is_run_over()) {
             std::thread::sleep(Duration::from_millis(1));
         }
         Err(SubjectError::TimedOut {

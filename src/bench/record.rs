@@ -133,6 +133,13 @@ impl Record {
         }
     }
 
+    /// How many rounds have been measured to their end, by all that still take part.
+    pub fn rounds(&self) -> u32 {
+        let live = self.rows.iter().filter(|row| row.reason.is_none());
+        let fewest = live.map(|row| row.samples.len()).min().unwrap_or_default();
+        u32::try_from(fewest).unwrap_or(u32::MAX)
+    }
+
     /// Ends early: rows without a sample say so.
     pub fn stop(&mut self, stop: Stop) {
         self.stopped = Some(stop);

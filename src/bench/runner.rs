@@ -5,6 +5,7 @@
 //! seed: no subject always follows the same one and inherits its caches and its heat.
 
 use std::error::Error;
+use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 use super::calibrate::calibrate;
 use super::random::Random;
 use super::{
-    CpuTime, Entry, Observer, Options, Phase, Plan, Record, Sample, Status, Stop, Subject,
+    CpuTime, Entry, Limit, Observer, Options, Phase, Plan, Record, Sample, Status, Stop, Subject,
     SubjectError,
 };
 
@@ -30,6 +31,7 @@ struct Live {
 
 /// Measures `entries` by `plan` and keeps `record`, made by [`Record::of`] the same entries, up to
 /// date after every run, so that whoever holds it too can report what is finished at any time.
+/// A record of an earlier call is gone on with, without the rows that were given up.
 pub fn run(
     entries: &[Entry],
     options: &Options,
@@ -65,8 +67,9 @@ struct Runner<'a> {
 impl Runner<'_> {
     fn all(&mut self, entries: &[Entry]) -> Result<(), Stop> {
         let mut live = self.prepare(entries)?;
-        self.rounds(&mut live, Phase::WarmUp, self.plan.warmup)?;
-        self.rounds(&mut live, Phase::Measure, self.plan.runs)
+        self.rounds(&mut live, Phase::WarmUp, 0..self.plan.warmup)?;
+        let done = lock(self.record).rounds();
+        self.rounds(&mut live, Phase::Measure, done..self.plan.runs)
     }
 
     fn prepare(&mut self, entries: &[Entry]) -> Result<Vec<Live>, Stop> {
@@ -74,6 +77,9 @@ impl Runner<'_> {
         let mut live = Vec::with_capacity(entries.len());
         for (index, entry) in entries.iter().enumerate() {
             self.check()?;
+            if lock(self.record).rows[index].reason.is_some() {
+                continue;
+            }
             match self.make(index, entry) {
                 Ok(subject) => {
                     self.observer.step(entry.name(), None);
@@ -87,6 +93,7 @@ impl Runner<'_> {
 
     fn make(&mut self, index: usize, entry: &Entry) -> Result<Live, SubjectError> {
         lock(self.record).running = Some(index);
+        let _running = self.options.limit.begin_run();
         let mut subject = entry.subject(self.options)?;
         lock(self.record).rows[index].setting = subject.setting();
         let ops = match self.plan.ops {
@@ -102,10 +109,15 @@ impl Runner<'_> {
         })
     }
 
-    fn rounds(&mut self, live: &mut Vec<Live>, phase: Phase, rounds: u32) -> Result<(), Stop> {
+    fn rounds(
+        &mut self,
+        live: &mut Vec<Live>,
+        phase: Phase,
+        rounds: Range<u32>,
+    ) -> Result<(), Stop> {
         self.observer
-            .phase(phase, u64::from(rounds) * live.len() as u64);
-        for round in 0..rounds {
+            .phase(phase, rounds.len() as u64 * live.len() as u64);
+        for round in rounds {
             if phase == Phase::Measure && self.is_used_up(round) {
                 break;
             }
@@ -131,6 +143,7 @@ impl Runner<'_> {
 
     fn one(&mut self, live: &mut Live, phase: Phase) -> Result<(), SubjectError> {
         lock(self.record).running = Some(live.index);
+        let _running = self.options.limit.begin_run();
         let others = live.subject.processes();
         let before = CpuTime::so_far(&others);
         let sample = live.subject.run(live.ops)?;
@@ -152,6 +165,9 @@ impl Runner<'_> {
         let (status, reason) = match error {
             SubjectError::Skipped(reason) => (Status::Skipped, reason.clone()),
             _ if stop == Some(Stop::Interrupted) => return Err(Stop::Interrupted),
+            SubjectError::TimedOut { .. } if stop.is_none() => {
+                (Status::Failed, overtime(&self.options.limit))
+            }
             SubjectError::TimedOut { .. } => {
                 let mut record = lock(self.record);
                 let row = &mut record.rows[index];
@@ -190,6 +206,15 @@ fn check_sample(name: &str, ops: u64, sample: &Sample) -> Result<(), SubjectErro
             sample.ops, sample.elapsed_ns
         ),
     ))
+}
+
+/// What is wrong with a row of which a run did not end in its time, and what to do.
+pub fn overtime(limit: &Limit) -> String {
+    let timeout = limit.run_timeout().unwrap_or_default();
+    format!(
+        "one run took longer than {timeout:?}: allow more (--run-timeout) if this host is slow, \
+         else leave the row out or try another backend (--backend)"
+    )
 }
 
 /// An error with all its causes.

@@ -25,7 +25,7 @@ pub trait Subject {
 
     /// Performs `ops` operations and measures them from inside.
     ///
-    /// It must end soon after [`Limit::stop`](super::Limit::stop) says so.
+    /// It must end soon after [`Limit::is_run_over`](super::Limit::is_run_over) says so.
     fn run(&mut self, ops: u64) -> Result<Sample, SubjectError>;
 }
 
@@ -96,7 +96,7 @@ pub enum SubjectError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The time limit of the whole command ran out.
+    /// The time limit of the whole command ran out, or that of one run.
     #[error("{subject} was still running at the time limit")]
     TimedOut {
         /// Which.

@@ -39,7 +39,8 @@ pub(super) fn run(args: BenchArgs) -> Result<Exit> {
         limit: Limit::new(
             (args.timeout > Duration::ZERO).then_some(args.timeout),
             interrupted,
-        ),
+        )
+        .with_run_timeout(run_timeout(&args, &plan, timing)),
     };
     let progress = Progress::new(args.style.progress() && !args.quiet);
     let record = supervise(entries, options.clone(), plan, progress)?;
@@ -96,6 +97,16 @@ fn plan(args: &BenchArgs, timing: Timing) -> Plan {
         budget: args.runs.map_or(default.budget, |_| None),
         seed: args.seed.map_or(default.seed, u64::from),
     }
+}
+
+/// How long a run may take, if that is limited: much longer than one of an idle host does.
+fn run_timeout(args: &BenchArgs, plan: &Plan, timing: Timing) -> Option<Duration> {
+    let default = match timing {
+        Timing::Native => Duration::from_secs(10).max(plan.min_time * 20),
+        Timing::Emulated | Timing::Instructions => Duration::from_secs(60),
+    };
+    let timeout = args.run_timeout.unwrap_or(default);
+    (timeout > Duration::ZERO).then_some(timeout)
 }
 
 fn entries(args: &BenchArgs, choice: &Choice) -> Result<Vec<Entry>> {

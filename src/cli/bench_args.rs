@@ -47,6 +47,11 @@ pub(super) struct BenchArgs {
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = values::duration)]
     pub(super) timeout: Duration,
 
+    /// Give a row up when one run of it takes longer than this, and go on with the others; 0 for no
+    /// limit [default: 10s, or 20 times --min-time if that is more; in the lab 60s]
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    pub(super) run_timeout: Option<Duration>,
+
     /// CPUs to pin to, e.g. 0,2: the guest to the first, its VMM and whoever waits to the second
     #[arg(short = 'C', long, value_name = "LIST", value_parser = values::cpus)]
     pub(super) cpu: Option<CpuList>,

@@ -81,7 +81,7 @@ pub(super) fn run(args: &StatArgs) -> Result<Exit> {
     );
     let mut outcomes = Vec::new();
     for mode in [Mode::Off, Mode::On] {
-        match choice.stat(workload, mode, limit, args.interval, &mut line) {
+        match choice.stat(workload, mode, limit.clone(), args.interval, &mut line) {
             Ok(outcome) => outcomes.push(outcome),
             Err(error) => {
                 return match limit.stop() {

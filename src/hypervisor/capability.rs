@@ -39,6 +39,8 @@ pub enum Capability {
     Kernels,
     /// Interrupt controllers: local APICs, I/O APIC, irqfds.
     Interrupts,
+    /// An interrupt is in service until the guest ends it, as the CPU manuals have it.
+    EndOfInterrupt,
     /// A heavy exit changes threads, so that it matters how each side waits for the other.
     SpinPolicy,
     /// Protection keys keep stray guest stores off the engine's own memory.
@@ -47,7 +49,7 @@ pub enum Capability {
 
 impl Capability {
     /// All of them, in the order that `probe` prints.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Run,
         Self::PioDoorbell,
         Self::MmioDoorbell,
@@ -65,6 +67,7 @@ impl Capability {
         Self::BareLoop,
         Self::Kernels,
         Self::Interrupts,
+        Self::EndOfInterrupt,
         Self::SpinPolicy,
         Self::ProtectionKeys,
     ];
@@ -89,6 +92,7 @@ impl Capability {
             Self::BareLoop => "bare-loop",
             Self::Kernels => "kernels",
             Self::Interrupts => "interrupts",
+            Self::EndOfInterrupt => "end-of-interrupt",
             Self::SpinPolicy => "spin-policy",
             Self::ProtectionKeys => "protection-keys",
         }

@@ -3,6 +3,7 @@
 //! [`Hypervisor`] makes a [`Vm`], a [`Vm`] makes [`Vcpu`]s, and each vCPU runs on the thread that
 //! calls [`Vcpu::run`]. Every difference between backends is a [`Capability`], asked once.
 
+mod bare;
 mod capability;
 mod events;
 mod exit;
@@ -17,6 +18,7 @@ use std::fmt;
 use vm_memory::GuestMemoryMmap;
 use vmm_sys_util::eventfd::EventFd;
 
+pub use bare::{BareError, BareExit, BareKick, BareLoop};
 pub use capability::{Capability, Support};
 pub use events::{EventCounter, EventCounts};
 pub use exit::{ExitCounts, Fault, VmEntry, VmExit};
@@ -45,24 +47,6 @@ pub trait Hypervisor {
     /// A loop that measures the least that an exit to the VMM costs here. Needs
     /// [`Capability::BareLoop`].
     fn bare_loop(&self, exit: BareExit) -> Result<Box<dyn BareLoop>, BareError>;
-}
-
-/// How the guest of a [`BareLoop`] leaves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BareExit {
-    /// By `out`.
-    Pio,
-    /// By a store to a hole in memory.
-    Mmio,
-}
-
-/// Why there is no [`BareLoop`], or why it could not go on.
-pub type BareError = Box<dyn std::error::Error + Send + Sync>;
-
-/// A guest that leaves again and again, with no bus and no device to answer it.
-pub trait BareLoop: fmt::Debug {
-    /// Lets it leave so many times, on the caller's thread.
-    fn run(&mut self, exits: u64) -> Result<(), BareError>;
 }
 
 /// A guest: its memory, its vCPUs and its doorbells.

@@ -118,6 +118,39 @@ fn even_an_entry_that_never_returns_ends_in_a_report() {
 }
 
 #[test]
+fn a_run_that_never_ends_costs_its_own_row_only() {
+    for (endless, reason) in [
+        ("debug-loop", "one run took longer than 200ms"),
+        ("debug-stuck", "did not stop when it was told to"),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let json = dir.path().join("out.json");
+        let begun = Instant::now();
+        quick(&["debug-constant", endless, "debug-double"])
+            .args(["--run-timeout", "200ms", "--only", "--export-json"])
+            .arg(&json)
+            .assert()
+            .code(1);
+        assert!(begun.elapsed() < Duration::from_secs(20));
+        let report = read_json(&json);
+        assert_eq!(report["timed_out"], false);
+        for row in report["results"].as_array().unwrap() {
+            if row["command"] == endless {
+                assert_eq!(row["status"], "failed");
+                let said = row["reason"].as_str().unwrap();
+                assert!(
+                    said.contains(reason) && said.contains("--run-timeout"),
+                    "{said}"
+                );
+            } else {
+                assert_eq!(row["status"], "ok", "{row}");
+                assert_eq!(row["times"].as_array().unwrap().len(), 3, "{row}");
+            }
+        }
+    }
+}
+
+#[test]
 fn measured_entries_survive_one_that_hits_the_time_limit() {
     let dir = tempfile::tempdir().unwrap();
     let json = dir.path().join("out.json");

@@ -3,8 +3,9 @@
 use std::time::Instant;
 
 use crate::bench::affinity::Pinned;
-use crate::bench::{Entry, Group, Options, Sample, Setting, Subject, SubjectError};
+use crate::bench::{Entry, Group, Limit, Options, Sample, Setting, Subject, SubjectError};
 use crate::hypervisor::{BareExit, BareLoop, Capability, Hypervisor};
+use crate::machine::Deadline;
 
 /// The rows, if there is such a loop.
 pub(super) fn entries<H>(hypervisor: &H) -> Vec<Entry>
@@ -31,6 +32,7 @@ where
                 name: subject.clone(),
                 backend: hypervisor.name(),
                 cpu: options.first_cpu(),
+                limit: options.limit.clone(),
                 bare,
             }))
         };
@@ -43,6 +45,7 @@ struct Bare {
     name: String,
     backend: &'static str,
     cpu: usize,
+    limit: Limit,
     bare: Box<dyn BareLoop>,
 }
 
@@ -66,8 +69,17 @@ impl Subject for Bare {
     fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
         let failed = |error| SubjectError::failed(&self.name, error);
         let _pinned = Pinned::to(self.cpu).map_err(|error| failed(error.into()))?;
+        let limit = self.limit.clone();
+        let _deadline = Deadline::once(move || limit.is_run_over(), self.bare.kick_handle())
+            .map_err(|error| failed(error.into()))?;
         let started = Instant::now();
-        self.bare.run(ops).map_err(failed)?;
+        self.bare.run(ops).map_err(|error| {
+            if self.limit.is_run_over() {
+                let subject = self.name.clone();
+                return SubjectError::TimedOut { subject };
+            }
+            failed(error)
+        })?;
         let elapsed = started.elapsed();
         Ok(Sample {
             ops,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::case::Case;
 use crate::bench::affinity::Pinned;
-use crate::bench::{Limit, Options, Setting, Stop as Why, SubjectError};
+use crate::bench::{Limit, Options, Setting, SubjectError};
 use crate::guest::{HANDLER, Parameters, Program, Results};
 use crate::hypervisor::{
     Capability, ExitCounts, Hypervisor, Irqchip, SpinPolicy, Vcpu, Vm, VmConfig,
@@ -102,7 +102,7 @@ impl<H: Hypervisor> Guest<H> {
             machine,
             vcpu,
             name: name.to_owned(),
-            limit: options.limit,
+            limit: options.limit.clone(),
             setting,
             vmm_cpu: if changes_threads { other_cpu } else { first },
             other_cpu,
@@ -136,18 +136,18 @@ impl<H: Hypervisor> Guest<H> {
     fn run_program(&mut self, parameters: &Parameters) -> Result<Stop, Failure> {
         let _pinned = Pinned::to(self.vmm_cpu)?;
         self.machine.set_parameters(parameters)?;
-        let limit = self.limit;
-        let _deadline = Deadline::once(move || limit.stop().is_some(), self.vcpu.kick_handle())?;
+        let limit = self.limit.clone();
+        let _deadline = Deadline::once(move || limit.is_run_over(), self.vcpu.kick_handle())?;
         Ok(self.machine.runner(&mut self.vcpu).run()?)
     }
 
-    fn stopped(&self, stop: Stop) -> SubjectError {
-        match self.limit.stop() {
-            Some(Why::TimedOut | Why::Interrupted) => SubjectError::TimedOut {
-                subject: self.name.clone(),
-            },
-            None => SubjectError::failed(&self.name, format!("the guest did not finish: {stop}")),
+    /// Why a run ended that is not done.
+    pub(super) fn stopped(&self, stop: Stop) -> SubjectError {
+        if self.limit.is_run_over() {
+            let subject = self.name.clone();
+            return SubjectError::TimedOut { subject };
         }
+        SubjectError::failed(&self.name, format!("the guest did not finish: {stop}"))
     }
 
     /// What the program reported.

@@ -223,7 +223,7 @@ impl<'m, V: Vm> Session<'m, V> {
             ..Parameters::default()
         })?;
         let (before, ready) = (raiser.interrupts(), raiser.ready());
-        let limit = self.limit;
+        let limit = self.limit.clone();
         let (vcpu, counter) = (&mut self.vcpu, &mut self.counter);
         let (done, is_done) = mpsc::channel::<()>();
         let (stop, raised) = std::thread::scope(|scope| {

@@ -8,8 +8,9 @@ use iced_x86::code_asm::{CodeAssembler, dword_ptr, dx, eax, rdx};
 use kvm_ioctls::VcpuFd;
 use vm_memory::{Bytes, GuestAddress};
 
-use super::super::{BareError, BareExit, BareLoop, EntryPoint, Irqchip, Vm, VmConfig};
+use super::super::{BareError, BareExit, BareKick, BareLoop, EntryPoint, Irqchip, Vm, VmConfig};
 use super::error::KvmError;
+use super::kick::{Kicks, KvmKick};
 use super::run_page::{Exit, RunPage};
 use super::system::System;
 use super::vm::KvmVm;
@@ -23,7 +24,8 @@ const ADDRESS: u64 = 0xd000_0050;
 #[derive(Debug)]
 pub struct Bare {
     fd: VcpuFd,
-    page: RunPage,
+    page: Arc<RunPage>,
+    kicks: Arc<Kicks>,
     // Holds the memory; after the vCPU, so that it goes last.
     _vm: KvmVm,
 }
@@ -58,20 +60,29 @@ impl Bare {
             rsi: 0,
         };
         entry::set(&fd, &system.cpuid, 0, Irqchip::None, begin)?;
-        let page = RunPage::new(&fd, system.run_size)?;
-        Ok(Self { fd, page, _vm: vm })
+        let page = Arc::new(RunPage::new(&fd, system.run_size)?);
+        Ok(Self {
+            fd,
+            kicks: Arc::new(Kicks::new(Arc::clone(&page))?),
+            page,
+            _vm: vm,
+        })
     }
 }
 
 impl BareLoop for Bare {
     fn run(&mut self, exits: u64) -> Result<(), BareError> {
+        self.kicks.enter();
         let mut left = exits;
         while left > 0 {
             if let Err(error) = ioctl::run(&self.fd) {
-                if error.kind() == std::io::ErrorKind::Interrupted {
-                    continue;
+                if error.kind() != std::io::ErrorKind::Interrupted {
+                    return Err(error.into());
                 }
-                return Err(error.into());
+                if self.kicks.answer() {
+                    return Err(format!("kicked, {left} of {exits} exits before its end").into());
+                }
+                continue;
             }
             match self.page.exit() {
                 Exit::Io(_) | Exit::Mmio { .. } => left -= 1,
@@ -79,6 +90,10 @@ impl BareLoop for Bare {
             }
         }
         Ok(())
+    }
+
+    fn kick_handle(&self) -> BareKick {
+        BareKick::new(KvmKick(Arc::clone(&self.kicks)))
     }
 }
 

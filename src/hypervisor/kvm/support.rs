@@ -20,6 +20,7 @@ pub fn support(system: &Arc<System>, capability: Capability) -> Support {
         | Capability::BareLoop
         | Capability::Kernels
         | Capability::Interrupts => Support::Yes,
+        Capability::EndOfInterrupt => trial::ends_of_interrupts(system),
         Capability::HypercallInstruction => trial::hypercalls(system),
         Capability::HypercallExit if system.hypercall_exits => trial::hypercalls(system),
         Capability::HypercallExit => {

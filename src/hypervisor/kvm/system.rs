@@ -41,6 +41,8 @@ pub struct System {
     pub hypercall_exits: bool,
     /// Whether hypercalls work at all, once somebody has tried.
     pub hypercalls: OnceLock<Support>,
+    /// Whether an interrupt is the guest's to end, once somebody has tried.
+    pub ends_of_interrupts: OnceLock<Support>,
 }
 
 impl System {
@@ -68,6 +70,7 @@ impl System {
             run_size,
             hypercall_exits: kinds & (1 << HC_MAP_GPA_RANGE) != 0,
             hypercalls: OnceLock::new(),
+            ends_of_interrupts: OnceLock::new(),
         })
     }
 }

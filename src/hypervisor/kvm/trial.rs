@@ -1,17 +1,18 @@
-//! What only a guest can show: whether the CPU's hypercall instruction comes back.
+//! What only a guest can show: whether the CPU's hypercall instruction comes back, and whether an
+//! interrupt is in service while its handler runs (Intel SDM vol. 3, 13.8.4).
 //!
 //! A KVM that is itself paravirtual may run the guest's kernel mode in an emulator, which executes
-//! the instruction over and over.
+//! the instruction over and over, and may end an interrupt itself when it delivers it.
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use iced_x86::IcedError;
-use iced_x86::code_asm::{CodeAssembler, al, dx, eax, edx};
+use iced_x86::code_asm::{CodeAssembler, al, dx, eax, ecx, edx};
 use vm_memory::{Bytes, GuestAddress};
 
-use super::super::{EntryPoint, Kick, Support, Vcpu, Vm, VmConfig, VmEntry, VmExit};
+use super::super::{EntryPoint, Irqchip, Kick, Support, Vcpu, Vm, VmConfig, VmEntry, VmExit};
 use super::cpuid;
 use super::error::KvmError;
 use super::system::System;
@@ -20,9 +21,21 @@ use super::vm::KvmVm;
 /// An honest guest needs microseconds, or a time slice on a busy host.
 const PATIENCE: Duration = Duration::from_millis(500);
 
+/// The vector that is tried, and its bit in the word of the in-service register that it is in.
+const VECTOR: i32 = 0x51;
+const IN_SERVICE: u32 = 1 << (VECTOR % 32);
+/// That word, and other registers of the local APIC, as x2APIC has them (Intel SDM vol. 3, 13.12.1.2).
+const SERVICE_WORD: i32 = 0x810 + VECTOR / 32;
+const APIC_BASE: i32 = 0x1b;
+const SPURIOUS: i32 = 0x80f;
+const SELF_IPI: i32 = 0x83f;
+/// The port that answers go to.
+const PORT: i32 = 0x80;
+
 /// Whether a guest that makes a hypercall gets its answer; tried once.
 pub fn hypercalls(system: &Arc<System>) -> Support {
-    let answer = system.hypercalls.get_or_init(|| match one(system) {
+    let one = || run(system, None, hypercall(cpuid::has_vmmcall(&system.cpuid)));
+    let answer = system.hypercalls.get_or_init(|| match one() {
         Ok(VmExit::PioOut { .. }) => Support::Yes,
         Ok(VmExit::Kicked) => Support::No(
             "the hypercall instruction never ends here: this kvm emulates the guest's kernel mode"
@@ -34,26 +47,56 @@ pub fn hypercalls(system: &Arc<System>) -> Support {
     answer.clone()
 }
 
-fn one(system: &Arc<System>) -> Result<VmExit, KvmError> {
+/// Whether an interrupt stays in service until the guest ends it; tried once.
+pub fn ends_of_interrupts(system: &Arc<System>) -> Support {
+    let one = || run(system, Some(handler()), interrupt());
+    let answer = system.ends_of_interrupts.get_or_init(|| match one() {
+        Ok(VmExit::PioOut { data, .. }) if data & IN_SERVICE != 0 => Support::Yes,
+        Ok(VmExit::PioOut { .. }) => Support::No(
+            "an interrupt ends here when it is delivered: this kvm does not wait for the guest's EOI"
+                .into(),
+        ),
+        Ok(VmExit::Kicked) => Support::No("a vcpu's interrupt to itself never came".into()),
+        Ok(exit) => Support::No(format!("an interrupt made the guest leave with {exit:x?}")),
+        Err(error) => Support::No(format!("no guest could try it: {error}")),
+    });
+    answer.clone()
+}
+
+type Code = Result<CodeAssembler, IcedError>;
+
+/// Runs a guest of this code, and a handler of interrupts before it, until it leaves.
+fn run(system: &Arc<System>, handler: Option<Code>, code: Code) -> Result<VmExit, KvmError> {
     let config = VmConfig {
         ram_size: 4096,
+        irqchip: match handler {
+            Some(_) => Irqchip::Full,
+            None => Irqchip::None,
+        },
         ..VmConfig::default()
     };
-    let start = config.ram_base;
-    let code = code(cpuid::has_vmmcall(&system.cpuid)).map_err(|source| KvmError::Assemble {
-        what: "a hypercall",
-        source,
-    })?;
+    let has_handler = handler.is_some();
+    let mut bytes = match handler {
+        Some(handler) => assemble(handler, config.ram_base)?,
+        None => Vec::new(),
+    };
+    let start = config.ram_base + bytes.len() as u64;
+    bytes.extend(assemble(code, start)?);
     let vm = KvmVm::new(Arc::clone(system), &config)?;
-    let written = vm.memory().write_slice(&code, GuestAddress(start));
+    let written = vm
+        .memory()
+        .write_slice(&bytes, GuestAddress(config.ram_base));
     written.map_err(|error| KvmError::Call {
-        operation: "write a hypercall",
+        operation: "write a guest that tries something",
         source: std::io::Error::other(error),
     })?;
     let mut vcpu = vm.create_vcpu(0)?;
+    if has_handler {
+        vcpu.set_interrupt_handler(config.ram_base)?;
+    }
     vcpu.set_entry_point(EntryPoint::Long {
         rip: start,
-        rsp: start + config.ram_size,
+        rsp: config.ram_base + config.ram_size,
         rdi: 0,
         rsi: 0,
     })?;
@@ -72,7 +115,7 @@ fn one(system: &Arc<System>) -> Result<VmExit, KvmError> {
 }
 
 /// A hypercall that nobody knows, then a byte to a port.
-fn code(vmmcall: bool) -> Result<Vec<u8>, IcedError> {
+fn hypercall(vmmcall: bool) -> Code {
     let mut code = CodeAssembler::new(64)?;
     code.mov(eax, -1)?;
     if vmmcall {
@@ -80,7 +123,47 @@ fn code(vmmcall: bool) -> Result<Vec<u8>, IcedError> {
     } else {
         code.vmcall()?;
     }
-    code.mov(edx, 0x80)?;
+    code.mov(edx, PORT)?;
     code.out(dx, al)?;
-    code.assemble(VmConfig::default().ram_base)
+    Ok(code)
+}
+
+/// A vCPU that interrupts itself, and waits.
+fn interrupt() -> Code {
+    let mut code = CodeAssembler::new(64)?;
+    code.mov(ecx, APIC_BASE)?;
+    code.rdmsr()?;
+    // On, as an x2APIC.
+    code.or(eax, 0xc00)?;
+    code.wrmsr()?;
+    code.mov(edx, 0)?;
+    for (register, value) in [(SPURIOUS, 0x1ff), (SELF_IPI, VECTOR)] {
+        code.mov(ecx, register)?;
+        code.mov(eax, value)?;
+        code.wrmsr()?;
+    }
+    code.sti()?;
+    let mut again = code.create_label();
+    code.set_label(&mut again)?;
+    code.pause()?;
+    code.jmp(again)?;
+    Ok(code)
+}
+
+/// What is in service while it runs, to a port.
+fn handler() -> Code {
+    let mut code = CodeAssembler::new(64)?;
+    code.mov(ecx, SERVICE_WORD)?;
+    code.rdmsr()?;
+    code.mov(edx, PORT)?;
+    code.out(dx, eax)?;
+    Ok(code)
+}
+
+fn assemble(code: Code, start: u64) -> Result<Vec<u8>, KvmError> {
+    code.and_then(|mut code| code.assemble(start))
+        .map_err(|source| KvmError::Assemble {
+            what: "a guest that tries something",
+            source,
+        })
 }

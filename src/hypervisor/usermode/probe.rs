@@ -29,6 +29,7 @@ pub fn support(capability: Capability) -> Support {
         | Capability::MsrExits
         | Capability::SpinPolicy
         | Capability::Interrupts
+        | Capability::EndOfInterrupt
         | Capability::DoorbellGroups
         | Capability::MixedGroups
         | Capability::Int3Patching

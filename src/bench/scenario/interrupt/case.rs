@@ -139,6 +139,11 @@ impl Case {
         matches!(self, Self::Level { .. } | Self::Irqfd { level: true, .. })
     }
 
+    /// Whether it measures what the end of an interrupt does.
+    pub(super) const fn is_about_the_end(self) -> bool {
+        matches!(self, Self::Eoi(_) | Self::Level { .. })
+    }
+
     /// What the program is told about its interrupts.
     pub(super) fn interrupts(self) -> Interrupts {
         Interrupts {

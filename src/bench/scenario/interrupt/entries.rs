@@ -34,6 +34,11 @@ where
     if let Support::No(reason) = hypervisor.support(Capability::Interrupts) {
         return Err(SubjectError::Skipped(reason));
     }
+    if case.is_about_the_end()
+        && let Support::No(reason) = hypervisor.support(Capability::EndOfInterrupt)
+    {
+        return Err(SubjectError::Skipped(reason));
+    }
     Ok(match case {
         Case::Irqfd { .. } | Case::Msi { .. } => Box::new(Raise::new(hypervisor, case, options)?),
         Case::Eoi(_) | Case::SelfIpi => Box::new(Ends::new(hypervisor, case, options)?),

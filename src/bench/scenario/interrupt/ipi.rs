@@ -67,14 +67,13 @@ impl<H: Hypervisor> Subject for Ipi<H> {
         machine
             .set_parameters(&parameters)
             .map_err(|error| failed(error.into()))?;
-        let (cpu, limit, second) = (self.cpu, self.guest.limit, &mut self.second);
+        let (cpu, limit, second) = (self.cpu, self.guest.limit.clone(), &mut self.second);
         let kick = second.kick_handle();
         let (run, other) = std::thread::scope(|scope| {
             let taking = scope.spawn(move || -> Result<Stop, Failure> {
                 // One that cannot be pinned runs where the scheduler puts it.
                 let _ = affinity::pin(&[cpu]);
-                let _deadline =
-                    Deadline::once(move || limit.stop().is_some(), second.kick_handle())?;
+                let _deadline = Deadline::once(move || limit.is_run_over(), second.kick_handle())?;
                 Ok(machine.runner(second).run()?)
             });
             let run = self.guest.run(&parameters);
@@ -86,7 +85,7 @@ impl<H: Hypervisor> Subject for Ipi<H> {
         let run = run?;
         match other {
             Ok(Ok(Stop::Done(_))) => {}
-            Ok(Ok(stop)) => return Err(failed(format!("the second vcpu: {stop}").into())),
+            Ok(Ok(stop)) => return Err(self.guest.stopped(stop)),
             Ok(Err(error)) => return Err(failed(error)),
             Err(_) => return Err(failed("the second vcpu's thread ended early".into())),
         }

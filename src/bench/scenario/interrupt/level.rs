@@ -7,7 +7,7 @@ use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 use super::super::guest::{Failure, Guest};
 use super::case::Case;
-use super::signaller::{Over, View};
+use super::signaller::View;
 use crate::bench::affinity;
 use crate::bench::{Options, Sample, Setting, Subject, SubjectError};
 use crate::bus::BusRange;
@@ -76,7 +76,7 @@ struct Device<'d, V: Vm> {
 
 impl<V: Vm> Device<'_, V> {
     /// Asserts, waits until it is served, and asserts again.
-    fn assert(&self, ops: u64, ready: u64) -> Result<Duration, Over> {
+    fn assert(&self, ops: u64, ready: u64) -> Result<Duration, Failure> {
         let view = self.view;
         view.wait(|| view.ready() > ready)?;
         let started = Instant::now();
@@ -88,9 +88,7 @@ impl<V: Vm> Device<'_, V> {
                     lowered
                 }
                 Kind::Userspace { lowered } => {
-                    if self.machine.vm().set_line(self.gsi, true).is_err() {
-                        return Err(Over);
-                    }
+                    self.machine.vm().set_line(self.gsi, true)?;
                     lowered
                 }
             };
@@ -172,16 +170,14 @@ where
                 device.assert(ops, ready)
             });
             let run = self.guest.run(&parameters);
-            if run.is_err() {
-                self.view.end();
-            }
+            self.view.end();
             (run, asserting.join())
         });
         let run = run?;
-        let Ok(Ok(elapsed)) = elapsed else {
-            let what = "the device's thread ended early";
-            return Err(SubjectError::failed(self.case.name(), what));
-        };
+        let failed = |error: Failure| SubjectError::failed(self.case.name(), error);
+        let elapsed = elapsed
+            .map_err(|_| failed("the device's thread ended early".into()))?
+            .map_err(failed)?;
         Ok(Sample {
             ops,
             elapsed_ns: elapsed.as_nanos() as f64,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
-use super::super::guest::Guest;
+use super::super::guest::{Failure, Guest};
 use super::case::Case;
 use super::signaller::{Over, View};
 use crate::bench::affinity;
@@ -165,17 +165,15 @@ impl<H: Hypervisor> Subject for Raise<H> {
                 count: ops,
                 ..Parameters::default()
             });
-            if run.is_err() {
-                self.view.end();
-            }
+            self.view.end();
             (run, raising.join())
         });
         let elapsed_ns = started.elapsed().as_nanos() as f64;
         let run = run?;
-        let Ok(Ok(ticks)) = ticks else {
-            let what = "the thread that raises interrupts ended early";
-            return Err(SubjectError::failed(self.case.name(), what));
-        };
+        let failed = |error: Failure| SubjectError::failed(self.case.name(), error);
+        let ticks = ticks
+            .map_err(|_| failed("the thread that raises interrupts ended early".into()))?
+            .map_err(|over| failed(over.into()))?;
         let ns = |ticks| self.clock.ns(ticks) as u64;
         Ok(Sample {
             ops,

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::time::{Duration, Instant};
 
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
@@ -15,8 +16,12 @@ pub(super) struct View {
     over: AtomicBool,
 }
 
-/// The run is over, and what was waited for will not come.
-#[derive(Debug)]
+/// How long after the guest's end what it did may be on its way to whoever waits.
+const LINGER: Duration = Duration::from_millis(500);
+
+/// The guest has ended, and what was waited for will not come.
+#[derive(Debug, thiserror::Error)]
+#[error("the guest ended before its interrupts: it took one twice, or one was not raised for it")]
 pub(super) struct Over;
 
 impl View {
@@ -46,10 +51,12 @@ impl View {
         self.memory.load(address, Acquire).unwrap_or_default()
     }
 
-    /// Spins until something has happened.
+    /// Spins until something has happened, or can no more since the guest has ended.
     pub(super) fn wait(&self, happened: impl Fn() -> bool) -> Result<(), Over> {
+        let mut ended: Option<Instant> = None;
         while !happened() {
-            if self.over.load(Relaxed) {
+            if self.over.load(Relaxed) && ended.get_or_insert_with(Instant::now).elapsed() >= LINGER
+            {
                 return Err(Over);
             }
             // Whoever passes the interrupt on may need this very CPU.
@@ -63,8 +70,12 @@ impl View {
         self.over.store(false, Relaxed);
     }
 
-    /// The guest has stopped.
+    /// The guest has ended, in whatever way: nobody takes interrupts now.
     pub(super) fn end(&self) {
         self.over.store(true, Relaxed);
     }
 }
+
+#[cfg(test)]
+#[path = "signaller_test.rs"]
+mod tests;
