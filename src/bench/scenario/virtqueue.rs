@@ -89,6 +89,11 @@ impl Hearing {
         }
     }
 
+    /// Whether the guest polls for the answer of another thread.
+    const fn waits_awake(self) -> bool {
+        matches!(self, Self::Ioeventfd | Self::Polled)
+    }
+
     const fn needs(self) -> Capability {
         match self {
             Self::Ioeventfd => Capability::MmioDoorbell,
@@ -108,6 +113,9 @@ where
         let make = move |options: &Options| -> Result<Box<dyn Subject>, SubjectError> {
             if let Support::No(reason) = hypervisor.support(hearing.needs()) {
                 return Err(SubjectError::Skipped(reason));
+            }
+            if hearing.waits_awake() {
+                options.two_cpus()?;
             }
             Ok(Box::new(RoundTrip::new(&hypervisor, hearing, options)?))
         };

@@ -135,6 +135,18 @@ impl Case {
         }
     }
 
+    /// Whether its guest does not sleep while it waits for its interrupts, so that who sends them needs
+    /// a CPU of its own.
+    pub(super) const fn waits_awake(self) -> bool {
+        matches!(
+            self,
+            Self::Irqfd { halted: false, .. }
+                | Self::Msi { halted: false }
+                | Self::Level { .. }
+                | Self::Ipi
+        )
+    }
+
     const fn is_level(self) -> bool {
         matches!(self, Self::Level { .. } | Self::Irqfd { level: true, .. })
     }

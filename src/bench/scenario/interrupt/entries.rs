@@ -39,6 +39,9 @@ where
     {
         return Err(SubjectError::Skipped(reason));
     }
+    if case.waits_awake() {
+        options.two_cpus()?;
+    }
     Ok(match case {
         Case::Irqfd { .. } | Case::Msi { .. } => Box::new(Raise::new(hypervisor, case, options)?),
         Case::Eoi(_) | Case::SelfIpi => Box::new(Ends::new(hypervisor, case, options)?),

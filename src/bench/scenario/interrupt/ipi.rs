@@ -22,11 +22,8 @@ const CASE: Case = Case::Ipi;
 
 impl<H: Hypervisor> Ipi<H> {
     pub(super) fn new(hypervisor: &H, options: &Options) -> Result<Self, SubjectError> {
-        let Some(cpu) = options.second_cpu() else {
-            let why = "needs two CPUs: each vcpu waits for the other on its own";
-            return Err(SubjectError::Skipped(why.into()));
-        };
-        let config = CASE.config(vec![options.first_cpu(), cpu]);
+        let (first, cpu) = options.two_cpus()?;
+        let config = CASE.config(vec![first, cpu]);
         let name = CASE.name();
         let guest = Guest::with_config(hypervisor, name, CASE.program(), config, options)?;
         guest
