@@ -278,6 +278,37 @@ fn a_plain_vmbell_knows_where_it_is() {
 
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
+fn the_kernel_counts_one_exit_less_for_each_interrupt_with_pv_eoi() {
+    const INTERRUPTS: u64 = 500;
+    let vmbell = env!("CARGO_BIN_EXE_vmbell");
+    let stat = ["--deterministic", "--", vmbell, "stat", "--deterministic"];
+    let output = output(lab(&stat).args(["--interrupts", "500", "--json"]));
+    assert!(output.status.success());
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let count = |mode: &str, event: &str| {
+        let count = &report["modes"][mode]["events"][format!("kvm:kvm_{event}")];
+        count.as_u64().unwrap_or_else(|| panic!("{event}: {count}"))
+    };
+    for mode in ["pv-eoi-off", "pv-eoi-on"] {
+        for event in ["msi_set_irq", "inj_virq", "eoi"] {
+            assert_eq!(count(mode, event), INTERRUPTS, "{event}, {mode}");
+        }
+    }
+    let [off, on] = ["pv-eoi-off", "pv-eoi-on"].map(|mode| {
+        let events = ["msr", "pv_eoi", "exit"];
+        events.map(|event| count(mode, event))
+    });
+    assert_eq!((off[0], off[1]), (INTERRUPTS, 0));
+    // An exit of L1's own, its timer's, may take the bit back.
+    assert!(
+        on[0] <= INTERRUPTS / 50 && on[1] >= INTERRUPTS * 99 / 100,
+        "{on:?}"
+    );
+    assert!(off[2] - on[2] >= INTERRUPTS * 98 / 100, "{off:?} {on:?}");
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
 fn another_projects_cargo_test_runs_on_real_kvm() {
     let project = tempfile::tempdir().unwrap();
     let write = |name: &str, content: &str| {
