@@ -36,6 +36,11 @@ pub fn allowed_cpus() -> Result<Vec<usize>, AffinityError> {
         .collect())
 }
 
+/// Moves the calling thread to `cpu`, if it may be there; else it runs where the scheduler puts it.
+pub fn prefer(cpu: usize) {
+    let _ = pin(&[cpu]);
+}
+
 /// Restricts the calling thread to `cpus`.
 pub fn pin(cpus: &[usize]) -> Result<(), AffinityError> {
     let error = |source| AffinityError::Pin {

@@ -82,6 +82,17 @@ impl Clock {
         ticks as f64 * self.ns_per_tick
     }
 
+    /// Whole nanoseconds of what single operations took, in ticks.
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "latencies are far below 2^53 ns and not negative"
+    )]
+    pub fn latencies(&self, ticks: Vec<u64>) -> Vec<u64> {
+        let ns = |ticks| self.ns(ticks) as u64;
+        ticks.into_iter().map(ns).collect()
+    }
+
     /// Ticks in so many nanoseconds.
     pub fn ticks(&self, ns: f64) -> f64 {
         ns / self.ns_per_tick

@@ -80,9 +80,7 @@ impl Subject for Signal {
 
     #[allow(
         clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "latencies and run times are far below 2^53 ns and not negative"
+        reason = "a run takes far less than 2^53 ns"
     )]
     fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
         let failed = |error: io::Error| SubjectError::failed(NAME, error);
@@ -93,8 +91,7 @@ impl Subject for Signal {
         let started = Instant::now();
         let ticks = std::thread::scope(|scope| {
             scope.spawn(|| {
-                // One that cannot be pinned runs where the scheduler puts it.
-                let _ = affinity::pin(&[cpus.there]);
+                affinity::prefer(cpus.there);
                 // SAFETY: no pointers, and no failure.
                 let _ = number.send(unsafe { libc::gettid() });
                 while left.load(Relaxed) != 0 {
@@ -108,11 +105,7 @@ impl Subject for Signal {
         Ok(Sample {
             ops,
             elapsed_ns: started.elapsed().as_nanos() as f64,
-            latencies_ns: ticks
-                .map_err(failed)?
-                .into_iter()
-                .map(|ticks| self.clock.ns(ticks) as u64)
-                .collect(),
+            latencies_ns: self.clock.latencies(ticks.map_err(failed)?),
             ..Sample::default()
         })
     }

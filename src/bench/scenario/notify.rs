@@ -142,11 +142,9 @@ impl<H: Hypervisor> Notify<H> {
     }
 }
 
-/// A consumer that cannot be pinned runs where the scheduler puts it.
+/// What a consumer's thread begins with.
 pub(super) fn pin_to(cpu: usize) -> impl FnOnce() + Send + 'static {
-    move || {
-        let _ = affinity::pin(&[cpu]);
-    }
+    move || affinity::prefer(cpu)
 }
 
 impl<H: Hypervisor> Subject for Notify<H> {
@@ -190,16 +188,12 @@ impl<H: Hypervisor> Subject for Notify<H> {
                 .unwrap_or_else(PoisonError::into_inner),
         );
         self.guest.agree("the consumer", ticks.len() as u64, ops)?;
-        let latencies_ns = ticks
-            .into_iter()
-            .map(|ticks| self.clock.ns(ticks) as u64)
-            .collect();
         Ok(Sample {
             ops,
             elapsed_ns,
             light: run.light,
             heavy: run.heavy,
-            latencies_ns,
+            latencies_ns: self.clock.latencies(ticks),
         })
     }
 }

@@ -136,14 +136,11 @@ impl Case {
     }
 
     /// Whether its guest does not sleep while it waits for its interrupts, so that who sends them needs
-    /// a CPU of its own.
+    /// a CPU of its own. (Two vCPUs ask for both themselves.)
     pub(super) const fn waits_awake(self) -> bool {
         matches!(
             self,
-            Self::Irqfd { halted: false, .. }
-                | Self::Msi { halted: false }
-                | Self::Level { .. }
-                | Self::Ipi
+            Self::Irqfd { halted: false, .. } | Self::Msi { halted: false } | Self::Level { .. }
         )
     }
 

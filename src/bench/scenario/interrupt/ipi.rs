@@ -68,8 +68,7 @@ impl<H: Hypervisor> Subject for Ipi<H> {
         let kick = second.kick_handle();
         let (run, other) = std::thread::scope(|scope| {
             let taking = scope.spawn(move || -> Result<Stop, Failure> {
-                // One that cannot be pinned runs where the scheduler puts it.
-                let _ = affinity::pin(&[cpu]);
+                affinity::prefer(cpu);
                 let _deadline = Deadline::once(move || limit.is_run_over(), second.kick_handle())?;
                 Ok(machine.runner(second).run()?)
             });

@@ -165,8 +165,7 @@ where
         };
         let (run, elapsed) = std::thread::scope(|scope| {
             let asserting = scope.spawn(|| {
-                // One that cannot be pinned runs where the scheduler puts it.
-                let _ = affinity::pin(&[cpu]);
+                affinity::prefer(cpu);
                 device.assert(ops, ready)
             });
             let run = self.guest.run(&parameters);

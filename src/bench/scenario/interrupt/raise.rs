@@ -140,9 +140,7 @@ impl<H: Hypervisor> Subject for Raise<H> {
 
     #[allow(
         clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "latencies and run times are far below 2^53 ns and not negative"
+        reason = "a run takes far less than 2^53 ns"
     )]
     fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
         let (cpu, ready) = (self.guest.other_cpu, self.view.ready());
@@ -157,8 +155,7 @@ impl<H: Hypervisor> Subject for Raise<H> {
         let started = Instant::now();
         let (run, ticks) = std::thread::scope(|scope| {
             let raising = scope.spawn(|| {
-                // One that cannot be pinned runs where the scheduler puts it.
-                let _ = affinity::pin(&[cpu]);
+                affinity::prefer(cpu);
                 signaller.raise(ops, ready)
             });
             let run = self.guest.run(&Parameters {
@@ -174,13 +171,12 @@ impl<H: Hypervisor> Subject for Raise<H> {
         let ticks = ticks
             .map_err(|_| failed("the thread that raises interrupts ended early".into()))?
             .map_err(|over| failed(over.into()))?;
-        let ns = |ticks| self.clock.ns(ticks) as u64;
         Ok(Sample {
             ops,
             elapsed_ns,
             light: run.light,
             heavy: run.heavy,
-            latencies_ns: ticks.into_iter().map(ns).collect(),
+            latencies_ns: self.clock.latencies(ticks),
         })
     }
 }
