@@ -69,17 +69,31 @@ impl Chip {
         Self::new(Controller::full())
     }
 
-    /// The guest writes the low half of a pin's entry; the high half names APIC 0.
+    /// The guest writes the low half of a pin's entry; the high half names APIC 0 at first.
     pub fn entry(&mut self, pin: u32, low: u32) {
-        for (register, value) in [(SELECT, 0x10 + 2 * pin), (WINDOW, low)] {
-            assert!(self.controller.write_ioapic(register, value, &self.apics));
+        self.write(0x10 + 2 * pin, low);
+    }
+
+    /// The guest writes a register of the I/O APIC.
+    pub fn write(&mut self, register: u32, value: u32) {
+        for (offset, value) in [(SELECT, register), (WINDOW, value)] {
+            assert!(self.controller.write_ioapic(offset, value, &self.apics));
         }
     }
 
-    fn read_entry(&mut self, pin: u32) -> u32 {
-        let select = 0x10 + 2 * pin;
-        assert!(self.controller.write_ioapic(SELECT, select, &self.apics));
+    /// The guest reads a register of the I/O APIC.
+    pub fn read(&mut self, register: u32) -> u32 {
+        assert!(self.controller.write_ioapic(SELECT, register, &self.apics));
         self.controller.read_ioapic(WINDOW).unwrap()
+    }
+
+    /// The guest writes the high half of a pin's entry: the destination is its highest byte.
+    pub fn destination(&mut self, pin: u32, destination: u8) {
+        self.write(0x11 + 2 * pin, u32::from(destination) << 24);
+    }
+
+    fn read_entry(&mut self, pin: u32) -> u32 {
+        self.read(0x10 + 2 * pin)
     }
 
     pub fn line(&mut self, number: u32, up: bool) {
@@ -206,13 +220,9 @@ fn pin_made_an_edge_one_forgets_its_eoi() {
 #[test]
 fn registers_of_the_ioapic_are_those_of_the_datasheet() {
     let mut chip = Chip::full();
-    let mut read = |register| {
-        assert!(chip.controller.write_ioapic(SELECT, register, &chip.apics));
-        chip.controller.read_ioapic(WINDOW).unwrap()
-    };
-    assert_eq!(read(1), 0x17_0011);
-    assert_eq!(read(0x10), MASKED);
-    assert_eq!(read(0x40), 0);
+    assert_eq!(chip.read(1), 0x17_0011);
+    assert_eq!(chip.read(0x10), MASKED);
+    assert_eq!(chip.read(0x40), 0);
     assert_eq!((BASE, SIZE), (0xfec0_0000, 0x100));
     chip.entry(5, u32::MAX);
     let written = chip.read_entry(5);

@@ -1,6 +1,7 @@
 //! The host-to-guest logic with no guest: named cases, models, and every interleaving of the shared bit.
 
 mod controller;
+mod entry;
 mod guest;
 mod lapic;
 mod message;
