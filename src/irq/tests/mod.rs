@@ -3,6 +3,7 @@
 mod controller;
 mod entry;
 mod guest;
+mod held;
 mod lapic;
 mod message;
 mod model;
@@ -12,6 +13,7 @@ mod reach;
 mod registers;
 mod shared_bit;
 mod watched;
+mod window;
 
 use super::Lapic;
 use stub::lapic::Register;

@@ -1,0 +1,66 @@
+//! The I/O APIC's registers behind its select register and its window (82093AA, "Register
+//! Description").
+
+use super::controller::{Chip, LEVEL, MASKED};
+
+const SELECT: u64 = 0x00;
+const WINDOW: u64 = 0x10;
+
+#[test]
+fn identification_keeps_its_four_bits_and_arbitration_follows_it() {
+    let mut chip = Chip::full();
+    assert_eq!((chip.read(0), chip.read(2)), (0, 0));
+    for (written, kept) in [(u32::MAX, 0x0f00_0000), (0x0a12_3456, 0x0a00_0000)] {
+        chip.write(0, written);
+        assert_eq!((chip.read(0), chip.read(2)), (kept, kept));
+    }
+    chip.write(2, 0x0500_0000);
+    assert_eq!(chip.read(0), 0x0a00_0000, "arbitration is read-only");
+}
+
+#[test]
+fn select_register_keeps_eight_bits() {
+    let mut chip = Chip::full();
+    let written = chip.controller.write_ioapic(SELECT, 0x1_2313, &chip.apics);
+    assert!(written);
+    assert_eq!(chip.controller.read_ioapic(SELECT), Some(0x13));
+}
+
+#[test]
+fn store_beside_the_two_registers_changes_nothing() {
+    let mut chip = Chip::full();
+    chip.entry(5, LEVEL | 0x41);
+    for offset in [0x04, 0x08, 0x14, 0x20, 0x40, 0xfc] {
+        let written = chip
+            .controller
+            .write_ioapic(offset, MASKED | 0x51, &chip.apics);
+        assert!(written);
+        assert_eq!(chip.controller.read_ioapic(SELECT), Some(0x1a));
+        assert_eq!(chip.controller.read_ioapic(WINDOW), Some(LEVEL | 0x41));
+        assert_eq!(chip.controller.read_ioapic(offset), Some(0));
+    }
+}
+
+#[test]
+fn each_pin_has_its_own_two_registers_and_there_are_no_more() {
+    let mut chip = Chip::full();
+    for pin in 0..24 {
+        chip.write(0x10 + 2 * pin, MASKED | (0x40 + pin));
+        chip.write(0x11 + 2 * pin, (0x80 + pin) << 24);
+    }
+    for register in [0x40, 0x41, 0xff, 0x0f, 0x03] {
+        chip.write(register, u32::MAX);
+        assert_eq!(chip.read(register), 0, "{register:#x}");
+    }
+    for pin in 0..24 {
+        assert_eq!(chip.read(0x10 + 2 * pin), MASKED | (0x40 + pin));
+        assert_eq!(chip.read(0x11 + 2 * pin), (0x80 + pin) << 24);
+    }
+}
+
+#[test]
+fn version_register_is_read_only() {
+    let mut chip = Chip::full();
+    chip.write(1, u32::MAX);
+    assert_eq!(chip.read(1), 0x17_0011);
+}
