@@ -2,7 +2,8 @@
 //!
 //! A [`Bus`] maps ranges to devices. vCPU threads look addresses up through a [`BusReader`] each,
 //! without a lock, in a [snapshot](crate::quiesce::Snapshot) that every change replaces as a whole;
-//! changes are rare, and may come from inside a device's own handler.
+//! changes are rare, and may come from inside a device's own handler. What a handler cannot finish
+//! soon it leaves to the exit loop's [`Backlog`].
 //!
 //! ```
 //! use std::sync::{Arc, atomic::{AtomicU8, Ordering}};
@@ -31,6 +32,7 @@
 //! # }
 //! ```
 
+mod backlog;
 mod error;
 mod guess;
 mod map;
@@ -38,6 +40,7 @@ mod range;
 mod reader;
 mod shared;
 
+pub use backlog::{Backlog, Work};
 pub use error::BusError;
 pub use range::BusRange;
 pub use reader::BusReader;
@@ -48,6 +51,7 @@ pub trait BusDevice: Send + Sync {
     /// Fills `data` with what is at `offset` from the start of the range.
     fn read(&self, offset: u64, data: &mut [u8]);
 
-    /// Takes what was written at `offset` from the start of the range.
+    /// Takes what was written at `offset` from the start of the range. The vCPU's thread is kept from
+    /// its kicks meanwhile: work without a bound belongs in a [`Backlog`].
     fn write(&self, offset: u64, data: &[u8]);
 }

@@ -1,0 +1,75 @@
+//! Work that a device's handler has begun and not finished.
+//!
+//! A handler runs on a vCPU's thread and must leave it soon, so that a kick of the vCPU is seen. What it
+//! cannot finish in that time it leaves here. The exit loop of any vCPU goes on with it, piece by piece,
+//! before it enters the guest again.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Work that is done in pieces.
+pub trait Work: Send + Sync {
+    /// Does one piece, which takes a bounded time, and says whether more waits.
+    fn go_on(&self) -> bool;
+}
+
+/// The unfinished work of the devices of one machine, in order of arrival. Clones share it.
+#[derive(Clone, Default)]
+pub struct Backlog(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    /// How long the list is, for exit loops to look at without the lock.
+    len: AtomicUsize,
+    list: Mutex<VecDeque<Arc<dyn Work>>>,
+}
+
+impl Backlog {
+    /// Leaves `work` for an exit loop. Work that waits already waits once, so that a guest cannot make
+    /// the list longer than its devices have work.
+    pub fn leave(&self, work: Arc<dyn Work>) {
+        let mut list = self.lock();
+        if !list.iter().any(|waiting| Arc::ptr_eq(waiting, &work)) {
+            list.push_back(work);
+            self.0.len.store(list.len(), Ordering::Release);
+        }
+    }
+
+    /// Whether nothing waits.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.0.len.load(Ordering::Acquire) == 0
+    }
+
+    /// Does one piece of the work that waits longest, and leaves the rest of it behind all other work.
+    pub fn serve(&self) {
+        let first = {
+            let mut list = self.lock();
+            let first = list.pop_front();
+            self.0.len.store(list.len(), Ordering::Release);
+            first
+        };
+        if let Some(work) = first
+            && work.go_on()
+        {
+            self.leave(work);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Arc<dyn Work>>> {
+        self.0.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Backlog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let len = self.0.len.load(Ordering::Relaxed);
+        f.debug_struct("Backlog").field("len", &len).finish()
+    }
+}
+
+#[cfg(test)]
+#[path = "backlog_test.rs"]
+mod tests;

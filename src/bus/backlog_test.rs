@@ -1,0 +1,48 @@
+use std::sync::atomic::AtomicU32;
+
+use super::*;
+
+/// Work of so many pieces, which writes its name to a log for each.
+struct Pieces {
+    name: char,
+    left: AtomicU32,
+    log: Arc<Mutex<String>>,
+}
+
+impl Work for Pieces {
+    fn go_on(&self) -> bool {
+        self.log.lock().unwrap().push(self.name);
+        self.left.fetch_sub(1, Ordering::Relaxed) > 1
+    }
+}
+
+fn pieces(name: char, count: u32, log: &Arc<Mutex<String>>) -> Arc<Pieces> {
+    Arc::new(Pieces {
+        name,
+        left: AtomicU32::new(count),
+        log: Arc::clone(log),
+    })
+}
+
+#[test]
+fn works_take_turns_until_each_is_finished() {
+    let (backlog, log) = (Backlog::default(), Arc::default());
+    backlog.leave(pieces('a', 3, &log));
+    backlog.leave(pieces('b', 1, &log));
+    while !backlog.is_empty() {
+        backlog.serve();
+    }
+    assert_eq!(*log.lock().unwrap(), "abaa");
+    backlog.serve();
+    assert_eq!(*log.lock().unwrap(), "abaa", "nothing waits");
+}
+
+#[test]
+fn work_that_waits_already_waits_once() {
+    let (backlog, log) = (Backlog::default(), Arc::default());
+    let work = pieces('a', 1, &log);
+    backlog.leave(Arc::clone(&work) as Arc<dyn Work>);
+    backlog.leave(work);
+    backlog.serve();
+    assert!(backlog.is_empty());
+}
