@@ -140,6 +140,10 @@ pub trait Vcpu: Send {
     /// Enters the guest and returns when the guest leaves it.
     fn run(&mut self, entry: VmEntry) -> Result<VmExit, Self::Error>;
 
+    /// Whether a kick waits for the next [`run`](Self::run): that one leaves the guest at once. For a
+    /// thread that has something else to do before.
+    fn is_kicked(&self) -> bool;
+
     /// The handle that other threads kick this vCPU with.
     fn kick_handle(&self) -> Self::Kick;
 }

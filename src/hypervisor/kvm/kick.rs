@@ -51,6 +51,11 @@ impl Kicks {
         self.requested.swap(false, SeqCst)
     }
 
+    /// Whether a kick waits to be answered.
+    pub fn are_requested(&self) -> bool {
+        self.requested.load(SeqCst)
+    }
+
     fn kick(&self) {
         self.requested.store(true, SeqCst);
         self.page.immediate_exit().store(1, SeqCst);

@@ -314,6 +314,10 @@ impl Vcpu for KvmVcpu {
         self.enter()
     }
 
+    fn is_kicked(&self) -> bool {
+        self.kicks.are_requested()
+    }
+
     fn kick_handle(&self) -> KvmKick {
         KvmKick(Arc::clone(&self.kicks))
     }

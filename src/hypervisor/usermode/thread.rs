@@ -80,6 +80,11 @@ impl Thread {
         Kicked::Sent
     }
 
+    /// Whether a kick is on its way to the vCPU, which has not answered it yet.
+    pub fn is_kicked(&self) -> bool {
+        self.kicked.load(SeqCst) != 0
+    }
+
     /// Makes the vCPU look at its local APIC. The process must not have been reaped.
     pub fn interrupt(&self) {
         // SAFETY: as in `kick`.

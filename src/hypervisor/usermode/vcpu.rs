@@ -285,6 +285,10 @@ impl Vcpu for UsermodeVcpu {
         exit
     }
 
+    fn is_kicked(&self) -> bool {
+        self.guest.sandbox.thread(self.index).is_kicked()
+    }
+
     fn kick_handle(&self) -> UsermodeKick {
         UsermodeKick {
             guest: Arc::clone(&self.guest),
