@@ -6,7 +6,7 @@ use vm_memory::{Bytes, GuestMemoryError};
 
 use super::layout::{CODE, PARAMETERS, STACK_TOP};
 use super::runner::Runner;
-use crate::bus::Bus;
+use crate::bus::{Backlog, Bus};
 use crate::guest::{Interrupts, Parameters, Program, Results};
 use crate::hypervisor::{EntryPoint, Fault, Vm};
 
@@ -51,6 +51,9 @@ pub struct Machine<V: Vm> {
     pub mmio: Arc<Bus>,
     /// Devices on hypercall numbers.
     pub hypercall: Arc<Bus>,
+    /// What the devices leave to the vCPUs' exit loops. While all vCPUs are out of their loops, or in the
+    /// guest, it waits.
+    pub backlog: Backlog,
 }
 
 impl<V: Vm> Machine<V> {
@@ -61,6 +64,7 @@ impl<V: Vm> Machine<V> {
             pio: Arc::default(),
             mmio: Arc::default(),
             hypercall: Arc::default(),
+            backlog: Backlog::default(),
         }
     }
 

@@ -1,8 +1,12 @@
 //! The exit loop: runs one vCPU on the thread that owns it, and answers its exits from the buses.
+//!
+//! Before each entry it goes on with what devices have left in the backlog, and looks for a kick between
+//! the pieces: a guest that always makes more work keeps its own vCPU out of the guest, and no kick
+//! waits for longer than one piece. What is left then waits for the next loop.
 
 use super::board::{Machine, MachineError};
 use super::stop::Stop;
-use crate::bus::BusReader;
+use crate::bus::{Backlog, BusReader};
 use crate::guest::DONE_PORT;
 use crate::hypervisor::{Vcpu, Vm, VmEntry, VmExit};
 
@@ -16,6 +20,7 @@ pub struct Runner<'m, V: Vm> {
     pio: BusReader,
     mmio: BusReader,
     hypercall: BusReader,
+    backlog: Backlog,
     entry: VmEntry,
 }
 
@@ -26,6 +31,7 @@ impl<'m, V: Vm> Runner<'m, V> {
             pio: machine.pio.reader(),
             mmio: machine.mmio.reader(),
             hypercall: machine.hypercall.reader(),
+            backlog: machine.backlog.clone(),
             entry: VmEntry::Resume,
         }
     }
@@ -33,6 +39,9 @@ impl<'m, V: Vm> Runner<'m, V> {
     /// Runs until the program is done, halts or is kicked.
     pub fn run(&mut self) -> Result<Stop, MachineError<V::Error>> {
         loop {
+            while !self.backlog.is_empty() && !self.vcpu.is_kicked() {
+                self.backlog.serve();
+            }
             let entry = std::mem::take(&mut self.entry);
             match self.vcpu.run(entry).map_err(MachineError::Vcpu)? {
                 VmExit::PioOut {
