@@ -1,4 +1,6 @@
 //! A consumer thread that sleeps in `read` on an eventfd.
+//!
+//! What it does for a wake-up it does in pieces, between which it sees that it is to stop.
 
 use std::io;
 use std::sync::Arc;
@@ -17,23 +19,30 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Starts a thread that runs `setup` once and then `heard` with the count of each wake-up.
+    /// Starts a thread that runs `setup` once and then `heard` with the count of each wake-up. As long
+    /// as `heard` says that more waits, it is called again, with a count of 0, and not slept before.
     ///
     /// `event` must block: one with EFD_NONBLOCK would make the thread spin.
     pub fn start(
         event: EventFd,
         setup: impl FnOnce() + Send + 'static,
-        mut heard: impl FnMut(u64) + Send + 'static,
+        mut heard: impl FnMut(u64) -> bool + Send + 'static,
     ) -> io::Result<Self> {
         let (event, stop) = (Arc::new(event), Arc::new(AtomicBool::new(false)));
         let (their_event, their_stop) = (Arc::clone(&event), Arc::clone(&stop));
         let listen = move || {
             setup();
             while let Ok(count) = their_event.read() {
-                if their_stop.load(Acquire) {
-                    break;
+                let mut count = count;
+                loop {
+                    if their_stop.load(Acquire) {
+                        return;
+                    }
+                    if !heard(count) {
+                        break;
+                    }
+                    count = 0;
                 }
-                heard(count);
             }
         };
         let thread = std::thread::Builder::new()

@@ -37,14 +37,8 @@ fn answers_come_back_by_an_irqfd_to_a_guest_that_halts<H: Hypervisor>(hypervisor
     };
     rig.machine.set_interrupts(&interrupts).unwrap();
     let queue = rig.queue();
-    let listener = Listener::start(
-        EventFd::new(0).unwrap(),
-        || {},
-        move |_| {
-            queue.serve();
-        },
-    )
-    .unwrap();
+    let listener =
+        Listener::start(EventFd::new(0).unwrap(), || {}, move |_| queue.serve().more).unwrap();
     let index = Datamatch::U32(Some(0));
     let vm = rig.machine.vm();
     vm.register_ioevent(listener.event(), NOTIFY, index, Sharing::Exclusive)

@@ -9,5 +9,6 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod budget;
 mod interrupt;
 mod roundtrip;

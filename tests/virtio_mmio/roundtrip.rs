@@ -28,7 +28,7 @@ pub struct Rig<H: Hypervisor, D> {
 }
 
 impl<H: Hypervisor, D: Handler + 'static> Rig<H, D> {
-    fn new(hypervisor: &H, handler: D, serving: Serving) -> Self {
+    pub fn new(hypervisor: &H, handler: D, serving: Serving) -> Self {
         let vm = harness::configured(hypervisor, VmConfig::default());
         let program = programs::virtqueue_polled();
         Self::with(vm, program, handler, serving, Interrupt::default())
@@ -41,8 +41,10 @@ impl<H: Hypervisor, D: Handler + 'static> Rig<H, D> {
         serving: Serving,
         interrupt: Interrupt,
     ) -> Self {
-        let device = Arc::new(VirtioMmio::new(vm.memory(), handler, 2, serving, interrupt));
         let machine = Machine::new(vm);
+        let (memory, backlog) = (machine.vm().memory(), machine.backlog.clone());
+        let device = VirtioMmio::new(memory, handler, 2, serving, interrupt, backlog);
+        let device = Arc::new(device);
         let registers = BusRange::new(HOLE, register::CONFIG).unwrap();
         machine.mmio.insert(registers, device.clone()).unwrap();
         let mut vcpu = machine.vm().create_vcpu(0).unwrap();
@@ -59,10 +61,8 @@ impl<H: Hypervisor, D: Handler + 'static> Rig<H, D> {
         self.device.queue(0).unwrap()
     }
 
-    /// Lets the guest send [`COUNT`] requests; gives how many came back right, over all runs, and
-    /// the heavy exits of this one.
-    pub fn run(&mut self) -> (u64, u64) {
-        let before = self.machine.vm().exit_counts().heavy;
+    /// Tells the guest to send [`COUNT`] requests.
+    pub fn set_parameters(&self) {
         self.machine
             .set_parameters(&Parameters {
                 count: COUNT,
@@ -71,6 +71,13 @@ impl<H: Hypervisor, D: Handler + 'static> Rig<H, D> {
                 pause: 0,
             })
             .unwrap();
+    }
+
+    /// Lets the guest send [`COUNT`] requests; gives how many came back right, over all runs, and
+    /// the heavy exits of this one.
+    pub fn run(&mut self) -> (u64, u64) {
+        let before = self.machine.vm().exit_counts().heavy;
+        self.set_parameters();
         let kick = self.vcpu.kick_handle();
         let _deadline = Deadline::new(Instant::now() + LIMIT / 2, kick).unwrap();
         let stop = self.machine.runner(&mut self.vcpu).run().unwrap();
@@ -95,14 +102,8 @@ fn answers_come_back_from_a_device_model<H: Hypervisor>(hypervisor: &H) {
 fn answers_come_back_through_an_ioeventfd<H: Hypervisor>(hypervisor: &H) {
     let mut rig = Rig::new(hypervisor, Inverter, Serving::Notified);
     let queue = rig.queue();
-    let listener = Listener::start(
-        EventFd::new(0).unwrap(),
-        || {},
-        move |_| {
-            queue.serve();
-        },
-    )
-    .unwrap();
+    let listener =
+        Listener::start(EventFd::new(0).unwrap(), || {}, move |_| queue.serve().more).unwrap();
     let index = Datamatch::U32(Some(0));
     let vm = rig.machine.vm();
     vm.register_ioevent(listener.event(), NOTIFY, index, Sharing::Exclusive)
@@ -116,7 +117,7 @@ fn answers_come_back_without_any_exit_if_the_ring_is_polled<H: Hypervisor>(hyper
     let mut rig = Rig::new(hypervisor, Inverter, Serving::Polled);
     let queue = rig.queue();
     let look = move || {
-        queue.serve();
+        let _ = queue.serve();
         queue.served()
     };
     let _poller = Poller::start(|| {}, look, |_| {}).unwrap();

@@ -96,8 +96,11 @@ impl<H: Hypervisor> Notify<H> {
             Some(datamatch) => {
                 let event = EventFd::new(0).map_err(|error| failed(error.into()))?;
                 let setup = pin_to(guest.other_cpu);
-                let listener = Listener::start(event, setup, move |_| ear.hear())
-                    .map_err(|error| failed(error.into()))?;
+                let listener = Listener::start(event, setup, move |_| {
+                    ear.hear();
+                    false
+                })
+                .map_err(|error| failed(error.into()))?;
                 let vm = guest.machine.vm();
                 vm.register_ioevent(
                     listener.event(),

@@ -162,7 +162,8 @@ impl<H: Hypervisor> RoundTrip<H> {
             _ => None,
         };
         let interrupt = Interrupt::new(trigger);
-        let device = VirtioMmio::new(vm.memory(), Inverter, 1, serving, interrupt);
+        let backlog = guest.machine.backlog.clone();
+        let device = VirtioMmio::new(vm.memory(), Inverter, 1, serving, interrupt, backlog);
         let device = Arc::new(device);
         let queue = device
             .queue(0)
@@ -195,7 +196,8 @@ impl<H: Hypervisor> RoundTrip<H> {
         }
         let queue = Arc::clone(&self.queue);
         let look = move || {
-            queue.serve();
+            // It comes again anyway.
+            let _ = queue.serve();
             queue.served()
         };
         Poller::start(pin_to(self.guest.other_cpu), look, |_| {}).map(Some)
@@ -222,9 +224,7 @@ fn irqfd<V: Vm>(machine: &Machine<V>) -> Result<EventFd, Failure> {
 fn listen<V: Vm>(vm: &V, queue: &Arc<Queue<Inverter>>, cpu: usize) -> Result<Listener, Failure> {
     let queue = Arc::clone(queue);
     let index = u32::from(queue.index());
-    let listener = Listener::start(EventFd::new(0)?, pin_to(cpu), move |_| {
-        queue.serve();
-    })?;
+    let listener = Listener::start(EventFd::new(0)?, pin_to(cpu), move |_| queue.serve().more)?;
     vm.register_ioevent(
         listener.event(),
         IoEventAddress::Mmio(REGISTERS + register::QUEUE_NOTIFY),

@@ -7,7 +7,7 @@
 //! polls. What the device does with a chain is its [`Handler`]; the only one here is [`Inverter`].
 //!
 //! The driver is hostile: what it writes is checked before it is used, a queue that it breaks stays
-//! broken, and [`Refusal`] says what it did wrong.
+//! broken, [`Refusal`] says what it did wrong, and no thread serves it for longer than a budget.
 
 mod features;
 mod interrupt;
@@ -20,7 +20,7 @@ mod transport;
 
 pub use interrupt::Interrupt;
 pub use inverter::Inverter;
-pub use queue::{Handler, HandlerError, Queue};
+pub use queue::{Handler, HandlerError, Queue, Served};
 pub use refusal::Refusal;
 pub use transport::{Serving, VirtioMmio};
 

@@ -1,4 +1,8 @@
 //! A queue of the device while the driver has it set up, and the work on it.
+//!
+//! A driver can make chains available as fast as they are served, so a service has a budget, after which
+//! its thread is free to do something else: a vCPU's to see a kick, a listener's to see that it is to
+//! stop. Notifications stay off then, and whoever served comes again.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,7 +12,14 @@ use vm_memory::{GuestAddress, GuestMemoryError, GuestMemoryMmap};
 
 use super::Interrupt;
 use super::refusal::{Refusal, Trouble};
+use super::transport::QUEUE_SIZE_MAX;
+use crate::bus::Work;
 use crate::virtqueue::{Chain, DeviceQueue, SplitDevice};
+
+/// Chains of one service at most: the largest ring full, so that what a driver offers at once is served
+/// at once, and more only if it offers while it is served. Linux's vhost-net gives its thread back after
+/// as many (`VHOST_NET_PKT_WEIGHT`).
+pub(super) const BUDGET: u16 = QUEUE_SIZE_MAX;
 
 /// A chain named memory that the guest does not have.
 #[derive(Debug, thiserror::Error)]
@@ -39,6 +50,16 @@ struct Live {
     chain: Chain,
 }
 
+/// What a service has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use = "more is not notified: whoever served comes again"]
+pub struct Served {
+    /// How many chains were given back.
+    pub chains: u64,
+    /// Whether more may wait, for which the driver does not notify.
+    pub more: bool,
+}
+
 /// A queue, and how to serve it from any thread.
 pub struct Queue<D> {
     index: u16,
@@ -48,6 +69,9 @@ pub struct Queue<D> {
     /// Whether somebody polls, so that the driver need not notify.
     polled: bool,
     live: Mutex<Option<Live>>,
+    /// Calls of [`serve`](Self::serve) since the one began that serves now. The others do not wait for
+    /// it: a driver could make that long.
+    calls: AtomicU64,
     /// Whoever serves is to leave soon: the driver resets the device.
     leave: AtomicBool,
     /// Chains that were given back, over all resets.
@@ -80,6 +104,7 @@ impl<D: Handler> Queue<D> {
             interrupt,
             polled,
             live: Mutex::new(None),
+            calls: AtomicU64::new(0),
             leave: AtomicBool::new(false),
             served: AtomicU64::new(0),
             trouble,
@@ -116,50 +141,73 @@ impl<D: Handler> Queue<D> {
         self.leave.store(false, Ordering::Relaxed);
     }
 
-    /// Works on all chains that are there, if the queue is live, and says how many that were.
+    /// Works on the chains that are there, if the queue is live, up to a budget.
     ///
-    /// Unless the queue is polled, the driver's next notification is asked for at the end, so a
-    /// caller that calls for every notification misses no chain.
-    pub fn serve(&self) -> u64 {
+    /// Whoever calls this for every notification, and again as long as there is [more](Served::more),
+    /// misses no chain. While another thread serves, that one is made to come again instead. A polled
+    /// queue never says that there is more, because its poller comes again anyway.
+    pub fn serve(&self) -> Served {
+        if self.calls.fetch_add(1, Ordering::AcqRel) > 0 {
+            return Served::default();
+        }
+        let served = self.service();
+        let called = self.calls.swap(0, Ordering::AcqRel) > 1;
+        Served {
+            more: !self.polled && (served.more || called),
+            ..served
+        }
+    }
+
+    fn service(&self) -> Served {
         if self.leave.load(Ordering::Relaxed) {
-            return 0;
+            return Served::default();
         }
         let mut guard = self.lock();
         let Some(live) = guard.as_mut() else {
-            return 0;
+            return Served::default();
         };
         let before = self.served();
-        if let Err(refusal) = self.rounds(live) {
+        let more = self.rounds(live).unwrap_or_else(|refusal| {
             *guard = None;
             self.trouble.note(refusal);
             self.interrupt.configuration();
-        }
+            false
+        });
         // Nobody else counts while the lock is held.
-        self.served() - before
+        let chains = self.served() - before;
+        Served { chains, more }
     }
 
-    fn rounds(&self, live: &mut Live) -> Result<(), Refusal> {
-        loop {
+    /// Drains the ring until it stays empty; whether the budget ends before that.
+    fn rounds(&self, live: &mut Live) -> Result<bool, Refusal> {
+        let mut budget = BUDGET;
+        while budget > 0 {
             if !self.polled {
                 live.device.disable_notification();
             }
-            self.drain(live)?;
+            self.drain(live, &mut budget)?;
             if live.device.needs_notification() {
                 self.interrupt.used_buffer();
             }
             let leave = self.leave.load(Ordering::Relaxed);
-            if self.polled || leave || !live.device.enable_notification() {
-                return Ok(());
+            if leave || budget > 0 && (self.polled || !live.device.enable_notification()) {
+                return Ok(false);
             }
+            // A driver can also take a chain back between two looks: rounds count as well.
+            budget = budget.saturating_sub(1);
         }
+        Ok(true)
     }
 
-    fn drain(&self, live: &mut Live) -> Result<(), Refusal> {
+    /// Serves chains until there is none, the budget is used up or the driver resets the device.
+    fn drain(&self, live: &mut Live, budget: &mut u16) -> Result<(), Refusal> {
         let queue = self.index;
         let broken = |source| Refusal::Broken { queue, source };
-        while !self.leave.load(Ordering::Relaxed)
+        while *budget > 0
+            && !self.leave.load(Ordering::Relaxed)
             && let Some(head) = live.device.pop(&mut live.chain).map_err(broken)?
         {
+            *budget -= 1;
             let written = self
                 .handler
                 .handle(&self.memory, &live.chain)
@@ -171,5 +219,11 @@ impl<D: Handler> Queue<D> {
                 .map_err(|source| Refusal::Used { queue, source })?;
         }
         Ok(())
+    }
+}
+
+impl<D: Handler> Work for Queue<D> {
+    fn go_on(&self) -> bool {
+        self.serve().more
     }
 }

@@ -9,11 +9,11 @@ use super::features;
 use super::refusal::Trouble;
 use super::registers::{QueueRegisters, Registers, set_half};
 use super::{Handler, Interrupt, Queue, Refusal, register};
-use crate::bus::BusDevice;
+use crate::bus::{Backlog, BusDevice, Work};
 use crate::virtqueue::{SplitDevice, Status};
 
 /// Descriptors of a queue at most.
-const QUEUE_SIZE_MAX: u16 = 256;
+pub(super) const QUEUE_SIZE_MAX: u16 = 256;
 
 /// Who serves the queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +31,7 @@ pub struct VirtioMmio<D> {
     queues: Vec<Arc<Queue<D>>>,
     interrupt: Arc<Interrupt>,
     trouble: Arc<Trouble>,
+    backlog: Backlog,
 }
 
 impl<D> fmt::Debug for VirtioMmio<D> {
@@ -41,14 +42,17 @@ impl<D> fmt::Debug for VirtioMmio<D> {
     }
 }
 
-impl<D: Handler> VirtioMmio<D> {
+impl<D: Handler + 'static> VirtioMmio<D> {
     /// A device with so many queues in `memory`, in the state that a reset leaves.
+    ///
+    /// `backlog` is the machine's: a notification that is not answered in one service goes on there.
     pub fn new(
         memory: &GuestMemoryMmap,
         handler: D,
         queues: u16,
         serving: Serving,
         interrupt: Interrupt,
+        backlog: Backlog,
     ) -> Self {
         let memory = Arc::new(memory.clone());
         let (handler, interrupt) = (Arc::new(handler), Arc::new(interrupt));
@@ -67,6 +71,7 @@ impl<D: Handler> VirtioMmio<D> {
             memory,
             interrupt,
             trouble,
+            backlog,
         }
     }
 
@@ -208,8 +213,10 @@ impl<D: Handler> VirtioMmio<D> {
         if offset == register::QUEUE_NOTIFY {
             // Without the registers' lock: this is the work itself.
             let index = usize::try_from(value).unwrap_or(usize::MAX);
-            if let Some(queue) = self.queues.get(index) {
-                queue.serve();
+            if let Some(queue) = self.queues.get(index)
+                && queue.serve().more
+            {
+                self.backlog.leave(Arc::clone(queue) as Arc<dyn Work>);
             }
             return;
         }
@@ -253,7 +260,7 @@ fn set_queue(queue: &mut QueueRegisters, offset: u64, value: u32) {
 
 /// Registers are 32 bits wide and aligned; anything else is the driver's mistake (virtio 1.3,
 /// 4.2.2.2) and does nothing.
-impl<D: Handler> BusDevice for VirtioMmio<D> {
+impl<D: Handler + 'static> BusDevice for VirtioMmio<D> {
     fn read(&self, offset: u64, data: &mut [u8]) {
         match <&mut [u8; 4]>::try_from(&mut *data) {
             Ok(data) if offset.is_multiple_of(4) => *data = self.get(offset).to_le_bytes(),

@@ -1,5 +1,6 @@
 //! The registers' semantics, written as a driver writes them, and a driver of ours at the ring.
 
+mod budget;
 mod hostile;
 mod live;
 mod negotiation;
@@ -7,8 +8,8 @@ mod queues;
 
 use vm_memory::{GuestAddress, GuestMemoryMmap};
 
-use super::{Interrupt, Inverter, Refusal, Serving, VirtioMmio, register};
-use crate::bus::BusDevice;
+use super::{Handler, Interrupt, Inverter, Refusal, Served, Serving, VirtioMmio, register};
+use crate::bus::{Backlog, BusDevice};
 use crate::virtqueue::SplitLayout;
 
 const RAM: usize = 0x1_0000;
@@ -21,9 +22,10 @@ const NEEDS_RESET: u32 = 64;
 const PROBED: u32 = ACKNOWLEDGE | DRIVER;
 
 /// A device with two queues, as its driver sees it.
-pub struct Device {
+pub struct Device<D = Inverter> {
     pub memory: GuestMemoryMmap,
-    pub transport: VirtioMmio<Inverter>,
+    pub transport: VirtioMmio<D>,
+    pub backlog: Backlog,
 }
 
 impl Device {
@@ -32,9 +34,20 @@ impl Device {
     }
 
     pub fn with(serving: Serving, interrupt: Interrupt) -> Self {
+        Self::of(Inverter, serving, interrupt)
+    }
+}
+
+impl<D: Handler + 'static> Device<D> {
+    pub fn of(handler: D, serving: Serving, interrupt: Interrupt) -> Self {
         let memory = GuestMemoryMmap::from_ranges(&[(GuestAddress(0), RAM)]).unwrap();
-        let transport = VirtioMmio::new(&memory, Inverter, 2, serving, interrupt);
-        Self { memory, transport }
+        let backlog = Backlog::default();
+        let transport = VirtioMmio::new(&memory, handler, 2, serving, interrupt, backlog.clone());
+        Self {
+            memory,
+            transport,
+            backlog,
+        }
     }
 
     pub fn read(&self, offset: u64) -> u32 {

@@ -129,7 +129,7 @@ fn a_ready_queue_cannot_be_moved() {
     device.write(register::QUEUE_SIZE, 0);
     device.go_live();
     let queue = device.transport.queue(0).unwrap();
-    assert_eq!(queue.serve(), 0);
+    assert_eq!(queue.serve(), Served::default());
     assert!(device.transport.take_refusal().is_none());
 }
 
