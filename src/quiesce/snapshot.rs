@@ -20,6 +20,22 @@ struct Shared<T> {
     current: AtomicPtr<T>,
 }
 
+/// A value that was current, and owned from then on by this struct: a pointer from `Box::into_raw`, not a
+/// `Box`, which would claim as its own what readers still look at.
+struct Replaced<T>(*mut T);
+
+// SAFETY: the pointer is this struct's as a `Box` would be, which may be sent where its value may. Readers
+// on other threads share the value until it is dropped, so `Snapshot` asks for `T: Sync` as well.
+unsafe impl<T: Send + Sync> Send for Replaced<T> {}
+
+impl<T> Drop for Replaced<T> {
+    fn drop(&mut self) {
+        // SAFETY: the pointer came from `Box::into_raw`, and the swap that replaced it made this struct its
+        // only owner. `Domain` drops what was retired when no reader can hold it any more.
+        drop(unsafe { Box::from_raw(self.0) });
+    }
+}
+
 impl<T: Send + Sync + 'static> Snapshot<T> {
     /// Starts with a value.
     pub fn new(value: T) -> Self {
@@ -37,10 +53,7 @@ impl<T: Send + Sync + 'static> Snapshot<T> {
     pub fn replace(&self, value: T) {
         let new = Box::into_raw(Box::new(value));
         let old = self.shared.current.swap(new, Ordering::AcqRel);
-        // SAFETY: `old` came from `Box::into_raw` and the swap made us its only owner; readers
-        // may still look at it, and `retire` keeps it until their sections are over.
-        let old = unsafe { Box::from_raw(old) };
-        self.domain.retire(old);
+        self.domain.retire(Replaced(old));
     }
 
     /// Who waits for this value's readers.
