@@ -9,10 +9,25 @@ use vmbell::irq::{Gsi, Msi, Route, Target};
 use vmbell::machine::CODE;
 use vmm_sys_util::eventfd::EventFd;
 
-use super::roundtrip::{COUNT, NOTIFY, Rig};
+use super::roundtrip::{ACKNOWLEDGE, COUNT, NOTIFY, Rig};
 use crate::harness::{self, event};
 
 fn answers_come_back_by_an_irqfd_to_a_guest_that_halts<H: Hypervisor>(hypervisor: &H) {
+    let (taken, heavy) = interrupted(hypervisor, false);
+    assert_eq!(
+        heavy,
+        taken + 1,
+        "each acknowledgement, and the one that says done"
+    );
+}
+
+fn an_acknowledgement_by_doorbell_wakes_nobody<H: Hypervisor>(hypervisor: &H) {
+    let (_, heavy) = interrupted(hypervisor, true);
+    assert_eq!(heavy, 1, "the one that says done");
+}
+
+/// The interrupts and the heavy exits of a run whose answers come by irqfd.
+fn interrupted<H: Hypervisor>(hypervisor: &H, doorbell: bool) -> (u64, u64) {
     let config = VmConfig {
         irqchip: Irqchip::Full,
         ..VmConfig::default()
@@ -22,12 +37,19 @@ fn answers_come_back_by_an_irqfd_to_a_guest_that_halts<H: Hypervisor>(hypervisor
     let target = Target::Msi(Msi::fixed(0, VECTOR));
     vm.set_routing(&[Route { gsi, target }]).unwrap();
     vm.register_irqfd(&trigger, gsi, None).unwrap();
+    let mut interrupt = Interrupt::new(Some(trigger));
+    if doorbell {
+        let event = interrupt.acknowledge_by_doorbell().unwrap();
+        let value = Datamatch::U32(Some(Interrupt::ACKNOWLEDGE));
+        vm.register_ioevent(&event, ACKNOWLEDGE, value, Sharing::Exclusive)
+            .unwrap();
+    }
     let mut rig: Rig<H, _> = Rig::with(
         vm,
         programs::virtqueue_interrupt(),
         Inverter,
         Serving::Notified,
-        Interrupt::new(Some(trigger)),
+        interrupt,
     );
     rig.vcpu.set_interrupt_handler(CODE.0 + HANDLER).unwrap();
     let interrupts = Interrupts {
@@ -44,12 +66,16 @@ fn answers_come_back_by_an_irqfd_to_a_guest_that_halts<H: Hypervisor>(hypervisor
     vm.register_ioevent(listener.event(), NOTIFY, index, Sharing::Exclusive)
         .unwrap();
     assert_eq!(rig.run().0, COUNT);
-    assert_eq!(rig.run().0, 2 * COUNT);
+    let before = rig.machine.results().unwrap().interrupts;
+    let (right, heavy) = rig.run();
+    assert_eq!(right, 2 * COUNT);
     assert_eq!(rig.queue().served(), 2 * COUNT);
     let taken = rig.machine.results().unwrap().interrupts;
     assert!(taken > 0 && taken <= 2 * COUNT, "{taken} interrupts");
+    (taken - before, heavy)
 }
 
 crate::on_both! {
     answers_come_back_by_an_irqfd_to_a_guest_that_halts;
+    an_acknowledgement_by_doorbell_wakes_nobody;
 }

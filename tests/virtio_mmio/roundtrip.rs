@@ -19,6 +19,7 @@ use crate::harness::{self, AREA, HOLE, LIMIT, count, event};
 /// Requests of one run.
 pub const COUNT: u64 = 500;
 pub const NOTIFY: IoEventAddress = IoEventAddress::Mmio(HOLE + register::QUEUE_NOTIFY);
+pub const ACKNOWLEDGE: IoEventAddress = IoEventAddress::Mmio(HOLE + register::INTERRUPT_ACK);
 
 /// A guest that sends requests, and a device with two queues.
 pub struct Rig<H: Hypervisor, D> {

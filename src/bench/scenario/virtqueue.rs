@@ -35,7 +35,7 @@ enum Hearing {
     DeviceModel,
     /// A thread sleeps on an eventfd that the register's queue index signals.
     Ioeventfd,
-    /// The same, and the guest halts until an irqfd interrupts it.
+    /// The same, and the guest halts until an irqfd interrupts it, which it acknowledges by a doorbell.
     Irqfd,
     /// A thread looks at the ring all the time.
     Polled,
@@ -157,11 +157,10 @@ impl<H: Hypervisor> RoundTrip<H> {
             Hearing::Polled => Serving::Polled,
             _ => Serving::Notified,
         };
-        let trigger = match hearing {
-            Hearing::Irqfd => Some(irqfd(&guest.machine).map_err(failed)?),
-            _ => None,
+        let interrupt = match hearing {
+            Hearing::Irqfd => irqfd(&guest.machine).map_err(failed)?,
+            _ => Interrupt::default(),
         };
-        let interrupt = Interrupt::new(trigger);
         let backlog = guest.machine.backlog.clone();
         let device = VirtioMmio::new(vm.memory(), Inverter, 1, serving, interrupt, backlog);
         let device = Arc::new(device);
@@ -204,8 +203,8 @@ impl<H: Hypervisor> RoundTrip<H> {
     }
 }
 
-/// An eventfd that interrupts the guest with a message.
-fn irqfd<V: Vm>(machine: &Machine<V>) -> Result<EventFd, Failure> {
+/// An interrupt that is a message to the guest, and that the guest acknowledges without waking anybody.
+fn irqfd<V: Vm>(machine: &Machine<V>) -> Result<Interrupt, Failure> {
     machine.set_interrupts(&Interrupts {
         pv_eoi: true,
         xapic: false,
@@ -217,7 +216,15 @@ fn irqfd<V: Vm>(machine: &Machine<V>) -> Result<EventFd, Failure> {
     vm.set_routing(&[Route { gsi, target }])?;
     let trigger = EventFd::new(EFD_NONBLOCK)?;
     vm.register_irqfd(&trigger, gsi, None)?;
-    Ok(trigger)
+    let mut interrupt = Interrupt::new(Some(trigger));
+    let doorbell = interrupt.acknowledge_by_doorbell()?;
+    vm.register_ioevent(
+        &doorbell,
+        IoEventAddress::Mmio(REGISTERS + register::INTERRUPT_ACK),
+        Datamatch::U32(Some(Interrupt::ACKNOWLEDGE)),
+        Sharing::Exclusive,
+    )?;
+    Ok(interrupt)
 }
 
 /// A thread behind an eventfd that a notification of `queue` signals.
