@@ -21,6 +21,13 @@ fn delivered(lapics: &[Lapic], message: Message) -> (Raise, Vec<usize>) {
     (raise, accepted)
 }
 
+/// Which of the APICs a message went to; they begin it, so that they can take the next.
+fn begun(lapics: &[Lapic], message: Message) -> Vec<usize> {
+    let (_, vcpus) = delivered(lapics, message);
+    assert!(vcpus.iter().all(|&vcpu| lapics[vcpu].begin(message.vector)));
+    vcpus
+}
+
 fn four() -> Vec<Lapic> {
     (0..4).map(lapic).collect()
 }
@@ -43,12 +50,34 @@ fn everybody_and_everybody_else_get_one_each() {
 
 #[test]
 fn flat_logical_destination_is_a_mask() {
-    let lapics = four();
+    let lapics: Vec<_> = (0..8).map(lapic).collect();
     for lapic in &lapics {
         let _ = lapic.write(Register::Ldr, 1 << (24 + lapic.id()));
     }
-    let to = message(Mode::Fixed, Destination::Logical(0b1010));
-    assert_eq!(delivered(&lapics, to).1, [1, 3]);
+    for (address, vcpus) in [
+        (0b1010, vec![1, 3]),
+        // As clusters these would be 2, 8 and 15.
+        (0b10_0010, vec![1, 5]),
+        (0b1000_0000, vec![7]),
+        (0xff, (0..8).collect()),
+        (0, vec![]),
+    ] {
+        let to = message(Mode::Fixed, Destination::Logical(address));
+        assert_eq!(begun(&lapics, to), vcpus, "{address:#b}");
+    }
+}
+
+#[test]
+fn destination_format_is_clusters_unless_all_its_four_bits_are_set() {
+    for (dfr, vcpus) in [(u32::MAX, vec![0, 1]), (0, vec![0]), (0x7fff_ffff, vec![0])] {
+        let lapics = [lapic(0), lapic(1)];
+        for (lapic, logical) in lapics.iter().zip([0x11, 0x21]) {
+            let _ = lapic.write(Register::Dfr, dfr);
+            let _ = lapic.write(Register::Ldr, logical << 24);
+        }
+        let to = message(Mode::Fixed, Destination::Logical(0x11));
+        assert_eq!(delivered(&lapics, to).1, vcpus, "{dfr:#x}");
+    }
 }
 
 #[test]
@@ -59,8 +88,17 @@ fn clustered_logical_destination_is_a_cluster_and_a_mask() {
         let _ = lapic.write(Register::Dfr, 0);
         let _ = lapic.write(Register::Ldr, (cluster << 4 | 1 << member) << 24);
     }
-    let to = message(Mode::Fixed, Destination::Logical(0x13));
-    assert_eq!(delivered(&lapics, to).1, [2, 3]);
+    for (address, vcpus) in [
+        (0x13, vec![2, 3]),
+        (0x03, vec![0, 1]),
+        (0x11, vec![2]),
+        (0x02, vec![1]),
+        (0x10, vec![]),
+        (0x21, vec![]),
+    ] {
+        let to = message(Mode::Fixed, Destination::Logical(address));
+        assert_eq!(begun(&lapics, to), vcpus, "{address:#x}");
+    }
 }
 
 #[test]
@@ -70,8 +108,19 @@ fn x2apic_has_its_logical_destination_from_its_id() {
         assert_eq!(lapic.write_base(MMIO_BASE | 0xc00), Effect::None);
     }
     assert_eq!(lapics[2].read(Register::Ldr), 2 << 16 | 2);
-    let to = message(Mode::Fixed, Destination::Logical(1 << 5 | 1));
-    assert_eq!(delivered(&lapics, to).1, [0, 1]);
+    for (address, vcpus) in [
+        (1 << 5 | 1, vec![0, 1]),
+        (1 << 5, vec![1]),
+        (2 << 16 | 2, vec![2]),
+        (2 << 16 | 3, vec![2]),
+        (2 << 16 | 1, vec![]),
+        (2, vec![]),
+        (1 << 16 | 2, vec![]),
+        (2 << 16, vec![]),
+    ] {
+        let to = message(Mode::Fixed, Destination::Logical(address));
+        assert_eq!(begun(&lapics, to), vcpus, "{address:#x}");
+    }
 }
 
 #[test]

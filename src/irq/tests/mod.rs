@@ -8,6 +8,7 @@ mod lapic;
 mod message;
 mod model;
 mod moved;
+mod page;
 mod pv_eoi;
 mod reach;
 mod registers;

@@ -72,6 +72,8 @@ fn msrs_are_there_in_x2apic_mode_only() {
     assert!(lapic.is_x2apic() && !lapic.is_xapic());
     assert_eq!(lapic.read_msr(0x802), Some(3));
     assert_eq!(lapic.write_msr(0x80b, 0), Effect::None);
+    assert_eq!(lapic.write_msr(0x808, 0xff), Effect::None);
+    assert_eq!(lapic.read_msr(0x808), Some(0xff));
 }
 
 #[test]
@@ -127,8 +129,16 @@ fn x2apic_command_has_a_destination_of_32_bits() {
     let effect = lapic.write_msr(0x830, command);
     assert_eq!(effect, ipi(0x41, Destination::Physical(0x1_2345)));
     assert_eq!(lapic.read_msr(0x830), Some(command));
-    let all = 0xffff_ffff << 32 | 0x41;
-    assert_eq!(lapic.write_msr(0x830, all), ipi(0x41, Destination::All));
+    for logical in [0, 1 << 11] {
+        let all = 0xffff_ffff << 32 | logical | 0x41;
+        assert_eq!(lapic.write_msr(0x830, all), ipi(0x41, Destination::All));
+    }
+    let cluster = 0x1_2345 << 32 | 1 << 11 | 0x41;
+    let effect = lapic.write_msr(0x830, cluster);
+    assert_eq!(effect, ipi(0x41, Destination::Logical(0x1_2345)));
+    let one = 0xff << 32 | 0x41;
+    let effect = lapic.write_msr(0x830, one);
+    assert_eq!(effect, ipi(0x41, Destination::Physical(0xff)));
 }
 
 #[test]
@@ -139,6 +149,25 @@ fn xapic_command_is_sent_by_its_low_half() {
     assert_eq!(effect, ipi(0x42, Destination::Physical(2)));
     let logical = lapic.write_mmio(0x300, 4, 0x42 | 1 << 11);
     assert_eq!(logical, ipi(0x42, Destination::Logical(2)));
+    let _ = lapic.write_mmio(0x310, 4, 0xff << 24);
+    let all = lapic.write_mmio(0x300, 4, 0x42);
+    assert_eq!(all, ipi(0x42, Destination::All));
+    let logical = lapic.write_mmio(0x300, 4, 0x42 | 1 << 11);
+    assert_eq!(logical, ipi(0x42, Destination::Logical(0xff)));
+}
+
+#[test]
+fn command_says_vector_and_delivery_mode() {
+    let lapic = lapic(1);
+    for vector in [0x10, 0x42, 0xff] {
+        for (bits, mode) in [(0, Mode::Fixed), (1, Mode::LowestPriority)] {
+            let effect = lapic.write_mmio(0x300, 4, bits << 8 | vector);
+            let Effect::Ipi(message) = effect else {
+                panic!("{effect:?}");
+            };
+            assert_eq!((u32::from(message.vector), message.mode), (vector, mode));
+        }
+    }
 }
 
 #[test]
