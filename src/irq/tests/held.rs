@@ -66,6 +66,28 @@ fn irqfd_that_is_removed_by_a_wrong_gsi_holds_its_line() {
     assert!(chip.controller.deassign(event(1), gsi(6), &chip.apics));
 }
 
+/// Linux `ioapic_write_indirect`: not while masked, not before the EOI.
+#[test]
+fn write_resamples_a_line_only_if_it_could_be_sent() {
+    let mut chip = Chip::full();
+    let resample = chip.resampling(1, 5);
+    chip.entry(5, LEVEL | 0x41);
+    chip.signal(1);
+    assert_eq!(chip.begin(), Some(0x41));
+    chip.entry(5, LEVEL | 0x41);
+    chip.destination(5, 0);
+    assert_eq!(resample.0.get(), 0, "its eoi will ask");
+    chip.end();
+    assert_eq!(resample.0.get(), 1);
+    chip.entry(5, LEVEL | MASKED | 0x41);
+    chip.signal(1);
+    chip.entry(5, LEVEL | MASKED | 0x51);
+    chip.destination(5, 0);
+    assert_eq!(resample.0.get(), 1, "masked");
+    chip.entry(5, LEVEL | 0x51);
+    assert_eq!(resample.0.get(), 2);
+}
+
 #[test]
 fn eventfd_is_an_irqfd_from_assignment_to_removal() {
     let mut chip = Chip::full();
