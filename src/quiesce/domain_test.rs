@@ -96,3 +96,52 @@ fn what_is_dropped_may_retire_more() {
     assert_eq!(domain.reclaim(), 0);
     assert_eq!(domain.reclaim(), 0);
 }
+
+#[test]
+fn idle_reader_that_quiesces_stays_idle() {
+    let domain = Domain::new();
+    let mut reader = domain.reader();
+    reader.quiesce();
+    domain.retire(());
+    assert_eq!(domain.reclaim(), 0);
+}
+
+#[test]
+fn busy_reader_that_quiesces_gives_up_what_it_held() {
+    let domain = Domain::new();
+    let mut reader = domain.reader();
+    reader.busy();
+    domain.retire(());
+    reader.busy();
+    assert_eq!(domain.reclaim(), 1, "it was busy already");
+    reader.quiesce();
+    assert_eq!(domain.reclaim(), 0);
+    domain.retire(());
+    assert_eq!(domain.reclaim(), 1, "it is busy still");
+}
+
+#[test]
+fn slowest_of_several_readers_decides() {
+    let domain = Domain::new();
+    let (mut slow, mut fast) = (domain.reader(), domain.reader());
+    slow.busy();
+    domain.retire(());
+    fast.busy();
+    domain.retire(());
+    assert_eq!(domain.reclaim(), 2);
+    slow.quiesce();
+    assert_eq!(domain.reclaim(), 1, "the fast one holds the second");
+    fast.idle();
+    assert_eq!(domain.reclaim(), 0);
+}
+
+#[test]
+fn debug_output_shows_the_epochs() {
+    let domain = Domain::new();
+    let mut reader = domain.reader();
+    assert_eq!(format!("{reader:?}"), "Reader { noted: 0, .. }");
+    domain.retire(());
+    reader.busy();
+    assert_eq!(format!("{domain:?}"), "Domain { epoch: 2, .. }");
+    assert_eq!(format!("{reader:?}"), "Reader { noted: 2, .. }");
+}

@@ -47,3 +47,43 @@ fn readers_see_whole_values_under_a_writer_at_full_speed() {
     });
     assert_eq!(snapshot.domain().reclaim(), 0);
 }
+
+#[test]
+fn busy_reader_keeps_a_value_until_it_reads_again_or_gets_idle() {
+    let snapshot = Snapshot::new(1);
+    let mut reader = snapshot.reader();
+    reader.busy();
+    assert_eq!(*reader.read(), 1);
+    snapshot.replace(2);
+    assert_eq!(snapshot.domain().reclaim(), 1);
+    assert_eq!(*reader.read(), 2);
+    assert_eq!(snapshot.domain().reclaim(), 0);
+    snapshot.replace(3);
+    assert_eq!(snapshot.domain().reclaim(), 1);
+    reader.idle();
+    assert_eq!(snapshot.domain().reclaim(), 0);
+}
+
+#[test]
+fn debug_output_shows_the_epochs() {
+    let snapshot = Snapshot::new(1);
+    assert_eq!(
+        format!("{snapshot:?}"),
+        "Snapshot { domain: Domain { epoch: 1, .. }, .. }"
+    );
+    assert_eq!(
+        format!("{:?}", snapshot.reader()),
+        "SnapshotReader { reader: Reader { noted: 0, .. }, .. }"
+    );
+}
+
+#[test]
+fn last_value_is_dropped_with_the_last_handle() {
+    let value = std::sync::Arc::new(());
+    let snapshot = Snapshot::new(std::sync::Arc::clone(&value));
+    let reader = snapshot.reader();
+    drop(snapshot);
+    assert_eq!(std::sync::Arc::strong_count(&value), 2);
+    drop(reader);
+    assert_eq!(std::sync::Arc::strong_count(&value), 1);
+}
