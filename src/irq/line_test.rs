@@ -64,6 +64,18 @@ fn line_that_could_not_be_driven_is_where_it_was() {
     assert!(line.is_up());
 }
 
+#[test]
+fn debug_output_shows_how_many_assert() {
+    let log = RefCell::default();
+    let line = record(&log);
+    let mut devices = [line.connect(), line.connect()];
+    devices
+        .iter_mut()
+        .for_each(|device| device.assert().unwrap());
+    let text = format!("{line:?}");
+    assert!(text.contains("asserted: Mutex { data: 2"), "{text}");
+}
+
 proptest! {
     #[test]
     fn line_is_up_while_any_device_asserts(steps in prop::collection::vec((0..4_usize, any::<bool>()), 0..64)) {
