@@ -91,6 +91,26 @@ fn removal_wants_the_exact_range() {
     assert_eq!(offset(&map, 0x10, 1), None);
 }
 
+#[test]
+fn most_of_what_a_reader_found_is_guessed_right_next_time() {
+    for ranges in [1, 100, 1000] {
+        let mut guesses = Guesses::new();
+        for unit in 0..ranges {
+            guesses.set(unit as u64, unit, ranges);
+        }
+        let right = (0..ranges).filter(|unit| guesses.get(*unit as u64) == *unit);
+        let right = right.count();
+        assert!(right * 4 >= ranges * 3, "{right} of {ranges}");
+    }
+}
+
+#[test]
+fn range_of_almost_all_addresses_is_answered() {
+    let map = map(&[(0, u64::MAX)]);
+    assert_eq!(offset(&map, u64::MAX - 1, 1), Some(u64::MAX - 1));
+    assert_eq!(offset(&map, u64::MAX, 1), None);
+}
+
 proptest! {
     #[test]
     fn search_agrees_with_a_walk(
