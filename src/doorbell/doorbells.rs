@@ -153,6 +153,11 @@ mod tests;
 
 #[cfg(test)]
 #[cfg(not(loom))]
+#[path = "lookup_test.rs"]
+mod lookup;
+
+#[cfg(test)]
+#[cfg(not(loom))]
 #[path = "model_test.rs"]
 mod model;
 
