@@ -35,11 +35,8 @@ impl BusRange {
 
     /// The logarithm of the length, rounded down.
     pub(super) const fn len_log2(self) -> u32 {
-        match (self.last - self.first).checked_add(1) {
-            Some(len) => len.ilog2(),
-            // All of the address space; any shift that is allowed will do.
-            None => u64::BITS - 1,
-        }
+        // A length is 64 bits: no range is all of the address space.
+        (self.last - self.first + 1).ilog2()
     }
 
     /// Whether some address is in both.
