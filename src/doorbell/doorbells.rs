@@ -153,6 +153,11 @@ mod tests;
 
 #[cfg(test)]
 #[cfg(not(loom))]
+#[path = "limits_test.rs"]
+mod limits;
+
+#[cfg(test)]
+#[cfg(not(loom))]
 #[path = "lookup_test.rs"]
 mod lookup;
 
