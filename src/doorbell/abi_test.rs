@@ -87,6 +87,20 @@ fn the_struct_is_the_kernels_64_bytes() {
 }
 
 #[test]
+fn request_says_which_signal_a_removal_has_freed() {
+    let table = HeapTable::new();
+    let mut doorbells = Doorbells::new(&table, 32);
+    let event = EventFd::new(0).unwrap();
+    let mut apply = |request: KvmIoeventfd| {
+        let request = request.parse().unwrap();
+        let applied = request.apply(&mut doorbells, || Ok::<_, Infallible>(7), &Alone);
+        applied.unwrap()
+    };
+    assert_eq!(apply(wildcard(&event, 4)), None);
+    assert_eq!(apply(deassign(wildcard(&event, 4))), Some(7));
+}
+
+#[test]
 fn row_2_last_address_is_good_for_length_0() {
     bench(|vm, one, _| {
         let request = with(wildcard(one, 0), |r| r.addr = u64::MAX);
