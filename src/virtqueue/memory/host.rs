@@ -34,7 +34,7 @@ impl HostMemory {
 
     /// How many bytes there are.
     pub fn len(&self) -> usize {
-        size_of_val(&*self.lines)
+        size_of::<Line>() * Arc::as_ptr(&self.lines).len()
     }
 
     /// Whether there is no byte.
@@ -59,7 +59,8 @@ unsafe impl RingMemory for HostMemory {
         if end > self.len() {
             return None;
         }
-        let first: *const Line = self.lines.as_ptr();
+        // No reference to all lines on the way: Miri follows one to each of its atomics.
+        let first = Arc::as_ptr(&self.lines);
         NonNull::new(first.cast::<u8>().wrapping_add(start).cast_mut())
     }
 }
