@@ -121,6 +121,18 @@ fn busy_reader_that_quiesces_gives_up_what_it_held() {
 }
 
 #[test]
+fn reader_that_goes_leaves_nothing_to_look_at() {
+    let domain = Domain::new();
+    let kept = domain.reader();
+    for _ in 0..3 {
+        drop(domain.reader());
+    }
+    assert_eq!(lock(&domain.shared.slots).len(), 1);
+    drop(kept);
+    assert_eq!(lock(&domain.shared.slots).len(), 0);
+}
+
+#[test]
 fn slowest_of_several_readers_decides() {
     let domain = Domain::new();
     let (mut slow, mut fast) = (domain.reader(), domain.reader());
