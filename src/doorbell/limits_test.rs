@@ -246,8 +246,8 @@ fn value_that_goes_makes_room_for_one() {
     assert!(add(&mut doorbells, 1, 0, value(4, 3)).is_err());
 }
 
-/// Three keys of one bucket: the third needs an overflow bucket.
-fn three<B>(bucket: impl Fn(u64) -> *const B) -> [u64; 3] {
+/// Keys of one bucket: the third and each second one after it need an overflow bucket.
+fn crowd<B, const N: usize>(bucket: impl Fn(u64) -> *const B) -> [u64; N] {
     let mut same = (1_u64..).filter(|&key| bucket(key) == bucket(0));
     std::array::from_fn(|_| same.next().unwrap())
 }
@@ -257,7 +257,7 @@ fn overflow_buckets_come_back_however_often_one_is_needed() {
     let table = HeapTable::new();
     let mut doorbells = Doorbells::new(&table, MOST);
     let first = |at| table.first_address(Kind::Mmio, at);
-    let [one, two, three] = three(|at| ptr::from_ref(first(at)));
+    let [one, two, three] = crowd(|at| ptr::from_ref(first(at)));
     for at in [one, two] {
         add(&mut doorbells, 1, at, wildcard(4)).unwrap();
     }
@@ -276,7 +276,7 @@ fn overflow_buckets_of_values_come_back_however_often_one_is_needed() {
     let table = HeapTable::new();
     let mut doorbells = Doorbells::new(&table, MOST);
     let first = |value| table.first_match(0, value);
-    let [one, two, three] = three(|value| ptr::from_ref(first(value)));
+    let [one, two, three] = crowd(|value| ptr::from_ref(first(value)));
     for number in [one, two] {
         add(&mut doorbells, 1, 0, value(8, number)).unwrap();
     }
@@ -288,6 +288,76 @@ fn overflow_buckets_of_values_come_back_however_often_one_is_needed() {
         assert_eq!(first(one).link.load(Relaxed), 0);
     }
     assert_eq!(ring(&doorbells, 0, 8, two), [1]);
+}
+
+#[test]
+fn bucket_from_the_middle_of_a_chain_is_good_for_its_end() {
+    let table = HeapTable::new();
+    let mut doorbells = Doorbells::new(&table, MOST);
+    let first = |at| ptr::from_ref(table.first_address(Kind::Mmio, at));
+    let keys: [u64; 10] = crowd(first);
+    for &at in &keys[..8] {
+        add(&mut doorbells, 1, at, wildcard(4)).unwrap();
+    }
+    for &at in &keys[2..4] {
+        remove(&mut doorbells, 1, at, wildcard(4));
+    }
+    for &at in &keys[8..] {
+        add(&mut doorbells, 1, at, wildcard(4)).unwrap();
+    }
+    for (index, &at) in keys.iter().enumerate() {
+        let heard = ring(&doorbells, at, 4, 0);
+        assert_eq!(
+            heard.len(),
+            usize::from(!(2..4).contains(&index)),
+            "{index}"
+        );
+    }
+}
+
+#[test]
+fn bucket_of_values_from_the_middle_of_a_chain_is_good_for_its_end() {
+    let table = HeapTable::new();
+    let mut doorbells = Doorbells::new(&table, MOST);
+    let first = |value| ptr::from_ref(table.first_match(0, value));
+    let keys: [u64; 10] = crowd(first);
+    for &number in &keys[..8] {
+        add(&mut doorbells, 1, 0, value(8, number)).unwrap();
+    }
+    for &number in &keys[2..4] {
+        remove(&mut doorbells, 1, 0, value(8, number));
+    }
+    for &number in &keys[8..] {
+        add(&mut doorbells, 1, 0, value(8, number)).unwrap();
+    }
+    for (index, &number) in keys.iter().enumerate() {
+        let heard = ring(&doorbells, 0, 8, number);
+        assert_eq!(
+            heard.len(),
+            usize::from(!(2..4).contains(&index)),
+            "{index}"
+        );
+    }
+}
+
+/// One value of two widths is two keys of one bucket, and the first slot must not hide the second.
+#[test]
+fn value_of_one_width_does_not_hide_that_of_another() {
+    let table = HeapTable::new();
+    let mut doorbells = Doorbells::new(&table, MOST);
+    let first = |value| ptr::from_ref(table.first_match(0, value));
+    let [other, same] = crowd(first);
+    add(&mut doorbells, 1, 0, value(8, other)).unwrap();
+    add(&mut doorbells, 2, 0, value(8, same)).unwrap();
+    remove(&mut doorbells, 1, 0, value(8, other));
+    add(&mut doorbells, 3, 0, value(4, same)).unwrap();
+    assert_eq!(ring(&doorbells, 0, 8, same), [2]);
+    assert_eq!(ring(&doorbells, 0, 4, same), [3]);
+}
+
+#[test]
+fn debug_output_of_a_table_is_short() {
+    assert_eq!(format!("{:?}", HeapTable::new()), "HeapTable");
 }
 
 #[test]
