@@ -14,8 +14,9 @@ pub const CODE: u32 = MATCH - 1;
 /// The largest signal number that a code can hold.
 pub const MAX_SIGNAL: u32 = CODE - 1;
 
+// Miri looks at every atomic of a table for each reference to it.
 #[cfg(not(loom))]
-pub(super) const BITS: u32 = 14;
+pub(super) const BITS: u32 = if cfg!(miri) { 1 } else { 14 };
 // The model checker tracks every atomic; a table that it can build has few.
 #[cfg(loom)]
 pub(super) const BITS: u32 = 1;
@@ -28,13 +29,17 @@ pub const BUCKETS: usize = 1 << BITS;
 /// and removals exhausts them before the entries themselves.
 pub const OVERFLOWS: usize = if cfg!(loom) { 4 } else { MAX_ADDRESSES };
 /// Chunks of signal lists, of which the first is never used.
-pub const CHUNKS: usize = if cfg!(loom) { 4 } else { 1 << 15 };
+pub const CHUNKS: usize = if cfg!(loom) { 4 } else { 2 * MAX_ADDRESSES };
 
 /// Cells of an address: for widths 1, 2, 4 and 8, and one for all others.
 pub const CELLS: usize = 5;
 
 /// Most addresses with a doorbell.
-pub const MAX_ADDRESSES: usize = if cfg!(loom) { 4 } else { 16_384 };
+pub const MAX_ADDRESSES: usize = match (cfg!(loom), cfg!(miri)) {
+    (true, _) => 4,
+    (_, true) => 16,
+    _ => 16_384,
+};
 /// Most distinct values asked for, over all addresses and widths.
 pub const MAX_MATCHES: usize = MAX_ADDRESSES;
 /// Most signals of one list.
