@@ -1,4 +1,5 @@
 //! Sandboxes as the rest of the host sees them.
+#![allow(unsafe_code)]
 
 use std::fs;
 use std::process::{Child, Command};
@@ -21,14 +22,31 @@ pub fn exists(pid: i32) -> bool {
     stat(pid).is_some()
 }
 
+/// All processes, zombies included.
+pub fn processes() -> Vec<i32> {
+    let entries = fs::read_dir("/proc").unwrap();
+    entries
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .collect()
+}
+
+/// Whether a process is there and has this parent.
+pub fn is_child_of(pid: i32, parent: i32) -> bool {
+    stat(pid).is_some_and(|stat| stat[1] == parent.to_string())
+}
+
 /// The children of a process, zombies included.
 pub fn children_of(parent: i32) -> Vec<i32> {
-    let processes = fs::read_dir("/proc")
-        .unwrap()
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    processes
-        .filter(|pid| stat(*pid).is_some_and(|stat| stat[1] == parent.to_string()))
-        .collect()
+    let mut children = processes();
+    children.retain(|pid| is_child_of(*pid, parent));
+    children
+}
+
+/// Sends a signal to a process that is there.
+pub fn signal(pid: i32, number: i32) {
+    // SAFETY: takes no pointers.
+    let result = unsafe { libc::kill(pid, number) };
+    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
 }
 
 /// Tests run in parallel in one process; one at a time may make a guest.

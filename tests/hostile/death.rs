@@ -1,5 +1,4 @@
 //! The end of a sandbox, of a monitor, and of the thread that made a guest.
-#![allow(unsafe_code)]
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -10,15 +9,9 @@ use vmbell::guest::Parameters;
 use vmbell::hypervisor::usermode::Usermode;
 use vmbell::hypervisor::{Hypervisor, Vcpu, Vm, VmConfig, VmEntry};
 
-use crate::harness::process::{children_of, exists, spawn, with_sandbox};
+use crate::harness::process::{children_of, exists, signal, spawn, with_sandbox};
 use crate::harness::script::{Op, Player};
 use crate::harness::{begin, chain, count, event, programs, start};
-
-fn signal(pid: i32, number: i32) {
-    // SAFETY: takes no pointers.
-    let result = unsafe { libc::kill(pid, number) };
-    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
-}
 
 fn a_killed_sandbox_is_an_error_on_every_vcpu<H: Hypervisor<Vm: Vm<Vcpu: 'static>>>(h: &H) {
     let (vm, sandbox) = with_sandbox(

@@ -15,3 +15,4 @@ mod death;
 mod patching;
 mod scribble;
 mod stacks;
+mod start;

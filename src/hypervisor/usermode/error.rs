@@ -76,6 +76,12 @@ pub enum UsermodeError {
         /// How it ended, and what that means.
         ending: String,
     },
+    /// The sandbox was not ready in time.
+    #[error(
+        "the sandbox did not start within {} s and was killed; was it stopped (SIGSTOP, a freezer)?",
+        super::sandbox::START_PATIENCE.as_secs()
+    )]
+    StartTimeout,
     /// The sandbox ended while the guest ran.
     #[error("the sandbox ended: {ending}")]
     Ended {

@@ -1,16 +1,17 @@
 //! Starts sandbox processes.
 //!
 //! One thread starts all of them and lives as long as the monitor does: the kernel sends the
-//! parent-death signal when the *thread* that forked ends, not the process.
+//! parent-death signal when the *thread* that forked ends, not the process. It does not wait for a
+//! new process to become the stub: one that is stopped before that must hold up nobody.
 #![allow(unsafe_code)]
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::OnceLock;
 use std::sync::mpsc::{Sender, channel};
+
+use stub::layout::{boot_fd, exit_code};
 
 use super::error::UsermodeError;
 use super::mapping::{memory_file, seal};
@@ -28,11 +29,12 @@ pub struct BootFiles {
 
 struct Job {
     files: BootFiles,
-    answer: Sender<Result<Child, UsermodeError>>,
+    answer: Sender<Result<libc::pid_t, UsermodeError>>,
 }
 
-/// Starts the stub with these files.
-pub fn launch(files: BootFiles) -> Result<Child, UsermodeError> {
+/// Starts the stub with these files and gives its process number, for the caller to reap. A process
+/// that cannot become the stub sends the error number through its socket, in four bytes.
+pub fn launch(files: BootFiles) -> Result<libc::pid_t, UsermodeError> {
     static LAUNCHER: OnceLock<Sender<Job>> = OnceLock::new();
     let gone = || UsermodeError::System {
         operation: "reach the launcher thread",
@@ -42,7 +44,7 @@ pub fn launch(files: BootFiles) -> Result<Child, UsermodeError> {
         let (sender, jobs) = channel::<Job>();
         let run = move || {
             for Job { files, answer } in jobs {
-                // Whoever asked is waiting; if it is gone the child's handle is dropped with the answer.
+                // Whoever asked is waiting.
                 let _ = answer.send(start(files));
             }
         };
@@ -72,73 +74,97 @@ fn stub_file() -> Result<File, UsermodeError> {
     Ok(file)
 }
 
-fn start(files: BootFiles) -> Result<Child, UsermodeError> {
-    let executable = stub_file()?;
-    let mut command = Command::new("vmbell-sandbox");
-    command
-        .stdin(Stdio::from(files.read_only))
-        .stdout(Stdio::from(files.writable))
-        .stderr(Stdio::from(files.socket));
-    let fd = executable.as_raw_fd();
-    let become_stub = move || -> io::Error {
-        let limit = raise_fd_limit();
-        if limit.is_err() {
-            return io::Error::last_os_error();
+fn start(files: BootFiles) -> Result<libc::pid_t, UsermodeError> {
+    let executable = above_boot_fds(stub_file()?.as_raw_fd())?;
+    let read_only = above_boot_fds(files.read_only.as_raw_fd())?;
+    let writable = above_boot_fds(files.writable.as_raw_fd())?;
+    let socket = above_boot_fds(files.socket.as_raw_fd())?;
+    let limit = fd_limit();
+    // SAFETY: between fork and exec the child makes system calls only; it allocates nothing, takes
+    // no lock and does not return from here.
+    match unsafe { libc::fork() } {
+        -1 => Err(UsermodeError::last("start the sandbox process")),
+        0 => {
+            let files = [
+                (read_only.as_raw_fd(), boot_fd::READ_ONLY),
+                (writable.as_raw_fd(), boot_fd::WRITABLE),
+                (socket.as_raw_fd(), boot_fd::SOCKET),
+            ];
+            become_stub(executable.as_raw_fd(), files, limit)
         }
-        let arguments = [c"vmbell-sandbox".as_ptr(), std::ptr::null()];
-        let environment: [*const libc::c_char; 1] = [std::ptr::null()];
-        // SAFETY: as for the exec below: no memory is allocated between fork and exec.
-        unsafe { libc::setsid() };
-        // SAFETY: no pointers. Whatever the monitor left inheritable closes at the exec.
-        unsafe {
-            libc::syscall(
-                libc::SYS_close_range,
-                3,
-                u32::MAX,
-                libc::CLOSE_RANGE_CLOEXEC,
-            )
-        };
-        // SAFETY: the path is empty, the vectors end with null, and `fd` is open in the child too.
-        unsafe {
-            libc::syscall(
-                libc::SYS_execveat,
-                fd,
-                c"".as_ptr(),
-                arguments.as_ptr(),
-                environment.as_ptr(),
-                libc::AT_EMPTY_PATH,
-            )
-        };
-        io::Error::last_os_error()
+        child => Ok(child),
+    }
+}
+
+/// A copy with a number that no boot descriptor has, in a monitor without standard streams too.
+fn above_boot_fds(fd: RawFd) -> Result<OwnedFd, UsermodeError> {
+    // SAFETY: the call takes no pointers, and the caller's `fd` is open.
+    let copy = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, boot_fd::SOCKET + 1) };
+    if copy < 0 {
+        return Err(UsermodeError::last("duplicate a descriptor"));
+    }
+    // SAFETY: a new descriptor that nothing else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(copy) })
+}
+
+/// In the new process: puts the files in their places and executes the stub.
+fn become_stub(executable: RawFd, files: [(RawFd, i32); 3], limit: u64) -> ! {
+    let [.., (socket, _)] = files;
+    // SAFETY: no pointers; the descriptors are open.
+    let placed = files
+        .iter()
+        .all(|(file, place)| unsafe { libc::dup2(*file, *place) } >= 0);
+    if placed && set_limits(limit) {
+        execute(executable);
+    }
+    let error = io::Error::last_os_error().raw_os_error().unwrap_or(0);
+    let bytes = error.to_ne_bytes();
+    // SAFETY: `bytes` outlives the call, and the socket is open. Nothing is to be done on an error.
+    unsafe { libc::write(socket, bytes.as_ptr().cast(), bytes.len()) };
+    // SAFETY: ends the process, which shares no memory with the monitor.
+    unsafe { libc::_exit(exit_code::START) }
+}
+
+/// Executes the stub. Returns if that failed.
+fn execute(executable: RawFd) {
+    let arguments = [c"vmbell-sandbox".as_ptr(), std::ptr::null()];
+    let environment: [*const libc::c_char; 1] = [std::ptr::null()];
+    // SAFETY: no pointers.
+    unsafe { libc::setsid() };
+    // SAFETY: no pointers. Whatever the monitor left inheritable closes at the exec.
+    unsafe {
+        libc::syscall(
+            libc::SYS_close_range,
+            3,
+            u32::MAX,
+            libc::CLOSE_RANGE_CLOEXEC,
+        )
     };
-    // SAFETY: between fork and exec the closure makes system calls only; it allocates nothing and
-    // takes no lock.
-    unsafe { command.pre_exec(move || Err(become_stub())) };
-    command.spawn().map_err(|source| UsermodeError::System {
-        operation: "start the sandbox process",
-        source,
-    })
+    // SAFETY: the path is empty, the vectors end with null, and `executable` is open here.
+    unsafe {
+        libc::syscall(
+            libc::SYS_execveat,
+            executable,
+            c"".as_ptr(),
+            arguments.as_ptr(),
+            environment.as_ptr(),
+            libc::AT_EMPTY_PATH,
+        )
+    };
 }
 
 /// As many descriptors as the hard limit allows, and no core dump of guest memory.
-fn raise_fd_limit() -> Result<(), ()> {
+fn set_limits(fd_limit: u64) -> bool {
+    set_limit(libc::RLIMIT_NOFILE, fd_limit) && set_limit(libc::RLIMIT_CORE, 0)
+}
+
+fn set_limit(resource: libc::__rlimit_resource_t, most: u64) -> bool {
     let limit = libc::rlimit {
-        rlim_cur: fd_limit(),
-        rlim_max: fd_limit(),
+        rlim_cur: most,
+        rlim_max: most,
     };
     // SAFETY: `limit` outlives the call.
-    if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) } < 0 {
-        return Err(());
-    }
-    let none = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: `none` outlives the call.
-    if unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const none) } < 0 {
-        return Err(());
-    }
-    Ok(())
+    unsafe { libc::setrlimit(resource, &raw const limit) >= 0 }
 }
 
 /// How many descriptors a sandbox may have: the hard limit, within what the table can number.

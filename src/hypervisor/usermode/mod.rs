@@ -23,6 +23,7 @@ mod filter;
 mod interrupts;
 mod irqfds;
 mod launch;
+mod listener;
 mod mapping;
 mod patch;
 mod probe;

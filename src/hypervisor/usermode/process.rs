@@ -4,9 +4,9 @@
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, ExitStatus};
+use std::process::ExitStatus;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -25,19 +25,17 @@ pub struct Process {
     /// Why the monitor killed it, if it did.
     condemned: OnceLock<&'static str>,
     watcher: Option<JoinHandle<()>>,
-    child: Mutex<Child>,
 }
 
 impl Process {
-    /// Starts the thread that waits for the end of `child`, and passes every vCPU's turn then.
-    pub fn watch(child: Child, shared: &Arc<Mapping<Shared>>) -> Result<Self, UsermodeError> {
-        let pid = child.id().cast_signed();
+    /// Starts the thread that waits for the end of the child `pid`, which nobody else reaps, and
+    /// passes every vCPU's turn then.
+    pub fn watch(pid: libc::pid_t, shared: &Arc<Mapping<Shared>>) -> Result<Self, UsermodeError> {
         let mut process = Self {
             pid,
             ended: Arc::default(),
             condemned: OnceLock::new(),
             watcher: None,
-            child: Mutex::new(child),
         };
         // SAFETY: no pointers; the process is our child and not reaped.
         let pidfd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
@@ -81,15 +79,26 @@ impl Process {
         })
     }
 
-    /// Turns an error of the start into the sandbox's own reason, if it ended.
-    pub fn explain(&self, error: UsermodeError) -> UsermodeError {
+    /// Whether it has ended.
+    pub fn has_ended(&self) -> bool {
+        self.ended.get().is_some()
+    }
+
+    /// What it means that a wait for the start failed: the sandbox's own reason, if it has ended.
+    pub fn explain(&self, operation: &'static str, source: io::Error) -> UsermodeError {
+        match source.kind() {
+            io::ErrorKind::TimedOut => return UsermodeError::StartTimeout,
+            io::ErrorKind::UnexpectedEof => {}
+            _ => return UsermodeError::System { operation, source },
+        }
+        // The watcher hears of the end a little later than whoever sees its descriptors close.
         for _ in 0..100 {
             if let Some(ending) = self.ending() {
                 return UsermodeError::Start { ending };
             }
             std::thread::sleep(Duration::from_millis(1));
         }
-        error
+        UsermodeError::System { operation, source }
     }
 
     /// The process number, valid as long as `self` lives.
@@ -120,12 +129,18 @@ impl Process {
     }
 
     fn kill(&self) {
-        // An error means that it has ended already.
-        let _ = self
-            .child
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .kill();
+        // SAFETY: no pointers; the process is ours and not reaped. It may have ended already.
+        unsafe { libc::kill(self.pid, libc::SIGKILL) };
+    }
+
+    fn reap(&self) {
+        loop {
+            // SAFETY: no pointers; the status is not asked for.
+            let result = unsafe { libc::waitpid(self.pid, std::ptr::null_mut(), libc::__WALL) };
+            if result >= 0 || io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
+                return;
+            }
+        }
     }
 }
 
@@ -136,11 +151,7 @@ impl Drop for Process {
             let _ = watcher.join();
         }
         // Reaped last: until here the process number was nobody else's.
-        let _ = self
-            .child
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .wait();
+        self.reap();
     }
 }
 

@@ -5,6 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::time::{Duration, Instant};
 
 use stub::layout::{Control, HYPERCALL_OFFSET, PATCH_OFFSET, PATCH_SIZE, RAM_OFFSET, Shared};
 use stub::presence::Tell;
@@ -20,6 +21,9 @@ use super::thread::{Kicked, Thread};
 use super::wait::{futex_wait, futex_wake, spin_ticks};
 use super::{filter, patch};
 use crate::irq::Lapic;
+
+/// How long a sandbox may take from its first instruction until it is ready; it needs milliseconds.
+pub const START_PATIENCE: Duration = Duration::from_secs(5);
 
 /// A sandbox, from its start to its end.
 #[derive(Debug)]
@@ -83,7 +87,8 @@ impl Sandbox {
             socket: theirs.into(),
         };
         let process = Process::watch(launch(files)?, &shared)?;
-        let descriptors = Descriptors::receive(&ours).map_err(|error| process.explain(error))?;
+        let deadline = Instant::now() + START_PATIENCE;
+        let descriptors = Descriptors::receive(&ours, &process, deadline)?;
         let mut sandbox = Self {
             control,
             shared,
@@ -93,11 +98,11 @@ impl Sandbox {
             threads: Vec::new(),
             process,
         };
-        sandbox.await_threads(config)?;
+        sandbox.await_threads(config, deadline)?;
         Ok(sandbox)
     }
 
-    fn await_threads(&mut self, config: &VmConfig) -> Result<(), UsermodeError> {
+    fn await_threads(&mut self, config: &VmConfig, deadline: Instant) -> Result<(), UsermodeError> {
         let cpus = &config.vcpu_cpus;
         for index in 0..config.vcpus as usize {
             let word = &self.shared.runs[index].thread;
@@ -109,7 +114,11 @@ impl Sandbox {
                 if thread != 0 {
                     break thread.cast_signed();
                 }
-                futex_wait(word, 0);
+                let left = deadline.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    return Err(UsermodeError::StartTimeout);
+                }
+                futex_wait(word, 0, left);
             };
             let thread = Thread::new(self.process.pid(), thread);
             if !cpus.is_empty() {

@@ -1,8 +1,11 @@
-//! Waiting for the sandbox on a futex in shared memory, and waking it.
+//! Waiting for the sandbox, on a futex in shared memory or a descriptor, and waking it.
 #![allow(unsafe_code)]
 
+use std::io;
+use std::os::fd::AsRawFd;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
+use std::time::{Duration, Instant};
 
 use stub::layout::{RunPage, Turn};
 
@@ -25,10 +28,7 @@ pub const fn spin_ticks(policy: SpinPolicy) -> u32 {
 
 /// How long a sleeping monitor goes without a look at whether the sandbox is still there. What
 /// wakes it lies in shared memory, where a guest can undo it.
-const LOOK_AGAIN: libc::timespec = libc::timespec {
-    tv_sec: 0,
-    tv_nsec: 500_000_000,
-};
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 /// Waits until the turn's number is no longer `seen`, or `ended`, and returns the number.
 pub fn await_exit(run: &RunPage, seen: u32, policy: SpinPolicy, ended: impl Fn() -> bool) -> u32 {
@@ -42,7 +42,7 @@ pub fn await_exit(run: &RunPage, seen: u32, policy: SpinPolicy, ended: impl Fn()
         if number != seen || ended() {
             break number;
         }
-        futex_wait_for(&turn.number, seen, &LOOK_AGAIN);
+        futex_wait(&turn.number, seen, LOOK_AGAIN);
     };
     turn.sleeping.store(0, Relaxed);
     number
@@ -89,22 +89,13 @@ pub fn pass(turn: &Turn) {
     }
 }
 
-/// Sleeps until woken, unless `word` is no longer `expected`. May return for no reason.
-pub fn futex_wait(word: &AtomicU32, expected: u32) {
-    // SAFETY: `word` is mapped while the reference lives; no time-out is passed.
-    unsafe {
-        libc::syscall(
-            libc::SYS_futex,
-            word.as_ptr(),
-            libc::FUTEX_WAIT,
-            expected,
-            std::ptr::null::<libc::timespec>(),
-        )
+/// Sleeps until woken, unless `word` is no longer `expected`, and for `time` at most. May return
+/// for no reason.
+pub fn futex_wait(word: &AtomicU32, expected: u32, time: Duration) {
+    let time = libc::timespec {
+        tv_sec: time.as_secs().cast_signed(),
+        tv_nsec: time.subsec_nanos().into(),
     };
-}
-
-/// The same, and returns after `time` at the latest.
-fn futex_wait_for(word: &AtomicU32, expected: u32, time: &libc::timespec) {
     // SAFETY: `word` and `time` live until the call returns.
     unsafe {
         libc::syscall(
@@ -112,7 +103,7 @@ fn futex_wait_for(word: &AtomicU32, expected: u32, time: &libc::timespec) {
             word.as_ptr(),
             libc::FUTEX_WAIT,
             expected,
-            std::ptr::from_ref(time),
+            &raw const time,
         )
     };
 }
@@ -121,4 +112,43 @@ fn futex_wait_for(word: &AtomicU32, expected: u32, time: &libc::timespec) {
 pub fn futex_wake(word: &AtomicU32) {
     // SAFETY: `word` is mapped while the reference lives.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
+}
+
+/// How often [`await_readable`] asks whether the sandbox has ended: kernels before 6.11 report that
+/// on a listener only when the process is reaped.
+const ASK_AGAIN: Duration = Duration::from_millis(50);
+
+/// Waits until `file` can be read without blocking. [`io::ErrorKind::UnexpectedEof`] when nobody is
+/// left who could write or `ended`, [`io::ErrorKind::TimedOut`] at the deadline.
+pub fn await_readable(
+    file: &impl AsRawFd,
+    deadline: Instant,
+    ended: impl Fn() -> bool,
+) -> io::Result<()> {
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let mut poll = libc::pollfd {
+            fd: file.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        // Rounded up: a last poll that ends just before the deadline would be followed by many.
+        let time = left.min(ASK_AGAIN).as_micros().div_ceil(1000);
+        let time = libc::c_int::try_from(time).unwrap_or(libc::c_int::MAX);
+        // SAFETY: one entry, which outlives the call.
+        let ready = unsafe { libc::poll(&raw mut poll, 1, time) };
+        if ready < 0 {
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::Interrupted {
+                return Err(error);
+            }
+        } else if poll.revents & libc::POLLIN != 0 {
+            return Ok(());
+        } else if ready > 0 || ended() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+    }
 }

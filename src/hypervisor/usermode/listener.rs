@@ -1,0 +1,157 @@
+//! The seccomp listener of a sandbox's descriptor thread (Linux `uapi/linux/seccomp.h`, 5.9).
+//!
+//! The thread waits for ever in a system call that is reported here. A signal that stops the
+//! sandbox ends the call, and the kernel repeats it under a new number when the sandbox goes on.
+//! Nothing here waits without a bound: SECCOMP_IOCTL_NOTIF_RECV is called only when there is
+//! something to receive, because with no thread left that has the filter it would block for ever
+//! (before Linux 6.11) or fail again and again.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use vmm_sys_util::ioctl::{ioctl_with_mut_ref, ioctl_with_ref};
+use vmm_sys_util::sock_ctrl_msg::ScmSocket;
+use vmm_sys_util::{ioctl_iow_nr, ioctl_iowr_nr};
+
+use super::error::UsermodeError;
+use super::process::Process;
+use super::wait::await_readable;
+
+/// `struct seccomp_notif`.
+#[repr(C)]
+#[derive(Default)]
+struct Notification {
+    id: u64,
+    pid: u32,
+    flags: u32,
+    number: i32,
+    architecture: u32,
+    instruction_pointer: u64,
+    arguments: [u64; 6],
+}
+
+/// `struct seccomp_notif_addfd`.
+#[repr(C)]
+struct AddFd {
+    id: u64,
+    flags: u32,
+    source: u32,
+    target: u32,
+    target_flags: u32,
+}
+
+const SECCOMP_ADDFD_FLAG_SETFD: u32 = 1;
+
+ioctl_iowr_nr!(SECCOMP_IOCTL_NOTIF_RECV, 0x21, 0, Notification);
+ioctl_iow_nr!(SECCOMP_IOCTL_NOTIF_ADDFD, 0x21, 3, AddFd);
+
+/// How long a descriptor is waited for to arrive in the sandbox. A parked thread needs microseconds.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The listener.
+#[derive(Debug)]
+pub struct Listener(OwnedFd);
+
+impl Listener {
+    /// Receives it from a sandbox that starts.
+    pub fn receive(
+        socket: &UnixStream,
+        process: &Process,
+        deadline: Instant,
+    ) -> Result<Self, UsermodeError> {
+        const OPERATION: &str = "receive the seccomp listener";
+        await_readable(socket, deadline, || process.has_ended())
+            .map_err(|error| process.explain(OPERATION, error))?;
+        let mut bytes = [0; size_of::<i32>()];
+        match socket.recv_with_fd(&mut bytes) {
+            Ok((_, Some(listener))) => Ok(Self(OwnedFd::from(listener))),
+            // The process has not become the stub, and says why.
+            Ok((len, None)) if len == bytes.len() => Err(UsermodeError::System {
+                operation: "start the sandbox process",
+                source: io::Error::from_raw_os_error(i32::from_ne_bytes(bytes)),
+            }),
+            Ok(_) => Err(process.explain(OPERATION, io::ErrorKind::UnexpectedEof.into())),
+            Err(error) => Err(UsermodeError::System {
+                operation: OPERATION,
+                source: io::Error::from_raw_os_error(error.errno()),
+            }),
+        }
+    }
+
+    /// Waits until a sandbox that starts has parked, and gives the number of the system call.
+    pub fn first_parked(&self, process: &Process, deadline: Instant) -> Result<u64, UsermodeError> {
+        self.parked(deadline, || process.has_ended())
+            .map_err(|error| process.explain("receive the sandbox's parked system call", error))
+    }
+
+    fn parked(&self, deadline: Instant, ended: impl Fn() -> bool) -> io::Result<u64> {
+        loop {
+            await_readable(&self.0, deadline, &ended)?;
+            let mut notification = Notification::default();
+            // SAFETY: the kernel fills in a zeroed `struct seccomp_notif`; the listener is open.
+            let result = unsafe {
+                ioctl_with_mut_ref(&self.0, SECCOMP_IOCTL_NOTIF_RECV(), &mut notification)
+            };
+            if result >= 0 {
+                return Ok(notification.id);
+            }
+            let error = io::Error::last_os_error();
+            // ENOENT: the call was interrupted before it was received, and comes again if the
+            // sandbox goes on.
+            if !matches!(error.raw_os_error(), Some(libc::EINTR | libc::ENOENT)) {
+                return Err(error);
+            }
+            within(deadline)?;
+        }
+    }
+
+    /// Puts a copy of `event` at number `target` of the sandbox's table. `parked` is the number of
+    /// the parked system call, which changes when the sandbox was stopped meanwhile.
+    pub fn put(&self, event: &impl AsRawFd, target: u32, parked: &mut u64) -> io::Result<()> {
+        let source = event.as_raw_fd().cast_unsigned();
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let request = AddFd {
+                id: *parked,
+                flags: SECCOMP_ADDFD_FLAG_SETFD,
+                source,
+                target,
+                target_flags: libc::O_CLOEXEC.cast_unsigned(),
+            };
+            // SAFETY: the kernel reads `request`; the listener and `event` are open during the call.
+            let result = unsafe { ioctl_with_ref(&self.0, SECCOMP_IOCTL_NOTIF_ADDFD(), &request) };
+            if result >= 0 {
+                return Ok(());
+            }
+            let error = io::Error::last_os_error();
+            match error.raw_os_error() {
+                Some(libc::EINTR) => {}
+                // A sandbox that was stopped (SIGSTOP, a freezer) parks anew when it goes on.
+                Some(libc::ENOENT) => *parked = self.parked_anew(deadline)?,
+                _ => return Err(error),
+            }
+            within(deadline)?;
+        }
+    }
+
+    fn parked_anew(&self, deadline: Instant) -> io::Result<u64> {
+        self.parked(deadline, || false)
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::TimedOut => io::Error::new(
+                    error.kind(),
+                    "its descriptor thread is not parked; is the sandbox stopped?",
+                ),
+                _ => error,
+            })
+    }
+}
+
+fn within(deadline: Instant) -> io::Result<()> {
+    if Instant::now() > deadline {
+        return Err(io::ErrorKind::TimedOut.into());
+    }
+    Ok(())
+}

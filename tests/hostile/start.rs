@@ -1,0 +1,110 @@
+//! Sandboxes that are killed or stopped while they start.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use vmbell::hypervisor::{Hypervisor, VmConfig};
+
+use crate::harness::chain;
+use crate::harness::process::{alone, exists, is_child_of, processes, signal};
+
+/// How long a start may take that something happens to.
+const SECONDS: Duration = Duration::from_secs(20);
+
+/// Numbers that look random and are the same in each run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % limit
+    }
+}
+
+/// Makes a guest while another thread sends `number` to its sandbox, `delay` after it is there.
+/// Gives the error, if there was one, after it has made sure that the sandbox is gone.
+fn strike<H: Hypervisor>(h: &H, number: i32, delay: Duration) -> Option<String> {
+    alone(|| {
+        let own = std::process::id().cast_signed();
+        let before = processes();
+        let made = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let striker = scope.spawn(|| {
+                loop {
+                    let mut new = processes();
+                    // Few are left: asking all for their parent would take longer than a start.
+                    new.retain(|pid| !before.contains(pid) && is_child_of(*pid, own));
+                    if let [pid] = new[..] {
+                        let struck = Instant::now() + delay;
+                        while Instant::now() < struck {
+                            std::hint::spin_loop();
+                        }
+                        if !made.load(Relaxed) {
+                            signal(pid, number);
+                        }
+                        return Some(pid);
+                    }
+                    if made.load(Relaxed) {
+                        return None;
+                    }
+                }
+            });
+            let begin = Instant::now();
+            let vm = h.create_vm(&VmConfig {
+                vcpus: 16,
+                ..VmConfig::default()
+            });
+            let took = begin.elapsed();
+            // The process number is the sandbox's until the guest is dropped.
+            made.store(true, Relaxed);
+            let pid = striker.join().unwrap();
+            assert!(took < SECONDS, "{took:?}");
+            let error = vm.err().map(|error| chain(&error));
+            if let Some(pid) = pid {
+                assert!(!exists(pid), "a sandbox is left after {error:?}");
+            }
+            error
+        })
+    })
+}
+
+fn a_sandbox_that_is_killed_while_it_starts_is_an_error<H: Hypervisor + Sync>(h: &H) {
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut errors = 0;
+    let begin = Instant::now();
+    let mut round = 0;
+    while errors < 40 && begin.elapsed() < SECONDS {
+        round += 1;
+        let delay = Duration::from_micros(random.below(2_000));
+        if let Some(error) = strike(h, libc::SIGKILL, delay) {
+            assert!(error.contains("killed by SIGKILL"), "{round}: {error}");
+            errors += 1;
+        }
+    }
+    assert!(errors > 0, "none was killed while it started");
+}
+
+fn a_sandbox_that_is_stopped_while_it_starts_is_an_error<H: Hypervisor + Sync>(h: &H) {
+    let mut random = Random(0x2545_f491_4f6c_dd1d);
+    let mut errors = 0;
+    let begin = Instant::now();
+    let mut round = 0;
+    while errors < 3 && begin.elapsed() < SECONDS {
+        round += 1;
+        // Some as soon as they are there.
+        let delay = Duration::from_micros(random.below(500) * (round & 1));
+        if let Some(error) = strike(h, libc::SIGSTOP, delay) {
+            assert!(error.contains("did not start within"), "{round}: {error}");
+            errors += 1;
+        }
+    }
+    assert!(errors > 0, "none was stopped while it started");
+}
+
+crate::on_usermode! {
+    a_sandbox_that_is_killed_while_it_starts_is_an_error;
+    a_sandbox_that_is_stopped_while_it_starts_is_an_error;
+}
