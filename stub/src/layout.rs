@@ -78,6 +78,7 @@ pub const PARK_SYSCALL: u32 = 34;
 
 /// Most instructions of a seccomp program here.
 pub const FILTER_MAX: usize = 64;
+const _: () = assert!(FILTER_MAX <= u64::BITS as usize);
 
 /// A seccomp program as the kernel wants it: `struct sock_filter`, packed into words.
 #[repr(C)]
@@ -85,8 +86,8 @@ pub const FILTER_MAX: usize = 64;
 pub struct Filter {
     /// How many instructions count.
     pub len: u64,
-    /// Which instruction compares with the sandbox's own process number, which it puts in before
-    /// it locks down; none if not within `len`.
+    /// Which instructions compare with the sandbox's own process number, a bit for each: the
+    /// sandbox puts it in before it locks down.
     pub own_process: u64,
     /// The instructions.
     pub code: [u64; FILTER_MAX],

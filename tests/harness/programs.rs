@@ -34,6 +34,8 @@ vmbell::guest_programs! {
     interior = "../guests/interior.S";
     /// Jumps to an address with registers that the host chooses.
     jump = "../guests/jump.S";
+    /// Makes a system call from the stub's own instruction, again and again.
+    gate = "../guests/gate.S";
     /// Leaves, reads, says done and pushes.
     trapper = "../guests/trapper.S";
     /// Does what a guest must not do.

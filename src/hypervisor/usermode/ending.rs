@@ -65,6 +65,7 @@ fn step(number: i32) -> &'static str {
         13 => "starting a thread; is the process limit (ulimit -u) reached?",
         14 => "installing a signal stack",
         16 => "handing the seccomp listener over",
+        17 => "blocking signals",
         _ => "unknown",
     }
 }

@@ -6,22 +6,26 @@
 //! express. One program, not two: of two programs' verdicts the harsher wins, so the trap would lose.
 
 use seccompiler::SeccompCmpArgLen::{Dword, Qword};
-use seccompiler::SeccompCmpOp::{Eq, Ge, Le, Lt};
+use seccompiler::SeccompCmpOp::{Eq, Ge, Le, Lt, Ne};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
     SeccompRule, TargetArch, sock_filter,
 };
-use stub::layout::{FD_BASE, FILTER_MAX, Filter, PARK_SYSCALL, SHARED_BASE, Shared};
+use stub::layout::{
+    FD_BASE, FILTER_MAX, Filter, PARK_SYSCALL, SHARED_BASE, STUB_BASE, STUB_SIZE, Shared,
+};
 
 use super::error::UsermodeError;
 
 const LOAD: u16 = 0x20;
 const JUMP_IF_EQUAL: u16 = 0x15;
+const JUMP_IF_AT_LEAST: u16 = 0x35;
 const RETURN: u16 = 0x06;
 
 // Offsets in `struct seccomp_data` (Linux `uapi/linux/seccomp.h`).
 const NUMBER: u32 = 0;
 const ARCHITECTURE: u32 = 4;
+const INSTRUCTION_POINTER_LOW: u32 = 8;
 const INSTRUCTION_POINTER_HIGH: u32 = 12;
 
 const AUDIT_ARCH_X86_64: u32 = 0xc000_003e;
@@ -35,7 +39,8 @@ const fn op(code: u16, jt: u8, jf: u8, k: u32) -> sock_filter {
 const OWN_PROCESS: u32 = 0x7fff_5a5a;
 
 /// A vCPU's program: `write` of 8 bytes to a doorbell, futexes in the shared memory, and the end.
-/// With `interrupts`, the interrupt signal to threads of the sandbox itself.
+/// With `interrupts`, the interrupt signal to threads of the sandbox itself but the descriptor
+/// thread, which has the process's number.
 pub fn vcpu(fd_limit: u32, interrupts: bool) -> Result<BpfProgram, UsermodeError> {
     let shared_end = SHARED_BASE + size_of::<Shared>() as u64;
     let mut rules = vec![
@@ -61,8 +66,13 @@ pub fn vcpu(fd_limit: u32, interrupts: bool) -> Result<BpfProgram, UsermodeError
     ];
     if interrupts {
         let interrupt = u64::from(libc::SIGUSR2.cast_unsigned());
-        let own = (0, Qword, Eq, u64::from(OWN_PROCESS));
-        let rule = vec![vec![own, (2, Dword, Eq, interrupt)]];
+        let own = u64::from(OWN_PROCESS);
+        let rule = vec![vec![
+            (0, Qword, Eq, own),
+            // The kernel looks at the low half only.
+            (1, Dword, Ne, own),
+            (2, Dword, Eq, interrupt),
+        ]];
         rules.push((libc::SYS_tgkill, rule));
     }
     let arguments = allow_only("a vcpu", rules)?;
@@ -88,12 +98,22 @@ pub fn listen() -> BpfProgram {
     ]
 }
 
-/// The descriptor thread's second program: nothing but the parked system call.
+/// The descriptor thread's second program: nothing but the parked system call, from the stub's code.
 pub fn park() -> Result<BpfProgram, UsermodeError> {
-    allow_only(
+    const _: () = assert!(STUB_BASE & 0xffff_ffff == 0 && STUB_SIZE < 1 << 32);
+    let calls = allow_only(
         "the descriptor thread",
         vec![(libc::SYS_pause, vec![]), (libc::SYS_exit_group, vec![])],
-    )
+    )?;
+    let mut program = vec![
+        op(LOAD, 0, 0, INSTRUCTION_POINTER_HIGH),
+        op(JUMP_IF_EQUAL, 0, 2, (STUB_BASE >> 32) as u32),
+        op(LOAD, 0, 0, INSTRUCTION_POINTER_LOW),
+        op(JUMP_IF_AT_LEAST, 0, 1, (STUB_SIZE & 0xffff_ffff) as u32),
+        op(RETURN, 0, 0, libc::SECCOMP_RET_KILL_PROCESS),
+    ];
+    program.extend(calls);
+    Ok(program)
 }
 
 /// Argument number, width, comparison, value.
@@ -138,13 +158,13 @@ pub fn pack(thread: &'static str, program: &[sock_filter]) -> Result<Filter, Use
             limit: FILTER_MAX,
         });
     }
-    let own = |instruction: &sock_filter| instruction.k == OWN_PROCESS;
+    let own = program
+        .iter()
+        .enumerate()
+        .filter(|(_, op)| op.k == OWN_PROCESS);
     let mut filter = Filter {
         len: program.len() as u64,
-        own_process: program
-            .iter()
-            .position(own)
-            .map_or(u64::MAX, |place| place as u64),
+        own_process: own.fold(0, |places, (place, _)| places | 1 << place),
         code: [0; FILTER_MAX],
     };
     for (word, instruction) in filter.code.iter_mut().zip(program) {

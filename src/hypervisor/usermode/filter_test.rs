@@ -1,5 +1,7 @@
 use seccompiler::sock_filter;
-use stub::layout::{FD_BASE, FILTER_MAX, GUEST_END, PARK_SYSCALL, SHARED_BASE, STUB_BASE, Shared};
+use stub::layout::{
+    FD_BASE, FILTER_MAX, GUEST_END, PARK_SYSCALL, SHARED_BASE, STUB_BASE, STUB_SIZE, Shared,
+};
 
 use super::{AUDIT_ARCH_X86_64, OWN_PROCESS, listen, pack, park, vcpu};
 
@@ -84,7 +86,11 @@ fn with_interrupts() -> Vec<sock_filter> {
     let program = vcpu(FD_LIMIT, true).unwrap();
     let packed = pack("a test", &program).unwrap();
     let mut program = program.to_vec();
-    program[usize::try_from(packed.own_process).unwrap()].k = u32::try_from(OWN).unwrap();
+    for (place, op) in program.iter_mut().enumerate() {
+        if packed.own_process >> place & 1 != 0 {
+            op.k = u32::try_from(OWN).unwrap();
+        }
+    }
     program
 }
 
@@ -190,6 +196,12 @@ fn only_the_interrupt_signal_goes_to_the_sandbox_itself_and_only_with_interrupts
         let call = kill(OWN, signal);
         assert_eq!(verdict(&with_interrupts(), call), KILL, "signal {signal}");
     }
+    // The descriptor thread.
+    for thread in [OWN, OWN | 1 << 32, OWN | 0xffff_ffff << 32] {
+        let call = Call::stub(libc::SYS_tgkill, [OWN, thread, interrupt, 0, 0, 0]);
+        let verdict = verdict(&with_interrupts(), call);
+        assert_eq!(verdict, KILL, "thread {thread:#x}");
+    }
     for number in [libc::SYS_kill, libc::SYS_tkill, libc::SYS_rt_sigqueueinfo] {
         let call = Call::stub(number, [OWN, interrupt, interrupt, 0, 0, 0]);
         assert_eq!(verdict(&with_interrupts(), call), KILL, "call {number}");
@@ -197,12 +209,15 @@ fn only_the_interrupt_signal_goes_to_the_sandbox_itself_and_only_with_interrupts
 }
 
 #[test]
-fn the_own_process_is_compared_with_once() {
-    let program = vcpu(FD_LIMIT, true).unwrap();
-    let places = program.iter().filter(|op| op.k == OWN_PROCESS).count();
-    assert_eq!(places, 1);
+fn the_own_process_is_put_in_wherever_it_is_compared_with() {
+    let places = with_interrupts()
+        .iter()
+        .filter(|op| u64::from(op.k) == OWN)
+        .count();
+    assert_eq!(places, 2, "as process and as thread");
+    assert!(with_interrupts().iter().all(|op| op.k != OWN_PROCESS));
     let plain = pack("a test", &vcpu(FD_LIMIT, false).unwrap()).unwrap();
-    assert!(plain.own_process >= plain.len);
+    assert_eq!(plain.own_process, 0);
 }
 
 #[test]
@@ -242,6 +257,25 @@ fn the_descriptor_thread_reports_its_parked_call_and_then_makes_no_other() {
         ),
         KILL
     );
+}
+
+#[test]
+fn the_descriptor_thread_makes_its_calls_from_the_stubs_code_only() {
+    for number in [PARK_SYSCALL.into(), libc::SYS_exit_group] {
+        let from = |instruction_pointer| {
+            let call = Call::stub(number, [0; 6]);
+            let call = Call {
+                instruction_pointer,
+                ..call
+            };
+            verdict(&park().unwrap(), call)
+        };
+        let end = STUB_BASE + STUB_SIZE;
+        assert_eq!((from(STUB_BASE), from(end - 1)), (ALLOW, ALLOW));
+        for elsewhere in [0, 0x10_0000, GUEST_END - 1, STUB_BASE - 1, end, u64::MAX] {
+            assert_eq!(from(elsewhere), KILL, "{elsewhere:#x}");
+        }
+    }
 }
 
 #[test]

@@ -129,8 +129,9 @@ impl Listener {
             let error = io::Error::last_os_error();
             match error.raw_os_error() {
                 Some(libc::EINTR) => {}
-                // A sandbox that was stopped (SIGSTOP, a freezer) parks anew when it goes on.
-                Some(libc::ENOENT) => *parked = self.parked_anew(deadline)?,
+                // A sandbox that was stopped (SIGSTOP, a freezer), before this call or during it,
+                // parks anew when it goes on.
+                Some(libc::ENOENT | libc::ESRCH) => *parked = self.parked_anew(deadline)?,
                 _ => return Err(error),
             }
             within(deadline)?;
