@@ -77,7 +77,11 @@ impl Doorbells {
         revoked?;
         if barrier.overdue.get() {
             // Nobody can begin another write to it now; this ends those that were under way.
-            sandbox.process().stop_and_go();
+            let stopped = sandbox.process().stop_and_go();
+            stopped.map_err(|source| UsermodeError::System {
+                operation: "stop the sandbox",
+                source,
+            })?;
         }
         Ok(())
     }

@@ -29,6 +29,7 @@ mod patch;
 mod probe;
 mod process;
 mod sandbox;
+mod stop;
 mod thread;
 mod vcpu;
 mod vm;

@@ -112,22 +112,6 @@ impl Process {
         self.kill();
     }
 
-    /// Stops every thread of the sandbox and lets it go on: when it returns, each system call that
-    /// was under way in the sandbox has ended. Needs no cooperation of what runs inside.
-    pub fn stop_and_go(&self) {
-        let pid = self.pid;
-        // SAFETY: no pointers; the process is ours and not reaped.
-        unsafe { libc::kill(pid, libc::SIGSTOP) };
-        // SAFETY: all-zero bytes are a valid siginfo_t, which waitid fills in.
-        let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
-        // Its end is left to be reaped by the one who does.
-        let either = libc::WSTOPPED | libc::WEXITED | libc::WNOWAIT | libc::__WALL;
-        // SAFETY: `info` outlives the call.
-        unsafe { libc::waitid(libc::P_PID, pid.cast_unsigned(), &raw mut info, either) };
-        // SAFETY: as for the stop.
-        unsafe { libc::kill(pid, libc::SIGCONT) };
-    }
-
     fn kill(&self) {
         // SAFETY: no pointers; the process is ours and not reaped. It may have ended already.
         unsafe { libc::kill(self.pid, libc::SIGKILL) };
