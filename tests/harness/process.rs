@@ -49,6 +49,23 @@ pub fn signal(pid: i32, number: i32) {
     assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
 }
 
+/// Stops a process, and waits until each thread of it is stopped.
+pub fn stop(pid: i32) {
+    signal(pid, libc::SIGSTOP);
+    let deadline = Instant::now() + Duration::from_secs(10);
+    let runs = || {
+        let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+        threads.into_iter().any(|thread| {
+            let stat = fs::read_to_string(thread.unwrap().path().join("stat")).unwrap();
+            !stat.contains(") T ")
+        })
+    };
+    while runs() {
+        assert!(Instant::now() < deadline, "process {pid} does not stop");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 /// Tests run in parallel in one process; one at a time may make a guest.
 static MAKING: Mutex<()> = Mutex::new(());
 

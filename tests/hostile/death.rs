@@ -2,14 +2,14 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::guest::Parameters;
 use vmbell::hypervisor::usermode::Usermode;
 use vmbell::hypervisor::{Hypervisor, Vcpu, Vm, VmConfig, VmEntry};
 
-use crate::harness::process::{children_of, exists, signal, spawn, with_sandbox};
+use crate::harness::process::{children_of, exists, signal, spawn, stop, with_sandbox};
 use crate::harness::script::{Op, Player};
 use crate::harness::{begin, chain, count, event, programs, start};
 
@@ -87,6 +87,38 @@ fn a_stopped_sandbox_goes_on<H: Hypervisor>(h: &H) {
     }
 }
 
+fn a_removal_from_a_stopped_sandbox_is_finished_by_a_retry<H: Hypervisor>(h: &H) {
+    let (vm, sandbox) = with_sandbox(h, &VmConfig::default());
+    let mut player = Player::new(&vm);
+    player.play(&[]);
+    let (bell, other) = (event(), event());
+    let (place, datamatch) = (IoEventAddress::Pio(0x500), Datamatch::U8(None));
+    vm.register_ioevent(&bell, place, datamatch, Sharing::Exclusive)
+        .unwrap();
+    stop(sandbox);
+    for _ in 0..2 {
+        let begin = Instant::now();
+        let error = vm.unregister_ioevent(&bell, place, datamatch);
+        let error = chain(&error.expect_err("the sandbox is stopped"));
+        assert!(error.contains("not removed yet"), "{error}");
+        assert!(error.contains("is the sandbox stopped?"), "{error}");
+        assert!(begin.elapsed() < Duration::from_secs(10));
+    }
+    // It keeps its place.
+    let error = vm.register_ioevent(&other, place, datamatch, Sharing::Exclusive);
+    let error = chain(&error.expect_err("the place is taken"));
+    assert!(error.contains("already there"), "{error}");
+    signal(sandbox, libc::SIGCONT);
+    vm.unregister_ioevent(&bell, place, datamatch).unwrap();
+    let error = vm.unregister_ioevent(&bell, place, datamatch);
+    let error = chain(&error.expect_err("it is removed"));
+    assert!(error.contains("not registered"), "{error}");
+    vm.register_ioevent(&other, place, datamatch, Sharing::Exclusive)
+        .unwrap();
+    assert_eq!(player.play(&[Op::Out(1, 0x500, 1)]), []);
+    assert_eq!((count(&bell), count(&other)), (0, 1));
+}
+
 fn a_guest_outlives_the_thread_that_made_it<H: Hypervisor<Vm: 'static> + Copy + Send + 'static>(
     h: &H,
 ) {
@@ -124,6 +156,7 @@ crate::on_usermode! {
     a_killed_sandbox_is_an_error_on_every_vcpu;
     a_sandbox_ends_with_its_guest;
     a_stopped_sandbox_goes_on;
+    a_removal_from_a_stopped_sandbox_is_finished_by_a_retry;
     a_guest_outlives_the_thread_that_made_it;
     a_sandbox_has_no_files_but_its_doorbells;
 }
@@ -139,7 +172,7 @@ fn a_killed_monitor_leaves_no_sandbox() {
         println!("sandbox {sandbox}");
         // Killed long before; the loop ends by itself in any case.
         let _end = vmbell::machine::Deadline::new(
-            std::time::Instant::now() + crate::harness::LIMIT,
+            Instant::now() + crate::harness::LIMIT,
             vcpu.kick_handle(),
         );
         vcpu.run(VmEntry::Resume).unwrap();
@@ -161,7 +194,7 @@ fn a_killed_monitor_leaves_no_sandbox() {
     monitor.kill().unwrap();
     monitor.wait().unwrap();
     // It is init's child now, and init may take its time to reap it.
-    let deadline = std::time::Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + Duration::from_secs(10);
     let runs = || {
         let stat = std::fs::read_to_string(format!("/proc/{sandbox}/stat")).unwrap_or_default();
         !stat.is_empty() && !stat.contains(") Z ") && !stat.contains(") X ")

@@ -87,13 +87,9 @@ impl Descriptors {
     }
 
     /// Takes a number back: from here on it is nobody's doorbell, whoever writes to it.
-    pub fn revoke(&self, number: u32) -> Result<(), UsermodeError> {
+    pub fn revoke(&self, number: u32) -> io::Result<()> {
         let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
-        self.put(&self.sink, number, &mut numbers.parked)
-            .map_err(|source| UsermodeError::System {
-                operation: "take a descriptor from the sandbox",
-                source,
-            })?;
+        self.put(&self.sink, number, &mut numbers.parked)?;
         numbers.free.push(number);
         Ok(())
     }

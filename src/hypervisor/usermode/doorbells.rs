@@ -20,14 +20,37 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Registration and removal while vCPUs run.
 #[derive(Debug)]
 pub struct Doorbells {
-    state: Mutex<DoorbellState>,
+    changes: Mutex<Changes>,
+}
+
+#[derive(Debug)]
+struct Changes {
+    state: DoorbellState,
+    /// Removals that have failed halfway and wait to be tried again.
+    unfinished: Vec<Removal>,
+}
+
+/// What is left to do for a doorbell that is out of the table.
+#[derive(Debug)]
+struct Removal {
+    id: EventId,
+    address: IoEventAddress,
+    pattern: Pattern,
+    /// Its descriptor in the sandbox, until that is taken back.
+    number: Option<u32>,
+    /// Whether writes to the eventfd may be under way that the sections do not show.
+    stop: bool,
 }
 
 impl Doorbells {
     /// None registered.
     pub fn new(max_items: u32) -> Self {
+        let changes = Changes {
+            state: DoorbellState::new(max_items),
+            unfinished: Vec::new(),
+        };
         Self {
-            state: Mutex::new(DoorbellState::new(max_items)),
+            changes: Mutex::new(changes),
         }
     }
 
@@ -41,19 +64,28 @@ impl Doorbells {
         sharing: Sharing,
     ) -> Result<(), UsermodeError> {
         let id = EventId::of(event).map_err(DoorbellError::from)?;
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        if changes.unfinished.iter().any(|one| one.address == address) {
+            return Err(DoorbellError::Exists { address, pattern }.into());
+        }
         let table = &sandbox.control.doorbells;
-        let result = state.register(table, id, address, pattern, sharing, || {
-            sandbox.descriptors.add(event, address)
-        });
+        let result = changes
+            .state
+            .register(table, id, address, pattern, sharing, || {
+                sandbox.descriptors.add(event, address)
+            });
         match (result, sandbox.process().ending()) {
             (Err(RegisterError::Signal(_)), Some(ending)) => Err(UsermodeError::Ended { ending }),
             (result, _) => Ok(result?),
         }
     }
 
-    /// When it returns, `event` gets no further signal from that registration, whatever runs in the
-    /// sandbox. A write that raced is delivered as a signal or as an exit.
+    /// When it returns without an error, `event` gets no further signal from that registration,
+    /// whatever runs in the sandbox. A write that raced is delivered
+    /// as a signal or as an exit.
+    ///
+    /// After [`UsermodeError::Unremoved`] writes leave the guest already, but the registration keeps
+    /// its place and `event` may be signalled, until the same removal is tried again and succeeds.
     pub fn unregister(
         &self,
         sandbox: &Sandbox,
@@ -62,26 +94,48 @@ impl Doorbells {
         pattern: Pattern,
     ) -> Result<(), UsermodeError> {
         let id = EventId::of(event).map_err(DoorbellError::from)?;
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let barrier = SectionBarrier {
-            sandbox,
-            overdue: Cell::new(false),
+        let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        let same = |one: &Removal| (one.id, one.address, one.pattern) == (id, address, pattern);
+        let mut removal = match changes.unfinished.iter().position(same) {
+            Some(place) => changes.unfinished.swap_remove(place),
+            None => {
+                let barrier = SectionBarrier {
+                    sandbox,
+                    overdue: Cell::new(false),
+                };
+                let table = &sandbox.control.doorbells;
+                let state = &mut changes.state;
+                let number = state.unregister(table, id, address, pattern, &barrier)?;
+                Removal {
+                    id,
+                    address,
+                    pattern,
+                    number: Some(number),
+                    stop: barrier.overdue.get(),
+                }
+            }
         };
-        let number =
-            state.unregister(&sandbox.control.doorbells, id, address, pattern, &barrier)?;
-        let revoked = sandbox.descriptors.revoke(number);
+        let finished = removal.finish(sandbox);
         // A sandbox that has ended rings no more.
-        if sandbox.process().ending().is_some() {
-            return Ok(());
+        if finished.is_err() && !sandbox.process().has_ended() {
+            changes.unfinished.push(removal);
+            return finished;
         }
-        revoked?;
-        if barrier.overdue.get() {
+        Ok(())
+    }
+}
+
+impl Removal {
+    fn finish(&mut self, sandbox: &Sandbox) -> Result<(), UsermodeError> {
+        let address = self.address;
+        let unremoved = |source| UsermodeError::Unremoved { address, source };
+        if let Some(number) = self.number {
+            sandbox.descriptors.revoke(number).map_err(unremoved)?;
+            self.number = None;
+        }
+        if self.stop {
             // Nobody can begin another write to it now; this ends those that were under way.
-            let stopped = sandbox.process().stop_and_go();
-            stopped.map_err(|source| UsermodeError::System {
-                operation: "stop the sandbox",
-                source,
-            })?;
+            sandbox.process().stop_and_go().map_err(unremoved)?;
         }
         Ok(())
     }

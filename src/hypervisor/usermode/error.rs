@@ -121,6 +121,17 @@ pub enum UsermodeError {
         /// RLIMIT_NOFILE of the sandbox.
         limit: u64,
     },
+    /// A doorbell is removed by halves: its writes leave the guest, but its eventfd may still be
+    /// signalled. The same removal tried again finishes it.
+    #[error(
+        "the doorbell at {address} is not removed yet, because the sandbox could not be made to let go of it"
+    )]
+    Unremoved {
+        /// Where it is.
+        address: IoEventAddress,
+        /// What the sandbox did not do.
+        source: io::Error,
+    },
     /// The guest has no interrupt controllers.
     #[error("the guest was made without interrupt controllers")]
     NoIrqchip,
