@@ -175,6 +175,8 @@ pub struct VmConfig {
     pub vcpu_cpus: Vec<usize>,
     /// Most items of one doorbell group.
     pub max_items: u32,
+    /// Which guests a removed doorbell is out of reach of.
+    pub containment: Containment,
 }
 
 impl Default for VmConfig {
@@ -189,6 +191,7 @@ impl Default for VmConfig {
             patch: PatchMode::Off,
             vcpu_cpus: Vec::new(),
             max_items: crate::doorbell::DEFAULT_MAX_ITEMS,
+            containment: Containment::Strict,
         }
     }
 }
@@ -215,6 +218,20 @@ pub enum PatchMode {
     Int3,
     /// A hot `out` becomes a jump to a trampoline that does not trap.
     Jmp,
+}
+
+/// Which guests the promise of [`Vm::unregister_ioevent`] holds for, that no signal comes any more.
+///
+/// Means nothing on KVM, where the kernel alone rings: there it holds for every guest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Containment {
+    /// For every guest. On the usermode backend each removal stops the whole sandbox once and lets
+    /// it go on, since a guest may ring by a system call of its own making, which nothing shows.
+    #[default]
+    Strict,
+    /// For guests that leave the usermode backend's stub alone. Another may ring once more for each
+    /// vCPU after the removal has returned, and add any number to the eventfd's count, not only 1.
+    Cooperative,
 }
 
 /// Who delivers interrupts, and what `hlt` does.

@@ -1,6 +1,7 @@
 //! Guests that make the stub's own system calls, again and again.
 #![allow(unsafe_code)]
 
+use std::os::fd::AsRawFd;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -11,15 +12,18 @@ use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::guest::Parameters;
 use vmbell::hypervisor::{Hypervisor, Irqchip, Vcpu, Vm, VmConfig, VmEntry};
+use vmm_sys_util::eventfd::EventFd;
 
 use crate::harness::process::{await_gone, signal, with_sandbox};
 use crate::harness::symbols::{code, syscalls};
-use crate::harness::{AREA, chain, count, event, programs, start, step};
+use crate::harness::{AREA, LIMIT, begin, chain, count, event, programs, start, step};
 
 /// Enough for the memory that the guest program leaves to the stub's code.
 const RAM: u64 = 64 << 20;
 /// How long an operation may take, whatever the guest does.
 const SECONDS: Duration = Duration::from_secs(10);
+/// More than a host has CPUs to spare, so that some are preempted in the middle of their call.
+const VCPUS: u32 = 4;
 const PLACE: IoEventAddress = IoEventAddress::Pio(0x500);
 const ANY: Datamatch = Datamatch::AnyLength;
 
@@ -107,6 +111,7 @@ fn the_descriptor_thread_handles_no_signal<H: Hypervisor>(h: &H) {
 fn with_writer<H: Hypervisor>(h: &H) -> (H::Vm, <H::Vm as Vm>::Vcpu, i32) {
     let config = VmConfig {
         ram_size: RAM,
+        vcpus: VCPUS,
         ..VmConfig::default()
     };
     let (vm, sandbox) = with_sandbox(h, &config);
@@ -138,13 +143,95 @@ fn await_calls<V: Vm>(vm: &V) {
     }
 }
 
-/// How many removals race with signals of somebody else; `VMBELL_STOPS` asks for more.
+fn no_system_call_of_a_guests_own_making_rings_after_a_removal<H: Hypervisor>(h: &H) {
+    let (vm, vcpu, sandbox) = with_writer(h);
+    std::thread::scope(|scope| {
+        let _end = KillAtEnd(sandbox);
+        let others = (1..VCPUS).map(|index| begin(&vm, index));
+        for mut vcpu in others.chain([vcpu]).collect::<Vec<_>>() {
+            scope.spawn(move || vcpu.run(VmEntry::Resume));
+        }
+        let mut rung = 0;
+        let bell = event();
+        await_calls(&vm);
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_secs(4) {
+            vm.register_ioevent(&bell, PLACE, ANY, Sharing::Exclusive)
+                .unwrap();
+            std::thread::sleep(Duration::from_micros(100));
+            vm.unregister_ioevent(&bell, PLACE, ANY).unwrap();
+            rung += count(&bell);
+            std::thread::sleep(Duration::from_millis(3));
+            assert_eq!(count(&bell), 0, "rung after the removal had returned");
+        }
+        assert!(rung > 0, "the guest never rang");
+    });
+}
+
+fn no_write_that_waits_for_a_full_eventfd_rings_after_a_removal<H: Hypervisor>(h: &H) {
+    let (vm, mut vcpu, sandbox) = with_writer(h);
+    std::thread::scope(|scope| {
+        let _end = KillAtEnd(sandbox);
+        scope.spawn(|| vcpu.run(VmEntry::Resume));
+        await_calls(&vm);
+        for _ in 0..10 {
+            let bell = EventFd::new(0).unwrap();
+            bell.write(u64::MAX - 1).unwrap();
+            vm.register_ioevent(&bell, PLACE, ANY, Sharing::Exclusive)
+                .unwrap();
+            await_sleep_in_write(sandbox);
+            vm.unregister_ioevent(&bell, PLACE, ANY).unwrap();
+            assert_eq!(bell.read().unwrap(), u64::MAX - 1);
+            std::thread::sleep(Duration::from_millis(2));
+            let mut poll = libc::pollfd {
+                fd: bell.as_raw_fd(),
+                events: libc::POLLIN,
+                revents: 0,
+            };
+            // SAFETY: one entry, which outlives the call.
+            let readable = unsafe { libc::poll(&raw mut poll, 1, 0) };
+            assert_eq!(readable, 0, "rung after the removal had returned");
+            await_calls(&vm);
+        }
+    });
+}
+
+/// Waits until the only vCPU's thread sleeps in `write`.
+fn await_sleep_in_write(sandbox: i32) {
+    let begin = Instant::now();
+    let writes = || {
+        let threads = std::fs::read_dir(format!("/proc/{sandbox}/task")).unwrap();
+        threads.into_iter().any(|thread| {
+            let call = std::fs::read_to_string(thread.unwrap().path().join("syscall"));
+            // Its number in decimal, or `running`.
+            call.unwrap().starts_with("1 ")
+        })
+    };
+    while !writes() {
+        assert!(begin.elapsed() < SECONDS, "the guest does not wait");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// How many removals race with signals of somebody else, as far as there is time for them;
+/// `VMBELL_STOPS` asks for more.
 fn stops() -> u32 {
     let more = std::env::var("VMBELL_STOPS").ok();
     more.map_or(150, |stops| stops.parse().unwrap())
 }
 
 fn a_removal_ends_whoever_stops_and_continues_the_sandbox<H: Hypervisor>(h: &H) {
+    remove_while_signalled(h, &[libc::SIGSTOP, libc::SIGCONT, libc::SIGCONT], 1000);
+}
+
+/// A stop that was taken back is not rescued by anybody else's.
+fn a_removal_ends_whoever_continues_the_sandbox<H: Hypervisor>(h: &H) {
+    remove_while_signalled(h, &[libc::SIGCONT], 20);
+}
+
+/// Removes doorbells while another thread sends these signals, with pauses of up to `pause`
+/// microseconds.
+fn remove_while_signalled<H: Hypervisor>(h: &H, signals: &[i32], pause: u64) {
     let (vm, mut vcpu, sandbox) = with_writer(h);
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -152,22 +239,18 @@ fn a_removal_ends_whoever_stops_and_continues_the_sandbox<H: Hypervisor>(h: &H) 
         scope.spawn(|| vcpu.run(VmEntry::Resume));
         await_calls(&vm);
         let meddler = scope.spawn(|| {
-            for round in 0_u64.. {
+            for (round, number) in (0_u64..).zip(signals.iter().copied().cycle()) {
                 // Ends with a SIGCONT.
-                let number = if round % 3 == 0 {
-                    libc::SIGSTOP
-                } else {
-                    libc::SIGCONT
-                };
                 signal(sandbox, number);
                 if done.load(Relaxed) && number == libc::SIGCONT {
                     return;
                 }
-                std::thread::sleep(Duration::from_micros(round * 7919 % 300));
+                std::thread::sleep(Duration::from_micros(round * 7919 % pause));
             }
         });
         let bell = event();
-        for _ in 0..stops() {
+        let (start, mut removed) = (Instant::now(), 0);
+        while removed < stops() && start.elapsed() < LIMIT / 3 {
             let begin = Instant::now();
             let registered = vm.register_ioevent(&bell, PLACE, ANY, Sharing::Exclusive);
             assert!(begin.elapsed() < SECONDS, "{:?}", begin.elapsed());
@@ -180,7 +263,9 @@ fn a_removal_ends_whoever_stops_and_continues_the_sandbox<H: Hypervisor>(h: &H) 
             let _ = count(&bell);
             std::thread::sleep(Duration::from_micros(300));
             assert_eq!(count(&bell), 0, "rung after the removal had returned");
+            removed += 1;
         }
+        assert!(removed > 0, "no removal succeeded");
         done.store(true, Relaxed);
         meddler.join().unwrap();
     });
@@ -189,5 +274,8 @@ fn a_removal_ends_whoever_stops_and_continues_the_sandbox<H: Hypervisor>(h: &H) 
 crate::on_usermode! {
     the_descriptor_thread_cannot_be_signalled_by_its_guest;
     the_descriptor_thread_handles_no_signal;
+    no_system_call_of_a_guests_own_making_rings_after_a_removal;
+    no_write_that_waits_for_a_full_eventfd_rings_after_a_removal;
     a_removal_ends_whoever_stops_and_continues_the_sandbox;
+    a_removal_ends_whoever_continues_the_sandbox;
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use vmm_sys_util::eventfd::EventFd;
 
+use super::super::Containment;
 use super::error::UsermodeError;
 use super::sandbox::Sandbox;
 use crate::doorbell::{
@@ -21,6 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Doorbells {
     changes: Mutex<Changes>,
+    containment: Containment,
 }
 
 #[derive(Debug)]
@@ -44,13 +46,14 @@ struct Removal {
 
 impl Doorbells {
     /// None registered.
-    pub fn new(max_items: u32) -> Self {
+    pub fn new(max_items: u32, containment: Containment) -> Self {
         let changes = Changes {
             state: DoorbellState::new(max_items),
             unfinished: Vec::new(),
         };
         Self {
             changes: Mutex::new(changes),
+            containment,
         }
     }
 
@@ -81,7 +84,7 @@ impl Doorbells {
     }
 
     /// When it returns without an error, `event` gets no further signal from that registration,
-    /// whatever runs in the sandbox. A write that raced is delivered
+    /// with [`Containment::Strict`] whatever runs in the sandbox. A write that raced is delivered
     /// as a signal or as an exit.
     ///
     /// After [`UsermodeError::Unremoved`] writes leave the guest already, but the registration keeps
@@ -111,7 +114,7 @@ impl Doorbells {
                     address,
                     pattern,
                     number: Some(number),
-                    stop: barrier.overdue.get(),
+                    stop: self.containment == Containment::Strict || barrier.overdue.get(),
                 }
             }
         };

@@ -72,7 +72,7 @@ impl UsermodeVm {
         let taken = vec![false; config.vcpus as usize];
         Ok(Self {
             guest: Arc::new(guest),
-            doorbells: Doorbells::new(config.max_items),
+            doorbells: Doorbells::new(config.max_items, config.containment),
             taken: Mutex::new(taken),
             irqfds: OnceLock::new(),
         })
