@@ -17,7 +17,7 @@ pub struct Context {
     pub rsp: u64,
     pub rip: u64,
     pub flags_register: u64,
-    pub segments: u64,
+    segments: u64,
     pub error: u64,
     pub vector: u64,
     old_mask: u64,
@@ -47,6 +47,13 @@ impl Context {
             RDI => &mut self.rdi,
             high => &mut self.r8_to_r15[usize::from(high & 7)],
         }
+    }
+
+    /// Whether the guest ran in 64-bit mode, the only one that it is returned to.
+    #[inline(always)]
+    pub fn is_64_bit(&self) -> bool {
+        // `cs` comes first (`struct sigcontext_64`); Linux has one 64-bit code segment for users.
+        self.segments & 0xffff == 0x33
     }
 
     /// Reads `width` bytes of a register; `high` means bits 15:8 (`ah` to `bh`).

@@ -353,6 +353,8 @@ pub mod fault {
     pub const INTERRUPT_FRAME: u64 = 9;
     /// A register of the local APIC or of paravirtual EOI that is not there, or a value that it refuses.
     pub const REGISTER: u64 = 10;
+    /// The code segment is not that of 64-bit mode.
+    pub const CODE_SEGMENT: u64 = 11;
 }
 
 /// What a sandbox that ends by itself exits with.

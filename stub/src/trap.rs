@@ -50,6 +50,8 @@ pub unsafe extern "C" fn stub_trap(signal: u32, context: *mut Context, cpu: *con
             SIGILL if rip == stub_start as *const () as u64 => start(frame, cpu),
             _ => exit_group(exit_code::STUB_FAULT + (signal & 0x3f).cast_signed()),
         }
+    } else if !frame.is_64_bit() {
+        other_mode(signal, frame, cpu)
     } else if interrupt::leave(signal, frame, cpu) {
         // Nothing but a look at the local APIC, on the way back.
     } else if signal == SIGUSR1 {
@@ -60,6 +62,14 @@ pub unsafe extern "C" fn stub_trap(signal: u32, context: *mut Context, cpu: *con
         direct::trap(signal, frame, cpu);
     }
     interrupt::enter(frame, cpu);
+}
+
+/// The guest has left 64-bit mode; no way back leads anywhere else.
+#[cold]
+fn other_mode(signal: u32, frame: &mut Context, cpu: &PerCpu) -> ! {
+    let _ = interrupt::leave(signal, frame, cpu);
+    frame.vector = GENERAL_PROTECTION;
+    report(frame, cpu, fault::CODE_SEGMENT)
 }
 
 /// The guest itself trapped.

@@ -94,3 +94,19 @@
     .balign 16
     # 18: a jump to ADDRESS
     jmp rdi
+    .balign 16
+    # 19: 32-bit code
+    push 0x23
+    lea rax, [rip + 3f]
+    push rax
+    retfq
+3:
+    hlt
+    .balign 16
+    # 20: 32-bit code that does not trap
+    push 0x23
+    lea rax, [rip + 3f]
+    push rax
+    retfq
+3:
+    jmp 3b

@@ -193,6 +193,9 @@ fn fault_reason(kind: u64, vector: u8) -> &'static str {
         fault::REGISTER => {
             "a register of the local APIC or of paravirtual EOI that is not there or refuses the value"
         }
+        fault::CODE_SEGMENT => {
+            "code of another mode; guests of the usermode engine have 64-bit mode only"
+        }
         _ => match vector {
             0 => "divide error",
             1 => "single step or debug exception",
