@@ -363,6 +363,8 @@ pub mod exit_code {
     pub const ORPHAN: i32 = 70;
     /// A step of the start failed; the step is in the low bits: `START + step`.
     pub const START: i32 = 80;
+    /// The last of them.
+    pub const START_LAST: i32 = START + 19;
     /// The stub's own code panicked, which it has no path to.
     pub const PANIC: i32 = 71;
     /// The descriptor thread came out of its parked system call.

@@ -81,6 +81,9 @@ fn the_stubs_own_system_calls_are_no_way_out<H: Hypervisor>(h: &H) {
 fn a_jump_to_the_stubs_exit_is_an_end_with_its_code<H: Hypervisor>(h: &H) {
     let end = jump(h, call(231, [42, 0, 0, 0]), syscalls()[0]).expect_err("an end");
     assert!(end.contains("exit code 42"), "{end}");
+    // As if a step of the start had failed, long after the start.
+    let end = jump(h, call(231, [86, 0, 0, 0]), syscalls()[0]).expect_err("an end");
+    assert!(end.contains("exit code 86; the guest jumped"), "{end}");
 }
 
 /// From the middle of the exit sequence a guest may come back to itself, fault or take the sandbox

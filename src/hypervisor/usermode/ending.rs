@@ -5,8 +5,9 @@ use std::process::ExitStatus;
 
 use stub::layout::exit_code;
 
-/// The end in words: what happened, and what that means.
-pub fn describe(status: ExitStatus) -> String {
+/// The end in words: what happened, and what that means. A sandbox that had `started` is believed
+/// nothing that its guest could say as well.
+pub fn describe(status: ExitStatus, started: bool) -> String {
     if let Some(signal) = status.signal() {
         return match signal {
             libc::SIGSYS => {
@@ -25,24 +26,17 @@ pub fn describe(status: ExitStatus) -> String {
     }
     let code = status.code().unwrap_or(-1);
     match code {
-        exit_code::PANIC => "the stub panicked".to_owned(),
-        exit_code::ORPHAN => "its parent was not the monitor".to_owned(),
-        exit_code::UNPARKED => {
-            "its descriptor thread came out of its parked system call".to_owned()
-        }
+        exit_code::ORPHAN if !started => "its parent was not the monitor".to_owned(),
+        exit_code::START..=exit_code::START_LAST if !started => format!(
+            "step {} of its start failed: {}",
+            code - exit_code::START,
+            step(code - exit_code::START)
+        ),
+        exit_code::PANIC if !started => "the stub panicked".to_owned(),
         code if code > exit_code::STUB_FAULT => format!(
             "signal {} in the stub's own code; the guest wrote over the stub's memory or jumped into it",
             code - exit_code::STUB_FAULT
         ),
-        code if (exit_code::START..exit_code::UNPARKED.max(exit_code::START + 20))
-            .contains(&code) =>
-        {
-            format!(
-                "step {} of its start failed: {}",
-                code - exit_code::START,
-                step(code - exit_code::START)
-            )
-        }
         code => format!("exit code {code}; the guest jumped to the stub's exit"),
     }
 }
@@ -67,5 +61,32 @@ fn step(number: i32) -> &'static str {
         16 => "handing the seccomp listener over",
         17 => "blocking signals",
         _ => "unknown",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exit(code: i32, started: bool) -> String {
+        describe(ExitStatus::from_raw(code << 8), started)
+    }
+
+    #[test]
+    fn an_exit_code_is_a_step_of_the_start_only_before_the_start_is_over() {
+        let step = exit_code::START + 6;
+        assert!(exit(step, false).starts_with("step 6 of its start"));
+        for code in [
+            step,
+            exit_code::ORPHAN,
+            exit_code::PANIC,
+            exit_code::UNPARKED,
+        ] {
+            let text = exit(code, true);
+            assert!(
+                text.contains("the guest jumped to the stub's exit"),
+                "{text}"
+            );
+        }
     }
 }

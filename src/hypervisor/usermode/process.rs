@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
@@ -22,6 +23,8 @@ use super::wait::futex_wake;
 pub struct Process {
     pid: libc::pid_t,
     ended: Arc<OnceLock<ExitStatus>>,
+    /// Whether it was ready once: guest code may have run.
+    started: AtomicBool,
     /// Why the monitor killed it, if it did.
     condemned: OnceLock<&'static str>,
     watcher: Option<JoinHandle<()>>,
@@ -34,6 +37,7 @@ impl Process {
         let mut process = Self {
             pid,
             ended: Arc::default(),
+            started: AtomicBool::new(false),
             condemned: OnceLock::new(),
             watcher: None,
         };
@@ -75,8 +79,13 @@ impl Process {
         let status = self.ended.get()?;
         Some(match self.condemned.get() {
             Some(reason) => format!("killed by the monitor: {reason}"),
-            None => describe(*status),
+            None => describe(*status, self.started.load(Relaxed)),
         })
+    }
+
+    /// It is ready; from here on its guest may end it with any exit code.
+    pub fn set_started(&self) {
+        self.started.store(true, Relaxed);
     }
 
     /// Whether it has ended.

@@ -99,6 +99,7 @@ impl Sandbox {
             process,
         };
         sandbox.await_threads(config, deadline)?;
+        sandbox.process.set_started();
         Ok(sandbox)
     }
 
