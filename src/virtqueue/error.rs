@@ -144,6 +144,16 @@ pub enum SetupError {
         /// The alignment in bytes.
         align: u64,
     },
+    /// Two parts of the queue share bytes.
+    #[error("{part} at {addr:#x} overlaps the {other}")]
+    Overlap {
+        /// The one.
+        part: &'static str,
+        /// Its start.
+        addr: u64,
+        /// The other.
+        other: &'static str,
+    },
     /// Indirect tables of no entries, or without the feature.
     #[error("indirect tables of {entries} entries, feature negotiated: {negotiated}")]
     Indirect {

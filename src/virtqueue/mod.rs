@@ -47,6 +47,7 @@ mod features;
 mod indirect;
 mod memory;
 mod need_event;
+mod overlap;
 mod packed;
 mod poll;
 mod slots;

@@ -1,6 +1,6 @@
 //! Where the three parts of a packed ring are (virtio 1.3, 2.8 and 2.8.10).
 
-use crate::virtqueue::{SetupError, descriptor};
+use crate::virtqueue::{SetupError, descriptor, overlap};
 
 /// Size of an event suppression structure in bytes.
 const EVENT: u64 = 4;
@@ -43,5 +43,14 @@ impl PackedLayout {
             return Ok(());
         }
         Err(SetupError::Size { size })
+    }
+
+    pub(super) fn check_overlap(&self) -> Result<(), SetupError> {
+        let ring = descriptor::BYTES as u64 * u64::from(self.size);
+        overlap::check([
+            ("descriptor ring", self.descriptors, ring),
+            ("driver event", self.driver_event, EVENT),
+            ("device event", self.device_event, EVENT),
+        ])
     }
 }

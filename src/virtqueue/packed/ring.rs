@@ -71,7 +71,7 @@ impl<M: RingMemory> PackedRing<M> {
         layout.check()?;
         let align = descriptor::BYTES as u64;
         let count = usize::from(layout.size);
-        Ok(Self {
+        let ring = Self {
             size: layout.size,
             descriptors: Words::resolve(
                 memory,
@@ -82,7 +82,9 @@ impl<M: RingMemory> PackedRing<M> {
             )?,
             driver_event: Word::resolve(memory, "driver event", layout.driver_event)?,
             device_event: Word::resolve(memory, "device event", layout.device_event)?,
-        })
+        };
+        layout.check_overlap()?;
+        Ok(ring)
     }
 
     /// Empties the ring, before the device may look at it.

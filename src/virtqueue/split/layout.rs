@@ -1,6 +1,6 @@
 //! Where the three parts of a split ring are (virtio 1.3, 2.7 and 2.7.2).
 
-use crate::virtqueue::{SetupError, descriptor};
+use crate::virtqueue::{SetupError, descriptor, overlap};
 
 /// Bytes of the available ring beside its entries: flags, index and used event.
 const AVAIL_EXTRA: u64 = 6;
@@ -52,5 +52,18 @@ impl SplitLayout {
             return Ok(());
         }
         Err(SetupError::Size { size })
+    }
+
+    pub(super) fn check_overlap(&self) -> Result<(), SetupError> {
+        let size = u64::from(self.size);
+        overlap::check([
+            (
+                "descriptor table",
+                self.descriptors,
+                descriptor::BYTES as u64 * size,
+            ),
+            ("available ring", self.avail, AVAIL_EXTRA + 2 * size),
+            ("used ring", self.used, USED_EXTRA + 8 * size),
+        ])
     }
 }

@@ -48,7 +48,7 @@ impl<M: RingMemory> SplitRing<M> {
         let used_end = used.wrapping_add(4 + 8 * u64::from(size));
         let align = descriptor::BYTES as u64;
         let word = |part, addr| Word::resolve(memory, part, addr);
-        Ok(Self {
+        let ring = Self {
             size,
             descriptors: Words::resolve(
                 memory,
@@ -65,7 +65,9 @@ impl<M: RingMemory> SplitRing<M> {
             used_idx: word("used ring", used.wrapping_add(2))?,
             used_ring: Words::resolve(memory, "used ring", used.wrapping_add(4), count, 4)?,
             avail_event: word("used ring", used_end)?,
-        })
+        };
+        layout.check_overlap()?;
+        Ok(ring)
     }
 
     /// Empties the ring, before the device may look at it.

@@ -364,3 +364,62 @@ fn queues_of_impossible_sizes_or_places_are_not_set_up() {
     let error = PackedDevice::new(&memory, &layout, PLAIN).unwrap_err();
     assert!(matches!(error, SetupError::Misaligned { align: 16, .. }));
 }
+
+#[test]
+fn queues_whose_parts_share_bytes_are_not_set_up() {
+    let memory = memory();
+    let SplitLayout {
+        descriptors,
+        avail,
+        used,
+        size,
+    } = SPLIT;
+    let size = u64::from(size);
+    for layout in [
+        SplitLayout {
+            avail: descriptors,
+            ..SPLIT
+        },
+        // By the last descriptor, and by the available ring's last word.
+        SplitLayout {
+            avail: descriptors + 16 * size - 2,
+            ..SPLIT
+        },
+        SplitLayout {
+            used: (avail + 4 + 2 * size) & !3,
+            ..SPLIT
+        },
+        SplitLayout {
+            used: descriptors + 16,
+            ..SPLIT
+        },
+        SplitLayout {
+            descriptors: (used + 4 + 8 * size) & !15,
+            ..SPLIT
+        },
+    ] {
+        let error = SplitDevice::new(&memory, &layout, PLAIN).unwrap_err();
+        let overlap = matches!(error, SetupError::Overlap { .. });
+        assert!(overlap, "{layout:?}: {error}");
+    }
+    for layout in [
+        PackedLayout {
+            driver_event: PACKED.descriptors,
+            ..PACKED
+        },
+        PackedLayout {
+            device_event: PACKED.driver_event - 4,
+            ..PACKED
+        },
+        PackedLayout {
+            device_event: PACKED.driver_event,
+            ..PACKED
+        },
+    ] {
+        let error = PackedDevice::new(&memory, &layout, PLAIN).unwrap_err();
+        let overlap = matches!(error, SetupError::Overlap { .. });
+        assert!(overlap, "{layout:?}: {error}");
+    }
+    let side_by_side = SplitDevice::new(&memory, &SplitLayout::contiguous(0, 8), PLAIN);
+    assert!(side_by_side.is_ok());
+}
