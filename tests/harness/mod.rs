@@ -1,10 +1,12 @@
 //! What the tests share: a watchdog, a guest that plays scripts, and the fixed addresses in it.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
+pub mod jumps;
 pub mod process;
 pub mod programs;
 pub mod script;
 pub mod symbols;
+pub mod taker;
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};

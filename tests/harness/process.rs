@@ -6,12 +6,13 @@ use std::process::{Child, Command};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use vmbell::hypervisor::{Hypervisor, VmConfig};
 
 use super::chain;
 
 /// The fields of `/proc/PID/stat` behind the name: state, parent and so on.
-fn stat(pid: i32) -> Option<Vec<String>> {
+pub fn stat(pid: i32) -> Option<Vec<String>> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let rest = text.rsplit_once(')')?.1;
     Some(rest.split_whitespace().map(str::to_owned).collect())
@@ -42,25 +43,36 @@ pub fn children_of(parent: i32) -> Vec<i32> {
     children
 }
 
-/// Sends a signal to a process that is there.
-pub fn signal(pid: i32, number: i32) {
-    // SAFETY: takes no pointers.
-    let result = unsafe { libc::kill(pid, number) };
-    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+/// The threads of a process, in the order in which they were made.
+pub fn tasks(pid: i32) -> Vec<i32> {
+    let entries = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let mut tasks: Vec<_> = entries
+        .map(|entry| {
+            entry
+                .unwrap()
+                .file_name()
+                .to_str()
+                .unwrap()
+                .parse()
+                .unwrap()
+        })
+        .collect();
+    tasks.sort_unstable();
+    tasks
 }
 
-/// Stops a process, and waits until each thread of it is stopped.
+/// Signals a process.
+pub fn signal(pid: i32, signal: Signal) -> rustix::io::Result<()> {
+    let pid = Pid::from_raw(pid).ok_or(rustix::io::Errno::SRCH)?;
+    kill_process(pid, signal)
+}
+
+/// Stops a process: when it returns, each of its threads has stopped.
 pub fn stop(pid: i32) {
-    signal(pid, libc::SIGSTOP);
+    signal(pid, Signal::STOP).unwrap();
     let deadline = Instant::now() + Duration::from_secs(10);
-    let runs = || {
-        let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
-        threads.into_iter().any(|thread| {
-            let stat = fs::read_to_string(thread.unwrap().path().join("stat")).unwrap();
-            !stat.contains(") T ")
-        })
-    };
-    while runs() {
+    let has_stopped = |thread| stat(thread).is_none_or(|stat| stat[0] == "T");
+    while !tasks(pid).into_iter().all(has_stopped) {
         assert!(Instant::now() < deadline, "process {pid} does not stop");
         std::thread::sleep(Duration::from_millis(1));
     }

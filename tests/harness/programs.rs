@@ -32,16 +32,18 @@ vmbell::guest_programs! {
     spin = "../guests/spin.S";
     /// Branches into the middle of an output's successors.
     interior = "../guests/interior.S";
-    /// Jumps to an address with registers that the host chooses.
-    jump = "../guests/jump.S";
     /// Makes a system call from the stub's own instruction, again and again.
     gate = "../guests/gate.S";
+    /// Makes jumps with registers that the host chooses.
+    jumps = "../guests/jumps.S";
     /// Leaves, reads, says done and pushes.
     trapper = "../guests/trapper.S";
     /// Does what a guest must not do.
     crimes = "../guests/crimes.S";
     /// Writes over memory.
     scribble = "../guests/scribble.S";
+    /// Writes to random places.
+    scatter = "../guests/scatter.S";
     /// Rewrites code of its own that leaves often.
     rewrite = "../guests/rewrite.S";
 }

@@ -3,29 +3,18 @@
 use std::time::{Duration, Instant};
 
 use stub::layout::{SLOT_BASE, SLOT_SIZE};
-use vm_memory::{Bytes, GuestAddress};
-use vmbell::guest::Parameters;
-use vmbell::hypervisor::{Hypervisor, Vcpu, Vm, VmConfig, VmEntry, VmExit};
+use vmbell::hypervisor::{Hypervisor, Vcpu, VmConfig, VmEntry, VmExit};
 use vmbell::machine::Deadline;
 
+use crate::harness::jumps::{self, Jump};
 use crate::harness::process::{await_gone, with_sandbox};
 use crate::harness::symbols::{code, symbol, syscalls};
-use crate::harness::{AREA, chain, programs, start};
+use crate::harness::{AREA, chain};
 
-/// Lets a guest jump to `target` with these registers, in the order of their encoding; gives how it ended.
-fn jump<H: Hypervisor>(h: &H, registers: [u64; 16], target: u64) -> Result<VmExit, String> {
+/// Lets a guest make this jump; gives how it ended.
+fn make<H: Hypervisor>(h: &H, jump: Jump) -> Result<VmExit, String> {
     let (vm, sandbox) = with_sandbox(h, &VmConfig::default());
-    for (index, value) in registers.into_iter().enumerate() {
-        vm.memory()
-            .write_obj(value, GuestAddress(AREA + 8 * index as u64))
-            .unwrap();
-    }
-    let parameters = Parameters {
-        address: AREA,
-        value: target,
-        ..Parameters::default()
-    };
-    let mut vcpu = start(&vm, programs::jump(), parameters, 0);
+    let mut vcpu = jumps::take(&vm, 0, &[jump], 0);
     let deadline = Deadline::new(
         Instant::now() + Duration::from_millis(100),
         vcpu.kick_handle(),
@@ -39,50 +28,36 @@ fn jump<H: Hypervisor>(h: &H, registers: [u64; 16], target: u64) -> Result<VmExi
     result
 }
 
-/// Registers for a system call from the stub's own instruction.
-fn call(number: u64, arguments: [u64; 4]) -> [u64; 16] {
-    let mut registers = [0; 16];
-    registers[0] = number;
-    registers[7] = arguments[0];
-    registers[6] = arguments[1];
-    registers[2] = arguments[2];
-    registers[10] = arguments[3];
-    registers[4] = AREA + 0x8000;
-    registers
-}
-
 fn the_stubs_own_system_calls_are_no_way_out<H: Hypervisor>(h: &H) {
     let calls = [
-        ("openat", call(257, [100_u64.wrapping_neg(), AREA, 0, 0])),
-        ("write to standard output", call(1, [1, AREA, 8, 0])),
-        ("write of 9 bytes", call(1, [16, AREA, 9, 0])),
-        ("write beyond the limit", call(1, [0xffff_ffff, AREA, 8, 0])),
-        ("mmap", call(9, [0, 4096, 7, 0x22])),
-        ("futex elsewhere", call(202, [AREA, 1, 1, 0])),
-        (
-            "futex requeue",
-            call(202, [stub::layout::SHARED_BASE, 3, 1, 0]),
-        ),
-        ("kill", call(62, [1, 9, 0, 0])),
-        ("rt_sigreturn", call(15, [0; 4])),
-        ("openat of x32", call(257 | 1 << 30, [0; 4])),
+        ("openat", (257, [100_u64.wrapping_neg(), AREA, 0, 0])),
+        ("write to standard output", (1, [1, AREA, 8, 0])),
+        ("write of 9 bytes", (1, [16, AREA, 9, 0])),
+        ("write beyond the limit", (1, [0xffff_ffff, AREA, 8, 0])),
+        ("mmap", (9, [0, 4096, 7, 0x22])),
+        ("futex elsewhere", (202, [AREA, 1, 1, 0])),
+        ("futex requeue", (202, [stub::layout::SHARED_BASE, 3, 1, 0])),
+        ("kill", (62, [1, 9, 0, 0])),
+        ("rt_sigreturn", (15, [0; 4])),
+        ("openat of x32", (257 | 1 << 30, [0; 4])),
     ];
     let gates = syscalls();
     assert!(gates.len() > 3, "{gates:x?}");
     // Every gate for one call, every call for one gate.
     let all_gates = gates.iter().map(|gate| (calls[0], *gate));
-    for ((name, registers), gate) in all_gates.chain(calls.into_iter().map(|call| (call, gates[0])))
+    for ((name, (number, arguments)), gate) in
+        all_gates.chain(calls.into_iter().map(|call| (call, gates[0])))
     {
-        let end = jump(h, registers, gate).expect_err(name);
+        let end = make(h, Jump::call(gate, number, arguments)).expect_err(name);
         assert!(end.contains("SIGSYS"), "{name} at {gate:#x}: {end}");
     }
 }
 
 fn a_jump_to_the_stubs_exit_is_an_end_with_its_code<H: Hypervisor>(h: &H) {
-    let end = jump(h, call(231, [42, 0, 0, 0]), syscalls()[0]).expect_err("an end");
+    let end = make(h, Jump::call(syscalls()[0], 231, [42, 0, 0, 0])).expect_err("an end");
     assert!(end.contains("exit code 42"), "{end}");
     // As if a step of the start had failed, long after the start.
-    let end = jump(h, call(231, [86, 0, 0, 0]), syscalls()[0]).expect_err("an end");
+    let end = make(h, Jump::call(syscalls()[0], 231, [86, 0, 0, 0])).expect_err("an end");
     assert!(end.contains("exit code 86; the guest jumped"), "{end}");
 }
 
@@ -109,7 +84,7 @@ fn a_jump_into_the_exit_sequence_ends_somehow<H: Hypervisor>(h: &H) {
         registers[1] = SLOT_BASE;
         registers[4] = stack;
         // Which of the ends it is depends on what the registers happen to mean there.
-        let _ = jump(h, registers, target);
+        let _ = make(h, Jump { registers, target });
     }
 }
 

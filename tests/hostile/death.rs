@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::guest::Parameters;
 use vmbell::hypervisor::usermode::Usermode;
@@ -31,7 +32,7 @@ fn a_killed_sandbox_is_an_error_on_every_vcpu<H: Hypervisor<Vm: Vm<Vcpu: 'static
         })
         .collect();
     std::thread::sleep(Duration::from_millis(50));
-    signal(sandbox, libc::SIGKILL);
+    signal(sandbox, Signal::KILL).unwrap();
     for thread in threads {
         let end = thread.join().unwrap().expect_err("an end");
         assert!(
@@ -74,9 +75,9 @@ fn a_stopped_sandbox_goes_on<H: Hypervisor>(h: &H) {
     let mut player = Player::new(&vm);
     player.play(&[]);
     for _ in 0..3 {
-        signal(sandbox, libc::SIGSTOP);
+        signal(sandbox, Signal::STOP).unwrap();
         std::thread::sleep(Duration::from_millis(20));
-        signal(sandbox, libc::SIGCONT);
+        signal(sandbox, Signal::CONT).unwrap();
         let event = event();
         let (place, datamatch) = (IoEventAddress::Pio(0x500), Datamatch::U8(None));
         vm.register_ioevent(&event, place, datamatch, Sharing::Exclusive)
@@ -108,7 +109,7 @@ fn a_removal_from_a_stopped_sandbox_is_finished_by_a_retry<H: Hypervisor>(h: &H)
     let error = vm.register_ioevent(&other, place, datamatch, Sharing::Exclusive);
     let error = chain(&error.expect_err("the place is taken"));
     assert!(error.contains("already there"), "{error}");
-    signal(sandbox, libc::SIGCONT);
+    signal(sandbox, Signal::CONT).unwrap();
     vm.unregister_ioevent(&bell, place, datamatch).unwrap();
     let error = vm.unregister_ioevent(&bell, place, datamatch);
     let error = chain(&error.expect_err("it is removed"));

@@ -2,10 +2,11 @@
 
 use stub::layout::{SHARED_BASE, SLOT_BASE, SLOT_SIZE};
 use vm_memory::{Bytes, GuestAddress};
-use vmbell::guest::{DONE_PORT, Parameters};
+use vmbell::guest::DONE_PORT;
 use vmbell::hypervisor::{Hypervisor, PatchMode, Vm, VmConfig, VmEntry, VmExit};
 
-use crate::harness::{AREA, HOLE, configured, programs, start, step};
+use crate::harness::jumps::{self, Jump};
+use crate::harness::{AREA, HOLE, configured, programs, step};
 
 const CODE: u64 = AREA + 0x1_0000;
 
@@ -39,20 +40,14 @@ fn a_trap_needs_no_stack<H: Hypervisor>(h: &H) {
         );
         let mut registers = [0x55_u64; 16];
         registers[4] = rsp;
-        for (index, value) in registers.into_iter().enumerate() {
-            vm.memory()
-                .write_obj(value, GuestAddress(AREA + 8 * index as u64))
-                .unwrap();
-        }
         vm.memory()
             .write_slice(programs::trapper().code, GuestAddress(CODE))
             .unwrap();
-        let parameters = Parameters {
-            address: AREA,
-            value: CODE,
-            ..Parameters::default()
+        let jump = Jump {
+            registers,
+            target: CODE,
         };
-        let mut vcpu = start(&vm, programs::jump(), parameters, 0);
+        let mut vcpu = jumps::take(&vm, 0, &[jump], 0);
         let mut next = || {
             step(&mut vcpu, VmEntry::Data(0x66)).unwrap_or_else(|error| panic!("{rsp:#x}: {error}"))
         };

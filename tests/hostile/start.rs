@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use vmbell::hypervisor::{Hypervisor, VmConfig};
 
 use crate::harness::chain;
@@ -26,7 +27,7 @@ impl Random {
 
 /// Makes a guest while another thread sends `number` to its sandbox, `delay` after it is there.
 /// Gives the error, if there was one, after it has made sure that the sandbox is gone.
-fn strike<H: Hypervisor>(h: &H, number: i32, delay: Duration) -> Option<String> {
+fn strike<H: Hypervisor>(h: &H, number: Signal, delay: Duration) -> Option<String> {
     alone(|| {
         let own = std::process::id().cast_signed();
         let before = processes();
@@ -43,7 +44,7 @@ fn strike<H: Hypervisor>(h: &H, number: i32, delay: Duration) -> Option<String> 
                             std::hint::spin_loop();
                         }
                         if !made.load(Relaxed) {
-                            signal(pid, number);
+                            signal(pid, number).unwrap();
                         }
                         return Some(pid);
                     }
@@ -79,7 +80,7 @@ fn a_sandbox_that_is_killed_while_it_starts_is_an_error<H: Hypervisor + Sync>(h:
     while errors < 40 && begin.elapsed() < SECONDS {
         round += 1;
         let delay = Duration::from_micros(random.below(2_000));
-        if let Some(error) = strike(h, libc::SIGKILL, delay) {
+        if let Some(error) = strike(h, Signal::KILL, delay) {
             assert!(error.contains("killed by SIGKILL"), "{round}: {error}");
             errors += 1;
         }
@@ -96,7 +97,7 @@ fn a_sandbox_that_is_stopped_while_it_starts_is_an_error<H: Hypervisor + Sync>(h
         round += 1;
         // Some as soon as they are there.
         let delay = Duration::from_micros(random.below(500) * (round & 1));
-        if let Some(error) = strike(h, libc::SIGSTOP, delay) {
+        if let Some(error) = strike(h, Signal::STOP, delay) {
             assert!(error.contains("did not start within"), "{round}: {error}");
             errors += 1;
         }

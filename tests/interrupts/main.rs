@@ -8,6 +8,8 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+use harness::taker;
+
 mod armed;
 mod bad;
 mod bare;
@@ -20,5 +22,4 @@ mod levels;
 mod logged;
 mod order;
 mod storms;
-mod taker;
 mod vcpus;

@@ -11,7 +11,7 @@ use vmbell::hypervisor::{Irqchip, Vcpu, Vm, VmConfig, VmEntry, VmExit};
 use vmbell::irq::Msi;
 use vmbell::machine::CODE;
 
-use crate::harness::{AREA, LIMIT, begin_at, chain, programs};
+use super::{AREA, LIMIT, begin_at, chain, programs};
 
 /// What the guest does meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
