@@ -1,27 +1,26 @@
-# Makes the COUNT jumps at ADDRESS in turn, for ever: each is the 16 general registers in the order of their
+# Its parameters are in the page before that of its code. Makes the COUNT jumps at ADDRESS in turn, for ever: each is the 16 general registers in the order of their
 # encoding, and the target. Before each the VALUE words from its rsp on are made to lead back, to 16 bytes from
 # the start of this program, so that a jump into code that ends with a ret comes back. RINGS counts how often
 # one did; the next time after PAUSE is not 0 it says done.
-    mov [rip + 8f], rdi
     jmp 4f
     .balign 16
 2:
-    mov rbx, [rip + 8f]
+    lea rbx, [rip + 2b - 4112]
     inc qword ptr [rbx + {RINGS}]
     cmp qword ptr [rbx + {PAUSE}], 0
     je 3f
     mov edx, {DONE_PORT}
     out dx, eax
 3:
-    mov rax, [rip + 9f]
+    mov rax, [rip + 8f]
     inc rax
     xor ecx, ecx
     cmp rax, [rbx + {COUNT}]
     cmovae rax, rcx
-    mov [rip + 9f], rax
+    mov [rip + 8f], rax
 4:
-    mov rbx, [rip + 8f]
-    mov rax, [rip + 9f]
+    lea rbx, [rip + 2b - 4112]
+    mov rax, [rip + 8f]
     imul rax, rax, 136
     add rax, [rbx + {ADDRESS}]
     mov rcx, [rax + 128]
@@ -58,6 +57,4 @@
 7:
     .quad 0
 8:
-    .quad 0
-9:
     .quad 0

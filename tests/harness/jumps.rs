@@ -73,10 +73,10 @@ pub fn take<V: Vm>(vm: &V, index: u32, jumps: &[Jump], back: u64) -> V::Vcpu {
     memory
         .write_slice(programs::jumps().code, at(CODE))
         .unwrap();
-    let mut words = jumps
+    let words = jumps
         .iter()
         .flat_map(|jump| jump.registers.into_iter().chain([jump.target]));
-    let bytes: Vec<u8> = words.by_ref().flat_map(u64::to_le_bytes).collect();
+    let bytes: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
     memory.write_slice(&bytes, at(LIST)).unwrap();
     let parameters = Parameters {
         count: jumps.len() as u64,

@@ -1,0 +1,183 @@
+//! The rounds of an attack, in a process of their own: there a hang can be ended, and what is open can be counted.
+//!
+//! The test starts itself again with [`ROUNDS`] set, reads how far it comes, and where a round fails or hangs starts
+//! it again behind that round. A child ends when its parent does.
+
+use std::collections::VecDeque;
+use std::env;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::ops::Range;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use crate::harness::process::spawn;
+use crate::leaks::Holdings;
+use crate::random::Random;
+use crate::watch::Watch;
+
+/// Set in the process that makes the rounds: the seed, the first round, and the one behind the last.
+const ROUNDS: &str = "VMBELL_ATTACK_CHILD";
+
+/// How long the child may say nothing, which it does at the begin of each round.
+const SILENCE: Duration = Duration::from_secs(120);
+
+/// After so many failures the rest of the rounds is left.
+const MOST_FAILURES: usize = 20;
+
+/// An attack.
+#[derive(Clone, Copy, Debug)]
+pub struct Attack {
+    /// The name of its test.
+    pub name: &'static str,
+    /// How many rounds `cargo test` makes.
+    pub rounds: u64,
+    /// How many a real attack makes.
+    pub full: u64,
+    /// Makes one round.
+    pub round: fn(&'static Watch, &mut Random),
+}
+
+fn number(name: &str) -> Option<u64> {
+    let text = env::var(name).ok()?;
+    Some(
+        text.parse()
+            .unwrap_or_else(|_| panic!("{name} is no number: {text}")),
+    )
+}
+
+impl Attack {
+    /// Makes the rounds, or, in the process that is started for that, some of them.
+    pub fn run(&self) {
+        if let Ok(rounds) = env::var(ROUNDS) {
+            let mut words = rounds.split(' ').map(|word| word.parse().unwrap());
+            let mut next = || words.next().unwrap();
+            let seed = next();
+            return self.make(seed, next()..next());
+        }
+        let seed = number("VMBELL_ATTACK_SEED").unwrap_or_else(some_seed);
+        let count = match env::var("VMBELL_ATTACK_ROUNDS").as_deref() {
+            Ok("full") => self.full,
+            Ok(_) => number("VMBELL_ATTACK_ROUNDS").unwrap_or_default(),
+            Err(_) => self.rounds,
+        };
+        let mut rounds = match number("VMBELL_ATTACK_ROUND") {
+            Some(round) => round..round + 1,
+            None => 0..count,
+        };
+        let begin = Instant::now();
+        println!(
+            "{}: VMBELL_ATTACK_SEED={seed}, rounds {rounds:?}",
+            self.name
+        );
+        let mut failures = Vec::new();
+        while !rounds.is_empty() && failures.len() < MOST_FAILURES {
+            match self.supervise(seed, rounds.clone()) {
+                Ok(summary) => {
+                    print!("{summary}");
+                    break;
+                }
+                Err((round, text)) => {
+                    println!("round {round} of seed {seed} failed:\n{text}");
+                    failures.push(round);
+                    rounds.start = round + 1;
+                }
+            }
+        }
+        println!("{}: {:.1?}", self.name, begin.elapsed());
+        assert!(
+            failures.is_empty(),
+            "rounds {failures:?} failed, VMBELL_ATTACK_SEED={seed}"
+        );
+    }
+
+    /// Starts a process for these rounds. Gives what it says of them all, or the round that failed and how.
+    fn supervise(&self, seed: u64, rounds: Range<u64>) -> Result<String, (u64, String)> {
+        let (output, input) = std::io::pipe().unwrap();
+        let mut command = Command::new(env::current_exe().unwrap());
+        command
+            .args(["--exact", self.name, "--nocapture", "--test-threads=1"])
+            .env(ROUNDS, format!("{seed} {} {}", rounds.start, rounds.end))
+            .stdin(Stdio::piped())
+            .stdout(input.try_clone().unwrap())
+            .stderr(input);
+        let mut child = spawn(&mut command);
+        // It holds the other ends of the pipe.
+        drop(command);
+        let (sender, lines) = channel();
+        let reader = std::thread::spawn(move || {
+            for line in BufReader::new(output).lines() {
+                let _ = sender.send(line.unwrap_or_default());
+            }
+        });
+        let (mut round, mut summary) = (rounds.start, None);
+        let mut last = VecDeque::new();
+        loop {
+            match lines.recv_timeout(SILENCE) {
+                Ok(line) => {
+                    if let Some(number) = line.strip_prefix("round ") {
+                        round = number.parse().unwrap();
+                        last.clear();
+                    } else if let Some(all) = line.strip_prefix("all made: ") {
+                        summary = Some(all.replace(';', "\n"));
+                    }
+                    last.push_back(line);
+                    if last.len() > 60 {
+                        last.pop_front();
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => {
+                    last.push_back(format!("hang: nothing said for {SILENCE:?}"));
+                    break;
+                }
+            }
+        }
+        // An error means that it has ended already.
+        let _ = child.kill();
+        let status = child.wait().unwrap();
+        reader.join().unwrap();
+        match summary {
+            Some(summary) if status.success() => Ok(summary),
+            _ => {
+                last.push_back(status.to_string());
+                Err((round, Vec::from(last).join("\n")))
+            }
+        }
+    }
+
+    /// Makes rounds, in a process of their own.
+    fn make(&self, seed: u64, rounds: Range<u64>) {
+        end_with_parent();
+        let watch = Watch::start();
+        // Starts what the engine starts once.
+        watch.begin("the round before the first".into());
+        crate::vcpus::a_good_guest_rings(watch);
+        let before = Holdings::now();
+        for number in rounds {
+            println!("round {number}");
+            std::io::stdout().flush().unwrap();
+            watch.begin(format!("round {number} of seed {seed}"));
+            (self.round)(watch, &mut Random::new(seed, self.name, number));
+            before.await_again();
+        }
+        watch.begin("the round after the last".into());
+        crate::vcpus::a_good_guest_rings(watch);
+        before.await_again();
+        println!("all made: {}", watch.summary().replace('\n', ";"));
+    }
+}
+
+fn some_seed() -> u64 {
+    let time = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
+    u64::from(time.subsec_nanos()) ^ (u64::from(std::process::id()) << 20)
+}
+
+/// Ends this process when the one that started it, and holds the other end of its input, has ended.
+pub fn end_with_parent() {
+    let wait = || {
+        let _ = std::io::stdin().read(&mut [0]);
+        std::process::abort();
+    };
+    std::thread::spawn(wait);
+}

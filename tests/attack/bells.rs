@@ -1,0 +1,143 @@
+//! Doorbells, irqfds and interrupts that come and go while a guest does what it likes.
+#![allow(unsafe_code)]
+
+use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant};
+
+use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
+use vmbell::hypervisor::Vm;
+use vmbell::hypervisor::usermode::UsermodeVm;
+use vmbell::irq::{Gsi, Msi};
+use vmm_sys_util::eventfd::EventFd;
+
+use crate::harness::{HOLE, count, event};
+use crate::random::Random;
+use crate::vcpus::{note, pause_until};
+use crate::watch::Watch;
+
+/// Where the guests ring.
+pub const PLACES: [(IoEventAddress, Datamatch); 3] = [
+    (IoEventAddress::Pio(0x500), Datamatch::U32(None)),
+    (IoEventAddress::Mmio(HOLE), Datamatch::U32(None)),
+    (IoEventAddress::Hypercall(7), Datamatch::U64(None)),
+];
+
+/// A count that has room for less than a guest may add: whoever adds sleeps, if the eventfd lets it.
+const NEARLY_FULL: u64 = u64::MAX - 4;
+
+/// Eventfds that are nobody's doorbell any more.
+#[derive(Debug, Default)]
+pub struct Removed(Vec<EventFd>);
+
+impl Removed {
+    /// A removal of it has returned.
+    pub fn add(&mut self, event: EventFd) {
+        // Whoever sleeps in a write to it sleeps on.
+        // SAFETY: no pointers; `event` is open.
+        let result = unsafe { libc::fcntl(event.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
+        assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+        count(&event);
+        self.0.push(event);
+    }
+
+    /// None has been signalled since.
+    pub fn check(&self) {
+        for event in &self.0 {
+            let count = count(event);
+            assert_eq!(count, 0, "signalled after its removal had returned");
+        }
+    }
+}
+
+/// Registers and removes doorbells and irqfds until `end`; `pauses` is the longest between two calls.
+pub fn come_and_go(
+    watch: &Watch,
+    vm: &UsermodeVm,
+    random: &mut Random,
+    pauses: Duration,
+    end: Instant,
+) -> Removed {
+    let mut removed = Removed::default();
+    while Instant::now() < end {
+        if random.once_in(3) {
+            irqfd(watch, vm, random, pauses, end);
+        } else {
+            doorbell(watch, vm, random, pauses, end, &mut removed);
+        }
+        removed.check();
+    }
+    removed
+}
+
+fn doorbell(
+    watch: &Watch,
+    vm: &UsermodeVm,
+    random: &mut Random,
+    pauses: Duration,
+    end: Instant,
+    removed: &mut Removed,
+) {
+    let (place, datamatch) = random.pick(&PLACES);
+    let event = if random.once_in(3) {
+        let event = EventFd::new(0).unwrap();
+        event.write(NEARLY_FULL).unwrap();
+        event
+    } else {
+        event()
+    };
+    let result = watch.call("register_ioevent", || {
+        vm.register_ioevent(&event, place, datamatch, Sharing::Exclusive)
+    });
+    note(watch, "register_ioevent", &result);
+    pause_until(random.time(pauses), end);
+    if result.is_err() {
+        return;
+    }
+    let result = watch.call("unregister_ioevent", || {
+        vm.unregister_ioevent(&event, place, datamatch)
+    });
+    note(watch, "unregister_ioevent", &result);
+    if result.is_ok() {
+        removed.add(event);
+    }
+    pause_until(random.time(pauses), end);
+}
+
+fn irqfd(watch: &Watch, vm: &UsermodeVm, random: &mut Random, pauses: Duration, end: Instant) {
+    let (irqfd, resample) = (event(), event());
+    let resample = random.once_in(2).then_some(&resample);
+    let gsi = gsi(random);
+    let result = watch.call("register_irqfd", || {
+        vm.register_irqfd(&irqfd, gsi, resample)
+    });
+    note(watch, "register_irqfd", &result);
+    for _ in 0..random.below(4) {
+        irqfd.write(1).unwrap();
+        pause_until(random.time(pauses), end);
+    }
+    let result = watch.call("unregister_irqfd", || vm.unregister_irqfd(&irqfd, gsi));
+    note(watch, "unregister_irqfd", &result);
+    pause_until(random.time(pauses), end);
+}
+
+/// A pin that guests of these tests route, and one that they do not.
+fn gsi(random: &mut Random) -> Gsi {
+    Gsi::new(random.pick(&[4, 5, 9])).unwrap()
+}
+
+/// Raises interrupts until `end`.
+pub fn raise(watch: &Watch, vm: &UsermodeVm, random: &mut Random, pauses: Duration, end: Instant) {
+    while Instant::now() < end {
+        if random.once_in(3) {
+            let (gsi, level) = (gsi(random), random.once_in(2));
+            let result = watch.call("set_line", || vm.set_line(gsi, level));
+            note(watch, "set_line", &result);
+        } else {
+            let (vcpu, vector) = (random.below(2), 0x20 + random.below(0xd0));
+            let msi = Msi::fixed(vcpu.try_into().unwrap(), vector.try_into().unwrap());
+            let result = watch.call("signal_msi", || vm.signal_msi(msi));
+            note(watch, "signal_msi", &result);
+        }
+        pause_until(random.time(pauses), end);
+    }
+}

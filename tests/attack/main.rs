@@ -1,0 +1,29 @@
+//! Attacks on the usermode engine, in rounds of random choices: guests that jump into the stub, write over what it
+//! shares with the monitor, or call the kernel as it does; sandboxes and monitors that are killed or stopped.
+//! Whatever they do, every call of the monitor returns within a bound, and nothing leaks.
+//!
+//! `cargo test` makes a few rounds of each. The environment says otherwise:
+//! - `VMBELL_ATTACK_ROUNDS`: how many rounds, or `full` for as many as each attack asks for;
+//! - `VMBELL_ATTACK_SEED`: where the choices come from, as a failure says it;
+//! - `VMBELL_ATTACK_ROUND`: the one round to make.
+#![allow(
+    clippy::tests_outside_test_module,
+    clippy::unwrap_used,
+    reason = "all of this is tests"
+)]
+
+#[path = "../harness/mod.rs"]
+mod harness;
+
+mod batch;
+mod bells;
+mod gates;
+mod jumps;
+mod kills;
+mod leaks;
+mod orphans;
+mod random;
+mod scatter;
+mod stops;
+mod vcpus;
+mod watch;
