@@ -162,6 +162,7 @@ fn the_stub_makes_these_system_calls_and_no_others() {
         libc::SYS_write,
         libc::SYS_futex,
         libc::SYS_tgkill,
+        libc::SYS_epoll_wait,
         libc::SYS_exit_group,
     ];
     let expected = boot

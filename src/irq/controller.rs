@@ -4,37 +4,39 @@
 //! For backends whose interrupt controllers are not the kernel's. It runs under the owner's lock, on
 //! whichever thread raises an interrupt or ends one; local APICs take what it sends with no lock.
 
+use stub::event::Event;
+use stub::ioapic::{EndOfInterrupt, Lines, Pin, Pins, Wire, end};
+
 use super::irqfd::Trigger;
 use super::{
-    Gsi, IoApic, IrqError, Irqfds, Lapic, Message, Msi, PINS, Raise, Route, Routing, Target,
-    ioapic::Change,
+    Gsi, IoApic, IrqError, Irqfd, Irqfds, Lapic, Message, Msi, Raise, Route, Routing, Source,
+    Target, ioapic::Change,
 };
 use crate::eventfd::EventId;
-use stub::event::Event;
 
-/// The local APICs of a guest.
+/// The parts of a guest's interrupt controllers that run beside the guest.
 pub trait LocalApics {
-    /// All, by the index of their vCPU.
+    /// The local APICs, by the index of their vCPU.
     fn lapics(&self) -> impl Iterator<Item = &Lapic> + Clone;
+    /// What the I/O APIC's pins send.
+    fn pins(&self) -> &Pins;
+    /// How its lines stand.
+    fn lines(&self) -> &Lines;
     /// A vCPU has got a request that it may not have seen.
     fn wake(&self, vcpu: usize);
     /// Something has happened that somebody may count.
     fn note(&self, _event: Event) {}
+
+    /// A pin with its line; none beyond the last.
+    fn wire(&self, pin: u8) -> Option<Wire<'_>> {
+        Wire::new(self.pins(), self.lines(), pin)
+    }
 }
 
 /// What the EOI of a line signals.
-pub trait Resample {
-    /// Adds 1 to the resamplefd.
-    fn signal(&self);
-}
-
-/// Who drives a line: it is up while any of them holds it up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
-    /// Devices, and irqfds that are edges.
-    User,
-    /// Resampling irqfds, all of them together.
-    Resample,
+pub trait Resample: Clone {
+    /// Its descriptor where the stub signals it, not 0.
+    fn descriptor(&self) -> u32;
 }
 
 /// The pin whose EOI is always watched: the real-time clock's (Linux `RTC_GSI`).
@@ -47,18 +49,15 @@ pub struct Controller<R> {
     irqfds: Irqfds<R>,
     /// Present if the I/O APIC is below the VMM.
     ioapic: Option<IoApic>,
-    /// Who holds each pin up: a bit for each [`Source`].
-    held: [u8; PINS],
 }
 
 impl<R: Resample> Controller<R> {
     /// With an I/O APIC, each GSI below 24 leads to its pin.
-    pub fn full() -> Self {
+    pub fn full(apics: &impl LocalApics) -> Self {
         Self {
             routing: Routing::identity(),
             irqfds: Irqfds::default(),
-            ioapic: Some(IoApic::default()),
-            held: [0; PINS],
+            ioapic: Some(IoApic::reset(apics)),
         }
     }
 
@@ -68,7 +67,6 @@ impl<R: Resample> Controller<R> {
             routing: Routing::default(),
             irqfds: Irqfds::default(),
             ioapic: None,
-            held: [0; PINS],
         }
     }
 
@@ -103,18 +101,22 @@ impl<R: Resample> Controller<R> {
         Ok(())
     }
 
-    /// Removes an irqfd, and says whether there was one. The last resampling one of a GSI takes the
-    /// line that it holds down with it.
-    pub fn deassign(&mut self, event: EventId, gsi: Gsi, apics: &impl LocalApics) -> bool {
-        let resampling = matches!(self.irqfds.trigger(event), Some(Trigger::Level(_)));
-        let found = self.irqfds.deassign(event, gsi);
-        if found && resampling {
+    /// Removes an irqfd; none if there was none. The last resampling one of a GSI takes the line that
+    /// it holds down with it. Its resamplefd may be signalled by an EOI that has begun before.
+    pub fn deassign(
+        &mut self,
+        event: EventId,
+        gsi: Gsi,
+        apics: &impl LocalApics,
+    ) -> Option<Irqfd<R>> {
+        let removed = self.irqfds.deassign(event, gsi)?;
+        if removed.resample.is_some() {
             if self.irqfds.resamplers(gsi).next().is_none() {
                 self.set_line(gsi, Source::Resample, false, apics);
             }
             self.watch(apics);
         }
-        found
+        Some(removed)
     }
 
     /// Whether an eventfd is an irqfd.
@@ -146,17 +148,13 @@ impl<R: Resample> Controller<R> {
         }
     }
 
-    fn set_pin(&mut self, pin: u8, source: Source, up: bool, apics: &impl LocalApics) {
-        let (Some(ioapic), Some(held)) = (&mut self.ioapic, self.held.get_mut(usize::from(pin)))
-        else {
+    fn set_pin(&self, pin: u8, source: Source, up: bool, apics: &impl LocalApics) {
+        let (true, Some(wire)) = (self.ioapic.is_some(), apics.wire(pin)) else {
             return;
         };
         apics.note(Event::SetIrq);
         apics.note(Event::IoapicSetIrq);
-        let bit = 1 << source as u8;
-        *held = if up { *held | bit } else { *held & !bit };
-        let up = *held != 0;
-        ioapic.set_level(pin, up, |message| is_taken(send(message, apics)));
+        wire.drive(source, up, |message| is_taken(send(message, apics)));
     }
 
     /// Sends a message, and says whether a local APIC took it.
@@ -166,79 +164,70 @@ impl<R: Resample> Controller<R> {
         Ok(is_taken(send(message, apics)))
     }
 
-    /// A vector that somebody watches has left service on a vCPU. Each resampled line goes down once
-    /// for all its irqfds, then each of them is told; a line that others hold up is sent again.
-    pub fn eoi(&mut self, vector: u8, apics: &impl LocalApics) {
-        let pins = self.ioapic.as_ref().map(|ioapic| ioapic.pins_with(vector));
-        for pin in pins.into_iter().flatten() {
-            apics.note(Event::AckIrq);
-            self.resample(pin, apics);
-            if let Some(ioapic) = &mut self.ioapic {
-                ioapic.eoi(pin, |message| is_taken(send(message, apics)));
-            }
-        }
+    /// A vector has left service on a vCPU, and a pin of it has more resamplefds than the stub signals
+    /// by itself. Gives all of those that are to be signalled, without the lock that this runs under.
+    pub fn eoi(&self, vector: u8, apics: &impl LocalApics) -> Vec<R> {
+        let mut ending = Ending {
+            controller: self,
+            apics,
+            told: Vec::new(),
+        };
+        end(apics.pins(), apics.lines(), vector, &mut ending);
+        ending.told
     }
 
-    /// Takes a pin's resampled line down and tells whoever resamples it. False if nobody does.
-    fn resample(&mut self, pin: u8, apics: &impl LocalApics) -> bool {
-        if !self.is_resampled(pin) {
-            return false;
-        }
-        self.set_pin(pin, Source::Resample, false, apics);
-        for gsi in self.routing.gsis(pin) {
-            for resampler in self.irqfds.resamplers(gsi) {
-                resampler.signal();
-            }
-        }
-        true
+    /// Whom the EOI of a pin signals.
+    fn resamplers(&self, pin: u8) -> impl Iterator<Item = &R> {
+        let gsis = self.routing.gsis(pin);
+        gsis.flat_map(|gsi| self.irqfds.resamplers(gsi))
     }
 
     fn is_resampled(&self, pin: u8) -> bool {
-        let mut gsis = self.routing.gsis(pin);
-        gsis.any(|gsi| self.irqfds.resamplers(gsi).next().is_some())
+        self.resamplers(pin).next().is_some()
     }
 
     /// A load from the I/O APIC; none if there is none here.
-    pub fn read_ioapic(&self, offset: u64) -> Option<u32> {
-        self.ioapic.as_ref().map(|ioapic| ioapic.read(offset))
+    pub fn read_ioapic(&self, offset: u64, apics: &impl LocalApics) -> Option<u32> {
+        let ioapic = self.ioapic.as_ref();
+        ioapic.map(|ioapic| ioapic.read(offset, apics))
     }
 
-    /// A store to the I/O APIC; false if there is none here.
-    pub fn write_ioapic(&mut self, offset: u64, value: u32, apics: &impl LocalApics) -> bool {
-        let Some(ioapic) = &mut self.ioapic else {
-            return false;
-        };
-        let change = ioapic.write(offset, value);
+    /// A store to the I/O APIC; none if there is none here. Gives the resamplefds that are to be
+    /// signalled, without the lock that this runs under.
+    pub fn write_ioapic(
+        &mut self,
+        offset: u64,
+        value: u32,
+        apics: &impl LocalApics,
+    ) -> Option<Vec<R>> {
+        let change = self.ioapic.as_mut()?.write(offset, value, apics);
         if change != Change::None {
             self.watch(apics);
         }
+        let Change::Pending(pin) = change else {
+            return Some(Vec::new());
+        };
         // The line may be up only because nobody has asked the device since it was masked.
-        if let Change::Pending(pin) = change
-            && !self.resample(pin, apics)
-            && let Some(ioapic) = &mut self.ioapic
-        {
-            ioapic.resend(pin, |message| is_taken(send(message, apics)));
+        if self.is_resampled(pin) {
+            self.set_pin(pin, Source::Resample, false, apics);
+            return Some(self.resamplers(pin).cloned().collect());
         }
-        true
+        if let Some(wire) = apics.wire(pin) {
+            wire.send_level(|message| is_taken(send(message, apics)));
+        }
+        Some(Vec::new())
     }
 
-    /// Tells each local APIC which EOIs somebody waits for: those of level pins, of resampled ones and
-    /// of the clock's, and of level messages (Linux `ioapic_handled_vectors`). A vector that is on its
-    /// way or in service stays watched until its end.
+    /// Says who waits for which EOI: to each pin, which resamplefds it has; to each local APIC, which
+    /// vectors must not be spared their EOI, those of level pins, of resampled ones and of the clock's,
+    /// and of level messages (Linux `ioapic_handled_vectors`). A vector that is on its way or in service
+    /// stays watched until its end.
     fn watch(&self, apics: &impl LocalApics) {
-        let pins = self.ioapic.iter().flat_map(IoApic::messages);
-        let watched = |(pin, message): &(u8, Message)| {
-            message.level || *pin == RTC_PIN || self.is_resampled(*pin)
-        };
-        let of_pins = pins.filter(watched).map(|(_, message)| message);
-        let of_routes = self
-            .routing
-            .routes()
-            .filter_map(|route| match route.target {
-                Target::Msi(msi) => msi.message().ok().filter(|message| message.level),
-                Target::Pin(_) => None,
-            });
-        let messages: Vec<_> = of_pins.chain(of_routes).collect();
+        for (number, pin) in (0_u8..).zip(apics.pins()) {
+            let descriptors: Vec<_> = self.resamplers(number).map(R::descriptor).collect();
+            pin.set_resamplers(&descriptors);
+        }
+        let messages: Vec<_> = self.watched_messages(apics).collect();
         for lapic in apics.lapics() {
             for vector in 0..=u8::MAX {
                 let mut all = messages.iter();
@@ -251,6 +240,45 @@ impl<R: Resample> Controller<R> {
                 }
             }
         }
+    }
+
+    fn watched_messages(&self, apics: &impl LocalApics) -> impl Iterator<Item = Message> {
+        let pins = (0_u8..).zip(apics.pins());
+        let of_pins = pins.filter_map(|(number, pin)| {
+            let message = pin.entry().message()?;
+            let is_watched = message.level || number == RTC_PIN || self.is_resampled(number);
+            is_watched.then_some(message)
+        });
+        let of_routes = self
+            .routing
+            .routes()
+            .filter_map(|route| match route.target {
+                Target::Msi(msi) => msi.message().ok().filter(|message| message.level),
+                Target::Pin(_) => None,
+            });
+        of_pins.chain(of_routes)
+    }
+}
+
+/// The monitor's part of an end of interrupt.
+struct Ending<'c, R, A> {
+    controller: &'c Controller<R>,
+    apics: &'c A,
+    told: Vec<R>,
+}
+
+impl<R: Resample, A: LocalApics> EndOfInterrupt for Ending<'_, R, A> {
+    fn deliver(&mut self, message: Message) -> bool {
+        is_taken(send(message, self.apics))
+    }
+
+    fn resample(&mut self, number: u8, _pin: &Pin) {
+        self.told
+            .extend(self.controller.resamplers(number).cloned());
+    }
+
+    fn note(&mut self, event: Event) {
+        self.apics.note(event);
     }
 }
 

@@ -14,10 +14,13 @@ pub struct Irqfds<R> {
     irqfds: HashMap<EventId, Irqfd<R>>,
 }
 
+/// An eventfd that raises a GSI.
 #[derive(Debug)]
-struct Irqfd<R> {
-    gsi: Gsi,
-    resample: Option<R>,
+pub struct Irqfd<R> {
+    /// What it raises.
+    pub gsi: Gsi,
+    /// What the EOI signals, if the line is resampled.
+    pub resample: Option<R>,
 }
 
 /// What a signal of an irqfd does to its GSI.
@@ -52,13 +55,10 @@ impl<R> Irqfds<R> {
         Ok(())
     }
 
-    /// Removes one; false if there was none with this eventfd and GSI.
-    pub fn deassign(&mut self, event: EventId, gsi: Gsi) -> bool {
-        let found = self.irqfds.get(&event).is_some_and(|fd| fd.gsi == gsi);
-        if found {
-            self.irqfds.remove(&event);
-        }
-        found
+    /// Removes one; none if there was none with this eventfd and GSI.
+    pub fn deassign(&mut self, event: EventId, gsi: Gsi) -> Option<Irqfd<R>> {
+        self.irqfds.get(&event).filter(|fd| fd.gsi == gsi)?;
+        self.irqfds.remove(&event)
     }
 
     /// What a signal of an eventfd means; none once it was removed.

@@ -10,10 +10,11 @@ use std::cell::Cell;
 
 use loom::sync::{Arc, Condvar, Mutex, MutexGuard};
 use loom::thread::{self, JoinHandle};
+use stub::ioapic::{EndOfInterrupt, Entry, Line, Pin, Wire};
 use stub::lapic::Register;
 use stub::presence::{Presence, Tell};
 
-use super::{Completion, GuestByte, Lapic, Msi, PvEoi, Raise};
+use super::{Completion, GuestByte, Lapic, Message, Msi, PvEoi, Raise, Source};
 use crate::quiesce::models::check;
 
 const LOW: u8 = 0x41;
@@ -29,53 +30,80 @@ struct Pending {
     kick: bool,
 }
 
+/// What the kernel keeps for the vCPU's thread.
+#[derive(Default)]
+struct Waiting {
+    signals: Pending,
+    /// The bell was rung since the last look at the epoll descriptor.
+    edge: bool,
+}
+
 /// What the kernel does for the vCPU's thread.
 struct Kernel {
-    pending: Mutex<Pending>,
+    waiting: Mutex<Waiting>,
     changed: Condvar,
 }
 
 impl Kernel {
-    fn pending(&self) -> MutexGuard<'_, Pending> {
-        self.pending.lock().unwrap()
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap()
     }
 
     fn interrupt(&self) {
-        let was = std::mem::replace(&mut self.pending().interrupt, true);
+        let was = std::mem::replace(&mut self.waiting().signals.interrupt, true);
         assert!(!was, "one signal is enough, and is on its way");
         self.changed.notify_all();
     }
 
     fn kick(&self) {
-        self.pending().kick = true;
+        self.waiting().signals.kick = true;
+        self.changed.notify_all();
+    }
+
+    fn ring(&self) {
+        self.waiting().edge = true;
         self.changed.notify_all();
     }
 
     fn take(&self) -> Pending {
-        std::mem::take(&mut *self.pending())
+        std::mem::take(&mut self.waiting().signals)
     }
 
     /// The guest's code, until a signal gets it out.
     fn run_guest(&self) -> Pending {
-        let mut pending = self.pending();
-        while !pending.interrupt && !pending.kick {
-            pending = self.changed.wait(pending).unwrap();
+        let mut waiting = self.waiting();
+        while !waiting.signals.any() {
+            waiting = self.changed.wait(waiting).unwrap();
         }
-        std::mem::take(&mut pending)
+        std::mem::take(&mut waiting.signals)
     }
 
     fn futex_wait(&self, presence: &Presence, expected: u32) {
-        let pending = self.pending();
-        let signalled = pending.interrupt || pending.kick;
+        let waiting = self.waiting();
+        let signalled = waiting.signals.any();
         // Under the lock, as the kernel compares under that of the futex's queue.
         if !signalled && presence.word().load(loom::sync::atomic::Ordering::SeqCst) == expected {
-            drop(self.changed.wait(pending).unwrap());
+            drop(self.changed.wait(waiting).unwrap());
         }
     }
 
     fn futex_wake(&self) {
-        let _queue = self.pending();
+        let _queue = self.waiting();
         self.changed.notify_all();
+    }
+
+    fn epoll_wait(&self) {
+        let mut waiting = self.waiting();
+        while !waiting.edge && !waiting.signals.any() {
+            waiting = self.changed.wait(waiting).unwrap();
+        }
+        waiting.edge = false;
+    }
+}
+
+impl Pending {
+    fn any(&self) -> bool {
+        self.interrupt || self.kick
     }
 }
 
@@ -98,7 +126,7 @@ impl Shared {
             lapic,
             presence: Presence::default(),
             kernel: Kernel {
-                pending: Mutex::new(Pending::default()),
+                waiting: Mutex::new(Waiting::default()),
                 changed: Condvar::new(),
             },
             kicks: Mutex::new(0),
@@ -114,6 +142,7 @@ impl Shared {
                 Tell::Nothing => {}
                 Tell::Signal => self.kernel.interrupt(),
                 Tell::Wake => self.kernel.futex_wake(),
+                Tell::Ring => self.kernel.ring(),
             }
         });
         assert_ne!(raise, Raise::Refused);
@@ -126,6 +155,8 @@ impl Shared {
 enum Idle {
     Spins,
     Halts,
+    /// Asleep in an epoll descriptor.
+    HaltsByBell,
 }
 
 struct Word(Cell<u8>);
@@ -189,7 +220,8 @@ impl Vcpu {
                     let signals = self.shared.kernel.run_guest();
                     self.interrupted(&signals);
                 }
-                (None, Idle::Halts) => self.halt(),
+                (None, Idle::Halts) => self.halt(false),
+                (None, Idle::HaltsByBell) => self.halt(true),
             }
         }
         self.leave();
@@ -239,7 +271,9 @@ impl Vcpu {
         }
         if signals.kick {
             self.kicked = true;
-            self.shared.presence.wake();
+            if self.shared.presence.wake() {
+                self.shared.kernel.ring();
+            }
         }
         signals.interrupt || signals.kick
     }
@@ -290,10 +324,15 @@ impl Vcpu {
     }
 
     /// `halt::halt`.
-    fn halt(&mut self) {
+    fn halt(&mut self, by_bell: bool) {
         self.leave();
         loop {
-            let asleep = self.shared.presence.halt();
+            let asleep = if by_bell {
+                self.shared.presence.halt_by_bell();
+                0
+            } else {
+                self.shared.presence.halt()
+            };
             self.interrupted_in_stub();
             if self.kicked {
                 self.shared.presence.wake();
@@ -304,7 +343,11 @@ impl Vcpu {
                 break;
             }
             self.interrupted_in_stub();
-            self.shared.kernel.futex_wait(&self.shared.presence, asleep);
+            if by_bell {
+                self.shared.kernel.epoll_wait();
+            } else {
+                self.shared.kernel.futex_wait(&self.shared.presence, asleep);
+            }
         }
         self.shared.presence.wake();
         self.enter();
@@ -351,6 +394,7 @@ fn request_to_a_running_guest_is_not_lost() {
 #[test]
 fn request_to_a_halting_guest_is_not_lost() {
     sent_by_others(Idle::Halts, false, &[LOW]);
+    sent_by_others(Idle::HaltsByBell, false, &[LOW]);
 }
 
 #[test]
@@ -367,6 +411,7 @@ fn two_senders_to_a_running_guest_make_one_signal_do() {
 #[test]
 fn two_senders_to_a_halting_guest_lose_nothing() {
     sent_by_others(Idle::Halts, true, &[LOW, HIGH]);
+    sent_by_others(Idle::HaltsByBell, true, &[LOW, HIGH]);
 }
 
 #[test]
@@ -376,7 +421,7 @@ fn one_vector_from_two_senders_comes_as_often_as_it_was_accepted() {
 
 #[test]
 fn kick_that_meets_a_halt_is_not_slept_through() {
-    for idle in [Idle::Halts, Idle::Spins] {
+    for idle in [Idle::Halts, Idle::HaltsByBell, Idle::Spins] {
         check(move || {
             let shared = Shared::new();
             let vcpu = Vcpu::start(&shared, idle, false);
@@ -390,4 +435,151 @@ fn kick_that_meets_a_halt_is_not_slept_through() {
             assert_eq!(vcpu.join().unwrap(), [STOP]);
         });
     }
+}
+
+/// A resampled level line with its local APIC, and how often its device was told.
+struct Resampled {
+    pin: Pin,
+    line: Line,
+    lapic: Lapic,
+    told: loom::sync::atomic::AtomicU32,
+}
+
+impl Resampled {
+    /// With its interrupt in service, which the device's hold on the line has raised.
+    fn in_service(entry: Entry) -> Arc<Self> {
+        let lapic = Lapic::default();
+        lapic.reset(0);
+        let _ = lapic.write(Register::Svr, 0x1ff);
+        let all = Self {
+            pin: Pin::default(),
+            line: Line::default(),
+            lapic,
+            told: loom::sync::atomic::AtomicU32::new(0),
+        };
+        all.pin.program(entry);
+        all.pin.set_resamplers(&[16]);
+        all.assert();
+        assert!(all.lapic.begin(LEVEL_VECTOR));
+        Arc::new(all)
+    }
+
+    fn wire(&self) -> Wire<'_> {
+        Wire {
+            pin: &self.pin,
+            line: &self.line,
+        }
+    }
+
+    fn deliver(&self, message: Message) -> bool {
+        message.deliver(std::iter::once(&self.lapic), |_| {}) != Raise::Refused
+    }
+
+    /// The device wants service.
+    fn assert(&self) {
+        let wire = self.wire();
+        wire.drive(Source::Resample, true, |message| self.deliver(message));
+    }
+
+    /// The guest's end of its interrupt, as the stub does it.
+    fn end(&self) {
+        let eoi = self.lapic.eoi().unwrap();
+        assert_eq!(eoi.vector, LEVEL_VECTOR);
+        self.wire().end(4, &mut Ending(self));
+    }
+
+    /// Up, it is on its way to the vCPU; down, its device was told and knows better.
+    fn check(&self) {
+        let pending = self.lapic.irr.contains(LEVEL_VECTOR);
+        assert_eq!(self.line.waits_for_eoi(), pending);
+        assert_eq!(self.line.is_up(), pending);
+        assert_eq!(self.told.load(loom::sync::atomic::Ordering::SeqCst), 1);
+    }
+}
+
+const LEVEL_VECTOR: u8 = 0x41;
+const LEVEL_ENTRY: Entry = Entry(1 << 15 | LEVEL_VECTOR as u64);
+
+struct Ending<'r>(&'r Resampled);
+
+impl EndOfInterrupt for Ending<'_> {
+    fn deliver(&mut self, message: Message) -> bool {
+        self.0.deliver(message)
+    }
+
+    fn resample(&mut self, _number: u8, pin: &Pin) {
+        for _ in pin.resamplers() {
+            let told = &self.0.told;
+            told.fetch_add(1, loom::sync::atomic::Ordering::SeqCst);
+        }
+    }
+
+    fn note(&mut self, _event: stub::event::Event) {}
+}
+
+#[test]
+fn level_that_is_raised_during_its_eoi_is_pending_or_its_device_is_told() {
+    check(|| {
+        let all = Resampled::in_service(LEVEL_ENTRY);
+        let device = Arc::clone(&all);
+        let device = thread::spawn(move || device.assert());
+        all.end();
+        device.join().unwrap();
+        all.check();
+    });
+}
+
+#[test]
+fn level_of_a_device_that_answers_its_resamplefd_is_pending() {
+    check(|| {
+        let all = Resampled::in_service(LEVEL_ENTRY);
+        let device = Arc::clone(&all);
+        let device = thread::spawn(move || {
+            while device.told.load(loom::sync::atomic::Ordering::SeqCst) == 0 {
+                thread::yield_now();
+            }
+            device.assert();
+        });
+        all.end();
+        device.join().unwrap();
+        all.check();
+        assert!(all.line.is_up());
+    });
+}
+
+/// Two hold the line up: the one who lets go and the EOI cross, and the interrupt comes once more at most.
+#[test]
+fn level_that_another_device_holds_is_sent_again_whoever_comes_first() {
+    check(|| {
+        let all = Resampled::in_service(LEVEL_ENTRY);
+        let device = Arc::clone(&all);
+        let device = thread::spawn(move || {
+            let wire = device.wire();
+            wire.drive(Source::User, true, |message| device.deliver(message));
+        });
+        all.end();
+        device.join().unwrap();
+        assert!(all.line.is_up() && all.lapic.irr.contains(LEVEL_VECTOR));
+        assert!(all.line.waits_for_eoi());
+    });
+}
+
+/// The guest's other vCPU unmasks the pin while this one ends the interrupt that was under way.
+#[test]
+fn level_that_is_unmasked_during_its_eoi_is_sent_once() {
+    check(|| {
+        let all = Resampled::in_service(LEVEL_ENTRY);
+        all.wire().drive(Source::User, true, |_| unreachable!());
+        all.pin.program(Entry(LEVEL_ENTRY.0 | 1 << 16));
+        let monitor = Arc::clone(&all);
+        let monitor = thread::spawn(move || {
+            monitor.pin.program(LEVEL_ENTRY);
+            monitor
+                .wire()
+                .send_level(|message| monitor.deliver(message));
+        });
+        all.end();
+        monitor.join().unwrap();
+        assert!(all.lapic.irr.contains(LEVEL_VECTOR) && all.line.waits_for_eoi());
+    });
 }

@@ -39,8 +39,7 @@ pub fn arrive_in_stub(signal: u32, context: *mut Context, cpu: &PerCpu) -> ! {
         counters.kicks.fetch_add(1, Relaxed);
         cpu.noted.fetch_or(KICK, Relaxed);
         if interrupt::enabled() {
-            // It shall not fall asleep in `hlt` now.
-            cpu.interrupts().presence.wake();
+            interrupt::stay_awake(cpu);
         }
     } else {
         cpu.interrupts().presence.arrived();

@@ -5,6 +5,7 @@
 //! each field that both sides touch is atomic.
 
 use crate::event::EventCounts;
+use crate::ioapic::{Lines, Pins};
 use crate::lapic::Lapic;
 use crate::presence::Presence;
 use crate::pv_eoi::PvEoi;
@@ -77,8 +78,7 @@ pub const FD_BASE: u32 = 16;
 pub const PARK_SYSCALL: u32 = 34;
 
 /// Most instructions of a seccomp program here.
-pub const FILTER_MAX: usize = 64;
-const _: () = assert!(FILTER_MAX <= u64::BITS as usize);
+pub const FILTER_MAX: usize = u128::BITS as usize;
 
 /// A seccomp program as the kernel wants it: `struct sock_filter`, packed into words.
 #[repr(C)]
@@ -88,7 +88,7 @@ pub struct Filter {
     pub len: u64,
     /// Which instructions compare with the sandbox's own process number, a bit for each: the
     /// sandbox puts it in before it locks down.
-    pub own_process: u64,
+    pub own_process: u128,
     /// The instructions.
     pub code: [u64; FILTER_MAX],
 }
@@ -127,8 +127,24 @@ pub struct Control {
     pub int3_sites: SiteMap,
     /// Instruction starts inside a patched jump: address to the copy that runs instead.
     pub redirects: SiteMap,
+    /// What the I/O APIC's pins send, and whom their EOIs tell.
+    pub pins: Pins,
+    /// What wakes each vCPU out of `hlt`, besides its presence word.
+    pub halt_sets: [HaltSet; MAX_VCPUS],
     /// The doorbells.
     pub doorbells: Table,
+}
+
+/// What a halted vCPU sleeps in if somebody has made it for it, by its descriptors in the sandbox: an
+/// epoll descriptor whose edges are those of irqfds, so that their writers wake the vCPU themselves, and
+/// of its bell. All-zero bytes are: none, and the vCPU sleeps on its presence word.
+#[repr(C)]
+#[derive(Debug)]
+pub struct HaltSet {
+    /// The eventfd that wakes the vCPU and stands for nothing else. Written before `epoll`.
+    pub bell: AtomicU32,
+    /// The epoll descriptor; 0 is none.
+    pub epoll: AtomicU32,
 }
 
 /// How many sites can be patched at most, twice over so that probing stays short.
@@ -195,6 +211,8 @@ pub struct Shared {
     pub trapped: Sections,
     /// One local APIC a vCPU.
     pub lapics: [Lapic; MAX_VCPUS],
+    /// How the I/O APIC's lines stand.
+    pub lines: Lines,
     /// One page a vCPU.
     pub runs: [RunPage; MAX_VCPUS],
 }
@@ -325,7 +343,8 @@ pub mod reason {
     pub const FAULT: u32 = 10;
     /// A site is hot: patch it, or do not. The VMM does not see this one.
     pub const PATCH: u32 = 11;
-    /// The guest has done with a vector whose EOI is watched. The VMM does not see this one either.
+    /// The guest has done with a vector whose EOI tells more resamplefds than the stub knows. The VMM
+    /// does not see this one either.
     pub const EOI: u32 = 12;
 }
 

@@ -12,6 +12,7 @@
 
 pub mod decode;
 pub mod event;
+pub mod ioapic;
 pub mod lapic;
 pub mod layout;
 pub mod presence;

@@ -8,7 +8,8 @@ use core::mem::offset_of;
 use crate::context::Context;
 use crate::lapic::Lapic;
 use crate::layout::{
-    CONTROL_BASE, Control, Interrupts, PAGE, RunPage, SHARED_BASE, SLOT_BASE, SLOT_SIZE, Shared,
+    CONTROL_BASE, Control, HaltSet, Interrupts, PAGE, RunPage, SHARED_BASE, SLOT_BASE, SLOT_SIZE,
+    Shared,
 };
 use crate::sync::Ordering::Relaxed;
 use crate::sync::{AtomicU32, AtomicU64};
@@ -59,6 +60,12 @@ impl PerCpu {
     pub fn lapic(&self) -> &'static Lapic {
         let lapics = &shared().lapics;
         &lapics[self.index.load(Relaxed) as usize % lapics.len()]
+    }
+
+    /// What wakes it out of `hlt`.
+    pub fn halt_set(&self) -> &'static HaltSet {
+        let sets = &control().halt_sets;
+        &sets[self.index.load(Relaxed) as usize % sets.len()]
     }
 
     /// The rest of its interrupts.

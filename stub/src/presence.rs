@@ -17,6 +17,8 @@ const INSIDE: u32 = 1;
 const HALTED: u32 = 2;
 /// A signal is on its way. It comes for certain, so one is enough for all who send meanwhile.
 const SIGNALLED: u32 = 4;
+/// Asleep in `hlt` until its bell is rung, rather than on this word.
+const BELL: u32 = 8;
 
 /// How often [`Presence::tell`] tries to change a word that others change. An honest vCPU changes
 /// it a few times a microsecond; a hostile one is not waited for.
@@ -32,6 +34,8 @@ pub enum Tell {
     Signal,
     /// By waking who sleeps on [`Presence::word`].
     Wake,
+    /// By ringing its bell ([`crate::layout::HaltSet`]).
+    Ring,
 }
 
 /// Where one vCPU is. All-zero bytes are: outside the guest.
@@ -63,9 +67,14 @@ impl Presence {
         self.0.fetch_or(HALTED, AcqRel) | HALTED
     }
 
-    /// The vCPU sleeps no longer, or shall not fall asleep.
-    pub fn wake(&self) {
-        self.0.fetch_and(!HALTED, AcqRel);
+    /// The same for a vCPU that sleeps until its bell is rung.
+    pub fn halt_by_bell(&self) {
+        self.0.fetch_or(HALTED | BELL, AcqRel);
+    }
+
+    /// The vCPU sleeps no longer, or shall not fall asleep; whether only its bell keeps it from that.
+    pub fn wake(&self) -> bool {
+        self.0.fetch_and(!(HALTED | BELL), AcqRel) & BELL != 0
     }
 
     /// What a halted vCPU sleeps on.
@@ -78,7 +87,12 @@ impl Presence {
         let mut seen = self.0.fetch_or(0, AcqRel);
         for _ in 0..TRIES {
             let (next, tell) = if seen & HALTED != 0 {
-                (seen & !HALTED, Tell::Wake)
+                let tell = if seen & BELL != 0 {
+                    Tell::Ring
+                } else {
+                    Tell::Wake
+                };
+                (seen & !(HALTED | BELL), tell)
             } else if seen & (INSIDE | SIGNALLED) == INSIDE {
                 (seen | SIGNALLED, Tell::Signal)
             } else {

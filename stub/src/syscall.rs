@@ -1,6 +1,7 @@
 //! System calls, made by hand: there is no libc here.
 
 use core::arch::asm;
+use core::mem::MaybeUninit;
 
 use crate::sync::AtomicU32;
 
@@ -18,6 +19,7 @@ pub const SIGALTSTACK: u64 = 131;
 pub const PRCTL: u64 = 157;
 pub const GETTID: u64 = 186;
 pub const FUTEX: u64 = 202;
+pub const EPOLL_WAIT: u64 = 232;
 pub const TGKILL: u64 = 234;
 pub const EXIT_GROUP: u64 = 231;
 pub const SECCOMP: u64 = 317;
@@ -71,6 +73,22 @@ pub fn futex_wait(word: &AtomicU32, expected: u32) {
 pub fn futex_wake(word: &AtomicU32) {
     // SAFETY: `word` is a reference, so it is mapped.
     unsafe { syscall(FUTEX, [word.as_ptr() as u64, FUTEX_WAKE, 1, 0, 0, 0]) };
+}
+
+/// Sleeps until an edge of `epoll` comes, or came since the last. May return for no reason.
+pub fn epoll_wait(epoll: u32) {
+    // `struct epoll_event` is packed: 12 bytes.
+    let mut event = MaybeUninit::<[u32; 3]>::uninit();
+    let args = [
+        u64::from(epoll),
+        event.as_mut_ptr() as u64,
+        1,
+        u64::MAX,
+        0,
+        0,
+    ];
+    // SAFETY: the kernel writes one event at most, which `event` has room for; no time-out is passed.
+    unsafe { syscall(EPOLL_WAIT, args) };
 }
 
 /// Signals a thread of this process.

@@ -61,24 +61,6 @@ pub fn tasks(pid: i32) -> Vec<i32> {
     tasks
 }
 
-/// The threads of a process, in the order in which they were made.
-pub fn tasks(pid: i32) -> Vec<i32> {
-    let entries = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
-    let mut tasks: Vec<_> = entries
-        .map(|entry| {
-            entry
-                .unwrap()
-                .file_name()
-                .to_str()
-                .unwrap()
-                .parse()
-                .unwrap()
-        })
-        .collect();
-    tasks.sort_unstable();
-    tasks
-}
-
 /// Signals a process.
 pub fn signal(pid: i32, signal: Signal) -> rustix::io::Result<()> {
     let pid = Pid::from_raw(pid).ok_or(rustix::io::Errno::SRCH)?;

@@ -4,6 +4,7 @@
 //! call that seccomp reports to the monitor; answering with SECCOMP_IOCTL_NOTIF_ADDFD puts a
 //! descriptor into its table, as often as needed (Linux `uapi/linux/seccomp.h`, 5.9).
 
+use std::fmt;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
@@ -17,7 +18,6 @@ use super::error::UsermodeError;
 use super::launch::fd_limit;
 use super::listener::Listener;
 use super::process::Process;
-use crate::doorbell::IoEventAddress;
 
 /// The descriptors of one sandbox.
 #[derive(Debug)]
@@ -61,18 +61,27 @@ impl Descriptors {
         })
     }
 
-    /// Puts a copy of `event` into the sandbox and returns its number there.
-    pub fn add(&self, event: &impl AsRawFd, address: IoEventAddress) -> Result<u32, UsermodeError> {
+    /// Puts a copy of `event` into the sandbox, which is to signal it for `purpose`, and returns its
+    /// number there.
+    pub fn add(
+        &self,
+        event: &impl AsRawFd,
+        purpose: &dyn fmt::Display,
+    ) -> Result<u32, UsermodeError> {
         let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
         let recycled = numbers.free.last().copied();
         let number = recycled.unwrap_or(numbers.next);
         let limit = fd_limit();
+        let beyond = || UsermodeError::FdLimit {
+            purpose: purpose.to_string(),
+            limit,
+        };
         if u64::from(number) >= limit {
-            return Err(UsermodeError::FdLimit { address, limit });
+            return Err(beyond());
         }
         self.put(event, number, &mut numbers.parked)
             .map_err(|source| match source.raw_os_error() {
-                Some(libc::EBADF | libc::EMFILE) => UsermodeError::FdLimit { address, limit },
+                Some(libc::EBADF | libc::EMFILE) => beyond(),
                 _ => UsermodeError::System {
                     operation: "give the sandbox a descriptor",
                     source,

@@ -1,28 +1,21 @@
 //! The doorbells of one guest: who is registered, and the eventfds behind them in the sandbox.
 
-use std::cell::Cell;
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 use vmm_sys_util::eventfd::EventFd;
 
-use super::super::Containment;
 use super::error::UsermodeError;
+use super::revocation::{Revocation, SectionBarrier};
 use super::sandbox::Sandbox;
 use crate::doorbell::{
-    Barrier, DoorbellError, DoorbellState, EventId, IoEventAddress, Pattern, RegisterError, Sharing,
+    DoorbellError, DoorbellState, EventId, IoEventAddress, Pattern, RegisterError, Sharing,
 };
-
-/// How long a removal waits for lookups under way. An honest vCPU needs microseconds, or a time
-/// slice if it was preempted in the middle; a hostile one is not waited for longer than this.
-const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Registration and removal while vCPUs run.
 #[derive(Debug)]
 pub struct Doorbells {
     changes: Mutex<Changes>,
-    containment: Containment,
 }
 
 #[derive(Debug)]
@@ -38,22 +31,18 @@ struct Removal {
     id: EventId,
     address: IoEventAddress,
     pattern: Pattern,
-    /// Its descriptor in the sandbox, until that is taken back.
-    number: Option<u32>,
-    /// Whether writes to the eventfd may be under way that the sections do not show.
-    stop: bool,
+    revocation: Revocation,
 }
 
 impl Doorbells {
     /// None registered.
-    pub fn new(max_items: u32, containment: Containment) -> Self {
+    pub fn new(max_items: u32) -> Self {
         let changes = Changes {
             state: DoorbellState::new(max_items),
             unfinished: Vec::new(),
         };
         Self {
             changes: Mutex::new(changes),
-            containment,
         }
     }
 
@@ -75,7 +64,7 @@ impl Doorbells {
         let result = changes
             .state
             .register(table, id, address, pattern, sharing, || {
-                sandbox.descriptors.add(event, address)
+                sandbox.descriptors.add(event, &address)
             });
         match (result, sandbox.process().ending()) {
             (Err(RegisterError::Signal(_)), Some(ending)) => Err(UsermodeError::Ended { ending }),
@@ -84,7 +73,7 @@ impl Doorbells {
     }
 
     /// When it returns without an error, `event` gets no further signal from that registration,
-    /// with [`Containment::Strict`] whatever runs in the sandbox. A write that raced is delivered
+    /// with [`Containment::Strict`](super::super::Containment::Strict) whatever runs in the sandbox. A write that raced is delivered
     /// as a signal or as an exit.
     ///
     /// After [`UsermodeError::Unremoved`] writes leave the guest already, but the registration keeps
@@ -102,10 +91,7 @@ impl Doorbells {
         let mut removal = match changes.unfinished.iter().position(same) {
             Some(place) => changes.unfinished.swap_remove(place),
             None => {
-                let barrier = SectionBarrier {
-                    sandbox,
-                    overdue: Cell::new(false),
-                };
+                let barrier = SectionBarrier::new(sandbox);
                 let table = &sandbox.control.doorbells;
                 let state = &mut changes.state;
                 let number = state.unregister(table, id, address, pattern, &barrier)?;
@@ -113,70 +99,15 @@ impl Doorbells {
                     id,
                     address,
                     pattern,
-                    number: Some(number),
-                    stop: self.containment == Containment::Strict || barrier.overdue.get(),
+                    revocation: Revocation::new(number, &barrier),
                 }
             }
         };
-        let finished = removal.finish(sandbox);
-        // A sandbox that has ended rings no more.
-        if finished.is_err() && !sandbox.process().has_ended() {
+        removal.revocation.finish(sandbox).map_err(|source| {
             changes.unfinished.push(removal);
-            return finished;
-        }
-        Ok(())
-    }
-}
-
-impl Removal {
-    fn finish(&mut self, sandbox: &Sandbox) -> Result<(), UsermodeError> {
-        let address = self.address;
-        let unremoved = |source| UsermodeError::Unremoved { address, source };
-        if let Some(number) = self.number {
-            sandbox.descriptors.revoke(number).map_err(unremoved)?;
-            self.number = None;
-        }
-        if self.stop {
-            // Nobody can begin another write to it now; this ends those that were under way.
-            sandbox.process().stop_and_go().map_err(unremoved)?;
-        }
-        Ok(())
-    }
-}
-
-/// Waits for the lookups that may have begun before now (see [`stub::section`]).
-struct SectionBarrier<'s> {
-    sandbox: &'s Sandbox,
-    overdue: Cell<bool>,
-}
-
-impl Barrier for SectionBarrier<'_> {
-    fn wait(&self) {
-        let deadline = Instant::now() + PATIENCE;
-        // Twice: a reader may have taken the phase's number just before it turned over.
-        for _ in 0..2 {
-            let phase = self.sandbox.control.phase.fetch_add(1, SeqCst);
-            let mut tries = 0u32;
-            while !self.drained(phase) {
-                if Instant::now() > deadline || self.sandbox.process().ending().is_some() {
-                    self.overdue.set(true);
-                    return;
-                }
-                tries += 1;
-                if tries < 64 {
-                    std::hint::spin_loop();
-                } else {
-                    std::thread::yield_now();
-                }
-            }
-        }
-    }
-}
-
-impl SectionBarrier<'_> {
-    fn drained(&self, phase: u32) -> bool {
-        let shared = &self.sandbox.shared;
-        shared.direct.is_idle(phase) && shared.trapped.is_idle(phase)
+            let what = format!("the doorbell at {address}");
+            UsermodeError::Unremoved { what, source }
+        })
     }
 }
 

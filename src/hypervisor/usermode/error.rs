@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::doorbell::{DoorbellError, IoEventAddress, RegisterError};
+use crate::doorbell::{DoorbellError, RegisterError};
 use crate::irq::IrqError;
 
 /// Why the engine could not do what it was asked.
@@ -112,23 +112,21 @@ pub enum UsermodeError {
     Faulted,
     /// The sandbox may not have another descriptor.
     #[error(
-        "no descriptor is left in the sandbox for {address}: the limit is {limit}; raise it (ulimit -n, or \
+        "no descriptor is left in the sandbox for {purpose}: the limit is {limit}; raise it (ulimit -n, or \
          RLIMIT_NOFILE's hard limit)"
     )]
     FdLimit {
-        /// What was to be registered.
-        address: IoEventAddress,
+        /// What it was to be for: an address, or the resamplefd of a GSI.
+        purpose: String,
         /// RLIMIT_NOFILE of the sandbox.
         limit: u64,
     },
-    /// A doorbell is removed by halves: its writes leave the guest, but its eventfd may still be
-    /// signalled. The same removal tried again finishes it.
-    #[error(
-        "the doorbell at {address} is not removed yet, because the sandbox could not be made to let go of it"
-    )]
+    /// A doorbell or a resampling irqfd is removed by halves: it does nothing more, but its eventfd or
+    /// resamplefd may still be signalled. The same removal tried again finishes it.
+    #[error("{what} is not removed yet, because the sandbox could not be made to let go of it")]
     Unremoved {
-        /// Where it is.
-        address: IoEventAddress,
+        /// A doorbell by its address, or an irqfd by its GSI.
+        what: String,
         /// What the sandbox did not do.
         source: io::Error,
     },

@@ -40,7 +40,7 @@ const OWN_PROCESS: u32 = 0x7fff_5a5a;
 
 /// A vCPU's program: `write` of 8 bytes to a doorbell, futexes in the shared memory, and the end.
 /// With `interrupts`, the interrupt signal to threads of the sandbox itself but the descriptor
-/// thread, which has the process's number.
+/// thread, which has the process's number; and the sleep in an epoll descriptor.
 pub fn vcpu(fd_limit: u32, interrupts: bool) -> Result<BpfProgram, UsermodeError> {
     let shared_end = SHARED_BASE + size_of::<Shared>() as u64;
     let mut rules = vec![
@@ -74,6 +74,13 @@ pub fn vcpu(fd_limit: u32, interrupts: bool) -> Result<BpfProgram, UsermodeError
             (2, Dword, Eq, interrupt),
         ]];
         rules.push((libc::SYS_tgkill, rule));
+        // The sleep of a halted vCPU: one event at most. Where that is written is the sandbox's memory.
+        let descriptor = [
+            (0, Dword, Ge, u64::from(FD_BASE)),
+            (0, Dword, Lt, u64::from(fd_limit)),
+        ];
+        let rule = descriptor.into_iter().chain([(2, Dword, Eq, 1)]);
+        rules.push((libc::SYS_epoll_wait, vec![rule.collect()]));
     }
     let arguments = allow_only("a vcpu", rules)?;
     // The guest's addresses are the low 4 GiB: the upper half of the instruction pointer is 0.

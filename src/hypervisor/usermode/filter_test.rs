@@ -209,6 +209,41 @@ fn only_the_interrupt_signal_goes_to_the_sandbox_itself_and_only_with_interrupts
 }
 
 #[test]
+fn a_vcpu_sleeps_in_its_own_descriptors_for_one_event_and_only_with_interrupts() {
+    let sleep = |descriptor: u32, events: u64| {
+        Call::stub(
+            libc::SYS_epoll_wait,
+            [descriptor.into(), 0, events, u64::MAX, 0, 0],
+        )
+    };
+    let plain = vcpu(FD_LIMIT, false).unwrap();
+    assert_eq!(verdict(&plain, sleep(FD_BASE, 1)), KILL);
+    for descriptor in [FD_BASE, FD_LIMIT - 1] {
+        assert_eq!(verdict(&with_interrupts(), sleep(descriptor, 1)), ALLOW);
+    }
+    for descriptor in [0, FD_BASE - 1, FD_LIMIT, u32::MAX] {
+        let call = sleep(descriptor, 1);
+        assert_eq!(
+            verdict(&with_interrupts(), call),
+            KILL,
+            "descriptor {descriptor}"
+        );
+    }
+    for events in [0, 2, u64::from(u32::MAX)] {
+        let call = sleep(FD_BASE, events);
+        assert_eq!(verdict(&with_interrupts(), call), KILL, "{events} events");
+    }
+    for number in [
+        libc::SYS_epoll_ctl,
+        libc::SYS_epoll_pwait,
+        libc::SYS_epoll_pwait2,
+    ] {
+        let call = Call::stub(number, [u64::from(FD_BASE), 0, 1, 0, 0, 0]);
+        assert_eq!(verdict(&with_interrupts(), call), KILL, "call {number}");
+    }
+}
+
+#[test]
 fn the_own_process_is_put_in_wherever_it_is_compared_with() {
     let places = with_interrupts()
         .iter()

@@ -2,45 +2,88 @@
 //!
 //! Whoever raises an interrupt does it on its own thread: it changes what the controllers hold, sets
 //! the request in the local APIC and tells the vCPU, if that cannot see it by itself
-//! ([`stub::presence`]). EOIs that somebody waits for come back on the vCPU's thread.
+//! ([`stub::presence`]). EOIs end in the stub, but for those of a pin with more resamplefds than it
+//! knows, which come back on the vCPU's thread.
 
+use std::cell::Cell;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use stub::event::{Event, EventCounts};
+use stub::ioapic::{Lines, Pins};
+use stub::presence::Tell;
 use vmm_sys_util::eventfd::EventFd;
 
 use super::super::Irqchip;
 use super::error::UsermodeError;
-use super::irqfds::drain;
+use super::irqfds::{drain, has_room};
+use super::revocation::{Revocation, SectionBarrier};
 use super::sandbox::Sandbox;
+use crate::doorbell::Barrier;
 use crate::eventfd::EventId;
 use crate::irq::{
-    Controller, Gsi, IrqError, Lapic, LocalApics, Msi, Raise, Resample, Route, Source, ioapic,
+    Controller, Gsi, IrqError, Irqfd, Lapic, LocalApics, Msi, Raise, Resample, Route, Source,
+    ioapic,
 };
 
 /// What interrupts go through on the monitor's side.
 #[derive(Debug)]
 pub struct Interrupts {
-    controller: Mutex<Controller<Resampler>>,
+    controller: Mutex<Controller<Arc<Resampler>>>,
     /// What happened here, and not in the sandbox.
     pub events: EventCounts,
+    /// Removals that have failed halfway and wait to be tried again.
+    unfinished: Mutex<Vec<Removal>>,
+}
+
+/// What is left to do for a resampling irqfd that raises nothing any more.
+#[derive(Debug)]
+struct Removal {
+    id: EventId,
+    gsi: Gsi,
+    revocation: Revocation,
 }
 
 /// A resamplefd.
 #[derive(Debug)]
-pub struct Resampler(EventFd);
+pub struct Resampler {
+    event: EventFd,
+    /// Its descriptor in the sandbox, where the stub signals it.
+    number: u32,
+}
 
-impl Resample for Resampler {
-    fn signal(&self) {
-        // Fails when it is saturated: then whoever waits for it has enough to read.
-        let _ = self.0.write(1);
+impl Resample for Arc<Resampler> {
+    fn descriptor(&self) -> u32 {
+        self.number
     }
 }
 
-/// The local APICs of a sandbox, and how their vCPUs are told.
+/// Signals what the stub has left to the monitor.
+fn signal(told: &[Arc<Resampler>]) {
+    for resampler in told {
+        // Whoever waits for a full one has enough to read.
+        if has_room(&resampler.event) {
+            let _ = resampler.event.write(1);
+        }
+    }
+}
+
+/// The interrupt controllers that lie in a sandbox, and how their vCPUs are told.
 struct Apics<'s> {
     sandbox: &'s Sandbox,
     events: &'s EventCounts,
+    /// The vCPU that was told last, and how.
+    told: Cell<Option<(usize, Tell)>>,
+}
+
+impl<'s> Apics<'s> {
+    fn new(sandbox: &'s Sandbox, events: &'s EventCounts) -> Self {
+        let told = Cell::new(None);
+        Self {
+            sandbox,
+            events,
+            told,
+        }
+    }
 }
 
 impl LocalApics for Apics<'_> {
@@ -48,9 +91,18 @@ impl LocalApics for Apics<'_> {
         self.sandbox.lapics().iter()
     }
 
+    fn pins(&self) -> &Pins {
+        &self.sandbox.control.pins
+    }
+
+    fn lines(&self) -> &Lines {
+        &self.sandbox.shared.lines
+    }
+
     fn wake(&self, vcpu: usize) {
         self.events.count(Event::ApicAcceptIrq);
-        self.sandbox.tell(vcpu);
+        let how = self.sandbox.tell(vcpu);
+        self.told.set(Some((vcpu, how)));
     }
 
     fn note(&self, event: Event) {
@@ -60,29 +112,28 @@ impl LocalApics for Apics<'_> {
 
 impl Interrupts {
     /// None for a guest without interrupt controllers.
-    pub fn new(irqchip: Irqchip) -> Option<Self> {
+    pub fn new(irqchip: Irqchip, sandbox: &Sandbox) -> Option<Self> {
+        let events = EventCounts::default();
         let controller = match irqchip {
             Irqchip::None => return None,
             Irqchip::Split => Controller::split(),
-            Irqchip::Full => Controller::full(),
+            Irqchip::Full => Controller::full(&Apics::new(sandbox, &events)),
         };
         Some(Self {
             controller: Mutex::new(controller),
-            events: EventCounts::default(),
+            events,
+            unfinished: Mutex::default(),
         })
     }
 
-    fn controller(&self) -> MutexGuard<'_, Controller<Resampler>> {
+    fn controller(&self) -> MutexGuard<'_, Controller<Arc<Resampler>>> {
         self.controller
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn apics<'s>(&'s self, sandbox: &'s Sandbox) -> Apics<'s> {
-        Apics {
-            sandbox,
-            events: &self.events,
-        }
+        Apics::new(sandbox, &self.events)
     }
 
     /// Replaces the routes.
@@ -110,53 +161,95 @@ impl Interrupts {
     pub fn assign(
         &self,
         sandbox: &Sandbox,
-        event: &Arc<EventFd>,
+        event: &EventFd,
         gsi: Gsi,
         resample: Option<&EventFd>,
     ) -> Result<EventId, UsermodeError> {
-        let id = EventId::of(event.as_ref()).map_err(IrqError::from)?;
-        let resampler = match resample {
-            Some(resample) => {
-                EventId::of(resample).map_err(IrqError::from)?;
-                let copy = resample.try_clone();
-                Some(Resampler(copy.map_err(|source| UsermodeError::System {
-                    operation: "duplicate a resamplefd",
-                    source,
-                })?))
-            }
-            None => None,
-        };
+        let id = EventId::of(event).map_err(IrqError::from)?;
+        let resampler = resample.map(|resample| add_resampler(sandbox, resample, gsi));
+        let resampler = resampler.transpose()?;
         let apics = self.apics(sandbox);
-        self.controller().assign(id, gsi, resampler, &apics)?;
+        let assigned = self.controller().assign(id, gsi, resampler.clone(), &apics);
+        if let Err(error) = assigned {
+            // No EOI has seen it.
+            if let Some(resampler) = resampler {
+                // One that cannot be taken back is lost to the sandbox, which signals nothing by it.
+                let _ = sandbox.descriptors.revoke(resampler.number);
+            }
+            return Err(error.into());
+        }
         self.poll(sandbox, id, event);
         Ok(id)
     }
 
-    /// Removes an irqfd: when it returns, its signals raise nothing. False if there was none.
-    pub fn deassign(&self, sandbox: &Sandbox, id: EventId, gsi: Gsi) -> bool {
-        let apics = self.apics(sandbox);
-        self.controller().deassign(id, gsi, &apics)
+    /// Removes an irqfd: when it returns without an error, its signals raise nothing, and no EOI signals
+    /// its resamplefd. False if there was none.
+    ///
+    /// After [`UsermodeError::Unremoved`] its signals raise nothing already, but the resamplefd may be
+    /// signalled until the same removal is tried again and succeeds.
+    pub fn deassign(
+        &self,
+        sandbox: &Sandbox,
+        id: EventId,
+        gsi: Gsi,
+    ) -> Result<bool, UsermodeError> {
+        // Held to the end: who assigns the same eventfd anew meanwhile waits.
+        let mut unfinished = self
+            .unfinished
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let same = |one: &Removal| (one.id, one.gsi) == (id, gsi);
+        let mut removal = if let Some(place) = unfinished.iter().position(same) {
+            unfinished.swap_remove(place)
+        } else {
+            let removed = self.controller().deassign(id, gsi, &self.apics(sandbox));
+            let Some(Irqfd { resample, .. }) = removed else {
+                return Ok(false);
+            };
+            let Some(resampler) = resample else {
+                return Ok(true);
+            };
+            let barrier = SectionBarrier::new(sandbox);
+            barrier.wait();
+            let revocation = Revocation::new(resampler.number, &barrier);
+            Removal {
+                id,
+                gsi,
+                revocation,
+            }
+        };
+        let finished = removal.revocation.finish(sandbox);
+        finished.map(|()| true).map_err(|source| {
+            unfinished.push(removal);
+            let what = format!("the resampling irqfd of {gsi}");
+            UsermodeError::Unremoved { what, source }
+        })
     }
 
-    /// Takes an irqfd's count and raises its GSI, if there is one and it still is one.
-    pub fn poll(&self, sandbox: &Sandbox, id: EventId, event: &EventFd) {
+    /// Takes an irqfd's count and raises its GSI, if there is one and it still is one. Which vCPU was
+    /// told and how, if one was.
+    pub fn poll(&self, sandbox: &Sandbox, id: EventId, event: &EventFd) -> Option<(usize, Tell)> {
+        let apics = self.apics(sandbox);
         // Under the lock: what is taken after a removal would be lost to the next user of the eventfd.
         let mut controller = self.controller();
         if controller.is_assigned(id) && drain(event) {
-            controller.signal(id, &self.apics(sandbox));
+            controller.signal(id, &apics);
         }
+        apics.told.get()
     }
 
-    /// A vCPU has done with a vector that is watched, or so its sandbox says: a false one can only
-    /// take down lines of the guest's own.
+    /// A vCPU has done with a vector whose end the stub leaves to the monitor, or so its sandbox says: a
+    /// false one can only take down lines of the guest's own.
     pub fn eoi(&self, sandbox: &Sandbox, vector: u8) {
-        self.controller().eoi(vector, &self.apics(sandbox));
+        let told = self.controller().eoi(vector, &self.apics(sandbox));
+        signal(&told);
     }
 
     /// A load from the I/O APIC; none if that is elsewhere.
-    pub fn read_ioapic(&self, address: u64, len: u8) -> Option<u64> {
+    pub fn read_ioapic(&self, sandbox: &Sandbox, address: u64, len: u8) -> Option<u64> {
         let offset = offset(address, len)?;
-        self.controller().read_ioapic(offset).map(u64::from)
+        let value = self.controller().read_ioapic(offset, &self.apics(sandbox));
+        value.map(u64::from)
     }
 
     /// A store to the I/O APIC; false if that is elsewhere.
@@ -165,9 +258,28 @@ impl Interrupts {
             return false;
         };
         let value = (data & 0xffff_ffff) as u32;
-        self.controller()
-            .write_ioapic(offset, value, &self.apics(sandbox))
+        let apics = self.apics(sandbox);
+        let told = self.controller().write_ioapic(offset, value, &apics);
+        signal(told.as_deref().unwrap_or_default());
+        told.is_some()
     }
+}
+
+fn add_resampler(
+    sandbox: &Sandbox,
+    resample: &EventFd,
+    gsi: Gsi,
+) -> Result<Arc<Resampler>, UsermodeError> {
+    EventId::of(resample).map_err(IrqError::from)?;
+    let event = resample
+        .try_clone()
+        .map_err(|source| UsermodeError::System {
+            operation: "duplicate a resamplefd",
+            source,
+        })?;
+    let purpose = format_args!("the resamplefd of {gsi}");
+    let number = sandbox.descriptors.add(&event, &purpose)?;
+    Ok(Arc::new(Resampler { event, number }))
 }
 
 /// Where in the I/O APIC an access is: of 32 bits, or it is none (82093AA, 3.0).

@@ -1,21 +1,26 @@
-//! The thread that waits for irqfds, one for each guest that has any.
+//! The thread that waits for irqfds which others signal, one for each guest that has any.
 //!
-//! An eventfd cannot be told to send a signal, so somebody has to wait for those that others write.
-//! For that it is held open, and never hangs up: where KVM drops an irqfd that all others have closed,
-//! here it stays, with nobody left to signal it.
-//! Devices of this process need none of it: they raise their interrupts directly.
+//! An eventfd cannot be told to send a signal, so somebody has to wait for it and pass the interrupt on.
+//! A halted vCPU that an irqfd has woken once is woken by the irqfd's writer itself the next time
+//! ([`super::halt`]); this thread raises the interrupt meanwhile, on a CPU that no vCPU is bound to.
+//!
+//! For the wait an eventfd is held open, and never hangs up: where KVM drops an irqfd that all others
+//! have closed, here it stays, with nobody left to signal it. Devices of this process need none of it:
+//! they raise their interrupts directly.
 #![allow(unsafe_code)]
 
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
+use stub::presence::Tell;
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 use super::error::UsermodeError;
+use super::thread::{allowed_cpus, bind};
 use super::vm::Guest;
 use crate::eventfd::EventId;
 
@@ -28,6 +33,7 @@ pub struct IrqfdWatcher {
 
 #[derive(Debug)]
 struct Waiting {
+    guest: Arc<Guest>,
     epoll: Epoll,
     /// By the number that epoll reports; 0 is `stop`.
     irqfds: Mutex<Irqfds>,
@@ -37,29 +43,50 @@ struct Waiting {
 #[derive(Debug, Default)]
 struct Irqfds {
     last: u64,
-    events: HashMap<u64, (EventId, Arc<EventFd>)>,
+    events: HashMap<u64, Irqfd>,
+}
+
+#[derive(Clone, Debug)]
+struct Irqfd {
+    id: EventId,
+    event: Arc<EventFd>,
+    /// The vCPU that its writer wakes.
+    wakes: Option<usize>,
 }
 
 const STOP: u64 = 0;
 
+fn failed(operation: &'static str) -> impl Fn(io::Error) -> UsermodeError {
+    move |source| UsermodeError::System { operation, source }
+}
+
 impl IrqfdWatcher {
     /// Starts the thread, which holds `guest` until the watcher is dropped.
     pub fn start(guest: Arc<Guest>) -> Result<Self, UsermodeError> {
-        let failed = |operation| move |source| UsermodeError::System { operation, source };
         let stop = EventFd::new(EFD_NONBLOCK).map_err(failed("make an eventfd"))?;
         let epoll = Epoll::new().map_err(failed("make an epoll descriptor"))?;
         let entry = EpollEvent::new(EventSet::IN, STOP);
         let added = epoll.ctl(ControlOperation::Add, stop.as_raw_fd(), entry);
         added.map_err(failed("wait for an eventfd"))?;
+        let mut cpus = allowed_cpus().map_err(failed("read the cpus of this thread"))?;
+        cpus.retain(|cpu| !guest.vcpu_cpus.contains(cpu));
         let waiting = Arc::new(Waiting {
+            guest,
             epoll,
             irqfds: Mutex::default(),
             stop,
         });
         let here = Arc::clone(&waiting);
+        let run = move || {
+            if !cpus.is_empty() {
+                // It does its work from any CPU, only dearer: a vCPU would have to give way to it.
+                let _ = bind(None, &cpus);
+            }
+            here.run();
+        };
         let thread = std::thread::Builder::new()
             .name("vmbell-irqfds".into())
-            .spawn(move || here.run(&guest))
+            .spawn(run)
             .map_err(failed("start the irqfd thread"))?;
         Ok(Self {
             waiting,
@@ -68,36 +95,50 @@ impl IrqfdWatcher {
     }
 
     /// Waits for one more.
-    pub fn add(&self, id: EventId, event: &Arc<EventFd>) -> io::Result<()> {
+    pub fn add(&self, id: EventId, event: &Arc<EventFd>) -> Result<(), UsermodeError> {
         let mut irqfds = self.waiting.lock();
         let number = irqfds.last + 1;
         let entry = EpollEvent::new(EventSet::IN, number);
         let epoll = &self.waiting.epoll;
-        epoll.ctl(ControlOperation::Add, event.as_raw_fd(), entry)?;
+        epoll
+            .ctl(ControlOperation::Add, event.as_raw_fd(), entry)
+            .map_err(failed("wait for an irqfd"))?;
         irqfds.last = number;
-        irqfds.events.insert(number, (id, Arc::clone(event)));
+        let irqfd = Irqfd {
+            id,
+            event: Arc::clone(event),
+            wakes: None,
+        };
+        irqfds.events.insert(number, irqfd);
         Ok(())
     }
 
     /// Waits for it no more.
     pub fn remove(&self, id: EventId) {
         let mut irqfds = self.waiting.lock();
-        let number = irqfds.events.iter().find(|(_, entry)| entry.0 == id);
+        let number = irqfds.events.iter().find(|(_, irqfd)| irqfd.id == id);
         let number = number.map(|(number, _)| *number);
-        if let Some((_, event)) = number.and_then(|number| irqfds.events.remove(&number)) {
-            let (delete, entry) = (ControlOperation::Delete, EpollEvent::default());
-            // Cannot fail for a descriptor that was added and is still open.
-            let _ = self.waiting.epoll.ctl(delete, event.as_raw_fd(), entry);
+        let Some(irqfd) = number.and_then(|number| irqfds.events.remove(&number)) else {
+            return;
+        };
+        let (delete, entry) = (ControlOperation::Delete, EpollEvent::default());
+        // Cannot fail for a descriptor that was added and is still open.
+        let _ = self
+            .waiting
+            .epoll
+            .ctl(delete, irqfd.event.as_raw_fd(), entry);
+        if let Some(vcpu) = irqfd.wakes {
+            self.waiting.guest.sandbox.halts.remove(vcpu, &irqfd.event);
         }
     }
 }
 
 impl Waiting {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Irqfds> {
+    fn lock(&self) -> MutexGuard<'_, Irqfds> {
         self.irqfds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn run(&self, guest: &Guest) {
+    fn run(&self) {
         let mut ready = [EpollEvent::default(); 32];
         loop {
             let count = match self.epoll.wait(-1, &mut ready) {
@@ -107,16 +148,41 @@ impl Waiting {
                 Err(_) => return,
             };
             for entry in &ready[..count] {
-                let number = entry.data();
-                if number == STOP {
-                    return;
+                match entry.data() {
+                    STOP => return,
+                    number => self.pass_on(number),
                 }
-                let found = self.lock().events.get(&number).cloned();
-                let (Some((id, event)), Some(interrupts)) = (found, &guest.interrupts) else {
-                    continue;
-                };
-                interrupts.poll(&guest.sandbox, id, &event);
             }
+        }
+    }
+
+    /// An irqfd was signalled.
+    fn pass_on(&self, number: u64) {
+        let found = self.lock().events.get(&number).cloned();
+        let (Some(irqfd), Some(interrupts)) = (found, &self.guest.interrupts) else {
+            return;
+        };
+        match interrupts.poll(&self.guest.sandbox, irqfd.id, &irqfd.event) {
+            Some((vcpu, Tell::Wake | Tell::Ring)) if irqfd.wakes != Some(vcpu) => {
+                self.let_wake(number, vcpu);
+            }
+            _ => {}
+        }
+    }
+
+    /// The writer of an irqfd that has found a vCPU asleep wakes it itself from here on. Where that
+    /// cannot be, for want of descriptors, this thread goes on waking it.
+    fn let_wake(&self, number: u64, vcpu: usize) {
+        let mut irqfds = self.lock();
+        let Some(irqfd) = irqfds.events.get_mut(&number) else {
+            return;
+        };
+        let halts = &self.guest.sandbox.halts;
+        if let Some(former) = irqfd.wakes.take() {
+            halts.remove(former, &irqfd.event);
+        }
+        if halts.add(&self.guest.sandbox, vcpu, &irqfd.event).is_ok() {
+            irqfd.wakes = Some(vcpu);
         }
     }
 }
@@ -149,4 +215,16 @@ pub fn drain(event: &EventFd) -> bool {
         )
     };
     read == 8
+}
+
+/// Whether an eventfd takes another 1 without blocking its writer.
+pub fn has_room(event: &EventFd) -> bool {
+    let mut poll = libc::pollfd {
+        fd: event.as_raw_fd(),
+        events: libc::POLLOUT,
+        revents: 0,
+    };
+    // SAFETY: one entry, which outlives the call.
+    let ready = unsafe { libc::poll(&raw mut poll, 1, 0) };
+    ready == 1 && poll.revents & libc::POLLOUT != 0
 }

@@ -11,9 +11,10 @@ use stub::layout::{Control, HYPERCALL_OFFSET, PATCH_OFFSET, PATCH_SIZE, RAM_OFFS
 use stub::presence::Tell;
 use vm_memory::MmapRegion;
 
-use super::super::{Irqchip, PatchMode, SpinPolicy, VmConfig};
+use super::super::{Containment, Irqchip, PatchMode, SpinPolicy, VmConfig};
 use super::descriptors::Descriptors;
 use super::error::UsermodeError;
+use super::halt::Halts;
 use super::launch::{BootFiles, fd_limit, launch};
 use super::mapping::{Mapping, memory_file, seal};
 use super::process::Process;
@@ -40,6 +41,10 @@ pub struct Sandbox {
     pub descriptors: Descriptors,
     /// The vCPUs' threads, read before any guest code ran: later the sandbox could name others.
     threads: Vec<Thread>,
+    /// How sure a removal makes.
+    pub containment: Containment,
+    /// What halted vCPUs sleep in.
+    pub halts: Halts,
     process: Process,
 }
 
@@ -96,6 +101,8 @@ impl Sandbox {
             writable,
             descriptors,
             threads: Vec::new(),
+            containment: config.containment,
+            halts: Halts::default(),
             process,
         };
         sandbox.await_threads(config, deadline)?;
@@ -151,14 +158,17 @@ impl Sandbox {
         &self.shared.lapics[..self.threads.len()]
     }
 
-    /// Tells a vCPU that its local APIC has a request.
-    pub fn tell(&self, vcpu: usize) {
+    /// Tells a vCPU that its local APIC has a request; how.
+    pub fn tell(&self, vcpu: usize) -> Tell {
         let presence = &self.shared.runs[vcpu].interrupts.presence;
-        match presence.tell() {
+        let how = presence.tell();
+        match how {
             Tell::Nothing => {}
             Tell::Signal => self.thread(vcpu).interrupt(),
             Tell::Wake => futex_wake(presence.word()),
+            Tell::Ring => self.halts.ring(vcpu),
         }
+        how
     }
 
     /// The process.

@@ -4,10 +4,13 @@
 //! bookkeeping is the monitor's own: the sandbox cannot touch it. Kicks come from any thread.
 #![allow(unsafe_code)]
 
+use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant};
+
+use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
 
 /// How long a kick may stay unanswered before another is sent after it. A vCPU that sleeps in the
 /// write to a full eventfd may have been kicked just before it did.
@@ -112,20 +115,29 @@ impl Thread {
     }
 
     /// Binds the thread to a host CPU.
-    pub fn pin(&self, cpu: usize) -> std::io::Result<()> {
-        // SAFETY: all-zero bytes are an empty set.
-        let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-        if cpu >= 8 * size_of_val(&set) {
-            return Err(std::io::ErrorKind::InvalidInput.into());
-        }
-        // SAFETY: `cpu` is within the set.
-        unsafe { libc::CPU_SET(cpu, &mut set) };
-        // SAFETY: `set` outlives the call.
-        if unsafe { libc::sched_setaffinity(self.id, size_of_val(&set), &raw const set) } < 0 {
-            return Err(std::io::Error::last_os_error());
-        }
-        Ok(())
+    pub fn pin(&self, cpu: usize) -> io::Result<()> {
+        bind(Pid::from_raw(self.id), &[cpu])
     }
+}
+
+/// Binds a thread to host CPUs; none is the calling one.
+pub fn bind(thread: Option<Pid>, cpus: &[usize]) -> io::Result<()> {
+    let mut set = CpuSet::new();
+    for &cpu in cpus {
+        if cpu >= CpuSet::MAX_CPU {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        set.set(cpu);
+    }
+    Ok(sched_setaffinity(thread, &set)?)
+}
+
+/// The host CPUs that the calling thread may run on.
+pub fn allowed_cpus() -> io::Result<Vec<usize>> {
+    let set = sched_getaffinity(None)?;
+    Ok((0..CpuSet::MAX_CPU)
+        .filter(|&cpu| set.is_set(cpu))
+        .collect())
 }
 
 /// Time since some moment before the first call, never 0.

@@ -100,7 +100,9 @@ impl UsermodeVcpu {
             reason::MMIO_READ => {
                 let len = access_width(width)?;
                 let ioapic = self.guest.interrupts.as_ref();
-                if let Some(value) = ioapic.and_then(|here| here.read_ioapic(address, len)) {
+                if let Some(value) =
+                    ioapic.and_then(|here| here.read_ioapic(&self.guest.sandbox, address, len))
+                {
                     self.run_page().reply.store(value, Relaxed);
                     return Ok(None);
                 }

@@ -28,6 +28,8 @@ pub(super) struct Guest {
     pub(super) patcher: Patcher,
     pub(super) spin: SpinPolicy,
     pub(super) interrupts: Option<Interrupts>,
+    /// The CPUs that the vCPUs are bound to; none if they are not.
+    pub(super) vcpu_cpus: Vec<usize>,
 }
 
 /// A guest that runs in a sandbox process, which ends with it.
@@ -63,16 +65,17 @@ impl UsermodeVm {
         let memory = GuestMemoryMmap::from_ranges_with_files(ranges).map_err(memory)?;
         let patcher = Patcher::new(config.patch);
         let guest = Guest {
+            interrupts: Interrupts::new(config.irqchip, &sandbox),
             sandbox,
             memory,
             patcher,
             spin: config.spin,
-            interrupts: Interrupts::new(config.irqchip),
+            vcpu_cpus: config.vcpu_cpus.clone(),
         };
         let taken = vec![false; config.vcpus as usize];
         Ok(Self {
             guest: Arc::new(guest),
-            doorbells: Doorbells::new(config.max_items, config.containment),
+            doorbells: Doorbells::new(config.max_items),
             taken: Mutex::new(taken),
             irqfds: OnceLock::new(),
         })
@@ -201,22 +204,20 @@ impl Vm for UsermodeVm {
         })?;
         let event = Arc::new(event);
         let id = interrupts.assign(&self.guest.sandbox, &event, gsi, resample)?;
-        watcher.add(id, &event).map_err(|source| {
-            interrupts.deassign(&self.guest.sandbox, id, gsi);
-            UsermodeError::System {
-                operation: "wait for an irqfd",
-                source,
-            }
+        watcher.add(id, &event).or_else(|error| {
+            interrupts.deassign(&self.guest.sandbox, id, gsi)?;
+            Err(error)
         })
     }
 
     fn unregister_irqfd(&self, event: &EventFd, gsi: Gsi) -> Result<(), UsermodeError> {
         let id = EventId::of(event).map_err(IrqError::from)?;
         let removed = self.interrupts()?.deassign(&self.guest.sandbox, id, gsi);
-        if let (true, Some(watcher)) = (removed, self.irqfds.get()) {
+        // One whose resamplefd could not be taken back is removed all the same.
+        if let (Ok(true) | Err(_), Some(watcher)) = (&removed, self.irqfds.get()) {
             watcher.remove(id);
         }
-        Ok(())
+        removed.map(|_| ())
     }
 
     fn set_routing(&self, routes: &[Route]) -> Result<(), UsermodeError> {

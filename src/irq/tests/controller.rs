@@ -3,9 +3,13 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+use stub::event::Event;
+use stub::ioapic::{EndOfInterrupt, Lines, Pin, Pins, Wire, end};
+
 use super::super::ioapic::{BASE, SIZE};
 use super::super::{
-    Controller, Gsi, IrqError, Lapic, LocalApics, Msi, Resample, Route, Routing, Source, Target,
+    Controller, Gsi, IrqError, Lapic, LocalApics, Message, Msi, Raise, Resample, Route, Routing,
+    Source, Target,
 };
 use super::lapic;
 use crate::eventfd::EventId;
@@ -16,9 +20,12 @@ pub const LEVEL: u32 = 1 << 15;
 pub const MASKED: u32 = 1 << 16;
 const REMOTE_IRR: u32 = 1 << 14;
 
-/// Two vCPUs, and who of them was woken.
+/// Two vCPUs, pins and lines, and who was woken and told.
+#[derive(Default)]
 pub struct Apics {
     pub lapics: Vec<Lapic>,
+    pins: Pins,
+    lines: Lines,
     woken: RefCell<Vec<usize>>,
 }
 
@@ -27,18 +34,39 @@ impl LocalApics for Apics {
         self.lapics.iter()
     }
 
+    fn pins(&self) -> &Pins {
+        &self.pins
+    }
+
+    fn lines(&self) -> &Lines {
+        &self.lines
+    }
+
     fn wake(&self, vcpu: usize) {
         self.woken.borrow_mut().push(vcpu);
     }
 }
 
 /// A resamplefd that counts.
-#[derive(Clone, Debug, Default)]
-pub struct Counter(pub Rc<Cell<u32>>);
+#[derive(Clone, Debug)]
+pub struct Counter {
+    pub count: Rc<Cell<u32>>,
+    descriptor: u32,
+}
+
+impl Counter {
+    pub fn get(&self) -> u32 {
+        self.count.get()
+    }
+
+    fn signal(&self) {
+        self.count.set(self.count.get() + 1);
+    }
+}
 
 impl Resample for Counter {
-    fn signal(&self) {
-        self.0.set(self.0.get() + 1);
+    fn descriptor(&self) -> u32 {
+        self.descriptor
     }
 }
 
@@ -46,6 +74,28 @@ impl Resample for Counter {
 pub struct Chip {
     pub controller: Controller<Counter>,
     pub apics: Apics,
+    /// The descriptors that the sandbox would have.
+    counters: Vec<Counter>,
+}
+
+/// The stub's part of an end of interrupt.
+struct Ending<'c>(&'c Chip);
+
+impl EndOfInterrupt for Ending<'_> {
+    fn deliver(&mut self, message: Message) -> bool {
+        let apics = &self.0.apics;
+        message.deliver(apics.lapics(), |vcpu| apics.wake(vcpu)) != Raise::Refused
+    }
+
+    fn resample(&mut self, _number: u8, pin: &Pin) {
+        for descriptor in pin.resamplers() {
+            let mut counters = self.0.counters.iter();
+            let counter = counters.find(|counter| counter.descriptor == descriptor);
+            counter.unwrap().signal();
+        }
+    }
+
+    fn note(&mut self, _event: Event) {}
 }
 
 pub fn gsi(number: u32) -> Gsi {
@@ -57,34 +107,55 @@ pub fn event(number: u64) -> EventId {
 }
 
 impl Chip {
-    pub fn new(controller: Controller<Counter>) -> Self {
+    fn new(make: impl FnOnce(&Apics) -> Controller<Counter>) -> Self {
         let apics = Apics {
             lapics: vec![lapic(0), lapic(1)],
-            woken: RefCell::default(),
+            ..Apics::default()
         };
-        Self { controller, apics }
+        Self {
+            controller: make(&apics),
+            apics,
+            counters: Vec::new(),
+        }
     }
 
     pub fn full() -> Self {
-        Self::new(Controller::full())
+        Self::new(Controller::full)
+    }
+
+    pub fn split() -> Self {
+        Self::new(|_| Controller::split())
+    }
+
+    /// The guest stores to the I/O APIC.
+    pub fn store(&mut self, offset: u64, value: u32) {
+        let told = self
+            .controller
+            .write_ioapic(offset, value, &self.apics)
+            .unwrap();
+        told.iter().for_each(Counter::signal);
+    }
+
+    /// The guest loads from the I/O APIC; none if there is none.
+    pub fn load(&self, offset: u64) -> Option<u32> {
+        self.controller.read_ioapic(offset, &self.apics)
+    }
+
+    /// The guest writes a register of the I/O APIC.
+    pub fn write(&mut self, register: u32, value: u32) {
+        self.store(SELECT, register);
+        self.store(WINDOW, value);
+    }
+
+    /// The guest reads a register of the I/O APIC.
+    pub fn read(&mut self, register: u32) -> u32 {
+        self.store(SELECT, register);
+        self.load(WINDOW).unwrap()
     }
 
     /// The guest writes the low half of a pin's entry; the high half names APIC 0 at first.
     pub fn entry(&mut self, pin: u32, low: u32) {
         self.write(0x10 + 2 * pin, low);
-    }
-
-    /// The guest writes a register of the I/O APIC.
-    pub fn write(&mut self, register: u32, value: u32) {
-        for (offset, value) in [(SELECT, register), (WINDOW, value)] {
-            assert!(self.controller.write_ioapic(offset, value, &self.apics));
-        }
-    }
-
-    /// The guest reads a register of the I/O APIC.
-    pub fn read(&mut self, register: u32) -> u32 {
-        assert!(self.controller.write_ioapic(SELECT, register, &self.apics));
-        self.controller.read_ioapic(WINDOW).unwrap()
     }
 
     /// The guest writes the high half of a pin's entry: the destination is its highest byte.
@@ -107,13 +178,25 @@ impl Chip {
     }
 
     pub fn resampling(&mut self, fd: u64, number: u32) -> Counter {
-        let counter = Counter::default();
+        let counter = Counter {
+            count: Rc::default(),
+            descriptor: u32::try_from(self.counters.len()).unwrap() + 1,
+        };
+        self.counters.push(counter.clone());
         let resample = Some(counter.clone());
         let assigned = self
             .controller
             .assign(event(fd), gsi(number), resample, &self.apics);
         assigned.unwrap();
         counter
+    }
+
+    /// Removes an irqfd; whether there was one.
+    pub fn remove(&mut self, fd: u64, number: u32) -> bool {
+        let removed = self
+            .controller
+            .deassign(event(fd), gsi(number), &self.apics);
+        removed.is_some()
     }
 
     pub fn signal(&mut self, fd: u64) {
@@ -143,10 +226,18 @@ impl Chip {
         Some(vector)
     }
 
+    /// As the stub does, which leaves a crowded pin to the monitor.
     pub fn end(&mut self) {
         let eoi = self.apics.lapics[0].eoi().unwrap();
-        if self.apics.lapics[0].watched.contains(eoi.vector) {
-            self.controller.eoi(eoi.vector, &self.apics);
+        if !self.apics.lapics[0].watched.contains(eoi.vector) {
+            return;
+        }
+        let (pins, lines) = (&self.apics.pins, &self.apics.lines);
+        if Wire::with_vector(pins, lines, eoi.vector).any(|(_, wire)| wire.pin.is_crowded()) {
+            let told = self.controller.eoi(eoi.vector, &self.apics);
+            told.iter().for_each(Counter::signal);
+        } else {
+            end(pins, lines, eoi.vector, &mut Ending(self));
         }
     }
 }
@@ -228,7 +319,7 @@ fn registers_of_the_ioapic_are_those_of_the_datasheet() {
     let written = chip.read_entry(5);
     assert_eq!(written & (REMOTE_IRR | 1 << 12), 0, "read-only");
     assert_eq!(written, 0x1_afff);
-    assert_eq!(chip.controller.read_ioapic(0x20), Some(0));
+    assert_eq!(chip.load(0x20), Some(0));
 }
 
 #[test]
@@ -268,12 +359,12 @@ fn irqfd_is_removed_by_eventfd_and_gsi_and_removing_none_is_no_error() {
     let mut chip = Chip::full();
     chip.entry(5, 0x41);
     chip.irqfd(1, 5).unwrap();
-    assert!(!chip.controller.deassign(event(1), gsi(6), &chip.apics));
-    assert!(!chip.controller.deassign(event(2), gsi(5), &chip.apics));
+    assert!(!chip.remove(1, 6));
+    assert!(!chip.remove(2, 5));
     chip.signal(1);
     assert_eq!(chip.serve(), Some(0x41));
-    assert!(chip.controller.deassign(event(1), gsi(5), &chip.apics));
-    assert!(!chip.controller.deassign(event(1), gsi(5), &chip.apics));
+    assert!(chip.remove(1, 5));
+    assert!(!chip.remove(1, 5));
     chip.signal(1);
     assert_eq!(chip.begin(), None);
     chip.irqfd(1, 6).unwrap();
@@ -281,13 +372,13 @@ fn irqfd_is_removed_by_eventfd_and_gsi_and_removing_none_is_no_error() {
 
 #[test]
 fn irqfd_that_goes_leaves_the_others_of_its_gsi_alone() {
-    let mut chip = Chip::new(Controller::split());
+    let mut chip = Chip::split();
     chip.route(&[(24, Target::Msi(Msi::fixed(0, 0x45)))])
         .unwrap();
     for fd in [1, 2] {
         chip.irqfd(fd, 24).unwrap();
     }
-    assert!(chip.controller.deassign(event(1), gsi(24), &chip.apics));
+    assert!(chip.remove(1, 24));
     chip.signal(2);
     assert_eq!(chip.serve(), Some(0x45));
     // Assigned again it has the route that there is by then.
@@ -318,11 +409,11 @@ fn resampled_line_goes_down_once_and_every_resamplefd_is_told_once() {
     chip.signal(1);
     chip.signal(2);
     assert_eq!(chip.serve(), Some(0x41));
-    assert_eq!((one.0.get(), two.0.get()), (1, 1));
+    assert_eq!((one.get(), two.get()), (1, 1));
     assert_eq!(chip.begin(), None, "both have to signal again");
     chip.signal(2);
     assert_eq!(chip.serve(), Some(0x41));
-    assert_eq!((one.0.get(), two.0.get()), (2, 2));
+    assert_eq!((one.get(), two.get()), (2, 2));
 }
 
 #[test]
@@ -333,7 +424,7 @@ fn line_that_a_device_holds_beside_a_resampled_one_stays_up() {
     chip.line(5, true);
     chip.signal(1);
     assert_eq!(chip.serve(), Some(0x41));
-    assert_eq!(resample.0.get(), 1);
+    assert_eq!(resample.get(), 1);
     assert_eq!(chip.begin(), Some(0x41), "the device holds it still");
     chip.line(5, false);
     chip.end();
@@ -347,8 +438,8 @@ fn last_resampler_that_goes_takes_the_line_down() {
     let _one = chip.resampling(1, 5);
     let _two = chip.resampling(2, 5);
     chip.signal(1);
-    assert!(chip.controller.deassign(event(1), gsi(5), &chip.apics));
-    assert!(chip.controller.deassign(event(2), gsi(5), &chip.apics));
+    assert!(chip.remove(1, 5));
+    assert!(chip.remove(2, 5));
     chip.entry(5, LEVEL | 0x41);
     assert_eq!(chip.begin(), None);
 }
@@ -360,7 +451,7 @@ fn pending_line_that_is_unmasked_is_resampled_instead_of_sent() {
     let resample = chip.resampling(1, 5);
     chip.signal(1);
     chip.entry(5, LEVEL | 0x41);
-    assert_eq!(resample.0.get(), 1);
+    assert_eq!(resample.get(), 1);
     assert_eq!(chip.begin(), None);
     chip.signal(1);
     assert_eq!(chip.serve(), Some(0x41));
@@ -368,19 +459,22 @@ fn pending_line_that_is_unmasked_is_resampled_instead_of_sent() {
 
 #[test]
 fn resampling_needs_an_ioapic() {
-    let mut chip = Chip::new(Controller::split());
-    let resample = Some(Counter::default());
+    let mut chip = Chip::split();
+    let resample = Some(Counter {
+        count: Rc::default(),
+        descriptor: 1,
+    });
     let assigned = chip
         .controller
         .assign(event(1), gsi(5), resample, &chip.apics);
     assert!(matches!(assigned, Err(IrqError::NoResample)));
-    assert_eq!(chip.controller.read_ioapic(WINDOW), None);
+    assert_eq!(chip.load(WINDOW), None);
     chip.irqfd(1, 5).unwrap();
 }
 
 #[test]
 fn route_to_a_pin_needs_an_ioapic() {
-    let mut chip = Chip::new(Controller::split());
+    let mut chip = Chip::split();
     let error = chip.route(&[(5, Target::Pin(5))]).unwrap_err();
     assert!(matches!(error, IrqError::NoIoApic { .. }), "{error}");
     Chip::full().route(&[(5, Target::Pin(5))]).unwrap();
@@ -388,7 +482,7 @@ fn route_to_a_pin_needs_an_ioapic() {
 
 #[test]
 fn message_route_sends_on_each_signal() {
-    let mut chip = Chip::new(Controller::split());
+    let mut chip = Chip::split();
     let to_second = Target::Msi(Msi::fixed(1, 0x55));
     chip.route(&[(24, Target::Msi(Msi::fixed(0, 0x45))), (25, to_second)])
         .unwrap();
@@ -403,7 +497,7 @@ fn message_route_sends_on_each_signal() {
 
 #[test]
 fn bad_table_changes_nothing() {
-    let mut chip = Chip::new(Controller::split());
+    let mut chip = Chip::split();
     let good = (24, Target::Msi(Msi::fixed(0, 0x45)));
     chip.route(&[good]).unwrap();
     for (bad, expected) in [

@@ -1,7 +1,7 @@
 //! Who holds a line up, and what takes it down (Linux `kvm_set_irq` with its source IDs,
 //! `irqfd_resampler_shutdown`).
 
-use super::super::{Controller, Msi, Target};
+use super::super::{Msi, Target};
 use super::controller::{Chip, LEVEL, MASKED, event, gsi};
 
 /// GSIs 5 and 6 lead to pin 5, which is a level one.
@@ -18,7 +18,7 @@ fn is_up(chip: &mut Chip) -> bool {
     chip.entry(5, LEVEL | MASKED | 0x41);
     let resample = chip.resampling(99, 5);
     chip.entry(5, LEVEL | 0x41);
-    resample.0.get() == 1
+    resample.get() == 1
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn edge_irqfd_that_goes_leaves_the_line_that_another_one_holds() {
     let _resample = chip.resampling(1, 6);
     chip.irqfd(2, 5).unwrap();
     chip.signal(1);
-    assert!(chip.controller.deassign(event(2), gsi(5), &chip.apics));
+    assert!(chip.remove(2, 5));
     assert!(is_up(&mut chip));
 }
 
@@ -61,9 +61,9 @@ fn irqfd_that_is_removed_by_a_wrong_gsi_holds_its_line() {
     let mut chip = shared_pin();
     let _resample = chip.resampling(1, 6);
     chip.signal(1);
-    assert!(!chip.controller.deassign(event(1), gsi(5), &chip.apics));
+    assert!(!chip.remove(1, 5));
     assert!(is_up(&mut chip));
-    assert!(chip.controller.deassign(event(1), gsi(6), &chip.apics));
+    assert!(chip.remove(1, 6));
 }
 
 /// Linux `ioapic_write_indirect`: not while masked, not before the EOI.
@@ -76,16 +76,16 @@ fn write_resamples_a_line_only_if_it_could_be_sent() {
     assert_eq!(chip.begin(), Some(0x41));
     chip.entry(5, LEVEL | 0x41);
     chip.destination(5, 0);
-    assert_eq!(resample.0.get(), 0, "its eoi will ask");
+    assert_eq!(resample.get(), 0, "its eoi will ask");
     chip.end();
-    assert_eq!(resample.0.get(), 1);
+    assert_eq!(resample.get(), 1);
     chip.entry(5, LEVEL | MASKED | 0x41);
     chip.signal(1);
     chip.entry(5, LEVEL | MASKED | 0x51);
     chip.destination(5, 0);
-    assert_eq!(resample.0.get(), 1, "masked");
+    assert_eq!(resample.get(), 1, "masked");
     chip.entry(5, LEVEL | 0x51);
-    assert_eq!(resample.0.get(), 2);
+    assert_eq!(resample.get(), 2);
 }
 
 #[test]
@@ -95,13 +95,13 @@ fn eventfd_is_an_irqfd_from_assignment_to_removal() {
     chip.irqfd(1, 5).unwrap();
     assert!(chip.controller.is_assigned(event(1)));
     assert!(!chip.controller.is_assigned(event(2)));
-    assert!(chip.controller.deassign(event(1), gsi(5), &chip.apics));
+    assert!(chip.remove(1, 5));
     assert!(!chip.controller.is_assigned(event(1)));
 }
 
 #[test]
 fn message_is_sent_on_the_way_up_only() {
-    let mut chip = Chip::new(Controller::split());
+    let mut chip = Chip::split();
     chip.route(&[(24, Target::Msi(Msi::fixed(0, 0x45)))])
         .unwrap();
     chip.line(24, true);

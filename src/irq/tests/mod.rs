@@ -15,6 +15,7 @@ mod registers;
 mod shared_bit;
 mod watched;
 mod window;
+mod wire;
 
 use super::Lapic;
 use stub::lapic::Register;

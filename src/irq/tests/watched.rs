@@ -2,7 +2,7 @@
 //! `ioapic_handled_vectors`).
 
 use super::super::{Msi, PvEoi, Target};
-use super::controller::{Chip, LEVEL, MASKED, event, gsi};
+use super::controller::{Chip, LEVEL, MASKED};
 use super::guest::{WORD, Word, vectors};
 
 /// A message that is a level, to APIC `id`.
@@ -28,7 +28,7 @@ fn level_vectors_resampled_pins_and_the_clock_are_watched() {
     assert_eq!(watched(&chip, 1), [0; 0]);
     let _resample = chip.resampling(1, 6);
     assert_eq!(watched(&chip, 0), [0x51, 0x61, 0x71]);
-    assert!(chip.controller.deassign(event(1), gsi(6), &chip.apics));
+    assert!(chip.remove(1, 6));
     chip.route(&[(30, level_message(1, 0x45))]).unwrap();
     assert_eq!(watched(&chip, 0), [0x51, 0x71]);
     assert_eq!(watched(&chip, 1), [0x45]);
@@ -80,8 +80,8 @@ fn eoi_of_a_watched_vector_is_never_spared() {
     let resample = chip.resampling(1, 6);
     let signal = |chip: &mut Chip| chip.signal(1);
     assert!(!is_spared(&mut chip, signal, 0x61), "resampled");
-    assert_eq!(resample.0.get(), 1);
-    assert!(chip.controller.deassign(event(1), gsi(6), &chip.apics));
+    assert_eq!(resample.get(), 1);
+    assert!(chip.remove(1, 6));
     assert!(is_spared(&mut chip, edge(6), 0x61));
     chip.route(&[(30, level_message(0, 0x81))]).unwrap();
     assert!(!is_spared(&mut chip, edge(30), 0x81), "level message");

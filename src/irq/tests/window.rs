@@ -21,9 +21,8 @@ fn identification_keeps_its_four_bits_and_arbitration_follows_it() {
 #[test]
 fn select_register_keeps_eight_bits() {
     let mut chip = Chip::full();
-    let written = chip.controller.write_ioapic(SELECT, 0x1_2313, &chip.apics);
-    assert!(written);
-    assert_eq!(chip.controller.read_ioapic(SELECT), Some(0x13));
+    chip.store(SELECT, 0x1_2313);
+    assert_eq!(chip.load(SELECT), Some(0x13));
 }
 
 #[test]
@@ -31,13 +30,10 @@ fn store_beside_the_two_registers_changes_nothing() {
     let mut chip = Chip::full();
     chip.entry(5, LEVEL | 0x41);
     for offset in [0x04, 0x08, 0x14, 0x20, 0x40, 0xfc] {
-        let written = chip
-            .controller
-            .write_ioapic(offset, MASKED | 0x51, &chip.apics);
-        assert!(written);
-        assert_eq!(chip.controller.read_ioapic(SELECT), Some(0x1a));
-        assert_eq!(chip.controller.read_ioapic(WINDOW), Some(LEVEL | 0x41));
-        assert_eq!(chip.controller.read_ioapic(offset), Some(0));
+        chip.store(offset, MASKED | 0x51);
+        assert_eq!(chip.load(SELECT), Some(0x1a));
+        assert_eq!(chip.load(WINDOW), Some(LEVEL | 0x41));
+        assert_eq!(chip.load(offset), Some(0));
     }
 }
 

@@ -1,16 +1,16 @@
 //! The guest's accesses to its local APIC, as MSRs and as the page, and to the MSR of paravirtual
-//! EOI: answered here, but for an EOI that somebody watches. IPIs go straight to their vCPUs.
+//! EOI: answered here. IPIs go straight to their vCPUs.
 
 use crate::event::Event;
 use crate::fault::in_ram;
-use crate::lapic::{Effect, Eoi, MMIO_BASE, MMIO_SIZE, MSR_APIC_BASE, MSR_BASE, MSR_END, Message};
-use crate::layout::reason;
+use crate::lapic::{
+    Effect, Eoi, MMIO_BASE, MMIO_SIZE, MSR_APIC_BASE, MSR_BASE, MSR_END, Message, Raise,
+};
 use crate::percpu::{PerCpu, control, own_process, shared};
-use crate::pio::heavy;
 use crate::presence::Tell;
 use crate::pv_eoi::MSR_PV_EOI;
 use crate::sync::Ordering::Relaxed;
-use crate::syscall::{futex_wake, tgkill};
+use crate::syscall::{futex_wake, ring_eventfd, tgkill};
 use crate::trap::SIGUSR2;
 
 /// What became of an access to an MSR.
@@ -104,29 +104,31 @@ pub fn store(cpu: &PerCpu, address: u64, len: u8, value: u64) {
 fn apply(cpu: &PerCpu, effect: Effect) {
     match effect {
         Effect::Eoi(eoi) => finish(cpu, eoi),
-        Effect::Ipi(message) => send(cpu, message),
+        Effect::Ipi(message) => {
+            super::count(cpu, Event::ApicIpi);
+            let _ = deliver(cpu, message);
+        }
         // A store to the page that an MSR would refuse does nothing.
         Effect::None | Effect::Fault => {}
     }
 }
 
-/// A vector has left service: counted, and said to the monitor if somebody waits for it.
+/// A vector has left service: counted, and ended at the I/O APIC if somebody waits for that.
 pub fn finish(cpu: &PerCpu, eoi: Eoi) {
     super::count(cpu, Event::Eoi);
     if eoi.level || cpu.lapic().watched.contains(eoi.vector) {
-        heavy(cpu, reason::EOI, 0, eoi.vector.into(), 0, 0);
+        super::line::end(cpu, eoi.vector);
     }
 }
 
-/// Raises the vector wherever it is for, and tells those vCPUs.
-fn send(cpu: &PerCpu, message: Message) {
-    super::count(cpu, Event::ApicIpi);
+/// Raises the vector wherever it is for, and tells those vCPUs; whether a local APIC took it.
+pub fn deliver(cpu: &PerCpu, message: Message) -> bool {
     let shared = shared();
     let vcpus = control().vcpus.load(Relaxed) as usize;
     let Some(lapics) = shared.lapics.get(..vcpus) else {
-        return;
+        return false;
     };
-    let _ = message.deliver(lapics.iter(), |index| {
+    let raise = message.deliver(lapics.iter(), |index| {
         super::count(cpu, Event::ApicAcceptIrq);
         let Some(run) = shared.runs.get(index) else {
             return;
@@ -135,6 +137,12 @@ fn send(cpu: &PerCpu, message: Message) {
             Tell::Nothing => {}
             Tell::Signal => tgkill(own_process(), run.thread.load(Relaxed), SIGUSR2),
             Tell::Wake => futex_wake(run.interrupts.presence.word()),
+            Tell::Ring => {
+                if let Some(set) = control().halt_sets.get(index) {
+                    ring_eventfd(set.bell.load(Relaxed), control().one.as_ptr());
+                }
+            }
         }
     });
+    raise != Raise::Refused
 }

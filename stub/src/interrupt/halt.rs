@@ -3,9 +3,9 @@
 use super::mask::is_masked;
 use crate::context::Context;
 use crate::kick::{KICK, hand_kick_over};
-use crate::percpu::PerCpu;
-use crate::sync::Ordering::Relaxed;
-use crate::syscall::futex_wait;
+use crate::percpu::{PerCpu, control};
+use crate::sync::Ordering::{Acquire, Relaxed};
+use crate::syscall::{epoll_wait, futex_wait, ring_eventfd};
 
 /// Sleeps with `frame` behind the `hlt`. A kick hands over from here, and the vCPU sleeps on when the
 /// monitor enters it again.
@@ -14,8 +14,15 @@ pub fn halt(frame: &mut Context, cpu: &PerCpu) {
     cpu.run().counters.halts.fetch_add(1, Relaxed);
     super::answered(cpu);
     loop {
-        // Whoever sends an interrupt or a kick from here on changes the word.
-        let asleep = state.presence.halt();
+        let bed = Bed::of(cpu);
+        // Whoever sends an interrupt or a kick from here on changes the word, or rings the bell.
+        let asleep = match bed {
+            Bed::Word => state.presence.halt(),
+            Bed::Epoll(_) => {
+                state.presence.halt_by_bell();
+                0
+            }
+        };
         if cpu.noted.fetch_and(!KICK, Relaxed) & KICK != 0 {
             state.presence.wake();
             hand_kick_over(frame, cpu);
@@ -25,7 +32,35 @@ pub fn halt(frame: &mut Context, cpu: &PerCpu) {
         if handler != 0 && !is_masked(frame) && cpu.lapic().next().is_some() {
             break;
         }
-        futex_wait(state.presence.word(), asleep);
+        match bed {
+            Bed::Word => futex_wait(state.presence.word(), asleep),
+            Bed::Epoll(epoll) => epoll_wait(epoll),
+        }
     }
     state.presence.wake();
+}
+
+/// What a halted vCPU sleeps on.
+enum Bed {
+    /// Its presence word.
+    Word,
+    /// The epoll descriptor of its halt set.
+    Epoll(u32),
+}
+
+impl Bed {
+    fn of(cpu: &PerCpu) -> Self {
+        match cpu.halt_set().epoll.load(Acquire) {
+            0 => Self::Word,
+            epoll => Self::Epoll(epoll),
+        }
+    }
+}
+
+/// A kick has come while the vCPU was in its stub: it shall not fall asleep now.
+pub fn stay_awake(cpu: &PerCpu) {
+    if cpu.interrupts().presence.wake() {
+        let bell = cpu.halt_set().bell.load(Relaxed);
+        ring_eventfd(bell, control().one.as_ptr());
+    }
 }

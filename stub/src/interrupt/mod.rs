@@ -12,11 +12,12 @@
 mod apic;
 mod halt;
 mod inject;
+mod line;
 mod mask;
 mod pv_eoi;
 
 pub use apic::{Answer, covers, load, read_msr, store, write_msr};
-pub use halt::halt;
+pub use halt::{halt, stay_awake};
 pub use inject::return_from_handler;
 pub use mask::{mask, mask_at_start, unmask};
 

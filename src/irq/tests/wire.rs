@@ -1,0 +1,128 @@
+//! Pins and lines as both sides drive them: who is told, who sends, and what others do meanwhile.
+
+use std::cell::Cell;
+
+use stub::ioapic::{Entry, Line, Pin, RESAMPLERS, Wire};
+
+use super::super::Source;
+use super::controller::{Chip, LEVEL};
+
+const VECTOR: u8 = 0x41;
+
+fn level_pin() -> Pin {
+    let pin = Pin::default();
+    pin.program(Entry(u64::from(LEVEL) | u64::from(VECTOR)));
+    pin
+}
+
+fn resamplers(pin: &Pin) -> Vec<u32> {
+    pin.resamplers().collect()
+}
+
+#[test]
+fn resamplefd_that_stays_keeps_its_place() {
+    let pin = Pin::default();
+    assert!(!pin.is_resampled());
+    pin.set_resamplers(&[16, 17, 18]);
+    assert_eq!(resamplers(&pin), [16, 17, 18]);
+    // An EOI that has read the first place misses neither of the others.
+    pin.set_resamplers(&[17, 18]);
+    assert_eq!(resamplers(&pin), [17, 18]);
+    pin.set_resamplers(&[17, 18, 19]);
+    assert_eq!(resamplers(&pin), [19, 17, 18]);
+    pin.set_resamplers(&[]);
+    assert!(!pin.is_resampled());
+}
+
+#[test]
+fn pin_with_more_resamplefds_than_places_is_crowded_until_it_has_fewer() {
+    let pin = Pin::default();
+    let all: Vec<u32> = (16..).take(RESAMPLERS + 1).collect();
+    pin.set_resamplers(&all[..RESAMPLERS]);
+    assert!(!pin.is_crowded());
+    pin.set_resamplers(&all);
+    assert!(pin.is_crowded() && pin.is_resampled());
+    pin.set_resamplers(&all[1..]);
+    assert!(!pin.is_crowded());
+    let mut left = resamplers(&pin);
+    left.sort_unstable();
+    assert_eq!(left, all[1..]);
+}
+
+#[test]
+fn crowded_pin_tells_each_resamplefd_once_for_each_eoi() {
+    let mut chip = Chip::full();
+    chip.entry(5, LEVEL | u32::from(VECTOR));
+    let fds = 1..=RESAMPLERS as u64 + 2;
+    let counters: Vec<_> = fds.clone().map(|fd| chip.resampling(fd, 5)).collect();
+    for round in 1..=3 {
+        chip.signal(1);
+        assert_eq!(chip.serve(), Some(VECTOR));
+        for counter in &counters {
+            assert_eq!(counter.get(), round);
+        }
+    }
+    // Below the limit the stub tells them by itself.
+    for fd in fds.skip(2) {
+        assert!(chip.remove(fd, 5));
+    }
+    chip.signal(2);
+    assert_eq!(chip.serve(), Some(VECTOR));
+    let counts: Vec<_> = counters.iter().map(|counter| counter.get()).collect();
+    assert_eq!(counts[..3], [4, 4, 3]);
+}
+
+#[test]
+fn line_that_was_driven_while_nobody_took_it_is_sent_by_the_one_who_tried() {
+    let (pin, line) = (level_pin(), Line::default());
+    let wire = Wire {
+        pin: &pin,
+        line: &line,
+    };
+    let tries = Cell::new(0);
+    wire.drive(Source::User, true, |_| {
+        tries.set(tries.get() + 1);
+        if tries.get() == 1 {
+            // A second device on the line sees remote IRR and leaves the sending to the first.
+            wire.drive(Source::Resample, true, |_| panic!("it waits for an EOI"));
+        }
+        tries.get() > 1
+    });
+    assert_eq!(tries.get(), 2);
+    assert!(line.waits_for_eoi());
+}
+
+#[test]
+fn line_that_nobody_takes_is_tried_once_and_does_not_wait() {
+    let (pin, line) = (level_pin(), Line::default());
+    let wire = Wire {
+        pin: &pin,
+        line: &line,
+    };
+    let tries = Cell::new(0);
+    let refuse = |_| {
+        tries.set(tries.get() + 1);
+        false
+    };
+    wire.drive(Source::User, true, refuse);
+    assert_eq!(tries.get(), 1);
+    assert!(line.is_up() && !line.waits_for_eoi());
+    wire.drive(Source::User, true, refuse);
+    assert_eq!(tries.get(), 2, "an APIC may take it by now");
+}
+
+#[test]
+fn line_that_changes_all_the_time_is_not_waited_for() {
+    let (pin, line) = (level_pin(), Line::default());
+    let wire = Wire {
+        pin: &pin,
+        line: &line,
+    };
+    let tries = Cell::new(0_u32);
+    wire.drive(Source::User, true, |_| {
+        tries.set(tries.get() + 1);
+        wire.drive(Source::Resample, true, |_| true);
+        false
+    });
+    assert!(tries.get() <= 64, "{}", tries.get());
+}
