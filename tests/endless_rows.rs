@@ -17,8 +17,8 @@ use vmbell::bench::{
 };
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::hypervisor::{
-    BareError, BareExit, BareLoop, Capability, EventCounter, ExitCounts, Hypervisor, Kick,
-    SpinPolicy, Support, Vm, VmConfig,
+    BareError, BareExit, BareLoop, Capability, EventCounter, ExitCounts, Hypervisor, IrqTrigger,
+    Kick, SpinPolicy, Support, Vm, VmConfig,
 };
 use vmbell::irq::{Gsi, Msi, Route};
 use vmm_sys_util::eventfd::EventFd;
@@ -99,6 +99,10 @@ impl<V: Vm> Vm for ForgetfulVm<V> {
 
     fn unregister_irqfd(&self, _event: &EventFd, _gsi: Gsi) -> Result<(), V::Error> {
         Ok(())
+    }
+
+    fn irq_trigger(&self, irqfd: &EventFd) -> Result<Box<dyn IrqTrigger>, V::Error> {
+        self.0.irq_trigger(irqfd)
     }
 
     fn set_routing(&self, routes: &[Route]) -> Result<(), V::Error> {

@@ -8,6 +8,7 @@ mod capability;
 mod events;
 mod exit;
 mod ioevents;
+mod trigger;
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub mod kvm;
@@ -23,6 +24,7 @@ pub use capability::{Capability, Support};
 pub use events::{EventCounter, EventCounts};
 pub use exit::{ExitCounts, Fault, VmEntry, VmExit};
 pub use ioevents::{IoEventError, IoEvents};
+pub use trigger::IrqTrigger;
 
 use crate::doorbell::{Datamatch, IoEventAddress, Sharing};
 use crate::irq::{Gsi, Msi, Route};
@@ -96,6 +98,9 @@ pub trait Vm: Send + Sync + 'static {
 
     /// When it returns, `event` raises `gsi` no more. Not an error if it never did.
     fn unregister_irqfd(&self, event: &EventFd, gsi: Gsi) -> Result<(), Self::Error>;
+
+    /// What a device of this process signals `irqfd` with instead of a write to it.
+    fn irq_trigger(&self, irqfd: &EventFd) -> Result<Box<dyn IrqTrigger>, Self::Error>;
 
     /// Replaces the table that says where GSIs lead. The first one of [`Irqchip::Full`] leads each
     /// GSI below 24 to the I/O APIC's pin of that number; that of [`Irqchip::Split`] is empty.

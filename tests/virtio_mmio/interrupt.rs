@@ -37,7 +37,7 @@ fn interrupted<H: Hypervisor>(hypervisor: &H, doorbell: bool) -> (u64, u64) {
     let target = Target::Msi(Msi::fixed(0, VECTOR));
     vm.set_routing(&[Route { gsi, target }]).unwrap();
     vm.register_irqfd(&trigger, gsi, None).unwrap();
-    let mut interrupt = Interrupt::new(Some(trigger));
+    let mut interrupt = Interrupt::new(Some(vm.irq_trigger(&trigger).unwrap()));
     if doorbell {
         let event = interrupt.acknowledge_by_doorbell().unwrap();
         let value = Datamatch::U32(Some(Interrupt::ACKNOWLEDGE));

@@ -214,9 +214,9 @@ fn irqfd<V: Vm>(machine: &Machine<V>) -> Result<Interrupt, Failure> {
     let target = Target::Msi(Msi::fixed(0, VECTOR));
     let vm = machine.vm();
     vm.set_routing(&[Route { gsi, target }])?;
-    let trigger = EventFd::new(EFD_NONBLOCK)?;
-    vm.register_irqfd(&trigger, gsi, None)?;
-    let mut interrupt = Interrupt::new(Some(trigger));
+    let irqfd = EventFd::new(EFD_NONBLOCK)?;
+    vm.register_irqfd(&irqfd, gsi, None)?;
+    let mut interrupt = Interrupt::new(Some(vm.irq_trigger(&irqfd)?));
     let doorbell = interrupt.acknowledge_by_doorbell()?;
     vm.register_ioevent(
         &doorbell,

@@ -1,5 +1,4 @@
-//! The device's interrupt (virtio 1.3, 4.2.2): a reason in a register, and an eventfd that is an irqfd's
-//! trigger.
+//! The device's interrupt (virtio 1.3, 4.2.2): a reason in a register, and the trigger of an irqfd.
 //!
 //! The driver acknowledges each used buffer with a write of 1, for which nobody has to wake: it can be a
 //! [doorbell](Interrupt::acknowledge_by_doorbell). Its eventfd counts acknowledgements that the register
@@ -19,6 +18,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
+use crate::hypervisor::IrqTrigger;
+
 /// A used buffer: what is written to acknowledge by doorbell, too.
 const USED_BUFFER: u32 = 1 << 0;
 /// The configuration has changed, or the device needs a reset.
@@ -28,7 +29,7 @@ const CONFIGURATION: u32 = 1 << 1;
 #[derive(Debug, Default)]
 pub struct Interrupt {
     reasons: Mutex<u32>,
-    trigger: Option<EventFd>,
+    trigger: Option<Box<dyn IrqTrigger>>,
     acknowledged: Option<EventFd>,
 }
 
@@ -39,7 +40,7 @@ impl Interrupt {
     pub const ACKNOWLEDGE: u32 = USED_BUFFER;
 
     /// Signals `trigger` for each interrupt; without one, only the register says so.
-    pub fn new(trigger: Option<EventFd>) -> Self {
+    pub fn new(trigger: Option<Box<dyn IrqTrigger>>) -> Self {
         Self {
             trigger,
             ..Self::default()
@@ -70,8 +71,7 @@ impl Interrupt {
     fn raise(&self, reason: u32) {
         *self.settled() |= reason;
         if let Some(trigger) = &self.trigger {
-            // A saturated counter is an interrupt that nobody has taken yet.
-            let _ = trigger.write(1);
+            trigger.signal();
         }
     }
 

@@ -12,7 +12,7 @@ use kvm_bindings::{
 use kvm_ioctls::VmFd;
 use vmm_sys_util::eventfd::EventFd;
 
-use super::super::Irqchip;
+use super::super::{IrqTrigger, Irqchip};
 use super::error::KvmError;
 use crate::eventfd::EventFdError;
 use crate::irq::{Gsi, IrqError, Msi, Route, Routing, Target};
@@ -36,6 +36,15 @@ pub fn assign(
 pub fn deassign(vm: &VmFd, irqchip: Irqchip, event: &EventFd, gsi: Gsi) -> Result<(), KvmError> {
     let result = vm.unregister_irqfd(event, gsi.number());
     result.map_err(|error| refusal(error, irqchip, event, false))
+}
+
+/// The kernel raises the interrupt on the thread that writes the eventfd: nothing is shorter.
+pub fn trigger(irqfd: &EventFd) -> Result<Box<dyn IrqTrigger>, KvmError> {
+    let event = irqfd.try_clone().map_err(|source| KvmError::Call {
+        operation: "duplicate an irqfd",
+        source,
+    })?;
+    Ok(Box::new(event))
 }
 
 /// The rule behind the kernel's errno (Linux `virt/kvm/eventfd.c`); other failures as they are.

@@ -10,7 +10,7 @@ use stub::layout::{MAX_VCPUS, PAGE, RAM_BASE};
 use vm_memory::GuestMemoryMmap;
 use vmm_sys_util::eventfd::EventFd;
 
-use super::super::{EventCounter, ExitCounts, Irqchip, Vm, VmConfig};
+use super::super::{EventCounter, ExitCounts, IrqTrigger, Irqchip, Vm, VmConfig};
 use super::coalesced::Coalesced;
 use super::error::KvmError;
 use super::groups::Groups;
@@ -225,6 +225,10 @@ impl Vm for KvmVm {
 
     fn unregister_irqfd(&self, event: &EventFd, gsi: Gsi) -> Result<(), KvmError> {
         interrupts::deassign(self.descriptor(), self.guest.irqchip, event, gsi)
+    }
+
+    fn irq_trigger(&self, irqfd: &EventFd) -> Result<Box<dyn IrqTrigger>, KvmError> {
+        interrupts::trigger(irqfd)
     }
 
     fn set_routing(&self, routes: &[Route]) -> Result<(), KvmError> {

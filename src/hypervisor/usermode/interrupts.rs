@@ -238,6 +238,11 @@ impl Interrupts {
         apics.told.get()
     }
 
+    /// Raises the GSI of an irqfd as its signal does, if it still is one.
+    pub fn signal(&self, sandbox: &Sandbox, id: EventId) {
+        self.controller().signal(id, &self.apics(sandbox));
+    }
+
     /// A vCPU has done with a vector whose end the stub leaves to the monitor, or so its sandbox says: a
     /// false one can only take down lines of the guest's own.
     pub fn eoi(&self, sandbox: &Sandbox, vector: u8) {

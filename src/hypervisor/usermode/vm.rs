@@ -1,13 +1,13 @@
 //! A guest of the usermode engine.
 
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use stub::layout::{MAX_VCPUS, PAGE, PATCH_BASE, RAM_BASE, RAM_OFFSET};
 use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap};
 use vmm_sys_util::eventfd::EventFd;
 
-use super::super::{EventCounter, ExitCounts, PatchMode, SpinPolicy, Vm, VmConfig};
+use super::super::{EventCounter, ExitCounts, IrqTrigger, PatchMode, SpinPolicy, Vm, VmConfig};
 use super::doorbells::{Doorbells, light_exits};
 use super::error::UsermodeError;
 use super::events::Events;
@@ -220,6 +220,14 @@ impl Vm for UsermodeVm {
         removed.map(|_| ())
     }
 
+    fn irq_trigger(&self, irqfd: &EventFd) -> Result<Box<dyn IrqTrigger>, UsermodeError> {
+        self.interrupts()?;
+        Ok(Box::new(DirectTrigger {
+            guest: Arc::downgrade(&self.guest),
+            id: EventId::of(irqfd).map_err(IrqError::from)?,
+        }))
+    }
+
     fn set_routing(&self, routes: &[Route]) -> Result<(), UsermodeError> {
         let interrupts = self.interrupts()?;
         Ok(interrupts.set_routing(&self.guest.sandbox, routes)?)
@@ -252,5 +260,22 @@ impl Vm for UsermodeVm {
 
     fn processes(&self) -> Vec<u32> {
         vec![self.guest.sandbox.process().pid().cast_unsigned()]
+    }
+}
+
+/// Raises what an irqfd raises, on the calling thread. Holds no guest: a device may outlive it.
+#[derive(Debug)]
+struct DirectTrigger {
+    guest: Weak<Guest>,
+    id: EventId,
+}
+
+impl IrqTrigger for DirectTrigger {
+    fn signal(&self) {
+        if let Some(guest) = self.guest.upgrade()
+            && let Some(interrupts) = &guest.interrupts
+        {
+            interrupts.signal(&guest.sandbox, self.id);
+        }
     }
 }

@@ -13,7 +13,7 @@ use crate::bench::{Options, Sample, Setting, Subject, SubjectError};
 use crate::bus::BusRange;
 use crate::device::Hook;
 use crate::guest::Parameters;
-use crate::hypervisor::{Hypervisor, Vm};
+use crate::hypervisor::{Hypervisor, IrqTrigger, Vm};
 use crate::irq::Gsi;
 use crate::machine::Machine;
 
@@ -32,7 +32,10 @@ pub(super) struct Level<H: Hypervisor> {
 
 enum Kind {
     /// The guest's EOI, by the resamplefd.
-    Resample { raise: EventFd, lowered: EventFd },
+    Resample {
+        raise: Box<dyn IrqTrigger>,
+        lowered: EventFd,
+    },
     /// The device model on the vCPU's thread.
     Userspace { lowered: EventFd },
 }
@@ -83,8 +86,7 @@ impl<V: Vm> Device<'_, V> {
         for _ in 0..ops {
             let lowered = match self.kind {
                 Kind::Resample { raise, lowered } => {
-                    // A fresh count takes the one.
-                    let _ = raise.write(1);
+                    raise.signal();
                     lowered
                 }
                 Kind::Userspace { lowered } => {
@@ -105,11 +107,10 @@ where
 {
     let lowered = EventFd::new(EFD_NONBLOCK)?;
     if case == (Case::Level { resample: true }) {
-        let raise = EventFd::new(EFD_NONBLOCK)?;
-        guest
-            .machine
-            .vm()
-            .register_irqfd(&raise, gsi, Some(&lowered))?;
+        let irqfd = EventFd::new(EFD_NONBLOCK)?;
+        let vm = guest.machine.vm();
+        vm.register_irqfd(&irqfd, gsi, Some(&lowered))?;
+        let raise = vm.irq_trigger(&irqfd)?;
         return Ok(Kind::Resample { raise, lowered });
     }
     let (vm, told) = (guest.machine.shared_vm(), lowered.try_clone()?);
