@@ -6,6 +6,7 @@
 use core::mem::offset_of;
 
 use crate::context::Context;
+use crate::interrupt::Linger;
 use crate::lapic::Lapic;
 use crate::layout::{
     CONTROL_BASE, Control, HaltSet, Interrupts, PAGE, RunPage, SHARED_BASE, SLOT_BASE, SLOT_SIZE,
@@ -32,6 +33,8 @@ pub struct PerCpu {
     pub stepping: AtomicU32,
     /// The instruction behind the guest's last `sti`, until it is known to be past; 0 is none.
     pub shadow: AtomicU64,
+    /// Whether it waits for devices that it has told of an EOI.
+    pub linger: Linger,
     /// Traps by site, hashed, for the choice of sites to patch.
     pub heat: [AtomicU32; 256],
 }

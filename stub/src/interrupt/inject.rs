@@ -3,6 +3,7 @@
 //! The frame is that of a 64-bit interrupt gate (Intel SDM volume 3, 6.14.2) with the vector pushed
 //! on top. It is written to the guest's stack by the stub, so the stack pointer must be in RAM.
 
+use super::linger::note_answer;
 use super::mask::{MASKED, is_masked, step_over_shadow};
 use super::pv_eoi;
 use crate::context::{Context, RSP};
@@ -65,6 +66,7 @@ pub fn offer(frame: &mut Context, cpu: &PerCpu) -> bool {
     frame.rip = handler;
     frame.flags_register = frame.flags_register & !(TRAP | NESTED | RESUME) | MASKED;
     super::count(cpu, Event::InjVirq);
+    note_answer(cpu);
     pv_eoi::arm(cpu);
     lapic.next().is_some()
 }

@@ -3,6 +3,7 @@
 //! stub knows.
 
 use super::apic::deliver;
+use super::linger::await_answer;
 use crate::event::Event;
 use crate::ioapic::{self, EndOfInterrupt, Pin, Wire};
 use crate::lapic::Message;
@@ -11,21 +12,26 @@ use crate::percpu::{PerCpu, control, shared};
 use crate::pio::heavy;
 use crate::syscall::ring_eventfd;
 
-struct Ending<'c>(&'c PerCpu);
+struct Ending<'c> {
+    cpu: &'c PerCpu,
+    /// A device was told.
+    told: bool,
+}
 
 impl EndOfInterrupt for Ending<'_> {
     fn deliver(&mut self, message: Message) -> bool {
-        deliver(self.0, message)
+        deliver(self.cpu, message)
     }
 
     fn resample(&mut self, _number: u8, pin: &Pin) {
+        self.told = true;
         let one = control().one.as_ptr();
         pin.resamplers()
             .for_each(|descriptor| ring_eventfd(descriptor, one));
     }
 
     fn note(&mut self, event: Event) {
-        super::count(self.0, event);
+        super::count(self.cpu, event);
     }
 }
 
@@ -39,6 +45,10 @@ pub fn end(cpu: &PerCpu, vector: u8) {
     }
     let sections = &shared().trapped;
     let section = sections.enter(&control().phase);
-    ioapic::end(pins, lines, vector, &mut Ending(cpu));
+    let mut ending = Ending { cpu, told: false };
+    ioapic::end(pins, lines, vector, &mut ending);
     sections.leave(section);
+    if ending.told {
+        await_answer(cpu);
+    }
 }

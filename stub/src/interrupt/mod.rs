@@ -13,12 +13,14 @@ mod apic;
 mod halt;
 mod inject;
 mod line;
+mod linger;
 mod mask;
 mod pv_eoi;
 
 pub use apic::{Answer, covers, load, read_msr, store, write_msr};
 pub use halt::{halt, stay_awake};
 pub use inject::return_from_handler;
+pub use linger::Linger;
 pub use mask::{mask, mask_at_start, unmask};
 
 use crate::context::Context;
