@@ -50,7 +50,7 @@ struct Irqfds {
 struct Irqfd {
     id: EventId,
     event: Arc<EventFd>,
-    /// The vCPU that its writer wakes.
+    /// The vCPU that its writer wakes, if that could be arranged.
     wakes: Option<usize>,
 }
 
@@ -171,19 +171,18 @@ impl Waiting {
     }
 
     /// The writer of an irqfd that has found a vCPU asleep wakes it itself from here on. Where that
-    /// cannot be, for want of descriptors, this thread goes on waking it.
+    /// cannot be, for want of descriptors, this thread goes on waking it, and does not ask again.
     fn let_wake(&self, number: u64, vcpu: usize) {
         let mut irqfds = self.lock();
         let Some(irqfd) = irqfds.events.get_mut(&number) else {
             return;
         };
         let halts = &self.guest.sandbox.halts;
-        if let Some(former) = irqfd.wakes.take() {
+        if let Some(former) = irqfd.wakes {
             halts.remove(former, &irqfd.event);
         }
-        if halts.add(&self.guest.sandbox, vcpu, &irqfd.event).is_ok() {
-            irqfd.wakes = Some(vcpu);
-        }
+        let _ = halts.add(&self.guest.sandbox, vcpu, &irqfd.event);
+        irqfd.wakes = Some(vcpu);
     }
 }
 
