@@ -90,6 +90,25 @@ fn bell_outlives_its_set() {
 }
 
 #[test]
+fn removal_waits_for_a_ring_that_is_under_way() {
+    let (set, event) = (DoorbellSet::new(), eventfd());
+    set.register(&event, PORT, Datamatch::U8(None), Sharing::Exclusive)
+        .unwrap();
+    let over = AtomicBool::new(false);
+    let mut bell = set.bell();
+    let section = bell.reader.enter();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            set.unregister(&event, PORT, Datamatch::U8(None)).unwrap();
+            assert!(over.load(Ordering::Relaxed));
+        });
+        thread::sleep(std::time::Duration::from_millis(20));
+        over.store(true, Ordering::Relaxed);
+        drop(section);
+    });
+}
+
+#[test]
 fn every_ring_that_races_with_removal_is_counted_or_missed_and_never_both() {
     let (set, event) = (DoorbellSet::new(), eventfd());
     let done = AtomicBool::new(false);
