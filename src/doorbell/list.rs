@@ -14,7 +14,7 @@ use super::{
 pub(super) fn push_cost(table: &Table, code: u32) -> usize {
     match code {
         0 => 0,
-        _ if code & GROUP == 0 => 1,
+        // A single signal has no list, and so no hole.
         _ => usize::from(hole(table, code).is_none()),
     }
 }
@@ -70,14 +70,9 @@ pub(super) fn remove(table: &Table, chunks: &mut Arena, code: u32, signal: u32) 
 
 /// Another list of the same signals.
 pub(super) fn copy(table: &Table, chunks: &mut Arena, code: u32) -> u32 {
-    let entries = signals(table, code);
-    match entries[..] {
-        [] => 0,
-        [single] => single,
-        _ => entries
-            .chunks(ListChunk::CODES)
-            .fold(0, |link, entries| chunk(table, chunks, link, entries)),
-    }
+    signals(table, code)
+        .chunks(ListChunk::CODES)
+        .fold(0, |link, entries| chunk(table, chunks, link, entries))
 }
 
 /// Gives a list's chunks back once readers have left it.
