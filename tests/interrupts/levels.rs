@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-use vmbell::hypervisor::{Hypervisor, Vm, VmExit};
+use vmbell::hypervisor::{Hypervisor, IrqTrigger, Vm, VmExit};
 use vmbell::irq::{Gsi, LevelLine};
 use vmm_sys_util::eventfd::EventFd;
 
@@ -19,7 +19,7 @@ const ROUNDS: u64 = 500;
 /// A device behind a resampling irqfd: it signals when it has work, and again at an EOI while it has.
 struct Resampled<'v, V> {
     vm: &'v V,
-    trigger: EventFd,
+    trigger: Box<dyn IrqTrigger>,
     resample: EventFd,
     asserted: Mutex<bool>,
 }
@@ -30,7 +30,7 @@ impl<V: Vm> Resampled<'_, V> {
         add_work(self.vm, 0);
         if !*asserted {
             *asserted = true;
-            self.trigger.write(1).unwrap();
+            self.trigger.signal();
         }
     }
 
@@ -39,22 +39,35 @@ impl<V: Vm> Resampled<'_, V> {
         if count(&self.resample) > 0 {
             *asserted = work(self.vm, 0) > 0;
             if *asserted {
-                self.trigger.write(1).unwrap();
+                self.trigger.signal();
             }
         }
     }
 }
 
-fn resampled<H: Hypervisor<Vm: Sync>>(h: &H, doing: Doing, flags: u64) {
+/// How a device signals its irqfd.
+#[derive(Clone, Copy, Debug)]
+enum By {
+    /// By a write to the eventfd, as another process does.
+    Write,
+    /// By what the VM gives devices of this process.
+    Trigger,
+}
+
+fn resampled<H: Hypervisor<Vm: Sync>>(h: &H, by: By, doing: Doing, flags: u64) {
     let vm = configured(h, with_interrupts(1));
+    let irqfd = event();
     let device = Resampled {
         vm: &vm,
-        trigger: event(),
+        trigger: match by {
+            By::Write => Box::new(irqfd.try_clone().unwrap()),
+            By::Trigger => vm.irq_trigger(&irqfd).unwrap(),
+        },
         resample: event(),
         asserted: Mutex::new(false),
     };
     let gsi = Gsi::new(4).unwrap();
-    vm.register_irqfd(&device.trigger, gsi, Some(&device.resample))
+    vm.register_irqfd(&irqfd, gsi, Some(&device.resample))
         .unwrap();
     let vcpu = take(&vm, 0, doing, 0x77, WORK | PINS | flags);
     let end = AtomicBool::new(false);
@@ -80,17 +93,29 @@ fn resampled<H: Hypervisor<Vm: Sync>>(h: &H, doing: Doing, flags: u64) {
         });
     });
     // One piece of work an interrupt: no more interrupts than that, and no fewer.
-    assert_eq!((taken(&vm, 0, LEVEL), spurious(&vm, 0)), (ROUNDS, 0));
+    assert_eq!(
+        (taken(&vm, 0, LEVEL), spurious(&vm, 0)),
+        (ROUNDS, 0),
+        "{by:?}, {doing:?}"
+    );
     // Its EOI has to reach the device, so the guest was never spared it; but for the last interrupt,
     // which is no level.
     assert!(spared(&vm, 0) <= 1, "EOIs of a level line were put off");
 }
 
+fn all_resampled<H: Hypervisor<Vm: Sync>>(h: &H, by: By) {
+    resampled(h, by, Doing::Spins, 0);
+    resampled(h, by, Doing::Halts, 0);
+    resampled(h, by, Doing::Writes, 0);
+    resampled(h, by, Doing::Spins, PV_EOI);
+}
+
 fn a_resampled_line_loses_nothing_and_invents_nothing<H: Hypervisor<Vm: Sync>>(h: &H) {
-    resampled(h, Doing::Spins, 0);
-    resampled(h, Doing::Halts, 0);
-    resampled(h, Doing::Writes, 0);
-    resampled(h, Doing::Spins, PV_EOI);
+    all_resampled(h, By::Write);
+}
+
+fn a_line_that_a_trigger_raises_loses_and_invents_nothing<H: Hypervisor<Vm: Sync>>(h: &H) {
+    all_resampled(h, By::Trigger);
 }
 
 fn a_line_stays_up_until_the_device_is_served<H: Hypervisor<Vm: Sync>>(h: &H) {
@@ -121,5 +146,6 @@ fn a_line_stays_up_until_the_device_is_served<H: Hypervisor<Vm: Sync>>(h: &H) {
 
 crate::on_both! {
     a_resampled_line_loses_nothing_and_invents_nothing;
+    a_line_that_a_trigger_raises_loses_and_invents_nothing;
     a_line_stays_up_until_the_device_is_served;
 }
