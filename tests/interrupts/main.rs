@@ -21,5 +21,6 @@ mod irqfds;
 mod levels;
 mod logged;
 mod order;
+mod resamplers;
 mod storms;
 mod vcpus;
