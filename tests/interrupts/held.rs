@@ -1,0 +1,84 @@
+//! A resamplefd that is full and blocks: it holds the vCPU that ends the interrupt, as a full doorbell
+//! does, and nobody else.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use vmbell::hypervisor::usermode::UsermodeError;
+use vmbell::hypervisor::{Hypervisor, Kick, Vcpu, Vm, VmExit};
+use vmbell::irq::Gsi;
+use vmm_sys_util::eventfd::EventFd;
+
+use crate::harness::{configured, event};
+use crate::taker::{
+    Doing, EDGE, LEVEL, PINS, await_that, msi, rounds, take, taken, while_running_and_seeing,
+    with_interrupts,
+};
+
+/// What nobody else is held for longer than.
+const SOON: Duration = Duration::from_secs(10);
+
+fn a_full_resamplefd_holds_only_the_vcpu_that_ends_the_interrupt<H>(h: &H)
+where
+    H: Hypervisor<Vm: Vm<Error = UsermodeError>>,
+{
+    const FULL: u64 = u64::MAX - 1;
+    let vm = configured(h, with_interrupts(2));
+    let (irqfd, held, kicked) = (event(), EventFd::new(0).unwrap(), AtomicU64::new(0));
+    let (level, edge) = (Gsi::new(4).unwrap(), Gsi::new(5).unwrap());
+    held.write(FULL).unwrap();
+    vm.register_irqfd(&irqfd, level, Some(&held)).unwrap();
+    let vcpus = [(0, Doing::Spins, PINS), (1, Doing::Halts, 0)];
+    let vcpus = vcpus.map(|(index, doing, flags)| take(&vm, index, doing, 0, flags));
+    let kick = vcpus[0].kick_handle();
+    let see = |exit: &VmExit| {
+        assert_eq!(*exit, VmExit::Kicked);
+        kicked.fetch_add(1, Relaxed);
+    };
+    let hold = |interrupts| {
+        irqfd.write(1).unwrap();
+        await_that("the interrupt", || taken(&vm, 0, LEVEL) == interrupts);
+        await_that("the vcpu is held", || {
+            let before = rounds(&vm, 0);
+            // More than a time slice, which the vcpu may have to wait for.
+            std::thread::sleep(Duration::from_millis(100));
+            rounds(&vm, 0) == before
+        });
+    };
+    while_running_and_seeing(&vm, vcpus.into(), &see, || {
+        for round in 1..=5 {
+            hold(round);
+            let begun = Instant::now();
+            vm.set_line(edge, true).unwrap();
+            vm.set_line(edge, false).unwrap();
+            assert!(vm.signal_msi(msi(0, 0x41)).unwrap());
+            assert!(vm.signal_msi(msi(1, 0x42)).unwrap());
+            assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
+            await_that("the other vcpu's", || taken(&vm, 1, 0x42) == round);
+            assert_eq!(taken(&vm, 0, 0x41), round - 1, "it is held");
+            kick.kick();
+            await_that("the kick", || kicked.load(Relaxed) == round);
+            await_that("what came meanwhile", || {
+                (taken(&vm, 0, 0x41), taken(&vm, 0, EDGE)) == (round, round)
+            });
+        }
+        hold(6);
+        let begun = Instant::now();
+        let removed = vm.unregister_irqfd(&irqfd, level);
+        assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
+        assert!(
+            matches!(removed, Ok(()) | Err(UsermodeError::Unremoved { .. })),
+            "{removed:?}"
+        );
+        assert_eq!(held.read().unwrap(), FULL, "it was full all the time");
+        let begun = rounds(&vm, 0);
+        await_that("the vcpu goes on", || rounds(&vm, 0) > begun);
+        vm.unregister_irqfd(&irqfd, level).unwrap();
+    });
+    assert_eq!(taken(&vm, 0, LEVEL), 6);
+}
+
+crate::on_usermode! {
+    a_full_resamplefd_holds_only_the_vcpu_that_ends_the_interrupt;
+}
