@@ -17,6 +17,7 @@ mod closed;
 mod counts;
 mod delivery;
 mod eoi;
+mod halts;
 mod held;
 mod irqfds;
 mod levels;
