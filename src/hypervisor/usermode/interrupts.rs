@@ -6,6 +6,7 @@
 //! knows, which come back on the vCPU's thread.
 
 use std::cell::Cell;
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use stub::event::{Event, EventCounts};
@@ -15,7 +16,8 @@ use vmm_sys_util::eventfd::EventFd;
 
 use super::super::Irqchip;
 use super::error::UsermodeError;
-use super::irqfds::{drain, has_room};
+use super::irqfds::drain;
+use super::resampler::Resampler;
 use super::revocation::{Revocation, SectionBarrier};
 use super::sandbox::Sandbox;
 use crate::doorbell::Barrier;
@@ -40,30 +42,14 @@ pub struct Interrupts {
 struct Removal {
     id: EventId,
     gsi: Gsi,
+    resampler: Arc<Resampler>,
     revocation: Revocation,
 }
 
-/// A resamplefd.
-#[derive(Debug)]
-pub struct Resampler {
-    event: EventFd,
-    /// Its descriptor in the sandbox, where the stub signals it.
-    number: u32,
-}
-
-impl Resample for Arc<Resampler> {
-    fn descriptor(&self) -> u32 {
-        self.number
-    }
-}
-
-/// Signals what the stub has left to the monitor.
-fn signal(told: &[Arc<Resampler>]) {
-    for resampler in told {
-        // Whoever waits for a full one has enough to read.
-        if has_room(&resampler.event) {
-            let _ = resampler.event.write(1);
-        }
+impl Removal {
+    fn finish(&mut self, sandbox: &Sandbox) -> io::Result<()> {
+        self.resampler.retire()?;
+        self.revocation.finish(sandbox)
     }
 }
 
@@ -174,7 +160,7 @@ impl Interrupts {
             // No EOI has seen it.
             if let Some(resampler) = resampler {
                 // One that cannot be taken back is lost to the sandbox, which signals nothing by it.
-                let _ = sandbox.descriptors.revoke(resampler.number);
+                let _ = sandbox.descriptors.revoke(resampler.descriptor());
             }
             return Err(error.into());
         }
@@ -211,14 +197,15 @@ impl Interrupts {
             };
             let barrier = SectionBarrier::new(sandbox);
             barrier.wait();
-            let revocation = Revocation::new(resampler.number, &barrier);
+            let revocation = Revocation::new(resampler.descriptor(), &barrier);
             Removal {
                 id,
                 gsi,
+                resampler,
                 revocation,
             }
         };
-        let finished = removal.revocation.finish(sandbox);
+        let finished = removal.finish(sandbox);
         finished.map(|()| true).map_err(|source| {
             unfinished.push(removal);
             let what = format!("the resampling irqfd of {gsi}");
@@ -247,7 +234,7 @@ impl Interrupts {
     /// false one can only take down lines of the guest's own.
     pub fn eoi(&self, sandbox: &Sandbox, vector: u8) {
         let told = self.controller().eoi(vector, &self.apics(sandbox));
-        signal(&told);
+        told.iter().for_each(|resampler| resampler.signal());
     }
 
     /// A load from the I/O APIC; none if that is elsewhere.
@@ -265,7 +252,9 @@ impl Interrupts {
         let value = (data & 0xffff_ffff) as u32;
         let apics = self.apics(sandbox);
         let told = self.controller().write_ioapic(offset, value, &apics);
-        signal(told.as_deref().unwrap_or_default());
+        for resampler in told.iter().flatten() {
+            resampler.signal();
+        }
         told.is_some()
     }
 }
@@ -284,7 +273,7 @@ fn add_resampler(
         })?;
     let purpose = format_args!("the resamplefd of {gsi}");
     let number = sandbox.descriptors.add(&event, &purpose)?;
-    Ok(Arc::new(Resampler { event, number }))
+    Ok(Arc::new(Resampler::new(event, number)))
 }
 
 /// Where in the I/O APIC an access is: of 32 bits, or it is none (82093AA, 3.0).
