@@ -136,7 +136,16 @@ fn a_removed_one_is_told_no_more_while_eois_come<H: Hypervisor<Vm: Sync>>(h: &H)
     }
 }
 
+/// More of them than the usermode backend's stub knows: with the one that comes and goes, or always.
+fn a_removed_one_of_many_is_told_no_more_while_eois_come<H: Hypervisor<Vm: Sync>>(h: &H) {
+    for doing in [Doing::Spins, Doing::Halts] {
+        removed_beside(h, 7, doing);
+        removed_beside(h, MANY, doing);
+    }
+}
+
 crate::on_both! {
     an_eoi_tells_each_of_many_once;
     a_removed_one_is_told_no_more_while_eois_come;
+    a_removed_one_of_many_is_told_no_more_while_eois_come;
 }
