@@ -73,6 +73,24 @@ fn crowded_pin_tells_each_resamplefd_once_for_each_eoi() {
 }
 
 #[test]
+fn crowded_line_that_a_device_holds_is_sent_again() {
+    let mut chip = Chip::full();
+    chip.entry(5, LEVEL | u32::from(VECTOR));
+    let counters: Vec<_> = (1..=RESAMPLERS as u64 + 1)
+        .map(|fd| chip.resampling(fd, 5))
+        .collect();
+    chip.line(5, true);
+    for round in 1..=2 {
+        assert_eq!(chip.serve(), Some(VECTOR));
+        assert_eq!(counters[0].get(), round);
+    }
+    assert_eq!(chip.begin(), Some(VECTOR));
+    chip.line(5, false);
+    chip.end();
+    assert_eq!(chip.begin(), None);
+}
+
+#[test]
 fn line_that_was_driven_while_nobody_took_it_is_sent_by_the_one_who_tried() {
     let (pin, line) = (level_pin(), Line::default());
     let wire = Wire {
