@@ -101,8 +101,8 @@ fn line_that_was_driven_while_nobody_took_it_is_sent_by_the_one_who_tried() {
     wire.drive(Source::User, true, |_| {
         tries.set(tries.get() + 1);
         if tries.get() == 1 {
-            // A second device on the line sees remote IRR and leaves the sending to the first.
-            wire.drive(Source::Resample, true, |_| panic!("it waits for an EOI"));
+            // A second one on a line that is up already sees remote IRR and leaves the sending to the first.
+            wire.drive(Source::User, true, |_| panic!("it waits for an EOI"));
         }
         tries.get() > 1
     });
@@ -122,6 +122,7 @@ fn line_that_nobody_takes_is_tried_once_and_does_not_wait() {
         tries.set(tries.get() + 1);
         false
     };
+    assert!(!line.is_up());
     wire.drive(Source::User, true, refuse);
     assert_eq!(tries.get(), 1);
     assert!(line.is_up() && !line.waits_for_eoi());
