@@ -8,7 +8,8 @@ use rustix::process::Signal;
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::guest::Parameters;
 use vmbell::hypervisor::usermode::Usermode;
-use vmbell::hypervisor::{Hypervisor, Vcpu, Vm, VmConfig, VmEntry};
+use vmbell::hypervisor::{Hypervisor, Irqchip, Vcpu, Vm, VmConfig, VmEntry};
+use vmbell::irq::Gsi;
 
 use crate::harness::process::{children_of, exists, signal, spawn, stop, with_sandbox};
 use crate::harness::script::{Op, Player};
@@ -153,11 +154,36 @@ fn a_sandbox_has_no_files_but_its_doorbells<H: Hypervisor>(h: &H) {
     assert_eq!(files(), 1);
 }
 
+fn a_resamplefd_of_a_stopped_sandbox_is_taken_back_by_a_retry<H: Hypervisor>(h: &H) {
+    let config = VmConfig {
+        irqchip: Irqchip::Full,
+        ..VmConfig::default()
+    };
+    let (vm, sandbox) = with_sandbox(h, &config);
+    let (irqfd, resample, gsi) = (event(), event(), Gsi::new(4).unwrap());
+    let register = || vm.register_irqfd(&irqfd, gsi, Some(&resample));
+    register().unwrap();
+    stop(sandbox);
+    for _ in 0..2 {
+        let error = vm.unregister_irqfd(&irqfd, gsi);
+        let error = chain(&error.expect_err("the sandbox is stopped"));
+        assert!(error.contains("not removed yet"), "{error}");
+    }
+    let error = chain(&register().expect_err("it is not removed yet"));
+    assert!(error.contains("is an irqfd already"), "{error}");
+    signal(sandbox, Signal::CONT).unwrap();
+    for _ in 0..2 {
+        vm.unregister_irqfd(&irqfd, gsi).unwrap();
+        register().unwrap();
+    }
+}
+
 crate::on_usermode! {
     a_killed_sandbox_is_an_error_on_every_vcpu;
     a_sandbox_ends_with_its_guest;
     a_stopped_sandbox_goes_on;
     a_removal_from_a_stopped_sandbox_is_finished_by_a_retry;
+    a_resamplefd_of_a_stopped_sandbox_is_taken_back_by_a_retry;
     a_guest_outlives_the_thread_that_made_it;
     a_sandbox_has_no_files_but_its_doorbells;
 }

@@ -118,6 +118,12 @@ impl Interrupts {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn unfinished(&self) -> MutexGuard<'_, Vec<Removal>> {
+        self.unfinished
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn apics<'s>(&'s self, sandbox: &'s Sandbox) -> Apics<'s> {
         Apics::new(sandbox, &self.events)
     }
@@ -152,6 +158,9 @@ impl Interrupts {
         resample: Option<&EventFd>,
     ) -> Result<EventId, UsermodeError> {
         let id = EventId::of(event).map_err(IrqError::from)?;
+        if self.unfinished().iter().any(|one| one.id == id) {
+            return Err(IrqError::Busy.into());
+        }
         let resampler = resample.map(|resample| add_resampler(sandbox, resample, gsi));
         let resampler = resampler.transpose()?;
         let apics = self.apics(sandbox);
@@ -172,18 +181,16 @@ impl Interrupts {
     /// its resamplefd. False if there was none.
     ///
     /// After [`UsermodeError::Unremoved`] its signals raise nothing already, but the resamplefd may be
-    /// signalled until the same removal is tried again and succeeds.
+    /// signalled, and the eventfd is an irqfd still to who assigns it, until the same removal is tried
+    /// again and succeeds.
     pub fn deassign(
         &self,
         sandbox: &Sandbox,
         id: EventId,
         gsi: Gsi,
     ) -> Result<bool, UsermodeError> {
-        // Held to the end: who assigns the same eventfd anew meanwhile waits.
-        let mut unfinished = self
-            .unfinished
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        // Held to the end, so that nobody assigns the same eventfd anew meanwhile.
+        let mut unfinished = self.unfinished();
         let same = |one: &Removal| (one.id, one.gsi) == (id, gsi);
         let mut removal = if let Some(place) = unfinished.iter().position(same) {
             unfinished.swap_remove(place)
