@@ -35,6 +35,7 @@ fn each_width_has_a_cell_and_odd_ones_share_the_last() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "the table is smaller under Miri")]
 fn table_has_room_for_what_it_promises() {
     assert_eq!((MAX_ADDRESSES, OVERFLOWS, CHUNKS), (16_384, 16_384, 32_768));
     assert_eq!(MAX_ITEMS, 128 * 15);
@@ -187,6 +188,7 @@ fn places_of_cells_are_their_offsets() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "the table is smaller under Miri")]
 fn regular_addresses_and_values_spread_over_the_buckets() {
     let table = HeapTable::new();
     for stride in [1, 4, 0x1000] {
