@@ -152,8 +152,8 @@ impl State {
 mod tests;
 
 // They fill a whole table, which is smaller under Miri.
-#[cfg(all(test, not(miri)))]
-#[cfg(not(loom))]
+#[cfg(test)]
+#[cfg(not(any(loom, miri)))]
 #[path = "limits_test.rs"]
 mod limits;
 
