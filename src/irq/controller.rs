@@ -39,13 +39,10 @@ pub trait Resample: Clone {
     fn descriptor(&self) -> u32;
 }
 
-/// The pin whose EOI is always watched: the real-time clock's (Linux `RTC_GSI`).
-const RTC_PIN: u8 = 8;
-
 /// Routes, lines and irqfds.
 #[derive(Debug)]
 pub struct Controller<R> {
-    routing: Routing,
+    pub(super) routing: Routing,
     irqfds: Irqfds<R>,
     /// Present if the I/O APIC is below the VMM.
     ioapic: Option<IoApic>,
@@ -177,12 +174,12 @@ impl<R: Resample> Controller<R> {
     }
 
     /// Whom the EOI of a pin signals.
-    fn resamplers(&self, pin: u8) -> impl Iterator<Item = &R> {
+    pub(super) fn resamplers(&self, pin: u8) -> impl Iterator<Item = &R> {
         let gsis = self.routing.gsis(pin);
         gsis.flat_map(|gsi| self.irqfds.resamplers(gsi))
     }
 
-    fn is_resampled(&self, pin: u8) -> bool {
+    pub(super) fn is_resampled(&self, pin: u8) -> bool {
         self.resamplers(pin).next().is_some()
     }
 
@@ -216,47 +213,6 @@ impl<R: Resample> Controller<R> {
             wire.send_level(|message| is_taken(send(message, apics)));
         }
         Some(Vec::new())
-    }
-
-    /// Says who waits for which EOI: to each pin, which resamplefds it has; to each local APIC, which
-    /// vectors must not be spared their EOI, those of level pins, of resampled ones and of the clock's,
-    /// and of level messages (Linux `ioapic_handled_vectors`). A vector that is on its way or in service
-    /// stays watched until its end.
-    fn watch(&self, apics: &impl LocalApics) {
-        for (number, pin) in (0_u8..).zip(apics.pins()) {
-            let descriptors: Vec<_> = self.resamplers(number).map(R::descriptor).collect();
-            pin.set_resamplers(&descriptors);
-        }
-        let messages: Vec<_> = self.watched_messages(apics).collect();
-        for lapic in apics.lapics() {
-            for vector in 0..=u8::MAX {
-                let mut all = messages.iter();
-                let wanted = all
-                    .any(|message| message.vector == vector && message.destination.includes(lapic));
-                if wanted {
-                    lapic.watched.insert(vector);
-                } else if !lapic.irr.contains(vector) && !lapic.is_in_service(vector) {
-                    lapic.watched.remove(vector);
-                }
-            }
-        }
-    }
-
-    fn watched_messages(&self, apics: &impl LocalApics) -> impl Iterator<Item = Message> {
-        let pins = (0_u8..).zip(apics.pins());
-        let of_pins = pins.filter_map(|(number, pin)| {
-            let message = pin.entry().message()?;
-            let is_watched = message.level || number == RTC_PIN || self.is_resampled(number);
-            is_watched.then_some(message)
-        });
-        let of_routes = self
-            .routing
-            .routes()
-            .filter_map(|route| match route.target {
-                Target::Msi(msi) => msi.message().ok().filter(|message| message.level),
-                Target::Pin(_) => None,
-            });
-        of_pins.chain(of_routes)
     }
 }
 

@@ -13,6 +13,7 @@ mod irqfd;
 mod line;
 mod msi;
 mod routing;
+mod watch;
 
 pub use stub::lapic::{Destination, Effect, Eoi, FIRST_VECTOR, Lapic, Message, Mode, Raise};
 pub use stub::pv_eoi::{Completion, GuestByte, PvEoi};

@@ -1,5 +1,7 @@
 //! A set of vectors: 256 bits in eight words, as the APIC's registers show them.
 
+use core::iter;
+
 use crate::sync::AtomicU32;
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed};
 
@@ -57,6 +59,18 @@ impl VectorSet {
     #[inline(always)]
     pub fn word(&self, index: u8) -> u32 {
         self.0[usize::from(index & 7)].load(Acquire)
+    }
+
+    /// All that are in; each word is read once.
+    pub fn iter(&self) -> impl Iterator<Item = u8> {
+        (0..8).flat_map(|index| {
+            let mut word = self.word(index);
+            iter::from_fn(move || {
+                let bit = word.checked_ilog2()?;
+                word ^= 1 << bit;
+                Some(index << 5 | (bit & 31) as u8)
+            })
+        })
     }
 
     /// Takes all out.
