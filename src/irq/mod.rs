@@ -34,5 +34,4 @@ mod tests;
 
 #[cfg(test)]
 #[cfg(loom)]
-#[path = "loom_test.rs"]
 mod models;

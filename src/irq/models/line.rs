@@ -1,0 +1,156 @@
+//! A resampled level line that one thread ends while others drive it or unmask it, in every interleaving.
+//!
+//! Line, pin, message and local APIC are the real ones; the device is a count of how often it was told.
+
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use loom::thread;
+use stub::ioapic::{EndOfInterrupt, Entry, Line, Pin, Wire};
+
+use super::super::{Message, Raise, Source};
+use super::{Lapic, lapic};
+use crate::quiesce::models::check;
+
+const VECTOR: u8 = 0x41;
+const ENTRY: Entry = Entry(1 << 15 | VECTOR as u64);
+
+/// A resampled level line with its local APIC, and how often its device was told.
+struct Resampled {
+    pin: Pin,
+    line: Line,
+    lapic: Lapic,
+    told: AtomicU32,
+}
+
+impl Resampled {
+    /// With its interrupt in service, which the device's hold on the line has raised.
+    fn in_service(entry: Entry) -> Arc<Self> {
+        let all = Self {
+            pin: Pin::default(),
+            line: Line::default(),
+            lapic: lapic(),
+            told: AtomicU32::new(0),
+        };
+        all.pin.program(entry);
+        all.pin.set_resamplers(&[16]);
+        all.assert();
+        assert!(all.lapic.begin(VECTOR));
+        Arc::new(all)
+    }
+
+    fn wire(&self) -> Wire<'_> {
+        Wire {
+            pin: &self.pin,
+            line: &self.line,
+        }
+    }
+
+    fn deliver(&self, message: Message) -> bool {
+        message.deliver(std::iter::once(&self.lapic), |_| {}) != Raise::Refused
+    }
+
+    /// The device wants service.
+    fn assert(&self) {
+        let wire = self.wire();
+        wire.drive(Source::Resample, true, |message| self.deliver(message));
+    }
+
+    /// The guest's end of its interrupt, as the stub does it.
+    fn end(&self) {
+        let eoi = self.lapic.eoi().unwrap();
+        assert_eq!(eoi.vector, VECTOR);
+        self.wire().end(4, &mut Ending(self));
+    }
+
+    /// Up, it is on its way to the vCPU; down, its device was told and knows better.
+    fn check(&self) {
+        let pending = self.lapic.irr.contains(VECTOR);
+        assert_eq!(self.line.waits_for_eoi(), pending);
+        assert_eq!(self.line.is_up(), pending);
+        assert_eq!(self.told.load(SeqCst), 1);
+    }
+}
+
+struct Ending<'r>(&'r Resampled);
+
+impl EndOfInterrupt for Ending<'_> {
+    fn deliver(&mut self, message: Message) -> bool {
+        self.0.deliver(message)
+    }
+
+    fn resample(&mut self, _number: u8, pin: &Pin) {
+        for _ in pin.resamplers() {
+            let told = &self.0.told;
+            told.fetch_add(1, SeqCst);
+        }
+    }
+
+    fn note(&mut self, _event: stub::event::Event) {}
+}
+
+#[test]
+fn level_that_is_raised_during_its_eoi_is_pending_or_its_device_is_told() {
+    check(|| {
+        let all = Resampled::in_service(ENTRY);
+        let device = Arc::clone(&all);
+        let device = thread::spawn(move || device.assert());
+        all.end();
+        device.join().unwrap();
+        all.check();
+    });
+}
+
+#[test]
+fn level_of_a_device_that_answers_its_resamplefd_is_pending() {
+    check(|| {
+        let all = Resampled::in_service(ENTRY);
+        let device = Arc::clone(&all);
+        let device = thread::spawn(move || {
+            while device.told.load(SeqCst) == 0 {
+                thread::yield_now();
+            }
+            device.assert();
+        });
+        all.end();
+        device.join().unwrap();
+        all.check();
+        assert!(all.line.is_up());
+    });
+}
+
+/// Two hold the line up: the one who lets go and the EOI cross, and the interrupt comes once more at most.
+#[test]
+fn level_that_another_device_holds_is_sent_again_whoever_comes_first() {
+    check(|| {
+        let all = Resampled::in_service(ENTRY);
+        let device = Arc::clone(&all);
+        let device = thread::spawn(move || {
+            let wire = device.wire();
+            wire.drive(Source::User, true, |message| device.deliver(message));
+        });
+        all.end();
+        device.join().unwrap();
+        assert!(all.line.is_up() && all.lapic.irr.contains(VECTOR));
+        assert!(all.line.waits_for_eoi());
+    });
+}
+
+/// The guest's other vCPU unmasks the pin while this one ends the interrupt that was under way.
+#[test]
+fn level_that_is_unmasked_during_its_eoi_is_sent_once() {
+    check(|| {
+        let all = Resampled::in_service(ENTRY);
+        all.wire().drive(Source::User, true, |_| unreachable!());
+        all.pin.program(Entry(ENTRY.0 | 1 << 16));
+        let monitor = Arc::clone(&all);
+        let monitor = thread::spawn(move || {
+            monitor.pin.program(ENTRY);
+            monitor
+                .wire()
+                .send_level(|message| monitor.deliver(message));
+        });
+        all.end();
+        monitor.join().unwrap();
+        assert!(all.lapic.irr.contains(VECTOR) && all.line.waits_for_eoi());
+    });
+}

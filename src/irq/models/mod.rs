@@ -1,0 +1,17 @@
+//! What threads share while interrupts come and end, under every order that the memory model allows. Run by
+//! `RUSTFLAGS="--cfg loom" cargo test --release --lib models --target-dir target/loom`.
+
+mod line;
+mod vcpu;
+
+use stub::lapic::Register;
+
+use super::Lapic;
+
+/// One that takes interrupts.
+fn lapic() -> Lapic {
+    let lapic = Lapic::default();
+    lapic.reset(0);
+    let _ = lapic.write(Register::Svr, 0x1ff);
+    lapic
+}
