@@ -480,3 +480,11 @@ fn a_full_disk_while_unpacking_leaves_nothing_half_made() {
         .success();
     status("QEMU 9.0.0");
 }
+
+#[test]
+fn qemu_has_one_cpu_of_the_host() {
+    let sandbox = Sandbox::new();
+    let mut command = sandbox.vmbell();
+    command.args(["lab", "exec", "--", "/usr/bin/nproc"]);
+    command.assert().success().stdout("1\n");
+}

@@ -12,6 +12,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use vm_memory::{Bytes, GuestAddress};
+use vmbell::bench::Timing;
 use vmbell::doorbell::IoEventAddress;
 use vmbell::guest::{DONE_PORT, Parameters, Program};
 use vmbell::hypervisor::{Capability, EntryPoint, Hypervisor, Vcpu, Vm, VmConfig, VmEntry, VmExit};
@@ -26,6 +27,15 @@ pub const HOLE: u64 = 0xd000_0000;
 
 /// How long a single test may take, on emulated CPUs too that have a busy host.
 pub const LIMIT: Duration = Duration::from_secs(60);
+
+/// How often a test repeats what a race has to meet: a quarter of it in the lab, where an exit takes a
+/// hundred times as long.
+pub fn rounds(native: u64) -> u64 {
+    match Timing::here().unwrap() {
+        Timing::Native => native,
+        Timing::Emulated | Timing::Instructions => native / 4,
+    }
+}
 
 /// Runs a test's body, and fails when it takes longer than [`LIMIT`]: a guest that breaks its
 /// engine could hold the body for ever.

@@ -8,13 +8,14 @@ use vmbell::hypervisor::{Hypervisor, IrqTrigger, Vm, VmExit};
 use vmbell::irq::{Gsi, LevelLine};
 use vmm_sys_util::eventfd::EventFd;
 
-use crate::harness::{configured, count, event};
+use crate::harness::{configured, count, event, rounds};
 use crate::taker::{
     Doing, LEVEL, PINS, PV_EOI, SAID, SAY_SO, WORK, add_work, await_that, spared, spurious, take,
     taken, while_running_and_seeing, with_interrupts, work,
 };
 
-const ROUNDS: u64 = 500;
+/// Pieces of work, as `rounds` has them.
+const WORKS: u64 = 500;
 
 /// A device behind a resampling irqfd: it signals when it has work, and again at an EOI while it has.
 struct Resampled<'v, V> {
@@ -55,6 +56,7 @@ enum By {
 }
 
 fn resampled<H: Hypervisor<Vm: Sync>>(h: &H, by: By, doing: Doing, flags: u64) {
+    let works = rounds(WORKS);
     let vm = configured(h, with_interrupts(1));
     let irqfd = event();
     let device = Resampled {
@@ -79,7 +81,7 @@ fn resampled<H: Hypervisor<Vm: Sync>>(h: &H, by: By, doing: Doing, flags: u64) {
                     std::thread::yield_now();
                 }
             });
-            for round in 0..ROUNDS {
+            for round in 0..works {
                 device.add();
                 if round % 16 == 0 {
                     std::thread::yield_now();
@@ -95,7 +97,7 @@ fn resampled<H: Hypervisor<Vm: Sync>>(h: &H, by: By, doing: Doing, flags: u64) {
     // One piece of work an interrupt: no more interrupts than that, and no fewer.
     assert_eq!(
         (taken(&vm, 0, LEVEL), spurious(&vm, 0)),
-        (ROUNDS, 0),
+        (works, 0),
         "{by:?}, {doing:?}"
     );
     // Its EOI has to reach the device, so the guest was never spared it; but for the last interrupt,
@@ -119,6 +121,7 @@ fn a_line_that_a_trigger_raises_loses_and_invents_nothing<H: Hypervisor<Vm: Sync
 }
 
 fn a_line_stays_up_until_the_device_is_served<H: Hypervisor<Vm: Sync>>(h: &H) {
+    let works = rounds(WORKS);
     let vm = configured(h, with_interrupts(1));
     let gsi = Gsi::new(4).unwrap();
     let line = LevelLine::new(|up| vm.set_line(gsi, up));
@@ -134,14 +137,14 @@ fn a_line_stays_up_until_the_device_is_served<H: Hypervisor<Vm: Sync>>(h: &H) {
         }
     };
     while_running_and_seeing(&vm, vec![vcpu], &see, || {
-        for _ in 0..ROUNDS {
+        for _ in 0..works {
             let mut device = device.lock().unwrap();
             add_work(&vm, 0);
             device.assert().unwrap();
         }
         await_that("all work", || work(&vm, 0) == 0);
     });
-    assert_eq!((taken(&vm, 0, LEVEL), spurious(&vm, 0)), (ROUNDS, 0));
+    assert_eq!((taken(&vm, 0, LEVEL), spurious(&vm, 0)), (works, 0));
 }
 
 crate::on_both! {

@@ -9,7 +9,7 @@ use vmbell::hypervisor::{Hypervisor, Vm};
 use vmbell::irq::Gsi;
 use vmm_sys_util::eventfd::EventFd;
 
-use crate::harness::{configured, count, event};
+use crate::harness::{configured, count, event, rounds};
 use crate::taker::{Doing, LEVEL, PINS, await_that, take, taken, while_running, with_interrupts};
 
 /// More than the usermode backend's stub signals itself (`stub::ioapic::RESAMPLERS`).
@@ -95,7 +95,7 @@ fn an_eoi_tells_each_of_many_once<H: Hypervisor>(h: &H) {
 
 /// One device raises as fast as it is told, while another comes and goes beside `others` that stay.
 fn removed_beside<H: Hypervisor<Vm: Sync>>(h: &H, others: usize, doing: Doing) {
-    const REMOVALS: u64 = 300;
+    let removals = rounds(300);
     let what = format!("{doing:?} beside {others} others");
     let vm = configured(h, with_interrupts(1));
     let mut device = Device::on(&vm);
@@ -110,8 +110,8 @@ fn removed_beside<H: Hypervisor<Vm: Sync>>(h: &H, others: usize, doing: Doing) {
                     device.raise(raised);
                 }
             });
-            let removals = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                for removal in 0..REMOVALS {
+            let removed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                for removal in 0..removals {
                     let mut guest = Device::on(&vm);
                     std::thread::sleep(Duration::from_micros(removal % 7 * 50));
                     vm.unregister_irqfd(&guest.irqfd, gsi()).unwrap();
@@ -122,7 +122,7 @@ fn removed_beside<H: Hypervisor<Vm: Sync>>(h: &H, others: usize, doing: Doing) {
                 }
             }));
             end.store(true, Relaxed);
-            removals.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            removed.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         });
     });
     assert_eq!((device.told(), taken(&vm, 0, LEVEL)), (raised, raised));

@@ -6,7 +6,7 @@ use vmbell::hypervisor::{Hypervisor, Irqchip, Vcpu, Vm, VmConfig, VmEntry, VmExi
 use vmbell::irq::{Gsi, Msi, Route, Target};
 use vmbell::machine::CODE;
 
-use crate::harness::{begin_at, configured, programs};
+use crate::harness::{begin_at, configured, programs, rounds};
 use crate::taker::{
     Doing, await_that, msi, page, take, taken, while_running, with_interrupts, word,
 };
@@ -89,14 +89,14 @@ fn a_gsi_leads_where_its_route_says<H: Hypervisor>(h: &H) {
 
 /// Two vCPUs that send each other interrupts, each waiting for the other's.
 fn send<H: Hypervisor>(h: &H, halts: [u64; 2]) {
-    const COUNT: u64 = 2_000;
+    let count = rounds(2_000);
     let vm = configured(h, with_interrupts(2));
     vm.memory()
         .write_slice(programs::partners().code, CODE)
         .unwrap();
     let vcpus = [0_u32, 1].map(|index| {
         let parameters = Parameters {
-            count: COUNT,
+            count,
             address: u64::from(1 - index),
             value: 0x70,
             pause: halts[index as usize],
@@ -129,7 +129,7 @@ fn send<H: Hypervisor>(h: &H, halts: [u64; 2]) {
         }
     });
     for index in 0..2 {
-        assert_eq!(word(&vm, index, 0x800), COUNT, "vcpu {index}, {halts:?}");
+        assert_eq!(word(&vm, index, 0x800), count, "vcpu {index}, {halts:?}");
     }
 }
 

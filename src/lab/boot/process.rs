@@ -10,6 +10,7 @@ use std::time::Duration;
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, set_parent_process_death_signal, waitid,
 };
+use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 
 use super::BootError;
 use crate::lab::qemu::Qemu;
@@ -36,16 +37,26 @@ pub(super) fn start(
     })
 }
 
-/// Becomes another program that the kernel kills when the parent dies: a machine that hangs would
-/// otherwise run on for ever. Returns only if that fails.
+/// Becomes QEMU. The kernel kills it when the parent dies: a machine that hangs would otherwise run on
+/// for ever. Returns only if that fails.
+///
+/// All its threads share one CPU of the host: with one for each, guests of several vCPUs shut down or
+/// stop now and then (docs/lab.md).
 pub fn exec_applet(words: &[OsString]) -> std::io::Error {
     let Some((program, arguments)) = words.split_first() else {
         return std::io::Error::other("no program to become");
     };
-    if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
+    if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)).and(stay_here()) {
         return error.into();
     }
     Command::new(program).args(arguments).exec()
+}
+
+/// Keeps this thread, and what it becomes and starts, on the CPU that it is on.
+fn stay_here() -> rustix::io::Result<()> {
+    let mut cpus = CpuSet::new();
+    cpus.set(sched_getcpu());
+    sched_setaffinity(None, &cpus)
 }
 
 /// Waits for the end of a process, leaves it unreaped, and returns the CPU time it used.
