@@ -93,8 +93,11 @@ impl<R: Resample> Controller<R> {
         if resample.is_some() && self.ioapic.is_none() {
             return Err(IrqError::NoResample);
         }
+        let is_resampled = resample.is_some();
         self.irqfds.assign(event, gsi, resample)?;
-        self.watch(apics);
+        if is_resampled {
+            self.watch(apics);
+        }
         Ok(())
     }
 
@@ -108,7 +111,7 @@ impl<R: Resample> Controller<R> {
     ) -> Option<Irqfd<R>> {
         let removed = self.irqfds.deassign(event, gsi)?;
         if removed.resample.is_some() {
-            if self.irqfds.resamplers(gsi).next().is_none() {
+            if self.irqfds.resamplers().all(|(other, _)| other != gsi) {
                 self.set_line(gsi, Source::Resample, false, apics);
             }
             self.watch(apics);
@@ -175,8 +178,9 @@ impl<R: Resample> Controller<R> {
 
     /// Whom the EOI of a pin signals.
     pub(super) fn resamplers(&self, pin: u8) -> impl Iterator<Item = &R> {
-        let gsis = self.routing.gsis(pin);
-        gsis.flat_map(|gsi| self.irqfds.resamplers(gsi))
+        let leads = move |gsi| self.routing.target(gsi) == Some(Target::Pin(pin));
+        let all = self.irqfds.resamplers();
+        all.filter_map(move |(gsi, resampler)| leads(gsi).then_some(resampler))
     }
 
     pub(super) fn is_resampled(&self, pin: u8) -> bool {

@@ -70,10 +70,9 @@ impl<R> Irqfds<R> {
         })
     }
 
-    /// Whom the EOI of a GSI signals: each once.
-    pub fn resamplers(&self, gsi: Gsi) -> impl Iterator<Item = &R> {
-        let of_gsi = move |irqfd: &&Irqfd<R>| irqfd.gsi == gsi;
-        let irqfds = self.irqfds.values().filter(of_gsi);
-        irqfds.filter_map(|irqfd| irqfd.resample.as_ref())
+    /// Each that is resampled: its GSI, and what an EOI of that signals.
+    pub fn resamplers(&self) -> impl Iterator<Item = (Gsi, &R)> {
+        let irqfds = self.irqfds.values();
+        irqfds.filter_map(|irqfd| Some((irqfd.gsi, irqfd.resample.as_ref()?)))
     }
 }

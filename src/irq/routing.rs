@@ -81,13 +81,6 @@ impl Routing {
         self.targets.get(&gsi).copied()
     }
 
-    /// The GSIs that lead to a pin.
-    pub fn gsis(&self, pin: u8) -> impl Iterator<Item = Gsi> {
-        let leads =
-            move |(&gsi, &target): (&Gsi, &Target)| (target == Target::Pin(pin)).then_some(gsi);
-        self.targets.iter().filter_map(leads)
-    }
-
     /// All routes, in no order.
     pub fn routes(&self) -> impl Iterator<Item = Route> {
         let route = |(&gsi, &target): (&Gsi, &Target)| Route { gsi, target };
