@@ -555,6 +555,9 @@ fn storm_of_edges_is_delivered_as_often_as_it_was_accepted() {
         }
         served += usize::from(chip.serve().is_some());
     }
-    assert_eq!(served, ROUNDS, "what comes while one is pending is coalesced");
+    assert_eq!(
+        served, ROUNDS,
+        "what comes while one is pending is coalesced"
+    );
     assert_eq!(chip.apics.woken.borrow().len(), ROUNDS);
 }

@@ -38,6 +38,7 @@ fn store_beside_the_two_registers_changes_nothing() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "all registers take half a minute")]
 fn each_pin_has_its_own_two_registers_and_there_are_no_more() {
     let mut chip = Chip::full();
     for pin in 0..24 {

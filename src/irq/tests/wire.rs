@@ -50,6 +50,7 @@ fn pin_with_more_resamplefds_than_places_is_crowded_until_it_has_fewer() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "more than eight resamplefds take a minute")]
 fn crowded_pin_tells_each_resamplefd_once_for_each_eoi() {
     let mut chip = Chip::full();
     chip.entry(5, LEVEL | u32::from(VECTOR));
