@@ -66,12 +66,6 @@ pub enum IrqError {
     /// Each eventfd is one irqfd.
     #[error("the eventfd is an irqfd already")]
     Busy,
-    /// Flag bits that KVM does not know.
-    #[error("unknown flags {flags:#x}")]
-    Flags {
-        /// The unknown bits.
-        flags: u32,
-    },
 }
 
 impl IrqError {

@@ -4,7 +4,6 @@
 //! local APIC ([`Lapic`]), the host's side of paravirtual EOI ([`PvEoi`]), the lines and their ends
 //! ([`stub::ioapic`]).
 
-pub mod abi;
 mod controller;
 mod error;
 mod gsi;
