@@ -34,7 +34,7 @@ pub use model::{
 };
 pub use terminal::{Look, terminal};
 pub use timestamp::rfc3339;
-pub use vmexit::{VmexitRow, parse_vmexit, vmexit};
+pub use vmexit::vmexit;
 pub use warnings::{Warning, warnings};
 
 #[cfg(test)]
