@@ -43,13 +43,11 @@ pub enum Capability {
     EndOfInterrupt,
     /// A heavy exit changes threads, so that it matters how each side waits for the other.
     SpinPolicy,
-    /// Protection keys keep stray guest stores off the engine's own memory.
-    ProtectionKeys,
 }
 
 impl Capability {
     /// All of them, in the order that `probe` prints.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 19] = [
         Self::Run,
         Self::PioDoorbell,
         Self::MmioDoorbell,
@@ -69,7 +67,6 @@ impl Capability {
         Self::Interrupts,
         Self::EndOfInterrupt,
         Self::SpinPolicy,
-        Self::ProtectionKeys,
     ];
 
     /// The name that users see and type.
@@ -94,7 +91,6 @@ impl Capability {
             Self::Interrupts => "interrupts",
             Self::EndOfInterrupt => "end-of-interrupt",
             Self::SpinPolicy => "spin-policy",
-            Self::ProtectionKeys => "protection-keys",
         }
     }
 }

@@ -33,6 +33,5 @@ pub fn support(system: &Arc<System>, capability: Capability) -> Support {
         }
         Capability::MsrExits => no("kvm answers for the registers that it knows"),
         Capability::SpinPolicy => no("a vcpu runs on the thread that answers its exits"),
-        Capability::ProtectionKeys => no("the guest's memory is apart anyway"),
     }
 }

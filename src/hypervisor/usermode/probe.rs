@@ -14,7 +14,6 @@ pub fn support(capability: Capability) -> Support {
              EFD_NONBLOCK holds the vcpu until it is read or kicked"
                 .into(),
         ),
-        Capability::ProtectionKeys => Support::No("the engine does not use them".into()),
         Capability::CoalescedMmio => Support::No("every write that no doorbell takes is an exit".into()),
         Capability::KernelPort => Support::No("the stub has no devices".into()),
         Capability::HypercallInstruction => Support::No(
