@@ -106,7 +106,10 @@ impl PvEoi {
         let Some(vector) = lapic.newest() else {
             return false;
         };
-        if lapic.watched.contains(vector) || !memory.write(word, 1) {
+        // A level is not among those watched while its message names APICs by a logical address that this
+        // one has got since.
+        let is_awaited = lapic.watched.contains(vector) || lapic.tmr.contains(vector);
+        if is_awaited || !memory.write(word, 1) {
             return false;
         }
         self.pending.store(1, Relaxed);

@@ -3,7 +3,7 @@
 
 use stub::pv_eoi::Fault;
 
-use super::super::{Completion, GuestByte, PvEoi};
+use super::super::{Completion, GuestByte, PvEoi, Raise};
 use super::guest::{Vcpu, WORD};
 
 const RAM_END: u64 = 0x10_0000;
@@ -60,6 +60,16 @@ fn init_resets_register_and_flag() {
 fn guest_that_never_asked_is_never_spared() {
     let mut vcpu = Vcpu::new(false);
     vcpu.interrupt(0x31);
+    assert!(!vcpu.is_armed() && !vcpu.eoi());
+    assert_eq!(vcpu.ended, [0x31]);
+}
+
+#[test]
+fn level_is_never_spared_though_nobody_watches_its_vector() {
+    let mut vcpu = Vcpu::new(true);
+    assert_eq!(vcpu.lapic.raise(0x31, true), Raise::Accepted);
+    vcpu.sti();
+    assert_eq!(vcpu.in_service(), [0x31]);
     assert!(!vcpu.is_armed() && !vcpu.eoi());
     assert_eq!(vcpu.ended, [0x31]);
 }
