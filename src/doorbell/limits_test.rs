@@ -340,6 +340,48 @@ fn bucket_of_values_from_the_middle_of_a_chain_is_good_for_its_end() {
     }
 }
 
+#[test]
+fn slot_of_an_address_that_went_is_used_again() {
+    let table = HeapTable::new();
+    let mut doorbells = Doorbells::new(&table, MOST);
+    let first = |at| table.first_address(Kind::Mmio, at);
+    let [one, two, three, four] = crowd(|at| ptr::from_ref(first(at)));
+    add(&mut doorbells, 1, one, wildcard(4)).unwrap();
+    add(&mut doorbells, 2, two, wildcard(4)).unwrap();
+    for (gone, new) in [(one, three), (two, four)] {
+        remove(
+            &mut doorbells,
+            if gone == one { 1 } else { 2 },
+            gone,
+            wildcard(4),
+        );
+        add(&mut doorbells, 3, new, wildcard(4)).unwrap();
+        assert_eq!(first(one).link.load(Relaxed), 0, "there was room");
+        assert_eq!(ring(&doorbells, new, 4, 0), [3]);
+    }
+}
+
+#[test]
+fn slot_of_a_value_that_went_is_used_again() {
+    let table = HeapTable::new();
+    let mut doorbells = Doorbells::new(&table, MOST);
+    let first = |value| table.first_match(0, value);
+    let [one, two, three, four] = crowd(|value| ptr::from_ref(first(value)));
+    add(&mut doorbells, 1, 0, value(8, one)).unwrap();
+    add(&mut doorbells, 2, 0, value(8, two)).unwrap();
+    for (gone, new) in [(one, three), (two, four)] {
+        remove(
+            &mut doorbells,
+            if gone == one { 1 } else { 2 },
+            0,
+            value(8, gone),
+        );
+        add(&mut doorbells, 3, 0, value(8, new)).unwrap();
+        assert_eq!(first(one).link.load(Relaxed), 0, "there was room");
+        assert_eq!(ring(&doorbells, 0, 8, new), [3]);
+    }
+}
+
 /// One value of two widths is two keys of one bucket, and the first slot must not hide the second.
 #[test]
 fn value_of_one_width_does_not_hide_that_of_another() {

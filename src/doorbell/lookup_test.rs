@@ -174,6 +174,19 @@ fn value_of_another_place_is_not_ones_own() {
 }
 
 #[test]
+fn value_is_looked_for_only_if_the_cell_says_that_there_are_some() {
+    for (flag, signal) in [(0, 3), (MATCH, 5)] {
+        let table = table(flag | 4);
+        let bucket = table.first_match(ADDR, 9);
+        let cell = &table.first_address(MMIO, ADDR).cells[cell_index(WORD)][0];
+        bucket.values[0].store(9, Relaxed);
+        bucket.places[0].store(table.place(cell), Relaxed);
+        bucket.codes[0].store(6, Relaxed);
+        assert_eq!(heard(&table, 9), [signal]);
+    }
+}
+
+#[test]
 fn places_of_cells_are_their_offsets() {
     let table = HeapTable::new();
     let [first, second] = &table.pio[0].cells[0];
@@ -191,12 +204,14 @@ fn places_of_cells_are_their_offsets() {
 #[cfg_attr(miri, ignore = "the table is smaller under Miri")]
 fn regular_addresses_and_values_spread_over_the_buckets() {
     let table = HeapTable::new();
+    let spread = |bucket: &dyn Fn(u64) -> usize| {
+        let buckets: std::collections::HashSet<_> = (0..1000).map(bucket).collect();
+        assert!(buckets.len() > 900, "{} buckets for 1000", buckets.len());
+    };
     for stride in [1, 4, 0x1000] {
-        let of = |n: u64| std::ptr::from_ref(table.first_address(MMIO, n * stride)).addr();
-        let buckets: std::collections::HashSet<_> = (0..1000).map(of).collect();
-        assert!(buckets.len() > 900, "{} buckets for 1000", buckets.len());
-        let of = |n: u64| std::ptr::from_ref(table.first_match(ADDR, n * stride)).addr();
-        let buckets: std::collections::HashSet<_> = (0..1000).map(of).collect();
-        assert!(buckets.len() > 900, "{} buckets for 1000", buckets.len());
+        spread(&|n| std::ptr::from_ref(table.first_address(MMIO, n * stride)).addr());
+        for at in [ADDR, ADDR + 0x14, 0x3f8] {
+            spread(&|n| std::ptr::from_ref(table.first_match(at, n * stride)).addr());
+        }
     }
 }
