@@ -1,7 +1,7 @@
 //! The writer of a [`Table`]: what each registration changes in it, and in which order.
 //!
 //! A reader may be anywhere in the table meanwhile, so contents are stored first and the word that
-//! makes them reachable last, with release; what is cut off is reused only after [`recycle`](Writer::recycle),(Writer::recycle)
+//! makes them reachable last, with release; what is cut off is reused only after [`recycle`](Writer::recycle),
 //! which the caller runs behind a grace period. [`check`](Writer::check) makes
 //! sure that nothing runs out halfway. The table's memory is the monitor's own: it is trusted.
 
