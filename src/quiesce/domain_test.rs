@@ -133,6 +133,20 @@ fn reader_that_goes_leaves_nothing_to_look_at() {
 }
 
 #[test]
+fn reader_that_goes_does_not_take_a_busy_one_with_it() {
+    let domain = Domain::new();
+    let (mut first, gone, mut last) = (domain.reader(), domain.reader(), domain.reader());
+    first.busy();
+    drop(gone);
+    domain.retire(());
+    assert_eq!(domain.reclaim(), 1, "the first is still waited for");
+    last.busy();
+    drop(first);
+    domain.retire(());
+    assert_eq!(domain.reclaim(), 1, "and so is the last");
+}
+
+#[test]
 fn slowest_of_several_readers_decides() {
     let domain = Domain::new();
     let (mut slow, mut fast) = (domain.reader(), domain.reader());
