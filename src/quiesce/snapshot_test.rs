@@ -87,3 +87,17 @@ fn last_value_is_dropped_with_the_last_handle() {
     drop(reader);
     assert_eq!(std::sync::Arc::strong_count(&value), 1);
 }
+
+#[test]
+fn replaced_value_is_dropped_by_the_first_reclaim_behind_its_readers() {
+    let value = std::sync::Arc::new(());
+    let snapshot = Snapshot::new(Some(std::sync::Arc::clone(&value)));
+    let mut reader = snapshot.reader();
+    let guard = reader.read();
+    snapshot.replace(None);
+    assert_eq!(snapshot.domain().reclaim(), 1);
+    assert_eq!(std::sync::Arc::strong_count(&value), 2);
+    drop(guard);
+    assert_eq!(snapshot.domain().reclaim(), 0);
+    assert_eq!(std::sync::Arc::strong_count(&value), 1);
+}

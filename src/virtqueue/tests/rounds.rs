@@ -97,6 +97,22 @@ fn full_queues_of_one_and_of_32768_go_round() {
     packed(32768, EVENT_IDX, &Full);
 }
 
+struct Sizes(u16);
+
+impl Test for Sizes {
+    fn run(&self, driver: impl TestDriver, device: impl DeviceQueue, about: &str) {
+        assert_eq!((driver.free(), device.size()), (self.0, self.0), "{about}");
+    }
+}
+
+#[test]
+fn both_sides_know_the_size_of_the_ring() {
+    for size in [1, 2, 64] {
+        split(size, PLAIN, &Sizes(size));
+        packed(size, PLAIN, &Sizes(size));
+    }
+}
+
 struct FullChain;
 
 impl Test for FullChain {
@@ -312,6 +328,40 @@ impl Test for Mistakes {
 #[test]
 fn mistakes_of_our_own_side_are_refused_and_break_nothing() {
     everywhere(&[4], &Mistakes);
+}
+
+struct Largest;
+
+impl Test for Largest {
+    fn run(&self, mut driver: impl TestDriver, mut device: impl DeviceQueue, about: &str) {
+        let mut chain = Chain::with_capacity(2);
+        let largest = [Buffer::new(0, u32::MAX - 1), Buffer::new(0, 1)];
+        driver.add(&largest, &[], 1).unwrap();
+        let head = device.pop(&mut chain).unwrap().unwrap();
+        assert_eq!(chain.readable_len(), u32::MAX, "{about}");
+        device.add_used(head, 0).unwrap();
+        driver.get_used().unwrap().unwrap();
+        let error = driver.add(&[BUFFER; 65], &[], 1).unwrap_err().error;
+        let AddError::TooLong { needed: 65, limit } = error else {
+            panic!("{about}: {error}");
+        };
+        while driver.free() > 0 {
+            offer(&mut driver, 2);
+        }
+        // What would be taken if there was room is not too long or too large.
+        for pieces in [&largest[..], &vec![BUFFER; usize::from(limit)]] {
+            let error = driver.add(pieces, &[], 3).unwrap_err().error;
+            assert!(
+                matches!(error, AddError::Full { free: 0, .. }),
+                "{about}: {error}"
+            );
+        }
+    }
+}
+
+#[test]
+fn longest_and_largest_buffers_are_refused_only_for_want_of_room() {
+    everywhere(&[2, 3], &Largest);
 }
 
 #[test]

@@ -241,6 +241,17 @@ fn packed_driver_writes_offset_wrap_and_flags() {
 }
 
 #[test]
+fn new_packed_driver_asks_for_all_until_it_asks_for_one() {
+    let (memory, layout) = (memory(), PackedLayout::contiguous(0, 3));
+    brand::scoped(|brand| {
+        let mut driver = PackedDriver::new(&memory, &layout, EVENT_IDX, brand).unwrap();
+        let mut device = PackedDevice::new(&memory, &layout, EVENT_IDX).unwrap();
+        turn(&mut driver, &mut device, 2);
+        assert_eq!(memory.get16(layout.driver_event + 2), 0);
+    });
+}
+
+#[test]
 fn legacy_layout_aligns_the_used_ring() {
     let layout = SplitLayout::legacy(0, 256, 4096);
     assert_eq!((layout.avail, layout.used), (4096, 8192));
