@@ -46,3 +46,11 @@ fn work_that_waits_already_waits_once() {
     backlog.serve();
     assert!(backlog.is_empty());
 }
+
+#[test]
+fn debug_output_says_how_much_waits() {
+    let (backlog, log) = (Backlog::default(), Arc::default());
+    assert_eq!(format!("{backlog:?}"), "Backlog { len: 0 }");
+    backlog.leave(pieces('a', 1, &log));
+    assert_eq!(format!("{backlog:?}"), "Backlog { len: 1 }");
+}
