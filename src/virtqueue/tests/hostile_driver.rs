@@ -172,23 +172,21 @@ fn indirect_table_of_a_bad_length_or_place_breaks_the_device() {
 
 #[test]
 fn indirect_table_with_a_loop_or_a_way_out_breaks_the_device() {
-    let table = [(Buffer::new(TABLES, 32), INDIRECT_FLAG, 0)];
+    let (id, size) = (0xffff, 2);
     for (next, error) in [
         (0, QueueError::Loop { head: 0 }),
         (1, QueueError::Loop { head: 0 }),
-        (2, QueueError::IdOutOfRange { id: 2, size: 2 }),
-        (
-            0xffff,
-            QueueError::IdOutOfRange {
-                id: 0xffff,
-                size: 2,
-            },
-        ),
+        (2, QueueError::IdOutOfRange { id: 2, size }),
+        (0xffff, QueueError::IdOutOfRange { id, size }),
     ] {
-        let (memory, mut device) = split_avail(&table, 0, INDIRECT);
-        memory.put_descriptor(TABLES, BUFFER, NEXT, next);
-        memory.put_descriptor(TABLES + 16, BUFFER, NEXT, next);
-        assert_eq!(pop_error(&mut device), error);
+        // The second place is one that no descriptor of a ring could have.
+        for addr in [TABLES, TABLES + 4] {
+            let table = [(Buffer::new(addr, 32), INDIRECT_FLAG, 0)];
+            let (memory, mut device) = split_avail(&table, 0, INDIRECT);
+            memory.put_descriptor(addr, BUFFER, NEXT, next);
+            memory.put_descriptor(addr + 16, BUFFER, NEXT, next);
+            assert_eq!(pop_error(&mut device), error, "{addr:#x}");
+        }
     }
 }
 
