@@ -140,3 +140,10 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn logarithm_of_a_length_is_rounded_down() {
+    for (len, logarithm) in [(1, 0), (2, 1), (3, 1), (4, 2), (u64::MAX, 63)] {
+        assert_eq!(BusRange::new(0, len).unwrap().len_log2(), logarithm);
+    }
+}
