@@ -38,3 +38,8 @@ unsafe impl<B: NewBitmap> RingMemory for Arc<GuestMemoryMmap<B>> {
         resolve(self, addr, len)
     }
 }
+
+#[cfg(test)]
+#[cfg(not(any(loom, miri)))]
+#[path = "guest_test.rs"]
+mod tests;

@@ -64,3 +64,8 @@ unsafe impl RingMemory for HostMemory {
         NonNull::new(first.cast::<u8>().wrapping_add(start).cast_mut())
     }
 }
+
+#[cfg(test)]
+#[cfg(not(loom))]
+#[path = "host_test.rs"]
+mod tests;

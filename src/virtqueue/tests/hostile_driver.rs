@@ -418,6 +418,15 @@ fn queues_whose_parts_share_bytes_are_not_set_up() {
         let overlap = matches!(error, SetupError::Overlap { .. });
         assert!(overlap, "{layout:?}: {error}");
     }
-    let side_by_side = SplitDevice::new(&memory, &SplitLayout::contiguous(0, 8), PLAIN);
-    assert!(side_by_side.is_ok());
+    let side_by_side = SplitLayout::contiguous(0, 8);
+    let other_way_round = SplitLayout {
+        used: 0,
+        avail: 74,
+        descriptors: 96,
+        ..side_by_side
+    };
+    for layout in [side_by_side, other_way_round] {
+        let error = SplitDevice::new(&memory, &layout, PLAIN).err();
+        assert_eq!(error, None, "{layout:?}");
+    }
 }

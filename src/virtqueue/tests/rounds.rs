@@ -424,6 +424,19 @@ fn indirect_tables_need_the_feature_and_memory() {
 }
 
 #[test]
+fn buffer_of_one_piece_goes_without_an_indirect_table() {
+    let (memory, layout) = (memory(), SplitLayout::contiguous(0, 2));
+    brand::scoped(|brand| {
+        let driver = SplitDriver::new(&memory, &layout, INDIRECT, brand).unwrap();
+        let mut driver = driver.with_indirect_tables(TABLES, 8).unwrap();
+        driver.add(&[BUFFER], &[], 1_u64).unwrap();
+        driver.add(&[], &[BUFFER], 2).unwrap();
+        let flags = |descriptor: u64| memory.get16(16 * descriptor + 12);
+        assert_eq!([flags(0), flags(1)], [0, WRITE]);
+    });
+}
+
+#[test]
 fn indirect_buffer_takes_one_descriptor() {
     let (memory, layout) = (memory(), SplitLayout::contiguous(0, 2));
     brand::scoped(|brand| {

@@ -237,6 +237,8 @@ fn packed_driver_writes_offset_wrap_and_flags() {
         assert_eq!(event(), (0, 2), "the second lap");
         driver.disable_cb();
         assert_eq!(event().1, 1);
+        turn(&mut driver, &mut device, 1);
+        assert_eq!(event().1, 1, "stays off");
     });
 }
 
