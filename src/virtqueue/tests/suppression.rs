@@ -86,6 +86,30 @@ fn event_index_is_good_for_one_notification() {
     }
 }
 
+struct LongSilence;
+
+impl Test for LongSilence {
+    fn run(&self, mut driver: impl TestDriver, mut device: impl DeviceQueue, about: &str) {
+        // Both ask for the next one, which looks like the one a lap of the indices before it.
+        turn(&mut driver, &mut device, 65_535);
+        assert!(!device.enable_notification(), "{about}");
+        assert!(
+            !driver.kick_prepare() && !device.needs_notification(),
+            "{about}: neither has come to the event"
+        );
+        turn(&mut driver, &mut device, 65_536);
+        assert!(
+            driver.kick_prepare() && device.needs_notification(),
+            "{about}: the event was on the way"
+        );
+    }
+}
+
+#[test]
+fn lap_of_the_indices_without_a_look_crosses_the_event() {
+    split(256, EVENT_IDX, &LongSilence);
+}
+
 struct Recheck;
 
 impl Test for Recheck {
@@ -251,6 +275,13 @@ fn new_packed_driver_asks_for_all_until_it_asks_for_one() {
         turn(&mut driver, &mut device, 2);
         assert_eq!(memory.get16(layout.driver_event + 2), 0);
     });
+}
+
+#[test]
+fn contiguous_packed_ring_has_its_events_behind_the_descriptors() {
+    let layout = PackedLayout::contiguous(0x1000, 256);
+    let (driver, device, end) = (layout.driver_event, layout.device_event, layout.end());
+    assert_eq!((driver, device, end), (0x2000, 0x2004, 0x2008));
 }
 
 #[test]
