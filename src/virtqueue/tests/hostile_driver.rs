@@ -350,6 +350,20 @@ fn queues_of_impossible_sizes_or_places_are_not_set_up() {
             );
         }
     }
+    // Parts of which all but the last bytes are memory.
+    let end = MEMORY as u64;
+    let (descriptors, avail, used) = (end - 48, end - 12, end - 36);
+    for layout in [
+        SplitLayout {
+            descriptors,
+            ..SPLIT
+        },
+        SplitLayout { avail, ..SPLIT },
+        SplitLayout { used, ..SPLIT },
+    ] {
+        let error = outside(&layout);
+        assert!(matches!(error, SetupError::Outside { .. }), "{layout:?}");
+    }
     let layout = SplitLayout {
         used: SPLIT.used + 2,
         ..SPLIT
