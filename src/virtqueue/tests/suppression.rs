@@ -241,6 +241,19 @@ fn split_driver_writes_the_event_before_it_looks_and_no_flag() {
 }
 
 #[test]
+fn split_device_writes_the_event_behind_the_used_ring() {
+    let (memory, layout) = (memory(), SplitLayout::contiguous(0, 4));
+    let event = layout.used + 4 + 8 * 4;
+    brand::scoped(|brand| {
+        let mut driver = SplitDriver::new(&memory, &layout, EVENT_IDX, brand).unwrap();
+        let mut device = SplitDevice::new(&memory, &layout, EVENT_IDX).unwrap();
+        turn(&mut driver, &mut device, 3);
+        device.enable_notification();
+        assert_eq!(memory.get16(event), 3);
+    });
+}
+
+#[test]
 fn packed_driver_writes_offset_wrap_and_flags() {
     let (memory, layout) = (memory(), PackedLayout::contiguous(0, 3));
     let (off_wrap, flags) = (layout.driver_event, layout.driver_event + 2);
