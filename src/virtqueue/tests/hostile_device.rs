@@ -2,6 +2,8 @@
 //!
 //! Each test is a class of bug that a virtqueue somewhere has had.
 
+use std::error::Error;
+
 use super::*;
 
 fn break_driver(queue: &mut impl TestDriver, error: QueueError) {
@@ -23,6 +25,17 @@ fn break_driver(queue: &mut impl TestDriver, error: QueueError) {
     );
     let refused = queue.add(&[BUFFER], &[], 77).unwrap_err();
     assert_eq!((refused.error, refused.data), (AddError::Broken(error), 77));
+    assert_eq!(refused.to_string(), refused.error.to_string());
+    assert_eq!(
+        format!("{refused:?}"),
+        format!("NotAdded {{ error: {:?}, .. }}", refused.error),
+        "with data of any kind"
+    );
+    let sources = [refused.source(), refused.error.source()];
+    assert_eq!(
+        sources.map(|source| source.map(ToString::to_string)),
+        [Some(error.to_string()), Some(error.to_string())]
+    );
     let refused = queue.use_wrap_counter(Status(1 | 2 | 8)).unwrap_err();
     assert_eq!(refused.errno(), libc::EINVAL);
     // Whatever was in flight can be had back.
