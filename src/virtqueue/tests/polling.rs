@@ -160,6 +160,14 @@ fn wrap_counter_in_the_opaque_value_goes_up_when_the_index_comes_round() {
 }
 
 #[test]
+fn bits_of_the_device_status_add_up() {
+    let found = Status::ACKNOWLEDGE.with(Status::DRIVER);
+    assert_eq!(found, Status(1 | 2));
+    assert_eq!(found.with(Status::DRIVER), found);
+    assert!(found.has(Status::DRIVER) && !found.has(Status::DRIVER.with(Status::DRIVER_OK)));
+}
+
+#[test]
 fn wrap_counters_can_be_chosen_until_driver_ok() {
     test!(Body, |driver, device, about| {
         let refused = |status| Err(WrapCounterError::Status { status });
