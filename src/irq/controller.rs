@@ -183,10 +183,6 @@ impl<R: Resample> Controller<R> {
         all.filter_map(move |(gsi, resampler)| leads(gsi).then_some(resampler))
     }
 
-    pub(super) fn is_resampled(&self, pin: u8) -> bool {
-        self.resamplers(pin).next().is_some()
-    }
-
     /// A load from the I/O APIC; none if there is none here.
     pub fn read_ioapic(&self, offset: u64, apics: &impl LocalApics) -> Option<u32> {
         let ioapic = self.ioapic.as_ref();
@@ -208,15 +204,14 @@ impl<R: Resample> Controller<R> {
         let Change::Pending(pin) = change else {
             return Some(Vec::new());
         };
-        // The line may be up only because nobody has asked the device since it was masked.
-        if self.is_resampled(pin) {
+        let told: Vec<R> = self.resamplers(pin).cloned().collect();
+        if !told.is_empty() {
+            // The line may be up only because nobody has asked the device since it was masked.
             self.set_pin(pin, Source::Resample, false, apics);
-            return Some(self.resamplers(pin).cloned().collect());
-        }
-        if let Some(wire) = apics.wire(pin) {
+        } else if let Some(wire) = apics.wire(pin) {
             wire.send_level(|message| is_taken(send(message, apics)));
         }
-        Some(Vec::new())
+        Some(told)
     }
 }
 

@@ -25,12 +25,13 @@ impl<R: Resample> Controller<R> {
         }
     }
 
-    /// What level pins send, resampled ones and the clock's, and messages that are levels.
+    /// What level pins send, resampled ones (as the pins were told before) and the clock's, and messages
+    /// that are levels.
     fn watched_messages(&self, apics: &impl LocalApics) -> impl Iterator<Item = Message> {
         let pins = (0_u8..).zip(apics.pins());
         let of_pins = pins.filter_map(|(number, pin)| {
             let message = pin.entry().message()?;
-            let is_watched = message.level || number == RTC_PIN || self.is_resampled(number);
+            let is_watched = message.level || number == RTC_PIN || pin.is_resampled();
             is_watched.then_some(message)
         });
         let of_routes = self
