@@ -24,14 +24,14 @@ struct Resampled {
 
 impl Resampled {
     /// With its interrupt in service, which the device's hold on the line has raised.
-    fn in_service(entry: Entry) -> Arc<Self> {
+    fn in_service() -> Arc<Self> {
         let all = Self {
             pin: Pin::default(),
             line: Line::default(),
             lapic: lapic(),
             told: AtomicU32::new(0),
         };
-        all.pin.program(entry);
+        all.pin.program(ENTRY);
         all.pin.set_resamplers(&[16]);
         all.assert();
         assert!(all.lapic.begin(VECTOR));
@@ -71,6 +71,14 @@ impl Resampled {
     }
 }
 
+/// The guest ends its interrupt while another thread does something to the line.
+fn end_beside(all: &Arc<Resampled>, other: impl FnOnce(&Resampled) + 'static) {
+    let theirs = Arc::clone(all);
+    let other = thread::spawn(move || other(&theirs));
+    all.end();
+    other.join().unwrap();
+}
+
 struct Ending<'r>(&'r Resampled);
 
 impl EndOfInterrupt for Ending<'_> {
@@ -91,11 +99,8 @@ impl EndOfInterrupt for Ending<'_> {
 #[test]
 fn level_that_is_raised_during_its_eoi_is_pending_or_its_device_is_told() {
     check(|| {
-        let all = Resampled::in_service(ENTRY);
-        let device = Arc::clone(&all);
-        let device = thread::spawn(move || device.assert());
-        all.end();
-        device.join().unwrap();
+        let all = Resampled::in_service();
+        end_beside(&all, Resampled::assert);
         all.check();
     });
 }
@@ -103,16 +108,13 @@ fn level_that_is_raised_during_its_eoi_is_pending_or_its_device_is_told() {
 #[test]
 fn level_of_a_device_that_answers_its_resamplefd_is_pending() {
     check(|| {
-        let all = Resampled::in_service(ENTRY);
-        let device = Arc::clone(&all);
-        let device = thread::spawn(move || {
+        let all = Resampled::in_service();
+        end_beside(&all, |device| {
             while device.told.load(SeqCst) == 0 {
                 thread::yield_now();
             }
             device.assert();
         });
-        all.end();
-        device.join().unwrap();
         all.check();
         assert!(all.line.is_up());
     });
@@ -122,14 +124,11 @@ fn level_of_a_device_that_answers_its_resamplefd_is_pending() {
 #[test]
 fn level_that_another_device_holds_is_sent_again_whoever_comes_first() {
     check(|| {
-        let all = Resampled::in_service(ENTRY);
-        let device = Arc::clone(&all);
-        let device = thread::spawn(move || {
+        let all = Resampled::in_service();
+        end_beside(&all, |device| {
             let wire = device.wire();
             wire.drive(Source::User, true, |message| device.deliver(message));
         });
-        all.end();
-        device.join().unwrap();
         assert!(all.line.is_up() && all.lapic.irr.contains(VECTOR));
         assert!(all.line.waits_for_eoi());
     });
@@ -139,18 +138,15 @@ fn level_that_another_device_holds_is_sent_again_whoever_comes_first() {
 #[test]
 fn level_that_is_unmasked_during_its_eoi_is_sent_once() {
     check(|| {
-        let all = Resampled::in_service(ENTRY);
+        let all = Resampled::in_service();
         all.wire().drive(Source::User, true, |_| unreachable!());
         all.pin.program(Entry(ENTRY.0 | 1 << 16));
-        let monitor = Arc::clone(&all);
-        let monitor = thread::spawn(move || {
+        end_beside(&all, |monitor| {
             monitor.pin.program(ENTRY);
             monitor
                 .wire()
                 .send_level(|message| monitor.deliver(message));
         });
-        all.end();
-        monitor.join().unwrap();
         assert!(all.lapic.irr.contains(VECTOR) && all.line.waits_for_eoi());
     });
 }
