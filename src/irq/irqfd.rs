@@ -17,7 +17,7 @@ pub struct Irqfds<R> {
 /// An eventfd that raises a GSI.
 #[derive(Debug)]
 pub struct Irqfd<R> {
-    /// What it raises.
+    /// The GSI that a signal raises.
     pub gsi: Gsi,
     /// What the EOI signals, if the line is resampled.
     pub resample: Option<R>,

@@ -65,7 +65,7 @@ impl PerCpu {
         &lapics[self.index.load(Relaxed) as usize % lapics.len()]
     }
 
-    /// What wakes it out of `hlt`.
+    /// The descriptors that wake it out of `hlt`, if it has any.
     pub fn halt_set(&self) -> &'static HaltSet {
         let sets = &control().halt_sets;
         &sets[self.index.load(Relaxed) as usize % sets.len()]

@@ -70,7 +70,7 @@ impl Halts {
         }
     }
 
-    /// It wakes the vCPU no more.
+    /// Takes an irqfd out of a vCPU's halt set: its signals wake the vCPU no more.
     pub fn remove(&self, vcpu: usize, irqfd: &EventFd) {
         if let Some(set) = self.0[vcpu].get() {
             // Cannot fail for a descriptor that was added and is still open.

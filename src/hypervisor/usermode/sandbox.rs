@@ -41,9 +41,9 @@ pub struct Sandbox {
     pub descriptors: Descriptors,
     /// The vCPUs' threads, read before any guest code ran: later the sandbox could name others.
     threads: Vec<Thread>,
-    /// How sure a removal makes.
+    /// Whether a removal also holds against a guest that attacks its stub.
     pub containment: Containment,
-    /// What halted vCPUs sleep in.
+    /// The halt sets of its vCPUs.
     pub halts: Halts,
     process: Process,
 }

@@ -8,7 +8,7 @@ use stub::lapic::Register;
 
 use super::Lapic;
 
-/// One that takes interrupts.
+/// A local APIC that is switched on, with APIC ID 0.
 fn lapic() -> Lapic {
     let lapic = Lapic::default();
     lapic.reset(0);

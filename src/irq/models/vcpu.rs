@@ -150,7 +150,7 @@ impl Shared {
 enum Idle {
     Spins,
     Halts,
-    /// Asleep in an epoll descriptor.
+    /// Halts and sleeps in an epoll descriptor, until an irqfd or its bell wakes it.
     HaltsByBell,
 }
 

@@ -42,9 +42,9 @@ pub fn halt(frame: &mut Context, cpu: &PerCpu) {
 
 /// What a halted vCPU sleeps on.
 enum Bed {
-    /// Its presence word.
+    /// On its presence word, by a futex: no irqfd has woken it yet.
     Word,
-    /// The epoll descriptor of its halt set.
+    /// In the epoll descriptor of its halt set, which irqfds wake by themselves.
     Epoll(u32),
 }
 

@@ -14,7 +14,7 @@ use crate::syscall::ring_eventfd;
 
 struct Ending<'c> {
     cpu: &'c PerCpu,
-    /// A device was told.
+    /// Whether a resamplefd was signalled.
     told: bool,
 }
 

@@ -32,7 +32,7 @@ pub struct Linger {
     skipped: AtomicU32,
 }
 
-/// A device was just told.
+/// Waits for the answer of a device whose resamplefd was just signalled, if waiting pays.
 pub fn await_answer(cpu: &PerCpu) {
     let state = &cpu.linger;
     let start = now();

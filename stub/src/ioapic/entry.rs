@@ -16,7 +16,7 @@ const LOW: u64 = 0xffff_ffff;
 pub struct Entry(pub u64);
 
 impl Entry {
-    /// As after a reset.
+    /// Every entry of an I/O APIC that was reset: masked, edge, vector 0.
     pub const MASKED: Self = Self(MASKED);
 
     /// The vector that the pin sends.

@@ -26,7 +26,7 @@ const DRIVEN: u32 = 1 << 8;
 #[derive(Debug, Default)]
 pub struct Line(AtomicU32);
 
-/// The line of each pin.
+/// The I/O APIC's lines by the numbers of their pins.
 pub type Lines = [Line; PINS];
 
 /// What a line's word said at one moment.
@@ -44,12 +44,12 @@ impl State {
 }
 
 impl Line {
-    /// Whether anybody holds it up.
+    /// Whether a device or a resampling irqfd holds the line up.
     pub fn is_up(&self) -> bool {
         State(self.0.load(Acquire)).is_up()
     }
 
-    /// Remote IRR.
+    /// Whether a local APIC took the line's interrupt and its EOI has not come (remote IRR).
     pub fn waits_for_eoi(&self) -> bool {
         State(self.0.load(Acquire)).waits_for_eoi()
     }

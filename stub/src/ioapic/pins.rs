@@ -9,7 +9,7 @@ use super::{Entry, PINS};
 /// How many resamplefds of a pin the stub signals by itself.
 pub const RESAMPLERS: usize = 8;
 
-/// No descriptor.
+/// A place without a descriptor: the sandbox's begin above it.
 const NONE: u32 = 0;
 
 /// A pin. All-zero bytes are an edge pin with vector 0, which no interrupt has.
@@ -24,16 +24,16 @@ pub struct Pin {
     crowded: AtomicU32,
 }
 
-/// All pins.
+/// The I/O APIC's pins by their numbers.
 pub type Pins = [Pin; PINS];
 
 impl Pin {
-    /// What it sends.
+    /// The redirection entry, of this moment.
     pub fn entry(&self) -> Entry {
         Entry(self.entry.load(Acquire))
     }
 
-    /// Changes what it sends.
+    /// Replaces the redirection entry; one writer at a time.
     pub fn program(&self, entry: Entry) {
         self.entry.store(entry.0, Release);
     }

@@ -15,9 +15,9 @@ const TRIES: u32 = 64;
 /// A pin with its line.
 #[derive(Clone, Copy, Debug)]
 pub struct Wire<'w> {
-    /// What it sends.
+    /// What is sent when the line rises, and whom the EOI signals.
     pub pin: &'w Pin,
-    /// How it stands.
+    /// Who holds the line up, and whether its interrupt waits for an EOI.
     pub line: &'w Line,
 }
 
@@ -114,7 +114,7 @@ pub trait EndOfInterrupt {
     fn deliver(&mut self, message: Message) -> bool;
     /// Signals the resamplefds of a pin.
     fn resample(&mut self, number: u8, pin: &Pin);
-    /// Counts.
+    /// Counts an event for the VM's exit counts.
     fn note(&mut self, event: Event);
 }
 
