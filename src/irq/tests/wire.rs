@@ -15,6 +15,10 @@ fn level_pin() -> Pin {
     pin
 }
 
+fn wire<'w>(pin: &'w Pin, line: &'w Line) -> Wire<'w> {
+    Wire { pin, line }
+}
+
 fn resamplers(pin: &Pin) -> Vec<u32> {
     pin.resamplers().collect()
 }
@@ -94,10 +98,7 @@ fn crowded_line_that_a_device_holds_is_sent_again() {
 #[test]
 fn line_that_was_driven_while_nobody_took_it_is_sent_by_the_one_who_tried() {
     let (pin, line) = (level_pin(), Line::default());
-    let wire = Wire {
-        pin: &pin,
-        line: &line,
-    };
+    let wire = wire(&pin, &line);
     let tries = Cell::new(0);
     wire.drive(Source::User, true, |_| {
         tries.set(tries.get() + 1);
@@ -114,10 +115,7 @@ fn line_that_was_driven_while_nobody_took_it_is_sent_by_the_one_who_tried() {
 #[test]
 fn line_that_nobody_takes_is_tried_once_and_does_not_wait() {
     let (pin, line) = (level_pin(), Line::default());
-    let wire = Wire {
-        pin: &pin,
-        line: &line,
-    };
+    let wire = wire(&pin, &line);
     let tries = Cell::new(0);
     let refuse = |_| {
         tries.set(tries.get() + 1);
@@ -134,10 +132,7 @@ fn line_that_nobody_takes_is_tried_once_and_does_not_wait() {
 #[test]
 fn line_that_changes_all_the_time_is_not_waited_for() {
     let (pin, line) = (level_pin(), Line::default());
-    let wire = Wire {
-        pin: &pin,
-        line: &line,
-    };
+    let wire = wire(&pin, &line);
     let tries = Cell::new(0_u32);
     wire.drive(Source::User, true, |_| {
         tries.set(tries.get() + 1);
