@@ -42,8 +42,11 @@ trait Bucket: Sized {
         }
     }
 
-    /// Whether `key` in the first slot would hide what is in the second.
-    fn hides(&self, key: Self::Key) -> bool;
+    /// Whether `key`, which is not here, would hide what is in the second slot if it were in the first. It
+    /// can only where a reader finds a slot by a part of the key.
+    fn hides(&self, _key: Self::Key) -> bool {
+        false
+    }
 }
 
 impl Bucket for AddressBucket {
@@ -74,11 +77,6 @@ impl Bucket for AddressBucket {
         self.addresses.iter().for_each(|address| address.set(0));
         self.cells.iter().flatten().for_each(|cell| cell.set(0));
         self.link.set(0);
-    }
-
-    /// No line holds an address twice.
-    fn hides(&self, _: u64) -> bool {
-        false
     }
 }
 
