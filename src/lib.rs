@@ -11,7 +11,7 @@
 //! - [`device`]: what the guest sees; [`guest`]: the guest programs
 //! - [`machine`]: puts them together
 //! - [`lab`]: real KVM inside QEMU, for machines that have none
-//! - [`mod@bench`] and [`report`]: what each path costs; [`cli`]: the command
+//! - [`report`] and [`mod@bench`]: what each path costs; [`cli`]: the command
 //!
 //! The mechanisms work without the rest: [`doorbell::DoorbellSet`] in a VMM of your own, for example.
 //! `docs/architecture.md` has the picture.

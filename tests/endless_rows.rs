@@ -12,15 +12,14 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use vm_memory::GuestMemoryMmap;
-use vmbell::bench::{
-    Clock, Limit, Options, Plan, Record, Silent, Status, Timing, run, scenario, select,
-};
+use vmbell::bench::{Clock, Limit, Options, Plan, Record, Silent, Timing, run, scenario, select};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::hypervisor::{
     BareError, BareExit, BareLoop, Capability, EventCounter, ExitCounts, Hypervisor, IrqTrigger,
     Kick, SpinPolicy, Support, Vm, VmConfig,
 };
 use vmbell::irq::{Gsi, Msi, Route};
+use vmbell::report::Status;
 use vmm_sys_util::eventfd::EventFd;
 
 /// A backend that says yes to lines, messages and doorbells, and forgets them.

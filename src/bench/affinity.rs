@@ -111,7 +111,7 @@ fn siblings(cpu: usize) -> Vec<usize> {
     let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
     std::fs::read_to_string(path)
         .ok()
-        .and_then(|list| super::cpu_list::parse(list.trim()).ok())
+        .and_then(|list| crate::report::cpu_list::parse(list.trim()).ok())
         .unwrap_or_else(|| vec![cpu])
 }
 

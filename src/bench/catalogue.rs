@@ -5,32 +5,8 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
-
 use super::{Options, Subject, SubjectError, compare, debug, floors};
-
-/// What an entry is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Group {
-    /// A path between guest and host.
-    Scenario,
-    /// What the host itself charges for the primitive below a path.
-    Floor,
-    /// Behaves in one known way, for tests of the command; never listed.
-    Debug,
-}
-
-impl Group {
-    /// As it stands in reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Scenario => "scenario",
-            Self::Floor => "floor",
-            Self::Debug => "debug",
-        }
-    }
-}
+use crate::report::Group;
 
 /// Makes a subject, on the thread that will measure it.
 pub type Factory = dyn Fn(&Options) -> Result<Box<dyn Subject>, SubjectError> + Send + Sync;

@@ -4,8 +4,9 @@
 //! kind: the way without an eventfd, through the VMM, under the spin policy of the command line.
 //! A ratio is always new over old, so below 1 is faster.
 
-use super::bootstrap::{Interval, ratio_of_medians};
-use super::record::{Row, Status};
+use super::record::Row;
+use crate::report::Status;
+use crate::report::bootstrap::{Interval, ratio_of_medians};
 
 /// Separates a scenario's name from its variants: `portio-wildcard-eventfd+int3`.
 const VARIANT: char = '+';
@@ -27,11 +28,6 @@ pub fn device_model_of(name: &str) -> Option<&'static str> {
         .find(|(prefix, _)| base.starts_with(prefix))
         .map(|(_, model)| *model)
         .filter(|model| *model != name)
-}
-
-/// Whether `name` is a plain device model row.
-pub fn is_device_model(name: &str) -> bool {
-    DEVICE_MODELS.iter().any(|(_, model)| *model == name)
 }
 
 /// `new` over `old` by name, if both have been measured.

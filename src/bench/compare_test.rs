@@ -1,7 +1,8 @@
 //! Tests of which row is compared with which.
 
 use super::*;
-use crate::bench::{Group, Sample};
+use crate::bench::Sample;
+use crate::report::Group;
 
 fn row(name: &str, ns: &[f64]) -> Row {
     let mut row = Row::new(name, Group::Scenario, None);

@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
-use super::{Entry, Group, Limit, Options, Sample, Setting, Subject, SubjectError};
+use super::{Entry, Limit, Options, Sample, Setting, Subject, SubjectError};
 use crate::hypervisor::SpinPolicy;
+use crate::report::Group;
 
 /// The debug entries.
 pub(super) fn entries() -> Vec<Entry> {

@@ -2,17 +2,18 @@
 //!
 //! A [`Subject`] performs operations and times them from inside. An [`Entry`] of the
 //! [catalogue](catalogue::all) makes one. [`run`] measures many of them interleaved by a [`Plan`]
-//! and keeps a [`Record`], from which a report is made. [`statistics`], [`outliers`], [`bootstrap`]
-//! and [`compare`] are arithmetic on samples and know nothing of guests.
+//! and keeps a [`Record`], from which a report is made. [`compare`] says what is compared
+//! with what, and [`assemble`] does all arithmetic on samples.
 //!
 //! ```
 //! use std::sync::Mutex;
 //! use std::time::{Duration, Instant};
 //! use vmbell::bench::{
-//!     Clock, Entry, Group, Limit, Options, Plan, Record, Sample, Silent, Subject, SubjectError,
+//!     Clock, Entry, Limit, Options, Plan, Record, Sample, Silent, Subject, SubjectError,
 //!     Timing, run,
 //! };
 //! use vmbell::hypervisor::SpinPolicy;
+//! use vmbell::report::Group;
 //!
 //! struct Yield;
 //!
@@ -46,41 +47,38 @@
 //! Everything in a run happens on the one thread that calls [`run`]; subjects may start their own.
 
 pub mod affinity;
-pub mod bootstrap;
+mod assemble;
 mod calibrate;
 pub mod catalogue;
 mod clock;
 pub mod compare;
-pub mod cpu_list;
 mod cpu_time;
 pub mod cpuid;
 mod debug;
 mod floors;
+pub mod host;
 mod limit;
 mod observer;
 mod options;
-pub mod outliers;
 pub mod perf;
 mod plan;
-mod random;
 mod record;
 mod runner;
 pub mod scenario;
 mod select;
 pub mod stat;
-pub mod statistics;
 mod subject;
 mod timing;
 
-pub use catalogue::{Entry, Factory, Group};
+pub use assemble::{Context, assemble};
+pub use catalogue::{Entry, Factory};
 pub use clock::{Clock, ClockError};
 pub use cpu_time::CpuTime;
 pub use limit::{Limit, Running, Stop};
 pub use observer::{Observer, Phase, Silent};
 pub use options::Options;
 pub use plan::Plan;
-pub(crate) use random::Random;
-pub use record::{Record, Row, Status};
+pub use record::{Record, Row};
 pub use runner::{overtime, run};
 pub use select::{SelectError, select, set_reference};
 pub use subject::{Sample, Setting, Subject, SubjectError};

@@ -1,6 +1,6 @@
 //! Who watches a run: progress bars, and nobody.
 
-use super::Status;
+use crate::report::Status;
 
 /// What the runner is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

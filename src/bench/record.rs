@@ -1,32 +1,9 @@
 //! What has been measured so far: one row for each entry, whatever became of it.
 
 use hdrhistogram::Histogram;
-use serde::{Deserialize, Serialize};
 
-use super::{CpuTime, Entry, Group, Sample, Setting, Stop};
-
-/// What became of a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Status {
-    /// Measured.
-    Ok,
-    /// Not measured, for a reason that is nobody's fault.
-    Skipped,
-    /// It went wrong.
-    Failed,
-}
-
-impl Status {
-    /// As it stands in reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Skipped => "skipped",
-            Self::Failed => "failed",
-        }
-    }
-}
+use super::{CpuTime, Entry, Sample, Setting, Stop};
+use crate::report::{Group, Status};
 
 /// One entry's outcome.
 #[derive(Clone, Debug)]

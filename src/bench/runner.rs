@@ -11,11 +11,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::calibrate::calibrate;
-use super::random::Random;
 use super::{
-    CpuTime, Entry, Limit, Observer, Options, Phase, Plan, Record, Sample, Status, Stop, Subject,
+    CpuTime, Entry, Limit, Observer, Options, Phase, Plan, Record, Sample, Stop, Subject,
     SubjectError,
 };
+use crate::report::{Random, Status};
 
 /// ^C reaches every process on the terminal. That a sandbox has died of it may be seen here before
 /// this process's own handler has run: so long a failure waits for the flag that explains it.

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::*;
-use crate::bench::{Clock, Group, Limit, Silent, Timing};
+use crate::bench::{Clock, Limit, Silent, Timing};
 use crate::hypervisor::SpinPolicy;
+use crate::report::Group;
 
 type Log = Arc<Mutex<Vec<String>>>;
 

@@ -1,6 +1,7 @@
 //! Which entries a command line means: names and globs, and what they are compared with.
 
-use super::{Entry, Group};
+use super::Entry;
+use crate::report::Group;
 
 /// How alike two names must be (0 to 1) for one to be offered in place of the other.
 const ALIKE: f64 = 0.6;

@@ -77,7 +77,7 @@ impl Sample {
             return self.elapsed_ns / self.ops.max(1) as f64;
         }
         let latencies: Vec<f64> = self.latencies_ns.iter().map(|ns| *ns as f64).collect();
-        super::statistics::median(&latencies).unwrap_or_default()
+        crate::report::statistics::median(&latencies).unwrap_or_default()
     }
 }
 

@@ -15,9 +15,9 @@ use super::style::Style;
 use super::supervise::supervise;
 use super::{cpus, interrupt, seed};
 use crate::bench::{
-    Clock, Entry, Limit, Options, Plan, Status, Timing, catalogue, select, set_reference,
+    self, Clock, Entry, Limit, Options, Plan, Timing, catalogue, select, set_reference,
 };
-use crate::report::{self, Context, Export, Host, Look, Report};
+use crate::report::{self, Export, Look, Report, Status, Tool};
 
 /// Measures and reports.
 pub(super) fn run(args: BenchArgs) -> Result<Exit> {
@@ -28,7 +28,7 @@ pub(super) fn run(args: BenchArgs) -> Result<Exit> {
     let exports = Exports::open(&args)?;
     let timing = Timing::here().map_err(Usage::new)?;
     let plan = plan(&args, timing);
-    let host = Host::probe();
+    let host = bench::host::probe();
     let (started, begun) = (SystemTime::now(), Instant::now());
     let interrupted = interrupt::catch().context("cannot catch SIGINT")?;
     let options = Options {
@@ -44,9 +44,10 @@ pub(super) fn run(args: BenchArgs) -> Result<Exit> {
     };
     let progress = Progress::new(args.style.progress() && !args.quiet);
     let record = supervise(entries, options.clone(), plan, progress)?;
-    let mut report = report::assemble(
+    let mut report = bench::assemble(
         &record,
-        Context {
+        bench::Context {
+            tool: tool(),
             options: &options,
             plan: &plan,
             host,
@@ -71,6 +72,14 @@ pub(super) fn run(args: BenchArgs) -> Result<Exit> {
     show(&report, &args, stdout_is_taken)?;
     exported?;
     Ok(exit(&report))
+}
+
+fn tool() -> Tool {
+    Tool {
+        name: env!("CARGO_PKG_NAME").to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        git: option_env!("VMBELL_GIT").map(str::to_owned),
+    }
 }
 
 /// Who asks for a number of runs gets it, however long that takes.

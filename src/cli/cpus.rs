@@ -5,7 +5,7 @@ use anyhow::Result;
 use super::exit::Usage;
 use super::values::CpuList;
 use crate::bench::affinity::{allowed_cpus, default_pair};
-use crate::bench::cpu_list;
+use crate::report::cpu_list;
 
 /// The CPUs of `--cpu` if this process may use them all, else two good ones.
 pub(super) fn choose(wanted: Option<&CpuList>) -> Result<Vec<usize>> {

@@ -7,8 +7,8 @@ use std::io;
 use std::mem;
 use std::os::fd::{FromRawFd, OwnedFd};
 
+use crate::bench::host::line;
 use crate::hypervisor::Support;
-use crate::report::host::line;
 
 /// Names and answers, in the order to print.
 pub(super) fn features() -> Vec<(&'static str, Support)> {

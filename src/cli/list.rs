@@ -8,7 +8,8 @@ use serde::Serialize;
 
 use super::exit::Exit;
 use super::output::print;
-use crate::bench::{Entry, Group, catalogue};
+use crate::bench::{Entry, catalogue};
+use crate::report::Group;
 
 /// List what can be measured
 #[derive(Args, Debug)]

@@ -11,9 +11,9 @@ use super::backends::probe_backends;
 use super::exit::Exit;
 use super::features::{features, settings};
 use super::output::print;
-use crate::bench::{Clock, cpu_list};
+use crate::bench::{Clock, host};
 use crate::hypervisor::Support;
-use crate::report::Host;
+use crate::report::{Host, cpu_list};
 
 /// Say what this host offers: kernel, CPU, clock, and what each backend can do here
 #[derive(Args, Debug)]
@@ -82,7 +82,7 @@ impl Sections {
 
 fn text() -> String {
     let mut sections = Sections(String::new());
-    let host = Host::probe();
+    let host = host::probe();
     sections.section("host", &host_lines(&host));
     if !host.mitigations.is_empty() {
         let lines: Vec<_> = host.mitigations.into_iter().collect();
@@ -157,7 +157,7 @@ fn host_lines(host: &Host) -> Vec<(String, String)> {
 
 fn json() -> Result<String> {
     let probe = Probe {
-        host: Host::probe(),
+        host: host::probe(),
         tsc: Clock::calibrate().ok().map(|clock| crate::report::Tsc {
             hz: clock.hz(),
             invariant: clock.is_invariant(),

@@ -2,7 +2,8 @@
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::bench::{Observer, Phase, Status};
+use crate::bench::{Observer, Phase};
+use crate::report::Status;
 use crate::report::units;
 
 /// Draws between runs, on the measuring thread: a ticking thread of its own would take CPU time

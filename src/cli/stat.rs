@@ -11,9 +11,8 @@ use super::exit::Exit;
 use super::interrupt;
 use super::output::print;
 use super::values;
-use crate::bench::stat::{Mode, Tick, Workload};
+use crate::bench::stat::{Mode, Rows, Tick, Workload, table, table_json};
 use crate::bench::{Limit, Stop};
-use crate::report::{EventRows, events, events_json};
 
 /// Count what happens to a guest that takes interrupts, with PV EOI off and on
 #[derive(Args, Debug)]
@@ -92,15 +91,15 @@ pub(super) fn run(args: &StatArgs) -> Result<Exit> {
             }
         }
     }
-    let rows = EventRows {
+    let rows = Rows {
         filter: args.filter.clone(),
         only_counted: args.skip_zero,
     };
     let (backend, text) = (choice.report(), describe(workload));
     print(&if args.json {
-        events_json(&outcomes, &rows, &backend, &text).context("cannot write the counts as JSON")?
+        table_json(&outcomes, &rows, &backend, &text).context("cannot write the counts as JSON")?
     } else {
-        events(&outcomes, &rows, &backend, &text)
+        table(&outcomes, &rows, &backend, &text)
     })?;
     Ok(Exit::Good)
 }

@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use crate::bench::{self, Entry, Limit, Observer, Options, Phase, Plan, Record, Row, Status, Stop};
+use crate::bench::{self, Entry, Limit, Observer, Options, Phase, Plan, Record, Row, Stop};
+use crate::report::Status;
 
 /// How long a subject may take to notice that it should stop.
 const GRACE: Duration = Duration::from_secs(2);

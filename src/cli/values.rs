@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::bench::cpu_list;
+use crate::report::cpu_list;
 
 /// CPUs of `--cpu`, in the order given.
 #[derive(Clone, Debug, PartialEq, Eq)]

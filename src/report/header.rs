@@ -1,8 +1,8 @@
 //! The lines above the numbers: all that somebody else must know to compare them with their own.
 
+use super::cpu_list;
 use super::model::{Outcome, PercentilesOf, Report, Timing, Unit};
 use super::units;
-use crate::bench::cpu_list;
 
 /// Labels and texts, in order.
 pub fn header(report: &Report) -> Vec<(&'static str, String)> {

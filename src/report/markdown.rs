@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
+use super::Group;
 use super::header::{below_one, excuse, footnotes, header, median_title};
 use super::model::{Outcome, PercentilesOf, Ratio, Report, Unit};
 use super::units;
-use crate::bench::Group;
 
 /// Writes `report` as GitHub-flavoured Markdown.
 pub fn markdown(report: &Report) -> String {

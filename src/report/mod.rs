@@ -2,36 +2,39 @@
 //!
 //! [`Report`] is the whole of it, plain data that serialises to the JSON described in
 //! `docs/report-schema.md`. Every writer is a function from a report to text; none measures or
-//! computes anything, so that all of them say the same.
+//! computes anything, so that all of them say the same. [`statistics`], [`outliers`] and [`bootstrap`]
+//! are the arithmetic on samples that whoever makes a report needs.
 
-mod assemble;
+pub mod bootstrap;
 mod columns;
+pub mod cpu_list;
 mod csv;
-mod events;
 mod file;
 mod header;
-pub mod host;
+mod host;
 mod json;
 mod markdown;
 mod model;
+pub mod outliers;
+mod random;
+pub mod statistics;
 mod terminal;
 mod timestamp;
 pub mod units;
 mod vmexit;
 mod warnings;
 
-pub use assemble::{Context, assemble};
 pub use csv::csv;
-pub use events::{Rows as EventRows, events, events_json};
 pub use file::{Export, ExportError};
 pub use header::{header, spin_in_words};
 pub use host::Host;
 pub use json::{ParseError, json, parse};
 pub use markdown::markdown;
 pub use model::{
-    Backend, Exits, Highlight, Outcome, Percentiles, PercentilesOf, Plan, Ratio, Report,
-    SCHEMA_VERSION, Timing, Tool, Tsc, Unit,
+    Backend, Exits, Group, Highlight, Outcome, Percentiles, PercentilesOf, Plan, Ratio, Report,
+    SCHEMA_VERSION, Status, Timing, Tool, Tsc, Unit,
 };
+pub use random::Random;
 pub use terminal::{Look, terminal};
 pub use timestamp::rfc3339;
 pub use vmexit::vmexit;

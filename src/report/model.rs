@@ -8,10 +8,12 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::Host;
-use crate::bench::{Group, Status, compare};
 
 /// The version of the JSON that this code writes.
 pub const SCHEMA_VERSION: u32 = 1;
+
+/// What the names of device models' rows end with: the path without an eventfd.
+const DEVICE_MODEL: &str = "-no-eventfd";
 
 /// One bench command's outcome.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -61,7 +63,7 @@ impl Report {
     /// What ratios are taken to, as a heading.
     pub fn ratio_title(&self) -> &'static str {
         let mut references = self.results.iter().filter_map(|o| o.reference.as_deref());
-        if references.all(compare::is_device_model) {
+        if references.all(|name| name.ends_with(DEVICE_MODEL)) {
             "to device model"
         } else {
             "to reference"
@@ -220,6 +222,52 @@ impl Outcome {
     /// Whether there are numbers.
     pub fn is_ok(&self) -> bool {
         self.status == Status::Ok
+    }
+}
+
+/// What an entry is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Group {
+    /// A path between guest and host.
+    Scenario,
+    /// What the host itself charges for the primitive below a path.
+    Floor,
+    /// Behaves in one known way, for tests of the command; never listed.
+    Debug,
+}
+
+impl Group {
+    /// As it stands in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Scenario => "scenario",
+            Self::Floor => "floor",
+            Self::Debug => "debug",
+        }
+    }
+}
+
+/// What became of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// Measured.
+    Ok,
+    /// Not measured, for a reason that is nobody's fault.
+    Skipped,
+    /// It went wrong.
+    Failed,
+}
+
+impl Status {
+    /// As it stands in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Skipped => "skipped",
+            Self::Failed => "failed",
+        }
     }
 }
 

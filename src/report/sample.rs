@@ -5,7 +5,7 @@ use super::model::{
     Backend, Exits, Highlight, Outcome, Percentiles, PercentilesOf, Plan, Ratio, Report,
     SCHEMA_VERSION, Timing, Tool, Tsc, Unit,
 };
-use crate::bench::{Group, Status};
+use super::{Group, Status};
 
 /// The same in the lab's deterministic mode: of one virtual nanosecond for each instruction.
 pub(super) fn counted() -> Report {

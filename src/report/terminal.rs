@@ -7,7 +7,7 @@ use super::columns::{Cell, Line, Paint, layout};
 use super::header::{below_one, excuse, footnotes, header, median_title};
 use super::model::{Highlight, Outcome, PercentilesOf, Ratio, Report, Unit};
 use super::units;
-use crate::bench::{Group, Status};
+use super::{Group, Status};
 
 /// How it looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use super::Report;
 use super::model::Outcome;
-use crate::bench::{Group, Status};
+use super::{Group, Status};
 
 /// Writes one line for each entry: its name and its median in cycles of the time stamp counter, or
 /// why there is none. Doorbells have the suffix of the `pci-testdev` BAR that they stand for.

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use super::Group;
 use super::{Report, Timing, Unit, units};
-use crate::bench::Group;
 
 /// A spread above this share of the median says that the host was busy.
 const WIDE: f64 = 0.10;

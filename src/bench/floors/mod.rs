@@ -14,7 +14,8 @@ mod signal;
 
 use partner::Cpus;
 
-use super::{Entry, Group, Options, Setting, SubjectError};
+use super::{Entry, Options, Setting, SubjectError};
+use crate::report::Group;
 
 /// The floors, cheapest kind of work first.
 pub(super) fn entries() -> Vec<Entry> {

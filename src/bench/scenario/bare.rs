@@ -3,9 +3,10 @@
 use std::time::Instant;
 
 use crate::bench::affinity::Pinned;
-use crate::bench::{Entry, Group, Limit, Options, Sample, Setting, Subject, SubjectError};
+use crate::bench::{Entry, Limit, Options, Sample, Setting, Subject, SubjectError};
 use crate::hypervisor::{BareExit, BareLoop, Capability, Hypervisor};
 use crate::machine::Deadline;
+use crate::report::Group;
 
 /// The rows, if there is such a loop.
 pub(super) fn entries<H>(hypervisor: &H) -> Vec<Entry>

@@ -10,8 +10,9 @@ use super::path::Bell::{
 use super::path::Path::{self, Hypercall, KernelPort, Mmio, Portio, Vmcall, Word};
 use super::rate::Rate;
 use super::virtqueue;
-use crate::bench::{Entry, Group, Options, Subject, SubjectError};
+use crate::bench::{Entry, Options, Subject, SubjectError};
 use crate::hypervisor::{Hypervisor, Support};
+use crate::report::Group;
 
 const RATES: [(Path, Bell, Variant); 21] = [
     (Portio, DeviceModel, Variant::Plain),

@@ -8,7 +8,7 @@ use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 use super::guest::Guest;
 use super::notify::pin_to;
-use crate::bench::{Clock, Entry, Group, Options, Sample, Setting, Subject, SubjectError};
+use crate::bench::{Clock, Entry, Options, Sample, Setting, Subject, SubjectError};
 use crate::bus::BusRange;
 use crate::device::virtio_mmio::{Interrupt, Inverter, Queue, Serving, VirtioMmio, register};
 use crate::device::{Listener, Poller};
@@ -17,6 +17,7 @@ use crate::guest::{Interrupts, Parameters, Program, VECTOR, programs};
 use crate::hypervisor::{Capability, Hypervisor, Irqchip, Support, Vm, VmConfig};
 use crate::irq::{Gsi, Msi, Route, Target};
 use crate::machine::{Machine, PARAMETERS};
+use crate::report::Group;
 
 /// Where the device's registers are: a hole in guest memory.
 const REGISTERS: u64 = 0xd000_1000;

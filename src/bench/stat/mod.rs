@@ -6,7 +6,9 @@
 
 mod outcome;
 mod paced;
+mod table;
 mod workload;
 
 pub use outcome::{Mode, Outcome, Tick};
+pub use table::{Rows, table, table_json};
 pub use workload::{StatError, Workload, run};

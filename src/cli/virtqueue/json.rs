@@ -7,7 +7,7 @@ use super::measure::{Results, Run, Session};
 use super::ratio::{counts, ratios, seconds};
 use super::text::error_of_mean;
 use crate::bench::perf::{Event, Scope};
-use crate::bench::statistics::Summary;
+use crate::report::statistics::Summary;
 use crate::virtqueue::workload::Report;
 
 /// Grows when a field changes its meaning or goes away.

@@ -8,7 +8,8 @@ use anyhow::{Context as _, Result, anyhow};
 use super::variant::Variant;
 use crate::bench::affinity;
 use crate::bench::perf::{Event, PerfCounter, PerfError, Scope};
-use crate::bench::{Observer, Phase, Random};
+use crate::bench::{Observer, Phase};
+use crate::report::Random;
 use crate::virtqueue::workload::{self, Options, Report, Role};
 
 /// Buffers of a run before the first round, which is not kept.

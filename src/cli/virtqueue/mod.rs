@@ -22,7 +22,7 @@ use super::output::print;
 use super::progress::Progress;
 use super::seed;
 use crate::bench::affinity::Pinned;
-use crate::bench::cpu_list;
+use crate::report::cpu_list;
 use crate::virtqueue::workload::Threads;
 use measure::{Session, Where};
 

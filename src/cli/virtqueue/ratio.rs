@@ -1,8 +1,8 @@
 //! What each variant costs beside the first, and how sure that is.
 
 use super::measure::{Results, Run, Session};
-use crate::bench::bootstrap::{Interval, ratio_of_medians};
 use crate::bench::perf::Event;
+use crate::report::bootstrap::{Interval, ratio_of_medians};
 
 /// A ratio of two variants, new over old.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::measure::{Results, Run, Session};
 use super::ratio::{counts, ratios, seconds};
 use crate::bench::perf::{Event, Scope};
-use crate::bench::statistics::Summary;
+use crate::report::statistics::Summary;
 use crate::virtqueue::workload::{Batch, Report};
 
 /// All of it.

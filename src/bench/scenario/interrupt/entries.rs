@@ -5,8 +5,9 @@ use super::ends::Ends;
 use super::ipi::Ipi;
 use super::level::Level;
 use super::raise::Raise;
-use crate::bench::{Entry, Group, Options, Subject, SubjectError};
+use crate::bench::{Entry, Options, Subject, SubjectError};
 use crate::hypervisor::{Capability, Hypervisor, Support};
+use crate::report::Group;
 
 /// All, on this backend.
 pub(in crate::bench::scenario) fn entries<H>(hypervisor: &H) -> Vec<Entry>

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::*;
-use crate::bench::{Clock, CpuTime, Limit, Sample, Status};
+use crate::bench::{Clock, CpuTime, Limit, Sample};
+use crate::report::Status;
 
 fn row(name: &str, group: Group, reference: Option<&str>, ns: &[f64]) -> Row {
     let mut row = Row::new(name, group, reference);
@@ -45,6 +46,11 @@ fn report_of(rows: Vec<Row>, timing: bench::Timing) -> Report {
     assemble(
         &record,
         Context {
+            tool: Tool {
+                name: "vmbell".to_owned(),
+                version: "0.1.0".to_owned(),
+                git: None,
+            },
             options: &options,
             plan: &bench::Plan::default(),
             host: Host::default(),

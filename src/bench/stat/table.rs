@@ -5,8 +5,8 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
-use super::Backend;
-use crate::bench::stat::Outcome;
+use super::Outcome;
+use crate::report::Backend;
 
 /// Which rows are shown.
 #[derive(Clone, Debug, Default)]
@@ -58,7 +58,7 @@ impl Rows {
 }
 
 /// The table: a row for each event, a column for each mode, and the change from the first to the last.
-pub fn events(outcomes: &[Outcome], rows: &Rows, backend: &Backend, workload: &str) -> String {
+pub fn table(outcomes: &[Outcome], rows: &Rows, backend: &Backend, workload: &str) -> String {
     let mut text = String::new();
     let source = outcomes.first().map_or("", |outcome| &outcome.source);
     let names = rows.names(outcomes);
@@ -141,7 +141,7 @@ fn ratio(outcomes: &[Outcome]) -> String {
 }
 
 /// The same as JSON; `docs/report-schema.md` describes it.
-pub fn events_json(
+pub fn table_json(
     outcomes: &[Outcome],
     rows: &Rows,
     backend: &Backend,
@@ -177,5 +177,5 @@ fn mode<'o>(outcome: &'o Outcome, names: &[&'o str]) -> (&'static str, JsonMode<
 }
 
 #[cfg(test)]
-#[path = "events_test.rs"]
+#[path = "table_test.rs"]
 mod tests;

@@ -2,20 +2,22 @@
 
 use std::time::{Duration, SystemTime};
 
-use super::model::{
-    Backend, Exits, Highlight, Outcome, Percentiles, PercentilesOf, Plan, Ratio, Report,
-    SCHEMA_VERSION, Timing, Tool, Tsc, Unit,
-};
-use super::{Host, rfc3339};
-use crate::bench::bootstrap::Interval;
-use crate::bench::outliers::Outliers;
-use crate::bench::statistics::{Summary, percentile};
-use crate::bench::{self, Group, Options, Record, Row, Stop, compare};
+use super::{Options, Record, Row, Stop, compare};
+use crate::bench;
 use crate::hypervisor::SpinPolicy;
+use crate::report::bootstrap::Interval;
+use crate::report::outliers::Outliers;
+use crate::report::statistics::{Summary, percentile};
+use crate::report::{
+    Backend, Exits, Group, Highlight, Host, Outcome, Percentiles, PercentilesOf, Plan, Ratio,
+    Report, SCHEMA_VERSION, Timing, Tool, Tsc, Unit, rfc3339,
+};
 
 /// What a report says besides the samples.
 #[derive(Debug)]
 pub struct Context<'a> {
+    /// Who measures.
+    pub tool: Tool,
     /// The choices that subjects were made with.
     pub options: &'a Options,
     /// How much was to be measured.
@@ -36,11 +38,7 @@ pub fn assemble(record: &Record, context: Context<'_>) -> Report {
     let seed = context.plan.seed;
     Report {
         schema_version: SCHEMA_VERSION,
-        tool: Tool {
-            name: env!("CARGO_PKG_NAME").to_owned(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            git: option_env!("VMBELL_GIT").map(str::to_owned),
-        },
+        tool: context.tool,
         host: context.host,
         started: rfc3339(context.started),
         duration: context.duration.as_secs_f64(),

@@ -40,7 +40,7 @@ fn backend() -> Backend {
 
 #[test]
 fn the_table() {
-    let text = events(&sample(), &Rows::default(), &backend(), "500 interrupts");
+    let text = table(&sample(), &Rows::default(), &backend(), "500 interrupts");
     insta::assert_snapshot!(text);
 }
 
@@ -50,8 +50,8 @@ fn rows_that_never_happened_are_left_out_if_asked() {
         only_counted: true,
         ..Rows::default()
     };
-    assert!(!events(&sample(), &rows, &backend(), "").contains("kvm_cpuid"));
-    let all = events(&sample(), &Rows::default(), &backend(), "");
+    assert!(!table(&sample(), &rows, &backend(), "").contains("kvm_cpuid"));
+    let all = table(&sample(), &Rows::default(), &backend(), "");
     assert!(all.contains("kvm_cpuid"));
 }
 
@@ -61,13 +61,13 @@ fn filter_keeps_the_names_that_contain_it() {
         filter: Some("eoi".into()),
         ..Rows::default()
     };
-    let text = events(&sample(), &rows, &backend(), "");
+    let text = table(&sample(), &rows, &backend(), "");
     assert!(text.contains("kvm:kvm_pv_eoi") && !text.contains("kvm:kvm_exit"));
 }
 
 #[test]
 fn json_has_both_modes_by_name() {
-    let text = events_json(&sample(), &Rows::default(), &backend(), "500 interrupts").unwrap();
+    let text = table_json(&sample(), &Rows::default(), &backend(), "500 interrupts").unwrap();
     let json: serde_json::Value = serde_json::from_str(&text).unwrap();
     let on = &json["modes"]["pv-eoi-on"];
     assert_eq!(on["events"]["kvm:kvm_pv_eoi"], 499);
