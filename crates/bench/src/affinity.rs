@@ -1,0 +1,120 @@
+//! Which CPUs this process may use, and pinning a thread to one of them.
+#![allow(unsafe_code, reason = "two system calls on a cpu_set_t")]
+
+use std::io;
+use std::mem;
+
+/// Why a thread could not be pinned, or the allowed CPUs not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum AffinityError {
+    /// `sched_getaffinity` failed.
+    #[error("cannot read the CPUs that this thread may use")]
+    Read(#[source] io::Error),
+    /// `sched_setaffinity` failed.
+    #[error("cannot pin a thread to {cpus:?}")]
+    Pin {
+        /// The wanted CPUs.
+        cpus: Vec<usize>,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// The CPUs that the calling thread may use, ascending.
+pub fn allowed_cpus() -> Result<Vec<usize>, AffinityError> {
+    // SAFETY: cpu_set_t is an array of integers, for which all zeros is a value.
+    let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
+    // SAFETY: `set` is ours and as large as the size says; the kernel writes no more than that.
+    let rc = unsafe { libc::sched_getaffinity(0, mem::size_of_val(&set), &raw mut set) };
+    if rc != 0 {
+        return Err(AffinityError::Read(io::Error::last_os_error()));
+    }
+    Ok((0..libc::CPU_SETSIZE.unsigned_abs() as usize)
+        // SAFETY: the index is below CPU_SETSIZE, the number of bits in `set`.
+        .filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &set) })
+        .collect())
+}
+
+/// Moves the calling thread to `cpu`, if it may be there; else it runs where the scheduler puts it.
+pub fn prefer(cpu: usize) {
+    let _ = pin(&[cpu]);
+}
+
+/// Restricts the calling thread to `cpus`.
+pub fn pin(cpus: &[usize]) -> Result<(), AffinityError> {
+    let error = |source| AffinityError::Pin {
+        cpus: cpus.to_vec(),
+        source,
+    };
+    if cpus
+        .iter()
+        .any(|cpu| *cpu >= libc::CPU_SETSIZE.unsigned_abs() as usize)
+    {
+        return Err(error(io::Error::from_raw_os_error(libc::EINVAL)));
+    }
+    // SAFETY: cpu_set_t is an array of integers, for which all zeros is a value.
+    let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
+    for cpu in cpus {
+        // SAFETY: the index is below CPU_SETSIZE, checked above.
+        unsafe { libc::CPU_SET(*cpu, &mut set) };
+    }
+    // SAFETY: the kernel reads as many bytes of `set` as the size says, and keeps no pointer.
+    match unsafe { libc::sched_setaffinity(0, mem::size_of_val(&set), &raw const set) } {
+        0 => Ok(()),
+        _ => Err(error(io::Error::last_os_error())),
+    }
+}
+
+/// The calling thread on one CPU until this is dropped.
+#[derive(Debug)]
+pub struct Pinned {
+    before: Vec<usize>,
+    /// Affinity belongs to a thread: the guard must be dropped where it was made.
+    not_send: std::marker::PhantomData<*const ()>,
+}
+
+impl Pinned {
+    /// Moves the calling thread to `cpu`.
+    pub fn to(cpu: usize) -> Result<Self, AffinityError> {
+        let before = allowed_cpus()?;
+        pin(&[cpu])?;
+        Ok(Self {
+            before,
+            not_send: std::marker::PhantomData,
+        })
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        // The set was in force a moment ago. If it is not allowed any more (a cpuset shrank), the
+        // kernel has already moved the thread itself.
+        let _ = pin(&self.before);
+    }
+}
+
+/// Two CPUs for the two sides of a handover: the first allowed one, and the first that is not a
+/// hardware thread of the same core; only one where there is only one.
+pub fn default_pair(allowed: &[usize]) -> Vec<usize> {
+    let Some(first) = allowed.first().copied() else {
+        return Vec::new();
+    };
+    let siblings = siblings(first);
+    let other_core = allowed.iter().find(|cpu| !siblings.contains(cpu));
+    let second = other_core.or_else(|| allowed.get(1)).copied();
+    std::iter::once(first).chain(second).collect()
+}
+
+/// The hardware threads of `cpu`'s core, itself included; only itself if the kernel does not say.
+fn siblings(cpu: usize) -> Vec<usize> {
+    let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
+    std::fs::read_to_string(path)
+        .ok()
+        .and_then(|list| vmbell_report::cpu_list::parse(list.trim()).ok())
+        .unwrap_or_else(|| vec![cpu])
+}
+
+#[cfg(test)]
+#[path = "affinity_test.rs"]
+mod tests;

@@ -1,0 +1,214 @@
+//! Makes a report of a record: all arithmetic on samples happens here, once.
+
+use std::time::{Duration, SystemTime};
+
+use super::{Options, Record, Row, Stop, compare};
+use vmbell::hypervisor::SpinPolicy;
+use vmbell_report::bootstrap::Interval;
+use vmbell_report::outliers::Outliers;
+use vmbell_report::statistics::{Summary, percentile};
+use vmbell_report::{
+    Backend, Exits, Group, Highlight, Host, Outcome, Percentiles, PercentilesOf, Plan, Ratio,
+    Report, SCHEMA_VERSION, Timing, Tool, Tsc, Unit, rfc3339,
+};
+
+/// What a report says besides the samples.
+#[derive(Debug)]
+pub struct Context<'a> {
+    /// Who measures.
+    pub tool: Tool,
+    /// The choices that subjects were made with.
+    pub options: &'a Options,
+    /// How much was to be measured.
+    pub plan: &'a crate::Plan,
+    /// Where.
+    pub host: Host,
+    /// What ran the guests.
+    pub backend: Backend,
+    /// When it began.
+    pub started: SystemTime,
+    /// How long it took.
+    pub duration: Duration,
+}
+
+/// Makes the report.
+pub fn assemble(record: &Record, context: Context<'_>) -> Report {
+    let (timing, unit) = meaning(context.options.timing);
+    let seed = context.plan.seed;
+    Report {
+        schema_version: SCHEMA_VERSION,
+        tool: context.tool,
+        host: context.host,
+        started: rfc3339(context.started),
+        duration: context.duration.as_secs_f64(),
+        interrupted: record.stopped == Some(Stop::Interrupted),
+        timing,
+        unit,
+        timed_out: record.stopped == Some(Stop::TimedOut),
+        seed,
+        plan: Plan {
+            runs: context.plan.runs,
+            finished: finished(&record.rows),
+            warmup: context.plan.warmup,
+            min_time: context.plan.min_time.as_secs_f64(),
+            ops: context.plan.ops,
+        },
+        backend: context.backend,
+        spin: spin_name(context.options.spin).to_owned(),
+        cpus: context.options.cpus.clone(),
+        tsc: Tsc {
+            hz: context.options.clock.hz(),
+            invariant: context.options.clock.is_invariant(),
+        },
+        results: record
+            .rows
+            .iter()
+            .map(|row| outcome(row, &record.rows, seed, (timing, unit)))
+            .collect(),
+        highlights: highlights(&record.rows, seed),
+    }
+}
+
+/// What times say, and in which unit.
+const fn meaning(timing: crate::Timing) -> (Timing, Unit) {
+    match timing {
+        crate::Timing::Native => (Timing::Native, Unit::Time),
+        crate::Timing::Emulated => (Timing::Emulated, Unit::Time),
+        crate::Timing::Instructions => (Timing::Emulated, Unit::Instructions),
+    }
+}
+
+fn finished(rows: &[Row]) -> u32 {
+    let most = rows.iter().map(|row| row.samples.len()).max();
+    u32::try_from(most.unwrap_or_default()).unwrap_or(u32::MAX)
+}
+
+/// How many questions a report answers.
+const HIGHLIGHTS: usize = 5;
+
+fn highlights(rows: &[Row], seed: u64) -> Vec<Highlight> {
+    compare::QUESTIONS
+        .iter()
+        .filter_map(|question| {
+            let interval = compare::ratio(rows, question.new, question.old, seed)?;
+            Some(Highlight {
+                new: question.new.to_owned(),
+                text: question.text.to_owned(),
+                ratio: ratio(question.old, interval),
+            })
+        })
+        .take(HIGHLIGHTS)
+        .collect()
+}
+
+/// A spin policy as users type it.
+const fn spin_name(spin: SpinPolicy) -> &'static str {
+    match spin {
+        SpinPolicy::Sleep => "sleep",
+        SpinPolicy::Spin => "spin",
+        SpinPolicy::Adaptive => "adaptive",
+    }
+}
+
+fn outcome(row: &Row, rows: &[Row], seed: u64, (timing, unit): (Timing, Unit)) -> Outcome {
+    let samples = row.ns_per_op();
+    let summary = Summary::of(&samples);
+    let seconds = |ns: f64| ns / 1e9;
+    let stat = |pick: fn(&Summary) -> f64| summary.as_ref().map(pick).map(seconds);
+    let outliers = Outliers::of(&samples);
+    let cpu_time = |seconds: f64| ops(row).map(|ops| seconds / ops);
+    Outcome {
+        command: row.name.clone(),
+        group: row.group,
+        status: row.status,
+        reason: row.reason.clone(),
+        mean: stat(|s| s.mean),
+        stddev: summary.and_then(|s| s.stddev).map(seconds),
+        median: stat(|s| s.median),
+        instructions: summary
+            .map(|summary| thousandths(summary.median))
+            .filter(|_| unit == Unit::Instructions),
+        user: cpu_time(row.cpu_time.user),
+        system: cpu_time(row.cpu_time.system),
+        min: stat(|s| s.min),
+        max: stat(|s| s.max),
+        times: samples.iter().copied().map(seconds).collect(),
+        exit_codes: vec![0; samples.len()],
+        parameters: [].into(),
+        backend: row.setting.backend.to_owned(),
+        spin: row.setting.spin.map(|spin| spin_name(spin).to_owned()),
+        cpus: row.setting.cpus.clone(),
+        exits: exits(row),
+        timing_valid: timing == Timing::Native,
+        ops_per_run: row.ops_per_run,
+        percentiles_ns: percentiles(row, &samples),
+        percentiles_of: match row.latencies {
+            Some(_) => PercentilesOf::Operations,
+            None => PercentilesOf::Runs,
+        },
+        samples_ns: samples.iter().copied().map(thousandths).collect(),
+        spread: summary.as_ref().map(Summary::relative_spread),
+        outliers: outliers.count as u64,
+        outliers_shift: outliers.median_shift,
+        reference: row.reference.clone(),
+        ratio: row.reference.as_deref().and_then(|reference| {
+            compare::ratio(rows, &row.name, reference, seed)
+                .map(|interval| ratio(reference, interval))
+        }),
+    }
+}
+
+fn ratio(reference: &str, interval: Interval) -> Ratio {
+    Ratio {
+        reference: reference.to_owned(),
+        value: interval.value,
+        ci_low: interval.low,
+        ci_high: interval.high,
+    }
+}
+
+/// Nanoseconds, or instructions, to a thousandth: the digits beyond are the division's, not the clock's.
+fn thousandths(ns: f64) -> f64 {
+    (ns * 1000.0).round() / 1000.0
+}
+
+/// Operations of all runs together, none if there were none.
+#[allow(clippy::cast_precision_loss, reason = "far fewer than 2^53")]
+fn ops(row: &Row) -> Option<f64> {
+    let ops: u64 = row.samples.iter().map(|sample| sample.ops).sum();
+    (ops > 0).then_some(ops as f64)
+}
+
+#[allow(clippy::cast_precision_loss, reason = "far fewer than 2^53")]
+fn exits(row: &Row) -> Option<Exits> {
+    if row.group == Group::Floor {
+        return None;
+    }
+    let ops = ops(row)?;
+    let sum = |pick: fn(&crate::Sample) -> u64| row.samples.iter().map(pick).sum::<u64>() as f64;
+    Some(Exits {
+        light: sum(|sample| sample.light) / ops,
+        heavy: sum(|sample| sample.heavy) / ops,
+    })
+}
+
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "latencies are far below 2^53 ns"
+)]
+fn percentiles(row: &Row, samples: &[f64]) -> Option<Percentiles> {
+    let at = |p: f64| match &row.latencies {
+        Some(histogram) => Some(histogram.value_at_quantile(p) as f64),
+        None => percentile(samples, p),
+    };
+    Some(Percentiles {
+        p50: at(0.5)?,
+        p90: at(0.9)?,
+        p99: at(0.99)?,
+        p99_9: at(0.999)?,
+    })
+}
+
+#[cfg(test)]
+#[path = "assemble_test.rs"]
+mod tests;

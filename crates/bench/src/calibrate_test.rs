@@ -1,0 +1,69 @@
+//! Tests of calibration.
+
+use super::*;
+use crate::Sample;
+
+struct Costs {
+    ns: f64,
+    runs: u32,
+}
+
+impl Subject for Costs {
+    fn name(&self) -> &str {
+        "costs"
+    }
+
+    fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+        self.runs += 1;
+        Ok(Sample {
+            ops,
+            elapsed_ns: self.ns * f64::from(u32::try_from(ops).unwrap_or(u32::MAX)),
+            ..Sample::default()
+        })
+    }
+}
+
+fn ops_for(ns: f64) -> (u64, u32) {
+    let mut subject = Costs { ns, runs: 0 };
+    let ops = calibrate(&mut subject, Duration::from_millis(10)).unwrap();
+    (ops, subject.runs)
+}
+
+#[test]
+fn a_run_is_filled_by_so_many_operations() {
+    let (ops, runs) = ops_for(1000.0);
+    assert_eq!(ops, 10_000);
+    assert!(runs < 8, "{runs}");
+}
+
+#[test]
+fn an_operation_longer_than_a_run_is_done_once() {
+    assert_eq!(ops_for(1e9), (1, 1));
+}
+
+#[test]
+fn an_operation_that_takes_no_time_ends_at_the_limit() {
+    assert_eq!(ops_for(0.0).0, MAX_OPS);
+}
+
+#[test]
+fn a_subject_with_long_pauses_is_not_grown_for_ever() {
+    struct Pauses;
+    impl Subject for Pauses {
+        fn name(&self) -> &str {
+            "pauses"
+        }
+        fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+            std::thread::sleep(Duration::from_millis(50));
+            Ok(Sample {
+                ops,
+                elapsed_ns: 10.0,
+                ..Sample::default()
+            })
+        }
+    }
+    assert_eq!(
+        calibrate(&mut Pauses, Duration::from_millis(10)).unwrap(),
+        1
+    );
+}

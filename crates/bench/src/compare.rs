@@ -1,0 +1,125 @@
+//! What is compared with what.
+//!
+//! Every path of a kind (port I/O, MMIO, hypercall) is compared with the device model path of that
+//! kind: the way without an eventfd, through the VMM, under the spin policy of the command line.
+//! A ratio is always new over old, so below 1 is faster.
+
+use super::record::Row;
+use vmbell_report::Status;
+use vmbell_report::bootstrap::{Interval, ratio_of_medians};
+
+/// Separates a scenario's name from its variants: `portio-wildcard-eventfd+int3`.
+const VARIANT: char = '+';
+
+/// The device model row for each kind of path, by how names of the kind start.
+const DEVICE_MODELS: [(&str, &str); 4] = [
+    ("portio-", "portio-no-eventfd"),
+    ("mmio-", "mmio-no-eventfd"),
+    ("hypercall-", "hypercall-no-eventfd"),
+    ("doorbell-word", "hypercall-no-eventfd"),
+];
+
+/// The name of the row that `name` is compared with: none for a name of no known kind, and for the
+/// plain device model row itself. Its variants are compared with it too.
+pub fn device_model_of(name: &str) -> Option<&'static str> {
+    let base = name.split(VARIANT).next().unwrap_or(name);
+    DEVICE_MODELS
+        .iter()
+        .find(|(prefix, _)| base.starts_with(prefix))
+        .map(|(_, model)| *model)
+        .filter(|model| *model != name)
+}
+
+/// `new` over `old` by name, if both have been measured.
+pub fn ratio(rows: &[Row], new: &str, old: &str, seed: u64) -> Option<Interval> {
+    let samples = |name: &str| {
+        rows.iter()
+            .find(|row| row.name == name && row.status == Status::Ok)
+            .map(Row::ns_per_op)
+    };
+    ratio_of_medians(&samples(new)?, &samples(old)?, seed)
+}
+
+/// A ratio that answers a question people ask, with the question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// The row above the line.
+    pub new: &'static str,
+    /// The row below the line.
+    pub old: &'static str,
+    /// What the ratio says.
+    pub text: &'static str,
+}
+
+/// In order of interest; a report shows the first few whose rows it has.
+pub const QUESTIONS: [Question; 13] = [
+    Question {
+        new: "portio-wildcard-eventfd",
+        old: "portio-no-eventfd",
+        text: "an eventfd on a port, instead of the device model",
+    },
+    Question {
+        new: "mmio-wildcard-eventfd",
+        old: "mmio-no-eventfd",
+        text: "an eventfd on MMIO, instead of the device model",
+    },
+    Question {
+        new: "portio-wildcard-eventfd+int3",
+        old: "portio-wildcard-eventfd",
+        text: "the port's site patched to int3, instead of trapping raw",
+    },
+    Question {
+        new: "hypercall-wildcard-eventfd",
+        old: "floor-eventfd-write",
+        text: "a direct call that rings an eventfd, against the bare eventfd write",
+    },
+    Question {
+        new: "doorbell-word",
+        old: "floor-eventfd-write",
+        text: "a doorbell word in shared memory, against the bare eventfd write",
+    },
+    Question {
+        new: "eoi-pv",
+        old: "eoi-x2apic",
+        text: "the end of an interrupt by a bit in memory, instead of by wrmsr",
+    },
+    Question {
+        new: "level-resample",
+        old: "level-userspace-unmask",
+        text: "a level line taken down by its EOI, instead of by the VMM",
+    },
+    Question {
+        new: "msi-to-running",
+        old: "floor-signal",
+        text: "an interrupt to a guest that runs, against a signal to a thread that does",
+    },
+    Question {
+        new: "irqfd-edge-to-halted",
+        old: "floor-futex-cross-core",
+        text: "an interrupt to a guest that halts, against a round trip between sleepers",
+    },
+    Question {
+        new: "floor-eventfd-write",
+        old: "floor-getppid",
+        text: "an eventfd write, against an empty system call",
+    },
+    Question {
+        new: "floor-futex-cross-core",
+        old: "floor-futex-same-core",
+        text: "waking a sleeper on another core, instead of one on this core",
+    },
+    Question {
+        new: "floor-cache-line",
+        old: "floor-futex-cross-core",
+        text: "handing over to a spinner, instead of a sleeper",
+    },
+    Question {
+        new: "floor-futex-same-core",
+        old: "floor-getppid",
+        text: "a handover on one core, against an empty system call",
+    },
+];
+
+#[cfg(test)]
+#[path = "compare_test.rs"]
+mod tests;

@@ -1,0 +1,107 @@
+//! Subjects that behave in one known way, so that tests can drive the whole command through every
+//! end it may have. They are never listed and match no glob; only their exact names run them.
+
+use std::time::Duration;
+
+use super::{Entry, Limit, Options, Sample, Setting, Subject, SubjectError};
+use vmbell::hypervisor::SpinPolicy;
+use vmbell_report::Group;
+
+/// The debug entries.
+pub(super) fn entries() -> Vec<Entry> {
+    let entry =
+        |name, description, make: fn(&Options) -> Result<Box<dyn Subject>, SubjectError>| {
+            Entry::new(Group::Debug, name, description, make)
+        };
+    vec![
+        entry("debug-constant", "takes 100 ns, always", |_| {
+            Ok(Box::new(Constant {
+                name: "debug-constant",
+                ns: 100.0,
+            }))
+        }),
+        entry("debug-double", "takes 200 ns, always", |_| {
+            Ok(Box::new(Constant {
+                name: "debug-double",
+                ns: 200.0,
+            }))
+        })
+        .with_reference("debug-constant"),
+        entry("debug-skip", "cannot be measured", |_| {
+            Err(SubjectError::Skipped("debug-skip is always skipped".into()))
+        }),
+        entry("debug-fail", "fails in its first run", |_| {
+            Ok(Box::new(Fails))
+        }),
+        entry("debug-loop", "runs until it is told to stop", |options| {
+            Ok(Box::new(Loops {
+                limit: Some(options.limit.clone()),
+            }))
+        }),
+        entry("debug-stuck", "runs for ever, whatever it is told", |_| {
+            Ok(Box::new(Loops { limit: None }))
+        }),
+    ]
+}
+
+/// Claims to take the same time in every run.
+struct Constant {
+    name: &'static str,
+    ns: f64,
+}
+
+impl Subject for Constant {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn setting(&self) -> Setting {
+        Setting {
+            spin: Some(SpinPolicy::Sleep),
+            ..Setting::default()
+        }
+    }
+
+    #[allow(clippy::cast_precision_loss, reason = "at most 2^32 operations")]
+    fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+        Ok(Sample {
+            ops,
+            elapsed_ns: self.ns * ops as f64,
+            light: ops,
+            ..Sample::default()
+        })
+    }
+}
+
+/// Fails.
+struct Fails;
+
+impl Subject for Fails {
+    fn name(&self) -> &'static str {
+        "debug-fail"
+    }
+
+    fn run(&mut self, _ops: u64) -> Result<Sample, SubjectError> {
+        Err(SubjectError::failed("debug-fail", "it always does"))
+    }
+}
+
+/// Does not come back before the limit says so, if it has one.
+struct Loops {
+    limit: Option<Limit>,
+}
+
+impl Subject for Loops {
+    fn name(&self) -> &'static str {
+        "debug-loop"
+    }
+
+    fn run(&mut self, _ops: u64) -> Result<Sample, SubjectError> {
+        while self.limit.as_ref().is_none_or(|limit| !limit.is_run_over()) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Err(SubjectError::TimedOut {
+            subject: self.name().to_owned(),
+        })
+    }
+}

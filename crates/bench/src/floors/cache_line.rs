@@ -1,0 +1,80 @@
+//! `floor-cache-line`: the floor of a heavy exit whose other side spins, and of a doorbell word
+//! with an awake poller. One operation is a round trip: the line moves over and back.
+//!
+//! How to spin is the CPU's choice. Bare loads get into the way of the other side's store on some
+//! (measured on AMD Zen: slower and scattered), PAUSE makes looks rare on others (140 cycles each
+//! on Skylake). A floor is the lower of the two, so both are tried.
+
+use std::hint;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::partner::{Cpus, Handover, round_trips};
+use crate::{Options, Sample, Setting, Subject, SubjectError};
+
+pub(super) const NAME: &str = "floor-cache-line";
+
+/// Round trips of one trial, a few milliseconds.
+const TRIAL: u64 = 20_000;
+
+/// Trials of each way; the middle one is taken.
+const TRIALS: usize = 3;
+
+struct CacheLine {
+    cpus: Cpus,
+    spinning: Spinning,
+}
+
+pub(super) fn make(options: &Options) -> Result<Box<dyn Subject>, SubjectError> {
+    let cpus = super::two_cpus(options)?;
+    let bare = middle_trial(cpus, Spinning { pause: false })?;
+    let paused = middle_trial(cpus, Spinning { pause: true })?;
+    Ok(Box::new(CacheLine {
+        cpus,
+        spinning: Spinning {
+            pause: paused <= bare,
+        },
+    }))
+}
+
+fn middle_trial(cpus: Cpus, spinning: Spinning) -> Result<f64, SubjectError> {
+    let mut trials = [0.0; TRIALS];
+    for trial in &mut trials {
+        *trial = round_trips(NAME, cpus, spinning, TRIAL)?.elapsed_ns;
+    }
+    trials.sort_by(f64::total_cmp);
+    Ok(trials[TRIALS / 2])
+}
+
+impl Subject for CacheLine {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn setting(&self) -> Setting {
+        super::setting(self.cpus)
+    }
+
+    fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+        round_trips(NAME, self.cpus, self.spinning, ops)
+    }
+}
+
+/// Looks at the word all the time.
+#[derive(Clone, Copy)]
+struct Spinning {
+    pause: bool,
+}
+
+impl Handover for Spinning {
+    fn give(self, word: &AtomicU32, value: u32) {
+        word.store(value, Ordering::Release);
+    }
+
+    fn take(self, word: &AtomicU32, value: u32) {
+        while word.load(Ordering::Acquire) != value {
+            if self.pause {
+                hint::spin_loop();
+            }
+        }
+    }
+}

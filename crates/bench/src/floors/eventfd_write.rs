@@ -1,0 +1,65 @@
+//! `floor-eventfd-write`: what ringing an eventfd costs anybody, guest or not.
+
+use std::time::Instant;
+
+use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
+
+use super::raw;
+use crate::affinity::Pinned;
+use crate::{Options, Sample, Setting, Subject, SubjectError};
+
+pub(super) const NAME: &str = "floor-eventfd-write";
+
+struct EventfdWrite {
+    cpu: usize,
+    eventfd: EventFd,
+}
+
+pub(super) fn make(options: &Options) -> Result<Box<dyn Subject>, SubjectError> {
+    Ok(Box::new(EventfdWrite {
+        cpu: options.first_cpu(),
+        eventfd: EventFd::new(EFD_NONBLOCK).map_err(|e| SubjectError::failed(NAME, e))?,
+    }))
+}
+
+impl Subject for EventfdWrite {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn setting(&self) -> Setting {
+        Setting {
+            cpus: vec![self.cpu],
+            ..Setting::default()
+        }
+    }
+
+    #[allow(
+        clippy::cast_precision_loss,
+        reason = "a run takes far less than 2^53 ns"
+    )]
+    fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+        let failed = |error| SubjectError::failed(NAME, error);
+        let _pinned = Pinned::to(self.cpu).map_err(|e| SubjectError::failed(NAME, e))?;
+        // An earlier run may have failed half way: start from zero. Nothing to read is no error.
+        let _ = self.eventfd.read();
+        let started = Instant::now();
+        for _ in 0..ops {
+            raw::eventfd_write(&self.eventfd).map_err(failed)?;
+        }
+        let elapsed = started.elapsed();
+        // The kernel must have counted as often as we have written.
+        let counted = self.eventfd.read().map_err(failed)?;
+        if counted != ops {
+            return Err(SubjectError::failed(
+                NAME,
+                format!("{ops} writes were counted as {counted}"),
+            ));
+        }
+        Ok(Sample {
+            ops,
+            elapsed_ns: elapsed.as_nanos() as f64,
+            ..Sample::default()
+        })
+    }
+}

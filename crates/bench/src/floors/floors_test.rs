@@ -1,0 +1,76 @@
+//! Each floor runs, and their order is what hardware makes it.
+
+use std::time::Duration;
+
+use super::*;
+use crate::affinity::{allowed_cpus, default_pair};
+use crate::{Clock, Limit, Sample};
+use vmbell::hypervisor::SpinPolicy;
+
+fn options(cpus: Vec<usize>) -> Options {
+    Options {
+        cpus,
+        spin: SpinPolicy::Sleep,
+        clock: Clock::with_frequency(1e9, true),
+        limit: Limit::none(),
+        timing: crate::Timing::Native,
+    }
+}
+
+fn run(name: &str, options: &Options, ops: u64) -> Result<Sample, SubjectError> {
+    let entry = entries()
+        .into_iter()
+        .find(|entry| entry.name() == name)
+        .unwrap();
+    let mut subject = entry.subject(options)?;
+    assert_eq!(subject.name(), name);
+    subject.run(ops)
+}
+
+#[test]
+fn every_floor_performs_what_it_is_asked_for() {
+    let options = options(default_pair(&allowed_cpus().unwrap()));
+    for entry in entries() {
+        match run(entry.name(), &options, 50) {
+            Ok(sample) => {
+                assert_eq!(sample.ops, 50, "{}", entry.name());
+                assert!(sample.elapsed_ns > 0.0, "{}", entry.name());
+                assert_eq!((sample.light, sample.heavy), (0, 0));
+            }
+            Err(SubjectError::Skipped(_)) if options.second_cpu().is_none() => {}
+            Err(error) => panic!("{}: {error}", entry.name()),
+        }
+    }
+}
+
+#[test]
+fn floors_across_cores_are_skipped_on_one_cpu() {
+    let options = options(vec![allowed_cpus().unwrap()[0]]);
+    for name in [futex::CROSS_CORE, cache_line::NAME] {
+        assert!(
+            matches!(run(name, &options, 1), Err(SubjectError::Skipped(_))),
+            "{name}"
+        );
+    }
+    assert!(run(futex::SAME_CORE, &options, 1).is_ok());
+}
+
+#[test]
+fn an_absent_cpu_fails_instead_of_hanging() {
+    let here = allowed_cpus().unwrap()[0];
+    for cpus in [vec![here, 1023], vec![1023, here]] {
+        assert!(matches!(
+            run(futex::CROSS_CORE, &options(cpus), 1),
+            Err(SubjectError::Failed { .. })
+        ));
+    }
+}
+
+#[test]
+fn a_sleeping_handover_costs_more_than_a_system_call() {
+    let options = options(vec![allowed_cpus().unwrap()[0]]);
+    let syscall = run(getppid::NAME, &options, 2000).unwrap().ns_per_op();
+    let handover = run(futex::SAME_CORE, &options, 2000).unwrap().ns_per_op();
+    assert!(handover > syscall, "{handover} ns, {syscall} ns");
+    assert!(handover < Duration::from_secs(1).as_secs_f64() * 1e9);
+}

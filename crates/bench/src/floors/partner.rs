@@ -1,0 +1,99 @@
+//! Two pinned threads that hand a word to and fro: the frame of all handover floors.
+//!
+//! One operation is a round trip, there and back. The partner is started for each run and waits
+//! for the first turn before the clock starts, so neither its start nor its pinning is timed.
+
+use std::sync::atomic::AtomicU32;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Instant;
+
+use crate::affinity::{self, AffinityError, Pinned};
+use crate::{Sample, SubjectError};
+
+/// How the word is handed over.
+pub(super) trait Handover: Copy + Send {
+    /// Gives the turn to the other side by storing `value`.
+    fn give(self, word: &AtomicU32, value: u32);
+
+    /// Waits until the turn comes with `value`.
+    fn take(self, word: &AtomicU32, value: u32);
+}
+
+/// A line of its own. Two, in fact: the prefetcher fetches lines in pairs.
+#[repr(align(128))]
+#[derive(Debug, Default)]
+struct Line(AtomicU32);
+
+/// Where the two sides run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cpus {
+    pub(super) here: usize,
+    pub(super) there: usize,
+}
+
+/// Performs `ops` round trips.
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "a run takes far less than 2^53 ns"
+)]
+pub(super) fn round_trips(
+    name: &str,
+    cpus: Cpus,
+    handover: impl Handover,
+    ops: u64,
+) -> Result<Sample, SubjectError> {
+    let failed = |error: AffinityError| SubjectError::failed(name, error);
+    let line = Line::default();
+    let word = &line.0;
+    let _pinned = Pinned::to(cpus.here).map_err(failed)?;
+    let (ready, is_ready) = mpsc::channel();
+    let elapsed = thread::scope(|scope| {
+        scope.spawn(move || {
+            let pinned = affinity::pin(&[cpus.there]);
+            let is_pinned = pinned.is_ok();
+            // The other side holds the receiver until this arrives.
+            let _ = ready.send(pinned);
+            if is_pinned {
+                partner(word, handover, ops + 1);
+            }
+        });
+        match is_ready.recv() {
+            Ok(pinned) => pinned.map_err(failed)?,
+            Err(_) => return Err(SubjectError::failed(name, "its partner thread ended early")),
+        }
+        turn(word, handover, 0);
+        let started = Instant::now();
+        for round in 1..=ops {
+            turn(word, handover, round);
+        }
+        Ok(started.elapsed())
+    })?;
+    Ok(Sample {
+        ops,
+        elapsed_ns: elapsed.as_nanos() as f64,
+        ..Sample::default()
+    })
+}
+
+/// This side of one round trip: the word becomes odd, and even again by the partner.
+fn turn(word: &AtomicU32, handover: impl Handover, round: u64) {
+    let (there, back) = values(round);
+    handover.give(word, there);
+    handover.take(word, back);
+}
+
+fn partner(word: &AtomicU32, handover: impl Handover, rounds: u64) {
+    for round in 0..rounds {
+        let (there, back) = values(round);
+        handover.take(word, there);
+        handover.give(word, back);
+    }
+}
+
+/// The word's values in this round; they repeat after 2^31 rounds, and only neighbours must differ.
+#[allow(clippy::cast_possible_truncation, reason = "wraps on purpose")]
+const fn values(round: u64) -> (u32, u32) {
+    let start = (round as u32).wrapping_mul(2);
+    (start.wrapping_add(1), start.wrapping_add(2))
+}

@@ -1,0 +1,130 @@
+//! `floor-signal`: the floor of an interrupt to a guest that runs in a process.
+//!
+//! One operation is a `tgkill(2)` to a thread that spins on another CPU, until the first instruction
+//! of its handler; the way back is not part of it.
+#![allow(unsafe_code, reason = "a signal handler, and sending to a thread")]
+
+use std::io;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::{OnceLock, mpsc};
+use std::time::Instant;
+
+use super::partner::Cpus;
+use crate::affinity::{self, Pinned};
+use crate::{Clock, Options, Sample, Setting, Subject, SubjectError};
+
+pub(super) const NAME: &str = "floor-signal";
+
+/// When the handler was entered last; 0 while that is waited for.
+static ENTERED: AtomicU64 = AtomicU64::new(0);
+
+struct Signal {
+    cpus: Cpus,
+    clock: Clock,
+}
+
+pub(super) fn make(options: &Options) -> Result<Box<dyn Subject>, SubjectError> {
+    install().map_err(|error| SubjectError::failed(NAME, error))?;
+    Ok(Box::new(Signal {
+        cpus: super::two_cpus(options)?,
+        clock: options.clock,
+    }))
+}
+
+/// The second real-time signal that is left to programs; the first one kicks vCPUs.
+fn number() -> libc::c_int {
+    libc::SIGRTMIN() + 1
+}
+
+extern "C" fn handler(_signal: libc::c_int) {
+    ENTERED.store(Clock::now(), Release);
+}
+
+/// Once for the process.
+fn install() -> io::Result<()> {
+    static INSTALLED: OnceLock<Option<i32>> = OnceLock::new();
+    let failure = *INSTALLED.get_or_init(|| {
+        // SAFETY: sigaction is made of integers and an optional pointer, for which all zeros is a value.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        action.sa_sigaction = handler as *const () as libc::sighandler_t;
+        action.sa_flags = libc::SA_RESTART;
+        // SAFETY: `action` is a whole sigaction on this frame, which the kernel copies; its handler is
+        // a function that lives as long as the program and stores to an atomic, no more.
+        match unsafe { libc::sigaction(number(), &raw const action, std::ptr::null_mut()) } {
+            0 => None,
+            _ => io::Error::last_os_error().raw_os_error(),
+        }
+    });
+    failure.map_or(Ok(()), |errno| Err(io::Error::from_raw_os_error(errno)))
+}
+
+/// Signals a thread of this process.
+fn send(thread: i32) -> io::Result<()> {
+    let (process, signal) = (std::process::id(), number());
+    // SAFETY: no pointers. The thread is alive: it waits for the end of the run.
+    match unsafe { libc::syscall(libc::SYS_tgkill, process, thread, signal) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+impl Subject for Signal {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn setting(&self) -> Setting {
+        super::setting(self.cpus)
+    }
+
+    #[allow(
+        clippy::cast_precision_loss,
+        reason = "a run takes far less than 2^53 ns"
+    )]
+    fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+        let failed = |error: io::Error| SubjectError::failed(NAME, error);
+        let cpus = self.cpus;
+        let _pinned = Pinned::to(cpus.here).map_err(|error| SubjectError::failed(NAME, error))?;
+        let left = AtomicU64::new(ops);
+        let (number, is_there) = mpsc::channel();
+        let started = Instant::now();
+        let ticks = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                affinity::prefer(cpus.there);
+                // SAFETY: no pointers, and no failure.
+                let _ = number.send(unsafe { libc::gettid() });
+                while left.load(Relaxed) != 0 {
+                    std::hint::spin_loop();
+                }
+            });
+            let all = signal_all(&is_there, ops);
+            left.store(0, Relaxed);
+            all
+        });
+        Ok(Sample {
+            ops,
+            elapsed_ns: started.elapsed().as_nanos() as f64,
+            latencies_ns: self.clock.latencies(ticks.map_err(failed)?),
+            ..Sample::default()
+        })
+    }
+}
+
+fn signal_all(is_there: &mpsc::Receiver<i32>, ops: u64) -> io::Result<Vec<u64>> {
+    let thread = is_there.recv().map_err(io::Error::other)?;
+    let mut all = Vec::new();
+    for _ in 0..ops {
+        ENTERED.store(0, Release);
+        let sent = Clock::now();
+        send(thread)?;
+        let entered = loop {
+            match ENTERED.load(Acquire) {
+                0 => std::hint::spin_loop(),
+                entered => break entered,
+            }
+        };
+        all.push(entered.saturating_sub(sent));
+    }
+    Ok(all)
+}

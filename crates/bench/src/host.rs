@@ -1,0 +1,97 @@
+//! Asks this host what one must know of it to read its numbers.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use super::{affinity, cpuid};
+use vmbell_report::{Host, cpu_list};
+
+/// Asks this host.
+pub fn probe() -> Host {
+    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    Host {
+        kernel: kernel(),
+        arch: std::env::consts::ARCH.to_owned(),
+        cpu: field(&cpuinfo, "model name")
+            .or_else(|| field(&cpuinfo, "CPU part"))
+            .unwrap_or_else(|| "unknown CPU".to_owned()),
+        microcode: field(&cpuinfo, "microcode"),
+        cpus: line("/sys/devices/system/cpu/online")
+            .and_then(|list| cpu_list::parse(&list).ok())
+            .map_or(0, |cpus| cpus.len()),
+        allowed_cpus: affinity::allowed_cpus().unwrap_or_default(),
+        governor: line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        smt: line("/sys/devices/system/cpu/smt/active").map(|text| text == "1"),
+        hypervisor: cpuid::hypervisor(),
+        load: line("/proc/loadavg").and_then(|text| text.split(' ').next()?.parse().ok()),
+        mitigations: directory("/sys/devices/system/cpu/vulnerabilities")
+            .into_iter()
+            .filter(|(_, text)| text != "Not affected")
+            .collect(),
+        kvm_params: kvm_params(),
+    }
+}
+
+/// Those of the KVM module's parameters that move the numbers of a doorbell.
+fn kvm_params() -> BTreeMap<String, String> {
+    const NAMES: [&str; 9] = [
+        "kvm/parameters/halt_poll_ns",
+        "kvm/parameters/halt_poll_ns_grow",
+        "kvm/parameters/halt_poll_ns_grow_start",
+        "kvm/parameters/halt_poll_ns_shrink",
+        "kvm/parameters/mmio_caching",
+        "kvm_intel/parameters/nested",
+        "kvm_intel/parameters/ple_gap",
+        "kvm_amd/parameters/nested",
+        "kvm_amd/parameters/avic",
+    ];
+    NAMES
+        .iter()
+        .filter_map(|name| {
+            let text = line(&format!("/sys/module/{name}"))?;
+            Some((name.replace("/parameters/", "."), text))
+        })
+        .collect()
+}
+
+fn kernel() -> String {
+    let part = |name: &str| line(&format!("/proc/sys/kernel/{name}")).unwrap_or_default();
+    format!("{} {}", part("ostype"), part("osrelease"))
+        .trim()
+        .to_owned()
+}
+
+/// The first line `name : value` of `/proc/cpuinfo`.
+fn field(cpuinfo: &str, name: &str) -> Option<String> {
+    cpuinfo.lines().find_map(|line| {
+        let (key, value) = line.split_once(':')?;
+        (key.trim() == name).then(|| value.trim().to_owned())
+    })
+}
+
+/// A file's text without the end of line; none if it is empty or cannot be read.
+pub fn line(path: &str) -> Option<String> {
+    fs::read_to_string(path)
+        .ok()
+        .map(|text| text.trim().to_owned())
+        .filter(|text| !text.is_empty())
+}
+
+/// The files of a directory as name and text.
+fn directory(path: &str) -> BTreeMap<String, String> {
+    let Ok(entries) = fs::read_dir(Path::new(path)) else {
+        return BTreeMap::new();
+    };
+    entries
+        .filter_map(|entry| {
+            let entry = entry.ok()?;
+            let text = line(entry.path().to_str()?)?;
+            Some((entry.file_name().into_string().ok()?, text))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+#[path = "host_test.rs"]
+mod tests;

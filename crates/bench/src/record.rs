@@ -1,0 +1,137 @@
+//! What has been measured so far: one row for each entry, whatever became of it.
+
+use hdrhistogram::Histogram;
+
+use super::{CpuTime, Entry, Sample, Setting, Stop};
+use vmbell_report::{Group, Status};
+
+/// One entry's outcome.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// The entry's name.
+    pub name: String,
+    /// What it is for.
+    pub group: Group,
+    /// The entry that it is compared with.
+    pub reference: Option<String>,
+    /// What became of it; skipped until it has a sample.
+    pub status: Status,
+    /// Why it was not measured.
+    pub reason: Option<String>,
+    /// Where and how it ran.
+    pub setting: Setting,
+    /// Operations of each run.
+    pub ops_per_run: u64,
+    /// One a run, in the order of rounds; their latencies are in `latencies`.
+    pub samples: Vec<Sample>,
+    /// Nanoseconds per operation of each run.
+    per_op: Vec<f64>,
+    /// All single latencies, where the subject times each operation by itself.
+    pub latencies: Option<Histogram<u64>>,
+    /// CPU time of all runs together.
+    pub cpu_time: CpuTime,
+}
+
+impl Row {
+    /// A row with nothing in it.
+    pub fn new(name: &str, group: Group, reference: Option<&str>) -> Self {
+        Self {
+            name: name.to_owned(),
+            group,
+            reference: reference.map(str::to_owned),
+            status: Status::Skipped,
+            reason: None,
+            setting: Setting::default(),
+            ops_per_run: 0,
+            samples: Vec::new(),
+            per_op: Vec::new(),
+            latencies: None,
+            cpu_time: CpuTime::default(),
+        }
+    }
+
+    /// Nanoseconds per operation of each run.
+    pub fn ns_per_op(&self) -> Vec<f64> {
+        self.per_op.clone()
+    }
+
+    /// Takes one run in.
+    pub fn push(&mut self, mut sample: Sample, cpu_time: CpuTime) {
+        self.per_op.push(sample.ns_per_op());
+        for ns in std::mem::take(&mut sample.latencies_ns) {
+            let histogram = self
+                .latencies
+                .get_or_insert_with(|| Histogram::new(3).expect("invariant: 3 digits are valid"));
+            histogram
+                .record(ns)
+                .expect("invariant: it grows by itself to hold any u64");
+        }
+        self.cpu_time = self.cpu_time.plus(cpu_time);
+        self.samples.push(sample);
+        self.status = Status::Ok;
+    }
+
+    /// Marks the row as not measured. A row that has samples and was skipped later keeps them; one
+    /// that failed does not: what it measured before cannot be trusted.
+    pub fn give_up(&mut self, status: Status, reason: String) {
+        if status == Status::Failed {
+            self.samples.clear();
+            self.per_op.clear();
+            self.latencies = None;
+        }
+        if self.samples.is_empty() {
+            self.status = status;
+            self.reason = Some(reason);
+        }
+    }
+}
+
+/// All rows, in the order of the catalogue.
+#[derive(Clone, Debug, Default)]
+pub struct Record {
+    /// The rows.
+    pub rows: Vec<Row>,
+    /// Why measuring stopped before it was done.
+    pub stopped: Option<Stop>,
+    /// Which row is being measured right now.
+    pub running: Option<usize>,
+}
+
+impl Record {
+    /// One empty row for each entry.
+    pub fn of(entries: &[Entry]) -> Self {
+        Self {
+            rows: entries
+                .iter()
+                .map(|entry| Row::new(entry.name(), entry.group(), entry.reference()))
+                .collect(),
+            stopped: None,
+            running: None,
+        }
+    }
+
+    /// How many rounds have been measured to their end, by all that still take part.
+    pub fn rounds(&self) -> u32 {
+        let live = self.rows.iter().filter(|row| row.reason.is_none());
+        let fewest = live.map(|row| row.samples.len()).min().unwrap_or_default();
+        u32::try_from(fewest).unwrap_or(u32::MAX)
+    }
+
+    /// Ends early: rows without a sample say so.
+    pub fn stop(&mut self, stop: Stop) {
+        self.stopped = Some(stop);
+        let reason = match stop {
+            Stop::Interrupted => "interrupted before its first measured run",
+            Stop::TimedOut => "the time limit ran out before its first measured run",
+        };
+        for row in &mut self.rows {
+            if row.samples.is_empty() && row.reason.is_none() {
+                row.give_up(Status::Skipped, reason.to_owned());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "record_test.rs"]
+mod tests;

@@ -1,0 +1,238 @@
+//! Runs subjects side by side: A B C, B C A, ... and not A A A, B B B.
+//!
+//! A host drifts (heat, neighbours, frequency), so subjects measured one after the other would be
+//! measured on different hosts. Each round runs every subject once, in an order drawn anew from the
+//! seed: no subject always follows the same one and inherits its caches and its heat.
+
+use std::error::Error;
+use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::calibrate::calibrate;
+use super::{
+    CpuTime, Entry, Limit, Observer, Options, Phase, Plan, Record, Sample, Stop, Subject,
+    SubjectError,
+};
+use vmbell_report::{Random, Status};
+
+/// ^C reaches every process on the terminal. That a sandbox has died of it may be seen here before
+/// this process's own handler has run: so long a failure waits for the flag that explains it.
+const ECHO: Duration = Duration::from_millis(50);
+
+/// A subject that still takes part.
+struct Live {
+    index: usize,
+    name: String,
+    subject: Box<dyn Subject>,
+    ops: u64,
+}
+
+/// Measures `entries` by `plan` and keeps `record`, made by [`Record::of`] the same entries, up to
+/// date after every run, so that whoever holds it too can report what is finished at any time.
+/// A record of an earlier call is gone on with, without the rows that were given up.
+pub fn run(
+    entries: &[Entry],
+    options: &Options,
+    plan: &Plan,
+    record: &Mutex<Record>,
+    observer: &mut dyn Observer,
+) {
+    let mut runner = Runner {
+        options,
+        plan,
+        record,
+        observer,
+        random: Random::new(plan.seed),
+        begun: Instant::now(),
+    };
+    let outcome = runner.all(entries);
+    let mut record = lock(record);
+    record.running = None;
+    if let Err(stop) = outcome {
+        record.stop(stop);
+    }
+}
+
+struct Runner<'a> {
+    options: &'a Options,
+    plan: &'a Plan,
+    record: &'a Mutex<Record>,
+    observer: &'a mut dyn Observer,
+    random: Random,
+    begun: Instant,
+}
+
+impl Runner<'_> {
+    fn all(&mut self, entries: &[Entry]) -> Result<(), Stop> {
+        let mut live = self.prepare(entries)?;
+        self.rounds(&mut live, Phase::WarmUp, 0..self.plan.warmup)?;
+        let done = lock(self.record).rounds();
+        self.rounds(&mut live, Phase::Measure, done..self.plan.runs)
+    }
+
+    fn prepare(&mut self, entries: &[Entry]) -> Result<Vec<Live>, Stop> {
+        self.observer.phase(Phase::Calibrate, entries.len() as u64);
+        let mut live = Vec::with_capacity(entries.len());
+        for (index, entry) in entries.iter().enumerate() {
+            self.check()?;
+            if lock(self.record).rows[index].reason.is_some() {
+                continue;
+            }
+            match self.make(index, entry) {
+                Ok(subject) => {
+                    self.observer.step(entry.name(), None);
+                    live.push(subject);
+                }
+                Err(error) => self.lose(index, entry.name(), &error)?,
+            }
+        }
+        Ok(live)
+    }
+
+    fn make(&mut self, index: usize, entry: &Entry) -> Result<Live, SubjectError> {
+        lock(self.record).running = Some(index);
+        let _running = self.options.limit.begin_run();
+        let mut subject = entry.subject(self.options)?;
+        lock(self.record).rows[index].setting = subject.setting();
+        let ops = match self.plan.ops {
+            Some(ops) => ops,
+            None => calibrate(subject.as_mut(), self.plan.min_time)?,
+        };
+        lock(self.record).rows[index].ops_per_run = ops;
+        Ok(Live {
+            index,
+            name: entry.name().to_owned(),
+            subject,
+            ops,
+        })
+    }
+
+    fn rounds(
+        &mut self,
+        live: &mut Vec<Live>,
+        phase: Phase,
+        rounds: Range<u32>,
+    ) -> Result<(), Stop> {
+        self.observer
+            .phase(phase, rounds.len() as u64 * live.len() as u64);
+        for round in rounds {
+            if phase == Phase::Measure && self.is_used_up(round) {
+                break;
+            }
+            let previous = live.last().map(|last| last.index);
+            self.random.shuffle(live);
+            // The last of a round must not open the next one: it would follow itself. Of two, one
+            // would then always go first, which is worse.
+            if live.len() > 2 && live.first().map(|first| first.index) == previous {
+                live.swap(0, 1);
+            }
+            let mut lost = Vec::new();
+            for subject in live.iter_mut() {
+                self.check()?;
+                if let Err(error) = self.one(subject, phase) {
+                    self.lose(subject.index, &subject.name, &error)?;
+                    lost.push(subject.index);
+                }
+            }
+            live.retain(|subject| !lost.contains(&subject.index));
+        }
+        Ok(())
+    }
+
+    fn one(&mut self, live: &mut Live, phase: Phase) -> Result<(), SubjectError> {
+        lock(self.record).running = Some(live.index);
+        let _running = self.options.limit.begin_run();
+        let others = live.subject.processes();
+        let before = CpuTime::so_far(&others);
+        let sample = live.subject.run(live.ops)?;
+        let cpu_time = CpuTime::so_far(&others).since(before);
+        check_sample(&live.name, live.ops, &sample)?;
+        self.observer.step(&live.name, Some(sample.ns_per_op()));
+        if phase == Phase::Measure {
+            lock(self.record).rows[live.index].push(sample, cpu_time);
+        }
+        Ok(())
+    }
+
+    /// Takes a subject out, or ends the whole run if it was the limit that ended the subject.
+    fn lose(&mut self, index: usize, name: &str, error: &SubjectError) -> Result<(), Stop> {
+        if matches!(error, SubjectError::Failed { .. }) {
+            thread::sleep(ECHO);
+        }
+        let stop = self.options.limit.stop();
+        let (status, reason) = match error {
+            SubjectError::Skipped(reason) => (Status::Skipped, reason.clone()),
+            _ if stop == Some(Stop::Interrupted) => return Err(Stop::Interrupted),
+            SubjectError::TimedOut { .. } if stop.is_none() => {
+                (Status::Failed, overtime(&self.options.limit))
+            }
+            SubjectError::TimedOut { .. } => {
+                let mut record = lock(self.record);
+                let row = &mut record.rows[index];
+                if row.samples.is_empty() {
+                    row.give_up(Status::Failed, chain(error));
+                }
+                return Err(Stop::TimedOut);
+            }
+            // The row has the name already.
+            SubjectError::Failed { source, .. } => (Status::Failed, chain(source.as_ref())),
+        };
+        self.observer.lost(name, status, &reason);
+        lock(self.record).rows[index].give_up(status, reason);
+        Ok(())
+    }
+
+    fn is_used_up(&self, rounds: u32) -> bool {
+        let budget = self.plan.budget;
+        rounds >= Plan::MIN_RUNS && budget.is_some_and(|budget| self.begun.elapsed() >= budget)
+    }
+
+    fn check(&self) -> Result<(), Stop> {
+        self.options.limit.stop().map_or(Ok(()), Err)
+    }
+}
+
+/// A sample with another number of operations, or without a time, would become a wrong number.
+fn check_sample(name: &str, ops: u64, sample: &Sample) -> Result<(), SubjectError> {
+    if sample.ops == ops && sample.elapsed_ns.is_finite() && sample.elapsed_ns >= 0.0 {
+        return Ok(());
+    }
+    Err(SubjectError::failed(
+        name,
+        format!(
+            "{} operations in {} ns came back from a run of {ops}",
+            sample.ops, sample.elapsed_ns
+        ),
+    ))
+}
+
+/// What is wrong with a row of which a run did not end in its time, and what to do.
+pub fn overtime(limit: &Limit) -> String {
+    let timeout = limit.run_timeout().unwrap_or_default();
+    format!(
+        "one run took longer than {timeout:?}: allow more (--run-timeout) if this host is slow, \
+         else leave the row out or try another backend (--backend)"
+    )
+}
+
+/// An error with all its causes.
+fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
+
+/// The record even if another holder panicked: rows are changed in one step each.
+fn lock(record: &Mutex<Record>) -> MutexGuard<'_, Record> {
+    record.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+#[path = "runner_test.rs"]
+mod tests;

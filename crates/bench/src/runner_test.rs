@@ -1,0 +1,274 @@
+//! Tests of the runner with subjects that take no time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::*;
+use crate::{Clock, Limit, Silent, Timing};
+use vmbell::hypervisor::SpinPolicy;
+use vmbell_report::Group;
+
+type Log = Arc<Mutex<Vec<String>>>;
+
+struct Fake {
+    name: String,
+    log: Log,
+    runs: u32,
+    fails_at: Option<u32>,
+}
+
+impl Subject for Fake {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+        self.runs += 1;
+        if self.fails_at == Some(self.runs) {
+            return Err(SubjectError::failed(&self.name, "it broke"));
+        }
+        self.log.lock().unwrap().push(self.name.clone());
+        Ok(Sample {
+            ops,
+            elapsed_ns: 1e9,
+            light: ops,
+            ..Sample::default()
+        })
+    }
+}
+
+fn options(limit: Limit) -> Options {
+    Options {
+        cpus: vec![0],
+        spin: SpinPolicy::Sleep,
+        clock: Clock::with_frequency(1e9, true),
+        limit,
+        timing: Timing::Native,
+    }
+}
+
+fn entries(names: &[&str], log: &Log, fails_at: Option<u32>) -> Vec<Entry> {
+    names
+        .iter()
+        .map(|name| {
+            let (name, log) = ((*name).to_owned(), Arc::clone(log));
+            let fails_at = fails_at.filter(|_| name == "bad");
+            Entry::new(Group::Scenario, name.clone(), "", move |_| {
+                Ok(Box::new(Fake {
+                    name: name.clone(),
+                    log: Arc::clone(&log),
+                    runs: 0,
+                    fails_at,
+                }))
+            })
+        })
+        .collect()
+}
+
+fn measure(entries: &[Entry], limit: Limit, plan: Plan) -> Record {
+    let record = Mutex::new(Record::of(entries));
+    run(entries, &options(limit), &plan, &record, &mut Silent);
+    record.into_inner().unwrap()
+}
+
+fn plan(runs: u32, warmup: u32) -> Plan {
+    Plan {
+        runs,
+        warmup,
+        min_time: Duration::from_millis(1),
+        ops: None,
+        budget: None,
+        seed: 42,
+    }
+}
+
+#[test]
+fn a_used_up_budget_leaves_the_fewest_runs_that_make_a_spread() {
+    let log = Log::default();
+    let plan = Plan {
+        budget: Some(Duration::ZERO),
+        ..plan(30, 0)
+    };
+    let record = measure(&entries(&["a", "b"], &log, None), Limit::none(), plan);
+    assert!(record.rows.iter().all(|row| row.samples.len() == 10));
+    assert_eq!(record.stopped, None);
+}
+
+#[test]
+fn every_round_runs_every_subject_once() {
+    let log = Log::default();
+    let entries = entries(&["a", "b", "c"], &log, None);
+    let record = measure(&entries, Limit::none(), plan(20, 2));
+    assert!(record.rows.iter().all(|row| row.samples.len() == 20));
+    let log = log.lock().unwrap();
+    // Calibration runs each once, then come 22 rounds of three.
+    assert_eq!(log.len(), 3 + 3 * 22);
+    for round in log[3..].chunks(3) {
+        let mut names = round.to_vec();
+        names.sort();
+        assert_eq!(names, ["a", "b", "c"]);
+    }
+}
+
+#[test]
+fn no_subject_always_follows_the_same_one_nor_itself() {
+    let log = Log::default();
+    let entries = entries(&["a", "b", "c"], &log, None);
+    measure(&entries, Limit::none(), plan(50, 0));
+    let log = log.lock().unwrap();
+    let followers = |name: &str| {
+        let mut after: Vec<&String> = log[3..]
+            .windows(2)
+            .filter(|pair| pair[0] == name)
+            .map(|pair| &pair[1])
+            .collect();
+        after.sort();
+        after.dedup();
+        after
+    };
+    assert_eq!(followers("a"), ["b", "c"]);
+    assert_eq!(followers("b"), ["a", "c"]);
+}
+
+#[test]
+fn a_seed_repeats_the_order() {
+    let orders: Vec<Vec<String>> = (0..2)
+        .map(|_| {
+            let log = Log::default();
+            measure(
+                &entries(&["a", "b", "c"], &log, None),
+                Limit::none(),
+                plan(9, 0),
+            );
+            log.lock().unwrap().clone()
+        })
+        .collect();
+    assert_eq!(orders[0], orders[1]);
+}
+
+#[test]
+fn a_subject_that_fails_does_not_stop_the_others() {
+    let log = Log::default();
+    let entries = entries(&["a", "bad", "c"], &log, Some(4));
+    let record = measure(&entries, Limit::none(), plan(5, 0));
+    assert_eq!(record.rows[0].samples.len(), 5);
+    assert_eq!(record.rows[1].status, Status::Failed);
+    assert_eq!(record.rows[1].reason.as_deref(), Some("it broke"));
+    assert!(record.rows[1].samples.is_empty());
+    assert_eq!(record.rows[2].samples.len(), 5);
+    assert_eq!(record.stopped, None);
+}
+
+#[test]
+fn a_factory_that_skips_makes_a_skipped_row() {
+    let entries = [Entry::new(Group::Floor, "x", "", |_| {
+        Err(SubjectError::Skipped("this host has one CPU".into()))
+    })];
+    let record = measure(&entries, Limit::none(), plan(3, 0));
+    assert_eq!(record.rows[0].status, Status::Skipped);
+    assert_eq!(
+        record.rows[0].reason.as_deref(),
+        Some("this host has one CPU")
+    );
+}
+
+#[test]
+fn an_interrupt_stops_between_runs_and_keeps_samples() {
+    static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+    struct Interrupts(u32);
+    impl Subject for Interrupts {
+        fn name(&self) -> &str {
+            "x"
+        }
+        fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+            self.0 += 1;
+            INTERRUPTED.store(self.0 == 4, Ordering::Relaxed);
+            Ok(Sample {
+                ops,
+                elapsed_ns: 1e9,
+                ..Sample::default()
+            })
+        }
+    }
+    let entries = [Entry::new(Group::Scenario, "x", "", |_| {
+        Ok(Box::new(Interrupts(0)))
+    })];
+    let record = measure(&entries, Limit::new(None, &INTERRUPTED), plan(100, 0));
+    assert_eq!(record.stopped, Some(Stop::Interrupted));
+    assert_eq!(record.rows[0].samples.len(), 3);
+    assert_eq!(record.rows[0].status, Status::Ok);
+}
+
+#[test]
+fn a_subject_that_dies_of_the_interrupt_has_not_failed() {
+    static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+    struct Dies(u32);
+    impl Subject for Dies {
+        fn name(&self) -> &str {
+            "x"
+        }
+        fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+            self.0 += 1;
+            if self.0 < 4 {
+                return Ok(Sample {
+                    ops,
+                    elapsed_ns: 1e9,
+                    ..Sample::default()
+                });
+            }
+            std::thread::spawn(|| {
+                std::thread::sleep(Duration::from_millis(5));
+                INTERRUPTED.store(true, Ordering::Relaxed);
+            });
+            Err(SubjectError::failed("x", "the sandbox was killed"))
+        }
+    }
+    let entries = [Entry::new(Group::Scenario, "x", "", |_| {
+        Ok(Box::new(Dies(0)))
+    })];
+    let record = measure(&entries, Limit::new(None, &INTERRUPTED), plan(100, 0));
+    assert_eq!(record.stopped, Some(Stop::Interrupted));
+    assert_eq!(record.rows[0].status, Status::Ok);
+    assert_eq!(record.rows[0].samples.len(), 2);
+}
+
+#[test]
+fn a_time_limit_of_nothing_measures_nothing_and_says_so() {
+    static NEVER: AtomicBool = AtomicBool::new(false);
+    let log = Log::default();
+    let entries = entries(&["a"], &log, None);
+    let limit = Limit::new(Some(Duration::ZERO), &NEVER);
+    let record = measure(&entries, limit, plan(3, 0));
+    assert_eq!(record.stopped, Some(Stop::TimedOut));
+    assert_eq!(record.rows[0].status, Status::Skipped);
+    assert!(
+        record.rows[0]
+            .reason
+            .as_deref()
+            .unwrap()
+            .contains("time limit")
+    );
+}
+
+#[test]
+fn a_sample_of_another_size_is_a_failure_and_not_a_number() {
+    struct Liar;
+    impl Subject for Liar {
+        fn name(&self) -> &str {
+            "liar"
+        }
+        fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+            Ok(Sample {
+                ops: ops - 1,
+                elapsed_ns: 1e9,
+                ..Sample::default()
+            })
+        }
+    }
+    let entries = [Entry::new(Group::Scenario, "liar", "", |_| {
+        Ok(Box::new(Liar))
+    })];
+    let record = measure(&entries, Limit::none(), plan(3, 0));
+    assert_eq!(record.rows[0].status, Status::Failed);
+}

@@ -1,0 +1,92 @@
+//! What a backend's exit costs at least: a loop around it, with no bus and no device.
+
+use std::time::Instant;
+
+use crate::affinity::Pinned;
+use crate::{Entry, Limit, Options, Sample, Setting, Subject, SubjectError};
+use vmbell::hypervisor::{BareExit, BareLoop, Capability, Hypervisor};
+use vmbell::machine::Deadline;
+use vmbell_report::Group;
+
+/// The rows, if there is such a loop.
+pub(super) fn entries<H>(hypervisor: &H) -> Vec<Entry>
+where
+    H: Hypervisor + Clone + Send + Sync + 'static,
+{
+    if !hypervisor.support(Capability::BareLoop).is_yes() {
+        return Vec::new();
+    }
+    let kinds = [
+        (BareExit::Pio, "pio", "an out of 4 bytes"),
+        (BareExit::Mmio, "mmio", "a store of 4 bytes"),
+    ];
+    let entry = |(exit, kind, what)| {
+        let backend = hypervisor.name();
+        let name = format!("floor-{backend}-run-{kind}");
+        let text = format!("{what} that leaves the guest: a bare loop around {backend}'s exit");
+        let (hypervisor, subject) = (hypervisor.clone(), name.clone());
+        let make = move |options: &Options| -> Result<Box<dyn Subject>, SubjectError> {
+            let bare = hypervisor
+                .bare_loop(exit)
+                .map_err(|error| SubjectError::failed(&subject, error))?;
+            Ok(Box::new(Bare {
+                name: subject.clone(),
+                backend: hypervisor.name(),
+                cpu: options.first_cpu(),
+                limit: options.limit.clone(),
+                bare,
+            }))
+        };
+        Entry::new(Group::Floor, name, text, make)
+    };
+    kinds.into_iter().map(entry).collect()
+}
+
+struct Bare {
+    name: String,
+    backend: &'static str,
+    cpu: usize,
+    limit: Limit,
+    bare: Box<dyn BareLoop>,
+}
+
+impl Subject for Bare {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn setting(&self) -> Setting {
+        Setting {
+            backend: self.backend,
+            spin: None,
+            cpus: vec![self.cpu],
+        }
+    }
+
+    #[allow(
+        clippy::cast_precision_loss,
+        reason = "a run takes far less than 2^53 ns"
+    )]
+    fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+        let failed = |error| SubjectError::failed(&self.name, error);
+        let _pinned = Pinned::to(self.cpu).map_err(|error| failed(error.into()))?;
+        let limit = self.limit.clone();
+        let _deadline = Deadline::once(move || limit.is_run_over(), self.bare.kick_handle())
+            .map_err(|error| failed(error.into()))?;
+        let started = Instant::now();
+        self.bare.run(ops).map_err(|error| {
+            if self.limit.is_run_over() {
+                let subject = self.name.clone();
+                return SubjectError::TimedOut { subject };
+            }
+            failed(error)
+        })?;
+        let elapsed = started.elapsed();
+        Ok(Sample {
+            ops,
+            elapsed_ns: elapsed.as_nanos() as f64,
+            heavy: ops,
+            ..Sample::default()
+        })
+    }
+}

@@ -1,0 +1,100 @@
+//! One scenario: a path, what hangs at its end, and what is out of the ordinary.
+
+use super::path::{Bell, Path};
+use vmbell::hypervisor::{Capability, PatchMode, SpinPolicy};
+
+/// A suffix of a scenario's name, and what it means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Variant {
+    Plain,
+    Int3,
+    Jmp,
+    Spin,
+}
+
+/// What a scenario is made of.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Case {
+    pub(super) path: Path,
+    pub(super) bell: Bell,
+    pub(super) variant: Variant,
+    /// Whether each ring is waited for.
+    pub(super) notify: bool,
+}
+
+impl Variant {
+    const fn suffix(self) -> &'static str {
+        match self {
+            Self::Plain => "",
+            Self::Int3 => "+int3",
+            Self::Jmp => "+jmp",
+            Self::Spin => "+spin",
+        }
+    }
+
+    pub(super) const fn patch(self) -> PatchMode {
+        match self {
+            Self::Int3 => PatchMode::Int3,
+            Self::Jmp => PatchMode::Jmp,
+            Self::Plain | Self::Spin => PatchMode::Off,
+        }
+    }
+
+    /// The policy of the command, unless this is about another.
+    pub(super) const fn spin(self, otherwise: SpinPolicy) -> SpinPolicy {
+        match self {
+            Self::Spin => SpinPolicy::Spin,
+            _ => otherwise,
+        }
+    }
+
+    pub(super) const fn description(self) -> &'static str {
+        match self {
+            Self::Plain => "",
+            Self::Int3 => ", the site patched to int3",
+            Self::Jmp => ", the site patched to a jump: no trap",
+            Self::Spin => ", the VMM spinning on its CPU",
+        }
+    }
+}
+
+impl Case {
+    /// The name: `{path}-{bell}`, with the variant's suffix.
+    pub(super) fn name(self) -> String {
+        let prefix = if self.notify { "notify-" } else { "" };
+        let bell = match self.bell {
+            Bell::Polled | Bell::Below => String::new(),
+            bell => format!("-{}", bell.name()),
+        };
+        let (path, suffix) = (self.path.name(), self.variant.suffix());
+        format!("{prefix}{path}{bell}{suffix}")
+    }
+
+    /// The device model's case of this path, which others are compared with.
+    pub(super) const fn plain(self) -> Self {
+        Self {
+            bell: Bell::DeviceModel,
+            variant: Variant::Plain,
+            ..self
+        }
+    }
+
+    /// Whether one side waits without sleeping: a VMM that spins, or a guest whose ring has not been
+    /// heard when it goes on.
+    pub(super) fn needs_two_cpus(self) -> bool {
+        self.variant == Variant::Spin || (self.notify && self.bell != Bell::DeviceModel)
+    }
+
+    /// What makes this a case at all, if not every backend has it: a capability that is known without
+    /// trying.
+    pub(super) const fn extra(self) -> Option<Capability> {
+        match (self.variant, self.path, self.bell) {
+            (Variant::Int3, ..) => Some(Capability::Int3Patching),
+            (Variant::Jmp, ..) => Some(Capability::JmpPatching),
+            (Variant::Spin, ..) => Some(Capability::SpinPolicy),
+            (_, Path::KernelPort | Path::Vmcall, _) => Some(Capability::KernelPort),
+            (_, _, Bell::Coalesced) => Some(Capability::CoalescedMmio),
+            _ => None,
+        }
+    }
+}

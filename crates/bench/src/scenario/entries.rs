@@ -1,0 +1,138 @@
+//! The scenarios by name: `{path}-{bell}`, with a suffix for what is out of the ordinary.
+
+use super::bare;
+use super::case::{Case, Variant};
+use super::interrupt;
+use super::notify::Notify;
+use super::path::Bell::{
+    self, AnyLength, Below, Coalesced, Datamatch, DeviceModel, Polled, Wildcard,
+};
+use super::path::Path::{self, Hypercall, KernelPort, Mmio, Portio, Vmcall, Word};
+use super::rate::Rate;
+use super::virtqueue;
+use crate::{Entry, Options, Subject, SubjectError};
+use vmbell::hypervisor::{Hypervisor, Support};
+use vmbell_report::Group;
+
+const RATES: [(Path, Bell, Variant); 21] = [
+    (Portio, DeviceModel, Variant::Plain),
+    (Portio, DeviceModel, Variant::Spin),
+    (Portio, Wildcard, Variant::Plain),
+    (Portio, Wildcard, Variant::Int3),
+    (Portio, Wildcard, Variant::Jmp),
+    (Portio, Datamatch, Variant::Plain),
+    (Portio, Datamatch, Variant::Int3),
+    (Portio, Datamatch, Variant::Jmp),
+    (Mmio, DeviceModel, Variant::Plain),
+    (Mmio, DeviceModel, Variant::Spin),
+    (Mmio, Wildcard, Variant::Plain),
+    (Mmio, Datamatch, Variant::Plain),
+    (Mmio, AnyLength, Variant::Plain),
+    (Mmio, Coalesced, Variant::Plain),
+    (Hypercall, DeviceModel, Variant::Plain),
+    (Hypercall, DeviceModel, Variant::Spin),
+    (Hypercall, Wildcard, Variant::Plain),
+    (Hypercall, Datamatch, Variant::Plain),
+    (Word, Polled, Variant::Plain),
+    (KernelPort, Below, Variant::Plain),
+    (Vmcall, Below, Variant::Plain),
+];
+
+const NOTIFIES: [(Path, Bell, Variant); 8] = [
+    (Portio, DeviceModel, Variant::Plain),
+    (Portio, DeviceModel, Variant::Spin),
+    (Portio, Wildcard, Variant::Plain),
+    (Mmio, DeviceModel, Variant::Plain),
+    (Mmio, Wildcard, Variant::Plain),
+    (Hypercall, DeviceModel, Variant::Plain),
+    (Hypercall, Wildcard, Variant::Plain),
+    (Word, Polled, Variant::Plain),
+];
+
+/// All scenarios, on this backend, and what its exits cost at least. Ways to ring that the backend
+/// lacks by its nature are left out; a ring that it cannot do is a row that says so.
+pub fn entries<H>(hypervisor: H) -> Vec<Entry>
+where
+    H: Hypervisor + Clone + Send + Sync + 'static,
+    H::Vm: 'static,
+{
+    let cases = |rows: &[(Path, Bell, Variant)], notify| {
+        let of = |&(path, bell, variant)| Case {
+            path,
+            bell,
+            variant,
+            notify,
+        };
+        rows.iter().map(of).collect::<Vec<Case>>()
+    };
+    let offered = |case: &Case| {
+        let extra = case.extra();
+        extra.is_none_or(|capability| hypervisor.support(capability).is_yes())
+    };
+    let mut entries: Vec<Entry> = [cases(&RATES, false), cases(&NOTIFIES, true)]
+        .concat()
+        .into_iter()
+        .filter(offered)
+        .map(|case| entry(hypervisor.clone(), case))
+        .collect();
+    entries.extend(interrupt::entries(&hypervisor));
+    entries.extend(virtqueue::entries(&hypervisor));
+    entries.extend(bare::entries(&hypervisor));
+    entries
+}
+
+fn entry<H>(hypervisor: H, case: Case) -> Entry
+where
+    H: Hypervisor + Clone + Send + Sync + 'static,
+{
+    let name = case.name();
+    let subject = name.clone();
+    let make = move |options: &Options| -> Result<Box<dyn Subject>, SubjectError> {
+        if let Support::No(reason) = hypervisor.support(case.path.needs(case.bell)) {
+            return Err(SubjectError::Skipped(reason));
+        }
+        if case.needs_two_cpus() {
+            options.two_cpus()?;
+        }
+        Ok(if case.notify {
+            Box::new(Notify::new(&hypervisor, &subject, case, options)?)
+        } else {
+            Box::new(Rate::new(&hypervisor, &subject, case, options)?)
+        })
+    };
+    let entry = Entry::new(Group::Scenario, name, description(case), make);
+    match (case.notify, case.path) {
+        (true, Word) => {
+            let path = Hypercall;
+            entry.with_reference(Case { path, ..case }.plain().name())
+        }
+        (true, _) => entry.with_reference(case.plain().name()),
+        (false, _) => entry,
+    }
+}
+
+fn description(case: Case) -> String {
+    let guest = match case.path {
+        Portio => "out of 4 bytes",
+        Mmio => "store of 4 bytes",
+        Hypercall => "call of the hypercall page",
+        Word => "atomic add to a word in shared memory",
+        KernelPort => "out of 1 byte",
+        Vmcall => "the CPU's hypercall instruction",
+    };
+    let host = match case.bell {
+        DeviceModel => "handled by a device model in the VMM",
+        Wildcard => "signals an eventfd, whatever the value",
+        Datamatch => "signals an eventfd if the value is right",
+        AnyLength => "signals an eventfd, whatever value and width",
+        Coalesced => "kept back by the kernel for a device model in the VMM",
+        Polled => "watched by a poller",
+        Below => "handled in the kernel, which tells nobody",
+    };
+    let variant = case.variant.description();
+    if case.notify {
+        format!("from the guest's {guest} to whoever is waiting: {host}{variant}")
+    } else {
+        format!("{guest}, {host}{variant}")
+    }
+}

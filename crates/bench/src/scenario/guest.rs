@@ -1,0 +1,179 @@
+//! A guest that a scenario enters again and again.
+
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::case::Case;
+use crate::affinity::Pinned;
+use crate::{Limit, Options, Setting, SubjectError};
+use vmbell::guest::{HANDLER, Parameters, Program, Results};
+use vmbell::hypervisor::{
+    Capability, ExitCounts, Hypervisor, Irqchip, SpinPolicy, Vcpu, Vm, VmConfig,
+};
+use vmbell::machine::{CODE, Deadline, Machine, Stop};
+
+pub(super) type Failure = Box<dyn Error + Send + Sync>;
+
+/// A machine with one vCPU and a program.
+pub(super) struct Guest<H: Hypervisor> {
+    pub(super) machine: Arc<Machine<H::Vm>>,
+    vcpu: <H::Vm as Vm>::Vcpu,
+    name: String,
+    pub(super) limit: Limit,
+    pub(super) setting: Setting,
+    /// The CPU of the thread that answers exits.
+    vmm_cpu: usize,
+    /// The CPU of whatever else consumes rings.
+    pub(super) other_cpu: usize,
+    rings: u64,
+}
+
+/// A vCPU that is about to start with the program.
+pub(super) fn boot<V: Vm>(
+    machine: &Machine<V>,
+    program: Program,
+    index: u32,
+    interrupts: bool,
+) -> Result<V::Vcpu, Failure> {
+    let mut vcpu = machine.vm().create_vcpu(index)?;
+    vcpu.set_entry_point(machine.load(program, index)?)?;
+    if interrupts {
+        vcpu.set_interrupt_handler(CODE.0 + HANDLER)?;
+    }
+    Ok(vcpu)
+}
+
+/// One run, as the guest and the backend saw it.
+pub(super) struct Run {
+    pub(super) ticks: u64,
+    pub(super) light: u64,
+    pub(super) heavy: u64,
+}
+
+impl<H: Hypervisor> Guest<H> {
+    pub(super) fn new(
+        hypervisor: &H,
+        name: &str,
+        program: Program,
+        case: Case,
+        options: &Options,
+    ) -> Result<Self, SubjectError> {
+        let config = VmConfig {
+            patch: case.variant.patch(),
+            spin: case.variant.spin(options.spin),
+            irqchip: case.path.irqchip(),
+            vcpu_cpus: vec![options.first_cpu()],
+            ..VmConfig::default()
+        };
+        Self::with_config(hypervisor, name, program, config, options)
+    }
+
+    /// A guest made like this. Its interrupts, if it has any, go to the program's handler.
+    pub(super) fn with_config(
+        hypervisor: &H,
+        name: &str,
+        program: Program,
+        config: VmConfig,
+        options: &Options,
+    ) -> Result<Self, SubjectError> {
+        let first = options.first_cpu();
+        let other_cpu = options.second_cpu().unwrap_or(first);
+        let changes_threads = hypervisor.support(Capability::SpinPolicy).is_yes();
+        let spin = config.spin;
+        let failed = |error: Failure| SubjectError::failed(name, error);
+        let vm = hypervisor
+            .create_vm(&config)
+            .map_err(|error| failed(error.into()))?;
+        let machine = Arc::new(Machine::new(vm));
+        let interrupts = config.irqchip != Irqchip::None;
+        let vcpu = boot(&machine, program, 0, interrupts).map_err(failed)?;
+        let cpus = if other_cpu == first {
+            vec![first]
+        } else {
+            vec![first, other_cpu]
+        };
+        let setting = Setting {
+            backend: hypervisor.name(),
+            spin: changes_threads.then_some(spin),
+            cpus,
+        };
+        Ok(Self {
+            machine,
+            vcpu,
+            name: name.to_owned(),
+            limit: options.limit.clone(),
+            setting,
+            vmm_cpu: if changes_threads { other_cpu } else { first },
+            other_cpu,
+            rings: 0,
+        })
+    }
+
+    /// Performs `parameters.count` operations, and checks that the guest performed as many.
+    pub(super) fn run(&mut self, parameters: &Parameters) -> Result<Run, SubjectError> {
+        let before = self.machine.vm().exit_counts();
+        let outcome = self.run_program(parameters);
+        match outcome.map_err(|error| SubjectError::failed(&self.name, error))? {
+            Stop::Done(_) => {}
+            stop => return Err(self.stopped(stop)),
+        }
+        let results = self.results()?;
+        let performed = results.rings - self.rings;
+        self.rings = results.rings;
+        self.agree("the guest", performed, parameters.count)?;
+        let ExitCounts { light, heavy } = self.machine.vm().exit_counts();
+        // The exit that says "done" is no operation.
+        let heavy = (heavy - before.heavy).saturating_sub(1);
+        self.settle();
+        Ok(Run {
+            ticks: results.ticks,
+            light: light - before.light,
+            heavy,
+        })
+    }
+
+    fn run_program(&mut self, parameters: &Parameters) -> Result<Stop, Failure> {
+        let _pinned = Pinned::to(self.vmm_cpu)?;
+        self.machine.set_parameters(parameters)?;
+        let limit = self.limit.clone();
+        let _deadline = Deadline::once(move || limit.is_run_over(), self.vcpu.kick_handle())?;
+        Ok(self.machine.runner(&mut self.vcpu).run()?)
+    }
+
+    /// Why a run ended that is not done.
+    pub(super) fn stopped(&self, stop: Stop) -> SubjectError {
+        if self.limit.is_run_over() {
+            let subject = self.name.clone();
+            return SubjectError::TimedOut { subject };
+        }
+        SubjectError::failed(&self.name, format!("the guest did not finish: {stop}"))
+    }
+
+    /// What the program reported.
+    pub(super) fn results(&self) -> Result<Results, SubjectError> {
+        self.machine
+            .results()
+            .map_err(|error| SubjectError::failed(&self.name, error))
+    }
+
+    /// Fails unless `who` counted as many rings as there were.
+    pub(super) fn agree(&self, who: &str, counted: u64, rings: u64) -> Result<(), SubjectError> {
+        if counted == rings {
+            return Ok(());
+        }
+        Err(SubjectError::failed(
+            &self.name,
+            format!("{rings} rings were counted as {counted} by {who}"),
+        ))
+    }
+
+    /// Waits until a vCPU that spins for its next turn has gone to sleep, so as not to disturb the
+    /// subject that is measured next.
+    fn settle(&self) {
+        let spins = |spin| spin != SpinPolicy::Sleep;
+        if self.setting.spin.is_some_and(spins) {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}

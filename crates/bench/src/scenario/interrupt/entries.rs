@@ -1,0 +1,52 @@
+//! The list of interrupt scenarios.
+
+use super::case::Case;
+use super::ends::Ends;
+use super::ipi::Ipi;
+use super::level::Level;
+use super::raise::Raise;
+use crate::{Entry, Options, Subject, SubjectError};
+use vmbell::hypervisor::{Capability, Hypervisor, Support};
+use vmbell_report::Group;
+
+/// All, on this backend.
+pub(in crate::scenario) fn entries<H>(hypervisor: &H) -> Vec<Entry>
+where
+    H: Hypervisor + Clone + Send + Sync + 'static,
+    H::Vm: 'static,
+{
+    let entry = |case: Case| {
+        let hypervisor = hypervisor.clone();
+        let make = move |options: &Options| make(&hypervisor, case, options);
+        let entry = Entry::new(Group::Scenario, case.name(), case.description(), make);
+        match case.reference() {
+            Some(reference) => entry.with_reference(reference.name()),
+            None => entry,
+        }
+    };
+    Case::ALL.into_iter().map(entry).collect()
+}
+
+fn make<H>(hypervisor: &H, case: Case, options: &Options) -> Result<Box<dyn Subject>, SubjectError>
+where
+    H: Hypervisor + 'static,
+    H::Vm: 'static,
+{
+    if let Support::No(reason) = hypervisor.support(Capability::Interrupts) {
+        return Err(SubjectError::Skipped(reason));
+    }
+    if case.is_about_the_end()
+        && let Support::No(reason) = hypervisor.support(Capability::EndOfInterrupt)
+    {
+        return Err(SubjectError::Skipped(reason));
+    }
+    if case.waits_awake() {
+        options.two_cpus()?;
+    }
+    Ok(match case {
+        Case::Irqfd { .. } | Case::Msi { .. } => Box::new(Raise::new(hypervisor, case, options)?),
+        Case::Eoi(_) | Case::SelfIpi => Box::new(Ends::new(hypervisor, case, options)?),
+        Case::Ipi => Box::new(Ipi::new(hypervisor, options)?),
+        Case::Level { .. } => Box::new(Level::new(hypervisor, case, options)?),
+    })
+}

@@ -1,0 +1,189 @@
+//! A level-triggered line, round and round: up, handled, down again, its device told.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
+
+use super::super::guest::{Failure, Guest};
+use super::case::Case;
+use super::signaller::View;
+use crate::affinity;
+use crate::{Options, Sample, Setting, Subject, SubjectError};
+use vmbell::bus::BusRange;
+use vmbell::device::Hook;
+use vmbell::guest::Parameters;
+use vmbell::hypervisor::{Hypervisor, IrqTrigger, Vm};
+use vmbell::irq::Gsi;
+use vmbell::machine::Machine;
+
+/// The device's port, where the handler says that it has served it.
+const PORT: u64 = 0xc060;
+
+/// A level scenario.
+pub(super) struct Level<H: Hypervisor> {
+    case: Case,
+    guest: Guest<H>,
+    gsi: Gsi,
+    /// What takes the line down, and who is told.
+    kind: Kind,
+    view: View,
+}
+
+enum Kind {
+    /// The guest's EOI, by the resamplefd.
+    Resample {
+        raise: Box<dyn IrqTrigger>,
+        lowered: EventFd,
+    },
+    /// The device model on the vCPU's thread.
+    Userspace { lowered: EventFd },
+}
+
+impl<H> Level<H>
+where
+    H: Hypervisor,
+    H::Vm: 'static,
+{
+    pub(super) fn new(hypervisor: &H, case: Case, options: &Options) -> Result<Self, SubjectError> {
+        let name = case.name();
+        let failed = |error: Failure| SubjectError::failed(name, error);
+        let config = case.config(vec![options.first_cpu()]);
+        let guest = Guest::with_config(hypervisor, name, case.program(), config, options)?;
+        let route = case.route().map_err(|error| failed(error.into()))?;
+        let kind = connect(&guest, case, route.gsi).map_err(failed)?;
+        guest
+            .machine
+            .set_interrupts(&case.interrupts())
+            .map_err(|error| failed(error.into()))?;
+        let vm = guest.machine.vm();
+        vm.set_routing(&[route])
+            .map_err(|error| failed(error.into()))?;
+        Ok(Self {
+            case,
+            gsi: route.gsi,
+            kind,
+            view: View::new(vm.memory()),
+            guest,
+        })
+    }
+}
+
+/// The device's thread.
+struct Device<'d, V: Vm> {
+    machine: &'d Machine<V>,
+    gsi: Gsi,
+    kind: &'d Kind,
+    view: &'d View,
+}
+
+impl<V: Vm> Device<'_, V> {
+    /// Asserts, waits until it is served, and asserts again.
+    fn assert(&self, ops: u64, ready: u64) -> Result<Duration, Failure> {
+        let view = self.view;
+        view.wait(|| view.ready() > ready)?;
+        let started = Instant::now();
+        for _ in 0..ops {
+            let lowered = match self.kind {
+                Kind::Resample { raise, lowered } => {
+                    raise.signal();
+                    lowered
+                }
+                Kind::Userspace { lowered } => {
+                    self.machine.vm().set_line(self.gsi, true)?;
+                    lowered
+                }
+            };
+            view.wait(|| lowered.read().is_ok())?;
+        }
+        Ok(started.elapsed())
+    }
+}
+
+fn connect<H>(guest: &Guest<H>, case: Case, gsi: Gsi) -> Result<Kind, Failure>
+where
+    H: Hypervisor,
+    H::Vm: 'static,
+{
+    let lowered = EventFd::new(EFD_NONBLOCK)?;
+    if case == (Case::Level { resample: true }) {
+        let irqfd = EventFd::new(EFD_NONBLOCK)?;
+        let vm = guest.machine.vm();
+        vm.register_irqfd(&irqfd, gsi, Some(&lowered))?;
+        let raise = vm.irq_trigger(&irqfd)?;
+        return Ok(Kind::Resample { raise, lowered });
+    }
+    let (vm, told) = (guest.machine.shared_vm(), lowered.try_clone()?);
+    let served = move || {
+        // A line that stays up interrupts again, and the counts do not agree.
+        let _ = vm.set_line(gsi, false);
+        let _ = told.write(1);
+    };
+    let range = BusRange::new(PORT, 4)?;
+    guest.machine.pio.insert(range, Arc::new(Hook(served)))?;
+    Ok(Kind::Userspace { lowered })
+}
+
+impl<H> Subject for Level<H>
+where
+    H: Hypervisor,
+    H::Vm: 'static,
+{
+    fn name(&self) -> &str {
+        self.case.name()
+    }
+
+    fn setting(&self) -> Setting {
+        self.guest.setting.clone()
+    }
+
+    fn processes(&self) -> Vec<u32> {
+        self.guest.machine.vm().processes()
+    }
+
+    #[allow(
+        clippy::cast_precision_loss,
+        reason = "a run takes far less than 2^53 ns"
+    )]
+    fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+        let (cpu, ready) = (self.guest.other_cpu, self.view.ready());
+        let address = match self.kind {
+            Kind::Resample { .. } => 0,
+            Kind::Userspace { .. } => PORT,
+        };
+        let parameters = Parameters {
+            count: ops,
+            address,
+            ..Parameters::default()
+        };
+        self.view.begin();
+        let machine = Arc::clone(&self.guest.machine);
+        let device = Device {
+            machine: &*machine,
+            gsi: self.gsi,
+            kind: &self.kind,
+            view: &self.view,
+        };
+        let (run, elapsed) = std::thread::scope(|scope| {
+            let asserting = scope.spawn(|| {
+                affinity::prefer(cpu);
+                device.assert(ops, ready)
+            });
+            let run = self.guest.run(&parameters);
+            self.view.end();
+            (run, asserting.join())
+        });
+        let run = run?;
+        let failed = |error: Failure| SubjectError::failed(self.case.name(), error);
+        let elapsed = elapsed
+            .map_err(|_| failed("the device's thread ended early".into()))?
+            .map_err(failed)?;
+        Ok(Sample {
+            ops,
+            elapsed_ns: elapsed.as_nanos() as f64,
+            light: run.light,
+            heavy: run.heavy,
+            latencies_ns: Vec::new(),
+        })
+    }
+}

@@ -1,0 +1,182 @@
+//! From the signal of an irqfd, or a message of the VMM's, to the first instruction of the guest's handler, one at a time.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
+
+use super::super::guest::{Failure, Guest};
+use super::case::Case;
+use super::signaller::{Over, View};
+use crate::affinity;
+use crate::{Clock, Options, Sample, Setting, Subject, SubjectError};
+use vmbell::guest::Parameters;
+use vmbell::hypervisor::{Hypervisor, Vm};
+use vmbell::irq::{Msi, Target};
+use vmbell::machine::Machine;
+
+/// How long a guest that halts is left alone before each signal: long enough to fall asleep.
+const PAUSE_HALTED: Duration = Duration::from_micros(50);
+/// The same for one that runs: long enough to be back in its loop.
+const PAUSE_RUNNING: Duration = Duration::from_micros(5);
+
+/// What raises the interrupt.
+enum Source {
+    Irqfd {
+        event: EventFd,
+        /// What the EOI signals, if the line is level-triggered.
+        resample: Option<EventFd>,
+    },
+    Message(Msi),
+}
+
+/// A scenario of latencies.
+pub(super) struct Raise<H: Hypervisor> {
+    case: Case,
+    guest: Guest<H>,
+    source: Source,
+    view: View,
+    pause: Duration,
+    clock: Clock,
+}
+
+impl<H: Hypervisor> Raise<H> {
+    pub(super) fn new(hypervisor: &H, case: Case, options: &Options) -> Result<Self, SubjectError> {
+        let name = case.name();
+        let config = case.config(vec![options.first_cpu()]);
+        let guest = Guest::with_config(hypervisor, name, case.program(), config, options)?;
+        let failed =
+            |error: Box<dyn std::error::Error + Send + Sync>| SubjectError::failed(name, error);
+        let event = || EventFd::new(EFD_NONBLOCK).map_err(|error| failed(error.into()));
+        guest
+            .machine
+            .set_interrupts(&case.interrupts())
+            .map_err(|error| failed(error.into()))?;
+        let vm = guest.machine.vm();
+        let route = case.route().map_err(|error| failed(error.into()))?;
+        vm.set_routing(&[route])
+            .map_err(|error| failed(error.into()))?;
+        let source = match route.target {
+            Target::Msi(msi) if matches!(case, Case::Msi { .. }) => Source::Message(msi),
+            _ => {
+                let level = matches!(case, Case::Irqfd { level: true, .. });
+                let resample = if level { Some(event()?) } else { None };
+                let event = event()?;
+                vm.register_irqfd(&event, route.gsi, resample.as_ref())
+                    .map_err(|error| failed(error.into()))?;
+                Source::Irqfd { event, resample }
+            }
+        };
+        let halted = matches!(
+            case,
+            Case::Irqfd { halted: true, .. } | Case::Msi { halted: true }
+        );
+        Ok(Self {
+            case,
+            view: View::new(vm.memory()),
+            guest,
+            source,
+            pause: if halted { PAUSE_HALTED } else { PAUSE_RUNNING },
+            clock: options.clock,
+        })
+    }
+}
+
+/// What the signalling thread borrows.
+struct Signaller<'s, V: Vm> {
+    machine: &'s Machine<V>,
+    view: &'s View,
+    source: &'s Source,
+    pause: Duration,
+}
+
+impl<V: Vm> Signaller<'_, V> {
+    /// Raises so many interrupts, each when the one before is over; the ticks that each took.
+    fn raise(&self, ops: u64, ready: u64) -> Result<Vec<u64>, Over> {
+        let view = self.view;
+        view.wait(|| view.ready() > ready)?;
+        let mut all = Vec::new();
+        let first = view.interrupts();
+        for taken in first..first + ops {
+            let rested = Instant::now() + self.pause;
+            view.wait(|| Instant::now() >= rested)?;
+            let raised = Clock::now();
+            match self.source {
+                Source::Irqfd { event, .. } => {
+                    // A fresh count takes the one.
+                    let _ = event.write(1);
+                }
+                Source::Message(msi) => {
+                    // One that is refused is never taken, and the counts do not agree.
+                    let _ = self.machine.vm().signal_msi(*msi);
+                }
+            }
+            view.wait(|| view.interrupts() > taken)?;
+            all.push(view.entered().saturating_sub(raised));
+            if let Source::Irqfd {
+                resample: Some(resample),
+                ..
+            } = self.source
+            {
+                view.wait(|| resample.read().is_ok())?;
+            }
+        }
+        Ok(all)
+    }
+}
+
+impl<H: Hypervisor> Subject for Raise<H> {
+    fn name(&self) -> &str {
+        self.case.name()
+    }
+
+    fn setting(&self) -> Setting {
+        self.guest.setting.clone()
+    }
+
+    fn processes(&self) -> Vec<u32> {
+        self.guest.machine.vm().processes()
+    }
+
+    #[allow(
+        clippy::cast_precision_loss,
+        reason = "a run takes far less than 2^53 ns"
+    )]
+    fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+        let (cpu, ready) = (self.guest.other_cpu, self.view.ready());
+        let machine = Arc::clone(&self.guest.machine);
+        let signaller = Signaller {
+            machine: &*machine,
+            view: &self.view,
+            source: &self.source,
+            pause: self.pause,
+        };
+        self.view.begin();
+        let started = Instant::now();
+        let (run, ticks) = std::thread::scope(|scope| {
+            let raising = scope.spawn(|| {
+                affinity::prefer(cpu);
+                signaller.raise(ops, ready)
+            });
+            let run = self.guest.run(&Parameters {
+                count: ops,
+                ..Parameters::default()
+            });
+            self.view.end();
+            (run, raising.join())
+        });
+        let elapsed_ns = started.elapsed().as_nanos() as f64;
+        let run = run?;
+        let failed = |error: Failure| SubjectError::failed(self.case.name(), error);
+        let ticks = ticks
+            .map_err(|_| failed("the thread that raises interrupts ended early".into()))?
+            .map_err(|over| failed(over.into()))?;
+        Ok(Sample {
+            ops,
+            elapsed_ns,
+            light: run.light,
+            heavy: run.heavy,
+            latencies_ns: self.clock.latencies(ticks),
+        })
+    }
+}

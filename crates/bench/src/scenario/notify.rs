@@ -1,0 +1,202 @@
+//! From the guest's store to the consumer's first instruction, one ring at a time.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
+use vmm_sys_util::eventfd::EventFd;
+
+use super::case::Case;
+use super::guest::Guest;
+use super::path::{Bell, Path, VALUE};
+use super::rate::attach;
+use crate::affinity;
+use crate::{Clock, Options, Sample, Setting, Subject, SubjectError};
+use vmbell::device::{Hook, Listener, Poller};
+use vmbell::doorbell::Sharing;
+use vmbell::guest::{Parameters, offset};
+use vmbell::hypervisor::{Hypervisor, Vm};
+use vmbell::machine::PARAMETERS;
+
+/// How long the guest waits before each ring: long enough for a consumer to fall asleep.
+const PAUSE_NS: f64 = 30_000.0;
+
+/// A notify scenario.
+pub(super) struct Notify<H: Hypervisor> {
+    name: String,
+    path: Path,
+    guest: Guest<H>,
+    heard: Arc<Ear>,
+    consumer: Consumer,
+    clock: Clock,
+}
+
+/// Who hears the rings.
+enum Consumer {
+    /// The device model, on the thread of the vCPU.
+    Device,
+    /// A thread that sleeps in `read`; held for its lifetime.
+    Listener { _listener: Listener },
+    /// A thread that polls, made for each run: between runs it would burn a CPU that others are
+    /// measured on.
+    Poller,
+}
+
+/// Takes the time when a ring is heard, and lets the guest go on.
+struct Ear {
+    memory: GuestMemoryMmap,
+    ticks: Mutex<Vec<u64>>,
+}
+
+impl Ear {
+    fn hear(&self) {
+        let now = Clock::now();
+        let field = |offset: usize| GuestAddress(PARAMETERS.0 + offset as u64);
+        // The page is RAM for as long as the guest exists; a read that fails would show in the counts.
+        let stamp = self
+            .memory
+            .read_obj::<u64>(field(offset::STAMP))
+            .unwrap_or(now);
+        let rings = self
+            .memory
+            .read_obj::<u64>(field(offset::RINGS))
+            .unwrap_or_default();
+        self.ticks
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(now.saturating_sub(stamp));
+        let _ = self.memory.store(
+            rings,
+            field(offset::ANSWERED),
+            std::sync::atomic::Ordering::Release,
+        );
+    }
+}
+
+impl<H: Hypervisor> Notify<H> {
+    pub(super) fn new(
+        hypervisor: &H,
+        name: &str,
+        case: Case,
+        options: &Options,
+    ) -> Result<Self, SubjectError> {
+        let Case { path, bell, .. } = case;
+        let program = path
+            .notify_program()
+            .ok_or_else(|| SubjectError::Skipped("nobody above the kernel hears it".into()))?;
+        let guest = Guest::new(hypervisor, name, program, case, options)?;
+        let failed =
+            |error: Box<dyn std::error::Error + Send + Sync>| SubjectError::failed(name, error);
+        let heard = Arc::new(Ear {
+            memory: guest.machine.vm().memory().clone(),
+            ticks: Mutex::default(),
+        });
+        let ear = Arc::clone(&heard);
+        let consumer = match bell.datamatch(path) {
+            Some(datamatch) => {
+                let event = EventFd::new(0).map_err(|error| failed(error.into()))?;
+                let setup = pin_to(guest.other_cpu);
+                let listener = Listener::start(event, setup, move |_| {
+                    ear.hear();
+                    false
+                })
+                .map_err(|error| failed(error.into()))?;
+                let vm = guest.machine.vm();
+                vm.register_ioevent(
+                    listener.event(),
+                    path.address(),
+                    datamatch,
+                    Sharing::Exclusive,
+                )
+                .map_err(|error| failed(error.into()))?;
+                Consumer::Listener {
+                    _listener: listener,
+                }
+            }
+            None if bell == Bell::Polled => Consumer::Poller,
+            None => {
+                attach(&guest.machine, path, Arc::new(Hook(move || ear.hear())))
+                    .map_err(|error| failed(error.into()))?;
+                Consumer::Device
+            }
+        };
+        Ok(Self {
+            name: name.to_owned(),
+            path,
+            guest,
+            heard,
+            consumer,
+            clock: options.clock,
+        })
+    }
+
+    fn poller(&self) -> std::io::Result<Option<Poller>> {
+        if !matches!(self.consumer, Consumer::Poller) {
+            return Ok(None);
+        }
+        let (watched, ear) = (self.heard.memory.clone(), Arc::clone(&self.heard));
+        let word = GuestAddress(PARAMETERS.0 + offset::WORD as u64);
+        let load = move || {
+            watched
+                .load(word, std::sync::atomic::Ordering::Acquire)
+                .unwrap_or_default()
+        };
+        Poller::start(pin_to(self.guest.other_cpu), load, move |_: u64| ear.hear()).map(Some)
+    }
+}
+
+/// What a consumer's thread begins with.
+pub(super) fn pin_to(cpu: usize) -> impl FnOnce() + Send + 'static {
+    move || affinity::prefer(cpu)
+}
+
+impl<H: Hypervisor> Subject for Notify<H> {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn setting(&self) -> Setting {
+        self.guest.setting.clone()
+    }
+
+    fn processes(&self) -> Vec<u32> {
+        self.guest.machine.vm().processes()
+    }
+
+    #[allow(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "latencies and run times are far below 2^53 ns and not negative"
+    )]
+    fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+        let failed = |error: std::io::Error| SubjectError::failed(&self.name, error);
+        let poller = self.poller().map_err(failed)?;
+        let address = self.path.address().value();
+        let pause = self.clock.ticks(PAUSE_NS) as u64;
+        let started = Instant::now();
+        let run = self.guest.run(&Parameters {
+            count: ops,
+            address,
+            value: VALUE.into(),
+            pause,
+        })?;
+        let elapsed_ns = started.elapsed().as_nanos() as f64;
+        drop(poller);
+        let ticks = std::mem::take(
+            &mut *self
+                .heard
+                .ticks
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
+        );
+        self.guest.agree("the consumer", ticks.len() as u64, ops)?;
+        Ok(Sample {
+            ops,
+            elapsed_ns,
+            light: run.light,
+            heavy: run.heavy,
+            latencies_ns: self.clock.latencies(ticks),
+        })
+    }
+}

@@ -1,0 +1,286 @@
+//! A buffer there and back: from the guest's offer on a split ring until it sees the buffer used and
+//! has checked the answer, by every way that a virtio device can hear of it.
+
+use std::io;
+use std::sync::Arc;
+
+use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
+
+use super::guest::Guest;
+use super::notify::pin_to;
+use crate::{Clock, Entry, Options, Sample, Setting, Subject, SubjectError};
+use vmbell::bus::BusRange;
+use vmbell::device::virtio_mmio::{Interrupt, Inverter, Queue, Serving, VirtioMmio, register};
+use vmbell::device::{Listener, Poller};
+use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
+use vmbell::guest::{Interrupts, Parameters, Program, VECTOR, programs};
+use vmbell::hypervisor::{Capability, Hypervisor, Irqchip, Support, Vm, VmConfig};
+use vmbell::irq::{Gsi, Msi, Route, Target};
+use vmbell::machine::{Machine, PARAMETERS};
+use vmbell_report::Group;
+
+/// Where the device's registers are: a hole in guest memory.
+const REGISTERS: u64 = 0xd000_1000;
+/// Where the guest has its ring and buffers, above program and stacks.
+const RING: u64 = PARAMETERS.0 + 0x10_0000;
+
+/// A GSI that is no pin's.
+const MESSAGE: u32 = 24;
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// How the device hears of a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hearing {
+    /// The vCPU's thread leaves the guest, finds the register on the bus and serves the queue.
+    DeviceModel,
+    /// A thread sleeps on an eventfd that the register's queue index signals.
+    Ioeventfd,
+    /// The same, and the guest halts until an irqfd interrupts it, which it acknowledges by a doorbell.
+    Irqfd,
+    /// A thread looks at the ring all the time.
+    Polled,
+}
+
+impl Hearing {
+    const ALL: [Self; 4] = [
+        Self::DeviceModel,
+        Self::Ioeventfd,
+        Self::Irqfd,
+        Self::Polled,
+    ];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::DeviceModel => "virtqueue-roundtrip-device-model",
+            Self::Ioeventfd => "virtqueue-roundtrip-ioeventfd",
+            Self::Irqfd => "virtqueue-roundtrip-ioeventfd-irqfd",
+            Self::Polled => "virtqueue-roundtrip-polled",
+        }
+    }
+
+    const fn description(self) -> &'static str {
+        match self {
+            Self::DeviceModel => {
+                "a buffer there and back on a split ring: served by a device model in the VMM"
+            }
+            Self::Ioeventfd => {
+                "a buffer there and back on a split ring: served by a thread behind an eventfd"
+            }
+            Self::Irqfd => {
+                "a buffer there and back on a split ring: served by a thread behind an eventfd, told by an irqfd"
+            }
+            Self::Polled => {
+                "a buffer there and back on a split ring: served by a thread that polls the ring"
+            }
+        }
+    }
+
+    fn program(self) -> Program {
+        match self {
+            Self::Irqfd => programs::virtqueue_interrupt(),
+            _ => programs::virtqueue_polled(),
+        }
+    }
+
+    const fn irqchip(self) -> Irqchip {
+        match self {
+            Self::Irqfd => Irqchip::Full,
+            _ => Irqchip::None,
+        }
+    }
+
+    /// Whether the guest polls for the answer of another thread.
+    const fn waits_awake(self) -> bool {
+        matches!(self, Self::Ioeventfd | Self::Polled)
+    }
+
+    const fn needs(self) -> Capability {
+        match self {
+            Self::Ioeventfd => Capability::MmioDoorbell,
+            Self::Irqfd => Capability::Interrupts,
+            Self::DeviceModel | Self::Polled => Capability::Run,
+        }
+    }
+}
+
+/// The rows, each compared with the device model's.
+pub(super) fn entries<H>(hypervisor: &H) -> Vec<Entry>
+where
+    H: Hypervisor + Clone + Send + Sync + 'static,
+{
+    let entry = |hearing: Hearing| {
+        let hypervisor = hypervisor.clone();
+        let make = move |options: &Options| -> Result<Box<dyn Subject>, SubjectError> {
+            if let Support::No(reason) = hypervisor.support(hearing.needs()) {
+                return Err(SubjectError::Skipped(reason));
+            }
+            if hearing.waits_awake() {
+                options.two_cpus()?;
+            }
+            Ok(Box::new(RoundTrip::new(&hypervisor, hearing, options)?))
+        };
+        let (name, text) = (hearing.name(), hearing.description());
+        let entry = Entry::new(Group::Scenario, name, text, make);
+        match hearing {
+            Hearing::DeviceModel => entry,
+            _ => entry.with_reference(Hearing::DeviceModel.name()),
+        }
+    };
+    Hearing::ALL.into_iter().map(entry).collect()
+}
+
+struct RoundTrip<H: Hypervisor> {
+    hearing: Hearing,
+    guest: Guest<H>,
+    device: Arc<VirtioMmio<Inverter>>,
+    queue: Arc<Queue<Inverter>>,
+    /// Sleeps between runs as well as in them.
+    _listener: Option<Listener>,
+    /// Requests that were served, over all runs.
+    served: u64,
+    clock: Clock,
+}
+
+impl<H: Hypervisor> RoundTrip<H> {
+    fn new(hypervisor: &H, hearing: Hearing, options: &Options) -> Result<Self, SubjectError> {
+        let name = hearing.name();
+        let config = VmConfig {
+            spin: options.spin,
+            irqchip: hearing.irqchip(),
+            vcpu_cpus: vec![options.first_cpu()],
+            ..VmConfig::default()
+        };
+        let guest = Guest::with_config(hypervisor, name, hearing.program(), config, options)?;
+        let failed = |error: Failure| SubjectError::failed(name, error);
+        let vm = guest.machine.vm();
+        let serving = match hearing {
+            Hearing::Polled => Serving::Polled,
+            _ => Serving::Notified,
+        };
+        let interrupt = match hearing {
+            Hearing::Irqfd => irqfd(&guest.machine).map_err(failed)?,
+            _ => Interrupt::default(),
+        };
+        let backlog = guest.machine.backlog.clone();
+        let device = VirtioMmio::new(vm.memory(), Inverter, 1, serving, interrupt, backlog);
+        let device = Arc::new(device);
+        let queue = device
+            .queue(0)
+            .ok_or_else(|| failed("the device has no queue".into()))?;
+        let registers = BusRange::new(REGISTERS, register::CONFIG);
+        registers
+            .and_then(|range| guest.machine.mmio.insert(range, device.clone()))
+            .map_err(|error| failed(error.into()))?;
+        let listener = match hearing {
+            Hearing::Ioeventfd | Hearing::Irqfd => {
+                Some(listen(vm, &queue, guest.other_cpu).map_err(failed)?)
+            }
+            Hearing::DeviceModel | Hearing::Polled => None,
+        };
+        Ok(Self {
+            hearing,
+            guest,
+            device,
+            queue,
+            _listener: listener,
+            served: 0,
+            clock: options.clock,
+        })
+    }
+
+    /// Made for each run: between runs it would burn a CPU that others are measured on.
+    fn poller(&self) -> io::Result<Option<Poller>> {
+        if self.hearing != Hearing::Polled {
+            return Ok(None);
+        }
+        let queue = Arc::clone(&self.queue);
+        let look = move || {
+            // It comes again anyway.
+            let _ = queue.serve();
+            queue.served()
+        };
+        Poller::start(pin_to(self.guest.other_cpu), look, |_| {}).map(Some)
+    }
+}
+
+/// An interrupt that is a message to the guest, and that the guest acknowledges without waking anybody.
+fn irqfd<V: Vm>(machine: &Machine<V>) -> Result<Interrupt, Failure> {
+    machine.set_interrupts(&Interrupts {
+        pv_eoi: true,
+        xapic: false,
+        route: None,
+    })?;
+    let gsi = Gsi::new(MESSAGE)?;
+    let target = Target::Msi(Msi::fixed(0, VECTOR));
+    let vm = machine.vm();
+    vm.set_routing(&[Route { gsi, target }])?;
+    let irqfd = EventFd::new(EFD_NONBLOCK)?;
+    vm.register_irqfd(&irqfd, gsi, None)?;
+    let mut interrupt = Interrupt::new(Some(vm.irq_trigger(&irqfd)?));
+    let doorbell = interrupt.acknowledge_by_doorbell()?;
+    vm.register_ioevent(
+        &doorbell,
+        IoEventAddress::Mmio(REGISTERS + register::INTERRUPT_ACK),
+        Datamatch::U32(Some(Interrupt::ACKNOWLEDGE)),
+        Sharing::Exclusive,
+    )?;
+    Ok(interrupt)
+}
+
+/// A thread behind an eventfd that a notification of `queue` signals.
+fn listen<V: Vm>(vm: &V, queue: &Arc<Queue<Inverter>>, cpu: usize) -> Result<Listener, Failure> {
+    let queue = Arc::clone(queue);
+    let index = u32::from(queue.index());
+    let listener = Listener::start(EventFd::new(0)?, pin_to(cpu), move |_| queue.serve().more)?;
+    vm.register_ioevent(
+        listener.event(),
+        IoEventAddress::Mmio(REGISTERS + register::QUEUE_NOTIFY),
+        Datamatch::U32(Some(index)),
+        Sharing::Exclusive,
+    )?;
+    Ok(listener)
+}
+
+impl<H: Hypervisor> Subject for RoundTrip<H> {
+    fn name(&self) -> &str {
+        self.hearing.name()
+    }
+
+    fn setting(&self) -> Setting {
+        self.guest.setting.clone()
+    }
+
+    fn processes(&self) -> Vec<u32> {
+        self.guest.machine.vm().processes()
+    }
+
+    fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+        let name = self.hearing.name();
+        let poller = self
+            .poller()
+            .map_err(|error| SubjectError::failed(name, error))?;
+        let run = self.guest.run(&Parameters {
+            count: ops,
+            address: REGISTERS,
+            value: RING,
+            pause: 0,
+        });
+        drop(poller);
+        // What the device has to say explains why the guest gave up.
+        if let Some(refusal) = self.device.take_refusal() {
+            return Err(SubjectError::failed(name, refusal));
+        }
+        let run = run?;
+        let served = self.queue.served();
+        let new = served - std::mem::replace(&mut self.served, served);
+        self.guest.agree("the device", new, ops)?;
+        Ok(Sample {
+            ops,
+            elapsed_ns: self.clock.ns(run.ticks),
+            light: run.light,
+            heavy: run.heavy,
+            latencies_ns: Vec::new(),
+        })
+    }
+}

@@ -1,0 +1,145 @@
+//! Which entries a command line means: names and globs, and what they are compared with.
+
+use super::Entry;
+use vmbell_report::Group;
+
+/// How alike two names must be (0 to 1) for one to be offered in place of the other.
+const ALIKE: f64 = 0.6;
+
+/// A name that means nothing.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SelectError {
+    /// No entry has it.
+    #[error("unknown scenario '{name}'{}", did_you_mean(.nearest.as_deref()))]
+    Unknown {
+        /// As typed.
+        name: String,
+        /// The entry whose name is most alike.
+        nearest: Option<String>,
+    },
+    /// No entry matches it.
+    #[error("no scenario matches '{0}'")]
+    NoMatch(String),
+}
+
+fn did_you_mean(nearest: Option<&str>) -> String {
+    nearest.map_or_else(String::new, |name| format!(", did you mean '{name}'?"))
+}
+
+/// The entries that `patterns` name, in catalogue order, each once; without patterns, all but the
+/// debug entries. With `companions`, entries bring the one that their ratio is taken to, and
+/// scenarios all floors, because a time without them says little.
+pub fn select(
+    all: Vec<Entry>,
+    patterns: &[String],
+    companions: bool,
+) -> Result<Vec<Entry>, SelectError> {
+    let mut wanted: Vec<bool> = all
+        .iter()
+        .map(|entry| patterns.is_empty() && entry.group() != Group::Debug)
+        .collect();
+    for pattern in patterns {
+        mark(&all, pattern, &mut wanted)?;
+    }
+    if companions {
+        mark_companions(&all, &mut wanted);
+    }
+    Ok(all
+        .into_iter()
+        .zip(wanted)
+        .filter_map(|(entry, wanted)| wanted.then_some(entry))
+        .collect())
+}
+
+/// Makes the entry `name` the one that all others are compared with.
+pub fn set_reference(all: Vec<Entry>, name: &str) -> Result<Vec<Entry>, SelectError> {
+    mark(&all, name, &mut vec![false; all.len()])?;
+    Ok(all
+        .into_iter()
+        .map(|entry| {
+            if entry.name() == name {
+                entry.without_reference()
+            } else {
+                entry.with_reference(name)
+            }
+        })
+        .collect())
+}
+
+fn mark(all: &[Entry], pattern: &str, wanted: &mut [bool]) -> Result<(), SelectError> {
+    let is_glob = pattern.contains(['*', '?']);
+    let mut found = false;
+    for (entry, wanted) in all.iter().zip(wanted.iter_mut()) {
+        let hit = if is_glob {
+            entry.group() != Group::Debug && matches(pattern, entry.name())
+        } else {
+            entry.name() == pattern
+        };
+        *wanted |= hit;
+        found |= hit;
+    }
+    match (found, is_glob) {
+        (true, _) => Ok(()),
+        (false, true) => Err(SelectError::NoMatch(pattern.to_owned())),
+        (false, false) => Err(SelectError::Unknown {
+            name: pattern.to_owned(),
+            nearest: nearest(all, pattern),
+        }),
+    }
+}
+
+fn mark_companions(all: &[Entry], wanted: &mut [bool]) {
+    let chosen: Vec<&Entry> = all
+        .iter()
+        .zip(wanted.iter())
+        .filter_map(|(entry, wanted)| wanted.then_some(entry))
+        .collect();
+    let has_scenario = chosen.iter().any(|entry| entry.group() == Group::Scenario);
+    for (entry, wanted) in all.iter().zip(wanted.iter_mut()) {
+        let is_reference = chosen
+            .iter()
+            .any(|other| other.reference() == Some(entry.name()));
+        *wanted |= is_reference || (has_scenario && entry.group() == Group::Floor);
+    }
+}
+
+fn nearest(all: &[Entry], name: &str) -> Option<String> {
+    all.iter()
+        .filter(|entry| entry.group() != Group::Debug)
+        .map(|entry| (strsim::jaro_winkler(name, entry.name()), entry.name()))
+        .filter(|(likeness, _)| *likeness >= ALIKE)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, name)| name.to_owned())
+}
+
+/// Whether `name` matches a pattern of `*` (any run of characters) and `?` (any one).
+fn matches(pattern: &str, name: &str) -> bool {
+    let (pattern, name) = (pattern.as_bytes(), name.as_bytes());
+    let (mut p, mut n) = (0, 0);
+    // Where to go on after the latest star has swallowed one character more.
+    let mut retry = None;
+    while n < name.len() {
+        match pattern.get(p) {
+            Some(b'*') => {
+                retry = Some((p + 1, n + 1));
+                p += 1;
+            }
+            Some(c) if *c == b'?' || *c == name[n] => {
+                p += 1;
+                n += 1;
+            }
+            _ => match retry {
+                Some((after_star, from)) => {
+                    (p, n) = (after_star, from);
+                    retry = Some((after_star, from + 1));
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[p..].iter().all(|c| *c == b'*')
+}
+
+#[cfg(test)]
+#[path = "select_test.rs"]
+mod tests;

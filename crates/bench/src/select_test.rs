@@ -1,0 +1,125 @@
+//! Tests of names and globs.
+
+use super::*;
+use crate::SubjectError;
+
+fn entry(group: Group, name: &str) -> Entry {
+    Entry::new(group, name, "", |_| Err(SubjectError::Skipped("no".into())))
+}
+
+fn catalogue() -> Vec<Entry> {
+    vec![
+        entry(Group::Scenario, "portio-no-eventfd"),
+        entry(Group::Scenario, "portio-wildcard-eventfd"),
+        entry(Group::Scenario, "portio-wildcard-eventfd+int3"),
+        entry(Group::Scenario, "mmio-no-eventfd"),
+        entry(Group::Scenario, "mmio-wildcard-eventfd"),
+        entry(Group::Floor, "floor-getppid"),
+        entry(Group::Floor, "floor-eventfd-write"),
+        entry(Group::Debug, "debug-portio"),
+    ]
+}
+
+fn names(patterns: &[&str], companions: bool) -> Result<Vec<String>, SelectError> {
+    let patterns: Vec<String> = patterns.iter().map(ToString::to_string).collect();
+    let selected = select(catalogue(), &patterns, companions)?;
+    Ok(selected.iter().map(|e| e.name().to_owned()).collect())
+}
+
+#[test]
+fn no_pattern_means_all_but_debug() {
+    assert_eq!(names(&[], true).unwrap().len(), 7);
+}
+
+#[test]
+fn a_glob_takes_all_that_match_and_no_debug_entry() {
+    assert_eq!(
+        names(&["*portio*"], false).unwrap(),
+        [
+            "portio-no-eventfd",
+            "portio-wildcard-eventfd",
+            "portio-wildcard-eventfd+int3"
+        ]
+    );
+}
+
+#[test]
+fn a_scenario_brings_its_device_model_and_the_floors() {
+    assert_eq!(
+        names(&["mmio-wildcard-eventfd"], true).unwrap(),
+        [
+            "mmio-no-eventfd",
+            "mmio-wildcard-eventfd",
+            "floor-getppid",
+            "floor-eventfd-write"
+        ]
+    );
+}
+
+#[test]
+fn a_floor_comes_alone() {
+    assert_eq!(names(&["floor-getppid"], true).unwrap(), ["floor-getppid"]);
+}
+
+#[test]
+fn a_chosen_reference_comes_along_and_is_compared_with_nothing() {
+    let all = set_reference(catalogue(), "floor-eventfd-write").unwrap();
+    let chosen = select(all, &["floor-getppid".to_owned()], true).unwrap();
+    assert_eq!(chosen.len(), 2);
+    assert_eq!(chosen[0].reference(), Some("floor-eventfd-write"));
+    assert_eq!(chosen[1].name(), "floor-eventfd-write");
+    assert_eq!(chosen[1].reference(), None);
+}
+
+#[test]
+fn an_unknown_reference_is_an_error() {
+    let error = set_reference(catalogue(), "floor-getpid").unwrap_err();
+    assert!(error.to_string().contains("'floor-getppid'"), "{error}");
+}
+
+#[test]
+fn a_name_given_twice_runs_once() {
+    assert_eq!(
+        names(&["floor-*", "floor-getppid"], true).unwrap(),
+        ["floor-getppid", "floor-eventfd-write"]
+    );
+}
+
+#[test]
+fn a_debug_entry_needs_its_exact_name() {
+    assert_eq!(names(&["debug-portio"], true).unwrap(), ["debug-portio"]);
+}
+
+#[test]
+fn a_typing_error_names_the_nearest() {
+    let error = names(&["portio-wildcrad-eventfd"], true).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "unknown scenario 'portio-wildcrad-eventfd', did you mean 'portio-wildcard-eventfd'?"
+    );
+}
+
+#[test]
+fn a_name_like_nothing_offers_nothing() {
+    let error = names(&["zzz"], true).unwrap_err();
+    assert_eq!(error.to_string(), "unknown scenario 'zzz'");
+}
+
+#[test]
+fn a_glob_without_a_match_is_an_error() {
+    assert_eq!(
+        names(&["nvme-*"], true),
+        Err(SelectError::NoMatch("nvme-*".into()))
+    );
+}
+
+#[test]
+fn globs_backtrack() {
+    assert!(matches("*a*b", "xaxbab"));
+    assert!(matches("?b*", "ab"));
+    assert!(matches("*", ""));
+    assert!(matches("**", "x"));
+    assert!(!matches("a*b", "abc"));
+    assert!(!matches("?", ""));
+    assert!(!matches("", "a"));
+}

@@ -1,0 +1,272 @@
+//! Runs the workload once in a mode: a first short run that nobody counts, then the one that counts.
+
+use std::io;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Release;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use vmm_sys_util::eventfd::EventFd;
+
+use super::outcome::{Mode, Outcome, Tick};
+use super::paced::Raiser;
+use crate::Limit;
+use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
+use vmbell::guest::{HANDLER, Interrupts, Parameters, VECTOR, programs};
+use vmbell::hypervisor::{EventCounter, EventCounts, Hypervisor, Irqchip, Vcpu, Vm, VmConfig};
+use vmbell::irq::{Gsi, IrqError, Msi, Route, Target};
+use vmbell::machine::{CODE, Deadline, Machine, MachineError, Stop};
+
+/// What is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Workload {
+    /// Interrupts at this rate for this time, as near as the host allows.
+    Paced {
+        /// A second.
+        rate: u32,
+        /// For how long.
+        time: Duration,
+    },
+    /// So many interrupts, each when the guest has asked for it: exits do not depend on time.
+    Lockstep {
+        /// How many.
+        interrupts: u64,
+    },
+}
+
+/// Why a workload has no counts.
+#[derive(Debug, thiserror::Error)]
+pub enum StatError<E: std::error::Error + 'static> {
+    /// The guest could not be made, or its interrupts not be set up.
+    #[error("cannot set the guest up")]
+    Vm(#[source] E),
+    /// Its program could not be loaded, or it faulted.
+    #[error("the guest failed")]
+    Machine(#[from] MachineError<E>),
+    /// A route that is none.
+    #[error("cannot route the interrupt")]
+    Irq(#[from] IrqError),
+    /// Something of the host's failed.
+    #[error("cannot {operation}")]
+    System {
+        /// What it was to do.
+        operation: &'static str,
+        /// Why it did not.
+        source: io::Error,
+    },
+    /// The counts are not those of this workload.
+    #[error("the guest took {taken} interrupts of {raised}")]
+    Lost {
+        /// How many it took.
+        taken: u64,
+        /// How many there were.
+        raised: u64,
+    },
+    /// Somebody, or the time limit, stopped it.
+    #[error("stopped before the end")]
+    Stopped,
+}
+
+/// The port where the guest asks for an interrupt.
+const DOORBELL: u64 = 0xc070;
+/// The first GSI that is no pin's.
+const GSI: u32 = 24;
+/// Interrupts of the run that nobody counts.
+const WARM_UP: u64 = 16;
+
+/// Runs `workload` in `mode`. `tick` hears of its progress once every `interval`.
+pub fn run<H: Hypervisor>(
+    hypervisor: &H,
+    workload: Workload,
+    mode: Mode,
+    limit: Limit,
+    interval: Option<Duration>,
+    tick: &mut dyn FnMut(Tick),
+) -> Result<Outcome, StatError<<H::Vm as Vm>::Error>> {
+    let config = VmConfig {
+        irqchip: Irqchip::Full,
+        pv_eoi: mode == Mode::On,
+        ..VmConfig::default()
+    };
+    let machine = Machine::new(hypervisor.create_vm(&config).map_err(StatError::Vm)?);
+    let mut session = Session::new(&machine, mode, limit)?;
+    // Afterwards the guest is set up, and what is done once has been done.
+    let warm_up = Workload::Lockstep {
+        interrupts: WARM_UP,
+    };
+    session.phase(warm_up, None, &mut |_, _| {})?;
+    let before = session.count()?;
+    let taken = machine.results()?;
+    let started = Instant::now();
+    let mut last = before.clone();
+    session.phase(workload, interval, &mut |counts, exits| {
+        tick(Tick {
+            mode,
+            elapsed: started.elapsed(),
+            exits: counts.of(exits) - last.of(exits),
+            interrupts: counts.interrupts - last.interrupts,
+        });
+        last = counts;
+    })?;
+    let elapsed = started.elapsed();
+    let after = session.count()?;
+    let results = machine.results()?;
+    let exits = session.counter.exits();
+    let difference = |(name, _): (&String, &u64)| (name.clone(), after.of(name) - before.of(name));
+    Ok(Outcome {
+        mode,
+        source: session.counter.source().to_owned(),
+        exits: after.of(exits) - before.of(exits),
+        events: after.events.iter().map(difference).collect(),
+        interrupts: results.interrupts - taken.interrupts,
+        spared: results.spared - taken.spared,
+        elapsed,
+    })
+}
+
+/// All counts at a moment.
+#[derive(Clone, Debug)]
+struct Counts {
+    events: EventCounts,
+    interrupts: u64,
+}
+
+impl Counts {
+    fn of(&self, name: &str) -> u64 {
+        self.events.get(name).copied().unwrap_or_default()
+    }
+}
+
+fn count<V: Vm>(
+    counter: &mut dyn EventCounter,
+    machine: &Machine<V>,
+) -> Result<Counts, StatError<V::Error>> {
+    Ok(Counts {
+        events: counter.read().map_err(system("read the counts"))?,
+        interrupts: machine.results()?.interrupts,
+    })
+}
+
+/// A guest and what its interrupts come by.
+struct Session<'m, V: Vm> {
+    machine: &'m Machine<V>,
+    vcpu: V::Vcpu,
+    counter: Box<dyn EventCounter>,
+    event: EventFd,
+    doorbell: EventFd,
+    limit: Limit,
+}
+
+fn system<E: std::error::Error>(operation: &'static str) -> impl Fn(io::Error) -> StatError<E> {
+    move |source| StatError::System { operation, source }
+}
+
+impl<'m, V: Vm> Session<'m, V> {
+    fn new(machine: &'m Machine<V>, mode: Mode, limit: Limit) -> Result<Self, StatError<V::Error>> {
+        let vm = machine.vm();
+        let entry = machine.load(programs::interrupt_halted(), 0)?;
+        let mut vcpu = vm.create_vcpu(0).map_err(StatError::Vm)?;
+        vcpu.set_entry_point(entry).map_err(StatError::Vm)?;
+        vcpu.set_interrupt_handler(CODE.0 + HANDLER)
+            .map_err(StatError::Vm)?;
+        machine.set_interrupts(&Interrupts {
+            pv_eoi: mode == Mode::On,
+            ..Interrupts::default()
+        })?;
+        let event = || EventFd::new(0).map_err(system("make an eventfd"));
+        let (event, doorbell) = (event()?, event()?);
+        let gsi = Gsi::new(GSI)?;
+        let target = Target::Msi(Msi::fixed(0, VECTOR));
+        vm.set_routing(&[Route { gsi, target }])
+            .map_err(StatError::Vm)?;
+        vm.register_irqfd(&event, gsi, None)
+            .map_err(StatError::Vm)?;
+        let port = IoEventAddress::Pio(DOORBELL);
+        vm.register_ioevent(&doorbell, port, Datamatch::U32(None), Sharing::Exclusive)
+            .map_err(StatError::Vm)?;
+        Ok(Self {
+            machine,
+            vcpu,
+            counter: vm.count_events(),
+            event,
+            doorbell,
+            limit,
+        })
+    }
+
+    fn count(&mut self) -> Result<Counts, StatError<V::Error>> {
+        count(self.counter.as_mut(), self.machine)
+    }
+
+    /// Runs the guest until it has taken the workload's interrupts.
+    fn phase(
+        &mut self,
+        workload: Workload,
+        interval: Option<Duration>,
+        tick: &mut dyn FnMut(Counts, &str),
+    ) -> Result<(), StatError<V::Error>> {
+        let machine = self.machine;
+        let over = AtomicBool::new(false);
+        let raiser = Raiser {
+            memory: machine.vm().memory(),
+            event: &self.event,
+            doorbell: &self.doorbell,
+            over: &over,
+        };
+        let (count, address) = match workload {
+            Workload::Paced { .. } => (u64::from(u32::MAX), 0),
+            Workload::Lockstep { interrupts } => (interrupts, DOORBELL),
+        };
+        machine.set_parameters(&Parameters {
+            count,
+            address,
+            ..Parameters::default()
+        })?;
+        let (before, ready) = (raiser.interrupts(), raiser.ready());
+        let limit = self.limit.clone();
+        let (vcpu, counter) = (&mut self.vcpu, &mut self.counter);
+        let (done, is_done) = mpsc::channel::<()>();
+        let (stop, raised) = std::thread::scope(|scope| {
+            let raising = scope.spawn(|| match workload {
+                Workload::Paced { rate, time } => raiser.paced(ready, rate, time),
+                Workload::Lockstep { .. } => raiser.lockstep(),
+            });
+            let running = scope.spawn(move || -> Result<Stop, StatError<V::Error>> {
+                // Dropped at the end, whatever the end is.
+                let _done = done;
+                let _deadline = Deadline::once(move || limit.stop().is_some(), vcpu.kick_handle())
+                    .map_err(system("watch the time limit"))?;
+                Ok(machine.runner(vcpu).run()?)
+            });
+            let wait = interval.unwrap_or(Duration::MAX);
+            while is_done.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
+                let exits = counter.exits().to_owned();
+                if let Ok(counts) = self::count(counter.as_mut(), machine) {
+                    tick(counts, &exits);
+                }
+            }
+            over.store(true, Release);
+            if matches!(workload, Workload::Lockstep { .. }) {
+                // The raiser waits for a ring that will not come. A fresh count takes the one.
+                let _ = raiser.doorbell.write(1);
+            }
+            (running.join(), raising.join())
+        });
+        let gone = |_| StatError::Stopped;
+        match stop.map_err(gone)?? {
+            Stop::Done(_) => {}
+            Stop::Halted | Stop::Shutdown | Stop::Kicked => return Err(StatError::Stopped),
+        }
+        raised
+            .map_err(gone)?
+            .map_err(system("raise an interrupt"))?;
+        let taken = machine.results()?.interrupts - before;
+        match workload {
+            Workload::Lockstep { interrupts } if taken != interrupts => Err(StatError::Lost {
+                taken,
+                raised: interrupts,
+            }),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! The device's side of the workload: every buffer is looked at and given back.
+
+use std::{io, sync::atomic::Ordering};
+
+use super::{
+    link::{Link, Order},
+    options::BUFFER_LEN,
+    run::{Counters, WorkloadError},
+};
+use vmbell::virtqueue::{Chain, DeviceQueue};
+
+/// Gives back all that is there; whether there was anything.
+pub(super) fn drain(
+    device: &mut impl DeviceQueue,
+    chain: &mut Chain,
+) -> Result<bool, WorkloadError> {
+    let mut any = false;
+    while let Some(head) = device.pop(chain)? {
+        let len = chain.readable_len();
+        if len != BUFFER_LEN || chain.writable_len() != 0 {
+            return Err(WorkloadError::Buffer { len });
+        }
+        device.add_used(head, 0)?;
+        any = true;
+    }
+    Ok(any)
+}
+
+/// The device thread, until it is stopped. `take` takes the device's side of an empty queue.
+pub(super) fn serve<V: DeviceQueue>(
+    take: impl Fn() -> V,
+    link: &Link,
+    counters: &Counters,
+) -> Result<(), WorkloadError> {
+    let eventfd = |source: io::Error| WorkloadError::EventFd { source };
+    let mut device = take();
+    let mut chain = Chain::with_capacity(usize::from(device.size()));
+    loop {
+        link.wait_for_kick().map_err(eventfd)?;
+        match link.order() {
+            Order::Stop => return Ok(()),
+            Order::Reset => {
+                if link.let_go().map_err(eventfd)? == Order::Stop {
+                    return Ok(());
+                }
+                device = take();
+            }
+            Order::Run => {}
+        }
+        loop {
+            device.disable_notification();
+            if drain(&mut device, &mut chain)? && device.needs_notification() {
+                counters.calls.fetch_add(1, Ordering::Relaxed);
+                link.call().map_err(eventfd)?;
+            }
+            if !device.enable_notification() || link.order() != Order::Run {
+                break;
+            }
+        }
+    }
+}

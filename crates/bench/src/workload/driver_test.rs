@@ -1,0 +1,77 @@
+use super::super::device::drain;
+use super::*;
+use vmbell::virtqueue::{
+    Chain, DeviceQueue, Features, HostMemory, PackedDevice, PackedDriver, PackedLayout,
+    SplitDevice, SplitDriver, SplitLayout, brand,
+};
+
+/// Descriptors of the rings.
+const SIZE: u16 = 4;
+
+/// Takes the index round twice, with `lap` buffers each time.
+fn come_round(driver: &mut impl DriverQueue<Data = u64>, mut device: impl DeviceQueue, lap: u64) {
+    let buffer = [Buffer::new(0, BUFFER_LEN)];
+    let mut chain = Chain::with_capacity(SIZE.into());
+    for number in 0..2 * lap {
+        driver.add(&buffer, &[], number).unwrap();
+        driver.kick_prepare();
+        assert!(drain(&mut device, &mut chain).unwrap());
+        assert!(driver.get_used().unwrap().is_some());
+    }
+}
+
+/// The wraps in the opaque value after the index came round, before a reset and after it.
+fn wraps<D: DriverQueue<Data = u64> + DriverControl<Data = u64>, V: DeviceQueue>(
+    queue: D,
+    take: impl Fn() -> V,
+    lap: u64,
+    tokens: Tokens,
+) -> [u32; 2] {
+    let options = Options {
+        tokens,
+        ..Options::default()
+    };
+    let mut driver = Driver::new(queue, options, 0).unwrap();
+    let mut wraps = || {
+        come_round(&mut driver.queue, take(), lap);
+        let wraps = driver.queue.enable_cb_prepare().value() >> 16;
+        driver.reset().unwrap();
+        wraps
+    };
+    [wraps(), wraps()]
+}
+
+fn split(tokens: Tokens) -> [u32; 2] {
+    let (memory, layout) = (HostMemory::new(4096), SplitLayout::contiguous(0, SIZE));
+    let features = Features::default();
+    brand::scoped(|brand| {
+        let queue = SplitDriver::new(&memory, &layout, features, brand).unwrap();
+        let ring = queue.ring().clone();
+        let take = || SplitDevice::over(ring.clone(), features);
+        wraps(queue, take, 1 << 16, tokens)
+    })
+}
+
+fn packed(tokens: Tokens) -> [u32; 2] {
+    let (memory, layout) = (HostMemory::new(4096), PackedLayout::contiguous(0, SIZE));
+    let features = Features::default();
+    brand::scoped(|brand| {
+        let queue = PackedDriver::new(&memory, &layout, features, brand).unwrap();
+        let ring = queue.ring().clone();
+        let take = || PackedDevice::over(ring.clone(), features);
+        wraps(queue, take, SIZE.into(), tokens)
+    })
+}
+
+#[test]
+fn wraps_are_counted_again_from_zero_after_a_reset() {
+    assert_eq!(split(Tokens::WrapCounters), [2, 2]);
+    assert_eq!(packed(Tokens::WrapCounters), [2, 2]);
+}
+
+#[test]
+fn wraps_are_not_counted_unasked() {
+    for tokens in [Tokens::Plain, Tokens::Wide] {
+        assert_eq!([split(tokens), packed(tokens)], [[0; 2]; 2]);
+    }
+}

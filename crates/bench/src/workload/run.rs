@@ -1,0 +1,247 @@
+//! One run: who does what on which thread, and what comes out.
+
+use std::{
+    io,
+    sync::atomic::{AtomicU64, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use super::{
+    Options, OptionsError, Threads, build,
+    device::{drain, serve},
+    driver::{Driver, Next},
+    link::Link,
+};
+use vmbell::virtqueue::{
+    AddError, Chain, DeviceQueue, DriverControl, DriverQueue, QueueError, SetupError, UsedError,
+    WrapCounterError,
+};
+
+/// Which side a thread is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// The driver.
+    Driver,
+    /// The device.
+    Device,
+}
+
+/// What came of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// From the first buffer to the last.
+    pub time: Duration,
+    /// Buffers that came back.
+    pub bufs: u64,
+    /// Available buffer notifications.
+    pub kicks: u64,
+    /// Used buffer notifications.
+    pub calls: u64,
+    /// How often the driver woke and found nothing to do.
+    pub spurious: u64,
+    /// How often the queue was emptied and started again.
+    pub resets: u64,
+}
+
+impl Report {
+    /// Nanoseconds a buffer.
+    #[expect(clippy::cast_precision_loss, reason = "a quotient of measurements")]
+    pub fn ns_per_buffer(&self) -> f64 {
+        self.time.as_nanos() as f64 / self.bufs as f64
+    }
+}
+
+/// Why a run failed.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkloadError {
+    /// The options are no possible variant.
+    #[error(transparent)]
+    Options(#[from] OptionsError),
+    /// The queue could not be set up.
+    #[error("cannot set the queue up")]
+    Setup(#[from] SetupError),
+    /// Wrap counters could not be switched on.
+    #[error("cannot count wraps")]
+    WrapCounter(#[from] WrapCounterError),
+    /// A buffer was refused.
+    #[error("cannot add a buffer")]
+    Add(#[source] AddError),
+    /// The queue broke.
+    #[error("the queue broke")]
+    Queue(#[from] QueueError),
+    /// A chain was refused.
+    #[error("cannot give a chain back")]
+    Used(#[from] UsedError),
+    /// A buffer did not arrive as it was sent.
+    #[error("a buffer arrived with {len} readable bytes, or with writable ones")]
+    Buffer {
+        /// Its readable bytes.
+        len: u32,
+    },
+    /// An eventfd failed.
+    #[error("cannot use an eventfd")]
+    EventFd {
+        /// What the call said.
+        source: io::Error,
+    },
+    /// With both sides on one thread, neither had anything to do.
+    #[error("the queue stalled after {completed} buffers")]
+    Stalled {
+        /// Buffers done until then.
+        completed: u64,
+    },
+    /// The device thread panicked.
+    #[error("the device thread panicked")]
+    Panicked,
+}
+
+/// What the sides count together.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    kicks: AtomicU64,
+    pub(super) calls: AtomicU64,
+}
+
+/// Sends `options.bufs` buffers through a queue and back.
+///
+/// `on_thread` is called first on each thread, with its role, to pin it to a CPU or name it.
+///
+/// # Errors
+///
+/// If the options are impossible, or anything fails that cannot on a sound queue.
+pub fn run(options: &Options, on_thread: &(dyn Fn(Role) + Sync)) -> Result<Report, WorkloadError> {
+    options.check()?;
+    if options.packed {
+        build::packed(*options, on_thread)
+    } else {
+        build::split(*options, on_thread)
+    }
+}
+
+/// A run with the queue set up. `take` takes the device's side of the empty queue.
+pub(super) fn with<D, V>(
+    driver: Driver<D>,
+    take: impl Fn() -> V + Sync,
+    options: &Options,
+    on_thread: &(dyn Fn(Role) + Sync),
+) -> Result<Report, WorkloadError>
+where
+    D: DriverQueue<Data = u64> + DriverControl<Data = u64>,
+    V: DeviceQueue,
+{
+    match options.threads {
+        Threads::One => on_one(driver, take, on_thread),
+        Threads::Two => on_two(driver, take, on_thread),
+    }
+}
+
+fn report<D>(driver: &Driver<D>, counters: &Counters, start: Instant) -> Report {
+    Report {
+        time: start.elapsed(),
+        bufs: driver.completed,
+        kicks: counters.kicks.load(Ordering::Relaxed),
+        calls: counters.calls.load(Ordering::Relaxed),
+        spurious: driver.spurious,
+        resets: driver.resets,
+    }
+}
+
+fn on_one<D, V>(
+    mut driver: Driver<D>,
+    take: impl Fn() -> V,
+    on_thread: &dyn Fn(Role),
+) -> Result<Report, WorkloadError>
+where
+    D: DriverQueue<Data = u64> + DriverControl<Data = u64>,
+    V: DeviceQueue,
+{
+    let mut counters = Counters::default();
+    on_thread(Role::Driver);
+    let mut device = take();
+    let mut chain = Chain::with_capacity(usize::from(device.size()));
+    let start = Instant::now();
+    loop {
+        let kicks = counters.kicks.get_mut();
+        let next = driver.turn(|| {
+            *kicks += 1;
+            Ok(())
+        })?;
+        match next {
+            Next::Done => return Ok(report(&driver, &counters, start)),
+            Next::Reset => {
+                driver.reset()?;
+                device = take();
+            }
+            Next::Again => {}
+            Next::Sleep => {
+                device.disable_notification();
+                let any = drain(&mut device, &mut chain)?;
+                if any && device.needs_notification() {
+                    *counters.calls.get_mut() += 1;
+                }
+                if !device.enable_notification() && !any {
+                    let completed = driver.completed;
+                    return Err(WorkloadError::Stalled { completed });
+                }
+            }
+        }
+    }
+}
+
+fn on_two<D, V>(
+    mut driver: Driver<D>,
+    take: impl Fn() -> V + Sync,
+    on_thread: &(dyn Fn(Role) + Sync),
+) -> Result<Report, WorkloadError>
+where
+    D: DriverQueue<Data = u64> + DriverControl<Data = u64>,
+    V: DeviceQueue,
+{
+    let eventfd = |source: io::Error| WorkloadError::EventFd { source };
+    let link = Link::new().map_err(eventfd)?;
+    let counters = Counters::default();
+    thread::scope(|scope| {
+        let device = scope.spawn(|| {
+            on_thread(Role::Device);
+            let result = serve(&take, &link, &counters);
+            if result.is_err() {
+                // The driver may sleep, and shall hear of it.
+                link.stop().map_err(eventfd)?;
+            }
+            result
+        });
+        on_thread(Role::Driver);
+        let start = Instant::now();
+        let result = drive(&mut driver, &link, &counters);
+        let report = report(&driver, &counters, start);
+        link.stop().map_err(eventfd)?;
+        let served = device.join().map_err(|_| WorkloadError::Panicked)?;
+        served.and(result).map(|()| report)
+    })
+}
+
+fn drive<D>(driver: &mut Driver<D>, link: &Link, counters: &Counters) -> Result<(), WorkloadError>
+where
+    D: DriverQueue<Data = u64> + DriverControl<Data = u64>,
+{
+    let eventfd = |source: io::Error| WorkloadError::EventFd { source };
+    while link.is_running() {
+        let next = driver.turn(|| {
+            counters.kicks.fetch_add(1, Ordering::Relaxed);
+            link.kick().map_err(eventfd)
+        })?;
+        match next {
+            Next::Done => break,
+            Next::Reset => {
+                if link.hold().map_err(eventfd)? {
+                    driver.reset()?;
+                    link.resume().map_err(eventfd)?;
+                }
+            }
+            Next::Again => {}
+            Next::Sleep => link.wait_for_call().map_err(eventfd)?,
+        }
+    }
+    Ok(())
+}

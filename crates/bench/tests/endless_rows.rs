@@ -1,0 +1,209 @@
+//! Rows of a host that loses what the guest waits for: each ends at its time limit, with its reason,
+//! and the others are measured.
+#![allow(
+    clippy::tests_outside_test_module,
+    clippy::unwrap_used,
+    reason = "all of this is tests"
+)]
+
+#[path = "../../vmbell/tests/harness/backends.rs"]
+mod harness;
+
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use vm_memory::GuestMemoryMmap;
+use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
+use vmbell::hypervisor::{
+    BareError, BareExit, BareLoop, Capability, EventCounter, ExitCounts, Hypervisor, IrqTrigger,
+    Kick, SpinPolicy, Support, Vm, VmConfig,
+};
+use vmbell::irq::{Gsi, Msi, Route};
+use vmbell_bench::{Clock, Limit, Options, Plan, Record, Silent, Timing, run, scenario, select};
+use vmbell_report::Status;
+use vmm_sys_util::eventfd::EventFd;
+
+/// A backend that says yes to lines, messages and doorbells, and forgets them.
+#[derive(Clone)]
+struct Forgetful<H>(H);
+
+struct ForgetfulVm<V>(V);
+
+impl<H: Hypervisor> Hypervisor for Forgetful<H> {
+    type Vm = ForgetfulVm<H::Vm>;
+
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn support(&self, capability: Capability) -> Support {
+        match capability {
+            // What is lost here is not what some KVM lacks.
+            Capability::EndOfInterrupt => Support::Yes,
+            capability => self.0.support(capability),
+        }
+    }
+
+    fn create_vm(&self, config: &VmConfig) -> Result<Self::Vm, <H::Vm as Vm>::Error> {
+        self.0.create_vm(config).map(ForgetfulVm)
+    }
+
+    fn bare_loop(&self, exit: BareExit) -> Result<Box<dyn BareLoop>, BareError> {
+        self.0.bare_loop(exit)
+    }
+}
+
+impl<V: Vm> Vm for ForgetfulVm<V> {
+    type Error = V::Error;
+    type Vcpu = V::Vcpu;
+
+    fn memory(&self) -> &GuestMemoryMmap {
+        self.0.memory()
+    }
+
+    fn create_vcpu(&self, index: u32) -> Result<V::Vcpu, V::Error> {
+        self.0.create_vcpu(index)
+    }
+
+    fn register_ioevent(
+        &self,
+        _event: &EventFd,
+        _address: IoEventAddress,
+        _datamatch: Datamatch,
+        _sharing: Sharing,
+    ) -> Result<(), V::Error> {
+        Ok(())
+    }
+
+    fn unregister_ioevent(
+        &self,
+        _event: &EventFd,
+        _address: IoEventAddress,
+        _datamatch: Datamatch,
+    ) -> Result<(), V::Error> {
+        Ok(())
+    }
+
+    fn register_coalesced(&self, address: u64, len: u32) -> Result<(), V::Error> {
+        self.0.register_coalesced(address, len)
+    }
+
+    fn register_irqfd(
+        &self,
+        _event: &EventFd,
+        _gsi: Gsi,
+        _resample: Option<&EventFd>,
+    ) -> Result<(), V::Error> {
+        Ok(())
+    }
+
+    fn unregister_irqfd(&self, _event: &EventFd, _gsi: Gsi) -> Result<(), V::Error> {
+        Ok(())
+    }
+
+    fn irq_trigger(&self, irqfd: &EventFd) -> Result<Box<dyn IrqTrigger>, V::Error> {
+        self.0.irq_trigger(irqfd)
+    }
+
+    fn set_routing(&self, routes: &[Route]) -> Result<(), V::Error> {
+        self.0.set_routing(routes)
+    }
+
+    fn set_line(&self, _gsi: Gsi, _level: bool) -> Result<(), V::Error> {
+        Ok(())
+    }
+
+    fn signal_msi(&self, _msi: Msi) -> Result<bool, V::Error> {
+        Ok(true)
+    }
+
+    fn count_events(&self) -> Box<dyn EventCounter> {
+        self.0.count_events()
+    }
+
+    fn exit_counts(&self) -> ExitCounts {
+        self.0.exit_counts()
+    }
+
+    fn processes(&self) -> Vec<u32> {
+        self.0.processes()
+    }
+}
+
+/// Rows whose guest runs and waits, halts and waits, or has a device that waits too.
+const ENDLESS: [&str; 5] = [
+    "notify-portio-wildcard-eventfd",
+    "irqfd-edge-to-halted",
+    "msi-to-running",
+    "level-resample",
+    "level-userspace-unmask",
+];
+const GOOD: [&str; 2] = ["portio-no-eventfd", "doorbell-word"];
+const TIMEOUT: Duration = Duration::from_millis(300);
+
+fn a_host_that_forgets_costs_the_rows_that_it_forgets<H>(hypervisor: &H)
+where
+    H: Hypervisor + Clone + Send + Sync + 'static,
+{
+    let names: Vec<String> = [ENDLESS.as_slice(), &GOOD]
+        .concat()
+        .iter()
+        .map(|name| (*name).into())
+        .collect();
+    let all = scenario::entries(Forgetful(hypervisor.clone()));
+    let entries = select(all, &names, false).unwrap();
+    let options = Options {
+        cpus: vec![0, 1],
+        spin: SpinPolicy::Sleep,
+        clock: Clock::calibrate().unwrap(),
+        limit: Limit::none().with_run_timeout(Some(TIMEOUT)),
+        timing: Timing::Native,
+    };
+    let plan = Plan {
+        runs: 2,
+        ops: Some(10),
+        ..Plan::default()
+    };
+    let record = Mutex::new(Record::of(&entries));
+    let begun = Instant::now();
+    run(&entries, &options, &plan, &record, &mut Silent);
+    // One time limit for each, with what a thread of ours waits after a guest's end.
+    assert!(begun.elapsed() < 10 * TIMEOUT * u32::try_from(ENDLESS.len()).unwrap());
+    let record = record.into_inner().unwrap();
+    assert_eq!(record.stopped, None);
+    for row in &record.rows {
+        let reason = row.reason.as_deref().unwrap_or_default();
+        if GOOD.contains(&row.name.as_str()) {
+            assert_eq!((row.status, row.samples.len()), (Status::Ok, 2), "{reason}");
+        } else {
+            assert_eq!(row.status, Status::Failed, "{}: {reason}", row.name);
+            assert!(reason.contains("took longer than 300ms"), "{reason}");
+            assert!(reason.contains("--run-timeout"), "{reason}");
+        }
+    }
+}
+
+fn a_bare_loop_ends_by_a_kick<H: Hypervisor>(hypervisor: &H) {
+    let mut bare = hypervisor.bare_loop(BareExit::Pio).unwrap();
+    bare.run(10).unwrap();
+    let kick = bare.kick_handle();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(50));
+            kick.kick();
+        });
+        let error = bare.run(u64::MAX).unwrap_err();
+        assert!(error.to_string().contains("kicked"), "{error}");
+    });
+    // It can go on.
+    bare.run(10).unwrap();
+}
+
+on_usermode! {
+    a_host_that_forgets_costs_the_rows_that_it_forgets;
+}
+
+on_kvm! {
+    a_host_that_forgets_costs_the_rows_that_it_forgets;
+    a_bare_loop_ends_by_a_kick;
+}

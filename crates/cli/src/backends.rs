@@ -1,0 +1,132 @@
+//! Which backends there are, what each can do on this host, and which one is taken.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use super::bench_args::BackendName;
+use vmbell::hypervisor::kvm::{Kvm, KvmError};
+use vmbell::hypervisor::usermode::Usermode;
+use vmbell::hypervisor::{Capability, Hypervisor, Support};
+use vmbell_bench::stat::{self, Mode, Outcome, Tick, Workload};
+use vmbell_bench::{Entry, Limit, scenario};
+use vmbell_report::Backend;
+
+/// A backend's name and what it can do here, in the order of [`Capability::ALL`].
+pub(super) type BackendProbe = (&'static str, Vec<(Capability, Support)>);
+
+/// Asks every backend for every capability.
+pub(super) fn probe_backends() -> Vec<BackendProbe> {
+    let kvm = match Kvm::open() {
+        Ok(kvm) => ask(&kvm),
+        Err(error) => {
+            let reason = chain(error);
+            let no = |capability| (capability, Support::No(reason.clone()));
+            ("kvm", Capability::ALL.into_iter().map(no).collect())
+        }
+    };
+    vec![kvm, ask(&Usermode)]
+}
+
+fn ask(backend: &impl Hypervisor) -> BackendProbe {
+    let ask = |capability| (capability, backend.support(capability));
+    (
+        backend.name(),
+        Capability::ALL.into_iter().map(ask).collect(),
+    )
+}
+
+/// The backend that guests run on, and why this one.
+#[derive(Debug)]
+pub(super) struct Choice {
+    backend: Chosen,
+    why: String,
+}
+
+#[derive(Debug)]
+enum Chosen {
+    Kvm(Kvm),
+    Usermode(Usermode),
+}
+
+impl Choice {
+    /// The backend of this name, or the best one that there is.
+    pub(super) fn of(name: BackendName) -> Result<Self> {
+        let asked = "chosen by --backend".to_owned();
+        let (backend, why) = match name {
+            BackendName::Usermode => (Chosen::Usermode(Usermode), asked),
+            BackendName::Kvm => {
+                let kvm = Kvm::open().context("the kvm backend cannot run a guest here")?;
+                (Chosen::Kvm(kvm), asked)
+            }
+            BackendName::Auto => match Kvm::open() {
+                Ok(kvm) => (Chosen::Kvm(kvm), "/dev/kvm opens".to_owned()),
+                Err(error) => (Chosen::Usermode(Usermode), why_not(error)),
+            },
+        };
+        Ok(Self { backend, why })
+    }
+
+    /// Its name and the reason, for the report.
+    pub(super) fn report(&self) -> Backend {
+        let name = match &self.backend {
+            Chosen::Kvm(kvm) => kvm.name(),
+            Chosen::Usermode(usermode) => usermode.name(),
+        };
+        Backend {
+            name: name.to_owned(),
+            why: self.why.clone(),
+        }
+    }
+
+    /// Its scenarios.
+    pub(super) fn scenarios(&self) -> Vec<Entry> {
+        match &self.backend {
+            Chosen::Kvm(kvm) => scenario::entries(kvm.clone()),
+            Chosen::Usermode(usermode) => scenario::entries(*usermode),
+        }
+    }
+
+    /// The events of a workload in a mode.
+    pub(super) fn stat(
+        &self,
+        workload: Workload,
+        mode: Mode,
+        limit: Limit,
+        interval: Option<Duration>,
+        tick: &mut dyn FnMut(Tick),
+    ) -> Result<Outcome> {
+        Ok(match &self.backend {
+            Chosen::Kvm(kvm) => stat::run(kvm, workload, mode, limit, interval, tick)?,
+            Chosen::Usermode(usermode) => {
+                stat::run(usermode, workload, mode, limit, interval, tick)?
+            }
+        })
+    }
+
+    /// Fails if it can run no guest.
+    pub(super) fn check(&self) -> Result<()> {
+        let support = match &self.backend {
+            Chosen::Kvm(kvm) => kvm.support(Capability::Run),
+            Chosen::Usermode(usermode) => usermode.support(Capability::Run),
+        };
+        if let Support::No(reason) = support {
+            let name = self.report().name;
+            bail!("the {name} backend cannot run a guest here: {reason} (see `vmbell probe`)");
+        }
+        Ok(())
+    }
+}
+
+/// Why the usermode backend was taken, short: `probe` says it at length.
+fn why_not(error: KvmError) -> String {
+    match error {
+        KvmError::Missing { .. } => "there is no /dev/kvm".to_owned(),
+        KvmError::Permission { .. } => "no permission to open /dev/kvm".to_owned(),
+        error => chain(error),
+    }
+}
+
+fn chain(error: KvmError) -> String {
+    format!("{:#}", anyhow::Error::new(error))
+}

@@ -1,0 +1,226 @@
+//! `vmbell bench`: the main job.
+
+use std::io;
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::{Context as _, Result};
+
+use super::backends::Choice;
+use super::bench_args::{BenchArgs, Sort};
+use super::exit::{Exit, Usage};
+use super::output::print;
+use super::progress::Progress;
+use super::style::Style;
+use super::supervise::supervise;
+use super::{cpus, interrupt, seed};
+use vmbell_bench::{Clock, Entry, Limit, Options, Plan, Timing, catalogue, select, set_reference};
+use vmbell_report::{Export, Look, Report, Status, Tool};
+
+/// Measures and reports.
+pub(super) fn run(args: BenchArgs) -> Result<Exit> {
+    let choice = Choice::of(args.backend)?;
+    let entries = entries(&args, &choice)?;
+    let cpus = cpus::choose(args.cpu.as_ref())?;
+    choice.check()?;
+    let exports = Exports::open(&args)?;
+    let timing = Timing::here().map_err(Usage::new)?;
+    let plan = plan(&args, timing);
+    let host = vmbell_bench::host::probe();
+    let (started, begun) = (SystemTime::now(), Instant::now());
+    let interrupted = interrupt::catch().context("cannot catch SIGINT")?;
+    let options = Options {
+        cpus,
+        spin: args.spin.into(),
+        clock: clock(timing),
+        timing,
+        limit: Limit::new(
+            (args.timeout > Duration::ZERO).then_some(args.timeout),
+            interrupted,
+        )
+        .with_run_timeout(run_timeout(&args, &plan, timing)),
+    };
+    let progress = Progress::new(args.style.progress() && !args.quiet);
+    let record = supervise(entries, options.clone(), plan, progress)?;
+    let mut report = vmbell_bench::assemble(
+        &record,
+        vmbell_bench::Context {
+            tool: tool(),
+            options: &options,
+            plan: &plan,
+            host,
+            backend: choice.report(),
+            started,
+            duration: begun.elapsed(),
+        },
+    );
+    if args.sort == Sort::Median {
+        sort_by_median(&mut report);
+    }
+    // Warnings first: on a terminal the table then stands last, where one looks.
+    if !args.no_warnings && !args.quiet && args.style != Style::None {
+        for warning in vmbell_report::warnings(&report) {
+            eprintln!("warning: {warning}");
+        }
+    }
+    // What was asked for in files is safe before a terminal can fail, and is shown even if a file
+    // did.
+    let stdout_is_taken = exports.use_stdout();
+    let exported = exports.finish(&report);
+    show(&report, &args, stdout_is_taken)?;
+    exported?;
+    Ok(exit(&report))
+}
+
+fn tool() -> Tool {
+    Tool {
+        name: env!("CARGO_PKG_NAME").to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        git: option_env!("VMBELL_GIT").map(str::to_owned),
+    }
+}
+
+/// Who asks for a number of runs gets it, however long that takes.
+fn plan(args: &BenchArgs, timing: Timing) -> Plan {
+    let default = match timing {
+        Timing::Native => Plan {
+            seed: seed::fresh().into(),
+            ..Plan::default()
+        },
+        Timing::Emulated | Timing::Instructions => Plan::counted(),
+    };
+    let ops = match args.min_time {
+        Some(_) => None,
+        None => args.ops.or(default.ops),
+    };
+    Plan {
+        runs: args.runs.unwrap_or(default.runs),
+        warmup: args.warmup,
+        min_time: match ops {
+            Some(_) => Duration::ZERO,
+            None => args.min_time.unwrap_or(default.min_time),
+        },
+        ops,
+        budget: args.runs.map_or(default.budget, |_| None),
+        seed: args.seed.map_or(default.seed, u64::from),
+    }
+}
+
+/// How long a run may take, if that is limited: much longer than one of an idle host does.
+fn run_timeout(args: &BenchArgs, plan: &Plan, timing: Timing) -> Option<Duration> {
+    let default = match timing {
+        Timing::Native => Duration::from_secs(10).max(plan.min_time * 20),
+        Timing::Emulated | Timing::Instructions => Duration::from_secs(60),
+    };
+    let timeout = args.run_timeout.unwrap_or(default);
+    (timeout > Duration::ZERO).then_some(timeout)
+}
+
+fn entries(args: &BenchArgs, choice: &Choice) -> Result<Vec<Entry>> {
+    let scenarios = choice.scenarios();
+    let all = match &args.reference {
+        Some(name) => set_reference(catalogue::all(scenarios), name),
+        None => Ok(catalogue::all(scenarios)),
+    };
+    all.and_then(|all| select(all, &args.names, !args.only))
+        .map_err(|error| Usage::new(format!("{error} (see `vmbell list`)")).into())
+}
+
+/// The clock for guests. Without a counter there are no guests, and floors need none. Where time is
+/// counted in instructions, the counter is that count.
+fn clock(timing: Timing) -> Clock {
+    if timing == Timing::Instructions {
+        return Clock::with_frequency(1e9, true);
+    }
+    Clock::calibrate().unwrap_or_else(|_| Clock::with_frequency(1e9, false))
+}
+
+/// Rows without numbers stand last.
+fn sort_by_median(report: &mut Report) {
+    let key = |median: Option<f64>| median.unwrap_or(f64::INFINITY);
+    report
+        .results
+        .sort_by(|a, b| key(a.median).total_cmp(&key(b.median)));
+}
+
+/// The table goes to stdout, or to stderr if an export has taken that.
+fn show(report: &Report, args: &BenchArgs, stdout_is_taken: bool) -> Result<()> {
+    let color = if stdout_is_taken {
+        args.style.color(&io::stderr())
+    } else {
+        args.style.color(&io::stdout())
+    };
+    let text = match args.style {
+        Style::None => return Ok(()),
+        Style::Vmexit => vmbell_report::vmexit(report),
+        _ => vmbell_report::terminal(
+            report,
+            Look {
+                color,
+                verbose: args.verbose,
+            },
+        ),
+    };
+    if stdout_is_taken {
+        eprint!("{text}");
+        return Ok(());
+    }
+    print(&text)
+}
+
+/// 130 and 124 say more than that a row failed, which may be their consequence.
+fn exit(report: &Report) -> Exit {
+    let mut statuses = report.results.iter().map(|outcome| outcome.status);
+    if report.interrupted {
+        Exit::Interrupted
+    } else if report.timed_out {
+        Exit::TimedOut
+    } else if statuses.clone().any(|status| status == Status::Failed) {
+        Exit::Failed
+    } else if statuses.all(|status| status == Status::Skipped) {
+        Exit::Skipped
+    } else {
+        Exit::Good
+    }
+}
+
+type Writer = fn(&Report) -> String;
+
+/// Where the report goes besides the terminal.
+struct Exports(Vec<(Export, Writer)>);
+
+impl Exports {
+    /// Opens all of them before anything is measured.
+    fn open(args: &BenchArgs) -> Result<Self> {
+        let wanted: [(Option<&Path>, Writer); 3] = [
+            (args.export_json.as_deref(), vmbell_report::json),
+            (args.export_markdown.as_deref(), vmbell_report::markdown),
+            (args.export_csv.as_deref(), vmbell_report::csv),
+        ];
+        let mut exports = Vec::new();
+        for (path, writer) in wanted {
+            if let Some(path) = path {
+                exports.push((Export::open(path)?, writer));
+            }
+        }
+        if exports.iter().filter(|(to, _)| to.is_stdout()).count() > 1 {
+            return Err(Usage::new("only one --export-... can go to stdout").into());
+        }
+        Ok(Self(exports))
+    }
+
+    fn use_stdout(&self) -> bool {
+        self.0.iter().any(|(to, _)| to.is_stdout())
+    }
+
+    /// Writes all that can be written, and returns the first error.
+    fn finish(self, report: &Report) -> Result<()> {
+        let results: Vec<Result<(), _>> = self
+            .0
+            .into_iter()
+            .map(|(to, writer)| to.finish(&writer(report)))
+            .collect();
+        results.into_iter().collect::<Result<(), _>>()?;
+        Ok(())
+    }
+}

@@ -1,0 +1,128 @@
+//! What the kernel offers to this process, each asked of the kernel itself and not guessed from its
+//! version: a container may forbid what the kernel has.
+#![allow(unsafe_code, reason = "bare system calls")]
+
+use std::fs::OpenOptions;
+use std::io;
+use std::mem;
+use std::os::fd::{FromRawFd, OwnedFd};
+
+use vmbell::hypervisor::Support;
+use vmbell_bench::host::line;
+
+/// Names and answers, in the order to print.
+pub(super) fn features() -> Vec<(&'static str, Support)> {
+    vec![
+        ("/dev/kvm", kvm()),
+        ("seccomp filters", seccomp_action(libc::SECCOMP_RET_TRAP)),
+        (
+            "seccomp user notification",
+            seccomp_action(libc::SECCOMP_RET_USER_NOTIF),
+        ),
+        ("protection keys (PKU)", protection_keys()),
+        ("memfd with seals", memfd()),
+    ]
+}
+
+/// Limits and settings that are neither there nor not, as text.
+pub(super) fn settings() -> Vec<(&'static str, String)> {
+    vec![
+        ("open files", open_files()),
+        (
+            "yama ptrace_scope",
+            line("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_else(|| "no yama".to_owned()),
+        ),
+        (
+            "no_new_privs",
+            line("/proc/self/status")
+                .and_then(|status| {
+                    let line = status
+                        .lines()
+                        .find(|line| line.starts_with("NoNewPrivs:"))?;
+                    Some(line.split_once(':')?.1.trim().to_owned())
+                })
+                .unwrap_or_else(|| "unknown".to_owned()),
+        ),
+    ]
+}
+
+fn answer(ok: bool) -> Support {
+    if ok {
+        Support::Yes
+    } else {
+        Support::No(io::Error::last_os_error().to_string())
+    }
+}
+
+fn kvm() -> Support {
+    match OpenOptions::new().read(true).write(true).open("/dev/kvm") {
+        Ok(_) => Support::Yes,
+        Err(error) => Support::No(error.to_string()),
+    }
+}
+
+fn seccomp_action(action: u32) -> Support {
+    // SAFETY: the kernel reads one u32 from `action`, which lives on this frame through the call,
+    // and changes nothing.
+    answer(
+        unsafe {
+            libc::syscall(
+                libc::SYS_seccomp,
+                libc::SECCOMP_GET_ACTION_AVAIL,
+                0,
+                &raw const action,
+            )
+        } == 0,
+    )
+}
+
+fn protection_keys() -> Support {
+    // SAFETY: takes two numbers and touches no memory.
+    let key = unsafe { libc::syscall(libc::SYS_pkey_alloc, 0, 0) };
+    if key < 0 {
+        return match io::Error::last_os_error().raw_os_error() {
+            // Without hardware support the kernel has no key to give.
+            Some(libc::ENOSPC | libc::EINVAL) => {
+                Support::No("the CPU has none, or the kernel does not use them".to_owned())
+            }
+            _ => answer(false),
+        };
+    }
+    // SAFETY: the key was allocated above and no mapping uses it.
+    unsafe { libc::syscall(libc::SYS_pkey_free, key) };
+    Support::Yes
+}
+
+fn memfd() -> Support {
+    // SAFETY: the name is a C string constant; the kernel copies it.
+    let fd = unsafe {
+        libc::memfd_create(
+            c"vmbell-probe".as_ptr(),
+            libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING,
+        )
+    };
+    if fd < 0 {
+        return answer(false);
+    }
+    // SAFETY: the descriptor is new and nobody else owns it.
+    drop(unsafe { OwnedFd::from_raw_fd(fd) });
+    Support::Yes
+}
+
+fn open_files() -> String {
+    // SAFETY: rlimit is made of integers, for which all zeros is a value.
+    let mut limit: libc::rlimit = unsafe { mem::zeroed() };
+    // SAFETY: `limit` is ours and lives through the call, which writes one rlimit.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } != 0 {
+        return format!("unknown: {}", io::Error::last_os_error());
+    }
+    let number = |value: libc::rlim_t| match value {
+        libc::RLIM_INFINITY => "unlimited".to_owned(),
+        value => value.to_string(),
+    };
+    format!(
+        "{}, may be raised to {}",
+        number(limit.rlim_cur),
+        number(limit.rlim_max)
+    )
+}

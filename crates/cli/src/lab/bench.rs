@@ -1,0 +1,168 @@
+//! `vmbell lab bench`: this very program's `bench`, in L1.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+
+use super::environment;
+use super::machine::{Machine, announce, summarize};
+use super::parts::Parts;
+use crate::bench_args::BackendName;
+use crate::values;
+use vmbell_lab::Task;
+use vmbell_lab::job::OUT_FOLDER;
+use vmbell_report::Export;
+
+const EXAMPLES: &str = "\
+Examples:
+  vmbell lab bench --deterministic --export-json kvm.json    instructions and exits of every row
+  vmbell lab bench --deterministic 'portio-*' --only         some rows, and nothing beside them
+  vmbell lab bench --smp 2 -- --spin adaptive --verbose      with further options of `bench`
+
+Exit codes are those of `vmbell bench`; 124 is also the lab's own time limit, and 125 a failure of
+the lab itself.
+";
+
+/// Measure on real KVM inside the lab
+///
+/// Runs this program's own `bench` in L1 and brings back what it exports. Times are the emulator's
+/// and marked as such: what counts is exits and, with --deterministic, instructions. Rows that need
+/// two CPUs are skipped where L1 has one.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct LabBenchArguments {
+    #[command(flatten)]
+    parts: Parts,
+    #[command(flatten)]
+    machine: Machine,
+    /// What to measure: names of `vmbell list`, or globs such as 'portio-*'; all without any
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+    /// Measure nothing but what is named
+    #[arg(long, requires = "names")]
+    only: bool,
+    /// What runs the guest
+    #[arg(long, value_enum)]
+    backend: Option<BackendName>,
+    /// Measured runs of each entry [default: 3]
+    #[arg(short, long, value_name = "N", value_parser = values::runs)]
+    runs: Option<u32>,
+    /// Operations of each run [default: 2000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    ops: Option<u64>,
+    /// Write the report as JSON; - is stdout
+    #[arg(long, value_name = "FILE")]
+    export_json: Option<PathBuf>,
+    /// Write the report as Markdown; - is stdout
+    #[arg(long, value_name = "FILE")]
+    export_markdown: Option<PathBuf>,
+    /// Write every sample as CSV; - is stdout
+    #[arg(long, value_name = "FILE")]
+    export_csv: Option<PathBuf>,
+    /// Further options of `vmbell bench`
+    #[arg(last = true, value_name = "OPTION")]
+    options: Vec<OsString>,
+}
+
+/// Measures; the status of `bench` is the result.
+pub(super) fn run(arguments: &LabBenchArguments) -> anyhow::Result<ExitCode> {
+    // Before the boot: a bad path costs no minute.
+    let exports = arguments.exports()?;
+    let settings = arguments.machine.settings();
+    let lab = arguments.parts.open()?;
+    let folder = tempfile::tempdir().context("cannot make a folder for the reports")?;
+    let task = Task {
+        program: lab.vmbell.clone().into(),
+        arguments: arguments.words(&exports),
+        // Nothing of this host's: it would move what is on the program's stack.
+        environment: environment::in_l1(Vec::new(), &[], arguments.machine.timing()),
+        directory: "/".into(),
+        modules: arguments.machine.module.clone(),
+        out: (!exports.is_empty()).then(|| folder.path().to_owned()),
+        ..Task::default()
+    };
+    announce(&lab, settings.mode);
+    let outcome = lab.run(&task, &settings)?;
+    summarize(&outcome, lab.progress);
+    let status = outcome.ending.status();
+    for export in exports {
+        let report = folder.path().join(export.name);
+        // A bench that failed before it wrote anything has said why.
+        if report.exists() || status == 0 {
+            let text = fs::read_to_string(report)
+                .with_context(|| format!("L1 left no {}", export.name))?;
+            export.to.finish(&text)?;
+        }
+    }
+    Ok(ExitCode::from(status))
+}
+
+/// A file that comes back from L1.
+struct Exported {
+    option: &'static str,
+    name: &'static str,
+    to: Export,
+}
+
+impl LabBenchArguments {
+    fn files(&self) -> [(&'static str, &'static str, Option<&Path>); 3] {
+        [
+            ("--export-json", "report.json", self.export_json.as_deref()),
+            (
+                "--export-markdown",
+                "report.md",
+                self.export_markdown.as_deref(),
+            ),
+            ("--export-csv", "report.csv", self.export_csv.as_deref()),
+        ]
+    }
+
+    /// Those that go to files here; what goes to stdout there comes to stdout here by itself.
+    fn exports(&self) -> anyhow::Result<Vec<Exported>> {
+        let mut exports = Vec::new();
+        for (option, name, path) in self.files() {
+            if let Some(path) = path {
+                let to = Export::open(path)?;
+                if !to.is_stdout() {
+                    exports.push(Exported { option, name, to });
+                }
+            }
+        }
+        Ok(exports)
+    }
+
+    /// The words behind `vmbell`.
+    fn words(&self, exports: &[Exported]) -> Vec<OsString> {
+        let mut words: Vec<OsString> = vec!["bench".into()];
+        for (option, given) in [("--only", self.only), ("--quiet", self.parts.quiet)] {
+            if given {
+                words.push(option.into());
+            }
+        }
+        if let Some(backend) = self.backend.and_then(|name| name.to_possible_value()) {
+            words.extend(["--backend".into(), backend.get_name().into()]);
+        }
+        for (option, number) in [("--runs", self.runs.map(u64::from)), ("--ops", self.ops)] {
+            if let Some(number) = number {
+                words.extend([option.into(), number.to_string().into()]);
+            }
+        }
+        for export in exports {
+            let path = Path::new(OUT_FOLDER).join(export.name);
+            words.extend([export.option.into(), path.into()]);
+        }
+        for (option, _, path) in self.files() {
+            if path == Some(Path::new("-")) {
+                words.extend([option.into(), "-".into()]);
+            }
+        }
+        words.extend(self.options.iter().cloned());
+        words.push("--".into());
+        words.extend(self.names.iter().map(OsString::from));
+        words
+    }
+}

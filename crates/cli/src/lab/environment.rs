@@ -1,0 +1,56 @@
+//! The environment of a program in L1.
+
+use std::ffi::OsString;
+
+use vmbell_bench::Timing;
+
+/// Variables that say where things are on this host, and not in L1.
+const HOST_VARIABLES: &[&str] = &[
+    "HOME",
+    "LD_PRELOAD",
+    "LOGNAME",
+    "OLDPWD",
+    "PATH",
+    "PWD",
+    "SHLVL",
+    "TMPDIR",
+    "USER",
+    "XDG_RUNTIME_DIR",
+    "_",
+];
+/// What L1 has instead.
+const L1_VARIABLES: &[(&str, &str)] = &[
+    ("HOME", "/root"),
+    (
+        "PATH",
+        "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    ),
+    ("TMPDIR", "/tmp"),
+];
+
+/// This process's environment, without what is about this host.
+pub(super) fn of_host() -> Vec<(OsString, OsString)> {
+    let host =
+        |(name, _): &(OsString, OsString)| !HOST_VARIABLES.iter().any(|variable| *variable == name);
+    std::env::vars_os().filter(host).collect()
+}
+
+/// `environment` with what L1 has: places, the caller's own variables, and what its clock counts.
+pub(super) fn in_l1(
+    mut environment: Vec<(OsString, OsString)>,
+    own: &[(String, String)],
+    timing: Timing,
+) -> Vec<(OsString, OsString)> {
+    let pairs = L1_VARIABLES.iter().copied();
+    let own = own
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()));
+    let timing = (Timing::VARIABLE, timing.name());
+    environment.extend(
+        pairs
+            .chain(own)
+            .chain([timing])
+            .map(|(name, value)| (name.into(), value.into())),
+    );
+    environment
+}

@@ -1,0 +1,101 @@
+//! What L1 is like, and what a run in it came to.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use clap::Args;
+
+use vmbell_bench::Timing;
+use vmbell_lab::boot::{Mode, Settings};
+use vmbell_lab::job::Ending;
+use vmbell_lab::{Lab, Outcome, Progress};
+
+/// The machine and its kernel.
+#[derive(Debug, Args)]
+pub(super) struct Machine {
+    /// Count time in instructions, on one CPU: the same run again gives the same figures
+    #[arg(long, conflicts_with = "smp")]
+    deterministic: bool,
+    /// Virtual CPUs of L1
+    #[arg(long, value_name = "N", default_value = "2")]
+    smp: NonZeroU32,
+    /// Memory of L1, in MiB
+    #[arg(long, value_name = "MIB", default_value = "1024", value_parser = clap::value_parser!(u32).range(128..))]
+    memory: u32,
+    /// Time limit of one boot, in seconds
+    #[arg(long, value_name = "SECONDS", default_value = "300", value_parser = clap::value_parser!(u64).range(1..))]
+    timeout: u64,
+    /// Load a kernel module of the kernel in use
+    #[arg(long, value_name = "NAME")]
+    pub(super) module: Vec<String>,
+    /// Add a kernel parameter
+    #[arg(long, value_name = "PARAMETER")]
+    append: Vec<String>,
+    /// Add a QEMU argument
+    #[arg(long, value_name = "ARGUMENT", allow_hyphen_values = true)]
+    qemu_arg: Vec<String>,
+    /// Show the kernel's console on the standard error stream
+    #[arg(short, long)]
+    verbose: bool,
+}
+
+impl Machine {
+    /// What a nanosecond is in it.
+    pub(super) fn timing(&self) -> Timing {
+        if self.deterministic {
+            Timing::Instructions
+        } else {
+            Timing::Emulated
+        }
+    }
+
+    /// For the lab.
+    pub(super) fn settings(&self) -> Settings {
+        Settings {
+            mode: if self.deterministic {
+                Mode::Deterministic
+            } else {
+                Mode::Functional {
+                    cpus: self.smp.get(),
+                }
+            },
+            memory: self.memory,
+            limit: Duration::from_secs(self.timeout),
+            parameters: self.append.clone(),
+            qemu: self.qemu_arg.clone(),
+            show_console: self.verbose,
+        }
+    }
+}
+
+/// The line before a run.
+pub(super) fn announce(lab: &Lab, mode: Mode) {
+    let mode = match mode {
+        Mode::Deterministic => "deterministic, 1 CPU".to_owned(),
+        Mode::Functional { cpus } => format!("{cpus} CPU{}", if cpus == 1 { "" } else { "s" }),
+    };
+    lab.progress
+        .say(format_args!("{}, {}, {mode}", lab.kernel.title, lab.qemu));
+}
+
+/// The line after it.
+pub(super) fn summarize(outcome: &Outcome, progress: Progress) {
+    for note in &outcome.notes {
+        progress.say(format_args!("L1: {note}"));
+    }
+    let ending = match &outcome.ending {
+        Ending::Exited(status) => format!("exit status {status}"),
+        Ending::Signalled { signal, core } => {
+            format!(
+                "killed by signal {signal}{}",
+                if *core { ", core dumped" } else { "" }
+            )
+        }
+        Ending::Failed(reason) => reason.clone(),
+    };
+    let (wall, cpu) = (outcome.wall.as_secs_f64(), outcome.cpu.as_secs_f64());
+    progress.say(format_args!(
+        "{ending}; {wall:.1} s, {cpu:.1} s of CPU, retries {}",
+        outcome.retries
+    ));
+}

@@ -1,0 +1,93 @@
+//! `vmbell lab`: real KVM inside QEMU, one file a subcommand.
+//!
+//! `parts` finds QEMU and the kernel, `machine` says what L1 is like, `environment` what a program
+//! finds in it. Exit statuses are those of the program inside, so the lab's own failures have one of
+//! their own.
+
+mod bench;
+mod cache;
+mod environment;
+mod machine;
+mod parts;
+mod run;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+
+use self::bench::LabBenchArguments;
+use self::parts::Parts;
+use self::run::RunArguments;
+use vmbell_lab::boot::{BootError, exec_applet};
+use vmbell_lab::{LabError, init};
+
+/// The time limit, as `timeout` reports it.
+const TIME_LIMIT: u8 = 124;
+/// The lab itself failed, so that a test's own failures stay apart.
+const LAB_FAILED: u8 = 125;
+
+/// Run programs on real KVM, on machines that have none
+///
+/// Boots a stock Linux inside QEMU's emulation (TCG), which emulates hardware virtualization well
+/// enough for that Linux's own KVM. QEMU and the kernel come from the distribution's packages,
+/// downloaded by its own client and unpacked into $XDG_CACHE_HOME/vmbell/lab, without root.
+#[derive(Debug, Args)]
+pub(super) struct LabArguments {
+    #[command(subcommand)]
+    command: LabCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum LabCommand {
+    /// Download and prepare what is missing
+    Prepare(Parts),
+    /// Show what is prepared
+    Status {
+        /// Read every file and compare its SHA-256
+        #[arg(long)]
+        verify: bool,
+    },
+    /// Remove everything that was downloaded and prepared
+    Clean,
+    Run(RunArguments),
+    Bench(Box<LabBenchArguments>),
+    /// Become another program that dies with its parent
+    #[command(hide = true)]
+    Exec {
+        /// The program and its arguments
+        #[arg(last = true, required = true)]
+        words: Vec<OsString>,
+    },
+}
+
+/// Becomes process 1 of the lab's own kernel if this process is that; to be called before anything
+/// looks at the arguments, which are the kernel's.
+pub(super) fn init_if_called() {
+    if init::is_called() {
+        init::main();
+    }
+}
+
+/// Runs `vmbell lab`.
+pub(super) fn run(arguments: LabArguments) -> ExitCode {
+    let result = match arguments.command {
+        LabCommand::Exec { words } => {
+            let error = exec_applet(&words);
+            Err(anyhow::Error::new(error).context(format!("cannot become {}", words[0].display())))
+        }
+        LabCommand::Prepare(parts) => cache::prepare(&parts),
+        LabCommand::Status { verify } => cache::status(verify),
+        LabCommand::Clean => cache::clean(),
+        LabCommand::Run(arguments) => run::run(&arguments),
+        LabCommand::Bench(arguments) => bench::run(&arguments),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("vmbell: {error:#}");
+        let time_limit = matches!(
+            error.downcast_ref(),
+            Some(LabError::Boot(BootError::TimeLimit { .. }))
+        );
+        ExitCode::from(if time_limit { TIME_LIMIT } else { LAB_FAILED })
+    })
+}

@@ -1,0 +1,105 @@
+//! `vmbell lab run`: a program of this host, in L1.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use clap::Args;
+
+use super::environment;
+use super::machine::{Machine, announce, summarize};
+use super::parts::Parts;
+use vmbell_lab::Task;
+
+/// Run a program of this host in the lab
+///
+/// The program is copied with its libraries, environment and working directory's path; give it
+/// further files with --with. Its output and exit status are this command's: 128 plus the
+/// signal's number when a signal killed it, 124 at the time limit, 125 when the lab failed.
+///
+/// As cargo's runner it puts any project's tests on real KVM:
+/// CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="vmbell lab run --" cargo test
+#[derive(Debug, Args)]
+pub(super) struct RunArguments {
+    #[command(flatten)]
+    parts: Parts,
+    #[command(flatten)]
+    machine: Machine,
+    /// Copy a file or folder into L1, to the same path or to PATH
+    #[arg(long, value_name = "HOST[:PATH]")]
+    with: Vec<PathBuf>,
+    /// Put what the program leaves in /out into this folder
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+    /// Set a variable for the program
+    #[arg(short, long, value_name = "NAME=VALUE", value_parser = variable)]
+    env: Vec<(String, String)>,
+    /// Pass no variable of this environment
+    #[arg(long)]
+    clear_env: bool,
+    /// Connect standard input
+    #[arg(short = 'i', long)]
+    stdin: bool,
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    program: Vec<OsString>,
+}
+
+/// Runs it; its status is the result.
+pub(super) fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
+    let settings = arguments.machine.settings();
+    let task = task(arguments)?;
+    let lab = arguments.parts.open()?;
+    announce(&lab, settings.mode);
+    let outcome = lab.run(&task, &settings)?;
+    summarize(&outcome, lab.progress);
+    Ok(ExitCode::from(outcome.ending.status()))
+}
+
+fn task(arguments: &RunArguments) -> anyhow::Result<Task> {
+    let Some((program, rest)) = arguments.program.split_first() else {
+        bail!("no program")
+    };
+    let host = if arguments.clear_env {
+        Vec::new()
+    } else {
+        environment::of_host()
+    };
+    let with = arguments
+        .with
+        .iter()
+        .map(|pair| copied(pair))
+        .collect::<anyhow::Result<_>>()?;
+    Ok(Task {
+        program: program.clone(),
+        arguments: rest.to_vec(),
+        environment: environment::in_l1(host, &arguments.env, arguments.machine.timing()),
+        directory: std::env::current_dir().context("cannot tell the working directory")?,
+        with,
+        modules: arguments.machine.module.clone(),
+        out: arguments.out.clone(),
+        stdin: arguments.stdin,
+    })
+}
+
+fn variable(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("not of the form NAME=VALUE".to_owned()),
+    }
+}
+
+/// `HOST` or `HOST:PATH`; a file whose name has a colon is taken as it is.
+fn copied(argument: &std::path::Path) -> anyhow::Result<(PathBuf, PathBuf)> {
+    let absolute = |path: &std::path::Path| {
+        std::path::absolute(path).with_context(|| format!("--with {}", path.display()))
+    };
+    if !argument.exists()
+        && let Some((host, path)) = argument.to_str().and_then(|text| text.split_once(':'))
+    {
+        return Ok((absolute(host.as_ref())?, PathBuf::from(path)));
+    }
+    let host = absolute(argument)?;
+    Ok((host.clone(), host))
+}

@@ -1,0 +1,184 @@
+//! `vmbell probe`: what this host offers.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use serde::Serialize;
+
+use super::backends::probe_backends;
+use super::exit::Exit;
+use super::features::{features, settings};
+use super::output::print;
+use vmbell::hypervisor::Support;
+use vmbell_bench::{Clock, host};
+use vmbell_report::{Host, cpu_list};
+
+/// Say what this host offers: kernel, CPU, clock, and what each backend can do here
+#[derive(Args, Debug)]
+pub(super) struct ProbeArgs {
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Answer {
+    supported: bool,
+    reason: Option<String>,
+}
+
+impl From<&Support> for Answer {
+    fn from(support: &Support) -> Self {
+        match support {
+            Support::Yes => Self {
+                supported: true,
+                reason: None,
+            },
+            Support::No(reason) => Self {
+                supported: false,
+                reason: Some(reason.clone()),
+            },
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Probe {
+    host: Host,
+    tsc: Option<vmbell_report::Tsc>,
+    features: BTreeMap<&'static str, Answer>,
+    settings: BTreeMap<&'static str, String>,
+    backends: BTreeMap<&'static str, BTreeMap<&'static str, Answer>>,
+}
+
+/// Prints what there is.
+pub(super) fn run(args: &ProbeArgs) -> Result<Exit> {
+    print(&if args.json { json()? } else { text() })?;
+    Ok(Exit::Good)
+}
+
+/// Sections of aligned lines.
+struct Sections(String);
+
+impl Sections {
+    fn section(&mut self, title: &str, lines: &[(String, String)]) {
+        let width = lines
+            .iter()
+            .map(|(label, _)| label.chars().count())
+            .max()
+            .unwrap_or_default();
+        if !self.0.is_empty() {
+            self.0.push('\n');
+        }
+        // Writing to a String cannot fail, here and below.
+        let _ = writeln!(self.0, "{title}");
+        for (label, value) in lines {
+            let _ = writeln!(self.0, "  {label:width$}  {value}");
+        }
+    }
+}
+
+fn text() -> String {
+    let mut sections = Sections(String::new());
+    let host = host::probe();
+    sections.section("host", &host_lines(&host));
+    if !host.mitigations.is_empty() {
+        let lines: Vec<_> = host.mitigations.into_iter().collect();
+        sections.section("mitigations", &lines);
+    }
+    if !host.kvm_params.is_empty() {
+        let lines: Vec<_> = host.kvm_params.into_iter().collect();
+        sections.section("kvm module", &lines);
+    }
+    let mut lines: Vec<(String, String)> = features()
+        .iter()
+        .map(|(name, support)| ((*name).to_owned(), support.to_string()))
+        .collect();
+    lines.extend(
+        settings()
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value)),
+    );
+    sections.section("features", &lines);
+    for (backend, capabilities) in probe_backends() {
+        let lines: Vec<_> = capabilities
+            .iter()
+            .map(|(capability, support)| (capability.name().to_owned(), support.to_string()))
+            .collect();
+        sections.section(&format!("backend {backend}"), &lines);
+    }
+    sections.0
+}
+
+fn host_lines(host: &Host) -> Vec<(String, String)> {
+    let or = |text: &Option<String>, none: &str| text.clone().unwrap_or_else(|| none.to_owned());
+    let smt = match host.smt {
+        Some(true) => "on",
+        Some(false) => "off",
+        None => "unknown",
+    };
+    let tsc = match Clock::calibrate() {
+        Ok(clock) => format!(
+            "{:.3} MHz, {}",
+            clock.hz() / 1e6,
+            if clock.is_invariant() {
+                "invariant"
+            } else {
+                "NOT promised to be invariant"
+            }
+        ),
+        Err(error) => format!("unusable: {error}"),
+    };
+    [
+        ("kernel", format!("{} {}", host.kernel, host.arch)),
+        ("CPU", host.cpu.clone()),
+        ("microcode", or(&host.microcode, "unknown")),
+        (
+            "CPUs",
+            format!(
+                "{}, this process may use {}",
+                host.cpus,
+                cpu_list::Display(&host.allowed_cpus)
+            ),
+        ),
+        ("SMT", smt.to_owned()),
+        (
+            "governor",
+            or(&host.governor, "none: frequency is not up to this kernel"),
+        ),
+        ("hypervisor", or(&host.hypervisor, "none that shows itself")),
+        ("TSC", tsc),
+    ]
+    .map(|(label, value)| (label.to_owned(), value))
+    .into()
+}
+
+fn json() -> Result<String> {
+    let probe = Probe {
+        host: host::probe(),
+        tsc: Clock::calibrate().ok().map(|clock| vmbell_report::Tsc {
+            hz: clock.hz(),
+            invariant: clock.is_invariant(),
+        }),
+        features: features()
+            .iter()
+            .map(|(name, support)| (*name, support.into()))
+            .collect(),
+        settings: settings().into_iter().collect(),
+        backends: probe_backends()
+            .iter()
+            .map(|(name, capabilities)| {
+                let answers = capabilities
+                    .iter()
+                    .map(|(capability, support)| (capability.name(), support.into()))
+                    .collect();
+                (*name, answers)
+            })
+            .collect(),
+    };
+    let mut text = serde_json::to_string_pretty(&probe).context("cannot write this as JSON")?;
+    text.push('\n');
+    Ok(text)
+}

@@ -1,0 +1,185 @@
+//! `vmbell run IMAGE`: a guest made for QEMU's PC, such as kvm-unit-tests', on ours.
+
+mod device;
+
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow};
+use clap::{Args, ValueEnum};
+
+use self::device::Device;
+use super::exit::Exit;
+use super::{interrupt, values};
+use vmbell::hypervisor::Hypervisor;
+use vmbell::hypervisor::kvm::Kvm;
+use vmbell::machine::{Boot, Image, Pc, PcConfig, Stop};
+
+const EXAMPLES: &str = "\
+Examples:
+  vmbell run x86/vmexit.flat --device pci-testdev
+  vmbell run x86/vmexit.flat --smp 2 --append 'cpuid vmcall ipi'
+  vmbell run x86/vmexit.flat --device pci-testdev,pv=on --append 'pci-mem pci-io'
+  vmbell lab run --with x86/vmexit.flat -- vmbell run x86/vmexit.flat    where there is no /dev/kvm
+
+Exit status: odd ones are the guest's, and even ones the command's
+  2N+1  the guest wrote N to port 0xf4, as with QEMU's isa-debug-exit; cut to 8 bits
+  0     the guest switched the machine off (port 0x8900)
+  2     the arguments make no sense
+  124   the time limit (--timeout) ran out
+  126   the image, the machine or the guest failed
+  130   interrupted (SIGINT)
+";
+
+/// Boot a multiboot image made for QEMU's PC, e.g. of kvm-unit-tests, unmodified
+///
+/// The guest finds RAM from 0, interrupt controllers and timers, a serial port, whose output goes to
+/// stdout, PCI, ACPI tables and QEMU's firmware configuration.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct RunArgs {
+    /// The image: an ELF with a multiboot 1 header, or a flat file whose header has addresses
+    image: PathBuf,
+
+    /// A device to plug in: `pci-testdev[,membar=SIZE][,pv=on]`
+    ///
+    /// membar gives it a third BAR of that size. pv adds a fourth test to each BAR, a doorbell for
+    /// writes of any length, and lets the wildcard test take one byte only.
+    #[arg(long, value_name = "DEVICE", value_parser = device::device)]
+    device: Vec<Device>,
+
+    /// Arguments for the guest; its image's name goes before them
+    #[arg(
+        long,
+        value_name = "ARGUMENTS",
+        default_value = "",
+        allow_hyphen_values = true
+    )]
+    append: String,
+
+    /// How many vCPUs; all but the first wait until they are started
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    smp: u16,
+
+    /// RAM, e.g. 64M; at most 3G
+    #[arg(short, long, value_name = "SIZE", default_value = "128M", value_parser = values::size)]
+    memory: u64,
+
+    /// A file of lines NAME=VALUE to hand over as a module: the guest's environment
+    #[arg(long, value_name = "FILE")]
+    env: Option<PathBuf>,
+
+    /// Stop after this time and exit with 124; 0 for no limit
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = values::duration)]
+    timeout: Duration,
+
+    /// What runs the guest
+    #[arg(long, value_enum, default_value_t = Backend::Kvm)]
+    backend: Backend,
+}
+
+/// The backends that can run an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Backend {
+    /// The kernel's own virtualization, /dev/kvm
+    Kvm,
+}
+
+/// Status of everything that fails but the arguments, even so that it is no guest's.
+const FAILED: u8 = 126;
+
+/// Runs the image and says how it ended.
+pub(super) fn run(args: &RunArgs) -> ExitCode {
+    match boot(args) {
+        Ok(status) => ExitCode::from(status),
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(FAILED)
+        }
+    }
+}
+
+/// Looks at the files first: what is wrong with them is wrong everywhere.
+fn boot(args: &RunArgs) -> Result<u8> {
+    let image = Image::open(&args.image)?;
+    let environment = args.env.as_ref().map(|path| {
+        std::fs::read(path)
+            .with_context(|| format!("cannot read environment file {}", path.display()))
+    });
+    let boot = Boot {
+        arguments: args.append.clone(),
+        environment: environment.transpose()?,
+    };
+    match args.backend {
+        Backend::Kvm => {
+            let command = std::env::args_os().skip(1).collect();
+            let kvm = Kvm::open().with_context(|| elsewhere(args, command))?;
+            boot_on(&kvm, args, &image, &boot)
+        }
+    }
+}
+
+/// The way to KVM where there is none.
+fn elsewhere(args: &RunArgs, command: Vec<OsString>) -> String {
+    let files = std::iter::once(&args.image).chain(&args.env);
+    let with = files.map(|file| format!("--with {} ", quoted(file.as_os_str().to_owned())));
+    let with: String = with.collect();
+    let command: Vec<String> = command.into_iter().map(quoted).collect();
+    format!(
+        "this needs KVM; `vmbell lab run {with}-- vmbell {}` brings its own",
+        command.join(" ")
+    )
+}
+
+/// An argument as a shell takes it.
+fn quoted(argument: OsString) -> String {
+    let text = argument.to_string_lossy();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:+@%".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        return text.into_owned();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+fn boot_on<H: Hypervisor>(
+    hypervisor: &H,
+    args: &RunArgs,
+    image: &Image,
+    boot: &Boot,
+) -> Result<u8> {
+    let config = PcConfig {
+        memory: args.memory,
+        vcpus: args.smp,
+    };
+    let pc = Pc::new(hypervisor, config, io::stdout())?;
+    for Device(config) in &args.device {
+        pc.add_testdev(*config)?;
+    }
+    let interrupted = interrupt::catch().context("cannot catch SIGINT")?;
+    let is_interrupted = || interrupted.load(std::sync::atomic::Ordering::Relaxed);
+    let deadline = (args.timeout > Duration::ZERO).then(|| Instant::now() + args.timeout);
+    let is_late = move || deadline.is_some_and(|deadline| Instant::now() >= deadline);
+    match pc.run(image, boot, move || is_interrupted() || is_late())? {
+        Stop::Done(code) => Ok(status(code)),
+        Stop::Shutdown => Ok(Exit::Good as u8),
+        Stop::Kicked if is_interrupted() => Ok(Exit::Interrupted as u8),
+        Stop::Kicked => {
+            eprintln!("error: the guest did not end within {:?}", args.timeout);
+            Ok(Exit::TimedOut as u8)
+        }
+        Stop::Halted => Err(anyhow!("the guest halted and nothing can wake it")),
+    }
+}
+
+/// What QEMU ends with when a guest writes `code` to its `isa-debug-exit`, as its parent sees it.
+const fn status(code: u32) -> u8 {
+    let [low, ..] = code.to_le_bytes();
+    low << 1 | 1
+}
+
+#[cfg(test)]
+#[path = "run_image_test.rs"]
+mod tests;

@@ -1,0 +1,130 @@
+//! `vmbell stat`: the events of one workload, with PV EOI off and on.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::Args;
+
+use super::backends::Choice;
+use super::bench_args::BackendName;
+use super::exit::Exit;
+use super::interrupt;
+use super::output::print;
+use super::values;
+use vmbell_bench::stat::{Mode, Rows, Tick, Workload, table, table_json};
+use vmbell_bench::{Limit, Stop};
+
+/// Count what happens to a guest that takes interrupts, with PV EOI off and on
+#[derive(Args, Debug)]
+pub(super) struct StatArgs {
+    /// Interrupts a second, as near as the host allows
+    #[arg(long, value_name = "N", default_value_t = 25_000, value_parser = clap::value_parser!(u32).range(1..))]
+    rate: u32,
+
+    /// For how long in each mode
+    #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = values::positive_duration)]
+    duration: Duration,
+
+    /// Exactly so many interrupts, each when the guest asks for it: the counts do not depend on time
+    #[arg(long, conflicts_with_all = ["rate", "duration"])]
+    deterministic: bool,
+
+    /// How many, with --deterministic
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 500, requires = "deterministic",
+          value_parser = clap::value_parser!(u64).range(1..))]
+    interrupts: u64,
+
+    /// A line on stderr each time this has passed
+    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "1s",
+          value_parser = values::positive_duration)]
+    interval: Option<Duration>,
+
+    /// Leave out events that never happened
+    #[arg(short = 'z', long)]
+    skip_zero: bool,
+
+    /// Show events whose name contains this only
+    #[arg(short, long, value_name = "TEXT")]
+    filter: Option<String>,
+
+    /// What runs the guest
+    #[arg(long, value_enum, default_value_t = BackendName::Auto)]
+    backend: BackendName,
+
+    /// Stop after this time and exit with 124; 0 for no limit
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = values::duration)]
+    timeout: Duration,
+
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs both modes and prints their counts.
+pub(super) fn run(args: &StatArgs) -> Result<Exit> {
+    let choice = Choice::of(args.backend)?;
+    choice.check()?;
+    let workload = if args.deterministic {
+        let interrupts = args.interrupts;
+        Workload::Lockstep { interrupts }
+    } else {
+        Workload::Paced {
+            rate: args.rate,
+            time: args.duration,
+        }
+    };
+    let timeout = (!args.timeout.is_zero()).then_some(args.timeout);
+    let limit = Limit::new(
+        timeout,
+        interrupt::catch().context("cannot watch for SIGINT")?,
+    );
+    let mut outcomes = Vec::new();
+    for mode in [Mode::Off, Mode::On] {
+        match choice.stat(workload, mode, limit.clone(), args.interval, &mut line) {
+            Ok(outcome) => outcomes.push(outcome),
+            Err(error) => {
+                return match limit.stop() {
+                    Some(Stop::Interrupted) => Ok(Exit::Interrupted),
+                    Some(Stop::TimedOut) => Ok(Exit::TimedOut),
+                    None => Err(error),
+                };
+            }
+        }
+    }
+    let rows = Rows {
+        filter: args.filter.clone(),
+        only_counted: args.skip_zero,
+    };
+    let (backend, text) = (choice.report(), describe(workload));
+    print(&if args.json {
+        table_json(&outcomes, &rows, &backend, &text).context("cannot write the counts as JSON")?
+    } else {
+        table(&outcomes, &rows, &backend, &text)
+    })?;
+    Ok(Exit::Good)
+}
+
+fn describe(workload: Workload) -> String {
+    match workload {
+        Workload::Paced { rate, time } => {
+            format!("{rate} MSIs a second to a guest that halts, for {time:?} in each mode")
+        }
+        Workload::Lockstep { interrupts } => {
+            format!("{interrupts} MSIs to a guest that halts, each when it asks for it")
+        }
+    }
+}
+
+fn line(tick: Tick) {
+    let Tick {
+        mode,
+        elapsed,
+        exits,
+        interrupts,
+    } = tick;
+    eprintln!(
+        "{:>8.1} s  {}  {exits:>9} exits  {interrupts:>9} interrupts",
+        elapsed.as_secs_f64(),
+        mode.name()
+    );
+}

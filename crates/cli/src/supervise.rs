@@ -1,0 +1,156 @@
+//! Keeps an eye on the measuring thread, so that even a subject that never returns ends in a report.
+//!
+//! Subjects are made, run and dropped on one thread. This one only waits: for its end, or, once a
+//! limit has said stop, for a little longer. If that was the limit of one run, another thread goes on
+//! with the other rows; if that of the command, the process ends with the thread still in it. Sandboxes
+//! die with their parent.
+
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use vmbell_bench::{Entry, Limit, Observer, Options, Phase, Plan, Record, Row, Stop};
+use vmbell_report::Status;
+
+/// How long a subject may take to notice that it should stop.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// What is wrong with a subject that outlives that.
+const STUCK: &str = "did not stop when it was told to";
+
+/// How often the limit is looked at; rare enough not to disturb what is measured.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Measures `entries` on a thread of their own, and returns what is finished when the limit ends it.
+pub(super) fn supervise(
+    entries: Vec<Entry>,
+    mut options: Options,
+    plan: Plan,
+    observer: impl Observer + Send + 'static,
+) -> Result<Record> {
+    let (entries, observer) = (Arc::new(entries), Shared(Arc::new(Mutex::new(observer))));
+    let mut record = Record::of(&entries);
+    loop {
+        // Whoever was left behind keeps limit and record of its own: what it does is no more heard of.
+        options.limit = options.limit.of_other_runs();
+        let shared = Arc::new(Mutex::new(record));
+        let ended = measure(&entries, &options, plan, &shared, &observer)?;
+        let end = wait(&ended, &options.limit);
+        record = snapshot(&shared);
+        match end {
+            End::Returned => {
+                give_up_running(&mut record, "its thread panicked");
+                return Ok(record);
+            }
+            End::Stopped(stop) => {
+                give_up_running(&mut record, STUCK);
+                record.stop(stop);
+                return Ok(record);
+            }
+            End::Stuck => {
+                let why = vmbell_bench::overtime(&options.limit);
+                let Some(row) = running(&mut record) else {
+                    continue;
+                };
+                let why = format!("{STUCK}; {why}");
+                observer.lock().lost(&row.name, Status::Failed, &why);
+                row.give_up(Status::Failed, why);
+            }
+        }
+    }
+}
+
+/// Starts a thread that measures what `record` does not have yet.
+fn measure(
+    entries: &Arc<Vec<Entry>>,
+    options: &Options,
+    plan: Plan,
+    record: &Arc<Mutex<Record>>,
+    observer: &Shared<impl Observer + Send + 'static>,
+) -> Result<Receiver<()>> {
+    let (entries, options) = (Arc::clone(entries), options.clone());
+    let (record, mut observer) = (Arc::clone(record), observer.clone());
+    // Nothing is ever sent: the channel closes when the thread ends, however it ends.
+    let (alive, ended) = mpsc::channel::<()>();
+    thread::Builder::new()
+        .name("bench".to_owned())
+        .spawn(move || {
+            let _alive = alive;
+            vmbell_bench::run(&entries, &options, &plan, &record, &mut observer);
+        })
+        .context("cannot start the measuring thread")?;
+    Ok(ended)
+}
+
+/// How the measuring thread ended, or did not.
+enum End {
+    Returned,
+    /// The command's limit ended it.
+    Stopped(Stop),
+    /// It is still there, long after its run should have been over.
+    Stuck,
+}
+
+fn wait(ended: &Receiver<()>, limit: &Limit) -> End {
+    let mut told = None;
+    while ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+        if let Some(stop) = limit.stop() {
+            if told.get_or_insert_with(Instant::now).elapsed() >= GRACE {
+                return End::Stopped(stop);
+            }
+        } else if limit.overtime().is_some_and(|overtime| overtime >= GRACE) {
+            return End::Stuck;
+        }
+    }
+    End::Returned
+}
+
+/// One observer of several measuring threads, of which one measures.
+struct Shared<O>(Arc<Mutex<O>>);
+
+impl<O> Clone for Shared<O> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<O> Shared<O> {
+    fn lock(&self) -> MutexGuard<'_, O> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<O: Observer> Observer for Shared<O> {
+    fn phase(&mut self, phase: Phase, steps: u64) {
+        self.lock().phase(phase, steps);
+    }
+
+    fn step(&mut self, name: &str, ns_per_op: Option<f64>) {
+        self.lock().step(name, ns_per_op);
+    }
+
+    fn lost(&mut self, name: &str, status: Status, reason: &str) {
+        self.lock().lost(name, status, reason);
+    }
+}
+
+fn snapshot(record: &Mutex<Record>) -> Record {
+    record
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .clone()
+}
+
+/// The row that was being measured has failed, if it has nothing to show.
+fn give_up_running(record: &mut Record, reason: &str) {
+    if let Some(row) = running(record).filter(|row| row.samples.is_empty()) {
+        row.give_up(Status::Failed, reason.to_owned());
+    }
+}
+
+fn running(record: &mut Record) -> Option<&mut Row> {
+    record.running.and_then(|index| record.rows.get_mut(index))
+}

@@ -1,0 +1,90 @@
+//! How the values of flags are read.
+
+use std::time::Duration;
+
+use vmbell_report::cpu_list;
+
+/// CPUs of `--cpu`, in the order given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct CpuList(pub(super) Vec<usize>);
+
+/// Reads a list such as `0,2-3`.
+pub(super) fn cpus(text: &str) -> Result<CpuList, cpu_list::CpuListError> {
+    cpu_list::parse(text).map(CpuList)
+}
+
+/// Reads a number of runs.
+pub(super) fn runs(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(0) => Err("at least 1 run is needed to measure anything".to_owned()),
+        Ok(runs) => Ok(runs),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Reads a number that is not zero.
+pub(super) fn positive(text: &str) -> Result<u64, String> {
+    match text.parse() {
+        Ok(0) => Err("must be at least 1".to_owned()),
+        Ok(number) => Ok(number),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Reads a time: a number and `ns`, `us`, `ms`, `s`, `m` or `h`; without a unit, seconds.
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    let text = text.trim();
+    let split = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let factor = match unit.trim() {
+        "ns" => 1e-9,
+        "us" | "µs" => 1e-6,
+        "ms" => 1e-3,
+        "" | "s" | "sec" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        other => {
+            return Err(format!("'{other}' is not one of ns, us, ms, s, m, h"));
+        }
+    };
+    let number: f64 = number
+        .parse()
+        .map_err(|_| "a number with a unit is wanted, such as 500ms or 1.5s".to_owned())?;
+    Duration::try_from_secs_f64(number * factor).map_err(|error| error.to_string())
+}
+
+/// Reads a size: a number and `K`, `M`, `G` or `T`, each 1024 of the one before; without one, bytes.
+pub(super) fn size(text: &str) -> Result<u64, String> {
+    let split = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let shift = match unit.to_ascii_uppercase().as_str() {
+        "" | "B" => 0,
+        "K" | "KIB" => 10,
+        "M" | "MIB" => 20,
+        "G" | "GIB" => 30,
+        "T" | "TIB" => 40,
+        _ => return Err(format!("'{unit}' is not one of K, M, G, T")),
+    };
+    let number: u64 = number
+        .parse()
+        .map_err(|_| "a whole number with a unit is wanted, such as 64M".to_owned())?;
+    number
+        .checked_mul(1 << shift)
+        .ok_or_else(|| "more than 64 bits".to_owned())
+}
+
+/// Reads a time that is not zero.
+pub(super) fn positive_duration(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        Duration::ZERO => Err("must be longer than nothing".to_owned()),
+        duration => Ok(duration),
+    }
+}
+
+#[cfg(test)]
+#[path = "values_test.rs"]
+mod tests;

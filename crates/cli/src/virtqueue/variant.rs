@@ -1,0 +1,188 @@
+//! From switches to variants: every switch that is given together with its opposite doubles them.
+
+use anyhow::Result;
+
+use super::args::VirtqueueArgs;
+use crate::exit::Usage;
+use vmbell_bench::workload::{Options, Tokens};
+
+/// One way to do the work.
+#[derive(Clone, Debug)]
+pub(super) struct Variant {
+    /// The switches that tell it from the others; those of the only one.
+    pub(super) name: String,
+    /// All its switches.
+    pub(super) switches: String,
+    pub(super) options: Options,
+}
+
+/// A choice that a switch and its opposites make.
+struct Axis {
+    /// In the order of reports: the first is what the others are compared with.
+    choices: Vec<Choice>,
+}
+
+type Choice = (&'static str, fn(&mut Options));
+
+impl Axis {
+    /// Those that were given, or the default.
+    fn of(choices: &[(bool, Choice)], default: usize) -> Self {
+        let given = choices.iter().filter(|(given, _)| *given);
+        let mut choices_given: Vec<Choice> = given.map(|(_, choice)| *choice).collect();
+        if choices_given.is_empty() {
+            choices_given.extend(choices.get(default).map(|(_, choice)| *choice));
+        }
+        Self {
+            choices: choices_given,
+        }
+    }
+}
+
+/// All variants that `args` asks for, each of them possible. Where nobody has chosen a number of
+/// buffers, they have virtio_test's.
+pub(super) fn all(args: &VirtqueueArgs) -> Result<Vec<Variant>> {
+    let base = Options {
+        batch: args.batch,
+        reset: args.reset,
+        ring_size: args.ring_size,
+        bufs: args.bufs.unwrap_or(Options::default().bufs),
+        pieces: args.pieces,
+        threads: args.threads(),
+        ..Options::default()
+    };
+    let bufs = base.bufs;
+    if let Some(reset) = args.reset.filter(|reset| *reset > bufs) {
+        let error = format!("--reset={reset} never comes: a run has {bufs} buffers (--bufs)");
+        return Err(Usage::new(error).into());
+    }
+    let axes = axes(args);
+    let mut variants = vec![(base, Vec::new())];
+    for axis in &axes {
+        variants = variants
+            .into_iter()
+            .flat_map(|(options, names)| {
+                axis.choices.iter().map(move |(name, set)| {
+                    let (mut options, mut names) = (options, names.clone());
+                    set(&mut options);
+                    names.push(*name);
+                    (options, names)
+                })
+            })
+            .collect();
+    }
+    let differs: Vec<bool> = axes.iter().map(|axis| axis.choices.len() > 1).collect();
+    variants
+        .into_iter()
+        .map(|(options, names)| {
+            check_size(&options)?;
+            let switches = names.join(" ");
+            options
+                .check()
+                .map_err(|error| Usage::new(format!("{switches}: {error}")))?;
+            let told: Vec<&str> = names
+                .iter()
+                .zip(&differs)
+                .filter_map(|(name, differs)| differs.then_some(*name))
+                .collect();
+            Ok(Variant {
+                name: if told.is_empty() {
+                    switches.clone()
+                } else {
+                    told.join(" ")
+                },
+                switches,
+                options,
+            })
+        })
+        .collect()
+}
+
+/// The set-up of a queue would say the same, but after minutes of the variants before it.
+fn check_size(options: &Options) -> Result<()> {
+    let size = options.ring_size;
+    let possible = (1..=1 << 15).contains(&size) && (options.packed || size.is_power_of_two());
+    if possible {
+        return Ok(());
+    }
+    let wanted = if options.packed {
+        "a packed ring takes 1 to 32768 descriptors"
+    } else {
+        "a split ring takes a power of two up to 32768 descriptors"
+    };
+    Err(Usage::new(format!("--ring-size {size}: {wanted}")).into())
+}
+
+fn axes(args: &VirtqueueArgs) -> Vec<Axis> {
+    let mut axes = vec![
+        Axis::of(
+            &[
+                (args.split, ("--split", |options| options.packed = false)),
+                (args.packed, ("--packed", |options| options.packed = true)),
+            ],
+            0,
+        ),
+        Axis::of(
+            &[
+                (
+                    args.no_event_idx,
+                    ("--no-event-idx", |o| o.event_idx = false),
+                ),
+                (args.event_idx, ("--event-idx", |o| o.event_idx = true)),
+            ],
+            1,
+        ),
+        Axis::of(
+            &[
+                (args.no_indirect, ("--no-indirect", |o| o.indirect = false)),
+                (args.indirect, ("--indirect", |o| o.indirect = true)),
+            ],
+            1,
+        ),
+        Axis::of(
+            &[
+                (args.no_virtio_1, ("--no-virtio-1", |o| o.virtio_1 = false)),
+                (args.virtio_1, ("--virtio-1", |o| o.virtio_1 = true)),
+            ],
+            1,
+        ),
+        Axis::of(
+            &[
+                (
+                    args.no_delayed_interrupt,
+                    ("--no-delayed-interrupt", |o| o.delayed_interrupt = false),
+                ),
+                (
+                    args.delayed_interrupt,
+                    ("--delayed-interrupt", |o| o.delayed_interrupt = true),
+                ),
+            ],
+            0,
+        ),
+    ];
+    let is_pair = axes.iter().any(|axis| axis.choices.len() > 1);
+    let any = args.no_wrap_counters || args.wrap_counters || args.wide_tokens;
+    // Nothing else is compared, so the ways to poll are; a delayed interrupt is asked for without.
+    let every = !is_pair && !any && !args.delayed_interrupt;
+    axes.push(Axis::of(
+        &[
+            (
+                args.no_wrap_counters || every,
+                ("--no-wrap-counters", |o| o.tokens = Tokens::Plain),
+            ),
+            (
+                args.wrap_counters || every,
+                ("--wrap-counters", |o| o.tokens = Tokens::WrapCounters),
+            ),
+            (
+                args.wide_tokens || every,
+                ("--wide-tokens", |o| o.tokens = Tokens::Wide),
+            ),
+        ],
+        0,
+    ));
+    axes
+}
+
+#[cfg(test)]
+#[path = "variant_test.rs"]
+mod tests;

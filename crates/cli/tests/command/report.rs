@@ -1,0 +1,60 @@
+//! What `--export-json` writes is what `docs/report.schema.json` says.
+
+use super::common::{quick, read_json};
+use super::schema::violations;
+use serde_json::Value;
+
+fn schema() -> Value {
+    serde_json::from_str(include_str!("../../../../docs/report.schema.json")).unwrap()
+}
+
+fn assert_valid(report: &Value) {
+    let found = violations(&schema(), report);
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+#[test]
+fn a_written_report_is_valid() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("out.json");
+    quick(&[
+        "debug-double",
+        "debug-constant",
+        "debug-skip",
+        "debug-fail",
+        "floor-*",
+    ])
+    .arg("--export-json")
+    .arg(&path)
+    .assert()
+    .code(1);
+    let report = read_json(&path);
+    assert_valid(&report);
+    let status = |name: &str| {
+        let results = report["results"].as_array().unwrap();
+        let row = results.iter().find(|row| row["command"] == name).unwrap();
+        row["status"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(status("debug-constant"), "ok");
+    assert_eq!(status("debug-skip"), "skipped");
+    assert_eq!(status("debug-fail"), "failed");
+}
+
+#[test]
+fn the_oldest_file_is_valid() {
+    let text = include_str!("../../../report/tests/data/report-v1.json");
+    assert_valid(&serde_json::from_str(text).unwrap());
+}
+
+#[test]
+fn the_check_finds_what_is_wrong() {
+    let mut report: Value =
+        serde_json::from_str(include_str!("../../../report/tests/data/report-v1.json")).unwrap();
+    report["schema_version"] = 2.into();
+    report["results"][0]["status"] = "fine".into();
+    report["results"][0]["times"][0] = (-1.0).into();
+    report["results"][1]["new_field"] = 1.into();
+    report["host"].as_object_mut().unwrap().remove("kernel");
+    // A missing field is found by name and once more by its rule.
+    assert_eq!(violations(&schema(), &report).len(), 6);
+}

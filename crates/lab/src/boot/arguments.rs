@@ -1,0 +1,184 @@
+//! QEMU's command line for one boot.
+
+use std::ffi::OsString;
+use std::os::fd::RawFd;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::board::Board;
+use crate::job::INIT_FILE;
+
+/// How L1's time passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// As fast as the host allows, on several threads.
+    Functional {
+        /// Virtual CPUs of L1.
+        cpus: u32,
+    },
+    /// One virtual nanosecond an instruction, on one CPU: the same run again gives the same counts.
+    /// What the program prints arrives at its end, so that the host disturbs nothing.
+    Deterministic,
+}
+
+/// What a caller may choose about L1.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// How time passes.
+    pub mode: Mode,
+    /// Memory in MiB.
+    pub memory: u32,
+    /// From the start of QEMU to its end.
+    pub limit: Duration,
+    /// Kernel parameters after the board's own.
+    pub parameters: Vec<String>,
+    /// QEMU arguments after all others.
+    pub qemu: Vec<String>,
+    /// Whether the console is shown as it comes.
+    pub show_console: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            mode: Mode::Functional { cpus: 2 },
+            memory: 1024,
+            limit: Duration::from_secs(300),
+            parameters: Vec::new(),
+            qemu: Vec::new(),
+            show_console: false,
+        }
+    }
+}
+
+impl Mode {
+    fn arguments(self) -> Vec<OsString> {
+        let words: &[&str] = match self {
+            Self::Functional { .. } => &["-accel", "tcg,thread=multi"],
+            Self::Deterministic => &[
+                "-accel",
+                "tcg",
+                "-icount",
+                "shift=0,sleep=off",
+                "-rtc",
+                "base=2026-01-01,clock=vm",
+                "-seed",
+                "1",
+            ],
+        };
+        words.iter().map(OsString::from).collect()
+    }
+
+    /// Virtual CPUs of L1.
+    pub fn cpus(self) -> u32 {
+        match self {
+            Self::Functional { cpus } => cpus,
+            Self::Deterministic => 1,
+        }
+    }
+}
+
+/// Everything after the words that start QEMU. `ports` are names and file descriptors.
+pub(super) fn arguments(
+    board: &Board,
+    settings: &Settings,
+    kernel: &Path,
+    initramfs: &Path,
+    ports: &[(&str, RawFd)],
+) -> Vec<OsString> {
+    let mut words: Vec<OsString> = board.machine.iter().map(OsString::from).collect();
+    words.extend(settings.mode.arguments());
+    let memory = format!("{}M", settings.memory);
+    let cpus = settings.mode.cpus().to_string();
+    words.extend(["-m", &memory, "-smp", &cpus].map(OsString::from));
+    words.extend(
+        [
+            "-nodefaults",
+            "-no-user-config",
+            "-display",
+            "none",
+            "-serial",
+            "stdio",
+            "-no-reboot",
+        ]
+        .map(OsString::from),
+    );
+    words.extend(["-device", "virtio-serial-pci"].map(OsString::from));
+    for (name, fd) in ports {
+        words.extend([
+            "-chardev".into(),
+            format!("socket,id={name},fd={fd}").into(),
+        ]);
+        words.extend([
+            "-device".into(),
+            format!("virtserialport,chardev={name},name={name}").into(),
+        ]);
+    }
+    words.extend([
+        "-kernel".into(),
+        kernel.into(),
+        "-initrd".into(),
+        initramfs.into(),
+    ]);
+    let mut parameters = format!("{} ", board.parameters);
+    for parameter in &settings.parameters {
+        parameters += parameter;
+        parameters.push(' ');
+    }
+    if settings.mode == Mode::Deterministic {
+        parameters += "norandmaps ";
+    }
+    parameters += &format!("rdinit={INIT_FILE}");
+    words.extend(["-append".into(), parameters.into()]);
+    words.extend(settings.qemu.iter().map(OsString::from));
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::board::X86_64;
+
+    fn line(settings: &Settings) -> String {
+        let words = arguments(
+            &X86_64,
+            settings,
+            Path::new("/k"),
+            Path::new("/i"),
+            &[("lab.control", 9)],
+        );
+        words
+            .iter()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+
+    #[test]
+    fn deterministic_mode_counts_instructions_on_one_cpu() {
+        let line = line(&Settings {
+            mode: Mode::Deterministic,
+            ..Settings::default()
+        });
+        assert!(
+            line.contains("-icount shift=0,sleep=off") && line.contains("-smp 1 "),
+            "{line}"
+        );
+        assert!(!line.contains("thread=multi"));
+    }
+
+    #[test]
+    fn the_callers_words_come_last() {
+        let settings = Settings {
+            parameters: vec!["intel_iommu=on".into()],
+            qemu: vec!["-device".into(), "edu".into()],
+            ..Settings::default()
+        };
+        let line = line(&settings);
+        assert!(
+            line.contains(" intel_iommu=on rdinit=/lab/vmbell-lab-init -device edu"),
+            "{line}"
+        );
+        assert!(line.contains("-chardev socket,id=lab.control,fd=9 -device virtserialport,chardev=lab.control,name=lab.control"));
+    }
+}

@@ -1,0 +1,187 @@
+//! Puts one boot together.
+
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::process::ExitStatus;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::channel::{Channel, Stream, feed, listen, pump};
+use super::supervise::{Course, Event};
+use super::{BootError, Console, Settings, arguments, process};
+use crate::board::Board;
+use crate::job::{Report, port};
+use crate::qemu::Qemu;
+
+/// What to boot.
+#[derive(Debug)]
+pub struct Boot<'a> {
+    /// The machine.
+    pub board: &'a Board,
+    /// The emulator.
+    pub qemu: &'a Qemu,
+    /// The `vmbell` program, which starts QEMU.
+    pub vmbell: &'a Path,
+    /// The kernel.
+    pub kernel: &'a Path,
+    /// Its file tree.
+    pub initramfs: &'a Path,
+    /// The caller's choices.
+    pub settings: &'a Settings,
+}
+
+/// Where L1's streams go.
+#[expect(
+    missing_debug_implementations,
+    reason = "writers need not be printable"
+)]
+pub struct Sinks {
+    /// The program's standard output.
+    pub stdout: Box<dyn Write + Send>,
+    /// Its standard error.
+    pub stderr: Box<dyn Write + Send>,
+    /// The tar archive of its files.
+    pub files: Box<dyn Write + Send>,
+    /// Whether our standard input is the program's.
+    pub stdin: bool,
+}
+
+/// What one boot came to.
+#[derive(Debug)]
+pub struct Booted {
+    /// L1's report, when it came and nothing that it promised was lost.
+    pub report: Option<Report>,
+    /// How QEMU ended; `None` when it had to be killed.
+    pub status: Option<ExitStatus>,
+    /// The kernel's console.
+    pub console: Console,
+    /// What QEMU printed to its standard error.
+    pub qemu_errors: String,
+    /// CPU time of QEMU.
+    pub cpu: Duration,
+    /// Time from its start to its end.
+    pub wall: Duration,
+}
+
+impl Boot<'_> {
+    /// Boots, waits, and clears up.
+    pub fn run(&self, sinks: Sinks) -> Result<Booted, BootError> {
+        let names = [
+            port::CONTROL,
+            port::STDIN,
+            port::STDOUT,
+            port::STDERR,
+            port::FILES,
+        ];
+        let open = |name| Channel::new(name).map_err(BootError::channel("make a socket pair"));
+        let mut channels = names.into_iter().map(open).collect::<Result<Vec<_>, _>>()?;
+        let ports: Vec<_> = channels
+            .iter()
+            .map(|channel| (channel.name, channel.fd()))
+            .collect();
+        let words = arguments::arguments(
+            self.board,
+            self.settings,
+            self.kernel,
+            self.initramfs,
+            &ports,
+        );
+        let started = Instant::now();
+        let mut child = process::start(self.vmbell, self.qemu, &words)?;
+        channels.iter_mut().for_each(Channel::handed_over);
+
+        let (sender, events) = channel();
+        let console = Arc::new(Mutex::new(Console::default()));
+        let errors = Arc::new(Mutex::new(Vec::new()));
+        let mut readers: Vec<JoinHandle<()>> = Vec::new();
+        if let Some(pipe) = child.stdout.take() {
+            let (console, show) = (Arc::clone(&console), self.settings.show_console);
+            readers.push(drain(pipe, move |bytes| {
+                lock(&console).push(bytes);
+                if show {
+                    let _ = io::stderr().write_all(bytes);
+                }
+            }));
+        }
+        if let Some(pipe) = child.stderr.take() {
+            let errors = Arc::clone(&errors);
+            readers.push(drain(pipe, move |bytes| {
+                lock(&errors).extend_from_slice(bytes);
+            }));
+        }
+        let mut ends = channels.into_iter().map(|channel| channel.ours);
+        let (Some(mut control), Some(stdin), Some(stdout), Some(stderr), Some(files)) = (
+            ends.next(),
+            ends.next(),
+            ends.next(),
+            ends.next(),
+            ends.next(),
+        ) else {
+            unreachable!("as many channels as names");
+        };
+        let listener = control
+            .try_clone()
+            .map_err(BootError::channel("copy a socket"))?;
+        readers.push(listen(listener, sender.clone()));
+        readers.push(pump(stdout, sinks.stdout, Stream::Stdout, sender.clone()));
+        readers.push(pump(stderr, sinks.stderr, Stream::Stderr, sender.clone()));
+        readers.push(pump(files, sinks.files, Stream::Files, sender.clone()));
+        if sinks.stdin {
+            feed(
+                stdin
+                    .try_clone()
+                    .map_err(BootError::channel("copy a socket"))?,
+            );
+        }
+        let pid = child.id();
+        readers.push(thread::spawn(move || {
+            let _ = sender.send(Event::Ended(process::wait_for_end(pid)));
+        }));
+
+        let mut course = Course::follow(&events, &mut control, self.settings.limit);
+        let killed = course.cpu.is_none();
+        if killed {
+            // It may have ended in this very moment.
+            let _ = child.kill();
+        }
+        // Closed any earlier, it would make QEMU drop what it has not read yet.
+        drop(stdin);
+        // The threads see the end of their channels now; only then is the child reaped.
+        for reader in readers {
+            let _ = reader.join();
+        }
+        let status = child.wait().map_err(BootError::channel("wait for QEMU"))?;
+        course.drain(&events);
+        let console = lock(&console).clone();
+        let qemu_errors = String::from_utf8_lossy(&lock(&errors)).trim().to_owned();
+        Ok(Booted {
+            report: course.complete().then_some(course.report).flatten(),
+            status: (!killed).then_some(status),
+            console,
+            qemu_errors,
+            cpu: course.cpu.unwrap_or_default(),
+            wall: started.elapsed(),
+        })
+    }
+}
+
+fn drain(
+    mut pipe: impl Read + Send + 'static,
+    mut take: impl FnMut(&[u8]) + Send + 'static,
+) -> JoinHandle<()> {
+    thread::spawn(move || {
+        let mut piece = vec![0; 16 << 10];
+        while let Ok(length @ 1..) = pipe.read(&mut piece) {
+            take(&piece[..length]);
+        }
+    })
+}
+
+/// A panic while it was held leaves the text as good as it was.
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+}

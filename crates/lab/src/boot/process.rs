@@ -1,0 +1,98 @@
+//! QEMU as a child process that does not outlive its parent.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, set_parent_process_death_signal, waitid,
+};
+use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
+
+use super::BootError;
+use crate::qemu::Qemu;
+
+/// Starts QEMU by way of `vmbell lab exec`, see [`exec_applet`].
+pub(super) fn start(
+    vmbell: &Path,
+    qemu: &Qemu,
+    arguments: &[OsString],
+) -> Result<Child, BootError> {
+    let mut command = Command::new(vmbell);
+    command
+        .args(["lab", "exec", "--"])
+        .args(qemu.words())
+        .args(arguments)
+        .envs(qemu.environment());
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command.spawn().map_err(|source| BootError::Start {
+        program: vmbell.display().to_string(),
+        source,
+    })
+}
+
+/// Becomes QEMU. The kernel kills it when the parent dies: a machine that hangs would otherwise run on
+/// for ever. Returns only if that fails.
+///
+/// All its threads share one CPU of the host: with one for each, guests of several vCPUs shut down or
+/// stop now and then (docs/lab.md).
+pub fn exec_applet(words: &[OsString]) -> std::io::Error {
+    let Some((program, arguments)) = words.split_first() else {
+        return std::io::Error::other("no program to become");
+    };
+    if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)).and(stay_here()) {
+        return error.into();
+    }
+    Command::new(program).args(arguments).exec()
+}
+
+/// Keeps this thread, and what it becomes and starts, on the CPU that it is on.
+fn stay_here() -> rustix::io::Result<()> {
+    let mut cpus = CpuSet::new();
+    cpus.set(sched_getcpu());
+    sched_setaffinity(None, &cpus)
+}
+
+/// Waits for the end of a process, leaves it unreaped, and returns the CPU time it used.
+pub(super) fn wait_for_end(pid: u32) -> Duration {
+    if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        while matches!(
+            waitid(WaitId::Pid(pid), options),
+            Err(rustix::io::Errno::INTR)
+        ) {}
+    }
+    cpu_time(pid).unwrap_or_default()
+}
+
+/// User and system time of all threads, finished ones too: fields 14 and 15 of proc(5) `stat`.
+fn cpu_time(pid: u32) -> Option<Duration> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The second field, in parentheses, may hold anything.
+    let mut fields = text.rsplit_once(") ")?.1.split(' ').skip(11);
+    let ticks: u64 = fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?;
+    let rate = rustix::param::clock_ticks_per_second();
+    Some(Duration::from_millis(ticks * 1000 / rate.max(1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_time_of_a_process_that_has_ended_is_still_told() {
+        let mut child = Command::new("sh")
+            .args(["-c", "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"])
+            .spawn()
+            .unwrap();
+        let used = wait_for_end(child.id());
+        assert!(child.wait().unwrap().success());
+        assert!(used > Duration::ZERO);
+    }
+}

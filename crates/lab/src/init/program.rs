@@ -1,0 +1,132 @@
+//! Runs the job's program, its streams connected to the host.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::ports;
+use crate::job::{Ending, Job, port};
+
+/// When a deterministic program starts, at the earliest: the kernel calibrates clocks until here.
+const QUIET: Duration = Duration::from_secs(3);
+
+/// Runs it to its end; returns how it ended and how much it wrote to each stream.
+pub fn run(job: &Job) -> io::Result<(Ending, [u64; 2])> {
+    fs::create_dir_all(&job.directory)?;
+    let mut command = Command::new(&job.program);
+    if let Some((name, arguments)) = job.arguments.split_first() {
+        command.arg0(name).args(arguments);
+    }
+    let stdin = if job.stdin {
+        Stdio::from(ports::open(port::STDIN)?)
+    } else {
+        Stdio::null()
+    };
+    command
+        .env_clear()
+        .envs(job.environment.iter().map(|(name, value)| (name, value)))
+        .current_dir(&job.directory);
+    let (stdout, stderr) = (ports::open(port::STDOUT)?, ports::open(port::STDERR)?);
+    if job.deterministic {
+        wait_for_whole_second();
+    }
+    let mut child = match command
+        .stdin(stdin)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+    {
+        Ok(child) => child,
+        Err(error) => {
+            return Ok((
+                Ending::Failed(format!("cannot run {}: {error}", job.program.display())),
+                [0; 2],
+            ));
+        }
+    };
+    let hold = job.deterministic;
+    let copies = [
+        (child.stdout.take().map(boxed), stdout),
+        (child.stderr.take().map(boxed), stderr),
+    ]
+    .map(|(pipe, port)| thread::spawn(move || pipe.map_or(Ok(0), |pipe| copy(pipe, port, hold))));
+    let status = child.wait()?;
+    // What it left running would keep the pipes open.
+    kill_others();
+    let mut sent = [0; 2];
+    for (count, copy) in sent.iter_mut().zip(copies) {
+        *count = copy
+            .join()
+            .map_err(|_| io::Error::other("a copying thread panicked"))??;
+    }
+    Ok((ending(status), sent))
+}
+
+fn boxed(pipe: impl Read + Send + 'static) -> Box<dyn Read + Send> {
+    Box::new(pipe)
+}
+
+/// Opening ports has waited for the host, for a time that differs from run to run. Starting on a
+/// second puts the timer's ticks where they were last time; sleeping takes no time at all here.
+fn wait_for_whole_second() {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let now = Duration::new(
+        now.tv_sec.unsigned_abs(),
+        u32::try_from(now.tv_nsec).unwrap_or_default(),
+    );
+    let start = QUIET.max(Duration::from_secs(now.as_secs() + 1));
+    thread::sleep(start - now);
+}
+
+/// Copies to the end. Each write makes the host interrupt L1 at a moment of its own, so with
+/// `hold` there is one write, after the end.
+fn copy(mut pipe: Box<dyn Read + Send>, mut port: fs::File, hold: bool) -> io::Result<u64> {
+    if hold {
+        let mut all = Vec::new();
+        pipe.read_to_end(&mut all)?;
+        port.write_all(&all)?;
+        return Ok(all.len() as u64);
+    }
+    let mut total = 0;
+    let mut piece = vec![0; 64 << 10];
+    loop {
+        let length = pipe.read(&mut piece)?;
+        if length == 0 {
+            return Ok(total);
+        }
+        port.write_all(&piece[..length])?;
+        total += length as u64;
+    }
+}
+
+fn ending(status: ExitStatus) -> Ending {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => Ending::Exited(u8::try_from(code & 0xff).unwrap_or(u8::MAX)),
+        (None, Some(signal)) => Ending::Signalled {
+            signal,
+            core: status.core_dumped(),
+        },
+        (None, None) => Ending::Failed(format!("unknown wait status {status}")),
+    }
+}
+
+/// Kills every process but this one, a few times over for those that fork meanwhile.
+fn kill_others() {
+    for _ in 0..3 {
+        let list = fs::read_dir("/proc")
+            .map(|list| list.flatten().collect())
+            .unwrap_or_else(|_| Vec::new());
+        let pids = list
+            .iter()
+            .filter_map(|item| item.file_name().to_str()?.parse::<i32>().ok());
+        // Signals to the kernel's own threads are ignored.
+        for pid in pids.filter(|pid| *pid != 1).filter_map(Pid::from_raw) {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
+}

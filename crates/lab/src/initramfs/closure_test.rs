@@ -1,0 +1,77 @@
+use super::*;
+use crate::board::X86_64;
+
+const ARCH: &str = "x86_64";
+
+#[test]
+fn this_test_needs_its_loader_and_the_c_library() {
+    let program = std::env::current_exe().unwrap();
+    let closure = Closure::of(&program, ARCH, &LibrarySearch::host(X86_64.triplet)).unwrap();
+    let names: Vec<_> = closure
+        .files
+        .iter()
+        .map(|path| path.file_name().unwrap().to_str().unwrap())
+        .collect();
+    assert!(names.contains(&X86_64.loader), "{names:?}");
+    assert!(names.contains(&"libc.so.6"), "{names:?}");
+    assert!(closure.files.iter().all(|path| path.is_absolute()));
+}
+
+#[test]
+fn a_missing_library_is_named_with_the_way_around() {
+    let program = std::env::current_exe().unwrap();
+    let error = Closure::of(&program, ARCH, &LibrarySearch::default())
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains(" needs lib") && error.contains("crt-static"),
+        "{error}"
+    );
+}
+
+#[test]
+fn scripts_and_other_files_are_refused_each_with_its_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("program");
+    let refuse = |content: &[u8]| {
+        std::fs::write(&path, content).unwrap();
+        Closure::of(&path, ARCH, &LibrarySearch::default())
+            .unwrap_err()
+            .to_string()
+    };
+    assert!(
+        refuse(b"#!/bin/sh -e\nexit 1\n")
+            .contains("is a script (/bin/sh -e): run its interpreter in the lab")
+    );
+    assert!(refuse(b"").ends_with("is no ELF program for x86_64: it is empty"));
+    assert!(refuse(b"\x7fELF\x01\x01").ends_with("it is a 32-bit ELF"));
+    assert!(refuse(b"\x7fELF\x02\x01").ends_with("it is a broken ELF"));
+    assert!(refuse(b"plain text").ends_with("it is something else"));
+}
+
+#[test]
+fn another_architecture_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("program");
+    let mut elf = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+    elf[18] = 183;
+    std::fs::write(&path, elf).unwrap();
+    let error = Closure::of(&path, ARCH, &LibrarySearch::default())
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.ends_with("is no ELF program for x86_64: it is an ELF for aarch64"),
+        "{error}"
+    );
+}
+
+#[test]
+fn the_origin_is_the_folder_of_the_object() {
+    let object = std::env::current_exe().unwrap().canonicalize().unwrap();
+    assert_eq!(
+        expand("$ORIGIN/../lib", &object),
+        object.parent().unwrap().join("../lib")
+    );
+    assert_eq!(expand("${ORIGIN}", &object), object.parent().unwrap());
+    assert_eq!(expand("/opt/lib", &object), Path::new("/opt/lib"));
+}

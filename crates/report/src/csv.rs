@@ -1,0 +1,56 @@
+//! The samples as CSV, one row each: the summary of a report leaves them out.
+
+use std::fmt::Write;
+
+use super::{Report, Timing, Unit};
+
+/// Writes every sample; an entry that was not measured has none.
+pub fn csv(report: &Report) -> String {
+    let measured = match (report.timing, report.unit) {
+        (Timing::Native, _) => "ns_per_op",
+        (Timing::Emulated, Unit::Time) => "emulated_ns_per_op",
+        (Timing::Emulated, Unit::Instructions) => "instructions_per_op",
+    };
+    let mut text = format!("command,group,backend,spin,run,ops,{measured}\n");
+    for outcome in &report.results {
+        for (run, ns) in outcome.samples_ns.iter().enumerate() {
+            // Writing to a String cannot fail. No name holds a comma or a quote: they are
+            // identifiers of this program.
+            let _ = writeln!(
+                text,
+                "{},{},{},{},{},{},{ns}",
+                outcome.command,
+                outcome.group.name(),
+                outcome.backend,
+                outcome.spin.as_deref().unwrap_or_default(),
+                run + 1,
+                outcome.ops_per_run,
+            );
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn the_heading_names_the_unit() {
+        let heading = |report: &Report| csv(report).lines().next().map(str::to_owned);
+        let columns = "command,group,backend,spin,run,ops,";
+        let mut report = sample::counted();
+        assert_eq!(
+            heading(&report),
+            Some(format!("{columns}instructions_per_op"))
+        );
+        report.unit = Unit::Time;
+        assert_eq!(
+            heading(&report),
+            Some(format!("{columns}emulated_ns_per_op"))
+        );
+        report.timing = Timing::Native;
+        assert_eq!(heading(&report), Some(format!("{columns}ns_per_op")));
+    }
+}

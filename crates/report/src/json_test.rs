@@ -1,0 +1,75 @@
+//! Tests of the JSON.
+
+use super::*;
+use crate::sample;
+
+#[test]
+fn the_json() {
+    insta::assert_snapshot!(json(&sample::report()));
+}
+
+#[test]
+fn what_is_written_can_be_read() {
+    let report = sample::report();
+    assert_eq!(parse(&json(&report)).unwrap(), report);
+}
+
+#[test]
+fn exits_are_written_by_the_names_of_kvm_too() {
+    let value: serde_json::Value = serde_json::from_str(&json(&sample::counted())).unwrap();
+    assert_eq!(value["timing"], "emulated");
+    assert_eq!(value["unit"], "instructions");
+    let row = &value["results"][0];
+    assert_eq!(row["instructions"], 14_200.0);
+    assert_eq!(row["exits"]["total"], 1.0);
+    assert_eq!(row["exits"]["userspace"], 1.0);
+    assert_eq!(value["results"][2]["exits"]["userspace"], 0.0);
+    assert_eq!(value["results"][6]["exits"], serde_json::Value::Null);
+}
+
+#[test]
+fn the_oldest_file_still_parses() {
+    let report = parse(include_str!("../tests/data/report-v1.json")).unwrap();
+    assert_eq!(report.schema_version, 1);
+    assert_eq!(report.results[0].command, "portio-no-eventfd");
+    assert!(report.results.iter().any(|outcome| !outcome.is_ok()));
+}
+
+#[test]
+fn a_file_without_the_later_fields_parses() {
+    let mut value: serde_json::Value = serde_json::from_str(&json(&sample::report())).unwrap();
+    for field in ["highlights", "timing", "unit"] {
+        value.as_object_mut().unwrap().remove(field);
+    }
+    for outcome in value["results"].as_array_mut().unwrap() {
+        let outcome = outcome.as_object_mut().unwrap();
+        for field in [
+            "instructions",
+            "spread",
+            "outliers",
+            "outliers_shift",
+            "reference",
+            "percentiles_of",
+            "parameters",
+        ] {
+            outcome.remove(field);
+        }
+    }
+    assert!(parse(&value.to_string()).is_ok());
+}
+
+#[test]
+fn another_version_is_an_error_that_names_it() {
+    let error = parse(r#"{"schema_version": 2}"#).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "schema version 2 is not 1, which this version reads"
+    );
+}
+
+#[test]
+fn what_is_no_report_is_an_error() {
+    for text in ["", "[]", "{}", r#"{"results": []}"#] {
+        assert!(matches!(parse(text), Err(ParseError::Shape(_))), "{text:?}");
+    }
+}

@@ -1,0 +1,63 @@
+//! Snapshots of the table.
+
+use super::*;
+use crate::sample;
+
+#[test]
+fn the_table_without_colours() {
+    insta::assert_snapshot!(terminal(&sample::report(), Look::default()));
+}
+
+#[test]
+fn the_table_with_colours_and_all_columns() {
+    let look = Look {
+        color: true,
+        verbose: true,
+    };
+    insta::assert_snapshot!(terminal(&sample::report(), look));
+}
+
+#[test]
+fn the_table_of_instructions() {
+    insta::assert_snapshot!(terminal(&sample::counted(), Look::default()));
+}
+
+#[test]
+fn emulated_times_are_marked_as_such() {
+    let mut report = sample::report();
+    report.timing = crate::Timing::Emulated;
+    let text = terminal(&report, Look::default());
+    assert!(text.contains("\ntiming       emulated: "), "{text}");
+    assert!(text.contains("  emulated  ± spread"), "{text}");
+}
+
+#[test]
+fn colours_change_no_character() {
+    let plain = terminal(&sample::report(), Look::default());
+    let mut colored = terminal(
+        &sample::report(),
+        Look {
+            color: true,
+            verbose: false,
+        },
+    );
+    for code in ["0", "1", "2", "31", "32", "33"] {
+        colored = colored.replace(&format!("\x1b[{code}m"), "");
+    }
+    // Paint hides trailing blanks from trimming.
+    let colored: String = colored
+        .lines()
+        .map(|line| format!("{}\n", line.trim_end()))
+        .collect();
+    assert_eq!(plain, colored);
+}
+
+#[test]
+fn a_report_that_ended_early_says_so() {
+    let mut report = sample::report();
+    report.interrupted = true;
+    report.plan.finished = 2;
+    let text = terminal(&report, Look::default());
+    assert!(text.contains("2 (of 4 wanted)"), "{text}");
+    assert!(text.contains("INTERRUPTED"), "{text}");
+}

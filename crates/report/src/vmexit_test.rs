@@ -1,0 +1,53 @@
+//! Lines in the form that kvm-unit-tests has them.
+
+use super::*;
+use crate::sample;
+
+#[test]
+fn doorbells_have_the_suffix_of_their_bar_and_others_have_none() {
+    let mut report = sample::report();
+    report.tsc.hz = 1e9;
+    let mut rows = report.results.clone();
+    rows.truncate(1);
+    let row = |name: &str, ns: f64| Outcome {
+        command: name.to_owned(),
+        median: Some(ns / 1e9),
+        ..rows[0].clone()
+    };
+    let floor = Outcome {
+        group: Group::Floor,
+        ..row("mmio-like-floor", 7.0)
+    };
+    report.results = vec![
+        row("mmio-wildcard-eventfd", 3529.0),
+        row("portio-no-eventfd", 5535.4),
+        row("hypercall-no-eventfd", 1519.6),
+        row("notify-portio-no-eventfd", 1.0),
+        floor,
+    ];
+    let expected = "\
+mmio-wildcard-eventfd:pci-mem 3529
+portio-no-eventfd:pci-io 5535
+hypercall-no-eventfd 1520
+notify-portio-no-eventfd 1
+mmio-like-floor 7
+";
+    assert_eq!(vmexit(&report), expected);
+}
+
+#[test]
+fn rows_without_numbers_say_why() {
+    let mut report = sample::report();
+    let row = |name: &str, status| Outcome {
+        command: name.to_owned(),
+        median: None,
+        status,
+        ..report.results[0].clone()
+    };
+    report.results = vec![
+        row("mmio-no-eventfd", Status::Skipped),
+        row("vmcall", Status::Failed),
+    ];
+    let text = vmexit(&report);
+    assert_eq!(text, "mmio-no-eventfd:pci-mem (skipped)\nvmcall (failed)\n");
+}

@@ -1,0 +1,65 @@
+//! Tests of doubts.
+
+use super::*;
+use crate::sample;
+
+fn has(report: &Report, wanted: fn(&Warning) -> bool) -> bool {
+    warnings(report).iter().any(wanted)
+}
+
+#[test]
+fn a_good_report_raises_no_doubt() {
+    assert_eq!(warnings(&sample::report()), []);
+}
+
+#[test]
+fn outliers_count_only_if_they_move_the_median() {
+    let mut report = sample::report();
+    report.results[0].outliers = 3;
+    assert_eq!(warnings(&report), []);
+    report.results[0].outliers_shift = 0.05;
+    assert!(has(&report, |w| matches!(
+        w,
+        Warning::Outliers { count: 3, .. }
+    )));
+}
+
+#[test]
+fn an_emulated_cpu_is_said_aloud() {
+    let mut report = sample::report();
+    report.timing = Timing::Emulated;
+    assert!(has(&report, |w| *w == Warning::Emulated));
+    report.unit = Unit::Instructions;
+    assert_eq!(warnings(&report), []);
+}
+
+#[test]
+fn spinning_on_one_cpu_is_a_mistake() {
+    let mut report = sample::report();
+    report.spin = "spin".to_owned();
+    assert!(!has(&report, |w| *w == Warning::SpinOnOneCpu));
+    report.cpus = vec![0];
+    assert!(has(&report, |w| *w == Warning::SpinOnOneCpu));
+}
+
+#[test]
+fn a_busy_host_is_named() {
+    let mut report = sample::report();
+    report.host.load = Some(1.5);
+    assert!(has(&report, |w| matches!(w, Warning::Loaded { .. })));
+}
+
+#[test]
+fn a_row_without_its_counterpart_says_what_to_do() {
+    let mut report = sample::report();
+    report.results[2].ratio = None;
+    let text: Vec<String> = warnings(&report).iter().map(ToString::to_string).collect();
+    assert!(text[0].contains("portio-wildcard-eventfd"), "{text:?}");
+    assert!(text[0].contains("--only"), "{text:?}");
+}
+
+#[test]
+fn long_lists_of_names_are_cut() {
+    let names: Vec<String> = (0..6).map(|i| format!("n{i}")).collect();
+    assert_eq!(list(&names), "n0, n1, n2, n3 and 2 more");
+}

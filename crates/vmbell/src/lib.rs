@@ -1,0 +1,31 @@
+//! Rings bells between a guest and its host, by every path there is.
+//!
+//! A guest *rings* its host: a write that only means "look now". A host *interrupts* its guest. Modules stand in layers, low to
+//! high, and nothing imports upward:
+//!
+//! - [`quiesce`]: memory behind readers that take no lock; [`eventfd`]: which eventfd a descriptor is
+//! - [`bus`]: which device answers an address; [`doorbell`]: which writes ring, and whom they signal
+//! - [`irq`]: lines, routes and messages to the guest, and the end of an interrupt
+//! - [`virtqueue`]: shared rings, both sides of them
+//! - [`hypervisor`]: who runs the guest
+//! - [`device`]: what the guest sees; [`guest`]: the guest programs
+//! - [`machine`]: puts them together
+//!
+//! The mechanisms work without the rest: [`doorbell::DoorbellSet`] in a VMM of your own, for example.
+//! `docs/architecture.md` has the picture.
+
+// The model checker's atomics have no layout to share with a sandbox: models see the mechanisms only.
+pub mod bus;
+#[cfg(not(loom))]
+pub mod device;
+pub mod doorbell;
+pub mod eventfd;
+#[cfg(not(loom))]
+pub mod guest;
+#[cfg(not(loom))]
+pub mod hypervisor;
+pub mod irq;
+#[cfg(not(loom))]
+pub mod machine;
+pub mod quiesce;
+pub mod virtqueue;

@@ -1,0 +1,80 @@
+//! Makes tests of bodies that are generic over the backend, each with a bound on its time.
+
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+/// How long a single test may take, on emulated CPUs too that have a busy host.
+pub const LIMIT: Duration = Duration::from_secs(60);
+
+/// Runs a test's body, and fails when it takes longer than [`LIMIT`]: a guest that breaks its
+/// engine could hold the body for ever.
+pub fn bounded(body: impl FnOnce() + Send + 'static) {
+    let (sender, result) = channel();
+    let run = move || {
+        body();
+        let _ = sender.send(());
+    };
+    let name = std::thread::current().name().unwrap_or("test").to_owned();
+    let thread = std::thread::Builder::new().name(name).spawn(run).unwrap();
+    match result.recv_timeout(LIMIT) {
+        Err(RecvTimeoutError::Timeout) => panic!("still running after {LIMIT:?}"),
+        // The body panicked, which drops the sender: pass it on.
+        _ => {
+            if let Err(panic) = thread.join() {
+                std::panic::resume_unwind(panic);
+            }
+        }
+    }
+}
+
+/// Wraps generic bodies as tests of one backend.
+#[macro_export]
+macro_rules! on_usermode {
+    ($($name:ident;)*) => {
+        mod usermode {
+            $(#[test]
+            fn $name() {
+                $crate::harness::bounded(|| super::$name(&vmbell::hypervisor::usermode::Usermode));
+            })*
+        }
+    };
+}
+
+/// Wraps generic bodies as tests of both backends: those on KVM are left to the lab, which has it.
+#[macro_export]
+macro_rules! on_both {
+    ($($name:ident;)*) => {
+        $crate::on_usermode! { $($name;)* }
+        $crate::on_kvm! { $($name;)* }
+    };
+}
+
+/// Wraps generic bodies as tests on KVM.
+#[macro_export]
+macro_rules! on_kvm {
+    ($($name:ident;)*) => {
+        mod kvm {
+            $(#[test]
+            #[ignore = "needs /dev/kvm: cargo xtask lab"]
+            fn $name() {
+                $crate::harness::bounded(|| super::$name(&$crate::harness::kvm()));
+            })*
+        }
+    };
+}
+
+/// The real thing.
+pub fn kvm() -> vmbell::hypervisor::kvm::Kvm {
+    vmbell::hypervisor::kvm::Kvm::open().unwrap_or_else(|error| panic!("{}", chain(&error)))
+}
+
+/// An error with its causes.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,136 @@
+//! Nothing imports upward: `docs/architecture.md`, "Layers".
+#![allow(
+    clippy::tests_outside_test_module,
+    clippy::unwrap_used,
+    reason = "the whole file is tests"
+)]
+
+use std::fs;
+use std::path::Path;
+
+/// Low to high; modules of one layer may use each other's neighbours below only.
+const LAYERS: &[&[&str]] = &[
+    &["quiesce", "eventfd"],
+    &["bus", "doorbell", "irq", "virtqueue"],
+    &["hypervisor"],
+    &["device", "guest"],
+    &["machine"],
+];
+
+/// Each crate and those of ours that it may use.
+const CRATES: &[(&str, &[&str])] = &[
+    ("stub", &[]),
+    ("vmbell", &["vmbell-stub"]),
+    ("lab", &[]),
+    ("report", &[]),
+    ("bench", &["vmbell", "vmbell-report"]),
+    (
+        "cli",
+        &["vmbell", "vmbell-bench", "vmbell-lab", "vmbell-report"],
+    ),
+];
+
+fn crates() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
+}
+
+fn layer(module: &str) -> Option<usize> {
+    LAYERS.iter().position(|layer| layer.contains(&module))
+}
+
+/// Every `crate::name` in a source file.
+fn imports(text: &str) -> impl Iterator<Item = &str> {
+    text.split("crate::").skip(1).map(|rest| {
+        let end = rest
+            .find(|c: char| !c.is_alphanumeric() && c != '_')
+            .unwrap_or(rest.len());
+        &rest[..end]
+    })
+}
+
+fn sources(folder: &Path, visit: &mut impl FnMut(&Path, &str)) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, visit);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            visit(&path, &fs::read_to_string(&path).unwrap());
+        }
+    }
+}
+
+#[test]
+fn no_module_imports_from_above_or_beside() {
+    let mut checked = 0;
+    for (place, modules) in LAYERS.iter().enumerate() {
+        for module in *modules {
+            let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+                .join("src")
+                .join(module);
+            sources(&folder, &mut |path, text| {
+                for import in imports(text) {
+                    let allowed =
+                        import == *module || layer(import).is_none_or(|other| other < place);
+                    assert!(allowed, "{} imports crate::{import}", path.display());
+                    checked += 1;
+                }
+            });
+        }
+    }
+    assert!(
+        checked > 50,
+        "only {checked} imports found: has the tree moved?"
+    );
+}
+
+/// The crates of ours that a manifest names as dependencies, those of tests left out.
+fn dependencies(manifest: &str) -> impl Iterator<Item = &str> {
+    let sections = manifest
+        .split("\n[")
+        .filter_map(|text| text.split_once("]\n"));
+    sections
+        .filter(|(name, _)| name.ends_with("dependencies") && !name.ends_with("dev-dependencies"))
+        .flat_map(|(_, text)| text.split(|c: char| !c.is_alphanumeric() && c != '-'))
+        .filter(|word| *word == "vmbell" || word.starts_with("vmbell-"))
+}
+
+#[test]
+fn no_crate_depends_on_one_above_or_beside() {
+    let count = fs::read_dir(crates()).unwrap().count();
+    let mut checked = 0;
+    assert_eq!(count, CRATES.len(), "a crate has no place yet");
+    for (name, allowed) in CRATES {
+        let path = crates().join(name).join("Cargo.toml");
+        let manifest = fs::read_to_string(path).unwrap();
+        for dependency in dependencies(&manifest) {
+            assert!(allowed.contains(&dependency), "{name} uses {dependency}");
+            checked += 1;
+        }
+    }
+    assert!(checked > 5, "only {checked} dependencies found");
+}
+
+#[test]
+fn only_the_command_line_names_a_backend() {
+    let backends = crates().join("vmbell/src/hypervisor");
+    let mut checked = 0;
+    for (name, _) in CRATES.iter().filter(|(name, _)| *name != "cli") {
+        sources(&crates().join(name).join("src"), &mut |path, text| {
+            if path.starts_with(&backends) {
+                return;
+            }
+            for backend in ["hypervisor::usermode", "hypervisor::kvm"] {
+                assert!(
+                    !text.contains(backend),
+                    "{} names a backend",
+                    path.display()
+                );
+            }
+            checked += 1;
+        });
+    }
+    assert!(
+        checked > 200,
+        "only {checked} files found: has the tree moved?"
+    );
+}

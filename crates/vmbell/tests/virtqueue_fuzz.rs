@@ -1,0 +1,78 @@
+//! The fuzz targets of `fuzz/` on stable Rust, the same cases in every run: those of `fuzz/seeds`, which
+//! libFuzzer has found to reach different code, and random ones, shrunk when one fails.
+//! `VMBELL_FUZZ_CASES` asks for more of them.
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::tests_outside_test_module,
+    clippy::unwrap_used,
+    reason = "the whole program is tests"
+)]
+
+#[path = "../../../fuzz/src/device.rs"]
+mod device;
+#[path = "../../../fuzz/src/driver.rs"]
+mod driver;
+#[path = "../../../fuzz/src/input.rs"]
+mod input;
+
+use proptest::prelude::*;
+use proptest::test_runner::{RngSeed, TestRunner};
+
+/// Of each target.
+const CASES: u32 = 10_000;
+/// Bytes of a case: enough to go round the rings, which are small.
+const LONGEST: usize = 512;
+
+fn fuzz(target: fn(&[u8]), seeds: &str) {
+    let mut replayed = 0;
+    for line in seeds.lines() {
+        target(&bytes(line));
+        replayed += 1;
+    }
+    assert!(replayed > 100, "only {replayed} seeds: has the file moved?");
+    let cases = match std::env::var("VMBELL_FUZZ_CASES") {
+        Ok(text) => text.parse().unwrap(),
+        Err(_) => CASES,
+    };
+    let config = ProptestConfig {
+        cases,
+        rng_seed: RngSeed::Fixed(0x5eed),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
+    let bytes = prop::collection::vec(any::<u8>(), 0..LONGEST);
+    TestRunner::new(config)
+        .run(&bytes, |bytes| {
+            target(&bytes);
+            Ok(())
+        })
+        .unwrap();
+}
+
+/// The bytes that a line of hexadecimal digits stands for.
+fn bytes(line: &str) -> Vec<u8> {
+    let digits: Vec<u8> = line
+        .chars()
+        .map(|c| c.to_digit(16).unwrap() as u8)
+        .collect();
+    digits
+        .chunks(2)
+        .map(|pair| pair[0] << 4 | pair[1])
+        .collect()
+}
+
+#[test]
+fn a_driver_withstands_any_device() {
+    fuzz(
+        driver::fuzz,
+        include_str!("../../../fuzz/seeds/virtqueue_driver.hex"),
+    );
+}
+
+#[test]
+fn a_device_withstands_any_driver() {
+    fuzz(
+        device::fuzz,
+        include_str!("../../../fuzz/seeds/virtqueue_device.hex"),
+    );
+}

@@ -1,7 +1,0 @@
-//! The `vmbell` command.
-
-use std::process::ExitCode;
-
-fn main() -> ExitCode {
-    vmbell::cli::main()
-}
