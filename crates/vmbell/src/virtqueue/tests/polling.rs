@@ -236,8 +236,14 @@ fn poll_from_afar<D, R>(
     <D as DriverQueue>::Brand: Send + Sync,
 {
     let first = poller.token();
+    driver.use_wrap_counter(PROBING).unwrap();
+    let opaque = driver.enable_cb_prepare();
+    assert!(!poller.poll(opaque), "there was nothing yet");
     std::thread::scope(|scope| {
-        let work = scope.spawn(move || turn(&mut driver, &mut device, 30_000));
+        let work = scope.spawn(move || {
+            turn(&mut driver, &mut device, 30_000);
+            driver.enable_cb_prepare()
+        });
         let mut token = first;
         while !work.is_finished() {
             if poller.poll64(token) {
@@ -245,8 +251,9 @@ fn poll_from_afar<D, R>(
                 token = poller.token();
             }
         }
-        work.join().unwrap();
-        assert!(poller.poll64(first) && poller.token() != first);
-        assert!(!poller.poll64(poller.token()), "everything is consumed");
+        let last = work.join().unwrap();
+        assert!(poller.poll(opaque) && poller.poll64(first) && poller.token() != first);
+        let new = poller.poll(last) || poller.poll64(poller.token());
+        assert!(!new, "everything is consumed");
     });
 }
