@@ -257,3 +257,15 @@ fn poll_from_afar<D, R>(
         assert!(!new, "everything is consumed");
     });
 }
+
+#[test]
+fn poller_in_debug_output_says_how_far_the_queue_has_consumed() {
+    let (memory, layout) = (memory(), SplitLayout::contiguous(0, 4));
+    brand::scoped(|brand| {
+        let mut driver = SplitDriver::new(&memory, &layout, PLAIN, brand).unwrap();
+        let mut device = SplitDevice::new(&memory, &layout, PLAIN).unwrap();
+        turn(&mut driver, &mut device, 3);
+        let shown = format!("{:?}", driver.poller());
+        assert!(shown.contains("position: 3"), "{shown}");
+    });
+}
