@@ -77,7 +77,8 @@ impl<M: RingMemory> PackedDevice<M> {
         let flags = descriptor::packed::flags(rest);
         let (id, slots) = if flags & (NEXT | INDIRECT) == 0 {
             let (addr, len) = (first.load_addr(), descriptor::len(rest));
-            chain.set_single(id, addr, len, flags & WRITE != 0)?;
+            let head = self.next_avail.slot();
+            chain.set_single(head, addr, len, flags & WRITE != 0)?;
             (id, 1)
         } else {
             self.walk(rest, chain)?

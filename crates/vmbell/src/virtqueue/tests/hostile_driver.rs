@@ -274,6 +274,13 @@ fn packed_chains_are_checked_as_split_ones_are() {
 }
 
 #[test]
+fn packed_chain_of_one_descriptor_is_named_by_its_slot_and_not_by_its_id() {
+    let mut device = packed_avail(&[(BUFFER, 0, 3)], PLAIN);
+    let error = device.pop(&mut Chain::with_capacity(0)).unwrap_err();
+    assert_eq!(error, QueueError::ChainTooLong { head: 0, limit: 0 });
+}
+
+#[test]
 fn packed_slots_that_the_device_holds_are_not_offered_again() {
     let memory = memory();
     let mut device = PackedDevice::new(&memory, &PACKED, PLAIN).unwrap();
