@@ -1,0 +1,180 @@
+//! What a guest program is told, and what it reports: one page at the start of RAM.
+//!
+//! [`guest_page`](crate::guest_page) is its only description: the host's offsets and the names that assembler
+//! sources use are made of it.
+
+use vm_memory::{Bytes, GuestAddress, GuestMemoryError, GuestMemoryMmap};
+
+/// The vector of every interrupt that programs here send or take.
+pub const VECTOR: u8 = 0x51;
+/// How far into a program that takes interrupts its handler is.
+pub const HANDLER: u64 = 16;
+
+/// A program that has done its operations writes here, and goes on when it is entered again.
+pub const DONE_PORT: u16 = 0xf4;
+
+/// The page's words, each of 8 bytes: offset, name, what it is. The guest writes from `TICKS` on; what one side
+/// writes while the other looks has a cache line of its own. Hands the table to another macro, behind arguments
+/// for that.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! guest_page {
+    ($then:ident $arguments:tt) => {
+        $crate::$then! { $arguments
+            0x000 COUNT "Operations to perform."
+            0x008 ADDRESS "Port, address or hypercall number to ring."
+            0x010 VALUE "What to write there."
+            0x018 PAUSE "Ticks to wait before each ring of a latency program."
+            0x020 PV_EOI "Address of the PV EOI word; 0: there is none."
+            0x028 XAPIC "Not 0: the local APIC's registers are in its page."
+            0x030 ROUTE "Low half of the redirection entry that the program writes; 0: it writes none."
+            0x038 PIN "The I/O APIC's pin of that entry."
+            0x040 TICKS "Ticks that the operations of the last run took."
+            0x048 RINGS "Operations performed since the start, over all runs."
+            0x080 STAMP "The TSC right before the last ring."
+            0x0c0 ANSWERED "How many rings of a latency program the host has answered."
+            0x100 WORD "The doorbell word: how often it was rung."
+            0x140 INTERRUPTS "Interrupts taken since the start."
+            0x148 ENTERED "The TSC at the first instruction of the last handler."
+            0x150 SPARED "Ends of interrupts that needed no register."
+            0x158 READY "Runs that are ready for their interrupts."
+            0x160 TARGET "How many interrupts this run ends with; the host may lower it."
+            0x180 EOI_WORD "The PV EOI word."
+        }
+    };
+}
+
+/// A constant for each word of the page.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! guest_page_offsets {
+    ([] $($at:literal $name:ident $what:literal)*) => {
+        $(#[doc = $what]
+        pub const $name: usize = $at;)*
+        #[cfg(test)]
+        pub(super) const ALL: &[(&str, usize)] = &[$((stringify!($name), $at)),*];
+    };
+}
+
+/// Offsets of the page's words, in bytes.
+pub mod offset {
+    guest_page! { guest_page_offsets [] }
+}
+
+/// What a program is told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Parameters {
+    /// Operations to perform.
+    pub count: u64,
+    /// Port, address or hypercall number to ring.
+    pub address: u64,
+    /// What to write there.
+    pub value: u64,
+    /// Ticks to wait before each ring of a latency program.
+    pub pause: u64,
+}
+
+/// How a program that takes interrupts ends them, and where they come from. It looks once, at its start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Interrupts {
+    /// Whether it asks for paravirtual EOI.
+    pub pv_eoi: bool,
+    /// Whether it uses the local APIC's page instead of its MSRs.
+    pub xapic: bool,
+    /// The I/O APIC's pin that it sets up, and the low half of the redirection entry.
+    pub route: Option<(u8, u32)>,
+}
+
+impl Parameters {
+    /// Writes them for the program whose page is at `page`.
+    pub fn write(
+        &self,
+        memory: &GuestMemoryMmap,
+        page: GuestAddress,
+    ) -> Result<(), GuestMemoryError> {
+        let words = [
+            (offset::COUNT, self.count),
+            (offset::ADDRESS, self.address),
+            (offset::VALUE, self.value),
+            (offset::PAUSE, self.pause),
+        ];
+        store(memory, page, &words)
+    }
+}
+
+impl Interrupts {
+    /// Writes them for the program whose page is at `page`.
+    pub fn write(
+        &self,
+        memory: &GuestMemoryMmap,
+        page: GuestAddress,
+    ) -> Result<(), GuestMemoryError> {
+        let Interrupts {
+            pv_eoi,
+            xapic,
+            route,
+        } = *self;
+        let word = page.0 + offset::EOI_WORD as u64;
+        let (pin, entry) = route.unwrap_or_default();
+        let words = [
+            (offset::PV_EOI, if pv_eoi { word } else { 0 }),
+            (offset::XAPIC, xapic.into()),
+            (offset::ROUTE, entry.into()),
+            (offset::PIN, pin.into()),
+        ];
+        store(memory, page, &words)
+    }
+}
+
+/// What a program reports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Results {
+    /// Ticks that the last run's operations took.
+    pub ticks: u64,
+    /// Operations performed since the start, over all runs.
+    pub rings: u64,
+    /// How often the doorbell word was rung.
+    pub word: u64,
+    /// Interrupts taken since the start.
+    pub interrupts: u64,
+    /// Ends of interrupts that needed no register.
+    pub spared: u64,
+}
+
+impl Results {
+    /// Reads them from the page at `page`.
+    pub fn read(memory: &GuestMemoryMmap, page: GuestAddress) -> Result<Self, GuestMemoryError> {
+        let field = |offset: usize| memory.read_obj(GuestAddress(page.0 + offset as u64));
+        Ok(Self {
+            ticks: field(offset::TICKS)?,
+            rings: field(offset::RINGS)?,
+            word: field(offset::WORD)?,
+            interrupts: field(offset::INTERRUPTS)?,
+            spared: field(offset::SPARED)?,
+        })
+    }
+}
+
+fn store(
+    memory: &GuestMemoryMmap,
+    page: GuestAddress,
+    words: &[(usize, u64)],
+) -> Result<(), GuestMemoryError> {
+    words.iter().try_for_each(|(offset, value)| {
+        memory.write_obj(*value, GuestAddress(page.0 + *offset as u64))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::offset::ALL;
+
+    #[test]
+    fn words_of_the_page_are_aligned_and_do_not_overlap() {
+        assert!(ALL.iter().all(|(_, at)| at % 8 == 0), "{ALL:x?}");
+        assert!(
+            ALL.is_sorted_by(|(_, before), (_, at)| before < at),
+            "{ALL:x?}"
+        );
+    }
+}
