@@ -8,28 +8,24 @@
 //! A vCPU runs on whichever thread calls [`KvmVcpu::run`](super::Vcpu::run). The only thread of ours
 //! is a relay's (`relay.rs`), for items of a group that share one match.
 //!
-//! What belongs to one architecture stands in `boot/`, `cpuid.rs`, `entry.rs` and `last_words.rs`.
+//! What belongs to one architecture stands in a folder of its name: `x86_64/`.
 
-mod bare;
-mod boot;
+#[path = "x86_64/mod.rs"]
+mod arch;
 mod coalesced;
-mod cpuid;
 mod doorbells;
-mod entry;
 mod error;
 mod events;
 mod groups;
 mod interrupts;
 mod ioctl;
 mod kick;
-mod last_words;
 mod memory;
 mod relay;
 mod run_page;
 mod statistics;
 mod support;
 mod system;
-mod trial;
 mod vcpu;
 mod vm;
 
@@ -73,7 +69,7 @@ impl Hypervisor for Kvm {
     }
 
     fn bare_loop(&self, exit: BareExit) -> Result<Box<dyn BareLoop>, BareError> {
-        let bare = bare::Bare::new(Arc::clone(&self.system), exit)?;
+        let bare = arch::bare::Bare::new(Arc::clone(&self.system), exit)?;
         Ok(Box::new(bare))
     }
 }

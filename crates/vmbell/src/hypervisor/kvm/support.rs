@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::super::{Capability, Support};
+use super::arch::trial;
 use super::system::System;
-use super::trial;
 
 /// Whether the backend has `capability` here, and if not, why.
 pub fn support(system: &Arc<System>, capability: Capability) -> Support {

@@ -9,12 +9,13 @@ use kvm_bindings::KVM_INTERNAL_ERROR_EMULATION;
 use kvm_ioctls::VcpuFd;
 
 use super::super::{EntryPoint, Fault, Vcpu, VmEntry, VmExit};
+use super::arch::{boot, cpuid, entry, last_words};
 use super::error::KvmError;
+use super::ioctl;
 use super::kick::{Kicks, KvmKick};
 use super::run_page::{Exit, Io, RunPage};
 use super::statistics::Statistics;
 use super::vm::{Counts, Guest};
-use super::{boot, cpuid, entry, ioctl, last_words};
 use crate::doorbell::IoEventAddress;
 
 /// A virtual CPU of a [`super::KvmVm`].

@@ -11,6 +11,7 @@ use vm_memory::GuestMemoryMmap;
 use vmm_sys_util::eventfd::EventFd;
 
 use super::super::{EventCounter, ExitCounts, IrqTrigger, Irqchip, Vm, VmConfig};
+use super::arch::{boot, cpuid};
 use super::coalesced::Coalesced;
 use super::error::KvmError;
 use super::groups::Groups;
@@ -18,7 +19,7 @@ use super::memory::Slots;
 use super::statistics::Statistics;
 use super::system::{HC_MAP_GPA_RANGE, System};
 use super::vcpu::KvmVcpu;
-use super::{boot, cpuid, doorbells, events, interrupts, memory};
+use super::{doorbells, events, interrupts, memory};
 use crate::doorbell::{Datamatch, IoEventAddress, Pattern, Sharing};
 use crate::irq::{Gsi, Msi, Route, Routing};
 

@@ -4,8 +4,8 @@ use iced_x86::IcedError;
 use iced_x86::code_asm::{CodeAssembler, cr2, ptr, qword_ptr, rax, rbx, rcx, rdi, rdx, rsi};
 use stub::layout::HYPERCALL_PAGE;
 
-use super::super::error::KvmError;
-use super::super::system::HC_MAP_GPA_RANGE;
+use super::super::super::error::KvmError;
+use super::super::super::system::HC_MAP_GPA_RANGE;
 use super::HANDLERS;
 
 /// How many vectors are exceptions.

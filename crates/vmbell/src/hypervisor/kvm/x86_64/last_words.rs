@@ -6,8 +6,8 @@
 
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
-use super::super::Fault;
 use super::boot;
+use crate::hypervisor::Fault;
 
 /// The words below the top of the stack, lowest first.
 #[derive(Clone, Copy, Debug)]

@@ -12,11 +12,11 @@ use iced_x86::IcedError;
 use iced_x86::code_asm::{CodeAssembler, al, dx, eax, ecx, edx};
 use vm_memory::{Bytes, GuestAddress};
 
-use super::super::{EntryPoint, Irqchip, Kick, Support, Vcpu, Vm, VmConfig, VmEntry, VmExit};
+use super::super::error::KvmError;
+use super::super::system::System;
+use super::super::vm::KvmVm;
 use super::cpuid;
-use super::error::KvmError;
-use super::system::System;
-use super::vm::KvmVm;
+use crate::hypervisor::{EntryPoint, Irqchip, Kick, Support, Vcpu, Vm, VmConfig, VmEntry, VmExit};
 
 /// An honest guest needs microseconds, or a time slice on a busy host.
 const PATIENCE: Duration = Duration::from_millis(500);

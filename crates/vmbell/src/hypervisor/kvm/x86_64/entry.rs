@@ -6,11 +6,11 @@ use kvm_bindings::{
 };
 use kvm_ioctls::VcpuFd;
 
-use super::super::{EntryPoint, Irqchip};
+use super::super::error::KvmError;
+use super::super::ioctl;
 use super::boot;
 use super::cpuid;
-use super::error::KvmError;
-use super::ioctl;
+use crate::hypervisor::{EntryPoint, Irqchip};
 
 const CR0_PE: u64 = 1;
 const CR0_MP: u64 = 1 << 1;

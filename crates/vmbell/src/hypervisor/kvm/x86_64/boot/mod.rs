@@ -1,6 +1,6 @@
 //! What a guest program finds set up: 64-bit mode with the low 4 GiB at their own addresses.
 //!
-//! Everything lies in one memory slot below RAM, which is not part of [`Vm::memory`](super::super::Vm::memory):
+//! Everything lies in one memory slot below RAM, which is not part of [`Vm::memory`](crate::hypervisor::Vm::memory):
 //! the hypercall page, page tables, descriptor tables, and the handlers that let a guest which faults
 //! say its [last words](super::last_words) (Intel SDM vol. 3, 4.5, 6.14, 8.7).
 
@@ -10,8 +10,8 @@ mod tables;
 use stub::layout::{HYPERCALL_PAGE, MAX_VCPUS};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
-use super::error::KvmError;
-use super::memory;
+use super::super::error::KvmError;
+use super::super::memory;
 
 /// The slot, from the hypercall page on.
 const START: u64 = HYPERCALL_PAGE;

@@ -3,7 +3,7 @@
 use kvm_bindings::CpuId;
 use stub::pv_eoi::FEATURE_BIT;
 
-use super::super::Irqchip;
+use crate::hypervisor::Irqchip;
 
 const LEAF_FEATURES: u32 = 1;
 /// `KVM_CPUID_FEATURES` of Linux `uapi/asm/kvm_para.h`.

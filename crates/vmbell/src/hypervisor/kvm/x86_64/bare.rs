@@ -8,13 +8,16 @@ use iced_x86::code_asm::{CodeAssembler, dword_ptr, dx, eax, rdx};
 use kvm_ioctls::VcpuFd;
 use vm_memory::{Bytes, GuestAddress};
 
-use super::super::{BareError, BareExit, BareKick, BareLoop, EntryPoint, Irqchip, Vm, VmConfig};
-use super::error::KvmError;
-use super::kick::{Kicks, KvmKick};
-use super::run_page::{Exit, RunPage};
-use super::system::System;
-use super::vm::KvmVm;
-use super::{cpuid, entry, ioctl};
+use super::super::error::KvmError;
+use super::super::ioctl;
+use super::super::kick::{Kicks, KvmKick};
+use super::super::run_page::{Exit, RunPage};
+use super::super::system::System;
+use super::super::vm::KvmVm;
+use super::{cpuid, entry};
+use crate::hypervisor::{
+    BareError, BareExit, BareKick, BareLoop, EntryPoint, Irqchip, Vm, VmConfig,
+};
 
 /// The port or address that is written to.
 const PORT: u64 = 0xc050;
