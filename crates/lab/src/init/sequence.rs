@@ -6,7 +6,9 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
 
-use super::{exit, files, held, modules, mounts, ports, program};
+#[cfg(target_arch = "x86_64")]
+use super::held;
+use super::{exit, files, modules, mounts, ports, program};
 use crate::job::{
     EXTRA_MODULE_FOLDER, Ending, INIT_FILE, JOB_FILE, Job, MODULE_FOLDER, OUT_FOLDER, Report, port,
 };
@@ -29,6 +31,7 @@ pub fn main() -> ! {
     for folder in [MODULE_FOLDER, EXTRA_MODULE_FOLDER] {
         notes.extend(modules::load_all(folder));
     }
+    #[cfg(target_arch = "x86_64")]
     let _held = held::guests();
     let mut report = match run_job() {
         Ok(report) => report,
