@@ -45,7 +45,7 @@ pub const STUB_SIZE: u64 = 0x10_0000;
 pub const CONTROL_BASE: u64 = 0x11_0000_0000;
 /// [`Shared`], writable on both sides.
 pub const SHARED_BASE: u64 = 0x12_0000_0000;
-/// The vCPUs' private slots, each with a `PerCpu` (`percpu.rs`) and a signal stack.
+/// The vCPUs' private slots, each with a `PerCpu` (`elf/percpu.rs`) and a signal stack.
 pub const SLOT_BASE: u64 = 0x13_0000_0000;
 /// Size and alignment of a slot: the stack pointer finds the slot by a mask.
 pub const SLOT_SIZE: u64 = 0x1_0000;

@@ -41,7 +41,7 @@ const WAKE: u64 = 1;
 
 const VALUES: u64 = FREE - 0x1000;
 
-/// Of `boot_stack` in the stub's `entry.rs`.
+/// Of `boot_stack` in the stub's `elf/entry.rs`.
 const BOOT_STACK_SIZE: u64 = 16384;
 
 /// How many words of its stack lead back to the guest.

@@ -41,7 +41,7 @@ pub fn describe(status: ExitStatus, started: bool) -> String {
     }
 }
 
-/// The steps of `stub/src/boot.rs` by number.
+/// The steps of `elf/boot.rs` of the stub by number.
 fn step(number: i32) -> &'static str {
     match number {
         1 => "prctl(PR_SET_PDEATHSIG)",

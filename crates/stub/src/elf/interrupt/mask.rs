@@ -1,8 +1,8 @@
 //! `cli`, `sti` and its shadow, and the window for what waits until the guest unmasks.
 
-use crate::context::Context;
-use crate::direct;
-use crate::percpu::PerCpu;
+use crate::elf::context::Context;
+use crate::elf::direct;
+use crate::elf::percpu::PerCpu;
 use crate::sync::Ordering::Relaxed;
 
 /// The bit of the flags that says that interrupts are masked: `ID`.

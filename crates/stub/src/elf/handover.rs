@@ -1,9 +1,9 @@
 //! Handing a vCPU over to the monitor and waiting for it to come back.
 
+use crate::elf::percpu::control;
+use crate::elf::syscall::{futex_wait, futex_wake};
 use crate::layout::RunPage;
-use crate::percpu::control;
 use crate::sync::Ordering::{Acquire, Relaxed, SeqCst};
-use crate::syscall::{futex_wait, futex_wake};
 
 /// Publishes the exit that the caller wrote into `run.exit`, and waits until the monitor answers.
 /// Kicks that arrive meanwhile are left to the exit sequence.

@@ -7,15 +7,15 @@
 //!
 //! The signal of an interrupt goes the same ways, but asks for a look at the local APIC only.
 
-use crate::context::Context;
-use crate::direct;
-use crate::entry::{stub_exit_begin, stub_exit_end, stub_resume};
-use crate::handover::hand_over;
-use crate::interrupt;
+use crate::elf::context::Context;
+use crate::elf::direct;
+use crate::elf::entry::{stub_exit_begin, stub_exit_end, stub_resume};
+use crate::elf::handover::hand_over;
+use crate::elf::interrupt;
+use crate::elf::percpu::PerCpu;
+use crate::elf::trap::SIGUSR1;
 use crate::layout::reason;
-use crate::percpu::PerCpu;
 use crate::sync::Ordering::Relaxed;
-use crate::trap::SIGUSR1;
 
 /// Bit of [`PerCpu::noted`] and [`PerCpu::deferred`]: a kick.
 pub const KICK: u32 = 1;

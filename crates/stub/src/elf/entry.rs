@@ -8,9 +8,9 @@
 use core::arch::global_asm;
 use core::mem::offset_of;
 
-use crate::context::Context;
+use crate::elf::context::Context;
+use crate::elf::percpu::{CONTEXT, NOTED, RETURN_FRAME};
 use crate::layout::SLOT_SIZE;
-use crate::percpu::{CONTEXT, NOTED, RETURN_FRAME};
 
 unsafe extern "C" {
     /// The handler of all signals.
@@ -118,9 +118,9 @@ global_asm!(
     ".balign 16",
     "boot_stack: .skip {boot_stack_size}",
     ".popsection",
-    boot = sym crate::boot::boot,
-    trap = sym crate::trap::stub_trap,
-    take_kick = sym crate::kick::take,
+    boot = sym crate::elf::boot::boot,
+    trap = sym crate::elf::trap::stub_trap,
+    take_kick = sym crate::elf::kick::take,
     boot_stack_size = const 16384,
     slot_size = const SLOT_SIZE,
     return_frame = const RETURN_FRAME,

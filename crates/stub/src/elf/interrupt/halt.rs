@@ -1,11 +1,11 @@
 //! `hlt`: the vCPU sleeps in the sandbox until an interrupt can be delivered.
 
 use super::mask::is_masked;
-use crate::context::Context;
-use crate::kick::{KICK, hand_kick_over};
-use crate::percpu::{PerCpu, control};
+use crate::elf::context::Context;
+use crate::elf::kick::{KICK, hand_kick_over};
+use crate::elf::percpu::{PerCpu, control};
+use crate::elf::syscall::{epoll_wait, futex_wait, ring_eventfd};
 use crate::sync::Ordering::{Acquire, Relaxed};
-use crate::syscall::{epoll_wait, futex_wait, ring_eventfd};
 
 /// Sleeps with `frame` behind the `hlt`. A kick hands over from here, and the vCPU sleeps on when the
 /// monitor enters it again.

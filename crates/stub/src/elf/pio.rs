@@ -1,15 +1,15 @@
 //! Instructions that trap with #GP on purpose: port input and output, `hlt`, `cli`, `sti`, `rdmsr`,
 //! `wrmsr`.
 
-use crate::context::{Context, RAX, RCX, RDI, RDX, RSI, truncate};
 use crate::decode::{Instruction, Operation, decode};
-use crate::doorbell::ring;
+use crate::elf::context::{Context, RAX, RCX, RDI, RDX, RSI, truncate};
+use crate::elf::doorbell::ring;
+use crate::elf::fault::{in_ram, report};
+use crate::elf::handover::hand_over;
+use crate::elf::interrupt::{self, Answer};
+use crate::elf::percpu::{PerCpu, control};
 use crate::event::Event;
-use crate::fault::{in_ram, report};
-use crate::handover::hand_over;
-use crate::interrupt::{self, Answer};
 use crate::layout::{fault, reason};
-use crate::percpu::{PerCpu, control};
 use crate::sync::Ordering::Relaxed;
 use crate::table::Kind;
 

@@ -23,12 +23,12 @@ pub use inject::return_from_handler;
 pub use linger::Linger;
 pub use mask::{mask, mask_at_start, unmask};
 
-use crate::context::Context;
+use crate::elf::context::Context;
+use crate::elf::kick::{INTERRUPT, KICK};
+use crate::elf::percpu::{PerCpu, control};
+use crate::elf::trap::{SIGUSR1, SIGUSR2};
 use crate::event::Event;
-use crate::kick::{INTERRUPT, KICK};
-use crate::percpu::{PerCpu, control};
 use crate::sync::Ordering::Relaxed;
-use crate::trap::{SIGUSR1, SIGUSR2};
 
 /// Whether this guest has local APICs.
 #[inline(always)]

@@ -1,14 +1,14 @@
 //! Loads and stores that hit a hole in the guest's memory.
 
-use crate::context::{Context, truncate};
 use crate::decode::{Instruction, Operation, Source, decode};
-use crate::doorbell::ring;
+use crate::elf::context::{Context, truncate};
+use crate::elf::doorbell::ring;
+use crate::elf::fault::{in_ram, report};
+use crate::elf::interrupt;
+use crate::elf::percpu::PerCpu;
+use crate::elf::pio::heavy;
 use crate::event::Event;
-use crate::fault::{in_ram, report};
-use crate::interrupt;
 use crate::layout::{GUEST_END, PAGE, fault, reason};
-use crate::percpu::PerCpu;
-use crate::pio::heavy;
 use crate::table::Kind;
 
 /// Bit of a page fault's error code (Intel SDM volume 3, 4.7).

@@ -5,8 +5,8 @@
 
 use core::mem::offset_of;
 
-use crate::context::Context;
-use crate::interrupt::Linger;
+use crate::elf::context::Context;
+use crate::elf::interrupt::Linger;
 use crate::lapic::Lapic;
 use crate::layout::{
     CONTROL_BASE, Control, HaltSet, Interrupts, PAGE, RunPage, SHARED_BASE, SLOT_BASE, SLOT_SIZE,
@@ -20,7 +20,7 @@ use crate::sync::{AtomicU32, AtomicU64};
 pub struct PerCpu {
     /// The frame of the trap that is being left.
     pub context: *mut Context,
-    /// Signals that arrived and were not taken yet, as bits of [`crate::kick`]; the exit sequence
+    /// Signals that arrived and were not taken yet, as bits of [`crate::elf::kick`]; the exit sequence
     /// looks at it last.
     pub noted: AtomicU32,
     /// Those that arrived in direct code and wait for its end.

@@ -7,7 +7,7 @@
 //! the time of a signal, and stops when one did not answer while it waited, for twice as many EOIs each
 //! time. Runs on the vCPU's thread.
 
-use crate::percpu::PerCpu;
+use crate::elf::percpu::PerCpu;
 use crate::sync::Ordering::Relaxed;
 use crate::sync::{AtomicU32, AtomicU64};
 

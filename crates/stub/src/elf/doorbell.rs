@@ -1,10 +1,10 @@
 //! The light exit: look a write up and ring what it matches.
 
+use crate::elf::percpu::{PerCpu, control, shared};
+use crate::elf::syscall::ring_eventfd;
 use crate::layout::Control;
-use crate::percpu::{PerCpu, control, shared};
 use crate::section::Sections;
 use crate::sync::Ordering::Relaxed;
-use crate::syscall::ring_eventfd;
 use crate::table::{Kind, Signals};
 
 /// Rings from a trap handler. False if no doorbell matches.

@@ -1,11 +1,11 @@
 //! The end of a guest that did what it cannot do here: said to the monitor, with the instruction.
 
-use crate::context::Context;
-use crate::handover::hand_over;
+use crate::elf::context::Context;
+use crate::elf::handover::hand_over;
+use crate::elf::percpu::{PerCpu, control};
+use crate::elf::syscall::exit_group;
 use crate::layout::{PATCH_BASE, PATCH_SIZE, RAM_BASE, exit_code, reason};
-use crate::percpu::{PerCpu, control};
 use crate::sync::Ordering::Relaxed;
-use crate::syscall::exit_group;
 
 /// Whether guest memory (RAM or trampolines) backs all of these bytes.
 pub fn in_ram(address: u64, len: u64) -> bool {

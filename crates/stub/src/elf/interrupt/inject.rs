@@ -6,13 +6,13 @@
 use super::linger::note_answer;
 use super::mask::{MASKED, is_masked, step_over_shadow};
 use super::pv_eoi;
-use crate::context::{Context, RSP};
-use crate::direct;
+use crate::elf::context::{Context, RSP};
+use crate::elf::direct;
+use crate::elf::fault::{in_ram, report};
+use crate::elf::kick::INTERRUPT;
+use crate::elf::percpu::PerCpu;
 use crate::event::Event;
-use crate::fault::{in_ram, report};
-use crate::kick::INTERRUPT;
 use crate::layout::fault;
-use crate::percpu::PerCpu;
 use crate::sync::Ordering::Relaxed;
 
 /// What a guest runs with: the selectors of 64-bit user code and data (Linux `asm/segment.h`).

@@ -1,9 +1,9 @@
 //! Paravirtual EOI as [`crate::pv_eoi`] has it, with the guest's RAM behind it.
 
 use super::apic::finish;
+use crate::elf::fault::in_ram;
+use crate::elf::percpu::PerCpu;
 use crate::event::Event;
-use crate::fault::in_ram;
-use crate::percpu::PerCpu;
 use crate::pv_eoi::{Completion, GuestByte};
 
 struct Ram;

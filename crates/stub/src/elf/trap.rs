@@ -2,19 +2,19 @@
 
 use core::mem::offset_of;
 
-use crate::context::Context;
-use crate::direct;
-use crate::entry::stub_start;
-use crate::fault::report;
-use crate::handover::await_entry;
-use crate::interrupt;
-use crate::kick;
+use crate::elf::context::Context;
+use crate::elf::direct;
+use crate::elf::entry::stub_start;
+use crate::elf::fault::report;
+use crate::elf::handover::await_entry;
+use crate::elf::interrupt;
+use crate::elf::kick;
+use crate::elf::mmio;
+use crate::elf::percpu::{PerCpu, control};
+use crate::elf::pio;
+use crate::elf::syscall::exit_group;
 use crate::layout::{GUEST_END, PATCH_BASE, PATCH_SIZE, exit_code, fault};
-use crate::mmio;
-use crate::percpu::{PerCpu, control};
-use crate::pio;
 use crate::sync::Ordering::Relaxed;
-use crate::syscall::exit_group;
 
 pub const SIGILL: u32 = 4;
 pub const SIGTRAP: u32 = 5;
@@ -113,9 +113,9 @@ fn start(frame: &mut Context, cpu: &PerCpu) {
         *frame.register(number) = 0;
     }
     let entry = &run.entry;
-    *frame.register(crate::context::RSP) = entry.rsp.load(Relaxed);
-    *frame.register(crate::context::RDI) = entry.rdi.load(Relaxed);
-    *frame.register(crate::context::RSI) = entry.rsi.load(Relaxed);
+    *frame.register(crate::elf::context::RSP) = entry.rsp.load(Relaxed);
+    *frame.register(crate::elf::context::RDI) = entry.rdi.load(Relaxed);
+    *frame.register(crate::elf::context::RSI) = entry.rsi.load(Relaxed);
     frame.rip = entry.rip.load(Relaxed);
     frame.flags_register = 0x202;
     if interrupt::enabled() {

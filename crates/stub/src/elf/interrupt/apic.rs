@@ -1,17 +1,17 @@
 //! The guest's accesses to its local APIC, as MSRs and as the page, and to the MSR of paravirtual
 //! EOI: answered here. IPIs go straight to their vCPUs.
 
+use crate::elf::fault::in_ram;
+use crate::elf::percpu::{PerCpu, control, own_process, shared};
+use crate::elf::syscall::{futex_wake, ring_eventfd, tgkill};
+use crate::elf::trap::SIGUSR2;
 use crate::event::Event;
-use crate::fault::in_ram;
 use crate::lapic::{
     Effect, Eoi, MMIO_BASE, MMIO_SIZE, MSR_APIC_BASE, MSR_BASE, MSR_END, Message, Raise,
 };
-use crate::percpu::{PerCpu, control, own_process, shared};
 use crate::presence::Tell;
 use crate::pv_eoi::MSR_PV_EOI;
 use crate::sync::Ordering::Relaxed;
-use crate::syscall::{futex_wake, ring_eventfd, tgkill};
-use crate::trap::SIGUSR2;
 
 /// What became of an access to an MSR.
 pub enum Answer {

@@ -4,13 +4,13 @@
 
 use super::apic::deliver;
 use super::linger::await_answer;
+use crate::elf::percpu::{PerCpu, control, shared};
+use crate::elf::pio::heavy;
+use crate::elf::syscall::ring_eventfd;
 use crate::event::Event;
 use crate::ioapic::{self, EndOfInterrupt, Pin, Wire};
 use crate::lapic::Message;
 use crate::layout::reason;
-use crate::percpu::{PerCpu, control, shared};
-use crate::pio::heavy;
-use crate::syscall::ring_eventfd;
 
 struct Ending<'c> {
     cpu: &'c PerCpu,

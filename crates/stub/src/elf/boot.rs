@@ -7,19 +7,19 @@
 use core::arch::asm;
 use core::mem::{MaybeUninit, size_of};
 
-use crate::entry::{stub_entry, stub_restorer, stub_start};
+use crate::elf::entry::{stub_entry, stub_restorer, stub_start};
+use crate::elf::percpu::{OWN_PROCESS, PerCpu, control, own_process};
+use crate::elf::syscall::{
+    CLONE, CLOSE, GETPID, GETPPID, GETTID, MMAP, MUNMAP, PRCTL, RT_SIGACTION, RT_SIGPROCMASK,
+    SECCOMP, SENDMSG, SIGALTSTACK, exit_group, syscall,
+};
+use crate::elf::trap::{SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP, SIGUSR1, SIGUSR2};
 use crate::layout::{
     CONTROL_BASE, Control, FILTER_MAX, Filter, GUEST_END, HYPERCALL_OFFSET, HYPERCALL_PAGE,
     MAX_VCPUS, PAGE, PARK_SYSCALL, PATCH_BASE, PATCH_OFFSET, PATCH_SIZE, RAM_BASE, RAM_OFFSET,
     SHARED_BASE, SLOT_BASE, SLOT_SIZE, STUB_BASE, STUB_SIZE, Shared, boot_fd, exit_code,
 };
-use crate::percpu::{OWN_PROCESS, PerCpu, control, own_process};
 use crate::sync::Ordering::{Relaxed, SeqCst};
-use crate::syscall::{
-    CLONE, CLOSE, GETPID, GETPPID, GETTID, MMAP, MUNMAP, PRCTL, RT_SIGACTION, RT_SIGPROCMASK,
-    SECCOMP, SENDMSG, SIGALTSTACK, exit_group, syscall,
-};
-use crate::trap::{SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP, SIGUSR1, SIGUSR2};
 
 const PROT_READ: u64 = 1;
 const PROT_WRITE: u64 = 2;
@@ -271,7 +271,7 @@ extern "C" fn vcpu(cpu: &PerCpu) -> ! {
     cpu.run()
         .thread
         .store((thread.cast_unsigned() & 0xffff_ffff) as u32, SeqCst);
-    crate::syscall::futex_wake(&cpu.run().thread);
+    crate::elf::syscall::futex_wake(&cpu.run().thread);
     // SAFETY: raises SIGILL there, whose handler fills in the guest's registers and goes to it.
     unsafe { stub_start() };
     exit_group(exit_code::PANIC)

@@ -9,19 +9,19 @@
 
 use core::arch::global_asm;
 
-use crate::context::{Context, RAX, RDI, RSI};
-use crate::doorbell::{ring_all, ring_in};
+use crate::elf::context::{Context, RAX, RDI, RSI};
+use crate::elf::doorbell::{ring_all, ring_in};
+use crate::elf::fault::report;
+use crate::elf::interrupt;
+use crate::elf::kick::KICK;
+use crate::elf::percpu::{PerCpu, control, shared};
+use crate::elf::pio::heavy;
+use crate::elf::trap::SIGTRAP;
 use crate::event::Event;
-use crate::fault::report;
-use crate::interrupt;
-use crate::kick::KICK;
 use crate::layout::{fault, reason};
-use crate::percpu::{PerCpu, control, shared};
-use crate::pio::heavy;
 use crate::sync::AtomicU32;
 use crate::sync::Ordering::{Relaxed, SeqCst};
 use crate::table::{Kind, Signals};
-use crate::trap::SIGTRAP;
 
 unsafe extern "C" {
     fn stub_direct_miss();

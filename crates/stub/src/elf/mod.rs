@@ -1,0 +1,28 @@
+//! The stub itself: a static executable with no libc, no thread-local storage, no heap and no panics, the only
+//! code of ours in the sandbox. Each vCPU thread runs the guest until it traps; the kernel's signal frame is the
+//! exit.
+
+// Machine level throughout: signal frames, system calls, memory at fixed addresses.
+#![allow(unsafe_code)]
+
+mod boot;
+mod context;
+mod direct;
+mod doorbell;
+mod entry;
+mod fault;
+mod handover;
+mod interrupt;
+mod kick;
+mod mmio;
+mod percpu;
+mod pio;
+mod syscall;
+mod trap;
+
+use crate::layout::exit_code;
+
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    syscall::exit_group(exit_code::PANIC)
+}
