@@ -74,7 +74,7 @@ pub(super) fn run(args: BenchArgs) -> Result<Exit> {
 
 fn tool() -> Tool {
     Tool {
-        name: env!("CARGO_PKG_NAME").to_owned(),
+        name: "vmbell".to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         git: option_env!("VMBELL_GIT").map(str::to_owned),
     }

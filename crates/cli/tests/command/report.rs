@@ -30,6 +30,7 @@ fn a_written_report_is_valid() {
     .code(1);
     let report = read_json(&path);
     assert_valid(&report);
+    assert_eq!(report["tool"]["name"], "vmbell");
     let status = |name: &str| {
         let results = report["results"].as_array().unwrap();
         let row = results.iter().find(|row| row["command"] == name).unwrap();
