@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::case::Case;
 use crate::affinity::Pinned;
-use crate::{Limit, Options, Setting, SubjectError};
+use crate::{Clock, Limit, Options, Sample, Setting, Subject, SubjectError};
 use vmbell::guest::{HANDLER, Parameters, Program, Results};
 use vmbell::hypervisor::{
     Capability, ExitCounts, Hypervisor, Irqchip, SpinPolicy, Vcpu, Vm, VmConfig,
@@ -21,7 +21,8 @@ pub(super) struct Guest<H: Hypervisor> {
     vcpu: <H::Vm as Vm>::Vcpu,
     name: String,
     pub(super) limit: Limit,
-    pub(super) setting: Setting,
+    pub(super) clock: Clock,
+    setting: Setting,
     /// The CPU of the thread that answers exits.
     vmm_cpu: usize,
     /// The CPU of whatever else consumes rings.
@@ -47,8 +48,49 @@ pub(super) fn boot<V: Vm>(
 /// One run, as the guest and the backend saw it.
 pub(super) struct Run {
     pub(super) ticks: u64,
-    pub(super) light: u64,
+    light: u64,
     pub(super) heavy: u64,
+}
+
+impl Run {
+    /// The run as a sample, which took so many nanoseconds.
+    pub(super) fn sample(self, ops: u64, elapsed_ns: f64) -> Sample {
+        Sample {
+            ops,
+            elapsed_ns,
+            light: self.light,
+            heavy: self.heavy,
+            latencies_ns: Vec::new(),
+        }
+    }
+}
+
+/// What the scenarios with a guest differ in: how operations are measured.
+pub(super) trait Scenario {
+    type Hypervisor: Hypervisor;
+
+    fn guest(&self) -> &Guest<Self::Hypervisor>;
+
+    /// [`Subject::run`].
+    fn measure(&mut self, ops: u64) -> Result<Sample, SubjectError>;
+}
+
+impl<S: Scenario> Subject for S {
+    fn name(&self) -> &str {
+        &self.guest().name
+    }
+
+    fn setting(&self) -> Setting {
+        self.guest().setting.clone()
+    }
+
+    fn processes(&self) -> Vec<u32> {
+        self.guest().machine.vm().processes()
+    }
+
+    fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+        self.measure(ops)
+    }
 }
 
 impl<H: Hypervisor> Guest<H> {
@@ -103,6 +145,7 @@ impl<H: Hypervisor> Guest<H> {
             vcpu,
             name: name.to_owned(),
             limit: options.limit.clone(),
+            clock: options.clock,
             setting,
             vmm_cpu: if changes_threads { other_cpu } else { first },
             other_cpu,
@@ -114,7 +157,7 @@ impl<H: Hypervisor> Guest<H> {
     pub(super) fn run(&mut self, parameters: &Parameters) -> Result<Run, SubjectError> {
         let before = self.machine.vm().exit_counts();
         let outcome = self.run_program(parameters);
-        match outcome.map_err(|error| SubjectError::failed(&self.name, error))? {
+        match outcome.map_err(|error| self.failed(error))? {
             Stop::Done(_) => {}
             stop => return Err(self.stopped(stop)),
         }
@@ -141,20 +184,23 @@ impl<H: Hypervisor> Guest<H> {
         Ok(self.machine.runner(&mut self.vcpu).run()?)
     }
 
+    /// This scenario failed because of `source`, an error or a sentence.
+    pub(super) fn failed(&self, source: impl Into<Failure>) -> SubjectError {
+        SubjectError::failed(&self.name, source)
+    }
+
     /// Why a run ended that is not done.
     pub(super) fn stopped(&self, stop: Stop) -> SubjectError {
         if self.limit.is_run_over() {
             let subject = self.name.clone();
             return SubjectError::TimedOut { subject };
         }
-        SubjectError::failed(&self.name, format!("the guest did not finish: {stop}"))
+        self.failed(format!("the guest did not finish: {stop}"))
     }
 
     /// What the program reported.
     pub(super) fn results(&self) -> Result<Results, SubjectError> {
-        self.machine
-            .results()
-            .map_err(|error| SubjectError::failed(&self.name, error))
+        self.machine.results().map_err(|error| self.failed(error))
     }
 
     /// Fails unless `who` counted as many rings as there were.
@@ -162,10 +208,7 @@ impl<H: Hypervisor> Guest<H> {
         if counted == rings {
             return Ok(());
         }
-        Err(SubjectError::failed(
-            &self.name,
-            format!("{rings} rings were counted as {counted} by {who}"),
-        ))
+        Err(self.failed(format!("{rings} rings were counted as {counted} by {who}")))
     }
 
     /// Waits until a vCPU that spins for its next turn has gone to sleep, so as not to disturb the

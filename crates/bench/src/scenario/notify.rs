@@ -7,11 +7,11 @@ use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 use vmm_sys_util::eventfd::EventFd;
 
 use super::case::Case;
-use super::guest::Guest;
+use super::guest::{Guest, Scenario};
 use super::path::{Bell, Path, VALUE};
 use super::rate::attach;
 use crate::affinity;
-use crate::{Clock, Options, Sample, Setting, Subject, SubjectError};
+use crate::{Clock, Options, Sample, SubjectError};
 use vmbell::device::{Hook, Listener, Poller};
 use vmbell::doorbell::Sharing;
 use vmbell::guest::{Parameters, offset};
@@ -23,12 +23,10 @@ const PAUSE_NS: f64 = 30_000.0;
 
 /// A notify scenario.
 pub(super) struct Notify<H: Hypervisor> {
-    name: String,
     path: Path,
     guest: Guest<H>,
     heard: Arc<Ear>,
     consumer: Consumer,
-    clock: Clock,
 }
 
 /// Who hears the rings.
@@ -85,8 +83,6 @@ impl<H: Hypervisor> Notify<H> {
             .notify_program()
             .ok_or_else(|| SubjectError::Skipped("nobody above the kernel hears it".into()))?;
         let guest = Guest::new(hypervisor, name, program, case, options)?;
-        let failed =
-            |error: Box<dyn std::error::Error + Send + Sync>| SubjectError::failed(name, error);
         let heard = Arc::new(Ear {
             memory: guest.machine.vm().memory().clone(),
             ticks: Mutex::default(),
@@ -94,13 +90,13 @@ impl<H: Hypervisor> Notify<H> {
         let ear = Arc::clone(&heard);
         let consumer = match bell.datamatch(path) {
             Some(datamatch) => {
-                let event = EventFd::new(0).map_err(|error| failed(error.into()))?;
+                let event = EventFd::new(0).map_err(|error| guest.failed(error))?;
                 let setup = pin_to(guest.other_cpu);
                 let listener = Listener::start(event, setup, move |_| {
                     ear.hear();
                     false
                 })
-                .map_err(|error| failed(error.into()))?;
+                .map_err(|error| guest.failed(error))?;
                 let vm = guest.machine.vm();
                 vm.register_ioevent(
                     listener.event(),
@@ -108,7 +104,7 @@ impl<H: Hypervisor> Notify<H> {
                     datamatch,
                     Sharing::Exclusive,
                 )
-                .map_err(|error| failed(error.into()))?;
+                .map_err(|error| guest.failed(error))?;
                 Consumer::Listener {
                     _listener: listener,
                 }
@@ -116,17 +112,15 @@ impl<H: Hypervisor> Notify<H> {
             None if bell == Bell::Polled => Consumer::Poller,
             None => {
                 attach(&guest.machine, path, Arc::new(Hook(move || ear.hear())))
-                    .map_err(|error| failed(error.into()))?;
+                    .map_err(|error| guest.failed(error))?;
                 Consumer::Device
             }
         };
         Ok(Self {
-            name: name.to_owned(),
             path,
             guest,
             heard,
             consumer,
-            clock: options.clock,
         })
     }
 
@@ -150,17 +144,11 @@ pub(super) fn pin_to(cpu: usize) -> impl FnOnce() + Send + 'static {
     move || affinity::prefer(cpu)
 }
 
-impl<H: Hypervisor> Subject for Notify<H> {
-    fn name(&self) -> &str {
-        &self.name
-    }
+impl<H: Hypervisor> Scenario for Notify<H> {
+    type Hypervisor = H;
 
-    fn setting(&self) -> Setting {
-        self.guest.setting.clone()
-    }
-
-    fn processes(&self) -> Vec<u32> {
-        self.guest.machine.vm().processes()
+    fn guest(&self) -> &Guest<H> {
+        &self.guest
     }
 
     #[allow(
@@ -169,11 +157,10 @@ impl<H: Hypervisor> Subject for Notify<H> {
         clippy::cast_sign_loss,
         reason = "latencies and run times are far below 2^53 ns and not negative"
     )]
-    fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
-        let failed = |error: std::io::Error| SubjectError::failed(&self.name, error);
-        let poller = self.poller().map_err(failed)?;
+    fn measure(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+        let poller = self.poller().map_err(|error| self.guest.failed(error))?;
         let address = self.path.address().value();
-        let pause = self.clock.ticks(PAUSE_NS) as u64;
+        let pause = self.guest.clock.ticks(PAUSE_NS) as u64;
         let started = Instant::now();
         let run = self.guest.run(&Parameters {
             count: ops,
@@ -192,11 +179,8 @@ impl<H: Hypervisor> Subject for Notify<H> {
         );
         self.guest.agree("the consumer", ticks.len() as u64, ops)?;
         Ok(Sample {
-            ops,
-            elapsed_ns,
-            light: run.light,
-            heavy: run.heavy,
-            latencies_ns: self.clock.latencies(ticks),
+            latencies_ns: self.guest.clock.latencies(ticks),
+            ..run.sample(ops, elapsed_ns)
         })
     }
 }

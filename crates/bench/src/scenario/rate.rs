@@ -5,9 +5,9 @@ use std::sync::Arc;
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 use super::case::Case;
-use super::guest::Guest;
+use super::guest::{Guest, Scenario};
 use super::path::{Bell, Path};
-use crate::{Clock, Options, Sample, Setting, Subject, SubjectError};
+use crate::{Options, Sample, SubjectError};
 use vmbell::bus::{BusError, BusRange};
 use vmbell::device::DoorbellCounter;
 use vmbell::doorbell::{IoEventAddress, Sharing};
@@ -17,11 +17,9 @@ use vmbell::machine::Machine;
 
 /// A rate scenario.
 pub(super) struct Rate<H: Hypervisor> {
-    name: String,
     path: Path,
     guest: Guest<H>,
     rung: Rung,
-    clock: Clock,
 }
 
 /// What is rung, and counts.
@@ -47,14 +45,12 @@ impl<H: Hypervisor> Rate<H> {
     ) -> Result<Self, SubjectError> {
         let Case { path, bell, .. } = case;
         let guest = Guest::new(hypervisor, name, path.rate_program(), case, options)?;
-        let failed =
-            |error: Box<dyn std::error::Error + Send + Sync>| SubjectError::failed(name, error);
         let rung = match bell.datamatch(path) {
             Some(datamatch) => {
-                let event = EventFd::new(EFD_NONBLOCK).map_err(|error| failed(error.into()))?;
+                let event = EventFd::new(EFD_NONBLOCK).map_err(|error| guest.failed(error))?;
                 let vm = guest.machine.vm();
                 vm.register_ioevent(&event, path.address(), datamatch, Sharing::Exclusive)
-                    .map_err(|error| failed(error.into()))?;
+                    .map_err(|error| guest.failed(error))?;
                 Rung::Event(event)
             }
             None if bell == Bell::Polled => Rung::Word { seen: 0 },
@@ -63,21 +59,15 @@ impl<H: Hypervisor> Rate<H> {
                 if let (Bell::Coalesced, IoEventAddress::Mmio(address)) = (bell, path.address()) {
                     let vm = guest.machine.vm();
                     vm.register_coalesced(address, 8)
-                        .map_err(|error| failed(error.into()))?;
+                        .map_err(|error| guest.failed(error))?;
                 }
                 let counter = Arc::new(DoorbellCounter::default());
                 attach(&guest.machine, path, counter.clone())
-                    .map_err(|error| failed(error.into()))?;
+                    .map_err(|error| guest.failed(error))?;
                 Rung::Device { counter, seen: 0 }
             }
         };
-        Ok(Self {
-            name: name.to_owned(),
-            path,
-            guest,
-            rung,
-            clock: options.clock,
-        })
+        Ok(Self { path, guest, rung })
     }
 
     /// How often it was rung since the last time, by its own count.
@@ -87,9 +77,7 @@ impl<H: Hypervisor> Rate<H> {
             Rung::Device { counter, seen } => {
                 counter.rings() - std::mem::replace(seen, counter.rings())
             }
-            Rung::Event(event) => event
-                .read()
-                .map_err(|error| SubjectError::failed(&self.name, error))?,
+            Rung::Event(event) => event.read().map_err(|error| self.guest.failed(error))?,
             Rung::Word { seen } => {
                 let word = self.guest.results()?.word;
                 word - std::mem::replace(seen, word)
@@ -113,20 +101,14 @@ pub(super) fn attach<V: Vm>(
     }
 }
 
-impl<H: Hypervisor> Subject for Rate<H> {
-    fn name(&self) -> &str {
-        &self.name
+impl<H: Hypervisor> Scenario for Rate<H> {
+    type Hypervisor = H;
+
+    fn guest(&self) -> &Guest<H> {
+        &self.guest
     }
 
-    fn setting(&self) -> Setting {
-        self.guest.setting.clone()
-    }
-
-    fn processes(&self) -> Vec<u32> {
-        self.guest.machine.vm().processes()
-    }
-
-    fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+    fn measure(&mut self, ops: u64) -> Result<Sample, SubjectError> {
         let address = self.path.address().value();
         let parameters = Parameters {
             count: ops,
@@ -138,12 +120,7 @@ impl<H: Hypervisor> Subject for Rate<H> {
         if let Some(counted) = self.counted()? {
             self.guest.agree("what was rung", counted, ops)?;
         }
-        Ok(Sample {
-            ops,
-            elapsed_ns: self.clock.ns(run.ticks),
-            light: run.light,
-            heavy: run.heavy,
-            latencies_ns: Vec::new(),
-        })
+        let elapsed_ns = self.guest.clock.ns(run.ticks);
+        Ok(run.sample(ops, elapsed_ns))
     }
 }

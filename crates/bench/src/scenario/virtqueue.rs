@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
-use super::guest::Guest;
+use super::guest::{Failure, Guest, Scenario};
 use super::notify::pin_to;
-use crate::{Clock, Entry, Options, Sample, Setting, Subject, SubjectError};
+use crate::{Entry, Options, Sample, Subject, SubjectError};
 use vmbell::bus::BusRange;
 use vmbell::device::virtio_mmio::{Interrupt, Inverter, Queue, Serving, VirtioMmio, register};
 use vmbell::device::{Listener, Poller};
@@ -26,8 +26,6 @@ const RING: u64 = PARAMETERS.0 + 0x10_0000;
 
 /// A GSI that is no pin's.
 const MESSAGE: u32 = 24;
-
-type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// How the device hears of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,7 +137,6 @@ struct RoundTrip<H: Hypervisor> {
     _listener: Option<Listener>,
     /// Requests that were served, over all runs.
     served: u64,
-    clock: Clock,
 }
 
 impl<H: Hypervisor> RoundTrip<H> {
@@ -152,14 +149,13 @@ impl<H: Hypervisor> RoundTrip<H> {
             ..VmConfig::default()
         };
         let guest = Guest::with_config(hypervisor, name, hearing.program(), config, options)?;
-        let failed = |error: Failure| SubjectError::failed(name, error);
         let vm = guest.machine.vm();
         let serving = match hearing {
             Hearing::Polled => Serving::Polled,
             _ => Serving::Notified,
         };
         let interrupt = match hearing {
-            Hearing::Irqfd => irqfd(&guest.machine).map_err(failed)?,
+            Hearing::Irqfd => irqfd(&guest.machine).map_err(|error| guest.failed(error))?,
             _ => Interrupt::default(),
         };
         let backlog = guest.machine.backlog.clone();
@@ -167,14 +163,14 @@ impl<H: Hypervisor> RoundTrip<H> {
         let device = Arc::new(device);
         let queue = device
             .queue(0)
-            .ok_or_else(|| failed("the device has no queue".into()))?;
+            .ok_or_else(|| guest.failed("the device has no queue"))?;
         let registers = BusRange::new(REGISTERS, register::CONFIG);
         registers
             .and_then(|range| guest.machine.mmio.insert(range, device.clone()))
-            .map_err(|error| failed(error.into()))?;
+            .map_err(|error| guest.failed(error))?;
         let listener = match hearing {
             Hearing::Ioeventfd | Hearing::Irqfd => {
-                Some(listen(vm, &queue, guest.other_cpu).map_err(failed)?)
+                Some(listen(vm, &queue, guest.other_cpu).map_err(|error| guest.failed(error))?)
             }
             Hearing::DeviceModel | Hearing::Polled => None,
         };
@@ -185,7 +181,6 @@ impl<H: Hypervisor> RoundTrip<H> {
             queue,
             _listener: listener,
             served: 0,
-            clock: options.clock,
         })
     }
 
@@ -242,24 +237,15 @@ fn listen<V: Vm>(vm: &V, queue: &Arc<Queue<Inverter>>, cpu: usize) -> Result<Lis
     Ok(listener)
 }
 
-impl<H: Hypervisor> Subject for RoundTrip<H> {
-    fn name(&self) -> &str {
-        self.hearing.name()
+impl<H: Hypervisor> Scenario for RoundTrip<H> {
+    type Hypervisor = H;
+
+    fn guest(&self) -> &Guest<H> {
+        &self.guest
     }
 
-    fn setting(&self) -> Setting {
-        self.guest.setting.clone()
-    }
-
-    fn processes(&self) -> Vec<u32> {
-        self.guest.machine.vm().processes()
-    }
-
-    fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
-        let name = self.hearing.name();
-        let poller = self
-            .poller()
-            .map_err(|error| SubjectError::failed(name, error))?;
+    fn measure(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+        let poller = self.poller().map_err(|error| self.guest.failed(error))?;
         let run = self.guest.run(&Parameters {
             count: ops,
             address: REGISTERS,
@@ -269,18 +255,13 @@ impl<H: Hypervisor> Subject for RoundTrip<H> {
         drop(poller);
         // What the device has to say explains why the guest gave up.
         if let Some(refusal) = self.device.take_refusal() {
-            return Err(SubjectError::failed(name, refusal));
+            return Err(self.guest.failed(refusal));
         }
         let run = run?;
         let served = self.queue.served();
         let new = served - std::mem::replace(&mut self.served, served);
         self.guest.agree("the device", new, ops)?;
-        Ok(Sample {
-            ops,
-            elapsed_ns: self.clock.ns(run.ticks),
-            light: run.light,
-            heavy: run.heavy,
-            latencies_ns: Vec::new(),
-        })
+        let elapsed_ns = self.guest.clock.ns(run.ticks);
+        Ok(run.sample(ops, elapsed_ns))
     }
 }

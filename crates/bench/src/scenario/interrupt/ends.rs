@@ -1,10 +1,10 @@
 //! What a vCPU does to itself: the end of an interrupt alone, or an interrupt from one end to the other.
 
-use super::super::guest::{Guest, Run};
+use super::super::guest::{Guest, Run, Scenario};
 use super::case::{Case, End};
-use crate::{Clock, Options, Sample, Setting, Subject, SubjectError};
+use crate::{Options, Sample, SubjectError};
 use vmbell::guest::Parameters;
-use vmbell::hypervisor::{Hypervisor, Vm};
+use vmbell::hypervisor::Hypervisor;
 
 /// Interrupts that show whether the host arms the bit at all.
 const TRIAL: u64 = 16;
@@ -14,7 +14,6 @@ pub(super) struct Ends<H: Hypervisor> {
     case: Case,
     guest: Guest<H>,
     spared: u64,
-    clock: Clock,
 }
 
 impl<H: Hypervisor> Ends<H> {
@@ -24,12 +23,11 @@ impl<H: Hypervisor> Ends<H> {
         guest
             .machine
             .set_interrupts(&case.interrupts())
-            .map_err(|error| SubjectError::failed(case.name(), error))?;
+            .map_err(|error| guest.failed(error))?;
         let mut ends = Self {
             case,
             guest,
             spared: 0,
-            clock: options.clock,
         };
         if case == Case::Eoi(End::Pv) {
             ends.run_guest(TRIAL)?;
@@ -55,36 +53,25 @@ impl<H: Hypervisor> Ends<H> {
     }
 }
 
-impl<H: Hypervisor> Subject for Ends<H> {
-    fn name(&self) -> &str {
-        self.case.name()
+impl<H: Hypervisor> Scenario for Ends<H> {
+    type Hypervisor = H;
+
+    fn guest(&self) -> &Guest<H> {
+        &self.guest
     }
 
-    fn setting(&self) -> Setting {
-        self.guest.setting.clone()
-    }
-
-    fn processes(&self) -> Vec<u32> {
-        self.guest.machine.vm().processes()
-    }
-
-    fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+    fn measure(&mut self, ops: u64) -> Result<Sample, SubjectError> {
         let before = self.spared();
         let run = self.run_guest(ops)?;
         let spared = self.spared() - before;
         // A preempted vCPU loses its bit now and then; a row of real EOIs must not pass for this one.
         if self.case == Case::Eoi(End::Pv) && spared < ops - ops / 10 {
             let what = format!("only {spared} of {ops} ends were spared");
-            return Err(SubjectError::failed(self.case.name(), what));
+            return Err(self.guest.failed(what));
         }
         // Two readings of the counter on each side of nothing may differ by a tick the other way.
         let ticks = run.ticks.cast_signed().max(0).cast_unsigned();
-        Ok(Sample {
-            ops,
-            elapsed_ns: self.clock.ns(ticks),
-            light: run.light,
-            heavy: run.heavy,
-            latencies_ns: Vec::new(),
-        })
+        let elapsed_ns = self.guest.clock.ns(ticks);
+        Ok(run.sample(ops, elapsed_ns))
     }
 }

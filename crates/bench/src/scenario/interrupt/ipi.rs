@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::super::guest::{Failure, Guest, boot};
+use super::super::guest::{Failure, Guest, Scenario, boot};
 use super::case::Case;
 use crate::affinity;
-use crate::{Clock, Options, Sample, Setting, Subject, SubjectError};
+use crate::{Options, Sample, SubjectError};
 use vmbell::guest::Parameters;
 use vmbell::hypervisor::{Hypervisor, Kick, Vcpu, Vm};
 use vmbell::machine::{Deadline, Stop};
@@ -15,7 +15,6 @@ pub(super) struct Ipi<H: Hypervisor> {
     guest: Guest<H>,
     second: <H::Vm as Vm>::Vcpu,
     cpu: usize,
-    clock: Clock,
 }
 
 const CASE: Case = Case::Ipi;
@@ -29,33 +28,21 @@ impl<H: Hypervisor> Ipi<H> {
         guest
             .machine
             .set_interrupts(&CASE.interrupts())
-            .map_err(|error| SubjectError::failed(name, error))?;
-        let second = boot(&guest.machine, CASE.program(), 1, true)
-            .map_err(|error| SubjectError::failed(name, error))?;
-        Ok(Self {
-            guest,
-            second,
-            cpu,
-            clock: options.clock,
-        })
+            .map_err(|error| guest.failed(error))?;
+        let second =
+            boot(&guest.machine, CASE.program(), 1, true).map_err(|error| guest.failed(error))?;
+        Ok(Self { guest, second, cpu })
     }
 }
 
-impl<H: Hypervisor> Subject for Ipi<H> {
-    fn name(&self) -> &str {
-        CASE.name()
+impl<H: Hypervisor> Scenario for Ipi<H> {
+    type Hypervisor = H;
+
+    fn guest(&self) -> &Guest<H> {
+        &self.guest
     }
 
-    fn setting(&self) -> Setting {
-        self.guest.setting.clone()
-    }
-
-    fn processes(&self) -> Vec<u32> {
-        self.guest.machine.vm().processes()
-    }
-
-    fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
-        let failed = |error: Failure| SubjectError::failed(CASE.name(), error);
+    fn measure(&mut self, ops: u64) -> Result<Sample, SubjectError> {
         let parameters = Parameters {
             count: ops,
             ..Parameters::default()
@@ -63,7 +50,7 @@ impl<H: Hypervisor> Subject for Ipi<H> {
         let machine = Arc::clone(&self.guest.machine);
         machine
             .set_parameters(&parameters)
-            .map_err(|error| failed(error.into()))?;
+            .map_err(|error| self.guest.failed(error))?;
         let (cpu, limit, second) = (self.cpu, self.guest.limit.clone(), &mut self.second);
         let kick = second.kick_handle();
         let (run, other) = std::thread::scope(|scope| {
@@ -82,16 +69,14 @@ impl<H: Hypervisor> Subject for Ipi<H> {
         match other {
             Ok(Ok(Stop::Done(_))) => {}
             Ok(Ok(stop)) => return Err(self.guest.stopped(stop)),
-            Ok(Err(error)) => return Err(failed(error)),
-            Err(_) => return Err(failed("the second vcpu's thread ended early".into())),
+            Ok(Err(error)) => return Err(self.guest.failed(error)),
+            Err(_) => return Err(self.guest.failed("the second vcpu's thread ended early")),
         }
+        let elapsed_ns = self.guest.clock.ns(run.ticks);
         Ok(Sample {
-            ops,
-            elapsed_ns: self.clock.ns(run.ticks),
-            light: run.light,
             // The second vCPU says that it is done, too.
             heavy: run.heavy.saturating_sub(1),
-            latencies_ns: Vec::new(),
+            ..run.sample(ops, elapsed_ns)
         })
     }
 }

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
-use super::super::guest::{Failure, Guest};
+use super::super::guest::{Failure, Guest, Scenario};
 use super::case::Case;
 use super::signaller::View;
 use crate::affinity;
-use crate::{Options, Sample, Setting, Subject, SubjectError};
+use crate::{Options, Sample, SubjectError};
 use vmbell::bus::BusRange;
 use vmbell::device::Hook;
 use vmbell::guest::Parameters;
@@ -22,7 +22,6 @@ const PORT: u64 = 0xc060;
 
 /// A level scenario.
 pub(super) struct Level<H: Hypervisor> {
-    case: Case,
     guest: Guest<H>,
     gsi: Gsi,
     /// What takes the line down, and who is told.
@@ -47,20 +46,18 @@ where
 {
     pub(super) fn new(hypervisor: &H, case: Case, options: &Options) -> Result<Self, SubjectError> {
         let name = case.name();
-        let failed = |error: Failure| SubjectError::failed(name, error);
         let config = case.config(vec![options.first_cpu()]);
         let guest = Guest::with_config(hypervisor, name, case.program(), config, options)?;
-        let route = case.route().map_err(|error| failed(error.into()))?;
-        let kind = connect(&guest, case, route.gsi).map_err(failed)?;
+        let route = case.route().map_err(|error| guest.failed(error))?;
+        let kind = connect(&guest, case, route.gsi).map_err(|error| guest.failed(error))?;
         guest
             .machine
             .set_interrupts(&case.interrupts())
-            .map_err(|error| failed(error.into()))?;
+            .map_err(|error| guest.failed(error))?;
         let vm = guest.machine.vm();
         vm.set_routing(&[route])
-            .map_err(|error| failed(error.into()))?;
+            .map_err(|error| guest.failed(error))?;
         Ok(Self {
-            case,
             gsi: route.gsi,
             kind,
             view: View::new(vm.memory()),
@@ -124,28 +121,22 @@ where
     Ok(Kind::Userspace { lowered })
 }
 
-impl<H> Subject for Level<H>
+impl<H> Scenario for Level<H>
 where
     H: Hypervisor,
     H::Vm: 'static,
 {
-    fn name(&self) -> &str {
-        self.case.name()
-    }
+    type Hypervisor = H;
 
-    fn setting(&self) -> Setting {
-        self.guest.setting.clone()
-    }
-
-    fn processes(&self) -> Vec<u32> {
-        self.guest.machine.vm().processes()
+    fn guest(&self) -> &Guest<H> {
+        &self.guest
     }
 
     #[allow(
         clippy::cast_precision_loss,
         reason = "a run takes far less than 2^53 ns"
     )]
-    fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+    fn measure(&mut self, ops: u64) -> Result<Sample, SubjectError> {
         let (cpu, ready) = (self.guest.other_cpu, self.view.ready());
         let address = match self.kind {
             Kind::Resample { .. } => 0,
@@ -174,16 +165,9 @@ where
             (run, asserting.join())
         });
         let run = run?;
-        let failed = |error: Failure| SubjectError::failed(self.case.name(), error);
         let elapsed = elapsed
-            .map_err(|_| failed("the device's thread ended early".into()))?
-            .map_err(failed)?;
-        Ok(Sample {
-            ops,
-            elapsed_ns: elapsed.as_nanos() as f64,
-            light: run.light,
-            heavy: run.heavy,
-            latencies_ns: Vec::new(),
-        })
+            .map_err(|_| self.guest.failed("the device's thread ended early"))?
+            .map_err(|error| self.guest.failed(error))?;
+        Ok(run.sample(ops, elapsed.as_nanos() as f64))
     }
 }

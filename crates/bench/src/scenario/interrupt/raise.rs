@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
-use super::super::guest::{Failure, Guest};
+use super::super::guest::{Guest, Scenario};
 use super::case::Case;
 use super::signaller::{Over, View};
 use crate::affinity;
-use crate::{Clock, Options, Sample, Setting, Subject, SubjectError};
+use crate::{Clock, Options, Sample, SubjectError};
 use vmbell::guest::Parameters;
 use vmbell::hypervisor::{Hypervisor, Vm};
 use vmbell::irq::{Msi, Target};
@@ -32,12 +32,10 @@ enum Source {
 
 /// A scenario of latencies.
 pub(super) struct Raise<H: Hypervisor> {
-    case: Case,
     guest: Guest<H>,
     source: Source,
     view: View,
     pause: Duration,
-    clock: Clock,
 }
 
 impl<H: Hypervisor> Raise<H> {
@@ -45,17 +43,15 @@ impl<H: Hypervisor> Raise<H> {
         let name = case.name();
         let config = case.config(vec![options.first_cpu()]);
         let guest = Guest::with_config(hypervisor, name, case.program(), config, options)?;
-        let failed =
-            |error: Box<dyn std::error::Error + Send + Sync>| SubjectError::failed(name, error);
-        let event = || EventFd::new(EFD_NONBLOCK).map_err(|error| failed(error.into()));
+        let event = || EventFd::new(EFD_NONBLOCK).map_err(|error| guest.failed(error));
         guest
             .machine
             .set_interrupts(&case.interrupts())
-            .map_err(|error| failed(error.into()))?;
+            .map_err(|error| guest.failed(error))?;
         let vm = guest.machine.vm();
-        let route = case.route().map_err(|error| failed(error.into()))?;
+        let route = case.route().map_err(|error| guest.failed(error))?;
         vm.set_routing(&[route])
-            .map_err(|error| failed(error.into()))?;
+            .map_err(|error| guest.failed(error))?;
         let source = match route.target {
             Target::Msi(msi) if matches!(case, Case::Msi { .. }) => Source::Message(msi),
             _ => {
@@ -63,7 +59,7 @@ impl<H: Hypervisor> Raise<H> {
                 let resample = if level { Some(event()?) } else { None };
                 let event = event()?;
                 vm.register_irqfd(&event, route.gsi, resample.as_ref())
-                    .map_err(|error| failed(error.into()))?;
+                    .map_err(|error| guest.failed(error))?;
                 Source::Irqfd { event, resample }
             }
         };
@@ -72,12 +68,10 @@ impl<H: Hypervisor> Raise<H> {
             Case::Irqfd { halted: true, .. } | Case::Msi { halted: true }
         );
         Ok(Self {
-            case,
             view: View::new(vm.memory()),
             guest,
             source,
             pause: if halted { PAUSE_HALTED } else { PAUSE_RUNNING },
-            clock: options.clock,
         })
     }
 }
@@ -125,24 +119,18 @@ impl<V: Vm> Signaller<'_, V> {
     }
 }
 
-impl<H: Hypervisor> Subject for Raise<H> {
-    fn name(&self) -> &str {
-        self.case.name()
-    }
+impl<H: Hypervisor> Scenario for Raise<H> {
+    type Hypervisor = H;
 
-    fn setting(&self) -> Setting {
-        self.guest.setting.clone()
-    }
-
-    fn processes(&self) -> Vec<u32> {
-        self.guest.machine.vm().processes()
+    fn guest(&self) -> &Guest<H> {
+        &self.guest
     }
 
     #[allow(
         clippy::cast_precision_loss,
         reason = "a run takes far less than 2^53 ns"
     )]
-    fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+    fn measure(&mut self, ops: u64) -> Result<Sample, SubjectError> {
         let (cpu, ready) = (self.guest.other_cpu, self.view.ready());
         let machine = Arc::clone(&self.guest.machine);
         let signaller = Signaller {
@@ -167,16 +155,15 @@ impl<H: Hypervisor> Subject for Raise<H> {
         });
         let elapsed_ns = started.elapsed().as_nanos() as f64;
         let run = run?;
-        let failed = |error: Failure| SubjectError::failed(self.case.name(), error);
         let ticks = ticks
-            .map_err(|_| failed("the thread that raises interrupts ended early".into()))?
-            .map_err(|over| failed(over.into()))?;
+            .map_err(|_| {
+                self.guest
+                    .failed("the thread that raises interrupts ended early")
+            })?
+            .map_err(|over| self.guest.failed(over))?;
         Ok(Sample {
-            ops,
-            elapsed_ns,
-            light: run.light,
-            heavy: run.heavy,
-            latencies_ns: self.clock.latencies(ticks),
+            latencies_ns: self.guest.clock.latencies(ticks),
+            ..run.sample(ops, elapsed_ns)
         })
     }
 }
