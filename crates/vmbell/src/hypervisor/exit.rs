@@ -37,7 +37,7 @@ pub enum VmExit {
         /// What the guest wrote, zero-extended.
         data: u64,
     },
-    /// A call through the hypercall page that no doorbell took; [`VmEntry::Data`] goes to `rax`.
+    /// A call through the hypercall page that no doorbell took; [`VmEntry::Data`] is its return value.
     Hypercall {
         /// Which, the first argument.
         number: u64,
@@ -71,10 +71,10 @@ pub struct Fault {
     /// The x86 exception vector.
     pub vector: u8,
     /// The instruction.
-    pub rip: u64,
+    pub pc: u64,
     /// The address that it touched, for a page fault.
     pub address: u64,
-    /// The bytes at `rip` as far as they could be read.
+    /// The bytes at `pc` as far as they could be read.
     pub bytes: Vec<u8>,
     /// What was wrong with it, in words.
     pub reason: &'static str,
@@ -95,7 +95,7 @@ impl fmt::Display for Fault {
             19 => "#XM",
             _ => "exception",
         };
-        write!(f, "{name} at {:#x}: {}", self.rip, self.reason)?;
+        write!(f, "{name} at {:#x}: {}", self.pc, self.reason)?;
         if self.vector == 14 {
             write!(f, ", address {:#x}", self.address)?;
         }

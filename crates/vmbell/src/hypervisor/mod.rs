@@ -136,11 +136,11 @@ pub trait Vcpu: Send {
     /// Where this vCPU enters for an external interrupt, all vectors alike. Allowed before the first
     /// run only.
     ///
-    /// The handler finds the vector as one 64-bit word at `[rsp]`, above it the processor's ordinary
+    /// On x86-64 the handler finds the vector as one 64-bit word at `[rsp]`, above it the processor's ordinary
     /// 64-bit frame (`rip`, `cs`, `rflags`, `rsp`, `ss`), and IF clear. It drops the vector and
     /// returns by a jump to [`INTERRUPT_RETURN`] with `rsp` at the frame. `cli`, `sti` and `hlt` are
     /// ordinary instructions.
-    fn set_interrupt_handler(&mut self, rip: u64) -> Result<(), Self::Error>;
+    fn set_interrupt_handler(&mut self, pc: u64) -> Result<(), Self::Error>;
 
     /// Enters the guest and returns when the guest leaves it.
     fn run(&mut self, entry: VmEntry) -> Result<VmExit, Self::Error>;
@@ -255,27 +255,24 @@ pub enum Irqchip {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryPoint {
     /// 64-bit code with all memory below 4 GiB at its own address: how our guest programs start.
-    Long {
+    Program {
         /// First instruction.
-        rip: u64,
+        pc: u64,
         /// Stack pointer.
-        rsp: u64,
-        /// First argument.
-        rdi: u64,
-        /// Second argument.
-        rsi: u64,
+        sp: u64,
+        /// Its arguments, where the C ABI has the first two.
+        arguments: [u64; 2],
     },
-    /// 32-bit protected mode with flat segments and paging off, as a Multiboot loader leaves it
-    /// (Multiboot 0.6.96, 3.2). Needs [`Capability::Kernels`].
-    Protected {
+    /// As a Multiboot loader leaves it (Multiboot 0.6.96, 3.2): 32-bit code, no paging. Needs
+    /// [`Capability::Kernels`].
+    Multiboot {
         /// First instruction.
-        eip: u32,
+        pc: u32,
         /// The loader's magic number.
-        eax: u32,
+        magic: u32,
         /// Where the loader's information is.
-        ebx: u32,
+        information: u32,
     },
-    /// Waits for another vCPU to send INIT and SIPI. Needs [`Capability::Kernels`] and an
-    /// [`Irqchip`].
-    AwaitSipi,
+    /// Waits until another vCPU starts it. Needs [`Capability::Kernels`] and an [`Irqchip`].
+    Secondary,
 }

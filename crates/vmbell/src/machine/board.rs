@@ -85,12 +85,11 @@ impl<V: Vm> Machine<V> {
             program: program.name,
             source,
         })?;
-        let rsp = STACK_TOP.0 + 0x1_0000 * u64::from(vcpu);
-        Ok(EntryPoint::Long {
-            rip: CODE.0,
-            rsp,
-            rdi: PARAMETERS.0,
-            rsi: vcpu.into(),
+        let sp = STACK_TOP.0 + 0x1_0000 * u64::from(vcpu);
+        Ok(EntryPoint::Program {
+            pc: CODE.0,
+            sp,
+            arguments: [PARAMETERS.0, vcpu.into()],
         })
     }
 

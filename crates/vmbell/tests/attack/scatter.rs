@@ -74,11 +74,10 @@ pub fn take(
     };
     parameters.write(vm.memory(), at(0)).unwrap();
     let mut vcpu = vm.create_vcpu(index).unwrap();
-    let entry = EntryPoint::Long {
-        rip: base(index) + CODE,
-        rsp: base(index) + CODE,
-        rdi: base(index),
-        rsi: 0,
+    let entry = EntryPoint::Program {
+        pc: base(index) + CODE,
+        sp: base(index) + CODE,
+        arguments: [base(index), 0],
     };
     vcpu.set_entry_point(entry).unwrap();
     vcpu

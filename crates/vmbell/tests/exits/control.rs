@@ -191,7 +191,7 @@ fn the_entry_point_is_set_before_the_first_run<H: Hypervisor>(h: &H) {
     player.play(&[]);
     let error = player
         .vcpu
-        .set_entry_point(EntryPoint::AwaitSipi)
+        .set_entry_point(EntryPoint::Secondary)
         .unwrap_err()
         .to_string();
     assert!(error.contains("entry point"), "{error}");

@@ -86,11 +86,10 @@ pub fn take<V: Vm>(vm: &V, index: u32, jumps: &[Jump], back: u64) -> V::Vcpu {
     };
     parameters.write(memory, at(0)).unwrap();
     let mut vcpu = vm.create_vcpu(index).unwrap();
-    let entry = EntryPoint::Long {
-        rip: base(index) + CODE,
-        rsp: base(index) + FREE,
-        rdi: base(index),
-        rsi: index.into(),
+    let entry = EntryPoint::Program {
+        pc: base(index) + CODE,
+        sp: base(index) + FREE,
+        arguments: [base(index), index.into()],
     };
     vcpu.set_entry_point(entry).unwrap();
     vcpu

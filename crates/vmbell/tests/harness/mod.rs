@@ -88,12 +88,11 @@ pub fn begin<V: Vm>(vm: &V, index: u32) -> V::Vcpu {
 /// The same, with a page of parameters of its own.
 pub fn begin_at<V: Vm>(vm: &V, index: u32, page: GuestAddress) -> V::Vcpu {
     let mut vcpu = vm.create_vcpu(index).unwrap();
-    let rsp = STACK_TOP.0 + 0x1_0000 * u64::from(index);
-    vcpu.set_entry_point(EntryPoint::Long {
-        rip: CODE.0,
-        rsp,
-        rdi: page.0,
-        rsi: index.into(),
+    let sp = STACK_TOP.0 + 0x1_0000 * u64::from(index);
+    vcpu.set_entry_point(EntryPoint::Program {
+        pc: CODE.0,
+        sp,
+        arguments: [page.0, index.into()],
     })
     .unwrap();
     vcpu

@@ -45,11 +45,10 @@ fn machine<H: Hypervisor>(
             SPIN
         };
         let mut vcpu = machine.vm().create_vcpu(index).unwrap();
-        vcpu.set_entry_point(EntryPoint::Long {
-            rip: program.0,
-            rsp: PARAMETERS.0 + 0x2_0000 + 0x1_0000 * u64::from(index),
-            rdi: page(index).0,
-            rsi: index.into(),
+        vcpu.set_entry_point(EntryPoint::Program {
+            pc: program.0,
+            sp: PARAMETERS.0 + 0x2_0000 + 0x1_0000 * u64::from(index),
+            arguments: [page(index).0, index.into()],
         })
         .unwrap();
         vcpus.push(vcpu);

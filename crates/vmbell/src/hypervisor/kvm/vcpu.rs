@@ -173,7 +173,7 @@ impl KvmVcpu {
                     .rip;
                 Ok(VmExit::Fault(Box::new(Fault {
                     vector: 6,
-                    rip,
+                    pc: rip,
                     address: 0,
                     bytes: last_words::bytes_at(&self.guest.ram, rip),
                     reason: "kvm cannot emulate the instruction",
@@ -277,7 +277,7 @@ impl Vcpu for KvmVcpu {
         if self.state != State::Fresh {
             return Err(KvmError::Running);
         }
-        if matches!(entry, EntryPoint::Long { .. }) && self.guest.boot_area.is_none() {
+        if matches!(entry, EntryPoint::Program { .. }) && self.guest.boot_area.is_none() {
             return Err(KvmError::Entry {
                 entry: "64-bit mode",
                 guest: "RAM from 0, where page tables would have to be",
@@ -287,7 +287,7 @@ impl Vcpu for KvmVcpu {
         entry::set(&self.fd, cpuid, self.index, self.guest.irqchip, entry)
     }
 
-    fn set_interrupt_handler(&mut self, rip: u64) -> Result<(), KvmError> {
+    fn set_interrupt_handler(&mut self, pc: u64) -> Result<(), KvmError> {
         if self.state != State::Fresh {
             return Err(KvmError::Running);
         }
@@ -297,7 +297,7 @@ impl Vcpu for KvmVcpu {
                 guest: "RAM from 0, where its gates would have to be",
             });
         };
-        boot::set_interrupt_handler(area, self.index, rip)
+        boot::set_interrupt_handler(area, self.index, pc)
     }
 
     #[inline]

@@ -171,7 +171,7 @@ impl UsermodeVcpu {
         let vector = (vector & 0xff) as u8;
         Fault {
             vector,
-            rip,
+            pc: rip,
             address,
             bytes: raw[..count].to_vec(),
             reason: fault_reason(kind, vector),
@@ -248,29 +248,29 @@ impl Vcpu for UsermodeVcpu {
         if self.state != State::Fresh {
             return Err(UsermodeError::Running);
         }
-        let EntryPoint::Long { rip, rsp, rdi, rsi } = entry else {
+        let EntryPoint::Program { pc, sp, arguments } = entry else {
             let what = "32-bit mode and no SIPI";
             return Err(UsermodeError::Unsupported { what });
         };
         let registers = &self.run_page().entry;
-        registers.rip.store(rip, Relaxed);
-        registers.rsp.store(rsp, Relaxed);
-        registers.rdi.store(rdi, Relaxed);
-        registers.rsi.store(rsi, Relaxed);
+        registers.rip.store(pc, Relaxed);
+        registers.rsp.store(sp, Relaxed);
+        registers.rdi.store(arguments[0], Relaxed);
+        registers.rsi.store(arguments[1], Relaxed);
         Ok(())
     }
 
-    fn set_interrupt_handler(&mut self, rip: u64) -> Result<(), UsermodeError> {
+    fn set_interrupt_handler(&mut self, pc: u64) -> Result<(), UsermodeError> {
         if self.state != State::Fresh {
             return Err(UsermodeError::Running);
         }
         if self.guest.interrupts.is_none() {
             return Err(UsermodeError::NoIrqchip);
         }
-        if rip == 0 || rip >= GUEST_END {
-            return Err(UsermodeError::Handler { address: rip });
+        if pc == 0 || pc >= GUEST_END {
+            return Err(UsermodeError::Handler { address: pc });
         }
-        self.run_page().interrupts.handler.store(rip, Relaxed);
+        self.run_page().interrupts.handler.store(pc, Relaxed);
         Ok(())
     }
 

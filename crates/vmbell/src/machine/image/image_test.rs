@@ -90,10 +90,10 @@ fn text(memory: &GuestMemoryMmap, at: u32) -> String {
 #[test]
 fn elf_of_32_bits_is_loaded_where_it_says_and_entered_by_its_physical_address() {
     let (memory, entry) = load(&elf32(0, 0x40_0000, 64), &Boot::default());
-    let expected = EntryPoint::Protected {
-        eip: 0x40_000c,
-        eax: 0x2bad_b002,
-        ebx: 0x9_0000,
+    let expected = EntryPoint::Multiboot {
+        pc: 0x40_000c,
+        magic: 0x2bad_b002,
+        information: 0x9_0000,
     };
     assert_eq!(entry, expected);
     assert_eq!(read::<u32>(&memory, 0x40_0000), MAGIC);
@@ -104,7 +104,7 @@ fn elf_of_32_bits_is_loaded_where_it_says_and_entered_by_its_physical_address() 
 fn elf_of_64_bits_with_a_header_is_entered_in_32() {
     let (memory, entry) = load(&elf64(0x30_0000), &Boot::default());
     assert!(
-        matches!(entry, EntryPoint::Protected { eip: 0x30_0010, .. }),
+        matches!(entry, EntryPoint::Multiboot { pc: 0x30_0010, .. }),
         "{entry:x?}"
     );
     assert_eq!(read::<u32>(&memory, 0x30_0000), MAGIC);
@@ -115,7 +115,7 @@ fn flat_file_goes_where_its_header_says() {
     let file = flat(8, 0, 0, 0x10_0028);
     let (memory, entry) = load(&file, &Boot::default());
     assert!(
-        matches!(entry, EntryPoint::Protected { eip: 0x10_0028, .. }),
+        matches!(entry, EntryPoint::Multiboot { pc: 0x10_0028, .. }),
         "{entry:x?}"
     );
     assert_eq!(read::<u8>(&memory, 0x10_0000), 0x90);

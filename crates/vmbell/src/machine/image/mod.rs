@@ -99,10 +99,10 @@ impl Image {
         memory
             .write_slice(&information, INFORMATION)
             .map_err(|source| self.memory("its multiboot information", source))?;
-        Ok(EntryPoint::Protected {
-            eip: self.entry,
-            eax: LOADER_MAGIC,
-            ebx: place::INFORMATION,
+        Ok(EntryPoint::Multiboot {
+            pc: self.entry,
+            magic: LOADER_MAGIC,
+            information: place::INFORMATION,
         })
     }
 

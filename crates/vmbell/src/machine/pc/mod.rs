@@ -34,7 +34,7 @@ use crate::hypervisor::{
 pub struct PcConfig {
     /// Bytes of RAM, a multiple of 4096.
     pub memory: u64,
-    /// vCPUs; the first starts, the others wait for it to send INIT and SIPI.
+    /// vCPUs; the first starts, the others wait until it starts them.
     pub vcpus: u16,
 }
 
@@ -158,7 +158,7 @@ impl<V: Vm> Pc<V> {
             let entry = if index == 0 {
                 entry
             } else {
-                EntryPoint::AwaitSipi
+                EntryPoint::Secondary
             };
             vcpu.set_entry_point(entry).map_err(PcError::Vcpu)?;
             vcpus.push(vcpu);

@@ -56,11 +56,10 @@ impl Bare {
             .map_err(KvmError::call("create a vcpu"))?;
         fd.set_cpuid2(&cpuid::of_vcpu(&system.cpuid, 0, 1, Irqchip::None, false))
             .map_err(KvmError::call("set the vcpu's cpuid"))?;
-        let begin = EntryPoint::Long {
-            rip: start,
-            rsp: start + config.ram_size,
-            rdi: 0,
-            rsi: 0,
+        let begin = EntryPoint::Program {
+            pc: start,
+            sp: start + config.ram_size,
+            arguments: [0, 0],
         };
         entry::set(&fd, &system.cpuid, 0, Irqchip::None, begin)?;
         let page = Arc::new(RunPage::new(&fd, system.run_size)?);

@@ -36,43 +36,47 @@ pub fn set(
     entry: EntryPoint,
 ) -> Result<(), KvmError> {
     match entry {
-        EntryPoint::Long { rip, rsp, rdi, rsi } => {
+        EntryPoint::Program { pc, sp, arguments } => {
             set_system(vcpu, |sregs| long(sregs, cpuid, index))?;
             set_extended(vcpu, cpuid)?;
             share_clock(vcpu)?;
             let registers = kvm_regs {
-                rip,
-                rsp,
-                rdi,
-                rsi,
+                rip: pc,
+                rsp: sp,
+                rdi: arguments[0],
+                rsi: arguments[1],
                 rflags: RFLAGS_RESERVED,
                 ..kvm_regs::default()
             };
             set_general(vcpu, &registers)?;
             make_runnable(vcpu, irqchip)
         }
-        EntryPoint::Protected { eip, eax, ebx } => {
+        EntryPoint::Multiboot {
+            pc,
+            magic,
+            information,
+        } => {
             set_system(vcpu, protected)?;
             let registers = kvm_regs {
-                rip: eip.into(),
-                rax: eax.into(),
-                rbx: ebx.into(),
+                rip: pc.into(),
+                rax: magic.into(),
+                rbx: information.into(),
                 rflags: RFLAGS_RESERVED,
                 ..kvm_regs::default()
             };
             set_general(vcpu, &registers)?;
             make_runnable(vcpu, irqchip)
         }
-        EntryPoint::AwaitSipi if irqchip == Irqchip::None => Err(KvmError::Entry {
+        EntryPoint::Secondary if irqchip == Irqchip::None => Err(KvmError::Entry {
             entry: "a SIPI",
             guest: "no interrupt controllers",
         }),
         // KVM lets all vCPUs but the first wait by themselves.
-        EntryPoint::AwaitSipi if index == 0 => Err(KvmError::Entry {
+        EntryPoint::Secondary if index == 0 => Err(KvmError::Entry {
             entry: "a SIPI",
             guest: "this vcpu as its first",
         }),
-        EntryPoint::AwaitSipi => Ok(()),
+        EntryPoint::Secondary => Ok(()),
     }
 }
 

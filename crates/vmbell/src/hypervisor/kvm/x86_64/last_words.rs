@@ -26,7 +26,7 @@ pub fn fault(area: Option<&GuestMemoryMmap>, ram: &GuestMemoryMmap, index: u32) 
     let Some(words) = words else {
         return Fault {
             vector: 8,
-            rip: 0,
+            pc: 0,
             address: 0,
             bytes: Vec::new(),
             reason: "the cpu shut down (triple fault)",
@@ -35,7 +35,7 @@ pub fn fault(area: Option<&GuestMemoryMmap>, ram: &GuestMemoryMmap, index: u32) 
     let vector = (words.vector & 0xff) as u8;
     Fault {
         vector,
-        rip: words.rip,
+        pc: words.rip,
         address: if vector == 14 { words.cr2 } else { 0 },
         bytes: bytes_at(ram, words.rip),
         reason: reason(vector),

@@ -94,11 +94,10 @@ fn run(system: &Arc<System>, handler: Option<Code>, code: Code) -> Result<VmExit
     if has_handler {
         vcpu.set_interrupt_handler(config.ram_base)?;
     }
-    vcpu.set_entry_point(EntryPoint::Long {
-        rip: start,
-        rsp: config.ram_base + config.ram_size,
-        rdi: 0,
-        rsi: 0,
+    vcpu.set_entry_point(EntryPoint::Program {
+        pc: start,
+        sp: config.ram_base + config.ram_size,
+        arguments: [0, 0],
     })?;
     let (over, wait) = channel::<()>();
     let kick = vcpu.kick_handle();
