@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use vm_memory::GuestMemoryMmap;
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::hypervisor::{
-    BareError, BareExit, BareLoop, Capability, EventCounter, ExitCounts, Hypervisor, IrqTrigger,
-    Kick, SpinPolicy, Support, Vm, VmConfig,
+    BareExit, BareLoop, Capability, Error, EventCounter, ExitCounts, Hypervisor, IrqTrigger, Kick,
+    SpinPolicy, Support, Vm, VmConfig,
 };
 use vmbell::irq::{Gsi, Msi, Route};
 use vmbell_bench::{Clock, Limit, Options, Plan, Record, Silent, Timing, run, scenario, select};
@@ -44,24 +44,23 @@ impl<H: Hypervisor> Hypervisor for Forgetful<H> {
         }
     }
 
-    fn create_vm(&self, config: &VmConfig) -> Result<Self::Vm, <H::Vm as Vm>::Error> {
+    fn create_vm(&self, config: &VmConfig) -> Result<Self::Vm, Error> {
         self.0.create_vm(config).map(ForgetfulVm)
     }
 
-    fn bare_loop(&self, exit: BareExit) -> Result<Box<dyn BareLoop>, BareError> {
+    fn bare_loop(&self, exit: BareExit) -> Result<Box<dyn BareLoop>, Error> {
         self.0.bare_loop(exit)
     }
 }
 
 impl<V: Vm> Vm for ForgetfulVm<V> {
-    type Error = V::Error;
     type Vcpu = V::Vcpu;
 
     fn memory(&self) -> &GuestMemoryMmap {
         self.0.memory()
     }
 
-    fn create_vcpu(&self, index: u32) -> Result<V::Vcpu, V::Error> {
+    fn create_vcpu(&self, index: u32) -> Result<V::Vcpu, Error> {
         self.0.create_vcpu(index)
     }
 
@@ -71,7 +70,7 @@ impl<V: Vm> Vm for ForgetfulVm<V> {
         _address: IoEventAddress,
         _datamatch: Datamatch,
         _sharing: Sharing,
-    ) -> Result<(), V::Error> {
+    ) -> Result<(), Error> {
         Ok(())
     }
 
@@ -80,11 +79,11 @@ impl<V: Vm> Vm for ForgetfulVm<V> {
         _event: &EventFd,
         _address: IoEventAddress,
         _datamatch: Datamatch,
-    ) -> Result<(), V::Error> {
+    ) -> Result<(), Error> {
         Ok(())
     }
 
-    fn register_coalesced(&self, address: u64, len: u32) -> Result<(), V::Error> {
+    fn register_coalesced(&self, address: u64, len: u32) -> Result<(), Error> {
         self.0.register_coalesced(address, len)
     }
 
@@ -93,27 +92,27 @@ impl<V: Vm> Vm for ForgetfulVm<V> {
         _event: &EventFd,
         _gsi: Gsi,
         _resample: Option<&EventFd>,
-    ) -> Result<(), V::Error> {
+    ) -> Result<(), Error> {
         Ok(())
     }
 
-    fn unregister_irqfd(&self, _event: &EventFd, _gsi: Gsi) -> Result<(), V::Error> {
+    fn unregister_irqfd(&self, _event: &EventFd, _gsi: Gsi) -> Result<(), Error> {
         Ok(())
     }
 
-    fn irq_trigger(&self, irqfd: &EventFd) -> Result<Box<dyn IrqTrigger>, V::Error> {
+    fn irq_trigger(&self, irqfd: &EventFd) -> Result<Box<dyn IrqTrigger>, Error> {
         self.0.irq_trigger(irqfd)
     }
 
-    fn set_routing(&self, routes: &[Route]) -> Result<(), V::Error> {
+    fn set_routing(&self, routes: &[Route]) -> Result<(), Error> {
         self.0.set_routing(routes)
     }
 
-    fn set_line(&self, _gsi: Gsi, _level: bool) -> Result<(), V::Error> {
+    fn set_line(&self, _gsi: Gsi, _level: bool) -> Result<(), Error> {
         Ok(())
     }
 
-    fn signal_msi(&self, _msi: Msi) -> Result<bool, V::Error> {
+    fn signal_msi(&self, _msi: Msi) -> Result<bool, Error> {
         Ok(true)
     }
 

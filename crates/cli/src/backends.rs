@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use super::bench_args::BackendName;
 use vmbell::hypervisor::kvm::{Kvm, KvmError};
 use vmbell::hypervisor::usermode::Usermode;
-use vmbell::hypervisor::{Capability, Hypervisor, Support};
+use vmbell::hypervisor::{Capability, Error, Hypervisor, Support};
 use vmbell_bench::stat::{self, Mode, Outcome, Tick, Workload};
 use vmbell_bench::{Entry, Limit, scenario};
 use vmbell_report::Backend;
@@ -119,14 +119,14 @@ impl Choice {
 }
 
 /// Why the usermode backend was taken, short: `probe` says it at length.
-fn why_not(error: KvmError) -> String {
-    match error {
-        KvmError::Missing { .. } => "there is no /dev/kvm".to_owned(),
-        KvmError::Permission { .. } => "no permission to open /dev/kvm".to_owned(),
-        error => chain(error),
+fn why_not(error: Error) -> String {
+    match error.of_backend() {
+        Some(KvmError::Missing { .. }) => "there is no /dev/kvm".to_owned(),
+        Some(KvmError::Permission { .. }) => "no permission to open /dev/kvm".to_owned(),
+        _ => chain(error),
     }
 }
 
-fn chain(error: KvmError) -> String {
+fn chain(error: Error) -> String {
     format!("{:#}", anyhow::Error::new(error))
 }

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use super::guest::Failure;
 use crate::affinity::Pinned;
 use crate::{Entry, Limit, Options, Sample, Setting, Subject, SubjectError};
 use vmbell::hypervisor::{BareExit, BareLoop, Capability, Hypervisor};
@@ -68,7 +69,7 @@ impl Subject for Bare {
         reason = "a run takes far less than 2^53 ns"
     )]
     fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
-        let failed = |error| SubjectError::failed(&self.name, error);
+        let failed = |error: Failure| SubjectError::failed(&self.name, error);
         let _pinned = Pinned::to(self.cpu).map_err(|error| failed(error.into()))?;
         let limit = self.limit.clone();
         let _deadline = Deadline::once(move || limit.is_run_over(), self.bare.kick_handle())
@@ -79,7 +80,7 @@ impl Subject for Bare {
                 let subject = self.name.clone();
                 return SubjectError::TimedOut { subject };
             }
-            failed(error)
+            failed(error.into())
         })?;
         let elapsed = started.elapsed();
         Ok(Sample {

@@ -13,7 +13,9 @@ use super::paced::Raiser;
 use crate::Limit;
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::guest::{HANDLER, Interrupts, Parameters, VECTOR, programs};
-use vmbell::hypervisor::{EventCounter, EventCounts, Hypervisor, Irqchip, Vcpu, Vm, VmConfig};
+use vmbell::hypervisor::{
+    Error, EventCounter, EventCounts, Hypervisor, Irqchip, Vcpu, Vm, VmConfig,
+};
 use vmbell::irq::{Gsi, IrqError, Msi, Route, Target};
 use vmbell::machine::{CODE, Deadline, Machine, MachineError, Stop};
 
@@ -36,13 +38,13 @@ pub enum Workload {
 
 /// Why a workload has no counts.
 #[derive(Debug, thiserror::Error)]
-pub enum StatError<E: std::error::Error + 'static> {
+pub enum StatError {
     /// The guest could not be made, or its interrupts not be set up.
     #[error("cannot set the guest up")]
-    Vm(#[source] E),
+    Vm(#[source] Error),
     /// Its program could not be loaded, or it faulted.
     #[error("the guest failed")]
-    Machine(#[from] MachineError<E>),
+    Machine(#[from] MachineError),
     /// A route that is none.
     #[error("cannot route the interrupt")]
     Irq(#[from] IrqError),
@@ -82,7 +84,7 @@ pub fn run<H: Hypervisor>(
     limit: Limit,
     interval: Option<Duration>,
     tick: &mut dyn FnMut(Tick),
-) -> Result<Outcome, StatError<<H::Vm as Vm>::Error>> {
+) -> Result<Outcome, StatError> {
     let config = VmConfig {
         irqchip: Irqchip::Full,
         pv_eoi: mode == Mode::On,
@@ -137,10 +139,7 @@ impl Counts {
     }
 }
 
-fn count<V: Vm>(
-    counter: &mut dyn EventCounter,
-    machine: &Machine<V>,
-) -> Result<Counts, StatError<V::Error>> {
+fn count<V: Vm>(counter: &mut dyn EventCounter, machine: &Machine<V>) -> Result<Counts, StatError> {
     Ok(Counts {
         events: counter.read().map_err(system("read the counts"))?,
         interrupts: machine.results()?.interrupts,
@@ -157,12 +156,12 @@ struct Session<'m, V: Vm> {
     limit: Limit,
 }
 
-fn system<E: std::error::Error>(operation: &'static str) -> impl Fn(io::Error) -> StatError<E> {
+fn system(operation: &'static str) -> impl Fn(io::Error) -> StatError {
     move |source| StatError::System { operation, source }
 }
 
 impl<'m, V: Vm> Session<'m, V> {
-    fn new(machine: &'m Machine<V>, mode: Mode, limit: Limit) -> Result<Self, StatError<V::Error>> {
+    fn new(machine: &'m Machine<V>, mode: Mode, limit: Limit) -> Result<Self, StatError> {
         let vm = machine.vm();
         let entry = machine.load(programs::interrupt_halted(), 0)?;
         let mut vcpu = vm.create_vcpu(0).map_err(StatError::Vm)?;
@@ -194,7 +193,7 @@ impl<'m, V: Vm> Session<'m, V> {
         })
     }
 
-    fn count(&mut self) -> Result<Counts, StatError<V::Error>> {
+    fn count(&mut self) -> Result<Counts, StatError> {
         count(self.counter.as_mut(), self.machine)
     }
 
@@ -204,7 +203,7 @@ impl<'m, V: Vm> Session<'m, V> {
         workload: Workload,
         interval: Option<Duration>,
         tick: &mut dyn FnMut(Counts, &str),
-    ) -> Result<(), StatError<V::Error>> {
+    ) -> Result<(), StatError> {
         let machine = self.machine;
         let over = AtomicBool::new(false);
         let raiser = Raiser {
@@ -231,7 +230,7 @@ impl<'m, V: Vm> Session<'m, V> {
                 Workload::Paced { rate, time } => raiser.paced(ready, rate, time),
                 Workload::Lockstep { .. } => raiser.lockstep(),
             });
-            let running = scope.spawn(move || -> Result<Stop, StatError<V::Error>> {
+            let running = scope.spawn(move || -> Result<Stop, StatError> {
                 // Dropped at the end, whatever the end is.
                 let _done = done;
                 let _deadline = Deadline::once(move || limit.stop().is_some(), vcpu.kick_handle())

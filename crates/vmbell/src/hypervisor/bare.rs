@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::Kick;
+use super::{Error, Kick};
 
 /// How the guest of a [`BareLoop`] leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,13 +15,10 @@ pub enum BareExit {
     Mmio,
 }
 
-/// Why there is no [`BareLoop`], or why it could not go on.
-pub type BareError = Box<dyn std::error::Error + Send + Sync>;
-
 /// The loop around such a guest.
 pub trait BareLoop: fmt::Debug {
     /// Lets it leave so many times, on the caller's thread. A kick is an error.
-    fn run(&mut self, exits: u64) -> Result<(), BareError>;
+    fn run(&mut self, exits: u64) -> Result<(), Error>;
 
     /// The handle that other threads kick it with.
     fn kick_handle(&self) -> BareKick;

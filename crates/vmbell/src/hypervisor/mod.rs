@@ -5,6 +5,7 @@
 
 mod bare;
 mod capability;
+mod error;
 mod events;
 mod exit;
 mod ioevents;
@@ -19,8 +20,9 @@ use std::fmt;
 use vm_memory::GuestMemoryMmap;
 use vmm_sys_util::eventfd::EventFd;
 
-pub use bare::{BareError, BareExit, BareKick, BareLoop};
+pub use bare::{BareExit, BareKick, BareLoop};
 pub use capability::{Capability, Support};
+pub use error::Error;
 pub use events::{EventCounter, EventCounts};
 pub use exit::{ExitCounts, Fault, VmEntry, VmExit};
 pub use ioevents::{IoEventError, IoEvents};
@@ -43,26 +45,36 @@ pub trait Hypervisor {
     /// Whether this host lets the backend do `capability`, and if not, why.
     fn support(&self, capability: Capability) -> Support;
 
+    /// Fails, with the reason, unless this host lets the backend do `capability`.
+    fn require(&self, capability: Capability) -> Result<(), Error> {
+        match self.support(capability) {
+            Support::Yes => Ok(()),
+            Support::No(reason) => Err(Error::Unsupported {
+                backend: self.name(),
+                capability,
+                reason,
+            }),
+        }
+    }
+
     /// Makes a guest with memory and no code.
-    fn create_vm(&self, config: &VmConfig) -> Result<Self::Vm, <Self::Vm as Vm>::Error>;
+    fn create_vm(&self, config: &VmConfig) -> Result<Self::Vm, Error>;
 
     /// A loop that measures the least that an exit to the VMM costs here. Needs
     /// [`Capability::BareLoop`].
-    fn bare_loop(&self, exit: BareExit) -> Result<Box<dyn BareLoop>, BareError>;
+    fn bare_loop(&self, exit: BareExit) -> Result<Box<dyn BareLoop>, Error>;
 }
 
 /// A guest: its memory, its vCPUs and its doorbells.
 pub trait Vm: Send + Sync + 'static {
-    /// What can go wrong.
-    type Error: std::error::Error + Send + Sync + 'static;
     /// The virtual CPUs of this backend.
-    type Vcpu: Vcpu<Error = Self::Error>;
+    type Vcpu: Vcpu;
 
     /// Guest RAM.
     fn memory(&self) -> &GuestMemoryMmap;
 
     /// Takes the vCPU with this index, once.
-    fn create_vcpu(&self, index: u32) -> Result<Self::Vcpu, Self::Error>;
+    fn create_vcpu(&self, index: u32) -> Result<Self::Vcpu, Error>;
 
     /// From its return on, a matching guest write signals `event` instead of leaving the guest.
     fn register_ioevent(
@@ -71,7 +83,7 @@ pub trait Vm: Send + Sync + 'static {
         address: IoEventAddress,
         datamatch: Datamatch,
         sharing: Sharing,
-    ) -> Result<(), Self::Error>;
+    ) -> Result<(), Error>;
 
     /// When it returns, `event` gets no further signal from that registration. A write that races
     /// with it is delivered exactly once, as a signal or as an exit.
@@ -80,11 +92,11 @@ pub trait Vm: Send + Sync + 'static {
         event: &EventFd,
         address: IoEventAddress,
         datamatch: Datamatch,
-    ) -> Result<(), Self::Error>;
+    ) -> Result<(), Error>;
 
     /// Lets writes of this range be kept back until the guest leaves for another reason, or too many
     /// are kept; they come as [`VmExit::MmioWrite`] then. Needs [`Capability::CoalescedMmio`].
-    fn register_coalesced(&self, address: u64, len: u32) -> Result<(), Self::Error>;
+    fn register_coalesced(&self, address: u64, len: u32) -> Result<(), Error>;
 
     /// From its return on, a signal of `event` raises `gsi`: an edge, or, with a `resample` eventfd,
     /// a level that stays until the guest's EOI, which signals `resample`. A count that is there
@@ -94,23 +106,23 @@ pub trait Vm: Send + Sync + 'static {
         event: &EventFd,
         gsi: Gsi,
         resample: Option<&EventFd>,
-    ) -> Result<(), Self::Error>;
+    ) -> Result<(), Error>;
 
     /// When it returns, `event` raises `gsi` no more. Not an error if it never did.
-    fn unregister_irqfd(&self, event: &EventFd, gsi: Gsi) -> Result<(), Self::Error>;
+    fn unregister_irqfd(&self, event: &EventFd, gsi: Gsi) -> Result<(), Error>;
 
     /// What a device of this process signals `irqfd` with instead of a write to it.
-    fn irq_trigger(&self, irqfd: &EventFd) -> Result<Box<dyn IrqTrigger>, Self::Error>;
+    fn irq_trigger(&self, irqfd: &EventFd) -> Result<Box<dyn IrqTrigger>, Error>;
 
     /// Replaces the table that says where GSIs lead. The first one of [`Irqchip::Full`] leads each
     /// GSI below 24 to the I/O APIC's pin of that number; that of [`Irqchip::Split`] is empty.
-    fn set_routing(&self, routes: &[Route]) -> Result<(), Self::Error>;
+    fn set_routing(&self, routes: &[Route]) -> Result<(), Error>;
 
     /// Drives a line. Nothing happens if its GSI leads nowhere or is at that level already.
-    fn set_line(&self, gsi: Gsi, level: bool) -> Result<(), Self::Error>;
+    fn set_line(&self, gsi: Gsi, level: bool) -> Result<(), Error>;
 
     /// Sends a message, and says whether a vCPU took it.
-    fn signal_msi(&self, msi: Msi) -> Result<bool, Self::Error>;
+    fn signal_msi(&self, msi: Msi) -> Result<bool, Error>;
 
     /// Counts what happens to this guest on the calling thread and those that it starts from now on;
     /// of the vCPUs that have been made by now.
@@ -125,13 +137,11 @@ pub trait Vm: Send + Sync + 'static {
 
 /// A virtual CPU, owned by the one thread that runs it.
 pub trait Vcpu: Send {
-    /// What can go wrong.
-    type Error: std::error::Error + Send + Sync + 'static;
     /// Makes the vCPU leave the guest, from any thread.
     type Kick: Kick;
 
     /// Where the next [`run`](Self::run) starts. Allowed before the first run only.
-    fn set_entry_point(&mut self, entry: EntryPoint) -> Result<(), Self::Error>;
+    fn set_entry_point(&mut self, entry: EntryPoint) -> Result<(), Error>;
 
     /// Where this vCPU enters for an external interrupt, all vectors alike. Allowed before the first
     /// run only.
@@ -140,10 +150,10 @@ pub trait Vcpu: Send {
     /// 64-bit frame (`rip`, `cs`, `rflags`, `rsp`, `ss`), and IF clear. It drops the vector and
     /// returns by a jump to [`INTERRUPT_RETURN`] with `rsp` at the frame. `cli`, `sti` and `hlt` are
     /// ordinary instructions.
-    fn set_interrupt_handler(&mut self, pc: u64) -> Result<(), Self::Error>;
+    fn set_interrupt_handler(&mut self, pc: u64) -> Result<(), Error>;
 
     /// Enters the guest and returns when the guest leaves it.
-    fn run(&mut self, entry: VmEntry) -> Result<VmExit, Self::Error>;
+    fn run(&mut self, entry: VmEntry) -> Result<VmExit, Error>;
 
     /// Whether a kick waits for the next [`run`](Self::run): that one leaves the guest at once. For a
     /// thread that has something else to do before.

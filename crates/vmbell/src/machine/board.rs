@@ -8,14 +8,14 @@ use super::layout::{CODE, PARAMETERS, STACK_TOP};
 use super::runner::Runner;
 use crate::bus::{Backlog, Bus};
 use crate::guest::{Interrupts, Parameters, Program, Results};
-use crate::hypervisor::{EntryPoint, Fault, Vm};
+use crate::hypervisor::{EntryPoint, Error, Fault, Vm};
 
 /// Why a guest could not go on.
 #[derive(Debug, thiserror::Error)]
-pub enum MachineError<E: std::error::Error + 'static> {
+pub enum MachineError {
     /// The backend failed.
     #[error("the vcpu could not run")]
-    Vcpu(#[source] E),
+    Vcpu(#[source] Error),
     /// The guest faulted.
     #[error("guest fault: {0}")]
     Fault(Fault),
@@ -79,7 +79,7 @@ impl<V: Vm> Machine<V> {
     }
 
     /// Copies a program into the guest, and says where the vCPU with this index begins with it.
-    pub fn load(&self, program: Program, vcpu: u32) -> Result<EntryPoint, MachineError<V::Error>> {
+    pub fn load(&self, program: Program, vcpu: u32) -> Result<EntryPoint, MachineError> {
         let write = self.vm.memory().write_slice(program.code, CODE);
         write.map_err(|source| MachineError::Memory {
             program: program.name,
@@ -94,7 +94,7 @@ impl<V: Vm> Machine<V> {
     }
 
     /// Tells the program what to do in its next run.
-    pub fn set_parameters(&self, parameters: &Parameters) -> Result<(), MachineError<V::Error>> {
+    pub fn set_parameters(&self, parameters: &Parameters) -> Result<(), MachineError> {
         parameters
             .write(self.vm.memory(), PARAMETERS)
             .map_err(|source| MachineError::Memory {
@@ -104,7 +104,7 @@ impl<V: Vm> Machine<V> {
     }
 
     /// Tells a program that takes interrupts how; before its first run.
-    pub fn set_interrupts(&self, interrupts: &Interrupts) -> Result<(), MachineError<V::Error>> {
+    pub fn set_interrupts(&self, interrupts: &Interrupts) -> Result<(), MachineError> {
         interrupts
             .write(self.vm.memory(), PARAMETERS)
             .map_err(|source| MachineError::Memory {
@@ -114,7 +114,7 @@ impl<V: Vm> Machine<V> {
     }
 
     /// What the program reported.
-    pub fn results(&self) -> Result<Results, MachineError<V::Error>> {
+    pub fn results(&self) -> Result<Results, MachineError> {
         Results::read(self.vm.memory(), PARAMETERS).map_err(|source| MachineError::Memory {
             program: "results",
             source,

@@ -37,7 +37,7 @@ impl<'m, V: Vm> Runner<'m, V> {
     }
 
     /// Runs until the program is done, halts or is kicked.
-    pub fn run(&mut self) -> Result<Stop, MachineError<V::Error>> {
+    pub fn run(&mut self) -> Result<Stop, MachineError> {
         loop {
             while !self.backlog.is_empty() && !self.vcpu.is_kicked() {
                 self.backlog.serve();

@@ -39,7 +39,7 @@ impl<V: Vm> Machine<V> {
         &self,
         mut vcpus: Vec<V::Vcpu>,
         until: impl Fn() -> bool + Send + Sync + 'static,
-    ) -> Result<Stop, MachineError<V::Error>> {
+    ) -> Result<Stop, MachineError> {
         let until = Arc::new(until);
         let everyone = Everyone(vcpus.iter().map(Vcpu::kick_handle).collect());
         let (ended, first) = (AtomicBool::new(false), Mutex::new(None));

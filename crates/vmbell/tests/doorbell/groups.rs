@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::guest::{Parameters, programs};
-use vmbell::hypervisor::{Hypervisor, Vm, VmConfig};
+use vmbell::hypervisor::{Error, Hypervisor, Vm, VmConfig};
 use vmm_sys_util::eventfd::EventFd;
 
 use crate::harness::script::{Op, Player};
@@ -16,7 +16,7 @@ fn join<V: Vm>(
     event: &EventFd,
     place: IoEventAddress,
     datamatch: Datamatch,
-) -> Result<(), V::Error> {
+) -> Result<(), Error> {
     vm.register_ioevent(event, place, datamatch, Sharing::Group)
 }
 

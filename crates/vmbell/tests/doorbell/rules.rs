@@ -1,9 +1,7 @@
 //! Which registrations stand beside each other.
 
-use vmbell::doorbell::{Datamatch, DoorbellError, IoEventAddress, Sharing};
-use vmbell::hypervisor::kvm::KvmError;
-use vmbell::hypervisor::usermode::UsermodeError;
-use vmbell::hypervisor::{Hypervisor, Vm};
+use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
+use vmbell::hypervisor::{Error, Hypervisor, Vm};
 use vmm_sys_util::eventfd::EventFd;
 
 use crate::harness::script::{Op, Player};
@@ -22,31 +20,15 @@ fn register<V: Vm>(
     event: &EventFd,
     place: IoEventAddress,
     datamatch: Datamatch,
-) -> Result<(), V::Error> {
+) -> Result<(), Error> {
     vm.register_ioevent(event, place, datamatch, Sharing::Exclusive)
 }
 
-/// The rule of the doorbells that an error of any backend carries.
-fn rule<'e>(error: &'e (dyn std::error::Error + 'static)) -> &'e DoorbellError {
-    let mut cause = Some(error);
-    while let Some(error) = cause {
-        if let Some(rule) = error.downcast_ref::<DoorbellError>() {
-            return rule;
-        }
-        if let Some(UsermodeError::Doorbell(rule)) = error.downcast_ref() {
-            return rule;
-        }
-        if let Some(KvmError::Doorbell(rule)) = error.downcast_ref() {
-            return rule;
-        }
-        cause = error.source();
+fn refused(result: Result<(), Error>, errno: i32) {
+    match result.expect_err("a refusal") {
+        Error::Doorbell(rule) => assert_eq!(rule.errno(), errno, "{rule}"),
+        error => panic!("no rule of the doorbells: {}", chain(&error)),
     }
-    panic!("no rule of the doorbells: {}", chain(error))
-}
-
-fn refused<E: std::error::Error + 'static>(result: Result<(), E>, errno: i32) {
-    let error = result.expect_err("a refusal");
-    assert_eq!(rule(&error).errno(), errno, "{error}");
 }
 
 fn all_widths_stand_beside_each_other<H: Hypervisor>(h: &H) {

@@ -17,7 +17,9 @@ use std::time::Instant;
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::IoEventAddress;
 use vmbell::guest::{DONE_PORT, Parameters, Program};
-use vmbell::hypervisor::{Capability, EntryPoint, Hypervisor, Vcpu, Vm, VmConfig, VmEntry, VmExit};
+use vmbell::hypervisor::{
+    Capability, EntryPoint, Error, Hypervisor, Vcpu, Vm, VmConfig, VmEntry, VmExit,
+};
 use vmbell::machine::{CODE, Deadline, PARAMETERS, STACK_TOP};
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
@@ -99,7 +101,7 @@ pub fn begin_at<V: Vm>(vm: &V, index: u32, page: GuestAddress) -> V::Vcpu {
 }
 
 /// Runs a vCPU once. Fails if the guest does not leave within half of [`LIMIT`].
-pub fn step<C: Vcpu>(vcpu: &mut C, entry: VmEntry) -> Result<VmExit, C::Error> {
+pub fn step<C: Vcpu>(vcpu: &mut C, entry: VmEntry) -> Result<VmExit, Error> {
     let _deadline = Deadline::new(Instant::now() + LIMIT / 2, vcpu.kick_handle()).unwrap();
     vcpu.run(entry)
 }

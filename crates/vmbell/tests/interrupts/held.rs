@@ -5,8 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use vmbell::hypervisor::usermode::UsermodeError;
-use vmbell::hypervisor::{Hypervisor, Kick, Vcpu, Vm, VmExit};
+use vmbell::hypervisor::{Error, Hypervisor, Kick, Vcpu, Vm, VmExit};
 use vmbell::irq::Gsi;
 use vmm_sys_util::eventfd::EventFd;
 
@@ -19,10 +18,7 @@ use crate::taker::{
 /// What nobody else is held for longer than.
 const SOON: Duration = Duration::from_secs(10);
 
-fn a_full_resamplefd_holds_only_the_vcpu_that_ends_the_interrupt<H>(h: &H)
-where
-    H: Hypervisor<Vm: Vm<Error = UsermodeError>>,
-{
+fn a_full_resamplefd_holds_only_the_vcpu_that_ends_the_interrupt<H: Hypervisor>(h: &H) {
     const FULL: u64 = u64::MAX - 1;
     let vm = configured(h, with_interrupts(2));
     let (irqfd, held, kicked) = (event(), EventFd::new(0).unwrap(), AtomicU64::new(0));
@@ -68,7 +64,7 @@ where
         let removed = vm.unregister_irqfd(&irqfd, level);
         assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
         assert!(
-            matches!(removed, Ok(()) | Err(UsermodeError::Unremoved { .. })),
+            matches!(removed, Ok(()) | Err(Error::Unremoved { .. })),
             "{removed:?}"
         );
         assert_eq!(held.read().unwrap(), FULL, "it was full all the time");

@@ -7,11 +7,14 @@ use kvm_bindings::kvm_ioeventfd;
 use kvm_ioctls::VmFd;
 use vmm_sys_util::eventfd::EventFd;
 
-use super::error::KvmError;
+use super::super::{Capability, Error};
 use super::ioctl;
 use crate::doorbell::abi::{FLAG_DATAMATCH, FLAG_DEASSIGN, FLAG_PIO};
 use crate::doorbell::{DoorbellError, IoEventAddress, Pattern};
 use crate::eventfd::EventFdError;
+
+/// Why there is none on a hypercall number.
+pub const NO_HYPERCALL_DOORBELLS: &str = "kvm has ioeventfds on ports and memory only";
 
 /// From its return on, the kernel signals `event` for writes that match.
 pub fn assign(
@@ -19,7 +22,7 @@ pub fn assign(
     event: &EventFd,
     address: IoEventAddress,
     pattern: Pattern,
-) -> Result<(), KvmError> {
+) -> Result<(), Error> {
     call(vm, event, address, pattern, 0)
 }
 
@@ -29,7 +32,7 @@ pub fn deassign(
     event: &EventFd,
     address: IoEventAddress,
     pattern: Pattern,
-) -> Result<(), KvmError> {
+) -> Result<(), Error> {
     call(vm, event, address, pattern, FLAG_DEASSIGN)
 }
 
@@ -39,11 +42,17 @@ fn call(
     address: IoEventAddress,
     pattern: Pattern,
     flags: u32,
-) -> Result<(), KvmError> {
+) -> Result<(), Error> {
     let bus = match address {
         IoEventAddress::Pio(_) => FLAG_PIO,
         IoEventAddress::Mmio(_) => 0,
-        IoEventAddress::Hypercall(_) => return Err(KvmError::NoSuchDoorbell { address }),
+        IoEventAddress::Hypercall(_) => {
+            return Err(Error::Unsupported {
+                backend: "kvm",
+                capability: Capability::HypercallDoorbell,
+                reason: NO_HYPERCALL_DOORBELLS.to_owned(),
+            });
+        }
     };
     let value = pattern.value.map_or(0, |_| FLAG_DATAMATCH);
     let request = kvm_ioeventfd {
@@ -58,12 +67,7 @@ fn call(
 }
 
 /// The rule behind the kernel's errno (Linux `virt/kvm/eventfd.c`); other failures as they are.
-fn refusal(
-    error: io::Error,
-    event: &EventFd,
-    address: IoEventAddress,
-    pattern: Pattern,
-) -> KvmError {
+fn refusal(error: io::Error, event: &EventFd, address: IoEventAddress, pattern: Pattern) -> Error {
     let len = pattern.len;
     let rule = match error.raw_os_error() {
         Some(libc::EEXIST) => DoorbellError::Exists { address, pattern },
@@ -76,7 +80,7 @@ fn refusal(
             DoorbellError::Wraps { address, len }
         }
         _ => {
-            return KvmError::Call {
+            return Error::System {
                 operation: "register or remove an ioeventfd",
                 source: error,
             };

@@ -1,11 +1,11 @@
-//! What can go wrong with KVM.
+//! What can go wrong with KVM only.
 
 use std::io;
 
-use crate::doorbell::{DoorbellError, IoEventAddress, Pattern};
-use crate::irq::IrqError;
+use super::super::Error;
+use crate::doorbell::{IoEventAddress, Pattern};
 
-/// Why KVM could not do what it was asked.
+/// Why KVM could not do what it was asked: the cause inside an [`Error`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KvmError {
@@ -46,32 +46,6 @@ pub enum KvmError {
         /// The kernel that has it.
         since: &'static str,
     },
-    /// A guest that the backend cannot hold.
-    #[error("{what} is {value:#x}, must be {rule}")]
-    Config {
-        /// Which setting.
-        what: &'static str,
-        /// What it was.
-        value: u64,
-        /// What it may be.
-        rule: String,
-    },
-    /// A call to KVM failed.
-    #[error("cannot {operation}")]
-    Call {
-        /// What it was to do.
-        operation: &'static str,
-        /// Why it did not.
-        source: io::Error,
-    },
-    /// Guest memory could not be mapped.
-    #[error("cannot map {size:#x} bytes of guest memory")]
-    Memory {
-        /// How much.
-        size: u64,
-        /// Why not.
-        source: vm_memory::mmap::FromRangesError,
-    },
     /// The code that a guest starts from could not be assembled.
     #[error("cannot assemble {what} for the guest")]
     Assemble {
@@ -80,28 +54,6 @@ pub enum KvmError {
         /// Why not.
         source: iced_x86::IcedError,
     },
-    /// This vCPU is taken or never was.
-    #[error("vcpu {index} is taken already, or there are no more than {vcpus}")]
-    Vcpu {
-        /// Which.
-        index: u32,
-        /// How many there are.
-        vcpus: u32,
-    },
-    /// The vCPU has run already.
-    #[error("the entry point and the handler of a vcpu cannot change once it has run")]
-    Running,
-    /// An entry point that this guest was not made for.
-    #[error("a vcpu cannot begin with {entry} in a guest with {guest}")]
-    Entry {
-        /// How it was to begin.
-        entry: &'static str,
-        /// What stands against it.
-        guest: &'static str,
-    },
-    /// The guest faulted before and cannot go on.
-    #[error("the guest faulted before and cannot be entered again")]
-    Faulted,
     /// The CPU refused the guest's state.
     #[error("the cpu refused to enter the guest, reason {reason:#x}")]
     FailedEntry {
@@ -131,34 +83,31 @@ pub enum KvmError {
         /// What it was to match.
         pattern: Pattern,
     },
-    /// KVM has no doorbells there.
-    #[error("{address}: kvm has ioeventfds on ports and memory only")]
-    NoSuchDoorbell {
-        /// The address.
-        address: IoEventAddress,
+    /// Somebody kicked a bare loop.
+    #[error("kicked, {left} of {exits} exits before its end")]
+    Kicked {
+        /// Exits that it was still to make.
+        left: u64,
+        /// Of how many.
+        exits: u64,
     },
-    /// An interrupt could not be set up.
-    #[error(transparent)]
-    Irq(#[from] IrqError),
-    /// A doorbell could not be registered or removed.
-    #[error(transparent)]
-    Doorbell(#[from] DoorbellError),
+    /// A bare loop did something else than it is made of.
+    #[error("the loop left for {exit}")]
+    Strayed {
+        /// The exit, in words.
+        exit: String,
+    },
 }
 
 impl KvmError {
-    /// The error of a call through kvm-ioctls.
-    pub(super) fn call(operation: &'static str) -> impl Fn(kvm_ioctls::Error) -> Self {
-        move |error| Self::Call {
-            operation,
-            source: io::Error::from_raw_os_error(error.errno()),
-        }
+    /// The error of an assembler that was to make `what`.
+    pub(super) fn assemble(what: &'static str) -> impl Fn(iced_x86::IcedError) -> Error {
+        move |source| Self::Assemble { what, source }.into()
     }
+}
 
-    /// The error of the last system call.
-    pub(super) fn last(operation: &'static str) -> Self {
-        Self::Call {
-            operation,
-            source: io::Error::last_os_error(),
-        }
+impl From<KvmError> for Error {
+    fn from(error: KvmError) -> Self {
+        Self::Backend(Box::new(error))
     }
 }

@@ -6,7 +6,6 @@
 //! group by [`Groups::deliver`], so that nobody outside sees the change.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::{Mutex, PoisonError};
@@ -14,6 +13,7 @@ use std::sync::{Mutex, PoisonError};
 use kvm_ioctls::VmFd;
 use vmm_sys_util::eventfd::EventFd;
 
+use super::super::Error;
 use super::doorbells::{assign, deassign};
 use super::error::KvmError;
 use super::relay::{Item, Relay};
@@ -80,7 +80,7 @@ impl Groups {
         event: &EventFd,
         address: IoEventAddress,
         pattern: Pattern,
-    ) -> Result<(), KvmError> {
+    ) -> Result<(), Error> {
         let id = EventId::of(event).map_err(DoorbellError::from)?;
         let mut matches = self.matches.lock().unwrap_or_else(PoisonError::into_inner);
         let group = matches.entry(address).or_default();
@@ -90,7 +90,7 @@ impl Groups {
             return Err(DoorbellError::Exists { address, pattern }.into());
         }
         if of_this_length().any(|m| m.pattern.value.is_none() != pattern.value.is_none()) {
-            return Err(KvmError::MixedGroup { address, pattern });
+            return Err(KvmError::MixedGroup { address, pattern }.into());
         }
         if of_this_length().map(|m| m.target.len()).sum::<usize>() >= self.max_items {
             let limit = u32::try_from(self.max_items).unwrap_or(u32::MAX);
@@ -140,7 +140,7 @@ impl Groups {
         event: &EventFd,
         address: IoEventAddress,
         pattern: Pattern,
-    ) -> Result<Option<()>, KvmError> {
+    ) -> Result<Option<()>, Error> {
         let mut matches = self.matches.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(group) = matches.get_mut(&address) else {
             return Ok(None);
@@ -196,7 +196,7 @@ impl Groups {
         hit.is_some()
     }
 
-    fn moved(&self, change: impl FnOnce() -> Result<(), KvmError>) -> Result<(), KvmError> {
+    fn moved(&self, change: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
         self.moves.fetch_add(1, Release);
         let result = change();
         self.moves.fetch_add(1, Release);
@@ -211,7 +211,7 @@ fn replace(
     pattern: Pattern,
     old: &EventFd,
     new: &EventFd,
-) -> Result<(), KvmError> {
+) -> Result<(), Error> {
     deassign(vm, old, address, pattern)?;
     assign(vm, new, address, pattern).inspect_err(|_| {
         // The place was ours a moment ago, and nobody else could take it under the lock.
@@ -219,11 +219,8 @@ fn replace(
     })
 }
 
-fn clone(event: &EventFd) -> Result<EventFd, KvmError> {
+fn clone(event: &EventFd) -> Result<EventFd, Error> {
     event
         .try_clone()
-        .map_err(|source: io::Error| KvmError::Call {
-            operation: "duplicate an eventfd",
-            source,
-        })
+        .map_err(Error::system("duplicate an eventfd"))
 }

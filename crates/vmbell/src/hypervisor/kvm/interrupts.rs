@@ -12,8 +12,7 @@ use kvm_bindings::{
 use kvm_ioctls::VmFd;
 use vmm_sys_util::eventfd::EventFd;
 
-use super::super::{IrqTrigger, Irqchip};
-use super::error::KvmError;
+use super::super::{Error, IrqTrigger, Irqchip};
 use crate::eventfd::EventFdError;
 use crate::irq::{Gsi, IrqError, Msi, Route, Routing, Target};
 
@@ -24,7 +23,7 @@ pub fn assign(
     event: &EventFd,
     gsi: Gsi,
     resample: Option<&EventFd>,
-) -> Result<(), KvmError> {
+) -> Result<(), Error> {
     let result = match resample {
         None => vm.register_irqfd(event, gsi.number()),
         Some(resample) => vm.register_irqfd_with_resample(event, resample, gsi.number()),
@@ -33,40 +32,34 @@ pub fn assign(
 }
 
 /// When it returns, the kernel raises `gsi` for `event` no more.
-pub fn deassign(vm: &VmFd, irqchip: Irqchip, event: &EventFd, gsi: Gsi) -> Result<(), KvmError> {
+pub fn deassign(vm: &VmFd, irqchip: Irqchip, event: &EventFd, gsi: Gsi) -> Result<(), Error> {
     let result = vm.unregister_irqfd(event, gsi.number());
     result.map_err(|error| refusal(error, irqchip, event, false))
 }
 
 /// The kernel raises the interrupt on the thread that writes the eventfd: nothing is shorter.
-pub fn trigger(irqfd: &EventFd) -> Result<Box<dyn IrqTrigger>, KvmError> {
-    let event = irqfd.try_clone().map_err(|source| KvmError::Call {
-        operation: "duplicate an irqfd",
-        source,
-    })?;
+pub fn trigger(irqfd: &EventFd) -> Result<Box<dyn IrqTrigger>, Error> {
+    let event = irqfd
+        .try_clone()
+        .map_err(Error::system("duplicate an irqfd"))?;
     Ok(Box::new(event))
 }
 
 /// The rule behind the kernel's errno (Linux `virt/kvm/eventfd.c`); other failures as they are.
-fn refusal(
-    error: kvm_ioctls::Error,
-    irqchip: Irqchip,
-    event: &EventFd,
-    resample: bool,
-) -> KvmError {
+fn refusal(error: kvm_ioctls::Error, irqchip: Irqchip, event: &EventFd, resample: bool) -> Error {
     let fd = event.as_raw_fd();
     let rule = match (error.errno(), irqchip) {
         (libc::EBUSY, _) => IrqError::Busy,
         (libc::EBADF, _) => EventFdError::BadFd { fd }.into(),
         (libc::EINVAL, Irqchip::None) => IrqError::NoIrqchip,
         (libc::EINVAL, Irqchip::Split) if resample => IrqError::NoResample,
-        _ => return KvmError::call("register or remove an irqfd")(error),
+        _ => return Error::system("register or remove an irqfd")(error),
     };
     rule.into()
 }
 
 /// Replaces the kernel's table.
-pub fn route(vm: &VmFd, irqchip: Irqchip, routes: &[Route]) -> Result<(), KvmError> {
+pub fn route(vm: &VmFd, irqchip: Irqchip, routes: &[Route]) -> Result<(), Error> {
     let routing = Routing::new(routes)?;
     if irqchip == Irqchip::None {
         return Err(IrqError::NoIrqchip.into());
@@ -75,12 +68,12 @@ pub fn route(vm: &VmFd, irqchip: Irqchip, routes: &[Route]) -> Result<(), KvmErr
         routing.check_without_pins()?;
     }
     let entries: Vec<_> = routing.routes().map(entry).collect();
-    let table = KvmIrqRouting::from_entries(&entries).map_err(|error| KvmError::Call {
+    let table = KvmIrqRouting::from_entries(&entries).map_err(|error| Error::System {
         operation: "make a table of routes",
         source: io::Error::other(format!("{error:?}")),
     })?;
     vm.set_gsi_routing(&table)
-        .map_err(KvmError::call("set the routes (KVM_SET_GSI_ROUTING)"))
+        .map_err(Error::system("set the routes (KVM_SET_GSI_ROUTING)"))
 }
 
 fn entry(route: Route) -> kvm_irq_routing_entry {
@@ -118,16 +111,16 @@ fn halves(address: u64) -> (u32, u32) {
 }
 
 /// Drives a line.
-pub fn drive(vm: &VmFd, irqchip: Irqchip, gsi: Gsi, level: bool) -> Result<(), KvmError> {
+pub fn drive(vm: &VmFd, irqchip: Irqchip, gsi: Gsi, level: bool) -> Result<(), Error> {
     if irqchip == Irqchip::None {
         return Err(IrqError::NoIrqchip.into());
     }
     vm.set_irq_line(gsi.number(), level)
-        .map_err(KvmError::call("drive a line (KVM_IRQ_LINE)"))
+        .map_err(Error::system("drive a line (KVM_IRQ_LINE)"))
 }
 
 /// Sends a message; whether a vCPU took it.
-pub fn send(vm: &VmFd, irqchip: Irqchip, msi: Msi) -> Result<bool, KvmError> {
+pub fn send(vm: &VmFd, irqchip: Irqchip, msi: Msi) -> Result<bool, Error> {
     msi.message()?;
     if irqchip == Irqchip::None {
         return Err(IrqError::NoIrqchip.into());
@@ -143,6 +136,6 @@ pub fn send(vm: &VmFd, irqchip: Irqchip, msi: Msi) -> Result<bool, KvmError> {
         Ok(taken) => Ok(taken > 0),
         // What the kernel's own -1, "no local APIC has this address", looks like from outside.
         Err(error) if error.errno() == libc::EPERM => Ok(false),
-        Err(error) => Err(KvmError::call("send a message (KVM_SIGNAL_MSI)")(error)),
+        Err(error) => Err(Error::system("send a message (KVM_SIGNAL_MSI)")(error)),
     }
 }

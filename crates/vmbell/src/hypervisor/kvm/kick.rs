@@ -10,8 +10,7 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicI32};
 use std::sync::{Arc, OnceLock};
 
-use super::super::Kick;
-use super::error::KvmError;
+use super::super::{Error, Kick};
 use super::run_page::RunPage;
 
 /// What a vCPU and those who kick it share.
@@ -24,7 +23,7 @@ pub struct Kicks {
 }
 
 impl Kicks {
-    pub fn new(page: Arc<RunPage>) -> Result<Self, KvmError> {
+    pub fn new(page: Arc<RunPage>) -> Result<Self, Error> {
         install_handler()?;
         Ok(Self {
             page,
@@ -87,7 +86,7 @@ fn signal() -> libc::c_int {
 extern "C" fn nothing(_: libc::c_int) {}
 
 /// The signal has only to interrupt a system call, once for the whole process.
-fn install_handler() -> Result<(), KvmError> {
+fn install_handler() -> Result<(), Error> {
     static INSTALLED: OnceLock<Result<(), i32>> = OnceLock::new();
     let install = || {
         // SAFETY: all-zero bytes are a valid `sigaction`: no flags, so no restart, and an empty mask.
@@ -101,7 +100,7 @@ fn install_handler() -> Result<(), KvmError> {
         Ok(())
     };
     let result = *INSTALLED.get_or_init(install);
-    result.map_err(|errno| KvmError::Call {
+    result.map_err(|errno| Error::System {
         operation: "install the handler of the signal that kicks vcpus",
         source: std::io::Error::from_raw_os_error(errno),
     })

@@ -5,13 +5,13 @@ use kvm_bindings::kvm_userspace_memory_region;
 use kvm_ioctls::VmFd;
 use vm_memory::{GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion};
 
-use super::error::KvmError;
+use super::super::Error;
 
 /// Maps fresh memory of this size for guest-physical addresses from `base`.
-pub fn map(base: u64, size: u64) -> Result<GuestMemoryMmap, KvmError> {
+pub fn map(base: u64, size: u64) -> Result<GuestMemoryMmap, Error> {
     let bytes = usize::try_from(size).unwrap_or(usize::MAX);
     GuestMemoryMmap::from_ranges(&[(GuestAddress(base), bytes)])
-        .map_err(|source| KvmError::Memory { size, source })
+        .map_err(|source| Error::Memory { size, source })
 }
 
 /// A VM with the memory that it can reach, which therefore lives as long.
@@ -39,7 +39,7 @@ impl Slots {
     }
 
     /// Lets the guest see this memory at its addresses.
-    pub fn add(&mut self, memory: &GuestMemoryMmap) -> Result<(), KvmError> {
+    pub fn add(&mut self, memory: &GuestMemoryMmap) -> Result<(), Error> {
         for region in memory.iter() {
             let slot = kvm_userspace_memory_region {
                 slot: self.next,
@@ -51,7 +51,7 @@ impl Slots {
             // SAFETY: `region` is a mapping of this address and length. `self.memory` gets a handle
             // to it below, and lives until after `vm` is closed. KVM refuses overlapping slots.
             unsafe { self.vm.set_user_memory_region(slot) }
-                .map_err(KvmError::call("give the guest memory"))?;
+                .map_err(Error::system("give the guest memory"))?;
             self.next += 1;
         }
         self.memory.push(memory.clone());

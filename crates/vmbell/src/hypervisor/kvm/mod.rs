@@ -36,7 +36,7 @@ pub use vm::KvmVm;
 
 use std::sync::Arc;
 
-use super::{BareError, BareExit, BareLoop, Capability, Hypervisor, Support, VmConfig};
+use super::{BareExit, BareLoop, Capability, Error, Hypervisor, Support, VmConfig};
 use system::System;
 
 /// The KVM backend.
@@ -47,7 +47,7 @@ pub struct Kvm {
 
 impl Kvm {
     /// Opens `/dev/kvm` and checks that it can do what the backend rests on.
-    pub fn open() -> Result<Self, KvmError> {
+    pub fn open() -> Result<Self, Error> {
         let system = Arc::new(System::open()?);
         Ok(Self { system })
     }
@@ -64,11 +64,11 @@ impl Hypervisor for Kvm {
         support::support(&self.system, capability)
     }
 
-    fn create_vm(&self, config: &VmConfig) -> Result<KvmVm, KvmError> {
+    fn create_vm(&self, config: &VmConfig) -> Result<KvmVm, Error> {
         KvmVm::new(Arc::clone(&self.system), config)
     }
 
-    fn bare_loop(&self, exit: BareExit) -> Result<Box<dyn BareLoop>, BareError> {
+    fn bare_loop(&self, exit: BareExit) -> Result<Box<dyn BareLoop>, Error> {
         let bare = arch::bare::Bare::new(Arc::clone(&self.system), exit)?;
         Ok(Box::new(bare))
     }

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
-use super::error::KvmError;
+use super::super::Error;
 use crate::doorbell::EventId;
 
 /// One item: an eventfd of the user's, and which one it is.
@@ -50,11 +50,8 @@ impl Shared {
 
 impl Relay {
     /// A relay to these items.
-    pub fn start(items: Vec<Item>) -> Result<Self, KvmError> {
-        let failed = |source| KvmError::Call {
-            operation: "start a relay for a group of doorbells",
-            source,
-        };
+    pub fn start(items: Vec<Item>) -> Result<Self, Error> {
+        let failed = Error::system("start a relay for a group of doorbells");
         let bell = EventFd::new(EFD_NONBLOCK).map_err(failed)?;
         let stop = EventFd::new(EFD_NONBLOCK).map_err(failed)?;
         let epoll = Epoll::new().map_err(failed)?;

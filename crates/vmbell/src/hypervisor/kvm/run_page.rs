@@ -19,7 +19,7 @@ use kvm_bindings::{
 };
 use kvm_ioctls::VcpuFd;
 
-use super::error::KvmError;
+use super::super::Error;
 
 /// The union of what belongs to each exit reason.
 const MEMBER: usize = offset_of!(kvm_run, __bindgen_anon_1);
@@ -79,7 +79,7 @@ pub struct RunPage {
 
 impl RunPage {
     /// Maps the `size` bytes that KVM says there are.
-    pub fn new(vcpu: &VcpuFd, size: usize) -> Result<Self, KvmError> {
+    pub fn new(vcpu: &VcpuFd, size: usize) -> Result<Self, Error> {
         // SAFETY: a new mapping at an address of the kernel's choice; it replaces nothing.
         let address = unsafe {
             libc::mmap(
@@ -98,7 +98,7 @@ impl RunPage {
                     size,
                 })
             }
-            _ => Err(KvmError::last("map a vcpu's run page")),
+            _ => Err(Error::last("map a vcpu's run page")),
         }
     }
 

@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt;
 
 use kvm_ioctls::VcpuFd;
 
-use super::error::KvmError;
+use super::super::Error;
 use super::ioctl;
 
 const HEADER: usize = 24;
@@ -29,11 +29,8 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    pub fn open(vcpu: &VcpuFd) -> Result<Self, KvmError> {
-        let failed = |source| KvmError::Call {
-            operation: "read the vcpu's statistics (KVM_GET_STATS_FD)",
-            source,
-        };
+    pub fn open(vcpu: &VcpuFd) -> Result<Self, Error> {
+        let failed = Error::system("read the vcpu's statistics (KVM_GET_STATS_FD)");
         let file = ioctl::statistics(vcpu).map_err(failed)?;
         let names = ["exits", "irq_exits"];
         let [exits, host_interrupts] = find(&file, names).map_err(failed)?;

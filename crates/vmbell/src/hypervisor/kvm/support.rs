@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::super::{Capability, Support};
 use super::arch::trial;
+use super::doorbells::NO_HYPERCALL_DOORBELLS;
 use super::system::System;
 
 /// Whether the backend has `capability` here, and if not, why.
@@ -26,7 +27,7 @@ pub fn support(system: &Arc<System>, capability: Capability) -> Support {
         Capability::HypercallExit => {
             no("this kernel sends no hypercall on to the VMM (Linux 5.14)")
         }
-        Capability::HypercallDoorbell => no("kvm has ioeventfds on ports and memory only"),
+        Capability::HypercallDoorbell => no(NO_HYPERCALL_DOORBELLS),
         Capability::MixedGroups => no("kvm signals one eventfd a write"),
         Capability::Int3Patching | Capability::JmpPatching => {
             no("guest code runs as it is and traps in the cpu")

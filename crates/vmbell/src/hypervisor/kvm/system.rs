@@ -9,7 +9,7 @@ use kvm_bindings::{
 };
 use kvm_ioctls::Kvm;
 
-use super::super::Support;
+use super::super::{Error, Support};
 use super::error::KvmError;
 
 /// `KVM_HC_MAP_GPA_RANGE` of Linux `uapi/linux/kvm_para.h`: the only hypercall that can be sent on to
@@ -46,23 +46,23 @@ pub struct System {
 }
 
 impl System {
-    pub fn open() -> Result<Self, KvmError> {
+    pub fn open() -> Result<Self, Error> {
         let fd = Kvm::new().map_err(|error| why(io::Error::from_raw_os_error(error.errno())))?;
         let found = fd.get_api_version();
         if found != 12 {
-            return Err(KvmError::Version { found });
+            return Err(KvmError::Version { found }.into());
         }
         for (number, extension, since) in NEEDED {
             if fd.check_extension_raw(number.into()) <= 0 {
-                return Err(KvmError::Extension { extension, since });
+                return Err(KvmError::Extension { extension, since }.into());
             }
         }
         let cpuid = fd
             .get_supported_cpuid(KVM_MAX_CPUID_ENTRIES)
-            .map_err(KvmError::call("ask kvm for the cpuid it supports"))?;
+            .map_err(Error::system("ask kvm for the cpuid it supports"))?;
         let run_size = fd
             .get_vcpu_mmap_size()
-            .map_err(KvmError::call("ask kvm for the size of a run page"))?;
+            .map_err(Error::system("ask kvm for the size of a run page"))?;
         let kinds = fd.check_extension_raw(KVM_CAP_EXIT_HYPERCALL.into());
         Ok(Self {
             fd,

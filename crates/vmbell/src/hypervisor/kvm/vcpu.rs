@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use kvm_bindings::KVM_INTERNAL_ERROR_EMULATION;
 use kvm_ioctls::VcpuFd;
 
-use super::super::{EntryPoint, Fault, Vcpu, VmEntry, VmExit};
+use super::super::{EntryPoint, Error, Fault, Vcpu, VmEntry, VmExit};
 use super::arch::{boot, cpuid, entry, last_words};
 use super::error::KvmError;
 use super::ioctl;
@@ -51,13 +51,13 @@ enum Pending {
 }
 
 impl KvmVcpu {
-    pub(super) fn new(guest: Arc<Guest>, index: u32) -> Result<(Self, Arc<Counts>), KvmError> {
+    pub(super) fn new(guest: Arc<Guest>, index: u32) -> Result<(Self, Arc<Counts>), Error> {
         let system = &guest.system;
         let fd = guest
             .slots
             .vm()
             .create_vcpu(index.into())
-            .map_err(KvmError::call("create a vcpu"))?;
+            .map_err(Error::system("create a vcpu"))?;
         let cpuid = cpuid::of_vcpu(
             &system.cpuid,
             index,
@@ -66,13 +66,11 @@ impl KvmVcpu {
             guest.pv_eoi,
         );
         fd.set_cpuid2(&cpuid)
-            .map_err(KvmError::call("set the vcpu's cpuid"))?;
+            .map_err(Error::system("set the vcpu's cpuid"))?;
         if !guest.pv_eoi {
             // Else the register works for guests that never looked whether they may use it.
-            ioctl::enforce_features(&fd).map_err(|source| KvmError::Call {
-                operation: "hide registers that the vcpu's cpuid hides",
-                source,
-            })?;
+            ioctl::enforce_features(&fd)
+                .map_err(Error::system("hide registers that the vcpu's cpuid hides"))?;
         }
         let page = Arc::new(RunPage::new(&fd, system.run_size)?);
         let counts = Arc::new(Counts {
@@ -95,7 +93,7 @@ impl KvmVcpu {
 
     /// Enters the guest until it leaves for something that is the VMM's.
     #[inline(always)]
-    fn enter(&mut self) -> Result<VmExit, KvmError> {
+    fn enter(&mut self) -> Result<VmExit, Error> {
         loop {
             if let Some(write) = self.guest.coalesced.pop(&self.page) {
                 return Ok(store(write.address, write.len, write.data));
@@ -128,7 +126,7 @@ impl KvmVcpu {
     }
 
     #[inline(always)]
-    fn translate(&mut self, exit: Exit) -> Result<VmExit, KvmError> {
+    fn translate(&mut self, exit: Exit) -> Result<VmExit, Error> {
         match exit {
             Exit::Io(io) => self.string(io, 0),
             Exit::Mmio {
@@ -156,7 +154,7 @@ impl KvmVcpu {
 
     /// Exits after which there is nothing to go on with.
     #[cold]
-    fn end(&mut self, exit: Exit) -> Result<VmExit, KvmError> {
+    fn end(&mut self, exit: Exit) -> Result<VmExit, Error> {
         self.state = State::Faulted;
         match exit {
             Exit::Shutdown => {
@@ -169,7 +167,7 @@ impl KvmVcpu {
             } => {
                 let registers = self.fd.get_regs();
                 let rip = registers
-                    .map_err(KvmError::call("read the vcpu's registers"))?
+                    .map_err(Error::system("read the vcpu's registers"))?
                     .rip;
                 Ok(VmExit::Fault(Box::new(Fault {
                     vector: 6,
@@ -179,18 +177,18 @@ impl KvmVcpu {
                     reason: "kvm cannot emulate the instruction",
                 })))
             }
-            Exit::InternalError { suberror } => Err(KvmError::Internal { suberror }),
-            Exit::FailEntry { reason } => Err(KvmError::FailedEntry { reason }),
-            Exit::Other { reason } => Err(KvmError::UnknownExit { reason }),
+            Exit::InternalError { suberror } => Err(KvmError::Internal { suberror }.into()),
+            Exit::FailEntry { reason } => Err(KvmError::FailedEntry { reason }.into()),
+            Exit::Other { reason } => Err(KvmError::UnknownExit { reason }.into()),
             Exit::Io(_) | Exit::Mmio { .. } | Exit::Hypercall { .. } | Exit::Hlt => {
-                Err(KvmError::Faulted)
+                Err(Error::Faulted)
             }
         }
     }
 
     /// The next access of a string, or the only one.
     #[inline(always)]
-    fn string(&mut self, io: Io, done: u32) -> Result<VmExit, KvmError> {
+    fn string(&mut self, io: Io, done: u32) -> Result<VmExit, Error> {
         let Io {
             out, port, width, ..
         } = io;
@@ -213,7 +211,7 @@ impl KvmVcpu {
 
     /// Hands the answer to the last exit over; gives the next exit if that is known without entering.
     #[inline(always)]
-    fn answer(&mut self, entry: VmEntry) -> Option<Result<VmExit, KvmError>> {
+    fn answer(&mut self, entry: VmEntry) -> Option<Result<VmExit, Error>> {
         let data = match entry {
             VmEntry::Resume => 0,
             VmEntry::Data(data) => data,
@@ -270,15 +268,14 @@ impl KvmVcpu {
 }
 
 impl Vcpu for KvmVcpu {
-    type Error = KvmError;
     type Kick = KvmKick;
 
-    fn set_entry_point(&mut self, entry: EntryPoint) -> Result<(), KvmError> {
+    fn set_entry_point(&mut self, entry: EntryPoint) -> Result<(), Error> {
         if self.state != State::Fresh {
-            return Err(KvmError::Running);
+            return Err(Error::Running);
         }
         if matches!(entry, EntryPoint::Program { .. }) && self.guest.boot_area.is_none() {
-            return Err(KvmError::Entry {
+            return Err(Error::Entry {
                 entry: "64-bit mode",
                 guest: "RAM from 0, where page tables would have to be",
             });
@@ -287,12 +284,12 @@ impl Vcpu for KvmVcpu {
         entry::set(&self.fd, cpuid, self.index, self.guest.irqchip, entry)
     }
 
-    fn set_interrupt_handler(&mut self, pc: u64) -> Result<(), KvmError> {
+    fn set_interrupt_handler(&mut self, pc: u64) -> Result<(), Error> {
         if self.state != State::Fresh {
-            return Err(KvmError::Running);
+            return Err(Error::Running);
         }
         let Some(area) = &self.guest.boot_area else {
-            return Err(KvmError::Entry {
+            return Err(Error::Entry {
                 entry: "an interrupt handler of its own",
                 guest: "RAM from 0, where its gates would have to be",
             });
@@ -301,10 +298,10 @@ impl Vcpu for KvmVcpu {
     }
 
     #[inline]
-    fn run(&mut self, entry: VmEntry) -> Result<VmExit, KvmError> {
+    fn run(&mut self, entry: VmEntry) -> Result<VmExit, Error> {
         if self.state != State::Runnable {
             if self.state == State::Faulted {
-                return Err(KvmError::Faulted);
+                return Err(Error::Faulted);
             }
             self.state = State::Runnable;
         }
@@ -340,8 +337,8 @@ fn store(address: u64, len: u32, data: u64) -> VmExit {
     }
 }
 
-fn failed(source: io::Error) -> KvmError {
-    KvmError::Call {
+fn failed(source: io::Error) -> Error {
+    Error::System {
         operation: "run the vcpu (KVM_RUN)",
         source,
     }

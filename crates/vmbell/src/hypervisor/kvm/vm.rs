@@ -10,10 +10,9 @@ use stub::layout::{MAX_VCPUS, PAGE, RAM_BASE};
 use vm_memory::GuestMemoryMmap;
 use vmm_sys_util::eventfd::EventFd;
 
-use super::super::{EventCounter, ExitCounts, IrqTrigger, Irqchip, Vm, VmConfig};
+use super::super::{Error, EventCounter, ExitCounts, IrqTrigger, Irqchip, Vm, VmConfig};
 use super::arch::{boot, cpuid};
 use super::coalesced::Coalesced;
-use super::error::KvmError;
 use super::groups::Groups;
 use super::memory::Slots;
 use super::statistics::Statistics;
@@ -61,14 +60,14 @@ pub struct KvmVm {
 }
 
 impl KvmVm {
-    pub(super) fn new(system: Arc<System>, config: &VmConfig) -> Result<Self, KvmError> {
+    pub(super) fn new(system: Arc<System>, config: &VmConfig) -> Result<Self, Error> {
         check(config)?;
         let vm = system
             .fd
             .create_vm()
-            .map_err(KvmError::call("create a vm"))?;
+            .map_err(Error::system("create a vm"))?;
         vm.set_tss_address(TSS_PAGES)
-            .map_err(KvmError::call("place the pages that VMX needs"))?;
+            .map_err(Error::system("place the pages that VMX needs"))?;
         make_irqchip(&vm, config.irqchip)?;
         if system.hypercall_exits {
             enable(&vm, KVM_CAP_EXIT_HYPERCALL, 1 << HC_MAP_GPA_RANGE)?;
@@ -112,8 +111,8 @@ impl KvmVm {
     }
 }
 
-fn check(config: &VmConfig) -> Result<(), KvmError> {
-    let refuse = |what, value, rule| Err(KvmError::Config { what, value, rule });
+fn check(config: &VmConfig) -> Result<(), Error> {
+    let refuse = |what, value, rule| Err(Error::Config { what, value, rule });
     if config.ram_base != 0 && config.ram_base != RAM_BASE {
         return refuse("ram_base", config.ram_base, format!("0 or {RAM_BASE:#x}"));
     }
@@ -132,38 +131,37 @@ fn check(config: &VmConfig) -> Result<(), KvmError> {
     Ok(())
 }
 
-fn enable(vm: &VmFd, cap: u32, argument: u64) -> Result<(), KvmError> {
+fn enable(vm: &VmFd, cap: u32, argument: u64) -> Result<(), Error> {
     let mut request = kvm_enable_cap {
         cap,
         ..kvm_enable_cap::default()
     };
     request.args[0] = argument;
     vm.enable_cap(&request)
-        .map_err(KvmError::call("enable a capability of the vm"))
+        .map_err(Error::system("enable a capability of the vm"))
 }
 
-fn make_irqchip(vm: &VmFd, irqchip: Irqchip) -> Result<(), KvmError> {
+fn make_irqchip(vm: &VmFd, irqchip: Irqchip) -> Result<(), Error> {
     match irqchip {
         Irqchip::None => Ok(()),
         Irqchip::Split => enable(vm, KVM_CAP_SPLIT_IRQCHIP, IOAPIC_PINS),
         Irqchip::Full => {
             vm.create_irq_chip()
-                .map_err(KvmError::call("create the interrupt controllers"))?;
+                .map_err(Error::system("create the interrupt controllers"))?;
             vm.create_pit2(kvm_pit_config::default())
-                .map_err(KvmError::call("create the interval timer"))
+                .map_err(Error::system("create the interval timer"))
         }
     }
 }
 
 impl Vm for KvmVm {
-    type Error = KvmError;
     type Vcpu = KvmVcpu;
 
     fn memory(&self) -> &GuestMemoryMmap {
         &self.guest.ram
     }
 
-    fn create_vcpu(&self, index: u32) -> Result<KvmVcpu, KvmError> {
+    fn create_vcpu(&self, index: u32) -> Result<KvmVcpu, Error> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let vcpus = self.guest.vcpus;
         match taken.get_mut(index as usize) {
@@ -172,7 +170,7 @@ impl Vm for KvmVm {
                 *slot = Some(counts);
                 Ok(vcpu)
             }
-            _ => Err(KvmError::Vcpu { index, vcpus }),
+            _ => Err(Error::Vcpu { index, vcpus }),
         }
     }
 
@@ -182,7 +180,7 @@ impl Vm for KvmVm {
         address: IoEventAddress,
         datamatch: Datamatch,
         sharing: Sharing,
-    ) -> Result<(), KvmError> {
+    ) -> Result<(), Error> {
         let (vm, pattern) = (self.guest.slots.vm(), Pattern::from(datamatch));
         match sharing {
             Sharing::Exclusive => doorbells::assign(vm, event, address, pattern),
@@ -195,7 +193,7 @@ impl Vm for KvmVm {
         event: &EventFd,
         address: IoEventAddress,
         datamatch: Datamatch,
-    ) -> Result<(), KvmError> {
+    ) -> Result<(), Error> {
         let (vm, pattern) = (self.guest.slots.vm(), Pattern::from(datamatch));
         match self.guest.groups.leave(vm, event, address, pattern)? {
             Some(()) => Ok(()),
@@ -203,12 +201,12 @@ impl Vm for KvmVm {
         }
     }
 
-    fn register_coalesced(&self, address: u64, len: u32) -> Result<(), KvmError> {
+    fn register_coalesced(&self, address: u64, len: u32) -> Result<(), Error> {
         self.guest
             .slots
             .vm()
             .register_coalesced_mmio(KvmAddress::Mmio(address), len)
-            .map_err(KvmError::call(
+            .map_err(Error::system(
                 "let kvm keep writes back (KVM_REGISTER_COALESCED_MMIO)",
             ))?;
         self.guest.coalesced.begin();
@@ -220,27 +218,27 @@ impl Vm for KvmVm {
         event: &EventFd,
         gsi: Gsi,
         resample: Option<&EventFd>,
-    ) -> Result<(), KvmError> {
+    ) -> Result<(), Error> {
         interrupts::assign(self.descriptor(), self.guest.irqchip, event, gsi, resample)
     }
 
-    fn unregister_irqfd(&self, event: &EventFd, gsi: Gsi) -> Result<(), KvmError> {
+    fn unregister_irqfd(&self, event: &EventFd, gsi: Gsi) -> Result<(), Error> {
         interrupts::deassign(self.descriptor(), self.guest.irqchip, event, gsi)
     }
 
-    fn irq_trigger(&self, irqfd: &EventFd) -> Result<Box<dyn IrqTrigger>, KvmError> {
+    fn irq_trigger(&self, irqfd: &EventFd) -> Result<Box<dyn IrqTrigger>, Error> {
         interrupts::trigger(irqfd)
     }
 
-    fn set_routing(&self, routes: &[Route]) -> Result<(), KvmError> {
+    fn set_routing(&self, routes: &[Route]) -> Result<(), Error> {
         interrupts::route(self.descriptor(), self.guest.irqchip, routes)
     }
 
-    fn set_line(&self, gsi: Gsi, level: bool) -> Result<(), KvmError> {
+    fn set_line(&self, gsi: Gsi, level: bool) -> Result<(), Error> {
         interrupts::drive(self.descriptor(), self.guest.irqchip, gsi, level)
     }
 
-    fn signal_msi(&self, msi: Msi) -> Result<bool, KvmError> {
+    fn signal_msi(&self, msi: Msi) -> Result<bool, Error> {
         interrupts::send(self.descriptor(), self.guest.irqchip, msi)
     }
 

@@ -14,6 +14,7 @@ use std::time::Instant;
 use stub::layout::FD_BASE;
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
+use super::super::Error;
 use super::error::UsermodeError;
 use super::launch::fd_limit;
 use super::listener::Listener;
@@ -42,13 +43,10 @@ impl Descriptors {
         socket: &UnixStream,
         process: &Process,
         deadline: Instant,
-    ) -> Result<Self, UsermodeError> {
+    ) -> Result<Self, Error> {
         let listener = Listener::receive(socket, process, deadline)?;
         let parked = listener.first_parked(process, deadline)?;
-        let sink = EventFd::new(EFD_NONBLOCK).map_err(|source| UsermodeError::System {
-            operation: "create an eventfd",
-            source,
-        })?;
+        let sink = EventFd::new(EFD_NONBLOCK).map_err(Error::system("create an eventfd"))?;
         let numbers = Mutex::new(Numbers {
             parked,
             free: Vec::new(),
@@ -63,18 +61,14 @@ impl Descriptors {
 
     /// Puts a copy of `event` into the sandbox, which is to signal it for `purpose`, and returns its
     /// number there.
-    pub fn add(
-        &self,
-        event: &impl AsRawFd,
-        purpose: &dyn fmt::Display,
-    ) -> Result<u32, UsermodeError> {
+    pub fn add(&self, event: &impl AsRawFd, purpose: &dyn fmt::Display) -> Result<u32, Error> {
         let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
         let recycled = numbers.free.last().copied();
         let number = recycled.unwrap_or(numbers.next);
         let limit = fd_limit();
-        let beyond = || UsermodeError::FdLimit {
-            purpose: purpose.to_string(),
-            limit,
+        let beyond = || {
+            let purpose = purpose.to_string();
+            Error::from(UsermodeError::FdLimit { purpose, limit })
         };
         if u64::from(number) >= limit {
             return Err(beyond());
@@ -82,7 +76,7 @@ impl Descriptors {
         self.put(event, number, &mut numbers.parked)
             .map_err(|source| match source.raw_os_error() {
                 Some(libc::EBADF | libc::EMFILE) => beyond(),
-                _ => UsermodeError::System {
+                _ => Error::System {
                     operation: "give the sandbox a descriptor",
                     source,
                 },

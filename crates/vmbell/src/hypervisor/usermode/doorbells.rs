@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use vmm_sys_util::eventfd::EventFd;
 
+use super::super::Error;
 use super::error::UsermodeError;
 use super::revocation::{Revocation, SectionBarrier};
 use super::sandbox::Sandbox;
@@ -54,7 +55,7 @@ impl Doorbells {
         address: IoEventAddress,
         pattern: Pattern,
         sharing: Sharing,
-    ) -> Result<(), UsermodeError> {
+    ) -> Result<(), Error> {
         let id = EventId::of(event).map_err(DoorbellError::from)?;
         let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
         if changes.unfinished.iter().any(|one| one.address == address) {
@@ -67,8 +68,10 @@ impl Doorbells {
                 sandbox.descriptors.add(event, &address)
             });
         match (result, sandbox.process().ending()) {
-            (Err(RegisterError::Signal(_)), Some(ending)) => Err(UsermodeError::Ended { ending }),
-            (result, _) => Ok(result?),
+            (Err(RegisterError::Signal(_)), Some(ending)) => {
+                Err(UsermodeError::Ended { ending }.into())
+            }
+            (result, _) => result.map_err(RegisterError::merge),
         }
     }
 
@@ -76,7 +79,7 @@ impl Doorbells {
     /// with [`Containment::Strict`](super::super::Containment::Strict) whatever runs in the sandbox. A write that raced is delivered
     /// as a signal or as an exit.
     ///
-    /// After [`UsermodeError::Unremoved`] writes leave the guest already, but the registration keeps
+    /// After [`Error::Unremoved`] writes leave the guest already, but the registration keeps
     /// its place and `event` may be signalled, until the same removal is tried again and succeeds.
     pub fn unregister(
         &self,
@@ -84,7 +87,7 @@ impl Doorbells {
         event: &EventFd,
         address: IoEventAddress,
         pattern: Pattern,
-    ) -> Result<(), UsermodeError> {
+    ) -> Result<(), Error> {
         let id = EventId::of(event).map_err(DoorbellError::from)?;
         let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
         let same = |one: &Removal| (one.id, one.address, one.pattern) == (id, address, pattern);
@@ -106,7 +109,7 @@ impl Doorbells {
         removal.revocation.finish(sandbox).map_err(|source| {
             changes.unfinished.push(removal);
             let what = format!("the doorbell at {address}");
-            UsermodeError::Unremoved { what, source }
+            Error::Unremoved { what, source }
         })
     }
 }

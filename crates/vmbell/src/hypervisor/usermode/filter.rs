@@ -15,6 +15,7 @@ use stub::layout::{
     FD_BASE, FILTER_MAX, Filter, PARK_SYSCALL, SHARED_BASE, STUB_BASE, STUB_SIZE, Shared,
 };
 
+use super::super::Error;
 use super::error::UsermodeError;
 
 const LOAD: u16 = 0x20;
@@ -41,7 +42,7 @@ const OWN_PROCESS: u32 = 0x7fff_5a5a;
 /// A vCPU's program: `write` of 8 bytes to a doorbell, futexes in the shared memory, and the end.
 /// With `interrupts`, the interrupt signal to threads of the sandbox itself but the descriptor
 /// thread, which has the process's number; and the sleep in an epoll descriptor.
-pub fn vcpu(fd_limit: u32, interrupts: bool) -> Result<BpfProgram, UsermodeError> {
+pub fn vcpu(fd_limit: u32, interrupts: bool) -> Result<BpfProgram, Error> {
     let shared_end = SHARED_BASE + size_of::<Shared>() as u64;
     let mut rules = vec![
         (
@@ -106,7 +107,7 @@ pub fn listen() -> BpfProgram {
 }
 
 /// The descriptor thread's second program: nothing but the parked system call, from the stub's code.
-pub fn park() -> Result<BpfProgram, UsermodeError> {
+pub fn park() -> Result<BpfProgram, Error> {
     const _: () = assert!(STUB_BASE & 0xffff_ffff == 0 && STUB_SIZE < 1 << 32);
     let calls = allow_only(
         "the descriptor thread",
@@ -129,8 +130,8 @@ type Condition = (u8, SeccompCmpArgLen, SeccompCmpOp, u64);
 fn allow_only(
     thread: &'static str,
     rules: Vec<(libc::c_long, Vec<Vec<Condition>>)>,
-) -> Result<BpfProgram, UsermodeError> {
-    let filter = |source| UsermodeError::Filter { thread, source };
+) -> Result<BpfProgram, Error> {
+    let filter = |source| Error::from(UsermodeError::Filter { thread, source });
     let mut map = std::collections::BTreeMap::new();
     for (number, alternatives) in rules {
         let mut chains = Vec::new();
@@ -157,13 +158,10 @@ fn allow_only(
 }
 
 /// Packs a program for the control page.
-pub fn pack(thread: &'static str, program: &[sock_filter]) -> Result<Filter, UsermodeError> {
+pub fn pack(thread: &'static str, program: &[sock_filter]) -> Result<Filter, Error> {
     if program.len() > FILTER_MAX {
-        return Err(UsermodeError::FilterTooLong {
-            thread,
-            len: program.len(),
-            limit: FILTER_MAX,
-        });
+        let (len, limit) = (program.len(), FILTER_MAX);
+        return Err(UsermodeError::FilterTooLong { thread, len, limit }.into());
     }
     let own = program
         .iter()

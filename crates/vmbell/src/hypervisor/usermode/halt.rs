@@ -16,7 +16,7 @@ use stub::layout::MAX_VCPUS;
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
-use super::error::UsermodeError;
+use super::super::Error;
 use super::sandbox::Sandbox;
 
 /// The halt sets of a sandbox's vCPUs, as far as they were made.
@@ -44,12 +44,7 @@ impl Halts {
     }
 
     /// A signal of `irqfd` wakes the vCPU from here on.
-    pub fn add(
-        &self,
-        sandbox: &Sandbox,
-        vcpu: usize,
-        irqfd: &EventFd,
-    ) -> Result<(), UsermodeError> {
+    pub fn add(&self, sandbox: &Sandbox, vcpu: usize, irqfd: &EventFd) -> Result<(), Error> {
         if self.0[vcpu].get().is_none() {
             let set = HaltSet::new()?;
             let purpose = format_args!("the sleep of vcpu {vcpu}");
@@ -62,7 +57,7 @@ impl Halts {
             }
         }
         match self.0[vcpu].get().map(|set| set.watch(irqfd)) {
-            Some(Err(source)) => Err(UsermodeError::System {
+            Some(Err(source)) => Err(Error::System {
                 operation: "let an irqfd wake a vcpu",
                 source,
             }),
@@ -84,13 +79,12 @@ impl Halts {
 }
 
 impl HaltSet {
-    fn new() -> Result<Self, UsermodeError> {
-        let failed = |operation| move |source| UsermodeError::System { operation, source };
-        let epoll = Epoll::new().map_err(failed("make an epoll descriptor"))?;
-        let bell = EventFd::new(EFD_NONBLOCK).map_err(failed("make an eventfd"))?;
+    fn new() -> Result<Self, Error> {
+        let epoll = Epoll::new().map_err(Error::system("make an epoll descriptor"))?;
+        let bell = EventFd::new(EFD_NONBLOCK).map_err(Error::system("make an eventfd"))?;
         let set = Self { epoll, bell };
         set.watch(&set.bell)
-            .map_err(failed("let a bell wake a vcpu"))?;
+            .map_err(Error::system("let a bell wake a vcpu"))?;
         Ok(set)
     }
 

@@ -14,8 +14,7 @@ use stub::ioapic::{Lines, Pins};
 use stub::presence::Tell;
 use vmm_sys_util::eventfd::EventFd;
 
-use super::super::Irqchip;
-use super::error::UsermodeError;
+use super::super::{Error, Irqchip};
 use super::irqfds::drain;
 use super::resampler::Resampler;
 use super::revocation::{Revocation, SectionBarrier};
@@ -156,7 +155,7 @@ impl Interrupts {
         event: &EventFd,
         gsi: Gsi,
         resample: Option<&EventFd>,
-    ) -> Result<EventId, UsermodeError> {
+    ) -> Result<EventId, Error> {
         let id = EventId::of(event).map_err(IrqError::from)?;
         if self.unfinished().iter().any(|one| one.id == id) {
             return Err(IrqError::Busy.into());
@@ -180,15 +179,10 @@ impl Interrupts {
     /// Removes an irqfd: when it returns without an error, its signals raise nothing, and no EOI signals
     /// its resamplefd. False if there was none.
     ///
-    /// After [`UsermodeError::Unremoved`] its signals raise nothing already, but the resamplefd may be
+    /// After [`Error::Unremoved`] its signals raise nothing already, but the resamplefd may be
     /// signalled, and the eventfd is an irqfd still to who assigns it, until the same removal is tried
     /// again and succeeds.
-    pub fn deassign(
-        &self,
-        sandbox: &Sandbox,
-        id: EventId,
-        gsi: Gsi,
-    ) -> Result<bool, UsermodeError> {
+    pub fn deassign(&self, sandbox: &Sandbox, id: EventId, gsi: Gsi) -> Result<bool, Error> {
         // Held to the end, so that nobody assigns the same eventfd anew meanwhile.
         let mut unfinished = self.unfinished();
         let same = |one: &Removal| (one.id, one.gsi) == (id, gsi);
@@ -216,7 +210,7 @@ impl Interrupts {
         finished.map(|()| true).map_err(|source| {
             unfinished.push(removal);
             let what = format!("the resampling irqfd of {gsi}");
-            UsermodeError::Unremoved { what, source }
+            Error::Unremoved { what, source }
         })
     }
 
@@ -266,18 +260,11 @@ impl Interrupts {
     }
 }
 
-fn add_resampler(
-    sandbox: &Sandbox,
-    resample: &EventFd,
-    gsi: Gsi,
-) -> Result<Arc<Resampler>, UsermodeError> {
+fn add_resampler(sandbox: &Sandbox, resample: &EventFd, gsi: Gsi) -> Result<Arc<Resampler>, Error> {
     EventId::of(resample).map_err(IrqError::from)?;
     let event = resample
         .try_clone()
-        .map_err(|source| UsermodeError::System {
-            operation: "duplicate a resamplefd",
-            source,
-        })?;
+        .map_err(Error::system("duplicate a resamplefd"))?;
     let purpose = format_args!("the resamplefd of {gsi}");
     let number = sandbox.descriptors.add(&event, &purpose)?;
     Ok(Arc::new(Resampler::new(event, number)))

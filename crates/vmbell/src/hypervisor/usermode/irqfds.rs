@@ -19,7 +19,7 @@ use stub::presence::Tell;
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
-use super::error::UsermodeError;
+use super::super::Error;
 use super::thread::{allowed_cpus, bind};
 use super::vm::Guest;
 use crate::eventfd::EventId;
@@ -56,19 +56,15 @@ struct Irqfd {
 
 const STOP: u64 = 0;
 
-fn failed(operation: &'static str) -> impl Fn(io::Error) -> UsermodeError {
-    move |source| UsermodeError::System { operation, source }
-}
-
 impl IrqfdWatcher {
     /// Starts the thread, which holds `guest` until the watcher is dropped.
-    pub fn start(guest: Arc<Guest>) -> Result<Self, UsermodeError> {
-        let stop = EventFd::new(EFD_NONBLOCK).map_err(failed("make an eventfd"))?;
-        let epoll = Epoll::new().map_err(failed("make an epoll descriptor"))?;
+    pub fn start(guest: Arc<Guest>) -> Result<Self, Error> {
+        let stop = EventFd::new(EFD_NONBLOCK).map_err(Error::system("make an eventfd"))?;
+        let epoll = Epoll::new().map_err(Error::system("make an epoll descriptor"))?;
         let entry = EpollEvent::new(EventSet::IN, STOP);
         let added = epoll.ctl(ControlOperation::Add, stop.as_raw_fd(), entry);
-        added.map_err(failed("wait for an eventfd"))?;
-        let mut cpus = allowed_cpus().map_err(failed("read the cpus of this thread"))?;
+        added.map_err(Error::system("wait for an eventfd"))?;
+        let mut cpus = allowed_cpus().map_err(Error::system("read the cpus of this thread"))?;
         cpus.retain(|cpu| !guest.vcpu_cpus.contains(cpu));
         let waiting = Arc::new(Waiting {
             guest,
@@ -87,7 +83,7 @@ impl IrqfdWatcher {
         let thread = std::thread::Builder::new()
             .name("vmbell-irqfds".into())
             .spawn(run)
-            .map_err(failed("start the irqfd thread"))?;
+            .map_err(Error::system("start the irqfd thread"))?;
         Ok(Self {
             waiting,
             thread: Some(thread),
@@ -95,14 +91,14 @@ impl IrqfdWatcher {
     }
 
     /// Waits for one more.
-    pub fn add(&self, id: EventId, event: &Arc<EventFd>) -> Result<(), UsermodeError> {
+    pub fn add(&self, id: EventId, event: &Arc<EventFd>) -> Result<(), Error> {
         let mut irqfds = self.waiting.lock();
         let number = irqfds.last + 1;
         let entry = EpollEvent::new(EventSet::IN, number);
         let epoll = &self.waiting.epoll;
         epoll
             .ctl(ControlOperation::Add, event.as_raw_fd(), entry)
-            .map_err(failed("wait for an irqfd"))?;
+            .map_err(Error::system("wait for an irqfd"))?;
         irqfds.last = number;
         let irqfd = Irqfd {
             id,

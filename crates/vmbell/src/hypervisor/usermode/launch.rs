@@ -13,7 +13,7 @@ use std::sync::mpsc::{Sender, channel};
 
 use stub::layout::{boot_fd, exit_code};
 
-use super::error::UsermodeError;
+use super::super::Error;
 use super::mapping::{memory_file, seal};
 
 /// What a sandbox starts with, in the order of [`stub::layout::boot_fd`].
@@ -29,14 +29,14 @@ pub struct BootFiles {
 
 struct Job {
     files: BootFiles,
-    answer: Sender<Result<libc::pid_t, UsermodeError>>,
+    answer: Sender<Result<libc::pid_t, Error>>,
 }
 
 /// Starts the stub with these files and gives its process number, for the caller to reap. A process
 /// that cannot become the stub sends the error number through its socket, in four bytes.
-pub fn launch(files: BootFiles) -> Result<libc::pid_t, UsermodeError> {
+pub fn launch(files: BootFiles) -> Result<libc::pid_t, Error> {
     static LAUNCHER: OnceLock<Sender<Job>> = OnceLock::new();
-    let gone = || UsermodeError::System {
+    let gone = || Error::System {
         operation: "reach the launcher thread",
         source: io::ErrorKind::BrokenPipe.into(),
     };
@@ -59,14 +59,11 @@ pub fn launch(files: BootFiles) -> Result<libc::pid_t, UsermodeError> {
     result.recv().map_err(|_| gone())?
 }
 
-fn stub_file() -> Result<File, UsermodeError> {
+fn stub_file() -> Result<File, Error> {
     use std::io::Write;
     let mut file = memory_file(c"vmbell-sandbox", 0)?;
     file.write_all(stub::ELF)
-        .map_err(|source| UsermodeError::System {
-            operation: "write the stub",
-            source,
-        })?;
+        .map_err(Error::system("write the stub"))?;
     seal(
         &file,
         libc::F_SEAL_WRITE | libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL,
@@ -74,7 +71,7 @@ fn stub_file() -> Result<File, UsermodeError> {
     Ok(file)
 }
 
-fn start(files: BootFiles) -> Result<libc::pid_t, UsermodeError> {
+fn start(files: BootFiles) -> Result<libc::pid_t, Error> {
     let executable = above_boot_fds(stub_file()?.as_raw_fd())?;
     let read_only = above_boot_fds(files.read_only.as_raw_fd())?;
     let writable = above_boot_fds(files.writable.as_raw_fd())?;
@@ -83,7 +80,7 @@ fn start(files: BootFiles) -> Result<libc::pid_t, UsermodeError> {
     // SAFETY: between fork and exec the child makes system calls only; it allocates nothing, takes
     // no lock and does not return from here.
     match unsafe { libc::fork() } {
-        -1 => Err(UsermodeError::last("start the sandbox process")),
+        -1 => Err(Error::last("start the sandbox process")),
         0 => {
             let files = [
                 (read_only.as_raw_fd(), boot_fd::READ_ONLY),
@@ -97,11 +94,11 @@ fn start(files: BootFiles) -> Result<libc::pid_t, UsermodeError> {
 }
 
 /// A copy with a number that no boot descriptor has, in a monitor without standard streams too.
-fn above_boot_fds(fd: RawFd) -> Result<OwnedFd, UsermodeError> {
+fn above_boot_fds(fd: RawFd) -> Result<OwnedFd, Error> {
     // SAFETY: the call takes no pointers, and the caller's `fd` is open.
     let copy = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, boot_fd::SOCKET + 1) };
     if copy < 0 {
-        return Err(UsermodeError::last("duplicate a descriptor"));
+        return Err(Error::last("duplicate a descriptor"));
     }
     // SAFETY: a new descriptor that nothing else owns.
     Ok(unsafe { OwnedFd::from_raw_fd(copy) })

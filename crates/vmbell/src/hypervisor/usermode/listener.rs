@@ -16,7 +16,7 @@ use vmm_sys_util::ioctl::{ioctl_with_mut_ref, ioctl_with_ref};
 use vmm_sys_util::sock_ctrl_msg::ScmSocket;
 use vmm_sys_util::{ioctl_iow_nr, ioctl_iowr_nr};
 
-use super::error::UsermodeError;
+use super::super::Error;
 use super::process::Process;
 use super::wait::await_readable;
 
@@ -61,7 +61,7 @@ impl Listener {
         socket: &UnixStream,
         process: &Process,
         deadline: Instant,
-    ) -> Result<Self, UsermodeError> {
+    ) -> Result<Self, Error> {
         const OPERATION: &str = "receive the seccomp listener";
         await_readable(socket, deadline, || process.has_ended())
             .map_err(|error| process.explain(OPERATION, error))?;
@@ -69,12 +69,12 @@ impl Listener {
         match socket.recv_with_fd(&mut bytes) {
             Ok((_, Some(listener))) => Ok(Self(OwnedFd::from(listener))),
             // The process has not become the stub, and says why.
-            Ok((len, None)) if len == bytes.len() => Err(UsermodeError::System {
+            Ok((len, None)) if len == bytes.len() => Err(Error::System {
                 operation: "start the sandbox process",
                 source: io::Error::from_raw_os_error(i32::from_ne_bytes(bytes)),
             }),
             Ok(_) => Err(process.explain(OPERATION, io::ErrorKind::UnexpectedEof.into())),
-            Err(error) => Err(UsermodeError::System {
+            Err(error) => Err(Error::System {
                 operation: OPERATION,
                 source: io::Error::from_raw_os_error(error.errno()),
             }),
@@ -82,7 +82,7 @@ impl Listener {
     }
 
     /// Waits until a sandbox that starts has parked, and gives the number of the system call.
-    pub fn first_parked(&self, process: &Process, deadline: Instant) -> Result<u64, UsermodeError> {
+    pub fn first_parked(&self, process: &Process, deadline: Instant) -> Result<u64, Error> {
         self.parked(deadline, || process.has_ended())
             .map_err(|error| process.explain("receive the sandbox's parked system call", error))
     }

@@ -9,10 +9,10 @@ use std::ops::Deref;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::ptr::NonNull;
 
-use super::error::UsermodeError;
+use super::super::Error;
 
 /// Makes a memory file of this size. `seals` are added at once; more can follow.
-pub fn memory_file(name: &CStr, size: u64) -> Result<File, UsermodeError> {
+pub fn memory_file(name: &CStr, size: u64) -> Result<File, Error> {
     const FLAGS: libc::c_uint = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
     let create = |flags| {
         // SAFETY: `name` is a C string that outlives the call.
@@ -24,24 +24,22 @@ pub fn memory_file(name: &CStr, size: u64) -> Result<File, UsermodeError> {
         fd = create(FLAGS);
     }
     if fd < 0 {
-        return Err(UsermodeError::last(
+        return Err(Error::last(
             "create an executable memory file (memfd_create; see vm.memfd_noexec)",
         ));
     }
     // SAFETY: a new descriptor that nothing else owns.
     let file = unsafe { File::from_raw_fd(fd) };
-    file.set_len(size).map_err(|source| UsermodeError::System {
-        operation: "size a memory file",
-        source,
-    })?;
+    file.set_len(size)
+        .map_err(Error::system("size a memory file"))?;
     Ok(file)
 }
 
 /// Adds seals to a memory file.
-pub fn seal(file: &File, seals: libc::c_int) -> Result<(), UsermodeError> {
+pub fn seal(file: &File, seals: libc::c_int) -> Result<(), Error> {
     // SAFETY: `file` is open; the call takes no pointers.
     if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) } < 0 {
-        return Err(UsermodeError::last("seal a memory file"));
+        return Err(Error::last("seal a memory file"));
     }
     Ok(())
 }
@@ -67,8 +65,8 @@ unsafe impl SharedLayout for stub::layout::Shared {}
 
 impl<T: SharedLayout> Mapping<T> {
     /// Maps `file`, which must hold a whole `T` at `offset`.
-    pub fn new(file: &File, offset: u64) -> Result<Self, UsermodeError> {
-        let offset = libc::off_t::try_from(offset).map_err(|error| UsermodeError::System {
+    pub fn new(file: &File, offset: u64) -> Result<Self, Error> {
+        let offset = libc::off_t::try_from(offset).map_err(|error| Error::System {
             operation: "map shared memory",
             source: io::Error::other(error),
         })?;
@@ -88,7 +86,7 @@ impl<T: SharedLayout> Mapping<T> {
                 address: found,
                 value: PhantomData,
             }),
-            _ => Err(UsermodeError::last("map shared memory")),
+            _ => Err(Error::last("map shared memory")),
         }
     }
 

@@ -42,7 +42,7 @@ pub use error::UsermodeError;
 pub use vcpu::{UsermodeKick, UsermodeVcpu};
 pub use vm::UsermodeVm;
 
-use super::{BareError, BareExit, BareLoop, Capability, Hypervisor, Support, VmConfig};
+use super::{BareExit, BareLoop, Capability, Error, Hypervisor, Support, VmConfig};
 
 /// The usermode backend.
 #[derive(Clone, Copy, Debug, Default)]
@@ -59,12 +59,11 @@ impl Hypervisor for Usermode {
         probe::support(capability)
     }
 
-    fn create_vm(&self, config: &VmConfig) -> Result<UsermodeVm, UsermodeError> {
+    fn create_vm(&self, config: &VmConfig) -> Result<UsermodeVm, Error> {
         UsermodeVm::new(config)
     }
 
-    fn bare_loop(&self, _exit: BareExit) -> Result<Box<dyn BareLoop>, BareError> {
-        let what = "bare loop";
-        Err(UsermodeError::Unsupported { what }.into())
+    fn bare_loop(&self, _exit: BareExit) -> Result<Box<dyn BareLoop>, Error> {
+        Err(probe::unsupported(Capability::BareLoop))
     }
 }

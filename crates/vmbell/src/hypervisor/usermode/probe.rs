@@ -2,26 +2,46 @@
 
 use std::sync::OnceLock;
 
-use super::super::{Capability, Hypervisor, Support, VmConfig};
+use super::super::{Capability, Error, Hypervisor, Support, VmConfig};
 use super::Usermode;
 
 /// Whether the engine has `capability` here, and if not, why.
 pub fn support(capability: Capability) -> Support {
+    if let Some(reason) = why_never(capability) {
+        return Support::No(reason.into());
+    }
+    match (capability, run()) {
+        (Capability::Run, support) => support,
+        (_, Support::Yes) => Support::Yes,
+        (_, Support::No(_)) => Support::No("no guest can run".into()),
+    }
+}
+
+/// The error of who asks for what the engine has on no host.
+pub fn unsupported(capability: Capability) -> Error {
+    Error::Unsupported {
+        backend: Usermode.name(),
+        capability,
+        reason: why_never(capability).unwrap_or_default().into(),
+    }
+}
+
+/// Why the engine has it on no host; none if that depends on the host.
+const fn why_never(capability: Capability) -> Option<&'static str> {
     match capability {
-        Capability::Run => run(),
-        Capability::SilentSaturation => Support::No(
+        Capability::SilentSaturation => Some(
             "the ring is a write(2): at a saturated counter it is dropped without EPOLLERR, and an eventfd without \
-             EFD_NONBLOCK holds the vcpu until it is read or kicked"
-                .into(),
+             EFD_NONBLOCK holds the vcpu until it is read or kicked",
         ),
-        Capability::CoalescedMmio => Support::No("every write that no doorbell takes is an exit".into()),
-        Capability::KernelPort => Support::No("the stub has no devices".into()),
-        Capability::HypercallInstruction => Support::No(
-            "in ring 3 it would reach another hypervisor, or none: guests call the hypercall page".into(),
+        Capability::CoalescedMmio => Some("every write that no doorbell takes is an exit"),
+        Capability::KernelPort => Some("the stub has no devices"),
+        Capability::HypercallInstruction => Some(
+            "in ring 3 it would reach another hypervisor, or none: guests call the hypercall page",
         ),
-        Capability::BareLoop => Support::No("nothing below the VMM's own loop can leave the guest".into()),
-        Capability::Kernels => Support::No("guest code runs in ring 3".into()),
-        Capability::PioDoorbell
+        Capability::BareLoop => Some("nothing below the VMM's own loop can leave the guest"),
+        Capability::Kernels => Some("guest code runs in ring 3"),
+        Capability::Run
+        | Capability::PioDoorbell
         | Capability::MmioDoorbell
         | Capability::HypercallDoorbell
         | Capability::HypercallExit
@@ -32,10 +52,7 @@ pub fn support(capability: Capability) -> Support {
         | Capability::DoorbellGroups
         | Capability::MixedGroups
         | Capability::Int3Patching
-        | Capability::JmpPatching => match run() {
-            Support::Yes => Support::Yes,
-            Support::No(_) => Support::No("no guest can run".into()),
-        },
+        | Capability::JmpPatching => None,
     }
 }
 

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use stub::layout::Shared;
 
+use super::super::Error;
 use super::ending::describe;
 use super::error::UsermodeError;
 use super::mapping::Mapping;
@@ -33,7 +34,7 @@ pub struct Process {
 impl Process {
     /// Starts the thread that waits for the end of the child `pid`, which nobody else reaps, and
     /// passes every vCPU's turn then.
-    pub fn watch(pid: libc::pid_t, shared: &Arc<Mapping<Shared>>) -> Result<Self, UsermodeError> {
+    pub fn watch(pid: libc::pid_t, shared: &Arc<Mapping<Shared>>) -> Result<Self, Error> {
         let mut process = Self {
             pid,
             ended: Arc::default(),
@@ -45,7 +46,7 @@ impl Process {
         let pidfd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
         let pidfd = i32::try_from(pidfd).unwrap_or(-1);
         if pidfd < 0 {
-            return Err(UsermodeError::last(
+            return Err(Error::last(
                 "watch the sandbox process (pidfd_open, Linux 5.3)",
             ));
         }
@@ -67,10 +68,7 @@ impl Process {
         let watcher = std::thread::Builder::new()
             .name("vmbell-watcher".into())
             .spawn(watch);
-        process.watcher = Some(watcher.map_err(|source| UsermodeError::System {
-            operation: "start the watcher thread",
-            source,
-        })?);
+        process.watcher = Some(watcher.map_err(Error::system("start the watcher thread"))?);
         Ok(process)
     }
 
@@ -94,20 +92,20 @@ impl Process {
     }
 
     /// What it means that a wait for the start failed: the sandbox's own reason, if it has ended.
-    pub fn explain(&self, operation: &'static str, source: io::Error) -> UsermodeError {
+    pub fn explain(&self, operation: &'static str, source: io::Error) -> Error {
         match source.kind() {
-            io::ErrorKind::TimedOut => return UsermodeError::StartTimeout,
+            io::ErrorKind::TimedOut => return UsermodeError::StartTimeout.into(),
             io::ErrorKind::UnexpectedEof => {}
-            _ => return UsermodeError::System { operation, source },
+            _ => return Error::System { operation, source },
         }
         // The watcher hears of the end a little later than whoever sees its descriptors close.
         for _ in 0..100 {
             if let Some(ending) = self.ending() {
-                return UsermodeError::Start { ending };
+                return UsermodeError::Start { ending }.into();
             }
             std::thread::sleep(Duration::from_millis(1));
         }
-        UsermodeError::System { operation, source }
+        Error::System { operation, source }
     }
 
     /// The process number, valid as long as `self` lives.

@@ -11,7 +11,7 @@ use stub::layout::{Control, HYPERCALL_OFFSET, PATCH_OFFSET, PATCH_SIZE, RAM_OFFS
 use stub::presence::Tell;
 use vm_memory::MmapRegion;
 
-use super::super::{Containment, Irqchip, PatchMode, SpinPolicy, VmConfig};
+use super::super::{Containment, Error, Irqchip, PatchMode, SpinPolicy, VmConfig};
 use super::descriptors::Descriptors;
 use super::error::UsermodeError;
 use super::halt::Halts;
@@ -50,7 +50,7 @@ pub struct Sandbox {
 
 impl Sandbox {
     /// Starts a sandbox whose vCPUs wait for their first entry.
-    pub fn start(config: &VmConfig) -> Result<Self, UsermodeError> {
+    pub fn start(config: &VmConfig) -> Result<Self, Error> {
         let read_only = memory_file(c"vmbell-read-only", PATCH_OFFSET + PATCH_SIZE)?;
         let writable = memory_file(c"vmbell-writable", RAM_OFFSET + config.ram_size)?;
         let mut control = Mapping::<Control>::new(&read_only, 0)?;
@@ -61,10 +61,7 @@ impl Sandbox {
         }
         read_only
             .write_all_at(&patch::hypercall_page()?, HYPERCALL_OFFSET)
-            .map_err(|source| UsermodeError::System {
-                operation: "write the hypercall page",
-                source,
-            })?;
+            .map_err(Error::system("write the hypercall page"))?;
         let trampolines = patch::map(&read_only)?;
         // From here on nobody gets another writable mapping of it, the sandbox least of all.
         seal(
@@ -76,15 +73,10 @@ impl Sandbox {
             libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL,
         )?;
 
-        let (ours, theirs) = UnixStream::pair().map_err(|source| UsermodeError::System {
-            operation: "make a socket pair",
-            source,
-        })?;
+        let (ours, theirs) = UnixStream::pair().map_err(Error::system("make a socket pair"))?;
         let clone = |file: &File| {
-            file.try_clone().map_err(|source| UsermodeError::System {
-                operation: "duplicate a memory file",
-                source,
-            })
+            file.try_clone()
+                .map_err(Error::system("duplicate a memory file"))
         };
         let files = BootFiles {
             read_only,
@@ -110,31 +102,28 @@ impl Sandbox {
         Ok(sandbox)
     }
 
-    fn await_threads(&mut self, config: &VmConfig, deadline: Instant) -> Result<(), UsermodeError> {
+    fn await_threads(&mut self, config: &VmConfig, deadline: Instant) -> Result<(), Error> {
         let cpus = &config.vcpu_cpus;
         for index in 0..config.vcpus as usize {
             let word = &self.shared.runs[index].thread;
             let thread = loop {
                 let thread = word.load(Acquire);
                 if let Some(ending) = self.process.ending() {
-                    return Err(UsermodeError::Start { ending });
+                    return Err(UsermodeError::Start { ending }.into());
                 }
                 if thread != 0 {
                     break thread.cast_signed();
                 }
                 let left = deadline.saturating_duration_since(Instant::now());
                 if left.is_zero() {
-                    return Err(UsermodeError::StartTimeout);
+                    return Err(UsermodeError::StartTimeout.into());
                 }
                 futex_wait(word, 0, left);
             };
             let thread = Thread::new(self.process.pid(), thread);
             if !cpus.is_empty() {
                 let pinned = thread.pin(cpus[index % cpus.len()]);
-                pinned.map_err(|source| UsermodeError::System {
-                    operation: "bind a vcpu's thread to its cpu",
-                    source,
-                })?;
+                pinned.map_err(Error::system("bind a vcpu's thread to its cpu"))?;
             }
             self.threads.push(thread);
         }
@@ -177,7 +166,7 @@ impl Sandbox {
     }
 }
 
-fn fill(control: &mut Control, config: &VmConfig) -> Result<(), UsermodeError> {
+fn fill(control: &mut Control, config: &VmConfig) -> Result<(), Error> {
     let fd_limit = u32::try_from(fd_limit()).unwrap_or(u32::MAX);
     control.monitor.store(std::process::id(), Relaxed);
     control.vcpus.store(config.vcpus, Relaxed);

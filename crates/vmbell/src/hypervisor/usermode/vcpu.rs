@@ -5,10 +5,12 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use stub::layout::{GUEST_END, RunPage, fault, reason};
 
-use super::super::{EntryPoint, Fault, Kick, Vcpu, VmEntry, VmExit};
+use super::super::{Capability, EntryPoint, Error, Fault, Kick, Vcpu, VmEntry, VmExit};
 use super::error::UsermodeError;
+use super::probe::unsupported;
 use super::vm::Guest;
 use super::wait::{await_exit, pass};
+use crate::irq::IrqError;
 
 /// A virtual CPU of a [`super::UsermodeVm`].
 #[derive(Debug)]
@@ -41,16 +43,16 @@ impl UsermodeVcpu {
         &self.guest.sandbox.shared.runs[self.index]
     }
 
-    fn ended(&self) -> Option<UsermodeError> {
+    fn ended(&self) -> Option<Error> {
         self.guest
             .sandbox
             .process()
             .ending()
-            .map(|ending| UsermodeError::Ended { ending })
+            .map(|ending| UsermodeError::Ended { ending }.into())
     }
 
     /// Lets the vCPU go on and waits for its next exit.
-    fn turn(&mut self) -> Result<(), UsermodeError> {
+    fn turn(&mut self) -> Result<(), Error> {
         if let Some(error) = self.ended() {
             return Err(error);
         }
@@ -61,7 +63,7 @@ impl UsermodeVcpu {
         self.ended().map_or(Ok(()), Err)
     }
 
-    fn run_to_exit(&mut self) -> Result<VmExit, UsermodeError> {
+    fn run_to_exit(&mut self) -> Result<VmExit, Error> {
         loop {
             self.turn()?;
             match self.exit() {
@@ -80,7 +82,7 @@ impl UsermodeVcpu {
     }
 
     /// Reads the exit, each field once.
-    fn exit(&mut self) -> Result<Option<VmExit>, UsermodeError> {
+    fn exit(&mut self) -> Result<Option<VmExit>, Error> {
         let record = &self.run_page().exit;
         let reason = record.reason.load(Relaxed);
         let width = record.len.load(Relaxed);
@@ -144,20 +146,14 @@ impl UsermodeVcpu {
                 return Ok(None);
             }
             reason::EOI => {
-                let vector = u8::try_from(address).map_err(|_| UsermodeError::Nonsense {
-                    what: "vector",
-                    value: address,
-                })?;
+                let vector = u8::try_from(address).map_err(|_| nonsense("vector", address))?;
                 if let Some(interrupts) = &self.guest.interrupts {
                     interrupts.eoi(&self.guest.sandbox, vector);
                 }
                 return Ok(None);
             }
             unknown => {
-                return Err(UsermodeError::Nonsense {
-                    what: "reason",
-                    value: unknown.into(),
-                });
+                return Err(nonsense("reason", unknown.into()));
             }
         };
         Ok(Some(exit))
@@ -212,45 +208,39 @@ fn fault_reason(kind: u64, vector: u8) -> &'static str {
     }
 }
 
-fn port(address: u64) -> Result<u16, UsermodeError> {
-    u16::try_from(address).map_err(|_| UsermodeError::Nonsense {
-        what: "port",
-        value: address,
-    })
+/// The error of a field that the stub never fills like this.
+fn nonsense(what: &'static str, value: u64) -> Error {
+    UsermodeError::Nonsense { what, value }.into()
 }
 
-fn port_width(width: u32) -> Result<u8, UsermodeError> {
+fn port(address: u64) -> Result<u16, Error> {
+    u16::try_from(address).map_err(|_| nonsense("port", address))
+}
+
+fn port_width(width: u32) -> Result<u8, Error> {
     match width {
         1 | 2 | 4 => Ok((width & 7) as u8),
-        _ => Err(UsermodeError::Nonsense {
-            what: "width of a port access",
-            value: width.into(),
-        }),
+        _ => Err(nonsense("width of a port access", width.into())),
     }
 }
 
 /// A piece of an access that crosses a page can have any width.
-fn access_width(width: u32) -> Result<u8, UsermodeError> {
+fn access_width(width: u32) -> Result<u8, Error> {
     match width {
         1..=8 => Ok((width & 15) as u8),
-        _ => Err(UsermodeError::Nonsense {
-            what: "width of a memory access",
-            value: width.into(),
-        }),
+        _ => Err(nonsense("width of a memory access", width.into())),
     }
 }
 
 impl Vcpu for UsermodeVcpu {
-    type Error = UsermodeError;
     type Kick = UsermodeKick;
 
-    fn set_entry_point(&mut self, entry: EntryPoint) -> Result<(), UsermodeError> {
+    fn set_entry_point(&mut self, entry: EntryPoint) -> Result<(), Error> {
         if self.state != State::Fresh {
-            return Err(UsermodeError::Running);
+            return Err(Error::Running);
         }
         let EntryPoint::Program { pc, sp, arguments } = entry else {
-            let what = "32-bit mode and no SIPI";
-            return Err(UsermodeError::Unsupported { what });
+            return Err(unsupported(Capability::Kernels));
         };
         let registers = &self.run_page().entry;
         registers.rip.store(pc, Relaxed);
@@ -260,23 +250,23 @@ impl Vcpu for UsermodeVcpu {
         Ok(())
     }
 
-    fn set_interrupt_handler(&mut self, pc: u64) -> Result<(), UsermodeError> {
+    fn set_interrupt_handler(&mut self, pc: u64) -> Result<(), Error> {
         if self.state != State::Fresh {
-            return Err(UsermodeError::Running);
+            return Err(Error::Running);
         }
         if self.guest.interrupts.is_none() {
-            return Err(UsermodeError::NoIrqchip);
+            return Err(IrqError::NoIrqchip.into());
         }
         if pc == 0 || pc >= GUEST_END {
-            return Err(UsermodeError::Handler { address: pc });
+            return Err(UsermodeError::Handler { address: pc }.into());
         }
         self.run_page().interrupts.handler.store(pc, Relaxed);
         Ok(())
     }
 
-    fn run(&mut self, entry: VmEntry) -> Result<VmExit, UsermodeError> {
+    fn run(&mut self, entry: VmEntry) -> Result<VmExit, Error> {
         if self.state == State::Faulted {
-            return Err(UsermodeError::Faulted);
+            return Err(Error::Faulted);
         }
         self.state = State::Runnable;
         let reply = match entry {

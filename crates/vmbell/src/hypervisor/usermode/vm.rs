@@ -7,13 +7,16 @@ use stub::layout::{MAX_VCPUS, PAGE, PATCH_BASE, RAM_BASE, RAM_OFFSET};
 use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap};
 use vmm_sys_util::eventfd::EventFd;
 
-use super::super::{EventCounter, ExitCounts, IrqTrigger, PatchMode, SpinPolicy, Vm, VmConfig};
+use super::super::{
+    Capability, Error, EventCounter, ExitCounts, IrqTrigger, PatchMode, SpinPolicy, Vm, VmConfig,
+};
 use super::doorbells::{Doorbells, light_exits};
 use super::error::UsermodeError;
 use super::events::Events;
 use super::interrupts::Interrupts;
 use super::irqfds::IrqfdWatcher;
 use super::patch::Patcher;
+use super::probe::unsupported;
 use super::sandbox::Sandbox;
 use super::vcpu::UsermodeVcpu;
 use crate::doorbell::{Datamatch, IoEventAddress, Pattern, Sharing};
@@ -42,10 +45,10 @@ pub struct UsermodeVm {
 }
 
 impl UsermodeVm {
-    pub(super) fn new(config: &VmConfig) -> Result<Self, UsermodeError> {
+    pub(super) fn new(config: &VmConfig) -> Result<Self, Error> {
         check(config)?;
         let sandbox = Sandbox::start(config)?;
-        let memory = |source| UsermodeError::Memory {
+        let memory = |source| Error::Memory {
             size: config.ram_size,
             source,
         };
@@ -53,10 +56,7 @@ impl UsermodeVm {
         let file = sandbox
             .writable
             .try_clone()
-            .map_err(|source| UsermodeError::System {
-                operation: "duplicate a memory file",
-                source,
-            })?;
+            .map_err(Error::system("duplicate a memory file"))?;
         let ranges = [(
             GuestAddress(RAM_BASE),
             size,
@@ -83,28 +83,28 @@ impl UsermodeVm {
 }
 
 impl UsermodeVm {
-    fn interrupts(&self) -> Result<&Interrupts, UsermodeError> {
+    fn interrupts(&self) -> Result<&Interrupts, Error> {
         let interrupts = self.guest.interrupts.as_ref();
-        interrupts.ok_or(UsermodeError::NoIrqchip)
+        interrupts.ok_or(Error::Irq(IrqError::NoIrqchip))
     }
 
     /// The thread that waits for irqfds, started when the first is there to wait for.
-    fn watcher(&self) -> Result<&IrqfdWatcher, UsermodeError> {
+    fn watcher(&self) -> Result<&IrqfdWatcher, Error> {
         if self.irqfds.get().is_none() {
             let watcher = IrqfdWatcher::start(Arc::clone(&self.guest))?;
             // Of two that were started at the same time one goes again.
             let _ = self.irqfds.set(watcher);
         }
-        self.irqfds.get().ok_or(UsermodeError::NoIrqchip)
+        self.irqfds.get().ok_or(Error::Irq(IrqError::NoIrqchip))
     }
 }
 
-fn check(config: &VmConfig) -> Result<(), UsermodeError> {
+fn check(config: &VmConfig) -> Result<(), Error> {
     if cfg!(not(all(target_arch = "x86_64", target_os = "linux"))) {
-        return Err(UsermodeError::Architecture);
+        return Err(UsermodeError::Architecture.into());
     }
     if config.ram_base != RAM_BASE {
-        return Err(UsermodeError::Config {
+        return Err(Error::Config {
             what: "ram_base",
             value: config.ram_base,
             rule: format!("{RAM_BASE:#x}"),
@@ -113,7 +113,7 @@ fn check(config: &VmConfig) -> Result<(), UsermodeError> {
     let most = PATCH_BASE - RAM_BASE;
     if config.ram_size == 0 || !config.ram_size.is_multiple_of(PAGE) || config.ram_size > most {
         let rule = format!("a multiple of {PAGE} from {PAGE} to {most:#x}");
-        return Err(UsermodeError::Config {
+        return Err(Error::Config {
             what: "ram_size",
             value: config.ram_size,
             rule,
@@ -121,29 +121,27 @@ fn check(config: &VmConfig) -> Result<(), UsermodeError> {
     }
     if config.vcpus == 0 || config.vcpus as usize > MAX_VCPUS {
         let rule = format!("from 1 to {MAX_VCPUS}");
-        return Err(UsermodeError::Config {
+        return Err(Error::Config {
             what: "vcpus",
             value: config.vcpus.into(),
             rule,
         });
     }
     if config.patch == PatchMode::Jmp && config.vcpus > 1 {
-        return Err(UsermodeError::JmpNeedsOneVcpu {
-            vcpus: config.vcpus,
-        });
+        let vcpus = config.vcpus;
+        return Err(UsermodeError::JmpNeedsOneVcpu { vcpus }.into());
     }
     Ok(())
 }
 
 impl Vm for UsermodeVm {
-    type Error = UsermodeError;
     type Vcpu = UsermodeVcpu;
 
     fn memory(&self) -> &GuestMemoryMmap {
         &self.guest.memory
     }
 
-    fn create_vcpu(&self, index: u32) -> Result<UsermodeVcpu, UsermodeError> {
+    fn create_vcpu(&self, index: u32) -> Result<UsermodeVcpu, Error> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let vcpus = u32::try_from(taken.len()).unwrap_or(u32::MAX);
         match taken.get_mut(index as usize) {
@@ -151,7 +149,7 @@ impl Vm for UsermodeVm {
                 *slot = true;
                 Ok(UsermodeVcpu::new(Arc::clone(&self.guest), index as usize))
             }
-            _ => Err(UsermodeError::Vcpu { index, vcpus }),
+            _ => Err(Error::Vcpu { index, vcpus }),
         }
     }
 
@@ -161,7 +159,7 @@ impl Vm for UsermodeVm {
         address: IoEventAddress,
         datamatch: Datamatch,
         sharing: Sharing,
-    ) -> Result<(), UsermodeError> {
+    ) -> Result<(), Error> {
         self.doorbells.register(
             &self.guest.sandbox,
             event,
@@ -176,7 +174,7 @@ impl Vm for UsermodeVm {
         event: &EventFd,
         address: IoEventAddress,
         datamatch: Datamatch,
-    ) -> Result<(), UsermodeError> {
+    ) -> Result<(), Error> {
         self.doorbells.unregister(
             &self.guest.sandbox,
             event,
@@ -185,9 +183,8 @@ impl Vm for UsermodeVm {
         )
     }
 
-    fn register_coalesced(&self, _address: u64, _len: u32) -> Result<(), UsermodeError> {
-        let what = "coalesced writes";
-        Err(UsermodeError::Unsupported { what })
+    fn register_coalesced(&self, _address: u64, _len: u32) -> Result<(), Error> {
+        Err(unsupported(Capability::CoalescedMmio))
     }
 
     fn register_irqfd(
@@ -195,13 +192,12 @@ impl Vm for UsermodeVm {
         event: &EventFd,
         gsi: Gsi,
         resample: Option<&EventFd>,
-    ) -> Result<(), UsermodeError> {
+    ) -> Result<(), Error> {
         let interrupts = self.interrupts()?;
         let watcher = self.watcher()?;
-        let event = event.try_clone().map_err(|source| UsermodeError::System {
-            operation: "duplicate an irqfd",
-            source,
-        })?;
+        let event = event
+            .try_clone()
+            .map_err(Error::system("duplicate an irqfd"))?;
         let event = Arc::new(event);
         let id = interrupts.assign(&self.guest.sandbox, &event, gsi, resample)?;
         watcher.add(id, &event).or_else(|error| {
@@ -210,7 +206,7 @@ impl Vm for UsermodeVm {
         })
     }
 
-    fn unregister_irqfd(&self, event: &EventFd, gsi: Gsi) -> Result<(), UsermodeError> {
+    fn unregister_irqfd(&self, event: &EventFd, gsi: Gsi) -> Result<(), Error> {
         let id = EventId::of(event).map_err(IrqError::from)?;
         let removed = self.interrupts()?.deassign(&self.guest.sandbox, id, gsi);
         // One whose resamplefd could not be taken back is removed all the same.
@@ -220,7 +216,7 @@ impl Vm for UsermodeVm {
         removed.map(|_| ())
     }
 
-    fn irq_trigger(&self, irqfd: &EventFd) -> Result<Box<dyn IrqTrigger>, UsermodeError> {
+    fn irq_trigger(&self, irqfd: &EventFd) -> Result<Box<dyn IrqTrigger>, Error> {
         self.interrupts()?;
         Ok(Box::new(DirectTrigger {
             guest: Arc::downgrade(&self.guest),
@@ -228,17 +224,17 @@ impl Vm for UsermodeVm {
         }))
     }
 
-    fn set_routing(&self, routes: &[Route]) -> Result<(), UsermodeError> {
+    fn set_routing(&self, routes: &[Route]) -> Result<(), Error> {
         let interrupts = self.interrupts()?;
         Ok(interrupts.set_routing(&self.guest.sandbox, routes)?)
     }
 
-    fn set_line(&self, gsi: Gsi, level: bool) -> Result<(), UsermodeError> {
+    fn set_line(&self, gsi: Gsi, level: bool) -> Result<(), Error> {
         self.interrupts()?.set_line(&self.guest.sandbox, gsi, level);
         Ok(())
     }
 
-    fn signal_msi(&self, msi: Msi) -> Result<bool, UsermodeError> {
+    fn signal_msi(&self, msi: Msi) -> Result<bool, Error> {
         Ok(self.interrupts()?.signal_msi(&self.guest.sandbox, msi)?)
     }
 

@@ -5,22 +5,15 @@ use std::io;
 use super::layout::{MEMORY_MAX, MEMORY_MIN};
 use crate::bus::BusError;
 use crate::device::pci::PciError;
-use crate::hypervisor::Capability;
+use crate::hypervisor::Error;
 use crate::machine::{ImageError, MachineError};
 
 /// What can go wrong with a PC.
 #[derive(Debug, thiserror::Error)]
-pub enum PcError<E: std::error::Error + 'static> {
+pub enum PcError {
     /// The backend cannot run an operating system.
-    #[error("the {backend} backend has no {}: {reason}", capability.name())]
-    Capability {
-        /// Its name.
-        backend: &'static str,
-        /// What it lacks.
-        capability: Capability,
-        /// Why.
-        reason: String,
-    },
+    #[error(transparent)]
+    Lacking(Error),
     /// An amount of RAM that the board cannot hold.
     #[error(
         "a PC with {size:#x} bytes of RAM cannot be: it takes multiples of 0x1000 from \
@@ -32,10 +25,10 @@ pub enum PcError<E: std::error::Error + 'static> {
     },
     /// The backend could not make the guest.
     #[error("cannot make the guest")]
-    Create(#[source] E),
+    Create(#[source] Error),
     /// The backend could not make a vCPU.
     #[error("cannot make a vcpu")]
-    Vcpu(#[source] E),
+    Vcpu(#[source] Error),
     /// The ACPI tables could not be written.
     #[error("cannot write the ACPI tables to guest memory")]
     Tables(#[source] vm_memory::GuestMemoryError),
@@ -56,7 +49,7 @@ pub enum PcError<E: std::error::Error + 'static> {
     Image(#[from] ImageError),
     /// The guest could not go on.
     #[error(transparent)]
-    Machine(#[from] MachineError<E>),
+    Machine(#[from] MachineError),
     /// A device could not do what the guest asked of it.
     #[error("{device} failed, and the guest was stopped")]
     Device {

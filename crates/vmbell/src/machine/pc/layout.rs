@@ -12,7 +12,7 @@ pub const MEMORY_MAX: u64 = 3 << 30;
 const PAGE: u64 = 4096;
 
 /// Whether a PC can be made like this; how many vCPUs there can be is up to the backend.
-pub(super) fn check<E: std::error::Error + 'static>(config: PcConfig) -> Result<(), PcError<E>> {
+pub(super) fn check(config: PcConfig) -> Result<(), PcError> {
     let size = config.memory;
     if (MEMORY_MIN..=MEMORY_MAX).contains(&size) && size.is_multiple_of(PAGE) {
         return Ok(());

@@ -26,7 +26,7 @@ use crate::device::{
     SHUTDOWN_PORT, Serial, ShutdownPort, acpi_tables,
 };
 use crate::hypervisor::{
-    Capability, EntryPoint, Hypervisor, IoEvents, Irqchip, Support, Vcpu, Vm, VmConfig,
+    Capability, EntryPoint, Hypervisor, IoEvents, Irqchip, Vcpu, Vm, VmConfig,
 };
 
 /// What a PC is made of.
@@ -62,15 +62,9 @@ impl<V: Vm> Pc<V> {
         hypervisor: &H,
         config: PcConfig,
         output: impl Write + Send + 'static,
-    ) -> Result<Self, PcError<V::Error>> {
+    ) -> Result<Self, PcError> {
         for capability in [Capability::Kernels, Capability::Interrupts] {
-            if let Support::No(reason) = hypervisor.support(capability) {
-                return Err(PcError::Capability {
-                    backend: hypervisor.name(),
-                    capability,
-                    reason,
-                });
-            }
+            hypervisor.require(capability).map_err(PcError::Lacking)?;
         }
         layout::check(config)?;
         let vm = hypervisor
@@ -99,7 +93,7 @@ impl<V: Vm> Pc<V> {
         Ok(pc)
     }
 
-    fn add_ports(&self, output: impl Write + Send + 'static) -> Result<(), PcError<V::Error>> {
+    fn add_ports(&self, output: impl Write + Send + 'static) -> Result<(), PcError> {
         let switch = Arc::clone(&self.switch);
         let serial = Serial::new(output, move |error| {
             switch.turn(Off::failed("the serial port", error));
@@ -124,7 +118,7 @@ impl<V: Vm> Pc<V> {
     }
 
     /// Plugs a pci-testdev in.
-    pub fn add_testdev(&self, config: PciTestdevConfig) -> Result<(), PcError<V::Error>> {
+    pub fn add_testdev(&self, config: PciTestdevConfig) -> Result<(), PcError> {
         let switch = Arc::clone(&self.switch);
         let on_error = move |error| switch.turn(Off::failed("pci-testdev", error));
         let events: Arc<dyn IoEvents> = self.machine.shared_vm();
@@ -146,7 +140,7 @@ impl<V: Vm> Pc<V> {
         image: &Image,
         boot: &Boot,
         until: impl Fn() -> bool + Send + Sync + 'static,
-    ) -> Result<Stop, PcError<V::Error>> {
+    ) -> Result<Stop, PcError> {
         let entry = image.load(self.machine.vm().memory(), boot)?;
         let mut vcpus = Vec::new();
         for index in 0..u32::from(self.config.vcpus) {

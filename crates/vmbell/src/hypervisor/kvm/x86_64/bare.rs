@@ -15,9 +15,7 @@ use super::super::run_page::{Exit, RunPage};
 use super::super::system::System;
 use super::super::vm::KvmVm;
 use super::{cpuid, entry};
-use crate::hypervisor::{
-    BareError, BareExit, BareKick, BareLoop, EntryPoint, Irqchip, Vm, VmConfig,
-};
+use crate::hypervisor::{BareExit, BareKick, BareLoop, EntryPoint, Error, Irqchip, Vm, VmConfig};
 
 /// The port or address that is written to.
 const PORT: u64 = 0xc050;
@@ -34,28 +32,25 @@ pub struct Bare {
 }
 
 impl Bare {
-    pub fn new(system: Arc<System>, exit: BareExit) -> Result<Self, KvmError> {
+    pub fn new(system: Arc<System>, exit: BareExit) -> Result<Self, Error> {
         let config = VmConfig {
             ram_size: 1 << 20,
             ..VmConfig::default()
         };
         let start = config.ram_base;
         let vm = KvmVm::new(Arc::clone(&system), &config)?;
-        let code = code(exit, start).map_err(|source| KvmError::Assemble {
-            what: "a loop",
-            source,
-        })?;
+        let code = code(exit, start).map_err(KvmError::assemble("a loop"))?;
         let written = vm.memory().write_slice(&code, GuestAddress(start));
-        written.map_err(|error| KvmError::Call {
+        written.map_err(|error| Error::System {
             operation: "write the loop",
             source: std::io::Error::other(error),
         })?;
         let fd = vm
             .descriptor()
             .create_vcpu(0)
-            .map_err(KvmError::call("create a vcpu"))?;
+            .map_err(Error::system("create a vcpu"))?;
         fd.set_cpuid2(&cpuid::of_vcpu(&system.cpuid, 0, 1, Irqchip::None, false))
-            .map_err(KvmError::call("set the vcpu's cpuid"))?;
+            .map_err(Error::system("set the vcpu's cpuid"))?;
         let begin = EntryPoint::Program {
             pc: start,
             sp: start + config.ram_size,
@@ -73,22 +68,25 @@ impl Bare {
 }
 
 impl BareLoop for Bare {
-    fn run(&mut self, exits: u64) -> Result<(), BareError> {
+    fn run(&mut self, exits: u64) -> Result<(), Error> {
         self.kicks.enter();
         let mut left = exits;
         while left > 0 {
             if let Err(error) = ioctl::run(&self.fd) {
                 if error.kind() != std::io::ErrorKind::Interrupted {
-                    return Err(error.into());
+                    return Err(Error::system("run the loop (KVM_RUN)")(error));
                 }
                 if self.kicks.answer() {
-                    return Err(format!("kicked, {left} of {exits} exits before its end").into());
+                    return Err(KvmError::Kicked { left, exits }.into());
                 }
                 continue;
             }
             match self.page.exit() {
                 Exit::Io(_) | Exit::Mmio { .. } => left -= 1,
-                exit => return Err(format!("the loop left for {exit:?}").into()),
+                exit => {
+                    let exit = format!("{exit:?}");
+                    return Err(KvmError::Strayed { exit }.into());
+                }
             }
         }
         Ok(())

@@ -6,11 +6,10 @@ use kvm_bindings::{
 };
 use kvm_ioctls::VcpuFd;
 
-use super::super::error::KvmError;
 use super::super::ioctl;
 use super::boot;
 use super::cpuid;
-use crate::hypervisor::{EntryPoint, Irqchip};
+use crate::hypervisor::{EntryPoint, Error, Irqchip};
 
 const CR0_PE: u64 = 1;
 const CR0_MP: u64 = 1 << 1;
@@ -34,7 +33,7 @@ pub fn set(
     index: u32,
     irqchip: Irqchip,
     entry: EntryPoint,
-) -> Result<(), KvmError> {
+) -> Result<(), Error> {
     match entry {
         EntryPoint::Program { pc, sp, arguments } => {
             set_system(vcpu, |sregs| long(sregs, cpuid, index))?;
@@ -67,12 +66,12 @@ pub fn set(
             set_general(vcpu, &registers)?;
             make_runnable(vcpu, irqchip)
         }
-        EntryPoint::Secondary if irqchip == Irqchip::None => Err(KvmError::Entry {
+        EntryPoint::Secondary if irqchip == Irqchip::None => Err(Error::Entry {
             entry: "a SIPI",
             guest: "no interrupt controllers",
         }),
         // KVM lets all vCPUs but the first wait by themselves.
-        EntryPoint::Secondary if index == 0 => Err(KvmError::Entry {
+        EntryPoint::Secondary if index == 0 => Err(Error::Entry {
             entry: "a SIPI",
             guest: "this vcpu as its first",
         }),
@@ -80,18 +79,18 @@ pub fn set(
     }
 }
 
-fn set_general(vcpu: &VcpuFd, registers: &kvm_regs) -> Result<(), KvmError> {
+fn set_general(vcpu: &VcpuFd, registers: &kvm_regs) -> Result<(), Error> {
     vcpu.set_regs(registers)
-        .map_err(KvmError::call("set the vcpu's registers"))
+        .map_err(Error::system("set the vcpu's registers"))
 }
 
-fn set_system(vcpu: &VcpuFd, change: impl FnOnce(&mut kvm_sregs)) -> Result<(), KvmError> {
+fn set_system(vcpu: &VcpuFd, change: impl FnOnce(&mut kvm_sregs)) -> Result<(), Error> {
     let mut sregs = vcpu
         .get_sregs()
-        .map_err(KvmError::call("read the vcpu's system registers"))?;
+        .map_err(Error::system("read the vcpu's system registers"))?;
     change(&mut sregs);
     vcpu.set_sregs(&sregs)
-        .map_err(KvmError::call("set the vcpu's system registers"))
+        .map_err(Error::system("set the vcpu's system registers"))
 }
 
 fn long(sregs: &mut kvm_sregs, cpuid: &CpuId, index: u32) {
@@ -186,7 +185,7 @@ fn has_xsave(cpuid: &CpuId) -> bool {
 }
 
 /// All vector state that the CPU has, for guest programs that use it, and the FPU as `fninit` leaves it.
-fn set_extended(vcpu: &VcpuFd, cpuid: &CpuId) -> Result<(), KvmError> {
+fn set_extended(vcpu: &VcpuFd, cpuid: &CpuId) -> Result<(), Error> {
     if has_xsave(cpuid) {
         let low = cpuid::register(cpuid, 0xd, |leaf| leaf[0]);
         let high = cpuid::register(cpuid, 0xd, |leaf| leaf[3]);
@@ -200,7 +199,7 @@ fn set_extended(vcpu: &VcpuFd, cpuid: &CpuId) -> Result<(), KvmError> {
             ..kvm_xcr::default()
         };
         vcpu.set_xcrs(&xcrs)
-            .map_err(KvmError::call("set the vcpu's xcr0"))?;
+            .map_err(Error::system("set the vcpu's xcr0"))?;
     }
     let fpu = kvm_fpu {
         fcw: 0x37f,
@@ -208,11 +207,11 @@ fn set_extended(vcpu: &VcpuFd, cpuid: &CpuId) -> Result<(), KvmError> {
         ..kvm_fpu::default()
     };
     vcpu.set_fpu(&fpu)
-        .map_err(KvmError::call("set the vcpu's fpu"))
+        .map_err(Error::system("set the vcpu's fpu"))
 }
 
 /// With local APICs, all vCPUs but the first wait for a SIPI unless told otherwise.
-fn make_runnable(vcpu: &VcpuFd, irqchip: Irqchip) -> Result<(), KvmError> {
+fn make_runnable(vcpu: &VcpuFd, irqchip: Irqchip) -> Result<(), Error> {
     if irqchip == Irqchip::None {
         return Ok(());
     }
@@ -220,16 +219,15 @@ fn make_runnable(vcpu: &VcpuFd, irqchip: Irqchip) -> Result<(), KvmError> {
         mp_state: KVM_MP_STATE_RUNNABLE,
     };
     vcpu.set_mp_state(state)
-        .map_err(KvmError::call("make the vcpu runnable"))
+        .map_err(Error::system("make the vcpu runnable"))
 }
 
 /// The guest's time stamp counter is the host's, so that both can read one clock (Linux
 /// Documentation/virt/kvm/devices/vcpu.rst, 4.1).
-fn share_clock(vcpu: &VcpuFd) -> Result<(), KvmError> {
-    ioctl::set_vcpu_attribute(vcpu, KVM_VCPU_TSC_CTRL, KVM_VCPU_TSC_OFFSET, 0).map_err(|source| {
-        KvmError::Call {
-            operation: "give the vcpu the host's time stamp counter (KVM_VCPU_TSC_OFFSET, Linux 5.16)",
-            source,
-        }
-    })
+fn share_clock(vcpu: &VcpuFd) -> Result<(), Error> {
+    ioctl::set_vcpu_attribute(vcpu, KVM_VCPU_TSC_CTRL, KVM_VCPU_TSC_OFFSET, 0).map_err(
+        Error::system(
+            "give the vcpu the host's time stamp counter (KVM_VCPU_TSC_OFFSET, Linux 5.16)",
+        ),
+    )
 }

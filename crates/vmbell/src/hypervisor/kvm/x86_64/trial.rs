@@ -16,7 +16,9 @@ use super::super::error::KvmError;
 use super::super::system::System;
 use super::super::vm::KvmVm;
 use super::cpuid;
-use crate::hypervisor::{EntryPoint, Irqchip, Kick, Support, Vcpu, Vm, VmConfig, VmEntry, VmExit};
+use crate::hypervisor::{
+    EntryPoint, Error, Irqchip, Kick, Support, Vcpu, Vm, VmConfig, VmEntry, VmExit,
+};
 
 /// An honest guest needs microseconds, or a time slice on a busy host.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -66,7 +68,7 @@ pub fn ends_of_interrupts(system: &Arc<System>) -> Support {
 type Code = Result<CodeAssembler, IcedError>;
 
 /// Runs a guest of this code, and a handler of interrupts before it, until it leaves.
-fn run(system: &Arc<System>, handler: Option<Code>, code: Code) -> Result<VmExit, KvmError> {
+fn run(system: &Arc<System>, handler: Option<Code>, code: Code) -> Result<VmExit, Error> {
     let config = VmConfig {
         ram_size: 4096,
         irqchip: match handler {
@@ -86,7 +88,7 @@ fn run(system: &Arc<System>, handler: Option<Code>, code: Code) -> Result<VmExit
     let written = vm
         .memory()
         .write_slice(&bytes, GuestAddress(config.ram_base));
-    written.map_err(|error| KvmError::Call {
+    written.map_err(|error| Error::System {
         operation: "write a guest that tries something",
         source: std::io::Error::other(error),
     })?;
@@ -159,10 +161,7 @@ fn handler() -> Code {
     Ok(code)
 }
 
-fn assemble(code: Code, start: u64) -> Result<Vec<u8>, KvmError> {
+fn assemble(code: Code, start: u64) -> Result<Vec<u8>, Error> {
     code.and_then(|mut code| code.assemble(start))
-        .map_err(|source| KvmError::Assemble {
-            what: "a guest that tries something",
-            source,
-        })
+        .map_err(KvmError::assemble("a guest that tries something"))
 }

@@ -4,14 +4,14 @@
 use iced_x86::code_asm::{CodeAssembler, qword_ptr};
 use stub::layout::{HYPERCALL_ENTRY, HYPERCALL_PAGE, INTERRUPT_RETURN, INTERRUPT_RETURN_ENTRY};
 
-use super::super::error::UsermodeError;
+use super::super::super::Error;
 use super::INT3;
 
 /// Where in the page the second jump lies.
 const RETURN_OFFSET: usize = ((INTERRUPT_RETURN - HYPERCALL_PAGE) & 0xfff) as usize;
 
 /// The page's bytes, for [`HYPERCALL_PAGE`].
-pub fn hypercall_page() -> Result<Vec<u8>, UsermodeError> {
+pub fn hypercall_page() -> Result<Vec<u8>, Error> {
     let jump = |address, target| {
         let mut code = CodeAssembler::new(64)?;
         let mut entry = code.create_label();
@@ -28,7 +28,7 @@ pub fn hypercall_page() -> Result<Vec<u8>, UsermodeError> {
         page.extend(jump(INTERRUPT_RETURN, INTERRUPT_RETURN_ENTRY)?);
         Ok(page)
     };
-    assemble().map_err(|error: iced_x86::IcedError| UsermodeError::System {
+    assemble().map_err(|error: iced_x86::IcedError| Error::System {
         operation: "assemble the hypercall page",
         source: std::io::Error::other(error),
     })

@@ -21,8 +21,7 @@ pub use hypercall::hypercall_page;
 
 use self::jump::Jump;
 use self::trampoline::Trampolines;
-use super::super::PatchMode;
-use super::error::UsermodeError;
+use super::super::{Error, PatchMode};
 use super::sandbox::Sandbox;
 
 /// Traps at one site before it is patched.
@@ -34,17 +33,15 @@ const MAX_TRAMPOLINES: usize = 256;
 const INT3: u8 = 0xcc;
 
 /// Maps the trampolines' memory, which the sandbox sees at [`stub::layout::PATCH_BASE`].
-pub fn map(read_only: &File) -> Result<MmapRegion, UsermodeError> {
+pub fn map(read_only: &File) -> Result<MmapRegion, Error> {
     let operation = "map the trampolines";
-    let file = read_only
-        .try_clone()
-        .map_err(|source| UsermodeError::System { operation, source })?;
-    let size = usize::try_from(PATCH_SIZE).map_err(|error| UsermodeError::System {
+    let file = read_only.try_clone().map_err(Error::system(operation))?;
+    let size = usize::try_from(PATCH_SIZE).map_err(|error| Error::System {
         operation,
         source: std::io::Error::other(error),
     })?;
     MmapRegion::from_file(FileOffset::new(file, PATCH_OFFSET), size).map_err(|error| {
-        UsermodeError::System {
+        Error::System {
             operation,
             source: std::io::Error::other(error),
         }

@@ -7,6 +7,7 @@ use stub::layout::HYPERCALL_PAGE;
 use super::super::super::error::KvmError;
 use super::super::super::system::HC_MAP_GPA_RANGE;
 use super::HANDLERS;
+use crate::hypervisor::Error;
 
 /// How many vectors are exceptions.
 pub const EXCEPTIONS: usize = 32;
@@ -26,7 +27,7 @@ const INTERRUPT_RETURN: usize = 0x40;
 /// The one hypercall that KVM sends on carries an address, which must be a page's, a number of
 /// pages, and attributes that KVM does not look at: the number goes into the first, the argument
 /// into the last.
-pub fn hypercall_page(vmmcall: bool) -> Result<Vec<u8>, KvmError> {
+pub fn hypercall_page(vmmcall: bool) -> Result<Vec<u8>, Error> {
     let assemble = || -> Result<Vec<u8>, IcedError> {
         let mut code = CodeAssembler::new(64)?;
         for register in [rbx, rcx, rdx] {
@@ -53,10 +54,7 @@ pub fn hypercall_page(vmmcall: bool) -> Result<Vec<u8>, KvmError> {
         page.extend(code.assemble(HYPERCALL_PAGE + INTERRUPT_RETURN as u64)?);
         Ok(page)
     };
-    assemble().map_err(|source| KvmError::Assemble {
-        what: "the hypercall page",
-        source,
-    })
+    assemble().map_err(KvmError::assemble("the hypercall page"))
 }
 
 /// Where the handler of an exception begins.
@@ -66,7 +64,7 @@ pub const fn handler(vector: u64) -> u64 {
 
 /// Handlers that leave `[cr2, rax, vector, error code, rip, cs, rflags, rsp, ss]` on the stack and
 /// then cause a triple fault, which is an exit that costs the others no comparison.
-pub fn handlers() -> Result<Vec<u8>, KvmError> {
+pub fn handlers() -> Result<Vec<u8>, Error> {
     let assemble = || -> Result<Vec<u8>, IcedError> {
         let mut bytes = vec![0; SIZE];
         let mut place = |offset: usize, mut code: CodeAssembler| {
@@ -92,10 +90,7 @@ pub fn handlers() -> Result<Vec<u8>, KvmError> {
         place(COMMON, code)?;
         Ok(bytes)
     };
-    assemble().map_err(|source| KvmError::Assemble {
-        what: "the exception handlers",
-        source,
-    })
+    assemble().map_err(KvmError::assemble("the exception handlers"))
 }
 
 /// Where the thunk of an interrupt is, from the first one.
@@ -104,7 +99,7 @@ pub const fn thunk(vector: u64) -> u64 {
 }
 
 /// For each vector that is no exception's: push it, and on to the handler.
-pub fn interrupt_thunks(start: u64, handler: u64) -> Result<Vec<u8>, KvmError> {
+pub fn interrupt_thunks(start: u64, handler: u64) -> Result<Vec<u8>, Error> {
     let assemble = || -> Result<Vec<u8>, IcedError> {
         // Behind the last thunk, as far as an ordinary jump may not reach.
         let pointer = start + thunk(256);
@@ -120,10 +115,7 @@ pub fn interrupt_thunks(start: u64, handler: u64) -> Result<Vec<u8>, KvmError> {
         bytes.extend(handler.to_le_bytes());
         Ok(bytes)
     };
-    assemble().map_err(|source| KvmError::Assemble {
-        what: "the entries of interrupts",
-        source,
-    })
+    assemble().map_err(KvmError::assemble("the entries of interrupts"))
 }
 
 /// Intel SDM vol. 3, table 6-1.

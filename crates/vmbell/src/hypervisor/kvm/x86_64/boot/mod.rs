@@ -10,8 +10,8 @@ mod tables;
 use stub::layout::{HYPERCALL_PAGE, MAX_VCPUS};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
-use super::super::error::KvmError;
 use super::super::memory;
+use crate::hypervisor::Error;
 
 /// The slot, from the hypercall page on.
 const START: u64 = HYPERCALL_PAGE;
@@ -55,7 +55,7 @@ pub const fn stack_top(index: u32) -> u64 {
 }
 
 /// Memory with all of it.
-pub fn area(vmmcall: bool) -> Result<GuestMemoryMmap, KvmError> {
+pub fn area(vmmcall: bool) -> Result<GuestMemoryMmap, Error> {
     let area = memory::map(START, END - START)?;
     let parts = [
         (HYPERCALL_PAGE, code::hypercall_page(vmmcall)?),
@@ -80,16 +80,16 @@ pub const fn gates(index: u32) -> u64 {
 }
 
 /// Lets all external interrupts of a vCPU enter at `rip`, with the vector pushed below the frame.
-pub fn set_interrupt_handler(area: &GuestMemoryMmap, index: u32, rip: u64) -> Result<(), KvmError> {
+pub fn set_interrupt_handler(area: &GuestMemoryMmap, index: u32, rip: u64) -> Result<(), Error> {
     let (gates, thunks) = (gates(index), gates(index) + THUNKS);
     write(area, thunks, &code::interrupt_thunks(thunks, rip)?)?;
     let first = 16 * code::EXCEPTIONS as u64;
     write(area, gates + first, &tables::interrupt_gates(thunks))
 }
 
-fn write(area: &GuestMemoryMmap, address: u64, bytes: &[u8]) -> Result<(), KvmError> {
+fn write(area: &GuestMemoryMmap, address: u64, bytes: &[u8]) -> Result<(), Error> {
     let written = area.write_slice(bytes, GuestAddress(address));
-    written.map_err(|error| KvmError::Call {
+    written.map_err(|error| Error::System {
         operation: "fill the area that guests start from",
         source: std::io::Error::other(error),
     })
