@@ -15,7 +15,7 @@ use stub::presence::Tell;
 use vmm_sys_util::eventfd::EventFd;
 
 use super::super::{Error, Irqchip};
-use super::irqfds::drain;
+use super::eventfd::drain;
 use super::resampler::Resampler;
 use super::revocation::{Revocation, SectionBarrier};
 use super::sandbox::Sandbox;

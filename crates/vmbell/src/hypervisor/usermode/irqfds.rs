@@ -7,7 +7,6 @@
 //! For the wait an eventfd is held open, and never hangs up: where KVM drops an irqfd that all others
 //! have closed, here it stays, with nobody left to signal it. Devices of this process need none of it:
 //! they raise their interrupts directly.
-#![allow(unsafe_code)]
 
 use std::collections::HashMap;
 use std::io;
@@ -190,36 +189,4 @@ impl Drop for IrqfdWatcher {
             let _ = thread.join();
         }
     }
-}
-
-/// Takes an eventfd's count, if there is one. Does not wait, whatever its flags: others may read it.
-pub fn drain(event: &EventFd) -> bool {
-    let mut count = 0_u64;
-    let buffer = libc::iovec {
-        iov_base: (&raw mut count).cast(),
-        iov_len: size_of_val(&count),
-    };
-    // SAFETY: one buffer, `count`, which outlives the call; the descriptor is open.
-    let read = unsafe {
-        libc::preadv2(
-            event.as_raw_fd(),
-            &raw const buffer,
-            1,
-            -1,
-            libc::RWF_NOWAIT,
-        )
-    };
-    read == 8
-}
-
-/// Whether an eventfd takes another 1 without blocking its writer.
-pub fn has_room(event: &EventFd) -> bool {
-    let mut poll = libc::pollfd {
-        fd: event.as_raw_fd(),
-        events: libc::POLLOUT,
-        revents: 0,
-    };
-    // SAFETY: one entry, which outlives the call.
-    let ready = unsafe { libc::poll(&raw mut poll, 1, 0) };
-    ready == 1 && poll.revents & libc::POLLOUT != 0
 }

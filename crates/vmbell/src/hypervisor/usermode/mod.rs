@@ -18,6 +18,7 @@ mod descriptors;
 mod doorbells;
 mod ending;
 mod error;
+mod eventfd;
 mod events;
 mod filter;
 mod halt;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use vmm_sys_util::eventfd::EventFd;
 
-use super::irqfds::has_room;
+use super::eventfd::has_room;
 use crate::irq::Resample;
 
 /// How long a removal waits for a signal under way. It takes a system call, unless somebody else fills

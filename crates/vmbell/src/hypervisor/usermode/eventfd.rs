@@ -1,0 +1,38 @@
+//! Eventfds that others read and write too, on any thread: neither call waits, whatever their flags.
+#![allow(unsafe_code)]
+
+use std::os::fd::AsRawFd;
+
+use vmm_sys_util::eventfd::EventFd;
+
+/// Takes the count, if there is one.
+pub fn drain(event: &EventFd) -> bool {
+    let mut count = 0_u64;
+    let buffer = libc::iovec {
+        iov_base: (&raw mut count).cast(),
+        iov_len: size_of_val(&count),
+    };
+    // SAFETY: one buffer, `count`, which outlives the call; the descriptor is open.
+    let read = unsafe {
+        libc::preadv2(
+            event.as_raw_fd(),
+            &raw const buffer,
+            1,
+            -1,
+            libc::RWF_NOWAIT,
+        )
+    };
+    read == 8
+}
+
+/// Whether it takes another 1 without blocking its writer.
+pub fn has_room(event: &EventFd) -> bool {
+    let mut poll = libc::pollfd {
+        fd: event.as_raw_fd(),
+        events: libc::POLLOUT,
+        revents: 0,
+    };
+    // SAFETY: one entry, which outlives the call.
+    let ready = unsafe { libc::poll(&raw mut poll, 1, 0) };
+    ready == 1 && poll.revents & libc::POLLOUT != 0
+}
