@@ -29,6 +29,7 @@ pub use ioevents::{IoEventError, IoEvents};
 pub use trigger::IrqTrigger;
 
 use crate::doorbell::{Datamatch, IoEventAddress, Sharing};
+pub use crate::irq::Irqchip;
 use crate::irq::{Gsi, Msi, Route};
 
 /// What an interrupt handler jumps to when it has done: `iretq`, in effect.
@@ -247,18 +248,6 @@ pub enum Containment {
     /// For guests that leave the usermode backend's stub alone. Another may ring once more for each
     /// vCPU after the removal has returned, and add any number to the eventfd's count, not only 1.
     Cooperative,
-}
-
-/// Who delivers interrupts, and what `hlt` does.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Irqchip {
-    /// Nobody: no interrupts, and `hlt` leaves the guest.
-    #[default]
-    None,
-    /// Local APICs below the VMM; the I/O APIC and the PIC, if any, are devices of the VMM.
-    Split,
-    /// Local APICs, I/O APIC, PIC and PIT below the VMM, as a PC has them.
-    Full,
 }
 
 /// Where and how a vCPU starts.
