@@ -1,38 +1,22 @@
-//! Host to guest: lines, routes and messages, and what happens at the end of an interrupt.
+//! Host to guest: the words of interrupts that every backend and every device uses.
 //!
-//! Pure logic, apart from any backend. The parts that run beside the guest are the `stub` crate's: the
-//! local APIC ([`Lapic`]), the host's side of paravirtual EOI ([`PvEoi`]), the lines and their ends
-//! ([`stub::ioapic`]).
+//! A device knows a line by its [`Gsi`]. A [`Route`] leads that to a pin of the I/O APIC or out as an
+//! [`Msi`]; [`Irqchip`] says which of the controllers that end it are below the VMM. The rules are those of
+//! KVM's API, checked here for all backends alike; on usermode the controllers themselves are that backend's.
 
-mod controller;
 mod error;
 mod gsi;
-pub mod ioapic;
 mod irqchip;
-mod irqfd;
 mod line;
 mod msi;
 mod routing;
-mod watch;
 
-pub use stub::lapic::{Destination, Effect, Eoi, FIRST_VECTOR, Lapic, Message, Mode, Raise};
-pub use stub::pv_eoi::{Completion, GuestByte, PvEoi};
+pub use stub::ioapic::PINS;
+pub use stub::lapic::{Destination, Message, Mode};
 
-pub use stub::ioapic::{PINS, Source};
-
-pub use controller::{Controller, LocalApics, Resample};
 pub use error::IrqError;
 pub use gsi::Gsi;
-pub use ioapic::IoApic;
 pub use irqchip::Irqchip;
-pub use irqfd::{Irqfd, Irqfds, Trigger};
 pub use line::{LevelLine, LineSource};
 pub use msi::Msi;
 pub use routing::{Route, Routing, Target};
-
-#[cfg(test)]
-mod tests;
-
-#[cfg(test)]
-#[cfg(loom)]
-mod models;

@@ -1,7 +1,9 @@
 //! Message-signalled interrupts: what an address and a word of data say (Intel SDM volume 3,
 //! "Message Signalled Interrupts"; Linux `arch/x86/kvm/irq_comm.c`, `kvm_set_msi_irq`).
 
-use super::{Destination, FIRST_VECTOR, IrqError, Message, Mode};
+use stub::lapic::{Destination, FIRST_VECTOR, Message, Mode};
+
+use super::IrqError;
 
 /// An interrupt as a device writes it to memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -51,3 +53,7 @@ impl Msi {
         })
     }
 }
+
+#[cfg(test)]
+#[path = "msi_test.rs"]
+mod tests;

@@ -87,3 +87,7 @@ impl Routing {
         self.targets.iter().map(route)
     }
 }
+
+#[cfg(test)]
+#[path = "routing_test.rs"]
+mod tests;

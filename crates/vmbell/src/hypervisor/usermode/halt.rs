@@ -3,7 +3,7 @@
 //! A vCPU is made an epoll descriptor when an irqfd has woken it for the first time, with that irqfd and a
 //! bell in it, all by their edges: nobody need read them for the next signal to wake. From then on a
 //! halted vCPU sleeps there ([`stub::layout::HaltSet`]). It wakes while the thread that takes the irqfd's
-//! count ([`super::irqfds`]) still works, and finds the interrupt raised, or sleeps on until the bell
+//! count ([`super::irqchip`]) still works, and finds the interrupt raised, or sleeps on until the bell
 //! says so.
 
 use std::fmt;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::{Duration, Instant};
 
+use stub::lapic::Lapic;
 use stub::layout::{Control, HYPERCALL_OFFSET, PATCH_OFFSET, PATCH_SIZE, RAM_OFFSET, Shared};
 use stub::presence::Tell;
 use vm_memory::MmapRegion;
@@ -21,7 +22,6 @@ use super::process::Process;
 use super::thread::{Kicked, Thread};
 use super::wait::{futex_wait, futex_wake, spin_ticks};
 use super::{filter, patch};
-use crate::irq::Lapic;
 
 /// How long a sandbox may take from its first instruction until it is ready; it needs milliseconds.
 pub const START_PATIENCE: Duration = Duration::from_secs(5);

@@ -13,8 +13,7 @@ use super::super::{
 use super::doorbells::{Doorbells, light_exits};
 use super::error::UsermodeError;
 use super::events::Events;
-use super::interrupts::Interrupts;
-use super::irqfds::IrqfdWatcher;
+use super::irqchip::{Interrupts, IrqfdWatcher};
 use super::patch::Patcher;
 use super::probe::unsupported;
 use super::sandbox::Sandbox;

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use vmm_sys_util::eventfd::EventFd;
 
-use super::eventfd::has_room;
-use crate::irq::Resample;
+use super::super::eventfd::has_room;
+use super::controller::Resample;
 
 /// How long a removal waits for a signal under way. It takes a system call, unless somebody else fills
 /// an eventfd that blocks at that very moment.

@@ -5,10 +5,10 @@
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use loom::thread;
-use stub::ioapic::{EndOfInterrupt, Entry, Line, Pin, Wire};
+use stub::ioapic::{EndOfInterrupt, Entry, Line, Pin, Source, Wire};
+use stub::lapic::{Lapic, Message, Raise};
 
-use super::super::{Message, Raise, Source};
-use super::{Lapic, lapic};
+use super::lapic;
 use crate::quiesce::models::check;
 
 const VECTOR: u8 = 0x41;

@@ -2,9 +2,8 @@
 
 use std::cell::Cell;
 
-use stub::ioapic::{Entry, Line, Pin, RESAMPLERS, Wire};
+use stub::ioapic::{Entry, Line, Pin, RESAMPLERS, Source, Wire};
 
-use super::super::Source;
 use super::controller::{Chip, LEVEL};
 
 const VECTOR: u8 = 0x41;

@@ -10,21 +10,22 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use stub::event::{Event, EventCounts};
-use stub::ioapic::{Lines, Pins};
+use stub::ioapic::{Lines, Pins, Source};
+use stub::lapic::{Lapic, Raise};
 use stub::presence::Tell;
 use vmm_sys_util::eventfd::EventFd;
 
-use super::super::{Error, Irqchip};
-use super::eventfd::drain;
+use super::super::eventfd::drain;
+use super::super::revocation::{Revocation, SectionBarrier};
+use super::super::sandbox::Sandbox;
+use super::controller::{Controller, LocalApics, Resample};
+use super::ioapic;
+use super::irqfd::Irqfd;
 use super::resampler::Resampler;
-use super::revocation::{Revocation, SectionBarrier};
-use super::sandbox::Sandbox;
 use crate::doorbell::Barrier;
 use crate::eventfd::EventId;
-use crate::irq::{
-    Controller, Gsi, IrqError, Irqfd, Lapic, LocalApics, Msi, Raise, Resample, Route, Source,
-    ioapic,
-};
+use crate::hypervisor::Error;
+use crate::irq::{Gsi, IrqError, Irqchip, Msi, Route};
 
 /// What interrupts go through on the monitor's side.
 #[derive(Debug)]

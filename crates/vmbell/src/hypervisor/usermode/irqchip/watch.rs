@@ -4,10 +4,10 @@
 //! It runs under the owner's lock after each change of routes, pins or irqfds. The stub reads what it
 //! says meanwhile.
 
-use stub::lapic::Lapic;
+use stub::lapic::{Lapic, Message};
 
 use super::controller::{Controller, LocalApics, Resample};
-use super::{Message, Target};
+use crate::irq::Target;
 
 /// The pin whose EOI is always watched: the real-time clock's (Linux `RTC_GSI`).
 const RTC_PIN: u8 = 8;

@@ -1,9 +1,8 @@
 //! What each register of the local APIC keeps of a write, and how it reads (SDM volume 3, "Local
 //! APIC Register Address Map"; Linux `kvm_lapic_reg_read`, `kvm_lapic_reg_write`).
 
-use stub::lapic::{Effect, MMIO_BASE, Register};
+use stub::lapic::{Effect, Lapic, MMIO_BASE, Raise, Register};
 
-use super::super::{Lapic, Raise};
 use super::lapic;
 
 const ID: u64 = 0x020;

@@ -5,14 +5,13 @@
 //! whichever thread raises an interrupt or ends one; local APICs take what it sends with no lock.
 
 use stub::event::Event;
-use stub::ioapic::{EndOfInterrupt, Lines, Pin, Pins, Wire, end};
+use stub::ioapic::{EndOfInterrupt, Lines, Pin, Pins, Source, Wire, end};
+use stub::lapic::{Lapic, Message, Raise};
 
-use super::irqfd::Trigger;
-use super::{
-    Gsi, IoApic, IrqError, Irqfd, Irqfds, Lapic, Message, Msi, Raise, Route, Routing, Source,
-    Target, ioapic::Change,
-};
+use super::ioapic::{Change, IoApic};
+use super::irqfd::{Irqfd, Irqfds, Trigger};
 use crate::eventfd::EventId;
+use crate::irq::{Gsi, IrqError, Msi, Route, Routing, Target};
 
 /// The parts of a guest's interrupt controllers that run beside the guest.
 pub trait LocalApics {

@@ -5,9 +5,9 @@
 
 use std::cell::Cell;
 
-use stub::lapic::{Effect, Register, VectorSet};
+use stub::lapic::{Effect, Eoi, Lapic, Raise, Register, VectorSet};
+use stub::pv_eoi::{Completion, GuestByte, PvEoi};
 
-use super::super::{Completion, Eoi, GuestByte, Lapic, PvEoi, Raise};
 use super::lapic;
 
 /// Where the guest keeps its word.

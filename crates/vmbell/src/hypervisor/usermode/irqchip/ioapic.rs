@@ -4,9 +4,9 @@
 //! The redirection entries and the lines behind them lie in [`stub::ioapic`], where the stub ends
 //! interrupts without the monitor. The registers are the monitor's, under the controller's lock.
 
-use stub::ioapic::{Entry, Wire};
+use stub::ioapic::{Entry, PINS, Wire};
 
-use super::{LocalApics, PINS};
+use super::controller::LocalApics;
 
 /// Where its two registers are, guest-physical.
 pub const BASE: u64 = 0xfec0_0000;

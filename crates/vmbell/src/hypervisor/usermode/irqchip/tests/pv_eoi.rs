@@ -1,9 +1,9 @@
 //! The host's side of PV EOI, case by case (Linux `apic_sync_pv_eoi_to_guest`,
 //! `apic_sync_pv_eoi_from_guest`, `kvm_lapic_set_pv_eoi`).
 
-use stub::pv_eoi::Fault;
+use stub::lapic::Raise;
+use stub::pv_eoi::{Completion, Fault, GuestByte, PvEoi};
 
-use super::super::{Completion, GuestByte, PvEoi, Raise};
 use super::guest::{Vcpu, WORD};
 
 const RAM_END: u64 = 0x10_0000;

@@ -9,10 +9,12 @@ use std::cell::Cell;
 
 use loom::sync::{Arc, Condvar, Mutex, MutexGuard};
 use loom::thread::{self, JoinHandle};
+use stub::lapic::{Lapic, Raise};
 use stub::presence::{Presence, Tell};
+use stub::pv_eoi::{Completion, GuestByte, PvEoi};
 
-use super::super::{Completion, GuestByte, Msi, PvEoi, Raise};
-use super::{Lapic, lapic};
+use super::lapic;
+use crate::irq::Msi;
 use crate::quiesce::models::check;
 
 const LOW: u8 = 0x41;

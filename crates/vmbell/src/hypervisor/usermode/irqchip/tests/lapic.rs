@@ -1,8 +1,7 @@
 //! Requests, priorities and the end of service.
 
-use stub::lapic::{Effect, Register};
+use stub::lapic::{Effect, Eoi, Lapic, Raise, Register};
 
-use super::super::{Eoi, Lapic, Raise};
 use super::lapic;
 
 fn tpr(lapic: &Lapic, value: u32) {

@@ -1,12 +1,10 @@
 //! What threads share while interrupts come and end, under every order that the memory model allows. Run by
-//! `RUSTFLAGS="--cfg loom" cargo test --release --lib models --target-dir target/loom`.
+//! `RUSTFLAGS="--cfg loom" cargo test --profile loom -p vmbell --lib models --target-dir target/loom`.
 
 mod line;
 mod vcpu;
 
-use stub::lapic::Register;
-
-use super::Lapic;
+use stub::lapic::{Lapic, Register};
 
 /// A local APIC that is switched on, with APIC ID 0.
 fn lapic() -> Lapic {

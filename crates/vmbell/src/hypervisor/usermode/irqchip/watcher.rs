@@ -2,7 +2,7 @@
 //!
 //! An eventfd cannot be told to send a signal, so somebody has to wait for it and pass the interrupt on.
 //! A halted vCPU that an irqfd has woken once is woken by the irqfd's writer itself the next time
-//! ([`super::halt`]); this thread raises the interrupt meanwhile, on a CPU that no vCPU is bound to.
+//! ([`super::super::halt`]); this thread raises the interrupt meanwhile, on a CPU that no vCPU is bound to.
 //!
 //! For the wait an eventfd is held open, and never hangs up: where KVM drops an irqfd that all others
 //! have closed, here it stays, with nobody left to signal it. Devices of this process need none of it:
@@ -18,10 +18,10 @@ use stub::presence::Tell;
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
-use super::super::Error;
-use super::thread::{allowed_cpus, bind};
-use super::vm::Guest;
+use super::super::thread::{allowed_cpus, bind};
+use super::super::vm::Guest;
 use crate::eventfd::EventId;
+use crate::hypervisor::Error;
 
 /// The thread and what it waits for.
 #[derive(Debug)]

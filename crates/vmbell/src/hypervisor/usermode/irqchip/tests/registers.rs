@@ -1,8 +1,7 @@
 //! The two views of the registers, and the switch between them.
 
-use stub::lapic::{Effect, MMIO_BASE, MSR_BASE, Register};
+use stub::lapic::{Destination, Effect, Eoi, Lapic, MMIO_BASE, MSR_BASE, Message, Mode, Register};
 
-use super::super::{Destination, Eoi, Lapic, Message, Mode};
 use super::lapic;
 
 const X2APIC: u64 = MMIO_BASE | 0xc00;

@@ -17,8 +17,7 @@ mod watched;
 mod window;
 mod wire;
 
-use super::Lapic;
-use stub::lapic::Register;
+use stub::lapic::{Lapic, Register};
 
 /// An APIC in xAPIC mode that takes interrupts.
 fn lapic(id: u32) -> Lapic {

@@ -5,8 +5,8 @@
 
 use std::collections::HashMap;
 
-use super::{Gsi, IrqError};
 use crate::eventfd::EventId;
+use crate::irq::{Gsi, IrqError};
 
 /// All irqfds of a guest; `R` is what a resampling one signals.
 #[derive(Debug)]

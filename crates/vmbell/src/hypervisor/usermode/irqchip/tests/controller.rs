@@ -4,15 +4,14 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use stub::event::Event;
-use stub::ioapic::{EndOfInterrupt, Lines, Pin, Pins, Wire, end};
+use stub::ioapic::{EndOfInterrupt, Lines, Pin, Pins, Source, Wire, end};
+use stub::lapic::{Lapic, Message, Raise};
 
+use super::super::controller::{Controller, LocalApics, Resample};
 use super::super::ioapic::{BASE, SIZE};
-use super::super::{
-    Controller, Gsi, IrqError, Lapic, LocalApics, Message, Msi, Raise, Resample, Route, Routing,
-    Source, Target,
-};
 use super::lapic;
 use crate::eventfd::EventId;
+use crate::irq::{Gsi, IrqError, Msi, Route, Target};
 
 const SELECT: u64 = 0;
 const WINDOW: u64 = 0x10;
@@ -518,28 +517,6 @@ fn bad_table_changes_nothing() {
     chip.irqfd(1, 24).unwrap();
     chip.signal(1);
     assert_eq!(chip.serve(), Some(0x45));
-}
-
-#[test]
-#[cfg_attr(miri, ignore = "4096 routes take minutes")]
-fn gsi_out_of_range_is_refused() {
-    assert!(Gsi::new(Gsi::LIMIT - 1).is_ok());
-    let error = Gsi::new(Gsi::LIMIT).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "gsi 4096 is out of range, there are 4096"
-    );
-    let route = |number| Route {
-        gsi: gsi(number),
-        target: Target::Msi(Msi::fixed(0, 0x45)),
-    };
-    let mut routes: Vec<_> = (0..Gsi::LIMIT).map(route).collect();
-    assert!(Routing::new(&routes).is_ok());
-    routes.push(route(0));
-    assert!(matches!(
-        Routing::new(&routes),
-        Err(IrqError::TooManyRoutes { count: 4097 })
-    ));
 }
 
 #[test]

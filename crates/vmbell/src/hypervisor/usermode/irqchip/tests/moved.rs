@@ -3,9 +3,8 @@
 //! There is nothing of PV EOI to save but its register: the guest's byte is memory, and an exit has
 //! settled the host's flag before anybody can look.
 
-use stub::pv_eoi::Fault;
+use stub::pv_eoi::{Fault, PvEoi};
 
-use super::super::PvEoi;
 use super::guest::{Vcpu, WORD};
 
 /// Two handlers deep, the inner one armed.

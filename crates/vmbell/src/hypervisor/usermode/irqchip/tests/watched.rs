@@ -1,9 +1,11 @@
 //! Vectors whose EOI somebody waits for, and that PV EOI therefore leaves alone (Linux
 //! `ioapic_handled_vectors`).
 
-use super::super::{Msi, PvEoi, Target};
+use stub::pv_eoi::PvEoi;
+
 use super::controller::{Chip, LEVEL, MASKED};
 use super::guest::{WORD, Word, vectors};
+use crate::irq::{Msi, Target};
 
 /// A message that is a level, to APIC `id`.
 fn level_message(id: u64, vector: u32) -> Target {
