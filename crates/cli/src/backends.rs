@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use super::bench_args::BackendName;
-use vmbell::hypervisor::kvm::{Kvm, KvmError};
+use vmbell::hypervisor::kvm::Kvm;
 use vmbell::hypervisor::usermode::Usermode;
 use vmbell::hypervisor::{Capability, Error, Hypervisor, Support};
 use vmbell_bench::stat::{self, Mode, Outcome, Tick, Workload};
@@ -120,10 +120,9 @@ impl Choice {
 
 /// Why the usermode backend was taken, short: `probe` says it at length.
 fn why_not(error: Error) -> String {
-    match error.of_backend() {
-        Some(KvmError::Missing { .. }) => "there is no /dev/kvm".to_owned(),
-        Some(KvmError::Permission { .. }) => "no permission to open /dev/kvm".to_owned(),
-        _ => chain(error),
+    match Kvm::everyday_reason(&error) {
+        Some(reason) => reason.to_owned(),
+        None => chain(error),
     }
 }
 

@@ -11,9 +11,16 @@ mod exit;
 mod ioevents;
 mod trigger;
 
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[cfg(not(target_arch = "x86_64"))]
+pub mod absent;
+#[cfg(target_arch = "x86_64")]
 pub mod kvm;
+#[cfg(target_arch = "x86_64")]
 pub mod usermode;
+#[cfg(not(target_arch = "x86_64"))]
+pub use absent as kvm;
+#[cfg(not(target_arch = "x86_64"))]
+pub use absent as usermode;
 
 use std::fmt;
 

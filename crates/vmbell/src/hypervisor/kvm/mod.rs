@@ -51,6 +51,15 @@ impl Kvm {
         let system = Arc::new(System::open()?);
         Ok(Self { system })
     }
+
+    /// Why it did not open, in a few words, where that is an everyday reason.
+    pub fn everyday_reason(error: &Error) -> Option<&'static str> {
+        match error.of_backend()? {
+            KvmError::Missing { .. } => Some("there is no /dev/kvm"),
+            KvmError::Permission { .. } => Some("no permission to open /dev/kvm"),
+            _ => None,
+        }
+    }
 }
 
 impl Hypervisor for Kvm {

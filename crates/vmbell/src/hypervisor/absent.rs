@@ -1,0 +1,173 @@
+//! Backends that this architecture does not have: they can do nothing, and say why.
+//!
+//! KVM and the usermode engine are for x86-64 so far. On another architecture these stand in for them, so that
+//! whoever asks gets a [`Capability`] that is not there, and a library that compiles.
+
+use vm_memory::GuestMemoryMmap;
+use vmm_sys_util::eventfd::EventFd;
+
+use super::{
+    BareExit, BareKick, BareLoop, Capability, EntryPoint, Error, EventCounter, ExitCounts,
+    Hypervisor, IrqTrigger, Support, Vcpu, Vm, VmConfig, VmEntry, VmExit,
+};
+use crate::doorbell::{Datamatch, IoEventAddress, Sharing};
+use crate::irq::{Gsi, Msi, Route};
+
+/// In place of the KVM backend.
+#[derive(Clone, Debug)]
+pub struct Kvm(());
+
+impl Kvm {
+    /// Always fails.
+    pub fn open() -> Result<Self, Error> {
+        Err(unsupported("kvm", Capability::Run))
+    }
+
+    /// Why it did not open, in a few words, where that is an everyday reason.
+    pub fn everyday_reason(_: &Error) -> Option<&'static str> {
+        Some("the kvm backend is for x86-64 so far")
+    }
+}
+
+/// In place of the usermode backend.
+#[derive(Clone, Copy, Debug)]
+pub struct Usermode;
+
+/// In place of guests and vCPUs; there is no value of it.
+#[derive(Debug)]
+pub enum Nothing {}
+
+fn reason(backend: &str) -> String {
+    let here = std::env::consts::ARCH;
+    format!("the {backend} backend is for x86-64 so far, and this is {here}")
+}
+
+fn unsupported(backend: &'static str, capability: Capability) -> Error {
+    Error::Unsupported {
+        backend,
+        capability,
+        reason: reason(backend),
+    }
+}
+
+macro_rules! absent {
+    ($backend:ident, $name:literal) => {
+        impl Hypervisor for $backend {
+            type Vm = Nothing;
+
+            fn name(&self) -> &'static str {
+                $name
+            }
+
+            fn support(&self, _: Capability) -> Support {
+                Support::No(reason($name))
+            }
+
+            fn create_vm(&self, _: &VmConfig) -> Result<Nothing, Error> {
+                Err(unsupported($name, Capability::Run))
+            }
+
+            fn bare_loop(&self, _: BareExit) -> Result<Box<dyn BareLoop>, Error> {
+                Err(unsupported($name, Capability::BareLoop))
+            }
+        }
+    };
+}
+
+absent!(Kvm, "kvm");
+absent!(Usermode, "usermode");
+
+impl Vm for Nothing {
+    type Vcpu = Self;
+
+    fn memory(&self) -> &GuestMemoryMmap {
+        match *self {}
+    }
+
+    fn create_vcpu(&self, _: u32) -> Result<Self, Error> {
+        match *self {}
+    }
+
+    fn register_ioevent(
+        &self,
+        _: &EventFd,
+        _: IoEventAddress,
+        _: Datamatch,
+        _: Sharing,
+    ) -> Result<(), Error> {
+        match *self {}
+    }
+
+    fn unregister_ioevent(
+        &self,
+        _: &EventFd,
+        _: IoEventAddress,
+        _: Datamatch,
+    ) -> Result<(), Error> {
+        match *self {}
+    }
+
+    fn register_coalesced(&self, _: u64, _: u32) -> Result<(), Error> {
+        match *self {}
+    }
+
+    fn register_irqfd(&self, _: &EventFd, _: Gsi, _: Option<&EventFd>) -> Result<(), Error> {
+        match *self {}
+    }
+
+    fn unregister_irqfd(&self, _: &EventFd, _: Gsi) -> Result<(), Error> {
+        match *self {}
+    }
+
+    fn irq_trigger(&self, _: &EventFd) -> Result<Box<dyn IrqTrigger>, Error> {
+        match *self {}
+    }
+
+    fn set_routing(&self, _: &[Route]) -> Result<(), Error> {
+        match *self {}
+    }
+
+    fn set_line(&self, _: Gsi, _: bool) -> Result<(), Error> {
+        match *self {}
+    }
+
+    fn signal_msi(&self, _: Msi) -> Result<bool, Error> {
+        match *self {}
+    }
+
+    fn count_events(&self) -> Box<dyn EventCounter> {
+        match *self {}
+    }
+
+    fn exit_counts(&self) -> ExitCounts {
+        match *self {}
+    }
+
+    fn processes(&self) -> Vec<u32> {
+        match *self {}
+    }
+}
+
+impl Vcpu for Nothing {
+    type Kick = BareKick;
+
+    fn set_entry_point(&mut self, _: EntryPoint) -> Result<(), Error> {
+        match *self {}
+    }
+
+    fn set_interrupt_handler(&mut self, _: u64) -> Result<(), Error> {
+        match *self {}
+    }
+
+    fn run(&mut self, _: VmEntry) -> Result<VmExit, Error> {
+        match *self {}
+    }
+
+    fn is_kicked(&self) -> bool {
+        match *self {}
+    }
+
+    fn kick_handle(&self) -> BareKick {
+        match *self {}
+    }
+}
