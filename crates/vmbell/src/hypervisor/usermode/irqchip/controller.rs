@@ -1,55 +1,34 @@
-//! A guest's interrupt controllers as whoever raises interrupts sees them: routes, the I/O APIC's
-//! lines, irqfds, and the way back from an EOI to those who wait for it.
+//! What of a guest's irqchip only the monitor has: routes, irqfds and the I/O APIC's registers, and the way
+//! back from an EOI to the resamplefds.
 //!
-//! For backends whose interrupt controllers are not the kernel's. It runs under the owner's lock, on
-//! whichever thread raises an interrupt or ends one; local APICs take what it sends with no lock.
+//! It runs under the owner's lock, on whichever thread raises an interrupt or ends one.
+
+use std::sync::Arc;
 
 use stub::event::Event;
-use stub::ioapic::{EndOfInterrupt, Lines, Pin, Pins, Source, Wire, end};
-use stub::lapic::{Lapic, Message, Raise};
+use stub::ioapic::{EndOfInterrupt, Pin, Source, end};
+use stub::lapic::Message;
 
+use super::apics::Apics;
+use super::eoi_exit_bitmap;
 use super::ioapic::{Change, IoApic};
-use super::irqfd::{Irqfd, Irqfds, Trigger};
+use super::irqfd::{Irqfd, Irqfds};
+use super::resampler::Resampler;
 use crate::eventfd::EventId;
-use crate::irq::{Gsi, IrqError, Msi, Route, Routing, Target};
+use crate::irq::{Gsi, IrqError, Route, Routing, Target};
 
-/// The parts of a guest's interrupt controllers that run beside the guest.
-pub trait LocalApics {
-    /// The local APICs, by the index of their vCPU.
-    fn lapics(&self) -> impl Iterator<Item = &Lapic> + Clone;
-    /// What the I/O APIC's pins send.
-    fn pins(&self) -> &Pins;
-    /// How its lines stand.
-    fn lines(&self) -> &Lines;
-    /// A vCPU has got a request that it may not have seen.
-    fn wake(&self, vcpu: usize);
-    /// Something has happened that somebody may count.
-    fn note(&self, _event: Event) {}
-
-    /// A pin with its line; none beyond the last.
-    fn wire(&self, pin: u8) -> Option<Wire<'_>> {
-        Wire::new(self.pins(), self.lines(), pin)
-    }
-}
-
-/// What the EOI of a line signals.
-pub trait Resample: Clone {
-    /// Its descriptor where the stub signals it, not 0.
-    fn descriptor(&self) -> u32;
-}
-
-/// Routes, lines and irqfds.
+/// Routes, irqfds and the I/O APIC.
 #[derive(Debug)]
-pub struct Controller<R> {
-    pub(super) routing: Routing,
-    irqfds: Irqfds<R>,
+pub struct Controller {
+    routing: Routing,
+    irqfds: Irqfds,
     /// Present if the I/O APIC is below the VMM.
     ioapic: Option<IoApic>,
 }
 
-impl<R: Resample> Controller<R> {
+impl Controller {
     /// With an I/O APIC, each GSI below 24 leads to its pin.
-    pub fn full(apics: &impl LocalApics) -> Self {
+    pub fn full(apics: &Apics<'_>) -> Self {
         Self {
             routing: Routing::identity(),
             irqfds: Irqfds::default(),
@@ -67,17 +46,13 @@ impl<R: Resample> Controller<R> {
     }
 
     /// Replaces the routes.
-    pub fn set_routing(
-        &mut self,
-        routes: &[Route],
-        apics: &impl LocalApics,
-    ) -> Result<(), IrqError> {
+    pub fn set_routing(&mut self, routes: &[Route], apics: &Apics<'_>) -> Result<(), IrqError> {
         let routing = Routing::new(routes)?;
         if self.ioapic.is_none() {
             routing.check_without_pins()?;
         }
         self.routing = routing;
-        self.watch(apics);
+        self.scan(apics);
         Ok(())
     }
 
@@ -85,105 +60,103 @@ impl<R: Resample> Controller<R> {
     pub fn assign(
         &mut self,
         event: EventId,
-        gsi: Gsi,
-        resample: Option<R>,
-        apics: &impl LocalApics,
+        irqfd: Irqfd,
+        apics: &Apics<'_>,
     ) -> Result<(), IrqError> {
-        if resample.is_some() && self.ioapic.is_none() {
+        let is_resampled = irqfd.resampler.is_some();
+        if is_resampled && self.ioapic.is_none() {
             return Err(IrqError::NoResample);
         }
-        let is_resampled = resample.is_some();
-        self.irqfds.assign(event, gsi, resample)?;
+        self.irqfds.assign(event, irqfd)?;
         if is_resampled {
-            self.watch(apics);
+            self.scan(apics);
         }
         Ok(())
     }
 
     /// Removes an irqfd; none if there was none. The last resampling one of a GSI takes the line that
     /// it holds down with it. Its resamplefd may be signalled by an EOI that has begun before.
-    pub fn deassign(
-        &mut self,
-        event: EventId,
-        gsi: Gsi,
-        apics: &impl LocalApics,
-    ) -> Option<Irqfd<R>> {
+    pub fn deassign(&mut self, event: EventId, gsi: Gsi, apics: &Apics<'_>) -> Option<Irqfd> {
         let removed = self.irqfds.deassign(event, gsi)?;
-        if removed.resample.is_some() {
+        if removed.resampler.is_some() {
             if self.irqfds.resamplers().all(|(other, _)| other != gsi) {
                 self.set_line(gsi, Source::Resample, false, apics);
             }
-            self.watch(apics);
+            self.scan(apics);
         }
         Some(removed)
     }
 
     /// Whether an eventfd is an irqfd.
     pub fn is_assigned(&self, event: EventId) -> bool {
-        self.irqfds.trigger(event).is_some()
+        self.irqfds.get(event).is_some()
     }
 
-    /// An irqfd was signalled.
-    pub fn signal(&mut self, event: EventId, apics: &impl LocalApics) {
-        match self.irqfds.trigger(event) {
-            Some(Trigger::Edge(gsi)) => {
-                self.set_line(gsi, Source::User, true, apics);
-                self.set_line(gsi, Source::User, false, apics);
-            }
-            Some(Trigger::Level(gsi)) => self.set_line(gsi, Source::Resample, true, apics),
-            None => {}
+    /// An irqfd was signalled: up until the ack if it is resampled, else up and down.
+    pub fn signal(&self, event: EventId, apics: &Apics<'_>) {
+        let Some(irqfd) = self.irqfds.get(event) else {
+            return;
+        };
+        if irqfd.resampler.is_some() {
+            self.set_line(irqfd.gsi, Source::Resample, true, apics);
+        } else {
+            self.set_line(irqfd.gsi, Source::User, true, apics);
+            self.set_line(irqfd.gsi, Source::User, false, apics);
         }
     }
 
     /// Drives a GSI. A message is sent on the way up; a GSI that leads nowhere does nothing.
-    pub fn set_line(&mut self, gsi: Gsi, source: Source, up: bool, apics: &impl LocalApics) {
+    pub fn set_line(&self, gsi: Gsi, source: Source, up: bool, apics: &Apics<'_>) {
         match self.routing.target(gsi) {
             Some(Target::Msi(msi)) if up => {
                 // The table's messages are checked: there is no error.
-                let _ = self.signal_msi(msi, apics);
+                let _ = apics.signal_msi(msi);
             }
             Some(Target::Pin(pin)) => self.set_pin(pin, source, up, apics),
             _ => {}
         }
     }
 
-    fn set_pin(&self, pin: u8, source: Source, up: bool, apics: &impl LocalApics) {
+    fn set_pin(&self, pin: u8, source: Source, up: bool, apics: &Apics<'_>) {
         let (true, Some(wire)) = (self.ioapic.is_some(), apics.wire(pin)) else {
             return;
         };
-        apics.note(Event::SetIrq);
-        apics.note(Event::IoapicSetIrq);
-        wire.drive(source, up, |message| is_taken(send(message, apics)));
+        apics.events.count(Event::SetIrq);
+        apics.events.count(Event::IoapicSetIrq);
+        wire.drive(source, up, |message| apics.deliver(message));
     }
 
-    /// Sends a message, and says whether a local APIC took it.
-    pub fn signal_msi(&self, msi: Msi, apics: &impl LocalApics) -> Result<bool, IrqError> {
-        let message = msi.message()?;
-        apics.note(Event::MsiSetIrq);
-        Ok(is_taken(send(message, apics)))
-    }
-
-    /// A vector has left service on a vCPU, and a pin of it has more resamplefds than the stub signals
-    /// by itself. Gives all of those that are to be signalled, without the lock that this runs under.
-    pub fn eoi(&self, vector: u8, apics: &impl LocalApics) -> Vec<R> {
+    /// The EOI of a vector some pin of which has more resamplefds than the stub signals by itself. Gives
+    /// all those whose ack it is; they are signalled without the lock that this runs under.
+    pub fn eoi(&self, vector: u8, apics: &Apics<'_>) -> Vec<Arc<Resampler>> {
         let mut ending = Ending {
             controller: self,
             apics,
-            told: Vec::new(),
+            acked: Vec::new(),
         };
-        end(apics.pins(), apics.lines(), vector, &mut ending);
-        ending.told
+        end(apics.pins, apics.lines, vector, &mut ending);
+        ending.acked
     }
 
-    /// Whom the EOI of a pin signals.
-    pub(super) fn resamplers(&self, pin: u8) -> impl Iterator<Item = &R> {
+    /// Whom the ack of a pin signals.
+    fn resamplers(&self, pin: u8) -> impl Iterator<Item = &Arc<Resampler>> {
         let leads = move |gsi| self.routing.target(gsi) == Some(Target::Pin(pin));
         let all = self.irqfds.resamplers();
         all.filter_map(move |(gsi, resampler)| leads(gsi).then_some(resampler))
     }
 
+    /// Tells each pin its resamplefds, and each local APIC which EOIs the guest must not be spared.
+    fn scan(&self, apics: &Apics<'_>) {
+        for (number, pin) in (0_u8..).zip(apics.pins) {
+            let resamplers = self.resamplers(number);
+            let descriptors: Vec<_> = resamplers.map(|one| one.descriptor()).collect();
+            pin.set_resamplers(&descriptors);
+        }
+        eoi_exit_bitmap::scan(&self.routing, apics);
+    }
+
     /// A load from the I/O APIC; none if there is none here.
-    pub fn read_ioapic(&self, offset: u64, apics: &impl LocalApics) -> Option<u32> {
+    pub fn read_ioapic(&self, offset: u64, apics: &Apics<'_>) -> Option<u32> {
         let ioapic = self.ioapic.as_ref();
         ioapic.map(|ioapic| ioapic.read(offset, apics))
     }
@@ -194,52 +167,44 @@ impl<R: Resample> Controller<R> {
         &mut self,
         offset: u64,
         value: u32,
-        apics: &impl LocalApics,
-    ) -> Option<Vec<R>> {
+        apics: &Apics<'_>,
+    ) -> Option<Vec<Arc<Resampler>>> {
         let change = self.ioapic.as_mut()?.write(offset, value, apics);
         if change != Change::None {
-            self.watch(apics);
+            self.scan(apics);
         }
         let Change::Pending(pin) = change else {
             return Some(Vec::new());
         };
-        let told: Vec<R> = self.resamplers(pin).cloned().collect();
-        if !told.is_empty() {
+        let acked: Vec<_> = self.resamplers(pin).cloned().collect();
+        if !acked.is_empty() {
             // The line may be up only because nobody has asked the device since it was masked.
             self.set_pin(pin, Source::Resample, false, apics);
         } else if let Some(wire) = apics.wire(pin) {
-            wire.send_level(|message| is_taken(send(message, apics)));
+            wire.send_level(|message| apics.deliver(message));
         }
-        Some(told)
+        Some(acked)
     }
 }
 
 /// The monitor's part of an end of interrupt.
-struct Ending<'c, R, A> {
-    controller: &'c Controller<R>,
-    apics: &'c A,
-    told: Vec<R>,
+struct Ending<'c, 's> {
+    controller: &'c Controller,
+    apics: &'c Apics<'s>,
+    acked: Vec<Arc<Resampler>>,
 }
 
-impl<R: Resample, A: LocalApics> EndOfInterrupt for Ending<'_, R, A> {
+impl EndOfInterrupt for Ending<'_, '_> {
     fn deliver(&mut self, message: Message) -> bool {
-        is_taken(send(message, self.apics))
+        self.apics.deliver(message)
     }
 
     fn resample(&mut self, number: u8, _pin: &Pin) {
-        self.told
-            .extend(self.controller.resamplers(number).cloned());
+        let acked = self.controller.resamplers(number);
+        self.acked.extend(acked.cloned());
     }
 
     fn note(&mut self, event: Event) {
-        self.apics.note(event);
+        self.apics.events.count(event);
     }
-}
-
-fn send(message: Message, apics: &impl LocalApics) -> Raise {
-    message.deliver(apics.lapics(), |vcpu| apics.wake(vcpu))
-}
-
-fn is_taken(raise: Raise) -> bool {
-    raise != Raise::Refused
 }

@@ -5,20 +5,19 @@
 //! ([`stub::presence`]). EOIs end in the stub, but for those of a pin with more resamplefds than it
 //! knows, which come back on the vCPU's thread.
 
-use std::cell::Cell;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use stub::event::{Event, EventCounts};
-use stub::ioapic::{Lines, Pins, Source};
-use stub::lapic::{Lapic, Raise};
+use stub::event::EventCounts;
+use stub::ioapic::Source;
 use stub::presence::Tell;
 use vmm_sys_util::eventfd::EventFd;
 
 use super::super::eventfd::drain;
 use super::super::revocation::{Revocation, SectionBarrier};
 use super::super::sandbox::Sandbox;
-use super::controller::{Controller, LocalApics, Resample};
+use super::apics::Apics;
+use super::controller::Controller;
 use super::ioapic;
 use super::irqfd::Irqfd;
 use super::resampler::Resampler;
@@ -30,7 +29,7 @@ use crate::irq::{Gsi, IrqError, Irqchip, Msi, Route};
 /// What interrupts go through on the monitor's side.
 #[derive(Debug)]
 pub struct Interrupts {
-    controller: Mutex<Controller<Arc<Resampler>>>,
+    controller: Mutex<Controller>,
     /// What happened here, and not in the sandbox.
     pub events: EventCounts,
     /// Removals that have failed halfway and wait to be tried again.
@@ -53,49 +52,6 @@ impl Removal {
     }
 }
 
-/// The interrupt controllers that lie in a sandbox, and how their vCPUs are told.
-struct Apics<'s> {
-    sandbox: &'s Sandbox,
-    events: &'s EventCounts,
-    /// The vCPU that was told last, and how.
-    told: Cell<Option<(usize, Tell)>>,
-}
-
-impl<'s> Apics<'s> {
-    fn new(sandbox: &'s Sandbox, events: &'s EventCounts) -> Self {
-        let told = Cell::new(None);
-        Self {
-            sandbox,
-            events,
-            told,
-        }
-    }
-}
-
-impl LocalApics for Apics<'_> {
-    fn lapics(&self) -> impl Iterator<Item = &Lapic> + Clone {
-        self.sandbox.lapics().iter()
-    }
-
-    fn pins(&self) -> &Pins {
-        &self.sandbox.control.pins
-    }
-
-    fn lines(&self) -> &Lines {
-        &self.sandbox.shared.lines
-    }
-
-    fn wake(&self, vcpu: usize) {
-        self.events.count(Event::ApicAcceptIrq);
-        let how = self.sandbox.tell(vcpu);
-        self.told.set(Some((vcpu, how)));
-    }
-
-    fn note(&self, event: Event) {
-        self.events.count(event);
-    }
-}
-
 impl Interrupts {
     /// None for a guest without interrupt controllers.
     pub fn new(irqchip: Irqchip, sandbox: &Sandbox) -> Option<Self> {
@@ -103,7 +59,7 @@ impl Interrupts {
         let controller = match irqchip {
             Irqchip::None => return None,
             Irqchip::Split => Controller::split(),
-            Irqchip::Full => Controller::full(&Apics::new(sandbox, &events)),
+            Irqchip::Full => with_apics(sandbox, &events, Controller::full),
         };
         Some(Self {
             controller: Mutex::new(controller),
@@ -112,10 +68,15 @@ impl Interrupts {
         })
     }
 
-    fn controller(&self) -> MutexGuard<'_, Controller<Arc<Resampler>>> {
-        self.controller
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    /// Does something to the irqchip of a sandbox, under its lock.
+    fn locked<T>(
+        &self,
+        sandbox: &Sandbox,
+        act: impl FnOnce(&mut Controller, &Apics<'_>) -> T,
+    ) -> T {
+        let controller = self.controller.lock();
+        let mut controller = controller.unwrap_or_else(PoisonError::into_inner);
+        with_apics(sandbox, &self.events, |apics| act(&mut controller, apics))
     }
 
     fn unfinished(&self) -> MutexGuard<'_, Vec<Removal>> {
@@ -124,29 +85,23 @@ impl Interrupts {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn apics<'s>(&'s self, sandbox: &'s Sandbox) -> Apics<'s> {
-        Apics::new(sandbox, &self.events)
-    }
-
     /// Replaces the routes.
     pub fn set_routing(&self, sandbox: &Sandbox, routes: &[Route]) -> Result<(), IrqError> {
-        self.controller().set_routing(routes, &self.apics(sandbox))
+        self.locked(sandbox, |controller, apics| {
+            controller.set_routing(routes, apics)
+        })
     }
 
     /// Drives a GSI for a device.
     pub fn set_line(&self, sandbox: &Sandbox, gsi: Gsi, up: bool) {
-        let apics = self.apics(sandbox);
-        self.controller().set_line(gsi, Source::User, up, &apics);
+        self.locked(sandbox, |controller, apics| {
+            controller.set_line(gsi, Source::User, up, apics);
+        });
     }
 
     /// Sends a message; whether a local APIC took it. Takes no lock.
     pub fn signal_msi(&self, sandbox: &Sandbox, msi: Msi) -> Result<bool, IrqError> {
-        self.events.count(Event::MsiSetIrq);
-        let apics = self.apics(sandbox);
-        let raise = msi
-            .message()?
-            .deliver(apics.lapics(), |vcpu| apics.wake(vcpu));
-        Ok(raise != Raise::Refused)
+        with_apics(sandbox, &self.events, |apics| apics.signal_msi(msi))
     }
 
     /// Adds an irqfd; what it counts already is raised at once.
@@ -163,8 +118,13 @@ impl Interrupts {
         }
         let resampler = resample.map(|resample| add_resampler(sandbox, resample, gsi));
         let resampler = resampler.transpose()?;
-        let apics = self.apics(sandbox);
-        let assigned = self.controller().assign(id, gsi, resampler.clone(), &apics);
+        let irqfd = Irqfd {
+            gsi,
+            resampler: resampler.clone(),
+        };
+        let assigned = self.locked(sandbox, |controller, apics| {
+            controller.assign(id, irqfd, apics)
+        });
         if let Err(error) = assigned {
             // No EOI has seen it.
             if let Some(resampler) = resampler {
@@ -190,11 +150,13 @@ impl Interrupts {
         let mut removal = if let Some(place) = unfinished.iter().position(same) {
             unfinished.swap_remove(place)
         } else {
-            let removed = self.controller().deassign(id, gsi, &self.apics(sandbox));
-            let Some(Irqfd { resample, .. }) = removed else {
+            let removed = self.locked(sandbox, |controller, apics| {
+                controller.deassign(id, gsi, apics)
+            });
+            let Some(Irqfd { resampler, .. }) = removed else {
                 return Ok(false);
             };
-            let Some(resampler) = resample else {
+            let Some(resampler) = resampler else {
                 return Ok(true);
             };
             let barrier = SectionBarrier::new(sandbox);
@@ -218,31 +180,33 @@ impl Interrupts {
     /// Takes an irqfd's count and raises its GSI, if there is one and it still is one. Which vCPU was
     /// told and how, if one was.
     pub fn poll(&self, sandbox: &Sandbox, id: EventId, event: &EventFd) -> Option<(usize, Tell)> {
-        let apics = self.apics(sandbox);
         // Under the lock: what is taken after a removal would be lost to the next user of the eventfd.
-        let mut controller = self.controller();
-        if controller.is_assigned(id) && drain(event) {
-            controller.signal(id, &apics);
-        }
-        apics.told.get()
+        self.locked(sandbox, |controller, apics| {
+            if controller.is_assigned(id) && drain(event) {
+                controller.signal(id, apics);
+            }
+            apics.told()
+        })
     }
 
     /// Raises the GSI of an irqfd as its signal does, if it still is one.
     pub fn signal(&self, sandbox: &Sandbox, id: EventId) {
-        self.controller().signal(id, &self.apics(sandbox));
+        self.locked(sandbox, |controller, apics| controller.signal(id, apics));
     }
 
     /// A vCPU has done with a vector whose end the stub leaves to the monitor, or so its sandbox says: a
     /// false one can only take down lines of the guest's own.
     pub fn eoi(&self, sandbox: &Sandbox, vector: u8) {
-        let told = self.controller().eoi(vector, &self.apics(sandbox));
-        told.iter().for_each(|resampler| resampler.signal());
+        let acked = self.locked(sandbox, |controller, apics| controller.eoi(vector, apics));
+        acked.iter().for_each(|resampler| resampler.signal());
     }
 
     /// A load from the I/O APIC; none if that is elsewhere.
     pub fn read_ioapic(&self, sandbox: &Sandbox, address: u64, len: u8) -> Option<u64> {
         let offset = offset(address, len)?;
-        let value = self.controller().read_ioapic(offset, &self.apics(sandbox));
+        let value = self.locked(sandbox, |controller, apics| {
+            controller.read_ioapic(offset, apics)
+        });
         value.map(u64::from)
     }
 
@@ -252,13 +216,21 @@ impl Interrupts {
             return false;
         };
         let value = (data & 0xffff_ffff) as u32;
-        let apics = self.apics(sandbox);
-        let told = self.controller().write_ioapic(offset, value, &apics);
-        for resampler in told.iter().flatten() {
+        let acked = self.locked(sandbox, |controller, apics| {
+            controller.write_ioapic(offset, value, apics)
+        });
+        for resampler in acked.iter().flatten() {
             resampler.signal();
         }
-        told.is_some()
+        acked.is_some()
     }
+}
+
+/// Does something to what lies in a sandbox; its vCPUs are told of what their local APICs take.
+fn with_apics<T>(sandbox: &Sandbox, events: &EventCounts, act: impl FnOnce(&Apics<'_>) -> T) -> T {
+    let tell = |vcpu| sandbox.tell(vcpu);
+    let (pins, lines) = (&sandbox.control.pins, &sandbox.shared.lines);
+    act(&Apics::new(sandbox.lapics(), pins, lines, events, &tell))
 }
 
 fn add_resampler(sandbox: &Sandbox, resample: &EventFd, gsi: Gsi) -> Result<Arc<Resampler>, Error> {

@@ -6,7 +6,7 @@
 
 use stub::ioapic::{Entry, PINS, Wire};
 
-use super::controller::LocalApics;
+use super::apics::Apics;
 
 /// Where its two registers are, guest-physical.
 pub const BASE: u64 = 0xfec0_0000;
@@ -41,15 +41,15 @@ pub enum Change {
 
 impl IoApic {
     /// Masks all pins of a guest that starts.
-    pub fn reset(apics: &impl LocalApics) -> Self {
-        for pin in apics.pins() {
+    pub fn reset(apics: &Apics<'_>) -> Self {
+        for pin in apics.pins {
             pin.program(Entry::MASKED);
         }
         Self::default()
     }
 
     /// A load of 32 bits at an offset from [`BASE`].
-    pub fn read(&self, offset: u64, apics: &impl LocalApics) -> u32 {
+    pub fn read(&self, offset: u64, apics: &Apics<'_>) -> u32 {
         match offset {
             SELECT => self.select.into(),
             WINDOW => self.register(apics),
@@ -57,7 +57,7 @@ impl IoApic {
         }
     }
 
-    fn register(&self, apics: &impl LocalApics) -> u32 {
+    fn register(&self, apics: &Apics<'_>) -> u32 {
         match self.select {
             ID | ARBITRATION => u32::from(self.id) << 24,
             #[expect(clippy::cast_possible_truncation, reason = "24 pins")]
@@ -69,14 +69,14 @@ impl IoApic {
     }
 
     /// Which pin a register number means, and whether its high half.
-    fn entry<'a>(&self, select: u8, apics: &'a impl LocalApics) -> Option<(u8, Wire<'a>, bool)> {
+    fn entry<'a>(&self, select: u8, apics: &Apics<'a>) -> Option<(u8, Wire<'a>, bool)> {
         let index = select.checked_sub(FIRST_ENTRY)?;
         let (pin, high) = (index / 2, index % 2 != 0);
         Some((pin, apics.wire(pin)?, high))
     }
 
     /// A store of 32 bits at an offset from [`BASE`].
-    pub fn write(&mut self, offset: u64, value: u32, apics: &impl LocalApics) -> Change {
+    pub fn write(&mut self, offset: u64, value: u32, apics: &Apics<'_>) -> Change {
         match offset {
             SELECT => self.select = (value & 0xff) as u8,
             WINDOW if self.select == ID => self.id = (value >> 24 & 0xf) as u8,

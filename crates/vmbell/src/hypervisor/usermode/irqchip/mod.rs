@@ -8,12 +8,13 @@
 //! `models/` checks what threads share here, under every interleaving. The library's root includes it, since
 //! nothing else of a backend is compiled for the model checker.
 
+mod apics;
 mod controller;
+mod eoi_exit_bitmap;
 mod interrupts;
 mod ioapic;
 mod irqfd;
 mod resampler;
-mod watch;
 mod watcher;
 
 pub use interrupts::Interrupts;

@@ -1,13 +1,12 @@
 //! A resamplefd: the stub signals it by its descriptor in the sandbox, the monitor by its own.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::sync::{Mutex, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use vmm_sys_util::eventfd::EventFd;
 
 use super::super::eventfd::has_room;
-use super::controller::Resample;
 
 /// How long a removal waits for a signal under way. It takes a system call, unless somebody else fills
 /// an eventfd that blocks at that very moment.
@@ -17,26 +16,25 @@ const PATIENCE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Resampler {
     event: EventFd,
-    /// Its descriptor in the sandbox.
-    number: u32,
+    /// Its descriptor in the sandbox, not 0.
+    descriptor: u32,
     /// Locked while the monitor signals it: nobody else's lock is held then, as it may block.
     is_removed: Mutex<bool>,
 }
 
-impl Resample for Arc<Resampler> {
-    fn descriptor(&self) -> u32 {
-        self.number
-    }
-}
-
 impl Resampler {
-    /// Of an eventfd that the sandbox has by this number.
-    pub fn new(event: EventFd, number: u32) -> Self {
+    /// Of an eventfd that the sandbox has by this descriptor.
+    pub fn new(event: EventFd, descriptor: u32) -> Self {
         Self {
             event,
-            number,
+            descriptor,
             is_removed: Mutex::new(false),
         }
+    }
+
+    /// Its descriptor in the sandbox.
+    pub fn descriptor(&self) -> u32 {
+        self.descriptor
     }
 
     /// Signals it for the monitor, unless it was removed.

@@ -2,13 +2,19 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
 
-use stub::event::Event;
+use stub::event::{Event, EventCounts};
 use stub::ioapic::{EndOfInterrupt, Lines, Pin, Pins, Source, Wire, end};
-use stub::lapic::{Lapic, Message, Raise};
+use stub::lapic::{Lapic, Message};
+use stub::presence::Tell;
+use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
-use super::super::controller::{Controller, LocalApics, Resample};
+use super::super::apics::Apics;
+use super::super::controller::Controller;
 use super::super::ioapic::{BASE, SIZE};
+use super::super::irqfd::Irqfd;
+use super::super::resampler::Resampler;
 use super::lapic;
 use crate::eventfd::EventId;
 use crate::irq::{Gsi, IrqError, Msi, Route, Target};
@@ -19,38 +25,50 @@ pub const LEVEL: u32 = 1 << 15;
 pub const MASKED: u32 = 1 << 16;
 const REMOTE_IRR: u32 = 1 << 14;
 
-/// Two vCPUs, pins and lines, and who was woken and told.
-#[derive(Default)]
-pub struct Apics {
+/// Two vCPUs, pins and lines, and who was woken.
+pub struct Parts {
     pub lapics: Vec<Lapic>,
-    pins: Pins,
-    lines: Lines,
-    woken: RefCell<Vec<usize>>,
+    pins: Box<Pins>,
+    lines: Box<Lines>,
+    events: EventCounts,
+    woken: Rc<RefCell<Vec<usize>>>,
+    tell: Box<dyn Fn(usize) -> Tell>,
 }
 
-impl LocalApics for Apics {
-    fn lapics(&self) -> impl Iterator<Item = &Lapic> + Clone {
-        self.lapics.iter()
+impl Parts {
+    fn new() -> Self {
+        let woken: Rc<RefCell<Vec<usize>>> = Rc::default();
+        let here = Rc::clone(&woken);
+        let tell = move |vcpu| {
+            here.borrow_mut().push(vcpu);
+            Tell::Nothing
+        };
+        Self {
+            lapics: vec![lapic(0), lapic(1)],
+            pins: Box::default(),
+            lines: Box::default(),
+            events: EventCounts::default(),
+            woken,
+            tell: Box::new(tell),
+        }
     }
 
-    fn pins(&self) -> &Pins {
-        &self.pins
-    }
-
-    fn lines(&self) -> &Lines {
-        &self.lines
-    }
-
-    fn wake(&self, vcpu: usize) {
-        self.woken.borrow_mut().push(vcpu);
+    fn apics(&self) -> Apics<'_> {
+        Apics::new(
+            &self.lapics,
+            &self.pins,
+            &self.lines,
+            &self.events,
+            &self.tell,
+        )
     }
 }
 
-/// A resamplefd that counts.
+/// A resamplefd, and how often it was signalled.
 #[derive(Clone, Debug)]
 pub struct Counter {
-    pub count: Rc<Cell<u32>>,
-    descriptor: u32,
+    count: Rc<Cell<u32>>,
+    resampler: Arc<Resampler>,
 }
 
 impl Counter {
@@ -63,16 +81,15 @@ impl Counter {
     }
 }
 
-impl Resample for Counter {
-    fn descriptor(&self) -> u32 {
-        self.descriptor
-    }
+fn resampler(descriptor: u32) -> Arc<Resampler> {
+    let event = EventFd::new(EFD_NONBLOCK).unwrap();
+    Arc::new(Resampler::new(event, descriptor))
 }
 
 /// The controllers with their two vCPUs.
 pub struct Chip {
-    pub controller: Controller<Counter>,
-    pub apics: Apics,
+    pub controller: Controller,
+    pub parts: Parts,
     /// The descriptors that the sandbox would have.
     counters: Vec<Counter>,
 }
@@ -82,15 +99,12 @@ struct Ending<'c>(&'c Chip);
 
 impl EndOfInterrupt for Ending<'_> {
     fn deliver(&mut self, message: Message) -> bool {
-        let apics = &self.0.apics;
-        message.deliver(apics.lapics(), |vcpu| apics.wake(vcpu)) != Raise::Refused
+        self.0.parts.apics().deliver(message)
     }
 
     fn resample(&mut self, _number: u8, pin: &Pin) {
         for descriptor in pin.resamplers() {
-            let mut counters = self.0.counters.iter();
-            let counter = counters.find(|counter| counter.descriptor == descriptor);
-            counter.unwrap().signal();
+            self.0.acked(descriptor);
         }
     }
 
@@ -106,14 +120,11 @@ pub fn event(number: u64) -> EventId {
 }
 
 impl Chip {
-    fn new(make: impl FnOnce(&Apics) -> Controller<Counter>) -> Self {
-        let apics = Apics {
-            lapics: vec![lapic(0), lapic(1)],
-            ..Apics::default()
-        };
+    fn new(make: impl FnOnce(&Apics<'_>) -> Controller) -> Self {
+        let parts = Parts::new();
         Self {
-            controller: make(&apics),
-            apics,
+            controller: make(&parts.apics()),
+            parts,
             counters: Vec::new(),
         }
     }
@@ -126,18 +137,29 @@ impl Chip {
         Self::new(|_| Controller::split())
     }
 
+    /// A resamplefd is signalled.
+    fn acked(&self, descriptor: u32) {
+        let mut counters = self.counters.iter();
+        let counter = counters.find(|counter| counter.resampler.descriptor() == descriptor);
+        counter.unwrap().signal();
+    }
+
+    fn all_acked(&self, resamplers: &[Arc<Resampler>]) {
+        resamplers
+            .iter()
+            .for_each(|one| self.acked(one.descriptor()));
+    }
+
     /// The guest stores to the I/O APIC.
     pub fn store(&mut self, offset: u64, value: u32) {
-        let told = self
-            .controller
-            .write_ioapic(offset, value, &self.apics)
-            .unwrap();
-        told.iter().for_each(Counter::signal);
+        let apics = self.parts.apics();
+        let acked = self.controller.write_ioapic(offset, value, &apics);
+        self.all_acked(&acked.unwrap());
     }
 
     /// The guest loads from the I/O APIC; none if there is none.
     pub fn load(&self, offset: u64) -> Option<u32> {
-        self.controller.read_ioapic(offset, &self.apics)
+        self.controller.read_ioapic(offset, &self.parts.apics())
     }
 
     /// The guest writes a register of the I/O APIC.
@@ -167,39 +189,48 @@ impl Chip {
     }
 
     pub fn line(&mut self, number: u32, up: bool) {
+        let apics = self.parts.apics();
+        self.controller
+            .set_line(gsi(number), Source::User, up, &apics);
+    }
+
+    fn assign(
+        &mut self,
+        fd: u64,
+        number: u32,
+        resampler: Option<Arc<Resampler>>,
+    ) -> Result<(), IrqError> {
         let gsi = gsi(number);
-        self.controller.set_line(gsi, Source::User, up, &self.apics);
+        let irqfd = Irqfd { gsi, resampler };
+        self.controller
+            .assign(event(fd), irqfd, &self.parts.apics())
     }
 
     pub fn irqfd(&mut self, fd: u64, number: u32) -> Result<(), IrqError> {
-        self.controller
-            .assign(event(fd), gsi(number), None, &self.apics)
+        self.assign(fd, number, None)
     }
 
     pub fn resampling(&mut self, fd: u64, number: u32) -> Counter {
+        let descriptor = u32::try_from(self.counters.len()).unwrap() + 1;
         let counter = Counter {
             count: Rc::default(),
-            descriptor: u32::try_from(self.counters.len()).unwrap() + 1,
+            resampler: resampler(descriptor),
         };
         self.counters.push(counter.clone());
-        let resample = Some(counter.clone());
-        let assigned = self
-            .controller
-            .assign(event(fd), gsi(number), resample, &self.apics);
-        assigned.unwrap();
+        let resampler = Some(Arc::clone(&counter.resampler));
+        self.assign(fd, number, resampler).unwrap();
         counter
     }
 
     /// Removes an irqfd; whether there was one.
     pub fn remove(&mut self, fd: u64, number: u32) -> bool {
-        let removed = self
-            .controller
-            .deassign(event(fd), gsi(number), &self.apics);
+        let apics = self.parts.apics();
+        let removed = self.controller.deassign(event(fd), gsi(number), &apics);
         removed.is_some()
     }
 
     pub fn signal(&mut self, fd: u64) {
-        self.controller.signal(event(fd), &self.apics);
+        self.controller.signal(event(fd), &self.parts.apics());
     }
 
     pub fn route(&mut self, routes: &[(u32, Target)]) -> Result<(), IrqError> {
@@ -208,7 +239,7 @@ impl Chip {
             target,
         };
         let routes: Vec<_> = routes.iter().map(route).collect();
-        self.controller.set_routing(&routes, &self.apics)
+        self.controller.set_routing(&routes, &self.parts.apics())
     }
 
     /// vCPU 0 takes what is next and ends it; the vector.
@@ -219,7 +250,7 @@ impl Chip {
     }
 
     pub fn begin(&self) -> Option<u8> {
-        let lapic = &self.apics.lapics[0];
+        let lapic = &self.parts.lapics[0];
         let vector = lapic.next()?;
         assert!(lapic.begin(vector));
         Some(vector)
@@ -227,14 +258,14 @@ impl Chip {
 
     /// As the stub does, which leaves a crowded pin to the monitor.
     pub fn end(&mut self) {
-        let eoi = self.apics.lapics[0].eoi().unwrap();
-        if !self.apics.lapics[0].watched.contains(eoi.vector) {
+        let eoi = self.parts.lapics[0].eoi().unwrap();
+        if !self.parts.lapics[0].watched.contains(eoi.vector) {
             return;
         }
-        let (pins, lines) = (&self.apics.pins, &self.apics.lines);
+        let (pins, lines) = (&*self.parts.pins, &*self.parts.lines);
         if Wire::with_vector(pins, lines, eoi.vector).any(|(_, wire)| wire.pin.is_crowded()) {
-            let told = self.controller.eoi(eoi.vector, &self.apics);
-            told.iter().for_each(Counter::signal);
+            let acked = self.controller.eoi(eoi.vector, &self.parts.apics());
+            self.all_acked(&acked);
         } else {
             end(pins, lines, eoi.vector, &mut Ending(self));
         }
@@ -252,7 +283,7 @@ fn edge_pin_sends_on_each_rise() {
     chip.line(5, false);
     chip.line(5, true);
     assert_eq!(chip.serve(), Some(0x41));
-    assert_eq!(*chip.apics.woken.borrow(), [0, 0]);
+    assert_eq!(*chip.parts.woken.borrow(), [0, 0]);
 }
 
 #[test]
@@ -397,7 +428,7 @@ fn irqfd_on_a_gsi_that_leads_nowhere_signals_nobody() {
     chip.signal(1);
     chip.line(100, true);
     assert_eq!(chip.begin(), None);
-    assert_eq!(*chip.apics.woken.borrow(), [0; 0]);
+    assert_eq!(*chip.parts.woken.borrow(), [0; 0]);
 }
 
 #[test]
@@ -459,13 +490,7 @@ fn pending_line_that_is_unmasked_is_resampled_instead_of_sent() {
 #[test]
 fn resampling_needs_an_ioapic() {
     let mut chip = Chip::split();
-    let resample = Some(Counter {
-        count: Rc::default(),
-        descriptor: 1,
-    });
-    let assigned = chip
-        .controller
-        .assign(event(1), gsi(5), resample, &chip.apics);
+    let assigned = chip.assign(1, 5, Some(resampler(1)));
     assert!(matches!(assigned, Err(IrqError::NoResample)));
     assert_eq!(chip.load(WINDOW), None);
     chip.irqfd(1, 5).unwrap();
@@ -490,8 +515,8 @@ fn message_route_sends_on_each_signal() {
     chip.signal(1);
     chip.signal(2);
     assert_eq!(chip.serve(), Some(0x45));
-    assert_eq!(chip.apics.lapics[1].next(), Some(0x55));
-    assert_eq!(*chip.apics.woken.borrow(), [0, 1]);
+    assert_eq!(chip.parts.lapics[1].next(), Some(0x55));
+    assert_eq!(*chip.parts.woken.borrow(), [0, 1]);
 }
 
 #[test]
@@ -536,5 +561,5 @@ fn storm_of_edges_is_delivered_as_often_as_it_was_accepted() {
         served, ROUNDS,
         "what comes while one is pending is coalesced"
     );
-    assert_eq!(chip.apics.woken.borrow().len(), ROUNDS);
+    assert_eq!(chip.parts.woken.borrow().len(), ROUNDS);
 }

@@ -14,7 +14,7 @@ fn reached(chip: &mut Chip, low: u32, destination: u8) -> Vec<usize> {
     chip.entry(5, low);
     chip.line(5, true);
     chip.line(5, false);
-    let lapics = chip.apics.lapics.iter().enumerate();
+    let lapics = chip.parts.lapics.iter().enumerate();
     let pending = lapics.filter(|(_, lapic)| lapic.next() == Some((low & 0xff) as u8));
     pending.map(|(vcpu, _)| vcpu).collect()
 }
@@ -22,7 +22,7 @@ fn reached(chip: &mut Chip, low: u32, destination: u8) -> Vec<usize> {
 /// Two vCPUs whose flat logical destinations are bits 0 and 1.
 fn logical() -> Chip {
     let chip = Chip::full();
-    for lapic in &chip.apics.lapics {
+    for lapic in &chip.parts.lapics {
         let _ = lapic.write(Register::Ldr, 1 << (24 + lapic.id()));
     }
     chip
@@ -67,7 +67,7 @@ fn logical_entry_sends_to_those_whose_logical_destination_it_meets() {
 fn lowest_priority_entry_sends_to_the_least_busy_one_only() {
     for least_busy in [0, 1] {
         let mut chip = logical();
-        let _ = chip.apics.lapics[1 - least_busy].write(Register::Tpr, 0x20);
+        let _ = chip.parts.lapics[1 - least_busy].write(Register::Tpr, 0x20);
         let low = LOWEST_PRIORITY | LOGICAL | 0x41;
         assert_eq!(reached(&mut chip, low, 0b11), [least_busy]);
     }

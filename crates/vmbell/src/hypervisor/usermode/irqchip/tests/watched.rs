@@ -23,7 +23,7 @@ fn level_vectors_resampled_pins_and_the_clock_are_watched() {
     chip.entry(6, 0x61);
     chip.entry(8, 0x71);
     let watched = |chip: &Chip, vcpu: usize| {
-        let set = &chip.apics.lapics[vcpu].watched;
+        let set = &chip.parts.lapics[vcpu].watched;
         vectors(set)
     };
     assert_eq!(watched(&chip, 0), [0x51, 0x71]);
@@ -43,10 +43,10 @@ fn vector_under_way_is_watched_until_its_end() {
     chip.line(5, true);
     assert_eq!(chip.begin(), Some(0x51));
     chip.entry(5, LEVEL | MASKED | 0x61);
-    assert!(chip.apics.lapics[0].watched.contains(0x51));
-    let _ = chip.apics.lapics[0].eoi();
+    assert!(chip.parts.lapics[0].watched.contains(0x51));
+    let _ = chip.parts.lapics[0].eoi();
     chip.entry(5, LEVEL | MASKED | 0x61);
-    assert!(!chip.apics.lapics[0].watched.contains(0x51));
+    assert!(!chip.parts.lapics[0].watched.contains(0x51));
 }
 
 /// Whether the guest would be spared the EOI of what `raise` raises.
@@ -55,9 +55,9 @@ fn is_spared(chip: &mut Chip, raise: impl FnOnce(&mut Chip), vector: u8) -> bool
     pv_eoi.write_msr(WORD | 1, |_| true).unwrap();
     raise(chip);
     assert_eq!(chip.begin(), Some(vector));
-    let armed = pv_eoi.arm(&chip.apics.lapics[0], &word);
+    let armed = pv_eoi.arm(&chip.parts.lapics[0], &word);
     assert_eq!(word.byte.get(), u8::from(armed));
-    let _ = pv_eoi.complete(&chip.apics.lapics[0], &word);
+    let _ = pv_eoi.complete(&chip.parts.lapics[0], &word);
     chip.end();
     armed
 }

@@ -1,0 +1,56 @@
+//! The EOI exit bitmap of each local APIC: the vectors whose EOI the guest must not be spared, since a pin
+//! or a level message waits for it (Linux `ioapic_handled_vectors`; [`Lapic::watched`] in the stub).
+//!
+//! It is scanned under the controller's lock, after each change of routes, redirection entries or irqfds
+//! (Linux `kvm_ioapic_scan_entry`). The stub reads it meanwhile.
+
+use stub::lapic::{Lapic, Message};
+
+use super::apics::Apics;
+use crate::irq::{Routing, Target};
+
+/// The pin that is always in it: the real-time clock's (Linux `RTC_GSI`).
+const RTC_PIN: u8 = 8;
+
+/// Scans redirection entries and routes; the pins know their resamplefds already.
+pub fn scan(routing: &Routing, apics: &Apics<'_>) {
+    let messages: Vec<_> = of_pins(apics).chain(of_routes(routing)).collect();
+    for lapic in apics.lapics {
+        load(lapic, &messages);
+    }
+}
+
+/// What level pins, resampled ones and the clock's send.
+fn of_pins(apics: &Apics<'_>) -> impl Iterator<Item = Message> {
+    let pins = (0_u8..).zip(apics.pins);
+    pins.filter_map(|(number, pin)| {
+        let message = pin.entry().message()?;
+        let needs_exit = message.level || number == RTC_PIN || pin.is_resampled();
+        needs_exit.then_some(message)
+    })
+}
+
+/// Messages that are levels.
+fn of_routes(routing: &Routing) -> impl Iterator<Item = Message> {
+    routing.routes().filter_map(|route| match route.target {
+        Target::Msi(msi) => msi.message().ok().filter(|message| message.level),
+        Target::Pin(_) => None,
+    })
+}
+
+/// A vector that is pending or in service stays in it until its end.
+fn load(lapic: &Lapic, messages: &[Message]) {
+    let bitmap = &lapic.watched;
+    let mut wanted = [false; 256];
+    let is_for_it = |message: &&Message| message.destination.includes(lapic);
+    for message in messages.iter().filter(is_for_it) {
+        wanted[usize::from(message.vector)] = true;
+        bitmap.insert(message.vector);
+    }
+    for vector in bitmap.iter() {
+        let is_under_way = lapic.irr.contains(vector) || lapic.is_in_service(vector);
+        if !wanted[usize::from(vector)] && !is_under_way {
+            bitmap.remove(vector);
+        }
+    }
+}
