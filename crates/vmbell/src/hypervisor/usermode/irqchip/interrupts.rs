@@ -194,11 +194,11 @@ impl Interrupts {
         self.locked(sandbox, |controller, apics| controller.signal(id, apics));
     }
 
-    /// A vCPU has done with a vector whose end the stub leaves to the monitor, or so its sandbox says: a
-    /// false one can only take down lines of the guest's own.
+    /// The EOI of a vector that the stub leaves to the monitor to ack, or so its sandbox says: a false one
+    /// can only take down lines of the guest's own.
     pub fn eoi(&self, sandbox: &Sandbox, vector: u8) {
         let acked = self.locked(sandbox, |controller, apics| controller.eoi(vector, apics));
-        acked.iter().for_each(|resampler| resampler.signal());
+        acked.iter().for_each(|resampler| resampler.ack());
     }
 
     /// A load from the I/O APIC; none if that is elsewhere.
@@ -220,7 +220,7 @@ impl Interrupts {
             controller.write_ioapic(offset, value, apics)
         });
         for resampler in acked.iter().flatten() {
-            resampler.signal();
+            resampler.ack();
         }
         acked.is_some()
     }

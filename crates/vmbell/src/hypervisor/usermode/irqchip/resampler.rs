@@ -1,4 +1,5 @@
-//! A resamplefd: the stub signals it by its descriptor in the sandbox, the monitor by its own.
+//! A resamplefd, which the ack of a GSI signals (Linux `irqfd_resampler_ack`): the stub by its descriptor in
+//! the sandbox, the monitor by its own.
 
 use std::io;
 use std::sync::{Mutex, PoisonError, TryLockError};
@@ -37,8 +38,8 @@ impl Resampler {
         self.descriptor
     }
 
-    /// Signals it for the monitor, unless it was removed.
-    pub fn signal(&self) {
+    /// The monitor's ack: signals it, unless it was removed.
+    pub fn ack(&self) {
         let is_removed = self
             .is_removed
             .lock()

@@ -1,6 +1,6 @@
 //! A resampled level line that one thread ends while others drive it or unmask it, in every interleaving.
 //!
-//! Line, pin, message and local APIC are the real ones; the device is a count of how often it was told.
+//! Line, pin, message and local APIC are the real ones; the device is a count of its acks.
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, Ordering::SeqCst};
@@ -14,12 +14,12 @@ use crate::quiesce::models::check;
 const VECTOR: u8 = 0x41;
 const ENTRY: Entry = Entry(1 << 15 | VECTOR as u64);
 
-/// A resampled level line with its local APIC, and how often its device was told.
+/// A resampled level line with its local APIC, and the acks of its device.
 struct Resampled {
     pin: Pin,
     line: Line,
     lapic: Lapic,
-    told: AtomicU32,
+    acks: AtomicU32,
 }
 
 impl Resampled {
@@ -29,7 +29,7 @@ impl Resampled {
             pin: Pin::default(),
             line: Line::default(),
             lapic: lapic(),
-            told: AtomicU32::new(0),
+            acks: AtomicU32::new(0),
         };
         all.pin.program(ENTRY);
         all.pin.set_resamplers(&[16]);
@@ -62,12 +62,12 @@ impl Resampled {
         self.wire().end(4, &mut Ending(self));
     }
 
-    /// Up, it is on its way to the vCPU; down, its device was told and knows better.
+    /// Up, it is on its way to the vCPU; down, its device was acked and knows better.
     fn check(&self) {
         let pending = self.lapic.irr.contains(VECTOR);
         assert_eq!(self.line.waits_for_eoi(), pending);
         assert_eq!(self.line.is_up(), pending);
-        assert_eq!(self.told.load(SeqCst), 1);
+        assert_eq!(self.acks.load(SeqCst), 1);
     }
 }
 
@@ -88,8 +88,8 @@ impl EndOfInterrupt for Ending<'_> {
 
     fn resample(&mut self, _number: u8, pin: &Pin) {
         for _ in pin.resamplers() {
-            let told = &self.0.told;
-            told.fetch_add(1, SeqCst);
+            let acks = &self.0.acks;
+            acks.fetch_add(1, SeqCst);
         }
     }
 
@@ -97,7 +97,7 @@ impl EndOfInterrupt for Ending<'_> {
 }
 
 #[test]
-fn level_that_is_raised_during_its_eoi_is_pending_or_its_device_is_told() {
+fn level_that_is_raised_during_its_eoi_is_pending_or_its_device_is_acked() {
     check(|| {
         let all = Resampled::in_service();
         end_beside(&all, Resampled::assert);
@@ -110,7 +110,7 @@ fn level_of_a_device_that_answers_its_resamplefd_is_pending() {
     check(|| {
         let all = Resampled::in_service();
         end_beside(&all, |device| {
-            while device.told.load(SeqCst) == 0 {
+            while device.acks.load(SeqCst) == 0 {
                 thread::yield_now();
             }
             device.assert();

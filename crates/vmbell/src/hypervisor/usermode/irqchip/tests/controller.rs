@@ -19,8 +19,8 @@ use super::lapic;
 use crate::eventfd::EventId;
 use crate::irq::{Gsi, IrqError, Msi, Route, Target};
 
-const SELECT: u64 = 0;
-const WINDOW: u64 = 0x10;
+const IOREGSEL: u64 = 0;
+const IOWIN: u64 = 0x10;
 pub const LEVEL: u32 = 1 << 15;
 pub const MASKED: u32 = 1 << 16;
 const REMOTE_IRR: u32 = 1 << 14;
@@ -164,14 +164,14 @@ impl Chip {
 
     /// The guest writes a register of the I/O APIC.
     pub fn write(&mut self, register: u32, value: u32) {
-        self.store(SELECT, register);
-        self.store(WINDOW, value);
+        self.store(IOREGSEL, register);
+        self.store(IOWIN, value);
     }
 
     /// The guest reads a register of the I/O APIC.
     pub fn read(&mut self, register: u32) -> u32 {
-        self.store(SELECT, register);
-        self.load(WINDOW).unwrap()
+        self.store(IOREGSEL, register);
+        self.load(IOWIN).unwrap()
     }
 
     /// The guest writes the low half of a pin's entry; the high half names APIC 0 at first.
@@ -432,7 +432,7 @@ fn irqfd_on_a_gsi_that_leads_nowhere_signals_nobody() {
 }
 
 #[test]
-fn resampled_line_goes_down_once_and_every_resamplefd_is_told_once() {
+fn resampled_line_goes_down_once_and_every_resamplefd_is_signalled_once() {
     let mut chip = Chip::full();
     chip.entry(5, LEVEL | 0x41);
     let (one, two) = (chip.resampling(1, 5), chip.resampling(2, 5));
@@ -492,7 +492,7 @@ fn resampling_needs_an_ioapic() {
     let mut chip = Chip::split();
     let assigned = chip.assign(1, 5, Some(resampler(1)));
     assert!(matches!(assigned, Err(IrqError::NoResample)));
-    assert_eq!(chip.load(WINDOW), None);
+    assert_eq!(chip.load(IOWIN), None);
     chip.irqfd(1, 5).unwrap();
 }
 

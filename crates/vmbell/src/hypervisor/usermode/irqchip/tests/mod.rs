@@ -2,8 +2,10 @@
 
 mod controller;
 mod entry;
+mod eoi_exit_bitmap;
 mod guest;
 mod held;
+mod iowin;
 mod lapic;
 mod message;
 mod model;
@@ -13,8 +15,6 @@ mod pv_eoi;
 mod reach;
 mod registers;
 mod shared_bit;
-mod watched;
-mod window;
 mod wire;
 
 use stub::lapic::{Lapic, Register};

@@ -65,7 +65,7 @@ fn guest_that_never_asked_is_never_spared() {
 }
 
 #[test]
-fn level_is_never_spared_though_nobody_watches_its_vector() {
+fn level_is_never_spared_though_the_eoi_exit_bitmap_lacks_it() {
     let mut vcpu = Vcpu::new(true);
     assert_eq!(vcpu.lapic.raise(0x31, true), Raise::Accepted);
     vcpu.sti();
@@ -211,7 +211,7 @@ fn guest_that_ends_more_than_it_has_is_answered_nothing() {
 }
 
 #[test]
-fn vector_whose_eoi_somebody_waits_for_is_never_armed() {
+fn vector_of_the_eoi_exit_bitmap_is_never_armed() {
     let mut vcpu = Vcpu::new(true);
     vcpu.lapic.watched.insert(0x31);
     vcpu.interrupt(0x31);

@@ -1,4 +1,4 @@
-//! Pins and lines as both sides drive them: who is told, who sends, and what others do meanwhile.
+//! Pins and lines as both sides drive them: who is acked, who sends, and what others do meanwhile.
 
 use std::cell::Cell;
 
@@ -54,7 +54,7 @@ fn pin_with_more_resamplefds_than_places_is_crowded_until_it_has_fewer() {
 
 #[test]
 #[cfg_attr(miri, ignore = "more than eight resamplefds take a minute")]
-fn crowded_pin_tells_each_resamplefd_once_for_each_eoi() {
+fn crowded_pin_acks_each_resampler_once_for_each_eoi() {
     let mut chip = Chip::full();
     chip.entry(5, LEVEL | u32::from(VECTOR));
     let fds = 1..=RESAMPLERS as u64 + 2;
@@ -66,7 +66,7 @@ fn crowded_pin_tells_each_resamplefd_once_for_each_eoi() {
             assert_eq!(counter.get(), round);
         }
     }
-    // Below the limit the stub tells them by itself.
+    // Below the limit the stub acks them by itself.
     for fd in fds.skip(2) {
         assert!(chip.remove(fd, 5));
     }

@@ -1,10 +1,9 @@
-//! The I/O APIC's registers behind its select register and its window (82093AA, "Register
-//! Description").
+//! The I/O APIC's registers behind IOREGSEL and IOWIN (82093AA, "Register Description").
 
 use super::controller::{Chip, LEVEL, MASKED};
 
-const SELECT: u64 = 0x00;
-const WINDOW: u64 = 0x10;
+const IOREGSEL: u64 = 0x00;
+const IOWIN: u64 = 0x10;
 
 #[test]
 fn identification_keeps_its_four_bits_and_arbitration_follows_it() {
@@ -19,27 +18,27 @@ fn identification_keeps_its_four_bits_and_arbitration_follows_it() {
 }
 
 #[test]
-fn select_register_keeps_eight_bits() {
+fn ioregsel_keeps_eight_bits() {
     let mut chip = Chip::full();
-    chip.store(SELECT, 0x1_2313);
-    assert_eq!(chip.load(SELECT), Some(0x13));
+    chip.store(IOREGSEL, 0x1_2313);
+    assert_eq!(chip.load(IOREGSEL), Some(0x13));
 }
 
 #[test]
-fn store_beside_the_two_registers_changes_nothing() {
+fn store_beside_ioregsel_and_iowin_changes_nothing() {
     let mut chip = Chip::full();
     chip.entry(5, LEVEL | 0x41);
     for offset in [0x04, 0x08, 0x14, 0x20, 0x40, 0xfc] {
         chip.store(offset, MASKED | 0x51);
-        assert_eq!(chip.load(SELECT), Some(0x1a));
-        assert_eq!(chip.load(WINDOW), Some(LEVEL | 0x41));
+        assert_eq!(chip.load(IOREGSEL), Some(0x1a));
+        assert_eq!(chip.load(IOWIN), Some(LEVEL | 0x41));
         assert_eq!(chip.load(offset), Some(0));
     }
 }
 
 #[test]
 #[cfg_attr(miri, ignore = "all registers take half a minute")]
-fn each_pin_has_its_own_two_registers_and_there_are_no_more() {
+fn each_pin_has_a_redirection_entry_of_two_registers_and_there_are_no_more() {
     let mut chip = Chip::full();
     for pin in 0..24 {
         chip.write(0x10 + 2 * pin, MASKED | (0x40 + pin));

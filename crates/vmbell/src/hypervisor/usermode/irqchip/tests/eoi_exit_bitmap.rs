@@ -1,5 +1,4 @@
-//! Vectors whose EOI somebody waits for, and that PV EOI therefore leaves alone (Linux
-//! `ioapic_handled_vectors`).
+//! The EOI exit bitmap: what is in it, and that PV EOI leaves that alone.
 
 use stub::pv_eoi::PvEoi;
 
@@ -16,28 +15,25 @@ fn level_message(id: u64, vector: u32) -> Target {
 }
 
 #[test]
-fn level_vectors_resampled_pins_and_the_clock_are_watched() {
+fn eoi_exit_bitmap_has_levels_resampled_pins_and_the_clock() {
     let mut chip = Chip::full();
     chip.entry(4, 0x41);
     chip.entry(5, LEVEL | 0x51);
     chip.entry(6, 0x61);
     chip.entry(8, 0x71);
-    let watched = |chip: &Chip, vcpu: usize| {
-        let set = &chip.parts.lapics[vcpu].watched;
-        vectors(set)
-    };
-    assert_eq!(watched(&chip, 0), [0x51, 0x71]);
-    assert_eq!(watched(&chip, 1), [0; 0]);
+    let bitmap = |chip: &Chip, vcpu: usize| vectors(&chip.parts.lapics[vcpu].watched);
+    assert_eq!(bitmap(&chip, 0), [0x51, 0x71]);
+    assert_eq!(bitmap(&chip, 1), [0; 0]);
     let _resample = chip.resampling(1, 6);
-    assert_eq!(watched(&chip, 0), [0x51, 0x61, 0x71]);
+    assert_eq!(bitmap(&chip, 0), [0x51, 0x61, 0x71]);
     assert!(chip.remove(1, 6));
     chip.route(&[(30, level_message(1, 0x45))]).unwrap();
-    assert_eq!(watched(&chip, 0), [0x51, 0x71]);
-    assert_eq!(watched(&chip, 1), [0x45]);
+    assert_eq!(bitmap(&chip, 0), [0x51, 0x71]);
+    assert_eq!(bitmap(&chip, 1), [0x45]);
 }
 
 #[test]
-fn vector_under_way_is_watched_until_its_end() {
+fn vector_under_way_stays_in_the_eoi_exit_bitmap_until_its_end() {
     let mut chip = Chip::full();
     chip.entry(5, LEVEL | 0x51);
     chip.line(5, true);
@@ -63,7 +59,7 @@ fn is_spared(chip: &mut Chip, raise: impl FnOnce(&mut Chip), vector: u8) -> bool
 }
 
 #[test]
-fn eoi_of_a_watched_vector_is_never_spared() {
+fn eoi_of_a_vector_in_the_eoi_exit_bitmap_is_never_spared() {
     let mut chip = Chip::full();
     chip.entry(4, 0x41);
     chip.entry(5, LEVEL | 0x51);
