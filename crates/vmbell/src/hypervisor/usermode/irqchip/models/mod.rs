@@ -1,7 +1,9 @@
 //! What threads share while interrupts come and end, under every order that the memory model allows. Run by
 //! `RUSTFLAGS="--cfg loom" cargo test --profile loom -p vmbell --lib models --target-dir target/loom`.
 
+mod kernel;
 mod line;
+mod requests;
 mod vcpu;
 
 use stub::lapic::{Lapic, Register};

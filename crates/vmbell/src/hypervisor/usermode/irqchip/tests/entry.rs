@@ -2,7 +2,7 @@
 
 use stub::lapic::Register;
 
-use super::controller::{Chip, LEVEL};
+use super::chip::{Chip, LEVEL};
 
 const LOGICAL: u32 = 1 << 11;
 const LOWEST_PRIORITY: u32 = 1 << 8;

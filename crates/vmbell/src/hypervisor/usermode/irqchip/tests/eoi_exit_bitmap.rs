@@ -2,7 +2,7 @@
 
 use stub::pv_eoi::PvEoi;
 
-use super::controller::{Chip, LEVEL, MASKED};
+use super::chip::{Chip, LEVEL, MASKED};
 use super::guest::{WORD, Word, vectors};
 use crate::irq::{Msi, Target};
 

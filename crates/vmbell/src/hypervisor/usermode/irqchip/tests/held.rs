@@ -1,7 +1,7 @@
 //! Who holds a line up, and what takes it down (Linux `kvm_set_irq` with its source IDs,
 //! `irqfd_resampler_shutdown`).
 
-use super::controller::{Chip, LEVEL, MASKED, event, gsi};
+use super::chip::{Chip, LEVEL, MASKED, event, gsi};
 use crate::irq::{Msi, Target};
 
 /// GSIs 5 and 6 lead to pin 5, which is a level one.

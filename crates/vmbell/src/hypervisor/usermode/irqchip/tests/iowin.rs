@@ -1,9 +1,21 @@
 //! The I/O APIC's registers behind IOREGSEL and IOWIN (82093AA, "Register Description").
 
-use super::controller::{Chip, LEVEL, MASKED};
+use super::super::ioapic::{BASE, SIZE};
+use super::chip::{Chip, IOREGSEL, IOWIN, LEVEL, MASKED, REMOTE_IRR};
 
-const IOREGSEL: u64 = 0x00;
-const IOWIN: u64 = 0x10;
+#[test]
+fn registers_of_the_ioapic_are_those_of_the_datasheet() {
+    let mut chip = Chip::full();
+    assert_eq!(chip.read(1), 0x17_0011);
+    assert_eq!(chip.read(0x10), MASKED);
+    assert_eq!(chip.read(0x40), 0);
+    assert_eq!((BASE, SIZE), (0xfec0_0000, 0x100));
+    chip.entry(5, u32::MAX);
+    let written = chip.read_entry(5);
+    assert_eq!(written & (REMOTE_IRR | 1 << 12), 0, "read-only");
+    assert_eq!(written, 0x1_afff);
+    assert_eq!(chip.load(0x20), Some(0));
+}
 
 #[test]
 fn identification_keeps_its_four_bits_and_arbitration_follows_it() {

@@ -1,19 +1,23 @@
-//! The host-to-guest logic with no guest: named cases, models, and every interleaving of the shared bit.
+//! The irqchip with no guest: named cases, models, and every interleaving of PV EOI's bit.
 
-mod controller;
+mod chip;
 mod entry;
 mod eoi_exit_bitmap;
 mod guest;
 mod held;
 mod iowin;
+mod irqfds;
 mod lapic;
 mod message;
 mod model;
 mod moved;
 mod page;
+mod pins;
 mod pv_eoi;
 mod reach;
 mod registers;
+mod resamplers;
+mod routes;
 mod shared_bit;
 mod wire;
 

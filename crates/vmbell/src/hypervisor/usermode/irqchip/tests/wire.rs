@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use stub::ioapic::{Entry, Line, Pin, RESAMPLERS, Source, Wire};
 
-use super::controller::{Chip, LEVEL};
+use super::chip::{Chip, LEVEL};
 
 const VECTOR: u8 = 0x41;
 

@@ -1,0 +1,90 @@
+//! What a vCPU's thread and its senders ask of the kernel, as pending signals, a futex and an epoll descriptor.
+
+use loom::sync::atomic::Ordering::SeqCst;
+use loom::sync::{Condvar, Mutex, MutexGuard};
+use stub::presence::Presence;
+
+/// Signals that came and were not taken.
+#[derive(Default)]
+pub struct Pending {
+    pub interrupt: bool,
+    pub kick: bool,
+}
+
+/// What the kernel keeps for the vCPU's thread.
+#[derive(Default)]
+struct Waiting {
+    signals: Pending,
+    /// The bell was rung since the last look at the epoll descriptor.
+    edge: bool,
+}
+
+/// What the kernel does for the vCPU's thread.
+#[derive(Default)]
+pub struct Kernel {
+    waiting: Mutex<Waiting>,
+    changed: Condvar,
+}
+
+impl Kernel {
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap()
+    }
+
+    pub fn interrupt(&self) {
+        let was = std::mem::replace(&mut self.waiting().signals.interrupt, true);
+        assert!(!was, "one signal is enough, and is on its way");
+        self.changed.notify_all();
+    }
+
+    pub fn kick(&self) {
+        self.waiting().signals.kick = true;
+        self.changed.notify_all();
+    }
+
+    pub fn ring(&self) {
+        self.waiting().edge = true;
+        self.changed.notify_all();
+    }
+
+    pub fn take(&self) -> Pending {
+        std::mem::take(&mut self.waiting().signals)
+    }
+
+    /// The guest's code, until a signal gets it out.
+    pub fn run_guest(&self) -> Pending {
+        let mut waiting = self.waiting();
+        while !waiting.signals.any() {
+            waiting = self.changed.wait(waiting).unwrap();
+        }
+        std::mem::take(&mut waiting.signals)
+    }
+
+    pub fn futex_wait(&self, presence: &Presence, expected: u32) {
+        let waiting = self.waiting();
+        let signalled = waiting.signals.any();
+        // Under the lock, as the kernel compares under that of the futex's queue.
+        if !signalled && presence.word().load(SeqCst) == expected {
+            drop(self.changed.wait(waiting).unwrap());
+        }
+    }
+
+    pub fn futex_wake(&self) {
+        let _queue = self.waiting();
+        self.changed.notify_all();
+    }
+
+    pub fn epoll_wait(&self) {
+        let mut waiting = self.waiting();
+        while !waiting.edge && !waiting.signals.any() {
+            waiting = self.changed.wait(waiting).unwrap();
+        }
+        waiting.edge = false;
+    }
+}
+
+impl Pending {
+    pub fn any(&self) -> bool {
+        self.interrupt || self.kick
+    }
+}
