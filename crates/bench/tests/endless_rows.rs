@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use vm_memory::GuestMemoryMmap;
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::hypervisor::{
-    BareExit, BareLoop, Capability, Error, EventCounter, ExitCounts, Hypervisor, IrqTrigger, Kick,
-    SpinPolicy, Support, Vm, VmConfig,
+    BareExit, BareLoop, Capability, Error, EventCounter, ExitCounts, Hypervisor, IoEvents,
+    IrqTrigger, Irqs, Kick, SpinPolicy, Support, Vm, VmConfig,
 };
 use vmbell::irq::{Gsi, Msi, Route};
 use vmbell_bench::{Clock, Limit, Options, Plan, Record, Silent, Timing, run, scenario, select};
@@ -64,6 +64,20 @@ impl<V: Vm> Vm for ForgetfulVm<V> {
         self.0.create_vcpu(index)
     }
 
+    fn count_events(&self) -> Box<dyn EventCounter> {
+        self.0.count_events()
+    }
+
+    fn exit_counts(&self) -> ExitCounts {
+        self.0.exit_counts()
+    }
+
+    fn processes(&self) -> Vec<u32> {
+        self.0.processes()
+    }
+}
+
+impl<V: Vm> IoEvents for ForgetfulVm<V> {
     fn register_ioevent(
         &self,
         _event: &EventFd,
@@ -86,7 +100,9 @@ impl<V: Vm> Vm for ForgetfulVm<V> {
     fn register_coalesced(&self, address: u64, len: u32) -> Result<(), Error> {
         self.0.register_coalesced(address, len)
     }
+}
 
+impl<V: Vm> Irqs for ForgetfulVm<V> {
     fn register_irqfd(
         &self,
         _event: &EventFd,
@@ -114,18 +130,6 @@ impl<V: Vm> Vm for ForgetfulVm<V> {
 
     fn signal_msi(&self, _msi: Msi) -> Result<bool, Error> {
         Ok(true)
-    }
-
-    fn count_events(&self) -> Box<dyn EventCounter> {
-        self.0.count_events()
-    }
-
-    fn exit_counts(&self) -> ExitCounts {
-        self.0.exit_counts()
-    }
-
-    fn processes(&self) -> Vec<u32> {
-        self.0.processes()
     }
 }
 

@@ -16,7 +16,7 @@ use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::guest::{DONE_PORT, Parameters, Results};
 use vmbell::hypervisor::{
-    Hypervisor, Kick, PatchMode, SpinPolicy, Vcpu, Vm, VmConfig, VmEntry, VmExit,
+    Hypervisor, IoEvents, Kick, PatchMode, SpinPolicy, Vcpu, Vm, VmConfig, VmEntry, VmExit,
 };
 use vmbell::machine::CODE;
 use vmm_sys_util::eventfd::EventFd;

@@ -54,7 +54,6 @@ const NOTIFIES: [(Path, Bell, Variant); 8] = [
 pub fn entries<H>(hypervisor: H) -> Vec<Entry>
 where
     H: Hypervisor + Clone + Send + Sync + 'static,
-    H::Vm: 'static,
 {
     let cases = |rows: &[(Path, Bell, Variant)], notify| {
         let of = |&(path, bell, variant)| Case {

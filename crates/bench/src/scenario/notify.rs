@@ -15,7 +15,7 @@ use crate::{Clock, Options, Sample, SubjectError};
 use vmbell::device::{Hook, Listener, Poller};
 use vmbell::doorbell::Sharing;
 use vmbell::guest::{Parameters, offset};
-use vmbell::hypervisor::{Hypervisor, Vm};
+use vmbell::hypervisor::{Hypervisor, IoEvents, Vm};
 use vmbell::machine::PARAMETERS;
 
 /// How long the guest waits before each ring: long enough for a consumer to fall asleep.

@@ -12,7 +12,7 @@ use vmbell::bus::{BusError, BusRange};
 use vmbell::device::DoorbellCounter;
 use vmbell::doorbell::{IoEventAddress, Sharing};
 use vmbell::guest::Parameters;
-use vmbell::hypervisor::{Hypervisor, Vm};
+use vmbell::hypervisor::{Hypervisor, IoEvents, Vm};
 use vmbell::machine::Machine;
 
 /// A rate scenario.

@@ -14,7 +14,7 @@ use vmbell::device::virtio_mmio::{Interrupt, Inverter, Queue, Serving, VirtioMmi
 use vmbell::device::{Listener, Poller};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::guest::{Interrupts, Parameters, Program, VECTOR, programs};
-use vmbell::hypervisor::{Capability, Hypervisor, Irqchip, Support, Vm, VmConfig};
+use vmbell::hypervisor::{Capability, Hypervisor, IoEvents, Irqchip, Support, Vm, VmConfig};
 use vmbell::irq::{Gsi, Msi, Route, Target};
 use vmbell::machine::{Machine, PARAMETERS};
 use vmbell_report::Group;
@@ -224,11 +224,15 @@ fn irqfd<V: Vm>(machine: &Machine<V>) -> Result<Interrupt, Failure> {
 }
 
 /// A thread behind an eventfd that a notification of `queue` signals.
-fn listen<V: Vm>(vm: &V, queue: &Arc<Queue<Inverter>>, cpu: usize) -> Result<Listener, Failure> {
+fn listen(
+    events: &dyn IoEvents,
+    queue: &Arc<Queue<Inverter>>,
+    cpu: usize,
+) -> Result<Listener, Failure> {
     let queue = Arc::clone(queue);
     let index = u32::from(queue.index());
     let listener = Listener::start(EventFd::new(0)?, pin_to(cpu), move |_| queue.serve().more)?;
-    vm.register_ioevent(
+    events.register_ioevent(
         listener.event(),
         IoEventAddress::Mmio(REGISTERS + register::QUEUE_NOTIFY),
         Datamatch::U32(Some(index)),

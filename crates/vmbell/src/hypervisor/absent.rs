@@ -8,7 +8,7 @@ use vmm_sys_util::eventfd::EventFd;
 
 use super::{
     BareExit, BareKick, BareLoop, Capability, EntryPoint, Error, EventCounter, ExitCounts,
-    Hypervisor, IrqTrigger, Support, Vcpu, Vm, VmConfig, VmEntry, VmExit,
+    Hypervisor, IoEvents, IrqTrigger, Irqs, Support, Vcpu, Vm, VmConfig, VmEntry, VmExit,
 };
 use crate::doorbell::{Datamatch, IoEventAddress, Sharing};
 use crate::irq::{Gsi, Msi, Route};
@@ -77,17 +77,7 @@ macro_rules! absent {
 absent!(Kvm, "kvm");
 absent!(Usermode, "usermode");
 
-impl Vm for Nothing {
-    type Vcpu = Self;
-
-    fn memory(&self) -> &GuestMemoryMmap {
-        match *self {}
-    }
-
-    fn create_vcpu(&self, _: u32) -> Result<Self, Error> {
-        match *self {}
-    }
-
+impl IoEvents for Nothing {
     fn register_ioevent(
         &self,
         _: &EventFd,
@@ -110,7 +100,9 @@ impl Vm for Nothing {
     fn register_coalesced(&self, _: u64, _: u32) -> Result<(), Error> {
         match *self {}
     }
+}
 
+impl Irqs for Nothing {
     fn register_irqfd(&self, _: &EventFd, _: Gsi, _: Option<&EventFd>) -> Result<(), Error> {
         match *self {}
     }
@@ -132,6 +124,18 @@ impl Vm for Nothing {
     }
 
     fn signal_msi(&self, _: Msi) -> Result<bool, Error> {
+        match *self {}
+    }
+}
+
+impl Vm for Nothing {
+    type Vcpu = Self;
+
+    fn memory(&self) -> &GuestMemoryMmap {
+        match *self {}
+    }
+
+    fn create_vcpu(&self, _: u32) -> Result<Self, Error> {
         match *self {}
     }
 

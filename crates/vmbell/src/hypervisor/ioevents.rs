@@ -1,71 +1,32 @@
-//! Doorbells without the backend's types: what a device needs of a [`Vm`], and nothing else.
+//! Guest to host: what a device or a thread needs of a guest to have doorbells.
 
 use vmm_sys_util::eventfd::EventFd;
 
-use super::Vm;
+use super::Error;
 use crate::doorbell::{Datamatch, IoEventAddress, Sharing};
 
-/// Registers doorbells on behalf of devices. Every [`Vm`] does.
+/// Registers doorbells, from any thread. Every [`Vm`](super::Vm) does.
 pub trait IoEvents: Send + Sync {
-    /// See [`Vm::register_ioevent`]; nobody else may have the address.
-    fn register(
+    /// From its return on, a matching guest write signals `event` instead of leaving the guest.
+    fn register_ioevent(
         &self,
         event: &EventFd,
         address: IoEventAddress,
         datamatch: Datamatch,
-    ) -> Result<(), IoEventError>;
+        sharing: Sharing,
+    ) -> Result<(), Error>;
 
-    /// See [`Vm::unregister_ioevent`].
-    fn unregister(
+    /// When it returns, `event` gets no further signal from that registration. A write that races
+    /// with it is delivered exactly once, as a signal or as an exit.
+    fn unregister_ioevent(
         &self,
         event: &EventFd,
         address: IoEventAddress,
         datamatch: Datamatch,
-    ) -> Result<(), IoEventError>;
-}
+    ) -> Result<(), Error>;
 
-/// What a backend refused to a device.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot {operation} the doorbell at {address}, {datamatch}")]
-pub struct IoEventError {
-    /// `register` or `unregister`.
-    pub operation: &'static str,
-    /// Where.
-    pub address: IoEventAddress,
-    /// For which writes.
-    pub datamatch: Datamatch,
-    /// Why.
-    pub source: Box<dyn std::error::Error + Send + Sync>,
-}
-
-impl<V: Vm> IoEvents for V {
-    fn register(
-        &self,
-        event: &EventFd,
-        address: IoEventAddress,
-        datamatch: Datamatch,
-    ) -> Result<(), IoEventError> {
-        self.register_ioevent(event, address, datamatch, Sharing::Exclusive)
-            .map_err(|source| IoEventError {
-                operation: "register",
-                address,
-                datamatch,
-                source: source.into(),
-            })
-    }
-
-    fn unregister(
-        &self,
-        event: &EventFd,
-        address: IoEventAddress,
-        datamatch: Datamatch,
-    ) -> Result<(), IoEventError> {
-        self.unregister_ioevent(event, address, datamatch)
-            .map_err(|source| IoEventError {
-                operation: "unregister",
-                address,
-                datamatch,
-                source: source.into(),
-            })
-    }
+    /// Lets writes of this range be kept back until the guest leaves for another reason, or too many
+    /// are kept; they come as [`VmExit::MmioWrite`](super::VmExit::MmioWrite) then. Needs
+    /// [`Capability::CoalescedMmio`](super::Capability::CoalescedMmio).
+    fn register_coalesced(&self, address: u64, len: u32) -> Result<(), Error>;
 }

@@ -9,7 +9,7 @@ mod error;
 mod events;
 mod exit;
 mod ioevents;
-mod trigger;
+mod irqs;
 
 #[cfg(not(target_arch = "x86_64"))]
 pub mod absent;
@@ -25,19 +25,16 @@ pub use absent as usermode;
 use std::fmt;
 
 use vm_memory::GuestMemoryMmap;
-use vmm_sys_util::eventfd::EventFd;
 
 pub use bare::{BareExit, BareKick, BareLoop};
 pub use capability::{Capability, Support};
 pub use error::Error;
 pub use events::{EventCounter, EventCounts};
 pub use exit::{ExitCounts, Fault, VmEntry, VmExit};
-pub use ioevents::{IoEventError, IoEvents};
-pub use trigger::IrqTrigger;
+pub use ioevents::IoEvents;
+pub use irqs::{IrqTrigger, Irqs};
 
-use crate::doorbell::{Datamatch, IoEventAddress, Sharing};
 pub use crate::irq::Irqchip;
-use crate::irq::{Gsi, Msi, Route};
 
 /// What an interrupt handler jumps to when it has done: `iretq`, in effect.
 pub const INTERRUPT_RETURN: u64 = stub::layout::INTERRUPT_RETURN;
@@ -73,8 +70,8 @@ pub trait Hypervisor {
     fn bare_loop(&self, exit: BareExit) -> Result<Box<dyn BareLoop>, Error>;
 }
 
-/// A guest: its memory, its vCPUs and its doorbells.
-pub trait Vm: Send + Sync + 'static {
+/// A guest: its memory and its vCPUs, its doorbells and its interrupts.
+pub trait Vm: IoEvents + Irqs + 'static {
     /// The virtual CPUs of this backend.
     type Vcpu: Vcpu;
 
@@ -83,54 +80,6 @@ pub trait Vm: Send + Sync + 'static {
 
     /// Takes the vCPU with this index, once.
     fn create_vcpu(&self, index: u32) -> Result<Self::Vcpu, Error>;
-
-    /// From its return on, a matching guest write signals `event` instead of leaving the guest.
-    fn register_ioevent(
-        &self,
-        event: &EventFd,
-        address: IoEventAddress,
-        datamatch: Datamatch,
-        sharing: Sharing,
-    ) -> Result<(), Error>;
-
-    /// When it returns, `event` gets no further signal from that registration. A write that races
-    /// with it is delivered exactly once, as a signal or as an exit.
-    fn unregister_ioevent(
-        &self,
-        event: &EventFd,
-        address: IoEventAddress,
-        datamatch: Datamatch,
-    ) -> Result<(), Error>;
-
-    /// Lets writes of this range be kept back until the guest leaves for another reason, or too many
-    /// are kept; they come as [`VmExit::MmioWrite`] then. Needs [`Capability::CoalescedMmio`].
-    fn register_coalesced(&self, address: u64, len: u32) -> Result<(), Error>;
-
-    /// From its return on, a signal of `event` raises `gsi`: an edge, or, with a `resample` eventfd,
-    /// a level that stays until the guest's EOI, which signals `resample`. A count that is there
-    /// already raises at once. Each eventfd can be one irqfd (Linux `Documentation/virt/kvm/api.rst`, 4.75).
-    fn register_irqfd(
-        &self,
-        event: &EventFd,
-        gsi: Gsi,
-        resample: Option<&EventFd>,
-    ) -> Result<(), Error>;
-
-    /// When it returns, `event` raises `gsi` no more. Not an error if it never did.
-    fn unregister_irqfd(&self, event: &EventFd, gsi: Gsi) -> Result<(), Error>;
-
-    /// What a device of this process signals `irqfd` with instead of a write to it.
-    fn irq_trigger(&self, irqfd: &EventFd) -> Result<Box<dyn IrqTrigger>, Error>;
-
-    /// Replaces the table that says where GSIs lead. The first one of [`Irqchip::Full`] leads each
-    /// GSI below 24 to the I/O APIC's pin of that number; that of [`Irqchip::Split`] is empty.
-    fn set_routing(&self, routes: &[Route]) -> Result<(), Error>;
-
-    /// Drives a line. Nothing happens if its GSI leads nowhere or is at that level already.
-    fn set_line(&self, gsi: Gsi, level: bool) -> Result<(), Error>;
-
-    /// Sends a message, and says whether a vCPU took it.
-    fn signal_msi(&self, msi: Msi) -> Result<bool, Error>;
 
     /// Counts what happens to this guest on the calling thread and those that it starts from now on;
     /// of the vCPUs that have been made by now.
@@ -243,7 +192,7 @@ pub enum PatchMode {
     Jmp,
 }
 
-/// Which guests the promise of [`Vm::unregister_ioevent`] holds for, that no signal comes any more.
+/// Which guests the promise of [`IoEvents::unregister_ioevent`] holds for, that no signal comes any more.
 ///
 /// Means nothing on KVM, where the kernel alone rings: there it holds for every guest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

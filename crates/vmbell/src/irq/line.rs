@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The line. `D` drives its level on the guest: `Vm::set_line`, for example.
+/// The line. `D` drives its level on the guest: `Irqs::set_line`, for example.
 pub struct LevelLine<D> {
     asserted: Mutex<usize>,
     drive: D,

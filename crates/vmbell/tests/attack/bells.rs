@@ -5,8 +5,8 @@ use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell::hypervisor::Vm;
 use vmbell::hypervisor::usermode::UsermodeVm;
+use vmbell::hypervisor::{IoEvents, Irqs};
 use vmbell::irq::{Gsi, Msi};
 use vmm_sys_util::eventfd::EventFd;
 

@@ -11,7 +11,7 @@ use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::Sharing;
 use vmbell::guest::{DONE_PORT, Parameters, Results, offset};
 use vmbell::hypervisor::usermode::{UsermodeVcpu, UsermodeVm};
-use vmbell::hypervisor::{Irqchip, PatchMode, Vcpu, Vm, VmConfig, VmEntry, VmExit};
+use vmbell::hypervisor::{IoEvents, Irqchip, PatchMode, Vcpu, Vm, VmConfig, VmEntry, VmExit};
 use vmbell::machine::PARAMETERS;
 use vmm_sys_util::eventfd::EventFd;
 

@@ -4,7 +4,9 @@ use std::time::{Duration, Instant};
 
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::hypervisor::usermode::{Usermode, UsermodeVcpu, UsermodeVm};
-use vmbell::hypervisor::{Irqchip, PatchMode, SpinPolicy, Vcpu, Vm, VmConfig, VmEntry, VmExit};
+use vmbell::hypervisor::{
+    IoEvents, Irqchip, PatchMode, SpinPolicy, Vcpu, VmConfig, VmEntry, VmExit,
+};
 use vmbell::machine::Deadline;
 
 use crate::harness::process::{await_gone, with_sandbox};

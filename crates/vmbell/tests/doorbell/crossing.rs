@@ -1,13 +1,13 @@
 //! Accesses that cross a page: KVM takes them as one for each page, and so must everybody.
 
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell::hypervisor::{Hypervisor, Vm, VmEntry, VmExit};
+use vmbell::hypervisor::{Hypervisor, IoEvents, VmEntry, VmExit};
 use vmm_sys_util::eventfd::EventFd;
 
 use crate::harness::script::{Op, Player};
 use crate::harness::{HOLE, count, event, fault, plain};
 
-fn register<V: Vm>(vm: &V, event: &EventFd, place: IoEventAddress, datamatch: Datamatch) {
+fn register(vm: &dyn IoEvents, event: &EventFd, place: IoEventAddress, datamatch: Datamatch) {
     vm.register_ioevent(event, place, datamatch, Sharing::Exclusive)
         .unwrap();
 }

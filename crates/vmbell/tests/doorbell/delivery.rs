@@ -1,7 +1,7 @@
 //! Which writes of a guest ring, and which leave it.
 
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell::hypervisor::{Hypervisor, PatchMode, Vm, VmConfig, VmEntry, VmExit};
+use vmbell::hypervisor::{Hypervisor, IoEvents, PatchMode, VmConfig, VmEntry, VmExit};
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EFD_SEMAPHORE, EventFd};
 
 use crate::harness::script::{Op, Player};
@@ -9,7 +9,7 @@ use crate::harness::{HOLE, configured, count, event, has_doorbells_at, plain};
 
 const PORT: u16 = 0x500;
 
-fn register<V: Vm>(vm: &V, event: &EventFd, place: IoEventAddress, datamatch: Datamatch) {
+fn register(vm: &dyn IoEvents, event: &EventFd, place: IoEventAddress, datamatch: Datamatch) {
     vm.register_ioevent(event, place, datamatch, Sharing::Exclusive)
         .unwrap();
 }

@@ -5,14 +5,14 @@ use std::time::Instant;
 
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::guest::{Parameters, programs};
-use vmbell::hypervisor::{Error, Hypervisor, Vm, VmConfig};
+use vmbell::hypervisor::{Error, Hypervisor, IoEvents, VmConfig};
 use vmm_sys_util::eventfd::EventFd;
 
 use crate::harness::script::{Op, Player};
 use crate::harness::{HOLE, LIMIT, configured, count, event, plain, run, start};
 
-fn join<V: Vm>(
-    vm: &V,
+fn join(
+    vm: &dyn IoEvents,
     event: &EventFd,
     place: IoEventAddress,
     datamatch: Datamatch,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use vm_memory::GuestAddress;
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::guest::{DONE_PORT, Parameters, Program, programs};
-use vmbell::hypervisor::{Hypervisor, PatchMode, Vcpu, Vm, VmConfig, VmEntry, VmExit};
+use vmbell::hypervisor::{Hypervisor, IoEvents, PatchMode, Vcpu, Vm, VmConfig, VmEntry, VmExit};
 use vmbell::machine::{CODE, Deadline, PARAMETERS};
 
 use crate::harness::{AREA, HOLE, LIMIT, begin_at, configured, count, event, has_doorbells_at};
@@ -67,7 +67,7 @@ fn ring<C: Vcpu>(vcpu: &mut C, done: &AtomicBool, exits: &AtomicU64) -> u64 {
 
 /// Registers and removes over and over, until rings have met the doorbell and missed it; gives the
 /// count of those that met it.
-fn change<V: Vm>(vm: &V, way: &Way, done: &AtomicBool, exits: &AtomicU64) -> u64 {
+fn change(vm: &dyn IoEvents, way: &Way, done: &AtomicBool, exits: &AtomicU64) -> u64 {
     let event = event();
     let mut counted = 0;
     let deadline = Instant::now() + LIMIT / 4;

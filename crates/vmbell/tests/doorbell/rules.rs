@@ -1,7 +1,7 @@
 //! Which registrations stand beside each other.
 
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell::hypervisor::{Error, Hypervisor, Vm};
+use vmbell::hypervisor::{Error, Hypervisor, IoEvents};
 use vmm_sys_util::eventfd::EventFd;
 
 use crate::harness::script::{Op, Player};
@@ -15,8 +15,8 @@ const WIDTHS: [Datamatch; 4] = [
     Datamatch::U64(None),
 ];
 
-fn register<V: Vm>(
-    vm: &V,
+fn register(
+    vm: &dyn IoEvents,
     event: &EventFd,
     place: IoEventAddress,
     datamatch: Datamatch,

@@ -3,7 +3,7 @@
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::guest::{Parameters, offset};
-use vmbell::hypervisor::{Hypervisor, Vm, VmEntry, VmExit};
+use vmbell::hypervisor::{Hypervisor, IoEvents, Vm, VmEntry, VmExit};
 use vmbell::machine::PARAMETERS;
 
 use crate::harness::{AREA, count, event, plain, programs, run, run_to_done, start};

@@ -3,7 +3,7 @@
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::guest::{Parameters, Program, programs};
-use vmbell::hypervisor::{Hypervisor, PatchMode, SpinPolicy, Vm, VmConfig, VmExit};
+use vmbell::hypervisor::{Hypervisor, IoEvents, PatchMode, SpinPolicy, Vm, VmConfig, VmExit};
 use vmbell::machine::CODE;
 
 use crate::harness::{AREA, HOLE, begin_at, configured, count, event, has_doorbells_at, run};

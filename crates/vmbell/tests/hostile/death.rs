@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::guest::Parameters;
 use vmbell::hypervisor::usermode::Usermode;
-use vmbell::hypervisor::{Hypervisor, Irqchip, Vcpu, Vm, VmConfig, VmEntry};
+use vmbell::hypervisor::{Hypervisor, IoEvents, Irqchip, Irqs, Vcpu, Vm, VmConfig, VmEntry};
 use vmbell::irq::Gsi;
 
 use crate::harness::process::{children_of, exists, signal, spawn, stop, with_sandbox};

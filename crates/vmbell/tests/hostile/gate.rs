@@ -12,7 +12,7 @@ use stub::layout::FD_BASE;
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::guest::Parameters;
-use vmbell::hypervisor::{Hypervisor, Irqchip, Vcpu, Vm, VmConfig, VmEntry};
+use vmbell::hypervisor::{Hypervisor, IoEvents, Irqchip, Vcpu, Vm, VmConfig, VmEntry};
 use vmm_sys_util::eventfd::EventFd;
 
 use crate::harness::process::{await_gone, signal, with_sandbox};

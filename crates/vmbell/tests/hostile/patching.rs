@@ -2,7 +2,7 @@
 
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::guest::{Parameters, Results};
-use vmbell::hypervisor::{Hypervisor, PatchMode, Vm, VmConfig};
+use vmbell::hypervisor::{Hypervisor, IoEvents, PatchMode, Vm, VmConfig};
 use vmbell::machine::PARAMETERS;
 
 use crate::harness::{configured, count, event, programs, run, start};

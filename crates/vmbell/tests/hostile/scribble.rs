@@ -6,7 +6,7 @@ use stub::layout::{MAX_VCPUS, RunPage, SHARED_BASE, SLOT_BASE, SLOT_SIZE, Shared
 use vm_memory::GuestAddress;
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::guest::{DONE_PORT, Parameters};
-use vmbell::hypervisor::{Hypervisor, Vcpu, Vm, VmConfig, VmEntry, VmExit};
+use vmbell::hypervisor::{Hypervisor, IoEvents, Vcpu, Vm, VmConfig, VmEntry, VmExit};
 use vmbell::machine::Deadline;
 
 use crate::harness::process::{await_gone, with_sandbox};

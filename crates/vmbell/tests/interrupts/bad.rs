@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use stub::layout::{MAX_VCPUS, RunPage, SHARED_BASE, Shared};
 use vm_memory::GuestAddress;
 use vmbell::guest::Parameters;
-use vmbell::hypervisor::{Hypervisor, Vcpu, Vm, VmConfig, VmEntry, VmExit};
+use vmbell::hypervisor::{Hypervisor, Irqs, Vcpu, Vm, VmConfig, VmEntry, VmExit};
 use vmbell::irq::Gsi;
 use vmbell::machine::{CODE, Deadline};
 

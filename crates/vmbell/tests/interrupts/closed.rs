@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use vmbell::hypervisor::{Hypervisor, Vm};
+use vmbell::hypervisor::{Hypervisor, Irqs};
 use vmbell::irq::Gsi;
 
 use crate::harness::{configured, count, event};

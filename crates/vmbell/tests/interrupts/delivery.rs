@@ -1,6 +1,6 @@
 //! Every interrupt arrives, once, wherever the vCPU is.
 
-use vmbell::hypervisor::{Hypervisor, Vm};
+use vmbell::hypervisor::{Hypervisor, Irqs};
 
 use crate::harness::{HOLE, configured};
 use crate::taker::{

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use vmbell::hypervisor::{Hypervisor, Irqchip, Vm, VmConfig};
+use vmbell::hypervisor::{Hypervisor, Irqchip, Irqs, VmConfig};
 use vmbell::irq::{Gsi, Route, Target};
 
 use crate::harness::{chain, configured, count, event};

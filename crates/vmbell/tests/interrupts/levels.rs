@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-use vmbell::hypervisor::{Hypervisor, IrqTrigger, Vm, VmExit};
+use vmbell::hypervisor::{Hypervisor, IrqTrigger, Irqs, Vm, VmExit};
 use vmbell::irq::{Gsi, LevelLine};
 use vmm_sys_util::eventfd::EventFd;
 

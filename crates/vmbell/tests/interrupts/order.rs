@@ -80,7 +80,7 @@ fn a_handler_is_interrupted_by_higher_ones_only<H: Hypervisor>(h: &H) {
         if matches!(exit, vmbell::hypervisor::VmExit::PioIn { port: 0x79, .. }) {
             if vector.get() <= 0x60 {
                 assert!(
-                    vmbell::hypervisor::Vm::signal_msi(&vm, crate::taker::msi(0, vector.get()))
+                    vmbell::hypervisor::Irqs::signal_msi(&vm, crate::taker::msi(0, vector.get()))
                         .unwrap()
                 );
             }

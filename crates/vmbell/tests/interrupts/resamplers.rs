@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use vmbell::hypervisor::{Hypervisor, Vm};
+use vmbell::hypervisor::{Hypervisor, Irqs};
 use vmbell::irq::Gsi;
 use vmm_sys_util::eventfd::EventFd;
 
@@ -29,7 +29,7 @@ struct Device {
 }
 
 impl Device {
-    fn on(vm: &impl Vm) -> Self {
+    fn on(vm: &dyn Irqs) -> Self {
         let device = Self {
             irqfd: event(),
             resample: event(),

@@ -2,7 +2,7 @@
 
 use vm_memory::Bytes;
 use vmbell::guest::{DONE_PORT, Parameters};
-use vmbell::hypervisor::{Hypervisor, Irqchip, Vcpu, Vm, VmConfig, VmEntry, VmExit};
+use vmbell::hypervisor::{Hypervisor, Irqchip, Irqs, Vcpu, Vm, VmConfig, VmEntry, VmExit};
 use vmbell::irq::{Gsi, Msi, Route, Target};
 use vmbell::machine::CODE;
 

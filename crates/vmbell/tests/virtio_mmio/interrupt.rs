@@ -4,7 +4,7 @@ use vmbell::device::Listener;
 use vmbell::device::virtio_mmio::{Interrupt, Inverter, Serving};
 use vmbell::doorbell::{Datamatch, Sharing};
 use vmbell::guest::{HANDLER, Interrupts, VECTOR, programs};
-use vmbell::hypervisor::{Hypervisor, Irqchip, Vcpu, Vm, VmConfig};
+use vmbell::hypervisor::{Hypervisor, IoEvents, Irqchip, Irqs, Vcpu, VmConfig};
 use vmbell::irq::{Gsi, Msi, Route, Target};
 use vmbell::machine::CODE;
 use vmm_sys_util::eventfd::EventFd;

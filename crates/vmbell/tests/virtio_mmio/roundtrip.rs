@@ -9,7 +9,7 @@ use vmbell::device::virtio_mmio::{
 use vmbell::device::{Listener, Poller};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::guest::{Parameters, Program, programs};
-use vmbell::hypervisor::{Hypervisor, Vcpu, Vm, VmConfig};
+use vmbell::hypervisor::{Hypervisor, IoEvents, Vcpu, Vm, VmConfig};
 use vmbell::machine::{Deadline, Machine, Stop};
 use vmbell::virtqueue::Chain;
 use vmm_sys_util::eventfd::EventFd;

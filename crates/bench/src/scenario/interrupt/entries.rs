@@ -13,7 +13,6 @@ use vmbell_report::Group;
 pub(in crate::scenario) fn entries<H>(hypervisor: &H) -> Vec<Entry>
 where
     H: Hypervisor + Clone + Send + Sync + 'static,
-    H::Vm: 'static,
 {
     let entry = |case: Case| {
         let hypervisor = hypervisor.clone();
@@ -27,11 +26,11 @@ where
     Case::ALL.into_iter().map(entry).collect()
 }
 
-fn make<H>(hypervisor: &H, case: Case, options: &Options) -> Result<Box<dyn Subject>, SubjectError>
-where
-    H: Hypervisor + 'static,
-    H::Vm: 'static,
-{
+fn make<H: Hypervisor + 'static>(
+    hypervisor: &H,
+    case: Case,
+    options: &Options,
+) -> Result<Box<dyn Subject>, SubjectError> {
     if let Support::No(reason) = hypervisor.support(Capability::Interrupts) {
         return Err(SubjectError::Skipped(reason));
     }

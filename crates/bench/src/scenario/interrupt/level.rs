@@ -13,9 +13,8 @@ use crate::{Options, Sample, SubjectError};
 use vmbell::bus::BusRange;
 use vmbell::device::Hook;
 use vmbell::guest::Parameters;
-use vmbell::hypervisor::{Hypervisor, IrqTrigger, Vm};
+use vmbell::hypervisor::{Hypervisor, IrqTrigger, Irqs, Vm};
 use vmbell::irq::Gsi;
-use vmbell::machine::Machine;
 
 /// The device's port, where the handler says that it has served it.
 const PORT: u64 = 0xc060;
@@ -39,11 +38,7 @@ enum Kind {
     Userspace { lowered: EventFd },
 }
 
-impl<H> Level<H>
-where
-    H: Hypervisor,
-    H::Vm: 'static,
-{
+impl<H: Hypervisor> Level<H> {
     pub(super) fn new(hypervisor: &H, case: Case, options: &Options) -> Result<Self, SubjectError> {
         let name = case.name();
         let config = case.config(vec![options.first_cpu()]);
@@ -67,14 +62,14 @@ where
 }
 
 /// The device's thread.
-struct Device<'d, V: Vm> {
-    machine: &'d Machine<V>,
+struct Device<'d> {
+    irqs: &'d dyn Irqs,
     gsi: Gsi,
     kind: &'d Kind,
     view: &'d View,
 }
 
-impl<V: Vm> Device<'_, V> {
+impl Device<'_> {
     /// Asserts, waits until it is served, and asserts again.
     fn assert(&self, ops: u64, ready: u64) -> Result<Duration, Failure> {
         let view = self.view;
@@ -87,7 +82,7 @@ impl<V: Vm> Device<'_, V> {
                     lowered
                 }
                 Kind::Userspace { lowered } => {
-                    self.machine.vm().set_line(self.gsi, true)?;
+                    self.irqs.set_line(self.gsi, true)?;
                     lowered
                 }
             };
@@ -97,11 +92,7 @@ impl<V: Vm> Device<'_, V> {
     }
 }
 
-fn connect<H>(guest: &Guest<H>, case: Case, gsi: Gsi) -> Result<Kind, Failure>
-where
-    H: Hypervisor,
-    H::Vm: 'static,
-{
+fn connect<H: Hypervisor>(guest: &Guest<H>, case: Case, gsi: Gsi) -> Result<Kind, Failure> {
     let lowered = EventFd::new(EFD_NONBLOCK)?;
     if case == (Case::Level { resample: true }) {
         let irqfd = EventFd::new(EFD_NONBLOCK)?;
@@ -121,11 +112,7 @@ where
     Ok(Kind::Userspace { lowered })
 }
 
-impl<H> Scenario for Level<H>
-where
-    H: Hypervisor,
-    H::Vm: 'static,
-{
+impl<H: Hypervisor> Scenario for Level<H> {
     type Hypervisor = H;
 
     fn guest(&self) -> &Guest<H> {
@@ -150,7 +137,7 @@ where
         self.view.begin();
         let machine = Arc::clone(&self.guest.machine);
         let device = Device {
-            machine: &*machine,
+            irqs: machine.vm(),
             gsi: self.gsi,
             kind: &self.kind,
             view: &self.view,

@@ -11,9 +11,8 @@ use super::signaller::{Over, View};
 use crate::affinity;
 use crate::{Clock, Options, Sample, SubjectError};
 use vmbell::guest::Parameters;
-use vmbell::hypervisor::{Hypervisor, Vm};
+use vmbell::hypervisor::{Hypervisor, Irqs, Vm};
 use vmbell::irq::{Msi, Target};
-use vmbell::machine::Machine;
 
 /// How long a guest that halts is left alone before each signal: long enough to fall asleep.
 const PAUSE_HALTED: Duration = Duration::from_micros(50);
@@ -77,14 +76,14 @@ impl<H: Hypervisor> Raise<H> {
 }
 
 /// What the signalling thread borrows.
-struct Signaller<'s, V: Vm> {
-    machine: &'s Machine<V>,
+struct Signaller<'s> {
+    irqs: &'s dyn Irqs,
     view: &'s View,
     source: &'s Source,
     pause: Duration,
 }
 
-impl<V: Vm> Signaller<'_, V> {
+impl Signaller<'_> {
     /// Raises so many interrupts, each when the one before is over; the ticks that each took.
     fn raise(&self, ops: u64, ready: u64) -> Result<Vec<u64>, Over> {
         let view = self.view;
@@ -102,7 +101,7 @@ impl<V: Vm> Signaller<'_, V> {
                 }
                 Source::Message(msi) => {
                     // One that is refused is never taken, and the counts do not agree.
-                    let _ = self.machine.vm().signal_msi(*msi);
+                    let _ = self.irqs.signal_msi(*msi);
                 }
             }
             view.wait(|| view.interrupts() > taken)?;
@@ -134,7 +133,7 @@ impl<H: Hypervisor> Scenario for Raise<H> {
         let (cpu, ready) = (self.guest.other_cpu, self.view.ready());
         let machine = Arc::clone(&self.guest.machine);
         let signaller = Signaller {
-            machine: &*machine,
+            irqs: machine.vm(),
             view: &self.view,
             source: &self.source,
             pause: self.pause,

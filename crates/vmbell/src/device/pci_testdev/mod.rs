@@ -18,7 +18,7 @@ use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 use self::selection::Selection;
 use self::test::{Modes, Space};
 use super::pci::{BARS, Bar, BarSpace, Identity, PciFunction};
-use crate::hypervisor::{IoEventError, IoEvents};
+use crate::hypervisor::{Error, IoEvents};
 
 /// Bytes of BAR0.
 const MMIO_SIZE: u64 = 4096;
@@ -39,7 +39,7 @@ pub struct PciTestdevConfig {
 }
 
 /// Somebody who wants to know that a doorbell could not be had.
-pub type OnError = Box<dyn Fn(IoEventError) + Send + Sync>;
+pub type OnError = Box<dyn Fn(Error) + Send + Sync>;
 
 /// The device.
 pub struct PciTestdev {

@@ -8,7 +8,7 @@ use vmm_sys_util::eventfd::EventFd;
 use super::OnError;
 use super::header::Header;
 use super::test::{Modes, Space, Test};
-use crate::doorbell::{Datamatch, IoEventAddress};
+use crate::doorbell::{Datamatch, IoEventAddress, Sharing};
 use crate::hypervisor::IoEvents;
 
 /// What a device remembers.
@@ -116,7 +116,10 @@ impl Selection {
             return;
         };
         let address = test.space.address(base, test.offset());
-        match self.events.register(&self.event, address, datamatch) {
+        let registered =
+            self.events
+                .register_ioevent(&self.event, address, datamatch, Sharing::Exclusive);
+        match registered {
             Ok(()) => self.doorbell = Some((address, datamatch)),
             Err(error) => {
                 self.current = None;
@@ -127,7 +130,9 @@ impl Selection {
 
     fn unhang(&mut self) {
         if let Some((address, datamatch)) = self.doorbell.take()
-            && let Err(error) = self.events.unregister(&self.event, address, datamatch)
+            && let Err(error) = self
+                .events
+                .unregister_ioevent(&self.event, address, datamatch)
         {
             (self.on_error)(error);
         }

@@ -12,37 +12,75 @@ use kvm_bindings::{
 use kvm_ioctls::VmFd;
 use vmm_sys_util::eventfd::EventFd;
 
-use super::super::{Error, IrqTrigger, Irqchip};
+use super::super::{Error, IrqTrigger, Irqchip, Irqs};
+use super::vm::KvmVm;
 use crate::eventfd::EventFdError;
 use crate::irq::{Gsi, IrqError, Msi, Route, Routing, Target};
 
-/// From its return on, the kernel raises `gsi` when `event` is signalled.
-pub fn assign(
-    vm: &VmFd,
-    irqchip: Irqchip,
-    event: &EventFd,
-    gsi: Gsi,
-    resample: Option<&EventFd>,
-) -> Result<(), Error> {
-    let result = match resample {
-        None => vm.register_irqfd(event, gsi.number()),
-        Some(resample) => vm.register_irqfd_with_resample(event, resample, gsi.number()),
-    };
-    result.map_err(|error| refusal(error, irqchip, event, resample.is_some()))
+impl Irqs for KvmVm {
+    fn register_irqfd(
+        &self,
+        event: &EventFd,
+        gsi: Gsi,
+        resample: Option<&EventFd>,
+    ) -> Result<(), Error> {
+        let vm = self.descriptor();
+        let result = match resample {
+            None => vm.register_irqfd(event, gsi.number()),
+            Some(resample) => vm.register_irqfd_with_resample(event, resample, gsi.number()),
+        };
+        let irqchip = self.guest.irqchip;
+        result.map_err(|error| refusal(error, irqchip, event, resample.is_some()))
+    }
+
+    fn unregister_irqfd(&self, event: &EventFd, gsi: Gsi) -> Result<(), Error> {
+        let result = self.descriptor().unregister_irqfd(event, gsi.number());
+        result.map_err(|error| refusal(error, self.guest.irqchip, event, false))
+    }
+
+    /// The kernel raises the interrupt on the thread that writes the eventfd: nothing is shorter.
+    fn irq_trigger(&self, irqfd: &EventFd) -> Result<Box<dyn IrqTrigger>, Error> {
+        let event = irqfd.try_clone();
+        Ok(Box::new(
+            event.map_err(Error::system("duplicate an irqfd"))?,
+        ))
+    }
+
+    fn set_routing(&self, routes: &[Route]) -> Result<(), Error> {
+        route(self.descriptor(), self.guest.irqchip, routes)
+    }
+
+    fn set_line(&self, gsi: Gsi, level: bool) -> Result<(), Error> {
+        require(self.guest.irqchip)?;
+        self.descriptor()
+            .set_irq_line(gsi.number(), level)
+            .map_err(Error::system("drive a line (KVM_IRQ_LINE)"))
+    }
+
+    fn signal_msi(&self, msi: Msi) -> Result<bool, Error> {
+        msi.message()?;
+        require(self.guest.irqchip)?;
+        let (low, high) = halves(msi.address);
+        let request = kvm_msi {
+            address_lo: low,
+            address_hi: high,
+            data: msi.data,
+            ..kvm_msi::default()
+        };
+        match self.descriptor().signal_msi(request) {
+            Ok(taken) => Ok(taken > 0),
+            // What the kernel's own -1, "no local APIC has this address", looks like from outside.
+            Err(error) if error.errno() == libc::EPERM => Ok(false),
+            Err(error) => Err(Error::system("send a message (KVM_SIGNAL_MSI)")(error)),
+        }
+    }
 }
 
-/// When it returns, the kernel raises `gsi` for `event` no more.
-pub fn deassign(vm: &VmFd, irqchip: Irqchip, event: &EventFd, gsi: Gsi) -> Result<(), Error> {
-    let result = vm.unregister_irqfd(event, gsi.number());
-    result.map_err(|error| refusal(error, irqchip, event, false))
-}
-
-/// The kernel raises the interrupt on the thread that writes the eventfd: nothing is shorter.
-pub fn trigger(irqfd: &EventFd) -> Result<Box<dyn IrqTrigger>, Error> {
-    let event = irqfd
-        .try_clone()
-        .map_err(Error::system("duplicate an irqfd"))?;
-    Ok(Box::new(event))
+fn require(irqchip: Irqchip) -> Result<(), IrqError> {
+    match irqchip {
+        Irqchip::None => Err(IrqError::NoIrqchip),
+        Irqchip::Split | Irqchip::Full => Ok(()),
+    }
 }
 
 /// The rule behind the kernel's errno (Linux `virt/kvm/eventfd.c`); other failures as they are.
@@ -61,9 +99,7 @@ fn refusal(error: kvm_ioctls::Error, irqchip: Irqchip, event: &EventFd, resample
 /// Replaces the kernel's table.
 pub fn route(vm: &VmFd, irqchip: Irqchip, routes: &[Route]) -> Result<(), Error> {
     let routing = Routing::new(routes)?;
-    if irqchip == Irqchip::None {
-        return Err(IrqError::NoIrqchip.into());
-    }
+    require(irqchip)?;
     if irqchip == Irqchip::Split {
         routing.check_without_pins()?;
     }
@@ -108,34 +144,4 @@ fn entry(route: Route) -> kvm_irq_routing_entry {
 
 fn halves(address: u64) -> (u32, u32) {
     ((address & 0xffff_ffff) as u32, (address >> 32) as u32)
-}
-
-/// Drives a line.
-pub fn drive(vm: &VmFd, irqchip: Irqchip, gsi: Gsi, level: bool) -> Result<(), Error> {
-    if irqchip == Irqchip::None {
-        return Err(IrqError::NoIrqchip.into());
-    }
-    vm.set_irq_line(gsi.number(), level)
-        .map_err(Error::system("drive a line (KVM_IRQ_LINE)"))
-}
-
-/// Sends a message; whether a vCPU took it.
-pub fn send(vm: &VmFd, irqchip: Irqchip, msi: Msi) -> Result<bool, Error> {
-    msi.message()?;
-    if irqchip == Irqchip::None {
-        return Err(IrqError::NoIrqchip.into());
-    }
-    let (low, high) = halves(msi.address);
-    let request = kvm_msi {
-        address_lo: low,
-        address_hi: high,
-        data: msi.data,
-        ..kvm_msi::default()
-    };
-    match vm.signal_msi(request) {
-        Ok(taken) => Ok(taken > 0),
-        // What the kernel's own -1, "no local APIC has this address", looks like from outside.
-        Err(error) if error.errno() == libc::EPERM => Ok(false),
-        Err(error) => Err(Error::system("send a message (KVM_SIGNAL_MSI)")(error)),
-    }
 }

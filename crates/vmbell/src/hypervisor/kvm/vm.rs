@@ -10,7 +10,7 @@ use stub::layout::{MAX_VCPUS, PAGE, RAM_BASE};
 use vm_memory::GuestMemoryMmap;
 use vmm_sys_util::eventfd::EventFd;
 
-use super::super::{Error, EventCounter, ExitCounts, IrqTrigger, Irqchip, Vm, VmConfig};
+use super::super::{Error, EventCounter, ExitCounts, IoEvents, Irqchip, Vm, VmConfig};
 use super::arch::{boot, cpuid};
 use super::coalesced::Coalesced;
 use super::groups::Groups;
@@ -20,7 +20,7 @@ use super::system::{HC_MAP_GPA_RANGE, System};
 use super::vcpu::KvmVcpu;
 use super::{doorbells, events, interrupts, memory};
 use crate::doorbell::{Datamatch, IoEventAddress, Pattern, Sharing};
-use crate::irq::{Gsi, Msi, Route, Routing};
+use crate::irq::Routing;
 
 /// Where RAM ends at the latest: devices and interrupt controllers lie above.
 const RAM_END: u64 = 0xc000_0000;
@@ -55,7 +55,7 @@ pub(super) struct Counts {
 /// A guest of the kernel's.
 #[derive(Debug)]
 pub struct KvmVm {
-    guest: Arc<Guest>,
+    pub(super) guest: Arc<Guest>,
     taken: Mutex<Vec<Option<Arc<Counts>>>>,
 }
 
@@ -174,6 +174,30 @@ impl Vm for KvmVm {
         }
     }
 
+    fn count_events(&self) -> Box<dyn EventCounter> {
+        let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        events::counter(taken.iter().flatten().cloned().collect())
+    }
+
+    fn exit_counts(&self) -> ExitCounts {
+        let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = ExitCounts::default();
+        for vcpu in taken.iter().flatten() {
+            let heavy = vcpu.heavy.load(Relaxed);
+            // The file was read when the vCPU was made, and reading it cannot begin to fail.
+            let all = vcpu.statistics.exits().unwrap_or(heavy);
+            counts.heavy += heavy;
+            counts.light += all.saturating_sub(heavy);
+        }
+        counts
+    }
+
+    fn processes(&self) -> Vec<u32> {
+        Vec::new()
+    }
+}
+
+impl IoEvents for KvmVm {
     fn register_ioevent(
         &self,
         event: &EventFd,
@@ -211,56 +235,5 @@ impl Vm for KvmVm {
             ))?;
         self.guest.coalesced.begin();
         Ok(())
-    }
-
-    fn register_irqfd(
-        &self,
-        event: &EventFd,
-        gsi: Gsi,
-        resample: Option<&EventFd>,
-    ) -> Result<(), Error> {
-        interrupts::assign(self.descriptor(), self.guest.irqchip, event, gsi, resample)
-    }
-
-    fn unregister_irqfd(&self, event: &EventFd, gsi: Gsi) -> Result<(), Error> {
-        interrupts::deassign(self.descriptor(), self.guest.irqchip, event, gsi)
-    }
-
-    fn irq_trigger(&self, irqfd: &EventFd) -> Result<Box<dyn IrqTrigger>, Error> {
-        interrupts::trigger(irqfd)
-    }
-
-    fn set_routing(&self, routes: &[Route]) -> Result<(), Error> {
-        interrupts::route(self.descriptor(), self.guest.irqchip, routes)
-    }
-
-    fn set_line(&self, gsi: Gsi, level: bool) -> Result<(), Error> {
-        interrupts::drive(self.descriptor(), self.guest.irqchip, gsi, level)
-    }
-
-    fn signal_msi(&self, msi: Msi) -> Result<bool, Error> {
-        interrupts::send(self.descriptor(), self.guest.irqchip, msi)
-    }
-
-    fn count_events(&self) -> Box<dyn EventCounter> {
-        let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        events::counter(taken.iter().flatten().cloned().collect())
-    }
-
-    fn exit_counts(&self) -> ExitCounts {
-        let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut counts = ExitCounts::default();
-        for vcpu in taken.iter().flatten() {
-            let heavy = vcpu.heavy.load(Relaxed);
-            // The file was read when the vCPU was made, and reading it cannot begin to fail.
-            let all = vcpu.statistics.exits().unwrap_or(heavy);
-            counts.heavy += heavy;
-            counts.light += all.saturating_sub(heavy);
-        }
-        counts
-    }
-
-    fn processes(&self) -> Vec<u32> {
-        Vec::new()
     }
 }

@@ -8,7 +8,8 @@ use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap};
 use vmm_sys_util::eventfd::EventFd;
 
 use super::super::{
-    Capability, Error, EventCounter, ExitCounts, IrqTrigger, PatchMode, SpinPolicy, Vm, VmConfig,
+    Capability, Error, EventCounter, ExitCounts, IoEvents, IrqTrigger, Irqs, PatchMode, SpinPolicy,
+    Vm, VmConfig,
 };
 use super::doorbells::{Doorbells, light_exits};
 use super::error::UsermodeError;
@@ -152,6 +153,28 @@ impl Vm for UsermodeVm {
         }
     }
 
+    fn count_events(&self) -> Box<dyn EventCounter> {
+        Box::new(Events(Arc::clone(&self.guest)))
+    }
+
+    fn exit_counts(&self) -> ExitCounts {
+        let runs = &self.guest.sandbox.shared.runs;
+        let heavy = runs
+            .iter()
+            .map(|run| run.counters.heavy.load(Relaxed))
+            .fold(0, u64::wrapping_add);
+        ExitCounts {
+            light: light_exits(&self.guest.sandbox),
+            heavy,
+        }
+    }
+
+    fn processes(&self) -> Vec<u32> {
+        vec![self.guest.sandbox.process().pid().cast_unsigned()]
+    }
+}
+
+impl IoEvents for UsermodeVm {
     fn register_ioevent(
         &self,
         event: &EventFd,
@@ -185,7 +208,9 @@ impl Vm for UsermodeVm {
     fn register_coalesced(&self, _address: u64, _len: u32) -> Result<(), Error> {
         Err(unsupported(Capability::CoalescedMmio))
     }
+}
 
+impl Irqs for UsermodeVm {
     fn register_irqfd(
         &self,
         event: &EventFd,
@@ -235,26 +260,6 @@ impl Vm for UsermodeVm {
 
     fn signal_msi(&self, msi: Msi) -> Result<bool, Error> {
         Ok(self.interrupts()?.signal_msi(&self.guest.sandbox, msi)?)
-    }
-
-    fn count_events(&self) -> Box<dyn EventCounter> {
-        Box::new(Events(Arc::clone(&self.guest)))
-    }
-
-    fn exit_counts(&self) -> ExitCounts {
-        let runs = &self.guest.sandbox.shared.runs;
-        let heavy = runs
-            .iter()
-            .map(|run| run.counters.heavy.load(Relaxed))
-            .fold(0, u64::wrapping_add);
-        ExitCounts {
-            light: light_exits(&self.guest.sandbox),
-            heavy,
-        }
-    }
-
-    fn processes(&self) -> Vec<u32> {
-        vec![self.guest.sandbox.process().pid().cast_unsigned()]
     }
 }
 

@@ -12,7 +12,9 @@ use vmm_sys_util::eventfd::EventFd;
 use super::*;
 use crate::bus::{Bus, BusRange, BusReader};
 use crate::device::pci::{CONFIG_PORTS, PciRoot, Window, Windows};
-use crate::doorbell::{Bell, Datamatch, DoorbellSet, IoEventAddress, Sharing};
+use crate::doorbell::{
+    Bell, Datamatch, DoorbellError, DoorbellSet, IoEventAddress, Pattern, RegisterError, Sharing,
+};
 
 const MEMORY: u64 = 0xe000_0000;
 const PORTS: u64 = 0xc000;
@@ -32,44 +34,40 @@ struct Registry {
 }
 
 impl IoEvents for Registry {
-    fn register(
+    fn register_ioevent(
         &self,
         event: &EventFd,
         address: IoEventAddress,
         datamatch: Datamatch,
-    ) -> Result<(), IoEventError> {
-        let failed = |source| IoEventError {
-            operation: "register",
-            address,
-            datamatch,
-            source,
-        };
+        sharing: Sharing,
+    ) -> Result<(), Error> {
         if self.refuse {
-            return Err(failed("no space".into()));
+            let pattern = Pattern::from(datamatch);
+            return Err(DoorbellError::Exists { address, pattern }.into());
         }
         self.set
-            .register(event, address, datamatch, Sharing::Exclusive)
-            .map_err(|error| failed(error.into()))?;
+            .register(event, address, datamatch, sharing)
+            .map_err(|error| match error {
+                RegisterError::Doorbell(rule) => rule.into(),
+                RegisterError::Signal(source) => Error::Backend(source.into()),
+            })?;
         self.registered.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 
-    fn unregister(
+    fn unregister_ioevent(
         &self,
         event: &EventFd,
         address: IoEventAddress,
         datamatch: Datamatch,
-    ) -> Result<(), IoEventError> {
-        self.set
-            .unregister(event, address, datamatch)
-            .map_err(|error| IoEventError {
-                operation: "unregister",
-                address,
-                datamatch,
-                source: error.into(),
-            })?;
+    ) -> Result<(), Error> {
+        self.set.unregister(event, address, datamatch)?;
         self.registered.fetch_sub(1, Ordering::Relaxed);
         Ok(())
+    }
+
+    fn register_coalesced(&self, _address: u64, _len: u32) -> Result<(), Error> {
+        unreachable!("the device asks for doorbells only")
     }
 }
 
