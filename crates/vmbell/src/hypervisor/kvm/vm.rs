@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use kvm_bindings::{KVM_CAP_EXIT_HYPERCALL, KVM_CAP_SPLIT_IRQCHIP, kvm_enable_cap, kvm_pit_config};
 use kvm_ioctls::{IoEventAddress as KvmAddress, VmFd};
-use stub::layout::{MAX_VCPUS, PAGE, RAM_BASE};
+use stub::layout::RAM_BASE;
 use vm_memory::GuestMemoryMmap;
 use vmm_sys_util::eventfd::EventFd;
 
@@ -61,7 +61,7 @@ pub struct KvmVm {
 
 impl KvmVm {
     pub(super) fn new(system: Arc<System>, config: &VmConfig) -> Result<Self, Error> {
-        check(config)?;
+        config.check(&[0, RAM_BASE], RAM_END)?;
         let vm = system
             .fd
             .create_vm()
@@ -109,26 +109,6 @@ impl KvmVm {
     pub(super) fn descriptor(&self) -> &VmFd {
         self.guest.slots.vm()
     }
-}
-
-fn check(config: &VmConfig) -> Result<(), Error> {
-    let refuse = |what, value, rule| Err(Error::Config { what, value, rule });
-    if config.ram_base != 0 && config.ram_base != RAM_BASE {
-        return refuse("ram_base", config.ram_base, format!("0 or {RAM_BASE:#x}"));
-    }
-    let most = RAM_END - config.ram_base;
-    if config.ram_size == 0 || !config.ram_size.is_multiple_of(PAGE) || config.ram_size > most {
-        let rule = format!("a multiple of {PAGE} from {PAGE} to {most:#x}");
-        return refuse("ram_size", config.ram_size, rule);
-    }
-    if config.vcpus == 0 || config.vcpus as usize > MAX_VCPUS {
-        return refuse(
-            "vcpus",
-            config.vcpus.into(),
-            format!("from 1 to {MAX_VCPUS}"),
-        );
-    }
-    Ok(())
 }
 
 fn enable(vm: &VmFd, cap: u32, argument: u64) -> Result<(), Error> {

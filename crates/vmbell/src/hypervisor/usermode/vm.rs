@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
-use stub::layout::{MAX_VCPUS, PAGE, PATCH_BASE, RAM_BASE, RAM_OFFSET};
+use stub::layout::{PATCH_BASE, RAM_BASE, RAM_OFFSET};
 use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap};
 use vmm_sys_util::eventfd::EventFd;
 
@@ -103,30 +103,7 @@ fn check(config: &VmConfig) -> Result<(), Error> {
     if cfg!(not(all(target_arch = "x86_64", target_os = "linux"))) {
         return Err(UsermodeError::Architecture.into());
     }
-    if config.ram_base != RAM_BASE {
-        return Err(Error::Config {
-            what: "ram_base",
-            value: config.ram_base,
-            rule: format!("{RAM_BASE:#x}"),
-        });
-    }
-    let most = PATCH_BASE - RAM_BASE;
-    if config.ram_size == 0 || !config.ram_size.is_multiple_of(PAGE) || config.ram_size > most {
-        let rule = format!("a multiple of {PAGE} from {PAGE} to {most:#x}");
-        return Err(Error::Config {
-            what: "ram_size",
-            value: config.ram_size,
-            rule,
-        });
-    }
-    if config.vcpus == 0 || config.vcpus as usize > MAX_VCPUS {
-        let rule = format!("from 1 to {MAX_VCPUS}");
-        return Err(Error::Config {
-            what: "vcpus",
-            value: config.vcpus.into(),
-            rule,
-        });
-    }
+    config.check(&[RAM_BASE], PATCH_BASE)?;
     if config.patch == PatchMode::Jmp && config.vcpus > 1 {
         let vcpus = config.vcpus;
         return Err(UsermodeError::JmpNeedsOneVcpu { vcpus }.into());
