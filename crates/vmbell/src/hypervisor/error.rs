@@ -98,7 +98,6 @@ impl Error {
     }
 
     /// The error of a call that was to do `operation`.
-    #[cfg(target_arch = "x86_64")]
     pub(super) fn system<E: Into<io::Error>>(operation: &'static str) -> impl Fn(E) -> Self + Copy {
         move |source| Self::System {
             operation,
@@ -107,7 +106,6 @@ impl Error {
     }
 
     /// The last system call's error.
-    #[cfg(target_arch = "x86_64")]
     pub(super) fn last(operation: &'static str) -> Self {
         Self::System {
             operation,

@@ -5,7 +5,9 @@
 
 mod bare;
 mod capability;
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "for backends"))]
 mod config;
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "for backends"))]
 mod error;
 mod events;
 mod exit;
