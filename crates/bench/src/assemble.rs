@@ -2,14 +2,14 @@
 
 use std::time::{Duration, SystemTime};
 
-use super::{Options, Record, Row, Stop, compare};
+use super::{Options, Record, Series, Stop, compare};
 use vmbell::hypervisor::SpinPolicy;
 use vmbell_report::bootstrap::Interval;
 use vmbell_report::outliers::Outliers;
 use vmbell_report::statistics::{Summary, percentile};
 use vmbell_report::{
-    Backend, Exits, Group, Highlight, Host, Outcome, Percentiles, PercentilesOf, Plan, Ratio,
-    Report, SCHEMA_VERSION, Timing, Tool, Tsc, Unit, rfc3339,
+    Backend, Exits, Group, Highlight, Host, Percentiles, PercentilesOf, Plan, Ratio, Report, Row,
+    SCHEMA_VERSION, Timing, Tool, Tsc, Unit, rfc3339,
 };
 
 /// What a report says besides the samples.
@@ -48,7 +48,7 @@ pub fn assemble(record: &Record, context: Context<'_>) -> Report {
         seed,
         plan: Plan {
             runs: context.plan.runs,
-            finished: finished(&record.rows),
+            finished: finished(&record.series),
             warmup: context.plan.warmup,
             min_time: context.plan.min_time.as_secs_f64(),
             ops: context.plan.ops,
@@ -61,11 +61,11 @@ pub fn assemble(record: &Record, context: Context<'_>) -> Report {
             invariant: context.options.clock.is_invariant(),
         },
         results: record
-            .rows
+            .series
             .iter()
-            .map(|row| outcome(row, &record.rows, seed, (timing, unit)))
+            .map(|series| row(series, &record.series, seed, (timing, unit)))
             .collect(),
-        highlights: highlights(&record.rows, seed),
+        highlights: highlights(&record.series, seed),
     }
 }
 
@@ -78,19 +78,19 @@ const fn meaning(timing: crate::Timing) -> (Timing, Unit) {
     }
 }
 
-fn finished(rows: &[Row]) -> u32 {
-    let most = rows.iter().map(|row| row.samples.len()).max();
+fn finished(all: &[Series]) -> u32 {
+    let most = all.iter().map(|series| series.samples.len()).max();
     u32::try_from(most.unwrap_or_default()).unwrap_or(u32::MAX)
 }
 
 /// How many questions a report answers.
 const HIGHLIGHTS: usize = 5;
 
-fn highlights(rows: &[Row], seed: u64) -> Vec<Highlight> {
+fn highlights(all: &[Series], seed: u64) -> Vec<Highlight> {
     compare::QUESTIONS
         .iter()
         .filter_map(|question| {
-            let interval = compare::ratio(rows, question.new, question.old, seed)?;
+            let interval = compare::ratio(all, question.new, question.old, seed)?;
             Some(Highlight {
                 new: question.new.to_owned(),
                 text: question.text.to_owned(),
@@ -110,39 +110,39 @@ const fn spin_name(spin: SpinPolicy) -> &'static str {
     }
 }
 
-fn outcome(row: &Row, rows: &[Row], seed: u64, (timing, unit): (Timing, Unit)) -> Outcome {
-    let samples = row.ns_per_op();
+fn row(series: &Series, all: &[Series], seed: u64, (timing, unit): (Timing, Unit)) -> Row {
+    let samples = series.ns_per_op();
     let summary = Summary::of(&samples);
     let seconds = |ns: f64| ns / 1e9;
     let stat = |pick: fn(&Summary) -> f64| summary.as_ref().map(pick).map(seconds);
     let outliers = Outliers::of(&samples);
-    let cpu_time = |seconds: f64| ops(row).map(|ops| seconds / ops);
-    Outcome {
-        command: row.name.clone(),
-        group: row.group,
-        status: row.status,
-        reason: row.reason.clone(),
+    let cpu_time = |seconds: f64| ops(series).map(|ops| seconds / ops);
+    Row {
+        command: series.name.clone(),
+        group: series.group,
+        status: series.status,
+        reason: series.reason.clone(),
         mean: stat(|s| s.mean),
         stddev: summary.and_then(|s| s.stddev).map(seconds),
         median: stat(|s| s.median),
         instructions: summary
             .map(|summary| thousandths(summary.median))
             .filter(|_| unit == Unit::Instructions),
-        user: cpu_time(row.cpu_time.user),
-        system: cpu_time(row.cpu_time.system),
+        user: cpu_time(series.cpu_time.user),
+        system: cpu_time(series.cpu_time.system),
         min: stat(|s| s.min),
         max: stat(|s| s.max),
         times: samples.iter().copied().map(seconds).collect(),
         exit_codes: vec![0; samples.len()],
         parameters: [].into(),
-        backend: row.setting.backend.to_owned(),
-        spin: row.setting.spin.map(|spin| spin_name(spin).to_owned()),
-        cpus: row.setting.cpus.clone(),
-        exits: exits(row),
+        backend: series.setting.backend.to_owned(),
+        spin: series.setting.spin.map(|spin| spin_name(spin).to_owned()),
+        cpus: series.setting.cpus.clone(),
+        exits: exits(series),
         timing_valid: timing == Timing::Native,
-        ops_per_run: row.ops_per_run,
-        percentiles_ns: percentiles(row, &samples),
-        percentiles_of: match row.latencies {
+        ops_per_run: series.ops_per_run,
+        percentiles_ns: percentiles(series, &samples),
+        percentiles_of: match series.latencies {
             Some(_) => PercentilesOf::Operations,
             None => PercentilesOf::Runs,
         },
@@ -150,9 +150,9 @@ fn outcome(row: &Row, rows: &[Row], seed: u64, (timing, unit): (Timing, Unit)) -
         spread: summary.as_ref().map(Summary::relative_spread),
         outliers: outliers.count as u64,
         outliers_shift: outliers.median_shift,
-        reference: row.reference.clone(),
-        ratio: row.reference.as_deref().and_then(|reference| {
-            compare::ratio(rows, &row.name, reference, seed)
+        reference: series.reference.clone(),
+        ratio: series.reference.as_deref().and_then(|reference| {
+            compare::ratio(all, &series.name, reference, seed)
                 .map(|interval| ratio(reference, interval))
         }),
     }
@@ -174,18 +174,18 @@ fn thousandths(ns: f64) -> f64 {
 
 /// Operations of all runs together, none if there were none.
 #[allow(clippy::cast_precision_loss, reason = "far fewer than 2^53")]
-fn ops(row: &Row) -> Option<f64> {
-    let ops: u64 = row.samples.iter().map(|sample| sample.ops).sum();
+fn ops(series: &Series) -> Option<f64> {
+    let ops: u64 = series.samples.iter().map(|sample| sample.ops).sum();
     (ops > 0).then_some(ops as f64)
 }
 
 #[allow(clippy::cast_precision_loss, reason = "far fewer than 2^53")]
-fn exits(row: &Row) -> Option<Exits> {
-    if row.group == Group::Floor {
+fn exits(series: &Series) -> Option<Exits> {
+    if series.group == Group::Floor {
         return None;
     }
-    let ops = ops(row)?;
-    let sum = |pick: fn(&crate::Sample) -> u64| row.samples.iter().map(pick).sum::<u64>() as f64;
+    let ops = ops(series)?;
+    let sum = |pick: fn(&crate::Sample) -> u64| series.samples.iter().map(pick).sum::<u64>() as f64;
     Some(Exits {
         light: sum(|sample| sample.light) / ops,
         heavy: sum(|sample| sample.heavy) / ops,
@@ -196,8 +196,8 @@ fn exits(row: &Row) -> Option<Exits> {
     clippy::cast_precision_loss,
     reason = "latencies are far below 2^53 ns"
 )]
-fn percentiles(row: &Row, samples: &[f64]) -> Option<Percentiles> {
-    let at = |p: f64| match &row.latencies {
+fn percentiles(series: &Series, samples: &[f64]) -> Option<Percentiles> {
+    let at = |p: f64| match &series.latencies {
         Some(histogram) => Some(histogram.value_at_quantile(p) as f64),
         None => percentile(samples, p),
     };

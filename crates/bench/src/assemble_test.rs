@@ -6,11 +6,11 @@ use super::*;
 use crate::{Clock, CpuTime, Limit, Sample};
 use vmbell_report::Status;
 
-fn row(name: &str, group: Group, reference: Option<&str>, ns: &[f64]) -> Row {
-    let mut row = Row::new(name, group, reference);
-    row.ops_per_run = 10;
+fn series(name: &str, group: Group, reference: Option<&str>, ns: &[f64]) -> Series {
+    let mut series = Series::new(name, group, reference);
+    series.ops_per_run = 10;
     for ns in ns {
-        row.push(
+        series.push(
             Sample {
                 ops: 10,
                 elapsed_ns: ns * 10.0,
@@ -24,14 +24,14 @@ fn row(name: &str, group: Group, reference: Option<&str>, ns: &[f64]) -> Row {
             },
         );
     }
-    row
+    series
 }
 
-fn report(rows: Vec<Row>) -> Report {
-    report_of(rows, crate::Timing::Native)
+fn report(all: Vec<Series>) -> Report {
+    report_of(all, crate::Timing::Native)
 }
 
-fn report_of(rows: Vec<Row>, timing: crate::Timing) -> Report {
+fn report_of(all: Vec<Series>, timing: crate::Timing) -> Report {
     let options = Options {
         cpus: vec![0, 1],
         spin: SpinPolicy::Adaptive,
@@ -40,7 +40,7 @@ fn report_of(rows: Vec<Row>, timing: crate::Timing) -> Report {
         timing,
     };
     let record = Record {
-        rows,
+        series: all,
         ..Record::default()
     };
     assemble(
@@ -70,20 +70,20 @@ fn close(value: Option<f64>, expected: f64) -> bool {
 
 #[test]
 fn times_are_seconds_and_samples_nanoseconds_per_operation() {
-    let report = report(vec![row(
+    let report = report(vec![series(
         "x",
         Group::Scenario,
         None,
         &[100.0, 110.0, 120.0],
     )]);
-    let outcome = &report.results[0];
-    assert!(close(outcome.median, 110e-9), "{outcome:?}");
-    assert!(close(outcome.mean, 110e-9), "{outcome:?}");
-    assert!(close(outcome.stddev, 10e-9), "{outcome:?}");
-    assert_eq!(outcome.samples_ns, [100.0, 110.0, 120.0]);
-    assert_eq!(outcome.exit_codes, [0, 0, 0]);
-    assert!(close(outcome.user, 1e-7), "{outcome:?}");
-    assert!(close(outcome.system, 3e-7), "{outcome:?}");
+    let row = &report.results[0];
+    assert!(close(row.median, 110e-9), "{row:?}");
+    assert!(close(row.mean, 110e-9), "{row:?}");
+    assert!(close(row.stddev, 10e-9), "{row:?}");
+    assert_eq!(row.samples_ns, [100.0, 110.0, 120.0]);
+    assert_eq!(row.exit_codes, [0, 0, 0]);
+    assert!(close(row.user, 1e-7), "{row:?}");
+    assert!(close(row.system, 3e-7), "{row:?}");
     assert_eq!(report.spin, "adaptive");
     assert_eq!(report.plan.finished, 3);
 }
@@ -91,8 +91,8 @@ fn times_are_seconds_and_samples_nanoseconds_per_operation() {
 #[test]
 fn exits_are_per_operation_and_absent_from_floors() {
     let report = report(vec![
-        row("x", Group::Scenario, None, &[100.0]),
-        row("floor-x", Group::Floor, None, &[100.0]),
+        series("x", Group::Scenario, None, &[100.0]),
+        series("floor-x", Group::Floor, None, &[100.0]),
     ]);
     assert_eq!(
         report.results[0].exits,
@@ -106,8 +106,15 @@ fn exits_are_per_operation_and_absent_from_floors() {
 
 #[test]
 fn instructions_are_told_only_where_the_clock_counts_them() {
-    let rows = || vec![row("x", Group::Scenario, None, &[2985.0, 2985.0, 2991.0])];
-    let instructions = |timing| report_of(rows(), timing).results[0].instructions;
+    let all = || {
+        vec![series(
+            "x",
+            Group::Scenario,
+            None,
+            &[2985.0, 2985.0, 2991.0],
+        )]
+    };
+    let instructions = |timing| report_of(all(), timing).results[0].instructions;
     assert_eq!(instructions(crate::Timing::Native), None);
     assert_eq!(instructions(crate::Timing::Emulated), None);
     assert_eq!(instructions(crate::Timing::Instructions), Some(2985.0));
@@ -120,7 +127,7 @@ fn emulated_times_are_no_valid_ones() {
         (crate::Timing::Emulated, false),
         (crate::Timing::Instructions, false),
     ] {
-        let report = report_of(vec![row("x", Group::Scenario, None, &[1.0])], timing);
+        let report = report_of(vec![series("x", Group::Scenario, None, &[1.0])], timing);
         assert_eq!(report.timing == Timing::Native, valid);
         assert_eq!(report.results[0].timing_valid, valid);
     }
@@ -128,12 +135,12 @@ fn emulated_times_are_no_valid_ones() {
 
 #[test]
 fn a_ratio_needs_both_rows() {
-    let rows = vec![
-        row("old", Group::Scenario, None, &[200.0; 5]),
-        row("new", Group::Scenario, Some("old"), &[50.0; 5]),
-        row("alone", Group::Scenario, Some("absent"), &[50.0; 5]),
+    let all = vec![
+        series("old", Group::Scenario, None, &[200.0; 5]),
+        series("new", Group::Scenario, Some("old"), &[50.0; 5]),
+        series("alone", Group::Scenario, Some("absent"), &[50.0; 5]),
     ];
-    let report = report(rows);
+    let report = report(all);
     let ratio = report.results[1].ratio.as_ref().unwrap();
     assert!(close(Some(ratio.value), 0.25));
     assert_eq!(ratio.reference, "old");
@@ -143,23 +150,20 @@ fn a_ratio_needs_both_rows() {
 
 #[test]
 fn a_row_without_samples_has_no_numbers_at_all() {
-    let mut failed = row("x", Group::Scenario, None, &[100.0]);
+    let mut failed = series("x", Group::Scenario, None, &[100.0]);
     failed.give_up(Status::Failed, "it broke".to_owned());
-    let outcome = report(vec![failed]).results.remove(0);
-    assert_eq!(outcome.status, Status::Failed);
-    assert_eq!(outcome.reason.as_deref(), Some("it broke"));
-    assert_eq!(
-        (outcome.mean, outcome.median, outcome.user),
-        (None, None, None)
-    );
-    assert_eq!(outcome.exits, None);
-    assert_eq!(outcome.percentiles_ns, None);
-    assert!(outcome.times.is_empty());
+    let row = report(vec![failed]).results.remove(0);
+    assert_eq!(row.status, Status::Failed);
+    assert_eq!(row.reason.as_deref(), Some("it broke"));
+    assert_eq!((row.mean, row.median, row.user), (None, None, None));
+    assert_eq!(row.exits, None);
+    assert_eq!(row.percentiles_ns, None);
+    assert!(row.times.is_empty());
 }
 
 #[test]
 fn single_latencies_make_the_percentiles() {
-    let mut latency = Row::new("x", Group::Scenario, None);
+    let mut latency = Series::new("x", Group::Scenario, None);
     latency.push(
         Sample {
             ops: 1000,
@@ -169,17 +173,17 @@ fn single_latencies_make_the_percentiles() {
         },
         CpuTime::default(),
     );
-    let outcome = report(vec![latency]).results.remove(0);
-    assert_eq!(outcome.percentiles_of, PercentilesOf::Operations);
-    let p99 = outcome.percentiles_ns.unwrap().p99;
+    let row = report(vec![latency]).results.remove(0);
+    assert_eq!(row.percentiles_of, PercentilesOf::Operations);
+    let p99 = row.percentiles_ns.unwrap().p99;
     assert!((985.0..=995.0).contains(&p99), "{p99}");
 }
 
 #[test]
 fn questions_are_answered_as_far_as_their_rows_are_there() {
     let report = report(vec![
-        row("floor-getppid", Group::Floor, None, &[700.0; 3]),
-        row("floor-eventfd-write", Group::Floor, None, &[770.0; 3]),
+        series("floor-getppid", Group::Floor, None, &[700.0; 3]),
+        series("floor-eventfd-write", Group::Floor, None, &[770.0; 3]),
     ]);
     assert_eq!(report.highlights.len(), 1);
     assert_eq!(report.highlights[0].new, "floor-eventfd-write");

@@ -4,7 +4,7 @@
 //! kind: the way without an eventfd, through the VMM, under the spin policy of the command line.
 //! A ratio is always new over old, so below 1 is faster.
 
-use super::record::Row;
+use super::record::Series;
 use vmbell_report::Status;
 use vmbell_report::bootstrap::{Interval, ratio_of_medians};
 
@@ -31,11 +31,11 @@ pub fn device_model_of(name: &str) -> Option<&'static str> {
 }
 
 /// `new` over `old` by name, if both have been measured.
-pub fn ratio(rows: &[Row], new: &str, old: &str, seed: u64) -> Option<Interval> {
+pub fn ratio(all: &[Series], new: &str, old: &str, seed: u64) -> Option<Interval> {
     let samples = |name: &str| {
-        rows.iter()
-            .find(|row| row.name == name && row.status == Status::Ok)
-            .map(Row::ns_per_op)
+        all.iter()
+            .find(|series| series.name == name && series.status == Status::Ok)
+            .map(Series::ns_per_op)
     };
     ratio_of_medians(&samples(new)?, &samples(old)?, seed)
 }

@@ -4,10 +4,10 @@ use super::*;
 use crate::Sample;
 use vmbell_report::Group;
 
-fn row(name: &str, ns: &[f64]) -> Row {
-    let mut row = Row::new(name, Group::Scenario, None);
+fn series(name: &str, ns: &[f64]) -> Series {
+    let mut series = Series::new(name, Group::Scenario, None);
     for ns in ns {
-        row.push(
+        series.push(
             Sample {
                 ops: 1,
                 elapsed_ns: *ns,
@@ -16,8 +16,8 @@ fn row(name: &str, ns: &[f64]) -> Row {
             crate::CpuTime::default(),
         );
     }
-    row.status = Status::Ok;
-    row
+    series.status = Status::Ok;
+    series
 }
 
 #[test]
@@ -53,15 +53,18 @@ fn the_device_model_is_compared_with_nothing() {
 
 #[test]
 fn a_ratio_is_new_over_old() {
-    let rows = [row("old", &[100.0, 101.0, 99.0]), row("new", &[25.0; 3])];
-    let ratio = ratio(&rows, "new", "old", 1).unwrap();
+    let all = [
+        series("old", &[100.0, 101.0, 99.0]),
+        series("new", &[25.0; 3]),
+    ];
+    let ratio = ratio(&all, "new", "old", 1).unwrap();
     assert!((ratio.value - 0.25).abs() < 1e-12);
 }
 
 #[test]
 fn a_row_that_was_not_measured_has_no_ratio() {
-    let mut rows = [row("old", &[100.0]), row("new", &[25.0])];
-    assert!(ratio(&rows, "new", "absent", 1).is_none());
-    rows[0].status = Status::Failed;
-    assert!(ratio(&rows, "new", "old", 1).is_none());
+    let mut all = [series("old", &[100.0]), series("new", &[25.0])];
+    assert!(ratio(&all, "new", "absent", 1).is_none());
+    all[0].status = Status::Failed;
+    assert!(ratio(&all, "new", "old", 1).is_none());
 }

@@ -41,7 +41,7 @@
 //! let plan = Plan { runs: 3, min_time: Duration::from_millis(1), ..Plan::default() };
 //! let record = Mutex::new(Record::of(&entries));
 //! run(&entries, &options, &plan, &record, &mut Silent);
-//! assert_eq!(record.into_inner().unwrap().rows[0].samples.len(), 3);
+//! assert_eq!(record.into_inner().unwrap().series[0].samples.len(), 3);
 //! ```
 //!
 //! Everything in a run happens on the one thread that calls [`run`]; subjects may start their own.
@@ -79,7 +79,7 @@ pub use limit::{Limit, Running, Stop};
 pub use observer::{Observer, Phase, Silent};
 pub use options::Options;
 pub use plan::Plan;
-pub use record::{Record, Row};
+pub use record::{Record, Series};
 pub use runner::{overtime, run};
 pub use select::{SelectError, select, set_reference};
 pub use subject::{Sample, Setting, Subject, SubjectError};

@@ -1,13 +1,13 @@
-//! What has been measured so far: one row for each entry, whatever became of it.
+//! What has been measured so far: one series for each entry, whatever became of it.
 
 use hdrhistogram::Histogram;
 
 use super::{CpuTime, Entry, Sample, Setting, Stop};
 use vmbell_report::{Group, Status};
 
-/// One entry's outcome.
+/// The samples of one entry, which become a row of the report.
 #[derive(Clone, Debug)]
-pub struct Row {
+pub struct Series {
     /// The entry's name.
     pub name: String,
     /// What it is for.
@@ -32,8 +32,8 @@ pub struct Row {
     pub cpu_time: CpuTime,
 }
 
-impl Row {
-    /// A row with nothing in it.
+impl Series {
+    /// A series with nothing in it.
     pub fn new(name: &str, group: Group, reference: Option<&str>) -> Self {
         Self {
             name: name.to_owned(),
@@ -71,7 +71,7 @@ impl Row {
         self.status = Status::Ok;
     }
 
-    /// Marks the row as not measured. A row that has samples and was skipped later keeps them; one
+    /// Marks the series as not measured. One that has samples and was skipped later keeps them; one
     /// that failed does not: what it measured before cannot be trusted.
     pub fn give_up(&mut self, status: Status, reason: String) {
         if status == Status::Failed {
@@ -86,24 +86,24 @@ impl Row {
     }
 }
 
-/// All rows, in the order of the catalogue.
+/// All series, in the order of the catalogue.
 #[derive(Clone, Debug, Default)]
 pub struct Record {
-    /// The rows.
-    pub rows: Vec<Row>,
+    /// The series.
+    pub series: Vec<Series>,
     /// Why measuring stopped before it was done.
     pub stopped: Option<Stop>,
-    /// Which row is being measured right now.
+    /// Which series is being measured right now.
     pub running: Option<usize>,
 }
 
 impl Record {
-    /// One empty row for each entry.
+    /// One empty series for each entry.
     pub fn of(entries: &[Entry]) -> Self {
         Self {
-            rows: entries
+            series: entries
                 .iter()
-                .map(|entry| Row::new(entry.name(), entry.group(), entry.reference()))
+                .map(|entry| Series::new(entry.name(), entry.group(), entry.reference()))
                 .collect(),
             stopped: None,
             running: None,
@@ -112,21 +112,24 @@ impl Record {
 
     /// How many rounds have been measured to their end, by all that still take part.
     pub fn rounds(&self) -> u32 {
-        let live = self.rows.iter().filter(|row| row.reason.is_none());
-        let fewest = live.map(|row| row.samples.len()).min().unwrap_or_default();
+        let live = self.series.iter().filter(|series| series.reason.is_none());
+        let fewest = live
+            .map(|series| series.samples.len())
+            .min()
+            .unwrap_or_default();
         u32::try_from(fewest).unwrap_or(u32::MAX)
     }
 
-    /// Ends early: rows without a sample say so.
+    /// Ends early: those without a sample say so.
     pub fn stop(&mut self, stop: Stop) {
         self.stopped = Some(stop);
         let reason = match stop {
             Stop::Interrupted => "interrupted before its first measured run",
             Stop::TimedOut => "the time limit ran out before its first measured run",
         };
-        for row in &mut self.rows {
-            if row.samples.is_empty() && row.reason.is_none() {
-                row.give_up(Status::Skipped, reason.to_owned());
+        for series in &mut self.series {
+            if series.samples.is_empty() && series.reason.is_none() {
+                series.give_up(Status::Skipped, reason.to_owned());
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Tests of rows.
+//! Tests of series.
 
 use super::*;
 
@@ -10,52 +10,52 @@ fn sample(ns: f64) -> Sample {
     }
 }
 
-fn row(samples: u32) -> Row {
-    let mut row = Row::new("x", Group::Scenario, None);
+fn series(samples: u32) -> Series {
+    let mut series = Series::new("x", Group::Scenario, None);
     for _ in 0..samples {
-        row.push(sample(5.0), CpuTime::default());
+        series.push(sample(5.0), CpuTime::default());
     }
-    row
+    series
 }
 
 #[test]
 fn a_failed_row_keeps_no_numbers() {
-    let mut row = row(3);
-    row.give_up(Status::Failed, "it broke".into());
-    assert_eq!(row.status, Status::Failed);
-    assert!(row.ns_per_op().is_empty());
-    assert_eq!(row.reason.as_deref(), Some("it broke"));
+    let mut series = series(3);
+    series.give_up(Status::Failed, "it broke".into());
+    assert_eq!(series.status, Status::Failed);
+    assert!(series.ns_per_op().is_empty());
+    assert_eq!(series.reason.as_deref(), Some("it broke"));
 }
 
 #[test]
 fn an_interrupt_keeps_what_is_finished() {
     let mut record = Record {
-        rows: vec![row(2), row(0)],
+        series: vec![series(2), series(0)],
         ..Record::default()
     };
     record.stop(Stop::Interrupted);
-    assert_eq!(record.rows[0].status, Status::Ok);
-    assert_eq!(record.rows[0].reason, None);
-    assert_eq!(record.rows[1].status, Status::Skipped);
-    assert!(record.rows[1].reason.is_some());
+    assert_eq!(record.series[0].status, Status::Ok);
+    assert_eq!(record.series[0].reason, None);
+    assert_eq!(record.series[1].status, Status::Skipped);
+    assert!(record.series[1].reason.is_some());
 }
 
 #[test]
 fn an_interrupt_does_not_hide_an_earlier_failure() {
     let mut record = Record {
-        rows: vec![row(0)],
+        series: vec![series(0)],
         ..Record::default()
     };
-    record.rows[0].give_up(Status::Failed, "first".into());
+    record.series[0].give_up(Status::Failed, "first".into());
     record.stop(Stop::TimedOut);
-    assert_eq!(record.rows[0].status, Status::Failed);
-    assert_eq!(record.rows[0].reason.as_deref(), Some("first"));
+    assert_eq!(record.series[0].status, Status::Failed);
+    assert_eq!(record.series[0].reason.as_deref(), Some("first"));
 }
 
 #[test]
 fn no_latency_is_too_long_for_the_histogram() {
-    let mut row = Row::new("x", Group::Scenario, None);
-    row.push(
+    let mut series = Series::new("x", Group::Scenario, None);
+    series.push(
         Sample {
             ops: 3,
             latencies_ns: vec![0, 5_000_000, u64::MAX / 2],
@@ -63,7 +63,7 @@ fn no_latency_is_too_long_for_the_histogram() {
         },
         CpuTime::default(),
     );
-    let histogram = row.latencies.unwrap();
+    let histogram = series.latencies.unwrap();
     assert_eq!(histogram.len(), 3);
     assert!(histogram.equivalent(histogram.value_at_quantile(0.5), 5_000_000));
     assert!(histogram.max() >= u64::MAX / 2);
@@ -71,8 +71,8 @@ fn no_latency_is_too_long_for_the_histogram() {
 
 #[test]
 fn latencies_go_to_the_histogram_and_their_median_is_the_sample() {
-    let mut row = Row::new("x", Group::Scenario, None);
-    row.push(
+    let mut series = Series::new("x", Group::Scenario, None);
+    series.push(
         Sample {
             ops: 3,
             elapsed_ns: 1e9,
@@ -81,7 +81,7 @@ fn latencies_go_to_the_histogram_and_their_median_is_the_sample() {
         },
         CpuTime::default(),
     );
-    assert_eq!(row.ns_per_op(), [200.0]);
-    assert_eq!(row.latencies.as_ref().unwrap().len(), 3);
-    assert!(row.samples[0].latencies_ns.is_empty());
+    assert_eq!(series.ns_per_op(), [200.0]);
+    assert_eq!(series.latencies.as_ref().unwrap().len(), 3);
+    assert!(series.samples[0].latencies_ns.is_empty());
 }

@@ -77,7 +77,7 @@ impl Runner<'_> {
         let mut live = Vec::with_capacity(entries.len());
         for (index, entry) in entries.iter().enumerate() {
             self.check()?;
-            if lock(self.record).rows[index].reason.is_some() {
+            if lock(self.record).series[index].reason.is_some() {
                 continue;
             }
             match self.make(index, entry) {
@@ -95,12 +95,12 @@ impl Runner<'_> {
         lock(self.record).running = Some(index);
         let _running = self.options.limit.begin_run();
         let mut subject = entry.subject(self.options)?;
-        lock(self.record).rows[index].setting = subject.setting();
+        lock(self.record).series[index].setting = subject.setting();
         let ops = match self.plan.ops {
             Some(ops) => ops,
             None => calibrate(subject.as_mut(), self.plan.min_time)?,
         };
-        lock(self.record).rows[index].ops_per_run = ops;
+        lock(self.record).series[index].ops_per_run = ops;
         Ok(Live {
             index,
             name: entry.name().to_owned(),
@@ -151,7 +151,7 @@ impl Runner<'_> {
         check_sample(&live.name, live.ops, &sample)?;
         self.observer.step(&live.name, Some(sample.ns_per_op()));
         if phase == Phase::Measure {
-            lock(self.record).rows[live.index].push(sample, cpu_time);
+            lock(self.record).series[live.index].push(sample, cpu_time);
         }
         Ok(())
     }
@@ -170,9 +170,9 @@ impl Runner<'_> {
             }
             SubjectError::TimedOut { .. } => {
                 let mut record = lock(self.record);
-                let row = &mut record.rows[index];
-                if row.samples.is_empty() {
-                    row.give_up(Status::Failed, chain(error));
+                let series = &mut record.series[index];
+                if series.samples.is_empty() {
+                    series.give_up(Status::Failed, chain(error));
                 }
                 return Err(Stop::TimedOut);
             }
@@ -180,7 +180,7 @@ impl Runner<'_> {
             SubjectError::Failed { source, .. } => (Status::Failed, chain(source.as_ref())),
         };
         self.observer.lost(name, status, &reason);
-        lock(self.record).rows[index].give_up(status, reason);
+        lock(self.record).series[index].give_up(status, reason);
         Ok(())
     }
 

@@ -91,7 +91,12 @@ fn a_used_up_budget_leaves_the_fewest_runs_that_make_a_spread() {
         ..plan(30, 0)
     };
     let record = measure(&entries(&["a", "b"], &log, None), Limit::none(), plan);
-    assert!(record.rows.iter().all(|row| row.samples.len() == 10));
+    assert!(
+        record
+            .series
+            .iter()
+            .all(|series| series.samples.len() == 10)
+    );
     assert_eq!(record.stopped, None);
 }
 
@@ -100,7 +105,12 @@ fn every_round_runs_every_subject_once() {
     let log = Log::default();
     let entries = entries(&["a", "b", "c"], &log, None);
     let record = measure(&entries, Limit::none(), plan(20, 2));
-    assert!(record.rows.iter().all(|row| row.samples.len() == 20));
+    assert!(
+        record
+            .series
+            .iter()
+            .all(|series| series.samples.len() == 20)
+    );
     let log = log.lock().unwrap();
     // Calibration runs each once, then come 22 rounds of three.
     assert_eq!(log.len(), 3 + 3 * 22);
@@ -152,11 +162,11 @@ fn a_subject_that_fails_does_not_stop_the_others() {
     let log = Log::default();
     let entries = entries(&["a", "bad", "c"], &log, Some(4));
     let record = measure(&entries, Limit::none(), plan(5, 0));
-    assert_eq!(record.rows[0].samples.len(), 5);
-    assert_eq!(record.rows[1].status, Status::Failed);
-    assert_eq!(record.rows[1].reason.as_deref(), Some("it broke"));
-    assert!(record.rows[1].samples.is_empty());
-    assert_eq!(record.rows[2].samples.len(), 5);
+    assert_eq!(record.series[0].samples.len(), 5);
+    assert_eq!(record.series[1].status, Status::Failed);
+    assert_eq!(record.series[1].reason.as_deref(), Some("it broke"));
+    assert!(record.series[1].samples.is_empty());
+    assert_eq!(record.series[2].samples.len(), 5);
     assert_eq!(record.stopped, None);
 }
 
@@ -166,9 +176,9 @@ fn a_factory_that_skips_makes_a_skipped_row() {
         Err(SubjectError::Skipped("this host has one CPU".into()))
     })];
     let record = measure(&entries, Limit::none(), plan(3, 0));
-    assert_eq!(record.rows[0].status, Status::Skipped);
+    assert_eq!(record.series[0].status, Status::Skipped);
     assert_eq!(
-        record.rows[0].reason.as_deref(),
+        record.series[0].reason.as_deref(),
         Some("this host has one CPU")
     );
 }
@@ -196,8 +206,8 @@ fn an_interrupt_stops_between_runs_and_keeps_samples() {
     })];
     let record = measure(&entries, Limit::new(None, &INTERRUPTED), plan(100, 0));
     assert_eq!(record.stopped, Some(Stop::Interrupted));
-    assert_eq!(record.rows[0].samples.len(), 3);
-    assert_eq!(record.rows[0].status, Status::Ok);
+    assert_eq!(record.series[0].samples.len(), 3);
+    assert_eq!(record.series[0].status, Status::Ok);
 }
 
 #[test]
@@ -229,8 +239,8 @@ fn a_subject_that_dies_of_the_interrupt_has_not_failed() {
     })];
     let record = measure(&entries, Limit::new(None, &INTERRUPTED), plan(100, 0));
     assert_eq!(record.stopped, Some(Stop::Interrupted));
-    assert_eq!(record.rows[0].status, Status::Ok);
-    assert_eq!(record.rows[0].samples.len(), 2);
+    assert_eq!(record.series[0].status, Status::Ok);
+    assert_eq!(record.series[0].samples.len(), 2);
 }
 
 #[test]
@@ -241,9 +251,9 @@ fn a_time_limit_of_nothing_measures_nothing_and_says_so() {
     let limit = Limit::new(Some(Duration::ZERO), &NEVER);
     let record = measure(&entries, limit, plan(3, 0));
     assert_eq!(record.stopped, Some(Stop::TimedOut));
-    assert_eq!(record.rows[0].status, Status::Skipped);
+    assert_eq!(record.series[0].status, Status::Skipped);
     assert!(
-        record.rows[0]
+        record.series[0]
             .reason
             .as_deref()
             .unwrap()
@@ -270,5 +280,5 @@ fn a_sample_of_another_size_is_a_failure_and_not_a_number() {
         Ok(Box::new(Liar))
     })];
     let record = measure(&entries, Limit::none(), plan(3, 0));
-    assert_eq!(record.rows[0].status, Status::Failed);
+    assert_eq!(record.series[0].status, Status::Failed);
 }

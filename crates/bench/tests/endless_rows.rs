@@ -174,12 +174,16 @@ where
     assert!(begun.elapsed() < 10 * TIMEOUT * u32::try_from(ENDLESS.len()).unwrap());
     let record = record.into_inner().unwrap();
     assert_eq!(record.stopped, None);
-    for row in &record.rows {
-        let reason = row.reason.as_deref().unwrap_or_default();
-        if GOOD.contains(&row.name.as_str()) {
-            assert_eq!((row.status, row.samples.len()), (Status::Ok, 2), "{reason}");
+    for series in &record.series {
+        let reason = series.reason.as_deref().unwrap_or_default();
+        if GOOD.contains(&series.name.as_str()) {
+            assert_eq!(
+                (series.status, series.samples.len()),
+                (Status::Ok, 2),
+                "{reason}"
+            );
         } else {
-            assert_eq!(row.status, Status::Failed, "{}: {reason}", row.name);
+            assert_eq!(series.status, Status::Failed, "{}: {reason}", series.name);
             assert!(reason.contains("took longer than 300ms"), "{reason}");
             assert!(reason.contains("--run-timeout"), "{reason}");
         }

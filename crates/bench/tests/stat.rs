@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use vmbell::hypervisor::usermode::Usermode;
 use vmbell_bench::Limit;
-use vmbell_bench::stat::{Mode, Outcome, Workload, run};
+use vmbell_bench::stat::{Counted, Mode, Workload, run};
 
 const INTERRUPTS: u64 = 200;
 /// A test that takes longer has hung.
 const LIMIT: Duration = Duration::from_secs(60);
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-fn outcome(mode: Mode) -> Outcome {
+fn counted(mode: Mode) -> Counted {
     let workload = Workload::Lockstep {
         interrupts: INTERRUPTS,
     };
@@ -25,21 +25,21 @@ fn outcome(mode: Mode) -> Outcome {
     run(&Usermode, workload, mode, limit, None, &mut |_| {}).unwrap()
 }
 
-fn of(outcome: &Outcome, event: &str) -> u64 {
-    let count = outcome.events.get(event);
-    *count.unwrap_or_else(|| panic!("{event} is not counted by {}", outcome.source))
+fn of(counted: &Counted, event: &str) -> u64 {
+    let count = counted.events.get(event);
+    *count.unwrap_or_else(|| panic!("{event} is not counted by {}", counted.source))
 }
 
 // On KVM its tracepoints are code that is rewritten, which other tests of the boot may run into half
 // written: the lab's own tests have this on one CPU.
 #[test]
 fn the_bit_saves_a_write_of_a_register_for_each_interrupt() {
-    let (off, on) = (outcome(Mode::Off), outcome(Mode::On));
-    for outcome in [&off, &on] {
-        assert_eq!(outcome.interrupts, INTERRUPTS);
-        assert_eq!(of(outcome, "kvm:kvm_msi_set_irq"), INTERRUPTS);
-        assert!(of(outcome, "kvm:kvm_eoi") >= INTERRUPTS);
-        assert_eq!(of(outcome, "kvm:kvm_pv_eoi"), outcome.spared);
+    let (off, on) = (counted(Mode::Off), counted(Mode::On));
+    for counted in [&off, &on] {
+        assert_eq!(counted.interrupts, INTERRUPTS);
+        assert_eq!(of(counted, "kvm:kvm_msi_set_irq"), INTERRUPTS);
+        assert!(of(counted, "kvm:kvm_eoi") >= INTERRUPTS);
+        assert_eq!(of(counted, "kvm:kvm_pv_eoi"), counted.spared);
     }
     assert_eq!(off.spared, 0);
     assert_eq!(of(&off, "kvm:kvm_msr"), INTERRUPTS);

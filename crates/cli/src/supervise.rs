@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use vmbell_bench::{Entry, Limit, Observer, Options, Phase, Plan, Record, Row, Stop};
+use vmbell_bench::{Entry, Limit, Observer, Options, Phase, Plan, Record, Series, Stop};
 use vmbell_report::Status;
 
 /// How long a subject may take to notice that it should stop.
@@ -52,12 +52,12 @@ pub(super) fn supervise(
             }
             End::Stuck => {
                 let why = vmbell_bench::overtime(&options.limit);
-                let Some(row) = running(&mut record) else {
+                let Some(series) = running(&mut record) else {
                     continue;
                 };
                 let why = format!("{STUCK}; {why}");
-                observer.lock().lost(&row.name, Status::Failed, &why);
-                row.give_up(Status::Failed, why);
+                observer.lock().lost(&series.name, Status::Failed, &why);
+                series.give_up(Status::Failed, why);
             }
         }
     }
@@ -146,11 +146,13 @@ fn snapshot(record: &Mutex<Record>) -> Record {
 
 /// The row that was being measured has failed, if it has nothing to show.
 fn give_up_running(record: &mut Record, reason: &str) {
-    if let Some(row) = running(record).filter(|row| row.samples.is_empty()) {
-        row.give_up(Status::Failed, reason.to_owned());
+    if let Some(series) = running(record).filter(|series| series.samples.is_empty()) {
+        series.give_up(Status::Failed, reason.to_owned());
     }
 }
 
-fn running(record: &mut Record) -> Option<&mut Row> {
-    record.running.and_then(|index| record.rows.get_mut(index))
+fn running(record: &mut Record) -> Option<&mut Series> {
+    record
+        .running
+        .and_then(|index| record.series.get_mut(index))
 }

@@ -12,19 +12,19 @@ pub fn csv(report: &Report) -> String {
         (Timing::Emulated, Unit::Instructions) => "instructions_per_op",
     };
     let mut text = format!("command,group,backend,spin,run,ops,{measured}\n");
-    for outcome in &report.results {
-        for (run, ns) in outcome.samples_ns.iter().enumerate() {
+    for row in &report.results {
+        for (run, ns) in row.samples_ns.iter().enumerate() {
             // Writing to a String cannot fail. No name holds a comma or a quote: they are
             // identifiers of this program.
             let _ = writeln!(
                 text,
                 "{},{},{},{},{},{},{ns}",
-                outcome.command,
-                outcome.group.name(),
-                outcome.backend,
-                outcome.spin.as_deref().unwrap_or_default(),
+                row.command,
+                row.group.name(),
+                row.backend,
+                row.spin.as_deref().unwrap_or_default(),
                 run + 1,
-                outcome.ops_per_run,
+                row.ops_per_run,
             );
         }
     }

@@ -1,7 +1,7 @@
 //! The lines above the numbers: all that somebody else must know to compare them with their own.
 
 use super::cpu_list;
-use super::model::{Outcome, PercentilesOf, Report, Timing, Unit};
+use super::model::{PercentilesOf, Report, Row, Timing, Unit};
 use super::units;
 
 /// Labels and texts, in order.
@@ -16,7 +16,7 @@ pub fn header(report: &Report) -> Vec<(&'static str, String)> {
         ),
         ("CPUs", cpus(report)),
     ];
-    if report.results.iter().any(|outcome| outcome.spin.is_some()) {
+    if report.results.iter().any(|row| row.spin.is_some()) {
         lines.push(("spin", spin_in_words(&report.spin).to_owned()));
     }
     lines.push(("runs", runs(report)));
@@ -129,7 +129,7 @@ fn cpus(report: &Report) -> String {
         [first, second, ..] if first == second => format!("everything on {first}"),
         [first, rest @ ..] => {
             let rest = cpu_list::Display(rest);
-            if report.results.iter().any(|outcome| outcome.spin.is_some()) {
+            if report.results.iter().any(|row| row.spin.is_some()) {
                 format!("guest on {first}, its VMM and whoever waits for a bell on {rest}")
             } else {
                 format!("guest and its VMM on {first}, whoever waits for a bell on {rest}")
@@ -169,20 +169,15 @@ fn runs(report: &Report) -> String {
 
 /// What must be known to read the tables, as far as it concerns their rows.
 pub(super) fn footnotes(report: &Report) -> Vec<&'static str> {
-    let has = |pick: fn(&Outcome) -> bool| {
-        report
-            .results
-            .iter()
-            .any(|outcome| outcome.is_ok() && pick(outcome))
-    };
+    let has = |pick: fn(&Row) -> bool| report.results.iter().any(|row| row.is_ok() && pick(row));
     let mut notes = Vec::new();
-    if has(|outcome| outcome.percentiles_of == PercentilesOf::Operations) {
+    if has(|row| row.percentiles_of == PercentilesOf::Operations) {
         notes.push("* over single operations; every other p99 is over runs, each the mean of its operations");
     }
-    if has(|outcome| {
+    if has(|row| {
         ["floor-futex-", "floor-cache-line"]
             .iter()
-            .any(|prefix| outcome.command.starts_with(prefix))
+            .any(|prefix| row.command.starts_with(prefix))
     }) {
         notes.push(
             "floor-futex-* and floor-cache-line are round trips: one operation is there and back",
@@ -192,9 +187,9 @@ pub(super) fn footnotes(report: &Report) -> Vec<&'static str> {
 }
 
 /// `skipped: reason`, for a row without numbers.
-pub(super) fn excuse(outcome: &Outcome) -> String {
-    match &outcome.reason {
-        Some(reason) => format!("{}: {reason}", outcome.status.name()),
-        None => outcome.status.name().to_owned(),
+pub(super) fn excuse(row: &Row) -> String {
+    match &row.reason {
+        Some(reason) => format!("{}: {reason}", row.status.name()),
+        None => row.status.name().to_owned(),
     }
 }

@@ -32,7 +32,7 @@ fn the_oldest_file_still_parses() {
     let report = parse(include_str!("../tests/data/report-v1.json")).unwrap();
     assert_eq!(report.schema_version, 1);
     assert_eq!(report.results[0].command, "portio-no-eventfd");
-    assert!(report.results.iter().any(|outcome| !outcome.is_ok()));
+    assert!(report.results.iter().any(|row| !row.is_ok()));
 }
 
 #[test]
@@ -41,8 +41,8 @@ fn a_file_without_the_later_fields_parses() {
     for field in ["highlights", "timing", "unit"] {
         value.as_object_mut().unwrap().remove(field);
     }
-    for outcome in value["results"].as_array_mut().unwrap() {
-        let outcome = outcome.as_object_mut().unwrap();
+    for row in value["results"].as_array_mut().unwrap() {
+        let row = row.as_object_mut().unwrap();
         for field in [
             "instructions",
             "spread",
@@ -52,7 +52,7 @@ fn a_file_without_the_later_fields_parses() {
             "percentiles_of",
             "parameters",
         ] {
-            outcome.remove(field);
+            row.remove(field);
         }
     }
     assert!(parse(&value.to_string()).is_ok());

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::Group;
 use super::header::{below_one, excuse, footnotes, header, median_title};
-use super::model::{Outcome, PercentilesOf, Ratio, Report, Unit};
+use super::model::{PercentilesOf, Ratio, Report, Row, Unit};
 use super::units;
 
 /// Writes `report` as GitHub-flavoured Markdown.
@@ -19,8 +19,8 @@ pub fn markdown(report: &Report) -> String {
         (Group::Floor, "Floor"),
         (Group::Debug, "Debug"),
     ] {
-        let outcomes = report.group(group);
-        if outcomes.is_empty() {
+        let rows = report.group(group);
+        if rows.is_empty() {
             continue;
         }
         let _ = writeln!(
@@ -30,13 +30,8 @@ pub fn markdown(report: &Report) -> String {
             capitalized(median_title(report)),
             report.ratio_title()
         );
-        for outcome in outcomes {
-            let _ = writeln!(
-                text,
-                "| `{}` | {} |",
-                outcome.command,
-                cells(outcome, report.unit)
-            );
+        for row in rows {
+            let _ = writeln!(text, "| `{}` | {} |", row.command, cells(row, report.unit));
         }
     }
     for note in footnotes(report) {
@@ -65,34 +60,32 @@ pub fn markdown(report: &Report) -> String {
 }
 
 /// The cells behind the name.
-fn cells(outcome: &Outcome, unit: Unit) -> String {
-    let Some(median) = outcome.median else {
-        return format!("{} | | | | | | |", escape(&excuse(outcome)));
+fn cells(row: &Row, unit: Unit) -> String {
+    let Some(median) = row.median else {
+        return format!("{} | | | | | | |", escape(&excuse(row)));
     };
-    let mark = match outcome.percentiles_of {
+    let mark = match row.percentiles_of {
         PercentilesOf::Operations => "\\*",
         PercentilesOf::Runs => "",
     };
     let exits = |pick: fn(&super::Exits) -> f64| {
-        outcome
-            .exits
+        row.exits
             .as_ref()
             .map_or(String::new(), |exits| units::per_op(pick(exits)))
     };
     [
         units::measured(median * 1e9, unit),
-        outcome.spread.map_or(String::new(), units::percent),
-        outcome.percentiles_ns.map_or(String::new(), |p| {
+        row.spread.map_or(String::new(), units::percent),
+        row.percentiles_ns.map_or(String::new(), |p| {
             format!("{}{mark}", units::measured(p.p99, unit))
         }),
-        super::terminal::rate(outcome, median, unit),
+        super::terminal::rate(row, median, unit),
         exits(|exits| exits.light),
         exits(|exits| exits.heavy),
-        outcome
-            .ratio
+        row.ratio
             .as_ref()
             .map_or(String::new(), |ratio| units::ratio(ratio.value)),
-        outcome.ratio.as_ref().map_or(String::new(), interval),
+        row.ratio.as_ref().map_or(String::new(), interval),
     ]
     .join(" | ")
 }

@@ -15,7 +15,7 @@ pub const SCHEMA_VERSION: u32 = 1;
 /// What the names of device models' rows end with: the path without an eventfd.
 const DEVICE_MODEL: &str = "-no-eventfd";
 
-/// One bench command's outcome.
+/// One bench command's row.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// [`SCHEMA_VERSION`] of whoever wrote it.
@@ -53,7 +53,7 @@ pub struct Report {
     /// The clock that guests measure with.
     pub tsc: Tsc,
     /// One for each entry, whatever became of it.
-    pub results: Vec<Outcome>,
+    pub results: Vec<Row>,
     /// The ratios that people ask for first, as far as their entries were measured.
     #[serde(default)]
     pub highlights: Vec<Highlight>,
@@ -70,11 +70,11 @@ impl Report {
         }
     }
 
-    /// The outcomes of one group.
-    pub fn group(&self, group: Group) -> Vec<&Outcome> {
+    /// The rows of one group.
+    pub fn group(&self, group: Group) -> Vec<&Row> {
         self.results
             .iter()
-            .filter(|outcome| outcome.group == group)
+            .filter(|row| row.group == group)
             .collect()
     }
 }
@@ -150,7 +150,7 @@ pub struct Tsc {
 /// What one entry came to. Times are seconds per operation where the name does not say `ns`; they
 /// are absent, not zero, where nothing was measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Outcome {
+pub struct Row {
     /// The entry's name.
     pub command: String,
     /// What it is for.
@@ -218,7 +218,7 @@ pub struct Outcome {
     pub ratio: Option<Ratio>,
 }
 
-impl Outcome {
+impl Row {
     /// Whether there are numbers.
     pub fn is_ok(&self) -> bool {
         self.status == Status::Ok

@@ -2,7 +2,7 @@
 
 use super::Host;
 use super::model::{
-    Backend, Exits, Highlight, Outcome, Percentiles, PercentilesOf, Plan, Ratio, Report,
+    Backend, Exits, Highlight, Percentiles, PercentilesOf, Plan, Ratio, Report, Row,
     SCHEMA_VERSION, Timing, Tool, Tsc, Unit,
 };
 use super::{Group, Status};
@@ -17,56 +17,56 @@ pub(super) fn counted() -> Report {
         ops: Some(2000),
         ..report.plan
     };
-    for outcome in &mut report.results {
-        outcome.instructions = outcome.median.map(|seconds| (seconds * 1e9).round());
-        outcome.timing_valid = false;
+    for row in &mut report.results {
+        row.instructions = row.median.map(|seconds| (seconds * 1e9).round());
+        row.timing_valid = false;
     }
     report
 }
 
 /// The report.
 pub(super) fn report() -> Report {
-    let device_model = outcome(
+    let device_model = row(
         "portio-no-eventfd",
         Group::Scenario,
         14_200.0,
         Some((0.0, 1.0)),
     );
-    let wildcard = Outcome {
+    let wildcard = Row {
         reference: Some("portio-no-eventfd".to_owned()),
         ratio: Some(ratio("portio-no-eventfd", 0.44, 0.43, 0.46)),
-        ..outcome(
+        ..row(
             "portio-wildcard-eventfd",
             Group::Scenario,
             6240.0,
             Some((1.0, 0.0)),
         )
     };
-    let spinning = Outcome {
+    let spinning = Row {
         spin: Some("spin".to_owned()),
         reference: Some("portio-no-eventfd".to_owned()),
         ratio: Some(ratio("portio-no-eventfd", 1.02, 0.97, 1.09)),
-        ..outcome(
+        ..row(
             "portio-no-eventfd+spin",
             Group::Scenario,
             14_484.0,
             Some((0.0, 1.0)),
         )
     };
-    let latency = Outcome {
+    let latency = Row {
         percentiles_of: PercentilesOf::Operations,
-        ..outcome(
+        ..row(
             "portio-notify-latency",
             Group::Scenario,
             12_900.0,
             Some((1.0, 0.002)),
         )
     };
-    let floor = |name, ns| Outcome {
+    let floor = |name, ns| Row {
         backend: "host".to_owned(),
         spin: None,
         cpus: vec![0],
-        ..outcome(name, Group::Floor, ns, None)
+        ..row(name, Group::Floor, ns, None)
     };
     Report {
         schema_version: SCHEMA_VERSION,
@@ -160,10 +160,10 @@ fn host() -> Host {
     }
 }
 
-fn outcome(name: &str, group: Group, ns: f64, exits: Option<(f64, f64)>) -> Outcome {
+fn row(name: &str, group: Group, ns: f64, exits: Option<(f64, f64)>) -> Row {
     let samples_ns: Vec<f64> = [0.98, 1.0, 1.0, 1.06].map(|x| (x * ns).round()).to_vec();
     let seconds = |ns: f64| ns / 1e9;
-    Outcome {
+    Row {
         command: name.to_owned(),
         group,
         status: Status::Ok,
@@ -201,8 +201,8 @@ fn outcome(name: &str, group: Group, ns: f64, exits: Option<(f64, f64)>) -> Outc
     }
 }
 
-fn unmeasured(name: &str, status: Status, reason: &str) -> Outcome {
-    Outcome {
+fn unmeasured(name: &str, status: Status, reason: &str) -> Row {
+    Row {
         command: name.to_owned(),
         group: Group::Scenario,
         status,
@@ -222,7 +222,7 @@ fn unmeasured(name: &str, status: Status, reason: &str) -> Outcome {
         percentiles_ns: None,
         spread: None,
         reference: Some("portio-no-eventfd".to_owned()),
-        ..outcome(name, Group::Scenario, 0.0, None)
+        ..row(name, Group::Scenario, 0.0, None)
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use super::columns::{Cell, Line, Paint, layout};
 use super::header::{below_one, excuse, footnotes, header, median_title};
-use super::model::{Highlight, Outcome, PercentilesOf, Ratio, Report, Unit};
+use super::model::{Highlight, PercentilesOf, Ratio, Report, Row, Unit};
 use super::units;
 use super::{Group, Status};
 
@@ -77,13 +77,13 @@ fn tables(report: &Report, look: Look) -> String {
     let mut lines: Vec<Line> = Vec::new();
     let mut titles = Vec::new();
     for group in [Group::Scenario, Group::Floor, Group::Debug] {
-        let outcomes = report.group(group);
-        if outcomes.is_empty() {
+        let rows = report.group(group);
+        if rows.is_empty() {
             continue;
         }
         titles.push(lines.len());
         lines.push(title(report, group, look));
-        lines.extend(outcomes.iter().map(|outcome| row(report, outcome, look)));
+        lines.extend(rows.iter().map(|row| line(report, row, look)));
     }
     let mut text = String::new();
     for (index, line) in layout(&lines, look.color).lines().enumerate() {
@@ -108,10 +108,7 @@ fn title(report: &Report, group: Group, look: Look) -> Line {
         titles.extend(["mean", "min", "max", "CPU/op"]);
     }
     let ratio = format!("{} [95 % CI]", report.ratio_title());
-    let has_ratio = report
-        .group(group)
-        .iter()
-        .any(|outcome| outcome.ratio.is_some());
+    let has_ratio = report.group(group).iter().any(|row| row.ratio.is_some());
     match group {
         Group::Floor if has_ratio => titles.extend(["", "", &ratio]),
         Group::Floor => titles.extend(["", "", ""]),
@@ -123,15 +120,15 @@ fn title(report: &Report, group: Group, look: Look) -> Line {
         .collect()
 }
 
-fn row(report: &Report, outcome: &Outcome, look: Look) -> Line {
-    let name = Cell::from(outcome.command.clone());
-    let Some(median) = outcome.median else {
-        let paint = if outcome.status == Status::Failed {
+fn line(report: &Report, row: &Row, look: Look) -> Line {
+    let name = Cell::from(row.command.clone());
+    let Some(median) = row.median else {
+        let paint = if row.status == Status::Failed {
             Paint::Red
         } else {
             Paint::Yellow
         };
-        return vec![name, Cell::new(excuse(outcome), paint)];
+        return vec![name, Cell::new(excuse(row), paint)];
     };
     let seconds = |value: Option<f64>| {
         value.map_or("-".to_owned(), |s| units::measured(s * 1e9, report.unit))
@@ -139,55 +136,48 @@ fn row(report: &Report, outcome: &Outcome, look: Look) -> Line {
     let mut cells = vec![
         name,
         Cell::new(units::measured(median * 1e9, report.unit), Paint::Bold),
-        outcome.spread.map_or("-".to_owned(), units::percent).into(),
-        p99(outcome, report.unit).into(),
-        rate(outcome, median, report.unit).into(),
+        row.spread.map_or("-".to_owned(), units::percent).into(),
+        p99(row, report.unit).into(),
+        rate(row, median, report.unit).into(),
     ];
     if look.verbose {
-        let cpu = outcome
-            .user
-            .zip(outcome.system)
-            .map(|(user, system)| user + system);
-        cells.extend(
-            [outcome.mean, outcome.min, outcome.max, cpu].map(|value| Cell::from(seconds(value))),
-        );
+        let cpu = row.user.zip(row.system).map(|(user, system)| user + system);
+        cells.extend([row.mean, row.min, row.max, cpu].map(|value| Cell::from(seconds(value))));
     }
-    match &outcome.exits {
+    match &row.exits {
         Some(exits) => {
             cells.push(units::per_op(exits.light).into());
             cells.push(units::per_op(exits.heavy).into());
         }
         None => cells.extend([Cell::default(), Cell::default()]),
     }
-    cells.push(ratio(report, outcome));
+    cells.push(ratio(report, row));
     cells
 }
 
 /// Operations timed one by one wait for each other: they have a latency and no rate. Instructions
 /// have none either.
-pub(super) fn rate(outcome: &Outcome, median: f64, unit: Unit) -> String {
-    match (outcome.percentiles_of, unit) {
+pub(super) fn rate(row: &Row, median: f64, unit: Unit) -> String {
+    match (row.percentiles_of, unit) {
         (PercentilesOf::Runs, Unit::Time) => units::rate(median * 1e9),
         _ => "-".to_owned(),
     }
 }
 
-fn p99(outcome: &Outcome, unit: Unit) -> String {
-    let mark = match outcome.percentiles_of {
+fn p99(row: &Row, unit: Unit) -> String {
+    let mark = match row.percentiles_of {
         PercentilesOf::Operations => "*",
         PercentilesOf::Runs => "",
     };
-    outcome
-        .percentiles_ns
-        .map_or("-".to_owned(), |percentiles| {
-            format!("{}{mark}", units::measured(percentiles.p99, unit))
-        })
+    row.percentiles_ns.map_or("-".to_owned(), |percentiles| {
+        format!("{}{mark}", units::measured(percentiles.p99, unit))
+    })
 }
 
 /// The ratio, green or red if the whole interval is on one side of 1. A row that others are
 /// compared with says so.
-fn ratio(report: &Report, outcome: &Outcome) -> Cell {
-    if let Some(ratio) = &outcome.ratio {
+fn ratio(report: &Report, row: &Row) -> Cell {
+    if let Some(ratio) = &row.ratio {
         let paint = if ratio.ci_high < 1.0 {
             Paint::Green
         } else if ratio.ci_low > 1.0 {
@@ -200,8 +190,8 @@ fn ratio(report: &Report, outcome: &Outcome) -> Cell {
     let is_reference = report
         .results
         .iter()
-        .any(|other| other.reference.as_deref() == Some(outcome.command.as_str()));
-    match (is_reference, outcome.group) {
+        .any(|other| other.reference.as_deref() == Some(row.command.as_str()));
+    match (is_reference, row.group) {
         (true, _) => Cell::from("1"),
         (false, Group::Floor) => Cell::default(),
         (false, Group::Scenario | Group::Debug) => Cell::from("-"),

@@ -4,17 +4,17 @@
 use std::fmt::Write;
 
 use super::Report;
-use super::model::Outcome;
+use super::model::Row;
 use super::{Group, Status};
 
 /// Writes one line for each entry: its name and its median in cycles of the time stamp counter, or
 /// why there is none. Doorbells have the suffix of the `pci-testdev` BAR that they stand for.
 pub fn vmexit(report: &Report) -> String {
     let mut text = String::new();
-    for outcome in &report.results {
-        let (name, suffix) = (&outcome.command, bar(outcome));
+    for row in &report.results {
+        let (name, suffix) = (&row.command, bar(row));
         // Writing to a String cannot fail.
-        let _ = match (outcome.median, outcome.status) {
+        let _ = match (row.median, row.status) {
             (Some(median), _) => writeln!(text, "{name}{suffix} {:.0}", median * report.tsc.hz),
             (None, Status::Skipped) => writeln!(text, "{name}{suffix} (skipped)"),
             (None, _) => writeln!(text, "{name}{suffix} (failed)"),
@@ -24,12 +24,12 @@ pub fn vmexit(report: &Report) -> String {
 }
 
 /// `:pci-mem` for a doorbell in memory, `:pci-io` for one on a port.
-fn bar(outcome: &Outcome) -> &'static str {
-    if outcome.group != Group::Scenario {
+fn bar(row: &Row) -> &'static str {
+    if row.group != Group::Scenario {
         ""
-    } else if outcome.command.starts_with("mmio-") {
+    } else if row.command.starts_with("mmio-") {
         ":pci-mem"
-    } else if outcome.command.starts_with("portio-") {
+    } else if row.command.starts_with("portio-") {
         ":pci-io"
     } else {
         ""

@@ -9,12 +9,12 @@ fn doorbells_have_the_suffix_of_their_bar_and_others_have_none() {
     report.tsc.hz = 1e9;
     let mut rows = report.results.clone();
     rows.truncate(1);
-    let row = |name: &str, ns: f64| Outcome {
+    let row = |name: &str, ns: f64| Row {
         command: name.to_owned(),
         median: Some(ns / 1e9),
         ..rows[0].clone()
     };
-    let floor = Outcome {
+    let floor = Row {
         group: Group::Floor,
         ..row("mmio-like-floor", 7.0)
     };
@@ -38,7 +38,7 @@ mmio-like-floor 7
 #[test]
 fn rows_without_numbers_say_why() {
     let mut report = sample::report();
-    let row = |name: &str, status| Outcome {
+    let row = |name: &str, status| Row {
         command: name.to_owned(),
         median: None,
         status,

@@ -112,12 +112,12 @@ fn list(names: &[String]) -> String {
 #[allow(clippy::cast_precision_loss, reason = "a number of CPUs")]
 pub fn warnings(report: &Report) -> Vec<Warning> {
     let mut warnings = Vec::new();
-    let names = |pick: &dyn Fn(&super::Outcome) -> bool| -> Vec<String> {
+    let names = |pick: &dyn Fn(&super::Row) -> bool| -> Vec<String> {
         report
             .results
             .iter()
-            .filter(|outcome| outcome.is_ok() && pick(outcome))
-            .map(|outcome| outcome.command.clone())
+            .filter(|row| row.is_ok() && pick(row))
+            .map(|row| row.command.clone())
             .collect()
     };
     if report.timing == Timing::Emulated && report.unit == Unit::Time {
@@ -150,11 +150,11 @@ pub fn warnings(report: &Report) -> Vec<Warning> {
         report
             .results
             .iter()
-            .filter(|outcome| outcome.outliers > 0 && outcome.outliers_shift > MOVES)
-            .map(|outcome| Warning::Outliers {
-                name: outcome.command.clone(),
-                count: outcome.outliers,
-                runs: outcome.samples_ns.len(),
+            .filter(|row| row.outliers > 0 && row.outliers_shift > MOVES)
+            .map(|row| Warning::Outliers {
+                name: row.command.clone(),
+                count: row.outliers,
+                runs: row.samples_ns.len(),
             }),
     );
     warnings

@@ -4,11 +4,11 @@
 //! thread. The counts are the backend's own, taken after the guest has been set up and again after
 //! its last interrupt; nothing is sampled.
 
-mod outcome;
+mod counted;
 mod paced;
 mod table;
 mod workload;
 
-pub use outcome::{Mode, Outcome, Tick};
+pub use counted::{Counted, Mode, Tick};
 pub use table::{Rows, table, table_json};
 pub use workload::{StatError, Workload, run};

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
-use super::Outcome;
+use super::Counted;
 use vmbell_report::Backend;
 
 /// Which rows are shown.
@@ -39,10 +39,10 @@ struct JsonMode<'r> {
 
 impl Rows {
     /// The names to show, in the order of the table: the most frequent first, as the eye wants it.
-    fn names<'o>(&self, outcomes: &'o [Outcome]) -> Vec<&'o str> {
+    fn names<'o>(&self, modes: &'o [Counted]) -> Vec<&'o str> {
         let mut most: BTreeMap<&str, u64> = BTreeMap::new();
-        for outcome in outcomes {
-            for (name, count) in &outcome.events {
+        for counted in modes {
+            for (name, count) in &counted.events {
                 let most = most.entry(name).or_default();
                 *most = (*most).max(*count);
             }
@@ -58,10 +58,10 @@ impl Rows {
 }
 
 /// The table: a row for each event, a column for each mode, and the change from the first to the last.
-pub fn table(outcomes: &[Outcome], rows: &Rows, backend: &Backend, workload: &str) -> String {
+pub fn table(modes: &[Counted], rows: &Rows, backend: &Backend, workload: &str) -> String {
     let mut text = String::new();
-    let source = outcomes.first().map_or("", |outcome| &outcome.source);
-    let names = rows.names(outcomes);
+    let source = modes.first().map_or("", |counted| &counted.source);
+    let names = rows.names(modes);
     let width = names
         .iter()
         .map(|name| name.len())
@@ -77,14 +77,12 @@ pub fn table(outcomes: &[Outcome], rows: &Rows, backend: &Backend, workload: &st
         let line = format!("{name:width$}{cells}  {change:>9}");
         let _ = writeln!(text, "{}", line.trim_end());
     };
-    let modes = outcomes
-        .iter()
-        .map(|outcome| outcome.mode.name().to_owned());
-    line("event", modes.collect(), "change");
+    let names_of_modes = modes.iter().map(|counted| counted.mode.name().to_owned());
+    line("event", names_of_modes.collect(), "change");
     for name in names {
-        let counts = outcomes
+        let counts = modes
             .iter()
-            .map(|outcome| outcome.events.get(name).copied());
+            .map(|counted| counted.events.get(name).copied());
         let counts: Vec<Option<u64>> = counts.collect();
         let ends = counts
             .first()
@@ -100,20 +98,16 @@ pub fn table(outcomes: &[Outcome], rows: &Rows, backend: &Backend, workload: &st
             &ends.map_or_else(String::new, change),
         );
     }
-    let each = |read: &dyn Fn(&Outcome) -> String| outcomes.iter().map(read).collect();
+    let each = |read: &dyn Fn(&Counted) -> String| modes.iter().map(read).collect();
     line("", Vec::new(), "");
     line("interrupts taken", each(&|o| o.interrupts.to_string()), "");
     line("ends by the bit", each(&|o| o.spared.to_string()), "");
-    let per_interrupt = |outcome: &Outcome| {
-        let exits = outcome.exits_per_interrupt();
+    let per_interrupt = |counted: &Counted| {
+        let exits = counted.exits_per_interrupt();
         exits.map_or_else(|| "-".to_owned(), |exits| format!("{exits:.3}"))
     };
-    line(
-        "exits per interrupt",
-        each(&per_interrupt),
-        &ratio(outcomes),
-    );
-    let seconds = |outcome: &Outcome| format!("{:.2}", outcome.elapsed.as_secs_f64());
+    line("exits per interrupt", each(&per_interrupt), &ratio(modes));
+    let seconds = |counted: &Counted| format!("{:.2}", counted.elapsed.as_secs_f64());
     line("seconds", each(&seconds), "");
     text
 }
@@ -130,10 +124,10 @@ fn change((before, after): (u64, u64)) -> String {
     format!("{:+.1} %", (after as f64 / before as f64 - 1.0) * 100.0)
 }
 
-fn ratio(outcomes: &[Outcome]) -> String {
-    let of = |outcome: Option<&Outcome>| outcome.and_then(Outcome::exits_per_interrupt);
-    match (of(outcomes.first()), of(outcomes.last())) {
-        (Some(before), Some(after)) if outcomes.len() > 1 && before > 0.0 => {
+fn ratio(modes: &[Counted]) -> String {
+    let of = |counted: Option<&Counted>| counted.and_then(Counted::exits_per_interrupt);
+    match (of(modes.first()), of(modes.last())) {
+        (Some(before), Some(after)) if modes.len() > 1 && before > 0.0 => {
             format!("{:+.1} %", (after / before - 1.0) * 100.0)
         }
         _ => String::new(),
@@ -142,38 +136,35 @@ fn ratio(outcomes: &[Outcome]) -> String {
 
 /// The same as JSON; `docs/report-schema.md` describes it.
 pub fn table_json(
-    outcomes: &[Outcome],
+    modes: &[Counted],
     rows: &Rows,
     backend: &Backend,
     workload: &str,
 ) -> serde_json::Result<String> {
-    let names = rows.names(outcomes);
+    let names = rows.names(modes);
     let json = Json {
         backend: &backend.name,
         backend_why: &backend.why,
-        source: outcomes.first().map_or("", |outcome| &outcome.source),
+        source: modes.first().map_or("", |counted| &counted.source),
         workload,
-        modes: outcomes
-            .iter()
-            .map(|outcome| mode(outcome, &names))
-            .collect(),
+        modes: modes.iter().map(|counted| mode(counted, &names)).collect(),
     };
     let mut text = serde_json::to_string_pretty(&json)?;
     text.push('\n');
     Ok(text)
 }
 
-fn mode<'o>(outcome: &'o Outcome, names: &[&'o str]) -> (&'static str, JsonMode<'o>) {
-    let count = |name: &&'o str| Some((*name, *outcome.events.get(*name)?));
+fn mode<'o>(counted: &'o Counted, names: &[&'o str]) -> (&'static str, JsonMode<'o>) {
+    let count = |name: &&'o str| Some((*name, *counted.events.get(*name)?));
     let json = JsonMode {
         events: names.iter().filter_map(count).collect(),
-        interrupts: outcome.interrupts,
-        eoi_spared: outcome.spared,
-        exits: outcome.exits,
-        exits_per_interrupt: outcome.exits_per_interrupt(),
-        seconds: outcome.elapsed.as_secs_f64(),
+        interrupts: counted.interrupts,
+        eoi_spared: counted.spared,
+        exits: counted.exits,
+        exits_per_interrupt: counted.exits_per_interrupt(),
+        seconds: counted.elapsed.as_secs_f64(),
     };
-    (outcome.mode.name(), json)
+    (counted.mode.name(), json)
 }
 
 #[cfg(test)]

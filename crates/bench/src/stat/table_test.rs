@@ -3,9 +3,9 @@ use std::time::Duration;
 use super::*;
 use crate::stat::Mode;
 
-fn outcome(mode: Mode, counts: [(&str, u64); 4], spared: u64) -> Outcome {
+fn counted(mode: Mode, counts: [(&str, u64); 4], spared: u64) -> Counted {
     let events = counts.map(|(name, count)| (name.to_owned(), count));
-    Outcome {
+    Counted {
         mode,
         source: "tracepoints of the kernel".into(),
         exits: counts[0].1,
@@ -16,7 +16,7 @@ fn outcome(mode: Mode, counts: [(&str, u64); 4], spared: u64) -> Outcome {
     }
 }
 
-fn sample() -> [Outcome; 2] {
+fn sample() -> [Counted; 2] {
     let counts = |exits, msr, pv_eoi| {
         [
             ("kvm:kvm_exit", exits),
@@ -26,8 +26,8 @@ fn sample() -> [Outcome; 2] {
         ]
     };
     [
-        outcome(Mode::Off, counts(2000, 500, 0), 0),
-        outcome(Mode::On, counts(1500, 1, 499), 499),
+        counted(Mode::Off, counts(2000, 500, 0), 0),
+        counted(Mode::On, counts(1500, 1, 499), 499),
     ]
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use vmm_sys_util::eventfd::EventFd;
 
-use super::outcome::{Mode, Outcome, Tick};
+use super::counted::{Counted, Mode, Tick};
 use super::paced::Raiser;
 use crate::Limit;
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
@@ -84,7 +84,7 @@ pub fn run<H: Hypervisor>(
     limit: Limit,
     interval: Option<Duration>,
     tick: &mut dyn FnMut(Tick),
-) -> Result<Outcome, StatError> {
+) -> Result<Counted, StatError> {
     let config = VmConfig {
         irqchip: Irqchip::Full,
         pv_eoi: mode == Mode::On,
@@ -115,7 +115,7 @@ pub fn run<H: Hypervisor>(
     let results = machine.results()?;
     let exits = session.counter.exits();
     let difference = |(name, _): (&String, &u64)| (name.clone(), after.of(name) - before.of(name));
-    Ok(Outcome {
+    Ok(Counted {
         mode,
         source: session.counter.source().to_owned(),
         exits: after.of(exits) - before.of(exits),

@@ -4,7 +4,7 @@ use super::{
     Options,
     driver::Driver,
     options::{BUFFER_LEN, MAX_PIECES},
-    run::{Report, Role, WorkloadError, with},
+    run::{Role, Tally, WorkloadError, with},
 };
 use vmbell::virtqueue::{
     HostMemory, PackedDevice, PackedDriver, PackedLayout, SplitDevice, SplitDriver, SplitLayout,
@@ -40,7 +40,7 @@ impl Rest {
 pub(super) fn split(
     options: Options,
     on_thread: &(dyn Fn(Role) + Sync),
-) -> Result<Report, WorkloadError> {
+) -> Result<Tally, WorkloadError> {
     let (size, features) = (options.ring_size, options.features());
     let layout = if options.virtio_1 {
         SplitLayout::contiguous(0, size)
@@ -64,7 +64,7 @@ pub(super) fn split(
 pub(super) fn packed(
     options: Options,
     on_thread: &(dyn Fn(Role) + Sync),
-) -> Result<Report, WorkloadError> {
+) -> Result<Tally, WorkloadError> {
     let (size, features) = (options.ring_size, options.features());
     let layout = PackedLayout::contiguous(0, size);
     let rest = Rest::behind(layout.end(), size);

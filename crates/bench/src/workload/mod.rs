@@ -13,7 +13,7 @@ mod options;
 mod run;
 
 pub use options::{Batch, Options, OptionsError, Threads, Tokens};
-pub use run::{Report, Role, WorkloadError, run};
+pub use run::{Role, Tally, WorkloadError, run};
 
 #[cfg(test)]
 #[path = "run_test.rs"]

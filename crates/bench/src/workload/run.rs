@@ -29,7 +29,7 @@ pub enum Role {
 
 /// What came of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct Tally {
     /// From the first buffer to the last.
     pub time: Duration,
     /// Buffers that came back.
@@ -44,7 +44,7 @@ pub struct Report {
     pub resets: u64,
 }
 
-impl Report {
+impl Tally {
     /// Nanoseconds a buffer.
     #[expect(clippy::cast_precision_loss, reason = "a quotient of measurements")]
     pub fn ns_per_buffer(&self) -> f64 {
@@ -110,7 +110,7 @@ pub(super) struct Counters {
 /// # Errors
 ///
 /// If the options are impossible, or anything fails that cannot on a sound queue.
-pub fn run(options: &Options, on_thread: &(dyn Fn(Role) + Sync)) -> Result<Report, WorkloadError> {
+pub fn run(options: &Options, on_thread: &(dyn Fn(Role) + Sync)) -> Result<Tally, WorkloadError> {
     options.check()?;
     if options.packed {
         build::packed(*options, on_thread)
@@ -125,7 +125,7 @@ pub(super) fn with<D, V>(
     take: impl Fn() -> V + Sync,
     options: &Options,
     on_thread: &(dyn Fn(Role) + Sync),
-) -> Result<Report, WorkloadError>
+) -> Result<Tally, WorkloadError>
 where
     D: DriverQueue<Data = u64> + DriverControl<Data = u64>,
     V: DeviceQueue,
@@ -136,8 +136,8 @@ where
     }
 }
 
-fn report<D>(driver: &Driver<D>, counters: &Counters, start: Instant) -> Report {
-    Report {
+fn tally<D>(driver: &Driver<D>, counters: &Counters, start: Instant) -> Tally {
+    Tally {
         time: start.elapsed(),
         bufs: driver.completed,
         kicks: counters.kicks.load(Ordering::Relaxed),
@@ -151,7 +151,7 @@ fn on_one<D, V>(
     mut driver: Driver<D>,
     take: impl Fn() -> V,
     on_thread: &dyn Fn(Role),
-) -> Result<Report, WorkloadError>
+) -> Result<Tally, WorkloadError>
 where
     D: DriverQueue<Data = u64> + DriverControl<Data = u64>,
     V: DeviceQueue,
@@ -168,7 +168,7 @@ where
             Ok(())
         })?;
         match next {
-            Next::Done => return Ok(report(&driver, &counters, start)),
+            Next::Done => return Ok(tally(&driver, &counters, start)),
             Next::Reset => {
                 driver.reset()?;
                 device = take();
@@ -193,7 +193,7 @@ fn on_two<D, V>(
     mut driver: Driver<D>,
     take: impl Fn() -> V + Sync,
     on_thread: &(dyn Fn(Role) + Sync),
-) -> Result<Report, WorkloadError>
+) -> Result<Tally, WorkloadError>
 where
     D: DriverQueue<Data = u64> + DriverControl<Data = u64>,
     V: DeviceQueue,
@@ -214,10 +214,10 @@ where
         on_thread(Role::Driver);
         let start = Instant::now();
         let result = drive(&mut driver, &link, &counters);
-        let report = report(&driver, &counters, start);
+        let tally = tally(&driver, &counters, start);
         link.stop().map_err(eventfd)?;
         let served = device.join().map_err(|_| WorkloadError::Panicked)?;
-        served.and(result).map(|()| report)
+        served.and(result).map(|()| tally)
     })
 }
 

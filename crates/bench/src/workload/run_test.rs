@@ -34,10 +34,10 @@ fn all(base: Options) -> Vec<Options> {
     all.into_iter().step_by(step).collect()
 }
 
-fn complete(options: &Options) -> Report {
-    let report = run(options, &|_| {}).unwrap_or_else(|error| panic!("{options:?}: {error:?}"));
-    assert_eq!(report.bufs, options.bufs, "{options:?}");
-    report
+fn complete(options: &Options) -> Tally {
+    let tally = run(options, &|_| {}).unwrap_or_else(|error| panic!("{options:?}: {error:?}"));
+    assert_eq!(tally.bufs, options.bufs, "{options:?}");
+    tally
 }
 
 #[test]
@@ -95,11 +95,8 @@ fn resets_come_as_often_as_asked_for() {
         ..Options::default()
     };
     for packed in [false, true] {
-        let report = complete(&Options { packed, ..options });
-        assert!(
-            report.resets >= (FEW / 100).saturating_sub(16),
-            "{report:?}"
-        );
+        let tally = complete(&Options { packed, ..options });
+        assert!(tally.resets >= (FEW / 100).saturating_sub(16), "{tally:?}");
     }
 }
 

@@ -7,7 +7,7 @@ use super::measure::{Results, Run, Session};
 use super::ratio::{counts, ratios, seconds};
 use super::text::error_of_mean;
 use vmbell_bench::perf::{Event, Scope};
-use vmbell_bench::workload::Report;
+use vmbell_bench::workload::Tally;
 use vmbell_report::statistics::Summary;
 
 /// Grows when a field changes its meaning or goes away.
@@ -129,20 +129,20 @@ fn variant<'a>(name: &'a str, switches: &'a str, runs: &[Run]) -> Variant<'a> {
         clippy::cast_precision_loss,
         reason = "counts of a benchmark are far below 2^53"
     )]
-    let field = |field: fn(&Report) -> u64| {
-        Measure::of(runs.iter().map(|run| field(&run.report) as f64).collect())
+    let field = |field: fn(&Tally) -> u64| {
+        Measure::of(runs.iter().map(|run| field(&run.tally) as f64).collect())
     };
     let event = |event| counts(runs, event).and_then(Measure::of);
-    let per_buffer: Vec<f64> = runs.iter().map(|run| run.report.ns_per_buffer()).collect();
+    let per_buffer: Vec<f64> = runs.iter().map(|run| run.tally.ns_per_buffer()).collect();
     Variant {
         name,
         switches,
         time: Measure::of(seconds(runs)),
         ns_per_buffer: Summary::of(&per_buffer).map(|summary| summary.median),
-        kicks: field(|report| report.kicks),
-        calls: field(|report| report.calls),
-        spurious: field(|report| report.spurious),
-        resets: field(|report| report.resets),
+        kicks: field(|tally| tally.kicks),
+        calls: field(|tally| tally.calls),
+        spurious: field(|tally| tally.spurious),
+        resets: field(|tally| tally.resets),
         task_clock_ns: event(Event::TaskClock),
         context_switches: event(Event::ContextSwitches),
         cycles: event(Event::Cycles),

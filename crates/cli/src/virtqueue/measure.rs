@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, anyhow};
 use super::variant::Variant;
 use vmbell_bench::affinity;
 use vmbell_bench::perf::{Event, PerfCounter, PerfError, Scope};
-use vmbell_bench::workload::{self, Options, Report, Role};
+use vmbell_bench::workload::{self, Options, Role, Tally};
 use vmbell_bench::{Observer, Phase};
 use vmbell_report::Random;
 
@@ -53,7 +53,7 @@ pub(super) struct Results {
 /// One run of one variant.
 #[derive(Debug)]
 pub(super) struct Run {
-    pub(super) report: Report,
+    pub(super) tally: Tally,
     /// In the order of [`Event::ALL`], where they are counted.
     pub(super) events: Vec<Option<f64>>,
 }
@@ -86,7 +86,7 @@ impl Session {
                 }
                 let variant = &self.variants[*index];
                 let run = self.one(variant, &variant.options, &mut counters)?;
-                observer.step(&variant.name, Some(run.report.ns_per_buffer()));
+                observer.step(&variant.name, Some(run.tally.ns_per_buffer()));
                 round.push((*index, run));
             }
             for (index, run) in round {
@@ -117,7 +117,7 @@ impl Session {
                 ..variant.options
             };
             let run = self.one(variant, &options, counters)?;
-            let ns = run.report.ns_per_buffer();
+            let ns = run.tally.ns_per_buffer();
             observer.step(&variant.name, Some(ns));
             slowest = slowest.max(ns);
         }
@@ -136,7 +136,7 @@ impl Session {
             }
         };
         let before = read(counters)?;
-        let report = workload::run(options, &on_thread)
+        let tally = workload::run(options, &on_thread)
             .with_context(|| format!("{} failed", variant.switches))?;
         let after = read(counters)?;
         let unpinned = unpinned
@@ -147,7 +147,7 @@ impl Session {
         }
         let events = before.into_iter().zip(after);
         Ok(Run {
-            report,
+            tally,
             events: events.map(|(b, a)| Some(a? - b?)).collect(),
         })
     }

@@ -47,7 +47,7 @@ pub(super) fn ratios<'a>(session: &'a Session, results: &Results) -> Vec<Ratio<'
 /// The time of each run.
 pub(super) fn seconds(runs: &[Run]) -> Vec<f64> {
     runs.iter()
-        .map(|run| run.report.time.as_secs_f64())
+        .map(|run| run.tally.time.as_secs_f64())
         .collect()
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::measure::{Results, Run, Session};
 use super::ratio::{counts, ratios, seconds};
 use vmbell_bench::perf::{Event, Scope};
-use vmbell_bench::workload::{Batch, Report};
+use vmbell_bench::workload::{Batch, Tally};
 use vmbell_report::statistics::Summary;
 
 /// All of it.
@@ -77,8 +77,8 @@ fn work(session: &Session) -> String {
     )
 }
 
-/// One of the numbers of a report.
-type Field = fn(&Report) -> u64;
+/// One of the numbers of a tally.
+type Field = fn(&Tally) -> u64;
 
 fn block(text: &mut String, runs: &[Run], results: &Results) {
     #[allow(
@@ -86,9 +86,9 @@ fn block(text: &mut String, runs: &[Run], results: &Results) {
         reason = "counts of a benchmark are far below 2^53"
     )]
     let field =
-        |field: Field| -> Vec<f64> { runs.iter().map(|run| field(&run.report) as f64).collect() };
+        |field: Field| -> Vec<f64> { runs.iter().map(|run| field(&run.tally) as f64).collect() };
     let seconds = seconds(runs);
-    let bufs = Summary::of(&field(|report| report.bufs)).map_or(1.0, |bufs| bufs.mean);
+    let bufs = Summary::of(&field(|tally| tally.bufs)).map_or(1.0, |bufs| bufs.mean);
     for (event, scope) in &results.events {
         let name = match scope {
             Ok(Scope::User) => format!("{}:u", event.name()),
@@ -108,10 +108,10 @@ fn block(text: &mut String, runs: &[Run], results: &Results) {
         }
     }
     let fields: [(&str, Field); 4] = [
-        ("kicks", |report| report.kicks),
-        ("calls", |report| report.calls),
-        ("spurious wake-ups", |report| report.spurious),
-        ("resets", |report| report.resets),
+        ("kicks", |tally| tally.kicks),
+        ("calls", |tally| tally.calls),
+        ("spurious wake-ups", |tally| tally.spurious),
+        ("resets", |tally| tally.resets),
     ];
     for (name, get) in fields {
         let counts = field(get);

@@ -25,7 +25,7 @@ impl Mode {
 
 /// One mode's counts.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Outcome {
+pub struct Counted {
     /// Which mode.
     pub mode: Mode,
     /// Who counted.
@@ -42,7 +42,7 @@ pub struct Outcome {
     pub elapsed: Duration,
 }
 
-impl Outcome {
+impl Counted {
     /// Exits for each interrupt; none without interrupts.
     #[allow(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
     pub fn exits_per_interrupt(&self) -> Option<f64> {
