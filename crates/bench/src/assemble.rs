@@ -1,15 +1,16 @@
 //! Makes a report of a record: all arithmetic on samples happens here, once.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
-use super::{Options, Record, Series, Stop, compare};
+use super::{Options, Record, Sample, Series, Stop, compare};
 use vmbell::hypervisor::SpinPolicy;
 use vmbell_report::bootstrap::Interval;
 use vmbell_report::outliers::Outliers;
-use vmbell_report::statistics::{Summary, percentile};
+use vmbell_report::statistics::{Summary, median, percentile};
 use vmbell_report::{
-    Backend, Exits, Group, Highlight, Host, Percentiles, PercentilesOf, Plan, Ratio, Report, Row,
-    SCHEMA_VERSION, Timing, Tool, Tsc, Unit, rfc3339,
+    Backend, Counts, Exits, Group, Highlight, Host, Percentiles, PercentilesOf, Plan, Ratio,
+    Report, Row, SCHEMA_VERSION, Timing, Tool, Tsc, Unit, Work, rfc3339,
 };
 
 /// What a report says besides the samples.
@@ -29,6 +30,10 @@ pub struct Context<'a> {
     pub started: SystemTime,
     /// How long it took.
     pub duration: Duration,
+    /// What all rows do, and what was counted of it, if the rows do not say it.
+    pub work: Option<Work>,
+    /// The events that rows are compared by, besides time.
+    pub compared: &'a [&'a str],
 }
 
 /// Makes the report.
@@ -63,9 +68,13 @@ pub fn assemble(record: &Record, context: Context<'_>) -> Report {
         results: record
             .series
             .iter()
-            .map(|series| row(series, &record.series, seed, (timing, unit)))
+            .map(|series| Row {
+                ratios: ratios(series, &record.series, seed, context.compared),
+                ..row(series, &record.series, seed, (timing, unit))
+            })
             .collect(),
         highlights: highlights(&record.series, seed),
+        work: context.work,
     }
 }
 
@@ -128,13 +137,13 @@ fn row(series: &Series, all: &[Series], seed: u64, (timing, unit): (Timing, Unit
         instructions: summary
             .map(|summary| thousandths(summary.median))
             .filter(|_| unit == Unit::Instructions),
-        user: cpu_time(series.cpu_time.user),
-        system: cpu_time(series.cpu_time.system),
+        user: cpu_time(series.cpu_time().user),
+        system: cpu_time(series.cpu_time().system),
         min: stat(|s| s.min),
         max: stat(|s| s.max),
         times: samples.iter().copied().map(seconds).collect(),
         exit_codes: vec![0; samples.len()],
-        parameters: [].into(),
+        parameters: series.parameters.clone(),
         backend: series.setting.backend.to_owned(),
         spin: series.setting.spin.map(|spin| spin_name(spin).to_owned()),
         cpus: series.setting.cpus.clone(),
@@ -155,7 +164,62 @@ fn row(series: &Series, all: &[Series], seed: u64, (timing, unit): (Timing, Unit
             compare::ratio(all, &series.name, reference, seed)
                 .map(|interval| ratio(reference, interval))
         }),
+        exits_per_op: exits_per_op(series).and_then(|runs| median(&runs)),
+        events: counts(series, |sample| &sample.events),
+        counts: counts(series, |sample| &sample.counts),
+        ratios: [].into(),
     }
+}
+
+/// Every run's counts by name.
+fn counts(series: &Series, pick: fn(&Sample) -> &[(String, u64)]) -> Counts {
+    let names = series.samples.first().into_iter().flat_map(pick);
+    let runs = |name: &String| {
+        series
+            .samples
+            .iter()
+            .filter_map(|s| count(pick(s), name))
+            .collect()
+    };
+    names.map(|(name, _)| (name.clone(), runs(name))).collect()
+}
+
+fn count(counts: &[(String, u64)], name: &str) -> Option<u64> {
+    let (_, count) = counts.iter().find(|(other, _)| other == name)?;
+    Some(*count)
+}
+
+/// The ratios of exits, where light and heavy ones are not told apart, and of the events `compared`.
+fn ratios(
+    series: &Series,
+    all: &[Series],
+    seed: u64,
+    compared: &[&str],
+) -> BTreeMap<String, Ratio> {
+    let Some(reference) = series.reference.as_deref() else {
+        return BTreeMap::new();
+    };
+    let of = |pick: &dyn Fn(&Series) -> Option<Vec<f64>>| {
+        compare::ratio_of(all, &series.name, reference, seed, pick)
+            .map(|interval| ratio(reference, interval))
+    };
+    let events = compared.iter().filter_map(|event| {
+        let ratio = of(&|series| per_op(series, |sample| count(&sample.events, event)))?;
+        Some(((*event).to_owned(), ratio))
+    });
+    let exits = of(&exits_per_op).map(|ratio| ("exits".to_owned(), ratio));
+    events.chain(exits).collect()
+}
+
+fn exits_per_op(series: &Series) -> Option<Vec<f64>> {
+    per_op(series, |sample| sample.exits)
+}
+
+/// Every run's count for each operation; none if a run has no count.
+#[allow(clippy::cast_precision_loss, reason = "far fewer than 2^53")]
+fn per_op(series: &Series, pick: impl Fn(&Sample) -> Option<u64>) -> Option<Vec<f64>> {
+    let each = |sample: &Sample| Some(pick(sample)? as f64 / sample.ops.max(1) as f64);
+    series.samples.iter().map(each).collect()
 }
 
 fn ratio(reference: &str, interval: Interval) -> Ratio {
@@ -181,11 +245,12 @@ fn ops(series: &Series) -> Option<f64> {
 
 #[allow(clippy::cast_precision_loss, reason = "far fewer than 2^53")]
 fn exits(series: &Series) -> Option<Exits> {
-    if series.group == Group::Floor {
+    let told_apart = series.samples.iter().all(|sample| sample.exits.is_none());
+    if series.group == Group::Floor || !told_apart {
         return None;
     }
     let ops = ops(series)?;
-    let sum = |pick: fn(&crate::Sample) -> u64| series.samples.iter().map(pick).sum::<u64>() as f64;
+    let sum = |pick: fn(&Sample) -> u64| series.samples.iter().map(pick).sum::<u64>() as f64;
     Some(Exits {
         light: sum(|sample| sample.light) / ops,
         heavy: sum(|sample| sample.heavy) / ops,

@@ -60,6 +60,8 @@ fn report_of(all: Vec<Series>, timing: crate::Timing) -> Report {
             },
             started: SystemTime::UNIX_EPOCH,
             duration: Duration::from_secs(3),
+            work: None,
+            compared: &["cycles"],
         },
     )
 }
@@ -188,4 +190,37 @@ fn questions_are_answered_as_far_as_their_rows_are_there() {
     assert_eq!(report.highlights.len(), 1);
     assert_eq!(report.highlights[0].new, "floor-eventfd-write");
     assert!(close(Some(report.highlights[0].ratio.value), 1.1));
+}
+
+#[test]
+fn what_is_counted_stands_by_run_and_its_ratio_by_operation() {
+    let counted = |name: &str, reference: Option<&str>, cycles: u64| {
+        let mut series = Series::new(name, Group::Scenario, reference);
+        for run in 0..3 {
+            let sample = Sample {
+                ops: 10,
+                elapsed_ns: 100.0,
+                exits: Some(20),
+                events: vec![("cycles".to_owned(), cycles + run)],
+                counts: vec![("kicks".to_owned(), run)],
+                ..Sample::default()
+            };
+            series.push(sample, CpuTime::default());
+        }
+        series
+    };
+    let rows = report(vec![
+        counted("old", None, 1000),
+        counted("new", Some("old"), 500),
+    ])
+    .results;
+    assert_eq!(
+        rows[0].events.get("cycles"),
+        Some([1000, 1001, 1002].as_slice())
+    );
+    assert_eq!(rows[1].counts.get("kicks"), Some([0, 1, 2].as_slice()));
+    assert_eq!((rows[1].exits, rows[1].exits_per_op), (None, Some(2.0)));
+    assert!(rows[0].ratios.is_empty());
+    assert!(close(Some(rows[1].ratios["cycles"].value), 501.0 / 1001.0));
+    assert!(close(Some(rows[1].ratios["exits"].value), 1.0));
 }

@@ -49,6 +49,11 @@ pub(super) fn calibrate(
     }
 }
 
+/// How many operations all subjects have of whom the slowest fills a run with `fewest`.
+pub(super) fn same(fewest: u64, (least, most): (u64, u64)) -> u64 {
+    (1 << fewest.max(1).ilog2()).clamp(least, most)
+}
+
 #[cfg(test)]
 #[path = "calibrate_test.rs"]
 mod tests;

@@ -67,3 +67,14 @@ fn a_subject_with_long_pauses_is_not_grown_for_ever() {
         1
     );
 }
+
+#[test]
+fn what_all_subjects_have_is_a_power_of_two_within_bounds() {
+    let bounds = (4096, 1 << 20);
+    assert_eq!(same(6250, bounds), 4096);
+    assert_eq!(same(11_111, bounds), 8192);
+    assert_eq!(same(100_000, bounds), 65_536);
+    assert_eq!(same(10_000_000, bounds), 1 << 20);
+    assert_eq!(same(0, bounds), 4096, "enough to be seen");
+    assert_eq!(same(6250, (100_000, 1 << 20)), 100_000);
+}

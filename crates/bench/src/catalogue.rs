@@ -3,6 +3,7 @@
 //! A new scenario or floor is one more [`Entry`] in the list of its module; nothing else in the
 //! runner, the report or the command line knows any by name, except [`compare`].
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use super::{Options, Subject, SubjectError, compare, debug, floors};
@@ -17,6 +18,7 @@ pub struct Entry {
     description: String,
     group: Group,
     reference: Option<String>,
+    parameters: BTreeMap<String, String>,
     factory: Box<Factory>,
 }
 
@@ -40,6 +42,7 @@ impl Entry {
             name,
             description: description.into(),
             group,
+            parameters: BTreeMap::new(),
             factory: Box::new(factory),
         }
     }
@@ -55,6 +58,13 @@ impl Entry {
     #[must_use]
     pub fn without_reference(mut self) -> Self {
         self.reference = None;
+        self
+    }
+
+    /// Has a parameter of this name and value in the report.
+    #[must_use]
+    pub fn with_parameter(mut self, name: &str, value: impl Into<String>) -> Self {
+        self.parameters.insert(name.to_owned(), value.into());
         self
     }
 
@@ -76,6 +86,11 @@ impl Entry {
     /// The name of the entry that it is compared with.
     pub fn reference(&self) -> Option<&str> {
         self.reference.as_deref()
+    }
+
+    /// What the report has of it besides its name.
+    pub const fn parameters(&self) -> &BTreeMap<String, String> {
+        &self.parameters
     }
 
     /// Makes the subject.

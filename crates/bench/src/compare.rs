@@ -30,12 +30,22 @@ pub fn device_model_of(name: &str) -> Option<&'static str> {
         .filter(|model| *model != name)
 }
 
-/// `new` over `old` by name, if both have been measured.
+/// `new` over `old` by name, in time, if both have been measured.
 pub fn ratio(all: &[Series], new: &str, old: &str, seed: u64) -> Option<Interval> {
+    ratio_of(all, new, old, seed, |series| Some(series.ns_per_op()))
+}
+
+/// The same in what `pick` takes of both.
+pub fn ratio_of(
+    all: &[Series],
+    new: &str,
+    old: &str,
+    seed: u64,
+    pick: impl Fn(&Series) -> Option<Vec<f64>>,
+) -> Option<Interval> {
     let samples = |name: &str| {
-        all.iter()
-            .find(|series| series.name == name && series.status == Status::Ok)
-            .map(Series::ns_per_op)
+        let measured = |series: &&Series| series.name == name && series.status == Status::Ok;
+        all.iter().find(measured).and_then(&pick)
     };
     ratio_of_medians(&samples(new)?, &samples(old)?, seed)
 }

@@ -82,5 +82,6 @@ pub use plan::Plan;
 pub use record::{Record, Series};
 pub use runner::{overtime, run};
 pub use select::{SelectError, select, set_reference};
+pub(crate) use subject::chain;
 pub use subject::{Sample, Setting, Subject, SubjectError};
 pub use timing::{Timing, TimingError};

@@ -9,11 +9,10 @@ use std::io;
 
 use perf_event::events::{Hardware, Software};
 use perf_event::{Builder, Counter};
-use serde::Serialize;
+use vmbell_report::{Counted, EventUnit, Scope};
 
 /// One thing that is counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// Nanoseconds on a CPU.
     TaskClock,
@@ -44,6 +43,14 @@ impl Event {
         }
     }
 
+    /// What one of it is.
+    pub const fn unit(self) -> EventUnit {
+        match self {
+            Self::TaskClock => EventUnit::Ns,
+            Self::ContextSwitches | Self::Cycles | Self::Instructions => EventUnit::Count,
+        }
+    }
+
     fn builder(self) -> Builder<'static> {
         match self {
             Self::TaskClock => Builder::new(Software::TASK_CLOCK),
@@ -57,16 +64,6 @@ impl Event {
     const fn counts_in_user_mode(self) -> bool {
         !matches!(self, Self::ContextSwitches)
     }
-}
-
-/// Whose part of the work is counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Scope {
-    /// The process's own and what the kernel does for it.
-    All,
-    /// The process's own: the host does not allow more.
-    User,
 }
 
 /// Why an event is not counted.
@@ -155,6 +152,64 @@ impl PerfCounter {
             return Ok(now.count as f64);
         }
         Ok(now.count as f64 * now.time_enabled as f64 / now.time_running as f64)
+    }
+}
+
+/// Who counts, for the report.
+pub const SOURCE: &str = "perf_event_open(2)";
+
+/// All events for the calling thread; none until they are [opened](Self::open).
+#[derive(Debug, Default)]
+pub struct PerfCounters(Vec<(Event, Result<PerfCounter, PerfError>)>);
+
+impl PerfCounters {
+    /// Starts those that this host counts.
+    pub fn open() -> Self {
+        let open = |event| (event, PerfCounter::open(event));
+        Self(Event::ALL.into_iter().map(open).collect())
+    }
+
+    /// Whose part of each is counted, or why none is.
+    pub fn counted(&self) -> Vec<Counted> {
+        let counted = |(event, counter): &(Event, Result<PerfCounter, PerfError>)| Counted {
+            event: event.name().to_owned(),
+            unit: event.unit(),
+            scope: counter.as_ref().ok().map(PerfCounter::scope),
+            reason: counter.as_ref().err().map(|error| crate::chain(error)),
+        };
+        self.0.iter().map(counted).collect()
+    }
+
+    /// The counts so far, of those that are counted.
+    ///
+    /// # Errors
+    ///
+    /// If one cannot be read.
+    pub fn read(&mut self) -> io::Result<Vec<f64>> {
+        let counters = self
+            .0
+            .iter_mut()
+            .filter_map(|(_, counter)| counter.as_mut().ok());
+        counters.map(PerfCounter::read).collect()
+    }
+
+    /// What was counted since `before`, by name.
+    ///
+    /// # Errors
+    ///
+    /// If one cannot be read.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "not negative, and far below 2^53"
+    )]
+    pub fn since(&mut self, before: &[f64]) -> io::Result<Vec<(String, u64)>> {
+        let now = self.read()?;
+        let counters = self.0.iter().filter(|(_, counter)| counter.is_ok());
+        let names = counters.map(|(event, _)| event.name().to_owned());
+        let counts = now.iter().zip(before);
+        let counts = counts.map(|(now, before)| (now - before).max(0.0).round() as u64);
+        Ok(names.zip(counts).collect())
     }
 }
 

@@ -13,6 +13,12 @@ pub struct Plan {
     pub min_time: Duration,
     /// Operations per run, whatever time they take.
     pub ops: Option<u64>,
+    /// Unless `ops` says it, all subjects have the same number of operations, at least the one and at
+    /// most the other of these: a power of two at which none takes longer than `min_time`, so that
+    /// the next command on this host finds the same.
+    pub same_ops: Option<(u64, u64)>,
+    /// Whether the kernel's events are counted ([`perf`](crate::perf)).
+    pub events: bool,
     /// When this is used up, no further round begins once there are [`MIN_RUNS`](Self::MIN_RUNS):
     /// so that a slow host takes fewer samples and not more of the user's time.
     pub budget: Option<Duration>,
@@ -32,6 +38,8 @@ impl Plan {
             warmup: 1,
             min_time: Duration::ZERO,
             ops: Some(2000),
+            same_ops: None,
+            events: false,
             budget: None,
             seed: 1,
         }
@@ -45,6 +53,8 @@ impl Default for Plan {
             warmup: 1,
             min_time: Duration::from_millis(15),
             ops: None,
+            same_ops: None,
+            events: false,
             budget: Some(Duration::from_secs(40)),
             seed: 0,
         }

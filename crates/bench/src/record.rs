@@ -1,9 +1,11 @@
 //! What has been measured so far: one series for each entry, whatever became of it.
 
+use std::collections::BTreeMap;
+
 use hdrhistogram::Histogram;
 
 use super::{CpuTime, Entry, Sample, Setting, Stop};
-use vmbell_report::{Group, Status};
+use vmbell_report::{Counted, Group, Status};
 
 /// The samples of one entry, which become a row of the report.
 #[derive(Clone, Debug)]
@@ -28,8 +30,10 @@ pub struct Series {
     per_op: Vec<f64>,
     /// All single latencies, where the subject times each operation by itself.
     pub latencies: Option<Histogram<u64>>,
-    /// CPU time of all runs together.
-    pub cpu_time: CpuTime,
+    /// What the report has of it besides its name.
+    pub parameters: BTreeMap<String, String>,
+    /// CPU time of each run.
+    cpu_times: Vec<CpuTime>,
 }
 
 impl Series {
@@ -46,8 +50,15 @@ impl Series {
             samples: Vec::new(),
             per_op: Vec::new(),
             latencies: None,
-            cpu_time: CpuTime::default(),
+            parameters: BTreeMap::new(),
+            cpu_times: Vec::new(),
         }
+    }
+
+    /// CPU time of all runs together.
+    pub fn cpu_time(&self) -> CpuTime {
+        let sum = |all: CpuTime, one| all.plus(one);
+        self.cpu_times.iter().copied().fold(CpuTime::default(), sum)
     }
 
     /// Nanoseconds per operation of each run.
@@ -66,17 +77,23 @@ impl Series {
                 .record(ns)
                 .expect("invariant: it grows by itself to hold any u64");
         }
-        self.cpu_time = self.cpu_time.plus(cpu_time);
+        self.cpu_times.push(cpu_time);
         self.samples.push(sample);
         self.status = Status::Ok;
+    }
+
+    /// Keeps the first `runs` runs; single latencies are not taken apart.
+    fn truncate(&mut self, runs: usize) {
+        self.samples.truncate(runs);
+        self.per_op.truncate(runs);
+        self.cpu_times.truncate(runs);
     }
 
     /// Marks the series as not measured. One that has samples and was skipped later keeps them; one
     /// that failed does not: what it measured before cannot be trusted.
     pub fn give_up(&mut self, status: Status, reason: String) {
         if status == Status::Failed {
-            self.samples.clear();
-            self.per_op.clear();
+            self.truncate(0);
             self.latencies = None;
         }
         if self.samples.is_empty() {
@@ -95,6 +112,8 @@ pub struct Record {
     pub stopped: Option<Stop>,
     /// Which series is being measured right now.
     pub running: Option<usize>,
+    /// The kernel's events that the plan asks for, and whether they are counted.
+    pub events: Vec<Counted>,
 }
 
 impl Record {
@@ -103,10 +122,12 @@ impl Record {
         Self {
             series: entries
                 .iter()
-                .map(|entry| Series::new(entry.name(), entry.group(), entry.reference()))
+                .map(|entry| Series {
+                    parameters: entry.parameters().clone(),
+                    ..Series::new(entry.name(), entry.group(), entry.reference())
+                })
                 .collect(),
-            stopped: None,
-            running: None,
+            ..Self::default()
         }
     }
 
@@ -118,6 +139,22 @@ impl Record {
             .min()
             .unwrap_or_default();
         u32::try_from(fewest).unwrap_or(u32::MAX)
+    }
+
+    /// Forgets the runs of a round that not all came to, where rounds are to be compared whole.
+    pub fn keep_whole_rounds(&mut self) {
+        let live = self
+            .series
+            .iter()
+            .filter(|one| one.status != Status::Failed);
+        let whole = live.map(|one| one.samples.len()).min().unwrap_or_default();
+        for one in &mut self.series {
+            one.truncate(whole);
+            if one.samples.is_empty() && one.reason.is_none() {
+                let reason = "interrupted before the end of the first round";
+                one.give_up(Status::Skipped, reason.to_owned());
+            }
+        }
     }
 
     /// Ends early: those without a sample say so.

@@ -85,3 +85,22 @@ fn latencies_go_to_the_histogram_and_their_median_is_the_sample() {
     assert_eq!(series.latencies.as_ref().unwrap().len(), 3);
     assert!(series.samples[0].latencies_ns.is_empty());
 }
+
+#[test]
+fn a_round_that_not_all_came_to_is_forgotten_if_asked() {
+    let mut failed = series(0);
+    failed.give_up(Status::Failed, "it broke".into());
+    let mut record = Record {
+        series: vec![series(3), series(2), failed],
+        ..Record::default()
+    };
+    record.keep_whole_rounds();
+    let runs = |one: &Series| (one.samples.len(), one.ns_per_op().len());
+    let kept: Vec<_> = record.series.iter().map(runs).collect();
+    assert_eq!(kept, [(2, 2), (2, 2), (0, 0)]);
+    record.series.push(series(0));
+    record.keep_whole_rounds();
+    assert!(record.series[0].samples.is_empty());
+    assert_eq!(record.series[0].status, Status::Skipped);
+    assert_eq!(record.series[2].status, Status::Failed);
+}

@@ -4,16 +4,16 @@
 //! measured on different hosts. Each round runs every subject once, in an order drawn anew from the
 //! seed: no subject always follows the same one and inherits its caches and its heat.
 
-use std::error::Error;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::calibrate::calibrate;
+use super::calibrate::{calibrate, same};
+use super::perf::PerfCounters;
 use super::{
     CpuTime, Entry, Limit, Observer, Options, Phase, Plan, Record, Sample, Stop, Subject,
-    SubjectError,
+    SubjectError, chain,
 };
 use vmbell_report::{Random, Status};
 
@@ -45,6 +45,7 @@ pub fn run(
         record,
         observer,
         random: Random::new(plan.seed),
+        counters: PerfCounters::default(),
         begun: Instant::now(),
     };
     let outcome = runner.all(entries);
@@ -61,12 +62,19 @@ struct Runner<'a> {
     record: &'a Mutex<Record>,
     observer: &'a mut dyn Observer,
     random: Random,
+    /// Of the thread that measures, and of all that subjects start.
+    counters: PerfCounters,
     begun: Instant,
 }
 
 impl Runner<'_> {
     fn all(&mut self, entries: &[Entry]) -> Result<(), Stop> {
+        if self.plan.events {
+            self.counters = PerfCounters::open();
+            lock(self.record).events = self.counters.counted();
+        }
         let mut live = self.prepare(entries)?;
+        self.share_ops(&mut live);
         self.rounds(&mut live, Phase::WarmUp, 0..self.plan.warmup)?;
         let done = lock(self.record).rounds();
         self.rounds(&mut live, Phase::Measure, done..self.plan.runs)
@@ -89,6 +97,19 @@ impl Runner<'_> {
             }
         }
         Ok(live)
+    }
+
+    /// Gives all subjects the same number of operations, if the plan says so.
+    fn share_ops(&self, live: &mut [Live]) {
+        let Some(bounds) = self.plan.same_ops.filter(|_| self.plan.ops.is_none()) else {
+            return;
+        };
+        let fewest = live.iter().map(|one| one.ops).min().unwrap_or_default();
+        let ops = same(fewest, bounds);
+        for one in live {
+            one.ops = ops;
+            lock(self.record).series[one.index].ops_per_run = ops;
+        }
     }
 
     fn make(&mut self, index: usize, entry: &Entry) -> Result<Live, SubjectError> {
@@ -145,9 +166,13 @@ impl Runner<'_> {
         lock(self.record).running = Some(live.index);
         let _running = self.options.limit.begin_run();
         let others = live.subject.processes();
+        let unread = |error| SubjectError::failed(&live.name, error);
+        let counted = self.counters.read().map_err(unread)?;
         let before = CpuTime::so_far(&others);
-        let sample = live.subject.run(live.ops)?;
+        let mut sample = live.subject.run(live.ops)?;
         let cpu_time = CpuTime::so_far(&others).since(before);
+        let events = self.counters.since(&counted).map_err(unread)?;
+        sample.events.extend(events);
         check_sample(&live.name, live.ops, &sample)?;
         self.observer.step(&live.name, Some(sample.ns_per_op()));
         if phase == Phase::Measure {
@@ -215,17 +240,6 @@ pub fn overtime(limit: &Limit) -> String {
         "one run took longer than {timeout:?}: allow more (--run-timeout) if this host is slow, \
          else leave the row out or try another backend (--backend)"
     )
-}
-
-/// An error with all its causes.
-fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }
 
 /// The record even if another holder panicked: rows are changed in one step each.

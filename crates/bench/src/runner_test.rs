@@ -80,7 +80,27 @@ fn plan(runs: u32, warmup: u32) -> Plan {
         ops: None,
         budget: None,
         seed: 42,
+        ..Plan::default()
     }
+}
+
+#[test]
+fn all_subjects_have_the_operations_of_the_slowest_if_the_plan_says_so() {
+    let log = Log::default();
+    let plan = Plan {
+        same_ops: Some((16, 64)),
+        events: true,
+        ..plan(2, 0)
+    };
+    let record = measure(&entries(&["a", "b"], &log, None), Limit::none(), plan);
+    for series in &record.series {
+        assert_eq!(series.ops_per_run, 16);
+        assert!(series.samples.iter().all(|sample| sample.ops == 16));
+    }
+    // Each is counted, or has its reason.
+    assert_eq!(record.events.len(), 4);
+    let counted = record.events.iter().filter(|event| event.scope.is_some());
+    assert_eq!(counted.count(), record.series[0].samples[0].events.len());
 }
 
 #[test]

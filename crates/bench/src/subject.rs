@@ -3,6 +3,8 @@
 //! A subject is made, used and dropped on the one thread that measures, so it need not be `Send`,
 //! and a child process that dies with its parent thread lives exactly as long as its subject.
 
+use std::error::Error;
+
 use vmbell::hypervisor::SpinPolicy;
 
 /// One thing to measure: a scenario on a guest, or one of the host's floors.
@@ -63,6 +65,12 @@ pub struct Sample {
     pub heavy: u64,
     /// Single latencies in nanoseconds where each operation is timed by itself, else empty.
     pub latencies_ns: Vec<u64>,
+    /// Exits altogether, where nobody tells light ones from heavy ones.
+    pub exits: Option<u64>,
+    /// What the host or the backend counted during them, by name.
+    pub events: Vec<(String, u64)>,
+    /// What the subject itself counted, by name.
+    pub counts: Vec<(String, u64)>,
 }
 
 impl Sample {
@@ -115,4 +123,15 @@ impl SubjectError {
             source: source.into(),
         }
     }
+}
+
+/// An error with all its causes, as the reason of a row.
+pub(crate) fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
 }

@@ -8,7 +8,7 @@ use super::bench_args::BackendName;
 use vmbell::hypervisor::kvm::Kvm;
 use vmbell::hypervisor::usermode::Usermode;
 use vmbell::hypervisor::{Capability, Error, Hypervisor, Support};
-use vmbell_bench::stat::{self, Counted, Mode, Tick, Workload};
+use vmbell_bench::stat::{self, Measured, Mode, Tick, Workload};
 use vmbell_bench::{Entry, Limit, scenario};
 use vmbell_report::Backend;
 
@@ -95,7 +95,7 @@ impl Choice {
         limit: Limit,
         interval: Option<Duration>,
         tick: &mut dyn FnMut(Tick),
-    ) -> Result<Counted> {
+    ) -> Result<Measured> {
         Ok(match &self.backend {
             Chosen::Kvm(kvm) => stat::run(kvm, workload, mode, limit, interval, tick)?,
             Chosen::Usermode(usermode) => {

@@ -2,20 +2,21 @@
 
 use std::io;
 use std::path::Path;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
 use super::backends::Choice;
 use super::bench_args::{BenchArgs, Sort};
 use super::exit::{Exit, Usage};
+use super::measured::{Begun, clock, exit};
 use super::output::print;
 use super::progress::Progress;
 use super::style::Style;
 use super::supervise::supervise;
 use super::{cpus, interrupt, seed};
-use vmbell_bench::{Clock, Entry, Limit, Options, Plan, Timing, catalogue, select, set_reference};
-use vmbell_report::{Export, Look, Report, Status, Tool};
+use vmbell_bench::{Entry, Limit, Options, Plan, Timing, catalogue, select, set_reference};
+use vmbell_report::{Export, Look, Report};
 
 /// Measures and reports.
 pub(super) fn run(args: BenchArgs) -> Result<Exit> {
@@ -26,8 +27,7 @@ pub(super) fn run(args: BenchArgs) -> Result<Exit> {
     let exports = Exports::open(&args)?;
     let timing = Timing::here().map_err(Usage::new)?;
     let plan = plan(&args, timing);
-    let host = vmbell_bench::host::probe();
-    let (started, begun) = (SystemTime::now(), Instant::now());
+    let begun = Begun::now();
     let interrupted = interrupt::catch().context("cannot catch SIGINT")?;
     let options = Options {
         cpus,
@@ -42,18 +42,7 @@ pub(super) fn run(args: BenchArgs) -> Result<Exit> {
     };
     let progress = Progress::new(args.style.progress() && !args.quiet);
     let record = supervise(entries, options.clone(), plan, progress)?;
-    let mut report = vmbell_bench::assemble(
-        &record,
-        vmbell_bench::Context {
-            tool: tool(),
-            options: &options,
-            plan: &plan,
-            host,
-            backend: choice.report(),
-            started,
-            duration: begun.elapsed(),
-        },
-    );
+    let mut report = begun.report(&record, (&options, &plan), choice.report(), None, &[]);
     if args.sort == Sort::Median {
         sort_by_median(&mut report);
     }
@@ -70,14 +59,6 @@ pub(super) fn run(args: BenchArgs) -> Result<Exit> {
     show(&report, &args, stdout_is_taken)?;
     exported?;
     Ok(exit(&report))
-}
-
-fn tool() -> Tool {
-    Tool {
-        name: "vmbell".to_owned(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        git: option_env!("VMBELL_GIT").map(str::to_owned),
-    }
 }
 
 /// Who asks for a number of runs gets it, however long that takes.
@@ -103,6 +84,7 @@ fn plan(args: &BenchArgs, timing: Timing) -> Plan {
         ops,
         budget: args.runs.map_or(default.budget, |_| None),
         seed: args.seed.map_or(default.seed, u64::from),
+        ..default
     }
 }
 
@@ -124,15 +106,6 @@ fn entries(args: &BenchArgs, choice: &Choice) -> Result<Vec<Entry>> {
     };
     all.and_then(|all| select(all, &args.names, !args.only))
         .map_err(|error| Usage::new(format!("{error} (see `vmbell list`)")).into())
-}
-
-/// The clock for guests. Without a counter there are no guests, and floors need none. Where time is
-/// counted in instructions, the counter is that count.
-fn clock(timing: Timing) -> Clock {
-    if timing == Timing::Instructions {
-        return Clock::with_frequency(1e9, true);
-    }
-    Clock::calibrate().unwrap_or_else(|_| Clock::with_frequency(1e9, false))
 }
 
 /// Rows without numbers stand last.
@@ -166,22 +139,6 @@ fn show(report: &Report, args: &BenchArgs, stdout_is_taken: bool) -> Result<()> 
         return Ok(());
     }
     print(&text)
-}
-
-/// 130 and 124 say more than that a row failed, which may be their consequence.
-fn exit(report: &Report) -> Exit {
-    let mut statuses = report.results.iter().map(|outcome| outcome.status);
-    if report.interrupted {
-        Exit::Interrupted
-    } else if report.timed_out {
-        Exit::TimedOut
-    } else if statuses.clone().any(|status| status == Status::Failed) {
-        Exit::Failed
-    } else if statuses.all(|status| status == Status::Skipped) {
-        Exit::Skipped
-    } else {
-        Exit::Good
-    }
 }
 
 type Writer = fn(&Report) -> String;

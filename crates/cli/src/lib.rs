@@ -15,6 +15,7 @@ mod interrupt;
 mod lab;
 mod list;
 mod man;
+mod measured;
 mod output;
 mod probe;
 mod progress;

@@ -1,5 +1,6 @@
 //! `vmbell stat`: the events of one workload, with PV EOI off and on.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -7,12 +8,15 @@ use clap::Args;
 
 use super::backends::Choice;
 use super::bench_args::BackendName;
-use super::exit::Exit;
+use super::exit::{Exit, Usage};
 use super::interrupt;
+use super::measured::{Begun, clock};
 use super::output::print;
 use super::values;
-use vmbell_bench::stat::{Mode, Rows, Tick, Workload, table, table_json};
-use vmbell_bench::{Limit, Stop};
+use vmbell::hypervisor::SpinPolicy;
+use vmbell_bench::stat::{Mode, Tick, Workload};
+use vmbell_bench::{Limit, Options, Plan, Record, Stop, Timing};
+use vmbell_report::{Form, Look, Report, Work, json, terminal};
 
 /// Count what happens to a guest that takes interrupts, with PV EOI off and on
 #[derive(Args, Debug)]
@@ -55,7 +59,7 @@ pub(super) struct StatArgs {
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = values::duration)]
     timeout: Duration,
 
-    /// As JSON
+    /// As JSON, the report of `vmbell bench`
     #[arg(long)]
     json: bool,
 }
@@ -78,10 +82,22 @@ pub(super) fn run(args: &StatArgs) -> Result<Exit> {
         timeout,
         interrupt::catch().context("cannot watch for SIGINT")?,
     );
-    let mut outcomes = Vec::new();
+    let timing = Timing::here().map_err(Usage::new)?;
+    let options = Options {
+        cpus: Vec::new(),
+        spin: SpinPolicy::Sleep,
+        clock: clock(timing),
+        limit: limit.clone(),
+        timing,
+    };
+    let begun = Begun::now();
+    let (mut record, mut source) = (Record::default(), String::new());
     for mode in [Mode::Off, Mode::On] {
         match choice.stat(workload, mode, limit.clone(), args.interval, &mut line) {
-            Ok(outcome) => outcomes.push(outcome),
+            Ok(measured) => {
+                record.series.push(measured.series);
+                source = measured.source;
+            }
             Err(error) => {
                 return match limit.stop() {
                     Some(Stop::Interrupted) => Ok(Exit::Interrupted),
@@ -91,17 +107,53 @@ pub(super) fn run(args: &StatArgs) -> Result<Exit> {
             }
         }
     }
-    let rows = Rows {
-        filter: args.filter.clone(),
-        only_counted: args.skip_zero,
+    let work = Work {
+        form: Form::Events,
+        text: describe(workload),
+        operation: "interrupt".to_owned(),
+        source,
+        events: Vec::new(),
     };
-    let (backend, text) = (choice.report(), describe(workload));
+    let plan = plan(workload);
+    let mut report = begun.report(&record, (&options, &plan), choice.report(), Some(work), &[]);
+    leave_out(&mut report, args);
     print(&if args.json {
-        table_json(&outcomes, &rows, &backend, &text).context("cannot write the counts as JSON")?
+        json(&report)
     } else {
-        table(&outcomes, &rows, &backend, &text)
+        terminal(&report, Look::default())
     })?;
     Ok(Exit::Good)
+}
+
+/// One run in each mode, and no resampling: the seed has no say in it.
+const fn plan(workload: Workload) -> Plan {
+    let (min_time, ops) = match workload {
+        Workload::Paced { time, .. } => (time, None),
+        Workload::Lockstep { interrupts } => (Duration::ZERO, Some(interrupts)),
+    };
+    Plan {
+        runs: 1,
+        warmup: 0,
+        min_time,
+        ops,
+        ..Plan::counted()
+    }
+}
+
+/// Leaves out the events that nobody wants to see.
+fn leave_out(report: &mut Report, args: &StatArgs) {
+    let happened = |runs: &[u64]| runs.iter().any(|count| *count > 0);
+    let events = report.results.iter().flat_map(|row| row.events.iter());
+    let counted: BTreeSet<String> = events
+        .filter(|(_, runs)| happened(runs))
+        .map(|(name, _)| name.to_owned())
+        .collect();
+    for row in &mut report.results {
+        row.events.retain(|name| {
+            let named = args.filter.as_ref().is_none_or(|part| name.contains(part));
+            named && (counted.contains(name) || !args.skip_zero)
+        });
+    }
 }
 
 fn describe(workload: Workload) -> String {

@@ -286,7 +286,9 @@ fn the_kernel_counts_one_exit_less_for_each_interrupt_with_pv_eoi() {
     assert!(output.status.success());
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let count = |mode: &str, event: &str| {
-        let count = &report["modes"][mode]["events"][format!("kvm:kvm_{event}")];
+        let results = report["results"].as_array().unwrap();
+        let row = results.iter().find(|row| row["command"] == mode).unwrap();
+        let count = &row["events"][format!("kvm:kvm_{event}")][0];
         count.as_u64().unwrap_or_else(|| panic!("{event}: {count}"))
     };
     for mode in ["pv-eoi-off", "pv-eoi-on"] {

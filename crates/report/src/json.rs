@@ -16,6 +16,12 @@ pub enum ParseError {
     },
 }
 
+/// What must be known of a file to read the rest.
+#[derive(serde::Deserialize)]
+struct Version {
+    schema_version: u64,
+}
+
 /// Writes `report` as indented JSON with a newline at its end.
 pub fn json(report: &Report) -> String {
     let mut text = serde_json::to_string_pretty(report)
@@ -26,13 +32,10 @@ pub fn json(report: &Report) -> String {
 
 /// Reads a report. Fields that this version does not know are ignored.
 pub fn parse(text: &str) -> Result<Report, ParseError> {
-    let value: serde_json::Value = serde_json::from_str(text).map_err(ParseError::Shape)?;
-    match value
-        .get("schema_version")
-        .and_then(serde_json::Value::as_u64)
-    {
-        Some(found) if found != u64::from(SCHEMA_VERSION) => Err(ParseError::Version { found }),
-        _ => serde_json::from_value(value).map_err(ParseError::Shape),
+    let version: Version = serde_json::from_str(text).map_err(ParseError::Shape)?;
+    match version.schema_version {
+        found if found != u64::from(SCHEMA_VERSION) => Err(ParseError::Version { found }),
+        _ => serde_json::from_str(text).map_err(ParseError::Shape),
     }
 }
 

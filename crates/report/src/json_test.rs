@@ -73,3 +73,10 @@ fn what_is_no_report_is_an_error() {
         assert!(matches!(parse(text), Err(ParseError::Shape(_))), "{text:?}");
     }
 }
+
+#[test]
+fn what_is_counted_can_be_read() {
+    for report in [sample::events(), sample::perf_stat()] {
+        assert_eq!(parse(&json(&report)).unwrap(), report);
+    }
+}

@@ -7,8 +7,10 @@
 
 pub mod bootstrap;
 mod columns;
+mod counts;
 pub mod cpu_list;
 mod csv;
+mod events;
 mod file;
 mod header;
 mod host;
@@ -16,6 +18,7 @@ mod json;
 mod markdown;
 mod model;
 pub mod outliers;
+mod perf_stat;
 mod random;
 pub mod statistics;
 mod terminal;
@@ -23,7 +26,9 @@ mod timestamp;
 pub mod units;
 mod vmexit;
 mod warnings;
+mod work;
 
+pub use counts::Counts;
 pub use csv::csv;
 pub use file::{Export, ExportError};
 pub use header::{header, spin_in_words};
@@ -39,6 +44,7 @@ pub use terminal::{Look, terminal};
 pub use timestamp::rfc3339;
 pub use vmexit::vmexit;
 pub use warnings::{Warning, warnings};
+pub use work::{Counted, EventUnit, Form, Scope, Work};
 
 #[cfg(test)]
 mod sample;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::Host;
+use super::{Counts, Host, Work};
 
 /// The version of the JSON that this code writes.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -57,6 +57,9 @@ pub struct Report {
     /// The ratios that people ask for first, as far as their entries were measured.
     #[serde(default)]
     pub highlights: Vec<Highlight>,
+    /// What all rows do, and what was counted of it; none for `vmbell bench`, whose rows say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub work: Option<Work>,
 }
 
 impl Report {
@@ -180,7 +183,7 @@ pub struct Row {
     pub times: Vec<f64>,
     /// 0 for every run, for tools that read hyperfine's files.
     pub exit_codes: Vec<i32>,
-    /// Nothing yet, likewise.
+    /// What makes it differ from other rows, where the name does not say all of it.
     #[serde(default)]
     pub parameters: BTreeMap<String, String>,
     /// What ran the guest, or `host` where there was none.
@@ -216,12 +219,31 @@ pub struct Row {
     pub reference: Option<String>,
     /// The comparison.
     pub ratio: Option<Ratio>,
+    /// Exits per operation, where nobody tells light ones from heavy ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exits_per_op: Option<f64>,
+    /// What the host or the backend counted in each run.
+    #[serde(default, skip_serializing_if = "Counts::is_empty")]
+    pub events: Counts,
+    /// What the entry itself counted in each run.
+    #[serde(default, skip_serializing_if = "Counts::is_empty")]
+    pub counts: Counts,
+    /// Comparisons of other things than time, per operation: of `exits`, or of an event.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub ratios: BTreeMap<String, Ratio>,
 }
 
 impl Row {
     /// Whether there are numbers.
     pub fn is_ok(&self) -> bool {
         self.status == Status::Ok
+    }
+
+    /// How long each run took, in seconds.
+    #[allow(clippy::cast_precision_loss, reason = "far fewer operations than 2^53")]
+    pub fn seconds(&self) -> Vec<f64> {
+        let ops = self.ops_per_run as f64;
+        self.samples_ns.iter().map(|ns| ns * ops / 1e9).collect()
     }
 }
 

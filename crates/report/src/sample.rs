@@ -1,10 +1,10 @@
 //! A report with one row of each kind, the same on every host: for snapshots of all writers.
 
-use super::Host;
 use super::model::{
     Backend, Exits, Highlight, Percentiles, PercentilesOf, Plan, Ratio, Report, Row,
     SCHEMA_VERSION, Timing, Tool, Tsc, Unit,
 };
+use super::{Counted, Counts, EventUnit, Form, Host, Scope, Work};
 use super::{Group, Status};
 
 /// The same in the lab's deterministic mode: of one virtual nanosecond for each instruction.
@@ -130,6 +130,7 @@ pub(super) fn report() -> Report {
                 ratio: ratio("floor-eventfd-write", 0.0525, 0.0501, 0.061),
             },
         ],
+        work: None,
     }
 }
 
@@ -198,6 +199,10 @@ fn row(name: &str, group: Group, ns: f64, exits: Option<(f64, f64)>) -> Row {
         outliers_shift: 0.0,
         reference: None,
         ratio: None,
+        exits_per_op: None,
+        events: Counts::default(),
+        counts: Counts::default(),
+        ratios: [].into(),
     }
 }
 
@@ -224,6 +229,106 @@ fn unmeasured(name: &str, status: Status, reason: &str) -> Row {
         reference: Some("portio-no-eventfd".to_owned()),
         ..row(name, Group::Scenario, 0.0, None)
     }
+}
+
+/// Two modes of a guest that takes 500 interrupts, and what happened to it: `vmbell stat`.
+pub(super) fn events() -> Report {
+    let mode = |name: &str, [exits, msr, spared]: [u64; 3]| Row {
+        ops_per_run: 500,
+        samples_ns: vec![3e6],
+        exits: None,
+        exits_per_op: Some(exits as f64 / 500.0),
+        events: counts(&[
+            ("kvm:kvm_cpuid", &[0]),
+            ("kvm:kvm_exit", &[exits]),
+            ("kvm:kvm_msr", &[msr]),
+            ("kvm:kvm_pv_eoi", &[spared]),
+        ]),
+        counts: counts(&[("interrupts taken", &[500]), ("ends by the bit", &[spared])]),
+        ..row(name, Group::Scenario, 3e6, None)
+    };
+    let off = mode("pv-eoi-off", [2000, 500, 0]);
+    let on = Row {
+        ratios: [("exits".to_owned(), ratio("pv-eoi-off", 0.75, 0.75, 0.75))].into(),
+        ..mode("pv-eoi-on", [1500, 1, 499])
+    };
+    Report {
+        backend: Backend {
+            name: "kvm".to_owned(),
+            why: "chosen by --backend".to_owned(),
+        },
+        results: vec![off, on],
+        work: Some(Work {
+            form: Form::Events,
+            text: "500 interrupts".to_owned(),
+            operation: "interrupt".to_owned(),
+            source: "tracepoints of the kernel".to_owned(),
+            events: Vec::new(),
+        }),
+        ..report()
+    }
+}
+
+/// Two variants of a virtqueue, on a host that counts some events: `vmbell virtqueue`.
+pub(super) fn perf_stat() -> Report {
+    let variant = |name: &str, ns: f64| Row {
+        ops_per_run: 500,
+        parameters: [("switches".to_owned(), format!("--split {name}"))].into(),
+        samples_ns: vec![0.95 * ns, 1.05 * ns],
+        events: counts(&[
+            ("task-clock", &[190_000, 210_000]),
+            ("instructions", &[950_000, 1_050_000]),
+        ]),
+        counts: counts(&[("kicks", &[500, 500]), ("calls", &[0, 1])]),
+        ..row(name, Group::Floor, ns, None)
+    };
+    let plain = variant("--no-wrap-counters", 1000.0);
+    let wide = Row {
+        reference: Some("--no-wrap-counters".to_owned()),
+        ratio: Some(ratio("--no-wrap-counters", 1.5, 1.25, 1.75)),
+        ratios: [("instructions", 2.0), ("task-clock", 1.0)]
+            .map(|(event, value)| {
+                (
+                    event.to_owned(),
+                    ratio("--no-wrap-counters", value, value, value),
+                )
+            })
+            .into(),
+        ..variant("--wide-tokens", 1500.0)
+    };
+    let event = |event: &str, unit, scope, reason: Option<&str>| Counted {
+        event: event.to_owned(),
+        unit,
+        scope,
+        reason: reason.map(str::to_owned),
+    };
+    Report {
+        results: vec![plain, wide],
+        work: Some(Work {
+            form: Form::PerfStat,
+            text: "500 buffers a run".to_owned(),
+            operation: "buffer".to_owned(),
+            source: "perf_event_open(2)".to_owned(),
+            events: vec![
+                event("task-clock", EventUnit::Ns, Some(Scope::All), None),
+                event(
+                    "cycles",
+                    EventUnit::Count,
+                    None,
+                    Some("there is no counter"),
+                ),
+                event("instructions", EventUnit::Count, Some(Scope::User), None),
+            ],
+        }),
+        ..report()
+    }
+}
+
+fn counts(counts: &[(&str, &[u64])]) -> Counts {
+    let counts = counts.iter();
+    counts
+        .map(|(name, runs)| ((*name).to_owned(), runs.to_vec()))
+        .collect()
 }
 
 fn ratio(reference: &str, value: f64, ci_low: f64, ci_high: f64) -> Ratio {

@@ -49,6 +49,21 @@ impl Summary {
     }
 }
 
+/// The standard error of the mean as a share of it, which is what `perf stat` prints; none for a
+/// single run.
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "lists are far shorter than 2^53"
+)]
+pub fn error_of_mean(samples: &[f64]) -> Option<f64> {
+    let summary = Summary::of(samples)?;
+    let stddev = summary.stddev?;
+    if summary.mean == 0.0 {
+        return Some(0.0);
+    }
+    Some(stddev / (samples.len() as f64).sqrt() / summary.mean)
+}
+
 /// The middle value, or the mean of the two middle ones.
 pub fn median(samples: &[f64]) -> Option<f64> {
     percentile(samples, 0.5)

@@ -59,3 +59,12 @@ fn min_and_max_are_the_ends() {
     assert!(close(summary.min, -1.0));
     assert!(close(summary.max, 3.0));
 }
+
+#[test]
+fn the_error_is_that_of_the_mean() {
+    // Standard deviation 2, four runs: 1 in 10.
+    let error = error_of_mean(&[8.0, 8.0, 12.0, 12.0]).unwrap();
+    assert!((error - (16.0_f64 / 3.0).sqrt() / 2.0 / 10.0).abs() < 1e-12);
+    assert_eq!(error_of_mean(&[5.0]), None);
+    assert_eq!(error_of_mean(&[0.0, 0.0]), Some(0.0));
+}

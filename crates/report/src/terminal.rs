@@ -4,10 +4,12 @@
 use std::fmt::Write;
 
 use super::columns::{Cell, Line, Paint, layout};
+use super::events::events;
 use super::header::{below_one, excuse, footnotes, header, median_title};
 use super::model::{Highlight, PercentilesOf, Ratio, Report, Row, Unit};
+use super::perf_stat::perf_stat;
 use super::units;
-use super::{Group, Status};
+use super::{Form, Group, Status};
 
 /// How it looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,8 +20,18 @@ pub struct Look {
     pub verbose: bool,
 }
 
-/// Writes `report` for people.
+/// Writes `report` for people, in the form that it asks for.
 pub fn terminal(report: &Report, look: Look) -> String {
+    match &report.work {
+        None => bench(report, look),
+        Some(work) => match work.form {
+            Form::Events => events(report, work),
+            Form::PerfStat => perf_stat(report, work),
+        },
+    }
+}
+
+fn bench(report: &Report, look: Look) -> String {
     let mut text = String::new();
     let labels: Vec<(&str, String)> = header(report);
     let width = labels

@@ -60,7 +60,7 @@ impl Run {
             elapsed_ns,
             light: self.light,
             heavy: self.heavy,
-            latencies_ns: Vec::new(),
+            ..Sample::default()
         }
     }
 }

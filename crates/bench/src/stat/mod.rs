@@ -4,11 +4,9 @@
 //! thread. The counts are the backend's own, taken after the guest has been set up and again after
 //! its last interrupt; nothing is sampled.
 
-mod counted;
+mod mode;
 mod paced;
-mod table;
 mod workload;
 
-pub use counted::{Counted, Mode, Tick};
-pub use table::{Rows, table, table_json};
+pub use mode::{Measured, Mode, SPARED, TAKEN, Tick};
 pub use workload::{StatError, Workload, run};

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use vmm_sys_util::eventfd::EventFd;
 
-use super::counted::{Counted, Mode, Tick};
+use super::mode::{Measured, Mode, SPARED, TAKEN, Tick};
 use super::paced::Raiser;
-use crate::Limit;
+use crate::{CpuTime, Limit, Sample, Series};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::guest::{HANDLER, Interrupts, Parameters, VECTOR, programs};
 use vmbell::hypervisor::{
@@ -18,6 +18,7 @@ use vmbell::hypervisor::{
 };
 use vmbell::irq::{Gsi, IrqError, Msi, Route, Target};
 use vmbell::machine::{CODE, Deadline, Machine, MachineError, Stop};
+use vmbell_report::Group;
 
 /// What is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +85,7 @@ pub fn run<H: Hypervisor>(
     limit: Limit,
     interval: Option<Duration>,
     tick: &mut dyn FnMut(Tick),
-) -> Result<Counted, StatError> {
+) -> Result<Measured, StatError> {
     let config = VmConfig {
         irqchip: Irqchip::Full,
         pv_eoi: mode == Mode::On,
@@ -99,6 +100,8 @@ pub fn run<H: Hypervisor>(
     session.phase(warm_up, None, &mut |_, _| {})?;
     let before = session.count()?;
     let taken = machine.results()?;
+    let others = machine.vm().processes();
+    let cpu_time = CpuTime::so_far(&others);
     let started = Instant::now();
     let mut last = before.clone();
     session.phase(workload, interval, &mut |counts, exits| {
@@ -111,18 +114,28 @@ pub fn run<H: Hypervisor>(
         last = counts;
     })?;
     let elapsed = started.elapsed();
+    let cpu_time = CpuTime::so_far(&others).since(cpu_time);
     let after = session.count()?;
     let results = machine.results()?;
     let exits = session.counter.exits();
     let difference = |(name, _): (&String, &u64)| (name.clone(), after.of(name) - before.of(name));
-    Ok(Counted {
-        mode,
-        source: session.counter.source().to_owned(),
-        exits: after.of(exits) - before.of(exits),
+    let interrupts = results.interrupts - taken.interrupts;
+    let counts = [(TAKEN, interrupts), (SPARED, results.spared - taken.spared)];
+    let sample = Sample {
+        ops: interrupts,
+        elapsed_ns: elapsed.as_secs_f64() * 1e9,
+        exits: Some(after.of(exits) - before.of(exits)),
         events: after.events.iter().map(difference).collect(),
-        interrupts: results.interrupts - taken.interrupts,
-        spared: results.spared - taken.spared,
-        elapsed,
+        counts: counts.map(|(name, n)| (name.to_owned(), n)).into(),
+        ..Sample::default()
+    };
+    let mut series = Series::new(mode.name(), Group::Scenario, mode.reference());
+    series.setting.backend = hypervisor.name();
+    series.ops_per_run = interrupts;
+    series.push(sample, cpu_time);
+    Ok(Measured {
+        source: session.counter.source().to_owned(),
+        series,
     })
 }
 

@@ -11,9 +11,11 @@ mod driver;
 mod link;
 mod options;
 mod run;
+mod subject;
 
 pub use options::{Batch, Options, OptionsError, Threads, Tokens};
 pub use run::{Role, Tally, WorkloadError, run};
+pub use subject::entry;
 
 #[cfg(test)]
 #[path = "run_test.rs"]

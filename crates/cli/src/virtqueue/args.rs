@@ -15,7 +15,7 @@ Examples:
   vmbell virtqueue --event-idx --no-event-idx         what event indices save, in kicks and calls
   vmbell virtqueue --split --packed --batch random    one ring against the other
   vmbell virtqueue --reset=1000 --wrap-counters       resets under load; one variant, no ratio
-  vmbell virtqueue --json | jq '.variants[].time'     all numbers
+  vmbell virtqueue --json | jq '.results[].counts'    kicks and calls of every run
 
 Options of one group, on the same line, are opposites. Names are those of Linux's virtio_test.
 ";
@@ -100,7 +100,7 @@ pub(crate) struct VirtqueueArgs {
     /// Repeat the order of an earlier command
     #[arg(long, value_name = "N")]
     pub(super) seed: Option<u32>,
-    /// Print JSON, every run included
+    /// Print the report of `vmbell bench` as JSON, every run included
     #[arg(long)]
     pub(super) json: bool,
     /// No progress

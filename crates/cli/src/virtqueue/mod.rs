@@ -1,62 +1,78 @@
 //! `vmbell virtqueue`: fixed work through a virtqueue of this process, in the options of Linux's
 //! `virtio_test` and with the output of `perf stat --repeat`.
 //!
-//! [`workload`](vmbell_bench::workload) does the work; here variants of it take turns, so that
-//! off and on are measured on the same host.
+//! [`workload`](vmbell_bench::workload) does the work; here its variants become entries of the bench.
 
 mod args;
-mod json;
-mod measure;
-mod ratio;
-mod text;
 mod variant;
+
+use std::sync::Mutex;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
 pub(super) use args::VirtqueueArgs;
 
-use super::cpus;
 use super::exit::{Exit, Usage};
-use super::interrupt;
+use super::measured::{Begun, clock, exit};
 use super::output::print;
 use super::progress::Progress;
-use super::seed;
-use measure::{Session, Where};
-use vmbell_bench::affinity::Pinned;
-use vmbell_bench::workload::Threads;
-use vmbell_report::cpu_list;
+use super::{cpus, interrupt, seed};
+use variant::Variant;
+use vmbell::hypervisor::SpinPolicy;
+use vmbell_bench::perf::{self, Event};
+use vmbell_bench::workload::{Batch, Threads, entry};
+use vmbell_bench::{Entry, Limit, Options, Plan, Record, Timing};
+use vmbell_report::{Backend, Form, Look, Work, cpu_list, json, terminal};
+
+/// How long a run of the slowest variant may take, if nobody has chosen how many buffers it has.
+const RUN: Duration = Duration::from_millis(500);
+/// Fewest buffers of a run that nobody has chosen.
+const FEWEST: u64 = 4096;
 
 /// Measures and prints.
 pub(super) fn run(args: &VirtqueueArgs) -> Result<Exit> {
     let variants = variant::all(args)?;
     let cpus = cpus::choose(args.cpu.as_ref())?;
-    let place = place(args, &cpus)?;
+    check_cpus(args, &cpus)?;
+    let timing = Timing::here().map_err(Usage::new)?;
     let interrupted = interrupt::catch().context("cannot catch SIGINT")?;
-    let _pinned = Pinned::to(place.driver)?;
-    let mut session = Session {
-        variants,
-        chosen: args.bufs.is_some(),
-        place,
-        repeat: args.repeat,
-        seed: u64::from(args.seed.unwrap_or_else(seed::fresh)),
-        interrupted,
+    let begun = Begun::now();
+    let options = Options {
+        cpus,
+        spin: SpinPolicy::Sleep,
+        clock: clock(timing),
+        limit: Limit::new(None, interrupted),
+        timing,
     };
-    let results = session.measure(&mut Progress::new(!args.quiet))?;
-    let text = if args.json {
-        json::text(&session, &results)?
-    } else {
-        text::text(&session, &results)
+    let plan = plan(args, &variants);
+    let entries = entries(&variants);
+    let record = Mutex::new(Record::of(&entries));
+    let mut progress = Progress::new(!args.quiet);
+    vmbell_bench::run(&entries, &options, &plan, &record, &mut progress);
+    drop(progress);
+    let mut record = record
+        .into_inner()
+        .context("the measuring thread panicked")?;
+    record.keep_whole_rounds();
+    let work = work(&variants, &record);
+    let backend = Backend {
+        name: "host".to_owned(),
+        why: "no guest takes part".to_owned(),
     };
-    print(&text)?;
-    Ok(if results.interrupted {
-        Exit::Interrupted
+    // What the two sides used: less than the time tells of whoever else is on the host.
+    let compared = [Event::TaskClock, Event::Instructions].map(Event::name);
+    let report = begun.report(&record, (&options, &plan), backend, Some(work), &compared);
+    print(&if args.json {
+        json(&report)
     } else {
-        Exit::Good
-    })
+        terminal(&report, Look::default())
+    })?;
+    Ok(exit(&report))
 }
 
 /// The driver takes the first CPU, the device the second where there is one.
-fn place(args: &VirtqueueArgs, cpus: &[usize]) -> Result<Where> {
+fn check_cpus(args: &VirtqueueArgs, cpus: &[usize]) -> Result<()> {
     let most = match args.threads() {
         Threads::One => 1,
         Threads::Two => 2,
@@ -66,12 +82,76 @@ fn place(args: &VirtqueueArgs, cpus: &[usize]) -> Result<Where> {
         let error = format!("--cpu: {cpus} is more than the {most} that the run has threads");
         return Err(Usage::new(error).into());
     }
-    let driver = *cpus.first().context("no CPU is allowed")?;
-    Ok(Where {
-        driver,
-        device: match args.threads() {
-            Threads::One => None,
-            Threads::Two => Some(cpus.get(1).copied().unwrap_or(driver)),
-        },
-    })
+    Ok(())
+}
+
+/// Finding the number of buffers warms up; where it is given, a round that is not kept does.
+fn plan(args: &VirtqueueArgs, variants: &[Variant]) -> Plan {
+    let bufs = variants.iter().map(|variant| variant.options.bufs);
+    let most = bufs.min().unwrap_or_default();
+    // A reset needs so many to come at all.
+    let least = args.reset.unwrap_or_default().max(FEWEST).min(most);
+    Plan {
+        runs: args.repeat,
+        warmup: u32::from(args.bufs.is_some()),
+        min_time: RUN,
+        ops: args.bufs,
+        same_ops: Some((least, most)),
+        events: true,
+        budget: None,
+        seed: u64::from(args.seed.unwrap_or_else(seed::fresh)),
+    }
+}
+
+/// The first variant is what the others are compared with.
+fn entries(variants: &[Variant]) -> Vec<Entry> {
+    let reference = variants.first().map(|first| first.name.as_str());
+    let of = |variant: &Variant| {
+        let (name, switches) = (&variant.name, &variant.switches);
+        let entry = entry(name, switches, variant.options).with_parameter("switches", switches);
+        match reference.filter(|reference| reference != name) {
+            Some(reference) => entry.with_reference(reference),
+            None => entry,
+        }
+    };
+    variants.iter().map(of).collect()
+}
+
+/// What all variants have in common.
+fn work(variants: &[Variant], record: &Record) -> Work {
+    let text = variants.first().zip(record.series.first());
+    Work {
+        form: Form::PerfStat,
+        text: text.map_or_else(String::new, |(variant, series)| {
+            describe(variant, series.ops_per_run, &series.setting.cpus)
+        }),
+        operation: "buffer".to_owned(),
+        source: perf::SOURCE.to_owned(),
+        events: record.events.clone(),
+    }
+}
+
+fn describe(variant: &Variant, bufs: u64, cpus: &[usize]) -> String {
+    let options = &variant.options;
+    let batch = match options.batch {
+        Batch::Fixed(batch) => format!("batch {batch}"),
+        Batch::Random => "random batches".to_owned(),
+    };
+    let pieces = match options.pieces {
+        1 => String::new(),
+        pieces => format!(" of {pieces} pieces"),
+    };
+    let reset = match options.reset {
+        Some(reset) => format!(", a reset every {reset}"),
+        None => String::new(),
+    };
+    let place = match cpus {
+        [driver, device] => format!("driver on CPU {driver}, device on CPU {device}"),
+        cpus => {
+            let cpu = cpu_list::Display(cpus);
+            format!("both sides on one thread, CPU {cpu}")
+        }
+    };
+    let descriptors = options.ring_size;
+    format!("{bufs} buffers{pieces} a run, {batch}{reset}; {descriptors} descriptors; {place}")
 }

@@ -1,6 +1,6 @@
 //! What `--export-json` writes is what `docs/report.schema.json` says.
 
-use super::common::{quick, read_json};
+use super::common::{quick, read_json, stdout, vmbell};
 use super::schema::violations;
 use serde_json::Value;
 
@@ -39,6 +39,26 @@ fn a_written_report_is_valid() {
     assert_eq!(status("debug-constant"), "ok");
     assert_eq!(status("debug-skip"), "skipped");
     assert_eq!(status("debug-fail"), "failed");
+}
+
+#[test]
+fn what_stat_and_virtqueue_print_as_json_is_valid_too() {
+    let stat = ["stat", "--backend", "usermode", "--deterministic", "--json"];
+    let virtqueue = [
+        "virtqueue",
+        "--bufs",
+        "500",
+        "--cpu",
+        "0",
+        "--one-thread",
+        "--json",
+    ];
+    for arguments in [stat.as_slice(), virtqueue.as_slice()] {
+        let text = stdout(&mut vmbell(arguments));
+        assert_valid(&serde_json::from_str(&text).unwrap());
+        let report = vmbell_report::parse(&text).unwrap();
+        assert!(report.results.len() > 1 && report.results.iter().all(|row| row.is_ok()));
+    }
 }
 
 #[test]

@@ -18,11 +18,18 @@ fn modes() -> [Value; 2] {
         "--json",
     ];
     let report: Value = serde_json::from_str(&stdout(&mut vmbell(&arguments))).unwrap();
-    ["pv-eoi-off", "pv-eoi-on"].map(|mode| report["modes"][mode].clone())
+    let modes = ["pv-eoi-off", "pv-eoi-on"];
+    [0, 1].map(|index| {
+        let mode = report["results"][index].clone();
+        assert_eq!(mode["command"], modes[index]);
+        mode
+    })
 }
 
 fn event(mode: &Value, name: &str) -> u64 {
-    mode["events"][format!("kvm:kvm_{name}")].as_u64().unwrap()
+    mode["events"][format!("kvm:kvm_{name}")][0]
+        .as_u64()
+        .unwrap()
 }
 
 #[test]
@@ -31,11 +38,15 @@ fn stat_counts_every_interrupt_on_its_way_and_its_end() {
         for name in ["msi_set_irq", "apic_accept_irq", "inj_virq", "eoi"] {
             assert_eq!(event(&mode, name), COUNT, "{name}: {mode:#}");
         }
-        assert_eq!(mode["interrupts"], COUNT);
+        assert_eq!(mode["ops_per_run"], COUNT);
+        assert_eq!(mode["counts"]["interrupts taken"][0], COUNT);
         assert_eq!(event(&mode, "exit"), event(&mode, "entry"));
         // Each ends in one way or the other.
         assert_eq!(event(&mode, "pv_eoi") + event(&mode, "msr"), COUNT);
-        assert_eq!(mode["eoi_spared"], event(&mode, "pv_eoi"));
+        assert_eq!(mode["counts"]["ends by the bit"][0], event(&mode, "pv_eoi"));
+        #[allow(clippy::cast_precision_loss, reason = "a few hundred")]
+        let exits = event(&mode, "exit") as f64 / COUNT as f64;
+        assert_eq!(mode["exits_per_op"], exits);
     }
 }
 
@@ -48,4 +59,23 @@ fn stat_has_one_exit_less_for_each_interrupt_with_the_bit() {
     assert!(event(&on, "pv_eoi") >= COUNT - late, "{on:#}");
     let saved = event(&off, "exit").abs_diff(event(&on, "exit"));
     assert!(saved.abs_diff(COUNT) <= late, "{off:#}\n{on:#}");
+}
+
+#[test]
+fn stat_leaves_out_what_nobody_wants_to_see_and_nothing_else() {
+    let text = |args: &[&str]| {
+        let mut command = vmbell(&["stat", "--backend", "usermode", "--deterministic"]);
+        stdout(command.args(args))
+    };
+    assert!(text(&[]).contains("kvm:kvm_mmio"));
+    assert!(!text(&["-z"]).contains("kvm:kvm_mmio"));
+    let eoi = text(&["-f", "eoi"]);
+    assert!(
+        eoi.contains("kvm:kvm_pv_eoi") && !eoi.contains("kvm:kvm_exit"),
+        "{eoi}"
+    );
+    assert!(
+        eoi.contains("exits per interrupt") && !eoi.contains("  - "),
+        "{eoi}"
+    );
 }

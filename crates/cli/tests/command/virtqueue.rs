@@ -23,9 +23,21 @@ fn json(args: &[&str]) -> Value {
     serde_json::from_str(&stdout(&mut command)).unwrap()
 }
 
-fn runs<'a>(variant: &'a Value, of: &str) -> Vec<f64> {
-    let runs: &'a Vec<Value> = variant[of]["runs"].as_array().unwrap();
-    runs.iter().map(|run| run.as_f64().unwrap()).collect()
+fn variants(report: &Value) -> &[Value] {
+    report["results"].as_array().unwrap()
+}
+
+fn runs(variant: &Value, of: &str) -> Vec<u64> {
+    let runs = [&variant["counts"][of], &variant["events"][of]].map(Value::as_array);
+    let runs = runs.into_iter().flatten().flatten();
+    runs.map(|run| run.as_u64().unwrap()).collect()
+}
+
+fn names(report: &Value) -> Vec<&str> {
+    let names = variants(report)
+        .iter()
+        .map(|variant| variant["command"].as_str().unwrap());
+    names.collect()
 }
 
 #[test]
@@ -52,29 +64,33 @@ fn by_default_a_run_has_the_buffers_that_fit_in_half_a_second() {
         "--json",
     ];
     let report: Value = serde_json::from_str(&stdout(&mut vmbell(&args))).unwrap();
-    let buffers = report["buffers"].as_u64().unwrap();
+    let buffers = variants(&report)[0]["ops_per_run"].as_u64().unwrap();
     assert!(
         buffers.is_power_of_two() && (4096..=1 << 20).contains(&buffers),
         "{buffers}"
     );
     // The same for every variant: a kick for each.
-    for variant in report["variants"].as_array().unwrap() {
-        #[allow(clippy::cast_precision_loss, reason = "far below 2^53")]
-        let kicks = [buffers as f64; 2];
-        assert_eq!(runs(variant, "kicks"), kicks, "{}", variant["name"]);
+    for variant in variants(&report) {
+        assert_eq!(
+            runs(variant, "kicks"),
+            [buffers; 2],
+            "{}",
+            variant["command"]
+        );
     }
 }
 
 #[test]
 fn every_buffer_is_kicked_and_called_for_when_one_is_in_flight() {
     let report = json(&["--one-thread", "--wrap-counters"]);
-    let variant = &report["variants"][0];
+    let variant = &variants(&report)[0];
     for count in ["kicks", "calls"] {
-        assert_eq!(runs(variant, count), [500.0; 3], "{count}");
+        assert_eq!(runs(variant, count), [500; 3], "{count}");
     }
-    assert_eq!(runs(variant, "spurious"), [0.0; 3]);
-    assert_eq!(report["device_cpu"], Value::Null);
-    assert!(report["ratios"].as_array().unwrap().is_empty());
+    assert_eq!(runs(variant, "spurious wake-ups"), [0; 3]);
+    assert_eq!(variant["cpus"], serde_json::json!([0]));
+    assert_eq!(variant["ratio"], Value::Null);
+    assert_eq!(variant["exits"], Value::Null);
 }
 
 #[test]
@@ -87,30 +103,30 @@ fn a_pair_of_switches_is_measured_in_turns_with_a_ratio() {
         "--seed",
         "7",
     ]);
-    let names: Vec<_> = report["variants"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|variant| variant["name"].as_str().unwrap())
-        .collect();
-    assert_eq!(names, ["--no-event-idx", "--event-idx"]);
+    assert_eq!(names(&report), ["--no-event-idx", "--event-idx"]);
     assert_eq!(report["seed"], 7);
-    let ratio = &report["ratios"][0];
-    assert_eq!(
-        (ratio["of"].as_str(), ratio["new"].as_str()),
-        (Some("time"), Some(names[1]))
-    );
+    let [old, new] = variants(&report) else {
+        panic!("two variants");
+    };
+    assert_eq!(old["ratio"], Value::Null);
+    let ratio = &new["ratio"];
+    assert_eq!(ratio["reference"], "--no-event-idx");
     let at = |end: &str| ratio[end].as_f64().unwrap();
-    assert!(0.0 < at("low") && at("low") <= at("value") && at("value") <= at("high"));
-    for variant in report["variants"].as_array().unwrap() {
-        assert!(runs(variant, "time").iter().all(|seconds| *seconds > 0.0));
+    assert!(0.0 < at("ci_low") && at("ci_low") <= at("value") && at("value") <= at("ci_high"));
+    for variant in [old, new] {
+        let times = variant["times"].as_array().unwrap();
+        assert_eq!(times.len(), 3);
+        assert!(times.iter().all(|seconds| seconds.as_f64() > Some(0.0)));
+    }
+    if new["events"]["task-clock"].is_array() {
+        assert_eq!(new["ratios"]["task-clock"]["reference"], "--no-event-idx");
     }
 }
 
 #[test]
 fn events_are_counted_or_the_reason_is_given() {
     let report = json(&["--packed", "--wide-tokens"]);
-    let events = report["events"].as_array().unwrap();
+    let events = report["work"]["events"].as_array().unwrap();
     assert_eq!(events.len(), 4);
     for event in events {
         let counted = event["scope"].is_string();
@@ -120,7 +136,7 @@ fn events_are_counted_or_the_reason_is_given() {
     let text = stdout(&mut quick(&["--packed", "--wide-tokens"]));
     match instructions["reason"].as_str() {
         Some(reason) => assert!(text.contains(reason), "{text}"),
-        None => assert!(runs(&report["variants"][0], "instructions")[0] > 500.0),
+        None => assert!(runs(&variants(&report)[0], "instructions")[0] > 500),
     }
 }
 
@@ -133,9 +149,9 @@ fn resets_are_counted() {
         "--batch",
         "10",
     ]);
-    assert!(runs(&report["variants"][0], "resets")[0] >= 4.0);
+    assert!(runs(&variants(&report)[0], "resets")[0] >= 4);
     let report = json(&["--one-thread", "--no-wrap-counters", "--reset"]);
-    assert_eq!(runs(&report["variants"][0], "resets"), [500.0; 3]);
+    assert_eq!(runs(&variants(&report)[0], "resets"), [500; 3]);
 }
 
 #[test]
@@ -226,11 +242,9 @@ fn an_interrupt_keeps_whole_rounds_and_is_130() {
     );
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["interrupted"], true);
-    let counts: Vec<usize> = report["variants"]
-        .as_array()
-        .unwrap()
+    let counts: Vec<usize> = variants(&report)
         .iter()
-        .map(|variant| runs(variant, "time").len())
+        .map(|variant| runs(variant, "kicks").len())
         .collect();
     assert!(
         counts[0] > 0 && counts.iter().all(|count| *count == counts[0]),

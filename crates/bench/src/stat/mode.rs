@@ -1,8 +1,8 @@
-//! What a workload's events were.
+//! What a workload's events were, as a series of one run.
 
 use std::time::Duration;
 
-use vmbell::hypervisor::EventCounts;
+use crate::Series;
 
 /// Whether the guest is offered PV EOI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,34 +21,29 @@ impl Mode {
             Self::On => "pv-eoi-on",
         }
     }
+
+    /// The mode that it is compared with, by name.
+    pub const fn reference(self) -> Option<&'static str> {
+        match self {
+            Self::Off => None,
+            Self::On => Some(Self::Off.name()),
+        }
+    }
 }
 
 /// One mode's counts.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Counted {
-    /// Which mode.
-    pub mode: Mode,
+#[derive(Clone, Debug)]
+pub struct Measured {
     /// Who counted.
     pub source: String,
-    /// Every event by name, those that never happened included.
-    pub events: EventCounts,
-    /// The events that are exits of the guest.
-    pub exits: u64,
-    /// Interrupts that the guest took.
-    pub interrupts: u64,
-    /// Of those, the ends that needed no register.
-    pub spared: u64,
-    /// How long it took.
-    pub elapsed: Duration,
+    /// One run, of which an operation is an interrupt that the guest took.
+    pub series: Series,
 }
 
-impl Counted {
-    /// Exits for each interrupt; none without interrupts.
-    #[allow(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
-    pub fn exits_per_interrupt(&self) -> Option<f64> {
-        (self.interrupts > 0).then(|| self.exits as f64 / self.interrupts as f64)
-    }
-}
+/// What a mode counts itself: interrupts that the guest took.
+pub const TAKEN: &str = "interrupts taken";
+/// Of those, the ends that needed no register.
+pub const SPARED: &str = "ends by the bit";
 
 /// A moment of a running workload.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,0 +1,87 @@
+//! A variant of the workload as the bench measures it: one operation is one buffer.
+
+use std::sync::{Mutex, PoisonError};
+
+use super::{Options, Role, Threads, run};
+use crate::affinity::{self, Pinned};
+use crate::{Entry, Sample, Setting, Subject, SubjectError};
+use vmbell_report::Group;
+
+/// The variant `options` by `name`. A run has as many buffers as the plan says, and not
+/// [`Options::bufs`]; its driver is on the first CPU, its device on the second where there is one.
+pub fn entry(name: &str, description: &str, options: Options) -> Entry {
+    let subject = name.to_owned();
+    let make = move |bench: &crate::Options| -> Result<Box<dyn Subject>, SubjectError> {
+        let driver = bench.first_cpu();
+        Ok(Box::new(Variant {
+            name: subject.clone(),
+            options,
+            driver,
+            device: match options.threads {
+                Threads::One => None,
+                Threads::Two => Some(bench.second_cpu().unwrap_or(driver)),
+            },
+        }))
+    };
+    // No guest takes part: it is what the host charges.
+    Entry::new(Group::Floor, name, description, make)
+}
+
+struct Variant {
+    name: String,
+    options: Options,
+    driver: usize,
+    device: Option<usize>,
+}
+
+impl Subject for Variant {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn setting(&self) -> Setting {
+        Setting {
+            cpus: std::iter::once(self.driver).chain(self.device).collect(),
+            ..Setting::default()
+        }
+    }
+
+    fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+        let options = Options {
+            bufs: ops,
+            ..self.options
+        };
+        let _pinned =
+            Pinned::to(self.driver).map_err(|error| SubjectError::failed(&self.name, error))?;
+        let unpinned = Mutex::new(None);
+        let on_thread = |role| {
+            // The measuring thread, which drives, is pinned already.
+            let Some(cpu) = self.device.filter(|_| role == Role::Device) else {
+                return;
+            };
+            if let Err(error) = affinity::pin(&[cpu]) {
+                *unpinned.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+            }
+        };
+        let tally =
+            run(&options, &on_thread).map_err(|error| SubjectError::failed(&self.name, error))?;
+        if let Some(error) = unpinned
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner)
+        {
+            return Err(SubjectError::failed(&self.name, error));
+        }
+        let counts = [
+            ("kicks", tally.kicks),
+            ("calls", tally.calls),
+            ("spurious wake-ups", tally.spurious),
+            ("resets", tally.resets),
+        ];
+        Ok(Sample {
+            ops: tally.bufs,
+            elapsed_ns: tally.time.as_secs_f64() * 1e9,
+            counts: counts.map(|(name, count)| (name.to_owned(), count)).into(),
+            ..Sample::default()
+        })
+    }
+}

@@ -1,0 +1,78 @@
+//! What every measuring command says in its report besides the samples.
+
+use std::time::{Instant, SystemTime};
+
+use super::exit::Exit;
+use vmbell_bench::{Clock, Context, Options, Plan, Record, Timing, assemble, host};
+use vmbell_report::{Backend, Host, Report, Status, Tool, Work};
+
+/// A command that has begun to measure.
+#[derive(Debug)]
+pub(super) struct Begun {
+    host: Host,
+    started: SystemTime,
+    begun: Instant,
+}
+
+impl Begun {
+    /// Now, on this host.
+    pub(super) fn now() -> Self {
+        Self {
+            host: host::probe(),
+            started: SystemTime::now(),
+            begun: Instant::now(),
+        }
+    }
+
+    /// The report of `record`, whose rows do `work` and are compared by the events `compared` too.
+    pub(super) fn report(
+        self,
+        record: &Record,
+        (options, plan): (&Options, &Plan),
+        backend: Backend,
+        work: Option<Work>,
+        compared: &[&str],
+    ) -> Report {
+        let context = Context {
+            tool: Tool {
+                name: "vmbell".to_owned(),
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                git: option_env!("VMBELL_GIT").map(str::to_owned),
+            },
+            options,
+            plan,
+            host: self.host,
+            backend,
+            started: self.started,
+            duration: self.begun.elapsed(),
+            work,
+            compared,
+        };
+        assemble(record, context)
+    }
+}
+
+/// The clock for guests. Without a counter there are no guests, and floors need none. Where time is
+/// counted in instructions, the counter is that count.
+pub(super) fn clock(timing: Timing) -> Clock {
+    if timing == Timing::Instructions {
+        return Clock::with_frequency(1e9, true);
+    }
+    Clock::calibrate().unwrap_or_else(|_| Clock::with_frequency(1e9, false))
+}
+
+/// 130 and 124 say more than that a row failed, which may be their consequence.
+pub(super) fn exit(report: &Report) -> Exit {
+    let mut statuses = report.results.iter().map(|row| row.status);
+    if report.interrupted {
+        Exit::Interrupted
+    } else if report.timed_out {
+        Exit::TimedOut
+    } else if statuses.clone().any(|status| status == Status::Failed) {
+        Exit::Failed
+    } else if statuses.all(|status| status == Status::Skipped) {
+        Exit::Skipped
+    } else {
+        Exit::Good
+    }
+}

@@ -1,0 +1,87 @@
+//! Counts by name, in the order in which they are shown: an object in JSON.
+
+use std::fmt;
+
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// One number a run under each name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts(Vec<(String, Vec<u64>)>);
+
+impl Counts {
+    /// Whether nothing was counted.
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Every run's count of `name`, if it was counted.
+    pub fn get(&self, name: &str) -> Option<&[u64]> {
+        let (_, runs) = self.0.iter().find(|(other, _)| other == name)?;
+        Some(runs)
+    }
+
+    /// Names and runs, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &[u64])> {
+        self.0
+            .iter()
+            .map(|(name, runs)| (name.as_str(), runs.as_slice()))
+    }
+
+    /// Keeps the names that `wanted` says.
+    pub fn retain(&mut self, wanted: impl Fn(&str) -> bool) {
+        self.0.retain(|(name, _)| wanted(name));
+    }
+}
+
+impl FromIterator<(String, Vec<u64>)> for Counts {
+    fn from_iter<I: IntoIterator<Item = (String, Vec<u64>)>>(counts: I) -> Self {
+        Self(counts.into_iter().collect())
+    }
+}
+
+impl Serialize for Counts {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter())
+    }
+}
+
+impl<'de> Deserialize<'de> for Counts {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct InOrder;
+        impl<'de> Visitor<'de> for InOrder {
+            type Value = Counts;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object of lists of counts")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Counts, A::Error> {
+                let mut counts = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    counts.push(entry);
+                }
+                Ok(Counts(counts))
+            }
+        }
+        deserializer.deserialize_map(InOrder)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_keep_their_order_in_json() {
+        let counts: Counts = [("kicks", vec![2, 3]), ("calls", vec![1, 1])]
+            .map(|(name, runs)| (name.to_owned(), runs))
+            .into_iter()
+            .collect();
+        let text = serde_json::to_string(&counts).unwrap();
+        assert_eq!(text, r#"{"kicks":[2,3],"calls":[1,1]}"#);
+        assert_eq!(serde_json::from_str::<Counts>(&text).unwrap(), counts);
+        assert_eq!(counts.get("calls"), Some([1, 1].as_slice()));
+        assert_eq!(counts.get("resets"), None);
+    }
+}
