@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result};
-use serde::Deserialize;
+use vmbell_report::{Report, Row, Status, Timing};
 
 use super::stage::Counts;
 use crate::artifacts;
@@ -38,28 +38,6 @@ const OVERHEAD: f64 = 350.0;
 /// What one CPU and KVM cannot do.
 const GOOD_SKIPS: [&str; 2] = ["needs two CPUs", "ioeventfds on ports and memory only"];
 
-/// The report, as far as it matters here: read as anybody else would read it.
-#[derive(Debug, Deserialize)]
-struct Report {
-    timing: String,
-    results: Vec<Row>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Row {
-    command: String,
-    status: String,
-    reason: Option<String>,
-    instructions: Option<f64>,
-    exits: Option<Exits>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Exits {
-    total: f64,
-    userspace: f64,
-}
-
 /// Measures in one boot, and checks.
 pub(super) fn run(vmbell: &Path) -> Result<(Counts, Vec<String>)> {
     let folder = tempfile::tempdir().context("cannot make a folder for the report")?;
@@ -76,20 +54,20 @@ pub(super) fn run(vmbell: &Path) -> Result<(Counts, Vec<String>)> {
         return Ok((counts, vec![format!("the bench failed: {}", child.status)]));
     }
     let text = std::fs::read_to_string(&path).context("the bench left no report")?;
-    let report: Report = serde_json::from_str(&text).context("cannot read the report")?;
+    let report = vmbell_report::parse(&text).context("cannot read the report")?;
     let failures = failures(&report);
-    let measured = report.results.iter().filter(|row| row.status == "ok");
+    let measured = report.results.iter().filter(|row| row.is_ok());
     counts.passed = measured.count().saturating_sub(failures.len());
     Ok((counts, failures))
 }
 
 fn failures(report: &Report) -> Vec<String> {
     let mut failures = Vec::new();
-    if report.timing != "emulated" {
+    if report.timing != Timing::Emulated {
         failures.push(format!("timing is {:?}", report.timing));
     }
     let is_main = |row: &Row| ROWS.iter().any(|(name, _)| *name == row.command);
-    let skipped = |row: &&Row| row.status == "skipped" && !is_main(row);
+    let skipped = |row: &&Row| row.status == Status::Skipped && !is_main(row);
     for row in report.results.iter().filter(skipped) {
         let reason = row.reason.as_deref().unwrap_or("no reason given");
         if !GOOD_SKIPS.iter().any(|good| reason.contains(good)) {
@@ -122,21 +100,22 @@ fn failures(report: &Report) -> Vec<String> {
 /// What is wrong with a row, if anything is.
 #[expect(clippy::float_cmp, reason = "counts divided by counts: equal or wrong")]
 fn fault(row: &Row, userspace: f64) -> Option<String> {
-    if row.status != "ok" {
+    if !row.is_ok() {
         let reason = row.reason.as_deref().unwrap_or("no reason given");
-        return Some(format!("{}: {reason}", row.status));
+        return Some(format!("{}: {reason}", row.status.name()));
     }
     let Some(exits) = &row.exits else {
         return Some("has no exit counts".to_owned());
     };
-    if exits.userspace != userspace {
+    if exits.heavy != userspace {
         return Some(format!(
-            "has {} userspace exits for each operation instead of {userspace}",
-            exits.userspace
+            "has {} heavy exits for each operation instead of {userspace}",
+            exits.heavy
         ));
     }
-    if exits.total < 1.0 {
-        return Some(format!("has {} exits for each operation", exits.total));
+    if exits.light + exits.heavy < 1.0 {
+        let total = exits.light + exits.heavy;
+        return Some(format!("has {total} exits for each operation"));
     }
     match row.instructions {
         Some(count) if count > 0.0 => None,
@@ -147,23 +126,29 @@ fn fault(row: &Row, userspace: f64) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use vmbell_report::Exits;
 
+    /// A report of ours as it is in a file, with the rows that are looked at.
     fn report() -> Report {
+        let oldest = include_str!("../../../crates/report/tests/data/report-v1.json");
+        let oldest = vmbell_report::parse(oldest).unwrap();
         let row = |name: &str, exits| Row {
             command: name.to_owned(),
-            status: "ok".to_owned(),
+            status: Status::Ok,
             reason: None,
             instructions: Some(2985.0),
             exits,
+            ..oldest.results[0].clone()
         };
-        let rows = ROWS.iter().map(|(name, userspace)| {
-            let (total, userspace) = (1.0, *userspace);
-            row(name, Some(Exits { total, userspace }))
+        let rows = ROWS.iter().map(|(name, heavy)| {
+            let (light, heavy) = (1.0 - heavy, *heavy);
+            row(name, Some(Exits { light, heavy }))
         });
         let floors = FLOORS.iter().map(|(_, floor)| row(floor, None));
         Report {
-            timing: "emulated".to_owned(),
+            timing: Timing::Emulated,
             results: rows.chain(floors).collect(),
+            ..oldest.clone()
         }
     }
 
@@ -177,19 +162,16 @@ mod tests {
         type Spoil = fn(&mut Report);
         let cases: [(Spoil, &str); 9] = [
             (
-                |report| report.results[7].status = "skipped".to_owned(),
+                |report| report.results[7].status = Status::Skipped,
                 "floor-kvm-run-pio was skipped: no reason given",
             ),
+            (|report| report.timing = Timing::Native, "timing is Native"),
             (
-                |report| report.timing = "native".to_owned(),
-                "timing is \"native\"",
+                |report| report.results[1].exits.as_mut().unwrap().heavy = 0.0005,
+                "portio-wildcard-eventfd has 0.0005 heavy exits for each operation instead of 0",
             ),
             (
-                |report| report.results[1].exits.as_mut().unwrap().userspace = 0.0005,
-                "portio-wildcard-eventfd has 0.0005 userspace exits for each operation instead of 0",
-            ),
-            (
-                |report| report.results[1].exits.as_mut().unwrap().total = 0.5,
+                |report| report.results[1].exits.as_mut().unwrap().light = 0.5,
                 "portio-wildcard-eventfd has 0.5 exits for each operation",
             ),
             (
@@ -197,7 +179,7 @@ mod tests {
                 "portio-wildcard-eventfd has no count of instructions",
             ),
             (
-                |report| report.results[1].status = "skipped".to_owned(),
+                |report| report.results[1].status = Status::Skipped,
                 "portio-wildcard-eventfd skipped: no reason given",
             ),
             (
