@@ -119,6 +119,18 @@ pub enum VmEntry {
     Data(u64),
 }
 
+impl VmEntry {
+    /// What a read is answered with.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "for backends"))]
+    #[inline]
+    pub(super) const fn data(self) -> u64 {
+        match self {
+            Self::Resume => 0,
+            Self::Data(data) => data,
+        }
+    }
+}
+
 /// How often a vCPU has left the guest's own code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExitCounts {

@@ -13,6 +13,10 @@ mod events;
 mod exit;
 mod ioevents;
 mod irqs;
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "for backends"))]
+mod stage;
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "for backends"))]
+mod taken;
 
 #[cfg(not(target_arch = "x86_64"))]
 pub mod absent;

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use kvm_bindings::KVM_INTERNAL_ERROR_EMULATION;
 use kvm_ioctls::VcpuFd;
 
+use super::super::stage::Stage;
 use super::super::{EntryPoint, Error, Fault, Vcpu, VmEntry, VmExit};
 use super::arch::{boot, cpuid, entry, last_words};
 use super::error::KvmError;
@@ -27,17 +28,10 @@ pub struct KvmVcpu {
     counts: Arc<Counts>,
     guest: Arc<Guest>,
     index: u32,
-    state: State,
+    stage: Stage,
     pending: Pending,
     /// An exit that waits until the writes of before have been handed over.
     held: Option<Exit>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Fresh,
-    Runnable,
-    Faulted,
 }
 
 /// What the next entry owes to the last exit.
@@ -84,7 +78,7 @@ impl KvmVcpu {
             page,
             guest,
             index,
-            state: State::Fresh,
+            stage: Stage::default(),
             pending: Pending::Nothing,
             held: None,
         };
@@ -155,7 +149,7 @@ impl KvmVcpu {
     /// Exits after which there is nothing to go on with.
     #[cold]
     fn end(&mut self, exit: Exit) -> Result<VmExit, Error> {
-        self.state = State::Faulted;
+        self.stage.fault();
         match exit {
             Exit::Shutdown => {
                 let area = self.guest.boot_area.as_ref();
@@ -212,10 +206,7 @@ impl KvmVcpu {
     /// Hands the answer to the last exit over; gives the next exit if that is known without entering.
     #[inline(always)]
     fn answer(&mut self, entry: VmEntry) -> Option<Result<VmExit, Error>> {
-        let data = match entry {
-            VmEntry::Resume => 0,
-            VmEntry::Data(data) => data,
-        };
+        let data = entry.data();
         match std::mem::replace(&mut self.pending, Pending::Nothing) {
             Pending::Nothing => None,
             Pending::Load => {
@@ -271,9 +262,7 @@ impl Vcpu for KvmVcpu {
     type Kick = KvmKick;
 
     fn set_entry_point(&mut self, entry: EntryPoint) -> Result<(), Error> {
-        if self.state != State::Fresh {
-            return Err(Error::Running);
-        }
+        self.stage.check_fresh()?;
         if matches!(entry, EntryPoint::Program { .. }) && self.guest.boot_area.is_none() {
             return Err(Error::Entry {
                 entry: "64-bit mode",
@@ -285,9 +274,7 @@ impl Vcpu for KvmVcpu {
     }
 
     fn set_interrupt_handler(&mut self, pc: u64) -> Result<(), Error> {
-        if self.state != State::Fresh {
-            return Err(Error::Running);
-        }
+        self.stage.check_fresh()?;
         let Some(area) = &self.guest.boot_area else {
             return Err(Error::Entry {
                 entry: "an interrupt handler of its own",
@@ -299,12 +286,7 @@ impl Vcpu for KvmVcpu {
 
     #[inline]
     fn run(&mut self, entry: VmEntry) -> Result<VmExit, Error> {
-        if self.state != State::Runnable {
-            if self.state == State::Faulted {
-                return Err(Error::Faulted);
-            }
-            self.state = State::Runnable;
-        }
+        self.stage.enter()?;
         if let Some(next) = self.answer(entry) {
             return next;
         }

@@ -1,8 +1,8 @@
 //! A guest of KVM.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use kvm_bindings::{KVM_CAP_EXIT_HYPERCALL, KVM_CAP_SPLIT_IRQCHIP, kvm_enable_cap, kvm_pit_config};
 use kvm_ioctls::{IoEventAddress as KvmAddress, VmFd};
@@ -10,6 +10,7 @@ use stub::layout::RAM_BASE;
 use vm_memory::GuestMemoryMmap;
 use vmm_sys_util::eventfd::EventFd;
 
+use super::super::taken::Taken;
 use super::super::{Error, EventCounter, ExitCounts, IoEvents, Irqchip, Vm, VmConfig};
 use super::arch::{boot, cpuid};
 use super::coalesced::Coalesced;
@@ -56,7 +57,7 @@ pub(super) struct Counts {
 #[derive(Debug)]
 pub struct KvmVm {
     pub(super) guest: Arc<Guest>,
-    taken: Mutex<Vec<Option<Arc<Counts>>>>,
+    taken: Taken<Arc<Counts>>,
 }
 
 impl KvmVm {
@@ -100,7 +101,7 @@ impl KvmVm {
         };
         Ok(Self {
             guest: Arc::new(guest),
-            taken: Mutex::new(vec![None; config.vcpus as usize]),
+            taken: Taken::new(config.vcpus),
         })
     }
 }
@@ -142,27 +143,17 @@ impl Vm for KvmVm {
     }
 
     fn create_vcpu(&self, index: u32) -> Result<KvmVcpu, Error> {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let vcpus = self.guest.vcpus;
-        match taken.get_mut(index as usize) {
-            Some(slot @ None) => {
-                let (vcpu, counts) = KvmVcpu::new(Arc::clone(&self.guest), index)?;
-                *slot = Some(counts);
-                Ok(vcpu)
-            }
-            _ => Err(Error::Vcpu { index, vcpus }),
-        }
+        let make = || KvmVcpu::new(Arc::clone(&self.guest), index);
+        self.taken.take(index, make)
     }
 
     fn count_events(&self) -> Box<dyn EventCounter> {
-        let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        events::counter(taken.iter().flatten().cloned().collect())
+        events::counter(self.taken.all())
     }
 
     fn exit_counts(&self) -> ExitCounts {
-        let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let mut counts = ExitCounts::default();
-        for vcpu in taken.iter().flatten() {
+        for vcpu in self.taken.all() {
             let heavy = vcpu.heavy.load(Relaxed);
             // The file was read when the vCPU was made, and reading it cannot begin to fail.
             let all = vcpu.statistics.exits().unwrap_or(heavy);

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use stub::layout::{GUEST_END, RunPage, fault, reason};
 
+use super::super::stage::Stage;
 use super::super::{Capability, EntryPoint, Error, Fault, Kick, Vcpu, VmEntry, VmExit};
 use super::error::UsermodeError;
 use super::probe::unsupported;
@@ -19,14 +20,7 @@ pub struct UsermodeVcpu {
     index: usize,
     /// The exit turn that was answered last.
     seen: u32,
-    state: State,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Fresh,
-    Runnable,
-    Faulted,
+    stage: Stage,
 }
 
 impl UsermodeVcpu {
@@ -35,7 +29,7 @@ impl UsermodeVcpu {
             guest,
             index,
             seen: 0,
-            state: State::Fresh,
+            stage: Stage::default(),
         }
     }
 
@@ -70,7 +64,7 @@ impl UsermodeVcpu {
                 Ok(Some(exit)) => return Ok(exit),
                 Ok(None) => {}
                 Err(error) => {
-                    self.state = State::Faulted;
+                    self.stage.fault();
                     self.guest
                         .sandbox
                         .process()
@@ -136,7 +130,7 @@ impl UsermodeVcpu {
                 VmExit::Kicked
             }
             reason::FAULT => {
-                self.state = State::Faulted;
+                self.stage.fault();
                 VmExit::Fault(Box::new(self.fault(width, address, data, rip)))
             }
             reason::PATCH => {
@@ -236,9 +230,7 @@ impl Vcpu for UsermodeVcpu {
     type Kick = UsermodeKick;
 
     fn set_entry_point(&mut self, entry: EntryPoint) -> Result<(), Error> {
-        if self.state != State::Fresh {
-            return Err(Error::Running);
-        }
+        self.stage.check_fresh()?;
         let EntryPoint::Program { pc, sp, arguments } = entry else {
             return Err(unsupported(Capability::Kernels));
         };
@@ -251,9 +243,7 @@ impl Vcpu for UsermodeVcpu {
     }
 
     fn set_interrupt_handler(&mut self, pc: u64) -> Result<(), Error> {
-        if self.state != State::Fresh {
-            return Err(Error::Running);
-        }
+        self.stage.check_fresh()?;
         if self.guest.interrupts.is_none() {
             return Err(IrqError::NoIrqchip.into());
         }
@@ -265,15 +255,8 @@ impl Vcpu for UsermodeVcpu {
     }
 
     fn run(&mut self, entry: VmEntry) -> Result<VmExit, Error> {
-        if self.state == State::Faulted {
-            return Err(Error::Faulted);
-        }
-        self.state = State::Runnable;
-        let reply = match entry {
-            VmEntry::Resume => 0,
-            VmEntry::Data(data) => data,
-        };
-        self.run_page().reply.store(reply, Relaxed);
+        self.stage.enter()?;
+        self.run_page().reply.store(entry.data(), Relaxed);
         self.guest.sandbox.thread(self.index).enter();
         let exit = self.run_to_exit();
         self.guest.sandbox.thread(self.index).leave();

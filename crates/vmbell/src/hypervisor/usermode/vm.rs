@@ -1,12 +1,13 @@
 //! A guest of the usermode engine.
 
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use stub::layout::{PATCH_BASE, RAM_BASE, RAM_OFFSET};
 use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap};
 use vmm_sys_util::eventfd::EventFd;
 
+use super::super::taken::Taken;
 use super::super::{
     Capability, Error, EventCounter, ExitCounts, IoEvents, IrqTrigger, Irqs, PatchMode, SpinPolicy,
     Vm, VmConfig,
@@ -40,7 +41,7 @@ pub(super) struct Guest {
 pub struct UsermodeVm {
     guest: Arc<Guest>,
     doorbells: Doorbells,
-    taken: Mutex<Vec<bool>>,
+    taken: Taken<()>,
     irqfds: OnceLock<IrqfdWatcher>,
 }
 
@@ -72,11 +73,10 @@ impl UsermodeVm {
             spin: config.spin,
             vcpu_cpus: config.vcpu_cpus.clone(),
         };
-        let taken = vec![false; config.vcpus as usize];
         Ok(Self {
             guest: Arc::new(guest),
             doorbells: Doorbells::new(config.max_items),
-            taken: Mutex::new(taken),
+            taken: Taken::new(config.vcpus),
             irqfds: OnceLock::new(),
         })
     }
@@ -119,15 +119,10 @@ impl Vm for UsermodeVm {
     }
 
     fn create_vcpu(&self, index: u32) -> Result<UsermodeVcpu, Error> {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let vcpus = u32::try_from(taken.len()).unwrap_or(u32::MAX);
-        match taken.get_mut(index as usize) {
-            Some(slot) if !*slot => {
-                *slot = true;
-                Ok(UsermodeVcpu::new(Arc::clone(&self.guest), index as usize))
-            }
-            _ => Err(Error::Vcpu { index, vcpus }),
-        }
+        self.taken.take(index, || {
+            let vcpu = UsermodeVcpu::new(Arc::clone(&self.guest), index as usize);
+            Ok((vcpu, ()))
+        })
     }
 
     fn count_events(&self) -> Box<dyn EventCounter> {
