@@ -169,9 +169,10 @@ impl<H: Hypervisor> RoundTrip<H> {
             .and_then(|range| guest.machine.mmio.insert(range, device.clone()))
             .map_err(|error| guest.failed(error))?;
         let listener = match hearing {
-            Hearing::Ioeventfd | Hearing::Irqfd => {
-                Some(listen(vm, &queue, guest.other_cpu).map_err(|error| guest.failed(error))?)
-            }
+            Hearing::Ioeventfd | Hearing::Irqfd => Some(
+                listen(vm.as_ref(), &queue, guest.other_cpu)
+                    .map_err(|error| guest.failed(error))?,
+            ),
             Hearing::DeviceModel | Hearing::Polled => None,
         };
         Ok(Self {

@@ -68,14 +68,9 @@ impl<V: Vm> Machine<V> {
         }
     }
 
-    /// The guest.
-    pub fn vm(&self) -> &V {
+    /// The guest; a device that has doorbells or irqs of its own keeps a clone.
+    pub const fn vm(&self) -> &Arc<V> {
         &self.vm
-    }
-
-    /// The guest, for a device that has doorbells of its own.
-    pub fn shared_vm(&self) -> Arc<V> {
-        Arc::clone(&self.vm)
     }
 
     /// Copies a program into the guest, and says where the vCPU with this index begins with it.

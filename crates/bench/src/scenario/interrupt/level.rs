@@ -101,7 +101,7 @@ fn connect<H: Hypervisor>(guest: &Guest<H>, case: Case, gsi: Gsi) -> Result<Kind
         let raise = vm.irq_trigger(&irqfd)?;
         return Ok(Kind::Resample { raise, lowered });
     }
-    let (vm, told) = (guest.machine.shared_vm(), lowered.try_clone()?);
+    let (vm, told) = (Arc::clone(guest.machine.vm()), lowered.try_clone()?);
     let served = move || {
         // A line that stays up interrupts again, and the counts do not agree.
         let _ = vm.set_line(gsi, false);
@@ -137,7 +137,7 @@ impl<H: Hypervisor> Scenario for Level<H> {
         self.view.begin();
         let machine = Arc::clone(&self.guest.machine);
         let device = Device {
-            irqs: machine.vm(),
+            irqs: machine.vm().as_ref(),
             gsi: self.gsi,
             kind: &self.kind,
             view: &self.view,

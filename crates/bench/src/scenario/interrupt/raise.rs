@@ -133,7 +133,7 @@ impl<H: Hypervisor> Scenario for Raise<H> {
         let (cpu, ready) = (self.guest.other_cpu, self.view.ready());
         let machine = Arc::clone(&self.guest.machine);
         let signaller = Signaller {
-            irqs: machine.vm(),
+            irqs: machine.vm().as_ref(),
             view: &self.view,
             source: &self.source,
             pause: self.pause,

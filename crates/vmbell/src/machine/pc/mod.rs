@@ -121,7 +121,7 @@ impl<V: Vm> Pc<V> {
     pub fn add_testdev(&self, config: PciTestdevConfig) -> Result<(), PcError> {
         let switch = Arc::clone(&self.switch);
         let on_error = move |error| switch.turn(Off::failed("pci-testdev", error));
-        let events: Arc<dyn IoEvents> = self.machine.shared_vm();
+        let events: Arc<dyn IoEvents> = self.machine.vm().clone();
         let device = PciTestdev::new(config, events, Box::new(on_error));
         let device = device.map_err(|source| PcError::Testdev { source })?;
         self.pci.add(Arc::new(device))?;
