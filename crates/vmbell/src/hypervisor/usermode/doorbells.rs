@@ -7,6 +7,7 @@ use vmm_sys_util::eventfd::EventFd;
 
 use super::super::Error;
 use super::error::UsermodeError;
+use super::removal::Unfinished;
 use super::revocation::{Revocation, SectionBarrier};
 use super::sandbox::Sandbox;
 use crate::doorbell::{
@@ -22,17 +23,8 @@ pub struct Doorbells {
 #[derive(Debug)]
 struct Changes {
     state: DoorbellState,
-    /// Removals that have failed halfway and wait to be tried again.
-    unfinished: Vec<Removal>,
-}
-
-/// What is left to do for a doorbell that is out of the table.
-#[derive(Debug)]
-struct Removal {
-    id: EventId,
-    address: IoEventAddress,
-    pattern: Pattern,
-    revocation: Revocation,
+    /// Doorbells that are out of the table already.
+    unfinished: Unfinished<(EventId, IoEventAddress, Pattern), Revocation>,
 }
 
 impl Doorbells {
@@ -40,7 +32,7 @@ impl Doorbells {
     pub fn new(max_items: u32) -> Self {
         let changes = Changes {
             state: DoorbellState::new(max_items),
-            unfinished: Vec::new(),
+            unfinished: Unfinished::default(),
         };
         Self {
             changes: Mutex::new(changes),
@@ -58,7 +50,7 @@ impl Doorbells {
     ) -> Result<(), Error> {
         let id = EventId::of(event).map_err(DoorbellError::from)?;
         let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
-        if changes.unfinished.iter().any(|one| one.address == address) {
+        if changes.unfinished.any(|(_, other, _)| *other == address) {
             return Err(DoorbellError::Exists { address, pattern }.into());
         }
         let table = &sandbox.control.doorbells;
@@ -90,27 +82,20 @@ impl Doorbells {
     ) -> Result<(), Error> {
         let id = EventId::of(event).map_err(DoorbellError::from)?;
         let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
-        let same = |one: &Removal| (one.id, one.address, one.pattern) == (id, address, pattern);
-        let mut removal = match changes.unfinished.iter().position(same) {
-            Some(place) => changes.unfinished.swap_remove(place),
+        let key = (id, address, pattern);
+        let revocation = match changes.unfinished.take(&key) {
+            Some(revocation) => revocation,
             None => {
                 let barrier = SectionBarrier::new(sandbox);
                 let table = &sandbox.control.doorbells;
                 let state = &mut changes.state;
                 let number = state.unregister(table, id, address, pattern, &barrier)?;
-                Removal {
-                    id,
-                    address,
-                    pattern,
-                    revocation: Revocation::new(number, &barrier),
-                }
+                Revocation::new(number, &barrier)
             }
         };
-        removal.revocation.finish(sandbox).map_err(|source| {
-            changes.unfinished.push(removal);
-            let what = format!("the doorbell at {address}");
-            Error::Unremoved { what, source }
-        })
+        let what = format_args!("the doorbell at {address}");
+        let unfinished = &mut changes.unfinished;
+        unfinished.finish(key, revocation, what, |rest| rest.finish(sandbox))
     }
 }
 

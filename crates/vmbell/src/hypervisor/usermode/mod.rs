@@ -29,6 +29,7 @@ mod mapping;
 mod patch;
 mod probe;
 mod process;
+mod removal;
 mod revocation;
 mod sandbox;
 mod stop;

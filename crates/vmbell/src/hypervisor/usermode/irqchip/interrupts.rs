@@ -14,6 +14,7 @@ use stub::presence::Tell;
 use vmm_sys_util::eventfd::EventFd;
 
 use super::super::eventfd::drain;
+use super::super::removal::Unfinished;
 use super::super::revocation::{Revocation, SectionBarrier};
 use super::super::sandbox::Sandbox;
 use super::apics::Apics;
@@ -32,15 +33,13 @@ pub struct Interrupts {
     controller: Mutex<Controller>,
     /// What happened here, and not in the sandbox.
     pub events: EventCounts,
-    /// Removals that have failed halfway and wait to be tried again.
-    unfinished: Mutex<Vec<Removal>>,
+    /// Irqfds that raise nothing any more, but whose resamplefd may be signalled.
+    unfinished: Mutex<Unfinished<(EventId, Gsi), Removal>>,
 }
 
 /// What is left to do for a resampling irqfd that raises nothing any more.
 #[derive(Debug)]
 struct Removal {
-    id: EventId,
-    gsi: Gsi,
     resampler: Arc<Resampler>,
     revocation: Revocation,
 }
@@ -79,7 +78,7 @@ impl Interrupts {
         with_apics(sandbox, &self.events, |apics| act(&mut controller, apics))
     }
 
-    fn unfinished(&self) -> MutexGuard<'_, Vec<Removal>> {
+    fn unfinished(&self) -> MutexGuard<'_, Unfinished<(EventId, Gsi), Removal>> {
         self.unfinished
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -113,7 +112,7 @@ impl Interrupts {
         resample: Option<&EventFd>,
     ) -> Result<EventId, Error> {
         let id = EventId::of(event).map_err(IrqError::from)?;
-        if self.unfinished().iter().any(|one| one.id == id) {
+        if self.unfinished().any(|(other, _)| *other == id) {
             return Err(IrqError::Busy.into());
         }
         let resampler = resample.map(|resample| add_resampler(sandbox, resample, gsi));
@@ -146,9 +145,8 @@ impl Interrupts {
     pub fn deassign(&self, sandbox: &Sandbox, id: EventId, gsi: Gsi) -> Result<bool, Error> {
         // Held to the end, so that nobody assigns the same eventfd anew meanwhile.
         let mut unfinished = self.unfinished();
-        let same = |one: &Removal| (one.id, one.gsi) == (id, gsi);
-        let mut removal = if let Some(place) = unfinished.iter().position(same) {
-            unfinished.swap_remove(place)
+        let removal = if let Some(removal) = unfinished.take(&(id, gsi)) {
+            removal
         } else {
             let removed = self.locked(sandbox, |controller, apics| {
                 controller.deassign(id, gsi, apics)
@@ -163,18 +161,13 @@ impl Interrupts {
             barrier.wait();
             let revocation = Revocation::new(resampler.descriptor(), &barrier);
             Removal {
-                id,
-                gsi,
                 resampler,
                 revocation,
             }
         };
-        let finished = removal.finish(sandbox);
-        finished.map(|()| true).map_err(|source| {
-            unfinished.push(removal);
-            let what = format!("the resampling irqfd of {gsi}");
-            Error::Unremoved { what, source }
-        })
+        let what = format_args!("the resampling irqfd of {gsi}");
+        unfinished.finish((id, gsi), removal, what, |rest| rest.finish(sandbox))?;
+        Ok(true)
     }
 
     /// Takes an irqfd's count and raises its GSI, if there is one and it still is one. Which vCPU was
