@@ -1,8 +1,11 @@
 //! What of a guest's irqchip only the monitor has: routes, irqfds and the I/O APIC's registers, and the way
 //! back from an EOI to the resamplefds.
 //!
-//! It runs under the owner's lock, on whichever thread raises an interrupt or ends one.
+//! It runs under the owner's lock, on whichever thread raises an interrupt or ends one. The rules for irqfds are
+//! those of Linux `virt/kvm/eventfd.c`, `kvm_irqfd_assign` and `kvm_irqfd_deassign`: an eventfd is at most one
+//! irqfd of a guest, the GSI need lead nowhere, and removing what is not there is no error.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use stub::event::Event;
@@ -12,7 +15,6 @@ use stub::lapic::Message;
 use super::apics::Apics;
 use super::eoi_exit_bitmap;
 use super::ioapic::{Change, IoApic};
-use super::irqfd::{Irqfd, Irqfds};
 use super::resampler::Resampler;
 use crate::eventfd::EventId;
 use crate::irq::{Gsi, IrqError, Route, Routing, Target};
@@ -21,9 +23,18 @@ use crate::irq::{Gsi, IrqError, Route, Routing, Target};
 #[derive(Debug)]
 pub struct Controller {
     routing: Routing,
-    irqfds: Irqfds,
+    irqfds: HashMap<EventId, Irqfd>,
     /// Present if the I/O APIC is below the VMM.
     ioapic: Option<IoApic>,
+}
+
+/// An eventfd that raises a GSI.
+#[derive(Debug)]
+pub struct Irqfd {
+    /// The GSI that a signal raises.
+    pub gsi: Gsi,
+    /// What the ack signals, if the line is resampled: a signal raises a level then, else an edge.
+    pub resampler: Option<Arc<Resampler>>,
 }
 
 impl Controller {
@@ -31,7 +42,7 @@ impl Controller {
     pub fn full(apics: &Apics<'_>) -> Self {
         Self {
             routing: Routing::identity(),
-            irqfds: Irqfds::default(),
+            irqfds: HashMap::new(),
             ioapic: Some(IoApic::reset(apics)),
         }
     }
@@ -40,7 +51,7 @@ impl Controller {
     pub fn split() -> Self {
         Self {
             routing: Routing::default(),
-            irqfds: Irqfds::default(),
+            irqfds: HashMap::new(),
             ioapic: None,
         }
     }
@@ -67,19 +78,23 @@ impl Controller {
         if is_resampled && self.ioapic.is_none() {
             return Err(IrqError::NoResample);
         }
-        self.irqfds.assign(event, irqfd)?;
+        if self.irqfds.contains_key(&event) {
+            return Err(IrqError::Busy);
+        }
+        self.irqfds.insert(event, irqfd);
         if is_resampled {
             self.scan(apics);
         }
         Ok(())
     }
 
-    /// Removes an irqfd; none if there was none. The last resampling one of a GSI takes the line that
+    /// Removes an irqfd; none if there was none with this eventfd and GSI. The last resampling one of a GSI takes the line that
     /// it holds down with it. Its resamplefd may be signalled by an EOI that has begun before.
     pub fn deassign(&mut self, event: EventId, gsi: Gsi, apics: &Apics<'_>) -> Option<Irqfd> {
-        let removed = self.irqfds.deassign(event, gsi)?;
+        self.irqfds.get(&event).filter(|irqfd| irqfd.gsi == gsi)?;
+        let removed = self.irqfds.remove(&event)?;
         if removed.resampler.is_some() {
-            if self.irqfds.resamplers().all(|(other, _)| other != gsi) {
+            if self.resampled().all(|(other, _)| other != gsi) {
                 self.set_line(gsi, Source::Resample, false, apics);
             }
             self.scan(apics);
@@ -89,12 +104,12 @@ impl Controller {
 
     /// Whether an eventfd is an irqfd.
     pub fn is_assigned(&self, event: EventId) -> bool {
-        self.irqfds.get(event).is_some()
+        self.irqfds.contains_key(&event)
     }
 
     /// An irqfd was signalled: up until the ack if it is resampled, else up and down.
     pub fn signal(&self, event: EventId, apics: &Apics<'_>) {
-        let Some(irqfd) = self.irqfds.get(event) else {
+        let Some(irqfd) = self.irqfds.get(&event) else {
             return;
         };
         if irqfd.resampler.is_some() {
@@ -141,8 +156,14 @@ impl Controller {
     /// Whom the ack of a pin signals.
     fn resamplers(&self, pin: u8) -> impl Iterator<Item = &Arc<Resampler>> {
         let leads = move |gsi| self.routing.target(gsi) == Some(Target::Pin(pin));
-        let all = self.irqfds.resamplers();
+        let all = self.resampled();
         all.filter_map(move |(gsi, resampler)| leads(gsi).then_some(resampler))
+    }
+
+    /// The GSI of each resampled irqfd, and what the ack of that signals.
+    fn resampled(&self) -> impl Iterator<Item = (Gsi, &Arc<Resampler>)> {
+        let irqfds = self.irqfds.values();
+        irqfds.filter_map(|irqfd| Some((irqfd.gsi, irqfd.resampler.as_ref()?)))
     }
 
     /// Tells each pin its resamplefds, and each local APIC which EOIs the guest must not be spared.

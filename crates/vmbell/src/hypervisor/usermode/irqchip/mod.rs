@@ -13,7 +13,6 @@ mod controller;
 mod eoi_exit_bitmap;
 mod interrupts;
 mod ioapic;
-mod irqfd;
 mod resampler;
 mod watcher;
 
