@@ -74,6 +74,7 @@ pub fn assemble(record: &Record, context: Context<'_>) -> Report {
             })
             .collect(),
         highlights: highlights(&record.series, seed),
+        ratios_to: compare::references(&record.series).to_owned(),
         work: context.work,
     }
 }
@@ -143,7 +144,7 @@ fn row(series: &Series, all: &[Series], seed: u64, (timing, unit): (Timing, Unit
         max: stat(|s| s.max),
         times: samples.iter().copied().map(seconds).collect(),
         exit_codes: vec![0; samples.len()],
-        parameters: series.parameters.clone(),
+        parameters: series.remarks.parameters.clone(),
         backend: series.setting.backend.to_owned(),
         spin: series.setting.spin.map(|spin| spin_name(spin).to_owned()),
         cpus: series.setting.cpus.clone(),
@@ -168,6 +169,8 @@ fn row(series: &Series, all: &[Series], seed: u64, (timing, unit): (Timing, Unit
         events: counts(series, |sample| &sample.events),
         counts: counts(series, |sample| &sample.counts),
         ratios: [].into(),
+        note: series.remarks.note.map(str::to_owned),
+        bus: series.remarks.bus,
     }
 }
 

@@ -3,10 +3,9 @@
 //! A new scenario or floor is one more [`Entry`] in the list of its module; nothing else in the
 //! runner, the report or the command line knows any by name, except [`compare`].
 
-use std::collections::BTreeMap;
 use std::fmt;
 
-use super::{Options, Subject, SubjectError, compare, debug, floors};
+use super::{Options, Remarks, Subject, SubjectError, compare, debug, floors};
 use vmbell_report::Group;
 
 /// Makes a subject, on the thread that will measure it.
@@ -18,7 +17,7 @@ pub struct Entry {
     description: String,
     group: Group,
     reference: Option<String>,
-    parameters: BTreeMap<String, String>,
+    remarks: Remarks,
     factory: Box<Factory>,
 }
 
@@ -42,7 +41,7 @@ impl Entry {
             name,
             description: description.into(),
             group,
-            parameters: BTreeMap::new(),
+            remarks: Remarks::default(),
             factory: Box::new(factory),
         }
     }
@@ -61,10 +60,10 @@ impl Entry {
         self
     }
 
-    /// Has a parameter of this name and value in the report.
+    /// Says this of itself in the report.
     #[must_use]
-    pub fn with_parameter(mut self, name: &str, value: impl Into<String>) -> Self {
-        self.parameters.insert(name.to_owned(), value.into());
+    pub fn with_remarks(mut self, remarks: Remarks) -> Self {
+        self.remarks = remarks;
         self
     }
 
@@ -88,9 +87,9 @@ impl Entry {
         self.reference.as_deref()
     }
 
-    /// What the report has of it besides its name.
-    pub const fn parameters(&self) -> &BTreeMap<String, String> {
-        &self.parameters
+    /// What it says of itself in the report.
+    pub const fn remarks(&self) -> &Remarks {
+        &self.remarks
     }
 
     /// Makes the subject.

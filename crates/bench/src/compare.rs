@@ -19,6 +19,19 @@ const DEVICE_MODELS: [(&str, &str); 4] = [
     ("doorbell-word", "hypercall-no-eventfd"),
 ];
 
+/// What the names of all device models' rows end with, those of notify latencies included.
+const DEVICE_MODEL: &str = "-no-eventfd";
+
+/// What ratios are taken to, in words.
+pub fn references(all: &[Series]) -> &'static str {
+    let mut references = all.iter().filter_map(|series| series.reference.as_deref());
+    if references.all(|name| name.ends_with(DEVICE_MODEL)) {
+        "device model"
+    } else {
+        "reference"
+    }
+}
+
 /// The name of the row that `name` is compared with: none for a name of no known kind, and for the
 /// plain device model row itself. Its variants are compared with it too.
 pub fn device_model_of(name: &str) -> Option<&'static str> {

@@ -68,3 +68,15 @@ fn a_row_that_was_not_measured_has_no_ratio() {
     all[0].status = Status::Failed;
     assert!(ratio(&all, "new", "old", 1).is_none());
 }
+
+#[test]
+fn ratios_are_to_the_device_model_if_every_reference_is_one() {
+    let to = |reference| Series::new("x", Group::Scenario, reference);
+    let models = [
+        to(None),
+        to(Some("mmio-no-eventfd")),
+        to(Some("notify-portio-no-eventfd")),
+    ];
+    assert_eq!(references(&models), "device model");
+    assert_eq!(references(&[to(Some("eoi-x2apic"))]), "reference");
+}

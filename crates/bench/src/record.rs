@@ -1,10 +1,8 @@
 //! What has been measured so far: one series for each entry, whatever became of it.
 
-use std::collections::BTreeMap;
-
 use hdrhistogram::Histogram;
 
-use super::{CpuTime, Entry, Sample, Setting, Stop};
+use super::{CpuTime, Entry, Remarks, Sample, Setting, Stop};
 use vmbell_report::{Counted, Group, Status};
 
 /// The samples of one entry, which become a row of the report.
@@ -30,8 +28,8 @@ pub struct Series {
     per_op: Vec<f64>,
     /// All single latencies, where the subject times each operation by itself.
     pub latencies: Option<Histogram<u64>>,
-    /// What the report has of it besides its name.
-    pub parameters: BTreeMap<String, String>,
+    /// What the entry says of itself.
+    pub remarks: Remarks,
     /// CPU time of each run.
     cpu_times: Vec<CpuTime>,
 }
@@ -50,7 +48,7 @@ impl Series {
             samples: Vec::new(),
             per_op: Vec::new(),
             latencies: None,
-            parameters: BTreeMap::new(),
+            remarks: Remarks::default(),
             cpu_times: Vec::new(),
         }
     }
@@ -123,7 +121,7 @@ impl Record {
             series: entries
                 .iter()
                 .map(|entry| Series {
-                    parameters: entry.parameters().clone(),
+                    remarks: entry.remarks().clone(),
                     ..Series::new(entry.name(), entry.group(), entry.reference())
                 })
                 .collect(),

@@ -167,21 +167,17 @@ fn runs(report: &Report) -> String {
     )
 }
 
-/// What must be known to read the tables, as far as it concerns their rows.
-pub(super) fn footnotes(report: &Report) -> Vec<&'static str> {
-    let has = |pick: fn(&Row) -> bool| report.results.iter().any(|row| row.is_ok() && pick(row));
+/// What must be known to read the tables, as far as it concerns their rows; each once.
+pub(super) fn footnotes(report: &Report) -> Vec<&str> {
+    let measured = || report.results.iter().filter(|row| row.is_ok());
     let mut notes = Vec::new();
-    if has(|row| row.percentiles_of == PercentilesOf::Operations) {
+    if measured().any(|row| row.percentiles_of == PercentilesOf::Operations) {
         notes.push("* over single operations; every other p99 is over runs, each the mean of its operations");
     }
-    if has(|row| {
-        ["floor-futex-", "floor-cache-line"]
-            .iter()
-            .any(|prefix| row.command.starts_with(prefix))
-    }) {
-        notes.push(
-            "floor-futex-* and floor-cache-line are round trips: one operation is there and back",
-        );
+    for note in measured().filter_map(|row| row.note.as_deref()) {
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
     }
     notes
 }

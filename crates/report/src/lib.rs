@@ -36,7 +36,7 @@ pub use host::Host;
 pub use json::{ParseError, json, parse};
 pub use markdown::markdown;
 pub use model::{
-    Backend, Exits, Group, Highlight, Percentiles, PercentilesOf, Plan, Ratio, Report, Row,
+    Backend, Bus, Exits, Group, Highlight, Percentiles, PercentilesOf, Plan, Ratio, Report, Row,
     SCHEMA_VERSION, Status, Timing, Tool, Tsc, Unit,
 };
 pub use random::Random;

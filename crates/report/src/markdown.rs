@@ -28,7 +28,7 @@ pub fn markdown(report: &Report) -> String {
             "\n| {title} | {} | Spread | p99 | Rate | Light/op | Heavy/op | {} | 95 % CI |\n\
              |:---|---:|---:|---:|---:|---:|---:|---:|:---:|",
             capitalized(median_title(report)),
-            report.ratio_title()
+            format_args!("to {}", report.ratios_to)
         );
         for row in rows {
             let _ = writeln!(text, "| `{}` | {} |", row.command, cells(row, report.unit));

@@ -12,10 +12,7 @@ use super::{Counts, Host, Work};
 /// The version of the JSON that this code writes.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// What the names of device models' rows end with: the path without an eventfd.
-const DEVICE_MODEL: &str = "-no-eventfd";
-
-/// One bench command's row.
+/// What one command measured: `vmbell bench`, `stat` or `virtqueue`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// [`SCHEMA_VERSION`] of whoever wrote it.
@@ -57,22 +54,15 @@ pub struct Report {
     /// The ratios that people ask for first, as far as their entries were measured.
     #[serde(default)]
     pub highlights: Vec<Highlight>,
+    /// What ratios are taken to, in words.
+    #[serde(default = "a_reference")]
+    pub ratios_to: String,
     /// What all rows do, and what was counted of it; none for `vmbell bench`, whose rows say it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub work: Option<Work>,
 }
 
 impl Report {
-    /// What ratios are taken to, as a heading.
-    pub fn ratio_title(&self) -> &'static str {
-        let mut references = self.results.iter().filter_map(|o| o.reference.as_deref());
-        if references.all(|name| name.ends_with(DEVICE_MODEL)) {
-            "to device model"
-        } else {
-            "to reference"
-        }
-    }
-
     /// The rows of one group.
     pub fn group(&self, group: Group) -> Vec<&Row> {
         self.results
@@ -80,6 +70,11 @@ impl Report {
             .filter(|row| row.group == group)
             .collect()
     }
+}
+
+/// What ratios are taken to in reports that do not say it.
+fn a_reference() -> String {
+    "reference".to_owned()
 }
 
 /// Whether times are those of a real CPU.
@@ -231,6 +226,22 @@ pub struct Row {
     /// Comparisons of other things than time, per operation: of `exits`, or of an event.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub ratios: BTreeMap<String, Ratio>,
+    /// What must be known to read its numbers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+    /// Where it rings, if that is at an address of a bus.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bus: Option<Bus>,
+}
+
+/// An address space of the guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Bus {
+    /// Memory.
+    Mmio,
+    /// Ports.
+    Pio,
 }
 
 impl Row {

@@ -130,6 +130,7 @@ pub(super) fn report() -> Report {
                 ratio: ratio("floor-eventfd-write", 0.0525, 0.0501, 0.061),
             },
         ],
+        ratios_to: "device model".to_owned(),
         work: None,
     }
 }
@@ -203,6 +204,8 @@ fn row(name: &str, group: Group, ns: f64, exits: Option<(f64, f64)>) -> Row {
         events: Counts::default(),
         counts: Counts::default(),
         ratios: [].into(),
+        note: None,
+        bus: None,
     }
 }
 

@@ -119,7 +119,7 @@ fn title(report: &Report, group: Group, look: Look) -> Line {
     if look.verbose {
         titles.extend(["mean", "min", "max", "CPU/op"]);
     }
-    let ratio = format!("{} [95 % CI]", report.ratio_title());
+    let ratio = format!("to {} [95 % CI]", report.ratios_to);
     let has_ratio = report.group(group).iter().any(|row| row.ratio.is_some());
     match group {
         Group::Floor if has_ratio => titles.extend(["", "", &ratio]),

@@ -61,3 +61,20 @@ fn a_report_that_ended_early_says_so() {
     assert!(text.contains("2 (of 4 wanted)"), "{text}");
     assert!(text.contains("INTERRUPTED"), "{text}");
 }
+
+#[test]
+fn a_note_of_several_rows_stands_once_and_only_below_numbers() {
+    let mut report = sample::report();
+    for row in &mut report.results[6..] {
+        row.note = Some("one operation is there and back".to_owned());
+    }
+    let notes = |report: &Report| {
+        let text = terminal(report, Look::default());
+        text.matches("\none operation is there and back").count()
+    };
+    assert_eq!(notes(&report), 1);
+    for row in &mut report.results[6..] {
+        row.status = Status::Skipped;
+    }
+    assert_eq!(notes(&report), 0);
+}

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use super::Report;
 use super::model::Row;
-use super::{Group, Status};
+use super::{Bus, Status};
 
 /// Writes one line for each entry: its name and its median in cycles of the time stamp counter, or
 /// why there is none. Doorbells have the suffix of the `pci-testdev` BAR that they stand for.
@@ -24,15 +24,11 @@ pub fn vmexit(report: &Report) -> String {
 }
 
 /// `:pci-mem` for a doorbell in memory, `:pci-io` for one on a port.
-fn bar(row: &Row) -> &'static str {
-    if row.group != Group::Scenario {
-        ""
-    } else if row.command.starts_with("mmio-") {
-        ":pci-mem"
-    } else if row.command.starts_with("portio-") {
-        ":pci-io"
-    } else {
-        ""
+const fn bar(row: &Row) -> &'static str {
+    match row.bus {
+        Some(Bus::Mmio) => ":pci-mem",
+        Some(Bus::Pio) => ":pci-io",
+        None => "",
     }
 }
 

@@ -9,28 +9,23 @@ fn doorbells_have_the_suffix_of_their_bar_and_others_have_none() {
     report.tsc.hz = 1e9;
     let mut rows = report.results.clone();
     rows.truncate(1);
-    let row = |name: &str, ns: f64| Row {
+    let row = |name: &str, bus, ns: f64| Row {
         command: name.to_owned(),
+        bus,
         median: Some(ns / 1e9),
         ..rows[0].clone()
     };
-    let floor = Row {
-        group: Group::Floor,
-        ..row("mmio-like-floor", 7.0)
-    };
     report.results = vec![
-        row("mmio-wildcard-eventfd", 3529.0),
-        row("portio-no-eventfd", 5535.4),
-        row("hypercall-no-eventfd", 1519.6),
-        row("notify-portio-no-eventfd", 1.0),
-        floor,
+        row("mmio-wildcard-eventfd", Some(Bus::Mmio), 3529.0),
+        row("portio-no-eventfd", Some(Bus::Pio), 5535.4),
+        row("hypercall-no-eventfd", None, 1519.6),
+        row("notify-portio-no-eventfd", None, 1.0),
     ];
     let expected = "\
 mmio-wildcard-eventfd:pci-mem 3529
 portio-no-eventfd:pci-io 5535
 hypercall-no-eventfd 1520
 notify-portio-no-eventfd 1
-mmio-like-floor 7
 ";
     assert_eq!(vmexit(&report), expected);
 }
@@ -38,15 +33,16 @@ mmio-like-floor 7
 #[test]
 fn rows_without_numbers_say_why() {
     let mut report = sample::report();
-    let row = |name: &str, status| Row {
+    let row = |name: &str, bus, status| Row {
         command: name.to_owned(),
+        bus,
         median: None,
         status,
         ..report.results[0].clone()
     };
     report.results = vec![
-        row("mmio-no-eventfd", Status::Skipped),
-        row("vmcall", Status::Failed),
+        row("mmio-no-eventfd", Some(Bus::Mmio), Status::Skipped),
+        row("vmcall", None, Status::Failed),
     ];
     let text = vmexit(&report);
     assert_eq!(text, "mmio-no-eventfd:pci-mem (skipped)\nvmcall (failed)\n");

@@ -14,7 +14,7 @@ mod signal;
 
 use partner::Cpus;
 
-use super::{Entry, Options, Setting, SubjectError};
+use super::{Entry, Options, Remarks, Setting, SubjectError};
 use vmbell_report::Group;
 
 /// The floors, cheapest kind of work first.
@@ -37,19 +37,22 @@ pub(super) fn entries() -> Vec<Entry> {
             futex::SAME_CORE,
             "round trip between two sleeping threads on one CPU, by futex(2)",
             futex::make_same_core,
-        ),
+        )
+        .with_remarks(round_trip()),
         Entry::new(
             Group::Floor,
             futex::CROSS_CORE,
             "round trip between two sleeping threads on two CPUs, by futex(2)",
             futex::make_cross_core,
-        ),
+        )
+        .with_remarks(round_trip()),
         Entry::new(
             Group::Floor,
             cache_line::NAME,
             "round trip of a cache line between two spinning threads on two CPUs",
             cache_line::make,
-        ),
+        )
+        .with_remarks(round_trip()),
         Entry::new(
             Group::Floor,
             signal::NAME,
@@ -57,6 +60,16 @@ pub(super) fn entries() -> Vec<Entry> {
             signal::make,
         ),
     ]
+}
+
+/// Of the floors that are there and back, in one note for all of them.
+fn round_trip() -> Remarks {
+    let note =
+        "floor-futex-* and floor-cache-line are round trips: one operation is there and back";
+    Remarks {
+        note: Some(note),
+        ..Remarks::default()
+    }
 }
 
 /// The CPUs of a floor that needs two.

@@ -10,9 +10,9 @@ use super::path::Bell::{
 use super::path::Path::{self, Hypercall, KernelPort, Mmio, Portio, Vmcall, Word};
 use super::rate::Rate;
 use super::virtqueue;
-use crate::{Entry, Options, Subject, SubjectError};
+use crate::{Entry, Options, Remarks, Subject, SubjectError};
 use vmbell::hypervisor::{Hypervisor, Support};
-use vmbell_report::Group;
+use vmbell_report::{Bus, Group};
 
 const RATES: [(Path, Bell, Variant); 21] = [
     (Portio, DeviceModel, Variant::Plain),
@@ -99,7 +99,16 @@ where
             Box::new(Rate::new(&hypervisor, &subject, case, options)?)
         })
     };
-    let entry = Entry::new(Group::Scenario, name, description(case), make);
+    let bus = match case.path {
+        Portio if !case.notify => Some(Bus::Pio),
+        Mmio if !case.notify => Some(Bus::Mmio),
+        _ => None,
+    };
+    let remarks = Remarks {
+        bus,
+        ..Remarks::default()
+    };
+    let entry = Entry::new(Group::Scenario, name, description(case), make).with_remarks(remarks);
     match (case.notify, case.path) {
         (true, Word) => {
             let path = Hypercall;

@@ -22,7 +22,7 @@ use variant::Variant;
 use vmbell::hypervisor::SpinPolicy;
 use vmbell_bench::perf::{self, Event};
 use vmbell_bench::workload::{Batch, Threads, entry};
-use vmbell_bench::{Entry, Limit, Options, Plan, Record, Timing};
+use vmbell_bench::{Entry, Limit, Options, Plan, Record, Remarks, Timing};
 use vmbell_report::{Backend, Form, Look, Work, cpu_list, json, terminal};
 
 /// How long a run of the slowest variant may take, if nobody has chosen how many buffers it has.
@@ -108,7 +108,11 @@ fn entries(variants: &[Variant]) -> Vec<Entry> {
     let reference = variants.first().map(|first| first.name.as_str());
     let of = |variant: &Variant| {
         let (name, switches) = (&variant.name, &variant.switches);
-        let entry = entry(name, switches, variant.options).with_parameter("switches", switches);
+        let remarks = Remarks {
+            parameters: [("switches".to_owned(), switches.clone())].into(),
+            ..Remarks::default()
+        };
+        let entry = entry(name, switches, variant.options).with_remarks(remarks);
         match reference.filter(|reference| reference != name) {
             Some(reference) => entry.with_reference(reference),
             None => entry,
