@@ -123,27 +123,24 @@ const fn spin_name(spin: SpinPolicy) -> &'static str {
 fn row(series: &Series, all: &[Series], seed: u64, (timing, unit): (Timing, Unit)) -> Row {
     let samples = series.ns_per_op();
     let summary = Summary::of(&samples);
-    let seconds = |ns: f64| ns / 1e9;
-    let stat = |pick: fn(&Summary) -> f64| summary.as_ref().map(pick).map(seconds);
+    let stat = |pick: fn(&Summary) -> f64| summary.as_ref().map(pick);
     let outliers = Outliers::of(&samples);
-    let cpu_time = |seconds: f64| ops(series).map(|ops| seconds / ops);
+    let cpu_ns = |seconds: f64| ops(series).map(|ops| seconds * 1e9 / ops);
     Row {
         command: series.name.clone(),
         group: series.group,
         status: series.status,
         reason: series.reason.clone(),
-        mean: stat(|s| s.mean),
-        stddev: summary.and_then(|s| s.stddev).map(seconds),
-        median: stat(|s| s.median),
+        mean_ns: stat(|s| s.mean),
+        stddev_ns: summary.and_then(|s| s.stddev),
+        median_ns: stat(|s| s.median),
         instructions: summary
             .map(|summary| thousandths(summary.median))
             .filter(|_| unit == Unit::Instructions),
-        user: cpu_time(series.cpu_time().user),
-        system: cpu_time(series.cpu_time().system),
-        min: stat(|s| s.min),
-        max: stat(|s| s.max),
-        times: samples.iter().copied().map(seconds).collect(),
-        exit_codes: vec![0; samples.len()],
+        user_ns: cpu_ns(series.cpu_time().user),
+        system_ns: cpu_ns(series.cpu_time().system),
+        min_ns: stat(|s| s.min),
+        max_ns: stat(|s| s.max),
         parameters: series.remarks.parameters.clone(),
         backend: series.setting.backend.to_owned(),
         spin: series.setting.spin.map(|spin| spin_name(spin).to_owned()),

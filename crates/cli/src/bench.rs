@@ -113,7 +113,7 @@ fn sort_by_median(report: &mut Report) {
     let key = |median: Option<f64>| median.unwrap_or(f64::INFINITY);
     report
         .results
-        .sort_by(|a, b| key(a.median).total_cmp(&key(b.median)));
+        .sort_by(|a, b| key(a.median_ns).total_cmp(&key(b.median_ns)));
 }
 
 /// The table goes to stdout, or to stderr if an export has taken that.

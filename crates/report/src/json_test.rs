@@ -59,6 +59,19 @@ fn a_file_without_the_later_fields_parses() {
 }
 
 #[test]
+fn times_are_seconds_in_the_file_and_nanoseconds_elsewhere() {
+    let report = sample::report();
+    let value: serde_json::Value = serde_json::from_str(&json(&report)).unwrap();
+    let row = &value["results"][0];
+    assert_eq!(report.results[0].median_ns, Some(14_200.0));
+    assert_eq!(row["median"], 14_200e-9);
+    assert_eq!(row["user"], 3550e-9);
+    assert_eq!(row["times"][0], 13_916e-9);
+    assert_eq!(row["samples_ns"][0], 13_916.0);
+    assert_eq!(row["exit_codes"], serde_json::json!([0, 0, 0, 0]));
+}
+
+#[test]
 fn another_version_is_an_error_that_names_it() {
     let error = parse(r#"{"schema_version": 2}"#).unwrap_err();
     assert_eq!(

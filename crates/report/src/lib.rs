@@ -27,6 +27,7 @@ pub mod units;
 mod vmexit;
 mod warnings;
 mod work;
+mod written;
 
 pub use counts::Counts;
 pub use csv::csv;

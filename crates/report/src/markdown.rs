@@ -61,7 +61,7 @@ pub fn markdown(report: &Report) -> String {
 
 /// The cells behind the name.
 fn cells(row: &Row, unit: Unit) -> String {
-    let Some(median) = row.median else {
+    let Some(median) = row.median_ns else {
         return format!("{} | | | | | | |", escape(&excuse(row)));
     };
     let mark = match row.percentiles_of {
@@ -74,7 +74,7 @@ fn cells(row: &Row, unit: Unit) -> String {
             .map_or(String::new(), |exits| units::per_op(pick(exits)))
     };
     [
-        units::measured(median * 1e9, unit),
+        units::measured(median, unit),
         row.spread.map_or(String::new(), units::percent),
         row.percentiles_ns.map_or(String::new(), |p| {
             format!("{}{mark}", units::measured(p.p99, unit))

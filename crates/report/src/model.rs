@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::written::{samples, seconds};
 use super::{Counts, Host, Work};
 
 /// The version of the JSON that this code writes.
@@ -145,7 +146,7 @@ pub struct Tsc {
     pub invariant: bool,
 }
 
-/// What one entry came to. Times are seconds per operation where the name does not say `ns`; they
+/// What one entry came to. Times are nanoseconds per operation, and seconds only in the file; they
 /// are absent, not zero, where nothing was measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
@@ -158,26 +159,32 @@ pub struct Row {
     /// Why it was not measured.
     pub reason: Option<String>,
     /// Mean over runs.
-    pub mean: Option<f64>,
+    #[serde(rename = "mean", default, with = "seconds")]
+    pub mean_ns: Option<f64>,
     /// Standard deviation over runs.
-    pub stddev: Option<f64>,
+    #[serde(rename = "stddev", default, with = "seconds")]
+    pub stddev_ns: Option<f64>,
     /// Median over runs.
-    pub median: Option<f64>,
+    #[serde(rename = "median", default, with = "seconds")]
+    pub median_ns: Option<f64>,
     /// Median over runs in instructions, where that is the unit.
     #[serde(default)]
     pub instructions: Option<f64>,
     /// CPU time in user mode, of all processes that took part.
-    pub user: Option<f64>,
+    #[serde(rename = "user", default, with = "seconds")]
+    pub user_ns: Option<f64>,
     /// CPU time in the kernel, likewise.
-    pub system: Option<f64>,
+    #[serde(rename = "system", default, with = "seconds")]
+    pub system_ns: Option<f64>,
     /// The fastest run.
-    pub min: Option<f64>,
+    #[serde(rename = "min", default, with = "seconds")]
+    pub min_ns: Option<f64>,
     /// The slowest run.
-    pub max: Option<f64>,
-    /// Every run.
-    pub times: Vec<f64>,
-    /// 0 for every run, for tools that read hyperfine's files.
-    pub exit_codes: Vec<i32>,
+    #[serde(rename = "max", default, with = "seconds")]
+    pub max_ns: Option<f64>,
+    /// Every run, to a thousandth.
+    #[serde(flatten, with = "samples")]
+    pub samples_ns: Vec<f64>,
     /// What makes it differ from other rows, where the name does not say all of it.
     #[serde(default)]
     pub parameters: BTreeMap<String, String>,
@@ -193,8 +200,6 @@ pub struct Row {
     pub timing_valid: bool,
     /// Operations of each run.
     pub ops_per_run: u64,
-    /// Every run, in nanoseconds per operation.
-    pub samples_ns: Vec<f64>,
     /// The tail.
     pub percentiles_ns: Option<Percentiles>,
     /// What the percentiles are over.

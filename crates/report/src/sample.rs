@@ -18,7 +18,7 @@ pub(super) fn counted() -> Report {
         ..report.plan
     };
     for row in &mut report.results {
-        row.instructions = row.median.map(|seconds| (seconds * 1e9).round());
+        row.instructions = row.median_ns.map(f64::round);
         row.timing_valid = false;
     }
     report
@@ -164,22 +164,20 @@ fn host() -> Host {
 
 fn row(name: &str, group: Group, ns: f64, exits: Option<(f64, f64)>) -> Row {
     let samples_ns: Vec<f64> = [0.98, 1.0, 1.0, 1.06].map(|x| (x * ns).round()).to_vec();
-    let seconds = |ns: f64| ns / 1e9;
+    let share = |share: f64| Some((ns * share * 1000.0).round() / 1000.0);
     Row {
         command: name.to_owned(),
         group,
         status: Status::Ok,
         reason: None,
-        mean: Some(seconds(ns * 1.01)),
-        stddev: Some(seconds(ns * 0.035)),
-        median: Some(seconds(ns)),
+        mean_ns: share(1.01),
+        stddev_ns: share(0.035),
+        median_ns: share(1.0),
         instructions: None,
-        user: Some(seconds(ns * 0.25)),
-        system: Some(seconds(ns * 0.75)),
-        min: Some(seconds(ns * 0.98)),
-        max: Some(seconds(ns * 1.06)),
-        times: samples_ns.iter().copied().map(seconds).collect(),
-        exit_codes: vec![0; samples_ns.len()],
+        user_ns: share(0.25),
+        system_ns: share(0.75),
+        min_ns: share(0.98),
+        max_ns: share(1.06),
         parameters: [].into(),
         backend: "usermode".to_owned(),
         spin: Some("sleep".to_owned()),
@@ -215,15 +213,13 @@ fn unmeasured(name: &str, status: Status, reason: &str) -> Row {
         group: Group::Scenario,
         status,
         reason: Some(reason.to_owned()),
-        mean: None,
-        stddev: None,
-        median: None,
-        user: None,
-        system: None,
-        min: None,
-        max: None,
-        times: Vec::new(),
-        exit_codes: Vec::new(),
+        mean_ns: None,
+        stddev_ns: None,
+        median_ns: None,
+        user_ns: None,
+        system_ns: None,
+        min_ns: None,
+        max_ns: None,
         exits: None,
         ops_per_run: 0,
         samples_ns: Vec::new(),

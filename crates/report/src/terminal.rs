@@ -134,7 +134,7 @@ fn title(report: &Report, group: Group, look: Look) -> Line {
 
 fn line(report: &Report, row: &Row, look: Look) -> Line {
     let name = Cell::from(row.command.clone());
-    let Some(median) = row.median else {
+    let Some(median) = row.median_ns else {
         let paint = if row.status == Status::Failed {
             Paint::Red
         } else {
@@ -142,19 +142,20 @@ fn line(report: &Report, row: &Row, look: Look) -> Line {
         };
         return vec![name, Cell::new(excuse(row), paint)];
     };
-    let seconds = |value: Option<f64>| {
-        value.map_or("-".to_owned(), |s| units::measured(s * 1e9, report.unit))
-    };
+    let time = |ns: Option<f64>| ns.map_or("-".to_owned(), |ns| units::measured(ns, report.unit));
     let mut cells = vec![
         name,
-        Cell::new(units::measured(median * 1e9, report.unit), Paint::Bold),
+        Cell::new(units::measured(median, report.unit), Paint::Bold),
         row.spread.map_or("-".to_owned(), units::percent).into(),
         p99(row, report.unit).into(),
         rate(row, median, report.unit).into(),
     ];
     if look.verbose {
-        let cpu = row.user.zip(row.system).map(|(user, system)| user + system);
-        cells.extend([row.mean, row.min, row.max, cpu].map(|value| Cell::from(seconds(value))));
+        let cpu = row
+            .user_ns
+            .zip(row.system_ns)
+            .map(|(user, system)| user + system);
+        cells.extend([row.mean_ns, row.min_ns, row.max_ns, cpu].map(|ns| Cell::from(time(ns))));
     }
     match &row.exits {
         Some(exits) => {
@@ -171,7 +172,7 @@ fn line(report: &Report, row: &Row, look: Look) -> Line {
 /// have none either.
 pub(super) fn rate(row: &Row, median: f64, unit: Unit) -> String {
     match (row.percentiles_of, unit) {
-        (PercentilesOf::Runs, Unit::Time) => units::rate(median * 1e9),
+        (PercentilesOf::Runs, Unit::Time) => units::rate(median),
         _ => "-".to_owned(),
     }
 }

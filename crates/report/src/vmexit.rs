@@ -14,8 +14,10 @@ pub fn vmexit(report: &Report) -> String {
     for row in &report.results {
         let (name, suffix) = (&row.command, bar(row));
         // Writing to a String cannot fail.
-        let _ = match (row.median, row.status) {
-            (Some(median), _) => writeln!(text, "{name}{suffix} {:.0}", median * report.tsc.hz),
+        let _ = match (row.median_ns, row.status) {
+            (Some(median), _) => {
+                writeln!(text, "{name}{suffix} {:.0}", median * report.tsc.hz / 1e9)
+            }
             (None, Status::Skipped) => writeln!(text, "{name}{suffix} (skipped)"),
             (None, _) => writeln!(text, "{name}{suffix} (failed)"),
         };

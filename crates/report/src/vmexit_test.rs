@@ -12,7 +12,7 @@ fn doorbells_have_the_suffix_of_their_bar_and_others_have_none() {
     let row = |name: &str, bus, ns: f64| Row {
         command: name.to_owned(),
         bus,
-        median: Some(ns / 1e9),
+        median_ns: Some(ns),
         ..rows[0].clone()
     };
     report.results = vec![
@@ -36,7 +36,7 @@ fn rows_without_numbers_say_why() {
     let row = |name: &str, bus, status| Row {
         command: name.to_owned(),
         bus,
-        median: None,
+        median_ns: None,
         status,
         ..report.results[0].clone()
     };
