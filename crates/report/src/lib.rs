@@ -6,6 +6,7 @@
 //! are the arithmetic on samples that whoever makes a report needs.
 
 pub mod bootstrap;
+mod cells;
 mod columns;
 mod counts;
 pub mod cpu_list;

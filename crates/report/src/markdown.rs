@@ -2,10 +2,9 @@
 
 use std::fmt::Write;
 
-use super::Group;
-use super::header::{below_one, excuse, footnotes, header, median_title};
-use super::model::{PercentilesOf, Ratio, Report, Row, Unit};
-use super::units;
+use super::Report;
+use super::cells::{Cells, RatioCells, tables};
+use super::header::{below_one, footnotes, header, median_title};
 
 /// Writes `report` as GitHub-flavoured Markdown.
 pub fn markdown(report: &Report) -> String {
@@ -14,24 +13,17 @@ pub fn markdown(report: &Report) -> String {
         // Writing to a String cannot fail, here and below.
         let _ = writeln!(text, "- **{label}**: {}", escape(&line));
     }
-    for (group, title) in [
-        (Group::Scenario, "Scenario"),
-        (Group::Floor, "Floor"),
-        (Group::Debug, "Debug"),
-    ] {
-        let rows = report.group(group);
-        if rows.is_empty() {
-            continue;
-        }
+    for table in tables(report) {
         let _ = writeln!(
             text,
-            "\n| {title} | {} | Spread | p99 | Rate | Light/op | Heavy/op | {} | 95 % CI |\n\
+            "\n| {} | {} | Spread | p99 | Rate | Light/op | Heavy/op | to {} | 95 % CI |\n\
              |:---|---:|---:|---:|---:|---:|---:|---:|:---:|",
+            capitalized(table.group.name()),
             capitalized(median_title(report)),
-            format_args!("to {}", report.ratios_to)
+            report.ratios_to
         );
-        for row in rows {
-            let _ = writeln!(text, "| `{}` | {} |", row.command, cells(row, report.unit));
+        for line in table.lines {
+            let _ = writeln!(text, "| `{}` | {} |", line.name, cells(line.cells));
         }
     }
     for note in footnotes(report) {
@@ -44,15 +36,15 @@ pub fn markdown(report: &Report) -> String {
             below_one(report)
         );
         for highlight in &report.highlights {
-            let ratio = &highlight.ratio;
+            let ratio = RatioCells::of(&highlight.ratio);
             let _ = writeln!(
                 text,
                 "- **{}** [{}]: {} (`{}` / `{}`)",
-                units::ratio(ratio.value),
-                interval(ratio),
+                ratio.value,
+                interval(&ratio),
                 highlight.text,
                 highlight.new,
-                ratio.reference
+                highlight.ratio.reference
             );
         }
     }
@@ -60,32 +52,22 @@ pub fn markdown(report: &Report) -> String {
 }
 
 /// The cells behind the name.
-fn cells(row: &Row, unit: Unit) -> String {
-    let Some(median) = row.median_ns else {
-        return format!("{} | | | | | | |", escape(&excuse(row)));
+fn cells(cells: Cells) -> String {
+    let numbers = match cells {
+        Cells::Measured(numbers) => numbers,
+        Cells::Excuse(excuse, _) => return format!("{} | | | | | | |", escape(&excuse)),
     };
-    let mark = match row.percentiles_of {
-        PercentilesOf::Operations => "\\*",
-        PercentilesOf::Runs => "",
-    };
-    let exits = |pick: fn(&super::Exits) -> f64| {
-        row.exits
-            .as_ref()
-            .map_or(String::new(), |exits| units::per_op(pick(exits)))
-    };
+    let [light, heavy] = numbers.exits.unwrap_or_default();
+    let interval = numbers.ratio.as_ref().map(interval).unwrap_or_default();
     [
-        units::measured(median, unit),
-        row.spread.map_or(String::new(), units::percent),
-        row.percentiles_ns.map_or(String::new(), |p| {
-            format!("{}{mark}", units::measured(p.p99, unit))
-        }),
-        super::terminal::rate(row, median, unit),
-        exits(|exits| exits.light),
-        exits(|exits| exits.heavy),
-        row.ratio
-            .as_ref()
-            .map_or(String::new(), |ratio| units::ratio(ratio.value)),
-        row.ratio.as_ref().map_or(String::new(), interval),
+        numbers.median,
+        numbers.spread.unwrap_or_default(),
+        escape(&numbers.p99.unwrap_or_default()),
+        numbers.rate.unwrap_or_else(|| "-".to_owned()),
+        light,
+        heavy,
+        numbers.ratio.map_or_else(String::new, |ratio| ratio.value),
+        interval,
     ]
     .join(" | ")
 }
@@ -97,12 +79,8 @@ fn capitalized(word: &str) -> String {
     })
 }
 
-fn interval(ratio: &Ratio) -> String {
-    format!(
-        "{} to {}",
-        units::ratio(ratio.ci_low),
-        units::ratio(ratio.ci_high)
-    )
+fn interval(ratio: &RatioCells) -> String {
+    format!("{} to {}", ratio.low, ratio.high)
 }
 
 /// Text from the host (a CPU's name, an error) must not end a cell or become markup.

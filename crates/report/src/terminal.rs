@@ -3,13 +3,13 @@
 
 use std::fmt::Write;
 
+use super::cells::{self, Cells, RatioCells, Table, tables};
 use super::columns::{Cell, Line, Paint, layout};
 use super::events::events;
-use super::header::{below_one, excuse, footnotes, header, median_title};
-use super::model::{Highlight, PercentilesOf, Ratio, Report, Row, Unit};
+use super::header::{below_one, footnotes, header, median_title};
+use super::model::{Highlight, Report};
 use super::perf_stat::perf_stat;
-use super::units;
-use super::{Form, Group, Status};
+use super::{Form, Group};
 
 /// How it looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,7 +48,7 @@ fn bench(report: &Report, look: Look) -> String {
         );
     }
     text.push('\n');
-    text.push_str(&tables(report, look));
+    text.push_str(&lines(report, look));
     for note in footnotes(report) {
         let _ = writeln!(text, "{}", Paint::Dim.apply(note, look.color));
     }
@@ -65,16 +65,16 @@ fn bench(report: &Report, look: Look) -> String {
 
 /// Numbers in columns, and the words behind them to the left.
 fn highlights(highlights: &[Highlight], look: Look) -> String {
-    let numbers: Vec<Line> = highlights
-        .iter()
-        .map(|highlight| {
-            vec![
-                Cell::default(),
-                Cell::new(units::ratio(highlight.ratio.value), Paint::Bold),
-                Cell::from(bounds(&highlight.ratio)),
-            ]
-        })
-        .collect();
+    let cells = |highlight: &Highlight| {
+        let ratio = RatioCells::of(&highlight.ratio);
+        let bounds = bounds(&ratio);
+        vec![
+            Cell::default(),
+            Cell::new(ratio.value, Paint::Bold),
+            Cell::from(bounds),
+        ]
+    };
+    let numbers: Vec<Line> = highlights.iter().map(cells).collect();
     layout(&numbers, look.color)
         .lines()
         .zip(highlights)
@@ -85,17 +85,14 @@ fn highlights(highlights: &[Highlight], look: Look) -> String {
 }
 
 /// All groups in one layout, so that their columns line up.
-fn tables(report: &Report, look: Look) -> String {
+fn lines(report: &Report, look: Look) -> String {
     let mut lines: Vec<Line> = Vec::new();
     let mut titles = Vec::new();
-    for group in [Group::Scenario, Group::Floor, Group::Debug] {
-        let rows = report.group(group);
-        if rows.is_empty() {
-            continue;
-        }
+    for table in tables(report) {
         titles.push(lines.len());
-        lines.push(title(report, group, look));
-        lines.extend(rows.iter().map(|row| line(report, row, look)));
+        lines.push(title(report, &table, look));
+        let group = table.group;
+        lines.extend(table.lines.into_iter().map(|line| cells(line, group, look)));
     }
     let mut text = String::new();
     for (index, line) in layout(&lines, look.color).lines().enumerate() {
@@ -108,9 +105,9 @@ fn tables(report: &Report, look: Look) -> String {
     text
 }
 
-fn title(report: &Report, group: Group, look: Look) -> Line {
+fn title(report: &Report, table: &Table<'_>, look: Look) -> Line {
     let mut titles = vec![
-        group.name(),
+        table.group.name(),
         median_title(report),
         "± spread",
         "p99",
@@ -120,9 +117,8 @@ fn title(report: &Report, group: Group, look: Look) -> Line {
         titles.extend(["mean", "min", "max", "CPU/op"]);
     }
     let ratio = format!("to {} [95 % CI]", report.ratios_to);
-    let has_ratio = report.group(group).iter().any(|row| row.ratio.is_some());
-    match group {
-        Group::Floor if has_ratio => titles.extend(["", "", &ratio]),
+    match table.group {
+        Group::Floor if table.has_ratio() => titles.extend(["", "", &ratio]),
         Group::Floor => titles.extend(["", "", ""]),
         Group::Scenario | Group::Debug => titles.extend(["light/op", "heavy/op", &ratio]),
     }
@@ -132,95 +128,30 @@ fn title(report: &Report, group: Group, look: Look) -> Line {
         .collect()
 }
 
-fn line(report: &Report, row: &Row, look: Look) -> Line {
-    let name = Cell::from(row.command.clone());
-    let Some(median) = row.median_ns else {
-        let paint = if row.status == Status::Failed {
-            Paint::Red
-        } else {
-            Paint::Yellow
-        };
-        return vec![name, Cell::new(excuse(row), paint)];
+fn cells(line: cells::Line<'_>, group: Group, look: Look) -> Line {
+    let name = Cell::from(line.name);
+    let numbers = match line.cells {
+        Cells::Measured(numbers) => numbers,
+        Cells::Excuse(excuse, paint) => return vec![name, Cell::new(excuse, paint)],
     };
-    let time = |ns: Option<f64>| ns.map_or("-".to_owned(), |ns| units::measured(ns, report.unit));
-    let mut cells = vec![
-        name,
-        Cell::new(units::measured(median, report.unit), Paint::Bold),
-        row.spread.map_or("-".to_owned(), units::percent).into(),
-        p99(row, report.unit).into(),
-        rate(row, median, report.unit).into(),
-    ];
+    let or_dash = |text: Option<String>| Cell::from(text.unwrap_or_else(|| "-".to_owned()));
+    let mut cells = vec![name, Cell::new(numbers.median, Paint::Bold)];
+    cells.extend([numbers.spread, numbers.p99, numbers.rate].map(or_dash));
     if look.verbose {
-        let cpu = row
-            .user_ns
-            .zip(row.system_ns)
-            .map(|(user, system)| user + system);
-        cells.extend([row.mean_ns, row.min_ns, row.max_ns, cpu].map(|ns| Cell::from(time(ns))));
+        cells.extend(numbers.more.map(or_dash));
     }
-    match &row.exits {
-        Some(exits) => {
-            cells.push(units::per_op(exits.light).into());
-            cells.push(units::per_op(exits.heavy).into());
-        }
-        None => cells.extend([Cell::default(), Cell::default()]),
-    }
-    cells.push(ratio(report, row));
+    cells.extend(numbers.exits.unwrap_or_default().map(Cell::from));
+    cells.push(match (numbers.ratio, group) {
+        (Some(ratio), _) => Cell::new(format!("{} {}", ratio.value, bounds(&ratio)), ratio.paint),
+        (None, _) if numbers.is_reference => Cell::from("1"),
+        (None, Group::Floor) => Cell::default(),
+        (None, Group::Scenario | Group::Debug) => Cell::from("-"),
+    });
     cells
 }
 
-/// Operations timed one by one wait for each other: they have a latency and no rate. Instructions
-/// have none either.
-pub(super) fn rate(row: &Row, median: f64, unit: Unit) -> String {
-    match (row.percentiles_of, unit) {
-        (PercentilesOf::Runs, Unit::Time) => units::rate(median),
-        _ => "-".to_owned(),
-    }
-}
-
-fn p99(row: &Row, unit: Unit) -> String {
-    let mark = match row.percentiles_of {
-        PercentilesOf::Operations => "*",
-        PercentilesOf::Runs => "",
-    };
-    row.percentiles_ns.map_or("-".to_owned(), |percentiles| {
-        format!("{}{mark}", units::measured(percentiles.p99, unit))
-    })
-}
-
-/// The ratio, green or red if the whole interval is on one side of 1. A row that others are
-/// compared with says so.
-fn ratio(report: &Report, row: &Row) -> Cell {
-    if let Some(ratio) = &row.ratio {
-        let paint = if ratio.ci_high < 1.0 {
-            Paint::Green
-        } else if ratio.ci_low > 1.0 {
-            Paint::Red
-        } else {
-            Paint::Plain
-        };
-        return Cell::new(interval(ratio), paint);
-    }
-    let is_reference = report
-        .results
-        .iter()
-        .any(|other| other.reference.as_deref() == Some(row.command.as_str()));
-    match (is_reference, row.group) {
-        (true, _) => Cell::from("1"),
-        (false, Group::Floor) => Cell::default(),
-        (false, Group::Scenario | Group::Debug) => Cell::from("-"),
-    }
-}
-
-fn interval(ratio: &Ratio) -> String {
-    format!("{} {}", units::ratio(ratio.value), bounds(ratio))
-}
-
-fn bounds(ratio: &Ratio) -> String {
-    format!(
-        "[{}, {}]",
-        units::ratio(ratio.ci_low),
-        units::ratio(ratio.ci_high)
-    )
+fn bounds(ratio: &RatioCells) -> String {
+    format!("[{}, {}]", ratio.low, ratio.high)
 }
 
 #[cfg(test)]

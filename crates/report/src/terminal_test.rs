@@ -74,7 +74,7 @@ fn a_note_of_several_rows_stands_once_and_only_below_numbers() {
     };
     assert_eq!(notes(&report), 1);
     for row in &mut report.results[6..] {
-        row.status = Status::Skipped;
+        row.status = crate::Status::Skipped;
     }
     assert_eq!(notes(&report), 0);
 }

@@ -1,0 +1,138 @@
+//! Every number of a report as text, once: the table on a terminal and the one in Markdown differ in
+//! how they lay these cells out, and in nothing else.
+
+use super::columns::Paint;
+use super::header::excuse;
+use super::model::{Group, PercentilesOf, Ratio, Report, Row, Status, Unit};
+use super::units;
+
+/// The rows of one group.
+#[derive(Debug)]
+pub(super) struct Table<'r> {
+    pub(super) group: Group,
+    pub(super) lines: Vec<Line<'r>>,
+}
+
+/// One row.
+#[derive(Debug)]
+pub(super) struct Line<'r> {
+    pub(super) name: &'r str,
+    pub(super) cells: Cells,
+}
+
+/// What stands behind a name.
+#[derive(Debug)]
+pub(super) enum Cells {
+    Measured(Box<Numbers>),
+    /// Why there are no numbers.
+    Excuse(String, Paint),
+}
+
+/// The cells of a row that was measured; none where it has no such number.
+#[derive(Debug)]
+pub(super) struct Numbers {
+    pub(super) median: String,
+    pub(super) spread: Option<String>,
+    /// With a star if it is over single operations.
+    pub(super) p99: Option<String>,
+    pub(super) rate: Option<String>,
+    /// Mean, the fastest and the slowest run, CPU time.
+    pub(super) more: [Option<String>; 4],
+    /// Light and heavy.
+    pub(super) exits: Option<[String; 2]>,
+    pub(super) ratio: Option<RatioCells>,
+    /// Others are compared with it.
+    pub(super) is_reference: bool,
+}
+
+/// A ratio and the ends of its interval.
+#[derive(Debug)]
+pub(super) struct RatioCells {
+    pub(super) value: String,
+    pub(super) low: String,
+    pub(super) high: String,
+    /// Green or red if the whole interval is on one side of 1.
+    pub(super) paint: Paint,
+}
+
+impl Table<'_> {
+    /// Whether a row of it is compared with anything.
+    pub(super) fn has_ratio(&self) -> bool {
+        let has = |line: &Line<'_>| matches!(&line.cells, Cells::Measured(n) if n.ratio.is_some());
+        self.lines.iter().any(has)
+    }
+}
+
+/// The groups that have rows, in order.
+pub(super) fn tables(report: &Report) -> Vec<Table<'_>> {
+    let of = |group| Table {
+        group,
+        lines: report
+            .group(group)
+            .into_iter()
+            .map(|row| line(report, row))
+            .collect(),
+    };
+    let groups = [Group::Scenario, Group::Floor, Group::Debug].map(of);
+    groups
+        .into_iter()
+        .filter(|table| !table.lines.is_empty())
+        .collect()
+}
+
+fn line<'r>(report: &'r Report, row: &'r Row) -> Line<'r> {
+    let cells = match (row.median_ns, row.status) {
+        (Some(median), _) => Cells::Measured(Box::new(numbers(report, row, median))),
+        (None, Status::Failed) => Cells::Excuse(excuse(row), Paint::Red),
+        (None, _) => Cells::Excuse(excuse(row), Paint::Yellow),
+    };
+    Line {
+        name: &row.command,
+        cells,
+    }
+}
+
+fn numbers(report: &Report, row: &Row, median: f64) -> Numbers {
+    let time = |ns| units::measured(ns, report.unit);
+    let cpu = row
+        .user_ns
+        .zip(row.system_ns)
+        .map(|(user, system)| user + system);
+    // Operations timed one by one wait for each other: they have a latency and no rate. Instructions
+    // have none either.
+    let (star, rate) = match (row.percentiles_of, report.unit) {
+        (PercentilesOf::Runs, Unit::Time) => ("", Some(units::rate(median))),
+        (PercentilesOf::Runs, Unit::Instructions) => ("", None),
+        (PercentilesOf::Operations, _) => ("*", None),
+    };
+    let is_reference = |other: &Row| other.reference.as_deref() == Some(row.command.as_str());
+    Numbers {
+        median: time(median),
+        spread: row.spread.map(units::percent),
+        p99: row
+            .percentiles_ns
+            .map(|percentiles| format!("{}{star}", time(percentiles.p99))),
+        rate,
+        more: [row.mean_ns, row.min_ns, row.max_ns, cpu].map(|ns| ns.map(time)),
+        exits: row
+            .exits
+            .map(|exits| [exits.light, exits.heavy].map(units::per_op)),
+        ratio: row.ratio.as_ref().map(RatioCells::of),
+        is_reference: report.results.iter().any(is_reference),
+    }
+}
+
+impl RatioCells {
+    pub(super) fn of(ratio: &Ratio) -> Self {
+        Self {
+            value: units::ratio(ratio.value),
+            low: units::ratio(ratio.ci_low),
+            high: units::ratio(ratio.ci_high),
+            paint: match ratio {
+                ratio if ratio.ci_high < 1.0 => Paint::Green,
+                ratio if ratio.ci_low > 1.0 => Paint::Red,
+                _ => Paint::Plain,
+            },
+        }
+    }
+}
