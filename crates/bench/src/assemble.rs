@@ -9,8 +9,8 @@ use vmbell_report::bootstrap::Interval;
 use vmbell_report::outliers::Outliers;
 use vmbell_report::statistics::{Summary, median, percentile};
 use vmbell_report::{
-    Backend, Counts, Exits, Group, Highlight, Host, Percentiles, PercentilesOf, Plan, Ratio,
-    Report, Row, SCHEMA_VERSION, Timing, Tool, Tsc, Unit, Work, rfc3339,
+    Backend, Counting, Counts, Exits, Group, Highlight, Host, Percentiles, PercentilesOf, Plan,
+    Ratio, Report, Row, SCHEMA_VERSION, Timing, Tool, Tsc, Unit, rfc3339,
 };
 
 /// What a report says besides the samples.
@@ -31,7 +31,7 @@ pub struct Context<'a> {
     /// How long it took.
     pub duration: Duration,
     /// What all rows do, and what was counted of it, if the rows do not say it.
-    pub work: Option<Work>,
+    pub counting: Option<Counting>,
     /// The events that rows are compared by, besides time.
     pub compared: &'a [&'a str],
 }
@@ -75,7 +75,7 @@ pub fn assemble(record: &Record, context: Context<'_>) -> Report {
             .collect(),
         highlights: highlights(&record.series, seed),
         ratios_to: compare::references(&record.series).to_owned(),
-        work: context.work,
+        counting: context.counting,
     }
 }
 
@@ -167,7 +167,7 @@ fn row(series: &Series, all: &[Series], seed: u64, (timing, unit): (Timing, Unit
         counts: counts(series, |sample| &sample.counts),
         ratios: [].into(),
         note: series.remarks.note.map(str::to_owned),
-        bus: series.remarks.bus,
+        address_space: series.remarks.address_space,
     }
 }
 

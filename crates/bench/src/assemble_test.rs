@@ -60,7 +60,7 @@ fn report_of(all: Vec<Series>, timing: crate::Timing) -> Report {
             },
             started: SystemTime::UNIX_EPOCH,
             duration: Duration::from_secs(3),
-            work: None,
+            counting: None,
             compared: &["cycles"],
         },
     )

@@ -3,7 +3,7 @@
 //! A [`Subject`] performs operations and times them from inside. An [`Entry`] of the
 //! [catalogue](catalogue::all) makes one. [`run`] measures many of them interleaved by a [`Plan`]
 //! and keeps a [`Record`], from which a report is made. [`compare`] says what is compared
-//! with what, and [`assemble`] does all arithmetic on samples.
+//! with what, and [`assemble()`] does all arithmetic on samples.
 //!
 //! ```
 //! use std::sync::Mutex;

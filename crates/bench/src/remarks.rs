@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use vmbell_report::Bus;
+use vmbell_report::AddressSpace;
 
 /// What an entry says of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -12,5 +12,5 @@ pub struct Remarks {
     /// What must be known to read its numbers.
     pub note: Option<&'static str>,
     /// Where it rings, if that is at an address of a bus.
-    pub bus: Option<Bus>,
+    pub address_space: Option<AddressSpace>,
 }

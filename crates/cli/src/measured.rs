@@ -4,7 +4,7 @@ use std::time::{Instant, SystemTime};
 
 use super::exit::Exit;
 use vmbell_bench::{Clock, Context, Options, Plan, Record, Timing, assemble, host};
-use vmbell_report::{Backend, Host, Report, Status, Tool, Work};
+use vmbell_report::{Backend, Counting, Host, Report, Status, Tool};
 
 /// A command that has begun to measure.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ impl Begun {
         record: &Record,
         (options, plan): (&Options, &Plan),
         backend: Backend,
-        work: Option<Work>,
+        counting: Option<Counting>,
         compared: &[&str],
     ) -> Report {
         let context = Context {
@@ -45,7 +45,7 @@ impl Begun {
             backend,
             started: self.started,
             duration: self.begun.elapsed(),
-            work,
+            counting,
             compared,
         };
         assemble(record, context)

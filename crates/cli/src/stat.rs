@@ -16,7 +16,7 @@ use super::values;
 use vmbell::hypervisor::SpinPolicy;
 use vmbell_bench::stat::{Mode, Tick, Workload};
 use vmbell_bench::{Limit, Options, Plan, Record, Stop, Timing};
-use vmbell_report::{Form, Look, Report, Work, json, terminal};
+use vmbell_report::{Counting, Form, Look, Report, json, terminal};
 
 /// Count what happens to a guest that takes interrupts, with PV EOI off and on
 #[derive(Args, Debug)]
@@ -107,7 +107,7 @@ pub(super) fn run(args: &StatArgs) -> Result<Exit> {
             }
         }
     }
-    let work = Work {
+    let counting = Counting {
         form: Form::Events,
         text: describe(workload),
         operation: "interrupt".to_owned(),
@@ -115,7 +115,13 @@ pub(super) fn run(args: &StatArgs) -> Result<Exit> {
         events: Vec::new(),
     };
     let plan = plan(workload);
-    let mut report = begun.report(&record, (&options, &plan), choice.report(), Some(work), &[]);
+    let mut report = begun.report(
+        &record,
+        (&options, &plan),
+        choice.report(),
+        Some(counting),
+        &[],
+    );
     leave_out(&mut report, args);
     print(&if args.json {
         json(&report)

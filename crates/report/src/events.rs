@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::{Counts, Report, Row, Work};
+use super::{Counting, Counts, Report, Row};
 
 /// Writes `report` for people.
-pub(super) fn events(report: &Report, work: &Work) -> String {
+pub(super) fn events(report: &Report, counting: &Counting) -> String {
     let names = by_frequency(&report.results);
     let width = names.iter().map(|name| name.len()).max().unwrap_or(0);
     let mut table = Table {
@@ -18,8 +18,8 @@ pub(super) fn events(report: &Report, work: &Work) -> String {
     let backend = &report.backend;
     // Writing to a string does not fail.
     let _ = writeln!(table.text, "backend   {} ({})", backend.name, backend.why);
-    let _ = writeln!(table.text, "counted   by {}", work.source);
-    let _ = writeln!(table.text, "workload  {}\n", work.text);
+    let _ = writeln!(table.text, "counted   by {}", counting.source);
+    let _ = writeln!(table.text, "workload  {}\n", counting.text);
     table.line("event", "change", |row| Some(row.command.clone()));
     for name in names {
         table.counts(name, |row| &row.events);
@@ -34,7 +34,7 @@ pub(super) fn events(report: &Report, work: &Work) -> String {
         .last()
         .and_then(|row| row.ratios.get("exits"));
     let change = ratio.map_or_else(String::new, |ratio| per_cent(ratio.value));
-    let title = format!("exits per {}", work.operation);
+    let title = format!("exits per {}", counting.operation);
     table.line(&title, &change, |row| {
         Some(format!("{:.3}", row.exits_per_op?))
     });

@@ -8,6 +8,7 @@
 pub mod bootstrap;
 mod cells;
 mod columns;
+mod counting;
 mod counts;
 pub mod cpu_list;
 mod csv;
@@ -27,9 +28,9 @@ mod timestamp;
 pub mod units;
 mod vmexit;
 mod warnings;
-mod work;
 mod written;
 
+pub use counting::{Counted, Counting, EventUnit, Form, Scope};
 pub use counts::Counts;
 pub use csv::csv;
 pub use file::{Export, ExportError};
@@ -38,15 +39,14 @@ pub use host::Host;
 pub use json::{ParseError, json, parse};
 pub use markdown::markdown;
 pub use model::{
-    Backend, Bus, Exits, Group, Highlight, Percentiles, PercentilesOf, Plan, Ratio, Report, Row,
-    SCHEMA_VERSION, Status, Timing, Tool, Tsc, Unit,
+    AddressSpace, Backend, Exits, Group, Highlight, Percentiles, PercentilesOf, Plan, Ratio,
+    Report, Row, SCHEMA_VERSION, Status, Timing, Tool, Tsc, Unit,
 };
 pub use random::Random;
 pub use terminal::{Look, terminal};
 pub use timestamp::rfc3339;
 pub use vmexit::vmexit;
 pub use warnings::{Warning, warnings};
-pub use work::{Counted, EventUnit, Form, Scope, Work};
 
 #[cfg(test)]
 mod sample;

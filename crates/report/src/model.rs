@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::written::{samples, seconds};
-use super::{Counts, Host, Work};
+use super::{Counting, Counts, Host};
 
 /// The version of the JSON that this code writes.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -60,7 +60,7 @@ pub struct Report {
     pub ratios_to: String,
     /// What all rows do, and what was counted of it; none for `vmbell bench`, whose rows say it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub work: Option<Work>,
+    pub counting: Option<Counting>,
 }
 
 impl Report {
@@ -236,13 +236,13 @@ pub struct Row {
     pub note: Option<String>,
     /// Where it rings, if that is at an address of a bus.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bus: Option<Bus>,
+    pub address_space: Option<AddressSpace>,
 }
 
 /// An address space of the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Bus {
+pub enum AddressSpace {
     /// Memory.
     Mmio,
     /// Ports.

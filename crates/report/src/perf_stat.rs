@@ -5,14 +5,14 @@ use std::fmt::Write as _;
 
 use super::header::excuse;
 use super::statistics::{Summary, error_of_mean};
-use super::{EventUnit, Ratio, Report, Row, Scope, Work};
+use super::{Counting, EventUnit, Ratio, Report, Row, Scope};
 
 /// The parameter that has all that makes a row what it is.
 const SWITCHES: &str = "switches";
 
 /// Writes `report` for people.
-pub(super) fn perf_stat(report: &Report, work: &Work) -> String {
-    let mut text = format!(" {}; seed {}\n", work.text, report.seed);
+pub(super) fn perf_stat(report: &Report, counting: &Counting) -> String {
+    let mut text = format!(" {}; seed {}\n", counting.text, report.seed);
     for row in &report.results {
         let switches = row.parameters.get(SWITCHES).unwrap_or(&row.command);
         let runs = row.samples_ns.len();
@@ -21,13 +21,13 @@ pub(super) fn perf_stat(report: &Report, work: &Work) -> String {
             "\n Virtqueue counter stats for '{switches}' ({runs} runs):\n\n"
         );
         if row.is_ok() {
-            block(&mut text, row, work);
+            block(&mut text, row, counting);
         } else {
             let _ = writeln!(text, "{:>18} {}", "", excuse(row));
         }
     }
-    ratios(&mut text, report, work);
-    let mut missing = work
+    ratios(&mut text, report, counting);
+    let mut missing = counting
         .events
         .iter()
         .filter(|event| event.scope.is_none())
@@ -45,7 +45,7 @@ pub(super) fn perf_stat(report: &Report, work: &Work) -> String {
     text
 }
 
-fn ratios(text: &mut String, report: &Report, work: &Work) {
+fn ratios(text: &mut String, report: &Report, counting: &Counting) {
     if report.results.iter().any(|row| row.ratio.is_some()) {
         text.push_str("\n ratios of medians (new/old, below 1 = less), with 95 % confidence:\n\n");
     }
@@ -58,7 +58,7 @@ fn ratios(text: &mut String, report: &Report, work: &Work) {
             );
         };
         row.ratio.iter().for_each(|ratio| line("time", ratio));
-        for event in &work.events {
+        for event in &counting.events {
             let ratio = row.ratios.get(&event.event);
             ratio
                 .into_iter()
@@ -71,12 +71,12 @@ fn ratios(text: &mut String, report: &Report, work: &Work) {
     clippy::cast_precision_loss,
     reason = "counts of a benchmark are far below 2^53"
 )]
-fn block(text: &mut String, row: &Row, work: &Work) {
+fn block(text: &mut String, row: &Row, counting: &Counting) {
     let seconds = row.seconds();
     let ops = row.ops_per_run.max(1) as f64;
-    let operation = &work.operation;
+    let operation = &counting.operation;
     let each = |runs: &[f64]| format!("{:.3} a {operation}", mean(runs) / ops);
-    for event in &work.events {
+    for event in &counting.events {
         let name = match event.scope {
             Some(Scope::User) => format!("{}:u", event.event),
             _ => event.event.clone(),

@@ -4,7 +4,7 @@ use super::model::{
     Backend, Exits, Highlight, Percentiles, PercentilesOf, Plan, Ratio, Report, Row,
     SCHEMA_VERSION, Timing, Tool, Tsc, Unit,
 };
-use super::{Counted, Counts, EventUnit, Form, Host, Scope, Work};
+use super::{Counted, Counting, Counts, EventUnit, Form, Host, Scope};
 use super::{Group, Status};
 
 /// The same in the lab's deterministic mode: of one virtual nanosecond for each instruction.
@@ -131,7 +131,7 @@ pub(super) fn report() -> Report {
             },
         ],
         ratios_to: "device model".to_owned(),
-        work: None,
+        counting: None,
     }
 }
 
@@ -203,7 +203,7 @@ fn row(name: &str, group: Group, ns: f64, exits: Option<(f64, f64)>) -> Row {
         counts: Counts::default(),
         ratios: [].into(),
         note: None,
-        bus: None,
+        address_space: None,
     }
 }
 
@@ -257,7 +257,7 @@ pub(super) fn events() -> Report {
             why: "chosen by --backend".to_owned(),
         },
         results: vec![off, on],
-        work: Some(Work {
+        counting: Some(Counting {
             form: Form::Events,
             text: "500 interrupts".to_owned(),
             operation: "interrupt".to_owned(),
@@ -303,7 +303,7 @@ pub(super) fn perf_stat() -> Report {
     };
     Report {
         results: vec![plain, wide],
-        work: Some(Work {
+        counting: Some(Counting {
             form: Form::PerfStat,
             text: "500 buffers a run".to_owned(),
             operation: "buffer".to_owned(),

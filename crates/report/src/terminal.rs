@@ -22,11 +22,11 @@ pub struct Look {
 
 /// Writes `report` for people, in the form that it asks for.
 pub fn terminal(report: &Report, look: Look) -> String {
-    match &report.work {
+    match &report.counting {
         None => bench(report, look),
-        Some(work) => match work.form {
-            Form::Events => events(report, work),
-            Form::PerfStat => perf_stat(report, work),
+        Some(counting) => match counting.form {
+            Form::Events => events(report, counting),
+            Form::PerfStat => perf_stat(report, counting),
         },
     }
 }

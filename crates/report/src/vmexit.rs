@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use super::Report;
 use super::model::Row;
-use super::{Bus, Status};
+use super::{AddressSpace, Status};
 
 /// Writes one line for each entry: its name and its median in cycles of the time stamp counter, or
 /// why there is none. Doorbells have the suffix of the `pci-testdev` BAR that they stand for.
@@ -27,9 +27,9 @@ pub fn vmexit(report: &Report) -> String {
 
 /// `:pci-mem` for a doorbell in memory, `:pci-io` for one on a port.
 const fn bar(row: &Row) -> &'static str {
-    match row.bus {
-        Some(Bus::Mmio) => ":pci-mem",
-        Some(Bus::Pio) => ":pci-io",
+    match row.address_space {
+        Some(AddressSpace::Mmio) => ":pci-mem",
+        Some(AddressSpace::Pio) => ":pci-io",
         None => "",
     }
 }

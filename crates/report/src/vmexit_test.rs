@@ -9,15 +9,15 @@ fn doorbells_have_the_suffix_of_their_bar_and_others_have_none() {
     report.tsc.hz = 1e9;
     let mut rows = report.results.clone();
     rows.truncate(1);
-    let row = |name: &str, bus, ns: f64| Row {
+    let row = |name: &str, address_space, ns: f64| Row {
         command: name.to_owned(),
-        bus,
+        address_space,
         median_ns: Some(ns),
         ..rows[0].clone()
     };
     report.results = vec![
-        row("mmio-wildcard-eventfd", Some(Bus::Mmio), 3529.0),
-        row("portio-no-eventfd", Some(Bus::Pio), 5535.4),
+        row("mmio-wildcard-eventfd", Some(AddressSpace::Mmio), 3529.0),
+        row("portio-no-eventfd", Some(AddressSpace::Pio), 5535.4),
         row("hypercall-no-eventfd", None, 1519.6),
         row("notify-portio-no-eventfd", None, 1.0),
     ];
@@ -33,15 +33,15 @@ notify-portio-no-eventfd 1
 #[test]
 fn rows_without_numbers_say_why() {
     let mut report = sample::report();
-    let row = |name: &str, bus, status| Row {
+    let row = |name: &str, address_space, status| Row {
         command: name.to_owned(),
-        bus,
+        address_space,
         median_ns: None,
         status,
         ..report.results[0].clone()
     };
     report.results = vec![
-        row("mmio-no-eventfd", Some(Bus::Mmio), Status::Skipped),
+        row("mmio-no-eventfd", Some(AddressSpace::Mmio), Status::Skipped),
         row("vmcall", None, Status::Failed),
     ];
     let text = vmexit(&report);

@@ -12,7 +12,7 @@ use super::rate::Rate;
 use super::virtqueue;
 use crate::{Entry, Options, Remarks, Subject, SubjectError};
 use vmbell::hypervisor::{Hypervisor, Support};
-use vmbell_report::{Bus, Group};
+use vmbell_report::{AddressSpace, Group};
 
 const RATES: [(Path, Bell, Variant); 21] = [
     (Portio, DeviceModel, Variant::Plain),
@@ -99,13 +99,13 @@ where
             Box::new(Rate::new(&hypervisor, &subject, case, options)?)
         })
     };
-    let bus = match case.path {
-        Portio if !case.notify => Some(Bus::Pio),
-        Mmio if !case.notify => Some(Bus::Mmio),
+    let address_space = match case.path {
+        Portio if !case.notify => Some(AddressSpace::Pio),
+        Mmio if !case.notify => Some(AddressSpace::Mmio),
         _ => None,
     };
     let remarks = Remarks {
-        bus,
+        address_space,
         ..Remarks::default()
     };
     let entry = Entry::new(Group::Scenario, name, description(case), make).with_remarks(remarks);

@@ -23,7 +23,7 @@ use vmbell::hypervisor::SpinPolicy;
 use vmbell_bench::perf::{self, Event};
 use vmbell_bench::workload::{Batch, Threads, entry};
 use vmbell_bench::{Entry, Limit, Options, Plan, Record, Remarks, Timing};
-use vmbell_report::{Backend, Form, Look, Work, cpu_list, json, terminal};
+use vmbell_report::{Backend, Counting, Form, Look, cpu_list, json, terminal};
 
 /// How long a run of the slowest variant may take, if nobody has chosen how many buffers it has.
 const RUN: Duration = Duration::from_millis(500);
@@ -55,14 +55,20 @@ pub(super) fn run(args: &VirtqueueArgs) -> Result<Exit> {
         .into_inner()
         .context("the measuring thread panicked")?;
     record.keep_whole_rounds();
-    let work = work(&variants, &record);
+    let counting = counting(&variants, &record);
     let backend = Backend {
         name: "host".to_owned(),
         why: "no guest takes part".to_owned(),
     };
     // What the two sides used: less than the time tells of whoever else is on the host.
     let compared = [Event::TaskClock, Event::Instructions].map(Event::name);
-    let report = begun.report(&record, (&options, &plan), backend, Some(work), &compared);
+    let report = begun.report(
+        &record,
+        (&options, &plan),
+        backend,
+        Some(counting),
+        &compared,
+    );
     print(&if args.json {
         json(&report)
     } else {
@@ -122,9 +128,9 @@ fn entries(variants: &[Variant]) -> Vec<Entry> {
 }
 
 /// What all variants have in common.
-fn work(variants: &[Variant], record: &Record) -> Work {
+fn counting(variants: &[Variant], record: &Record) -> Counting {
     let text = variants.first().zip(record.series.first());
-    Work {
+    Counting {
         form: Form::PerfStat,
         text: text.map_or_else(String::new, |(variant, series)| {
             describe(variant, series.ops_per_run, &series.setting.cpus)

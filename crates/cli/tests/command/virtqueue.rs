@@ -126,7 +126,7 @@ fn a_pair_of_switches_is_measured_in_turns_with_a_ratio() {
 #[test]
 fn events_are_counted_or_the_reason_is_given() {
     let report = json(&["--packed", "--wide-tokens"]);
-    let events = report["work"]["events"].as_array().unwrap();
+    let events = report["counting"]["events"].as_array().unwrap();
     assert_eq!(events.len(), 4);
     for event in events {
         let counted = event["scope"].is_string();

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// The work of all rows, and what was counted of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Work {
+pub struct Counting {
     /// How it looks on a terminal.
     pub form: Form,
     /// What is done, in words.
