@@ -10,7 +10,7 @@ use vmbell_report::outliers::Outliers;
 use vmbell_report::statistics::{Summary, median, percentile};
 use vmbell_report::{
     Backend, Counting, Counts, Exits, Group, Highlight, Host, Percentiles, PercentilesOf, Plan,
-    Ratio, Report, Row, SCHEMA_VERSION, Timing, Tool, Tsc, Unit, rfc3339,
+    Ratio, Report, Row, SCHEMA_VERSION, Timing, Tool, Tsc, rfc3339,
 };
 
 /// What a report says besides the samples.
@@ -38,7 +38,7 @@ pub struct Context<'a> {
 
 /// Makes the report.
 pub fn assemble(record: &Record, context: Context<'_>) -> Report {
-    let (timing, unit) = meaning(context.options.timing);
+    let timing = context.options.timing;
     let seed = context.plan.seed;
     Report {
         schema_version: SCHEMA_VERSION,
@@ -48,7 +48,6 @@ pub fn assemble(record: &Record, context: Context<'_>) -> Report {
         duration: context.duration.as_secs_f64(),
         interrupted: record.stopped == Some(Stop::Interrupted),
         timing,
-        unit,
         timed_out: record.stopped == Some(Stop::TimedOut),
         seed,
         plan: Plan {
@@ -70,21 +69,12 @@ pub fn assemble(record: &Record, context: Context<'_>) -> Report {
             .iter()
             .map(|series| Row {
                 ratios: ratios(series, &record.series, seed, context.compared),
-                ..row(series, &record.series, seed, (timing, unit))
+                ..row(series, &record.series, seed, timing)
             })
             .collect(),
         highlights: highlights(&record.series, seed),
         ratios_to: compare::references(&record.series).to_owned(),
         counting: context.counting,
-    }
-}
-
-/// What times say, and in which unit.
-const fn meaning(timing: crate::Timing) -> (Timing, Unit) {
-    match timing {
-        crate::Timing::Native => (Timing::Native, Unit::Time),
-        crate::Timing::Emulated => (Timing::Emulated, Unit::Time),
-        crate::Timing::Instructions => (Timing::Emulated, Unit::Instructions),
     }
 }
 
@@ -120,7 +110,7 @@ const fn spin_name(spin: SpinPolicy) -> &'static str {
     }
 }
 
-fn row(series: &Series, all: &[Series], seed: u64, (timing, unit): (Timing, Unit)) -> Row {
+fn row(series: &Series, all: &[Series], seed: u64, timing: Timing) -> Row {
     let samples = series.ns_per_op();
     let summary = Summary::of(&samples);
     let stat = |pick: fn(&Summary) -> f64| summary.as_ref().map(pick);
@@ -136,7 +126,7 @@ fn row(series: &Series, all: &[Series], seed: u64, (timing, unit): (Timing, Unit
         median_ns: stat(|s| s.median),
         instructions: summary
             .map(|summary| thousandths(summary.median))
-            .filter(|_| unit == Unit::Instructions),
+            .filter(|_| timing == Timing::Instructions),
         user_ns: cpu_ns(series.cpu_time().user),
         system_ns: cpu_ns(series.cpu_time().system),
         min_ns: stat(|s| s.min),

@@ -28,10 +28,10 @@ fn series(name: &str, group: Group, reference: Option<&str>, ns: &[f64]) -> Seri
 }
 
 fn report(all: Vec<Series>) -> Report {
-    report_of(all, crate::Timing::Native)
+    report_of(all, Timing::Native)
 }
 
-fn report_of(all: Vec<Series>, timing: crate::Timing) -> Report {
+fn report_of(all: Vec<Series>, timing: Timing) -> Report {
     let options = Options {
         cpus: vec![0, 1],
         spin: SpinPolicy::Adaptive,
@@ -116,17 +116,17 @@ fn instructions_are_told_only_where_the_clock_counts_them() {
         )]
     };
     let instructions = |timing| report_of(all(), timing).results[0].instructions;
-    assert_eq!(instructions(crate::Timing::Native), None);
-    assert_eq!(instructions(crate::Timing::Emulated), None);
-    assert_eq!(instructions(crate::Timing::Instructions), Some(2985.0));
+    assert_eq!(instructions(Timing::Native), None);
+    assert_eq!(instructions(Timing::Emulated), None);
+    assert_eq!(instructions(Timing::Instructions), Some(2985.0));
 }
 
 #[test]
 fn emulated_times_are_no_valid_ones() {
     for (timing, valid) in [
-        (crate::Timing::Native, true),
-        (crate::Timing::Emulated, false),
-        (crate::Timing::Instructions, false),
+        (Timing::Native, true),
+        (Timing::Emulated, false),
+        (Timing::Instructions, false),
     ] {
         let report = report_of(vec![series("x", Group::Scenario, None, &[1.0])], timing);
         assert_eq!(report.timing == Timing::Native, valid);

@@ -10,10 +10,10 @@
 //! use std::time::{Duration, Instant};
 //! use vmbell_bench::{
 //!     Clock, Entry, Limit, Options, Plan, Record, Sample, Silent, Subject, SubjectError,
-//!     Timing, run,
+//!     run,
 //! };
 //! use vmbell::hypervisor::SpinPolicy;
-//! use vmbell_report::Group;
+//! use vmbell_report::{Group, Timing};
 //!
 //! struct Yield;
 //!
@@ -69,7 +69,7 @@ pub mod scenario;
 mod select;
 pub mod stat;
 mod subject;
-mod timing;
+pub mod timing;
 pub mod workload;
 
 pub use assemble::{Context, assemble};
@@ -86,4 +86,3 @@ pub use runner::{overtime, run};
 pub use select::{SelectError, select, set_reference};
 pub(crate) use subject::chain;
 pub use subject::{Sample, Setting, Subject, SubjectError};
-pub use timing::{Timing, TimingError};

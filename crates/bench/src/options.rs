@@ -1,7 +1,8 @@
 //! What a subject is made with.
 
-use super::{Clock, Limit, SubjectError, Timing};
+use super::{Clock, Limit, SubjectError};
 use vmbell::hypervisor::SpinPolicy;
+use vmbell_report::Timing;
 
 /// The choices of one bench command, handed to every [`Entry`](super::Entry)'s factory.
 #[derive(Clone, Debug)]

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::*;
-use crate::{Clock, Limit, Silent, Timing};
+use crate::{Clock, Limit, Silent};
 use vmbell::hypervisor::SpinPolicy;
 use vmbell_report::Group;
+use vmbell_report::Timing;
 
 type Log = Arc<Mutex<Vec<String>>>;
 

@@ -5,58 +5,38 @@
 //! then it is a measure, of another thing. Nothing inside can see which of the two it is, so the
 //! lab tells in an environment variable.
 
+use vmbell_report::Timing;
+
 use super::cpuid;
 
-/// What a nanosecond is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Timing {
-    /// One of real time.
-    Native,
-    /// One of an emulator's time: it means nothing.
-    Emulated,
-    /// One instruction executed, by whomever: this program, its kernel, its guest.
-    Instructions,
-}
+/// Set by the lab for the program that it runs, to the [`name`](Timing::name) of its timing.
+pub const VARIABLE: &str = "VMBELL_TIMING";
 
 /// The variable says what this version does not know.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}={value}: neither 'emulated' nor 'instructions'", Timing::VARIABLE)]
+#[error("{}={value}: neither 'emulated' nor 'instructions'", VARIABLE)]
 pub struct TimingError {
     /// Its value.
     value: String,
 }
 
-impl Timing {
-    /// Set by the lab for the program that it runs, to the [`name`](Self::name) of its timing.
-    pub const VARIABLE: &str = "VMBELL_TIMING";
+/// This process's.
+pub fn here() -> Result<Timing, TimingError> {
+    let told = std::env::var_os(VARIABLE);
+    of(
+        told.map(|value| value.to_string_lossy().into_owned()),
+        cpuid::is_emulated(),
+    )
+}
 
-    /// This process's.
-    pub fn here() -> Result<Self, TimingError> {
-        let told = std::env::var_os(Self::VARIABLE);
-        Self::of(
-            told.map(|value| value.to_string_lossy().into_owned()),
-            cpuid::is_emulated(),
-        )
-    }
-
-    fn of(told: Option<String>, is_emulated: bool) -> Result<Self, TimingError> {
-        match told {
-            Some(value) => [Self::Emulated, Self::Instructions]
-                .into_iter()
-                .find(|timing| timing.name() == value)
-                .ok_or(TimingError { value }),
-            None if is_emulated => Ok(Self::Emulated),
-            None => Ok(Self::Native),
-        }
-    }
-
-    /// As the variable has it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Native => "native",
-            Self::Emulated => "emulated",
-            Self::Instructions => "instructions",
-        }
+fn of(told: Option<String>, is_emulated: bool) -> Result<Timing, TimingError> {
+    match told {
+        Some(value) => [Timing::Emulated, Timing::Instructions]
+            .into_iter()
+            .find(|timing| timing.name() == value)
+            .ok_or(TimingError { value }),
+        None if is_emulated => Ok(Timing::Emulated),
+        None => Ok(Timing::Native),
     }
 }
 
@@ -66,16 +46,16 @@ mod tests {
 
     #[test]
     fn the_lab_is_believed_and_then_the_cpu() {
-        let told = |value: &str, is_emulated| Timing::of(Some(value.to_owned()), is_emulated);
+        let told = |value: &str, is_emulated| of(Some(value.to_owned()), is_emulated);
         assert_eq!(told("instructions", true), Ok(Timing::Instructions));
         assert_eq!(told("emulated", false), Ok(Timing::Emulated));
-        assert_eq!(Timing::of(None, true), Ok(Timing::Emulated));
-        assert_eq!(Timing::of(None, false), Ok(Timing::Native));
+        assert_eq!(of(None, true), Ok(Timing::Emulated));
+        assert_eq!(of(None, false), Ok(Timing::Native));
     }
 
     #[test]
     fn a_timing_that_nobody_knows_is_an_error() {
-        let error = Timing::of(Some("native".to_owned()), false).unwrap_err();
+        let error = of(Some("native".to_owned()), false).unwrap_err();
         assert_eq!(
             error.to_string(),
             "VMBELL_TIMING=native: neither 'emulated' nor 'instructions'"

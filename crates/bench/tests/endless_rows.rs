@@ -19,8 +19,9 @@ use vmbell::hypervisor::{
     IrqTrigger, Irqs, Kick, SpinPolicy, Support, Vm, VmConfig,
 };
 use vmbell::irq::{Gsi, Msi, Route};
-use vmbell_bench::{Clock, Limit, Options, Plan, Record, Silent, Timing, run, scenario, select};
+use vmbell_bench::{Clock, Limit, Options, Plan, Record, Silent, run, scenario, select};
 use vmbell_report::Status;
+use vmbell_report::Timing;
 use vmm_sys_util::eventfd::EventFd;
 
 /// A backend that says yes to lines, messages and doorbells, and forgets them.

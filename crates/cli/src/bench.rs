@@ -15,8 +15,8 @@ use super::progress::Progress;
 use super::style::Style;
 use super::supervise::supervise;
 use super::{cpus, interrupt, seed};
-use vmbell_bench::{Entry, Limit, Options, Plan, Timing, catalogue, select, set_reference};
-use vmbell_report::{Export, Look, Report};
+use vmbell_bench::{Entry, Limit, Options, Plan, catalogue, select, set_reference, timing};
+use vmbell_report::{Export, Look, Report, Timing};
 
 /// Measures and reports.
 pub(super) fn run(args: BenchArgs) -> Result<Exit> {
@@ -25,7 +25,7 @@ pub(super) fn run(args: BenchArgs) -> Result<Exit> {
     let cpus = cpus::choose(args.cpu.as_ref())?;
     choice.check()?;
     let exports = Exports::open(&args)?;
-    let timing = Timing::here().map_err(Usage::new)?;
+    let timing = timing::here().map_err(Usage::new)?;
     let plan = plan(&args, timing);
     let begun = Begun::now();
     let interrupted = interrupt::catch().context("cannot catch SIGINT")?;

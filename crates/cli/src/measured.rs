@@ -3,8 +3,8 @@
 use std::time::{Instant, SystemTime};
 
 use super::exit::Exit;
-use vmbell_bench::{Clock, Context, Options, Plan, Record, Timing, assemble, host};
-use vmbell_report::{Backend, Counting, Host, Report, Status, Tool};
+use vmbell_bench::{Clock, Context, Options, Plan, Record, assemble, host};
+use vmbell_report::{Backend, Counting, Host, Report, Status, Timing, Tool};
 
 /// A command that has begun to measure.
 #[derive(Debug)]

@@ -15,7 +15,7 @@ use super::output::print;
 use super::values;
 use vmbell::hypervisor::SpinPolicy;
 use vmbell_bench::stat::{Mode, Tick, Workload};
-use vmbell_bench::{Limit, Options, Plan, Record, Stop, Timing};
+use vmbell_bench::{Limit, Options, Plan, Record, Stop, timing};
 use vmbell_report::{Counting, Form, Look, Report, json, terminal};
 
 /// Count what happens to a guest that takes interrupts, with PV EOI off and on
@@ -82,7 +82,7 @@ pub(super) fn run(args: &StatArgs) -> Result<Exit> {
         timeout,
         interrupt::catch().context("cannot watch for SIGINT")?,
     );
-    let timing = Timing::here().map_err(Usage::new)?;
+    let timing = timing::here().map_err(Usage::new)?;
     let options = Options {
         cpus: Vec::new(),
         spin: SpinPolicy::Sleep,

@@ -3,8 +3,8 @@
 
 use super::columns::Paint;
 use super::header::excuse;
-use super::model::{Group, PercentilesOf, Ratio, Report, Row, Status, Unit};
-use super::units;
+use super::model::{Group, PercentilesOf, Ratio, Report, Row, Status};
+use super::{Timing, units};
 
 /// The rows of one group.
 #[derive(Debug)]
@@ -93,16 +93,16 @@ fn line<'r>(report: &'r Report, row: &'r Row) -> Line<'r> {
 }
 
 fn numbers(report: &Report, row: &Row, median: f64) -> Numbers {
-    let time = |ns| units::measured(ns, report.unit);
+    let time = |ns| units::measured(ns, report.timing);
     let cpu = row
         .user_ns
         .zip(row.system_ns)
         .map(|(user, system)| user + system);
     // Operations timed one by one wait for each other: they have a latency and no rate. Instructions
     // have none either.
-    let (star, rate) = match (row.percentiles_of, report.unit) {
-        (PercentilesOf::Runs, Unit::Time) => ("", Some(units::rate(median))),
-        (PercentilesOf::Runs, Unit::Instructions) => ("", None),
+    let (star, rate) = match (row.percentiles_of, report.timing) {
+        (PercentilesOf::Runs, Timing::Instructions) => ("", None),
+        (PercentilesOf::Runs, _) => ("", Some(units::rate(median))),
         (PercentilesOf::Operations, _) => ("*", None),
     };
     let is_reference = |other: &Row| other.reference.as_deref() == Some(row.command.as_str());

@@ -2,14 +2,14 @@
 
 use std::fmt::Write;
 
-use super::{Report, Timing, Unit};
+use super::{Report, Timing};
 
 /// Writes every sample; an entry that was not measured has none.
 pub fn csv(report: &Report) -> String {
-    let measured = match (report.timing, report.unit) {
-        (Timing::Native, _) => "ns_per_op",
-        (Timing::Emulated, Unit::Time) => "emulated_ns_per_op",
-        (Timing::Emulated, Unit::Instructions) => "instructions_per_op",
+    let measured = match report.timing {
+        Timing::Native => "ns_per_op",
+        Timing::Emulated => "emulated_ns_per_op",
+        Timing::Instructions => "instructions_per_op",
     };
     let mut text = format!("command,group,backend,spin,run,ops,{measured}\n");
     for row in &report.results {
@@ -45,7 +45,7 @@ mod tests {
             heading(&report),
             Some(format!("{columns}instructions_per_op"))
         );
-        report.unit = Unit::Time;
+        report.timing = Timing::Emulated;
         assert_eq!(
             heading(&report),
             Some(format!("{columns}emulated_ns_per_op"))

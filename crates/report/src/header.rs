@@ -1,8 +1,8 @@
 //! The lines above the numbers: all that somebody else must know to compare them with their own.
 
 use super::cpu_list;
-use super::model::{PercentilesOf, Report, Row, Timing, Unit};
-use super::units;
+use super::model::{PercentilesOf, Report, Row};
+use super::{Timing, units};
 
 /// Labels and texts, in order.
 pub fn header(report: &Report) -> Vec<(&'static str, String)> {
@@ -44,13 +44,13 @@ pub fn spin_in_words(policy: &str) -> &'static str {
 
 /// What numbers are where they are not times of a real CPU.
 fn timing(report: &Report) -> Option<&'static str> {
-    match (report.timing, report.unit) {
-        (Timing::Native, _) => None,
-        (Timing::Emulated, Unit::Time) => Some(
+    match report.timing {
+        Timing::Native => None,
+        Timing::Emulated => Some(
             "emulated: times say nothing about hardware, nor do their ratios; exits are counted \
              right",
         ),
-        (Timing::Emulated, Unit::Instructions) => Some(
+        Timing::Instructions => Some(
             "emulated: numbers are instructions that this kernel and its guest executed for one \
              operation, and not times",
         ),
@@ -59,18 +59,18 @@ fn timing(report: &Report) -> Option<&'static str> {
 
 /// What the column of medians is called.
 pub(super) const fn median_title(report: &Report) -> &'static str {
-    match (report.timing, report.unit) {
-        (Timing::Native, _) => "median",
-        (Timing::Emulated, Unit::Time) => "emulated",
-        (Timing::Emulated, Unit::Instructions) => "instructions",
+    match report.timing {
+        Timing::Native => "median",
+        Timing::Emulated => "emulated",
+        Timing::Instructions => "instructions",
     }
 }
 
 /// What a ratio below 1 is.
 pub(super) const fn below_one(report: &Report) -> &'static str {
-    match report.unit {
-        Unit::Time => "faster",
-        Unit::Instructions => "fewer",
+    match report.timing {
+        Timing::Native | Timing::Emulated => "faster",
+        Timing::Instructions => "fewer",
     }
 }
 

@@ -25,6 +25,7 @@ mod random;
 pub mod statistics;
 mod terminal;
 mod timestamp;
+mod timing;
 pub mod units;
 mod vmexit;
 mod warnings;
@@ -40,11 +41,12 @@ pub use json::{ParseError, json, parse};
 pub use markdown::markdown;
 pub use model::{
     AddressSpace, Backend, Exits, Group, Highlight, Percentiles, PercentilesOf, Plan, Ratio,
-    Report, Row, SCHEMA_VERSION, Status, Timing, Tool, Tsc, Unit,
+    Report, Row, SCHEMA_VERSION, Status, Tool, Tsc,
 };
 pub use random::Random;
 pub use terminal::{Look, terminal};
 pub use timestamp::rfc3339;
+pub use timing::Timing;
 pub use vmexit::vmexit;
 pub use warnings::{Warning, warnings};
 

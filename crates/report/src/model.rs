@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::written::{samples, seconds};
-use super::{Counting, Counts, Host};
+use super::{Counting, Counts, Host, Timing};
 
 /// The version of the JSON that this code writes.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -29,12 +29,9 @@ pub struct Report {
     pub duration: f64,
     /// Somebody stopped it before it was done.
     pub interrupted: bool,
-    /// Whether its times mean anything.
-    #[serde(default)]
+    /// What its times are.
+    #[serde(flatten)]
     pub timing: Timing,
-    /// What was measured by the clock that all times and samples are from.
-    #[serde(default)]
-    pub unit: Unit,
     /// Its own time limit stopped it before it was done.
     #[serde(default)]
     pub timed_out: bool,
@@ -76,28 +73,6 @@ impl Report {
 /// What ratios are taken to in reports that do not say it.
 fn a_reference() -> String {
     "reference".to_owned()
-}
-
-/// Whether times are those of a real CPU.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Timing {
-    /// They are.
-    #[default]
-    Native,
-    /// The CPU is emulated: they mean nothing, and what the [`Unit`] says is all they may be.
-    Emulated,
-}
-
-/// What one nanosecond of the clock stands for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Unit {
-    /// Itself.
-    #[default]
-    Time,
-    /// One executed instruction: the lab's deterministic mode.
-    Instructions,
 }
 
 /// The program.

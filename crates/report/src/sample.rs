@@ -2,16 +2,15 @@
 
 use super::model::{
     Backend, Exits, Highlight, Percentiles, PercentilesOf, Plan, Ratio, Report, Row,
-    SCHEMA_VERSION, Timing, Tool, Tsc, Unit,
+    SCHEMA_VERSION, Tool, Tsc,
 };
-use super::{Counted, Counting, Counts, EventUnit, Form, Host, Scope};
+use super::{Counted, Counting, Counts, EventUnit, Form, Host, Scope, Timing};
 use super::{Group, Status};
 
 /// The same in the lab's deterministic mode: of one virtual nanosecond for each instruction.
 pub(super) fn counted() -> Report {
     let mut report = report();
-    report.timing = Timing::Emulated;
-    report.unit = Unit::Instructions;
+    report.timing = Timing::Instructions;
     report.plan = Plan {
         min_time: 0.0,
         ops: Some(2000),
@@ -80,7 +79,6 @@ pub(super) fn report() -> Report {
         duration: 12.34,
         interrupted: false,
         timing: Timing::Native,
-        unit: Unit::Time,
         timed_out: false,
         seed: 42,
         plan: Plan {

@@ -1,12 +1,12 @@
 //! Numbers for people: three significant digits and a unit that fits.
 
-use super::Unit;
+use super::Timing;
 
 /// What the clock measured, in the unit that it measured in.
-pub fn measured(ns: f64, unit: Unit) -> String {
-    match unit {
-        Unit::Time => time(ns),
-        Unit::Instructions => count(ns),
+pub fn measured(ns: f64, timing: Timing) -> String {
+    match timing {
+        Timing::Native | Timing::Emulated => time(ns),
+        Timing::Instructions => count(ns),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::Group;
-use super::{Report, Timing, Unit, units};
+use super::{Report, Timing, units};
 
 /// A spread above this share of the median says that the host was busy.
 const WIDE: f64 = 0.10;
@@ -120,7 +120,7 @@ pub fn warnings(report: &Report) -> Vec<Warning> {
             .map(|row| row.command.clone())
             .collect()
     };
-    if report.timing == Timing::Emulated && report.unit == Unit::Time {
+    if report.timing == Timing::Emulated {
         warnings.push(Warning::Emulated);
     }
     let has_guest = report.results.iter().any(|o| o.group == Group::Scenario);

@@ -29,7 +29,7 @@ fn an_emulated_cpu_is_said_aloud() {
     let mut report = sample::report();
     report.timing = Timing::Emulated;
     assert!(has(&report, |w| *w == Warning::Emulated));
-    report.unit = Unit::Instructions;
+    report.timing = Timing::Instructions;
     assert_eq!(warnings(&report), []);
 }
 

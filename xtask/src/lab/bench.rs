@@ -63,7 +63,7 @@ pub(super) fn run(vmbell: &Path) -> Result<(Counts, Vec<String>)> {
 
 fn failures(report: &Report) -> Vec<String> {
     let mut failures = Vec::new();
-    if report.timing != Timing::Emulated {
+    if report.timing != Timing::Instructions {
         failures.push(format!("timing is {:?}", report.timing));
     }
     let is_main = |row: &Row| ROWS.iter().any(|(name, _)| *name == row.command);
@@ -146,7 +146,7 @@ mod tests {
         });
         let floors = FLOORS.iter().map(|(_, floor)| row(floor, None));
         Report {
-            timing: Timing::Emulated,
+            timing: Timing::Instructions,
             results: rows.chain(floors).collect(),
             ..oldest.clone()
         }

@@ -13,7 +13,7 @@ fn options(cpus: Vec<usize>) -> Options {
         spin: SpinPolicy::Sleep,
         clock: Clock::with_frequency(1e9, true),
         limit: Limit::none(),
-        timing: crate::Timing::Native,
+        timing: vmbell_report::Timing::Native,
     }
 }
 

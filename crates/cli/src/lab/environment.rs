@@ -2,7 +2,8 @@
 
 use std::ffi::OsString;
 
-use vmbell_bench::Timing;
+use vmbell_bench::timing;
+use vmbell_report::Timing;
 
 /// Variables that say where things are on this host, and not in L1.
 const HOST_VARIABLES: &[&str] = &[
@@ -45,7 +46,7 @@ pub(super) fn in_l1(
     let own = own
         .iter()
         .map(|(name, value)| (name.as_str(), value.as_str()));
-    let timing = (Timing::VARIABLE, timing.name());
+    let timing = (timing::VARIABLE, timing.name());
     environment.extend(
         pairs
             .chain(own)

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use clap::Args;
 
-use vmbell_bench::Timing;
 use vmbell_lab::boot::{Mode, Settings};
 use vmbell_lab::job::Ending;
 use vmbell_lab::{Lab, Outcome, Progress};
+use vmbell_report::Timing;
 
 /// The machine and its kernel.
 #[derive(Debug, Args)]

@@ -22,7 +22,7 @@ use variant::Variant;
 use vmbell::hypervisor::SpinPolicy;
 use vmbell_bench::perf::{self, Event};
 use vmbell_bench::workload::{Batch, Threads, entry};
-use vmbell_bench::{Entry, Limit, Options, Plan, Record, Remarks, Timing};
+use vmbell_bench::{Entry, Limit, Options, Plan, Record, Remarks, timing};
 use vmbell_report::{Backend, Counting, Form, Look, cpu_list, json, terminal};
 
 /// How long a run of the slowest variant may take, if nobody has chosen how many buffers it has.
@@ -35,7 +35,7 @@ pub(super) fn run(args: &VirtqueueArgs) -> Result<Exit> {
     let variants = variant::all(args)?;
     let cpus = cpus::choose(args.cpu.as_ref())?;
     check_cpus(args, &cpus)?;
-    let timing = Timing::here().map_err(Usage::new)?;
+    let timing = timing::here().map_err(Usage::new)?;
     let interrupted = interrupt::catch().context("cannot catch SIGINT")?;
     let begun = Begun::now();
     let options = Options {
