@@ -3,13 +3,25 @@
 //! A new scenario or floor is one more [`Entry`] in the list of its module; nothing else in the
 //! runner, the report or the command line knows any by name, except [`compare`].
 
+use std::collections::BTreeMap;
 use std::fmt;
 
-use super::{Options, Remarks, Subject, SubjectError, compare, debug, floors};
-use vmbell_report::Group;
+use super::{Options, Subject, SubjectError, compare, debug, floors};
+use vmbell_report::{AddressSpace, Group};
 
 /// Makes a subject, on the thread that will measure it.
 pub type Factory = dyn Fn(&Options) -> Result<Box<dyn Subject>, SubjectError> + Send + Sync;
+
+/// What an entry says of itself in the report, so that nobody tells rows by their names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Remarks {
+    /// What makes it differ from others, where the name does not say all of it.
+    pub parameters: BTreeMap<String, String>,
+    /// What must be known to read its numbers.
+    pub note: Option<&'static str>,
+    /// Where it rings, if that is at an address of a bus.
+    pub address_space: Option<AddressSpace>,
+}
 
 /// One thing that can be measured.
 pub struct Entry {
