@@ -1,14 +1,15 @@
-//! Read-side sections around "look a doorbell up and ring it", and the wait for them to end.
+//! Read-side sections around the lookup and ring of a doorbell, and the counters by which the monitor waits for
+//! them to end.
 //!
 //! The algorithm is Linux's SRCU (`kernel/rcu/srcutree.c`) without its per-CPU counters: a reader
-//! counts itself into one of two phases and out again; the writer turns the phase over twice and
-//! waits each time for the old one to drain. Direct calls cannot know which vCPU they run on, so
-//! the counters are shared by all; a trap or a system call costs a hundred times as much as they do.
+//! counts itself into one of two phases and out again; the writer flips the phase twice and each time
+//! waits until no reader is left in the old one. Direct calls cannot know which vCPU they run on, so all
+//! vCPUs share the counters; a trap or a system call costs a hundred times as much as counting.
 
 use crate::sync::Ordering::{Acquire, SeqCst};
 use crate::sync::{AtomicU32, AtomicU64};
 
-/// Counters of one kind of reader.
+/// How many read-side sections one kind of reader has entered and left, by phase.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct Sections {
@@ -16,13 +17,13 @@ pub struct Sections {
     left: [AtomicU64; 2],
 }
 
-/// A section that was entered; [`Sections::leave`] takes it back.
+/// An open read-side section; [`Sections::leave`] closes it.
 #[derive(Debug)]
 #[must_use]
 pub struct Section(usize);
 
 impl Sections {
-    /// Enters. Loads of shared data that follow see all that was published before the last turn-over.
+    /// Opens a section. Loads of shared data in it see all that was published before the last flip of `phase`.
     #[inline(always)]
     pub fn enter(&self, phase: &AtomicU32) -> Section {
         let index = (phase.load(Acquire) & 1) as usize;
@@ -30,21 +31,22 @@ impl Sections {
         Section(index)
     }
 
-    /// Leaves.
+    /// Closes a section that [`enter`](Self::enter) opened.
     #[inline(always)]
     pub fn leave(&self, section: Section) {
         self.left[section.0].fetch_add(1, SeqCst);
     }
 
-    /// Whether nobody is in a section of this phase.
+    /// Whether no section of this phase is open.
     pub fn is_idle(&self, phase: u32) -> bool {
         let index = (phase & 1) as usize;
-        // Left before entered: a section that begins in between makes the two differ, never agree.
+        // `left` is loaded before `entered`: a section that is opened between the loads can make the two
+        // differ, never agree.
         let left = self.left[index].load(SeqCst);
         left == self.entered[index].load(SeqCst)
     }
 
-    /// How many sections were ever entered.
+    /// How many sections of both phases were ever opened.
     pub fn total(&self) -> u64 {
         let [first, second] = &self.entered;
         first.load(SeqCst).wrapping_add(second.load(SeqCst))

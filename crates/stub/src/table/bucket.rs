@@ -1,4 +1,4 @@
-//! The cache lines that the table is made of. The monitor writes them, vCPU threads read them.
+//! The buckets of the table, one cache line each. The monitor writes them, vCPU threads read them.
 
 use super::CELLS;
 use crate::sync::{
@@ -6,27 +6,27 @@ use crate::sync::{
     Ordering::{Acquire, Relaxed},
 };
 
-/// What a slot says about a key.
+/// The result of a look for a key in one bucket.
 #[derive(Clone, Copy, Debug)]
 pub struct Guess {
-    /// Which slot it is.
+    /// The only slot of the bucket that can hold the key.
     pub slot: usize,
-    /// Whether it holds the key, maybe with nobody to signal.
+    /// Whether the slot holds the key, even if without signals.
     pub holds: bool,
-    /// Whom it signals, if so.
+    /// The code of the slot's signals, valid if `holds`.
     pub code: u32,
 }
 
-/// One line of the first hash: two addresses.
+/// A bucket of the first hash table: two addresses.
 ///
-/// A slot is in use if one of its cells is not 0; the address of a slot that is not may be stale.
+/// A slot is in use if one of its cells is not 0; an unused slot may have a stale address.
 #[repr(C, align(64))]
 #[derive(Debug)]
 #[cfg_attr(loom, derive(Default))]
 pub struct AddressBucket {
     /// The addresses.
     pub addresses: [AtomicU64; 2],
-    /// For each width and slot the wildcards' code and the flags.
+    /// The code of the wildcards and the flag [`MATCH`](super::MATCH), for each width and slot.
     pub cells: [[AtomicU32; 2]; CELLS],
     /// Index of the overflow bucket that follows; 0 is none.
     pub link: AtomicU32,
@@ -44,19 +44,19 @@ impl AddressBucket {
         }
     }
 
-    /// The slot that holds an address if any here does: the second unless it is the first.
+    /// The slot that holds an address if a slot of this bucket does: the second unless it is the first.
     ///
-    /// Without a branch, because which of the two it is is as good as random.
+    /// There is no branch, because no predictor could guess which of the two it is.
     #[inline(always)]
     pub fn slot(&self, addr: u64) -> usize {
         usize::from(self.addresses[0].load(Relaxed) != addr)
     }
 
-    /// Looks for an address in this line.
+    /// Looks for an address in this bucket. `width` is the index of the cell ([`super::cell_index`]).
     #[inline(always)]
     pub fn guess(&self, addr: u64, width: usize) -> Guess {
         let slot = self.slot(addr);
-        // In this order: a code that is new has a key that is.
+        // The code is loaded before the key: whoever sees a new code sees its key.
         let code = self.cells[width][slot].load(Acquire);
         let holds = self.addresses[slot].load(Relaxed) == addr;
         Guess { slot, holds, code }
@@ -69,19 +69,19 @@ impl AddressBucket {
     }
 }
 
-/// One line of the second hash: two values.
+/// A bucket of the second hash table: two values.
 ///
-/// A slot is in use if its code is not 0; the key of a slot that is not may be stale. No line holds
-/// one value twice, even for two places.
+/// A slot is in use if its code is not 0; an unused slot may have a stale key. No bucket holds one value
+/// twice, even for two places.
 #[repr(C, align(64))]
 #[derive(Debug)]
 #[cfg_attr(loom, derive(Default))]
 pub struct MatchBucket {
     /// The values.
     pub values: [AtomicU64; 2],
-    /// Whose: see [`Table::place`](super::Table::place).
+    /// The cell that each value belongs to: see [`Table::place`](super::Table::place).
     pub places: [AtomicU32; 2],
-    /// The code of all items that a write of this value signals, wildcards included.
+    /// The code of all signals of a write of this value, wildcards included.
     pub codes: [AtomicU32; 2],
     /// Index of the overflow bucket that follows; 0 is none.
     pub link: AtomicU32,
@@ -100,13 +100,13 @@ impl MatchBucket {
         }
     }
 
-    /// The slot that holds a value if any here does.
+    /// The slot that holds a value if a slot of this bucket does.
     #[inline(always)]
     pub fn slot(&self, value: u64) -> usize {
         usize::from(self.values[0].load(Relaxed) != value)
     }
 
-    /// Looks for a value in this line.
+    /// Looks in this bucket for the value of the cell at `place`.
     #[inline(always)]
     pub fn guess(&self, place: u32, value: u64) -> Guess {
         let slot = self.slot(value);
@@ -123,7 +123,7 @@ impl MatchBucket {
     }
 }
 
-/// One line of a signal list.
+/// One cache line of a signal list.
 #[repr(C, align(64))]
 #[derive(Debug)]
 #[cfg_attr(loom, derive(Default))]
@@ -137,7 +137,7 @@ impl ListChunk {
     /// Signals in one chunk.
     pub const CODES: usize = 15;
 
-    /// No signal.
+    /// A chunk without signals.
     #[cfg(not(loom))]
     #[expect(clippy::new_without_default, reason = "parts of a table come with it")]
     pub const fn new() -> Self {

@@ -1,32 +1,32 @@
-//! The table in memory: its parts, its size and its codes. Both sides map it.
+//! The table in memory: its parts, its size and its codes. Both the monitor and the sandbox map it.
 
 #[cfg(loom)]
 use core::array::from_fn;
 
 use super::{AddressBucket, ListChunk, MatchBucket};
 
-/// Flag of a code: the rest is the index of a list's first chunk.
+/// Flag of a code: the other bits are the index of the first chunk of a signal list.
 pub const GROUP: u32 = 1 << 31;
-/// Flag of a cell: some item of this address and width asks for a value.
+/// Flag of a cell: a doorbell of this address and width has a datamatch.
 pub const MATCH: u32 = 1 << 30;
-/// The rest of a code: a signal number plus one, or a chunk index. 0 is nobody.
+/// The other bits of a code: a signal number plus one, or a chunk index. 0 means no signal.
 pub const CODE: u32 = MATCH - 1;
 /// The largest signal number that a code can hold.
 pub const MAX_SIGNAL: u32 = CODE - 1;
 
-// Miri looks at every atomic of a table for each reference to it.
+// Miri checks every atomic of a table at each reference to it, so its table is small.
 #[cfg(not(loom))]
 pub(super) const BITS: u32 = if cfg!(miri) { 1 } else { 14 };
 // The model checker tracks every atomic; a table that it can build has few.
 #[cfg(loom)]
 pub(super) const BITS: u32 = 1;
 
-/// Buckets of each hash, without overflow.
+/// Buckets of each hash table, overflow buckets not counted.
 pub const BUCKETS: usize = 1 << BITS;
-/// Overflow buckets of each hash, of which the first is never used.
+/// Overflow buckets of each hash table, of which the first is never used.
 ///
-/// As many as entries: an overflow bucket in use holds at least one, so no pattern of insertions
-/// and removals exhausts them before the entries themselves.
+/// There are as many as entries: an overflow bucket in use holds at least one entry, so no pattern of
+/// insertions and removals uses up the buckets before the entries.
 pub const OVERFLOWS: usize = if cfg!(loom) { 4 } else { MAX_ADDRESSES };
 /// Chunks of signal lists, of which the first is never used.
 pub const CHUNKS: usize = if cfg!(loom) { 4 } else { 2 * MAX_ADDRESSES };
@@ -34,17 +34,17 @@ pub const CHUNKS: usize = if cfg!(loom) { 4 } else { 2 * MAX_ADDRESSES };
 /// Cells of an address: for widths 1, 2, 4 and 8, and one for all others.
 pub const CELLS: usize = 5;
 
-/// Most addresses with a doorbell.
+/// The most addresses that can have a doorbell.
 pub const MAX_ADDRESSES: usize = match (cfg!(loom), cfg!(miri)) {
     (true, _) => 4,
     (_, true) => 16,
     _ => 16_384,
 };
-/// Most distinct values asked for, over all addresses and widths.
+/// The most datamatch values, over all addresses and widths.
 pub const MAX_MATCHES: usize = MAX_ADDRESSES;
-/// Most signals of one list.
+/// The most signals of one list.
 pub const MAX_ITEMS: usize = MAX_CHAIN * ListChunk::CODES;
-/// Most chunks of one list.
+/// The most chunks of one list.
 pub(super) const MAX_CHAIN: usize = 128;
 
 const _: () = assert!(size_of::<Table>().is_multiple_of(4096) || cfg!(loom));
@@ -52,7 +52,7 @@ const _: () = assert!(size_of::<AddressBucket>() == 64 || cfg!(loom));
 const _: () = assert!(size_of::<MatchBucket>() == 64 || cfg!(loom));
 const _: () = assert!(size_of::<ListChunk>() == 64 || cfg!(loom));
 
-/// What a guest writes to.
+/// The address space of a guest's write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// An I/O port.
@@ -65,29 +65,29 @@ pub enum Kind {
 
 /// The table, as it lies in memory.
 ///
-/// A bucket's code or cell is stored after its key and read before it: who sees a new code sees the
-/// key that it belongs to. What a change cuts off is reused only after a grace period.
+/// A bucket's code or cell is stored after its key and read before it: a reader that sees a new code sees the
+/// key that it belongs to. Buckets and chunks that a change unlinks are reused only after a grace period.
 #[repr(C, align(4096))]
 #[derive(Debug)]
 pub struct Table {
-    /// First hash, by address, for I/O ports.
+    /// First hash table, by address, for I/O ports.
     pub pio: [AddressBucket; BUCKETS],
-    /// First hash for guest-physical addresses.
+    /// First hash table for guest-physical addresses.
     pub mmio: [AddressBucket; BUCKETS],
-    /// First hash for hypercall numbers.
+    /// First hash table for hypercall numbers.
     pub hypercall: [AddressBucket; BUCKETS],
-    /// Second hash, by place of the cell and value.
+    /// Second hash table, by place of the cell and value.
     pub matches: [MatchBucket; BUCKETS],
-    /// Where full buckets of the first hash go on.
+    /// Overflow buckets of the first hash table.
     pub address_overflows: [AddressBucket; OVERFLOWS],
-    /// Where full buckets of the second hash go on.
+    /// Overflow buckets of the second hash table.
     pub match_overflows: [MatchBucket; OVERFLOWS],
-    /// The signals of codes with [`GROUP`].
+    /// The signal lists of codes with [`GROUP`].
     pub chunks: [ListChunk; CHUNKS],
 }
 
 impl Table {
-    /// An empty table, the same as zeroed memory. For a `static`: it is too large for a stack.
+    /// An empty table, the same as zeroed memory. It is for a `static`: the table is too large for a stack.
     #[cfg(not(loom))]
     #[expect(
         clippy::new_without_default,

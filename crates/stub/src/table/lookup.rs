@@ -1,4 +1,5 @@
-//! The lookup: one probe for a wildcard, two for a value. Runs in the trap handler of each vCPU.
+//! The lookup: one probe for a wildcard, two for a datamatch. Each vCPU's thread runs it, in its trap handler or
+//! on a direct call.
 
 #![allow(unsafe_code)]
 
@@ -8,17 +9,17 @@ use super::{
 };
 
 impl Table {
-    /// Whom a write of `len` bytes, `value` zero-extended, to `addr` signals; empty is a miss.
+    /// The signals of a write of `len` bytes, `value` zero-extended, to `addr`; empty if no doorbell matches.
     ///
-    /// Only an item of any length takes a width other than 1, 2, 4 or 8; no bus has writes of 16
-    /// and more. The caller is inside a read section until it has done with the answer.
+    /// Only an any-length doorbell matches a width other than 1, 2, 4 or 8; no bus has writes of 16 bytes
+    /// and more. The caller is inside a read-side section for as long as it uses the result.
     #[inline(always)]
     pub fn lookup(&self, kind: Kind, addr: u64, len: u32, value: u64) -> Signals<'_> {
         let (width, hash) = (cell_index(len), addr.wrapping_mul(SPREAD));
         let mut bucket = &self.buckets(kind)[top_bits(hash)];
         let mut guess = bucket.guess(addr, width);
         if !guess.holds {
-            // The bound holds a reader of corrupt memory; no chain of the writer's comes near it.
+            // The bound stops a reader of corrupt memory; no chain that the writer makes comes near it.
             let mut left = OVERFLOWS;
             while !guess.holds {
                 let next = bucket.next();
@@ -39,7 +40,7 @@ impl Table {
         Signals::new(self, code & (GROUP | CODE))
     }
 
-    /// The code of a value at a place, or 0.
+    /// The code of a value of the cell at `place`; 0 if there is none.
     #[inline(always)]
     fn match_code(&self, place: u32, hash: u64, value: u64) -> u32 {
         let mut bucket = &self.matches[match_bucket(hash, value)];
@@ -68,18 +69,18 @@ impl Table {
         }
     }
 
-    /// Where the chain of an address starts.
+    /// The bucket with which the chain of an address starts.
     pub fn first_address(&self, kind: Kind, addr: u64) -> &AddressBucket {
         &self.buckets(kind)[top_bits(addr.wrapping_mul(SPREAD))]
     }
 
-    /// Where the chain of a value at an address starts.
+    /// The bucket with which the chain of a value at an address starts.
     pub fn first_match(&self, addr: u64, value: u64) -> &MatchBucket {
         &self.matches[match_bucket(addr.wrapping_mul(SPREAD), value)]
     }
 
-    /// The name by which the second hash knows a cell: how far in the table it is. Never 0, where
-    /// an address is.
+    /// The number by which the second hash table knows a cell: its offset in the table, in bytes. It is never 0,
+    /// as the table begins with an address.
     #[inline(always)]
     #[expect(
         clippy::cast_possible_truncation,
@@ -94,16 +95,16 @@ impl Table {
 /// 2^64 divided by the golden ratio: spreads keys at any stride over the high bits.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The bucket of a value, with the hash of its address.
+/// The index of the bucket of a value, given the hash of its address.
 #[inline(always)]
 const fn match_bucket(hash: u64, value: u64) -> usize {
     top_bits((hash ^ value).wrapping_mul(SPREAD))
 }
 
-/// Which cell serves a width below 16.
+/// The index of the cell for a width below 16.
 #[inline(always)]
 pub const fn cell_index(len: u32) -> usize {
-    // One hexadecimal digit a width.
+    // One hexadecimal digit for each width.
     let index = (0x4444_4443_4442_4104_u64 >> (len.wrapping_mul(4) & 63) & 7) as usize;
     // SAFETY: no pointer is involved; none of the sixteen digits is above 4.
     unsafe { core::hint::assert_unchecked(index < CELLS) };

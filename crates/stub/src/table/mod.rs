@@ -1,13 +1,13 @@
-//! Whom a guest write signals: the lookup, and the memory that it reads.
+//! The doorbell table: the lookup of the signals of a guest write, and the memory that it reads.
 //!
-//! Two hashes of 64-byte buckets. The first finds the address and, in one cell for each width,
-//! the signals of that width's wildcards and whether any item there asks for a value; only if one
-//! does, the second finds the value. So a wildcard costs one probe and a value two, however many
-//! items there are. The semantics are those of Linux `virt/kvm/eventfd.c`, plus groups.
+//! It has two hash tables of 64-byte buckets. The first finds the address and, in one cell for each width,
+//! the signals of that width's wildcards and whether any doorbell there has a datamatch; only if one
+//! has, the second finds the value. So a wildcard costs one probe and a datamatch two, however many
+//! doorbells there are. The semantics are those of Linux `virt/kvm/eventfd.c`, plus groups.
 //!
-//! vCPU threads read it, in the sandbox (which maps it read-only) or in the monitor; one writer,
-//! `vmbell::doorbell`, changes it under them. All-zero bytes are an empty table. The lookup neither
-//! allocates nor panics nor calls out, whatever the memory holds.
+//! vCPU threads read the table, in the sandbox (which maps it read-only) or in the monitor; one writer,
+//! `vmbell::doorbell`, changes it meanwhile. All-zero bytes are an empty table. The lookup neither
+//! allocates nor panics nor makes system calls, whatever the memory holds.
 
 mod bucket;
 mod layout;

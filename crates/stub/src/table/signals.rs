@@ -1,14 +1,14 @@
-//! The answer of a lookup: nobody, one signal, or a list of them.
+//! The result of a lookup: no signal, one signal, or a list of them.
 
 use core::fmt;
 
 use super::{CHUNKS, CODE, GROUP, ListChunk, Table, layout::MAX_CHAIN};
 use crate::sync::Ordering::Acquire;
 
-/// Whom a write signals. Valid in the read section of the lookup that gave it.
+/// The signals of a write. Valid in the read-side section of the lookup that returned it.
 ///
-/// An item that is registered or removed while a list is walked may be in it or not; every other
-/// item is in it once.
+/// A doorbell that is registered or removed while a list is walked may be in it or not; every other
+/// doorbell is in it once.
 #[derive(Clone, Copy)]
 pub struct Signals<'t> {
     table: &'t Table,
@@ -21,13 +21,13 @@ impl<'t> Signals<'t> {
         Self { table, code }
     }
 
-    /// Whether nobody is signalled: the write is the VMM's.
+    /// Whether there is no signal: the write goes to the VMM.
     #[inline(always)]
     pub fn is_empty(self) -> bool {
         self.code == 0
     }
 
-    /// The signal number, if there is no list to walk.
+    /// The signal number, if there is exactly one and no list to walk.
     #[inline(always)]
     pub fn single(self) -> Option<u32> {
         if self.code & GROUP == 0 && self.code != 0 {
@@ -70,14 +70,14 @@ impl<'t> IntoIterator for Signals<'t> {
 
 /// Walks the signal numbers of one write.
 ///
-/// From the last word to the first, against the order in which the writer fills them: whoever
-/// sees an item sees those that were there before it.
+/// It goes from the last word to the first, against the order in which the writer fills them: a reader that
+/// sees a signal also sees those that were there before it.
 pub struct SignalsIter<'t> {
     table: &'t Table,
     single: u32,
     chunk: usize,
     word: usize,
-    /// Words still to look at, so that a list bent into a ring has an end too.
+    /// Words that may still be read, so that the walk of a corrupt, circular list ends too.
     left: usize,
 }
 
