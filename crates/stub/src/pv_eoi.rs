@@ -1,17 +1,17 @@
-//! The host's side of paravirtual EOI: a bit in guest memory that says "this one needs no EOI".
+//! The host's side of paravirtual EOI: a bit in guest memory that says that the vector in service needs no EOI.
 //!
 //! Linux `Documentation/virt/kvm/x86/msr.rst`, MSR_KVM_PV_EOI_EN; the state machine is that of
 //! `arch/x86/kvm/lapic.c` (`apic_sync_pv_eoi_to_guest`, `apic_sync_pv_eoi_from_guest`). The host's
-//! flag and the guest's bit say together where a vector is:
+//! flag (`pending`) and the bit in guest memory together say how the EOI stands:
 //!
-//! | flag | bit | |
+//! | flag | bit | state |
 //! |---|---|---|
-//! | 0 | - | off |
+//! | 0 | - | not armed: the guest writes EOI |
 //! | 1 | 1 | armed: in service, and the guest need not write EOI |
 //! | 1 | 0 | the guest has cleared the bit: the host owes the EOI |
 //!
-//! The thread that runs the vCPU calls all of it, outside the guest. The guest's byte is read once
-//! and believed for nothing but its own vectors.
+//! Only the thread that runs the vCPU calls this, while the vCPU is outside the guest. The guest can write
+//! the byte at any time: an exit reads it once, and it decides nothing but the guest's own EOI.
 
 use crate::lapic::{Eoi, Lapic};
 use crate::sync::Ordering::Relaxed;
@@ -23,18 +23,18 @@ pub const MSR_PV_EOI: u32 = 0x4b56_4d04;
 pub const FEATURE_BIT: u32 = 6;
 
 const ENABLED: u64 = 1;
-/// What must be 0: the word is aligned to 4 bytes, bit 0 is the switch.
+/// Bit 1 must be 0: the word is aligned to 4 bytes, and bit 0 is [`ENABLED`].
 const RESERVED: u64 = 2;
 
-/// The guest's byte, which may have gone.
+/// Access to the byte in guest memory that has the bit. The guest chose its address, so each access can fail.
 pub trait GuestByte {
-    /// Reads the byte at a guest-physical address; none if that fails.
+    /// Reads the byte at a guest-physical address; `None` if that fails.
     fn read(&self, address: u64) -> Option<u8>;
-    /// Writes it; whether that went well.
+    /// Writes the byte at a guest-physical address; returns whether that succeeded.
     fn write(&self, address: u64, value: u8) -> bool;
 }
 
-/// A write to the MSR that is #GP.
+/// The MSR refuses a value: `wrmsr` raises #GP in the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault;
 
@@ -42,15 +42,16 @@ pub struct Fault;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Completion {
-    /// Nothing was armed.
+    /// No EOI was armed.
     Off,
-    /// The guest has not come to its EOI: it will write a real one.
+    /// The guest has not reached its EOI, and the bit is clear again: the guest will write EOI itself.
     Disarmed,
-    /// The guest was spared an EOI, and the host has done it; nothing inside if no vector was in service.
+    /// The guest cleared the bit instead of writing EOI, and the host has done that EOI; `None` if no vector
+    /// was in service.
     Completed(Option<Eoi>),
 }
 
-/// One vCPU's state. All-zero bytes are: off.
+/// One vCPU's paravirtual EOI. All-zero bytes mean that the guest has not enabled it.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct PvEoi {
@@ -59,18 +60,20 @@ pub struct PvEoi {
 }
 
 impl PvEoi {
-    /// As after power-on or INIT.
+    /// Sets the state after power-on or INIT: not enabled, not armed.
     pub fn reset(&self) {
         self.msr.store(0, Relaxed);
         self.pending.store(0, Relaxed);
     }
 
-    /// `rdmsr`.
+    /// The value of MSR_KVM_PV_EOI_EN, for `rdmsr`.
     pub fn read_msr(&self) -> u64 {
         self.msr.load(Relaxed)
     }
 
-    /// `wrmsr`. `is_ram` says whether there is memory behind a guest-physical address.
+    /// Handles `wrmsr` of MSR_KVM_PV_EOI_EN. `is_ram` says whether RAM backs a guest-physical address.
+    ///
+    /// [`Fault`] if bit 1 is set, or if the value enables paravirtual EOI at an address without RAM.
     pub fn write_msr(&self, value: u64, is_ram: impl FnOnce(u64) -> bool) -> Result<(), Fault> {
         let switched_on = value & ENABLED != 0;
         if value & RESERVED != 0 || switched_on && !is_ram(value & !ENABLED) {
@@ -80,34 +83,34 @@ impl PvEoi {
         Ok(())
     }
 
-    /// Whether the host has a bit in guest memory to come back to.
+    /// Whether an EOI is armed, so that the next exit must look at the bit in guest memory.
     pub fn is_pending(&self) -> bool {
         self.pending.load(Relaxed) != 0
     }
 
-    /// The guest's word, if the guest wants it.
+    /// The guest-physical address of the guest's word, if the guest has enabled paravirtual EOI.
     fn word(&self) -> Option<u64> {
         let msr = self.read_msr();
         (msr & ENABLED != 0).then_some(msr & !ENABLED)
     }
 
-    /// On the way into the guest, after an interrupt was injected or could have been: spares the
-    /// guest the EOI of the newest vector, if nothing would wait for it. Whether it did.
+    /// Spares the guest the EOI of the newest vector in service, unless a request or a device waits for that EOI.
+    /// Returns whether it did. Called on the way into the guest, after an interrupt was or could have been injected.
     ///
-    /// A request that comes later must make the vCPU leave the guest, and so [`complete`](Self::complete).
+    /// A request that comes later must make the vCPU leave the guest, which calls [`complete`](Self::complete).
     pub fn arm(&self, lapic: &Lapic, memory: &impl GuestByte) -> bool {
         let Some(word) = self.word() else {
             return false;
         };
-        // Any request at all, also one that must wait: its turn comes at the EOI.
+        // Even a request of too low a priority: it can be delivered at the EOI, which must therefore be a real one.
         if !lapic.irr.is_empty() {
             return false;
         }
         let Some(vector) = lapic.newest() else {
             return false;
         };
-        // A level is not among those watched while its message names APICs by a logical address that this
-        // one has got since.
+        // `watched` alone is not enough: if the message of a level interrupt has a logical destination, and this APIC
+        // got that logical address only after the monitor filled `watched`, the vector is missing there.
         let is_awaited = lapic.watched.contains(vector) || lapic.tmr.contains(vector);
         if is_awaited || !memory.write(word, 1) {
             return false;
@@ -116,18 +119,19 @@ impl PvEoi {
         true
     }
 
-    /// On every way out of the guest, before anything else is done about it.
+    /// Disarms, and does the EOI if the guest has cleared the bit. Called on every exit, before the exit is handled.
     pub fn complete(&self, lapic: &Lapic, memory: &impl GuestByte) -> Completion {
         if !self.is_pending() {
             return Completion::Off;
         }
         let Some(word) = self.word() else {
-            // CVE-2026-72284: the guest can come here, by a word that fails and then switching off.
+            // CVE-2026-72284: the guest gets here if its byte could not be accessed, which leaves the flag set,
+            // and it then disables paravirtual EOI.
             self.pending.store(0, Relaxed);
             return Completion::Disarmed;
         };
-        // As Linux does: a byte that cannot be read, or not be written back, counts as cleared, and
-        // stays pending.
+        // As in Linux, a byte that cannot be read, or cannot be written back, counts as cleared, and the
+        // flag stays set.
         if let Some(byte) = memory.read(word) {
             let armed = byte & 1 != 0;
             if !armed || memory.write(word, 0) {

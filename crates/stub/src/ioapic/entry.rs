@@ -1,4 +1,4 @@
-//! A redirection entry: what a pin sends, and whether it may (82093AA, 3.2.4).
+//! A redirection entry: the message that a pin sends, its trigger mode and its mask (82093AA, 3.2.4).
 
 use crate::lapic::{Destination, Message, Mode};
 
@@ -11,12 +11,12 @@ const MASKED: u64 = 1 << 16;
 const WRITABLE: u64 = 0x1_ffff & !(DELIVERY_STATUS | REMOTE_IRR);
 const LOW: u64 = 0xffff_ffff;
 
-/// The 64 bits of an entry, without remote IRR, which is the line's ([`super::Line`]).
+/// The 64 bits of a redirection entry. Remote IRR is not among them: it is a bit of [`super::Line`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry(pub u64);
 
 impl Entry {
-    /// Every entry of an I/O APIC that was reset: masked, edge, vector 0.
+    /// A redirection entry after reset: masked, edge-triggered, vector 0.
     pub const MASKED: Self = Self(MASKED);
 
     /// The vector that the pin sends.
@@ -24,17 +24,17 @@ impl Entry {
         (self.0 & 0xff) as u8
     }
 
-    /// Whether the pin waits for an EOI before it sends again.
+    /// Whether the pin is level-triggered: it waits for an EOI before it sends again.
     pub fn is_level(self) -> bool {
         self.0 & LEVEL != 0
     }
 
-    /// Whether the pin sends nothing.
+    /// Whether the pin is masked: it sends nothing.
     pub fn is_masked(self) -> bool {
         self.0 & MASKED != 0
     }
 
-    /// What the pin sends. None if its delivery mode is no interrupt of a guest here.
+    /// The message that the pin sends; `None` for a delivery mode other than fixed and lowest priority.
     pub fn message(self) -> Option<Message> {
         Some(Message {
             vector: self.vector(),
@@ -44,13 +44,13 @@ impl Entry {
         })
     }
 
-    /// The half that a register shows: `high` is bits 63:32. `remote_irr` is the line's.
+    /// The half that a register shows, bits 63:32 if `high`. `remote_irr` is that of the pin's line.
     pub fn half(self, high: bool, remote_irr: bool) -> u32 {
         let shown = self.0 | if remote_irr { REMOTE_IRR } else { 0 };
         ((if high { shown >> 32 } else { shown }) & LOW) as u32
     }
 
-    /// The entry after a guest's store to one half.
+    /// The entry after the guest has stored `value` to one half, bits 63:32 if `high`.
     #[must_use]
     pub fn with_half(self, high: bool, value: u32) -> Self {
         let value = u64::from(value);

@@ -1,35 +1,36 @@
-//! How an input line of the I/O APIC stands: who holds it up, and whether its interrupt waits for an EOI.
+//! The state of an input line of the I/O APIC: its sources, and whether its interrupt waits for an EOI (remote
+//! IRR). Any thread of the monitor or the sandbox may change it.
 
 use crate::sync::AtomicU32;
 use crate::sync::Ordering::{AcqRel, Acquire};
 
 use super::PINS;
 
-/// Who drives a line: it is up while any of them holds it up.
+/// A source of a line. The line is up while any source holds it up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// Devices, and irqfds that are edges.
+    /// Devices, and irqfds without a resamplefd.
     User,
-    /// Resampling irqfds, all of them together.
+    /// All irqfds with a resamplefd together.
     Resample,
 }
 
 /// A bit for each [`Source`] that holds the line up.
 const HELD: u32 = 1 << Source::User as u32 | 1 << Source::Resample as u32;
-/// The line's interrupt was taken by a local APIC, and its EOI has not come.
+/// Remote IRR: a local APIC took the line's interrupt, and its EOI has not come.
 const REMOTE_IRR: u32 = 1 << 2;
 /// The bits above count how often the line was driven.
 const DRIVEN: u32 = 1 << 8;
 
-/// A line. All-zero bytes are: down.
+/// An input line. All-zero bytes mean that it is down.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct Line(AtomicU32);
 
-/// The I/O APIC's lines by the numbers of their pins.
+/// The I/O APIC's input lines, indexed by pin.
 pub type Lines = [Line; PINS];
 
-/// What a line's word said at one moment.
+/// The value of a line's word at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct State(u32);
 
@@ -54,20 +55,21 @@ impl Line {
         State(self.0.load(Acquire)).waits_for_eoi()
     }
 
-    /// A source lets it go, or holds it up; whether it rose.
+    /// A source holds the line up, or lets it go. Returns whether the line rose.
     pub(super) fn hold(&self, source: Source, up: bool) -> bool {
         let bit = 1 << source as u32;
         if !up {
             self.0.fetch_and(!bit, AcqRel);
             return false;
         }
-        // Counted first, so that a sender who gives up finds that somebody relied on it.
+        // Counted before the look at remote IRR: a sender that then fails to deliver finds in `give_up` that
+        // the line was driven meanwhile.
         self.0.fetch_add(DRIVEN, AcqRel);
         !State(self.0.fetch_or(bit, AcqRel)).is_up()
     }
 
-    /// How it stands, as the last of all who changed it up to now. A read-modify-write, so that of two
-    /// who change entry and line and then look at the other, one sees both.
+    /// The line's state after all changes up to now. It is a read-modify-write, so that of two threads, one of
+    /// which changes the entry and the other the line before each looks at the other's, one sees both changes.
     pub(super) fn look(&self) -> State {
         State(self.0.fetch_or(0, AcqRel))
     }
@@ -80,13 +82,13 @@ impl Line {
             .is_ok()
     }
 
-    /// No local APIC took what was sent: takes remote IRR back. False if the line was driven since
-    /// `seen` by somebody who saw remote IRR and left the sending to us.
+    /// Clears remote IRR again because no local APIC took the interrupt. False if the line was driven since
+    /// `seen`: the driver saw remote IRR and sent nothing, so the caller must send again.
     pub(super) fn give_up(&self, seen: State) -> bool {
         self.0.fetch_and(!REMOTE_IRR, AcqRel) == seen.0 | REMOTE_IRR
     }
 
-    /// The EOI has come, or is waited for no longer.
+    /// Clears remote IRR: the EOI has come, or the line waits for it no longer.
     pub fn end(&self) {
         self.0.fetch_and(!REMOTE_IRR, AcqRel);
     }

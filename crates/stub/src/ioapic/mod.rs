@@ -1,10 +1,10 @@
-//! The I/O APIC's pins and lines, as far as both sides drive them: a device raises a line from a thread
-//! of the monitor, and the stub ends its interrupt without the monitor.
+//! The I/O APIC's pins and lines, as far as both the monitor and the stub use them: a device raises a line on a
+//! thread of the monitor, and the stub ends its interrupt without the monitor.
 //!
-//! What a pin sends and whom its EOI tells ([`Pins`]) is the monitor's to write, and the sandbox only
-//! reads it. How a line stands ([`Lines`]) both sides write, one atomic word a line. The rules are those
-//! of the 82093AA data sheet and, where that leaves a choice, of Linux `arch/x86/kvm/ioapic.c`; the
-//! guest's view of it, the registers, is the monitor's alone.
+//! The redirection entries and resamplefds ([`Pins`]) are written by the monitor only; the sandbox reads them.
+//! The state of the lines ([`Lines`]) is written by both, one atomic word for each line. The rules are those of
+//! the 82093AA data sheet and, where that leaves a choice, of Linux `arch/x86/kvm/ioapic.c`. The guest's view,
+//! IOREGSEL and IOWIN, is in the monitor alone.
 
 mod entry;
 mod line;

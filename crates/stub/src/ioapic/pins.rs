@@ -1,4 +1,4 @@
-//! What each pin sends and whom its EOI tells, written by the monitor under its controller's lock.
+//! The pins' redirection entries and resamplefds, written by the monitor under its controller's lock.
 
 use crate::sync::AtomicU32;
 use crate::sync::AtomicU64;
@@ -6,29 +6,29 @@ use crate::sync::Ordering::{Acquire, Relaxed, Release};
 
 use super::{Entry, PINS};
 
-/// How many resamplefds of a pin the stub signals by itself.
+/// How many resamplefds of one pin the stub can signal; the monitor ends the interrupts of pins with more.
 pub const RESAMPLERS: usize = 8;
 
-/// A place without a descriptor: the sandbox's begin above it.
+/// Marks a free place. No descriptor of the sandbox has this number: they begin above it.
 const NONE: u32 = 0;
 
-/// A pin. All-zero bytes are an edge pin with vector 0, which no interrupt has.
+/// A pin. All-zero bytes are an unmasked edge-triggered pin with vector 0, which no interrupt has.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub struct Pin {
     entry: AtomicU64,
-    /// Descriptors of the sandbox; a place that is 0 is free. One that is there stays in its place,
-    /// so that an EOI which reads the places meanwhile misses none.
+    /// The resamplefds by their descriptors in the sandbox; 0 is a free place. A descriptor stays in its place,
+    /// so that an EOI which reads the places during a change misses none.
     resamplers: [AtomicU32; RESAMPLERS],
-    /// Not 0: it has more of them than places.
+    /// Not 0: the pin has more resamplefds than places.
     crowded: AtomicU32,
 }
 
-/// The I/O APIC's pins by their numbers.
+/// The I/O APIC's pins by number.
 pub type Pins = [Pin; PINS];
 
 impl Pin {
-    /// The redirection entry, of this moment.
+    /// The redirection entry at this moment.
     pub fn entry(&self) -> Entry {
         Entry(self.entry.load(Acquire))
     }
@@ -38,18 +38,18 @@ impl Pin {
         self.entry.store(entry.0, Release);
     }
 
-    /// The resamplefds that its EOI signals, by their descriptors in the sandbox.
+    /// The resamplefds that the pin's EOI signals, by their descriptors in the sandbox.
     pub fn resamplers(&self) -> impl Iterator<Item = u32> {
         let all = self.resamplers.iter().map(|place| place.load(Acquire));
         all.filter(|descriptor| *descriptor != NONE)
     }
 
-    /// Whether its EOI tells anybody.
+    /// Whether the pin has a resamplefd.
     pub fn is_resampled(&self) -> bool {
         self.is_crowded() || self.resamplers().next().is_some()
     }
 
-    /// Whether it has more resamplefds than the stub knows, so that the monitor must end its interrupts.
+    /// Whether the pin has more than [`RESAMPLERS`] resamplefds, so that the monitor must end its interrupts.
     pub fn is_crowded(&self) -> bool {
         self.crowded.load(Acquire) != 0
     }

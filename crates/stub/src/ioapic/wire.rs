@@ -1,35 +1,35 @@
-//! A pin with its line: what driving it and ending its interrupt do. Any thread of either side calls it.
+//! Driving a line of the I/O APIC, and the EOI of its interrupt. Any thread of the monitor or the stub calls this.
 //!
-//! A level pin sends once and waits for its EOI (remote IRR); if the line is still up then, it sends
-//! again. An edge pin sends on each rise that finds it unmasked.
+//! A level-triggered pin sends once and waits for its EOI (remote IRR); if the line is still up then, it sends
+//! again. An edge-triggered pin sends at each rise of the line, unless it is masked.
 
 use super::line::State;
 use super::{Entry, Line, Lines, Pin, Pins, Source};
 use crate::event::Event;
 use crate::lapic::Message;
 
-/// How often sending is tried while others change the line. An honest one changes a few times for each
-/// interrupt; a hostile sandbox, which can write the word all the time, is not waited for.
+/// How often a send is tried while others change the line. An honest line changes a few times for each
+/// interrupt; the bound keeps a hostile sandbox, which can write the word all the time, from holding a thread up.
 const TRIES: u32 = 64;
 
-/// A pin with its line.
+/// A pin of the I/O APIC with its input line.
 #[derive(Clone, Copy, Debug)]
 pub struct Wire<'w> {
-    /// What is sent when the line rises, and whom the EOI signals.
+    /// The pin: its redirection entry and resamplefds.
     pub pin: &'w Pin,
-    /// Who holds the line up, and whether its interrupt waits for an EOI.
+    /// The line: its sources and remote IRR.
     pub line: &'w Line,
 }
 
 impl<'w> Wire<'w> {
-    /// The wire with this number; none beyond the last.
+    /// The pin with this number and its line; `None` if there is no such pin.
     pub fn new(pins: &'w Pins, lines: &'w Lines, number: u8) -> Option<Self> {
         let number = usize::from(number);
         let (pin, line) = (pins.get(number)?, lines.get(number)?);
         Some(Self { pin, line })
     }
 
-    /// All wires whose pin has this vector, with their numbers.
+    /// All pins whose redirection entry has this vector, with their numbers and lines.
     pub fn with_vector(
         pins: &'w Pins,
         lines: &'w Lines,
@@ -46,32 +46,32 @@ impl<'w> Wire<'w> {
         let rose = self.line.hold(source, up);
         let entry = self.pin.entry();
         if entry.is_level() {
-            // One that was up already may still have to be sent: nobody took it before.
+            // Even if the line was up before: its interrupt may not have been accepted by a local APIC.
             self.send_level(deliver);
         } else if rose
             && !entry.is_masked()
             && let Some(message) = entry.message()
         {
-            // An edge that nobody takes is lost.
+            // An edge that no local APIC accepts is lost.
             let _ = deliver(message);
         }
     }
 
-    /// Whether there is a level interrupt to send: the line is up, and the pin neither masked nor
-    /// waiting for an EOI.
+    /// Whether there is a level interrupt to send: the line is up, and the pin is level-triggered, not masked and
+    /// not waiting for an EOI.
     pub fn may_send(&self) -> bool {
         self.sendable().is_some()
     }
 
     fn sendable(&self) -> Option<(State, Entry)> {
         let seen = self.line.look();
-        // After the line: whoever changed the entry before that look is seen here.
+        // Loaded after the line's state, so that a change of the entry before that is seen here.
         let entry = self.pin.entry();
         let sends = entry.is_level() && !entry.is_masked();
         (sends && seen.is_up() && !seen.waits_for_eoi()).then_some((seen, entry))
     }
 
-    /// Sends the interrupt of a level line that is up, unless it is masked or waits for its EOI.
+    /// Sends the interrupt of a level-triggered pin whose line is up, unless it is masked or waits for an EOI.
     pub fn send_level(&self, mut deliver: impl FnMut(Message) -> bool) {
         for _ in 0..TRIES {
             let Some((seen, entry)) = self.sendable() else {
@@ -80,15 +80,15 @@ impl<'w> Wire<'w> {
             let Some(message) = entry.message() else {
                 return;
             };
-            // Before it is delivered, or its EOI could come first.
+            // Remote IRR is set before the delivery: otherwise the EOI could come first.
             if self.line.begin(seen) && (deliver(message) || self.line.give_up(seen)) {
                 return;
             }
         }
     }
 
-    /// The end of this pin's interrupt. A resampled line goes down once for all its irqfds, a line that
-    /// others hold up is sent again, and each resamplefd is signalled.
+    /// Does the EOI of this pin's interrupt: takes the line down for all irqfds with a resamplefd, sends the
+    /// interrupt again if other sources hold the line up, and signals each resamplefd.
     pub fn end(&self, number: u8, by: &mut impl EndOfInterrupt) {
         by.note(Event::AckIrq);
         let is_resampled = self.pin.is_resampled();
@@ -101,24 +101,24 @@ impl<'w> Wire<'w> {
             self.line.end();
             self.send_level(|message| by.deliver(message));
         }
-        // Last: a full eventfd that blocks shall hold nobody else's interrupts.
+        // Last: a write to a full eventfd may block, and must not delay the interrupts of others.
         if is_resampled {
             by.resample(number, self.pin);
         }
     }
 }
 
-/// Whoever ends interrupts: the stub on a vCPU's thread, or the monitor.
+/// What an EOI needs from its environment: the stub on a vCPU's thread, or the monitor.
 pub trait EndOfInterrupt {
-    /// Delivers to local APICs; whether one took it.
+    /// Delivers a message to the local APICs; returns whether one accepted it.
     fn deliver(&mut self, message: Message) -> bool;
-    /// Signals the resamplefds of a pin.
+    /// Signals the resamplefds of pin `number`.
     fn resample(&mut self, number: u8, pin: &Pin);
-    /// Counts an event for the VM's exit counts.
+    /// Counts an event.
     fn note(&mut self, event: Event);
 }
 
-/// A vector has left service: the end of the interrupt of each pin that has it.
+/// Does the EOI of each pin whose redirection entry has `vector`, which has left service.
 pub fn end(pins: &Pins, lines: &Lines, vector: u8, by: &mut impl EndOfInterrupt) {
     for (number, wire) in Wire::with_vector(pins, lines, vector) {
         wire.end(number, by);

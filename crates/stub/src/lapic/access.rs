@@ -1,12 +1,13 @@
-//! Reads and writes of registers: as MSRs, as the page, and the switch between the two.
+//! Reads and writes of the local APIC's registers: as MSRs (x2APIC mode), in the page (xAPIC mode), and of the
+//! APIC base register, which switches between the two.
 //!
-//! Each is called by the thread that runs the vCPU, when the guest's instruction traps.
+//! The thread that runs the vCPU calls them when the guest's instruction traps.
 
 use super::{Destination, Eoi, Lapic, Message, Mode, Register, register};
 use crate::sync::Ordering::Relaxed;
 use register::{BASE_BOOT, BASE_ENABLED, BASE_X2APIC, MMIO_BASE};
 
-/// What a write does beyond the register. After each, ask [`Lapic::next`] again.
+/// The effect of a write besides the register's new value. After any write, call [`Lapic::next`] again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Effect {
@@ -14,14 +15,14 @@ pub enum Effect {
     None,
     /// A vector has left service.
     Eoi(Eoi),
-    /// To be delivered.
+    /// This IPI is to be delivered.
     Ipi(Message),
-    /// #GP: reserved, read-only, or a delivery mode that is not emulated.
+    /// #GP: the bits are reserved, the register is read-only, or the delivery mode is not emulated.
     Fault,
 }
 
 impl Lapic {
-    /// `rdmsr` of an x2APIC register; none is #GP.
+    /// `rdmsr` of an x2APIC register; `None` means #GP.
     pub fn read_msr(&self, index: u32) -> Option<u64> {
         if !self.is_x2apic() {
             return None;
@@ -60,7 +61,7 @@ impl Lapic {
         }
     }
 
-    /// A load from the page: the bytes of one register. What is not there reads as 0.
+    /// A load from the page: the bytes of one register. A register that does not exist reads as 0.
     pub fn read_mmio(&self, offset: u64, len: u8) -> u32 {
         let (index, byte) = mmio_place(offset);
         let value = match Register::from_index(index) {
@@ -100,9 +101,9 @@ impl Lapic {
         MMIO_BASE | u64::from(self.mode.load(Relaxed) | boot)
     }
 
-    /// `wrmsr` of the APIC base register: the modes may change as the SDM's state diagram has it
-    /// ("x2APIC State Transitions"); the page cannot be moved. What changes takes the identity along,
-    /// and a switch to off forgets everything.
+    /// `wrmsr` of the APIC base register. The mode may change as in the SDM's state diagram ("x2APIC State
+    /// Transitions"); the page cannot be moved. Switching the APIC off resets it, except for its ID; switching
+    /// to x2APIC derives LDR from the ID.
     pub fn write_base(&self, value: u64) -> Effect {
         let old = self.mode.load(Relaxed);
         let bits = (value & 0xffff_ffff) as u32;
@@ -110,7 +111,7 @@ impl Lapic {
         let page = value & !u64::from(BASE_ENABLED | BASE_X2APIC | BASE_BOOT);
         let x2apic = BASE_ENABLED | BASE_X2APIC;
         let forbidden = match (old, new) {
-            // x2APIC without being on; from off straight into it; from it back to xAPIC.
+            // x2APIC without enabling the APIC; from off straight to x2APIC; from x2APIC back to xAPIC.
             (_, BASE_X2APIC) => true,
             (0, new) if new == x2apic => true,
             (old, BASE_ENABLED) => old == x2apic,
@@ -153,7 +154,7 @@ impl Lapic {
         }
     }
 
-    /// Writes a register's 32 bits. What cannot be written is left alone.
+    /// Writes a register's 32 bits. A write to a read-only register has no effect.
     pub fn write(&self, register: Register, value: u32) -> Effect {
         match register {
             Register::Tpr => self.tpr.store(value & 0xff, Relaxed),
@@ -183,7 +184,7 @@ impl Lapic {
         Effect::None
     }
 
-    /// A message that goes out, or the error that it is.
+    /// Sends an IPI, or records the error of a vector below 16 in ESR.
     fn send(&self, message: Message) -> Effect {
         if message.vector < super::FIRST_VECTOR {
             self.errors.fetch_or(register::ERROR_SENT_VECTOR, Relaxed);
@@ -197,7 +198,7 @@ impl Lapic {
         self.ldr.load(Relaxed)
     }
 
-    /// Whether logical destinations are flat rather than clusters.
+    /// Whether logical destinations are in the flat model rather than in the cluster model (DFR).
     pub(super) fn is_flat(&self) -> bool {
         self.dfr.load(Relaxed) & register::DFR_BITS == register::DFR_BITS
     }
@@ -207,7 +208,7 @@ fn msr_place(index: u32) -> Option<u8> {
     u8::try_from(index.checked_sub(register::MSR_BASE)?).ok()
 }
 
-/// Which register an offset is in, and at which byte of its sixteen.
+/// The index of the register at an offset, and the byte in its 16 bytes.
 fn mmio_place(offset: u64) -> (u8, u32) {
     ((offset >> 4 & 0xff) as u8, (offset & 0xf) as u32)
 }

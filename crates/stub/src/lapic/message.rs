@@ -1,22 +1,22 @@
-//! What travels to local APICs: IPIs, message-signalled interrupts, and those of the I/O APIC
+//! Messages to local APICs: IPIs, message-signalled interrupts, and interrupts of the I/O APIC
 //! (SDM volume 3, "Interrupt Command Register" and "Message Address Register Format").
 
 use super::{Lapic, Raise, register};
 
-/// An interrupt on its way.
+/// An interrupt message on its way to local APICs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Message {
     /// The vector.
     pub vector: u8,
-    /// To how many.
+    /// The delivery mode.
     pub mode: Mode,
     /// Level rather than edge.
     pub level: bool,
-    /// To whom.
+    /// The APICs that it is for.
     pub destination: Destination,
 }
 
-/// To how many of the destination's APICs a message goes.
+/// The delivery mode: to how many of the destination's APICs a message goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
     /// All.
@@ -26,8 +26,8 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// From the three bits of a register or an MSI. SMI, NMI, INIT, start-up and ExtINT are none of
-    /// a paravirtual guest's.
+    /// The delivery mode that three bits of a register or an MSI encode. `None` for SMI, NMI, INIT, start-up and
+    /// ExtINT, which a paravirtual guest does not use.
     pub fn from_bits(bits: u32) -> Option<Self> {
         match bits & 7 {
             0 => Some(Self::Fixed),
@@ -42,7 +42,7 @@ impl Mode {
 pub enum Destination {
     /// The one with this APIC ID.
     Physical(u32),
-    /// Those that have this in their logical destination register.
+    /// Those whose logical destination register matches this.
     Logical(u32),
     /// All.
     All,
@@ -51,7 +51,7 @@ pub enum Destination {
 }
 
 impl Destination {
-    /// Of an 8-bit destination field, as I/O APIC, MSI and an xAPIC's ICR have it.
+    /// Decodes the 8-bit destination field of the I/O APIC, an MSI or an xAPIC's ICR.
     pub fn narrow(field: u8, logical: bool) -> Self {
         match (field, logical) {
             (field, true) => Self::Logical(field.into()),
@@ -60,7 +60,7 @@ impl Destination {
         }
     }
 
-    /// Of an x2APIC's 32-bit destination field.
+    /// Decodes the 32-bit destination field of an x2APIC's ICR.
     pub fn wide(field: u32, logical: bool) -> Self {
         match (field, logical) {
             (u32::MAX, _) => Self::All,
@@ -69,7 +69,7 @@ impl Destination {
         }
     }
 
-    /// Whether an APIC is among them.
+    /// Whether the destination includes an APIC.
     pub fn includes(self, lapic: &Lapic) -> bool {
         match self {
             Self::Physical(id) => lapic.id() == id,
@@ -81,8 +81,8 @@ impl Destination {
 }
 
 impl Message {
-    /// Raises the vector wherever it is for, and names the index of each APIC that newly has it
-    /// pending. Refused if no APIC took it; coalesced if each that takes it had it pending already.
+    /// Raises the vector in each APIC of the destination, and calls `accepted` with the index of each in which it
+    /// was not pending before. Refused if no APIC accepted it; coalesced if it was pending already in each that did.
     pub fn deliver<'l>(
         &self,
         lapics: impl Iterator<Item = &'l Lapic> + Clone,
@@ -136,7 +136,7 @@ impl Lapic {
         }
     }
 
-    /// What a write to ICR sends. None if that is no interrupt of a paravirtual guest.
+    /// The IPI that a write to ICR sends; `None` if its delivery mode is not emulated.
     pub(super) fn command(&self, low: u32, high: u32) -> Option<Message> {
         let logical = low & register::ICR_LOGICAL != 0;
         let destination = match low >> 18 & 3 {

@@ -1,12 +1,12 @@
-//! The local APIC: which vector is next, which is in service, and what its registers say.
+//! The local APIC: its requests (IRR), the vectors in service (ISR), priorities and registers.
 //!
 //! Intel SDM volume 3, chapter "Advanced Programmable Interrupt Controller", as far as a
 //! paravirtual guest uses it: fixed and lowest-priority interrupts, priorities, EOI, IPIs, in
-//! xAPIC and x2APIC mode. There are no local vectors and no timer; their registers are reserved ones.
+//! xAPIC and x2APIC mode. There is no local vector table and no timer; their registers count as reserved.
 //! Where the manual leaves a choice, Linux `arch/x86/kvm/lapic.c` decides.
 //!
-//! A [`Lapic`] is plain data in memory that monitor and sandbox share. IRR and TMR belong to
-//! whoever sends, on any thread; everything else to the thread that runs the vCPU.
+//! A [`Lapic`] is plain data in memory that the monitor and the sandbox share. A sender of interrupts changes
+//! IRR and TMR, on any thread; the monitor changes `watched`; the thread that runs the vCPU changes all else.
 
 mod access;
 mod message;
@@ -23,25 +23,25 @@ pub use vectors::VectorSet;
 use crate::sync::AtomicU32;
 use crate::sync::Ordering::Relaxed;
 
-/// Vectors below it are exceptions and cannot be interrupts.
+/// The lowest vector of an interrupt; those below are exceptions.
 pub const FIRST_VECTOR: u8 = 16;
 
-/// One vCPU's local APIC. All-zero bytes are an APIC that is switched off; see [`reset`](Self::reset).
+/// One vCPU's local APIC. All-zero bytes are an APIC that is off; [`reset`](Self::reset) turns it on.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub struct Lapic {
-    /// Interrupt requests: raised and not yet begun.
+    /// Interrupt request register: vectors that were raised and whose handler has not begun.
     pub irr: VectorSet,
-    /// Trigger mode of each vector when it was raised last: a bit that is set means level.
+    /// Trigger mode register, from the last raise of each vector: a set bit means level.
     pub tmr: VectorSet,
-    /// Vectors whose EOI somebody waits for (I/O APIC level pins, resampling irqfds), so that it
-    /// must not be put off. The monitor writes it.
+    /// Vectors for whose EOI an I/O APIC pin or a resamplefd waits, so that paravirtual EOI must not defer it. The
+    /// monitor writes the set.
     pub watched: VectorSet,
-    /// In service: begun and not yet at their EOI.
+    /// In-service register: vectors whose handler has begun and has not reached its EOI.
     isr: VectorSet,
     /// The APIC ID.
     id: AtomicU32,
-    /// Bits 10 and 11 of the APIC base register: x2APIC, and on at all.
+    /// Bits 10 and 11 of the APIC base register: x2APIC mode, and globally enabled.
     mode: AtomicU32,
     tpr: AtomicU32,
     svr: AtomicU32,
@@ -52,12 +52,12 @@ pub struct Lapic {
     errors: AtomicU32,
     icr_low: AtomicU32,
     icr_high: AtomicU32,
-    /// 1 + the vector that came into service last, 0 once any has left since.
+    /// 1 + the vector that came into service last; 0 once any vector has left service since.
     newest: AtomicU32,
 }
 
 impl Lapic {
-    /// As after power-on or INIT: xAPIC mode, disabled by software, nothing pending.
+    /// Sets the state after power-on or INIT: xAPIC mode, disabled by software, nothing pending.
     pub fn reset(&self, id: u32) {
         for set in [&self.irr, &self.tmr, &self.isr] {
             set.clear();
@@ -94,7 +94,7 @@ impl Lapic {
         self.mode.load(Relaxed) == register::BASE_ENABLED
     }
 
-    /// Whether it takes interrupts: on, and enabled by software (SVR bit 8).
+    /// Whether the APIC accepts interrupts: globally enabled, and enabled by software (SVR bit 8).
     pub fn is_enabled(&self) -> bool {
         let on = self.mode.load(Relaxed) & register::BASE_ENABLED != 0;
         on && self.svr.load(Relaxed) & register::SVR_ENABLED != 0

@@ -1,51 +1,51 @@
-//! The registers, and where the two views have them (SDM volume 3, "Local APIC Register Address
-//! Map" and "x2APIC Register Address Space").
+//! The local APIC's registers, and their places in the page and among the MSRs (SDM volume 3, "Local APIC
+//! Register Address Map" and "x2APIC Register Address Space").
 
-/// The page of an xAPIC's registers, at guest-physical 0xfee00000.
+/// Guest-physical address of the page of an xAPIC's registers.
 pub const MMIO_BASE: u64 = 0xfee0_0000;
-/// Size of that page.
+/// Size of that page in bytes.
 pub const MMIO_SIZE: u64 = 0x1000;
 /// The APIC base register, which says in which mode the APIC is.
 pub const MSR_APIC_BASE: u32 = 0x1b;
 /// The first MSR of an x2APIC.
 pub const MSR_BASE: u32 = 0x800;
-/// The MSR after the last.
+/// The MSR after the last MSR of an x2APIC.
 pub const MSR_END: u32 = 0x900;
 
-/// Bits of the APIC base register: the boot processor's.
+/// APIC base register: this is the bootstrap processor.
 pub(super) const BASE_BOOT: u32 = 1 << 8;
-/// x2APIC mode.
+/// APIC base register: x2APIC mode.
 pub(super) const BASE_X2APIC: u32 = 1 << 10;
-/// On.
+/// APIC base register: the APIC is on (global enable).
 pub(super) const BASE_ENABLED: u32 = 1 << 11;
 
 /// SVR after a reset: disabled.
 pub(super) const SPURIOUS: u32 = 0xff;
 /// SVR: enabled by software.
 pub(super) const SVR_ENABLED: u32 = 1 << 8;
-/// What SVR keeps of a write: vector, enabled, focus checking.
+/// Writable bits of SVR: vector, enabled, focus checking.
 pub(super) const SVR_BITS: u32 = 0x3ff;
-/// What DFR keeps of a write; the other bits are 1.
+/// Writable bits of DFR; the other bits read as 1.
 pub(super) const DFR_BITS: u32 = 0xf000_0000;
 
 /// ICR: the destination is logical.
 pub(super) const ICR_LOGICAL: u32 = 1 << 11;
-/// ICR: still sending, which it never is.
+/// ICR: delivery status, send pending; never set here.
 pub(super) const ICR_BUSY: u32 = 1 << 12;
 /// ICR: reserved bits of its low half.
 pub(super) const ICR_RESERVED: u32 = 0xfff3_2000;
 
-/// ESR: a vector below 16 was to be sent.
+/// ESR: send illegal vector, below 16.
 pub(super) const ERROR_SENT_VECTOR: u32 = 1 << 5;
-/// ESR: a vector below 16 arrived.
+/// ESR: receive illegal vector, below 16.
 pub(super) const ERROR_RECEIVED_VECTOR: u32 = 1 << 6;
-/// ESR: a register that is not there was touched.
+/// ESR: illegal register address.
 pub(super) const ERROR_REGISTER: u32 = 1 << 7;
 
-/// The version register: an integrated APIC, with no local vectors.
+/// The version register: an integrated APIC; the field Max LVT Entry is 0, as there is no local vector table.
 pub(super) const VERSION: u32 = 0x14;
 
-/// A register, by either view.
+/// A register, in the page or as an MSR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Register {
     /// APIC ID.
@@ -64,13 +64,13 @@ pub enum Register {
     Ldr,
     /// Destination format, of an xAPIC only.
     Dfr,
-    /// Spurious vector, and the software's switch.
+    /// Spurious-interrupt vector, and the software enable bit.
     Svr,
-    /// In service, 32 vectors.
+    /// In service, 32 vectors each: 0 to 7.
     Isr(u8),
-    /// Trigger modes, 32 vectors.
+    /// Trigger modes, 32 vectors each: 0 to 7.
     Tmr(u8),
-    /// Requests, 32 vectors.
+    /// Interrupt requests, 32 vectors each: 0 to 7.
     Irr(u8),
     /// Error status.
     Esr,
@@ -78,12 +78,12 @@ pub enum Register {
     Icr,
     /// The high half of the command, of an xAPIC only.
     IcrHigh,
-    /// A vector to oneself, of an x2APIC only.
+    /// Self-IPI, of an x2APIC only.
     SelfIpi,
 }
 
 impl Register {
-    /// The register at bits 11..4 of the page's offset, or bits 7..0 of the MSR.
+    /// The register with bits 11:4 of the offset in the page, or bits 7:0 of the MSR, as its index.
     pub fn from_index(index: u8) -> Option<Self> {
         Some(match index {
             0x02 => Self::Id,

@@ -1,4 +1,4 @@
-//! From the request to the EOI: IRR, priorities, ISR (SDM volume 3, "Handling Interrupts").
+//! An interrupt from its request to its EOI: IRR, priorities, ISR (SDM volume 3, "Handling Interrupts").
 
 use super::{FIRST_VECTOR, Lapic, register};
 use crate::sync::Ordering::Relaxed;
@@ -7,9 +7,9 @@ use crate::sync::Ordering::Relaxed;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Raise {
-    /// It is pending; the vCPU must be told.
+    /// The vector is pending now; the vCPU must be notified.
     Accepted,
-    /// It was pending already, and the two become one.
+    /// The vector was pending already: the guest takes one interrupt for both requests.
     Coalesced,
     /// The vector is below [`FIRST_VECTOR`], or the APIC is disabled.
     Refused,
@@ -18,9 +18,9 @@ pub enum Raise {
 /// A vector has left service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Eoi {
-    /// Which.
+    /// The vector that left service.
     pub vector: u8,
-    /// Whether it was raised as level: the I/O APIC must hear of it.
+    /// Whether it was raised as level: the EOI must reach the I/O APIC.
     pub level: bool,
 }
 
@@ -35,7 +35,7 @@ impl Lapic {
         if !self.is_enabled() {
             return Raise::Refused;
         }
-        // Before the request: whoever sees that sees its trigger mode.
+        // Before IRR: a thread that sees the request sees its trigger mode.
         if level {
             self.tmr.insert(vector);
         } else if self.tmr.contains(vector) {
@@ -48,7 +48,7 @@ impl Lapic {
         }
     }
 
-    /// The processor priority: what a request's class must be above.
+    /// The processor priority: a request is delivered only if its class (bits 7:4) is higher.
     pub fn ppr(&self) -> u8 {
         let task = self.tpr();
         let service = self.in_service().unwrap_or(0);
@@ -74,13 +74,13 @@ impl Lapic {
         self.isr.contains(vector)
     }
 
-    /// The vector that would interrupt the vCPU now, if it lets itself be interrupted.
+    /// The pending vector that interrupts the vCPU as soon as the guest does not mask interrupts.
     pub fn next(&self) -> Option<u8> {
         let highest = self.irr.highest()?;
         (highest & 0xf0 > self.ppr()).then_some(highest)
     }
 
-    /// The handler of a pending vector starts: from IRR to ISR. False if it was not pending.
+    /// The handler of a pending vector starts: moves the vector from IRR to ISR. False if it was not pending.
     pub fn begin(&self, vector: u8) -> bool {
         if !self.irr.remove(vector) {
             return false;
@@ -91,7 +91,7 @@ impl Lapic {
         true
     }
 
-    /// The guest has done with the highest vector in service; none if there is none.
+    /// EOI: takes the highest vector out of service; `None` if no vector is in service.
     pub fn eoi(&self) -> Option<Eoi> {
         let vector = self.isr.highest()?;
         self.isr.remove(vector);

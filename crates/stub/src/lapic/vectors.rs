@@ -16,34 +16,34 @@ impl VectorSet {
         (&self.0[usize::from(vector >> 5)], 1 << (vector & 31))
     }
 
-    /// Puts a vector in; whether it was not there before.
+    /// Adds a vector; returns whether it was not in the set before.
     #[inline(always)]
     pub fn insert(&self, vector: u8) -> bool {
         let (word, bit) = self.place(vector);
         word.fetch_or(bit, AcqRel) & bit == 0
     }
 
-    /// Takes a vector out; whether it was there.
+    /// Removes a vector; returns whether it was in the set.
     #[inline(always)]
     pub fn remove(&self, vector: u8) -> bool {
         let (word, bit) = self.place(vector);
         word.fetch_and(!bit, AcqRel) & bit != 0
     }
 
-    /// Whether a vector is in.
+    /// Whether a vector is in the set.
     #[inline(always)]
     pub fn contains(&self, vector: u8) -> bool {
         let (word, bit) = self.place(vector);
         word.load(Acquire) & bit != 0
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty; reads its words one after the other.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(|word| word.load(Acquire) == 0)
     }
 
-    /// The highest, which has the highest priority.
+    /// The highest vector in the set, which has the highest priority.
     #[inline(always)]
     pub fn highest(&self) -> Option<u8> {
         const BASES: [u8; 8] = [224, 192, 160, 128, 96, 64, 32, 0];
@@ -55,13 +55,13 @@ impl VectorSet {
         None
     }
 
-    /// The word with vectors `32 * index` and up.
+    /// The word with the 32 vectors from `32 * index` on.
     #[inline(always)]
     pub fn word(&self, index: u8) -> u32 {
         self.0[usize::from(index & 7)].load(Acquire)
     }
 
-    /// All that are in; each word is read once.
+    /// The vectors in the set; each word is read once.
     pub fn iter(&self) -> impl Iterator<Item = u8> {
         (0..8).flat_map(|index| {
             let mut word = self.word(index);
@@ -73,7 +73,7 @@ impl VectorSet {
         })
     }
 
-    /// Takes all out.
+    /// Empties the set.
     pub fn clear(&self) {
         for word in &self.0 {
             word.store(0, Relaxed);
