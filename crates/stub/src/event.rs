@@ -1,5 +1,5 @@
-//! What happens to a guest, by the names that Linux gives its KVM tracepoints
-//! (`include/trace/events/kvm.h`, `arch/x86/kvm/trace.h`), counted where it happens.
+//! Counts of the events of a guest, which have the names of Linux's KVM tracepoints
+//! (`include/trace/events/kvm.h`, `arch/x86/kvm/trace.h`). The thread on which an event happens counts it.
 
 use crate::sync::AtomicU64;
 use crate::sync::Ordering::Relaxed;
@@ -26,13 +26,13 @@ pub enum Event {
     Apic,
     /// ICR or self-IPI is written.
     ApicIpi,
-    /// A local APIC takes a request.
+    /// A local APIC accepts an interrupt request.
     ApicAcceptIrq,
-    /// The guest enters the handler of an interrupt.
+    /// An interrupt is injected: the guest enters its handler.
     InjVirq,
     /// A vector leaves service.
     Eoi,
-    /// It does because the guest has cleared its bit.
+    /// A vector leaves service because the guest has cleared its PV EOI bit.
     PvEoi,
     /// A GSI is driven.
     SetIrq,
@@ -40,15 +40,15 @@ pub enum Event {
     IoapicSetIrq,
     /// A message-signalled interrupt is sent.
     MsiSetIrq,
-    /// A pin hears of its EOI.
+    /// The EOI of a pin's interrupt reaches the I/O APIC.
     AckIrq,
 }
 
-/// How many there are.
+/// How many kinds of events there are.
 pub const EVENTS: usize = 17;
 
 impl Event {
-    /// All, in the order of their numbers.
+    /// All kinds, in the order of their numbers.
     pub const ALL: [Self; EVENTS] = [
         Self::Entry,
         Self::Exit,
@@ -69,7 +69,7 @@ impl Event {
         Self::AckIrq,
     ];
 
-    /// The tracepoint.
+    /// The tracepoint's name, with its subsystem: `kvm:kvm_entry`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Entry => "kvm:kvm_entry",
@@ -93,13 +93,13 @@ impl Event {
     }
 }
 
-/// How often each has happened.
+/// How often each kind of event has happened.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct EventCounts([AtomicU64; EVENTS]);
 
 impl EventCounts {
-    /// Counts one, on any thread.
+    /// Counts one event. Any thread may call it.
     #[inline(always)]
     pub fn count(&self, event: Event) {
         self.of(event).fetch_add(1, Relaxed);

@@ -1,8 +1,8 @@
-//! The memory that monitor and sandbox share, and where it lies in the sandbox.
+//! The memory that the monitor and the sandbox share, and where it lies in the sandbox.
 //!
 //! In the sandbox a guest-physical address is the virtual address: the low 4 GiB belong to the
-//! guest, everything of ours lies above. All-zero bytes are a valid start for each type here, and
-//! each field that both sides touch is atomic.
+//! guest, and the stub and its data lie above. All-zero bytes are a valid initial value of each type here,
+//! and each field that both sides touch is atomic.
 
 use crate::event::EventCounts;
 use crate::ioapic::{Lines, Pins};
@@ -17,7 +17,7 @@ use crate::table::Table;
 /// Size of a page, and the grain of every mapping.
 pub const PAGE: u64 = 4096;
 
-/// Where the guest's addresses end: an instruction pointer below it is the guest's.
+/// The end of the guest's addresses: code below it is the guest's.
 pub const GUEST_END: u64 = 1 << 32;
 /// The hypercall page: the lowest address that an ordinary user may map (`vm.mmap_min_addr`).
 pub const HYPERCALL_PAGE: u64 = 0x1_0000;
@@ -28,18 +28,19 @@ pub const PATCH_BASE: u64 = 0x1000_0000;
 /// How much room trampolines have; the reach of every patched jump depends on it.
 pub const PATCH_SIZE: u64 = 0x1000_0000;
 
-/// The stub's own code and data; `stub.ld` says it too.
+/// Base of the stub's own code and data; `stub.ld` repeats it.
 pub const STUB_BASE: u64 = 0x10_0000_0000;
-/// What the hypercall page jumps to: `rdi` number, `rsi` argument, returns `rax`.
+/// Entry of the stub that the hypercall page jumps to: number in `rdi`, argument in `rsi`, result in `rax`.
 pub const HYPERCALL_ENTRY: u64 = STUB_BASE;
-/// What trampolines call: `rdi` port, `esi` width, `rdx` value, returns `eax` 0 if a doorbell rang.
+/// Entry of the stub that trampolines call: port in `rdi`, width in bytes in `esi`, value in `rdx`; the result
+/// in `eax` is 0 if a doorbell rang.
 pub const PORT_ENTRY: u64 = STUB_BASE + 64;
-/// Where the hypercall page has the interrupt-return entry, which a handler jumps to with `rsp` at
-/// the interrupt frame.
+/// Address in the hypercall page that an interrupt handler jumps to in order to return, with `rsp` at the
+/// interrupt frame.
 pub const INTERRUPT_RETURN: u64 = HYPERCALL_PAGE + 0x40;
-/// What it jumps to.
+/// Entry of the stub that the code at [`INTERRUPT_RETURN`] jumps to.
 pub const INTERRUPT_RETURN_ENTRY: u64 = STUB_BASE + 128;
-/// An upper bound of the stub's size.
+/// An upper bound of the stub's size in bytes.
 pub const STUB_SIZE: u64 = 0x10_0000;
 /// [`Control`], read-only in the sandbox.
 pub const CONTROL_BASE: u64 = 0x11_0000_0000;
@@ -50,15 +51,15 @@ pub const SLOT_BASE: u64 = 0x13_0000_0000;
 /// Size and alignment of a slot: the stack pointer finds the slot by a mask.
 pub const SLOT_SIZE: u64 = 0x1_0000;
 
-/// Most vCPUs of a guest.
+/// The most vCPUs that a guest can have.
 pub const MAX_VCPUS: usize = 64;
 
-/// File descriptors that the sandbox starts with, closed before it locks down. They take the place
-/// of the standard streams: those are the only numbers that nothing else can occupy.
+/// File descriptors that the sandbox starts with; its first thread closes them before it parks. They take
+/// the place of the standard streams: those are the only numbers that nothing else can occupy.
 pub mod boot_fd {
-    /// What the sandbox must not write, sealed: [`Control`](super::Control), hypercall page, trampolines.
+    /// The sealed file that the sandbox cannot write: [`Control`](super::Control), hypercall page, trampolines.
     pub const READ_ONLY: i32 = 0;
-    /// What both sides write: [`Shared`](super::Shared), guest RAM.
+    /// The file that both sides write: [`Shared`](super::Shared), guest RAM.
     pub const WRITABLE: i32 = 1;
     /// A socket that carries the seccomp listener to the monitor.
     pub const SOCKET: i32 = 2;
@@ -74,20 +75,20 @@ pub const RAM_OFFSET: u64 = size_of::<Shared>() as u64;
 /// The first descriptor number that a doorbell may have in the sandbox.
 pub const FD_BASE: u32 = 16;
 
-/// The system call that the descriptor thread parks in for ever (`pause`).
+/// Number of the system call in which the descriptor thread parks for ever (`pause`).
 pub const PARK_SYSCALL: u32 = 34;
 
-/// Most instructions of a seccomp program here.
+/// The most instructions of a [`Filter`], one for each bit of `own_process`.
 pub const FILTER_MAX: usize = u128::BITS as usize;
 
-/// A seccomp program as the kernel wants it: `struct sock_filter`, packed into words.
+/// A seccomp program in the kernel's format: each word is a `struct sock_filter`.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Filter {
-    /// How many instructions count.
+    /// How many instructions of `code` are in use.
     pub len: u64,
-    /// Which instructions compare with the sandbox's own process number, a bit for each: the
-    /// sandbox puts it in before it locks down.
+    /// A bit for each instruction, set if it compares with the sandbox's own process id. The sandbox
+    /// fills the id into these instructions before it installs the filter.
     pub own_process: u128,
     /// The instructions.
     pub code: [u64; FILTER_MAX],
@@ -103,19 +104,19 @@ pub struct Control {
     pub vcpus: AtomicU32,
     /// Bytes of guest RAM.
     pub ram_size: AtomicU64,
-    /// How many time-stamp ticks a vCPU spins for a reply before it sleeps; 0 does not spin.
+    /// How many ticks of the time stamp counter a vCPU spins for a reply before it sleeps; 0 means no spinning.
     pub spin_ticks: AtomicU32,
     /// Not 0: spin only while the monitor is known to run on another CPU.
     pub spin_adaptive: AtomicU32,
     /// Traps at a site before the stub asks for a patch; 0 never asks.
     pub patch_after: AtomicU32,
-    /// Which of the two section counters a doorbell lookup counts in.
+    /// The phase of the read-side sections ([`Sections`]): its lowest bit selects the counters in use.
     pub phase: AtomicU32,
     /// Not 0: each vCPU has a local APIC, and `hlt` waits for it.
     pub interrupts: AtomicU32,
     /// Not 0: the vCPUs have the MSR of paravirtual EOI.
     pub pv_eoi: AtomicU32,
-    /// The number 1, which a ring writes into an eventfd.
+    /// The number 1, which ringing a doorbell writes into its eventfd.
     pub one: AtomicU64,
     /// Locks the descriptor thread down, once the listener is handed over.
     pub park_filter: Filter,
@@ -127,30 +128,30 @@ pub struct Control {
     pub int3_sites: SiteMap,
     /// Instruction starts inside a patched jump: address to the copy that runs instead.
     pub redirects: SiteMap,
-    /// What the I/O APIC's pins send, and whom their EOIs tell.
+    /// The I/O APIC's pins: their redirection entries and resamplefds.
     pub pins: Pins,
-    /// What wakes each vCPU out of `hlt`, besides its presence word.
+    /// The descriptors that wake each vCPU out of `hlt`, besides its presence word.
     pub halt_sets: [HaltSet; MAX_VCPUS],
     /// The doorbells.
     pub doorbells: Table,
 }
 
-/// What a halted vCPU sleeps in if somebody has made it for it, by its descriptors in the sandbox: an
-/// epoll descriptor whose edges are those of irqfds, so that their writers wake the vCPU themselves, and
-/// of its bell. All-zero bytes are: none, and the vCPU sleeps on its presence word.
+/// The descriptors on which a halted vCPU sleeps, by their numbers in the sandbox. The epoll descriptor watches
+/// (edge-triggered) the vCPU's bell and the irqfds that have woken the vCPU before, so that a writer of such an
+/// irqfd wakes it directly. All-zero bytes mean that there are none: the vCPU sleeps on its presence word.
 #[repr(C)]
 #[derive(Debug)]
 pub struct HaltSet {
-    /// The eventfd that wakes the vCPU and stands for nothing else. Written before `epoll`.
+    /// The bell: an eventfd that wakes the vCPU and raises no interrupt. Stored before `epoll`.
     pub bell: AtomicU32,
     /// The epoll descriptor; 0 is none.
     pub epoll: AtomicU32,
 }
 
-/// How many sites can be patched at most, twice over so that probing stays short.
+/// Slots of a [`SiteMap`]; an insertion tries half of them at most, so that probing stays short.
 pub const SITE_SLOTS: usize = 1024;
 
-/// Code address to a word, append-only: the monitor adds, the stub looks up.
+/// A hash map from a code address to a word, append-only: the monitor inserts, the stub looks up.
 #[repr(C)]
 #[derive(Debug)]
 pub struct SiteMap {
@@ -183,7 +184,8 @@ impl SiteMap {
         None
     }
 
-    /// Stores `value` for `site`; false when half the slots are taken. One writer at a time.
+    /// Stores `value` for `site`; false if half of the slots, probed in a row, belong to other sites. One
+    /// writer at a time.
     pub fn insert(&self, site: u64, value: u64) -> bool {
         let start = Self::start(site);
         for step in 0..SITE_SLOTS / 2 {
@@ -205,13 +207,13 @@ impl SiteMap {
 pub struct Shared {
     /// Doorbell lookups by code that runs on the guest's stack: direct calls and trampolines.
     pub direct: Sections,
-    /// Those of them that found no doorbell.
+    /// Lookups of [`direct`](Self::direct) that found no doorbell.
     pub direct_misses: AtomicU64,
     /// Doorbell lookups by trap handlers.
     pub trapped: Sections,
     /// One local APIC a vCPU.
     pub lapics: [Lapic; MAX_VCPUS],
-    /// How the I/O APIC's lines stand.
+    /// The state of the I/O APIC's input lines.
     pub lines: Lines,
     /// One page a vCPU.
     pub runs: [RunPage; MAX_VCPUS],
@@ -241,25 +243,25 @@ pub struct RunPage {
     pub exit: ExitRecord,
     /// The answer to a read.
     pub reply: AtomicU64,
-    /// Where the first entry starts.
+    /// The registers of the first entry.
     pub entry: EntryRegisters,
-    /// The thread that runs the vCPU.
+    /// Id of the thread that runs the vCPU, 0 until it has locked itself down; a futex.
     pub thread: AtomicU32,
-    /// What happened so far.
+    /// Event counts since the start.
     pub counters: Counters,
-    /// What a vCPU with a local APIC needs besides.
+    /// The vCPU's interrupt state; used only if the vCPU has a local APIC.
     pub interrupts: Interrupts,
 }
 
-/// A vCPU's interrupts, apart from its [`Lapic`].
+/// A vCPU's interrupt state, apart from its [`Lapic`].
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct Interrupts {
-    /// Where it is.
+    /// Whether the vCPU is in the guest, halted or neither.
     pub presence: Presence,
     /// Paravirtual EOI.
     pub pv_eoi: PvEoi,
-    /// Where interrupts enter the guest; 0 is nowhere yet.
+    /// Address of the guest's interrupt handler; no interrupt is delivered while it is 0.
     pub handler: AtomicU64,
 }
 
@@ -275,9 +277,9 @@ pub struct ExitRecord {
     pub address: AtomicU64,
     /// What the guest wrote, or one of [`fault`].
     pub data: AtomicU64,
-    /// The instruction.
+    /// Address of the instruction.
     pub rip: AtomicU64,
-    /// Its bytes, as far as they were read, and in the last byte their number.
+    /// Bytes of the instruction at `rip`, as far as they could be read; the last byte is their number.
     pub bytes: [AtomicU64; 2],
 }
 
@@ -313,13 +315,14 @@ pub struct Counters {
     pub signals: AtomicU64,
     /// `hlt` that waited in the sandbox.
     pub halts: AtomicU64,
-    /// Returns from a handler that trapped: the next interrupt waited already, or IF was clear.
+    /// Returns from an interrupt handler that trapped, because an interrupt was waiting or IF in the frame
+    /// was clear.
     pub windows: AtomicU64,
-    /// What the stub did, by the names of KVM's tracepoints; for guests with interrupts only.
+    /// Events by the names of KVM's tracepoints; counted only if the guest has local APICs.
     pub events: EventCounts,
 }
 
-/// Why a vCPU hands over.
+/// Why a vCPU hands over to the monitor.
 pub mod reason {
     /// `in`.
     pub const PIO_IN: u32 = 1;
@@ -341,20 +344,20 @@ pub mod reason {
     pub const KICKED: u32 = 9;
     /// The guest cannot go on.
     pub const FAULT: u32 = 10;
-    /// A site is hot: patch it, or do not. The VMM does not see this one.
+    /// A site has trapped so often that the monitor may patch it. The VMM's run loop does not see this exit.
     pub const PATCH: u32 = 11;
-    /// The guest has done with a vector whose EOI tells more resamplefds than the stub knows. The VMM
-    /// does not see this one either.
+    /// The guest has ended a vector of a pin with more resamplefds than the stub knows: the monitor does
+    /// the EOI. The VMM's run loop does not see this exit either.
     pub const EOI: u32 = 12;
 }
 
 /// What was wrong with a guest that faulted.
 pub mod fault {
-    /// No more than the vector says.
+    /// The exception vector says all.
     pub const PLAIN: u64 = 0;
-    /// An instruction on a memory hole that the decoder does not know.
+    /// An instruction accessed a hole in memory, and the decoder does not know it.
     pub const UNDECODED: u64 = 1;
-    /// An instruction that is privileged and not emulated.
+    /// A privileged instruction that is not emulated.
     pub const PRIVILEGED: u64 = 2;
     /// `syscall`, `sysenter` or `int 0x80`.
     pub const SYSCALL: u64 = 3;
@@ -370,23 +373,23 @@ pub mod fault {
     pub const INTERRUPT_STACK: u64 = 8;
     /// The frame that an interrupt handler returned with is not in RAM, or leads out of the guest.
     pub const INTERRUPT_FRAME: u64 = 9;
-    /// A register of the local APIC or of paravirtual EOI that is not there, or a value that it refuses.
+    /// A register of the local APIC or of paravirtual EOI that does not exist, or a value that it refuses.
     pub const REGISTER: u64 = 10;
     /// The code segment is not that of 64-bit mode.
     pub const CODE_SEGMENT: u64 = 11;
 }
 
-/// What a sandbox that ends by itself exits with.
+/// Exit statuses of a sandbox that ends by itself.
 pub mod exit_code {
     /// The monitor was gone before the sandbox started.
     pub const ORPHAN: i32 = 70;
     /// A step of the start failed; the step is in the low bits: `START + step`.
     pub const START: i32 = 80;
-    /// The last of them.
+    /// The last status of a failed step of the start.
     pub const START_LAST: i32 = START + 19;
-    /// The stub's own code panicked, which it has no path to.
+    /// The stub's own code panicked. No known path of the code does.
     pub const PANIC: i32 = 71;
-    /// The descriptor thread came out of its parked system call.
+    /// The system call in which the descriptor thread parks has returned.
     pub const UNPARKED: i32 = 77;
     /// A signal arrived while the stub's own code ran: `STUB_FAULT + signal`.
     pub const STUB_FAULT: i32 = 128;

@@ -1,8 +1,8 @@
 //! The trap stub of the usermode engine, and the memory that it shares with the monitor.
 //!
-//! Compiled twice. As a library it gives the monitor the layout, the doorbell table's reader, the decoder, the
-//! local APIC, the host's side of PV EOI and, in `ELF`, the finished stub. With `--cfg vmbell_stub_elf` (see
-//! `build.rs`) it *is* that stub, and has the modules in `elf/` besides.
+//! The crate is compiled twice. As a library it gives the monitor the layout, the doorbell table's reader, the
+//! decoder, the local APIC, the host's side of PV EOI and, in `ELF`, the finished stub. With `--cfg vmbell_stub_elf`
+//! (see `build.rs`) it is that stub, and has the modules in `elf/` besides.
 #![no_std]
 #![cfg_attr(vmbell_stub_elf, no_main)]
 

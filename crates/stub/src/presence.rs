@@ -1,44 +1,44 @@
-//! Where a vCPU is, so that whoever sends it an interrupt knows how to tell it.
+//! Whether a vCPU is in the guest, halted or neither, so that the sender of an interrupt knows how to notify it.
 //!
-//! A sender raises the vector first and asks [`Presence::tell`] then; a vCPU says
-//! [`enter`](Presence::enter) or [`halt`](Presence::halt) first and looks for requests then. Each
-//! step is a read-modify-write of the one word, so of two that cross one sees what the other did:
-//! either the sender is told to signal or wake, or the vCPU finds the request by itself.
+//! A sender first raises the vector and then calls [`Presence::tell`]; a vCPU first calls
+//! [`enter`](Presence::enter) or [`halt`](Presence::halt) and then looks for requests. Each call is a
+//! read-modify-write of the same word, so one of the two sees what the other did: either `tell`
+//! asks the sender to signal or wake, or the vCPU finds the request by itself.
 //!
-//! The word lies in memory that the sandbox can write. What a false word costs is an interrupt of
-//! that sandbox's own guest, or a signal too many to it.
+//! The word lies in memory that the sandbox can write. A false word costs no more than a lost interrupt of
+//! that sandbox's own guest, or a needless signal to it.
 
 use crate::sync::AtomicU32;
 use crate::sync::Ordering::{AcqRel, Acquire};
 
-/// In the guest's code: only a signal gets it out.
+/// The vCPU runs guest code: only a signal makes it leave.
 const INSIDE: u32 = 1;
-/// Asleep in `hlt`.
+/// The vCPU sleeps in `hlt`, or is about to.
 const HALTED: u32 = 2;
-/// A signal is on its way. It comes for certain, so one is enough for all who send meanwhile.
+/// A signal is on its way. It is sure to arrive, so one is enough for all senders until then.
 const SIGNALLED: u32 = 4;
-/// Asleep in `hlt` until its bell is rung, rather than on this word.
+/// Set with `HALTED` if the vCPU sleeps until its bell is rung, and not in a futex wait on this word.
 const BELL: u32 = 8;
 
-/// How often [`Presence::tell`] tries to change a word that others change. An honest vCPU changes
-/// it a few times a microsecond; a hostile one is not waited for.
+/// How often [`Presence::tell`] tries to change a word that others change at the same time. An honest vCPU
+/// changes it a few times a microsecond; the bound keeps a hostile sandbox from holding a sender up.
 const TRIES: u32 = 64;
 
-/// How to tell a vCPU that it has a request.
+/// How to notify a vCPU of an interrupt request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Tell {
-    /// Not at all: it will look before it enters the guest, or is told already.
+    /// There is nothing to do: the vCPU looks for requests before it enters the guest, or was notified already.
     Nothing,
-    /// By the interrupt signal, to its thread.
+    /// Send the interrupt signal (SIGUSR2) to the vCPU's thread.
     Signal,
-    /// By waking who sleeps on [`Presence::word`].
+    /// Wake the vCPU from its futex wait on [`Presence::word`].
     Wake,
-    /// By ringing its bell ([`crate::layout::HaltSet`]).
+    /// Ring the vCPU's bell ([`crate::layout::HaltSet`]).
     Ring,
 }
 
-/// Where one vCPU is. All-zero bytes are: outside the guest.
+/// Where one vCPU is. All-zero bytes mean outside the guest.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct Presence(AtomicU32);
@@ -61,28 +61,30 @@ impl Presence {
         self.0.fetch_and(!SIGNALLED, AcqRel);
     }
 
-    /// The vCPU is about to sleep, and looks for requests after this: what [`word`](Self::word)
-    /// holds as long as nobody wakes it.
+    /// The vCPU is about to sleep, and looks for requests after this. Returns what [`word`](Self::word) holds
+    /// until somebody wakes the vCPU: the value to pass to the futex wait.
     pub fn halt(&self) -> u32 {
         self.0.fetch_or(HALTED, AcqRel) | HALTED
     }
 
-    /// The same for a vCPU that sleeps until its bell is rung.
+    /// As [`halt`](Self::halt), for a vCPU that sleeps until its bell is rung.
     pub fn halt_by_bell(&self) {
         self.0.fetch_or(HALTED | BELL, AcqRel);
     }
 
-    /// The vCPU sleeps no longer, or shall not fall asleep; whether only its bell keeps it from that.
+    /// The vCPU sleeps no longer, or must not fall asleep. Returns whether it was to sleep until its bell is rung:
+    /// then changing the word does not keep it from sleeping, but ringing the bell does.
     pub fn wake(&self) -> bool {
         self.0.fetch_and(!(HALTED | BELL), AcqRel) & BELL != 0
     }
 
-    /// What a halted vCPU sleeps on.
+    /// The futex on which a halted vCPU sleeps.
     pub fn word(&self) -> &AtomicU32 {
         &self.0
     }
 
-    /// Called with the request raised: how its vCPU must be told. Of several who ask, one is to do it.
+    /// How the vCPU must be notified of a request that the caller has raised. Of several callers, one gets the
+    /// task, and the others get [`Tell::Nothing`].
     pub fn tell(&self) -> Tell {
         let mut seen = self.0.fetch_or(0, AcqRel);
         for _ in 0..TRIES {
