@@ -7,19 +7,20 @@ use super::reader::{Prefixes, Reader};
 pub struct Memory {
     /// Base register.
     pub base: Option<u8>,
-    /// Index register and the power of two that scales it.
+    /// Index register, and its scale as a power of two (0 to 3).
     pub index: Option<(u8, u8)>,
     /// Displacement, sign-extended.
     pub displacement: u64,
-    /// The displacement counts from the next instruction.
+    /// The displacement is relative to the address of the next instruction.
     pub rip_relative: bool,
     /// The address is cut to 32 bits.
     pub short: bool,
-    /// `fs` or `gs` is added, which the stub does not know.
+    /// An `fs` or `gs` prefix adds a segment base, which the stub does not know.
     pub segment: bool,
 }
 
-/// ModRM, SIB and displacement: the register field and the memory operand. None for a register operand.
+/// Reads ModRM, SIB and displacement, and returns ModRM's register field and the memory operand. `None` if
+/// ModRM names a register instead of memory.
 pub(super) fn operand<F: FnMut(u8) -> u8>(
     prefixes: Prefixes,
     reader: &mut Reader<F>,
@@ -42,7 +43,7 @@ pub(super) fn operand<F: FnMut(u8) -> u8>(
     if low == 4 {
         let sib = reader.byte()?;
         let index = (sib >> 3 & 7) | (prefixes.rex & 2) << 2;
-        // 4 without REX.X means none: rsp cannot be an index.
+        // 4 without REX.X means that there is no index: rsp cannot be one.
         memory.index = (index != 4).then_some((index, sib >> 6));
         if sib & 7 == 5 && mode == 0 {
             displacement = 4;
@@ -60,8 +61,8 @@ pub(super) fn operand<F: FnMut(u8) -> u8>(
 }
 
 impl Memory {
-    /// The address, given the registers and the address of the next instruction; none if a segment
-    /// base would be needed.
+    /// The effective address, given the registers and the address of the next instruction; `None` if it depends
+    /// on a segment base.
     pub fn address(&self, mut register: impl FnMut(u8) -> u64, next: u64) -> Option<u64> {
         if self.segment {
             return None;

@@ -1,9 +1,9 @@
-//! The instructions that may trap on purpose, decoded from their bytes.
+//! Decodes the instructions that the stub emulates, from their bytes.
 //!
-//! A decoder of its own because the stub has neither heap nor panics, and because it must fetch
-//! byte by byte: bytes behind the instruction may lie on a page that is not there. It knows `mov`
-//! in its integer forms, port input and output with their string forms, `hlt`, `cli`, `sti`,
-//! `rdmsr` and `wrmsr`; everything else is `None`. Encodings: Intel SDM volume 2, chapters 2 and 3 to 5.
+//! The stub has its own decoder because it has neither heap nor panics, and because it must fetch byte by
+//! byte: bytes behind the instruction may lie on a page that is not mapped. The decoder knows `mov` in its
+//! integer forms, port input and output with their string forms, `hlt`, `cli`, `sti`, `rdmsr` and `wrmsr`; for
+//! everything else it returns `None`. Encodings: Intel SDM volume 2, chapters 2 and 3 to 5.
 
 mod memory;
 mod reader;
@@ -51,14 +51,14 @@ pub enum Operation {
     Ins {
         /// 1, 2 or 4 bytes.
         width: u8,
-        /// `rcx` times.
+        /// With a `rep` prefix: executed `rcx` times.
         repeat: bool,
     },
     /// `outs`.
     Outs {
         /// 1, 2 or 4 bytes.
         width: u8,
-        /// `rcx` times.
+        /// With a `rep` prefix: executed `rcx` times.
         repeat: bool,
     },
     /// `hlt`.
@@ -78,11 +78,11 @@ pub enum Operation {
 pub struct Register {
     /// 0 to 15, as encoded.
     pub number: u8,
-    /// Bits 15:8 of it (`ah`, `ch`, `dh`, `bh`).
+    /// Whether bits 15:8 of the register are meant (`ah`, `ch`, `dh`, `bh`).
     pub high: bool,
 }
 
-/// What a store stores.
+/// The value that a store writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// A register.
@@ -91,21 +91,22 @@ pub enum Source {
     Immediate(u64),
 }
 
-/// An instruction.
+/// A decoded instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instruction {
-    /// What it does.
+    /// What the instruction does.
     pub operation: Operation,
-    /// Its memory operand, for a load or store.
+    /// The memory operand of a load or store; the default for all others.
     pub memory: Memory,
-    /// Its length in bytes.
+    /// Length in bytes, prefixes included.
     pub len: u8,
 }
 
-/// The longest instruction there is.
+/// The length of the longest x86 instruction, in bytes.
 pub const MAX_LEN: u8 = 15;
 
-/// Decodes one instruction; `fetch(n)` gives its byte `n` and is asked in order, never beyond its end.
+/// Decodes one instruction; `None` if the stub does not emulate it. `fetch(n)` returns byte `n` of the
+/// instruction; it is called in order, and never for a byte behind the instruction's end.
 pub fn decode(fetch: impl FnMut(u8) -> u8) -> Option<Instruction> {
     let mut reader = Reader { fetch, len: 0 };
     let mut prefixes = Prefixes::default();
@@ -150,12 +151,12 @@ fn operation<F: FnMut(u8) -> u8>(
     match opcode {
         0x88 | 0x89 => store_register(wide, prefixes, reader),
         0x8a | 0x8b => load(wide, wide, false, prefixes, reader),
-        // With a 16-bit operand it would read 2 bytes; nobody writes that.
+        // `movsxd` with a 16-bit operand reads 2 bytes; no code uses it.
         0x63 if prefixes.width() != 2 => load(4, prefixes.width(), true, prefixes, reader),
         0xa0..=0xa3 => absolute(opcode, wide, prefixes, reader),
         0xc6 | 0xc7 => {
             let (number, memory) = operand(prefixes, reader)?;
-            // Only /0 is `mov`; REX.R is no part of that.
+            // Only /0 is `mov`; REX.R does not extend an opcode in ModRM.
             if number & 7 != 0 {
                 return None;
             }
@@ -185,7 +186,7 @@ fn operation<F: FnMut(u8) -> u8>(
             width: port_width,
             port: None,
         }),
-        // String forms with another segment or a 32-bit address are left to those who use them.
+        // String forms with a segment override or 32-bit addresses are not emulated.
         0x6c..=0x6f if prefixes.segment || prefixes.address_size => None,
         0x6c | 0x6d => plain(Operation::Ins {
             width: port_width,
@@ -251,7 +252,7 @@ fn load<F: FnMut(u8) -> u8>(
     ))
 }
 
-/// `mov` between the accumulator and an address in the instruction.
+/// `mov` between the accumulator and an absolute address in the instruction.
 fn absolute<F: FnMut(u8) -> u8>(
     opcode: u8,
     width: u8,

@@ -1,4 +1,4 @@
-//! Bytes of an instruction, one at a time, and the prefixes among them (Intel SDM volume 2, 2.1).
+//! Reads the bytes of an instruction one at a time, and keeps its prefixes (Intel SDM volume 2, 2.1).
 
 use super::{MAX_LEN, Register};
 
@@ -12,7 +12,7 @@ pub(super) struct Prefixes {
 }
 
 impl Prefixes {
-    /// Width of an operand that is not a byte.
+    /// Width in bytes of an operand whose opcode does not make it one byte.
     pub(super) fn width(self) -> u8 {
         match (self.rex & 8 != 0, self.operand_size) {
             (true, _) => 8,
@@ -21,7 +21,7 @@ impl Prefixes {
         }
     }
 
-    /// A byte register: without REX, 4 to 7 are the high halves of 0 to 3.
+    /// A byte register: without REX, numbers 4 to 7 are bits 15:8 of registers 0 to 3.
     pub(super) fn byte_register(self, number: u8) -> Register {
         if self.rex == 0 && number & 0b1100 == 0b0100 {
             Register {
@@ -69,7 +69,7 @@ impl<F: FnMut(u8) -> u8> Reader<F> {
         for place in 0..width {
             value |= u64::from(self.byte()?) << (8 * place);
         }
-        // A width of 0 leaves 0 whatever the shift.
+        // For a width of 0 the shift does not matter: the value is 0.
         let unused = (64 - 8 * u32::from(width)) & 63;
         Some(((value << unused).cast_signed() >> unused).cast_unsigned())
     }
