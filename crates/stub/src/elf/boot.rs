@@ -1,8 +1,8 @@
-//! The sandbox's start, from the first instruction to the lock-down.
+//! The sandbox's start, from the first instruction to the seccomp filters.
 //!
-//! Runs on the process's first thread, which makes the vCPU threads, hands the seccomp listener to
-//! the monitor and then parks for ever as the thread that descriptors are given to. Each thread
-//! locks itself down; no guest instruction runs before that.
+//! It runs on the process's first thread, which starts the vCPU threads, hands the seccomp listener to the
+//! monitor and then parks for ever: it is the descriptor thread, into whose parked system call the monitor
+//! adds file descriptors. Each thread installs its own seccomp filter; no guest instruction runs before that.
 
 use core::arch::asm;
 use core::mem::{MaybeUninit, size_of};
@@ -29,10 +29,10 @@ const MAP_PRIVATE: u64 = 2;
 const MAP_ANONYMOUS: u64 = 0x20;
 const MAP_NORESERVE: u64 = 0x4000;
 const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
-/// Where user addresses end on x86-64 with four-level paging.
+/// The end of user addresses on x86-64 with four-level paging.
 const TASK_END: u64 = 0x7fff_ffff_f000;
 
-/// Ends the sandbox with a code that names the step, if a system call failed.
+/// Ends the sandbox with an exit status that names the step, if a system call failed.
 fn check(step: i32, result: i64) -> u64 {
     if result < 0 {
         exit_group(exit_code::START + step);
@@ -66,7 +66,7 @@ fn map(step: i32, address: u64, len: u64, protection: u64, file: Option<(i32, u6
     }
 }
 
-/// Called by `_start`.
+/// Starts the sandbox; called by `_start`.
 pub extern "C" fn boot() -> ! {
     const PR_SET_PDEATHSIG: u64 = 1;
     const PR_SET_NO_NEW_PRIVS: u64 = 38;
@@ -82,7 +82,7 @@ pub extern "C" fn boot() -> ! {
         Some((boot_fd::READ_ONLY, 0)),
     );
     let control = control();
-    // SAFETY: no pointers. A monitor that died before the prctl above left us with another parent.
+    // SAFETY: no pointers. If the monitor died before the prctl above, this process has another parent now.
     let parent = unsafe { syscall(GETPPID, [0; 6]) };
     if parent != i64::from(control.monitor.load(Relaxed)) {
         exit_group(exit_code::ORPHAN);
@@ -142,12 +142,12 @@ pub extern "C" fn boot() -> ! {
     }
     block_signals();
     install_filter(12, &control.park_filter, false);
-    // SAFETY: reported to the monitor, which never answers.
+    // SAFETY: no pointers. The filter reports this system call to the monitor, which never answers.
     unsafe { syscall(u64::from(PARK_SYSCALL), [0; 6]) };
     exit_group(exit_code::UNPARKED)
 }
 
-/// Leaves nothing mapped that is not ours: no initial stack, no environment, no vDSO.
+/// Unmaps all that the stub did not map: the initial stack, the environment, the vDSO.
 fn unmap_the_rest(ram_size: u64) {
     let kept = [
         (HYPERCALL_PAGE, PAGE),
@@ -163,7 +163,7 @@ fn unmap_the_rest(ram_size: u64) {
     for (start, len) in kept {
         let start = start & !(PAGE - 1);
         if start > from {
-            // SAFETY: nothing in the gaps between our own mappings is used from here on.
+            // SAFETY: nothing in the gaps between the stub's mappings is used from here on.
             check(8, unsafe {
                 syscall(MUNMAP, [from, start - from, 0, 0, 0, 0])
             });
@@ -203,9 +203,9 @@ fn install_handlers() {
     set_signal_mask(9, 0);
 }
 
-/// The descriptor thread handles no signal: its stack lies where guests can write. It is called
-/// behind the start of the vCPU threads, which would inherit the mask. A system call that is not
-/// allowed still ends the sandbox.
+/// Blocks all signals of the descriptor thread, which must handle none: its stack lies where guests can
+/// write. Called after the start of the vCPU threads, which would inherit the mask. A system call that is
+/// not allowed still ends the sandbox.
 fn block_signals() {
     set_signal_mask(17, u64::MAX);
 }
@@ -217,7 +217,7 @@ fn set_signal_mask(step: i32, mask: u64) {
     check(step, unsafe { syscall(RT_SIGPROCMASK, args) });
 }
 
-/// Makes the thread of a vCPU, which starts on its own signal stack.
+/// Starts the thread of a vCPU, on its own signal stack.
 fn start_vcpu(index: u64) {
     // VM | FS | FILES | SIGHAND | THREAD | SYSVSEM
     const FLAGS: u64 = 0x100 | 0x200 | 0x400 | 0x800 | 0x1_0000 | 0x4_0000;
@@ -254,7 +254,8 @@ struct SignalStack {
     size: u64,
 }
 
-/// A vCPU thread: announce it, lock it down, and trap to enter the guest.
+/// A vCPU thread: installs its signal stack and seccomp filter, announces the thread to the monitor, and traps
+/// to enter the guest.
 extern "C" fn vcpu(cpu: &PerCpu) -> ! {
     let stack = SignalStack {
         base: core::ptr::from_ref(cpu) as u64 + PAGE,
@@ -272,7 +273,7 @@ extern "C" fn vcpu(cpu: &PerCpu) -> ! {
         .thread
         .store((thread.cast_unsigned() & 0xffff_ffff) as u32, SeqCst);
     crate::elf::syscall::futex_wake(&cpu.run().thread);
-    // SAFETY: raises SIGILL there, whose handler fills in the guest's registers and goes to it.
+    // SAFETY: raises SIGILL, whose handler fills in the guest's registers and enters the guest.
     unsafe { stub_start() };
     exit_group(exit_code::PANIC)
 }
@@ -283,13 +284,14 @@ struct SocketFilter {
     code: *const u64,
 }
 
-/// Locks the calling thread down; with `listen`, returns the listener's descriptor.
+/// Installs a seccomp filter on the calling thread; with `listen`, returns the listener's descriptor.
 fn install_filter(step: i32, filter: &Filter, listen: bool) -> u64 {
     const SECCOMP_SET_MODE_FILTER: u64 = 1;
     const NEW_LISTENER: u64 = 8;
     let mut code = [const { MaybeUninit::<u64>::uninit() }; FILTER_MAX];
     for (place, (copy, word)) in (0..FILTER_MAX as u64).zip(code.iter_mut().zip(&filter.code)) {
-        // SAFETY: a reference; volatile because the compiler would call `memcpy`, which is not here.
+        // SAFETY: a reference; volatile because the compiler would otherwise call `memcpy`, which the stub does
+        // not have.
         let word = unsafe { core::ptr::from_ref(word).read_volatile() };
         copy.write(if filter.own_process >> place & 1 != 0 {
             // The constant is the upper half of `struct sock_filter`.

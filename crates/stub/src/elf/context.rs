@@ -49,7 +49,7 @@ impl Context {
         }
     }
 
-    /// Whether the guest ran in 64-bit mode, the only one that it is returned to.
+    /// Whether the guest ran in 64-bit mode, the only mode that the stub returns to.
     #[inline(always)]
     pub fn is_64_bit(&self) -> bool {
         // `cs` comes first (`struct sigcontext_64`); Linux has one 64-bit code segment for users.

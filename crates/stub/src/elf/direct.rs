@@ -1,11 +1,11 @@
-//! Rings that do not trap: the hypercall page and the trampolines of patched sites come straight here.
+//! Direct code: rings without a trap, which the hypercall page and the trampolines of patched sites jump to.
 //!
-//! This code runs on the guest's stack and with the guest's vector registers, so it must use none
-//! of those, call nothing outside its section, and find nothing by stack or thread: a test holds
-//! the finished section to that. A kick or an interrupt that lands here is deferred to the check at
-//! the end.
+//! This code runs on the guest's stack and with the guest's vector registers, so it must use no vector
+//! register, call nothing outside its section, and find nothing by the stack pointer or the thread: a test
+//! checks the linked section for that. A kick or an interrupt signal that arrives here is deferred to the check
+//! at the end.
 //!
-//! The return from an interrupt handler is here too: `iretq`, unless an interrupt waits for it.
+//! The return from an interrupt handler is here too: `iretq`, unless an interrupt waits until the guest unmasks.
 
 use core::arch::global_asm;
 
@@ -34,17 +34,17 @@ unsafe extern "C" {
     fn stub_interrupt_return_end();
 }
 
-/// How many vCPUs have a signal deferred. Direct code traps at its end while it is not 0.
+/// How many vCPUs have a deferred signal. Direct code traps at its end while this is not 0.
 static DEFERRED: AtomicU32 = AtomicU32::new(0);
 
-/// How many vCPUs have an interrupt waiting until they unmask. Returns from handlers trap while it
+/// How many vCPUs have an interrupt that waits until they unmask. Returns from handlers trap while this
 /// is not 0: like all direct code, they cannot know which vCPU they run on.
 static WINDOWS: AtomicU32 = AtomicU32::new(0);
 
-// The two entries keep all that they do not return; the guest's stack may be misaligned. The
-// guest's flags stay, the direction flag too: there are no string instructions here, and the test
-// looks for them. Arguments are those of HYPERCALL_ENTRY and PORT_ENTRY, which are these addresses.
-// The third, INTERRUPT_RETURN_ENTRY, changes nothing but what `iretq` restores.
+// The first two entries, HYPERCALL_ENTRY and PORT_ENTRY, are functions of the System V ABI, except that the
+// guest's stack may be misaligned. The first keeps rdi and rsi, which the trap of a miss reads. The guest's
+// direction flag stays as it is: there are no string instructions here, and a test looks for them. The third,
+// INTERRUPT_RETURN_ENTRY, changes nothing but what `iretq` restores.
 global_asm!(
     ".pushsection .text.vectors, \"ax\"",
     ".globl stub_hypercall, stub_port, stub_direct_miss, stub_direct_check, stub_direct_check_end, stub_direct_kick, stub_direct_return, stub_interrupt_return, stub_interrupt_window, stub_interrupt_return_end",
@@ -72,7 +72,7 @@ global_asm!(
     "call {port}",
     "mov rsp, rbp",
     "pop rbp",
-    // A kick between the look and the return makes the look happen again.
+    // A kick between the comparison and `ret` makes the code start again here.
     "stub_direct_check:",
     "cmp dword ptr [rip + {deferred}], 0",
     "jne stub_direct_kick",
@@ -82,9 +82,9 @@ global_asm!(
     "stub_direct_kick:",
     "int3",
     ".balign 64, 0xcc",
-    // rsp = rip, cs, flags, rsp, ss. A signal behind the look makes the look happen again.
+    // rsp points to rip, cs, flags, rsp, ss. A signal after the comparisons makes the code start again here.
     "stub_interrupt_return:",
-    // Flags with IF clear: `iretq` in ring 3 would not mask.
+    // With IF clear in the flags of the frame it must trap: `iretq` in ring 3 would not mask interrupts.
     "test byte ptr [rsp + 17], 2",
     "jz stub_interrupt_window",
     "cmp dword ptr [rip + {windows}], 0",
@@ -127,7 +127,7 @@ fn ring_direct(kind: Kind, address: u64, len: u32, value: u64) -> u32 {
     u32::from(!hit)
 }
 
-/// Out of line, so that the usual case saves no registers for it.
+/// Rings a list of doorbells, or counts a miss. Out of line, so that the usual case saves no registers for it.
 #[unsafe(link_section = ".text.direct.rust")]
 #[inline(never)]
 fn ring_rare(signals: Signals<'_>, one: *const u64) {
@@ -143,19 +143,19 @@ unsafe extern "C" {
     static stub_direct_section_end: u8;
 }
 
-/// Whether this is direct code.
+/// Whether `rip` is in direct code.
 pub fn contains(rip: u64) -> bool {
     let begin = &raw const stub_direct_section as u64;
     let end = &raw const stub_direct_section_end as u64;
     (begin..end).contains(&rip)
 }
 
-/// Whether this is direct code that has not come to its end.
+/// Whether `rip` is in direct code that has not come to its end.
 pub fn is_inside(rip: u64) -> bool {
     contains(rip) && rip != at(stub_direct_return) && !is_interrupt_return(rip)
 }
 
-/// Whether this is the return from a handler, which is in no section and can stop anywhere.
+/// Whether `rip` is in the return from a handler, which opens no read-side section and can stop anywhere.
 fn is_interrupt_return(rip: u64) -> bool {
     (at(stub_interrupt_return)..at(stub_interrupt_return_end)).contains(&rip)
 }
@@ -164,7 +164,7 @@ fn at(label: unsafe extern "C" fn()) -> u64 {
     label as *const () as u64
 }
 
-/// A signal landed in direct code: let it finish, and trap at its end.
+/// Defers a signal that arrived in direct code: the code runs to its end and traps there.
 pub fn defer(frame: &mut Context, cpu: &PerCpu, signal: u32) {
     if cpu.deferred.fetch_or(signal, Relaxed) == 0 {
         DEFERRED.fetch_add(1, SeqCst);
@@ -174,7 +174,7 @@ pub fn defer(frame: &mut Context, cpu: &PerCpu, signal: u32) {
     }
 }
 
-/// One vCPU more, or one less, has an interrupt waiting until it unmasks.
+/// Counts one vCPU more (`open`) or one less that has an interrupt waiting until it unmasks.
 pub fn count_window(open: bool) {
     if open {
         WINDOWS.fetch_add(1, SeqCst);
@@ -183,15 +183,15 @@ pub fn count_window(open: bool) {
     }
 }
 
-/// Makes a return from a handler look for windows again.
+/// Makes a return from a handler start again, so that it sees [`WINDOWS`].
 pub fn rewind_return(frame: &mut Context) {
     if is_interrupt_return(frame.rip) {
         frame.rip = at(stub_interrupt_return);
     }
 }
 
-/// Direct code trapped: a miss, the end with a signal waiting, a return from a handler that must
-/// not be missed, or a guest stack that is none.
+/// Direct code trapped: a hypercall that matches no doorbell, its end with a deferred signal, a return from a
+/// handler with an interrupt waiting, or a fault of the guest's stack.
 pub fn trap(signal: u32, frame: &mut Context, cpu: &PerCpu) {
     let site = frame.rip.wrapping_sub(1);
     if signal == SIGTRAP && site == at(stub_direct_miss) {
@@ -200,7 +200,7 @@ pub fn trap(signal: u32, frame: &mut Context, cpu: &PerCpu) {
         *frame.register(RAX) = heavy(cpu, reason::HYPERCALL, site, number, 8, argument);
     } else if signal == SIGTRAP && site == at(stub_direct_kick) {
         frame.rip = at(stub_direct_return);
-        // Another vCPU's signal may have brought us here; then there is nothing to do.
+        // The trap may be due to another vCPU's signal; then there is nothing to do.
         let deferred = cpu.deferred.swap(0, Relaxed);
         if deferred != 0 {
             DEFERRED.fetch_sub(1, SeqCst);

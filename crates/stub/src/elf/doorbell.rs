@@ -1,4 +1,4 @@
-//! The light exit: look a write up and ring what it matches.
+//! The light exit: looks a write up in the doorbell table and writes to the eventfds of the doorbells that match.
 
 use crate::elf::percpu::{PerCpu, control, shared};
 use crate::elf::syscall::ring_eventfd;
@@ -24,9 +24,9 @@ pub fn ring(cpu: &PerCpu, kind: Kind, address: u64, len: u8, value: u64) -> bool
     hit
 }
 
-/// Rings inside a section of `sections`: whoever removes a doorbell waits for it to end, so the
-/// write arrives either as a signal before the removal returns or as an exit. `rare` is told where
-/// it is not one eventfd that is rung.
+/// Rings inside a read-side section of `sections`: the removal of a doorbell waits for the section's end, so
+/// the write arrives either as a signal before the removal returns or as an exit. `rare` is called if the
+/// lookup found no signal or a list of them. False if no doorbell matches.
 #[inline(always)]
 pub fn ring_in(
     sections: &Sections,
@@ -48,7 +48,7 @@ pub fn ring_in(
     !signals.is_empty()
 }
 
-/// Rings a list.
+/// Rings all eventfds of a list.
 #[inline(always)]
 pub fn ring_all(signals: Signals<'_>, one: *const u64) {
     signals.iter().for_each(|fd| ring_eventfd(fd, one));

@@ -1,9 +1,9 @@
-//! The way from a signal into Rust and back into the guest, in assembly.
+//! The entry from a signal into Rust, and the return to the guest, in assembly. The vCPU's thread runs it.
 //!
-//! Back without `rt_sigreturn`: the extended state is restored from the frame, a return frame is
-//! built on the signal stack and `iretq` leaves. That saves a system call an exit, and the seccomp
-//! filter need not allow one that loads arbitrary registers. It holds because the signal mask is
-//! always empty (`SA_NODEFER`, no `sa_mask`).
+//! The return does not use `rt_sigreturn`: it restores the extended state from the frame, builds a return
+//! frame on the signal stack and executes `iretq`. That saves a system call at each exit, and the seccomp
+//! filter need not allow one that loads arbitrary registers. It is right because the signal mask is
+//! always empty (`SA_NODEFER`, no `sa_mask`), so that there is no mask to restore.
 
 use core::arch::global_asm;
 use core::mem::offset_of;
@@ -17,26 +17,26 @@ unsafe extern "C" {
     pub fn stub_entry();
     /// Required by the kernel's ABI, never reached.
     pub fn stub_restorer();
-    /// The exit sequence; a kick that lands in it makes it start again.
+    /// The start of the exit sequence; a kick that arrives inside makes the sequence start again.
     pub fn stub_exit_begin();
-    /// Its end.
+    /// The end of the exit sequence.
     pub fn stub_exit_end();
     /// A vCPU thread traps here once to enter the guest for the first time.
     pub fn stub_start();
-    /// Returns to stub code that a kick interrupted.
+    /// Returns to stub code that a kick or an interrupt signal interrupted.
     pub fn stub_resume(context: *mut Context) -> !;
 }
 
 global_asm!(
-    // Of the context at rdi: everything but PKRU (bit 9), which stays as the kernel set it for the
-    // handler.
+    // Restores the extended state of the context at rdi, except PKRU (bit 9), which stays as the kernel
+    // set it for the handler.
     ".macro restore_extended_state",
     "mov rsi, [rdi + {fp_state}]",
     "mov eax, 0xfffffdff",
     "mov edx, -1",
     "xrstor64 [rsi]",
     ".endm",
-    // Of the context at rdi, on any stack that a signal may come in on.
+    // Returns to the context at rdi. rsp may be on any stack on which a signal may arrive.
     ".macro return_to_context",
     "push 0x2b",
     "push [rdi + {rsp}]",
@@ -71,7 +71,7 @@ global_asm!(
     "ud2",
 
     // edi = signal, rsi = siginfo, rdx = context; rsp = signal stack, all else as the guest left it.
-    // The flags too: with AC or NT of the guest's the code below would fault.
+    // Sets the flags, too: with the guest's AC or NT set, the code below would fault.
     "stub_entry:",
     "push 2",
     "popfq",
@@ -92,8 +92,8 @@ global_asm!(
     "cmp dword ptr [rcx + {noted}], 0",
     "jne 2f",
     "restore_extended_state",
-    // Inside the signal stack: a signal that came while rsp is outside would reuse the stack's top
-    // and destroy the frame that is being left.
+    // rsp stays inside the signal stack: a signal that arrived while it is outside would reuse the
+    // stack's top and destroy the frame that is being left.
     "lea rsp, [rcx + {return_frame}]",
     "return_to_context",
     "stub_exit_end:",
@@ -104,7 +104,7 @@ global_asm!(
     "call {take_kick}",
     "jmp stub_exit_begin",
 
-    // The same for stub code: any stack of ours will do for the frame.
+    // The same for stub code: the return frame may be on any stack of the stub.
     "stub_resume:",
     "restore_extended_state",
     "return_to_context",

@@ -1,4 +1,5 @@
-//! The end of a guest that did what it cannot do here: said to the monitor, with the instruction.
+//! Reports a fault that the guest cannot go on from to the monitor, with the bytes of the instruction. The vCPU's
+//! thread runs this.
 
 use crate::elf::context::Context;
 use crate::elf::handover::hand_over;
@@ -7,7 +8,7 @@ use crate::elf::syscall::exit_group;
 use crate::layout::{PATCH_BASE, PATCH_SIZE, RAM_BASE, exit_code, reason};
 use crate::sync::Ordering::Relaxed;
 
-/// Whether guest memory (RAM or trampolines) backs all of these bytes.
+/// Whether guest RAM backs all of these bytes.
 pub fn in_ram(address: u64, len: u64) -> bool {
     let size = control().ram_size.load(Relaxed);
     address >= RAM_BASE && len <= size && address - RAM_BASE <= size - len
@@ -31,8 +32,8 @@ pub fn report(frame: &Context, cpu: &PerCpu, kind: u64) -> ! {
         if !readable {
             break;
         }
-        // SAFETY: just found to be guest memory, which is mapped for good. Another vCPU may write
-        // it meanwhile, hence volatile; any byte is as good as another in a report.
+        // SAFETY: the check above found guest memory, which is mapped for good. Another vCPU may write
+        // it meanwhile, hence volatile; a report may have the byte before or after that.
         *byte = unsafe { (address as *const u8).read_volatile() };
         count += 1;
     }

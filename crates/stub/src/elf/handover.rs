@@ -1,12 +1,12 @@
-//! Handing a vCPU over to the monitor and waiting for it to come back.
+//! Hands a vCPU over to the monitor and waits until the monitor enters it again. The vCPU's thread runs this.
 
 use crate::elf::percpu::control;
 use crate::elf::syscall::{futex_wait, futex_wake};
 use crate::layout::RunPage;
 use crate::sync::Ordering::{Acquire, Relaxed, SeqCst};
 
-/// Publishes the exit that the caller wrote into `run.exit`, and waits until the monitor answers.
-/// Kicks that arrive meanwhile are left to the exit sequence.
+/// Publishes the exit that the caller wrote into `run.exit`, waits until the monitor answers, and returns the
+/// answer. The exit sequence takes the kicks that arrive meanwhile.
 pub fn hand_over(run: &RunPage) -> u64 {
     let before = run.entry_turn.number.load(Relaxed);
     run.exit_turn.number.fetch_add(1, SeqCst);
@@ -51,7 +51,7 @@ fn spin(run: &RunPage, before: u32) -> bool {
     false
 }
 
-/// Spinning on the CPU that the monitor waits for only delays it.
+/// Whether the monitor is known to run on another CPU: spinning on the CPU that it waits for only delays it.
 fn monitor_runs_elsewhere(run: &RunPage) -> bool {
     let mine = cpu() + 1;
     run.entry_turn.waiter_cpu.store(mine, Relaxed);

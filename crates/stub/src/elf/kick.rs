@@ -1,11 +1,11 @@
-//! Kicks: a signal that makes a vCPU hand over wherever it is, and never gets lost.
+//! Kicks: a signal that makes a vCPU hand over to the monitor wherever it is, and never gets lost.
 //!
-//! Where it lands decides. In guest code: the exit sequence takes it. In stub code: it is noted,
-//! and the exit sequence, which looks last thing before it leaves, takes it; if it lands behind
-//! that look, the sequence starts again. In direct code, which runs on the guest's stack inside a
-//! doorbell section: it waits for the section's end, which traps while any kick waits.
+//! The place where the signal arrives decides. In guest code, the kick is noted and the exit sequence takes it.
+//! In stub code, it is noted as well; the exit sequence checks for noted kicks just before it enters the guest,
+//! and starts again if one arrives after that check. In direct code, which runs on the guest's stack inside a
+//! read-side section, the kick is deferred to the code's end, which traps while any kick is deferred.
 //!
-//! The signal of an interrupt goes the same ways, but asks for a look at the local APIC only.
+//! The interrupt signal takes the same ways, but makes the vCPU look at its local APIC only.
 
 use crate::elf::context::Context;
 use crate::elf::direct;
@@ -19,10 +19,10 @@ use crate::sync::Ordering::Relaxed;
 
 /// Bit of [`PerCpu::noted`] and [`PerCpu::deferred`]: a kick.
 pub const KICK: u32 = 1;
-/// The same for an interrupt.
+/// Bit of the same words: an interrupt signal.
 pub const INTERRUPT: u32 = 2;
 
-/// A kick found the vCPU in the guest: note it, and leave.
+/// A kick arrived in guest code or direct code: notes or defers it.
 pub fn arrive(frame: &mut Context, cpu: &PerCpu) {
     cpu.run().counters.kicks.fetch_add(1, Relaxed);
     if direct::is_inside(frame.rip) {
@@ -32,7 +32,7 @@ pub fn arrive(frame: &mut Context, cpu: &PerCpu) {
     }
 }
 
-/// A kick or an interrupt landed in stub code: note it, and go back there.
+/// A kick or an interrupt signal arrived in stub code: notes it, and returns there.
 pub fn arrive_in_stub(signal: u32, context: *mut Context, cpu: &PerCpu) -> ! {
     let counters = &cpu.run().counters;
     if signal == SIGUSR1 {
@@ -60,7 +60,7 @@ pub fn arrive_in_stub(signal: u32, context: *mut Context, cpu: &PerCpu) -> ! {
     unsafe { stub_resume(context) }
 }
 
-/// The exit sequence's part: do what was noted, and look at interrupts again.
+/// Called by the exit sequence: does what was noted, and delivers interrupts again.
 ///
 /// # Safety
 /// `context` and `cpu` are those of the trap that is being left.
@@ -75,7 +75,8 @@ pub unsafe extern "C" fn take(context: *mut Context, cpu: *const PerCpu) {
     }
     if noted & KICK != 0 {
         if direct::is_inside(frame.rip) {
-            // A second kick, while the first was being deferred: nobody stops inside a section.
+            // This is a second kick, which arrived while the first was being deferred. A vCPU must not stop
+            // inside a read-side section.
             direct::defer(frame, cpu, KICK);
         } else {
             hand_kick_over(frame, cpu);

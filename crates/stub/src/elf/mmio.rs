@@ -1,4 +1,4 @@
-//! Loads and stores that hit a hole in the guest's memory.
+//! Emulates loads and stores to a hole in the guest's memory, on the vCPU's thread.
 
 use crate::decode::{Instruction, Operation, Source, decode};
 use crate::elf::context::{Context, truncate};
@@ -36,7 +36,7 @@ pub fn emulate(frame: &mut Context, cpu: &PerCpu) {
         report(frame, cpu, fault::UNDECODED)
     };
     let next = rip.wrapping_add(u64::from(len));
-    // The processor names the first byte that it could not reach, not the first byte of the access.
+    // The processor reports the first byte that it could not access, not the first byte of the access.
     if memory
         .address(|number| *frame.register(number), next)
         .is_some_and(|start| start != address)

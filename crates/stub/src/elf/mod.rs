@@ -1,8 +1,8 @@
-//! The stub itself: a static executable with no libc, no thread-local storage, no heap and no panics, the only
-//! code of ours in the sandbox. Each vCPU thread runs the guest until it traps; the kernel's signal frame is the
-//! exit.
+//! The stub itself: a static executable with no libc, no thread-local storage, no heap and no panics. It is the
+//! only code in the sandbox besides the guest's. Each vCPU thread runs the guest until it traps; the kernel's
+//! signal frame has the guest's registers.
 
-// Machine level throughout: signal frames, system calls, memory at fixed addresses.
+// All of it works on signal frames, system calls and memory at fixed addresses.
 #![allow(unsafe_code)]
 
 mod boot;

@@ -1,4 +1,4 @@
-//! What a vCPU thread owns: a slot with this at its base and its signal stack above.
+//! The private memory of a vCPU thread: a slot with a [`PerCpu`] at its base and the signal stack above.
 //!
 //! There is no thread-local storage: the slot is found by clearing the low bits of the stack
 //! pointer, which is always inside the signal stack while stub code runs.
@@ -15,45 +15,45 @@ use crate::layout::{
 use crate::sync::Ordering::Relaxed;
 use crate::sync::{AtomicU32, AtomicU64};
 
-/// The base of a vCPU's slot.
+/// A vCPU's private state in the stub, at the base of its slot. Only the vCPU's thread uses it.
 #[repr(C)]
 pub struct PerCpu {
     /// The frame of the trap that is being left.
     pub context: *mut Context,
     /// Signals that arrived and were not taken yet, as bits of [`crate::elf::kick`]; the exit sequence
-    /// looks at it last.
+    /// checks them last.
     pub noted: AtomicU32,
-    /// Those that arrived in direct code and wait for its end.
+    /// Signals, as the same bits, that arrived in direct code and wait for its end.
     pub deferred: AtomicU32,
     /// Which vCPU this is.
     pub index: AtomicU32,
     /// Not 0: an interrupt waits for the guest to unmask.
     pub window: AtomicU32,
-    /// Not 0: the guest executes one instruction, the one behind its `sti`.
+    /// Not 0: the guest single-steps (TF) the instruction behind its `sti`.
     pub stepping: AtomicU32,
-    /// The instruction behind the guest's last `sti`, until it is known to be past; 0 is none.
+    /// Address of the instruction behind the guest's last `sti`, until it is known to be executed; 0 is none.
     pub shadow: AtomicU64,
-    /// Whether it waits for devices that it has told of an EOI.
+    /// What decides whether the vCPU waits for a device after it has signalled a resamplefd.
     pub linger: Linger,
-    /// Traps by site, hashed, for the choice of sites to patch.
+    /// Trap counts of sites, indexed by a hash of the address, for the choice of sites to patch.
     pub heat: [AtomicU32; 256],
 }
 
 /// Offsets for assembly.
 pub const CONTEXT: usize = offset_of!(PerCpu, context);
 pub const NOTED: usize = offset_of!(PerCpu, noted);
-/// Where in the slot the final return frame is built: inside the signal stack, below any frame.
+/// Offset in the slot at which the return frame is built: inside the signal stack, below any frame.
 pub const RETURN_FRAME: u64 = 0x7f00;
 
 const _: () = assert!(size_of::<PerCpu>() as u64 <= PAGE);
 
 impl PerCpu {
-    /// The slot of a vCPU.
+    /// The address of a vCPU's slot.
     pub fn slot(index: u64) -> u64 {
         SLOT_BASE + index * SLOT_SIZE
     }
 
-    /// The part of the run page that this vCPU hands over through.
+    /// This vCPU's run page.
     pub fn run(&self) -> &'static RunPage {
         let runs = &shared().runs;
         &runs[self.index.load(Relaxed) as usize % runs.len()]
@@ -65,27 +65,27 @@ impl PerCpu {
         &lapics[self.index.load(Relaxed) as usize % lapics.len()]
     }
 
-    /// The descriptors that wake it out of `hlt`, if it has any.
+    /// The descriptors that wake this vCPU out of `hlt`.
     pub fn halt_set(&self) -> &'static HaltSet {
         let sets = &control().halt_sets;
         &sets[self.index.load(Relaxed) as usize % sets.len()]
     }
 
-    /// The rest of its interrupts.
+    /// This vCPU's interrupt state, apart from its local APIC.
     pub fn interrupts(&self) -> &'static Interrupts {
         &self.run().interrupts
     }
 }
 
-/// This process's number, which boot finds out.
+/// The sandbox's process id, stored by boot.
 pub static OWN_PROCESS: AtomicU32 = AtomicU32::new(0);
 
-/// This process's number.
+/// The sandbox's process id.
 pub fn own_process() -> u32 {
     OWN_PROCESS.load(Relaxed)
 }
 
-/// What the monitor says.
+/// The memory that the monitor writes and the sandbox reads.
 #[inline(always)]
 pub fn control() -> &'static Control {
     // SAFETY: mapped by boot before the first vCPU exists and never unmapped; all fields are atomic
@@ -93,7 +93,7 @@ pub fn control() -> &'static Control {
     unsafe { &*(CONTROL_BASE as *const Control) }
 }
 
-/// What both sides write.
+/// The memory that both the monitor and the sandbox write.
 #[inline(always)]
 pub fn shared() -> &'static Shared {
     // SAFETY: as for `control`; all fields are atomic.

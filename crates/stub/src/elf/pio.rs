@@ -13,20 +13,21 @@ use crate::layout::{fault, reason};
 use crate::sync::Ordering::Relaxed;
 use crate::table::Kind;
 
-/// `int3`, which the monitor patches in.
+/// `int3`, which the monitor writes over the first byte of a patched instruction.
 const INT3: u8 = 0xcc;
 
 /// Emulates the instruction at `frame.rip`, whose first byte may have been patched over.
 pub fn emulate(frame: &mut Context, cpu: &PerCpu, first_byte: Option<u8>) {
     let rip = frame.rip;
     let decoded = decode(|place| {
-        // SAFETY: the processor just fetched this instruction, and the decoder asks for no byte
+        // SAFETY: the processor just fetched this instruction, and the decoder fetches no byte
         // behind its end. A guest that rewrites it meanwhile can only make the stub fault, which
         // ends the sandbox.
         let byte = unsafe { (rip.wrapping_add(u64::from(place)) as *const u8).read_volatile() };
         match (place, first_byte) {
             (0, Some(original)) => original,
-            // Patched for another vCPU after the trap; the original was stored before the patch.
+            // The site was patched for another vCPU after this trap. The map has had the original byte since
+            // before the patch.
             (0, None) if byte == INT3 => control()
                 .int3_sites
                 .get(rip)
@@ -103,7 +104,7 @@ pub fn emulate(frame: &mut Context, cpu: &PerCpu, first_byte: Option<u8>) {
     }
 }
 
-/// An MSR that is #GP, which guests here have no handler for.
+/// Reports an MSR access that raises #GP: guests have no handler for exceptions.
 fn refuse(frame: &mut Context, cpu: &PerCpu) -> ! {
     const GENERAL_PROTECTION: u64 = 13;
     // The site may be patched to `int3`.
@@ -111,7 +112,7 @@ fn refuse(frame: &mut Context, cpu: &PerCpu) -> ! {
     report(frame, cpu, fault::REGISTER)
 }
 
-/// A write to a port: rung if a doorbell matches, else handed over.
+/// A write to a port: rings the doorbells that match, or else hands the write over to the monitor.
 #[inline(always)]
 fn output(cpu: &PerCpu, rip: u64, port: u64, width: u8, value: u64) {
     interrupt::count(cpu, Event::Pio);
@@ -126,8 +127,8 @@ fn input(cpu: &PerCpu, rip: u64, port: u64, width: u8) -> u64 {
     heavy(cpu, reason::PIO_IN, rip, port, width, 0)
 }
 
-/// `ins` and `outs`, an element at a time so that a kick or an interrupt can come in between. False if it is not
-/// finished and shall be executed again.
+/// `ins` and `outs`, one element at a time so that a kick or an interrupt can come in between. False if the
+/// instruction is not finished and is to be executed again.
 fn string(frame: &mut Context, cpu: &PerCpu, width: u8, repeat: bool, out: bool) -> bool {
     const DIRECTION: u64 = 1 << 10;
     let step = if frame.flags_register & DIRECTION == 0 {
@@ -166,7 +167,7 @@ fn string(frame: &mut Context, cpu: &PerCpu, width: u8, repeat: bool, out: bool)
 fn peek(address: u64, width: u8) -> u64 {
     let mut value = 0;
     for place in 0..u64::from(width) {
-        // SAFETY: the caller found all of it in RAM; other vCPUs may write it, hence volatile.
+        // SAFETY: the caller has checked that all bytes are in RAM; other vCPUs may write them, hence volatile.
         let byte = unsafe { ((address + place) as *const u8).read_volatile() };
         value |= u64::from(byte) << (8 * place);
     }
@@ -182,7 +183,8 @@ fn poke(address: u64, width: u8, value: u64) {
     }
 }
 
-/// Hands an exit over and returns the answer. Out of line, so that a light exit saves no registers for it.
+/// Hands an exit over to the monitor and returns the answer. It is out of line, so that a light exit saves no
+/// registers for it.
 #[inline(never)]
 pub fn heavy(cpu: &PerCpu, reason: u32, rip: u64, address: u64, len: u8, data: u64) -> u64 {
     let run = cpu.run();
@@ -204,7 +206,7 @@ pub fn heavy(cpu: &PerCpu, reason: u32, rip: u64, address: u64, len: u8, data: u
     hand_over(run)
 }
 
-/// Counts a trap, and asks once for the site to be patched when it is hot.
+/// Counts a trap at `rip`, and asks the monitor to patch the site once it has trapped `patch_after` times.
 pub fn warm(cpu: &PerCpu, rip: u64) {
     let after = control().patch_after.load(Relaxed);
     if after == 0 {
@@ -213,7 +215,7 @@ pub fn warm(cpu: &PerCpu, rip: u64) {
     let heat = &cpu.heat[(rip.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize];
     let count = heat.load(Relaxed).saturating_add(1);
     heat.store(count, Relaxed);
-    // Again at each doubling: another site may share the counter, and have been asked about first.
+    // Asks again at each doubling: two sites may share the counter, and the other may have been the first to ask.
     if count >= after && count.is_power_of_two() {
         let run = cpu.run();
         run.exit.reason.store(reason::PATCH, Relaxed);

@@ -1,4 +1,4 @@
-//! System calls, made by hand: there is no libc here.
+//! System calls in assembly, as the stub has no libc (numbers: Linux `arch/x86/entry/syscalls/syscall_64.tbl`).
 
 use core::arch::asm;
 use core::mem::MaybeUninit;
@@ -27,10 +27,10 @@ pub const SECCOMP: u64 = 317;
 const FUTEX_WAIT: u64 = 0;
 const FUTEX_WAKE: u64 = 1;
 
-/// Any system call; a negative result is an error number.
+/// Makes any system call; a negative result is a negated error number.
 ///
 /// # Safety
-/// As the call itself: pointers among the arguments must be valid for what the kernel does with them.
+/// Pointers among the arguments must be valid for what the kernel does with them.
 #[inline(always)]
 pub unsafe fn syscall(number: u64, args: [u64; 6]) -> i64 {
     let result: i64;
@@ -51,7 +51,7 @@ pub fn ring_eventfd(fd: u32, one: *const u64) {
     unsafe { syscall(WRITE, [u64::from(fd), one as u64, 8, 0, 0, 0]) };
 }
 
-/// Sleeps until woken, unless `word` is no longer `expected`. May return for no reason.
+/// Sleeps until woken, unless `word` is no longer `expected`. May return early for no reason.
 pub fn futex_wait(word: &AtomicU32, expected: u32) {
     // SAFETY: `word` is a reference, so it is mapped; no time-out is passed.
     unsafe {
@@ -75,7 +75,8 @@ pub fn futex_wake(word: &AtomicU32) {
     unsafe { syscall(FUTEX, [word.as_ptr() as u64, FUTEX_WAKE, 1, 0, 0, 0]) };
 }
 
-/// Sleeps until an edge of `epoll` comes, or came since the last. May return for no reason.
+/// Sleeps until an edge of `epoll` comes, unless one has come since the last return. May return early for no
+/// reason.
 pub fn epoll_wait(epoll: u32) {
     // `struct epoll_event` is packed: 12 bytes.
     let mut event = MaybeUninit::<[u32; 3]>::uninit();

@@ -1,4 +1,4 @@
-//! Every signal of a vCPU thread arrives here; most of them are the guest leaving.
+//! The handler of all signals of a vCPU thread; most of them are exits of the guest.
 
 use core::mem::offset_of;
 
@@ -41,7 +41,8 @@ const _: () = assert!(
 pub unsafe extern "C" fn stub_trap(signal: u32, context: *mut Context, cpu: *const PerCpu) {
     // SAFETY: the slot is mapped for good, and its fields that change are atomic.
     let cpu = unsafe { &*cpu };
-    // SAFETY: the kernel's frame, ours alone until the exit sequence has left it.
+    // SAFETY: the kernel's frame on this vCPU's signal stack; nothing else refers to it until the exit
+    // sequence has left it.
     let frame = unsafe { &mut *context };
     let rip = frame.rip;
     if rip >= GUEST_END && !direct::contains(rip) {
@@ -53,7 +54,7 @@ pub unsafe extern "C" fn stub_trap(signal: u32, context: *mut Context, cpu: *con
     } else if !frame.is_64_bit() {
         other_mode(signal, frame, cpu)
     } else if interrupt::leave(signal, frame, cpu) {
-        // Nothing but a look at the local APIC, on the way back.
+        // `interrupt::enter` below does the rest.
     } else if signal == SIGUSR1 {
         kick::arrive(frame, cpu);
     } else if rip < GUEST_END {
@@ -64,7 +65,7 @@ pub unsafe extern "C" fn stub_trap(signal: u32, context: *mut Context, cpu: *con
     interrupt::enter(frame, cpu);
 }
 
-/// The guest has left 64-bit mode; no way back leads anywhere else.
+/// The guest has left 64-bit mode, the only mode that the stub can return to: reports a fault.
 #[cold]
 fn other_mode(signal: u32, frame: &mut Context, cpu: &PerCpu) -> ! {
     let _ = interrupt::leave(signal, frame, cpu);
@@ -72,7 +73,7 @@ fn other_mode(signal: u32, frame: &mut Context, cpu: &PerCpu) -> ! {
     report(frame, cpu, fault::CODE_SEGMENT)
 }
 
-/// The guest itself trapped.
+/// An instruction of the guest trapped.
 fn guest(signal: u32, frame: &mut Context, cpu: &PerCpu) {
     match (signal, frame.vector) {
         (SIGSEGV, GENERAL_PROTECTION) => pio::emulate(frame, cpu, None),
@@ -105,7 +106,7 @@ fn guest(signal: u32, frame: &mut Context, cpu: &PerCpu) {
     }
 }
 
-/// The first entry: wait for the monitor's word, and fill the frame with what the guest shall find.
+/// The first entry: waits until the monitor enters the vCPU, and fills the frame with the guest's first registers.
 fn start(frame: &mut Context, cpu: &PerCpu) {
     let run = cpu.run();
     await_entry(run, 0);

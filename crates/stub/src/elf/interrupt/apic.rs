@@ -1,5 +1,5 @@
-//! The guest's accesses to its local APIC, as MSRs and as the page, and to the MSR of paravirtual
-//! EOI: answered here. IPIs go straight to their vCPUs.
+//! Answers the guest's accesses to its local APIC, as MSRs and in the page, and to MSR_KVM_PV_EOI_EN. IPIs go
+//! from the sender's thread straight to their vCPUs, without the monitor.
 
 use crate::elf::fault::in_ram;
 use crate::elf::percpu::{PerCpu, control, own_process, shared};
@@ -13,17 +13,17 @@ use crate::presence::Tell;
 use crate::pv_eoi::MSR_PV_EOI;
 use crate::sync::Ordering::Relaxed;
 
-/// What became of an access to an MSR.
+/// The result of an access to an MSR.
 pub enum Answer {
-    /// Another's MSR: the monitor's.
+    /// The stub does not have this MSR: the monitor answers.
     Other,
-    /// Done; what a read gives.
+    /// The access is done; the value of a read, 0 for a write.
     Value(u64),
-    /// #GP.
+    /// The access raises #GP.
     Fault,
 }
 
-/// `rdmsr`.
+/// Handles `rdmsr` of MSR `index`.
 pub fn read_msr(cpu: &PerCpu, index: u32) -> Answer {
     let lapic = cpu.lapic();
     let value = match index {
@@ -38,7 +38,7 @@ pub fn read_msr(cpu: &PerCpu, index: u32) -> Answer {
     value.map_or(Answer::Fault, Answer::Value)
 }
 
-/// `wrmsr`.
+/// Handles `wrmsr` of MSR `index`.
 pub fn write_msr(cpu: &PerCpu, index: u32, value: u64) -> Answer {
     let lapic = cpu.lapic();
     let effect = match index {
@@ -63,7 +63,7 @@ pub fn write_msr(cpu: &PerCpu, index: u32, value: u64) -> Answer {
     Answer::Value(0)
 }
 
-/// KVM's `kvm_apic` is about x2APIC registers too, besides their MSRs.
+/// Counts an MSR access. As in KVM, an x2APIC register counts as `kvm_apic` besides `kvm_msr`.
 fn count_msr(cpu: &PerCpu, index: u32) {
     if (MSR_BASE..MSR_END).contains(&index) {
         super::count(cpu, Event::Apic);
@@ -88,13 +88,13 @@ pub fn covers(cpu: &PerCpu, address: u64) -> bool {
         && cpu.lapic().is_xapic()
 }
 
-/// A load from the page.
+/// Handles a load from the page.
 pub fn load(cpu: &PerCpu, address: u64, len: u8) -> u64 {
     count_register(cpu);
     cpu.lapic().read_mmio(address - MMIO_BASE, len).into()
 }
 
-/// A store to the page.
+/// Handles a store to the page.
 pub fn store(cpu: &PerCpu, address: u64, len: u8, value: u64) {
     count_register(cpu);
     let value = (value & 0xffff_ffff) as u32;
@@ -113,7 +113,7 @@ fn apply(cpu: &PerCpu, effect: Effect) {
     }
 }
 
-/// A vector has left service: counted, and ended at the I/O APIC if somebody waits for that.
+/// A vector has left service: counts the EOI, and passes it to the I/O APIC if a pin may wait for it.
 pub fn finish(cpu: &PerCpu, eoi: Eoi) {
     super::count(cpu, Event::Eoi);
     if eoi.level || cpu.lapic().watched.contains(eoi.vector) {
@@ -121,7 +121,8 @@ pub fn finish(cpu: &PerCpu, eoi: Eoi) {
     }
 }
 
-/// Raises the vector wherever it is for, and tells those vCPUs; whether a local APIC took it.
+/// Raises the vector in each APIC of the destination and notifies those vCPUs; returns whether a local APIC
+/// accepted it.
 pub fn deliver(cpu: &PerCpu, message: Message) -> bool {
     let shared = shared();
     let vcpus = control().vcpus.load(Relaxed) as usize;

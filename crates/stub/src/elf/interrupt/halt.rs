@@ -1,4 +1,4 @@
-//! `hlt`: the vCPU sleeps in the sandbox until an interrupt can be delivered.
+//! `hlt`: the vCPU's thread sleeps in the sandbox until an interrupt can be delivered.
 
 use super::mask::is_masked;
 use crate::elf::context::Context;
@@ -7,15 +7,15 @@ use crate::elf::percpu::{PerCpu, control};
 use crate::elf::syscall::{epoll_wait, futex_wait, ring_eventfd};
 use crate::sync::Ordering::{Acquire, Relaxed};
 
-/// Sleeps with `frame` behind the `hlt`. A kick hands over from here, and the vCPU sleeps on when the
-/// monitor enters it again.
+/// Sleeps until an interrupt can be delivered; `frame.rip` is behind the `hlt`. A kick hands over to the
+/// monitor from here, and the vCPU goes back to sleep when the monitor enters it again.
 pub fn halt(frame: &mut Context, cpu: &PerCpu) {
     let state = cpu.interrupts();
     cpu.run().counters.halts.fetch_add(1, Relaxed);
     super::answered(cpu);
     loop {
         let bed = Bed::of(cpu);
-        // Whoever sends an interrupt or a kick from here on changes the word, or rings the bell.
+        // From here on, each sender of an interrupt or a kick changes the word or rings the bell.
         let asleep = match bed {
             Bed::Word => state.presence.halt(),
             Bed::Epoll(_) => {
@@ -42,9 +42,9 @@ pub fn halt(frame: &mut Context, cpu: &PerCpu) {
 
 /// What a halted vCPU sleeps on.
 enum Bed {
-    /// On its presence word, by a futex: no irqfd has woken it yet.
+    /// In a futex wait on its presence word: no irqfd has woken the vCPU yet.
     Word,
-    /// In the epoll descriptor of its halt set, which irqfds wake by themselves.
+    /// In `epoll_wait` on the epoll descriptor of its halt set, which a write to an irqfd ends directly.
     Epoll(u32),
 }
 
@@ -57,7 +57,7 @@ impl Bed {
     }
 }
 
-/// A kick has come while the vCPU was in its stub: it shall not fall asleep now.
+/// A kick has arrived in stub code: keeps the vCPU from falling asleep.
 pub fn stay_awake(cpu: &PerCpu) {
     if cpu.interrupts().presence.wake() {
         let bell = cpu.halt_set().bell.load(Relaxed);

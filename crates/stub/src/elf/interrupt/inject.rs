@@ -1,7 +1,7 @@
-//! Into the handler, and out of it again where that cannot be done without a trap.
+//! Injects an interrupt into the guest, and returns from its handler where that needs a trap.
 //!
 //! The frame is that of a 64-bit interrupt gate (Intel SDM volume 3, 6.14.2) with the vector pushed
-//! on top. It is written to the guest's stack by the stub, so the stack pointer must be in RAM.
+//! on top. The stub, on the vCPU's thread, writes it to the guest's stack, so the stack pointer must be in RAM.
 
 use super::linger::note_answer;
 use super::mask::{MASKED, is_masked, step_over_shadow};
@@ -15,23 +15,23 @@ use crate::event::Event;
 use crate::layout::fault;
 use crate::sync::Ordering::Relaxed;
 
-/// What a guest runs with: the selectors of 64-bit user code and data (Linux `asm/segment.h`).
+/// The guest's selectors: those of 64-bit user code and data (Linux `asm/segment.h`).
 const CODE: u64 = 0x33;
 const STACK: u64 = 0x2b;
 
-/// Flags (Intel SDM volume 1, 3.4.3).
+/// Bits of RFLAGS (Intel SDM volume 1, 3.4.3).
 const TRAP: u64 = 1 << 8;
 const INTERRUPTS: u64 = 1 << 9;
 const NESTED: u64 = 1 << 14;
 const RESUME: u64 = 1 << 16;
-/// What `iretq` in ring 3 restores: status and control flags, TF, DF, NT, RF, AC, ID.
+/// The flags that `iretq` in ring 3 restores: status flags, TF, DF, NT, RF, AC, ID.
 const RESTORED: u64 = 0xcd5 | TRAP | NESTED | RESUME | 1 << 18 | MASKED;
 
-/// Bytes that belong to the code which is interrupted, below its stack pointer (System V ABI, 3.2.2).
+/// Bytes below the stack pointer that the interrupted code may use (System V ABI, 3.2.2).
 const RED_ZONE: u64 = 128;
-/// Vector, `rip`, `cs`, flags, `rsp`, `ss`.
+/// Bytes of the frame: vector, `rip`, `cs`, flags, `rsp`, `ss`.
 const FRAME: u64 = 6 * 8;
-/// Where addresses that instructions can be fetched from end, with four-level paging.
+/// The end of the canonical addresses of user code, with four-level paging.
 const CANONICAL_END: u64 = 1 << 47;
 
 /// #SS.
@@ -39,7 +39,8 @@ const STACK_FAULT: u64 = 12;
 /// #GP.
 const GENERAL_PROTECTION: u64 = 13;
 
-/// Delivers what the guest takes now; whether something waits for the guest to unmask.
+/// Delivers a pending interrupt if the guest can take one. Returns whether an interrupt waits until the guest
+/// unmasks.
 pub fn offer(frame: &mut Context, cpu: &PerCpu) -> bool {
     let handler = cpu.interrupts().handler.load(Relaxed);
     let lapic = cpu.lapic();
@@ -88,15 +89,15 @@ fn push(frame: &mut Context, cpu: &PerCpu, vector: u8) {
         STACK,
     ];
     for (index, word) in (0u64..6).zip(words) {
-        // SAFETY: just found to be RAM, which is mapped for good; other vCPUs may write it, hence
-        // volatile. `place` is aligned to 16.
+        // SAFETY: `in_ram` found the frame in RAM, which is mapped for good; other vCPUs may write it,
+        // hence volatile. `place` is aligned to 16.
         unsafe { ((place + 8 * index) as *mut u64).write_volatile(word) };
     }
     *frame.register(RSP) = place;
 }
 
-/// The interrupt-return entry trapped: `iretq` with what it does to the mask, so that the next
-/// interrupt is delivered to where it leads.
+/// The interrupt-return entry trapped: does what `iretq` does, and restores the interrupt mask from IF of the
+/// frame, so that the next interrupt finds the guest where the frame leads.
 pub fn return_from_handler(frame: &mut Context, cpu: &PerCpu) {
     let place = *frame.register(RSP);
     let mut words = [0; 5];
@@ -105,7 +106,7 @@ pub fn return_from_handler(frame: &mut Context, cpu: &PerCpu) {
         report(frame, cpu, fault::INTERRUPT_FRAME);
     }
     for (index, word) in (0u64..5).zip(&mut words) {
-        // SAFETY: as in `push`, but a guest may have misaligned it.
+        // SAFETY: as in `push`, but the guest may have misaligned the frame, hence the packed `Word`.
         *word = unsafe { ((place + 8 * index) as *const Word).read_volatile().0 };
     }
     let [rip, code, flags, rsp, stack] = words;

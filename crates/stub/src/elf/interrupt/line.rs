@@ -1,6 +1,5 @@
-//! The end of an interrupt whose line somebody waits for: the line goes down, and its resamplefds are
-//! signalled, all on the vCPU's thread. The monitor does it only where a pin has more of them than the
-//! stub knows.
+//! The EOI of an I/O APIC interrupt, on the vCPU's thread: the line goes down, and the pin's resamplefds are
+//! signalled. The monitor does it only where a pin has more resamplefds than the stub knows.
 
 use super::apic::deliver;
 use super::linger::await_answer;
@@ -35,7 +34,8 @@ impl EndOfInterrupt for Ending<'_> {
     }
 }
 
-/// A watched vector has left service. In a section: whoever removes a resamplefd waits for it.
+/// Does the EOI of each pin with `vector`, which has left service. It runs in a read-side section, whose end the
+/// removal of a resamplefd waits for.
 pub fn end(cpu: &PerCpu, vector: u8) {
     let (pins, lines) = (&control().pins, &shared().lines);
     let mut wires = Wire::with_vector(pins, lines, vector);

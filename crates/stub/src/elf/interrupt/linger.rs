@@ -1,34 +1,33 @@
-//! A vCPU that has told a device of an EOI waits a moment for the device's answer.
+//! A vCPU that has signalled a resamplefd waits a moment for the device's next interrupt, here its answer.
 //!
-//! A device whose line was resampled asserts it again if it has more to say, and one that polls says so
-//! within a microsecond. If the vCPU is back in the guest by then, a signal must fetch it, which costs
+//! A device whose line was resampled raises it again if it has more work, and a device that polls does so
+//! within a microsecond. If the vCPU is back in the guest by then, a signal must make it leave, which costs
 //! several times as much. Whether waiting pays is learnt as Linux learns it for halts
 //! (`virt/kvm/kvm_main.c`, `grow_halt_poll_ns`): a vCPU begins to wait when a device has answered within
-//! the time of a signal, and stops when one did not answer while it waited, for twice as many EOIs each
-//! time. Runs on the vCPU's thread.
+//! the time that a signal takes. It stops when no answer came while it waited, and each time lets about twice
+//! as many answers pass before it waits again. All of it runs on the vCPU's thread.
 
 use crate::elf::percpu::PerCpu;
 use crate::sync::Ordering::Relaxed;
 use crate::sync::{AtomicU32, AtomicU64};
 
-/// How long it waits, in TSC ticks: about 3 us, less than any signal takes.
+/// How long a vCPU waits, in TSC ticks: about 3 us, less than any signal takes.
 const WAIT: u64 = 9_000;
-/// An interrupt that comes within this after the EOI is the device's answer, fetched by a signal: about
-/// 10 us.
+/// An interrupt that comes within this many TSC ticks after the EOI, about 10 us, counts as the device's answer.
 const ANSWERED: u64 = 30_000;
-/// How many answers are let pass at most before waiting is tried again.
+/// The most answers that pass before the vCPU tries to wait again.
 const MOST_SKIPPED: u32 = 1023;
 
-/// What a vCPU has learnt. All-zero bytes are: nothing, and it does not wait.
+/// What a vCPU has learnt. All-zero bytes mean that it does not wait.
 #[repr(C)]
 pub struct Linger {
-    /// When a device was told last and not waited for; 0 is never.
+    /// The time (TSC) at which a resamplefd was last signalled without waiting; 0 if there was none.
     told: AtomicU64,
-    /// Not 0: it waits.
+    /// Not 0: the vCPU waits.
     waits: AtomicU32,
-    /// How many answers to let pass before it waits again.
+    /// How many answers must pass before the vCPU waits again.
     skip: AtomicU32,
-    /// What `skip` was last.
+    /// The value that `skip` started from last.
     skipped: AtomicU32,
 }
 
@@ -53,7 +52,7 @@ pub fn await_answer(cpu: &PerCpu) {
     state.waits.store(0, Relaxed);
 }
 
-/// An interrupt goes into the guest: was it the answer?
+/// An interrupt is injected into the guest: learns from it if it is the answer.
 pub fn note_answer(cpu: &PerCpu) {
     let state = &cpu.linger;
     let told = state.told.load(Relaxed);

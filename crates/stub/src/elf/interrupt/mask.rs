@@ -1,16 +1,17 @@
-//! `cli`, `sti` and its shadow, and the window for what waits until the guest unmasks.
+//! `cli`, `sti` and its interrupt shadow, and the window: the trap of a guest that unmasks while an interrupt
+//! waits. All of it runs on the vCPU's thread.
 
 use crate::elf::context::Context;
 use crate::elf::direct;
 use crate::elf::percpu::PerCpu;
 use crate::sync::Ordering::Relaxed;
 
-/// The bit of the flags that says that interrupts are masked: `ID`.
+/// Bit 21 of the guest's flags (`ID`), used here as the interrupt mask: set means masked.
 pub const MASKED: u64 = 1 << 21;
-/// TF: #DB after the next instruction.
+/// TF: the next instruction ends with #DB.
 const TRAP: u64 = 1 << 8;
 
-/// Whether the guest cannot be interrupted.
+/// Whether the guest masks interrupts.
 pub fn is_masked(frame: &Context) -> bool {
     frame.flags_register & MASKED != 0
 }
@@ -20,14 +21,14 @@ pub fn mask_at_start(frame: &mut Context) {
     frame.flags_register |= MASKED;
 }
 
-/// `cli`.
+/// Handles `cli`.
 pub fn mask(frame: &mut Context, cpu: &PerCpu) {
     frame.flags_register |= MASKED;
     super::answered(cpu);
 }
 
-/// `sti`: no interrupt comes before the instruction at `next` has been executed, if there was a
-/// change (Intel SDM volume 2, STI). So nothing can come between `sti` and `hlt`.
+/// Handles `sti`. If interrupts were masked, none comes before the guest has executed the instruction at `next`
+/// (Intel SDM volume 2, STI), so that none can come between `sti` and `hlt`.
 pub fn unmask(frame: &mut Context, cpu: &PerCpu, next: u64) {
     if is_masked(frame) {
         frame.flags_register &= !MASKED;
@@ -36,8 +37,8 @@ pub fn unmask(frame: &mut Context, cpu: &PerCpu, next: u64) {
     super::answered(cpu);
 }
 
-/// An interrupt is to be delivered: true if the guest has yet to execute the instruction behind its
-/// `sti`, which it is then made to trap after.
+/// An interrupt is to be delivered. True if the guest has yet to execute the instruction behind its `sti`: then
+/// the guest traps (TF) after that instruction.
 pub fn step_over_shadow(frame: &mut Context, cpu: &PerCpu) -> bool {
     if cpu.stepping.load(Relaxed) == 0 {
         let shadow = cpu.shadow.swap(0, Relaxed);
@@ -50,8 +51,8 @@ pub fn step_over_shadow(frame: &mut Context, cpu: &PerCpu) -> bool {
     true
 }
 
-/// The guest trapped, so the instruction behind `sti` is past or is being emulated. True if all that
-/// trapped was the end of that instruction.
+/// The guest trapped, so the instruction behind `sti` has been executed or is being emulated. True if the trap
+/// was only the #DB behind that instruction.
 pub fn end_shadow(frame: &mut Context, cpu: &PerCpu) -> bool {
     const DEBUG: u64 = 1;
     cpu.shadow.store(0, Relaxed);
@@ -63,8 +64,8 @@ pub fn end_shadow(frame: &mut Context, cpu: &PerCpu) -> bool {
     frame.vector == DEBUG
 }
 
-/// Whether an interrupt waits for the guest to unmask: if so, the interrupt-return entry traps.
-/// A guest that is just there looks again.
+/// Notes whether an interrupt waits until the guest unmasks (`open`): if so, the interrupt-return entry traps.
+/// A guest that is in that entry now starts it again.
 pub fn set_window(frame: &mut Context, cpu: &PerCpu, open: bool) {
     let open = u32::from(open);
     if cpu.window.load(Relaxed) != open {

@@ -1,13 +1,13 @@
-//! Interrupts, from the request to the guest's handler.
+//! Interrupts of a vCPU, from the request to the guest's handler, on the vCPU's thread.
 //!
-//! Whether a vCPU can be interrupted is bit 21 of its own flags (`ID`), set while it is masked: ring
-//! 3 may change that bit, and nothing else depends on it. So the state is the thread's own at every
-//! instant, `iretq` and `popfq` restore it without a trap, and a thread of the guest's may be
-//! interrupted on one vCPU and go on on another. Only `cli` and `sti`, which trap, look like KVM's.
+//! The interrupt mask of a vCPU is bit 21 of its flags register (`ID`), set while interrupts are masked: ring 3
+//! may change that bit, and nothing else depends on it. So the mask is part of the guest thread's registers at
+//! every instant, `iretq` and `popfq` restore it without a trap, and a guest may move an interrupted thread
+//! from one vCPU to another. Only `cli` and `sti`, which trap, work as on KVM.
 //!
-//! Every way out of the guest calls [`leave`], every way back [`enter`]. Both do nothing for a guest
-//! without local APICs. Who sends an interrupt finds out by [`crate::presence`] whether the vCPU has
-//! to be fetched with a signal; that arrives here too, wherever the vCPU is.
+//! Every exit from the guest calls [`leave`], every entry [`enter`]. Both do nothing for a guest
+//! without local APICs. The sender of an interrupt finds out by [`crate::presence`] whether the vCPU needs
+//! the interrupt signal; its handler is here too, wherever the signal finds the vCPU.
 
 mod apic;
 mod halt;
@@ -36,7 +36,8 @@ pub fn enabled() -> bool {
     control().interrupts.load(Relaxed) != 0
 }
 
-/// Counts an event of a guest with interrupts; what others do is counted by [`Counters`](crate::layout::Counters) alone.
+/// Counts an event of a guest with local APICs; for other guests there are only the other fields of
+/// [`Counters`](crate::layout::Counters).
 #[inline(always)]
 pub fn count(cpu: &PerCpu, event: Event) {
     if enabled() {
@@ -49,14 +50,14 @@ fn add(cpu: &PerCpu, event: Event) {
     cpu.run().counters.events.count(event);
 }
 
-/// The vCPU has left the guest: before anything else is done about it. True if the signal was about
-/// interrupts and all is done but [`enter`].
+/// The vCPU has left the guest; called before the exit is handled. True if the exit was only for an
+/// interrupt, so that nothing is left to do but [`enter`].
 #[inline(always)]
 pub fn leave(signal: u32, frame: &mut Context, cpu: &PerCpu) -> bool {
     enabled() && left(signal, frame, cpu)
 }
 
-// Out of line and away: a guest without interrupts shall pay for a branch that is not taken.
+// Cold, so that a guest without interrupts pays only for a branch that is not taken.
 #[cold]
 fn left(signal: u32, frame: &mut Context, cpu: &PerCpu) -> bool {
     add(cpu, Event::Exit);
@@ -71,18 +72,18 @@ fn left(signal: u32, frame: &mut Context, cpu: &PerCpu) -> bool {
     }
 }
 
-/// The vCPU was about to enter the guest, or was in it, and is not.
+/// The vCPU has left the guest, or does not enter it after all.
 pub fn withdraw(cpu: &PerCpu) {
     cpu.interrupts().presence.leave();
     pv_eoi::complete(cpu);
 }
 
-/// An exit was answered in the sandbox.
+/// Counts an exit that was answered in the sandbox.
 fn answered(cpu: &PerCpu) {
     cpu.run().counters.light.fetch_add(1, Relaxed);
 }
 
-/// The last thing before the exit sequence: what can be delivered is.
+/// Delivers a pending interrupt if the guest can take one. It is the last step before the exit sequence.
 #[inline(always)]
 pub fn enter(frame: &mut Context, cpu: &PerCpu) {
     if enabled() {
@@ -94,7 +95,7 @@ pub fn enter(frame: &mut Context, cpu: &PerCpu) {
 fn look(frame: &mut Context, cpu: &PerCpu) {
     let noted = cpu.noted.load(Relaxed);
     if noted & KICK != 0 {
-        // The exit sequence hands over first, and comes back here.
+        // The exit sequence hands the vCPU over first, and calls this again.
         return;
     }
     if noted & INTERRUPT != 0 {

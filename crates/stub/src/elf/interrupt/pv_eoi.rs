@@ -1,4 +1,4 @@
-//! Paravirtual EOI as [`crate::pv_eoi`] has it, with the guest's RAM behind it.
+//! Connects [`crate::pv_eoi`] to the guest's RAM, on the vCPU's thread.
 
 use super::apic::finish;
 use crate::elf::fault::in_ram;
@@ -24,12 +24,12 @@ impl GuestByte for Ram {
     }
 }
 
-/// An interrupt was just injected.
+/// Arms paravirtual EOI; called when an interrupt was just injected.
 pub fn arm(cpu: &PerCpu) {
     cpu.interrupts().pv_eoi.arm(cpu.lapic(), &Ram);
 }
 
-/// The guest was just left.
+/// Does an armed EOI; called when the vCPU has just left the guest.
 #[inline(always)]
 pub fn complete(cpu: &PerCpu) {
     if cpu.interrupts().pv_eoi.is_pending() {
