@@ -1,4 +1,4 @@
-//! Makes cache entries out of unpacked packages or out of a kernel of the user's.
+//! Makes cache entries from unpacked packages, or from a kernel that the user names.
 
 use std::fs;
 use std::io::BufWriter;
@@ -16,7 +16,7 @@ const IMAGE: &str = "vmlinux";
 const BASE: &str = "base.cpio";
 const MODULES: &str = "modules";
 
-/// Folders of QEMU's packages that serve only people.
+/// Folders of QEMU's packages that QEMU does not need to run.
 const DISPENSABLE: &[&str] = &[
     "etc",
     "var",
@@ -36,12 +36,12 @@ pub struct Kernel {
     pub base: PathBuf,
     /// More modules, if there are any.
     pub modules: Option<PathBuf>,
-    /// `Linux 6.12.117+deb12-cloud-amd64`.
+    /// The kernel's title for people: `Linux 6.12.117+deb12-cloud-amd64`.
     pub title: String,
 }
 
 impl Kernel {
-    /// The kernel of a finished entry. Modules are in the entry unless they are the user's own.
+    /// The kernel of a finished entry. `modules` is a folder that the user names; otherwise the entry has them.
     pub fn of(entry: &Entry, modules: Option<PathBuf>) -> Self {
         let own = entry.path(MODULES);
         Self {
@@ -53,7 +53,7 @@ impl Kernel {
     }
 }
 
-/// Finishes an entry that QEMU's packages were unpacked into; returns its title.
+/// Finishes an entry into which QEMU's packages were unpacked; returns its title.
 pub fn qemu(board: &Board, draft: &Draft) -> Result<String, LabError> {
     for folder in DISPENSABLE {
         remove_folder(&draft.path(folder))?;
@@ -114,7 +114,7 @@ pub fn kernel(
     Ok(())
 }
 
-/// Puts modules into a folder so that the order of their names is the order of loading.
+/// Adds modules to a folder of the archive; sorted by name, they are in the order of loading.
 pub fn add_modules<W: std::io::Write>(
     archive: &mut Archive<W>,
     folder: &str,

@@ -1,4 +1,4 @@
-//! Finds QEMU and a kernel, and prepares what is missing.
+//! Finds QEMU and a kernel, and downloads and prepares those that are missing.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,15 +13,15 @@ use super::kernel::{KernelError, KernelImage, ModuleTree};
 use super::qemu::Qemu;
 use super::{Kernel, LabError, Progress, Recipe, prepare};
 
-/// Packed, unpacked, and the kernel decompressed, in multiples of the download.
+/// Peak disk space of a preparation in multiples of the download: packages, unpacked files, kernel decompressed.
 const PEAK: u64 = 6;
 
-/// A kernel of the user's.
+/// A kernel that the user names.
 #[derive(Clone, Debug)]
 pub struct KernelChoice {
     /// A bzImage or an ELF vmlinux.
     pub image: PathBuf,
-    /// Its modules; `Some(None)` for a kernel that has KVM built in, `None` to guess from the image.
+    /// Its module folder; `Some(None)` for a kernel that has KVM built in, `None` to guess from the image's path.
     pub modules: Option<Option<PathBuf>>,
 }
 
@@ -31,12 +31,12 @@ pub struct Provision<'a> {
     board: &'a Board,
     cache: &'a Cache,
     progress: Progress,
-    // Held from the first preparation to the last, so that the package indexes are fetched once.
+    // Kept from the first preparation to the last, so that the package indexes are fetched once.
     session: Option<(Apt, Prepare)>,
 }
 
 impl<'a> Provision<'a> {
-    /// For one board and one cache.
+    /// Prepares the parts of `board` in `cache`.
     pub fn new(board: &'a Board, cache: &'a Cache, progress: Progress) -> Self {
         Self {
             board,
@@ -46,7 +46,7 @@ impl<'a> Provision<'a> {
         }
     }
 
-    /// The QEMU that the user names, or one on PATH, or the package's.
+    /// The QEMU that the user names, or else one on PATH, or else that of the distribution's package.
     pub fn qemu(&mut self, named: Option<&Path>) -> Result<Qemu, LabError> {
         if let Some(program) = named {
             return Ok(Qemu::named(program)?);
@@ -58,7 +58,7 @@ impl<'a> Provision<'a> {
         Ok(Qemu::packaged(self.board, &entry)?)
     }
 
-    /// The kernel that the user names, or the package's.
+    /// The kernel that the user names, or else that of the distribution's package.
     pub fn kernel(&mut self, named: Option<&KernelChoice>) -> Result<Kernel, LabError> {
         if let Some(choice) = named {
             return self.own_kernel(choice);
@@ -87,7 +87,7 @@ impl<'a> Provision<'a> {
         }
         if self.session.is_none() {
             let lock = self.lock()?;
-            // It may have been made while we waited.
+            // Another process may have made the entry while this one waited for the lock.
             if let Some(entry) = self.existing(recipe.kind, &hash)? {
                 return Ok(entry);
             }
@@ -124,7 +124,7 @@ impl<'a> Provision<'a> {
             apt.download(&name, &packages)?;
         }
         let draft = self.cache.draft(lock, recipe.kind, &hash)?;
-        // QEMU runs from where it is unpacked; of a kernel package only parts are kept.
+        // QEMU runs from the folder into which it is unpacked; of a kernel package only parts are kept.
         let target = if recipe.kind == "qemu" {
             draft.path("")
         } else {
@@ -170,7 +170,7 @@ impl<'a> Provision<'a> {
             .map_or(name.clone(), |(_, version)| version.to_owned());
         let modules = match &choice.modules {
             Some(modules) => modules.clone(),
-            // `boot/vmlinuz-V` has its modules in `lib/modules/V`, in an unpacked package as well.
+            // The modules of `boot/vmlinuz-V` are in `lib/modules/V`, in an unpacked package as well.
             None => Some(
                 path.parent()
                     .unwrap_or(Path::new(""))
@@ -194,7 +194,7 @@ impl<'a> Provision<'a> {
         let image = KernelImage::read(path)?;
         let own;
         let lock = match &self.session {
-            // Taken for QEMU's packages; a second one would wait for the first for ever.
+            // It was taken for QEMU's packages; taking it a second time would wait for ever.
             Some((_, lock)) => lock,
             None => {
                 own = self.lock()?;

@@ -1,16 +1,16 @@
-//! What a cache entry is made of: the text whose SHA-256 names the entry.
+//! The recipe of a cache entry: the text whose SHA-256 names the entry.
 //!
-//! A recipe names packages, not their versions: those are whatever the sources had on the day of
-//! preparation, and the entry's manifest tells. So a prepared lab is found without the network.
+//! A recipe names packages, not their versions: those depend on the day of preparation, and the entry's manifest
+//! has them. So a prepared entry is found without the network.
 
 use super::board::Board;
 use super::cache::hash_bytes;
 
-/// Raised when the way an entry is built from its packages changes.
+/// Part of each recipe; raised when the code that builds entries from packages changes.
 const REVISION: u32 = 2;
 
-/// Packages that QEMU's and the kernel's packages ask for and that the lab never runs. A name that
-/// a distribution does not have changes nothing.
+/// Packages that QEMU's and the kernel's packages depend on and that the lab never runs. A name that
+/// a distribution does not have has no effect.
 const STAND_INS: &[&str] = &[
     "adduser",
     "debconf",
@@ -38,22 +38,22 @@ const STAND_INS: &[&str] = &[
 /// How to make one cache entry from packages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recipe {
-    /// What it makes: the first part of the entry's name.
+    /// The kind of entry, the first part of its name: `qemu` or `linux`.
     pub kind: &'static str,
     /// The architecture of the packages.
     pub architecture: &'static str,
-    /// Packages that would do, best first.
+    /// Packages of which any one is enough, best first.
     pub alternatives: &'static [&'static str],
-    /// Packages to do without.
+    /// Dependencies that are not downloaded: the stand-in package provides them.
     pub stand_ins: &'static [&'static str],
-    /// Modules that the first archive holds.
+    /// Modules in the first archive of L1's file tree.
     pub modules: &'static [&'static str],
-    /// The option that makes the entry unnecessary.
+    /// The command-line option that makes the entry unnecessary.
     pub option: &'static str,
 }
 
 impl Recipe {
-    /// The emulator with all its libraries.
+    /// The recipe of QEMU with all its libraries.
     pub fn qemu(board: &Board) -> Self {
         Self {
             kind: "qemu",
@@ -65,7 +65,7 @@ impl Recipe {
         }
     }
 
-    /// The kernel with its modules.
+    /// The recipe of a kernel with its modules.
     pub fn linux(board: &Board) -> Self {
         Self {
             kind: "linux",
@@ -77,7 +77,7 @@ impl Recipe {
         }
     }
 
-    /// The name of the entry after its kind.
+    /// The SHA-256 of the recipe: the part of the entry's name behind its kind.
     pub fn hash(&self) -> String {
         hash_bytes(format!("revision {REVISION}\n{self:?}").as_bytes())
     }

@@ -9,7 +9,7 @@ use super::{AptError, Package};
 
 const ATTEMPTS: u32 = 3;
 
-/// The distribution's package client with a state of the lab's own.
+/// The distribution's package client, run with the lab's own [`State`].
 #[derive(Debug)]
 pub struct Apt {
     state: State,
@@ -18,7 +18,7 @@ pub struct Apt {
 }
 
 impl Apt {
-    /// Lays out a state folder; `wanted` and `option` word the error for systems without apt.
+    /// Creates the state in `folder`. `wanted` and `option` are for the error on systems without apt.
     pub fn new(
         folder: &Path,
         architecture: &'static str,
@@ -50,8 +50,8 @@ impl Apt {
         })
     }
 
-    /// Fetches the package indexes. One unreachable source among several must not stop the rest:
-    /// what failed is told only when a package cannot be found after it.
+    /// Fetches the package indexes. An unreachable source must not stop the others: the failure is reported
+    /// only if a package cannot be found afterwards.
     pub fn update(&mut self) -> Result<(), AptError> {
         self.state.set_stand_ins(self.architecture, &[])?;
         self.complaint = match self.apt(&["update", "-qq", "-o", "APT::Update::Error-Mode=any"]) {
@@ -62,8 +62,8 @@ impl Apt {
         Ok(())
     }
 
-    /// What must be downloaded so that the first known package of `alternatives` can run beside
-    /// the stand-ins.
+    /// The packages to download for the first package of `alternatives` that the indexes have, dependencies
+    /// included, except those that the stand-in provides.
     pub fn resolve(
         &self,
         alternatives: &[&str],
@@ -99,7 +99,7 @@ impl Apt {
             let mut broken = None;
             for package in packages {
                 if let Some(reason) = package.fault(&archives)? {
-                    // apt takes a file of the right size as it is, so a broken one has to go.
+                    // apt does not check a file of the right size again, so a broken one is removed.
                     let _ = std::fs::remove_file(archives.join(&package.file));
                     broken = Some((package.file.clone(), reason));
                 }
@@ -121,7 +121,7 @@ impl Apt {
         }))
     }
 
-    /// Unpacks a package's files below `target`; nothing of it runs.
+    /// Unpacks a package's files below `target`, without running its scripts.
     pub fn unpack(&self, package: &Package, target: &Path) -> Result<(), AptError> {
         let mut command = Command::new("dpkg-deb");
         command
@@ -139,7 +139,7 @@ impl Apt {
     /// Removes packages that have been unpacked.
     pub fn forget(&self, packages: &[Package]) {
         for package in packages {
-            // One that stays only takes room until everything is prepared.
+            // A file that cannot be removed only takes space until everything is prepared.
             let _ = std::fs::remove_file(self.state.archives().join(&package.file));
         }
     }
@@ -175,7 +175,7 @@ fn run(mut command: Command, program: &'static str, name: &str) -> Result<Output
     })
 }
 
-/// The first errors of apt's output, in one line; warnings only where there is nothing else.
+/// The first errors of apt's output, in one line, or its warnings if it has no errors.
 fn reason(text: &str) -> String {
     let lines = |prefix| {
         text.lines()

@@ -1,21 +1,21 @@
-//! Why packages cannot be had.
+//! The errors of downloading packages.
 
 use std::io;
 use std::path::PathBuf;
 
-/// What went wrong between the distribution's package client and the lab.
+/// An error of the distribution's package client, or of its use.
 #[derive(Debug, thiserror::Error)]
 pub enum AptError {
-    /// Another distribution.
+    /// The distribution has no apt.
     #[error(
         "no {program} on this system, so the lab cannot download {wanted}: give it {option} instead"
     )]
     NoClient {
-        /// The program that is not there.
+        /// The missing program.
         program: &'static str,
-        /// What it would have fetched.
+        /// What the program would have downloaded.
         wanted: &'static str,
-        /// The command line's way around.
+        /// The command-line option that makes the download unnecessary.
         option: &'static str,
     },
     /// The client cannot be started.
@@ -23,28 +23,28 @@ pub enum AptError {
     Run {
         /// The program.
         program: &'static str,
-        /// Why.
+        /// Why it failed.
         source: io::Error,
     },
     /// The client failed.
     #[error("{command} failed ({status}): {reason}")]
     Failed {
-        /// Its name and subcommand.
+        /// The client's name and subcommand.
         command: String,
-        /// Its exit status.
+        /// The client's exit status.
         status: String,
-        /// The errors it printed.
+        /// The errors that the client printed.
         reason: String,
     },
-    /// None of the packages that would do is known.
+    /// The package sources have none of the alternative packages.
     #[error("the package sources have none of {}: {reason}", names.join(", "))]
     NotFound {
         /// The packages, best first.
         names: Vec<String>,
-        /// What the client said of the last.
+        /// The client's error for the last of them.
         reason: String,
     },
-    /// The client's answer is not understood.
+    /// The client's output cannot be parsed.
     #[error(
         "apt-get printed {line:?} where a package's address, file, size and SHA-256 were expected"
     )]
@@ -52,7 +52,7 @@ pub enum AptError {
         /// The line.
         line: String,
     },
-    /// Some packages stay broken after several downloads.
+    /// A package is still broken after several downloads.
     #[error("{file} is broken after {attempts} downloads: {reason}")]
     Broken {
         /// The package file.
@@ -65,9 +65,9 @@ pub enum AptError {
     /// A file operation failed.
     #[error("cannot {action} {}", path.display())]
     Io {
-        /// What was tried.
+        /// The operation, a verb.
         action: &'static str,
-        /// On what.
+        /// The file or folder.
         path: PathBuf,
         /// Why it failed.
         source: io::Error,

@@ -8,9 +8,9 @@ use crate::cache::hash_file;
 /// One file to download.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Package {
-    /// Its name in apt's archive folder.
+    /// File name in apt's archive folder.
     pub file: String,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
     /// SHA-256 in lower-case hexadecimal.
     pub sha256: String,
@@ -44,7 +44,7 @@ impl Package {
         })
     }
 
-    /// Says what is wrong with the file in `folder`, if anything is.
+    /// Compares the file in `folder` with size and digest; returns what is wrong with it, or `None` if it is right.
     pub fn fault(&self, folder: &Path) -> Result<Option<String>, AptError> {
         let path = folder.join(&self.file);
         let size = match std::fs::metadata(&path) {

@@ -1,4 +1,4 @@
-//! apt's configuration and package database for the lab alone.
+//! The configuration and package database with which the lab runs apt, apart from the system's.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,14 +6,14 @@ use std::process::Command;
 
 use super::AptError;
 
-/// A folder laid out for `apt-get`.
+/// A folder with the configuration, indexes and database that `apt-get` needs.
 #[derive(Debug)]
 pub struct State {
     root: PathBuf,
 }
 
 impl State {
-    /// Lays out `root`. Downloads that an earlier attempt left there stay.
+    /// Creates the files and folders in `root`; downloads of an earlier attempt stay.
     pub fn new(root: PathBuf) -> Result<Self, AptError> {
         for folder in ["lists/partial", "archives/partial"] {
             let path = root.join(folder);
@@ -26,12 +26,12 @@ impl State {
         Ok(state)
     }
 
-    /// The file for `APT_CONFIG`.
+    /// The path of the configuration file, for the environment variable `APT_CONFIG`.
     pub fn configuration(&self) -> PathBuf {
         self.root.join("apt.conf")
     }
 
-    /// Where packages arrive.
+    /// The folder for downloaded packages.
     pub fn archives(&self) -> PathBuf {
         self.root.join("archives")
     }
@@ -66,7 +66,7 @@ fn configuration(root: &Path, network: &str) -> String {
     )
 }
 
-/// The system's proxies, certificates and date rules; nothing of its hooks or extra indexes.
+/// The system's settings of proxies, certificates and dates, without its hooks and extra indexes.
 fn network_settings() -> String {
     let output = Command::new("apt-config").arg("dump").output();
     let text = output
@@ -81,7 +81,7 @@ fn network_settings() -> String {
 }
 
 fn stand_in(architecture: &str, names: &[&str]) -> String {
-    // Newer than any version that a dependency may ask for.
+    // The version is newer than any that a dependency may require.
     let provides: Vec<String> = names
         .iter()
         .map(|name| format!("{name} (= 999:0)"))

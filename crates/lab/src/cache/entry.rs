@@ -1,4 +1,4 @@
-//! One thing the lab keeps: made aside, renamed into place, checked at each use.
+//! An entry of the cache: made in a folder of its own, renamed into place, checked at each use.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use super::{CacheError, Manifest, SourcePackage};
 
 const MANIFEST: &str = "manifest.json";
 const FILES: &str = "files";
-/// What names of unfinished entries start with.
+/// The prefix of the folder names of unfinished entries.
 pub(super) const DRAFT: &str = "draft-";
 
 /// A finished entry.
@@ -66,7 +66,7 @@ impl Entry {
             .try_for_each(|file| file.check_content(&root))
     }
 
-    /// A file of the entry.
+    /// The path of a file of the entry.
     pub fn path(&self, relative: impl AsRef<Path>) -> PathBuf {
         self.folder.join(FILES).join(relative)
     }
@@ -76,13 +76,13 @@ impl Entry {
         &self.folder
     }
 
-    /// What the entry holds.
+    /// The list of the entry's files.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 }
 
-/// An entry in the making: a folder that disappears unless it is committed.
+/// An unfinished entry: its folder is removed unless it is committed.
 #[derive(Debug)]
 pub struct Draft {
     scratch: tempfile::TempDir,
@@ -90,7 +90,7 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// Starts an entry that will be `folder`.
+    /// Starts an entry that [`commit`](Self::commit) renames to `folder`.
     pub(super) fn new(root: &Path, folder: PathBuf) -> Result<Self, CacheError> {
         let scratch = tempfile::Builder::new()
             .prefix(DRAFT)
@@ -101,17 +101,17 @@ impl Draft {
         Ok(Self { scratch, folder })
     }
 
-    /// A file of the entry to be.
+    /// The path of a file of the unfinished entry.
     pub fn path(&self, relative: impl AsRef<Path>) -> PathBuf {
         self.scratch.path().join(FILES).join(relative)
     }
 
-    /// A folder beside the entry's files, gone when the entry is committed.
+    /// A folder beside the entry's files, removed when the entry is committed.
     pub fn scratch(&self) -> PathBuf {
         self.scratch.path().join("scratch")
     }
 
-    /// Writes the manifest and renames the folder into place; a damaged entry there gives way.
+    /// Writes the manifest and renames the folder into place; an entry that is there already is removed.
     pub fn commit(self, title: String, packages: Vec<SourcePackage>) -> Result<Entry, CacheError> {
         let aside = self.scratch();
         if aside.exists() {
@@ -127,7 +127,7 @@ impl Draft {
         if self.folder.exists() {
             fs::remove_dir_all(&self.folder).map_err(CacheError::io("remove", &self.folder))?;
         }
-        // From here on the folder is the entry's, not the scratch's.
+        // From here on the temporary folder is not removed automatically.
         let scratch = self.scratch.keep();
         fs::rename(&scratch, &self.folder)
             .map_err(CacheError::io("rename into place", &self.folder))?;

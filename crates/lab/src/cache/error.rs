@@ -1,37 +1,37 @@
-//! Why the cache cannot be used.
+//! The errors of the cache.
 
 use std::io;
 use std::path::PathBuf;
 
 use super::Size;
 
-/// What went wrong in the cache folder.
+/// An error of the cache.
 #[derive(Debug, thiserror::Error)]
 pub enum CacheError {
-    /// No folder to put it in.
+    /// The environment names no folder for the cache.
     #[error("neither XDG_CACHE_HOME nor HOME is set, so the lab has no cache folder")]
     NoHome,
     /// A file operation failed.
     #[error("cannot {action} {}", path.display())]
     Io {
-        /// What was tried.
+        /// The operation, a verb.
         action: &'static str,
-        /// On what.
+        /// The file or folder.
         path: PathBuf,
         /// Why it failed.
         source: io::Error,
     },
-    /// Too little room for what is to come.
+    /// The file system has too little free space.
     #[error("{needed} needed in {}, {available} free: make room or set XDG_CACHE_HOME", path.display())]
     NoSpace {
         /// The folder.
         path: PathBuf,
-        /// What the preparation takes at its peak.
+        /// What the preparation needs at its peak.
         needed: Size,
-        /// What the file system has.
+        /// What is free for an ordinary user.
         available: Size,
     },
-    /// A file is not what the manifest says.
+    /// A file is not as the manifest describes it.
     #[error("cache entry {} is damaged: {file} {how}", entry.display())]
     Damaged {
         /// The entry's folder.
@@ -46,13 +46,13 @@ pub enum CacheError {
     Manifest {
         /// The entry's folder.
         entry: PathBuf,
-        /// What the parser says.
+        /// The parser's error.
         source: serde_json::Error,
     },
-    /// Another process is using it.
+    /// Another process is using the cache.
     #[error("{} is in use by another `vmbell lab`", path.display())]
     InUse {
-        /// The root.
+        /// The cache's root folder.
         path: PathBuf,
     },
 }
@@ -71,7 +71,7 @@ impl CacheError {
         }
     }
 
-    /// Whether making the entry anew would mend it.
+    /// Whether making the entry anew would repair it.
     pub fn is_damage(&self) -> bool {
         matches!(self, Self::Damaged { .. } | Self::Manifest { .. })
     }

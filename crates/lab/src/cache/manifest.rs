@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{CacheError, Digest, hash_file};
 
-/// What an entry holds and where it came from.
+/// The files of an entry, and the packages that they came from.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// What it is, for people: `Linux 6.12.117+deb12-cloud-amd64`.
+    /// The entry's title for people: `Linux 6.12.117+deb12-cloud-amd64`.
     pub title: String,
-    /// The packages it was made of, as the package index names them.
+    /// The packages that the entry was made from, as the package index names them.
     pub packages: Vec<SourcePackage>,
     /// Every regular file, sorted by path.
     pub files: Vec<ManifestFile>,
@@ -22,11 +22,11 @@ pub struct Manifest {
 /// One downloaded package.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourcePackage {
-    /// Its file name, which has the version.
+    /// The package's file name, which has the version.
     pub file: String,
     /// Bytes downloaded.
     pub size: u64,
-    /// Digest, equal to the signed index's.
+    /// Digest of the file, equal to that in the signed index.
     pub sha256: Digest,
 }
 
@@ -35,9 +35,9 @@ pub struct SourcePackage {
 pub struct ManifestFile {
     /// Path inside the entry.
     pub path: String,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Modification time in nanoseconds since the epoch: a change shows without reading.
+    /// Modification time in nanoseconds since the epoch: shows a change without reading the file.
     pub modified: i128,
     /// Digest of the content.
     pub sha256: Digest,
@@ -60,14 +60,14 @@ impl Manifest {
         })
     }
 
-    /// All the bytes of the entry.
+    /// The sum of the files' sizes, in bytes.
     pub fn size(&self) -> u64 {
         self.files.iter().map(|file| file.size).sum()
     }
 }
 
 impl ManifestFile {
-    /// Compares size and time, which costs no reading.
+    /// Compares size and modification time, and reads the content only if the time differs.
     pub fn check(&self, entry: &Path) -> Result<(), CacheError> {
         let damaged = |how| CacheError::Damaged {
             entry: entry.to_path_buf(),
@@ -80,13 +80,13 @@ impl ManifestFile {
             return Err(damaged("has another size"));
         }
         if modified(&metadata) != self.modified {
-            // Touched but perhaps whole: only then is it worth reading.
+            // The file was touched, but its content may be the same.
             return self.check_content(entry);
         }
         Ok(())
     }
 
-    /// Compares the content.
+    /// Reads the content and compares its digest.
     pub fn check_content(&self, entry: &Path) -> Result<(), CacheError> {
         let path = entry.join(&self.path);
         let digest = hash_file(&path).map_err(CacheError::io("read", path))?;

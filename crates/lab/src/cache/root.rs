@@ -12,23 +12,23 @@ pub struct Cache {
     root: PathBuf,
 }
 
-/// An entry by its folder's name, whole or damaged.
+/// The name of an entry's folder, with the entry or the damage that was found.
 pub type Listed = (String, Result<Entry, CacheError>);
 
-/// Held while entries are made: one process at a time.
+/// The lock for making entries, which one process at a time holds.
 #[derive(Debug)]
 pub struct Prepare {
     _lock: File,
 }
 
-/// Held while entries are in use: many processes, but no `clean`.
+/// The lock for using entries, which many processes can hold; `clean` cannot run meanwhile.
 #[derive(Debug)]
 pub struct Use {
     _lock: File,
 }
 
 impl Cache {
-    /// The user's own cache folder.
+    /// The user's cache: `$XDG_CACHE_HOME/vmbell/lab`, or `~/.cache/vmbell/lab`.
     pub fn user() -> Result<Self, CacheError> {
         let base = std::env::var_os("XDG_CACHE_HOME")
             .map(PathBuf::from)
@@ -52,24 +52,24 @@ impl Cache {
         &self.root
     }
 
-    /// Where the entry of this kind and recipe is or will be.
+    /// The folder of the entry of this kind and recipe, whether it exists or not.
     pub fn folder(&self, kind: &str, recipe: &str) -> PathBuf {
         self.root.join(format!("{kind}-{recipe}"))
     }
 
-    /// Starts an entry. The caller holds the lock for that.
+    /// Starts an entry. The caller holds the lock for making entries.
     pub fn draft(&self, _lock: &Prepare, kind: &str, recipe: &str) -> Result<Draft, CacheError> {
         Draft::new(&self.root, self.folder(kind, recipe))
     }
 
-    /// A folder for downloads, kept when a preparation fails so that the next one goes on.
+    /// The folder for downloads. It stays when a preparation fails, so that the next one does not start again.
     pub fn downloads(&self, _lock: &Prepare) -> Result<PathBuf, CacheError> {
         let path = self.root.join("downloads");
         fs::create_dir_all(&path).map_err(CacheError::io("make", &path))?;
         Ok(path)
     }
 
-    /// Waits until no other process makes entries; `waiting` is called first when it has to.
+    /// Takes the lock for making entries. If another process holds it, calls `waiting` and then waits.
     pub fn lock_prepare(&self, waiting: impl FnOnce()) -> Result<Prepare, CacheError> {
         let (lock, path) = self.lock_file("prepare.lock")?;
         match lock.try_lock() {
@@ -84,14 +84,14 @@ impl Cache {
         Ok(Prepare { _lock: lock })
     }
 
-    /// Keeps `clean` away for as long as the result lives.
+    /// Takes the lock for using entries: `clean` refuses to run as long as the result lives.
     pub fn lock_use(&self) -> Result<Use, CacheError> {
         let (lock, path) = self.lock_file("use.lock")?;
         lock.lock_shared().map_err(CacheError::io("lock", path))?;
         Ok(Use { _lock: lock })
     }
 
-    /// Every entry, sorted by name.
+    /// All entries, sorted by name.
     pub fn entries(&self) -> Result<Vec<Listed>, CacheError> {
         let mut entries = Vec::new();
         for name in self.names()? {
@@ -104,7 +104,8 @@ impl Cache {
         Ok(entries)
     }
 
-    /// Removes everything and says how much that was; refuses while another process is at it.
+    /// Removes everything and returns the bytes freed; fails with [`CacheError::InUse`] if another process makes or
+    /// uses entries.
     pub fn clean(&self) -> Result<Size, CacheError> {
         if !self.root.exists() {
             return Ok(Size(0));
@@ -120,7 +121,7 @@ impl Cache {
         let mut freed = 0;
         for name in self.names()? {
             let path = self.root.join(&name);
-            // The locks stay: removing a locked file would let two processes hold "the" lock.
+            // The lock files stay: if one were removed, another process could create and lock it anew.
             if !name.ends_with(".lock") {
                 freed += disk_size(&path);
                 let removed = if path.is_dir() {
@@ -134,7 +135,7 @@ impl Cache {
         Ok(Size(freed))
     }
 
-    /// Removes what preparations left behind that were killed.
+    /// Removes the unfinished entries of preparations that were killed.
     fn sweep(&self) -> Result<(), CacheError> {
         for name in self.names()?.iter().filter(|name| name.starts_with(DRAFT)) {
             let path = self.root.join(name);

@@ -1,4 +1,4 @@
-//! Room on the file system, asked before it is filled.
+//! The check for free space on the file system, before it is filled.
 
 use std::path::Path;
 
