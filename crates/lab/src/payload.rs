@@ -1,4 +1,4 @@
-//! The second archive: one program with all that it needs, and process 1.
+//! Writes the second archive of L1's file tree: one program with all files that it needs, and process 1.
 
 use std::ffi::OsString;
 use std::fs;
@@ -21,15 +21,15 @@ pub struct Task {
     pub arguments: Vec<OsString>,
     /// Its environment.
     pub environment: Vec<(OsString, OsString)>,
-    /// Its working directory; an empty one there unless `with` brings files.
+    /// Its working directory: empty in L1 unless `with` adds files.
     pub directory: PathBuf,
-    /// Files and folders of the host, and where they are to be in L1.
+    /// Files and folders of the host, each with its path in L1.
     pub with: Vec<(PathBuf, PathBuf)>,
     /// Modules to load besides the board's.
     pub modules: Vec<String>,
-    /// Where the files of `/out` go.
+    /// The host's folder for the files of `/out`; `None` if they are not sent back.
     pub out: Option<PathBuf>,
-    /// Whether this process's standard input is the program's.
+    /// Whether the program reads this process's standard input.
     pub stdin: bool,
 }
 
@@ -47,7 +47,7 @@ pub fn write(
     add_init(&mut archive, board, vmbell, &search)?;
     let program = find_program(&task.program)?;
     if is_same_file(&program, vmbell) {
-        // It is there already, as process 1.
+        // The archive has it already, as process 1.
         archive.link(&program, Path::new(INIT_FILE))?;
     } else {
         for file in Closure::of(&program, board.arch, &search)?.files {
@@ -57,12 +57,12 @@ pub fn write(
     }
     let conf = Path::new("/etc/ld.so.cache");
     if conf.exists() {
-        // Libraries keep their paths, so the host's index of them is right in L1 too.
+        // Libraries keep their paths, so the loader's cache of the host is right in L1, too.
         archive.host_path(conf)?;
     }
     for (host, path) in &task.with {
         if host.is_file() && ElfFacts::read(host, board.arch).is_ok() {
-            // A program to be run by the program, with no other way to get its libraries.
+            // The task's program may run this one, whose libraries would otherwise be missing.
             for file in Closure::of(host, board.arch, &search)?.files {
                 archive.host_path(&file)?;
             }
@@ -89,7 +89,7 @@ pub fn write(
     Ok(())
 }
 
-/// This very program, without what only debuggers read.
+/// Adds this program as process 1, without the sections that only debuggers read.
 fn add_init<W: Write>(
     archive: &mut Archive<W>,
     board: &Board,
@@ -101,7 +101,7 @@ fn add_init<W: Write>(
     }
     let mut bytes = fs::read(vmbell).map_err(InitramfsError::io("read", vmbell))?;
     bytes.truncate(ElfFacts::read(vmbell, board.arch)?.loaded);
-    // The header must not point to the section table that is gone: e_shoff, e_shnum, e_shstrndx.
+    // The header must not point to the section table, which was cut off: e_shoff, e_shnum, e_shstrndx.
     bytes[0x28..0x30].fill(0);
     bytes[0x3c..0x40].fill(0);
     archive.file(Path::new(INIT_FILE), 0o755, &bytes)
@@ -139,7 +139,7 @@ fn is_same_file(one: &Path, other: &Path) -> bool {
     real(one).is_some_and(|one| Some(one) == real(other))
 }
 
-/// As a shell finds it: a name without a slash is sought on PATH.
+/// The path of a program as a shell finds it: a name without a slash is searched on PATH.
 fn find_program(name: &OsString) -> Result<PathBuf, InitramfsError> {
     let path = Path::new(name);
     if path.components().count() > 1 || path.is_absolute() {

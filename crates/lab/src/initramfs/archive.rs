@@ -1,4 +1,5 @@
-//! Writes a newc archive: folders before their files, every path once.
+//! Writes a newc cpio archive (Linux `Documentation/driver-api/early-userspace/buffer-format.rst`): folders before
+//! their files, every path once.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,10 +16,10 @@ const REGULAR: u32 = 0o100_000;
 const LINK: u32 = 0o120_777;
 const CHARACTER: u32 = 0o020_600;
 
-/// As many links as the kernel follows in one path.
+/// The most symbolic links that the kernel follows in one path.
 const MAX_LINKS: u32 = 40;
 
-/// An archive in the making.
+/// An archive that is being written.
 #[derive(Debug)]
 pub struct Archive<W> {
     output: W,
@@ -34,7 +35,7 @@ impl<W: Write> Archive<W> {
         }
     }
 
-    /// A folder and all above it.
+    /// Adds a folder and all folders above it.
     pub fn folder(&mut self, path: &Path) -> Result<(), InitramfsError> {
         let mut so_far = PathBuf::new();
         for part in path
@@ -49,7 +50,7 @@ impl<W: Write> Archive<W> {
         Ok(())
     }
 
-    /// A regular file.
+    /// Adds a regular file.
     pub fn file(
         &mut self,
         path: &Path,
@@ -59,12 +60,12 @@ impl<W: Write> Archive<W> {
         self.leaf(path, REGULAR | (permissions & 0o7777), (0, 0), content)
     }
 
-    /// A symbolic link.
+    /// Adds a symbolic link.
     pub fn link(&mut self, path: &Path, target: &Path) -> Result<(), InitramfsError> {
         self.leaf(path, LINK, (0, 0), target.as_os_str().as_encoded_bytes())
     }
 
-    /// A character device.
+    /// Adds a character device.
     pub fn character_device(
         &mut self,
         path: &Path,
@@ -74,13 +75,13 @@ impl<W: Write> Archive<W> {
         self.leaf(path, CHARACTER, (major, minor), &[])
     }
 
-    /// A file or folder of the host at the same path, with every link that leads to it.
+    /// Adds a file or folder of the host at the same path, with every symbolic link on the way to it.
     pub fn host_path(&mut self, path: &Path) -> Result<(), InitramfsError> {
         let target = self.host_links(path)?;
         self.host_tree(&target, &target)
     }
 
-    /// A file or folder of the host at another path.
+    /// Adds a file or folder of the host at another path.
     pub fn host_path_at(&mut self, host: &Path, path: &Path) -> Result<(), InitramfsError> {
         let host = fs::canonicalize(host).map_err(InitramfsError::io("find", host))?;
         self.host_tree(&host, path)
@@ -100,7 +101,7 @@ impl<W: Write> Archive<W> {
         Ok(counting.inner)
     }
 
-    /// Writes the links met on the way to `path` and returns where they lead.
+    /// Adds the symbolic links on the way to `path` and returns the path that they lead to.
     fn host_links(&mut self, path: &Path) -> Result<PathBuf, InitramfsError> {
         let mut rest: Vec<_> = path
             .components()
@@ -202,7 +203,7 @@ impl<W: Write> Archive<W> {
             path: path.to_path_buf(),
             size,
         })?;
-        // Numbers that differ, or the kernel takes files of one inode for one file.
+        // Each file needs its own number: the kernel takes files with the same inode for one file.
         let inode = u32::try_from(self.seen.len() + 1).unwrap_or(u32::MAX);
         let entry = Builder::new(name)
             .ino(inode)
@@ -223,8 +224,8 @@ fn relative(path: &Path) -> &Path {
     path.strip_prefix("/").unwrap_or(path)
 }
 
-/// Counts from the start of the end mark; every entry before it ends on a multiple of four, and
-/// more the kernel does not ask for.
+/// Counts the bytes of the trailer. The entries before it need no count: each ends on a multiple of four bytes,
+/// and the kernel requires no more.
 struct Counting<W> {
     inner: W,
     written: usize,

@@ -1,14 +1,14 @@
-//! All the files that a dynamic program needs, found as its loader finds them.
+//! Finds all files that a dynamically linked program needs, as its loader finds them.
 //!
-//! Nothing is executed: `ldd` runs the loader of the program it looks at, this only reads. What a
-//! program opens by name while it runs (plugins, name services) cannot be seen here.
+//! Unlike `ldd`, which runs the program's loader, this only reads files. Files that a program opens by name
+//! while it runs (plugins, name services) are not found.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::{ElfFacts, InitramfsError, LibrarySearch};
 
-/// The files that have to be beside a program.
+/// The files that a program needs to be loaded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Closure {
     /// The loader and the libraries, by the paths at which they are looked for.
@@ -43,7 +43,7 @@ impl Closure {
         let mut queue = vec![(program.to_path_buf(), facts)];
         while let Some((object, facts)) = queue.pop() {
             for name in &facts.needed {
-                // The loader keeps one object of a name, whoever asks for it.
+                // The loader loads one object for each name, even if several objects need it.
                 if !names.insert(name.clone()) {
                     continue;
                 }

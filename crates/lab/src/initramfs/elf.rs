@@ -1,4 +1,4 @@
-//! The few facts of an ELF that decide where it runs and what it needs.
+//! Reads from an ELF file its architecture, its loader and the libraries that it needs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,25 +10,25 @@ use object::read::elf::{Dyn, ElfFile64, FileHeader, ProgramHeader};
 
 use super::InitramfsError;
 
-/// What an ELF says of itself.
+/// The facts of an ELF file that decide where it runs and what it needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ElfFacts {
     /// `x86_64`, `aarch64` or a number.
     pub arch: String,
-    /// The dynamic loader it asks for; none for a static program and for most libraries.
+    /// The dynamic loader (PT_INTERP); `None` for a static program and for most libraries.
     pub interpreter: Option<PathBuf>,
-    /// Libraries it asks for by name.
+    /// Names of the libraries that it needs (DT_NEEDED).
     pub needed: Vec<String>,
-    /// Folders of its own, sought before `LD_LIBRARY_PATH`.
+    /// Folders that the loader searches before `LD_LIBRARY_PATH` (DT_RPATH).
     pub rpath: Vec<String>,
-    /// Folders of its own, sought after `LD_LIBRARY_PATH`.
+    /// Folders that the loader searches after `LD_LIBRARY_PATH` (DT_RUNPATH).
     pub runpath: Vec<String>,
-    /// Bytes from the start to the end of what is loaded: all that a program needs to run.
+    /// Bytes from the start of the file to the end of its last loaded segment: all that a program needs to run.
     pub loaded: usize,
 }
 
 impl ElfFacts {
-    /// Reads a 64-bit ELF; `arch` words the error for anything else.
+    /// Reads a 64-bit ELF file. `arch` is L1's architecture, for the error if the file is no such ELF.
     pub fn read(path: &Path, arch: &'static str) -> Result<Self, InitramfsError> {
         let bytes = fs::read(path).map_err(InitramfsError::io("read", path))?;
         Self::parse(&bytes).ok_or_else(|| match bytes.strip_prefix(b"#!") {
@@ -48,7 +48,7 @@ impl ElfFacts {
         })
     }
 
-    /// `None` when it is no well-formed 64-bit ELF.
+    /// Parses a 64-bit ELF; `None` if the bytes are no well-formed one.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let file = ElfFile64::<object::Endianness>::parse(bytes).ok()?;
         let endian = file.endian();

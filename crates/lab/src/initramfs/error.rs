@@ -3,64 +3,64 @@
 use std::io;
 use std::path::PathBuf;
 
-/// What is wrong with what L1 is to hold.
+/// A program or file that cannot be put into L1's file tree.
 #[derive(Debug, thiserror::Error)]
 pub enum InitramfsError {
     /// A file operation failed.
     #[error("cannot {action} {}", path.display())]
     Io {
-        /// What was tried.
+        /// The operation, a verb.
         action: &'static str,
-        /// On what.
+        /// The file or folder.
         path: PathBuf,
         /// Why it failed.
         source: io::Error,
     },
-    /// A name that the archive format or the crate that writes it cannot hold.
+    /// The path is not UTF-8, which the archive's writer needs.
     #[error("{path:?} is not UTF-8, so it cannot go into the lab's file tree")]
     Name {
         /// The path.
         path: PathBuf,
     },
-    /// Sizes are 32 bits in a newc archive.
+    /// The file is too large for the 32-bit sizes of a newc archive.
     #[error("{} has {size} bytes, and a file in the lab must be smaller than 4 GiB", path.display())]
     TooLarge {
         /// The file.
         path: PathBuf,
-        /// Its size.
+        /// The file's size in bytes.
         size: u64,
     },
-    /// Links that lead nowhere.
+    /// The path leads through too many symbolic links, or through a loop of them.
     #[error("{} leads through too many symbolic links", path.display())]
     Links {
         /// The path that was asked for.
         path: PathBuf,
     },
-    /// No such command.
+    /// No folder of PATH has the program.
     #[error("no program {name} on PATH")]
     NoProgram {
-        /// Its name.
+        /// The program's name.
         name: String,
     },
-    /// Something that only its interpreter can run.
+    /// The program is a script, which only its interpreter can run.
     #[error("{} is a script ({interpreter}): run its interpreter in the lab and add the script with --with", path.display())]
     Script {
         /// The script.
         path: PathBuf,
-        /// What its first line asks for.
+        /// The interpreter and arguments of the script's first line.
         interpreter: String,
     },
-    /// Not executable in L1.
+    /// The file is no ELF program of L1's architecture.
     #[error("{} is no ELF program for {arch}: it is {found}", path.display())]
     NotElf {
         /// The file.
         path: PathBuf,
-        /// What the lab runs.
+        /// L1's architecture.
         arch: &'static str,
-        /// What it is.
+        /// What the file is instead, for the message.
         found: String,
     },
-    /// A library that is not where the loader would look.
+    /// A library is in none of the folders in which the loader looks.
     #[error(
         "{} needs {library}, which is in none of the loader's folders: set LD_LIBRARY_PATH, or link the program statically \
          (Rust: RUSTFLAGS='-C target-feature=+crt-static'; C: -static)",

@@ -1,19 +1,19 @@
-//! Where the dynamic loader looks for libraries.
+//! The folders in which the dynamic loader looks for libraries (ld.so(8)).
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The loader's folders, in its order, apart from those that an ELF names itself.
+/// The loader's folders, in its order, except those that an ELF names itself (RPATH, RUNPATH).
 #[derive(Clone, Debug, Default)]
 pub struct LibrarySearch {
     /// `LD_LIBRARY_PATH`.
     pub environment: Vec<PathBuf>,
-    /// `/etc/ld.so.conf` and the loader's own.
+    /// The folders of `/etc/ld.so.conf`, then the loader's default folders.
     pub system: Vec<PathBuf>,
 }
 
 impl LibrarySearch {
-    /// This host's, with this process's `LD_LIBRARY_PATH`.
+    /// The folders of this host, with this process's `LD_LIBRARY_PATH`.
     pub fn host(triplet: &str) -> Self {
         let environment =
             std::env::var_os("LD_LIBRARY_PATH").map(|list| std::env::split_paths(&list).collect());
@@ -30,7 +30,7 @@ impl LibrarySearch {
     }
 }
 
-/// Reads a configuration file of `ldconfig`: a folder a line, and `include PATTERN`.
+/// Reads a configuration file of `ldconfig`: each line is a folder or `include PATTERN`.
 fn configured(file: &Path, folders: &mut Vec<PathBuf>, depth: u32) {
     // The file is optional, and may include itself.
     let Ok(text) = fs::read_to_string(file) else {
@@ -53,7 +53,7 @@ fn configured(file: &Path, folders: &mut Vec<PathBuf>, depth: u32) {
     }
 }
 
-/// `folder/*.conf`: the only form of pattern that distributions use.
+/// Expands one `*` in the file name, as in `folder/*.conf`: distributions use no other form of pattern.
 fn expand(pattern: &Path) -> Vec<PathBuf> {
     let (Some(folder), Some(name)) = (
         pattern.parent(),

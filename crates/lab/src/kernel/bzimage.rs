@@ -13,16 +13,16 @@ const KERNEL_VERSION: usize = 0x20e;
 const PAYLOAD_OFFSET: usize = 0x248;
 const PAYLOAD_LENGTH: usize = 0x24c;
 
-/// A kernel ready to boot.
+/// A kernel that QEMU can boot.
 #[derive(Debug)]
 pub struct KernelImage {
-    /// The ELF, or the bzImage itself where its compression is not known: slower, but it boots.
+    /// The ELF, or the bzImage itself if its compression is not known: it boots, but more slowly.
     pub bytes: Vec<u8>,
-    /// `uname -r`, where the file tells it.
+    /// The release (`uname -r`); `None` if the file does not have it.
     pub version: Option<String>,
 }
 
-/// A bzImage's bytes with a setup header that makes sense.
+/// The bytes of a bzImage with a valid setup header.
 #[derive(Debug)]
 pub struct BzImage {
     path: PathBuf,
@@ -50,7 +50,7 @@ impl KernelImage {
 }
 
 impl BzImage {
-    /// Checks the magic number and that the protocol is new enough to tell where the kernel is.
+    /// Checks the magic number, and that the boot protocol is new enough to have `payload_offset`.
     pub fn new(path: PathBuf, bytes: Vec<u8>) -> Result<Self, KernelError> {
         let known = bytes.get(MAGIC..MAGIC + 4) == Some(b"HdrS")
             && bytes.get(VERSION + 1).is_some_and(|major| *major >= 2);
@@ -74,7 +74,7 @@ impl BzImage {
         (!text.is_empty() && text.len() < 128).then(|| text.to_owned())
     }
 
-    /// The ELF inside; `None` when the compression is not known.
+    /// The ELF in the bzImage; `None` if its compression is not known.
     pub fn extract(&self) -> Result<Option<Vec<u8>>, KernelError> {
         let sectors = match self.bytes[SETUP_SECTORS] {
             0 => 4,

@@ -1,71 +1,71 @@
-//! Why a kernel or its modules cannot be used.
+//! The errors of kernels and modules.
 
 use std::io;
 use std::path::PathBuf;
 
-/// What is wrong with a kernel image or a module.
+/// A kernel image or a module that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum KernelError {
     /// A file operation failed.
     #[error("cannot {action} {}", path.display())]
     Io {
-        /// What was tried.
+        /// The operation, a verb.
         action: &'static str,
-        /// On what.
+        /// The file or folder.
         path: PathBuf,
         /// Why it failed.
         source: io::Error,
     },
-    /// Neither a bzImage nor an ELF.
+    /// The file is neither a bzImage nor an ELF.
     #[error("{} is no kernel: neither a bzImage nor an ELF vmlinux", path.display())]
     NotAKernel {
         /// The file.
         path: PathBuf,
     },
-    /// A bzImage whose header points outside of it.
+    /// The header of a bzImage points outside the file.
     #[error("{} is a bzImage of {length} bytes whose header says that its kernel is at {offset}, {size} bytes long", path.display())]
     Truncated {
         /// The file.
         path: PathBuf,
-        /// Its length.
+        /// The file's length in bytes.
         length: usize,
-        /// Where the compressed kernel starts.
+        /// Offset of the compressed kernel in bytes.
         offset: usize,
-        /// How long it is.
+        /// Length of the compressed kernel in bytes.
         size: usize,
     },
-    /// Data in a format that is not known, or broken data.
+    /// The data is in an unknown format, or broken.
     #[error("cannot decompress the {what} in {}", path.display())]
     Decompress {
-        /// Kernel or module.
+        /// "kernel" or "module".
         what: &'static str,
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Why it failed.
         source: io::Error,
     },
-    /// No modules for this kernel.
+    /// The folder has no modules for this kernel.
     #[error("no modules of Linux {version} in {}: name their folder with --modules, or `none` if KVM is built in", folder.display())]
     NoModules {
         /// The kernel's version.
         version: String,
-        /// Where they were sought.
+        /// The folder that was searched.
         folder: PathBuf,
     },
-    /// A module that is neither there nor built in.
+    /// A module is neither in the folder nor built in.
     #[error("module {name} is not in {}", folder.display())]
     NoModule {
-        /// Its name.
+        /// The module's name.
         name: String,
-        /// Where it was sought.
+        /// The folder that was searched.
         folder: PathBuf,
     },
-    /// A module that is no ELF object.
+    /// The module is no ELF object.
     #[error("module {} is not an ELF object", path.display())]
     BadModule {
         /// The file.
         path: PathBuf,
-        /// What the parser says.
+        /// The parser's error.
         source: object::Error,
     },
 }

@@ -1,4 +1,4 @@
-//! Kernel images and modules, made ready for a quick start.
+//! Kernel images and modules, prepared for a quick boot.
 //!
 //! A distribution's `bzImage` unpacks itself, which is slow under emulation, so the ELF `vmlinux`
 //! is taken out of it once (boot protocol: Documentation/arch/x86/boot.rst, `payload_offset`) and

@@ -1,4 +1,4 @@
-//! A kernel's module folder, and what has to be loaded before what.
+//! A kernel's module folder, and the order in which modules must be loaded.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,13 +11,13 @@ use super::{KernelError, unpack};
 /// An unpacked module.
 #[derive(Clone, Debug)]
 pub struct Module {
-    /// Its name with underscores.
+    /// The module's name, with underscores.
     pub name: String,
     /// The ELF object.
     pub bytes: Vec<u8>,
 }
 
-/// `/lib/modules/VERSION` of some kernel.
+/// The module folder of a kernel, `/lib/modules/VERSION`.
 #[derive(Debug)]
 pub struct ModuleTree {
     folder: PathBuf,
@@ -26,7 +26,7 @@ pub struct ModuleTree {
 }
 
 impl ModuleTree {
-    /// Lists the modules below `folder`; `version` words the error when there are none.
+    /// Lists the modules below `folder`. `version` is the kernel's, for the error if there are none.
     pub fn open(folder: &Path, version: &str) -> Result<Self, KernelError> {
         let mut files = BTreeMap::new();
         if folder.is_dir() {
@@ -38,7 +38,7 @@ impl ModuleTree {
                 folder: folder.to_path_buf(),
             });
         }
-        // Absent for a kernel without any.
+        // The file is absent if the kernel has no built-in modules.
         let builtin = fs::read_to_string(folder.join("modules.builtin")).unwrap_or_default();
         let builtin = builtin
             .lines()
@@ -51,7 +51,7 @@ impl ModuleTree {
         })
     }
 
-    /// The named modules and all that they depend on, each after what it needs.
+    /// The named modules and all their dependencies, each module after those that it depends on.
     pub fn load_order(&self, names: &[&str]) -> Result<Vec<Module>, KernelError> {
         let mut order = Vec::new();
         for name in names {
@@ -66,7 +66,7 @@ impl ModuleTree {
         above: &mut Vec<String>,
         order: &mut Vec<Module>,
     ) -> Result<(), KernelError> {
-        // A circle cannot be loaded in any order; the kernel would say so, and so it may.
+        // A dependency cycle cannot be loaded in any order; L1's kernel reports it.
         if above.iter().any(|other| other == name) || order.iter().any(|module| module.name == name)
         {
             return Ok(());
@@ -103,7 +103,7 @@ impl ModuleTree {
     }
 }
 
-/// The `depends=` entries of the `.modinfo` section, hard ones only.
+/// The modules that the `depends=` entries of the `.modinfo` section name; soft dependencies are not among them.
 fn dependencies(bytes: &[u8], path: &Path) -> Result<Vec<String>, KernelError> {
     let bad = |source| KernelError::BadModule {
         path: path.to_path_buf(),
@@ -124,8 +124,8 @@ fn dependencies(bytes: &[u8], path: &Path) -> Result<Vec<String>, KernelError> {
         .collect())
 }
 
-/// Cuts off the signature: L1 has no key to check it with, and finding that out takes a tenth of
-/// the whole boot. The layout is `struct module_signature` of include/linux/module_signature.h.
+/// Cuts off the signature: L1 has no key to check it with, and the attempt takes a tenth of the whole boot.
+/// The layout is `struct module_signature` of Linux `include/linux/module_signature.h`.
 fn without_signature(mut bytes: Vec<u8>) -> Vec<u8> {
     const MARK: &[u8] = b"~Module signature appended~\n";
     const DESCRIPTION: usize = 12;
@@ -145,7 +145,7 @@ fn list(folder: &Path, files: &mut BTreeMap<String, PathBuf>) -> Result<(), Kern
     for item in fs::read_dir(folder).map_err(KernelError::io("list", folder))? {
         let item = item.map_err(KernelError::io("list", folder))?;
         let path = item.path();
-        // `build` and `source` are links to somewhere else.
+        // The links `build` and `source` are not followed.
         if item.file_type().is_ok_and(|kind| kind.is_dir()) {
             list(&path, files)?;
         } else if let Some(name) = module_name(&path) {
@@ -155,7 +155,7 @@ fn list(folder: &Path, files: &mut BTreeMap<String, PathBuf>) -> Result<(), Kern
     Ok(())
 }
 
-/// `kvm-amd.ko.xz` -> `kvm_amd`.
+/// The module's name from its file's: `kvm-amd.ko.xz` gives `kvm_amd`.
 fn module_name(path: &Path) -> Option<String> {
     let name = path.file_name()?.to_str()?;
     let (stem, extension) = name.split_once(".ko")?;
