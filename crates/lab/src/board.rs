@@ -1,28 +1,28 @@
-//! What differs between the machines that the lab can be: one value for each architecture.
+//! The differences between the machines that the lab can emulate: one [`Board`] for each architecture.
 //!
 //! A board names the packages, QEMU's arguments, the kernel's parameters and the modules that give
-//! L1 a `/dev/kvm`. All else in the lab is the same for every board.
+//! L1 a `/dev/kvm`. Everything else in the lab is the same for all boards.
 
-/// An emulated machine that the kernel finds virtualization on.
+/// An emulated machine whose CPU has virtualization.
 #[derive(Clone, Copy, Debug)]
 pub struct Board {
     /// The architecture as Rust and QEMU name it.
     pub arch: &'static str,
-    /// The architecture as the packages name it, and as their library folders are named.
+    /// The architecture as Debian names it, in packages and folder names.
     pub package_arch: &'static str,
-    /// The multiarch folder below `lib`.
+    /// The name of the multiarch folder below `lib`.
     pub triplet: &'static str,
     /// The dynamic loader's file name.
     pub loader: &'static str,
-    /// QEMU's program.
+    /// The file name of QEMU's program.
     pub qemu: &'static str,
-    /// Packages that hold it, best first.
+    /// Packages that have QEMU, best first.
     pub qemu_packages: &'static [&'static str],
-    /// Packages that hold a kernel, best first.
+    /// Packages that have a kernel, best first.
     pub kernel_packages: &'static [&'static str],
-    /// Modules that make `/dev/kvm` appear; what they depend on is found by itself.
+    /// Modules that make `/dev/kvm` appear; their dependencies are added.
     pub modules: &'static [&'static str],
-    /// The machine, its CPU and its way out.
+    /// QEMU's arguments for the machine, its CPU and its debug-exit device.
     pub machine: &'static [&'static str],
     /// Kernel parameters for a quick start.
     pub parameters: &'static str,
@@ -46,8 +46,8 @@ pub const X86_64: Board = Board {
         "-device",
         "isa-debug-exit,iobase=0x501,iosize=4",
     ],
-    // Everything that only costs time under emulation is off. `panic=-1` with `-no-reboot` makes a
-    // panic end QEMU at once.
+    // These parameters turn off what only costs time under emulation. `panic=-1` with `-no-reboot`
+    // makes a panic end QEMU at once.
     parameters: "console=ttyS0 quiet panic=-1 nokaslr mitigations=off cryptomgr.notests tsc=reliable no_timer_check \
                  nowatchdog audit=0 apparmor=0 random.trust_cpu=on \
                  initcall_blacklist=load_system_certificate_list,init_blk_tracer,jent_mod_init",

@@ -1,4 +1,4 @@
-//! Everything that can go wrong in the lab.
+//! The error of the lab: any error of one of its parts.
 
 use super::apt::AptError;
 use super::boot::BootError;
@@ -10,28 +10,28 @@ use super::qemu::QemuError;
 /// An error of one of the lab's parts.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
-    /// No board for this architecture.
+    /// The lab has no board for this architecture.
     #[error("the lab has no machine for {arch}")]
     NoBoard {
         /// This process's architecture.
         arch: &'static str,
     },
-    /// The cache folder.
+    /// The cache cannot be used.
     #[error(transparent)]
     Cache(#[from] CacheError),
-    /// The packages.
+    /// Packages cannot be downloaded.
     #[error(transparent)]
     Apt(#[from] AptError),
-    /// The kernel or a module.
+    /// A kernel or a module cannot be used.
     #[error(transparent)]
     Kernel(#[from] KernelError),
-    /// L1's file tree.
+    /// L1's file tree cannot be made.
     #[error(transparent)]
     Initramfs(#[from] InitramfsError),
-    /// QEMU.
+    /// QEMU cannot be used.
     #[error(transparent)]
     Qemu(#[from] QemuError),
-    /// The boot.
+    /// The boot failed.
     #[error(transparent)]
     Boot(#[from] BootError),
 }

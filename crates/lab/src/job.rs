@@ -4,27 +4,27 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// This program as process 1. It is known by this name, because the kernel gives process 1 every
-/// parameter that it does not know itself as an argument.
+/// The path of this program as process 1. The program recognizes its role by this name and not by arguments,
+/// because the kernel passes each kernel parameter that it does not know to process 1 as an argument.
 pub const INIT_FILE: &str = "/lab/vmbell-lab-init";
-/// Where the job lies in L1's file tree.
+/// The path of the job in L1's file tree.
 pub const JOB_FILE: &str = "/lab/job.json";
-/// Where modules lie, named so that their order is the order of loading.
+/// The folder of the board's modules; sorted by name, they are in the order of loading.
 pub const MODULE_FOLDER: &str = "/lab/modules";
-/// Where the run's own modules lie, loaded after those.
+/// The folder of the modules of one run, loaded after the board's.
 pub const EXTRA_MODULE_FOLDER: &str = "/lab/extra-modules";
-/// Where the program leaves files that are to come back.
+/// The folder whose files are sent back to the host.
 pub const OUT_FOLDER: &str = "/out";
 
 /// Names of the virtio-serial ports.
 pub mod port {
-    /// Outcome one way, acknowledgement the other; its end is the end of the lab.
+    /// L1 sends the report, the host the acknowledgement; when the host closes it, L1 ends.
     pub const CONTROL: &str = "lab.control";
     /// The program's standard input.
     pub const STDIN: &str = "lab.stdin";
-    /// Its standard output.
+    /// The program's standard output.
     pub const STDOUT: &str = "lab.stdout";
-    /// Its standard error.
+    /// The program's standard error.
     pub const STDERR: &str = "lab.stderr";
     /// A tar archive of the folder for results.
     pub const FILES: &str = "lab.files";
@@ -35,17 +35,17 @@ pub mod port {
 pub struct Job {
     /// The program by its path in L1.
     pub program: PathBuf,
-    /// What it sees as `argv[0]`, and its arguments.
+    /// The program's `argv`, from `argv[0]` on.
     pub arguments: Vec<String>,
-    /// Its whole environment.
+    /// The program's whole environment.
     pub environment: Vec<(String, String)>,
-    /// Its working directory, made if it is not there.
+    /// The program's working directory, made if it does not exist.
     pub directory: PathBuf,
     /// Whether standard input is connected.
     pub stdin: bool,
     /// Whether the folder for results is sent back.
     pub files: bool,
-    /// Whether nothing that the host does may reach L1 while the program runs.
+    /// Whether the host must not disturb L1 while the program runs: output is held back until its end.
     pub deterministic: bool,
 }
 
@@ -53,7 +53,7 @@ pub struct Job {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
-    /// It exited with this status, all 8 bits of it.
+    /// It exited with this status (8 bits).
     Exited(u8),
     /// A signal killed it.
     Signalled {
@@ -66,7 +66,7 @@ pub enum Ending {
     Failed(String),
 }
 
-/// What L1 reports at the end. The counts tell the host what it must have read before it answers.
+/// The report that L1 sends at the end. The host acknowledges it after it has read as many bytes as it counts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
     /// How the program ended.
@@ -78,7 +78,7 @@ pub struct Report {
 }
 
 impl Ending {
-    /// The status a shell would show.
+    /// The exit status as a shell would show it.
     pub fn status(&self) -> u8 {
         match self {
             Self::Exited(status) => *status,
@@ -89,15 +89,15 @@ impl Ending {
         }
     }
 
-    /// What L1 writes to the debug-exit port. QEMU ends with twice that plus one, of which 8 bits
-    /// are left, so 7 bits fit; a larger status must not look like success.
+    /// The code that L1 writes to the debug-exit port. QEMU exits with twice the code plus one, cut to 8 bits, so
+    /// the code has 7 bits; a larger status must not look like success.
     pub fn exit_code(&self) -> u8 {
         self.status().min(127)
     }
 }
 
-/// The inverse of what `isa-debug-exit` does to a code; `None` when no code was written. A status
-/// of 1 is the code 0 as well as QEMU's own way to fail: only a report tells them apart.
+/// The code that was written to `isa-debug-exit`, from QEMU's exit status; `None` if no code was written. A
+/// status of 1 means the code 0 or a failure of QEMU itself: only a report tells them apart.
 pub fn decode_debug_exit(qemu_status: i32) -> Option<u8> {
     let status = u8::try_from(qemu_status).ok()?;
     (status & 1 == 1).then_some(status >> 1)

@@ -1,9 +1,9 @@
 //! Real KVM for machines that have none: a stock Linux inside QEMU's TCG, and a program inside it.
 //!
-//! Words: L0 is this host, L1 the Linux that QEMU emulates and that has a real `/dev/kvm`, L2 a
-//! guest of the program that runs there. [`Provision`] finds or prepares QEMU and a kernel in the
+//! L0 is this host, L1 the Linux that runs in QEMU and has a real `/dev/kvm`, L2 a guest of the program
+//! that runs in L1. [`Provision`] finds or prepares QEMU and a kernel in the
 //! cache, without root; [`Lab::run`] boots L1, runs a program of this host in it with its
-//! libraries, environment and working directory, and returns what it wrote and how it ended.
+//! libraries, environment and working directory, and returns how the program ended.
 //!
 //! Times taken in L1 say nothing about hardware. What counts there is behaviour, exit counts and,
 //! with [`boot::Mode::Deterministic`], instructions.

@@ -1,4 +1,4 @@
-//! What preparation tells the person who waits for it.
+//! Progress messages and bars for the person who waits.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Lines and a bar on the standard error stream; the bar only on a terminal.
+/// Prints lines and a bar to standard error; the bar only if that is a terminal.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Progress {
     quiet: bool,
 }
 
-/// A bar that follows a folder until it is dropped.
+/// A bar that shows the size of a folder until it is dropped.
 #[derive(Debug)]
 pub struct Following {
     bar: ProgressBar,
@@ -24,19 +24,19 @@ pub struct Following {
 }
 
 impl Progress {
-    /// With `quiet`, nothing is said at all.
+    /// With `quiet`, nothing is printed.
     pub fn new(quiet: bool) -> Self {
         Self { quiet }
     }
 
-    /// One line.
+    /// Prints one line.
     pub fn say(&self, line: impl std::fmt::Display) {
         if !self.quiet {
             eprintln!("lab: {line}");
         }
     }
 
-    /// A bar of bytes that follows the growth of `folder`.
+    /// Shows a bar of the bytes in `folder` until the result is dropped. `total` is the final size.
     pub fn follow(&self, folder: PathBuf, total: u64) -> Following {
         let bar = self.bar(
             total,
@@ -64,7 +64,7 @@ impl Progress {
         self.bar(total, "{pos:>4} / {len} {bar:30} {msg}")
     }
 
-    /// A sign of life while nothing is heard of L1; it goes away with the first that is.
+    /// Shows a spinner until L1's first output.
     pub fn wait(&self) -> Waiting {
         let bar = if self.quiet {
             ProgressBar::hidden()
@@ -89,12 +89,12 @@ impl Progress {
     }
 }
 
-/// Shown until it is dropped, or something is written around it.
+/// A spinner, shown until it is dropped or a stream of [`around`](Self::around) is written to.
 #[derive(Debug)]
 pub struct Waiting(ProgressBar);
 
 impl Waiting {
-    /// `stream`, whose first bytes end the waiting.
+    /// Wraps `stream`: the first write to it removes the spinner.
     pub fn around<W: Write>(&self, stream: W) -> impl Write + use<W> {
         Heard {
             bar: self.0.clone(),

@@ -1,4 +1,4 @@
-//! Which QEMU runs the lab, and how it is called.
+//! The QEMU that runs the lab, and its command line.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -11,36 +11,36 @@ use super::cache::Entry;
 /// The oldest version whose emulated SVM runs KVM well enough.
 const OLDEST: (u32, u32) = (7, 2);
 
-/// Why a QEMU cannot be used.
+/// A QEMU that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum QemuError {
-    /// It does not start.
+    /// The program does not start.
     #[error("cannot run {}", program.display())]
     Run {
         /// The program.
         program: PathBuf,
-        /// Why.
+        /// Why it failed.
         source: std::io::Error,
     },
-    /// It does not say what it is.
+    /// The program does not print a version of QEMU.
     #[error("{} --version failed ({status}): {said}", program.display())]
     NoVersion {
         /// The program.
         program: PathBuf,
-        /// Its exit status.
+        /// The program's exit status.
         status: String,
-        /// What it printed.
+        /// What the program printed.
         said: String,
     },
-    /// It is too old.
+    /// The version is too old.
     #[error("{} is QEMU {version}, and the lab needs {}.{} or newer", program.display(), OLDEST.0, OLDEST.1)]
     TooOld {
         /// The program.
         program: PathBuf,
-        /// Its version.
+        /// The version that it printed.
         version: String,
     },
-    /// The package lacks something.
+    /// The unpacked package lacks a file or folder.
     #[error("the unpacked QEMU package has no {what}")]
     Incomplete {
         /// What is missing.
@@ -48,7 +48,7 @@ pub enum QemuError {
     },
 }
 
-/// Where a QEMU came from.
+/// The origin of a QEMU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// The caller named it.
@@ -59,11 +59,11 @@ pub enum Origin {
     Package,
 }
 
-/// A QEMU that works here.
+/// A QEMU whose version was checked.
 #[derive(Clone, Debug)]
 pub struct Qemu {
     program: PathBuf,
-    /// Its own loader and library folders, for one that is not installed.
+    /// The loader and library folders to run it with, if it is not installed but unpacked.
     loader: Option<(PathBuf, OsString)>,
     data: Vec<PathBuf>,
     modules: Option<PathBuf>,
@@ -81,7 +81,7 @@ impl Qemu {
         .checked()
     }
 
-    /// The one on PATH, if it is there and new enough.
+    /// The QEMU on PATH, if there is one and it is new enough.
     pub fn on_path(board: &Board) -> Option<Self> {
         let folders = std::env::var_os("PATH")?;
         let program = std::env::split_paths(&folders)
@@ -95,7 +95,7 @@ impl Qemu {
         .ok()
     }
 
-    /// The one in a cache entry, run by its own loader with its own libraries.
+    /// The QEMU in a cache entry, run by its own loader with its own libraries.
     pub fn packaged(board: &Board, entry: &Entry) -> Result<Self, QemuError> {
         Self::unpacked(board, &entry.path(""))
     }
@@ -144,12 +144,12 @@ impl Qemu {
         }
     }
 
-    /// Where it came from.
+    /// The origin of this QEMU.
     pub fn origin(&self) -> Origin {
         self.origin
     }
 
-    /// `7.2.22`.
+    /// The version as QEMU prints it: `7.2.22`.
     pub fn version(&self) -> &str {
         &self.version
     }
@@ -158,7 +158,7 @@ impl Qemu {
     pub fn words(&self) -> Vec<OsString> {
         let mut words: Vec<OsString> = Vec::new();
         if let Some((loader, libraries)) = &self.loader {
-            // The cache of the system's loader would lead to the system's libraries.
+            // The loader's cache (`/etc/ld.so.cache`) would lead to the system's libraries.
             words.extend([
                 loader.into(),
                 "--inhibit-cache".into(),
@@ -173,7 +173,7 @@ impl Qemu {
         words
     }
 
-    /// Environment variables it needs.
+    /// The environment variables that QEMU needs.
     pub fn environment(&self) -> Vec<(&'static str, PathBuf)> {
         self.modules
             .iter()
@@ -234,7 +234,7 @@ impl fmt::Display for Qemu {
     }
 }
 
-/// `QEMU emulator version 7.2.22 (Debian ...)`.
+/// Parses the output of `--version`: `QEMU emulator version 7.2.22 (Debian ...)`.
 fn parse_version(text: &str) -> Option<(String, (u32, u32))> {
     let rest = text.split("version ").nth(1)?;
     let version: String = rest

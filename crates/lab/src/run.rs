@@ -13,10 +13,10 @@ use super::job::{Ending, Report, decode_debug_exit};
 use super::qemu::Qemu;
 use super::{Kernel, LabError, Progress, Task, payload};
 
-/// A kernel panic without an answer is retried this often.
+/// How often a boot is retried if L1's kernel panicked and there is no report.
 const RETRIES: u32 = 1;
 
-/// Everything that a run needs.
+/// The parts of the lab that a run needs.
 #[derive(Debug)]
 pub struct Lab {
     /// The machine.
@@ -27,18 +27,18 @@ pub struct Lab {
     pub kernel: Kernel,
     /// The `vmbell` program: it starts QEMU and is process 1 in L1.
     pub vmbell: PathBuf,
-    /// Keeps the cache in place.
+    /// Keeps `clean` from removing the cache.
     pub lock: Use,
-    /// Where remarks go.
+    /// Prints messages and progress.
     pub progress: Progress,
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// How the program ended.
     pub ending: Ending,
-    /// Boots after the first.
+    /// How often L1 was booted again.
     pub retries: u32,
     /// CPU time of QEMU, all boots together.
     pub cpu: Duration,
@@ -49,7 +49,7 @@ pub struct Outcome {
 }
 
 impl Lab {
-    /// Boots L1 and runs `task`; its output goes to this process's own streams as it comes.
+    /// Boots L1 and runs `task`; the program's output goes to this process's own streams while it runs.
     pub fn run(&self, task: &Task, settings: &Settings) -> Result<Outcome, LabError> {
         let scratch = tempfile::tempdir()
             .map_err(InitramfsError::io("make a folder in", std::env::temp_dir()))?;
@@ -70,7 +70,7 @@ impl Lab {
             let sink = files
                 .try_clone()
                 .map_err(BootError::channel("copy a file"))?;
-            // Whoever types or reads the console has signs of life enough.
+            // No spinner for a user who types input or sees the console.
             let quiet = task.stdin || settings.show_console;
             let waiting = if quiet {
                 Progress::new(true)
@@ -137,7 +137,7 @@ impl Lab {
     }
 }
 
-/// Turns what was seen into a report or the error that explains its absence.
+/// The report of a boot, or the error that explains why there is none.
 fn conclude(booted: Booted, settings: &Settings, retries: u32) -> Result<Report, BootError> {
     if let Some(report) = booted.report {
         return Ok(report);
@@ -155,7 +155,7 @@ fn conclude(booted: Booted, settings: &Settings, retries: u32) -> Result<Report,
             console,
         });
     }
-    // 1 is how QEMU itself fails, and success has a report.
+    // Status 1 is a failure of QEMU itself here: a program that succeeded has a report.
     let status = match status.code().map(|code| (code, decode_debug_exit(code))) {
         Some((code, Some(exit))) if code != 1 => {
             format!("exit status {code}, L1's debug-exit code {exit}")

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::board::Board;
 use crate::job::INIT_FILE;
 
-/// How L1's time passes.
+/// How time passes in L1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// As fast as the host allows, on several threads.
@@ -16,8 +16,8 @@ pub enum Mode {
         /// Virtual CPUs of L1.
         cpus: u32,
     },
-    /// One virtual nanosecond an instruction, on one CPU: the same run again gives the same counts.
-    /// What the program prints arrives at its end, so that the host disturbs nothing.
+    /// One virtual nanosecond for each instruction, on one CPU: the same run again gives the same counts.
+    /// The program's output arrives at its end, so that the host disturbs nothing.
     Deterministic,
 }
 
@@ -28,13 +28,13 @@ pub struct Settings {
     pub mode: Mode,
     /// Memory in MiB.
     pub memory: u32,
-    /// From the start of QEMU to its end.
+    /// Time limit from the start of QEMU to its end.
     pub limit: Duration,
     /// Kernel parameters after the board's own.
     pub parameters: Vec<String>,
     /// QEMU arguments after all others.
     pub qemu: Vec<String>,
-    /// Whether the console is shown as it comes.
+    /// Whether the console's output is shown while L1 runs.
     pub show_console: bool,
 }
 
@@ -78,7 +78,7 @@ impl Mode {
     }
 }
 
-/// Everything after the words that start QEMU. `ports` are names and file descriptors.
+/// QEMU's arguments. `ports` are the names and file descriptors of the virtio-serial ports.
 pub(super) fn arguments(
     board: &Board,
     settings: &Settings,

@@ -11,7 +11,7 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use super::supervise::Event;
 use crate::job::Report;
 
-/// Which of the counted streams.
+/// The streams whose bytes are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stream {
     Stdout,
@@ -19,7 +19,7 @@ pub(super) enum Stream {
     Files,
 }
 
-/// One port: our end, and QEMU's until it has been handed over.
+/// One port: the lab's end of the socket pair, and QEMU's end until QEMU has inherited it.
 #[derive(Debug)]
 pub(super) struct Channel {
     pub name: &'static str,
@@ -30,7 +30,7 @@ pub(super) struct Channel {
 impl Channel {
     pub fn new(name: &'static str) -> io::Result<Self> {
         let (ours, theirs) = UnixStream::pair()?;
-        // The child is to inherit it.
+        // QEMU is to inherit it.
         fcntl_setfd(theirs.as_fd(), FdFlags::empty())?;
         Ok(Self {
             name,
@@ -39,19 +39,19 @@ impl Channel {
         })
     }
 
-    /// The number that QEMU is told.
+    /// The descriptor number of QEMU's end, for its command line; -1 after the hand-over.
     pub fn fd(&self) -> RawFd {
         self.theirs.as_ref().map_or(-1, AsRawFd::as_raw_fd)
     }
 
-    /// Forgets QEMU's end, so that its death is the end of ours.
+    /// Closes this process's copy of QEMU's end, so that reads end when QEMU ends.
     pub fn handed_over(&mut self) {
         self.theirs = None;
     }
 }
 
-/// Copies a stream to its sink and reports every piece. A sink that fails is written no more, but
-/// the stream is still read: L1 waits for that.
+/// Starts a thread that copies a stream to its sink and reports the length of every piece. After a failed write
+/// it only reads the stream, because L1 waits until it has been read.
 pub(super) fn pump(
     mut from: UnixStream,
     mut to: Box<dyn Write + Send>,
@@ -74,7 +74,7 @@ pub(super) fn pump(
     })
 }
 
-/// Reads the report's one line.
+/// Starts a thread that reads the report, which is one line.
 pub(super) fn listen(mut from: UnixStream, events: Sender<Event>) -> JoinHandle<()> {
     thread::spawn(move || {
         let mut line = Vec::new();
@@ -82,7 +82,7 @@ pub(super) fn listen(mut from: UnixStream, events: Sender<Event>) -> JoinHandle<
         while let Ok(length @ 1..) = from.read(&mut piece) {
             line.extend_from_slice(&piece[..length]);
             if let Some(end) = line.iter().position(|byte| *byte == b'\n') {
-                // Anything else than a report is as good as none.
+                // A line that is no report counts as no report.
                 if let Ok(report) = serde_json::from_slice::<Report>(&line[..end]) {
                     let _ = events.send(Event::Report(report));
                 }
@@ -92,9 +92,9 @@ pub(super) fn listen(mut from: UnixStream, events: Sender<Event>) -> JoinHandle<
     })
 }
 
-/// Feeds our standard input to L1 until either ends; the end is passed on by shutting down one
-/// direction, while another handle keeps the socket open. Never joined: a read of a terminal or an
-/// idle pipe cannot be called off.
+/// Starts a thread that copies this process's standard input to L1 until either ends. The end is passed on by
+/// shutting down one direction, while another handle keeps the socket open. The thread is never joined: a read
+/// of a terminal or an idle pipe cannot be cancelled.
 pub(super) fn feed(mut to: UnixStream) {
     thread::spawn(move || {
         let _ = io::copy(&mut io::stdin().lock(), &mut to);

@@ -1,8 +1,8 @@
-//! The kernel's console: the last of it, and whether the kernel panicked.
+//! The console of L1's kernel: its last lines, and whether the kernel panicked.
 
-/// What is kept of a console that may print for hours.
+/// Bytes kept at least of a console that may print for hours.
 const KEPT: usize = 64 << 10;
-/// What a person is shown.
+/// Lines that an error message shows.
 const SHOWN_LINES: usize = 25;
 const AFTER_PANIC: usize = 12;
 const PANIC: &str = "Kernel panic - not syncing";
@@ -15,18 +15,18 @@ pub struct Console {
 }
 
 impl Console {
-    /// Takes what came.
+    /// Appends output of the console.
     pub fn push(&mut self, bytes: &[u8]) {
         let seam = self.text.len().saturating_sub(32);
         self.text.extend_from_slice(bytes);
-        // Looked for as it passes, because a long trace may push it out.
+        // The search is here and not at the end, because a long trace may push the panic out.
         self.panicked |= find(&self.text[seam..], PANIC.as_bytes());
         if self.text.len() > 2 * KEPT {
             self.text.drain(..self.text.len() - KEPT);
         }
     }
 
-    /// Whether the kernel said that it panicked.
+    /// Whether the kernel has printed that it panicked.
     pub fn panicked(&self) -> bool {
         self.panicked
     }
@@ -41,7 +41,7 @@ impl Console {
             .lines()
             .filter(|line| !line.trim().is_empty())
             .collect();
-        // The lines before a panic say more than the trace after it.
+        // The lines before a panic are more useful than the trace after it.
         let panic = lines.iter().position(|line| line.contains(PANIC));
         let end = panic.map_or(lines.len(), |line| (line + AFTER_PANIC).min(lines.len()));
         match end {

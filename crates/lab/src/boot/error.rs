@@ -1,9 +1,9 @@
-//! Why L1 gave no answer.
+//! The errors of a boot.
 
 use std::io;
 use std::time::Duration;
 
-/// What went wrong with one boot.
+/// An error of one boot.
 #[derive(Debug, thiserror::Error)]
 pub enum BootError {
     /// QEMU cannot be started.
@@ -11,18 +11,18 @@ pub enum BootError {
     Start {
         /// The first word of the command line.
         program: String,
-        /// Why.
+        /// Why it failed.
         source: io::Error,
     },
     /// A channel or a thread failed.
     #[error("cannot {action}")]
     Channel {
-        /// What was tried.
+        /// The operation, a verb with its object.
         action: &'static str,
         /// Why it failed.
         source: io::Error,
     },
-    /// The time limit.
+    /// L1 did not finish within the time limit.
     #[error("L1 did not finish within {} s; its console ends with:\n{console}", limit.as_secs())]
     TimeLimit {
         /// The limit.
@@ -30,34 +30,34 @@ pub enum BootError {
         /// The last lines of the console.
         console: String,
     },
-    /// The kernel gave up.
+    /// L1's kernel panicked.
     #[error("L1's kernel panicked in each of {boots} boots; its console ends with:\n{console}")]
     Panic {
-        /// How often it was started.
+        /// How often L1 was booted.
         boots: u32,
         /// The last lines of the console.
         console: String,
     },
-    /// QEMU ended and nothing was heard from L1.
+    /// QEMU ended without a report from L1.
     #[error("QEMU ended ({status}) without a report from L1: {said}")]
     NoReport {
         /// QEMU's exit status, decoded.
         status: String,
-        /// Its error output, or else the last lines of the console.
+        /// QEMU's error output, or else the last lines of the console.
         said: String,
     },
     /// L1 has no such program, or it is not executable.
     #[error("L1: {reason}")]
     Program {
-        /// What L1's init says.
+        /// The error of L1's init.
         reason: String,
     },
-    /// The files that came back are broken.
+    /// The files from L1 cannot be unpacked.
     #[error("cannot unpack the files from L1 into {}", folder.display())]
     Files {
-        /// Where they were to go.
+        /// The folder for the files.
         folder: std::path::PathBuf,
-        /// Why.
+        /// Why it failed.
         source: io::Error,
     },
 }

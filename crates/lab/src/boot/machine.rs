@@ -1,4 +1,4 @@
-//! Puts one boot together.
+//! Runs one boot: starts QEMU and the channels' threads, waits for the end, and collects the results.
 
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::board::Board;
 use crate::job::{Report, port};
 use crate::qemu::Qemu;
 
-/// What to boot.
+/// All that one boot needs.
 #[derive(Debug)]
 pub struct Boot<'a> {
     /// The machine.
@@ -24,34 +24,34 @@ pub struct Boot<'a> {
     pub qemu: &'a Qemu,
     /// The `vmbell` program, which starts QEMU.
     pub vmbell: &'a Path,
-    /// The kernel.
+    /// The kernel's image.
     pub kernel: &'a Path,
-    /// Its file tree.
+    /// The initramfs, L1's file tree.
     pub initramfs: &'a Path,
     /// The caller's choices.
     pub settings: &'a Settings,
 }
 
-/// Where L1's streams go.
+/// The sinks of L1's streams.
 #[expect(
     missing_debug_implementations,
     reason = "writers need not be printable"
 )]
 pub struct Sinks {
-    /// The program's standard output.
+    /// Sink of the program's standard output.
     pub stdout: Box<dyn Write + Send>,
-    /// Its standard error.
+    /// Sink of the program's standard error.
     pub stderr: Box<dyn Write + Send>,
-    /// The tar archive of its files.
+    /// Sink of the tar archive of `/out`.
     pub files: Box<dyn Write + Send>,
-    /// Whether our standard input is the program's.
+    /// Whether the program reads this process's standard input.
     pub stdin: bool,
 }
 
-/// What one boot came to.
+/// The result of one boot.
 #[derive(Debug)]
 pub struct Booted {
-    /// L1's report, when it came and nothing that it promised was lost.
+    /// L1's report, if it came and all bytes that it counts were read.
     pub report: Option<Report>,
     /// How QEMU ended; `None` when it had to be killed.
     pub status: Option<ExitStatus>,
@@ -61,12 +61,12 @@ pub struct Booted {
     pub qemu_errors: String,
     /// CPU time of QEMU.
     pub cpu: Duration,
-    /// Time from its start to its end.
+    /// Time from the start of QEMU to its end.
     pub wall: Duration,
 }
 
 impl Boot<'_> {
-    /// Boots, waits, and clears up.
+    /// Boots L1, waits until QEMU has ended or the time limit is over, and cleans up.
     pub fn run(&self, sinks: Sinks) -> Result<Booted, BootError> {
         let names = [
             port::CONTROL,
@@ -143,12 +143,12 @@ impl Boot<'_> {
         let mut course = Course::follow(&events, &mut control, self.settings.limit);
         let killed = course.cpu.is_none();
         if killed {
-            // It may have ended in this very moment.
+            // This fails if QEMU has ended just now.
             let _ = child.kill();
         }
-        // Closed any earlier, it would make QEMU drop what it has not read yet.
+        // Closing it earlier would make QEMU drop the input that it has not read yet.
         drop(stdin);
-        // The threads see the end of their channels now; only then is the child reaped.
+        // The threads end when they see the end of their channels; the child is reaped only after that.
         for reader in readers {
             let _ = reader.join();
         }
@@ -179,7 +179,7 @@ fn drain(
     })
 }
 
-/// A panic while it was held leaves the text as good as it was.
+/// Locks a mutex even if a thread panicked while it held the lock: the text is valid all the same.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex
         .lock()

@@ -1,9 +1,9 @@
-//! One boot of L1: QEMU as a child process, its channels, its end.
+//! One boot of L1: QEMU as a child process, from its start to its end, with its channels.
 //!
 //! Standard streams, files and the report travel over virtio-serial ports, each a socket pair.
 //! The kernel's console is kept apart and shown only when something goes wrong. One thread reads
-//! each channel; the thread that called waits for what they report, for the end of QEMU, or for
-//! the time limit, whichever comes first.
+//! each channel; the calling thread waits for what they report, for the end of QEMU, or for the time limit,
+//! whichever comes first.
 
 mod arguments;
 mod channel;

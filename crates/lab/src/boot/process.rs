@@ -37,11 +37,11 @@ pub(super) fn start(
     })
 }
 
-/// Becomes QEMU. The kernel kills it when the parent dies: a machine that hangs would otherwise run on
-/// for ever. Returns only if that fails.
+/// Replaces this process by QEMU (`exec`); returns only if that fails. The kernel kills QEMU when the parent
+/// dies: a machine that hangs would otherwise run for ever.
 ///
-/// All its threads share one CPU of the host: with one for each, guests of several vCPUs shut down or
-/// stop now and then (docs/lab.md).
+/// All threads of QEMU share one CPU of the host: with one CPU for each, guests of several vCPUs shut down
+/// or stop now and then (docs/lab.md).
 pub fn exec_applet(words: &[OsString]) -> std::io::Error {
     let Some((program, arguments)) = words.split_first() else {
         return std::io::Error::other("no program to become");
@@ -52,14 +52,14 @@ pub fn exec_applet(words: &[OsString]) -> std::io::Error {
     Command::new(program).args(arguments).exec()
 }
 
-/// Keeps this thread, and what it becomes and starts, on the CPU that it is on.
+/// Pins this thread to its present CPU, and with it the program that it executes and that program's threads.
 fn stay_here() -> rustix::io::Result<()> {
     let mut cpus = CpuSet::new();
     cpus.set(sched_getcpu());
     sched_setaffinity(None, &cpus)
 }
 
-/// Waits for the end of a process, leaves it unreaped, and returns the CPU time it used.
+/// Waits for the end of a process without reaping it, and returns the CPU time that it used.
 pub(super) fn wait_for_end(pid: u32) -> Duration {
     if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
@@ -74,7 +74,7 @@ pub(super) fn wait_for_end(pid: u32) -> Duration {
 /// User and system time of all threads, finished ones too: fields 14 and 15 of proc(5) `stat`.
 fn cpu_time(pid: u32) -> Option<Duration> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The second field, in parentheses, may hold anything.
+    // The second field, the name in parentheses, may have spaces and parentheses.
     let mut fields = text.rsplit_once(") ")?.1.split(' ').skip(11);
     let ticks: u64 = fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?;
     let rate = rustix::param::clock_ticks_per_second();

@@ -1,4 +1,5 @@
-//! Waits for whatever comes first: the report, the end of QEMU, the time limit.
+//! Waits for the report, the end of QEMU or the time limit, whichever comes first. The thread that boots L1 runs
+//! this.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -8,21 +9,21 @@ use std::time::{Duration, Instant};
 use super::channel::Stream;
 use crate::job::Report;
 
-/// What the threads tell.
+/// A message of a channel's thread to the thread that waits.
 #[derive(Debug)]
 pub(super) enum Event {
     /// So many bytes of a stream were read.
     Bytes(Stream, u64),
     /// L1 has reported.
     Report(Report),
-    /// QEMU has ended and used that much CPU time.
+    /// QEMU has ended, and used this much CPU time.
     Ended(Duration),
 }
 
-/// How long QEMU may take to end once L1 was told to leave.
+/// How long QEMU may take to end after L1 was asked to leave.
 const LEAVING: Duration = Duration::from_secs(10);
 
-/// What was seen until the end.
+/// What was received until the end.
 #[derive(Debug, Default)]
 pub(super) struct Course {
     pub report: Option<Report>,
@@ -32,7 +33,7 @@ pub(super) struct Course {
 }
 
 impl Course {
-    /// Returns when QEMU has ended, or when time is up: then `cpu` is `None` and it has to be killed.
+    /// Returns when QEMU has ended, or at the time limit: then `cpu` is `None` and the caller has to kill QEMU.
     pub fn follow(events: &Receiver<Event>, control: &mut UnixStream, limit: Duration) -> Self {
         let mut course = Self::default();
         let mut deadline = Instant::now() + limit;
@@ -45,19 +46,19 @@ impl Course {
             if course.complete() && !course.acknowledged {
                 course.acknowledged = true;
                 deadline = Instant::now() + LEAVING;
-                // It fails only if L1 is gone, which is what it asks for.
+                // A failure means that L1 has ended already.
                 let _ = control.write_all(&[1]);
             }
         }
         course
     }
 
-    /// Takes what the threads had still to say when QEMU was gone.
+    /// Takes the messages that the threads sent up to the end of QEMU.
     pub fn drain(&mut self, events: &Receiver<Event>) {
         events.try_iter().for_each(|event| self.take(event));
     }
 
-    /// Whether L1 has said all and we have read it.
+    /// Whether L1's report came and all bytes that it counts were read.
     pub fn complete(&self) -> bool {
         let all = |report: &Report| {
             report

@@ -1,9 +1,9 @@
-//! Sends the folder for results as a tar archive.
+//! Sends the folder for results (`/out`) to the host as a tar archive.
 
 use std::io::{self, Write};
 use std::path::Path;
 
-/// Writes the archive and returns its length.
+/// Writes the archive of `folder` to `port` and returns its length in bytes.
 pub fn send(folder: &Path, port: impl Write) -> io::Result<u64> {
     let mut archive = tar::Builder::new(Counting {
         inner: port,

@@ -1,9 +1,9 @@
 //! The part of `vmbell` that is process 1 in L1.
 //!
-//! Called by the name that the lab gives it, `vmbell` mounts the kernel's file systems, loads modules, runs the job's program with
-//! pipes whose ends are copied to virtio-serial ports, sends the files it left, reports how it
-//! ended, waits until the host has read everything, and leaves through the debug-exit port. When
-//! the host closes the control port, L1 has lost its purpose and leaves at once.
+//! Called by the name that the lab gives it, `vmbell` mounts the kernel's file systems, loads modules, runs the
+//! job's program with pipes whose ends are copied to virtio-serial ports, sends the files that the program left,
+//! reports how it ended, waits until the host has read everything, and ends L1 through the debug-exit port. If
+//! the host closes the control port, it ends L1 at once.
 
 mod exit;
 mod files;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use rustix::system::finit_module;
 
-/// Loads every module of `folder`; returns remarks on those that failed.
+/// Loads every module in `folder`; returns a message for each that failed.
 pub fn load_all(folder: &str) -> Vec<String> {
     let Ok(list) = fs::read_dir(folder) else {
         return Vec::new();

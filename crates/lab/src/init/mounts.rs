@@ -1,10 +1,10 @@
-//! The kernel's file systems where programs expect them.
+//! Mounts the kernel's file systems where programs expect them.
 
 use std::fs;
 
 use rustix::mount::{MountFlags, mount};
 
-/// Type, place, options. Those that a kernel lacks are left out.
+/// Type, mount point and options. A file system that the kernel lacks is skipped.
 const MOUNTS: &[(&str, &str, &str)] = &[
     ("proc", "/proc", ""),
     ("sysfs", "/sys", ""),
@@ -15,11 +15,11 @@ const MOUNTS: &[(&str, &str, &str)] = &[
     ("debugfs", "/sys/kernel/debug", ""),
 ];
 
-/// Mounts everything; returns remarks on what failed.
+/// Mounts everything; returns a message for each failure.
 pub fn mount_all() -> Vec<String> {
     let mut notes = Vec::new();
     for (kind, place, options) in MOUNTS {
-        // Those below a kernel's own file system exist or cannot be made.
+        // This fails for mount points in sysfs and procfs, which exist already or cannot be made.
         let _ = fs::create_dir_all(place);
         let options = std::ffi::CString::new(*options).unwrap_or_default();
         if let Err(error) = mount(
@@ -40,7 +40,7 @@ pub fn mount_all() -> Vec<String> {
     ] {
         let _ = std::os::unix::fs::symlink(target, link);
     }
-    // IFF_UP: tests talk to 127.0.0.1. The kernel adds the address by itself.
+    // Sets IFF_UP, because tests use 127.0.0.1. The kernel adds the address by itself.
     if let Err(error) = fs::write("/sys/class/net/lo/flags", "0x1") {
         notes.push(format!("cannot start the loopback interface: {error}"));
     }

@@ -1,9 +1,9 @@
-//! virtio-serial ports by name.
+//! Finds virtio-serial ports by name.
 
 use std::fs::{self, File};
 use std::io;
 
-/// Opens the port called `name`.
+/// Opens the port with this name.
 pub fn open(name: &str) -> io::Result<File> {
     for item in fs::read_dir("/sys/class/virtio-ports")?.flatten() {
         let found = fs::read_to_string(item.path().join("name")).unwrap_or_default();

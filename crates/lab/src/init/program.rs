@@ -1,4 +1,4 @@
-//! Runs the job's program, its streams connected to the host.
+//! Runs the job's program and copies its streams to the host.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -12,10 +12,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::ports;
 use crate::job::{Ending, Job, port};
 
-/// When a deterministic program starts, at the earliest: the kernel calibrates clocks until here.
+/// The earliest start of a deterministic program, from the kernel's boot: the kernel calibrates clocks until then.
 const QUIET: Duration = Duration::from_secs(3);
 
-/// Runs it to its end; returns how it ended and how much it wrote to each stream.
+/// Runs the program to its end; returns how it ended and how many bytes it wrote to standard output and error.
 pub fn run(job: &Job) -> io::Result<(Ending, [u64; 2])> {
     fs::create_dir_all(&job.directory)?;
     let mut command = Command::new(&job.program);
@@ -56,7 +56,7 @@ pub fn run(job: &Job) -> io::Result<(Ending, [u64; 2])> {
     ]
     .map(|(pipe, port)| thread::spawn(move || pipe.map_or(Ok(0), |pipe| copy(pipe, port, hold))));
     let status = child.wait()?;
-    // What it left running would keep the pipes open.
+    // Processes that it left running would keep the pipes open.
     kill_others();
     let mut sent = [0; 2];
     for (count, copy) in sent.iter_mut().zip(copies) {
@@ -71,8 +71,9 @@ fn boxed(pipe: impl Read + Send + 'static) -> Box<dyn Read + Send> {
     Box::new(pipe)
 }
 
-/// Opening ports has waited for the host, for a time that differs from run to run. Starting on a
-/// second puts the timer's ticks where they were last time; sleeping takes no time at all here.
+/// Sleeps until the next whole second. Opening the ports has waited for the host, for a time that differs from
+/// run to run; starting on a whole second puts the timer's ticks at the same place in each run. In deterministic
+/// mode the sleep takes no time of the host.
 fn wait_for_whole_second() {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     let now = Duration::new(
@@ -83,8 +84,8 @@ fn wait_for_whole_second() {
     thread::sleep(start - now);
 }
 
-/// Copies to the end. Each write makes the host interrupt L1 at a moment of its own, so with
-/// `hold` there is one write, after the end.
+/// Copies until the pipe ends, and returns the number of bytes. Each write makes the host interrupt L1 at a
+/// moment that L1 does not determine, so with `hold` there is one write, after the end.
 fn copy(mut pipe: Box<dyn Read + Send>, mut port: fs::File, hold: bool) -> io::Result<u64> {
     if hold {
         let mut all = Vec::new();
@@ -115,7 +116,7 @@ fn ending(status: ExitStatus) -> Ending {
     }
 }
 
-/// Kills every process but this one, a few times over for those that fork meanwhile.
+/// Kills every process but this one, several times because processes may fork meanwhile.
 fn kill_others() {
     for _ in 0..3 {
         let list = fs::read_dir("/proc")
@@ -124,7 +125,7 @@ fn kill_others() {
         let pids = list
             .iter()
             .filter_map(|item| item.file_name().to_str()?.parse::<i32>().ok());
-        // Signals to the kernel's own threads are ignored.
+        // Kernel threads ignore signals.
         for pid in pids.filter(|pid| *pid != 1).filter_map(Pid::from_raw) {
             let _ = kill_process(pid, Signal::KILL);
         }

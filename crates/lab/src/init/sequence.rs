@@ -1,4 +1,4 @@
-//! From the kernel's first process to the end of the machine.
+//! The main function of process 1 in L1, from its start to the end of the machine.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -13,7 +13,7 @@ use crate::job::{
     EXTRA_MODULE_FOLDER, Ending, INIT_FILE, JOB_FILE, Job, MODULE_FOLDER, OUT_FOLDER, Report, port,
 };
 
-/// Whether this process is L1's first.
+/// Whether this process is process 1.
 pub fn is_called() -> bool {
     std::process::id() == 1
         && std::env::args_os()
@@ -21,7 +21,7 @@ pub fn is_called() -> bool {
             .is_some_and(|name| name == INIT_FILE)
 }
 
-/// Does it all.
+/// Runs the job and ends the machine.
 pub fn main() -> ! {
     let mut notes = mounts::mount_all();
     if let Err(error) = watch_host() {
@@ -43,7 +43,7 @@ pub fn main() -> ! {
     };
     report.notes.splice(..0, notes);
     if let Err(error) = deliver(&report) {
-        // Nobody else is left to tell.
+        // The console is the only other way to the host.
         eprintln!("lab: cannot report {report:?}: {error}");
     }
     exit::leave(report.ending.exit_code());
@@ -71,11 +71,11 @@ fn run_job() -> io::Result<Report> {
     Ok(report)
 }
 
-/// The control port can be opened only once, so all who use it share this.
+/// The control port, shared by all its users because it can be opened only once.
 static CONTROL: std::sync::OnceLock<(File, std::sync::Mutex<mpsc::Receiver<()>>)> =
     std::sync::OnceLock::new();
 
-/// Leaves as soon as the host closes the control port; passes on its acknowledgement.
+/// Starts a thread that passes on the host's acknowledgement, and ends L1 if the host closes the control port.
 fn watch_host() -> io::Result<()> {
     let control = ports::open(port::CONTROL)?;
     let mut reader = control.try_clone()?;
@@ -91,8 +91,8 @@ fn watch_host() -> io::Result<()> {
     Ok(())
 }
 
-/// Sends the report and waits until the host has read every stream to its end: leaving ends QEMU
-/// at once, with whatever it had not passed on.
+/// Sends the report and waits until the host has read every stream to its end: ending L1 ends QEMU at once,
+/// and the bytes that QEMU had not passed on would be lost.
 fn deliver(report: &Report) -> io::Result<()> {
     let (control, acknowledged) = CONTROL
         .get()
