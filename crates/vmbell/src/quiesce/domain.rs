@@ -1,4 +1,4 @@
-//! The writers' side: epochs, the list of readers, and what waits to be freed.
+//! The writers' side: epochs, the list of readers, and the objects that wait to be freed. Any thread may call it.
 
 use std::{any::Any, fmt};
 
@@ -9,7 +9,7 @@ use super::{
 
 const FIRST_EPOCH: u64 = IDLE + 1;
 
-/// How often a waiting writer looks before it gives its time slice away, and before it sleeps.
+/// How often a waiting writer checks the readers before it yields its time slice, and before it sleeps.
 #[cfg(not(loom))]
 const SPINS: u32 = 64;
 #[cfg(not(loom))]
@@ -25,7 +25,7 @@ pub struct Domain {
     shared: Arc<Shared>,
 }
 
-/// The epoch has a cache line to itself: readers look at it all the time.
+/// The epoch. It has a cache line of its own, because readers load it at each section.
 #[repr(align(128))]
 struct Epoch(AtomicU64);
 
@@ -47,17 +47,17 @@ impl Domain {
         }
     }
 
-    /// A handle for one thread that reads. It starts idle.
+    /// A new reader for one thread. It starts idle.
     pub fn reader(&self) -> Reader {
         let slot = Arc::new(Slot::new());
         lock(&self.shared.slots).push(Arc::clone(&slot));
         Reader::new(self.clone(), slot)
     }
 
-    /// Waits until no reader holds anything that was cut off before the call.
+    /// Waits for a grace period: until no reader holds an object that was unlinked before the call.
     ///
-    /// Never returns on a thread that is inside a section of its own. A reader that stays busy
-    /// without entering sections is waited for: see [`Reader::idle`].
+    /// On a thread that is inside a section of its own it never returns. It also waits for a reader that
+    /// stays busy without entering sections: see [`Reader::idle`].
     pub fn synchronize(&self) {
         let epoch = self.advance();
         let mut tries = 0;
@@ -67,17 +67,16 @@ impl Domain {
         self.reclaim();
     }
 
-    /// Keeps `garbage`, which was cut off before the call, for a [`reclaim`](Self::reclaim) at
-    /// which no reader can hold it.
+    /// Keeps `garbage`, which was unlinked before the call, until a [`reclaim`](Self::reclaim) finds that no
+    /// reader can hold it.
     ///
-    /// Waits for nobody and drops nothing, so it may be called from inside a section and under
-    /// locks.
+    /// It neither waits nor drops anything, so it may be called from inside a section and under locks.
     pub fn retire(&self, garbage: impl Any + Send) {
         let epoch = self.advance();
         lock(&self.shared.retired).push((epoch, Box::new(garbage)));
     }
 
-    /// Drops what no reader holds any more, and says how much waits on.
+    /// Drops the retired objects that no reader can hold any more; returns how many still wait.
     pub fn reclaim(&self) -> usize {
         let oldest = self.oldest();
         let (free, left) = {
@@ -87,7 +86,7 @@ impl Domain {
                 .collect();
             (free, retired.len())
         };
-        // Outside the lock, because what is dropped may retire more.
+        // Outside the lock, because a dropped object may retire others.
         drop(free);
         left
     }
@@ -100,18 +99,18 @@ impl Domain {
         lock(&self.shared.slots).retain(|other| !Arc::ptr_eq(other, slot));
     }
 
-    /// Starts a new epoch: who notes it has seen everything that was cut off before.
+    /// Starts a new epoch. A reader that notes it holds nothing that was unlinked before.
     fn advance(&self) -> u64 {
         self.shared.epoch.0.fetch_add(1, Ordering::AcqRel) + 1
     }
 
-    /// The newest epoch of which no reader holds anything older.
+    /// The oldest epoch that a busy reader has noted, or the current one: objects retired up to it can be freed.
     fn oldest(&self) -> u64 {
-        // Before the readers are looked at: what is cut off from here on is of a later epoch.
+        // Loaded before the readers are checked: objects unlinked from here on are of a later epoch.
         let now = self.epoch();
         let slots = lock(&self.shared.slots);
-        // Against the fence of a reader that gets busy: either it is seen here as busy, or it
-        // sees that everything up to `now` is cut off.
+        // Pairs with the fence of a reader that gets busy: either the reader is seen here as busy, or it sees
+        // that all objects up to `now` are unlinked.
         fence(Ordering::SeqCst);
         let noted = slots.iter().map(|slot| slot.noted());
         noted.filter(|&epoch| epoch != IDLE).fold(now, u64::min)

@@ -1,4 +1,4 @@
-//! Every interleaving of small cases, with at most three preemptions each. Run by
+//! Explores every interleaving of small cases, with at most three preemptions each. Run by
 //! `RUSTFLAGS="--cfg loom" cargo test --release --lib models --target-dir target/loom`.
 
 use loom::{cell::UnsafeCell, model::Builder, sync::Arc, thread};
@@ -11,7 +11,7 @@ pub(crate) fn check(model: impl Fn() + Sync + Send + 'static) {
     builder.check(model);
 }
 
-/// Memory whose use and end the model checker sees.
+/// Memory whose accesses and end the model checker sees.
 pub(crate) struct Tracked(UnsafeCell<u32>);
 
 // SAFETY: all access goes through the cell, where the checker fails a model that races.
@@ -32,7 +32,7 @@ impl Tracked {
 
     #[allow(unsafe_code)]
     pub(crate) fn set(&self, new: u32) {
-        // SAFETY: as above, and if it is read.
+        // SAFETY: as above; the checker fails the model also if it is read meanwhile.
         self.0.with_mut(|value| unsafe { *value = new });
     }
 }
@@ -43,7 +43,7 @@ impl Drop for Tracked {
     }
 }
 
-/// A thread that reads twice, while another replaces the value and frees what it can.
+/// One thread reads twice, while another replaces the value and frees what it can.
 fn replaced_under(busy: bool) {
     check(move || {
         let snapshot = Snapshot::new(Tracked::new(1));

@@ -1,12 +1,12 @@
-//! Readers that take no lock, and writers that free behind them: quiescent-state reclamation.
+//! Quiescent-state-based reclamation: readers take no lock, and writers free an object after a grace period.
 //!
-//! Each thread that reads has a [`Reader`] with a cache line of its own, where it notes the last
-//! epoch in which it held nothing. A writer cuts something off, starts a new epoch, and knows that
-//! nobody uses it once every reader is idle or has noted that epoch: it waits for that
-//! ([`Domain::synchronize`]) or leaves the freeing for later ([`Domain::retire`]). Readers write no
-//! shared line, and in the busy state need no fence either.
+//! Each thread that reads has a [`Reader`] with a cache line of its own, in which it notes the last
+//! epoch at whose start it held nothing. A writer unlinks an object and starts a new epoch; nobody uses the
+//! object any more once every reader is idle or has noted that epoch. The writer waits for that
+//! ([`Domain::synchronize`]) or leaves the freeing for later ([`Domain::retire`]). Readers write to no
+//! shared cache line, and a busy reader needs no fence either.
 //!
-//! [`Snapshot`] is the usual thing to put behind it: a value that is replaced as a whole.
+//! [`Snapshot`] uses it for a value that is replaced as a whole.
 
 mod domain;
 mod reader;

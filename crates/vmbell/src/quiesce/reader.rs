@@ -1,4 +1,4 @@
-//! The readers' side: one handle a thread.
+//! The readers' side: one [`Reader`] for each thread.
 
 use std::{fmt, marker::PhantomData};
 
@@ -7,10 +7,11 @@ use super::{
     sync::{Arc, AtomicU64, Ordering, fence},
 };
 
-/// What an idle reader has noted.
+/// The value that an idle reader has in its slot.
 pub(super) const IDLE: u64 = 0;
 
-/// What a reader tells the writers, on a cache line (and its prefetched twin) of its own.
+/// The epoch that a reader has noted, for the writers, on a cache line (and the adjacent one, which is
+/// prefetched with it) of its own.
 #[repr(align(128))]
 pub(super) struct Slot {
     noted: AtomicU64,
@@ -27,15 +28,15 @@ impl Slot {
     }
 }
 
-/// A thread's right to read. Not for sharing: each thread has its own.
+/// The reader of one thread, which threads do not share.
 ///
-/// It is *idle* or *busy*. An idle reader holds nobody up; each section costs it a fence. A busy
-/// one enters sections for a load and a comparison, and holds writers up until it enters the next
+/// It is *idle* or *busy*. An idle reader delays no writer; each section costs it a fence. A busy
+/// reader enters a section with a load and a comparison, and delays writers until it enters the next
 /// section or gets idle.
 pub struct Reader {
     domain: Domain,
     slot: Arc<Slot>,
-    /// The slot's content, to be compared without loading it.
+    /// A copy of the slot's value, for comparing without loading the slot.
     noted: u64,
     /// Readers move between threads but are used by one at a time.
     not_sync: PhantomData<std::cell::Cell<()>>,
@@ -51,9 +52,9 @@ impl Reader {
         }
     }
 
-    /// Begins a section, in which nothing that the reader gets hold of is freed.
+    /// Begins a read-side section: no object that the reader finds in it is freed before its end.
     ///
-    /// An idle reader is busy for the time of the section only.
+    /// An idle reader is busy only for the time of the section.
     #[inline]
     pub fn enter(&mut self) -> Section<'_> {
         if self.noted == IDLE {
@@ -70,26 +71,26 @@ impl Reader {
         }
     }
 
-    /// Gets busy.
+    /// Makes the reader busy until [`idle`](Self::idle).
     pub fn busy(&mut self) {
         if self.noted == IDLE {
             self.noted = self.domain.epoch();
-            // Release: a writer may see this epoch and never the idle time before it.
+            // Release: a writer may see this epoch without having seen that the reader was idle before.
             self.slot.noted.store(self.noted, Ordering::Release);
-            // Against the writer's: see `Domain::oldest`.
+            // Pairs with the writer's fence: see `Domain::oldest`.
             fence(Ordering::SeqCst);
         }
     }
 
-    /// Gets idle, for the time that the thread waits or runs the guest.
+    /// Makes the reader idle, for the time in which the thread waits or runs the guest.
     #[inline]
     pub fn idle(&mut self) {
         self.noted = IDLE;
-        // Release: what the reader did with its finds is done.
+        // Release: the reader's accesses to the objects that it found come before.
         self.slot.noted.store(IDLE, Ordering::Release);
     }
 
-    /// Notes that the reader holds nothing from earlier sections; only its epoch changes.
+    /// Notes that the reader holds nothing from earlier sections. A busy reader stays busy, an idle one idle.
     #[inline]
     pub fn quiesce(&mut self) {
         let epoch = self.domain.epoch();
@@ -115,7 +116,7 @@ impl fmt::Debug for Reader {
     }
 }
 
-/// A time in which a reader may hold what it finds. Ends when it is dropped.
+/// A read-side section, which ends when this is dropped.
 #[derive(Debug)]
 pub struct Section<'r> {
     reader: &'r mut Reader,

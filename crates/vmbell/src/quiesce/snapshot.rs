@@ -1,4 +1,4 @@
-//! A value that is replaced as a whole under its readers.
+//! A value that a writer replaces as a whole while readers use it.
 
 #![allow(unsafe_code)]
 
@@ -9,7 +9,7 @@ use super::{
     sync::{Arc, AtomicPtr, Ordering},
 };
 
-/// The writers' handle of a value that readers see as it was at the start of their section.
+/// The writers' handle of the value. A reader sees the value that was current at the start of its section.
 pub struct Snapshot<T: Send + Sync + 'static> {
     shared: Arc<Shared<T>>,
     domain: Domain,
@@ -20,8 +20,8 @@ struct Shared<T> {
     current: AtomicPtr<T>,
 }
 
-/// A value that was current, and owned from then on by this struct: a pointer from `Box::into_raw`, not a
-/// `Box`, which would claim as its own what readers still look at.
+/// A value that was replaced, owned by this struct: a pointer from `Box::into_raw`, and not a `Box`, which
+/// would claim exclusive access to what readers may still use.
 struct Replaced<T>(*mut T);
 
 // SAFETY: the pointer is this struct's as a `Box` would be, which may be sent where its value may. Readers
@@ -37,7 +37,7 @@ impl<T> Drop for Replaced<T> {
 }
 
 impl<T: Send + Sync + 'static> Snapshot<T> {
-    /// Starts with a value.
+    /// A snapshot with a first value.
     pub fn new(value: T) -> Self {
         let current = AtomicPtr::new(Box::into_raw(Box::new(value)));
         Self {
@@ -46,9 +46,9 @@ impl<T: Send + Sync + 'static> Snapshot<T> {
         }
     }
 
-    /// Puts a value in place of the current one, which a later [`Domain::reclaim`] drops.
+    /// Replaces the current value, which a later [`Domain::reclaim`] drops.
     ///
-    /// Waits for nobody and drops nothing. Writers who derive the new value from the old take turns by a lock of
+    /// It neither waits nor drops anything. Writers that derive the new value from the old one need a lock of
     /// their own.
     pub fn replace(&self, value: T) {
         let new = Box::into_raw(Box::new(value));
@@ -56,12 +56,12 @@ impl<T: Send + Sync + 'static> Snapshot<T> {
         self.domain.retire(Replaced(old));
     }
 
-    /// Who waits for this value's readers.
+    /// The domain of this value's readers.
     pub fn domain(&self) -> &Domain {
         &self.domain
     }
 
-    /// A handle for one thread that reads, idle at first.
+    /// A new reader for one thread. It starts idle.
     pub fn reader(&self) -> SnapshotReader<T> {
         SnapshotReader {
             shared: Arc::clone(&self.shared),
@@ -87,14 +87,14 @@ impl<T> Drop for Shared<T> {
     }
 }
 
-/// One thread's view of a [`Snapshot`].
+/// One thread's reader of a [`Snapshot`].
 pub struct SnapshotReader<T: Send + Sync + 'static> {
     shared: Arc<Shared<T>>,
     reader: Reader,
 }
 
 impl<T: Send + Sync + 'static> SnapshotReader<T> {
-    /// The current value, kept for as long as the guard lives.
+    /// The current value, which is not freed as long as the guard lives.
     #[inline]
     pub fn read(&mut self) -> SnapshotGuard<'_, T> {
         let section = self.reader.enter();
@@ -109,12 +109,12 @@ impl<T: Send + Sync + 'static> SnapshotReader<T> {
         }
     }
 
-    /// Gets busy: see [`Reader`].
+    /// Makes the reader busy: see [`Reader::busy`].
     pub fn busy(&mut self) {
         self.reader.busy();
     }
 
-    /// Gets idle: see [`Reader`].
+    /// Makes the reader idle: see [`Reader::idle`].
     pub fn idle(&mut self) {
         self.reader.idle();
     }
@@ -128,7 +128,7 @@ impl<T: Send + Sync + 'static> fmt::Debug for SnapshotReader<T> {
     }
 }
 
-/// A value, and the section that keeps it.
+/// A value, and the read-side section that keeps it from being freed.
 #[derive(Debug)]
 pub struct SnapshotGuard<'r, T> {
     value: &'r T,
