@@ -1,6 +1,6 @@
 //! Why a descriptor is no eventfd, and the errno that the kernel gives for it.
 
-/// What is wrong with a descriptor.
+/// A descriptor that cannot be identified as an eventfd.
 #[derive(Debug, thiserror::Error)]
 pub enum EventFdError {
     /// The file descriptor is not open.
@@ -15,7 +15,7 @@ pub enum EventFdError {
         /// The descriptor.
         fd: i32,
     },
-    /// The kernel does not say which eventfd it is.
+    /// The kernel does not show the eventfd's identity; it does since Linux 5.2.
     #[error(
         "the kernel does not identify eventfd {fd}: /proc/self/fdinfo has no eventfd-id (Linux 5.2)"
     )]
@@ -23,21 +23,21 @@ pub enum EventFdError {
         /// The descriptor.
         fd: i32,
     },
-    /// Nothing can be learnt about file descriptors.
+    /// `/proc/self/fdinfo` is missing, so no descriptor can be identified.
     #[error("/proc/self/fdinfo is missing, so eventfds cannot be told apart: mount proc on /proc")]
     NoProc,
-    /// `/proc` did not answer.
+    /// The descriptor's file in `/proc/self/fdinfo` cannot be read.
     #[error("cannot read /proc/self/fdinfo/{fd}")]
     Proc {
         /// The descriptor.
         fd: i32,
-        /// What the read said.
+        /// The error of the read.
         source: std::io::Error,
     },
 }
 
 impl EventFdError {
-    /// What an ioctl returns for it.
+    /// The errno that the kernel's ioctl returns for this error.
     pub const fn errno(&self) -> i32 {
         match self {
             Self::BadFd { .. } => libc::EBADF,

@@ -1,9 +1,9 @@
-//! Which eventfd a file descriptor is.
+//! The identity of the eventfd behind a file descriptor.
 //!
 //! KVM compares the kernel object behind a descriptor, so that a `dup()`ed or passed descriptor
 //! names the same registration. The kernel shows that identity as `eventfd-id` in
 //! `/proc/self/fdinfo` (Linux `fs/eventfd.c`, since 5.2). It is unique among eventfds that are
-//! alive; whoever registers one keeps it alive.
+//! open; each registration keeps a descriptor of its eventfd open.
 
 use std::{
     fs, io,
@@ -20,17 +20,17 @@ const FDINFO: &str = "/proc/self/fdinfo";
 pub struct EventId(u64);
 
 impl EventId {
-    /// The eventfd behind a descriptor of this process.
+    /// The identity of the eventfd behind a descriptor of this process.
     pub fn of(event: &impl AsRawFd) -> Result<Self, EventFdError> {
         Self::of_raw(event.as_raw_fd())
     }
 
-    /// The eventfd behind a descriptor that may not even be open.
+    /// The identity of the eventfd behind a descriptor number, which may not be open.
     pub fn of_raw(fd: RawFd) -> Result<Self, EventFdError> {
         Self::in_directory(Path::new(FDINFO), fd)
     }
 
-    /// An identity that is no kernel object's, for tables without eventfds.
+    /// An identity made up by the caller, for tables without eventfds.
     pub const fn from_raw(id: u64) -> Self {
         Self(id)
     }

@@ -1,6 +1,6 @@
-//! Eventfds, told apart as the kernel tells them apart.
+//! Identifies eventfds as the kernel does: by the kernel object, not by the descriptor.
 //!
-//! Doorbells and irqfds are registered by descriptor and known by what is behind it.
+//! Doorbells and irqfds are registered with a descriptor, and found again by the eventfd behind it.
 
 mod error;
 mod id;
