@@ -1,7 +1,7 @@
-//! Work that a device's handler has begun and not finished.
+//! The backlog: work that a device's handler has begun and not finished.
 //!
-//! A handler runs on a vCPU's thread and must leave it soon, so that a kick of the vCPU is seen. What it
-//! cannot finish in that time it leaves here. The exit loop of any vCPU goes on with it, piece by piece,
+//! A handler runs on a vCPU's thread and must return soon, so that the vCPU sees a kick. Work that it
+//! cannot finish in that time it leaves here. The exit loop of any vCPU continues the work, piece by piece,
 //! before it enters the guest again.
 
 use std::collections::VecDeque;
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Work that is done in pieces.
 pub trait Work: Send + Sync {
-    /// Does one piece, which takes a bounded time, and says whether more waits.
+    /// Does one piece, which takes a bounded time; returns whether more work is left.
     fn go_on(&self) -> bool;
 }
 
@@ -21,14 +21,14 @@ pub struct Backlog(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
-    /// How long the list is, for exit loops to look at without the lock.
+    /// The length of the list, which exit loops load without the lock.
     len: AtomicUsize,
     list: Mutex<VecDeque<Arc<dyn Work>>>,
 }
 
 impl Backlog {
-    /// Leaves `work` for an exit loop. Work that waits already waits once, so that a guest cannot make
-    /// the list longer than its devices have work.
+    /// Leaves `work` for an exit loop. Work that is on the list already is not added again, so that a guest
+    /// cannot make the list longer than the number of its devices' works.
     pub fn leave(&self, work: Arc<dyn Work>) {
         let mut list = self.lock();
         if !list.iter().any(|waiting| Arc::ptr_eq(waiting, &work)) {
@@ -37,13 +37,13 @@ impl Backlog {
         }
     }
 
-    /// Whether nothing waits.
+    /// Whether there is no work.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.0.len.load(Ordering::Acquire) == 0
     }
 
-    /// Does one piece of the work that waits longest, and leaves the rest of it behind all other work.
+    /// Does one piece of the work that has waited longest, and puts the rest of that work at the end of the list.
     pub fn serve(&self) {
         let first = {
             let mut list = self.lock();

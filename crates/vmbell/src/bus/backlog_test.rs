@@ -2,7 +2,7 @@ use std::sync::atomic::AtomicU32;
 
 use super::*;
 
-/// Work of so many pieces, which writes its name to a log for each.
+/// Work of a number of pieces, which writes its name to a log for each piece.
 struct Pieces {
     name: char,
     left: AtomicU32,

@@ -1,11 +1,11 @@
-//! Where a reader found an address last time.
+//! A reader's cache of the ranges that it found last.
 //!
-//! A guest uses few of its devices much, so each reader remembers, by a hash of the address in
-//! units of a usual range's length, which range answered. It is a guess and nothing more: ranges
-//! do not overlap, so one look at the range says whether it is right, whatever has changed on the
-//! bus since.
+//! A guest accesses few of its devices often, so each reader remembers, by a hash of the address in
+//! units of a usual range's length, the index of the range that answered. It is only a guess: ranges
+//! do not overlap, so one comparison with the range shows whether the guess is right, whatever has changed on
+//! the bus since.
 
-/// Slots for each range, so that few registers share one.
+/// Slots for each range, so that few addresses in use share a slot.
 const SLOTS_PER_RANGE: usize = 4;
 const MIN_SLOTS: usize = 256;
 const MAX_SLOTS: usize = 1 << 16;
@@ -13,10 +13,10 @@ const MAX_SLOTS: usize = 1 << 16;
 /// 2^64 divided by the golden ratio.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Indexes of ranges, by unit of addresses.
+/// Indexes of ranges, by a hash of the unit of addresses.
 #[derive(Debug)]
 pub(super) struct Guesses {
-    /// A power of two.
+    /// As many as a power of two.
     slots: Vec<u32>,
 }
 
@@ -34,7 +34,7 @@ impl Guesses {
         }
     }
 
-    /// Remembers the range of a unit, of so many ranges.
+    /// Remembers that range `index` of `ranges` answered in a unit.
     pub(super) fn set(&mut self, unit: u64, index: usize, ranges: usize) {
         let wanted = (ranges * SLOTS_PER_RANGE).clamp(MIN_SLOTS, MAX_SLOTS);
         if self.slots.len() < wanted {
@@ -48,7 +48,7 @@ impl Guesses {
 
     #[inline]
     fn slot(&self, unit: u64) -> usize {
-        // The top bits of the product are the well mixed ones.
+        // The top bits of the product depend on all bits of the unit.
         let hash = (unit.wrapping_mul(SPREAD) >> 48) as usize;
         hash & (self.slots.len() - 1)
     }

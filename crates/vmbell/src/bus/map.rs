@@ -1,4 +1,4 @@
-//! Ranges in order, as one snapshot of the bus holds them.
+//! The sorted ranges of one snapshot of the bus.
 
 use std::{fmt, hint::select_unpredictable, sync::Arc};
 
@@ -11,19 +11,19 @@ struct Entry {
     device: Arc<dyn BusDevice>,
 }
 
-/// Ranges that do not overlap, in order.
+/// Ranges that do not overlap, sorted by address.
 #[derive(Clone, Default)]
 pub(super) struct Map {
-    /// Their starts, by themselves so that a search touches few cache lines, and filled up to a
-    /// power of two with the last address.
+    /// The ranges' first addresses, in an array of their own so that a search touches few cache lines. It is
+    /// padded to a power of two with the last address of the space.
     starts: Vec<u64>,
     entries: Vec<Entry>,
-    /// Two to this power is about the length of a range, and the unit in which guesses are kept.
+    /// Two to this power is about the length of a range: the unit in which guesses are kept.
     granule: u32,
 }
 
 impl Map {
-    /// The device that answers `len` bytes at `address`, all of them, and the offset in its range.
+    /// The device whose range has all of the `len` bytes at `address`, and the offset in its range.
     #[inline]
     pub(super) fn find(
         &self,
@@ -41,7 +41,7 @@ impl Map {
         })
     }
 
-    /// The device and the offset, if this entry has all the addresses.
+    /// The device of entry `index` and the offset, if its range has all addresses from `address` to `last`.
     #[inline]
     fn answer(&self, index: usize, address: u64, last: u64) -> Option<(&dyn BusDevice, u64)> {
         let Entry { range, device } = self.entries.get(index)?;
@@ -49,9 +49,9 @@ impl Map {
         inside.then(|| (&**device, address - range.first()))
     }
 
-    /// The last range that starts at or below `address`, or the first.
+    /// The index of the last range that starts at or below `address`, or of the first range.
     ///
-    /// Halves the interval without a branch on what it finds: which half is as good as random.
+    /// A binary search without branches: which half is next is as good as random, so they would be mispredicted.
     #[inline]
     fn candidate(&self, address: u64) -> usize {
         let starts = &self.starts[..];
@@ -60,16 +60,16 @@ impl Map {
         }
         let (mut base, mut step) = (0, starts.len() / 2);
         while step > 0 {
-            // The mask changes nothing and shows the compiler that the index is good.
+            // The mask changes nothing; it shows the compiler that the index is in bounds.
             let middle = (base + step) & (starts.len() - 1);
             base = select_unpredictable(starts[middle] <= address, middle, base);
             step /= 2;
         }
-        // The last address finds the filling behind the last range.
+        // A search for the last address of the space finds the padding behind the last range.
         base.min(self.entries.len() - 1)
     }
 
-    /// Derives the rest from the entries.
+    /// Derives `starts` and `granule` from the entries.
     fn index(&mut self) {
         let count = self.entries.len();
         self.starts.clear();

@@ -1,8 +1,8 @@
-//! Which device answers an address.
+//! The bus: finds the device that answers an address.
 //!
-//! A [`Bus`] maps ranges to devices. vCPU threads look addresses up through a [`BusReader`] each,
+//! A [`Bus`] maps ranges to devices. Each vCPU thread looks addresses up through its own [`BusReader`],
 //! without a lock, in a [snapshot](crate::quiesce::Snapshot) that every change replaces as a whole;
-//! changes are rare, and may come from inside a device's own handler. What a handler cannot finish
+//! changes are rare, and a device's handler may make them, too. Work that a handler cannot finish
 //! soon it leaves to the exit loop's [`Backlog`].
 //!
 //! ```
@@ -46,12 +46,12 @@ pub use range::BusRange;
 pub use reader::BusReader;
 pub use shared::Bus;
 
-/// Something that answers a range of addresses, on whichever vCPU thread asks.
+/// A device that answers a range of addresses, on the thread of the vCPU that accesses it.
 pub trait BusDevice: Send + Sync {
-    /// Fills `data` with what is at `offset` from the start of the range.
+    /// Handles a read: fills `data` with the bytes at `offset` from the start of the range.
     fn read(&self, offset: u64, data: &mut [u8]);
 
-    /// Takes what was written at `offset` from the start of the range. The vCPU's thread is kept from
-    /// its kicks meanwhile: work without a bound belongs in a [`Backlog`].
+    /// Handles a write of `data` at `offset` from the start of the range. The vCPU's thread sees no kick
+    /// meanwhile: work without a bound belongs in a [`Backlog`].
     fn write(&self, offset: u64, data: &[u8]);
 }

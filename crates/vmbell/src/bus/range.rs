@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::BusError;
 
-/// From a first to a last address, both included.
+/// A range of addresses from the first to the last, both included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BusRange {
     first: u64,
@@ -12,7 +12,7 @@ pub struct BusRange {
 }
 
 impl BusRange {
-    /// `len` addresses from `base` on.
+    /// The range of `len` addresses from `base` on; an error if `len` is 0 or the end does not fit in 64 bits.
     pub const fn new(base: u64, len: u64) -> Result<Self, BusError> {
         if len == 0 {
             return Err(BusError::Empty { base });
@@ -33,13 +33,13 @@ impl BusRange {
         self.last
     }
 
-    /// The logarithm of the length, rounded down.
+    /// The base-2 logarithm of the length, rounded down.
     pub(super) const fn len_log2(self) -> u32 {
-        // A length is 64 bits: no range is all of the address space.
+        // The sum does not overflow: `new` takes a length of 64 bits, so no range is the whole space.
         (self.last - self.first + 1).ilog2()
     }
 
-    /// Whether some address is in both.
+    /// Whether the two ranges have an address in common.
     pub const fn overlaps(self, other: Self) -> bool {
         self.first <= other.last && other.first <= self.last
     }

@@ -1,12 +1,12 @@
-//! The side of the bus that vCPU threads see.
+//! The lookup of a bus, which each vCPU thread does through a reader of its own.
 
 use super::{guess::Guesses, map::Map};
 use crate::quiesce::SnapshotReader;
 
-/// One thread's handle.
+/// One thread's reader of a [`Bus`](super::Bus).
 ///
-/// As long as it is not [idle](Self::idle), devices that leave the bus stay in memory until its
-/// next access, and [`Bus::synchronize`](super::Bus::synchronize) waits for that.
+/// As long as it is not [idle](Self::idle), devices that were removed from the bus stay in memory until its
+/// next access, and [`Bus::synchronize`](super::Bus::synchronize) waits for that access.
 #[derive(Debug)]
 pub struct BusReader {
     reader: SnapshotReader<Map>,
@@ -42,7 +42,7 @@ impl BusReader {
         found.is_some()
     }
 
-    /// Runs `wait`, for example the guest, in which this thread uses no device.
+    /// Runs `wait`, in which this thread accesses no device: it runs the guest, for example.
     pub fn idle<T>(&mut self, wait: impl FnOnce() -> T) -> T {
         self.reader.idle();
         let result = wait();

@@ -1,4 +1,4 @@
-//! The side of the bus that changes it.
+//! Changes of a bus: devices are added and removed. Any thread may do so.
 
 use std::{
     fmt,
@@ -8,18 +8,18 @@ use std::{
 use super::{BusDevice, BusError, BusRange, BusReader, map::Map};
 use crate::quiesce::Snapshot;
 
-/// An address space.
+/// An address space with its devices.
 ///
-/// Changes take turns by a lock, wait for no reader, and may be made from inside a device's
-/// handler. A handler that has begun runs to its end although its device is off the bus by then;
-/// [`synchronize`](Self::synchronize) waits for that.
+/// Changes take a lock, wait for no reader, and may be made from inside a device's handler. A handler
+/// that has begun runs to its end even if its device is removed meanwhile;
+/// [`synchronize`](Self::synchronize) waits for that end.
 pub struct Bus {
     snapshot: Snapshot<Map>,
     map: Mutex<Map>,
 }
 
 impl Bus {
-    /// Nobody answers.
+    /// A bus without devices.
     pub fn new() -> Self {
         Self {
             snapshot: Snapshot::new(Map::default()),
@@ -27,24 +27,24 @@ impl Bus {
         }
     }
 
-    /// Lets `device` answer `range`.
+    /// Adds `device`, which answers `range`. An error if the range overlaps another.
     pub fn insert(&self, range: BusRange, device: Arc<dyn BusDevice>) -> Result<(), BusError> {
         self.change(|map| map.insert(range, device))
     }
 
-    /// Takes exactly `range` off the bus, and gives its device back.
+    /// Removes exactly `range`, and returns its device.
     pub fn remove(&self, range: BusRange) -> Result<Arc<dyn BusDevice>, BusError> {
         self.change(|map| map.remove(range))
     }
 
-    /// Waits until no handler runs that was found before the call.
+    /// Waits until no handler runs that a reader found before the call.
     ///
-    /// Not for handlers: on a thread that is inside one, it never returns.
+    /// On a thread that is inside a handler, it never returns.
     pub fn synchronize(&self) {
         self.snapshot.domain().synchronize();
     }
 
-    /// A handle for one thread that looks devices up.
+    /// A new reader for one thread.
     pub fn reader(&self) -> BusReader {
         BusReader::new(self.snapshot.reader())
     }
@@ -59,7 +59,7 @@ impl Bus {
             self.snapshot.replace(map.clone());
             changed
         };
-        // Behind the lock: a device that is dropped may want to change the bus in turn.
+        // After the lock is released: a device that is dropped may change the bus in turn.
         self.snapshot.domain().reclaim();
         Ok(changed)
     }

@@ -23,7 +23,7 @@ impl BusDevice for Register {
     }
 }
 
-/// Moves itself when it is written to, as a BAR does.
+/// A device that moves itself on the bus when it is written to, as a BAR does.
 struct Mover {
     bus: Weak<Bus>,
     this: Weak<Self>,
