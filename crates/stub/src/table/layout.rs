@@ -40,7 +40,7 @@ pub const MAX_ADDRESSES: usize = match (cfg!(loom), cfg!(miri)) {
     (_, true) => 16,
     _ => 16_384,
 };
-/// The most datamatch values, over all addresses and widths.
+/// The most distinct datamatch values, counted at each address and width and added up.
 pub const MAX_MATCHES: usize = MAX_ADDRESSES;
 /// The most signals of one list.
 pub const MAX_ITEMS: usize = MAX_CHAIN * ListChunk::CODES;

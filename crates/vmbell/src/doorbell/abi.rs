@@ -1,8 +1,8 @@
-//! The kernel's own request, `struct kvm_ioeventfd`, read by the kernel's own rules.
+//! The kernel's request, `struct kvm_ioeventfd`, parsed by the kernel's rules.
 //!
-//! For tests that run one list of requests on KVM and on a [`Doorbells`], and for whoever speaks
-//! the ioctl to something that is not KVM. The order of the checks is that of `kvm_ioeventfd` in
-//! Linux `virt/kvm/eventfd.c`, because it decides which error a doubly bad request gets.
+//! It is for tests that run one list of requests on KVM and on a [`Doorbells`], and for code that has requests
+//! of the ioctl but no KVM. The order of the checks is that of `kvm_ioeventfd` in
+//! Linux `virt/kvm/eventfd.c`, because it decides which error a request with two mistakes gets.
 
 use std::os::fd::RawFd;
 
@@ -10,11 +10,11 @@ use super::{
     Barrier, DoorbellError, Doorbells, EventId, IoEventAddress, Pattern, RegisterError, Sharing,
 };
 
-/// Match [`KvmIoeventfd::datamatch`].
+/// Only writes of the value [`KvmIoeventfd::datamatch`] match.
 pub const FLAG_DATAMATCH: u32 = 1 << 0;
 /// The address is an I/O port.
 pub const FLAG_PIO: u32 = 1 << 1;
-/// Remove instead of register.
+/// The request removes a doorbell instead of registering it.
 pub const FLAG_DEASSIGN: u32 = 1 << 2;
 /// The address is a subchannel of virtio-ccw; [`FLAG_PIO`] wins over it.
 pub const FLAG_VIRTIO_CCW_NOTIFY: u32 = 1 << 3;
@@ -25,17 +25,17 @@ const FLAGS: u32 = FLAG_DATAMATCH | FLAG_PIO | FLAG_DEASSIGN | FLAG_VIRTIO_CCW_N
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct KvmIoeventfd {
-    /// The value to match, if the flags say so.
+    /// The value to match, if [`FLAG_DATAMATCH`] is set.
     pub datamatch: u64,
-    /// Where.
+    /// The port, guest-physical address or subchannel.
     pub addr: u64,
-    /// Width: 0, 1, 2, 4 or 8.
+    /// Width in bytes: 1, 2, 4, 8, or 0 for any.
     pub len: u32,
-    /// The eventfd.
+    /// Descriptor of the eventfd.
     pub fd: RawFd,
-    /// `FLAG_*`.
+    /// A set of the constants `FLAG_*`.
     pub flags: u32,
-    /// Never looked at.
+    /// Padding, ignored.
     pub pad: [u8; 36],
 }
 
@@ -52,21 +52,21 @@ impl Default for KvmIoeventfd {
     }
 }
 
-/// A request that is well formed.
+/// A request that passed the checks of [`KvmIoeventfd::parse`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Remove instead of register.
+    /// Whether the request removes a doorbell instead of registering it.
     pub deassign: bool,
-    /// The eventfd.
+    /// Identity of the eventfd.
     pub event: EventId,
-    /// Where.
+    /// The address of the doorbell.
     pub address: IoEventAddress,
-    /// What.
+    /// The width and value to match.
     pub pattern: Pattern,
 }
 
 impl KvmIoeventfd {
-    /// Checks everything that needs no other registration.
+    /// Does all checks that do not depend on other registrations.
     pub fn parse(&self) -> Result<Request, DoorbellError> {
         let deassign = self.has(FLAG_DEASSIGN);
         let address = if self.has(FLAG_PIO) {
@@ -78,7 +78,7 @@ impl KvmIoeventfd {
             len: self.len,
             value: self.has(FLAG_DATAMATCH).then_some(self.datamatch),
         };
-        // Removal looks for an equal registration and finds none if the request is bad.
+        // A removal needs no such check: it looks for an equal registration, and there is none for a bad request.
         if !deassign {
             pattern.check_range(address)?;
             let flags = self.flags & !FLAGS;
@@ -89,7 +89,7 @@ impl KvmIoeventfd {
         }
         let event = EventId::of_raw(self.fd)?;
         if self.has(FLAG_VIRTIO_CCW_NOTIFY) && !self.has(FLAG_PIO) {
-            // x86 KVM takes it and never fires it; no guest of ours has a subchannel.
+            // KVM on x86 accepts it and never signals; guests here have no subchannels.
             let subchannel = self.addr;
             return Err(DoorbellError::Ccw { subchannel });
         }
@@ -107,7 +107,7 @@ impl KvmIoeventfd {
 }
 
 impl Request {
-    /// Does what the request asks for; gives the signal number that a removal freed.
+    /// Registers or removes the doorbell; returns the signal number that a removal freed.
     ///
     /// `signal` is as in [`Doorbells::register`], `barrier` as in [`Doorbells::unregister`].
     pub fn apply<E>(
@@ -131,7 +131,7 @@ impl Request {
     }
 }
 
-// Miri has no /proc/self/fdinfo, where an eventfd says which it is.
+// Miri has no /proc/self/fdinfo, which has the identity of an eventfd.
 #[cfg(test)]
 #[cfg(not(miri))]
 #[path = "abi_test.rs"]

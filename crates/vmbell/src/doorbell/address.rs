@@ -1,10 +1,11 @@
-//! Where a guest rings.
+//! The address of a doorbell.
 
 use std::fmt;
 
 use stub::table::Kind;
 
-/// The address that a guest writes to ring its host, exact: a write one byte beside it is no ring.
+/// The address that a guest writes to in order to ring a doorbell. It is exact: a write one byte beside it does
+/// not ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum IoEventAddress {
     /// An x86 I/O port. Ports above 0xffff are accepted and never fire (Linux `virt/kvm/eventfd.c`).
@@ -16,14 +17,14 @@ pub enum IoEventAddress {
 }
 
 impl IoEventAddress {
-    /// The bare number, whatever the space.
+    /// The number of the port, address or hypercall, without the space.
     pub const fn value(self) -> u64 {
         match self {
             Self::Pio(value) | Self::Mmio(value) | Self::Hypercall(value) => value,
         }
     }
 
-    /// The space, as the table knows it.
+    /// The address space, as the table distinguishes them.
     pub const fn kind(self) -> Kind {
         match self {
             Self::Pio(_) => Kind::Pio,

@@ -1,12 +1,12 @@
-//! Numbered pieces of the table that come and go: overflow buckets and list chunks.
+//! Allocates the table's overflow buckets and list chunks by index.
 //!
-//! A piece that the writer cuts off is *retired*: readers may still stand on it. After a grace
+//! A piece that the writer unlinks is *retired*: readers may still be on it. After a grace
 //! period [`recycle`](Arena::recycle) makes it free.
 
-/// Hands out indexes below a limit; 0 is never handed out, it means none.
+/// Hands out indexes below a limit. 0 is never handed out: it means no piece.
 #[derive(Debug)]
 pub(super) struct Arena {
-    /// The lowest index never used: memory above it has not been touched.
+    /// The lowest index that was never used: the memory from it on has not been touched.
     fresh: usize,
     limit: usize,
     free: Vec<usize>,
@@ -23,12 +23,12 @@ impl Arena {
         }
     }
 
-    /// How many can be taken at once.
+    /// How many pieces are free.
     pub(super) fn available(&self) -> usize {
         self.free.len() + (self.limit - self.fresh)
     }
 
-    /// How many there are.
+    /// How many pieces there are.
     pub(super) const fn capacity(&self) -> usize {
         self.limit - 1
     }

@@ -1,9 +1,9 @@
-//! Slots of the table's two hashes: finding, filling and emptying them under readers.
+//! Slots of the table's two hash tables: finds, fills and empties them while readers look keys up.
 //!
-//! A key is looked for as readers do, and goes where they would look first: a slot that is not in
-//! use but still has the key must be used again, because it hides others behind it. Slots never
-//! move. An overflow bucket is linked behind the last of its chain and unlinked when nothing in it
-//! is in use; it keeps its own link, so that a reader who stands on it finds its way on.
+//! The writer looks for a key as readers do, and puts it where they would look first: an unused slot that
+//! still has the key must be used again, because it hides the slots behind it. Slots never
+//! move. An overflow bucket is linked behind the last of its chain and unlinked when none of its slots
+//! is in use; it keeps its own link, so that a reader that is on it gets to the next bucket.
 
 use stub::table::{AddressBucket, AtomicU32, Kind, MatchBucket, Table};
 
@@ -13,25 +13,25 @@ use super::{
     word::{Word, link},
 };
 
-/// A line of one of the hashes.
+/// A bucket of one of the hash tables.
 trait Bucket: Sized {
-    /// What is looked for.
+    /// The key of a slot.
     type Key: Copy;
 
     fn overflows(table: &Table) -> &[Self];
     fn link(&self) -> &AtomicU32;
     fn is_used(&self, slot: usize) -> bool;
-    /// Where a reader looks for `key`, and whether it is there.
+    /// The slot in which a reader looks for `key`, and whether the slot has the key.
     fn seek(&self, key: Self::Key) -> (usize, bool);
-    /// Puts a key in a slot that is not in use.
+    /// Stores a key in an unused slot.
     fn set_key(&self, slot: usize, key: Self::Key);
-    /// Forgets everything; no reader is here.
+    /// Empties the bucket; no reader may be on it.
     fn clear(&self);
 
-    /// A slot for a key that is not here.
+    /// An unused slot for a key that this bucket does not have.
     fn free(&self, key: Self::Key) -> Option<usize> {
         let (seek, _) = self.seek(key);
-        // A key in the first slot hides the same in the second, so neither may come to be.
+        // A key in the first slot hides an equal one in the second, so that must not happen in either order.
         let hides = self.is_used(1) && self.hides(key);
         let first = !self.is_used(0) && !hides;
         let second = !self.is_used(1) && seek == 1;
@@ -42,8 +42,8 @@ trait Bucket: Sized {
         }
     }
 
-    /// Whether `key`, which is not here, would hide what is in the second slot if it were in the first. It
-    /// can only where a reader finds a slot by a part of the key.
+    /// Whether `key`, which this bucket does not have, would hide the second slot if it were in the first. That
+    /// is possible only where a reader finds a slot by a part of the key.
     fn hides(&self, _key: Self::Key) -> bool {
         false
     }
@@ -81,7 +81,7 @@ impl Bucket for AddressBucket {
 }
 
 impl Bucket for MatchBucket {
-    /// Place and value.
+    /// The place of the cell, and the value.
     type Key = (u32, u64);
 
     fn overflows(table: &Table) -> &[Self] {
@@ -128,7 +128,7 @@ struct Slot<'t, B> {
 }
 
 impl<'t, B: Bucket> Slot<'t, B> {
-    /// The slot where readers find a key, in use or not.
+    /// The slot in which readers find a key, whether the slot is in use or not.
     fn seek(table: &'t Table, first: &'t B, key: B::Key) -> Option<Self> {
         chain(table, first).find_map(|bucket| {
             let (index, is) = bucket.seek(key);
@@ -140,12 +140,12 @@ impl<'t, B: Bucket> Slot<'t, B> {
         })
     }
 
-    /// The slot that holds a key.
+    /// The slot in use that has a key.
     fn find(table: &'t Table, first: &'t B, key: B::Key) -> Option<Self> {
         Self::seek(table, first, key).filter(|slot| slot.bucket.is_used(slot.index))
     }
 
-    /// A slot for a key that no slot holds, with the key in it. The chain grows if it must.
+    /// Takes a slot for a key that no slot in use has, and stores the key. The chain grows if no slot is free.
     fn take(table: &'t Table, overflows: &mut Arena, first: &'t B, key: B::Key) -> Self {
         if let Some(stale) = Self::seek(table, first, key) {
             return stale;
@@ -168,7 +168,7 @@ impl<'t, B: Bucket> Slot<'t, B> {
         }
     }
 
-    /// Unlinks the bucket if nothing in it is in use.
+    /// Unlinks the slot's bucket if none of its slots is in use.
     fn tidy(&self, table: &'t Table, overflows: &mut Arena) {
         if (0..2).any(|slot| self.bucket.is_used(slot)) {
             return;
@@ -195,7 +195,7 @@ fn chain<'t, B: Bucket>(table: &'t Table, first: &'t B) -> impl Iterator<Item = 
     std::iter::successors(Some(first), |bucket| next(table, *bucket))
 }
 
-/// Where an address is.
+/// The slot of an address.
 #[derive(Debug)]
 pub(super) struct AddressSlot<'t>(Slot<'t, AddressBucket>);
 
@@ -205,7 +205,7 @@ impl<'t> AddressSlot<'t> {
         Slot::find(table, first, address).map(Self)
     }
 
-    /// Makes room for an address that is not there; in use once a cell is published.
+    /// Takes a slot for an address that the table does not have. The slot is in use once a cell is published.
     pub(super) fn take(table: &'t Table, overflows: &mut Arena, kind: Kind, address: u64) -> Self {
         let first = table.first_address(kind, address);
         Self(Slot::take(table, overflows, first, address))
@@ -240,7 +240,7 @@ impl<'t> AddressSlot<'t> {
     }
 }
 
-/// Where a value is.
+/// The slot of a value.
 #[derive(Debug)]
 pub(super) struct MatchSlot<'t>(Slot<'t, MatchBucket>);
 
@@ -250,7 +250,7 @@ impl<'t> MatchSlot<'t> {
         Slot::find(table, first, key).map(Self)
     }
 
-    /// Makes room for a value that is not there; in use once its code is published.
+    /// Takes a slot for a value that the table does not have. The slot is in use once its code is published.
     pub(super) fn take(
         table: &'t Table,
         overflows: &mut Arena,

@@ -1,11 +1,11 @@
-//! Which writes to an address count as a ring.
+//! The width and value of the writes that ring a doorbell.
 
 use std::fmt;
 
-/// The width of the writes that ring a doorbell, and the one value that does, if only one does.
+/// The width of the writes that ring a doorbell, and the value that they must have, if any.
 ///
-/// `None` is a wildcard: any value of that width. An impossible pair, a value wider than its
-/// width or a value with no width, cannot be written down.
+/// `None` is a wildcard: any value of that width. The type cannot express what never matches: a value wider
+/// than its width, or a value without a width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Datamatch {
     /// Any write that starts at the address, whatever its width (KVM: length 0).
@@ -32,12 +32,12 @@ impl Datamatch {
         }
     }
 
-    /// Whether no width is asked for.
+    /// Whether any width matches, so that [`len`](Self::len) is 0.
     pub const fn is_empty(self) -> bool {
         matches!(self, Self::AnyLength)
     }
 
-    /// The value, zero-extended, if this is no wildcard.
+    /// The value, zero-extended; `None` for a wildcard.
     pub fn value(self) -> Option<u64> {
         match self {
             Self::AnyLength => None,

@@ -1,4 +1,4 @@
-//! Registration and removal: the rules, then the table, then the wait.
+//! Registration and removal of doorbells: checks the rules, changes the table, and waits for readers.
 
 use stub::table::{MAX_ITEMS, MAX_SIGNAL, Table};
 
@@ -8,13 +8,13 @@ use super::{
     table::{Change, Rest, Writer},
 };
 
-/// Waits until every lookup that may have begun before the call is over, signals included.
+/// Waits for a grace period of the table's readers.
 pub trait Barrier {
-    /// Returns when they are.
+    /// Returns when every lookup that may have begun before the call has ended, its signals included.
     fn wait(&self);
 }
 
-/// Who is registered, and the one writer of the table that vCPU threads look writes up in.
+/// The registered doorbells, and the only writer of the table in which vCPU threads look writes up.
 #[derive(Debug)]
 pub struct Doorbells<'t> {
     table: &'t Table,
@@ -22,7 +22,7 @@ pub struct Doorbells<'t> {
 }
 
 impl<'t> Doorbells<'t> {
-    /// Starts with an empty table, which nobody else writes from here on.
+    /// Takes an empty table, which nobody else may write from here on.
     ///
     /// A group takes at most `max_items`, and never more than [`MAX_ITEMS`].
     pub fn new(table: &'t Table, max_items: u32) -> Self {
@@ -37,8 +37,8 @@ impl<'t> Doorbells<'t> {
 
     /// Makes writes that match signal `event`.
     ///
-    /// `signal` is asked for the number that the table gives to readers after everything that can
-    /// fail without it has passed; when this fails, nothing has changed.
+    /// `signal` makes the number that a lookup returns. It is called after all other checks have passed; if it
+    /// fails, nothing has changed.
     pub fn register<E>(
         &mut self,
         event: EventId,
@@ -52,10 +52,10 @@ impl<'t> Doorbells<'t> {
             .register(self.table, event, address, pattern, sharing, signal)
     }
 
-    /// Undoes the registration of `event` with the same address and pattern.
+    /// Removes the registration of `event` with the same address and pattern.
     ///
-    /// When it returns, no reader uses the signal number that it gives back. `barrier` is waited
-    /// for once, and not at all if nothing was registered.
+    /// After the return, no reader uses the signal number that it returns. It waits for `barrier` once, and not at
+    /// all if there was no such registration.
     pub fn unregister(
         &mut self,
         event: EventId,
@@ -68,7 +68,7 @@ impl<'t> Doorbells<'t> {
     }
 }
 
-/// [`Doorbells`] without the table, for owners of both.
+/// [`Doorbells`] without the reference to the table, for a struct that owns both.
 #[derive(Debug)]
 pub(crate) struct State {
     registry: Registry,
@@ -138,7 +138,8 @@ impl State {
         Ok(signal)
     }
 
-    /// The values whose lists hold the wildcards too, if the pattern is one.
+    /// If the pattern is a wildcard: the datamatch values at its address and length, whose signal lists have the
+    /// wildcards, too.
     fn listed_values(&self, address: IoEventAddress, pattern: Pattern) -> Vec<u64> {
         match pattern.value {
             None => self.registry.values(address, pattern.len).collect(),
@@ -151,7 +152,7 @@ impl State {
 #[path = "doorbells_test.rs"]
 mod tests;
 
-// They fill a whole table, which is smaller under Miri.
+// The tests fill a whole table, which is smaller under Miri.
 #[cfg(test)]
 #[cfg(not(any(loom, miri)))]
 #[path = "limits_test.rs"]

@@ -1,18 +1,18 @@
-//! Why a doorbell could not be registered or removed, and the errno that KVM gives for it.
+//! The errors of registering and removing doorbells, and the errno that KVM returns for each.
 
 use super::{IoEventAddress, Pattern};
 use crate::eventfd::EventFdError;
 
-/// What is wrong with a request.
+/// A request that is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum DoorbellError {
-    /// KVM knows five lengths.
+    /// The length is none of the five that KVM knows.
     #[error("length {len} is none of 0, 1, 2, 4, 8")]
     Length {
         /// The length.
         len: u32,
     },
-    /// The end of the range does not fit in 64 bits.
+    /// The end of the written bytes does not fit in 64 bits.
     #[error("{address} and length {len} run past the end of the address space")]
     Wraps {
         /// The address.
@@ -20,19 +20,19 @@ pub enum DoorbellError {
         /// The length.
         len: u32,
     },
-    /// Flag bits that KVM does not know.
+    /// The request has flag bits that KVM does not know.
     #[error("unknown flags {flags:#x}")]
     Flags {
         /// The unknown bits.
         flags: u32,
     },
-    /// A value to match, of no length.
+    /// A datamatch is combined with length 0.
     #[error("a value ({value:#x}) cannot be matched without a length")]
     MatchWithoutLength {
         /// The value.
         value: u64,
     },
-    /// The virtio-ccw bus, which exists on s390 only.
+    /// The address is on the virtio-ccw bus, which exists on s390 only.
     #[error("subchannel {subchannel:#x}: there is no virtio-ccw bus here")]
     Ccw {
         /// The subchannel.
@@ -41,7 +41,7 @@ pub enum DoorbellError {
     /// The descriptor names no eventfd.
     #[error(transparent)]
     Event(#[from] EventFdError),
-    /// Somebody else has that place.
+    /// The doorbell collides with another one.
     #[error("{address}, {pattern}: clashes with a registration that is already there")]
     Exists {
         /// The address.
@@ -49,7 +49,7 @@ pub enum DoorbellError {
         /// What it was to match.
         pattern: Pattern,
     },
-    /// No such registration.
+    /// There is no such registration.
     #[error("{address}, {pattern}: not registered for this eventfd")]
     NotFound {
         /// The address.
@@ -57,7 +57,7 @@ pub enum DoorbellError {
         /// What it was to match.
         pattern: Pattern,
     },
-    /// The group is at its limit.
+    /// The group has as many items as it may have.
     #[error("{address}, length {len}: the group has its {limit} items already (max_items)")]
     TooManyItems {
         /// The address.
@@ -67,26 +67,26 @@ pub enum DoorbellError {
         /// The limit.
         limit: u32,
     },
-    /// The table is at its limit.
+    /// The table is full.
     #[error("the doorbell table has its {capacity} {what} already")]
     Full {
-        /// Of what.
+        /// What there is no more room for, in the plural.
         what: &'static str,
-        /// How many there are.
+        /// How many of them the table can have.
         capacity: usize,
     },
     /// The signal number does not fit in the table.
     #[error("signal number {signal} is above {limit}")]
     Signal {
-        /// The number.
+        /// The signal number.
         signal: u32,
-        /// The largest.
+        /// The largest that fits.
         limit: u32,
     },
 }
 
 impl DoorbellError {
-    /// What the ioctl returns for it.
+    /// The errno that KVM's ioctl returns for this error.
     pub const fn errno(&self) -> i32 {
         match self {
             Self::Length { .. }
@@ -103,19 +103,19 @@ impl DoorbellError {
     }
 }
 
-/// Why a registration failed: by the rules, or because no signal could be had.
+/// Why a registration failed: it was refused, or its signal could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum RegisterError<E> {
-    /// The request is against the rules.
+    /// The request was refused.
     #[error(transparent)]
     Doorbell(#[from] DoorbellError),
-    /// The request was good, and the caller could not make its signal.
+    /// The request was allowed, but the caller could not make its signal.
     #[error("cannot make the signal")]
     Signal(#[source] E),
 }
 
 impl<E> RegisterError<E> {
-    /// Makes one error of both.
+    /// Converts either error to the caller's error type.
     pub fn merge(self) -> E
     where
         E: From<DoorbellError>,

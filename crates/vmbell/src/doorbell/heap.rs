@@ -1,4 +1,4 @@
-//! A [`Table`] on the heap, for readers in this process.
+//! A [`Table`] on the heap, for vCPU threads of this process.
 
 #![allow(unsafe_code)]
 
@@ -8,12 +8,12 @@ use std::{fmt, ops::Deref};
 
 use stub::table::Table;
 
-/// An empty table, of which only what is used takes memory.
+/// A table on the heap; the kernel backs only the pages that are used.
 pub struct HeapTable(Box<Table>);
 
 #[cfg(not(loom))]
 impl HeapTable {
-    /// Zeroed memory.
+    /// An empty table, in zeroed memory.
     pub fn new() -> Self {
         let layout = Layout::new::<Table>();
         // SAFETY: the layout is not empty.
@@ -29,7 +29,7 @@ impl HeapTable {
 
 #[cfg(loom)]
 impl HeapTable {
-    /// The model checker's atomics are made, not zeroed.
+    /// An empty table. The model checker's atomics have to be constructed; zeroed memory is no valid one.
     pub fn new() -> Self {
         Self(Box::new(Table::new()))
     }

@@ -1,7 +1,7 @@
-//! Lists of signal numbers in the table: a code is nobody, one signal, or a chain of chunks.
+//! Lists of signal numbers in the table: a code means no signal, one signal, or a chain of chunks.
 //!
-//! Joining and leaving are one store each to a reader that walks the list meanwhile. Chunks are
-//! filled from the tail's first word to the head's last, the reverse of the reader's way.
+//! To a reader that walks the list meanwhile, adding or removing a signal is a single store. Chunks are
+//! filled from the first word of the chain's tail to the last word of its head, the reverse of the order of reading.
 
 use stub::table::{CODE, GROUP, ListChunk, Table};
 
@@ -10,16 +10,16 @@ use super::{
     word::{Word, link as index_word},
 };
 
-/// Chunks that [`push`] will take.
+/// How many chunks [`push`] will take.
 pub(super) fn push_cost(table: &Table, code: u32) -> usize {
     match code {
         0 => 0,
-        // A single signal has no list, and so no hole.
+        // A single signal has no list yet, and so no free word.
         _ => usize::from(hole(table, code).is_none()),
     }
 }
 
-/// Chunks that [`copy`] and then [`push`] will take.
+/// How many chunks [`copy`] followed by [`push`] will take.
 pub(super) fn copy_cost(table: &Table, code: u32) -> usize {
     match signals(table, code).len() {
         0 => 0,
@@ -27,7 +27,7 @@ pub(super) fn copy_cost(table: &Table, code: u32) -> usize {
     }
 }
 
-/// Adds a signal; the result is to be published in place of `code`.
+/// Adds a signal; returns the code that the caller publishes in place of `code`.
 pub(super) fn push(table: &Table, chunks: &mut Arena, code: u32, signal: u32) -> u32 {
     let entry = signal + 1;
     if code == 0 {
@@ -45,7 +45,7 @@ pub(super) fn push(table: &Table, chunks: &mut Arena, code: u32, signal: u32) ->
     }
 }
 
-/// Takes one entry of a signal out; the result is to be published in place of `code`.
+/// Removes one entry of a signal; returns the code that the caller publishes in place of `code`.
 pub(super) fn remove(table: &Table, chunks: &mut Arena, code: u32, signal: u32) -> u32 {
     let entry = signal + 1;
     if code & GROUP == 0 {
@@ -68,21 +68,21 @@ pub(super) fn remove(table: &Table, chunks: &mut Arena, code: u32, signal: u32) 
     code
 }
 
-/// Another list of the same signals.
+/// Copies a list; returns the copy's code.
 pub(super) fn copy(table: &Table, chunks: &mut Arena, code: u32) -> u32 {
     signals(table, code)
         .chunks(ListChunk::CODES)
         .fold(0, |link, entries| chunk(table, chunks, link, entries))
 }
 
-/// Gives a list's chunks back once readers have left it.
+/// Retires a list's chunks, which are reused after a grace period.
 pub(super) fn retire(table: &Table, chunks: &mut Arena, code: u32) {
     for index in chain(table, code) {
         chunks.retire(index);
     }
 }
 
-/// A new head chunk, not yet published.
+/// Takes a chunk for the head of a list and fills it; readers cannot reach it yet.
 fn chunk(table: &Table, chunks: &mut Arena, link: u32, entries: &[u32]) -> u32 {
     let index = chunks.take();
     let words = &table.chunks[index].words;
@@ -93,7 +93,7 @@ fn chunk(table: &Table, chunks: &mut Arena, link: u32, entries: &[u32]) -> u32 {
     index_word(index) | GROUP
 }
 
-/// The entries of a list, oldest place first.
+/// The signal numbers of a list, in the order in which its words are filled.
 fn signals(table: &Table, code: u32) -> Vec<u32> {
     if code & GROUP == 0 {
         return (code != 0).then_some(code).into_iter().collect();
@@ -108,7 +108,7 @@ fn hole(table: &Table, code: u32) -> Option<(usize, usize)> {
     words(table, code).find(|&(chunk, position)| table.chunks[chunk].words[position].get() == 0)
 }
 
-/// All places of a list, in the order of filling.
+/// Chunk and word of each entry of a list, in the order of filling.
 fn words(table: &Table, code: u32) -> impl Iterator<Item = (usize, usize)> + use<> {
     let chain = chain(table, code);
     chain

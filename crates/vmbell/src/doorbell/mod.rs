@@ -1,9 +1,9 @@
-//! Guest to host: which writes ring, and whom they signal.
+//! Doorbells: guest writes that signal eventfds.
 //!
-//! [`Doorbells`] decides who may register (the rules and errors of Linux `virt/kvm/eventfd.c`, plus
-//! groups) and keeps a [`stub::table::Table`] up to date, which vCPU threads look writes up in
-//! while it changes. A backend lays the table where its trap handler reads it; [`DoorbellSet`] is
-//! the same for a VMM that handles its exits itself. [`abi`] reads the kernel's own request.
+//! [`Doorbells`] decides which registrations are allowed (the rules and errors of Linux `virt/kvm/eventfd.c`, plus
+//! groups) and keeps a [`stub::table::Table`] up to date, in which vCPU threads look writes up
+//! while it changes. A backend puts the table where its trap handler reads it; [`DoorbellSet`] is
+//! the same for a VMM that looks writes up in its own process. [`abi`] parses the kernel's request.
 //!
 //! Registration runs on whichever thread configures devices; only the lookup runs on vCPUs.
 
@@ -35,15 +35,15 @@ pub use heap::HeapTable;
 pub use pattern::Pattern;
 pub use set::{Bell, DoorbellSet};
 
-/// Most items of one group unless told otherwise (iosignalfd's `KVM_MAX_IOSIGNALFD_ITEMS`).
+/// The default for the most doorbells of one group (iosignalfd's `KVM_MAX_IOSIGNALFD_ITEMS`).
 pub const DEFAULT_MAX_ITEMS: u32 = 32;
 
-/// Whether a registration tolerates others on the same address and length.
+/// Whether a doorbell may share its address and length with others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sharing {
-    /// KVM's rule: one eventfd a write, a clash is an error.
+    /// KVM's rule: a write signals one eventfd, and a collision is an error.
     #[default]
     Exclusive,
-    /// One item of a group: all items that match are signalled.
+    /// The doorbell is an item of a group: a write signals all items that match.
     Group,
 }

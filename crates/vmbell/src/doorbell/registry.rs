@@ -1,14 +1,14 @@
-//! Who is registered where, and who may join: pure logic, without the table and without eventfds.
+//! The list of registrations and its rules: pure logic, without the table and without eventfds.
 //!
-//! The rules are `ioeventfd_check_collision` of Linux `virt/kvm/eventfd.c`, with one addition: two
-//! items that would clash may stay together if both are of a group and of the same length. A group
-//! is the items with [`Sharing::Group`] on one address and length.
+//! The rules are those of `ioeventfd_check_collision` in Linux `virt/kvm/eventfd.c`, with one addition: two
+//! registrations that would collide are allowed if both are of a group and of the same length. A group
+//! is all registrations with [`Sharing::Group`] on one address and length, its items.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::{DoorbellError, EventId, IoEventAddress, Pattern, Sharing};
 
-/// One registration at its place.
+/// One registration.
 #[derive(Clone, Debug)]
 struct Item {
     event: EventId,
@@ -77,7 +77,7 @@ impl Registry {
         }
     }
 
-    /// Whether an item may join.
+    /// Checks whether a registration is allowed.
     pub(super) fn check(
         &self,
         event: EventId,
@@ -88,7 +88,7 @@ impl Registry {
         let Some(lengths) = self.addresses.get(&address) else {
             return self.check_room(address, pattern.len, sharing, 0);
         };
-        // Length 0 shares its address with no other length.
+        // A registration of length 0 shares its address with no other length.
         let others = lengths.keys().any(|&len| len != pattern.len);
         let shut = others && (pattern.len == 0 || lengths.contains_key(&0));
         let place = lengths.get(&pattern.len);
@@ -117,7 +117,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Lets an item join that [`check`](Self::check) has let pass.
+    /// Adds a registration that [`check`](Self::check) has allowed.
     pub(super) fn insert(
         &mut self,
         event: EventId,
@@ -136,7 +136,7 @@ impl Registry {
         });
     }
 
-    /// Takes an item out and gives its signal number.
+    /// Removes a registration and returns its signal number.
     pub(super) fn remove(
         &mut self,
         event: EventId,
@@ -169,7 +169,7 @@ impl Registry {
         Ok(item.signal)
     }
 
-    /// The values asked for at an address and length.
+    /// The datamatch values at an address and length.
     pub(super) fn values(
         &self,
         address: IoEventAddress,
@@ -179,7 +179,7 @@ impl Registry {
         place.into_iter().flat_map(|p| p.matches.keys().copied())
     }
 
-    /// How many items ask for this value, or for none, at an address and length.
+    /// How many registrations at an address have this pattern.
     pub(super) fn count(&self, address: IoEventAddress, pattern: Pattern) -> usize {
         let place = self
             .addresses

@@ -1,4 +1,4 @@
-//! Doorbells for a VMM that handles its exits itself: a table, its eventfds and its readers.
+//! Doorbells for a VMM that looks guest writes up in its own process: a table, its eventfds and its readers.
 
 use std::{
     collections::HashMap,
@@ -55,7 +55,8 @@ struct Shared {
 #[derive(Debug)]
 struct Writer {
     state: State,
-    /// What the table's signal numbers mean: our own descriptors, open while they are in it.
+    /// The eventfds by their signal numbers, which are the numbers of these descriptors. They are open as long
+    /// as the table has them.
     events: HashMap<u32, EventFd>,
 }
 
@@ -66,12 +67,12 @@ impl Barrier for Domain {
 }
 
 impl DoorbellSet {
-    /// No doorbell yet; groups take [`DEFAULT_MAX_ITEMS`].
+    /// An empty set. A group takes at most [`DEFAULT_MAX_ITEMS`].
     pub fn new() -> Self {
         Self::with_max_items(DEFAULT_MAX_ITEMS)
     }
 
-    /// No doorbell yet; groups take `max_items`.
+    /// An empty set. A group takes at most `max_items`.
     pub fn with_max_items(max_items: u32) -> Self {
         let writer = Mutex::new(Writer {
             state: State::new(max_items),
@@ -85,10 +86,10 @@ impl DoorbellSet {
         Self { shared }
     }
 
-    /// From its return on, a matching write signals `event`.
+    /// Registers a doorbell: after the return, each matching write signals `event`.
     ///
-    /// The set keeps a duplicate, so `event` may be closed. Make it non-blocking: at the limit of
-    /// its counter, 2^64-2, a blocking one holds the vCPU.
+    /// The set keeps a duplicate, so `event` may be closed. The eventfd should be non-blocking: at the limit of
+    /// its counter, 2^64-2, a blocking one blocks the vCPU.
     pub fn register(
         &self,
         event: &EventFd,
@@ -108,10 +109,10 @@ impl DoorbellSet {
         })
     }
 
-    /// When it returns, `event` gets no further signal from that registration.
+    /// Removes a doorbell: after the return, `event` gets no further signal from that registration.
     ///
-    /// A write that races with it is delivered once, to `event` or to whoever handles misses; look
-    /// at both.
+    /// A write that races with the removal is delivered once: it signals `event`, or the vCPU's thread gets it
+    /// as a miss.
     pub fn unregister(
         &self,
         event: &EventFd,
@@ -131,7 +132,7 @@ impl DoorbellSet {
         Ok(())
     }
 
-    /// A handle for one thread that rings.
+    /// A new [`Bell`] for one thread.
     pub fn bell(&self) -> Bell {
         Bell {
             shared: Arc::clone(&self.shared),
@@ -146,7 +147,7 @@ impl Default for DoorbellSet {
     }
 }
 
-/// One thread's way into a [`DoorbellSet`].
+/// One thread's reader of a [`DoorbellSet`].
 #[derive(Debug)]
 pub struct Bell {
     shared: Arc<Shared>,
@@ -154,10 +155,10 @@ pub struct Bell {
 }
 
 impl Bell {
-    /// Signals whoever asked for this write, and says whether anybody did.
+    /// Signals the doorbells that match this write; returns whether there is one.
     ///
-    /// `data` is what the guest wrote, in its byte order, little endian. Nobody asks for a write
-    /// of nothing or of more than eight bytes.
+    /// `data` is what the guest wrote, in its byte order, little-endian. No doorbell matches a write of no
+    /// bytes or of more than eight.
     pub fn ring(&mut self, address: IoEventAddress, data: &[u8]) -> bool {
         let mut value = [0; 8];
         let (Some(low), Ok(len)) = (value.get_mut(..data.len()), u32::try_from(data.len())) else {
@@ -173,7 +174,7 @@ impl Bell {
     }
 }
 
-// Miri has no /proc/self/fdinfo, where an eventfd says which it is.
+// Miri has no /proc/self/fdinfo, which has the identity of an eventfd.
 #[cfg(test)]
 #[cfg(not(miri))]
 #[path = "set_test.rs"]

@@ -1,9 +1,9 @@
-//! The writer of a [`Table`]: what each registration changes in it, and in which order.
+//! The writer of a [`Table`]: what each registration changes in the table, and in which order.
 //!
-//! A reader may be anywhere in the table meanwhile, so contents are stored first and the word that
-//! makes them reachable last, with release; what is cut off is reused only after [`recycle`](Writer::recycle),
-//! which the caller runs behind a grace period. [`check`](Writer::check) makes
-//! sure that nothing runs out halfway. The table's memory is the monitor's own: it is trusted.
+//! A reader may be anywhere in the table meanwhile, so the contents are stored first and the word that
+//! makes them reachable last, with release. Pieces that are unlinked are reused only after
+//! [`recycle`](Writer::recycle), which the caller calls after a grace period. [`check`](Writer::check) makes
+//! sure that the pieces suffice before the first change. Only the monitor can write the table: it is trusted.
 
 use stub::table::{
     CELLS, CHUNKS, CODE, GROUP, MATCH, MAX_ADDRESSES, MAX_MATCHES, OVERFLOWS, Table, cell_index,
@@ -16,17 +16,17 @@ use super::{
     list,
 };
 
-/// An item that joins or leaves.
+/// A doorbell that is added or removed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Change<'a> {
     pub(super) address: IoEventAddress,
     pub(super) pattern: Pattern,
-    /// For a wildcard, the values at its address and length: their lists hold it too.
+    /// For a wildcard: the datamatch values at its address and length, whose signal lists have the wildcard, too.
     pub(super) values: &'a [u64],
 }
 
 impl Change<'_> {
-    /// The cells that serve its length.
+    /// The cells of the doorbell's length: all of them for length 0.
     fn cells(&self) -> std::ops::Range<usize> {
         match self.pattern.len {
             0 => 0..CELLS,
@@ -34,7 +34,7 @@ impl Change<'_> {
         }
     }
 
-    /// The first of them.
+    /// The first of these cells.
     fn cell(&self) -> usize {
         match self.pattern.len {
             0 => 0,
@@ -58,16 +58,16 @@ impl Change<'_> {
     }
 }
 
-/// What stays behind when an item leaves.
+/// Which other doorbells remain when one is removed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rest {
-    /// Items of the same pattern.
+    /// Whether doorbells of the same pattern remain.
     pub(super) same: bool,
-    /// Items that ask for any value, at the same address and length.
+    /// Whether doorbells with a datamatch remain at the same address and length.
     pub(super) matches: bool,
 }
 
-/// Changes a table, and knows what of it is in use.
+/// Changes a table, and keeps account of its pieces in use.
 #[derive(Debug)]
 pub(super) struct Writer {
     addresses: usize,
@@ -88,7 +88,7 @@ impl Writer {
         }
     }
 
-    /// Whether there is room for one more item.
+    /// Checks whether the table has room for the doorbell.
     pub(super) fn check(&self, table: &Table, change: &Change<'_>) -> Result<(), DoorbellError> {
         let slot = change.slot(table);
         let slot = slot.as_ref();
@@ -118,7 +118,7 @@ impl Writer {
         room(used + chunks, capacity, "chunks of signal lists")
     }
 
-    /// Lets an item join that [`check`](Self::check) has let pass.
+    /// Adds a doorbell for which [`check`](Self::check) has found room.
     pub(super) fn add(&mut self, table: &Table, change: &Change<'_>, signal: u32) {
         let slot = change.slot(table).unwrap_or_else(|| {
             let (kind, address) = (change.address.kind(), change.address.value());
@@ -162,7 +162,7 @@ impl Writer {
             slot.publish_code(list::push(table, &mut self.chunks, slot.code(), signal));
             return;
         }
-        // The value's list stands for the wildcards too, so that a reader needs one list only.
+        // The value's list includes the wildcards, so that a reader needs only one list.
         let cell = change.cell();
         let code = list::copy(table, &mut self.chunks, slot.code(cell));
         let code = list::push(table, &mut self.chunks, code, signal);
@@ -172,7 +172,7 @@ impl Writer {
         slot.publish_cell(cell, slot.cell(cell) | MATCH);
     }
 
-    /// Lets an item go. Readers may still use its signal number until the next grace period.
+    /// Removes a doorbell. Readers may still use its signal number until the end of a grace period.
     pub(super) fn remove(&mut self, table: &Table, change: &Change<'_>, signal: u32, rest: Rest) {
         let Some(slot) = change.slot(table) else {
             return;
@@ -226,7 +226,7 @@ impl Writer {
         }
     }
 
-    /// Makes what was cut off free for reuse: no reader stands on it any more.
+    /// Frees the unlinked pieces for reuse; the caller has waited for a grace period since they were unlinked.
     pub(super) fn recycle(&mut self) {
         self.address_overflows.recycle();
         self.match_overflows.recycle();
@@ -234,7 +234,7 @@ impl Writer {
     }
 }
 
-/// The part of a cell that says whom the wildcards signal.
+/// The code of the wildcards' signals in a cell.
 pub(super) const fn code_of(cell: u32) -> u32 {
     cell & (GROUP | CODE)
 }

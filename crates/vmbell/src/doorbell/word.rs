@@ -1,19 +1,19 @@
-//! Words of the table as its one writer sees them.
+//! Loads and stores of the table's words by its only writer.
 
 use stub::table::{AtomicU32, AtomicU64, Ordering};
 
-/// Stores and loads of the one writer.
+/// A word of the table, for the only writer.
 pub(super) trait Word {
-    /// What it holds.
+    /// The integer in the word.
     type Value;
 
-    /// Reads what this writer stored last.
+    /// Loads what this writer stored last.
     fn get(&self) -> Self::Value;
 
-    /// Stores what no reader can reach yet.
+    /// Stores a value that no reader can reach yet.
     fn set(&self, value: Self::Value);
 
-    /// Stores what makes earlier stores reachable.
+    /// Stores a value that makes earlier stores reachable for readers (release).
     fn publish(&self, value: Self::Value);
 }
 
@@ -40,7 +40,7 @@ macro_rules! word {
 word!(AtomicU32, u32);
 word!(AtomicU64, u64);
 
-/// An index of the table as the table holds it.
+/// Converts an index to the width that the table's words have.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "the table is smaller than 2^29 pieces"
