@@ -10,34 +10,34 @@ use crate::virtqueue::{
 
 use super::ring::{NO_INTERRUPT, NO_NOTIFY, SplitRing};
 
-/// Takes chains from a split ring and gives them back used.
+/// The device side of a split ring: takes available chains and gives them back as used.
 #[derive(Debug)]
 pub struct SplitDevice<M> {
     pub(super) ring: SplitRing<M>,
     pub(super) features: Features,
     /// Chains taken so far, modulo 2^16.
     next_avail: u16,
-    /// The driver's index as last seen.
+    /// The driver's available index as last loaded.
     avail_idx: u16,
     /// Chains given back so far; the low half is the ring's index.
     next_used: u64,
-    /// The same when a notification was last considered.
+    /// The value of `next_used` when a notification was last considered.
     signalled: u64,
     broken: Option<QueueError>,
 }
 
 impl<M: RingMemory> SplitDevice<M> {
-    /// Takes the device's side of a ring that a driver has emptied.
+    /// Takes the device side of a ring that a driver has initialized.
     ///
     /// # Errors
     ///
-    /// If the layout has no proper size, or a part of it is misaligned or outside of `memory`.
+    /// If the size is not allowed, or a part of the ring is misaligned or outside of `memory`.
     pub fn new(memory: &M, layout: &SplitLayout, features: Features) -> Result<Self, SetupError> {
         let ring = SplitRing::resolve(memory, layout)?;
         Ok(Self::over(ring, features))
     }
 
-    /// The same, for a ring of this process.
+    /// Takes the device side of a ring whose driver side is in this process.
     pub fn over(ring: SplitRing<M>, features: Features) -> Self {
         Self {
             ring,
@@ -58,7 +58,7 @@ impl<M: RingMemory> SplitDevice<M> {
     #[cold]
     fn fail(&mut self, error: QueueError) -> QueueError {
         self.broken = Some(error);
-        // The hot path leaves into the slow one from here on.
+        // Makes `pop` take its slow path, which returns the error.
         self.avail_idx = self.next_avail;
         error
     }
@@ -69,13 +69,13 @@ impl<M: RingMemory> SplitDevice<M> {
         self.next_used as u16
     }
 
-    /// Reads the driver's index; whether there is something new and the queue is sound.
+    /// Loads the driver's available index; returns whether there is a new chain and the queue is not broken.
     #[inline]
     fn look(&mut self) -> bool {
-        // Acquire: the entries before the index and their descriptors are the driver's, too.
+        // Acquire: the driver has written the entries before the index and their descriptors before that.
         let index = self.ring.avail_idx();
         let used = self.used_index();
-        // Taken chains count as well: no driver has more descriptors than that.
+        // Chains that were taken and not given back count as well: a driver has only `size` descriptors.
         let (ahead, taken) = (index.wrapping_sub(used), self.next_avail.wrapping_sub(used));
         if ahead > self.ring.size() || ahead < taken {
             self.too_far(index);
@@ -108,7 +108,7 @@ impl<M: RingMemory> SplitDevice<M> {
         chain.set_single(head, addr, descriptor::len(rest), flags & WRITE != 0)
     }
 
-    /// Writes an element for the next chain to go back, not yet published.
+    /// Writes a used element for the next chain to be given back, without publishing it.
     #[inline]
     fn write_used(&mut self, head: &Head, len: u32, ahead: u16) -> Result<(), UsedError> {
         let next = self.used_index().wrapping_add(ahead);
@@ -120,7 +120,8 @@ impl<M: RingMemory> SplitDevice<M> {
         Ok(())
     }
 
-    /// Release: whoever sees the index sees the elements, and what was written to the buffers.
+    /// Publishes `count` used elements. Release: a driver that sees the index sees the elements and the contents
+    /// of the buffers.
     #[inline]
     fn publish(&mut self, count: u16) {
         self.next_used += u64::from(count);
@@ -165,7 +166,7 @@ impl<M: RingMemory> DeviceQueue for SplitDevice<M> {
         chains: impl IntoIterator<Item = (Head, u32)>,
     ) -> Result<(), UsedError> {
         let mut count = 0;
-        // Of an in-order run: the place of its element, and whether its last chain is full.
+        // For an in-order ring: the place of the element of the current run, if its last chain is full.
         let mut run = None;
         for (head, len) in chains {
             if let Err(error) = self.write_used(&head, len, count) {
@@ -173,7 +174,7 @@ impl<M: RingMemory> DeviceQueue for SplitDevice<M> {
                 return Err(error);
             }
             if self.features.in_order {
-                // A full chain needs no element of its own if a later one follows.
+                // A chain whose writable bytes were all written needs no element of its own if another follows.
                 let place = run.unwrap_or(self.used_index().wrapping_add(count));
                 self.ring.set_used(place, u32::from(head.id), len);
                 run = (len == head.writable).then_some(place);
@@ -186,7 +187,7 @@ impl<M: RingMemory> DeviceQueue for SplitDevice<M> {
 
     #[inline]
     fn needs_notification(&mut self) -> bool {
-        // Between the used index and the look at what the driver asks for.
+        // Between the store of the used index and the load of the driver's event suppression.
         fence(Ordering::SeqCst);
         let steps = self.next_used - self.signalled;
         if steps == 0 {
@@ -208,14 +209,14 @@ impl<M: RingMemory> DeviceQueue for SplitDevice<M> {
         } else {
             self.ring.set_used_flags(0);
         }
-        // Between the request and the next look at the available index.
+        // Between the store of the device's event suppression and the load of the available index.
         fence(Ordering::SeqCst);
         self.broken.is_none() && self.ring.avail_idx() != self.next_avail
     }
 
     fn disable_notification(&mut self) {
         if self.features.event_idx {
-            // As far from what may be in flight as can be, before and behind it.
+            // The event index that is farthest from those of chains in flight, in both directions.
             let far = self.next_avail.wrapping_add(1 << 15);
             self.ring.set_avail_event(far);
         } else {

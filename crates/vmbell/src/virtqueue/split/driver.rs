@@ -1,5 +1,5 @@
-//! The driver's place on a split ring: writing, suppression and the end (virtio 1.3, 2.7.5, 2.7.7,
-//! 2.7.10 and 2.7.13). Consuming is in `used`.
+//! The driver side of a split ring: making buffers available, event suppression and reset (virtio 1.3,
+//! 2.7.5, 2.7.7, 2.7.10 and 2.7.13). Consuming used buffers is in `used`.
 
 use crate::virtqueue::{
     Brand, Buffer, Driver, Features, QueueError, SetupError, SplitLayout, Used,
@@ -13,31 +13,31 @@ use crate::virtqueue::{
 
 use super::ring::{NO_INTERRUPT, NO_NOTIFY, SplitRing};
 
-/// Offers buffers on a split ring and takes them back.
+/// The driver side of a split ring: makes buffers available and takes used buffers back.
 pub type SplitDriver<T, M, B> = Driver<T, SplitSide<M>, B>;
 
-/// Where a driver stands on a split ring.
+/// The part of the driver side that is specific to split rings.
 #[derive(Debug)]
 pub struct SplitSide<M> {
     pub(super) ring: SplitRing<M>,
     /// Buffers made available so far; the low half is the ring's index.
     available: u64,
-    /// The same when a notification was last considered.
+    /// The value of `available` when a notification was last considered.
     kicked: u64,
     /// Buffers consumed so far; the low half is the ring's index.
     pub(super) position: u64,
-    /// The device's index as last seen.
+    /// The device's used index as last loaded.
     pub(super) used_idx: u16,
-    /// Of a batch that ends beyond the consumed buffers: the id and length of its last.
+    /// For an in-order batch of which buffers are not consumed yet: the id and length of its last buffer.
     pub(super) batch: Option<(u32, u32)>,
 }
 
 impl<T, M: RingMemory, B: Brand> SplitDriver<T, M, B> {
-    /// Empties the ring and takes the driver's side of it, with notifications on.
+    /// Initializes the ring and takes its driver side, with notifications enabled.
     ///
     /// # Errors
     ///
-    /// If the layout has no proper size, or a part of it is misaligned or outside of `memory`.
+    /// If the size is not allowed, or a part of the ring is misaligned or outside of `memory`.
     pub fn new(
         memory: &M,
         layout: &SplitLayout,
@@ -57,7 +57,7 @@ impl<T, M: RingMemory, B: Brand> SplitDriver<T, M, B> {
         Ok(Self::over(side, features, brand))
     }
 
-    /// Asks for a notification of the first buffer that is used from `event` on.
+    /// Enables a notification of the first buffer whose used index is `event` or later.
     pub(super) fn ask(&mut self, event: u16) {
         if self.features.event_idx {
             self.armed = true;
@@ -65,8 +65,9 @@ impl<T, M: RingMemory, B: Brand> SplitDriver<T, M, B> {
         } else {
             self.side.ring.set_avail_flags(0);
         }
-        // Between the request and the next look at the used index, against the same between the
-        // device's index and its look at the request: one of the two sides sees the other's store.
+        // Between the store of the event suppression and the next load of the used index. It pairs with the
+        // device's fence between its store of the used index and its load of the event suppression: one of the
+        // two sides sees the other's store.
         fence(Ordering::SeqCst);
     }
 }
@@ -90,7 +91,7 @@ impl<M: RingMemory> SplitSide<M> {
 impl<M: RingMemory> Side for SplitSide<M> {
     type Memory = M;
     type Ring = SplitRing<M>;
-    /// The first descriptor.
+    /// The first descriptor of the buffer.
     type Written = u16;
 
     const LINKED: bool = true;
@@ -119,7 +120,7 @@ impl<M: RingMemory> Side for SplitSide<M> {
         self.publish(head);
     }
 
-    /// Fills free descriptors in the order of the list.
+    /// Fills free descriptors in the order of the free list.
     fn write_chain<T>(
         &self,
         slots: &Slots<T>,
@@ -153,7 +154,7 @@ impl<M: RingMemory> Side for SplitSide<M> {
     fn publish(&mut self, head: u16) {
         self.ring.set_avail(self.available as u16, head);
         self.available += 1;
-        // Release: whoever sees the index sees the descriptors and the entry.
+        // Release: a device that sees the index sees the descriptors and the entry of the available ring.
         self.ring.publish_avail(self.available as u16);
     }
 
@@ -182,7 +183,7 @@ impl<M: RingMemory> Side for SplitSide<M> {
 
     fn disable_cb(&self, features: Features) {
         if features.event_idx {
-            // As far from what may be in flight as can be, before and behind it.
+            // The event index that is farthest from those of buffers in flight, in both directions.
             self.ring.set_used_event(self.index().wrapping_add(1 << 15));
         } else {
             self.ring.set_avail_flags(NO_INTERRUPT);

@@ -1,10 +1,10 @@
-//! Where the three parts of a split ring are (virtio 1.3, 2.7 and 2.7.2).
+//! The addresses of the three parts of a split ring (virtio 1.3, 2.7 and 2.7.2).
 
 use crate::virtqueue::{SetupError, descriptor, overlap};
 
 /// Bytes of the available ring beside its entries: flags, index and used event.
 const AVAIL_EXTRA: u64 = 6;
-/// The same of the used ring: flags, index and available event.
+/// Bytes of the used ring beside its entries: flags, index and available event.
 const USED_EXTRA: u64 = 6;
 const USED_ALIGN: u64 = 4;
 /// Largest size of a queue.
@@ -13,18 +13,18 @@ const MAX: u16 = 1 << 15;
 /// Size and addresses of a split ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SplitLayout {
-    /// How many descriptors: a power of two up to 32768.
+    /// The number of descriptors: a power of two up to 32768.
     pub size: u16,
-    /// The descriptor table, 16 bytes a descriptor, aligned to 16.
+    /// Address of the descriptor table, aligned to 16; each descriptor has 16 bytes.
     pub descriptors: u64,
-    /// The available ring, aligned to 2.
+    /// Address of the available ring, aligned to 2.
     pub avail: u64,
-    /// The used ring, aligned to 4.
+    /// Address of the used ring, aligned to 4.
     pub used: u64,
 }
 
 impl SplitLayout {
-    /// All parts one behind the other from `base` on.
+    /// A layout of consecutive parts from `base` on.
     pub const fn contiguous(base: u64, size: u16) -> Self {
         Self::legacy(base, size, USED_ALIGN)
     }

@@ -1,5 +1,5 @@
-//! The split ring: a descriptor table, an available ring of the driver's and a used ring of the
-//! device's (virtio 1.3, 2.7).
+//! The split ring: a descriptor table, the available ring, which the driver writes, and the used ring, which the
+//! device writes (virtio 1.3, 2.7).
 
 mod device;
 mod driver;

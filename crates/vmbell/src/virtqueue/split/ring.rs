@@ -1,6 +1,6 @@
 //! A split ring in shared memory, field by field (virtio 1.3, 2.7.5, 2.7.6 and 2.7.8).
 //!
-//! Indices are published with release and looked at with acquire; what they cover is relaxed.
+//! Indices are stored with release and loaded with acquire; accesses to the entries are relaxed.
 
 use crate::virtqueue::{
     PolledRing, SetupError, SplitLayout,
@@ -10,9 +10,9 @@ use crate::virtqueue::{
     token,
 };
 
-/// The driver wants no used buffer notifications; not looked at with event indices.
+/// `VIRTQ_AVAIL_F_NO_INTERRUPT`: no used buffer notifications; ignored with event indices.
 pub(super) const NO_INTERRUPT: u16 = 1;
-/// The device wants no available buffer notifications; not looked at with event indices.
+/// `VIRTQ_USED_F_NO_NOTIFY`: no available buffer notifications; ignored with event indices.
 pub(super) const NO_NOTIFY: u16 = 1;
 
 /// One entry of the used ring.
@@ -23,7 +23,7 @@ pub struct UsedElement {
     len: AtomicU32,
 }
 
-/// The ring as both sides see it.
+/// The ring in shared memory, for either side.
 #[derive(Clone, Debug)]
 pub struct SplitRing<M> {
     size: u16,
@@ -70,7 +70,7 @@ impl<M: RingMemory> SplitRing<M> {
         Ok(ring)
     }
 
-    /// Empties the ring, before the device may look at it.
+    /// Initializes the ring, before the device may access it.
     pub(super) fn clear(&self) {
         for descriptor in self.descriptors.all() {
             descriptor.store(0, 0, Ordering::Relaxed);
@@ -104,7 +104,7 @@ impl<M> SplitRing<M> {
         self.size
     }
 
-    /// The place in the available and used rings of a free-running index.
+    /// The place of a free-running index in the available and used rings.
     #[inline]
     fn slot(&self, index: u16) -> usize {
         usize::from(index & (self.size - 1))
@@ -115,7 +115,7 @@ impl<M> SplitRing<M> {
         self.descriptors.all()[usize::from(index)].store(addr, rest, Ordering::Relaxed);
     }
 
-    /// None if there is no such descriptor.
+    /// Both words of a descriptor; `None` if there is no such descriptor.
     #[inline]
     pub(super) fn descriptor(&self, index: u16) -> Option<(u64, u64)> {
         let descriptor = self.descriptors.all().get(usize::from(index));
@@ -123,7 +123,7 @@ impl<M> SplitRing<M> {
     }
 }
 
-/// Accessors of one little-endian word each: what the name says, and the order of the access.
+/// Defines the accessors of one little-endian field each, with the memory order of each access.
 macro_rules! fields {
     ($($get:ident $set:ident: $field:ident, $load:ident, $store:ident;)*) => {
         impl<M: RingMemory> SplitRing<M> {
@@ -164,7 +164,7 @@ impl<M> SplitRing<M> {
         entry.store(head.to_le(), Ordering::Relaxed);
     }
 
-    /// Id and length.
+    /// Id and length of a used element.
     #[inline]
     pub(super) fn used(&self, index: u16) -> (u32, u32) {
         let element = &self.used_ring.all()[self.slot(index)];

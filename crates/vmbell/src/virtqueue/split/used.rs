@@ -1,4 +1,4 @@
-//! Consuming what the device has used on a split ring (virtio 1.3, 2.7.8, 2.7.9 and 2.7.14).
+//! Consumes used buffers of a split ring (virtio 1.3, 2.7.8, 2.7.9 and 2.7.14).
 
 use crate::virtqueue::{Brand, QueueError, Used, memory::RingMemory};
 
@@ -17,10 +17,10 @@ impl<T, M: RingMemory, B: Brand> SplitDriver<T, M, B> {
         self.consume(id, len).map(Some)
     }
 
-    /// Reads the device's index; whether there is something new and the queue is sound.
+    /// Loads the device's used index; returns whether there is a used buffer and the queue is not broken.
     #[inline]
     fn look(&mut self) -> bool {
-        // Acquire: the elements before the index are the device's, too.
+        // Acquire: the device has written the elements before the index before that.
         let index = self.side.ring.used_idx();
         let ahead = index.wrapping_sub(self.side.index());
         if ahead > self.side.outstanding() {
@@ -35,7 +35,7 @@ impl<T, M: RingMemory, B: Brand> SplitDriver<T, M, B> {
 
     #[cold]
     fn fail(&mut self, error: QueueError) -> QueueError {
-        // Consuming leaves into its slow path from here on.
+        // Makes `take_used` take its slow path, which returns the error.
         self.side.used_idx = self.side.index();
         self.break_with(error)
     }
@@ -51,7 +51,7 @@ impl<T, M: RingMemory, B: Brand> SplitDriver<T, M, B> {
         }
     }
 
-    /// Takes buffer `id`, into which the device says it wrote `len` bytes.
+    /// Takes buffer `id` back; `len` is the number of bytes that the device says it wrote.
     #[inline(always)]
     fn consume(&mut self, id: u32, len: u32) -> Result<Used<T>, QueueError> {
         let returned = match self.slots.give_back(id, len, true) {
@@ -61,7 +61,7 @@ impl<T, M: RingMemory, B: Brand> SplitDriver<T, M, B> {
         self.free += returned.count;
         self.side.position += 1;
         self.state.set_position(self.side.position);
-        // Only at the end of what the device had used: it is past any earlier event.
+        // Only at the last used buffer that is known: the device's index is past any earlier event.
         if self.armed && self.side.index() == self.side.used_idx {
             self.ask(self.side.index());
         }
@@ -69,7 +69,8 @@ impl<T, M: RingMemory, B: Brand> SplitDriver<T, M, B> {
         Ok(Used { data, len })
     }
 
-    /// Takes the oldest buffer. One element stands for all buffers up to the one that it names.
+    /// Takes the oldest buffer of an in-order ring, where one used element stands for all buffers up to the one that
+    /// it names.
     #[inline(never)]
     fn next_in_order(&mut self) -> Result<Used<T>, QueueError> {
         let (last, len) = match self.side.batch.take() {

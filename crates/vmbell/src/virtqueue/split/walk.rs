@@ -1,7 +1,7 @@
-//! Following a chain through the descriptor table of a split ring (virtio 1.3, 2.7.5).
+//! Follows a chain through the descriptor table of a split ring (virtio 1.3, 2.7.5).
 //!
-//! Each descriptor is read once. A chain cannot have more descriptors than the table, so one that
-//! goes on after that many goes round.
+//! Each descriptor is read once. A chain that continues after as many descriptors as the table has
+//! must have a loop.
 
 use crate::virtqueue::{
     Chain, QueueError,
@@ -13,7 +13,7 @@ use crate::virtqueue::{
 use super::SplitDevice;
 
 impl<M: RingMemory> SplitDevice<M> {
-    /// Adds the buffers of chain `head`, the first descriptor of which was read already.
+    /// Adds the buffers of chain `head`, whose first descriptor the caller has read.
     #[inline(never)]
     pub(super) fn walk(
         &self,
