@@ -13,34 +13,34 @@ use super::{
     ring::{Event, PackedRing},
 };
 
-/// Takes chains from a packed ring and gives them back used.
+/// The device side of a packed ring: takes available chains and gives them back as used.
 #[derive(Debug)]
 pub struct PackedDevice<M> {
     ring: PackedRing<M>,
     features: Features,
-    /// Where the next chain will be.
+    /// The position of the next available chain.
     next_avail: Position,
-    /// Where the next used descriptor goes.
+    /// The position of the next used descriptor to write.
     next_used: Position,
-    /// The same when a notification was last considered.
+    /// The value of `next_used` when a notification was last considered.
     signalled: Position,
-    /// Ring slots of the chains that were taken and not given back.
+    /// How many ring slots the chains have that were taken and not given back.
     taken: u16,
     broken: Option<QueueError>,
 }
 
 impl<M: RingMemory> PackedDevice<M> {
-    /// Takes the device's side of a ring that a driver has emptied.
+    /// Takes the device side of a ring that a driver has initialized.
     ///
     /// # Errors
     ///
-    /// If the layout has no proper size, or a part of it is misaligned or outside of `memory`.
+    /// If the size is not allowed, or a part of the ring is misaligned or outside of `memory`.
     pub fn new(memory: &M, layout: &PackedLayout, features: Features) -> Result<Self, SetupError> {
         let ring = PackedRing::resolve(memory, layout)?;
         Ok(Self::over(ring, features))
     }
 
-    /// The same, for a ring of this process.
+    /// Takes the device side of a ring whose driver side is in this process.
     pub fn over(ring: PackedRing<M>, features: Features) -> Self {
         Self {
             ring,
@@ -64,8 +64,8 @@ impl<M: RingMemory> PackedDevice<M> {
         error
     }
 
-    /// Reads the chain that begins with `first`, in which `rest` was found; gives its id and how
-    /// many slots it fills.
+    /// Reads the chain that begins with `first`, whose second word `rest` was loaded; returns the buffer id and how
+    /// many slots the chain fills.
     #[inline]
     fn read_chain(
         &self,
@@ -87,7 +87,7 @@ impl<M: RingMemory> PackedDevice<M> {
             let id = u32::from(id);
             return Err(QueueError::IdOutOfRange { id, size });
         }
-        // Slots that were taken are not the driver's to offer.
+        // A driver must not make slots available that belong to chains taken before.
         if slots > size - self.taken {
             let (index, used) = (self.next_avail.off_wrap(), self.next_used.off_wrap());
             return Err(QueueError::AvailAhead { index, used, size });
@@ -95,8 +95,8 @@ impl<M: RingMemory> PackedDevice<M> {
         Ok((id, slots))
     }
 
-    /// Follows a chain over the slots behind the first. Each descriptor is read once; the last
-    /// has the id. A chain that is longer than the ring would go round for ever.
+    /// Follows a chain from its second slot on. Each descriptor is read once; the last one has the buffer id. The
+    /// limit is the size of the ring, as a longer chain has no end.
     #[inline(never)]
     fn walk(&self, first: u64, chain: &mut Chain) -> Result<(u16, u16), QueueError> {
         chain.clear();
@@ -155,7 +155,7 @@ impl<M: RingMemory> DeviceQueue for PackedDevice<M> {
         if let Some(error) = self.broken {
             return Err(error);
         }
-        // Acquire: the rest of the chain is the driver's, too.
+        // Acquire: the driver has written the rest of the chain before that.
         let first = self.ring.at(self.next_avail);
         let rest = first.load_rest(Ordering::Acquire);
         if !self
@@ -183,7 +183,7 @@ impl<M: RingMemory> DeviceQueue for PackedDevice<M> {
     fn add_used(&mut self, head: Head, len: u32) -> Result<(), UsedError> {
         let at = self.next_used;
         self.check_used(&head, len, at, self.taken)?;
-        // Release: whoever sees the flags sees what was written to the buffers.
+        // Release: a driver that sees the flags sees the contents of the buffers.
         let descriptor = self.ring.at(at);
         descriptor.store_rest(used(at, &head, len), Ordering::Release);
         self.next_used = at.advance(head.slots, self.ring.size());
@@ -197,10 +197,10 @@ impl<M: RingMemory> DeviceQueue for PackedDevice<M> {
         chains: impl IntoIterator<Item = (Head, u32)>,
     ) -> Result<(), UsedError> {
         let (first, size) = (self.next_used, self.ring.size());
-        // The first is published last: the driver does not look at the others before it.
+        // The first descriptor is published last: the driver does not look at the others before it.
         let mut first_word = None;
         let mut result = Ok(());
-        // Of an in-order run whose chains are all full: the place of its descriptor.
+        // For an in-order ring: the place of the descriptor of the current run, whose chains are all full.
         let mut run = None;
         for (head, len) in chains {
             let at = self.next_used;
@@ -215,7 +215,7 @@ impl<M: RingMemory> DeviceQueue for PackedDevice<M> {
             } else {
                 self.ring.at(place).store_rest(word, Ordering::Relaxed);
             }
-            // A full chain needs no descriptor of its own if a later one follows.
+            // A chain whose writable bytes were all written needs no descriptor of its own if another follows.
             run = (self.features.in_order && len == head.writable).then_some(place);
             self.next_used = at.advance(head.slots, size);
             self.taken -= head.slots;
@@ -228,7 +228,7 @@ impl<M: RingMemory> DeviceQueue for PackedDevice<M> {
 
     #[inline]
     fn needs_notification(&mut self) -> bool {
-        // Between the descriptors' flags and the look at what the driver asks for.
+        // Between the store of the descriptors' flags and the load of the driver's event suppression.
         fence(Ordering::SeqCst);
         if self.next_used == self.signalled {
             return false;
@@ -245,7 +245,7 @@ impl<M: RingMemory> DeviceQueue for PackedDevice<M> {
         } else {
             Event::Enable
         });
-        // Between the request and the next look at a descriptor.
+        // Between the store of the device's event suppression and the load of a descriptor's flags.
         fence(Ordering::SeqCst);
         let flags = descriptor::packed::flags(self.ring.look(self.next_avail));
         self.broken.is_none() && self.next_avail.is_available(flags)

@@ -1,5 +1,5 @@
-//! The driver's place on a packed ring: writing, suppression and the end (virtio 1.3, 2.8.6, 2.8.14
-//! and 2.8.21). Consuming is in `used`.
+//! The driver side of a packed ring: making buffers available, event suppression and reset (virtio 1.3,
+//! 2.8.6, 2.8.14 and 2.8.21). Consuming used buffers is in `used`.
 
 use crate::virtqueue::{
     Brand, Buffer, Driver, Features, PackedLayout, QueueError, SetupError, Used,
@@ -15,29 +15,29 @@ use super::{
     ring::{Event, PackedRing},
 };
 
-/// Offers buffers on a packed ring and takes them back.
+/// The driver side of a packed ring: makes buffers available and takes used buffers back.
 pub type PackedDriver<T, M, B> = Driver<T, PackedSide<M>, B>;
 
-/// Where a driver stands on a packed ring.
+/// The part of the driver side that is specific to packed rings.
 #[derive(Debug)]
 pub struct PackedSide<M> {
     pub(super) ring: PackedRing<M>,
-    /// Where the next buffer goes.
+    /// The position of the next buffer to make available.
     available: Position,
-    /// The same when a notification was last considered.
+    /// The value of `available` when a notification was last considered.
     kicked: Position,
-    /// Where the next used descriptor will be.
+    /// The position of the next used descriptor.
     pub(super) position: Position,
-    /// Of a batch that ends beyond the consumed buffers: the id and length of its last.
+    /// For an in-order batch of which buffers are not consumed yet: the id and length of its last buffer.
     pub(super) batch: Option<(u16, u32)>,
 }
 
 impl<T, M: RingMemory, B: Brand> PackedDriver<T, M, B> {
-    /// Empties the ring and takes the driver's side of it, with notifications on.
+    /// Initializes the ring and takes its driver side, with notifications enabled.
     ///
     /// # Errors
     ///
-    /// If the layout has no proper size, or a part of it is misaligned or outside of `memory`.
+    /// If the size is not allowed, or a part of the ring is misaligned or outside of `memory`.
     pub fn new(
         memory: &M,
         layout: &PackedLayout,
@@ -56,7 +56,7 @@ impl<T, M: RingMemory, B: Brand> PackedDriver<T, M, B> {
         Ok(Self::over(side, features, brand))
     }
 
-    /// Asks for a notification of the descriptor at `event`, or of any without event indices.
+    /// Enables a notification of the descriptor at `event`, or of all without event indices.
     pub(super) fn ask(&mut self, event: Position) {
         self.armed = self.features.event_idx;
         self.side.ring.set_driver_event(if self.armed {
@@ -64,9 +64,9 @@ impl<T, M: RingMemory, B: Brand> PackedDriver<T, M, B> {
         } else {
             Event::Enable
         });
-        // Between the request and the next look at a descriptor, against the same between the
-        // device's used descriptor and its look at the request: one of the two sides sees the
-        // other's store.
+        // Between the store of the event suppression and the next load of a descriptor's flags. It pairs with
+        // the device's fence between its store of a used descriptor and its load of the event suppression: one
+        // of the two sides sees the other's store.
         fence(Ordering::SeqCst);
     }
 }
@@ -81,7 +81,7 @@ impl<M: RingMemory> PackedSide<M> {
 impl<M: RingMemory> Side for PackedSide<M> {
     type Memory = M;
     type Ring = PackedRing<M>;
-    /// The second word of the first descriptor, and where the next buffer goes.
+    /// The second word of the first descriptor, and the position after the buffer.
     type Written = (u64, Position);
 
     const LINKED: bool = false;
@@ -99,7 +99,7 @@ impl<M: RingMemory> Side for PackedSide<M> {
         self.ring.size()
     }
 
-    /// An empty ring asks for all.
+    /// Never: the event structure of an initialized ring enables all notifications.
     fn arms_at_start(_features: Features) -> bool {
         false
     }
@@ -108,12 +108,12 @@ impl<M: RingMemory> Side for PackedSide<M> {
     fn offer(&mut self, id: u16, buffer: Buffer, flags: u16) {
         let at = self.available;
         let rest = rest(buffer.len, id, flags | at.available());
-        // Release: whoever sees the flags sees the address.
+        // Release: a device that sees the flags sees the address.
         self.ring.at(at).store(buffer.addr, rest, Ordering::Release);
         self.available = at.advance(1, self.ring.size());
     }
 
-    /// Fills the next places, all but the second word of the first.
+    /// Writes the descriptors, except for the second word of the first one.
     fn write_chain<T>(
         &self,
         _slots: &Slots<T>,
@@ -133,8 +133,8 @@ impl<M: RingMemory> Side for PackedSide<M> {
                 first = rest;
                 self.ring.at(at).store_addr(buffer.addr);
             } else {
-                // The device does not look here before it has seen the first, but a poller may
-                // whose token is of this slot a lap ago. Release: it sees that the driver moved on.
+                // The device does not load this descriptor before the first one, but a poller may whose
+                // token is of this slot one lap ago. Release: that poller sees the driver's new position.
                 self.ring.at(at).store(buffer.addr, rest, Ordering::Release);
             }
             at = at.advance(1, size);
@@ -148,7 +148,7 @@ impl<M: RingMemory> Side for PackedSide<M> {
         (id, (first, at))
     }
 
-    /// Release: whoever sees the flags sees the whole chain.
+    /// Release: a device that sees the flags sees the whole chain.
     #[inline]
     fn publish(&mut self, (first, next): (u64, Position)) {
         let head = self.ring.at(self.available);
@@ -187,7 +187,7 @@ impl<M: RingMemory> Side for PackedSide<M> {
         let outstanding = driver.side.available.since(position, size);
         let most = u16::try_from(outstanding * 3 / 4).unwrap_or(0);
         driver.ask(position.advance(most, size));
-        // Buffers of several slots leave gaps, so only the first used descriptor is sure to show.
+        // A buffer of several slots has one used descriptor, so only the first can be checked reliably.
         !driver.side.is_used(position)
     }
 

@@ -1,4 +1,4 @@
-//! Where the three parts of a packed ring are (virtio 1.3, 2.8 and 2.8.10).
+//! The addresses of the three parts of a packed ring (virtio 1.3, 2.8 and 2.8.10).
 
 use crate::virtqueue::{SetupError, descriptor, overlap};
 
@@ -10,18 +10,18 @@ const MAX: u16 = 1 << 15;
 /// Size and addresses of a packed ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PackedLayout {
-    /// How many descriptors: 1 to 32768.
+    /// The number of descriptors: 1 to 32768.
     pub size: u16,
-    /// The ring, 16 bytes a descriptor, aligned to 16.
+    /// Address of the descriptor ring, aligned to 16; each descriptor has 16 bytes.
     pub descriptors: u64,
-    /// The driver's event suppression structure, aligned to 4.
+    /// Address of the driver event suppression structure, aligned to 4.
     pub driver_event: u64,
-    /// The device's event suppression structure, aligned to 4.
+    /// Address of the device event suppression structure, aligned to 4.
     pub device_event: u64,
 }
 
 impl PackedLayout {
-    /// All parts one behind the other from `base` on.
+    /// A layout of consecutive parts from `base` on.
     pub const fn contiguous(base: u64, size: u16) -> Self {
         let end = base + descriptor::BYTES as u64 * size as u64;
         Self {
@@ -32,7 +32,7 @@ impl PackedLayout {
         }
     }
 
-    /// The first address behind the device's event suppression structure.
+    /// The first address behind the device event suppression structure.
     pub const fn end(&self) -> u64 {
         self.device_event + EVENT
     }

@@ -1,5 +1,5 @@
-//! The packed ring: one ring of descriptors that both sides write, and an event suppression
-//! structure of each side (virtio 1.3, 2.8).
+//! The packed ring: one ring of descriptors that both sides write, and the driver and device event suppression
+//! structures (virtio 1.3, 2.8).
 
 mod device;
 mod driver;

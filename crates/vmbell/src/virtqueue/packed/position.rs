@@ -1,12 +1,12 @@
-//! Places on a packed ring, with the wrap counter in them (virtio 1.3, 2.8.1 and 2.8.8).
+//! Positions on a packed ring, which include the wrap counter (virtio 1.3, 2.8.1 and 2.8.8).
 //!
-//! Pure arithmetic. A position is laps in bits 63..16 and a slot in bits 15..0. The wrap counter
-//! starts at one and flips with every lap, so it is the lap's lowest bit turned round: there is
-//! nothing that could get out of step with the slot.
+//! It is pure arithmetic. A position has laps in bits 63:16 and a slot in bits 15:0. The wrap counter
+//! starts at 1 and flips with every lap, so it is the inverse of the laps' lowest bit: it is not stored
+//! apart, and so always agrees with the slot.
 
 use crate::virtqueue::descriptor::{AVAIL, USED};
 
-/// Where one side stands on the ring.
+/// A position on the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position(pub(super) u64);
 
@@ -26,10 +26,10 @@ impl Position {
         self.0 >> 16 & 1 == 0
     }
 
-    /// The position `count` slots on; neither `count` nor the slot is more than `size`.
+    /// The position `count` slots later; neither `count` nor the slot is more than `size`.
     #[inline]
     pub(super) const fn advance(self, count: u16, size: u16) -> Self {
-        // At most 65,535, so that the sum does not run into the laps.
+        // The sum of slot and count is at most 65,535, so it does not carry into the laps.
         let next = self.0 + count as u64;
         if next & 0xffff >= size as u64 {
             return Self::next_lap(next, size);
@@ -37,20 +37,20 @@ impl Position {
         Self(next)
     }
 
-    /// Of a position that ran over the last slot. Cold, so that the others get by with a branch.
+    /// Corrects a position beyond the last slot. Cold, so that the usual case is a branch that is not taken.
     #[cold]
     #[inline(never)]
     const fn next_lap(next: u64, size: u16) -> Self {
         Self(next + (0x1_0000 - size as u64))
     }
 
-    /// How many slots `self` is ahead of `older`.
+    /// How many slots `self` is after `older`.
     pub(super) const fn since(self, older: Self, size: u16) -> u64 {
         let laps = (self.0 >> 16) - (older.0 >> 16);
         laps * size as u64 + self.slot() as u64 - older.slot() as u64
     }
 
-    /// Slot and wrap counter as event suppression structures hold them.
+    /// Slot and wrap counter in the format of event suppression structures.
     #[inline]
     pub(super) const fn off_wrap(self) -> u16 {
         self.slot() | (self.wrap() as u16) << 15
@@ -68,22 +68,22 @@ impl Position {
         if self.wrap() { AVAIL | USED } else { 0 }
     }
 
-    /// Whether flags say that the descriptor here is available.
+    /// Whether `flags` mean that the descriptor at this position is available.
     #[inline]
     pub(super) const fn is_available(self, flags: u16) -> bool {
         flags & (AVAIL | USED) == self.available()
     }
 
-    /// Whether flags say that the descriptor here is used.
+    /// Whether `flags` mean that the descriptor at this position is used.
     #[inline]
     pub(super) const fn is_used(self, flags: u16) -> bool {
         flags & (AVAIL | USED) == self.used()
     }
 
-    /// Whether one of the last `steps` slots before this position is the one of event `off_wrap`.
+    /// Whether one of the last `steps` slots before this position is that of the event `off_wrap`.
     ///
-    /// An event of the other wrap counter is of the lap before: nobody waits for what is more
-    /// than a lap away.
+    /// An event with the other wrap counter belongs to the previous lap: no side asks for an event more than
+    /// one lap away.
     pub(super) fn passed(self, off_wrap: u16, steps: u64, size: u16) -> bool {
         let (event, wrap) = (off_wrap & 0x7fff, off_wrap >> 15 != 0);
         let lap = if wrap == self.wrap() { 0 } else { size };

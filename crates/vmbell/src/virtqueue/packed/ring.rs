@@ -1,8 +1,8 @@
 //! A packed ring in shared memory, field by field (virtio 1.3, 2.8.13 and 2.8.14).
 //!
-//! A descriptor is published by a release store of the word that has its flags, and looked at by
-//! an acquire load of the same word. An event suppression structure is one word too, so position
-//! and flags of it cannot be seen apart.
+//! A descriptor is published by a release store of the word that has its flags, and read with an
+//! acquire load of the same word. An event suppression structure is also one word, so its position and
+//! flags are always read together.
 
 use crate::virtqueue::{
     PackedLayout, PolledRing, SetupError,
@@ -14,14 +14,14 @@ use crate::virtqueue::{
 
 use super::position::Position;
 
-/// Which notifications one side wants of the other.
+/// The contents of an event suppression structure (virtio 1.3, 2.8.14).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
-    /// All.
+    /// All notifications are enabled.
     Enable,
-    /// None.
+    /// All notifications are disabled.
     Disable,
-    /// That of one descriptor, by slot and wrap counter.
+    /// The notification of one descriptor is enabled; its slot and wrap counter.
     Descriptor(u16),
 }
 
@@ -37,7 +37,7 @@ impl Event {
         }
     }
 
-    /// Takes the reserved value for "all", so that nothing is lost by it.
+    /// Decodes the word. The reserved value counts as [`Enable`](Self::Enable), so that no notification is lost.
     #[expect(clippy::cast_possible_truncation, reason = "the low half")]
     fn of(word: u32) -> Self {
         match word >> 16 & 3 {
@@ -47,7 +47,7 @@ impl Event {
         }
     }
 
-    /// Whether it asks for a notification of the last `steps` slots before `position`.
+    /// Whether a notification is enabled of one of the last `steps` slots before `position`.
     pub(super) fn wants(self, position: Position, steps: u64, size: u16) -> bool {
         match self {
             Self::Enable => true,
@@ -57,7 +57,7 @@ impl Event {
     }
 }
 
-/// The ring as both sides see it.
+/// The ring in shared memory, for either side.
 #[derive(Clone, Debug)]
 pub struct PackedRing<M> {
     size: u16,
@@ -87,7 +87,7 @@ impl<M: RingMemory> PackedRing<M> {
         Ok(ring)
     }
 
-    /// Empties the ring, before the device may look at it.
+    /// Initializes the ring, before the device may access it.
     pub(super) fn clear(&self) {
         for descriptor in self.descriptors.all() {
             descriptor.store(0, 0, Ordering::Release);
@@ -125,13 +125,13 @@ impl<M> PackedRing<M> {
         self.size
     }
 
-    /// The descriptor at a position of this ring's.
+    /// The descriptor at a position, which belongs to this ring.
     #[inline]
     pub(super) fn at(&self, position: Position) -> &Descriptor {
         &self.descriptors.all()[usize::from(position.slot())]
     }
 
-    /// The second word of the descriptor at a position, with everything written before it.
+    /// The second word of the descriptor at a position, loaded with acquire.
     #[inline]
     pub(super) fn look(&self, position: Position) -> u64 {
         self.at(position).load_rest(Ordering::Acquire)

@@ -1,4 +1,4 @@
-//! Consuming what the device has used on a packed ring (virtio 1.3, 2.8.5, 2.8.9 and 2.8.22).
+//! Consumes used buffers of a packed ring (virtio 1.3, 2.8.5, 2.8.9 and 2.8.22).
 
 use crate::virtqueue::{
     Brand, QueueError, Used,
@@ -23,16 +23,16 @@ impl<T, M: RingMemory, B: Brand> PackedDriver<T, M, B> {
         self.consume(id, len).map(Some)
     }
 
-    /// Id and length of the used descriptor that is next, if it is used.
+    /// Id and length of the next used descriptor, if the device has written it.
     #[inline]
     fn look(&self) -> Option<(u16, u32)> {
-        // Acquire: what the device wrote to the buffer is there, too.
+        // Acquire: the device has written the buffer before that.
         let rest = self.side.ring.look(self.side.position);
         let flags = descriptor::packed::flags(rest);
         if !self.side.position.is_used(flags) {
             return None;
         }
-        // The length means nothing if nothing was written.
+        // The length is valid only with the flag WRITE (virtio 1.3, 2.8.5).
         let len = if flags & WRITE == 0 {
             0
         } else {
@@ -41,7 +41,7 @@ impl<T, M: RingMemory, B: Brand> PackedDriver<T, M, B> {
         Some((descriptor::packed::id(rest), len))
     }
 
-    /// Takes buffer `id`, into which the device says it wrote `len` bytes.
+    /// Takes buffer `id` back; `len` is the number of bytes that the device says it wrote.
     #[inline(always)]
     fn consume(&mut self, id: u16, len: u32) -> Result<Used<T>, QueueError> {
         let returned = match self.slots.give_back(u32::from(id), len, false) {
@@ -54,7 +54,7 @@ impl<T, M: RingMemory, B: Brand> PackedDriver<T, M, B> {
             .position
             .advance(returned.count, self.side.ring.size());
         self.state.set_position(self.side.position.0);
-        // Only at the end of what the device had used: it is past any earlier event.
+        // Only if no further descriptor is used: the device is past any earlier event.
         if self.armed && !self.side.is_used(self.side.position) {
             self.ask(self.side.position);
         }
@@ -62,7 +62,8 @@ impl<T, M: RingMemory, B: Brand> PackedDriver<T, M, B> {
         Ok(Used { data, len })
     }
 
-    /// Takes the oldest buffer. One descriptor stands for all buffers up to the one it names.
+    /// Takes the oldest buffer of an in-order ring, where one used descriptor stands for all buffers up to the one
+    /// that it names.
     #[inline(never)]
     fn next_in_order(&mut self) -> Result<Option<Used<T>>, QueueError> {
         let batch = self.side.batch.take().or_else(|| self.look());
