@@ -1,4 +1,4 @@
-//! Types that tell queues apart, so that a token of one cannot be polled on another.
+//! Brands: types that distinguish queues, so that a token of one queue cannot be polled on another.
 //!
 //! Every driver side has a brand, a type that it shares with its tokens and with no other queue.
 //! [`scoped`] makes one for queues that live inside a function; [`queue_brand!`](crate::queue_brand)
@@ -20,7 +20,7 @@
 //! });
 //! ```
 //!
-//! The same with a token of the other queue is refused, and so is a brand for two queues:
+//! The compiler refuses the same code with a token of the other queue, and one brand for two queues:
 //!
 //! ```compile_fail,E0521
 //! # use vmbell::virtqueue::{DriverQueue, Features, HostMemory, SplitDriver, SplitLayout, brand};
@@ -55,20 +55,20 @@ use std::marker::PhantomData;
 /// Implemented by [`Scoped`] and by [`queue_brand!`](crate::queue_brand), not by hand.
 pub trait Brand {}
 
-/// A brand that is as unique as its lifetime, which equals no other.
+/// A brand that is unique because no other brand has its lifetime.
 #[derive(Debug)]
 pub struct Scoped<'id>(PhantomData<fn(&'id ()) -> &'id ()>);
 
 impl Brand for Scoped<'_> {}
 
-/// Calls `body` with a brand that no other call has.
+/// Calls `body` with a brand that differs from that of every other call.
 pub fn scoped<R>(body: impl for<'id> FnOnce(Scoped<'id>) -> R) -> R {
     body(Scoped(PhantomData))
 }
 
 /// Declares a brand for one queue of the process.
 ///
-/// Its `take` gives the only value, once.
+/// Its `take` returns the only value, once, and `None` after that.
 ///
 /// ```
 /// vmbell::queue_brand!(pub RxQueue);
@@ -96,7 +96,7 @@ macro_rules! queue_brand {
         $visibility struct $name(());
 
         impl $name {
-            /// The only value there will be, to whoever asks first.
+            /// The only value, at the first call; `None` after that.
             $visibility fn take() -> Option<Self> {
                 static TAKEN: std::sync::atomic::AtomicBool =
                     std::sync::atomic::AtomicBool::new(false);

@@ -1,8 +1,8 @@
-//! What a driver hands to a device, and what it gets back.
+//! Buffers that a driver makes available, and used buffers that it gets back.
 
 use super::{QueueError, UsedError};
 
-/// A piece of memory that one descriptor names.
+/// The memory that one descriptor names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Buffer {
     /// Its start, a guest-physical address.
@@ -17,7 +17,7 @@ impl Buffer {
         Self { addr, len }
     }
 
-    /// What a descriptor of the driver's names, if its end fits in 64 bits.
+    /// The buffer of a descriptor that the driver wrote; an error if its end does not fit in 64 bits.
     #[inline]
     pub(super) fn checked(addr: u64, len: u32) -> Result<Self, QueueError> {
         if addr.checked_add(u64::from(len)).is_none() {
@@ -26,7 +26,7 @@ impl Buffer {
         Ok(Self { addr, len })
     }
 
-    /// The bytes of all pieces, and of the writable ones.
+    /// The total length of all pieces, and of the writable ones, in bytes.
     pub(super) fn lengths(readable: &[Self], writable: &[Self]) -> (u64, u64) {
         let sum = |buffers: &[Self]| buffers.iter().map(|b| u64::from(b.len)).sum::<u64>();
         let writable = sum(writable);
@@ -34,34 +34,34 @@ impl Buffer {
     }
 }
 
-/// A buffer that the device is done with.
+/// A buffer that the device has used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Used<T> {
-    /// What the driver gave to `add` with it.
+    /// The data that the driver passed to `add` with the buffer.
     pub data: T,
-    /// How many bytes the device says it wrote, never more than the buffer takes.
+    /// How many bytes the device says it wrote, at most the writable bytes of the buffer.
     ///
-    /// Of buffers that an in-order device skipped in a batch it is all of their writable bytes
+    /// For a buffer that an in-order device skipped in a batch, it is all of its writable bytes
     /// (virtio 1.3, 2.7.9).
     pub len: u32,
 }
 
-/// A chain that a device has taken and owes back; `add_used` takes it.
+/// A chain that a device has taken and must give back with `add_used`.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a chain that is not given back is lost to the driver"]
 pub struct Head {
     /// The first descriptor (split) or the buffer id (packed).
     pub(super) id: u16,
-    /// How many ring slots it fills: one on a split ring.
+    /// How many ring slots the chain fills: one on a split ring.
     pub(super) slots: u16,
-    /// Its place in the order of chains, for rings that promise order.
+    /// The chain's place in the order of chains: its available index (split) or its first slot (packed).
     pub(super) sequence: u16,
     /// How many bytes the device may write.
     pub(super) writable: u32,
 }
 
 impl Head {
-    /// The number by which the driver knows it.
+    /// The number by which the driver knows the chain: the first descriptor (split) or the buffer id (packed).
     pub const fn id(&self) -> u16 {
         self.id
     }
@@ -71,7 +71,8 @@ impl Head {
         self.writable
     }
 
-    /// Whether it may go back with `len` bytes written, as the chain at `next`.
+    /// Checks whether the chain may be given back with `len` bytes written; `next` is the chain that is next in
+    /// order.
     #[inline]
     pub(super) fn check(&self, len: u32, in_order: bool, next: u16) -> Result<(), UsedError> {
         let (id, writable) = (self.id, self.writable);

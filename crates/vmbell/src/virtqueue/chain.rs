@@ -1,20 +1,20 @@
-//! The buffers of one chain, read once from memory that the driver can change at any time.
+//! The buffers of one descriptor chain, read once from memory that the driver can change at any time.
 
 use super::{Buffer, QueueError};
 
-/// Where a device takes chains to; made once and used again for every chain.
+/// The buffers of the chain that a device has taken last; made once and filled anew by every `pop`.
 #[derive(Debug)]
 pub struct Chain {
     buffers: Box<[Buffer]>,
     len: usize,
-    /// How many of them come first and are readable.
+    /// How many of the buffers are readable; they come first.
     readable: usize,
     total: u64,
     writable_total: u64,
 }
 
 impl Chain {
-    /// Takes chains of up to `capacity` buffers; a longer one breaks the queue.
+    /// Room for chains of up to `capacity` buffers; a longer chain breaks the queue.
     ///
     /// A driver may not make chains longer than the queue's size (virtio 1.3, 2.7.5.3.1), but
     /// some do with indirect tables.
@@ -28,13 +28,13 @@ impl Chain {
         }
     }
 
-    /// What the device reads.
+    /// The buffers that the device reads.
     #[inline]
     pub fn readable(&self) -> &[Buffer] {
         &self.buffers[..self.readable]
     }
 
-    /// What the device writes.
+    /// The buffers that the device writes.
     #[inline]
     pub fn writable(&self) -> &[Buffer] {
         &self.buffers[self.readable..self.len]
@@ -60,7 +60,7 @@ impl Chain {
         (self.total, self.writable_total) = (0, 0);
     }
 
-    /// Holds a chain of one descriptor.
+    /// Sets the chain to one descriptor.
     #[inline]
     pub(super) fn set_single(
         &mut self,
@@ -81,7 +81,7 @@ impl Chain {
         Ok(())
     }
 
-    /// Adds what one descriptor of chain `head` says.
+    /// Adds the buffer of one descriptor of chain `head`.
     pub(super) fn push(
         &mut self,
         head: u16,

@@ -1,15 +1,15 @@
 //! Descriptors as two little-endian words: virtio 1.3, 2.7.5 (split) and 2.8.13 (packed).
 //!
-//! The first word is the address. The second holds the rest, so that one load or store takes it
-//! all and a packed descriptor is published by a single store.
+//! The first word is the address. The second has all other fields, so that one load or store accesses
+//! them together, and a single store publishes a packed descriptor.
 
 use super::sync::{AtomicU64, Ordering};
 
-/// The buffer goes on in the next descriptor.
+/// `VIRTQ_DESC_F_NEXT`: the chain continues in the next descriptor.
 pub(super) const NEXT: u16 = 1 << 0;
-/// The device writes the buffer.
+/// `VIRTQ_DESC_F_WRITE`: the device writes the buffer.
 pub(super) const WRITE: u16 = 1 << 1;
-/// The buffer is a table of descriptors.
+/// `VIRTQ_DESC_F_INDIRECT`: the buffer is a table of descriptors.
 pub(super) const INDIRECT: u16 = 1 << 2;
 /// Packed: equal to the driver's wrap counter if the descriptor was made available.
 pub(super) const AVAIL: u16 = 1 << 7;
@@ -61,7 +61,7 @@ impl Descriptor {
     }
 }
 
-/// The length in bytes, of either kind.
+/// The length in bytes; the field is the same for split and packed rings.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "the low word")]
 pub(super) const fn len(rest: u64) -> u32 {
@@ -86,7 +86,7 @@ const fn pack(len: u32, third: u16, fourth: u16) -> u64 {
     len as u64 | (third as u64) << 32 | (fourth as u64) << 48
 }
 
-/// Split rings' order of fields.
+/// The order of the fields in split rings.
 pub(super) mod split {
     #[inline]
     pub(in crate::virtqueue) const fn flags(rest: u64) -> u16 {
@@ -104,7 +104,7 @@ pub(super) mod split {
     }
 }
 
-/// Packed rings' order of fields.
+/// The order of the fields in packed rings.
 pub(super) mod packed {
     #[inline]
     pub(in crate::virtqueue) const fn id(rest: u64) -> u16 {

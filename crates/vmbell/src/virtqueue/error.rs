@@ -1,11 +1,11 @@
-//! What can go wrong with a queue: at set-up, on the way in, and with what the other side writes.
+//! The errors of a queue: at set-up, when a buffer is added, and when the other side writes what it must not.
 
 use std::{error::Error, fmt};
 
-/// Why a queue is broken: the other side wrote what it must not. Only a reset mends it.
+/// Why a queue is broken: the other side wrote what it must not. Only a reset repairs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QueueError {
-    /// The device has used more buffers than it has.
+    /// The device's used index is beyond the buffers in flight.
     #[error("used index {index} is ahead of {consumed} by more than the {outstanding} in flight")]
     UsedAhead {
         /// The device's index.
@@ -15,28 +15,28 @@ pub enum QueueError {
         /// Buffers in flight.
         outstanding: u16,
     },
-    /// No such descriptor.
+    /// The queue has no descriptor or buffer with this id.
     #[error("id {id} is out of range: the queue has {size}")]
     IdOutOfRange {
-        /// What the other side wrote.
+        /// The id that the other side wrote.
         id: u32,
         /// Size of the queue.
         size: u16,
     },
-    /// The device has used a buffer that it does not have.
+    /// The device has used a buffer that is not in flight.
     #[error("id {id} is no buffer in flight")]
     NotInFlight {
-        /// What the device wrote.
+        /// The id that the device wrote.
         id: u32,
     },
     /// The device claims to have written past the end of a buffer.
     #[error("length {len} is past the {writable} writable bytes of buffer {id}")]
     LengthPastBuffer {
-        /// The buffer.
+        /// Id of the buffer.
         id: u32,
-        /// What the device wrote.
+        /// The length that the device wrote.
         len: u32,
-        /// What the buffer takes.
+        /// Writable bytes of the buffer.
         writable: u32,
     },
     /// An in-order device ended a batch beyond the index that it published.
@@ -52,12 +52,12 @@ pub enum QueueError {
     AvailAhead {
         /// The driver's index.
         index: u16,
-        /// How many the device has used.
+        /// The device's used index.
         used: u16,
         /// Size of the queue.
         size: u16,
     },
-    /// The chain goes round.
+    /// The descriptors of a chain form a loop.
     #[error("chain {head} has a loop")]
     Loop {
         /// Its first descriptor.
@@ -77,27 +77,27 @@ pub enum QueueError {
         /// Its first descriptor.
         head: u16,
     },
-    /// A buffer the end of which does not fit in 64 bits.
+    /// The end of a buffer does not fit in 64 bits.
     #[error("buffer at {addr:#x} of {len:#x} bytes runs past the end of the address space")]
     BufferWraps {
         /// Its start.
         addr: u64,
-        /// Its length.
+        /// Its length in bytes.
         len: u32,
     },
-    /// Writable buffers come last (virtio 1.3, 2.7.4.2).
+    /// A readable buffer follows a writable one (virtio 1.3, 2.7.4.2).
     #[error("chain {head} has a readable buffer behind a writable one")]
     ReadableAfterWritable {
         /// Its first descriptor.
         head: u16,
     },
-    /// An indirect descriptor where there may be none.
+    /// An indirect descriptor is at a place where virtio allows none.
     #[error("chain {head} has an indirect descriptor that is nested, chained or not negotiated")]
     IndirectMisplaced {
         /// Its first descriptor.
         head: u16,
     },
-    /// An indirect table that holds no whole number of descriptors, or none.
+    /// The length of an indirect table is 0 or no multiple of a descriptor's.
     #[error("indirect table of {len} bytes in chain {head}")]
     IndirectLength {
         /// First descriptor of the chain.
@@ -105,7 +105,7 @@ pub enum QueueError {
         /// Length of the table in bytes.
         len: u32,
     },
-    /// An indirect table that is not in memory.
+    /// An indirect table is not in memory.
     #[error("indirect table at {addr:#x} of {len:#x} bytes is outside of memory")]
     IndirectOutside {
         /// Start of the table.
@@ -118,10 +118,10 @@ pub enum QueueError {
 /// Why a queue could not be set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SetupError {
-    /// Split: a power of two up to 32768. Packed: 1 to 32768.
+    /// The size is not allowed: split rings have a power of two up to 32768, packed rings 1 to 32768.
     #[error("a queue cannot have {size} entries")]
     Size {
-        /// What was asked for.
+        /// The size in the layout.
         size: u16,
     },
     /// A part of the queue is not in memory.
@@ -134,7 +134,7 @@ pub enum SetupError {
         /// Its length in bytes.
         len: usize,
     },
-    /// A part of the queue is not aligned as virtio 1.3, 2.7 and 2.8.10.1 ask for.
+    /// A part of the queue is not aligned as virtio 1.3, 2.7 and 2.8.10.1 require.
     #[error("{part} at {addr:#x} is not aligned to {align} bytes")]
     Misaligned {
         /// Which part.
@@ -147,14 +147,14 @@ pub enum SetupError {
     /// Two parts of the queue share bytes.
     #[error("{part} at {addr:#x} overlaps the {other}")]
     Overlap {
-        /// The one.
+        /// One of the parts.
         part: &'static str,
         /// Its start.
         addr: u64,
-        /// The other.
+        /// The other part.
         other: &'static str,
     },
-    /// Indirect tables of no entries, or without the feature.
+    /// Indirect tables cannot have this number of entries, or the feature was not negotiated.
     #[error("indirect tables of {entries} entries, feature negotiated: {negotiated}")]
     Indirect {
         /// Entries of each table.
@@ -175,18 +175,18 @@ pub enum AddError {
         /// Descriptors that are free.
         free: u16,
     },
-    /// More pieces than this queue ever takes.
+    /// The buffer has more pieces than this queue can ever take.
     #[error("a buffer of {needed} pieces never fits: the limit is {limit}")]
     TooLong {
-        /// Pieces.
+        /// How many pieces it has.
         needed: usize,
         /// The limit.
         limit: u16,
     },
-    /// A buffer of no pieces.
+    /// The buffer has no pieces.
     #[error("a buffer needs at least one piece")]
     Empty,
-    /// Lengths that add up to 4 GiB or more.
+    /// The lengths of the buffer's pieces add up to 4 GiB or more.
     #[error("a buffer of {len} bytes is too large")]
     TooLarge {
         /// The sum in bytes.
@@ -198,7 +198,7 @@ pub enum AddError {
 }
 
 impl AddError {
-    /// Why a sound queue with `free` descriptors cannot take a buffer of `pieces` and `len` bytes
+    /// Why a queue that is not broken and has `free` descriptors cannot take a buffer of `pieces` and `len` bytes
     /// that needs `needed` descriptors, where a buffer has at most `limit` pieces.
     pub(super) fn why(pieces: usize, needed: usize, limit: u16, len: u64, free: u16) -> Self {
         if pieces == 0 {
@@ -217,9 +217,9 @@ impl AddError {
 /// A buffer that was not added, with the data that was to go with it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct NotAdded<T> {
-    /// Why.
+    /// Why it was not added.
     pub error: AddError,
-    /// What the driver gave to `add`.
+    /// The data that the driver passed to `add`.
     pub data: T,
 }
 
@@ -245,23 +245,23 @@ impl<T> Error for NotAdded<T> {
 /// Why a device could not give a chain back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UsedError {
-    /// More was written than the chain takes.
+    /// The length is more than the writable bytes of the chain.
     #[error("length {len} is past the {writable} writable bytes of chain {id}")]
     LengthPastChain {
         /// The chain.
         id: u16,
-        /// What the device was about to say.
+        /// The length that the device wanted to report.
         len: u32,
-        /// What the chain takes.
+        /// Writable bytes of the chain.
         writable: u32,
     },
-    /// The queue promises order, and an older chain is not back yet.
+    /// `VIRTIO_F_IN_ORDER` was negotiated, and an older chain has not been given back.
     #[error("chain {id} is not the oldest, and the queue promises order")]
     OutOfOrder {
         /// The chain.
         id: u16,
     },
-    /// More came back than was taken: the chain is another queue's.
+    /// More chains were given back than taken: this one is another queue's.
     #[error("chain {id} was not taken from this queue")]
     NotTaken {
         /// The chain.
@@ -269,13 +269,13 @@ pub enum UsedError {
     },
 }
 
-/// Why wrap counters cannot be switched on.
+/// Why wrap counters cannot be enabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WrapCounterError {
     /// The queue is broken.
     #[error("the queue is broken")]
     Broken(#[source] QueueError),
-    /// It is too early (no driver yet) or too late (the queues are live).
+    /// It is too early (the status lacks DRIVER) or too late (the queues are live).
     #[error("device status {status:#x}: wrap counters are chosen by the driver before DRIVER_OK")]
     Status {
         /// The device status.
@@ -284,7 +284,7 @@ pub enum WrapCounterError {
 }
 
 impl WrapCounterError {
-    /// The errno of the kernel call of that name.
+    /// The errno that Linux's function of that name returns for this error.
     pub const fn errno(&self) -> i32 {
         match self {
             Self::Broken(_) => libc::EINVAL,

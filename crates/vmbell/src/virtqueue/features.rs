@@ -1,10 +1,9 @@
-//! Which of the optional parts of a virtqueue were negotiated (virtio 1.3, 6), and how far a
-//! device's initialisation has come (virtio 1.3, 2.1).
+//! The negotiated features of a virtqueue (virtio 1.3, 6), and the device status field (virtio 1.3, 2.1).
 
-/// Feature bits that change what the rings hold. The default is none.
+/// Feature bits that change the contents of the rings. The default is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Features {
-    /// `VIRTIO_F_EVENT_IDX`: notifications are asked for by position, not switched by a flag.
+    /// `VIRTIO_F_EVENT_IDX`: each side asks for a notification by event index, and not by a flag.
     pub event_idx: bool,
     /// `VIRTIO_F_INDIRECT_DESC`: a descriptor may name a table of descriptors.
     pub indirect: bool,
@@ -17,15 +16,15 @@ pub struct Features {
 pub struct Status(pub u8);
 
 impl Status {
-    /// The device was reset and nobody has found it yet.
+    /// The device was reset, and the guest has not noticed it yet.
     pub const RESET: Self = Self(0);
     /// The guest has noticed the device.
     pub const ACKNOWLEDGE: Self = Self(1);
     /// The guest has a driver for it.
     pub const DRIVER: Self = Self(2);
-    /// The driver is ready and the queues are live.
+    /// The driver is ready, and the queues may be used.
     pub const DRIVER_OK: Self = Self(4);
-    /// Features are negotiated.
+    /// Feature negotiation is complete.
     pub const FEATURES_OK: Self = Self(8);
     /// The device cannot go on without a reset.
     pub const NEEDS_RESET: Self = Self(64);

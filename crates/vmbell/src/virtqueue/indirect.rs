@@ -1,7 +1,7 @@
-//! Indirect tables: virtio 1.3, 2.7.5.3 (split) and 2.8.7 (packed).
+//! Indirect descriptor tables: virtio 1.3, 2.7.5.3 (split) and 2.8.7 (packed).
 //!
-//! The driver side has one table for each descriptor or buffer id, set aside at set-up, so that
-//! adding allocates nothing. The device side reads whatever table the driver names.
+//! The driver side has one table for each descriptor or buffer id, reserved at set-up, so that
+//! adding a buffer allocates nothing. The device side reads the table that the driver names, anywhere in memory.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -20,7 +20,7 @@ pub(super) struct Tables<M> {
 }
 
 impl<M: RingMemory> Tables<M> {
-    /// `size` tables of `entries` descriptors each, one behind the other from `addr` on.
+    /// Finds `size` consecutive tables of `entries` descriptors each, from `addr` on.
     pub(super) fn resolve(
         memory: &M,
         addr: u64,
@@ -49,9 +49,9 @@ impl<M: RingMemory> Tables<M> {
         self.entries
     }
 
-    /// Fills table `table` and gives its address and its length in bytes.
+    /// Fills table `table`; returns its address and its length in bytes.
     ///
-    /// `linked` makes each descriptor name the next, as a split ring wants it.
+    /// `linked` makes each descriptor name the next, as a split ring requires.
     pub(super) fn fill(
         &self,
         table: u16,
@@ -73,23 +73,23 @@ impl<M: RingMemory> Tables<M> {
             descriptor.store(buffer.addr, rest, Ordering::Relaxed);
         }
         let offset = (first * descriptor::BYTES) as u64;
-        // The caller has checked that they fit, and a table has fewer than 2^16 entries.
+        // The conversion cannot fail: a table has fewer than 2^16 entries.
         let bytes = u32::try_from(needed * descriptor::BYTES).unwrap_or(0);
         (self.addr + offset, bytes)
     }
 }
 
-/// A table of the other side's. Each of its descriptors is read once, into a copy.
+/// A table that the driver names. Each of its descriptors is read once, into a copy.
 #[derive(Debug)]
 pub(super) enum Table<'m> {
-    /// The usual case.
+    /// A table that is aligned for [`Descriptor`], the usual case.
     Aligned(&'m [Descriptor]),
-    /// Virtio does not ask for an alignment.
+    /// An unaligned table: virtio does not require an alignment.
     Bytes(&'m [AtomicU8]),
 }
 
 impl<'m> Table<'m> {
-    /// The table of `len` bytes at `addr`, that chain `head` names.
+    /// The table of `len` bytes at `addr`, which a descriptor of chain `head` names.
     pub(super) fn of<M: RingMemory>(
         memory: &'m M,
         head: u16,
@@ -113,7 +113,7 @@ impl<'m> Table<'m> {
         }
     }
 
-    /// Both words of descriptor `index`.
+    /// Both words of descriptor `index`; `None` behind the end of the table.
     pub(super) fn load(&self, index: usize) -> Option<(u64, u64)> {
         match self {
             Self::Aligned(descriptors) => descriptors.get(index).map(Descriptor::load),
@@ -128,7 +128,7 @@ impl<'m> Table<'m> {
         }
     }
 
-    /// Adds all descriptors in their order, as a packed ring has them.
+    /// Adds all descriptors in the order of the table, which is a packed ring's.
     pub(super) fn push_all(&self, head: u16, chain: &mut Chain) -> Result<(), QueueError> {
         for index in 0..self.entries() {
             let Some((addr, rest)) = self.load(index) else {
@@ -143,7 +143,7 @@ impl<'m> Table<'m> {
         Ok(())
     }
 
-    /// Adds descriptors as they name each other from the first on, as a split ring has them.
+    /// Adds the descriptors of the chain that begins with the first, in a split ring's order.
     pub(super) fn push_linked(&self, head: u16, chain: &mut Chain) -> Result<(), QueueError> {
         let mut index = 0;
         for _ in 0..self.entries() {

@@ -1,4 +1,4 @@
-//! Every interleaving of a driver thread and a device thread over one or two buffers. Run with
+//! Explores every interleaving of a driver thread and a device thread over one or two buffers. Run with
 //! `RUSTFLAGS="--cfg loom" cargo test --release --lib models --target-dir target/loom`.
 
 use loom::{sync::Arc, thread};
@@ -71,7 +71,7 @@ fn take(device: &mut impl DeviceQueue) -> bool {
     true
 }
 
-/// One buffer round, so that no index is at its start and nothing is due.
+/// Sends one buffer round, so that no index is at its start and no notification is due.
 fn turn(driver: &mut impl DriverQueue<Data = u64>, device: &mut impl DeviceQueue) {
     offer(driver);
     driver.kick_prepare();
@@ -80,7 +80,7 @@ fn turn(driver: &mut impl DriverQueue<Data = u64>, device: &mut impl DeviceQueue
     driver.get_used().unwrap().unwrap();
 }
 
-/// What either side writes before it hands over is there for the other.
+/// What either side writes to a buffer before it hands the buffer over is visible to the other.
 fn hands_over<D, V>(mut driver: D, mut device: V, pieces: usize)
 where
     D: DriverQueue<Data = u64> + 'static + Send,
@@ -141,7 +141,7 @@ fn packed_buffers_are_handed_over_whole() {
     }
 }
 
-/// A device that goes to sleep is kicked, or sees the buffer itself.
+/// A device that goes to sleep is notified, or sees the buffer by itself.
 fn kick_is_not_lost<D, V>(mut driver: D, mut device: V)
 where
     D: DriverQueue<Data = u64> + 'static + Send,
@@ -179,7 +179,7 @@ fn packed_kick_is_not_lost() {
     }
 }
 
-/// A driver that goes to sleep is called, or sees the buffer itself.
+/// A driver that goes to sleep is notified, or sees the used buffer by itself.
 fn call_is_not_lost<D, V>(mut driver: D, mut device: V)
 where
     D: DriverQueue<Data = u64> + 'static + Send,

@@ -1,12 +1,12 @@
-//! Shared rings: split and packed virtqueues (virtio 1.3, 2.6 to 2.8), driver side and device side.
+//! Virtqueues: split and packed rings (virtio 1.3, 2.6 to 2.8), driver side and device side.
 //!
-//! Each side is a value that one thread owns. Both take the ring for hostile: what the other side
-//! can write is read once, checked, then used; a side that finds something impossible marks its
-//! queue broken with a [`QueueError`], and neither allocates nor panics over it.
+//! Each side is a value that one thread owns. Both treat the ring as hostile: what the other side
+//! can write is read once, checked, then used; a side that finds an impossible value marks its
+//! queue broken with a [`QueueError`], and neither allocates memory nor panics because of it.
 //!
-//! [`DriverQueue`] has the names that Linux's drivers know, [`DeviceQueue`] those of rust-vmm's
-//! devices. A driver that polls remembers an [`Opaque`] or a [`Token`]: see [`Poller`] for what
-//! keeps a token from being deceived when the ring's short index comes round.
+//! The methods of [`DriverQueue`] have the names of Linux's virtqueue functions, those of [`DeviceQueue`] the
+//! names of rust-vmm's. A driver that polls remembers an [`Opaque`] or a [`Token`], which differ in how soon
+//! they wrap; a [`Poller`] polls from another thread.
 //!
 //! ```
 //! use vmbell::virtqueue::{
@@ -68,11 +68,11 @@ pub use poll::{PolledRing, Poller};
 pub use split::{SplitDevice, SplitDriver, SplitLayout, SplitRing};
 pub use token::{Opaque, Token};
 
-/// The driver side: offers buffers and takes them back.
+/// The driver side: makes buffers available and takes used buffers back.
 pub trait DriverQueue {
-    /// What the driver wants back with each buffer.
+    /// The driver's data of each buffer, which comes back with the used buffer.
     type Data;
-    /// Tells this queue's tokens from others'.
+    /// The type that distinguishes this queue's tokens from those of other queues.
     type Brand: Brand;
 
     /// Makes a buffer of these pieces available; the device may see it at once.
@@ -98,43 +98,43 @@ pub trait DriverQueue {
     /// If the device wrote what it must not; the queue is broken from then on.
     fn get_used(&mut self) -> Result<Option<Used<Self::Data>>, QueueError>;
 
-    /// Tells the device that no notifications are wanted. One may still come.
+    /// Disables used buffer notifications (driver event suppression). One may still come.
     fn disable_cb(&mut self);
 
-    /// Asks for a notification of the next used buffer, and remembers how far the queue is.
+    /// Enables a notification of the next used buffer, and returns how far the driver has consumed.
     ///
-    /// The value is for [`poll`](Self::poll), which says whether there is something already.
+    /// The caller passes the value to [`poll`](Self::poll), which tells whether a buffer was used before that.
     fn enable_cb_prepare(&mut self) -> Opaque<Self::Brand>;
 
-    /// The same with a token that nothing deceives, for [`poll64`](Self::poll64).
+    /// The same with a 64-bit token, whose wraps need not be considered, for [`poll64`](Self::poll64).
     fn enable_cb_prepare64(&mut self) -> Token<Self::Brand>;
 
     /// Whether anything was used or consumed since `opaque` was made. False if the queue is broken.
     ///
-    /// Without wrap counters it can miss what happened: see [`Opaque`].
+    /// Without wrap counters it can miss used buffers: see [`Opaque`].
     fn poll(&self, opaque: Opaque<Self::Brand>) -> bool;
 
     /// Whether anything was used or consumed since `token` was made. False if the queue is broken.
     ///
-    /// Never misses what happened. True is possible with nothing left to consume, if somebody has
-    /// consumed it meanwhile.
+    /// It never misses a used buffer. It may be true with nothing left to consume, if the buffers were
+    /// consumed since the token was made.
     fn poll64(&self, token: Token<Self::Brand>) -> bool;
 
-    /// Asks for a notification of the next used buffer; false if one is waiting already.
+    /// Enables a notification of the next used buffer; false if a used buffer is waiting already.
     fn enable_cb(&mut self) -> bool {
         let token = self.enable_cb_prepare64();
         !self.poll64(token)
     }
 
-    /// Asks for a notification once three quarters of the buffers in flight are used; false if
-    /// more than that wait already, or any on a packed ring. True if the queue is broken, so that
-    /// nobody tries for ever.
+    /// Enables a notification once three quarters of the buffers in flight are used; false if more than that are
+    /// used already, or, on a packed ring, if any is. True if the queue is broken, so that no caller
+    /// repeats it for ever.
     fn enable_cb_delayed(&mut self) -> bool;
 }
 
-/// The driver side's set-up and end.
+/// Set-up, reset and state of the driver side.
 pub trait DriverControl {
-    /// What the driver wants back with each buffer.
+    /// The driver's data of each buffer, which comes back with the used buffer.
     type Data;
 
     /// Makes opaque values count wraps, until the next reset.
@@ -148,10 +148,11 @@ pub trait DriverControl {
     /// Why the queue is broken, if it is.
     fn broken(&self) -> Option<QueueError>;
 
-    /// How many descriptors are free; none of a broken queue.
+    /// How many descriptors are free; 0 if the queue is broken.
     fn free(&self) -> u16;
 
-    /// Takes back the data of some buffer that the device has not used, once it never will.
+    /// Takes back the data of any buffer that the device has not used. Only for a device that is stopped or a
+    /// queue that is not used any more.
     fn detach_unused(&mut self) -> Option<Self::Data>;
 
     /// Empties the queue and drops what was in flight, after the device was reset.
@@ -161,9 +162,9 @@ pub trait DriverControl {
     fn reset(&mut self);
 }
 
-/// The device side: takes chains of buffers and gives them back used.
+/// The device side: takes available descriptor chains and returns them as used.
 pub trait DeviceQueue {
-    /// How many descriptors the queue has, and so how many a chain has at most.
+    /// How many descriptors the queue has, which is also the limit of a chain.
     fn size(&self) -> u16;
 
     /// Takes the next chain and reads its descriptors into `chain`.
@@ -177,11 +178,12 @@ pub trait DeviceQueue {
     ///
     /// # Errors
     ///
-    /// If the chain takes less, or if it is not this queue's turn for it. It is lost then.
+    /// If the chain has fewer writable bytes, is not the next in order, or is not this queue's. The chain is
+    /// lost then.
     fn add_used(&mut self, head: Head, len: u32) -> Result<(), UsedError>;
 
-    /// Gives several back at once: the driver sees all or none of them. In order, one used
-    /// element stands for as many chains as it can.
+    /// Gives several chains back at once: the driver sees all or none of them. With `VIRTIO_F_IN_ORDER`, one used
+    /// element stands for as many chains as possible (virtio 1.3, 2.7.9).
     ///
     /// # Errors
     ///
@@ -194,10 +196,10 @@ pub trait DeviceQueue {
     /// Whether the driver wants to be notified of what was given back since the last call.
     fn needs_notification(&mut self) -> bool;
 
-    /// Asks to be notified of the next chain; true if one may be waiting already.
+    /// Enables a notification of the next available chain; true if a chain may be waiting already.
     fn enable_notification(&mut self) -> bool;
 
-    /// Tells the driver that no notifications are wanted. One may still come.
+    /// Disables available buffer notifications (device event suppression). One may still come.
     fn disable_notification(&mut self);
 }
 

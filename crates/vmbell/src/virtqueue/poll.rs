@@ -1,17 +1,17 @@
-//! Asking whether there is anything to consume, from any thread and without a lock.
+//! Polls a queue for used buffers, from any thread and without a lock.
 //!
 //! Two things can be new since a token was made: the driver side has consumed, which its position
-//! shows, or the device has used a buffer that waits, which the ring shows. [`State::poll`] looks
-//! at the ring first and at the position after it. If the position is still the token's, nobody
-//! consumed until then, so at the first look at most one ring of buffers was used beyond the token,
-//! and the ring's short index could not come round.
+//! shows, or the device has used a buffer that is not consumed yet, which the ring shows. [`State::poll`]
+//! loads from the ring first and the position after that. If the position is still the token's, nothing was
+//! consumed until then, so at the first load at most one ring of buffers was used beyond the token,
+//! and the ring's short index could not wrap to the same value.
 //!
-//! No barrier is needed between the two. For a split ring's index to come round, the driver side must
-//! have consumed (a store of the position), then offered again (a release), and the device must have
-//! seen the offer and used it (a release); the poller that acquires this use sees the position. On a
-//! packed ring the offer itself hides the use, in whatever place of its chain it writes the slot, so
-//! each of its descriptors is released; the poller acquires that one.
-//! The barrier between asking for a notification and the first look is in `enable_cb_prepare`.
+//! No barrier is needed between the two loads. For a split ring's index to wrap, the driver side must
+//! have consumed (a store of the position), then made buffers available again (a release), and the device must
+//! have seen and used them (a release); the poller that acquires this use sees the position. On a
+//! packed ring, making the slot available again hides the use, at whichever place of a chain the slot is, so
+//! each descriptor of a chain is stored with release; the poller acquires the one in the slot.
+//! The barrier between asking for a notification and the first poll is in `enable_cb_prepare`.
 
 use std::{fmt, marker::PhantomData};
 
@@ -21,20 +21,20 @@ use super::{
     token,
 };
 
-/// A ring as a poller sees it.
+/// What a poller needs of a ring.
 pub trait PolledRing {
     /// The 32-bit form of a position since the last reset.
     #[doc(hidden)]
     fn opaque(position: u64) -> u32;
 
-    /// Whether the device has used the buffer at an index, the low half of an opaque value. Other
-    /// laps look the same. Acquires what the device wrote.
+    /// Whether the device has used the buffer at an index, the low half of an opaque value. The answer
+    /// cannot tell laps apart. Acquires what the device wrote.
     #[doc(hidden)]
     fn is_used(&self, index: u16) -> bool;
 }
 
-/// What the driver side publishes to pollers. On lines of its own, because pollers look at it all
-/// the time.
+/// What the driver side publishes to pollers. It has cache lines of its own, because pollers load it
+/// continuously.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(super) struct State {
@@ -42,7 +42,7 @@ pub(super) struct State {
     position: AtomicU64,
     /// The position at the last reset.
     base: AtomicU64,
-    /// The bits of laps that opaque values have: all sixteen or none.
+    /// The bits of an opaque value that count laps: all of [`token::LAPS`] or none.
     laps: AtomicU32,
     broken: AtomicBool,
 }
@@ -62,7 +62,7 @@ impl State {
         self.position.load(Ordering::Relaxed)
     }
 
-    /// Only the driver side moves it, and before it offers anything new.
+    /// Stores the position. Only the driver side does, before it makes any further buffer available.
     #[inline]
     pub(super) fn set_position(&self, position: u64) {
         self.position.store(position, Ordering::Relaxed);
@@ -76,7 +76,7 @@ impl State {
         self.broken.store(true, Ordering::Relaxed);
     }
 
-    /// Begins again at index zero, not counting wraps, in a lap that old tokens do not know.
+    /// Moves the position to index zero in a lap that no old token has, and stops counting wraps.
     pub(super) fn reset(&self) {
         let position = token::after_reset(self.position());
         self.set_position(position);
@@ -109,7 +109,7 @@ impl State {
         Token::new(self.position())
     }
 
-    /// The opaque value of now, with wraps.
+    /// The opaque value of the current position, with wraps.
     #[inline]
     fn now<R: PolledRing>(&self) -> u32 {
         let base = self.base.load(Ordering::Relaxed);
@@ -122,9 +122,9 @@ impl State {
             return false;
         }
         let value = opaque.value();
-        // The ring first, and the position after it.
+        // The order is needed: see the module's comment.
         ring.is_used(token::index(value)) || {
-            // Without branches, so that wraps cost what no wraps cost.
+            // Without branches, so that counting wraps costs nothing.
             let care = token::all_if_laps(self.laps.load(Ordering::Relaxed));
             (self.now::<R>() ^ value) & care != 0
         }
@@ -141,7 +141,7 @@ impl State {
     }
 }
 
-/// Polls a queue that another thread owns.
+/// Polls a queue that another thread owns; clones poll the same queue.
 pub struct Poller<R, B> {
     ring: R,
     state: Arc<State>,
@@ -154,18 +154,18 @@ impl<R: PolledRing, B: Brand> Poller<R, B> {
         Self { ring, state, brand }
     }
 
-    /// How far the queue's owner has consumed now.
+    /// A token of how far the queue's owner has consumed now.
     pub fn token(&self) -> Token<B> {
         self.state.token()
     }
 
-    /// As the driver side's `poll`.
+    /// As [`DriverQueue::poll`](super::DriverQueue::poll).
     #[inline]
     pub fn poll(&self, opaque: Opaque<B>) -> bool {
         self.state.poll(&self.ring, opaque)
     }
 
-    /// As the driver side's `poll64`.
+    /// As [`DriverQueue::poll64`](super::DriverQueue::poll64).
     #[inline]
     pub fn poll64(&self, token: Token<B>) -> bool {
         self.state.poll64(&self.ring, token)

@@ -1,33 +1,32 @@
-//! What the driver side knows of each descriptor or buffer id: its own memory, out of the device's
-//! reach.
+//! The driver side's private state of each descriptor or buffer id, which the device cannot write.
 //!
-//! Free entries form a list that is taken from at one end and given back to at the other. A device
-//! that keeps order therefore finds descriptors in the order of the table, as virtio 1.3, 2.7.9
-//! asks for, and one on another core does not get a cache line back while it is still warm there.
+//! Free entries form a list: the driver takes them from one end and returns them to the other. An in-order
+//! device therefore finds descriptors in the order of the table, as virtio 1.3, 2.7.9 requires, and a descriptor
+//! that a device on another core has just used is not written again while its cache line is still there.
 
 use super::QueueError;
 
 #[derive(Debug)]
 struct Slot<T> {
-    /// Of the buffer that starts here, if there is one in flight.
+    /// The driver's data of the buffer that starts here, if one is in flight.
     data: Option<T>,
-    /// Bytes that the device may write to that buffer.
+    /// How many bytes the device may write to that buffer.
     writable: u32,
-    /// Ring slots that the buffer fills.
+    /// How many ring slots the buffer fills.
     count: u16,
-    /// The entry behind this one, in the free list or in the buffer; [`NONE`] at the list's end.
+    /// The entry after this one in the free list or in the buffer; [`NONE`] at the list's end.
     next: u16,
 }
 
-/// A buffer that came back.
+/// A buffer that the device has used.
 #[derive(Debug)]
 pub(super) struct Returned<T> {
     pub(super) data: T,
-    /// Ring slots that it filled.
+    /// How many ring slots it filled.
     pub(super) count: u16,
 }
 
-/// No entry: queues have 32768 at most.
+/// Means no entry; queues have at most 32768.
 const NONE: u16 = u16::MAX;
 
 #[derive(Debug)]
@@ -35,12 +34,12 @@ pub struct Slots<T> {
     slots: Box<[Slot<T>]>,
     /// The first free entry, or [`NONE`].
     first: u16,
-    /// The entry that was given back last: the last free one, if any is free.
+    /// The entry that was given back last, which is the last of the free list if that is not empty.
     tail: u16,
 }
 
 impl<T> Slots<T> {
-    /// `size` free entries, of a checked queue size.
+    /// `size` free entries; the caller has checked the queue size.
     pub(super) fn new(size: u16) -> Self {
         let slot = |i: u16| Slot {
             data: None,
@@ -55,20 +54,20 @@ impl<T> Slots<T> {
         }
     }
 
-    /// The entry behind `slot`.
+    /// The entry after `slot`.
     #[inline]
     pub(super) fn next(&self, slot: u16) -> u16 {
         self.slots[usize::from(slot)].next
     }
 
-    /// The entry that [`take`](Self::take) will take first; there is none if the caller has taken all.
+    /// The entry that [`take`](Self::take) takes first, or [`NONE`] if none is free.
     #[inline]
     pub(super) fn first(&self) -> u16 {
         self.first
     }
 
-    /// Notes a buffer that starts at `head`, fills `count` ring slots and takes the free entries
-    /// up to `last`. The caller has counted them.
+    /// Records a buffer that starts at `head`, fills `count` ring slots and takes the free entries
+    /// up to `last`. The caller has checked that there are enough.
     #[inline]
     pub(super) fn take(&mut self, head: u16, last: u16, count: u16, writable: u32, data: T) {
         self.first = self.next(last);
@@ -81,7 +80,7 @@ impl<T> Slots<T> {
 
     /// Takes back the buffer that starts at `id`; its entries are free from here on.
     ///
-    /// `chained` says that it has as many entries as it fills ring slots, not just one.
+    /// `chained` says that the buffer has one entry for each ring slot, and not only one.
     #[inline]
     pub(super) fn give_back(
         &mut self,
@@ -127,7 +126,7 @@ impl<T> Slots<T> {
         QueueError::IdOutOfRange { id, size }
     }
 
-    /// The buffer that has been in flight for longest, if all came back in order so far.
+    /// The id of the oldest buffer in flight, provided that all buffers came back in order so far.
     pub(super) fn oldest(&self) -> u16 {
         let next = usize::from(self.tail) + 1;
         #[expect(
@@ -138,9 +137,10 @@ impl<T> Slots<T> {
         oldest
     }
 
-    /// How much the buffer at `oldest` takes, which a batch up to `last` skips; both are in flight.
+    /// The writable bytes of the buffer `oldest`, which a batch up to `last` skips. An error unless both are in
+    /// flight.
     pub(super) fn skipped(&self, oldest: u32, last: u32) -> Result<u32, QueueError> {
-        // The last before anything is given out on its account.
+        // `last` is checked before any buffer of its batch is returned.
         self.in_flight(last)?;
         self.in_flight(oldest)
     }
@@ -156,7 +156,7 @@ impl<T> Slots<T> {
         Ok(slot.writable)
     }
 
-    /// Takes the data of some buffer in flight, for a queue that is not used any more.
+    /// Takes the data of any buffer in flight, for a queue that is not used any more.
     pub(super) fn detach(&mut self) -> Option<T> {
         self.slots.iter_mut().find_map(|slot| slot.data.take())
     }

@@ -1,4 +1,4 @@
-//! Making a buffer available (virtio 1.3, 2.7.13 and 2.8.21): the checks, and the order of things.
+//! Makes a buffer available (virtio 1.3, 2.7.13 and 2.8.21): checks it, writes its descriptors and publishes them.
 
 use super::{Driver, Side};
 use crate::virtqueue::{
@@ -53,7 +53,7 @@ impl<T, S: Side, B: Brand> Driver<T, S, B> {
             Some(tables) => (1, tables.entries()),
             None => (pieces, self.side.size()),
         };
-        // No pieces at all wrap to more than there can be.
+        // For no pieces the subtraction wraps to more than any limit.
         if pieces.wrapping_sub(1) >= usize::from(limit)
             || needed > usize::from(self.free)
             || len > u64::from(u32::MAX)

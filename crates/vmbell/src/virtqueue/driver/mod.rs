@@ -1,7 +1,7 @@
-//! The driver side of a queue, owned by one thread at a time: what does not depend on the ring.
+//! The driver side of a queue, owned by one thread at a time: the part that is the same for both kinds of ring.
 //!
-//! A [`Side`] is what does: where this side stands on its ring, and how it writes and reads there.
-//! Adding is in `add`; here are set-up, suppression, polling and the end.
+//! A [`Side`] is the part that is specific to one kind: its indices, and how it writes and reads the ring.
+//! Adding buffers is in `add`; set-up, event suppression, polling and reset are here.
 
 mod add;
 mod side;
@@ -17,18 +17,18 @@ use super::{
 
 pub use side::Side;
 
-/// Offers buffers on a ring and takes them back: a [`SplitDriver`](super::SplitDriver) or a
+/// Makes buffers available and takes used buffers back: a [`SplitDriver`](super::SplitDriver) or a
 /// [`PackedDriver`](super::PackedDriver).
 ///
-/// `T` is what the driver wants back with each buffer; `B` tells this queue's tokens from others'.
+/// `T` is the driver's data of each buffer; `B` is the brand that distinguishes this queue's tokens.
 #[derive(Debug)]
 pub struct Driver<T, S: Side, B> {
     pub(super) side: S,
-    /// By descriptor (split) or buffer id (packed).
+    /// The state of each descriptor (split) or buffer id (packed).
     pub(super) slots: Slots<T>,
-    /// Descriptors that are free; none of a broken queue.
+    /// How many descriptors are free; 0 if the queue is broken.
     pub(super) free: u16,
-    /// Notifications are wanted, and by position, so consuming moves the event.
+    /// Whether notifications are enabled by event index, so that consuming must move the event.
     pub(super) armed: bool,
     pub(super) features: Features,
     tables: Option<Tables<S::Memory>>,
@@ -38,7 +38,7 @@ pub struct Driver<T, S: Side, B> {
 }
 
 impl<T, S: Side, B: Brand> Driver<T, S, B> {
-    /// A driver of an empty ring.
+    /// A driver side of a ring that was just initialized.
     pub(super) fn over(side: S, features: Features, brand: B) -> Self {
         let size = side.size();
         Self {
@@ -68,27 +68,27 @@ impl<T, S: Side, B: Brand> Driver<T, S, B> {
         Ok(self)
     }
 
-    /// The ring, for a device side in this process and for pollers.
+    /// The ring, for a device side in this process.
     pub fn ring(&self) -> &S::Ring {
         self.side.ring()
     }
 
-    /// The brand, which the queue holds for its life.
+    /// The brand, which the queue owns.
     pub fn brand(&self) -> &B {
         &self.brand
     }
 
-    /// A handle that polls from another thread.
+    /// A [`Poller`] for another thread.
     pub fn poller(&self) -> Poller<S::Ring, B> {
         Poller::new(self.side.ring().clone(), Arc::clone(&self.state))
     }
 
-    /// The queue is broken from here on.
+    /// Marks the queue broken.
     #[cold]
     pub(super) fn break_with(&mut self, error: QueueError) -> QueueError {
         self.broken = Some(error);
         self.state.set_broken();
-        // Adding leaves into its slow path from here on.
+        // Makes `add` take its slow path, which returns the error.
         self.free = 0;
         error
     }
@@ -110,7 +110,7 @@ impl<T, S: Side, B: Brand> DriverQueue for Driver<T, S, B> {
 
     #[inline]
     fn kick_prepare(&mut self) -> bool {
-        // Between what was made available and the look at what the device asks for.
+        // Between the store that made buffers available and the load of the device's event suppression.
         fence(Ordering::SeqCst);
         self.broken.is_none() && self.side.kick_prepare(self.features.event_idx)
     }
@@ -146,7 +146,7 @@ impl<T, S: Side, B: Brand> DriverQueue for Driver<T, S, B> {
     }
 
     fn enable_cb_delayed(&mut self) -> bool {
-        // The ring is asked even if the queue is broken, so that the device does not stay silent.
+        // The notification is enabled even if the queue is broken, so that the device does not stay silent.
         let waits = S::ask_late(self);
         waits || self.broken.is_some()
     }
@@ -184,7 +184,8 @@ impl<T, S: Side, B: Brand> DriverControl for Driver<T, S, B> {
 
 #[cfg(all(test, not(loom)))]
 impl<T, S: Side, B: Brand> Driver<T, S, B> {
-    /// Pretends that laps have gone by, an even number: 65,536 buffers each on a split ring.
+    /// Advances the positions by an even number of laps, as if their buffers had been used: 65,536 a lap on a split
+    /// ring.
     pub(in crate::virtqueue) fn skip_laps(&mut self, laps: u64) {
         let position = self.side.skip(laps << 16);
         self.state.set_position(position);

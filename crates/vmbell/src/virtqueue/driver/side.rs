@@ -1,35 +1,34 @@
-//! What the two kinds of ring differ in for a driver.
+//! The differences between the two kinds of ring for a driver side.
 
 use super::Driver;
 use crate::virtqueue::{
     Brand, Buffer, Features, PolledRing, QueueError, Used, memory::RingMemory, slots::Slots,
 };
 
-/// A driver's place on a ring of one kind.
+/// The part of the driver side that is specific to one kind of ring.
 ///
-/// What is offered or published is visible to the device as a whole: whoever sees a part of a buffer
-/// sees all of it.
+/// A buffer becomes visible to the device as a whole: a device that sees a part of it sees all of it.
 #[doc(hidden)]
 pub trait Side: Sized {
     type Memory: RingMemory;
     type Ring: PolledRing + Clone;
-    /// What `publish` must know of what was written.
+    /// What `write_chain` returns to be passed to `publish`.
     type Written: Copy;
 
-    /// Whether the descriptors of an indirect table name each other.
+    /// Whether the descriptors of an indirect table name their successors.
     const LINKED: bool;
 
     fn ring(&self) -> &Self::Ring;
     fn memory(&self) -> &Self::Memory;
     fn size(&self) -> u16;
 
-    /// Whether a fresh queue's notifications are asked for by position.
+    /// Whether a new queue's notifications are enabled by event index.
     fn arms_at_start(features: Features) -> bool;
 
     /// Makes a buffer of one descriptor available.
     fn offer(&mut self, head: u16, buffer: Buffer, flags: u16);
 
-    /// Writes a buffer of `needed` descriptors; gives the last of the slots that it takes.
+    /// Writes a buffer of `needed` descriptors, without publishing it; returns also the last entry that it takes.
     fn write_chain<T>(
         &self,
         slots: &Slots<T>,
@@ -38,10 +37,10 @@ pub trait Side: Sized {
         needed: usize,
     ) -> (u16, Self::Written);
 
-    /// Makes what was written available.
+    /// Makes a buffer that `write_chain` has written available.
     fn publish(&mut self, written: Self::Written);
 
-    /// Whether the device wants to know of what was published since the last call.
+    /// Whether the device wants a notification of the buffers made available since the last call.
     fn kick_prepare(&mut self, event_idx: bool) -> bool;
 
     /// Takes back the next used buffer.
@@ -49,19 +48,20 @@ pub trait Side: Sized {
         driver: &mut Driver<T, Self, B>,
     ) -> Result<Option<Used<T>>, QueueError>;
 
-    /// Asks for no notifications.
+    /// Disables used buffer notifications.
     fn disable_cb(&self, features: Features);
 
-    /// Asks for a notification of the next used buffer.
+    /// Enables a notification of the next used buffer.
     fn ask_next<T, B: Brand>(driver: &mut Driver<T, Self, B>);
 
-    /// Asks for one after three quarters of what is in flight; whether there is less than that.
+    /// Enables a notification after three quarters of the buffers in flight; returns whether no more than that are
+    /// used already.
     fn ask_late<T, B: Brand>(driver: &mut Driver<T, Self, B>) -> bool;
 
-    /// Empties the ring and begins again at `position`.
+    /// Initializes the ring again and continues at `position`.
     fn restart(&mut self, position: u64);
 
-    /// Moves on by whole laps, and gives the new position.
+    /// Advances the position by whole laps, and returns the new one.
     #[cfg(all(test, not(loom)))]
     fn skip(&mut self, by: u64) -> u64;
 }

@@ -1,4 +1,4 @@
-//! Guest memory of the vm-memory crate, borrowed or counted.
+//! [`RingMemory`] for guest memory of the vm-memory crate, by reference or in an `Arc`.
 
 #![allow(unsafe_code)]
 
@@ -32,7 +32,7 @@ unsafe impl<B: NewBitmap> RingMemory for &GuestMemoryMmap<B> {
     }
 }
 
-// SAFETY: as above, with the mapping owned by the `Arc` and all its clones.
+// SAFETY: as above; the `Arc` and all its clones own the mapping.
 unsafe impl<B: NewBitmap> RingMemory for Arc<GuestMemoryMmap<B>> {
     fn resolve(&self, addr: u64, len: usize) -> Option<NonNull<u8>> {
         resolve(self, addr, len)

@@ -1,4 +1,4 @@
-//! Plain memory of this process, with addresses from zero on.
+//! [`RingMemory`] for plain memory of this process, with addresses from zero on.
 
 #![allow(unsafe_code)]
 
@@ -17,14 +17,14 @@ const LINE_BYTES: usize = 64;
 #[repr(C, align(64))]
 struct Line([AtomicU64; LINE_BYTES / 8]);
 
-/// Zeroed memory that its clones share.
+/// Memory of this process, zeroed at first; clones share it.
 #[derive(Clone)]
 pub struct HostMemory {
     lines: Arc<[Line]>,
 }
 
 impl HostMemory {
-    /// At least `len` bytes.
+    /// Allocates `len` bytes, rounded up to whole cache lines.
     pub fn new(len: usize) -> Self {
         let lines = (0..len.div_ceil(LINE_BYTES)).map(|_| Line::default());
         Self {
@@ -32,12 +32,12 @@ impl HostMemory {
         }
     }
 
-    /// How many bytes there are.
+    /// The size in bytes.
     pub fn len(&self) -> usize {
         size_of::<Line>() * Arc::as_ptr(&self.lines).len()
     }
 
-    /// Whether there is no byte.
+    /// Whether the size is 0.
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty()
     }
@@ -59,7 +59,7 @@ unsafe impl RingMemory for HostMemory {
         if end > self.len() {
             return None;
         }
-        // No reference to all lines on the way: Miri follows one to each of its atomics.
+        // A raw pointer and no reference to all lines, which Miri would check for each atomic.
         let first = Arc::as_ptr(&self.lines);
         NonNull::new(first.cast::<u8>().wrapping_add(start).cast_mut())
     }

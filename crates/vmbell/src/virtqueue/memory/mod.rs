@@ -1,8 +1,8 @@
-//! Where rings live: plain host memory, or the guest memory of the vm-memory crate.
+//! The memory that holds rings: plain memory of this process, or guest memory of the vm-memory crate.
 //!
 //! A queue resolves its parts to host pointers once, at set-up, and checks ranges and alignment
-//! then, so that nothing is translated later. Only this folder holds unsafe code. Accesses go
-//! past dirty bitmaps: whoever migrates a guest marks a queue's pages itself.
+//! then, so that no access translates an address. Of the virtqueue's code only this folder is unsafe. Accesses
+//! do not set dirty bitmaps: a VMM that migrates a guest must mark a queue's pages itself.
 
 #![allow(unsafe_code)]
 
@@ -19,11 +19,11 @@ pub(super) use words::{Word, Words, slice};
 ///
 /// # Safety
 ///
-/// Where [`resolve`](Self::resolve) gives a pointer, all `len` bytes from it on are mapped for
-/// reads and writes, and stay so while the value or a clone of it is alive, wherever it moves.
-/// Nothing in this process holds a plain reference to them.
+/// If [`resolve`](Self::resolve) returns a pointer, all `len` bytes from it on are mapped for
+/// reads and writes, and stay so while the value or a clone of it is alive, even if it is moved.
+/// Nothing in this process holds a plain reference to these bytes.
 pub unsafe trait RingMemory: Clone {
-    /// The host's pointer to `len` bytes at `addr`; none if not all of them are memory, or if
-    /// they are not contiguous for the host.
+    /// The host pointer to `len` bytes at `addr`; `None` if not all of them are memory, or if they are not
+    /// contiguous in the host's address space.
     fn resolve(&self, addr: u64, len: usize) -> Option<NonNull<u8>>;
 }

@@ -1,6 +1,6 @@
-//! Arrays of atomics in shared memory, with the owner of the memory beside the pointer.
+//! Arrays of atomics in shared memory, each with the owner of the memory beside the pointer.
 //!
-//! Under loom they are objects of loom's, shared by clones, because loom cannot watch raw memory.
+//! Under loom they are loom's own atomics, shared by clones, because loom cannot track raw memory.
 
 #![allow(unsafe_code)]
 
@@ -17,12 +17,12 @@ use crate::virtqueue::SetupError;
 pub(in crate::virtqueue) struct Words<A, M> {
     first: NonNull<A>,
     count: usize,
-    /// Keeps what `first` points to.
+    /// Keeps the memory mapped that `first` points to.
     memory: M,
 }
 
-// SAFETY: `first` points into memory that `memory`, which is itself sent along, keeps alive; what
-// is there is reached by shared references to `A` alone, which other threads may hold.
+// SAFETY: `first` points into memory that `memory`, which is sent along, keeps alive; that memory
+// is accessed only by shared references to `A`, which other threads may hold.
 #[cfg(not(loom))]
 unsafe impl<A: Sync, M: Send> Send for Words<A, M> {}
 // SAFETY: as above.
@@ -68,19 +68,19 @@ impl<A, M: Clone> Clone for Words<A, M> {
 impl<A, M> Words<A, M> {
     #[inline]
     pub(in crate::virtqueue) fn all(&self) -> &[A] {
-        // SAFETY: `resolve` had `first` checked for `count` aligned `A`s in memory that
-        // `self.memory` keeps alive for as long as `self` lives. `A` is atomics, for which every
+        // SAFETY: `resolve` checked that `first` points to `count` aligned `A`s in memory that
+        // `self.memory` keeps alive for as long as `self` lives. `A` consists of atomics, for which every
         // content is valid and which others may change at any time.
         unsafe { std::slice::from_raw_parts(self.first.as_ptr(), self.count) }
     }
 
-    /// The memory that they are in.
+    /// The memory that has the words.
     pub(in crate::virtqueue) fn memory(&self) -> &M {
         &self.memory
     }
 }
 
-/// `A`s that clones share.
+/// An array of `A` that clones share.
 #[cfg(loom)]
 pub(in crate::virtqueue) struct Words<A, M> {
     words: std::sync::Arc<Vec<A>>,
@@ -98,7 +98,7 @@ impl<A, M: Clone> Clone for Words<A, M> {
 
 #[cfg(loom)]
 impl<A: Atomics, M: RingMemory> Words<A, M> {
-    /// New words, of no address.
+    /// New words; loom's have no address.
     #[expect(clippy::unnecessary_wraps, reason = "as the real one")]
     pub(in crate::virtqueue) fn resolve(
         memory: &M,
@@ -158,8 +158,8 @@ impl<A, M> std::ops::Deref for Word<A, M> {
 
     #[inline]
     fn deref(&self) -> &A {
-        // SAFETY: `Words::resolve` checked `first` for one aligned `A`, which `memory` beside it
-        // keeps alive for as long as `self` lives; as in `Words::all`.
+        // SAFETY: `Words::resolve` checked that `first` points to one aligned `A`, which `memory` beside
+        // it keeps alive for as long as `self` lives; as in `Words::all`.
         unsafe { self.0.first.as_ref() }
     }
 }
@@ -173,11 +173,11 @@ impl<A, M> std::ops::Deref for Word<A, M> {
     }
 }
 
-/// Types made of atomics only: any content is valid, and there is no padding.
+/// Types that consist of atomics only.
 ///
 /// # Safety
 ///
-/// Exactly that.
+/// Any content of the memory is a valid value, and the type has no padding.
 pub(in crate::virtqueue) unsafe trait Atomics: Default {}
 
 macro_rules! atomics {
@@ -197,8 +197,8 @@ atomics!(
     crate::virtqueue::split::UsedElement
 );
 
-/// `count` `A`s at `addr` for as long as `memory` is borrowed; none if not all of them are memory
-/// or if they are not aligned for this host.
+/// `count` `A`s at `addr` for as long as `memory` is borrowed; `None` if not all of them are memory
+/// or if they are not aligned.
 pub(in crate::virtqueue) fn slice<A: Atomics, M: RingMemory>(
     memory: &M,
     addr: u64,
@@ -210,6 +210,6 @@ pub(in crate::virtqueue) fn slice<A: Atomics, M: RingMemory>(
         return None;
     }
     // SAFETY: `resolve` found `count` aligned `A`s at `first`, which `memory`, borrowed for as
-    // long as the slice, keeps alive. `A` is atomics, for which every content is valid.
+    // long as the slice, keeps alive. `A` consists of atomics, for which every content is valid.
     Some(unsafe { std::slice::from_raw_parts(first.as_ptr(), count) })
 }

@@ -1,4 +1,5 @@
-//! The device writes what it must not: a clear error, a broken driver side, and nothing worse.
+//! The device writes what it must not: the driver side returns a clear error and is broken, and nothing worse
+//! happens.
 //!
 //! Each test is a class of bug that a virtqueue somewhere has had.
 

@@ -1,4 +1,5 @@
-//! The driver writes what it must not: a clear error, a broken device side, and nothing worse.
+//! The driver writes what it must not: the device side returns a clear error and is broken, and nothing worse
+//! happens.
 //!
 //! Each test is a class of bug that a virtqueue somewhere has had.
 

@@ -1,4 +1,4 @@
-//! What polling says, above all where an index comes round between two polls.
+//! The results of polling, above all when an index wraps between two polls.
 
 use super::*;
 

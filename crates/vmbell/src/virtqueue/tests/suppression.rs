@@ -1,8 +1,8 @@
-//! Who notifies whom, by flags and by event index, wrap boundaries included.
+//! Event suppression of both sides, by flags and by event index, wrap boundaries included.
 
 use super::*;
 
-/// Rounds on a queue of 8: how many kicks and calls `batch` buffers a time cost.
+/// Sends `batch` buffers round: whether that needs an available buffer and a used buffer notification.
 fn notifications(
     driver: &mut impl TestDriver,
     device: &mut impl DeviceQueue,
