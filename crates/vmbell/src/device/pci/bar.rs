@@ -1,25 +1,25 @@
-//! Base address registers: which bits a guest can write, and what addresses they mean
+//! Base address registers: the bits that a guest can write, and the addresses that they mean
 //! (PCI 3.0, 6.2.5.1).
 
 use super::PciError;
 use crate::bus::BusRange;
 
-/// Places for them in a header of type 0.
+/// The number of BAR registers in a header of type 0.
 pub const BARS: usize = 6;
 
-/// Where a BAR is, and with which register it says so.
+/// The address space of a BAR, and the kind of its register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BarSpace {
-    /// Ports.
+    /// I/O ports.
     Io,
     /// Memory below 4 GiB.
     Memory32,
-    /// Memory anywhere, prefetchable; takes two registers.
+    /// Memory at any 64-bit address, prefetchable; takes two registers.
     Memory64,
 }
 
 impl BarSpace {
-    /// The bits of the register that say what it is, and that no guest can change.
+    /// The read-only bits of the register that encode its kind.
     pub(super) const fn kind_bits(self) -> u64 {
         match self {
             Self::Io => 0b01,
@@ -43,8 +43,8 @@ impl BarSpace {
         }
     }
 
-    /// The last address that is ordinary. The very last of the space means "nowhere": it is what
-    /// stands in the register while a guest asks for the size.
+    /// The last address that a BAR can have. A BAR at the end of the space is not mapped: the register has that
+    /// value while a guest determines the size.
     const fn limit(self) -> u64 {
         match self {
             Self::Io => 0xffff,
@@ -57,14 +57,14 @@ impl BarSpace {
 /// A base address register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bar {
-    /// Where it is.
+    /// The address space.
     pub space: BarSpace,
-    /// How many addresses it has: a power of two.
+    /// The size in bytes or ports: a power of two.
     pub size: u64,
 }
 
 impl Bar {
-    /// Whether a BAR at place `bar` of `name` can be like this.
+    /// Checks whether register `bar` of the function `name` can be this BAR.
     pub(super) fn check(self, name: &'static str, bar: usize) -> Result<(), PciError> {
         let Self { space, size } = self;
         if !size.is_power_of_two() || size < space.least() || size > space.most() {
@@ -87,8 +87,8 @@ impl Bar {
         !(self.size - 1)
     }
 
-    /// The addresses that a register's value means, if it means any: not below the first page of
-    /// its space that is 0, and not where the space ends.
+    /// The addresses that a register's value means. `None` for the address 0 and for the end of the space, where
+    /// a BAR is not mapped.
     pub(super) fn decode(self, value: u64) -> Option<BusRange> {
         let base = value & self.writable();
         let range = BusRange::new(base, self.size).ok()?;

@@ -1,4 +1,4 @@
-//! The configuration space of a function: 256 bytes, of which a guest can change few
+//! The configuration space of a function: 256 bytes, few of which a guest can change
 //! (PCI 3.0, 6.1).
 
 use super::bar::{BARS, Bar, BarSpace};
@@ -12,15 +12,15 @@ const SIZE: usize = 256;
 
 const IO_DECODE: u16 = 1 << 0;
 const MEMORY_DECODE: u16 = 1 << 1;
-/// The bits of the command register that exist here: the two decodes and bus mastering.
+/// The writable bits of the command register: I/O decode, memory decode and bus mastering.
 const COMMAND_BITS: u16 = IO_DECODE | MEMORY_DECODE | 1 << 2;
 
-/// What a function is.
+/// The identification registers of a function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
-    /// Who made it.
+    /// Vendor ID.
     pub vendor: u16,
-    /// What it is.
+    /// Device ID.
     pub device: u16,
     /// Base class and subclass.
     pub class: u16,
@@ -35,7 +35,7 @@ pub struct ConfigSpace {
 }
 
 impl ConfigSpace {
-    /// A header of type 0 with BARs at 0 and decoding off.
+    /// A header of type 0 with all BARs 0 and decoding disabled.
     pub fn new(identity: Identity, bars: [Option<Bar>; BARS]) -> Self {
         let mut space = Self {
             bytes: [0; SIZE],
@@ -64,7 +64,7 @@ impl ConfigSpace {
         space
     }
 
-    /// Reads at any offset and width; behind the end all bits are set.
+    /// Reads at any offset and width; bytes behind the end are 0xff.
     pub fn read(&self, offset: usize, data: &mut [u8]) {
         for (index, byte) in data.iter_mut().enumerate() {
             let register = offset.checked_add(index).and_then(|at| self.bytes.get(at));
@@ -72,7 +72,7 @@ impl ConfigSpace {
         }
     }
 
-    /// Writes the bits that can be written, at any offset and width.
+    /// Writes the writable bits, at any offset and width.
     pub fn write(&mut self, offset: usize, data: &[u8]) {
         for (index, byte) in data.iter().enumerate() {
             let Some(at) = offset.checked_add(index) else {
@@ -84,7 +84,7 @@ impl ConfigSpace {
         }
     }
 
-    /// Where a BAR answers, if it does: its decode bit is set and its address is one.
+    /// The range of a BAR; `None` if its decode bit is clear or its register has no valid address.
     pub fn placed(&self, index: usize) -> Option<BusRange> {
         let bar = (*self.bars.get(index)?)?;
         let mut command = [0; 2];

@@ -26,7 +26,7 @@ fn dword(space: &ConfigSpace, offset: usize) -> u32 {
     u32::from_le_bytes(data)
 }
 
-/// What a guest learns of a BAR by writing ones to it and what was there before.
+/// What a guest reads from a BAR after it has written ones; then it restores the value.
 fn size_of(space: &mut ConfigSpace, index: usize) -> u32 {
     let at = FIRST_BAR + 4 * index;
     let before = dword(space, at);

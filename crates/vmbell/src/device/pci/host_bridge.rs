@@ -1,4 +1,4 @@
-//! The function in slot 0: guests that look for a bus look for a bridge from the host to it.
+//! The host bridge in slot 0, which guests look for when they probe for a PCI bus.
 
 use super::{BARS, Bar, Identity, PciFunction};
 
@@ -11,7 +11,7 @@ impl PciFunction for HostBridge {
         "host-bridge"
     }
 
-    /// Intel's 82441FX, the bridge of the PC that guests know best.
+    /// Intel's 82441FX, the host bridge of QEMU's `pc` machine.
     fn identity(&self) -> Identity {
         Identity {
             vendor: 0x8086,

@@ -1,8 +1,9 @@
 //! A PCI bus with functions on it, reached through configuration mechanism 1 (PCI 3.0, 3.2.2.3.2).
 //!
 //! [`PciRoot`] is the device on ports 0xcf8 to 0xcff. It owns the configuration space of every
-//! [`PciFunction`], assigns base addresses before the guest starts, as firmware would, and puts
-//! each BAR on the bus where the guest has it, from inside the configuration write that moves it.
+//! [`PciFunction`], assigns base addresses before the guest starts, as firmware would, and maps
+//! each BAR on the bus at the guest's address, during the configuration write that changes the address. All of it
+//! runs on the thread of the vCPU that accesses.
 
 mod bar;
 mod config;
@@ -21,58 +22,58 @@ pub use window::{Window, Windows};
 
 use crate::bus::BusError;
 
-/// A function: what is behind its BARs, on whichever vCPU thread asks.
+/// A PCI function. Its methods run on the thread of the vCPU that accesses it.
 pub trait PciFunction: Send + Sync {
-    /// Its name as users know it.
+    /// The function's name, for messages.
     fn name(&self) -> &'static str;
 
-    /// Who made what.
+    /// Vendor, device and class.
     fn identity(&self) -> Identity;
 
-    /// Its base address registers; a 64-bit one leaves the next place empty.
+    /// The base address registers; the entry after a 64-bit BAR is `None`.
     fn bars(&self) -> [Option<Bar>; BARS];
 
-    /// Fills `data` with what is at `offset` in a BAR.
+    /// Handles a read: fills `data` with the bytes at `offset` in BAR `bar`.
     fn read(&self, bar: usize, offset: u64, data: &mut [u8]);
 
-    /// Takes what was written at `offset` in a BAR.
+    /// Handles a write of `data` at `offset` in BAR `bar`.
     fn write(&self, bar: usize, offset: u64, data: &[u8]);
 
-    /// A BAR answers at this address from now on, or nowhere.
+    /// BAR `bar` is mapped at the address `base` from now on, or not mapped if `None`.
     fn moved(&self, bar: usize, base: Option<u64>);
 
-    /// Forgets everything but where its BARs are.
+    /// Resets the function's state, except for the addresses of its BARs.
     fn reset(&self);
 }
 
-/// Why a function cannot be on the bus.
+/// Why a function cannot be added to the bus, or a BAR cannot be mapped.
 #[derive(Debug, thiserror::Error)]
 pub enum PciError {
-    /// There are 32 devices on a bus.
+    /// All 32 slots are taken.
     #[error("no slot for {name}: all {slots} are taken")]
     NoSlot {
         /// The function.
         name: &'static str,
-        /// How many there are.
+        /// How many slots there are.
         slots: usize,
     },
-    /// A size that no BAR can have.
+    /// The size of a BAR is not allowed.
     #[error(
         "BAR{bar} of {name}: a size of {size:#x} is not a power of two from {least:#x} to {most:#x}"
     )]
     Size {
         /// The function.
         name: &'static str,
-        /// Its BAR.
+        /// The number of the BAR.
         bar: usize,
         /// The size.
         size: u64,
-        /// The smallest that its kind can have.
+        /// The smallest size of a BAR of this kind.
         least: u64,
-        /// The largest.
+        /// The largest size.
         most: u64,
     },
-    /// A BAR behind the last place, or a 64-bit one with no room for its upper half.
+    /// A 64-bit BAR has no register for its upper half, because it is the last or the next one is used.
     #[error("BAR{bar} of {name} has no register for its upper half")]
     UpperHalf {
         /// The function.
@@ -80,7 +81,7 @@ pub enum PciError {
         /// Its BAR.
         bar: usize,
     },
-    /// The window is used up.
+    /// The window has no room for a BAR.
     #[error("no room for BAR{bar} of {name}, {size:#x} bytes, in {window}")]
     NoRoom {
         /// The function.
@@ -89,20 +90,20 @@ pub enum PciError {
         bar: usize,
         /// Its size.
         size: u64,
-        /// The addresses that there are for its kind.
+        /// The window of BARs of this kind.
         window: Window,
     },
-    /// The bus itself has no place.
+    /// The configuration ports cannot be added to the bus.
     #[error("cannot use the ports of PCI configuration")]
     Ports(#[from] BusError),
-    /// Somebody else answers there.
+    /// Another device has the addresses of a BAR.
     #[error("BAR{bar} of {name} clashes with another device")]
     Clash {
         /// The function.
         name: &'static str,
         /// Its BAR.
         bar: usize,
-        /// With which.
+        /// The overlap.
         source: BusError,
     },
 }

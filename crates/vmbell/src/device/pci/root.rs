@@ -1,4 +1,5 @@
-//! Configuration mechanism 1: an address at 0xcf8, a window on the register at 0xcfc.
+//! The root of the PCI bus, by configuration mechanism 1 (PCI 3.0, 3.2.2.3.2): the address of a register at port
+//! 0xcf8, its data at port 0xcfc.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -7,20 +8,20 @@ use super::slot::{Buses, Slot};
 use super::{HostBridge, PciError, PciFunction, Windows};
 use crate::bus::{Bus, BusDevice, BusRange};
 
-/// Where it answers: eight ports from here.
+/// The first of its eight ports.
 pub const CONFIG_PORTS: u64 = 0xcf8;
 const PORTS: u64 = 8;
-/// The data window's offset in them.
+/// Offset of the data port.
 const DATA: u64 = 4;
 
 /// Devices on a bus (PCI 3.0, 3.2.2.3.1); each has one function here.
 const SLOTS: usize = 32;
 const ENABLE: u32 = 1 << 31;
 
-/// The root of the bus, and everything on it.
+/// The root of the bus, with all functions on it.
 ///
-/// Runs on the thread of whichever vCPU configures; a lock makes them take turns. BARs move from
-/// inside the write that moves them, so that the next access of any vCPU finds them.
+/// It runs on the thread of the vCPU that configures, under a lock. A configuration write moves a BAR on
+/// the bus before it returns, so that the next access of any vCPU finds the BAR.
 pub struct PciRoot {
     pio: Weak<Bus>,
     mmio: Weak<Bus>,
@@ -28,14 +29,14 @@ pub struct PciRoot {
 }
 
 struct State {
-    /// What was written to 0xcf8, all bits of it.
+    /// The value that was written to port 0xcf8, with all bits.
     address: u32,
     windows: Windows,
     slots: Vec<Slot>,
 }
 
 impl PciRoot {
-    /// A bus with its host bridge, on the ports of `pio`.
+    /// A PCI bus with its host bridge; the configuration ports are added to `pio`.
     pub fn new(pio: &Arc<Bus>, mmio: &Arc<Bus>, windows: Windows) -> Result<Arc<Self>, PciError> {
         let root = Arc::new(Self {
             pio: Arc::downgrade(pio),
@@ -52,7 +53,7 @@ impl PciRoot {
         Ok(root)
     }
 
-    /// Puts a function into the next slot, with addresses assigned and decoding on.
+    /// Adds a function in the next slot, with addresses assigned and decoding enabled.
     pub fn add(&self, function: Arc<dyn PciFunction>) -> Result<(), PciError> {
         let mut state = self.lock();
         let State { windows, slots, .. } = &mut *state;
@@ -68,7 +69,7 @@ impl PciRoot {
         settled.unwrap_or(Ok(()))
     }
 
-    /// Resets every function: registers as the guest found them, no test selected, no doorbell.
+    /// Resets every function: restores the registers that the guest found, deselects tests and removes doorbells.
     pub fn reset(&self) {
         let mut state = self.lock();
         state.address = 0;
@@ -80,19 +81,20 @@ impl PciRoot {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Moves BARs to where their registers say, first off the bus and then on again, so that two
+    /// Maps the BARs where their registers say. All BARs that move are removed before any is added, so that two
     /// can change places.
     fn settle(&self, slots: &mut [Slot]) {
         self.with_buses(|buses| {
             slots.iter_mut().for_each(|slot| slot.withdraw(buses));
             for slot in slots {
-                // A guest that puts a BAR onto another device has it answer nowhere.
+                // A BAR that the guest puts onto another device stays unmapped, which is no error here.
                 let _ = slot.settle(buses);
             }
         });
     }
 
-    /// The buses own this device: they are there but for the moment in which they are dropped.
+    /// Calls `act` with the buses; `None` if they are being dropped. The buses own this device, hence the weak
+    /// references.
     fn with_buses<T>(&self, act: impl FnOnce(Buses<'_>) -> T) -> Option<T> {
         let (pio, mmio) = (self.pio.upgrade()?, self.mmio.upgrade()?);
         Some(act(Buses {
@@ -103,11 +105,11 @@ impl PciRoot {
 }
 
 impl State {
-    /// The slot and the register that an access to the data window at `offset` means.
+    /// The slot and the register that an access to the data port at `offset` means.
     ///
-    /// All eight low bits of the address count. The specification has bits 1 and 0 zero and the
-    /// byte chosen by the port; kvm-unit-tests writes them and always uses port 0xcfc; so whichever
-    /// is there counts, as in hardware that decodes both.
+    /// All eight low bits of the address count. In the specification bits 1 and 0 are zero, and the port selects
+    /// the byte; kvm-unit-tests sets these bits and always uses port 0xcfc. Both ways work here, as on hardware
+    /// that decodes both.
     fn target(&mut self, offset: u64) -> Option<(&mut Slot, usize)> {
         let [register, devfn, bus, _] = self.address.to_le_bytes();
         let (device, function) = (devfn >> 3, devfn & 7);
@@ -142,7 +144,7 @@ impl BusDevice for PciRoot {
             slot.config.write(register, data);
             self.settle(&mut state.slots);
         } else if let (0, Ok(data)) = (offset, <[u8; 4]>::try_from(data)) {
-            // Narrower accesses are not for the address register (PCI 3.0, 3.2.2.3.2).
+            // Narrower accesses do not reach the address register (PCI 3.0, 3.2.2.3.2).
             state.address = u32::from_le_bytes(data);
         }
     }

@@ -9,7 +9,7 @@ use crate::device::pci::{BARS, Bar, BarSpace, Identity, Window};
 const PORTS: u64 = 0xc000;
 const MEMORY: u64 = 0xe000_0000;
 
-/// A function with two BARs that read as its number, and that remembers where it is.
+/// A function with two BARs that read as its number; it remembers their addresses.
 struct Dummy {
     number: u8,
     at: Mutex<[Option<u64>; 2]>,
@@ -95,13 +95,13 @@ impl Pc {
         assert!(self.ports.write(CONFIG_PORTS, &address.to_le_bytes()));
     }
 
-    /// As most guests do: low bits in the port.
+    /// Accesses a register as most guests do: the port selects the byte.
     fn read(&mut self, device: u32, register: u32, len: usize) -> u32 {
         self.select(device, register & !3);
         self.data(u64::from(register & 3), len)
     }
 
-    /// As kvm-unit-tests does: low bits in the address.
+    /// Accesses a register as kvm-unit-tests does: the low bits of the address select the byte.
     fn read_low_bits(&mut self, device: u32, register: u32, len: usize) -> u32 {
         self.select(device, register);
         self.data(0, len)
@@ -122,7 +122,7 @@ impl Pc {
         assert!(self.ports.write(CONFIG_PORTS + DATA + lane, data));
     }
 
-    /// Who answers at an address of memory.
+    /// The number of the function that answers at an address of memory.
     fn who(&mut self, address: u64) -> Option<u8> {
         let mut data = [0];
         self.memory.read(address, &mut data).then_some(data[0])

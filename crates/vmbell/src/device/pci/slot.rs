@@ -1,4 +1,5 @@
-//! A function in its slot: its registers, and its BARs on the buses.
+//! A PCI function in its slot: its configuration space, and its BARs on the buses. It runs on the thread of the
+//! vCPU that configures.
 
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use super::config::ConfigSpace;
 use super::{PciError, PciFunction, Windows};
 use crate::bus::{Bus, BusDevice, BusError, BusRange};
 
-/// The two buses that BARs are on.
+/// The two buses on which BARs are mapped.
 #[derive(Clone, Copy)]
 pub(super) struct Buses<'b> {
     pub(super) pio: &'b Bus,
@@ -39,19 +40,19 @@ impl BusDevice for BarDevice {
     }
 }
 
-/// A slot that is taken.
+/// A slot with a function.
 #[derive(Debug)]
 pub(super) struct Slot {
     function: Arc<dyn PciFunction>,
     pub(super) config: ConfigSpace,
-    /// The registers as the guest finds them.
+    /// The registers at the start of the guest and after a reset.
     initial: ConfigSpace,
-    /// Where each BAR is on its bus.
+    /// The range of each BAR on its bus; `None` if the BAR is not mapped.
     placed: [Option<BusRange>; BARS],
 }
 
 impl Slot {
-    /// Assigns addresses; nothing is on a bus yet.
+    /// A slot whose BARs have addresses and are not mapped yet.
     pub(super) fn new(
         function: Arc<dyn PciFunction>,
         windows: &mut Windows,
@@ -80,7 +81,7 @@ impl Slot {
         })
     }
 
-    /// Takes BARs off the bus that are not to be where they are.
+    /// Removes the BARs from the bus that are not where their registers say.
     pub(super) fn withdraw(&mut self, buses: Buses<'_>) {
         let bars = self.function.bars();
         for (index, (placed, bar)) in self.placed.iter_mut().zip(bars).enumerate() {
@@ -90,7 +91,7 @@ impl Slot {
             if self.config.placed(index) == Some(range) {
                 continue;
             }
-            // First the doorbells: from here on a write reaches the device, and then nobody.
+            // The doorbells are removed first: then a write reaches the device until the BAR is removed, too.
             self.function.moved(index, None);
             let removed = buses.of(bar.space).remove(range);
             debug_assert!(removed.is_ok(), "{range} was put there by us");
@@ -98,8 +99,8 @@ impl Slot {
         }
     }
 
-    /// Puts BARs on the bus that are not yet where they are to be. Where another device answers
-    /// already, a BAR answers nowhere, until that one is gone; the first such clash is returned.
+    /// Adds the BARs to the bus that are not mapped where their registers say. If another device has the addresses,
+    /// the BAR stays unmapped until that device is gone; the first such clash is returned.
     pub(super) fn settle(&mut self, buses: Buses<'_>) -> Result<(), PciError> {
         let bars = self.function.bars();
         let mut clash = Ok(());
@@ -126,7 +127,7 @@ impl Slot {
         })
     }
 
-    /// Back to what the guest found.
+    /// Restores the registers that the guest found at its start.
     pub(super) fn reset(&mut self) {
         self.config = self.initial.clone();
         self.function.reset();

@@ -5,16 +5,16 @@ use std::fmt;
 use super::bar::{Bar, BarSpace};
 use crate::bus::BusRange;
 
-/// A range of addresses, handed out from its start.
+/// A range of addresses, which is handed out from its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     range: BusRange,
-    /// The first address that is free; none once the range is used up to the last address.
+    /// The first free address; `None` if the range is used up to the last address.
     next: Option<u64>,
 }
 
 impl Window {
-    /// All of a range.
+    /// A window of a whole range, all free.
     pub const fn new(range: BusRange) -> Self {
         Self {
             range,
@@ -22,7 +22,7 @@ impl Window {
         }
     }
 
-    /// The next `size` addresses, aligned to their size, if there are as many left.
+    /// Takes the next `size` addresses, aligned to their size; `None` if there are not enough.
     fn take(&mut self, size: u64) -> Option<u64> {
         let base = self.next?.checked_next_multiple_of(size)?;
         let taken = BusRange::new(base, size).ok()?;
@@ -43,16 +43,16 @@ impl fmt::Display for Window {
 /// One window for each kind of BAR.
 #[derive(Clone, Copy, Debug)]
 pub struct Windows {
-    /// Ports.
+    /// I/O ports.
     pub io: Window,
     /// Memory below 4 GiB.
     pub memory32: Window,
-    /// Memory above.
+    /// Memory for 64-bit BARs.
     pub memory64: Window,
 }
 
 impl Windows {
-    /// An address for a BAR, or the window that has none left.
+    /// Takes an address for a BAR; the error is the window that has no room.
     pub(super) fn take(&mut self, bar: Bar) -> Result<u64, Window> {
         let window = match bar.space {
             BarSpace::Io => &mut self.io,
