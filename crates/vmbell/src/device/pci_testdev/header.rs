@@ -1,4 +1,4 @@
-//! What a guest reads from either BAR while a test is selected: little-endian, name at the end.
+//! The header that a guest reads from either BAR while a test is selected: little-endian, with the name at the end.
 
 use super::test::Test;
 
@@ -8,7 +8,7 @@ const DATA: usize = 8;
 const COUNT: usize = 12;
 const NAME: usize = 16;
 
-/// The bytes of a header; behind its end a guest reads zeros.
+/// The bytes of a header; a guest reads zeros behind its end.
 #[derive(Clone, Debug)]
 pub(super) struct Header {
     bytes: Vec<u8>,
@@ -26,7 +26,7 @@ impl Header {
         Self { bytes }
     }
 
-    /// The byte at any offset.
+    /// The byte at any offset; 0 behind the end.
     pub(super) fn byte(&self, offset: u64) -> u8 {
         let index = usize::try_from(offset).ok();
         index

@@ -2,8 +2,8 @@
 //! `docs/specs/pci-testdev.rst`).
 //!
 //! A guest selects a test by writing its number to offset 0 of BAR0 (memory) or BAR1 (ports), reads
-//! in the header where to write what, writes, and reads in the header how many of the writes came
-//! this far. Behind a working doorbell none do. Everything runs on the vCPU thread that accesses.
+//! from the header what to write and where, writes it, and reads from the header how many of the writes reached
+//! the device. With a working doorbell none do. All of it runs on the thread of the vCPU that accesses.
 
 mod header;
 mod selection;
@@ -27,18 +27,18 @@ const PORT_SIZE: u64 = 256;
 /// The BAR of the optional memory.
 const MEMBAR: usize = 2;
 
-/// What a device is made with.
+/// The options of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PciTestdevConfig {
-    /// The size of BAR2, a 64-bit one with nothing behind it; 0 for none.
+    /// The size in bytes of BAR2, a 64-bit BAR without registers; 0 for no such BAR.
     pub membar: u64,
     /// Adds a fourth test to each BAR, `pv-eventfd`: a doorbell for writes of any length. The
-    /// wildcard test then takes writes of one byte only, on ports and in memory alike; without it,
-    /// the one in memory takes any length, as in QEMU.
+    /// wildcard test's doorbell then takes writes of one byte only, on ports and in memory alike; without `pv`,
+    /// the doorbell in memory takes writes of any length, as in QEMU.
     pub pv: bool,
 }
 
-/// Somebody who wants to know that a doorbell could not be had.
+/// A function that is called if a doorbell cannot be registered.
 pub type OnError = Box<dyn Fn(Error) + Send + Sync>;
 
 /// The device.
@@ -48,8 +48,8 @@ pub struct PciTestdev {
 }
 
 impl PciTestdev {
-    /// A device that has its doorbells from `events`. If one is refused, `on_error` hears of it,
-    /// and no test is selected.
+    /// A device that registers its doorbells with `events`. If that fails, it calls `on_error` and selects no
+    /// test.
     pub fn new(
         config: PciTestdevConfig,
         events: Arc<dyn IoEvents>,
@@ -79,7 +79,7 @@ impl PciFunction for PciTestdev {
         "pci-testdev"
     }
 
-    /// Red Hat's number for the device; a class that says nothing.
+    /// Red Hat's ID for the device (1b36:0005); base class 0 means unclassified.
     fn identity(&self) -> Identity {
         Identity {
             vendor: 0x1b36,
@@ -105,7 +105,7 @@ impl PciFunction for PciTestdev {
         bars
     }
 
-    /// Byte by byte, so that a wide read is the same as narrow ones.
+    /// Reads byte by byte, so that a wide read equals narrow ones.
     fn read(&self, bar: usize, offset: u64, data: &mut [u8]) {
         if Space::of(bar).is_none() {
             return data.fill(0xff);
@@ -116,7 +116,7 @@ impl PciFunction for PciTestdev {
         }
     }
 
-    /// Byte by byte: a wide write counts if its byte at the right offset does.
+    /// Writes byte by byte: a wide write is counted if its byte at the test's offset is.
     fn write(&self, bar: usize, offset: u64, data: &[u8]) {
         let Some(space) = Space::of(bar) else { return };
         let mut selection = self.lock();

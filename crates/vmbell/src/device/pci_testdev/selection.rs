@@ -1,4 +1,4 @@
-//! The test that is selected, its count, and its doorbell. At most one, on both BARs together.
+//! The selected test, its count and its doorbell. At most one test is selected, on both BARs together.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,15 +11,15 @@ use super::test::{Modes, Space, Test};
 use crate::doorbell::{Datamatch, IoEventAddress, Sharing};
 use crate::hypervisor::IoEvents;
 
-/// What a device remembers.
+/// The state of a device.
 pub(super) struct Selection {
     modes: Modes,
-    /// Where BAR0 and BAR1 are.
+    /// The addresses at which BAR0 and BAR1 are mapped.
     bases: [Option<u64>; 2],
     current: Option<Current>,
-    /// The doorbell of the current test; none while its BAR is nowhere.
+    /// The registered doorbell of the current test; `None` while its BAR is not mapped.
     doorbell: Option<(IoEventAddress, Datamatch)>,
-    /// Nobody waits for it: what is measured is the way to it.
+    /// The doorbell's eventfd. No thread waits for it: a test measures only the time to signal it.
     event: EventFd,
     events: Arc<dyn IoEvents>,
     on_error: OnError,
@@ -50,7 +50,7 @@ impl Selection {
         }
     }
 
-    /// A byte of the header; zeros without a test.
+    /// A byte of the header; 0 if no test is selected.
     pub(super) fn read(&self, offset: u64) -> u8 {
         let Some(current) = &self.current else {
             return 0;
@@ -59,7 +59,7 @@ impl Selection {
         current.header.byte(offset)
     }
 
-    /// A byte that no doorbell took.
+    /// Handles a write of a byte for which no doorbell rang.
     pub(super) fn write(&mut self, space: Space, offset: u64, byte: u8) {
         if offset == 0 {
             return self.select(space, byte);
@@ -73,7 +73,7 @@ impl Selection {
         }
     }
 
-    /// Takes up a test, after the one before has ended; a number that is no test's ends it too.
+    /// Ends the current test and selects another; a number without a test selects none.
     fn select(&mut self, space: Space, number: u8) {
         self.stop();
         let Some(test) = self.modes.test(space, number) else {
@@ -94,7 +94,7 @@ impl Selection {
         self.current = None;
     }
 
-    /// A BAR is somewhere else, or nowhere, and the doorbell in it with it.
+    /// A BAR was mapped at another address, or unmapped: moves the doorbell of a test in it.
     pub(super) fn moved(&mut self, space: Space, base: Option<u64>) {
         let concerned = self.current.as_ref().map(|current| current.test.space) == Some(space);
         if concerned {
@@ -106,7 +106,7 @@ impl Selection {
         }
     }
 
-    /// Registers the doorbell of the current test, if it has one and its BAR is somewhere.
+    /// Registers the doorbell of the current test, if it has one and its BAR is mapped.
     fn hang(&mut self) {
         let Some(Current { test, .. }) = self.current else {
             return;
@@ -138,9 +138,9 @@ impl Selection {
         }
     }
 
-    /// Forgets the rings of before.
+    /// Takes the count of the eventfd, so that earlier signals are forgotten.
     fn drain(&self) {
-        // An eventfd that was not rung says EAGAIN, which is as good.
+        // EAGAIN means that there was no signal.
         let _ = self.event.read();
     }
 }

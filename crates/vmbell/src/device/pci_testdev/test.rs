@@ -1,13 +1,13 @@
-//! The tests that there are, and what each asks of the guest.
+//! The tests of the device, and what each requires of the guest.
 
 use crate::doorbell::{Datamatch, IoEventAddress};
 
-/// The byte that a datamatch test waits for, and that counts without an eventfd.
+/// The datamatch of the datamatch test, and the byte that the test without an eventfd counts.
 const MATCH: u8 = 0xfa;
-/// The byte that a guest is told to write where any will do.
+/// The byte that the header tells a guest to write for a wildcard.
 const ANY: u8 = 0xce;
 
-/// Where the writes of a test go.
+/// The BAR that the writes of a test go to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Space {
     /// BAR0.
@@ -17,7 +17,7 @@ pub(super) enum Space {
 }
 
 impl Space {
-    /// The space of a BAR that has tests.
+    /// The space of BAR `bar`; `None` if that BAR has no tests.
     pub(super) const fn of(bar: usize) -> Option<Self> {
         match bar {
             0 => Some(Self::Mmio),
@@ -33,7 +33,7 @@ impl Space {
         }
     }
 
-    /// Offset of the first test's byte: half of the BAR is for the header.
+    /// Offset of the first test's byte: the lower half of the BAR is for the header.
     const fn half(self) -> u64 {
         match self {
             Self::Mmio => super::MMIO_SIZE / 2,
@@ -41,7 +41,7 @@ impl Space {
         }
     }
 
-    /// A place in the BAR that is at `base`.
+    /// The address of an offset in the BAR that is mapped at `base`.
     pub(super) const fn address(self, base: u64, offset: u64) -> IoEventAddress {
         match self {
             Self::Mmio => IoEventAddress::Mmio(base + offset),
@@ -50,7 +50,7 @@ impl Space {
     }
 }
 
-/// How the host hears of a write.
+/// The kind of a test: its doorbell, if it has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     NoEventfd,
@@ -59,12 +59,12 @@ enum Mode {
     Pv,
 }
 
-/// Which tests there are on each BAR.
+/// The set of tests on each BAR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Modes {
-    /// Three, as in QEMU.
+    /// Three tests, as in QEMU.
     Mainline,
-    /// A fourth one.
+    /// Four tests: `pv-eventfd` as well.
     WithPv,
 }
 
@@ -78,7 +78,7 @@ impl Modes {
         }
     }
 
-    /// The test with this number on a BAR.
+    /// The test with this number on a BAR; `None` if there is none.
     pub(super) fn test(self, space: Space, number: u8) -> Option<Test> {
         if number >= self.count() {
             return None;
@@ -102,18 +102,18 @@ impl Modes {
 pub(super) struct Test {
     pub(super) space: Space,
     mode: Mode,
-    /// Its number among all tests of both BARs.
+    /// Its number among the tests of both BARs.
     pub(super) index: u8,
     modes: Modes,
 }
 
 impl Test {
-    /// Where the guest is to write: each test has a byte of its own.
+    /// The offset to which the guest must write: each test has a byte of its own.
     pub(super) fn offset(self) -> u64 {
         self.space.half() + u64::from(self.index)
     }
 
-    /// What it is to write.
+    /// The byte that the guest must write.
     pub(super) const fn data(self) -> u8 {
         match self.mode {
             Mode::NoEventfd | Mode::Datamatch => MATCH,
@@ -121,7 +121,7 @@ impl Test {
         }
     }
 
-    /// Whether a write of this byte counts, if it reaches the device.
+    /// Whether a write of this byte is counted if it reaches the device.
     pub(super) const fn counts(self, byte: u8) -> bool {
         match self.mode {
             Mode::NoEventfd | Mode::Datamatch => byte == MATCH,
@@ -129,7 +129,7 @@ impl Test {
         }
     }
 
-    /// The doorbell that keeps writes from reaching the device.
+    /// The doorbell that keeps writes from reaching the device, if the test has one.
     pub(super) const fn doorbell(self) -> Option<Datamatch> {
         match (self.mode, self.space, self.modes) {
             (Mode::NoEventfd, ..) => None,
@@ -141,7 +141,7 @@ impl Test {
         }
     }
 
-    /// Its name, as the header has it.
+    /// The test's name, for the header.
     pub(super) fn name(self) -> String {
         let mode = match self.mode {
             Mode::NoEventfd => "no-eventfd",

@@ -1,4 +1,4 @@
-//! The device with doorbells that are real, in this process, and a guest that is made of accesses.
+//! The device with real doorbells in this process, and a guest that consists of single accesses.
 
 mod doorbells;
 mod model;

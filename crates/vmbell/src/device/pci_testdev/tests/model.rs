@@ -1,10 +1,10 @@
-//! Any sequence of accesses against a model that a page of paper would hold.
+//! Random sequences of accesses, compared with a small model.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// What a guest does.
+/// An access of the guest.
 #[derive(Clone, Debug)]
 enum Step {
     /// Writes bytes at an offset of BAR0 (false) or BAR1 (true).

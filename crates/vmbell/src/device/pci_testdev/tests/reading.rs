@@ -1,4 +1,4 @@
-//! Selection, header and counts, without a doorbell in the way.
+//! Selection, header and counts of tests without a doorbell.
 
 use super::*;
 
