@@ -1,4 +1,4 @@
-//! Feature bits (virtio 1.3, 6): which this transport offers, and what a driver's choice means.
+//! Feature bits (virtio 1.3, 6): those that this transport offers, and the check of a driver's choice.
 
 use crate::virtqueue::Features;
 
@@ -7,10 +7,10 @@ const EVENT_IDX: u64 = 1 << 29;
 const VERSION_1: u64 = 1 << 32;
 const IN_ORDER: u64 = 1 << 35;
 
-/// All that the device side of our split ring can do.
+/// The offered features: all that [`SplitDevice`](crate::virtqueue::SplitDevice) supports.
 pub(super) const OFFERED: u64 = INDIRECT_DESC | EVENT_IDX | VERSION_1 | IN_ORDER;
 
-/// What the driver's choice means for the rings; none if the device cannot work with it.
+/// The features of the rings for a driver's choice; `None` if the device cannot accept the choice.
 pub(super) const fn accept(chosen: u64) -> Option<Features> {
     if chosen & !OFFERED != 0 || chosen & VERSION_1 == 0 {
         return None;
@@ -22,7 +22,7 @@ pub(super) const fn accept(chosen: u64) -> Option<Features> {
     })
 }
 
-/// The 32 bits that a selector names; there are none beyond the second half.
+/// The 32 bits that a selector names; 0 for a selector above 1.
 pub(super) const fn half(bits: u64, selector: u32) -> u32 {
     match selector {
         0 => (bits & 0xffff_ffff) as u32,

@@ -1,17 +1,18 @@
-//! The device's interrupt (virtio 1.3, 4.2.2): a reason in a register, and the trigger of an irqfd.
+//! The device's interrupt (virtio 1.3, 4.2.2): the register InterruptStatus, and the trigger of an irqfd.
 //!
-//! The driver acknowledges each used buffer with a write of 1, for which nobody has to wake: it can be a
-//! [doorbell](Interrupt::acknowledge_by_doorbell). Its eventfd counts acknowledgements that the register
-//! does not know of yet. They are *settled*, by clearing the reason, before the reason is set anew, before
-//! the register is read, and at a reset; one lock makes each of these one step with its settling.
+//! The driver acknowledges a used buffer notification by writing 1 to InterruptACK. No thread needs to wake for
+//! that, so the write can be a [doorbell](Interrupt::acknowledge_by_doorbell). Its eventfd counts the
+//! acknowledgements that the register does not have yet. They are *settled*, by clearing the register's bit,
+//! before the bit is set anew, before the register is read, and at a reset; each of these and its settling are
+//! one step under a lock.
 //!
-//! The driver cannot tell that from a register that is cleared at once:
-//! - What it reads, on any vCPU, is settled, with every acknowledgement that returned before the read began.
-//! - An acknowledgement before a new reason is set does not clear that one, because raising settles first.
-//! - One that comes between that settling and the next clears the new reason, be it a moment before that
-//!   was set. It raced with it, and a register may be written behind the new reason as well. Nothing is
-//!   lost by it: the chain was used before its reason was raised, so a driver that looks at the ring after
-//!   it has acknowledged, as it must with every device, finds the chain. The interrupt comes anyway.
+//! The driver cannot tell the difference from a register that is cleared at once:
+//! - Before a read of the register, on any vCPU, every acknowledgement is settled that returned before the read.
+//! - An acknowledgement before the bit is set anew does not clear the new bit, because setting it settles first.
+//! - An acknowledgement between that settling and the next one clears the new bit, even if it came a moment
+//!   before the bit was set. The two raced, and a write to the register could have come after the new bit, too.
+//!   Nothing is lost: the chain was used before the bit was set, so a driver that looks at the ring after its
+//!   acknowledgement, as it must with every device, finds the chain. The interrupt is raised anyway.
 
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -20,12 +21,12 @@ use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 use crate::hypervisor::IrqTrigger;
 
-/// A used buffer: what is written to acknowledge by doorbell, too.
+/// Used buffer notification; also the value that the driver writes to the doorbell.
 const USED_BUFFER: u32 = 1 << 0;
-/// The configuration has changed, or the device needs a reset.
+/// Configuration change notification, also sent if the device needs a reset.
 const CONFIGURATION: u32 = 1 << 1;
 
-/// Tells the driver that something happened, from any thread.
+/// The device's interrupt, which any thread may raise.
 #[derive(Debug, Default)]
 pub struct Interrupt {
     reasons: Mutex<u32>,
@@ -34,12 +35,12 @@ pub struct Interrupt {
 }
 
 impl Interrupt {
-    /// What a driver writes to [`INTERRUPT_ACK`](super::register::INTERRUPT_ACK), 4 bytes wide, that
-    /// rings the doorbell of [`acknowledge_by_doorbell`](Self::acknowledge_by_doorbell). Other values
-    /// must come to the register.
+    /// The value of a 4-byte write to [`INTERRUPT_ACK`](super::register::INTERRUPT_ACK) that
+    /// [`acknowledge_by_doorbell`](Self::acknowledge_by_doorbell) takes. Writes of other values must reach the
+    /// register.
     pub const ACKNOWLEDGE: u32 = USED_BUFFER;
 
-    /// Signals `trigger` for each interrupt; without one, only the register says so.
+    /// An interrupt that signals `trigger`; without a trigger, only the register is set.
     pub fn new(trigger: Option<Box<dyn IrqTrigger>>) -> Self {
         Self {
             trigger,
@@ -47,12 +48,12 @@ impl Interrupt {
         }
     }
 
-    /// Makes the eventfd that a write of [`ACKNOWLEDGE`](Self::ACKNOWLEDGE) can signal instead of coming
-    /// to the register, for registration.
+    /// Makes the eventfd of the doorbell for writes of [`ACKNOWLEDGE`](Self::ACKNOWLEDGE), which the caller
+    /// registers.
     ///
     /// # Errors
     ///
-    /// If the process can have no more descriptors.
+    /// If the process cannot have more file descriptors.
     pub fn acknowledge_by_doorbell(&mut self) -> io::Result<EventFd> {
         let event = EventFd::new(EFD_NONBLOCK)?;
         self.acknowledged = Some(event.try_clone()?);
@@ -67,7 +68,7 @@ impl Interrupt {
         self.raise(CONFIGURATION);
     }
 
-    /// The reason first, so that a driver that is interrupted finds it.
+    /// Sets the bit before it raises the interrupt, so that the driver finds the bit.
     fn raise(&self, reason: u32) {
         *self.settled() |= reason;
         if let Some(trigger) = &self.trigger {
@@ -87,11 +88,11 @@ impl Interrupt {
         *self.settled() = 0;
     }
 
-    /// The reasons, less what was acknowledged by doorbell.
+    /// Locks the reasons, after settling what was acknowledged by doorbell.
     fn settled(&self) -> MutexGuard<'_, u32> {
         let mut reasons = self.reasons.lock().unwrap_or_else(PoisonError::into_inner);
-        // Taken under the lock: an acknowledgement that one thread has taken off the eventfd must not
-        // clear a reason that another has set since.
+        // The eventfd is read under the lock: an acknowledgement that this thread reads must not clear a
+        // reason that another thread sets after the read.
         if self
             .acknowledged
             .as_ref()

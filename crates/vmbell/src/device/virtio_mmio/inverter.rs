@@ -1,22 +1,22 @@
-//! The test device: answers each request with its bytes inverted, so that an answer cannot be what
-//! was there before.
+//! The test device: answers each request with its bytes inverted, so that the answer differs from what was in the
+//! buffer before. It runs on the thread that serves the queue.
 
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
 use super::queue::{Handler, HandlerError};
 use crate::virtqueue::{Buffer, Chain};
 
-/// Bytes of an answer at most, so that no driver keeps a thread busy with one chain.
+/// The most bytes of an answer, so that no driver keeps a thread busy with one chain.
 const MOST: usize = 64 << 10;
-/// Bytes that are copied at once.
+/// How many bytes are copied at once.
 const STEP: usize = 256;
 
-/// Writes to the writable part of a chain the inverted bytes of the readable one, up to 64 KiB.
+/// Writes the inverted bytes of a chain's readable part to its writable part, up to 64 KiB.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Inverter;
 
 impl Handler for Inverter {
-    /// Above all that are assigned (virtio 1.3, 5): no operating system has a driver for it.
+    /// Above all assigned device IDs (virtio 1.3, 5): no operating system has a driver for it.
     const DEVICE_ID: u32 = 0xffff;
 
     fn handle(&self, memory: &GuestMemoryMmap, chain: &Chain) -> Result<u32, HandlerError> {
@@ -27,7 +27,7 @@ impl Handler for Inverter {
         loop {
             let count = from.left().min(to.left()).min(STEP).min(MOST - written);
             if count == 0 {
-                // At most MOST.
+                // The conversion cannot fail: `written` is at most MOST.
                 return Ok(u32::try_from(written).unwrap_or(u32::MAX));
             }
             let bytes = &mut bytes[..count];
@@ -48,7 +48,7 @@ impl Handler for Inverter {
     }
 }
 
-/// A place in a list of pieces.
+/// A position in a list of buffers.
 struct Place<'c> {
     pieces: &'c [Buffer],
     done: usize,
@@ -61,7 +61,7 @@ impl<'c> Place<'c> {
         place
     }
 
-    /// Bytes of this piece from here on; 0 at the end.
+    /// How many bytes of this buffer are left; 0 at the end of the list.
     fn left(&self) -> usize {
         let len = |piece: &Buffer| usize::try_from(piece.len).unwrap_or(usize::MAX);
         self.pieces.first().map_or(0, len) - self.done
@@ -69,7 +69,7 @@ impl<'c> Place<'c> {
 
     fn address(&self) -> GuestAddress {
         let start = self.pieces.first().map_or(0, |piece| piece.addr);
-        // The end of a piece fits in 64 bits: chains are checked for that.
+        // This does not overflow: `Chain` checked that the end of each buffer fits in 64 bits.
         GuestAddress(start + self.done as u64)
     }
 

@@ -1,13 +1,14 @@
 //! A virtio device on MMIO registers (virtio 1.3, 4.2), with split queues in guest memory.
 //!
-//! [`VirtioMmio`] is the registers, a device of the bus that vCPU threads write. A [`Queue`] is what
-//! the driver has set up there, served by whoever calls [`Queue::serve`]: the vCPU's thread when the
-//! driver notifies and nobody else listens, a thread that waits for an ioeventfd on
-//! [`QUEUE_NOTIFY`](register::QUEUE_NOTIFY) with the queue's index for its datamatch, or one that
-//! polls. What the device does with a chain is its [`Handler`]; the only one here is [`Inverter`].
+//! [`VirtioMmio`] has the registers, a device of the bus that vCPU threads access. A [`Queue`] is served by
+//! the thread that calls [`Queue::serve`]: the vCPU's thread if the driver notifies and there is no doorbell, a
+//! thread that waits for an ioeventfd on [`QUEUE_NOTIFY`](register::QUEUE_NOTIFY) with the queue's index as
+//! its datamatch, or a thread that polls. A [`Handler`] does the device's work on a chain; the only one here
+//! is [`Inverter`].
 //!
 //! The driver is hostile: what it writes is checked before it is used, a queue that it breaks stays
-//! broken, [`Refusal`] says what it did wrong, and no thread serves it for longer than a budget.
+//! broken, [`Refusal`] tells the VMM what the driver did wrong, and no thread serves a queue for longer than a
+//! budget.
 
 mod features;
 mod interrupt;

@@ -1,8 +1,8 @@
-//! A queue of the device while the driver has it set up, and the work on it.
+//! A queue of the device, and the service of its chains.
 //!
-//! A driver can make chains available as fast as they are served, so a service has a budget, after which
-//! its thread is free to do something else: a vCPU's to see a kick, a listener's to see that it is to
-//! stop. Notifications stay off then, and whoever served comes again.
+//! A driver can make chains available as fast as they are served, so a service has a budget. After that its
+//! thread can do something else: a vCPU's thread can see a kick, a listener's thread that it must stop.
+//! Notifications stay disabled then, so the thread must call the service again.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,63 +16,63 @@ use super::transport::QUEUE_SIZE_MAX;
 use crate::bus::Work;
 use crate::virtqueue::{Chain, DeviceQueue, SplitDevice};
 
-/// Chains of one service at most: the largest ring full, so that what a driver offers at once is served
-/// at once, and more only if it offers while it is served. Linux's vhost-net gives its thread back after
-/// as many (`VHOST_NET_PKT_WEIGHT`).
+/// The most chains of one service: a full ring of the largest size, so that a second service is needed only if
+/// the driver makes chains available during the first. Linux's vhost-net yields its thread after as many
+/// (`VHOST_NET_PKT_WEIGHT`).
 pub(super) const BUDGET: u16 = QUEUE_SIZE_MAX;
 
-/// A chain named memory that the guest does not have.
+/// A buffer of a chain is not in guest memory.
 #[derive(Debug, thiserror::Error)]
 #[error("a buffer at {address:#x} is not in guest memory", address = address.0)]
 pub struct HandlerError {
-    /// Where.
+    /// The address that could not be accessed.
     pub address: GuestAddress,
-    /// Why not.
+    /// The error of the access.
     pub source: GuestMemoryError,
 }
 
-/// What a device does with the buffers that its driver sends.
+/// The work of a device on the chains that its driver makes available.
 pub trait Handler: Send + Sync {
-    /// What the driver knows the device by (virtio 1.3, 5).
+    /// The device ID (virtio 1.3, 5).
     const DEVICE_ID: u32;
 
-    /// Works on one chain and says how many bytes it has written.
+    /// Handles one chain and returns how many bytes it has written.
     ///
     /// # Errors
     ///
-    /// If a buffer is not in memory; the queue stops then.
+    /// If a buffer is not in guest memory; the queue stops then.
     fn handle(&self, memory: &GuestMemoryMmap, chain: &Chain) -> Result<u32, HandlerError>;
 }
 
-/// What there is of a queue between DRIVER_OK and a reset.
+/// The state of a queue between DRIVER_OK and a reset.
 struct Live {
     device: SplitDevice<Arc<GuestMemoryMmap>>,
     chain: Chain,
 }
 
-/// What a service has done.
+/// The result of a service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use = "more is not notified: whoever served comes again"]
 pub struct Served {
     /// How many chains were given back.
     pub chains: u64,
-    /// Whether more may wait, for which the driver does not notify.
+    /// Whether more chains may wait, for which the driver does not notify: the caller must serve again.
     pub more: bool,
 }
 
-/// A queue, and how to serve it from any thread.
+/// A queue of the device, which any thread may serve.
 pub struct Queue<D> {
     index: u16,
     memory: Arc<GuestMemoryMmap>,
     handler: Arc<D>,
     interrupt: Arc<Interrupt>,
-    /// Whether somebody polls, so that the driver need not notify.
+    /// Whether a thread polls the queue, so that the driver need not notify.
     polled: bool,
     live: Mutex<Option<Live>>,
-    /// Calls of [`serve`](Self::serve) since the one began that serves now. The others do not wait for
-    /// it: a driver could make that long.
+    /// How many calls of [`serve`](Self::serve) there were since the call that serves now began. Other callers do
+    /// not wait for it, because a driver could make that wait long.
     calls: AtomicU64,
-    /// Whoever serves is to leave soon: the driver resets the device.
+    /// Asks the thread that serves to return soon: the driver resets the device.
     leave: AtomicBool,
     /// Chains that were given back, over all resets.
     served: AtomicU64,
@@ -111,12 +111,12 @@ impl<D: Handler> Queue<D> {
         }
     }
 
-    /// Its index, which the driver notifies it by.
+    /// The queue's index, which the driver writes to notify.
     pub fn index(&self) -> u16 {
         self.index
     }
 
-    /// How many chains were given back so far, by whoever served.
+    /// How many chains were given back so far, by any thread.
     pub fn served(&self) -> u64 {
         self.served.load(Ordering::Relaxed)
     }
@@ -125,7 +125,7 @@ impl<D: Handler> Queue<D> {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The queue is live from here on.
+    /// Starts the queue: from here on it can be served.
     pub(super) fn start(&self, mut device: SplitDevice<Arc<GuestMemoryMmap>>) {
         if self.polled {
             device.disable_notification();
@@ -134,18 +134,18 @@ impl<D: Handler> Queue<D> {
         *self.lock() = Some(Live { device, chain });
     }
 
-    /// When it returns, nobody looks at the ring any more.
+    /// Stops the queue: after the return, no thread accesses the ring.
     pub(super) fn stop(&self) {
         self.leave.store(true, Ordering::Relaxed);
         *self.lock() = None;
         self.leave.store(false, Ordering::Relaxed);
     }
 
-    /// Works on the chains that are there, if the queue is live, up to a budget.
+    /// Serves the available chains up to a budget, if the queue is started.
     ///
-    /// Whoever calls this for every notification, and again as long as there is [more](Served::more),
-    /// misses no chain. While another thread serves, that one is made to come again instead. A polled
-    /// queue never says that there is more, because its poller comes again anyway.
+    /// A thread that calls this for every notification, and again as long as there is [more](Served::more),
+    /// misses no chain. If another thread is serving, this call makes that thread look for chains again. For a
+    /// polled queue `more` is always false, because its poller calls again anyway.
     pub fn serve(&self) -> Served {
         if self.calls.fetch_add(1, Ordering::AcqRel) > 0 {
             return Served::default();
@@ -173,12 +173,12 @@ impl<D: Handler> Queue<D> {
             self.interrupt.configuration();
             false
         });
-        // Nobody else counts while the lock is held.
+        // No other thread changes `served` while the lock is held.
         let chains = self.served() - before;
         Served { chains, more }
     }
 
-    /// Drains the ring until it stays empty; whether the budget ends before that.
+    /// Drains the ring until it stays empty; returns whether the budget ended before that.
     fn rounds(&self, live: &mut Live) -> Result<bool, Refusal> {
         let mut budget = BUDGET;
         while budget > 0 {
@@ -193,13 +193,13 @@ impl<D: Handler> Queue<D> {
             if leave || budget > 0 && (self.polled || !live.device.enable_notification()) {
                 return Ok(false);
             }
-            // A driver can also take a chain back between two looks: rounds count as well.
+            // Rounds count as well: a driver can take a chain back between two looks, so that there is none to serve.
             budget = budget.saturating_sub(1);
         }
         Ok(true)
     }
 
-    /// Serves chains until there is none, the budget is used up or the driver resets the device.
+    /// Serves chains until none is available, the budget is used up or the driver resets the device.
     fn drain(&self, live: &mut Live, budget: &mut u16) -> Result<(), Refusal> {
         let queue = self.index;
         let broken = |source| Refusal::Broken { queue, source };
@@ -212,7 +212,7 @@ impl<D: Handler> Queue<D> {
                 .handler
                 .handle(&self.memory, &live.chain)
                 .map_err(|source| Refusal::Handler { queue, source })?;
-            // Before the driver can see it: who waits for the chain finds it counted.
+            // Counted before the driver can see the chain, so that a thread that waits for the chain finds it counted.
             self.served.fetch_add(1, Ordering::Relaxed);
             live.device
                 .add_used(head, written)

@@ -1,4 +1,4 @@
-//! What a driver did that the device does not go along with.
+//! Mistakes of a driver that the device refuses.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -6,10 +6,10 @@ use std::sync::{Mutex, PoisonError};
 use super::queue::HandlerError;
 use crate::virtqueue::{QueueError, SetupError, UsedError};
 
-/// Why a device refused, or stopped. The driver sees a bit; the VMM can log this.
+/// Why a device refused a write, or stopped. The driver sees only a status bit; the VMM can log this.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
-    /// A feature was not offered, or `VIRTIO_F_VERSION_1` was not taken.
+    /// The driver chose a feature that is not offered, or did not choose `VIRTIO_F_VERSION_1`.
     #[error("features {chosen:#x} were chosen where {offered:#x} are offered")]
     Features {
         /// What the driver chose.
@@ -17,7 +17,7 @@ pub enum Refusal {
         /// What the device offers.
         offered: u64,
     },
-    /// A bit of the status was cleared; only a reset may do so (virtio 1.3, 2.1.1).
+    /// The driver cleared a bit of the status; only a reset may do so (virtio 1.3, 2.1.1).
     #[error("status {new:#x} clears bits of {old:#x}")]
     StatusCleared {
         /// The status until then.
@@ -25,13 +25,13 @@ pub enum Refusal {
         /// What the driver wrote.
         new: u8,
     },
-    /// The driver went live without negotiating (virtio 1.3, 3.1.1).
+    /// The driver set DRIVER_OK without FEATURES_OK (virtio 1.3, 3.1.1).
     #[error("DRIVER_OK without FEATURES_OK")]
     DriverOkTooEarly,
     /// A queue was made ready before features were negotiated or after DRIVER_OK.
     #[error("queue {queue} was made ready at status {status:#x}")]
     ReadyOutOfTurn {
-        /// Which.
+        /// Index of the queue.
         queue: u16,
         /// The status then.
         status: u8,
@@ -39,43 +39,43 @@ pub enum Refusal {
     /// A queue is larger than the device allows.
     #[error("queue {queue} was given {size} descriptors: the most is {most}")]
     Size {
-        /// Which.
+        /// Index of the queue.
         queue: u16,
         /// What the driver wrote.
         size: u32,
         /// The limit.
         most: u16,
     },
-    /// A queue cannot be where the driver says it is.
+    /// A queue cannot be set up with the driver's size and addresses.
     #[error("queue {queue} cannot be set up")]
     Setup {
-        /// Which.
+        /// Index of the queue.
         queue: u16,
-        /// Why.
+        /// Why it failed.
         source: SetupError,
     },
-    /// The driver wrote something impossible to a ring.
+    /// The driver wrote an impossible value to a ring.
     #[error("queue {queue} is broken")]
     Broken {
-        /// Which.
+        /// Index of the queue.
         queue: u16,
-        /// Why.
+        /// Why it failed.
         source: QueueError,
     },
     /// A chain could not be given back.
     #[error("cannot give a chain of queue {queue} back")]
     Used {
-        /// Which.
+        /// Index of the queue.
         queue: u16,
-        /// Why.
+        /// Why it failed.
         source: UsedError,
     },
-    /// The device could not work on a chain.
+    /// The device could not handle a chain.
     #[error("cannot handle a chain of queue {queue}")]
     Handler {
-        /// Which queue.
+        /// Index of the queue.
         queue: u16,
-        /// Why.
+        /// Why it failed.
         source: HandlerError,
     },
 }
@@ -93,7 +93,7 @@ impl Refusal {
     }
 }
 
-/// What went wrong last, for the VMM, and whether the driver must reset the device.
+/// The last refusal, for the VMM, and whether the driver must reset the device.
 #[derive(Debug, Default)]
 pub(super) struct Trouble {
     last: Mutex<Option<Refusal>>,
@@ -117,7 +117,7 @@ impl Trouble {
         self.needs_reset.load(Ordering::Acquire)
     }
 
-    /// After a reset. What was noted stays for the VMM.
+    /// Called at a reset: the driver need not reset any more. The last refusal stays for the VMM.
     pub(super) fn over(&self) {
         self.needs_reset.store(false, Ordering::Release);
     }

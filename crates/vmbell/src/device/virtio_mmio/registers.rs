@@ -1,4 +1,4 @@
-//! What the driver has written: pure state, without memory and without threads.
+//! The values that the driver has written to the registers: pure state, without guest memory and threads.
 
 use crate::virtqueue::{SplitLayout, Status};
 
@@ -13,7 +13,7 @@ pub(super) struct QueueRegisters {
 }
 
 impl QueueRegisters {
-    /// The ring that they describe; none if it has more descriptors than `most`.
+    /// The layout of the ring that the registers describe; `None` if it has more descriptors than `most`.
     pub(super) fn layout(&self, most: u16) -> Option<SplitLayout> {
         let size = u16::try_from(self.size).ok().filter(|size| *size <= most)?;
         Some(SplitLayout {
@@ -25,7 +25,7 @@ impl QueueRegisters {
     }
 }
 
-/// The registers of the device. All zeros is what a reset leaves.
+/// The registers of the device. After a reset all are zero.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Registers {
     pub(super) status: Status,
@@ -44,7 +44,7 @@ impl Registers {
         }
     }
 
-    /// Forgets all.
+    /// Sets all registers to zero.
     pub(super) fn reset(&mut self) {
         *self = Self::new(u16::try_from(self.queues.len()).unwrap_or(u16::MAX));
     }
@@ -56,14 +56,14 @@ impl Registers {
         Some((index, *queue))
     }
 
-    /// The same to write, while it is not ready: a ring cannot move below the device.
+    /// The selected queue for writing; `None` while it is ready, as a ring must not move while the device uses it.
     pub(super) fn selected_mut(&mut self) -> Option<&mut QueueRegisters> {
         let index = usize::try_from(self.queue_sel).ok()?;
         self.queues.get_mut(index).filter(|queue| !queue.ready)
     }
 }
 
-/// One half of a 64-bit address replaced: 0 is the low one.
+/// Replaces one half of a 64-bit address: half 0 is the low one.
 pub(super) fn set_half(address: &mut u64, half: usize, value: u32) {
     let value = u64::from(value);
     *address = if half == 0 {

@@ -1,4 +1,4 @@
-//! The registers as a device of the bus: what reads give and what writes do (virtio 1.3, 4.2.2).
+//! The registers as a device of the bus (virtio 1.3, 4.2.2), on the thread of the vCPU that accesses them.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,19 +12,19 @@ use super::{Handler, Interrupt, Queue, Refusal, register};
 use crate::bus::{Backlog, BusDevice, Work};
 use crate::virtqueue::{SplitDevice, Status};
 
-/// Descriptors of a queue at most.
+/// The most descriptors of a queue.
 pub(super) const QUEUE_SIZE_MAX: u16 = 256;
 
-/// Who serves the queues.
+/// How the queues are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Serving {
-    /// Whoever is notified: a thread behind an ioeventfd, else the vCPU that writes the register.
+    /// At each notification: by a thread that waits for an ioeventfd, or else by the vCPU that writes the register.
     Notified,
-    /// A thread that polls, so that the driver is told not to notify.
+    /// By a thread that polls; the driver's notifications are disabled.
     Polled,
 }
 
-/// A virtio device on MMIO registers.
+/// A virtio device with MMIO registers.
 pub struct VirtioMmio<D> {
     memory: Arc<GuestMemoryMmap>,
     registers: Mutex<Registers>,
@@ -43,9 +43,9 @@ impl<D> fmt::Debug for VirtioMmio<D> {
 }
 
 impl<D: Handler + 'static> VirtioMmio<D> {
-    /// A device with so many queues in `memory`, in the state that a reset leaves.
+    /// A device in the state after a reset, whose queues are in `memory`.
     ///
-    /// `backlog` is the machine's: a notification that is not answered in one service goes on there.
+    /// `backlog` is the machine's: it continues the service of a notification that exceeds the budget.
     pub fn new(
         memory: &GuestMemoryMmap,
         handler: D,
@@ -75,12 +75,12 @@ impl<D: Handler + 'static> VirtioMmio<D> {
         }
     }
 
-    /// A queue, for the thread that serves it.
+    /// The queue with this index, for the thread that serves it.
     pub fn queue(&self, index: u16) -> Option<Arc<Queue<D>>> {
         self.queues.get(usize::from(index)).cloned()
     }
 
-    /// Takes what the driver did wrong last.
+    /// Takes the last refusal; `None` if there was none since the last call.
     pub fn take_refusal(&self) -> Option<Refusal> {
         self.trouble.take()
     }
@@ -94,7 +94,7 @@ impl<D: Handler + 'static> VirtioMmio<D> {
         self.trouble.over();
     }
 
-    /// The status with what the device adds to it: a driver that has broken a queue must reset.
+    /// The status that the driver reads, with DEVICE_NEEDS_RESET if the driver has broken a queue.
     fn status(&self, registers: &Registers) -> Status {
         if self.trouble.needs_reset() && registers.status != Status::RESET {
             return registers.status.with(Status::NEEDS_RESET);
@@ -108,7 +108,7 @@ impl<D: Handler + 'static> VirtioMmio<D> {
             self.reset(registers);
             return;
         }
-        // The device's own bit is not the driver's to write.
+        // Only the device sets DEVICE_NEEDS_RESET.
         let new = Status(new.0 & !Status::NEEDS_RESET.0);
         if !new.has(old) {
             let (old, new) = (old.0, new.0);
@@ -145,7 +145,7 @@ impl<D: Handler + 'static> VirtioMmio<D> {
         }
     }
 
-    /// The device's side of a queue; none if it is too large.
+    /// The device side of a queue; `None` if the queue is too large.
     fn resolve(
         &self,
         registers: &Registers,
@@ -156,7 +156,8 @@ impl<D: Handler + 'static> VirtioMmio<D> {
         Some(SplitDevice::new(&self.memory, &layout, features))
     }
 
-    /// A queue that cannot be does not become ready, which the driver sees when it reads back.
+    /// Handles a write to QueueReady. A queue that cannot be set up does not become ready, which the driver sees when
+    /// it reads the register.
     fn set_ready(&self, registers: &mut Registers, ready: bool) {
         let Some((index, queue)) = registers.selected() else {
             return;
@@ -211,7 +212,7 @@ impl<D: Handler + 'static> VirtioMmio<D> {
 
     fn set(&self, offset: u64, value: u32) {
         if offset == register::QUEUE_NOTIFY {
-            // Without the registers' lock: this is the work itself.
+            // Without the registers' lock: this serves the queue.
             let index = usize::try_from(value).unwrap_or(usize::MAX);
             if let Some(queue) = self.queues.get(index)
                 && queue.serve().more
@@ -242,7 +243,7 @@ impl<D: Handler + 'static> VirtioMmio<D> {
     }
 }
 
-/// Sets what describes a queue.
+/// Writes a register that describes a queue.
 fn set_queue(queue: &mut QueueRegisters, offset: u64, value: u32) {
     if offset == register::QUEUE_SIZE {
         queue.size = value;
@@ -258,8 +259,8 @@ fn set_queue(queue: &mut QueueRegisters, offset: u64, value: u32) {
     }
 }
 
-/// Registers are 32 bits wide and aligned; anything else is the driver's mistake (virtio 1.3,
-/// 4.2.2.2) and does nothing.
+/// Registers are accessed with aligned 32-bit accesses; any other access is a mistake of the driver (virtio 1.3,
+/// 4.2.2.2) and has no effect.
 impl<D: Handler + 'static> BusDevice for VirtioMmio<D> {
     fn read(&self, offset: u64, data: &mut [u8]) {
         match <&mut [u8; 4]>::try_from(&mut *data) {

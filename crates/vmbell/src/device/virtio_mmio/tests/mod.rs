@@ -1,4 +1,4 @@
-//! The registers' semantics, written as a driver writes them, and a driver of ours at the ring.
+//! The registers' semantics, accessed as a driver accesses them, and this crate's driver side on the ring.
 
 mod budget;
 mod hostile;

@@ -37,7 +37,7 @@ fn a_feature_that_was_not_offered_is_not_accepted() {
     assert_eq!(device.status(), PROBED);
     let refusal = device.refusal();
     assert!(matches!(refusal, Refusal::Features { chosen, .. } if chosen == 1 << 32 | 1 << 34));
-    // It may think again.
+    // The driver may choose again.
     device.write(register::DRIVER_FEATURES, VERSION_1);
     device.write(register::STATUS, PROBED | FEATURES_OK);
     assert_eq!(device.status(), PROBED | FEATURES_OK);
