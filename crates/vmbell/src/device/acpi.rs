@@ -1,8 +1,8 @@
 //! The ACPI tables of a PC without firmware: enough to find the power management timer and the
 //! interrupt controllers (ACPI 6.5, 5.2).
 //!
-//! Guests find the root pointer by its signature, on a multiple of 16 in the last 128 KiB below
-//! 1 MiB. All tables lie behind it.
+//! Guests find the root pointer (RSDP) by its signature, on a multiple of 16 in the last 128 KiB below
+//! 1 MiB. All tables follow it in memory.
 
 use acpi_tables::facs::FACS;
 use acpi_tables::fadt::{FADTBuilder, Flags};
@@ -14,15 +14,14 @@ use acpi_tables::{Aml, AmlSink};
 
 use super::pm_timer::{PM_TIMER_LEN, PM_TIMER_PORT};
 
-/// Where guests look for it.
+/// Guest-physical address of the root pointer, from which on guests look for it.
 pub const ACPI_BASE: u32 = 0xe_0000;
 
 const OEM: [u8; 6] = *b"VMBELL";
 const TABLE: [u8; 8] = *b"VMBELLPC";
 const LOCAL_APIC: u32 = 0xfee0_0000;
 const IO_APIC: u32 = 0xfec0_0000;
-/// The root pointer of ACPI 1.0 has 20 bytes, and the next table begins on a multiple of 64, which
-/// FACS asks for.
+/// Alignment of each table in bytes, which the FACS requires.
 const ALIGNMENT: usize = 64;
 
 #[derive(Default)]
@@ -34,11 +33,11 @@ impl AmlSink for Bytes {
     }
 }
 
-/// Tables one behind the other in memory from [`ACPI_BASE`].
+/// The bytes of all tables, from [`ACPI_BASE`] on.
 struct Tables(Vec<u8>);
 
 impl Tables {
-    /// Appends one and says where it is.
+    /// Appends a table and returns its guest-physical address.
     fn push(&mut self, table: &[u8]) -> u32 {
         self.0.resize(self.0.len().next_multiple_of(ALIGNMENT), 0);
         let offset = u32::try_from(self.0.len()).unwrap_or(u32::MAX);
@@ -53,13 +52,13 @@ impl Tables {
     }
 }
 
-/// The bytes to put at [`ACPI_BASE`], for a machine with this many CPUs. APIC ids are their
-/// numbers; those above 254 are not in the tables, because they need x2APIC entries.
+/// The bytes to put at [`ACPI_BASE`], for a machine with `cpus` CPUs. A CPU's APIC ID is its number. CPUs
+/// above 254 are not in the tables, because they would need x2APIC entries.
 pub fn acpi_tables(cpus: u32) -> Vec<u8> {
     let mut tables = Tables(vec![0; 20]);
     let header = |signature, revision| Sdt::new(signature, 36, revision, OEM, TABLE, 1);
     let facs = tables.push_aml(&FACS::new());
-    // Describes nothing; that it is there is all that is asked for.
+    // The DSDT is empty: guests only require that there is one.
     let dsdt = tables.push(header(*b"DSDT", 2).as_slice());
     let mut fadt = FADTBuilder::new(OEM, TABLE, 1)
         .dsdt_32(dsdt)
@@ -79,7 +78,7 @@ pub fn acpi_tables(cpus: u32) -> Vec<u8> {
     bytes
 }
 
-/// Who gets interrupts, and through whom.
+/// The MADT: the local APICs and the I/O APIC.
 fn madt(cpus: u32) -> MADT {
     let mut madt = MADT::new(OEM, TABLE, 1, LocalInterruptController::Address(LOCAL_APIC));
     for cpu in (0..cpus).map_while(|cpu| u8::try_from(cpu).ok().filter(|cpu| *cpu < 255)) {
@@ -89,8 +88,8 @@ fn madt(cpus: u32) -> MADT {
     madt
 }
 
-/// The root pointer of ACPI 1.0 (ACPI 6.5, 5.2.5.3), which has room for an RSDT only: what guests
-/// without 64-bit addresses understand.
+/// The root pointer of ACPI 1.0 (ACPI 6.5, 5.2.5.3). It has only an RSDT, so that guests without 64-bit
+/// addresses can use it.
 fn root_pointer(rsdt: u32) -> [u8; 20] {
     let mut bytes = [0; 20];
     bytes[..8].copy_from_slice(b"RSD PTR ");

@@ -8,13 +8,13 @@ fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap())
 }
 
-/// The table at an address, as long as it says it is.
+/// The table at an address, with the length in its header.
 fn table(bytes: &[u8], address: u32) -> &[u8] {
     let table = &bytes[(address - ACPI_BASE) as usize..];
     &table[..word(table, 4) as usize]
 }
 
-/// Walks as a guest does: signature, root table, its entries.
+/// Finds the tables as a guest does: by the signature, the root table and its entries.
 fn find(bytes: &[u8], signature: &[u8; 4]) -> Vec<u8> {
     assert_eq!(bytes[..8], *b"RSD PTR ");
     let root = table(bytes, word(bytes, 16));

@@ -1,19 +1,19 @@
-//! The doorbell as a device model: a counter on the bus, rung by a heavy exit.
+//! A doorbell as a device model: a counter on the bus, which a heavy exit increments.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::bus::BusDevice;
 
-/// Counts writes. Reads give the count, little-endian, cut to their width.
+/// Counts writes. Reads return the count, little-endian, cut to their width.
 ///
-/// Runs on the thread of the vCPU that rings.
+/// It runs on the thread of the vCPU that writes.
 #[derive(Debug, Default)]
 pub struct DoorbellCounter {
     rings: AtomicU64,
 }
 
 impl DoorbellCounter {
-    /// How often it was rung.
+    /// How many writes there were.
     pub fn rings(&self) -> u64 {
         self.rings.load(Relaxed)
     }

@@ -1,22 +1,22 @@
-//! QEMU's firmware configuration, as far as a guest without firmware asks for it: a 16-bit
-//! selector at 0x510, and the chosen item byte by byte at 0x511 (QEMU `docs/specs/fw_cfg.rst`).
+//! QEMU's firmware configuration device, as far as a guest without firmware uses it: a 16-bit
+//! selector at port 0x510, and the selected item byte by byte at port 0x511 (QEMU `docs/specs/fw_cfg.rst`).
 
 use std::sync::{Mutex, PoisonError};
 
 use crate::bus::BusDevice;
 
-/// Its ports: two from here.
+/// The first of its two ports.
 pub const FW_CFG_PORTS: u64 = 0x510;
 
 const SIGNATURE: u16 = 0;
-/// Which interfaces there are: bit 0 is the traditional one, by ports.
+/// The item with the interfaces of the device: bit 0 is the traditional interface, by ports.
 const INTERFACES: u16 = 1;
 const RAM_SIZE: u16 = 3;
 const CPUS: u16 = 5;
 const MAX_CPUS: u16 = 0x0f;
 
-/// The device. Items that it does not have read as zeros, also the one (0x11) by which
-/// kvm-unit-tests limits what it uses above 4 GiB: 0 is no limit.
+/// The device. It runs on the thread of the vCPU that accesses it. Items that it does not have read as zeros, also
+/// item 0x11, by which kvm-unit-tests limits the memory that it uses above 4 GiB: 0 means no limit.
 #[derive(Debug)]
 pub struct FwCfg {
     cpus: u16,
@@ -31,7 +31,7 @@ struct Selected {
 }
 
 impl FwCfg {
-    /// Answers for a machine with so many vCPUs and bytes of RAM.
+    /// The device of a machine with `cpus` vCPUs and `ram_size` bytes of RAM.
     pub fn new(cpus: u16, ram_size: u64) -> Self {
         Self {
             cpus,
@@ -40,7 +40,7 @@ impl FwCfg {
         }
     }
 
-    /// An item, padded with zeros.
+    /// The bytes of an item, padded with zeros.
     fn item(&self, item: u16) -> [u8; 8] {
         match item {
             SIGNATURE => u64::from(u32::from_le_bytes(*b"QEMU")),

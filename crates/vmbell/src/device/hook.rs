@@ -1,10 +1,10 @@
-//! A device that passes each ring on to a function, on the vCPU's own thread.
+//! A device that calls a function for each write, on the thread of the vCPU that writes.
 
 use std::fmt;
 
 use crate::bus::BusDevice;
 
-/// Calls a function for each write. Reads give zeros.
+/// Calls a function for each write. Reads return zeros.
 pub struct Hook<F>(pub F);
 
 impl<F> fmt::Debug for Hook<F> {

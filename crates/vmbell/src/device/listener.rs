@@ -1,6 +1,6 @@
 //! A consumer thread that sleeps in `read` on an eventfd.
 //!
-//! What it does for a wake-up it does in pieces, between which it sees that it is to stop.
+//! It does the work of a wake-up in pieces, between which it checks whether it must stop.
 
 use std::io;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 
 use vmm_sys_util::eventfd::EventFd;
 
-/// Hears the rings of one eventfd until it is dropped.
+/// A thread that waits for the signals of one eventfd until this is dropped.
 #[derive(Debug)]
 pub struct Listener {
     event: Arc<EventFd>,
@@ -19,10 +19,10 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Starts a thread that runs `setup` once and then `heard` with the count of each wake-up. As long
-    /// as `heard` says that more waits, it is called again, with a count of 0, and not slept before.
+    /// Starts a thread that runs `setup` once and then calls `heard` with the count of each wake-up. As long as
+    /// `heard` returns that there is more work, the thread calls it again with a count of 0 before it sleeps.
     ///
-    /// `event` must block: one with EFD_NONBLOCK would make the thread spin.
+    /// `event` must be blocking: with EFD_NONBLOCK the thread would spin.
     pub fn start(
         event: EventFd,
         setup: impl FnOnce() + Send + 'static,
@@ -64,7 +64,7 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         self.stop.store(true, Release);
-        // Wakes the thread, if nothing else does; a saturated counter has woken it already.
+        // Wakes the thread. A write to a saturated counter fails, but then the thread is awake already.
         let _ = self.event.write(1);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

@@ -1,10 +1,10 @@
-//! What the guest sees: the doorbell harness, rung by every path there is, and the devices of a PC.
+//! The devices of a guest: consumers of doorbells for the bench, and the devices of a PC.
 //!
-//! The same bell can hang on the bus (a device model, rung by a heavy exit), behind an eventfd
-//! (rung by a light one, heard by a thread) or on a word in shared memory (heard by whoever polls).
-//! The others are what kvm-unit-tests expects of a PC: [`pci`] with [`pci_testdev`], a serial port,
-//! firmware configuration, ACPI tables and their timer. [`virtio_mmio`] is a device whose bell is a
-//! virtqueue's.
+//! A doorbell can be a device model on the bus (a heavy exit), an eventfd (a light exit, which wakes a
+//! thread) or a word in shared memory (which a thread polls). The other devices are those that
+//! kvm-unit-tests expects of a PC: [`pci`] with [`pci_testdev`], a serial port,
+//! firmware configuration, ACPI tables and the ACPI timer. [`virtio_mmio`] is a device with virtqueues, whose
+//! notifications are doorbells. Each module says which thread runs it.
 
 mod acpi;
 mod counter;

@@ -4,22 +4,22 @@ use std::time::{Duration, Instant};
 
 use crate::bus::BusDevice;
 
-/// Its port; four bytes.
+/// The first of its ports.
 pub const PM_TIMER_PORT: u16 = 0x608;
-/// How many bytes it has.
+/// How many ports it has.
 pub const PM_TIMER_LEN: u8 = 4;
 
 const HERTZ: u128 = 3_579_545;
 const MASK: u128 = 0xff_ffff;
 
-/// The timer, which began to count when it was made.
+/// The timer, which counts from its creation on. It runs on the thread of the vCPU that reads it.
 #[derive(Debug)]
 pub struct PmTimer {
     begun: Instant,
 }
 
 impl PmTimer {
-    /// Starts at 0.
+    /// A timer that starts at 0 now.
     pub fn new() -> Self {
         Self {
             begun: Instant::now(),
@@ -33,7 +33,7 @@ impl Default for PmTimer {
     }
 }
 
-/// What it shows after a time.
+/// The value of the timer after a time.
 fn ticks(elapsed: Duration) -> u32 {
     let ticks = elapsed.as_nanos() * HERTZ / 1_000_000_000;
     u32::try_from(ticks & MASK).unwrap_or_default()

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
 
-/// Watches a word until it is dropped.
+/// A thread that polls a word until this is dropped.
 #[derive(Debug)]
 pub struct Poller {
     stop: Arc<AtomicBool>,
@@ -14,8 +14,8 @@ pub struct Poller {
 }
 
 impl Poller {
-    /// Starts a thread that runs `setup` once, then reads the word with `load` over and over, and
-    /// calls `heard` with each new value. Burns its CPU.
+    /// Starts a thread that runs `setup` once, then reads the word with `load` in a loop, and calls `heard`
+    /// with each new value. It keeps its CPU busy all the time.
     pub fn start(
         setup: impl FnOnce() + Send + 'static,
         load: impl Fn() -> u64 + Send + 'static,

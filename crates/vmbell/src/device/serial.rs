@@ -1,5 +1,5 @@
-//! The first serial port: a 16550 whose output goes to any writer. It never interrupts, and nobody
-//! ever sends it anything: guests poll.
+//! The first serial port: a 16550 UART whose output goes to any writer. It raises no interrupt and receives
+//! nothing: guests poll it.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -10,9 +10,9 @@ use vm_superio::{Serial as Uart, Trigger};
 
 use crate::bus::BusDevice;
 
-/// Its ports: eight from here.
+/// The first of its ports.
 pub const SERIAL_PORTS: u64 = 0x3f8;
-/// How many there are.
+/// How many ports it has.
 pub const SERIAL_LEN: u64 = 8;
 
 /// An interrupt line that is not connected.
@@ -26,17 +26,17 @@ impl Trigger for Unconnected {
     }
 }
 
-/// Somebody who wants to know that output was lost.
+/// A function that is called for each byte of output that was lost.
 type OnError = Box<dyn Fn(io::Error) + Send + Sync>;
 
-/// The device. Runs on the thread of the vCPU that prints.
+/// The device. It runs on the thread of the vCPU that prints.
 pub struct Serial<W: Write + Send> {
     uart: Mutex<Uart<Unconnected, NoEvents, W>>,
     on_error: OnError,
 }
 
 impl<W: Write + Send> Serial<W> {
-    /// Prints to `out`, a byte at a time; tells `on_error` of a byte that could not be written.
+    /// A serial port that writes to `out` byte by byte, and calls `on_error` for each byte that cannot be written.
     pub fn new(out: W, on_error: impl Fn(io::Error) + Send + Sync + 'static) -> Self {
         Self {
             uart: Mutex::new(Uart::new(Unconnected, out)),

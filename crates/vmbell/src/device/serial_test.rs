@@ -7,7 +7,7 @@ const DATA: u64 = 0;
 const LINE_CONTROL: u64 = 3;
 const LINE_STATUS: u64 = 5;
 
-/// A writer that others can look into.
+/// A writer whose output the test can read.
 #[derive(Clone, Default)]
 struct Paper(Arc<Mutex<Vec<u8>>>);
 
@@ -22,7 +22,7 @@ impl Write for Paper {
     }
 }
 
-/// A writer that takes nothing.
+/// A writer that refuses everything.
 struct Full;
 
 impl Write for Full {

@@ -1,24 +1,24 @@
-//! The port at which Bochs' firmware is told to switch off: the letters of `Shutdown`, a byte each.
+//! The shutdown port of Bochs: the guest writes the letters of `Shutdown`, one byte at a time.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
 use crate::bus::BusDevice;
 
-/// Its port.
+/// The port of the device.
 pub const SHUTDOWN_PORT: u64 = 0x8900;
 
 const WORD: &[u8] = b"Shutdown";
 
-/// Calls a function when the word has been spelt.
+/// Calls a function when the guest has written the word.
 pub struct ShutdownPort<F> {
     off: F,
-    /// How many letters were right.
+    /// How many letters of the word were written so far.
     spelt: Mutex<usize>,
 }
 
 impl<F: Fn() + Send + Sync> ShutdownPort<F> {
-    /// Calls `off`, on the thread of the vCPU that asks.
+    /// A port that calls `off` on the thread of the vCPU that writes the last letter.
     pub fn new(off: F) -> Self {
         Self {
             off,
@@ -35,7 +35,8 @@ impl<F: Fn() + Send + Sync> BusDevice for ShutdownPort<F> {
     fn write(&self, _offset: u64, data: &[u8]) {
         let mut spelt = self.spelt.lock().unwrap_or_else(PoisonError::into_inner);
         for byte in data {
-            // No letter comes twice as a beginning, so a wrong one starts at most a new word.
+            // After a wrong letter only that letter itself can be the first of a new word: no beginning of the
+            // word occurs again inside it.
             *spelt = match WORD.get(*spelt) {
                 Some(wanted) if wanted == byte => *spelt + 1,
                 _ => usize::from(WORD.first() == Some(byte)),

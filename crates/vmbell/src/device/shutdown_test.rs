@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
 
-/// How often a machine is switched off by these writes.
+/// How often these writes shut a machine down.
 fn offs(writes: &[&[u8]]) -> u32 {
     let offs = AtomicU32::new(0);
     let port = ShutdownPort::new(|| {
