@@ -12,7 +12,7 @@ use crate::job::Report;
 /// A message of a channel's thread to the thread that waits.
 #[derive(Debug)]
 pub(super) enum Event {
-    /// So many bytes of a stream were read.
+    /// This number of bytes of a stream was read.
     Bytes(Stream, u64),
     /// L1 has reported.
     Report(Report),

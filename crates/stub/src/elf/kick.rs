@@ -46,7 +46,7 @@ pub fn arrive_in_stub(signal: u32, context: *mut Context, cpu: &PerCpu) -> ! {
         counters.signals.fetch_add(1, Relaxed);
         cpu.noted.fetch_or(INTERRUPT, Relaxed);
     }
-    // SAFETY: the kernel's frame on this vCPU's signal stack, exclusively ours until we leave it.
+    // SAFETY: the kernel's frame on this vCPU's signal stack; nothing else refers to it until it is left.
     let frame = unsafe { &mut *context };
     let (begin, end) = (
         stub_exit_begin as *const () as u64,

@@ -56,7 +56,7 @@ impl AddressBucket {
     #[inline(always)]
     pub fn guess(&self, addr: u64, width: usize) -> Guess {
         let slot = self.slot(addr);
-        // The code is loaded before the key: whoever sees a new code sees its key.
+        // The code is loaded before the key: a reader that sees a new code sees its key.
         let code = self.cells[width][slot].load(Acquire);
         let holds = self.addresses[slot].load(Relaxed) == addr;
         Guess { slot, holds, code }

@@ -1,5 +1,5 @@
-//! Which writes ring after which requests. The errors, in the kernel's order, are in `tests/doorbell/abi.rs`,
-//! where KVM itself answers too.
+//! The writes that ring after each request. The errors, in the kernel's order, are tested in
+//! `tests/doorbell/abi.rs`, on KVM itself, too.
 
 use std::{convert::Infallible, os::fd::AsRawFd};
 

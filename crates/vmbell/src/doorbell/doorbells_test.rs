@@ -5,7 +5,7 @@ use crate::doorbell::{Datamatch, heap::HeapTable};
 
 const MMIO: IoEventAddress = IoEventAddress::Mmio(0xfe00_0000);
 
-/// Nobody looks anything up meanwhile.
+/// There are no readers to wait for.
 struct Alone;
 
 impl Barrier for Alone {

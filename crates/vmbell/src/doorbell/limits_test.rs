@@ -1,4 +1,4 @@
-//! How much the table takes, to the last piece, and that what goes comes back.
+//! The limits of the table, to the last piece, and that removed doorbells free their pieces.
 
 use std::convert::Infallible;
 use std::ptr;
@@ -10,9 +10,9 @@ use stub::table::{
 use super::*;
 use crate::doorbell::HeapTable;
 
-/// Chunks that can be used: the first never is.
+/// How many chunks can be used; the first one never is.
 const ALL: usize = CHUNKS - 1;
-/// Items of the longest group here.
+/// The most items of a group in these tests.
 const MOST: u32 = 64;
 
 struct Alone;
@@ -30,7 +30,7 @@ fn value(len: u32, value: u64) -> Pattern {
     Pattern { len, value }
 }
 
-/// Adds an item of a group, whose signal is its event's number.
+/// Adds an item of a group; its signal number is its event's number.
 fn add(doorbells: &mut Doorbells<'_>, id: u32, at: u64, pattern: Pattern) -> Result<(), String> {
     let event = EventId::from_raw(id.into());
     let address = IoEventAddress::Mmio(at);
@@ -79,7 +79,7 @@ impl<'t> Filled<'t> {
         Self { doorbells, added }
     }
 
-    /// Whether there was room.
+    /// Returns whether there was room.
     fn add(&mut self, id: u32, at: u64, pattern: Pattern) -> bool {
         match add(&mut self.doorbells, id, at, pattern) {
             Ok(()) => self.added.push((id, at, pattern)),
@@ -91,7 +91,7 @@ impl<'t> Filled<'t> {
         true
     }
 
-    /// So many wildcards of 4 bytes, from event 10 on.
+    /// Adds `count` wildcards of 4 bytes, from event 10 on.
     fn add_wildcards(&mut self, count: u32, at: u64) {
         assert!((10..10 + count).all(|id| self.add(id, at, wildcard(4))));
     }
@@ -105,7 +105,7 @@ impl<'t> Filled<'t> {
         ring(&self.doorbells, at, 4, value).len()
     }
 
-    /// Runs a case that has so many chunks, and takes back what it has added.
+    /// Runs a case with this number of free chunks, and removes what it has added.
     fn with_left(&mut self, left: usize, case: impl FnOnce(&mut Self)) {
         for (at, len) in pairs().take(left) {
             remove(&mut self.doorbells, 1, at, wildcard(len));
@@ -382,7 +382,7 @@ fn slot_of_a_value_that_went_is_used_again() {
     }
 }
 
-/// One value of two widths is two keys of one bucket, and the first slot must not hide the second.
+/// One value of two widths makes two keys of one bucket, and the first slot must not hide the second.
 #[test]
 fn value_of_one_width_does_not_hide_that_of_another() {
     let table = HeapTable::new();

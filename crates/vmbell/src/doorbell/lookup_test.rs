@@ -1,5 +1,5 @@
-//! The reader's half alone, over tables that no writer has made: every width, codes with and
-//! without a list, chains and lists as long as they get, and chains that end nowhere.
+//! The lookup alone, over tables that no writer has made: every width, codes with and without a list,
+//! chains and lists of the greatest length, and chains without an end.
 
 use stub::table::{
     CELLS, CHUNKS, CODE, GROUP, Kind, MATCH, MAX_ADDRESSES, MAX_ITEMS, MAX_SIGNAL, OVERFLOWS,
@@ -39,7 +39,7 @@ fn each_width_has_a_cell_and_odd_ones_share_the_last() {
 fn table_has_room_for_what_it_promises() {
     assert_eq!((MAX_ADDRESSES, OVERFLOWS, CHUNKS), (16_384, 16_384, 32_768));
     assert_eq!(MAX_ITEMS, 128 * 15);
-    // A code has neither of the two flags, and one of them is nobody.
+    // A code has neither of the two flags, and one code means no signal.
     assert_eq!((GROUP, MATCH, CODE), (1 << 31, 1 << 30, 0x3fff_ffff));
     assert_eq!(MAX_SIGNAL, 0x3fff_fffe);
 }

@@ -164,7 +164,7 @@ fn signal_number_is_free_when_removal_returns() {
             u32::from(!hit)
         });
         remove(&mut doorbells, &domain, 1, ONE, None);
-        // Closing it: the checker fails if a reader may still write to it.
+        // This stands for closing the eventfd: the checker fails the model if a reader may still write to it.
         let counted = eventfd.get();
         eventfd.set(0);
         let missed = reader.join().unwrap();

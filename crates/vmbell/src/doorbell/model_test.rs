@@ -1,4 +1,4 @@
-//! The table against a list that is walked, in any order of registrations, removals and writes.
+//! Compares the table with a plain list, in random orders of registrations, removals and writes.
 
 use std::{convert::Infallible, ptr};
 
@@ -151,7 +151,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 200 }))]
     #[test]
     fn table_agrees_with_a_list_walk(
-        // As many as any table has room for.
+        // Even the smallest table has room for this number.
         steps in prop::collection::vec(step(), 1..if cfg!(miri) { 10 } else { 120 }),
         few in prop::bool::ANY,
     ) {

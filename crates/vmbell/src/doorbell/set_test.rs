@@ -9,7 +9,7 @@ use super::*;
 use crate::doorbell::Datamatch;
 
 const PORT: IoEventAddress = IoEventAddress::Pio(0x510);
-/// What an eventfd's counter reaches by writes.
+/// The largest value that writes can give to an eventfd's counter.
 const LIMIT: u64 = u64::MAX - 1;
 
 fn eventfd() -> EventFd {

@@ -82,7 +82,7 @@ impl<T> Drop for Shared<T> {
     fn drop(&mut self) {
         let current = self.current.load(Ordering::Acquire);
         // SAFETY: `current` came from `Box::into_raw`. Snapshot and readers share this struct by
-        // `Arc`, so nobody is left who could use the value.
+        // `Arc`, so no reader is left that could use the value.
         drop(unsafe { Box::from_raw(current) });
     }
 }
@@ -100,7 +100,7 @@ impl<T: Send + Sync + 'static> SnapshotReader<T> {
         let section = self.reader.enter();
         let current = self.shared.current.load(Ordering::Acquire);
         // SAFETY: `current` came from `Box::into_raw` in this snapshot, whose domain the reader
-        // belongs to. It was current inside the section, so whoever replaces it keeps it until
+        // belongs to. It was current inside the section, so a writer that replaces it keeps it until
         // the section is over, and the guard owns the section.
         let value = unsafe { &*current };
         SnapshotGuard {

@@ -18,8 +18,8 @@ pub(super) use loom::{
     thread,
 };
 
-/// Locks; what a thread left behind that panicked is as good as before, since every change under
-/// our locks is complete at each step.
+/// Locks a mutex even if a thread panicked while it held the lock: the value is valid, since every change under
+/// the locks of this module is complete at each step.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex
         .lock()

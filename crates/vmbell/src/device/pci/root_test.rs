@@ -330,8 +330,8 @@ fn config_writes() -> impl Strategy<Value = Vec<(u32, u32, u32)>> {
 }
 
 proptest! {
-    /// After any moves: every address of memory has exactly the devices' answer that a list of
-    /// registers gives, where whoever was there first stays; and each function knows where it is.
+    /// After any moves, the same device answers at each address of memory as in a model of the registers, in
+    /// which the device that was mapped first keeps its place; and each function knows its addresses.
     #[test]
     fn bars_answer_where_their_registers_say(writes in config_writes()) {
         let functions = [Dummy::new(1), Dummy::new(2), Dummy::new(3)];

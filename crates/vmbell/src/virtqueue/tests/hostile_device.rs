@@ -18,7 +18,7 @@ fn break_driver(queue: &mut impl TestDriver, error: QueueError) {
         "broken queues stay broken"
     );
     assert_eq!(queue.broken(), Some(error));
-    // What a broken queue answers.
+    // The answers of a broken queue.
     assert!(!queue.poll(opaque) && !queue.poll64(token) && !queue.kick_prepare());
     assert!(
         queue.enable_cb() && queue.enable_cb_delayed(),
@@ -39,7 +39,7 @@ fn break_driver(queue: &mut impl TestDriver, error: QueueError) {
     );
     let refused = queue.use_wrap_counter(Status(1 | 2 | 8)).unwrap_err();
     assert_eq!(refused.errno(), libc::EINVAL);
-    // Whatever was in flight can be had back.
+    // The data of the buffers in flight can be taken back.
     let detached = std::iter::from_fn(|| queue.detach_unused()).count();
     assert!(detached <= usize::from(SIZE) && free <= SIZE);
     queue.reset();

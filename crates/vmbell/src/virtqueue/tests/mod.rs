@@ -1,4 +1,4 @@
-//! Queues for tests: both sides on one piece of memory that the test can write to.
+//! Queues for tests: both sides use memory that the test can write to.
 
 mod hostile_device;
 mod hostile_driver;
@@ -14,9 +14,9 @@ use super::{
     *,
 };
 
-/// Where buffers are; nothing reads them.
+/// The address of buffers, which nothing reads.
 pub(super) const BUFFERS: u64 = 0x10_0000;
-/// Where indirect tables may be.
+/// The address of indirect tables.
 pub(super) const TABLES: u64 = if cfg!(miri) { 0x2000 } else { 0x16_0000 };
 /// Room for the largest rings; Miri takes long to make that much memory, and leaves those rings out.
 const MEMORY: usize = if cfg!(miri) { 0x4000 } else { 0x20_0000 };
@@ -57,7 +57,7 @@ pub(super) fn memory() -> HostMemory {
     HostMemory::new(MEMORY)
 }
 
-/// Memory as the other side writes it.
+/// Writes memory as the other side does.
 pub(super) trait Raw {
     fn get16(&self, addr: u64) -> u16;
     fn put16(&self, addr: u64, value: u16);
@@ -91,7 +91,7 @@ impl<M: RingMemory> Raw for M {
     }
 }
 
-/// Both kinds of driver, as tests need them.
+/// What tests need of both kinds of driver side.
 pub(super) trait TestDriver: DriverQueue<Data = u64> + DriverControl<Data = u64> {
     fn skip(&mut self, laps: u64);
 }
@@ -167,7 +167,7 @@ pub(super) fn offer(driver: &mut impl TestDriver, data: u64) {
     driver.add(&[Buffer::new(BUFFERS, 64)], &[], data).unwrap();
 }
 
-/// Gives back all that there is.
+/// Takes all available chains and gives them back; returns how many there were.
 pub(super) fn serve(device: &mut impl DeviceQueue) -> u64 {
     let mut chain = Chain::with_capacity(64);
     let mut count = 0;
@@ -188,7 +188,7 @@ pub(super) fn turn(driver: &mut impl TestDriver, device: &mut impl DeviceQueue, 
     }
 }
 
-/// Takes one chain, and why it could not be taken.
+/// Takes one chain, and returns the error.
 pub(super) fn pop_error(device: &mut impl DeviceQueue) -> QueueError {
     let mut chain = Chain::with_capacity(64);
     let error = device.pop(&mut chain).unwrap_err();

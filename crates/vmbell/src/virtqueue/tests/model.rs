@@ -1,4 +1,4 @@
-//! Both kinds of queue against a model that counts in 64 bits: polling never misses anything.
+//! Compares both kinds of queue with a model that counts in 64 bits: polling never misses a used buffer.
 
 use proptest::prelude::*;
 
@@ -8,13 +8,13 @@ use super::*;
 enum Step {
     /// Makes buffers of some pieces available.
     Offer(u16, u16),
-    /// The device takes and gives back.
+    /// The device takes chains and gives them back.
     Use(u16),
-    /// Somebody consumes.
+    /// The driver consumes used buffers.
     Consume(u16),
-    /// Sends whole laps round: the steps with which tokens get old.
+    /// Sends whole laps of buffers round, so that tokens get old.
     Laps(u64),
-    /// Remembers where the queue is.
+    /// Makes tokens of the queue's position.
     Prepare,
 }
 
@@ -28,7 +28,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The queue in whole numbers.
+/// The model of the queue: plain counters.
 #[derive(Default)]
 struct Model {
     offered: u64,
@@ -69,7 +69,7 @@ impl Test for Run {
                         model.consumed += u64::from(used.is_some());
                     }
                 }
-                // Two laps, in which nothing is used or consumed, are as good as many.
+                // Two laps, in which nothing is used or consumed, have the same effect as many.
                 Step::Laps(laps) if model.consumed == model.used => {
                     driver.skip(2 * laps);
                     for (_, consumed) in &mut tokens {

@@ -83,7 +83,7 @@ fn wraps_fool_after_2_to_the_32_buffers_and_64_bits_do_not() {
     packed(256, PLAIN, &Body);
 }
 
-/// With wrap counters, or without.
+/// A queue with wrap counters, or without.
 struct Recycled(bool);
 
 impl Test for Recycled {
@@ -94,7 +94,7 @@ impl Test for Recycled {
         }
         let size = u64::from(driver.free());
         let (opaque, token) = (driver.enable_cb_prepare(), driver.enable_cb_prepare64());
-        // Somebody consumes the slot that the tokens are about, and the others of the lap.
+        // The driver consumes the tokens' slot and the others of the lap.
         turn(&mut driver, &mut device, size);
         assert!(driver.poll64(token), "{about}");
         // The slot is offered again.
@@ -117,7 +117,7 @@ struct OneCompletion;
 
 impl Test for OneCompletion {
     fn run(&self, mut driver: impl TestDriver, mut device: impl DeviceQueue, about: &str) {
-        // Of a ring with one slot the same after one completion already.
+        // On a ring with one slot, the same happens after one used buffer.
         let (opaque, token) = (driver.enable_cb_prepare(), driver.enable_cb_prepare64());
         turn(&mut driver, &mut device, 1);
         offer(&mut driver, 2);

@@ -157,7 +157,7 @@ impl Test for OutOfOrder {
         };
         let mut next = 0;
         for _ in 0..1_000 {
-            // As many as there is room for, beside those that the device has kept.
+            // As many buffers as fit beside those that the device has kept.
             loop {
                 let pieces = [Buffer::new(BUFFERS + 8 * (next % 1000), 1); 3];
                 let count = 1 + draw(3);
@@ -226,7 +226,7 @@ impl Test for InOrder {
             }
             assert_eq!(driver.get_used().unwrap(), None, "{about}");
         }
-        // Not the oldest: refused, and the queue is sound.
+        // This chain is not the oldest: it is refused, and the queue is not broken.
         offer(&mut driver, 1);
         offer(&mut driver, 2);
         let one = device.pop(&mut chain).unwrap().unwrap();
@@ -348,7 +348,7 @@ impl Test for Largest {
         while driver.free() > 0 {
             offer(&mut driver, 2);
         }
-        // What would be taken if there was room is not too long or too large.
+        // A buffer that would be accepted if there was room is not reported as too long or too large.
         for pieces in [&largest[..], &vec![BUFFER; usize::from(limit)]] {
             let error = driver.add(pieces, &[], 3).unwrap_err().error;
             assert!(

@@ -23,7 +23,7 @@ struct Everything;
 impl Test for Everything {
     fn run(&self, mut driver: impl TestDriver, mut device: impl DeviceQueue, about: &str) {
         let (driver, device) = (&mut driver, &mut device);
-        // New queues want to hear of everything.
+        // On a new queue all notifications are enabled.
         assert_eq!(notifications(driver, device, 1), (true, true), "{about}");
         for round in 0..100 {
             let batch = round % 3 + 1;
@@ -90,7 +90,7 @@ struct LongSilence;
 
 impl Test for LongSilence {
     fn run(&self, mut driver: impl TestDriver, mut device: impl DeviceQueue, about: &str) {
-        // Both ask for the next one, which looks like the one a lap of the indices before it.
+        // Both sides enable the next notification, whose event index looks like that of one lap before.
         turn(&mut driver, &mut device, 65_535);
         assert!(!device.enable_notification(), "{about}");
         assert!(
@@ -172,7 +172,7 @@ impl Test for DelayedPast {
             for data in 0..2 {
                 driver.add(&pieces, &[], data).unwrap();
             }
-            // All of it is used before the driver asks: nobody would call any more. On a packed ring
+            // All of it is used before the driver enables notifications: none would come any more. On a packed ring
             // the device marks the first slot of three, and the event's own is the second.
             assert_eq!(serve(&mut device), 2);
             assert!(!driver.enable_cb_delayed(), "{about} {round}");

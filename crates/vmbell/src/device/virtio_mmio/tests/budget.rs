@@ -12,12 +12,12 @@ use crate::device::virtio_mmio::{HandlerError, Queue};
 use crate::virtqueue::Chain;
 
 const LAYOUT: SplitLayout = SplitLayout::contiguous(0, 8);
-/// Far more than one service does.
+/// Far more chains than one service serves.
 const CHAINS: u16 = 20 * BUDGET;
-/// After this, a driver that never ends does, so that a failure is no hang.
+/// The time after which the endless driver stops, so that a failed test does not hang.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// A driver that makes the next chain available while the device works on one, and so is always ahead.
+/// A driver that makes the next chain available while the device handles one, so that there always is one.
 struct Ahead {
     offered: AtomicU64,
     most: u64,
@@ -25,7 +25,7 @@ struct Ahead {
 }
 
 impl Ahead {
-    /// Offers so many chains, of which the first one is there already.
+    /// A driver of `most` chains, of which the first one is available already.
     fn of(most: u64) -> Self {
         Self {
             offered: AtomicU64::new(1),
