@@ -25,7 +25,7 @@ pub const HYPERCALL_PAGE: u64 = 0x1_0000;
 pub const RAM_BASE: u64 = 0x10_0000;
 /// Guest RAM ends here at the latest, and trampolines begin.
 pub const PATCH_BASE: u64 = 0x1000_0000;
-/// How much room trampolines have; the reach of every patched jump depends on it.
+/// Bytes for trampolines; the reach of every patched jump depends on it.
 pub const PATCH_SIZE: u64 = 0x1000_0000;
 
 /// Base of the stub's own code and data; `stub.ld` repeats it.
@@ -65,11 +65,11 @@ pub mod boot_fd {
     pub const SOCKET: i32 = 2;
 }
 
-/// Where the hypercall page lies in the read-only file.
+/// Offset of the hypercall page in the read-only file, in bytes.
 pub const HYPERCALL_OFFSET: u64 = size_of::<Control>() as u64;
-/// Where the trampolines lie in the read-only file.
+/// Offset of the trampolines in the read-only file, in bytes.
 pub const PATCH_OFFSET: u64 = HYPERCALL_OFFSET + PAGE;
-/// Where guest RAM lies in the writable file.
+/// Offset of guest RAM in the writable file, in bytes.
 pub const RAM_OFFSET: u64 = size_of::<Shared>() as u64;
 
 /// The first descriptor number that a doorbell may have in the sandbox.
@@ -351,7 +351,7 @@ pub mod reason {
     pub const EOI: u32 = 12;
 }
 
-/// What was wrong with a guest that faulted.
+/// Kinds of guest faults.
 pub mod fault {
     /// The exception vector says all.
     pub const PLAIN: u64 = 0;

@@ -3,7 +3,7 @@
 use super::{FIRST_VECTOR, Lapic, register};
 use crate::sync::Ordering::Relaxed;
 
-/// What became of a request.
+/// The result of an interrupt request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Raise {
