@@ -28,7 +28,7 @@ struct Shared {
 
 impl Backlog {
     /// Leaves `work` for an exit loop. Work that is on the list already is not added again, so that a guest
-    /// cannot make the list longer than the number of its devices' works.
+    /// cannot make the list grow without bound.
     pub fn leave(&self, work: Arc<dyn Work>) {
         let mut list = self.lock();
         if !list.iter().any(|waiting| Arc::ptr_eq(waiting, &work)) {

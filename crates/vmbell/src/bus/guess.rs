@@ -16,7 +16,7 @@ const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Indexes of ranges, by a hash of the unit of addresses.
 #[derive(Debug)]
 pub(super) struct Guesses {
-    /// As many as a power of two.
+    /// Their number is a power of two.
     slots: Vec<u32>,
 }
 

@@ -4,7 +4,7 @@
 //! thread) or a word in shared memory (which a thread polls). The other devices are those that
 //! kvm-unit-tests expects of a PC: [`pci`] with [`pci_testdev`], a serial port,
 //! firmware configuration, ACPI tables and the ACPI timer. [`virtio_mmio`] is a device with virtqueues, whose
-//! notifications are doorbells. Each module says which thread runs it.
+//! notifications are doorbells.
 
 mod acpi;
 mod counter;

@@ -46,7 +46,7 @@ pub enum DoorbellError {
     Exists {
         /// The address.
         address: IoEventAddress,
-        /// What it was to match.
+        /// The width and value to match.
         pattern: Pattern,
     },
     /// There is no such registration.
@@ -54,7 +54,7 @@ pub enum DoorbellError {
     NotFound {
         /// The address.
         address: IoEventAddress,
-        /// What it was to match.
+        /// The width and value to match.
         pattern: Pattern,
     },
     /// The group has as many items as it may have.

@@ -127,7 +127,7 @@ pub enum SetupError {
     /// A part of the queue is not in memory.
     #[error("{part} at {addr:#x} of {len:#x} bytes is outside of memory")]
     Outside {
-        /// Which part.
+        /// Name of the part.
         part: &'static str,
         /// Its start.
         addr: u64,
@@ -137,7 +137,7 @@ pub enum SetupError {
     /// A part of the queue is not aligned as virtio 1.3, 2.7 and 2.8.10.1 require.
     #[error("{part} at {addr:#x} is not aligned to {align} bytes")]
     Misaligned {
-        /// Which part.
+        /// Name of the part.
         part: &'static str,
         /// Its start.
         addr: u64,

@@ -78,7 +78,7 @@ pub enum PciError {
     UpperHalf {
         /// The function.
         name: &'static str,
-        /// Its BAR.
+        /// The number of the BAR.
         bar: usize,
     },
     /// The window has no room for a BAR.
@@ -86,9 +86,9 @@ pub enum PciError {
     NoRoom {
         /// The function.
         name: &'static str,
-        /// Its BAR.
+        /// The number of the BAR.
         bar: usize,
-        /// Its size.
+        /// Its size in bytes or ports.
         size: u64,
         /// The window of BARs of this kind.
         window: Window,
@@ -101,7 +101,7 @@ pub enum PciError {
     Clash {
         /// The function.
         name: &'static str,
-        /// Its BAR.
+        /// The number of the BAR.
         bar: usize,
         /// The overlap.
         source: BusError,
