@@ -9,7 +9,7 @@ use super::{AptError, Package};
 
 const ATTEMPTS: u32 = 3;
 
-/// The distribution's package client, run with the lab's own [`State`].
+/// The distribution's package client, run with a configuration and a package database of the lab.
 #[derive(Debug)]
 pub struct Apt {
     state: State,
