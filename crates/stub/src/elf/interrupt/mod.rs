@@ -7,7 +7,7 @@
 //!
 //! Every exit from the guest calls [`leave`], every entry [`enter`]. Both do nothing for a guest
 //! without local APICs. The sender of an interrupt finds out by [`crate::presence`] whether the vCPU needs
-//! the interrupt signal; its handler is here too, wherever the signal finds the vCPU.
+//! the interrupt signal. That signal is handled here too, wherever it finds the vCPU.
 
 mod apic;
 mod halt;
