@@ -1,8 +1,9 @@
 //! The sandbox's descriptor table, which the monitor fills from outside.
 //!
-//! The sandbox has no code that receives descriptors. One thread of it waits for ever in a system
-//! call that seccomp reports to the monitor; answering with SECCOMP_IOCTL_NOTIF_ADDFD puts a
-//! descriptor into its table, as often as needed (Linux `uapi/linux/seccomp.h`, 5.9).
+//! The sandbox has no code that receives descriptors. One of its threads waits for ever in a system call that
+//! seccomp reports to the monitor. The monitor uses SECCOMP_IOCTL_NOTIF_ADDFD on that notification, as often as
+//! needed, to put a descriptor into the table (Linux `uapi/linux/seccomp.h`, 5.9). Runs on any thread of the
+//! monitor, under a mutex.
 
 use std::fmt;
 use std::io;
@@ -20,25 +21,25 @@ use super::launch::fd_limit;
 use super::listener::Listener;
 use super::process::Process;
 
-/// The descriptors of one sandbox.
+/// The descriptor numbers of one sandbox that the monitor fills.
 #[derive(Debug)]
 pub struct Descriptors {
     listener: Listener,
-    /// What a number stands for between two doorbells: rings of a hostile guest end here.
+    /// The eventfd that a number names while it is free: writes of a hostile guest to it have no effect.
     sink: EventFd,
     numbers: Mutex<Numbers>,
 }
 
 #[derive(Debug)]
 struct Numbers {
-    /// The parked system call, by the number that the kernel gave it.
+    /// The id that the kernel gave the parked system call.
     parked: u64,
     free: Vec<u32>,
     next: u32,
 }
 
 impl Descriptors {
-    /// Receives the listener from a sandbox that starts, and the system call that it parks in.
+    /// Receives the listener from a sandbox that starts, and waits until its descriptor thread has parked.
     pub fn receive(
         socket: &UnixStream,
         process: &Process,
@@ -59,8 +60,8 @@ impl Descriptors {
         })
     }
 
-    /// Puts a copy of `event` into the sandbox, which is to signal it for `purpose`, and returns its
-    /// number there.
+    /// Puts a copy of `event` into the sandbox and returns its number there. `purpose` says in an error what
+    /// the descriptor is for.
     pub fn add(&self, event: &impl AsRawFd, purpose: &dyn fmt::Display) -> Result<u32, Error> {
         let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
         let recycled = numbers.free.last().copied();
@@ -89,7 +90,7 @@ impl Descriptors {
         Ok(number)
     }
 
-    /// Takes a number back: from here on it is nobody's doorbell, whoever writes to it.
+    /// Takes a number back: from here on a write to it signals no doorbell.
     pub fn revoke(&self, number: u32) -> io::Result<()> {
         let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
         self.put(&self.sink, number, &mut numbers.parked)?;

@@ -1,4 +1,5 @@
-//! The doorbells of one guest: who is registered, and the eventfds behind them in the sandbox.
+//! The doorbells of one guest: which are registered, and the copies of their eventfds in the sandbox. Any
+//! thread registers and removes them while vCPUs run; a mutex orders the changes.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, PoisonError};
@@ -14,7 +15,7 @@ use crate::doorbell::{
     DoorbellError, DoorbellState, EventId, IoEventAddress, Pattern, RegisterError, Sharing,
 };
 
-/// Registration and removal while vCPUs run.
+/// Registers and removes the doorbells of a guest.
 #[derive(Debug)]
 pub struct Doorbells {
     changes: Mutex<Changes>,
@@ -23,12 +24,12 @@ pub struct Doorbells {
 #[derive(Debug)]
 struct Changes {
     state: DoorbellState,
-    /// Doorbells that are out of the table already.
+    /// Doorbells that are out of the table, but whose eventfd the sandbox may still signal.
     unfinished: Unfinished<(EventId, IoEventAddress, Pattern), Revocation>,
 }
 
 impl Doorbells {
-    /// None registered.
+    /// A guest without doorbells, whose groups may have `max_items` items each.
     pub fn new(max_items: u32) -> Self {
         let changes = Changes {
             state: DoorbellState::new(max_items),
@@ -39,7 +40,7 @@ impl Doorbells {
         }
     }
 
-    /// From its return on, matching writes signal `event`.
+    /// Registers a doorbell: once this returns, matching guest writes signal `event`.
     pub fn register(
         &self,
         sandbox: &Sandbox,
@@ -67,12 +68,12 @@ impl Doorbells {
         }
     }
 
-    /// When it returns without an error, `event` gets no further signal from that registration,
-    /// with [`Containment::Strict`](super::super::Containment::Strict) whatever runs in the sandbox. A write that raced is delivered
-    /// as a signal or as an exit.
+    /// Removes a doorbell: once this returns without an error, this registration signals `event` no more. With
+    /// [`Containment::Strict`](super::super::Containment::Strict) this holds whatever code runs in the sandbox.
+    /// A write at the same time is delivered as a signal or as an exit.
     ///
-    /// After [`Error::Unremoved`] writes leave the guest already, but the registration keeps
-    /// its place and `event` may be signalled, until the same removal is tried again and succeeds.
+    /// After [`Error::Unremoved`] such writes already leave the guest, but the doorbell still counts as
+    /// registered and `event` may still be signalled, until the same removal is tried again and succeeds.
     pub fn unregister(
         &self,
         sandbox: &Sandbox,
@@ -99,7 +100,7 @@ impl Doorbells {
     }
 }
 
-/// Exits that were answered in the sandbox, over all vCPUs.
+/// Light exits of all vCPUs: writes that the sandbox answered itself, by a trap or by a direct call.
 pub fn light_exits(sandbox: &Sandbox) -> u64 {
     let shared = &sandbox.shared;
     let trapped: u64 = shared

@@ -1,12 +1,12 @@
-//! What it means that a sandbox ended the way it did.
+//! Describes in words how a sandbox ended.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
 use stub::layout::exit_code;
 
-/// The end in words: what happened, and what that means. A sandbox that had `started` is believed
-/// nothing that its guest could say as well.
+/// Says what happened and what it means. Once a sandbox has `started`, its guest can produce any exit code, so
+/// the codes of the start are no longer believed.
 pub fn describe(status: ExitStatus, started: bool) -> String {
     if let Some(signal) = status.signal() {
         return match signal {
@@ -41,7 +41,7 @@ pub fn describe(status: ExitStatus, started: bool) -> String {
     }
 }
 
-/// The steps of `elf/boot.rs` of the stub by number.
+/// The steps of the stub's `elf/boot.rs`, by number.
 fn step(number: i32) -> &'static str {
     match number {
         1 => "prctl(PR_SET_PDEATHSIG)",

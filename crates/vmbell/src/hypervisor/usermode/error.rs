@@ -1,45 +1,46 @@
-//! What can go wrong in the engine only.
+//! The errors that only the usermode engine has.
 
 use super::super::Error;
 
-/// Why the engine could not do what it was asked: the cause inside an [`Error`].
+/// Why the usermode engine could not do what it was asked: the cause inside an [`Error`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UsermodeError {
-    /// Patched jumps are written while no other vCPU may run through them.
+    /// The guest has several vCPUs and asks for [`PatchMode::Jmp`](super::super::PatchMode::Jmp). A jump is
+    /// written in several bytes, which no other vCPU may execute meanwhile.
     #[error("jmp patching needs a guest with one vCPU, this one has {vcpus}; use int3 patching")]
     JmpNeedsOneVcpu {
-        /// How many it has.
+        /// How many vCPUs the guest has.
         vcpus: u32,
     },
-    /// The host's CPU is another.
+    /// The host is not x86-64 Linux.
     #[error("the usermode engine runs on x86-64 Linux only")]
     Architecture,
     /// A seccomp program could not be built.
     #[error("cannot build the seccomp program for {thread}")]
     Filter {
-        /// For which thread.
+        /// The thread that the program is for.
         thread: &'static str,
-        /// Why not.
+        /// The error of seccompiler.
         source: seccompiler::BackendError,
     },
     /// A seccomp program is longer than the control page has room for.
     #[error("the seccomp program for {thread} has {len} instructions, at most {limit} fit")]
     FilterTooLong {
-        /// For which thread.
+        /// The thread that the program is for.
         thread: &'static str,
-        /// How long it is.
+        /// Its length in instructions.
         len: usize,
-        /// How long it may be.
+        /// The greatest length in instructions.
         limit: usize,
     },
     /// The sandbox ended before it was ready.
     #[error("the sandbox did not start: {ending}")]
     Start {
-        /// How it ended, and what that means.
+        /// How the process ended, and what that means.
         ending: String,
     },
-    /// The sandbox was not ready in time.
+    /// The sandbox was not ready in time, and has been killed.
     #[error(
         "the sandbox did not start within {} s and was killed; was it stopped (SIGSTOP, a freezer)?",
         super::sandbox::START_PATIENCE.as_secs()
@@ -48,35 +49,36 @@ pub enum UsermodeError {
     /// The sandbox ended while the guest ran.
     #[error("the sandbox ended: {ending}")]
     Ended {
-        /// How it ended, and what that means.
+        /// How the process ended, and what that means.
         ending: String,
     },
-    /// The sandbox handed over what the stub never does; it has been killed.
+    /// The sandbox handed over a value that the stub never writes, and has been killed.
     #[error("the sandbox handed over nonsense ({what} {value:#x}) and was killed")]
     Nonsense {
-        /// Which field.
+        /// The field of the exit record.
         what: &'static str,
-        /// What it held.
+        /// The value in that field.
         value: u64,
     },
-    /// The sandbox may not have another descriptor.
+    /// The sandbox has as many descriptors as its limit allows.
     #[error(
         "no descriptor is left in the sandbox for {purpose}: the limit is {limit}; raise it (ulimit -n, or \
          RLIMIT_NOFILE's hard limit)"
     )]
     FdLimit {
-        /// What it was to be for: an address, or the resamplefd of a GSI.
+        /// What the descriptor was for: the address of a doorbell, the resamplefd of a GSI, or the sleep of a
+        /// halted vCPU.
         purpose: String,
-        /// RLIMIT_NOFILE of the sandbox.
+        /// The greatest number of descriptors in the sandbox (RLIMIT_NOFILE, 2^20 at most).
         limit: u64,
     },
-    /// Interrupt handlers begin where guest code can be.
+    /// The address of an interrupt handler is 0, or at or above the end of guest addresses.
     #[error(
         "the interrupt handler's address {address:#x} is not below {:#x}",
         stub::layout::GUEST_END
     )]
     Handler {
-        /// Where it was to be.
+        /// The address that was asked for.
         address: u64,
     },
 }

@@ -1,11 +1,12 @@
-//! Eventfds that others read and write too, on any thread: neither call waits, whatever their flags.
+//! Reads and polls eventfds that other threads and processes use too. Neither call blocks, whatever the flags
+//! of the eventfd, so any thread may make them.
 #![allow(unsafe_code)]
 
 use std::os::fd::AsRawFd;
 
 use vmm_sys_util::eventfd::EventFd;
 
-/// Takes the count, if there is one.
+/// Takes the count of `event` and returns whether it was above 0.
 pub fn drain(event: &EventFd) -> bool {
     let mut count = 0_u64;
     let buffer = libc::iovec {
@@ -25,7 +26,7 @@ pub fn drain(event: &EventFd) -> bool {
     read == 8
 }
 
-/// Whether it takes another 1 without blocking its writer.
+/// Whether a write of 1 to `event` would not block.
 pub fn has_room(event: &EventFd) -> bool {
     let mut poll = libc::pollfd {
         fd: event.as_raw_fd(),

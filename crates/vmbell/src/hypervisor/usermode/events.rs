@@ -1,4 +1,5 @@
-//! The events of a guest of ours, counted by the stub and by the monitor where they happen.
+//! The counts of a guest's events. The stub and the monitor each count the events that happen on their side;
+//! any thread reads them.
 
 use std::io;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use stub::event::Event;
 use super::super::{EventCounter, EventCounts};
 use super::vm::Guest;
 
-/// Adds up what the vCPUs' pages and the monitor say.
+/// Adds the counts of the vCPUs' run pages and of the monitor's irqchip.
 #[derive(Debug)]
 pub struct Events(pub(super) Arc<Guest>);
 

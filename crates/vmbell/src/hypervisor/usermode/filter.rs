@@ -1,9 +1,10 @@
 //! The seccomp programs of the sandbox's threads.
 //!
-//! A vCPU's program is decided on the instruction pointer first: a system call from the guest's
-//! addresses is a trap, whatever its number or architecture; the stub's own are allowed by number
-//! and arguments; anything else kills. seccompiler writes the argument rules; the rest it cannot
-//! express. One program, not two: of two programs' verdicts the harsher wins, so the trap would lose.
+//! A vCPU's program looks at the instruction pointer first. A system call from the guest's addresses is a trap
+//! (SECCOMP_RET_TRAP), whatever its number or architecture. The stub's own system calls are allowed by number
+//! and arguments, and any other call kills the process. seccompiler writes the rules for arguments; the tests
+//! that it cannot express are written by hand in front of them. Both must be one program: if a thread has two,
+//! the kernel takes the more severe verdict, so a trap would lose to a kill.
 
 use seccompiler::SeccompCmpArgLen::{Dword, Qword};
 use seccompiler::SeccompCmpOp::{Eq, Ge, Le, Lt, Ne};
@@ -35,13 +36,14 @@ const fn op(code: u16, jt: u8, jf: u8, k: u32) -> sock_filter {
     sock_filter { code, jt, jf, k }
 }
 
-/// Stands for the sandbox's process number, which nobody knows before it runs: the stub puts it in.
-/// No process has a number as high (Linux `PID_MAX_LIMIT` is 2^22).
+/// Stands for the sandbox's process number, which is not known before the sandbox runs: the stub replaces it.
+/// No process has a number this high (Linux `PID_MAX_LIMIT` is 2^22).
 const OWN_PROCESS: u32 = 0x7fff_5a5a;
 
-/// A vCPU's program: `write` of 8 bytes to a doorbell, futexes in the shared memory, and the end.
-/// With `interrupts`, the interrupt signal to threads of the sandbox itself but the descriptor
-/// thread, which has the process's number; and the sleep in an epoll descriptor.
+/// A vCPU's program: it allows a `write` of 8 bytes to a descriptor from FD_BASE on, futex calls in the shared
+/// memory, and `exit_group`. With `interrupts` it also allows the interrupt signal (SIGUSR2) to threads of the
+/// sandbox itself, except the descriptor thread, whose number is the process's, and `epoll_wait` on a
+/// descriptor from FD_BASE on.
 pub fn vcpu(fd_limit: u32, interrupts: bool) -> Result<BpfProgram, Error> {
     let shared_end = SHARED_BASE + size_of::<Shared>() as u64;
     let mut rules = vec![
@@ -70,12 +72,13 @@ pub fn vcpu(fd_limit: u32, interrupts: bool) -> Result<BpfProgram, Error> {
         let own = u64::from(OWN_PROCESS);
         let rule = vec![vec![
             (0, Qword, Eq, own),
-            // The kernel looks at the low half only.
+            // Dword: the kernel takes only the low half of the argument as the thread number.
             (1, Dword, Ne, own),
             (2, Dword, Eq, interrupt),
         ]];
         rules.push((libc::SYS_tgkill, rule));
-        // The sleep of a halted vCPU: one event at most. Where that is written is the sandbox's memory.
+        // A halted vCPU sleeps in epoll_wait, for one event at most. The kernel can write that event only to
+        // memory of the sandbox.
         let descriptor = [
             (0, Dword, Ge, u64::from(FD_BASE)),
             (0, Dword, Lt, u64::from(fd_limit)),
@@ -84,7 +87,7 @@ pub fn vcpu(fd_limit: u32, interrupts: bool) -> Result<BpfProgram, Error> {
         rules.push((libc::SYS_epoll_wait, vec![rule.collect()]));
     }
     let arguments = allow_only("a vcpu", rules)?;
-    // The guest's addresses are the low 4 GiB: the upper half of the instruction pointer is 0.
+    // Guest addresses are below 4 GiB, so the upper half of the instruction pointer is 0 in guest code.
     let mut program = vec![
         op(LOAD, 0, 0, INSTRUCTION_POINTER_HIGH),
         op(JUMP_IF_EQUAL, 0, 1, 0),
@@ -94,7 +97,8 @@ pub fn vcpu(fd_limit: u32, interrupts: bool) -> Result<BpfProgram, Error> {
     Ok(program)
 }
 
-/// The descriptor thread's first program: reports the parked system call, allows the rest of the start.
+/// The descriptor thread's first program: it reports the parked system call to the listener and allows all
+/// others, which the rest of the thread's start needs.
 pub fn listen() -> BpfProgram {
     vec![
         op(LOAD, 0, 0, ARCHITECTURE),
@@ -106,7 +110,8 @@ pub fn listen() -> BpfProgram {
     ]
 }
 
-/// The descriptor thread's second program: nothing but the parked system call, from the stub's code.
+/// The descriptor thread's second program: it allows only `pause` and `exit_group`, and only from the stub's
+/// code.
 pub fn park() -> Result<BpfProgram, Error> {
     const _: () = assert!(STUB_BASE & 0xffff_ffff == 0 && STUB_SIZE < 1 << 32);
     let calls = allow_only(
@@ -124,7 +129,7 @@ pub fn park() -> Result<BpfProgram, Error> {
     Ok(program)
 }
 
-/// Argument number, width, comparison, value.
+/// A condition on an argument: its number, its width, the comparison and the value.
 type Condition = (u8, SeccompCmpArgLen, SeccompCmpOp, u64);
 
 fn allow_only(
@@ -157,7 +162,8 @@ fn allow_only(
     .map_err(filter)
 }
 
-/// Packs a program for the control page.
+/// Packs a program for the control page and notes the instructions that hold [`OWN_PROCESS`]. The error says
+/// that the program is too long.
 pub fn pack(thread: &'static str, program: &[sock_filter]) -> Result<Filter, Error> {
     if program.len() > FILTER_MAX {
         let (len, limit) = (program.len(), FILTER_MAX);

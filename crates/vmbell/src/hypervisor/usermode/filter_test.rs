@@ -41,7 +41,7 @@ impl Call {
     }
 }
 
-/// Runs a program as the kernel would (Linux `Documentation/networking/filter.rst`).
+/// Runs a seccomp program as the kernel would (Linux `Documentation/networking/filter.rst`).
 fn verdict(program: &[sock_filter], call: Call) -> u32 {
     let (mut accumulator, mut place) = (0, 0);
     loop {
@@ -71,8 +71,8 @@ fn verdict(program: &[sock_filter], call: Call) -> u32 {
     }
 }
 
-/// The verdict on a vCPU of a guest without interrupts, which one with them shares: none of the
-/// calls is the interrupt signal.
+/// The verdict of a vCPU's program on a call. The programs with and without interrupts must agree, since no
+/// call here is the interrupt signal.
 fn of_vcpu(call: Call) -> u32 {
     let plain = verdict(&vcpu(FD_LIMIT, false).unwrap(), call);
     assert_eq!(verdict(&with_interrupts(), call), plain);
@@ -144,7 +144,7 @@ fn a_doorbells_ring_is_allowed_and_no_other_write() {
     for len in [0, 7, 9, 16, 8 | 1 << 32, u64::MAX] {
         assert_eq!(write(first, len), KILL, "{len:#x} bytes");
     }
-    // The kernel takes the low half for the descriptor, and so must the rule.
+    // The kernel uses only the low half of the argument as the descriptor, and so must the rule.
     assert_eq!(write(1 << 32 | 1, 8), KILL);
 }
 

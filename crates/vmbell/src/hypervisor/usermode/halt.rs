@@ -1,10 +1,10 @@
-//! What halted vCPUs sleep in, so that whoever signals an irqfd wakes the vCPU itself.
+//! The descriptors that halted vCPUs sleep on, so that a signal of an irqfd wakes the vCPU directly.
 //!
-//! A vCPU is made an epoll descriptor when an irqfd has woken it for the first time, with that irqfd and a
-//! bell in it, all by their edges: nobody need read them for the next signal to wake. From then on a
-//! halted vCPU sleeps there ([`stub::layout::HaltSet`]). It wakes while the thread that takes the irqfd's
-//! count ([`super::irqchip`]) still works, and finds the interrupt raised, or sleeps on until the bell
-//! says so.
+//! A vCPU gets an epoll descriptor the first time that an irqfd has woken it. The descriptor watches that irqfd
+//! and an eventfd of the vCPU's own, its bell, both edge-triggered, so that the next signal wakes the vCPU even
+//! if the eventfds are not read. From then on the halted vCPU sleeps in `epoll_wait`
+//! ([`stub::layout::HaltSet`]). An irqfd may wake it before the thread that takes the irqfd's count
+//! ([`super::irqchip`]) has raised the interrupt: then the vCPU sleeps again until that thread rings the bell.
 
 use std::fmt;
 use std::io;
@@ -19,7 +19,7 @@ use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 use super::super::Error;
 use super::sandbox::Sandbox;
 
-/// The halt sets of a sandbox's vCPUs, as far as they were made.
+/// The halt sets of a sandbox's vCPUs. Each is made when it is first needed.
 #[derive(Debug)]
 pub struct Halts([OnceLock<HaltSet>; MAX_VCPUS]);
 
@@ -35,15 +35,16 @@ impl Default for Halts {
 }
 
 impl Halts {
-    /// Wakes a vCPU that sleeps in its halt set.
+    /// Wakes a vCPU that sleeps on its halt set.
     pub fn ring(&self, vcpu: usize) {
         if let Some(set) = self.0[vcpu].get() {
-            // Its count is never taken, and 2^64 rings do not come to pass.
+            // The count of a bell is never taken; 2^64 rings do not happen.
             let _ = set.bell.write(1);
         }
     }
 
-    /// A signal of `irqfd` wakes the vCPU from here on.
+    /// Lets a signal of `irqfd` wake the vCPU from here on. Fails if the sandbox can have no further
+    /// descriptor.
     pub fn add(&self, sandbox: &Sandbox, vcpu: usize, irqfd: &EventFd) -> Result<(), Error> {
         if self.0[vcpu].get().is_none() {
             let set = HaltSet::new()?;
@@ -65,7 +66,7 @@ impl Halts {
         }
     }
 
-    /// Takes an irqfd out of a vCPU's halt set: its signals wake the vCPU no more.
+    /// Takes an irqfd out of a vCPU's halt set, so that its signals no longer wake the vCPU.
     pub fn remove(&self, vcpu: usize, irqfd: &EventFd) {
         if let Some(set) = self.0[vcpu].get() {
             // Cannot fail for a descriptor that was added and is still open.

@@ -1,8 +1,9 @@
-//! Starts sandbox processes.
+//! Starts sandbox processes: fork, then `execveat` of the stub from a sealed memory file.
 //!
-//! One thread starts all of them and lives as long as the monitor does: the kernel sends the
-//! parent-death signal when the *thread* that forked ends, not the process. It does not wait for a
-//! new process to become the stub: one that is stopped before that must hold up nobody.
+//! One thread (`vmbell-launcher`) starts all sandboxes and lives as long as the monitor does, because the
+//! kernel sends the parent-death signal when the *thread* that forked ends, not when the process ends. The
+//! thread does not wait until the new process executes the stub: a process that is stopped before that must not
+//! delay other sandboxes.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -16,12 +17,12 @@ use stub::layout::{boot_fd, exit_code};
 use super::super::Error;
 use super::mapping::{memory_file, seal};
 
-/// What a sandbox starts with, in the order of [`stub::layout::boot_fd`].
+/// The files that a sandbox starts with, in the order of [`stub::layout::boot_fd`].
 #[derive(Debug)]
 pub struct BootFiles {
-    /// The file that the sandbox must not write.
+    /// The file that the sandbox can map only for reading.
     pub read_only: File,
-    /// The file that both sides write.
+    /// The file that both sides map for writing.
     pub writable: File,
     /// The sandbox's end of the socket.
     pub socket: OwnedFd,
@@ -32,8 +33,8 @@ struct Job {
     answer: Sender<Result<libc::pid_t, Error>>,
 }
 
-/// Starts the stub with these files and gives its process number, for the caller to reap. A process
-/// that cannot become the stub sends the error number through its socket, in four bytes.
+/// Starts the stub with these files and returns its process number, which the caller must reap. A process that
+/// cannot execute the stub sends the error number through its socket, in four bytes.
 pub fn launch(files: BootFiles) -> Result<libc::pid_t, Error> {
     static LAUNCHER: OnceLock<Sender<Job>> = OnceLock::new();
     let gone = || Error::System {
@@ -44,11 +45,11 @@ pub fn launch(files: BootFiles) -> Result<libc::pid_t, Error> {
         let (sender, jobs) = channel::<Job>();
         let run = move || {
             for Job { files, answer } in jobs {
-                // Whoever asked is waiting.
+                // The caller of `launch` waits for the answer.
                 let _ = answer.send(start(files));
             }
         };
-        // Without the thread every launch fails with a broken channel, which `gone` reports.
+        // If the thread cannot start, every launch fails with a closed channel, which `gone` reports.
         let _ = std::thread::Builder::new()
             .name("vmbell-launcher".into())
             .spawn(run);
@@ -93,7 +94,8 @@ fn start(files: BootFiles) -> Result<libc::pid_t, Error> {
     }
 }
 
-/// A copy with a number that no boot descriptor has, in a monitor without standard streams too.
+/// A copy of `fd` whose number is above those of the boot descriptors, even if the monitor has no standard
+/// streams.
 fn above_boot_fds(fd: RawFd) -> Result<OwnedFd, Error> {
     // SAFETY: the call takes no pointers, and the caller's `fd` is open.
     let copy = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, boot_fd::SOCKET + 1) };
@@ -104,7 +106,7 @@ fn above_boot_fds(fd: RawFd) -> Result<OwnedFd, Error> {
     Ok(unsafe { OwnedFd::from_raw_fd(copy) })
 }
 
-/// In the new process: puts the files in their places and executes the stub.
+/// Runs in the new process: moves the files to their numbers and executes the stub.
 fn become_stub(executable: RawFd, files: [(RawFd, i32); 3], limit: u64) -> ! {
     let [.., (socket, _)] = files;
     // SAFETY: no pointers; the descriptors are open.
@@ -116,19 +118,20 @@ fn become_stub(executable: RawFd, files: [(RawFd, i32); 3], limit: u64) -> ! {
     }
     let error = io::Error::last_os_error().raw_os_error().unwrap_or(0);
     let bytes = error.to_ne_bytes();
-    // SAFETY: `bytes` outlives the call, and the socket is open. Nothing is to be done on an error.
+    // SAFETY: `bytes` outlives the call, and the socket is open. An error of the write cannot be reported
+    // anywhere.
     unsafe { libc::write(socket, bytes.as_ptr().cast(), bytes.len()) };
     // SAFETY: ends the process, which shares no memory with the monitor.
     unsafe { libc::_exit(exit_code::START) }
 }
 
-/// Executes the stub. Returns if that failed.
+/// Executes the stub. Returns only if that failed.
 fn execute(executable: RawFd) {
     let arguments = [c"vmbell-sandbox".as_ptr(), std::ptr::null()];
     let environment: [*const libc::c_char; 1] = [std::ptr::null()];
     // SAFETY: no pointers.
     unsafe { libc::setsid() };
-    // SAFETY: no pointers. Whatever the monitor left inheritable closes at the exec.
+    // SAFETY: no pointers. Every descriptor that the monitor left inheritable is closed at the exec.
     unsafe {
         libc::syscall(
             libc::SYS_close_range,
@@ -150,7 +153,7 @@ fn execute(executable: RawFd) {
     };
 }
 
-/// As many descriptors as the hard limit allows, and no core dump of guest memory.
+/// Sets the limit on descriptors, and forbids core dumps, which would hold guest memory.
 fn set_limits(fd_limit: u64) -> bool {
     set_limit(libc::RLIMIT_NOFILE, fd_limit) && set_limit(libc::RLIMIT_CORE, 0)
 }
@@ -164,7 +167,7 @@ fn set_limit(resource: libc::__rlimit_resource_t, most: u64) -> bool {
     unsafe { libc::setrlimit(resource, &raw const limit) >= 0 }
 }
 
-/// How many descriptors a sandbox may have: the hard limit, within what the table can number.
+/// How many descriptors a sandbox may have: the hard limit of RLIMIT_NOFILE, but 2^20 at most.
 pub fn fd_limit() -> u64 {
     let mut limit = libc::rlimit {
         rlim_cur: 0,

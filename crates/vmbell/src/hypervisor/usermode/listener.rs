@@ -1,10 +1,10 @@
 //! The seccomp listener of a sandbox's descriptor thread (Linux `uapi/linux/seccomp.h`, 5.9).
 //!
-//! The thread waits for ever in a system call that is reported here. A signal that stops the
-//! sandbox ends the call, and the kernel repeats it under a new number when the sandbox goes on.
-//! Nothing here waits without a bound: SECCOMP_IOCTL_NOTIF_RECV is called only when there is
-//! something to receive, because with no thread left that has the filter it would block for ever
-//! (before Linux 6.11) or fail again and again.
+//! The descriptor thread waits for ever in a system call that the kernel reports to this listener. A signal
+//! that stops the sandbox ends the call; when the sandbox goes on, the kernel repeats the call under a new id.
+//! No wait here is without a bound. SECCOMP_IOCTL_NOTIF_RECV is called only when there is a notification to
+//! receive: once no thread has the filter any more, it would block for ever (before Linux 6.11) or fail again
+//! and again.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -48,15 +48,17 @@ const SECCOMP_ADDFD_FLAG_SETFD: u32 = 1;
 ioctl_iowr_nr!(SECCOMP_IOCTL_NOTIF_RECV, 0x21, 0, Notification);
 ioctl_iow_nr!(SECCOMP_IOCTL_NOTIF_ADDFD, 0x21, 3, AddFd);
 
-/// How long a descriptor is waited for to arrive in the sandbox. A parked thread needs microseconds.
+/// How long [`Listener::put`] tries to give the sandbox a descriptor. A thread that is parked again needs
+/// microseconds.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The listener.
+/// The listener, a descriptor of seccomp user notifications.
 #[derive(Debug)]
 pub struct Listener(OwnedFd);
 
 impl Listener {
-    /// Receives it from a sandbox that starts.
+    /// Receives the listener through `socket` from a sandbox that starts. The error says why the sandbox did
+    /// not start, if that is known.
     pub fn receive(
         socket: &UnixStream,
         process: &Process,
@@ -68,7 +70,7 @@ impl Listener {
         let mut bytes = [0; size_of::<i32>()];
         match socket.recv_with_fd(&mut bytes) {
             Ok((_, Some(listener))) => Ok(Self(OwnedFd::from(listener))),
-            // The process has not become the stub, and says why.
+            // The process could not execute the stub, and sent the error number instead.
             Ok((len, None)) if len == bytes.len() => Err(Error::System {
                 operation: "start the sandbox process",
                 source: io::Error::from_raw_os_error(i32::from_ne_bytes(bytes)),
@@ -81,7 +83,8 @@ impl Listener {
         }
     }
 
-    /// Waits until a sandbox that starts has parked, and gives the number of the system call.
+    /// Waits until the descriptor thread of a starting sandbox has parked, and returns the id of the parked
+    /// system call.
     pub fn first_parked(&self, process: &Process, deadline: Instant) -> Result<u64, Error> {
         self.parked(deadline, || process.has_ended())
             .map_err(|error| process.explain("receive the sandbox's parked system call", error))
@@ -99,8 +102,8 @@ impl Listener {
                 return Ok(notification.id);
             }
             let error = io::Error::last_os_error();
-            // ENOENT: the call was interrupted before it was received, and comes again if the
-            // sandbox goes on.
+            // ENOENT: the system call was interrupted before it was received. If the sandbox goes on, it is
+            // reported again.
             if !matches!(error.raw_os_error(), Some(libc::EINTR | libc::ENOENT)) {
                 return Err(error);
             }
@@ -108,8 +111,8 @@ impl Listener {
         }
     }
 
-    /// Puts a copy of `event` at number `target` of the sandbox's table. `parked` is the number of
-    /// the parked system call, which changes when the sandbox was stopped meanwhile.
+    /// Puts a copy of `event` at number `target` of the sandbox's descriptor table. `parked` is the id of the
+    /// parked system call; it is updated if the sandbox was stopped in between.
     pub fn put(&self, event: &impl AsRawFd, target: u32, parked: &mut u64) -> io::Result<()> {
         let source = event.as_raw_fd().cast_unsigned();
         let deadline = Instant::now() + PATIENCE;
@@ -129,8 +132,8 @@ impl Listener {
             let error = io::Error::last_os_error();
             match error.raw_os_error() {
                 Some(libc::EINTR) => {}
-                // A sandbox that was stopped (SIGSTOP, a freezer), before this call or during it,
-                // parks anew when it goes on.
+                // The sandbox was stopped (SIGSTOP, a freezer) before this call or during it. Its thread parks
+                // again, under another id, when it goes on.
                 Some(libc::ENOENT | libc::ESRCH) => *parked = self.parked_anew(deadline)?,
                 _ => return Err(error),
             }

@@ -1,4 +1,5 @@
-//! Memory files that monitor and sandbox share, and the monitor's view of them.
+//! Memory files that monitor and sandbox share, and the monitor's mappings of them. Used by the thread that
+//! starts a sandbox; the mappings are then read and written by all threads of the monitor.
 #![allow(unsafe_code)]
 
 use std::ffi::CStr;
@@ -11,14 +12,15 @@ use std::ptr::NonNull;
 
 use super::super::Error;
 
-/// Makes a memory file of this size. `seals` are added at once; more can follow.
+/// Makes an executable memory file of `size` bytes, which can be sealed later.
 pub fn memory_file(name: &CStr, size: u64) -> Result<File, Error> {
     const FLAGS: libc::c_uint = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
     let create = |flags| {
         // SAFETY: `name` is a C string that outlives the call.
         unsafe { libc::memfd_create(name.as_ptr(), flags) }
     };
-    // Executable explicitly where the kernel knows the flag (6.3), as `vm.memfd_noexec` may default to not.
+    // MFD_EXEC says it explicitly where the kernel knows the flag (6.3), since `vm.memfd_noexec` may make files
+    // not executable by default.
     let mut fd = create(FLAGS | libc::MFD_EXEC);
     if fd < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL) {
         fd = create(FLAGS);
@@ -51,8 +53,8 @@ pub struct Mapping<T> {
     value: PhantomData<T>,
 }
 
-/// Marks types that any bytes are a value of and that others may change under us: made of atomics
-/// and integers that are constant once shared.
+/// Marks types for which any bytes are a valid value and which the sandbox may change at any time: atomics, and
+/// integers that nobody writes once the memory is shared.
 ///
 /// # Safety
 /// All-zero bytes must be a valid value, and all fields that the sandbox can write must be atomic.
@@ -90,7 +92,7 @@ impl<T: SharedLayout> Mapping<T> {
         }
     }
 
-    /// The value, before anybody else has it.
+    /// The value, for writing before the file is shared with the sandbox.
     pub fn get_mut(&mut self) -> &mut T {
         // SAFETY: mapped for as long as `self` lives; `&mut self` and the caller's promise that the
         // file is not shared yet make it exclusive.

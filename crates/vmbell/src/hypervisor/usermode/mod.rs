@@ -1,18 +1,19 @@
 //! The engine for hosts with no `/dev/kvm`: guest code runs natively, in ring 3 of a sandbox process.
 //!
-//! A *monitor* (the process that uses this module) and one *sandbox* process for each guest, with
-//! a thread for each vCPU. Port I/O, stores to memory holes, `hlt` and MSR accesses fault; the
-//! [`stub`] in the sandbox catches the signal and does what KVM does in the kernel: it looks the
-//! write up in the doorbell table and signals the eventfd itself (light), or hands the exit over
-//! through a page of shared memory (heavy). The stub is not trusted: the monitor reads what the
-//! sandbox can write once, and checks it.
+//! There is a *monitor* (the process that uses this module) and, for each guest, one *sandbox* process with a
+//! thread for each vCPU. Port I/O, stores to addresses without memory, `hlt` and MSR accesses fault. The
+//! [`stub`] in the sandbox catches the signal and does what KVM does in the kernel: it looks the write up in
+//! the doorbell table and signals the eventfd itself (a light exit), or it hands the exit over to the monitor
+//! through a page of shared memory (a heavy exit). The stub is not trusted: the monitor reads each value that
+//! the sandbox can write once, and checks it before use.
 //!
-//! A guest with an [`Irqchip`](super::Irqchip) has local APICs, answered in the stub, and `hlt` waits
-//! there; `Full` adds an I/O APIC in the monitor, and no PIC and no timer with it.
+//! With [`Irqchip::Split`](super::Irqchip::Split) the stub emulates the local APICs, and `hlt` waits in the
+//! sandbox for an interrupt. [`Irqchip::Full`](super::Irqchip::Full) adds an I/O APIC in the monitor, but no
+//! PIC and no timer.
 //!
-//! [`UsermodeVcpu::run`](super::Vcpu::run) runs on the caller's thread, one for each vCPU. Threads of ours
-//! besides: one that starts all sandboxes, for each sandbox one that waits for its end, and for each guest
-//! with irqfds one that waits for those.
+//! [`UsermodeVcpu::run`](super::Vcpu::run) runs on its caller's thread, one thread for each vCPU. The engine
+//! starts further threads: one that starts all sandboxes, one for each sandbox that waits for its end, and one
+//! for each guest with irqfds that waits for these.
 
 mod descriptors;
 mod doorbells;

@@ -1,4 +1,5 @@
-//! What this host lets the engine do, found by trying.
+//! What the engine can do on this host. Whether a guest can run is found by starting one, on the thread that
+//! asks.
 
 use std::sync::OnceLock;
 
@@ -17,7 +18,7 @@ pub fn support(capability: Capability) -> Support {
     }
 }
 
-/// The error of who asks for what the engine has on no host.
+/// The error for a capability that the engine has on no host.
 pub fn unsupported(capability: Capability) -> Error {
     Error::Unsupported {
         backend: Usermode.name(),
@@ -26,7 +27,7 @@ pub fn unsupported(capability: Capability) -> Error {
     }
 }
 
-/// Why the engine has it on no host; none if that depends on the host.
+/// Why the engine has `capability` on no host; `None` if it depends on the host.
 const fn why_never(capability: Capability) -> Option<&'static str> {
     match capability {
         Capability::SilentSaturation => Some(
@@ -56,8 +57,8 @@ const fn why_never(capability: Capability) -> Option<&'static str> {
     }
 }
 
-/// Starts a sandbox to see whether one starts. Once one has, the answer stands; a reason why not is
-/// looked for anew each time, as it may have gone away.
+/// Starts a sandbox to find out whether one can run. A success is remembered; after a failure the next call
+/// tries again, since the reason may have gone away.
 fn run() -> Support {
     static STARTED: OnceLock<()> = OnceLock::new();
     if STARTED.get().is_some() {
@@ -76,7 +77,7 @@ fn run() -> Support {
     }
 }
 
-/// An error with its causes, as one line.
+/// The text of an error and its causes, in one line.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -1,4 +1,5 @@
-//! The sandbox's process: it ends with its owner, and somebody waits for its end.
+//! The sandbox's process: it is killed and reaped when its owner drops it. A thread (`vmbell-watcher`) waits
+//! for its end with a pidfd.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -19,21 +20,21 @@ use super::error::UsermodeError;
 use super::mapping::Mapping;
 use super::wait::futex_wake;
 
-/// A started process that ends with its owner, and the thread that waits for its end.
+/// A started sandbox process, and the thread that waits for its end.
 #[derive(Debug)]
 pub struct Process {
     pid: libc::pid_t,
     ended: Arc<OnceLock<ExitStatus>>,
-    /// Whether it was ready once: guest code may have run.
+    /// Whether the sandbox became ready. After that guest code may have run.
     started: AtomicBool,
-    /// Why the monitor killed it, if it did.
+    /// Why the monitor killed the process, if it did because of something that the sandbox did.
     condemned: OnceLock<&'static str>,
     watcher: Option<JoinHandle<()>>,
 }
 
 impl Process {
-    /// Starts the thread that waits for the end of the child `pid`, which nobody else reaps, and
-    /// passes every vCPU's turn then.
+    /// Starts the thread that waits for the end of the child `pid`, which no other code may reap. At the end
+    /// that thread passes the turn of every vCPU, so that no waiter sleeps on.
     pub fn watch(pid: libc::pid_t, shared: &Arc<Mapping<Shared>>) -> Result<Self, Error> {
         let mut process = Self {
             pid,
@@ -57,8 +58,8 @@ impl Process {
             let status = await_end(&pidfd);
             let _ = ended.set(status);
             for run in &shared.runs {
-                // Nobody is left who could pass the turn. The word must change, or a waiter that
-                // looked just before would sleep through the wake.
+                // No thread of the sandbox is left to pass the turn. The word must change: a waiter that read
+                // it just before would otherwise sleep through the wake-up.
                 let _ = run.thread.compare_exchange(0, 1, SeqCst, Relaxed);
                 run.exit_turn.number.fetch_add(1, SeqCst);
                 futex_wake(&run.thread);
@@ -72,7 +73,7 @@ impl Process {
         Ok(process)
     }
 
-    /// How it ended, if it did.
+    /// How the process ended, in words; `None` while it runs.
     pub fn ending(&self) -> Option<String> {
         let status = self.ended.get()?;
         Some(match self.condemned.get() {
@@ -81,24 +82,26 @@ impl Process {
         })
     }
 
-    /// It is ready; from here on its guest may end it with any exit code.
+    /// The sandbox is ready. From here on its guest may end it with any exit code.
     pub fn set_started(&self) {
         self.started.store(true, Relaxed);
     }
 
-    /// Whether it has ended.
+    /// Whether the process has ended.
     pub fn has_ended(&self) -> bool {
         self.ended.get().is_some()
     }
 
-    /// What it means that a wait for the start failed: the sandbox's own reason, if it has ended.
+    /// The error of a wait for the sandbox's start that failed with `source`: it says how the sandbox ended, if
+    /// it has ended.
     pub fn explain(&self, operation: &'static str, source: io::Error) -> Error {
         match source.kind() {
             io::ErrorKind::TimedOut => return UsermodeError::StartTimeout.into(),
             io::ErrorKind::UnexpectedEof => {}
             _ => return Error::System { operation, source },
         }
-        // The watcher hears of the end a little later than whoever sees its descriptors close.
+        // The watcher thread learns of the end a little later than a thread that sees the sandbox's descriptors
+        // close.
         for _ in 0..100 {
             if let Some(ending) = self.ending() {
                 return UsermodeError::Start { ending }.into();
@@ -113,7 +116,7 @@ impl Process {
         self.pid
     }
 
-    /// Kills it, for this reason.
+    /// Kills the process. [`ending`](Self::ending) gives `reason`.
     pub fn condemn(&self, reason: &'static str) {
         let _ = self.condemned.set(reason);
         self.kill();
@@ -141,12 +144,12 @@ impl Drop for Process {
         if let Some(watcher) = self.watcher.take() {
             let _ = watcher.join();
         }
-        // Reaped last: until here the process number was nobody else's.
+        // The process is reaped last: until then no other process can get its number.
         self.reap();
     }
 }
 
-/// Waits for the end of a child and leaves it to be reaped.
+/// Waits for the end of a child without reaping it.
 fn await_end(pidfd: &OwnedFd) -> ExitStatus {
     loop {
         // SAFETY: all-zero bytes are a valid siginfo_t, which waitid fills in.

@@ -1,13 +1,15 @@
-//! Removals that fail halfway: what is removed does nothing more, but the sandbox has not let go of it.
+//! Removals that fail halfway: the removed doorbell or irqfd does nothing any more, but the sandbox still has
+//! its descriptor.
 //!
-//! Doorbells and resampling irqfds keep their place then, until the same removal is tried again and succeeds.
+//! Such a doorbell or resampling irqfd still counts as registered until the same removal is tried again and
+//! succeeds. Any thread may try; each list is used under its owner's lock.
 
 use std::fmt;
 use std::io;
 
 use super::super::Error;
 
-/// The removals that have failed halfway: what is removed, and what is left to do for it.
+/// The removals that have failed halfway: the key of each removed object, and the work that is left.
 #[derive(Debug)]
 pub struct Unfinished<K, R>(Vec<(K, R)>);
 
@@ -18,18 +20,19 @@ impl<K, R> Default for Unfinished<K, R> {
 }
 
 impl<K: PartialEq, R> Unfinished<K, R> {
-    /// Whether one is of something like this.
+    /// Whether any unfinished removal has a key for which `is_like_this` holds.
     pub fn any(&self, is_like_this: impl Fn(&K) -> bool) -> bool {
         self.0.iter().any(|(key, _)| is_like_this(key))
     }
 
-    /// Takes what is left to do for `key`; none if its removal has not failed before.
+    /// Takes the work that is left for `key`; `None` if no removal of it has failed.
     pub fn take(&mut self, key: &K) -> Option<R> {
         let place = self.0.iter().position(|(other, _)| other == key)?;
         Some(self.0.swap_remove(place).1)
     }
 
-    /// Does what is left to do, and keeps it if that fails. The error calls the removed thing `what`.
+    /// Does the rest of a removal, and keeps it for the next attempt if it fails. `what` names the removed
+    /// object in the error.
     pub fn finish(
         &mut self,
         key: K,

@@ -1,4 +1,5 @@
-//! Taking a descriptor back from the sandbox, so that what it stood for is signalled no more.
+//! Takes a descriptor back from the sandbox, so that the sandbox can no longer signal its eventfd. Runs on the
+//! thread that removes a doorbell or an irqfd.
 
 use std::cell::Cell;
 use std::io;
@@ -9,21 +10,22 @@ use super::super::Containment;
 use super::sandbox::Sandbox;
 use crate::doorbell::Barrier;
 
-/// How long a removal waits for lookups under way. An honest vCPU needs microseconds, or a time
-/// slice if it was preempted in the middle; a hostile one is not waited for longer than this.
+/// How long a removal waits for lookups that are under way. An honest vCPU needs microseconds, or a time slice
+/// if it was preempted in the middle; a removal does not wait longer for a hostile one.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A descriptor that no lookup finds which begins from now on.
+/// A descriptor of the sandbox that is to be taken back. Lookups that begin now no longer find it.
 #[derive(Debug)]
 pub struct Revocation {
-    /// Its number in the sandbox, until that is taken back.
+    /// Its number in the sandbox; `None` once it is taken back.
     number: Option<u32>,
-    /// Whether writes to it may be under way that the sections do not show.
+    /// Whether the sandbox must be stopped once, because writes to the descriptor may be under way outside of
+    /// read-side sections.
     stop: bool,
 }
 
 impl Revocation {
-    /// Of a descriptor whose lookups `barrier` has waited for.
+    /// The revocation of descriptor `number`, whose lookups `barrier` has waited for.
     pub fn new(number: u32, barrier: &SectionBarrier<'_>) -> Self {
         let strict = barrier.sandbox.containment == Containment::Strict;
         Self {
@@ -32,8 +34,8 @@ impl Revocation {
         }
     }
 
-    /// Takes it back: when it returns without an error, nobody in the sandbox signals what it stood
-    /// for. After an error it can be tried again.
+    /// Takes the descriptor back: once this returns without an error, the sandbox no longer signals its
+    /// eventfd. After an error the call can be repeated.
     pub fn finish(&mut self, sandbox: &Sandbox) -> io::Result<()> {
         let finished = self.try_finish(sandbox);
         // A sandbox that has ended signals nothing.
@@ -49,21 +51,21 @@ impl Revocation {
             self.number = None;
         }
         if self.stop {
-            // Nobody can begin another write to it now; this ends those that were under way.
+            // No write to the eventfd can begin any more; the stop ends the writes that were under way.
             sandbox.process().stop_and_go()?;
         }
         Ok(())
     }
 }
 
-/// Waits for the lookups that may have begun before now (see [`stub::section`]).
+/// Waits for the lookups that may be under way ([`stub::section`]).
 pub struct SectionBarrier<'s> {
     sandbox: &'s Sandbox,
     overdue: Cell<bool>,
 }
 
 impl<'s> SectionBarrier<'s> {
-    /// One that has not waited yet.
+    /// A barrier that has not waited yet.
     pub fn new(sandbox: &'s Sandbox) -> Self {
         let overdue = Cell::new(false);
         Self { sandbox, overdue }
@@ -78,7 +80,7 @@ impl<'s> SectionBarrier<'s> {
 impl Barrier for SectionBarrier<'_> {
     fn wait(&self) {
         let deadline = Instant::now() + PATIENCE;
-        // Twice: a reader may have taken the phase's number just before it turned over.
+        // Two phases: a reader may have read the number of a phase just before it changed.
         for _ in 0..2 {
             let phase = self.sandbox.control.phase.fetch_add(1, SeqCst);
             let mut tries = 0u32;

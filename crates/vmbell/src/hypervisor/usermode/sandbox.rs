@@ -1,4 +1,5 @@
-//! The sandbox process as the monitor holds it: its start, its threads and its end.
+//! The monitor's side of a sandbox: its start, the memory that both sides map, its threads, and its end. Any
+//! thread may use it once it has started.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -29,27 +30,28 @@ pub const START_PATIENCE: Duration = Duration::from_secs(5);
 /// A sandbox, from its start to its end.
 #[derive(Debug)]
 pub struct Sandbox {
-    /// What the sandbox cannot write.
+    /// The control page, which the sandbox maps read-only.
     pub control: Mapping<Control>,
-    /// What both sides write.
+    /// The memory that both sides write.
     pub shared: Arc<Mapping<Shared>>,
-    /// The trampolines, as the monitor writes them.
+    /// The monitor's writable mapping of the trampolines.
     pub trampolines: MmapRegion,
     /// The file behind `shared` and guest RAM.
     pub writable: File,
     /// The descriptors that doorbells write to.
     pub descriptors: Descriptors,
-    /// The vCPUs' threads, read before any guest code ran: later the sandbox could name others.
+    /// The vCPUs' threads. Their numbers were read before any guest code ran, because the sandbox could later
+    /// name other threads.
     threads: Vec<Thread>,
-    /// Whether a removal also holds against a guest that attacks its stub.
+    /// Whether a removal must also hold against a guest that takes over its stub.
     pub containment: Containment,
-    /// The halt sets of its vCPUs.
+    /// The descriptors that halted vCPUs sleep on.
     pub halts: Halts,
     process: Process,
 }
 
 impl Sandbox {
-    /// Starts a sandbox whose vCPUs wait for their first entry.
+    /// Starts a sandbox and waits until its vCPUs wait for their first entry.
     pub fn start(config: &VmConfig) -> Result<Self, Error> {
         let read_only = memory_file(c"vmbell-read-only", PATCH_OFFSET + PATCH_SIZE)?;
         let writable = memory_file(c"vmbell-writable", RAM_OFFSET + config.ram_size)?;
@@ -63,7 +65,7 @@ impl Sandbox {
             .write_all_at(&patch::hypercall_page()?, HYPERCALL_OFFSET)
             .map_err(Error::system("write the hypercall page"))?;
         let trampolines = patch::map(&read_only)?;
-        // From here on nobody gets another writable mapping of it, the sandbox least of all.
+        // From here on no further writable mapping of this file can be made, above all not by the sandbox.
         seal(
             &read_only,
             libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_FUTURE_WRITE | libc::F_SEAL_SEAL,
@@ -135,19 +137,19 @@ impl Sandbox {
         &self.threads[vcpu]
     }
 
-    /// Makes a vCPU leave the guest, or ends a sandbox that does not let it.
+    /// Makes a vCPU leave the guest, and kills a sandbox that has left kicks unanswered for too long.
     pub fn kick(&self, vcpu: usize) {
         if self.thread(vcpu).kick() == Kicked::Unanswered {
             self.process.condemn("it answered no kick for 5 seconds");
         }
     }
 
-    /// The vCPUs' local APICs, which the sandbox can write.
+    /// The vCPUs' local APICs, in memory that the sandbox can write.
     pub fn lapics(&self) -> &[Lapic] {
         &self.shared.lapics[..self.threads.len()]
     }
 
-    /// Tells a vCPU that its local APIC has a request; how.
+    /// Notifies a vCPU that its local APIC has a request, and returns how.
     pub fn tell(&self, vcpu: usize) -> Tell {
         let presence = &self.shared.runs[vcpu].interrupts.presence;
         let how = presence.tell();
@@ -160,7 +162,7 @@ impl Sandbox {
         how
     }
 
-    /// The process.
+    /// The sandbox's process.
     pub fn process(&self) -> &Process {
         &self.process
     }

@@ -1,8 +1,9 @@
-//! A stop of the whole sandbox, after which no system call of before is under way.
+//! Stops the whole sandbox, so that every system call that was under way in it has ended.
 //!
-//! A thread stops on its way out of a system call only, and the kernel says that the process is
-//! stopped when the last one is (Linux `kernel/signal.c`, `task_participate_group_stop`). That is
-//! asked for and not consumed: what is read is the state of now, not a report of an earlier stop.
+//! A thread stops only on its way out of a system call, and the kernel reports the process as stopped when its
+//! last thread has stopped (Linux `kernel/signal.c`, `task_participate_group_stop`). The state is read with
+//! WNOWAIT, which does not consume the report, so the answer is the present state and not an earlier stop. Runs
+//! on the thread that removes a doorbell or an irqfd.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -10,19 +11,20 @@ use std::time::{Duration, Instant};
 
 use super::process::Process;
 
-/// How long a stop may take altogether. It takes microseconds, or a time slice of each thread.
+/// How long a stop may take in all. It takes microseconds, or one time slice for each thread.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How long until the signal is sent again: somebody else's SIGCONT takes it back.
+/// After how long SIGSTOP is sent again: a SIGCONT from another process cancels it.
 const AGAIN: Duration = Duration::from_millis(10);
 
 impl Process {
-    /// Stops every thread of the sandbox and lets it go on: when it returns, each system call that
-    /// was under way in the sandbox has ended. Needs no cooperation of what runs inside.
+    /// Stops every thread of the sandbox and lets it go on: when this returns, each system call that was under
+    /// way in the sandbox has ended. It needs no cooperation of the code in the sandbox.
     ///
-    /// A sandbox that is stopped already is left so. One that somebody else stops at the same time
-    /// goes on with ours: the kernel does not tell the two stops apart. [`io::ErrorKind::TimedOut`]
-    /// if the sandbox could not be seen to stand still, because somebody else let it go on each time.
+    /// A sandbox that is stopped already stays stopped. If another process stops the sandbox at the same time,
+    /// it goes on together with this stop, because the kernel does not tell the two apart. The error is
+    /// [`io::ErrorKind::TimedOut`] if the sandbox was never seen stopped, because another process sent SIGCONT
+    /// each time.
     pub fn stop_and_go(&self) -> io::Result<()> {
         if self.stands_still()? {
             return Ok(());
@@ -62,7 +64,7 @@ impl Process {
         }
     }
 
-    /// Whether all threads are stopped, or have ended.
+    /// Whether all threads of the sandbox are stopped or have ended.
     fn stands_still(&self) -> io::Result<bool> {
         let pid = self.pid().cast_unsigned();
         let states = libc::WSTOPPED | libc::WEXITED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;
@@ -71,8 +73,7 @@ impl Process {
             let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
             // SAFETY: `info` outlives the call; the process is our child and not reaped.
             if unsafe { libc::waitid(libc::P_PID, pid, &raw mut info, states) } >= 0 {
-                // Without a state to report the process number stays 0.
-                // SAFETY: waitid succeeded, so the fields of SIGCHLD are set.
+                // If waitid has no state to report, it leaves the process number at 0.
                 return Ok(unsafe { info.si_pid() } != 0);
             }
             let error = io::Error::last_os_error();

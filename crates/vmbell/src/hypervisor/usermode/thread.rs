@@ -1,7 +1,8 @@
-//! A vCPU's thread in the sandbox, as the monitor kicks it.
+//! The signals that the monitor sends to a vCPU's thread in the sandbox: the kick (SIGUSR1) and the interrupt
+//! signal (SIGUSR2), from any thread.
 //!
-//! Kicks go out one at a time, since kicks that land on kicks would fill the signal stack. The
-//! bookkeeping is the monitor's own: the sandbox cannot touch it. Kicks come from any thread.
+//! One kick is under way at a time, since kicks that interrupt the handling of kicks would fill the signal
+//! stack. The state is in the monitor's own memory, which the sandbox cannot write.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -12,22 +13,22 @@ use std::time::{Duration, Instant};
 
 use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
 
-/// How long a kick may stay unanswered before another is sent after it. A vCPU that sleeps in the
-/// write to a full eventfd may have been kicked just before it did.
+/// After how long an unanswered kick is sent again. A vCPU may have been kicked just before it blocked in the
+/// write to a full eventfd.
 const AGAIN: Duration = Duration::from_millis(10);
 
-/// How long kicks may stay unanswered altogether. An honest vCPU answers as soon as it has a CPU;
-/// a guest that wrote over the stub's memory may never.
+/// How long a vCPU may leave all kicks unanswered. An honest vCPU answers as soon as it has a CPU; a guest that
+/// wrote over the stub's memory may never answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// One vCPU's thread.
+/// A vCPU's thread in the sandbox.
 #[derive(Debug)]
 pub struct Thread {
     process: libc::pid_t,
     id: libc::pid_t,
-    /// When the kick was sent that the vCPU has not answered yet, in nanoseconds; 0 is none.
+    /// When the kick that the vCPU has not answered yet was sent, in nanoseconds; 0 means that there is none.
     kicked: AtomicU64,
-    /// Since when the vCPU has owed an answer; 0 is nothing owed.
+    /// Since when the vCPU has owed an answer, in nanoseconds; 0 means that it owes none.
     owing: AtomicU64,
     /// Whether the monitor waits for the vCPU.
     inside: AtomicBool,
@@ -36,14 +37,14 @@ pub struct Thread {
 /// What became of a kick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kicked {
-    /// It is on its way, or one is that was not answered yet.
+    /// The kick is on its way, or an earlier one that the vCPU has not answered.
     Sent,
-    /// The vCPU has answered none for so long that it never will.
+    /// The vCPU has left its kicks unanswered for longer than an honest vCPU can.
     Unanswered,
 }
 
 impl Thread {
-    /// The thread `id` of `process`, both known before any guest code ran.
+    /// The thread `id` of `process`. Both numbers must have been read before any guest code ran.
     pub const fn new(process: libc::pid_t, id: libc::pid_t) -> Self {
         Self {
             process,
@@ -66,7 +67,8 @@ impl Thread {
                 return Kicked::Unanswered;
             }
         }
-        // A read-modify-write, so that whoever is told to leave sees what was written before this.
+        // A read-modify-write, so that the vCPU's thread in the monitor, which clears the word, sees all that
+        // this thread wrote before.
         let mut before = self.kicked.fetch_add(0, SeqCst);
         loop {
             if before != 0 && now.saturating_sub(before) < as_nanoseconds(AGAIN) {
@@ -77,18 +79,19 @@ impl Thread {
                 Err(found) => before = found,
             }
         }
-        // SAFETY: no pointers. The process is not reaped, so its number is not somebody else's, and
-        // the kernel checks that the thread is one of its own.
+        // SAFETY: no pointers. The process is not reaped, so no other process has its number, and the kernel
+        // checks that the thread belongs to it.
         unsafe { libc::syscall(libc::SYS_tgkill, self.process, self.id, libc::SIGUSR1) };
         Kicked::Sent
     }
 
-    /// Whether a kick is on its way to the vCPU, which has not answered it yet.
+    /// Whether a kick was sent that the vCPU has not answered yet.
     pub fn is_kicked(&self) -> bool {
         self.kicked.load(SeqCst) != 0
     }
 
-    /// Makes the vCPU look at its local APIC. The process must not have been reaped.
+    /// Sends the interrupt signal, which makes the vCPU look at its local APIC. The process must not have been
+    /// reaped.
     pub fn interrupt(&self) {
         // SAFETY: as in `kick`.
         unsafe { libc::syscall(libc::SYS_tgkill, self.process, self.id, libc::SIGUSR2) };
@@ -96,20 +99,20 @@ impl Thread {
 
     /// The monitor begins to wait for the vCPU.
     pub fn enter(&self) {
-        // What was owed before is owed from now on. Seldom written: a store at every entry would
-        // take the line from those who kick.
+        // The time for an answer begins anew. The word is seldom written: a store at every entry would take its
+        // cache line from the threads that kick.
         if self.owing.load(Relaxed) != 0 {
             self.owing.store(0, SeqCst);
         }
         self.inside.store(true, Release);
     }
 
-    /// The vCPU has left the guest, for whatever reason.
+    /// The monitor no longer waits for the vCPU, which has left the guest.
     pub fn leave(&self) {
         self.inside.store(false, Release);
     }
 
-    /// The vCPU has answered its kick; the next one is sent.
+    /// The vCPU has answered its kick: the next kick sends a signal again.
     pub fn answered(&self) {
         self.kicked.swap(0, SeqCst);
     }
@@ -120,7 +123,7 @@ impl Thread {
     }
 }
 
-/// Binds a thread to host CPUs; none is the calling one.
+/// Binds `thread` to host CPUs; `None` is the calling thread.
 pub fn bind(thread: Option<Pid>, cpus: &[usize]) -> io::Result<()> {
     let mut set = CpuSet::new();
     for &cpu in cpus {
@@ -140,7 +143,7 @@ pub fn allowed_cpus() -> io::Result<Vec<usize>> {
         .collect())
 }
 
-/// Time since some moment before the first call, never 0.
+/// Nanoseconds since a moment at or before the first call; never 0.
 fn nanoseconds() -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
     let elapsed = START.get_or_init(Instant::now).elapsed();

@@ -1,4 +1,5 @@
-//! A vCPU as its thread in the monitor drives it: pass the turn, wait for it, check what came back.
+//! A vCPU, on the thread of the monitor that runs it: it passes the turn to the sandbox, waits for the turn to
+//! come back, and checks the exit.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -18,7 +19,7 @@ use crate::irq::IrqError;
 pub struct UsermodeVcpu {
     guest: Arc<Guest>,
     index: usize,
-    /// The exit turn that was answered last.
+    /// The number of the last exit turn that was answered.
     seen: u32,
     stage: Stage,
 }
@@ -53,7 +54,7 @@ impl UsermodeVcpu {
         pass(&self.run_page().entry_turn);
         let ended = || self.guest.sandbox.process().ending().is_some();
         self.seen = await_exit(self.run_page(), self.seen, self.guest.spin, ended);
-        // The end of the sandbox passes the turn too; an exit that came just before it is lost.
+        // The end of the sandbox passes the turn too. An exit that was handed over just before the end is lost.
         self.ended().map_or(Ok(()), Err)
     }
 
@@ -75,7 +76,8 @@ impl UsermodeVcpu {
         }
     }
 
-    /// Reads the exit, each field once.
+    /// Reads the exit, each field once, because the sandbox can write the record at any time. `None` if the
+    /// monitor has answered the exit itself.
     fn exit(&mut self) -> Result<Option<VmExit>, Error> {
         let record = &self.run_page().exit;
         let reason = record.reason.load(Relaxed);
@@ -202,7 +204,7 @@ fn fault_reason(kind: u64, vector: u8) -> &'static str {
     }
 }
 
-/// The error of a field that the stub never fills like this.
+/// The error for a field with a value that the stub never writes.
 fn nonsense(what: &'static str, value: u64) -> Error {
     UsermodeError::Nonsense { what, value }.into()
 }
@@ -218,7 +220,7 @@ fn port_width(width: u32) -> Result<u8, Error> {
     }
 }
 
-/// A piece of an access that crosses a page can have any width.
+/// An access that crosses a page is handed over in two pieces, each of any width up to 8 bytes.
 fn access_width(width: u32) -> Result<u8, Error> {
     match width {
         1..=8 => Ok((width & 15) as u8),
@@ -275,7 +277,7 @@ impl Vcpu for UsermodeVcpu {
     }
 }
 
-/// Kicks one vCPU.
+/// Makes one vCPU of a [`super::UsermodeVm`] leave the guest, from any thread.
 #[derive(Clone, Debug)]
 pub struct UsermodeKick {
     guest: Arc<Guest>,

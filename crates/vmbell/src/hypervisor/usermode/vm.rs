@@ -1,4 +1,5 @@
-//! A guest of the usermode engine.
+//! A guest of the usermode engine: the monitor's handle, which passes registrations to the doorbells and the
+//! irqchip. Its functions run on any thread.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock, Weak};
@@ -32,11 +33,12 @@ pub(super) struct Guest {
     pub(super) patcher: Patcher,
     pub(super) spin: SpinPolicy,
     pub(super) interrupts: Option<Interrupts>,
-    /// The CPUs that the vCPUs are bound to; none if they are not.
+    /// The host CPUs that the vCPUs are bound to; empty if they are not bound.
     pub(super) vcpu_cpus: Vec<usize>,
 }
 
-/// A guest that runs in a sandbox process, which ends with it.
+/// A guest that runs in a sandbox process. The process ends when the guest, its vCPUs and their handles are
+/// dropped.
 #[derive(Debug)]
 pub struct UsermodeVm {
     guest: Arc<Guest>,
@@ -88,11 +90,11 @@ impl UsermodeVm {
         interrupts.ok_or(Error::Irq(IrqError::NoIrqchip))
     }
 
-    /// The thread that waits for irqfds, started when the first is there to wait for.
+    /// The thread that waits for irqfds. The first registration of an irqfd starts it.
     fn watcher(&self) -> Result<&IrqfdWatcher, Error> {
         if self.irqfds.get().is_none() {
             let watcher = IrqfdWatcher::start(Arc::clone(&self.guest))?;
-            // Of two that were started at the same time one goes again.
+            // If two threads started one at the same time, the second watcher is dropped here.
             let _ = self.irqfds.set(watcher);
         }
         self.irqfds.get().ok_or(Error::Irq(IrqError::NoIrqchip))
@@ -205,7 +207,8 @@ impl Irqs for UsermodeVm {
     fn unregister_irqfd(&self, event: &EventFd, gsi: Gsi) -> Result<(), Error> {
         let id = EventId::of(event).map_err(IrqError::from)?;
         let removed = self.interrupts()?.deassign(&self.guest.sandbox, id, gsi);
-        // One whose resamplefd could not be taken back is removed all the same.
+        // After an error too: the irqfd raises nothing any more, though the sandbox may still have its
+        // resamplefd.
         if let (Ok(true) | Err(_), Some(watcher)) = (&removed, self.irqfds.get()) {
             watcher.remove(id);
         }
@@ -235,7 +238,8 @@ impl Irqs for UsermodeVm {
     }
 }
 
-/// Raises what an irqfd raises, on the calling thread. Holds no guest: a device may outlive it.
+/// Raises the GSI of an irqfd on the calling thread, without a write to the eventfd. The reference is weak,
+/// because a device may outlive its guest.
 #[derive(Debug)]
 struct DirectTrigger {
     guest: Weak<Guest>,

@@ -1,4 +1,5 @@
-//! Waiting for the sandbox, on a futex in shared memory or a descriptor, and waking it.
+//! How the monitor waits for the sandbox, on a futex in shared memory or on a descriptor, and how it wakes the
+//! sandbox. Runs on the threads that run vCPUs, start sandboxes or give them descriptors.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -11,13 +12,14 @@ use stub::layout::{RunPage, Turn};
 
 use super::super::SpinPolicy;
 
-/// How long the monitor or the stub spins at most before it sleeps after all, in TSC ticks: about
-/// a millisecond, much longer than any hand-over.
+/// How long the monitor or the stub spins with [`SpinPolicy::Spin`] before it sleeps after all, in TSC ticks:
+/// about a millisecond, much longer than any hand-over.
 pub const SPIN_TICKS: u32 = 3_000_000;
-/// The same where spinning is a guess: about ten hand-overs between sleeping threads.
+/// The same for [`SpinPolicy::Adaptive`], which only guesses that spinning helps: about ten hand-overs between
+/// sleeping threads.
 pub const ADAPTIVE_TICKS: u32 = 150_000;
 
-/// The spin budget of a policy.
+/// The spin budget of a policy, in TSC ticks.
 pub const fn spin_ticks(policy: SpinPolicy) -> u32 {
     match policy {
         SpinPolicy::Sleep => 0,
@@ -26,11 +28,11 @@ pub const fn spin_ticks(policy: SpinPolicy) -> u32 {
     }
 }
 
-/// How long a sleeping monitor goes without a look at whether the sandbox is still there. What
-/// wakes it lies in shared memory, where a guest can undo it.
+/// After how long a sleeping monitor looks whether the sandbox still runs. The word that it sleeps on lies in
+/// shared memory, where a guest can undo the wake-up.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
-/// Waits until the turn's number is no longer `seen`, or `ended`, and returns the number.
+/// Waits until the number of the exit turn differs from `seen` or `ended` returns true, and returns the number.
 pub fn await_exit(run: &RunPage, seen: u32, policy: SpinPolicy, ended: impl Fn() -> bool) -> u32 {
     let turn = &run.exit_turn;
     if let Some(number) = spin(run, seen, policy) {
@@ -66,7 +68,8 @@ fn spin(run: &RunPage, seen: u32, policy: SpinPolicy) -> Option<u32> {
     None
 }
 
-/// Spinning on the CPU that the vCPU waits for only delays it.
+/// Whether the vCPU waits on another CPU than this thread. Spinning on the CPU that the vCPU needs would only
+/// delay it.
 fn runs_elsewhere(run: &RunPage) -> bool {
     // SAFETY: takes no arguments.
     let cpu = unsafe { libc::sched_getcpu() };
@@ -89,8 +92,7 @@ pub fn pass(turn: &Turn) {
     }
 }
 
-/// Sleeps until woken, unless `word` is no longer `expected`, and for `time` at most. May return
-/// for no reason.
+/// Sleeps until woken, for `time` at most, if `word` is still `expected`. It may also return without a reason.
 pub fn futex_wait(word: &AtomicU32, expected: u32, time: Duration) {
     let time = libc::timespec {
         tv_sec: time.as_secs().cast_signed(),
@@ -108,18 +110,18 @@ pub fn futex_wait(word: &AtomicU32, expected: u32, time: Duration) {
     };
 }
 
-/// Wakes all who sleep on `word`.
+/// Wakes all threads that sleep on `word`.
 pub fn futex_wake(word: &AtomicU32) {
     // SAFETY: `word` is mapped while the reference lives.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
 }
 
-/// How often [`await_readable`] asks whether the sandbox has ended: kernels before 6.11 report that
-/// on a listener only when the process is reaped.
+/// How often [`await_readable`] asks whether the sandbox has ended: before Linux 6.11 a listener reports this
+/// only when the process is reaped.
 const ASK_AGAIN: Duration = Duration::from_millis(50);
 
-/// Waits until `file` can be read without blocking. [`io::ErrorKind::UnexpectedEof`] when nobody is
-/// left who could write or `ended`, [`io::ErrorKind::TimedOut`] at the deadline.
+/// Waits until `file` can be read without blocking. The error is [`io::ErrorKind::UnexpectedEof`] if no writer
+/// is left or `ended` returns true, and [`io::ErrorKind::TimedOut`] at the deadline.
 pub fn await_readable(
     file: &impl AsRawFd,
     deadline: Instant,
@@ -132,7 +134,8 @@ pub fn await_readable(
             events: libc::POLLIN,
             revents: 0,
         };
-        // Rounded up: a last poll that ends just before the deadline would be followed by many.
+        // Rounded up: a poll that ended just before the deadline would be followed by many polls with time-out
+        // 0.
         let time = left.min(ASK_AGAIN).as_micros().div_ceil(1000);
         let time = libc::c_int::try_from(time).unwrap_or(libc::c_int::MAX);
         // SAFETY: one entry, which outlives the call.

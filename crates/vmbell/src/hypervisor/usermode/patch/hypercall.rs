@@ -1,5 +1,5 @@
-//! The hypercall page: one indirect jump into the stub for hypercalls, another for the return from
-//! interrupt handlers.
+//! The hypercall page: one indirect jump into the stub for hypercalls, and one for the return from interrupt
+//! handlers. Assembled once for each sandbox, by the thread that starts it.
 
 use iced_x86::code_asm::{CodeAssembler, qword_ptr};
 use stub::layout::{HYPERCALL_ENTRY, HYPERCALL_PAGE, INTERRUPT_RETURN, INTERRUPT_RETURN_ENTRY};
@@ -7,16 +7,16 @@ use stub::layout::{HYPERCALL_ENTRY, HYPERCALL_PAGE, INTERRUPT_RETURN, INTERRUPT_
 use super::super::super::Error;
 use super::INT3;
 
-/// Where in the page the second jump lies.
+/// Offset of the second jump in the page, in bytes.
 const RETURN_OFFSET: usize = ((INTERRUPT_RETURN - HYPERCALL_PAGE) & 0xfff) as usize;
 
-/// The page's bytes, for [`HYPERCALL_PAGE`].
+/// The bytes of the page, to be loaded at [`HYPERCALL_PAGE`].
 pub fn hypercall_page() -> Result<Vec<u8>, Error> {
     let jump = |address, target| {
         let mut code = CodeAssembler::new(64)?;
         let mut entry = code.create_label();
         code.jmp(qword_ptr(entry))?;
-        // Aligned: the guest may have alignment checks on.
+        // Aligns the pointer to 8 bytes: the guest may have alignment checks on.
         code.nops_with_size(2)?;
         code.set_label(&mut entry)?;
         code.dq(&[target])?;

@@ -1,9 +1,10 @@
-//! An `out` replaced by a jump, safe for branches into the bytes that it covers.
+//! Replaces an `out` by a jump, such that branches into the overwritten bytes still work. Runs on the thread of
+//! the guest's only vCPU.
 //!
-//! Five bytes of jump cover more than the `out`. Each instruction that began inside them now begins
-//! with a byte of the jump's distance, and the distance is chosen so that this byte is an opcode
-//! that does not exist in 64-bit mode: whoever branches there traps, and the stub sends it on to
-//! the copy of that instruction behind the trampoline.
+//! The five bytes of the jump cover more instructions than the `out`. Each further instruction that began there
+//! now begins with a byte of the jump's distance, and the distance is chosen so that this byte is an invalid
+//! opcode in 64-bit mode. A branch to such an instruction therefore traps, and the stub continues at the copy
+//! of the instruction behind the trampoline.
 
 use iced_x86::{
     BlockEncoder, BlockEncoderOptions, Code, Decoder, DecoderOptions, FlowControl, Instruction,
@@ -18,10 +19,10 @@ use super::{Outcome, int3};
 
 /// `jmp rel32`.
 const JMP: u8 = 0xe9;
-/// Its length.
+/// The length of the jump in bytes.
 const LEN: u64 = 5;
 
-/// A patched site and how to undo it.
+/// A patched site, with what is needed to undo the patch.
 #[derive(Debug)]
 pub struct Jump {
     site: u64,
@@ -30,12 +31,12 @@ pub struct Jump {
 }
 
 impl Jump {
-    /// Whether `address` is an instruction start inside the jump.
+    /// Whether an instruction that the jump overwrites began at `address`.
     pub fn has_interior(&self, address: u64) -> bool {
         self.interiors.contains(&address)
     }
 
-    /// Replaces the `out` at `site`; none if it cannot be done there.
+    /// Replaces the `out` at `site`; `None` if that is not possible there.
     pub fn write(
         sandbox: &Sandbox,
         memory: &GuestMemoryMmap,
@@ -61,7 +62,8 @@ impl Jump {
         let copy = target + code.len() as u64;
         let mut rest = covered[1..].to_vec();
         let mut back = Instruction::with_branch(Code::Jmp_rel32_64, end).ok()?;
-        // Anywhere but `end`: the encoder takes a branch to an address of the block for one within it.
+        // Any address but `end`: the encoder takes a branch to an address of an instruction in the block as a
+        // branch within the block.
         back.set_ip(target);
         rest.push(back);
         let block = InstructionBlock::new(&rest, copy);
@@ -106,7 +108,8 @@ impl Jump {
         })
     }
 
-    /// Puts the instructions back, the `out` as `int3`. The trampoline stays: somebody may be in it.
+    /// Restores the instructions, but with the `out` as `int3`. The trampoline stays, because a vCPU may be
+    /// executing it.
     pub fn undo(self, sandbox: &Sandbox, memory: &GuestMemoryMmap) -> Outcome {
         if memory
             .write_slice(&self.original, GuestAddress(self.site))
@@ -118,11 +121,11 @@ impl Jump {
     }
 }
 
-/// The instructions from `site` on that a jump covers, if each can run elsewhere.
+/// The instructions from `site` on that a jump covers; `None` if one of them cannot run at another address.
 fn covered(bytes: &[u8], site: u64) -> Option<Vec<Instruction>> {
     let mut instructions = Vec::new();
     for instruction in Decoder::with_ip(64, bytes, site, DecoderOptions::NONE) {
-        // A patched site among them traps at its own address, which a copy does not have.
+        // An `int3` of a patched site traps at its own address, which its copy would not have.
         if instruction.is_invalid() || instruction.flow_control() == FlowControl::Interrupt {
             return None;
         }

@@ -1,9 +1,10 @@
 //! Replaces hot trapping instructions by cheaper ones, when the user asked for it.
 //!
-//! The stub counts traps by site and asks; the vCPU is stopped while the monitor answers. Any site
-//! can become `int3`, one byte, which no branch can hit the middle of. A hot `out` can become a
-//! jump to a trampoline that rings without a trap. A guest that reads its own code sees the
-//! difference, so both are off by default.
+//! The stub counts the traps of each instruction address (a site), and hands a hot site over to the monitor as
+//! an exit. The monitor patches it on the thread that runs the vCPU, which is stopped meanwhile. The first byte
+//! of any such site can become `int3`, one byte, so that no branch can land in its middle. A hot `out` can
+//! instead become a jump to a trampoline, which rings the doorbell without a trap. A guest that reads its own
+//! code sees the change, so patching is off by default.
 
 mod hypercall;
 mod jump;
@@ -24,15 +25,15 @@ use self::trampoline::Trampolines;
 use super::super::{Error, PatchMode};
 use super::sandbox::Sandbox;
 
-/// Traps at one site before it is patched.
+/// How many traps a site needs before it is patched.
 pub const HOT: u32 = 16;
 
-/// Most trampolines of a guest, each of which takes a page: a hostile one can ask for ever.
+/// The most trampolines of a guest. The bound is needed because a hostile guest can ask for them for ever.
 const MAX_TRAMPOLINES: usize = 256;
 
 const INT3: u8 = 0xcc;
 
-/// Maps the trampolines' memory, which the sandbox sees at [`stub::layout::PATCH_BASE`].
+/// Maps the trampolines' memory for writing; the sandbox maps it at [`stub::layout::PATCH_BASE`].
 pub fn map(read_only: &File) -> Result<MmapRegion, Error> {
     let operation = "map the trampolines";
     let file = read_only.try_clone().map_err(Error::system(operation))?;
@@ -68,12 +69,12 @@ pub enum Outcome {
     Int3,
     /// The site is a jump now.
     Jmp,
-    /// The site stays as it is: nothing there that can be replaced.
+    /// The site was not changed: the instruction cannot be replaced, or a table is full.
     Refused,
 }
 
 impl Patcher {
-    /// For a guest whose user asked for `mode`.
+    /// A patcher that does what `mode` allows.
     pub fn new(mode: PatchMode) -> Self {
         Self {
             mode,
@@ -81,16 +82,17 @@ impl Patcher {
         }
     }
 
-    /// Patches the instruction at `site`, which the sandbox named and so may be any number. The
-    /// vCPU that asked is stopped.
+    /// Patches the instruction at `site`. The number comes from the sandbox, so it may be any value. The vCPU
+    /// that asked is stopped.
     pub fn patch(&self, sandbox: &Sandbox, memory: &GuestMemoryMmap, site: u64) -> Outcome {
-        // The sandbox may ask for anything at any time.
+        // A hostile sandbox may ask although the mode is off.
         if self.mode == PatchMode::Off {
             return Outcome::Refused;
         }
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(place) = state.jumps.iter().position(|jump| jump.has_interior(site)) {
-            // Branched into all the time: each costs a trap on an invalid opcode, the dearest kind.
+            // The guest branches into this jump again and again, and each branch costs a trap on an invalid
+            // opcode, the most expensive kind.
             let jump = state.jumps.swap_remove(place);
             return jump.undo(sandbox, memory);
         }
@@ -116,7 +118,8 @@ impl Patcher {
     }
 }
 
-/// Replaces the first byte of an instruction. The stub must know the byte before the trap can come.
+/// Replaces the first byte of the instruction at `site` by `int3`. The original byte is stored for the stub
+/// before the trap can happen.
 fn int3(sandbox: &Sandbox, memory: &GuestMemoryMmap, site: u64, first: u8) -> Outcome {
     if !sandbox.control.int3_sites.insert(site, u64::from(first)) {
         return Outcome::Refused;

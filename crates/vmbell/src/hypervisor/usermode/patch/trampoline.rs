@@ -1,4 +1,5 @@
-//! Trampolines: where they lie, and the code that rings and goes on.
+//! Trampolines: their addresses, and their code, which rings the doorbell and continues in the guest. Assembled
+//! on the thread that runs the vCPU; a vCPU in the sandbox runs them.
 
 use iced_x86::code_asm::{
     CodeAssembler, dx, eax, edi, edx, esi, r8, r9, r10, r11, rax, rcx, rdi, rdx, rsi, rsp,
@@ -9,25 +10,25 @@ use stub::layout::{PATCH_BASE, PATCH_SIZE, PORT_ENTRY};
 /// One-byte opcodes that are invalid in 64-bit mode (Intel SDM volume 2, table A-2).
 const INVALID: [u8; 10] = [0x06, 0x07, 0x0e, 0x16, 0x17, 0x1e, 0x1f, 0x27, 0x2f, 0x37];
 
-/// Which parts of the trampolines' memory are taken, as sorted ranges.
+/// The parts of the trampolines' memory that are in use, as address ranges.
 #[derive(Debug, Default)]
 pub struct Trampolines {
     taken: Vec<(u64, u64)>,
 }
 
 impl Trampolines {
-    /// How many there are.
+    /// How many trampolines there are.
     pub fn count(&self) -> usize {
         self.taken.len()
     }
 
-    /// Takes `room` bytes at an address whose distance from `from` has an invalid opcode in each
-    /// byte that `invalid` names (0 is the lowest).
+    /// Takes `room` bytes at an address whose distance from `from` has an invalid opcode in each byte for which
+    /// `invalid` is true (byte 0 is the lowest). `None` if no such room is left.
     pub fn place(&mut self, from: u64, room: u64, invalid: impl Fn(u64) -> bool) -> Option<u64> {
         let mut target = PATCH_BASE;
         'search: while target + room <= PATCH_BASE + PATCH_SIZE {
             let distance = target.checked_sub(from)?;
-            // The highest byte first: it moves the search on furthest.
+            // The highest byte is tested first, because it moves the search on furthest.
             for place in (0..4).rev() {
                 let byte = (distance >> (8 * place) & 0xff) as u8;
                 if invalid(place) && !INVALID.contains(&byte) {
@@ -52,7 +53,8 @@ impl Trampolines {
     }
 }
 
-/// The code before the copied instructions: ring the doorbell of `out`, or execute it after all.
+/// The code before the copied instructions: it rings the doorbell for `out`, or executes the `out` if there is
+/// none.
 pub fn trampoline(address: u64, out: &Instruction) -> Option<Vec<u8>> {
     assemble(address, out).ok()
 }
@@ -65,7 +67,8 @@ fn assemble(address: u64, out: &Instruction) -> Result<Vec<u8>, IcedError> {
         Register::AX => 2,
         _ => 4,
     };
-    // Below the red zone, which belongs to the code that is interrupted here.
+    // Leaves out the red zone (128 bytes below the stack pointer), which belongs to the code that contains the
+    // `out`.
     code.lea(rsp, rsp - 128)?;
     code.pushfq()?;
     let saved = [rax, rcx, rdx, rsi, rdi, r8, r9, r10, r11];
