@@ -1,7 +1,7 @@
-//! The part of an irqchip that lies beside the guest, in memory that its sandbox has too.
+//! The part of an irqchip that is in memory which monitor and sandbox both map: local APICs, pins and lines.
 //!
-//! Whoever raises or ends an interrupt makes one for its call, on its own thread. Local APICs take what is
-//! sent with no lock.
+//! Each thread that raises or ends an interrupt makes an [`Apics`] for that call. Local APICs accept messages
+//! without a lock.
 
 use std::cell::Cell;
 
@@ -12,23 +12,23 @@ use stub::presence::Tell;
 
 use crate::irq::{IrqError, Msi};
 
-/// Local APICs, pins and lines, and how vCPUs are told what their local APICs take.
+/// Local APICs, pins and lines of one guest, and the way to notify vCPUs of requests.
 pub struct Apics<'s> {
     /// The local APICs, by the index of their vCPU.
     pub lapics: &'s [Lapic],
-    /// What the I/O APIC's pins send.
+    /// The I/O APIC's pins: redirection entries and resamplefds.
     pub pins: &'s Pins,
-    /// How its lines stand.
+    /// The I/O APIC's input lines: sources and remote IRR.
     pub lines: &'s Lines,
-    /// What happens on the monitor's side.
+    /// The counts of events on the monitor's side.
     pub events: &'s EventCounts,
-    /// Tells a vCPU that it has got a request, and says how.
+    /// Notifies a vCPU of a request, and returns how.
     tell: &'s dyn Fn(usize) -> Tell,
     told: Cell<Option<(usize, Tell)>>,
 }
 
 impl<'s> Apics<'s> {
-    /// Those of one guest; `tell` tells a vCPU that it has got a request, which it may not have seen.
+    /// The irqchip memory of one guest. `tell` notifies a vCPU of a request that it may not have seen.
     pub fn new(
         lapics: &'s [Lapic],
         pins: &'s Pins,
@@ -46,7 +46,7 @@ impl<'s> Apics<'s> {
         }
     }
 
-    /// A pin with its line; none beyond the last.
+    /// The pin with this number and its line; `None` if there is no such pin.
     pub fn wire(&self, pin: u8) -> Option<Wire<'s>> {
         Wire::new(self.pins, self.lines, pin)
     }
@@ -66,7 +66,7 @@ impl<'s> Apics<'s> {
         Ok(self.deliver(msi.message()?))
     }
 
-    /// The vCPU that was told last, and how.
+    /// The vCPU that was notified last, and how; `None` if none was.
     pub fn told(&self) -> Option<(usize, Tell)> {
         self.told.get()
     }

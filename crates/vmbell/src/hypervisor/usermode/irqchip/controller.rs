@@ -1,9 +1,10 @@
-//! What of a guest's irqchip only the monitor has: routes, irqfds and the I/O APIC's registers, and the way
-//! back from an EOI to the resamplefds.
+//! The part of a guest's irqchip that only the monitor has: routes, irqfds, the I/O APIC's registers, and the
+//! acks of EOIs to the resamplefds.
 //!
-//! It runs under the owner's lock, on whichever thread raises an interrupt or ends one. The rules for irqfds are
+//! It runs under its owner's lock, on the thread that raises or ends an interrupt. The rules for irqfds are
 //! those of Linux `virt/kvm/eventfd.c`, `kvm_irqfd_assign` and `kvm_irqfd_deassign`: an eventfd is at most one
-//! irqfd of a guest, the GSI need lead nowhere, and removing what is not there is no error.
+//! irqfd of a guest, the GSI of an irqfd need not have a route, and removing an irqfd that does not exist is no
+//! error.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,21 +25,22 @@ use crate::irq::{Gsi, IrqError, Route, Routing, Target};
 pub struct Controller {
     routing: Routing,
     irqfds: HashMap<EventId, Irqfd>,
-    /// Present if the I/O APIC is below the VMM.
+    /// The I/O APIC; `None` if the VMM emulates it (split irqchip).
     ioapic: Option<IoApic>,
 }
 
-/// An eventfd that raises a GSI.
+/// An irqfd: its GSI and its resamplefd.
 #[derive(Debug)]
 pub struct Irqfd {
     /// The GSI that a signal raises.
     pub gsi: Gsi,
-    /// What the ack signals, if the line is resampled: a signal raises a level then, else an edge.
+    /// The resamplefd, if there is one. With it a signal raises the line until the ack; without it a signal is
+    /// an edge.
     pub resampler: Option<Arc<Resampler>>,
 }
 
 impl Controller {
-    /// With an I/O APIC, each GSI below 24 leads to its pin.
+    /// A full irqchip: with an I/O APIC, and each GSI below 24 leads to the pin of the same number.
     pub fn full(apics: &Apics<'_>) -> Self {
         Self {
             routing: Routing::identity(),
@@ -47,7 +49,7 @@ impl Controller {
         }
     }
 
-    /// With local APICs only; no GSI leads anywhere.
+    /// A split irqchip: local APICs only, and no GSI has a route.
     pub fn split() -> Self {
         Self {
             routing: Routing::default(),
@@ -56,7 +58,7 @@ impl Controller {
         }
     }
 
-    /// Replaces the routes.
+    /// Replaces the routes. Refuses a wrong table, and routes to pins if there is no I/O APIC here.
     pub fn set_routing(&mut self, routes: &[Route], apics: &Apics<'_>) -> Result<(), IrqError> {
         let routing = Routing::new(routes)?;
         if self.ioapic.is_none() {
@@ -67,7 +69,8 @@ impl Controller {
         Ok(())
     }
 
-    /// Adds an irqfd.
+    /// Adds an irqfd. Refuses an eventfd that is an irqfd already, and a resamplefd if there is no I/O APIC
+    /// here.
     pub fn assign(
         &mut self,
         event: EventId,
@@ -88,8 +91,9 @@ impl Controller {
         Ok(())
     }
 
-    /// Removes an irqfd; none if there was none with this eventfd and GSI. The last resampling one of a GSI takes the line that
-    /// it holds down with it. Its resamplefd may be signalled by an EOI that has begun before.
+    /// Removes an irqfd; `None` if no irqfd has this eventfd and GSI. When the last resampling irqfd of a GSI
+    /// is removed, these irqfds no longer hold the line up. An EOI that began before may still signal the
+    /// resamplefd.
     pub fn deassign(&mut self, event: EventId, gsi: Gsi, apics: &Apics<'_>) -> Option<Irqfd> {
         self.irqfds.get(&event).filter(|irqfd| irqfd.gsi == gsi)?;
         let removed = self.irqfds.remove(&event)?;
@@ -102,12 +106,13 @@ impl Controller {
         Some(removed)
     }
 
-    /// Whether an eventfd is an irqfd.
+    /// Whether the eventfd is an irqfd of this guest.
     pub fn is_assigned(&self, event: EventId) -> bool {
         self.irqfds.contains_key(&event)
     }
 
-    /// An irqfd was signalled: up until the ack if it is resampled, else up and down.
+    /// Raises the GSI of an irqfd that was signalled: with a resamplefd the line stays up until the ack, else
+    /// it goes up and down.
     pub fn signal(&self, event: EventId, apics: &Apics<'_>) {
         let Some(irqfd) = self.irqfds.get(&event) else {
             return;
@@ -120,11 +125,12 @@ impl Controller {
         }
     }
 
-    /// Drives a GSI. A message is sent on the way up; a GSI that leads nowhere does nothing.
+    /// Sets the level of a GSI for one source. A message is sent when the level goes up; a GSI without a route
+    /// does nothing.
     pub fn set_line(&self, gsi: Gsi, source: Source, up: bool, apics: &Apics<'_>) {
         match self.routing.target(gsi) {
             Some(Target::Msi(msi)) if up => {
-                // The table's messages are checked: there is no error.
+                // The messages of the table were checked when it was set, so there is no error.
                 let _ = apics.signal_msi(msi);
             }
             Some(Target::Pin(pin)) => self.set_pin(pin, source, up, apics),
@@ -141,8 +147,8 @@ impl Controller {
         wire.drive(source, up, |message| apics.deliver(message));
     }
 
-    /// The EOI of a vector some pin of which has more resamplefds than the stub signals by itself. Gives
-    /// all those whose ack it is; they are signalled without the lock that this runs under.
+    /// The EOI of a vector, some pin of which has more resamplefds than the stub can signal. Returns all
+    /// resamplefds that it acks; the caller signals them after it has released the controller's lock.
     pub fn eoi(&self, vector: u8, apics: &Apics<'_>) -> Vec<Arc<Resampler>> {
         let mut ending = Ending {
             controller: self,
@@ -153,20 +159,20 @@ impl Controller {
         ending.acked
     }
 
-    /// Whom the ack of a pin signals.
+    /// The resamplefds that the ack of a pin signals.
     fn resamplers(&self, pin: u8) -> impl Iterator<Item = &Arc<Resampler>> {
         let leads = move |gsi| self.routing.target(gsi) == Some(Target::Pin(pin));
         let all = self.resampled();
         all.filter_map(move |(gsi, resampler)| leads(gsi).then_some(resampler))
     }
 
-    /// The GSI of each resampled irqfd, and what the ack of that signals.
+    /// The GSI and the resamplefd of each resampling irqfd.
     fn resampled(&self) -> impl Iterator<Item = (Gsi, &Arc<Resampler>)> {
         let irqfds = self.irqfds.values();
         irqfds.filter_map(|irqfd| Some((irqfd.gsi, irqfd.resampler.as_ref()?)))
     }
 
-    /// Tells each pin its resamplefds, and each local APIC which EOIs the guest must not be spared.
+    /// Stores the resamplefds of each pin, and fills the EOI exit bitmap of each local APIC.
     fn scan(&self, apics: &Apics<'_>) {
         for (number, pin) in (0_u8..).zip(apics.pins) {
             let resamplers = self.resamplers(number);
@@ -176,14 +182,14 @@ impl Controller {
         eoi_exit_bitmap::scan(&self.routing, apics);
     }
 
-    /// A load from the I/O APIC; none if there is none here.
+    /// A load from the I/O APIC; `None` if there is no I/O APIC here.
     pub fn read_ioapic(&self, offset: u64, apics: &Apics<'_>) -> Option<u32> {
         let ioapic = self.ioapic.as_ref();
         ioapic.map(|ioapic| ioapic.read(offset, apics))
     }
 
-    /// A store to the I/O APIC; none if there is none here. Gives the resamplefds that are to be
-    /// signalled, without the lock that this runs under.
+    /// A store to the I/O APIC; `None` if there is no I/O APIC here. Returns the resamplefds that the caller
+    /// signals after it has released the controller's lock.
     pub fn write_ioapic(
         &mut self,
         offset: u64,
@@ -199,7 +205,7 @@ impl Controller {
         };
         let acked: Vec<_> = self.resamplers(pin).cloned().collect();
         if !acked.is_empty() {
-            // The line may be up only because nobody has asked the device since it was masked.
+            // The line may be up only because the device was not asked while the pin was masked.
             self.set_pin(pin, Source::Resample, false, apics);
         } else if let Some(wire) = apics.wire(pin) {
             wire.send_level(|message| apics.deliver(message));
@@ -208,7 +214,7 @@ impl Controller {
     }
 }
 
-/// The monitor's part of an end of interrupt.
+/// The monitor's side of an EOI; it collects the resamplefds that the EOI acks.
 struct Ending<'c, 's> {
     controller: &'c Controller,
     apics: &'c Apics<'s>,

@@ -1,18 +1,20 @@
-//! The EOI exit bitmap of each local APIC: the vectors whose EOI the guest must not be spared, since a pin
-//! or a level message waits for it (Linux `ioapic_handled_vectors`; [`Lapic::watched`] in the stub).
+//! The EOI exit bitmap of each local APIC: the vectors whose EOI must be seen at once, because an I/O APIC pin
+//! or a level-triggered message waits for it, so that paravirtual EOI must not defer it (Linux
+//! `ioapic_handled_vectors`; [`Lapic::watched`] in the stub).
 //!
-//! It is scanned under the controller's lock, after each change of routes, redirection entries or irqfds
-//! (Linux `kvm_ioapic_scan_entry`). The stub reads it meanwhile.
+//! The bitmaps are filled anew under the controller's lock, after each change of routes, redirection entries or
+//! irqfds (Linux `kvm_ioapic_scan_entry`). The stub may read them meanwhile.
 
 use stub::lapic::{Lapic, Message};
 
 use super::apics::Apics;
 use crate::irq::{Routing, Target};
 
-/// The pin that is always in it: the real-time clock's (Linux `RTC_GSI`).
+/// The pin of the real-time clock, whose vector is always in the bitmap (Linux `RTC_GSI`).
 const RTC_PIN: u8 = 8;
 
-/// Scans redirection entries and routes; the pins know their resamplefds already.
+/// Fills the bitmap of each local APIC from the redirection entries and the routes. The pins must know their
+/// resamplefds already.
 pub fn scan(routing: &Routing, apics: &Apics<'_>) {
     let messages: Vec<_> = of_pins(apics).chain(of_routes(routing)).collect();
     for lapic in apics.lapics {
@@ -20,7 +22,7 @@ pub fn scan(routing: &Routing, apics: &Apics<'_>) {
     }
 }
 
-/// What level pins, resampled ones and the clock's send.
+/// The messages of pins that are level-triggered, resampled or the real-time clock's.
 fn of_pins(apics: &Apics<'_>) -> impl Iterator<Item = Message> {
     let pins = (0_u8..).zip(apics.pins);
     pins.filter_map(|(number, pin)| {
@@ -30,7 +32,7 @@ fn of_pins(apics: &Apics<'_>) -> impl Iterator<Item = Message> {
     })
 }
 
-/// Messages that are levels.
+/// The level-triggered messages among the routes.
 fn of_routes(routing: &Routing) -> impl Iterator<Item = Message> {
     routing.routes().filter_map(|route| match route.target {
         Target::Msi(msi) => msi.message().ok().filter(|message| message.level),
@@ -38,7 +40,7 @@ fn of_routes(routing: &Routing) -> impl Iterator<Item = Message> {
     })
 }
 
-/// A vector that is pending or in service stays in it until its end.
+/// Fills one bitmap. A vector that is pending or in service stays in the bitmap until its EOI.
 fn load(lapic: &Lapic, messages: &[Message]) {
     let bitmap = &lapic.watched;
     let mut wanted = [false; 256];

@@ -1,9 +1,10 @@
-//! The interrupt controllers of one guest: local APICs in shared memory, the rest here.
+//! The monitor's entry points to a guest's interrupt controllers. The local APICs are in shared memory, the
+//! rest is in [`Controller`].
 //!
-//! Whoever raises an interrupt does it on its own thread: it changes what the controllers hold, sets
-//! the request in the local APIC and tells the vCPU, if that cannot see it by itself
-//! ([`stub::presence`]). EOIs end in the stub, but for those of a pin with more resamplefds than it
-//! knows, which come back on the vCPU's thread.
+//! A thread that raises an interrupt does all of it itself: it changes the controllers, sets the request in the
+//! local APIC and notifies the vCPU if the vCPU would not look by itself ([`stub::presence`]). EOIs end in the
+//! stub, except those of a pin with more resamplefds than the stub can signal: these come here on the vCPU's
+//! thread.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,17 +27,17 @@ use crate::eventfd::EventId;
 use crate::hypervisor::Error;
 use crate::irq::{Gsi, IrqError, Irqchip, Msi, Route};
 
-/// What interrupts go through on the monitor's side.
+/// The interrupt controllers of one guest, on the monitor's side.
 #[derive(Debug)]
 pub struct Interrupts {
     controller: Mutex<Controller>,
-    /// What happened here, and not in the sandbox.
+    /// The counts of events on the monitor's side, without those in the sandbox.
     pub events: EventCounts,
-    /// Irqfds that raise nothing any more, but whose resamplefd may be signalled.
+    /// Irqfds that raise nothing any more, but whose resamplefd may still be signalled.
     unfinished: Mutex<Unfinished<(EventId, Gsi), Removal>>,
 }
 
-/// What is left to do for a resampling irqfd that raises nothing any more.
+/// The rest of the removal of a resampling irqfd that raises nothing any more.
 #[derive(Debug)]
 struct Removal {
     resampler: Arc<Resampler>,
@@ -51,7 +52,7 @@ impl Removal {
 }
 
 impl Interrupts {
-    /// None for a guest without interrupt controllers.
+    /// The controllers that `irqchip` asks for; `None` for [`Irqchip::None`].
     pub fn new(irqchip: Irqchip, sandbox: &Sandbox) -> Option<Self> {
         let events = EventCounts::default();
         let controller = match irqchip {
@@ -66,7 +67,7 @@ impl Interrupts {
         })
     }
 
-    /// Does something to the irqchip of a sandbox, under its lock.
+    /// Runs `act` on the irqchip of a sandbox, under the controller's lock.
     fn locked<T>(
         &self,
         sandbox: &Sandbox,
@@ -83,26 +84,26 @@ impl Interrupts {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Replaces the routes.
+    /// Replaces the routes. Refuses a wrong table, and routes to pins if there is no I/O APIC here.
     pub fn set_routing(&self, sandbox: &Sandbox, routes: &[Route]) -> Result<(), IrqError> {
         self.locked(sandbox, |controller, apics| {
             controller.set_routing(routes, apics)
         })
     }
 
-    /// Drives a GSI for a device.
+    /// Sets the level of a GSI for a device.
     pub fn set_line(&self, sandbox: &Sandbox, gsi: Gsi, up: bool) {
         self.locked(sandbox, |controller, apics| {
             controller.set_line(gsi, Source::User, up, apics);
         });
     }
 
-    /// Sends a message; whether a local APIC took it. Takes no lock.
+    /// Sends a message and returns whether a local APIC accepted it. Takes no lock.
     pub fn signal_msi(&self, sandbox: &Sandbox, msi: Msi) -> Result<bool, IrqError> {
         with_apics(sandbox, &self.events, |apics| apics.signal_msi(msi))
     }
 
-    /// Adds an irqfd; what it counts already is raised at once.
+    /// Adds an irqfd. If its count is above 0 already, its GSI is raised at once.
     pub fn assign(
         &self,
         sandbox: &Sandbox,
@@ -124,9 +125,9 @@ impl Interrupts {
             controller.assign(id, irqfd, apics)
         });
         if let Err(error) = assigned {
-            // No EOI has seen it.
+            // No EOI can have read this descriptor.
             if let Some(resampler) = resampler {
-                // One that cannot be taken back is lost to the sandbox, which signals nothing by it.
+                // If the revocation fails, the number stays in use in the sandbox, but nothing signals it.
                 let _ = sandbox.descriptors.revoke(resampler.descriptor());
             }
             return Err(error.into());
@@ -135,14 +136,13 @@ impl Interrupts {
         Ok(id)
     }
 
-    /// Removes an irqfd: when it returns without an error, its signals raise nothing, and no EOI signals
-    /// its resamplefd. False if there was none.
+    /// Removes an irqfd: once this returns without an error, its signals raise nothing and no EOI signals its
+    /// resamplefd. Returns false if there was no such irqfd.
     ///
-    /// After [`Error::Unremoved`] its signals raise nothing already, but the resamplefd may be
-    /// signalled, and the eventfd is an irqfd still to who assigns it, until the same removal is tried
-    /// again and succeeds.
+    /// After [`Error::Unremoved`] its signals already raise nothing, but its resamplefd may still be signalled
+    /// and the eventfd cannot be assigned again, until the same removal is tried again and succeeds.
     pub fn deassign(&self, sandbox: &Sandbox, id: EventId, gsi: Gsi) -> Result<bool, Error> {
-        // Held to the end, so that nobody assigns the same eventfd anew meanwhile.
+        // Held to the end, so that no other thread assigns the same eventfd meanwhile.
         let mut unfinished = self.unfinished();
         let removal = if let Some(removal) = unfinished.take(&(id, gsi)) {
             removal
@@ -169,10 +169,11 @@ impl Interrupts {
         Ok(true)
     }
 
-    /// Takes an irqfd's count and raises its GSI, if there is one and it still is one. Which vCPU was
-    /// told and how, if one was.
+    /// Takes the count of an irqfd and raises its GSI, if the count is above 0 and the eventfd is still an
+    /// irqfd. Returns the vCPU that was notified and how, if one was.
     pub fn poll(&self, sandbox: &Sandbox, id: EventId, event: &EventFd) -> Option<(usize, Tell)> {
-        // Under the lock: what is taken after a removal would be lost to the next user of the eventfd.
+        // Under the lock, because a count that was taken after a removal would be lost to the next user of the
+        // eventfd.
         self.locked(sandbox, |controller, apics| {
             if controller.is_assigned(id) && drain(event) {
                 controller.signal(id, apics);
@@ -181,19 +182,19 @@ impl Interrupts {
         })
     }
 
-    /// Raises the GSI of an irqfd as its signal does, if it still is one.
+    /// Raises the GSI of an irqfd as a signal would, if the eventfd is still an irqfd.
     pub fn signal(&self, sandbox: &Sandbox, id: EventId) {
         self.locked(sandbox, |controller, apics| controller.signal(id, apics));
     }
 
-    /// The EOI of a vector that the stub leaves to the monitor to ack, or so its sandbox says: a false one
-    /// can only take down lines of the guest's own.
+    /// The EOI of a vector that the stub leaves to the monitor, or so the sandbox claims: a false EOI can only
+    /// take down lines of that guest.
     pub fn eoi(&self, sandbox: &Sandbox, vector: u8) {
         let acked = self.locked(sandbox, |controller, apics| controller.eoi(vector, apics));
         acked.iter().for_each(|resampler| resampler.ack());
     }
 
-    /// A load from the I/O APIC; none if that is elsewhere.
+    /// A load from the I/O APIC; `None` if the access is not to an I/O APIC here.
     pub fn read_ioapic(&self, sandbox: &Sandbox, address: u64, len: u8) -> Option<u64> {
         let offset = offset(address, len)?;
         let value = self.locked(sandbox, |controller, apics| {
@@ -202,7 +203,7 @@ impl Interrupts {
         value.map(u64::from)
     }
 
-    /// A store to the I/O APIC; false if that is elsewhere.
+    /// A store to the I/O APIC; false if the access is not to an I/O APIC here.
     pub fn write_ioapic(&self, sandbox: &Sandbox, address: u64, len: u8, data: u64) -> bool {
         let Some(offset) = offset(address, len) else {
             return false;
@@ -218,7 +219,8 @@ impl Interrupts {
     }
 }
 
-/// Does something to what lies in a sandbox; its vCPUs are told of what their local APICs take.
+/// Runs `act` on the irqchip memory of a sandbox. vCPUs are notified of the requests that their local APICs
+/// accept.
 fn with_apics<T>(sandbox: &Sandbox, events: &EventCounts, act: impl FnOnce(&Apics<'_>) -> T) -> T {
     let tell = |vcpu| sandbox.tell(vcpu);
     let (pins, lines) = (&sandbox.control.pins, &sandbox.shared.lines);
@@ -235,7 +237,7 @@ fn add_resampler(sandbox: &Sandbox, resample: &EventFd, gsi: Gsi) -> Result<Arc<
     Ok(Arc::new(Resampler::new(event, number)))
 }
 
-/// Where in the I/O APIC an access is: of 32 bits, or it is none (82093AA, 3.0).
+/// The offset of an access in the I/O APIC; `None` if it is elsewhere or not of 32 bits (82093AA, 3.0).
 fn offset(address: u64, len: u8) -> Option<u64> {
     let offset = address.checked_sub(ioapic::BASE)?;
     (offset < ioapic::SIZE && len == 4).then_some(offset)

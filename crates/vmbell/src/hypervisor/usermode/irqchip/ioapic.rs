@@ -1,49 +1,50 @@
-//! The I/O APIC's registers, as the guest sees them (82093AA data sheet, 3; where that leaves a choice,
-//! Linux `arch/x86/kvm/ioapic.c`).
+//! The I/O APIC's registers, as the guest sees them (82093AA data sheet, 3; where the data sheet leaves a
+//! choice, Linux `arch/x86/kvm/ioapic.c`).
 //!
-//! The redirection entries and the lines behind them lie in [`stub::ioapic`], where the stub ends
-//! interrupts without the monitor. The registers are the monitor's, under the controller's lock.
+//! The redirection entries and the lines are in [`stub::ioapic`], where the stub does EOIs without the monitor.
+//! The registers are used on the vCPU's thread, under the controller's lock.
 
 use stub::ioapic::{Entry, PINS, Wire};
 
 use super::apics::Apics;
 
-/// Where IOREGSEL and IOWIN are, guest-physical.
+/// Guest-physical address of the registers IOREGSEL and IOWIN.
 pub const BASE: u64 = 0xfec0_0000;
-/// Size of the range that it answers.
+/// Size of the register range, in bytes.
 pub const SIZE: u64 = 0x100;
 
-/// Selects the register that IOWIN shows.
+/// IOREGSEL selects the register that IOWIN reads and writes.
 const IOREGSEL: u64 = 0x00;
 const IOWIN: u64 = 0x10;
 
 const IOAPICID: u8 = 0;
 const IOAPICVER: u8 = 1;
 const IOAPICARB: u8 = 2;
-/// The low half of the first pin's redirection entry; the high half follows, and then the next pin's.
+/// The low half of the redirection entry of pin 0; its high half follows, then the entries of the other pins.
 const IOREDTBL: u8 = 0x10;
 
-/// The registers besides the redirection entries.
+/// The registers other than the redirection entries.
 #[derive(Clone, Debug, Default)]
 pub struct IoApic {
     id: u8,
     ioregsel: u8,
 }
 
-/// What a guest's store makes necessary.
+/// What has to be done after a store of the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Change {
-    /// Nothing.
+    /// Nothing has to be done.
     None,
-    /// A redirection entry was written: the EOI exit bitmap may be another now.
+    /// A redirection entry was written, so the EOI exit bitmap must be filled anew.
     Entry,
-    /// As `Entry`; and a level line is up that may be sent: resample it if somebody does, else send.
+    /// As `Entry`, and this pin has a level interrupt that may be sent: if the line has resamplefds, they are
+    /// signalled, else the interrupt is sent.
     Pending(u8),
 }
 
 impl IoApic {
-    /// Masks all pins of a guest that starts.
+    /// The registers after a reset. Masks all pins.
     pub fn reset(apics: &Apics<'_>) -> Self {
         for pin in apics.pins {
             pin.program(Entry::MASKED);
@@ -72,7 +73,8 @@ impl IoApic {
         }
     }
 
-    /// The pin whose redirection entry is selected, if one is, and whether its high half.
+    /// The pin whose redirection entry IOREGSEL selects, and whether it selects the high half; `None` if it
+    /// selects another register.
     fn redirection_entry<'s>(&self, apics: &Apics<'s>) -> Option<(u8, Wire<'s>, bool)> {
         let index = self.ioregsel.checked_sub(IOREDTBL)?;
         let (pin, high) = (index / 2, index % 2 != 0);
@@ -99,7 +101,7 @@ fn write_redirection_entry(number: u8, wire: Wire<'_>, high: bool, value: u32) -
     let entry = wire.pin.entry().with_half(high, value);
     wire.pin.program(entry);
     if !entry.is_level() {
-        // Guests clear remote IRR by making the pin an edge one (Linux `ioapic_write_indirect`).
+        // Guests clear remote IRR by making the pin edge-triggered (Linux `ioapic_write_indirect`).
         wire.line.end();
     }
     if wire.may_send() {

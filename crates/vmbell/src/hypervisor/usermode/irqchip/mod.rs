@@ -1,12 +1,14 @@
-//! The irqchip of a guest: local APICs, I/O APIC, routes and irqfds, where the kernel has none.
+//! The irqchip of a guest: local APICs, I/O APIC, GSI routes and irqfds, which the kernel does not provide
+//! here.
 //!
-//! Local APICs, paravirtual EOI, and the I/O APIC's redirection entries and lines are the stub's
-//! ([`stub::lapic`], [`stub::pv_eoi`], [`stub::ioapic`]), in memory that both sides have. Here is what only
-//! the monitor has: the I/O APIC's registers, the routes, the irqfds, the thread that waits for those, and the
-//! way back from an EOI to a resamplefd. Whoever raises or ends an interrupt runs it, under one lock.
+//! The local APICs, paravirtual EOI, and the I/O APIC's redirection entries and lines are the stub's
+//! ([`stub::lapic`], [`stub::pv_eoi`], [`stub::ioapic`]), in memory that monitor and sandbox both map. This
+//! module has the parts that only the monitor has: the I/O APIC's registers, the routes, the irqfds and the
+//! thread that waits for them, and the EOIs that the stub cannot finish. It runs on the thread that raises or
+//! ends an interrupt, under one lock; only MSIs that a caller sends directly take no lock.
 //!
-//! `models/` checks what threads share here, under every interleaving. The library's root includes it, since
-//! nothing else of a backend is compiled for the model checker.
+//! The models in `models/` check the state that threads share here, under every interleaving. The root of the
+//! library includes them, because nothing else of a backend is compiled for the model checker.
 
 mod apics;
 mod controller;

@@ -1,5 +1,5 @@
-//! A resamplefd, which the ack of a GSI signals (Linux `irqfd_resampler_ack`): the stub by its descriptor in
-//! the sandbox, the monitor by its own.
+//! A resamplefd, which the ack of a GSI signals (Linux `irqfd_resampler_ack`). The stub signals it by its
+//! descriptor in the sandbox, the monitor by its own, on the vCPU's thread.
 
 use std::io;
 use std::sync::{Mutex, PoisonError, TryLockError};
@@ -9,22 +9,23 @@ use vmm_sys_util::eventfd::EventFd;
 
 use super::super::eventfd::has_room;
 
-/// How long a removal waits for a signal under way. It takes a system call, unless somebody else fills
-/// an eventfd that blocks at that very moment.
+/// How long a removal waits for a signal that is under way. The signal is one system call; it takes longer only
+/// if another process fills a blocking eventfd at that moment.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A resamplefd of an irqfd.
+/// The resamplefd of an irqfd.
 #[derive(Debug)]
 pub struct Resampler {
     event: EventFd,
-    /// Its descriptor in the sandbox, not 0.
+    /// Its descriptor in the sandbox; never 0.
     descriptor: u32,
-    /// Locked while the monitor signals it: nobody else's lock is held then, as it may block.
+    /// Whether the irqfd was removed. Locked while the monitor signals the resamplefd, which may block; so the
+    /// thread that signals holds no other lock.
     is_removed: Mutex<bool>,
 }
 
 impl Resampler {
-    /// Of an eventfd that the sandbox has by this descriptor.
+    /// A resamplefd whose number in the sandbox is `descriptor`.
     pub fn new(event: EventFd, descriptor: u32) -> Self {
         Self {
             event,
@@ -38,19 +39,19 @@ impl Resampler {
         self.descriptor
     }
 
-    /// The monitor's ack: signals it, unless it was removed.
+    /// The monitor's ack: signals the resamplefd, unless the irqfd was removed.
     pub fn ack(&self) {
         let is_removed = self
             .is_removed
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        // Whoever waits for a full one has enough to read.
+        // A reader of a full eventfd has a count to read anyway.
         if !*is_removed && has_room(&self.event) {
             let _ = self.event.write(1);
         }
     }
 
-    /// When it returns without an error, the monitor signals it no more.
+    /// Once this returns without an error, the monitor no longer signals the resamplefd.
     pub fn retire(&self) -> io::Result<()> {
         let deadline = Instant::now() + PATIENCE;
         loop {

@@ -1,12 +1,12 @@
-//! The thread that waits for irqfds which others signal, one for each guest that has any.
+//! The thread that waits for irqfds that other processes or threads signal; one for each guest that has irqfds.
 //!
-//! An eventfd cannot be told to send a signal, so somebody has to wait for it and pass the interrupt on.
-//! A halted vCPU that an irqfd has woken once is woken by the irqfd's writer itself the next time
-//! ([`super::super::halt`]); this thread raises the interrupt meanwhile, on a CPU that no vCPU is bound to.
+//! An eventfd cannot send a signal to a vCPU, so a thread has to wait for it and raise the interrupt. If an
+//! irqfd has woken a halted vCPU once, its next signal wakes that vCPU directly ([`super::super::halt`]), while
+//! this thread raises the interrupt, on a CPU that no vCPU is bound to if there is one.
 //!
-//! For the wait an eventfd is held open, and never hangs up: where KVM drops an irqfd that all others
-//! have closed, here it stays, with nobody left to signal it. Devices of this process need none of it:
-//! they raise their interrupts directly.
+//! The thread keeps each eventfd open, so it never sees a hang-up: KVM drops an irqfd that all others have
+//! closed, but here such an irqfd stays until it is removed. Devices of this process do not need the thread,
+//! since they raise their interrupts directly.
 
 use std::collections::HashMap;
 use std::io;
@@ -23,7 +23,7 @@ use super::super::vm::Guest;
 use crate::eventfd::EventId;
 use crate::hypervisor::Error;
 
-/// The thread and what it waits for.
+/// The thread, and the irqfds that it waits for.
 #[derive(Debug)]
 pub struct IrqfdWatcher {
     waiting: Arc<Waiting>,
@@ -34,7 +34,7 @@ pub struct IrqfdWatcher {
 struct Waiting {
     guest: Arc<Guest>,
     epoll: Epoll,
-    /// By the number that epoll reports; 0 is `stop`.
+    /// The irqfds by the number that epoll reports for them; 0 is `stop`.
     irqfds: Mutex<Irqfds>,
     stop: EventFd,
 }
@@ -49,7 +49,7 @@ struct Irqfds {
 struct Irqfd {
     id: EventId,
     event: Arc<EventFd>,
-    /// The vCPU that its writer wakes, if that could be arranged.
+    /// The vCPU whose halt set has this irqfd, or could not take it.
     wakes: Option<usize>,
 }
 
@@ -74,7 +74,7 @@ impl IrqfdWatcher {
         let here = Arc::clone(&waiting);
         let run = move || {
             if !cpus.is_empty() {
-                // It does its work from any CPU, only dearer: a vCPU would have to give way to it.
+                // A failure only costs time: on a vCPU's CPU, this thread and the vCPU have to take turns.
                 let _ = bind(None, &cpus);
             }
             here.run();
@@ -89,7 +89,7 @@ impl IrqfdWatcher {
         })
     }
 
-    /// Waits for one more.
+    /// Waits for one more irqfd. Fails if epoll cannot take the eventfd.
     pub fn add(&self, id: EventId, event: &Arc<EventFd>) -> Result<(), Error> {
         let mut irqfds = self.waiting.lock();
         let number = irqfds.last + 1;
@@ -108,7 +108,7 @@ impl IrqfdWatcher {
         Ok(())
     }
 
-    /// Waits for it no more.
+    /// Stops waiting for an irqfd.
     pub fn remove(&self, id: EventId) {
         let mut irqfds = self.waiting.lock();
         let number = irqfds.events.iter().find(|(_, irqfd)| irqfd.id == id);
@@ -139,7 +139,7 @@ impl Waiting {
             let count = match self.epoll.wait(-1, &mut ready) {
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                // Nothing else can fail with an open descriptor and room for the answer.
+                // No other error is possible with an open descriptor and a valid buffer.
                 Err(_) => return,
             };
             for entry in &ready[..count] {
@@ -151,7 +151,7 @@ impl Waiting {
         }
     }
 
-    /// An irqfd was signalled.
+    /// Raises the interrupt of an irqfd that was signalled.
     fn pass_on(&self, number: u64) {
         let found = self.lock().events.get(&number).cloned();
         let (Some(irqfd), Some(interrupts)) = (found, &self.guest.interrupts) else {
@@ -165,8 +165,9 @@ impl Waiting {
         }
     }
 
-    /// The writer of an irqfd that has found a vCPU asleep wakes it itself from here on. Where that
-    /// cannot be, for want of descriptors, this thread goes on waking it, and does not ask again.
+    /// Puts an irqfd that has woken a halted vCPU into the halt set of that vCPU, so that the next signal wakes
+    /// it directly. If that fails, for want of descriptors, this thread goes on waking the vCPU and does not
+    /// try again for it.
     fn let_wake(&self, number: u64, vcpu: usize) {
         let mut irqfds = self.lock();
         let Some(irqfd) = irqfds.events.get_mut(&number) else {

@@ -1,25 +1,25 @@
-//! What a vCPU's thread and its senders ask of the kernel, as pending signals, a futex and an epoll descriptor.
+//! The kernel's side of a vCPU's thread and of its senders: pending signals, a futex and an epoll descriptor.
 
 use loom::sync::atomic::Ordering::SeqCst;
 use loom::sync::{Condvar, Mutex, MutexGuard};
 use stub::presence::Presence;
 
-/// Signals that came and were not taken.
+/// Signals that are pending for the thread.
 #[derive(Default)]
 pub struct Pending {
     pub interrupt: bool,
     pub kick: bool,
 }
 
-/// What the kernel keeps for the vCPU's thread.
+/// The state that the kernel keeps for the vCPU's thread.
 #[derive(Default)]
 struct Waiting {
     signals: Pending,
-    /// The bell was rung since the last look at the epoll descriptor.
+    /// Whether the bell was rung since the last wait on the epoll descriptor.
     edge: bool,
 }
 
-/// What the kernel does for the vCPU's thread.
+/// The kernel as the vCPU's thread and its senders use it.
 #[derive(Default)]
 pub struct Kernel {
     waiting: Mutex<Waiting>,
@@ -51,7 +51,7 @@ impl Kernel {
         std::mem::take(&mut self.waiting().signals)
     }
 
-    /// The guest's code, until a signal gets it out.
+    /// Runs guest code until a signal interrupts it.
     pub fn run_guest(&self) -> Pending {
         let mut waiting = self.waiting();
         while !waiting.signals.any() {
@@ -63,7 +63,7 @@ impl Kernel {
     pub fn futex_wait(&self, presence: &Presence, expected: u32) {
         let waiting = self.waiting();
         let signalled = waiting.signals.any();
-        // Under the lock, as the kernel compares under that of the futex's queue.
+        // Under the lock, as the kernel compares under the lock of the futex's queue.
         if !signalled && presence.word().load(SeqCst) == expected {
             drop(self.changed.wait(waiting).unwrap());
         }

@@ -1,6 +1,6 @@
 //! A resampled level line that one thread ends while others drive it or unmask it, in every interleaving.
 //!
-//! Line, pin, message and local APIC are the real ones; the device is a count of its acks.
+//! Line, pin, message and local APIC are the real ones; the device is a count of acks.
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, Ordering::SeqCst};
@@ -14,7 +14,7 @@ use crate::quiesce::models::check;
 const VECTOR: u8 = 0x41;
 const ENTRY: Entry = Entry(1 << 15 | VECTOR as u64);
 
-/// A resampled level line with its local APIC, and the acks of its device.
+/// A resampled level-triggered line, its local APIC, and the number of acks to its device.
 struct Resampled {
     pin: Pin,
     line: Line,
@@ -23,7 +23,7 @@ struct Resampled {
 }
 
 impl Resampled {
-    /// With its interrupt in service, which the device's hold on the line has raised.
+    /// A line that the device holds up, with its interrupt in service.
     fn in_service() -> Arc<Self> {
         let all = Self {
             pin: Pin::default(),
@@ -49,20 +49,20 @@ impl Resampled {
         message.deliver(std::iter::once(&self.lapic), |_| {}) != Raise::Refused
     }
 
-    /// The device wants service.
+    /// The device raises the line.
     fn assert(&self) {
         let wire = self.wire();
         wire.drive(Source::Resample, true, |message| self.deliver(message));
     }
 
-    /// The guest's end of its interrupt, as the stub does it.
+    /// The guest's EOI, as the stub does it.
     fn end(&self) {
         let eoi = self.lapic.eoi().unwrap();
         assert_eq!(eoi.vector, VECTOR);
         self.wire().end(4, &mut Ending(self));
     }
 
-    /// Up, it is on its way to the vCPU; down, its device was acked and knows better.
+    /// If the line is up, its interrupt is pending; if it is down, the ack came after the device had raised it.
     fn check(&self) {
         let pending = self.lapic.irr.contains(VECTOR);
         assert_eq!(self.line.waits_for_eoi(), pending);
@@ -71,7 +71,7 @@ impl Resampled {
     }
 }
 
-/// The guest ends its interrupt while another thread does something to the line.
+/// The guest does the EOI of its interrupt while another thread runs `other`.
 fn end_beside(all: &Arc<Resampled>, other: impl FnOnce(&Resampled) + 'static) {
     let theirs = Arc::clone(all);
     let other = thread::spawn(move || other(&theirs));
@@ -120,7 +120,8 @@ fn level_of_a_device_that_answers_its_resamplefd_is_pending() {
     });
 }
 
-/// Two hold the line up: the one who lets go and the EOI cross, and the interrupt comes once more at most.
+/// The EOI takes the line down for the resampling irqfd while another device raises it: the interrupt is sent
+/// once more.
 #[test]
 fn level_that_another_device_holds_is_sent_again_whoever_comes_first() {
     check(|| {
@@ -134,7 +135,7 @@ fn level_that_another_device_holds_is_sent_again_whoever_comes_first() {
     });
 }
 
-/// The guest's other vCPU unmasks the pin while this one ends the interrupt that was under way.
+/// Another vCPU of the guest unmasks the pin while this one does the EOI of the interrupt in service.
 #[test]
 fn level_that_is_unmasked_during_its_eoi_is_sent_once() {
     check(|| {

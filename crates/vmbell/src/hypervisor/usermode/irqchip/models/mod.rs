@@ -1,5 +1,6 @@
-//! What threads share while interrupts come and end, under every order that the memory model allows. Run by
-//! `RUSTFLAGS="--cfg loom" cargo test --profile loom -p vmbell --lib models --target-dir target/loom`.
+//! Models of the state that threads share while interrupts come and end, checked under every order that the
+//! memory model allows. They run with `RUSTFLAGS="--cfg loom" cargo test --profile loom -p vmbell --lib models
+//! --target-dir target/loom`.
 
 mod kernel;
 mod line;

@@ -1,7 +1,8 @@
 //! Interrupts sent while a vCPU goes into its guest, out of it and to sleep, in every interleaving with
 //! at most three preemptions.
 //!
-//! Who waits for what never comes stands still, and the checker calls that a deadlock: so a lost wake-up fails.
+//! A thread that waits for an event which never comes is blocked for ever; the checker reports this as a
+//! deadlock, so a lost wake-up fails the test.
 
 use loom::sync::Arc;
 use loom::thread;
@@ -12,8 +13,8 @@ use crate::quiesce::models::check;
 const LOW: u8 = 0x41;
 const HIGH: u8 = 0x51;
 
-/// Each of `vectors` is sent by a thread of its own, to a vCPU that is anywhere: all that became
-/// interrupts are taken, each once.
+/// Each of `vectors` is sent by a thread of its own, at any moment of the vCPU. The vCPU takes every interrupt
+/// that was accepted, each once.
 fn sent_by_others(idle: Idle, pv_eoi: bool, vectors: &'static [u8]) {
     check(move || {
         let shared = Shared::new();

@@ -1,6 +1,6 @@
 //! A vCPU's thread that takes the steps of the stub's `interrupt` and `kick` modules.
 //!
-//! Presence, local APIC, message and PV EOI are the real ones.
+//! Presence word, local APIC, message and paravirtual EOI are the real ones.
 
 use std::cell::Cell;
 
@@ -14,11 +14,11 @@ use super::kernel::{Kernel, Pending};
 use super::lapic;
 use crate::irq::Msi;
 
-/// Ends the guest when nothing else is left. The lowest.
+/// The vector that ends the guest. It is the lowest, so it is taken last.
 pub const STOP: u8 = 0x21;
 const PV_EOI: u64 = 0x3001;
 
-/// What senders and vCPU share.
+/// The state that senders and the vCPU share.
 pub struct Shared {
     lapic: Lapic,
     presence: Presence,
@@ -39,7 +39,7 @@ impl Shared {
         })
     }
 
-    /// Sends a vector; whether it became an interrupt of its own.
+    /// Sends a vector and returns whether it became an interrupt of its own.
     pub fn send(&self, vector: u8) -> bool {
         let message = Msi::fixed(0, vector).message().unwrap();
         let raise = message.deliver(std::iter::once(&self.lapic), |_| {
@@ -60,7 +60,7 @@ impl Shared {
 pub enum Idle {
     Spins,
     Halts,
-    /// Halts and sleeps in an epoll descriptor, until an irqfd or its bell wakes it.
+    /// Halts and sleeps in an epoll descriptor, until its bell wakes it.
     HaltsByBell,
 }
 
@@ -77,15 +77,15 @@ impl GuestByte for Word {
     }
 }
 
-/// The vCPU's thread, in and out of its guest.
+/// The state of the vCPU's thread.
 pub struct Vcpu {
     shared: Arc<Shared>,
     pv_eoi: PvEoi,
     word: Word,
-    /// The handler that was entered.
+    /// The vector whose handler was entered and has not begun to run.
     handler: Option<u8>,
     masked: bool,
-    /// The return from the handler traps.
+    /// Whether the return from the handler traps.
     window: bool,
     kicked: bool,
     begun: Vec<u8>,
@@ -93,7 +93,8 @@ pub struct Vcpu {
 }
 
 impl Vcpu {
-    /// Lets it run on a thread of its own, to its [`STOP`]; the vectors that it took.
+    /// Runs the vCPU on a thread of its own until it has taken [`STOP`]. The thread returns the vectors that
+    /// the vCPU took.
     pub fn start(shared: &Arc<Shared>, idle: Idle, pv_eoi: bool) -> JoinHandle<Vec<u8>> {
         let shared = Arc::clone(shared);
         thread::spawn(move || {
@@ -134,7 +135,7 @@ impl Vcpu {
         self.begun
     }
 
-    /// The guest's handler, from behind its entry to its `iretq`.
+    /// The guest's handler, from its first instruction to its `iretq`.
     fn handle(&mut self) {
         self.instruction();
         if self.word.0.replace(0) == 0 {
@@ -150,7 +151,7 @@ impl Vcpu {
         }
     }
 
-    /// Before each instruction of the guest's a signal may come.
+    /// A signal may come before each instruction of the guest.
     fn instruction(&mut self) {
         let signals = self.shared.kernel.take();
         if signals.interrupt || signals.kick {
@@ -158,7 +159,7 @@ impl Vcpu {
         }
     }
 
-    /// Signals that found the vCPU in the guest (`interrupt::arrive`, `kick::arrive`).
+    /// Takes signals that interrupted guest code (`interrupt::arrive`, `kick::arrive`).
     fn interrupted(&mut self, signals: &Pending) {
         self.leave();
         if signals.interrupt {
@@ -168,7 +169,7 @@ impl Vcpu {
         self.enter();
     }
 
-    /// Signals that find it in the stub (`kick::arrive_in_stub`); whether any did.
+    /// Takes signals that interrupt the stub (`kick::arrive_in_stub`), and returns whether there were any.
     fn interrupted_in_stub(&mut self) -> bool {
         let signals = self.shared.kernel.take();
         if signals.interrupt {
@@ -196,7 +197,7 @@ impl Vcpu {
         self.ended.extend(eoi.map(|eoi| eoi.vector));
     }
 
-    /// `interrupt::enter` and the exit sequence, which looks last at what signals have noted.
+    /// `interrupt::enter` and the exit sequence, whose last step looks for signals that were noted.
     fn enter(&mut self) {
         loop {
             if !self.kicked {
