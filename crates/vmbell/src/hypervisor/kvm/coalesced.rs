@@ -1,8 +1,8 @@
-//! Coalesced writes: the kernel keeps them in a ring, and the guest leaves only when it is full
-//! (Linux Documentation/virt/kvm/coalesced-mmio.rst).
+//! Coalesced writes: the kernel keeps them in a ring, and the guest leaves only when the ring is full (Linux
+//! Documentation/virt/kvm/coalesced-mmio.rst).
 //!
-//! All vCPUs of a guest share the ring. A vCPU that leaves for whatever reason hands over what is in
-//! it first.
+//! All vCPUs of a guest share the ring. At every exit the thread of the vCPU first reports the writes that are
+//! in the ring.
 
 use std::mem::offset_of;
 use std::sync::atomic::AtomicBool;
@@ -14,7 +14,7 @@ use kvm_bindings::{KVM_COALESCED_MMIO_PAGE_OFFSET, kvm_coalesced_mmio, kvm_coale
 use super::run_page::RunPage;
 
 const PAGE: u64 = 4096;
-/// Where the ring is behind a run page.
+/// Offset of the ring in the mapping of a run page, in bytes.
 const RING: u64 = KVM_COALESCED_MMIO_PAGE_OFFSET as u64 * PAGE;
 const FIRST: u64 = RING + offset_of!(kvm_coalesced_mmio_ring, first) as u64;
 const LAST: u64 = RING + offset_of!(kvm_coalesced_mmio_ring, last) as u64;
@@ -23,7 +23,7 @@ const ENTRY: u64 = size_of::<kvm_coalesced_mmio>() as u64;
 /// `KVM_COALESCED_MMIO_MAX` of Linux `uapi/linux/kvm.h`.
 const LIMIT: u64 = (RING + PAGE - ENTRIES) / ENTRY;
 
-/// A write that was kept.
+/// A write that the kernel kept in the ring.
 #[derive(Clone, Copy, Debug)]
 pub struct Write {
     pub address: u64,
@@ -35,23 +35,23 @@ pub struct Write {
 #[derive(Debug, Default)]
 pub struct Coalesced {
     in_use: AtomicBool,
-    /// One consumer at a time.
+    /// Held by the one thread that takes writes out of the ring.
     turn: Mutex<()>,
 }
 
 impl Coalesced {
-    /// Says that there is something to look for from now on.
+    /// Called when the first range is registered: from now on the ring may hold writes.
     pub fn begin(&self) {
         self.in_use.store(true, Relaxed);
     }
 
-    /// Whether the ring can hold anything.
+    /// Whether the ring may hold writes.
     #[inline]
     pub fn is_used(&self) -> bool {
         self.in_use.load(Relaxed)
     }
 
-    /// The oldest write in the ring.
+    /// Takes the oldest write out of the ring; `None` if the ring is empty.
     #[inline]
     pub fn pop(&self, page: &RunPage) -> Option<Write> {
         if self.is_used() {
@@ -65,7 +65,7 @@ impl Coalesced {
         let (first, last) = (page.word(FIRST)?, page.word(LAST)?);
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let index = first.load(Relaxed);
-        // The kernel has finished an entry before it moves `last` past it.
+        // The kernel completes an entry before it moves `last` past it.
         if index == last.load(Acquire) || u64::from(index) >= LIMIT {
             return None;
         }

@@ -1,4 +1,5 @@
-//! Single ioeventfds: the request to the kernel, and its refusals in the words of [`doorbell`](crate::doorbell).
+//! Registers and removes one ioeventfd, on the caller's thread, and translates the errno of a refusal into an
+//! error of [`doorbell`](crate::doorbell).
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -13,10 +14,10 @@ use crate::doorbell::abi::{FLAG_DATAMATCH, FLAG_DEASSIGN, FLAG_PIO};
 use crate::doorbell::{DoorbellError, IoEventAddress, Pattern};
 use crate::eventfd::EventFdError;
 
-/// Why there is none on a hypercall number.
+/// Why there is no doorbell on a hypercall number.
 pub const NO_HYPERCALL_DOORBELLS: &str = "kvm has ioeventfds on ports and memory only";
 
-/// From its return on, the kernel signals `event` for writes that match.
+/// Registers an ioeventfd: once this returns, the kernel signals `event` for writes that match.
 pub fn assign(
     vm: &VmFd,
     event: &EventFd,
@@ -26,7 +27,7 @@ pub fn assign(
     call(vm, event, address, pattern, 0)
 }
 
-/// When it returns, the kernel signals `event` no more for that registration.
+/// Removes an ioeventfd: once this returns, the kernel signals `event` no more for this registration.
 pub fn deassign(
     vm: &VmFd,
     event: &EventFd,
@@ -66,7 +67,7 @@ fn call(
     ioctl::ioeventfd(vm, &request).map_err(|error| refusal(error, event, address, pattern))
 }
 
-/// The rule behind the kernel's errno (Linux `virt/kvm/eventfd.c`); other failures as they are.
+/// The rule behind the kernel's errno (Linux `virt/kvm/eventfd.c`); any other failure is returned as it is.
 fn refusal(error: io::Error, event: &EventFd, address: IoEventAddress, pattern: Pattern) -> Error {
     let len = pattern.len;
     let rule = match error.raw_os_error() {

@@ -1,4 +1,4 @@
-//! What can go wrong with KVM only.
+//! The errors that only the KVM backend has.
 
 use std::io;
 
@@ -9,89 +9,90 @@ use crate::doorbell::{IoEventAddress, Pattern};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KvmError {
-    /// The device file is missing: no module, or no virtualization on this CPU.
+    /// There is no `/dev/kvm`: the module is not loaded, or the CPU has no virtualization.
     #[error(
         "there is no /dev/kvm: load the kvm_intel or kvm_amd module and turn virtualization on in the firmware; \
          without it, use the usermode backend or `vmbell lab`"
     )]
     Missing {
-        /// What opening it said.
+        /// The error of `open`.
         source: io::Error,
     },
-    /// The device file is there, for others.
+    /// This user may not open `/dev/kvm`.
     #[error(
         "no permission to open /dev/kvm: join the group that owns it (usually `kvm`) and log in again"
     )]
     Permission {
-        /// What opening it said.
+        /// The error of `open`.
         source: io::Error,
     },
-    /// The device file does not open for another reason.
+    /// `/dev/kvm` does not open for another reason.
     #[error("cannot open /dev/kvm")]
     Open {
-        /// Which.
+        /// The error of `open`.
         source: io::Error,
     },
-    /// The device file is something else, or a KVM of another age.
+    /// The device has another version of the KVM API than 12.
     #[error("/dev/kvm speaks version {found} of the API, and only 12 is known")]
     Version {
-        /// What it said.
+        /// The version that KVM_GET_API_VERSION returned.
         found: i32,
     },
-    /// This KVM lacks something the backend rests on.
+    /// This KVM lacks an extension that the backend needs.
     #[error("this KVM has no {extension} (Linux {since}): a newer kernel is needed")]
     Extension {
-        /// Its name in the kernel's API.
+        /// The extension's name in the kernel's API.
         extension: &'static str,
-        /// The kernel that has it.
+        /// The first Linux version that has it.
         since: &'static str,
     },
-    /// The code that a guest starts from could not be assembled.
+    /// Code that the backend puts into the guest could not be assembled.
     #[error("cannot assemble {what} for the guest")]
     Assemble {
-        /// Which.
+        /// The code, in words.
         what: &'static str,
-        /// Why not.
+        /// The error of the assembler.
         source: iced_x86::IcedError,
     },
-    /// The CPU refused the guest's state.
+    /// The CPU refused to enter the guest with its state (KVM_EXIT_FAIL_ENTRY).
     #[error("the cpu refused to enter the guest, reason {reason:#x}")]
     FailedEntry {
-        /// The hardware's number for it.
+        /// `hardware_entry_failure_reason` of the kernel's `struct kvm_run`.
         reason: u64,
     },
-    /// KVM itself could not go on.
+    /// KVM could not go on with the guest (KVM_EXIT_INTERNAL_ERROR).
     #[error("kvm could not go on with the guest, internal error {suberror}")]
     Internal {
         /// `KVM_INTERNAL_ERROR_*` of Linux `uapi/linux/kvm.h`.
         suberror: u32,
     },
-    /// An exit of a kind that this backend never asks for.
+    /// The guest left with an exit reason that this backend does not handle.
     #[error("the guest left for a reason that the backend does not know: {reason}")]
     UnknownExit {
         /// `exit_reason` of the kernel's `struct kvm_run`.
         reason: u32,
     },
-    /// KVM signals one eventfd a write, so this member cannot join its group.
+    /// The group on this address and length has a value and a wildcard. KVM signals one eventfd for each write,
+    /// so both cannot be signalled.
     #[error(
         "{address}, {pattern}: kvm signals one eventfd a write, so a wildcard cannot stand beside a value on one \
          address and length; give it an address of its own, or use the usermode backend"
     )]
     MixedGroup {
-        /// The address.
+        /// The address of the group.
         address: IoEventAddress,
-        /// What it was to match.
+        /// The match of the item that was refused.
         pattern: Pattern,
     },
-    /// Somebody kicked a bare loop.
+    /// A bare loop was kicked before its end.
     #[error("kicked, {left} of {exits} exits before its end")]
     Kicked {
-        /// Exits that it was still to make.
+        /// How many exits were left.
         left: u64,
-        /// Of how many.
+        /// How many exits the loop was to make.
         exits: u64,
     },
-    /// A bare loop did something else than it is made of.
+    /// The guest of a bare loop left with another exit than its own.
     #[error("the loop left for {exit}")]
     Strayed {
         /// The exit, in words.
@@ -100,7 +101,7 @@ pub enum KvmError {
 }
 
 impl KvmError {
-    /// The error of an assembler that was to make `what`.
+    /// Makes the error for a failure to assemble `what`.
     pub(super) fn assemble(what: &'static str) -> impl Fn(iced_x86::IcedError) -> Error {
         move |source| Self::Assemble { what, source }.into()
     }

@@ -1,8 +1,9 @@
-//! Counts of KVM's tracepoints for this process, or its statistics where those may not be used.
+//! Counts the events of a guest with KVM's tracepoints, or with the vCPUs' statistics if this process may not
+//! use tracepoints.
 //!
-//! A tracepoint's counter follows the thread that opens it and all threads that it starts from then
-//! on (Linux `perf_event_open(2)`, `inherit`), and so leaves other guests of the host out. What the
-//! kernel does for a guest on threads of its own is left out too.
+//! The counter of a tracepoint follows the thread that opens it and all threads that this thread starts later
+//! (Linux `perf_event_open(2)`, `inherit`), so events of other guests are left out. Events on the kernel's own
+//! threads are left out too.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use super::vm::Counts;
 /// Where the kernel lists its tracepoints (`tracefs`).
 const TRACEPOINTS: &str = "/sys/kernel/tracing/events/kvm";
 
-/// The best counter that there is.
+/// The tracepoints if they can be opened, else the statistics.
 pub fn counter(vcpus: Vec<Arc<Counts>>) -> Box<dyn EventCounter> {
     match Tracepoints::open() {
         Ok(tracepoints) => Box::new(tracepoints),
@@ -43,7 +44,7 @@ impl Tracepoints {
         for entry in fs::read_dir(folder).map_err(|error| failed(folder, error))? {
             let entry = entry?;
             let id = entry.path().join("id");
-            // The group's own switches lie beside the tracepoints.
+            // The files beside the tracepoints' folders control the whole group.
             if !entry.file_type()?.is_dir() {
                 continue;
             }
@@ -80,7 +81,7 @@ impl EventCounter for Tracepoints {
     }
 }
 
-/// What each vCPU's statistics file has.
+/// The sums of the vCPUs' statistics.
 #[derive(Debug)]
 struct Statistics {
     source: String,

@@ -1,9 +1,9 @@
-//! Groups of doorbells, as far as the kernel can express them.
+//! Groups of doorbells: several items on one address and length, as far as KVM can express them.
 //!
-//! An item with a match of its own is an ioeventfd of its own; items that share one hang at a
-//! [relay](super::relay). When the second of them joins, the kernel's registration moves from the
-//! first one's eventfd to the relay's. A write in between leaves the guest, and is given back to the
-//! group by [`Groups::deliver`], so that nobody outside sees the change.
+//! An item whose match no other item has is an ioeventfd of its own; items that share a match get a
+//! [relay](super::relay). When a second item joins a match, the kernel's registration moves from the eventfd of
+//! the first item to that of the relay. A write in between leaves the guest; the thread of the vCPU hands it to
+//! [`Groups::deliver`], so that no write is lost and the VMM sees no exit.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
@@ -24,11 +24,11 @@ use crate::doorbell::{DoorbellError, EventId, IoEventAddress, Pattern};
 pub struct Groups {
     matches: Mutex<BTreeMap<IoEventAddress, Vec<Match>>>,
     max_items: usize,
-    /// Odd while a registration moves.
+    /// Counts the begins and ends of moves, so it is odd while a registration moves.
     moves: AtomicU64,
 }
 
-/// The items of a group that ask for the same.
+/// The items of a group that have the same match.
 #[derive(Debug)]
 struct Match {
     pattern: Pattern,
@@ -73,7 +73,8 @@ impl Groups {
         }
     }
 
-    /// Lets `event` join the group on this address and length.
+    /// Adds `event` to the group on this address and length. Refuses an item that is there already, a wildcard
+    /// beside a value, and one item more than `max_items`.
     pub fn join(
         &self,
         vm: &VmFd,
@@ -132,8 +133,8 @@ impl Groups {
         Ok(())
     }
 
-    /// Takes `event` out of its group. `None` if it is in none, so that the registration, if there
-    /// is one, is a single one.
+    /// Removes `event` from its group. `None` if no group has this item; the caller then removes a single
+    /// registration.
     pub fn leave(
         &self,
         vm: &VmFd,
@@ -167,20 +168,21 @@ impl Groups {
         Ok(Some(()))
     }
 
-    /// To be asked before the guest is entered, for [`has_moved`](Self::has_moved).
+    /// The count of moves, to be read before the guest is entered and passed to [`has_moved`](Self::has_moved).
     #[inline]
     pub fn moves(&self) -> u64 {
         self.moves.load(Acquire)
     }
 
-    /// Whether a registration moved since, so that a write may have left the guest that belongs to a group.
+    /// Whether a registration moved since [`moves`](Self::moves) returned `since`, so that a write which left
+    /// the guest may belong to a group.
     #[inline]
     pub fn has_moved(&self, since: u64) -> bool {
         let now = self.moves.load(Acquire);
         now != since || now % 2 == 1
     }
 
-    /// Rings for a write that left the guest, if a group waits for it; whether one did.
+    /// Rings for a write that left the guest, if it matches an item of a group. Returns whether it did.
     #[cold]
     pub fn deliver(&self, address: IoEventAddress, len: u32, value: u64) -> bool {
         let matches = self.matches.lock().unwrap_or_else(PoisonError::into_inner);
@@ -190,7 +192,7 @@ impl Groups {
                 || m.pattern.len == len && m.pattern.value.is_none_or(|wanted| wanted == value)
         });
         if let Some(hit) = hit {
-            // A counter at its limit has news for its reader anyway.
+            // The write fails only if the count is at its limit; then the reader is notified anyway.
             let _ = hit.target.bell().write(1);
         }
         hit.is_some()
@@ -204,7 +206,7 @@ impl Groups {
     }
 }
 
-/// Moves a registration; if the new place cannot be had, the old one stands again.
+/// Moves a registration from `old` to `new`; if `new` cannot be registered, `old` is registered again.
 fn replace(
     vm: &VmFd,
     address: IoEventAddress,
@@ -214,7 +216,7 @@ fn replace(
 ) -> Result<(), Error> {
     deassign(vm, old, address, pattern)?;
     assign(vm, new, address, pattern).inspect_err(|_| {
-        // The place was ours a moment ago, and nobody else could take it under the lock.
+        // The old registration existed a moment ago, and the lock kept other registrations out.
         let _ = assign(vm, old, address, pattern);
     })
 }

@@ -1,5 +1,5 @@
-//! Host to guest: irqfds, routes, lines and messages, all of them the kernel's; its refusals in the
-//! words of [`irq`](crate::irq).
+//! Interrupts to the guest: irqfds, routes, lines and messages, all of them handled by the kernel on the
+//! caller's thread. An errno of a refusal is translated into an error of [`irq`](crate::irq).
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -38,7 +38,8 @@ impl Irqs for KvmVm {
         result.map_err(|error| refusal(error, self.guest.irqchip, event, false))
     }
 
-    /// The kernel raises the interrupt on the thread that writes the eventfd: nothing is shorter.
+    /// A write to the eventfd: the kernel raises the interrupt on the thread that writes, and there is no
+    /// shorter way.
     fn irq_trigger(&self, irqfd: &EventFd) -> Result<Box<dyn IrqTrigger>, Error> {
         let event = irqfd.try_clone();
         Ok(Box::new(
@@ -69,7 +70,7 @@ impl Irqs for KvmVm {
         };
         match self.descriptor().signal_msi(request) {
             Ok(taken) => Ok(taken > 0),
-            // What the kernel's own -1, "no local APIC has this address", looks like from outside.
+            // The kernel returns -1 if no local APIC has this address, which looks like EPERM here.
             Err(error) if error.errno() == libc::EPERM => Ok(false),
             Err(error) => Err(Error::system("send a message (KVM_SIGNAL_MSI)")(error)),
         }
@@ -83,7 +84,7 @@ fn require(irqchip: Irqchip) -> Result<(), IrqError> {
     }
 }
 
-/// The rule behind the kernel's errno (Linux `virt/kvm/eventfd.c`); other failures as they are.
+/// The rule behind the kernel's errno (Linux `virt/kvm/eventfd.c`); any other failure is returned as it is.
 fn refusal(error: kvm_ioctls::Error, irqchip: Irqchip, event: &EventFd, resample: bool) -> Error {
     let fd = event.as_raw_fd();
     let rule = match (error.errno(), irqchip) {
@@ -96,7 +97,7 @@ fn refusal(error: kvm_ioctls::Error, irqchip: Irqchip, event: &EventFd, resample
     rule.into()
 }
 
-/// Replaces the kernel's table.
+/// Replaces the kernel's table of routes. Refuses a wrong table, and routes to pins with a split irqchip.
 pub fn route(vm: &VmFd, irqchip: Irqchip, routes: &[Route]) -> Result<(), Error> {
     let routing = Routing::new(routes)?;
     require(irqchip)?;

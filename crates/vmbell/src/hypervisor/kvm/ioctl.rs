@@ -1,9 +1,10 @@
-//! The calls to KVM that kvm-ioctls has no function for.
+//! The ioctls of KVM that kvm-ioctls has no suitable function for. The thread that calls a function makes the
+//! ioctl.
 //!
-//! `KVM_RUN`, because its `run` gives strings of port accesses without their width;
-//! `KVM_IOEVENTFD`, because its `register_ioevent` cannot say "any value of this width";
-//! `KVM_SET_DEVICE_ATTR` and `KVM_ENABLE_CAP` of a vCPU, which it has for other architectures or
-//! objects; and `KVM_GET_STATS_FD`.
+//! `KVM_RUN`: `run` of kvm-ioctls returns the data of string port accesses without their width.
+//! `KVM_IOEVENTFD`: its `register_ioevent` cannot express "any value of this width". `KVM_SET_DEVICE_ATTR` and
+//! `KVM_ENABLE_CAP` of a vCPU: it has them only for other architectures or other descriptors.
+//! `KVM_GET_STATS_FD`: it has none.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -23,7 +24,8 @@ ioctl_iow_nr!(KVM_SET_DEVICE_ATTR, KVMIO, 0xe1, kvm_device_attr);
 ioctl_iow_nr!(KVM_ENABLE_CAP, KVMIO, 0xa3, kvm_enable_cap);
 ioctl_io_nr!(KVM_GET_STATS_FD, KVMIO, 0xce);
 
-/// Enters the guest; what it left for stands in the run page.
+/// Enters the guest and returns at its next exit, which the run page describes. The error EINTR means that a
+/// signal came.
 #[inline]
 pub fn run(vcpu: &VcpuFd) -> io::Result<()> {
     // SAFETY: `vcpu` is an open vCPU; the call takes no pointer, and writes to the run page only,
@@ -34,7 +36,7 @@ pub fn run(vcpu: &VcpuFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Registers or removes an ioeventfd.
+/// Registers or removes an ioeventfd, depending on the flags of `request`.
 pub fn ioeventfd(vm: &VmFd, request: &kvm_ioeventfd) -> io::Result<()> {
     // SAFETY: `vm` is an open VM, `request` the structure that the call reads.
     if unsafe { ioctl_with_ref(vm, KVM_IOEVENTFD(), request) } < 0 {
@@ -43,7 +45,7 @@ pub fn ioeventfd(vm: &VmFd, request: &kvm_ioeventfd) -> io::Result<()> {
     Ok(())
 }
 
-/// From its return on, the vCPU has no paravirtual feature that its CPUID does not show.
+/// Hides from the vCPU all paravirtual features that its CPUID does not show.
 pub fn enforce_features(vcpu: &VcpuFd) -> io::Result<()> {
     let mut request = kvm_enable_cap {
         cap: KVM_CAP_ENFORCE_PV_FEATURE_CPUID,
@@ -57,7 +59,7 @@ pub fn enforce_features(vcpu: &VcpuFd) -> io::Result<()> {
     Ok(())
 }
 
-/// The file with a vCPU's statistics.
+/// Opens the file with the vCPU's statistics.
 pub fn statistics(vcpu: &VcpuFd) -> io::Result<File> {
     // SAFETY: `vcpu` is an open vCPU; the call takes no pointer.
     let fd = unsafe { ioctl(&vcpu.as_raw_fd(), KVM_GET_STATS_FD()) };

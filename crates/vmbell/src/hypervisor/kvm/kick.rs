@@ -1,8 +1,8 @@
 //! Makes a vCPU leave the guest, from any thread.
 //!
-//! A kick that finds the thread inside of `KVM_RUN` needs a signal; one that finds it on its way
-//! there needs `immediate_exit`, which the kernel looks at after it has taken the thread in. So
-//! both are done, in the order that loses none (see [`Kicks::answer`]).
+//! If the thread is inside `KVM_RUN`, a signal makes it return. If it is about to call `KVM_RUN`,
+//! `immediate_exit` makes the call return at once; the kernel reads that field after the call has begun. A kick
+//! therefore does both, in an order in which none is lost (see [`Kicks::answer`]).
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 use super::super::{Error, Kick};
 use super::run_page::RunPage;
 
-/// What a vCPU and those who kick it share.
+/// The state that a vCPU shares with the threads that kick it.
 #[derive(Debug)]
 pub struct Kicks {
     page: Arc<RunPage>,
@@ -32,7 +32,7 @@ impl Kicks {
         })
     }
 
-    /// Says which thread to signal: the caller's.
+    /// Notes the calling thread as the one that kicks send their signal to.
     #[inline]
     pub fn enter(&self) {
         let this = thread_id();
@@ -41,10 +41,10 @@ impl Kicks {
         }
     }
 
-    /// Called when `KVM_RUN` was interrupted: whether that was a kick.
+    /// Called when `KVM_RUN` was interrupted; returns whether it was interrupted by a kick.
     ///
-    /// A kick asks first and sets `immediate_exit` afterwards, so clearing that first and looking
-    /// for a request afterwards leaves one of them to be seen.
+    /// A kick first sets the request and then `immediate_exit`; this clears `immediate_exit` first and then
+    /// looks for a request. So a kick at the same time leaves at least one of the two set.
     pub fn answer(&self) -> bool {
         self.page.immediate_exit().store(0, SeqCst);
         self.requested.swap(false, SeqCst)
@@ -61,8 +61,8 @@ impl Kicks {
         let thread = self.thread.load(SeqCst);
         if thread != 0 {
             let process = std::process::id();
-            // SAFETY: no pointers. The kernel checks that the thread is this process's; one that got
-            // the number of an ended one takes a signal that does nothing.
+            // SAFETY: no pointers. The kernel checks that the thread belongs to this process. If the thread has
+            // ended and another one got its number, that one gets a signal whose handler does nothing.
             unsafe { libc::syscall(libc::SYS_tgkill, process, thread, signal()) };
         }
     }
@@ -78,14 +78,15 @@ impl Kick for KvmKick {
     }
 }
 
-/// The first real-time signal that is left to programs.
+/// The signal of kicks: the first real-time signal that the C library leaves to programs.
 fn signal() -> libc::c_int {
     libc::SIGRTMIN()
 }
 
 extern "C" fn nothing(_: libc::c_int) {}
 
-/// The signal has only to interrupt a system call, once for the whole process.
+/// Installs a handler that does nothing, once for the whole process: the signal only has to interrupt a system
+/// call.
 fn install_handler() -> Result<(), Error> {
     static INSTALLED: OnceLock<Result<(), i32>> = OnceLock::new();
     let install = || {
@@ -106,7 +107,7 @@ fn install_handler() -> Result<(), Error> {
     })
 }
 
-/// The kernel's number of the calling thread, asked for once a thread.
+/// The kernel's number of the calling thread, cached for each thread.
 #[inline]
 fn thread_id() -> i32 {
     thread_local! {

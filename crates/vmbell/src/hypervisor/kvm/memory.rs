@@ -1,4 +1,5 @@
-//! Memory slots: which of the VMM's memory is the guest's.
+//! Memory slots: which memory of the VMM is guest memory at which address (KVM_SET_USER_MEMORY_REGION). Set by
+//! the thread that creates the guest.
 #![allow(unsafe_code)]
 
 use kvm_bindings::kvm_userspace_memory_region;
@@ -7,17 +8,17 @@ use vm_memory::{GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRe
 
 use super::super::Error;
 
-/// Maps fresh memory of this size for guest-physical addresses from `base`.
+/// Maps new memory of `size` bytes for guest-physical addresses from `base`.
 pub fn map(base: u64, size: u64) -> Result<GuestMemoryMmap, Error> {
     let bytes = usize::try_from(size).unwrap_or(usize::MAX);
     GuestMemoryMmap::from_ranges(&[(GuestAddress(base), bytes)])
         .map_err(|source| Error::Memory { size, source })
 }
 
-/// A VM with the memory that it can reach, which therefore lives as long.
+/// A VM and its guest memory, which stays mapped as long as the VM exists.
 #[derive(Debug)]
 pub struct Slots {
-    // Dropped first: a guest without a VM has no way to its memory.
+    // Dropped first: without the VM the guest can no longer reach its memory.
     vm: VmFd,
     memory: Vec<GuestMemoryMmap>,
     next: u32,
@@ -38,7 +39,7 @@ impl Slots {
         &self.vm
     }
 
-    /// Lets the guest see this memory at its addresses.
+    /// Adds `memory` as memory slots at its guest-physical addresses.
     pub fn add(&mut self, memory: &GuestMemoryMmap) -> Result<(), Error> {
         for region in memory.iter() {
             let slot = kvm_userspace_memory_region {

@@ -1,14 +1,15 @@
-//! The kernel's own virtualization: `/dev/kvm` of Linux 5.16 or newer on x86-64.
+//! The KVM backend: `/dev/kvm` of Linux 5.16 or newer on x86-64.
 //!
-//! The kernel does what this crate is about: a write that an ioeventfd takes never comes here, and an
-//! irqfd needs nobody to inject it. What is left to this module is setting a guest up (memory slots,
-//! interrupt controllers, the registers it starts with), groups of doorbells, and the exits
-//! (Linux Documentation/virt/kvm/api.rst).
+//! The kernel itself handles doorbells and interrupts: a write that an ioeventfd takes never reaches this
+//! module, and the kernel raises the interrupts of irqfds. This module sets guests up (memory slots, interrupt
+//! controllers, initial registers), keeps groups of doorbells, and translates exits (Linux
+//! Documentation/virt/kvm/api.rst).
 //!
-//! A vCPU runs on whichever thread calls [`KvmVcpu::run`](super::Vcpu::run). The only thread of ours
-//! is a relay's (`relay.rs`), for items of a group that share one match.
+//! A vCPU runs on the thread that calls [`KvmVcpu::run`](super::Vcpu::run). The module starts threads only for
+//! relays (`relay.rs`), one for each set of group items that share one match, and one for each trial of a
+//! capability, to end it.
 //!
-//! What belongs to one architecture stands in a folder of its name: `x86_64/`.
+//! Code for one architecture is in a folder of its name: `x86_64/`.
 
 #[path = "x86_64/mod.rs"]
 mod arch;
@@ -39,20 +40,22 @@ use std::sync::Arc;
 use super::{BareExit, BareLoop, Capability, Error, Hypervisor, Support, VmConfig};
 use system::System;
 
-/// The KVM backend.
+/// The KVM backend: an open `/dev/kvm`.
 #[derive(Clone, Debug)]
 pub struct Kvm {
     system: Arc<System>,
 }
 
 impl Kvm {
-    /// Opens `/dev/kvm` and checks that it can do what the backend rests on.
+    /// Opens `/dev/kvm` and checks that it has the extensions that the backend needs. The error is
+    /// [`Error::Backend`] with a [`KvmError`], or [`Error::System`] if a later call to KVM fails.
     pub fn open() -> Result<Self, Error> {
         let system = Arc::new(System::open()?);
         Ok(Self { system })
     }
 
-    /// Why it did not open, in a few words, where that is an everyday reason.
+    /// The reason of an [`open`](Self::open) error in a few words, if it is a common one: no device file, or no
+    /// permission.
     pub fn everyday_reason(error: &Error) -> Option<&'static str> {
         match error.of_backend()? {
             KvmError::Missing { .. } => Some("there is no /dev/kvm"),

@@ -1,8 +1,8 @@
-//! Several eventfds for one: a thread that passes every ring on.
+//! A relay passes the signals of one eventfd on to several, on a thread of its own (`vmbell-relay`).
 //!
-//! The kernel signals one eventfd a write. Items of a group that share one match therefore hang at
-//! a relay, whose eventfd the kernel knows. A ring reaches them one wake-up later than a doorbell
-//! of its own would, and none is lost, doubled, or passed on to an item that has left.
+//! KVM signals one eventfd for each write. For group items that share one match the kernel therefore gets the
+//! eventfd of a relay, and the relay signals the eventfds of the items. A ring reaches an item one wake-up
+//! later than with a doorbell of its own. No ring is lost, doubled, or passed on to an item that has left.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,14 +14,14 @@ use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 use super::super::Error;
 use crate::doorbell::EventId;
 
-/// One item: an eventfd of the user's, and which one it is.
+/// A group item: an eventfd of the user and its identity.
 #[derive(Debug)]
 pub struct Item {
     pub id: EventId,
     pub event: EventFd,
 }
 
-/// The relay of one match.
+/// The relay of one match of a group.
 #[derive(Debug)]
 pub struct Relay {
     shared: Arc<Shared>,
@@ -36,20 +36,20 @@ struct Shared {
 }
 
 impl Shared {
-    /// Passes the rings so far on to all items. The count is taken and passed on under one lock, so
-    /// that whoever holds it next finds nothing under way.
+    /// Passes all rings up to now on to `items`. The count is taken and passed on under one lock, so the next
+    /// holder of the lock finds no ring half passed on.
     fn pass_on(&self, items: &[Item]) {
-        // Nothing to read is no ring.
+        // The read fails if there was no ring.
         let rings = self.bell.read().unwrap_or_default();
         for item in items.iter().filter(|_| rings > 0) {
-            // A counter at its limit has news for its reader anyway.
+            // The write fails only if the count is at its limit; then the reader is notified anyway.
             let _ = item.event.write(rings);
         }
     }
 }
 
 impl Relay {
-    /// A relay to these items.
+    /// Starts a relay to these items.
     pub fn start(items: Vec<Item>) -> Result<Self, Error> {
         let failed = Error::system("start a relay for a group of doorbells");
         let bell = EventFd::new(EFD_NONBLOCK).map_err(failed)?;
@@ -78,21 +78,21 @@ impl Relay {
         })
     }
 
-    /// The eventfd that the kernel is to signal.
+    /// The eventfd that the kernel signals.
     pub fn bell(&self) -> &EventFd {
         &self.shared.bell
     }
 
-    /// Lets another item hear every ring from now on.
+    /// Adds an item, which gets every ring from now on.
     pub fn add(&self, item: Item) {
         let mut items = self.items();
-        // Rings of before are the others' alone.
+        // Earlier rings go only to the other items.
         self.shared.pass_on(&items);
         items.push(item);
     }
 
-    /// Takes an item out, which has heard every ring so far and hears none from now on. Whether it
-    /// was there.
+    /// Removes an item. It has got every ring up to now and gets none from now on. Returns whether there was
+    /// such an item.
     pub fn remove(&self, id: EventId) -> bool {
         let mut items = self.items();
         self.shared.pass_on(&items);
@@ -101,7 +101,7 @@ impl Relay {
         items.len() < before
     }
 
-    /// How many items hang here.
+    /// The number of items.
     pub fn len(&self) -> usize {
         self.items().len()
     }
@@ -121,7 +121,7 @@ impl Relay {
 
 impl Drop for Relay {
     fn drop(&mut self) {
-        // A fresh non-blocking counter takes the one.
+        // The counter is 0, so the write succeeds.
         let _ = self.stop.write(1);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -142,7 +142,7 @@ fn work(shared: &Shared, epoll: &Epoll) {
         let count = match epoll.wait(-1, &mut ready) {
             Ok(count) => count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            // No other error can come of a good epoll and a good buffer.
+            // No other error is possible with an open descriptor and a valid buffer.
             Err(_) => return,
         };
         if ready[..count].iter().any(|event| event.data() == STOP) {

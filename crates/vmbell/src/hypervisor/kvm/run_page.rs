@@ -1,8 +1,8 @@
-//! The memory that a vCPU shares with the kernel: `struct kvm_run` and what follows it.
+//! A vCPU's run page: `struct kvm_run` and the pages behind it, which the kernel shares with this process.
 //!
-//! The kernel writes it during `KVM_RUN` alone, and the vCPU's thread reads it outside; only
-//! `immediate_exit` is written by other threads, at any time, as an atomic.
-//! (Linux Documentation/virt/kvm/api.rst, 5.)
+//! The kernel writes it only during `KVM_RUN`, and the thread of the vCPU reads it only outside (Linux
+//! Documentation/virt/kvm/api.rst, 5). Two parts differ: other threads write `immediate_exit` at any time, and
+//! the ring of coalesced writes in the pages behind belongs to all vCPUs; both are used through atomics.
 #![allow(unsafe_code)]
 
 use std::mem::offset_of;
@@ -21,10 +21,10 @@ use kvm_ioctls::VcpuFd;
 
 use super::super::Error;
 
-/// The union of what belongs to each exit reason.
+/// Offset of the union whose member depends on the exit reason.
 const MEMBER: usize = offset_of!(kvm_run, __bindgen_anon_1);
 
-/// What the guest left for, as the kernel wrote it.
+/// An exit, as the kernel wrote it.
 #[derive(Clone, Copy, Debug)]
 pub enum Exit {
     /// `in`, `out`, or a string of them.
@@ -36,7 +36,7 @@ pub enum Exit {
         len: u32,
         data: u64,
     },
-    /// A hypercall that is sent on.
+    /// A hypercall that KVM forwards.
     Hypercall {
         arguments: [u64; 6],
     },
@@ -44,11 +44,11 @@ pub enum Exit {
     Hlt,
     /// A triple fault.
     Shutdown,
-    /// The CPU did not take the guest's state.
+    /// The CPU refused to enter the guest with its state.
     FailEntry {
         reason: u64,
     },
-    /// KVM could not go on, most often with an instruction that it cannot emulate.
+    /// KVM could not go on, most often because it cannot emulate an instruction.
     InternalError {
         suberror: u32,
     },
@@ -62,15 +62,15 @@ pub enum Exit {
 pub struct Io {
     pub out: bool,
     pub port: u16,
-    /// Bytes of one access.
+    /// Width of one access in bytes.
     pub width: u8,
-    /// How many accesses: a string instruction hands over several at once.
+    /// How many accesses there are: a string instruction makes several in one exit.
     pub count: u32,
-    /// Where their data lies in the mapping.
+    /// Offset of their data in the mapping, in bytes.
     pub offset: u64,
 }
 
-/// Our mapping of a vCPU's run page.
+/// The mapping of a vCPU's run page.
 #[derive(Debug)]
 pub struct RunPage {
     address: NonNull<kvm_run>,
@@ -78,7 +78,7 @@ pub struct RunPage {
 }
 
 impl RunPage {
-    /// Maps the `size` bytes that KVM says there are.
+    /// Maps the run page; `size` is the number of bytes that KVM_GET_VCPU_MMAP_SIZE returned.
     pub fn new(vcpu: &VcpuFd, size: usize) -> Result<Self, Error> {
         // SAFETY: a new mapping at an address of the kernel's choice; it replaces nothing.
         let address = unsafe {
@@ -102,7 +102,7 @@ impl RunPage {
         }
     }
 
-    /// Makes `KVM_RUN` return at once while it is not 0.
+    /// While this field is not 0, `KVM_RUN` returns at once.
     pub fn immediate_exit(&self) -> &AtomicU8 {
         let offset = offset_of!(kvm_run, immediate_exit);
         let field = self.address.as_ptr().cast::<u8>().wrapping_add(offset);
@@ -111,7 +111,7 @@ impl RunPage {
         unsafe { AtomicU8::from_ptr(field) }
     }
 
-    /// What the guest left for. Inlined: this stands in the path of every exit.
+    /// Reads the exit. Inlined, because it is on the path of every exit.
     #[inline(always)]
     pub fn exit(&self) -> Exit {
         match self.read::<u32>(offset_of!(kvm_run, exit_reason)) {
@@ -158,21 +158,21 @@ impl RunPage {
         }
     }
 
-    /// Answers the load that the guest left for.
+    /// Stores the answer to the load of the last exit.
     #[inline]
     pub fn answer_load(&self, data: [u8; 8]) {
         const DATA: usize = offset_of!(kvm_run__bindgen_ty_1__bindgen_ty_6, data);
         self.store((MEMBER + DATA) as u64, &data);
     }
 
-    /// Answers the hypercall that the guest left for.
+    /// Stores the return value of the hypercall of the last exit.
     #[inline]
     pub fn answer_hypercall(&self, result: u64) {
         const RESULT: usize = offset_of!(kvm_run__bindgen_ty_1__bindgen_ty_8, ret);
         self.store((MEMBER + RESULT) as u64, &result.to_ne_bytes());
     }
 
-    /// A field of the kernel's structure.
+    /// Reads a field of the kernel's structure.
     #[inline]
     fn read<T: Plain>(&self, offset: usize) -> T {
         debug_assert!(offset + size_of::<T>() <= size_of::<kvm_run>());
@@ -182,19 +182,19 @@ impl RunPage {
         unsafe { field.cast::<T>().read_unaligned() }
     }
 
-    /// Eight bytes at `offset` of the mapping, of which an access may be the first few; 0 if they
-    /// would lie outside.
+    /// Reads eight bytes at `offset` of the mapping, the first of which are the data of an access; 0 if they
+    /// are not all inside the mapping.
     #[inline]
     pub fn load(&self, offset: u64) -> u64 {
         match self.inside(offset, size_of::<u64>()) {
-            // SAFETY: the bytes lie in our mapping, by `inside`, and the kernel leaves them alone
-            // outside of `KVM_RUN`.
+            // SAFETY: the bytes lie in our mapping, by `inside`. The kernel leaves those of the run page alone
+            // outside of `KVM_RUN`, and those of an entry of the ring until it is given back.
             Some(from) => unsafe { from.cast::<u64>().read_unaligned() },
             None => 0,
         }
     }
 
-    /// Copies data to `offset` of the mapping; nothing if it would lie outside.
+    /// Copies `data` to `offset` of the mapping; does nothing if it would not fit inside.
     #[inline]
     pub fn store(&self, offset: u64, data: &[u8]) {
         if let Some(to) = self.inside(offset, data.len()) {
@@ -203,7 +203,8 @@ impl RunPage {
         }
     }
 
-    /// A word that others write too.
+    /// A word of the mapping that other threads and the kernel write too; `None` if it is outside or not
+    /// aligned.
     pub fn word(&self, offset: u64) -> Option<&AtomicU32> {
         let word = self.inside(offset, size_of::<u32>())?.cast::<u32>();
         if !word.is_aligned() {
@@ -222,10 +223,10 @@ impl RunPage {
     }
 }
 
-/// Types that any bytes are a value of.
+/// Types for which any bytes are a valid value.
 ///
 /// # Safety
-/// Integers and arrays of them throughout.
+/// The type must consist of integers and arrays of integers.
 unsafe trait Plain: Copy {}
 
 // SAFETY: an integer.
@@ -248,7 +249,8 @@ impl Drop for RunPage {
     }
 }
 
-// SAFETY: `immediate_exit` is an atomic; everything else is used by the vCPU's thread alone.
+// SAFETY: `immediate_exit` and the indexes of the ring are atomics; everything else is used by the vCPU's
+// thread alone.
 unsafe impl Send for RunPage {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for RunPage {}

@@ -1,7 +1,7 @@
-//! A vCPU's counters, from the kernel itself.
+//! A vCPU's counters of events, as the kernel counts them. Any thread reads them.
 //!
-//! `KVM_GET_STATS_FD` gives a file that describes itself: a header, a descriptor for each counter,
-//! the values (Linux Documentation/virt/kvm/api.rst, 4.132).
+//! The file of `KVM_GET_STATS_FD` describes itself: it has a header, a descriptor for each counter, and the
+//! values (Linux Documentation/virt/kvm/api.rst, 4.132).
 
 use std::fs::File;
 use std::io;
@@ -14,13 +14,14 @@ use super::ioctl;
 
 const HEADER: usize = 24;
 const DESCRIPTOR: usize = 16;
-/// A descriptor's flags: type and unit, both 0 for a count of events.
+/// The bits of a descriptor's flags that hold type and unit; both are 0 for a count of events.
 const KIND: u32 = 0xff;
 
-/// More counters or longer names than any kernel has would be another format.
+/// A bound on the number of counters and on the length of their names: a file that exceeds it has an unknown
+/// format.
 const SANE: u32 = 4096;
 
-/// Where the counters of a vCPU are that we use.
+/// The statistics file of a vCPU, with the offsets of the counters that are read often.
 #[derive(Debug)]
 pub struct Statistics {
     file: File,
@@ -41,15 +42,15 @@ impl Statistics {
         })
     }
 
-    /// How often the guest has left its own code, for whatever reason of its own: the host's
-    /// interrupts are left out.
+    /// How often the vCPU has left guest code for a reason of the guest: exits for interrupts of the host are
+    /// subtracted.
     pub fn exits(&self) -> io::Result<u64> {
         Ok(self
             .value(self.exits)?
             .saturating_sub(self.value(self.host_interrupts)?))
     }
 
-    /// All counts of events, by the kernel's names.
+    /// All counts of events by the kernel's names.
     pub fn all(&self) -> io::Result<Vec<(String, u64)>> {
         let read = |counter: Described| Ok((counter.name, self.value(counter.offset)?));
         list(&self.file)?.into_iter().map(read).collect()
@@ -62,7 +63,7 @@ impl Statistics {
     }
 }
 
-/// The offsets of counters in the file.
+/// The offsets in the file of the counters with these names.
 fn find<const N: usize>(file: &File, names: [&str; N]) -> io::Result<[u64; N]> {
     let all = list(file)?;
     let mut offsets = [0; N];
@@ -74,13 +75,13 @@ fn find<const N: usize>(file: &File, names: [&str; N]) -> io::Result<[u64; N]> {
     Ok(offsets)
 }
 
-/// A counter of the file that is one number.
+/// The name and the offset of a counter that is one number.
 struct Described {
     name: String,
     offset: u64,
 }
 
-/// All counters that are one number and count events.
+/// Lists the counters that count events and are one number each.
 fn list(file: &File) -> io::Result<Vec<Described>> {
     let mut header = [0; HEADER];
     file.read_exact_at(&mut header, 0)?;
@@ -110,7 +111,7 @@ fn list(file: &File) -> io::Result<Vec<Described>> {
     Ok(descriptors.map(describe).collect())
 }
 
-/// The 32-bit number at `offset`; every caller's buffer is long enough for its constants.
+/// The 32-bit number at `offset`. All callers use constant offsets inside their buffers.
 fn u32_at(bytes: &[u8], offset: usize) -> u32 {
     bytes
         .get(offset..offset + 4)

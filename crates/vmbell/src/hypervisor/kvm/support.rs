@@ -1,4 +1,5 @@
-//! What this host's KVM can do, in the words that backends share.
+//! Which [`Capability`] this host's KVM has. Whether hypercalls and EOIs work is found by running a guest once,
+//! on the thread that asks.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! `/dev/kvm` itself: opened, and asked once what it can do.
+//! `/dev/kvm`: opens it and asks once what it can do. The thread that opens it does this; all guests share the
+//! answers.
 
 use std::io;
 use std::sync::OnceLock;
@@ -12,11 +13,10 @@ use kvm_ioctls::Kvm;
 use super::super::{Error, Support};
 use super::error::KvmError;
 
-/// `KVM_HC_MAP_GPA_RANGE` of Linux `uapi/linux/kvm_para.h`: the only hypercall that can be sent on to
-/// the VMM.
+/// `KVM_HC_MAP_GPA_RANGE` of Linux `uapi/linux/kvm_para.h`: the only hypercall that KVM can forward to the VMM.
 pub const HC_MAP_GPA_RANGE: u64 = 12;
 
-/// What the backend rests on, and since when Linux has it.
+/// The extensions that the backend needs, and the Linux version that brought each.
 const NEEDED: [(u32, &str, &str); 5] = [
     (KVM_CAP_SET_TSS_ADDR, "KVM_CAP_SET_TSS_ADDR", "2.6.24"),
     (KVM_CAP_IOEVENTFD, "KVM_CAP_IOEVENTFD", "2.6.32"),
@@ -33,15 +33,15 @@ const NEEDED: [(u32, &str, &str); 5] = [
 #[derive(Debug)]
 pub struct System {
     pub fd: Kvm,
-    /// Everything that KVM can show a guest of this CPU.
+    /// The CPUID that KVM supports on this CPU.
     pub cpuid: CpuId,
-    /// Bytes of a vCPU's run page and what follows it.
+    /// Size of a vCPU's mapping in bytes: the run page and the pages behind it.
     pub run_size: usize,
-    /// Whether a hypercall can reach the VMM.
+    /// Whether KVM can forward a hypercall to the VMM.
     pub hypercall_exits: bool,
-    /// Whether hypercalls work at all, once somebody has tried.
+    /// Whether the hypercall instruction works, once a trial was made.
     pub hypercalls: OnceLock<Support>,
-    /// Whether an interrupt is the guest's to end, once somebody has tried.
+    /// Whether an interrupt stays in service until the guest's EOI, once a trial was made.
     pub ends_of_interrupts: OnceLock<Support>,
 }
 

@@ -1,4 +1,5 @@
-//! A vCPU, on the thread that runs it: enters the guest, says what it left for, takes the answer.
+//! A vCPU, on the thread that runs it: it enters the guest, translates the exit, and stores the answer for the
+//! next entry.
 
 use std::io;
 use std::sync::Arc;
@@ -30,17 +31,17 @@ pub struct KvmVcpu {
     index: u32,
     stage: Stage,
     pending: Pending,
-    /// An exit that waits until the writes of before have been handed over.
+    /// An exit that is reported after the coalesced writes that came before it.
     held: Option<Exit>,
 }
 
-/// What the next entry owes to the last exit.
+/// The answer that the last exit still needs at the next entry.
 #[derive(Clone, Copy, Debug)]
 enum Pending {
     Nothing,
     Load,
     Hypercall,
-    /// A string of port accesses, of which so many are done.
+    /// A string of port accesses, and how many of them are done.
     String(Io, u32),
 }
 
@@ -62,7 +63,7 @@ impl KvmVcpu {
         fd.set_cpuid2(&cpuid)
             .map_err(Error::system("set the vcpu's cpuid"))?;
         if !guest.pv_eoi {
-            // Else the register works for guests that never looked whether they may use it.
+            // Otherwise the MSR works even for guests whose CPUID does not offer it.
             ioctl::enforce_features(&fd)
                 .map_err(Error::system("hide registers that the vcpu's cpuid hides"))?;
         }
@@ -85,7 +86,7 @@ impl KvmVcpu {
         Ok((vcpu, counts))
     }
 
-    /// Enters the guest until it leaves for something that is the VMM's.
+    /// Enters the guest until there is an exit that the VMM has to answer.
     #[inline(always)]
     fn enter(&mut self) -> Result<VmExit, Error> {
         loop {
@@ -99,7 +100,7 @@ impl KvmVcpu {
             if let Err(error) = ioctl::run(&self.fd) {
                 match error.raw_os_error() {
                     Some(libc::EINTR) if self.kicks.answer() => return Ok(VmExit::Kicked),
-                    // Another signal, or a vCPU that was reset and waits for its SIPI.
+                    // Another signal came, or the vCPU was reset and waits for its SIPI.
                     Some(libc::EINTR | libc::EAGAIN) => continue,
                     _ => return Err(failed(error)),
                 }
@@ -111,7 +112,7 @@ impl KvmVcpu {
                 continue;
             }
             if self.guest.coalesced.is_used() {
-                // What was kept back happened before.
+                // Coalesced writes in the ring happened before this exit.
                 self.held = Some(exit);
                 continue;
             }
@@ -146,7 +147,7 @@ impl KvmVcpu {
         }
     }
 
-    /// Exits after which there is nothing to go on with.
+    /// Exits after which the vCPU cannot be entered again.
     #[cold]
     fn end(&mut self, exit: Exit) -> Result<VmExit, Error> {
         self.stage.fault();
@@ -180,7 +181,7 @@ impl KvmVcpu {
         }
     }
 
-    /// The next access of a string, or the only one.
+    /// The access number `done` of a string; a single access is a string of one.
     #[inline(always)]
     fn string(&mut self, io: Io, done: u32) -> Result<VmExit, Error> {
         let Io {
@@ -203,7 +204,8 @@ impl KvmVcpu {
         })
     }
 
-    /// Hands the answer to the last exit over; gives the next exit if that is known without entering.
+    /// Stores the answer to the last exit. Returns the next exit if it is known without entering the guest: the
+    /// next access of a string.
     #[inline(always)]
     fn answer(&mut self, entry: VmEntry) -> Option<Result<VmExit, Error>> {
         let data = entry.data();
@@ -229,7 +231,8 @@ impl KvmVcpu {
         }
     }
 
-    /// Whether the write that the guest left for was meant for a group whose registration moved.
+    /// Whether the exit is a write that belongs to a group whose registration was moving; then it rings the
+    /// group.
     #[cold]
     fn belongs_to_a_group(&self, exit: Exit) -> bool {
         let groups = &self.guest.groups;
@@ -305,7 +308,7 @@ impl Vcpu for KvmVcpu {
 
 #[inline]
 fn masked(data: u64, len: u32) -> u64 {
-    // A shift by the excess: accesses have 1 to 8 bytes.
+    // Masks by a shift: accesses have 1 to 8 bytes.
     let excess = 64_u32.wrapping_sub(8 * len) & 63;
     data & u64::MAX >> excess
 }

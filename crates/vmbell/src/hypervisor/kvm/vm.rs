@@ -1,4 +1,4 @@
-//! A guest of KVM.
+//! A guest of KVM: its creation, and its registrations of doorbells. Its functions run on any thread.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -23,20 +23,21 @@ use super::{doorbells, events, interrupts, memory};
 use crate::doorbell::{Datamatch, IoEventAddress, Pattern, Sharing};
 use crate::irq::Routing;
 
-/// Where RAM ends at the latest: devices and interrupt controllers lie above.
+/// The greatest address at which RAM may end: devices and interrupt controllers are above.
 const RAM_END: u64 = 0xc000_0000;
-/// Three pages that Intel's VMX wants from the guest's addresses, below the firmware's place.
+/// Guest-physical address of the three pages that Intel's VMX needs (KVM_SET_TSS_ADDR), below the place of
+/// firmware.
 const TSS_PAGES: usize = 0xfffb_d000;
 /// Input pins of an I/O APIC.
 const IOAPIC_PINS: u64 = 24;
 
-/// What a guest's vCPUs share.
+/// The state that a guest's vCPUs share.
 #[derive(Debug)]
 pub(super) struct Guest {
     pub(super) slots: Slots,
     pub(super) system: Arc<System>,
     pub(super) ram: GuestMemoryMmap,
-    /// What guest programs start from; none where RAM has its place.
+    /// The memory that guest programs start from (`x86_64/boot`); `None` in a guest whose RAM begins at 0.
     pub(super) boot_area: Option<GuestMemoryMmap>,
     pub(super) irqchip: Irqchip,
     pub(super) pv_eoi: bool,
@@ -45,15 +46,15 @@ pub(super) struct Guest {
     pub(super) coalesced: Coalesced,
 }
 
-/// A vCPU's counts, which outlive it.
+/// A vCPU's counts. The guest keeps them after the vCPU was dropped.
 #[derive(Debug)]
 pub(super) struct Counts {
     pub(super) statistics: Statistics,
-    /// Exits that came to the VMM; the vCPU's thread alone writes it.
+    /// Exits to the VMM. Only the thread of the vCPU writes it.
     pub(super) heavy: AtomicU64,
 }
 
-/// A guest of the kernel's.
+/// A guest that KVM runs.
 #[derive(Debug)]
 pub struct KvmVm {
     pub(super) guest: Arc<Guest>,
@@ -77,7 +78,8 @@ impl KvmVm {
         let ram = memory::map(config.ram_base, config.ram_size)?;
         slots.add(&ram)?;
         if config.ram_base == RAM_BASE && config.irqchip == Irqchip::Full {
-            // The kernel's own table leads to the PIC too, which only kernels know how to silence.
+            // The kernel's default routes also lead to the PIC, which a guest program does not know how to
+            // mask.
             let routes: Vec<_> = Routing::identity().routes().collect();
             interrupts::route(slots.vm(), config.irqchip, &routes)?;
         }
@@ -155,7 +157,7 @@ impl Vm for KvmVm {
         let mut counts = ExitCounts::default();
         for vcpu in self.taken.all() {
             let heavy = vcpu.heavy.load(Relaxed);
-            // The file was read when the vCPU was made, and reading it cannot begin to fail.
+            // The file was read once when the vCPU was made, and later reads cannot fail.
             let all = vcpu.statistics.exits().unwrap_or(heavy);
             counts.heavy += heavy;
             counts.light += all.saturating_sub(heavy);

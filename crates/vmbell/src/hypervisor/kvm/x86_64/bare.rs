@@ -1,5 +1,5 @@
-//! The least that an exit to the VMM costs: a loop around `KVM_RUN` that looks at nothing but the
-//! exit's reason.
+//! Measures the least that an exit to the VMM costs: a loop around `KVM_RUN` that looks only at the exit's
+//! reason. It runs on the thread that calls it.
 
 use std::sync::Arc;
 
@@ -17,17 +17,17 @@ use super::super::vm::KvmVm;
 use super::{cpuid, entry};
 use crate::hypervisor::{BareExit, BareKick, BareLoop, EntryPoint, Error, Irqchip, Vm, VmConfig};
 
-/// The port or address that is written to.
+/// The port and the address that the guest writes to.
 const PORT: u64 = 0xc050;
 const ADDRESS: u64 = 0xd000_0050;
 
-/// A guest that does nothing but leave.
+/// A guest that only makes exits, and the loop around it.
 #[derive(Debug)]
 pub struct Bare {
     fd: VcpuFd,
     page: Arc<RunPage>,
     kicks: Arc<Kicks>,
-    // Holds the memory; after the vCPU, so that it goes last.
+    // Holds the guest memory. It is declared after the vCPU, so it is dropped after it.
     _vm: KvmVm,
 }
 

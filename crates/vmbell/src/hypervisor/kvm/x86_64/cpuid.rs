@@ -1,4 +1,5 @@
-//! What the guest's `cpuid` says: all that KVM can do on this CPU, with the vCPU's own number in it.
+//! The guest's `cpuid`: all that KVM supports on this CPU, with the index of the vCPU as its APIC ID. Made by
+//! the thread that creates the vCPU.
 
 use kvm_bindings::CpuId;
 use stub::pv_eoi::FEATURE_BIT;
@@ -20,9 +21,9 @@ pub const XSAVE: u32 = 1 << 26;
 /// CPUID.7.0:EBX, FSGSBASE.
 pub const FSGSBASE: u32 = 1;
 
-/// The CPUID of the vCPU with this index, which is its APIC id too.
+/// The CPUID of the vCPU with this index, which is its APIC ID too.
 ///
-/// Without `pv_eoi`, it does not offer paravirtual EOI.
+/// Without `pv_eoi` the CPUID does not offer paravirtual EOI.
 pub fn of_vcpu(supported: &CpuId, index: u32, vcpus: u32, irqchip: Irqchip, pv_eoi: bool) -> CpuId {
     let mut cpuid = supported.clone();
     for entry in cpuid.as_mut_slice() {
@@ -42,7 +43,8 @@ pub fn of_vcpu(supported: &CpuId, index: u32, vcpus: u32, irqchip: Irqchip, pv_e
     cpuid
 }
 
-/// A register of a leaf: `ebx` or `ecx`, 0 if there is no such leaf.
+/// The register of a leaf (subleaf 0) that `read` picks from `[eax, ebx, ecx, edx]`; 0 if there is no such
+/// leaf.
 pub fn register(cpuid: &CpuId, function: u32, read: impl Fn(&[u32; 4]) -> u32) -> u32 {
     let entry = cpuid
         .as_slice()
@@ -53,7 +55,7 @@ pub fn register(cpuid: &CpuId, function: u32, read: impl Fn(&[u32; 4]) -> u32) -
     })
 }
 
-/// Whether hypercalls are made by `vmmcall`: AMD, and whoever follows it.
+/// Whether the hypercall instruction is `vmmcall`: on CPUs of AMD and Hygon.
 pub fn has_vmmcall(cpuid: &CpuId) -> bool {
     let vendor = |name: &[u8; 12]| {
         let word =

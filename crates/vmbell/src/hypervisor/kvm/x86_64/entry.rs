@@ -1,4 +1,4 @@
-//! The registers that a vCPU starts with.
+//! The initial registers of a vCPU, set by the thread that owns the vCPU before its first run.
 
 use kvm_bindings::{
     CpuId, KVM_MP_STATE_RUNNABLE, KVM_VCPU_TSC_CTRL, KVM_VCPU_TSC_OFFSET, kvm_dtable, kvm_fpu,
@@ -26,7 +26,8 @@ const EFER_LME: u64 = 1 << 8;
 const EFER_LMA: u64 = 1 << 10;
 const RFLAGS_RESERVED: u64 = 2;
 
-/// Sets a vCPU to its entry point.
+/// Sets the registers of a vCPU for its entry point. Refuses a SIPI for the first vCPU and in a guest without
+/// interrupt controllers.
 pub fn set(
     vcpu: &VcpuFd,
     cpuid: &CpuId,
@@ -70,7 +71,7 @@ pub fn set(
             entry: "a SIPI",
             guest: "no interrupt controllers",
         }),
-        // KVM lets all vCPUs but the first wait by themselves.
+        // All vCPUs but the first wait for a SIPI in KVM by default.
         EntryPoint::Secondary if index == 0 => Err(Error::Entry {
             entry: "a SIPI",
             guest: "this vcpu as its first",
@@ -142,7 +143,8 @@ fn long(sregs: &mut kvm_sregs, cpuid: &CpuId, index: u32) {
     sregs.cr0 = CR0_PE | CR0_MP | CR0_ET | CR0_NE | CR0_WP | CR0_PG;
 }
 
-/// Multiboot 0.6.96, 3.2: flat segments, protection on, paging and interrupts off.
+/// The state that a Multiboot loader leaves (Multiboot 0.6.96, 3.2): flat segments, protected mode on, paging
+/// and interrupts off.
 fn protected(sregs: &mut kvm_sregs) {
     let code = kvm_segment {
         limit: u32::MAX,
@@ -184,7 +186,7 @@ fn has_xsave(cpuid: &CpuId) -> bool {
     cpuid::register(cpuid, 1, |leaf| leaf[2]) & cpuid::XSAVE != 0
 }
 
-/// All vector state that the CPU has, for guest programs that use it, and the FPU as `fninit` leaves it.
+/// Enables all vector state of the CPU, for guest programs that use it, and sets the FPU as `fninit` does.
 fn set_extended(vcpu: &VcpuFd, cpuid: &CpuId) -> Result<(), Error> {
     if has_xsave(cpuid) {
         let low = cpuid::register(cpuid, 0xd, |leaf| leaf[0]);
@@ -210,7 +212,7 @@ fn set_extended(vcpu: &VcpuFd, cpuid: &CpuId) -> Result<(), Error> {
         .map_err(Error::system("set the vcpu's fpu"))
 }
 
-/// With local APICs, all vCPUs but the first wait for a SIPI unless told otherwise.
+/// Makes the vCPU start at once: with local APICs, all vCPUs but the first otherwise wait for a SIPI.
 fn make_runnable(vcpu: &VcpuFd, irqchip: Irqchip) -> Result<(), Error> {
     if irqchip == Irqchip::None {
         return Ok(());
@@ -222,7 +224,7 @@ fn make_runnable(vcpu: &VcpuFd, irqchip: Irqchip) -> Result<(), Error> {
         .map_err(Error::system("make the vcpu runnable"))
 }
 
-/// The guest's time stamp counter is the host's, so that both can read one clock (Linux
+/// Makes the guest's time stamp counter equal to the host's, so that both read one clock (Linux
 /// Documentation/virt/kvm/devices/vcpu.rst, 4.1).
 fn share_clock(vcpu: &VcpuFd) -> Result<(), Error> {
     ioctl::set_vcpu_attribute(vcpu, KVM_VCPU_TSC_CTRL, KVM_VCPU_TSC_OFFSET, 0).map_err(

@@ -1,15 +1,15 @@
-//! What a guest program did wrong, from what its handlers left behind.
+//! Describes the fault of a guest program from what the guest's exception handler has left in memory.
 //!
-//! A fault in a guest program ends in a triple fault. Before that, its handler has pushed what the
-//! CPU said on a stack of its own (see `boot/`). The guest can write there too, and so
-//! make up its own last words: they are reported, and nothing is done by them.
+//! A fault in a guest program ends in a triple fault. Before that, the handler has pushed the CPU's exception
+//! frame on a stack of its own (see `boot/`). The guest can write to that stack too and so forge the
+//! description: it is only reported, and nothing depends on it. Runs on the thread of the vCPU.
 
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
 use super::boot;
 use crate::hypervisor::Fault;
 
-/// The words below the top of the stack, lowest first.
+/// The words of the handler's stack that are read.
 #[derive(Clone, Copy, Debug)]
 struct LastWords {
     cr2: u64,
@@ -17,7 +17,7 @@ struct LastWords {
     rip: u64,
 }
 
-/// Bytes of a longest x86 instruction.
+/// The length of the longest x86 instruction, in bytes.
 const INSTRUCTION: usize = 15;
 
 /// The fault of a vCPU that has shut down.
@@ -42,7 +42,7 @@ pub fn fault(area: Option<&GuestMemoryMmap>, ram: &GuestMemoryMmap, index: u32) 
     }
 }
 
-/// Instruction bytes, as many as are in RAM.
+/// The bytes of the instruction at `rip`, as many as are in RAM.
 pub fn bytes_at(ram: &GuestMemoryMmap, rip: u64) -> Vec<u8> {
     let mut bytes = vec![0; INSTRUCTION];
     let read = ram.read(&mut bytes, GuestAddress(rip)).unwrap_or_default();
@@ -60,7 +60,8 @@ fn read(area: &GuestMemoryMmap, index: u32) -> Option<LastWords> {
         vector: word(7)?,
         rip: word(5)?,
     };
-    // The area is zero where nobody has pushed anything: a frame has a stack segment.
+    // The area is zero until a handler pushes something, and an exception frame has a stack segment that is not
+    // 0.
     (word(1)? != 0).then_some(words)
 }
 

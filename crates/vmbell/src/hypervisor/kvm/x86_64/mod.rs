@@ -1,5 +1,5 @@
-//! What of the KVM backend belongs to x86-64: the state that a vCPU starts with, what its `cpuid` says, what it
-//! leaves behind when it faults, and the trials and bare loops, which are guest code.
+//! The x86-64 part of the KVM backend: a vCPU's initial state, its `cpuid`, the description of a fault, the
+//! trials of capabilities, and bare loops. The last two run guest code.
 
 pub mod bare;
 pub mod boot;

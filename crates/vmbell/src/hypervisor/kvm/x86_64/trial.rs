@@ -1,8 +1,9 @@
-//! What only a guest can show: whether the CPU's hypercall instruction comes back, and whether an
-//! interrupt is in service while its handler runs (Intel SDM vol. 3, 13.8.4).
+//! Trials of capabilities that only a guest can show: whether the CPU's hypercall instruction returns, and
+//! whether an interrupt is in service while its handler runs (Intel SDM vol. 3, 13.8.4).
 //!
-//! A KVM that is itself paravirtual may run the guest's kernel mode in an emulator, which executes
-//! the instruction over and over, and may end an interrupt itself when it delivers it.
+//! A KVM that is itself paravirtual may run the guest's kernel mode in an emulator, which executes the
+//! hypercall instruction over and over, and may end an interrupt itself when it delivers it. A trial runs on
+//! the thread that asks; a second thread ends it after a time limit.
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -20,21 +21,22 @@ use crate::hypervisor::{
     EntryPoint, Error, Irqchip, Kick, Support, Vcpu, Vm, VmConfig, VmEntry, VmExit,
 };
 
-/// An honest guest needs microseconds, or a time slice on a busy host.
+/// The time limit of a trial. A guest on a KVM that has the capability needs microseconds, or a time slice on a
+/// busy host.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// The vector that is tried, and its bit in the word of the in-service register that it is in.
+/// The vector of the trial, and its bit in its word of the in-service register.
 const VECTOR: i32 = 0x51;
 const IN_SERVICE: u32 = 1 << (VECTOR % 32);
-/// That word, and other registers of the local APIC, as x2APIC has them (Intel SDM vol. 3, 13.12.1.2).
+/// The MSRs of that word and of other registers of the local APIC in x2APIC mode (Intel SDM vol. 3, 13.12.1.2).
 const SERVICE_WORD: i32 = 0x810 + VECTOR / 32;
 const APIC_BASE: i32 = 0x1b;
 const SPURIOUS: i32 = 0x80f;
 const SELF_IPI: i32 = 0x83f;
-/// The port that answers go to.
+/// The port that the guest reports to.
 const PORT: i32 = 0x80;
 
-/// Whether a guest that makes a hypercall gets its answer; tried once.
+/// Whether a guest that executes the hypercall instruction goes on behind it; tried once.
 pub fn hypercalls(system: &Arc<System>) -> Support {
     let one = || run(system, None, hypercall(cpuid::has_vmmcall(&system.cpuid)));
     let answer = system.hypercalls.get_or_init(|| match one() {
@@ -49,7 +51,7 @@ pub fn hypercalls(system: &Arc<System>) -> Support {
     answer.clone()
 }
 
-/// Whether an interrupt stays in service until the guest ends it; tried once.
+/// Whether an interrupt stays in service until the guest's EOI; tried once.
 pub fn ends_of_interrupts(system: &Arc<System>) -> Support {
     let one = || run(system, Some(handler()), interrupt());
     let answer = system.ends_of_interrupts.get_or_init(|| match one() {
@@ -67,7 +69,7 @@ pub fn ends_of_interrupts(system: &Arc<System>) -> Support {
 
 type Code = Result<CodeAssembler, IcedError>;
 
-/// Runs a guest of this code, and a handler of interrupts before it, until it leaves.
+/// Runs a guest with this code and, if given, this interrupt handler, until its first exit or the time limit.
 fn run(system: &Arc<System>, handler: Option<Code>, code: Code) -> Result<VmExit, Error> {
     let config = VmConfig {
         ram_size: 4096,
@@ -105,7 +107,7 @@ fn run(system: &Arc<System>, handler: Option<Code>, code: Code) -> Result<VmExit
     let kick = vcpu.kick_handle();
     std::thread::scope(|scope| {
         scope.spawn(move || {
-            // Ends early when the other end is dropped.
+            // Ends early when `over` is dropped.
             let _ = wait.recv_timeout(PATIENCE);
             kick.kick();
         });
@@ -115,7 +117,7 @@ fn run(system: &Arc<System>, handler: Option<Code>, code: Code) -> Result<VmExit
     })
 }
 
-/// A hypercall that nobody knows, then a byte to a port.
+/// Guest code: an unknown hypercall, then a byte to a port.
 fn hypercall(vmmcall: bool) -> Code {
     let mut code = CodeAssembler::new(64)?;
     code.mov(eax, -1)?;
@@ -129,12 +131,12 @@ fn hypercall(vmmcall: bool) -> Code {
     Ok(code)
 }
 
-/// A vCPU that interrupts itself, and waits.
+/// Guest code: the vCPU interrupts itself and waits.
 fn interrupt() -> Code {
     let mut code = CodeAssembler::new(64)?;
     code.mov(ecx, APIC_BASE)?;
     code.rdmsr()?;
-    // On, as an x2APIC.
+    // Enables the local APIC in x2APIC mode.
     code.or(eax, 0xc00)?;
     code.wrmsr()?;
     code.mov(edx, 0)?;
@@ -151,7 +153,7 @@ fn interrupt() -> Code {
     Ok(code)
 }
 
-/// What is in service while it runs, to a port.
+/// Guest code: the handler, which writes its word of the in-service register to a port.
 fn handler() -> Code {
     let mut code = CodeAssembler::new(64)?;
     code.mov(ecx, SERVICE_WORD)?;

@@ -1,4 +1,5 @@
-//! The code that lies ready for guest programs: the hypercall page and the exception handlers.
+//! Assembles the code that the backend gives guest programs: the hypercall page, the exception handlers and the
+//! entries of interrupts. Runs on the thread that creates the guest or sets an interrupt handler.
 
 use iced_x86::IcedError;
 use iced_x86::code_asm::{CodeAssembler, cr2, ptr, qword_ptr, rax, rbx, rcx, rdi, rdx, rsi};
@@ -9,24 +10,25 @@ use super::super::super::system::HC_MAP_GPA_RANGE;
 use super::HANDLERS;
 use crate::hypervisor::Error;
 
-/// How many vectors are exceptions.
+/// The vectors below this number are exceptions.
 pub const EXCEPTIONS: usize = 32;
-/// Bytes of a handler.
+/// Distance between two handlers, in bytes.
 const STRIDE: usize = 16;
-/// Where all handlers go on, from the first one.
+/// Offset of the code that all handlers jump to.
 const COMMON: usize = EXCEPTIONS * STRIDE;
-/// Zeroes, which `lidt` takes for an IDT of no gates.
+/// Offset of zero bytes, which `lidt` takes as an IDT without gates.
 const NO_GATES: usize = COMMON + 0x40;
-/// Bytes of all that.
+/// Size of all handlers in bytes.
 const SIZE: usize = NO_GATES + 16;
-/// Where handlers of interrupts end, in the hypercall page.
+/// Offset in the hypercall page of the instruction that ends interrupt handlers.
 const INTERRUPT_RETURN: usize = 0x40;
 
-/// Calls the VMM with number `rdi` and argument `rsi`, and keeps all registers but `rax`.
+/// The bytes of the hypercall page: a function that calls the VMM with number `rdi` and argument `rsi` and
+/// keeps all registers but `rax`, and an `iretq` for interrupt handlers.
 ///
-/// The one hypercall that KVM sends on carries an address, which must be a page's, a number of
-/// pages, and attributes that KVM does not look at: the number goes into the first, the argument
-/// into the last.
+/// The only hypercall that KVM forwards (KVM_HC_MAP_GPA_RANGE) has an address, which must be page-aligned, a
+/// number of pages, and attributes that KVM does not check. The number is passed in the address, the argument
+/// in the attributes.
 pub fn hypercall_page(vmmcall: bool) -> Result<Vec<u8>, Error> {
     let assemble = || -> Result<Vec<u8>, IcedError> {
         let mut code = CodeAssembler::new(64)?;
@@ -57,13 +59,14 @@ pub fn hypercall_page(vmmcall: bool) -> Result<Vec<u8>, Error> {
     assemble().map_err(KvmError::assemble("the hypercall page"))
 }
 
-/// Where the handler of an exception begins.
+/// The address of the handler of an exception.
 pub const fn handler(vector: u64) -> u64 {
     HANDLERS + vector * STRIDE as u64
 }
 
-/// Handlers that leave `[cr2, rax, vector, error code, rip, cs, rflags, rsp, ss]` on the stack and
-/// then cause a triple fault, which is an exit that costs the others no comparison.
+/// The exception handlers. They leave `[cr2, rax, vector, error code, rip, cs, rflags, rsp, ss]` on the stack
+/// and then cause a triple fault. That exit has a reason of its own, so the other exits need no comparison to
+/// tell it apart.
 pub fn handlers() -> Result<Vec<u8>, Error> {
     let assemble = || -> Result<Vec<u8>, IcedError> {
         let mut bytes = vec![0; SIZE];
@@ -93,15 +96,16 @@ pub fn handlers() -> Result<Vec<u8>, Error> {
     assemble().map_err(KvmError::assemble("the exception handlers"))
 }
 
-/// Where the thunk of an interrupt is, from the first one.
+/// Offset of the entry of an interrupt vector from the first one.
 pub const fn thunk(vector: u64) -> u64 {
     (vector - EXCEPTIONS as u64) * STRIDE as u64
 }
 
-/// For each vector that is no exception's: push it, and on to the handler.
+/// The entries of all vectors that are no exceptions: each pushes its vector and jumps to `handler`.
 pub fn interrupt_thunks(start: u64, handler: u64) -> Result<Vec<u8>, Error> {
     let assemble = || -> Result<Vec<u8>, IcedError> {
-        // Behind the last thunk, as far as an ordinary jump may not reach.
+        // The pointer is behind the last entry. The jump is indirect because a direct one might not reach the
+        // handler.
         let pointer = start + thunk(256);
         let mut bytes = Vec::new();
         for vector in (0..256).skip(EXCEPTIONS) {
@@ -118,7 +122,7 @@ pub fn interrupt_thunks(start: u64, handler: u64) -> Result<Vec<u8>, Error> {
     assemble().map_err(KvmError::assemble("the entries of interrupts"))
 }
 
-/// Intel SDM vol. 3, table 6-1.
+/// Whether the exception pushes an error code (Intel SDM vol. 3, table 6-1).
 const fn pushes_error_code(vector: i32) -> bool {
     matches!(vector, 8 | 10..=14 | 17 | 21 | 29 | 30)
 }

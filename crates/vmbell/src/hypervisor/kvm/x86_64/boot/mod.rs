@@ -1,8 +1,9 @@
-//! What a guest program finds set up: 64-bit mode with the low 4 GiB at their own addresses.
+//! The memory that a guest program starts from: 64-bit mode with the low 4 GiB identity-mapped.
 //!
-//! Everything lies in one memory slot below RAM, which is not part of [`Vm::memory`](crate::hypervisor::Vm::memory):
-//! the hypercall page, page tables, descriptor tables, and the handlers that let a guest which faults
-//! say its [last words](super::last_words) (Intel SDM vol. 3, 4.5, 6.14, 8.7).
+//! All of it is in one memory slot below RAM, which is not part of
+//! [`Vm::memory`](crate::hypervisor::Vm::memory): the hypercall page, page tables, descriptor tables, and the
+//! exception handlers that record a fault for [`last_words`](super::last_words) (Intel SDM vol. 3, 4.5, 6.14,
+//! 8.7). Filled by the thread that creates the guest.
 
 mod code;
 mod tables;
@@ -13,25 +14,25 @@ use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 use super::super::memory;
 use crate::hypervisor::Error;
 
-/// The slot, from the hypercall page on.
+/// The first address of the slot: the hypercall page.
 const START: u64 = HYPERCALL_PAGE;
 const END: u64 = 0xb_0000;
 
-/// The top page table.
+/// The top-level page table.
 pub const PML4: u64 = 0x2_0000;
 const PDPT: u64 = 0x2_1000;
 const PAGE_DIRECTORIES: u64 = 0x2_2000;
-/// The segments: null, code, data.
+/// The GDT: null, code and data segments.
 pub const GDT: u64 = 0x2_6000;
 const HANDLERS: u64 = 0x2_8000;
 /// A task state segment for each vCPU, [`TSS_SIZE`] apart.
 pub const TSS: u64 = 0x2_9000;
-/// From one task state segment to the next.
+/// Distance between two task state segments, in bytes.
 pub const TSS_SIZE: usize = 128;
-/// A stack for each vCPU's last words, [`STACK_SIZE`] apart.
+/// A stack for the exception handlers of each vCPU, [`STACK_SIZE`] apart.
 const STACKS: u64 = 0x2_b000;
 const STACK_SIZE: u64 = 256;
-/// Two pages for each vCPU: its gates, and what those of interrupts lead to.
+/// Two pages for each vCPU: its IDT, and the code that its interrupt gates lead to.
 const VECTORS: u64 = 0x3_0000;
 const VECTORS_SIZE: u64 = 0x2000;
 const THUNKS: u64 = 0x1000;
@@ -49,12 +50,12 @@ pub const CODE_SELECTOR: u16 = 8;
 /// The selector of the data segment.
 pub const DATA_SELECTOR: u16 = 16;
 
-/// The top of the stack on which the vCPU with this index says its last words.
+/// The top of the exception handlers' stack of the vCPU with this index.
 pub const fn stack_top(index: u32) -> u64 {
     STACKS + STACK_SIZE * (index as u64 + 1)
 }
 
-/// Memory with all of it.
+/// Makes the memory of the slot and fills it.
 pub fn area(vmmcall: bool) -> Result<GuestMemoryMmap, Error> {
     let area = memory::map(START, END - START)?;
     let parts = [
@@ -74,12 +75,12 @@ pub fn area(vmmcall: bool) -> Result<GuestMemoryMmap, Error> {
     Ok(area)
 }
 
-/// The interrupt gates of the vCPU with this index.
+/// The address of the IDT of the vCPU with this index.
 pub const fn gates(index: u32) -> u64 {
     VECTORS + VECTORS_SIZE * index as u64
 }
 
-/// Lets all external interrupts of a vCPU enter at `rip`, with the vector pushed below the frame.
+/// Makes all external interrupts of a vCPU enter at `rip`, with the vector pushed below the interrupt frame.
 pub fn set_interrupt_handler(area: &GuestMemoryMmap, index: u32, rip: u64) -> Result<(), Error> {
     let (gates, thunks) = (gates(index), gates(index) + THUNKS);
     write(area, thunks, &code::interrupt_thunks(thunks, rip)?)?;

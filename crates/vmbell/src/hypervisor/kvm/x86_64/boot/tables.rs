@@ -1,16 +1,16 @@
-//! Page tables, segments, gates and task states as bytes.
+//! Builds page tables, segments, gates and task state segments as bytes, on the thread that creates the guest.
 
 use stub::layout::MAX_VCPUS;
 
 use super::{CODE_SELECTOR, PAGE_DIRECTORIES, PDPT, PML4, TSS_SIZE, code, stack_top};
 
-/// Present, writable, accessed and dirty: the CPU has nothing to write back.
+/// Flags of an entry: present, writable, accessed and dirty, so that the CPU has no flag to write back.
 const ENTRY: u64 = 0x63;
-/// A page of 2 MiB instead of a further table.
+/// Flag of an entry that maps a page of 2 MiB instead of pointing to a table.
 const LARGE: u64 = 0x80;
 const GIB_COVERED: u64 = 4;
 
-/// From [`PML4`] on: a table of each upper level, then a directory for each GiB.
+/// The page tables from [`PML4`] on: one table of each upper level, then a page directory for each GiB.
 pub fn page_tables() -> Vec<u8> {
     const ENTRIES: u64 = 512;
     let mut bytes = Vec::new();
@@ -33,7 +33,7 @@ pub fn page_tables() -> Vec<u8> {
     bytes
 }
 
-/// Null, 64-bit code, data.
+/// The GDT: a null, a 64-bit code and a data segment.
 pub fn segments() -> Vec<u8> {
     const CODE: u64 = 0x00af_9b00_0000_ffff;
     const DATA: u64 = 0x00cf_9300_0000_ffff;
@@ -43,14 +43,14 @@ pub fn segments() -> Vec<u8> {
         .collect()
 }
 
-/// An interrupt gate for each exception, on the stack of last words.
+/// An interrupt gate for each exception, which switches to the exception handlers' stack.
 pub fn exception_gates() -> Vec<u8> {
     const STACK: u64 = 1;
     let gate = |vector| gate(code::handler(vector), STACK);
     (0..code::EXCEPTIONS as u64).flat_map(gate).collect()
 }
 
-/// An interrupt gate for each other vector, on the stack that it finds.
+/// An interrupt gate for each other vector, which keeps the current stack.
 pub fn interrupt_gates(thunks: u64) -> Vec<u8> {
     let gate = |vector| gate(thunks + code::thunk(vector), 0);
     (code::EXCEPTIONS as u64..256).flat_map(gate).collect()
@@ -66,7 +66,7 @@ fn gate(handler: u64, stack: u64) -> [u8; 16] {
     (high | u128::from(low)).to_le_bytes()
 }
 
-/// A task state for each vCPU, of which only the first interrupt stack is used.
+/// A task state segment for each vCPU. Of it only the first entry of the interrupt stack table is used.
 pub fn task_states() -> Vec<u8> {
     const INTERRUPT_STACK_1: usize = 36;
     const IO_MAP_BASE: usize = 102;
