@@ -1,7 +1,7 @@
-//! Backends that this architecture does not have: they can do nothing, and say why.
+//! Stand-ins for the backends on an architecture that has none: they can do nothing, and say why.
 //!
-//! KVM and the usermode engine are for x86-64 so far. On another architecture these stand in for them, so that
-//! whoever asks gets a [`Capability`] that is not there, and a library that compiles.
+//! KVM and the usermode engine are only for x86-64 so far. On another architecture these types take their
+//! place, so that the library compiles and a caller learns that each [`Capability`] is missing.
 
 use vm_memory::GuestMemoryMmap;
 use vmm_sys_util::eventfd::EventFd;
@@ -13,27 +13,27 @@ use super::{
 use crate::doorbell::{Datamatch, IoEventAddress, Sharing};
 use crate::irq::{Gsi, Msi, Route};
 
-/// In place of the KVM backend.
+/// Stands in for the KVM backend.
 #[derive(Clone, Debug)]
 pub struct Kvm(());
 
 impl Kvm {
-    /// Always fails.
+    /// Always fails with [`Error::Unsupported`].
     pub fn open() -> Result<Self, Error> {
         Err(unsupported("kvm", Capability::Run))
     }
 
-    /// Why it did not open, in a few words, where that is an everyday reason.
+    /// The reason of an `open` error in a few words.
     pub fn everyday_reason(_: &Error) -> Option<&'static str> {
         Some("the kvm backend is for x86-64 so far")
     }
 }
 
-/// In place of the usermode backend.
+/// Stands in for the usermode backend.
 #[derive(Clone, Copy, Debug)]
 pub struct Usermode;
 
-/// In place of guests and vCPUs; there is no value of it.
+/// Stands in for guests and vCPUs. It has no value.
 #[derive(Debug)]
 pub enum Nothing {}
 

@@ -1,26 +1,26 @@
-//! The least that an exit costs: a guest that leaves again and again, with no bus and no device to
-//! answer it. It runs on the thread that calls it, and any other may kick it.
+//! Measures the least that an exit costs: a guest that only makes exits, without a bus or a device to answer
+//! them. The loop runs on the thread that calls it; any thread may kick it.
 
 use std::fmt;
 use std::sync::Arc;
 
 use super::{Error, Kick};
 
-/// How the guest of a [`BareLoop`] leaves.
+/// The kind of exit that the guest of a [`BareLoop`] makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BareExit {
-    /// By `out`.
+    /// `out` to a port.
     Pio,
-    /// By a store to a hole in memory.
+    /// A store to an address without memory.
     Mmio,
 }
 
-/// The loop around such a guest.
+/// The loop around a guest that only makes exits.
 pub trait BareLoop: fmt::Debug {
-    /// Lets it leave so many times, on the caller's thread. A kick is an error.
+    /// Runs until the guest has made this many exits, on the caller's thread. A kick is an error.
     fn run(&mut self, exits: u64) -> Result<(), Error>;
 
-    /// The handle that other threads kick it with.
+    /// A handle with which any thread can kick the loop.
     fn kick_handle(&self) -> BareKick;
 }
 
@@ -29,7 +29,7 @@ pub trait BareLoop: fmt::Debug {
 pub struct BareKick(Arc<dyn Fn() + Send + Sync>);
 
 impl BareKick {
-    /// What a backend's own handle does.
+    /// Wraps the handle of a backend.
     pub fn new(kick: impl Kick) -> Self {
         Self(Arc::new(move || kick.kick()))
     }

@@ -1,8 +1,8 @@
-//! What backends differ in, each by name.
+//! The differences between backends, each with a name.
 
 use std::fmt;
 
-/// A thing that a backend may or may not do on this host.
+/// Something that a backend may be able to do on this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Capability {
     /// Run a guest at all.
@@ -13,19 +13,20 @@ pub enum Capability {
     MmioDoorbell,
     /// A doorbell on a hypercall number.
     HypercallDoorbell,
-    /// Several items on one address, and with the same match.
+    /// Several doorbells on one address, even with the same match.
     DoorbellGroups,
-    /// Wildcard and matching items together on one address.
+    /// Doorbells with and without a value to match together on one address.
     MixedGroups,
-    /// Replace hot trapping instructions by `int3`.
+    /// Replace instructions that often trap by `int3`.
     Int3Patching,
-    /// Replace hot `out` instructions by a jump that does not trap.
+    /// Replace `out` instructions that often trap by a jump that does not trap.
     JmpPatching,
-    /// A saturated eventfd takes the last count and reports `EPOLLERR`, and never holds the vCPU.
+    /// A signal to an eventfd at its limit sets the last count, which poll reports as `EPOLLERR`, and never
+    /// blocks the vCPU.
     SilentSaturation,
-    /// Writes can be kept back until the guest leaves for another reason.
+    /// Coalesced writes: they are kept back until the guest leaves for another reason.
     CoalescedMmio,
-    /// A port that is answered below the VMM by a device there.
+    /// A port that a device below the VMM answers.
     KernelPort,
     /// The CPU's own hypercall instruction, answered below the VMM.
     HypercallInstruction,
@@ -33,20 +34,20 @@ pub enum Capability {
     HypercallExit,
     /// Every `rdmsr` and `wrmsr` reaches the VMM.
     MsrExits,
-    /// The least that an exit costs can be measured by itself.
+    /// The least cost of an exit can be measured alone (a bare loop).
     BareLoop,
-    /// Guests with ring-0 state of their own: kernels, kvm-unit-tests.
+    /// Guests that use ring 0: kernels, kvm-unit-tests.
     Kernels,
     /// Interrupt controllers: local APICs, I/O APIC, irqfds.
     Interrupts,
-    /// An interrupt is in service until the guest ends it, as the CPU manuals have it.
+    /// An interrupt stays in service until the guest's EOI, as the manuals of the CPU say.
     EndOfInterrupt,
-    /// A heavy exit changes threads, so that it matters how each side waits for the other.
+    /// A heavy exit switches threads, so the way in which each side waits for the other matters.
     SpinPolicy,
 }
 
 impl Capability {
-    /// All of them, in the order that `probe` prints.
+    /// All capabilities, in the order in which `probe` prints them.
     pub const ALL: [Self; 19] = [
         Self::Run,
         Self::PioDoorbell,
@@ -95,17 +96,17 @@ impl Capability {
     }
 }
 
-/// Whether a capability is there.
+/// Whether a backend has a capability.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Support {
-    /// It is.
+    /// The backend has it.
     Yes,
-    /// It is not, for this reason.
+    /// The backend does not have it, for this reason.
     No(String),
 }
 
 impl Support {
-    /// Whether it is there.
+    /// Whether the backend has it.
     pub const fn is_yes(&self) -> bool {
         matches!(self, Self::Yes)
     }

@@ -1,32 +1,33 @@
-//! What a guest is made of, and whether a backend can hold it.
+//! The settings of a new guest, and the check whether a backend can hold it.
 
 use stub::layout::{MAX_VCPUS, PAGE};
 
 use super::Error;
 use crate::irq::Irqchip;
 
-/// What a new guest is made of.
+/// The settings of a new guest.
 #[derive(Clone, Debug)]
 pub struct VmConfig {
-    /// Where RAM begins: 1 MiB, or 0 for an image that wants all of it ([`Capability::Kernels`](super::Capability::Kernels)).
+    /// Guest-physical address at which RAM begins: 1 MiB, or 0 for an image that uses all of RAM
+    /// ([`Capability::Kernels`](super::Capability::Kernels)).
     pub ram_base: u64,
-    /// RAM in bytes, a multiple of 4096.
+    /// Size of RAM in bytes, a multiple of 4096.
     pub ram_size: u64,
-    /// Who delivers interrupts.
+    /// Which interrupt controllers are below the VMM.
     pub irqchip: Irqchip,
     /// Whether vCPUs offer paravirtual EOI (KVM_FEATURE_PV_EOI).
     pub pv_eoi: bool,
-    /// How many vCPUs there are.
+    /// The number of vCPUs.
     pub vcpus: u32,
     /// How each side waits for the other in a heavy exit.
     pub spin: SpinPolicy,
     /// Whether trapping instructions in guest code are replaced.
     pub patch: PatchMode,
-    /// Host CPU of each vCPU in order; empty leaves the choice to the scheduler.
+    /// The host CPU of each vCPU, by index; empty leaves the choice to the scheduler.
     pub vcpu_cpus: Vec<usize>,
-    /// Most items of one doorbell group.
+    /// The most doorbells in one group.
     pub max_items: u32,
-    /// Which guests a removed doorbell is out of reach of.
+    /// For which guests the removal of a doorbell is guaranteed.
     pub containment: Containment,
 }
 
@@ -48,7 +49,8 @@ impl Default for VmConfig {
 }
 
 impl VmConfig {
-    /// Whether a backend can hold a guest like this whose RAM begins at one of `bases` and ends by `end`.
+    /// Fails with [`Error::Config`] unless a backend whose RAM can begin at one of `bases` and must end by
+    /// `end` can hold this guest.
     pub(super) fn check(&self, bases: &[u64], end: u64) -> Result<(), Error> {
         let refuse = |what, value, rule| Err(Error::Config { what, value, rule });
         if !bases.contains(&self.ram_base) {
@@ -71,38 +73,39 @@ impl VmConfig {
 /// How the two sides of a heavy exit wait for each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SpinPolicy {
-    /// Sleep at once; frees the core, costs two wake-ups an exit.
+    /// Sleep at once: this leaves the CPU free, and costs two wake-ups for each exit.
     #[default]
     Sleep,
-    /// Spin: cheap exits, paid with a whole spare core.
+    /// Spin first: exits are cheap, but a whole spare CPU is needed.
     Spin,
-    /// Spin while the other side is known to run on another CPU, else sleep.
+    /// Spin while the other side is known to run on another CPU, otherwise sleep.
     Adaptive,
 }
 
-/// Whether the engine may replace instructions that trap.
+/// Whether the usermode engine may replace instructions that trap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PatchMode {
     /// Guest code is never touched.
     #[default]
     Off,
-    /// A hot site's first byte becomes `int3`, which traps cheaper.
+    /// The first byte of an instruction that often traps becomes `int3`, whose trap is cheaper.
     Int3,
-    /// A hot `out` becomes a jump to a trampoline that does not trap.
+    /// An `out` that often traps becomes a jump to a trampoline, which does not trap.
     Jmp,
 }
 
-/// Which guests the promise of [`IoEvents::unregister_ioevent`](super::IoEvents::unregister_ioevent) holds for, that no signal comes any more.
+/// For which guests [`IoEvents::unregister_ioevent`](super::IoEvents::unregister_ioevent) guarantees that no
+/// signal comes after it has returned.
 ///
-/// Means nothing on KVM, where the kernel alone rings: there it holds for every guest.
+/// KVM ignores it: there only the kernel rings, so the guarantee holds for every guest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Containment {
-    /// For every guest. On the usermode backend each removal stops the whole sandbox once and lets
-    /// it go on, since a guest may ring by a system call of its own making, which nothing shows.
+    /// For every guest. On the usermode backend each removal stops the whole sandbox once and lets it go on,
+    /// since hostile guest code may ring by a system call of its own, which no state shows.
     #[default]
     Strict,
-    /// For guests that leave the usermode backend's stub alone. Another may ring once more for each
-    /// vCPU after the removal has returned, and add any number to the eventfd's count, not only 1.
+    /// For guests that do not attack the usermode backend's stub. A guest that does may ring once more for each
+    /// vCPU after the removal has returned, and may add any number to the eventfd's count, not only 1.
     Cooperative,
 }
 

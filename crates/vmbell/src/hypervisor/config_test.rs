@@ -1,4 +1,4 @@
-//! Which guests there cannot be.
+//! The settings of guests that are refused.
 
 use super::*;
 

@@ -1,4 +1,5 @@
-//! What can go wrong with any backend, in the same words; what only one can say is its own cause.
+//! The errors that all backends share. An error that only one backend has is the cause inside
+//! [`Error::Backend`].
 
 use std::io;
 
@@ -10,71 +11,71 @@ use crate::irq::IrqError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A guest that the backend cannot hold.
+    /// The backend cannot hold a guest with this setting.
     #[error("{what} is {value:#x}, must be {rule}")]
     Config {
-        /// Which setting.
+        /// The name of the setting.
         what: &'static str,
-        /// What it was.
+        /// Its value.
         value: u64,
-        /// What it may be.
+        /// The values that are allowed, in words.
         rule: String,
     },
-    /// The backend cannot do this, here or anywhere.
+    /// The backend does not have a capability, on this host or on any.
     #[error("the {backend} backend has no {}: {reason}", capability.name())]
     Unsupported {
-        /// Its name.
+        /// The name of the backend.
         backend: &'static str,
-        /// What it lacks.
+        /// The capability that it lacks.
         capability: Capability,
-        /// Why.
+        /// Why it lacks it.
         reason: String,
     },
-    /// A system call failed, or a call to KVM.
+    /// A system call failed, or an ioctl of KVM.
     #[error("cannot {operation}")]
     System {
-        /// What it was to do.
+        /// What the call was to do.
         operation: &'static str,
-        /// Why it did not.
+        /// The error of the call.
         source: io::Error,
     },
     /// Guest memory could not be mapped.
     #[error("cannot map {size:#x} bytes of guest memory")]
     Memory {
-        /// How much.
+        /// The size in bytes.
         size: u64,
-        /// Why not.
+        /// The error of the mapping.
         source: vm_memory::mmap::FromRangesError,
     },
-    /// This vCPU is taken or never was.
+    /// The vCPU with this index was made before, or the guest has fewer vCPUs.
     #[error("vcpu {index} is taken already, or there are no more than {vcpus}")]
     Vcpu {
-        /// Which.
+        /// The index.
         index: u32,
-        /// How many there are.
+        /// How many vCPUs the guest has.
         vcpus: u32,
     },
-    /// The vCPU has run already.
+    /// The entry point or the interrupt handler of a vCPU was to be set after its first run.
     #[error("the entry point and the handler of a vcpu cannot change once it has run")]
     Running,
-    /// An entry point that this guest was not made for.
+    /// The guest was not made for this entry point.
     #[error("a vcpu cannot begin with {entry} in a guest with {guest}")]
     Entry {
-        /// How it was to begin.
+        /// The entry point, in words.
         entry: &'static str,
-        /// What stands against it.
+        /// The property of the guest that forbids it.
         guest: &'static str,
     },
     /// The guest faulted before and cannot go on.
     #[error("the guest faulted before and cannot be entered again")]
     Faulted,
-    /// A doorbell or a resampling irqfd is removed by halves: it does nothing more, but its eventfd or
-    /// resamplefd may still be signalled. The same removal tried again finishes it.
+    /// A doorbell or a resampling irqfd is removed only halfway: it does nothing any more, but its eventfd or
+    /// resamplefd may still be signalled. The same removal, tried again, completes it.
     #[error("{what} is not removed yet, because the guest could not be made to let go of it")]
     Unremoved {
-        /// A doorbell by its address, or an irqfd by its GSI.
+        /// The doorbell by its address, or the irqfd by its GSI.
         what: String,
-        /// What was not done.
+        /// Why the rest of the removal failed.
         source: io::Error,
     },
     /// An interrupt could not be set up or sent.
@@ -83,13 +84,13 @@ pub enum Error {
     /// A doorbell could not be registered or removed.
     #[error(transparent)]
     Doorbell(#[from] DoorbellError),
-    /// What only this backend can say.
+    /// An error that only this backend has.
     #[error(transparent)]
     Backend(Box<dyn std::error::Error + Send + Sync>),
 }
 
 impl Error {
-    /// The backend's own cause, if it is a `T`.
+    /// The cause that only one backend has, if it is a `T`.
     pub fn of_backend<T: std::error::Error + 'static>(&self) -> Option<&T> {
         match self {
             Self::Backend(cause) => cause.downcast_ref(),
@@ -97,7 +98,7 @@ impl Error {
         }
     }
 
-    /// The error of a call that was to do `operation`.
+    /// Makes the error of a call that was to do `operation`.
     pub(super) fn system<E: Into<io::Error>>(operation: &'static str) -> impl Fn(E) -> Self + Copy {
         move |source| Self::System {
             operation,
@@ -105,7 +106,7 @@ impl Error {
         }
     }
 
-    /// The last system call's error.
+    /// The error of the last system call, which was to do `operation`.
     pub(super) fn last(operation: &'static str) -> Self {
         Self::System {
             operation,

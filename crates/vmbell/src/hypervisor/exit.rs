@@ -1,82 +1,82 @@
-//! Why a vCPU left the guest, and with what it enters again.
+//! Exits: why a vCPU left the guest, and the value with which it enters again. Used on the thread of the vCPU.
 
 use std::fmt;
 
-/// Why the guest stopped. Reads are answered by the [`VmEntry`] that follows.
+/// Why the vCPU left the guest. A read is answered by the [`VmEntry`] that follows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VmExit {
-    /// `in`: `len` bytes wanted from `port`.
+    /// `in`: the guest reads `len` bytes from `port`.
     PioIn {
         /// The port.
         port: u16,
-        /// 1, 2 or 4.
+        /// The width in bytes: 1, 2 or 4.
         len: u8,
     },
-    /// `out`: `data`, zero-extended, to `port`.
+    /// `out`: the guest writes `data` to `port`.
     PioOut {
         /// The port.
         port: u16,
-        /// 1, 2 or 4.
+        /// The width in bytes: 1, 2 or 4.
         len: u8,
-        /// What the guest wrote.
+        /// The value that the guest wrote, zero-extended.
         data: u32,
     },
-    /// A load from an address with no memory behind it.
+    /// A load from an address without memory.
     MmioRead {
         /// Guest-physical address.
         address: u64,
-        /// 1, 2, 4 or 8.
+        /// The width in bytes, from 1 to 8: an access that crosses a page comes in parts.
         len: u8,
     },
-    /// A store to an address with no memory behind it.
+    /// A store to an address without memory.
     MmioWrite {
         /// Guest-physical address.
         address: u64,
-        /// 1, 2, 4 or 8.
+        /// The width in bytes, from 1 to 8: an access that crosses a page comes in parts.
         len: u8,
-        /// What the guest wrote, zero-extended.
+        /// The value that the guest wrote, zero-extended.
         data: u64,
     },
-    /// A call through the hypercall page that no doorbell took; [`VmEntry::Data`] is its return value.
+    /// A call of the hypercall page that no doorbell took; [`VmEntry::Data`] is its return value.
     Hypercall {
-        /// Which, the first argument.
+        /// The hypercall number, the first argument of the call.
         number: u64,
-        /// The second argument.
+        /// The second argument of the call.
         argument: u64,
     },
-    /// `rdmsr`.
+    /// `rdmsr`: the guest reads a model-specific register.
     MsrRead {
         /// The register.
         index: u32,
     },
-    /// `wrmsr`.
+    /// `wrmsr`: the guest writes a model-specific register.
     MsrWrite {
         /// The register.
         index: u32,
-        /// What the guest wrote.
+        /// The value that the guest wrote.
         data: u64,
     },
-    /// `hlt`; entering again goes on behind it.
+    /// `hlt`. At the next entry the guest goes on behind it.
     Hlt,
-    /// Somebody called [`Kick::kick`](super::Kick::kick).
+    /// A thread called [`Kick::kick`](super::Kick::kick).
     Kicked,
-    /// The guest did what it cannot do here; it must not be entered again. Boxed, because it is rare
-    /// and every exit would be as large.
+    /// The guest did something that the backend cannot go on from; the vCPU must not be entered again. Boxed
+    /// because it is rare, and unboxed it would make every exit as large.
     Fault(Box<Fault>),
 }
 
-/// What a guest did wrong, and where.
+/// The fault of a guest: its kind and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The x86 exception vector.
     pub vector: u8,
-    /// The instruction.
+    /// The address of the instruction.
     pub pc: u64,
-    /// The address that it touched, for a page fault.
+    /// The address that the instruction accessed, for a page fault.
     pub address: u64,
-    /// The bytes at `pc` as far as they could be read.
+    /// The bytes of the instruction, as many as could be read.
     pub bytes: Vec<u8>,
-    /// What was wrong with it, in words.
+    /// The cause in words.
     pub reason: &'static str,
 }
 
@@ -109,18 +109,18 @@ impl fmt::Display for Fault {
     }
 }
 
-/// With what the guest goes on.
+/// The value with which the guest goes on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum VmEntry {
-    /// Nothing to hand over; a read is answered with 0.
+    /// No value; a read is answered with 0.
     #[default]
     Resume,
-    /// The answer to a read, or a hypercall's return value; bits above its width are ignored.
+    /// The answer to a read, or the return value of a hypercall. Bits above the width of a read are ignored.
     Data(u64),
 }
 
 impl VmEntry {
-    /// What a read is answered with.
+    /// The value that answers a read.
     #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "for backends"))]
     #[inline]
     pub(super) const fn data(self) -> u64 {
@@ -134,8 +134,8 @@ impl VmEntry {
 /// How often a vCPU has left the guest's own code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExitCounts {
-    /// Answered below the VMM: a doorbell found and signalled.
+    /// Exits that were answered below the VMM, for example by a signal to a doorbell's eventfd.
     pub light: u64,
-    /// Answered by the VMM.
+    /// Exits that the VMM answered.
     pub heavy: u64,
 }

@@ -1,13 +1,14 @@
-//! Guest to host: what a device or a thread needs of a guest to have doorbells.
+//! Doorbells from guest to host: the trait with which a device or a thread registers them.
 
 use vmm_sys_util::eventfd::EventFd;
 
 use super::Error;
 use crate::doorbell::{Datamatch, IoEventAddress, Sharing};
 
-/// Registers doorbells, from any thread. Every [`Vm`](super::Vm) does.
+/// Registers doorbells, from any thread. Every [`Vm`](super::Vm) implements it.
 pub trait IoEvents: Send + Sync {
-    /// From its return on, a matching guest write signals `event` instead of leaving the guest.
+    /// Registers a doorbell: once this returns, a matching guest write signals `event` instead of leaving to
+    /// the VMM.
     fn register_ioevent(
         &self,
         event: &EventFd,
@@ -16,8 +17,8 @@ pub trait IoEvents: Send + Sync {
         sharing: Sharing,
     ) -> Result<(), Error>;
 
-    /// When it returns, `event` gets no further signal from that registration. A write that races
-    /// with it is delivered exactly once, as a signal or as an exit.
+    /// Removes a doorbell: once this returns, this registration signals `event` no more. A write at the same
+    /// time is delivered exactly once, as a signal or as an exit.
     fn unregister_ioevent(
         &self,
         event: &EventFd,
@@ -25,8 +26,9 @@ pub trait IoEvents: Send + Sync {
         datamatch: Datamatch,
     ) -> Result<(), Error>;
 
-    /// Lets writes of this range be kept back until the guest leaves for another reason, or too many
-    /// are kept; they come as [`VmExit::MmioWrite`](super::VmExit::MmioWrite) then. Needs
+    /// Coalesces the writes to `len` bytes from guest-physical `address`: they are kept back until the guest
+    /// leaves for another reason or too many are kept, and then come as
+    /// [`VmExit::MmioWrite`](super::VmExit::MmioWrite). Needs
     /// [`Capability::CoalescedMmio`](super::Capability::CoalescedMmio).
     fn register_coalesced(&self, address: u64, len: u32) -> Result<(), Error>;
 }

@@ -1,4 +1,4 @@
-//! Host to guest: what a device or a thread needs of a guest to interrupt it.
+//! Interrupts from host to guest: the trait with which a device or a thread interrupts a guest.
 
 use std::fmt;
 
@@ -7,12 +7,13 @@ use vmm_sys_util::eventfd::EventFd;
 use super::Error;
 use crate::irq::{Gsi, Msi, Route};
 
-/// Registers irqfds and routes, drives lines and sends messages, from any thread. Every
-/// [`Vm`](super::Vm) does.
+/// Registers irqfds, sets routes, drives lines and sends messages, from any thread. Every [`Vm`](super::Vm)
+/// implements it.
 pub trait Irqs: Send + Sync {
-    /// From its return on, a signal of `event` raises `gsi`: an edge, or, with a `resample` eventfd,
-    /// a level that stays until the guest's EOI, which signals `resample`. A count that is there
-    /// already raises at once. Each eventfd can be one irqfd (Linux `Documentation/virt/kvm/api.rst`, 4.75).
+    /// Registers an irqfd: once this returns, a signal of `event` raises `gsi`. Without a `resample` eventfd
+    /// the interrupt is an edge; with one it is a level that stays up until the guest's EOI, which signals
+    /// `resample`. If the count of `event` is above 0 already, the GSI is raised at once. Each eventfd can be
+    /// one irqfd of a guest (Linux `Documentation/virt/kvm/api.rst`, 4.75).
     fn register_irqfd(
         &self,
         event: &EventFd,
@@ -20,34 +21,35 @@ pub trait Irqs: Send + Sync {
         resample: Option<&EventFd>,
     ) -> Result<(), Error>;
 
-    /// When it returns, `event` raises `gsi` no more. Not an error if it never did.
+    /// Removes an irqfd: once this returns, signals of `event` raise `gsi` no more. It is no error if there was
+    /// no such irqfd.
     fn unregister_irqfd(&self, event: &EventFd, gsi: Gsi) -> Result<(), Error>;
 
-    /// What a device of this process signals `irqfd` with instead of a write to it.
+    /// The object with which a device of this process signals `irqfd`, instead of writing to it.
     fn irq_trigger(&self, irqfd: &EventFd) -> Result<Box<dyn IrqTrigger>, Error>;
 
-    /// Replaces the table that says where GSIs lead. The first one of
-    /// [`Irqchip::Full`](super::Irqchip::Full) leads each GSI below 24 to the I/O APIC's pin of that number;
-    /// that of [`Irqchip::Split`](super::Irqchip::Split) is empty.
+    /// Replaces the table of GSI routes. At first [`Irqchip::Full`](super::Irqchip::Full) routes each GSI below
+    /// 24 to the I/O APIC's pin of that number, and [`Irqchip::Split`](super::Irqchip::Split) has no routes.
     fn set_routing(&self, routes: &[Route]) -> Result<(), Error>;
 
-    /// Drives a line. Nothing happens if its GSI leads nowhere or is at that level already.
+    /// Sets the level of a line. If the route of the GSI is a message, each call with `level` true sends it. A
+    /// GSI without a route does nothing.
     fn set_line(&self, gsi: Gsi, level: bool) -> Result<(), Error>;
 
-    /// Sends a message, and says whether a vCPU took it.
+    /// Sends a message-signalled interrupt, and returns whether a local APIC accepted it.
     fn signal_msi(&self, msi: Msi) -> Result<bool, Error>;
 }
 
-/// Signals an irqfd, from any thread of this process. On a backend whose interrupt controllers are
-/// here too it raises the interrupt on the calling thread; else it writes the eventfd.
+/// Signals an irqfd, from any thread of this process. If the backend's interrupt controllers are in this
+/// process, the signal raises the interrupt on the calling thread; otherwise it writes the eventfd.
 pub trait IrqTrigger: Send + Sync + fmt::Debug {
-    /// One signal. Nothing happens if the eventfd is no irqfd any more.
+    /// Signals once. Does nothing if the eventfd is no longer an irqfd.
     fn signal(&self);
 }
 
 impl IrqTrigger for EventFd {
     fn signal(&self) {
-        // A saturated counter is an interrupt that nobody has taken yet.
+        // The write fails only if the count is at its limit: then a signal is pending already.
         let _ = self.write(1);
     }
 }

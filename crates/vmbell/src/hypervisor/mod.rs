@@ -1,7 +1,7 @@
-//! Who runs the guest: the traits that a backend implements, and what a guest leaves it for.
+//! The traits that a backend implements, and the exits for which a guest leaves to the VMM.
 //!
-//! [`Hypervisor`] makes a [`Vm`], a [`Vm`] makes [`Vcpu`]s, and each vCPU runs on the thread that
-//! calls [`Vcpu::run`]. Every difference between backends is a [`Capability`], asked once.
+//! A [`Hypervisor`] makes a [`Vm`], and a [`Vm`] makes [`Vcpu`]s. Each vCPU runs on the thread that calls
+//! [`Vcpu::run`]. Where backends differ, the difference is a [`Capability`], which a caller asks for once.
 
 mod bare;
 mod capability;
@@ -44,10 +44,10 @@ pub use irqs::{IrqTrigger, Irqs};
 
 pub use crate::irq::Irqchip;
 
-/// What an interrupt handler jumps to when it has done: `iretq`, in effect.
+/// The address that an interrupt handler jumps to at its end: the code there does what `iretq` does.
 pub const INTERRUPT_RETURN: u64 = stub::layout::INTERRUPT_RETURN;
 
-/// A backend.
+/// A backend, which makes guests.
 pub trait Hypervisor {
     /// The virtual machines of this backend.
     type Vm: Vm;
@@ -70,11 +70,11 @@ pub trait Hypervisor {
         }
     }
 
-    /// Makes a guest with memory and no code.
+    /// Makes a guest with RAM and without code. Fails with [`Error::Config`] if the backend cannot hold such a
+    /// guest.
     fn create_vm(&self, config: &VmConfig) -> Result<Self::Vm, Error>;
 
-    /// A loop that measures the least that an exit to the VMM costs here. Needs
-    /// [`Capability::BareLoop`].
+    /// Makes a loop that measures the least that an exit to the VMM costs here. Needs [`Capability::BareLoop`].
     fn bare_loop(&self, exit: BareExit) -> Result<Box<dyn BareLoop>, Error>;
 }
 
@@ -83,33 +83,35 @@ pub trait Vm: IoEvents + Irqs + 'static {
     /// The virtual CPUs of this backend.
     type Vcpu: Vcpu;
 
-    /// Guest RAM.
+    /// Guest RAM, at its guest-physical addresses.
     fn memory(&self) -> &GuestMemoryMmap;
 
-    /// Takes the vCPU with this index, once.
+    /// Makes the vCPU with this index. Fails with [`Error::Vcpu`] if it was made before or the guest has fewer
+    /// vCPUs.
     fn create_vcpu(&self, index: u32) -> Result<Self::Vcpu, Error>;
 
-    /// Counts what happens to this guest on the calling thread and those that it starts from now on;
-    /// of the vCPUs that have been made by now.
+    /// Counts the events of this guest on the calling thread and on the threads that it starts from now on, for
+    /// the vCPUs that have been made by now.
     fn count_events(&self) -> Box<dyn EventCounter>;
 
-    /// Exits so far, over all vCPUs.
+    /// The number of exits so far, over all vCPUs.
     fn exit_counts(&self) -> ExitCounts;
 
-    /// Processes other than this one that the guest runs in: their CPU time is the guest's too.
+    /// The numbers of the processes, other than this one, that run guest code: their CPU time belongs to the
+    /// guest too.
     fn processes(&self) -> Vec<u32>;
 }
 
 /// A virtual CPU, owned by the one thread that runs it.
 pub trait Vcpu: Send {
-    /// Makes the vCPU leave the guest, from any thread.
+    /// The handle that makes the vCPU leave the guest, from any thread.
     type Kick: Kick;
 
-    /// Where the next [`run`](Self::run) starts. Allowed before the first run only.
+    /// Sets where the first [`run`](Self::run) starts. Fails with [`Error::Running`] once the vCPU has run.
     fn set_entry_point(&mut self, entry: EntryPoint) -> Result<(), Error>;
 
-    /// Where this vCPU enters for an external interrupt, all vectors alike. Allowed before the first
-    /// run only.
+    /// Sets the address at which this vCPU handles external interrupts of all vectors. Fails with
+    /// [`Error::Running`] once the vCPU has run.
     ///
     /// On x86-64 the handler finds the vector as one 64-bit word at `[rsp]`, above it the processor's ordinary
     /// 64-bit frame (`rip`, `cs`, `rflags`, `rsp`, `ss`), and IF clear. It drops the vector and
@@ -120,40 +122,40 @@ pub trait Vcpu: Send {
     /// Enters the guest and returns when the guest leaves it.
     fn run(&mut self, entry: VmEntry) -> Result<VmExit, Error>;
 
-    /// Whether a kick waits for the next [`run`](Self::run): that one leaves the guest at once. For a
-    /// thread that has something else to do before.
+    /// Whether a kick waits for the next [`run`](Self::run), which then leaves the guest at once. A thread with
+    /// other work to do before it enters the guest can ask this.
     fn is_kicked(&self) -> bool;
 
-    /// The handle that other threads kick this vCPU with.
+    /// A handle with which any thread can kick this vCPU.
     fn kick_handle(&self) -> Self::Kick;
 }
 
 /// Makes a vCPU leave the guest with [`VmExit::Kicked`].
 pub trait Kick: Clone + Send + Sync + fmt::Debug + 'static {
-    /// Asks once; a vCPU outside the guest answers on its next entry.
+    /// Asks the vCPU to leave the guest. If it is outside the guest, it answers at its next entry.
     fn kick(&self);
 }
 
 /// Where and how a vCPU starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryPoint {
-    /// 64-bit code with all memory below 4 GiB at its own address: how our guest programs start.
+    /// 64-bit code with the low 4 GiB identity-mapped: the state in which our guest programs start.
     Program {
         /// First instruction.
         pc: u64,
         /// Stack pointer.
         sp: u64,
-        /// Its arguments, where the C ABI has the first two.
+        /// Two arguments, in the registers that the C ABI uses for them (on x86-64 `rdi` and `rsi`).
         arguments: [u64; 2],
     },
-    /// As a Multiboot loader leaves it (Multiboot 0.6.96, 3.2): 32-bit code, no paging. Needs
+    /// The state that a Multiboot loader leaves (Multiboot 0.6.96, 3.2): 32-bit code, no paging. Needs
     /// [`Capability::Kernels`].
     Multiboot {
         /// First instruction.
         pc: u32,
-        /// The loader's magic number.
+        /// The loader's magic number, in EAX.
         magic: u32,
-        /// Where the loader's information is.
+        /// Guest-physical address of the loader's information, in EBX.
         information: u32,
     },
     /// Waits until another vCPU starts it. Needs [`Capability::Kernels`] and an [`Irqchip`].

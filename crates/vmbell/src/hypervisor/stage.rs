@@ -1,21 +1,22 @@
-//! How far a vCPU has come: what it can still be told, and whether it can be entered.
+//! The stage of a vCPU: whether its entry point can still be set, and whether it can be entered. Kept by the
+//! thread of the vCPU.
 
 use super::Error;
 
-/// The state of a vCPU, which its own thread keeps.
+/// The stage of a vCPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stage {
-    /// It has never run.
+    /// The vCPU has never run.
     #[default]
     Fresh,
-    /// It has been entered.
+    /// The vCPU has been entered.
     Entered,
-    /// Its guest faulted, or can go on no more for another reason.
+    /// The guest faulted, or the vCPU cannot go on for another reason.
     Faulted,
 }
 
 impl Stage {
-    /// Fails once the vCPU has run: where it begins cannot change any more.
+    /// Fails with [`Error::Running`] once the vCPU has run: its entry point cannot change any more.
     pub fn check_fresh(self) -> Result<(), Error> {
         match self {
             Self::Fresh => Ok(()),
@@ -23,7 +24,7 @@ impl Stage {
         }
     }
 
-    /// The vCPU is about to be entered. Fails after a fault.
+    /// Called before the vCPU is entered. Fails with [`Error::Faulted`] after a fault.
     #[inline]
     pub fn enter(&mut self) -> Result<(), Error> {
         match self {
@@ -36,7 +37,7 @@ impl Stage {
         }
     }
 
-    /// The vCPU is never to be entered again.
+    /// Forbids that the vCPU is entered again.
     pub const fn fault(&mut self) {
         *self = Self::Faulted;
     }

@@ -1,20 +1,20 @@
-//! Which vCPUs of a guest have been taken: each can be once.
+//! The record of which vCPUs of a guest have been made: each can be made once. Any thread may use it.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::Error;
 
-/// The vCPUs of a guest, with what is to be known of each that is taken.
+/// The vCPUs of a guest, with a value of type `T` for each that has been made.
 #[derive(Debug)]
 pub struct Taken<T>(Mutex<Vec<Option<T>>>);
 
 impl<T: Clone> Taken<T> {
-    /// None taken yet, of so many.
+    /// A record of `vcpus` vCPUs, none of which has been made.
     pub fn new(vcpus: u32) -> Self {
         Self(Mutex::new(vec![None; vcpus as usize]))
     }
 
-    /// Takes the vCPU with this index and makes it. If that fails, it is not taken.
+    /// Makes the vCPU with this index by `make`. If that fails, the vCPU can be made later.
     pub fn take<C>(
         &self,
         index: u32,
@@ -32,7 +32,7 @@ impl<T: Clone> Taken<T> {
         }
     }
 
-    /// What is known of those that are taken.
+    /// The values of the vCPUs that have been made.
     pub fn all(&self) -> Vec<T> {
         self.lock().iter().flatten().cloned().collect()
     }
