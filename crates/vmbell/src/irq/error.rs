@@ -1,75 +1,75 @@
-//! Why an interrupt cannot be set up, and the errno that KVM gives for it.
+//! Why an interrupt cannot be set up or sent, and the errno that KVM returns for it.
 
 use super::{Gsi, PINS};
 use crate::eventfd::EventFdError;
 
-/// What is wrong with a request.
+/// The reason why a request is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum IrqError {
-    /// Exceptions have these vectors.
+    /// The vector is below 16; these are vectors of exceptions.
     #[error("vector {vector} is an exception's, interrupts begin at 16")]
     Vector {
         /// The vector.
         vector: u8,
     },
-    /// There are not so many.
+    /// The number is not below [`Gsi::LIMIT`].
     #[error("gsi {gsi} is out of range, there are {}", Gsi::LIMIT)]
     Gsi {
         /// The number.
         gsi: u32,
     },
-    /// The I/O APIC has not so many.
+    /// The I/O APIC does not have this pin.
     #[error("pin {pin} is out of range, the i/o apic has {PINS}")]
     Pin {
         /// The pin.
         pin: u32,
     },
-    /// The address is no local APIC's.
+    /// An MSI address that does not lead to a local APIC.
     #[error("msi address {address:#x} leads to no local apic (0xfee00000 to 0xfeefffff)")]
     MsiAddress {
         /// The address.
         address: u64,
     },
-    /// SMI, NMI, INIT, ExtINT, or none at all.
+    /// The delivery mode is SMI, NMI, INIT, ExtINT or reserved.
     #[error("delivery mode {mode} is none of fixed (0) and lowest priority (1)")]
     Mode {
-        /// The three bits.
+        /// The three bits of the delivery mode.
         mode: u8,
     },
-    /// The table would be too long.
+    /// The table has too many routes.
     #[error("{count} routes, there can be {}", Gsi::LIMIT)]
     TooManyRoutes {
-        /// How many.
+        /// The number of routes.
         count: usize,
     },
-    /// There is nothing to have pins.
+    /// A route leads to a pin, but the guest has no I/O APIC below the VMM.
     #[error("{gsi} leads to a pin, and the guest has no i/o apic below the vmm (irqchip full)")]
     NoIoApic {
-        /// Which.
+        /// The GSI of the route.
         gsi: Gsi,
     },
-    /// A GSI leads to one place.
+    /// The table has two routes for one GSI.
     #[error("{gsi} has two routes")]
     RoutedTwice {
-        /// Which.
+        /// The GSI.
         gsi: Gsi,
     },
-    /// Nobody would deliver it.
+    /// The guest has no interrupt controller below the VMM.
     #[error("the guest has no interrupt controller")]
     NoIrqchip,
-    /// The I/O APIC is the VMM's, and so is its EOI.
+    /// A resampling irqfd without an I/O APIC below the VMM: the VMM's I/O APIC handles the EOI then.
     #[error("a resampling irqfd needs an i/o apic below the vmm (irqchip full)")]
     NoResample,
     /// The descriptor names no eventfd.
     #[error(transparent)]
     Event(#[from] EventFdError),
-    /// Each eventfd is one irqfd.
+    /// The eventfd is an irqfd of this guest already.
     #[error("the eventfd is an irqfd already")]
     Busy,
 }
 
 impl IrqError {
-    /// What the ioctl returns for it.
+    /// The errno that the ioctl of KVM returns for it.
     pub const fn errno(&self) -> i32 {
         match self {
             Self::Event(error) => error.errno(),

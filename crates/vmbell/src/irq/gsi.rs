@@ -1,18 +1,18 @@
-//! The number of an interrupt line, before routing says where it leads.
+//! GSIs: the numbers of interrupt lines, which routes lead to pins or messages.
 
 use std::fmt;
 
 use super::IrqError;
 
-/// A global system interrupt: the number that devices and irqfds know.
+/// A global system interrupt: the number by which devices and irqfds name an interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Gsi(u32);
 
 impl Gsi {
-    /// GSIs are below it, and there are at most as many routes (Linux `KVM_MAX_IRQ_ROUTES`).
+    /// All GSIs are below this number, and a table has at most this many routes (Linux `KVM_MAX_IRQ_ROUTES`).
     pub const LIMIT: u32 = 4096;
 
-    /// A GSI; refused from [`LIMIT`](Self::LIMIT) on.
+    /// The GSI with this number. Fails with [`IrqError::Gsi`] from [`LIMIT`](Self::LIMIT) on.
     pub const fn new(gsi: u32) -> Result<Self, IrqError> {
         if gsi < Self::LIMIT {
             Ok(Self(gsi))
@@ -21,7 +21,7 @@ impl Gsi {
         }
     }
 
-    /// Its number.
+    /// The number of the GSI.
     pub const fn number(self) -> u32 {
         self.0
     }

@@ -1,13 +1,14 @@
 //! Which of a guest's interrupt controllers are below the VMM.
 
-/// Who delivers interrupts, and what `hlt` does.
+/// Which interrupt controllers are below the VMM; this also decides what `hlt` does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Irqchip {
-    /// Nobody: no interrupts, and `hlt` leaves the guest.
+    /// None: there are no interrupts, and `hlt` leaves the guest.
     #[default]
     None,
     /// Local APICs below the VMM; the I/O APIC and the PIC, if any, are devices of the VMM.
     Split,
-    /// Local APICs, I/O APIC, PIC and PIT below the VMM, as a PC has them.
+    /// Local APICs, I/O APIC, PIC and PIT below the VMM, as in a PC. On the usermode backend only local APICs
+    /// and I/O APIC.
     Full,
 }

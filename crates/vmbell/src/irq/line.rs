@@ -1,15 +1,16 @@
-//! A level-triggered line with several devices on it: up while any of them asserts it.
+//! A level-triggered line that several devices share: it is up while any of them asserts it. Any thread may
+//! drive it.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The line. `D` drives its level on the guest: `Irqs::set_line`, for example.
+/// The line. `D` sets its level in the guest, for example by `Irqs::set_line`.
 pub struct LevelLine<D> {
     asserted: Mutex<usize>,
     drive: D,
 }
 
-/// One device's hold on a line; dropping it lets go.
+/// A device's connection to a line; dropping it deasserts.
 #[derive(Debug)]
 pub struct LineSource<D, E>
 where
@@ -20,7 +21,7 @@ where
 }
 
 impl<D> LevelLine<D> {
-    /// A line that is down.
+    /// A line that is down, and whose level `drive` sets.
     pub fn new(drive: D) -> Arc<Self> {
         Arc::new(Self {
             asserted: Mutex::new(0),
@@ -28,7 +29,7 @@ impl<D> LevelLine<D> {
         })
     }
 
-    /// Connects one more device, which does not assert yet.
+    /// Connects a device, which does not assert the line yet.
     pub fn connect<E>(self: &Arc<Self>) -> LineSource<D, E>
     where
         D: Fn(bool) -> Result<(), E>,
@@ -39,7 +40,7 @@ impl<D> LevelLine<D> {
         }
     }
 
-    /// Whether it is up.
+    /// Whether any device asserts the line.
     pub fn is_up(&self) -> bool {
         *self.asserted.lock().unwrap_or_else(PoisonError::into_inner) != 0
     }
@@ -49,12 +50,13 @@ impl<D, E> LineSource<D, E>
 where
     D: Fn(bool) -> Result<(), E>,
 {
-    /// The device wants service. Nothing changes if it said so before.
+    /// Asserts the line, unless this device asserts it already. The error is that of `D`; nothing has changed
+    /// then.
     pub fn assert(&mut self) -> Result<(), E> {
         self.set(true)
     }
 
-    /// The device has been served.
+    /// Deasserts the line, if this device asserts it. The error is that of `D`; nothing has changed then.
     pub fn deassert(&mut self) -> Result<(), E> {
         self.set(false)
     }
@@ -63,7 +65,7 @@ where
         if self.asserted == assert {
             return Ok(());
         }
-        // Held while the line is driven: two devices must not overtake each other there.
+        // Held while the line is driven, so that two devices cannot drive it in the wrong order.
         let mut count = self
             .line
             .asserted
@@ -84,7 +86,7 @@ where
     D: Fn(bool) -> Result<(), E>,
 {
     fn drop(&mut self) {
-        // A guest that cannot be driven any more has no line to hold.
+        // A line that can no longer be driven need not be released.
         let _ = self.deassert();
     }
 }

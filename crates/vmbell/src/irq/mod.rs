@@ -1,8 +1,9 @@
-//! Host to guest: the words of interrupts that every backend and every device uses.
+//! Interrupts from host to guest: the types that every backend and every device uses.
 //!
-//! A device knows a line by its [`Gsi`]. A [`Route`] leads that to a pin of the I/O APIC or out as an
-//! [`Msi`]; [`Irqchip`] says which of the controllers that end it are below the VMM. The rules are those of
-//! KVM's API, checked here for all backends alike; on usermode the controllers themselves are that backend's.
+//! A device names a line by its [`Gsi`]. A [`Route`] leads the GSI to a pin of the I/O APIC or to an [`Msi`].
+//! [`Irqchip`] says which interrupt controllers are below the VMM. The rules are those of KVM's API and are
+//! checked here for all backends; the interrupt controllers themselves are the kernel's or the usermode
+//! backend's. The checks run on the caller's thread.
 
 mod error;
 mod gsi;

@@ -1,29 +1,29 @@
-//! Message-signalled interrupts: what an address and a word of data say (Intel SDM volume 3,
-//! "Message Signalled Interrupts"; Linux `arch/x86/kvm/irq_comm.c`, `kvm_set_msi_irq`).
+//! Message-signalled interrupts: the meaning of their address and data (Intel SDM volume 3, "Message Signalled
+//! Interrupts"; Linux `arch/x86/kvm/irq_comm.c`, `kvm_set_msi_irq`).
 
 use stub::lapic::{Destination, FIRST_VECTOR, Message, Mode};
 
 use super::IrqError;
 
-/// An interrupt as a device writes it to memory.
+/// A message-signalled interrupt: the store that a device makes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Msi {
-    /// Where: 0xfeeXXXXX.
+    /// The address of the store, 0xfeeXXXXX; it holds the destination.
     pub address: u64,
-    /// What.
+    /// The data of the store; it holds the vector, the delivery mode and the trigger mode.
     pub data: u32,
 }
 
-/// What all addresses begin with.
+/// The upper bits of every MSI address.
 const ADDRESS: u64 = 0xfee0_0000;
 const ADDRESS_MASK: u64 = !0xf_ffff;
 const LOGICAL: u64 = 1 << 2;
-/// To the one with the lowest priority, whatever the data says.
+/// The redirection hint: deliver to the vCPU with the lowest priority, whatever delivery mode the data has.
 const REDIRECTION_HINT: u64 = 1 << 3;
 const LEVEL: u32 = 1 << 15;
 
 impl Msi {
-    /// An edge to one vCPU by its APIC ID, which has eight bits.
+    /// An edge-triggered interrupt to the vCPU with this APIC ID, which has eight bits.
     pub fn fixed(apic_id: u8, vector: u8) -> Self {
         Self {
             address: ADDRESS | u64::from(apic_id) << 12,
@@ -31,7 +31,8 @@ impl Msi {
         }
     }
 
-    /// What it tells local APICs. Refused if it leads to none, or to something that is no interrupt.
+    /// The message to local APICs. Fails if the address leads to none, or if vector or delivery mode are not
+    /// those of an interrupt.
     pub fn message(self) -> Result<Message, IrqError> {
         let Self { address, data } = self;
         if address & ADDRESS_MASK != ADDRESS {

@@ -1,39 +1,40 @@
-//! Where each GSI leads: to a pin of the I/O APIC, or out as a message.
+//! GSI routing: each GSI leads to a pin of the I/O APIC or to a message.
 //!
-//! The rules are `kvm_set_irq_routing` and `setup_routing_entry` of Linux `virt/kvm/irqchip.c`, for
-//! one interrupt controller: a table is taken whole or not at all.
+//! The rules are those of `kvm_set_irq_routing` and `setup_routing_entry` of Linux `virt/kvm/irqchip.c`, for
+//! one interrupt controller: a table is accepted as a whole or not at all.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use super::{Gsi, IrqError, Msi, PINS};
 
-/// One line of the table.
+/// One entry of the routing table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// From.
+    /// The GSI that is routed.
     pub gsi: Gsi,
-    /// To.
+    /// The pin or message that it leads to.
     pub target: Target,
 }
 
-/// Where a GSI leads.
+/// The target of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Target {
-    /// A pin of the I/O APIC.
+    /// The number of a pin of the I/O APIC.
     Pin(u8),
-    /// A message.
+    /// A message that is sent to local APICs.
     Msi(Msi),
 }
 
-/// The table.
+/// A checked routing table.
 #[derive(Clone, Debug, Default)]
 pub struct Routing {
     targets: HashMap<Gsi, Target>,
 }
 
 impl Routing {
-    /// A checked table. GSIs that it does not name lead nowhere.
+    /// Checks the routes and makes a table of them. GSIs without a route lead nowhere. Fails if a route is
+    /// wrong or a GSI has two.
     pub fn new(routes: &[Route]) -> Result<Self, IrqError> {
         if routes.len() > Gsi::LIMIT as usize {
             return Err(IrqError::TooManyRoutes {
@@ -59,7 +60,7 @@ impl Routing {
         Ok(Self { targets })
     }
 
-    /// Each of the I/O APIC's pins by the GSI of its own number: a full irqchip's start.
+    /// The first table of a full irqchip: the GSI of each pin's number leads to that pin.
     pub fn identity() -> Self {
         let pins = (0_u8..).take(PINS);
         let targets = pins.filter_map(|pin| Some((Gsi::new(pin.into()).ok()?, Target::Pin(pin))));
@@ -68,7 +69,8 @@ impl Routing {
         }
     }
 
-    /// Refuses routes to pins, where there is no I/O APIC.
+    /// Fails with [`IrqError::NoIoApic`] if a route leads to a pin; for guests without an I/O APIC below the
+    /// VMM.
     pub fn check_without_pins(&self) -> Result<(), IrqError> {
         let pin = self
             .routes()
@@ -76,12 +78,12 @@ impl Routing {
         pin.map_or(Ok(()), |route| Err(IrqError::NoIoApic { gsi: route.gsi }))
     }
 
-    /// Where a GSI leads; none is nowhere.
+    /// The target of a GSI; `None` if it has no route.
     pub fn target(&self, gsi: Gsi) -> Option<Target> {
         self.targets.get(&gsi).copied()
     }
 
-    /// All routes, in no order.
+    /// All routes, in any order.
     pub fn routes(&self) -> impl Iterator<Item = Route> {
         let route = |(&gsi, &target): (&Gsi, &Target)| Route { gsi, target };
         self.targets.iter().map(route)
