@@ -1,4 +1,5 @@
-//! The machine: one guest and three address spaces of devices.
+//! The machine: a guest and three buses of devices, for ports, memory addresses and hypercall numbers. Any
+//! thread may use it.
 
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use crate::bus::{Backlog, Bus};
 use crate::guest::{Interrupts, Parameters, Program, Results};
 use crate::hypervisor::{EntryPoint, Error, Fault, Vm};
 
-/// Why a guest could not go on.
+/// Why the machine could not run its guest.
 #[derive(Debug, thiserror::Error)]
 pub enum MachineError {
     /// The backend failed.
@@ -25,18 +26,18 @@ pub enum MachineError {
         /// The register.
         index: u32,
     },
-    /// A thread of the machine could not start.
+    /// A thread of the machine could not be started.
     #[error("cannot start a thread for the machine")]
     Thread {
-        /// Why.
+        /// The error of the thread's start.
         source: std::io::Error,
     },
     /// The program or its parameters do not fit in RAM.
     #[error("cannot access guest memory for program {program}")]
     Memory {
-        /// Which.
+        /// The name of the program, or `parameters` or `results`.
         program: &'static str,
-        /// Why.
+        /// The error of the access.
         source: GuestMemoryError,
     },
 }
@@ -45,19 +46,19 @@ pub enum MachineError {
 #[derive(Debug)]
 pub struct Machine<V: Vm> {
     vm: Arc<V>,
-    /// Devices on ports.
+    /// The bus of devices on I/O ports.
     pub pio: Arc<Bus>,
-    /// Devices on guest-physical addresses.
+    /// The bus of devices on guest-physical addresses.
     pub mmio: Arc<Bus>,
-    /// Devices on hypercall numbers.
+    /// The bus of devices on hypercall numbers.
     pub hypercall: Arc<Bus>,
-    /// What the devices leave to the vCPUs' exit loops. While all vCPUs are out of their loops, or in the
-    /// guest, it waits.
+    /// Work that the devices leave to the vCPUs' exit loops. It waits while no vCPU is in its exit loop outside
+    /// the guest.
     pub backlog: Backlog,
 }
 
 impl<V: Vm> Machine<V> {
-    /// A guest with no program and no devices.
+    /// A machine of this guest, without a program and without devices.
     pub fn new(vm: V) -> Self {
         Self {
             vm: Arc::new(vm),
@@ -68,12 +69,12 @@ impl<V: Vm> Machine<V> {
         }
     }
 
-    /// The guest; a device that has doorbells or irqs of its own keeps a clone.
+    /// The guest. A device that registers doorbells or irqfds itself keeps a clone.
     pub const fn vm(&self) -> &Arc<V> {
         &self.vm
     }
 
-    /// Copies a program into the guest, and says where the vCPU with this index begins with it.
+    /// Copies a program into guest memory and returns the entry point of the vCPU with this index.
     pub fn load(&self, program: Program, vcpu: u32) -> Result<EntryPoint, MachineError> {
         let write = self.vm.memory().write_slice(program.code, CODE);
         write.map_err(|source| MachineError::Memory {
@@ -88,7 +89,7 @@ impl<V: Vm> Machine<V> {
         })
     }
 
-    /// Tells the program what to do in its next run.
+    /// Writes the program's parameters for its next run.
     pub fn set_parameters(&self, parameters: &Parameters) -> Result<(), MachineError> {
         parameters
             .write(self.vm.memory(), PARAMETERS)
@@ -98,7 +99,8 @@ impl<V: Vm> Machine<V> {
             })
     }
 
-    /// Tells a program that takes interrupts how; before its first run.
+    /// Writes how a program that takes interrupts ends them and where they come from; to be called before its
+    /// first run.
     pub fn set_interrupts(&self, interrupts: &Interrupts) -> Result<(), MachineError> {
         interrupts
             .write(self.vm.memory(), PARAMETERS)
@@ -108,7 +110,7 @@ impl<V: Vm> Machine<V> {
             })
     }
 
-    /// What the program reported.
+    /// Reads the results that the program reported.
     pub fn results(&self) -> Result<Results, MachineError> {
         Results::read(self.vm.memory(), PARAMETERS).map_err(|source| MachineError::Memory {
             program: "results",
@@ -116,7 +118,7 @@ impl<V: Vm> Machine<V> {
         })
     }
 
-    /// A runner for one vCPU, for the thread that will run it.
+    /// Makes the exit loop of one vCPU, for the thread that will run it.
     pub fn runner<'m>(&'m self, vcpu: &'m mut V::Vcpu) -> Runner<'m, V> {
         Runner::new(self, vcpu)
     }

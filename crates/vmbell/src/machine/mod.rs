@@ -1,7 +1,7 @@
-//! Puts a guest together: a program in memory, devices on buses, and the loop that answers exits.
+//! Builds a guest: a program in memory, devices on buses, and the loop that answers exits.
 //!
-//! A [`Machine`] with one of our programs is what the bench measures. A [`Pc`] is one with the
-//! devices that an [`Image`] made for QEMU expects, and with several vCPUs, a thread each.
+//! A [`Machine`] with one of our programs is what the bench measures. A [`Pc`] is a machine with the devices
+//! that an [`Image`] made for QEMU expects, and with several vCPUs, each on a thread of its own.
 
 mod board;
 mod image;

@@ -1,8 +1,8 @@
 //! The exit loop: runs one vCPU on the thread that owns it, and answers its exits from the buses.
 //!
-//! Before each entry it goes on with what devices have left in the backlog, and looks for a kick between
-//! the pieces: a guest that always makes more work keeps its own vCPU out of the guest, and no kick
-//! waits for longer than one piece. What is left then waits for the next loop.
+//! Before each entry the loop does the work that devices have left in the backlog, piece by piece, and looks
+//! for a kick between the pieces. So a guest that always makes more work only keeps its own vCPU out of the
+//! guest, and a kick waits for one piece at most. The rest of the backlog waits for the next loop.
 
 use super::board::{Machine, MachineError};
 use super::stop::Stop;
@@ -10,10 +10,10 @@ use crate::bus::{Backlog, BusReader};
 use crate::guest::DONE_PORT;
 use crate::hypervisor::{Vcpu, Vm, VmEntry, VmExit};
 
-/// Linux's answer to a hypercall that it does not know.
+/// ENOSYS, Linux's return value for an unknown hypercall.
 const ENOSYS: u64 = 38_u64.wrapping_neg();
 
-/// One vCPU with its thread's way into each bus.
+/// The exit loop of one vCPU, with a reader of each bus for its thread.
 #[derive(Debug)]
 pub struct Runner<'m, V: Vm> {
     vcpu: &'m mut V::Vcpu,
@@ -36,7 +36,8 @@ impl<'m, V: Vm> Runner<'m, V> {
         }
     }
 
-    /// Runs until the program is done, halts or is kicked.
+    /// Runs the vCPU until the program is done, halts or is kicked. Fails if the backend fails, or on a fault
+    /// or an MSR access of the guest.
     pub fn run(&mut self) -> Result<Stop, MachineError> {
         loop {
             while !self.backlog.is_empty() && !self.vcpu.is_kicked() {
@@ -74,12 +75,12 @@ impl<'m, V: Vm> Runner<'m, V> {
     }
 }
 
-/// The bytes of an access; backends give no length beyond the value's.
+/// The bytes of an access. No backend gives a length greater than that of the value; a greater one is cut.
 fn bytes(value: &[u8], len: u8) -> &[u8] {
     &value[..usize::from(len).min(value.len())]
 }
 
-/// Reads from a bus; where nobody answers, all bits are set.
+/// Reads from a bus. If no device answers, all bits are set.
 fn read(bus: &mut BusReader, address: u64, len: u8) -> VmEntry {
     let mut value = [0xff; 8];
     let len = usize::from(len).min(value.len());

@@ -1,4 +1,4 @@
-//! Why the exit loop ended, and what makes it end in time.
+//! Why the exit loop ended, and a deadline that makes it end.
 
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -10,34 +10,34 @@ use crate::hypervisor::Kick;
 /// Why [`Runner::run`](super::Runner::run) returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// The program wrote this to [`DONE_PORT`](crate::guest::DONE_PORT). It can be run again.
+    /// The program wrote this value to [`DONE_PORT`](crate::guest::DONE_PORT). The vCPU can be run again.
     Done(u32),
-    /// It executed `hlt`.
+    /// The guest executed `hlt`.
     Halted,
-    /// It asked to be switched off.
+    /// The guest asked to be switched off.
     Shutdown,
-    /// Somebody kicked the vCPU.
+    /// A thread kicked the vCPU.
     Kicked,
 }
 
-/// Kicks a vCPU once something has happened, unless it is dropped before: a guest that loops for
-/// ever does not stop by itself.
+/// Kicks a vCPU from a thread of its own (`vmbell-deadline`) once a condition holds, unless it is dropped
+/// before: a guest that loops for ever does not stop by itself.
 #[derive(Debug)]
 pub struct Deadline {
     cancelled: Arc<(Mutex<bool>, Condvar)>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// How often a deadline looks, and how often it kicks once it has passed.
+/// How often the thread tests the condition, and how often it kicks once the condition holds.
 const PERIOD: Duration = Duration::from_millis(20);
 
 impl Deadline {
-    /// Kicks from `when` on.
+    /// Kicks again and again from `when` on. Fails if the thread cannot be started.
     pub fn new(when: Instant, kick: impl Kick + 'static) -> std::io::Result<Self> {
         Self::once(move || Instant::now() >= when, kick)
     }
 
-    /// Kicks as soon as `passed` says so, and again and again from then on.
+    /// Kicks again and again while `passed` returns true. Fails if the thread cannot be started.
     pub fn once(
         passed: impl Fn() -> bool + Send + 'static,
         kick: impl Kick + 'static,

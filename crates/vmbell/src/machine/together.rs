@@ -1,4 +1,4 @@
-//! Runs several vCPUs, each on a thread of its own, until one of them ends them all.
+//! Runs several vCPUs, each on a thread of its own, until one of them ends the run for all.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,7 +17,7 @@ impl<K: Kick> Kick for Everyone<K> {
     }
 }
 
-/// Ends the others, also when its thread ends by a panic.
+/// Ends the other vCPUs when it is dropped, so also when its thread panics.
 struct EndOthers<'e, K: Kick> {
     ended: &'e AtomicBool,
     everyone: &'e Everyone<K>,
@@ -31,10 +31,10 @@ impl<K: Kick> Drop for EndOthers<'_, K> {
 }
 
 impl<V: Vm> Machine<V> {
-    /// Runs all `vcpus` until one is done, halts for good or fails, or until `until` says so: then
-    /// the end is [`Stop::Kicked`]. What ended first is what is returned.
+    /// Runs all `vcpus` until one is done, halts or fails, or until `until` returns true: then the result is
+    /// [`Stop::Kicked`]. Returns how the first vCPU ended.
     ///
-    /// `until` is asked every 20 ms, on a thread of its own and on those of the vCPUs.
+    /// `until` is called every 20 ms on a thread of its own, and after each kick on the threads of the vCPUs.
     pub fn run_together(
         &self,
         mut vcpus: Vec<V::Vcpu>,
@@ -54,7 +54,7 @@ impl<V: Vm> Machine<V> {
             let mut runner = self.runner(vcpu);
             let outcome = loop {
                 match runner.run() {
-                    // Somebody else's kick: nobody here wanted it.
+                    // The kick is neither for the end of the run nor for `until`, so the vCPU goes on.
                     Ok(Stop::Kicked) if !ended.load(Ordering::Acquire) && !until() => {}
                     outcome => break outcome,
                 }
@@ -79,7 +79,7 @@ impl<V: Vm> Machine<V> {
             Ok(())
         })?;
         let first = first.into_inner().unwrap_or_else(PoisonError::into_inner);
-        // Without vCPUs nothing ever runs.
+        // Without vCPUs there is no outcome.
         first.unwrap_or(Ok(Stop::Halted))
     }
 }

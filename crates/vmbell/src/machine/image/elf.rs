@@ -1,4 +1,4 @@
-//! The segments of an ELF, of 32 bits or of 64 with everything below 4 GiB.
+//! Reads the segments of a 32-bit or 64-bit ELF whose addresses are all below 4 GiB.
 
 use object::Endianness;
 use object::elf::{EM_386, EM_X86_64, FileHeader32, FileHeader64, PT_LOAD};
@@ -6,11 +6,11 @@ use object::read::elf::{FileHeader, ProgramHeader};
 
 use super::{ImageError, Segment};
 
-/// The segments to load, at their physical addresses, and the physical address of the entry.
+/// The segments to load, with physical addresses, and the physical address of the entry point.
 pub(super) fn segments(image: &str, bytes: &[u8]) -> Result<(Vec<Segment>, u32), ImageError> {
     match object::FileKind::parse(bytes) {
         Ok(object::FileKind::Elf64) => read::<FileHeader64<Endianness>>(image, bytes),
-        // Whatever else it is, the reader of 32-bit files says what is wrong with it.
+        // Any other file: the reader of 32-bit files reports what is wrong with it.
         _ => read::<FileHeader32<Endianness>>(image, bytes),
     }
 }
@@ -34,7 +34,7 @@ fn read<Elf: FileHeader<Endian = Endianness>>(
             machine,
         });
     }
-    // A linker that is told the physical addresses still gives the entry as a virtual one.
+    // Even if a linker was told the physical addresses, it stores the entry point as a virtual one.
     let wanted: u64 = header.e_entry(endian).into();
     let mut entry = None;
     let mut segments = Vec::new();
@@ -52,7 +52,7 @@ fn read<Elf: FileHeader<Endian = Endianness>>(
         if let Some(offset) = offset.filter(|offset| *offset < len) {
             entry = entry.or_else(|| address.checked_add(offset));
         }
-        // A file has no more of a segment than there is of it in memory.
+        // The file may have more bytes of a segment than its size in memory; the rest is cut.
         let kept = contents
             .len()
             .min(usize::try_from(len).unwrap_or(usize::MAX));

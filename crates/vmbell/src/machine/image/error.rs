@@ -1,8 +1,8 @@
-//! Why an image cannot be booted, and what to do about it.
+//! Why an image cannot be booted, and what the user can do about it.
 
 use std::io;
 
-/// What is wrong with an image.
+/// The reason why an image cannot be booted.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
     /// The file cannot be read.
@@ -10,10 +10,10 @@ pub enum ImageError {
     Read {
         /// The file.
         image: String,
-        /// Why not.
+        /// The error of reading it.
         source: io::Error,
     },
-    /// Neither an ELF nor anything with a Multiboot header.
+    /// The file is neither an ELF nor has a Multiboot header.
     #[error(
         "{image} is no ELF and has no multiboot header in its first 8192 bytes: give an image for \
          a multiboot 1 loader, such as kvm-unit-tests' x86/vmexit.flat"
@@ -22,7 +22,7 @@ pub enum ImageError {
         /// The file.
         image: String,
     },
-    /// An ELF for somebody else.
+    /// The file is an ELF without a Multiboot header.
     #[error(
         "{image} is an ELF without a multiboot header in its first 8192 bytes: it is not made to \
          be booted without firmware; link it with a multiboot 1 header at its start"
@@ -31,7 +31,7 @@ pub enum ImageError {
         /// The file.
         image: String,
     },
-    /// A header without addresses in a file without any.
+    /// The Multiboot header has no addresses, and the file is no ELF, which would have them.
     #[error(
         "{image} has a multiboot header without addresses (bit 16 of its flags) and is no ELF, so \
          nothing says where it goes: keep the ELF, or set the address fields"
@@ -40,7 +40,7 @@ pub enum ImageError {
         /// The file.
         image: String,
     },
-    /// The header wants what there is not.
+    /// The Multiboot header requires something that this loader does not have.
     #[error(
         "{image} requires {what} of its loader (bits {bits:#06x} of its multiboot flags), which \
          this machine does not have: build it without"
@@ -48,28 +48,28 @@ pub enum ImageError {
     Requirement {
         /// The file.
         image: String,
-        /// In words.
+        /// The requirement, in words.
         what: &'static str,
-        /// The bits.
+        /// The bits of the header's flags that require it.
         bits: u32,
     },
-    /// The header's addresses make no sense.
+    /// The addresses in the Multiboot header contradict each other or the file.
     #[error("{image}: the addresses of its multiboot header make no sense: {what}")]
     Addresses {
         /// The file.
         image: String,
-        /// What of them.
+        /// The contradiction, in words.
         what: &'static str,
     },
-    /// The ELF is broken.
+    /// The ELF cannot be parsed.
     #[error("{image} is a broken ELF")]
     Elf {
         /// The file.
         image: String,
-        /// What of it.
+        /// The error of the parser.
         source: object::read::Error,
     },
-    /// A segment that the file does not have.
+    /// A segment ends behind the end of the file.
     #[error(
         "{image}: a segment runs past the end of the file, of which a part is missing: copy it again"
     )]
@@ -84,24 +84,24 @@ pub enum ImageError {
     Machine {
         /// The file.
         image: String,
-        /// `e_machine`.
+        /// The field `e_machine` of its header.
         machine: u16,
     },
-    /// Nothing to load.
+    /// The ELF has no segment to load.
     #[error("{image} has no segment to load")]
     Empty {
         /// The file.
         image: String,
     },
-    /// The entry point is in no segment or not in 32 bits.
+    /// The entry point is in no segment, or above 4 GiB.
     #[error("{image} begins at {entry:#x}, which is in none of its segments below 4 GiB")]
     Entry {
         /// The file.
         image: String,
-        /// Where.
+        /// The address of the entry point.
         entry: u64,
     },
-    /// RAM ends too early.
+    /// The guest has too little RAM for the image.
     #[error(
         "{image} needs memory up to {end:#x}, and the machine's ends at {ram:#x}: give it more \
          (--memory)"
@@ -109,12 +109,12 @@ pub enum ImageError {
     TooLarge {
         /// The file.
         image: String,
-        /// Where its last segment ends.
+        /// The end of the segment that does not fit.
         end: u64,
-        /// Where RAM does.
+        /// The end of RAM.
         ram: u64,
     },
-    /// A segment where it cannot be.
+    /// A segment is in an address range that an image may not use.
     #[error(
         "{image}: its segment {first:#x}-{last:#x} is not in RAM that it may use, which is below \
          {low:#x} and from 0x100000 on: link it elsewhere"
@@ -122,14 +122,14 @@ pub enum ImageError {
     Outside {
         /// The file.
         image: String,
-        /// First address.
+        /// The segment's first address.
         first: u64,
-        /// Last address.
+        /// The segment's last address.
         last: u64,
-        /// Where low RAM ends.
+        /// The end of the RAM below 1 MiB that an image may use.
         low: u64,
     },
-    /// The command line and the environment do not fit in their place.
+    /// The command line and the environment do not fit into the area for them.
     #[error(
         "the command line and the environment file of {image} need {needed} bytes, and there is \
          room for {room}: shorten them"
@@ -137,19 +137,19 @@ pub enum ImageError {
     Information {
         /// The file.
         image: String,
-        /// How much they need.
+        /// The bytes that they need.
         needed: usize,
-        /// How much there is.
+        /// The bytes of the area.
         room: usize,
     },
-    /// Guest memory refused.
+    /// Guest memory could not be written.
     #[error("cannot write {what} of {image} to guest memory")]
     Memory {
         /// The file.
         image: String,
-        /// What of it.
+        /// The part of the image.
         what: &'static str,
-        /// Why not.
+        /// The error of the write.
         source: vm_memory::GuestMemoryError,
     },
 }

@@ -1,9 +1,9 @@
-//! The Multiboot header in a file, and the addresses that it may have (Multiboot 0.6.96, 3.1).
+//! The Multiboot header of a file, and the addresses that it may hold (Multiboot 0.6.96, 3.1).
 
 use super::{ImageError, Segment};
 
 const MAGIC: u32 = 0x1bad_b002;
-/// The header lies within so many bytes, on a multiple of four.
+/// The header lies within this many first bytes of the file, at a multiple of four.
 const SEARCH: usize = 8192;
 
 const PAGE_ALIGN: u32 = 1 << 0;
@@ -13,16 +13,16 @@ const ADDRESSES: u32 = 1 << 16;
 /// The bits that a loader must refuse if it does not know them.
 const REQUIRED: u32 = 0xffff;
 
-/// A header whose checksum is right.
+/// A header with the right checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
-    /// Where it is in the file.
+    /// Its offset in the file, in bytes.
     offset: usize,
     flags: u32,
     addresses: Option<Addresses>,
 }
 
-/// Where a flat file goes.
+/// The addresses at which a flat file is loaded, as the header has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Addresses {
     offset: usize,
@@ -71,12 +71,12 @@ impl Header {
         })
     }
 
-    /// Whether modules are to begin on pages.
+    /// Whether modules must begin at page boundaries.
     pub(super) const fn aligns_modules(self) -> bool {
         self.flags & PAGE_ALIGN != 0
     }
 
-    /// Refuses what this loader cannot do; gives the addresses, if there are any.
+    /// Fails if the header requires what this loader cannot do. Returns the addresses, if the header has them.
     pub(super) fn check(self, image: &str) -> Result<Option<Addresses>, ImageError> {
         let refuse = |what, bits| {
             Err(ImageError::Requirement {
@@ -97,7 +97,7 @@ impl Header {
 }
 
 impl Addresses {
-    /// The one segment of a flat file, and its entry.
+    /// The single segment of a flat file, and its entry point.
     pub(super) fn segments(
         self,
         image: &str,
@@ -107,8 +107,8 @@ impl Addresses {
             image: image.to_owned(),
             what,
         };
-        // The header itself is at `header`, so the first loaded byte is as far before it in the
-        // file as in memory.
+        // The header itself is at `header` in memory, so the distance from the first loaded byte to the header
+        // is the same in the file as in memory.
         let before = self.header.checked_sub(self.load);
         let before = before.ok_or_else(|| wrong("load_addr is above header_addr"))?;
         let start = usize::try_from(before)

@@ -30,7 +30,7 @@ fn flat(pad: usize, load_end: u32, bss_end: u32, entry: u32) -> Vec<u8> {
     bytes
 }
 
-/// An ELF of 32 bits with one segment, whose bytes are a Multiboot header and `code`.
+/// A 32-bit ELF with one segment, whose bytes are a Multiboot header and `code`.
 fn elf32(flags: u32, physical: u32, len: u32) -> Vec<u8> {
     let mut contents = header(flags);
     contents.extend(b"code");
@@ -45,7 +45,7 @@ fn elf32(flags: u32, physical: u32, len: u32) -> Vec<u8> {
     bytes
 }
 
-/// The same with 64 bits.
+/// A 64-bit ELF with the same segment.
 fn elf64(physical: u64) -> Vec<u8> {
     let mut bytes = b"\x7fELF\x02\x01\x01".to_vec();
     bytes.resize(16, 0);
@@ -140,7 +140,7 @@ fn addresses_that_make_no_sense_are_refused() {
         let error = parse(&file).unwrap_err().to_string();
         assert!(error.contains(message), "{error}");
     }
-    // A header that says that it is loaded before the file begins.
+    // The header claims to be loaded before the start of the file.
     let mut file = flat(8, 0, 0, 0x10_0000);
     file[8 + 12..8 + 16].copy_from_slice(&0x10_0009_u32.to_le_bytes());
     let error = parse(&file).unwrap_err().to_string();
@@ -198,7 +198,8 @@ fn requirements_that_cannot_be_honoured_are_refused_by_name() {
         let error = parse(&elf32(flags, 0x40_0000, 64)).unwrap_err().to_string();
         assert!(error.contains(message), "{error}");
     }
-    // Pages for modules and information on memory are there; the upper half is a matter of taste.
+    // The loader has the features of bits 0 and 1 (page-aligned modules, memory information); it may ignore the
+    // upper half.
     assert!(parse(&elf32(0b11 | 1 << 17, 0x40_0000, 64)).is_ok());
 }
 
@@ -265,7 +266,7 @@ fn memory_is_described_within_its_bounds() {
     assert_eq!(flags, 0b10_0100_0101);
     assert_eq!(read::<u32>(&memory, 0x9_0004), 640);
     let upper = u64::from(read::<u32>(&memory, 0x9_0008)) << 10;
-    // Either reading of the field stays inside RAM.
+    // With both readings of the field, the address is inside RAM.
     assert_eq!(upper + (1 << 20), RAM);
     let (len, at): (u32, u32) = (read(&memory, 0x9_002c), read(&memory, 0x9_0030));
     let entries: Vec<(u64, u64, u32)> = (0..len / 24)

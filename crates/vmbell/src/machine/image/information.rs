@@ -1,11 +1,11 @@
-//! What a Multiboot image is told: memory, command line and one module (Multiboot 0.6.96, 3.3).
+//! The Multiboot information that an image gets: memory, command line and one module (Multiboot 0.6.96, 3.3).
 
 use vm_memory::GuestAddress;
 
 use super::ImageError;
 use super::place::{self, HIGH, INFORMATION_LEN, LOW_END};
 
-/// Where the information begins: the address in EBX.
+/// Guest-physical address of the information, which the image finds in EBX.
 pub const INFORMATION: GuestAddress = GuestAddress(place::INFORMATION as u64);
 
 const PAGE: usize = 4096;
@@ -17,25 +17,25 @@ const MODULES: u32 = 1 << 3;
 const MEMORY_MAP: u32 = 1 << 6;
 const LOADER_NAME: u32 = 1 << 9;
 
-/// Bytes up to and with the loader's name.
+/// Size of the information's fixed part in bytes, up to and including the loader's name.
 const FIXED: usize = 68;
 const AVAILABLE: u32 = 1;
 const RESERVED: u32 = 2;
 
-/// How an image is started.
+/// The arguments and the environment with which an image is started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Boot {
-    /// Arguments behind the image's name.
+    /// The arguments after the image's name.
     pub arguments: String,
-    /// A file to hand over as the only module: kvm-unit-tests takes lines of `NAME=VALUE` from it.
+    /// The contents of a file that becomes the only module: kvm-unit-tests reads lines of `NAME=VALUE` from it.
     pub environment: Option<Vec<u8>>,
 }
 
 impl Boot {
-    /// The image's file name, which guests take for `argv[0]`, and the arguments.
+    /// The command line: the image's file name, which guests take as `argv[0]`, and the arguments.
     pub(super) fn command_line(&self, image: &str) -> String {
         let name = image.rsplit('/').next().unwrap_or(image);
-        // A space would make two arguments of it.
+        // A space would split the name into two arguments.
         let name = name.replace(char::is_whitespace, "_");
         format!("{name} {}", self.arguments)
             .trim_end()
@@ -43,7 +43,7 @@ impl Boot {
     }
 }
 
-/// It did not fit.
+/// The information did not fit into its area.
 #[derive(Debug)]
 pub(super) struct TooLong {
     needed: usize,
@@ -59,11 +59,11 @@ impl TooLong {
     }
 }
 
-/// Bytes that know at which address they will be.
+/// The bytes of the information, which are placed at a known address.
 struct Area(Vec<u8>);
 
 impl Area {
-    /// Appends something on a multiple of `alignment` and gives its address.
+    /// Appends `bytes` at a multiple of `alignment` and returns their guest-physical address.
     fn push(&mut self, bytes: &[u8], alignment: usize) -> u32 {
         self.0.resize(self.0.len().next_multiple_of(alignment), 0);
         let offset = u32::try_from(self.0.len()).unwrap_or(u32::MAX);
@@ -76,7 +76,7 @@ impl Area {
     }
 }
 
-/// Everything that goes to [`INFORMATION`], in a machine whose RAM ends at `ram`.
+/// The bytes to be written at [`INFORMATION`], for a machine whose RAM ends at `ram`.
 pub(super) fn bytes(
     command: &str,
     boot: &Boot,
@@ -86,8 +86,8 @@ pub(super) fn bytes(
     let mut area = Area(vec![0; FIXED]);
     let mut flags = MEMORY | COMMAND_LINE | MEMORY_MAP | LOADER_NAME;
     area.set(4, kibibytes(LOW_END));
-    // Memory from 1 MiB on. kvm-unit-tests takes the sum for the address where RAM ends, and so
-    // leaves the last mebibyte alone; by the specification's reading it has all of it.
+    // The memory from 1 MiB on. kvm-unit-tests takes this value as the end of RAM and so does not use the last
+    // mebibyte; read as the specification says, it is all of the RAM above 1 MiB.
     area.set(8, kibibytes(ram.saturating_sub(HIGH)));
     let mut command = command.as_bytes().to_vec();
     command.push(0);
@@ -124,7 +124,7 @@ fn kibibytes(bytes: u64) -> u32 {
     u32::try_from(bytes >> 10).unwrap_or(u32::MAX)
 }
 
-/// RAM below the video memory, the hole with the firmware's tables, and RAM above.
+/// The memory map: RAM below the video memory, the hole up to 1 MiB, and the RAM above.
 fn memory_map(ram: u64) -> Vec<u8> {
     let entries = [
         (0, LOW_END, AVAILABLE),
@@ -133,7 +133,7 @@ fn memory_map(ram: u64) -> Vec<u8> {
     ];
     let mut map = Vec::new();
     for (base, len, kind) in entries {
-        // The length of the rest of the entry, not of the field itself.
+        // The length of the entry without this field.
         map.extend(20_u32.to_le_bytes());
         map.extend(u64::to_le_bytes(base));
         map.extend(u64::to_le_bytes(len));

@@ -1,8 +1,8 @@
-//! Images that a PC boots without firmware: Multiboot 1 (Multiboot 0.6.96), as an ELF of 32 or 64
-//! bits or as a flat file whose header says where it goes.
+//! Images that a PC boots without firmware, as a Multiboot 1 loader does (Multiboot 0.6.96): ELFs of 32 or 64
+//! bits, and flat files whose header has their addresses.
 //!
-//! [`Image::open`] reads and checks a file, [`Image::load`] puts it into guest RAM with the
-//! [information](Boot) that its entry point is given.
+//! [`Image::open`] reads and checks a file; [`Image::load`] copies it into guest RAM, with the
+//! [information](Boot) for its entry point. Both run on the caller's thread.
 
 mod elf;
 mod error;
@@ -24,15 +24,15 @@ pub use information::{Boot, INFORMATION};
 use self::header::Header;
 use crate::hypervisor::EntryPoint;
 
-/// What a Multiboot loader leaves in EAX (Multiboot 0.6.96, 3.2).
+/// The value that a Multiboot loader leaves in EAX (Multiboot 0.6.96, 3.2).
 const LOADER_MAGIC: u32 = 0x2bad_b002;
 
-/// A part of a file and its place in memory.
+/// A part of a file and its address in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Segment {
-    /// Physical address.
+    /// Guest-physical address.
     address: u64,
-    /// How much memory it takes; behind its bytes it is zero.
+    /// Size in memory, in bytes. The part after `bytes` is zero.
     len: u64,
     bytes: Vec<u8>,
 }
@@ -47,7 +47,7 @@ pub struct Image {
 }
 
 impl Image {
-    /// Reads a file.
+    /// Reads and checks a file.
     pub fn open(path: &Path) -> Result<Self, ImageError> {
         let name = path.display().to_string();
         match fs::read(path) {
@@ -59,7 +59,7 @@ impl Image {
         }
     }
 
-    /// Takes the bytes of a file; `name` is for errors, and its last part the guest's `argv[0]`.
+    /// Checks the bytes of a file. `name` is for errors; its last part becomes the guest's `argv[0]`.
     pub fn parse(name: String, bytes: &[u8]) -> Result<Self, ImageError> {
         let is_elf = bytes.starts_with(&object::elf::ELFMAG);
         let Some(header) = Header::find(bytes) else {
@@ -83,8 +83,8 @@ impl Image {
         })
     }
 
-    /// Copies it into RAM that begins at 0 and was never written, with its information, and says
-    /// where the first vCPU starts.
+    /// Copies the image and its information into `memory`, which must begin at 0 and be all zero, and returns
+    /// the entry point of the first vCPU.
     pub fn load(&self, memory: &GuestMemoryMmap, boot: &Boot) -> Result<EntryPoint, ImageError> {
         let ram = memory.last_addr().0.saturating_add(1);
         for segment in &self.segments {

@@ -1,17 +1,17 @@
-//! Which RAM an image may take: not where the loader's information and the firmware's tables are.
+//! The RAM that an image may use: it leaves out the loader's information and the firmware's tables.
 
 use super::{ImageError, Segment};
 
-/// Where the information begins; it ends where RAM below 1 MiB does.
+/// Address of the information, which reaches to the end of RAM below 1 MiB.
 pub(super) const INFORMATION: u32 = 0x9_0000;
-/// Bytes for it.
+/// Size of the area for the information, in bytes.
 pub(super) const INFORMATION_LEN: usize = 0x1_0000;
-/// Where low RAM ends: from here on a PC has video memory and firmware.
+/// The end of RAM below 1 MiB: video memory and firmware follow in a PC.
 pub(super) const LOW_END: u64 = 0xa_0000;
-/// Where the rest of RAM begins.
+/// The address at which RAM goes on.
 pub(super) const HIGH: u64 = 0x10_0000;
 
-/// Whether a segment is in RAM that is free.
+/// Fails unless a segment is in RAM that an image may use.
 pub(super) fn check(image: &str, segment: &Segment, ram: u64) -> Result<(), ImageError> {
     let (first, len) = (segment.address, segment.len);
     let end = first.saturating_add(len);

@@ -1,4 +1,4 @@
-//! Why a PC cannot be made or cannot go on.
+//! Why a PC cannot be built or cannot go on.
 
 use std::io;
 
@@ -8,19 +8,19 @@ use crate::device::pci::PciError;
 use crate::hypervisor::Error;
 use crate::machine::{ImageError, MachineError};
 
-/// What can go wrong with a PC.
+/// The errors of a PC.
 #[derive(Debug, thiserror::Error)]
 pub enum PcError {
-    /// The backend cannot run an operating system.
+    /// The backend lacks a capability that operating systems need.
     #[error(transparent)]
     Lacking(Error),
-    /// An amount of RAM that the board cannot hold.
+    /// The PC cannot have this amount of RAM.
     #[error(
         "a PC with {size:#x} bytes of RAM cannot be: it takes multiples of 0x1000 from \
          {MEMORY_MIN:#x} to {MEMORY_MAX:#x}"
     )]
     Size {
-        /// How much it was to be.
+        /// The amount that was asked for, in bytes.
         size: u64,
     },
     /// The backend could not make the guest.
@@ -32,30 +32,30 @@ pub enum PcError {
     /// The ACPI tables could not be written.
     #[error("cannot write the ACPI tables to guest memory")]
     Tables(#[source] vm_memory::GuestMemoryError),
-    /// A device is in another's way.
+    /// Two devices have overlapping addresses.
     #[error("two devices of the board clash")]
     Bus(#[from] BusError),
-    /// A function cannot be on the PCI bus.
+    /// A function could not be added to the PCI bus.
     #[error(transparent)]
     Pci(#[from] PciError),
-    /// The pci-testdev has no eventfd.
+    /// The eventfds of the pci-testdev could not be made.
     #[error("cannot make a pci-testdev")]
     Testdev {
-        /// Why.
+        /// The error of the eventfd.
         source: io::Error,
     },
     /// The image cannot be booted.
     #[error(transparent)]
     Image(#[from] ImageError),
-    /// The guest could not go on.
+    /// The machine could not run the guest.
     #[error(transparent)]
     Machine(#[from] MachineError),
-    /// A device could not do what the guest asked of it.
+    /// A device could not do what the guest asked for, so the guest was stopped.
     #[error("{device} failed, and the guest was stopped")]
     Device {
-        /// Which.
+        /// The name of the device.
         device: &'static str,
-        /// Why.
+        /// The error of the device.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }

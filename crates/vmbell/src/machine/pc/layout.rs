@@ -1,17 +1,18 @@
-//! Where things are on the PC.
+//! The address map of the PC, and the check of its amount of RAM.
 
 use super::{PcConfig, PcError};
 use crate::bus::{BusError, BusRange};
 use crate::device::pci::{Window, Windows};
 
-/// The least RAM: the first mebibyte has holes, and something has to be above it.
+/// The least RAM in bytes: the first mebibyte has holes, so there must be RAM above it.
 pub const MEMORY_MIN: u64 = 2 << 20;
-/// The most RAM: devices are above.
+/// The most RAM in bytes: devices are above it.
 pub const MEMORY_MAX: u64 = 3 << 30;
 
 const PAGE: u64 = 4096;
 
-/// Whether a PC can be made like this; how many vCPUs there can be is up to the backend.
+/// Fails with [`PcError::Size`] unless a PC can have this amount of RAM. The number of vCPUs is checked by the
+/// backend.
 pub(super) fn check(config: PcConfig) -> Result<(), PcError> {
     let size = config.memory;
     if (MEMORY_MIN..=MEMORY_MAX).contains(&size) && size.is_multiple_of(PAGE) {
@@ -20,8 +21,8 @@ pub(super) fn check(config: PcConfig) -> Result<(), PcError> {
     Err(PcError::Size { size })
 }
 
-/// The addresses that BARs are assigned from: above the ports of the board, above the most RAM and
-/// below the interrupt controllers, and far above 4 GiB.
+/// The address windows for BARs: ports above those of the board, 32-bit addresses between the most RAM and the
+/// interrupt controllers, and 64-bit addresses far above 4 GiB.
 pub(super) fn windows() -> Result<Windows, BusError> {
     Ok(Windows {
         io: Window::new(BusRange::new(0xc000, 0x4000)?),

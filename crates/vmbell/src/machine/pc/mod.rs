@@ -1,8 +1,9 @@
-//! A PC without firmware, which boots one image: what kvm-unit-tests expects of QEMU's.
+//! A PC without firmware that boots one image and has what kvm-unit-tests expects of QEMU.
 //!
-//! RAM from 0, the kernel's interrupt controllers and timer, a serial port, PCI, ACPI tables,
-//! firmware configuration, and two ways to end: [`DONE_PORT`](crate::guest::DONE_PORT), where QEMU
-//! has `isa-debug-exit`, and the letters of `Shutdown` at their port.
+//! It has RAM from 0, the kernel's interrupt controllers and timer, a serial port, PCI, ACPI tables and
+//! firmware configuration. The guest can end the run in two ways: by a write to
+//! [`DONE_PORT`](crate::guest::DONE_PORT), where QEMU has `isa-debug-exit`, and by writing the letters of
+//! `Shutdown` to their port. Each vCPU runs on a thread of its own.
 
 mod error;
 mod layout;
@@ -29,12 +30,12 @@ use crate::hypervisor::{
     Capability, EntryPoint, Hypervisor, IoEvents, Irqchip, Vcpu, Vm, VmConfig,
 };
 
-/// What a PC is made of.
+/// The settings of a PC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PcConfig {
-    /// Bytes of RAM, a multiple of 4096.
+    /// Size of RAM in bytes, a multiple of 4096.
     pub memory: u64,
-    /// vCPUs; the first starts, the others wait until it starts them.
+    /// The number of vCPUs. The first starts at once, the others wait until the guest starts them.
     pub vcpus: u16,
 }
 
@@ -47,7 +48,7 @@ impl Default for PcConfig {
     }
 }
 
-/// The PC.
+/// A PC: a machine with the devices of a board.
 #[derive(Debug)]
 pub struct Pc<V: Vm> {
     machine: Machine<V>,
@@ -57,7 +58,8 @@ pub struct Pc<V: Vm> {
 }
 
 impl<V: Vm> Pc<V> {
-    /// A PC whose serial port prints to `output`.
+    /// Makes a PC whose serial port prints to `output`. Fails if the backend lacks [`Capability::Kernels`] or
+    /// [`Capability::Interrupts`], or cannot make such a guest.
     pub fn new<H: Hypervisor<Vm = V>>(
         hypervisor: &H,
         config: PcConfig,
@@ -117,7 +119,7 @@ impl<V: Vm> Pc<V> {
         Ok(())
     }
 
-    /// Plugs a pci-testdev in.
+    /// Adds a pci-testdev to the PCI bus.
     pub fn add_testdev(&self, config: PciTestdevConfig) -> Result<(), PcError> {
         let switch = Arc::clone(&self.switch);
         let on_error = move |error| switch.turn(Off::failed("pci-testdev", error));
@@ -128,13 +130,13 @@ impl<V: Vm> Pc<V> {
         Ok(())
     }
 
-    /// The machine inside.
+    /// The machine: the guest and its buses.
     pub fn machine(&self) -> &Machine<V> {
         &self.machine
     }
 
-    /// Boots `image` and runs it until it ends, or until `until` says so; see
-    /// [`Machine::run_together`]. Once only: a vCPU can be taken once.
+    /// Boots `image` and runs it until it ends or `until` returns true; see [`Machine::run_together`]. A PC can
+    /// do this once, because each vCPU can be made only once.
     pub fn run(
         &self,
         image: &Image,
@@ -161,7 +163,7 @@ impl<V: Vm> Pc<V> {
         let outcome = self
             .machine
             .run_together(vcpus, move || switch.is_off() || until());
-        // What a device has lost makes everything that came later worthless.
+        // An error of a device comes first: it makes all later results worthless.
         match (self.switch.take(), outcome?) {
             (Some(Off::Failed { device, source }), _) => Err(PcError::Device { device, source }),
             (Some(Off::Guest), Stop::Kicked) => Ok(Stop::Shutdown),

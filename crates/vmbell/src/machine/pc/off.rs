@@ -1,13 +1,13 @@
-//! The switch that devices turn the machine off with.
+//! The switch with which devices turn the machine off, from any thread.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Why a device did.
+/// Why a device turned the machine off.
 #[derive(Debug)]
 pub(super) enum Off {
-    /// The guest asked it to.
+    /// The guest asked for it.
     Guest,
-    /// It cannot go on.
+    /// The device cannot go on.
     Failed {
         device: &'static str,
         source: Box<dyn std::error::Error + Send + Sync>,
@@ -24,12 +24,12 @@ impl Off {
     }
 }
 
-/// On, or off for a reason.
+/// The switch: on, or off with a reason.
 #[derive(Debug, Default)]
 pub(super) struct Switch(Mutex<Option<Off>>);
 
 impl Switch {
-    /// Turns off, unless somebody did before.
+    /// Turns the machine off. If it is off already, the first reason stays.
     pub(super) fn turn(&self, off: Off) {
         self.lock().get_or_insert(off);
     }
@@ -38,7 +38,7 @@ impl Switch {
         self.lock().is_some()
     }
 
-    /// Turns on again.
+    /// Turns the switch on again and returns why it was off.
     pub(super) fn take(&self) -> Option<Off> {
         self.lock().take()
     }
