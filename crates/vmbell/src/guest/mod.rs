@@ -1,9 +1,10 @@
-//! The guest programs: one `.S` a scenario in the folder of its architecture, the same bytes on every backend.
+//! The guest programs: one or more `.S` files for each scenario, in the folder of their architecture; every
+//! backend runs the same bytes.
 //!
-//! A program is position-independent code that runs in 64-bit mode with identity-mapped memory and
-//! uses no ring-0 state. It finds its [`Parameters`] through `rdi`, performs `count` operations,
-//! measures them with the TSC, says so on [`DONE_PORT`] and starts again when it is entered again.
-//! One that takes interrupts has its handler [`HANDLER`] bytes in.
+//! A program is position-independent code that runs in 64-bit mode with identity-mapped memory and uses no
+//! ring-0 state. `rdi` points to its [`Parameters`]. It performs `count` operations, measures them with the
+//! TSC, writes to [`DONE_PORT`], and begins again when the vCPU is entered again. The handler of a program that
+//! takes interrupts begins at offset [`HANDLER`]. A program runs on the threads of its vCPUs.
 
 mod page;
 mod program;

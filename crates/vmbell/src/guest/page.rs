@@ -1,21 +1,22 @@
-//! What a guest program is told, and what it reports: one page at the start of RAM.
+//! The parameters of a guest program and the results that it reports, in one page at the start of RAM.
 //!
-//! [`guest_page`](crate::guest_page) is its only description: the host's offsets and the names that assembler
-//! sources use are made of it.
+//! [`guest_page`](crate::guest_page) is the page's only description: the host's offsets and the names in
+//! assembler sources are generated from it.
 
 use vm_memory::{Bytes, GuestAddress, GuestMemoryError, GuestMemoryMmap};
 
-/// The vector of every interrupt that programs here send or take.
+/// The vector of every interrupt that the programs send or take.
 pub const VECTOR: u8 = 0x51;
-/// How far into a program that takes interrupts its handler is.
+/// Offset of the interrupt handler in a program that takes interrupts, in bytes.
 pub const HANDLER: u64 = 16;
 
-/// A program that has done its operations writes here, and goes on when it is entered again.
+/// The port to which a program writes when it has done its operations. It goes on when the vCPU is entered
+/// again.
 pub const DONE_PORT: u16 = 0xf4;
 
-/// The page's words, each of 8 bytes: offset, name, what it is. The guest writes from `TICKS` on; what one side
-/// writes while the other looks has a cache line of its own. Hands the table to another macro, behind arguments
-/// for that.
+/// The page's words, each of 8 bytes: offset, name, meaning. The guest writes the words from `TICKS` on. A word
+/// that one side writes while the other side polls it has a cache line of its own. The macro passes the table
+/// to the macro `$then`, after the arguments for it.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! guest_page {
@@ -61,32 +62,34 @@ pub mod offset {
     guest_page! { guest_page_offsets [] }
 }
 
-/// What a program is told.
+/// The parameters of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Parameters {
-    /// Operations to perform.
+    /// The number of operations to perform.
     pub count: u64,
-    /// Port, address or hypercall number to ring.
+    /// The port, address or hypercall number to ring.
     pub address: u64,
-    /// What to write there.
+    /// The value to write there.
     pub value: u64,
-    /// Ticks to wait before each ring of a latency program.
+    /// TSC ticks to wait before each ring of a latency program.
     pub pause: u64,
 }
 
-/// How a program that takes interrupts ends them, and where they come from. It looks once, at its start.
+/// How a program that takes interrupts ends them, and where they come from. The program reads it once, at its
+/// start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Interrupts {
-    /// Whether it asks for paravirtual EOI.
+    /// Whether the program enables paravirtual EOI.
     pub pv_eoi: bool,
-    /// Whether it uses the local APIC's page instead of its MSRs.
+    /// Whether the program uses the local APIC's memory page (xAPIC) instead of its MSRs (x2APIC).
     pub xapic: bool,
-    /// The I/O APIC's pin that it sets up, and the low half of the redirection entry.
+    /// The pin of the I/O APIC that the program sets up, and the low half of its redirection entry; `None` if
+    /// it sets up none.
     pub route: Option<(u8, u32)>,
 }
 
 impl Parameters {
-    /// Writes them for the program whose page is at `page`.
+    /// Writes the parameters to the page at `page`. Fails if it is not in RAM.
     pub fn write(
         &self,
         memory: &GuestMemoryMmap,
@@ -103,7 +106,7 @@ impl Parameters {
 }
 
 impl Interrupts {
-    /// Writes them for the program whose page is at `page`.
+    /// Writes these settings to the page at `page`. Fails if it is not in RAM.
     pub fn write(
         &self,
         memory: &GuestMemoryMmap,
@@ -126,23 +129,23 @@ impl Interrupts {
     }
 }
 
-/// What a program reports.
+/// The results that a program reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Results {
-    /// Ticks that the last run's operations took.
+    /// TSC ticks that the operations of the last run took.
     pub ticks: u64,
     /// Operations performed since the start, over all runs.
     pub rings: u64,
-    /// How often the doorbell word was rung.
+    /// How often the program rang the doorbell word.
     pub word: u64,
     /// Interrupts taken since the start.
     pub interrupts: u64,
-    /// Ends of interrupts that needed no register.
+    /// EOIs that needed no access to a register (paravirtual EOI).
     pub spared: u64,
 }
 
 impl Results {
-    /// Reads them from the page at `page`.
+    /// Reads the results from the page at `page`. Fails if it is not in RAM.
     pub fn read(memory: &GuestMemoryMmap, page: GuestAddress) -> Result<Self, GuestMemoryError> {
         let field = |offset: usize| memory.read_obj(GuestAddress(page.0 + offset as u64));
         Ok(Self {

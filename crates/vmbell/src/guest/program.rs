@@ -1,4 +1,4 @@
-//! Guest code as bytes: assembled into the host's binary between two labels, never run there.
+//! Guest code as bytes: it is assembled into the host's binary between two labels, and the host never runs it.
 #![allow(unsafe_code)]
 
 use std::fmt;
@@ -6,9 +6,9 @@ use std::fmt;
 /// A guest program.
 #[derive(Clone, Copy)]
 pub struct Program {
-    /// Its name: that of its `.S`.
+    /// The name of the program, which is that of its function.
     pub name: &'static str,
-    /// Its code, which runs wherever it is loaded.
+    /// The code, which runs at any address.
     pub code: &'static [u8],
 }
 
@@ -18,11 +18,11 @@ impl fmt::Debug for Program {
     }
 }
 
-/// Assembles `.S` files of the crate that calls it into functions that give a [`Program`] each.
+/// Assembles `.S` files of the calling crate into functions that return a [`Program`] each.
 ///
-/// A file sees the offsets of its page ([`offset`](crate::guest::offset)) as `{COUNT}`, `{ADDRESS}` and so on, and
-/// `{DONE_PORT}`, `{HYPERCALL_PAGE}`, `{VECTOR}` and `{INTERRUPT_RETURN}`. Several files are one program, in their
-/// order.
+/// A file can use the offsets of the page ([`offset`](crate::guest::offset)) as `{COUNT}`, `{ADDRESS}` and so
+/// on, and `{DONE_PORT}`, `{HYPERCALL_PAGE}`, `{VECTOR}` and `{INTERRUPT_RETURN}`. If several files are named,
+/// they are one program, in this order.
 #[macro_export]
 macro_rules! guest_programs {
     ($($(#[$doc:meta])* $name:ident = $($file:literal)+;)*) => { $(
@@ -63,7 +63,7 @@ macro_rules! assemble_guest_program {
             $(include_str!($file),)+
             concat!("vmbell_guest_end_", stringify!($name), ":"),
             ".popsection",
-            // A comment that mentions every constant: an operand that a file does not use is an error.
+            // This assembler comment mentions every constant, because an operand that no file uses is an error.
             concat!("# {DONE_PORT} {HYPERCALL_PAGE} {VECTOR} {INTERRUPT_RETURN}", $(" {", stringify!($word), "}",)*),
             $($word = const $at,)*
             DONE_PORT = const $crate::guest::DONE_PORT,

@@ -1,4 +1,4 @@
-//! The programs of the scenarios. On an architecture that no backend runs guests of yet they are empty.
+//! The programs of the scenarios. They are empty on an architecture without a backend.
 #![allow(unsafe_code)]
 
 crate::guest_programs! {
@@ -14,26 +14,26 @@ crate::guest_programs! {
     hypercall = "x86_64/hypercall.S";
     /// Adds to a word in shared memory.
     word = "x86_64/word.S";
-    /// Drives a virtqueue and polls for what is used.
+    /// Drives a virtqueue and polls its used ring.
     virtqueue_polled = "x86_64/virtqueue_setup.S" "x86_64/virtqueue_polled.S";
-    /// Drives a virtqueue and halts until it is interrupted.
+    /// Drives a virtqueue and halts until an interrupt comes.
     virtqueue_interrupt = "x86_64/interrupt_head.S" "x86_64/virtqueue_setup.S" "x86_64/virtqueue_interrupt.S";
-    /// Writes to a port and waits until somebody has noticed.
+    /// Writes to a port and waits until the host has answered.
     notify_portio = "x86_64/notify_portio.S";
-    /// Stores to an address and waits until somebody has noticed.
+    /// Stores to an address and waits until the host has answered.
     notify_mmio = "x86_64/notify_mmio.S";
-    /// Calls the hypercall page and waits until somebody has noticed.
+    /// Calls the hypercall page and waits until the host has answered.
     notify_hypercall = "x86_64/notify_hypercall.S";
-    /// Adds to a word in shared memory and waits until somebody has noticed.
+    /// Adds to a word in shared memory and waits until the host has answered.
     notify_word = "x86_64/notify_word.S";
     /// Takes interrupts while it runs.
     interrupt_running = "x86_64/interrupt_head.S" "x86_64/interrupt_running.S";
     /// Takes interrupts while it is halted.
     interrupt_halted = "x86_64/interrupt_head.S" "x86_64/interrupt_halted.S";
-    /// Measures the end of an interrupt.
+    /// Measures the EOI of an interrupt.
     eoi = "x86_64/interrupt_head.S" "x86_64/eoi.S";
-    /// Interrupts itself.
+    /// Sends an interrupt to its own vCPU.
     self_ipi = "x86_64/interrupt_head.S" "x86_64/self_ipi.S";
-    /// Interrupts another vCPU.
+    /// Sends interrupts to another vCPU.
     ipi = "x86_64/interrupt_head.S" "x86_64/ipi.S";
 }

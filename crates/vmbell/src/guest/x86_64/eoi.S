@@ -1,4 +1,4 @@
-# Interrupts itself COUNT times, and measures nothing but the ends of its interrupts.
+# Sends COUNT interrupts to its own vcpu and measures only their EOIs.
 20:
     mov qword ptr [rbx + {TICKS}], 0
     mov r12, [rbx + {COUNT}]
@@ -28,7 +28,8 @@
     mov edx, {DONE_PORT}
     out dx, eax
     jmp 20b
-# The second of two distances is the end of the interrupt, the first is what measuring costs.
+# The EOI is between the second and the third reading of the TSC. The first two readings give the cost of
+# measuring, which is subtracted.
 30:
     call 4f
     mov r8, rax

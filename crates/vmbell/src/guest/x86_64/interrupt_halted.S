@@ -1,6 +1,6 @@
-# Takes COUNT interrupts, each out of a halt; asks port ADDRESS for each, if that is not 0. One run each
-# time it is entered. Interrupts stay on: from one that comes between the look and the halt, the handler
-# returns behind the halt.
+# Takes COUNT interrupts, each while it is halted; if ADDRESS is not 0, it asks for each by a write to port
+# ADDRESS. Each time the vcpu is entered, it does one run. Interrupts stay enabled: if one comes between the
+# comparison and hlt, the handler returns behind hlt.
 20:
     mov rax, [rbx + {INTERRUPTS}]
     add rax, [rbx + {COUNT}]
@@ -14,7 +14,7 @@
     mov rdx, [rbx + {ADDRESS}]
     test rdx, rdx
     jz 2f
-    # It comes out of the halt, however soon it is raised.
+    # Interrupts are off until hlt begins, so the interrupt always comes in the halt, however soon it is raised.
     cli
     out dx, eax
     sti

@@ -1,6 +1,6 @@
-# What every program that takes interrupts begins with; the program's own part goes on behind it, at 20.
-# rdi = parameters, rsi = index of the vcpu; rbx keeps the parameters, in handlers too. The handler is
-# 16 bytes in, and expects the program's own part at 30: it may change rax, rcx and rdx.
+# The first part of every program that takes interrupts; the program's own code follows at label 20. rdi =
+# parameters, rsi = index of the vcpu; rbx keeps the parameters, in handlers too. The handler begins at byte 16
+# and calls the program's own handler at label 30, which may change rax, rcx and rdx.
     jmp 10f
     .balign 16
     push rax
@@ -15,22 +15,23 @@
     pop rdx
     pop rcx
     pop rax
-    # The vector: there is only one.
+    # Drops the vector; there is only one.
     add rsp, 8
     jmp qword ptr [rip + 1f]
 1:
     .quad {INTERRUPT_RETURN}
 
-# The end of an interrupt to a program that looks from rcx on whether to halt, right before rdx: what it
-# saw may be old now, so it goes on behind the halt. So it needs neither cli nor sti, which are exits
-# where they are emulated, nor the shadow of sti, which an emulated host may forget (docs/lab.md).
+# EOI for a program that decides between rcx and rdx whether to halt, with hlt right before rdx. If the
+# interrupt came there, what the program has compared may be old, so the handler returns to rdx, behind hlt.
+# Thus the program needs neither cli nor sti, which are exits where they are emulated, nor the interrupt shadow
+# of sti, which an emulating host may forget (docs/lab.md).
 16:
     cmp [rsp + 40], rcx
     jb 15f
     cmp [rsp + 40], rdx
     jae 15f
     mov [rsp + 40], rdx
-# The end of an interrupt: by the bit if there is one and it is set, else by the register.
+# EOI: by the bit of the PV EOI word if there is a word and the bit is set, else by the register.
 15:
     mov rcx, [rbx + {PV_EOI}]
     test rcx, rcx
@@ -52,7 +53,7 @@
     mov [rcx], eax
     ret
 
-# The local APIC, the PV EOI word, and the I/O APIC's pin if there is a route.
+# Sets up the local APIC, the PV EOI word, and the I/O APIC's pin if there is a redirection entry for it.
 10:
     mov rbx, rdi
     cmp qword ptr [rbx + {XAPIC}], 0
@@ -71,7 +72,7 @@
     mov eax, 0x1ff
     mov [rcx], eax
 2:
-    # Each APIC has its own word, and the first vcpu alone has one.
+    # Each local APIC has a PV EOI word of its own; here only the first vcpu has one.
     test rsi, rsi
     jnz 20f
     mov rax, [rbx + {PV_EOI}]

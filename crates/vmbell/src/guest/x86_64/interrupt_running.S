@@ -1,4 +1,4 @@
-# Takes COUNT interrupts while it runs. One run each time it is entered.
+# Takes COUNT interrupts while it runs. Each time the vcpu is entered, it does one run.
 20:
     mov rax, [rbx + {INTERRUPTS}]
     add rax, [rbx + {COUNT}]
@@ -15,7 +15,7 @@
     mov edx, {DONE_PORT}
     out dx, eax
     jmp 20b
-# Tells the device, if there is one to tell, and ends the interrupt.
+# Writes to port ADDRESS, if it is not 0, to tell the device, and does the EOI.
 30:
     mov rdx, [rbx + {ADDRESS}]
     test rdx, rdx

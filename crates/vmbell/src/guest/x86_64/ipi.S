@@ -1,8 +1,8 @@
-# The first vcpu interrupts the second COUNT times, each time until that has counted it.
+# The first vcpu sends COUNT interrupts to the second, each after the second has counted the one before.
 20:
     test rsi, rsi
     jnz 3f
-    # The second says when it is ready, once a run.
+    # The second vcpu counts READY up when it is ready, once for each run. STAMP counts the runs.
     mov r15, [rbx + {STAMP}]
     inc r15
     mov [rbx + {STAMP}], r15
@@ -54,7 +54,7 @@
     mov edx, {DONE_PORT}
     out dx, eax
     jmp 3b
-# The second vcpu has no word.
+# The second vcpu has no PV EOI word, so it writes the EOI register.
 30:
     xor eax, eax
     xor edx, edx

@@ -1,5 +1,5 @@
 # Stores VALUE, four bytes, to ADDRESS.
-# rdi = parameters. One run of COUNT operations each time it is entered.
+# rdi = parameters. Each time the vcpu is entered, the program does one run of COUNT operations.
     mov rbx, rdi
 1:
     mov r12, [rbx + {COUNT}]

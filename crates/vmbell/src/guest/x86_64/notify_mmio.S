@@ -1,5 +1,5 @@
-# Stores VALUE, four bytes, to ADDRESS, and waits until somebody has noticed.
-# rdi = parameters. Rings COUNT times, PAUSE ticks apart, and each time waits for the answer.
+# Stores VALUE, four bytes, to ADDRESS, and waits until the host has answered.
+# rdi = parameters. Rings COUNT times: it waits PAUSE ticks before each ring, and for the answer after it.
     mov rbx, rdi
 1:
     mov r12, [rbx + {COUNT}]

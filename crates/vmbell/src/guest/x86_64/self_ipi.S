@@ -1,4 +1,4 @@
-# Interrupts itself COUNT times, from the write of the register to the return of the handler.
+# Sends COUNT interrupts to its own vcpu and measures from the write of the register to the handler's return.
 20:
     mov r12, [rbx + {COUNT}]
     sti

@@ -1,5 +1,5 @@
-# Sends COUNT requests, and halts after each until the interrupt of its answer has come. Interrupts stay
-# on: from one that comes between the look and the halt, the handler returns behind the halt.
+# Sends COUNT requests and halts after each until the interrupt of its answer has come. Interrupts stay enabled:
+# if one comes between the comparison and hlt, the handler returns behind hlt.
     sti
 2:
     mov r12, [rbx + {COUNT}]
@@ -12,7 +12,8 @@
     inc r14
     mov [rsi + 0x200], r14
     mov [rsi + 0x82], r14w
-    # Between the index and the look at whether the device wants to know.
+    # Orders the store of the index before the load of the flags that say whether the device wants a
+    # notification.
     mfence
     test word ptr [rsi + 0x100], 1
     jnz 4f
@@ -47,8 +48,8 @@
     mov edx, {DONE_PORT}
     out dx, eax
     jmp 9b
-# Ends the interrupt, which is an edge, before it tells the device that its reason was seen: the other way
-# round the exit of the store would cost the guest the sparing of its EOI.
+# Does the EOI of the interrupt, which is an edge, before it writes the device's interrupt acknowledge register.
+# In the other order the exit of that store would take the PV EOI bit back, and the EOI would need the register.
 30:
     lea rcx, [rip + 50b]
     lea rdx, [rip + 51b]

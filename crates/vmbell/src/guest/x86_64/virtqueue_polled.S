@@ -1,5 +1,5 @@
-# Sends COUNT requests, each when the answer to the one before is there. The used ring is polled, so
-# flag 1 asks for no interrupt.
+# Sends COUNT requests, each after the answer to the one before. The program polls the used ring, so it sets
+# flag 1 of the available ring: it wants no interrupt.
     mov word ptr [rsi + 0x80], 1
 2:
     mov r12, [rbx + {COUNT}]
@@ -12,7 +12,8 @@
     inc r14
     mov [rsi + 0x200], r14
     mov [rsi + 0x82], r14w
-    # Between the index and the look at whether the device wants to know.
+    # Orders the store of the index before the load of the flags that say whether the device wants a
+    # notification.
     mfence
     test word ptr [rsi + 0x100], 1
     jnz 4f

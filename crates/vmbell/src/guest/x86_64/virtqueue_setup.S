@@ -1,14 +1,15 @@
-# Sets up queue 0 of the virtio-mmio device at ADDRESS (virtio 1.3, 3.1 and 4.2.3) with a split ring of 8
-# at VALUE, for one request of 8 bytes at a time and its answer, the inverted bytes. The program goes on
-# behind it, with r14 = requests so far, r15 = registers and rsi = ring; it is left at 9.
+# Sets up queue 0 of the virtio-mmio device at ADDRESS (virtio 1.3, 3.1 and 4.2.3), with a split ring of 8
+# entries at VALUE. Each request has 8 bytes, and its answer is their inversion; one request is under way at a
+# time. The code that follows this file finds r14 = number of requests so far, r15 = registers and rsi = ring;
+# an error jumps to its label 9.
 # rdi = parameters. At VALUE: descriptors, +0x80 available ring, +0x100 used ring, +0x200 request, +0x280
-# answer. A device that is not as it should be leaves RINGS as it was.
+# answer. If the device does not behave as expected, RINGS does not change.
 20:
     mov rbx, rdi
     mov r15, [rbx + {ADDRESS}]
     mov rsi, [rbx + {VALUE}]
     xor r14, r14
-    # Two descriptors: the request, which goes on in the answer, which the device writes.
+    # Two descriptors: the request, which the device reads, chained to the answer, which the device writes.
     lea rax, [rsi + 0x200]
     mov [rsi], rax
     mov dword ptr [rsi + 8], 8
@@ -17,7 +18,7 @@
     mov [rsi + 16], rax
     mov dword ptr [rsi + 24], 8
     mov dword ptr [rsi + 28], 2
-    # The rings, all of whose entries are descriptor 0.
+    # The rings. All their entries are descriptor 0.
     xor eax, eax
     mov ecx, 16
 1:
@@ -25,7 +26,7 @@
     mov [rsi + rcx * 8 + 0xf8], rax
     dec ecx
     jnz 1b
-    # Reset, found, driven.
+    # Device status: reset, then ACKNOWLEDGE, then DRIVER.
     mov eax, [r15]
     cmp eax, 0x74726976
     jne 9f
@@ -35,7 +36,7 @@
     mov [r15 + 0x70], eax
     mov eax, 3
     mov [r15 + 0x70], eax
-    # Version 1, and nothing else.
+    # Accepts the feature VERSION_1 and no other.
     xor eax, eax
     mov [r15 + 0x24], eax
     mov [r15 + 0x20], eax
@@ -47,7 +48,7 @@
     mov eax, [r15 + 0x70]
     cmp eax, 11
     jne 9f
-    # The queue.
+    # Selects, sizes and enables queue 0.
     xor eax, eax
     mov [r15 + 0x30], eax
     mov eax, [r15 + 0x34]

@@ -1,5 +1,6 @@
-# Executes the CPU's hypercall instruction: vmmcall if VALUE is 1, else vmcall. No hypercall has the number.
-# rdi = parameters. One run of COUNT operations each time it is entered.
+# Executes the CPU's hypercall instruction: vmmcall if VALUE is 1, else vmcall. The hypercall number is -1,
+# which no hypercall has.
+# rdi = parameters. Each time the vcpu is entered, the program does one run of COUNT operations.
     mov rbx, rdi
 1:
     mov r12, [rbx + {COUNT}]
