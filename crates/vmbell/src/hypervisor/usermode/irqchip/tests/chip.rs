@@ -1,5 +1,5 @@
-//! A whole irqchip with two vCPUs and no guest, driven from both sides: by devices and irqfds, and by the
-//! guest's loads, stores and EOIs.
+//! A whole irqchip with two vCPUs but without a guest, which tests drive from both sides: as devices and irqfds
+//! do, and by the loads, stores and EOIs of a guest.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -24,7 +24,7 @@ pub const LEVEL: u32 = 1 << 15;
 pub const MASKED: u32 = 1 << 16;
 pub const REMOTE_IRR: u32 = 1 << 14;
 
-/// Two vCPUs, pins and lines, and who was woken.
+/// The local APICs of two vCPUs, pins and lines, and the vCPUs that were notified.
 pub struct Parts {
     pub lapics: Vec<Lapic>,
     pins: Box<Pins>,
@@ -85,15 +85,15 @@ pub fn resampler(descriptor: u32) -> Arc<Resampler> {
     Arc::new(Resampler::new(event, descriptor))
 }
 
-/// The controllers with their two vCPUs.
+/// The controllers and the local APICs of their two vCPUs.
 pub struct Chip {
     pub controller: Controller,
     pub parts: Parts,
-    /// The descriptors that the sandbox would have.
+    /// The resamplefds, by the descriptors that they would have in the sandbox.
     counters: Vec<Counter>,
 }
 
-/// The stub's part of an end of interrupt.
+/// The stub's side of an EOI.
 struct Ending<'c>(&'c Chip);
 
 impl EndOfInterrupt for Ending<'_> {
@@ -136,7 +136,7 @@ impl Chip {
         Self::new(|_| Controller::split())
     }
 
-    /// A resamplefd is signalled.
+    /// Counts a signal of the resamplefd with this descriptor.
     fn acked(&self, descriptor: u32) {
         let mut counters = self.counters.iter();
         let counter = counters.find(|counter| counter.resampler.descriptor() == descriptor);
@@ -156,7 +156,7 @@ impl Chip {
         self.all_acked(&acked.unwrap());
     }
 
-    /// The guest loads from the I/O APIC; none if there is none.
+    /// The guest loads from the I/O APIC; `None` if there is no I/O APIC.
     pub fn load(&self, offset: u64) -> Option<u32> {
         self.controller.read_ioapic(offset, &self.parts.apics())
     }
@@ -173,12 +173,12 @@ impl Chip {
         self.load(IOWIN).unwrap()
     }
 
-    /// The guest writes the low half of a pin's entry; the high half names APIC 0 at first.
+    /// The guest writes the low half of a pin's redirection entry. The high half names APIC 0 at first.
     pub fn entry(&mut self, pin: u32, low: u32) {
         self.write(0x10 + 2 * pin, low);
     }
 
-    /// The guest writes the high half of a pin's entry: the destination is its highest byte.
+    /// The guest writes the high half of a pin's redirection entry, whose highest byte is the destination.
     pub fn destination(&mut self, pin: u32, destination: u8) {
         self.write(0x11 + 2 * pin, u32::from(destination) << 24);
     }
@@ -221,7 +221,7 @@ impl Chip {
         counter
     }
 
-    /// Removes an irqfd; whether there was one.
+    /// Removes an irqfd and returns whether there was one.
     pub fn remove(&mut self, fd: u64, number: u32) -> bool {
         let apics = self.parts.apics();
         let removed = self.controller.deassign(event(fd), gsi(number), &apics);
@@ -241,7 +241,7 @@ impl Chip {
         self.controller.set_routing(&routes, &self.parts.apics())
     }
 
-    /// vCPU 0 takes what is next and ends it; the vector.
+    /// vCPU 0 takes its next interrupt and does the EOI. Returns the vector.
     pub fn serve(&mut self) -> Option<u8> {
         let vector = self.begin()?;
         self.end();
@@ -255,7 +255,7 @@ impl Chip {
         Some(vector)
     }
 
-    /// As the stub does, which leaves a crowded pin to the monitor.
+    /// Does the EOI as the stub does, which leaves a pin with too many resamplefds to the monitor.
     pub fn end(&mut self) {
         let eoi = self.parts.lapics[0].eoi().unwrap();
         if !self.parts.lapics[0].watched.contains(eoi.vector) {

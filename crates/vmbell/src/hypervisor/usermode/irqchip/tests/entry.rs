@@ -1,4 +1,4 @@
-//! To whom an entry of the I/O APIC sends (82093AA, "I/O Redirection Table Registers").
+//! The local APICs to which a redirection entry sends (82093AA, "I/O Redirection Table Registers").
 
 use stub::lapic::Register;
 
@@ -8,7 +8,7 @@ const LOGICAL: u32 = 1 << 11;
 const LOWEST_PRIORITY: u32 = 1 << 8;
 const REMOTE_IRR: u32 = 1 << 14;
 
-/// Which vCPUs have a vector pending after pin 5 has risen once with an entry.
+/// The vCPUs on which a vector is pending after pin 5 has risen once with this redirection entry.
 fn reached(chip: &mut Chip, low: u32, destination: u8) -> Vec<usize> {
     chip.destination(5, destination);
     chip.entry(5, low);
@@ -59,7 +59,7 @@ fn logical_entry_sends_to_those_whose_logical_destination_it_meets() {
         let reached = reached(&mut logical(), LOGICAL | 0x41, destination);
         assert_eq!(reached, vcpus, "destination {destination:#b}");
     }
-    // The same number is an APIC ID without the bit.
+    // Without the logical bit the same number is an APIC ID.
     assert_eq!(reached(&mut logical(), 0x41, 1), [1]);
 }
 

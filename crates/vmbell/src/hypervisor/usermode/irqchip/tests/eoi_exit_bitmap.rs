@@ -1,4 +1,4 @@
-//! The EOI exit bitmap: what is in it, and that PV EOI leaves that alone.
+//! The EOI exit bitmap: which vectors are in it, and that paravirtual EOI does not defer their EOIs.
 
 use stub::pv_eoi::PvEoi;
 
@@ -6,7 +6,7 @@ use super::chip::{Chip, LEVEL, MASKED};
 use super::guest::{WORD, Word, vectors};
 use crate::irq::{Msi, Target};
 
-/// A message that is a level, to APIC `id`.
+/// A level-triggered message to APIC `id`.
 fn level_message(id: u64, vector: u32) -> Target {
     Target::Msi(Msi {
         address: 0xfee0_0000 | id << 12,
@@ -45,7 +45,7 @@ fn vector_under_way_stays_in_the_eoi_exit_bitmap_until_its_end() {
     assert!(!chip.parts.lapics[0].watched.contains(0x51));
 }
 
-/// Whether the guest would be spared the EOI of what `raise` raises.
+/// Whether paravirtual EOI would spare the guest the EOI of the interrupt that `raise` raises.
 fn is_spared(chip: &mut Chip, raise: impl FnOnce(&mut Chip), vector: u8) -> bool {
     let (pv_eoi, word) = (PvEoi::default(), Word::default());
     pv_eoi.write_msr(WORD | 1, |_| true).unwrap();

@@ -1,7 +1,7 @@
-//! A vCPU with no processor: an APIC, the host's loop around it, and a guest of handlers that nest.
+//! A vCPU without a processor: a local APIC, the host's loop around it, and a guest whose handlers nest.
 //!
-//! The loop is that of a backend: complete on every way out; on the way in, if there was reason to,
-//! inject the next vector and arm.
+//! The loop is that of a backend. On every way out of the guest it completes a paravirtual EOI; on the way in,
+//! if there is a reason to, it injects the next vector and arms the PV EOI bit.
 
 use std::cell::Cell;
 
@@ -10,11 +10,11 @@ use stub::pv_eoi::{Completion, GuestByte, PvEoi};
 
 use super::lapic;
 
-/// Where the guest keeps its word.
+/// The address of the PV EOI word.
 pub const WORD: u64 = 0x3000;
 const ENABLE: u64 = WORD | 1;
 
-/// Guest memory: one word, which may become unreadable or read-only.
+/// Guest memory: the PV EOI word, which may become unreadable or read-only.
 #[derive(Debug, Default)]
 pub struct Word {
     pub byte: Cell<u8>,
@@ -40,13 +40,13 @@ impl GuestByte for Word {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handler {
     pub vector: u8,
-    /// It has done its EOI, in one way or the other.
+    /// Whether it has done its EOI, by the bit or by the register.
     pub ended: bool,
-    /// What it returns to may be interrupted.
+    /// Whether the code that it returns to may be interrupted.
     interruptible: bool,
 }
 
-/// The vCPU.
+/// A vCPU and its guest.
 #[derive(Debug)]
 pub struct Vcpu {
     pub lapic: Lapic,
@@ -54,13 +54,13 @@ pub struct Vcpu {
     pub word: Word,
     pub handlers: Vec<Handler>,
     pub interruptible: bool,
-    /// Somebody has raised a vector, and the guest has not been left since.
+    /// Whether a vector was raised since the guest was last left.
     pub kicked: bool,
-    /// There is reason to look for a vector to inject (Linux `KVM_REQ_EVENT`).
+    /// Whether the loop has to look for a vector to inject (Linux `KVM_REQ_EVENT`).
     event: bool,
     /// Vectors in the order in which they left service.
     pub ended: Vec<u8>,
-    /// How many of them by the bit.
+    /// How many of them left service by the PV EOI bit.
     pub spared: usize,
     pub begun: usize,
     pub accepted: usize,
@@ -68,7 +68,7 @@ pub struct Vcpu {
 }
 
 impl Vcpu {
-    /// In the guest, interruptible; PV EOI as asked for.
+    /// A vCPU in the guest and interruptible, which uses PV EOI if `pv_eoi` is set.
     pub fn new(pv_eoi: bool) -> Self {
         let vcpu = Self {
             lapic: lapic(0),
@@ -145,13 +145,13 @@ impl Vcpu {
         self.enter();
     }
 
-    /// A request, and the kick that it makes.
+    /// Raises a vector, followed by the exit that its kick causes.
     pub fn interrupt(&mut self, vector: u8) {
         let _ = self.raise(vector);
         self.unrelated_exit();
     }
 
-    /// `sti`: the exit of an interrupt window, if something waits for it.
+    /// `sti`: the exit of an interrupt window, if a vector is pending.
     pub fn sti(&mut self) {
         self.interruptible = true;
         if self.lapic.next().is_some() {
@@ -161,7 +161,8 @@ impl Vcpu {
         }
     }
 
-    /// The guest's end of an interrupt: test and clear, or the register. Whether it was spared.
+    /// The guest's EOI: test and clear of the bit, or a write to the register. Returns whether the bit spared
+    /// the register.
     pub fn eoi(&mut self) -> bool {
         if let Some(handler) = self.innermost() {
             handler.ended = true;
@@ -173,7 +174,7 @@ impl Vcpu {
         false
     }
 
-    /// The one instruction.
+    /// The one instruction that tests and clears the bit.
     pub fn test_and_clear(&mut self) -> bool {
         self.word.byte.replace(self.word.byte.get() & !1) & 1 != 0
     }
@@ -205,8 +206,8 @@ impl Vcpu {
         good.is_ok()
     }
 
-    /// Saved at an exit and put back elsewhere: memory, then the registers of the APIC, lowest vector
-    /// first, then the one of PV EOI. The host's own flag is not among it.
+    /// Saves the vCPU at an exit and restores it elsewhere: memory, then the local APIC's registers, lowest
+    /// vector first, then the PV EOI register. The host's own flag is not part of the saved state.
     pub fn migrate(&mut self) {
         let _ = self.exit();
         let there = lapic(self.lapic.id());
@@ -245,7 +246,7 @@ impl Vcpu {
         }
     }
 
-    /// Whether the guest would skip the register now.
+    /// Whether the guest would now skip the write to the EOI register.
     pub fn is_armed(&self) -> bool {
         self.pv_eoi.is_pending() && self.word.byte.get() & 1 != 0
     }

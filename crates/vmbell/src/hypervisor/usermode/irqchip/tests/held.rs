@@ -1,10 +1,10 @@
-//! Who holds a line up, and what takes it down (Linux `kvm_set_irq` with its source IDs,
-//! `irqfd_resampler_shutdown`).
+//! The sources that hold a line up, and the events that let it go down (Linux `kvm_set_irq` with its source
+//! IDs, `irqfd_resampler_shutdown`).
 
 use super::chip::{Chip, LEVEL, MASKED, event, gsi};
 use crate::irq::{Msi, Target};
 
-/// GSIs 5 and 6 lead to pin 5, which is a level one.
+/// GSIs 5 and 6 lead to pin 5, which is level-triggered.
 fn shared_pin() -> Chip {
     let mut chip = Chip::full();
     chip.route(&[(5, Target::Pin(5)), (6, Target::Pin(5))])
@@ -13,7 +13,7 @@ fn shared_pin() -> Chip {
     chip
 }
 
-/// Whether pin 5 is up: unmasked it asks whoever resamples it, since nobody has asked before.
+/// Whether the line of pin 5 is up: then unmasking the pin signals its resamplefds.
 fn is_up(chip: &mut Chip) -> bool {
     chip.entry(5, LEVEL | MASKED | 0x41);
     let resample = chip.resampling(99, 5);
@@ -66,7 +66,7 @@ fn irqfd_that_is_removed_by_a_wrong_gsi_holds_its_line() {
     assert!(chip.remove(1, 6));
 }
 
-/// Linux `ioapic_write_indirect`: not while masked, not before the EOI.
+/// The rule of Linux `ioapic_write_indirect`: no resampling while the pin is masked or before the EOI.
 #[test]
 fn write_resamples_a_line_only_if_it_could_be_sent() {
     let mut chip = Chip::full();

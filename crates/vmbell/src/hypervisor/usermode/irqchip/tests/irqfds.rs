@@ -1,4 +1,5 @@
-//! Irqfds that are edges: who may be one, what their signals raise, and what their removal leaves.
+//! Irqfds without a resamplefd: which eventfds may be irqfds, which interrupts their signals raise, and that
+//! their removal leaves others alone.
 
 use super::chip::Chip;
 use crate::irq::{IrqError, Msi, Target};
@@ -53,7 +54,7 @@ fn irqfd_that_goes_leaves_the_others_of_its_gsi_alone() {
     assert!(chip.remove(1, 24));
     chip.signal(2);
     assert_eq!(chip.serve(), Some(0x45));
-    // Assigned again it has the route that there is by then.
+    // An irqfd that is assigned again uses the route of that time.
     chip.route(&[(24, Target::Msi(Msi::fixed(0, 0x55)))])
         .unwrap();
     chip.irqfd(1, 24).unwrap();

@@ -1,4 +1,4 @@
-//! Requests, priorities and the end of service.
+//! The local APIC: requests, priorities and EOIs.
 
 use stub::lapic::{Effect, Eoi, Lapic, Raise, Register};
 

@@ -1,4 +1,4 @@
-//! Who gets a message.
+//! The local APICs to which a message goes.
 
 use stub::lapic::{Destination, Effect, Lapic, MMIO_BASE, Message, Mode, Raise, Register};
 
@@ -13,14 +13,14 @@ fn message(mode: Mode, destination: Destination) -> Message {
     }
 }
 
-/// Which of the APICs a message went to.
+/// The result of a message, and the local APICs that accepted it.
 fn delivered(lapics: &[Lapic], message: Message) -> (Raise, Vec<usize>) {
     let mut accepted = Vec::new();
     let raise = message.deliver(lapics.iter(), |index| accepted.push(index));
     (raise, accepted)
 }
 
-/// Which of the APICs a message went to; they begin it, so that they can take the next.
+/// The local APICs that accepted a message. They begin its interrupt, so that they can accept the next.
 fn begun(lapics: &[Lapic], message: Message) -> Vec<usize> {
     let (_, vcpus) = delivered(lapics, message);
     assert!(vcpus.iter().all(|&vcpu| lapics[vcpu].begin(message.vector)));

@@ -1,4 +1,5 @@
-//! The irqchip with no guest: named cases, models, and every interleaving of PV EOI's bit.
+//! Tests of the irqchip without a guest: named cases, models, and every interleaving of accesses to the PV EOI
+//! bit.
 
 mod chip;
 mod entry;
@@ -23,7 +24,7 @@ mod wire;
 
 use stub::lapic::{Lapic, Register};
 
-/// An APIC in xAPIC mode that takes interrupts.
+/// A local APIC in xAPIC mode that is switched on.
 fn lapic(id: u32) -> Lapic {
     let lapic = Lapic::default();
     lapic.reset(id);

@@ -1,4 +1,4 @@
-//! APIC and PV EOI against an APIC that has no PV EOI and no cleverness.
+//! Compares the local APIC with PV EOI to a plain reference without PV EOI, in random steps.
 
 use std::collections::BTreeSet;
 
@@ -8,31 +8,32 @@ use super::guest::{Vcpu, vectors};
 
 #[derive(Clone, Copy, Debug)]
 pub enum Step {
-    /// Another thread raises a vector; the kick comes later.
+    /// Another thread raises a vector; its kick comes later.
     Raise(u8),
-    /// The kick.
+    /// The kick for the vectors that were raised.
     Kick,
     /// An exit for another reason.
     Exit,
     /// `sti`, in a handler or out of it.
     Sti,
-    /// The innermost handler that has not yet done its EOI does it.
+    /// The innermost handler that has not done its EOI does it.
     Eoi,
     /// The innermost handler returns.
     Iret,
     /// The guest changes its task priority.
     Tpr(u8),
-    /// The vCPU is saved, and goes on elsewhere.
+    /// The vCPU is saved and restored elsewhere.
     Migrate,
 }
 
-/// Weighed so that handlers nest and requests run out: what comes of it is in [`super::reach`].
+/// Random steps, weighted so that handlers nest and the pending requests run out; [`super::reach`] checks that
+/// they do.
 pub fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step(), 1..120)
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    // Few vectors, so that they meet: eight classes of two.
+    // Few vectors, so that they interact: eight priority classes of two vectors.
     let vector = (3..11_u8, 0..2_u8).prop_map(|(class, low)| class << 4 | low);
     let priority = prop_oneof![2 => Just(0), 1 => (3..11_u8).prop_map(|class| class << 4)];
     prop_oneof![
@@ -47,7 +48,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Sets, and the rules of the manual.
+/// The reference: sets of vectors, and the rules of the manual.
 #[derive(Debug, Default)]
 pub struct Reference {
     requests: BTreeSet<u8>,
@@ -82,8 +83,8 @@ impl Pair {
         }
     }
 
-    /// Has the vCPU do something that leaves the guest and comes back, and takes over which handler
-    /// it entered, if the reference would have entered the same.
+    /// Lets the vCPU run `action`, which leaves the guest and enters it again. If the vCPU entered a handler,
+    /// checks that the reference expects the same one, and lets the reference enter it.
     fn through_exit(&mut self, action: impl FnOnce(&mut Vcpu)) -> Result<(), TestCaseError> {
         let (begun, expected) = (self.vcpu.begun, self.reference.next());
         action(&mut self.vcpu);
@@ -98,7 +99,7 @@ impl Pair {
         Ok(())
     }
 
-    /// Both take a step, and are compared.
+    /// Takes a step on both sides and compares them.
     pub fn step(&mut self, step: Step) -> Result<(), TestCaseError> {
         match step {
             Step::Raise(vector) => {
@@ -113,7 +114,7 @@ impl Pair {
             Step::Exit => self.through_exit(Vcpu::unrelated_exit)?,
             Step::Sti => self.through_exit(Vcpu::sti)?,
             Step::Eoi => {
-                // An honest guest ends what it has begun, once.
+                // An honest guest does one EOI for each interrupt.
                 if self.vcpu.innermost().is_some() {
                     self.reference.eoi();
                     self.through_exit(|vcpu| {
@@ -144,7 +145,7 @@ impl Pair {
         let Self { vcpu, reference } = self;
         let requests = vectors(&vcpu.lapic.irr);
         prop_assert!(requests.iter().eq(&reference.requests), "{:x?}", requests);
-        // At most the newest EOI is owed, and only while nobody has reason to come in.
+        // At most the newest EOI is unknown to the host, and only while no vector waits for an exit.
         let owed = vcpu.pv_eoi.is_pending() && !vcpu.is_armed();
         let mut ended = vcpu.ended.clone();
         let mut service = vcpu.in_service();
@@ -210,7 +211,7 @@ fn three_that_nest_end_from_the_inside_whichever_of_them_is_spared() {
         for vector in VECTORS {
             play(&[Step::Raise(vector), Step::Kick, Step::Sti]).unwrap();
         }
-        // From the innermost on, with an exit before the EOI or without.
+        // The handlers end from the innermost on, with or without an exit before the EOI.
         for depth in 0..VECTORS.len() {
             let before = [Step::Exit].into_iter().filter(|_| exits >> depth & 1 != 0);
             let steps: Vec<_> = before.chain([Step::Eoi, Step::Iret]).collect();
@@ -218,7 +219,8 @@ fn three_that_nest_end_from_the_inside_whichever_of_them_is_spared() {
         }
         play(&[Step::Exit]).unwrap();
         assert_eq!(pair.vcpu.ended, [0x5f, 0x45, 0x31], "exits {exits:#b}");
-        // With an EOI it is forgotten which one is newest: the bit is the innermost one's alone.
+        // After an EOI the host no longer knows which vector in service is the newest, so only the innermost
+        // one can be spared.
         assert_eq!(pair.vcpu.spared, usize::from(exits & 1 == 0), "{exits:#b}");
     }
 }

@@ -1,13 +1,13 @@
-//! A vCPU that is saved and goes on elsewhere (Linux `KVM_SET_MSRS`, `KVM_SET_LAPIC`).
+//! A vCPU that is saved and restored elsewhere (Linux `KVM_SET_MSRS`, `KVM_SET_LAPIC`).
 //!
-//! There is nothing of PV EOI to save but its register: the guest's byte is memory, and an exit has
-//! settled the host's flag before anybody can look.
+//! The only PV EOI state to save is its register: the guest's byte is in memory, and the host's flag is settled
+//! by the exit before the vCPU can be saved.
 
 use stub::pv_eoi::{Fault, PvEoi};
 
 use super::guest::{Vcpu, WORD};
 
-/// Two handlers deep, the inner one armed.
+/// A vCPU in two nested handlers, with the PV EOI bit armed for the inner one.
 fn armed() -> Vcpu {
     let mut vcpu = Vcpu::new(true);
     vcpu.interrupt(0x31);

@@ -1,4 +1,5 @@
-//! When a pin sends: by its redirection entry, its line, and the EOI of what it sent.
+//! When a pin sends an interrupt, depending on its redirection entry, its line and the EOI of its last
+//! interrupt.
 
 use super::chip::{Chip, LEVEL, MASKED, REMOTE_IRR};
 

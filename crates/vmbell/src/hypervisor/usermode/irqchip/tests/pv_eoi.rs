@@ -93,7 +93,7 @@ fn pending_vector_of_any_priority_keeps_the_bit_clear() {
         let _ = vcpu.raise(0x41);
         vcpu.unrelated_exit();
         assert!(vcpu.is_armed());
-        // Raised while its own class, or interrupts at all, are held back.
+        // The vector is raised while a handler blocks its class, or all interrupts.
         vcpu.interrupt(pending);
         assert!(!vcpu.is_armed(), "{pending:#x} pending");
         assert!(!vcpu.eoi());
@@ -254,7 +254,7 @@ fn cve_2026_72284_switching_off_after_the_word_has_gone_is_survived() {
     let mut vcpu = Vcpu::new(true);
     vcpu.interrupt(0x31);
     vcpu.word.unmapped.set(true);
-    // The exit of the write cannot resolve the flag; then it is off and pending at once.
+    // The exit of the write cannot resolve the flag; so PV EOI is switched off while the flag is pending.
     assert!(vcpu.write_msr(WORD));
     assert!(vcpu.pv_eoi.is_pending());
     assert_eq!(vcpu.exit(), Completion::Disarmed);
@@ -289,13 +289,13 @@ fn word_that_moves_while_armed_leaves_no_bit_behind() {
 
 #[test]
 fn an_exit_leaves_nothing_to_save_but_the_register() {
-    // Armed: the bit is taken back, and the vector stays in service.
+    // An armed bit is taken back, and the vector stays in service.
     let mut vcpu = Vcpu::new(true);
     vcpu.interrupt(0x31);
     let _ = vcpu.exit();
     assert!(!vcpu.pv_eoi.is_pending() && vcpu.word.byte.get() == 0);
     assert_eq!(vcpu.in_service(), [0x31]);
-    // Ended: the vector has left.
+    // An EOI that was done by the bit is completed, and the vector leaves service.
     let mut vcpu = Vcpu::new(true);
     vcpu.interrupt(0x31);
     assert!(vcpu.eoi());
@@ -323,7 +323,8 @@ fn halt_with_an_eoi_owed_completes_it_before_it_decides() {
     let mut vcpu = Vcpu::new(true);
     vcpu.interrupt(0x31);
     assert!(vcpu.eoi());
-    // Of the same class: only the EOI that is owed lets it through.
+    // The vector is of the same class, so it can only be delivered after the EOI that the host does not know of
+    // yet.
     let _ = vcpu.raise(0x32);
     assert_eq!(vcpu.lapic.next(), None);
     let _ = vcpu.exit();

@@ -1,4 +1,4 @@
-//! Whether the random steps of the model come to what they are about, and not only near it.
+//! Checks that the random steps of the model really reach the situations that the model is meant to test.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use proptest::test_runner::{TestCaseError, TestRunner};
 use super::model::{Pair, Step, steps};
 
 const CASES: usize = 512;
-/// Of [`CASES`], how many times at least each is met.
+/// How often each situation must be met in all [`CASES`] together.
 const ENOUGH: usize = CASES / 8;
 
-/// What was met, and how often.
+/// How often each situation was met.
 type Met = BTreeMap<&'static str, usize>;
 
-/// Takes a step and notes what it was.
+/// Takes a step and counts the situations that it meets.
 fn step(pair: &mut Pair, step: Step, met: &mut Met) -> Result<(), TestCaseError> {
     let mut note = |what, is_met: bool| *met.entry(what).or_default() += usize::from(is_met);
     let vcpu = &pair.vcpu;

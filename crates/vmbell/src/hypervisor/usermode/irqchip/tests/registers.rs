@@ -1,4 +1,4 @@
-//! The two views of the registers, and the switch between them.
+//! The two interfaces to the registers, xAPIC and x2APIC, and the switch between them.
 
 use stub::lapic::{Destination, Effect, Eoi, Lapic, MMIO_BASE, MSR_BASE, Message, Mode, Register};
 
@@ -80,7 +80,7 @@ fn x2apic_faults_on_every_register_that_is_reserved_or_read_only() {
     let lapic = x2apic(0);
     let writable = [0x808, 0x80b, 0x80f, 0x828, 0x83f];
     for index in 0x800..0x900 {
-        // The command register takes 0 as an IPI with vector 0.
+        // The interrupt command register takes 0 as an IPI with vector 0.
         if index == 0x830 {
             continue;
         }

@@ -1,4 +1,4 @@
-//! Resampled lines and their ack.
+//! Resampled lines and the signals to their resamplefds at an ack.
 
 use super::chip::{Chip, IOWIN, LEVEL, MASKED, resampler};
 use crate::irq::IrqError;

@@ -1,4 +1,4 @@
-//! Where routes lead, and which tables are refused.
+//! The targets of routes, and the tables that are refused.
 
 use super::chip::Chip;
 use crate::irq::{IrqError, Msi, Target};

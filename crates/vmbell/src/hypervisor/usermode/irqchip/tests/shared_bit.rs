@@ -1,8 +1,9 @@
-//! Every interleaving of a guest's handlers, two senders and the host's exits, as far as they go.
+//! Every interleaving of a guest's handlers, two senders and the host's exits, until no step leads to a new
+//! state.
 //!
-//! The host touches the bit only while the guest is stopped, so it is enough to let exits happen
-//! between any two of the guest's instructions. States are told apart by all that decides what
-//! happens next; each is reached by replaying the steps that led to it.
+//! The host touches the PV EOI bit only while the guest is stopped, so it is enough to allow exits between any
+//! two of the guest's instructions. The key of a state contains everything that decides what happens next. A
+//! state is reached by replaying the steps that led to it.
 
 use std::collections::HashSet;
 
@@ -13,12 +14,12 @@ const HIGH: u8 = 0x51;
 /// How often each vector is raised.
 const EACH: usize = 2;
 
-/// The guest's end of an interrupt.
+/// How the guest does an EOI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Guest {
-    /// Test and clear are one instruction.
+    /// It tests and clears the bit by one instruction.
     OneInstruction,
-    /// The bit is read, and cleared by a second instruction: what the interface forbids.
+    /// It reads the bit and clears it by a second instruction, which the interface forbids.
     TwoInstructions,
 }
 
@@ -26,9 +27,9 @@ enum Guest {
 enum Step {
     Raise(u8),
     Exit,
-    /// The handler lets itself be interrupted.
+    /// The handler enables interrupts.
     Sti,
-    /// Its next instruction.
+    /// The guest executes its next instruction.
     Guest,
 }
 
@@ -40,13 +41,13 @@ const STEPS: [Step; 5] = [
     Step::Guest,
 ];
 
-/// A run: the vCPU, and where in its end each handler is.
+/// A run: the vCPU, and how far each handler is in its EOI.
 struct Run {
     vcpu: Vcpu,
     raised: [usize; 2],
-    /// What each handler's first instruction has read, for [`Guest::TwoInstructions`].
+    /// The value that each handler's first instruction has read, for [`Guest::TwoInstructions`].
     read: Vec<Option<bool>>,
-    /// The vectors that the guest has ended, in order.
+    /// The vectors whose EOI the guest has done, in order.
     guest_ended: Vec<u8>,
 }
 
@@ -60,7 +61,7 @@ impl Run {
         }
     }
 
-    /// Takes a step; false if it is not possible here.
+    /// Takes a step; returns false if the step is not possible in this state.
     fn take(&mut self, step: Step, guest: Guest) -> bool {
         match step {
             Step::Raise(vector) => {
@@ -121,7 +122,7 @@ impl Run {
         }
     }
 
-    /// All that decides what happens next.
+    /// The key of the state: everything that decides what happens next.
     fn state(&self) -> String {
         let Vcpu {
             lapic,
@@ -144,19 +145,20 @@ impl Run {
         )
     }
 
-    /// Whether host and guest agree on what has ended.
+    /// Whether host and guest agree on the EOIs that were done.
     fn is_good(&self) -> bool {
         let ended = &self.vcpu.ended;
         let agrees = self.guest_ended.starts_with(ended);
         let owed = self.guest_ended.len().saturating_sub(ended.len());
         let may_owe = usize::from(self.vcpu.pv_eoi.is_pending() && !self.vcpu.is_armed());
-        // What waits for an EOI that the host does not know of waits for ever, unless somebody comes.
+        // A vector that waits for an EOI which the host does not know of waits for ever, unless a kick is under
+        // way.
         let waits = owed != 0 && !self.vcpu.lapic.irr.is_empty();
         let deliverable = self.vcpu.interruptible && self.vcpu.lapic.next().is_some();
         agrees && owed == may_owe && (self.vcpu.kicked || !waits && !deliverable)
     }
 
-    /// Lets everything come to its end.
+    /// Runs the guest to the end of all its handlers.
     fn settle(&mut self, guest: Guest) {
         loop {
             self.vcpu.unrelated_exit();
@@ -175,7 +177,7 @@ fn replay(steps: &[Step], guest: Guest) -> Run {
     run
 }
 
-/// Walks through all states; how many there are, and the first steps that lead to a bad one.
+/// Visits all states. Returns their number, and the steps to a bad state if it finds one.
 fn explore(guest: Guest) -> (usize, Option<Vec<Step>>) {
     let mut seen = HashSet::from([Run::new().state()]);
     let mut paths = vec![Vec::new()];
@@ -219,7 +221,8 @@ fn no_interleaving_loses_or_doubles_an_eoi() {
 
 #[test]
 fn test_and_clear_in_two_instructions_is_caught() {
-    // Read, taken back by an exit, cleared: the guest believes what the host no longer does.
+    // The guest reads the bit, an exit takes it back, and the guest clears it: the guest assumes an EOI that
+    // the host does not.
     let (_, bad) = explore(Guest::TwoInstructions);
     assert!(bad.is_some());
 }

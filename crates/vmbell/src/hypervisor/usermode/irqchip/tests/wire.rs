@@ -1,4 +1,5 @@
-//! Pins and lines as both sides drive them: who is acked, who sends, and what others do meanwhile.
+//! Pins and lines as both sides drive them: which resamplefds are signalled, which thread sends, and what
+//! happens if another one interferes.
 
 use std::cell::Cell;
 
@@ -28,7 +29,7 @@ fn resamplefd_that_stays_keeps_its_place() {
     assert!(!pin.is_resampled());
     pin.set_resamplers(&[16, 17, 18]);
     assert_eq!(resamplers(&pin), [16, 17, 18]);
-    // An EOI that has read the first place misses neither of the others.
+    // An EOI that has already read the first place still finds both others.
     pin.set_resamplers(&[17, 18]);
     assert_eq!(resamplers(&pin), [17, 18]);
     pin.set_resamplers(&[17, 18, 19]);
@@ -66,7 +67,7 @@ fn crowded_pin_acks_each_resampler_once_for_each_eoi() {
             assert_eq!(counter.get(), round);
         }
     }
-    // Below the limit the stub acks them by itself.
+    // Once the pin has few enough resamplefds, the stub signals them itself.
     for fd in fds.skip(2) {
         assert!(chip.remove(fd, 5));
     }
@@ -102,7 +103,8 @@ fn line_that_was_driven_while_nobody_took_it_is_sent_by_the_one_who_tried() {
     wire.drive(Source::User, true, |_| {
         tries.set(tries.get() + 1);
         if tries.get() == 1 {
-            // A second one on a line that is up already sees remote IRR and leaves the sending to the first.
+            // A second call for a line that is already up sees remote IRR and leaves the sending to the first
+            // call.
             wire.drive(Source::User, true, |_| panic!("it waits for an EOI"));
         }
         tries.get() > 1
