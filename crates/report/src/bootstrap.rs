@@ -1,27 +1,28 @@
-//! How sure a ratio of two medians is: a percentile bootstrap.
+//! The confidence interval of a ratio of two medians, by a percentile bootstrap.
 //!
-//! Samples with the same index were taken in the same round, minutes of drift apart from others.
-//! So whole rounds are drawn, not single samples: what slowed both subjects down in a round cancels
-//! out, as it does in the ratio itself.
+//! Samples with the same index were taken in the same round; between rounds the host drifts. So the
+//! bootstrap draws whole rounds and not single samples: what slowed both subjects down in one round
+//! cancels out in the resampled ratio, as it does in the measured one.
 
 use super::random::Random;
 use super::statistics::{median, percentile};
 
-/// How often rounds are drawn again; the ends of the interval settle well before.
+/// How many times the rounds are resampled; the ends of the interval settle well before this number.
 const RESAMPLES: usize = 1000;
 
 /// A ratio with its 95 % confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
-    /// The ratio of the medians.
+    /// The ratio of the medians of all samples.
     pub value: f64,
-    /// 2.5 % of the resampled ratios lie below.
+    /// The lower end: 2.5 % of the resampled ratios are below it. Never above `value`.
     pub low: f64,
-    /// 2.5 % of them lie above.
+    /// The upper end: 2.5 % of the resampled ratios are above it. Never below `value`.
     pub high: f64,
 }
 
-/// The median of `new` over the median of `old`; none if a list is empty or `old` is zero.
+/// The median of `new` over the median of `old`; `None` if a list is empty or the median of `old` is
+/// not positive. `seed` determines which rounds are drawn.
 pub fn ratio_of_medians(new: &[f64], old: &[f64], seed: u64) -> Option<Interval> {
     let quotient = |new: &[f64], old: &[f64]| {
         let old = median(old).filter(|old| *old > 0.0)?;

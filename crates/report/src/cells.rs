@@ -1,5 +1,5 @@
-//! Every number of a report as text, once: the table on a terminal and the one in Markdown differ in
-//! how they lay these cells out, and in nothing else.
+//! Formats every number of the bench's tables once: the terminal and Markdown writers lay out the same
+//! cells and differ in nothing else.
 
 use super::columns::Paint;
 use super::header::excuse;
@@ -13,35 +13,35 @@ pub(super) struct Table<'r> {
     pub(super) lines: Vec<Line<'r>>,
 }
 
-/// One row.
+/// One row of a table.
 #[derive(Debug)]
 pub(super) struct Line<'r> {
     pub(super) name: &'r str,
     pub(super) cells: Cells,
 }
 
-/// What stands behind a name.
+/// What follows the name in a row.
 #[derive(Debug)]
 pub(super) enum Cells {
     Measured(Box<Numbers>),
-    /// Why there are no numbers.
+    /// The row was not measured; the text says why.
     Excuse(String, Paint),
 }
 
-/// The cells of a row that was measured; none where it has no such number.
+/// The cells of a measured row; `None` for a number that the row does not have.
 #[derive(Debug)]
 pub(super) struct Numbers {
     pub(super) median: String,
     pub(super) spread: Option<String>,
-    /// With a star if it is over single operations.
+    /// The 99th percentile, with a star if it is over single operations.
     pub(super) p99: Option<String>,
     pub(super) rate: Option<String>,
-    /// Mean, the fastest and the slowest run, CPU time.
+    /// The mean, the fastest run, the slowest run and the CPU time.
     pub(super) more: [Option<String>; 4],
-    /// Light and heavy.
+    /// Light exits and heavy exits, per operation.
     pub(super) exits: Option<[String; 2]>,
     pub(super) ratio: Option<RatioCells>,
-    /// Others are compared with it.
+    /// Whether another row is compared with this one.
     pub(super) is_reference: bool,
 }
 
@@ -56,14 +56,14 @@ pub(super) struct RatioCells {
 }
 
 impl Table<'_> {
-    /// Whether a row of it is compared with anything.
+    /// Whether any row of the table has a ratio.
     pub(super) fn has_ratio(&self) -> bool {
         let has = |line: &Line<'_>| matches!(&line.cells, Cells::Measured(n) if n.ratio.is_some());
         self.lines.iter().any(has)
     }
 }
 
-/// The groups that have rows, in order.
+/// The groups that have rows, in the order in which they are shown.
 pub(super) fn tables(report: &Report) -> Vec<Table<'_>> {
     let of = |group| Table {
         group,
@@ -98,8 +98,8 @@ fn numbers(report: &Report, row: &Row, median: f64) -> Numbers {
         .user_ns
         .zip(row.system_ns)
         .map(|(user, system)| user + system);
-    // Operations timed one by one wait for each other: they have a latency and no rate. Instructions
-    // have none either.
+    // Operations that are timed one by one wait for each other, so they have a latency and no rate. A
+    // number of instructions is not a time and has no rate either.
     let (star, rate) = match (row.percentiles_of, report.timing) {
         (PercentilesOf::Runs, Timing::Instructions) => ("", None),
         (PercentilesOf::Runs, _) => ("", Some(units::rate(median))),

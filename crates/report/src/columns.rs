@@ -1,8 +1,8 @@
-//! Aligned columns of text with colours: padding is counted in characters, and paint is not.
+//! Aligned columns of text with colours. Padding counts characters and leaves out the colour codes.
 
 use std::fmt::Write;
 
-/// How a cell looks.
+/// The colour or weight of a cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Paint {
     #[default]
@@ -26,7 +26,7 @@ impl Paint {
         }
     }
 
-    /// `text` in this paint.
+    /// `text` with the escape codes of this paint, if `color` is on.
     pub(super) fn apply(self, text: &str, color: bool) -> String {
         match self.code().filter(|_| color && !text.is_empty()) {
             Some(code) => format!("\x1b[{code}m{text}\x1b[0m"),
@@ -35,7 +35,6 @@ impl Paint {
     }
 }
 
-/// One cell.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cell {
     pub(super) text: String,
@@ -57,10 +56,10 @@ impl<T: Into<String>> From<T> for Cell {
     }
 }
 
-/// A row of cells; the last one of a short row runs on over the columns that it leaves out.
+/// A row of cells. The last cell of a row that is too short extends over the columns that are missing.
 pub(super) type Line = Vec<Cell>;
 
-/// Lays `lines` out: the first column to the left, the others to the right.
+/// Lays `lines` out: the first column is aligned left, the others right.
 pub(super) fn layout(lines: &[Line], color: bool) -> String {
     const GAP: usize = 2;
     let columns = lines.iter().map(Vec::len).max().unwrap_or_default();

@@ -1,23 +1,26 @@
-//! What a report has besides where events were counted: whose they are, and what one operation is.
+//! What a report adds when events were counted: who counted them, for which threads, and what one
+//! operation is.
 
 use serde::{Deserialize, Serialize};
 
-/// The work of all rows, and what was counted of it.
+/// The work that all rows do, and the events that were counted during it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counting {
-    /// How it looks on a terminal.
+    /// The form in which the terminal shows the report.
     pub form: Form,
-    /// What is done, in words.
+    /// The work that all rows do, in words.
     pub text: String,
-    /// What one operation is, in one word: `interrupt`, `buffer`.
+    /// One operation, in one word: `interrupt`, `buffer`.
     pub operation: String,
-    /// Who counts the events.
+    /// What counted the events: tracepoints or statistics of the kernel, the backend, or
+    /// `perf_event_open(2)`.
     pub source: String,
-    /// The events that are always shown, and whether they are counted.
+    /// The events that the report always shows, each with what the host counts of it. `vmbell stat` has
+    /// none.
     pub events: Vec<Counted>,
 }
 
-/// A form on the terminal other than the bench's table.
+/// A form of the report on the terminal other than the bench's table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Form {
@@ -30,32 +33,32 @@ pub enum Form {
 /// An event, and whether this host counts it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counted {
-    /// Its name.
+    /// The event's name, as `perf list` has it.
     pub event: String,
-    /// What one of it is.
+    /// The unit of its counts.
     pub unit: EventUnit,
-    /// Whose part is counted, if any is.
+    /// Which part of the work is counted; `None` if this host does not count the event.
     pub scope: Option<Scope>,
-    /// Why none is.
+    /// Why this host does not count the event; `None` if it does.
     pub reason: Option<String>,
 }
 
-/// What one of an event is.
+/// The unit of an event's counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EventUnit {
-    /// One time that it happened.
+    /// How often the event happened.
     Count,
-    /// A nanosecond.
+    /// Nanoseconds.
     Ns,
 }
 
-/// Whose part of the work is counted.
+/// Which part of the work an event is counted in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
-    /// The process's own and what the kernel does for it.
+    /// User mode and the kernel.
     All,
-    /// The process's own: the host does not allow more.
+    /// User mode only: the host does not allow counting in the kernel.
     User,
 }

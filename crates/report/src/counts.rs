@@ -1,34 +1,34 @@
-//! Counts by name, in the order in which they are shown: an object in JSON.
+//! Named counts that keep the order in which they are shown; in JSON they are an object.
 
 use std::fmt;
 
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// One number a run under each name.
+/// For each name, one count for each run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts(Vec<(String, Vec<u64>)>);
 
 impl Counts {
-    /// Whether nothing was counted.
+    /// Whether there are no names.
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Every run's count of `name`, if it was counted.
+    /// The count of `name` in every run; `None` if `name` was not counted.
     pub fn get(&self, name: &str) -> Option<&[u64]> {
         let (_, runs) = self.0.iter().find(|(other, _)| other == name)?;
         Some(runs)
     }
 
-    /// Names and runs, in order.
+    /// Names with their counts, in the order in which they are shown.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &[u64])> {
         self.0
             .iter()
             .map(|(name, runs)| (name.as_str(), runs.as_slice()))
     }
 
-    /// Keeps the names that `wanted` says.
+    /// Keeps the names for which `wanted` returns true.
     pub fn retain(&mut self, wanted: impl Fn(&str) -> bool) {
         self.0.retain(|(name, _)| wanted(name));
     }

@@ -2,24 +2,24 @@
 
 use std::fmt;
 
-/// Most CPUs that a list may name: what `cpu_set_t` holds.
+/// The largest CPU number plus one: `cpu_set_t` has that many bits.
 const LIMIT: usize = 1024;
 
-/// What is wrong with a list.
+/// Why a text is not a list of CPUs.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CpuListError {
-    /// Neither a number nor a range.
+    /// An item is neither a number nor a range.
     #[error("'{0}' is neither a CPU number nor a range such as 0-3")]
     NotANumber(String),
-    /// It ends before it starts.
+    /// A range ends before it starts.
     #[error("the range '{0}' ends before it starts")]
     Backwards(String),
-    /// A number that no kernel here has.
+    /// A number is too large for `cpu_set_t`.
     #[error("'{0}' is beyond the last possible CPU, {last}", last = LIMIT - 1)]
     TooLarge(String),
 }
 
-/// Reads a list. Order is kept, since the first CPU has a part of its own; repetition too.
+/// Reads a list. The order is kept, since the first CPU is the measured side's; so are repeated CPUs.
 pub fn parse(list: &str) -> Result<Vec<usize>, CpuListError> {
     let mut cpus = Vec::new();
     for item in list.split(',').map(str::trim) {
@@ -42,7 +42,7 @@ pub fn parse(list: &str) -> Result<Vec<usize>, CpuListError> {
     Ok(cpus)
 }
 
-/// Writes a list, ranges of three and more shortened.
+/// Formats CPU numbers as a list; three or more consecutive ones become a range.
 #[derive(Clone, Copy, Debug)]
 pub struct Display<'a>(pub &'a [usize]);
 

@@ -1,10 +1,10 @@
-//! The samples as CSV, one row each: the summary of a report leaves them out.
+//! The samples as CSV, one row for each; the tables on a terminal and in Markdown leave them out.
 
 use std::fmt::Write;
 
 use super::{Report, Timing};
 
-/// Writes every sample; an entry that was not measured has none.
+/// Writes every sample of `report`; an entry that was not measured has no rows.
 pub fn csv(report: &Report) -> String {
     let measured = match report.timing {
         Timing::Native => "ns_per_op",
@@ -14,7 +14,7 @@ pub fn csv(report: &Report) -> String {
     let mut text = format!("command,group,backend,spin,run,ops,{measured}\n");
     for row in &report.results {
         for (run, ns) in row.samples_ns.iter().enumerate() {
-            // Writing to a String cannot fail. No name holds a comma or a quote: they are
+            // Writing to a String cannot fail. No name contains a comma or a quote: names are
             // identifiers of this program.
             let _ = writeln!(
                 text,

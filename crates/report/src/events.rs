@@ -1,12 +1,12 @@
-//! A report as a table of events: a line for each, a column for each row of the report, and the
-//! change from the first to the last. What `vmbell stat` prints.
+//! The report as a table of events, which is what `vmbell stat` prints: a line for each event, a column
+//! for each row of the report, and the change from the first column to the last.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::{Counting, Counts, Report, Row};
 
-/// Writes `report` for people.
+/// Writes `report` for the terminal.
 pub(super) fn events(report: &Report, counting: &Counting) -> String {
     let names = by_frequency(&report.results);
     let width = names.iter().map(|name| name.len()).max().unwrap_or(0);
@@ -16,7 +16,7 @@ pub(super) fn events(report: &Report, counting: &Counting) -> String {
         rows: &report.results,
     };
     let backend = &report.backend;
-    // Writing to a string does not fail.
+    // Writing to a String cannot fail.
     let _ = writeln!(table.text, "backend   {} ({})", backend.name, backend.why);
     let _ = writeln!(table.text, "counted   by {}", counting.source);
     let _ = writeln!(table.text, "workload  {}\n", counting.text);
@@ -73,12 +73,12 @@ impl Table<'_> {
     }
 }
 
-/// How often it happened in all runs together.
+/// How often `name` happened in all runs together.
 fn of(counts: &Counts, name: &str) -> Option<u64> {
     counts.get(name).map(|runs| runs.iter().sum())
 }
 
-/// All events, the most frequent first, as the eye wants it.
+/// All events, the most frequent first.
 fn by_frequency(rows: &[Row]) -> Vec<&str> {
     let mut most: BTreeMap<&str, u64> = BTreeMap::new();
     for (name, runs) in rows.iter().flat_map(|row| row.events.iter()) {
@@ -90,7 +90,7 @@ fn by_frequency(rows: &[Row]) -> Vec<&str> {
     names.into_iter().map(|(name, _)| name).collect()
 }
 
-/// In per cent, as perf and the people who compare tables of it write it.
+/// The change in per cent with a sign; empty if nothing changed, `new` if there was nothing before.
 #[allow(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
 fn change((before, after): (u64, u64)) -> String {
     match (before, after) {

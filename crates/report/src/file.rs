@@ -1,7 +1,7 @@
-//! Where an export goes: a file that is either the old one or the whole new one, or stdout.
+//! The destination of an export: stdout, a device or pipe, or a file that is replaced as a whole.
 //!
-//! The file is opened before anything is measured, so that a bad path costs no minute of measuring,
-//! and renamed into place at the end, so that nobody ever reads half a report.
+//! The file is opened before anything is measured, so that a bad path is found at once and not after
+//! minutes. It is renamed into place at the end, so that nobody ever reads half a report.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -10,30 +10,30 @@ use std::path::{Path, PathBuf};
 /// Why an export could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
-    /// No file can be made there.
+    /// The destination could not be opened or created.
     #[error("cannot write to '{}'", path.display())]
     Open {
-        /// The path as given.
+        /// The path as the user gave it.
         path: PathBuf,
-        /// Why not.
+        /// The error of the system call.
         #[source]
         source: io::Error,
     },
-    /// The path is a directory's.
+    /// The path is that of a directory.
     #[error("cannot write to '{}': it is a directory", .0.display())]
     Directory(PathBuf),
-    /// Writing or renaming failed.
+    /// Writing or renaming the file failed.
     #[error("cannot finish '{}'", path.display())]
     Write {
-        /// The path as given.
+        /// The path as the user gave it.
         path: PathBuf,
-        /// Why not.
+        /// The error of the system call.
         #[source]
         source: io::Error,
     },
 }
 
-/// An opened destination.
+/// A destination that has been opened.
 #[derive(Debug)]
 pub struct Export {
     path: PathBuf,
@@ -43,9 +43,9 @@ pub struct Export {
 #[derive(Debug)]
 enum Destination {
     Stdout,
-    /// A device or a pipe: there is nothing to rename.
+    /// A device or a pipe, which is written directly: there is nothing to rename.
     Direct(File),
-    /// A regular file: its real path and the new one beside it.
+    /// A regular file: its path with symbolic links resolved, and the temporary file beside it.
     Renamed {
         target: PathBuf,
         temporary: Temporary,
@@ -53,7 +53,7 @@ enum Destination {
 }
 
 impl Export {
-    /// Opens `path`; `-` is stdout.
+    /// Opens the destination `path`; `-` is stdout.
     pub fn open(path: &Path) -> Result<Self, ExportError> {
         let failed = |source| ExportError::Open {
             path: path.to_owned(),
@@ -69,7 +69,7 @@ impl Export {
                 Ok(metadata) if !metadata.is_file() => {
                     Destination::Direct(OpenOptions::new().write(true).open(path).map_err(failed)?)
                 }
-                // A link keeps pointing where it does: what it points to is replaced.
+                // A symbolic link is kept, and the file that it points to is replaced.
                 Ok(_) => renamed(fs::canonicalize(path).map_err(failed)?).map_err(failed)?,
                 Err(_) => renamed(path.to_owned()).map_err(failed)?,
             }
@@ -80,12 +80,12 @@ impl Export {
         })
     }
 
-    /// Whether it is stdout.
+    /// Whether the destination is stdout.
     pub const fn is_stdout(&self) -> bool {
         matches!(self.to, Destination::Stdout)
     }
 
-    /// Writes `text` and puts the file in place.
+    /// Writes `text` and, for a regular file, renames the temporary file into place.
     pub fn finish(self, text: &str) -> Result<(), ExportError> {
         let failed = |source| ExportError::Write {
             path: self.path.clone(),
@@ -98,7 +98,7 @@ impl Export {
                     .write_all(text.as_bytes())
                     .and_then(|()| stdout.flush())
                 {
-                    // A reader that has seen enough is no error.
+                    // The reader of a pipe may close it early (`head`): that is not an error.
                     Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
                     other => other.map_err(failed),
                 }
@@ -116,7 +116,7 @@ fn renamed(target: PathBuf) -> io::Result<Destination> {
     Ok(Destination::Renamed { target, temporary })
 }
 
-/// A file that goes away unless it is put in place.
+/// A temporary file that is removed when it is dropped.
 #[derive(Debug)]
 struct Temporary {
     path: PathBuf,
@@ -148,7 +148,7 @@ impl Temporary {
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        // After the rename there is nothing left of this name, which is well.
+        // After a successful rename the temporary name is gone, and this fails without harm.
         let _ = fs::remove_file(&self.path);
     }
 }

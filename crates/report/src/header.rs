@@ -1,10 +1,11 @@
-//! The lines above the numbers: all that somebody else must know to compare them with their own.
+//! The lines above the tables: what a reader must know to compare the numbers with those of another
+//! host.
 
 use super::cpu_list;
 use super::model::{PercentilesOf, Report, Row};
 use super::{Timing, units};
 
-/// Labels and texts, in order.
+/// The header's lines as labels and texts, in order.
 pub fn header(report: &Report) -> Vec<(&'static str, String)> {
     let mut lines = vec![
         ("tool", tool(report)),
@@ -24,8 +25,8 @@ pub fn header(report: &Report) -> Vec<(&'static str, String)> {
     lines
 }
 
-/// What a spin policy means for a heavy exit. It belongs beside every heavy number: an exit that
-/// spins on a spare core is a different thing from one that sleeps.
+/// A sentence that says what the spin policy `policy` means for a heavy exit. Heavy exits are shown
+/// together with it, because one that spins uses a second core and one that sleeps does not.
 pub fn spin_in_words(policy: &str) -> &'static str {
     match policy {
         "sleep" => {
@@ -42,7 +43,7 @@ pub fn spin_in_words(policy: &str) -> &'static str {
     }
 }
 
-/// What numbers are where they are not times of a real CPU.
+/// What the numbers are if they are not times of a real CPU; `None` if they are.
 fn timing(report: &Report) -> Option<&'static str> {
     match report.timing {
         Timing::Native => None,
@@ -57,7 +58,7 @@ fn timing(report: &Report) -> Option<&'static str> {
     }
 }
 
-/// What the column of medians is called.
+/// The title of the column of medians.
 pub(super) const fn median_title(report: &Report) -> &'static str {
     match report.timing {
         Timing::Native => "median",
@@ -66,7 +67,7 @@ pub(super) const fn median_title(report: &Report) -> &'static str {
     }
 }
 
-/// What a ratio below 1 is.
+/// The word for a ratio below 1: `faster` or `fewer`.
 pub(super) const fn below_one(report: &Report) -> &'static str {
     match report.timing {
         Timing::Native | Timing::Emulated => "faster",
@@ -167,7 +168,7 @@ fn runs(report: &Report) -> String {
     )
 }
 
-/// What must be known to read the tables, as far as it concerns their rows; each once.
+/// The footnotes that the measured rows need, each once.
 pub(super) fn footnotes(report: &Report) -> Vec<&str> {
     let measured = || report.results.iter().filter(|row| row.is_ok());
     let mut notes = Vec::new();
@@ -182,7 +183,7 @@ pub(super) fn footnotes(report: &Report) -> Vec<&str> {
     notes
 }
 
-/// `skipped: reason`, for a row without numbers.
+/// The status of a row without numbers and its reason, as `skipped: reason`.
 pub(super) fn excuse(row: &Row) -> String {
     match &row.reason {
         Some(reason) => format!("{}: {reason}", row.status.name()),

@@ -1,42 +1,43 @@
-//! What one must know of a host to read its numbers.
+//! The facts about a host that a reader needs to judge its numbers.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Kernel and CPU, and what slows them down.
+/// The kernel, the CPU and what slows either down.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Host {
-    /// System and release, e.g. `Linux 6.18.5`.
+    /// Operating system and release, e.g. `Linux 6.18.5`.
     pub kernel: String,
-    /// `x86_64`, `aarch64`.
+    /// The architecture: `x86_64`, `aarch64`.
     pub arch: String,
     /// The CPU's model name.
     pub cpu: String,
-    /// Its microcode revision, if there is one.
+    /// The microcode revision; `None` if `/proc/cpuinfo` shows none.
     pub microcode: Option<String>,
-    /// CPUs that are on.
+    /// How many CPUs are online.
     pub cpus: usize,
-    /// CPUs that this process may use.
+    /// The CPUs that this process may use.
     pub allowed_cpus: Vec<usize>,
-    /// The frequency governor, if the kernel scales the frequency.
+    /// The frequency governor; `None` if the kernel does not scale the frequency.
     pub governor: Option<String>,
-    /// Whether cores have several hardware threads.
+    /// Whether simultaneous multithreading is active; `None` if the kernel does not say.
     pub smt: Option<bool>,
-    /// The hypervisor that this system itself runs under.
+    /// The hypervisor that this host itself runs under; `None` if none shows in CPUID.
     pub hypervisor: Option<String>,
-    /// The load of the last minute when measuring began.
+    /// The load average of the last minute when measuring began.
     pub load: Option<f64>,
-    /// What the kernel does against each vulnerability of the CPU that there is.
+    /// For each CPU vulnerability by its name in sysfs, what the kernel says about it.
     #[serde(default)]
     pub mitigations: BTreeMap<String, String>,
-    /// Parameters of the KVM module, where it is loaded.
+    /// Parameters of the KVM module that affect the numbers; empty if it is not loaded.
     #[serde(default)]
     pub kvm_params: BTreeMap<String, String>,
 }
 
 impl Host {
-    /// Vulnerabilities that the kernel works against (true) or leaves open (false), by name.
+    /// The names of the vulnerabilities that the kernel mitigates (`wanted` true) or leaves open
+    /// (`wanted` false).
     pub fn mitigated(&self, wanted: bool) -> Vec<&str> {
         self.mitigations
             .iter()

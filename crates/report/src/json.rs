@@ -1,22 +1,22 @@
-//! The report as JSON, and back.
+//! Writing a report as JSON, and reading one.
 
 use super::{Report, SCHEMA_VERSION};
 
-/// Why a file is not a report that this version understands.
+/// Why a file is not a report that this version can read.
 #[derive(Debug, thiserror::Error)]
 pub enum ParseError {
-    /// Not JSON, or not of this shape.
+    /// The text is not JSON, or lacks a field, or a field has another type.
     #[error("not a report of vmbell")]
     Shape(#[source] serde_json::Error),
-    /// Of another version.
+    /// The report has another schema version.
     #[error("schema version {found} is not {SCHEMA_VERSION}, which this version reads")]
     Version {
-        /// The version that it names.
+        /// The `schema_version` of the file.
         found: u64,
     },
 }
 
-/// What must be known of a file to read the rest.
+/// The field that decides whether the rest can be read.
 #[derive(serde::Deserialize)]
 struct Version {
     schema_version: u64,

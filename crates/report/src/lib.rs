@@ -1,9 +1,9 @@
-//! Says what was measured: on a terminal, as Markdown, CSV and JSON.
+//! The report of a measurement, and its forms: tables on a terminal, Markdown, CSV and JSON.
 //!
-//! [`Report`] is the whole of it, plain data that serialises to the JSON described in
-//! `docs/report-schema.md`. Every writer is a function from a report to text; none measures or
-//! computes anything, so that all of them say the same. [`statistics`], [`outliers`] and [`bootstrap`]
-//! are the arithmetic on samples that whoever makes a report needs.
+//! [`Report`] is plain data that serialises to the JSON described in `docs/report-schema.md`. Every
+//! writer is a function from a report to text; none of them measures, and all take medians, spreads and
+//! ratios from the report, so that they agree. [`statistics`], [`outliers`] and [`bootstrap`] are the
+//! arithmetic on samples that the maker of a report needs.
 
 pub mod bootstrap;
 mod cells;

@@ -51,7 +51,7 @@ pub fn markdown(report: &Report) -> String {
     text
 }
 
-/// The cells behind the name.
+/// The cells that follow the name.
 fn cells(cells: Cells) -> String {
     let numbers = match cells {
         Cells::Measured(numbers) => numbers,
@@ -83,7 +83,7 @@ fn interval(ratio: &RatioCells) -> String {
     format!("{} to {}", ratio.low, ratio.high)
 }
 
-/// Text from the host (a CPU's name, an error) must not end a cell or become markup.
+/// Text from the host (a CPU's name, an error) must neither end a cell nor become markup.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,7 +1,7 @@
-//! The report as data: the envelope of hyperfine's JSON and what a doorbell bench adds to it.
+//! The report as data: the envelope of hyperfine's JSON, and what a bench of doorbells adds to it.
 //!
-//! `docs/report-schema.md` describes every field and the rule for changing them: fields may be
-//! added under the same [`SCHEMA_VERSION`]; a field that goes or changes its meaning raises it.
+//! `docs/report-schema.md` describes every field and the rule for changing them: a field may be added
+//! under the same [`SCHEMA_VERSION`]; removing a field or changing its meaning raises the version.
 
 use std::collections::BTreeMap;
 
@@ -16,52 +16,53 @@ pub const SCHEMA_VERSION: u32 = 1;
 /// What one command measured: `vmbell bench`, `stat` or `virtqueue`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// [`SCHEMA_VERSION`] of whoever wrote it.
+    /// The [`SCHEMA_VERSION`] of the program that wrote the report.
     pub schema_version: u32,
-    /// Who measured.
+    /// The program that measured.
     pub tool: Tool,
-    /// Where.
+    /// The host that it measured on.
     pub host: Host,
-    /// When, in RFC 3339.
+    /// When measuring began, in RFC 3339.
     pub started: String,
     /// How long the whole command took, in seconds.
     #[serde(default)]
     pub duration: f64,
-    /// Somebody stopped it before it was done.
+    /// Whether an interrupt from the keyboard (SIGINT) stopped the command before it was done.
     pub interrupted: bool,
-    /// What its times are.
+    /// What one nanosecond of its times stands for.
     #[serde(flatten)]
     pub timing: Timing,
-    /// Its own time limit stopped it before it was done.
+    /// Whether the command's own time limit stopped it before it was done.
     #[serde(default)]
     pub timed_out: bool,
-    /// What the order of runs and the confidence intervals were drawn from.
+    /// The seed of the random order of runs and of the bootstrap.
     pub seed: u64,
-    /// How much was to be measured.
+    /// How much was to be measured, and how many runs came of it.
     pub plan: Plan,
-    /// What ran the guests.
+    /// The backend that ran the guests.
     pub backend: Backend,
-    /// The spin policy of the command line.
+    /// The spin policy that the command line chose.
     pub spin: String,
-    /// The CPUs that subjects were pinned to.
+    /// The CPUs that threads were pinned to, the measured side's first.
     pub cpus: Vec<usize>,
-    /// The clock that guests measure with.
+    /// The time stamp counter, which guests measure with.
     pub tsc: Tsc,
-    /// One for each entry, whatever became of it.
+    /// One row for each entry, measured or not.
     pub results: Vec<Row>,
-    /// The ratios that people ask for first, as far as their entries were measured.
+    /// The ratios that answer the usual questions, of those whose two entries were measured.
     #[serde(default)]
     pub highlights: Vec<Highlight>,
-    /// What ratios are taken to, in words.
+    /// What the ratios are taken to, in words: `device model` or `reference`.
     #[serde(default = "a_reference")]
     pub ratios_to: String,
-    /// What all rows do, and what was counted of it; none for `vmbell bench`, whose rows say it.
+    /// The work that all rows do and the events that were counted; `None` for `vmbell bench`, whose
+    /// rows differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counting: Option<Counting>,
 }
 
 impl Report {
-    /// The rows of one group.
+    /// The rows of one group, in the order of the report.
     pub fn group(&self, group: Group) -> Vec<&Row> {
         self.results
             .iter()
@@ -70,131 +71,132 @@ impl Report {
     }
 }
 
-/// What ratios are taken to in reports that do not say it.
+/// [`Report::ratios_to`] of a report that does not have the field.
 fn a_reference() -> String {
     "reference".to_owned()
 }
 
-/// The program.
+/// The program that measured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tool {
-    /// `vmbell`.
+    /// Its name, `vmbell`.
     pub name: String,
     /// Its version.
     pub version: String,
-    /// The revision that it was built from, if it was built from a repository.
+    /// The git revision that it was built from; `None` if it was not built in a repository.
     pub git: Option<String>,
 }
 
-/// How much was measured.
+/// How much was to be measured, and how many runs were.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// Measured runs of each entry that were asked for.
+    /// Measured runs that were asked for, of each entry.
     pub runs: u32,
-    /// Measured runs that the entry with the most came to.
+    /// Measured runs of the entry that has the most of them.
     #[serde(default)]
     pub finished: u32,
-    /// Rounds before them that were thrown away.
+    /// Warm-up rounds before the measured ones, which are thrown away.
     pub warmup: u32,
-    /// How long one run was meant to take, in seconds; 0 where `ops` was given.
+    /// How long one run was meant to take, in seconds; without effect where `ops` is given.
     pub min_time: f64,
-    /// Operations that each run was to have, whatever time they took.
+    /// Operations of each run, however long they take; `None` where `min_time` decides.
     #[serde(default)]
     pub ops: Option<u64>,
 }
 
-/// What ran the guests.
+/// The backend that ran the guests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Backend {
-    /// Its name.
+    /// The backend's name: `kvm` or `usermode`.
     pub name: String,
-    /// Why this one.
+    /// Why this backend was taken, in words.
     pub why: String,
 }
 
 /// The time stamp counter.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Tsc {
-    /// Ticks in a second, as measured.
+    /// Its measured frequency in Hz.
     pub hz: f64,
-    /// Whether the CPU promises that this never changes.
+    /// Whether the CPU promises (CPUID) that the frequency never changes.
     pub invariant: bool,
 }
 
-/// What one entry came to. Times are nanoseconds per operation, and seconds only in the file; they
-/// are absent, not zero, where nothing was measured.
+/// The result of one entry. Times are nanoseconds per operation here, and seconds in the file under
+/// hyperfine's names; a time is `None`, not zero, where nothing was measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// The entry's name.
     pub command: String,
-    /// What it is for.
+    /// The entry's group.
     pub group: Group,
-    /// What became of it.
+    /// Whether the entry was measured.
     pub status: Status,
-    /// Why it was not measured.
+    /// Why the entry was not measured.
     pub reason: Option<String>,
-    /// Mean over runs.
+    /// The mean over runs.
     #[serde(rename = "mean", default, with = "seconds")]
     pub mean_ns: Option<f64>,
-    /// Standard deviation over runs.
+    /// The standard deviation over runs.
     #[serde(rename = "stddev", default, with = "seconds")]
     pub stddev_ns: Option<f64>,
-    /// Median over runs.
+    /// The median over runs.
     #[serde(rename = "median", default, with = "seconds")]
     pub median_ns: Option<f64>,
-    /// Median over runs in instructions, where that is the unit.
+    /// The median over runs in instructions per operation; `None` unless [`Timing::Instructions`] is
+    /// the unit.
     #[serde(default)]
     pub instructions: Option<f64>,
-    /// CPU time in user mode, of all processes that took part.
+    /// CPU time in user mode, per operation, of all processes that took part.
     #[serde(rename = "user", default, with = "seconds")]
     pub user_ns: Option<f64>,
-    /// CPU time in the kernel, likewise.
+    /// CPU time in the kernel, per operation, of all processes that took part.
     #[serde(rename = "system", default, with = "seconds")]
     pub system_ns: Option<f64>,
-    /// The fastest run.
+    /// The time of the fastest run.
     #[serde(rename = "min", default, with = "seconds")]
     pub min_ns: Option<f64>,
-    /// The slowest run.
+    /// The time of the slowest run.
     #[serde(rename = "max", default, with = "seconds")]
     pub max_ns: Option<f64>,
-    /// Every run, to a thousandth.
+    /// The time of every run in the order of rounds, rounded to a thousandth of a nanosecond.
     #[serde(flatten, with = "samples")]
     pub samples_ns: Vec<f64>,
-    /// What makes it differ from other rows, where the name does not say all of it.
+    /// What distinguishes the entry from others, where its name does not say all of it.
     #[serde(default)]
     pub parameters: BTreeMap<String, String>,
-    /// What ran the guest, or `host` where there was none.
+    /// The backend that ran the guest, or `host` where no guest took part.
     pub backend: String,
-    /// How the two sides of a heavy exit waited for each other, if there could be any.
+    /// The spin policy of the entry's heavy exits; `None` where it can have none.
     pub spin: Option<String>,
-    /// The CPUs that it was pinned to, the measured side first.
+    /// The CPUs that the entry's threads were pinned to, the measured side's first.
     pub cpus: Vec<usize>,
-    /// Exits per operation; absent for a floor.
+    /// Exits per operation; `None` for a floor, and where light and heavy exits are not told apart.
     pub exits: Option<Exits>,
-    /// Whether times mean anything: not on an emulated CPU.
+    /// Whether times say anything about hardware: false on an emulated CPU.
     pub timing_valid: bool,
     /// Operations of each run.
     pub ops_per_run: u64,
-    /// The tail.
+    /// The percentiles, in nanoseconds.
     pub percentiles_ns: Option<Percentiles>,
-    /// What the percentiles are over.
+    /// Whether the percentiles are over runs or over single operations.
     #[serde(default)]
     pub percentiles_of: PercentilesOf,
-    /// Median absolute deviation times 1.4826, as a share of the median.
+    /// The median absolute deviation times 1.4826, as a share of the median.
     #[serde(default)]
     pub spread: Option<f64>,
-    /// How many runs are ten robust standard deviations off.
+    /// How many runs are more than ten robust standard deviations away from the median.
     #[serde(default)]
     pub outliers: u64,
-    /// How far they move the median, as a share of it.
+    /// How far these runs move the median, as a share of the median.
     #[serde(default)]
     pub outliers_shift: f64,
-    /// The name of the entry that it is to be compared with, whether that was measured or not.
+    /// The name of the entry that this one is compared with, whether that entry was measured or not.
     #[serde(default)]
     pub reference: Option<String>,
-    /// The comparison.
+    /// The comparison with `reference` in time; `None` unless both were measured.
     pub ratio: Option<Ratio>,
-    /// Exits per operation, where nobody tells light ones from heavy ones.
+    /// Exits per operation, where light and heavy exits are not told apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exits_per_op: Option<f64>,
     /// What the host or the backend counted in each run.
@@ -203,13 +205,14 @@ pub struct Row {
     /// What the entry itself counted in each run.
     #[serde(default, skip_serializing_if = "Counts::is_empty")]
     pub counts: Counts,
-    /// Comparisons of other things than time, per operation: of `exits`, or of an event.
+    /// Comparisons with `reference` in other things than time, per operation: in `exits` or in an
+    /// event.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub ratios: BTreeMap<String, Ratio>,
-    /// What must be known to read its numbers.
+    /// What a reader must know to understand the row's numbers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// Where it rings, if that is at an address of a bus.
+    /// The address space that the entry's guest rings in; `None` if it does not ring at an address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address_space: Option<AddressSpace>,
 }
@@ -218,19 +221,19 @@ pub struct Row {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AddressSpace {
-    /// Memory.
+    /// Guest memory.
     Mmio,
-    /// Ports.
+    /// I/O ports.
     Pio,
 }
 
 impl Row {
-    /// Whether there are numbers.
+    /// Whether the row was measured and so has numbers.
     pub fn is_ok(&self) -> bool {
         self.status == Status::Ok
     }
 
-    /// How long each run took, in seconds.
+    /// The time of every run as a whole, in seconds.
     #[allow(clippy::cast_precision_loss, reason = "far fewer operations than 2^53")]
     pub fn seconds(&self) -> Vec<f64> {
         let ops = self.ops_per_run as f64;
@@ -238,20 +241,20 @@ impl Row {
     }
 }
 
-/// What an entry is for.
+/// The kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Group {
     /// A path between guest and host.
     Scenario,
-    /// What the host itself charges for the primitive below a path.
+    /// The cost that the host itself has for a primitive that paths use; no guest takes part.
     Floor,
-    /// Behaves in one known way, for tests of the command; never listed.
+    /// An entry that behaves in one known way, for tests of the command; never listed.
     Debug,
 }
 
 impl Group {
-    /// As it stands in reports.
+    /// The name in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Scenario => "scenario",
@@ -261,20 +264,21 @@ impl Group {
     }
 }
 
-/// What became of a row.
+/// Whether an entry was measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// Measured.
+    /// The entry was measured.
     Ok,
-    /// Not measured, for a reason that is nobody's fault.
+    /// The entry was not measured, because the host or the backend cannot run it, or the command
+    /// stopped before.
     Skipped,
-    /// It went wrong.
+    /// The entry failed while it was set up or run.
     Failed,
 }
 
 impl Status {
-    /// As it stands in reports.
+    /// The name in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -284,17 +288,17 @@ impl Status {
     }
 }
 
-/// Exits per operation.
+/// Exits per operation of one entry.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(into = "WrittenExits")]
 pub struct Exits {
-    /// Answered below the VMM.
+    /// Exits that were answered below the VMM.
     pub light: f64,
-    /// Answered by the VMM.
+    /// Exits that the VMM answered.
     pub heavy: f64,
 }
 
-/// As they are written: with the same counts by the names of KVM's own.
+/// [`Exits`] as the file has them: with the same numbers by KVM's names too.
 #[derive(Serialize)]
 struct WrittenExits {
     light: f64,
@@ -314,51 +318,51 @@ impl From<Exits> for WrittenExits {
     }
 }
 
-/// Nanoseconds below which so many per cent lie.
+/// Percentiles, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Percentiles {
-    /// Half.
+    /// The median.
     pub p50: f64,
-    /// 90 %.
+    /// 90 % of the values are below this.
     pub p90: f64,
-    /// 99 %.
+    /// 99 % of the values are below this.
     pub p99: f64,
-    /// 99.9 %.
+    /// 99.9 % of the values are below this.
     #[serde(rename = "p99.9")]
     pub p99_9: f64,
 }
 
-/// What percentiles are over.
+/// The values that percentiles are over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PercentilesOf {
-    /// Runs, each the mean of its operations: the tail of single operations is hidden.
+    /// The runs, each the mean of its operations: this hides the tail of single operations.
     #[default]
     Runs,
-    /// Single operations.
+    /// The single operations of all runs.
     Operations,
 }
 
-/// New over old: below 1 is faster than the reference.
+/// A ratio, new over old: below 1 means faster than the reference.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
-    /// The entry below the line.
+    /// The name of the entry in the denominator.
     pub reference: String,
     /// The ratio of the medians.
     pub value: f64,
-    /// The lower end of its 95 % confidence interval.
+    /// The lower end of the 95 % confidence interval.
     pub ci_low: f64,
-    /// The upper end.
+    /// The upper end of the 95 % confidence interval.
     pub ci_high: f64,
 }
 
-/// One of the ratios that people ask for first.
+/// A ratio that answers one of the usual questions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Highlight {
-    /// The entry above the line.
+    /// The name of the entry in the numerator.
     pub new: String,
-    /// What is compared, in words.
+    /// What the ratio compares, in words.
     pub text: String,
-    /// The answer.
+    /// The ratio itself.
     pub ratio: Ratio,
 }

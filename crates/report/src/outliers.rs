@@ -1,24 +1,26 @@
-//! Which samples do not belong: the modified z-score of Iglewicz and Hoaglin.
+//! Finds outliers among samples by their distance from the median in median absolute deviations, as the
+//! modified z-score of Iglewicz and Hoaglin does.
 
 use super::statistics::{MAD_TO_SIGMA, median};
 
-/// Ten robust standard deviations away from the median, in units of the MAD.
+/// The distance from the median beyond which a sample is an outlier, in units of the MAD: ten robust
+/// standard deviations.
 pub const THRESHOLD: f64 = 10.0 * MAD_TO_SIGMA;
 
-/// Outliers of one list of samples.
+/// The outliers among one list of samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Outliers {
-    /// How many there are.
+    /// How many outliers there are.
     pub count: usize,
-    /// Their share of the samples.
+    /// The share of the samples that are outliers, from 0 to 1.
     pub share: f64,
-    /// How far the median moves when they are taken out, as a share of it.
+    /// How far the median moves when the outliers are left out, as a share of the median.
     pub median_shift: f64,
 }
 
 impl Outliers {
-    /// Looks for them. Samples without any spread (more than half are equal) have none: every
-    /// other value would be infinitely far away.
+    /// Finds the outliers of `samples`. A list whose MAD is 0 (more than half of the samples are equal)
+    /// has none: every other value would be infinitely far away.
     #[allow(
         clippy::cast_precision_loss,
         reason = "lists are far shorter than 2^53"

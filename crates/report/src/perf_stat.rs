@@ -1,5 +1,5 @@
-//! A report as `perf stat --repeat` prints its own: a block for each row, and the ratios. What
-//! `vmbell virtqueue` prints.
+//! The report in the form of `perf stat --repeat`, which is what `vmbell virtqueue` prints: a block for
+//! each row, then the ratios.
 
 use std::fmt::Write as _;
 
@@ -7,10 +7,10 @@ use super::header::excuse;
 use super::statistics::{Summary, error_of_mean};
 use super::{Counting, EventUnit, Ratio, Report, Row, Scope};
 
-/// The parameter that has all that makes a row what it is.
+/// The name of the parameter that holds all switches of a row's variant.
 const SWITCHES: &str = "switches";
 
-/// Writes `report` for people.
+/// Writes `report` for the terminal.
 pub(super) fn perf_stat(report: &Report, counting: &Counting) -> String {
     let mut text = format!(" {}; seed {}\n", counting.text, report.seed);
     for row in &report.results {
@@ -123,7 +123,8 @@ fn mean(values: &[f64]) -> f64 {
     Summary::of(values).map_or(0.0, |summary| summary.mean)
 }
 
-/// The mean of `counts`, what they are, a remark and how sure the mean is.
+/// Writes one line: the mean of `counts` with `digits` decimals, their name, a remark and the standard
+/// error of the mean.
 fn line(text: &mut String, counts: &[f64], digits: usize, name: &str, note: &str) {
     let (mean, spread) = (mean(counts), spread(counts));
     let _ = writeln!(

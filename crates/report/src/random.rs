@@ -1,12 +1,12 @@
-//! A small generator of pseudo-random numbers (SplitMix64), so that one printed seed repeats a
-//! whole run: its order and its confidence intervals.
+//! A small generator of pseudo-random numbers (SplitMix64), so that one printed seed repeats the order
+//! of runs and the confidence intervals of a report.
 
-/// The generator.
+/// A SplitMix64 generator.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// The generator that `seed` determines.
+    /// The generator whose sequence `seed` determines.
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -20,7 +20,8 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Uniform in `0..bound`; the bias of the multiplication is below 2^-32 for our bounds.
+    /// A uniform number in `0..bound`; the bias of the multiplication is below 2^-32 for bounds of this
+    /// program.
     #[allow(
         clippy::cast_possible_truncation,
         reason = "the high half of the product is below `bound`"
@@ -29,7 +30,7 @@ impl Random {
         ((self.next() as u128 * bound as u128) >> 64) as usize
     }
 
-    /// Puts `items` in an order drawn anew.
+    /// Puts `items` in a random order.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last + 1));

@@ -1,4 +1,4 @@
-//! A report with one row of each kind, the same on every host: for snapshots of all writers.
+//! A report with one row of each kind, the same on every host: the snapshots of all writers use it.
 
 use super::model::{
     Backend, Exits, Highlight, Percentiles, PercentilesOf, Plan, Ratio, Report, Row,
@@ -7,7 +7,7 @@ use super::model::{
 use super::{Counted, Counting, Counts, EventUnit, Form, Host, Scope, Timing};
 use super::{Group, Status};
 
-/// The same in the lab's deterministic mode: of one virtual nanosecond for each instruction.
+/// The report of the lab's deterministic mode, where one instruction takes one virtual nanosecond.
 pub(super) fn counted() -> Report {
     let mut report = report();
     report.timing = Timing::Instructions;
@@ -23,7 +23,7 @@ pub(super) fn counted() -> Report {
     report
 }
 
-/// The report.
+/// The report of a native `vmbell bench`.
 pub(super) fn report() -> Report {
     let device_model = row(
         "portio-no-eventfd",
@@ -228,7 +228,7 @@ fn unmeasured(name: &str, status: Status, reason: &str) -> Row {
     }
 }
 
-/// Two modes of a guest that takes 500 interrupts, and what happened to it: `vmbell stat`.
+/// A report of `vmbell stat`: two modes of a guest that takes 500 interrupts, and the events of each.
 pub(super) fn events() -> Report {
     let mode = |name: &str, [exits, msr, spared]: [u64; 3]| Row {
         ops_per_run: 500,
@@ -266,7 +266,7 @@ pub(super) fn events() -> Report {
     }
 }
 
-/// Two variants of a virtqueue, on a host that counts some events: `vmbell virtqueue`.
+/// A report of `vmbell virtqueue`: two variants, on a host that counts some of the events.
 pub(super) fn perf_stat() -> Report {
     let variant = |name: &str, ns: f64| Row {
         ops_per_run: 500,

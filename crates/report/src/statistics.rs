@@ -1,31 +1,30 @@
-//! What a list of samples says: centre, spread and tail.
+//! Centre, spread and percentiles of a list of samples.
 //!
-//! The centre is the median and the spread the median absolute deviation, since one descheduled
-//! run on a busy host would move a mean and a standard deviation as far as it likes. Both pairs are
-//! computed; what is printed large is the robust one.
+//! The report shows the median and the median absolute deviation first, because on a busy host one
+//! descheduled run moves a mean and a standard deviation as far as it likes. Both pairs are computed.
 
-/// Turns a median absolute deviation into the standard deviation of a normal distribution with it.
+/// The factor from the median absolute deviation of a normal distribution to its standard deviation.
 pub const MAD_TO_SIGMA: f64 = 1.4826;
 
-/// The numbers of one list of samples, all in the samples' unit.
+/// The statistics of one list of samples, all in the samples' unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
     /// The arithmetic mean.
     pub mean: f64,
-    /// The standard deviation of the sample; none for a single one.
+    /// The sample standard deviation (n - 1); `None` for a single sample.
     pub stddev: Option<f64>,
-    /// The middle.
+    /// The median.
     pub median: f64,
-    /// The median of the distances to the median.
+    /// The median absolute deviation: the median of the distances from the median.
     pub mad: f64,
-    /// The smallest.
+    /// The smallest sample.
     pub min: f64,
-    /// The largest.
+    /// The largest sample.
     pub max: f64,
 }
 
 impl Summary {
-    /// Summarises `samples`, none if there are none.
+    /// Summarises `samples`; `None` if there are none.
     pub fn of(samples: &[f64]) -> Option<Self> {
         let median = median(samples)?;
         let deviations: Vec<f64> = samples.iter().map(|x| (x - median).abs()).collect();
@@ -40,7 +39,7 @@ impl Summary {
         })
     }
 
-    /// The robust standard deviation as a share of the median.
+    /// The robust standard deviation as a share of the median; 0 if the median is 0.
     pub fn relative_spread(&self) -> f64 {
         if self.median == 0.0 {
             return 0.0;
@@ -49,8 +48,8 @@ impl Summary {
     }
 }
 
-/// The standard error of the mean as a share of it, which is what `perf stat` prints; none for a
-/// single run.
+/// The standard error of the mean as a share of the mean, as `perf stat` prints it; `None` for fewer
+/// than two samples.
 #[allow(
     clippy::cast_precision_loss,
     reason = "lists are far shorter than 2^53"
@@ -64,7 +63,7 @@ pub fn error_of_mean(samples: &[f64]) -> Option<f64> {
     Some(stddev / (samples.len() as f64).sqrt() / summary.mean)
 }
 
-/// The middle value, or the mean of the two middle ones.
+/// The middle value, or the mean of the two middle ones; `None` if there are no samples.
 pub fn median(samples: &[f64]) -> Option<f64> {
     percentile(samples, 0.5)
 }

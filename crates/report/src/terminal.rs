@@ -1,5 +1,5 @@
-//! The report on a terminal: a header that can be pasted, a table for each group, and the ratios
-//! that people ask for first.
+//! The report on a terminal: a header that can be pasted elsewhere, a table for each group, and the
+//! ratios that answer the usual questions.
 
 use std::fmt::Write;
 
@@ -11,16 +11,16 @@ use super::model::{Highlight, Report};
 use super::perf_stat::perf_stat;
 use super::{Form, Group};
 
-/// How it looks.
+/// Options of the terminal form.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Look {
-    /// With colours.
+    /// Whether to use colours.
     pub color: bool,
-    /// With mean, extremes and CPU time as well.
+    /// Whether to show the mean, the extremes and the CPU time as well.
     pub verbose: bool,
 }
 
-/// Writes `report` for people, in the form that it asks for.
+/// Writes `report` for a terminal, in the form that its [`Counting`](super::Counting) asks for.
 pub fn terminal(report: &Report, look: Look) -> String {
     match &report.counting {
         None => bench(report, look),
@@ -63,7 +63,7 @@ fn bench(report: &Report, look: Look) -> String {
     text
 }
 
-/// Numbers in columns, and the words behind them to the left.
+/// The highlights: the ratios in aligned columns on the left, then what each compares.
 fn highlights(highlights: &[Highlight], look: Look) -> String {
     let cells = |highlight: &Highlight| {
         let ratio = RatioCells::of(&highlight.ratio);
@@ -84,7 +84,7 @@ fn highlights(highlights: &[Highlight], look: Look) -> String {
         .collect()
 }
 
-/// All groups in one layout, so that their columns line up.
+/// Lays out all groups together, so that their columns are aligned with each other.
 fn lines(report: &Report, look: Look) -> String {
     let mut lines: Vec<Line> = Vec::new();
     let mut titles = Vec::new();

@@ -44,7 +44,7 @@ fn colours_change_no_character() {
     for code in ["0", "1", "2", "31", "32", "33"] {
         colored = colored.replace(&format!("\x1b[{code}m"), "");
     }
-    // Paint hides trailing blanks from trimming.
+    // `trim_end` does not see blanks that are followed by a colour code.
     let colored: String = colored
         .lines()
         .map(|line| format!("{}\n", line.trim_end()))

@@ -1,8 +1,8 @@
-//! Time of day in RFC 3339, UTC.
+//! The time of day in UTC, formatted as RFC 3339 says.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// `2026-11-21T09:30:00Z`; a clock before 1970 counts as 1970.
+/// Formats `time` as `2026-11-21T09:30:00Z`; a time before 1970 becomes 1970-01-01.
 pub fn rfc3339(time: SystemTime) -> String {
     let seconds = time
         .duration_since(UNIX_EPOCH)
@@ -13,8 +13,9 @@ pub fn rfc3339(time: SystemTime) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
-/// The Gregorian date of a day since 1970-01-01. Counts in years that begin on 1 March, so that the
-/// leap day is the last of its year, and in eras of 400 years, which are all alike.
+/// The Gregorian date of a day that is counted from 1970-01-01. The years of the calculation begin on 1
+/// March, so that the leap day is their last day; they are grouped into eras of 400 years, which are
+/// all alike.
 const fn civil(days: u64) -> (u64, u64, u64) {
     const DAYS_TO_1970: u64 = 719_468; // from 0000-03-01
     const DAYS_OF_ERA: u64 = 146_097;

@@ -1,22 +1,22 @@
-//! What times are: schema 1 says it in two fields, `timing` and `unit`.
+//! What the times of a report are; schema 1 has it in two fields, `timing` and `unit`.
 
 use serde::{Deserialize, Serialize};
 
-/// What a nanosecond of the clock stands for.
+/// What a nanosecond of a report's times stands for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "Written", from = "Written")]
 pub enum Timing {
-    /// One of real time.
+    /// A nanosecond of real time.
     #[default]
     Native,
-    /// One of an emulator's time: it means nothing.
+    /// A nanosecond of an emulator's time, which says nothing about hardware.
     Emulated,
-    /// One instruction executed on an emulated CPU, by whomever: the program, its kernel, its guest.
+    /// One instruction that an emulated CPU executed in this program, in the kernel or in the guest.
     Instructions,
 }
 
 impl Timing {
-    /// As users of the lab know it.
+    /// The name that the lab and its options use.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Native => "native",

@@ -1,8 +1,8 @@
-//! Numbers for people: three significant digits and a unit that fits.
+//! Formats numbers for people: three significant digits and a unit that fits.
 
 use super::Timing;
 
-/// What the clock measured, in the unit that it measured in.
+/// A measured number in the unit of `timing`: a time, or a number of instructions.
 pub fn measured(ns: f64, timing: Timing) -> String {
     match timing {
         Timing::Native | Timing::Emulated => time(ns),
@@ -10,17 +10,17 @@ pub fn measured(ns: f64, timing: Timing) -> String {
     }
 }
 
-/// A time: `43.1 ns`, `6.24 µs`, `1.20 ms`, `3.00 s`.
+/// A time in nanoseconds, as `43.1 ns`, `6.24 µs`, `1.20 ms`, `3.00 s`.
 pub fn time(ns: f64) -> String {
     scaled(ns, &["ns", "µs", "ms", "s"])
 }
 
-/// A count of instructions, to three digits at least: `0.35`, `43.1`, `2985`.
+/// A number of instructions with at least three digits: `0.35`, `43.1`, `2985`.
 pub fn count(number: f64) -> String {
     three_digits(number)
 }
 
-/// A rate from the time of one operation: `70.2 k/s`, `1.41 M/s`.
+/// The rate that belongs to the time of one operation in nanoseconds: `70.2 k/s`, `1.41 M/s`.
 pub fn rate(ns_per_op: f64) -> String {
     if ns_per_op <= 0.0 {
         return "-".to_owned();
@@ -28,12 +28,12 @@ pub fn rate(ns_per_op: f64) -> String {
     scaled(1e9 / ns_per_op, &["/s", "k/s", "M/s", "G/s"])
 }
 
-/// A share: `0.4 %`.
+/// A share from 0 to 1 as a percentage: `0.4 %`.
 pub fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// A ratio with as many digits as it needs to show a change of 1 %.
+/// A ratio, with as many digits as it needs to show a change of 1 %.
 pub fn ratio(value: f64) -> String {
     if value >= 0.1 {
         three_digits(value)
@@ -42,7 +42,7 @@ pub fn ratio(value: f64) -> String {
     }
 }
 
-/// A count per operation: `0`, `1`, `0.02`; what rounds to nothing but is not shows as `<0.01`.
+/// A count per operation: `0`, `1`, `0.02`; a positive count below 0.01 is written as `<0.01`.
 pub fn per_op(count: f64) -> String {
     if count > 0.0 && count < 0.01 {
         return "<0.01".to_owned();
@@ -54,7 +54,7 @@ pub fn per_op(count: f64) -> String {
 fn scaled(mut value: f64, units: &[&str]) -> String {
     let mut units = units.iter();
     let mut unit = units.next().copied().unwrap_or_default();
-    // 999.5 would be written as 1000 with three digits.
+    // With three digits, 999.5 would be written as 1000.
     while value >= 999.5 {
         let Some(next) = units.next() else { break };
         unit = next;

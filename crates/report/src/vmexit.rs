@@ -1,5 +1,5 @@
-//! The report as kvm-unit-tests' `vmexit` prints it, for scripts that compare the two: `name cycles`, one
-//! a line.
+//! The report in the form of kvm-unit-tests' `vmexit`, for scripts that compare the two: `name cycles`,
+//! one entry a line.
 
 use std::fmt::Write;
 
@@ -7,8 +7,9 @@ use super::Report;
 use super::model::Row;
 use super::{AddressSpace, Status};
 
-/// Writes one line for each entry: its name and its median in cycles of the time stamp counter, or
-/// why there is none. Doorbells have the suffix of the `pci-testdev` BAR that they stand for.
+/// Writes one line for each entry: its name and its median in cycles of the time stamp counter, or why
+/// there is no median. The name of a doorbell gets the suffix of the `pci-testdev` BAR that it
+/// corresponds to.
 pub fn vmexit(report: &Report) -> String {
     let mut text = String::new();
     for row in &report.results {

@@ -1,4 +1,4 @@
-//! Lines in the form that kvm-unit-tests has them.
+//! Tests of the lines in the form of kvm-unit-tests' `vmexit`.
 
 use super::*;
 use crate::sample;

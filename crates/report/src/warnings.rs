@@ -1,53 +1,53 @@
-//! What one should doubt about a report, each with what to do about it.
+//! The reasons to doubt the numbers of a report, each with what the user can do about it.
 
 use std::fmt;
 
 use super::Group;
 use super::{Report, Timing, units};
 
-/// A spread above this share of the median says that the host was busy.
+/// A spread above this share of the median means that the host was busy.
 const WIDE: f64 = 0.10;
 
-/// Outliers that move the median by less than this share do not matter.
+/// Outliers that move the median by less than this share are not reported.
 const MOVES: f64 = 0.01;
 
-/// A load of more runnable threads for each CPU than this, before measuring even began.
+/// A load average above this for each CPU, before measuring began, means that the host was busy.
 const BUSY: f64 = 0.5;
 
-/// One doubt.
+/// One reason to doubt the numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Warning {
-    /// Runs far off, so many that they move the median.
+    /// Some runs are so far off, and so many, that they move the median.
     Outliers {
-        /// The entry.
+        /// The entry's name.
         name: String,
-        /// How many.
+        /// How many runs are outliers.
         count: u64,
-        /// Of how many.
+        /// How many runs the entry has.
         runs: usize,
     },
-    /// Medians that would not come out the same again.
+    /// The runs of some entries differ so much that their medians would not come out the same again.
     Wide {
-        /// The entries.
+        /// The names of these entries.
         names: Vec<String>,
     },
     /// The host was busy before measuring began.
     Loaded {
-        /// Its load.
+        /// The load average of the last minute.
         load: f64,
-        /// Its CPUs.
+        /// How many CPUs are online.
         cpus: usize,
     },
-    /// An entry whose counterpart was not measured.
+    /// Some entries have no ratio, because the entry that they are compared with was not measured.
     NoReference {
-        /// The entries.
+        /// The names of these entries.
         names: Vec<String>,
     },
-    /// The counter may change its rate.
+    /// The CPU does not promise that the time stamp counter keeps its frequency.
     TscVaries,
-    /// The CPU is emulated.
+    /// The CPU is emulated, so times say nothing about hardware.
     Emulated,
-    /// Spinning with nobody to spin for.
+    /// The policy is to spin, but both sides share one CPU.
     SpinOnOneCpu,
 }
 
@@ -93,7 +93,7 @@ impl fmt::Display for Warning {
     }
 }
 
-/// The first names, and how many more there are.
+/// The first few names, and how many more there are.
 fn list(names: &[String]) -> String {
     const SHOWN: usize = 4;
     let mut text = names
@@ -108,7 +108,7 @@ fn list(names: &[String]) -> String {
     text
 }
 
-/// All doubts about `report`.
+/// All reasons to doubt the numbers of `report`.
 #[allow(clippy::cast_precision_loss, reason = "a number of CPUs")]
 pub fn warnings(report: &Report) -> Vec<Warning> {
     let mut warnings = Vec::new();

@@ -1,4 +1,4 @@
-//! Tests of doubts.
+//! Tests of the reasons to doubt a report.
 
 use super::*;
 use crate::sample;

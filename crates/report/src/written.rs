@@ -1,6 +1,7 @@
-//! Times as schema 1 has them: in seconds, under the names of hyperfine. Nothing else knows seconds.
+//! Times as schema 1 has them: in seconds, under hyperfine's names. The rest of the program uses
+//! nanoseconds.
 
-/// One time, if there is one.
+/// One time, or `None`.
 pub(super) mod seconds {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -15,13 +16,14 @@ pub(super) mod seconds {
         Ok(Option::<f64>::deserialize(deserializer)?.map(ns))
     }
 
-    /// To a millionth: the digits beyond are the division's.
+    /// From seconds, rounded to a millionth of a nanosecond: further digits are an error of the
+    /// division.
     fn ns(seconds: f64) -> f64 {
         (seconds * 1e15).round() / 1e6
     }
 }
 
-/// The samples, which hyperfine's readers want as times and exit codes as well.
+/// The samples, which readers of hyperfine's files also expect as `times` and `exit_codes`.
 pub(super) mod samples {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
