@@ -107,7 +107,7 @@ pub struct Plan {
 /// The backend that ran the guests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Backend {
-    /// The backend's name: `kvm` or `usermode`.
+    /// The name of the backend: `kvm`, `usermode`, or `host` where no guest takes part.
     pub name: String,
     /// Why this backend was taken, in words.
     pub why: String,
@@ -212,7 +212,8 @@ pub struct Row {
     /// What a reader must know to understand the row's numbers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// The address space that the entry's guest rings in; `None` if it does not ring at an address.
+    /// The address space of a doorbell that the guest rings back to back by port I/O or MMIO; `None` for
+    /// every other entry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address_space: Option<AddressSpace>,
 }
