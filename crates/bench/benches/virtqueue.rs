@@ -1,9 +1,9 @@
-//! One buffer through both sides of a virtqueue: ours, and the virtio-drivers and virtio-queue
-//! crates as a pair, in one run.
+//! Sends buffers through both sides of a virtqueue: this library's two sides, and the crates
+//! virtio-drivers and virtio-queue as a pair, in one run.
 //!
-//! `one-thread`: add a batch, take it, give it back, consume it. `event-idx` asks after each batch
-//! on each side whether to notify. `two-threads`: a driver and a device on a core each, polling,
-//! 256 buffers outstanding.
+//! `one-thread` adds a batch, takes it, gives it back and consumes it. `event-idx` also asks on each
+//! side after each batch whether to notify. `two-threads` has a driver and a device on a core each,
+//! which poll, with 256 buffers in flight.
 
 #![allow(clippy::cast_possible_truncation, clippy::unwrap_used)]
 

@@ -1,12 +1,13 @@
-//! Fixed work on one thread, for counting instructions:
+//! Fixed work on one thread, for a tool that counts instructions:
 //!
 //! ```text
 //! cargo bench --bench virtqueue_work --no-run
 //! valgrind --tool=callgrind target/release/deps/virtqueue_work-... split wide 32 100000
 //! ```
 //!
-//! The arguments are `split` or `packed`, `plain`, `wraps` or `wide`, buffers in flight, buffers.
-//! Without them every variant runs once and prints nanoseconds a buffer.
+//! The arguments are the ring (`split` or `packed`), the tokens (`plain`, `wraps` or `wide`), the
+//! buffers in flight and the number of buffers. Without arguments every variant runs once and prints
+//! nanoseconds per buffer.
 
 use vmbell_bench::workload::{Batch, Options, Threads, Tokens, run};
 

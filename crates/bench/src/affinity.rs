@@ -1,10 +1,10 @@
-//! Which CPUs this process may use, and pinning a thread to one of them.
+//! The CPUs that this process may use, and pinning of the calling thread to some of them.
 #![allow(unsafe_code, reason = "two system calls on a cpu_set_t")]
 
 use std::io;
 use std::mem;
 
-/// Why a thread could not be pinned, or the allowed CPUs not be read.
+/// Why a thread could not be pinned, or its allowed CPUs could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum AffinityError {
     /// `sched_getaffinity` failed.
@@ -13,9 +13,9 @@ pub enum AffinityError {
     /// `sched_setaffinity` failed.
     #[error("cannot pin a thread to {cpus:?}")]
     Pin {
-        /// The wanted CPUs.
+        /// The CPUs that the thread was to be pinned to.
         cpus: Vec<usize>,
-        /// Why not.
+        /// The error of the system call.
         #[source]
         source: io::Error,
     },
@@ -36,7 +36,7 @@ pub fn allowed_cpus() -> Result<Vec<usize>, AffinityError> {
         .collect())
 }
 
-/// Moves the calling thread to `cpu`, if it may be there; else it runs where the scheduler puts it.
+/// Pins the calling thread to `cpu`. If that is not allowed, the thread keeps the CPUs that it has.
 pub fn prefer(cpu: usize) {
     let _ = pin(&[cpu]);
 }
@@ -66,11 +66,11 @@ pub fn pin(cpus: &[usize]) -> Result<(), AffinityError> {
     }
 }
 
-/// The calling thread on one CPU until this is dropped.
+/// Keeps the calling thread on one CPU until this is dropped, which restores the CPUs that it had.
 #[derive(Debug)]
 pub struct Pinned {
     before: Vec<usize>,
-    /// Affinity belongs to a thread: the guard must be dropped where it was made.
+    /// Affinity belongs to a thread, so the guard must be dropped on the thread that made it.
     not_send: std::marker::PhantomData<*const ()>,
 }
 
@@ -88,14 +88,15 @@ impl Pinned {
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        // The set was in force a moment ago. If it is not allowed any more (a cpuset shrank), the
-        // kernel has already moved the thread itself.
+        // This set was allowed when it was read. If it no longer is (a cpuset shrank), the kernel has
+        // already moved the thread itself.
         let _ = pin(&self.before);
     }
 }
 
-/// Two CPUs for the two sides of a handover: the first allowed one, and the first that is not a
-/// hardware thread of the same core; only one where there is only one.
+/// The default CPUs for the two sides of a handover: the first allowed CPU, and the first one that is
+/// not a hardware thread of the same core, or else the second allowed one; a single CPU if only one is
+/// allowed.
 pub fn default_pair(allowed: &[usize]) -> Vec<usize> {
     let Some(first) = allowed.first().copied() else {
         return Vec::new();
@@ -106,7 +107,7 @@ pub fn default_pair(allowed: &[usize]) -> Vec<usize> {
     std::iter::once(first).chain(second).collect()
 }
 
-/// The hardware threads of `cpu`'s core, itself included; only itself if the kernel does not say.
+/// The hardware threads of `cpu`'s core, `cpu` included; only `cpu` if the kernel does not say.
 fn siblings(cpu: usize) -> Vec<usize> {
     let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
     std::fs::read_to_string(path)

@@ -1,4 +1,4 @@
-//! Tests of pinning.
+//! Tests of pinning threads.
 
 use super::*;
 

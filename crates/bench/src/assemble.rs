@@ -1,4 +1,5 @@
-//! Makes a report of a record: all arithmetic on samples happens here, once.
+//! Makes a report of a record: this module computes the medians, spreads, ratios and intervals of every
+//! row from its samples.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -13,30 +14,31 @@ use vmbell_report::{
     Ratio, Report, Row, SCHEMA_VERSION, Timing, Tool, Tsc, rfc3339,
 };
 
-/// What a report says besides the samples.
+/// The facts that a report states besides the samples.
 #[derive(Debug)]
 pub struct Context<'a> {
-    /// Who measures.
+    /// The program that measures.
     pub tool: Tool,
-    /// The choices that subjects were made with.
+    /// The options that the subjects were made with.
     pub options: &'a Options,
     /// How much was to be measured.
     pub plan: &'a crate::Plan,
-    /// Where.
+    /// The host that was measured.
     pub host: Host,
-    /// What ran the guests.
+    /// The backend that ran the guests.
     pub backend: Backend,
-    /// When it began.
+    /// When measuring began.
     pub started: SystemTime,
-    /// How long it took.
+    /// How long measuring took.
     pub duration: Duration,
-    /// What all rows do, and what was counted of it, if the rows do not say it.
+    /// The work that all rows do and the events that were counted; `None` if every row does different
+    /// work.
     pub counting: Option<Counting>,
-    /// The events that rows are compared by, besides time.
+    /// The names of the events that rows are compared by, besides time.
     pub compared: &'a [&'a str],
 }
 
-/// Makes the report.
+/// Makes the report of `record`.
 pub fn assemble(record: &Record, context: Context<'_>) -> Report {
     let timing = context.options.timing;
     let seed = context.plan.seed;
@@ -83,7 +85,7 @@ fn finished(all: &[Series]) -> u32 {
     u32::try_from(most.unwrap_or_default()).unwrap_or(u32::MAX)
 }
 
-/// How many questions a report answers.
+/// The most highlights that a report has.
 const HIGHLIGHTS: usize = 5;
 
 fn highlights(all: &[Series], seed: u64) -> Vec<Highlight> {
@@ -101,7 +103,7 @@ fn highlights(all: &[Series], seed: u64) -> Vec<Highlight> {
         .collect()
 }
 
-/// A spin policy as users type it.
+/// The name of a spin policy, as users type it.
 const fn spin_name(spin: SpinPolicy) -> &'static str {
     match spin {
         SpinPolicy::Sleep => "sleep",
@@ -161,7 +163,7 @@ fn row(series: &Series, all: &[Series], seed: u64, timing: Timing) -> Row {
     }
 }
 
-/// Every run's counts by name.
+/// For each name, the count in every run.
 fn counts(series: &Series, pick: fn(&Sample) -> &[(String, u64)]) -> Counts {
     let names = series.samples.first().into_iter().flat_map(pick);
     let runs = |name: &String| {
@@ -179,7 +181,7 @@ fn count(counts: &[(String, u64)], name: &str) -> Option<u64> {
     Some(*count)
 }
 
-/// The ratios of exits, where light and heavy ones are not told apart, and of the events `compared`.
+/// The ratios in exits, where light and heavy exits are not told apart, and in the events `compared`.
 fn ratios(
     series: &Series,
     all: &[Series],
@@ -205,7 +207,7 @@ fn exits_per_op(series: &Series) -> Option<Vec<f64>> {
     per_op(series, |sample| sample.exits)
 }
 
-/// Every run's count for each operation; none if a run has no count.
+/// For each run, a count divided by the run's operations; `None` if a run has no such count.
 #[allow(clippy::cast_precision_loss, reason = "far fewer than 2^53")]
 fn per_op(series: &Series, pick: impl Fn(&Sample) -> Option<u64>) -> Option<Vec<f64>> {
     let each = |sample: &Sample| Some(pick(sample)? as f64 / sample.ops.max(1) as f64);
@@ -221,12 +223,13 @@ fn ratio(reference: &str, interval: Interval) -> Ratio {
     }
 }
 
-/// Nanoseconds, or instructions, to a thousandth: the digits beyond are the division's, not the clock's.
+/// Rounds to a thousandth of a nanosecond or instruction: further digits come from the division and not
+/// from the clock.
 fn thousandths(ns: f64) -> f64 {
     (ns * 1000.0).round() / 1000.0
 }
 
-/// Operations of all runs together, none if there were none.
+/// The operations of all runs together; `None` if there were none.
 #[allow(clippy::cast_precision_loss, reason = "far fewer than 2^53")]
 fn ops(series: &Series) -> Option<f64> {
     let ops: u64 = series.samples.iter().map(|sample| sample.ops).sum();

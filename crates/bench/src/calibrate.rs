@@ -1,23 +1,23 @@
-//! How many operations fill a run.
+//! Finds how many operations fill a run.
 
 use std::time::{Duration, Instant};
 
 use super::{Subject, SubjectError};
 
-/// Most operations of one run: even a single cycle each takes seconds.
+/// The most operations of one run: even if each takes a single cycle, they take a second or so.
 const MAX_OPS: u64 = 1 << 32;
 
-/// A subject whose runs take this many times longer than what they measure is not grown further:
-/// its set-up or its pauses already fill the time.
+/// Growing stops when a run as a whole takes this many times `min_time`, whatever time its operations
+/// took: set-up or pauses then fill the run.
 const OVERHEAD: u32 = 4;
 
-/// The smallest step between two attempts, so that it ends soon.
+/// The smallest factor between two attempts, so that calibration ends soon.
 const MIN_GROWTH: f64 = 2.0;
 
-/// The largest step: the first runs are cold and promise too little.
+/// The largest factor between two attempts: the first runs are cold and predict too little.
 const MAX_GROWTH: f64 = 20.0;
 
-/// Grows the number of operations until a run takes `min_time`.
+/// Grows the number of operations until one run takes `min_time`, and returns it.
 #[allow(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -49,7 +49,8 @@ pub(super) fn calibrate(
     }
 }
 
-/// How many operations all subjects have of whom the slowest fills a run with `fewest`.
+/// The common number of operations of all subjects, if `fewest` fill a run of the slowest one: the
+/// largest power of two that is not above `fewest`, kept between `least` and `most`.
 pub(super) fn same(fewest: u64, (least, most): (u64, u64)) -> u64 {
     (1 << fewest.max(1).ilog2()).clamp(least, most)
 }

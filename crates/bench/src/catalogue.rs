@@ -1,7 +1,8 @@
-//! What can be measured: every entry by name, with a factory that makes its subject.
+//! The catalogue of what can be measured: entries with names, each with a factory that makes its
+//! subject.
 //!
-//! A new scenario or floor is one more [`Entry`] in the list of its module; nothing else in the
-//! runner, the report or the command line knows any by name, except [`compare`].
+//! A new scenario or floor is one more [`Entry`] in the list of its module. The rest of the bench and
+//! the report know no entry by name, except [`compare`].
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,21 +10,22 @@ use std::fmt;
 use super::{Options, Subject, SubjectError, compare, debug, floors};
 use vmbell_report::{AddressSpace, Group};
 
-/// Makes a subject, on the thread that will measure it.
+/// Makes a subject. It is called on the thread that will measure the subject.
 pub type Factory = dyn Fn(&Options) -> Result<Box<dyn Subject>, SubjectError> + Send + Sync;
 
-/// What an entry says of itself in the report, so that nobody tells rows by their names.
+/// What an entry adds to its row of the report, so that no reader has to parse its name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Remarks {
-    /// What makes it differ from others, where the name does not say all of it.
+    /// What distinguishes the entry from others, where its name does not say all of it.
     pub parameters: BTreeMap<String, String>,
-    /// What must be known to read its numbers.
+    /// What a reader must know to understand the row's numbers.
     pub note: Option<&'static str>,
-    /// Where it rings, if that is at an address of a bus.
+    /// The address space of a doorbell that the guest rings back to back by port I/O or MMIO; `None` for
+    /// every other entry.
     pub address_space: Option<AddressSpace>,
 }
 
-/// One thing that can be measured.
+/// Something that can be measured, under a name.
 pub struct Entry {
     name: String,
     description: String,
@@ -34,7 +36,8 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// An entry whose ratio is taken to the device model path of its kind, found by its name.
+    /// An entry. A scenario is compared with the device model of its kind, which its name determines;
+    /// floors and debug entries are compared with nothing.
     pub fn new<F>(
         group: Group,
         name: impl Into<String>,
@@ -58,53 +61,53 @@ impl Entry {
         }
     }
 
-    /// Takes the ratio to this entry instead.
+    /// Compares the entry with the entry `reference`.
     #[must_use]
     pub fn with_reference(mut self, reference: impl Into<String>) -> Self {
         self.reference = Some(reference.into());
         self
     }
 
-    /// Takes no ratio.
+    /// Compares the entry with nothing.
     #[must_use]
     pub fn without_reference(mut self) -> Self {
         self.reference = None;
         self
     }
 
-    /// Says this of itself in the report.
+    /// Adds `remarks` to the entry's row of the report.
     #[must_use]
     pub fn with_remarks(mut self, remarks: Remarks) -> Self {
         self.remarks = remarks;
         self
     }
 
-    /// The name, as users type it and the report prints it.
+    /// The name, as users type it and as the report has it.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// One line: what one operation is.
+    /// One line that says what one operation is.
     pub fn description(&self) -> &str {
         &self.description
     }
 
-    /// What it is for.
+    /// The group that the report shows the entry in.
     pub const fn group(&self) -> Group {
         self.group
     }
 
-    /// The name of the entry that it is compared with.
+    /// The name of the entry that this one is compared with.
     pub fn reference(&self) -> Option<&str> {
         self.reference.as_deref()
     }
 
-    /// What it says of itself in the report.
+    /// What the entry adds to its row of the report.
     pub const fn remarks(&self) -> &Remarks {
         &self.remarks
     }
 
-    /// Makes the subject.
+    /// Makes the entry's subject, on the thread that will measure it.
     pub fn subject(&self, options: &Options) -> Result<Box<dyn Subject>, SubjectError> {
         (self.factory)(options)
     }
@@ -120,7 +123,7 @@ impl fmt::Debug for Entry {
     }
 }
 
-/// Everything, in the order of the report: these scenarios, floors, debug entries.
+/// All entries in the order of the report: the scenarios of a backend, the floors, the debug entries.
 pub fn all(scenarios: Vec<Entry>) -> Vec<Entry> {
     let mut entries = scenarios;
     entries.extend(floors::entries());

@@ -1,37 +1,38 @@
-//! The time stamp counter: what guest programs read, turned into nanoseconds.
+//! The time stamp counter, which guest programs read, and its conversion to nanoseconds.
 //!
 //! The counter's frequency is measured against `CLOCK_MONOTONIC`, because no CPUID leaf tells it
-//! reliably under a hypervisor. Only an invariant counter (same rate in every power state) makes
-//! good times; the clock says whether the CPU promises one.
+//! reliably under a hypervisor. Times are good only if the counter is invariant (has the same rate in
+//! every power state); the clock says whether the CPU promises that.
 #![allow(unsafe_code, reason = "reading the counter")]
 
 use std::time::{Duration, Instant};
 
-/// How long calibration watches the counter; with 50 ns of bracketing error, good to 3 ppm.
+/// How long calibration watches the counter; if each reading is off by up to 50 ns, the frequency is
+/// good to 3 ppm.
 const WINDOW: Duration = Duration::from_millis(20);
 
-/// Attempts to read both clocks at the same instant; the tightest pair is kept.
+/// How many times both clocks are read together; the pair with the smallest gap is kept.
 const BRACKETS: u32 = 16;
 
-/// Why there is no usable counter.
+/// Why the time stamp counter cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ClockError {
-    /// Not the architecture.
+    /// This architecture has no time stamp counter.
     #[error("no time stamp counter on this architecture ({0})")]
     Unsupported(&'static str),
-    /// It does not advance with time.
+    /// The counter does not advance with time.
     #[error("the time stamp counter went from {start} to {end} in {elapsed:?}")]
     Backwards {
-        /// Its first value.
+        /// The counter's value before.
         start: u64,
-        /// Its last value.
+        /// The counter's value after.
         end: u64,
-        /// The time between them.
+        /// The time between the two readings.
         elapsed: Duration,
     },
 }
 
-/// A calibrated counter.
+/// A time stamp counter whose frequency is known.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Clock {
     ns_per_tick: f64,
@@ -65,7 +66,7 @@ impl Clock {
         }
     }
 
-    /// A clock that somebody else has calibrated.
+    /// A clock whose frequency the caller knows, in Hz.
     pub const fn with_frequency(hz: f64, invariant: bool) -> Self {
         Self {
             ns_per_tick: 1e9 / hz,
@@ -73,7 +74,7 @@ impl Clock {
         }
     }
 
-    /// Nanoseconds in so many ticks.
+    /// Converts ticks to nanoseconds.
     #[allow(
         clippy::cast_precision_loss,
         reason = "a difference of counter values, not an absolute one"
@@ -82,7 +83,7 @@ impl Clock {
         ticks as f64 * self.ns_per_tick
     }
 
-    /// Whole nanoseconds of what single operations took, in ticks.
+    /// Converts the latencies of single operations from ticks to whole nanoseconds.
     #[allow(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -93,12 +94,12 @@ impl Clock {
         ticks.into_iter().map(ns).collect()
     }
 
-    /// Ticks in so many nanoseconds.
+    /// Converts nanoseconds to ticks.
     pub fn ticks(&self, ns: f64) -> f64 {
         ns / self.ns_per_tick
     }
 
-    /// Ticks in a second.
+    /// The frequency in Hz.
     pub fn hz(&self) -> f64 {
         1e9 / self.ns_per_tick
     }
@@ -108,7 +109,7 @@ impl Clock {
         self.invariant
     }
 
-    /// The counter now, read after all earlier instructions have finished.
+    /// Reads the counter, after all earlier instructions have finished.
     #[cfg(target_arch = "x86_64")]
     pub fn now() -> u64 {
         // SAFETY: LFENCE is part of SSE2, which every x86-64 CPU has; it touches no memory.
@@ -118,14 +119,15 @@ impl Clock {
         unsafe { std::arch::x86_64::_rdtsc() }
     }
 
-    /// The counter now; [`calibrate`](Self::calibrate) refuses this architecture.
+    /// Always 0: [`calibrate`](Self::calibrate) refuses this architecture.
     #[cfg(not(target_arch = "x86_64"))]
     pub fn now() -> u64 {
         0
     }
 }
 
-/// Both clocks at one instant: the pair with the smallest gap between two counter reads.
+/// Reads both clocks at one instant: of several attempts, the one with the smallest gap between the
+/// counter reads on either side.
 fn simultaneous() -> (u64, Instant) {
     let pair = || {
         let before = Clock::now();
@@ -143,7 +145,8 @@ fn simultaneous() -> (u64, Instant) {
     (best.1 + best.0 / 2, best.2)
 }
 
-/// CPUID 0x8000_0007, EDX bit 8. A hypervisor that may migrate its guest hides it.
+/// Whether the counter is invariant: CPUID 0x8000_0007, EDX bit 8. A hypervisor that may migrate its
+/// guest hides it.
 fn invariant() -> bool {
     super::cpuid::leaf(0x8000_0007).is_some_and(|regs| regs.edx & (1 << 8) != 0)
 }

@@ -1,4 +1,4 @@
-//! What is compared with what.
+//! Which row is compared with which.
 //!
 //! Every path of a kind (port I/O, MMIO, hypercall) is compared with the device model path of that
 //! kind: the way without an eventfd, through the VMM, under the spin policy of the command line.
@@ -22,7 +22,7 @@ const DEVICE_MODELS: [(&str, &str); 4] = [
 /// What the names of all device models' rows end with, those of notify latencies included.
 const DEVICE_MODEL: &str = "-no-eventfd";
 
-/// What ratios are taken to, in words.
+/// What the ratios of `all` are taken to, in words: `device model` or `reference`.
 pub fn references(all: &[Series]) -> &'static str {
     let mut references = all.iter().filter_map(|series| series.reference.as_deref());
     if references.all(|name| name.ends_with(DEVICE_MODEL)) {
@@ -32,8 +32,8 @@ pub fn references(all: &[Series]) -> &'static str {
     }
 }
 
-/// The name of the row that `name` is compared with: none for a name of no known kind, and for the
-/// plain device model row itself. Its variants are compared with it too.
+/// The name of the row that `name` is compared with. `None` for a name of no known kind, and for the
+/// plain device model itself; variants of the device model are compared with the plain one.
 pub fn device_model_of(name: &str) -> Option<&'static str> {
     let base = name.split(VARIANT).next().unwrap_or(name);
     DEVICE_MODELS
@@ -43,12 +43,12 @@ pub fn device_model_of(name: &str) -> Option<&'static str> {
         .filter(|model| *model != name)
 }
 
-/// `new` over `old` by name, in time, if both have been measured.
+/// The ratio of the times of the rows `new` and `old`; `None` unless both have been measured.
 pub fn ratio(all: &[Series], new: &str, old: &str, seed: u64) -> Option<Interval> {
     ratio_of(all, new, old, seed, |series| Some(series.ns_per_op()))
 }
 
-/// The same in what `pick` takes of both.
+/// The ratio of the rows `new` and `old` in what `pick` takes from both, one number for each run.
 pub fn ratio_of(
     all: &[Series],
     new: &str,
@@ -63,18 +63,18 @@ pub fn ratio_of(
     ratio_of_medians(&samples(new)?, &samples(old)?, seed)
 }
 
-/// A ratio that answers a question people ask, with the question.
+/// One of the usual questions about two rows, which their ratio answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// The row above the line.
+    /// The name of the row in the numerator.
     pub new: &'static str,
-    /// The row below the line.
+    /// The name of the row in the denominator.
     pub old: &'static str,
-    /// What the ratio says.
+    /// What the ratio compares, in words.
     pub text: &'static str,
 }
 
-/// In order of interest; a report shows the first few whose rows it has.
+/// The questions, the most interesting first; a report shows the first few whose rows were measured.
 pub const QUESTIONS: [Question; 13] = [
     Question {
         new: "portio-wildcard-eventfd",

@@ -1,21 +1,21 @@
-//! CPU time of this process and of those that work for it: what a spinning VMM thread costs beside
-//! the time that the guest sees.
+//! CPU time of this process and of the processes that work for it. It shows what a spinning VMM thread
+//! costs, which the guest's own time does not contain.
 #![allow(unsafe_code, reason = "getrusage and sysconf")]
 
 use std::mem;
 
-/// User and system time in seconds.
+/// CPU time, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CpuTime {
-    /// In user mode.
+    /// Time in user mode.
     pub user: f64,
-    /// In the kernel.
+    /// Time in the kernel.
     pub system: f64,
 }
 
 impl CpuTime {
-    /// All threads of this process and of the processes `others` so far. One that is gone counts
-    /// nothing.
+    /// The CPU time so far of all threads of this process and of the processes `others`. A process that
+    /// has ended adds nothing.
     pub fn so_far(others: &[u32]) -> Self {
         others
             .iter()
@@ -23,7 +23,7 @@ impl CpuTime {
             .fold(of_self(), Self::plus)
     }
 
-    /// The sum.
+    /// The sum of both.
     pub fn plus(self, other: Self) -> Self {
         Self {
             user: self.user + other.user,
@@ -31,7 +31,7 @@ impl CpuTime {
         }
     }
 
-    /// What was used since `earlier`, never negative.
+    /// The CPU time used since `earlier`, never negative.
     pub fn since(self, earlier: Self) -> Self {
         Self {
             user: (self.user - earlier.user).max(0.0),
@@ -58,7 +58,8 @@ fn of_self() -> CpuTime {
     }
 }
 
-/// From `/proc/PID/stat`, in clock ticks: coarse for one run, good over all of them.
+/// Reads the CPU time of a process from `/proc/PID/stat`, which counts clock ticks: that is coarse for
+/// one run and good over all of them.
 #[allow(
     clippy::cast_precision_loss,
     reason = "clock ticks of CPU time, far below 2^53"
@@ -74,8 +75,8 @@ fn of_process(pid: u32) -> Option<CpuTime> {
     })
 }
 
-/// Fields 14 and 15. The second field is the command in parentheses and may itself hold spaces and
-/// parentheses, so counting starts behind the last one.
+/// Fields 14 and 15 of `/proc/PID/stat`. The second field is the command in parentheses and may itself
+/// contain spaces and parentheses, so fields are counted from the last parenthesis.
 fn ticks(stat: &str) -> Option<(u64, u64)> {
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
     Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))

@@ -1,7 +1,7 @@
-//! CPUID, for the two questions that `/proc/cpuinfo` does not answer: is the time stamp counter
-//! invariant, and is the CPU itself an emulation.
+//! CPUID, for what `/proc/cpuinfo` does not say: whether the time stamp counter is invariant, which
+//! hypervisor this host runs under, and whether the CPU itself is emulated.
 
-/// What one leaf returns.
+/// The registers that a leaf returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Registers {
     /// EBX.
@@ -12,10 +12,10 @@ pub struct Registers {
     pub edx: u32,
 }
 
-/// Where hypervisors sign.
+/// The leaf that contains the hypervisor's signature.
 const HYPERVISOR: u32 = 0x4000_0000;
 
-/// Reads a leaf with subleaf 0; none where the CPU does not have it.
+/// Reads a leaf, with subleaf 0; `None` if the CPU does not have it.
 #[cfg(target_arch = "x86_64")]
 #[allow(
     unused_unsafe,
@@ -24,7 +24,7 @@ const HYPERVISOR: u32 = 0x4000_0000;
 )]
 pub fn leaf(number: u32) -> Option<Registers> {
     use std::arch::x86_64::__cpuid;
-    // The hypervisor's range does not tell its size in leaf 0, so it is not checked.
+    // Leaf 0 does not say where the hypervisor's range of leaves ends, so that range is not checked.
     if number != HYPERVISOR {
         // SAFETY: every x86-64 CPU has CPUID, and it touches no memory.
         let highest = unsafe { __cpuid(number & 0x8000_0000) }.eax;
@@ -41,13 +41,13 @@ pub fn leaf(number: u32) -> Option<Registers> {
     })
 }
 
-/// There is no CPUID here.
+/// Always `None`: this architecture has no CPUID.
 #[cfg(not(target_arch = "x86_64"))]
 pub fn leaf(_number: u32) -> Option<Registers> {
     None
 }
 
-/// Whether hypercalls are made by `vmmcall` on this CPU: AMD, and whoever follows it.
+/// Whether the hypercall instruction of this CPU is `vmmcall`, as on AMD's and compatible ones.
 pub fn is_amd() -> bool {
     leaf(0).is_some_and(|regs| {
         let vendor: Vec<u8> = [regs.ebx, regs.edx, regs.ecx]
@@ -58,7 +58,8 @@ pub fn is_amd() -> bool {
     })
 }
 
-/// The hypervisor that this system runs under: its usual name, or else its signature.
+/// The hypervisor that this host runs under: its common name, or else its signature; `None` if there is
+/// none.
 pub fn hypervisor() -> Option<String> {
     const NAMES: [(&str, &str); 6] = [
         ("KVMKVMKVM", "KVM"),
@@ -85,7 +86,8 @@ fn signature() -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Whether instructions are emulated one by one (QEMU's TCG): then no time means anything.
+/// Whether the CPU is emulated instruction by instruction (QEMU's TCG), so that times say nothing about
+/// hardware.
 pub fn is_emulated() -> bool {
     signature().is_some_and(|name| name.starts_with("TCG"))
 }

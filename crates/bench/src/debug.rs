@@ -1,5 +1,5 @@
-//! Subjects that behave in one known way, so that tests can drive the whole command through every
-//! end it may have. They are never listed and match no glob; only their exact names run them.
+//! Subjects that behave in one known way, so that tests can drive the command to each of its ends.
+//! `vmbell list` does not show them and no glob matches them; only their exact names run them.
 
 use std::time::Duration;
 
@@ -7,7 +7,6 @@ use super::{Entry, Limit, Options, Sample, Setting, Subject, SubjectError};
 use vmbell::hypervisor::SpinPolicy;
 use vmbell_report::Group;
 
-/// The debug entries.
 pub(super) fn entries() -> Vec<Entry> {
     let entry =
         |name, description, make: fn(&Options) -> Result<Box<dyn Subject>, SubjectError>| {
@@ -44,7 +43,7 @@ pub(super) fn entries() -> Vec<Entry> {
     ]
 }
 
-/// Claims to take the same time in every run.
+/// Reports the same time in every run.
 struct Constant {
     name: &'static str,
     ns: f64,
@@ -73,7 +72,7 @@ impl Subject for Constant {
     }
 }
 
-/// Fails.
+/// Fails in every run.
 struct Fails;
 
 impl Subject for Fails {
@@ -86,7 +85,7 @@ impl Subject for Fails {
     }
 }
 
-/// Does not come back before the limit says so, if it has one.
+/// Runs until the limit ends the run; for ever without a limit.
 struct Loops {
     limit: Option<Limit>,
 }

@@ -1,4 +1,4 @@
-//! Asks this host what one must know of it to read its numbers.
+//! Reads the facts about this host that a reader needs to judge its numbers.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::Path;
 use super::{affinity, cpuid};
 use vmbell_report::{Host, cpu_list};
 
-/// Asks this host.
+/// Reads the facts; what cannot be read is left out.
 pub fn probe() -> Host {
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     Host {
@@ -33,7 +33,7 @@ pub fn probe() -> Host {
     }
 }
 
-/// Those of the KVM module's parameters that move the numbers of a doorbell.
+/// The parameters of the KVM module that affect the cost of a doorbell.
 fn kvm_params() -> BTreeMap<String, String> {
     const NAMES: [&str; 9] = [
         "kvm/parameters/halt_poll_ns",
@@ -62,7 +62,7 @@ fn kernel() -> String {
         .to_owned()
 }
 
-/// The first line `name : value` of `/proc/cpuinfo`.
+/// The value of the first line `name : value` in the text of `/proc/cpuinfo`.
 fn field(cpuinfo: &str, name: &str) -> Option<String> {
     cpuinfo.lines().find_map(|line| {
         let (key, value) = line.split_once(':')?;
@@ -70,7 +70,7 @@ fn field(cpuinfo: &str, name: &str) -> Option<String> {
     })
 }
 
-/// A file's text without the end of line; none if it is empty or cannot be read.
+/// The text of a file without the end of the line; `None` if it is empty or cannot be read.
 pub fn line(path: &str) -> Option<String> {
     fs::read_to_string(path)
         .ok()
@@ -78,7 +78,7 @@ pub fn line(path: &str) -> Option<String> {
         .filter(|text| !text.is_empty())
 }
 
-/// The files of a directory as name and text.
+/// The files of a directory, as names and texts.
 fn directory(path: &str) -> BTreeMap<String, String> {
     let Ok(entries) = fs::read_dir(Path::new(path)) else {
         return BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Tests of what is read from the host.
+//! Tests of reading the host's facts.
 
 use super::*;
 

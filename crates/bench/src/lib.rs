@@ -1,9 +1,9 @@
-//! Measures subjects side by side and says what the numbers mean.
+//! Measures subjects side by side and makes a report of the numbers.
 //!
 //! A [`Subject`] performs operations and times them from inside. An [`Entry`] of the
-//! [catalogue](catalogue::all) makes one. [`run`] measures many of them interleaved by a [`Plan`]
-//! and keeps a [`Record`], from which a report is made. [`compare`] says what is compared
-//! with what, and [`assemble()`] does all arithmetic on samples.
+//! [catalogue](catalogue::all) makes one. [`run`] measures many of them interleaved by a [`Plan`] and
+//! keeps a [`Record`]. [`compare`] decides which row is compared with which, and [`assemble()`] makes a
+//! report of the record, with medians, spreads and ratios.
 //!
 //! ```
 //! use std::sync::Mutex;

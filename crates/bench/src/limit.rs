@@ -1,6 +1,7 @@
-//! When to stop early: an interrupt from the keyboard, the command's own time limit, or that of one run.
+//! When to stop early: at an interrupt from the keyboard, at the command's own time limit, or at that
+//! of one run.
 //!
-//! A [`Limit`] is a cheap clone. The runner asks it between runs whether to go on at all; a subject
+//! A [`Limit`] is cheap to clone. The runner asks it between runs whether to go on at all. A subject
 //! that waits for a guest must ask it whether its run is over, since a guest may loop for ever.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,28 +11,29 @@ use std::time::{Duration, Instant};
 /// Why measuring stops before it is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// Somebody asked for it.
+    /// SIGINT arrived.
     Interrupted,
     /// The time limit of the whole command ran out.
     TimedOut,
 }
 
-/// Says whether to go on.
+/// The limits of a command; its clones share the deadline of the run under way.
 #[derive(Clone, Debug)]
 pub struct Limit {
     deadline: Option<Instant>,
     interrupted: &'static AtomicBool,
     run_timeout: Option<Duration>,
-    /// When the run that is under way has to end.
+    /// When the run under way has to end; `None` without a run or a limit for it.
     run: Arc<Mutex<Option<Instant>>>,
 }
 
-/// A run under way; its time stops to count when this is dropped.
+/// A run under way; dropping it ends the run, and its time limit with it.
 #[derive(Debug)]
 pub struct Running<'l>(&'l Limit);
 
 impl Limit {
-    /// Goes on until `interrupted` becomes true or `timeout`, counted from now, has passed.
+    /// A limit that is reached when `interrupted` becomes true or `timeout`, counted from now, has
+    /// passed.
     pub fn new(timeout: Option<Duration>, interrupted: &'static AtomicBool) -> Self {
         Self {
             deadline: timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
@@ -41,7 +43,7 @@ impl Limit {
         }
     }
 
-    /// The same, and no run takes longer than `timeout`.
+    /// The same limit, and none of its runs takes longer than `timeout`.
     #[must_use]
     pub fn with_run_timeout(self, timeout: Option<Duration>) -> Self {
         Self {
@@ -50,7 +52,7 @@ impl Limit {
         }
     }
 
-    /// The same limit for another thread's runs.
+    /// The same limit, for the runs of another thread.
     #[must_use]
     pub fn of_other_runs(&self) -> Self {
         Self {
@@ -59,13 +61,13 @@ impl Limit {
         }
     }
 
-    /// Goes on for ever.
+    /// A limit that is never reached.
     pub fn none() -> Self {
         static NEVER: AtomicBool = AtomicBool::new(false);
         Self::new(None, &NEVER)
     }
 
-    /// Why to stop now, if at all. An interrupt wins: it is what the user sees happen.
+    /// Why to stop now, if at all. An interrupt counts before a time limit, because the user caused it.
     pub fn stop(&self) -> Option<Stop> {
         if self.interrupted.load(Ordering::Relaxed) {
             return Some(Stop::Interrupted);
@@ -76,7 +78,7 @@ impl Limit {
         }
     }
 
-    /// What is left, if there is a time limit.
+    /// The time left for the command, if that is limited.
     pub fn remaining(&self) -> Option<Duration> {
         self.deadline
             .map(|deadline| deadline.saturating_duration_since(Instant::now()))
@@ -87,19 +89,20 @@ impl Limit {
         self.run_timeout
     }
 
-    /// A run begins, of one thread at a time.
+    /// Says that a run begins. Clones of the limit share it, so only one thread at a time may have a
+    /// run.
     pub fn begin_run(&self) -> Running<'_> {
         let timeout = self.run_timeout;
         self.set_run(timeout.and_then(|timeout| Instant::now().checked_add(timeout)));
         Running(self)
     }
 
-    /// Whether the run under way has to end, for whatever reason.
+    /// Whether the run under way has to end: by its own time limit, the command's, or an interrupt.
     pub fn is_run_over(&self) -> bool {
         self.stop().is_some() || self.overtime().is_some()
     }
 
-    /// How long ago the run under way should have ended, if it should have.
+    /// How long ago the run under way should have ended; `None` if its time is not over.
     pub fn overtime(&self) -> Option<Duration> {
         let run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
         run.and_then(|deadline| Instant::now().checked_duration_since(deadline))

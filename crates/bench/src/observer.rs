@@ -1,31 +1,31 @@
-//! Who watches a run: progress bars, and nobody.
+//! The observer of a run, such as a progress bar.
 
 use vmbell_report::Status;
 
 /// What the runner is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Makes subjects and finds out how many operations fill a run.
+    /// Making the subjects, and finding how many operations fill a run.
     Calibrate,
     /// Runs whose samples are thrown away.
     WarmUp,
-    /// Runs that count.
+    /// Runs whose samples are kept.
     Measure,
 }
 
-/// Hears of every step, on the measuring thread, outside what is timed.
+/// Is told of every step, on the measuring thread and outside of what is timed.
 pub trait Observer {
     /// A phase of `steps` steps begins.
     fn phase(&mut self, _phase: Phase, _steps: u64) {}
 
-    /// A step of the phase is over; `ns_per_op` is what it measured.
+    /// A step of the phase is over; `ns_per_op` is what it measured, if it measured anything.
     fn step(&mut self, _name: &str, _ns_per_op: Option<f64>) {}
 
-    /// A subject will not be measured.
+    /// The subject `name` is not measured any more, for `reason`.
     fn lost(&mut self, _name: &str, _status: Status, _reason: &str) {}
 }
 
-/// Looks away.
+/// An observer that does nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 

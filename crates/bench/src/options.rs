@@ -1,32 +1,33 @@
-//! What a subject is made with.
+//! The options that subjects are made with.
 
 use super::{Clock, Limit, SubjectError};
 use vmbell::hypervisor::SpinPolicy;
 use vmbell_report::Timing;
 
-/// The choices of one bench command, handed to every [`Entry`](super::Entry)'s factory.
+/// The options of one bench command, which every [`Entry`](super::Entry)'s factory gets.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The CPUs to pin to, never empty: the measured side (the vCPU) takes the first, the other
-    /// side (the VMM, a consumer) the second where there is one.
+    /// The CPUs to pin to, never empty: the measured side (the vCPU) takes the first, the other side
+    /// (the VMM, a consumer) the second if there is one.
     pub cpus: Vec<usize>,
-    /// How the two sides of a heavy exit wait for each other, unless a scenario's name says it.
+    /// How the two sides of a heavy exit wait for each other, unless the scenario's name says
+    /// otherwise.
     pub spin: SpinPolicy,
-    /// Turns the guest's time stamps into nanoseconds.
+    /// Converts the guest's time stamps to nanoseconds.
     pub clock: Clock,
-    /// When to give up.
+    /// When to stop early.
     pub limit: Limit,
-    /// What the clock's nanoseconds are.
+    /// What one nanosecond of the clock stands for.
     pub timing: Timing,
 }
 
 impl Options {
-    /// Where the measured side runs.
+    /// The CPU of the measured side.
     pub fn first_cpu(&self) -> usize {
         self.cpus.first().copied().unwrap_or_default()
     }
 
-    /// Where the other side runs, if it may have a CPU of its own.
+    /// The CPU of the other side; `None` if there is no second one.
     pub fn second_cpu(&self) -> Option<usize> {
         self.cpus
             .get(1)
@@ -34,8 +35,8 @@ impl Options {
             .filter(|cpu| *cpu != self.first_cpu())
     }
 
-    /// Both, for what is no measurement on one CPU: two sides of which one does not sleep while it
-    /// waits would wait for the scheduler.
+    /// Both CPUs, or an error. Two sides of which one does not sleep while it waits cannot be measured
+    /// on one CPU: each would wait for the scheduler.
     pub fn two_cpus(&self) -> Result<(usize, usize), SubjectError> {
         let first = self.first_cpu();
         match self.second_cpu() {

@@ -1,8 +1,9 @@
-//! What the kernel counts for the calling thread and the threads that it starts: `perf_event_open(2)`,
-//! as `perf stat` uses it.
+//! Counts the kernel's events for the calling thread and the threads that it starts, with
+//! `perf_event_open(2)`, as `perf stat` does.
 //!
-//! A host may refuse: `kernel.perf_event_paranoid` forbids counting the kernel's part or anything at
-//! all, and a virtual machine often has no hardware counters. Each event then has its reason.
+//! A host may refuse to count an event: `kernel.perf_event_paranoid` may forbid counting in the kernel
+//! or at all, and a virtual machine often has no hardware counters. The report then gives the reason
+//! for each event.
 
 use std::fmt;
 use std::io;
@@ -11,12 +12,12 @@ use perf_event::events::{Hardware, Software};
 use perf_event::{Builder, Counter};
 use vmbell_report::{Counted, EventUnit, Scope};
 
-/// One thing that is counted.
+/// An event that can be counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Nanoseconds on a CPU.
+    /// Time on a CPU, in nanoseconds.
     TaskClock,
-    /// How often a thread made room for another.
+    /// How often the CPU switched from a thread to another.
     ContextSwitches,
     /// CPU cycles.
     Cycles,
@@ -25,7 +26,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// All, in the order of `perf stat`.
+    /// All events, in the order of `perf stat`.
     pub const ALL: [Self; 4] = [
         Self::TaskClock,
         Self::ContextSwitches,
@@ -33,7 +34,7 @@ impl Event {
         Self::Instructions,
     ];
 
-    /// As `perf list` has it.
+    /// The name of the event, as `perf list` has it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::TaskClock => "task-clock",
@@ -43,7 +44,7 @@ impl Event {
         }
     }
 
-    /// What one of it is.
+    /// The unit of the event's counts.
     pub const fn unit(self) -> EventUnit {
         match self {
             Self::TaskClock => EventUnit::Ns,
@@ -60,7 +61,7 @@ impl Event {
         }
     }
 
-    /// Whether it means anything with the kernel's part left out: switches happen in the kernel.
+    /// Whether a count in user mode alone means anything: context switches happen in the kernel.
     const fn counts_in_user_mode(self) -> bool {
         !matches!(self, Self::ContextSwitches)
     }
@@ -72,10 +73,10 @@ pub enum PerfError {
     /// The CPU, or the hypervisor that this host runs on, has no such counter.
     #[error("this host has no counter for it")]
     Absent(#[source] io::Error),
-    /// `kernel.perf_event_paranoid`, a security module or a container says no.
+    /// `kernel.perf_event_paranoid`, a security module or a container forbids it.
     #[error("this host does not allow it, see /proc/sys/kernel/perf_event_paranoid")]
     Forbidden(#[source] io::Error),
-    /// Anything else.
+    /// `perf_event_open(2)` failed for another reason.
     #[error("cannot count it")]
     Open(#[source] io::Error),
 }
@@ -90,7 +91,7 @@ impl From<io::Error> for PerfError {
     }
 }
 
-/// A running counter.
+/// A counter of one event, which is running.
 pub struct PerfCounter {
     event: Event,
     scope: Scope,
@@ -130,18 +131,18 @@ impl PerfCounter {
         }
     }
 
-    /// What is counted.
+    /// The event that is counted.
     pub const fn event(&self) -> Event {
         self.event
     }
 
-    /// Whose part is counted.
+    /// Which part of the work is counted.
     pub const fn scope(&self) -> Scope {
         self.scope
     }
 
-    /// The count so far. Where there are more events than hardware counters, the kernel takes turns
-    /// and the count is scaled up from the share of the time.
+    /// The count so far. If there are more events than hardware counters, the kernel counts them by
+    /// turns; the count is then scaled up by the share of the time that it was counted in.
     #[allow(
         clippy::cast_precision_loss,
         reason = "counts of a benchmark are far below 2^53"
@@ -155,21 +156,21 @@ impl PerfCounter {
     }
 }
 
-/// Who counts, for the report.
+/// The source of the counts, for the report.
 pub const SOURCE: &str = "perf_event_open(2)";
 
-/// All events for the calling thread; none until they are [opened](Self::open).
+/// Counters of all events for the calling thread; there are none until they are [opened](Self::open).
 #[derive(Debug, Default)]
 pub struct PerfCounters(Vec<(Event, Result<PerfCounter, PerfError>)>);
 
 impl PerfCounters {
-    /// Starts those that this host counts.
+    /// Starts counting the events that this host allows.
     pub fn open() -> Self {
         let open = |event| (event, PerfCounter::open(event));
         Self(Event::ALL.into_iter().map(open).collect())
     }
 
-    /// Whose part of each is counted, or why none is.
+    /// For each event, which part of the work is counted or why none is.
     pub fn counted(&self) -> Vec<Counted> {
         let counted = |(event, counter): &(Event, Result<PerfCounter, PerfError>)| Counted {
             event: event.name().to_owned(),
@@ -180,11 +181,11 @@ impl PerfCounters {
         self.0.iter().map(counted).collect()
     }
 
-    /// The counts so far, of those that are counted.
+    /// The counts so far of the events that are counted.
     ///
     /// # Errors
     ///
-    /// If one cannot be read.
+    /// If a counter cannot be read.
     pub fn read(&mut self) -> io::Result<Vec<f64>> {
         let counters = self
             .0
@@ -193,11 +194,11 @@ impl PerfCounters {
         counters.map(PerfCounter::read).collect()
     }
 
-    /// What was counted since `before`, by name.
+    /// What was counted since `before`, as names and counts.
     ///
     /// # Errors
     ///
-    /// If one cannot be read.
+    /// If a counter cannot be read.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

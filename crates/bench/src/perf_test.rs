@@ -2,7 +2,7 @@ use super::*;
 
 #[test]
 fn a_thread_that_is_started_later_is_counted_too() {
-    // Software events need no hardware. Where even they are refused, the refusal is what is tested.
+    // Software events need no hardware. If even they are refused, this tests the refusal.
     let mut counter = match PerfCounter::open(Event::TaskClock) {
         Ok(counter) => counter,
         Err(error) => {
@@ -12,7 +12,8 @@ fn a_thread_that_is_started_later_is_counted_too() {
     };
     let before = counter.read().unwrap();
     std::thread::spawn(|| {
-        // So much work, and not so much time: a busy host may give the thread none of that.
+        // The loop is bounded by work and not by time: a busy host may give the thread no CPU for a
+        // while.
         (0..5_000_000).for_each(|_| std::hint::spin_loop());
     })
     .join()

@@ -1,4 +1,4 @@
-//! How much to measure.
+//! The plan of a measurement: how much to measure.
 
 use std::time::Duration;
 
@@ -7,31 +7,31 @@ use std::time::Duration;
 pub struct Plan {
     /// Measured runs of each subject, at least 1.
     pub runs: u32,
-    /// Rounds before them that are not kept.
+    /// Warm-up rounds before the measured ones; their samples are thrown away.
     pub warmup: u32,
-    /// Unless `ops` says it, operations per run are chosen so that a run takes about this long.
+    /// The time that one run should take; it determines the operations of a run unless `ops` is given.
     pub min_time: Duration,
-    /// Operations per run, whatever time they take.
+    /// Operations of each run, however long they take.
     pub ops: Option<u64>,
-    /// Unless `ops` says it, all subjects have the same number of operations, at least the one and at
-    /// most the other of these: a power of two at which none takes longer than `min_time`, so that
-    /// the next command on this host finds the same.
+    /// The least and the most operations of a run, if all subjects are to have the same number and
+    /// `ops` is not given. The number is a power of two at which no run takes much longer than
+    /// `min_time`, so that the next command on this host finds the same one.
     pub same_ops: Option<(u64, u64)>,
     /// Whether the kernel's events are counted ([`perf`](crate::perf)).
     pub events: bool,
-    /// When this is used up, no further round begins once there are [`MIN_RUNS`](Self::MIN_RUNS):
-    /// so that a slow host takes fewer samples and not more of the user's time.
+    /// When this time is used up and [`MIN_RUNS`](Self::MIN_RUNS) rounds are done, no further round
+    /// begins: a slow host takes fewer samples and not more of the user's time.
     pub budget: Option<Duration>,
-    /// Decides the order within each round, and the resampling of confidence intervals.
+    /// The seed of the random order within each round and of the bootstrap.
     pub seed: u64,
 }
 
 impl Plan {
-    /// Fewer runs than this have no spread worth the name.
+    /// Fewer runs than this say too little about the spread.
     pub const MIN_RUNS: u32 = 10;
 
-    /// For where time is emulated: enough operations to make what surrounds them small, and enough
-    /// runs to see whether they differ. No clock has a say in it.
+    /// The plan where time is emulated: enough operations to make what surrounds them small, and enough
+    /// runs to see whether they differ. It depends on no clock.
     pub const fn counted() -> Self {
         Self {
             runs: 3,

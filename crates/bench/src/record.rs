@@ -1,4 +1,4 @@
-//! What has been measured so far: one series for each entry, whatever became of it.
+//! The record of what has been measured so far: one series for each entry, measured or not.
 
 use hdrhistogram::Histogram;
 
@@ -10,32 +10,32 @@ use vmbell_report::{Counted, Group, Status};
 pub struct Series {
     /// The entry's name.
     pub name: String,
-    /// What it is for.
+    /// The entry's group.
     pub group: Group,
-    /// The entry that it is compared with.
+    /// The name of the entry that it is compared with.
     pub reference: Option<String>,
-    /// What became of it; skipped until it has a sample.
+    /// Whether the entry was measured; `Skipped` until it has a sample.
     pub status: Status,
-    /// Why it was not measured.
+    /// Why the entry was not measured.
     pub reason: Option<String>,
-    /// Where and how it ran.
+    /// Where and how the subject ran.
     pub setting: Setting,
     /// Operations of each run.
     pub ops_per_run: u64,
-    /// One a run, in the order of rounds; their latencies are in `latencies`.
+    /// One sample for each run, in the order of rounds. Their latencies are moved to `latencies`.
     pub samples: Vec<Sample>,
     /// Nanoseconds per operation of each run.
     per_op: Vec<f64>,
-    /// All single latencies, where the subject times each operation by itself.
+    /// All single latencies in nanoseconds, if the subject times each operation by itself.
     pub latencies: Option<Histogram<u64>>,
-    /// What the entry says of itself.
+    /// What the entry adds to its row of the report.
     pub remarks: Remarks,
     /// CPU time of each run.
     cpu_times: Vec<CpuTime>,
 }
 
 impl Series {
-    /// A series with nothing in it.
+    /// A series without samples.
     pub fn new(name: &str, group: Group, reference: Option<&str>) -> Self {
         Self {
             name: name.to_owned(),
@@ -64,7 +64,7 @@ impl Series {
         self.per_op.clone()
     }
 
-    /// Takes one run in.
+    /// Adds one run.
     pub fn push(&mut self, mut sample: Sample, cpu_time: CpuTime) {
         self.per_op.push(sample.ns_per_op());
         for ns in std::mem::take(&mut sample.latencies_ns) {
@@ -80,15 +80,16 @@ impl Series {
         self.status = Status::Ok;
     }
 
-    /// Keeps the first `runs` runs; single latencies are not taken apart.
+    /// Keeps the first `runs` runs. Single latencies are all kept, as they do not say which run they
+    /// are of.
     fn truncate(&mut self, runs: usize) {
         self.samples.truncate(runs);
         self.per_op.truncate(runs);
         self.cpu_times.truncate(runs);
     }
 
-    /// Marks the series as not measured. One that has samples and was skipped later keeps them; one
-    /// that failed does not: what it measured before cannot be trusted.
+    /// Says why the series is not measured any further. One that is skipped keeps the samples that it
+    /// has; one that failed loses them, since they cannot be trusted.
     pub fn give_up(&mut self, status: Status, reason: String) {
         if status == Status::Failed {
             self.truncate(0);
@@ -104,13 +105,13 @@ impl Series {
 /// All series, in the order of the catalogue.
 #[derive(Clone, Debug, Default)]
 pub struct Record {
-    /// The series.
+    /// The series of all entries.
     pub series: Vec<Series>,
-    /// Why measuring stopped before it was done.
+    /// Why measuring stopped before it was done; `None` if it did not.
     pub stopped: Option<Stop>,
-    /// Which series is being measured right now.
+    /// The index of the series that is being measured right now.
     pub running: Option<usize>,
-    /// The kernel's events that the plan asks for, and whether they are counted.
+    /// The kernel's events that the plan asks for, each with what the host counts of it.
     pub events: Vec<Counted>,
 }
 
@@ -129,7 +130,7 @@ impl Record {
         }
     }
 
-    /// How many rounds have been measured to their end, by all that still take part.
+    /// How many rounds have been measured by all entries that still take part.
     pub fn rounds(&self) -> u32 {
         let live = self.series.iter().filter(|series| series.reason.is_none());
         let fewest = live
@@ -139,7 +140,8 @@ impl Record {
         u32::try_from(fewest).unwrap_or(u32::MAX)
     }
 
-    /// Forgets the runs of a round that not all came to, where rounds are to be compared whole.
+    /// Drops the runs of a round that not every entry has finished, so that all entries have the same
+    /// rounds.
     pub fn keep_whole_rounds(&mut self) {
         let live = self
             .series
@@ -155,7 +157,7 @@ impl Record {
         }
     }
 
-    /// Ends early: those without a sample say so.
+    /// Ends the record early: entries without a sample get this as their reason.
     pub fn stop(&mut self, stop: Stop) {
         self.stopped = Some(stop);
         let reason = match stop {

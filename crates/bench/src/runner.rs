@@ -1,8 +1,8 @@
 //! Runs subjects side by side: A B C, B C A, ... and not A A A, B B B.
 //!
-//! A host drifts (heat, neighbours, frequency), so subjects measured one after the other would be
-//! measured on different hosts. Each round runs every subject once, in an order drawn anew from the
-//! seed: no subject always follows the same one and inherits its caches and its heat.
+//! A host drifts (heat, neighbours, frequency), so subjects measured one after the other would in
+//! effect be measured on different hosts. Each round runs every subject once, in an order drawn anew
+//! from the seed, so that no subject always follows the same one and inherits its caches and its heat.
 
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,8 +17,8 @@ use super::{
 };
 use vmbell_report::{Random, Status};
 
-/// ^C reaches every process on the terminal. That a sandbox has died of it may be seen here before
-/// this process's own handler has run: so long a failure waits for the flag that explains it.
+/// How long a failure waits for the flag of SIGINT. ^C reaches every process on the terminal, and this
+/// process may see that a sandbox died of it before its own handler has run.
 const ECHO: Duration = Duration::from_millis(50);
 
 /// A subject that still takes part.
@@ -29,9 +29,9 @@ struct Live {
     ops: u64,
 }
 
-/// Measures `entries` by `plan` and keeps `record`, made by [`Record::of`] the same entries, up to
-/// date after every run, so that whoever holds it too can report what is finished at any time.
-/// A record of an earlier call is gone on with, without the rows that were given up.
+/// Measures `entries` by `plan`. `record`, made by [`Record::of`] the same entries, is brought up to
+/// date after every run, so that another thread can report what is finished at any time. A record that
+/// an earlier call began is continued, without the rows that were given up.
 pub fn run(
     entries: &[Entry],
     options: &Options,
@@ -62,7 +62,7 @@ struct Runner<'a> {
     record: &'a Mutex<Record>,
     observer: &'a mut dyn Observer,
     random: Random,
-    /// Of the thread that measures, and of all that subjects start.
+    /// Counters of the measuring thread and of all threads that subjects start.
     counters: PerfCounters,
     begun: Instant,
 }
@@ -99,7 +99,7 @@ impl Runner<'_> {
         Ok(live)
     }
 
-    /// Gives all subjects the same number of operations, if the plan says so.
+    /// Gives all subjects the same number of operations, if the plan asks for it.
     fn share_ops(&self, live: &mut [Live]) {
         let Some(bounds) = self.plan.same_ops.filter(|_| self.plan.ops.is_none()) else {
             return;
@@ -144,8 +144,9 @@ impl Runner<'_> {
             }
             let previous = live.last().map(|last| last.index);
             self.random.shuffle(live);
-            // The last of a round must not open the next one: it would follow itself. Of two, one
-            // would then always go first, which is worse.
+            // The last subject of a round must not be the first of the next one, where it would follow
+            // itself. With two subjects this rule would always let the same one go first, which is
+            // worse.
             if live.len() > 2 && live.first().map(|first| first.index) == previous {
                 live.swap(0, 1);
             }
@@ -181,7 +182,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Takes a subject out, or ends the whole run if it was the limit that ended the subject.
+    /// Takes a subject out, or ends the whole measurement if the command's limit ended the subject.
     fn lose(&mut self, index: usize, name: &str, error: &SubjectError) -> Result<(), Stop> {
         if matches!(error, SubjectError::Failed { .. }) {
             thread::sleep(ECHO);
@@ -201,7 +202,7 @@ impl Runner<'_> {
                 }
                 return Err(Stop::TimedOut);
             }
-            // The row has the name already.
+            // The row already has the subject's name.
             SubjectError::Failed { source, .. } => (Status::Failed, chain(source.as_ref())),
         };
         self.observer.lost(name, status, &reason);
@@ -219,7 +220,8 @@ impl Runner<'_> {
     }
 }
 
-/// A sample with another number of operations, or without a time, would become a wrong number.
+/// Refuses a sample with another number of operations or without a valid time: it would give a wrong
+/// number.
 fn check_sample(name: &str, ops: u64, sample: &Sample) -> Result<(), SubjectError> {
     if sample.ops == ops && sample.elapsed_ns.is_finite() && sample.elapsed_ns >= 0.0 {
         return Ok(());
@@ -233,7 +235,7 @@ fn check_sample(name: &str, ops: u64, sample: &Sample) -> Result<(), SubjectErro
     ))
 }
 
-/// What is wrong with a row of which a run did not end in its time, and what to do.
+/// Why a row failed of which a run exceeded its time limit, and what the user can do.
 pub fn overtime(limit: &Limit) -> String {
     let timeout = limit.run_timeout().unwrap_or_default();
     format!(
@@ -242,7 +244,7 @@ pub fn overtime(limit: &Limit) -> String {
     )
 }
 
-/// The record even if another holder panicked: rows are changed in one step each.
+/// Locks the record even if another holder panicked: every change of a row is a single step.
 fn lock(record: &Mutex<Record>) -> MutexGuard<'_, Record> {
     record.lock().unwrap_or_else(PoisonError::into_inner)
 }

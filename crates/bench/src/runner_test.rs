@@ -98,7 +98,7 @@ fn all_subjects_have_the_operations_of_the_slowest_if_the_plan_says_so() {
         assert_eq!(series.ops_per_run, 16);
         assert!(series.samples.iter().all(|sample| sample.ops == 16));
     }
-    // Each is counted, or has its reason.
+    // Each event is counted or has its reason.
     assert_eq!(record.events.len(), 4);
     let counted = record.events.iter().filter(|event| event.scope.is_some());
     assert_eq!(counted.count(), record.series[0].samples[0].events.len());
@@ -133,7 +133,7 @@ fn every_round_runs_every_subject_once() {
             .all(|series| series.samples.len() == 20)
     );
     let log = log.lock().unwrap();
-    // Calibration runs each once, then come 22 rounds of three.
+    // Calibration runs each subject once; then follow 22 rounds of three subjects.
     assert_eq!(log.len(), 3 + 3 * 22);
     for round in log[3..].chunks(3) {
         let mut names = round.to_vec();

@@ -1,23 +1,23 @@
-//! Which entries a command line means: names and globs, and what they are compared with.
+//! The entries that a command line names: by names, globs, and their companions.
 
 use super::Entry;
 use vmbell_report::Group;
 
-/// How alike two names must be (0 to 1) for one to be offered in place of the other.
+/// How alike two names must be (0 to 1) for one to be suggested in place of the other.
 const ALIKE: f64 = 0.6;
 
-/// A name that means nothing.
+/// Why a name or glob selects nothing.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SelectError {
-    /// No entry has it.
+    /// No entry has the name.
     #[error("unknown scenario '{name}'{}", did_you_mean(.nearest.as_deref()))]
     Unknown {
-        /// As typed.
+        /// The name as the user typed it.
         name: String,
-        /// The entry whose name is most alike.
+        /// The name of the entry that is most alike; `None` if none is alike.
         nearest: Option<String>,
     },
-    /// No entry matches it.
+    /// No entry matches the glob.
     #[error("no scenario matches '{0}'")]
     NoMatch(String),
 }
@@ -26,9 +26,9 @@ fn did_you_mean(nearest: Option<&str>) -> String {
     nearest.map_or_else(String::new, |name| format!(", did you mean '{name}'?"))
 }
 
-/// The entries that `patterns` name, in catalogue order, each once; without patterns, all but the
-/// debug entries. With `companions`, entries bring the one that their ratio is taken to, and
-/// scenarios all floors, because a time without them says little.
+/// The entries that `patterns` name, in catalogue order, each once; without patterns, all but the debug
+/// entries. With `companions`, each entry brings the one that it is compared with, and a scenario
+/// brings all floors, because its time without them says little.
 pub fn select(
     all: Vec<Entry>,
     patterns: &[String],
@@ -51,7 +51,7 @@ pub fn select(
         .collect())
 }
 
-/// Makes the entry `name` the one that all others are compared with.
+/// Makes `name` the entry that all others are compared with.
 pub fn set_reference(all: Vec<Entry>, name: &str) -> Result<Vec<Entry>, SelectError> {
     mark(&all, name, &mut vec![false; all.len()])?;
     Ok(all
@@ -112,11 +112,12 @@ fn nearest(all: &[Entry], name: &str) -> Option<String> {
         .map(|(_, name)| name.to_owned())
 }
 
-/// Whether `name` matches a pattern of `*` (any run of characters) and `?` (any one).
+/// Whether `name` matches a pattern in which `*` is any run of characters and `?` any single one.
 fn matches(pattern: &str, name: &str) -> bool {
     let (pattern, name) = (pattern.as_bytes(), name.as_bytes());
     let (mut p, mut n) = (0, 0);
-    // Where to go on after the latest star has swallowed one character more.
+    // The place in the pattern and in the name to go on from after the latest star has taken one more
+    // character.
     let mut retry = None;
     while n < name.len() {
         match pattern.get(p) {

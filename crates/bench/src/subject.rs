@@ -1,16 +1,16 @@
-//! What the runner measures: anything that performs an operation many times and says how long it took.
+//! What the runner measures: a subject performs an operation many times and says how long that took.
 //!
-//! A subject is made, used and dropped on the one thread that measures, so it need not be `Send`,
-//! and a child process that dies with its parent thread lives exactly as long as its subject.
+//! A subject is made, used and dropped on the one thread that measures. So it need not be `Send`, and a
+//! child process that dies with its parent thread lives exactly as long as its subject.
 
 use std::error::Error;
 
 use vmbell::hypervisor::SpinPolicy;
 
-/// One thing to measure: a scenario on a guest, or one of the host's floors.
+/// Something to measure: a scenario with a guest, or one of the host's floors.
 ///
-/// All subjects of a command exist at the same time, and take turns. Between its turns a subject
-/// must be idle: a thread of it that spins or polls then is measured as part of the others.
+/// All subjects of a command exist at the same time and take turns. Between its turns a subject must be
+/// idle: if a thread of it spins or polls then, it disturbs the measurement of the others.
 pub trait Subject {
     /// The name in the report, e.g. `portio-wildcard-eventfd+int3`.
     fn name(&self) -> &str;
@@ -20,7 +20,8 @@ pub trait Subject {
         Setting::default()
     }
 
-    /// Processes other than this one that work for it, so that their CPU time is counted too.
+    /// The processes, other than this one, that work for the subject, so that their CPU time is counted
+    /// too.
     fn processes(&self) -> Vec<u32> {
         Vec::new()
     }
@@ -34,11 +35,11 @@ pub trait Subject {
 /// Where and how a subject runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// `usermode`, or `host` where no guest takes part.
+    /// The name of the backend, or `host` where no guest takes part.
     pub backend: &'static str,
-    /// How the two sides of a heavy exit wait for each other, if there are heavy exits at all.
+    /// How the two sides of a heavy exit wait for each other; `None` where there are no heavy exits.
     pub spin: Option<SpinPolicy>,
-    /// The CPUs that it pins its threads to, the measured side first.
+    /// The CPUs that the subject pins its threads to, the measured side's first.
     pub cpus: Vec<usize>,
 }
 
@@ -52,30 +53,30 @@ impl Default for Setting {
     }
 }
 
-/// One run's outcome.
+/// The result of one run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sample {
     /// How many operations were performed.
     pub ops: u64,
-    /// Their time altogether, in nanoseconds.
+    /// The time of all operations together, in nanoseconds.
     pub elapsed_ns: f64,
     /// Exits answered below the VMM during them; 0 for a floor.
     pub light: u64,
     /// Exits answered by the VMM during them; 0 for a floor.
     pub heavy: u64,
-    /// Single latencies in nanoseconds where each operation is timed by itself, else empty.
+    /// Single latencies in nanoseconds if each operation is timed by itself, else empty.
     pub latencies_ns: Vec<u64>,
-    /// Exits altogether, where nobody tells light ones from heavy ones.
+    /// All exits together, where light and heavy ones are not told apart.
     pub exits: Option<u64>,
-    /// What the host or the backend counted during them, by name.
+    /// What the host or the backend counted during the run, as names and counts.
     pub events: Vec<(String, u64)>,
-    /// What the subject itself counted, by name.
+    /// What the subject itself counted, as names and counts.
     pub counts: Vec<(String, u64)>,
 }
 
 impl Sample {
-    /// What the run says about one operation: the median of its latencies where there are any
-    /// (one late wake-up must not move it), else its time shared out over its operations.
+    /// The run's nanoseconds per operation: the median of its latencies if there are any (one late
+    /// wake-up must not move it), else its time divided by its operations.
     #[allow(
         clippy::cast_precision_loss,
         reason = "neither count nor nanoseconds reach 2^53"
@@ -95,25 +96,25 @@ pub enum SubjectError {
     /// The host or the backend cannot do it: the row is reported as skipped, with the reason.
     #[error("{0}")]
     Skipped(String),
-    /// It went wrong: the row is reported as failed.
+    /// The subject failed: its row is reported as failed.
     #[error("{subject} failed")]
     Failed {
-        /// Which.
+        /// The subject's name.
         subject: String,
-        /// Why.
+        /// Why the subject failed.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The time limit of the whole command ran out, or that of one run.
     #[error("{subject} was still running at the time limit")]
     TimedOut {
-        /// Which.
+        /// The subject's name.
         subject: String,
     },
 }
 
 impl SubjectError {
-    /// `subject` failed because of `source`, an error or a sentence.
+    /// The error that `subject` failed because of `source`, an error or a sentence.
     pub fn failed(
         subject: impl Into<String>,
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -125,7 +126,7 @@ impl SubjectError {
     }
 }
 
-/// An error with all its causes, as the reason of a row.
+/// An error and all its causes in one text, as the reason of a row.
 pub(crate) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -1,26 +1,27 @@
-//! What a nanosecond means where this process runs.
+//! What one nanosecond means where this process runs.
 //!
-//! On a CPU that is emulated instruction by instruction, time is the emulator's and says nothing
-//! about hardware. The lab's deterministic mode counts one nanosecond for each instruction instead:
-//! then it is a measure, of another thing. Nothing inside can see which of the two it is, so the
-//! lab tells in an environment variable.
+//! On a CPU that is emulated instruction by instruction, time is the emulator's and says nothing about
+//! hardware. In the lab's deterministic mode each instruction takes one nanosecond instead, so that
+//! times are numbers of instructions. A program inside cannot see which of the two it has, so the lab
+//! tells it in an environment variable.
 
 use vmbell_report::Timing;
 
 use super::cpuid;
 
-/// Set by the lab for the program that it runs, to the [`name`](Timing::name) of its timing.
+/// The environment variable that the lab sets for the program that it runs, to the
+/// [`name`](Timing::name) of its timing.
 pub const VARIABLE: &str = "VMBELL_TIMING";
 
-/// The variable says what this version does not know.
+/// The variable has a value that this version does not know.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}={value}: neither 'emulated' nor 'instructions'", VARIABLE)]
 pub struct TimingError {
-    /// Its value.
+    /// The value of the variable.
     value: String,
 }
 
-/// This process's.
+/// The timing of this process: what the variable says, else what CPUID says.
 pub fn here() -> Result<Timing, TimingError> {
     let told = std::env::var_os(VARIABLE);
     of(

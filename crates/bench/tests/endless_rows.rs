@@ -1,4 +1,4 @@
-//! Rows of a host that loses what the guest waits for: each ends at its time limit, with its reason,
+//! Rows on a host that loses what the guest waits for: each row ends at its time limit with its reason,
 //! and the others are measured.
 #![allow(
     clippy::tests_outside_test_module,
@@ -24,7 +24,7 @@ use vmbell_report::Status;
 use vmbell_report::Timing;
 use vmm_sys_util::eventfd::EventFd;
 
-/// A backend that says yes to lines, messages and doorbells, and forgets them.
+/// A backend that accepts lines, messages and doorbells, and forgets them.
 #[derive(Clone)]
 struct Forgetful<H>(H);
 
@@ -39,7 +39,7 @@ impl<H: Hypervisor> Hypervisor for Forgetful<H> {
 
     fn support(&self, capability: Capability) -> Support {
         match capability {
-            // What is lost here is not what some KVM lacks.
+            // The test is about what this backend loses, not about what the host's KVM cannot do.
             Capability::EndOfInterrupt => Support::Yes,
             capability => self.0.support(capability),
         }
@@ -134,7 +134,7 @@ impl<V: Vm> Irqs for ForgetfulVm<V> {
     }
 }
 
-/// Rows whose guest runs and waits, halts and waits, or has a device that waits too.
+/// Rows whose guest polls while it waits, halts while it waits, or has a device that waits too.
 const ENDLESS: [&str; 5] = [
     "notify-portio-wildcard-eventfd",
     "irqfd-edge-to-halted",
@@ -171,7 +171,7 @@ where
     let record = Mutex::new(Record::of(&entries));
     let begun = Instant::now();
     run(&entries, &options, &plan, &record, &mut Silent);
-    // One time limit for each, with what a thread of ours waits after a guest's end.
+    // Each row takes its time limit, and what a thread of the row still waits after its guest's end.
     assert!(begun.elapsed() < 10 * TIMEOUT * u32::try_from(ENDLESS.len()).unwrap());
     let record = record.into_inner().unwrap();
     assert_eq!(record.stopped, None);
@@ -203,7 +203,7 @@ fn a_bare_loop_ends_by_a_kick<H: Hypervisor>(hypervisor: &H) {
         let error = bare.run(u64::MAX).unwrap_err();
         assert!(error.to_string().contains("kicked"), "{error}");
     });
-    // It can go on.
+    // A bare loop that was stopped can run again.
     bare.run(10).unwrap();
 }
 

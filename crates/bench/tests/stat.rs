@@ -1,4 +1,4 @@
-//! What `vmbell stat` counts, against what the guest says that it has done.
+//! The counts of `vmbell stat` agree with what the guest says that it has done.
 #![allow(
     clippy::tests_outside_test_module,
     clippy::unwrap_used,
@@ -31,8 +31,8 @@ fn of(counts: &[(String, u64)], name: &str) -> u64 {
     count.unwrap_or_else(|| panic!("{name} is not counted")).1
 }
 
-// On KVM its tracepoints are code that is rewritten, which other tests of the boot may run into half
-// written: the lab's own tests have this on one CPU.
+// On KVM this counts tracepoints, which are code that the kernel rewrites, and other tests of the same
+// boot may run into half-written code. The lab's own tests run it on one CPU.
 #[test]
 fn the_bit_saves_a_write_of_a_register_for_each_interrupt() {
     let (off, on) = (sample(Mode::Off), sample(Mode::On));
@@ -50,10 +50,10 @@ fn the_bit_saves_a_write_of_a_register_for_each_interrupt() {
     }
     assert_eq!(of(&off.counts, SPARED), 0);
     assert_eq!(of(&off.events, "kvm:kvm_msr"), INTERRUPTS);
-    // An exit of the host's own takes the bit back now and then.
+    // An exit that the host causes takes the bit back now and then.
     let spared = of(&on.counts, SPARED);
     assert!(spared >= INTERRUPTS * 8 / 10, "{spared} spared");
     assert_eq!(of(&on.events, "kvm:kvm_msr"), INTERRUPTS - spared);
-    // Each of those writes is an exit; how often the guest had to halt first is another matter.
+    // Each write of the register is an exit; the number of halts before it depends on timing.
     assert!(on.exits > Some(INTERRUPTS) && off.exits > Some(2 * INTERRUPTS));
 }

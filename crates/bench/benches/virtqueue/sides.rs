@@ -16,13 +16,13 @@ const LEN: usize = 64;
 const QUEUE_SIZE: u16 = SIZE as u16;
 
 pub trait Pair {
-    /// Sends that many buffers through both sides.
+    /// Sends `batch` buffers through both sides.
     fn round(&mut self, batch: usize);
 }
 
 type Memory = Arc<GuestMemoryMmap>;
 
-/// Our two sides.
+/// The two sides of this library.
 pub struct Ours<D, V> {
     driver: D,
     device: V,
@@ -89,7 +89,7 @@ impl<D: DriverQueue<Data = u64>, V: DeviceQueue> Pair for Ours<D, V> {
     }
 }
 
-/// The two crates.
+/// The two sides of the crates virtio-drivers and virtio-queue.
 pub struct Peers {
     guest: Guest,
     driver: VirtQueue<GuestHal, SIZE>,

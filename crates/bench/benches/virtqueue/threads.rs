@@ -19,8 +19,8 @@ use crate::peers::{self, BASE, BUFFERS, SIZE};
 
 const LEN: usize = 64;
 
-/// Runs the device until the driver is done; gives the driver's time. Fails where there are not two
-/// CPUs: threads that take turns on one measure the scheduler.
+/// Runs the device on a thread until the driver is done, and returns the driver's time. Panics where
+/// there are not two CPUs: threads that take turns on one CPU would measure the scheduler.
 fn race(device: impl FnOnce(&AtomicBool) + Send, driver: impl FnOnce()) -> Duration {
     let cpus = affinity::default_pair(&affinity::allowed_cpus().unwrap());
     let [driver_cpu, device_cpu] = cpus[..] else {
@@ -114,7 +114,7 @@ pub fn peers(buffers: u64) -> Duration {
     };
     let drive = || {
         let (mut started, mut done) = (0, 0);
-        // Which buffer a token is for; both sides keep the order.
+        // The buffer that belongs to a token; both sides keep the order.
         let buffer = |i: u64| guest.bytes(BUFFERS + i % SIZE as u64 * LEN as u64, LEN);
         while done < buffers {
             while started < buffers && started - done < SIZE as u64 {

@@ -1,8 +1,8 @@
-//! `floor-cache-line`: the floor of a heavy exit whose other side spins, and of a doorbell word
-//! with an awake poller. One operation is a round trip: the line moves over and back.
+//! `floor-cache-line`: the floor of a heavy exit whose other side spins, and of a doorbell word whose
+//! poller is awake. One operation is a round trip: the cache line moves to the other CPU and back.
 //!
-//! How to spin is the CPU's choice. Bare loads get into the way of the other side's store on some
-//! (measured on AMD Zen: slower and scattered), PAUSE makes looks rare on others (140 cycles each
+//! Which way to spin is best depends on the CPU. On some, bare loads delay the other side's store
+//! (measured on AMD Zen: slower and scattered); on others, PAUSE makes the loads rare (140 cycles each
 //! on Skylake). A floor is the lower of the two, so both are tried.
 
 use std::hint;
@@ -13,10 +13,10 @@ use crate::{Options, Sample, Setting, Subject, SubjectError};
 
 pub(super) const NAME: &str = "floor-cache-line";
 
-/// Round trips of one trial, a few milliseconds.
+/// Round trips of one trial; they take a few milliseconds.
 const TRIAL: u64 = 20_000;
 
-/// Trials of each way; the middle one is taken.
+/// Trials of each way to spin; their median counts.
 const TRIALS: usize = 3;
 
 struct CacheLine {
@@ -59,7 +59,7 @@ impl Subject for CacheLine {
     }
 }
 
-/// Looks at the word all the time.
+/// Watches the word all the time.
 #[derive(Clone, Copy)]
 struct Spinning {
     pause: bool,

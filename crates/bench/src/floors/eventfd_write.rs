@@ -1,4 +1,4 @@
-//! `floor-eventfd-write`: what ringing an eventfd costs anybody, guest or not.
+//! `floor-eventfd-write`: the cost of signalling an eventfd from any thread, in a guest or not.
 
 use std::time::Instant;
 
@@ -41,14 +41,15 @@ impl Subject for EventfdWrite {
     fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
         let failed = |error| SubjectError::failed(NAME, error);
         let _pinned = Pinned::to(self.cpu).map_err(|e| SubjectError::failed(NAME, e))?;
-        // An earlier run may have failed half way: start from zero. Nothing to read is no error.
+        // An earlier run may have failed half-way, so the counter is reset. That there is nothing to
+        // read is no error.
         let _ = self.eventfd.read();
         let started = Instant::now();
         for _ in 0..ops {
             raw::eventfd_write(&self.eventfd).map_err(failed)?;
         }
         let elapsed = started.elapsed();
-        // The kernel must have counted as often as we have written.
+        // The kernel must have counted every write.
         let counted = self.eventfd.read().map_err(failed)?;
         if counted != ops {
             return Err(SubjectError::failed(

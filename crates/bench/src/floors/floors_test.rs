@@ -1,4 +1,4 @@
-//! Each floor runs, and their order is what hardware makes it.
+//! Each floor runs, and their times are in the order that the hardware gives them.
 
 use std::time::Duration;
 

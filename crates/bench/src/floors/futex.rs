@@ -47,7 +47,7 @@ impl Subject for Futex {
     }
 }
 
-/// Sleeps until its turn, and always wakes the other side, as one must who cannot know better.
+/// Sleeps until its turn, and always wakes the other side, since it cannot know whether that sleeps.
 #[derive(Clone, Copy)]
 struct Sleeping;
 

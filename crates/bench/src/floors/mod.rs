@@ -1,8 +1,9 @@
-//! What the host itself charges for the primitives below every path: no guest takes part.
+//! The cost on this host of the primitives that every path uses. No guest takes part.
 //!
-//! Times do not travel between machines. A path's time beside the floors of the same run does: an
-//! eventfd that is rung cannot cost less than `floor-eventfd-write`, a heavy exit to a sleeping VMM
-//! not less than a futex handover, one to a spinning VMM not less than a cache line's round trip.
+//! A time measured on one machine says little about another, but its relation to the floors of the same
+//! run does: signalling an eventfd from a guest cannot cost less than `floor-eventfd-write`, a heavy
+//! exit to a sleeping VMM not less than a futex handover, one to a spinning VMM not less than a round
+//! trip of a cache line.
 
 mod cache_line;
 mod eventfd_write;
@@ -17,7 +18,7 @@ use partner::Cpus;
 use super::{Entry, Options, Remarks, Setting, SubjectError};
 use vmbell_report::Group;
 
-/// The floors, cheapest kind of work first.
+/// The floors, the cheapest kind of work first.
 pub(super) fn entries() -> Vec<Entry> {
     vec![
         Entry::new(
@@ -62,7 +63,7 @@ pub(super) fn entries() -> Vec<Entry> {
     ]
 }
 
-/// Of the floors that are there and back, in one note for all of them.
+/// The remarks of floors that measure a round trip; all share one note.
 fn round_trip() -> Remarks {
     let note =
         "floor-futex-* and floor-cache-line are round trips: one operation is there and back";
@@ -72,7 +73,7 @@ fn round_trip() -> Remarks {
     }
 }
 
-/// The CPUs of a floor that needs two.
+/// The CPUs of a floor that needs two of them.
 fn two_cpus(options: &Options) -> Result<Cpus, SubjectError> {
     let (here, there) = options.two_cpus()?;
     Ok(Cpus { here, there })

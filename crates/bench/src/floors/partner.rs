@@ -1,7 +1,7 @@
-//! Two pinned threads that hand a word to and fro: the frame of all handover floors.
+//! Two pinned threads that hand a word back and forth: what all handover floors share.
 //!
-//! One operation is a round trip, there and back. The partner is started for each run and waits
-//! for the first turn before the clock starts, so neither its start nor its pinning is timed.
+//! One operation is a round trip. The partner thread is started for each run and waits for the first
+//! turn before the clock starts, so neither its start nor its pinning is timed.
 
 use std::sync::atomic::AtomicU32;
 use std::sync::mpsc;
@@ -11,7 +11,7 @@ use std::time::Instant;
 use crate::affinity::{self, AffinityError, Pinned};
 use crate::{Sample, SubjectError};
 
-/// How the word is handed over.
+/// A way to hand the word over.
 pub(super) trait Handover: Copy + Send {
     /// Gives the turn to the other side by storing `value`.
     fn give(self, word: &AtomicU32, value: u32);
@@ -20,12 +20,13 @@ pub(super) trait Handover: Copy + Send {
     fn take(self, word: &AtomicU32, value: u32);
 }
 
-/// A line of its own. Two, in fact: the prefetcher fetches lines in pairs.
+/// A word in a cache line of its own. It takes two lines, because the prefetcher fetches lines in
+/// pairs.
 #[repr(align(128))]
 #[derive(Debug, Default)]
 struct Line(AtomicU32);
 
-/// Where the two sides run.
+/// The CPUs of the two sides.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cpus {
     pub(super) here: usize,
@@ -52,7 +53,7 @@ pub(super) fn round_trips(
         scope.spawn(move || {
             let pinned = affinity::pin(&[cpus.there]);
             let is_pinned = pinned.is_ok();
-            // The other side holds the receiver until this arrives.
+            // The receiver exists until it has received this.
             let _ = ready.send(pinned);
             if is_pinned {
                 partner(word, handover, ops + 1);
@@ -76,7 +77,7 @@ pub(super) fn round_trips(
     })
 }
 
-/// This side of one round trip: the word becomes odd, and even again by the partner.
+/// This side of one round trip: this side makes the word odd, and the partner makes it even again.
 fn turn(word: &AtomicU32, handover: impl Handover, round: u64) {
     let (there, back) = values(round);
     handover.give(word, there);
@@ -91,7 +92,8 @@ fn partner(word: &AtomicU32, handover: impl Handover, rounds: u64) {
     }
 }
 
-/// The word's values in this round; they repeat after 2^31 rounds, and only neighbours must differ.
+/// The word's two values in this round. They repeat after 2^31 rounds; only those of neighbouring
+/// rounds must differ.
 #[allow(clippy::cast_possible_truncation, reason = "wraps on purpose")]
 const fn values(round: u64) -> (u32, u32) {
     let start = (round as u32).wrapping_mul(2);

@@ -1,4 +1,4 @@
-//! The system calls under measurement, without a wrapper's work around them.
+//! The system calls that the floors measure, without a wrapper that does more.
 #![allow(unsafe_code, reason = "bare system calls")]
 
 use std::io;
@@ -34,7 +34,7 @@ pub(super) fn eventfd_write(eventfd: &EventFd) -> io::Result<()> {
     }
 }
 
-/// Sleeps while `word` holds `value`. May return early: the caller looks again.
+/// Sleeps while `word` holds `value`. May return early, so the caller checks the word again.
 pub(super) fn futex_wait(word: &AtomicU32, value: u32) {
     // SAFETY: `word` is borrowed for the call; the kernel reads it and keeps no pointer past the
     // return. There is no time limit (null).

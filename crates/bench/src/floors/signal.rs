@@ -1,7 +1,7 @@
-//! `floor-signal`: the floor of an interrupt to a guest that runs in a process.
+//! `floor-signal`: the floor of an interrupt to a guest that runs in another process.
 //!
-//! One operation is a `tgkill(2)` to a thread that spins on another CPU, until the first instruction
-//! of its handler; the way back is not part of it.
+//! One operation lasts from a `tgkill(2)` to a thread that spins on another CPU until the first
+//! instruction of its signal handler; the way back is not part of it.
 #![allow(unsafe_code, reason = "a signal handler, and sending to a thread")]
 
 use std::io;
@@ -16,7 +16,7 @@ use crate::{Clock, Options, Sample, Setting, Subject, SubjectError};
 
 pub(super) const NAME: &str = "floor-signal";
 
-/// When the handler was entered last; 0 while that is waited for.
+/// The time stamp of the handler's last entry; 0 while the sender waits for one.
 static ENTERED: AtomicU64 = AtomicU64::new(0);
 
 struct Signal {
@@ -32,7 +32,7 @@ pub(super) fn make(options: &Options) -> Result<Box<dyn Subject>, SubjectError> 
     }))
 }
 
-/// The second real-time signal that is left to programs; the first one kicks vCPUs.
+/// The second real-time signal that is free for programs; vCPUs are kicked with the first one.
 fn number() -> libc::c_int {
     libc::SIGRTMIN() + 1
 }
@@ -41,7 +41,7 @@ extern "C" fn handler(_signal: libc::c_int) {
     ENTERED.store(Clock::now(), Release);
 }
 
-/// Once for the process.
+/// Installs the handler, once in the process.
 fn install() -> io::Result<()> {
     static INSTALLED: OnceLock<Option<i32>> = OnceLock::new();
     let failure = *INSTALLED.get_or_init(|| {
@@ -59,7 +59,7 @@ fn install() -> io::Result<()> {
     failure.map_or(Ok(()), |errno| Err(io::Error::from_raw_os_error(errno)))
 }
 
-/// Signals a thread of this process.
+/// Sends the signal to a thread of this process.
 fn send(thread: i32) -> io::Result<()> {
     let (process, signal) = (std::process::id(), number());
     // SAFETY: no pointers. The thread is alive: it waits for the end of the run.

@@ -1,4 +1,4 @@
-//! What a backend's exit costs at least: a loop around it, with no bus and no device.
+//! The least that a backend's exit costs: a loop around the exit, with no bus and no device.
 
 use std::time::Instant;
 
@@ -9,7 +9,7 @@ use vmbell::hypervisor::{BareExit, BareLoop, Capability, Hypervisor};
 use vmbell::machine::Deadline;
 use vmbell_report::Group;
 
-/// The rows, if there is such a loop.
+/// The entries; none if the backend has no such loop.
 pub(super) fn entries<H>(hypervisor: &H) -> Vec<Entry>
 where
     H: Hypervisor + Clone + Send + Sync + 'static,

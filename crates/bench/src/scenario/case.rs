@@ -1,9 +1,9 @@
-//! One scenario: a path, what hangs at its end, and what is out of the ordinary.
+//! One scenario with doorbells: how the guest rings, what listens at the address, and a variant.
 
 use super::path::{Bell, Path};
 use vmbell::hypervisor::{Capability, PatchMode, SpinPolicy};
 
-/// A suffix of a scenario's name, and what it means.
+/// What is unusual about a scenario; a suffix of its name says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Variant {
     Plain,
@@ -12,13 +12,13 @@ pub(super) enum Variant {
     Spin,
 }
 
-/// What a scenario is made of.
+/// The parts of a scenario.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Case {
     pub(super) path: Path,
     pub(super) bell: Bell,
     pub(super) variant: Variant,
-    /// Whether each ring is waited for.
+    /// Whether the guest waits until each ring has been heard.
     pub(super) notify: bool,
 }
 
@@ -40,7 +40,7 @@ impl Variant {
         }
     }
 
-    /// The policy of the command, unless this is about another.
+    /// The spin policy of a scenario: this variant's own, else `otherwise`, which is the command's.
     pub(super) const fn spin(self, otherwise: SpinPolicy) -> SpinPolicy {
         match self {
             Self::Spin => SpinPolicy::Spin,
@@ -59,7 +59,7 @@ impl Variant {
 }
 
 impl Case {
-    /// The name: `{path}-{bell}`, with the variant's suffix.
+    /// The scenario's name: `{path}-{bell}`, with the variant's suffix.
     pub(super) fn name(self) -> String {
         let prefix = if self.notify { "notify-" } else { "" };
         let bell = match self.bell {
@@ -70,7 +70,7 @@ impl Case {
         format!("{prefix}{path}{bell}{suffix}")
     }
 
-    /// The device model's case of this path, which others are compared with.
+    /// The plain device model case of this path, which other cases of the path are compared with.
     pub(super) const fn plain(self) -> Self {
         Self {
             bell: Bell::DeviceModel,
@@ -79,14 +79,13 @@ impl Case {
         }
     }
 
-    /// Whether one side waits without sleeping: a VMM that spins, or a guest whose ring has not been
-    /// heard when it goes on.
+    /// Whether one side waits without sleeping: a VMM that spins, or a guest that goes on before its
+    /// ring has been heard.
     pub(super) fn needs_two_cpus(self) -> bool {
         self.variant == Variant::Spin || (self.notify && self.bell != Bell::DeviceModel)
     }
 
-    /// What makes this a case at all, if not every backend has it: a capability that is known without
-    /// trying.
+    /// The capability without which a backend does not list this case at all, if there is one.
     pub(super) const fn extra(self) -> Option<Capability> {
         match (self.variant, self.path, self.bell) {
             (Variant::Int3, ..) => Some(Capability::Int3Patching),

@@ -1,4 +1,4 @@
-//! The scenarios by name: `{path}-{bell}`, with a suffix for what is out of the ordinary.
+//! The list of scenarios by name: `{path}-{bell}`, with a suffix for a variant.
 
 use super::bare;
 use super::case::{Case, Variant};
@@ -49,8 +49,8 @@ const NOTIFIES: [(Path, Bell, Variant); 8] = [
     (Word, Polled, Variant::Plain),
 ];
 
-/// All scenarios, on this backend, and what its exits cost at least. Ways to ring that the backend
-/// lacks by its nature are left out; a ring that it cannot do is a row that says so.
+/// All scenarios on this backend, and the least that its exits cost. A way to ring that the backend
+/// lacks by its nature is left out; a registration that it does not support is a row that says so.
 pub fn entries<H>(hypervisor: H) -> Vec<Entry>
 where
     H: Hypervisor + Clone + Send + Sync + 'static,

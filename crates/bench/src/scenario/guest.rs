@@ -1,4 +1,4 @@
-//! A guest that a scenario enters again and again.
+//! A guest that a scenario enters once for each run.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use vmbell::machine::{CODE, Deadline, Machine, Stop};
 
 pub(super) type Failure = Box<dyn Error + Send + Sync>;
 
-/// A machine with one vCPU and a program.
+/// A machine with one vCPU and a loaded program, and the CPUs of a scenario.
 pub(super) struct Guest<H: Hypervisor> {
     pub(super) machine: Arc<Machine<H::Vm>>,
     vcpu: <H::Vm as Vm>::Vcpu,
@@ -25,12 +25,12 @@ pub(super) struct Guest<H: Hypervisor> {
     setting: Setting,
     /// The CPU of the thread that answers exits.
     vmm_cpu: usize,
-    /// The CPU of whatever else consumes rings.
+    /// The CPU of any other consumer of rings.
     pub(super) other_cpu: usize,
     rings: u64,
 }
 
-/// A vCPU that is about to start with the program.
+/// Creates a vCPU that starts with the program.
 pub(super) fn boot<V: Vm>(
     machine: &Machine<V>,
     program: Program,
@@ -45,7 +45,7 @@ pub(super) fn boot<V: Vm>(
     Ok(vcpu)
 }
 
-/// One run, as the guest and the backend saw it.
+/// The result of one run, as the guest and the backend measured it.
 pub(super) struct Run {
     pub(super) ticks: u64,
     light: u64,
@@ -53,7 +53,7 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// The run as a sample, which took so many nanoseconds.
+    /// The run as a sample of `ops` operations that took `elapsed_ns` nanoseconds.
     pub(super) fn sample(self, ops: u64, elapsed_ns: f64) -> Sample {
         Sample {
             ops,
@@ -65,7 +65,7 @@ impl Run {
     }
 }
 
-/// What the scenarios with a guest differ in: how operations are measured.
+/// What differs between scenarios with a guest: how they measure operations.
 pub(super) trait Scenario {
     type Hypervisor: Hypervisor;
 
@@ -111,7 +111,8 @@ impl<H: Hypervisor> Guest<H> {
         Self::with_config(hypervisor, name, program, config, options)
     }
 
-    /// A guest made like this. Its interrupts, if it has any, go to the program's handler.
+    /// Creates a guest with this configuration. Its interrupts, if it has any, go to the program's
+    /// handler.
     pub(super) fn with_config(
         hypervisor: &H,
         name: &str,
@@ -153,7 +154,7 @@ impl<H: Hypervisor> Guest<H> {
         })
     }
 
-    /// Performs `parameters.count` operations, and checks that the guest performed as many.
+    /// Performs `parameters.count` operations, and fails unless the guest counted as many.
     pub(super) fn run(&mut self, parameters: &Parameters) -> Result<Run, SubjectError> {
         let before = self.machine.vm().exit_counts();
         let outcome = self.run_program(parameters);
@@ -166,7 +167,7 @@ impl<H: Hypervisor> Guest<H> {
         self.rings = results.rings;
         self.agree("the guest", performed, parameters.count)?;
         let ExitCounts { light, heavy } = self.machine.vm().exit_counts();
-        // The exit that says "done" is no operation.
+        // The exit with which the guest says that it is done is no operation.
         let heavy = (heavy - before.heavy).saturating_sub(1);
         self.settle();
         Ok(Run {
@@ -184,12 +185,12 @@ impl<H: Hypervisor> Guest<H> {
         Ok(self.machine.runner(&mut self.vcpu).run()?)
     }
 
-    /// This scenario failed because of `source`, an error or a sentence.
+    /// The error that this scenario failed because of `source`, an error or a sentence.
     pub(super) fn failed(&self, source: impl Into<Failure>) -> SubjectError {
         SubjectError::failed(&self.name, source)
     }
 
-    /// Why a run ended that is not done.
+    /// The error of a run that ended before the guest was done.
     pub(super) fn stopped(&self, stop: Stop) -> SubjectError {
         if self.limit.is_run_over() {
             let subject = self.name.clone();
@@ -198,12 +199,12 @@ impl<H: Hypervisor> Guest<H> {
         self.failed(format!("the guest did not finish: {stop}"))
     }
 
-    /// What the program reported.
+    /// The results that the program wrote.
     pub(super) fn results(&self) -> Result<Results, SubjectError> {
         self.machine.results().map_err(|error| self.failed(error))
     }
 
-    /// Fails unless `who` counted as many rings as there were.
+    /// Fails unless `counted`, the number of rings that `who` counted, is `rings`.
     pub(super) fn agree(&self, who: &str, counted: u64, rings: u64) -> Result<(), SubjectError> {
         if counted == rings {
             return Ok(());
@@ -211,8 +212,8 @@ impl<H: Hypervisor> Guest<H> {
         Err(self.failed(format!("{rings} rings were counted as {counted} by {who}")))
     }
 
-    /// Waits until a vCPU that spins for its next turn has gone to sleep, so as not to disturb the
-    /// subject that is measured next.
+    /// Waits until a vCPU that spins for its next turn has gone to sleep, so that it does not disturb
+    /// the subject that is measured next.
     fn settle(&self) {
         let spins = |spin| spin != SpinPolicy::Sleep;
         if self.setting.spin.is_some_and(spins) {

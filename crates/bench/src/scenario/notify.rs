@@ -1,4 +1,4 @@
-//! From the guest's store to the consumer's first instruction, one ring at a time.
+//! Notify scenarios: from the guest's store to the consumer's first instruction, one ring at a time.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -29,18 +29,18 @@ pub(super) struct Notify<H: Hypervisor> {
     consumer: Consumer,
 }
 
-/// Who hears the rings.
+/// The consumer of the rings.
 enum Consumer {
     /// The device model, on the thread of the vCPU.
     Device,
-    /// A thread that sleeps in `read`; held for its lifetime.
+    /// A thread that sleeps in `read`. It ends when this is dropped.
     Listener { _listener: Listener },
-    /// A thread that polls, made for each run: between runs it would burn a CPU that others are
-    /// measured on.
+    /// A thread that polls. It is made for each run, because between runs it would burn a CPU that
+    /// other subjects are measured on.
     Poller,
 }
 
-/// Takes the time when a ring is heard, and lets the guest go on.
+/// Takes the time at which a ring is heard, and lets the guest go on.
 struct Ear {
     memory: GuestMemoryMmap,
     ticks: Mutex<Vec<u64>>,
@@ -50,7 +50,7 @@ impl Ear {
     fn hear(&self) {
         let now = Clock::now();
         let field = |offset: usize| GuestAddress(PARAMETERS.0 + offset as u64);
-        // The page is RAM for as long as the guest exists; a read that fails would show in the counts.
+        // The page is RAM for as long as the guest exists; a failed read would show as wrong counts.
         let stamp = self
             .memory
             .read_obj::<u64>(field(offset::STAMP))
@@ -139,7 +139,7 @@ impl<H: Hypervisor> Notify<H> {
     }
 }
 
-/// What a consumer's thread begins with.
+/// Returns what a consumer's thread does first: it pins itself to `cpu`.
 pub(super) fn pin_to(cpu: usize) -> impl FnOnce() + Send + 'static {
     move || affinity::prefer(cpu)
 }

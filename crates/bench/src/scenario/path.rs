@@ -1,28 +1,28 @@
-//! What a scenario rings and how: the words that its name is made of.
+//! What a scenario rings and what listens there; its name is made of both.
 
 use crate::cpuid;
 use vmbell::doorbell::{Datamatch, IoEventAddress};
 use vmbell::guest::{Program, programs};
 use vmbell::hypervisor::{Capability, Irqchip};
 
-/// How the guest rings.
+/// The instruction that the guest rings with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Path {
-    /// `out`.
+    /// An `out` to a port.
     Portio,
-    /// A store to a hole in memory.
+    /// A store to an address without memory.
     Mmio,
     /// A call of the hypercall page.
     Hypercall,
-    /// An addition to a word in shared memory: no exit at all.
+    /// An addition to a word in shared memory, which causes no exit.
     Word,
-    /// `out` of a byte to a device below the VMM.
+    /// An `out` of one byte to a device that the kernel emulates.
     KernelPort,
     /// The CPU's own hypercall instruction, which the kernel answers.
     Vmcall,
 }
 
-/// What hangs at the address.
+/// The consumer of rings at the address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bell {
     /// A device model in the VMM.
@@ -31,17 +31,17 @@ pub(super) enum Bell {
     Wildcard,
     /// An eventfd that one value signals.
     Datamatch,
-    /// An eventfd that any width signals.
+    /// An eventfd that a write of any width signals.
     AnyLength,
-    /// A device model in the VMM, which hears of many writes at once.
+    /// A device model in the VMM that is told of many writes at once.
     Coalesced,
-    /// Nothing: the word is watched.
+    /// No exit is needed: a thread polls the word.
     Polled,
-    /// Something below the VMM, which hears of nothing.
+    /// Something below the VMM, so the VMM is told of nothing.
     Below,
 }
 
-/// The value that is written, and matched where one is.
+/// The value that the guest writes, and that a datamatch compares with.
 pub(super) const VALUE: u32 = 0x1234;
 
 impl Path {
@@ -56,13 +56,14 @@ impl Path {
         }
     }
 
-    /// Where it rings: addresses that nothing else has.
+    /// The address that the guest rings at; nothing else is there.
     pub(super) const fn address(self) -> IoEventAddress {
         match self {
             Self::Portio => IoEventAddress::Pio(0xc050),
             Self::Mmio => IoEventAddress::Mmio(0xd000_0050),
             Self::Hypercall | Self::Word | Self::Vmcall => IoEventAddress::Hypercall(0x50),
-            // The edge/level register of the PIC, as kvm-unit-tests' row of this name has it.
+            // The edge/level register of the PIC, which the row of this name in kvm-unit-tests writes
+            // too.
             Self::KernelPort => IoEventAddress::Pio(0x4d0),
         }
     }
@@ -79,7 +80,7 @@ impl Path {
         }
     }
 
-    /// What the program is told to write.
+    /// The value that the program is told to write.
     pub(super) fn value(self) -> u64 {
         match self {
             Self::KernelPort => 0,
@@ -88,7 +89,7 @@ impl Path {
         }
     }
 
-    /// The program that waits for each ring to be heard, where somebody can hear it.
+    /// The program that waits until each ring has been heard; `None` where no consumer can hear it.
     pub(super) fn notify_program(self) -> Option<Program> {
         match self {
             Self::Portio => Some(programs::notify_portio()),
@@ -99,7 +100,7 @@ impl Path {
         }
     }
 
-    /// What the guest needs besides memory.
+    /// The interrupt controllers that the guest needs.
     pub(super) const fn irqchip(self) -> Irqchip {
         match self {
             Self::KernelPort => Irqchip::Full,
@@ -107,7 +108,7 @@ impl Path {
         }
     }
 
-    /// What the backend must be able to do for this pair.
+    /// The capability that the backend needs for this pair.
     pub(super) const fn needs(self, bell: Bell) -> Capability {
         match (self, bell) {
             (Self::KernelPort, _) => Capability::KernelPort,
@@ -139,13 +140,13 @@ impl Bell {
         }
     }
 
-    /// The registration for writes of this path, if there is an eventfd.
+    /// The datamatch of an ioeventfd for writes of this path; `None` if no eventfd is used.
     pub(super) fn datamatch(self, path: Path) -> Option<Datamatch> {
         let value = (self == Self::Datamatch).then_some(VALUE);
         match (self, path) {
             (Self::DeviceModel | Self::Coalesced | Self::Polled | Self::Below, _) => None,
             (Self::AnyLength, _) => Some(Datamatch::AnyLength),
-            // Hypercall arguments are registers.
+            // Arguments of a hypercall are 64-bit registers.
             (_, Path::Hypercall) => Some(Datamatch::U64(value.map(u64::from))),
             _ => Some(Datamatch::U32(value)),
         }

@@ -1,4 +1,4 @@
-//! Rings back to back, measured inside the guest: what one costs the vCPU.
+//! Rate scenarios: rings back to back, measured inside the guest, which is what a ring costs the vCPU.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub(super) struct Rate<H: Hypervisor> {
     rung: Rung,
 }
 
-/// What is rung, and counts.
+/// What the guest rings, with its count of the rings.
 enum Rung {
     Device {
         counter: Arc<DoorbellCounter>,
@@ -32,7 +32,7 @@ enum Rung {
     Word {
         seen: u64,
     },
-    /// What is below the VMM tells nobody how often it was.
+    /// Something below the VMM, which does not say how often it was rung.
     Unheard,
 }
 
@@ -70,7 +70,7 @@ impl<H: Hypervisor> Rate<H> {
         Ok(Self { path, guest, rung })
     }
 
-    /// How often it was rung since the last time, by its own count.
+    /// How many rings it has counted since the last call; `None` if it does not count.
     fn counted(&mut self) -> Result<Option<u64>, SubjectError> {
         Ok(Some(match &mut self.rung {
             Rung::Unheard => return Ok(None),
@@ -86,7 +86,7 @@ impl<H: Hypervisor> Rate<H> {
     }
 }
 
-/// Hangs a device at a path's address.
+/// Puts a device at a path's address.
 pub(super) fn attach<V: Vm>(
     machine: &Machine<V>,
     path: Path,

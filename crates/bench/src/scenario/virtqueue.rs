@@ -1,5 +1,5 @@
-//! A buffer there and back: from the guest's offer on a split ring until it sees the buffer used and
-//! has checked the answer, by every way that a virtio device can hear of it.
+//! Virtqueue scenarios: a buffer there and back, from the guest's offer on a split ring until the guest
+//! has seen the buffer used and checked the answer, for every way to notify a virtio device.
 
 use std::io;
 use std::sync::Arc;
@@ -19,24 +19,25 @@ use vmbell::irq::{Gsi, Msi, Route, Target};
 use vmbell::machine::{Machine, PARAMETERS};
 use vmbell_report::Group;
 
-/// Where the device's registers are: a hole in guest memory.
+/// The address of the device's registers, where the guest has no memory.
 const REGISTERS: u64 = 0xd000_1000;
-/// Where the guest has its ring and buffers, above program and stacks.
+/// The address of the guest's ring and buffers, above its program and stacks.
 const RING: u64 = PARAMETERS.0 + 0x10_0000;
 
-/// A GSI that is no pin's.
+/// A GSI that is not a pin of the I/O APIC.
 const MESSAGE: u32 = 24;
 
-/// How the device hears of a buffer.
+/// How the device learns of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hearing {
     /// The vCPU's thread leaves the guest, finds the register on the bus and serves the queue.
     DeviceModel,
-    /// A thread sleeps on an eventfd that the register's queue index signals.
+    /// A thread sleeps on an eventfd that a write of the queue's index to the register signals.
     Ioeventfd,
-    /// The same, and the guest halts until an irqfd interrupts it, which it acknowledges by a doorbell.
+    /// As `Ioeventfd`; the guest halts until an irqfd interrupts it, and acknowledges that by a
+    /// doorbell.
     Irqfd,
-    /// A thread looks at the ring all the time.
+    /// A thread polls the ring all the time.
     Polled,
 }
 
@@ -88,7 +89,7 @@ impl Hearing {
         }
     }
 
-    /// Whether the guest polls for the answer of another thread.
+    /// Whether the guest polls while another thread works on the answer.
     const fn waits_awake(self) -> bool {
         matches!(self, Self::Ioeventfd | Self::Polled)
     }
@@ -102,7 +103,7 @@ impl Hearing {
     }
 }
 
-/// The rows, each compared with the device model's.
+/// The entries; each is compared with that of the device model.
 pub(super) fn entries<H>(hypervisor: &H) -> Vec<Entry>
 where
     H: Hypervisor + Clone + Send + Sync + 'static,
@@ -133,9 +134,9 @@ struct RoundTrip<H: Hypervisor> {
     guest: Guest<H>,
     device: Arc<VirtioMmio<Inverter>>,
     queue: Arc<Queue<Inverter>>,
-    /// Sleeps between runs as well as in them.
+    /// Sleeps between runs and during them.
     _listener: Option<Listener>,
-    /// Requests that were served, over all runs.
+    /// Requests that have been served, over all runs.
     served: u64,
 }
 
@@ -185,14 +186,15 @@ impl<H: Hypervisor> RoundTrip<H> {
         })
     }
 
-    /// Made for each run: between runs it would burn a CPU that others are measured on.
+    /// Makes the polling thread for one run: between runs it would burn a CPU that others are measured
+    /// on.
     fn poller(&self) -> io::Result<Option<Poller>> {
         if self.hearing != Hearing::Polled {
             return Ok(None);
         }
         let queue = Arc::clone(&self.queue);
         let look = move || {
-            // It comes again anyway.
+            // Whether buffers are left does not matter: the poller serves the queue again anyway.
             let _ = queue.serve();
             queue.served()
         };
@@ -200,7 +202,8 @@ impl<H: Hypervisor> RoundTrip<H> {
     }
 }
 
-/// An interrupt that is a message to the guest, and that the guest acknowledges without waking anybody.
+/// An irqfd that is routed as a message to the guest, with a doorbell by which the guest acknowledges
+/// the interrupt without waking a thread.
 fn irqfd<V: Vm>(machine: &Machine<V>) -> Result<Interrupt, Failure> {
     machine.set_interrupts(&Interrupts {
         pv_eoi: true,
@@ -224,7 +227,7 @@ fn irqfd<V: Vm>(machine: &Machine<V>) -> Result<Interrupt, Failure> {
     Ok(interrupt)
 }
 
-/// A thread behind an eventfd that a notification of `queue` signals.
+/// A thread that sleeps on an eventfd, which a notification of `queue` signals.
 fn listen(
     events: &dyn IoEvents,
     queue: &Arc<Queue<Inverter>>,
@@ -258,7 +261,7 @@ impl<H: Hypervisor> Scenario for RoundTrip<H> {
             pause: 0,
         });
         drop(poller);
-        // What the device has to say explains why the guest gave up.
+        // If the device refused something, its reason explains why the guest gave up.
         if let Some(refusal) = self.device.take_refusal() {
             return Err(self.guest.failed(refusal));
         }

@@ -1,8 +1,8 @@
-//! The events of one workload with PV EOI off and on: what `vmbell stat` prints.
+//! Counts the events of one workload with PV EOI off and on, which `vmbell stat` prints.
 //!
-//! A guest with one vCPU halts until a message-signalled interrupt comes, by irqfd, from another
-//! thread. The counts are the backend's own, taken after the guest has been set up and again after
-//! its last interrupt; nothing is sampled.
+//! A guest with one vCPU halts until a message-signalled interrupt comes, by an irqfd that another
+//! thread signals. The counts are those of the backend, read after the guest has been set up and again
+//! after its last interrupt; nothing is sampled.
 
 mod mode;
 mod paced;

@@ -1,4 +1,4 @@
-//! What a workload's events were, as a series of one run.
+//! The two modes of a workload, and the series of one run that each gives.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use crate::Series;
 /// Whether the guest is offered PV EOI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// It writes the register for each interrupt.
+    /// PV EOI is off: the guest writes the EOI register for each interrupt.
     Off,
-    /// It clears a bit in its memory where that is set.
+    /// PV EOI is on: the guest clears a bit in its memory if that is set, and writes the register else.
     On,
 }
 
 impl Mode {
-    /// As it stands in reports.
+    /// The name in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Off => "pv-eoi-off",
@@ -22,7 +22,7 @@ impl Mode {
         }
     }
 
-    /// The mode that it is compared with, by name.
+    /// The name of the mode that this one is compared with.
     pub const fn reference(self) -> Option<&'static str> {
         match self {
             Self::Off => None,
@@ -31,29 +31,29 @@ impl Mode {
     }
 }
 
-/// One mode's counts.
+/// The counts of one mode.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    /// Who counted.
+    /// What counted the events: tracepoints or statistics of the kernel, or the backend.
     pub source: String,
-    /// One run, of which an operation is an interrupt that the guest took.
+    /// A series of one run, in which one operation is an interrupt that the guest took.
     pub series: Series,
 }
 
-/// What a mode counts itself: interrupts that the guest took.
+/// The name of the count of interrupts that the guest took.
 pub const TAKEN: &str = "interrupts taken";
-/// Of those, the ends that needed no register.
+/// The name of the count of those interrupts whose end needed no register.
 pub const SPARED: &str = "ends by the bit";
 
-/// A moment of a running workload.
+/// The progress of a running workload.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tick {
-    /// Which mode.
+    /// The mode that is running.
     pub mode: Mode,
-    /// Since the start.
+    /// The time since the workload began.
     pub elapsed: Duration,
-    /// Since the last tick.
+    /// Exits since the last tick.
     pub exits: u64,
-    /// Since the last tick.
+    /// Interrupts since the last tick.
     pub interrupts: u64,
 }

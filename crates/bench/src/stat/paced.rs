@@ -1,4 +1,4 @@
-//! The thread that raises the interrupts: so many a second, or one whenever the guest asks.
+//! The thread that raises the interrupts of a workload: at a rate, or one whenever the guest asks.
 
 use std::io;
 use std::sync::atomic::AtomicBool;
@@ -11,34 +11,34 @@ use vmm_sys_util::eventfd::EventFd;
 use vmbell::guest::offset;
 use vmbell::machine::PARAMETERS;
 
-/// Waits shorter than this are spun: a sleep takes longer than it is asked to.
+/// The rest of a wait below this is spun, because a sleep takes longer than it is asked to.
 const SPIN: Duration = Duration::from_micros(200);
 
-/// Raises interrupts on a thread of its own.
+/// Raises interrupts, on a thread of its own.
 #[derive(Debug)]
 pub(super) struct Raiser<'r> {
     pub(super) memory: &'r GuestMemoryMmap,
-    /// The irqfd.
+    /// The eventfd of the irqfd.
     pub(super) event: &'r EventFd,
-    /// What the guest rings when it wants one; blocking.
+    /// The eventfd that the guest rings when it wants an interrupt; reading it blocks.
     pub(super) doorbell: &'r EventFd,
-    /// The guest has stopped.
+    /// Whether the guest has stopped.
     pub(super) over: &'r AtomicBool,
 }
 
 impl Raiser<'_> {
     fn word(&self, offset: usize) -> u64 {
-        // The page is RAM for as long as the guest exists; a read that fails would show in the counts.
+        // The page is RAM for as long as the guest exists; a failed read would show as wrong counts.
         let address = GuestAddress(PARAMETERS.0 + offset as u64);
         self.memory.load(address, Acquire).unwrap_or_default()
     }
 
-    /// Interrupts that the guest has taken.
+    /// How many interrupts the guest has taken.
     pub(super) fn interrupts(&self) -> u64 {
         self.word(offset::INTERRUPTS)
     }
 
-    /// Runs that were ready for their interrupts.
+    /// How many runs of the guest have become ready for their interrupts.
     pub(super) fn ready(&self) -> u64 {
         self.word(offset::READY)
     }
@@ -48,14 +48,14 @@ impl Raiser<'_> {
             if self.over.load(Relaxed) {
                 return false;
             }
-            // Guest and raiser may have one CPU between them.
+            // The guest and this thread may have one CPU between them.
             std::thread::yield_now();
         }
         true
     }
 
-    /// `rate` a second for so long, but none before the one before is taken; then one more, with which
-    /// the guest ends its run.
+    /// Raises `rate` interrupts a second for `time`, but none before the guest has taken the one
+    /// before; then one more, with which the guest ends its run.
     pub(super) fn paced(&self, ready: u64, rate: u32, time: Duration) -> io::Result<()> {
         if !self.wait(|| self.ready() > ready) {
             return Ok(());
@@ -94,7 +94,7 @@ impl Raiser<'_> {
         }
     }
 
-    /// One for each ring of the guest's, until the run is over.
+    /// Raises one interrupt for each ring of the guest, until the run is over.
     pub(super) fn lockstep(&self) -> io::Result<()> {
         loop {
             self.doorbell.read()?;

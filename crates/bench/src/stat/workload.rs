@@ -1,4 +1,4 @@
-//! Runs the workload once in a mode: a first short run that nobody counts, then the one that counts.
+//! Runs the workload once in a mode: first a short run that does not count, then the one that counts.
 
 use std::io;
 use std::sync::atomic::AtomicBool;
@@ -20,19 +20,20 @@ use vmbell::irq::{Gsi, IrqError, Msi, Route, Target};
 use vmbell::machine::{CODE, Deadline, Machine, MachineError, Stop};
 use vmbell_report::Group;
 
-/// What is done.
+/// What the guest and the raising thread do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Workload {
-    /// Interrupts at this rate for this time, as near as the host allows.
+    /// Interrupts at a rate for some time, as near to the rate as the host allows.
     Paced {
-        /// A second.
+        /// Interrupts a second.
         rate: u32,
-        /// For how long.
+        /// How long interrupts are raised.
         time: Duration,
     },
-    /// So many interrupts, each when the guest has asked for it: exits do not depend on time.
+    /// A number of interrupts, each when the guest has asked for it, so that exits do not depend on
+    /// time.
     Lockstep {
-        /// How many.
+        /// The number of interrupts.
         interrupts: u64,
     },
 }
@@ -40,44 +41,44 @@ pub enum Workload {
 /// Why a workload has no counts.
 #[derive(Debug, thiserror::Error)]
 pub enum StatError {
-    /// The guest could not be made, or its interrupts not be set up.
+    /// The guest could not be made, or its interrupts could not be set up.
     #[error("cannot set the guest up")]
     Vm(#[source] Error),
-    /// Its program could not be loaded, or it faulted.
+    /// The guest's program could not be loaded, or it faulted.
     #[error("the guest failed")]
     Machine(#[from] MachineError),
-    /// A route that is none.
+    /// The route of the interrupt is not valid.
     #[error("cannot route the interrupt")]
     Irq(#[from] IrqError),
-    /// Something of the host's failed.
+    /// A system call of the host failed.
     #[error("cannot {operation}")]
     System {
-        /// What it was to do.
+        /// What the call was to do.
         operation: &'static str,
-        /// Why it did not.
+        /// Why the call failed.
         source: io::Error,
     },
-    /// The counts are not those of this workload.
+    /// The guest did not take as many interrupts as were raised.
     #[error("the guest took {taken} interrupts of {raised}")]
     Lost {
-        /// How many it took.
+        /// How many interrupts the guest took.
         taken: u64,
-        /// How many there were.
+        /// How many interrupts were raised.
         raised: u64,
     },
-    /// Somebody, or the time limit, stopped it.
+    /// An interrupt from the keyboard or the time limit stopped the workload.
     #[error("stopped before the end")]
     Stopped,
 }
 
 /// The port where the guest asks for an interrupt.
 const DOORBELL: u64 = 0xc070;
-/// The first GSI that is no pin's.
+/// The first GSI that is not a pin of the I/O APIC.
 const GSI: u32 = 24;
-/// Interrupts of the run that nobody counts.
+/// How many interrupts the run that does not count has.
 const WARM_UP: u64 = 16;
 
-/// Runs `workload` in `mode`. `tick` hears of its progress once every `interval`.
+/// Runs `workload` in `mode`, and calls `tick` with its progress once every `interval`.
 pub fn run<H: Hypervisor>(
     hypervisor: &H,
     workload: Workload,
@@ -93,7 +94,7 @@ pub fn run<H: Hypervisor>(
     };
     let machine = Machine::new(hypervisor.create_vm(&config).map_err(StatError::Vm)?);
     let mut session = Session::new(&machine, mode, limit)?;
-    // Afterwards the guest is set up, and what is done once has been done.
+    // This run does what is done only once, such as setting the guest up, before the counts begin.
     let warm_up = Workload::Lockstep {
         interrupts: WARM_UP,
     };
@@ -139,7 +140,7 @@ pub fn run<H: Hypervisor>(
     })
 }
 
-/// All counts at a moment.
+/// All counts at one moment.
 #[derive(Clone, Debug)]
 struct Counts {
     events: EventCounts,
@@ -159,7 +160,7 @@ fn count<V: Vm>(counter: &mut dyn EventCounter, machine: &Machine<V>) -> Result<
     })
 }
 
-/// A guest and what its interrupts come by.
+/// A guest, and what raises its interrupts.
 struct Session<'m, V: Vm> {
     machine: &'m Machine<V>,
     vcpu: V::Vcpu,
@@ -244,7 +245,7 @@ impl<'m, V: Vm> Session<'m, V> {
                 Workload::Lockstep { .. } => raiser.lockstep(),
             });
             let running = scope.spawn(move || -> Result<Stop, StatError> {
-                // Dropped at the end, whatever the end is.
+                // It is dropped when the closure ends, whatever the outcome.
                 let _done = done;
                 let _deadline = Deadline::once(move || limit.stop().is_some(), vcpu.kick_handle())
                     .map_err(system("watch the time limit"))?;
@@ -259,7 +260,8 @@ impl<'m, V: Vm> Session<'m, V> {
             }
             over.store(true, Release);
             if matches!(workload, Workload::Lockstep { .. }) {
-                // The raiser waits for a ring that will not come. A fresh count takes the one.
+                // The raising thread waits for a ring that will not come, so this rings for it. The
+                // write cannot block or overflow: the counter is near zero.
                 let _ = raiser.doorbell.write(1);
             }
             (running.join(), raising.join())

@@ -1,4 +1,4 @@
-//! Memory and both sides of a queue, of either kind.
+//! Makes the memory and both sides of a queue, split or packed.
 
 use super::{
     Options,
@@ -13,7 +13,7 @@ use vmbell::virtqueue::{
 
 const PAGE: u64 = 4096;
 
-/// What comes behind the rings: indirect tables and the buffer.
+/// The addresses behind the rings: the indirect tables, the buffer and the end of the memory.
 struct Rest {
     tables: u64,
     buffer: u64,

@@ -1,4 +1,4 @@
-//! The device's side of the workload: every buffer is looked at and given back.
+//! The device's side of the workload: it checks every buffer and gives it back.
 
 use std::{io, sync::atomic::Ordering};
 
@@ -9,7 +9,7 @@ use super::{
 };
 use vmbell::virtqueue::{Chain, DeviceQueue};
 
-/// Gives back all that is there; whether there was anything.
+/// Gives back all available buffers, and returns whether there were any.
 pub(super) fn drain(
     device: &mut impl DeviceQueue,
     chain: &mut Chain,
@@ -26,7 +26,7 @@ pub(super) fn drain(
     Ok(any)
 }
 
-/// The device thread, until it is stopped. `take` takes the device's side of an empty queue.
+/// Runs the device thread until it is stopped. `take` creates the device's side of an empty queue.
 pub(super) fn serve<V: DeviceQueue>(
     take: impl Fn() -> V,
     link: &Link,

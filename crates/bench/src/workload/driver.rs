@@ -1,4 +1,5 @@
-//! The driver's side of the workload: keep a batch in flight, consume, sleep when nothing moves.
+//! The driver's side of the workload: it keeps a batch in flight, consumes used buffers, and sleeps
+//! when there is nothing to do.
 
 use super::{
     options::{BUFFER_LEN, Batch, MAX_PIECES, Options, Tokens},
@@ -6,25 +7,26 @@ use super::{
 };
 use vmbell::virtqueue::{AddError, Buffer, DriverControl, DriverQueue, Status};
 
-/// When a driver chooses wrap counters: it was found, features are negotiated, queues are not live.
+/// The device status while a driver may choose wrap counters: the device was found and features are
+/// negotiated, but the queues are not live.
 const PROBING: Status = Status::ACKNOWLEDGE
     .with(Status::DRIVER)
     .with(Status::FEATURES_OK);
 
-/// What the driver is about to do when nothing moved.
+/// What the driver does when it can neither add nor consume a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// All buffers are done.
     Done,
     /// The queue is due for a reset.
     Reset,
-    /// There is something to consume already.
+    /// Go on: there is a used buffer already.
     Again,
-    /// Sleep until called.
+    /// Sleep until the device calls.
     Sleep,
 }
 
-/// The driver, between its turns.
+/// The driver, with its state between turns.
 #[derive(Debug)]
 pub(super) struct Driver<D> {
     queue: D,
@@ -39,7 +41,7 @@ pub(super) struct Driver<D> {
 }
 
 impl<D: DriverQueue<Data = u64> + DriverControl<Data = u64>> Driver<D> {
-    /// Drives `queue` with buffers at `addr`.
+    /// A driver of `queue` whose buffers are at `addr`.
     pub(super) fn new(queue: D, options: Options, addr: u64) -> Result<Self, WorkloadError> {
         let mut pieces = [Buffer::default(); MAX_PIECES as usize];
         let count = u32::from(options.pieces);
@@ -72,7 +74,8 @@ impl<D: DriverQueue<Data = u64> + DriverControl<Data = u64>> Driver<D> {
         Ok(())
     }
 
-    /// Works until nothing moves. `kick` is called where the device wants to know.
+    /// Adds and consumes buffers until neither is possible. Calls `kick` when the device asks to be
+    /// notified.
     pub(super) fn turn(
         &mut self,
         mut kick: impl FnMut() -> Result<(), WorkloadError>,
@@ -104,7 +107,8 @@ impl<D: DriverQueue<Data = u64> + DriverControl<Data = u64>> Driver<D> {
         Ok(if self.arm() { Next::Sleep } else { Next::Again })
     }
 
-    /// Empties the queue, which the device has let go of, and counts on from what is done.
+    /// Empties the queue, which the device thread has dropped, and continues from the buffers that are
+    /// done.
     pub(super) fn reset(&mut self) -> Result<(), WorkloadError> {
         while self.queue.get_used()?.is_some() {
             self.completed += 1;
@@ -135,7 +139,7 @@ impl<D: DriverQueue<Data = u64> + DriverControl<Data = u64>> Driver<D> {
         Ok(())
     }
 
-    /// Asks to be called; false if there is something already.
+    /// Asks the device to call; false if there is a used buffer already.
     fn arm(&mut self) -> bool {
         if self.options.delayed_interrupt {
             return self.queue.enable_cb_delayed();
@@ -149,7 +153,7 @@ impl<D: DriverQueue<Data = u64> + DriverControl<Data = u64>> Driver<D> {
         }
     }
 
-    /// The next number of a fixed sequence (xorshift), so that runs can be repeated.
+    /// The next number of a fixed sequence (xorshift), so that every run draws the same numbers.
     fn draw(&mut self) -> u64 {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;

@@ -5,10 +5,10 @@ use vmbell::virtqueue::{
     SplitDevice, SplitDriver, SplitLayout, brand,
 };
 
-/// Descriptors of the rings.
+/// The number of descriptors in the rings.
 const SIZE: u16 = 4;
 
-/// Takes the index round twice, with `lap` buffers each time.
+/// Takes the ring's index around twice, with `lap` buffers each time.
 fn come_round(driver: &mut impl DriverQueue<Data = u64>, mut device: impl DeviceQueue, lap: u64) {
     let buffer = [Buffer::new(0, BUFFER_LEN)];
     let mut chain = Chain::with_capacity(SIZE.into());
@@ -20,7 +20,7 @@ fn come_round(driver: &mut impl DriverQueue<Data = u64>, mut device: impl Device
     }
 }
 
-/// The wraps in the opaque value after the index came round, before a reset and after it.
+/// The wraps that the opaque value shows after the index came around, before a reset and after it.
 fn wraps<D: DriverQueue<Data = u64> + DriverControl<Data = u64>, V: DeviceQueue>(
     queue: D,
     take: impl Fn() -> V,

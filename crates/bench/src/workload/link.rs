@@ -1,4 +1,4 @@
-//! What wakes the sides: eventfds, and what the device thread is to do.
+//! What the two threads wake each other with: eventfds, and an order for the device thread.
 
 use std::{
     io,
@@ -11,24 +11,24 @@ const RUN: u8 = 0;
 const RESET: u8 = 1;
 const STOP: u8 = 2;
 
-/// What the driver wants the device thread to do.
+/// What the device thread has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     /// Serve the queue.
     Run,
-    /// Let go of the queue, and take it anew when it is empty.
+    /// Drop the queue, and take it again when it has been emptied.
     Reset,
-    /// End.
+    /// Return.
     Stop,
 }
 
-/// The wires between the two threads.
+/// The eventfds and the order that the two threads share.
 #[derive(Debug)]
 pub(super) struct Link {
     kick: EventFd,
     call: EventFd,
     order: AtomicU8,
-    /// The device thread's answer to a reset.
+    /// Signalled by the device thread when it has dropped the queue for a reset.
     let_go: EventFd,
 }
 
@@ -58,7 +58,7 @@ impl Link {
         self.call.read().map(drop)
     }
 
-    /// What the driver wants; looked at after every kick.
+    /// The current order, which the device thread reads after every kick.
     pub(super) fn order(&self) -> Order {
         match self.order.load(Ordering::Acquire) {
             RUN => Order::Run,
@@ -67,12 +67,12 @@ impl Link {
         }
     }
 
-    /// Whether neither side has stopped the run.
+    /// Whether the run goes on: neither side has stopped it.
     pub(super) fn is_running(&self) -> bool {
         self.order() != Order::Stop
     }
 
-    /// Has both threads end, wherever they wait.
+    /// Stops the run, and wakes both threads wherever they wait.
     pub(super) fn stop(&self) -> io::Result<()> {
         self.order.store(STOP, Ordering::Release);
         for event in [&self.kick, &self.call, &self.let_go] {
@@ -81,7 +81,8 @@ impl Link {
         Ok(())
     }
 
-    /// Has the device thread let go of the queue; whether it has, and not stopped.
+    /// Makes the device thread drop the queue. Returns whether it has done so; false if the run was
+    /// stopped.
     pub(super) fn hold(&self) -> io::Result<bool> {
         self.change(RUN, RESET);
         self.kick()?;
@@ -89,13 +90,13 @@ impl Link {
         Ok(self.is_running())
     }
 
-    /// Has the device thread take the queue again.
+    /// Makes the device thread take the queue again.
     pub(super) fn resume(&self) -> io::Result<()> {
         self.change(RESET, RUN);
         self.kick()
     }
 
-    /// The device thread's part of [`hold`](Self::hold); returns on the order that comes next.
+    /// The device thread's part of [`hold`](Self::hold). Waits for the next order and returns it.
     pub(super) fn let_go(&self) -> io::Result<Order> {
         self.let_go.write(1)?;
         while self.order() == Order::Reset {
@@ -104,7 +105,7 @@ impl Link {
         Ok(self.order())
     }
 
-    /// Changes the order, unless the run was stopped meanwhile.
+    /// Changes the order from `from` to `to`, unless the run was stopped meanwhile.
     fn change(&self, from: u8, to: u8) {
         let order = Ordering::AcqRel;
         let _stopped = self

@@ -1,69 +1,69 @@
-//! What a run is made of: the options of `virtio_test`, and what a packed ring adds to them.
+//! The options of a run: those of `virtio_test`, and those that a packed ring adds.
 
 use vmbell::virtqueue::Features;
 
-/// Bytes of each buffer, as `virtio_test` has them.
+/// Bytes of each buffer, as in `virtio_test`.
 pub(super) const BUFFER_LEN: u32 = 1024;
-/// Most pieces of a buffer.
+/// The most pieces of a buffer.
 pub(super) const MAX_PIECES: u16 = 8;
 
 /// How many buffers the driver keeps in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Batch {
-    /// Always as many.
+    /// Always this many.
     Fixed(u16),
-    /// From one to the size of the ring, drawn anew each time.
+    /// A number from one to the size of the ring, drawn each time that the driver adds buffers.
     Random,
 }
 
-/// How the driver asks whether something was used, before it sleeps.
+/// The token with which the driver asks, before it sleeps, whether a buffer was used meanwhile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tokens {
-    /// 32 bits without wraps.
+    /// A 32-bit token that does not count wraps of the index.
     #[default]
     Plain,
-    /// 32 bits with wraps.
+    /// A 32-bit token that counts wraps of the index.
     WrapCounters,
-    /// 64 bits.
+    /// A 64-bit token.
     Wide,
 }
 
-/// Who runs the sides.
+/// The threads that run the two sides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Threads {
-    /// A thread each, woken by eventfds.
+    /// Each side has a thread of its own, woken by an eventfd.
     #[default]
     Two,
-    /// The caller's, in turns; notifications are counted and not sent.
+    /// Both sides take turns on the caller's thread; notifications are counted and not sent.
     One,
 }
 
 /// A variant of the workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// A packed ring instead of a split one.
+    /// Whether the ring is packed instead of split.
     pub packed: bool,
-    /// `VIRTIO_F_EVENT_IDX`.
+    /// Whether `VIRTIO_F_EVENT_IDX` is negotiated.
     pub event_idx: bool,
-    /// `VIRTIO_F_INDIRECT_DESC`; buffers of one piece need no table.
+    /// Whether `VIRTIO_F_INDIRECT_DESC` is negotiated; buffers of one piece need no table.
     pub indirect: bool,
-    /// `VIRTIO_F_VERSION_1`: without it, a split ring has the legacy layout.
+    /// Whether `VIRTIO_F_VERSION_1` is negotiated; without it, a split ring has the legacy layout.
     pub virtio_1: bool,
-    /// The driver asks to be woken late, after three quarters of what is in flight.
+    /// Whether the driver asks to be woken late, after three quarters of the buffers in flight.
     pub delayed_interrupt: bool,
-    /// Buffers in flight.
+    /// How many buffers are in flight.
     pub batch: Batch,
-    /// Empties and restarts the queue each time that so many more buffers are done.
+    /// Empties and restarts the queue each time that this many more buffers are done; `None` for never.
     pub reset: Option<u64>,
-    /// What the driver polls with.
+    /// The token that the driver polls with.
     pub tokens: Tokens,
-    /// Descriptors of the ring.
+    /// The number of descriptors in the ring.
     pub ring_size: u16,
-    /// Buffers of the run.
+    /// The number of buffers in the run.
     pub bufs: u64,
-    /// Pieces of a buffer.
+    /// The number of pieces (descriptors) of each buffer.
     pub pieces: u16,
-    /// Who runs the sides.
+    /// The threads that run the two sides.
     pub threads: Threads,
 }
 
@@ -86,40 +86,40 @@ impl Default for Options {
     }
 }
 
-/// What is wrong with a variant.
+/// Why a variant is not possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OptionsError {
-    /// Nothing would ever be sent.
+    /// With a batch of 0, no buffer would ever be sent.
     #[error("a batch of 0 buffers never ends")]
     Batch,
-    /// More in flight than there are descriptors.
+    /// The batch is larger than the ring.
     #[error("a batch of {batch} buffers does not fit in a ring of {ring_size} descriptors")]
     BatchPastRing {
-        /// Buffers in flight.
+        /// The buffers in flight.
         batch: u16,
-        /// Descriptors of the ring.
+        /// The number of descriptors in the ring.
         ring_size: u16,
     },
-    /// Resets without progress.
+    /// With a reset every 0 buffers, the run would make no progress.
     #[error("a reset every 0 buffers never ends")]
     Reset,
-    /// Packed rings came with version 1 (virtio 1.3, 6.3).
+    /// A packed ring without `VIRTIO_F_VERSION_1`: the legacy interface has none (virtio 1.3, 6.3).
     #[error("a packed ring needs VIRTIO_F_VERSION_1")]
     PackedLegacy,
-    /// The driver asks to be woken late without a token.
+    /// A driver that asks to be woken late uses no token, so a choice of tokens would have no effect.
     #[error(
         "a delayed interrupt is asked for without a token, so {tokens:?} tokens change nothing"
     )]
     DelayedTokens {
-        /// What the driver was to poll with.
+        /// The token that was chosen.
         tokens: Tokens,
     },
-    /// Too few or too many pieces, or more than the ring takes.
+    /// A buffer has too few pieces, or more than are possible.
     #[error("a buffer of {pieces} pieces: from 1 to {limit} are possible")]
     Pieces {
-        /// What was asked for.
+        /// The pieces that were asked for.
         pieces: u16,
-        /// The limit.
+        /// The most pieces that are possible.
         limit: u16,
     },
 }
@@ -133,11 +133,12 @@ impl Options {
         }
     }
 
-    /// Whether this is a possible variant. Whether the ring has a proper size, set-up says.
+    /// Checks whether the variant is possible. The size of the ring is checked when the queue is set
+    /// up.
     ///
     /// # Errors
     ///
-    /// If it is none.
+    /// If the variant is not possible.
     pub fn check(&self) -> Result<(), OptionsError> {
         let limit = MAX_PIECES.min(self.ring_size);
         match *self {

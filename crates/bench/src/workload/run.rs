@@ -1,4 +1,4 @@
-//! One run: who does what on which thread, and what comes out.
+//! One run of the workload: which thread runs which side, and what is counted.
 
 use std::{
     io,
@@ -18,7 +18,7 @@ use vmbell::virtqueue::{
     WrapCounterError,
 };
 
-/// Which side a thread is.
+/// The side that a thread runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// The driver.
@@ -27,16 +27,16 @@ pub enum Role {
     Device,
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// From the first buffer to the last.
+    /// The time from before the first buffer until all are done.
     pub time: Duration,
     /// Buffers that came back.
     pub bufs: u64,
-    /// Available buffer notifications.
+    /// How many available buffer notifications the driver sent.
     pub kicks: u64,
-    /// Used buffer notifications.
+    /// How many used buffer notifications the device sent.
     pub calls: u64,
     /// How often the driver woke and found nothing to do.
     pub spurious: u64,
@@ -45,7 +45,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Nanoseconds a buffer.
+    /// Nanoseconds per buffer.
     #[expect(clippy::cast_precision_loss, reason = "a quotient of measurements")]
     pub fn ns_per_buffer(&self) -> f64 {
         self.time.as_nanos() as f64 / self.bufs as f64
@@ -55,7 +55,7 @@ impl Tally {
 /// Why a run failed.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkloadError {
-    /// The options are no possible variant.
+    /// The variant is not possible.
     #[error(transparent)]
     Options(#[from] OptionsError),
     /// The queue could not be set up.
@@ -64,13 +64,13 @@ pub enum WorkloadError {
     /// Wrap counters could not be switched on.
     #[error("cannot count wraps")]
     WrapCounter(#[from] WrapCounterError),
-    /// A buffer was refused.
+    /// The queue refused a buffer of the driver.
     #[error("cannot add a buffer")]
     Add(#[source] AddError),
     /// The queue broke.
     #[error("the queue broke")]
     Queue(#[from] QueueError),
-    /// A chain was refused.
+    /// The queue refused a chain that the device gave back.
     #[error("cannot give a chain back")]
     Used(#[from] UsedError),
     /// A buffer did not arrive as it was sent.
@@ -82,13 +82,13 @@ pub enum WorkloadError {
     /// An eventfd failed.
     #[error("cannot use an eventfd")]
     EventFd {
-        /// What the call said.
+        /// The error of the system call.
         source: io::Error,
     },
-    /// With both sides on one thread, neither had anything to do.
+    /// Both sides are on one thread, and neither had anything to do.
     #[error("the queue stalled after {completed} buffers")]
     Stalled {
-        /// Buffers done until then.
+        /// How many buffers were done until then.
         completed: u64,
     },
     /// The device thread panicked.
@@ -96,7 +96,7 @@ pub enum WorkloadError {
     Panicked,
 }
 
-/// What the sides count together.
+/// What both sides count together.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     kicks: AtomicU64,
@@ -109,7 +109,7 @@ pub(super) struct Counters {
 ///
 /// # Errors
 ///
-/// If the options are impossible, or anything fails that cannot on a sound queue.
+/// If the variant is not possible, or if something fails that cannot fail on a sound queue.
 pub fn run(options: &Options, on_thread: &(dyn Fn(Role) + Sync)) -> Result<Tally, WorkloadError> {
     options.check()?;
     if options.packed {
@@ -119,7 +119,7 @@ pub fn run(options: &Options, on_thread: &(dyn Fn(Role) + Sync)) -> Result<Tally
     }
 }
 
-/// A run with the queue set up. `take` takes the device's side of the empty queue.
+/// Runs a variant on a queue that has been set up. `take` creates the device's side of the empty queue.
 pub(super) fn with<D, V>(
     driver: Driver<D>,
     take: impl Fn() -> V + Sync,
@@ -206,7 +206,7 @@ where
             on_thread(Role::Device);
             let result = serve(&take, &link, &counters);
             if result.is_err() {
-                // The driver may sleep, and shall hear of it.
+                // The driver may be asleep, and has to learn that the device thread ended.
                 link.stop().map_err(eventfd)?;
             }
             result

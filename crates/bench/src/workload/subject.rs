@@ -1,4 +1,4 @@
-//! A variant of the workload as the bench measures it: one operation is one buffer.
+//! A variant of the workload as an entry of the bench: one operation is one buffer.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,8 +7,8 @@ use crate::affinity::{self, Pinned};
 use crate::{Entry, Sample, Setting, Subject, SubjectError};
 use vmbell_report::Group;
 
-/// The variant `options` by `name`. A run has as many buffers as the plan says, and not
-/// [`Options::bufs`]; its driver is on the first CPU, its device on the second where there is one.
+/// An entry `name` for the variant `options`. A run has as many buffers as the plan says, and not
+/// [`Options::bufs`]. The driver runs on the first CPU, the device on the second if there is one.
 pub fn entry(name: &str, description: &str, options: Options) -> Entry {
     let subject = name.to_owned();
     let make = move |bench: &crate::Options| -> Result<Box<dyn Subject>, SubjectError> {
@@ -23,7 +23,7 @@ pub fn entry(name: &str, description: &str, options: Options) -> Entry {
             },
         }))
     };
-    // No guest takes part: it is what the host charges.
+    // No guest takes part, so this is a cost of the host alone.
     Entry::new(Group::Floor, name, description, make)
 }
 
@@ -55,7 +55,7 @@ impl Subject for Variant {
             Pinned::to(self.driver).map_err(|error| SubjectError::failed(&self.name, error))?;
         let unpinned = Mutex::new(None);
         let on_thread = |role| {
-            // The measuring thread, which drives, is pinned already.
+            // The measuring thread runs the driver and is pinned already.
             let Some(cpu) = self.device.filter(|_| role == Role::Device) else {
                 return;
             };

@@ -1,41 +1,42 @@
-//! The scenarios by name, and the guest that each wants.
+//! The interrupt scenarios by name, and the guest that each of them needs.
 
 use vmbell::guest::{Interrupts, Program, VECTOR, programs};
 use vmbell::hypervisor::{Irqchip, VmConfig};
 use vmbell::irq::{Gsi, IrqError, Msi, Route, Target};
 
-/// The pin that level-triggered interrupts come by.
+/// The pin of the I/O APIC that level-triggered interrupts use.
 const PIN: u8 = 5;
-/// The first GSI that is no pin's, for those that are messages.
+/// The first GSI that is not a pin, for interrupts that are messages.
 const MESSAGE: u32 = 24;
-/// A redirection entry's bit: level-triggered.
+/// The bit of a redirection entry that makes it level-triggered.
 const LEVEL: u32 = 1 << 15;
 
-/// What is measured.
+/// What a scenario measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Case {
-    /// From the signal of an irqfd to the handler.
+    /// The time from the signal of an irqfd to the handler.
     Irqfd { level: bool, halted: bool },
-    /// From a message of the VMM's own to the handler.
+    /// The time from a message that the VMM sends to the handler.
     Msi { halted: bool },
     /// The end of an interrupt alone.
     Eoi(End),
-    /// A vCPU interrupts itself.
+    /// An interrupt that a vCPU sends to itself.
     SelfIpi,
-    /// A vCPU interrupts another.
+    /// An interrupt that a vCPU sends to another.
     Ipi,
-    /// A level-triggered interrupt, round and round: `resample` by the EOI, else by the VMM.
+    /// Level-triggered interrupts one after the other. With `resample` the EOI takes the line down,
+    /// else the VMM does.
     Level { resample: bool },
 }
 
-/// How the guest says that it has done with an interrupt.
+/// How the guest ends an interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// A store to the local APIC's page.
+    /// A store to the EOI register in the local APIC's page.
     Xapic,
-    /// `wrmsr`.
+    /// `wrmsr` to the EOI register of the x2APIC.
     X2apic,
-    /// The bit in its own memory.
+    /// The bit of PV EOI in the guest's memory.
     Pv,
 }
 
@@ -112,7 +113,7 @@ impl Case {
         }
     }
 
-    /// What it is compared with.
+    /// The case that this one is compared with.
     pub(super) const fn reference(self) -> Option<Self> {
         match self {
             Self::Eoi(End::Pv | End::Xapic) => Some(Self::Eoi(End::X2apic)),
@@ -135,8 +136,8 @@ impl Case {
         }
     }
 
-    /// Whether its guest does not sleep while it waits for its interrupts, so that who sends them needs
-    /// a CPU of its own. (Two vCPUs ask for both themselves.)
+    /// Whether the guest polls while it waits for its interrupts, so that the sender of them needs a
+    /// CPU of its own. (A scenario with two vCPUs asks for both CPUs itself.)
     pub(super) const fn waits_awake(self) -> bool {
         matches!(
             self,
@@ -148,22 +149,22 @@ impl Case {
         matches!(self, Self::Level { .. } | Self::Irqfd { level: true, .. })
     }
 
-    /// Whether it measures what the end of an interrupt does.
+    /// Whether the scenario measures what the end of an interrupt does.
     pub(super) const fn is_about_the_end(self) -> bool {
         matches!(self, Self::Eoi(_) | Self::Level { .. })
     }
 
-    /// What the program is told about its interrupts.
+    /// How the program has to handle its interrupts.
     pub(super) fn interrupts(self) -> Interrupts {
         Interrupts {
-            // Wherever it is no subject, the cheapest end.
+            // Scenarios that do not measure an EOI use the cheapest one.
             pv_eoi: !matches!(self, Self::Eoi(End::Xapic | End::X2apic) | Self::Ipi),
             xapic: self == Self::Eoi(End::Xapic),
             route: self.is_level().then_some((PIN, LEVEL | u32::from(VECTOR))),
         }
     }
 
-    /// A guest for it, on these CPUs.
+    /// The configuration of the guest, with its vCPUs on these CPUs.
     pub(super) fn config(self, cpus: Vec<usize>) -> VmConfig {
         VmConfig {
             irqchip: Irqchip::Full,
@@ -173,7 +174,7 @@ impl Case {
         }
     }
 
-    /// Where its interrupts come from.
+    /// The route of its interrupts.
     pub(super) fn route(self) -> Result<Route, IrqError> {
         Ok(if self.is_level() {
             Route {

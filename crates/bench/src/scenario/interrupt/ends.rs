@@ -1,4 +1,4 @@
-//! What a vCPU does to itself: the end of an interrupt alone, or an interrupt from one end to the other.
+//! Scenarios in which a vCPU works alone: the end of an interrupt, or a whole interrupt to itself.
 
 use super::super::guest::{Guest, Run, Scenario};
 use super::case::{Case, End};
@@ -6,10 +6,10 @@ use crate::{Options, Sample, SubjectError};
 use vmbell::guest::Parameters;
 use vmbell::hypervisor::Hypervisor;
 
-/// Interrupts that show whether the host arms the bit at all.
+/// How many interrupts show whether the host uses PV EOI at all.
 const TRIAL: u64 = 16;
 
-/// A scenario of one vCPU and no other thread.
+/// A scenario with one vCPU and no other thread.
 pub(super) struct Ends<H: Hypervisor> {
     case: Case,
     guest: Guest<H>,
@@ -64,12 +64,14 @@ impl<H: Hypervisor> Scenario for Ends<H> {
         let before = self.spared();
         let run = self.run_guest(ops)?;
         let spared = self.spared() - before;
-        // A preempted vCPU loses its bit now and then; a row of real EOIs must not pass for this one.
+        // A preempted vCPU loses its bit now and then. A run that mostly wrote real EOIs must not count
+        // as PV EOI.
         if self.case == Case::Eoi(End::Pv) && spared < ops - ops / 10 {
             let what = format!("only {spared} of {ops} ends were spared");
             return Err(self.guest.failed(what));
         }
-        // Two readings of the counter on each side of nothing may differ by a tick the other way.
+        // The program subtracts the time between two readings of the counter with nothing in between, so
+        // the end of an interrupt that costs next to nothing may come out negative.
         let ticks = run.ticks.cast_signed().max(0).cast_unsigned();
         let elapsed_ns = self.guest.clock.ns(ticks);
         Ok(run.sample(ops, elapsed_ns))

@@ -9,7 +9,7 @@ use crate::{Entry, Options, Subject, SubjectError};
 use vmbell::hypervisor::{Capability, Hypervisor, Support};
 use vmbell_report::Group;
 
-/// All, on this backend.
+/// All interrupt scenarios of this backend.
 pub(in crate::scenario) fn entries<H>(hypervisor: &H) -> Vec<Entry>
 where
     H: Hypervisor + Clone + Send + Sync + 'static,

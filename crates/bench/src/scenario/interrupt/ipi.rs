@@ -1,4 +1,4 @@
-//! One vCPU interrupts another.
+//! The scenario in which one vCPU interrupts another.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use vmbell::guest::Parameters;
 use vmbell::hypervisor::{Hypervisor, Kick, Vcpu, Vm};
 use vmbell::machine::{Deadline, Stop};
 
-/// The scenario.
+/// The scenario with its two vCPUs.
 pub(super) struct Ipi<H: Hypervisor> {
     guest: Guest<H>,
     second: <H::Vm as Vm>::Vcpu,
@@ -74,7 +74,7 @@ impl<H: Hypervisor> Scenario for Ipi<H> {
         }
         let elapsed_ns = self.guest.clock.ns(run.ticks);
         Ok(Sample {
-            // The second vCPU says that it is done, too.
+            // The second vCPU also exits to say that it is done.
             heavy: run.heavy.saturating_sub(1),
             ..run.sample(ops, elapsed_ns)
         })

@@ -1,4 +1,4 @@
-//! A level-triggered line, round and round: up, handled, down again, its device told.
+//! Scenarios of a level-triggered line: it goes up, is handled, goes down, and its device is told.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,25 +16,25 @@ use vmbell::guest::Parameters;
 use vmbell::hypervisor::{Hypervisor, IrqTrigger, Irqs, Vm};
 use vmbell::irq::Gsi;
 
-/// The device's port, where the handler says that it has served it.
+/// The device's port, where the handler says that it has served the device.
 const PORT: u64 = 0xc060;
 
-/// A level scenario.
+/// A scenario of a level-triggered line.
 pub(super) struct Level<H: Hypervisor> {
     guest: Guest<H>,
     gsi: Gsi,
-    /// What takes the line down, and who is told.
+    /// What takes the line down, and how the device is told.
     kind: Kind,
     view: View,
 }
 
 enum Kind {
-    /// The guest's EOI, by the resamplefd.
+    /// The guest's EOI takes the line down, and the resamplefd tells the device.
     Resample {
         raise: Box<dyn IrqTrigger>,
         lowered: EventFd,
     },
-    /// The device model on the vCPU's thread.
+    /// The device model takes the line down, on the vCPU's thread.
     Userspace { lowered: EventFd },
 }
 
@@ -70,7 +70,7 @@ struct Device<'d> {
 }
 
 impl Device<'_> {
-    /// Asserts, waits until it is served, and asserts again.
+    /// Raises the line `ops` times, each time until the guest has served it; returns the time of all.
     fn assert(&self, ops: u64, ready: u64) -> Result<Duration, Failure> {
         let view = self.view;
         view.wait(|| view.ready() > ready)?;
@@ -103,7 +103,7 @@ fn connect<H: Hypervisor>(guest: &Guest<H>, case: Case, gsi: Gsi) -> Result<Kind
     }
     let (vm, told) = (Arc::clone(guest.machine.vm()), lowered.try_clone()?);
     let served = move || {
-        // A line that stays up interrupts again, and the counts do not agree.
+        // If this fails, the line stays up, interrupts again, and the counts do not agree.
         let _ = vm.set_line(gsi, false);
         let _ = told.write(1);
     };

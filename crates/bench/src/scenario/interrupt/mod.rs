@@ -1,4 +1,4 @@
-//! Host to guest: how long an interrupt takes, and what its end costs.
+//! Interrupts from the host to the guest: how long one takes, and what its end costs.
 
 mod case;
 mod ends;

@@ -1,4 +1,5 @@
-//! From the signal of an irqfd, or a message of the VMM's, to the first instruction of the guest's handler, one at a time.
+//! Scenarios of latency: from the signal of an irqfd, or a message of the VMM, to the first instruction
+//! of the guest's handler, one interrupt at a time.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,22 +15,22 @@ use vmbell::guest::Parameters;
 use vmbell::hypervisor::{Hypervisor, Irqs, Vm};
 use vmbell::irq::{Msi, Target};
 
-/// How long a guest that halts is left alone before each signal: long enough to fall asleep.
+/// The pause before each signal to a guest that halts: long enough for the guest to fall asleep.
 const PAUSE_HALTED: Duration = Duration::from_micros(50);
-/// The same for one that runs: long enough to be back in its loop.
+/// The pause before each signal to a guest that runs: long enough for the guest to be back in its loop.
 const PAUSE_RUNNING: Duration = Duration::from_micros(5);
 
 /// What raises the interrupt.
 enum Source {
     Irqfd {
         event: EventFd,
-        /// What the EOI signals, if the line is level-triggered.
+        /// The eventfd that the EOI signals, if the line is level-triggered.
         resample: Option<EventFd>,
     },
     Message(Msi),
 }
 
-/// A scenario of latencies.
+/// A scenario of latency.
 pub(super) struct Raise<H: Hypervisor> {
     guest: Guest<H>,
     source: Source,
@@ -75,7 +76,7 @@ impl<H: Hypervisor> Raise<H> {
     }
 }
 
-/// What the signalling thread borrows.
+/// What the thread that raises interrupts borrows.
 struct Signaller<'s> {
     irqs: &'s dyn Irqs,
     view: &'s View,
@@ -84,7 +85,7 @@ struct Signaller<'s> {
 }
 
 impl Signaller<'_> {
-    /// Raises so many interrupts, each when the one before is over; the ticks that each took.
+    /// Raises `ops` interrupts, each when the one before is over, and returns the ticks that each took.
     fn raise(&self, ops: u64, ready: u64) -> Result<Vec<u64>, Over> {
         let view = self.view;
         view.wait(|| view.ready() > ready)?;
@@ -96,11 +97,11 @@ impl Signaller<'_> {
             let raised = Clock::now();
             match self.source {
                 Source::Irqfd { event, .. } => {
-                    // A fresh count takes the one.
+                    // The counter is empty or nearly so, and the write cannot fail.
                     let _ = event.write(1);
                 }
                 Source::Message(msi) => {
-                    // One that is refused is never taken, and the counts do not agree.
+                    // A message that is refused is never taken, and then the counts do not agree.
                     let _ = self.irqs.signal_msi(*msi);
                 }
             }

@@ -1,4 +1,4 @@
-//! The thread that raises interrupts, and what it sees of the guest: words of the parameters' page.
+//! What the thread that raises interrupts sees of the guest: words of the page of parameters.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -9,17 +9,17 @@ use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 use vmbell::guest::offset;
 use vmbell::machine::PARAMETERS;
 
-/// The guest's words, and whether there is still a guest to wait for.
+/// The guest's words, and whether the guest still runs.
 #[derive(Debug)]
 pub(super) struct View {
     memory: GuestMemoryMmap,
     over: AtomicBool,
 }
 
-/// How long after the guest's end what it did may be on its way to whoever waits.
+/// How long after the guest's end something that it did may still be on its way to a waiting thread.
 const LINGER: Duration = Duration::from_millis(500);
 
-/// The guest has ended, and what was waited for will not come.
+/// The guest has ended, and what a thread waited for will not happen.
 #[derive(Debug, thiserror::Error)]
 #[error("the guest ended before its interrupts: it took one twice, or one was not raised for it")]
 pub(super) struct Over;
@@ -40,18 +40,18 @@ impl View {
         self.word(offset::INTERRUPTS)
     }
 
-    /// The TSC at the first instruction of the last handler.
+    /// The time stamp at the first instruction of the latest interrupt handler.
     pub(super) fn entered(&self) -> u64 {
         self.word(offset::ENTERED)
     }
 
     fn word(&self, offset: usize) -> u64 {
-        // The page is RAM for as long as the guest exists; a read that fails would show in the counts.
+        // The page is RAM for as long as the guest exists; a failed read would show as wrong counts.
         let address = GuestAddress(PARAMETERS.0 + offset as u64);
         self.memory.load(address, Acquire).unwrap_or_default()
     }
 
-    /// Spins until something has happened, or can no more since the guest has ended.
+    /// Spins until `happened` returns true, or fails some time after the guest has ended.
     pub(super) fn wait(&self, happened: impl Fn() -> bool) -> Result<(), Over> {
         let mut ended: Option<Instant> = None;
         while !happened() {
@@ -59,18 +59,18 @@ impl View {
             {
                 return Err(Over);
             }
-            // Whoever passes the interrupt on may need this very CPU.
+            // The thread that passes the interrupt on may need this very CPU.
             std::thread::yield_now();
         }
         Ok(())
     }
 
-    /// A run begins: there is a guest to wait for.
+    /// Says that a run begins, so there is a guest to wait for.
     pub(super) fn begin(&self) {
         self.over.store(false, Relaxed);
     }
 
-    /// The guest has ended, in whatever way: nobody takes interrupts now.
+    /// Says that the guest has ended, whether it was done or not: it takes no more interrupts.
     pub(super) fn end(&self) {
         self.over.store(true, Relaxed);
     }

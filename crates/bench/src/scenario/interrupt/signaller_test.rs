@@ -1,4 +1,4 @@
-//! Tests of the waits, with a guest that is nothing but memory.
+//! Tests of the waits, with guest memory and no guest.
 
 use super::*;
 
