@@ -1,11 +1,11 @@
-//! Tells the program which revision it is built from, for its reports.
+//! Tells the program the git revision that it is built from, which its reports name.
 
 use std::process::Command;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    // Changes with every commit and every switch of branches. Both fail outside of a repository,
-    // e.g. in an unpacked source archive: then reports name no revision.
+    // This file changes with every commit and every switch of branches. Both calls of git fail outside
+    // of a repository, e.g. in an unpacked source archive; reports then name no revision.
     if let Some(log) = git(&["rev-parse", "--git-path", "logs/HEAD"]) {
         println!("cargo::rerun-if-changed={log}");
     }

@@ -1,8 +1,8 @@
-//! Shows that the KVM of this machine is real: a real-mode guest writes to a port, first with a
-//! trip to this program for every write, then with an ioeventfd that takes them in the kernel.
+//! Shows that the KVM of this machine is real: a real-mode guest writes to a port. First each write
+//! exits to this program, then an ioeventfd takes the writes in the kernel.
 //!
-//! `vmbell lab run --deterministic -- target/debug/examples/kvm_smoke` prints the same figures
-//! every time: one virtual nanosecond there is one instruction.
+//! `vmbell lab run --deterministic -- target/debug/examples/kvm_smoke` prints the same figures every
+//! time, because one virtual nanosecond there is one instruction.
 #![allow(unsafe_code)]
 
 use std::time::Instant;
@@ -73,15 +73,15 @@ fn main() -> Result<(), Failure> {
 }
 
 struct Round {
-    /// Exits that brought a port write to this program.
+    /// Exits with a port write that this program handled.
     exits: u64,
-    /// What the eventfd counted.
+    /// The signals that the eventfd counted.
     signals: u64,
-    /// Nanoseconds.
+    /// The time of the round in nanoseconds.
     time: u128,
 }
 
-/// The second of two rounds: the first one fills caches and page tables.
+/// Runs two rounds and returns the second one: the first one fills caches and page tables.
 fn rounds(vcpu: &mut VcpuFd, event: &EventFd) -> Result<Round, Failure> {
     round(vcpu, event)?;
     round(vcpu, event)

@@ -1,4 +1,4 @@
-//! Which backends there are, what each can do on this host, and which one is taken.
+//! The backends, what each can do on this host, and the choice of one.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use vmbell_bench::stat::{self, Measured, Mode, Tick, Workload};
 use vmbell_bench::{Entry, Limit, scenario};
 use vmbell_report::Backend;
 
-/// A backend's name and what it can do here, in the order of [`Capability::ALL`].
+/// A backend's name and whether it supports each capability here, in the order of [`Capability::ALL`].
 pub(super) type BackendProbe = (&'static str, Vec<(Capability, Support)>);
 
 /// Asks every backend for every capability.
@@ -36,7 +36,7 @@ fn ask(backend: &impl Hypervisor) -> BackendProbe {
     )
 }
 
-/// The backend that guests run on, and why this one.
+/// The backend that guests run on, and why it was chosen.
 #[derive(Debug)]
 pub(super) struct Choice {
     backend: Chosen,
@@ -50,7 +50,7 @@ enum Chosen {
 }
 
 impl Choice {
-    /// The backend of this name, or the best one that there is.
+    /// The backend of this name; for `auto`, KVM if it can be opened and else the usermode backend.
     pub(super) fn of(name: BackendName) -> Result<Self> {
         let asked = "chosen by --backend".to_owned();
         let (backend, why) = match name {
@@ -67,7 +67,7 @@ impl Choice {
         Ok(Self { backend, why })
     }
 
-    /// Its name and the reason, for the report.
+    /// The backend's name and the reason for the choice, for the report.
     pub(super) fn report(&self) -> Backend {
         let name = match &self.backend {
             Chosen::Kvm(kvm) => kvm.name(),
@@ -79,7 +79,7 @@ impl Choice {
         }
     }
 
-    /// Its scenarios.
+    /// The scenarios on this backend.
     pub(super) fn scenarios(&self) -> Vec<Entry> {
         match &self.backend {
             Chosen::Kvm(kvm) => scenario::entries(kvm.clone()),
@@ -87,7 +87,7 @@ impl Choice {
         }
     }
 
-    /// The events of a workload in a mode.
+    /// Counts the events of a workload in a mode on this backend.
     pub(super) fn stat(
         &self,
         workload: Workload,
@@ -104,7 +104,7 @@ impl Choice {
         })
     }
 
-    /// Fails if it can run no guest.
+    /// Fails if the backend can run no guest here.
     pub(super) fn check(&self) -> Result<()> {
         let support = match &self.backend {
             Chosen::Kvm(kvm) => kvm.support(Capability::Run),
@@ -118,7 +118,7 @@ impl Choice {
     }
 }
 
-/// Why the usermode backend was taken, short: `probe` says it at length.
+/// Why the usermode backend was taken, in a few words; `probe` gives the whole error.
 fn why_not(error: Error) -> String {
     match Kvm::everyday_reason(&error) {
         Some(reason) => reason.to_owned(),

@@ -1,4 +1,4 @@
-//! `vmbell bench`: the main job.
+//! `vmbell bench`: measures entries, exports the report and shows it.
 
 use std::io;
 use std::path::Path;
@@ -18,7 +18,7 @@ use super::{cpus, interrupt, seed};
 use vmbell_bench::{Entry, Limit, Options, Plan, catalogue, select, set_reference, timing};
 use vmbell_report::{Export, Look, Report, Timing};
 
-/// Measures and reports.
+/// Measures, exports and shows.
 pub(super) fn run(args: BenchArgs) -> Result<Exit> {
     let choice = Choice::of(args.backend)?;
     let entries = entries(&args, &choice)?;
@@ -46,14 +46,14 @@ pub(super) fn run(args: BenchArgs) -> Result<Exit> {
     if args.sort == Sort::Median {
         sort_by_median(&mut report);
     }
-    // Warnings first: on a terminal the table then stands last, where one looks.
+    // Warnings come first, so that on a terminal the table is the last thing that is printed.
     if !args.no_warnings && !args.quiet && args.style != Style::None {
         for warning in vmbell_report::warnings(&report) {
             eprintln!("warning: {warning}");
         }
     }
-    // What was asked for in files is safe before a terminal can fail, and is shown even if a file
-    // did.
+    // Files are written before the terminal can fail, and the terminal shows the report even if a file
+    // could not be written.
     let stdout_is_taken = exports.use_stdout();
     let exported = exports.finish(&report);
     show(&report, &args, stdout_is_taken)?;
@@ -61,7 +61,7 @@ pub(super) fn run(args: BenchArgs) -> Result<Exit> {
     Ok(exit(&report))
 }
 
-/// Who asks for a number of runs gets it, however long that takes.
+/// The plan that the arguments describe. If the user gave a number of runs, no time budget reduces it.
 fn plan(args: &BenchArgs, timing: Timing) -> Plan {
     let default = match timing {
         Timing::Native => Plan {
@@ -88,7 +88,8 @@ fn plan(args: &BenchArgs, timing: Timing) -> Plan {
     }
 }
 
-/// How long a run may take, if that is limited: much longer than one of an idle host does.
+/// How long one run may take, if that is limited. The default is much longer than any run takes on an
+/// idle host.
 fn run_timeout(args: &BenchArgs, plan: &Plan, timing: Timing) -> Option<Duration> {
     let default = match timing {
         Timing::Native => Duration::from_secs(10).max(plan.min_time * 20),
@@ -108,7 +109,7 @@ fn entries(args: &BenchArgs, choice: &Choice) -> Result<Vec<Entry>> {
         .map_err(|error| Usage::new(format!("{error} (see `vmbell list`)")).into())
 }
 
-/// Rows without numbers stand last.
+/// Sorts the rows by their medians; rows without numbers come last.
 fn sort_by_median(report: &mut Report) {
     let key = |median: Option<f64>| median.unwrap_or(f64::INFINITY);
     report
@@ -116,7 +117,7 @@ fn sort_by_median(report: &mut Report) {
         .sort_by(|a, b| key(a.median_ns).total_cmp(&key(b.median_ns)));
 }
 
-/// The table goes to stdout, or to stderr if an export has taken that.
+/// Shows the report on stdout, or on stderr if an export uses stdout.
 fn show(report: &Report, args: &BenchArgs, stdout_is_taken: bool) -> Result<()> {
     let color = if stdout_is_taken {
         args.style.color(&io::stderr())
@@ -143,11 +144,11 @@ fn show(report: &Report, args: &BenchArgs, stdout_is_taken: bool) -> Result<()> 
 
 type Writer = fn(&Report) -> String;
 
-/// Where the report goes besides the terminal.
+/// The files and streams that the report is exported to.
 struct Exports(Vec<(Export, Writer)>);
 
 impl Exports {
-    /// Opens all of them before anything is measured.
+    /// Opens all of them, before anything is measured.
     fn open(args: &BenchArgs) -> Result<Self> {
         let wanted: [(Option<&Path>, Writer); 3] = [
             (args.export_json.as_deref(), vmbell_report::json),
@@ -170,7 +171,7 @@ impl Exports {
         self.0.iter().any(|(to, _)| to.is_stdout())
     }
 
-    /// Writes all that can be written, and returns the first error.
+    /// Writes all exports that can be written, and returns the first error.
     fn finish(self, report: &Report) -> Result<()> {
         let results: Vec<Result<(), _>> = self
             .0

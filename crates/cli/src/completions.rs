@@ -1,4 +1,4 @@
-//! `vmbell completions SHELL`.
+//! `vmbell completions SHELL`: prints a completion script.
 
 use anyhow::Result;
 use clap::{Args, CommandFactory};
@@ -16,7 +16,7 @@ pub(super) struct CompletionsArgs {
     shell: Shell,
 }
 
-/// Prints the script, made of the same definitions that parse the arguments.
+/// Prints the script, which is made from the definitions that parse the arguments.
 pub(super) fn run(args: &CompletionsArgs) -> Result<Exit> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "vmbell", &mut script);

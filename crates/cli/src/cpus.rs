@@ -1,4 +1,4 @@
-//! `--cpu`: which CPUs a command pins its threads to.
+//! `--cpu`: the CPUs that a command pins its threads to.
 
 use anyhow::Result;
 
@@ -7,7 +7,8 @@ use super::values::CpuList;
 use vmbell_bench::affinity::{allowed_cpus, default_pair};
 use vmbell_report::cpu_list;
 
-/// The CPUs of `--cpu` if this process may use them all, else two good ones.
+/// The CPUs of `--cpu`, or an error if this process may not use all of them; without `--cpu`, the
+/// default pair.
 pub(super) fn choose(wanted: Option<&CpuList>) -> Result<Vec<usize>> {
     let allowed = allowed_cpus()?;
     let Some(CpuList(wanted)) = wanted else {

@@ -1,21 +1,21 @@
-//! What the process ends with.
+//! The exit statuses of the process.
 
 use std::process::ExitCode;
 
-/// The ends of a command; `--help` documents them.
+/// How a command ends; `--help` documents the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Exit {
-    /// All good.
+    /// Everything succeeded.
     Good = 0,
     /// Something failed.
     Failed = 1,
-    /// The arguments make no sense.
+    /// The arguments are wrong.
     Usage = 2,
-    /// Everything was skipped: the code that automake and kvm-unit-tests use.
+    /// Everything was skipped. automake and kvm-unit-tests use the same status.
     Skipped = 77,
-    /// The command's own time limit: the code of `timeout(1)`.
+    /// The command's own time limit ran out. `timeout(1)` uses the same status.
     TimedOut = 124,
-    /// SIGINT, after writing what is finished.
+    /// SIGINT arrived; what was finished has been written.
     Interrupted = 130,
 }
 
@@ -25,7 +25,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// An error in the arguments that is found after parsing them.
+/// An error in the arguments that is found only after they were parsed.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub(super) struct Usage(Box<dyn std::error::Error + Send + Sync>);

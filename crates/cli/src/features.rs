@@ -1,5 +1,5 @@
-//! What the kernel offers to this process, each asked of the kernel itself and not guessed from its
-//! version: a container may forbid what the kernel has.
+//! Features of the kernel that this process can use. Each is tried and not concluded from the kernel's
+//! version, because a container may forbid what the kernel has.
 #![allow(unsafe_code, reason = "bare system calls")]
 
 use std::fs::OpenOptions;
@@ -10,7 +10,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use vmbell::hypervisor::Support;
 use vmbell_bench::host::line;
 
-/// Names and answers, in the order to print.
+/// The features and whether this process can use them, in the order to print.
 pub(super) fn features() -> Vec<(&'static str, Support)> {
     vec![
         ("/dev/kvm", kvm()),
@@ -24,7 +24,7 @@ pub(super) fn features() -> Vec<(&'static str, Support)> {
     ]
 }
 
-/// Limits and settings that are neither there nor not, as text.
+/// Limits and settings, as names and texts.
 pub(super) fn settings() -> Vec<(&'static str, String)> {
     vec![
         ("open files", open_files()),
@@ -81,7 +81,7 @@ fn protection_keys() -> Support {
     let key = unsafe { libc::syscall(libc::SYS_pkey_alloc, 0, 0) };
     if key < 0 {
         return match io::Error::last_os_error().raw_os_error() {
-            // Without hardware support the kernel has no key to give.
+            // Without support in the CPU, the kernel has no key to give.
             Some(libc::ENOSPC | libc::EINVAL) => {
                 Support::No("the CPU has none, or the kernel does not use them".to_owned())
             }

@@ -1,7 +1,7 @@
 //! The command line: one file a subcommand, and the only place that names a backend.
 //!
 //! Results go to stdout and everything else to stderr, so that `vmbell bench --export-json - | jq`
-//! needs no further flag. `exit` has what the process ends with.
+//! needs no further flag. `exit` has the exit statuses.
 
 mod args;
 mod backends;

@@ -1,4 +1,4 @@
-//! `vmbell list`: what can be measured.
+//! `vmbell list`: prints what can be measured.
 
 use super::backends::Choice;
 use super::bench_args::BackendName;
@@ -31,7 +31,7 @@ struct Item<'a> {
     reference: Option<&'a str>,
 }
 
-/// Prints names and descriptions.
+/// Prints the names and descriptions of the entries.
 pub(super) fn run(args: &ListArgs) -> Result<Exit> {
     let entries: Vec<Entry> = catalogue::all(Choice::of(args.backend)?.scenarios())
         .into_iter()

@@ -1,4 +1,4 @@
-//! `vmbell man [COMMAND]`.
+//! `vmbell man [COMMAND]`: prints a manual page.
 
 use anyhow::{Context, Result};
 use clap::{Args, CommandFactory};
@@ -14,10 +14,10 @@ pub(super) struct ManArgs {
     command: Option<String>,
 }
 
-/// Prints the page, made of the same definitions that parse the arguments.
+/// Prints the page, which is made from the definitions that parse the arguments.
 pub(super) fn run(args: &ManArgs) -> Result<Exit> {
     let mut root = Cli::command();
-    // Fills in the names of subcommands and the flags that they inherit.
+    // This fills in the names of subcommands and the flags that they inherit.
     root.build();
     let command = match &args.command {
         None => root,

@@ -1,4 +1,4 @@
-//! What every measuring command says in its report besides the samples.
+//! What every command that measures adds to its report, besides the samples.
 
 use std::time::{Instant, SystemTime};
 
@@ -6,7 +6,7 @@ use super::exit::Exit;
 use vmbell_bench::{Clock, Context, Options, Plan, Record, assemble, host};
 use vmbell_report::{Backend, Counting, Host, Report, Status, Timing, Tool};
 
-/// A command that has begun to measure.
+/// A command that has begun to measure: when that was, and on which host.
 #[derive(Debug)]
 pub(super) struct Begun {
     host: Host,
@@ -15,7 +15,7 @@ pub(super) struct Begun {
 }
 
 impl Begun {
-    /// Now, on this host.
+    /// Notes the time and reads the facts about this host.
     pub(super) fn now() -> Self {
         Self {
             host: host::probe(),
@@ -24,7 +24,8 @@ impl Begun {
         }
     }
 
-    /// The report of `record`, whose rows do `work` and are compared by the events `compared` too.
+    /// Makes the report of `record`. `compared` names the events that its rows are compared by, besides
+    /// time.
     pub(super) fn report(
         self,
         record: &Record,
@@ -52,8 +53,8 @@ impl Begun {
     }
 }
 
-/// The clock for guests. Without a counter there are no guests, and floors need none. Where time is
-/// counted in instructions, the counter is that count.
+/// The clock that guests measure with. Without a usable counter no guest can run, and floors need no
+/// counter, so any frequency will do. Where time is counted in instructions, the counter counts these.
 pub(super) fn clock(timing: Timing) -> Clock {
     if timing == Timing::Instructions {
         return Clock::with_frequency(1e9, true);
@@ -61,7 +62,8 @@ pub(super) fn clock(timing: Timing) -> Clock {
     Clock::calibrate().unwrap_or_else(|_| Clock::with_frequency(1e9, false))
 }
 
-/// 130 and 124 say more than that a row failed, which may be their consequence.
+/// The exit status for a report. An interrupt and the time limit come before a failed row, which they
+/// may have caused.
 pub(super) fn exit(report: &Report) -> Exit {
     let mut statuses = report.results.iter().map(|row| row.status);
     if report.interrupted {

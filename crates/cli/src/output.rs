@@ -1,10 +1,10 @@
-//! Results on stdout.
+//! Printing results to stdout.
 
 use std::io::{self, ErrorKind, Write};
 
 use anyhow::{Context, Result};
 
-/// Prints `text`. A reader that has seen enough (`| head`) is no error.
+/// Prints `text`. If the reader has closed the pipe (`| head`), that is no error.
 pub(super) fn print(text: &str) -> Result<()> {
     let mut stdout = io::stdout().lock();
     match stdout

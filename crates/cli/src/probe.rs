@@ -1,4 +1,4 @@
-//! `vmbell probe`: what this host offers.
+//! `vmbell probe`: prints what this host offers.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -53,13 +53,13 @@ struct Probe {
     backends: BTreeMap<&'static str, BTreeMap<&'static str, Answer>>,
 }
 
-/// Prints what there is.
+/// Prints the kernel, the CPU, the clock, and what each backend can do here.
 pub(super) fn run(args: &ProbeArgs) -> Result<Exit> {
     print(&if args.json { json()? } else { text() })?;
     Ok(Exit::Good)
 }
 
-/// Sections of aligned lines.
+/// A text of sections with aligned lines.
 struct Sections(String);
 
 impl Sections {

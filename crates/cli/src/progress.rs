@@ -6,15 +6,15 @@ use vmbell_bench::{Observer, Phase};
 use vmbell_report::Status;
 use vmbell_report::units;
 
-/// Draws between runs, on the measuring thread: a ticking thread of its own would take CPU time
-/// from what is measured.
+/// A progress bar that is drawn between runs, on the measuring thread: a thread that redraws it by a
+/// timer would take CPU time from what is measured.
 #[derive(Debug)]
 pub(super) struct Progress {
     bar: ProgressBar,
 }
 
 impl Progress {
-    /// A bar, or nothing at all if not `shown`.
+    /// A progress bar; it draws nothing unless `shown`.
     pub(super) fn new(shown: bool) -> Self {
         let target = if shown {
             ProgressDrawTarget::stderr_with_hz(5)

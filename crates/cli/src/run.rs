@@ -1,4 +1,4 @@
-//! From arguments to an exit code.
+//! Parses the arguments, runs the subcommand and returns the exit status.
 
 use std::process::ExitCode;
 
@@ -8,14 +8,14 @@ use super::args::{Cli, Command};
 use super::exit::{Exit, Usage};
 use super::{bench, completions, lab, list, man, probe, run_image, stat, virtqueue};
 
-/// Runs the command.
+/// Runs the command with the arguments of the process.
 pub fn main() -> ExitCode {
-    // As process 1 of the lab's Linux, arguments are the kernel's and not the user's.
+    // If this is process 1 of the lab's Linux, the arguments are the kernel's and not the user's.
     lab::init_if_called();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            // `--help` ends here too. If nobody reads it any more, there is nobody to tell.
+            // `--help` ends here too. If stdout is closed, there is nobody to tell.
             let _ = error.print();
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }

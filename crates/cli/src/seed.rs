@@ -1,8 +1,8 @@
-//! A seed for a command that was given none.
+//! Makes a seed for a command that was given none.
 
 use std::time::SystemTime;
 
-/// Not the time itself, whose high bits never change: its fast half, and whose process it is.
+/// A seed from the nanoseconds of the current second and the number of this process.
 pub(super) fn fresh() -> u32 {
     let nanos = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)

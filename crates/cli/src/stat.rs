@@ -1,4 +1,4 @@
-//! `vmbell stat`: the events of one workload, with PV EOI off and on.
+//! `vmbell stat`: prints the events of one workload, with PV EOI off and on.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -131,7 +131,8 @@ pub(super) fn run(args: &StatArgs) -> Result<Exit> {
     Ok(Exit::Good)
 }
 
-/// One run in each mode, and no resampling: the seed has no say in it.
+/// The plan that the report states: one run in each mode. Nothing is resampled, so the seed has no
+/// effect.
 const fn plan(workload: Workload) -> Plan {
     let (min_time, ops) = match workload {
         Workload::Paced { time, .. } => (time, None),
@@ -146,7 +147,7 @@ const fn plan(workload: Workload) -> Plan {
     }
 }
 
-/// Leaves out the events that nobody wants to see.
+/// Removes the events that the arguments exclude.
 fn leave_out(report: &mut Report, args: &StatArgs) {
     let happened = |runs: &[u64]| runs.iter().any(|count| *count > 0);
     let events = report.results.iter().flat_map(|row| row.events.iter());

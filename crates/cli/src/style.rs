@@ -1,4 +1,4 @@
-//! `--style`: colours and progress, with the meanings that hyperfine gave the words.
+//! `--style`: colours and progress; the words mean what they mean for hyperfine.
 
 use std::io::IsTerminal;
 
@@ -24,7 +24,7 @@ pub(super) enum Style {
 }
 
 impl Style {
-    /// Whether to colour what goes to `stream`.
+    /// Whether text for `stream` is coloured.
     pub(super) fn color(self, stream: &impl IsTerminal) -> bool {
         match self {
             Self::Full | Self::Color => true,
@@ -33,13 +33,14 @@ impl Style {
         }
     }
 
-    /// Whether to show progress.
+    /// Whether progress is shown.
     pub(super) const fn progress(self) -> bool {
         matches!(self, Self::Auto | Self::Full | Self::Nocolor)
     }
 }
 
-/// <https://no-color.org>: any value but an empty one forbids colours.
+/// Whether the environment allows colours: any value of NO_COLOR but an empty one forbids them
+/// (<https://no-color.org>), and so does `TERM=dumb`.
 fn allowed_by_environment() -> bool {
     let forbidden = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let dumb = std::env::var_os("TERM").is_some_and(|value| value == "dumb");

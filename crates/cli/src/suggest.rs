@@ -1,9 +1,10 @@
-//! What somebody who mistyped a name may have meant.
+//! Suggests a name for one that was mistyped.
 
-/// How alike two names must be (0 to 1) for one to be offered in place of the other.
+/// How alike two names must be (0 to 1) for one to be suggested in place of the other.
 const ALIKE: f64 = 0.6;
 
-/// `, did you mean 'NAME'?` with the most alike of `names`, or nothing.
+/// `, did you mean 'NAME'?` with the name of `names` that is most like `typed`, or nothing if none is
+/// alike.
 pub(super) fn did_you_mean(typed: &str, names: &[&str]) -> String {
     let alike = names
         .iter()

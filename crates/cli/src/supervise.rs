@@ -1,9 +1,9 @@
-//! Keeps an eye on the measuring thread, so that even a subject that never returns ends in a report.
+//! Watches the measuring thread, so that the command makes a report even if a subject never returns.
 //!
-//! Subjects are made, run and dropped on one thread. This one only waits: for its end, or, once a
-//! limit has said stop, for a little longer. If that was the limit of one run, another thread goes on
-//! with the other rows; if that of the command, the process ends with the thread still in it. Sandboxes
-//! die with their parent.
+//! Subjects are made, run and dropped on a thread of their own. The calling thread waits until that
+//! ends, or until it has not ended for a while after a limit was reached. If that was the limit of one
+//! run, another thread measures the other rows; if it was the command's, the process ends while the
+//! thread still exists. Sandboxes die with their parent.
 
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,16 +15,16 @@ use anyhow::{Context, Result};
 use vmbell_bench::{Entry, Limit, Observer, Options, Phase, Plan, Record, Series, Stop};
 use vmbell_report::Status;
 
-/// How long a subject may take to notice that it should stop.
+/// How long a subject may take to end after its limit was reached.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// What is wrong with a subject that outlives that.
+/// The reason of a row whose subject took longer than that.
 const STUCK: &str = "did not stop when it was told to";
 
-/// How often the limit is looked at; rare enough not to disturb what is measured.
+/// How often the limit is checked: rarely enough not to disturb what is measured.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Measures `entries` on a thread of their own, and returns what is finished when the limit ends it.
+/// Measures `entries` on another thread, and returns the record when that has ended or a limit ends it.
 pub(super) fn supervise(
     entries: Vec<Entry>,
     mut options: Options,
@@ -34,7 +34,8 @@ pub(super) fn supervise(
     let (entries, observer) = (Arc::new(entries), Shared(Arc::new(Mutex::new(observer))));
     let mut record = Record::of(&entries);
     loop {
-        // Whoever was left behind keeps limit and record of its own: what it does is no more heard of.
+        // A thread that was left behind keeps its own limit and record, so that nothing it does has an
+        // effect here.
         options.limit = options.limit.of_other_runs();
         let shared = Arc::new(Mutex::new(record));
         let ended = measure(&entries, &options, plan, &shared, &observer)?;
@@ -63,7 +64,7 @@ pub(super) fn supervise(
     }
 }
 
-/// Starts a thread that measures what `record` does not have yet.
+/// Starts a thread that measures what `record` does not contain yet.
 fn measure(
     entries: &Arc<Vec<Entry>>,
     options: &Options,
@@ -73,7 +74,7 @@ fn measure(
 ) -> Result<Receiver<()>> {
     let (entries, options) = (Arc::clone(entries), options.clone());
     let (record, mut observer) = (Arc::clone(record), observer.clone());
-    // Nothing is ever sent: the channel closes when the thread ends, however it ends.
+    // Nothing is ever sent: the channel closes when the thread ends, even by a panic.
     let (alive, ended) = mpsc::channel::<()>();
     thread::Builder::new()
         .name("bench".to_owned())
@@ -85,12 +86,12 @@ fn measure(
     Ok(ended)
 }
 
-/// How the measuring thread ended, or did not.
+/// How waiting for the measuring thread ended.
 enum End {
     Returned,
-    /// The command's limit ended it.
+    /// An interrupt or the command's time limit was reached, and the thread may still exist.
     Stopped(Stop),
-    /// It is still there, long after its run should have been over.
+    /// The thread still runs long after its run should have ended.
     Stuck,
 }
 
@@ -108,7 +109,7 @@ fn wait(ended: &Receiver<()>, limit: &Limit) -> End {
     End::Returned
 }
 
-/// One observer of several measuring threads, of which one measures.
+/// An observer that several measuring threads share; only one of them measures at a time.
 struct Shared<O>(Arc<Mutex<O>>);
 
 impl<O> Clone for Shared<O> {
@@ -144,7 +145,7 @@ fn snapshot(record: &Mutex<Record>) -> Record {
         .clone()
 }
 
-/// The row that was being measured has failed, if it has nothing to show.
+/// Marks the row that was being measured as failed, if it has no sample.
 fn give_up_running(record: &mut Record, reason: &str) {
     if let Some(series) = running(record).filter(|series| series.samples.is_empty()) {
         series.give_up(Status::Failed, reason.to_owned());

@@ -1,19 +1,19 @@
-//! How the values of flags are read.
+//! Parsers for the values of flags.
 
 use std::time::Duration;
 
 use vmbell_report::cpu_list;
 
-/// CPUs of `--cpu`, in the order given.
+/// The CPUs of `--cpu`, in the order that the user gave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CpuList(pub(super) Vec<usize>);
 
-/// Reads a list such as `0,2-3`.
+/// Parses a list such as `0,2-3`.
 pub(super) fn cpus(text: &str) -> Result<CpuList, cpu_list::CpuListError> {
     cpu_list::parse(text).map(CpuList)
 }
 
-/// Reads a number of runs.
+/// Parses a number of runs.
 pub(super) fn runs(text: &str) -> Result<u32, String> {
     match text.parse() {
         Ok(0) => Err("at least 1 run is needed to measure anything".to_owned()),
@@ -22,7 +22,7 @@ pub(super) fn runs(text: &str) -> Result<u32, String> {
     }
 }
 
-/// Reads a number that is not zero.
+/// Parses a number above zero.
 pub(super) fn positive(text: &str) -> Result<u64, String> {
     match text.parse() {
         Ok(0) => Err("must be at least 1".to_owned()),
@@ -31,7 +31,7 @@ pub(super) fn positive(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Reads a time: a number and `ns`, `us`, `ms`, `s`, `m` or `h`; without a unit, seconds.
+/// Parses a time: a number and `ns`, `us`, `ms`, `s`, `m` or `h`; without a unit, seconds.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let text = text.trim();
     let split = text
@@ -55,7 +55,8 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(number * factor).map_err(|error| error.to_string())
 }
 
-/// Reads a size: a number and `K`, `M`, `G` or `T`, each 1024 of the one before; without one, bytes.
+/// Parses a size: a number and `K`, `M`, `G` or `T`, each 1024 times the one before; without a unit,
+/// bytes.
 pub(super) fn size(text: &str) -> Result<u64, String> {
     let split = text
         .find(|c: char| !c.is_ascii_digit())
@@ -77,7 +78,7 @@ pub(super) fn size(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "more than 64 bits".to_owned())
 }
 
-/// Reads a time that is not zero.
+/// Parses a time above zero.
 pub(super) fn positive_duration(text: &str) -> Result<Duration, String> {
     match duration(text)? {
         Duration::ZERO => Err("must be longer than nothing".to_owned()),

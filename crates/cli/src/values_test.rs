@@ -1,4 +1,4 @@
-//! Tests of flag values.
+//! Tests of parsing the values of flags.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! `vmbell lab` from outside, as far as it goes without the network and without a boot.
+//! `vmbell lab` from outside, in cases that need neither the network nor a boot.
 #![allow(clippy::unwrap_used, clippy::tests_outside_test_module)]
 
 #[path = "lab_support/mod.rs"]
@@ -96,7 +96,7 @@ fn a_download_that_is_mended_goes_on() {
         "if [ -e {flag} ]; then : > $archives/x.deb; else echo half > $archives/x.deb; : > {flag}; fi"
     );
     sandbox.apt("", &list, &download);
-    // Nothing is in the package, so the next complaint is about what should have been there.
+    // The package is empty, so the next error is about the file that it should contain.
     sandbox
         .vmbell()
         .args(["lab", "prepare"])
@@ -221,7 +221,7 @@ fn a_panic_is_retried_once_and_both_are_counted() {
 #[test]
 fn qemus_own_failure_is_no_success_of_l1() {
     let sandbox = Sandbox::new();
-    // 1 is also what a debug-exit code of 0 would look like.
+    // QEMU's status is also 1 when a guest writes 0 to the debug-exit device.
     let qemu = sandbox.qemu("9.0.0", "echo 'qemu: no such machine' >&2; exit 1");
     sandbox
         .run(&qemu)
@@ -376,13 +376,13 @@ fn qemu_does_not_outlive_vmbell() {
     let pid = fs::read_to_string(&file).unwrap().trim().to_owned();
     vmbell.kill().unwrap();
     vmbell.wait().unwrap();
-    // Gone, or a zombie that waits for whoever adopted it.
+    // The process is gone, or is a zombie that its new parent has not waited for yet.
     wait_for(&|| {
         fs::read_to_string(format!("/proc/{pid}/stat")).map_or(true, |stat| stat.contains(") Z "))
     });
 }
 
-/// Packages that make a QEMU of two scripts, which is as good as one for its version's sake.
+/// Packages that contain a QEMU of two scripts, which reports an acceptable version.
 fn packaged_qemu(sandbox: &Sandbox, download: &str) {
     let list = format!("echo \"'u' x.deb 0 SHA256:{HASH}\"");
     sandbox.apt("", &list, &format!("{download}; : > $archives/x.deb"));
@@ -432,7 +432,7 @@ fn two_preparations_at_once_download_once() {
     first.wait_with_output().unwrap().assert().success();
     assert!(second.wait().unwrap().success());
     assert_eq!(fs::read_to_string(count).unwrap(), "download\n");
-    // Both are whole, and nothing is left of making them.
+    // QEMU and the kernel are whole, and no temporary files are left.
     sandbox
         .vmbell()
         .args(["lab", "status", "--verify"])

@@ -1,4 +1,4 @@
-//! `vmbell lab` with real boots: `cargo xtask lab`.
+//! `vmbell lab` with real boots; `cargo xtask lab` runs these tests.
 //!
 //! Nothing is skipped here: without a prepared cache and without the network these tests fail.
 #![allow(clippy::unwrap_used, clippy::tests_outside_test_module)]
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::Mutex;
 
-/// One boot at a time: each uses two CPUs, and several would only run into their time limits.
+/// One boot at a time: each uses two CPUs, and several at once would run into their time limits.
 static BOOT: Mutex<()> = Mutex::new(());
 
 fn lab(arguments: &[&str]) -> Command {
@@ -242,7 +242,7 @@ fn a_deterministic_bench_counts_instructions_and_skips_what_needs_two_cpus() {
         let rows = report["results"].as_array().unwrap();
         rows.iter().find(|row| row["command"] == name).unwrap()
     };
-    // A system call is some hundred instructions on every kernel.
+    // A system call takes some hundred instructions on every kernel.
     let instructions = row("floor-getppid")["instructions"].as_f64().unwrap();
     assert!((50.0..5000.0).contains(&instructions), "{instructions}");
     assert_eq!(row("debug-constant")["instructions"], 100.0);
@@ -295,7 +295,8 @@ fn the_kernel_counts_one_exit_less_for_each_interrupt_with_pv_eoi() {
         for event in ["msi_set_irq", "eoi"] {
             assert_eq!(count(mode, event), INTERRUPTS, "{event}, {mode}");
         }
-        // An exit on the way into the guest, for a page that is not there yet, injects one twice.
+        // An exit on the way into the guest, for a page that is not mapped yet, makes KVM inject an
+        // interrupt twice.
         assert!(count(mode, "inj_virq") >= INTERRUPTS, "{mode}");
     }
     let [off, on] = ["pv-eoi-off", "pv-eoi-on"].map(|mode| {
@@ -303,7 +304,7 @@ fn the_kernel_counts_one_exit_less_for_each_interrupt_with_pv_eoi() {
         events.map(|event| count(mode, event))
     });
     assert_eq!((off[0], off[1]), (INTERRUPTS, 0));
-    // An exit of L1's own, its timer's, may take the bit back.
+    // An exit that L1 causes, such as that of its timer, may take the bit back.
     assert!(
         on[0] <= INTERRUPTS / 50 && on[1] >= INTERRUPTS * 99 / 100,
         "{on:?}"

@@ -1,4 +1,4 @@
-//! `vmbell lab bench`: this very program's `bench`, in L1.
+//! `vmbell lab bench`: runs this program's own `bench` in L1.
 
 use std::ffi::OsString;
 use std::fs;
@@ -68,9 +68,9 @@ pub(super) struct LabBenchArguments {
     options: Vec<OsString>,
 }
 
-/// Measures; the status of `bench` is the result.
+/// Measures in L1; the exit status is that of `bench`.
 pub(super) fn run(arguments: &LabBenchArguments) -> anyhow::Result<ExitCode> {
-    // Before the boot: a bad path costs no minute.
+    // Exports are opened before the boot, so that a bad path is found at once.
     let exports = arguments.exports()?;
     let settings = arguments.machine.settings();
     let lab = arguments.parts.open()?;
@@ -78,7 +78,8 @@ pub(super) fn run(arguments: &LabBenchArguments) -> anyhow::Result<ExitCode> {
     let task = Task {
         program: lab.vmbell.clone().into(),
         arguments: arguments.words(&exports),
-        // Nothing of this host's: it would move what is on the program's stack.
+        // The environment contains nothing of this host, because that would move what is on the
+        // program's stack.
         environment: environment::in_l1(Vec::new(), &[], arguments.machine.timing()),
         directory: "/".into(),
         modules: arguments.machine.module.clone(),
@@ -91,7 +92,7 @@ pub(super) fn run(arguments: &LabBenchArguments) -> anyhow::Result<ExitCode> {
     let status = outcome.ending.status();
     for export in exports {
         let report = folder.path().join(export.name);
-        // A bench that failed before it wrote anything has said why.
+        // If the bench failed before it wrote anything, it has already said why.
         if report.exists() || status == 0 {
             let text = fs::read_to_string(report)
                 .with_context(|| format!("L1 left no {}", export.name))?;
@@ -101,7 +102,7 @@ pub(super) fn run(arguments: &LabBenchArguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(status))
 }
 
-/// A file that comes back from L1.
+/// A report that is copied from L1 to a file of this host.
 struct Exported {
     option: &'static str,
     name: &'static str,
@@ -121,7 +122,8 @@ impl LabBenchArguments {
         ]
     }
 
-    /// Those that go to files here; what goes to stdout there comes to stdout here by itself.
+    /// The exports to files of this host. What `bench` prints to stdout in L1 arrives on stdout here
+    /// anyway.
     fn exports(&self) -> anyhow::Result<Vec<Exported>> {
         let mut exports = Vec::new();
         for (option, name, path) in self.files() {
@@ -135,7 +137,7 @@ impl LabBenchArguments {
         Ok(exports)
     }
 
-    /// The words behind `vmbell`.
+    /// The arguments that follow `vmbell`.
     fn words(&self, exports: &[Exported]) -> Vec<OsString> {
         let mut words: Vec<OsString> = vec!["bench".into()];
         for (option, given) in [("--only", self.only), ("--quiet", self.parts.quiet)] {

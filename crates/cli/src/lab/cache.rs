@@ -1,4 +1,4 @@
-//! `vmbell lab prepare`, `status` and `clean`: what is in the cache.
+//! `vmbell lab prepare`, `status` and `clean`, which work on the lab's cache.
 
 use std::process::ExitCode;
 
@@ -6,7 +6,7 @@ use super::parts::{Parts, board};
 use vmbell_lab::Recipe;
 use vmbell_lab::cache::{Cache, Size};
 
-/// Prepares what is missing and says what there is.
+/// Prepares what is missing, and prints what has been prepared.
 pub(super) fn prepare(parts: &Parts) -> anyhow::Result<ExitCode> {
     let lab = parts.open()?;
     println!(
@@ -18,7 +18,7 @@ pub(super) fn prepare(parts: &Parts) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Lists the entries; fails if one is damaged.
+/// Lists the entries of the cache, and fails if one is damaged.
 pub(super) fn status(verify: bool) -> anyhow::Result<ExitCode> {
     let cache = Cache::user()?;
     let board = board()?;
@@ -72,7 +72,7 @@ pub(super) fn status(verify: bool) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Empties the cache.
+/// Removes everything from the cache.
 pub(super) fn clean() -> anyhow::Result<ExitCode> {
     let cache = Cache::user()?;
     println!("removed {} from {}", cache.clean()?, cache.root().display());

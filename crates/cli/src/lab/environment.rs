@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use vmbell_bench::timing;
 use vmbell_report::Timing;
 
-/// Variables that say where things are on this host, and not in L1.
+/// Variables that describe this host and would be wrong in L1.
 const HOST_VARIABLES: &[&str] = &[
     "HOME",
     "LD_PRELOAD",
@@ -19,7 +19,7 @@ const HOST_VARIABLES: &[&str] = &[
     "XDG_RUNTIME_DIR",
     "_",
 ];
-/// What L1 has instead.
+/// The variables that L1 has in place of these.
 const L1_VARIABLES: &[(&str, &str)] = &[
     ("HOME", "/root"),
     (
@@ -29,14 +29,15 @@ const L1_VARIABLES: &[(&str, &str)] = &[
     ("TMPDIR", "/tmp"),
 ];
 
-/// This process's environment, without what is about this host.
+/// This process's environment, without the variables that describe this host.
 pub(super) fn of_host() -> Vec<(OsString, OsString)> {
     let host =
         |(name, _): &(OsString, OsString)| !HOST_VARIABLES.iter().any(|variable| *variable == name);
     std::env::vars_os().filter(host).collect()
 }
 
-/// `environment` with what L1 has: places, the caller's own variables, and what its clock counts.
+/// Adds to `environment` what L1 has: its places, the caller's variables `own`, and the timing of its
+/// clock.
 pub(super) fn in_l1(
     mut environment: Vec<(OsString, OsString)>,
     own: &[(String, String)],

@@ -1,4 +1,4 @@
-//! What L1 is like, and what a run in it came to.
+//! The options of the L1 machine, and the lines before and after a run in it.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -40,7 +40,7 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// What a nanosecond is in it.
+    /// What one nanosecond stands for in this machine.
     pub(super) fn timing(&self) -> Timing {
         if self.deterministic {
             Timing::Instructions
@@ -49,7 +49,7 @@ impl Machine {
         }
     }
 
-    /// For the lab.
+    /// The settings for the lab.
     pub(super) fn settings(&self) -> Settings {
         Settings {
             mode: if self.deterministic {
@@ -68,7 +68,7 @@ impl Machine {
     }
 }
 
-/// The line before a run.
+/// Prints a line before a run: the kernel, QEMU and the mode.
 pub(super) fn announce(lab: &Lab, mode: Mode) {
     let mode = match mode {
         Mode::Deterministic => "deterministic, 1 CPU".to_owned(),
@@ -78,7 +78,7 @@ pub(super) fn announce(lab: &Lab, mode: Mode) {
         .say(format_args!("{}, {}, {mode}", lab.kernel.title, lab.qemu));
 }
 
-/// The line after it.
+/// Prints the notes of a run, and a line with its end and its times.
 pub(super) fn summarize(outcome: &Outcome, progress: Progress) {
     for note in &outcome.notes {
         progress.say(format_args!("L1: {note}"));

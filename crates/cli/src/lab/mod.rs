@@ -1,8 +1,8 @@
 //! `vmbell lab`: real KVM inside QEMU, one file a subcommand.
 //!
-//! `parts` finds QEMU and the kernel, `machine` says what L1 is like, `environment` what a program
-//! finds in it. Exit statuses are those of the program inside, so the lab's own failures have one of
-//! their own.
+//! `parts` finds QEMU and the kernel, `machine` has the options of L1, `environment` makes the
+//! environment of a program in L1. The exit status is that of the program in L1, so failures of the lab
+//! itself have a status of their own.
 
 mod bench;
 mod cache;
@@ -22,9 +22,9 @@ use self::run::RunArguments;
 use vmbell_lab::boot::{BootError, exec_applet};
 use vmbell_lab::{LabError, init};
 
-/// The time limit, as `timeout` reports it.
+/// The exit status at the time limit, as that of `timeout(1)`.
 const TIME_LIMIT: u8 = 124;
-/// The lab itself failed, so that a test's own failures stay apart.
+/// The exit status if the lab itself failed, which keeps it apart from a failed test.
 const LAB_FAILED: u8 = 125;
 
 /// Run programs on real KVM, on machines that have none
@@ -61,8 +61,8 @@ enum LabCommand {
     },
 }
 
-/// Becomes process 1 of the lab's own kernel if this process is that; to be called before anything
-/// looks at the arguments, which are the kernel's.
+/// If this process is process 1 of the lab's own kernel, runs as that. It must be called before the
+/// arguments are looked at, because there they are the kernel's.
 pub(super) fn init_if_called() {
     if init::is_called() {
         init::main();

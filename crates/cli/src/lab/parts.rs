@@ -1,4 +1,4 @@
-//! Which QEMU and kernel the lab is made of.
+//! The QEMU and the kernel of the lab.
 
 use std::path::PathBuf;
 
@@ -27,12 +27,12 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// Where remarks go.
+    /// Where the lab's remarks are written.
     pub(super) fn progress(&self) -> Progress {
         Progress::new(self.quiet)
     }
 
-    /// Finds or makes them.
+    /// Finds QEMU and the kernel, or prepares what is missing.
     pub(super) fn open(&self) -> anyhow::Result<Lab> {
         let board = board()?;
         let cache = Cache::user()?;
@@ -61,7 +61,7 @@ impl Parts {
     }
 }
 
-/// The machine for this process's architecture.
+/// The machine that the lab emulates for this process's architecture.
 pub(super) fn board() -> Result<Board, LabError> {
     Board::native().ok_or(LabError::NoBoard {
         arch: std::env::consts::ARCH,

@@ -1,4 +1,4 @@
-//! `vmbell lab run`: a program of this host, in L1.
+//! `vmbell lab run`: runs a program of this host in L1.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -46,7 +46,7 @@ pub(super) struct RunArguments {
     program: Vec<OsString>,
 }
 
-/// Runs it; its status is the result.
+/// Runs the program; its exit status is the command's.
 pub(super) fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
     let settings = arguments.machine.settings();
     let task = task(arguments)?;
@@ -90,7 +90,7 @@ fn variable(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// `HOST` or `HOST:PATH`; a file whose name has a colon is taken as it is.
+/// Parses `HOST` or `HOST:PATH`; the name of a file that exists may contain a colon.
 fn copied(argument: &std::path::Path) -> anyhow::Result<(PathBuf, PathBuf)> {
     let absolute = |path: &std::path::Path| {
         std::path::absolute(path).with_context(|| format!("--with {}", path.display()))

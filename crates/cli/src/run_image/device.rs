@@ -1,4 +1,4 @@
-//! `--device NAME[,PROPERTY=VALUE]...`, as QEMU has it.
+//! Parses `--device NAME[,PROPERTY=VALUE]...`, which has QEMU's syntax.
 
 use crate::suggest::did_you_mean;
 use crate::values::size;
@@ -7,11 +7,11 @@ use vmbell::device::pci_testdev::PciTestdevConfig;
 const NAME: &str = "pci-testdev";
 const PROPERTIES: [&str; 2] = ["membar", "pv"];
 
-/// A device to plug in: the only kind there is.
+/// A device to plug in; there is only one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Device(pub(super) PciTestdevConfig);
 
-/// Reads the value of `--device`.
+/// Parses the value of `--device`.
 pub(super) fn device(text: &str) -> Result<Device, String> {
     let mut parts = text.split(',');
     let name = parts.next().unwrap_or_default();

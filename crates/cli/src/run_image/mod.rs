@@ -1,4 +1,4 @@
-//! `vmbell run IMAGE`: a guest made for QEMU's PC, such as kvm-unit-tests', on ours.
+//! `vmbell run IMAGE`: runs a guest that was made for QEMU's PC, such as those of kvm-unit-tests.
 
 mod device;
 
@@ -88,10 +88,11 @@ enum Backend {
     Kvm,
 }
 
-/// Status of everything that fails but the arguments, even so that it is no guest's.
+/// The exit status of every failure except wrong arguments. It is even, so no guest can have it (see
+/// [`status`]).
 const FAILED: u8 = 126;
 
-/// Runs the image and says how it ended.
+/// Runs the image; the exit status says how it ended.
 pub(super) fn run(args: &RunArgs) -> ExitCode {
     match boot(args) {
         Ok(status) => ExitCode::from(status),
@@ -102,7 +103,7 @@ pub(super) fn run(args: &RunArgs) -> ExitCode {
     }
 }
 
-/// Looks at the files first: what is wrong with them is wrong everywhere.
+/// Reads the files before it opens KVM: an error in a file is an error on every host.
 fn boot(args: &RunArgs) -> Result<u8> {
     let image = Image::open(&args.image)?;
     let environment = args.env.as_ref().map(|path| {
@@ -122,7 +123,7 @@ fn boot(args: &RunArgs) -> Result<u8> {
     }
 }
 
-/// The way to KVM where there is none.
+/// The hint for a host without KVM: how to run the same command in the lab.
 fn elsewhere(args: &RunArgs, command: Vec<OsString>) -> String {
     let files = std::iter::once(&args.image).chain(&args.env);
     let with = files.map(|file| format!("--with {} ", quoted(file.as_os_str().to_owned())));
@@ -134,7 +135,7 @@ fn elsewhere(args: &RunArgs, command: Vec<OsString>) -> String {
     )
 }
 
-/// An argument as a shell takes it.
+/// The argument, quoted for a shell if it needs that.
 fn quoted(argument: OsString) -> String {
     let text = argument.to_string_lossy();
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:+@%".contains(c);
@@ -174,7 +175,8 @@ fn boot_on<H: Hypervisor>(
     }
 }
 
-/// What QEMU ends with when a guest writes `code` to its `isa-debug-exit`, as its parent sees it.
+/// The exit status of QEMU when a guest writes `code` to QEMU's device `isa-debug-exit`; it is always
+/// odd.
 const fn status(code: u32) -> u8 {
     let [low, ..] = code.to_le_bytes();
     low << 1 | 1

@@ -1,7 +1,8 @@
-//! `vmbell virtqueue`: fixed work through a virtqueue of this process, in the options of Linux's
-//! `virtio_test` and with the output of `perf stat --repeat`.
+//! `vmbell virtqueue`: fixed work through a virtqueue within this process, with the options of Linux's
+//! `virtio_test` and the output of `perf stat --repeat`.
 //!
-//! [`workload`](vmbell_bench::workload) does the work; here its variants become entries of the bench.
+//! [`workload`](vmbell_bench::workload) does the work; this module makes its variants entries of the
+//! bench.
 
 mod args;
 mod variant;
@@ -25,12 +26,12 @@ use vmbell_bench::workload::{Batch, Threads, entry};
 use vmbell_bench::{Entry, Limit, Options, Plan, Record, Remarks, timing};
 use vmbell_report::{Backend, Counting, Form, Look, cpu_list, json, terminal};
 
-/// How long a run of the slowest variant may take, if nobody has chosen how many buffers it has.
+/// How long a run of the slowest variant should take, if the user gave no number of buffers.
 const RUN: Duration = Duration::from_millis(500);
-/// Fewest buffers of a run that nobody has chosen.
+/// The fewest buffers of a run, if the user gave no number.
 const FEWEST: u64 = 4096;
 
-/// Measures and prints.
+/// Measures the variants and prints the report.
 pub(super) fn run(args: &VirtqueueArgs) -> Result<Exit> {
     let variants = variant::all(args)?;
     let cpus = cpus::choose(args.cpu.as_ref())?;
@@ -60,7 +61,8 @@ pub(super) fn run(args: &VirtqueueArgs) -> Result<Exit> {
         name: "host".to_owned(),
         why: "no guest takes part".to_owned(),
     };
-    // What the two sides used: less than the time tells of whoever else is on the host.
+    // CPU time and instructions of the two sides depend less than the elapsed time on what else the
+    // host runs.
     let compared = [Event::TaskClock, Event::Instructions].map(Event::name);
     let report = begun.report(
         &record,
@@ -77,7 +79,8 @@ pub(super) fn run(args: &VirtqueueArgs) -> Result<Exit> {
     Ok(exit(&report))
 }
 
-/// The driver takes the first CPU, the device the second where there is one.
+/// Fails if `--cpu` names more CPUs than there are threads: the driver takes the first, the device the
+/// second if there is one.
 fn check_cpus(args: &VirtqueueArgs, cpus: &[usize]) -> Result<()> {
     let most = match args.threads() {
         Threads::One => 1,
@@ -91,11 +94,12 @@ fn check_cpus(args: &VirtqueueArgs, cpus: &[usize]) -> Result<()> {
     Ok(())
 }
 
-/// Finding the number of buffers warms up; where it is given, a round that is not kept does.
+/// The plan. If the number of buffers has to be found, that warms up; if it is given, a round that is
+/// not kept does.
 fn plan(args: &VirtqueueArgs, variants: &[Variant]) -> Plan {
     let bufs = variants.iter().map(|variant| variant.options.bufs);
     let most = bufs.min().unwrap_or_default();
-    // A reset needs so many to come at all.
+    // A run must have at least as many buffers as the distance between resets, or none would happen.
     let least = args.reset.unwrap_or_default().max(FEWEST).min(most);
     Plan {
         runs: args.repeat,
@@ -109,7 +113,7 @@ fn plan(args: &VirtqueueArgs, variants: &[Variant]) -> Plan {
     }
 }
 
-/// The first variant is what the others are compared with.
+/// One entry for each variant; the first variant is the one that the others are compared with.
 fn entries(variants: &[Variant]) -> Vec<Entry> {
     let reference = variants.first().map(|first| first.name.as_str());
     let of = |variant: &Variant| {
@@ -127,7 +131,7 @@ fn entries(variants: &[Variant]) -> Vec<Entry> {
     variants.iter().map(of).collect()
 }
 
-/// What all variants have in common.
+/// The work that all variants do, for the report.
 fn counting(variants: &[Variant], record: &Record) -> Counting {
     let text = variants.first().zip(record.series.first());
     Counting {

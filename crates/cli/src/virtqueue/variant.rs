@@ -1,4 +1,5 @@
-//! From switches to variants: every switch that is given together with its opposite doubles them.
+//! Makes variants of switches: each switch that is given together with its opposite doubles their
+//! number.
 
 use anyhow::Result;
 
@@ -6,26 +7,26 @@ use super::args::VirtqueueArgs;
 use crate::exit::Usage;
 use vmbell_bench::workload::{Options, Tokens};
 
-/// One way to do the work.
+/// One variant of the work.
 #[derive(Clone, Debug)]
 pub(super) struct Variant {
-    /// The switches that tell it from the others; those of the only one.
+    /// The switches in which it differs from the others; all of its switches if it is the only variant.
     pub(super) name: String,
-    /// All its switches.
+    /// All of its switches.
     pub(super) switches: String,
     pub(super) options: Options,
 }
 
-/// A choice that a switch and its opposites make.
+/// One choice, which a switch and its opposites make.
 struct Axis {
-    /// In the order of reports: the first is what the others are compared with.
+    /// In the order of reports; the others are compared with the first.
     choices: Vec<Choice>,
 }
 
 type Choice = (&'static str, fn(&mut Options));
 
 impl Axis {
-    /// Those that were given, or the default.
+    /// The choices whose switches were given, or the default one.
     fn of(choices: &[(bool, Choice)], default: usize) -> Self {
         let given = choices.iter().filter(|(given, _)| *given);
         let mut choices_given: Vec<Choice> = given.map(|(_, choice)| *choice).collect();
@@ -38,8 +39,8 @@ impl Axis {
     }
 }
 
-/// All variants that `args` asks for, each of them possible. Where nobody has chosen a number of
-/// buffers, they have virtio_test's.
+/// All variants that `args` asks for; fails if one of them is not possible. If the user gave no number
+/// of buffers, each has as many as virtio_test sends.
 pub(super) fn all(args: &VirtqueueArgs) -> Result<Vec<Variant>> {
     let base = Options {
         batch: args.batch,
@@ -97,7 +98,8 @@ pub(super) fn all(args: &VirtqueueArgs) -> Result<Vec<Variant>> {
         .collect()
 }
 
-/// The set-up of a queue would say the same, but after minutes of the variants before it.
+/// Checks the size of the ring now: setting the queue up would find the same error, but after minutes
+/// of measuring other variants.
 fn check_size(options: &Options) -> Result<()> {
     let size = options.ring_size;
     let possible = (1..=1 << 15).contains(&size) && (options.packed || size.is_power_of_two());
@@ -161,7 +163,8 @@ fn axes(args: &VirtqueueArgs) -> Vec<Axis> {
     ];
     let is_pair = axes.iter().any(|axis| axis.choices.len() > 1);
     let any = args.no_wrap_counters || args.wrap_counters || args.wide_tokens;
-    // Nothing else is compared, so the ways to poll are; a delayed interrupt is asked for without.
+    // If no switch makes a pair and no way to poll was chosen, all ways to poll are compared; not with
+    // a delayed interrupt, which the driver asks for without a token.
     let every = !is_pair && !any && !args.delayed_interrupt;
     axes.push(Axis::of(
         &[

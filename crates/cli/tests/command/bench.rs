@@ -96,7 +96,7 @@ fn everything_skipped_is_77_and_something_measured_is_0() {
 
 #[test]
 fn a_bad_export_path_is_found_before_measuring() {
-    // This entry never ends by itself: to fail at all is to fail before it starts.
+    // This entry never ends by itself, so the command can only fail before it starts.
     quick(&["debug-loop", "--export-json", "/nonexistent/out.json"])
         .assert()
         .code(1)

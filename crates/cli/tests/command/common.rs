@@ -4,7 +4,7 @@ use std::path::Path;
 use assert_cmd::Command;
 use serde_json::Value;
 
-/// The command, without anything from the environment that changes its looks.
+/// The command, without the environment variables that change its output.
 pub fn vmbell(args: &[&str]) -> Command {
     let mut command = Command::cargo_bin("vmbell").expect("the binary is built with the tests");
     command

@@ -1,4 +1,4 @@
-//! How `vmbell bench` ends before its time, and what it has written then.
+//! The ways in which `vmbell bench` ends early, and what it has written by then.
 #![allow(unsafe_code, reason = "sends signals")]
 
 use std::io::Read;
@@ -29,12 +29,13 @@ fn interrupt(child: &Child) {
     assert_eq!(unsafe { libc::kill(pid, libc::SIGINT) }, 0);
 }
 
-/// Waits until the process has used up some CPU time on measuring: handlers are installed by then.
+/// Waits until the process has a second thread, which measures, and 300 ms more: handlers are installed
+/// by then.
 fn wait_until_measuring(child: &Child) {
     let stat = format!("/proc/{}/task", child.id());
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(20) {
-        // The measuring thread stands beside the first one.
+        // The measuring thread is the second one of the process.
         if std::fs::read_dir(&stat).is_ok_and(|tasks| tasks.count() > 1) {
             std::thread::sleep(Duration::from_millis(300));
             return;

@@ -1,4 +1,4 @@
-//! The command from outside: every subcommand, every way to ask wrongly, every way to end.
+//! The command from outside: every subcommand, wrong arguments, and every exit status.
 #![allow(
     clippy::tests_outside_test_module,
     clippy::unwrap_used,

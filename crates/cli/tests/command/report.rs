@@ -1,4 +1,4 @@
-//! What `--export-json` writes is what `docs/report.schema.json` says.
+//! What `--export-json` writes conforms to `docs/report.schema.json`.
 
 use super::common::{quick, read_json, stdout, vmbell};
 use super::schema::violations;
@@ -76,6 +76,6 @@ fn the_check_finds_what_is_wrong() {
     report["results"][0]["times"][0] = (-1.0).into();
     report["results"][1]["new_field"] = 1.into();
     report["host"].as_object_mut().unwrap().remove("kernel");
-    // A missing field is found by name and once more by its rule.
+    // A missing field is reported by its name and again by the rule that requires it.
     assert_eq!(violations(&schema(), &report).len(), 6);
 }

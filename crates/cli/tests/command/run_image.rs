@@ -1,4 +1,4 @@
-//! `vmbell run`: what is refused before a guest runs. Guests themselves are in `tests/pc`.
+//! `vmbell run`: what is refused before a guest runs. The tests that run guests are in `tests/pc`.
 
 use predicates::prelude::*;
 use predicates::str::contains;
@@ -32,7 +32,7 @@ fn image_problems_name_file_and_way_out_and_are_no_guests_status() {
 
 #[test]
 fn environment_file_that_is_not_there_is_named() {
-    // An image that is one: a header with addresses, and nothing behind it.
+    // This is an image: it has a header with addresses, and nothing after it.
     let folder = tempfile::tempdir().unwrap();
     let image = folder.path().join("empty.flat");
     let header = [

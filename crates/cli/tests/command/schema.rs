@@ -1,9 +1,9 @@
-//! As much of JSON Schema as `docs/report.schema.json` uses. An unknown keyword is an error, so that
-//! none is silently ignored.
+//! A validator for as much of JSON Schema as `docs/report.schema.json` uses. An unknown keyword is an
+//! error, so that none is silently ignored.
 
 use serde_json::Value;
 
-/// Everything that is wrong with `value`, each with its place.
+/// Everything in which `value` violates `schema`, each with its place.
 pub fn violations(schema: &Value, value: &Value) -> Vec<String> {
     let mut found = Vec::new();
     check(schema, schema, value, "$", &mut found);
@@ -40,7 +40,7 @@ fn check(root: &Value, schema: &Value, value: &Value, at: &str, found: &mut Vec<
             "minLength" => value
                 .as_str()
                 .is_none_or(|text| text.len() as u64 >= rule.as_u64().unwrap_or_default()),
-            // Dates only, whose shape is checked here by position.
+            // The only patterns are those of dates; their shape is checked by position.
             "pattern" => value.as_str().is_some_and(is_timestamp),
             "required" => array(rule).iter().all(|name| {
                 let is_there = value.get(name.as_str().expect("a name")).is_some();
@@ -73,7 +73,7 @@ fn check(root: &Value, schema: &Value, value: &Value, at: &str, found: &mut Vec<
     }
 }
 
-/// What we write must all be described, though readers must tolerate more.
+/// The schema must describe every field that we write, although readers must tolerate others.
 fn properties(root: &Value, rule: &Value, value: &Value, at: &str, found: &mut Vec<String>) {
     for (name, inner) in value.as_object().into_iter().flatten() {
         match rule.get(name) {

@@ -1,11 +1,11 @@
-//! `stat` on the backend that every machine has: counts that agree with each other.
+//! `vmbell stat` on the backend that runs on every machine: its counts agree with each other.
 
 use super::common::{stdout, vmbell};
 use serde_json::Value;
 
 const COUNT: u64 = 300;
 
-/// The modes of an exact run: each interrupt when the guest asks for it.
+/// The two rows of an exact run, in which the guest asks for each interrupt.
 fn modes() -> [Value; 2] {
     let count = COUNT.to_string();
     let arguments = [
@@ -41,7 +41,7 @@ fn stat_counts_every_interrupt_on_its_way_and_its_end() {
         assert_eq!(mode["ops_per_run"], COUNT);
         assert_eq!(mode["counts"]["interrupts taken"][0], COUNT);
         assert_eq!(event(&mode, "exit"), event(&mode, "entry"));
-        // Each ends in one way or the other.
+        // Each interrupt ends in one of the two ways.
         assert_eq!(event(&mode, "pv_eoi") + event(&mode, "msr"), COUNT);
         assert_eq!(mode["counts"]["ends by the bit"][0], event(&mode, "pv_eoi"));
         #[allow(clippy::cast_precision_loss, reason = "a few hundred")]
@@ -54,7 +54,8 @@ fn stat_counts_every_interrupt_on_its_way_and_its_end() {
 fn stat_has_one_exit_less_for_each_interrupt_with_the_bit() {
     let [off, on] = modes();
     assert_eq!(event(&off, "pv_eoi"), 0);
-    // A vCPU that has to wait for its CPU may be found in the guest, by a signal that makes it leave.
+    // A vCPU that has to wait for its CPU may be interrupted in the guest, by a signal that makes it
+    // leave.
     let late = COUNT / 10;
     assert!(event(&on, "pv_eoi") >= COUNT - late, "{on:#}");
     let saved = event(&off, "exit").abs_diff(event(&on, "exit"));

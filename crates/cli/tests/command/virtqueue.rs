@@ -10,7 +10,7 @@ use predicates::prelude::*;
 use predicates::str::{contains, is_empty};
 use serde_json::Value;
 
-/// Few buffers, on one CPU, which every host has.
+/// `vmbell virtqueue` with few buffers, on CPU 0, which every host has.
 fn quick(args: &[&str]) -> Command {
     let mut command = vmbell(&["virtqueue", "--bufs", "500", "--repeat", "3", "--cpu", "0"]);
     command.args(args);
@@ -69,7 +69,7 @@ fn by_default_a_run_has_the_buffers_that_fit_in_half_a_second() {
         buffers.is_power_of_two() && (4096..=1 << 20).contains(&buffers),
         "{buffers}"
     );
-    // The same for every variant: a kick for each.
+    // The numbers are the same for every variant: one kick for each buffer.
     for variant in variants(&report) {
         assert_eq!(
             runs(variant, "kicks"),

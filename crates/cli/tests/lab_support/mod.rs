@@ -1,4 +1,4 @@
-//! A `vmbell lab` with a cache of its own and stand-ins for the programs that it calls.
+//! A `vmbell lab` with a cache of its own and with scripts in place of the programs that it calls.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -20,7 +20,7 @@ impl Sandbox {
         self.folder.path().join(name)
     }
 
-    /// Puts a shell script on the only folder of PATH.
+    /// Puts a shell script into the only folder of PATH.
     pub fn script(&self, name: &str, body: &str) -> PathBuf {
         let path = self.path("bin").join(name);
         fs::write(&path, format!("#!/bin/sh\nPATH=/usr/bin:/bin\n{body}\n")).unwrap();
@@ -28,7 +28,7 @@ impl Sandbox {
         path
     }
 
-    /// A QEMU that says its version and otherwise does as the script says.
+    /// A script in place of QEMU that reports `version` and otherwise runs `body`.
     pub fn qemu(&self, version: &str, body: &str) -> PathBuf {
         let hello = format!(
             "case \"$1\" in --version) echo 'QEMU emulator version {version} (Fake)'; exit 0;; esac"
@@ -36,7 +36,8 @@ impl Sandbox {
         self.script("fake-qemu", &format!("{hello}\n{body}"))
     }
 
-    /// An `apt-get` whose subcommands do as the scripts say, and a `dpkg-deb` that does nothing.
+    /// A script in place of `apt-get` whose subcommands run the given bodies, and a `dpkg-deb` that
+    /// does nothing.
     pub fn apt(&self, update: &str, list: &str, download: &str) {
         let body = format!(
             "archives=$(dirname $APT_CONFIG)/archives\n\
@@ -61,7 +62,7 @@ impl Sandbox {
         command
     }
 
-    /// A kernel that is good enough for a QEMU that is none.
+    /// A file that is good enough as a kernel for a QEMU that is a script.
     pub fn kernel(&self) -> PathBuf {
         let kernel = self.path("kernel");
         if !kernel.exists() {
@@ -70,7 +71,7 @@ impl Sandbox {
         kernel
     }
 
-    /// `vmbell lab run` with that QEMU and such a kernel.
+    /// `vmbell lab run` with this QEMU and such a kernel.
     pub fn run(&self, qemu: &Path) -> Command {
         let kernel = self.kernel();
         let mut command = self.vmbell();
