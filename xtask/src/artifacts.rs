@@ -1,4 +1,4 @@
-//! What cargo builds, and where it puts it.
+//! Runs cargo's builds, and finds the files that they made.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
-/// A line of `--message-format=json`, as far as it matters here.
+/// The fields of a line of `--message-format=json` that are used here.
 #[derive(Debug, Deserialize)]
 struct Message {
     executable: Option<PathBuf>,
@@ -25,14 +25,14 @@ struct Target {
     kind: Vec<String>,
 }
 
-/// A test binary.
+/// A test binary of the workspace.
 #[derive(Clone, Debug)]
 pub(crate) struct TestBinary {
     pub(crate) name: String,
     pub(crate) path: PathBuf,
 }
 
-/// What one build made.
+/// The executables that one build made.
 #[derive(Debug, Default)]
 pub(crate) struct Artifacts {
     /// The `vmbell` command.
@@ -47,12 +47,12 @@ pub(crate) fn root() -> &'static Path {
     own.parent().unwrap_or(own)
 }
 
-/// Builds what `cargo test --workspace` builds, with the same options: nothing is built twice.
+/// Builds what `cargo test --workspace` builds, with the same options, so that nothing is built twice.
 pub(crate) fn tests() -> Result<Artifacts> {
     build(&["test", "--workspace", "--no-run"])
 }
 
-/// Builds the command as it is measured.
+/// Builds the command with the profile that it is measured with.
 pub(crate) fn release() -> Result<Artifacts> {
     build(&["build", "--release", "--bin", "vmbell"])
 }

@@ -1,4 +1,4 @@
-//! A child process whose output is shown as it comes and kept.
+//! A child process whose output is both shown as it comes and kept.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, ExitStatus, Stdio};
@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 
 use anyhow::{Context, Result, anyhow};
 
-/// What a child came to.
+/// How a child process ended, with its output.
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub(crate) status: ExitStatus,
@@ -14,7 +14,7 @@ pub(crate) struct Finished {
     pub(crate) stderr: String,
 }
 
-/// Runs `command` to its end.
+/// Runs `command` until it ends.
 pub(crate) fn run(command: &mut Command) -> Result<Finished> {
     let mut child = command
         .stdin(Stdio::null())
@@ -40,7 +40,7 @@ pub(crate) fn run(command: &mut Command) -> Result<Finished> {
 
 type Copy = JoinHandle<std::io::Result<Vec<u8>>>;
 
-/// By lines, so that two streams do not cut each other's.
+/// Copies line by line, so that the two streams do not cut each other's lines.
 fn copy(pipe: impl Read + Send + 'static, mut to: impl Write + Send + 'static) -> Copy {
     thread::spawn(move || {
         let mut pipe = BufReader::new(pipe);

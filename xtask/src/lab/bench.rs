@@ -1,6 +1,6 @@
-//! All rows on KVM in deterministic mode: none may hang, fail or be skipped without one of two good
-//! reasons; the main rows' exit counts must be right to the last one, and what our run loop adds to
-//! a bare one must stay small.
+//! Measures all rows on KVM in deterministic mode. No row may hang or fail, or be skipped without one
+//! of two good reasons; the exit counts of the main rows must be exact; and the instructions that our
+//! run loop adds to a bare one must stay below a limit.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,7 +12,7 @@ use super::stage::Counts;
 use crate::artifacts;
 use crate::child;
 
-/// A row and how many of its exits reach the VMM, for each operation.
+/// A row, and how many of its exits reach the VMM for each operation.
 type Expected = (&'static str, f64);
 
 const ROWS: &[Expected] = &[
@@ -25,20 +25,20 @@ const ROWS: &[Expected] = &[
     ("mmio-any-length-eventfd", 0.0),
 ];
 
-/// A device model's row, and the bare loop around `KVM_RUN` with the same exit.
+/// The row of a device model, and the row of the bare loop around `KVM_RUN` with the same exit.
 const FLOORS: [(&str, &str); 2] = [
     ("portio-no-eventfd", "floor-kvm-run-pio"),
     ("mmio-no-eventfd", "floor-kvm-run-mmio"),
 ];
 
-/// How many instructions the row may have beyond its floor. 250 is what we want; another compiler
-/// moves either by a few per cent.
+/// How many instructions a row may have more than its floor. The goal is 250; another compiler changes
+/// either number by a few per cent.
 const OVERHEAD: f64 = 350.0;
 
-/// What one CPU and KVM cannot do.
+/// The reasons for which a row may be skipped: what one CPU, or KVM, cannot do.
 const GOOD_SKIPS: [&str; 2] = ["needs two CPUs", "ioeventfds on ports and memory only"];
 
-/// Measures in one boot, and checks.
+/// Measures in one boot, and checks the report.
 pub(super) fn run(vmbell: &Path) -> Result<(Counts, Vec<String>)> {
     let folder = tempfile::tempdir().context("cannot make a folder for the report")?;
     let path = folder.path().join("kvm.json");
@@ -97,7 +97,7 @@ fn failures(report: &Report) -> Vec<String> {
     failures
 }
 
-/// What is wrong with a row, if anything is.
+/// What is wrong with a row; `None` if nothing is.
 #[expect(clippy::float_cmp, reason = "counts divided by counts: equal or wrong")]
 fn fault(row: &Row, userspace: f64) -> Option<String> {
     if !row.is_ok() {
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
     use vmbell_report::Exits;
 
-    /// A report of ours as it is in a file, with the rows that are looked at.
+    /// A stored report with the rows that are checked.
     fn report() -> Report {
         let oldest = include_str!("../../../crates/report/tests/data/report-v1.json");
         let oldest = vmbell_report::parse(oldest).unwrap();

@@ -1,4 +1,4 @@
-//! The tests on KVM: all binaries one after the other, in one boot.
+//! Runs the tests on KVM: all test binaries one after the other, in one boot.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,16 +10,16 @@ use super::suites::{KVM, Suite, passed};
 use crate::artifacts;
 use crate::child;
 
-/// What runs in L1: every binary that it is given, each between two marks.
+/// The script that runs in L1: it runs every binary that it is given, each between two marks.
 const SCRIPT: &str =
     r#"for test; do echo "== begin $test"; "$test" --ignored "$0"; echo "== end $?"; done"#;
 
-/// For the boot and all tests together, in seconds.
+/// The time limit for the boot and all tests together, in seconds.
 const LIMIT: &str = "240";
-/// In MiB: the binaries are in L1's memory, and once more while its kernel unpacks them.
+/// L1's memory in MiB: it holds the binaries, and holds them twice while its kernel unpacks them.
 const MEMORY: &str = "2048";
 
-/// Boots once and runs them all.
+/// Boots once and runs all suites.
 pub(super) fn run(vmbell: &Path, suites: &[Suite]) -> Result<(Counts, Vec<String>)> {
     let mut command = Command::new(vmbell);
     command.args(["lab", "run", "--timeout", LIMIT, "--memory", MEMORY]);
@@ -50,11 +50,10 @@ pub(super) fn run(vmbell: &Path, suites: &[Suite]) -> Result<(Counts, Vec<String
     Ok((counts, failures))
 }
 
-/// The exit status of a binary and how many of its tests passed, from what stands between its
-/// marks.
+/// The exit status of a binary and how many of its tests passed, from the output between its marks.
 fn outcome(output: &str, binary: &Path) -> Option<(i32, usize)> {
     let begin = format!("== begin {}\n", binary.display());
-    // The last time: a boot that was repeated has left half of its output.
+    // The last begin mark counts: a boot that was repeated has left the output of its first part.
     let (_, rest) = output.rsplit_once(&begin)?;
     let (own, rest) = rest.split_once("\n== end ")?;
     let status = rest.lines().next()?.parse().ok()?;

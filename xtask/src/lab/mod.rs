@@ -1,10 +1,10 @@
 //! `cargo xtask lab`: every test that needs `/dev/kvm`, on real KVM in the lab.
 //!
-//! Three stages: the lab's own tests, whose boots are what they test; the workspace's tests on KVM,
-//! all in one boot; and a deterministic bench whose exit counts are checked. Nothing may be skipped:
-//! a test that nobody would run, a binary without a test that passed and a row without numbers are
-//! failures. The lab itself starts once more after a panic of its kernel; that is counted here, and
-//! nothing else is tried twice.
+//! It has three stages: the lab's own tests, which boot the lab themselves; the workspace's tests on
+//! KVM, all in one boot; and a deterministic bench whose exit counts are checked. Nothing may be
+//! skipped: a test that no stage runs, a binary without a test that passed, and a row without numbers
+//! are failures. The lab itself boots again after a panic of its kernel; such retries are counted here,
+//! and nothing else is tried twice.
 
 mod bench;
 mod inside;
@@ -21,7 +21,7 @@ use crate::artifacts;
 use crate::child;
 use stage::Stage;
 
-/// Runs all stages, also after one has failed, and says what they came to.
+/// Runs all stages, even after one has failed, and prints their results.
 pub(crate) fn run() -> Result<()> {
     let started = Instant::now();
     let debug = artifacts::tests()?;

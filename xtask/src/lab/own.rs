@@ -1,4 +1,4 @@
-//! The lab's own tests: they run here and boot by themselves.
+//! Runs the lab's own tests, which run on this host and boot the lab themselves.
 
 use std::process::Command;
 
@@ -9,12 +9,12 @@ use super::suites::{Suite, passed};
 use crate::artifacts;
 use crate::child;
 
-/// How many of its boots are repeated on purpose, by the test of just that.
+/// How many boots are repeated on purpose, by the test of that feature.
 const RETRIES_ON_PURPOSE: usize = 1;
 
-/// Runs them all.
+/// Runs all of these tests.
 pub(super) fn run(suite: &Suite) -> Result<(Counts, Vec<String>)> {
-    // What boots say is counted, so nothing is captured.
+    // The messages of the boots are counted, so the output of tests is not captured.
     let child = child::run(
         Command::new(&suite.binary.path)
             .args(["--ignored", "--nocapture"])

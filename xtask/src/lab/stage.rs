@@ -1,4 +1,4 @@
-//! What a stage came to, and the closing table.
+//! The stages of `cargo xtask lab` with their results, and the closing table.
 
 use std::fmt::Write;
 use std::time::{Duration, Instant};
@@ -7,24 +7,24 @@ use anyhow::Result;
 
 use crate::child::Finished;
 
-/// What the lab's remarks on the standard error stream begin with when it starts a boot.
+/// The beginning of the line that the lab prints on stderr when it starts a boot.
 const STARTED: &str = "lab: Linux ";
-/// What it says when it starts one again.
+/// A part of the line that the lab prints when it boots again.
 const AGAIN: &str = "starting it once more";
 
-/// What can be counted.
+/// What is counted in a stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
-    /// Boots, repeated ones too.
+    /// Boots, including repeated ones.
     pub(super) boots: usize,
     /// Boots after a panic of L1's kernel.
     pub(super) retries: usize,
-    /// Tests or rows that are good.
+    /// Tests that passed, or rows that are as they should be.
     pub(super) passed: usize,
 }
 
 impl Counts {
-    /// The boots that a child's remarks tell of.
+    /// Counts the boots that the child's messages report.
     pub(super) fn of(child: &Finished) -> Self {
         let count = |found: fn(&&str) -> bool| child.stderr.lines().filter(found).count();
         let retries = count(|line| line.contains(AGAIN));
@@ -36,7 +36,7 @@ impl Counts {
     }
 }
 
-/// One stage, finished.
+/// The result of one stage.
 #[derive(Debug)]
 pub(super) struct Stage {
     pub(super) name: &'static str,
@@ -45,7 +45,7 @@ pub(super) struct Stage {
     pub(super) failure: Option<String>,
 }
 
-/// Runs a stage. It counts even where it fails.
+/// Runs a stage. A stage that fails has a result too.
 pub(super) fn run(
     name: &'static str,
     stage: impl FnOnce() -> Result<(Counts, Vec<String>)>,
@@ -62,7 +62,7 @@ pub(super) fn run(
     }
 }
 
-/// The closing table, with what failed below it.
+/// The closing table, followed by the failures.
 pub(super) fn table(stages: &[Stage], elapsed: Duration) -> String {
     let mut text = format!(
         "{:16}{:>7}{:>9}{:>8}{:>9}\n",

@@ -1,4 +1,4 @@
-//! Which ignored tests there are, and who runs them.
+//! Finds the tests that are ignored by default, and the stage that runs each of them.
 
 use std::process::Command;
 
@@ -6,29 +6,29 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::artifacts::TestBinary;
 
-/// The binary whose tests boot the lab themselves.
+/// The name of the test binary whose tests boot the lab themselves.
 const OWN: &str = "lab_boot";
-/// The module that tests on KVM are in.
+/// The module that contains the tests on KVM.
 pub(super) const KVM: &str = "kvm::";
 
-/// A test binary and how many of its tests are to run.
+/// A test binary, and how many of its tests are to run.
 #[derive(Clone, Debug)]
 pub(super) struct Suite {
     pub(super) binary: TestBinary,
     pub(super) tests: usize,
 }
 
-/// All of them.
+/// All test binaries with ignored tests, by the stage that runs them.
 #[derive(Debug)]
 pub(super) struct Suites {
-    /// The lab's own.
+    /// The lab's own tests.
     pub(super) own: Suite,
-    /// Those that run inside it.
+    /// The tests that run on KVM, inside the lab.
     pub(super) on_kvm: Vec<Suite>,
 }
 
-/// Asks every binary for its ignored tests. One that is neither the lab's own nor on KVM would
-/// never be run by anybody, which is an error.
+/// Asks every binary for its ignored tests. A test that is neither the lab's own nor on KVM would never
+/// run, so it is an error.
 pub(super) fn find(binaries: &[TestBinary]) -> Result<Suites> {
     let mut own = None;
     let mut on_kvm = Vec::new();
