@@ -13,16 +13,16 @@ const PROBING: Status = Status::ACKNOWLEDGE
     .with(Status::DRIVER)
     .with(Status::FEATURES_OK);
 
-/// What the driver does when it can neither add nor consume a buffer.
+/// How a turn of the driver ended, and so what it does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// All buffers are done.
     Done,
     /// The queue is due for a reset.
     Reset,
-    /// Go on: there is a used buffer already.
+    /// There is a used buffer already: take another turn.
     Again,
-    /// Sleep until the device calls.
+    /// Nothing can be done: sleep until the device calls.
     Sleep,
 }
 

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A line and what it was driven to, in order.
+/// A line that logs the levels that it is driven to, in order.
 fn record(log: &RefCell<Vec<bool>>) -> Arc<LevelLine<impl Fn(bool) -> Result<(), Infallible>>> {
     LevelLine::new(|up| {
         log.borrow_mut().push(up);

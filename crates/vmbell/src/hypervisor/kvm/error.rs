@@ -72,8 +72,8 @@ pub enum KvmError {
         /// `exit_reason` of the kernel's `struct kvm_run`.
         reason: u32,
     },
-    /// The group on this address and length has a value and a wildcard. KVM signals one eventfd for each write,
-    /// so both cannot be signalled.
+    /// The item would join a value and a wildcard in one group. KVM signals one eventfd for each write, so it
+    /// cannot signal both.
     #[error(
         "{address}, {pattern}: kvm signals one eventfd a write, so a wildcard cannot stand beside a value on one \
          address and length; give it an address of its own, or use the usermode backend"

@@ -134,8 +134,7 @@ pub fn await_readable(
             events: libc::POLLIN,
             revents: 0,
         };
-        // Rounded up: a poll that ended just before the deadline would be followed by many polls with time-out
-        // 0.
+        // Rounded up: a poll that ended just before the deadline would be followed by many that do not wait.
         let time = left.min(ASK_AGAIN).as_micros().div_ceil(1000);
         let time = libc::c_int::try_from(time).unwrap_or(libc::c_int::MAX);
         // SAFETY: one entry, which outlives the call.
