@@ -38,27 +38,68 @@ const OVERHEAD: f64 = 350.0;
 /// The reasons for which a row may be skipped: what one CPU, or KVM, cannot do.
 const GOOD_SKIPS: [&str; 2] = ["needs two CPUs", "ioeventfds on ports and memory only"];
 
+/// Why a row failed whose guest took an interrupt twice. Under QEMU's emulated SVM a vCPU does that about once
+/// in 100,000 interrupts, by irqfd and by message alike. Such a row is measured a second time in a boot of its
+/// own, and counted as a retry.
+const TWICE: &str = "it took one twice";
+
 /// Measures in one boot, and checks the report.
 pub(super) fn run(vmbell: &Path) -> Result<(Counts, Vec<String>)> {
-    let folder = tempfile::tempdir().context("cannot make a folder for the report")?;
-    let path = folder.path().join("kvm.json");
-    let child = child::run(
-        Command::new(vmbell)
-            .args(["lab", "bench", "--deterministic", "--backend", "kvm"])
-            .arg("--export-json")
-            .arg(&path)
-            .current_dir(artifacts::root()),
-    )?;
-    let mut counts = Counts::of(&child);
-    if !child.status.success() {
-        return Ok((counts, vec![format!("the bench failed: {}", child.status)]));
+    let (mut counts, mut report) = measure(vmbell, &[])?;
+    let twice: Vec<String> = report
+        .results
+        .iter()
+        .filter(|row| took_one_twice(row))
+        .map(|row| row.command.clone())
+        .collect();
+    if !twice.is_empty() {
+        let (again, second) = measure(vmbell, &twice)?;
+        counts.boots += again.boots;
+        counts.retries += again.retries + twice.len();
+        replace(&mut report, second);
     }
-    let text = std::fs::read_to_string(&path).context("the bench left no report")?;
-    let report = vmbell_report::parse(&text).context("cannot read the report")?;
     let failures = failures(&report);
     let measured = report.results.iter().filter(|row| row.is_ok());
     counts.passed = measured.count().saturating_sub(failures.len());
     Ok((counts, failures))
+}
+
+fn took_one_twice(row: &Row) -> bool {
+    let reason = row.reason.as_deref().unwrap_or_default();
+    row.status == Status::Failed && reason.contains(TWICE)
+}
+
+/// Measures these rows, or all if there are none, in one boot. A row that failed makes the command fail, but it
+/// leaves its report.
+fn measure(vmbell: &Path, names: &[String]) -> Result<(Counts, Report)> {
+    let folder = tempfile::tempdir().context("cannot make a folder for the report")?;
+    let path = folder.path().join("kvm.json");
+    let mut command = Command::new(vmbell);
+    command.args(["lab", "bench", "--deterministic", "--backend", "kvm"]);
+    if !names.is_empty() {
+        command.arg("--only").args(names);
+    }
+    command.arg("--export-json").arg(&path);
+    let child = child::run(command.current_dir(artifacts::root()))?;
+    let counts = Counts::of(&child);
+    let status = child.status;
+    let text = std::fs::read_to_string(&path)
+        .with_context(|| format!("the bench left no report: {status}"))?;
+    let report = vmbell_report::parse(&text).context("cannot read the report")?;
+    Ok((counts, report))
+}
+
+/// Puts the rows of `second` in the place of those of the same name.
+fn replace(report: &mut Report, second: Report) {
+    for row in second.results {
+        if let Some(old) = report
+            .results
+            .iter_mut()
+            .find(|old| old.command == row.command)
+        {
+            *old = row;
+        }
+    }
 }
 
 fn failures(report: &Report) -> Vec<String> {
@@ -73,6 +114,11 @@ fn failures(report: &Report) -> Vec<String> {
         if !GOOD_SKIPS.iter().any(|good| reason.contains(good)) {
             failures.push(format!("{} was skipped: {reason}", row.command));
         }
+    }
+    let failed = |row: &&Row| row.status == Status::Failed && !is_main(row);
+    for row in report.results.iter().filter(failed) {
+        let reason = row.reason.as_deref().unwrap_or("no reason given");
+        failures.push(format!("{} failed: {reason}", row.command));
     }
     for (name, userspace) in ROWS {
         let row = report.results.iter().find(|row| row.command == *name);
@@ -160,10 +206,14 @@ mod tests {
     #[test]
     fn each_fault_is_found() {
         type Spoil = fn(&mut Report);
-        let cases: [(Spoil, &str); 9] = [
+        let cases: [(Spoil, &str); 10] = [
             (
                 |report| report.results[7].status = Status::Skipped,
                 "floor-kvm-run-pio was skipped: no reason given",
+            ),
+            (
+                |report| report.results[7].status = Status::Failed,
+                "floor-kvm-run-pio failed: no reason given",
             ),
             (|report| report.timing = Timing::Native, "timing is Native"),
             (
@@ -200,5 +250,19 @@ mod tests {
             spoil(&mut report);
             assert_eq!(failures(&report), [fault]);
         }
+    }
+
+    #[test]
+    fn a_row_whose_guest_took_an_interrupt_twice_counts_as_it_was_measured_again() {
+        let mut first = report();
+        let row = &mut first.results[7];
+        row.status = Status::Failed;
+        row.reason =
+            Some("the guest ended before its interrupts: it took one twice, or".to_owned());
+        assert!(took_one_twice(&first.results[7]) && !took_one_twice(&first.results[0]));
+        let mut second = report();
+        second.results.drain(..7);
+        replace(&mut first, second);
+        assert_eq!(failures(&first), Vec::<String>::new());
     }
 }
