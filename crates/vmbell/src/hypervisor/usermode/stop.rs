@@ -73,7 +73,8 @@ impl Process {
             let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
             // SAFETY: `info` outlives the call; the process is our child and not reaped.
             if unsafe { libc::waitid(libc::P_PID, pid, &raw mut info, states) } >= 0 {
-                // If waitid has no state to report, it leaves the process number at 0.
+                // SAFETY: waitid succeeded, so the fields of SIGCHLD are set; without a state to report the process
+                // number stays 0.
                 return Ok(unsafe { info.si_pid() } != 0);
             }
             let error = io::Error::last_os_error();
