@@ -69,10 +69,7 @@ pub fn assemble(record: &Record, context: Context<'_>) -> Report {
         results: record
             .series
             .iter()
-            .map(|series| Row {
-                ratios: ratios(series, &record.series, seed, context.compared),
-                ..row(series, &record.series, seed, timing)
-            })
+            .map(|series| row(series, &record.series, seed, timing, context.compared))
             .collect(),
         highlights: highlights(&record.series, seed),
         ratios_to: compare::references(&record.series).to_owned(),
@@ -112,7 +109,7 @@ const fn spin_name(spin: SpinPolicy) -> &'static str {
     }
 }
 
-fn row(series: &Series, all: &[Series], seed: u64, timing: Timing) -> Row {
+fn row(series: &Series, all: &[Series], seed: u64, timing: Timing, compared: &[&str]) -> Row {
     let samples = series.ns_per_op();
     let summary = Summary::of(&samples);
     let stat = |pick: fn(&Summary) -> f64| summary.as_ref().map(pick);
@@ -157,7 +154,7 @@ fn row(series: &Series, all: &[Series], seed: u64, timing: Timing) -> Row {
         exits_per_op: exits_per_op(series).and_then(|runs| median(&runs)),
         events: counts(series, |sample| &sample.events),
         counts: counts(series, |sample| &sample.counts),
-        ratios: [].into(),
+        ratios: ratios(series, all, seed, compared),
         note: series.remarks.note.map(str::to_owned),
         address_space: series.remarks.address_space,
     }
