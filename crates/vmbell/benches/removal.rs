@@ -37,23 +37,23 @@ fn removals(vm: &impl IoEvents, count: u64) -> Duration {
     total
 }
 
-fn idle(criterion: &mut Criterion, containment: Containment) {
+fn guest(containment: Containment) -> impl Vm {
     let config = VmConfig {
         containment,
         ..VmConfig::default()
     };
-    let vm = Usermode.create_vm(&config).expect("a guest can be made");
+    Usermode.create_vm(&config).expect("a guest can be made")
+}
+
+fn idle(criterion: &mut Criterion, containment: Containment) {
+    let vm = guest(containment);
     criterion.bench_function(&id("idle", containment), |bencher| {
         bencher.iter_custom(|count| removals(&vm, count));
     });
 }
 
 fn spinning(criterion: &mut Criterion, containment: Containment) {
-    let config = VmConfig {
-        containment,
-        ..VmConfig::default()
-    };
-    let vm = Usermode.create_vm(&config).expect("a guest can be made");
+    let vm = guest(containment);
     vm.memory()
         .write_slice(&SPIN, CODE)
         .expect("the code is in RAM");
