@@ -9,16 +9,16 @@
 //! buffers in flight and the number of buffers. Without arguments every variant runs once and prints
 //! nanoseconds per buffer.
 
-use vmbell_bench::workload::{Batch, Options, Threads, Tokens, run};
+use vmbell_bench::workload::{Batch, Threads, Tokens, WorkloadOptions, run};
 
 fn work(packed: bool, tokens: Tokens, batch: u16, bufs: u64) -> f64 {
-    let options = Options {
+    let options = WorkloadOptions {
         packed,
         tokens,
         batch: Batch::Fixed(batch),
         bufs,
         threads: Threads::One,
-        ..Options::default()
+        ..WorkloadOptions::default()
     };
     run(&options, &|_| {})
         .expect("the run completes")

@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
-use super::{Options, Record, Sample, Series, Stop, compare};
+use super::{EarlyStop, Options, Record, Sample, Series, compare};
 use vmbell::hypervisor::SpinPolicy;
 use vmbell_report::bootstrap::Interval;
 use vmbell_report::outliers::Outliers;
 use vmbell_report::statistics::{Summary, median, percentile};
 use vmbell_report::{
-    Backend, Counting, Counts, Exits, Group, Highlight, Host, Percentiles, PercentilesOf, Plan,
+    Backend, Counting, Counts, Exits, Group, Highlight, Host, Percentiles, PercentilesOf, Planned,
     Ratio, Report, Row, SCHEMA_VERSION, Timing, Tool, Tsc, rfc3339,
 };
 
@@ -48,11 +48,11 @@ pub fn assemble(record: &Record, context: Context<'_>) -> Report {
         host: context.host,
         started: rfc3339(context.started),
         duration: context.duration.as_secs_f64(),
-        interrupted: record.stopped == Some(Stop::Interrupted),
+        interrupted: record.stopped == Some(EarlyStop::Interrupted),
         timing,
-        timed_out: record.stopped == Some(Stop::TimedOut),
+        timed_out: record.stopped == Some(EarlyStop::TimedOut),
         seed,
-        plan: Plan {
+        plan: Planned {
             runs: context.plan.runs,
             finished: finished(&record.series),
             warmup: context.plan.warmup,

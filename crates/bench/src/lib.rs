@@ -75,7 +75,7 @@ pub use assemble::{Context, assemble};
 pub use catalogue::{Entry, Factory, Remarks};
 pub use clock::{Clock, ClockError};
 pub use cpu_time::CpuTime;
-pub use limit::{Limit, Running, Stop};
+pub use limit::{EarlyStop, Limit, Running};
 pub use observer::{Observer, Phase, Silent};
 pub use options::Options;
 pub use plan::Plan;

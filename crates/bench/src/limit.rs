@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// Why measuring stops before it is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stop {
+pub enum EarlyStop {
     /// SIGINT arrived.
     Interrupted,
     /// The time limit of the whole command ran out.
@@ -68,12 +68,12 @@ impl Limit {
     }
 
     /// Why to stop now, if at all. An interrupt counts before a time limit, because the user caused it.
-    pub fn stop(&self) -> Option<Stop> {
+    pub fn stop(&self) -> Option<EarlyStop> {
         if self.interrupted.load(Ordering::Relaxed) {
-            return Some(Stop::Interrupted);
+            return Some(EarlyStop::Interrupted);
         }
         match self.deadline {
-            Some(deadline) if Instant::now() >= deadline => Some(Stop::TimedOut),
+            Some(deadline) if Instant::now() >= deadline => Some(EarlyStop::TimedOut),
             _ => None,
         }
     }

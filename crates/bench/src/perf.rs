@@ -14,7 +14,7 @@ use vmbell_report::{Counted, EventUnit, Scope};
 
 /// An event that can be counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum PerfEvent {
     /// Time on a CPU, in nanoseconds.
     TaskClock,
     /// How often the CPU switched from a thread to another.
@@ -25,7 +25,7 @@ pub enum Event {
     Instructions,
 }
 
-impl Event {
+impl PerfEvent {
     /// All events, in the order of `perf stat`.
     pub const ALL: [Self; 4] = [
         Self::TaskClock,
@@ -93,7 +93,7 @@ impl From<io::Error> for PerfError {
 
 /// A counter of one event, which is running.
 pub struct PerfCounter {
-    event: Event,
+    event: PerfEvent,
     scope: Scope,
     counter: Counter,
 }
@@ -110,7 +110,7 @@ impl PerfCounter {
     /// # Errors
     ///
     /// If the host has no such counter or does not allow it.
-    pub fn open(event: Event) -> Result<Self, PerfError> {
+    pub fn open(event: PerfEvent) -> Result<Self, PerfError> {
         let open = |scope| -> Result<Self, PerfError> {
             let mut builder = event.builder();
             builder.inherit(true);
@@ -132,7 +132,7 @@ impl PerfCounter {
     }
 
     /// The event that is counted.
-    pub const fn event(&self) -> Event {
+    pub const fn event(&self) -> PerfEvent {
         self.event
     }
 
@@ -161,18 +161,18 @@ pub const SOURCE: &str = "perf_event_open(2)";
 
 /// Counters of all events for the calling thread; there are none until they are [opened](Self::open).
 #[derive(Debug, Default)]
-pub struct PerfCounters(Vec<(Event, Result<PerfCounter, PerfError>)>);
+pub struct PerfCounters(Vec<(PerfEvent, Result<PerfCounter, PerfError>)>);
 
 impl PerfCounters {
     /// Starts counting the events that this host allows.
     pub fn open() -> Self {
         let open = |event| (event, PerfCounter::open(event));
-        Self(Event::ALL.into_iter().map(open).collect())
+        Self(PerfEvent::ALL.into_iter().map(open).collect())
     }
 
     /// For each event, which part of the work is counted or why none is.
     pub fn counted(&self) -> Vec<Counted> {
-        let counted = |(event, counter): &(Event, Result<PerfCounter, PerfError>)| Counted {
+        let counted = |(event, counter): &(PerfEvent, Result<PerfCounter, PerfError>)| Counted {
             event: event.name().to_owned(),
             unit: event.unit(),
             scope: counter.as_ref().ok().map(PerfCounter::scope),

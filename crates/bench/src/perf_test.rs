@@ -3,7 +3,7 @@ use super::*;
 #[test]
 fn a_thread_that_is_started_later_is_counted_too() {
     // Software events need no hardware. If even they are refused, this tests the refusal.
-    let mut counter = match PerfCounter::open(Event::TaskClock) {
+    let mut counter = match PerfCounter::open(PerfEvent::TaskClock) {
         Ok(counter) => counter,
         Err(error) => {
             assert!(matches!(error, PerfError::Forbidden(_)), "{error:?}");
@@ -27,7 +27,7 @@ fn a_thread_that_is_started_later_is_counted_too() {
 
 #[test]
 fn every_event_has_perfs_name() {
-    let names = Event::ALL.map(Event::name);
+    let names = PerfEvent::ALL.map(PerfEvent::name);
     assert_eq!(
         names,
         ["task-clock", "context-switches", "cycles", "instructions"]

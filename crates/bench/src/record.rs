@@ -2,7 +2,7 @@
 
 use hdrhistogram::Histogram;
 
-use super::{CpuTime, Entry, Remarks, Sample, Setting, Stop};
+use super::{CpuTime, EarlyStop, Entry, Remarks, Sample, Setting};
 use vmbell_report::{Counted, Group, Status};
 
 /// The samples of one entry, which become a row of the report.
@@ -108,7 +108,7 @@ pub struct Record {
     /// The series of all entries.
     pub series: Vec<Series>,
     /// Why measuring stopped before it was done; `None` if it did not.
-    pub stopped: Option<Stop>,
+    pub stopped: Option<EarlyStop>,
     /// The index of the series that is being measured right now.
     pub running: Option<usize>,
     /// The kernel's events that the plan asks for, each with what the host counts of it.
@@ -158,11 +158,11 @@ impl Record {
     }
 
     /// Ends the record early: entries without a sample get this as their reason.
-    pub fn stop(&mut self, stop: Stop) {
+    pub fn stop(&mut self, stop: EarlyStop) {
         self.stopped = Some(stop);
         let reason = match stop {
-            Stop::Interrupted => "interrupted before its first measured run",
-            Stop::TimedOut => "the time limit ran out before its first measured run",
+            EarlyStop::Interrupted => "interrupted before its first measured run",
+            EarlyStop::TimedOut => "the time limit ran out before its first measured run",
         };
         for series in &mut self.series {
             if series.samples.is_empty() && series.reason.is_none() {

@@ -33,7 +33,7 @@ fn an_interrupt_keeps_what_is_finished() {
         series: vec![series(2), series(0)],
         ..Record::default()
     };
-    record.stop(Stop::Interrupted);
+    record.stop(EarlyStop::Interrupted);
     assert_eq!(record.series[0].status, Status::Ok);
     assert_eq!(record.series[0].reason, None);
     assert_eq!(record.series[1].status, Status::Skipped);
@@ -47,7 +47,7 @@ fn an_interrupt_does_not_hide_an_earlier_failure() {
         ..Record::default()
     };
     record.series[0].give_up(Status::Failed, "first".into());
-    record.stop(Stop::TimedOut);
+    record.stop(EarlyStop::TimedOut);
     assert_eq!(record.series[0].status, Status::Failed);
     assert_eq!(record.series[0].reason.as_deref(), Some("first"));
 }

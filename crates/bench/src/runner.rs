@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use super::calibrate::{calibrate, same};
 use super::perf::PerfCounters;
 use super::{
-    CpuTime, Entry, Limit, Observer, Options, Phase, Plan, Record, Sample, Stop, Subject,
+    CpuTime, EarlyStop, Entry, Limit, Observer, Options, Phase, Plan, Record, Sample, Subject,
     SubjectError, chain,
 };
 use vmbell_report::{Random, Status};
@@ -68,7 +68,7 @@ struct Runner<'a> {
 }
 
 impl Runner<'_> {
-    fn all(&mut self, entries: &[Entry]) -> Result<(), Stop> {
+    fn all(&mut self, entries: &[Entry]) -> Result<(), EarlyStop> {
         if self.plan.events {
             self.counters = PerfCounters::open();
             lock(self.record).events = self.counters.counted();
@@ -80,7 +80,7 @@ impl Runner<'_> {
         self.rounds(&mut live, Phase::Measure, done..self.plan.runs)
     }
 
-    fn prepare(&mut self, entries: &[Entry]) -> Result<Vec<Live>, Stop> {
+    fn prepare(&mut self, entries: &[Entry]) -> Result<Vec<Live>, EarlyStop> {
         self.observer.phase(Phase::Calibrate, entries.len() as u64);
         let mut live = Vec::with_capacity(entries.len());
         for (index, entry) in entries.iter().enumerate() {
@@ -135,7 +135,7 @@ impl Runner<'_> {
         live: &mut Vec<Live>,
         phase: Phase,
         rounds: Range<u32>,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), EarlyStop> {
         self.observer
             .phase(phase, rounds.len() as u64 * live.len() as u64);
         for round in rounds {
@@ -183,14 +183,14 @@ impl Runner<'_> {
     }
 
     /// Takes a subject out, or ends the whole measurement if the command's limit ended the subject.
-    fn lose(&mut self, index: usize, name: &str, error: &SubjectError) -> Result<(), Stop> {
+    fn lose(&mut self, index: usize, name: &str, error: &SubjectError) -> Result<(), EarlyStop> {
         if matches!(error, SubjectError::Failed { .. }) {
             thread::sleep(ECHO);
         }
         let stop = self.options.limit.stop();
         let (status, reason) = match error {
             SubjectError::Skipped(reason) => (Status::Skipped, reason.clone()),
-            _ if stop == Some(Stop::Interrupted) => return Err(Stop::Interrupted),
+            _ if stop == Some(EarlyStop::Interrupted) => return Err(EarlyStop::Interrupted),
             SubjectError::TimedOut { .. } if stop.is_none() => {
                 (Status::Failed, overtime(&self.options.limit))
             }
@@ -200,7 +200,7 @@ impl Runner<'_> {
                 if series.samples.is_empty() {
                     series.give_up(Status::Failed, chain(error));
                 }
-                return Err(Stop::TimedOut);
+                return Err(EarlyStop::TimedOut);
             }
             // The row already has the subject's name.
             SubjectError::Failed { source, .. } => (Status::Failed, chain(source.as_ref())),
@@ -215,7 +215,7 @@ impl Runner<'_> {
         rounds >= Plan::MIN_RUNS && budget.is_some_and(|budget| self.begun.elapsed() >= budget)
     }
 
-    fn check(&self) -> Result<(), Stop> {
+    fn check(&self) -> Result<(), EarlyStop> {
         self.options.limit.stop().map_or(Ok(()), Err)
     }
 }

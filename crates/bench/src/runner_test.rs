@@ -226,7 +226,7 @@ fn an_interrupt_stops_between_runs_and_keeps_samples() {
         Ok(Box::new(Interrupts(0)))
     })];
     let record = measure(&entries, Limit::new(None, &INTERRUPTED), plan(100, 0));
-    assert_eq!(record.stopped, Some(Stop::Interrupted));
+    assert_eq!(record.stopped, Some(EarlyStop::Interrupted));
     assert_eq!(record.series[0].samples.len(), 3);
     assert_eq!(record.series[0].status, Status::Ok);
 }
@@ -259,7 +259,7 @@ fn a_subject_that_dies_of_the_interrupt_has_not_failed() {
         Ok(Box::new(Dies(0)))
     })];
     let record = measure(&entries, Limit::new(None, &INTERRUPTED), plan(100, 0));
-    assert_eq!(record.stopped, Some(Stop::Interrupted));
+    assert_eq!(record.stopped, Some(EarlyStop::Interrupted));
     assert_eq!(record.series[0].status, Status::Ok);
     assert_eq!(record.series[0].samples.len(), 2);
 }
@@ -271,7 +271,7 @@ fn a_time_limit_of_nothing_measures_nothing_and_says_so() {
     let entries = entries(&["a"], &log, None);
     let limit = Limit::new(Some(Duration::ZERO), &NEVER);
     let record = measure(&entries, limit, plan(3, 0));
-    assert_eq!(record.stopped, Some(Stop::TimedOut));
+    assert_eq!(record.stopped, Some(EarlyStop::TimedOut));
     assert_eq!(record.series[0].status, Status::Skipped);
     assert!(
         record.series[0]

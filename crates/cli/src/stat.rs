@@ -15,7 +15,7 @@ use super::output::print;
 use super::values;
 use vmbell::hypervisor::SpinPolicy;
 use vmbell_bench::stat::{Mode, Tick, Workload};
-use vmbell_bench::{Limit, Options, Plan, Record, Stop, timing};
+use vmbell_bench::{EarlyStop, Limit, Options, Plan, Record, timing};
 use vmbell_report::{Counting, Form, Look, Report, json, terminal};
 
 /// Count what happens to a guest that takes interrupts, with PV EOI off and on
@@ -100,8 +100,8 @@ pub(super) fn run(args: &StatArgs) -> Result<Exit> {
             }
             Err(error) => {
                 return match limit.stop() {
-                    Some(Stop::Interrupted) => Ok(Exit::Interrupted),
-                    Some(Stop::TimedOut) => Ok(Exit::TimedOut),
+                    Some(EarlyStop::Interrupted) => Ok(Exit::Interrupted),
+                    Some(EarlyStop::TimedOut) => Ok(Exit::TimedOut),
                     None => Err(error),
                 };
             }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use vmbell_bench::{Entry, Limit, Observer, Options, Phase, Plan, Record, Series, Stop};
+use vmbell_bench::{EarlyStop, Entry, Limit, Observer, Options, Phase, Plan, Record, Series};
 use vmbell_report::Status;
 
 /// How long a subject may take to end after its limit was reached.
@@ -90,7 +90,7 @@ fn measure(
 enum End {
     Returned,
     /// An interrupt or the command's time limit was reached, and the thread may still exist.
-    Stopped(Stop),
+    Stopped(EarlyStop),
     /// The thread still runs long after its run should have ended.
     Stuck,
 }

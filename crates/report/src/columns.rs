@@ -57,10 +57,10 @@ impl<T: Into<String>> From<T> for Cell {
 }
 
 /// A row of cells. The last cell of a row that is too short extends over the columns that are missing.
-pub(super) type Line = Vec<Cell>;
+pub(super) type CellRow = Vec<Cell>;
 
 /// Lays `lines` out: the first column is aligned left, the others right.
-pub(super) fn layout(lines: &[Line], color: bool) -> String {
+pub(super) fn layout(lines: &[CellRow], color: bool) -> String {
     const GAP: usize = 2;
     let columns = lines.iter().map(Vec::len).max().unwrap_or_default();
     let mut widths = vec![0; columns];

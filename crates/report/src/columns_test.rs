@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn line(cells: &[&str]) -> Line {
+fn line(cells: &[&str]) -> CellRow {
     cells.iter().map(|text| Cell::from(*text)).collect()
 }
 

@@ -10,7 +10,7 @@ use super::{Counting, Counts, Report, Row};
 pub(super) fn events(report: &Report, counting: &Counting) -> String {
     let names = by_frequency(&report.results);
     let width = names.iter().map(|name| name.len()).max().unwrap_or(0);
-    let mut table = Table {
+    let mut table = EventTable {
         text: String::new(),
         width: width.max(20),
         rows: &report.results,
@@ -45,13 +45,13 @@ pub(super) fn events(report: &Report, counting: &Counting) -> String {
     table.text
 }
 
-struct Table<'r> {
+struct EventTable<'r> {
     text: String,
     width: usize,
     rows: &'r [Row],
 }
 
-impl Table<'_> {
+impl EventTable<'_> {
     fn line(&mut self, name: &str, change: &str, cell: impl Fn(&Row) -> Option<String>) {
         let cell = |row| cell(row).unwrap_or_else(|| "-".to_owned());
         let cells: String = self

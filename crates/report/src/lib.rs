@@ -40,7 +40,7 @@ pub use host::Host;
 pub use json::{ParseError, json, parse};
 pub use markdown::markdown;
 pub use model::{
-    AddressSpace, Backend, Exits, Group, Highlight, Percentiles, PercentilesOf, Plan, Ratio,
+    AddressSpace, Backend, Exits, Group, Highlight, Percentiles, PercentilesOf, Planned, Ratio,
     Report, Row, SCHEMA_VERSION, Status, Tool, Tsc,
 };
 pub use random::Random;

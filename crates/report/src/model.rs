@@ -38,7 +38,7 @@ pub struct Report {
     /// The seed of the random order of runs and of the bootstrap.
     pub seed: u64,
     /// How much was to be measured, and how many runs came of it.
-    pub plan: Plan,
+    pub plan: Planned,
     /// The backend that ran the guests.
     pub backend: Backend,
     /// The spin policy that the command line chose.
@@ -89,7 +89,7 @@ pub struct Tool {
 
 /// How much was to be measured, and how many runs were.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Plan {
+pub struct Planned {
     /// Measured runs that were asked for, of each entry.
     pub runs: u32,
     /// Measured runs of the entry that has the most of them.

@@ -1,7 +1,7 @@
 //! A report with one row of each kind, the same on every host: the snapshots of all writers use it.
 
 use super::model::{
-    Backend, Exits, Highlight, Percentiles, PercentilesOf, Plan, Ratio, Report, Row,
+    Backend, Exits, Highlight, Percentiles, PercentilesOf, Planned, Ratio, Report, Row,
     SCHEMA_VERSION, Tool, Tsc,
 };
 use super::{Counted, Counting, Counts, EventUnit, Form, Host, Scope, Timing};
@@ -11,7 +11,7 @@ use super::{Group, Status};
 pub(super) fn counted() -> Report {
     let mut report = report();
     report.timing = Timing::Instructions;
-    report.plan = Plan {
+    report.plan = Planned {
         min_time: 0.0,
         ops: Some(2000),
         ..report.plan
@@ -81,7 +81,7 @@ pub(super) fn report() -> Report {
         timing: Timing::Native,
         timed_out: false,
         seed: 42,
-        plan: Plan {
+        plan: Planned {
             runs: 4,
             finished: 4,
             warmup: 1,

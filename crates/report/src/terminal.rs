@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use super::cells::{self, Cells, RatioCells, Table, tables};
-use super::columns::{Cell, Line, Paint, layout};
+use super::columns::{Cell, CellRow, Paint, layout};
 use super::events::events;
 use super::header::{below_one, footnotes, header, median_title};
 use super::model::{Highlight, Report};
@@ -74,7 +74,7 @@ fn highlights(highlights: &[Highlight], look: Look) -> String {
             Cell::from(bounds),
         ]
     };
-    let numbers: Vec<Line> = highlights.iter().map(cells).collect();
+    let numbers: Vec<CellRow> = highlights.iter().map(cells).collect();
     layout(&numbers, look.color)
         .lines()
         .zip(highlights)
@@ -86,7 +86,7 @@ fn highlights(highlights: &[Highlight], look: Look) -> String {
 
 /// Lays out all groups together, so that their columns are aligned with each other.
 fn lines(report: &Report, look: Look) -> String {
-    let mut lines: Vec<Line> = Vec::new();
+    let mut lines: Vec<CellRow> = Vec::new();
     let mut titles = Vec::new();
     for table in tables(report) {
         titles.push(lines.len());
@@ -105,7 +105,7 @@ fn lines(report: &Report, look: Look) -> String {
     text
 }
 
-fn title(report: &Report, table: &Table<'_>, look: Look) -> Line {
+fn title(report: &Report, table: &Table<'_>, look: Look) -> CellRow {
     let mut titles = vec![
         table.group.name(),
         median_title(report),
@@ -128,7 +128,7 @@ fn title(report: &Report, table: &Table<'_>, look: Look) -> Line {
         .collect()
 }
 
-fn cells(line: cells::Line<'_>, group: Group, look: Look) -> Line {
+fn cells(line: cells::Line<'_>, group: Group, look: Look) -> CellRow {
     let name = Cell::from(line.name);
     let numbers = match line.cells {
         Cells::Measured(numbers) => numbers,

@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use vmbell_report::{Report, Row, Status, Timing};
 
-use super::stage::Counts;
+use super::stage::StageCounts;
 use crate::artifacts;
 use crate::child;
 
@@ -44,7 +44,7 @@ const GOOD_SKIPS: [&str; 2] = ["needs two CPUs", "ioeventfds on ports and memory
 const TWICE: &str = "it took one twice";
 
 /// Measures in one boot, and checks the report.
-pub(super) fn run(vmbell: &Path) -> Result<(Counts, Vec<String>)> {
+pub(super) fn run(vmbell: &Path) -> Result<(StageCounts, Vec<String>)> {
     let (mut counts, mut report) = measure(vmbell, &[])?;
     let twice: Vec<String> = report
         .results
@@ -71,7 +71,7 @@ fn took_one_twice(row: &Row) -> bool {
 
 /// Measures these rows, or all if there are none, in one boot. A row that failed makes the command fail, but it
 /// leaves its report.
-fn measure(vmbell: &Path, names: &[String]) -> Result<(Counts, Report)> {
+fn measure(vmbell: &Path, names: &[String]) -> Result<(StageCounts, Report)> {
     let folder = tempfile::tempdir().context("cannot make a folder for the report")?;
     let path = folder.path().join("kvm.json");
     let mut command = Command::new(vmbell);
@@ -81,7 +81,7 @@ fn measure(vmbell: &Path, names: &[String]) -> Result<(Counts, Report)> {
     }
     command.arg("--export-json").arg(&path);
     let child = child::run(command.current_dir(artifacts::root()))?;
-    let counts = Counts::of(&child);
+    let counts = StageCounts::of(&child);
     let status = child.status;
     let text = std::fs::read_to_string(&path)
         .with_context(|| format!("the bench left no report: {status}"))?;

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use super::stage::Counts;
+use super::stage::StageCounts;
 use super::suites::{KVM, Suite, passed};
 use crate::artifacts;
 use crate::child;
@@ -20,7 +20,7 @@ const LIMIT: &str = "240";
 const MEMORY: &str = "2048";
 
 /// Boots once and runs all suites.
-pub(super) fn run(vmbell: &Path, suites: &[Suite]) -> Result<(Counts, Vec<String>)> {
+pub(super) fn run(vmbell: &Path, suites: &[Suite]) -> Result<(StageCounts, Vec<String>)> {
     let mut command = Command::new(vmbell);
     command.args(["lab", "run", "--timeout", LIMIT, "--memory", MEMORY]);
     for suite in suites {
@@ -29,7 +29,7 @@ pub(super) fn run(vmbell: &Path, suites: &[Suite]) -> Result<(Counts, Vec<String
     command.args(["--", "/bin/sh", "-c", SCRIPT, KVM]);
     command.args(suites.iter().map(|suite| &suite.binary.path));
     let child = child::run(command.current_dir(artifacts::root()))?;
-    let mut counts = Counts::of(&child);
+    let mut counts = StageCounts::of(&child);
     let mut failures = Vec::new();
     if !child.status.success() {
         failures.push(format!("the lab failed: {}", child.status));

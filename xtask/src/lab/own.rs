@@ -4,7 +4,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use super::stage::Counts;
+use super::stage::StageCounts;
 use super::suites::{Suite, passed};
 use crate::artifacts;
 use crate::child;
@@ -13,14 +13,14 @@ use crate::child;
 const RETRIES_ON_PURPOSE: usize = 1;
 
 /// Runs all of these tests.
-pub(super) fn run(suite: &Suite) -> Result<(Counts, Vec<String>)> {
+pub(super) fn run(suite: &Suite) -> Result<(StageCounts, Vec<String>)> {
     // The messages of the boots are counted, so the output of tests is not captured.
     let child = child::run(
         Command::new(&suite.binary.path)
             .args(["--ignored", "--nocapture"])
             .current_dir(artifacts::root()),
     )?;
-    let mut counts = Counts::of(&child);
+    let mut counts = StageCounts::of(&child);
     counts.passed = passed(&child.stdout).unwrap_or_default();
     let mut failures = Vec::new();
     if !child.status.success() || counts.passed != suite.tests {

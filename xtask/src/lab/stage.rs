@@ -14,7 +14,7 @@ const AGAIN: &str = "starting it once more";
 
 /// What is counted in a stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Counts {
+pub(super) struct StageCounts {
     /// Boots, including repeated ones.
     pub(super) boots: usize,
     /// Boots after a panic of L1's kernel.
@@ -23,7 +23,7 @@ pub(super) struct Counts {
     pub(super) passed: usize,
 }
 
-impl Counts {
+impl StageCounts {
     /// Counts the boots that the child's messages report.
     pub(super) fn of(child: &Finished) -> Self {
         let count = |found: fn(&&str) -> bool| child.stderr.lines().filter(found).count();
@@ -40,7 +40,7 @@ impl Counts {
 #[derive(Debug)]
 pub(super) struct Stage {
     pub(super) name: &'static str,
-    pub(super) counts: Counts,
+    pub(super) counts: StageCounts,
     pub(super) elapsed: Duration,
     pub(super) failure: Option<String>,
 }
@@ -48,12 +48,12 @@ pub(super) struct Stage {
 /// Runs a stage. A stage that fails has a result too.
 pub(super) fn run(
     name: &'static str,
-    stage: impl FnOnce() -> Result<(Counts, Vec<String>)>,
+    stage: impl FnOnce() -> Result<(StageCounts, Vec<String>)>,
 ) -> Stage {
     println!("\n== lab: {name}");
     let started = Instant::now();
     let (counts, failures) =
-        stage().unwrap_or_else(|error| (Counts::default(), vec![format!("{error:#}")]));
+        stage().unwrap_or_else(|error| (StageCounts::default(), vec![format!("{error:#}")]));
     Stage {
         name,
         counts,
@@ -68,8 +68,8 @@ pub(super) fn table(stages: &[Stage], elapsed: Duration) -> String {
         "{:16}{:>7}{:>9}{:>8}{:>9}\n",
         "lab", "boots", "retries", "passed", "seconds"
     );
-    let mut row = |name: &str, counts: Counts, elapsed: Duration| {
-        let Counts {
+    let mut row = |name: &str, counts: StageCounts, elapsed: Duration| {
+        let StageCounts {
             boots,
             retries,
             passed,
@@ -84,10 +84,11 @@ pub(super) fn table(stages: &[Stage], elapsed: Duration) -> String {
     for stage in stages {
         row(stage.name, stage.counts, stage.elapsed);
     }
-    let sum = |pick: fn(&Counts) -> usize| stages.iter().map(|stage| pick(&stage.counts)).sum();
+    let sum =
+        |pick: fn(&StageCounts) -> usize| stages.iter().map(|stage| pick(&stage.counts)).sum();
     row(
         "all, with builds",
-        Counts {
+        StageCounts {
             boots: sum(|counts| counts.boots),
             retries: sum(|counts| counts.retries),
             passed: sum(|counts| counts.passed),
@@ -120,8 +121,8 @@ mod tests {
                 .to_owned(),
         };
         assert_eq!(
-            Counts::of(&child),
-            Counts {
+            StageCounts::of(&child),
+            StageCounts {
                 boots: 2,
                 retries: 1,
                 passed: 0
@@ -132,7 +133,7 @@ mod tests {
     #[test]
     fn a_stage_that_failed_stands_below_the_table() {
         let stages = [
-            run("good", || Ok((Counts::default(), Vec::new()))),
+            run("good", || Ok((StageCounts::default(), Vec::new()))),
             run("bad", || anyhow::bail!("it broke")),
         ];
         let text = table(&stages, Duration::ZERO);

@@ -1,7 +1,7 @@
 //! Makes the memory and both sides of a queue, split or packed.
 
 use super::{
-    Options,
+    WorkloadOptions,
     driver::Driver,
     options::{BUFFER_LEN, MAX_PIECES},
     run::{Role, Tally, WorkloadError, with},
@@ -38,7 +38,7 @@ impl Rest {
 }
 
 pub(super) fn split(
-    options: Options,
+    options: WorkloadOptions,
     on_thread: &(dyn Fn(Role) + Sync),
 ) -> Result<Tally, WorkloadError> {
     let (size, features) = (options.ring_size, options.features());
@@ -62,7 +62,7 @@ pub(super) fn split(
 }
 
 pub(super) fn packed(
-    options: Options,
+    options: WorkloadOptions,
     on_thread: &(dyn Fn(Role) + Sync),
 ) -> Result<Tally, WorkloadError> {
     let (size, features) = (options.ring_size, options.features());

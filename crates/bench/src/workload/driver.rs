@@ -2,7 +2,7 @@
 //! when there is nothing to do.
 
 use super::{
-    options::{BUFFER_LEN, Batch, MAX_PIECES, Options, Tokens},
+    options::{BUFFER_LEN, Batch, MAX_PIECES, Tokens, WorkloadOptions},
     run::WorkloadError,
 };
 use vmbell::virtqueue::{AddError, Buffer, DriverControl, DriverQueue, Status};
@@ -30,7 +30,7 @@ pub(super) enum Next {
 #[derive(Debug)]
 pub(super) struct Driver<D> {
     queue: D,
-    options: Options,
+    options: WorkloadOptions,
     pieces: [Buffer; MAX_PIECES as usize],
     started: u64,
     pub(super) completed: u64,
@@ -42,7 +42,11 @@ pub(super) struct Driver<D> {
 
 impl<D: DriverQueue<Data = u64> + DriverControl<Data = u64>> Driver<D> {
     /// A driver of `queue` whose buffers are at `addr`.
-    pub(super) fn new(queue: D, options: Options, addr: u64) -> Result<Self, WorkloadError> {
+    pub(super) fn new(
+        queue: D,
+        options: WorkloadOptions,
+        addr: u64,
+    ) -> Result<Self, WorkloadError> {
         let mut pieces = [Buffer::default(); MAX_PIECES as usize];
         let count = u32::from(options.pieces);
         let (mut addr, mut left) = (addr, BUFFER_LEN);

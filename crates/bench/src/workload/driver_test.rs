@@ -27,9 +27,9 @@ fn wraps<D: DriverQueue<Data = u64> + DriverControl<Data = u64>, V: DeviceQueue>
     lap: u64,
     tokens: Tokens,
 ) -> [u32; 2] {
-    let options = Options {
+    let options = WorkloadOptions {
         tokens,
-        ..Options::default()
+        ..WorkloadOptions::default()
     };
     let mut driver = Driver::new(queue, options, 0).unwrap();
     let mut wraps = || {

@@ -2,7 +2,7 @@
 //! each other with eventfds, as Linux's `virtio_test` does with vhost.
 //!
 //! The work is a number of buffers, and both sides sleep when there is nothing to do, so two variants
-//! of [`Options`] differ by what they cost and not by how long they spin. With [`Threads::One`] the
+//! of [`WorkloadOptions`] differ by what they cost and not by how long they spin. With [`Threads::One`] the
 //! sides take turns on the caller's thread, so that even the number of instructions is the same from
 //! run to run.
 
@@ -14,7 +14,7 @@ mod options;
 mod run;
 mod subject;
 
-pub use options::{Batch, Options, OptionsError, Threads, Tokens};
+pub use options::{Batch, OptionsError, Threads, Tokens, WorkloadOptions};
 pub use run::{Role, Tally, WorkloadError, run};
 pub use subject::entry;
 

@@ -40,7 +40,7 @@ pub enum Threads {
 
 /// A variant of the workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct WorkloadOptions {
     /// Whether the ring is packed instead of split.
     pub packed: bool,
     /// Whether `VIRTIO_F_EVENT_IDX` is negotiated.
@@ -67,7 +67,7 @@ pub struct Options {
     pub threads: Threads,
 }
 
-impl Default for Options {
+impl Default for WorkloadOptions {
     fn default() -> Self {
         Self {
             packed: false,
@@ -124,7 +124,7 @@ pub enum OptionsError {
     },
 }
 
-impl Options {
+impl WorkloadOptions {
     pub(super) fn features(&self) -> Features {
         Features {
             event_idx: self.event_idx,

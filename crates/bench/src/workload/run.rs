@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    Options, OptionsError, Threads, build,
+    OptionsError, Threads, WorkloadOptions, build,
     device::{drain, serve},
     driver::{Driver, Next},
     link::Link,
@@ -110,7 +110,10 @@ pub(super) struct Counters {
 /// # Errors
 ///
 /// If the variant is not possible, or if something fails that cannot fail on a sound queue.
-pub fn run(options: &Options, on_thread: &(dyn Fn(Role) + Sync)) -> Result<Tally, WorkloadError> {
+pub fn run(
+    options: &WorkloadOptions,
+    on_thread: &(dyn Fn(Role) + Sync),
+) -> Result<Tally, WorkloadError> {
     options.check()?;
     if options.packed {
         build::packed(*options, on_thread)
@@ -123,7 +126,7 @@ pub fn run(options: &Options, on_thread: &(dyn Fn(Role) + Sync)) -> Result<Tally
 pub(super) fn with<D, V>(
     driver: Driver<D>,
     take: impl Fn() -> V + Sync,
-    options: &Options,
+    options: &WorkloadOptions,
     on_thread: &(dyn Fn(Role) + Sync),
 ) -> Result<Tally, WorkloadError>
 where

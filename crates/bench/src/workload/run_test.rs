@@ -2,12 +2,12 @@ use super::*;
 
 const FEW: u64 = if cfg!(miri) { 100 } else { 20_000 };
 
-fn all(base: Options) -> Vec<Options> {
+fn all(base: WorkloadOptions) -> Vec<WorkloadOptions> {
     let mut all = Vec::new();
     for bits in 0..64_u32 {
         let bit = |n: u32| bits >> n & 1 != 0;
         for tokens in [Tokens::Plain, Tokens::WrapCounters, Tokens::Wide] {
-            all.push(Options {
+            all.push(WorkloadOptions {
                 packed: bit(0),
                 event_idx: bit(1),
                 indirect: bit(2),
@@ -34,7 +34,7 @@ fn all(base: Options) -> Vec<Options> {
     all.into_iter().step_by(step).collect()
 }
 
-fn complete(options: &Options) -> Tally {
+fn complete(options: &WorkloadOptions) -> Tally {
     let tally = run(options, &|_| {}).unwrap_or_else(|error| panic!("{options:?}: {error:?}"));
     assert_eq!(tally.bufs, options.bufs, "{options:?}");
     tally
@@ -42,16 +42,16 @@ fn complete(options: &Options) -> Tally {
 
 #[test]
 fn every_variant_completes_on_one_thread() {
-    let base = Options {
+    let base = WorkloadOptions {
         threads: Threads::One,
         bufs: if cfg!(miri) { 10 } else { 2_000 },
         pieces: 3,
         ring_size: 16,
-        ..Options::default()
+        ..WorkloadOptions::default()
     };
     for options in all(base) {
         complete(&options);
-        complete(&Options {
+        complete(&WorkloadOptions {
             reset: Some(if cfg!(miri) { 5 } else { 100 }),
             ..options
         });
@@ -60,10 +60,10 @@ fn every_variant_completes_on_one_thread() {
 
 #[test]
 fn every_variant_completes_on_two_threads() {
-    let base = Options {
+    let base = WorkloadOptions {
         bufs: if cfg!(miri) { 10 } else { 500 },
         ring_size: 16,
-        ..Options::default()
+        ..WorkloadOptions::default()
     };
     for options in all(base) {
         complete(&options);
@@ -72,11 +72,11 @@ fn every_variant_completes_on_two_threads() {
 
 #[test]
 fn one_thread_does_the_same_work_every_time() {
-    let options = Options {
+    let options = WorkloadOptions {
         threads: Threads::One,
         batch: Batch::Random,
         bufs: FEW,
-        ..Options::default()
+        ..WorkloadOptions::default()
     };
     let [one, two] = [complete(&options), complete(&options)];
     assert_eq!(
@@ -87,27 +87,27 @@ fn one_thread_does_the_same_work_every_time() {
 
 #[test]
 fn resets_come_as_often_as_asked_for() {
-    let options = Options {
+    let options = WorkloadOptions {
         reset: Some(100),
         tokens: Tokens::WrapCounters,
         bufs: FEW,
         batch: Batch::Fixed(8),
-        ..Options::default()
+        ..WorkloadOptions::default()
     };
     for packed in [false, true] {
-        let tally = complete(&Options { packed, ..options });
+        let tally = complete(&WorkloadOptions { packed, ..options });
         assert!(tally.resets >= (FEW / 100).saturating_sub(16), "{tally:?}");
     }
 }
 
 #[test]
 fn batches_save_notifications() {
-    let one = Options {
+    let one = WorkloadOptions {
         threads: Threads::One,
         bufs: FEW,
-        ..Options::default()
+        ..WorkloadOptions::default()
     };
-    let many = Options {
+    let many = WorkloadOptions {
         batch: Batch::Fixed(100),
         ..one
     };
@@ -119,9 +119,9 @@ fn batches_save_notifications() {
 #[test]
 fn each_thread_is_told_its_role() {
     let roles = std::sync::Mutex::new(Vec::new());
-    let options = Options {
+    let options = WorkloadOptions {
         bufs: 10,
-        ..Options::default()
+        ..WorkloadOptions::default()
     };
     run(&options, &|role| roles.lock().unwrap().push(role)).unwrap();
     let roles = roles.into_inner().unwrap();
@@ -130,28 +130,28 @@ fn each_thread_is_told_its_role() {
 
 #[test]
 fn impossible_variants_are_refused() {
-    let base = Options::default();
-    let refused = |options: Options| run(&options, &|_| {}).unwrap_err().to_string();
+    let base = WorkloadOptions::default();
+    let refused = |options: WorkloadOptions| run(&options, &|_| {}).unwrap_err().to_string();
     let batch = Batch::Fixed(0);
-    assert!(refused(Options { batch, ..base }).contains("batch"));
+    assert!(refused(WorkloadOptions { batch, ..base }).contains("batch"));
     let reset = Some(0);
-    assert!(refused(Options { reset, ..base }).contains("reset"));
-    assert!(refused(Options { pieces: 9, ..base }).contains("pieces"));
+    assert!(refused(WorkloadOptions { reset, ..base }).contains("reset"));
+    assert!(refused(WorkloadOptions { pieces: 9, ..base }).contains("pieces"));
     let batch = Batch::Fixed(257);
-    assert!(refused(Options { batch, ..base }).contains("does not fit"));
-    let legacy = Options {
+    assert!(refused(WorkloadOptions { batch, ..base }).contains("does not fit"));
+    let legacy = WorkloadOptions {
         packed: true,
         virtio_1: false,
         ..base
     };
     assert!(refused(legacy).contains("VIRTIO_F_VERSION_1"));
-    let delayed = Options {
+    let delayed = WorkloadOptions {
         delayed_interrupt: true,
         tokens: Tokens::Wide,
         ..base
     };
     assert!(refused(delayed).contains("token"));
     let ring_size = 3;
-    let error = run(&Options { ring_size, ..base }, &|_| {}).unwrap_err();
+    let error = run(&WorkloadOptions { ring_size, ..base }, &|_| {}).unwrap_err();
     assert!(matches!(error, WorkloadError::Setup(_)), "{error:?}");
 }

@@ -2,14 +2,14 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use super::{Options, Role, Threads, run};
+use super::{Role, Threads, WorkloadOptions, run};
 use crate::affinity::{self, Pinned};
 use crate::{Entry, Sample, Setting, Subject, SubjectError};
 use vmbell_report::Group;
 
 /// An entry `name` for the variant `options`. A run has as many buffers as the plan says, and not
-/// [`Options::bufs`]. The driver runs on the first CPU, the device on the second if there is one.
-pub fn entry(name: &str, description: &str, options: Options) -> Entry {
+/// [`WorkloadOptions::bufs`]. The driver runs on the first CPU, the device on the second if there is one.
+pub fn entry(name: &str, description: &str, options: WorkloadOptions) -> Entry {
     let subject = name.to_owned();
     let make = move |bench: &crate::Options| -> Result<Box<dyn Subject>, SubjectError> {
         let driver = bench.first_cpu();
@@ -29,7 +29,7 @@ pub fn entry(name: &str, description: &str, options: Options) -> Entry {
 
 struct Variant {
     name: String,
-    options: Options,
+    options: WorkloadOptions,
     driver: usize,
     device: Option<usize>,
 }
@@ -47,7 +47,7 @@ impl Subject for Variant {
     }
 
     fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
-        let options = Options {
+        let options = WorkloadOptions {
             bufs: ops,
             ..self.options
         };

@@ -21,7 +21,7 @@ use super::progress::Progress;
 use super::{cpus, interrupt, seed};
 use variant::Variant;
 use vmbell::hypervisor::SpinPolicy;
-use vmbell_bench::perf::{self, Event};
+use vmbell_bench::perf::{self, PerfEvent};
 use vmbell_bench::workload::{Batch, Threads, entry};
 use vmbell_bench::{Entry, Limit, Options, Plan, Record, Remarks, timing};
 use vmbell_report::{Backend, Counting, Form, Look, cpu_list, json, terminal};
@@ -63,7 +63,7 @@ pub(super) fn run(args: &VirtqueueArgs) -> Result<Exit> {
     };
     // CPU time and instructions of the two sides depend less than the elapsed time on what else the
     // host runs.
-    let compared = [Event::TaskClock, Event::Instructions].map(Event::name);
+    let compared = [PerfEvent::TaskClock, PerfEvent::Instructions].map(PerfEvent::name);
     let report = begun.report(
         &record,
         (&options, &plan),

@@ -5,7 +5,7 @@ use anyhow::Result;
 
 use super::args::VirtqueueArgs;
 use crate::exit::Usage;
-use vmbell_bench::workload::{Options, Tokens};
+use vmbell_bench::workload::{Tokens, WorkloadOptions};
 
 /// One variant of the work.
 #[derive(Clone, Debug)]
@@ -14,7 +14,7 @@ pub(super) struct Variant {
     pub(super) name: String,
     /// All of its switches.
     pub(super) switches: String,
-    pub(super) options: Options,
+    pub(super) options: WorkloadOptions,
 }
 
 /// One choice, which a switch and its opposites make.
@@ -23,7 +23,7 @@ struct Axis {
     choices: Vec<Choice>,
 }
 
-type Choice = (&'static str, fn(&mut Options));
+type Choice = (&'static str, fn(&mut WorkloadOptions));
 
 impl Axis {
     /// The choices whose switches were given, or the default one.
@@ -42,14 +42,14 @@ impl Axis {
 /// All variants that `args` asks for; fails if one of them is not possible. If the user gave no number
 /// of buffers, each has as many as virtio_test sends.
 pub(super) fn all(args: &VirtqueueArgs) -> Result<Vec<Variant>> {
-    let base = Options {
+    let base = WorkloadOptions {
         batch: args.batch,
         reset: args.reset,
         ring_size: args.ring_size,
-        bufs: args.bufs.unwrap_or(Options::default().bufs),
+        bufs: args.bufs.unwrap_or(WorkloadOptions::default().bufs),
         pieces: args.pieces,
         threads: args.threads(),
-        ..Options::default()
+        ..WorkloadOptions::default()
     };
     let bufs = base.bufs;
     if let Some(reset) = args.reset.filter(|reset| *reset > bufs) {
@@ -100,7 +100,7 @@ pub(super) fn all(args: &VirtqueueArgs) -> Result<Vec<Variant>> {
 
 /// Checks the size of the ring now: setting the queue up would find the same error, but after minutes
 /// of measuring other variants.
-fn check_size(options: &Options) -> Result<()> {
+fn check_size(options: &WorkloadOptions) -> Result<()> {
     let size = options.ring_size;
     let possible = (1..=1 << 15).contains(&size) && (options.packed || size.is_power_of_two());
     if possible {
