@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use super::{EarlyStop, Options, Record, Sample, Series, compare};
 use vmbell::hypervisor::SpinPolicy;
-use vmbell_report::bootstrap::Interval;
+use vmbell_report::bootstrap::RatioOfMedians;
 use vmbell_report::outliers::Outliers;
 use vmbell_report::statistics::{Summary, median, percentile};
 use vmbell_report::{
@@ -89,11 +89,11 @@ fn highlights(all: &[Series], seed: u64) -> Vec<Highlight> {
     compare::QUESTIONS
         .iter()
         .filter_map(|question| {
-            let interval = compare::ratio(all, question.new, question.old, seed)?;
+            let measured = compare::ratio(all, question.new, question.old, seed)?;
             Some(Highlight {
                 new: question.new.to_owned(),
                 text: question.text.to_owned(),
-                ratio: ratio(question.old, interval),
+                ratio: ratio(question.old, measured),
             })
         })
         .take(HIGHLIGHTS)
@@ -136,7 +136,9 @@ fn row(series: &Series, all: &[Series], seed: u64, timing: Timing, compared: &[&
         cpus: series.setting.cpus.clone(),
         exits: exits(series),
         timing_valid: timing == Timing::Native,
-        ops_per_run: series.ops_per_run,
+        ops_per_run: series.ops_per_run(),
+        ops: varying_ops(series),
+        shortest_run: series.shortest_run_ns().map(|ns| ns / 1e9),
         percentiles_ns: percentiles(series, &samples),
         percentiles_of: match series.latencies {
             Some(_) => PercentilesOf::Operations,
@@ -149,7 +151,7 @@ fn row(series: &Series, all: &[Series], seed: u64, timing: Timing, compared: &[&
         reference: series.reference.clone(),
         ratio: series.reference.as_deref().and_then(|reference| {
             compare::ratio(all, &series.name, reference, seed)
-                .map(|interval| ratio(reference, interval))
+                .map(|measured| ratio(reference, measured))
         }),
         exits_per_op: exits_per_op(series).and_then(|runs| median(&runs)),
         events: counts(series, |sample| &sample.events),
@@ -190,7 +192,7 @@ fn ratios(
     };
     let of = |pick: &dyn Fn(&Series) -> Option<Vec<f64>>| {
         compare::ratio_of(all, &series.name, reference, seed, pick)
-            .map(|interval| ratio(reference, interval))
+            .map(|measured| ratio(reference, measured))
     };
     let events = compared.iter().filter_map(|event| {
         let ratio = of(&|series| per_op(series, |sample| count(&sample.events, event)))?;
@@ -211,12 +213,12 @@ fn per_op(series: &Series, pick: impl Fn(&Sample) -> Option<u64>) -> Option<Vec<
     series.samples.iter().map(each).collect()
 }
 
-fn ratio(reference: &str, interval: Interval) -> Ratio {
+fn ratio(reference: &str, ratio: RatioOfMedians) -> Ratio {
     Ratio {
         reference: reference.to_owned(),
-        value: interval.value,
-        ci_low: interval.low,
-        ci_high: interval.high,
+        value: ratio.value,
+        ci_low: ratio.interval.map(|[low, _]| low),
+        ci_high: ratio.interval.map(|[_, high]| high),
     }
 }
 
@@ -224,6 +226,13 @@ fn ratio(reference: &str, interval: Interval) -> Ratio {
 /// from the clock.
 fn thousandths(ns: f64) -> f64 {
     (ns * 1000.0).round() / 1000.0
+}
+
+/// The operations of every run, if they differ.
+fn varying_ops(series: &Series) -> Vec<u64> {
+    let all: Vec<u64> = series.samples.iter().map(|sample| sample.ops).collect();
+    let differ = all.iter().any(|ops| Some(ops) != all.first());
+    if differ { all } else { Vec::new() }
 }
 
 /// The operations of all runs together; `None` if there were none.
@@ -252,15 +261,22 @@ fn exits(series: &Series) -> Option<Exits> {
     reason = "latencies are far below 2^53 ns"
 )]
 fn percentiles(series: &Series, samples: &[f64]) -> Option<Percentiles> {
+    let count = match &series.latencies {
+        Some(histogram) => histogram.len() as f64,
+        None => samples.len() as f64,
+    };
     let at = |p: f64| match &series.latencies {
         Some(histogram) => Some(histogram.value_at_quantile(p) as f64),
         None => percentile(samples, p),
     };
+    // A percentile that no value is above is only the largest value. The sum keeps 1 - p from being
+    // rounded below a hundredth.
+    let beyond = |p: f64| at(p).filter(|_| count * (1.0 - p) + 1e-6 >= 1.0);
     Some(Percentiles {
         p50: at(0.5)?,
-        p90: at(0.9)?,
-        p99: at(0.99)?,
-        p99_9: at(0.999)?,
+        p90: beyond(0.9),
+        p99: beyond(0.99),
+        p99_9: beyond(0.999),
     })
 }
 

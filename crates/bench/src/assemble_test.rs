@@ -8,7 +8,6 @@ use vmbell_report::Status;
 
 fn series(name: &str, group: Group, reference: Option<&str>, ns: &[f64]) -> Series {
     let mut series = Series::new(name, group, reference);
-    series.ops_per_run = 10;
     for ns in ns {
         series.push(
             Sample {
@@ -179,7 +178,7 @@ fn single_latencies_make_the_percentiles() {
     );
     let row = report(vec![latency]).results.remove(0);
     assert_eq!(row.percentiles_of, PercentilesOf::Operations);
-    let p99 = row.percentiles_ns.unwrap().p99;
+    let p99 = row.percentiles_ns.unwrap().p99.unwrap();
     assert!((985.0..=995.0).contains(&p99), "{p99}");
 }
 
@@ -225,4 +224,23 @@ fn what_is_counted_stands_by_run_and_its_ratio_by_operation() {
     assert!(rows[0].ratios.is_empty());
     assert!(close(Some(rows[1].ratios["cycles"].value), 501.0 / 1001.0));
     assert!(close(Some(rows[1].ratios["exits"].value), 1.0));
+}
+
+#[test]
+fn a_percentile_that_is_only_the_largest_value_is_not_stated() {
+    let of = |runs: usize| {
+        let mut series = Series::new("rate", Group::Scenario, None);
+        let samples: Vec<f64> = (0..runs).map(|run| 100.0 + run as f64).collect();
+        for ns in &samples {
+            let sample = Sample {
+                ops: 1,
+                elapsed_ns: *ns,
+                ..Sample::default()
+            };
+            series.push(sample, CpuTime::default());
+        }
+        percentiles(&series, &samples).unwrap()
+    };
+    assert_eq!((of(9).p90, of(99).p99, of(999).p99_9), (None, None, None));
+    assert!(of(10).p90.is_some() && of(100).p99.is_some() && of(1000).p99_9.is_some());
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Subject, SubjectError};
+use super::{Limit, Subject, SubjectError};
 
 /// The most operations of one run: even if each takes a single cycle, they take a second or so.
 const MAX_OPS: u64 = 1 << 32;
@@ -17,36 +17,93 @@ const MIN_GROWTH: f64 = 2.0;
 /// The largest factor between two attempts: the first runs are cold and predict too little.
 const MAX_GROWTH: f64 = 20.0;
 
+/// How often each number of operations is tried. The fastest try counts: whatever else the host does can
+/// only make a run longer, and a run that something else filled would predict too few operations.
+const TRIES: u32 = 3;
+
+/// A run shorter than this share of `min_time` is too short: calibration was disturbed.
+const TOO_SHORT: f64 = 0.5;
+
 /// Grows the number of operations until one run takes `min_time`, and returns it.
+pub(super) fn calibrate(
+    subject: &mut dyn Subject,
+    min_time: Duration,
+    limit: &Limit,
+) -> Result<u64, SubjectError> {
+    let mut ops = 1_u64;
+    loop {
+        let fastest = fastest(subject, ops, min_time, limit)?;
+        if ops >= MAX_OPS || fastest.wall >= min_time * OVERHEAD {
+            return Ok(ops);
+        }
+        let missing = missing(fastest.elapsed_ns, min_time);
+        if missing <= MIN_GROWTH {
+            return Ok(grown(ops, missing));
+        }
+        ops = grown(ops, missing.min(MAX_GROWTH)).max(ops + 1);
+    }
+}
+
+/// How long one run took, by its own measurement and as a whole.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct RunTime {
+    pub(super) elapsed_ns: f64,
+    pub(super) wall: Duration,
+}
+
+/// The number of operations that the next run of a subject should have, whose last one had `ops` and took
+/// `time`. It only grows, and only if the last run was too short.
+pub(super) fn enlarge(ops: u64, time: RunTime, min_time: Duration) -> u64 {
+    let missing = missing(time.elapsed_ns, min_time);
+    if missing * TOO_SHORT <= 1.0 || time.wall * 2 >= min_time * OVERHEAD {
+        return ops;
+    }
+    grown(ops, missing.min(MAX_GROWTH)).max(ops)
+}
+
+fn fastest(
+    subject: &mut dyn Subject,
+    ops: u64,
+    min_time: Duration,
+    limit: &Limit,
+) -> Result<RunTime, SubjectError> {
+    let mut fastest: Option<RunTime> = None;
+    for _ in 0..TRIES {
+        let started = Instant::now();
+        let elapsed_ns = subject.run(ops)?.elapsed_ns;
+        let wall = started.elapsed();
+        if fastest.is_none_or(|fastest| elapsed_ns < fastest.elapsed_ns) {
+            fastest = Some(RunTime { elapsed_ns, wall });
+        }
+        if limit.is_run_over() {
+            let subject = subject.name().to_owned();
+            return Err(SubjectError::TimedOut { subject });
+        }
+        // One try of an operation that is this slow says enough, and more would take the user's time.
+        if wall >= min_time * OVERHEAD {
+            break;
+        }
+    }
+    Ok(fastest.unwrap_or_default())
+}
+
+/// By which factor a run has to grow to fill `min_time`.
+fn missing(elapsed_ns: f64, min_time: Duration) -> f64 {
+    if elapsed_ns > 0.0 {
+        min_time.as_secs_f64() * 1e9 / elapsed_ns
+    } else {
+        MAX_GROWTH
+    }
+}
+
 #[allow(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "positive numbers up to MAX_OPS"
 )]
-pub(super) fn calibrate(
-    subject: &mut dyn Subject,
-    min_time: Duration,
-) -> Result<u64, SubjectError> {
-    let wanted = min_time.as_secs_f64() * 1e9;
-    let mut ops = 1_u64;
-    loop {
-        let started = Instant::now();
-        let elapsed = subject.run(ops)?.elapsed_ns;
-        let filled = if elapsed > 0.0 {
-            wanted / elapsed
-        } else {
-            MAX_GROWTH
-        };
-        if ops >= MAX_OPS || started.elapsed() >= min_time * OVERHEAD {
-            return Ok(ops);
-        }
-        if filled <= MIN_GROWTH {
-            let ops = (ops as f64 * filled).ceil() as u64;
-            return Ok(ops.clamp(1, MAX_OPS));
-        }
-        ops = ((ops as f64 * filled.min(MAX_GROWTH)).ceil() as u64).min(MAX_OPS);
-    }
+fn grown(ops: u64, factor: f64) -> u64 {
+    ((ops as f64 * factor).ceil() as u64).clamp(1, MAX_OPS)
 }
 
 /// The common number of operations of all subjects, if `fewest` fill a run of the slowest one: the

@@ -6,7 +6,7 @@
 
 use super::record::Series;
 use vmbell_report::Status;
-use vmbell_report::bootstrap::{Interval, ratio_of_medians};
+use vmbell_report::bootstrap::{RatioOfMedians, ratio_of_medians};
 
 /// Separates a scenario's name from its variants: `portio-wildcard-eventfd+int3`.
 const VARIANT: char = '+';
@@ -44,7 +44,7 @@ pub fn device_model_of(name: &str) -> Option<&'static str> {
 }
 
 /// The ratio of the times of the rows `new` and `old`; `None` unless both have been measured.
-pub fn ratio(all: &[Series], new: &str, old: &str, seed: u64) -> Option<Interval> {
+pub fn ratio(all: &[Series], new: &str, old: &str, seed: u64) -> Option<RatioOfMedians> {
     ratio_of(all, new, old, seed, |series| Some(series.ns_per_op()))
 }
 
@@ -55,7 +55,7 @@ pub fn ratio_of(
     old: &str,
     seed: u64,
     pick: impl Fn(&Series) -> Option<Vec<f64>>,
-) -> Option<Interval> {
+) -> Option<RatioOfMedians> {
     let samples = |name: &str| {
         let measured = |series: &&Series| series.name == name && series.status == Status::Ok;
         all.iter().find(measured).and_then(&pick)

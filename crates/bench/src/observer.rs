@@ -1,5 +1,6 @@
 //! The observer of a run, such as a progress bar.
 
+use super::Sample;
 use vmbell_report::Status;
 
 /// What the runner is doing.
@@ -18,8 +19,8 @@ pub trait Observer {
     /// A phase of `steps` steps begins.
     fn phase(&mut self, _phase: Phase, _steps: u64) {}
 
-    /// A step of the phase is over; `ns_per_op` is what it measured, if it measured anything.
-    fn step(&mut self, _name: &str, _ns_per_op: Option<f64>) {}
+    /// A step of the phase is over; `sample` is what it measured, if it measured anything.
+    fn step(&mut self, _name: &str, _sample: Option<&Sample>) {}
 
     /// The subject `name` is not measured any more, for `reason`.
     fn lost(&mut self, _name: &str, _status: Status, _reason: &str) {}

@@ -20,8 +20,6 @@ pub struct Series {
     pub reason: Option<String>,
     /// Where and how the subject ran.
     pub setting: Setting,
-    /// Operations of each run.
-    pub ops_per_run: u64,
     /// One sample for each run, in the order of rounds. Their latencies are moved to `latencies`.
     pub samples: Vec<Sample>,
     /// Nanoseconds per operation of each run.
@@ -44,7 +42,6 @@ impl Series {
             status: Status::Skipped,
             reason: None,
             setting: Setting::default(),
-            ops_per_run: 0,
             samples: Vec::new(),
             per_op: Vec::new(),
             latencies: None,
@@ -62,6 +59,17 @@ impl Series {
     /// Nanoseconds per operation of each run.
     pub fn ns_per_op(&self) -> Vec<f64> {
         self.per_op.clone()
+    }
+
+    /// Operations of the latest run; 0 without any.
+    pub fn ops_per_run(&self) -> u64 {
+        self.samples.last().map_or(0, |sample| sample.ops)
+    }
+
+    /// The time of the shortest run in nanoseconds; `None` without any.
+    pub fn shortest_run_ns(&self) -> Option<f64> {
+        let times = self.samples.iter().map(|sample| sample.elapsed_ns);
+        times.min_by(f64::total_cmp)
     }
 
     /// Adds one run.

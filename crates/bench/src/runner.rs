@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::calibrate::{calibrate, same};
+use super::calibrate::{RunTime, calibrate, enlarge, same};
 use super::perf::PerfCounters;
 use super::{
     CpuTime, EarlyStop, Entry, Limit, Observer, Options, Phase, Plan, Record, Sample, Subject,
@@ -27,6 +27,8 @@ struct Live {
     name: String,
     subject: Box<dyn Subject>,
     ops: u64,
+    /// How long its last run took.
+    last: RunTime,
 }
 
 /// Measures `entries` by `plan`. `record`, made by [`Record::of`] the same entries, is brought up to
@@ -108,8 +110,19 @@ impl Runner<'_> {
         let ops = same(fewest, bounds);
         for one in live {
             one.ops = ops;
-            lock(self.record).series[one.index].ops_per_run = ops;
         }
+    }
+
+    /// Gives more operations to the subjects whose last run was too short: something else filled the runs
+    /// by which they were calibrated.
+    fn enlarge(&self, live: &mut [Live]) {
+        if self.plan.ops.is_some() {
+            return;
+        }
+        for one in live.iter_mut() {
+            one.ops = enlarge(one.ops, one.last, self.plan.min_time);
+        }
+        self.share_ops(live);
     }
 
     fn make(&mut self, index: usize, entry: &Entry) -> Result<Live, SubjectError> {
@@ -119,14 +132,14 @@ impl Runner<'_> {
         lock(self.record).series[index].setting = subject.setting();
         let ops = match self.plan.ops {
             Some(ops) => ops,
-            None => calibrate(subject.as_mut(), self.plan.min_time)?,
+            None => calibrate(subject.as_mut(), self.plan.min_time, &self.options.limit)?,
         };
-        lock(self.record).series[index].ops_per_run = ops;
         Ok(Live {
             index,
             name: entry.name().to_owned(),
             subject,
             ops,
+            last: RunTime::default(),
         })
     }
 
@@ -159,6 +172,7 @@ impl Runner<'_> {
                 }
             }
             live.retain(|subject| !lost.contains(&subject.index));
+            self.enlarge(live);
         }
         Ok(())
     }
@@ -170,12 +184,18 @@ impl Runner<'_> {
         let unread = |error| SubjectError::failed(&live.name, error);
         let counted = self.counters.read().map_err(unread)?;
         let before = CpuTime::so_far(&others);
+        let started = Instant::now();
         let mut sample = live.subject.run(live.ops)?;
+        let wall = started.elapsed();
         let cpu_time = CpuTime::so_far(&others).since(before);
         let events = self.counters.since(&counted).map_err(unread)?;
         sample.events.extend(events);
         check_sample(&live.name, live.ops, &sample)?;
-        self.observer.step(&live.name, Some(sample.ns_per_op()));
+        self.observer.step(&live.name, Some(&sample));
+        live.last = RunTime {
+            elapsed_ns: sample.elapsed_ns,
+            wall,
+        };
         if phase == Phase::Measure {
             lock(self.record).series[live.index].push(sample, cpu_time);
         }

@@ -73,6 +73,14 @@ fn measure(entries: &[Entry], limit: Limit, plan: Plan) -> Record {
     record.into_inner().unwrap()
 }
 
+/// A plan without calibration.
+fn fixed(runs: u32, warmup: u32) -> Plan {
+    Plan {
+        ops: Some(1),
+        ..plan(runs, warmup)
+    }
+}
+
 fn plan(runs: u32, warmup: u32) -> Plan {
     Plan {
         runs,
@@ -95,7 +103,7 @@ fn all_subjects_have_the_operations_of_the_slowest_if_the_plan_says_so() {
     };
     let record = measure(&entries(&["a", "b"], &log, None), Limit::none(), plan);
     for series in &record.series {
-        assert_eq!(series.ops_per_run, 16);
+        assert_eq!(series.ops_per_run(), 16);
         assert!(series.samples.iter().all(|sample| sample.ops == 16));
     }
     // Each event is counted or has its reason.
@@ -125,7 +133,7 @@ fn a_used_up_budget_leaves_the_fewest_runs_that_make_a_spread() {
 fn every_round_runs_every_subject_once() {
     let log = Log::default();
     let entries = entries(&["a", "b", "c"], &log, None);
-    let record = measure(&entries, Limit::none(), plan(20, 2));
+    let record = measure(&entries, Limit::none(), fixed(20, 2));
     assert!(
         record
             .series
@@ -133,9 +141,8 @@ fn every_round_runs_every_subject_once() {
             .all(|series| series.samples.len() == 20)
     );
     let log = log.lock().unwrap();
-    // Calibration runs each subject once; then follow 22 rounds of three subjects.
-    assert_eq!(log.len(), 3 + 3 * 22);
-    for round in log[3..].chunks(3) {
+    assert_eq!(log.len(), 3 * 22);
+    for round in log.chunks(3) {
         let mut names = round.to_vec();
         names.sort();
         assert_eq!(names, ["a", "b", "c"]);
@@ -146,10 +153,10 @@ fn every_round_runs_every_subject_once() {
 fn no_subject_always_follows_the_same_one_nor_itself() {
     let log = Log::default();
     let entries = entries(&["a", "b", "c"], &log, None);
-    measure(&entries, Limit::none(), plan(50, 0));
+    measure(&entries, Limit::none(), fixed(50, 0));
     let log = log.lock().unwrap();
     let followers = |name: &str| {
-        let mut after: Vec<&String> = log[3..]
+        let mut after: Vec<&String> = log
             .windows(2)
             .filter(|pair| pair[0] == name)
             .map(|pair| &pair[1])
@@ -214,7 +221,7 @@ fn an_interrupt_stops_between_runs_and_keeps_samples() {
         }
         fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
             self.0 += 1;
-            INTERRUPTED.store(self.0 == 4, Ordering::Relaxed);
+            INTERRUPTED.store(self.0 == 3, Ordering::Relaxed);
             Ok(Sample {
                 ops,
                 elapsed_ns: 1e9,
@@ -225,7 +232,7 @@ fn an_interrupt_stops_between_runs_and_keeps_samples() {
     let entries = [Entry::new(Group::Scenario, "x", "", |_| {
         Ok(Box::new(Interrupts(0)))
     })];
-    let record = measure(&entries, Limit::new(None, &INTERRUPTED), plan(100, 0));
+    let record = measure(&entries, Limit::new(None, &INTERRUPTED), fixed(100, 0));
     assert_eq!(record.stopped, Some(EarlyStop::Interrupted));
     assert_eq!(record.series[0].samples.len(), 3);
     assert_eq!(record.series[0].status, Status::Ok);
@@ -241,7 +248,7 @@ fn a_subject_that_dies_of_the_interrupt_has_not_failed() {
         }
         fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
             self.0 += 1;
-            if self.0 < 4 {
+            if self.0 < 3 {
                 return Ok(Sample {
                     ops,
                     elapsed_ns: 1e9,
@@ -258,7 +265,7 @@ fn a_subject_that_dies_of_the_interrupt_has_not_failed() {
     let entries = [Entry::new(Group::Scenario, "x", "", |_| {
         Ok(Box::new(Dies(0)))
     })];
-    let record = measure(&entries, Limit::new(None, &INTERRUPTED), plan(100, 0));
+    let record = measure(&entries, Limit::new(None, &INTERRUPTED), fixed(100, 0));
     assert_eq!(record.stopped, Some(EarlyStop::Interrupted));
     assert_eq!(record.series[0].status, Status::Ok);
     assert_eq!(record.series[0].samples.len(), 2);
@@ -302,4 +309,36 @@ fn a_sample_of_another_size_is_a_failure_and_not_a_number() {
     })];
     let record = measure(&entries, Limit::none(), plan(3, 0));
     assert_eq!(record.series[0].status, Status::Failed);
+}
+
+#[test]
+fn runs_that_calibration_left_too_short_grow_before_they_are_kept() {
+    /// Its first runs say that an operation takes a hundred times as long as it does.
+    struct Misjudged {
+        runs: u32,
+    }
+    impl Subject for Misjudged {
+        fn name(&self) -> &str {
+            "misjudged"
+        }
+        #[allow(clippy::cast_precision_loss, reason = "few operations")]
+        fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+            self.runs += 1;
+            let each = if self.runs <= 6 { 1e5 } else { 1e3 };
+            Ok(Sample {
+                ops,
+                elapsed_ns: each * ops as f64,
+                ..Sample::default()
+            })
+        }
+    }
+    let entry = Entry::new(Group::Scenario, "misjudged", "", |_| {
+        Ok(Box::new(Misjudged { runs: 0 }))
+    });
+    let record = measure(&[entry], Limit::none(), plan(4, 3));
+    let runs = &record.series[0].samples;
+    assert_eq!(runs.len(), 4);
+    for run in runs {
+        assert!(run.elapsed_ns >= 0.5e6, "{run:?}");
+    }
 }

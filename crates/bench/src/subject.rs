@@ -41,6 +41,8 @@ pub struct Setting {
     pub spin: Option<SpinPolicy>,
     /// The CPUs that the subject pins its threads to, the measured side's first.
     pub cpus: Vec<usize>,
+    /// What counts the subject's events; `None` if it counts none.
+    pub counter: Option<String>,
 }
 
 impl Default for Setting {
@@ -49,6 +51,7 @@ impl Default for Setting {
             backend: "host",
             spin: None,
             cpus: Vec::new(),
+            counter: None,
         }
     }
 }

@@ -5,25 +5,44 @@
     reason = "the whole file is tests"
 )]
 
+use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use vmbell::hypervisor::SpinPolicy;
 use vmbell::hypervisor::usermode::Usermode;
-use vmbell_bench::stat::{Mode, SPARED, TAKEN, Workload, run};
-use vmbell_bench::{Limit, Sample};
+use vmbell_bench::stat::{OFF, ON, Pace, SPARED, TAKEN, entries};
+use vmbell_bench::{Clock, Limit, Options, Plan, Record, Sample, Series, Silent, run};
+use vmbell_report::Timing;
 
 const INTERRUPTS: u64 = 200;
 /// A test that takes longer has hung.
 const LIMIT: Duration = Duration::from_secs(60);
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-fn sample(mode: Mode) -> Sample {
-    let workload = Workload::Lockstep {
-        interrupts: INTERRUPTS,
+/// Two runs of both modes, by turns.
+fn measure(pace: Pace) -> [Series; 2] {
+    let entries = entries(&Usermode, pace);
+    let options = Options {
+        cpus: vec![vmbell_bench::affinity::allowed_cpus().unwrap()[0]],
+        spin: SpinPolicy::Sleep,
+        clock: Clock::calibrate().unwrap(),
+        limit: Limit::new(Some(LIMIT), &INTERRUPTED),
+        timing: Timing::Native,
     };
-    let limit = Limit::new(Some(LIMIT), &INTERRUPTED);
-    let counted = run(&Usermode, workload, mode, limit, None, &mut |_| {}).unwrap();
-    counted.series.samples[0].clone()
+    let plan = Plan {
+        runs: 2,
+        ops: Some(INTERRUPTS),
+        ..Plan::default()
+    };
+    let record = Mutex::new(Record::of(&entries));
+    run(&entries, &options, &plan, &record, &mut Silent);
+    let series = record.into_inner().unwrap().series;
+    assert_eq!(
+        series.iter().map(|one| &one.name).collect::<Vec<_>>(),
+        [OFF, ON]
+    );
+    series.try_into().unwrap()
 }
 
 fn of(counts: &[(String, u64)], name: &str) -> u64 {
@@ -35,25 +54,47 @@ fn of(counts: &[(String, u64)], name: &str) -> u64 {
 // boot may run into half-written code. The lab's own tests run it on one CPU.
 #[test]
 fn the_bit_saves_a_write_of_a_register_for_each_interrupt() {
-    let (off, on) = (sample(Mode::Off), sample(Mode::On));
+    let [off, on] = measure(Pace::Lockstep);
+    for one in [&off, &on] {
+        assert_eq!(one.samples.len(), 2, "{:?}", one.reason);
+        assert!(one.setting.counter.is_some());
+    }
     for Sample {
         ops,
         events,
         counts,
         ..
-    } in [&off, &on]
+    } in off.samples.iter().chain(&on.samples)
     {
         assert_eq!((*ops, of(counts, TAKEN)), (INTERRUPTS, INTERRUPTS));
         assert_eq!(of(events, "kvm:kvm_msi_set_irq"), INTERRUPTS);
         assert!(of(events, "kvm:kvm_eoi") >= INTERRUPTS);
         assert_eq!(of(events, "kvm:kvm_pv_eoi"), of(counts, SPARED));
     }
-    assert_eq!(of(&off.counts, SPARED), 0);
-    assert_eq!(of(&off.events, "kvm:kvm_msr"), INTERRUPTS);
-    // An exit that the host causes takes the bit back now and then.
-    let spared = of(&on.counts, SPARED);
-    assert!(spared >= INTERRUPTS * 8 / 10, "{spared} spared");
-    assert_eq!(of(&on.events, "kvm:kvm_msr"), INTERRUPTS - spared);
-    // Each write of the register is an exit; the number of halts before it depends on timing.
-    assert!(on.exits > Some(INTERRUPTS) && off.exits > Some(2 * INTERRUPTS));
+    for (off, on) in off.samples.iter().zip(&on.samples) {
+        assert_eq!(of(&off.counts, SPARED), 0);
+        assert_eq!(of(&off.events, "kvm:kvm_msr"), INTERRUPTS);
+        // An exit that the host causes takes the bit back now and then.
+        let spared = of(&on.counts, SPARED);
+        assert!(spared >= INTERRUPTS * 8 / 10, "{spared} spared");
+        assert_eq!(of(&on.events, "kvm:kvm_msr"), INTERRUPTS - spared);
+        // Each write of the register is an exit; the number of halts before it depends on timing.
+        assert!(on.exits > Some(INTERRUPTS) && off.exits > Some(2 * INTERRUPTS));
+    }
+}
+
+#[test]
+fn interrupts_at_a_rate_are_as_many_in_each_run_as_asked_for() {
+    let rate = 2000;
+    for one in measure(Pace::Rate(rate)) {
+        assert_eq!(one.samples.len(), 2, "{:?}", one.reason);
+        for sample in &one.samples {
+            assert_eq!(
+                (sample.ops, of(&sample.counts, TAKEN)),
+                (INTERRUPTS, INTERRUPTS)
+            );
+            // Each waits for its turn, so the run cannot be shorter than all turns.
+            assert!(sample.ns_per_op() >= 0.99e9 / f64::from(rate), "{sample:?}");
+        }
+    }
 }

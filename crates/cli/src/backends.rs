@@ -1,15 +1,13 @@
 //! The backends, what each can do on this host, and the choice of one.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result, bail};
 
 use super::bench_args::BackendName;
 use vmbell::hypervisor::kvm::Kvm;
 use vmbell::hypervisor::usermode::Usermode;
 use vmbell::hypervisor::{Capability, Error, Hypervisor, Support};
-use vmbell_bench::stat::{self, Measured, Mode, Tick, Workload};
-use vmbell_bench::{Entry, Limit, scenario};
+use vmbell_bench::stat::{self, Pace};
+use vmbell_bench::{Entry, scenario};
 use vmbell_report::Backend;
 
 /// A backend's name and whether it supports each capability here, in the order of [`Capability::ALL`].
@@ -87,21 +85,12 @@ impl Choice {
         }
     }
 
-    /// Counts the events of a workload in a mode on this backend.
-    pub(super) fn stat(
-        &self,
-        workload: Workload,
-        mode: Mode,
-        limit: Limit,
-        interval: Option<Duration>,
-        tick: &mut dyn FnMut(Tick),
-    ) -> Result<Measured> {
-        Ok(match &self.backend {
-            Chosen::Kvm(kvm) => stat::run(kvm, workload, mode, limit, interval, tick)?,
-            Chosen::Usermode(usermode) => {
-                stat::run(usermode, workload, mode, limit, interval, tick)?
-            }
-        })
+    /// The entries of `vmbell stat` on this backend.
+    pub(super) fn stat(&self, pace: Pace) -> Vec<Entry> {
+        match &self.backend {
+            Chosen::Kvm(kvm) => stat::entries(kvm, pace),
+            Chosen::Usermode(usermode) => stat::entries(usermode, pace),
+        }
     }
 
     /// Fails if the backend can run no guest here.

@@ -2,7 +2,7 @@
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use vmbell_bench::{Observer, Phase};
+use vmbell_bench::{Observer, Phase, Sample};
 use vmbell_report::Status;
 use vmbell_report::units;
 
@@ -42,9 +42,9 @@ impl Observer for Progress {
         self.bar.reset_eta();
     }
 
-    fn step(&mut self, name: &str, ns_per_op: Option<f64>) {
-        self.bar.set_message(match ns_per_op {
-            Some(ns) => format!("{name} {}", units::time(ns)),
+    fn step(&mut self, name: &str, sample: Option<&Sample>) {
+        self.bar.set_message(match sample {
+            Some(sample) => format!("{name} {}", units::time(sample.ns_per_op())),
             None => name.to_owned(),
         });
         self.bar.inc(1);

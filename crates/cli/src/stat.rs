@@ -1,7 +1,9 @@
-//! `vmbell stat`: prints the events of one workload, with PV EOI off and on.
+//! `vmbell stat`: prints the events of a guest that takes interrupts, with PV EOI off and on.
+//!
+//! [`vmbell_bench::stat`] has the two entries, which the bench's runner measures by turns.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::Args;
@@ -9,14 +11,19 @@ use clap::Args;
 use super::backends::Choice;
 use super::bench_args::BackendName;
 use super::exit::{Exit, Usage};
-use super::interrupt;
-use super::measured::{Begun, clock};
+use super::measured::{Begun, clock, exit};
 use super::output::print;
-use super::values;
+use super::supervise::supervise;
+use super::{cpus, interrupt, seed, values};
 use vmbell::hypervisor::SpinPolicy;
-use vmbell_bench::stat::{Mode, Tick, Workload};
-use vmbell_bench::{EarlyStop, Limit, Options, Plan, Record, timing};
-use vmbell_report::{Counting, Form, Look, Report, json, terminal};
+use vmbell_bench::stat::{ON, Pace, SPARED, TAKEN};
+use vmbell_bench::{Limit, Observer, Options, Plan, Record, Sample, host, timing};
+use vmbell_report::{Counting, Form, Look, Report, Status, json, terminal};
+
+/// The number of interrupts with `--deterministic`.
+const INTERRUPTS: u64 = 500;
+/// How many runs each mode has otherwise.
+const RUNS: u32 = 10;
 
 /// Count what happens to a guest that takes interrupts, with PV EOI off and on
 #[derive(Args, Debug)]
@@ -25,7 +32,7 @@ pub(super) struct StatArgs {
     #[arg(long, value_name = "N", default_value_t = 25_000, value_parser = clap::value_parser!(u32).range(1..))]
     rate: u32,
 
-    /// For how long in each mode
+    /// For how long in each mode; the modes take turns, in 10 runs each
     #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = values::positive_duration)]
     duration: Duration,
 
@@ -33,10 +40,10 @@ pub(super) struct StatArgs {
     #[arg(long, conflicts_with_all = ["rate", "duration"])]
     deterministic: bool,
 
-    /// How many, with --deterministic
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 500, requires = "deterministic",
+    /// How many, with --deterministic [default: 500]
+    #[arg(short = 'n', long, value_name = "N", requires = "deterministic",
           value_parser = clap::value_parser!(u64).range(1..))]
-    interrupts: u64,
+    interrupts: Option<u64>,
 
     /// A line on stderr each time this has passed
     #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "1s",
@@ -64,126 +71,221 @@ pub(super) struct StatArgs {
     json: bool,
 }
 
-/// Runs both modes and prints their counts.
+/// Runs both modes by turns and prints their counts.
 pub(super) fn run(args: &StatArgs) -> Result<Exit> {
     let choice = Choice::of(args.backend)?;
     choice.check()?;
-    let workload = if args.deterministic {
-        let interrupts = args.interrupts;
-        Workload::Lockstep { interrupts }
-    } else {
-        Workload::Paced {
-            rate: args.rate,
-            time: args.duration,
-        }
-    };
-    let timeout = (!args.timeout.is_zero()).then_some(args.timeout);
-    let limit = Limit::new(
-        timeout,
-        interrupt::catch().context("cannot watch for SIGINT")?,
-    );
+    let interrupted = interrupt::catch().context("cannot watch for SIGINT")?;
     let timing = timing::here().map_err(Usage::new)?;
+    let timeout = (!args.timeout.is_zero()).then_some(args.timeout);
     let options = Options {
-        cpus: Vec::new(),
+        cpus: cpus::choose(None)?,
         spin: SpinPolicy::Sleep,
         clock: clock(timing),
-        limit: limit.clone(),
+        limit: Limit::new(timeout, interrupted),
         timing,
     };
+    let (pace, plan) = (pace(args), plan(args));
     let begun = Begun::now();
-    let (mut record, mut source) = (Record::default(), String::new());
-    for mode in [Mode::Off, Mode::On] {
-        match choice.stat(workload, mode, limit.clone(), args.interval, &mut line) {
-            Ok(measured) => {
-                record.series.push(measured.series);
-                source = measured.source;
-            }
-            Err(error) => {
-                return match limit.stop() {
-                    Some(EarlyStop::Interrupted) => Ok(Exit::Interrupted),
-                    Some(EarlyStop::TimedOut) => Ok(Exit::TimedOut),
-                    None => Err(error),
-                };
-            }
-        }
-    }
+    let lines = Lines::every(args.interval);
+    let mut record = supervise(choice.stat(pace), options.clone(), plan, lines)?;
+    record.keep_whole_rounds();
     let counting = Counting {
         form: Form::Events,
-        text: describe(workload),
+        text: describe(args, &record),
         operation: "interrupt".to_owned(),
-        source,
+        source: source(&record),
         events: Vec::new(),
     };
-    let plan = plan(workload);
-    let mut report = begun.report(
-        &record,
-        (&options, &plan),
-        choice.report(),
-        Some(counting),
-        &[],
-    );
-    leave_out(&mut report, args);
+    let compared = events(&record);
+    let compared: Vec<&str> = compared.iter().map(String::as_str).collect();
+    let facts = (&options, &plan);
+    let mut report = begun.report(&record, facts, choice.report(), Some(counting), &compared);
+    without_the_bit(&mut report);
+    leave_out(&mut report, args)?;
+    for warning in vmbell_report::warnings(&report) {
+        eprintln!("warning: {warning}");
+    }
     print(&if args.json {
         json(&report)
     } else {
         terminal(&report, Look::default())
     })?;
-    Ok(Exit::Good)
+    Ok(exit(&report))
 }
 
-/// The plan that the report states: one run in each mode. Nothing is resampled, so the seed has no
-/// effect.
-const fn plan(workload: Workload) -> Plan {
-    let (min_time, ops) = match workload {
-        Workload::Paced { time, .. } => (time, None),
-        Workload::Lockstep { interrupts } => (Duration::ZERO, Some(interrupts)),
-    };
-    Plan {
-        runs: 1,
-        warmup: 0,
-        min_time,
-        ops,
-        ..Plan::counted()
+const fn pace(args: &StatArgs) -> Pace {
+    if args.deterministic {
+        Pace::Lockstep
+    } else {
+        Pace::Rate(args.rate)
     }
 }
 
-/// Removes the events that the arguments exclude.
-fn leave_out(report: &mut Report, args: &StatArgs) {
+/// The plan: both modes take the same number of interrupts in each of their runs. A number that the user
+/// gave is one run; a time is divided into several runs, of as many interrupts as this host takes in each.
+fn plan(args: &StatArgs) -> Plan {
+    let each = args.duration / RUNS;
+    let most = (f64::from(args.rate) * each.as_secs_f64()).round();
+    // Not negative; above u64::MAX the conversion saturates.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    let most = (most as u64).max(1);
+    let (runs, min_time, ops) = if args.deterministic {
+        let interrupts = args.interrupts.unwrap_or(INTERRUPTS);
+        (1, Duration::ZERO, Some(interrupts))
+    } else {
+        (RUNS, each, None)
+    };
+    Plan {
+        runs,
+        warmup: 1,
+        min_time,
+        ops,
+        same_ops: Some((1, most)),
+        events: false,
+        budget: None,
+        seed: u64::from(seed::fresh()),
+    }
+}
+
+/// What counted the events; empty if no guest could be made.
+fn source(record: &Record) -> String {
+    let counters = record.series.iter().map(|one| one.setting.counter.clone());
+    counters.flatten().next().unwrap_or_default()
+}
+
+/// The names of all events that were counted.
+fn events(record: &Record) -> BTreeSet<String> {
+    let samples = record.series.iter().filter_map(|one| one.samples.first());
+    samples
+        .flat_map(|sample| sample.events.iter().map(|(name, _)| name.clone()))
+        .collect()
+}
+
+/// If no interrupt was ended by the bit, no difference between the modes is due to PV EOI: the report says so
+/// and compares nothing.
+fn without_the_bit(report: &mut Report) {
+    let Some(on) = report
+        .results
+        .iter_mut()
+        .find(|row| row.command == ON && row.status == Status::Ok)
+    else {
+        return;
+    };
+    let spared = on.counts.get(SPARED).unwrap_or_default();
+    if spared.iter().any(|count| *count > 0) {
+        return;
+    }
+    on.ratio = None;
+    on.ratios.clear();
+    on.note = Some(format!(
+        "no interrupt was ended by the bit, so this compares nothing: {}",
+        why_no_bit(&on.backend)
+    ));
+}
+
+/// Why a backend that was asked for PV EOI may never set the bit.
+fn why_no_bit(backend: &str) -> &'static str {
+    let on = |module: &str, parameter: &str| {
+        let path = format!("/sys/module/{module}/parameters/{parameter}");
+        host::line(&path).is_some_and(|value| matches!(value.as_str(), "Y" | "1"))
+    };
+    match backend {
+        "kvm" if on("kvm_intel", "enable_apicv") => {
+            "kvm_intel.enable_apicv is on, so the CPU ends interrupts without an exit and KVM has no use \
+             for the bit"
+        }
+        "kvm" if on("kvm_amd", "avic") => {
+            "kvm_amd.avic is on, so the CPU ends interrupts without an exit and KVM has no use for the bit"
+        }
+        "kvm" => "this KVM never set it",
+        _ => {
+            "every interrupt was followed by another one that waited, or by an exit that took the bit back"
+        }
+    }
+}
+
+/// Removes the events that the arguments exclude; an error if nothing has the name that they want.
+fn leave_out(report: &mut Report, args: &StatArgs) -> Result<()> {
     let happened = |runs: &[u64]| runs.iter().any(|count| *count > 0);
-    let events = report.results.iter().flat_map(|row| row.events.iter());
-    let counted: BTreeSet<String> = events
+    let all = || report.results.iter().flat_map(|row| row.events.iter());
+    let counted: BTreeSet<String> = all()
         .filter(|(_, runs)| happened(runs))
         .map(|(name, _)| name.to_owned())
         .collect();
+    let named = |name: &str| args.filter.as_ref().is_none_or(|part| name.contains(part));
+    if all().next().is_some() && !all().any(|(name, _)| named(name)) {
+        let names: BTreeSet<&str> = all().map(|(name, _)| name).collect();
+        let names = names.into_iter().collect::<Vec<_>>().join(", ");
+        let part = args.filter.as_deref().unwrap_or_default();
+        return Err(Usage::new(format!(
+            "--filter: no event's name has '{part}' in it: {names}"
+        ))
+        .into());
+    }
     for row in &mut report.results {
-        row.events.retain(|name| {
-            let named = args.filter.as_ref().is_none_or(|part| name.contains(part));
-            named && (counted.contains(name) || !args.skip_zero)
-        });
+        row.events
+            .retain(|name| named(name) && (counted.contains(name) || !args.skip_zero));
+    }
+    Ok(())
+}
+
+fn describe(args: &StatArgs, record: &Record) -> String {
+    let rate = args.rate;
+    let each = record.series.iter().map(|one| one.ops_per_run()).max();
+    let each = each.unwrap_or_default();
+    if args.deterministic {
+        format!("{each} MSIs to a guest that halts, each when it asks for it")
+    } else {
+        format!(
+            "{rate} MSIs a second to a guest that halts, {RUNS} runs of {each} in each mode, by turns"
+        )
     }
 }
 
-fn describe(workload: Workload) -> String {
-    match workload {
-        Workload::Paced { rate, time } => {
-            format!("{rate} MSIs a second to a guest that halts, for {time:?} in each mode")
-        }
-        Workload::Lockstep { interrupts } => {
-            format!("{interrupts} MSIs to a guest that halts, each when it asks for it")
+/// Prints a line on stderr each time that an interval has passed, with what has happened since the last one.
+struct Lines {
+    interval: Option<Duration>,
+    begun: Instant,
+    last: Instant,
+    exits: u64,
+    interrupts: u64,
+}
+
+impl Lines {
+    fn every(interval: Option<Duration>) -> Self {
+        let now = Instant::now();
+        Self {
+            interval,
+            begun: now,
+            last: now,
+            exits: 0,
+            interrupts: 0,
         }
     }
 }
 
-fn line(tick: Tick) {
-    let Tick {
-        mode,
-        elapsed,
-        exits,
-        interrupts,
-    } = tick;
-    eprintln!(
-        "{:>8.1} s  {}  {exits:>9} exits  {interrupts:>9} interrupts",
-        elapsed.as_secs_f64(),
-        mode.name()
-    );
+impl Observer for Lines {
+    fn step(&mut self, name: &str, sample: Option<&Sample>) {
+        let (Some(interval), Some(sample)) = (self.interval, sample) else {
+            return;
+        };
+        let taken = sample.counts.iter().find(|(name, _)| name == TAKEN);
+        self.interrupts += taken.map_or(0, |(_, count)| *count);
+        self.exits += sample.exits.unwrap_or_default();
+        if self.last.elapsed() < interval {
+            return;
+        }
+        eprintln!(
+            "{:>8.1} s  {name:<10}  {:>9} exits  {:>9} interrupts in both modes",
+            self.begun.elapsed().as_secs_f64(),
+            self.exits,
+            self.interrupts,
+        );
+        (self.last, self.exits, self.interrupts) = (Instant::now(), 0, 0);
+    }
+
+    fn lost(&mut self, name: &str, status: Status, reason: &str) {
+        eprintln!("{name} {}: {reason}", status.name());
+    }
 }

@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use vmbell_bench::{EarlyStop, Entry, Limit, Observer, Options, Phase, Plan, Record, Series};
+use vmbell_bench::{
+    EarlyStop, Entry, Limit, Observer, Options, Phase, Plan, Record, Sample, Series,
+};
 use vmbell_report::Status;
 
 /// How long a subject may take to end after its limit was reached.
@@ -129,8 +131,8 @@ impl<O: Observer> Observer for Shared<O> {
         self.lock().phase(phase, steps);
     }
 
-    fn step(&mut self, name: &str, ns_per_op: Option<f64>) {
-        self.lock().step(name, ns_per_op);
+    fn step(&mut self, name: &str, sample: Option<&Sample>) {
+        self.lock().step(name, sample);
     }
 
     fn lost(&mut self, name: &str, status: Status, reason: &str) {

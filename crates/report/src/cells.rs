@@ -45,12 +45,11 @@ pub(super) struct Numbers {
     pub(super) is_reference: bool,
 }
 
-/// A ratio and the ends of its interval.
+/// A ratio and the ends of its interval, if it has one.
 #[derive(Debug)]
 pub(super) struct RatioCells {
     pub(super) value: String,
-    pub(super) low: String,
-    pub(super) high: String,
+    pub(super) interval: Option<[String; 2]>,
     /// Green or red if the whole interval is on one side of 1.
     pub(super) paint: Paint,
 }
@@ -111,7 +110,8 @@ fn numbers(report: &Report, row: &Row, median: f64) -> Numbers {
         spread: row.spread.map(units::percent),
         p99: row
             .percentiles_ns
-            .map(|percentiles| format!("{}{star}", time(percentiles.p99))),
+            .and_then(|percentiles| percentiles.p99)
+            .map(|p99| format!("{}{star}", time(p99))),
         rate,
         more: [row.mean_ns, row.min_ns, row.max_ns, cpu].map(|ns| ns.map(time)),
         exits: row
@@ -126,11 +126,10 @@ impl RatioCells {
     pub(super) fn of(ratio: &Ratio) -> Self {
         Self {
             value: units::ratio(ratio.value),
-            low: units::ratio(ratio.ci_low),
-            high: units::ratio(ratio.ci_high),
-            paint: match ratio {
-                ratio if ratio.ci_high < 1.0 => Paint::Green,
-                ratio if ratio.ci_low > 1.0 => Paint::Red,
+            interval: ratio.interval().map(|ends| ends.map(units::ratio)),
+            paint: match ratio.interval() {
+                Some([_, high]) if high < 1.0 => Paint::Green,
+                Some([low, _]) if low > 1.0 => Paint::Red,
                 _ => Paint::Plain,
             },
         }

@@ -24,7 +24,7 @@ pub fn csv(report: &Report) -> String {
                 row.backend,
                 row.spin.as_deref().unwrap_or_default(),
                 run + 1,
-                row.ops_per_run,
+                row.ops_of(run),
             );
         }
     }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::{Counting, Counts, Report, Row};
+use super::{Counting, Counts, Ratio, Report, Row};
 
 /// Writes `report` for the terminal.
 pub(super) fn events(report: &Report, counting: &Counting) -> String {
@@ -22,7 +22,7 @@ pub(super) fn events(report: &Report, counting: &Counting) -> String {
     let _ = writeln!(table.text, "workload  {}\n", counting.text);
     table.line("event", "change", |row| Some(row.command.clone()));
     for name in names {
-        table.counts(name, |row| &row.events);
+        table.event(name);
     }
     table.line("", "", |_| Some(String::new()));
     let own = report.results.first().map(|row| &row.counts);
@@ -33,15 +33,30 @@ pub(super) fn events(report: &Report, counting: &Counting) -> String {
         .results
         .last()
         .and_then(|row| row.ratios.get("exits"));
-    let change = ratio.map_or_else(String::new, |ratio| per_cent(ratio.value));
-    let title = format!("exits per {}", counting.operation);
-    table.line(&title, &change, |row| {
+    let each = &counting.operation;
+    let title = format!("exits per {each}");
+    table.line(&title, &ratio.map_or_else(String::new, change), |row| {
         Some(format!("{:.3}", row.exits_per_op?))
     });
-    table.line("seconds", "", |row| {
-        let seconds: f64 = row.seconds().iter().sum();
-        Some(format!("{seconds:.2}"))
+    table.line(&format!("{each}s a second"), "", |row| {
+        Some(format!("{:.0}", 1e9 / row.median_ns?))
     });
+    for row in &report.results {
+        if let Some(why) = row.reason.as_ref().or(row.note.as_ref()) {
+            let _ = write!(table.text, "\n{}: {why}\n", row.command);
+        }
+    }
+    if table.text.contains(" %") {
+        let _ = write!(
+            table.text,
+            "\nchange: per {each}, of the medians{}\n",
+            if table.text.contains('[') {
+                ", with its 95 % confidence interval"
+            } else {
+                ""
+            }
+        );
+    }
     table.text
 }
 
@@ -63,13 +78,27 @@ impl EventTable<'_> {
         let _ = writeln!(self.text, "{}", line.trim_end());
     }
 
-    fn counts(&mut self, name: &str, counts: impl Fn(&Row) -> &Counts) {
-        let count = |row: &Row| of(counts(row), name);
-        let ends = self.rows.first().zip(self.rows.last());
-        let ends = ends.and_then(|(first, last)| count(first).zip(count(last)));
-        self.line(name, &ends.map_or_else(String::new, change), |row| {
-            Some(count(row)?.to_string())
-        });
+    /// Whether the last row is compared with the first.
+    fn compares(&self) -> bool {
+        self.rows.last().is_some_and(|row| !row.ratios.is_empty())
+    }
+
+    /// The line of an event; it has a change if the last row is compared with the first.
+    fn event(&mut self, name: &str) {
+        let rows = self.rows;
+        let count = |row: &Row| of(&row.events, name);
+        let ends = rows.first().zip(rows.last());
+        let ends = ends.and_then(|(before, after)| count(before).zip(count(after)));
+        let change = match rows.last().and_then(|row| row.ratios.get(name)) {
+            Some(ratio) => change(ratio),
+            None if self.compares()
+                && ends.is_some_and(|(before, after)| before == 0 && after > 0) =>
+            {
+                "new".to_owned()
+            }
+            None => String::new(),
+        };
+        self.line(name, &change, |row| Some(count(row)?.to_string()));
     }
 }
 
@@ -90,18 +119,15 @@ fn by_frequency(rows: &[Row]) -> Vec<&str> {
     names.into_iter().map(|(name, _)| name).collect()
 }
 
-/// The change in per cent with a sign; empty if nothing changed, `new` if there was nothing before.
-#[allow(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
-fn change((before, after): (u64, u64)) -> String {
-    match (before, after) {
-        _ if before == after => String::new(),
-        (0, _) => "new".to_owned(),
-        _ => per_cent(after as f64 / before as f64),
+/// The change in per cent with a sign and its interval, if it has one; empty if nothing changed.
+fn change(ratio: &Ratio) -> String {
+    let per_cent = |ratio: f64| (ratio - 1.0) * 100.0;
+    let value = format!("{:+.1} %", per_cent(ratio.value));
+    match ratio.interval().map(|ends| ends.map(per_cent)) {
+        _ if value == "+0.0 %" || value == "-0.0 %" => String::new(),
+        Some([low, high]) => format!("{value} [{low:+.1}, {high:+.1}]"),
+        None => value,
     }
-}
-
-fn per_cent(ratio: f64) -> String {
-    format!("{:+.1} %", (ratio - 1.0) * 100.0)
 }
 
 #[cfg(test)]

@@ -80,7 +80,10 @@ fn capitalized(word: &str) -> String {
 }
 
 fn interval(ratio: &RatioCells) -> String {
-    format!("{} to {}", ratio.low, ratio.high)
+    match &ratio.interval {
+        Some([low, high]) => format!("{low} to {high}"),
+        None => "-".to_owned(),
+    }
 }
 
 /// Text from the host (a CPU's name, an error) must neither end a cell nor become markup.

@@ -175,8 +175,14 @@ pub struct Row {
     pub exits: Option<Exits>,
     /// Whether times say anything about hardware: false on an emulated CPU.
     pub timing_valid: bool,
-    /// Operations of each run.
+    /// Operations of each run; of the last one, if they differ.
     pub ops_per_run: u64,
+    /// Operations of every run; empty if all have [`Row::ops_per_run`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ops: Vec<u64>,
+    /// The time of the shortest run as a whole, in seconds.
+    #[serde(default)]
+    pub shortest_run: Option<f64>,
     /// The percentiles, in nanoseconds.
     pub percentiles_ns: Option<Percentiles>,
     /// Whether the percentiles are over runs or over single operations.
@@ -234,11 +240,16 @@ impl Row {
         self.status == Status::Ok
     }
 
+    /// The operations of the run with this index.
+    pub fn ops_of(&self, run: usize) -> u64 {
+        self.ops.get(run).copied().unwrap_or(self.ops_per_run)
+    }
+
     /// The time of every run as a whole, in seconds.
     #[allow(clippy::cast_precision_loss, reason = "far fewer operations than 2^53")]
     pub fn seconds(&self) -> Vec<f64> {
-        let ops = self.ops_per_run as f64;
-        self.samples_ns.iter().map(|ns| ns * ops / 1e9).collect()
+        let seconds = |(run, ns): (usize, &f64)| ns * self.ops_of(run) as f64 / 1e9;
+        self.samples_ns.iter().enumerate().map(seconds).collect()
     }
 }
 
@@ -319,18 +330,18 @@ impl From<Exits> for WrittenExits {
     }
 }
 
-/// Percentiles, in nanoseconds.
+/// Percentiles, in nanoseconds; `None` where there are so few values that it would be the largest one.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Percentiles {
     /// The median.
     pub p50: f64,
-    /// 90 % of the values are below this.
-    pub p90: f64,
-    /// 99 % of the values are below this.
-    pub p99: f64,
-    /// 99.9 % of the values are below this.
+    /// 90 % of at least 10 values are below this.
+    pub p90: Option<f64>,
+    /// 99 % of at least 100 values are below this.
+    pub p99: Option<f64>,
+    /// 99.9 % of at least 1000 values are below this.
     #[serde(rename = "p99.9")]
-    pub p99_9: f64,
+    pub p99_9: Option<f64>,
 }
 
 /// The values that percentiles are over.
@@ -351,10 +362,17 @@ pub struct Ratio {
     pub reference: String,
     /// The ratio of the medians.
     pub value: f64,
-    /// The lower end of the 95 % confidence interval.
-    pub ci_low: f64,
-    /// The upper end of the 95 % confidence interval.
-    pub ci_high: f64,
+    /// The lower end of the 95 % confidence interval; `None` if there were too few runs for one.
+    pub ci_low: Option<f64>,
+    /// The upper end of the 95 % confidence interval; `None` if there were too few runs for one.
+    pub ci_high: Option<f64>,
+}
+
+impl Ratio {
+    /// The ends of the 95 % confidence interval, if there were enough runs for one.
+    pub fn interval(&self) -> Option<[f64; 2]> {
+        Some([self.ci_low?, self.ci_high?])
+    }
 }
 
 /// A ratio that answers one of the usual questions.

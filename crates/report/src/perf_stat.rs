@@ -51,10 +51,15 @@ fn ratios(text: &mut String, report: &Report, counting: &Counting) {
     }
     for row in &report.results {
         let mut line = |of: &str, ratio: &Ratio| {
+            let interval = match ratio.interval() {
+                Some([low, high]) => format!("[{low:.4}, {high:.4}]"),
+                None => "[-]".to_owned(),
+            };
+            let (value, reference) = (ratio.value, &ratio.reference);
             let _ = writeln!(
                 text,
-                "   {of:12}  {:.4} [{:.4}, {:.4}]   {} / {}",
-                ratio.value, ratio.ci_low, ratio.ci_high, row.command, ratio.reference
+                "   {of:12}  {value:.4} {interval}   {} / {reference}",
+                row.command
             );
         };
         row.ratio.iter().for_each(|ratio| line("time", ratio));
@@ -73,7 +78,8 @@ fn ratios(text: &mut String, report: &Report, counting: &Counting) {
 )]
 fn block(text: &mut String, row: &Row, counting: &Counting) {
     let seconds = row.seconds();
-    let ops = row.ops_per_run.max(1) as f64;
+    let all: u64 = (0..seconds.len()).map(|run| row.ops_of(run)).sum();
+    let ops = (all as f64 / seconds.len().max(1) as f64).max(1.0);
     let operation = &counting.operation;
     let each = |runs: &[f64]| format!("{:.3} a {operation}", mean(runs) / ops);
     for event in &counting.events {

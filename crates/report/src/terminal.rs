@@ -151,7 +151,10 @@ fn cells(line: cells::Line<'_>, group: Group, look: Look) -> CellRow {
 }
 
 fn bounds(ratio: &RatioCells) -> String {
-    format!("[{}, {}]", ratio.low, ratio.high)
+    match &ratio.interval {
+        Some([low, high]) => format!("[{low}, {high}]"),
+        None => "[-]".to_owned(),
+    }
 }
 
 #[cfg(test)]

@@ -14,6 +14,12 @@ const MOVES: f64 = 0.01;
 /// A load average above this for each CPU, before measuring began, means that the host was busy.
 const BUSY: f64 = 0.5;
 
+/// A run below this share of the time that it was to take is too short.
+const TOO_SHORT: f64 = 0.5;
+
+/// A rate below this share of the one that was asked for was not reached.
+const REACHED: f64 = 0.95;
+
 /// One reason to doubt the numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Warning {
@@ -31,6 +37,13 @@ pub enum Warning {
         /// The names of these entries.
         names: Vec<String>,
     },
+    /// Runs were much shorter than they were meant to be, so that few operations make up their numbers.
+    Short {
+        /// The names of these entries.
+        names: Vec<String>,
+        /// How long a run was meant to take, in seconds.
+        min_time: f64,
+    },
     /// The host was busy before measuring began.
     Loaded {
         /// The load average of the last minute.
@@ -42,6 +55,15 @@ pub enum Warning {
     NoReference {
         /// The names of these entries.
         names: Vec<String>,
+    },
+    /// Events came more rarely than the rate that the user asked for.
+    Slow {
+        /// The names of the entries.
+        names: Vec<String>,
+        /// The rate that was asked for, a second.
+        asked: f64,
+        /// The lowest rate of these entries, a second.
+        reached: f64,
     },
     /// The CPU does not promise that the time stamp counter keeps its frequency.
     TscVaries,
@@ -66,6 +88,13 @@ impl fmt::Display for Warning {
                 units::percent(WIDE),
                 list(names)
             ),
+            Self::Short { names, min_time } => write!(
+                f,
+                "runs shorter than half of the {} that one should take in {}: the host was too busy to \
+                 find how many operations fill a run; give a number with --ops, or try again",
+                units::time(min_time * 1e9),
+                list(names)
+            ),
             Self::Loaded { load, cpus } => write!(
                 f,
                 "the load was {load:.1} on {cpus} CPUs before measuring began; rows that wake \
@@ -75,6 +104,16 @@ impl fmt::Display for Warning {
                 f,
                 "no ratio for {}: what it is compared with was not measured; leave out --only, or \
                  name it too",
+                list(names)
+            ),
+            Self::Slow {
+                names,
+                asked,
+                reached,
+            } => write!(
+                f,
+                "{asked:.0} a second were asked for and {reached:.0} reached in {}; counts for each \
+                 operation hold, those for each second are of the lower rate",
                 list(names)
             ),
             Self::TscVaries => f.write_str(
@@ -138,6 +177,30 @@ pub fn warnings(report: &Report) -> Vec<Warning> {
     if has_guest && report.spin == "spin" && one_cpu {
         warnings.push(Warning::SpinOnOneCpu);
     }
+    let slow = names(&|row| rates(row).is_some_and(|(asked, reached)| reached < REACHED * asked));
+    if let Some((asked, reached)) = report
+        .results
+        .iter()
+        .filter(|row| slow.contains(&row.command))
+        .filter_map(rates)
+        .min_by(|a, b| a.1.total_cmp(&b.1))
+    {
+        let names = slow;
+        warnings.push(Warning::Slow {
+            names,
+            asked,
+            reached,
+        });
+    }
+    let min_time = report.plan.min_time;
+    let short = names(&|row| {
+        let is_short = |time| time < TOO_SHORT * min_time;
+        report.plan.ops.is_none() && row.shortest_run.is_some_and(is_short)
+    });
+    if !short.is_empty() {
+        let names = short;
+        warnings.push(Warning::Short { names, min_time });
+    }
     let unmatched = names(&|o| o.reference.is_some() && o.ratio.is_none());
     if !unmatched.is_empty() {
         warnings.push(Warning::NoReference { names: unmatched });
@@ -158,6 +221,12 @@ pub fn warnings(report: &Report) -> Vec<Warning> {
             }),
     );
     warnings
+}
+
+/// The rate that a row was to have, if any, and the one that it had.
+fn rates(row: &super::Row) -> Option<(f64, f64)> {
+    let asked = row.parameters.get("rate")?.parse().ok()?;
+    Some((asked, 1e9 / row.median_ns?))
 }
 
 #[cfg(test)]

@@ -43,6 +43,40 @@ fn spinning_on_one_cpu_is_a_mistake() {
 }
 
 #[test]
+fn runs_that_came_out_too_short_are_named() {
+    let mut report = sample::report();
+    report.plan.min_time = 0.015;
+    report.results[1].shortest_run = Some(0.0076);
+    assert_eq!(warnings(&report), []);
+    report.results[1].shortest_run = Some(0.0074);
+    let short = |w: &Warning| match w {
+        Warning::Short { names, .. } => names == &[sample::report().results[1].command.clone()],
+        _ => false,
+    };
+    assert!(warnings(&report).iter().any(short));
+    report.plan.ops = Some(1);
+    assert_eq!(warnings(&report), [], "the user chose the length");
+}
+
+#[test]
+fn a_rate_that_was_not_reached_is_named_with_the_rate_that_was() {
+    let mut report = sample::events();
+    let on = &mut report.results[1];
+    on.parameters = [("rate".to_owned(), "500".to_owned())].into();
+    on.median_ns = Some(2e6);
+    assert!(!has(&report, |w| matches!(w, Warning::Slow { .. })));
+    report.results[1].median_ns = Some(4e6);
+    let (asked, reached) = (500.0, 250.0);
+    let names = vec!["pv-eoi-on".to_owned()];
+    let slow = Warning::Slow {
+        names,
+        asked,
+        reached,
+    };
+    assert!(warnings(&report).contains(&slow));
+}
+
+#[test]
 fn a_busy_host_is_named() {
     let mut report = sample::report();
     report.host.load = Some(1.5);

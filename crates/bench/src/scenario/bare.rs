@@ -58,6 +58,7 @@ impl Subject for Bare {
 
     fn setting(&self) -> Setting {
         Setting {
+            counter: None,
             backend: self.backend,
             spin: None,
             cpus: vec![self.cpu],

@@ -13,11 +13,11 @@ use vmbell::hypervisor::{
 };
 use vmbell::machine::{CODE, Deadline, Machine, Stop};
 
-pub(super) type Failure = Box<dyn Error + Send + Sync>;
+pub(crate) type Failure = Box<dyn Error + Send + Sync>;
 
 /// A machine with one vCPU and a loaded program, and the CPUs of a scenario.
-pub(super) struct Guest<H: Hypervisor> {
-    pub(super) machine: Arc<Machine<H::Vm>>,
+pub(crate) struct Guest<H: Hypervisor> {
+    pub(crate) machine: Arc<Machine<H::Vm>>,
     vcpu: <H::Vm as Vm>::Vcpu,
     name: String,
     pub(super) limit: Limit,
@@ -26,7 +26,7 @@ pub(super) struct Guest<H: Hypervisor> {
     /// The CPU of the thread that answers exits.
     vmm_cpu: usize,
     /// The CPU of any other consumer of rings.
-    pub(super) other_cpu: usize,
+    pub(crate) other_cpu: usize,
     rings: u64,
 }
 
@@ -46,7 +46,7 @@ pub(super) fn boot<V: Vm>(
 }
 
 /// The result of one run, as the guest and the backend measured it.
-pub(super) struct Run {
+pub(crate) struct Run {
     pub(super) ticks: u64,
     light: u64,
     pub(super) heavy: u64,
@@ -66,7 +66,7 @@ impl Run {
 }
 
 /// What differs between scenarios with a guest: how they measure operations.
-pub(super) trait Scenario {
+pub(crate) trait Scenario {
     type Hypervisor: Hypervisor;
 
     fn guest(&self) -> &Guest<Self::Hypervisor>;
@@ -113,7 +113,7 @@ impl<H: Hypervisor> Guest<H> {
 
     /// Creates a guest with this configuration. Its interrupts, if it has any, go to the program's
     /// handler.
-    pub(super) fn with_config(
+    pub(crate) fn with_config(
         hypervisor: &H,
         name: &str,
         program: Program,
@@ -140,6 +140,7 @@ impl<H: Hypervisor> Guest<H> {
             backend: hypervisor.name(),
             spin: changes_threads.then_some(spin),
             cpus,
+            counter: None,
         };
         Ok(Self {
             machine,
@@ -155,7 +156,7 @@ impl<H: Hypervisor> Guest<H> {
     }
 
     /// Performs `parameters.count` operations, and fails unless the guest counted as many.
-    pub(super) fn run(&mut self, parameters: &Parameters) -> Result<Run, SubjectError> {
+    pub(crate) fn run(&mut self, parameters: &Parameters) -> Result<Run, SubjectError> {
         let before = self.machine.vm().exit_counts();
         let outcome = self.run_program(parameters);
         match outcome.map_err(|error| self.failed(error))? {
@@ -177,6 +178,11 @@ impl<H: Hypervisor> Guest<H> {
         })
     }
 
+    /// Names what counts the guest's events, for the report.
+    pub(crate) fn set_counter(&mut self, source: &str) {
+        self.setting.counter = Some(source.to_owned());
+    }
+
     fn run_program(&mut self, parameters: &Parameters) -> Result<Stop, Failure> {
         let _pinned = Pinned::to(self.vmm_cpu)?;
         self.machine.set_parameters(parameters)?;
@@ -186,7 +192,7 @@ impl<H: Hypervisor> Guest<H> {
     }
 
     /// The error that this scenario failed because of `source`, an error or a sentence.
-    pub(super) fn failed(&self, source: impl Into<Failure>) -> SubjectError {
+    pub(crate) fn failed(&self, source: impl Into<Failure>) -> SubjectError {
         SubjectError::failed(&self.name, source)
     }
 
@@ -200,7 +206,7 @@ impl<H: Hypervisor> Guest<H> {
     }
 
     /// The results that the program wrote.
-    pub(super) fn results(&self) -> Result<Results, SubjectError> {
+    pub(crate) fn results(&self) -> Result<Results, SubjectError> {
         self.machine.results().map_err(|error| self.failed(error))
     }
 

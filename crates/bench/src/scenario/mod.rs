@@ -15,6 +15,9 @@ mod interrupt;
 mod notify;
 mod path;
 mod rate;
+mod view;
 mod virtqueue;
 
 pub use entries::entries;
+pub(crate) use guest::{Guest, Scenario};
+pub(crate) use view::{GuestGone, GuestView};

@@ -1,12 +1,53 @@
-//! Counts the events of one workload with PV EOI off and on, which `vmbell stat` prints.
+//! What happens to a guest that takes interrupts, with PV EOI off and on: the two entries of `vmbell stat`.
 //!
-//! A guest with one vCPU halts until a message-signalled interrupt comes, by an irqfd that another
-//! thread signals. The counts are those of the backend, read after the guest has been set up and again
-//! after its last interrupt; nothing is sampled.
+//! A guest with one vCPU halts until a message-signalled interrupt comes, by an irqfd that another thread
+//! signals; one operation is one interrupt. The backend counts the events, which are read before and after
+//! each run; nothing is sampled.
 
-mod mode;
-mod paced;
-mod workload;
+mod pace;
+mod subject;
 
-pub use mode::{Measured, Mode, SPARED, TAKEN, Tick};
-pub use workload::{StatError, Workload, run};
+use std::collections::BTreeMap;
+
+pub use pace::Pace;
+pub use subject::{SPARED, TAKEN};
+
+use crate::{Entry, Options, Remarks, Subject, SubjectError};
+use subject::Interrupted;
+use vmbell::hypervisor::{Capability, Hypervisor, Support};
+use vmbell_report::Group;
+
+/// The entry whose guest writes the EOI register for each interrupt.
+pub const OFF: &str = "pv-eoi-off";
+/// The entry whose guest clears a bit in its memory instead, if the bit is set.
+pub const ON: &str = "pv-eoi-on";
+/// The name of the parameter that holds the rate that was asked for, in interrupts a second.
+pub const RATE: &str = "rate";
+
+/// Both entries on `hypervisor`, whose interrupts come at `pace`.
+pub fn entries<H>(hypervisor: &H, pace: Pace) -> Vec<Entry>
+where
+    H: Hypervisor + Clone + Send + Sync + 'static,
+{
+    let entry = |name: &'static str, description| {
+        let hypervisor = hypervisor.clone();
+        let make = move |options: &Options| -> Result<Box<dyn Subject>, SubjectError> {
+            if let Support::No(reason) = hypervisor.support(Capability::Interrupts) {
+                return Err(SubjectError::Skipped(reason));
+            }
+            let subject = Interrupted::new(&hypervisor, name, name == ON, pace, options)?;
+            Ok(Box::new(subject))
+        };
+        Entry::new(Group::Scenario, name, description, make).with_remarks(Remarks {
+            parameters: match pace {
+                Pace::Rate(rate) => BTreeMap::from([(RATE.to_owned(), rate.to_string())]),
+                Pace::Lockstep => BTreeMap::new(),
+            },
+            ..Remarks::default()
+        })
+    };
+    vec![
+        entry(OFF, "each interrupt ended by a write of the EOI register"),
+        entry(ON, "each interrupt ended by a bit in memory, if it is set").with_reference(OFF),
+    ]
+}

@@ -137,7 +137,7 @@ fn counting(variants: &[Variant], record: &Record) -> Counting {
     Counting {
         form: Form::PerfStat,
         text: text.map_or_else(String::new, |(variant, series)| {
-            describe(variant, series.ops_per_run, &series.setting.cpus)
+            describe(variant, series.ops_per_run(), &series.setting.cpus)
         }),
         operation: "buffer".to_owned(),
         source: perf::SOURCE.to_owned(),

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 use super::super::guest::{Failure, Guest, Scenario};
+use super::super::view::GuestView;
 use super::case::Case;
-use super::signaller::View;
 use crate::affinity;
 use crate::{Options, Sample, SubjectError};
 use vmbell::bus::BusRange;
@@ -25,7 +25,7 @@ pub(super) struct Level<H: Hypervisor> {
     gsi: Gsi,
     /// What takes the line down, and how the device is told.
     kind: Kind,
-    view: View,
+    view: GuestView,
 }
 
 enum Kind {
@@ -55,7 +55,7 @@ impl<H: Hypervisor> Level<H> {
         Ok(Self {
             gsi: route.gsi,
             kind,
-            view: View::new(vm.memory()),
+            view: GuestView::new(vm.memory()),
             guest,
         })
     }
@@ -66,7 +66,7 @@ struct Device<'d> {
     irqs: &'d dyn Irqs,
     gsi: Gsi,
     kind: &'d Kind,
-    view: &'d View,
+    view: &'d GuestView,
 }
 
 impl Device<'_> {

@@ -6,6 +6,5 @@ mod entries;
 mod ipi;
 mod level;
 mod raise;
-mod signaller;
 
 pub(super) use entries::entries;

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 use super::super::guest::{Guest, Scenario};
+use super::super::view::{GuestGone, GuestView};
 use super::case::Case;
-use super::signaller::{Over, View};
 use crate::affinity;
 use crate::{Clock, Options, Sample, SubjectError};
 use vmbell::guest::Parameters;
@@ -34,7 +34,7 @@ enum Source {
 pub(super) struct Raise<H: Hypervisor> {
     guest: Guest<H>,
     source: Source,
-    view: View,
+    view: GuestView,
     pause: Duration,
 }
 
@@ -68,7 +68,7 @@ impl<H: Hypervisor> Raise<H> {
             Case::Irqfd { halted: true, .. } | Case::Msi { halted: true }
         );
         Ok(Self {
-            view: View::new(vm.memory()),
+            view: GuestView::new(vm.memory()),
             guest,
             source,
             pause: if halted { PAUSE_HALTED } else { PAUSE_RUNNING },
@@ -79,14 +79,14 @@ impl<H: Hypervisor> Raise<H> {
 /// What the thread that raises interrupts borrows.
 struct Signaller<'s> {
     irqs: &'s dyn Irqs,
-    view: &'s View,
+    view: &'s GuestView,
     source: &'s Source,
     pause: Duration,
 }
 
 impl Signaller<'_> {
     /// Raises `ops` interrupts, each when the one before is over, and returns the ticks that each took.
-    fn raise(&self, ops: u64, ready: u64) -> Result<Vec<u64>, Over> {
+    fn raise(&self, ops: u64, ready: u64) -> Result<Vec<u64>, GuestGone> {
         let view = self.view;
         view.wait(|| view.ready() > ready)?;
         let mut all = Vec::new();

@@ -2,9 +2,9 @@
 
 use super::*;
 
-fn view() -> View {
+fn view() -> GuestView {
     let ranges = [(PARAMETERS, 0x1000)];
-    View::new(&GuestMemoryMmap::from_ranges(&ranges).unwrap())
+    GuestView::new(&GuestMemoryMmap::from_ranges(&ranges).unwrap())
 }
 
 #[test]

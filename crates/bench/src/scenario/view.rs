@@ -1,7 +1,7 @@
-//! What the thread that raises interrupts sees of the guest: words of the page of parameters.
+//! What a thread that raises interrupts sees of the guest: words of the page of parameters.
 
 use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
 
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
@@ -11,7 +11,7 @@ use vmbell::machine::PARAMETERS;
 
 /// The guest's words, and whether the guest still runs.
 #[derive(Debug)]
-pub(super) struct View {
+pub(crate) struct GuestView {
     memory: GuestMemoryMmap,
     over: AtomicBool,
 }
@@ -22,26 +22,26 @@ const LINGER: Duration = Duration::from_millis(500);
 /// The guest has ended, and what a thread waited for will not happen.
 #[derive(Debug, thiserror::Error)]
 #[error("the guest ended before its interrupts: it took one twice, or one was not raised for it")]
-pub(super) struct Over;
+pub(crate) struct GuestGone;
 
-impl View {
-    pub(super) fn new(memory: &GuestMemoryMmap) -> Self {
+impl GuestView {
+    pub(crate) fn new(memory: &GuestMemoryMmap) -> Self {
         Self {
             memory: memory.clone(),
             over: AtomicBool::new(false),
         }
     }
 
-    pub(super) fn ready(&self) -> u64 {
+    pub(crate) fn ready(&self) -> u64 {
         self.word(offset::READY)
     }
 
-    pub(super) fn interrupts(&self) -> u64 {
+    pub(crate) fn interrupts(&self) -> u64 {
         self.word(offset::INTERRUPTS)
     }
 
     /// The time stamp at the first instruction of the latest interrupt handler.
-    pub(super) fn entered(&self) -> u64 {
+    pub(crate) fn entered(&self) -> u64 {
         self.word(offset::ENTERED)
     }
 
@@ -52,12 +52,12 @@ impl View {
     }
 
     /// Spins until `happened` returns true, or fails some time after the guest has ended.
-    pub(super) fn wait(&self, happened: impl Fn() -> bool) -> Result<(), Over> {
+    pub(crate) fn wait(&self, happened: impl Fn() -> bool) -> Result<(), GuestGone> {
         let mut ended: Option<Instant> = None;
         while !happened() {
             if self.over.load(Relaxed) && ended.get_or_insert_with(Instant::now).elapsed() >= LINGER
             {
-                return Err(Over);
+                return Err(GuestGone);
             }
             // The thread that passes the interrupt on may need this very CPU.
             std::thread::yield_now();
@@ -66,16 +66,21 @@ impl View {
     }
 
     /// Says that a run begins, so there is a guest to wait for.
-    pub(super) fn begin(&self) {
+    pub(crate) fn begin(&self) {
         self.over.store(false, Relaxed);
     }
 
+    /// Whether the guest has ended, or has not begun.
+    pub(crate) fn is_over(&self) -> bool {
+        self.over.load(Acquire)
+    }
+
     /// Says that the guest has ended, whether it was done or not: it takes no more interrupts.
-    pub(super) fn end(&self) {
-        self.over.store(true, Relaxed);
+    pub(crate) fn end(&self) {
+        self.over.store(true, Release);
     }
 }
 
 #[cfg(test)]
-#[path = "signaller_test.rs"]
+#[path = "view_test.rs"]
 mod tests;
