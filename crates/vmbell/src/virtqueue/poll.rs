@@ -68,10 +68,12 @@ impl State {
         self.position.store(position, Ordering::Relaxed);
     }
 
+    #[inline]
     pub(super) fn is_broken(&self) -> bool {
         self.broken.load(Ordering::Relaxed)
     }
 
+    #[inline]
     pub(super) fn set_broken(&self) {
         self.broken.store(true, Ordering::Relaxed);
     }

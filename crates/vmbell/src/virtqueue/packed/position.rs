@@ -84,6 +84,7 @@ impl Position {
     ///
     /// An event with the other wrap counter belongs to the previous lap: no side asks for an event more than
     /// one lap away.
+    #[inline]
     pub(super) fn passed(self, off_wrap: u16, steps: u64, size: u16) -> bool {
         let (event, wrap) = (off_wrap & 0x7fff, off_wrap >> 15 != 0);
         let lap = if wrap == self.wrap() { 0 } else { size };

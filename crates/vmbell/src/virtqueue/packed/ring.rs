@@ -48,6 +48,7 @@ impl Event {
     }
 
     /// Whether a notification is enabled of one of the last `steps` slots before `position`.
+    #[inline]
     pub(super) fn wants(self, position: Position, steps: u64, size: u16) -> bool {
         match self {
             Self::Enable => true,
