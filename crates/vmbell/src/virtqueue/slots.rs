@@ -78,32 +78,22 @@ impl<T> Slots<T> {
         slot.count = count;
     }
 
-    /// Takes back the buffer that starts at `id`; its entries are free from here on.
+    /// Takes back the buffer that starts at `id`; its entries are free from here on. `None` if it is not in flight or
+    /// has fewer than `len` writable bytes: [`refusal`](Self::refusal) tells which.
     ///
     /// `chained` says that the buffer has one entry for each ring slot, and not only one.
     #[inline]
-    pub(super) fn give_back(
-        &mut self,
-        id: u32,
-        len: u32,
-        chained: bool,
-    ) -> Result<Returned<T>, QueueError> {
-        let Some(slot) = usize::try_from(id).ok().and_then(|i| self.slots.get_mut(i)) else {
-            return Err(self.out_of_range(id));
-        };
+    pub(super) fn give_back(&mut self, id: u32, len: u32, chained: bool) -> Option<Returned<T>> {
+        let slot = self.slots.get_mut(usize::try_from(id).ok()?)?;
         #[expect(
             clippy::cast_possible_truncation,
             reason = "below the size of the queue"
         )]
         let head = id as u16;
-        let (writable, count) = (slot.writable, slot.count);
-        let Some(data) = slot.data.take() else {
-            return Err(QueueError::NotInFlight { id });
-        };
-        if len > writable {
-            slot.data = Some(data);
-            return Err(QueueError::LengthPastBuffer { id, len, writable });
+        if len > slot.writable {
+            return None;
         }
+        let (data, count) = (slot.data.take()?, slot.count);
         let mut last = head;
         if chained {
             for _ in 1..count {
@@ -117,7 +107,16 @@ impl<T> Slots<T> {
             self.slots[usize::from(self.tail)].next = head;
         }
         self.tail = last;
-        Ok(Returned { data, count })
+        Some(Returned { data, count })
+    }
+
+    /// Why [`give_back`](Self::give_back) does not take a buffer back.
+    #[cold]
+    pub(super) fn refusal(&self, id: u32, len: u32) -> QueueError {
+        match self.in_flight(id) {
+            Ok(writable) => QueueError::LengthPastBuffer { id, len, writable },
+            Err(error) => error,
+        }
     }
 
     #[cold]

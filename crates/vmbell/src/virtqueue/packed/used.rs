@@ -20,7 +20,7 @@ impl<T, M: RingMemory, B: Brand> PackedDriver<T, M, B> {
         let Some((id, len)) = self.look() else {
             return Ok(None);
         };
-        self.consume(id, len).map(Some)
+        self.consume(id, len)
     }
 
     /// Id and length of the next used descriptor, if the device has written it.
@@ -43,10 +43,9 @@ impl<T, M: RingMemory, B: Brand> PackedDriver<T, M, B> {
 
     /// Takes buffer `id` back; `len` is the number of bytes that the device says it wrote.
     #[inline(always)]
-    fn consume(&mut self, id: u16, len: u32) -> Result<Used<T>, QueueError> {
-        let returned = match self.slots.give_back(u32::from(id), len, false) {
-            Ok(returned) => returned,
-            Err(error) => return Err(self.break_with(error)),
+    fn consume(&mut self, id: u16, len: u32) -> Result<Option<Used<T>>, QueueError> {
+        let Some(returned) = self.slots.give_back(u32::from(id), len, false) else {
+            return self.refuse(id, len);
         };
         self.free += returned.count;
         self.side.position = self
@@ -59,7 +58,16 @@ impl<T, M: RingMemory, B: Brand> PackedDriver<T, M, B> {
             self.ask(self.side.position);
         }
         let data = returned.data;
-        Ok(Used { data, len })
+        Ok(Some(Used { data, len }))
+    }
+
+    /// Breaks the queue because of its used descriptor. It is out of line and returns what `take_used` returns:
+    /// `take_used` jumps to it at its end, and so has no values to save for a call.
+    #[cold]
+    #[inline(never)]
+    fn refuse(&mut self, id: u16, len: u32) -> Result<Option<Used<T>>, QueueError> {
+        let error = self.slots.refusal(u32::from(id), len);
+        Err(self.break_with(error))
     }
 
     /// Takes the oldest buffer of an in-order ring, where one used descriptor stands for all buffers up to the one
@@ -81,6 +89,6 @@ impl<T, M: RingMemory, B: Brand> PackedDriver<T, M, B> {
             self.side.batch = Some((last, len));
             whole
         };
-        self.consume(oldest, len).map(Some)
+        self.consume(oldest, len)
     }
 }
