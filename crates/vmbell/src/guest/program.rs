@@ -69,7 +69,7 @@ macro_rules! assemble_guest_program {
             DONE_PORT = const $crate::guest::DONE_PORT,
             HYPERCALL_PAGE = const $crate::guest::HYPERCALL_PAGE,
             VECTOR = const $crate::guest::VECTOR,
-            INTERRUPT_RETURN = const $crate::hypervisor::INTERRUPT_RETURN,
+            INTERRUPT_RETURN = const $crate::hypervisor::x86_64::INTERRUPT_RETURN,
         );
     };
 }

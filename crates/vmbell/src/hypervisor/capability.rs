@@ -32,13 +32,13 @@ pub enum Capability {
     HypercallInstruction,
     /// A call of the hypercall page reaches the VMM.
     HypercallExit,
-    /// Every `rdmsr` and `wrmsr` reaches the VMM.
-    MsrExits,
+    /// Every access to a system register of the CPU reaches the VMM.
+    RegisterExits,
     /// The least cost of an exit can be measured alone (a bare loop).
     BareLoop,
-    /// Guests that use ring 0: kernels, kvm-unit-tests.
+    /// Guests that use privileged code: kernels, kvm-unit-tests.
     Kernels,
-    /// Interrupt controllers: local APICs, I/O APIC, irqfds.
+    /// Interrupt controllers below the VMM, and irqfds.
     Interrupts,
     /// An interrupt stays in service until the guest's EOI, as the manuals of the CPU say.
     EndOfInterrupt,
@@ -62,7 +62,7 @@ impl Capability {
         Self::KernelPort,
         Self::HypercallInstruction,
         Self::HypercallExit,
-        Self::MsrExits,
+        Self::RegisterExits,
         Self::BareLoop,
         Self::Kernels,
         Self::Interrupts,
@@ -86,7 +86,7 @@ impl Capability {
             Self::KernelPort => "kernel-port",
             Self::HypercallInstruction => "hypercall-instruction",
             Self::HypercallExit => "hypercall-exit",
-            Self::MsrExits => "msr-exits",
+            Self::RegisterExits => "register-exits",
             Self::BareLoop => "bare-loop",
             Self::Kernels => "kernels",
             Self::Interrupts => "interrupts",

@@ -44,20 +44,20 @@ pub enum VmExit {
         /// The second argument of the call.
         argument: u64,
     },
-    /// `rdmsr`: the guest reads a model-specific register.
-    MsrRead {
+    /// The guest reads a system register of its CPU.
+    RegisterRead {
         /// The register.
         index: u32,
     },
-    /// `wrmsr`: the guest writes a model-specific register.
-    MsrWrite {
+    /// The guest writes a system register of its CPU.
+    RegisterWrite {
         /// The register.
         index: u32,
         /// The value that the guest wrote.
         data: u64,
     },
-    /// `hlt`. At the next entry the guest goes on behind it.
-    Hlt,
+    /// The guest halts its CPU. At the next entry it goes on behind that instruction.
+    Halt,
     /// A thread called [`Kick::kick`](super::Kick::kick).
     Kicked,
     /// The guest did something that the backend cannot go on from; the vCPU must not be entered again. Boxed
@@ -68,12 +68,12 @@ pub enum VmExit {
 /// The fault of a guest: its kind and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// The x86 exception vector.
-    pub vector: u8,
+    /// The exception by the short name that the CPU's manual gives it; `exception` if it gives none.
+    pub exception: &'static str,
     /// The address of the instruction.
     pub pc: u64,
-    /// The address that the instruction accessed, for a page fault.
-    pub address: u64,
+    /// The address that the instruction accessed, if the CPU reports one with this exception.
+    pub address: Option<u64>,
     /// The bytes of the instruction, as many as could be read.
     pub bytes: Vec<u8>,
     /// The cause in words.
@@ -82,22 +82,9 @@ pub struct Fault {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = match self.vector {
-            0 => "#DE",
-            1 => "#DB",
-            3 => "#BP",
-            6 => "#UD",
-            12 => "#SS",
-            13 => "#GP",
-            14 => "#PF",
-            16 => "#MF",
-            17 => "#AC",
-            19 => "#XM",
-            _ => "exception",
-        };
-        write!(f, "{name} at {:#x}: {}", self.pc, self.reason)?;
-        if self.vector == 14 {
-            write!(f, ", address {:#x}", self.address)?;
+        write!(f, "{} at {:#x}: {}", self.exception, self.pc, self.reason)?;
+        if let Some(address) = self.address {
+            write!(f, ", address {address:#x}")?;
         }
         if !self.bytes.is_empty() {
             write!(f, ", bytes")?;

@@ -28,15 +28,15 @@ pub trait Irqs: Send + Sync {
     /// The object with which a device of this process signals `irqfd`, instead of writing to it.
     fn irq_trigger(&self, irqfd: &EventFd) -> Result<Box<dyn IrqTrigger>, Error>;
 
-    /// Replaces the table of GSI routes. At first [`Irqchip::Full`](super::Irqchip::Full) routes each GSI below
-    /// 24 to the I/O APIC's pin of that number, and [`Irqchip::Split`](super::Irqchip::Split) has no routes.
+    /// Replaces the table of GSI routes. At first [`Irqchip::Full`](super::Irqchip::Full) routes to each pin the
+    /// GSI of the same number, and [`Irqchip::Split`](super::Irqchip::Split) has no routes.
     fn set_routing(&self, routes: &[Route]) -> Result<(), Error>;
 
     /// Sets the level of a line. If the route of the GSI is a message, each call with `level` true sends it. A
     /// GSI without a route does nothing.
     fn set_line(&self, gsi: Gsi, level: bool) -> Result<(), Error>;
 
-    /// Sends a message-signalled interrupt, and returns whether a local APIC accepted it.
+    /// Sends a message-signalled interrupt, and returns whether the controller of a vCPU accepted it.
     fn signal_msi(&self, msi: Msi) -> Result<bool, Error>;
 }
 

@@ -24,6 +24,8 @@ pub mod absent;
 pub mod kvm;
 #[cfg(target_arch = "x86_64")]
 pub mod usermode;
+#[cfg(target_arch = "x86_64")]
+pub mod x86_64;
 #[cfg(not(target_arch = "x86_64"))]
 pub use absent as kvm;
 #[cfg(not(target_arch = "x86_64"))]
@@ -43,9 +45,6 @@ pub use ioevents::IoEvents;
 pub use irqs::{IrqTrigger, Irqs};
 
 pub use crate::irq::Irqchip;
-
-/// The address that an interrupt handler jumps to at its end: the code there does what `iretq` does.
-pub const INTERRUPT_RETURN: u64 = stub::layout::INTERRUPT_RETURN;
 
 /// A backend, which makes guests.
 pub trait Hypervisor {
@@ -110,13 +109,10 @@ pub trait Vcpu: Send {
     /// Sets where the first [`run`](Self::run) starts. Fails with [`Error::Running`] once the vCPU has run.
     fn set_entry_point(&mut self, entry: EntryPoint) -> Result<(), Error>;
 
-    /// Sets the address at which this vCPU handles external interrupts of all vectors. Fails with
-    /// [`Error::Running`] once the vCPU has run.
+    /// Sets the address at which this vCPU handles all external interrupts. Fails with [`Error::Running`] once
+    /// the vCPU has run.
     ///
-    /// On x86-64 the handler finds the vector as one 64-bit word at `[rsp]`, above it the processor's ordinary
-    /// 64-bit frame (`rip`, `cs`, `rflags`, `rsp`, `ss`), and IF clear. It drops the vector and
-    /// returns by a jump to [`INTERRUPT_RETURN`] with `rsp` at the frame. `cli`, `sti` and `hlt` are
-    /// ordinary instructions.
+    /// What the handler finds and how it returns depends on the architecture; see the module of its name here.
     fn set_interrupt_handler(&mut self, pc: u64) -> Result<(), Error>;
 
     /// Enters the guest and returns when the guest leaves it.
@@ -145,7 +141,7 @@ pub enum EntryPoint {
         pc: u64,
         /// Stack pointer.
         sp: u64,
-        /// Two arguments, in the registers that the C ABI uses for them (on x86-64 `rdi` and `rsi`).
+        /// Two arguments, in the registers that the C ABI uses for them.
         arguments: [u64; 2],
     },
     /// The state that a Multiboot loader leaves (Multiboot 0.6.96, 3.2): 32-bit code, no paging. Needs
@@ -153,9 +149,9 @@ pub enum EntryPoint {
     Multiboot {
         /// First instruction.
         pc: u32,
-        /// The loader's magic number, in EAX.
+        /// The loader's magic number.
         magic: u32,
-        /// Guest-physical address of the loader's information, in EBX.
+        /// Guest-physical address of the loader's information.
         information: u32,
     },
     /// Waits until another vCPU starts it. Needs [`Capability::Kernels`] and an [`Irqchip`].

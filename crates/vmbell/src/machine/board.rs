@@ -20,9 +20,9 @@ pub enum MachineError {
     /// The guest faulted.
     #[error("guest fault: {0}")]
     Fault(Fault),
-    /// The guest accessed a model-specific register that the machine does not have.
-    #[error("the guest accessed msr {index:#x}, which this machine does not have")]
-    Msr {
+    /// The guest accessed a system register that the machine does not have.
+    #[error("the guest accessed system register {index:#x}, which this machine does not have")]
+    Register {
         /// The register.
         index: u32,
     },

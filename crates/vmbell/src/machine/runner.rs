@@ -37,7 +37,7 @@ impl<'m, V: Vm> Runner<'m, V> {
     }
 
     /// Runs the vCPU until the program is done, halts or is kicked. Fails if the backend fails, or on a fault
-    /// or an MSR access of the guest.
+    /// or an access of the guest to a system register.
     pub fn run(&mut self) -> Result<Stop, MachineError> {
         loop {
             while !self.backlog.is_empty() && !self.vcpu.is_kicked() {
@@ -64,10 +64,10 @@ impl<'m, V: Vm> Runner<'m, V> {
                     let known = self.hypercall.write(number, &argument.to_le_bytes());
                     self.entry = VmEntry::Data(if known { 0 } else { ENOSYS });
                 }
-                VmExit::MsrRead { index } | VmExit::MsrWrite { index, .. } => {
-                    return Err(MachineError::Msr { index });
+                VmExit::RegisterRead { index } | VmExit::RegisterWrite { index, .. } => {
+                    return Err(MachineError::Register { index });
                 }
-                VmExit::Hlt => return Ok(Stop::Halted),
+                VmExit::Halt => return Ok(Stop::Halted),
                 VmExit::Kicked => return Ok(Stop::Kicked),
                 VmExit::Fault(fault) => return Err(MachineError::Fault(*fault)),
             }

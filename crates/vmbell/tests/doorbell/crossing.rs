@@ -142,7 +142,7 @@ fn a_store_of_16_bytes_across_pages_is_a_clear_error<H: Hypervisor>(h: &H) {
     // movups [rdx], xmm0
     assert_eq!(
         (fault.address, &fault.bytes[..3]),
-        (HOLE + 0xffc, &[0x0f, 0x11, 0x02][..]),
+        (Some(HOLE + 0xffc), &[0x0f, 0x11, 0x02][..]),
         "{fault}"
     );
     assert_eq!(count(&event), 0);

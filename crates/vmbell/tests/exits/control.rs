@@ -15,7 +15,7 @@ use crate::harness::{AREA, configured, count, event, plain, programs, run_to_don
 
 fn model_registers_halt_and_hypercalls<H: Hypervisor>(h: &H) {
     let vm = plain(h);
-    let registers = h.support(Capability::MsrExits).is_yes();
+    let registers = h.support(Capability::RegisterExits).is_yes();
     let mut vcpu = start(
         &vm,
         programs::control(),
@@ -27,7 +27,7 @@ fn model_registers_halt_and_hypercalls<H: Hypervisor>(h: &H) {
         0,
     );
     let exits = run_to_done(&mut vcpu, |exit| match exit {
-        VmExit::MsrRead { .. } => VmEntry::Data(0x1122_3344_5566_7788),
+        VmExit::RegisterRead { .. } => VmEntry::Data(0x1122_3344_5566_7788),
         VmExit::Hypercall { argument, .. } => VmEntry::Data((argument * 3) | 1 << 63),
         _ => VmEntry::Resume,
     });
@@ -36,12 +36,12 @@ fn model_registers_halt_and_hypercalls<H: Hypervisor>(h: &H) {
         argument,
     });
     let first = [
-        VmExit::MsrRead { index: 0x10 },
-        VmExit::MsrWrite {
+        VmExit::RegisterRead { index: 0x10 },
+        VmExit::RegisterWrite {
             index: 0x1b,
             data: 0x1122_3344_5566_7788,
         },
-        VmExit::Hlt,
+        VmExit::Halt,
     ];
     let first = first.into_iter().skip(if registers { 0 } else { 2 });
     assert_eq!(exits, first.chain(calls).collect::<Vec<_>>());
@@ -99,7 +99,7 @@ fn a_halted_guest_goes_on_behind_it<H: Hypervisor>(h: &H) {
     let mut player = Player::new(&vm);
     assert_eq!(
         player.play(&[Op::Halt, Op::Halt, Op::Out(1, 1, 1)])[..2],
-        [VmExit::Hlt, VmExit::Hlt]
+        [VmExit::Halt, VmExit::Halt]
     );
 }
 

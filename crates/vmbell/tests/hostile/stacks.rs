@@ -73,7 +73,7 @@ fn a_trap_needs_no_stack<H: Hypervisor>(h: &H) {
         match next() {
             VmExit::Fault(fault) => assert_eq!(fault.bytes[0], 0x50, "{rsp:#x}: {fault}"),
             // It was memory after all: the engine's own.
-            VmExit::Hlt => assert!(rsp > SHARED_BASE, "{rsp:#x}"),
+            VmExit::Halt => assert!(rsp > SHARED_BASE, "{rsp:#x}"),
             exit => panic!("{rsp:#x}: {exit:x?}"),
         }
     }

@@ -202,7 +202,7 @@ fn dies<H: Hypervisor>(h: &H, config: VmConfig, op: Op) {
     let guest = &mut Logged::new(&vm, EOI).player;
     guest.write(&[op]);
     match step(&mut guest.vcpu, VmEntry::Resume).unwrap() {
-        VmExit::Fault(fault) => assert_eq!(fault.vector, 13, "{op:x?}: {fault}"),
+        VmExit::Fault(fault) => assert_eq!(fault.exception, "#GP", "{op:x?}: {fault}"),
         exit => panic!("{op:x?}: {exit:x?}"),
     }
 }

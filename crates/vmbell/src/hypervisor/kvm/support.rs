@@ -33,7 +33,7 @@ pub fn support(system: &Arc<System>, capability: Capability) -> Support {
         Capability::Int3Patching | Capability::JmpPatching => {
             no("guest code runs as it is and traps in the cpu")
         }
-        Capability::MsrExits => no("kvm answers for the registers that it knows"),
+        Capability::RegisterExits => no("kvm answers for the registers that it knows"),
         Capability::SpinPolicy => no("a vcpu runs on the thread that answers its exits"),
     }
 }

@@ -10,7 +10,7 @@ use kvm_bindings::KVM_INTERNAL_ERROR_EMULATION;
 use kvm_ioctls::VcpuFd;
 
 use super::super::stage::Stage;
-use super::super::{EntryPoint, Error, Fault, Vcpu, VmEntry, VmExit};
+use super::super::{EntryPoint, Error, Vcpu, VmEntry, VmExit};
 use super::arch::{boot, cpuid, entry, last_words};
 use super::error::KvmError;
 use super::ioctl;
@@ -142,7 +142,7 @@ impl KvmVcpu {
                     argument: arguments[2],
                 })
             }
-            Exit::Hlt => Ok(VmExit::Hlt),
+            Exit::Hlt => Ok(VmExit::Halt),
             exit => self.end(exit),
         }
     }
@@ -161,16 +161,9 @@ impl KvmVcpu {
                 suberror: KVM_INTERNAL_ERROR_EMULATION,
             } => {
                 let registers = self.fd.get_regs();
-                let rip = registers
-                    .map_err(Error::system("read the vcpu's registers"))?
-                    .rip;
-                Ok(VmExit::Fault(Box::new(Fault {
-                    vector: 6,
-                    pc: rip,
-                    address: 0,
-                    bytes: last_words::bytes_at(&self.guest.ram, rip),
-                    reason: "kvm cannot emulate the instruction",
-                })))
+                let registers = registers.map_err(Error::system("read the vcpu's registers"))?;
+                let fault = last_words::not_emulated(&self.guest.ram, &registers);
+                Ok(VmExit::Fault(Box::new(fault)))
             }
             Exit::InternalError { suberror } => Err(KvmError::Internal { suberror }.into()),
             Exit::FailEntry { reason } => Err(KvmError::FailedEntry { reason }.into()),

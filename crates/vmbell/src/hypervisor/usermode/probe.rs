@@ -46,7 +46,7 @@ const fn why_never(capability: Capability) -> Option<&'static str> {
         | Capability::MmioDoorbell
         | Capability::HypercallDoorbell
         | Capability::HypercallExit
-        | Capability::MsrExits
+        | Capability::RegisterExits
         | Capability::SpinPolicy
         | Capability::Interrupts
         | Capability::EndOfInterrupt

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use stub::layout::{GUEST_END, RunPage, fault, reason};
 
 use super::super::stage::Stage;
+use super::super::x86_64::{PAGE_FAULT, exception};
 use super::super::{Capability, EntryPoint, Error, Fault, Kick, Vcpu, VmEntry, VmExit};
 use super::error::UsermodeError;
 use super::probe::unsupported;
@@ -119,14 +120,14 @@ impl UsermodeVcpu {
                 number: address,
                 argument: data,
             },
-            reason::MSR_READ => VmExit::MsrRead {
+            reason::MSR_READ => VmExit::RegisterRead {
                 index: (address & 0xffff_ffff) as u32,
             },
-            reason::MSR_WRITE => VmExit::MsrWrite {
+            reason::MSR_WRITE => VmExit::RegisterWrite {
                 index: (address & 0xffff_ffff) as u32,
                 data,
             },
-            reason::HLT => VmExit::Hlt,
+            reason::HLT => VmExit::Halt,
             reason::KICKED => {
                 self.guest.sandbox.thread(self.index).answered();
                 VmExit::Kicked
@@ -162,9 +163,9 @@ impl UsermodeVcpu {
         let count = usize::from(raw[15]).min(15);
         let vector = (vector & 0xff) as u8;
         Fault {
-            vector,
+            exception: exception(vector),
             pc: rip,
-            address,
+            address: (vector == PAGE_FAULT).then_some(address),
             bytes: raw[..count].to_vec(),
             reason: fault_reason(kind, vector),
         }

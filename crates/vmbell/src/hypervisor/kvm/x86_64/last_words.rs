@@ -4,10 +4,12 @@
 //! frame on a stack of its own (see `boot/`). The guest can write to that stack too and so forge the
 //! description: it is only reported, and nothing depends on it. Runs on the thread of the vCPU.
 
+use kvm_bindings::kvm_regs;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
 use super::boot;
 use crate::hypervisor::Fault;
+use crate::hypervisor::x86_64::{PAGE_FAULT, exception};
 
 /// The words of the handler's stack that are read.
 #[derive(Clone, Copy, Debug)]
@@ -25,25 +27,36 @@ pub fn fault(area: Option<&GuestMemoryMmap>, ram: &GuestMemoryMmap, index: u32) 
     let words = area.and_then(|area| read(area, index));
     let Some(words) = words else {
         return Fault {
-            vector: 8,
+            exception: exception(8),
             pc: 0,
-            address: 0,
+            address: None,
             bytes: Vec::new(),
             reason: "the cpu shut down (triple fault)",
         };
     };
     let vector = (words.vector & 0xff) as u8;
     Fault {
-        vector,
+        exception: exception(vector),
         pc: words.rip,
-        address: if vector == 14 { words.cr2 } else { 0 },
+        address: (vector == PAGE_FAULT).then_some(words.cr2),
         bytes: bytes_at(ram, words.rip),
         reason: reason(vector),
     }
 }
 
+/// The fault of a vCPU at an instruction that the kernel cannot emulate.
+pub fn not_emulated(ram: &GuestMemoryMmap, registers: &kvm_regs) -> Fault {
+    Fault {
+        exception: exception(6),
+        pc: registers.rip,
+        address: None,
+        bytes: bytes_at(ram, registers.rip),
+        reason: "kvm cannot emulate the instruction",
+    }
+}
+
 /// The bytes of the instruction at `rip`, as many as are in RAM.
-pub fn bytes_at(ram: &GuestMemoryMmap, rip: u64) -> Vec<u8> {
+fn bytes_at(ram: &GuestMemoryMmap, rip: u64) -> Vec<u8> {
     let mut bytes = vec![0; INSTRUCTION];
     let read = ram.read(&mut bytes, GuestAddress(rip)).unwrap_or_default();
     bytes.truncate(read);

@@ -1,0 +1,31 @@
+//! What the traits leave to the architecture, for x86-64: both backends and the guest programs follow it.
+//!
+//! A guest program's two arguments are in `rdi` and `rsi`. A system register is a model-specific register, so
+//! `rdmsr` and `wrmsr` are the accesses that leave to the VMM.
+//!
+//! An interrupt handler finds the vector as one 64-bit word at `[rsp]`, above it the processor's ordinary 64-bit
+//! frame (`rip`, `cs`, `rflags`, `rsp`, `ss`), and IF clear. It drops the vector and returns by a jump to
+//! [`INTERRUPT_RETURN`] with `rsp` at the frame. `cli`, `sti` and `hlt` are ordinary instructions.
+
+/// The address that an interrupt handler jumps to at its end: the code there does what `iretq` does.
+pub const INTERRUPT_RETURN: u64 = stub::layout::INTERRUPT_RETURN;
+
+/// The vector of a page fault, the only exception for which the CPU reports an address.
+pub(super) const PAGE_FAULT: u8 = 14;
+
+/// The mnemonic of an exception's vector (SDM volume 3, "Exception and Interrupt Reference").
+pub(super) const fn exception(vector: u8) -> &'static str {
+    match vector {
+        0 => "#DE",
+        1 => "#DB",
+        3 => "#BP",
+        6 => "#UD",
+        12 => "#SS",
+        13 => "#GP",
+        PAGE_FAULT => "#PF",
+        16 => "#MF",
+        17 => "#AC",
+        19 => "#XM",
+        _ => "exception",
+    }
+}
