@@ -53,20 +53,8 @@ impl KvmVcpu {
             .vm()
             .create_vcpu(index.into())
             .map_err(Error::system("create a vcpu"))?;
-        let cpuid = cpuid::of_vcpu(
-            &system.cpuid,
-            index,
-            guest.vcpus,
-            guest.irqchip,
-            guest.pv_eoi,
-        );
-        fd.set_cpuid2(&cpuid)
-            .map_err(Error::system("set the vcpu's cpuid"))?;
-        if !guest.pv_eoi {
-            // Otherwise the MSR works even for guests whose CPUID does not offer it.
-            ioctl::enforce_features(&fd)
-                .map_err(Error::system("hide registers that the vcpu's cpuid hides"))?;
-        }
+        let (irqchip, pv_eoi) = (guest.irqchip, guest.pv_eoi);
+        cpuid::set(&fd, &system.cpuid, index, guest.vcpus, irqchip, pv_eoi)?;
         let page = Arc::new(RunPage::new(&fd, system.run_size)?);
         let counts = Arc::new(Counts {
             statistics: Statistics::open(&fd)?,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use kvm_bindings::{KVM_CAP_EXIT_HYPERCALL, KVM_CAP_SPLIT_IRQCHIP, kvm_enable_cap, kvm_pit_config};
+use kvm_bindings::{KVM_CAP_EXIT_HYPERCALL, kvm_enable_cap};
 use kvm_ioctls::{IoEventAddress as KvmAddress, VmFd};
 use stub::layout::RAM_BASE;
 use vm_memory::GuestMemoryMmap;
@@ -12,7 +12,7 @@ use vmm_sys_util::eventfd::EventFd;
 
 use super::super::taken::Taken;
 use super::super::{Error, EventCounter, ExitCounts, IoEvents, Irqchip, Vm, VmConfig};
-use super::arch::{boot, cpuid};
+use super::arch::{self, boot, cpuid};
 use super::coalesced::Coalesced;
 use super::groups::Groups;
 use super::memory::Slots;
@@ -25,11 +25,6 @@ use crate::irq::Routing;
 
 /// The greatest address at which RAM may end: devices and interrupt controllers are above.
 const RAM_END: u64 = 0xc000_0000;
-/// Guest-physical address of the three pages that Intel's VMX needs (KVM_SET_TSS_ADDR), below the place of
-/// firmware.
-const TSS_PAGES: usize = 0xfffb_d000;
-/// Input pins of an I/O APIC.
-const IOAPIC_PINS: u64 = 24;
 
 /// The state that a guest's vCPUs share.
 #[derive(Debug)]
@@ -68,9 +63,7 @@ impl KvmVm {
             .fd
             .create_vm()
             .map_err(Error::system("create a vm"))?;
-        vm.set_tss_address(TSS_PAGES)
-            .map_err(Error::system("place the pages that VMX needs"))?;
-        make_irqchip(&vm, config.irqchip)?;
+        arch::vm::set_up(&vm, config.irqchip)?;
         if system.hypercall_exits {
             enable(&vm, KVM_CAP_EXIT_HYPERCALL, 1 << HC_MAP_GPA_RANGE)?;
         }
@@ -114,7 +107,8 @@ impl KvmVm {
     }
 }
 
-fn enable(vm: &VmFd, cap: u32, argument: u64) -> Result<(), Error> {
+/// Enables a capability of the VM (`KVM_ENABLE_CAP`).
+pub(super) fn enable(vm: &VmFd, cap: u32, argument: u64) -> Result<(), Error> {
     let mut request = kvm_enable_cap {
         cap,
         ..kvm_enable_cap::default()
@@ -122,19 +116,6 @@ fn enable(vm: &VmFd, cap: u32, argument: u64) -> Result<(), Error> {
     request.args[0] = argument;
     vm.enable_cap(&request)
         .map_err(Error::system("enable a capability of the vm"))
-}
-
-fn make_irqchip(vm: &VmFd, irqchip: Irqchip) -> Result<(), Error> {
-    match irqchip {
-        Irqchip::None => Ok(()),
-        Irqchip::Split => enable(vm, KVM_CAP_SPLIT_IRQCHIP, IOAPIC_PINS),
-        Irqchip::Full => {
-            vm.create_irq_chip()
-                .map_err(Error::system("create the interrupt controllers"))?;
-            vm.create_pit2(kvm_pit_config::default())
-                .map_err(Error::system("create the interval timer"))
-        }
-    }
 }
 
 impl Vm for KvmVm {

@@ -49,8 +49,7 @@ impl Bare {
             .descriptor()
             .create_vcpu(0)
             .map_err(Error::system("create a vcpu"))?;
-        fd.set_cpuid2(&cpuid::of_vcpu(&system.cpuid, 0, 1, Irqchip::None, false))
-            .map_err(Error::system("set the vcpu's cpuid"))?;
+        cpuid::set(&fd, &system.cpuid, 0, 1, Irqchip::None, true)?;
         let begin = EntryPoint::Program {
             pc: start,
             sp: start + config.ram_size,

@@ -2,9 +2,11 @@
 //! the thread that creates the vCPU.
 
 use kvm_bindings::CpuId;
+use kvm_ioctls::VcpuFd;
 use stub::pv_eoi::FEATURE_BIT;
 
-use crate::hypervisor::Irqchip;
+use super::super::ioctl;
+use crate::hypervisor::{Error, Irqchip};
 
 const LEAF_FEATURES: u32 = 1;
 /// `KVM_CPUID_FEATURES` of Linux `uapi/asm/kvm_para.h`.
@@ -21,10 +23,27 @@ pub const XSAVE: u32 = 1 << 26;
 /// CPUID.7.0:EBX, FSGSBASE.
 pub const FSGSBASE: u32 = 1;
 
-/// The CPUID of the vCPU with this index, which is its APIC ID too.
+/// Sets the CPUID of the vCPU with this index, which is its APIC ID too.
 ///
-/// Without `pv_eoi` the CPUID does not offer paravirtual EOI.
-pub fn of_vcpu(supported: &CpuId, index: u32, vcpus: u32, irqchip: Irqchip, pv_eoi: bool) -> CpuId {
+/// Without `pv_eoi` the vCPU neither offers paravirtual EOI nor lets a guest use it.
+pub fn set(
+    fd: &VcpuFd,
+    supported: &CpuId,
+    index: u32,
+    vcpus: u32,
+    irqchip: Irqchip,
+    pv_eoi: bool,
+) -> Result<(), Error> {
+    fd.set_cpuid2(&of_vcpu(supported, index, vcpus, irqchip, pv_eoi))
+        .map_err(Error::system("set the vcpu's cpuid"))?;
+    if pv_eoi {
+        return Ok(());
+    }
+    // Otherwise the MSR works even for guests whose CPUID does not offer it.
+    ioctl::enforce_features(fd).map_err(Error::system("hide registers that the vcpu's cpuid hides"))
+}
+
+fn of_vcpu(supported: &CpuId, index: u32, vcpus: u32, irqchip: Irqchip, pv_eoi: bool) -> CpuId {
     let mut cpuid = supported.clone();
     for entry in cpuid.as_mut_slice() {
         match entry.function {

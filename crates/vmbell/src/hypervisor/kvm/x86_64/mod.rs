@@ -1,5 +1,5 @@
-//! The x86-64 part of the KVM backend: a vCPU's initial state, its `cpuid`, the description of a fault, the
-//! trials of capabilities, and bare loops. The last two run guest code.
+//! The x86-64 part of the KVM backend: what a guest has besides memory and vCPUs, a vCPU's initial state, its
+//! `cpuid`, the description of a fault, the trials of capabilities, and bare loops. The last two run guest code.
 
 pub mod bare;
 pub mod boot;
@@ -7,3 +7,4 @@ pub mod cpuid;
 pub mod entry;
 pub mod last_words;
 pub mod trial;
+pub mod vm;
