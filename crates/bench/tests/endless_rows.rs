@@ -16,7 +16,7 @@ use vm_memory::GuestMemoryMmap;
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::hypervisor::{
     BareExit, BareLoop, Capability, Error, EventCounter, ExitCounts, Hypervisor, IoEvents,
-    IrqTrigger, Irqs, Kick, SpinPolicy, Support, Vm, VmConfig,
+    IrqTrigger, Irqs, SpinPolicy, Support, Vm, VmConfig,
 };
 use vmbell::irq::{Gsi, Msi, Route};
 use vmbell_bench::{Clock, Limit, Options, Plan, Record, Silent, run, scenario, select};

@@ -13,7 +13,7 @@ use vm_memory::Bytes;
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::hypervisor::usermode::Usermode;
 use vmbell::hypervisor::{
-    Containment, EntryPoint, Hypervisor, IoEvents, Kick, Vcpu, Vm, VmConfig, VmEntry,
+    Containment, EntryPoint, Hypervisor, IoEvents, Vcpu, Vm, VmConfig, VmEntry,
 };
 use vmbell::machine::{CODE, STACK_TOP};
 use vmm_sys_util::eventfd::EventFd;

@@ -51,7 +51,7 @@ fn random(state: &mut u64) -> u64 {
 }
 
 /// Kicks until told to end: in bursts without a pause, and after pauses of all lengths.
-fn storm(kick: &impl Kick, seed: u64, end: &AtomicBool) -> u64 {
+fn storm(kick: &dyn Kick, seed: u64, end: &AtomicBool) -> u64 {
     let (mut state, mut kicks) = (seed, 0);
     while !end.load(Relaxed) {
         let burst = random(&mut state) % 64;
@@ -159,7 +159,7 @@ fn survive<H: Hypervisor>(h: &H, way: Way, config: VmConfig, kickers: u64, time:
         for handle in handles {
             for seed in 0..kickers {
                 let (handle, calm) = (handle.clone(), &calm);
-                storms.push(scope.spawn(move || storm(&handle, seed, calm)));
+                storms.push(scope.spawn(move || storm(&*handle, seed, calm)));
             }
         }
         let (vm, event, calm, seen) = (&vm, &event, &calm, &seen);

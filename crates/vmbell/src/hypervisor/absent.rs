@@ -3,12 +3,14 @@
 //! KVM and the usermode engine are only for x86-64 so far. On another architecture these types take their
 //! place, so that the library compiles and a caller learns that each [`Capability`] is missing.
 
+use std::sync::Arc;
+
 use vm_memory::GuestMemoryMmap;
 use vmm_sys_util::eventfd::EventFd;
 
 use super::{
-    BareExit, BareKick, BareLoop, Capability, EntryPoint, Error, EventCounter, ExitCounts,
-    Hypervisor, IoEvents, IrqTrigger, Irqs, Support, Vcpu, Vm, VmConfig, VmEntry, VmExit,
+    BareExit, BareLoop, Capability, EntryPoint, Error, EventCounter, ExitCounts, Hypervisor,
+    IoEvents, IrqTrigger, Irqs, Kick, Support, Vcpu, Vm, VmConfig, VmEntry, VmExit,
 };
 use crate::doorbell::{Datamatch, IoEventAddress, Sharing};
 use crate::irq::{Gsi, Msi, Route};
@@ -153,8 +155,6 @@ impl Vm for Nothing {
 }
 
 impl Vcpu for Nothing {
-    type Kick = BareKick;
-
     fn set_entry_point(&mut self, _: EntryPoint) -> Result<(), Error> {
         match *self {}
     }
@@ -171,7 +171,7 @@ impl Vcpu for Nothing {
         match *self {}
     }
 
-    fn kick_handle(&self) -> BareKick {
+    fn kick_handle(&self) -> Arc<dyn Kick> {
         match *self {}
     }
 }

@@ -20,29 +20,6 @@ pub trait BareLoop: fmt::Debug {
     /// Runs until the guest has made this many exits, on the caller's thread. A kick is an error.
     fn run(&mut self, exits: u64) -> Result<(), Error>;
 
-    /// A handle with which any thread can kick the loop.
-    fn kick_handle(&self) -> BareKick;
-}
-
-/// Kicks the [`BareLoop`] of any backend.
-#[derive(Clone)]
-pub struct BareKick(Arc<dyn Fn() + Send + Sync>);
-
-impl BareKick {
-    /// Wraps the handle of a backend.
-    pub fn new(kick: impl Kick) -> Self {
-        Self(Arc::new(move || kick.kick()))
-    }
-}
-
-impl Kick for BareKick {
-    fn kick(&self) {
-        (self.0)();
-    }
-}
-
-impl fmt::Debug for BareKick {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BareKick").finish_non_exhaustive()
-    }
+    /// A handle with which any thread can kick the loop's vCPU.
+    fn kick_handle(&self) -> Arc<dyn Kick>;
 }

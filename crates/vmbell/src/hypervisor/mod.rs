@@ -32,10 +32,11 @@ pub use absent as kvm;
 pub use absent as usermode;
 
 use std::fmt;
+use std::sync::Arc;
 
 use vm_memory::GuestMemoryMmap;
 
-pub use bare::{BareExit, BareKick, BareLoop};
+pub use bare::{BareExit, BareLoop};
 pub use capability::{Capability, Support};
 pub use config::{Containment, PatchMode, SpinPolicy, VmConfig};
 pub use error::Error;
@@ -103,9 +104,6 @@ pub trait Vm: IoEvents + Irqs + 'static {
 
 /// A virtual CPU, owned by the one thread that runs it.
 pub trait Vcpu: Send {
-    /// The handle that makes the vCPU leave the guest, from any thread.
-    type Kick: Kick;
-
     /// Sets where the first [`run`](Self::run) starts. Fails with [`Error::Running`] once the vCPU has run.
     fn set_entry_point(&mut self, entry: EntryPoint) -> Result<(), Error>;
 
@@ -123,11 +121,12 @@ pub trait Vcpu: Send {
     fn is_kicked(&self) -> bool;
 
     /// A handle with which any thread can kick this vCPU.
-    fn kick_handle(&self) -> Self::Kick;
+    fn kick_handle(&self) -> Arc<dyn Kick>;
 }
 
-/// Makes a vCPU leave the guest with [`VmExit::Kicked`].
-pub trait Kick: Clone + Send + Sync + fmt::Debug + 'static {
+/// Makes a vCPU leave the guest with [`VmExit::Kicked`]. The threads that may kick the vCPU share the handle, and
+/// the thread that runs the vCPU answers. The handle may outlive the vCPU.
+pub trait Kick: Send + Sync + fmt::Debug {
     /// Asks the vCPU to leave the guest. If it is outside the guest, it answers at its next entry.
     fn kick(&self);
 }

@@ -33,14 +33,14 @@ const PERIOD: Duration = Duration::from_millis(20);
 
 impl Deadline {
     /// Kicks again and again from `when` on. Fails if the thread cannot be started.
-    pub fn new(when: Instant, kick: impl Kick + 'static) -> std::io::Result<Self> {
+    pub fn new(when: Instant, kick: Arc<dyn Kick>) -> std::io::Result<Self> {
         Self::once(move || Instant::now() >= when, kick)
     }
 
     /// Kicks again and again while `passed` returns true. Fails if the thread cannot be started.
     pub fn once(
         passed: impl Fn() -> bool + Send + 'static,
-        kick: impl Kick + 'static,
+        kick: Arc<dyn Kick>,
     ) -> std::io::Result<Self> {
         let cancelled = Arc::new((Mutex::new(false), Condvar::new()));
         let shared = Arc::clone(&cancelled);

@@ -8,22 +8,22 @@ use super::stop::{Deadline, Stop};
 use crate::hypervisor::{Kick, Vcpu, Vm};
 
 /// Kicks all vCPUs.
-#[derive(Clone, Debug)]
-struct Everyone<K>(Vec<K>);
+#[derive(Debug)]
+struct Everyone(Vec<Arc<dyn Kick>>);
 
-impl<K: Kick> Kick for Everyone<K> {
+impl Kick for Everyone {
     fn kick(&self) {
-        self.0.iter().for_each(K::kick);
+        self.0.iter().for_each(|vcpu| vcpu.kick());
     }
 }
 
 /// Ends the other vCPUs when it is dropped, so also when its thread panics.
-struct EndOthers<'e, K: Kick> {
+struct EndOthers<'e> {
     ended: &'e AtomicBool,
-    everyone: &'e Everyone<K>,
+    everyone: &'e Everyone,
 }
 
-impl<K: Kick> Drop for EndOthers<'_, K> {
+impl Drop for EndOthers<'_> {
     fn drop(&mut self) {
         self.ended.store(true, Ordering::Release);
         self.everyone.kick();
@@ -41,10 +41,10 @@ impl<V: Vm> Machine<V> {
         until: impl Fn() -> bool + Send + Sync + 'static,
     ) -> Result<Stop, MachineError> {
         let until = Arc::new(until);
-        let everyone = Everyone(vcpus.iter().map(Vcpu::kick_handle).collect());
+        let everyone = Arc::new(Everyone(vcpus.iter().map(Vcpu::kick_handle).collect()));
         let (ended, first) = (AtomicBool::new(false), Mutex::new(None));
         let asked = Arc::clone(&until);
-        let _deadline = Deadline::once(move || asked(), everyone.clone())
+        let _deadline = Deadline::once(move || asked(), Arc::clone(&everyone) as Arc<dyn Kick>)
             .map_err(|source| MachineError::Thread { source })?;
         let run = |vcpu: &mut V::Vcpu| {
             let _end = EndOthers {

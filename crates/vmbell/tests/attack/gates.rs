@@ -9,7 +9,7 @@ use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::guest::Parameters;
 use vmbell::hypervisor::usermode::{UsermodeVcpu, UsermodeVm};
-use vmbell::hypervisor::{IoEvents, Irqchip, Kick, Vcpu, Vm, VmConfig};
+use vmbell::hypervisor::{IoEvents, Irqchip, Vcpu, Vm, VmConfig};
 
 use crate::batch::Attack;
 use crate::bells::{come_and_go, raise};

@@ -10,7 +10,7 @@ use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::guest::Parameters;
 use vmbell::hypervisor::usermode::UsermodeVm;
-use vmbell::hypervisor::{IoEvents, Irqchip, Kick, Vcpu, Vm};
+use vmbell::hypervisor::{IoEvents, Irqchip, Vcpu, Vm};
 
 use crate::batch::Attack;
 use crate::bells::{come_and_go, raise};

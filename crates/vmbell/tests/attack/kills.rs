@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::guest::Parameters;
 use vmbell::hypervisor::usermode::{Usermode, UsermodeVcpu, UsermodeVm};
-use vmbell::hypervisor::{Hypervisor, IoEvents, Irqchip, Kick, Vcpu, Vm, VmConfig};
+use vmbell::hypervisor::{Hypervisor, IoEvents, Irqchip, Vcpu, Vm, VmConfig};
 
 use crate::batch::Attack;
 use crate::bells::{PLACES, come_and_go, raise};

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::guest::DONE_PORT;
 use vmbell::hypervisor::{
-    Capability, Hypervisor, IoEvents, Kick, PatchMode, Vcpu, VmConfig, VmEntry, VmExit,
+    Capability, Hypervisor, IoEvents, PatchMode, Vcpu, VmConfig, VmEntry, VmExit,
 };
 use vmbell::machine::Deadline;
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};

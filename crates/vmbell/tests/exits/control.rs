@@ -6,7 +6,7 @@ use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::guest::{Parameters, Results};
 use vmbell::hypervisor::{
-    Capability, EntryPoint, Hypervisor, IoEvents, Kick, Vcpu, Vm, VmConfig, VmEntry, VmExit,
+    Capability, EntryPoint, Hypervisor, IoEvents, Vcpu, Vm, VmConfig, VmEntry, VmExit,
 };
 use vmbell::machine::{Deadline, PARAMETERS};
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::guest::{DONE_PORT, Parameters};
-use vmbell::hypervisor::{Hypervisor, Irqs, Kick, Vcpu, Vm, VmEntry, VmExit};
+use vmbell::hypervisor::{Hypervisor, Irqs, Vcpu, Vm, VmEntry, VmExit};
 use vmbell::irq::{Gsi, Route, Target};
 use vmbell::machine::CODE;
 use vmm_sys_util::eventfd::EventFd;

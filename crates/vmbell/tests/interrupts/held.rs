@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use vmbell::hypervisor::{Error, Hypervisor, Irqs, Kick, Vcpu, VmExit};
+use vmbell::hypervisor::{Error, Hypervisor, Irqs, Vcpu, VmExit};
 use vmbell::irq::Gsi;
 use vmm_sys_util::eventfd::EventFd;
 

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell::hypervisor::{Hypervisor, IoEvents, Kick, PatchMode, Vcpu, Vm, VmConfig, VmExit};
+use vmbell::hypervisor::{Hypervisor, IoEvents, PatchMode, Vcpu, Vm, VmConfig, VmExit};
 
 use crate::harness::{HOLE, LIMIT, configured, count, event};
 use crate::taker::{

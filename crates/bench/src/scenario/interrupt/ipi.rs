@@ -7,7 +7,7 @@ use super::case::Case;
 use crate::affinity;
 use crate::{Options, Sample, SubjectError};
 use vmbell::guest::Parameters;
-use vmbell::hypervisor::{Hypervisor, Kick, Vcpu, Vm};
+use vmbell::hypervisor::{Hypervisor, Vcpu, Vm};
 use vmbell::machine::{Deadline, Stop};
 
 /// The scenario with its two vCPUs.

@@ -54,7 +54,9 @@ impl Kicks {
     pub fn are_requested(&self) -> bool {
         self.requested.load(SeqCst)
     }
+}
 
+impl Kick for Kicks {
     fn kick(&self) {
         self.requested.store(true, SeqCst);
         self.page.immediate_exit().store(1, SeqCst);
@@ -65,16 +67,6 @@ impl Kicks {
             // ended and another one got its number, that one gets a signal whose handler does nothing.
             unsafe { libc::syscall(libc::SYS_tgkill, process, thread, signal()) };
         }
-    }
-}
-
-/// Kicks a [`super::KvmVcpu`].
-#[derive(Clone, Debug)]
-pub struct KvmKick(pub(super) Arc<Kicks>);
-
-impl Kick for KvmKick {
-    fn kick(&self) {
-        self.0.kick();
     }
 }
 

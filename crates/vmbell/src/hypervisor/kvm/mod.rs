@@ -31,7 +31,6 @@ mod vcpu;
 mod vm;
 
 pub use error::KvmError;
-pub use kick::KvmKick;
 pub use vcpu::KvmVcpu;
 pub use vm::KvmVm;
 

@@ -10,11 +10,11 @@ use kvm_bindings::KVM_INTERNAL_ERROR_EMULATION;
 use kvm_ioctls::VcpuFd;
 
 use super::super::stage::Stage;
-use super::super::{EntryPoint, Error, Vcpu, VmEntry, VmExit};
+use super::super::{EntryPoint, Error, Kick, Vcpu, VmEntry, VmExit};
 use super::arch::{boot, cpuid, entry, last_words};
 use super::error::KvmError;
 use super::ioctl;
-use super::kick::{Kicks, KvmKick};
+use super::kick::Kicks;
 use super::run_page::{Exit, Io, RunPage};
 use super::statistics::Statistics;
 use super::vm::{Counts, Guest};
@@ -243,8 +243,6 @@ impl KvmVcpu {
 }
 
 impl Vcpu for KvmVcpu {
-    type Kick = KvmKick;
-
     fn set_entry_point(&mut self, entry: EntryPoint) -> Result<(), Error> {
         self.stage.check_fresh()?;
         if matches!(entry, EntryPoint::Program { .. }) && self.guest.boot_area.is_none() {
@@ -282,8 +280,8 @@ impl Vcpu for KvmVcpu {
         self.kicks.are_requested()
     }
 
-    fn kick_handle(&self) -> KvmKick {
-        KvmKick(Arc::clone(&self.kicks))
+    fn kick_handle(&self) -> Arc<dyn Kick> {
+        Arc::clone(&self.kicks) as Arc<dyn Kick>
     }
 }
 

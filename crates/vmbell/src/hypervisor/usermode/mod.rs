@@ -40,7 +40,7 @@ mod vm;
 mod wait;
 
 pub use error::UsermodeError;
-pub use vcpu::{UsermodeKick, UsermodeVcpu};
+pub use vcpu::UsermodeVcpu;
 pub use vm::UsermodeVm;
 
 use super::{BareExit, BareLoop, Capability, Error, Hypervisor, Support, VmConfig};

@@ -230,8 +230,6 @@ fn access_width(width: u32) -> Result<u8, Error> {
 }
 
 impl Vcpu for UsermodeVcpu {
-    type Kick = UsermodeKick;
-
     fn set_entry_point(&mut self, entry: EntryPoint) -> Result<(), Error> {
         self.stage.check_fresh()?;
         let EntryPoint::Program { pc, sp, arguments } = entry else {
@@ -270,22 +268,22 @@ impl Vcpu for UsermodeVcpu {
         self.guest.sandbox.thread(self.index).is_kicked()
     }
 
-    fn kick_handle(&self) -> UsermodeKick {
-        UsermodeKick {
+    fn kick_handle(&self) -> Arc<dyn Kick> {
+        Arc::new(VcpuKick {
             guest: Arc::clone(&self.guest),
             index: self.index,
-        }
+        })
     }
 }
 
-/// Makes one vCPU of a [`super::UsermodeVm`] leave the guest, from any thread.
-#[derive(Clone, Debug)]
-pub struct UsermodeKick {
+/// Kicks one vCPU of a sandbox.
+#[derive(Debug)]
+struct VcpuKick {
     guest: Arc<Guest>,
     index: usize,
 }
 
-impl Kick for UsermodeKick {
+impl Kick for VcpuKick {
     fn kick(&self) {
         self.guest.sandbox.kick(self.index);
     }

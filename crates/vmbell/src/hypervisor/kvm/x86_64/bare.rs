@@ -10,12 +10,12 @@ use vm_memory::{Bytes, GuestAddress};
 
 use super::super::error::KvmError;
 use super::super::ioctl;
-use super::super::kick::{Kicks, KvmKick};
+use super::super::kick::Kicks;
 use super::super::run_page::{Exit, RunPage};
 use super::super::system::System;
 use super::super::vm::KvmVm;
 use super::{cpuid, entry};
-use crate::hypervisor::{BareExit, BareKick, BareLoop, EntryPoint, Error, Irqchip, Vm, VmConfig};
+use crate::hypervisor::{BareExit, BareLoop, EntryPoint, Error, Irqchip, Kick, Vm, VmConfig};
 
 /// The port and the address that the guest writes to.
 const PORT: u64 = 0xc050;
@@ -91,8 +91,8 @@ impl BareLoop for Bare {
         Ok(())
     }
 
-    fn kick_handle(&self) -> BareKick {
-        BareKick::new(KvmKick(Arc::clone(&self.kicks)))
+    fn kick_handle(&self) -> Arc<dyn Kick> {
+        Arc::clone(&self.kicks) as Arc<dyn Kick>
     }
 }
 

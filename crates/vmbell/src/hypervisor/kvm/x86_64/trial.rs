@@ -17,9 +17,7 @@ use super::super::error::KvmError;
 use super::super::system::System;
 use super::super::vm::KvmVm;
 use super::cpuid;
-use crate::hypervisor::{
-    EntryPoint, Error, Irqchip, Kick, Support, Vcpu, Vm, VmConfig, VmEntry, VmExit,
-};
+use crate::hypervisor::{EntryPoint, Error, Irqchip, Support, Vcpu, Vm, VmConfig, VmEntry, VmExit};
 
 /// The time limit of a trial. A guest on a KVM that has the capability needs microseconds, or a time slice on a
 /// busy host.
