@@ -106,12 +106,12 @@ impl PvEoi {
         if !lapic.irr.is_empty() {
             return false;
         }
-        let Some(vector) = lapic.newest() else {
+        let Some(vector) = lapic.newest_in_service() else {
             return false;
         };
-        // `watched` alone is not enough: if the message of a level interrupt has a logical destination, and this APIC
-        // got that logical address only after the monitor filled `watched`, the vector is missing there.
-        let is_awaited = lapic.watched.contains(vector) || lapic.tmr.contains(vector);
+        // The bitmap alone is not enough: if the message of a level interrupt has a logical destination, and this
+        // APIC got that logical address only after the monitor filled the bitmap, the vector is missing there.
+        let is_awaited = lapic.eoi_exit_bitmap.contains(vector) || lapic.tmr.contains(vector);
         if is_awaited || !memory.write(word, 1) {
             return false;
         }

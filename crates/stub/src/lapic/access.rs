@@ -5,9 +5,9 @@
 
 use super::{Destination, Eoi, Lapic, Message, Mode, Register, register};
 use crate::sync::Ordering::Relaxed;
-use register::{BASE_BOOT, BASE_ENABLED, BASE_X2APIC, MMIO_BASE};
+use register::{BASE_BSP, BASE_ENABLED, BASE_X2APIC, MMIO_BASE};
 
-/// The effect of a write besides the register's new value. After any write, call [`Lapic::next`] again.
+/// The effect of a write besides the register's new value. After any write, call [`Lapic::next_interrupt`] again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Effect {
@@ -27,7 +27,7 @@ impl Lapic {
         if !self.is_x2apic() {
             return None;
         }
-        match Register::from_index(msr_place(index)?)? {
+        match Register::from_index(msr_register(index)?)? {
             // Write-only, or not in this mode.
             Register::Eoi | Register::SelfIpi => None,
             Register::Apr | Register::Dfr | Register::IcrHigh => None,
@@ -41,7 +41,7 @@ impl Lapic {
 
     /// `wrmsr` of an x2APIC register.
     pub fn write_msr(&self, index: u32, value: u64) -> Effect {
-        let register = msr_place(index).and_then(Register::from_index);
+        let register = msr_register(index).and_then(Register::from_index);
         let (Some(register), true) = (register, self.is_x2apic()) else {
             return Effect::Fault;
         };
@@ -53,7 +53,7 @@ impl Lapic {
             }
             Register::Eoi | Register::Esr if value != 0 => Effect::Fault,
             Register::Tpr | Register::SelfIpi if value > 0xff => Effect::Fault,
-            Register::Svr if value & !u64::from(register::SVR_BITS) != 0 => Effect::Fault,
+            Register::Svr if value & !u64::from(register::SVR_WRITABLE) != 0 => Effect::Fault,
             Register::Tpr | Register::Eoi | Register::Svr | Register::Esr | Register::SelfIpi => {
                 self.write(register, low)
             }
@@ -63,10 +63,11 @@ impl Lapic {
 
     /// A load from the page: the bytes of one register. A register that does not exist reads as 0.
     pub fn read_mmio(&self, offset: u64, len: u8) -> u32 {
-        let (index, byte) = mmio_place(offset);
+        let (index, byte) = mmio_register(offset);
         let value = match Register::from_index(index) {
             Some(Register::SelfIpi) | None => {
-                self.errors.fetch_or(register::ERROR_REGISTER, Relaxed);
+                self.pending_errors
+                    .fetch_or(register::ESR_ILLEGAL_REGISTER, Relaxed);
                 0
             }
             Some(register) => self.read(register),
@@ -82,13 +83,14 @@ impl Lapic {
     /// A store to the page. Only aligned 32-bit stores do anything (SDM: "undefined"; Linux ignores
     /// the others).
     pub fn write_mmio(&self, offset: u64, len: u8, value: u32) -> Effect {
-        let (index, byte) = mmio_place(offset);
+        let (index, byte) = mmio_register(offset);
         if byte != 0 || len != 4 {
             return Effect::None;
         }
         match Register::from_index(index) {
             Some(Register::SelfIpi) | None => {
-                self.errors.fetch_or(register::ERROR_REGISTER, Relaxed);
+                self.pending_errors
+                    .fetch_or(register::ESR_ILLEGAL_REGISTER, Relaxed);
                 Effect::None
             }
             Some(register) => self.write(register, value),
@@ -97,7 +99,7 @@ impl Lapic {
 
     /// `rdmsr` of the APIC base register.
     pub fn read_base(&self) -> u64 {
-        let boot = if self.id() == 0 { BASE_BOOT } else { 0 };
+        let boot = if self.id() == 0 { BASE_BSP } else { 0 };
         MMIO_BASE | u64::from(self.mode.load(Relaxed) | boot)
     }
 
@@ -108,7 +110,7 @@ impl Lapic {
         let old = self.mode.load(Relaxed);
         let bits = (value & 0xffff_ffff) as u32;
         let new = bits & (BASE_ENABLED | BASE_X2APIC);
-        let page = value & !u64::from(BASE_ENABLED | BASE_X2APIC | BASE_BOOT);
+        let page = value & !u64::from(BASE_ENABLED | BASE_X2APIC | BASE_BSP);
         let x2apic = BASE_ENABLED | BASE_X2APIC;
         let forbidden = match (old, new) {
             // x2APIC without enabling the APIC; from off straight to x2APIC; from x2APIC back to xAPIC.
@@ -142,7 +144,7 @@ impl Lapic {
             Register::Tpr => self.tpr().into(),
             Register::Ppr | Register::Apr => self.ppr().into(),
             Register::Eoi | Register::SelfIpi => 0,
-            Register::Ldr => self.logical(),
+            Register::Ldr => self.ldr(),
             Register::Dfr => self.dfr.load(Relaxed),
             Register::Svr => self.svr.load(Relaxed),
             Register::Isr(index) => self.isr.word(index),
@@ -160,15 +162,18 @@ impl Lapic {
             Register::Tpr => self.tpr.store(value & 0xff, Relaxed),
             Register::Eoi => return self.eoi().map_or(Effect::None, Effect::Eoi),
             Register::Ldr => self.ldr.store(value & 0xff00_0000, Relaxed),
-            Register::Dfr => self.dfr.store(value | !register::DFR_BITS, Relaxed),
-            Register::Svr => self.svr.store(value & register::SVR_BITS, Relaxed),
-            Register::Esr => self.esr.store(self.errors.swap(0, Relaxed), Relaxed),
+            Register::Dfr => self.dfr.store(value | !register::DFR_MODEL, Relaxed),
+            Register::Svr => self.svr.store(value & register::SVR_WRITABLE, Relaxed),
+            Register::Esr => self
+                .esr
+                .store(self.pending_errors.swap(0, Relaxed), Relaxed),
             Register::IcrHigh => self.icr_high.store(value & 0xff00_0000, Relaxed),
             Register::Icr => {
-                let Some(message) = self.command(value, self.icr_high.load(Relaxed)) else {
+                let Some(message) = self.icr_message(value, self.icr_high.load(Relaxed)) else {
                     return Effect::Fault;
                 };
-                self.icr_low.store(value & !register::ICR_BUSY, Relaxed);
+                self.icr_low
+                    .store(value & !register::ICR_SEND_PENDING, Relaxed);
                 return self.send(message);
             }
             Register::SelfIpi => {
@@ -187,28 +192,29 @@ impl Lapic {
     /// Sends an IPI, or records the error of a vector below 16 in ESR.
     fn send(&self, message: Message) -> Effect {
         if message.vector < super::FIRST_VECTOR {
-            self.errors.fetch_or(register::ERROR_SENT_VECTOR, Relaxed);
+            self.pending_errors
+                .fetch_or(register::ESR_SEND_ILLEGAL_VECTOR, Relaxed);
             return Effect::None;
         }
         Effect::Ipi(message)
     }
 
     /// The logical destination register.
-    pub(super) fn logical(&self) -> u32 {
+    pub(super) fn ldr(&self) -> u32 {
         self.ldr.load(Relaxed)
     }
 
     /// Whether logical destinations are in the flat model rather than in the cluster model (DFR).
-    pub(super) fn is_flat(&self) -> bool {
-        self.dfr.load(Relaxed) & register::DFR_BITS == register::DFR_BITS
+    pub(super) fn is_flat_model(&self) -> bool {
+        self.dfr.load(Relaxed) & register::DFR_MODEL == register::DFR_MODEL
     }
 }
 
-fn msr_place(index: u32) -> Option<u8> {
+fn msr_register(index: u32) -> Option<u8> {
     u8::try_from(index.checked_sub(register::MSR_BASE)?).ok()
 }
 
 /// The index of the register at an offset, and the byte in its 16 bytes.
-fn mmio_place(offset: u64) -> (u8, u32) {
+fn mmio_register(offset: u64) -> (u8, u32) {
     ((offset >> 4 & 0xff) as u8, (offset & 0xf) as u32)
 }

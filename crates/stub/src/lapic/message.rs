@@ -73,7 +73,7 @@ impl Destination {
     pub fn includes(self, lapic: &Lapic) -> bool {
         match self {
             Self::Physical(id) => lapic.id() == id,
-            Self::Logical(address) => lapic.answers(address),
+            Self::Logical(address) => lapic.has_logical_id(address),
             Self::All => true,
             Self::AllBut(id) => lapic.id() != id,
         }
@@ -123,13 +123,13 @@ impl Message {
 
 impl Lapic {
     /// Whether a logical destination names this APIC.
-    fn answers(&self, address: u32) -> bool {
-        let own = self.logical();
+    fn has_logical_id(&self, address: u32) -> bool {
+        let own = self.ldr();
         if self.is_x2apic() {
             return own >> 16 == address >> 16 && own & address & 0xffff != 0;
         }
         let (own, address) = (own >> 24, address & 0xff);
-        if self.is_flat() {
+        if self.is_flat_model() {
             own & address != 0
         } else {
             own >> 4 == address >> 4 && own & address & 0xf != 0
@@ -137,7 +137,7 @@ impl Lapic {
     }
 
     /// The IPI that a write to ICR sends; `None` if its delivery mode is not emulated.
-    pub(super) fn command(&self, low: u32, high: u32) -> Option<Message> {
+    pub(super) fn icr_message(&self, low: u32, high: u32) -> Option<Message> {
         let logical = low & register::ICR_LOGICAL != 0;
         let destination = match low >> 18 & 3 {
             0 if self.is_x2apic() => Destination::wide(high, logical),

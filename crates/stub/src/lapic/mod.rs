@@ -6,7 +6,8 @@
 //! Where the manual leaves a choice, Linux `arch/x86/kvm/lapic.c` decides.
 //!
 //! A [`Lapic`] is plain data in memory that the monitor and the sandbox share. A sender of interrupts changes
-//! IRR and TMR, on any thread; the monitor changes `watched`; the thread that runs the vCPU changes all else.
+//! IRR and TMR, on any thread; the monitor changes the EOI exit bitmap; the thread that runs the vCPU changes all
+//! else.
 
 mod access;
 mod message;
@@ -34,9 +35,9 @@ pub struct Lapic {
     pub irr: VectorSet,
     /// Trigger mode register, from the last raise of each vector: a set bit means level.
     pub tmr: VectorSet,
-    /// Vectors for whose EOI an I/O APIC pin or a resamplefd waits, so that paravirtual EOI must not defer it. The
-    /// monitor writes the set.
-    pub watched: VectorSet,
+    /// EOI exit bitmap: vectors for whose EOI an I/O APIC pin or a resamplefd waits, so that paravirtual EOI must not
+    /// defer it. The monitor writes the set.
+    pub eoi_exit_bitmap: VectorSet,
     /// In-service register: vectors whose handler has begun and has not reached its EOI.
     isr: VectorSet,
     /// The APIC ID.
@@ -49,11 +50,11 @@ pub struct Lapic {
     dfr: AtomicU32,
     esr: AtomicU32,
     /// Errors since the guest last wrote ESR.
-    errors: AtomicU32,
+    pending_errors: AtomicU32,
     icr_low: AtomicU32,
     icr_high: AtomicU32,
     /// 1 + the vector that came into service last; 0 once any vector has left service since.
-    newest: AtomicU32,
+    newest_in_service: AtomicU32,
 }
 
 impl Lapic {
@@ -66,14 +67,14 @@ impl Lapic {
             (&self.id, id),
             (&self.mode, register::BASE_ENABLED),
             (&self.tpr, 0),
-            (&self.svr, register::SPURIOUS),
+            (&self.svr, register::SVR_RESET),
             (&self.ldr, 0),
             (&self.dfr, u32::MAX),
             (&self.esr, 0),
-            (&self.errors, 0),
+            (&self.pending_errors, 0),
             (&self.icr_low, 0),
             (&self.icr_high, 0),
-            (&self.newest, 0),
+            (&self.newest_in_service, 0),
         ] {
             word.store(value, Relaxed);
         }

@@ -13,34 +13,34 @@ pub const MSR_BASE: u32 = 0x800;
 pub const MSR_END: u32 = 0x900;
 
 /// APIC base register: this is the bootstrap processor.
-pub(super) const BASE_BOOT: u32 = 1 << 8;
+pub(super) const BASE_BSP: u32 = 1 << 8;
 /// APIC base register: x2APIC mode.
 pub(super) const BASE_X2APIC: u32 = 1 << 10;
 /// APIC base register: the APIC is on (global enable).
 pub(super) const BASE_ENABLED: u32 = 1 << 11;
 
 /// SVR after a reset: disabled.
-pub(super) const SPURIOUS: u32 = 0xff;
+pub(super) const SVR_RESET: u32 = 0xff;
 /// SVR: enabled by software.
 pub(super) const SVR_ENABLED: u32 = 1 << 8;
 /// Writable bits of SVR: vector, enabled, focus checking.
-pub(super) const SVR_BITS: u32 = 0x3ff;
-/// Writable bits of DFR; the other bits read as 1.
-pub(super) const DFR_BITS: u32 = 0xf000_0000;
+pub(super) const SVR_WRITABLE: u32 = 0x3ff;
+/// DFR: the model of logical destinations, its only writable bits; the others read as 1.
+pub(super) const DFR_MODEL: u32 = 0xf000_0000;
 
 /// ICR: the destination is logical.
 pub(super) const ICR_LOGICAL: u32 = 1 << 11;
 /// ICR: delivery status, send pending; never set here.
-pub(super) const ICR_BUSY: u32 = 1 << 12;
+pub(super) const ICR_SEND_PENDING: u32 = 1 << 12;
 /// ICR: reserved bits of its low half.
 pub(super) const ICR_RESERVED: u32 = 0xfff3_2000;
 
 /// ESR: send illegal vector, below 16.
-pub(super) const ERROR_SENT_VECTOR: u32 = 1 << 5;
+pub(super) const ESR_SEND_ILLEGAL_VECTOR: u32 = 1 << 5;
 /// ESR: receive illegal vector, below 16.
-pub(super) const ERROR_RECEIVED_VECTOR: u32 = 1 << 6;
+pub(super) const ESR_RECEIVE_ILLEGAL_VECTOR: u32 = 1 << 6;
 /// ESR: illegal register address.
-pub(super) const ERROR_REGISTER: u32 = 1 << 7;
+pub(super) const ESR_ILLEGAL_REGISTER: u32 = 1 << 7;
 
 /// The version register: an integrated APIC; the field Max LVT Entry is 0, as there is no local vector table.
 pub(super) const VERSION: u32 = 0x14;

@@ -28,8 +28,8 @@ impl Lapic {
     /// Requests a vector, from any thread.
     pub fn raise(&self, vector: u8, level: bool) -> Raise {
         if vector < FIRST_VECTOR {
-            self.errors
-                .fetch_or(register::ERROR_RECEIVED_VECTOR, Relaxed);
+            self.pending_errors
+                .fetch_or(register::ESR_RECEIVE_ILLEGAL_VECTOR, Relaxed);
             return Raise::Refused;
         }
         if !self.is_enabled() {
@@ -75,18 +75,18 @@ impl Lapic {
     }
 
     /// The pending vector that interrupts the vCPU as soon as the guest does not mask interrupts.
-    pub fn next(&self) -> Option<u8> {
+    pub fn next_interrupt(&self) -> Option<u8> {
         let highest = self.irr.highest()?;
         (highest & 0xf0 > self.ppr()).then_some(highest)
     }
 
     /// The handler of a pending vector starts: moves the vector from IRR to ISR. False if it was not pending.
-    pub fn begin(&self, vector: u8) -> bool {
+    pub fn start_service(&self, vector: u8) -> bool {
         if !self.irr.remove(vector) {
             return false;
         }
         if self.isr.insert(vector) {
-            self.newest.store(u32::from(vector) + 1, Relaxed);
+            self.newest_in_service.store(u32::from(vector) + 1, Relaxed);
         }
         true
     }
@@ -95,15 +95,15 @@ impl Lapic {
     pub fn eoi(&self) -> Option<Eoi> {
         let vector = self.isr.highest()?;
         self.isr.remove(vector);
-        self.newest.store(0, Relaxed);
+        self.newest_in_service.store(0, Relaxed);
         let level = self.tmr.contains(vector);
         Some(Eoi { vector, level })
     }
 
     /// The vector that came into service last, unless one has left since (`highest_isr_cache` of
     /// Linux `arch/x86/kvm/lapic.c`): the only one whose EOI the guest may be spared.
-    pub fn newest(&self) -> Option<u8> {
-        let code = self.newest.load(Relaxed);
+    pub fn newest_in_service(&self) -> Option<u8> {
+        let code = self.newest_in_service.load(Relaxed);
         code.checked_sub(1).map(|vector| (vector & 0xff) as u8)
     }
 }

@@ -12,28 +12,28 @@ pub struct VectorSet([AtomicU32; 8]);
 
 impl VectorSet {
     #[inline(always)]
-    fn place(&self, vector: u8) -> (&AtomicU32, u32) {
+    fn word_and_bit(&self, vector: u8) -> (&AtomicU32, u32) {
         (&self.0[usize::from(vector >> 5)], 1 << (vector & 31))
     }
 
     /// Adds a vector; returns whether it was not in the set before.
     #[inline(always)]
     pub fn insert(&self, vector: u8) -> bool {
-        let (word, bit) = self.place(vector);
+        let (word, bit) = self.word_and_bit(vector);
         word.fetch_or(bit, AcqRel) & bit == 0
     }
 
     /// Removes a vector; returns whether it was in the set.
     #[inline(always)]
     pub fn remove(&self, vector: u8) -> bool {
-        let (word, bit) = self.place(vector);
+        let (word, bit) = self.word_and_bit(vector);
         word.fetch_and(!bit, AcqRel) & bit != 0
     }
 
     /// Whether a vector is in the set.
     #[inline(always)]
     pub fn contains(&self, vector: u8) -> bool {
-        let (word, bit) = self.place(vector);
+        let (word, bit) = self.word_and_bit(vector);
         word.load(Acquire) & bit != 0
     }
 

@@ -116,7 +116,7 @@ fn apply(cpu: &PerCpu, effect: Effect) {
 /// A vector has left service: counts the EOI, and passes it to the I/O APIC if a pin may wait for it.
 pub fn finish(cpu: &PerCpu, eoi: Eoi) {
     super::count(cpu, Event::Eoi);
-    if eoi.level || cpu.lapic().watched.contains(eoi.vector) {
+    if eoi.level || cpu.lapic().eoi_exit_bitmap.contains(eoi.vector) {
         super::line::end(cpu, eoi.vector);
     }
 }

@@ -29,7 +29,7 @@ pub fn halt(frame: &mut Context, cpu: &PerCpu) {
             continue;
         }
         let handler = state.handler.load(Relaxed);
-        if handler != 0 && !is_masked(frame) && cpu.lapic().next().is_some() {
+        if handler != 0 && !is_masked(frame) && cpu.lapic().next_interrupt().is_some() {
             break;
         }
         match bed {

@@ -44,7 +44,7 @@ const GENERAL_PROTECTION: u64 = 13;
 pub fn offer(frame: &mut Context, cpu: &PerCpu) -> bool {
     let handler = cpu.interrupts().handler.load(Relaxed);
     let lapic = cpu.lapic();
-    let Some(vector) = lapic.next() else {
+    let Some(vector) = lapic.next_interrupt() else {
         return false;
     };
     if handler == 0 {
@@ -60,7 +60,7 @@ pub fn offer(frame: &mut Context, cpu: &PerCpu) -> bool {
     if step_over_shadow(frame, cpu) {
         return false;
     }
-    if !lapic.begin(vector) {
+    if !lapic.start_service(vector) {
         return false;
     }
     push(frame, cpu, vector);
@@ -69,7 +69,7 @@ pub fn offer(frame: &mut Context, cpu: &PerCpu) -> bool {
     super::count(cpu, Event::InjVirq);
     note_answer(cpu);
     pv_eoi::arm(cpu);
-    lapic.next().is_some()
+    lapic.next_interrupt().is_some()
 }
 
 fn push(frame: &mut Context, cpu: &PerCpu, vector: u8) {

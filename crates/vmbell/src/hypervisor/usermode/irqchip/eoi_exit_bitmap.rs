@@ -1,6 +1,6 @@
 //! The EOI exit bitmap of each local APIC: the vectors whose EOI must be seen at once, because an I/O APIC pin
 //! or a level-triggered message waits for it, so that paravirtual EOI must not defer it (Linux
-//! `ioapic_handled_vectors`; [`Lapic::watched`] in the stub).
+//! `ioapic_handled_vectors`; [`Lapic::eoi_exit_bitmap`] in the stub).
 //!
 //! The bitmaps are filled anew under the controller's lock, after each change of routes, redirection entries or
 //! irqfds (Linux `kvm_ioapic_scan_entry`). The stub may read them meanwhile.
@@ -42,7 +42,7 @@ fn of_routes(routing: &Routing) -> impl Iterator<Item = Message> {
 
 /// Fills one bitmap. A vector that is pending or in service stays in the bitmap until its EOI.
 fn load(lapic: &Lapic, messages: &[Message]) {
-    let bitmap = &lapic.watched;
+    let bitmap = &lapic.eoi_exit_bitmap;
     let mut wanted = [false; 256];
     let is_for_it = |message: &&Message| message.destination.includes(lapic);
     for message in messages.iter().filter(is_for_it) {

@@ -34,7 +34,7 @@ impl Resampled {
         all.pin.program(ENTRY);
         all.pin.set_resamplers(&[16]);
         all.assert();
-        assert!(all.lapic.begin(VECTOR));
+        assert!(all.lapic.start_service(VECTOR));
         Arc::new(all)
     }
 

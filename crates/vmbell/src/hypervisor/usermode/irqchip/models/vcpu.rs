@@ -215,17 +215,17 @@ impl Vcpu {
     /// `inject::offer`.
     fn offer(&mut self) {
         let lapic = &self.shared.lapic;
-        let next = lapic.next();
+        let next = lapic.next_interrupt();
         self.window = next.is_some();
         if let Some(vector) = next
             && !self.masked
         {
-            assert!(lapic.begin(vector));
+            assert!(lapic.start_service(vector));
             self.masked = true;
             self.handler = Some(vector);
             self.begun.push(vector);
             self.pv_eoi.arm(lapic, &self.word);
-            self.window = lapic.next().is_some();
+            self.window = lapic.next_interrupt().is_some();
         }
     }
 
@@ -245,7 +245,7 @@ impl Vcpu {
                 self.hand_over();
                 continue;
             }
-            if self.shared.lapic.next().is_some() {
+            if self.shared.lapic.next_interrupt().is_some() {
                 break;
             }
             self.interrupted_in_stub();

@@ -250,15 +250,15 @@ impl Chip {
 
     pub fn begin(&self) -> Option<u8> {
         let lapic = &self.parts.lapics[0];
-        let vector = lapic.next()?;
-        assert!(lapic.begin(vector));
+        let vector = lapic.next_interrupt()?;
+        assert!(lapic.start_service(vector));
         Some(vector)
     }
 
     /// Does the EOI as the stub does, which leaves a pin with too many resamplefds to the monitor.
     pub fn end(&mut self) {
         let eoi = self.parts.lapics[0].eoi().unwrap();
-        if !self.parts.lapics[0].watched.contains(eoi.vector) {
+        if !self.parts.lapics[0].eoi_exit_bitmap.contains(eoi.vector) {
             return;
         }
         let (pins, lines) = (&*self.parts.pins, &*self.parts.lines);

@@ -15,7 +15,7 @@ fn reached(chip: &mut Chip, low: u32, destination: u8) -> Vec<usize> {
     chip.line(5, true);
     chip.line(5, false);
     let lapics = chip.parts.lapics.iter().enumerate();
-    let pending = lapics.filter(|(_, lapic)| lapic.next() == Some((low & 0xff) as u8));
+    let pending = lapics.filter(|(_, lapic)| lapic.next_interrupt() == Some((low & 0xff) as u8));
     pending.map(|(vcpu, _)| vcpu).collect()
 }
 

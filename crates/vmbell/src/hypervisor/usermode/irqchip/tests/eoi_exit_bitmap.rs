@@ -21,7 +21,7 @@ fn eoi_exit_bitmap_has_levels_resampled_pins_and_the_clock() {
     chip.entry(5, LEVEL | 0x51);
     chip.entry(6, 0x61);
     chip.entry(8, 0x71);
-    let bitmap = |chip: &Chip, vcpu: usize| vectors(&chip.parts.lapics[vcpu].watched);
+    let bitmap = |chip: &Chip, vcpu: usize| vectors(&chip.parts.lapics[vcpu].eoi_exit_bitmap);
     assert_eq!(bitmap(&chip, 0), [0x51, 0x71]);
     assert_eq!(bitmap(&chip, 1), [0; 0]);
     let _resample = chip.resampling(1, 6);
@@ -39,10 +39,10 @@ fn vector_under_way_stays_in_the_eoi_exit_bitmap_until_its_end() {
     chip.line(5, true);
     assert_eq!(chip.begin(), Some(0x51));
     chip.entry(5, LEVEL | MASKED | 0x61);
-    assert!(chip.parts.lapics[0].watched.contains(0x51));
+    assert!(chip.parts.lapics[0].eoi_exit_bitmap.contains(0x51));
     let _ = chip.parts.lapics[0].eoi();
     chip.entry(5, LEVEL | MASKED | 0x61);
-    assert!(!chip.parts.lapics[0].watched.contains(0x51));
+    assert!(!chip.parts.lapics[0].eoi_exit_bitmap.contains(0x51));
 }
 
 /// Whether paravirtual EOI would spare the guest the EOI of the interrupt that `raise` raises.

@@ -125,9 +125,9 @@ impl Vcpu {
             return;
         }
         if self.interruptible
-            && let Some(vector) = self.lapic.next()
+            && let Some(vector) = self.lapic.next_interrupt()
         {
-            assert!(self.lapic.begin(vector));
+            assert!(self.lapic.start_service(vector));
             self.begun += 1;
             self.handlers.push(Handler {
                 vector,
@@ -154,7 +154,7 @@ impl Vcpu {
     /// `sti`: the exit of an interrupt window, if a vector is pending.
     pub fn sti(&mut self) {
         self.interruptible = true;
-        if self.lapic.next().is_some() {
+        if self.lapic.next_interrupt().is_some() {
             let _ = self.exit();
             self.event = true;
             self.enter();
@@ -213,7 +213,7 @@ impl Vcpu {
         let there = lapic(self.lapic.id());
         for vector in self.in_service().into_iter().rev() {
             assert_eq!(there.raise(vector, false), Raise::Accepted);
-            assert!(there.begin(vector));
+            assert!(there.start_service(vector));
         }
         for vector in vectors(&self.lapic.irr) {
             assert_eq!(there.raise(vector, false), Raise::Accepted);

@@ -23,7 +23,11 @@ fn delivered(lapics: &[Lapic], message: Message) -> (Raise, Vec<usize>) {
 /// The local APICs that accepted a message. They begin its interrupt, so that they can accept the next.
 fn begun(lapics: &[Lapic], message: Message) -> Vec<usize> {
     let (_, vcpus) = delivered(lapics, message);
-    assert!(vcpus.iter().all(|&vcpu| lapics[vcpu].begin(message.vector)));
+    assert!(
+        vcpus
+            .iter()
+            .all(|&vcpu| lapics[vcpu].start_service(message.vector))
+    );
     vcpus
 }
 
@@ -140,6 +144,6 @@ fn message_that_all_had_already_is_coalesced() {
     let to = message(Mode::Fixed, Destination::All);
     let _ = delivered(&lapics, to);
     assert_eq!(delivered(&lapics, to), (Raise::Coalesced, vec![]));
-    assert!(lapics[2].begin(0x41));
+    assert!(lapics[2].start_service(0x41));
     assert_eq!(delivered(&lapics, to), (Raise::Accepted, vec![2]));
 }

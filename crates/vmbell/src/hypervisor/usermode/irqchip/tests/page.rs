@@ -61,7 +61,7 @@ fn command_reads_as_it_was_written_and_as_sent() {
 fn read_only_register_ignores_a_write() {
     let lapic = lapic(3);
     assert_eq!(lapic.raise(0x31, true), Raise::Accepted);
-    assert!(lapic.begin(0x31));
+    assert!(lapic.start_service(0x31));
     assert_eq!(lapic.raise(0x41, true), Raise::Accepted);
     let words = (0..8).map(|word| 0x10 * word);
     let sets = words.flat_map(|word| [ISR + word, TMR + word, IRR + word]);
@@ -80,7 +80,7 @@ fn both_priorities_read_as_the_processors() {
     let _ = lapic.write_mmio(TPR, 4, 0x25);
     assert_eq!((read(&lapic, APR), read(&lapic, PPR)), (0x25, 0x25));
     let _ = lapic.raise(0x52, false);
-    assert!(lapic.begin(0x52));
+    assert!(lapic.start_service(0x52));
     assert_eq!((read(&lapic, APR), read(&lapic, PPR)), (0x50, 0x50));
     assert_eq!(read(&lapic, TPR), 0x25);
 }
@@ -102,10 +102,10 @@ fn each_vector_has_its_bit_in_three_registers() {
         };
         assert_eq!(lapic.raise(vector, true), Raise::Accepted);
         assert!(has(IRR) && has(TMR) && !has(ISR), "{vector:#x}");
-        assert_eq!(lapic.next(), Some(vector));
-        assert!(lapic.begin(vector));
+        assert_eq!(lapic.next_interrupt(), Some(vector));
+        assert!(lapic.start_service(vector));
         assert!(!has(IRR) && has(TMR) && has(ISR), "{vector:#x}");
-        assert_eq!(lapic.newest(), Some(vector));
+        assert_eq!(lapic.newest_in_service(), Some(vector));
     }
 }
 
@@ -211,5 +211,5 @@ fn x2apic_mode_that_is_asked_for_twice_keeps_what_is_pending() {
     assert_eq!(lapic.write_base(MMIO_BASE | 0xc00), Effect::None);
     assert_eq!(lapic.raise(0x31, false), Raise::Accepted);
     assert_eq!(lapic.write_base(MMIO_BASE | 0xc00), Effect::None);
-    assert_eq!(lapic.next(), Some(0x31));
+    assert_eq!(lapic.next_interrupt(), Some(0x31));
 }

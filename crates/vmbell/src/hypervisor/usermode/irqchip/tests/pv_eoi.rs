@@ -213,7 +213,7 @@ fn guest_that_ends_more_than_it_has_is_answered_nothing() {
 #[test]
 fn vector_of_the_eoi_exit_bitmap_is_never_armed() {
     let mut vcpu = Vcpu::new(true);
-    vcpu.lapic.watched.insert(0x31);
+    vcpu.lapic.eoi_exit_bitmap.insert(0x31);
     vcpu.interrupt(0x31);
     assert!(!vcpu.is_armed());
     assert!(!vcpu.eoi());
@@ -278,7 +278,7 @@ fn word_that_moves_while_armed_leaves_no_bit_behind() {
     let pv_eoi = PvEoi::default();
     assert_eq!(pv_eoi.write_msr(1, |_| true), Ok(()));
     let _ = lapic.raise(0x31, false);
-    assert!(lapic.begin(0x31));
+    assert!(lapic.start_service(0x31));
     assert!(pv_eoi.arm(&lapic, &memory));
     assert_eq!(memory.0[0].get(), 1);
     assert_eq!(pv_eoi.complete(&lapic, &memory), Completion::Disarmed);
@@ -326,7 +326,7 @@ fn halt_with_an_eoi_owed_completes_it_before_it_decides() {
     // The vector is of the same class, so it can only be delivered after the EOI that the host does not know of
     // yet.
     let _ = vcpu.raise(0x32);
-    assert_eq!(vcpu.lapic.next(), None);
+    assert_eq!(vcpu.lapic.next_interrupt(), None);
     let _ = vcpu.exit();
-    assert_eq!(vcpu.lapic.next(), Some(0x32));
+    assert_eq!(vcpu.lapic.next_interrupt(), Some(0x32));
 }

@@ -30,7 +30,7 @@ fn page_has_its_registers_every_sixteen_bytes() {
     assert_eq!(lapic.read_mmio(0x080, 4), 0x20);
     let _ = lapic.raise(0x61, false);
     assert_eq!(lapic.read_mmio(0x230, 4), 2);
-    assert!(lapic.begin(0x61));
+    assert!(lapic.start_service(0x61));
     assert_eq!(lapic.read_mmio(0x130, 4), 2);
     let eoi = Eoi {
         vector: 0x61,
@@ -237,6 +237,6 @@ fn switching_off_forgets_what_was_pending() {
     let lapic = lapic(0);
     let _ = lapic.raise(0x31, false);
     assert_eq!(lapic.write_base(MMIO_BASE), Effect::None);
-    assert_eq!(lapic.next(), None);
+    assert_eq!(lapic.next_interrupt(), None);
     assert!(!lapic.is_enabled());
 }

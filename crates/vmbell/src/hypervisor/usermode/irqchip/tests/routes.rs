@@ -22,7 +22,7 @@ fn message_route_sends_on_each_signal() {
     chip.signal(1);
     chip.signal(2);
     assert_eq!(chip.serve(), Some(0x45));
-    assert_eq!(chip.parts.lapics[1].next(), Some(0x55));
+    assert_eq!(chip.parts.lapics[1].next_interrupt(), Some(0x55));
     assert_eq!(*chip.parts.woken.borrow(), [0, 1]);
 }
 

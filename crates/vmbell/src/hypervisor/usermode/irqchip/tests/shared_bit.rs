@@ -137,7 +137,7 @@ impl Run {
         let owed = self.guest_ended.len() - self.vcpu.ended.len().min(self.guest_ended.len());
         format!(
             "{vectors:?} {:?} {} {} {handlers:?} {interruptible} {kicked} {:?} {:?} {owed}",
-            lapic.newest(),
+            lapic.newest_in_service(),
             pv_eoi.is_pending(),
             word.byte.get(),
             self.raised,
@@ -154,7 +154,7 @@ impl Run {
         // A vector that waits for an EOI which the host does not know of waits for ever, unless a kick is under
         // way.
         let waits = owed != 0 && !self.vcpu.lapic.irr.is_empty();
-        let deliverable = self.vcpu.interruptible && self.vcpu.lapic.next().is_some();
+        let deliverable = self.vcpu.interruptible && self.vcpu.lapic.next_interrupt().is_some();
         agrees && owed == may_owe && (self.vcpu.kicked || !waits && !deliverable)
     }
 
