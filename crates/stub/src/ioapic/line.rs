@@ -32,14 +32,14 @@ pub type Lines = [Line; PINS];
 
 /// The value of a line's word at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct State(u32);
+pub(super) struct LineState(u32);
 
-impl State {
+impl LineState {
     pub(super) fn is_up(self) -> bool {
         self.0 & HELD != 0
     }
 
-    pub(super) fn waits_for_eoi(self) -> bool {
+    pub(super) fn has_remote_irr(self) -> bool {
         self.0 & REMOTE_IRR != 0
     }
 }
@@ -47,49 +47,49 @@ impl State {
 impl Line {
     /// Whether a device or a resampling irqfd holds the line up.
     pub fn is_up(&self) -> bool {
-        State(self.0.load(Acquire)).is_up()
+        LineState(self.0.load(Acquire)).is_up()
     }
 
     /// Whether a local APIC took the line's interrupt and its EOI has not come (remote IRR).
-    pub fn waits_for_eoi(&self) -> bool {
-        State(self.0.load(Acquire)).waits_for_eoi()
+    pub fn has_remote_irr(&self) -> bool {
+        LineState(self.0.load(Acquire)).has_remote_irr()
     }
 
     /// A source holds the line up, or lets it go. Returns whether the line rose.
-    pub(super) fn hold(&self, source: Source, up: bool) -> bool {
+    pub(super) fn set_source(&self, source: Source, up: bool) -> bool {
         let bit = 1 << source as u32;
         if !up {
             self.0.fetch_and(!bit, AcqRel);
             return false;
         }
-        // Counted before the look at remote IRR: a sender that then fails to deliver finds in `give_up` that
-        // the line was driven meanwhile.
+        // Counted before the look at remote IRR: a sender that then fails to deliver finds in `undo_remote_irr`
+        // that the line was driven meanwhile.
         self.0.fetch_add(DRIVEN, AcqRel);
-        !State(self.0.fetch_or(bit, AcqRel)).is_up()
+        !LineState(self.0.fetch_or(bit, AcqRel)).is_up()
     }
 
     /// The line's state after all changes up to now. It is a read-modify-write, so that of two threads, one of
     /// which changes the entry and the other the line before each looks at the other's, one sees both changes.
-    pub(super) fn look(&self) -> State {
-        State(self.0.fetch_or(0, AcqRel))
+    pub(super) fn snapshot(&self) -> LineState {
+        LineState(self.0.fetch_or(0, AcqRel))
     }
 
     /// Sets remote IRR, unless the line has changed since `seen`.
-    pub(super) fn begin(&self, seen: State) -> bool {
-        let begun = seen.0 | REMOTE_IRR;
+    pub(super) fn set_remote_irr(&self, seen: LineState) -> bool {
+        let set = seen.0 | REMOTE_IRR;
         self.0
-            .compare_exchange(seen.0, begun, AcqRel, Acquire)
+            .compare_exchange(seen.0, set, AcqRel, Acquire)
             .is_ok()
     }
 
     /// Clears remote IRR again because no local APIC took the interrupt. False if the line was driven since
     /// `seen`: the driver saw remote IRR and sent nothing, so the caller must send again.
-    pub(super) fn give_up(&self, seen: State) -> bool {
+    pub(super) fn undo_remote_irr(&self, seen: LineState) -> bool {
         self.0.fetch_and(!REMOTE_IRR, AcqRel) == seen.0 | REMOTE_IRR
     }
 
     /// Clears remote IRR: the EOI has come, or the line waits for it no longer.
-    pub fn end(&self) {
+    pub fn clear_remote_irr(&self) {
         self.0.fetch_and(!REMOTE_IRR, AcqRel);
     }
 }

@@ -6,15 +6,15 @@
 //! the 82093AA data sheet and, where that leaves a choice, of Linux `arch/x86/kvm/ioapic.c`. The guest's view,
 //! IOREGSEL and IOWIN, is in the monitor alone.
 
-mod entry;
 mod line;
+mod pin_line;
 mod pins;
-mod wire;
+mod redirection_entry;
 
-pub use entry::Entry;
 pub use line::{Line, Lines, Source};
-pub use pins::{Pin, Pins, RESAMPLERS};
-pub use wire::{EndOfInterrupt, Wire, end};
+pub use pin_line::{EoiActions, PinLine, eoi_pins};
+pub use pins::{PIN_RESAMPLEFDS, Pin, Pins};
+pub use redirection_entry::RedirectionEntry;
 
 /// How many pins the I/O APIC has (82093AA).
 pub const PINS: usize = 24;

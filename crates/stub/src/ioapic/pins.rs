@@ -4,10 +4,10 @@ use crate::sync::AtomicU32;
 use crate::sync::AtomicU64;
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 
-use super::{Entry, PINS};
+use super::{PINS, RedirectionEntry};
 
-/// How many resamplefds of one pin the stub can signal; the monitor ends the interrupts of pins with more.
-pub const RESAMPLERS: usize = 8;
+/// How many resamplefds of one pin the stub can signal; the monitor does the EOIs of pins with more.
+pub const PIN_RESAMPLEFDS: usize = 8;
 
 /// Marks a free place. No descriptor of the sandbox has this number: they begin above it.
 const NONE: u32 = 0;
@@ -19,9 +19,9 @@ pub struct Pin {
     entry: AtomicU64,
     /// The resamplefds by their descriptors in the sandbox; 0 is a free place. A descriptor stays in its place,
     /// so that an EOI which reads the places during a change misses none.
-    resamplers: [AtomicU32; RESAMPLERS],
-    /// Not 0: the pin has more resamplefds than places.
-    crowded: AtomicU32,
+    resamplefds: [AtomicU32; PIN_RESAMPLEFDS],
+    /// Not 0: the pin has more resamplefds than places, so the monitor does its EOIs.
+    monitor_eoi: AtomicU32,
 }
 
 /// The I/O APIC's pins by number.
@@ -29,54 +29,54 @@ pub type Pins = [Pin; PINS];
 
 impl Pin {
     /// The redirection entry at this moment.
-    pub fn entry(&self) -> Entry {
-        Entry(self.entry.load(Acquire))
+    pub fn entry(&self) -> RedirectionEntry {
+        RedirectionEntry(self.entry.load(Acquire))
     }
 
     /// Replaces the redirection entry; one writer at a time.
-    pub fn program(&self, entry: Entry) {
+    pub fn program(&self, entry: RedirectionEntry) {
         self.entry.store(entry.0, Release);
     }
 
     /// The resamplefds that the pin's EOI signals, by their descriptors in the sandbox.
-    pub fn resamplers(&self) -> impl Iterator<Item = u32> {
-        let all = self.resamplers.iter().map(|place| place.load(Acquire));
+    pub fn resamplefds(&self) -> impl Iterator<Item = u32> {
+        let all = self.resamplefds.iter().map(|place| place.load(Acquire));
         all.filter(|descriptor| *descriptor != NONE)
     }
 
     /// Whether the pin has a resamplefd.
     pub fn is_resampled(&self) -> bool {
-        self.is_crowded() || self.resamplers().next().is_some()
+        self.needs_monitor_eoi() || self.resamplefds().next().is_some()
     }
 
-    /// Whether the pin has more than [`RESAMPLERS`] resamplefds, so that the monitor must end its interrupts.
-    pub fn is_crowded(&self) -> bool {
-        self.crowded.load(Acquire) != 0
+    /// Whether the pin has more than [`PIN_RESAMPLEFDS`] resamplefds, so that the monitor must do its EOIs.
+    pub fn needs_monitor_eoi(&self) -> bool {
+        self.monitor_eoi.load(Acquire) != 0
     }
 
     /// Replaces the resamplefds; one writer at a time.
-    pub fn set_resamplers(&self, wanted: &[u32]) {
+    pub fn set_resamplefds(&self, wanted: &[u32]) {
         let is_there = |descriptor| {
-            let mut all = self.resamplers.iter();
+            let mut all = self.resamplefds.iter();
             all.any(|place| place.load(Relaxed) == descriptor)
         };
-        let is_crowded = wanted.len() > RESAMPLERS;
-        if is_crowded {
-            self.crowded.store(1, Release);
+        let is_beyond = wanted.len() > PIN_RESAMPLEFDS;
+        if is_beyond {
+            self.monitor_eoi.store(1, Release);
         }
-        for place in &self.resamplers {
+        for place in &self.resamplefds {
             if !wanted.contains(&place.load(Relaxed)) {
                 place.store(NONE, Release);
             }
         }
         for descriptor in wanted.iter().copied().filter(|wanted| !is_there(*wanted)) {
-            let mut places = self.resamplers.iter();
+            let mut places = self.resamplefds.iter();
             if let Some(free) = places.find(|place| place.load(Relaxed) == NONE) {
                 free.store(descriptor, Release);
             }
         }
-        if !is_crowded {
-            self.crowded.store(0, Release);
+        if !is_beyond {
+            self.monitor_eoi.store(0, Release);
         }
     }
 }

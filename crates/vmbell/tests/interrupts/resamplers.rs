@@ -12,7 +12,7 @@ use vmm_sys_util::eventfd::EventFd;
 use crate::harness::{configured, count, event, rounds};
 use crate::taker::{Doing, LEVEL, PINS, await_that, take, taken, while_running, with_interrupts};
 
-/// More than the usermode backend's stub signals itself (`stub::ioapic::RESAMPLERS`).
+/// More than the usermode backend's stub signals itself (`stub::ioapic::PIN_RESAMPLEFDS`).
 const MANY: usize = 12;
 /// Which of them stay, from both sides of what the stub knows.
 const STAY: [usize; 3] = [2, 7, 11];

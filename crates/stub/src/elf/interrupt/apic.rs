@@ -117,7 +117,7 @@ fn apply(cpu: &PerCpu, effect: Effect) {
 pub fn finish(cpu: &PerCpu, eoi: Eoi) {
     super::count(cpu, Event::Eoi);
     if eoi.level || cpu.lapic().eoi_exit_bitmap.contains(eoi.vector) {
-        super::line::end(cpu, eoi.vector);
+        super::ioapic_eoi::eoi_pins(cpu, eoi.vector);
     }
 }
 

@@ -12,7 +12,7 @@
 mod apic;
 mod halt;
 mod inject;
-mod line;
+mod ioapic_eoi;
 mod linger;
 mod mask;
 mod pv_eoi;

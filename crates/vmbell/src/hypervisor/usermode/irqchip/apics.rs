@@ -6,7 +6,7 @@
 use std::cell::Cell;
 
 use stub::event::{Event, EventCounts};
-use stub::ioapic::{Lines, Pins, Wire};
+use stub::ioapic::{Lines, PinLine, Pins};
 use stub::lapic::{Lapic, Message, Raise};
 use stub::presence::Tell;
 
@@ -47,8 +47,8 @@ impl<'s> Apics<'s> {
     }
 
     /// The pin with this number and its line; `None` if there is no such pin.
-    pub fn wire(&self, pin: u8) -> Option<Wire<'s>> {
-        Wire::new(self.pins, self.lines, pin)
+    pub fn pin_line(&self, pin: u8) -> Option<PinLine<'s>> {
+        PinLine::new(self.pins, self.lines, pin)
     }
 
     /// Delivers a message, and says whether a local APIC took it.

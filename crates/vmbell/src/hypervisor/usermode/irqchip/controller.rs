@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use stub::event::Event;
-use stub::ioapic::{EndOfInterrupt, Pin, Source, end};
+use stub::ioapic::{EoiActions, Pin, Source, eoi_pins};
 use stub::lapic::Message;
 
 use super::apics::Apics;
@@ -139,24 +139,24 @@ impl Controller {
     }
 
     fn set_pin(&self, pin: u8, source: Source, up: bool, apics: &Apics<'_>) {
-        let (true, Some(wire)) = (self.ioapic.is_some(), apics.wire(pin)) else {
+        let (true, Some(pin_line)) = (self.ioapic.is_some(), apics.pin_line(pin)) else {
             return;
         };
         apics.events.count(Event::SetIrq);
         apics.events.count(Event::IoapicSetIrq);
-        wire.drive(source, up, |message| apics.deliver(message));
+        pin_line.drive(source, up, |message| apics.deliver(message));
     }
 
     /// The EOI of a vector, some pin of which has more resamplefds than the stub can signal. Returns all
     /// resamplefds that it acks; the caller signals them after it has released the controller's lock.
     pub fn eoi(&self, vector: u8, apics: &Apics<'_>) -> Vec<Arc<Resampler>> {
-        let mut ending = Ending {
+        let mut eoi = MonitorEoi {
             controller: self,
             apics,
             acked: Vec::new(),
         };
-        end(apics.pins, apics.lines, vector, &mut ending);
-        ending.acked
+        eoi_pins(apics.pins, apics.lines, vector, &mut eoi);
+        eoi.acked
     }
 
     /// The resamplefds that the ack of a pin signals.
@@ -177,7 +177,7 @@ impl Controller {
         for (number, pin) in (0_u8..).zip(apics.pins) {
             let resamplers = self.resamplers(number);
             let descriptors: Vec<_> = resamplers.map(|one| one.descriptor()).collect();
-            pin.set_resamplers(&descriptors);
+            pin.set_resamplefds(&descriptors);
         }
         eoi_exit_bitmap::scan(&self.routing, apics);
     }
@@ -207,21 +207,21 @@ impl Controller {
         if !acked.is_empty() {
             // The line may be up only because the device was not asked while the pin was masked.
             self.set_pin(pin, Source::Resample, false, apics);
-        } else if let Some(wire) = apics.wire(pin) {
-            wire.send_level(|message| apics.deliver(message));
+        } else if let Some(pin_line) = apics.pin_line(pin) {
+            pin_line.send_level(|message| apics.deliver(message));
         }
         Some(acked)
     }
 }
 
 /// The monitor's side of an EOI; it collects the resamplefds that the EOI acks.
-struct Ending<'c, 's> {
+struct MonitorEoi<'c, 's> {
     controller: &'c Controller,
     apics: &'c Apics<'s>,
     acked: Vec<Arc<Resampler>>,
 }
 
-impl EndOfInterrupt for Ending<'_, '_> {
+impl EoiActions for MonitorEoi<'_, '_> {
     fn deliver(&mut self, message: Message) -> bool {
         self.apics.deliver(message)
     }
@@ -231,7 +231,7 @@ impl EndOfInterrupt for Ending<'_, '_> {
         self.acked.extend(acked.cloned());
     }
 
-    fn note(&mut self, event: Event) {
+    fn count(&mut self, event: Event) {
         self.apics.events.count(event);
     }
 }

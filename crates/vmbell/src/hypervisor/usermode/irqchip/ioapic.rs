@@ -4,7 +4,7 @@
 //! The redirection entries and the lines are in [`stub::ioapic`], where the stub does EOIs without the monitor.
 //! The registers are used on the vCPU's thread, under the controller's lock.
 
-use stub::ioapic::{Entry, PINS, Wire};
+use stub::ioapic::{PINS, PinLine, RedirectionEntry};
 
 use super::apics::Apics;
 
@@ -47,7 +47,7 @@ impl IoApic {
     /// The registers after a reset. Masks all pins.
     pub fn reset(apics: &Apics<'_>) -> Self {
         for pin in apics.pins {
-            pin.program(Entry::MASKED);
+            pin.program(RedirectionEntry::MASKED);
         }
         Self::default()
     }
@@ -66,19 +66,21 @@ impl IoApic {
             IOAPICID | IOAPICARB => u32::from(self.id) << 24,
             #[expect(clippy::cast_possible_truncation, reason = "24 pins")]
             IOAPICVER => 0x11 | (PINS as u32 - 1) << 16,
-            _ => self.redirection_entry(apics).map_or(0, |(_, wire, high)| {
-                let remote_irr = wire.line.waits_for_eoi();
-                wire.pin.entry().half(high, remote_irr)
-            }),
+            _ => self
+                .redirection_entry(apics)
+                .map_or(0, |(_, pin_line, high)| {
+                    let remote_irr = pin_line.line.has_remote_irr();
+                    pin_line.pin.entry().half(high, remote_irr)
+                }),
         }
     }
 
     /// The pin whose redirection entry IOREGSEL selects, and whether it selects the high half; `None` if it
     /// selects another register.
-    fn redirection_entry<'s>(&self, apics: &Apics<'s>) -> Option<(u8, Wire<'s>, bool)> {
+    fn redirection_entry<'s>(&self, apics: &Apics<'s>) -> Option<(u8, PinLine<'s>, bool)> {
         let index = self.ioregsel.checked_sub(IOREDTBL)?;
         let (pin, high) = (index / 2, index % 2 != 0);
-        Some((pin, apics.wire(pin)?, high))
+        Some((pin, apics.pin_line(pin)?, high))
     }
 
     /// A store of 32 bits at an offset from [`BASE`].
@@ -87,8 +89,8 @@ impl IoApic {
             IOREGSEL => self.ioregsel = (value & 0xff) as u8,
             IOWIN if self.ioregsel == IOAPICID => self.id = (value >> 24 & 0xf) as u8,
             IOWIN => {
-                if let Some((pin, wire, high)) = self.redirection_entry(apics) {
-                    return write_redirection_entry(pin, wire, high, value);
+                if let Some((pin, pin_line, high)) = self.redirection_entry(apics) {
+                    return write_redirection_entry(pin, pin_line, high, value);
                 }
             }
             _ => {}
@@ -97,14 +99,14 @@ impl IoApic {
     }
 }
 
-fn write_redirection_entry(number: u8, wire: Wire<'_>, high: bool, value: u32) -> Change {
-    let entry = wire.pin.entry().with_half(high, value);
-    wire.pin.program(entry);
+fn write_redirection_entry(number: u8, pin_line: PinLine<'_>, high: bool, value: u32) -> Change {
+    let entry = pin_line.pin.entry().with_half(high, value);
+    pin_line.pin.program(entry);
     if !entry.is_level() {
         // Guests clear remote IRR by making the pin edge-triggered (Linux `ioapic_write_indirect`).
-        wire.line.end();
+        pin_line.line.clear_remote_irr();
     }
-    if wire.may_send() {
+    if pin_line.may_send() {
         return Change::Pending(number);
     }
     Change::Entry

@@ -5,14 +5,14 @@
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use loom::thread;
-use stub::ioapic::{EndOfInterrupt, Entry, Line, Pin, Source, Wire};
+use stub::ioapic::{EoiActions, Line, Pin, PinLine, RedirectionEntry, Source};
 use stub::lapic::{Lapic, Message, Raise};
 
 use super::lapic;
 use crate::quiesce::models::check;
 
 const VECTOR: u8 = 0x41;
-const ENTRY: Entry = Entry(1 << 15 | VECTOR as u64);
+const ENTRY: RedirectionEntry = RedirectionEntry(1 << 15 | VECTOR as u64);
 
 /// A resampled level-triggered line, its local APIC, and the number of acks to its device.
 struct Resampled {
@@ -32,14 +32,14 @@ impl Resampled {
             acks: AtomicU32::new(0),
         };
         all.pin.program(ENTRY);
-        all.pin.set_resamplers(&[16]);
+        all.pin.set_resamplefds(&[16]);
         all.assert();
         assert!(all.lapic.start_service(VECTOR));
         Arc::new(all)
     }
 
-    fn wire(&self) -> Wire<'_> {
-        Wire {
+    fn pin_line(&self) -> PinLine<'_> {
+        PinLine {
             pin: &self.pin,
             line: &self.line,
         }
@@ -51,21 +51,21 @@ impl Resampled {
 
     /// The device raises the line.
     fn assert(&self) {
-        let wire = self.wire();
-        wire.drive(Source::Resample, true, |message| self.deliver(message));
+        let pin_line = self.pin_line();
+        pin_line.drive(Source::Resample, true, |message| self.deliver(message));
     }
 
     /// The guest's EOI, as the stub does it.
     fn end(&self) {
         let eoi = self.lapic.eoi().unwrap();
         assert_eq!(eoi.vector, VECTOR);
-        self.wire().end(4, &mut Ending(self));
+        self.pin_line().eoi(4, &mut ModelEoi(self));
     }
 
     /// If the line is up, its interrupt is pending; if it is down, the ack came after the device had raised it.
     fn check(&self) {
         let pending = self.lapic.irr.contains(VECTOR);
-        assert_eq!(self.line.waits_for_eoi(), pending);
+        assert_eq!(self.line.has_remote_irr(), pending);
         assert_eq!(self.line.is_up(), pending);
         assert_eq!(self.acks.load(SeqCst), 1);
     }
@@ -79,21 +79,21 @@ fn end_beside(all: &Arc<Resampled>, other: impl FnOnce(&Resampled) + 'static) {
     other.join().unwrap();
 }
 
-struct Ending<'r>(&'r Resampled);
+struct ModelEoi<'r>(&'r Resampled);
 
-impl EndOfInterrupt for Ending<'_> {
+impl EoiActions for ModelEoi<'_> {
     fn deliver(&mut self, message: Message) -> bool {
         self.0.deliver(message)
     }
 
     fn resample(&mut self, _number: u8, pin: &Pin) {
-        for _ in pin.resamplers() {
+        for _ in pin.resamplefds() {
             let acks = &self.0.acks;
             acks.fetch_add(1, SeqCst);
         }
     }
 
-    fn note(&mut self, _event: stub::event::Event) {}
+    fn count(&mut self, _event: stub::event::Event) {}
 }
 
 #[test]
@@ -127,11 +127,11 @@ fn level_that_another_device_holds_is_sent_again_whoever_comes_first() {
     check(|| {
         let all = Resampled::in_service();
         end_beside(&all, |device| {
-            let wire = device.wire();
-            wire.drive(Source::User, true, |message| device.deliver(message));
+            let pin_line = device.pin_line();
+            pin_line.drive(Source::User, true, |message| device.deliver(message));
         });
         assert!(all.line.is_up() && all.lapic.irr.contains(VECTOR));
-        assert!(all.line.waits_for_eoi());
+        assert!(all.line.has_remote_irr());
     });
 }
 
@@ -140,14 +140,14 @@ fn level_that_another_device_holds_is_sent_again_whoever_comes_first() {
 fn level_that_is_unmasked_during_its_eoi_is_sent_once() {
     check(|| {
         let all = Resampled::in_service();
-        all.wire().drive(Source::User, true, |_| unreachable!());
-        all.pin.program(Entry(ENTRY.0 | 1 << 16));
+        all.pin_line().drive(Source::User, true, |_| unreachable!());
+        all.pin.program(RedirectionEntry(ENTRY.0 | 1 << 16));
         end_beside(&all, |monitor| {
             monitor.pin.program(ENTRY);
             monitor
-                .wire()
+                .pin_line()
                 .send_level(|message| monitor.deliver(message));
         });
-        assert!(all.lapic.irr.contains(VECTOR) && all.line.waits_for_eoi());
+        assert!(all.lapic.irr.contains(VECTOR) && all.line.has_remote_irr());
     });
 }

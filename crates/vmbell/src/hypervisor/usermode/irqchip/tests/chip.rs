@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use stub::event::{Event, EventCounts};
-use stub::ioapic::{EndOfInterrupt, Lines, Pin, Pins, Source, Wire, end};
+use stub::ioapic::{EoiActions, Lines, Pin, PinLine, Pins, Source, eoi_pins};
 use stub::lapic::{Lapic, Message};
 use stub::presence::Tell;
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
@@ -94,20 +94,20 @@ pub struct Chip {
 }
 
 /// The stub's side of an EOI.
-struct Ending<'c>(&'c Chip);
+struct StubEoi<'c>(&'c Chip);
 
-impl EndOfInterrupt for Ending<'_> {
+impl EoiActions for StubEoi<'_> {
     fn deliver(&mut self, message: Message) -> bool {
         self.0.parts.apics().deliver(message)
     }
 
     fn resample(&mut self, _number: u8, pin: &Pin) {
-        for descriptor in pin.resamplers() {
+        for descriptor in pin.resamplefds() {
             self.0.acked(descriptor);
         }
     }
 
-    fn note(&mut self, _event: Event) {}
+    fn count(&mut self, _event: Event) {}
 }
 
 pub fn gsi(number: u32) -> Gsi {
@@ -262,11 +262,13 @@ impl Chip {
             return;
         }
         let (pins, lines) = (&*self.parts.pins, &*self.parts.lines);
-        if Wire::with_vector(pins, lines, eoi.vector).any(|(_, wire)| wire.pin.is_crowded()) {
+        if PinLine::with_vector(pins, lines, eoi.vector)
+            .any(|(_, pin_line)| pin_line.pin.needs_monitor_eoi())
+        {
             let acked = self.controller.eoi(eoi.vector, &self.parts.apics());
             self.all_acked(&acked);
         } else {
-            end(pins, lines, eoi.vector, &mut Ending(self));
+            eoi_pins(pins, lines, eoi.vector, &mut StubEoi(self));
         }
     }
 }

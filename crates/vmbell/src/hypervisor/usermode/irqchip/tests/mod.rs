@@ -2,7 +2,6 @@
 //! bit.
 
 mod chip;
-mod entry;
 mod eoi_exit_bitmap;
 mod guest;
 mod held;
@@ -13,14 +12,15 @@ mod message;
 mod model;
 mod moved;
 mod page;
+mod pin_line;
 mod pins;
 mod pv_eoi;
 mod reach;
+mod redirection_entry;
 mod registers;
 mod resamplers;
 mod routes;
 mod shared_bit;
-mod wire;
 
 use stub::lapic::{Lapic, Register};
 

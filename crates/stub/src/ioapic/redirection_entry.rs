@@ -13,9 +13,9 @@ const LOW: u64 = 0xffff_ffff;
 
 /// The 64 bits of a redirection entry. Remote IRR is not among them: it is a bit of [`super::Line`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry(pub u64);
+pub struct RedirectionEntry(pub u64);
 
-impl Entry {
+impl RedirectionEntry {
     /// A redirection entry after reset: masked, edge-triggered, vector 0.
     pub const MASKED: Self = Self(MASKED);
 

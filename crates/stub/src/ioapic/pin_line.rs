@@ -3,8 +3,8 @@
 //! A level-triggered pin sends once and waits for its EOI (remote IRR); if the line is still up then, it sends
 //! again. An edge-triggered pin sends at each rise of the line, unless it is masked.
 
-use super::line::State;
-use super::{Entry, Line, Lines, Pin, Pins, Source};
+use super::line::LineState;
+use super::{Line, Lines, Pin, Pins, RedirectionEntry, Source};
 use crate::event::Event;
 use crate::lapic::Message;
 
@@ -14,14 +14,14 @@ const TRIES: u32 = 64;
 
 /// A pin of the I/O APIC with its input line.
 #[derive(Clone, Copy, Debug)]
-pub struct Wire<'w> {
+pub struct PinLine<'w> {
     /// The pin: its redirection entry and resamplefds.
     pub pin: &'w Pin,
     /// The line: its sources and remote IRR.
     pub line: &'w Line,
 }
 
-impl<'w> Wire<'w> {
+impl<'w> PinLine<'w> {
     /// The pin with this number and its line; `None` if there is no such pin.
     pub fn new(pins: &'w Pins, lines: &'w Lines, number: u8) -> Option<Self> {
         let number = usize::from(number);
@@ -35,15 +35,15 @@ impl<'w> Wire<'w> {
         lines: &'w Lines,
         vector: u8,
     ) -> impl Iterator<Item = (u8, Self)> {
-        let wires = pins.iter().zip(lines).map(|(pin, line)| Self { pin, line });
+        let pin_lines = pins.iter().zip(lines).map(|(pin, line)| Self { pin, line });
         (0_u8..)
-            .zip(wires)
-            .filter(move |(_, wire)| wire.pin.entry().vector() == vector)
+            .zip(pin_lines)
+            .filter(move |(_, pin_line)| pin_line.pin.entry().vector() == vector)
     }
 
     /// A source holds the line up or lets it go. `deliver` says whether a local APIC took the message.
     pub fn drive(&self, source: Source, up: bool, mut deliver: impl FnMut(Message) -> bool) {
-        let rose = self.line.hold(source, up);
+        let rose = self.line.set_source(source, up);
         let entry = self.pin.entry();
         if entry.is_level() {
             // Even if the line was up before: its interrupt may not have been accepted by a local APIC.
@@ -63,12 +63,12 @@ impl<'w> Wire<'w> {
         self.sendable().is_some()
     }
 
-    fn sendable(&self) -> Option<(State, Entry)> {
-        let seen = self.line.look();
+    fn sendable(&self) -> Option<(LineState, RedirectionEntry)> {
+        let seen = self.line.snapshot();
         // Loaded after the line's state, so that a change of the entry before that is seen here.
         let entry = self.pin.entry();
         let sends = entry.is_level() && !entry.is_masked();
-        (sends && seen.is_up() && !seen.waits_for_eoi()).then_some((seen, entry))
+        (sends && seen.is_up() && !seen.has_remote_irr()).then_some((seen, entry))
     }
 
     /// Sends the interrupt of a level-triggered pin whose line is up, unless it is masked or waits for an EOI.
@@ -81,7 +81,9 @@ impl<'w> Wire<'w> {
                 return;
             };
             // Remote IRR is set before the delivery: otherwise the EOI could come first.
-            if self.line.begin(seen) && (deliver(message) || self.line.give_up(seen)) {
+            if self.line.set_remote_irr(seen)
+                && (deliver(message) || self.line.undo_remote_irr(seen))
+            {
                 return;
             }
         }
@@ -89,38 +91,38 @@ impl<'w> Wire<'w> {
 
     /// Does the EOI of this pin's interrupt: takes the line down for all irqfds with a resamplefd, sends the
     /// interrupt again if other sources hold the line up, and signals each resamplefd.
-    pub fn end(&self, number: u8, by: &mut impl EndOfInterrupt) {
-        by.note(Event::AckIrq);
+    pub fn eoi(&self, number: u8, actions: &mut impl EoiActions) {
+        actions.count(Event::AckIrq);
         let is_resampled = self.pin.is_resampled();
         if is_resampled {
-            by.note(Event::SetIrq);
-            by.note(Event::IoapicSetIrq);
-            self.line.hold(Source::Resample, false);
+            actions.count(Event::SetIrq);
+            actions.count(Event::IoapicSetIrq);
+            self.line.set_source(Source::Resample, false);
         }
         if self.pin.entry().is_level() {
-            self.line.end();
-            self.send_level(|message| by.deliver(message));
+            self.line.clear_remote_irr();
+            self.send_level(|message| actions.deliver(message));
         }
         // Last: a write to a full eventfd may block, and must not delay the interrupts of others.
         if is_resampled {
-            by.resample(number, self.pin);
+            actions.resample(number, self.pin);
         }
     }
 }
 
 /// What an EOI needs from its environment: the stub on a vCPU's thread, or the monitor.
-pub trait EndOfInterrupt {
+pub trait EoiActions {
     /// Delivers a message to the local APICs; returns whether one accepted it.
     fn deliver(&mut self, message: Message) -> bool;
     /// Signals the resamplefds of pin `number`.
     fn resample(&mut self, number: u8, pin: &Pin);
     /// Counts an event.
-    fn note(&mut self, event: Event);
+    fn count(&mut self, event: Event);
 }
 
 /// Does the EOI of each pin whose redirection entry has `vector`, which has left service.
-pub fn end(pins: &Pins, lines: &Lines, vector: u8, by: &mut impl EndOfInterrupt) {
-    for (number, wire) in Wire::with_vector(pins, lines, vector) {
-        wire.end(number, by);
+pub fn eoi_pins(pins: &Pins, lines: &Lines, vector: u8, actions: &mut impl EoiActions) {
+    for (number, pin_line) in PinLine::with_vector(pins, lines, vector) {
+        pin_line.eoi(number, actions);
     }
 }

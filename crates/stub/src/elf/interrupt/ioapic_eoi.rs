@@ -7,48 +7,51 @@ use crate::elf::percpu::{PerCpu, control, shared};
 use crate::elf::pio::heavy;
 use crate::elf::syscall::ring_eventfd;
 use crate::event::Event;
-use crate::ioapic::{self, EndOfInterrupt, Pin, Wire};
+use crate::ioapic::{self, EoiActions, Pin, PinLine};
 use crate::lapic::Message;
 use crate::layout::reason;
 
-struct Ending<'c> {
+struct StubEoi<'c> {
     cpu: &'c PerCpu,
     /// Whether a resamplefd was signalled.
-    told: bool,
+    signalled: bool,
 }
 
-impl EndOfInterrupt for Ending<'_> {
+impl EoiActions for StubEoi<'_> {
     fn deliver(&mut self, message: Message) -> bool {
         deliver(self.cpu, message)
     }
 
     fn resample(&mut self, _number: u8, pin: &Pin) {
-        self.told = true;
+        self.signalled = true;
         let one = control().one.as_ptr();
-        pin.resamplers()
+        pin.resamplefds()
             .for_each(|descriptor| ring_eventfd(descriptor, one));
     }
 
-    fn note(&mut self, event: Event) {
+    fn count(&mut self, event: Event) {
         super::count(self.cpu, event);
     }
 }
 
 /// Does the EOI of each pin with `vector`, which has left service. It runs in a read-side section, whose end the
 /// removal of a resamplefd waits for.
-pub fn end(cpu: &PerCpu, vector: u8) {
+pub fn eoi_pins(cpu: &PerCpu, vector: u8) {
     let (pins, lines) = (&control().pins, &shared().lines);
-    let mut wires = Wire::with_vector(pins, lines, vector);
-    if wires.any(|(_, wire)| wire.pin.is_crowded()) {
+    let mut pin_lines = PinLine::with_vector(pins, lines, vector);
+    if pin_lines.any(|(_, pin_line)| pin_line.pin.needs_monitor_eoi()) {
         heavy(cpu, reason::EOI, 0, vector.into(), 0, 0);
         return;
     }
     let sections = &shared().trapped;
     let section = sections.enter(&control().phase);
-    let mut ending = Ending { cpu, told: false };
-    ioapic::end(pins, lines, vector, &mut ending);
+    let mut eoi = StubEoi {
+        cpu,
+        signalled: false,
+    };
+    ioapic::eoi_pins(pins, lines, vector, &mut eoi);
     sections.leave(section);
-    if ending.told {
+    if eoi.signalled {
         await_answer(cpu);
     }
 }
