@@ -269,6 +269,19 @@ fn a_benchs_own_status_passes_through_with_its_report() {
 
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
+fn the_usermode_backend_runs_in_the_lab_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let rows = ["portio-no-eventfd", "portio-wildcard-eventfd", "self-ipi"];
+    let arguments = [&["--backend", "usermode", "--ops", "200"][..], &rows].concat();
+    let (output, report) = bench(&arguments, &folder.path().join("report.json"));
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+    let results = report["results"].as_array().unwrap();
+    let good = results.iter().filter(|row| row["status"] == "ok").count();
+    assert_eq!(good, rows.len(), "{}", text(&output.stdout));
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
 fn a_plain_vmbell_knows_where_it_is() {
     let vmbell = env!("CARGO_BIN_EXE_vmbell");
     let output = output(&mut lab(&["--", vmbell, "bench", "--only", "debug-skip"]));
