@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
-use super::{EarlyStop, Options, Record, Sample, Series, compare};
+use super::{EarlyStop, Options, Record, Sample, Series, compare, verdict};
 use vmbell::hypervisor::SpinPolicy;
 use vmbell_report::bootstrap::RatioOfMedians;
 use vmbell_report::outliers::Outliers;
@@ -25,8 +25,8 @@ pub struct Context<'a> {
     pub plan: &'a crate::Plan,
     /// The host that was measured.
     pub host: Host,
-    /// The backend that ran the guests.
-    pub backend: Backend,
+    /// The backends that ran the guests, the first one first.
+    pub backends: Vec<Backend>,
     /// When measuring began.
     pub started: SystemTime,
     /// How long measuring took.
@@ -42,6 +42,8 @@ pub struct Context<'a> {
 pub fn assemble(record: &Record, context: Context<'_>) -> Report {
     let timing = context.options.timing;
     let seed = context.plan.seed;
+    let highlights = highlights(&record.series, &context.backends, timing, seed);
+    let verdict = verdict::verdict(&record.series, &context.backends, timing);
     Report {
         schema_version: SCHEMA_VERSION,
         tool: context.tool,
@@ -59,7 +61,8 @@ pub fn assemble(record: &Record, context: Context<'_>) -> Report {
             min_time: context.plan.min_time.as_secs_f64(),
             ops: context.plan.ops,
         },
-        backend: context.backend,
+        backend: context.backends.first().cloned().unwrap_or_default(),
+        backends: context.backends,
         spin: spin_name(context.options.spin).to_owned(),
         cpus: context.options.cpus.clone(),
         tsc: Tsc {
@@ -71,7 +74,8 @@ pub fn assemble(record: &Record, context: Context<'_>) -> Report {
             .iter()
             .map(|series| row(series, &record.series, seed, timing, context.compared))
             .collect(),
-        highlights: highlights(&record.series, seed),
+        highlights,
+        verdict,
         ratios_to: compare::references(&record.series).to_owned(),
         counting: context.counting,
     }
@@ -82,22 +86,34 @@ fn finished(all: &[Series]) -> u32 {
     u32::try_from(most.unwrap_or_default()).unwrap_or(u32::MAX)
 }
 
-/// The most highlights that a report has.
+/// The most highlights that a report has of each backend.
 const HIGHLIGHTS: usize = 5;
 
-fn highlights(all: &[Series], seed: u64) -> Vec<Highlight> {
-    compare::QUESTIONS
-        .iter()
-        .filter_map(|question| {
-            let measured = compare::ratio(all, question.new, question.old, seed)?;
-            Some(Highlight {
-                new: question.new.to_owned(),
-                text: question.text.to_owned(),
-                ratio: ratio(question.old, measured),
-            })
+/// The answers to the questions, for one backend after the other. Floors say nothing about a guest where
+/// time is emulated.
+fn highlights(all: &[Series], backends: &[Backend], timing: Timing, seed: u64) -> Vec<Highlight> {
+    let answer = |backend: &str, question: &compare::Question| {
+        let new = compare::measured(all, question.new, backend)?;
+        let old = compare::measured(all, question.old, backend)?;
+        if old.group == Group::Floor && timing != Timing::Native {
+            return None;
+        }
+        let measured = compare::ratio(all, new, question.old, seed)?;
+        Some(Highlight {
+            new: question.new.to_owned(),
+            backend: backend.to_owned(),
+            text: question.text.to_owned(),
+            ratio: ratio(&old.name, measured),
         })
-        .take(HIGHLIGHTS)
-        .collect()
+    };
+    let of = |backend: &Backend| {
+        let answers = compare::QUESTIONS.iter();
+        answers
+            .filter_map(|question| answer(&backend.name, question))
+            .take(HIGHLIGHTS)
+            .collect::<Vec<_>>()
+    };
+    backends.iter().flat_map(of).collect()
 }
 
 /// The name of a spin policy, as users type it.
@@ -131,7 +147,7 @@ fn row(series: &Series, all: &[Series], seed: u64, timing: Timing, compared: &[&
         min_ns: stat(|s| s.min),
         max_ns: stat(|s| s.max),
         parameters: series.remarks.parameters.clone(),
-        backend: series.setting.backend.to_owned(),
+        backend: series.backend.to_owned(),
         spin: series.setting.spin.map(|spin| spin_name(spin).to_owned()),
         cpus: series.setting.cpus.clone(),
         exits: exits(series),
@@ -150,8 +166,7 @@ fn row(series: &Series, all: &[Series], seed: u64, timing: Timing, compared: &[&
         outliers_shift: outliers.median_shift,
         reference: series.reference.clone(),
         ratio: series.reference.as_deref().and_then(|reference| {
-            compare::ratio(all, &series.name, reference, seed)
-                .map(|measured| ratio(reference, measured))
+            compare::ratio(all, series, reference, seed).map(|measured| ratio(reference, measured))
         }),
         exits_per_op: exits_per_op(series).and_then(|runs| median(&runs)),
         events: counts(series, |sample| &sample.events),
@@ -191,7 +206,7 @@ fn ratios(
         return BTreeMap::new();
     };
     let of = |pick: &dyn Fn(&Series) -> Option<Vec<f64>>| {
-        compare::ratio_of(all, &series.name, reference, seed, pick)
+        compare::ratio_of(all, series, reference, seed, pick)
             .map(|measured| ratio(reference, measured))
     };
     let events = compared.iter().filter_map(|event| {

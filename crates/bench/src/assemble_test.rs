@@ -53,10 +53,12 @@ fn report_of(all: Vec<Series>, timing: Timing) -> Report {
             options: &options,
             plan: &crate::Plan::default(),
             host: Host::default(),
-            backend: Backend {
-                name: "usermode".to_owned(),
-                why: String::new(),
-            },
+            backends: ["usermode", "kvm"]
+                .map(|name| Backend {
+                    name: name.to_owned(),
+                    ..Backend::default()
+                })
+                .into(),
             started: SystemTime::UNIX_EPOCH,
             duration: Duration::from_secs(3),
             counting: None,
@@ -185,12 +187,52 @@ fn single_latencies_make_the_percentiles() {
 #[test]
 fn questions_are_answered_as_far_as_their_rows_are_there() {
     let report = report(vec![
-        series("floor-getppid", Group::Floor, None, &[700.0; 3]),
-        series("floor-eventfd-write", Group::Floor, None, &[770.0; 3]),
+        on("usermode", "portio-no-eventfd", &[1000.0; 3]),
+        on("usermode", "portio-wildcard-eventfd", &[250.0; 3]),
+        on("kvm", "portio-wildcard-eventfd", &[10.0; 3]),
     ]);
-    assert_eq!(report.highlights.len(), 1);
-    assert_eq!(report.highlights[0].new, "floor-eventfd-write");
-    assert!(close(Some(report.highlights[0].ratio.value), 1.1));
+    assert_eq!(
+        report.highlights.len(),
+        1,
+        "kvm's own device model is not there"
+    );
+    let highlight = &report.highlights[0];
+    assert_eq!(highlight.new, "portio-wildcard-eventfd");
+    assert_eq!(highlight.backend, "usermode");
+    assert!(close(Some(highlight.ratio.value), 0.25));
+}
+
+#[test]
+fn ratios_are_taken_within_a_backend() {
+    let mut fast = on("kvm", "new", &[10.0; 3]);
+    fast.reference = Some("old".to_owned());
+    let mut slow = on("usermode", "new", &[100.0; 3]);
+    slow.reference = Some("old".to_owned());
+    let report = report(vec![
+        on("kvm", "old", &[20.0; 3]),
+        on("usermode", "old", &[1000.0; 3]),
+        fast,
+        slow,
+    ]);
+    let ratio = |row: usize| report.results[row].ratio.as_ref().map(|ratio| ratio.value);
+    assert!(
+        close(ratio(2), 0.5) && close(ratio(3), 0.1),
+        "{:?}",
+        report.results
+    );
+    let backends: Vec<&str> = report
+        .results
+        .iter()
+        .map(|row| row.backend.as_str())
+        .collect();
+    assert_eq!(backends, ["kvm", "usermode", "kvm", "usermode"]);
+}
+
+/// A measured scenario on a backend.
+fn on(backend: &'static str, name: &str, ns: &[f64]) -> Series {
+    let mut series = series(name, Group::Scenario, None, ns);
+    series.backend = backend;
+    series
 }
 
 #[test]

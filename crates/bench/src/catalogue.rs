@@ -13,6 +13,9 @@ use vmbell_report::{AddressSpace, Group};
 /// Makes a subject. It is called on the thread that will measure the subject.
 pub type Factory = dyn Fn(&Options) -> Result<Box<dyn Subject>, SubjectError> + Send + Sync;
 
+/// The name that stands in place of a backend's where no guest takes part.
+pub const HOST: &str = "host";
+
 /// What an entry adds to its row of the report, so that no reader has to parse its name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Remarks {
@@ -30,6 +33,7 @@ pub struct Entry {
     name: String,
     description: String,
     group: Group,
+    backend: &'static str,
     reference: Option<String>,
     remarks: Remarks,
     factory: Box<Factory>,
@@ -56,12 +60,20 @@ impl Entry {
             name,
             description: description.into(),
             group,
+            backend: HOST,
             remarks: Remarks::default(),
             factory: Box::new(factory),
         }
     }
 
-    /// Compares the entry with the entry `reference`.
+    /// Says that the entry's guest runs on the backend of this name.
+    #[must_use]
+    pub const fn on_backend(mut self, backend: &'static str) -> Self {
+        self.backend = backend;
+        self
+    }
+
+    /// Compares the entry with the entry `reference` of the same backend.
     #[must_use]
     pub fn with_reference(mut self, reference: impl Into<String>) -> Self {
         self.reference = Some(reference.into());
@@ -97,6 +109,11 @@ impl Entry {
         self.group
     }
 
+    /// The name of the backend that runs the entry's guest; [`HOST`] where no guest takes part.
+    pub const fn backend(&self) -> &'static str {
+        self.backend
+    }
+
     /// The name of the entry that this one is compared with.
     pub fn reference(&self) -> Option<&str> {
         self.reference.as_deref()
@@ -118,14 +135,26 @@ impl fmt::Debug for Entry {
         f.debug_struct("Entry")
             .field("name", &self.name)
             .field("group", &self.group)
+            .field("backend", &self.backend)
             .field("reference", &self.reference)
             .finish_non_exhaustive()
     }
 }
 
-/// All entries in the order of the report: the scenarios of a backend, the floors, the debug entries.
-pub fn all(scenarios: Vec<Entry>) -> Vec<Entry> {
-    let mut entries = scenarios;
+/// All entries in the order of the report: the scenarios of the backends, the floors, the debug entries.
+/// Scenarios of one name stand side by side, in the order of the backends.
+pub fn all(backends: Vec<Vec<Entry>>) -> Vec<Entry> {
+    let mut entries: Vec<Entry> = Vec::new();
+    for backend in backends {
+        // Where the last entry is that this backend has in common with the ones before.
+        let mut after = 0;
+        for entry in backend {
+            let same = entries.iter().rposition(|other| other.name == entry.name);
+            after = same.map_or(after, |same| same + 1);
+            entries.insert(after, entry);
+            after += 1;
+        }
+    }
     entries.extend(floors::entries());
     entries.extend(debug::entries());
     entries

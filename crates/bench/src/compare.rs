@@ -4,6 +4,7 @@
 //! kind: the way without an eventfd, through the VMM, under the spin policy of the command line.
 //! A ratio is always new over old, so below 1 is faster.
 
+use super::catalogue::HOST;
 use super::record::Series;
 use vmbell_report::Status;
 use vmbell_report::bootstrap::{RatioOfMedians, ratio_of_medians};
@@ -43,24 +44,34 @@ pub fn device_model_of(name: &str) -> Option<&'static str> {
         .filter(|model| *model != name)
 }
 
-/// The ratio of the times of the rows `new` and `old`; `None` unless both have been measured.
-pub fn ratio(all: &[Series], new: &str, old: &str, seed: u64) -> Option<RatioOfMedians> {
+/// The row `name` of a backend, or of the host, if it was measured.
+pub fn measured<'s>(all: &'s [Series], name: &str, backend: &str) -> Option<&'s Series> {
+    all.iter().find(|series| {
+        let is_there = series.backend == backend || series.backend == HOST;
+        series.name == name && is_there && series.status == Status::Ok
+    })
+}
+
+/// The ratio of the times of `new` and of the row `old` of the same backend; `None` unless both have been
+/// measured.
+pub fn ratio(all: &[Series], new: &Series, old: &str, seed: u64) -> Option<RatioOfMedians> {
     ratio_of(all, new, old, seed, |series| Some(series.ns_per_op()))
 }
 
-/// The ratio of the rows `new` and `old` in what `pick` takes from both, one number for each run.
+/// The ratio of `new` and the row `old` of the same backend in what `pick` takes from both, one number for
+/// each run.
 pub fn ratio_of(
     all: &[Series],
-    new: &str,
+    new: &Series,
     old: &str,
     seed: u64,
     pick: impl Fn(&Series) -> Option<Vec<f64>>,
 ) -> Option<RatioOfMedians> {
-    let samples = |name: &str| {
-        let measured = |series: &&Series| series.name == name && series.status == Status::Ok;
-        all.iter().find(measured).and_then(&pick)
-    };
-    ratio_of_medians(&samples(new)?, &samples(old)?, seed)
+    if new.status != Status::Ok {
+        return None;
+    }
+    let old = measured(all, old, new.backend)?;
+    ratio_of_medians(&pick(new)?, &pick(old)?, seed)
 }
 
 /// One of the usual questions about two rows, which their ratio answers.
@@ -74,8 +85,31 @@ pub struct Question {
     pub text: &'static str,
 }
 
+/// The rows that answer a first question about a host, each with the row that it is compared with, and the
+/// floors that say whether the host itself is slow.
+pub const FIRST: [&str; 18] = [
+    "portio-no-eventfd",
+    "portio-wildcard-eventfd",
+    "portio-datamatch-eventfd",
+    "mmio-no-eventfd",
+    "mmio-wildcard-eventfd",
+    "notify-portio-no-eventfd",
+    "notify-portio-wildcard-eventfd",
+    "irqfd-edge-to-running",
+    "irqfd-edge-to-halted",
+    "eoi-x2apic",
+    "eoi-pv",
+    "level-userspace-unmask",
+    "level-resample",
+    "virtqueue-roundtrip-device-model",
+    "virtqueue-roundtrip-ioeventfd-irqfd",
+    "floor-eventfd-write",
+    "floor-futex-cross-core",
+    "floor-signal",
+];
+
 /// The questions, the most interesting first; a report shows the first few whose rows were measured.
-pub const QUESTIONS: [Question; 13] = [
+pub const QUESTIONS: [Question; 9] = [
     Question {
         new: "portio-wildcard-eventfd",
         old: "portio-no-eventfd",
@@ -120,26 +154,6 @@ pub const QUESTIONS: [Question; 13] = [
         new: "irqfd-edge-to-halted",
         old: "floor-futex-cross-core",
         text: "an interrupt to a guest that halts, against a round trip between sleepers",
-    },
-    Question {
-        new: "floor-eventfd-write",
-        old: "floor-getppid",
-        text: "an eventfd write, against an empty system call",
-    },
-    Question {
-        new: "floor-futex-cross-core",
-        old: "floor-futex-same-core",
-        text: "waking a sleeper on another core, instead of one on this core",
-    },
-    Question {
-        new: "floor-cache-line",
-        old: "floor-futex-cross-core",
-        text: "handing over to a spinner, instead of a sleeper",
-    },
-    Question {
-        new: "floor-futex-same-core",
-        old: "floor-getppid",
-        text: "a handover on one core, against an empty system call",
     },
 ];
 

@@ -69,6 +69,7 @@ mod select;
 pub mod stat;
 mod subject;
 pub mod timing;
+mod verdict;
 pub mod workload;
 
 pub use assemble::{Context, assemble};
@@ -81,6 +82,6 @@ pub use options::Options;
 pub use plan::Plan;
 pub use record::{Record, Series};
 pub use runner::{overtime, run};
-pub use select::{SelectError, select, set_reference};
+pub use select::{SelectError, Wanted, select, set_reference};
 pub(crate) use subject::chain;
 pub use subject::{Sample, Setting, Subject, SubjectError};

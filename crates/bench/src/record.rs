@@ -2,6 +2,7 @@
 
 use hdrhistogram::Histogram;
 
+use super::catalogue::HOST;
 use super::{CpuTime, EarlyStop, Entry, Remarks, Sample, Setting};
 use vmbell_report::{Counted, Group, Status};
 
@@ -12,6 +13,8 @@ pub struct Series {
     pub name: String,
     /// The entry's group.
     pub group: Group,
+    /// The name of the backend that runs the entry's guest, or `host`.
+    pub backend: &'static str,
     /// The name of the entry that it is compared with.
     pub reference: Option<String>,
     /// Whether the entry was measured; `Skipped` until it has a sample.
@@ -38,6 +41,7 @@ impl Series {
         Self {
             name: name.to_owned(),
             group,
+            backend: HOST,
             reference: reference.map(str::to_owned),
             status: Status::Skipped,
             reason: None,
@@ -131,6 +135,7 @@ impl Record {
                 .iter()
                 .map(|entry| Series {
                     remarks: entry.remarks().clone(),
+                    backend: entry.backend(),
                     ..Series::new(entry.name(), entry.group(), entry.reference())
                 })
                 .collect(),

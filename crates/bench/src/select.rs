@@ -1,6 +1,7 @@
 //! The entries that a command line names: by names, globs, and their companions.
 
 use super::Entry;
+use super::compare::FIRST;
 use vmbell_report::Group;
 
 /// How alike two names must be (0 to 1) for one to be suggested in place of the other.
@@ -26,28 +27,48 @@ fn did_you_mean(nearest: Option<&str>) -> String {
     nearest.map_or_else(String::new, |name| format!(", did you mean '{name}'?"))
 }
 
-/// The entries that `patterns` name, in catalogue order, each once; without patterns, all but the debug
-/// entries. With `companions`, each entry brings the one that it is compared with, and a scenario
-/// brings all floors, because its time without them says little.
-pub fn select(
-    all: Vec<Entry>,
-    patterns: &[String],
-    companions: bool,
-) -> Result<Vec<Entry>, SelectError> {
-    let mut wanted: Vec<bool> = all
-        .iter()
-        .map(|entry| patterns.is_empty() && entry.group() != Group::Debug)
-        .collect();
-    for pattern in patterns {
-        mark(&all, pattern, &mut wanted)?;
-    }
-    if companions {
-        mark_companions(&all, &mut wanted);
+/// Which entries a command is to measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted<'p> {
+    /// Those that answer the first questions about a host ([`FIRST`]).
+    First,
+    /// All but the debug entries.
+    All,
+    /// Those of these names and globs.
+    Named {
+        /// The names and globs.
+        patterns: &'p [String],
+        /// Whether each entry brings the one that it is compared with, and a scenario all floors, because
+        /// its time without them says little.
+        companions: bool,
+    },
+}
+
+/// The entries that are `wanted`, in catalogue order, each once. A name stands for the entries of this name
+/// on all backends.
+pub fn select(all: Vec<Entry>, wanted: Wanted<'_>) -> Result<Vec<Entry>, SelectError> {
+    let is_in = |entry: &Entry| match wanted {
+        Wanted::First => FIRST.contains(&entry.name()),
+        Wanted::All => entry.group() != Group::Debug,
+        Wanted::Named { .. } => false,
+    };
+    let mut marked: Vec<bool> = all.iter().map(is_in).collect();
+    if let Wanted::Named {
+        patterns,
+        companions,
+    } = wanted
+    {
+        for pattern in patterns {
+            mark(&all, pattern, &mut marked)?;
+        }
+        if companions {
+            mark_companions(&all, &mut marked);
+        }
     }
     Ok(all
         .into_iter()
-        .zip(wanted)
-        .filter_map(|(entry, wanted)| wanted.then_some(entry))
+        .zip(marked)
+        .filter_map(|(entry, marked)| marked.then_some(entry))
         .collect())
 }
 

@@ -22,13 +22,54 @@ fn catalogue() -> Vec<Entry> {
 
 fn names(patterns: &[&str], companions: bool) -> Result<Vec<String>, SelectError> {
     let patterns: Vec<String> = patterns.iter().map(ToString::to_string).collect();
-    let selected = select(catalogue(), &patterns, companions)?;
+    let wanted = Wanted::Named {
+        patterns: &patterns,
+        companions,
+    };
+    let selected = select(catalogue(), wanted)?;
     Ok(selected.iter().map(|e| e.name().to_owned()).collect())
 }
 
 #[test]
-fn no_pattern_means_all_but_debug() {
-    assert_eq!(names(&[], true).unwrap().len(), 7);
+fn all_means_all_but_debug() {
+    assert_eq!(select(catalogue(), Wanted::All).unwrap().len(), 7);
+}
+
+#[test]
+fn the_first_rows_exist_and_bring_what_they_are_compared_with() {
+    let scenarios = crate::scenario::entries(vmbell::hypervisor::usermode::Usermode);
+    let all = crate::catalogue::all(vec![scenarios]);
+    let first = select(all, Wanted::First).unwrap();
+    let names: Vec<&str> = first.iter().map(Entry::name).collect();
+    for name in FIRST {
+        assert!(names.contains(&name), "{name}");
+    }
+    for entry in &first {
+        assert!(
+            entry.reference().is_none_or(|name| names.contains(&name)),
+            "{entry:?}"
+        );
+    }
+}
+
+#[test]
+fn rows_of_one_name_stand_side_by_side() {
+    let on = |backend, names: &[&str]| -> Vec<Entry> {
+        let names = names.iter();
+        let entries = names.map(|name| entry(Group::Scenario, name).on_backend(backend));
+        entries.collect()
+    };
+    let all = crate::catalogue::all(vec![
+        on("kvm", &["a", "c", "k"]),
+        on("usermode", &["a", "b", "c"]),
+    ]);
+    let scenarios = all.iter().filter(|entry| entry.group() == Group::Scenario);
+    let order: Vec<_> = scenarios.map(|e| (e.name(), e.backend())).collect();
+    let (k, u) = ("kvm", "usermode");
+    assert_eq!(
+        order,
+        [("a", k), ("a", u), ("b", u), ("c", k), ("c", u), ("k", k)]
+    );
 }
 
 #[test]
@@ -64,7 +105,11 @@ fn a_floor_comes_alone() {
 #[test]
 fn a_chosen_reference_comes_along_and_is_compared_with_nothing() {
     let all = set_reference(catalogue(), "floor-eventfd-write").unwrap();
-    let chosen = select(all, &["floor-getppid".to_owned()], true).unwrap();
+    let wanted = Wanted::Named {
+        patterns: &["floor-getppid".to_owned()],
+        companions: true,
+    };
+    let chosen = select(all, wanted).unwrap();
     assert_eq!(chosen.len(), 2);
     assert_eq!(chosen[0].reference(), Some("floor-eventfd-write"));
     assert_eq!(chosen[1].name(), "floor-eventfd-write");

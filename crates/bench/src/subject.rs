@@ -33,27 +33,14 @@ pub trait Subject {
 }
 
 /// Where and how a subject runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Setting {
-    /// The name of the backend, or `host` where no guest takes part.
-    pub backend: &'static str,
     /// How the two sides of a heavy exit wait for each other; `None` where there are no heavy exits.
     pub spin: Option<SpinPolicy>,
     /// The CPUs that the subject pins its threads to, the measured side's first.
     pub cpus: Vec<usize>,
     /// What counts the subject's events; `None` if it counts none.
     pub counter: Option<String>,
-}
-
-impl Default for Setting {
-    fn default() -> Self {
-        Self {
-            backend: "host",
-            spin: None,
-            cpus: Vec::new(),
-            counter: None,
-        }
-    }
 }
 
 /// The result of one run.

@@ -19,7 +19,7 @@ use vmbell::hypervisor::{
     IrqTrigger, Irqs, SpinPolicy, Support, Vm, VmConfig,
 };
 use vmbell::irq::{Gsi, Msi, Route};
-use vmbell_bench::{Clock, Limit, Options, Plan, Record, Silent, run, scenario, select};
+use vmbell_bench::{Clock, Limit, Options, Plan, Record, Silent, Wanted, run, scenario, select};
 use vmbell_report::Status;
 use vmbell_report::Timing;
 use vmm_sys_util::eventfd::EventFd;
@@ -155,7 +155,11 @@ where
         .map(|name| (*name).into())
         .collect();
     let all = scenario::entries(Forgetful(hypervisor.clone()));
-    let entries = select(all, &names, false).unwrap();
+    let wanted = Wanted::Named {
+        patterns: &names,
+        companions: false,
+    };
+    let entries = select(all, wanted).unwrap();
     let options = Options {
         cpus: vec![0, 1],
         spin: SpinPolicy::Sleep,

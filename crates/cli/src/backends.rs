@@ -65,14 +65,55 @@ impl Choice {
         Ok(Self { backend, why })
     }
 
-    /// The backend's name and the reason for the choice, for the report.
-    pub(super) fn report(&self) -> Backend {
-        let name = match &self.backend {
+    /// The backends of these names, each once; without names, every backend that can run a guest here, KVM
+    /// first.
+    pub(super) fn several(names: &[BackendName]) -> Result<Vec<Self>> {
+        if names.is_empty() {
+            return Self::all_here();
+        }
+        let mut choices: Vec<Self> = Vec::new();
+        for name in names {
+            let choice = Self::of(*name)?;
+            choice.check()?;
+            if choices.iter().all(|other| other.name() != choice.name()) {
+                choices.push(choice);
+            }
+        }
+        Ok(choices)
+    }
+
+    fn all_here() -> Result<Vec<Self>> {
+        let kvm = Self::of(BackendName::Kvm).and_then(|kvm| kvm.check().map(|()| kvm));
+        let best = Self::of(BackendName::Auto)?;
+        let usermode = Self {
+            backend: Chosen::Usermode(Usermode),
+            why: match &best.backend {
+                Chosen::Kvm(_) => "runs here too".to_owned(),
+                Chosen::Usermode(_) => best.why,
+            },
+        };
+        match (kvm, usermode.check()) {
+            (Ok(kvm), Ok(())) => {
+                let why = "/dev/kvm opens".to_owned();
+                Ok(vec![Self { why, ..kvm }, usermode])
+            }
+            (Ok(kvm), Err(_)) => Ok(vec![kvm]),
+            (Err(_), Ok(())) => Ok(vec![usermode]),
+            (Err(no_kvm), Err(no_usermode)) => bail!("{no_usermode}; and {no_kvm:#}"),
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        match &self.backend {
             Chosen::Kvm(kvm) => kvm.name(),
             Chosen::Usermode(usermode) => usermode.name(),
-        };
+        }
+    }
+
+    /// The backend's name and the reason for the choice, for the report.
+    pub(super) fn report(&self) -> Backend {
         Backend {
-            name: name.to_owned(),
+            name: self.name().to_owned(),
             why: self.why.clone(),
         }
     }

@@ -12,18 +12,20 @@ use super::exit::{Exit, Usage};
 use super::measured::{Begun, clock, exit};
 use super::output::print;
 use super::progress::Progress;
-use super::style::Style;
+use super::style::{self, Style};
 use super::supervise::supervise;
 use super::{cpus, interrupt, seed};
-use vmbell_bench::{Entry, Limit, Options, Plan, catalogue, select, set_reference, timing};
+use vmbell_bench::{Entry, Limit, Options, Plan, Wanted, catalogue, select, set_reference, timing};
 use vmbell_report::{Export, Look, Report, Timing};
+
+/// How long the rows that answer the first questions are measured.
+const FIRST: Duration = Duration::from_secs(12);
 
 /// Measures, exports and shows.
 pub(super) fn run(args: BenchArgs) -> Result<Exit> {
-    let choice = Choice::of(args.backend)?;
-    let entries = entries(&args, &choice)?;
+    let choices = Choice::several(&args.backend)?;
+    let entries = entries(&args, &choices)?;
     let cpus = cpus::choose(args.cpu.as_ref())?;
-    choice.check()?;
     let exports = Exports::open(&args)?;
     let timing = timing::here().map_err(Usage::new)?;
     let plan = plan(&args, timing);
@@ -42,7 +44,13 @@ pub(super) fn run(args: BenchArgs) -> Result<Exit> {
     };
     let progress = Progress::new(args.style.progress() && !args.quiet);
     let record = supervise(entries, options.clone(), plan, progress)?;
-    let mut report = begun.report(&record, (&options, &plan), choice.report(), None, &[]);
+    let mut report = begun.report(
+        &record,
+        (&options, &plan),
+        choices.iter().map(Choice::report).collect(),
+        None,
+        &[],
+    );
     if args.sort == Sort::Median {
         sort_by_median(&mut report);
     }
@@ -82,7 +90,11 @@ fn plan(args: &BenchArgs, timing: Timing) -> Plan {
             None => args.min_time.unwrap_or(default.min_time),
         },
         ops,
-        budget: args.runs.map_or(default.budget, |_| None),
+        budget: match (args.runs, wanted(args)) {
+            (Some(_), _) => None,
+            (None, Wanted::First) => default.budget.map(|budget| budget.min(FIRST)),
+            (None, _) => default.budget,
+        },
         seed: args.seed.map_or(default.seed, u64::from),
         ..default
     }
@@ -99,13 +111,24 @@ fn run_timeout(args: &BenchArgs, plan: &Plan, timing: Timing) -> Option<Duration
     (timeout > Duration::ZERO).then_some(timeout)
 }
 
-fn entries(args: &BenchArgs, choice: &Choice) -> Result<Vec<Entry>> {
-    let scenarios = choice.scenarios();
+fn wanted(args: &BenchArgs) -> Wanted<'_> {
+    match args.names.as_slice() {
+        [] if args.all => Wanted::All,
+        [] => Wanted::First,
+        patterns => Wanted::Named {
+            patterns,
+            companions: !args.only,
+        },
+    }
+}
+
+fn entries(args: &BenchArgs, choices: &[Choice]) -> Result<Vec<Entry>> {
+    let scenarios = choices.iter().map(Choice::scenarios).collect();
     let all = match &args.reference {
         Some(name) => set_reference(catalogue::all(scenarios), name),
         None => Ok(catalogue::all(scenarios)),
     };
-    all.and_then(|all| select(all, &args.names, !args.only))
+    all.and_then(|all| select(all, wanted(args)))
         .map_err(|error| Usage::new(format!("{error} (see `vmbell list`)")).into())
 }
 
@@ -127,19 +150,49 @@ fn show(report: &Report, args: &BenchArgs, stdout_is_taken: bool) -> Result<()> 
     let text = match args.style {
         Style::None => return Ok(()),
         Style::Vmexit => vmbell_report::vmexit(report),
-        _ => vmbell_report::terminal(
-            report,
-            Look {
-                color,
-                verbose: args.verbose,
-            },
-        ),
+        _ => {
+            vmbell_report::terminal(
+                report,
+                Look {
+                    color,
+                    verbose: args.verbose,
+                    width: style::width(stdout_is_taken),
+                },
+            ) + &next(report, args)
+        }
     };
     if stdout_is_taken {
         eprint!("{text}");
         return Ok(());
     }
     print(&text)
+}
+
+/// What to run next, after the rows that answer the first questions.
+fn next(report: &Report, args: &BenchArgs) -> String {
+    if wanted(args) != Wanted::First || report.interrupted || report.timed_out {
+        return String::new();
+    }
+    let mut commands = vec![
+        ("vmbell bench --all", "every row"),
+        (
+            "vmbell bench 'irqfd-*'",
+            "some rows; vmbell list has their names",
+        ),
+        (
+            "vmbell bench --export-json FILE",
+            "the report with every sample",
+        ),
+        ("vmbell probe", "what this host offers each backend"),
+    ];
+    if !report.backends.iter().any(|backend| backend.name == "kvm") {
+        commands.push((
+            "vmbell lab bench",
+            "the rows on real KVM inside QEMU, in exits",
+        ));
+    }
+    let line = |(command, what): &(&str, &str)| format!("  {command:32} {what}\n");
+    format!("\nnext\n{}", commands.iter().map(line).collect::<String>())
 }
 
 type Writer = fn(&Report) -> String;

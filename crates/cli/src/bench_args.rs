@@ -12,11 +12,16 @@ use vmbell::hypervisor::SpinPolicy;
 /// Measure what it costs to ring: scenarios side by side, and the host's own floors
 #[derive(Args, Debug)]
 pub(super) struct BenchArgs {
-    /// What to measure: names of `vmbell list`, or globs such as 'portio-*'; all without any
+    /// What to measure: names of `vmbell list`, or globs such as 'portio-*'; without any, the rows that
+    /// answer the first questions about a host
     ///
     /// A scenario brings along the device model row that it is compared with, and the floors.
     #[arg(value_name = "NAME")]
     pub(super) names: Vec<String>,
+
+    /// Measure every row
+    #[arg(short, long, conflicts_with = "names")]
+    pub(super) all: bool,
 
     /// Measure nothing but what is named
     #[arg(long, requires = "names")]
@@ -26,8 +31,8 @@ pub(super) struct BenchArgs {
     #[arg(long, value_name = "NAME")]
     pub(super) reference: Option<String>,
 
-    /// Measured runs of each entry; by default 50, or as many as end within 40 s, but 10 at
-    /// least; in the lab 3
+    /// Measured runs of each entry; by default 50, or as many as end within 12 s (40 s with --all or
+    /// names), but 10 at least; in the lab 3
     #[arg(short, long, value_name = "N", value_parser = values::runs)]
     pub(super) runs: Option<u32>,
 
@@ -60,9 +65,9 @@ pub(super) struct BenchArgs {
     #[arg(long, value_name = "POLICY", value_enum, default_value_t = Policy::Sleep)]
     pub(super) spin: Policy,
 
-    /// What runs the guest
-    #[arg(long, value_enum, default_value_t = BackendName::Auto)]
-    pub(super) backend: BackendName,
+    /// What runs the guests, one or several with commas; without it, every backend that can run here
+    #[arg(long, value_enum, value_name = "NAME", value_delimiter = ',')]
+    pub(super) backend: Vec<BackendName>,
 
     /// Repeat the order of an earlier run, by the seed in its report
     #[arg(long, value_name = "N")]

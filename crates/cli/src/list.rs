@@ -1,5 +1,7 @@
 //! `vmbell list`: prints what can be measured.
 
+use std::collections::BTreeSet;
+
 use super::backends::Choice;
 use super::bench_args::BackendName;
 use anyhow::{Context, Result};
@@ -8,15 +10,16 @@ use serde::Serialize;
 
 use super::exit::Exit;
 use super::output::print;
-use vmbell_bench::{Entry, catalogue};
+use vmbell_bench::catalogue::HOST;
+use vmbell_bench::{Entry, catalogue, compare};
 use vmbell_report::Group;
 
 /// List what can be measured
 #[derive(Args, Debug)]
 pub(super) struct ListArgs {
-    /// What this backend has
-    #[arg(long, value_enum, default_value_t = BackendName::Auto)]
-    backend: BackendName,
+    /// What these backends have, with commas; without it, every backend that can run here
+    #[arg(long, value_enum, value_name = "NAME", value_delimiter = ',')]
+    backend: Vec<BackendName>,
 
     /// As JSON
     #[arg(long)]
@@ -29,11 +32,16 @@ struct Item<'a> {
     group: &'a str,
     description: &'a str,
     reference: Option<&'a str>,
+    /// Whether `vmbell bench` measures it without `--all` or a name.
+    first: bool,
+    backends: Vec<&'a str>,
 }
 
 /// Prints the names and descriptions of the entries.
 pub(super) fn run(args: &ListArgs) -> Result<Exit> {
-    let entries: Vec<Entry> = catalogue::all(Choice::of(args.backend)?.scenarios())
+    let choices = Choice::several(&args.backend)?;
+    let scenarios = choices.iter().map(Choice::scenarios).collect();
+    let entries: Vec<Entry> = catalogue::all(scenarios)
         .into_iter()
         .filter(|entry| entry.group() != Group::Debug)
         .collect();
@@ -45,26 +53,52 @@ pub(super) fn run(args: &ListArgs) -> Result<Exit> {
     Ok(Exit::Good)
 }
 
+/// The entries by name, each with the backends that have it.
+fn by_name(entries: &[Entry]) -> Vec<(&Entry, Vec<&'static str>)> {
+    let mut names: Vec<(&Entry, Vec<&'static str>)> = Vec::new();
+    for entry in entries {
+        match names
+            .iter_mut()
+            .find(|(other, _)| other.name() == entry.name())
+        {
+            Some((_, backends)) => backends.push(entry.backend()),
+            None => names.push((entry, vec![entry.backend()])),
+        }
+    }
+    names
+}
+
 fn text(entries: &[Entry]) -> String {
+    let all = entries
+        .iter()
+        .map(Entry::backend)
+        .filter(|name| *name != HOST);
+    let all: BTreeSet<&str> = all.collect();
     let width = entries
         .iter()
         .map(|entry| entry.name().len())
         .max()
         .unwrap_or_default();
-    entries
-        .iter()
-        .map(|entry| format!("{:width$}  {}\n", entry.name(), entry.description()))
-        .collect()
+    let line = |(entry, backends): (&Entry, Vec<&'static str>)| {
+        let only = match backends.as_slice() {
+            [one] if all.len() > 1 && *one != HOST => format!(" ({one} only)"),
+            _ => String::new(),
+        };
+        format!("{:width$}  {}{only}\n", entry.name(), entry.description())
+    };
+    by_name(entries).into_iter().map(line).collect()
 }
 
 fn json(entries: &[Entry]) -> Result<String> {
-    let items: Vec<Item<'_>> = entries
-        .iter()
-        .map(|entry| Item {
+    let items: Vec<Item<'_>> = by_name(entries)
+        .into_iter()
+        .map(|(entry, backends)| Item {
             name: entry.name(),
             group: entry.group().name(),
             description: entry.description(),
             reference: entry.reference(),
+            first: compare::FIRST.contains(&entry.name()),
+            backends,
         })
         .collect();
     let mut text = serde_json::to_string_pretty(&items).context("cannot write the list as JSON")?;

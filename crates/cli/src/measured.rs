@@ -30,7 +30,7 @@ impl Begun {
         self,
         record: &Record,
         (options, plan): (&Options, &Plan),
-        backend: Backend,
+        backends: Vec<Backend>,
         counting: Option<Counting>,
         compared: &[&str],
     ) -> Report {
@@ -43,7 +43,7 @@ impl Begun {
             options,
             plan,
             host: self.host,
-            backend,
+            backends,
             started: self.started,
             duration: self.begun.elapsed(),
             counting,

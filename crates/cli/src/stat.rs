@@ -100,7 +100,13 @@ pub(super) fn run(args: &StatArgs) -> Result<Exit> {
     let compared = events(&record);
     let compared: Vec<&str> = compared.iter().map(String::as_str).collect();
     let facts = (&options, &plan);
-    let mut report = begun.report(&record, facts, choice.report(), Some(counting), &compared);
+    let mut report = begun.report(
+        &record,
+        facts,
+        vec![choice.report()],
+        Some(counting),
+        &compared,
+    );
     without_the_bit(&mut report);
     leave_out(&mut report, args)?;
     for warning in vmbell_report::warnings(&report) {
@@ -176,7 +182,7 @@ fn without_the_bit(report: &mut Report) {
     if spared.iter().any(|count| *count > 0) {
         return;
     }
-    on.ratio = None;
+    (on.reference, on.ratio) = (None, None);
     on.ratios.clear();
     on.note = Some(format!(
         "no interrupt was ended by the bit, so this compares nothing: {}",

@@ -1,6 +1,6 @@
 //! `--style`: colours and progress; the words mean what they mean for hyperfine.
 
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
 
 use clap::ValueEnum;
 
@@ -37,6 +37,19 @@ impl Style {
     pub(super) const fn progress(self) -> bool {
         matches!(self, Self::Auto | Self::Full | Self::Nocolor)
     }
+}
+
+/// The number of characters that fit into a line of stdout, or of stderr: what the terminal says, or
+/// `COLUMNS` where there is none; `None` without a limit.
+pub(super) fn width(is_stderr: bool) -> Option<usize> {
+    let size = if is_stderr {
+        terminal_size::terminal_size_of(io::stderr())
+    } else {
+        terminal_size::terminal_size_of(io::stdout())
+    };
+    let terminal = size.map(|(terminal_size::Width(width), _)| usize::from(width));
+    let told = || std::env::var("COLUMNS").ok()?.parse().ok();
+    terminal.or_else(told).filter(|width| *width > 0)
 }
 
 /// Whether the environment allows colours: any value of NO_COLOR but an empty one forbids them

@@ -2,30 +2,33 @@
 //! cells and differ in nothing else.
 
 use super::columns::Paint;
-use super::header::excuse;
 use super::model::{Group, PercentilesOf, Ratio, Report, Row, Status};
 use super::{Timing, units};
 
-/// The rows of one group.
+/// The rows of one group, those of one name side by side.
 #[derive(Debug)]
 pub(super) struct Table<'r> {
     pub(super) group: Group,
+    /// The backends whose rows stand side by side; a single one for floors, which have names of their own.
+    pub(super) backends: Vec<&'r str>,
     pub(super) lines: Vec<Line<'r>>,
 }
 
-/// One row of a table.
+/// The rows of one name.
 #[derive(Debug)]
 pub(super) struct Line<'r> {
     pub(super) name: &'r str,
-    pub(super) cells: Cells,
+    /// For each backend of the table, the numbers of its row; `None` if it has no row or no numbers.
+    pub(super) numbers: Vec<Option<Numbers>>,
 }
 
-/// What follows the name in a row.
-#[derive(Debug)]
-pub(super) enum Cells {
-    Measured(Box<Numbers>),
-    /// The row was not measured; the text says why.
-    Excuse(String, Paint),
+/// Rows that were not measured for one reason.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Excuse<'r> {
+    pub(super) names: Vec<&'r str>,
+    pub(super) backend: &'r str,
+    pub(super) status: Status,
+    pub(super) reason: &'r str,
 }
 
 /// The cells of a measured row; `None` for a number that the row does not have.
@@ -57,37 +60,115 @@ pub(super) struct RatioCells {
 impl Table<'_> {
     /// Whether any row of the table has a ratio.
     pub(super) fn has_ratio(&self) -> bool {
-        let has = |line: &Line<'_>| matches!(&line.cells, Cells::Measured(n) if n.ratio.is_some());
-        self.lines.iter().any(has)
+        let all = self.lines.iter().flat_map(|line| &line.numbers);
+        all.flatten().any(|numbers| numbers.ratio.is_some())
     }
 }
 
-/// The groups that have rows, in the order in which they are shown.
+/// The groups that have rows with numbers, in the order in which they are shown.
 pub(super) fn tables(report: &Report) -> Vec<Table<'_>> {
-    let of = |group| Table {
-        group,
-        lines: report
-            .group(group)
-            .into_iter()
-            .map(|row| line(report, row))
-            .collect(),
-    };
-    let groups = [Group::Scenario, Group::Floor, Group::Debug].map(of);
+    let groups = [Group::Scenario, Group::Floor, Group::Debug];
     groups
         .into_iter()
+        .map(|group| table(report, group))
         .filter(|table| !table.lines.is_empty())
         .collect()
 }
 
-fn line<'r>(report: &'r Report, row: &'r Row) -> Line<'r> {
-    let cells = match (row.median_ns, row.status) {
-        (Some(median), _) => Cells::Measured(Box::new(numbers(report, row, median))),
-        (None, Status::Failed) => Cells::Excuse(excuse(row), Paint::Red),
-        (None, _) => Cells::Excuse(excuse(row), Paint::Yellow),
+fn table(report: &Report, group: Group) -> Table<'_> {
+    let rows = report.group(group);
+    let column = |row: &Row| match group {
+        Group::Floor => 0,
+        Group::Scenario | Group::Debug => backends(&rows)
+            .iter()
+            .position(|backend| *backend == row.backend)
+            .unwrap_or_default(),
     };
-    Line {
-        name: &row.command,
-        cells,
+    let backends = match group {
+        Group::Floor => vec![""],
+        Group::Scenario | Group::Debug => backends(&rows),
+    };
+    let mut lines: Vec<Line<'_>> = Vec::new();
+    for row in &rows {
+        let Some(median) = row.median_ns else {
+            continue;
+        };
+        let numbers = numbers(report, row, median);
+        let at = lines.iter().position(|line| line.name == row.command);
+        let at = at.unwrap_or_else(|| {
+            lines.push(Line {
+                name: &row.command,
+                numbers: backends.iter().map(|_| None).collect(),
+            });
+            lines.len() - 1
+        });
+        lines[at].numbers[column(row)] = Some(numbers);
+    }
+    Table {
+        group,
+        backends,
+        lines,
+    }
+}
+
+/// The backends of `rows`, in their order.
+fn backends<'r>(rows: &[&'r Row]) -> Vec<&'r str> {
+    let mut backends: Vec<&str> = Vec::new();
+    for row in rows {
+        if !backends.contains(&row.backend.as_str()) {
+            backends.push(&row.backend);
+        }
+    }
+    backends
+}
+
+/// The rows that were not measured, those with one reason together.
+pub(super) fn excuses(report: &Report) -> Vec<Excuse<'_>> {
+    let mut excuses: Vec<Excuse<'_>> = Vec::new();
+    for row in report.results.iter().filter(|row| row.median_ns.is_none()) {
+        let excuse = Excuse {
+            names: vec![&row.command],
+            backend: &row.backend,
+            status: row.status,
+            reason: row.reason.as_deref().unwrap_or("no reason is known"),
+        };
+        let same = excuses.iter_mut().find(|other| {
+            let key = |excuse: &Excuse<'_>| {
+                (
+                    excuse.status,
+                    excuse.backend.to_owned(),
+                    excuse.reason.to_owned(),
+                )
+            };
+            key(other) == key(&excuse)
+        });
+        match same {
+            Some(same) => same.names.push(&row.command),
+            None => excuses.push(excuse),
+        }
+    }
+    excuses
+}
+
+impl Excuse<'_> {
+    /// Red for a failure.
+    pub(super) const fn paint(&self) -> Paint {
+        match self.status {
+            Status::Failed => Paint::Red,
+            Status::Ok | Status::Skipped => Paint::Yellow,
+        }
+    }
+
+    /// What happened to which rows, as `skipped on kvm: a, b`.
+    pub(super) fn what(&self, report: &Report) -> String {
+        let place = if report.backends.len() > 1
+            && report.backends.iter().any(|b| b.name == self.backend)
+        {
+            format!(" on {}", self.backend)
+        } else {
+            String::new()
+        };
+        format!("{}{place}: {}", self.status.name(), self.names.join(", "))
     }
 }
 
@@ -104,7 +185,9 @@ fn numbers(report: &Report, row: &Row, median: f64) -> Numbers {
         (PercentilesOf::Runs, _) => ("", Some(units::rate(median))),
         (PercentilesOf::Operations, _) => ("*", None),
     };
-    let is_reference = |other: &Row| other.reference.as_deref() == Some(row.command.as_str());
+    let is_reference = |other: &Row| {
+        other.reference.as_deref() == Some(row.command.as_str()) && other.backend == row.backend
+    };
     Numbers {
         median: time(median),
         spread: row.spread.map(units::percent),

@@ -56,36 +56,46 @@ impl<T: Into<String>> From<T> for Cell {
     }
 }
 
-/// A row of cells. The last cell of a row that is too short extends over the columns that are missing.
+/// A row of cells. Rows may differ in length; the cells that a shorter one lacks are empty.
 pub(super) type CellRow = Vec<Cell>;
 
-/// Lays `lines` out: the first column is aligned left, the others right.
-pub(super) fn layout(lines: &[CellRow], color: bool) -> String {
-    const GAP: usize = 2;
-    let columns = lines.iter().map(Vec::len).max().unwrap_or_default();
+/// The blanks between two columns.
+const GAP: usize = 2;
+
+/// How wide each column is, in characters.
+fn widths(rows: &[CellRow]) -> Vec<usize> {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
     let mut widths = vec![0; columns];
-    for line in lines {
-        let is_short = line.len() < columns;
-        let counted = line.len() - usize::from(is_short && line.len() > 1);
-        for (width, cell) in widths.iter_mut().zip(&line[..counted]) {
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
             *width = (*width).max(cell.text.chars().count());
         }
     }
+    widths
+}
+
+/// How wide `rows` are when they are laid out, in characters.
+pub(super) fn width(rows: &[CellRow]) -> usize {
+    let widths = widths(rows);
+    widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1)
+}
+
+/// Lays `rows` out: the first column is aligned left, the others right.
+pub(super) fn layout(rows: &[CellRow], color: bool) -> String {
+    let widths = widths(rows);
     let mut text = String::new();
-    for line in lines {
-        let mut row = String::new();
-        for (index, cell) in line.iter().enumerate() {
+    for row in rows {
+        let mut line = String::new();
+        for (index, (cell, width)) in row.iter().zip(&widths).enumerate() {
             let painted = cell.paint.apply(&cell.text, color);
-            let runs_on = index > 0 && index + 1 == line.len() && line.len() < columns;
-            let pad = widths[index].saturating_sub(cell.text.chars().count());
+            let pad = width.saturating_sub(cell.text.chars().count());
             // Writing to a String cannot fail.
             let _ = match index {
-                0 => write!(row, "{painted}{:pad$}", ""),
-                _ if runs_on => write!(row, "{:GAP$}{painted}", ""),
-                _ => write!(row, "{:GAP$}{:pad$}{painted}", "", ""),
+                0 => write!(line, "{painted}{:pad$}", ""),
+                _ => write!(line, "{:GAP$}{:pad$}{painted}", "", ""),
             };
         }
-        text.push_str(row.trim_end());
+        text.push_str(line.trim_end());
         text.push('\n');
     }
     text

@@ -13,15 +13,10 @@ fn the_first_column_stands_left_and_the_others_right() {
 }
 
 #[test]
-fn a_short_row_runs_on_and_widens_no_column() {
-    let text = layout(
-        &[
-            line(&["name", "x", "y"]),
-            line(&["a", "skipped: for a long reason"]),
-        ],
-        false,
-    );
-    assert_eq!(text, "name  x  y\na     skipped: for a long reason\n");
+fn the_width_is_that_of_the_widest_line() {
+    let rows = [line(&["name", "x", "yy"]), line(&["a", "median"])];
+    assert_eq!(width(&rows), "name  median  yy".len());
+    assert_eq!(width(&[]), 0);
 }
 
 #[test]

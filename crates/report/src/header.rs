@@ -2,7 +2,8 @@
 //! host.
 
 use super::cpu_list;
-use super::model::{PercentilesOf, Report, Row};
+use super::model::{Backend, PercentilesOf, Report, Row};
+use super::warnings::{BUSY, WIDE};
 use super::{Timing, units};
 
 /// The header's lines as labels and texts, in order.
@@ -11,16 +12,16 @@ pub fn header(report: &Report) -> Vec<(&'static str, String)> {
         ("tool", tool(report)),
         ("host", host(report)),
         ("mitigations", mitigations(report)),
-        (
-            "backend",
-            format!("{} ({})", report.backend.name, report.backend.why),
-        ),
+        ("backend", backends(report)),
         ("CPUs", cpus(report)),
     ];
     if report.results.iter().any(|row| row.spin.is_some()) {
         lines.push(("spin", spin_in_words(&report.spin).to_owned()));
     }
     lines.push(("runs", runs(report)));
+    if report.timing == Timing::Native {
+        lines.push(("quality", quality(report)));
+    }
     lines.extend(timing(report).map(|text| ("timing", text.to_owned())));
     lines
 }
@@ -75,6 +76,48 @@ pub(super) const fn below_one(report: &Report) -> &'static str {
     }
 }
 
+fn backends(report: &Report) -> String {
+    let one = |backend: &Backend| format!("{} ({})", backend.name, backend.why);
+    match report.backends.as_slice() {
+        [] => one(&report.backend),
+        all => all.iter().map(one).collect::<Vec<_>>().join("; "),
+    }
+}
+
+/// Whether the host was quiet enough for the numbers to come out the same again.
+#[allow(clippy::cast_precision_loss, reason = "a number of CPUs")]
+fn quality(report: &Report) -> String {
+    let (load, cpus) = (report.host.load.unwrap_or_default(), report.host.cpus);
+    let measured = || report.results.iter().filter(|row| row.is_ok());
+    let wide = measured().filter(|row| row.spread.is_some_and(|spread| spread > WIDE));
+    let (wide, all) = (wide.count(), measured().count());
+    let mut parts = Vec::new();
+    if load > BUSY * cpus as f64 {
+        parts.push(format!(
+            "busy host, load {load:.1} on {}",
+            count_of(cpus, "CPU")
+        ));
+    }
+    if wide > 0 {
+        parts.push(format!(
+            "{wide} of {all} rows spread by more than {}",
+            units::percent(WIDE)
+        ));
+    }
+    if parts.is_empty() {
+        parts.push("good: the host was quiet, and no row spreads by more than 10 %".to_owned());
+    }
+    parts.join("; ")
+}
+
+/// `1 CPU`, `2 CPUs`.
+fn count_of(number: usize, what: &str) -> String {
+    match number {
+        1 => format!("1 {what}"),
+        number => format!("{number} {what}s"),
+    }
+}
+
 fn tool(report: &Report) -> String {
     let tool = &report.tool;
     let git = tool
@@ -89,8 +132,8 @@ fn host(report: &Report) -> String {
     let mut parts = vec![host.kernel.clone(), host.cpu.clone()];
     parts.extend(host.microcode.as_ref().map(|m| format!("microcode {m}")));
     parts.push(match host.cpus {
-        1 => "1 CPU".to_owned(),
-        cpus => format!("{cpus} CPUs"),
+        0 => "an unknown number of CPUs".to_owned(),
+        cpus => count_of(cpus, "CPU"),
     });
     parts.extend(host.smt.map(|smt| format!("SMT {}", on_off(smt))));
     parts.extend(host.governor.as_ref().map(|g| format!("governor {g}")));
@@ -172,6 +215,15 @@ fn runs(report: &Report) -> String {
 pub(super) fn footnotes(report: &Report) -> Vec<&str> {
     let measured = || report.results.iter().filter(|row| row.is_ok());
     let mut notes = Vec::new();
+    if measured().any(|row| row.ratio.is_some()) {
+        notes.push(match report.ratios_to.as_str() {
+            "device model" => "ratio: to the way through the device model in the VMM",
+            _ => {
+                "ratio: to the row without the mechanism, most often the way through the device model in \
+                 the VMM"
+            }
+        });
+    }
     if measured().any(|row| row.percentiles_of == PercentilesOf::Operations) {
         notes.push("* over single operations; every other p99 is over runs, each the mean of its operations");
     }

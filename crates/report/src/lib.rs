@@ -24,6 +24,7 @@ mod perf_stat;
 mod random;
 pub mod statistics;
 mod terminal;
+mod text;
 mod timestamp;
 mod timing;
 pub mod units;

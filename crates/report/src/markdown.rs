@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use super::Report;
-use super::cells::{Cells, RatioCells, tables};
+use super::cells::{Numbers, RatioCells, excuses, tables};
 use super::header::{below_one, footnotes, header, median_title};
+use super::{Highlight, Report};
 
 /// Writes `report` as GitHub-flavoured Markdown.
 pub fn markdown(report: &Report) -> String {
@@ -13,18 +13,39 @@ pub fn markdown(report: &Report) -> String {
         // Writing to a String cannot fail, here and below.
         let _ = writeln!(text, "- **{label}**: {}", escape(&line));
     }
+    for sentence in &report.verdict {
+        let _ = writeln!(text, "\n**{}**", escape(sentence));
+    }
     for table in tables(report) {
+        let several = table.backends.len() > 1;
+        let (backend, left) = if several {
+            ("Backend | ", ":---|")
+        } else {
+            ("", "")
+        };
         let _ = writeln!(
             text,
-            "\n| {} | {} | Spread | p99 | Rate | Light/op | Heavy/op | to {} | 95 % CI |\n\
-             |:---|---:|---:|---:|---:|---:|---:|---:|:---:|",
+            "\n| {} | {backend}{} | Spread | p99 | Rate | Light/op | Heavy/op | to {} | 95 % CI |\n\
+             |:---|{left}---:|---:|---:|---:|---:|---:|---:|:---:|",
             capitalized(table.group.name()),
             capitalized(median_title(report)),
             report.ratios_to
         );
-        for line in table.lines {
-            let _ = writeln!(text, "| `{}` | {} |", line.name, cells(line.cells));
+        for line in &table.lines {
+            for (backend, numbers) in table.backends.iter().zip(&line.numbers) {
+                let Some(numbers) = numbers else { continue };
+                let backend = if several {
+                    format!("{backend} | ")
+                } else {
+                    String::new()
+                };
+                let _ = writeln!(text, "| `{}` | {backend}{} |", line.name, cells(numbers));
+            }
         }
+    }
+    for excuse in excuses(report) {
+        let what = escape(&excuse.what(report));
+        let _ = writeln!(text, "\n{what}: {}", escape(excuse.reason));
     }
     for note in footnotes(report) {
         let _ = writeln!(text, "\n{}", escape(note));
@@ -39,9 +60,10 @@ pub fn markdown(report: &Report) -> String {
             let ratio = RatioCells::of(&highlight.ratio);
             let _ = writeln!(
                 text,
-                "- **{}** [{}]: {} (`{}` / `{}`)",
+                "- **{}** [{}]: {}{} (`{}` / `{}`)",
                 ratio.value,
                 interval(&ratio),
+                backend(report, highlight),
                 highlight.text,
                 highlight.new,
                 highlight.ratio.reference
@@ -52,24 +74,30 @@ pub fn markdown(report: &Report) -> String {
 }
 
 /// The cells that follow the name.
-fn cells(cells: Cells) -> String {
-    let numbers = match cells {
-        Cells::Measured(numbers) => numbers,
-        Cells::Excuse(excuse, _) => return format!("{} | | | | | | |", escape(&excuse)),
-    };
-    let [light, heavy] = numbers.exits.unwrap_or_default();
-    let interval = numbers.ratio.as_ref().map(interval).unwrap_or_default();
+fn cells(numbers: &Numbers) -> String {
+    let or_dash = |text: &Option<String>| escape(text.as_deref().unwrap_or("-"));
+    let [light, heavy] = numbers.exits.clone().unwrap_or_default();
+    let ratio = numbers.ratio.as_ref();
     [
-        numbers.median,
-        numbers.spread.unwrap_or_default(),
-        escape(&numbers.p99.unwrap_or_default()),
-        numbers.rate.unwrap_or_else(|| "-".to_owned()),
+        numbers.median.clone(),
+        or_dash(&numbers.spread),
+        or_dash(&numbers.p99),
+        or_dash(&numbers.rate),
         light,
         heavy,
-        numbers.ratio.map_or_else(String::new, |ratio| ratio.value),
-        interval,
+        ratio.map_or_else(String::new, |ratio| ratio.value.clone()),
+        ratio.map(interval).unwrap_or_default(),
     ]
     .join(" | ")
+}
+
+/// The backend that a ratio is of, if there are several.
+fn backend(report: &Report, highlight: &Highlight) -> String {
+    if report.backends.len() > 1 {
+        format!("{}: ", highlight.backend)
+    } else {
+        String::new()
+    }
 }
 
 fn capitalized(word: &str) -> String {

@@ -39,8 +39,11 @@ pub struct Report {
     pub seed: u64,
     /// How much was to be measured, and how many runs came of it.
     pub plan: Planned,
-    /// The backend that ran the guests.
+    /// The backend that ran the guests; the first one, if there were several.
     pub backend: Backend,
+    /// All backends that ran guests.
+    #[serde(default)]
+    pub backends: Vec<Backend>,
     /// The spin policy that the command line chose.
     pub spin: String,
     /// The CPUs that threads were pinned to, the measured side's first.
@@ -49,6 +52,9 @@ pub struct Report {
     pub tsc: Tsc,
     /// One row for each entry, measured or not.
     pub results: Vec<Row>,
+    /// What the numbers mean, in sentences.
+    #[serde(default)]
+    pub verdict: Vec<String>,
     /// The ratios that answer the usual questions, of those whose two entries were measured.
     #[serde(default)]
     pub highlights: Vec<Highlight>,
@@ -68,6 +74,15 @@ impl Report {
             .iter()
             .filter(|row| row.group == group)
             .collect()
+    }
+
+    /// The name of a row, with its backend if several ran guests.
+    pub fn label(&self, row: &Row) -> String {
+        if self.backends.len() > 1 && row.group == Group::Scenario {
+            format!("{} ({})", row.command, row.backend)
+        } else {
+            row.command.clone()
+        }
     }
 }
 
@@ -105,7 +120,7 @@ pub struct Planned {
 }
 
 /// The backend that ran the guests.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Backend {
     /// The name of the backend: `kvm`, `usermode`, or `host` where no guest takes part.
     pub name: String,
@@ -380,6 +395,9 @@ impl Ratio {
 pub struct Highlight {
     /// The name of the entry in the numerator.
     pub new: String,
+    /// The backend that both entries ran on; a floor has none of its own.
+    #[serde(default)]
+    pub backend: String,
     /// What the ratio compares, in words.
     pub text: String,
     /// The ratio itself.

@@ -1,14 +1,16 @@
-//! The report on a terminal: a header that can be pasted elsewhere, a table for each group, and the
-//! ratios that answer the usual questions.
+//! The report on a terminal: a header that can be pasted elsewhere, what the numbers mean, a table for each
+//! group, and the ratios that answer the usual questions. Nothing is wider than the terminal: a table leaves
+//! out columns, the least important first, and sentences are broken between words.
 
 use std::fmt::Write;
 
-use super::cells::{self, Cells, RatioCells, Table, tables};
-use super::columns::{Cell, CellRow, Paint, layout};
+use super::cells::{Numbers, RatioCells, Table, excuses, tables};
+use super::columns::{Cell, CellRow, Paint, layout, width};
 use super::events::events;
 use super::header::{below_one, footnotes, header, median_title};
-use super::model::{Highlight, Report};
+use super::model::Report;
 use super::perf_stat::perf_stat;
+use super::text::wrap;
 use super::{Form, Group};
 
 /// Options of the terminal form.
@@ -18,6 +20,8 @@ pub struct Look {
     pub color: bool,
     /// Whether to show the mean, the extremes and the CPU time as well.
     pub verbose: bool,
+    /// The number of characters that fit into a line, if that is limited.
+    pub width: Option<usize>,
 }
 
 /// Writes `report` for a terminal, in the form that its [`Counting`](super::Counting) asks for.
@@ -34,126 +38,244 @@ pub fn terminal(report: &Report, look: Look) -> String {
 fn bench(report: &Report, look: Look) -> String {
     let mut text = String::new();
     let labels: Vec<(&str, String)> = header(report);
-    let width = labels
-        .iter()
-        .map(|(label, _)| label.len())
-        .max()
-        .unwrap_or_default();
+    let widest = labels.iter().map(|(label, _)| label.len()).max();
+    let widest = widest.unwrap_or_default();
     for (label, line) in labels {
+        let line = wrap(&line, widest + 2, look.width);
+        let label = Paint::Dim.apply(&format!("{label:widest$}"), look.color);
         // Writing to a String cannot fail, here and below.
-        let _ = writeln!(
-            text,
-            "{}  {line}",
-            Paint::Dim.apply(&format!("{label:width$}"), look.color)
-        );
+        let _ = writeln!(text, "{label}  {line}");
     }
     text.push('\n');
-    text.push_str(&lines(report, look));
-    for note in footnotes(report) {
-        let _ = writeln!(text, "{}", Paint::Dim.apply(note, look.color));
+    for sentence in &report.verdict {
+        let sentence = wrap(sentence, 0, look.width);
+        let _ = writeln!(text, "{}", Paint::Bold.apply(&sentence, look.color));
     }
-    if !report.highlights.is_empty() {
-        let title = format!(
-            "ratios that matter (new/old, below 1 = {})",
-            below_one(report)
-        );
-        let _ = writeln!(text, "\n{}", Paint::Bold.apply(&title, look.color));
-        text.push_str(&highlights(&report.highlights, look));
-    }
-    text
-}
-
-/// The highlights: the ratios in aligned columns on the left, then what each compares.
-fn highlights(highlights: &[Highlight], look: Look) -> String {
-    let cells = |highlight: &Highlight| {
-        let ratio = RatioCells::of(&highlight.ratio);
-        let bounds = bounds(&ratio);
-        vec![
-            Cell::default(),
-            Cell::new(ratio.value, Paint::Bold),
-            Cell::from(bounds),
-        ]
-    };
-    let numbers: Vec<CellRow> = highlights.iter().map(cells).collect();
-    layout(&numbers, look.color)
-        .lines()
-        .zip(highlights)
-        .map(|(numbers, Highlight { new, text, ratio })| {
-            format!("{numbers}  {text} ({new} / {})\n", ratio.reference)
-        })
-        .collect()
-}
-
-/// Lays out all groups together, so that their columns are aligned with each other.
-fn lines(report: &Report, look: Look) -> String {
-    let mut lines: Vec<CellRow> = Vec::new();
-    let mut titles = Vec::new();
-    for table in tables(report) {
-        titles.push(lines.len());
-        lines.push(title(report, &table, look));
-        let group = table.group;
-        lines.extend(table.lines.into_iter().map(|line| cells(line, group, look)));
-    }
-    let mut text = String::new();
-    for (index, line) in layout(&lines, look.color).lines().enumerate() {
-        if index > 0 && titles.contains(&index) {
-            text.push('\n');
-        }
-        text.push_str(line);
+    if !report.verdict.is_empty() {
         text.push('\n');
     }
+    let tables: Vec<String> = tables(report)
+        .iter()
+        .map(|table| lines(report, table, look))
+        .collect();
+    text.push_str(&tables.join("\n"));
+    for note in footnotes(report) {
+        let note = wrap(note, 0, look.width);
+        let _ = writeln!(text, "{}", Paint::Dim.apply(&note, look.color));
+    }
+    let excuses = excuses(report);
+    if !excuses.is_empty() && !tables.is_empty() {
+        text.push('\n');
+    }
+    for excuse in excuses {
+        let what = wrap(&excuse.what(report), 2, look.width);
+        let what = excuse.paint().apply(&what, look.color);
+        let _ = writeln!(text, "{what}\n  {}", wrap(excuse.reason, 2, look.width));
+    }
+    text.push_str(&highlights(report, look));
     text
 }
 
-fn title(report: &Report, table: &Table<'_>, look: Look) -> CellRow {
-    let mut titles = vec![
-        table.group.name(),
-        median_title(report),
-        "± spread",
-        "p99",
-        "rate",
-    ];
-    if look.verbose {
-        titles.extend(["mean", "min", "max", "CPU/op"]);
+/// The highlights: each ratio with its interval, and what it compares.
+fn highlights(report: &Report, look: Look) -> String {
+    if report.highlights.is_empty() {
+        return String::new();
     }
-    let ratio = format!("to {} [95 % CI]", report.ratios_to);
-    match table.group {
-        Group::Floor if table.has_ratio() => titles.extend(["", "", &ratio]),
-        Group::Floor => titles.extend(["", "", ""]),
-        Group::Scenario | Group::Debug => titles.extend(["light/op", "heavy/op", &ratio]),
+    let title = format!(
+        "ratios that matter (new/old, below 1 = {})",
+        below_one(report)
+    );
+    let mut text = format!("\n{}\n", Paint::Bold.apply(&title, look.color));
+    let several = report.backends.len() > 1;
+    let ratios: Vec<RatioCells> = report
+        .highlights
+        .iter()
+        .map(|highlight| RatioCells::of(&highlight.ratio))
+        .collect();
+    let cells = |ratio: &RatioCells| {
+        vec![
+            Cell::default(),
+            Cell::new(ratio.value.clone(), Paint::Bold),
+            Cell::from(bounds(ratio)),
+        ]
+    };
+    let numbers: Vec<CellRow> = ratios.iter().map(cells).collect();
+    let indent = width(&numbers) + 2;
+    let laid_out = layout(&numbers, look.color);
+    for (numbers, highlight) in laid_out.lines().zip(&report.highlights) {
+        let backend = if several {
+            format!("{}: ", highlight.backend)
+        } else {
+            String::new()
+        };
+        let (new, old) = (&highlight.new, &highlight.ratio.reference);
+        let meaning = format!("{backend}{} ({new} / {old})", highlight.text);
+        let _ = writeln!(text, "{numbers}  {}", wrap(&meaning, indent, look.width));
     }
-    titles
-        .into_iter()
-        .map(|title| Cell::new(title, Paint::Bold))
-        .collect()
+    text
 }
 
-fn cells(line: cells::Line<'_>, group: Group, look: Look) -> CellRow {
-    let name = Cell::from(line.name);
-    let numbers = match line.cells {
-        Cells::Measured(numbers) => numbers,
-        Cells::Excuse(excuse, paint) => return vec![name, Cell::new(excuse, paint)],
-    };
-    let or_dash = |text: Option<String>| Cell::from(text.unwrap_or_else(|| "-".to_owned()));
-    let mut cells = vec![name, Cell::new(numbers.median, Paint::Bold)];
-    cells.extend([numbers.spread, numbers.p99, numbers.rate].map(or_dash));
-    if look.verbose {
-        cells.extend(numbers.more.map(or_dash));
+/// A column of a table, for each backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Column {
+    Median,
+    Spread,
+    P99,
+    Rate,
+    /// The mean, the fastest run, the slowest run, the CPU time.
+    More(usize),
+    /// Light exits, heavy exits.
+    Exits(usize),
+    Ratio,
+    Interval,
+}
+
+/// The columns in the order in which they stand.
+const COLUMNS: [Column; 12] = [
+    Column::Median,
+    Column::Spread,
+    Column::P99,
+    Column::Rate,
+    Column::More(0),
+    Column::More(1),
+    Column::More(2),
+    Column::More(3),
+    Column::Exits(0),
+    Column::Exits(1),
+    Column::Ratio,
+    Column::Interval,
+];
+
+/// The columns in the order in which a table that is too wide leaves them out.
+const LEFT_OUT: [Column; 11] = [
+    Column::More(0),
+    Column::More(3),
+    Column::More(1),
+    Column::More(2),
+    Column::Rate,
+    Column::Interval,
+    Column::P99,
+    Column::Exits(0),
+    Column::Exits(1),
+    Column::Spread,
+    Column::Ratio,
+];
+
+/// Lays a table out, with as many columns as fit.
+fn lines(report: &Report, table: &Table<'_>, look: Look) -> String {
+    let mut columns: Vec<Column> = COLUMNS
+        .into_iter()
+        .filter(|column| column.applies(table, look))
+        .collect();
+    let mut left_out = LEFT_OUT.into_iter();
+    loop {
+        let rows = rows(report, table, &columns);
+        let fits = look.width.is_none_or(|most| width(&rows) <= most);
+        match left_out.next() {
+            Some(column) if !fits => columns.retain(|other| *other != column),
+            _ => return layout(&rows, look.color),
+        }
     }
-    cells.extend(numbers.exits.unwrap_or_default().map(Cell::from));
-    cells.push(match (numbers.ratio, group) {
-        (Some(ratio), _) => Cell::new(format!("{} {}", ratio.value, bounds(&ratio)), ratio.paint),
-        (None, _) if numbers.is_reference => Cell::from("1"),
-        (None, Group::Floor) => Cell::default(),
-        (None, Group::Scenario | Group::Debug) => Cell::from("-"),
-    });
-    cells
+}
+
+fn rows(report: &Report, table: &Table<'_>, columns: &[Column]) -> Vec<CellRow> {
+    let mut rows = Vec::new();
+    if table.backends.len() > 1 {
+        let blocks = table.backends.iter().flat_map(|backend| {
+            let first = std::iter::once(Cell::new(*backend, Paint::Bold));
+            first.chain(columns.iter().skip(1).map(|_| Cell::default()))
+        });
+        rows.push(std::iter::once(Cell::default()).chain(blocks).collect());
+    }
+    let title = |column: &Column| Cell::new(column.title(report), Paint::Bold);
+    let titles = table
+        .backends
+        .iter()
+        .flat_map(|_| columns.iter().map(title));
+    let name = std::iter::once(Cell::new(table.group.name(), Paint::Bold));
+    rows.push(name.chain(titles).collect());
+    for line in &table.lines {
+        let cells = line.numbers.iter().flat_map(|numbers| {
+            columns.iter().map(move |column| match numbers {
+                Some(numbers) => column.cell(numbers, table.group),
+                None => Cell::from(if *column == Column::Median { "-" } else { "" }),
+            })
+        });
+        rows.push(
+            std::iter::once(Cell::from(line.name))
+                .chain(cells)
+                .collect(),
+        );
+    }
+    rows
+}
+
+impl Column {
+    /// Whether any row of the table can have a value in it.
+    fn applies(self, table: &Table<'_>, look: Look) -> bool {
+        let any = |has: fn(&Numbers) -> bool| {
+            let all = table.lines.iter().flat_map(|line| &line.numbers);
+            all.flatten().any(has)
+        };
+        match self {
+            Self::Median | Self::Spread => true,
+            Self::P99 => any(|numbers| numbers.p99.is_some()),
+            Self::Rate => any(|numbers| numbers.rate.is_some()),
+            Self::More(_) => look.verbose,
+            Self::Exits(_) => any(|numbers| numbers.exits.is_some()),
+            Self::Ratio => table.has_ratio(),
+            Self::Interval => any(|numbers| {
+                numbers
+                    .ratio
+                    .as_ref()
+                    .is_some_and(|ratio| ratio.interval.is_some())
+            }),
+        }
+    }
+
+    fn title(self, report: &Report) -> &'static str {
+        match self {
+            Self::Median => median_title(report),
+            Self::Spread => "± spread",
+            Self::P99 => "p99",
+            Self::Rate => "rate",
+            Self::More(index) => ["mean", "min", "max", "CPU/op"][index],
+            Self::Exits(index) => ["light/op", "heavy/op"][index],
+            Self::Ratio => "ratio",
+            Self::Interval => "95 % CI",
+        }
+    }
+
+    fn cell(self, numbers: &Numbers, group: Group) -> Cell {
+        let or_dash = |text: &Option<String>| Cell::from(text.as_deref().unwrap_or("-"));
+        match self {
+            Self::Median => Cell::new(numbers.median.clone(), Paint::Bold),
+            Self::Spread => or_dash(&numbers.spread),
+            Self::P99 => or_dash(&numbers.p99),
+            Self::Rate => or_dash(&numbers.rate),
+            Self::More(index) => or_dash(&numbers.more[index]),
+            Self::Exits(index) => match &numbers.exits {
+                Some(exits) => Cell::from(exits[index].clone()),
+                None => Cell::from("-"),
+            },
+            Self::Ratio => match (&numbers.ratio, group) {
+                (Some(ratio), _) => Cell::new(ratio.value.clone(), ratio.paint),
+                (None, _) if numbers.is_reference => Cell::from("1"),
+                (None, Group::Floor) => Cell::default(),
+                (None, Group::Scenario | Group::Debug) => Cell::from("-"),
+            },
+            Self::Interval => match &numbers.ratio {
+                Some(ratio) => Cell::from(bounds(ratio)),
+                None => Cell::default(),
+            },
+        }
+    }
 }
 
 fn bounds(ratio: &RatioCells) -> String {
     match &ratio.interval {
         Some([low, high]) => format!("[{low}, {high}]"),
-        None => "[-]".to_owned(),
+        None => "-".to_owned(),
     }
 }
 

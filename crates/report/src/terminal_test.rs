@@ -13,6 +13,7 @@ fn the_table_with_colours_and_all_columns() {
     let look = Look {
         color: true,
         verbose: true,
+        width: None,
     };
     insta::assert_snapshot!(terminal(&sample::report(), look));
 }
@@ -38,7 +39,7 @@ fn colours_change_no_character() {
         &sample::report(),
         Look {
             color: true,
-            verbose: false,
+            ..Look::default()
         },
     );
     for code in ["0", "1", "2", "31", "32", "33"] {
@@ -77,4 +78,36 @@ fn a_note_of_several_rows_stands_once_and_only_below_numbers() {
         row.status = crate::Status::Skipped;
     }
     assert_eq!(notes(&report), 0);
+}
+
+#[test]
+fn the_table_of_two_backends() {
+    insta::assert_snapshot!(terminal(&sample::two_backends(), Look::default()));
+}
+
+#[test]
+fn the_table_of_two_backends_in_80_columns() {
+    let look = Look {
+        width: Some(80),
+        ..Look::default()
+    };
+    insta::assert_snapshot!(terminal(&sample::two_backends(), look));
+}
+
+#[test]
+fn no_line_is_wider_than_the_terminal() {
+    for report in [sample::report(), sample::two_backends(), sample::counted()] {
+        for width in [60, 72, 80, 100, 132] {
+            for verbose in [false, true] {
+                let look = Look {
+                    verbose,
+                    width: Some(width),
+                    ..Look::default()
+                };
+                for line in terminal(&report, look).lines() {
+                    assert!(line.chars().count() <= width, "{width}: {line}");
+                }
+            }
+        }
+    }
 }

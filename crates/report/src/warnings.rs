@@ -6,13 +6,13 @@ use super::Group;
 use super::{Report, Timing, units};
 
 /// A spread above this share of the median means that the host was busy.
-const WIDE: f64 = 0.10;
+pub(super) const WIDE: f64 = 0.10;
 
 /// Outliers that move the median by less than this share are not reported.
 const MOVES: f64 = 0.01;
 
 /// A load average above this for each CPU, before measuring began, means that the host was busy.
-const BUSY: f64 = 0.5;
+pub(super) const BUSY: f64 = 0.5;
 
 /// A run below this share of the time that it was to take is too short.
 const TOO_SHORT: f64 = 0.5;
@@ -23,14 +23,10 @@ const REACHED: f64 = 0.95;
 /// One reason to doubt the numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Warning {
-    /// Some runs are so far off, and so many, that they move the median.
+    /// Some runs of these entries are so far off, and so many, that they move the median.
     Outliers {
-        /// The entry's name.
-        name: String,
-        /// How many runs are outliers.
-        count: u64,
-        /// How many runs the entry has.
-        runs: usize,
+        /// The names of these entries.
+        names: Vec<String>,
     },
     /// The runs of some entries differ so much that their medians would not come out the same again.
     Wide {
@@ -51,8 +47,13 @@ pub enum Warning {
         /// How many CPUs are online.
         cpus: usize,
     },
-    /// Some entries have no ratio, because the entry that they are compared with was not measured.
+    /// Some entries have no ratio, because the entry that they are compared with was left out.
     NoReference {
+        /// The names of these entries.
+        names: Vec<String>,
+    },
+    /// Some entries have no ratio, because the entry that they are compared with could not be measured.
+    LostReference {
         /// The names of these entries.
         names: Vec<String>,
     },
@@ -76,10 +77,11 @@ pub enum Warning {
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Outliers { name, count, runs } => write!(
+            Self::Outliers { names } => write!(
                 f,
-                "{name}: outliers in {count} of {runs} runs move the median; close other programs, \
-                 or ask for more with --runs"
+                "outliers among the runs move the median of {}; close other programs, or ask for more \
+                 runs with --runs",
+                list(names)
             ),
             Self::Wide { names } => write!(
                 f,
@@ -102,8 +104,12 @@ impl fmt::Display for Warning {
             ),
             Self::NoReference { names } => write!(
                 f,
-                "no ratio for {}: what it is compared with was not measured; leave out --only, or \
-                 name it too",
+                "no ratio for {}: what it is compared with was left out by --only; name it too",
+                list(names)
+            ),
+            Self::LostReference { names } => write!(
+                f,
+                "no ratio for {}: what it is compared with could not be measured, see its reason",
                 list(names)
             ),
             Self::Slow {
@@ -156,7 +162,7 @@ pub fn warnings(report: &Report) -> Vec<Warning> {
             .results
             .iter()
             .filter(|row| row.is_ok() && pick(row))
-            .map(|row| row.command.clone())
+            .map(|row| report.label(row))
             .collect()
     };
     if report.timing == Timing::Emulated {
@@ -181,7 +187,7 @@ pub fn warnings(report: &Report) -> Vec<Warning> {
     if let Some((asked, reached)) = report
         .results
         .iter()
-        .filter(|row| slow.contains(&row.command))
+        .filter(|row| slow.contains(&report.label(row)))
         .filter_map(rates)
         .min_by(|a, b| a.1.total_cmp(&b.1))
     {
@@ -201,25 +207,35 @@ pub fn warnings(report: &Report) -> Vec<Warning> {
         let names = short;
         warnings.push(Warning::Short { names, min_time });
     }
-    let unmatched = names(&|o| o.reference.is_some() && o.ratio.is_none());
-    if !unmatched.is_empty() {
-        warnings.push(Warning::NoReference { names: unmatched });
+    let unmatched = |is_there: bool| {
+        names(&|row| {
+            let reference = row.reference.as_deref();
+            let is_wanted = |other: &super::Row| {
+                Some(other.command.as_str()) == reference && other.backend == row.backend
+            };
+            let lacks_ratio = reference.is_some() && row.ratio.is_none();
+            lacks_ratio && report.results.iter().any(is_wanted) == is_there
+        })
+    };
+    for (names, warning) in [
+        (
+            unmatched(false),
+            (|names| Warning::NoReference { names }) as fn(Vec<String>) -> Warning,
+        ),
+        (unmatched(true), |names| Warning::LostReference { names }),
+    ] {
+        if !names.is_empty() {
+            warnings.push(warning(names));
+        }
     }
     let wide = names(&|o| o.spread.is_some_and(|spread| spread > WIDE));
     if !wide.is_empty() {
         warnings.push(Warning::Wide { names: wide });
     }
-    warnings.extend(
-        report
-            .results
-            .iter()
-            .filter(|row| row.outliers > 0 && row.outliers_shift > MOVES)
-            .map(|row| Warning::Outliers {
-                name: row.command.clone(),
-                count: row.outliers,
-                runs: row.samples_ns.len(),
-            }),
-    );
+    let moved = names(&|row| row.outliers > 0 && row.outliers_shift > MOVES);
+    if !moved.is_empty() {
+        warnings.push(Warning::Outliers { names: moved });
+    }
     warnings
 }
 

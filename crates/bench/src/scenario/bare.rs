@@ -32,20 +32,18 @@ where
                 .map_err(|error| SubjectError::failed(&subject, error))?;
             Ok(Box::new(Bare {
                 name: subject.clone(),
-                backend: hypervisor.name(),
                 cpu: options.first_cpu(),
                 limit: options.limit.clone(),
                 bare,
             }))
         };
-        Entry::new(Group::Floor, name, text, make)
+        Entry::new(Group::Floor, name, text, make).on_backend(backend)
     };
     kinds.into_iter().map(entry).collect()
 }
 
 struct Bare {
     name: String,
-    backend: &'static str,
     cpu: usize,
     limit: Limit,
     bare: Box<dyn BareLoop>,
@@ -59,7 +57,6 @@ impl Subject for Bare {
     fn setting(&self) -> Setting {
         Setting {
             counter: None,
-            backend: self.backend,
             spin: None,
             cpus: vec![self.cpu],
         }

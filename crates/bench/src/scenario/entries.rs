@@ -77,7 +77,11 @@ where
     entries.extend(interrupt::entries(&hypervisor));
     entries.extend(virtqueue::entries(&hypervisor));
     entries.extend(bare::entries(&hypervisor));
+    let backend = hypervisor.name();
     entries
+        .into_iter()
+        .map(|entry| entry.on_backend(backend))
+        .collect()
 }
 
 fn entry<H>(hypervisor: H, case: Case) -> Entry
@@ -114,6 +118,7 @@ where
             let path = Hypercall;
             entry.with_reference(Case { path, ..case }.plain().name())
         }
+        (true, _) if case.bell == DeviceModel && case.variant == Variant::Plain => entry,
         (true, _) => entry.with_reference(case.plain().name()),
         (false, _) => entry,
     }

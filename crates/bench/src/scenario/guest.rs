@@ -137,7 +137,6 @@ impl<H: Hypervisor> Guest<H> {
             vec![first, other_cpu]
         };
         let setting = Setting {
-            backend: hypervisor.name(),
             spin: changes_threads.then_some(spin),
             cpus,
             counter: None,

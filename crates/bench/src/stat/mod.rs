@@ -29,6 +29,7 @@ pub fn entries<H>(hypervisor: &H, pace: Pace) -> Vec<Entry>
 where
     H: Hypervisor + Clone + Send + Sync + 'static,
 {
+    let backend = hypervisor.name();
     let entry = |name: &'static str, description| {
         let hypervisor = hypervisor.clone();
         let make = move |options: &Options| -> Result<Box<dyn Subject>, SubjectError> {
@@ -38,7 +39,8 @@ where
             let subject = Interrupted::new(&hypervisor, name, name == ON, pace, options)?;
             Ok(Box::new(subject))
         };
-        Entry::new(Group::Scenario, name, description, make).with_remarks(Remarks {
+        let entry = Entry::new(Group::Scenario, name, description, make);
+        entry.on_backend(backend).with_remarks(Remarks {
             parameters: match pace {
                 Pace::Rate(rate) => BTreeMap::from([(RATE.to_owned(), rate.to_string())]),
                 Pace::Lockstep => BTreeMap::new(),

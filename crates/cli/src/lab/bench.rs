@@ -45,7 +45,7 @@ pub(super) struct LabBenchArguments {
     /// Measure nothing but what is named
     #[arg(long, requires = "names")]
     only: bool,
-    /// What runs the guest
+    /// What runs the guest [default: kvm]
     #[arg(long, value_enum)]
     backend: Option<BackendName>,
     /// Measured runs of each entry [default: 3]
@@ -145,7 +145,11 @@ impl LabBenchArguments {
                 words.push(option.into());
             }
         }
-        if let Some(backend) = self.backend.and_then(|name| name.to_possible_value()) {
+        if self.names.is_empty() {
+            words.push("--all".into());
+        }
+        let backend = self.backend.unwrap_or(BackendName::Kvm);
+        if let Some(backend) = backend.to_possible_value() {
             words.extend(["--backend".into(), backend.get_name().into()]);
         }
         for (option, number) in [("--runs", self.runs.map(u64::from)), ("--ops", self.ops)] {

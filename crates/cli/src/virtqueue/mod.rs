@@ -67,7 +67,7 @@ pub(super) fn run(args: &VirtqueueArgs) -> Result<Exit> {
     let report = begun.report(
         &record,
         (&options, &plan),
-        backend,
+        vec![backend],
         Some(counting),
         &compared,
     );

@@ -77,7 +77,7 @@ fn floors_across_cores_are_skipped_on_one_cpu_and_that_is_77() {
     quick(&["floor-cache-line", "--cpu", "0"])
         .assert()
         .code(77)
-        .stdout(contains("skipped: needs two CPUs"));
+        .stdout(contains("skipped: floor-cache-line\n  needs two CPUs"));
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn a_failed_entry_is_named_and_is_1() {
     quick(&["debug-fail", "debug-constant"])
         .assert()
         .code(1)
-        .stdout(contains("failed: it always does").and(contains("100 ns")));
+        .stdout(contains("failed: debug-fail\n  it always does").and(contains("100 ns")));
 }
 
 #[test]
@@ -261,7 +261,7 @@ fn a_reference_can_be_chosen_and_comes_along() {
     quick(&["debug-constant", "--reference", "debug-double"])
         .assert()
         .success()
-        .stdout(contains("to reference").and(contains("0.50 [0.50, 0.50]")));
+        .stdout(contains("ratio").and(contains("0.50  [0.50, 0.50]")));
     quick(&["debug-constant", "--reference", "floor-getpid"])
         .assert()
         .code(2)
@@ -340,5 +340,62 @@ fn rows_that_need_two_cpus_are_skipped_on_one() {
     ])
     .assert()
     .code(77)
-    .stdout(contains("skipped: needs two CPUs, and may use only CPU 0").count(2));
+    .stdout(contains(
+        "skipped: portio-no-eventfd+spin, notify-portio-wildcard-eventfd\n  needs two CPUs, and may use \
+         only CPU 0",
+    ));
+}
+
+#[test]
+fn without_names_the_first_questions_are_answered_on_every_backend_here() {
+    let dir = tempfile::tempdir().unwrap();
+    let json = dir.path().join("out.json");
+    vmbell(&["bench", "--runs", "3", "--min-time", "1ms", "--export-json"])
+        .arg(&json)
+        .env("COLUMNS", "80")
+        .assert()
+        .success()
+        .stdout(contains("a doorbell costs").and(contains("vmbell bench --all")));
+    let report = read_json(&json);
+    let backends: Vec<&str> = report["backends"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(name)
+        .collect();
+    assert!(backends.contains(&"usermode"), "{backends:?}");
+    let rows = report["results"].as_array().unwrap();
+    for backend in &backends {
+        let of = |row: &&Value| row["backend"] == *backend && row["group"] == "scenario";
+        assert_eq!(rows.iter().filter(of).count(), 15, "{backend}");
+    }
+    assert_eq!(rows.iter().filter(|row| row["group"] == "floor").count(), 3);
+    assert_eq!(report["verdict"].as_array().unwrap().len(), backends.len());
+}
+
+fn name(backend: &Value) -> &str {
+    backend["name"].as_str().unwrap()
+}
+
+#[test]
+fn no_line_of_the_table_is_wider_than_the_terminal() {
+    let mut command = quick(&["portio-wildcard-eventfd", "floor-getppid", "--verbose"]);
+    let text = stdout(command.env("COLUMNS", "72"));
+    for line in text.lines() {
+        assert!(line.chars().count() <= 72, "{line}");
+    }
+    assert!(text.contains("portio-wildcard-eventfd"), "{text}");
+}
+
+#[test]
+fn a_backend_named_twice_is_measured_once() {
+    let arguments = [
+        "portio-wildcard-eventfd",
+        "--only",
+        "--backend",
+        "usermode,usermode",
+    ];
+    let mut command = quick(&[&arguments[..], &["--export-json", "-"]].concat());
+    let report: Value = serde_json::from_str(&stdout(&mut command)).unwrap();
+    assert_eq!(report["results"].as_array().unwrap().len(), 1);
 }

@@ -10,6 +10,7 @@ pub fn vmbell(args: &[&str]) -> Command {
     command
         .args(args)
         .env_remove("NO_COLOR")
+        .env_remove("COLUMNS")
         .timeout(std::time::Duration::from_secs(60));
     command
 }

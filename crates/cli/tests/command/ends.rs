@@ -114,7 +114,9 @@ fn even_an_entry_that_never_returns_ends_in_a_report() {
     quick(&["debug-stuck", "--timeout", "200ms"])
         .assert()
         .code(124)
-        .stdout(contains("failed: did not stop when it was told to"));
+        .stdout(contains(
+            "failed: debug-stuck\n  did not stop when it was told to",
+        ));
     assert!(begun.elapsed() < Duration::from_secs(20));
 }
 
