@@ -4,8 +4,8 @@
 //! for a kick between the pieces. So a guest that always makes more work only keeps its own vCPU out of the
 //! guest, and a kick waits for one piece at most. The rest of the backlog waits for the next loop.
 
-use super::board::{Machine, MachineError};
 use super::stop::Stop;
+use super::{Machine, MachineError};
 use crate::bus::{Backlog, BusReader};
 use crate::guest::DONE_PORT;
 use crate::hypervisor::{Vcpu, Vm, VmEntry, VmExit};

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::board::{Machine, MachineError};
 use super::stop::{Deadline, Stop};
+use super::{Machine, MachineError};
 use crate::hypervisor::{Kick, Vcpu, Vm};
 
 /// Kicks all vCPUs.

@@ -1,0 +1,36 @@
+//! Why a machine could not run its guest.
+
+use vm_memory::GuestMemoryError;
+
+use crate::hypervisor::{Error, Fault};
+
+/// Why the machine could not run its guest.
+#[derive(Debug, thiserror::Error)]
+pub enum MachineError {
+    /// The backend failed.
+    #[error("the vcpu could not run")]
+    Vcpu(#[source] Error),
+    /// The guest faulted.
+    #[error("guest fault: {0}")]
+    Fault(Fault),
+    /// The guest accessed a system register that the machine does not have.
+    #[error("the guest accessed system register {index:#x}, which this machine does not have")]
+    Register {
+        /// The register.
+        index: u32,
+    },
+    /// A thread of the machine could not be started.
+    #[error("cannot start a thread for the machine")]
+    Thread {
+        /// The error of the thread's start.
+        source: std::io::Error,
+    },
+    /// The program or its parameters do not fit in RAM.
+    #[error("cannot access guest memory for program {program}")]
+    Memory {
+        /// The name of the program, or `parameters` or `results`.
+        program: &'static str,
+        /// The error of the access.
+        source: GuestMemoryError,
+    },
+}
