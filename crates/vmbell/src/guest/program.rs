@@ -22,7 +22,8 @@ impl fmt::Debug for Program {
 ///
 /// A file can use the offsets of the page ([`offset`](crate::guest::offset)) as `{COUNT}`, `{ADDRESS}` and so
 /// on, and `{DONE_PORT}`, `{HYPERCALL_PAGE}`, `{VECTOR}` and `{INTERRUPT_RETURN}`. If several files are named,
-/// they are one program, in this order.
+/// they are one program, in this order. A file that expands macros of one before it purges them at its end, since
+/// the assembler knows macros by name across programs.
 #[macro_export]
 macro_rules! guest_programs {
     ($($(#[$doc:meta])* $name:ident = $($file:literal)+;)*) => { $(

@@ -15,17 +15,17 @@ crate::guest_programs! {
     /// Adds to a word in shared memory.
     word = "x86_64/word.S";
     /// Drives a virtqueue and polls its used ring.
-    virtqueue_polled = "x86_64/virtqueue_setup.S" "x86_64/virtqueue_polled.S";
+    virtqueue_polled = "x86_64/virtqueue_polled.S" "x86_64/virtqueue_setup.S" "x86_64/virtqueue_requests.S";
     /// Drives a virtqueue and halts until an interrupt comes.
-    virtqueue_interrupt = "x86_64/interrupt_head.S" "x86_64/virtqueue_setup.S" "x86_64/virtqueue_interrupt.S";
+    virtqueue_interrupt = "x86_64/interrupt_head.S" "x86_64/virtqueue_interrupt.S" "x86_64/virtqueue_setup.S" "x86_64/virtqueue_requests.S";
     /// Writes to a port and waits until the host has answered.
-    notify_portio = "x86_64/notify_portio.S";
+    notify_portio = "x86_64/notify_portio.S" "x86_64/notify.S";
     /// Stores to an address and waits until the host has answered.
-    notify_mmio = "x86_64/notify_mmio.S";
+    notify_mmio = "x86_64/notify_mmio.S" "x86_64/notify.S";
     /// Calls the hypercall page and waits until the host has answered.
-    notify_hypercall = "x86_64/notify_hypercall.S";
+    notify_hypercall = "x86_64/notify_hypercall.S" "x86_64/notify.S";
     /// Adds to a word in shared memory and waits until the host has answered.
-    notify_word = "x86_64/notify_word.S";
+    notify_word = "x86_64/notify_word.S" "x86_64/notify.S";
     /// Takes interrupts while it runs.
     interrupt_running = "x86_64/interrupt_head.S" "x86_64/interrupt_running.S";
     /// Takes interrupts while it is halted.
