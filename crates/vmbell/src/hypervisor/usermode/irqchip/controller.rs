@@ -1,24 +1,27 @@
-//! The part of a guest's irqchip that only the monitor has: routes, irqfds, the I/O APIC's registers, and the
-//! acks of EOIs to the resamplefds.
+//! The part of a guest's irqchip that only the monitor has ([`Controller`]): routes, irqfds, the I/O APIC's
+//! registers, and the acks of EOIs to the resamplefds; and its access to the part in memory that monitor and
+//! sandbox both map ([`Apics`]): local APICs, pins and lines.
 //!
-//! It runs under its owner's lock, on the thread that raises or ends an interrupt. The rules for irqfds are
+//! It runs on the thread that raises or ends an interrupt, which makes an `Apics` for that call. The controller
+//! runs under its owner's lock; local APICs accept messages without one. The rules for irqfds are
 //! those of Linux `virt/kvm/eventfd.c`, `kvm_irqfd_assign` and `kvm_irqfd_deassign`: an eventfd is at most one
 //! irqfd of a guest, the GSI of an irqfd need not have a route, and removing an irqfd that does not exist is no
 //! error.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use stub::event::Event;
-use stub::ioapic::{EoiActions, Pin, Source, eoi_pins};
-use stub::lapic::Message;
+use stub::event::{Event, EventCounts};
+use stub::ioapic::{EoiActions, Lines, Pin, PinLine, Pins, Source, eoi_pins};
+use stub::lapic::{Lapic, Message, Raise};
+use stub::presence::Tell;
 
-use super::apics::Apics;
 use super::eoi_exit_bitmap;
 use super::ioapic::{Change, IoApic};
 use super::resampler::Resampler;
 use crate::eventfd::EventId;
-use crate::irq::{Gsi, IrqError, Route, Routing, Target};
+use crate::irq::{Gsi, IrqError, Msi, Route, Routing, Target};
 
 /// Routes, irqfds and the I/O APIC.
 #[derive(Debug)]
@@ -233,5 +236,65 @@ impl EoiActions for MonitorEoi<'_, '_> {
 
     fn count(&mut self, event: Event) {
         self.apics.events.count(event);
+    }
+}
+
+/// Local APICs, pins and lines of one guest, and the way to notify vCPUs of requests.
+pub struct Apics<'s> {
+    /// The local APICs, by the index of their vCPU.
+    pub lapics: &'s [Lapic],
+    /// The I/O APIC's pins: redirection entries and resamplefds.
+    pub pins: &'s Pins,
+    /// The I/O APIC's input lines: sources and remote IRR.
+    pub lines: &'s Lines,
+    /// The counts of events on the monitor's side.
+    pub events: &'s EventCounts,
+    /// Notifies a vCPU of a request, and returns how.
+    tell: &'s dyn Fn(usize) -> Tell,
+    told: Cell<Option<(usize, Tell)>>,
+}
+
+impl<'s> Apics<'s> {
+    /// The irqchip memory of one guest. `tell` notifies a vCPU of a request that it may not have seen.
+    pub fn new(
+        lapics: &'s [Lapic],
+        pins: &'s Pins,
+        lines: &'s Lines,
+        events: &'s EventCounts,
+        tell: &'s dyn Fn(usize) -> Tell,
+    ) -> Self {
+        Self {
+            lapics,
+            pins,
+            lines,
+            events,
+            tell,
+            told: Cell::new(None),
+        }
+    }
+
+    /// The pin with this number and its line; `None` if there is no such pin.
+    pub fn pin_line(&self, pin: u8) -> Option<PinLine<'s>> {
+        PinLine::new(self.pins, self.lines, pin)
+    }
+
+    /// Delivers a message, and says whether a local APIC took it.
+    pub fn deliver(&self, message: Message) -> bool {
+        let raise = message.deliver(self.lapics.iter(), |vcpu| {
+            self.events.count(Event::ApicAcceptIrq);
+            self.told.set(Some((vcpu, (self.tell)(vcpu))));
+        });
+        raise != Raise::Refused
+    }
+
+    /// Sends an MSI, and says whether a local APIC took it.
+    pub fn signal_msi(&self, msi: Msi) -> Result<bool, IrqError> {
+        self.events.count(Event::MsiSetIrq);
+        Ok(self.deliver(msi.message()?))
+    }
+
+    /// The vCPU that was notified last, and how; `None` if none was.
+    pub fn told(&self) -> Option<(usize, Tell)> {
+        self.told.get()
     }
 }

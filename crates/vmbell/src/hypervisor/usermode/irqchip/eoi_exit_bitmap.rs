@@ -7,7 +7,7 @@
 
 use stub::lapic::{Lapic, Message};
 
-use super::apics::Apics;
+use super::controller::Apics;
 use crate::irq::{Routing, Target};
 
 /// The pin of the real-time clock, whose vector is always in the bitmap (Linux `RTC_GSI`).

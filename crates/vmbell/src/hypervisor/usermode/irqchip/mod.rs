@@ -10,7 +10,6 @@
 //! The models in `models/` check the state that threads share here, under every interleaving. The root of the
 //! library includes them, because nothing else of a backend is compiled for the model checker.
 
-mod apics;
 mod controller;
 mod eoi_exit_bitmap;
 mod interrupts;

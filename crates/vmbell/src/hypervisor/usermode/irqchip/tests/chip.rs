@@ -11,8 +11,7 @@ use stub::lapic::{Lapic, Message};
 use stub::presence::Tell;
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
-use super::super::apics::Apics;
-use super::super::controller::{Controller, Irqfd};
+use super::super::controller::{Apics, Controller, Irqfd};
 use super::super::resampler::Resampler;
 use super::lapic;
 use crate::eventfd::EventId;
