@@ -1,46 +1,21 @@
 //! Accesses that cross a page: KVM takes them as one for each page, and so must everybody.
 
-use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell::hypervisor::{Hypervisor, IoEvents, VmEntry, VmExit};
-use vmm_sys_util::eventfd::EventFd;
+use vmbell::doorbell::Datamatch;
+use vmbell::hypervisor::{Hypervisor, VmEntry, VmExit};
 
 use crate::harness::script::{Op, Player};
 use crate::harness::{HOLE, count, event, fault, plain};
-
-fn register(vm: &dyn IoEvents, event: &EventFd, place: IoEventAddress, datamatch: Datamatch) {
-    vm.register_ioevent(event, place, datamatch, Sharing::Exclusive)
-        .unwrap();
-}
+use crate::places::{at_address, load, store};
 
 fn a_store_across_pages_is_two_writes<H: Hypervisor>(h: &H) {
     let vm = plain(h);
     let (first, tail) = (event(), event());
     let next = HOLE + 0x1000;
-    register(
-        &vm,
-        &tail,
-        IoEventAddress::Mmio(next),
-        Datamatch::U32(Some(0x1122_3344)),
-    );
-    register(&vm, &tail, IoEventAddress::Mmio(next), Datamatch::U16(None));
-    register(
-        &vm,
-        &tail,
-        IoEventAddress::Mmio(next),
-        Datamatch::U8(Some(0x11)),
-    );
-    register(
-        &vm,
-        &first,
-        IoEventAddress::Mmio(next - 4),
-        Datamatch::U64(None),
-    );
-    register(
-        &vm,
-        &first,
-        IoEventAddress::Mmio(next - 2),
-        Datamatch::U16(None),
-    );
+    at_address(&vm, &tail, next, Datamatch::U32(Some(0x1122_3344)));
+    at_address(&vm, &tail, next, Datamatch::U16(None));
+    at_address(&vm, &tail, next, Datamatch::U8(Some(0x11)));
+    at_address(&vm, &first, next - 4, Datamatch::U64(None));
+    at_address(&vm, &first, next - 2, Datamatch::U16(None));
     let value = 0x1122_3344_5566_7788;
     let mut player = Player::new(&vm);
     let exits = player.play(&[
@@ -50,26 +25,10 @@ fn a_store_across_pages_is_two_writes<H: Hypervisor>(h: &H) {
         Op::Store(8, next - 3, value),
     ]);
     let expected = [
-        VmExit::MmioWrite {
-            address: next - 4,
-            len: 4,
-            data: 0x5566_7788,
-        },
-        VmExit::MmioWrite {
-            address: next - 1,
-            len: 1,
-            data: 0x22,
-        },
-        VmExit::MmioWrite {
-            address: next - 3,
-            len: 3,
-            data: 0x0066_7788,
-        },
-        VmExit::MmioWrite {
-            address: next,
-            len: 5,
-            data: 0x11_2233_4455,
-        },
+        store(4, next - 4, 0x5566_7788),
+        store(1, next - 1, 0x22),
+        store(3, next - 3, 0x0066_7788),
+        store(5, next, 0x11_2233_4455),
     ];
     assert_eq!(exits, expected);
     assert_eq!((count(&first), count(&tail)), (1, 3));
@@ -78,22 +37,10 @@ fn a_store_across_pages_is_two_writes<H: Hypervisor>(h: &H) {
 fn any_length_takes_the_tail_of_a_store_across_pages<H: Hypervisor>(h: &H) {
     let vm = plain(h);
     let event = event();
-    register(
-        &vm,
-        &event,
-        IoEventAddress::Mmio(HOLE),
-        Datamatch::AnyLength,
-    );
+    at_address(&vm, &event, HOLE, Datamatch::AnyLength);
     let mut player = Player::new(&vm);
     let exits = player.play(&[Op::Store(8, HOLE - 3, 0x1122_3344_5566_7788)]);
-    assert_eq!(
-        exits,
-        [VmExit::MmioWrite {
-            address: HOLE - 3,
-            len: 3,
-            data: 0x66_7788
-        }]
-    );
+    assert_eq!(exits, [store(3, HOLE - 3, 0x66_7788)]);
     assert_eq!(count(&event), 1);
 }
 
@@ -104,19 +51,7 @@ fn a_load_across_pages_is_two_reads<H: Hypervisor>(h: &H) {
     let exits = player.play_with(&[Op::Load(8, HOLE - 3)], |_| {
         VmEntry::Data(answers.next().unwrap())
     });
-    assert_eq!(
-        exits,
-        [
-            VmExit::MmioRead {
-                address: HOLE - 3,
-                len: 3
-            },
-            VmExit::MmioRead {
-                address: HOLE,
-                len: 5
-            }
-        ]
-    );
+    assert_eq!(exits, [load(3, HOLE - 3), load(5, HOLE)]);
     assert_eq!(player.result(0), 0x8877_6655_4433_2211);
 }
 
@@ -124,18 +59,8 @@ fn a_load_across_pages_is_two_reads<H: Hypervisor>(h: &H) {
 fn a_store_of_16_bytes_across_pages_is_a_clear_error<H: Hypervisor>(h: &H) {
     let vm = plain(h);
     let event = event();
-    register(
-        &vm,
-        &event,
-        IoEventAddress::Mmio(HOLE),
-        Datamatch::U64(Some(0)),
-    );
-    register(
-        &vm,
-        &event,
-        IoEventAddress::Mmio(HOLE + 0x1000),
-        Datamatch::U64(Some(0)),
-    );
+    at_address(&vm, &event, HOLE, Datamatch::U64(Some(0)));
+    at_address(&vm, &event, HOLE + 0x1000, Datamatch::U64(Some(0)));
     let mut player = Player::new(&vm);
     player.write(&[Op::Store(16, HOLE + 0xffc, 0)]);
     let fault = fault(&mut player.vcpu);
@@ -154,18 +79,8 @@ fn a_store_of_16_bytes_across_pages_rings_for_its_halves<H: Hypervisor>(h: &H) {
     let vm = plain(h);
     let (head, tail) = (event(), event());
     let next = HOLE + 0x1000;
-    register(
-        &vm,
-        &head,
-        IoEventAddress::Mmio(next - 8),
-        Datamatch::U64(None),
-    );
-    register(
-        &vm,
-        &tail,
-        IoEventAddress::Mmio(next),
-        Datamatch::U64(Some(0)),
-    );
+    at_address(&vm, &head, next - 8, Datamatch::U64(None));
+    at_address(&vm, &tail, next, Datamatch::U64(Some(0)));
     let mut player = Player::new(&vm);
     assert_eq!(player.play(&[Op::Store(16, next - 8, 0)]), []);
     assert_eq!((count(&head), count(&tail)), (1, 1));

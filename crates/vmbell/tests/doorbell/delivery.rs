@@ -1,34 +1,20 @@
 //! Which writes of a guest ring, and which leave it.
 
-use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
+use vmbell::doorbell::{Datamatch, IoEventAddress};
 use vmbell::hypervisor::{Hypervisor, IoEvents, PatchMode, VmConfig, VmEntry, VmExit};
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EFD_SEMAPHORE, EventFd};
 
 use crate::harness::script::{Op, Player};
 use crate::harness::{HOLE, configured, count, event, has_doorbells_at, plain};
+use crate::places::{at_address, at_port, load, out, register, store};
 
 const PORT: u16 = 0x500;
-
-fn register(vm: &dyn IoEvents, event: &EventFd, place: IoEventAddress, datamatch: Datamatch) {
-    vm.register_ioevent(event, place, datamatch, Sharing::Exclusive)
-        .unwrap();
-}
 
 fn another_width_leaves_the_guest<H: Hypervisor>(h: &H) {
     let vm = plain(h);
     let event = event();
-    register(
-        &vm,
-        &event,
-        IoEventAddress::Pio(PORT.into()),
-        Datamatch::U16(None),
-    );
-    register(
-        &vm,
-        &event,
-        IoEventAddress::Mmio(HOLE),
-        Datamatch::U32(None),
-    );
+    at_port(&vm, &event, PORT, Datamatch::U16(None));
+    at_address(&vm, &event, HOLE, Datamatch::U32(None));
     let mut player = Player::new(&vm);
     let exits = player.play(&[
         Op::Out(1, PORT, 0x1234_5678),
@@ -40,31 +26,11 @@ fn another_width_leaves_the_guest<H: Hypervisor>(h: &H) {
         Op::Store(8, HOLE, 0x1122_3344_5566_7788),
     ]);
     let expected = [
-        VmExit::PioOut {
-            port: PORT,
-            len: 1,
-            data: 0x78,
-        },
-        VmExit::PioOut {
-            port: PORT,
-            len: 4,
-            data: 0x1234_5678,
-        },
-        VmExit::MmioWrite {
-            address: HOLE,
-            len: 1,
-            data: 0x88,
-        },
-        VmExit::MmioWrite {
-            address: HOLE,
-            len: 2,
-            data: 0x7788,
-        },
-        VmExit::MmioWrite {
-            address: HOLE,
-            len: 8,
-            data: 0x1122_3344_5566_7788,
-        },
+        out(1, PORT, 0x78),
+        out(4, PORT, 0x1234_5678),
+        store(1, HOLE, 0x88),
+        store(2, HOLE, 0x7788),
+        store(8, HOLE, 0x1122_3344_5566_7788),
     ];
     assert_eq!(exits, expected);
     assert_eq!(count(&event), 2);
@@ -73,18 +39,8 @@ fn another_width_leaves_the_guest<H: Hypervisor>(h: &H) {
 fn any_length_takes_every_width<H: Hypervisor>(h: &H) {
     let vm = plain(h);
     let event = event();
-    register(
-        &vm,
-        &event,
-        IoEventAddress::Pio(PORT.into()),
-        Datamatch::AnyLength,
-    );
-    register(
-        &vm,
-        &event,
-        IoEventAddress::Mmio(HOLE),
-        Datamatch::AnyLength,
-    );
+    at_port(&vm, &event, PORT, Datamatch::AnyLength);
+    at_address(&vm, &event, HOLE, Datamatch::AnyLength);
     let stores = [1, 2, 4, 8].map(|width| Op::Store(width, HOLE, 1));
     let outs = [1, 2, 4].map(|width| Op::Out(width, PORT, 1));
     let mut player = Player::new(&vm);
@@ -97,18 +53,8 @@ fn datamatch_ignores_other_values<H: Hypervisor>(h: &H) {
     let vm = plain(h);
     let (first, second) = (event(), event());
     let wide = 0x1122_3344_0000_0007;
-    register(
-        &vm,
-        &first,
-        IoEventAddress::Mmio(HOLE),
-        Datamatch::U32(Some(7)),
-    );
-    register(
-        &vm,
-        &second,
-        IoEventAddress::Mmio(HOLE),
-        Datamatch::U64(Some(wide)),
-    );
+    at_address(&vm, &first, HOLE, Datamatch::U32(Some(7)));
+    at_address(&vm, &second, HOLE, Datamatch::U64(Some(wide)));
     let mut player = Player::new(&vm);
     let exits = player.play(&[
         Op::Store(4, HOLE, wide),
@@ -116,18 +62,7 @@ fn datamatch_ignores_other_values<H: Hypervisor>(h: &H) {
         Op::Store(8, HOLE, wide),
         Op::Store(8, HOLE, 7),
     ]);
-    let expected = [
-        VmExit::MmioWrite {
-            address: HOLE,
-            len: 4,
-            data: 0x8000_0007,
-        },
-        VmExit::MmioWrite {
-            address: HOLE,
-            len: 8,
-            data: 7,
-        },
-    ];
+    let expected = [store(4, HOLE, 0x8000_0007), store(8, HOLE, 7)];
     assert_eq!(exits, expected);
     assert_eq!((count(&first), count(&second)), (1, 1));
 }
@@ -152,24 +87,9 @@ fn datamatch_of_a_hypercall_ignores_other_arguments<H: Hypervisor>(h: &H) {
 fn the_largest_value_of_a_width_is_hit<H: Hypervisor>(h: &H) {
     let vm = plain(h);
     let event = event();
-    register(
-        &vm,
-        &event,
-        IoEventAddress::Mmio(HOLE),
-        Datamatch::U8(Some(0xff)),
-    );
-    register(
-        &vm,
-        &event,
-        IoEventAddress::Mmio(HOLE),
-        Datamatch::U16(Some(0xffff)),
-    );
-    register(
-        &vm,
-        &event,
-        IoEventAddress::Mmio(HOLE),
-        Datamatch::U64(Some(u64::MAX)),
-    );
+    at_address(&vm, &event, HOLE, Datamatch::U8(Some(0xff)));
+    at_address(&vm, &event, HOLE, Datamatch::U16(Some(0xffff)));
+    at_address(&vm, &event, HOLE, Datamatch::U64(Some(u64::MAX)));
     let mut player = Player::new(&vm);
     assert_eq!(
         player.play(&[1, 2, 8].map(|width| Op::Store(width, HOLE, u64::MAX))),
@@ -181,18 +101,8 @@ fn the_largest_value_of_a_width_is_hit<H: Hypervisor>(h: &H) {
 fn a_read_always_leaves_the_guest<H: Hypervisor>(h: &H) {
     let vm = plain(h);
     let event = event();
-    register(
-        &vm,
-        &event,
-        IoEventAddress::Pio(PORT.into()),
-        Datamatch::AnyLength,
-    );
-    register(
-        &vm,
-        &event,
-        IoEventAddress::Mmio(HOLE),
-        Datamatch::AnyLength,
-    );
+    at_port(&vm, &event, PORT, Datamatch::AnyLength);
+    at_address(&vm, &event, HOLE, Datamatch::AnyLength);
     let mut player = Player::new(&vm);
     let ops = [
         Op::Store(4, HOLE, 1),
@@ -202,15 +112,9 @@ fn a_read_always_leaves_the_guest<H: Hypervisor>(h: &H) {
     ];
     let exits = player.play_with(&ops, |_| VmEntry::Data(0x66));
     let expected = [
-        VmExit::MmioRead {
-            address: HOLE,
-            len: 4,
-        },
+        load(4, HOLE),
         VmExit::PioIn { port: PORT, len: 1 },
-        VmExit::MmioRead {
-            address: HOLE,
-            len: 8,
-        },
+        load(8, HOLE),
     ];
     assert_eq!(exits, expected);
     assert_eq!([1, 2, 3].map(|index| player.result(index)), [0x66; 3]);
@@ -220,18 +124,8 @@ fn a_read_always_leaves_the_guest<H: Hypervisor>(h: &H) {
 fn the_byte_beside_a_doorbell_is_not_it<H: Hypervisor>(h: &H) {
     let vm = plain(h);
     let event = event();
-    register(
-        &vm,
-        &event,
-        IoEventAddress::Mmio(HOLE + 8),
-        Datamatch::AnyLength,
-    );
-    register(
-        &vm,
-        &event,
-        IoEventAddress::Pio(0x501),
-        Datamatch::AnyLength,
-    );
+    at_address(&vm, &event, HOLE + 8, Datamatch::AnyLength);
+    at_port(&vm, &event, 0x501, Datamatch::AnyLength);
     let mut player = Player::new(&vm);
     let exits = player.play(&[
         Op::Store(4, HOLE + 9, 1),
@@ -248,12 +142,7 @@ fn the_byte_beside_a_doorbell_is_not_it<H: Hypervisor>(h: &H) {
 fn a_semaphore_counts_too<H: Hypervisor>(h: &H) {
     let vm = plain(h);
     let event = EventFd::new(EFD_NONBLOCK | EFD_SEMAPHORE).unwrap();
-    register(
-        &vm,
-        &event,
-        IoEventAddress::Pio(PORT.into()),
-        Datamatch::U8(None),
-    );
+    at_port(&vm, &event, PORT, Datamatch::U8(None));
     let mut player = Player::new(&vm);
     assert_eq!(player.play(&[Op::Out(1, PORT, 1); 3]), []);
     assert_eq!(
@@ -265,12 +154,7 @@ fn a_semaphore_counts_too<H: Hypervisor>(h: &H) {
 fn a_ring_of_a_closed_eventfd_does_not_leave_the_guest<H: Hypervisor>(h: &H) {
     let vm = plain(h);
     let event = event();
-    register(
-        &vm,
-        &event,
-        IoEventAddress::Pio(PORT.into()),
-        Datamatch::U8(None),
-    );
+    at_port(&vm, &event, PORT, Datamatch::U8(None));
     let mut player = Player::new(&vm);
     drop(event);
     assert_eq!(player.play(&[Op::Out(1, PORT, 1); 3]), []);

@@ -13,6 +13,7 @@ mod crossing;
 mod delivery;
 mod groups;
 mod limits;
+mod places;
 mod race;
 mod rules;
 mod saturation;
