@@ -17,14 +17,9 @@ const HASH: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852
 #[test]
 fn without_apt_the_way_around_is_told() {
     let sandbox = Sandbox::new();
-    sandbox
-        .vmbell()
-        .args(["lab", "prepare"])
-        .assert()
-        .code(125)
-        .stderr(contains(
-            "no apt-get on this system, so the lab cannot download QEMU: give it --qemu instead",
-        ));
+    sandbox.failed_preparation().stderr(contains(
+        "no apt-get on this system, so the lab cannot download QEMU: give it --qemu instead",
+    ));
     let qemu = sandbox.qemu("9.0.0", "");
     sandbox.vmbell().args(["lab", "prepare", "--qemu"]).arg(qemu).assert().code(125).stderr(contains(
         "no apt-get on this system, so the lab cannot download a kernel: give it --kernel instead",
@@ -40,7 +35,7 @@ fn without_network_and_with_an_empty_cache_the_clients_reason_is_shown() {
         "echo 'E: Unable to locate package' >&2; exit 100",
         "exit 100",
     );
-    sandbox.vmbell().args(["lab", "prepare"]).assert().code(125).stderr(contains(
+    sandbox.failed_preparation().stderr(contains(
         "the package sources have none of qemu-system-x86: E: Failed to fetch indexes  Could not resolve host",
     ));
 }
@@ -55,10 +50,7 @@ fn a_half_downloaded_package_is_fetched_again_and_at_last_reported() {
     );
     sandbox.apt("", &list, &download);
     sandbox
-        .vmbell()
-        .args(["lab", "prepare"])
-        .assert()
-        .code(125)
+        .failed_preparation()
         .stderr(contains(
             "downloading qemu-system-x86: 1 package, 10 B, into",
         ))
@@ -82,7 +74,7 @@ fn a_package_of_the_right_size_with_another_digest_is_broken_too() {
         &format!("echo \"'u' x.deb 3 SHA256:{HASH}\""),
         "printf abc > $archives/x.deb",
     );
-    sandbox.vmbell().args(["lab", "prepare"]).assert().code(125).stderr(contains(
+    sandbox.failed_preparation().stderr(contains(
         "x.deb is broken after 3 downloads: SHA-256 ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad instead of",
     ));
 }
@@ -98,20 +90,9 @@ fn a_download_that_is_mended_goes_on() {
     sandbox.apt("", &list, &download);
     // The package is empty, so the next error is about the file that it should contain.
     sandbox
-        .vmbell()
-        .args(["lab", "prepare"])
-        .assert()
-        .code(125)
+        .failed_preparation()
         .stderr(contains("the unpacked QEMU package has no dynamic loader"));
-    let left: Vec<_> = fs::read_dir(sandbox.path("cache/vmbell/lab"))
-        .unwrap()
-        .map(|item| item.unwrap().file_name())
-        .collect();
-    assert!(
-        left.iter()
-            .all(|name| !name.to_string_lossy().starts_with("draft-")),
-        "{left:?}"
-    );
+    assert_eq!(sandbox.unfinished(), Vec::<String>::new());
 }
 
 #[test]
@@ -122,12 +103,12 @@ fn a_disk_that_is_too_small_is_told_before_the_download() {
         &format!("echo \"'u' x.deb 1000000000000000 SHA256:{HASH}\""),
         "echo never > /dev/null",
     );
-    sandbox
-        .vmbell()
-        .args(["lab", "prepare"])
-        .assert()
-        .code(125)
-        .stderr(is_match(r"6\.0 PB needed in .*vmbell/lab, [0-9.]+ [GT]B free: make room or set XDG_CACHE_HOME").unwrap());
+    sandbox.failed_preparation().stderr(
+        is_match(
+            r"6\.0 PB needed in .*vmbell/lab, [0-9.]+ [GT]B free: make room or set XDG_CACHE_HOME",
+        )
+        .unwrap(),
+    );
 }
 
 #[test]
@@ -142,14 +123,9 @@ fn a_package_that_does_not_unpack_is_named() {
         "dpkg-deb",
         "[ $1 = --version ] || { echo 'dpkg-deb: error: unexpected end of file' >&2; exit 2; }",
     );
-    sandbox
-        .vmbell()
-        .args(["lab", "prepare"])
-        .assert()
-        .code(125)
-        .stderr(contains(
-            "dpkg-deb -x x.deb failed (exit status: 2): dpkg-deb: error: unexpected end of file",
-        ));
+    sandbox.failed_preparation().stderr(contains(
+        "dpkg-deb -x x.deb failed (exit status: 2): dpkg-deb: error: unexpected end of file",
+    ));
 }
 
 #[test]
@@ -208,11 +184,7 @@ fn a_panic_is_retried_once_and_both_are_counted() {
             boots.display()
         ),
     );
-    sandbox
-        .run(&qemu)
-        .args(["--", "/bin/true"])
-        .assert()
-        .code(125)
+    sandbox.failed_run(&qemu)
         .stderr(contains("starting it once more").count(1))
         .stderr(contains("L1's kernel panicked in each of 2 boots; its console ends with:\n  | [ 1.0] Kernel panic"));
     assert_eq!(fs::read_to_string(boots).unwrap().lines().count(), 2);
@@ -223,20 +195,12 @@ fn qemus_own_failure_is_no_success_of_l1() {
     let sandbox = Sandbox::new();
     // QEMU's status is also 1 when a guest writes 0 to the debug-exit device.
     let qemu = sandbox.qemu("9.0.0", "echo 'qemu: no such machine' >&2; exit 1");
-    sandbox
-        .run(&qemu)
-        .args(["--", "/bin/true"])
-        .assert()
-        .code(125)
-        .stderr(contains(
-            "QEMU ended (exit status: 1) without a report from L1: qemu: no such machine",
-        ));
+    sandbox.failed_run(&qemu).stderr(contains(
+        "QEMU ended (exit status: 1) without a report from L1: qemu: no such machine",
+    ));
     let qemu = sandbox.qemu("9.0.0", "exit 7");
     sandbox
-        .run(&qemu)
-        .args(["--", "/bin/true"])
-        .assert()
-        .code(125)
+        .failed_run(&qemu)
         .stderr(contains("exit status 7, L1's debug-exit code 3"));
 }
 
@@ -245,10 +209,7 @@ fn an_old_qemu_is_refused_and_one_on_path_is_named() {
     let sandbox = Sandbox::new();
     let old = sandbox.qemu("6.2.0", "");
     sandbox
-        .run(&old)
-        .args(["--", "/bin/true"])
-        .assert()
-        .code(125)
+        .failed_run(&old)
         .stderr(contains("is QEMU 6.2.0, and the lab needs 7.2 or newer"));
     let qemu = sandbox.qemu("9.1.2", "exit 5");
     fs::rename(&qemu, sandbox.path("bin/qemu-system-x86_64")).unwrap();
@@ -439,12 +400,8 @@ fn two_preparations_at_once_download_once() {
         .assert()
         .success()
         .stdout(contains("QEMU 9.0.0").and(contains("Linux kernel")));
-    let left: Vec<_> = fs::read_dir(sandbox.path("cache/vmbell/lab"))
-        .unwrap()
-        .map(|item| item.unwrap().file_name().into_string().unwrap())
-        .filter(|name| name.starts_with("draft-") || name == "downloads")
-        .collect();
-    assert_eq!(left, Vec::<String>::new());
+    assert_eq!(sandbox.unfinished(), Vec::<String>::new());
+    assert!(!sandbox.path("cache/vmbell/lab/downloads").exists());
 }
 
 #[test]
@@ -465,10 +422,7 @@ fn a_full_disk_while_unpacking_leaves_nothing_half_made() {
             .stdout(contains(word.to_owned()).count(1));
     };
     sandbox
-        .vmbell()
-        .args(["lab", "prepare"])
-        .assert()
-        .code(125)
+        .failed_preparation()
         .stderr(contains("No space left on device"));
     status("qemu                not prepared");
     packaged_qemu(&sandbox, "true");

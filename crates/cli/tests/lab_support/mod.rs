@@ -5,6 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use assert_cmd::assert::{Assert, OutputAssertExt};
+
 pub struct Sandbox {
     folder: tempfile::TempDir,
 }
@@ -81,5 +83,26 @@ impl Sandbox {
             .arg("--qemu")
             .arg(qemu);
         command
+    }
+
+    /// A `vmbell lab prepare` that fails.
+    pub fn failed_preparation(&self) -> Assert {
+        let mut prepare = self.vmbell();
+        prepare.args(["lab", "prepare"]);
+        prepare.assert().code(125)
+    }
+
+    /// A `vmbell lab run` with this QEMU that fails.
+    pub fn failed_run(&self, qemu: &Path) -> Assert {
+        let mut run = self.run(qemu);
+        run.args(["--", "/bin/true"]);
+        run.assert().code(125)
+    }
+
+    /// The entries of the cache that are not finished.
+    pub fn unfinished(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.path("cache/vmbell/lab")).unwrap();
+        let names = entries.map(|item| item.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.starts_with("draft-")).collect()
     }
 }
