@@ -7,12 +7,12 @@
 use crate::event::EventCounts;
 use crate::ioapic::{Lines, Pins};
 use crate::lapic::Lapic;
-use crate::presence::Presence;
 use crate::pv_eoi::PvEoi;
 use crate::section::Sections;
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::{AtomicU32, AtomicU64};
 use crate::table::Table;
+use crate::vcpu_mode::VcpuMode;
 
 /// Size of a page, and the grain of every mapping.
 pub const PAGE: u64 = 4096;
@@ -130,20 +130,20 @@ pub struct Control {
     pub redirects: SiteMap,
     /// The I/O APIC's pins: their redirection entries and resamplefds.
     pub pins: Pins,
-    /// The descriptors that wake each vCPU out of `hlt`, besides its presence word.
-    pub halt_sets: [HaltSet; MAX_VCPUS],
+    /// The descriptors that wake each vCPU out of `hlt`, besides its mode word.
+    pub halt_fds: [HaltFds; MAX_VCPUS],
     /// The doorbells.
     pub doorbells: Table,
 }
 
 /// The descriptors on which a halted vCPU sleeps, by their numbers in the sandbox. The epoll descriptor watches
-/// (edge-triggered) the vCPU's bell and the irqfds that have woken the vCPU before, so that a writer of such an
-/// irqfd wakes it directly. All-zero bytes mean that there are none: the vCPU sleeps on its presence word.
+/// (edge-triggered) the vCPU's wake eventfd and the irqfds that have woken the vCPU before, so that a writer of such an
+/// irqfd wakes it directly. All-zero bytes mean that there are none: the vCPU sleeps on its mode word.
 #[repr(C)]
 #[derive(Debug)]
-pub struct HaltSet {
-    /// The bell: an eventfd that wakes the vCPU and raises no interrupt. Stored before `epoll`.
-    pub bell: AtomicU32,
+pub struct HaltFds {
+    /// An eventfd that wakes the vCPU and raises no interrupt. Stored before `epoll`.
+    pub wake_eventfd: AtomicU32,
     /// The epoll descriptor; 0 is none.
     pub epoll: AtomicU32,
 }
@@ -258,7 +258,7 @@ pub struct RunPage {
 #[derive(Debug)]
 pub struct Interrupts {
     /// Whether the vCPU is in the guest, halted or neither.
-    pub presence: Presence,
+    pub mode: VcpuMode,
     /// Paravirtual EOI.
     pub pv_eoi: PvEoi,
     /// Address of the guest's interrupt handler; no interrupt is delivered while it is 0.

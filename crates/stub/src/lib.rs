@@ -11,11 +11,11 @@ pub mod event;
 pub mod ioapic;
 pub mod lapic;
 pub mod layout;
-pub mod presence;
 pub mod pv_eoi;
 pub mod section;
 mod sync;
 pub mod table;
+pub mod vcpu_mode;
 
 #[cfg(vmbell_stub_elf)]
 mod elf;

@@ -39,10 +39,10 @@ pub fn arrive_in_stub(signal: u32, context: *mut Context, cpu: &PerCpu) -> ! {
         counters.kicks.fetch_add(1, Relaxed);
         cpu.noted.fetch_or(KICK, Relaxed);
         if interrupt::enabled() {
-            interrupt::stay_awake(cpu);
+            interrupt::cancel_halt(cpu);
         }
     } else {
-        cpu.interrupts().presence.arrived();
+        cpu.interrupts().mode.signal_arrived();
         counters.signals.fetch_add(1, Relaxed);
         cpu.noted.fetch_or(INTERRUPT, Relaxed);
     }

@@ -6,10 +6,10 @@
 use core::mem::offset_of;
 
 use crate::elf::context::Context;
-use crate::elf::interrupt::Linger;
+use crate::elf::interrupt::ResamplePoll;
 use crate::lapic::Lapic;
 use crate::layout::{
-    CONTROL_BASE, Control, HaltSet, Interrupts, PAGE, RunPage, SHARED_BASE, SLOT_BASE, SLOT_SIZE,
+    CONTROL_BASE, Control, HaltFds, Interrupts, PAGE, RunPage, SHARED_BASE, SLOT_BASE, SLOT_SIZE,
     Shared,
 };
 use crate::sync::Ordering::Relaxed;
@@ -33,8 +33,8 @@ pub struct PerCpu {
     pub stepping: AtomicU32,
     /// Address of the instruction behind the guest's last `sti`, until it is known to be executed; 0 is none.
     pub shadow: AtomicU64,
-    /// What decides whether the vCPU waits for a device after it has signalled a resamplefd.
-    pub linger: Linger,
+    /// What decides whether the vCPU polls for an interrupt after it has signalled a resamplefd.
+    pub resample_poll: ResamplePoll,
     /// Trap counts of sites, indexed by a hash of the address, for the choice of sites to patch.
     pub heat: [AtomicU32; 256],
 }
@@ -66,9 +66,9 @@ impl PerCpu {
     }
 
     /// The descriptors that wake this vCPU out of `hlt`.
-    pub fn halt_set(&self) -> &'static HaltSet {
-        let sets = &control().halt_sets;
-        &sets[self.index.load(Relaxed) as usize % sets.len()]
+    pub fn halt_fds(&self) -> &'static HaltFds {
+        let all = &control().halt_fds;
+        &all[self.index.load(Relaxed) as usize % all.len()]
     }
 
     /// This vCPU's interrupt state, apart from its local APIC.

@@ -98,7 +98,7 @@ fn part(random: &mut Random) -> (u64, u64) {
         (run, offset_of!(RunPage, exit)),
         (run + offset_of!(RunPage, exit), 64),
         (interrupts, size_of::<Interrupts>()),
-        (interrupts + offset_of!(Interrupts, presence), 8),
+        (interrupts + offset_of!(Interrupts, mode), 8),
         (
             interrupts + offset_of!(Interrupts, pv_eoi),
             offset_of!(Interrupts, handler),

@@ -9,9 +9,9 @@ use crate::event::Event;
 use crate::lapic::{
     Effect, Eoi, MMIO_BASE, MMIO_SIZE, MSR_APIC_BASE, MSR_BASE, MSR_END, Message, Raise,
 };
-use crate::presence::Tell;
 use crate::pv_eoi::MSR_PV_EOI;
 use crate::sync::Ordering::Relaxed;
+use crate::vcpu_mode::Notification;
 
 /// The result of an access to an MSR.
 pub enum Answer {
@@ -134,13 +134,13 @@ pub fn deliver(cpu: &PerCpu, message: Message) -> bool {
         let Some(run) = shared.runs.get(index) else {
             return;
         };
-        match run.interrupts.presence.tell() {
-            Tell::Nothing => {}
-            Tell::Signal => tgkill(own_process(), run.thread.load(Relaxed), SIGUSR2),
-            Tell::Wake => futex_wake(run.interrupts.presence.word()),
-            Tell::Ring => {
-                if let Some(set) = control().halt_sets.get(index) {
-                    ring_eventfd(set.bell.load(Relaxed), control().one.as_ptr());
+        match run.interrupts.mode.claim_notification() {
+            Notification::None => {}
+            Notification::Signal => tgkill(own_process(), run.thread.load(Relaxed), SIGUSR2),
+            Notification::FutexWake => futex_wake(run.interrupts.mode.word()),
+            Notification::EventfdWrite => {
+                if let Some(fds) = control().halt_fds.get(index) {
+                    ring_eventfd(fds.wake_eventfd.load(Relaxed), control().one.as_ptr());
                 }
             }
         }

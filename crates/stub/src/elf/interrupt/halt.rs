@@ -14,17 +14,17 @@ pub fn halt(frame: &mut Context, cpu: &PerCpu) {
     cpu.run().counters.halts.fetch_add(1, Relaxed);
     super::answered(cpu);
     loop {
-        let bed = Bed::of(cpu);
-        // From here on, each sender of an interrupt or a kick changes the word or rings the bell.
-        let asleep = match bed {
-            Bed::Word => state.presence.halt(),
-            Bed::Epoll(_) => {
-                state.presence.halt_by_bell();
+        let wait = HaltWait::of(cpu);
+        // From here on, each sender of an interrupt or a kick changes the word or writes to the wake eventfd.
+        let expected = match wait {
+            HaltWait::Futex => state.mode.halt_in_futex(),
+            HaltWait::Epoll(_) => {
+                state.mode.halt_in_epoll();
                 0
             }
         };
         if cpu.noted.fetch_and(!KICK, Relaxed) & KICK != 0 {
-            state.presence.wake();
+            state.mode.wake();
             hand_kick_over(frame, cpu);
             continue;
         }
@@ -32,35 +32,35 @@ pub fn halt(frame: &mut Context, cpu: &PerCpu) {
         if handler != 0 && !is_masked(frame) && cpu.lapic().next_interrupt().is_some() {
             break;
         }
-        match bed {
-            Bed::Word => futex_wait(state.presence.word(), asleep),
-            Bed::Epoll(epoll) => epoll_wait(epoll),
+        match wait {
+            HaltWait::Futex => futex_wait(state.mode.word(), expected),
+            HaltWait::Epoll(epoll) => epoll_wait(epoll),
         }
     }
-    state.presence.wake();
+    state.mode.wake();
 }
 
 /// What a halted vCPU sleeps on.
-enum Bed {
-    /// In a futex wait on its presence word: no irqfd has woken the vCPU yet.
-    Word,
-    /// In `epoll_wait` on the epoll descriptor of its halt set, which a write to an irqfd ends directly.
+enum HaltWait {
+    /// In a futex wait on its mode word: no irqfd has woken the vCPU yet.
+    Futex,
+    /// In `epoll_wait` ([`HaltFds`](crate::layout::HaltFds)), which a write to an irqfd ends directly.
     Epoll(u32),
 }
 
-impl Bed {
+impl HaltWait {
     fn of(cpu: &PerCpu) -> Self {
-        match cpu.halt_set().epoll.load(Acquire) {
-            0 => Self::Word,
+        match cpu.halt_fds().epoll.load(Acquire) {
+            0 => Self::Futex,
             epoll => Self::Epoll(epoll),
         }
     }
 }
 
 /// A kick has arrived in stub code: keeps the vCPU from falling asleep.
-pub fn stay_awake(cpu: &PerCpu) {
-    if cpu.interrupts().presence.wake() {
-        let bell = cpu.halt_set().bell.load(Relaxed);
-        ring_eventfd(bell, control().one.as_ptr());
+pub fn cancel_halt(cpu: &PerCpu) {
+    if cpu.interrupts().mode.wake() {
+        let wake_eventfd = cpu.halt_fds().wake_eventfd.load(Relaxed);
+        ring_eventfd(wake_eventfd, control().one.as_ptr());
     }
 }

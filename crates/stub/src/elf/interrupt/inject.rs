@@ -3,9 +3,9 @@
 //! The frame is that of a 64-bit interrupt gate (Intel SDM volume 3, 6.14.2) with the vector pushed
 //! on top. The stub, on the vCPU's thread, writes it to the guest's stack, so the stack pointer must be in RAM.
 
-use super::linger::note_answer;
 use super::mask::{MASKED, is_masked, step_over_shadow};
 use super::pv_eoi;
+use super::resample_poll::learn_from_injection;
 use crate::elf::context::{Context, RSP};
 use crate::elf::direct;
 use crate::elf::fault::{in_ram, report};
@@ -67,7 +67,7 @@ pub fn offer(frame: &mut Context, cpu: &PerCpu) -> bool {
     frame.rip = handler;
     frame.flags_register = frame.flags_register & !(TRAP | NESTED | RESUME) | MASKED;
     super::count(cpu, Event::InjVirq);
-    note_answer(cpu);
+    learn_from_injection(cpu);
     pv_eoi::arm(cpu);
     lapic.next_interrupt().is_some()
 }

@@ -2,7 +2,7 @@
 //! signalled. The monitor does it only where a pin has more resamplefds than the stub knows.
 
 use super::apic::deliver;
-use super::linger::await_answer;
+use super::resample_poll::poll_after_resample;
 use crate::elf::percpu::{PerCpu, control, shared};
 use crate::elf::pio::heavy;
 use crate::elf::syscall::ring_eventfd;
@@ -52,6 +52,6 @@ pub fn eoi_pins(cpu: &PerCpu, vector: u8) {
     ioapic::eoi_pins(pins, lines, vector, &mut eoi);
     sections.leave(section);
     if eoi.signalled {
-        await_answer(cpu);
+        poll_after_resample(cpu);
     }
 }

@@ -6,22 +6,22 @@
 //! from one vCPU to another. Only `cli` and `sti`, which trap, work as on KVM.
 //!
 //! Every exit from the guest calls [`leave`], every entry [`enter`]. Both do nothing for a guest
-//! without local APICs. The sender of an interrupt finds out by [`crate::presence`] whether the vCPU needs
+//! without local APICs. The sender of an interrupt finds out by [`crate::vcpu_mode`] whether the vCPU needs
 //! the interrupt signal. That signal is handled here too, wherever it finds the vCPU.
 
 mod apic;
 mod halt;
 mod inject;
 mod ioapic_eoi;
-mod linger;
 mod mask;
 mod pv_eoi;
+mod resample_poll;
 
 pub use apic::{Answer, covers, load, read_msr, store, write_msr};
-pub use halt::{halt, stay_awake};
+pub use halt::{cancel_halt, halt};
 pub use inject::return_from_handler;
-pub use linger::Linger;
 pub use mask::{mask, mask_at_start, unmask};
+pub use resample_poll::ResamplePoll;
 
 use crate::elf::context::Context;
 use crate::elf::kick::{INTERRUPT, KICK};
@@ -74,7 +74,7 @@ fn left(signal: u32, frame: &mut Context, cpu: &PerCpu) -> bool {
 
 /// The vCPU has left the guest, or does not enter it after all.
 pub fn withdraw(cpu: &PerCpu) {
-    cpu.interrupts().presence.leave();
+    cpu.interrupts().mode.leave();
     pv_eoi::complete(cpu);
 }
 
@@ -101,7 +101,7 @@ fn look(frame: &mut Context, cpu: &PerCpu) {
     if noted & INTERRUPT != 0 {
         cpu.noted.fetch_and(!INTERRUPT, Relaxed);
     }
-    cpu.interrupts().presence.enter();
+    cpu.interrupts().mode.enter();
     let waits = inject::offer(frame, cpu);
     mask::set_window(frame, cpu, waits);
     cpu.run().counters.events.count(Event::Entry);
@@ -109,7 +109,7 @@ fn look(frame: &mut Context, cpu: &PerCpu) {
 
 /// The interrupt signal found the vCPU in the guest.
 fn arrive(cpu: &PerCpu) {
-    cpu.interrupts().presence.arrived();
+    cpu.interrupts().mode.signal_arrived();
     cpu.run().counters.signals.fetch_add(1, Relaxed);
     answered(cpu);
 }

@@ -22,7 +22,7 @@ mod error;
 mod eventfd;
 mod events;
 mod filter;
-mod halt;
+mod halt_fds;
 mod irqchip;
 mod launch;
 mod listener;

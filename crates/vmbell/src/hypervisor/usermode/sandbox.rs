@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 
 use stub::lapic::Lapic;
 use stub::layout::{Control, HYPERCALL_OFFSET, PATCH_OFFSET, PATCH_SIZE, RAM_OFFSET, Shared};
-use stub::presence::Tell;
+use stub::vcpu_mode::Notification;
 use vm_memory::MmapRegion;
 
 use super::super::{Containment, Error, Irqchip, PatchMode, SpinPolicy, VmConfig};
 use super::descriptors::Descriptors;
 use super::error::UsermodeError;
-use super::halt::Halts;
+use super::halt_fds::HaltFdTable;
 use super::launch::{BootFiles, fd_limit, launch};
 use super::mapping::{Mapping, memory_file, seal};
 use super::process::Process;
@@ -46,7 +46,7 @@ pub struct Sandbox {
     /// Whether a removal must also hold against a guest that takes over its stub.
     pub containment: Containment,
     /// The descriptors that halted vCPUs sleep on.
-    pub halts: Halts,
+    pub halt_fds: HaltFdTable,
     process: Process,
 }
 
@@ -96,7 +96,7 @@ impl Sandbox {
             descriptors,
             threads: Vec::new(),
             containment: config.containment,
-            halts: Halts::default(),
+            halt_fds: HaltFdTable::default(),
             process,
         };
         sandbox.await_threads(config, deadline)?;
@@ -150,16 +150,16 @@ impl Sandbox {
     }
 
     /// Notifies a vCPU that its local APIC has a request, and returns how.
-    pub fn tell(&self, vcpu: usize) -> Tell {
-        let presence = &self.shared.runs[vcpu].interrupts.presence;
-        let how = presence.tell();
-        match how {
-            Tell::Nothing => {}
-            Tell::Signal => self.thread(vcpu).interrupt(),
-            Tell::Wake => futex_wake(presence.word()),
-            Tell::Ring => self.halts.ring(vcpu),
+    pub fn notify(&self, vcpu: usize) -> Notification {
+        let mode = &self.shared.runs[vcpu].interrupts.mode;
+        let notification = mode.claim_notification();
+        match notification {
+            Notification::None => {}
+            Notification::Signal => self.thread(vcpu).interrupt(),
+            Notification::FutexWake => futex_wake(mode.word()),
+            Notification::EventfdWrite => self.halt_fds.wake(vcpu),
         }
-        how
+        notification
     }
 
     /// The sandbox's process.

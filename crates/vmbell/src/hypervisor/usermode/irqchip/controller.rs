@@ -15,7 +15,7 @@ use std::sync::Arc;
 use stub::event::{Event, EventCounts};
 use stub::ioapic::{EoiActions, Lines, Pin, PinLine, Pins, Source, eoi_pins};
 use stub::lapic::{Lapic, Message, Raise};
-use stub::presence::Tell;
+use stub::vcpu_mode::Notification;
 
 use super::eoi_exit_bitmap;
 use super::ioapic::{Change, IoApic};
@@ -250,26 +250,26 @@ pub struct Apics<'s> {
     /// The counts of events on the monitor's side.
     pub events: &'s EventCounts,
     /// Notifies a vCPU of a request, and returns how.
-    tell: &'s dyn Fn(usize) -> Tell,
-    told: Cell<Option<(usize, Tell)>>,
+    notify: &'s dyn Fn(usize) -> Notification,
+    last_notified: Cell<Option<(usize, Notification)>>,
 }
 
 impl<'s> Apics<'s> {
-    /// The irqchip memory of one guest. `tell` notifies a vCPU of a request that it may not have seen.
+    /// The irqchip memory of one guest. `notify` notifies a vCPU of a request that it may not have seen.
     pub fn new(
         lapics: &'s [Lapic],
         pins: &'s Pins,
         lines: &'s Lines,
         events: &'s EventCounts,
-        tell: &'s dyn Fn(usize) -> Tell,
+        notify: &'s dyn Fn(usize) -> Notification,
     ) -> Self {
         Self {
             lapics,
             pins,
             lines,
             events,
-            tell,
-            told: Cell::new(None),
+            notify,
+            last_notified: Cell::new(None),
         }
     }
 
@@ -282,7 +282,7 @@ impl<'s> Apics<'s> {
     pub fn deliver(&self, message: Message) -> bool {
         let raise = message.deliver(self.lapics.iter(), |vcpu| {
             self.events.count(Event::ApicAcceptIrq);
-            self.told.set(Some((vcpu, (self.tell)(vcpu))));
+            self.last_notified.set(Some((vcpu, (self.notify)(vcpu))));
         });
         raise != Raise::Refused
     }
@@ -294,7 +294,7 @@ impl<'s> Apics<'s> {
     }
 
     /// The vCPU that was notified last, and how; `None` if none was.
-    pub fn told(&self) -> Option<(usize, Tell)> {
-        self.told.get()
+    pub fn last_notified(&self) -> Option<(usize, Notification)> {
+        self.last_notified.get()
     }
 }

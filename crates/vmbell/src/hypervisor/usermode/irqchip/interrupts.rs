@@ -2,7 +2,7 @@
 //! rest is in [`Controller`].
 //!
 //! A thread that raises an interrupt does all of it itself: it changes the controllers, sets the request in the
-//! local APIC and notifies the vCPU if the vCPU would not look by itself ([`stub::presence`]). EOIs end in the
+//! local APIC and notifies the vCPU if the vCPU would not look by itself ([`stub::vcpu_mode`]). EOIs end in the
 //! stub, except those of a pin with more resamplefds than the stub can signal: these come here on the vCPU's
 //! thread.
 
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use stub::event::EventCounts;
 use stub::ioapic::Source;
-use stub::presence::Tell;
+use stub::vcpu_mode::Notification;
 use vmm_sys_util::eventfd::EventFd;
 
 use super::super::eventfd::drain;
@@ -170,14 +170,19 @@ impl Interrupts {
 
     /// Takes the count of an irqfd and raises its GSI, if the count is above 0 and the eventfd is still an
     /// irqfd. Returns the vCPU that was notified and how, if one was.
-    pub fn poll(&self, sandbox: &Sandbox, id: EventId, event: &EventFd) -> Option<(usize, Tell)> {
+    pub fn poll(
+        &self,
+        sandbox: &Sandbox,
+        id: EventId,
+        event: &EventFd,
+    ) -> Option<(usize, Notification)> {
         // Under the lock, because a count that was taken after a removal would be lost to the next user of the
         // eventfd.
         self.locked(sandbox, |controller, apics| {
             if controller.is_assigned(id) && drain(event) {
                 controller.signal(id, apics);
             }
-            apics.told()
+            apics.last_notified()
         })
     }
 
@@ -221,9 +226,9 @@ impl Interrupts {
 /// Runs `act` on the irqchip memory of a sandbox. vCPUs are notified of the requests that their local APICs
 /// accept.
 fn with_apics<T>(sandbox: &Sandbox, events: &EventCounts, act: impl FnOnce(&Apics<'_>) -> T) -> T {
-    let tell = |vcpu| sandbox.tell(vcpu);
+    let notify = |vcpu| sandbox.notify(vcpu);
     let (pins, lines) = (&sandbox.control.pins, &sandbox.shared.lines);
-    act(&Apics::new(sandbox.lapics(), pins, lines, events, &tell))
+    act(&Apics::new(sandbox.lapics(), pins, lines, events, &notify))
 }
 
 fn add_resampler(sandbox: &Sandbox, resample: &EventFd, gsi: Gsi) -> Result<Arc<Resampler>, Error> {

@@ -1,7 +1,7 @@
 //! The thread that waits for irqfds that other processes or threads signal; one for each guest that has irqfds.
 //!
 //! An eventfd cannot send a signal to a vCPU, so a thread has to wait for it and raise the interrupt. If an
-//! irqfd has woken a halted vCPU once, its next signal wakes that vCPU directly ([`super::super::halt`]), while
+//! irqfd has woken a halted vCPU once, its next signal wakes that vCPU directly ([`super::super::halt_fds`]), while
 //! this thread raises the interrupt, on a CPU that no vCPU is bound to if there is one.
 //!
 //! The thread keeps each eventfd open, so it never sees a hang-up: KVM drops an irqfd that all others have
@@ -14,7 +14,7 @@ use std::os::fd::AsRawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use stub::presence::Tell;
+use stub::vcpu_mode::Notification;
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
@@ -49,7 +49,7 @@ struct Irqfds {
 struct Irqfd {
     id: EventId,
     event: Arc<EventFd>,
-    /// The vCPU whose halt set has this irqfd, or could not take it.
+    /// The vCPU whose epoll descriptor has this irqfd, or could not take it.
     wakes: Option<usize>,
 }
 
@@ -123,7 +123,11 @@ impl IrqfdWatcher {
             .epoll
             .ctl(delete, irqfd.event.as_raw_fd(), entry);
         if let Some(vcpu) = irqfd.wakes {
-            self.waiting.guest.sandbox.halts.remove(vcpu, &irqfd.event);
+            self.waiting
+                .guest
+                .sandbox
+                .halt_fds
+                .remove_irqfd(vcpu, &irqfd.event);
         }
     }
 }
@@ -158,14 +162,16 @@ impl Waiting {
             return;
         };
         match interrupts.poll(&self.guest.sandbox, irqfd.id, &irqfd.event) {
-            Some((vcpu, Tell::Wake | Tell::Ring)) if irqfd.wakes != Some(vcpu) => {
+            Some((vcpu, Notification::FutexWake | Notification::EventfdWrite))
+                if irqfd.wakes != Some(vcpu) =>
+            {
                 self.let_wake(number, vcpu);
             }
             _ => {}
         }
     }
 
-    /// Puts an irqfd that has woken a halted vCPU into the halt set of that vCPU, so that the next signal wakes
+    /// Puts an irqfd that has woken a halted vCPU into the epoll descriptor of that vCPU, so that the next signal wakes
     /// it directly. If that fails, for want of descriptors, this thread goes on waking the vCPU and does not
     /// try again for it.
     fn let_wake(&self, number: u64, vcpu: usize) {
@@ -173,11 +179,11 @@ impl Waiting {
         let Some(irqfd) = irqfds.events.get_mut(&number) else {
             return;
         };
-        let halts = &self.guest.sandbox.halts;
+        let halt_fds = &self.guest.sandbox.halt_fds;
         if let Some(former) = irqfd.wakes {
-            halts.remove(former, &irqfd.event);
+            halt_fds.remove_irqfd(former, &irqfd.event);
         }
-        let _ = halts.add(&self.guest.sandbox, vcpu, &irqfd.event);
+        let _ = halt_fds.add_irqfd(&self.guest.sandbox, vcpu, &irqfd.event);
         irqfd.wakes = Some(vcpu);
     }
 }

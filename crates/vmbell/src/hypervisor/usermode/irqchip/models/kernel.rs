@@ -2,7 +2,7 @@
 
 use loom::sync::atomic::Ordering::SeqCst;
 use loom::sync::{Condvar, Mutex, MutexGuard};
-use stub::presence::Presence;
+use stub::vcpu_mode::VcpuMode;
 
 /// Signals that are pending for the thread.
 #[derive(Default)]
@@ -15,7 +15,7 @@ pub struct Pending {
 #[derive(Default)]
 struct Waiting {
     signals: Pending,
-    /// Whether the bell was rung since the last wait on the epoll descriptor.
+    /// Whether the wake eventfd was written since the last wait on the epoll descriptor.
     edge: bool,
 }
 
@@ -42,7 +42,7 @@ impl Kernel {
         self.changed.notify_all();
     }
 
-    pub fn ring(&self) {
+    pub fn write_eventfd(&self) {
         self.waiting().edge = true;
         self.changed.notify_all();
     }
@@ -60,11 +60,11 @@ impl Kernel {
         std::mem::take(&mut waiting.signals)
     }
 
-    pub fn futex_wait(&self, presence: &Presence, expected: u32) {
+    pub fn futex_wait(&self, mode: &VcpuMode, expected: u32) {
         let waiting = self.waiting();
         let signalled = waiting.signals.any();
         // Under the lock, as the kernel compares under the lock of the futex's queue.
-        if !signalled && presence.word().load(SeqCst) == expected {
+        if !signalled && mode.word().load(SeqCst) == expected {
             drop(self.changed.wait(waiting).unwrap());
         }
     }

@@ -46,7 +46,7 @@ fn request_to_a_running_guest_is_not_lost() {
 #[test]
 fn request_to_a_halting_guest_is_not_lost() {
     sent_by_others(Idle::Halts, false, &[LOW]);
-    sent_by_others(Idle::HaltsByBell, false, &[LOW]);
+    sent_by_others(Idle::HaltsInEpoll, false, &[LOW]);
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn two_senders_to_a_running_guest_make_one_signal_do() {
 #[test]
 fn two_senders_to_a_halting_guest_lose_nothing() {
     sent_by_others(Idle::Halts, true, &[LOW, HIGH]);
-    sent_by_others(Idle::HaltsByBell, true, &[LOW, HIGH]);
+    sent_by_others(Idle::HaltsInEpoll, true, &[LOW, HIGH]);
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn one_vector_from_two_senders_comes_as_often_as_it_was_accepted() {
 
 #[test]
 fn kick_that_meets_a_halt_is_not_slept_through() {
-    for idle in [Idle::Halts, Idle::HaltsByBell, Idle::Spins] {
+    for idle in [Idle::Halts, Idle::HaltsInEpoll, Idle::Spins] {
         check(move || {
             let shared = Shared::new();
             let vcpu = Vcpu::start(&shared, idle, false);

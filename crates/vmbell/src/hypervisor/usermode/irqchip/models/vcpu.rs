@@ -1,14 +1,14 @@
 //! A vCPU's thread that takes the steps of the stub's `interrupt` and `kick` modules.
 //!
-//! Presence word, local APIC, message and paravirtual EOI are the real ones.
+//! Mode word, local APIC, message and paravirtual EOI are the real ones.
 
 use std::cell::Cell;
 
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread::{self, JoinHandle};
 use stub::lapic::{Lapic, Raise};
-use stub::presence::{Presence, Tell};
 use stub::pv_eoi::{Completion, GuestByte, PvEoi};
+use stub::vcpu_mode::{Notification, VcpuMode};
 
 use super::kernel::{Kernel, Pending};
 use super::lapic;
@@ -21,7 +21,7 @@ const PV_EOI: u64 = 0x3001;
 /// The state that senders and the vCPU share.
 pub struct Shared {
     lapic: Lapic,
-    presence: Presence,
+    mode: VcpuMode,
     pub kernel: Kernel,
     /// Kicks that the vCPU has handed over.
     pub kicks: Mutex<u32>,
@@ -32,7 +32,7 @@ impl Shared {
     pub fn new() -> Arc<Self> {
         Arc::new(Self {
             lapic: lapic(),
-            presence: Presence::default(),
+            mode: VcpuMode::default(),
             kernel: Kernel::default(),
             kicks: Mutex::new(0),
             handed_over: Condvar::new(),
@@ -43,11 +43,11 @@ impl Shared {
     pub fn send(&self, vector: u8) -> bool {
         let message = Msi::fixed(0, vector).message().unwrap();
         let raise = message.deliver(std::iter::once(&self.lapic), |_| {
-            match self.presence.tell() {
-                Tell::Nothing => {}
-                Tell::Signal => self.kernel.interrupt(),
-                Tell::Wake => self.kernel.futex_wake(),
-                Tell::Ring => self.kernel.ring(),
+            match self.mode.claim_notification() {
+                Notification::None => {}
+                Notification::Signal => self.kernel.interrupt(),
+                Notification::FutexWake => self.kernel.futex_wake(),
+                Notification::EventfdWrite => self.kernel.write_eventfd(),
             }
         });
         assert_ne!(raise, Raise::Refused);
@@ -60,8 +60,8 @@ impl Shared {
 pub enum Idle {
     Spins,
     Halts,
-    /// Halts and sleeps in an epoll descriptor, until its bell wakes it.
-    HaltsByBell,
+    /// Halts in `epoll_wait`, until its wake eventfd is written.
+    HaltsInEpoll,
 }
 
 struct Word(Cell<u8>);
@@ -127,7 +127,7 @@ impl Vcpu {
                     self.interrupted(&signals);
                 }
                 (None, Idle::Halts) => self.halt(false),
-                (None, Idle::HaltsByBell) => self.halt(true),
+                (None, Idle::HaltsInEpoll) => self.halt(true),
             }
         }
         self.leave();
@@ -163,7 +163,7 @@ impl Vcpu {
     fn interrupted(&mut self, signals: &Pending) {
         self.leave();
         if signals.interrupt {
-            self.shared.presence.arrived();
+            self.shared.mode.signal_arrived();
         }
         self.kicked |= signals.kick;
         self.enter();
@@ -173,12 +173,12 @@ impl Vcpu {
     fn interrupted_in_stub(&mut self) -> bool {
         let signals = self.shared.kernel.take();
         if signals.interrupt {
-            self.shared.presence.arrived();
+            self.shared.mode.signal_arrived();
         }
         if signals.kick {
             self.kicked = true;
-            if self.shared.presence.wake() {
-                self.shared.kernel.ring();
+            if self.shared.mode.wake() {
+                self.shared.kernel.write_eventfd();
             }
         }
         signals.interrupt || signals.kick
@@ -186,7 +186,7 @@ impl Vcpu {
 
     /// `interrupt::leave`.
     fn leave(&mut self) {
-        self.shared.presence.leave();
+        self.shared.mode.leave();
         if let Completion::Completed(eoi) = self.pv_eoi.complete(&self.shared.lapic, &self.word) {
             self.ended.extend(eoi.map(|eoi| eoi.vector));
         }
@@ -201,7 +201,7 @@ impl Vcpu {
     fn enter(&mut self) {
         loop {
             if !self.kicked {
-                self.shared.presence.enter();
+                self.shared.mode.enter();
                 self.offer();
             }
             if !self.interrupted_in_stub() && !self.kicked {
@@ -230,18 +230,18 @@ impl Vcpu {
     }
 
     /// `halt::halt`.
-    fn halt(&mut self, by_bell: bool) {
+    fn halt(&mut self, in_epoll: bool) {
         self.leave();
         loop {
-            let asleep = if by_bell {
-                self.shared.presence.halt_by_bell();
+            let expected = if in_epoll {
+                self.shared.mode.halt_in_epoll();
                 0
             } else {
-                self.shared.presence.halt()
+                self.shared.mode.halt_in_futex()
             };
             self.interrupted_in_stub();
             if self.kicked {
-                self.shared.presence.wake();
+                self.shared.mode.wake();
                 self.hand_over();
                 continue;
             }
@@ -249,13 +249,13 @@ impl Vcpu {
                 break;
             }
             self.interrupted_in_stub();
-            if by_bell {
+            if in_epoll {
                 self.shared.kernel.epoll_wait();
             } else {
-                self.shared.kernel.futex_wait(&self.shared.presence, asleep);
+                self.shared.kernel.futex_wait(&self.shared.mode, expected);
             }
         }
-        self.shared.presence.wake();
+        self.shared.mode.wake();
         self.enter();
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use stub::event::{Event, EventCounts};
 use stub::ioapic::{EoiActions, Lines, Pin, PinLine, Pins, Source, eoi_pins};
 use stub::lapic::{Lapic, Message};
-use stub::presence::Tell;
+use stub::vcpu_mode::Notification;
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 use super::super::controller::{Apics, Controller, Irqfd};
@@ -30,16 +30,16 @@ pub struct Parts {
     lines: Box<Lines>,
     events: EventCounts,
     pub woken: Rc<RefCell<Vec<usize>>>,
-    tell: Box<dyn Fn(usize) -> Tell>,
+    notify: Box<dyn Fn(usize) -> Notification>,
 }
 
 impl Parts {
     fn new() -> Self {
         let woken: Rc<RefCell<Vec<usize>>> = Rc::default();
         let here = Rc::clone(&woken);
-        let tell = move |vcpu| {
+        let notify = move |vcpu| {
             here.borrow_mut().push(vcpu);
-            Tell::Nothing
+            Notification::None
         };
         Self {
             lapics: vec![lapic(0), lapic(1)],
@@ -47,7 +47,7 @@ impl Parts {
             lines: Box::default(),
             events: EventCounts::default(),
             woken,
-            tell: Box::new(tell),
+            notify: Box::new(notify),
         }
     }
 
@@ -57,7 +57,7 @@ impl Parts {
             &self.pins,
             &self.lines,
             &self.events,
-            &self.tell,
+            &self.notify,
         )
     }
 }

@@ -1,0 +1,111 @@
+//! Whether a vCPU is in the guest, halted or neither, so that the sender of an interrupt knows how to notify it: what
+//! `vcpu->mode` is in KVM (Linux `Documentation/virt/kvm/vcpu-requests.rst`).
+//!
+//! A sender first raises the vector and then calls [`VcpuMode::claim_notification`]; a vCPU first calls
+//! [`enter`](VcpuMode::enter) or [`halt_in_futex`](VcpuMode::halt_in_futex) and then looks for requests. Each call is
+//! a read-modify-write of the same word, so one of the two sees what the other did: either the sender learns that it
+//! has to signal or wake, or the vCPU finds the request by itself.
+//!
+//! The word lies in memory that the sandbox can write. A false word costs no more than a lost interrupt of
+//! that sandbox's own guest, or a needless signal to it.
+
+use crate::sync::AtomicU32;
+use crate::sync::Ordering::{AcqRel, Acquire};
+
+/// The vCPU runs guest code: only a signal makes it leave.
+const IN_GUEST_MODE: u32 = 1;
+/// The vCPU sleeps in `hlt`, or is about to.
+const HALTED: u32 = 2;
+/// A signal is on its way. It is sure to arrive, so one is enough for all senders until then.
+const SIGNALLED: u32 = 4;
+/// Set with `HALTED` if the vCPU sleeps in `epoll_wait`, and not in a futex wait on this word.
+const IN_EPOLL: u32 = 8;
+
+/// How often [`VcpuMode::claim_notification`] tries to change a word that others change at the same time. An honest
+/// vCPU changes it a few times a microsecond; the bound keeps a hostile sandbox from holding a sender up.
+const TRIES: u32 = 64;
+
+/// How to notify a vCPU of an interrupt request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Notification {
+    /// Nothing to do: the vCPU looks for requests before it enters the guest, or was notified already.
+    None,
+    /// Send the interrupt signal (SIGUSR2) to the vCPU's thread.
+    Signal,
+    /// Wake the vCPU from its futex wait on [`VcpuMode::word`].
+    FutexWake,
+    /// Write to the vCPU's wake eventfd ([`crate::layout::HaltFds`]).
+    EventfdWrite,
+}
+
+/// The mode of one vCPU. All-zero bytes mean outside the guest.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct VcpuMode(AtomicU32);
+
+impl VcpuMode {
+    /// The vCPU is about to enter the guest, and looks for requests after this.
+    #[inline(always)]
+    pub fn enter(&self) {
+        self.0.fetch_or(IN_GUEST_MODE, AcqRel);
+    }
+
+    /// The vCPU has left the guest.
+    #[inline(always)]
+    pub fn leave(&self) {
+        self.0.fetch_and(!IN_GUEST_MODE, AcqRel);
+    }
+
+    /// The interrupt signal has arrived; another may be sent. The vCPU looks for requests after this.
+    pub fn signal_arrived(&self) {
+        self.0.fetch_and(!SIGNALLED, AcqRel);
+    }
+
+    /// The vCPU is about to sleep, and looks for requests after this. Returns what [`word`](Self::word) holds
+    /// until somebody wakes the vCPU: the value to pass to the futex wait.
+    pub fn halt_in_futex(&self) -> u32 {
+        self.0.fetch_or(HALTED, AcqRel) | HALTED
+    }
+
+    /// As [`halt_in_futex`](Self::halt_in_futex), for a vCPU that sleeps in `epoll_wait`.
+    pub fn halt_in_epoll(&self) {
+        self.0.fetch_or(HALTED | IN_EPOLL, AcqRel);
+    }
+
+    /// The vCPU sleeps no longer, or must not fall asleep. Returns whether it was to sleep in `epoll_wait`: then
+    /// changing the word does not keep it from sleeping, but a write to its wake eventfd does.
+    pub fn wake(&self) -> bool {
+        self.0.fetch_and(!(HALTED | IN_EPOLL), AcqRel) & IN_EPOLL != 0
+    }
+
+    /// The futex on which a halted vCPU sleeps.
+    pub fn word(&self) -> &AtomicU32 {
+        &self.0
+    }
+
+    /// How the vCPU must be notified of a request that the caller has raised. Of several callers, one gets the
+    /// task, and the others get [`Notification::None`].
+    pub fn claim_notification(&self) -> Notification {
+        let mut seen = self.0.fetch_or(0, AcqRel);
+        for _ in 0..TRIES {
+            let (next, notification) = if seen & HALTED != 0 {
+                let notification = if seen & IN_EPOLL != 0 {
+                    Notification::EventfdWrite
+                } else {
+                    Notification::FutexWake
+                };
+                (seen & !(HALTED | IN_EPOLL), notification)
+            } else if seen & (IN_GUEST_MODE | SIGNALLED) == IN_GUEST_MODE {
+                (seen | SIGNALLED, Notification::Signal)
+            } else {
+                return Notification::None;
+            };
+            match self.0.compare_exchange(seen, next, AcqRel, Acquire) {
+                Ok(_) => return notification,
+                Err(found) => seen = found,
+            }
+        }
+        Notification::Signal
+    }
+}
