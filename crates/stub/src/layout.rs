@@ -308,11 +308,11 @@ pub struct Counters {
     /// Kicks that arrived.
     pub kicks: AtomicU64,
     /// Kicks that arrived inside the exit sequence and made it start again.
-    pub rewinds: AtomicU64,
+    pub exit_restarts: AtomicU64,
     /// Branches into the middle of a patched jump.
     pub redirects: AtomicU64,
     /// Interrupt signals that arrived.
-    pub signals: AtomicU64,
+    pub interrupt_signals: AtomicU64,
     /// `hlt` that waited in the sandbox.
     pub halts: AtomicU64,
     /// Returns from an interrupt handler that trapped, because an interrupt was waiting or IF in the frame

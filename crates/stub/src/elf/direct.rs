@@ -15,7 +15,7 @@ use crate::elf::fault::report;
 use crate::elf::interrupt;
 use crate::elf::kick::KICK;
 use crate::elf::percpu::{PerCpu, control, shared};
-use crate::elf::pio::heavy;
+use crate::elf::pio::heavy_exit;
 use crate::elf::trap::SIGTRAP;
 use crate::event::Event;
 use crate::layout::{fault, reason};
@@ -27,7 +27,7 @@ unsafe extern "C" {
     fn stub_direct_miss();
     fn stub_direct_check();
     fn stub_direct_check_end();
-    fn stub_direct_kick();
+    fn stub_direct_deferred();
     fn stub_direct_return();
     fn stub_interrupt_return();
     fn stub_interrupt_window();
@@ -47,7 +47,7 @@ static WINDOWS: AtomicU32 = AtomicU32::new(0);
 // INTERRUPT_RETURN_ENTRY, changes nothing but what `iretq` restores.
 global_asm!(
     ".pushsection .text.vectors, \"ax\"",
-    ".globl stub_hypercall, stub_port, stub_direct_miss, stub_direct_check, stub_direct_check_end, stub_direct_kick, stub_direct_return, stub_interrupt_return, stub_interrupt_window, stub_interrupt_return_end",
+    ".globl stub_hypercall, stub_port, stub_direct_miss, stub_direct_check, stub_direct_check_end, stub_direct_deferred, stub_direct_return, stub_interrupt_return, stub_interrupt_window, stub_interrupt_return_end",
     "stub_hypercall:",
     "push rbp",
     "mov rbp, rsp",
@@ -75,11 +75,11 @@ global_asm!(
     // A kick between the comparison and `ret` makes the code start again here.
     "stub_direct_check:",
     "cmp dword ptr [rip + {deferred}], 0",
-    "jne stub_direct_kick",
+    "jne stub_direct_deferred",
     "stub_direct_return:",
     "ret",
     "stub_direct_check_end:",
-    "stub_direct_kick:",
+    "stub_direct_deferred:",
     "int3",
     ".balign 64, 0xcc",
     // rsp points to rip, cs, flags, rsp, ss. A signal after the comparisons makes the code start again here.
@@ -122,7 +122,7 @@ fn ring_direct(kind: Kind, address: u64, len: u32, value: u64) -> u32 {
         address,
         len,
         value,
-        ring_rare,
+        ring_list_or_miss,
     );
     u32::from(!hit)
 }
@@ -130,7 +130,7 @@ fn ring_direct(kind: Kind, address: u64, len: u32, value: u64) -> u32 {
 /// Rings a list of doorbells, or counts a miss. Out of line, so that the usual case saves no registers for it.
 #[unsafe(link_section = ".text.direct.rust")]
 #[inline(never)]
-fn ring_rare(signals: Signals<'_>, one: *const u64) {
+fn ring_list_or_miss(signals: Signals<'_>, one: *const u64) {
     if signals.is_empty() {
         shared().direct_misses.fetch_add(1, Relaxed);
     }
@@ -151,7 +151,7 @@ pub fn contains(rip: u64) -> bool {
 }
 
 /// Whether `rip` is in direct code that has not come to its end.
-pub fn is_inside(rip: u64) -> bool {
+pub fn is_unfinished(rip: u64) -> bool {
     contains(rip) && rip != at(stub_direct_return) && !is_interrupt_return(rip)
 }
 
@@ -166,7 +166,7 @@ fn at(label: unsafe extern "C" fn()) -> u64 {
 
 /// Defers a signal that arrived in direct code: the code runs to its end and traps there.
 pub fn defer(frame: &mut Context, cpu: &PerCpu, signal: u32) {
-    if cpu.deferred.fetch_or(signal, Relaxed) == 0 {
+    if cpu.deferred_signals.fetch_or(signal, Relaxed) == 0 {
         DEFERRED.fetch_add(1, SeqCst);
     }
     if (at(stub_direct_check)..at(stub_direct_check_end)).contains(&frame.rip) {
@@ -197,16 +197,16 @@ pub fn trap(signal: u32, frame: &mut Context, cpu: &PerCpu) {
     if signal == SIGTRAP && site == at(stub_direct_miss) {
         let (number, argument) = (*frame.register(RDI), *frame.register(RSI));
         interrupt::count(cpu, Event::Hypercall);
-        *frame.register(RAX) = heavy(cpu, reason::HYPERCALL, site, number, 8, argument);
-    } else if signal == SIGTRAP && site == at(stub_direct_kick) {
+        *frame.register(RAX) = heavy_exit(cpu, reason::HYPERCALL, site, number, 8, argument);
+    } else if signal == SIGTRAP && site == at(stub_direct_deferred) {
         frame.rip = at(stub_direct_return);
         // The trap may be due to another vCPU's signal; then there is nothing to do.
-        let deferred = cpu.deferred.swap(0, Relaxed);
+        let deferred = cpu.deferred_signals.swap(0, Relaxed);
         if deferred != 0 {
             DEFERRED.fetch_sub(1, SeqCst);
-            cpu.noted.fetch_or(deferred & KICK, Relaxed);
+            cpu.pending_signals.fetch_or(deferred & KICK, Relaxed);
         }
-    } else if signal == SIGTRAP && site == at(stub_interrupt_window) && interrupt::enabled() {
+    } else if signal == SIGTRAP && site == at(stub_interrupt_window) && interrupt::has_lapics() {
         interrupt::return_from_handler(frame, cpu);
     } else {
         report(frame, cpu, fault::PLAIN);

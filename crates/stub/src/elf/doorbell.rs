@@ -25,7 +25,7 @@ pub fn ring(cpu: &PerCpu, kind: Kind, address: u64, len: u8, value: u64) -> bool
 }
 
 /// Rings inside a read-side section of `sections`: the removal of a doorbell waits for the section's end, so
-/// the write arrives either as a signal before the removal returns or as an exit. `rare` is called if the
+/// the write arrives either as a signal before the removal returns or as an exit. `otherwise` is called if the
 /// lookup found no signal or a list of them. False if no doorbell matches.
 #[inline(always)]
 pub fn ring_in(
@@ -35,14 +35,14 @@ pub fn ring_in(
     address: u64,
     len: u32,
     value: u64,
-    rare: impl FnOnce(Signals<'static>, *const u64),
+    otherwise: impl FnOnce(Signals<'static>, *const u64),
 ) -> bool {
     let section = sections.enter(&control.phase);
     let one = control.one.as_ptr();
     let signals = control.doorbells.lookup(kind, address, len, value);
     match signals.single() {
         Some(fd) => ring_eventfd(fd, one),
-        None => rare(signals, one),
+        None => otherwise(signals, one),
     }
     sections.leave(section);
     !signals.is_empty()

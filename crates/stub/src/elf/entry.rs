@@ -9,7 +9,7 @@ use core::arch::global_asm;
 use core::mem::offset_of;
 
 use crate::elf::context::Context;
-use crate::elf::percpu::{CONTEXT, NOTED, RETURN_FRAME};
+use crate::elf::percpu::{CONTEXT, PENDING_SIGNALS, RETURN_FRAME};
 use crate::layout::SLOT_SIZE;
 
 unsafe extern "C" {
@@ -89,7 +89,7 @@ global_asm!(
     "mov rcx, rsp",
     "and rcx, -{slot_size}",
     "mov rdi, [rcx + {context}]",
-    "cmp dword ptr [rcx + {noted}], 0",
+    "cmp dword ptr [rcx + {pending_signals}], 0",
     "jne 2f",
     "restore_extended_state",
     // rsp stays inside the signal stack: a signal that arrived while it is outside would reuse the
@@ -101,7 +101,7 @@ global_asm!(
     "2:",
     "mov rsi, rcx",
     "and rsp, -16",
-    "call {take_kick}",
+    "call {take_pending}",
     "jmp stub_exit_begin",
 
     // The same for stub code: the return frame may be on any stack of the stub.
@@ -120,12 +120,12 @@ global_asm!(
     ".popsection",
     boot = sym crate::elf::boot::boot,
     trap = sym crate::elf::trap::stub_trap,
-    take_kick = sym crate::elf::kick::take,
+    take_pending = sym crate::elf::kick::take_pending,
     boot_stack_size = const 16384,
     slot_size = const SLOT_SIZE,
     return_frame = const RETURN_FRAME,
     context = const CONTEXT,
-    noted = const NOTED,
+    pending_signals = const PENDING_SIGNALS,
     r8 = const offset_of!(Context, r8_to_r15),
     rdi = const offset_of!(Context, rdi),
     rsi = const offset_of!(Context, rsi),

@@ -6,7 +6,7 @@ use crate::elf::doorbell::ring;
 use crate::elf::fault::{in_ram, report};
 use crate::elf::interrupt;
 use crate::elf::percpu::PerCpu;
-use crate::elf::pio::heavy;
+use crate::elf::pio::heavy_exit;
 use crate::event::Event;
 use crate::layout::{GUEST_END, PAGE, fault, reason};
 use crate::table::Kind;
@@ -52,10 +52,10 @@ pub fn emulate(frame: &mut Context, cpu: &PerCpu) {
             for (part, start, len) in fragments(frame, cpu, width) {
                 interrupt::count(cpu, Event::Mmio);
                 let piece = truncate_bytes(value >> (8 * part), len);
-                if interrupt::covers(cpu, start) {
-                    interrupt::store(cpu, start, len, piece);
+                if interrupt::is_lapic_address(cpu, start) {
+                    interrupt::store_lapic(cpu, start, len, piece);
                 } else if !ring(cpu, Kind::Mmio, start, len, piece) {
-                    heavy(cpu, reason::MMIO_WRITE, rip, start, len, piece);
+                    heavy_exit(cpu, reason::MMIO_WRITE, rip, start, len, piece);
                 }
             }
         }
@@ -68,10 +68,10 @@ pub fn emulate(frame: &mut Context, cpu: &PerCpu) {
             let mut value = 0;
             for (part, start, len) in fragments(frame, cpu, width) {
                 interrupt::count(cpu, Event::Mmio);
-                let piece = if interrupt::covers(cpu, start) {
-                    interrupt::load(cpu, start, len)
+                let piece = if interrupt::is_lapic_address(cpu, start) {
+                    interrupt::load_lapic(cpu, start, len)
                 } else {
-                    heavy(cpu, reason::MMIO_READ, rip, start, len, 0)
+                    heavy_exit(cpu, reason::MMIO_READ, rip, start, len, 0)
                 };
                 value |= truncate_bytes(piece, len) << (8 * part);
             }

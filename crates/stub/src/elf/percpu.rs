@@ -22,9 +22,9 @@ pub struct PerCpu {
     pub context: *mut Context,
     /// Signals that arrived and were not taken yet, as bits of [`crate::elf::kick`]; the exit sequence
     /// checks them last.
-    pub noted: AtomicU32,
+    pub pending_signals: AtomicU32,
     /// Signals, as the same bits, that arrived in direct code and wait for its end.
-    pub deferred: AtomicU32,
+    pub deferred_signals: AtomicU32,
     /// Which vCPU this is.
     pub index: AtomicU32,
     /// Not 0: an interrupt waits for the guest to unmask.
@@ -36,12 +36,12 @@ pub struct PerCpu {
     /// What decides whether the vCPU polls for an interrupt after it has signalled a resamplefd.
     pub resample_poll: ResamplePoll,
     /// Trap counts of sites, indexed by a hash of the address, for the choice of sites to patch.
-    pub heat: [AtomicU32; 256],
+    pub site_traps: [AtomicU32; 256],
 }
 
 /// Offsets for assembly.
 pub const CONTEXT: usize = offset_of!(PerCpu, context);
-pub const NOTED: usize = offset_of!(PerCpu, noted);
+pub const PENDING_SIGNALS: usize = offset_of!(PerCpu, pending_signals);
 /// Offset in the slot at which the return frame is built: inside the signal stack, below any frame.
 pub const RETURN_FRAME: u64 = 0x7f00;
 

@@ -6,7 +6,7 @@ use crate::elf::context::{Context, RAX, RCX, RDI, RDX, RSI, truncate};
 use crate::elf::doorbell::ring;
 use crate::elf::fault::{in_ram, report};
 use crate::elf::handover::hand_over;
-use crate::elf::interrupt::{self, Answer};
+use crate::elf::interrupt::{self, MsrResult};
 use crate::elf::percpu::{PerCpu, control};
 use crate::event::Event;
 use crate::layout::{fault, reason};
@@ -51,23 +51,23 @@ pub fn emulate(frame: &mut Context, cpu: &PerCpu, first_byte: Option<u8>) {
             frame.write(RAX, false, width, value);
         }
         Operation::Outs { width, repeat } => {
-            if !string(frame, cpu, width, repeat, true) {
+            if !string_io(frame, cpu, width, repeat, true) {
                 return;
             }
         }
         Operation::Ins { width, repeat } => {
-            if !string(frame, cpu, width, repeat, false) {
+            if !string_io(frame, cpu, width, repeat, false) {
                 return;
             }
         }
-        Operation::Halt if interrupt::enabled() => {
+        Operation::Halt if interrupt::has_lapics() => {
             frame.rip = next;
             interrupt::halt(frame, cpu);
         }
         Operation::Halt => {
-            heavy(cpu, reason::HLT, rip, 0, 0, 0);
+            heavy_exit(cpu, reason::HLT, rip, 0, 0, 0);
         }
-        Operation::Mask | Operation::Unmask if !interrupt::enabled() => {
+        Operation::Mask | Operation::Unmask if !interrupt::has_lapics() => {
             report(frame, cpu, fault::PRIVILEGED)
         }
         Operation::Mask => interrupt::mask(frame, cpu),
@@ -76,9 +76,9 @@ pub fn emulate(frame: &mut Context, cpu: &PerCpu, first_byte: Option<u8>) {
             interrupt::count(cpu, Event::Msr);
             let index = frame.read(RCX, false, 4);
             let value = match interrupt::read_msr(cpu, (index & 0xffff_ffff) as u32) {
-                Answer::Other => heavy(cpu, reason::MSR_READ, rip, index, 8, 0),
-                Answer::Value(value) => value,
-                Answer::Fault => refuse(frame, cpu),
+                MsrResult::Unhandled => heavy_exit(cpu, reason::MSR_READ, rip, index, 8, 0),
+                MsrResult::Value(value) => value,
+                MsrResult::Fault => report_msr_fault(frame, cpu),
             };
             frame.write(RAX, false, 4, value);
             frame.write(RDX, false, 4, value >> 32);
@@ -88,11 +88,11 @@ pub fn emulate(frame: &mut Context, cpu: &PerCpu, first_byte: Option<u8>) {
             let index = frame.read(RCX, false, 4);
             let value = frame.read(RDX, false, 4) << 32 | frame.read(RAX, false, 4);
             match interrupt::write_msr(cpu, (index & 0xffff_ffff) as u32, value) {
-                Answer::Other => {
-                    heavy(cpu, reason::MSR_WRITE, rip, index, 8, value);
+                MsrResult::Unhandled => {
+                    heavy_exit(cpu, reason::MSR_WRITE, rip, index, 8, value);
                 }
-                Answer::Value(_) => {}
-                Answer::Fault => refuse(frame, cpu),
+                MsrResult::Value(_) => {}
+                MsrResult::Fault => report_msr_fault(frame, cpu),
             }
         }
         // A `mov` that raises #GP has an address that is not canonical.
@@ -100,12 +100,12 @@ pub fn emulate(frame: &mut Context, cpu: &PerCpu, first_byte: Option<u8>) {
     }
     frame.rip = next;
     if first_byte.is_none() {
-        warm(cpu, rip);
+        count_site_trap(cpu, rip);
     }
 }
 
 /// Reports an MSR access that raises #GP: guests have no handler for exceptions.
-fn refuse(frame: &mut Context, cpu: &PerCpu) -> ! {
+fn report_msr_fault(frame: &mut Context, cpu: &PerCpu) -> ! {
     const GENERAL_PROTECTION: u64 = 13;
     // The site may be patched to `int3`.
     frame.vector = GENERAL_PROTECTION;
@@ -117,19 +117,19 @@ fn refuse(frame: &mut Context, cpu: &PerCpu) -> ! {
 fn output(cpu: &PerCpu, rip: u64, port: u64, width: u8, value: u64) {
     interrupt::count(cpu, Event::Pio);
     if !ring(cpu, Kind::Pio, port, width, value) {
-        heavy(cpu, reason::PIO_OUT, rip, port, width, value);
+        heavy_exit(cpu, reason::PIO_OUT, rip, port, width, value);
     }
 }
 
 /// A read of a port.
 fn input(cpu: &PerCpu, rip: u64, port: u64, width: u8) -> u64 {
     interrupt::count(cpu, Event::Pio);
-    heavy(cpu, reason::PIO_IN, rip, port, width, 0)
+    heavy_exit(cpu, reason::PIO_IN, rip, port, width, 0)
 }
 
 /// `ins` and `outs`, one element at a time so that a kick or an interrupt can come in between. False if the
 /// instruction is not finished and is to be executed again.
-fn string(frame: &mut Context, cpu: &PerCpu, width: u8, repeat: bool, out: bool) -> bool {
+fn string_io(frame: &mut Context, cpu: &PerCpu, width: u8, repeat: bool, out: bool) -> bool {
     const DIRECTION: u64 = 1 << 10;
     let step = if frame.flags_register & DIRECTION == 0 {
         u64::from(width)
@@ -158,7 +158,7 @@ fn string(frame: &mut Context, cpu: &PerCpu, width: u8, repeat: bool, out: bool)
         }
         let left = frame.register(RCX);
         *left = left.wrapping_sub(1);
-        if *left != 0 && cpu.noted.load(Relaxed) != 0 {
+        if *left != 0 && cpu.pending_signals.load(Relaxed) != 0 {
             return false;
         }
     }
@@ -186,7 +186,7 @@ fn poke(address: u64, width: u8, value: u64) {
 /// Hands an exit over to the monitor and returns the answer. It is out of line, so that a light exit saves no
 /// registers for it.
 #[inline(never)]
-pub fn heavy(cpu: &PerCpu, reason: u32, rip: u64, address: u64, len: u8, data: u64) -> u64 {
+pub fn heavy_exit(cpu: &PerCpu, reason: u32, rip: u64, address: u64, len: u8, data: u64) -> u64 {
     let run = cpu.run();
     let exit = &run.exit;
     exit.reason.store(reason, Relaxed);
@@ -207,14 +207,14 @@ pub fn heavy(cpu: &PerCpu, reason: u32, rip: u64, address: u64, len: u8, data: u
 }
 
 /// Counts a trap at `rip`, and asks the monitor to patch the site once it has trapped `patch_after` times.
-pub fn warm(cpu: &PerCpu, rip: u64) {
+pub fn count_site_trap(cpu: &PerCpu, rip: u64) {
     let after = control().patch_after.load(Relaxed);
     if after == 0 {
         return;
     }
-    let heat = &cpu.heat[(rip.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize];
-    let count = heat.load(Relaxed).saturating_add(1);
-    heat.store(count, Relaxed);
+    let traps = &cpu.site_traps[(rip.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize];
+    let count = traps.load(Relaxed).saturating_add(1);
+    traps.store(count, Relaxed);
     // Asks again at each doubling: two sites may share the counter, and the other may have been the first to ask.
     if count >= after && count.is_power_of_two() {
         let run = cpu.run();

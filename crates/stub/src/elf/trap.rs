@@ -47,18 +47,18 @@ pub unsafe extern "C" fn stub_trap(signal: u32, context: *mut Context, cpu: *con
     let rip = frame.rip;
     if rip >= GUEST_END && !direct::contains(rip) {
         match signal {
-            SIGUSR1 | SIGUSR2 => kick::arrive_in_stub(signal, context, cpu),
-            SIGILL if rip == stub_start as *const () as u64 => start(frame, cpu),
+            SIGUSR1 | SIGUSR2 => kick::handle_in_stub(signal, context, cpu),
+            SIGILL if rip == stub_start as *const () as u64 => enter_first(frame, cpu),
             _ => exit_group(exit_code::STUB_FAULT + (signal & 0x3f).cast_signed()),
         }
     } else if !frame.is_64_bit() {
-        other_mode(signal, frame, cpu)
+        report_wrong_mode(signal, frame, cpu)
     } else if interrupt::leave(signal, frame, cpu) {
         // `interrupt::enter` below does the rest.
     } else if signal == SIGUSR1 {
-        kick::arrive(frame, cpu);
+        kick::handle_in_guest(frame, cpu);
     } else if rip < GUEST_END {
-        guest(signal, frame, cpu);
+        handle_guest_trap(signal, frame, cpu);
     } else {
         direct::trap(signal, frame, cpu);
     }
@@ -67,14 +67,14 @@ pub unsafe extern "C" fn stub_trap(signal: u32, context: *mut Context, cpu: *con
 
 /// The guest has left 64-bit mode, the only mode that the stub can return to: reports a fault.
 #[cold]
-fn other_mode(signal: u32, frame: &mut Context, cpu: &PerCpu) -> ! {
+fn report_wrong_mode(signal: u32, frame: &mut Context, cpu: &PerCpu) -> ! {
     let _ = interrupt::leave(signal, frame, cpu);
     frame.vector = GENERAL_PROTECTION;
     report(frame, cpu, fault::CODE_SEGMENT)
 }
 
 /// An instruction of the guest trapped.
-fn guest(signal: u32, frame: &mut Context, cpu: &PerCpu) {
+fn handle_guest_trap(signal: u32, frame: &mut Context, cpu: &PerCpu) {
     match (signal, frame.vector) {
         (SIGSEGV, GENERAL_PROTECTION) => pio::emulate(frame, cpu, None),
         (SIGSEGV, PAGE_FAULT) => mmio::emulate(frame, cpu),
@@ -92,7 +92,7 @@ fn guest(signal: u32, frame: &mut Context, cpu: &PerCpu) {
                 let target = frame.rip;
                 frame.rip = copy;
                 // A patch that is branched into all the time costs more than it saves.
-                pio::warm(cpu, target);
+                pio::count_site_trap(cpu, target);
             }
             _ => report(frame, cpu, fault::PLAIN),
         },
@@ -107,7 +107,7 @@ fn guest(signal: u32, frame: &mut Context, cpu: &PerCpu) {
 }
 
 /// The first entry: waits until the monitor enters the vCPU, and fills the frame with the guest's first registers.
-fn start(frame: &mut Context, cpu: &PerCpu) {
+fn enter_first(frame: &mut Context, cpu: &PerCpu) {
     let run = cpu.run();
     await_entry(run, 0);
     for number in 0..16 {
@@ -119,7 +119,7 @@ fn start(frame: &mut Context, cpu: &PerCpu) {
     *frame.register(crate::elf::context::RSI) = entry.rsi.load(Relaxed);
     frame.rip = entry.rip.load(Relaxed);
     frame.flags_register = 0x202;
-    if interrupt::enabled() {
+    if interrupt::has_lapics() {
         interrupt::mask_at_start(frame);
     }
 }

@@ -14,9 +14,9 @@ use crate::sync::Ordering::Relaxed;
 use crate::vcpu_mode::Notification;
 
 /// The result of an access to an MSR.
-pub enum Answer {
+pub enum MsrResult {
     /// The stub does not have this MSR: the monitor answers.
-    Other,
+    Unhandled,
     /// The access is done; the value of a read, 0 for a write.
     Value(u64),
     /// The access raises #GP.
@@ -24,25 +24,25 @@ pub enum Answer {
 }
 
 /// Handles `rdmsr` of MSR `index`.
-pub fn read_msr(cpu: &PerCpu, index: u32) -> Answer {
+pub fn read_msr(cpu: &PerCpu, index: u32) -> MsrResult {
     let lapic = cpu.lapic();
     let value = match index {
-        _ if !super::enabled() => return Answer::Other,
+        _ if !super::has_lapics() => return MsrResult::Unhandled,
         MSR_APIC_BASE => Some(lapic.read_base()),
         MSR_BASE..MSR_END => lapic.read_msr(index),
         MSR_PV_EOI if !has_pv_eoi() => None,
         MSR_PV_EOI => Some(cpu.interrupts().pv_eoi.read_msr()),
-        _ => return Answer::Other,
+        _ => return MsrResult::Unhandled,
     };
     count_msr(cpu, index);
-    value.map_or(Answer::Fault, Answer::Value)
+    value.map_or(MsrResult::Fault, MsrResult::Value)
 }
 
 /// Handles `wrmsr` of MSR `index`.
-pub fn write_msr(cpu: &PerCpu, index: u32, value: u64) -> Answer {
+pub fn write_msr(cpu: &PerCpu, index: u32, value: u64) -> MsrResult {
     let lapic = cpu.lapic();
     let effect = match index {
-        _ if !super::enabled() => return Answer::Other,
+        _ if !super::has_lapics() => return MsrResult::Unhandled,
         MSR_APIC_BASE => lapic.write_base(value),
         MSR_BASE..MSR_END => lapic.write_msr(index, value),
         MSR_PV_EOI if !has_pv_eoi() => Effect::Fault,
@@ -53,14 +53,14 @@ pub fn write_msr(cpu: &PerCpu, index: u32, value: u64) -> Answer {
                 Err(_) => Effect::Fault,
             }
         }
-        _ => return Answer::Other,
+        _ => return MsrResult::Unhandled,
     };
     count_msr(cpu, index);
     if effect == Effect::Fault {
-        return Answer::Fault;
+        return MsrResult::Fault;
     }
-    apply(cpu, effect);
-    Answer::Value(0)
+    apply_effect(cpu, effect);
+    MsrResult::Value(0)
 }
 
 /// Counts an MSR access. As in KVM, an x2APIC register counts as `kvm_apic` besides `kvm_msr`.
@@ -68,7 +68,7 @@ fn count_msr(cpu: &PerCpu, index: u32) {
     if (MSR_BASE..MSR_END).contains(&index) {
         super::count(cpu, Event::Apic);
     }
-    super::answered(cpu);
+    super::count_light_exit(cpu);
 }
 
 fn has_pv_eoi() -> bool {
@@ -77,33 +77,33 @@ fn has_pv_eoi() -> bool {
 
 fn count_register(cpu: &PerCpu) {
     super::count(cpu, Event::Apic);
-    super::answered(cpu);
+    super::count_light_exit(cpu);
 }
 
 /// Whether an address is in the page of this vCPU's local APIC.
 #[inline(always)]
-pub fn covers(cpu: &PerCpu, address: u64) -> bool {
+pub fn is_lapic_address(cpu: &PerCpu, address: u64) -> bool {
     (MMIO_BASE..MMIO_BASE + MMIO_SIZE).contains(&address)
-        && super::enabled()
+        && super::has_lapics()
         && cpu.lapic().is_xapic()
 }
 
 /// Handles a load from the page.
-pub fn load(cpu: &PerCpu, address: u64, len: u8) -> u64 {
+pub fn load_lapic(cpu: &PerCpu, address: u64, len: u8) -> u64 {
     count_register(cpu);
     cpu.lapic().read_mmio(address - MMIO_BASE, len).into()
 }
 
 /// Handles a store to the page.
-pub fn store(cpu: &PerCpu, address: u64, len: u8, value: u64) {
+pub fn store_lapic(cpu: &PerCpu, address: u64, len: u8, value: u64) {
     count_register(cpu);
     let value = (value & 0xffff_ffff) as u32;
-    apply(cpu, cpu.lapic().write_mmio(address - MMIO_BASE, len, value));
+    apply_effect(cpu, cpu.lapic().write_mmio(address - MMIO_BASE, len, value));
 }
 
-fn apply(cpu: &PerCpu, effect: Effect) {
+fn apply_effect(cpu: &PerCpu, effect: Effect) {
     match effect {
-        Effect::Eoi(eoi) => finish(cpu, eoi),
+        Effect::Eoi(eoi) => complete_eoi(cpu, eoi),
         Effect::Ipi(message) => {
             super::count(cpu, Event::ApicIpi);
             let _ = deliver(cpu, message);
@@ -114,7 +114,7 @@ fn apply(cpu: &PerCpu, effect: Effect) {
 }
 
 /// A vector has left service: counts the EOI, and passes it to the I/O APIC if a pin may wait for it.
-pub fn finish(cpu: &PerCpu, eoi: Eoi) {
+pub fn complete_eoi(cpu: &PerCpu, eoi: Eoi) {
     super::count(cpu, Event::Eoi);
     if eoi.level || cpu.lapic().eoi_exit_bitmap.contains(eoi.vector) {
         super::ioapic_eoi::eoi_pins(cpu, eoi.vector);

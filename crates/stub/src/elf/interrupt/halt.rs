@@ -2,7 +2,7 @@
 
 use super::mask::is_masked;
 use crate::elf::context::Context;
-use crate::elf::kick::{KICK, hand_kick_over};
+use crate::elf::kick::{KICK, hand_over_kick};
 use crate::elf::percpu::{PerCpu, control};
 use crate::elf::syscall::{epoll_wait, futex_wait, ring_eventfd};
 use crate::sync::Ordering::{Acquire, Relaxed};
@@ -12,7 +12,7 @@ use crate::sync::Ordering::{Acquire, Relaxed};
 pub fn halt(frame: &mut Context, cpu: &PerCpu) {
     let state = cpu.interrupts();
     cpu.run().counters.halts.fetch_add(1, Relaxed);
-    super::answered(cpu);
+    super::count_light_exit(cpu);
     loop {
         let wait = HaltWait::of(cpu);
         // From here on, each sender of an interrupt or a kick changes the word or writes to the wake eventfd.
@@ -23,9 +23,9 @@ pub fn halt(frame: &mut Context, cpu: &PerCpu) {
                 0
             }
         };
-        if cpu.noted.fetch_and(!KICK, Relaxed) & KICK != 0 {
+        if cpu.pending_signals.fetch_and(!KICK, Relaxed) & KICK != 0 {
             state.mode.wake();
-            hand_kick_over(frame, cpu);
+            hand_over_kick(frame, cpu);
             continue;
         }
         let handler = state.handler.load(Relaxed);

@@ -41,7 +41,7 @@ const GENERAL_PROTECTION: u64 = 13;
 
 /// Delivers a pending interrupt if the guest can take one. Returns whether an interrupt waits until the guest
 /// unmasks.
-pub fn offer(frame: &mut Context, cpu: &PerCpu) -> bool {
+pub fn inject_pending(frame: &mut Context, cpu: &PerCpu) -> bool {
     let handler = cpu.interrupts().handler.load(Relaxed);
     let lapic = cpu.lapic();
     let Some(vector) = lapic.next_interrupt() else {
@@ -53,7 +53,7 @@ pub fn offer(frame: &mut Context, cpu: &PerCpu) -> bool {
     if is_masked(frame) {
         return true;
     }
-    if direct::is_inside(frame.rip) {
+    if direct::is_unfinished(frame.rip) {
         direct::defer(frame, cpu, INTERRUPT);
         return false;
     }
@@ -63,7 +63,7 @@ pub fn offer(frame: &mut Context, cpu: &PerCpu) -> bool {
     if !lapic.start_service(vector) {
         return false;
     }
-    push(frame, cpu, vector);
+    push_frame(frame, cpu, vector);
     frame.rip = handler;
     frame.flags_register = frame.flags_register & !(TRAP | NESTED | RESUME) | MASKED;
     super::count(cpu, Event::InjVirq);
@@ -72,7 +72,7 @@ pub fn offer(frame: &mut Context, cpu: &PerCpu) -> bool {
     lapic.next_interrupt().is_some()
 }
 
-fn push(frame: &mut Context, cpu: &PerCpu, vector: u8) {
+fn push_frame(frame: &mut Context, cpu: &PerCpu, vector: u8) {
     let rsp = *frame.register(RSP);
     let top = rsp.wrapping_sub(RED_ZONE) & !15;
     let place = top.wrapping_sub(FRAME);
@@ -106,7 +106,7 @@ pub fn return_from_handler(frame: &mut Context, cpu: &PerCpu) {
         report(frame, cpu, fault::INTERRUPT_FRAME);
     }
     for (index, word) in (0u64..5).zip(&mut words) {
-        // SAFETY: as in `push`, but the guest may have misaligned the frame, hence the packed `Word`.
+        // SAFETY: as in `push_frame`, but the guest may have misaligned the frame, hence the packed `Word`.
         *word = unsafe { ((place + 8 * index) as *const Word).read_volatile().0 };
     }
     let [rip, code, flags, rsp, stack] = words;
@@ -119,7 +119,7 @@ pub fn return_from_handler(frame: &mut Context, cpu: &PerCpu) {
     frame.flags_register = frame.flags_register & !RESTORED | flags & RESTORED | masked;
     *frame.register(RSP) = rsp;
     cpu.run().counters.windows.fetch_add(1, Relaxed);
-    super::answered(cpu);
+    super::count_light_exit(cpu);
 }
 
 #[repr(C, packed)]

@@ -4,7 +4,7 @@
 use super::apic::deliver;
 use super::resample_poll::poll_after_resample;
 use crate::elf::percpu::{PerCpu, control, shared};
-use crate::elf::pio::heavy;
+use crate::elf::pio::heavy_exit;
 use crate::elf::syscall::ring_eventfd;
 use crate::event::Event;
 use crate::ioapic::{self, EoiActions, Pin, PinLine};
@@ -40,7 +40,7 @@ pub fn eoi_pins(cpu: &PerCpu, vector: u8) {
     let (pins, lines) = (&control().pins, &shared().lines);
     let mut pin_lines = PinLine::with_vector(pins, lines, vector);
     if pin_lines.any(|(_, pin_line)| pin_line.pin.needs_monitor_eoi()) {
-        heavy(cpu, reason::EOI, 0, vector.into(), 0, 0);
+        heavy_exit(cpu, reason::EOI, 0, vector.into(), 0, 0);
         return;
     }
     let sections = &shared().trapped;

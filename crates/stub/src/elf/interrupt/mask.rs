@@ -24,7 +24,7 @@ pub fn mask_at_start(frame: &mut Context) {
 /// Handles `cli`.
 pub fn mask(frame: &mut Context, cpu: &PerCpu) {
     frame.flags_register |= MASKED;
-    super::answered(cpu);
+    super::count_light_exit(cpu);
 }
 
 /// Handles `sti`. If interrupts were masked, none comes before the guest has executed the instruction at `next`
@@ -34,7 +34,7 @@ pub fn unmask(frame: &mut Context, cpu: &PerCpu, next: u64) {
         frame.flags_register &= !MASKED;
         cpu.shadow.store(next, Relaxed);
     }
-    super::answered(cpu);
+    super::count_light_exit(cpu);
 }
 
 /// An interrupt is to be delivered. True if the guest has yet to execute the instruction behind its `sti`: then

@@ -17,7 +17,7 @@ mod mask;
 mod pv_eoi;
 mod resample_poll;
 
-pub use apic::{Answer, covers, load, read_msr, store, write_msr};
+pub use apic::{MsrResult, is_lapic_address, load_lapic, read_msr, store_lapic, write_msr};
 pub use halt::{cancel_halt, halt};
 pub use inject::return_from_handler;
 pub use mask::{mask, mask_at_start, unmask};
@@ -32,7 +32,7 @@ use crate::sync::Ordering::Relaxed;
 
 /// Whether this guest has local APICs.
 #[inline(always)]
-pub fn enabled() -> bool {
+pub fn has_lapics() -> bool {
     control().interrupts.load(Relaxed) != 0
 }
 
@@ -40,13 +40,13 @@ pub fn enabled() -> bool {
 /// [`Counters`](crate::layout::Counters).
 #[inline(always)]
 pub fn count(cpu: &PerCpu, event: Event) {
-    if enabled() {
-        add(cpu, event);
+    if has_lapics() {
+        count_cold(cpu, event);
     }
 }
 
 #[cold]
-fn add(cpu: &PerCpu, event: Event) {
+fn count_cold(cpu: &PerCpu, event: Event) {
     cpu.run().counters.events.count(event);
 }
 
@@ -54,18 +54,18 @@ fn add(cpu: &PerCpu, event: Event) {
 /// interrupt, so that nothing is left to do but [`enter`].
 #[inline(always)]
 pub fn leave(signal: u32, frame: &mut Context, cpu: &PerCpu) -> bool {
-    enabled() && left(signal, frame, cpu)
+    has_lapics() && leave_with_lapics(signal, frame, cpu)
 }
 
 // Cold, so that a guest without interrupts pays only for a branch that is not taken.
 #[cold]
-fn left(signal: u32, frame: &mut Context, cpu: &PerCpu) -> bool {
-    add(cpu, Event::Exit);
-    withdraw(cpu);
+fn leave_with_lapics(signal: u32, frame: &mut Context, cpu: &PerCpu) -> bool {
+    count_cold(cpu, Event::Exit);
+    set_outside_guest(cpu);
     match signal {
         SIGUSR1 => false,
         SIGUSR2 => {
-            arrive(cpu);
+            handle_signal(cpu);
             true
         }
         _ => mask::end_shadow(frame, cpu),
@@ -73,43 +73,43 @@ fn left(signal: u32, frame: &mut Context, cpu: &PerCpu) -> bool {
 }
 
 /// The vCPU has left the guest, or does not enter it after all.
-pub fn withdraw(cpu: &PerCpu) {
+pub fn set_outside_guest(cpu: &PerCpu) {
     cpu.interrupts().mode.leave();
     pv_eoi::complete(cpu);
 }
 
 /// Counts an exit that was answered in the sandbox.
-fn answered(cpu: &PerCpu) {
+fn count_light_exit(cpu: &PerCpu) {
     cpu.run().counters.light.fetch_add(1, Relaxed);
 }
 
 /// Delivers a pending interrupt if the guest can take one. It is the last step before the exit sequence.
 #[inline(always)]
 pub fn enter(frame: &mut Context, cpu: &PerCpu) {
-    if enabled() {
-        look(frame, cpu);
+    if has_lapics() {
+        enter_with_lapics(frame, cpu);
     }
 }
 
 #[cold]
-fn look(frame: &mut Context, cpu: &PerCpu) {
-    let noted = cpu.noted.load(Relaxed);
-    if noted & KICK != 0 {
+fn enter_with_lapics(frame: &mut Context, cpu: &PerCpu) {
+    let pending = cpu.pending_signals.load(Relaxed);
+    if pending & KICK != 0 {
         // The exit sequence hands the vCPU over first, and calls this again.
         return;
     }
-    if noted & INTERRUPT != 0 {
-        cpu.noted.fetch_and(!INTERRUPT, Relaxed);
+    if pending & INTERRUPT != 0 {
+        cpu.pending_signals.fetch_and(!INTERRUPT, Relaxed);
     }
     cpu.interrupts().mode.enter();
-    let waits = inject::offer(frame, cpu);
+    let waits = inject::inject_pending(frame, cpu);
     mask::set_window(frame, cpu, waits);
     cpu.run().counters.events.count(Event::Entry);
 }
 
 /// The interrupt signal found the vCPU in the guest.
-fn arrive(cpu: &PerCpu) {
+fn handle_signal(cpu: &PerCpu) {
     cpu.interrupts().mode.signal_arrived();
-    cpu.run().counters.signals.fetch_add(1, Relaxed);
-    answered(cpu);
+    cpu.run().counters.interrupt_signals.fetch_add(1, Relaxed);
+    count_light_exit(cpu);
 }

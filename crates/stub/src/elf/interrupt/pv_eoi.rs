@@ -1,6 +1,6 @@
 //! Connects [`crate::pv_eoi`] to the guest's RAM, on the vCPU's thread.
 
-use super::apic::finish;
+use super::apic::complete_eoi;
 use crate::elf::fault::in_ram;
 use crate::elf::percpu::PerCpu;
 use crate::event::Event;
@@ -33,14 +33,14 @@ pub fn arm(cpu: &PerCpu) {
 #[inline(always)]
 pub fn complete(cpu: &PerCpu) {
     if cpu.interrupts().pv_eoi.is_pending() {
-        settle(cpu);
+        complete_pending(cpu);
     }
 }
 
-fn settle(cpu: &PerCpu) {
+fn complete_pending(cpu: &PerCpu) {
     let state = cpu.interrupts();
     if let Completion::Completed(Some(eoi)) = state.pv_eoi.complete(cpu.lapic(), &Ram) {
         super::count(cpu, Event::PvEoi);
-        finish(cpu, eoi);
+        complete_eoi(cpu, eoi);
     }
 }

@@ -40,7 +40,7 @@ pub fn poll_after_resample(cpu: &PerCpu) {
         return;
     }
     while now().wrapping_sub(start) < POLL_TICKS {
-        if !cpu.lapic().irr.is_empty() || cpu.noted.load(Relaxed) != 0 {
+        if !cpu.lapic().irr.is_empty() || cpu.pending_signals.load(Relaxed) != 0 {
             state.last_skips.store(0, Relaxed);
             return;
         }

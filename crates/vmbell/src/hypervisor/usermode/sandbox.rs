@@ -181,7 +181,7 @@ fn fill(control: &mut Control, config: &VmConfig) -> Result<(), Error> {
         if config.patch == PatchMode::Off {
             0
         } else {
-            patch::HOT
+            patch::TRAPS_BEFORE_PATCH
         },
         Relaxed,
     );

@@ -26,7 +26,7 @@ use super::super::{Error, PatchMode};
 use super::sandbox::Sandbox;
 
 /// How many traps a site needs before it is patched.
-pub const HOT: u32 = 16;
+pub const TRAPS_BEFORE_PATCH: u32 = 16;
 
 /// The most trampolines of a guest. The bound is needed because a hostile guest can ask for them for ever.
 const MAX_TRAMPOLINES: usize = 256;

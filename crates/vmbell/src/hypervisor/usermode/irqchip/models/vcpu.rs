@@ -159,7 +159,7 @@ impl Vcpu {
         }
     }
 
-    /// Takes signals that interrupted guest code (`interrupt::arrive`, `kick::arrive`).
+    /// Takes signals that interrupted guest code (`interrupt::handle_signal`, `kick::handle_in_guest`).
     fn interrupted(&mut self, signals: &Pending) {
         self.leave();
         if signals.interrupt {
@@ -169,7 +169,7 @@ impl Vcpu {
         self.enter();
     }
 
-    /// Takes signals that interrupt the stub (`kick::arrive_in_stub`), and returns whether there were any.
+    /// Takes signals that interrupt the stub (`kick::handle_in_stub`), and returns whether there were any.
     fn interrupted_in_stub(&mut self) -> bool {
         let signals = self.shared.kernel.take();
         if signals.interrupt {
@@ -197,7 +197,7 @@ impl Vcpu {
         self.ended.extend(eoi.map(|eoi| eoi.vector));
     }
 
-    /// `interrupt::enter` and the exit sequence, whose last step looks for signals that were noted.
+    /// `interrupt::enter` and the exit sequence, whose last step looks for pending signals.
     fn enter(&mut self) {
         loop {
             if !self.kicked {
@@ -212,7 +212,7 @@ impl Vcpu {
         }
     }
 
-    /// `inject::offer`.
+    /// `inject::inject_pending`.
     fn offer(&mut self) {
         let lapic = &self.shared.lapic;
         let next = lapic.next_interrupt();
