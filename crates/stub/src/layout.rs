@@ -99,7 +99,7 @@ pub struct Filter {
 #[derive(Debug)]
 pub struct Control {
     /// The monitor's process id: a sandbox with another parent ends at once.
-    pub monitor: AtomicU32,
+    pub monitor_pid: AtomicU32,
     /// How many vCPUs there are.
     pub vcpus: AtomicU32,
     /// Bytes of guest RAM.
@@ -206,11 +206,11 @@ impl SiteMap {
 #[derive(Debug)]
 pub struct Shared {
     /// Doorbell lookups by code that runs on the guest's stack: direct calls and trampolines.
-    pub direct: Sections,
-    /// Lookups of [`direct`](Self::direct) that found no doorbell.
+    pub direct_sections: Sections,
+    /// Lookups in [`direct_sections`](Self::direct_sections) that found no doorbell.
     pub direct_misses: AtomicU64,
     /// Doorbell lookups by trap handlers.
-    pub trapped: Sections,
+    pub trap_sections: Sections,
     /// One local APIC a vCPU.
     pub lapics: [Lapic; MAX_VCPUS],
     /// The state of the I/O APIC's input lines.
@@ -219,13 +219,13 @@ pub struct Shared {
     pub runs: [RunPage; MAX_VCPUS],
 }
 
-/// One direction of a hand-over: a number that grows, and whether the other side sleeps on it.
+/// One direction of a hand-over: a futex word that counts, and whether the other side sleeps on it.
 #[repr(C, align(64))]
 #[derive(Debug)]
-pub struct Turn {
+pub struct Handover {
     /// Grows by one with each hand-over; a futex.
-    pub number: AtomicU32,
-    /// Not 0 while the side that waits for `number` sleeps.
+    pub sequence: AtomicU32,
+    /// Not 0 while the side that waits for `sequence` sleeps.
     pub sleeping: AtomicU32,
     /// The CPU that the side which waits here ran on last, plus 1; 0 is unknown.
     pub waiter_cpu: AtomicU32,
@@ -236,17 +236,17 @@ pub struct Turn {
 #[derive(Debug)]
 pub struct RunPage {
     /// Stub to monitor: an exit is ready.
-    pub exit_turn: Turn,
+    pub exit_handover: Handover,
     /// Monitor to stub: go on.
-    pub entry_turn: Turn,
-    /// The exit, valid from `exit_turn` to `entry_turn`.
+    pub entry_handover: Handover,
+    /// The exit, valid from `exit_handover` to `entry_handover`.
     pub exit: ExitRecord,
     /// The answer to a read.
     pub reply: AtomicU64,
     /// The registers of the first entry.
     pub entry: EntryRegisters,
     /// Id of the thread that runs the vCPU, 0 until it has locked itself down; a futex.
-    pub thread: AtomicU32,
+    pub thread_id: AtomicU32,
     /// Event counts since the start.
     pub counters: Counters,
     /// The vCPU's interrupt state; used only if the vCPU has a local APIC.
@@ -262,7 +262,7 @@ pub struct Interrupts {
     /// Paravirtual EOI.
     pub pv_eoi: PvEoi,
     /// Address of the guest's interrupt handler; no interrupt is delivered while it is 0.
-    pub handler: AtomicU64,
+    pub interrupt_handler: AtomicU64,
 }
 
 /// An exit as the stub describes it.
@@ -280,7 +280,7 @@ pub struct ExitRecord {
     /// Address of the instruction.
     pub rip: AtomicU64,
     /// Bytes of the instruction at `rip`, as far as they could be read; the last byte is their number.
-    pub bytes: [AtomicU64; 2],
+    pub instruction: [AtomicU64; 2],
 }
 
 /// The registers of the first entry; all others are 0.

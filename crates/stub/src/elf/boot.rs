@@ -84,7 +84,7 @@ pub extern "C" fn boot() -> ! {
     let control = control();
     // SAFETY: no pointers. If the monitor died before the prctl above, this process has another parent now.
     let parent = unsafe { syscall(GETPPID, [0; 6]) };
-    if parent != i64::from(control.monitor.load(Relaxed)) {
+    if parent != i64::from(control.monitor_pid.load(Relaxed)) {
         exit_group(exit_code::ORPHAN);
     }
     // SAFETY: no pointers.
@@ -270,9 +270,9 @@ extern "C" fn vcpu(cpu: &PerCpu) -> ! {
     let thread = unsafe { syscall(GETTID, [0; 6]) };
     install_filter(15, &control().vcpu_filter, false);
     cpu.run()
-        .thread
+        .thread_id
         .store((thread.cast_unsigned() & 0xffff_ffff) as u32, SeqCst);
-    crate::elf::syscall::futex_wake(&cpu.run().thread);
+    crate::elf::syscall::futex_wake(&cpu.run().thread_id);
     // SAFETY: raises SIGILL, whose handler fills in the guest's registers and enters the guest.
     unsafe { stub_start() };
     exit_group(exit_code::PANIC)

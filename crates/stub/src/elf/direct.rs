@@ -116,7 +116,7 @@ unsafe extern "C" fn ring_port(port: u64, width: u32, value: u64) -> u32 {
 fn ring_direct(kind: Kind, address: u64, len: u32, value: u64) -> u32 {
     let shared = shared();
     let hit = ring_in(
-        &shared.direct,
+        &shared.direct_sections,
         control(),
         kind,
         address,

@@ -10,7 +10,7 @@ use crate::table::{Kind, Signals};
 /// Rings from a trap handler. False if no doorbell matches.
 pub fn ring(cpu: &PerCpu, kind: Kind, address: u64, len: u8, value: u64) -> bool {
     let hit = ring_in(
-        &shared().trapped,
+        &shared().trap_sections,
         control(),
         kind,
         address,

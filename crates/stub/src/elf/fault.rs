@@ -39,7 +39,7 @@ pub fn report(frame: &Context, cpu: &PerCpu, kind: u64) -> ! {
     }
     bytes[15] = count;
     let (low, high) = bytes.split_at(8);
-    for (word, half) in exit.bytes.iter().zip([low, high]) {
+    for (word, half) in exit.instruction.iter().zip([low, high]) {
         let value = half
             .iter()
             .rev()

@@ -106,8 +106,8 @@ fn spray(random: &mut Random, gate: u64, index: u32, threads: &[u64], sleeps: bo
             (WRITE, [fd, value(random, index), 8, 0])
         }
         1 => {
-            let turns = std::mem::offset_of!(Shared, runs) as u64;
-            let run = SHARED_BASE + turns + random.below(2) * size_of::<RunPage>() as u64;
+            let run_pages = std::mem::offset_of!(Shared, runs) as u64;
+            let run = SHARED_BASE + run_pages + random.below(2) * size_of::<RunPage>() as u64;
             let word = random.pick(&[run, run + 64, SHARED_BASE]);
             let wait = sleeps && random.once_in(4);
             (FUTEX, [word, if wait { WAIT } else { WAKE }, 0, 0])

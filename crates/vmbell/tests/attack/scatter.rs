@@ -101,10 +101,10 @@ fn part(random: &mut Random) -> (u64, u64) {
         (interrupts + offset_of!(Interrupts, mode), 8),
         (
             interrupts + offset_of!(Interrupts, pv_eoi),
-            offset_of!(Interrupts, handler),
+            offset_of!(Interrupts, interrupt_handler),
         ),
         (run + offset_of!(RunPage, counters), size_of::<Counters>()),
-        (run + offset_of!(RunPage, thread), 8),
+        (run + offset_of!(RunPage, thread_id), 8),
     ];
     let (offset, size) = random.pick(&parts);
     (SHARED_BASE + offset as u64, size as u64)

@@ -136,7 +136,7 @@ pub fn deliver(cpu: &PerCpu, message: Message) -> bool {
         };
         match run.interrupts.mode.claim_notification() {
             Notification::None => {}
-            Notification::Signal => tgkill(own_process(), run.thread.load(Relaxed), SIGUSR2),
+            Notification::Signal => tgkill(own_process(), run.thread_id.load(Relaxed), SIGUSR2),
             Notification::FutexWake => futex_wake(run.interrupts.mode.word()),
             Notification::EventfdWrite => {
                 if let Some(fds) = control().halt_fds.get(index) {

@@ -28,7 +28,7 @@ pub fn halt(frame: &mut Context, cpu: &PerCpu) {
             hand_over_kick(frame, cpu);
             continue;
         }
-        let handler = state.handler.load(Relaxed);
+        let handler = state.interrupt_handler.load(Relaxed);
         if handler != 0 && !is_masked(frame) && cpu.lapic().next_interrupt().is_some() {
             break;
         }

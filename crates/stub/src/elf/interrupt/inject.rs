@@ -42,7 +42,7 @@ const GENERAL_PROTECTION: u64 = 13;
 /// Delivers a pending interrupt if the guest can take one. Returns whether an interrupt waits until the guest
 /// unmasks.
 pub fn inject_pending(frame: &mut Context, cpu: &PerCpu) -> bool {
-    let handler = cpu.interrupts().handler.load(Relaxed);
+    let handler = cpu.interrupts().interrupt_handler.load(Relaxed);
     let lapic = cpu.lapic();
     let Some(vector) = lapic.next_interrupt() else {
         return false;

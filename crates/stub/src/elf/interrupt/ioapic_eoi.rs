@@ -43,7 +43,7 @@ pub fn eoi_pins(cpu: &PerCpu, vector: u8) {
         heavy_exit(cpu, reason::EOI, 0, vector.into(), 0, 0);
         return;
     }
-    let sections = &shared().trapped;
+    let sections = &shared().trap_sections;
     let section = sections.enter(&control().phase);
     let mut eoi = StubEoi {
         cpu,

@@ -109,7 +109,7 @@ pub fn light_exits(sandbox: &Sandbox) -> u64 {
         .map(|run| run.counters.light.load(Relaxed))
         .fold(0, u64::wrapping_add);
     let direct = shared
-        .direct
+        .direct_sections
         .total()
         .wrapping_sub(shared.direct_misses.load(Relaxed));
     trapped.wrapping_add(direct)

@@ -34,7 +34,7 @@ pub struct Process {
 
 impl Process {
     /// Starts the thread that waits for the end of the child `pid`, which no other code may reap. At the end
-    /// that thread passes the turn of every vCPU, so that no waiter sleeps on.
+    /// that thread hands every vCPU over to the monitor, so that no waiter sleeps on.
     pub fn watch(pid: libc::pid_t, shared: &Arc<Mapping<Shared>>) -> Result<Self, Error> {
         let mut process = Self {
             pid,
@@ -58,12 +58,12 @@ impl Process {
             let status = await_end(&pidfd);
             let _ = ended.set(status);
             for run in &shared.runs {
-                // No thread of the sandbox is left to pass the turn. The word must change: a waiter that read
+                // No thread of the sandbox is left to hand a vCPU over. The word must change: a waiter that read
                 // it just before would otherwise sleep through the wake-up.
-                let _ = run.thread.compare_exchange(0, 1, SeqCst, Relaxed);
-                run.exit_turn.number.fetch_add(1, SeqCst);
-                futex_wake(&run.thread);
-                futex_wake(&run.exit_turn.number);
+                let _ = run.thread_id.compare_exchange(0, 1, SeqCst, Relaxed);
+                run.exit_handover.sequence.fetch_add(1, SeqCst);
+                futex_wake(&run.thread_id);
+                futex_wake(&run.exit_handover.sequence);
             }
         };
         let watcher = std::thread::Builder::new()

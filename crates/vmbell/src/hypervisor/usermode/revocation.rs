@@ -73,7 +73,7 @@ impl<'s> SectionBarrier<'s> {
 
     fn drained(&self, phase: u32) -> bool {
         let shared = &self.sandbox.shared;
-        shared.direct.is_idle(phase) && shared.trapped.is_idle(phase)
+        shared.direct_sections.is_idle(phase) && shared.trap_sections.is_idle(phase)
     }
 }
 

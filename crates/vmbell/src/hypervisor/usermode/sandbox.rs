@@ -107,7 +107,7 @@ impl Sandbox {
     fn await_threads(&mut self, config: &VmConfig, deadline: Instant) -> Result<(), Error> {
         let cpus = &config.vcpu_cpus;
         for index in 0..config.vcpus as usize {
-            let word = &self.shared.runs[index].thread;
+            let word = &self.shared.runs[index].thread_id;
             let thread = loop {
                 let thread = word.load(Acquire);
                 if let Some(ending) = self.process.ending() {
@@ -170,7 +170,7 @@ impl Sandbox {
 
 fn fill(control: &mut Control, config: &VmConfig) -> Result<(), Error> {
     let fd_limit = u32::try_from(fd_limit()).unwrap_or(u32::MAX);
-    control.monitor.store(std::process::id(), Relaxed);
+    control.monitor_pid.store(std::process::id(), Relaxed);
     control.vcpus.store(config.vcpus, Relaxed);
     control.ram_size.store(config.ram_size, Relaxed);
     control.spin_ticks.store(spin_ticks(config.spin), Relaxed);

@@ -1,5 +1,5 @@
-//! A vCPU, on the thread of the monitor that runs it: it passes the turn to the sandbox, waits for the turn to
-//! come back, and checks the exit.
+//! A vCPU, on the thread of the monitor that runs it: it hands the vCPU over to the sandbox, waits
+//! until the sandbox hands it back, and checks the exit.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -12,7 +12,7 @@ use super::super::{Capability, EntryPoint, Error, Fault, Kick, Vcpu, VmEntry, Vm
 use super::error::UsermodeError;
 use super::probe::unsupported;
 use super::vm::Guest;
-use super::wait::{await_exit, pass};
+use super::wait::{await_exit, hand_over};
 use crate::irq::IrqError;
 
 /// A virtual CPU of a [`super::UsermodeVm`].
@@ -20,8 +20,8 @@ use crate::irq::IrqError;
 pub struct UsermodeVcpu {
     guest: Arc<Guest>,
     index: usize,
-    /// The number of the last exit turn that was answered.
-    seen: u32,
+    /// The sequence number of the last exit that was answered.
+    exit_sequence: u32,
     stage: Stage,
 }
 
@@ -30,7 +30,7 @@ impl UsermodeVcpu {
         Self {
             guest,
             index,
-            seen: 0,
+            exit_sequence: 0,
             stage: Stage::default(),
         }
     }
@@ -48,21 +48,22 @@ impl UsermodeVcpu {
     }
 
     /// Lets the vCPU go on and waits for its next exit.
-    fn turn(&mut self) -> Result<(), Error> {
+    fn run_once(&mut self) -> Result<(), Error> {
         if let Some(error) = self.ended() {
             return Err(error);
         }
-        pass(&self.run_page().entry_turn);
+        hand_over(&self.run_page().entry_handover);
         let ended = || self.guest.sandbox.process().ending().is_some();
-        self.seen = await_exit(self.run_page(), self.seen, self.guest.spin, ended);
-        // The end of the sandbox passes the turn too. An exit that was handed over just before the end is lost.
+        self.exit_sequence =
+            await_exit(self.run_page(), self.exit_sequence, self.guest.spin, ended);
+        // The end of the sandbox hands the vCPU over too. An exit that was handed over just before the end is lost.
         self.ended().map_or(Ok(()), Err)
     }
 
     fn run_to_exit(&mut self) -> Result<VmExit, Error> {
         loop {
-            self.turn()?;
-            match self.exit() {
+            self.run_once()?;
+            match self.read_exit() {
                 Ok(Some(exit)) => return Ok(exit),
                 Ok(None) => {}
                 Err(error) => {
@@ -79,7 +80,7 @@ impl UsermodeVcpu {
 
     /// Reads the exit, each field once, because the sandbox can write the record at any time. `None` if the
     /// monitor has answered the exit itself.
-    fn exit(&mut self) -> Result<Option<VmExit>, Error> {
+    fn read_exit(&mut self) -> Result<Option<VmExit>, Error> {
         let record = &self.run_page().exit;
         let reason = record.reason.load(Relaxed);
         let width = record.len.load(Relaxed);
@@ -157,7 +158,7 @@ impl UsermodeVcpu {
     }
 
     fn fault(&self, vector: u32, address: u64, kind: u64, rip: u64) -> Fault {
-        let [low, high] = &self.run_page().exit.bytes;
+        let [low, high] = &self.run_page().exit.instruction;
         let words = u128::from(low.load(Relaxed)) | u128::from(high.load(Relaxed)) << 64;
         let raw = words.to_le_bytes();
         let count = usize::from(raw[15]).min(15);
@@ -251,7 +252,10 @@ impl Vcpu for UsermodeVcpu {
         if pc == 0 || pc >= GUEST_END {
             return Err(UsermodeError::Handler { address: pc }.into());
         }
-        self.run_page().interrupts.handler.store(pc, Relaxed);
+        self.run_page()
+            .interrupts
+            .interrupt_handler
+            .store(pc, Relaxed);
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 use std::time::{Duration, Instant};
 
-use stub::layout::{RunPage, Turn};
+use stub::layout::{Handover, RunPage};
 
 use super::super::SpinPolicy;
 
@@ -30,23 +30,23 @@ pub const fn spin_ticks(policy: SpinPolicy) -> u32 {
 
 /// After how long a sleeping monitor looks whether the sandbox still runs. The word that it sleeps on lies in
 /// shared memory, where a guest can undo the wake-up.
-const LOOK_AGAIN: Duration = Duration::from_millis(500);
+const RECHECK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Waits until the number of the exit turn differs from `seen` or `ended` returns true, and returns the number.
+/// Waits until the sequence number of exits differs from `seen` or `ended` returns true, and returns the number.
 pub fn await_exit(run: &RunPage, seen: u32, policy: SpinPolicy, ended: impl Fn() -> bool) -> u32 {
-    let turn = &run.exit_turn;
+    let handover = &run.exit_handover;
     if let Some(number) = spin(run, seen, policy) {
         return number;
     }
     let number = loop {
-        turn.sleeping.store(1, SeqCst);
-        let number = turn.number.load(SeqCst);
+        handover.sleeping.store(1, SeqCst);
+        let number = handover.sequence.load(SeqCst);
         if number != seen || ended() {
             break number;
         }
-        futex_wait(&turn.number, seen, LOOK_AGAIN);
+        futex_wait(&handover.sequence, seen, RECHECK_INTERVAL);
     };
-    turn.sleeping.store(0, Relaxed);
+    handover.sleeping.store(0, Relaxed);
     number
 }
 
@@ -58,7 +58,7 @@ fn spin(run: &RunPage, seen: u32, policy: SpinPolicy) -> Option<u32> {
     let start = ticks();
     while ticks().wrapping_sub(start) < budget {
         for _ in 0..16 {
-            let number = run.exit_turn.number.load(Acquire);
+            let number = run.exit_handover.sequence.load(Acquire);
             if number != seen {
                 return Some(number);
             }
@@ -74,8 +74,8 @@ fn runs_elsewhere(run: &RunPage) -> bool {
     // SAFETY: takes no arguments.
     let cpu = unsafe { libc::sched_getcpu() };
     let mine = u32::try_from(cpu).map_or(0, |cpu| cpu + 1);
-    run.exit_turn.waiter_cpu.store(mine, Relaxed);
-    let theirs = run.entry_turn.waiter_cpu.load(Relaxed);
+    run.exit_handover.waiter_cpu.store(mine, Relaxed);
+    let theirs = run.entry_handover.waiter_cpu.load(Relaxed);
     theirs != 0 && theirs != mine
 }
 
@@ -84,11 +84,11 @@ fn ticks() -> u64 {
     unsafe { std::arch::x86_64::_rdtsc() }
 }
 
-/// Passes the turn to the other side and wakes it if it sleeps.
-pub fn pass(turn: &Turn) {
-    turn.number.fetch_add(1, SeqCst);
-    if turn.sleeping.load(SeqCst) != 0 {
-        futex_wake(&turn.number);
+/// Hands the vCPU over to the other side and wakes it if it sleeps.
+pub fn hand_over(handover: &Handover) {
+    handover.sequence.fetch_add(1, SeqCst);
+    if handover.sleeping.load(SeqCst) != 0 {
+        futex_wake(&handover.sequence);
     }
 }
 
@@ -118,7 +118,7 @@ pub fn futex_wake(word: &AtomicU32) {
 
 /// How often [`await_readable`] asks whether the sandbox has ended: before Linux 6.11 a listener reports this
 /// only when the process is reaped.
-const ASK_AGAIN: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Waits until `file` can be read without blocking. The error is [`io::ErrorKind::UnexpectedEof`] if no writer
 /// is left or `ended` returns true, and [`io::ErrorKind::TimedOut`] at the deadline.
@@ -135,7 +135,7 @@ pub fn await_readable(
             revents: 0,
         };
         // Rounded up: a poll that ended just before the deadline would be followed by many that do not wait.
-        let time = left.min(ASK_AGAIN).as_micros().div_ceil(1000);
+        let time = left.min(POLL_INTERVAL).as_micros().div_ceil(1000);
         let time = libc::c_int::try_from(time).unwrap_or(libc::c_int::MAX);
         // SAFETY: one entry, which outlives the call.
         let ready = unsafe { libc::poll(&raw mut poll, 1, time) };
