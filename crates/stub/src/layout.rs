@@ -78,7 +78,7 @@ pub const FD_BASE: u32 = 16;
 /// Number of the system call in which the descriptor thread parks for ever (`pause`).
 pub const PARK_SYSCALL: u32 = 34;
 
-/// The most instructions of a [`Filter`], one for each bit of `own_process`.
+/// The most instructions of a [`Filter`], one for each bit of `own_pid_operands`.
 pub const FILTER_MAX: usize = u128::BITS as usize;
 
 /// A seccomp program in the kernel's format: each word is a `struct sock_filter`.
@@ -89,7 +89,7 @@ pub struct Filter {
     pub len: u64,
     /// A bit for each instruction, set if it compares with the sandbox's own process id. The sandbox
     /// fills the id into these instructions before it installs the filter.
-    pub own_process: u128,
+    pub own_pid_operands: u128,
     /// The instructions.
     pub code: [u64; FILTER_MAX],
 }
@@ -121,7 +121,7 @@ pub struct Control {
     /// Locks the descriptor thread down, once the listener is handed over.
     pub park_filter: Filter,
     /// Reports the parked system call to the monitor.
-    pub listen_filter: Filter,
+    pub user_notif_filter: Filter,
     /// Locks a vCPU thread down.
     pub vcpu_filter: Filter,
     /// `int3`-patched instructions: address to first byte.

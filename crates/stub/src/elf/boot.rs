@@ -8,7 +8,7 @@ use core::arch::asm;
 use core::mem::{MaybeUninit, size_of};
 
 use crate::elf::entry::{stub_entry, stub_restorer, stub_start};
-use crate::elf::percpu::{OWN_PROCESS, PerCpu, control, own_process};
+use crate::elf::percpu::{OWN_PID, PerCpu, control, own_pid};
 use crate::elf::syscall::{
     CLONE, CLOSE, GETPID, GETPPID, GETTID, MMAP, MUNMAP, PRCTL, RT_SIGACTION, RT_SIGPROCMASK,
     SECCOMP, SENDMSG, SIGALTSTACK, exit_group, syscall,
@@ -89,7 +89,7 @@ pub extern "C" fn boot() -> ! {
     }
     // SAFETY: no pointers.
     let process = unsafe { syscall(GETPID, [0; 6]) };
-    OWN_PROCESS.store((process.cast_unsigned() & 0xffff_ffff) as u32, Relaxed);
+    OWN_PID.store((process.cast_unsigned() & 0xffff_ffff) as u32, Relaxed);
     let ram_size = control.ram_size.load(Relaxed);
     map(
         3,
@@ -135,7 +135,7 @@ pub extern "C" fn boot() -> ! {
     for index in 0..u64::from(control.vcpus.load(Relaxed)).min(MAX_VCPUS as u64) {
         start_vcpu(index);
     }
-    send_listener(install_filter(11, &control.listen_filter, true));
+    send_listener(install_filter(11, &control.user_notif_filter, true));
     for fd in [boot_fd::READ_ONLY, boot_fd::WRITABLE, boot_fd::SOCKET] {
         // SAFETY: no pointers; nothing uses these descriptors any more.
         unsafe { syscall(CLOSE, [u64::from(fd.cast_unsigned()), 0, 0, 0, 0, 0]) };
@@ -293,9 +293,9 @@ fn install_filter(step: i32, filter: &Filter, listen: bool) -> u64 {
         // SAFETY: a reference; volatile because the compiler would otherwise call `memcpy`, which the stub does
         // not have.
         let word = unsafe { core::ptr::from_ref(word).read_volatile() };
-        copy.write(if filter.own_process >> place & 1 != 0 {
+        copy.write(if filter.own_pid_operands >> place & 1 != 0 {
             // The constant is the upper half of `struct sock_filter`.
-            word & 0xffff_ffff | u64::from(own_process()) << 32
+            word & 0xffff_ffff | u64::from(own_pid()) << 32
         } else {
             word
         });

@@ -78,11 +78,11 @@ impl PerCpu {
 }
 
 /// The sandbox's process id, stored by boot.
-pub static OWN_PROCESS: AtomicU32 = AtomicU32::new(0);
+pub static OWN_PID: AtomicU32 = AtomicU32::new(0);
 
 /// The sandbox's process id.
-pub fn own_process() -> u32 {
-    OWN_PROCESS.load(Relaxed)
+pub fn own_pid() -> u32 {
+    OWN_PID.load(Relaxed)
 }
 
 /// The memory that the monitor writes and the sandbox reads.

@@ -2,7 +2,7 @@
 //! from the sender's thread straight to their vCPUs, without the monitor.
 
 use crate::elf::fault::in_ram;
-use crate::elf::percpu::{PerCpu, control, own_process, shared};
+use crate::elf::percpu::{PerCpu, control, own_pid, shared};
 use crate::elf::syscall::{futex_wake, ring_eventfd, tgkill};
 use crate::elf::trap::SIGUSR2;
 use crate::event::Event;
@@ -136,7 +136,7 @@ pub fn deliver(cpu: &PerCpu, message: Message) -> bool {
         };
         match run.interrupts.mode.claim_notification() {
             Notification::None => {}
-            Notification::Signal => tgkill(own_process(), run.thread_id.load(Relaxed), SIGUSR2),
+            Notification::Signal => tgkill(own_pid(), run.thread_id.load(Relaxed), SIGUSR2),
             Notification::FutexWake => futex_wake(run.interrupts.mode.word()),
             Notification::EventfdWrite => {
                 if let Some(fds) = control().halt_fds.get(index) {

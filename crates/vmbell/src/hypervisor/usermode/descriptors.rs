@@ -46,7 +46,7 @@ impl Descriptors {
         deadline: Instant,
     ) -> Result<Self, Error> {
         let listener = Listener::receive(socket, process, deadline)?;
-        let parked = listener.first_parked(process, deadline)?;
+        let parked = listener.await_first_parked(process, deadline)?;
         let sink = EventFd::new(EFD_NONBLOCK).map_err(Error::system("create an eventfd"))?;
         let numbers = Mutex::new(Numbers {
             parked,
@@ -74,7 +74,7 @@ impl Descriptors {
         if u64::from(number) >= limit {
             return Err(beyond());
         }
-        self.put(event, number, &mut numbers.parked)
+        self.install(event, number, &mut numbers.parked)
             .map_err(|source| match source.raw_os_error() {
                 Some(libc::EBADF | libc::EMFILE) => beyond(),
                 _ => Error::System {
@@ -93,12 +93,12 @@ impl Descriptors {
     /// Takes a number back: from here on a write to it signals no doorbell.
     pub fn revoke(&self, number: u32) -> io::Result<()> {
         let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
-        self.put(&self.sink, number, &mut numbers.parked)?;
+        self.install(&self.sink, number, &mut numbers.parked)?;
         numbers.free.push(number);
         Ok(())
     }
 
-    fn put(&self, event: &impl AsRawFd, target: u32, parked: &mut u64) -> io::Result<()> {
-        self.listener.put(event, target, parked)
+    fn install(&self, event: &impl AsRawFd, target: u32, parked: &mut u64) -> io::Result<()> {
+        self.listener.add_fd(event, target, parked)
     }
 }

@@ -43,7 +43,7 @@ pub enum UsermodeError {
     /// The sandbox was not ready in time, and has been killed.
     #[error(
         "the sandbox did not start within {} s and was killed; was it stopped (SIGSTOP, a freezer)?",
-        super::sandbox::START_PATIENCE.as_secs()
+        super::sandbox::START_TIMEOUT.as_secs()
     )]
     StartTimeout,
     /// The sandbox ended while the guest ran.

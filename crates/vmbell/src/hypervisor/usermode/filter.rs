@@ -38,13 +38,13 @@ const fn op(code: u16, jt: u8, jf: u8, k: u32) -> sock_filter {
 
 /// Stands for the sandbox's process number, which is not known before the sandbox runs: the stub replaces it.
 /// No process has a number this high (Linux `PID_MAX_LIMIT` is 2^22).
-const OWN_PROCESS: u32 = 0x7fff_5a5a;
+const OWN_PID_PLACEHOLDER: u32 = 0x7fff_5a5a;
 
 /// A vCPU's program: it allows a `write` of 8 bytes to a descriptor from FD_BASE on, futex calls in the shared
 /// memory, and `exit_group`. With `interrupts` it also allows the interrupt signal (SIGUSR2) to threads of the
 /// sandbox itself, except the descriptor thread, whose number is the process's, and `epoll_wait` on a
 /// descriptor from FD_BASE on.
-pub fn vcpu(fd_limit: u32, interrupts: bool) -> Result<BpfProgram, Error> {
+pub fn vcpu_program(fd_limit: u32, interrupts: bool) -> Result<BpfProgram, Error> {
     let shared_end = SHARED_BASE + size_of::<Shared>() as u64;
     let mut rules = vec![
         (
@@ -69,7 +69,7 @@ pub fn vcpu(fd_limit: u32, interrupts: bool) -> Result<BpfProgram, Error> {
     ];
     if interrupts {
         let interrupt = u64::from(libc::SIGUSR2.cast_unsigned());
-        let own = u64::from(OWN_PROCESS);
+        let own = u64::from(OWN_PID_PLACEHOLDER);
         let rule = vec![vec![
             (0, Qword, Eq, own),
             // Dword: the kernel takes only the low half of the argument as the thread number.
@@ -99,7 +99,7 @@ pub fn vcpu(fd_limit: u32, interrupts: bool) -> Result<BpfProgram, Error> {
 
 /// The descriptor thread's first program: it reports the parked system call to the listener and allows all
 /// others, which the rest of the thread's start needs.
-pub fn listen() -> BpfProgram {
+pub fn user_notif_program() -> BpfProgram {
     vec![
         op(LOAD, 0, 0, ARCHITECTURE),
         op(JUMP_IF_EQUAL, 0, 3, AUDIT_ARCH_X86_64),
@@ -112,7 +112,7 @@ pub fn listen() -> BpfProgram {
 
 /// The descriptor thread's second program: it allows only `pause` and `exit_group`, and only from the stub's
 /// code.
-pub fn park() -> Result<BpfProgram, Error> {
+pub fn park_program() -> Result<BpfProgram, Error> {
     const _: () = assert!(STUB_BASE & 0xffff_ffff == 0 && STUB_SIZE < 1 << 32);
     let calls = allow_only(
         "the descriptor thread",
@@ -162,7 +162,7 @@ fn allow_only(
     .map_err(filter)
 }
 
-/// Packs a program for the control page and notes the instructions that hold [`OWN_PROCESS`]. The error says
+/// Packs a program for the control page and notes the instructions that hold [`OWN_PID_PLACEHOLDER`]. The error says
 /// that the program is too long.
 pub fn pack(thread: &'static str, program: &[sock_filter]) -> Result<Filter, Error> {
     if program.len() > FILTER_MAX {
@@ -172,10 +172,10 @@ pub fn pack(thread: &'static str, program: &[sock_filter]) -> Result<Filter, Err
     let own = program
         .iter()
         .enumerate()
-        .filter(|(_, op)| op.k == OWN_PROCESS);
+        .filter(|(_, op)| op.k == OWN_PID_PLACEHOLDER);
     let mut filter = Filter {
         len: program.len() as u64,
-        own_process: own.fold(0, |places, (place, _)| places | 1 << place),
+        own_pid_operands: own.fold(0, |places, (place, _)| places | 1 << place),
         code: [0; FILTER_MAX],
     };
     for (word, instruction) in filter.code.iter_mut().zip(program) {

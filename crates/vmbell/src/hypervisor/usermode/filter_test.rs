@@ -3,7 +3,9 @@ use stub::layout::{
     FD_BASE, FILTER_MAX, GUEST_END, PARK_SYSCALL, SHARED_BASE, STUB_BASE, STUB_SIZE, Shared,
 };
 
-use super::{AUDIT_ARCH_X86_64, OWN_PROCESS, listen, pack, park, vcpu};
+use super::{
+    AUDIT_ARCH_X86_64, OWN_PID_PLACEHOLDER, pack, park_program, user_notif_program, vcpu_program,
+};
 
 const AUDIT_ARCH_I386: u32 = 0x4000_0003;
 const FD_LIMIT: u32 = 1024;
@@ -74,7 +76,7 @@ fn verdict(program: &[sock_filter], call: Call) -> u32 {
 /// The verdict of a vCPU's program on a call. The programs with and without interrupts must agree, since no
 /// call here is the interrupt signal.
 fn of_vcpu(call: Call) -> u32 {
-    let plain = verdict(&vcpu(FD_LIMIT, false).unwrap(), call);
+    let plain = verdict(&vcpu_program(FD_LIMIT, false).unwrap(), call);
     assert_eq!(verdict(&with_interrupts(), call), plain);
     plain
 }
@@ -83,11 +85,11 @@ const OWN: u64 = 4321;
 
 /// The program of a vCPU with interrupts, as the stub of process [`OWN`] installs it.
 fn with_interrupts() -> Vec<sock_filter> {
-    let program = vcpu(FD_LIMIT, true).unwrap();
+    let program = vcpu_program(FD_LIMIT, true).unwrap();
     let packed = pack("a test", &program).unwrap();
     let mut program = program.to_vec();
     for (place, op) in program.iter_mut().enumerate() {
-        if packed.own_process >> place & 1 != 0 {
+        if packed.own_pid_operands >> place & 1 != 0 {
             op.k = u32::try_from(OWN).unwrap();
         }
     }
@@ -186,9 +188,16 @@ fn only_the_interrupt_signal_goes_to_the_sandbox_itself_and_only_with_interrupts
     let kill =
         |process: u64, signal: u64| Call::stub(libc::SYS_tgkill, [process, 4322, signal, 0, 0, 0]);
     assert_eq!(verdict(&with_interrupts(), kill(OWN, interrupt)), ALLOW);
-    let plain = vcpu(FD_LIMIT, false).unwrap();
+    let plain = vcpu_program(FD_LIMIT, false).unwrap();
     assert_eq!(verdict(&plain, kill(OWN, interrupt)), KILL);
-    for process in [0, 1, OWN + 1, OWN | 1 << 32, u64::MAX, OWN_PROCESS.into()] {
+    for process in [
+        0,
+        1,
+        OWN + 1,
+        OWN | 1 << 32,
+        u64::MAX,
+        OWN_PID_PLACEHOLDER.into(),
+    ] {
         let call = kill(process, interrupt);
         assert_eq!(verdict(&with_interrupts(), call), KILL, "process {process}");
     }
@@ -216,7 +225,7 @@ fn a_vcpu_sleeps_in_its_own_descriptors_for_one_event_and_only_with_interrupts()
             [descriptor.into(), 0, events, u64::MAX, 0, 0],
         )
     };
-    let plain = vcpu(FD_LIMIT, false).unwrap();
+    let plain = vcpu_program(FD_LIMIT, false).unwrap();
     assert_eq!(verdict(&plain, sleep(FD_BASE, 1)), KILL);
     for descriptor in [FD_BASE, FD_LIMIT - 1] {
         assert_eq!(verdict(&with_interrupts(), sleep(descriptor, 1)), ALLOW);
@@ -250,9 +259,13 @@ fn the_own_process_is_put_in_wherever_it_is_compared_with() {
         .filter(|op| u64::from(op.k) == OWN)
         .count();
     assert_eq!(places, 2, "as process and as thread");
-    assert!(with_interrupts().iter().all(|op| op.k != OWN_PROCESS));
-    let plain = pack("a test", &vcpu(FD_LIMIT, false).unwrap()).unwrap();
-    assert_eq!(plain.own_process, 0);
+    assert!(
+        with_interrupts()
+            .iter()
+            .all(|op| op.k != OWN_PID_PLACEHOLDER)
+    );
+    let plain = pack("a test", &vcpu_program(FD_LIMIT, false).unwrap()).unwrap();
+    assert_eq!(plain.own_pid_operands, 0);
 }
 
 #[test]
@@ -278,13 +291,16 @@ fn the_stub_may_end_and_nothing_else() {
 fn the_descriptor_thread_reports_its_parked_call_and_then_makes_no_other() {
     let parked = Call::stub(PARK_SYSCALL.into(), [0; 6]);
     let close = Call::stub(libc::SYS_close, [0; 6]);
-    assert_eq!(verdict(&listen(), parked), libc::SECCOMP_RET_USER_NOTIF);
-    assert_eq!(verdict(&listen(), close), ALLOW);
-    assert_eq!(verdict(&park().unwrap(), parked), ALLOW);
-    assert_eq!(verdict(&park().unwrap(), close), KILL);
+    assert_eq!(
+        verdict(&user_notif_program(), parked),
+        libc::SECCOMP_RET_USER_NOTIF
+    );
+    assert_eq!(verdict(&user_notif_program(), close), ALLOW);
+    assert_eq!(verdict(&park_program().unwrap(), parked), ALLOW);
+    assert_eq!(verdict(&park_program().unwrap(), close), KILL);
     assert_eq!(
         verdict(
-            &park().unwrap(),
+            &park_program().unwrap(),
             Call {
                 architecture: AUDIT_ARCH_I386,
                 ..parked
@@ -303,7 +319,7 @@ fn the_descriptor_thread_makes_its_calls_from_the_stubs_code_only() {
                 instruction_pointer,
                 ..call
             };
-            verdict(&park().unwrap(), call)
+            verdict(&park_program().unwrap(), call)
         };
         let end = STUB_BASE + STUB_SIZE;
         assert_eq!((from(STUB_BASE), from(end - 1)), (ALLOW, ALLOW));
@@ -333,7 +349,11 @@ fn a_packed_program_is_the_kernels_layout() {
 
 #[test]
 fn the_programs_fit_the_control_page() {
-    for program in [vcpu(1 << 20, true).unwrap(), listen(), park().unwrap()] {
+    for program in [
+        vcpu_program(1 << 20, true).unwrap(),
+        user_notif_program(),
+        park_program().unwrap(),
+    ] {
         assert!(
             program.len() <= FILTER_MAX,
             "{} instructions",

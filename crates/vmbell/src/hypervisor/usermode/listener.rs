@@ -48,9 +48,9 @@ const SECCOMP_ADDFD_FLAG_SETFD: u32 = 1;
 ioctl_iowr_nr!(SECCOMP_IOCTL_NOTIF_RECV, 0x21, 0, Notification);
 ioctl_iow_nr!(SECCOMP_IOCTL_NOTIF_ADDFD, 0x21, 3, AddFd);
 
-/// How long [`Listener::put`] tries to give the sandbox a descriptor. A thread that is parked again needs
+/// How long [`Listener::add_fd`] tries to give the sandbox a descriptor. A thread that is parked again needs
 /// microseconds.
-const PATIENCE: Duration = Duration::from_secs(1);
+const ADDFD_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The listener, a descriptor of seccomp user notifications.
 #[derive(Debug)]
@@ -66,7 +66,7 @@ impl Listener {
     ) -> Result<Self, Error> {
         const OPERATION: &str = "receive the seccomp listener";
         await_readable(socket, deadline, || process.has_ended())
-            .map_err(|error| process.explain(OPERATION, error))?;
+            .map_err(|error| process.start_error(OPERATION, error))?;
         let mut bytes = [0; size_of::<i32>()];
         match socket.recv_with_fd(&mut bytes) {
             Ok((_, Some(listener))) => Ok(Self(OwnedFd::from(listener))),
@@ -75,7 +75,7 @@ impl Listener {
                 operation: "start the sandbox process",
                 source: io::Error::from_raw_os_error(i32::from_ne_bytes(bytes)),
             }),
-            Ok(_) => Err(process.explain(OPERATION, io::ErrorKind::UnexpectedEof.into())),
+            Ok(_) => Err(process.start_error(OPERATION, io::ErrorKind::UnexpectedEof.into())),
             Err(error) => Err(Error::System {
                 operation: OPERATION,
                 source: io::Error::from_raw_os_error(error.errno()),
@@ -85,12 +85,12 @@ impl Listener {
 
     /// Waits until the descriptor thread of a starting sandbox has parked, and returns the id of the parked
     /// system call.
-    pub fn first_parked(&self, process: &Process, deadline: Instant) -> Result<u64, Error> {
-        self.parked(deadline, || process.has_ended())
-            .map_err(|error| process.explain("receive the sandbox's parked system call", error))
+    pub fn await_first_parked(&self, process: &Process, deadline: Instant) -> Result<u64, Error> {
+        self.await_parked(deadline, || process.has_ended())
+            .map_err(|error| process.start_error("receive the sandbox's parked system call", error))
     }
 
-    fn parked(&self, deadline: Instant, ended: impl Fn() -> bool) -> io::Result<u64> {
+    fn await_parked(&self, deadline: Instant, ended: impl Fn() -> bool) -> io::Result<u64> {
         loop {
             await_readable(&self.0, deadline, &ended)?;
             let mut notification = Notification::default();
@@ -107,15 +107,15 @@ impl Listener {
             if !matches!(error.raw_os_error(), Some(libc::EINTR | libc::ENOENT)) {
                 return Err(error);
             }
-            within(deadline)?;
+            check_deadline(deadline)?;
         }
     }
 
     /// Puts a copy of `event` at number `target` of the sandbox's descriptor table. `parked` is the id of the
     /// parked system call; it is updated if the sandbox was stopped in between.
-    pub fn put(&self, event: &impl AsRawFd, target: u32, parked: &mut u64) -> io::Result<()> {
+    pub fn add_fd(&self, event: &impl AsRawFd, target: u32, parked: &mut u64) -> io::Result<()> {
         let source = event.as_raw_fd().cast_unsigned();
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + ADDFD_TIMEOUT;
         loop {
             let request = AddFd {
                 id: *parked,
@@ -134,15 +134,15 @@ impl Listener {
                 Some(libc::EINTR) => {}
                 // The sandbox was stopped (SIGSTOP, a freezer) before this call or during it. Its thread parks
                 // again, under another id, when it goes on.
-                Some(libc::ENOENT | libc::ESRCH) => *parked = self.parked_anew(deadline)?,
+                Some(libc::ENOENT | libc::ESRCH) => *parked = self.await_parked_again(deadline)?,
                 _ => return Err(error),
             }
-            within(deadline)?;
+            check_deadline(deadline)?;
         }
     }
 
-    fn parked_anew(&self, deadline: Instant) -> io::Result<u64> {
-        self.parked(deadline, || false)
+    fn await_parked_again(&self, deadline: Instant) -> io::Result<u64> {
+        self.await_parked(deadline, || false)
             .map_err(|error| match error.kind() {
                 io::ErrorKind::TimedOut => io::Error::new(
                     error.kind(),
@@ -153,7 +153,7 @@ impl Listener {
     }
 }
 
-fn within(deadline: Instant) -> io::Result<()> {
+fn check_deadline(deadline: Instant) -> io::Result<()> {
     if Instant::now() > deadline {
         return Err(io::ErrorKind::TimedOut.into());
     }

@@ -17,10 +17,10 @@
 
 mod descriptors;
 mod doorbells;
-mod ending;
 mod error;
 mod eventfd;
 mod events;
+mod exit_status;
 mod filter;
 mod halt_fds;
 mod irqchip;

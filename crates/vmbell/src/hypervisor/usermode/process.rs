@@ -15,8 +15,8 @@ use std::time::Duration;
 use stub::layout::Shared;
 
 use super::super::Error;
-use super::ending::describe;
 use super::error::UsermodeError;
+use super::exit_status::describe;
 use super::mapping::Mapping;
 use super::wait::futex_wake;
 
@@ -28,7 +28,7 @@ pub struct Process {
     /// Whether the sandbox became ready. After that guest code may have run.
     started: AtomicBool,
     /// Why the monitor killed the process, if it did because of something that the sandbox did.
-    condemned: OnceLock<&'static str>,
+    kill_reason: OnceLock<&'static str>,
     watcher: Option<JoinHandle<()>>,
 }
 
@@ -40,7 +40,7 @@ impl Process {
             pid,
             ended: Arc::default(),
             started: AtomicBool::new(false),
-            condemned: OnceLock::new(),
+            kill_reason: OnceLock::new(),
             watcher: None,
         };
         // SAFETY: no pointers; the process is our child and not reaped.
@@ -76,7 +76,7 @@ impl Process {
     /// How the process ended, in words; `None` while it runs.
     pub fn ending(&self) -> Option<String> {
         let status = self.ended.get()?;
-        Some(match self.condemned.get() {
+        Some(match self.kill_reason.get() {
             Some(reason) => format!("killed by the monitor: {reason}"),
             None => describe(*status, self.started.load(Relaxed)),
         })
@@ -94,7 +94,7 @@ impl Process {
 
     /// The error of a wait for the sandbox's start that failed with `source`: it says how the sandbox ended, if
     /// it has ended.
-    pub fn explain(&self, operation: &'static str, source: io::Error) -> Error {
+    pub fn start_error(&self, operation: &'static str, source: io::Error) -> Error {
         match source.kind() {
             io::ErrorKind::TimedOut => return UsermodeError::StartTimeout.into(),
             io::ErrorKind::UnexpectedEof => {}
@@ -117,8 +117,8 @@ impl Process {
     }
 
     /// Kills the process. [`ending`](Self::ending) gives `reason`.
-    pub fn condemn(&self, reason: &'static str) {
-        let _ = self.condemned.set(reason);
+    pub fn kill_with_reason(&self, reason: &'static str) {
+        let _ = self.kill_reason.set(reason);
         self.kill();
     }
 

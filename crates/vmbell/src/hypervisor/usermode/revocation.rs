@@ -12,7 +12,7 @@ use crate::doorbell::Barrier;
 
 /// How long a removal waits for lookups that are under way. An honest vCPU needs microseconds, or a time slice
 /// if it was preempted in the middle; a removal does not wait longer for a hostile one.
-const PATIENCE: Duration = Duration::from_secs(1);
+const SECTION_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A descriptor of the sandbox that is to be taken back. Lookups that begin now no longer find it.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl Revocation {
         }
         if self.stop {
             // No write to the eventfd can begin any more; the stop ends the writes that were under way.
-            sandbox.process().stop_and_go()?;
+            sandbox.process().stop_and_continue()?;
         }
         Ok(())
     }
@@ -79,7 +79,7 @@ impl<'s> SectionBarrier<'s> {
 
 impl Barrier for SectionBarrier<'_> {
     fn wait(&self) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + SECTION_TIMEOUT;
         // Two phases: a reader may have read the number of a phase just before it changed.
         for _ in 0..2 {
             let phase = self.sandbox.control.phase.fetch_add(1, SeqCst);

@@ -20,12 +20,12 @@ use super::halt_fds::HaltFdTable;
 use super::launch::{BootFiles, fd_limit, launch};
 use super::mapping::{Mapping, memory_file, seal};
 use super::process::Process;
-use super::thread::{Kicked, Thread};
+use super::thread::{KickResult, VcpuThread};
 use super::wait::{futex_wait, futex_wake, spin_ticks};
 use super::{filter, patch};
 
 /// How long a sandbox may take from its first instruction until it is ready; it needs milliseconds.
-pub const START_PATIENCE: Duration = Duration::from_secs(5);
+pub const START_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A sandbox, from its start to its end.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ pub struct Sandbox {
     pub descriptors: Descriptors,
     /// The vCPUs' threads. Their numbers were read before any guest code ran, because the sandbox could later
     /// name other threads.
-    threads: Vec<Thread>,
+    threads: Vec<VcpuThread>,
     /// Whether a removal must also hold against a guest that takes over its stub.
     pub containment: Containment,
     /// The descriptors that halted vCPUs sleep on.
@@ -57,14 +57,14 @@ impl Sandbox {
         let writable = memory_file(c"vmbell-writable", RAM_OFFSET + config.ram_size)?;
         let mut control = Mapping::<Control>::new(&read_only, 0)?;
         let shared = Arc::new(Mapping::<Shared>::new(&writable, 0)?);
-        fill(control.get_mut(), config)?;
+        fill_control(control.get_mut(), config)?;
         for (id, lapic) in (0..config.vcpus).zip(&shared.lapics) {
             lapic.reset(id);
         }
         read_only
             .write_all_at(&patch::hypercall_page()?, HYPERCALL_OFFSET)
             .map_err(Error::system("write the hypercall page"))?;
-        let trampolines = patch::map(&read_only)?;
+        let trampolines = patch::map_trampolines(&read_only)?;
         // From here on no further writable mapping of this file can be made, above all not by the sandbox.
         seal(
             &read_only,
@@ -86,7 +86,7 @@ impl Sandbox {
             socket: theirs.into(),
         };
         let process = Process::watch(launch(files)?, &shared)?;
-        let deadline = Instant::now() + START_PATIENCE;
+        let deadline = Instant::now() + START_TIMEOUT;
         let descriptors = Descriptors::receive(&ours, &process, deadline)?;
         let mut sandbox = Self {
             control,
@@ -122,7 +122,7 @@ impl Sandbox {
                 }
                 futex_wait(word, 0, left);
             };
-            let thread = Thread::new(self.process.pid(), thread);
+            let thread = VcpuThread::new(self.process.pid(), thread);
             if !cpus.is_empty() {
                 let pinned = thread.pin(cpus[index % cpus.len()]);
                 pinned.map_err(Error::system("bind a vcpu's thread to its cpu"))?;
@@ -133,14 +133,15 @@ impl Sandbox {
     }
 
     /// The thread of a vCPU.
-    pub fn thread(&self, vcpu: usize) -> &Thread {
+    pub fn thread(&self, vcpu: usize) -> &VcpuThread {
         &self.threads[vcpu]
     }
 
     /// Makes a vCPU leave the guest, and kills a sandbox that has left kicks unanswered for too long.
     pub fn kick(&self, vcpu: usize) {
-        if self.thread(vcpu).kick() == Kicked::Unanswered {
-            self.process.condemn("it answered no kick for 5 seconds");
+        if self.thread(vcpu).kick() == KickResult::Unanswered {
+            self.process
+                .kill_with_reason("it answered no kick for 5 seconds");
         }
     }
 
@@ -168,7 +169,7 @@ impl Sandbox {
     }
 }
 
-fn fill(control: &mut Control, config: &VmConfig) -> Result<(), Error> {
+fn fill_control(control: &mut Control, config: &VmConfig) -> Result<(), Error> {
     let fd_limit = u32::try_from(fd_limit()).unwrap_or(u32::MAX);
     control.monitor_pid.store(std::process::id(), Relaxed);
     control.vcpus.store(config.vcpus, Relaxed);
@@ -189,8 +190,9 @@ fn fill(control: &mut Control, config: &VmConfig) -> Result<(), Error> {
     control.interrupts.store(interrupts.into(), Relaxed);
     control.pv_eoi.store(config.pv_eoi.into(), Relaxed);
     control.one.store(1, Relaxed);
-    control.vcpu_filter = filter::pack("a vcpu", &filter::vcpu(fd_limit, interrupts)?)?;
-    control.listen_filter = filter::pack("the descriptor thread", &filter::listen())?;
-    control.park_filter = filter::pack("the descriptor thread", &filter::park()?)?;
+    control.vcpu_filter = filter::pack("a vcpu", &filter::vcpu_program(fd_limit, interrupts)?)?;
+    control.user_notif_filter =
+        filter::pack("the descriptor thread", &filter::user_notif_program())?;
+    control.park_filter = filter::pack("the descriptor thread", &filter::park_program()?)?;
     Ok(())
 }

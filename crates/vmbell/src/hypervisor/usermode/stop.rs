@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 use super::process::Process;
 
 /// How long a stop may take in all. It takes microseconds, or one time slice for each thread.
-const PATIENCE: Duration = Duration::from_secs(1);
+const STOP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// After how long SIGSTOP is sent again: a SIGCONT from another process cancels it.
-const AGAIN: Duration = Duration::from_millis(10);
+const RESEND_INTERVAL: Duration = Duration::from_millis(10);
 
 impl Process {
     /// Stops every thread of the sandbox and lets it go on: when this returns, each system call that was under
@@ -25,8 +25,8 @@ impl Process {
     /// it goes on together with this stop, because the kernel does not tell the two apart. The error is
     /// [`io::ErrorKind::TimedOut`] if the sandbox was never seen stopped, because another process sent SIGCONT
     /// each time.
-    pub fn stop_and_go(&self) -> io::Result<()> {
-        if self.stands_still()? {
+    pub fn stop_and_continue(&self) -> io::Result<()> {
+        if self.is_stopped()? {
             return Ok(());
         }
         let stopped = self.stop();
@@ -35,13 +35,13 @@ impl Process {
     }
 
     fn stop(&self) -> io::Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + STOP_TIMEOUT;
         loop {
             self.send(libc::SIGSTOP);
-            let again = Instant::now() + AGAIN;
+            let again = Instant::now() + RESEND_INTERVAL;
             let mut pause = Duration::from_micros(10);
             for tries in 0_u32.. {
-                if self.stands_still()? {
+                if self.is_stopped()? {
                     return Ok(());
                 }
                 let now = Instant::now();
@@ -65,7 +65,7 @@ impl Process {
     }
 
     /// Whether all threads of the sandbox are stopped or have ended.
-    fn stands_still(&self) -> io::Result<bool> {
+    fn is_stopped(&self) -> io::Result<bool> {
         let pid = self.pid().cast_unsigned();
         let states = libc::WSTOPPED | libc::WEXITED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;
         loop {

@@ -15,66 +15,69 @@ use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
 
 /// After how long an unanswered kick is sent again. A vCPU may have been kicked just before it blocked in the
 /// write to a full eventfd.
-const AGAIN: Duration = Duration::from_millis(10);
+const KICK_RESEND_INTERVAL: Duration = Duration::from_millis(10);
 
 /// How long a vCPU may leave all kicks unanswered. An honest vCPU answers as soon as it has a CPU; a guest that
 /// wrote over the stub's memory may never answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const KICK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A vCPU's thread in the sandbox.
 #[derive(Debug)]
-pub struct Thread {
+pub struct VcpuThread {
     process: libc::pid_t,
     id: libc::pid_t,
     /// When the kick that the vCPU has not answered yet was sent, in nanoseconds; 0 means that there is none.
-    kicked: AtomicU64,
-    /// Since when the vCPU has owed an answer, in nanoseconds; 0 means that it owes none.
-    owing: AtomicU64,
+    kick_sent_at: AtomicU64,
+    /// Since when the vCPU has left kicks unanswered, in nanoseconds; 0 means that it has not.
+    unanswered_since: AtomicU64,
     /// Whether the monitor waits for the vCPU.
-    inside: AtomicBool,
+    monitor_waits: AtomicBool,
 }
 
 /// What became of a kick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kicked {
+pub enum KickResult {
     /// The kick is on its way, or an earlier one that the vCPU has not answered.
     Sent,
     /// The vCPU has left its kicks unanswered for longer than an honest vCPU can.
     Unanswered,
 }
 
-impl Thread {
+impl VcpuThread {
     /// The thread `id` of `process`. Both numbers must have been read before any guest code ran.
     pub const fn new(process: libc::pid_t, id: libc::pid_t) -> Self {
         Self {
             process,
             id,
-            kicked: AtomicU64::new(0),
-            owing: AtomicU64::new(0),
-            inside: AtomicBool::new(false),
+            kick_sent_at: AtomicU64::new(0),
+            unanswered_since: AtomicU64::new(0),
+            monitor_waits: AtomicBool::new(false),
         }
     }
 
     /// Makes the vCPU leave the guest. The process must not have been reaped.
-    pub fn kick(&self) -> Kicked {
+    pub fn kick(&self) -> KickResult {
         let now = nanoseconds();
-        if self.inside.load(SeqCst) {
+        if self.monitor_waits.load(SeqCst) {
             let since = self
-                .owing
+                .unanswered_since
                 .compare_exchange(0, now, SeqCst, SeqCst)
                 .unwrap_or_else(|since| since);
-            if since != 0 && now.saturating_sub(since) > as_nanoseconds(PATIENCE) {
-                return Kicked::Unanswered;
+            if since != 0 && now.saturating_sub(since) > as_nanoseconds(KICK_TIMEOUT) {
+                return KickResult::Unanswered;
             }
         }
         // A read-modify-write, so that the vCPU's thread in the monitor, which clears the word, sees all that
         // this thread wrote before.
-        let mut before = self.kicked.fetch_add(0, SeqCst);
+        let mut before = self.kick_sent_at.fetch_add(0, SeqCst);
         loop {
-            if before != 0 && now.saturating_sub(before) < as_nanoseconds(AGAIN) {
-                return Kicked::Sent;
+            if before != 0 && now.saturating_sub(before) < as_nanoseconds(KICK_RESEND_INTERVAL) {
+                return KickResult::Sent;
             }
-            match self.kicked.compare_exchange(before, now, SeqCst, SeqCst) {
+            match self
+                .kick_sent_at
+                .compare_exchange(before, now, SeqCst, SeqCst)
+            {
                 Ok(_) => break,
                 Err(found) => before = found,
             }
@@ -82,12 +85,12 @@ impl Thread {
         // SAFETY: no pointers. The process is not reaped, so no other process has its number, and the kernel
         // checks that the thread belongs to it.
         unsafe { libc::syscall(libc::SYS_tgkill, self.process, self.id, libc::SIGUSR1) };
-        Kicked::Sent
+        KickResult::Sent
     }
 
     /// Whether a kick was sent that the vCPU has not answered yet.
     pub fn is_kicked(&self) -> bool {
-        self.kicked.load(SeqCst) != 0
+        self.kick_sent_at.load(SeqCst) != 0
     }
 
     /// Sends the interrupt signal, which makes the vCPU look at its local APIC. The process must not have been
@@ -101,20 +104,20 @@ impl Thread {
     pub fn enter(&self) {
         // The time for an answer begins anew. The word is seldom written: a store at every entry would take its
         // cache line from the threads that kick.
-        if self.owing.load(Relaxed) != 0 {
-            self.owing.store(0, SeqCst);
+        if self.unanswered_since.load(Relaxed) != 0 {
+            self.unanswered_since.store(0, SeqCst);
         }
-        self.inside.store(true, Release);
+        self.monitor_waits.store(true, Release);
     }
 
     /// The monitor no longer waits for the vCPU, which has left the guest.
     pub fn leave(&self) {
-        self.inside.store(false, Release);
+        self.monitor_waits.store(false, Release);
     }
 
     /// The vCPU has answered its kick: the next kick sends a signal again.
-    pub fn answered(&self) {
-        self.kicked.swap(0, SeqCst);
+    pub fn clear_kick(&self) {
+        self.kick_sent_at.swap(0, SeqCst);
     }
 
     /// Binds the thread to a host CPU.

@@ -71,7 +71,7 @@ impl UsermodeVcpu {
                     self.guest
                         .sandbox
                         .process()
-                        .condemn("it handed over nonsense");
+                        .kill_with_reason("it handed over nonsense");
                     return Err(error);
                 }
             }
@@ -130,7 +130,7 @@ impl UsermodeVcpu {
             },
             reason::HLT => VmExit::Halt,
             reason::KICKED => {
-                self.guest.sandbox.thread(self.index).answered();
+                self.guest.sandbox.thread(self.index).clear_kick();
                 VmExit::Kicked
             }
             reason::FAULT => {

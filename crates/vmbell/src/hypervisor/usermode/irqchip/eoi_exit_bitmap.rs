@@ -16,14 +16,14 @@ const RTC_PIN: u8 = 8;
 /// Fills the bitmap of each local APIC from the redirection entries and the routes. The pins must know their
 /// resamplefds already.
 pub fn scan(routing: &Routing, apics: &Apics<'_>) {
-    let messages: Vec<_> = of_pins(apics).chain(of_routes(routing)).collect();
+    let messages: Vec<_> = pin_messages(apics).chain(route_messages(routing)).collect();
     for lapic in apics.lapics {
-        load(lapic, &messages);
+        load_bitmap(lapic, &messages);
     }
 }
 
 /// The messages of pins that are level-triggered, resampled or the real-time clock's.
-fn of_pins(apics: &Apics<'_>) -> impl Iterator<Item = Message> {
+fn pin_messages(apics: &Apics<'_>) -> impl Iterator<Item = Message> {
     let pins = (0_u8..).zip(apics.pins);
     pins.filter_map(|(number, pin)| {
         let message = pin.entry().message()?;
@@ -33,7 +33,7 @@ fn of_pins(apics: &Apics<'_>) -> impl Iterator<Item = Message> {
 }
 
 /// The level-triggered messages among the routes.
-fn of_routes(routing: &Routing) -> impl Iterator<Item = Message> {
+fn route_messages(routing: &Routing) -> impl Iterator<Item = Message> {
     routing.routes().filter_map(|route| match route.target {
         Target::Msi(msi) => msi.message().ok().filter(|message| message.level),
         Target::Pin(_) => None,
@@ -41,7 +41,7 @@ fn of_routes(routing: &Routing) -> impl Iterator<Item = Message> {
 }
 
 /// Fills one bitmap. A vector that is pending or in service stays in the bitmap until its EOI.
-fn load(lapic: &Lapic, messages: &[Message]) {
+fn load_bitmap(lapic: &Lapic, messages: &[Message]) {
     let bitmap = &lapic.eoi_exit_bitmap;
     let mut wanted = [false; 256];
     let is_for_it = |message: &&Message| message.destination.includes(lapic);

@@ -11,7 +11,7 @@ use super::super::eventfd::has_room;
 
 /// How long a removal waits for a signal that is under way. The signal is one system call; it takes longer only
 /// if another process fills a blocking eventfd at that moment.
-const PATIENCE: Duration = Duration::from_secs(1);
+const SIGNAL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The resamplefd of an irqfd.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl Resampler {
 
     /// Once this returns without an error, the monitor no longer signals the resamplefd.
     pub fn retire(&self) -> io::Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + SIGNAL_TIMEOUT;
         loop {
             match self.is_removed.try_lock() {
                 Ok(mut is_removed) => *is_removed = true,

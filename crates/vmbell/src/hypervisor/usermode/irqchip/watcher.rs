@@ -50,7 +50,7 @@ struct Irqfd {
     id: EventId,
     event: Arc<EventFd>,
     /// The vCPU whose epoll descriptor has this irqfd, or could not take it.
-    wakes: Option<usize>,
+    wakes_vcpu: Option<usize>,
 }
 
 const STOP: u64 = 0;
@@ -102,7 +102,7 @@ impl IrqfdWatcher {
         let irqfd = Irqfd {
             id,
             event: Arc::clone(event),
-            wakes: None,
+            wakes_vcpu: None,
         };
         irqfds.events.insert(number, irqfd);
         Ok(())
@@ -122,7 +122,7 @@ impl IrqfdWatcher {
             .waiting
             .epoll
             .ctl(delete, irqfd.event.as_raw_fd(), entry);
-        if let Some(vcpu) = irqfd.wakes {
+        if let Some(vcpu) = irqfd.wakes_vcpu {
             self.waiting
                 .guest
                 .sandbox
@@ -149,23 +149,23 @@ impl Waiting {
             for entry in &ready[..count] {
                 match entry.data() {
                     STOP => return,
-                    number => self.pass_on(number),
+                    number => self.raise_irqfd(number),
                 }
             }
         }
     }
 
     /// Raises the interrupt of an irqfd that was signalled.
-    fn pass_on(&self, number: u64) {
+    fn raise_irqfd(&self, number: u64) {
         let found = self.lock().events.get(&number).cloned();
         let (Some(irqfd), Some(interrupts)) = (found, &self.guest.interrupts) else {
             return;
         };
         match interrupts.poll(&self.guest.sandbox, irqfd.id, &irqfd.event) {
             Some((vcpu, Notification::FutexWake | Notification::EventfdWrite))
-                if irqfd.wakes != Some(vcpu) =>
+                if irqfd.wakes_vcpu != Some(vcpu) =>
             {
-                self.let_wake(number, vcpu);
+                self.wake_directly(number, vcpu);
             }
             _ => {}
         }
@@ -174,17 +174,17 @@ impl Waiting {
     /// Puts an irqfd that has woken a halted vCPU into the epoll descriptor of that vCPU, so that the next signal wakes
     /// it directly. If that fails, for want of descriptors, this thread goes on waking the vCPU and does not
     /// try again for it.
-    fn let_wake(&self, number: u64, vcpu: usize) {
+    fn wake_directly(&self, number: u64, vcpu: usize) {
         let mut irqfds = self.lock();
         let Some(irqfd) = irqfds.events.get_mut(&number) else {
             return;
         };
         let halt_fds = &self.guest.sandbox.halt_fds;
-        if let Some(former) = irqfd.wakes {
+        if let Some(former) = irqfd.wakes_vcpu {
             halt_fds.remove_irqfd(former, &irqfd.event);
         }
         let _ = halt_fds.add_irqfd(&self.guest.sandbox, vcpu, &irqfd.event);
-        irqfd.wakes = Some(vcpu);
+        irqfd.wakes_vcpu = Some(vcpu);
     }
 }
 

@@ -14,8 +14,8 @@ use stub::layout::{PATCH_BASE, PATCH_SIZE};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap, VolatileMemory};
 
 use super::super::sandbox::Sandbox;
-use super::trampoline::{Trampolines, trampoline};
-use super::{Outcome, int3};
+use super::trampoline::{Trampolines, assemble_trampoline};
+use super::{PatchOutcome, int3};
 
 /// `jmp rel32`.
 const JMP: u8 = 0xe9;
@@ -27,13 +27,13 @@ const LEN: u64 = 5;
 pub struct Jump {
     site: u64,
     original: [u8; 5],
-    interiors: Vec<u64>,
+    overwritten: Vec<u64>,
 }
 
 impl Jump {
     /// Whether an instruction that the jump overwrites began at `address`.
-    pub fn has_interior(&self, address: u64) -> bool {
-        self.interiors.contains(&address)
+    pub fn overwrites(&self, address: u64) -> bool {
+        self.overwritten.contains(&address)
     }
 
     /// Replaces the `out` at `site`; `None` if that is not possible there.
@@ -47,18 +47,18 @@ impl Jump {
         memory.read_slice(&mut bytes, GuestAddress(site)).ok()?;
         let covered = covered(&bytes, site)?;
         let end = covered.last()?.next_ip();
-        let interiors: Vec<u64> = covered
+        let overwritten: Vec<u64> = covered
             .iter()
             .skip(1)
             .map(Instruction::ip)
             .filter(|ip| *ip < site + LEN)
             .collect();
         let room = 256;
-        let target = trampolines.place(site + LEN, room, |place| {
-            interiors.contains(&(site + 1 + place))
+        let target = trampolines.allocate(site + LEN, room, |place| {
+            overwritten.contains(&(site + 1 + place))
         })?;
 
-        let mut code = trampoline(target, covered.first()?)?;
+        let mut code = assemble_trampoline(target, covered.first()?)?;
         let copy = target + code.len() as u64;
         let mut rest = covered[1..].to_vec();
         let mut back = Instruction::with_branch(Code::Jmp_rel32_64, end).ok()?;
@@ -104,18 +104,18 @@ impl Jump {
         Some(Self {
             site,
             original,
-            interiors,
+            overwritten,
         })
     }
 
     /// Restores the instructions, but with the `out` as `int3`. The trampoline stays, because a vCPU may be
     /// executing it.
-    pub fn undo(self, sandbox: &Sandbox, memory: &GuestMemoryMmap) -> Outcome {
+    pub fn undo(self, sandbox: &Sandbox, memory: &GuestMemoryMmap) -> PatchOutcome {
         if memory
             .write_slice(&self.original, GuestAddress(self.site))
             .is_err()
         {
-            return Outcome::Refused;
+            return PatchOutcome::Refused;
         }
         int3(sandbox, memory, self.site, self.original[0])
     }

@@ -34,7 +34,7 @@ const MAX_TRAMPOLINES: usize = 256;
 const INT3: u8 = 0xcc;
 
 /// Maps the trampolines' memory for writing; the sandbox maps it at [`stub::layout::PATCH_BASE`].
-pub fn map(read_only: &File) -> Result<MmapRegion, Error> {
+pub fn map_trampolines(read_only: &File) -> Result<MmapRegion, Error> {
     let operation = "map the trampolines";
     let file = read_only.try_clone().map_err(Error::system(operation))?;
     let size = usize::try_from(PATCH_SIZE).map_err(|error| Error::System {
@@ -64,7 +64,7 @@ struct State {
 
 /// What [`Patcher::patch`] did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum PatchOutcome {
     /// The site is `int3` now.
     Int3,
     /// The site is a jump now.
@@ -84,13 +84,13 @@ impl Patcher {
 
     /// Patches the instruction at `site`. The number comes from the sandbox, so it may be any value. The vCPU
     /// that asked is stopped.
-    pub fn patch(&self, sandbox: &Sandbox, memory: &GuestMemoryMmap, site: u64) -> Outcome {
+    pub fn patch(&self, sandbox: &Sandbox, memory: &GuestMemoryMmap, site: u64) -> PatchOutcome {
         // A hostile sandbox may ask although the mode is off.
         if self.mode == PatchMode::Off {
-            return Outcome::Refused;
+            return PatchOutcome::Refused;
         }
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(place) = state.jumps.iter().position(|jump| jump.has_interior(site)) {
+        if let Some(place) = state.jumps.iter().position(|jump| jump.overwrites(site)) {
             // The guest branches into this jump again and again, and each branch costs a trap on an invalid
             // opcode, the most expensive kind.
             let jump = state.jumps.swap_remove(place);
@@ -98,20 +98,20 @@ impl Patcher {
         }
         let mut bytes = [0; 15];
         if memory.read_slice(&mut bytes, GuestAddress(site)).is_err() {
-            return Outcome::Refused;
+            return PatchOutcome::Refused;
         }
         let Some(Instruction { operation, .. }) = decode(|place| bytes[usize::from(place)]) else {
-            return Outcome::Refused;
+            return PatchOutcome::Refused;
         };
         if matches!(operation, Operation::Load { .. } | Operation::Store { .. }) {
-            return Outcome::Refused;
+            return PatchOutcome::Refused;
         }
         let out = matches!(operation, Operation::Out { .. });
         if out && self.mode == PatchMode::Jmp && state.trampolines.count() < MAX_TRAMPOLINES {
             let State { jumps, trampolines } = &mut *state;
             if let Some(jump) = Jump::write(sandbox, memory, trampolines, site) {
                 jumps.push(jump);
-                return Outcome::Jmp;
+                return PatchOutcome::Jmp;
             }
         }
         int3(sandbox, memory, site, bytes[0])
@@ -120,12 +120,12 @@ impl Patcher {
 
 /// Replaces the first byte of the instruction at `site` by `int3`. The original byte is stored for the stub
 /// before the trap can happen.
-fn int3(sandbox: &Sandbox, memory: &GuestMemoryMmap, site: u64, first: u8) -> Outcome {
+fn int3(sandbox: &Sandbox, memory: &GuestMemoryMmap, site: u64, first: u8) -> PatchOutcome {
     if !sandbox.control.int3_sites.insert(site, u64::from(first)) {
-        return Outcome::Refused;
+        return PatchOutcome::Refused;
     }
     match memory.write_obj(INT3, GuestAddress(site)) {
-        Ok(()) => Outcome::Int3,
-        Err(_) => Outcome::Refused,
+        Ok(()) => PatchOutcome::Int3,
+        Err(_) => PatchOutcome::Refused,
     }
 }

@@ -13,18 +13,18 @@ const INVALID: [u8; 10] = [0x06, 0x07, 0x0e, 0x16, 0x17, 0x1e, 0x1f, 0x27, 0x2f,
 /// The parts of the trampolines' memory that are in use, as address ranges.
 #[derive(Debug, Default)]
 pub struct Trampolines {
-    taken: Vec<(u64, u64)>,
+    allocated: Vec<(u64, u64)>,
 }
 
 impl Trampolines {
     /// How many trampolines there are.
     pub fn count(&self) -> usize {
-        self.taken.len()
+        self.allocated.len()
     }
 
     /// Takes `room` bytes at an address whose distance from `from` has an invalid opcode in each byte for which
     /// `invalid` is true (byte 0 is the lowest). `None` if no such room is left.
-    pub fn place(&mut self, from: u64, room: u64, invalid: impl Fn(u64) -> bool) -> Option<u64> {
+    pub fn allocate(&mut self, from: u64, room: u64, invalid: impl Fn(u64) -> bool) -> Option<u64> {
         let mut target = PATCH_BASE;
         'search: while target + room <= PATCH_BASE + PATCH_SIZE {
             let distance = target.checked_sub(from)?;
@@ -38,13 +38,13 @@ impl Trampolines {
                 }
             }
             match self
-                .taken
+                .allocated
                 .iter()
                 .find(|(start, end)| target < *end && *start < target + room)
             {
                 Some((_, end)) => target = *end,
                 None => {
-                    self.taken.push((target, target + room));
+                    self.allocated.push((target, target + room));
                     return Some(target);
                 }
             }
@@ -55,7 +55,7 @@ impl Trampolines {
 
 /// The code before the copied instructions: it rings the doorbell for `out`, or executes the `out` if there is
 /// none.
-pub fn trampoline(address: u64, out: &Instruction) -> Option<Vec<u8>> {
+pub fn assemble_trampoline(address: u64, out: &Instruction) -> Option<Vec<u8>> {
     assemble(address, out).ok()
 }
 
