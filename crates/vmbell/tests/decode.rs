@@ -140,11 +140,11 @@ fn agree(bytes: &[u8]) -> Option<decode::Instruction> {
                 "{what}"
             );
         }
-        Operation::Halt => assert_eq!(other.mnemonic(), Mnemonic::Hlt, "{what}"),
-        Operation::Mask => assert_eq!(other.mnemonic(), Mnemonic::Cli, "{what}"),
-        Operation::Unmask => assert_eq!(other.mnemonic(), Mnemonic::Sti, "{what}"),
-        Operation::ReadMsr => assert_eq!(other.mnemonic(), Mnemonic::Rdmsr, "{what}"),
-        Operation::WriteMsr => assert_eq!(other.mnemonic(), Mnemonic::Wrmsr, "{what}"),
+        Operation::Hlt => assert_eq!(other.mnemonic(), Mnemonic::Hlt, "{what}"),
+        Operation::Cli => assert_eq!(other.mnemonic(), Mnemonic::Cli, "{what}"),
+        Operation::Sti => assert_eq!(other.mnemonic(), Mnemonic::Sti, "{what}"),
+        Operation::Rdmsr => assert_eq!(other.mnemonic(), Mnemonic::Rdmsr, "{what}"),
+        Operation::Wrmsr => assert_eq!(other.mnemonic(), Mnemonic::Wrmsr, "{what}"),
     }
     Some(instruction)
 }

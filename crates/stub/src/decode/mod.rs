@@ -62,15 +62,15 @@ pub enum Operation {
         repeat: bool,
     },
     /// `hlt`.
-    Halt,
+    Hlt,
     /// `cli`.
-    Mask,
+    Cli,
     /// `sti`.
-    Unmask,
+    Sti,
     /// `rdmsr`.
-    ReadMsr,
+    Rdmsr,
     /// `wrmsr`.
-    WriteMsr,
+    Wrmsr,
 }
 
 /// A general register.
@@ -196,9 +196,9 @@ fn operation<F: FnMut(u8) -> u8>(
             width: port_width,
             repeat: prefixes.repeat,
         }),
-        0xf4 => plain(Operation::Halt),
-        0xfa => plain(Operation::Mask),
-        0xfb => plain(Operation::Unmask),
+        0xf4 => plain(Operation::Hlt),
+        0xfa => plain(Operation::Cli),
+        0xfb => plain(Operation::Sti),
         _ => None,
     }
 }
@@ -210,8 +210,8 @@ fn two_byte<F: FnMut(u8) -> u8>(
     let opcode = reader.byte()?;
     let from = if opcode & 1 == 0 { 1 } else { 2 };
     match opcode {
-        0x30 => Some((Operation::WriteMsr, Memory::default())),
-        0x32 => Some((Operation::ReadMsr, Memory::default())),
+        0x30 => Some((Operation::Wrmsr, Memory::default())),
+        0x32 => Some((Operation::Rdmsr, Memory::default())),
         0xb6 | 0xb7 => load(from, prefixes.width(), false, prefixes, reader),
         0xbe | 0xbf => load(from, prefixes.width(), true, prefixes, reader),
         // movnti

@@ -60,19 +60,19 @@ pub fn emulate(frame: &mut Context, cpu: &PerCpu, first_byte: Option<u8>) {
                 return;
             }
         }
-        Operation::Halt if interrupt::has_lapics() => {
+        Operation::Hlt if interrupt::has_lapics() => {
             frame.rip = next;
             interrupt::halt(frame, cpu);
         }
-        Operation::Halt => {
+        Operation::Hlt => {
             heavy_exit(cpu, reason::HLT, rip, 0, 0, 0);
         }
-        Operation::Mask | Operation::Unmask if !interrupt::has_lapics() => {
+        Operation::Cli | Operation::Sti if !interrupt::has_lapics() => {
             report(frame, cpu, fault::PRIVILEGED)
         }
-        Operation::Mask => interrupt::mask(frame, cpu),
-        Operation::Unmask => interrupt::unmask(frame, cpu, next),
-        Operation::ReadMsr => {
+        Operation::Cli => interrupt::mask(frame, cpu),
+        Operation::Sti => interrupt::unmask(frame, cpu, next),
+        Operation::Rdmsr => {
             interrupt::count(cpu, Event::Msr);
             let index = frame.read(RCX, false, 4);
             let value = match interrupt::read_msr(cpu, (index & 0xffff_ffff) as u32) {
@@ -83,7 +83,7 @@ pub fn emulate(frame: &mut Context, cpu: &PerCpu, first_byte: Option<u8>) {
             frame.write(RAX, false, 4, value);
             frame.write(RDX, false, 4, value >> 32);
         }
-        Operation::WriteMsr => {
+        Operation::Wrmsr => {
             interrupt::count(cpu, Event::Msr);
             let index = frame.read(RCX, false, 4);
             let value = frame.read(RDX, false, 4) << 32 | frame.read(RAX, false, 4);
