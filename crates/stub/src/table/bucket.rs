@@ -8,7 +8,7 @@ use crate::sync::{
 
 /// The result of a look for a key in one bucket.
 #[derive(Clone, Copy, Debug)]
-pub struct Guess {
+pub struct Probe {
     /// The only slot of the bucket that can hold the key.
     pub slot: usize,
     /// Whether the slot holds the key, even if without signals.
@@ -54,12 +54,12 @@ impl AddressBucket {
 
     /// Looks for an address in this bucket. `width` is the index of the cell ([`super::cell_index`]).
     #[inline(always)]
-    pub fn guess(&self, addr: u64, width: usize) -> Guess {
+    pub fn probe(&self, addr: u64, width: usize) -> Probe {
         let slot = self.slot(addr);
         // The code is loaded before the key: a reader that sees a new code sees its key.
         let code = self.cells[width][slot].load(Acquire);
         let holds = self.addresses[slot].load(Relaxed) == addr;
-        Guess { slot, holds, code }
+        Probe { slot, holds, code }
     }
 
     /// The overflow bucket that follows, or 0.
@@ -72,15 +72,15 @@ impl AddressBucket {
 /// A bucket of the second hash table: two values.
 ///
 /// A slot is in use if its code is not 0; an unused slot may have a stale key. No bucket holds one value
-/// twice, even for two places.
+/// twice, even for two cells.
 #[repr(C, align(64))]
 #[derive(Debug)]
 #[cfg_attr(loom, derive(Default))]
 pub struct MatchBucket {
     /// The values.
     pub values: [AtomicU64; 2],
-    /// The cell that each value belongs to: see [`Table::place`](super::Table::place).
-    pub places: [AtomicU32; 2],
+    /// The cell that each value belongs to: see [`Table::cell_offset`](super::Table::cell_offset).
+    pub cell_offsets: [AtomicU32; 2],
     /// The code of all signals of a write of this value, wildcards included.
     pub codes: [AtomicU32; 2],
     /// Index of the overflow bucket that follows; 0 is none.
@@ -94,7 +94,7 @@ impl MatchBucket {
     pub const fn new() -> Self {
         Self {
             values: [const { AtomicU64::new(0) }; 2],
-            places: [const { AtomicU32::new(0) }; 2],
+            cell_offsets: [const { AtomicU32::new(0) }; 2],
             codes: [const { AtomicU32::new(0) }; 2],
             link: AtomicU32::new(0),
         }
@@ -106,14 +106,14 @@ impl MatchBucket {
         usize::from(self.values[0].load(Relaxed) != value)
     }
 
-    /// Looks in this bucket for the value of the cell at `place`.
+    /// Looks in this bucket for the value of the cell at `cell_offset`.
     #[inline(always)]
-    pub fn guess(&self, place: u32, value: u64) -> Guess {
+    pub fn probe(&self, cell_offset: u32, value: u64) -> Probe {
         let slot = self.slot(value);
         let code = self.codes[slot].load(Acquire);
         let values = self.values[slot].load(Relaxed) == value;
-        let holds = values && self.places[slot].load(Relaxed) == place;
-        Guess { slot, holds, code }
+        let holds = values && self.cell_offsets[slot].load(Relaxed) == cell_offset;
+        Probe { slot, holds, code }
     }
 
     /// The overflow bucket that follows, or 0.

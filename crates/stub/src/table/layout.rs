@@ -76,7 +76,7 @@ pub struct Table {
     pub mmio: [AddressBucket; BUCKETS],
     /// First hash table for hypercall numbers.
     pub hypercall: [AddressBucket; BUCKETS],
-    /// Second hash table, by place of the cell and value.
+    /// Second hash table, by offset of the cell and value.
     pub matches: [MatchBucket; BUCKETS],
     /// Overflow buckets of the first hash table.
     pub address_overflows: [AddressBucket; OVERFLOWS],

@@ -14,7 +14,7 @@ mod layout;
 mod lookup;
 mod signals;
 
-pub use bucket::{AddressBucket, Guess, ListChunk, MatchBucket};
+pub use bucket::{AddressBucket, ListChunk, MatchBucket, Probe};
 pub use layout::{
     BUCKETS, CELLS, CHUNKS, CODE, GROUP, Kind, MATCH, MAX_ADDRESSES, MAX_ITEMS, MAX_MATCHES,
     MAX_SIGNAL, OVERFLOWS, Table,

@@ -81,7 +81,7 @@ impl Bucket for AddressBucket {
 }
 
 impl Bucket for MatchBucket {
-    /// The place of the cell, and the value.
+    /// The offset of the cell in the table, and the value.
     type Key = (u32, u64);
 
     fn overflows(table: &Table) -> &[Self] {
@@ -96,20 +96,20 @@ impl Bucket for MatchBucket {
         self.codes[slot].get() != 0
     }
 
-    fn seek(&self, (place, value): (u32, u64)) -> (usize, bool) {
+    fn seek(&self, (cell_offset, value): (u32, u64)) -> (usize, bool) {
         let slot = self.slot(value);
-        let (values, places) = (self.values[slot].get(), self.places[slot].get());
-        (slot, (places, values) == (place, value))
+        let (values, offsets) = (self.values[slot].get(), self.cell_offsets[slot].get());
+        (slot, (offsets, values) == (cell_offset, value))
     }
 
-    fn set_key(&self, slot: usize, (place, value): (u32, u64)) {
+    fn set_key(&self, slot: usize, (cell_offset, value): (u32, u64)) {
         self.values[slot].set(value);
-        self.places[slot].set(place);
+        self.cell_offsets[slot].set(cell_offset);
     }
 
     fn clear(&self) {
         self.values.iter().for_each(|value| value.set(0));
-        self.places.iter().for_each(|place| place.set(0));
+        self.cell_offsets.iter().for_each(|offset| offset.set(0));
         self.codes.iter().for_each(|code| code.set(0));
         self.link.set(0);
     }
@@ -223,8 +223,8 @@ impl<'t> AddressSlot<'t> {
         code_of(self.cell(cell))
     }
 
-    pub(super) fn place(&self, table: &Table, cell: usize) -> u32 {
-        table.place(self.word(cell))
+    pub(super) fn cell_offset(&self, table: &Table, cell: usize) -> u32 {
+        table.cell_offset(self.word(cell))
     }
 
     pub(super) fn publish_cell(&self, cell: usize, value: u32) {

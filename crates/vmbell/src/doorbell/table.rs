@@ -53,7 +53,7 @@ impl Change<'_> {
         slot: &AddressSlot<'t>,
         value: u64,
     ) -> Option<MatchSlot<'t>> {
-        let key = (slot.place(table, self.cell()), value);
+        let key = (slot.cell_offset(table, self.cell()), value);
         MatchSlot::find(table, self.address.value(), key)
     }
 }
@@ -166,7 +166,10 @@ impl Writer {
         let cell = change.cell();
         let code = list::copy(table, &mut self.chunks, slot.code(cell));
         let code = list::push(table, &mut self.chunks, code, signal);
-        let (address, key) = (change.address.value(), (slot.place(table, cell), value));
+        let (address, key) = (
+            change.address.value(),
+            (slot.cell_offset(table, cell), value),
+        );
         MatchSlot::take(table, &mut self.match_overflows, address, key).publish_code(code);
         self.matches += 1;
         slot.publish_cell(cell, slot.cell(cell) | MATCH);
