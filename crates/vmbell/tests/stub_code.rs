@@ -118,13 +118,13 @@ fn the_entries_are_where_the_layout_says() {
 /// Each number that the stub loads for a system call, found in the instructions before it.
 #[test]
 fn the_stub_makes_these_system_calls_and_no_others() {
-    let gates: BTreeSet<u64> = syscalls().into_iter().collect();
+    let sites: BTreeSet<u64> = syscalls().into_iter().collect();
     let all = instructions();
     let mut numbers = BTreeSet::new();
     for (index, instruction) in all
         .iter()
         .enumerate()
-        .filter(|(_, instruction)| gates.contains(&instruction.ip()))
+        .filter(|(_, instruction)| sites.contains(&instruction.ip()))
     {
         let number = all[..index].iter().rev().take(40).find_map(|before| {
             let target = before.op0_kind() == OpKind::Register

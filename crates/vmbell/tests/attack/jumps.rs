@@ -37,7 +37,7 @@ fn jumps_into_the_stub_harm_nobody() {
 struct World {
     /// Of all code.
     boundaries: Vec<u64>,
-    gates: Vec<u64>,
+    gadgets: Vec<u64>,
     /// Of process and threads.
     numbers: Vec<u64>,
 }
@@ -48,7 +48,7 @@ impl World {
         let decoder = iced_x86::Decoder::with_ip(64, bytes, address, 0);
         Self {
             boundaries: decoder.into_iter().map(|each| each.ip()).collect(),
-            gates: syscalls(),
+            gadgets: syscalls(),
             numbers: tasks(sandbox)
                 .iter()
                 .map(|id| u64::from(id.cast_unsigned()))
@@ -67,13 +67,13 @@ impl World {
             2 | 3 => random.pick(&self.boundaries),
             4 => within(random, "stub_direct_section", "stub_direct_section_end"),
             5 => within(random, "stub_entry", "stub_restorer"),
-            // The gate itself, or what leads to it.
+            // The gadget itself, or what leads to it.
             6 => {
-                let gate = random.pick(&self.gates);
-                let place = self.boundaries.partition_point(|each| *each < gate);
+                let gadget = random.pick(&self.gadgets);
+                let place = self.boundaries.partition_point(|each| *each < gadget);
                 self.boundaries[place.saturating_sub(usize::try_from(random.below(5)).unwrap())]
             }
-            7 => random.pick(&self.gates),
+            7 => random.pick(&self.gadgets),
             _ => random.pick(&[
                 HYPERCALL_PAGE,
                 INTERRUPT_RETURN,
@@ -134,7 +134,7 @@ impl World {
                     *register = self.word(random);
                 }
             }
-            target = random.pick(&self.gates);
+            target = random.pick(&self.gadgets);
         }
         registers[RSP] = self.stack(random, index);
         Jump { registers, target }

@@ -17,7 +17,7 @@ mod harness;
 
 mod batch;
 mod bells;
-mod gates;
+mod gadgets;
 mod jumps;
 mod kills;
 mod leaks;

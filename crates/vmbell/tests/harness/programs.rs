@@ -33,7 +33,7 @@ vmbell::guest_programs! {
     /// Branches into the middle of an output's successors.
     interior = "../guests/interior.S";
     /// Makes a system call from the stub's own instruction, again and again.
-    gate = "../guests/gate.S";
+    gadget = "../guests/gadget.S";
     /// Makes jumps with registers that the host chooses.
     jumps = "../guests/jumps.S";
     /// Leaves, reads, says done and pushes.

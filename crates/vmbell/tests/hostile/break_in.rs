@@ -41,15 +41,15 @@ fn the_stubs_own_system_calls_are_no_way_out<H: Hypervisor>(h: &H) {
         ("rt_sigreturn", (15, [0; 4])),
         ("openat of x32", (257 | 1 << 30, [0; 4])),
     ];
-    let gates = syscalls();
-    assert!(gates.len() > 3, "{gates:x?}");
-    // Every gate for one call, every call for one gate.
-    let all_gates = gates.iter().map(|gate| (calls[0], *gate));
-    for ((name, (number, arguments)), gate) in
-        all_gates.chain(calls.into_iter().map(|call| (call, gates[0])))
+    let gadgets = syscalls();
+    assert!(gadgets.len() > 3, "{gadgets:x?}");
+    // Every gadget for one call, every call for one gadget.
+    let all_gadgets = gadgets.iter().map(|gadget| (calls[0], *gadget));
+    for ((name, (number, arguments)), gadget) in
+        all_gadgets.chain(calls.into_iter().map(|call| (call, gadgets[0])))
     {
-        let end = make(h, Jump::call(gate, number, arguments)).expect_err(name);
-        assert!(end.contains("SIGSYS"), "{name} at {gate:#x}: {end}");
+        let end = make(h, Jump::call(gadget, number, arguments)).expect_err(name);
+        assert!(end.contains("SIGSYS"), "{name} at {gadget:#x}: {end}");
     }
 }
 

@@ -12,7 +12,7 @@ mod harness;
 mod break_in;
 mod crimes;
 mod death;
-mod gate;
+mod gadget;
 mod patching;
 mod scribble;
 mod stacks;

@@ -29,15 +29,15 @@ const PLACE: IoEventAddress = IoEventAddress::Pio(0x500);
 const ANY: Datamatch = Datamatch::AnyLength;
 
 /// A `syscall` of the stub that is followed by a return and no branch.
-fn returning_gate() -> u64 {
+fn returning_gadget() -> u64 {
     let (base, bytes) = code();
-    let returns = |gate: &u64| {
-        let skip = usize::try_from(gate - base).unwrap();
-        let behind = Decoder::with_ip(64, &bytes[skip + 2..], gate + 2, 0).into_iter();
+    let returns = |gadget: &u64| {
+        let skip = usize::try_from(gadget - base).unwrap();
+        let behind = Decoder::with_ip(64, &bytes[skip + 2..], gadget + 2, 0).into_iter();
         let mut flow = behind.map(|instruction| instruction.flow_control());
         flow.find(|flow| *flow != FlowControl::Next) == Some(FlowControl::Return)
     };
-    syscalls().into_iter().find(returns).expect("such a gate")
+    syscalls().into_iter().find(returns).expect("such a gadget")
 }
 
 /// A vCPU that is about to make this call from the stub.
@@ -47,10 +47,10 @@ fn caller<V: Vm>(vm: &V, call: [u64; 4]) -> V::Vcpu {
     }
     let parameters = Parameters {
         address: AREA,
-        value: returning_gate(),
+        value: returning_gadget(),
         ..Parameters::default()
     };
-    start(vm, programs::gate(), parameters, 0)
+    start(vm, programs::gadget(), parameters, 0)
 }
 
 fn the_descriptor_thread_cannot_be_signalled_by_its_guest<H: Hypervisor>(h: &H) {

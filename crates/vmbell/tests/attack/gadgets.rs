@@ -25,7 +25,7 @@ use crate::watch::Watch;
 #[test]
 fn a_guest_may_make_the_stubs_system_calls() {
     Attack {
-        name: "gates::a_guest_may_make_the_stubs_system_calls",
+        name: "gadgets::a_guest_may_make_the_stubs_system_calls",
         rounds: 8,
         full: 400,
         round,
@@ -49,8 +49,8 @@ const BACK: u64 = 32;
 
 /// A system call that comes back to the guest: behind the instruction the stub's code goes on to a `ret`, with
 /// registers that let it. All that are not the call's lead to RAM that nothing else is in, or are 0.
-fn call(gate: u64, index: u32, number: u64, arguments: [u64; 4]) -> Jump {
-    let mut jump = Jump::call(gate, number, arguments);
+fn call(gadget: u64, index: u32, number: u64, arguments: [u64; 4]) -> Jump {
+    let mut jump = Jump::call(gadget, number, arguments);
     jump.registers[RBX] = base(index) + FREE;
     jump.registers[RSP] = base(index) + 2 * FREE;
     jump
@@ -58,12 +58,12 @@ fn call(gate: u64, index: u32, number: u64, arguments: [u64; 4]) -> Jump {
 
 /// Those of the stub's `syscall` instructions from which a guest comes back. Direct code is made to end with a
 /// `ret` on the guest's stack; the others are tried only if none of its comes back.
-fn gates(watch: &Watch) -> &'static [u64] {
-    static GATES: OnceLock<Vec<u64>> = OnceLock::new();
-    GATES.get_or_init(|| {
-        let comes_back = |gate: &u64| {
+fn gadgets(watch: &Watch) -> &'static [u64] {
+    static GADGETS: OnceLock<Vec<u64>> = OnceLock::new();
+    GADGETS.get_or_init(|| {
+        let comes_back = |gadget: &u64| {
             let (vm, sandbox) = create(watch, &VmConfig::default());
-            let wake = call(*gate, 0, FUTEX, [SHARED_BASE, WAKE, 0, 0]);
+            let wake = call(*gadget, 0, FUTEX, [SHARED_BASE, WAKE, 0, 0]);
             let mut vcpu = take(&vm, 0, &[wake], BACK);
             run_until(watch, &mut vcpu, Instant::now() + Duration::from_millis(3));
             let back = landed(&vm, 0) > 1;
@@ -73,16 +73,16 @@ fn gates(watch: &Watch) -> &'static [u64] {
         let direct = symbol("stub_direct_section")..symbol("stub_direct_section_end");
         let (direct, others): (Vec<_>, Vec<_>) = syscalls()
             .into_iter()
-            .partition(|gate| direct.contains(gate));
-        let mut gates: Vec<_> = direct.into_iter().filter(comes_back).collect();
-        if gates.is_empty() {
-            gates = others.into_iter().filter(comes_back).collect();
+            .partition(|gadget| direct.contains(gadget));
+        let mut gadgets: Vec<_> = direct.into_iter().filter(comes_back).collect();
+        if gadgets.is_empty() {
+            gadgets = others.into_iter().filter(comes_back).collect();
         }
         assert!(
-            !gates.is_empty(),
+            !gadgets.is_empty(),
             "no system call of the stub comes back to a guest"
         );
-        gates
+        gadgets
     })
 }
 
@@ -99,7 +99,7 @@ fn write_values(vm: &UsermodeVm, random: &mut Random, index: u32) {
 }
 
 /// One call; with `sleeps`, some wait until they are interrupted.
-fn spray(random: &mut Random, gate: u64, index: u32, threads: &[u64], sleeps: bool) -> Jump {
+fn spray(random: &mut Random, gadget: u64, index: u32, threads: &[u64], sleeps: bool) -> Jump {
     let (number, arguments) = match random.below(3) {
         0 => {
             let fd = u64::from(FD_BASE) + random.below(8);
@@ -114,12 +114,12 @@ fn spray(random: &mut Random, gate: u64, index: u32, threads: &[u64], sleeps: bo
         }
         _ => (TGKILL, [threads[0], random.pick(threads), 12, 0]),
     };
-    call(gate, index, number, arguments)
+    call(gadget, index, number, arguments)
 }
 
 /// A second vCPU: it does nothing, or writes over the stack of the thread that holds the descriptors, which that
 /// uses if a signal reaches it.
-fn other(vm: &UsermodeVm, random: &mut Random, gates: &[u64]) -> UsermodeVcpu {
+fn other(vm: &UsermodeVm, random: &mut Random, gadgets: &[u64]) -> UsermodeVcpu {
     if random.once_in(3) {
         return start(vm, programs::spin(), Parameters::default(), 1);
     }
@@ -127,13 +127,13 @@ fn other(vm: &UsermodeVm, random: &mut Random, gates: &[u64]) -> UsermodeVcpu {
     let top = symbol("boot_stack") + BOOT_STACK_SIZE;
     let len = random.pick(&[0x200, 0x800, 0x1400]);
     let from = top - len - (random.below(0x1400 - len + 1) & !7);
-    let mut words = gates.to_vec();
+    let mut words = gadgets.to_vec();
     words.extend([landing(0), base(0), top, SLOT_BASE]);
     scatter::take(vm, 1, random, from, len, &words)
 }
 
 fn round(watch: &'static Watch, random: &mut Random) {
-    let gates = gates(watch);
+    let gadgets = gadgets(watch);
     let config = config(
         random,
         &[Irqchip::None, Irqchip::Full, Irqchip::Split, Irqchip::Full],
@@ -156,20 +156,20 @@ fn round(watch: &'static Watch, random: &mut Random) {
     vm.register_ioevent(&staying, port, Datamatch::AnyLength, Sharing::Exclusive)
         .unwrap();
     let mut vcpus = Vec::new();
-    let gate = random.pick(gates);
+    let gadget = random.pick(gadgets);
     for index in 0..config.vcpus {
         if index == 1 && random.once_in(2) {
-            vcpus.push(other(&vm, random, gates));
+            vcpus.push(other(&vm, random, gadgets));
             continue;
         }
         write_values(&vm, random, index);
         let mut calls: Vec<_> = (0..1 + random.below(MOST as u64 - 1))
-            .map(|_| spray(random, gate, index, &threads, sleeps))
+            .map(|_| spray(random, gadget, index, &threads, sleeps))
             .collect();
         calls.retain(|call| kinds == 3 || call.registers[0] != TGKILL);
         if calls.is_empty() {
             calls.push(call(
-                gate,
+                gadget,
                 index,
                 WRITE,
                 [FD_BASE.into(), value(random, index), 8, 0],
