@@ -8,6 +8,8 @@ mod capability;
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "for backends"))]
 mod config;
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "for backends"))]
+mod created_vcpus;
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "for backends"))]
 mod error;
 mod events;
 mod exit;
@@ -15,8 +17,6 @@ mod ioevents;
 mod irqs;
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "for backends"))]
 mod stage;
-#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "for backends"))]
-mod taken;
 
 #[cfg(not(target_arch = "x86_64"))]
 pub mod absent;

@@ -10,7 +10,7 @@ use stub::layout::RAM_BASE;
 use vm_memory::GuestMemoryMmap;
 use vmm_sys_util::eventfd::EventFd;
 
-use super::super::taken::Taken;
+use super::super::created_vcpus::CreatedVcpus;
 use super::super::{Error, EventCounter, ExitCounts, IoEvents, Irqchip, Vm, VmConfig};
 use super::arch::{self, boot, cpuid};
 use super::coalesced::Coalesced;
@@ -53,7 +53,7 @@ pub(super) struct Counts {
 #[derive(Debug)]
 pub struct KvmVm {
     pub(super) guest: Arc<Guest>,
-    taken: Taken<Arc<Counts>>,
+    created_vcpus: CreatedVcpus<Arc<Counts>>,
 }
 
 impl KvmVm {
@@ -96,7 +96,7 @@ impl KvmVm {
         };
         Ok(Self {
             guest: Arc::new(guest),
-            taken: Taken::new(config.vcpus),
+            created_vcpus: CreatedVcpus::new(config.vcpus),
         })
     }
 }
@@ -127,16 +127,16 @@ impl Vm for KvmVm {
 
     fn create_vcpu(&self, index: u32) -> Result<KvmVcpu, Error> {
         let make = || KvmVcpu::new(Arc::clone(&self.guest), index);
-        self.taken.take(index, make)
+        self.created_vcpus.create(index, make)
     }
 
     fn count_events(&self) -> Box<dyn EventCounter> {
-        events::counter(self.taken.all())
+        events::counter(self.created_vcpus.all())
     }
 
     fn exit_counts(&self) -> ExitCounts {
         let mut counts = ExitCounts::default();
-        for vcpu in self.taken.all() {
+        for vcpu in self.created_vcpus.all() {
             let heavy = vcpu.heavy.load(Relaxed);
             // The file was read once when the vCPU was made, and later reads cannot fail.
             let all = vcpu.statistics.exits().unwrap_or(heavy);

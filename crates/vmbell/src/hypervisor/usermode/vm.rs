@@ -8,7 +8,7 @@ use stub::layout::{PATCH_BASE, RAM_BASE, RAM_OFFSET};
 use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap};
 use vmm_sys_util::eventfd::EventFd;
 
-use super::super::taken::Taken;
+use super::super::created_vcpus::CreatedVcpus;
 use super::super::{
     Capability, Error, EventCounter, ExitCounts, IoEvents, IrqTrigger, Irqs, PatchMode, SpinPolicy,
     Vm, VmConfig,
@@ -43,7 +43,7 @@ pub(super) struct Guest {
 pub struct UsermodeVm {
     guest: Arc<Guest>,
     doorbells: Doorbells,
-    taken: Taken<()>,
+    created_vcpus: CreatedVcpus<()>,
     irqfds: OnceLock<IrqfdWatcher>,
 }
 
@@ -78,7 +78,7 @@ impl UsermodeVm {
         Ok(Self {
             guest: Arc::new(guest),
             doorbells: Doorbells::new(config.max_items),
-            taken: Taken::new(config.vcpus),
+            created_vcpus: CreatedVcpus::new(config.vcpus),
             irqfds: OnceLock::new(),
         })
     }
@@ -121,7 +121,7 @@ impl Vm for UsermodeVm {
     }
 
     fn create_vcpu(&self, index: u32) -> Result<UsermodeVcpu, Error> {
-        self.taken.take(index, || {
+        self.created_vcpus.create(index, || {
             let vcpu = UsermodeVcpu::new(Arc::clone(&self.guest), index as usize);
             Ok((vcpu, ()))
         })

@@ -6,23 +6,23 @@ use super::Error;
 
 /// The vCPUs of a guest, with a value of type `T` for each that has been made.
 #[derive(Debug)]
-pub struct Taken<T>(Mutex<Vec<Option<T>>>);
+pub struct CreatedVcpus<T>(Mutex<Vec<Option<T>>>);
 
-impl<T: Clone> Taken<T> {
+impl<T: Clone> CreatedVcpus<T> {
     /// A record of `vcpus` vCPUs, none of which has been made.
     pub fn new(vcpus: u32) -> Self {
         Self(Mutex::new(vec![None; vcpus as usize]))
     }
 
     /// Makes the vCPU with this index by `make`. If that fails, the vCPU can be made later.
-    pub fn take<C>(
+    pub fn create<C>(
         &self,
         index: u32,
         make: impl FnOnce() -> Result<(C, T), Error>,
     ) -> Result<C, Error> {
-        let mut taken = self.lock();
-        let vcpus = u32::try_from(taken.len()).unwrap_or(u32::MAX);
-        match taken.get_mut(index as usize) {
+        let mut created = self.lock();
+        let vcpus = u32::try_from(created.len()).unwrap_or(u32::MAX);
+        match created.get_mut(index as usize) {
             Some(slot @ None) => {
                 let (vcpu, known) = make()?;
                 *slot = Some(known);
@@ -47,24 +47,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_vcpu_is_taken_once() {
-        let taken = Taken::new(2);
+    fn each_vcpu_is_created_once() {
+        let created = CreatedVcpus::new(2);
         for index in [1, 0] {
-            assert_eq!(taken.take(index, || Ok((index, index))).unwrap(), index);
+            assert_eq!(created.create(index, || Ok((index, index))).unwrap(), index);
         }
         for index in [0, 1, 2, u32::MAX] {
-            let refused = taken.take(index, || Ok(((), 7)));
+            let refused = created.create(index, || Ok(((), 7)));
             assert!(matches!(refused, Err(Error::Vcpu { vcpus: 2, .. })));
         }
-        assert_eq!(taken.all(), [0, 1]);
+        assert_eq!(created.all(), [0, 1]);
     }
 
     #[test]
-    fn a_vcpu_that_could_not_be_made_can_be_taken_later() {
-        let taken = Taken::new(1);
-        let failed = taken.take(0, || Err::<((), u32), _>(Error::Faulted));
+    fn a_vcpu_that_could_not_be_created_can_be_created_later() {
+        let created = CreatedVcpus::new(1);
+        let failed = created.create(0, || Err::<((), u32), _>(Error::Faulted));
         assert!(matches!(failed, Err(Error::Faulted)));
-        assert!(taken.all().is_empty());
-        taken.take(0, || Ok(((), 1))).unwrap();
+        assert!(created.all().is_empty());
+        created.create(0, || Ok(((), 1))).unwrap();
     }
 }
