@@ -354,7 +354,7 @@ pub mod reason {
 /// Kinds of guest faults.
 pub mod fault {
     /// The exception vector says all.
-    pub const PLAIN: u64 = 0;
+    pub const EXCEPTION: u64 = 0;
     /// An instruction accessed a hole in memory, and the decoder does not know it.
     pub const UNDECODED: u64 = 1;
     /// A privileged instruction that is not emulated.
@@ -362,7 +362,7 @@ pub mod fault {
     /// `syscall`, `sysenter` or `int 0x80`.
     pub const SYSCALL: u64 = 3;
     /// An access above the guest's 4 GiB.
-    pub const BEYOND: u64 = 4;
+    pub const ABOVE_GUEST_END: u64 = 4;
     /// Instructions were fetched from where there is no memory.
     pub const FETCH: u64 = 5;
     /// A string instruction whose buffer is not in RAM.
@@ -373,8 +373,8 @@ pub mod fault {
     pub const INTERRUPT_STACK: u64 = 8;
     /// The frame that an interrupt handler returned with is not in RAM, or leads out of the guest.
     pub const INTERRUPT_FRAME: u64 = 9;
-    /// A register of the local APIC or of paravirtual EOI that does not exist, or a value that it refuses.
-    pub const REGISTER: u64 = 10;
+    /// An MSR of the local APIC or of paravirtual EOI that does not exist, or a value that it refuses.
+    pub const MSR: u64 = 10;
     /// The code segment is not that of 64-bit mode.
     pub const CODE_SEGMENT: u64 = 11;
 }

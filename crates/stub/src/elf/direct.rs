@@ -209,6 +209,6 @@ pub fn trap(signal: u32, frame: &mut Context, cpu: &PerCpu) {
     } else if signal == SIGTRAP && site == at(stub_interrupt_window) && interrupt::has_lapics() {
         interrupt::return_from_handler(frame, cpu);
     } else {
-        report(frame, cpu, fault::PLAIN);
+        report(frame, cpu, fault::EXCEPTION);
     }
 }

@@ -18,7 +18,7 @@ const INSTRUCTION_FETCH: u64 = 1 << 4;
 pub fn emulate(frame: &mut Context, cpu: &PerCpu) {
     let (rip, address) = (frame.rip, frame.fault_address);
     if address >= GUEST_END {
-        report(frame, cpu, fault::BEYOND);
+        report(frame, cpu, fault::ABOVE_GUEST_END);
     }
     if frame.error & INSTRUCTION_FETCH != 0 {
         report(frame, cpu, fault::FETCH);

@@ -96,7 +96,9 @@ pub fn emulate(frame: &mut Context, cpu: &PerCpu, first_byte: Option<u8>) {
             }
         }
         // A `mov` that raises #GP has an address that is not canonical.
-        Operation::Load { .. } | Operation::Store { .. } => report(frame, cpu, fault::BEYOND),
+        Operation::Load { .. } | Operation::Store { .. } => {
+            report(frame, cpu, fault::ABOVE_GUEST_END)
+        }
     }
     frame.rip = next;
     if first_byte.is_none() {
@@ -109,7 +111,7 @@ fn report_msr_fault(frame: &mut Context, cpu: &PerCpu) -> ! {
     const GENERAL_PROTECTION: u64 = 13;
     // The site may be patched to `int3`.
     frame.vector = GENERAL_PROTECTION;
-    report(frame, cpu, fault::REGISTER)
+    report(frame, cpu, fault::MSR)
 }
 
 /// A write to a port: rings the doorbells that match, or else hands the write over to the monitor.

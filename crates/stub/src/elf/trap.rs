@@ -83,7 +83,7 @@ fn handle_guest_trap(signal: u32, frame: &mut Context, cpu: &PerCpu) {
             frame.rip = site;
             match control().int3_sites.get(site) {
                 Some(original) => pio::emulate(frame, cpu, Some((original & 0xff) as u8)),
-                None => report(frame, cpu, fault::PLAIN),
+                None => report(frame, cpu, fault::EXCEPTION),
             }
         }
         (SIGILL, _) => match control().redirects.get(frame.rip) {
@@ -94,7 +94,7 @@ fn handle_guest_trap(signal: u32, frame: &mut Context, cpu: &PerCpu) {
                 // A patch that is branched into all the time costs more than it saves.
                 pio::count_site_trap(cpu, target);
             }
-            _ => report(frame, cpu, fault::PLAIN),
+            _ => report(frame, cpu, fault::EXCEPTION),
         },
         (SIGSYS, _) => {
             // The kernel has already stepped over the two-byte instruction.
@@ -102,7 +102,7 @@ fn handle_guest_trap(signal: u32, frame: &mut Context, cpu: &PerCpu) {
             frame.vector = 6;
             report(frame, cpu, fault::SYSCALL)
         }
-        _ => report(frame, cpu, fault::PLAIN),
+        _ => report(frame, cpu, fault::EXCEPTION),
     }
 }
 

@@ -178,7 +178,7 @@ fn fault_reason(kind: u64, vector: u8) -> &'static str {
         fault::UNDECODED => "an instruction on a memory hole that is no plain mov",
         fault::PRIVILEGED => "a privileged instruction that the usermode engine does not emulate",
         fault::SYSCALL => "a system call; guests of the usermode engine have none",
-        fault::BEYOND => "an access beyond the guest's 4 GiB",
+        fault::ABOVE_GUEST_END => "an access beyond the guest's 4 GiB",
         fault::FETCH => "no memory to fetch instructions from",
         fault::STRING => "a string instruction whose buffer is not in RAM",
         fault::STRADDLE => "an access that is partly in RAM and partly in a hole",
@@ -186,7 +186,7 @@ fn fault_reason(kind: u64, vector: u8) -> &'static str {
         fault::INTERRUPT_FRAME => {
             "a return from an interrupt whose frame is not in RAM, or leads out of the guest"
         }
-        fault::REGISTER => {
+        fault::MSR => {
             "a register of the local APIC or of paravirtual EOI that is not there or refuses the value"
         }
         fault::CODE_SEGMENT => {
