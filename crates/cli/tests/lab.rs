@@ -174,6 +174,43 @@ fn l1_that_hangs_ends_at_the_time_limit_with_its_console() {
 }
 
 #[test]
+fn no_end_of_a_run_leaves_a_temporary_file() {
+    let sandbox = Sandbox::new();
+    let (file, temporary) = (sandbox.path("booted"), sandbox.path("tmp"));
+    fs::create_dir(&temporary).unwrap();
+    // The file tree is in no folder, and QEMU can read it.
+    let qemu = sandbox.qemu(
+        "9.0.0",
+        &format!(
+            "while [ \"$1\" != -initrd ]; do shift; done; head -c 6 $2 > {0}.new; mv {0}.new {0}; exec sleep 60",
+            file.display()
+        ),
+    );
+    for signal in ["TERM", "INT", "HUP", "KILL"] {
+        let _ = fs::remove_file(&file);
+        let mut vmbell = sandbox
+            .run(&qemu)
+            .env("TMPDIR", &temporary)
+            .args(["--quiet", "--out", "never", "--", "/bin/true"])
+            .spawn()
+            .unwrap();
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while !file.exists() {
+            assert!(Instant::now() < deadline, "no boot");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert_eq!(fs::read(&file).unwrap(), b"070701");
+        support::kill(&vmbell, signal);
+        assert!(!vmbell.wait().unwrap().success());
+        let left: Vec<_> = fs::read_dir(&temporary)
+            .unwrap()
+            .map(|item| item.unwrap().file_name())
+            .collect();
+        assert!(left.is_empty(), "SIG{signal}: {left:?}");
+    }
+}
+
+#[test]
 fn a_panic_is_retried_once_and_both_are_counted() {
     let sandbox = Sandbox::new();
     let boots = sandbox.path("boots");

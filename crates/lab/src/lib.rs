@@ -19,6 +19,7 @@ pub mod kernel;
 pub mod qemu;
 
 mod error;
+mod files;
 mod payload;
 mod prepare;
 mod progress;
@@ -27,6 +28,7 @@ mod recipe;
 mod run;
 
 pub use error::LabError;
+pub use files::Files;
 pub use payload::Task;
 pub use prepare::Kernel;
 pub use progress::Progress;

@@ -27,8 +27,8 @@ pub struct Task {
     pub with: Vec<(PathBuf, PathBuf)>,
     /// Modules to load besides the board's.
     pub modules: Vec<String>,
-    /// The host's folder for the files of `/out`; `None` if they are not sent back.
-    pub out: Option<PathBuf>,
+    /// Whether the files of `/out` are sent back.
+    pub out: bool,
     /// Whether the program reads this process's standard input.
     pub stdin: bool,
 }
@@ -129,7 +129,7 @@ fn job(task: &Task, mode: Mode, program: PathBuf) -> Result<Job, InitramfsError>
             .collect::<Result<_, _>>()?,
         directory: task.directory.clone(),
         stdin: task.stdin,
-        files: task.out.is_some(),
+        files: task.out,
         deterministic: mode == Mode::Deterministic,
     })
 }

@@ -1,8 +1,8 @@
 //! Runs a program in the lab.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Seek, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, BufWriter};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::board::Board;
@@ -11,7 +11,7 @@ use super::cache::Use;
 use super::initramfs::InitramfsError;
 use super::job::{Ending, Report, decode_debug_exit};
 use super::qemu::Qemu;
-use super::{Kernel, LabError, Progress, Task, payload};
+use super::{Files, Kernel, LabError, Progress, Task, payload};
 
 /// How often a boot is retried if L1's kernel panicked and there is no report.
 const RETRIES: u32 = 1;
@@ -34,10 +34,12 @@ pub struct Lab {
 }
 
 /// The result of a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Outcome {
     /// How the program ended.
     pub ending: Ending,
+    /// What the program left in `/out`; `None` if the task does not ask for it.
+    pub files: Option<Files>,
     /// How often L1 was booted again.
     pub retries: u32,
     /// CPU time of QEMU, all boots together.
@@ -51,10 +53,7 @@ pub struct Outcome {
 impl Lab {
     /// Boots L1 and runs `task`; the program's output goes to this process's own streams while it runs.
     pub fn run(&self, task: &Task, settings: &Settings) -> Result<Outcome, LabError> {
-        let scratch = tempfile::tempdir()
-            .map_err(InitramfsError::io("make a folder in", std::env::temp_dir()))?;
-        let initramfs = scratch.path().join("initramfs.cpio");
-        self.write_initramfs(task, settings.mode, &initramfs)?;
+        let initramfs = self.initramfs(task, settings.mode)?;
         let boot = Boot {
             board: &self.board,
             qemu: &self.qemu,
@@ -65,11 +64,8 @@ impl Lab {
         };
         let (mut cpu, mut wall) = (Duration::ZERO, Duration::ZERO);
         for retries in 0.. {
-            let files = tempfile::tempfile()
-                .map_err(InitramfsError::io("make a file in", std::env::temp_dir()))?;
-            let sink = files
-                .try_clone()
-                .map_err(BootError::channel("copy a file"))?;
+            let files = Files::new().map_err(temporary)?;
+            let sink = files.sink().map_err(BootError::channel("copy a file"))?;
             // No spinner for a user who types input or sees the console.
             let quiet = task.stdin || settings.show_console;
             let waiting = if quiet {
@@ -100,14 +96,12 @@ impl Lab {
                 continue;
             }
             let report = conclude(booted, settings, retries)?;
-            if let Some(folder) = &task.out {
-                unpack(files, folder)?;
-            }
             if let Ending::Failed(reason) = report.ending {
                 return Err(BootError::Program { reason }.into());
             }
             return Ok(Outcome {
                 ending: report.ending,
+                files: task.out.then_some(files),
                 retries,
                 cpu,
                 wall,
@@ -117,12 +111,12 @@ impl Lab {
         unreachable!("the last retry returns")
     }
 
-    fn write_initramfs(&self, task: &Task, mode: Mode, path: &Path) -> Result<(), LabError> {
-        let failed = |action| InitramfsError::io(action, path);
+    /// Makes L1's file tree in a file without a name, so that no end of this process leaves it behind.
+    fn initramfs(&self, task: &Task, mode: Mode) -> Result<File, LabError> {
         let mut base =
             File::open(&self.kernel.base).map_err(InitramfsError::io("read", &self.kernel.base))?;
-        let mut file = File::create(path).map_err(failed("make"))?;
-        io::copy(&mut base, &mut file).map_err(failed("write"))?;
+        let mut file = tempfile::tempfile().map_err(temporary)?;
+        io::copy(&mut base, &mut file).map_err(temporary)?;
         let mut output = BufWriter::with_capacity(1 << 20, file);
         payload::write(
             &self.board,
@@ -132,9 +126,13 @@ impl Lab {
             mode,
             &mut output,
         )?;
-        output.flush().map_err(failed("write"))?;
-        Ok(())
+        let file = output.into_inner().map_err(|error| error.into_error());
+        Ok(file.map_err(temporary)?)
     }
+}
+
+fn temporary(source: io::Error) -> InitramfsError {
+    InitramfsError::io("write a temporary file in", std::env::temp_dir())(source)
 }
 
 /// The report of a boot, or the error that explains why there is none.
@@ -168,15 +166,4 @@ fn conclude(booted: Booted, settings: &Settings, retries: u32) -> Result<Report,
         booted.qemu_errors
     };
     Err(BootError::NoReport { status, said })
-}
-
-fn unpack(mut archive: File, folder: &Path) -> Result<(), BootError> {
-    let unpacked = archive
-        .rewind()
-        .and_then(|()| std::fs::create_dir_all(folder))
-        .and_then(|()| tar::Archive::new(archive).unpack(folder));
-    unpacked.map_err(|source| BootError::Files {
-        folder: folder.to_path_buf(),
-        source,
-    })
 }

@@ -1,11 +1,10 @@
 //! `vmbell lab bench`: runs this program's own `bench` in L1.
 
 use std::ffi::OsString;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 
 use super::environment;
@@ -74,7 +73,6 @@ pub(super) fn run(arguments: &LabBenchArguments) -> anyhow::Result<ExitCode> {
     let exports = arguments.exports()?;
     let settings = arguments.machine.settings();
     let lab = arguments.parts.open()?;
-    let folder = tempfile::tempdir().context("cannot make a folder for the reports")?;
     let task = Task {
         program: lab.vmbell.clone().into(),
         arguments: arguments.words(&exports),
@@ -83,20 +81,26 @@ pub(super) fn run(arguments: &LabBenchArguments) -> anyhow::Result<ExitCode> {
         environment: environment::in_l1(Vec::new(), &[], arguments.machine.timing()),
         directory: "/".into(),
         modules: arguments.machine.module.clone(),
-        out: (!exports.is_empty()).then(|| folder.path().to_owned()),
+        out: !exports.is_empty(),
         ..Task::default()
     };
     announce(&lab, settings.mode);
-    let outcome = lab.run(&task, &settings)?;
+    let mut outcome = lab.run(&task, &settings)?;
     summarize(&outcome, lab.progress);
     let status = outcome.ending.status();
     for export in exports {
-        let report = folder.path().join(export.name);
-        // If the bench failed before it wrote anything, it has already said why.
-        if report.exists() || status == 0 {
-            let text = fs::read_to_string(report)
-                .with_context(|| format!("L1 left no {}", export.name))?;
-            export.to.finish(&text)?;
+        let name = export.name;
+        let text = match &mut outcome.files {
+            Some(files) => files
+                .text(name)
+                .with_context(|| format!("cannot read {name} of L1"))?,
+            None => None,
+        };
+        match text {
+            Some(text) => export.to.finish(&text)?,
+            None if status == 0 => bail!("L1 left no {name}"),
+            // The bench failed before it wrote anything, and has already said why.
+            None => {}
         }
     }
     Ok(ExitCode::from(status))

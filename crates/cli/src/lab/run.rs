@@ -52,8 +52,11 @@ pub(super) fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
     let task = task(arguments)?;
     let lab = arguments.parts.open()?;
     announce(&lab, settings.mode);
-    let outcome = lab.run(&task, &settings)?;
+    let mut outcome = lab.run(&task, &settings)?;
     summarize(&outcome, lab.progress);
+    if let (Some(files), Some(folder)) = (outcome.files.take(), &arguments.out) {
+        files.unpack(folder)?;
+    }
     Ok(ExitCode::from(outcome.ending.status()))
 }
 
@@ -78,7 +81,7 @@ fn task(arguments: &RunArguments) -> anyhow::Result<Task> {
         directory: std::env::current_dir().context("cannot tell the working directory")?,
         with,
         modules: arguments.machine.module.clone(),
-        out: arguments.out.clone(),
+        out: arguments.out.is_some(),
         stdin: arguments.stdin,
     })
 }

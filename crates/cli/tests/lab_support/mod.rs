@@ -106,3 +106,10 @@ impl Sandbox {
         names.filter(|name| name.starts_with("draft-")).collect()
     }
 }
+
+/// Sends a signal to a process.
+pub fn kill(child: &std::process::Child, signal: &str) {
+    let line = format!("kill -s {signal} {}", child.id());
+    let status = Command::new("sh").args(["-c", &line]).status();
+    assert!(status.unwrap().success());
+}

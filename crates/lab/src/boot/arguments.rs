@@ -78,12 +78,12 @@ impl Mode {
     }
 }
 
-/// QEMU's arguments. `ports` are the names and file descriptors of the virtio-serial ports.
+/// QEMU's arguments. `initramfs` is a file descriptor, `ports` are the names and file descriptors of the virtio-serial ports.
 pub(super) fn arguments(
     board: &Board,
     settings: &Settings,
     kernel: &Path,
-    initramfs: &Path,
+    initramfs: RawFd,
     ports: &[(&str, RawFd)],
 ) -> Vec<OsString> {
     let mut words: Vec<OsString> = board.machine.iter().map(OsString::from).collect();
@@ -118,7 +118,7 @@ pub(super) fn arguments(
         "-kernel".into(),
         kernel.into(),
         "-initrd".into(),
-        initramfs.into(),
+        format!("/proc/self/fd/{initramfs}").into(),
     ]);
     let mut parameters = format!("{} ", board.parameters);
     for parameter in &settings.parameters {
@@ -140,13 +140,7 @@ mod tests {
     use crate::board::X86_64;
 
     fn line(settings: &Settings) -> String {
-        let words = arguments(
-            &X86_64,
-            settings,
-            Path::new("/k"),
-            Path::new("/i"),
-            &[("lab.control", 9)],
-        );
+        let words = arguments(&X86_64, settings, Path::new("/k"), 8, &[("lab.control", 9)]);
         words
             .iter()
             .map(|word| word.to_string_lossy().into_owned())
@@ -179,6 +173,7 @@ mod tests {
             line.contains(" intel_iommu=on rdinit=/lab/vmbell-lab-init -device edu"),
             "{line}"
         );
+        assert!(line.contains("-initrd /proc/self/fd/8 "), "{line}");
         assert!(line.contains("-chardev socket,id=lab.control,fd=9 -device virtserialport,chardev=lab.control,name=lab.control"));
     }
 }

@@ -1,12 +1,16 @@
 //! Runs one boot: starts QEMU and the channels' threads, waits for the end, and collects the results.
 
+use std::fs::File;
 use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::process::ExitStatus;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+
+use rustix::io::{FdFlags, fcntl_setfd};
 
 use super::channel::{Channel, Stream, feed, listen, pump};
 use super::supervise::{Course, Event};
@@ -26,8 +30,8 @@ pub struct Boot<'a> {
     pub vmbell: &'a Path,
     /// The kernel's image.
     pub kernel: &'a Path,
-    /// The initramfs, L1's file tree.
-    pub initramfs: &'a Path,
+    /// The initramfs, L1's file tree. QEMU inherits the descriptor, because the file need not have a name.
+    pub initramfs: &'a File,
     /// The caller's choices.
     pub settings: &'a Settings,
 }
@@ -85,9 +89,11 @@ impl Boot<'_> {
             self.board,
             self.settings,
             self.kernel,
-            self.initramfs,
+            self.initramfs.as_raw_fd(),
             &ports,
         );
+        fcntl_setfd(self.initramfs, FdFlags::empty())
+            .map_err(|error| BootError::channel("pass a file to QEMU")(error.into()))?;
         let started = Instant::now();
         let mut child = process::start(self.vmbell, self.qemu, &words)?;
         channels.iter_mut().for_each(Channel::handed_over);
