@@ -14,10 +14,10 @@ use crate::child;
 const SCRIPT: &str =
     r#"for test; do echo "== begin $test"; "$test" --ignored "$0"; echo "== end $?"; done"#;
 
-/// The time limit for the boot and all tests together, in seconds.
-const LIMIT: &str = "240";
-/// L1's memory in MiB: it holds the binaries, and holds them twice while its kernel unpacks them.
-const MEMORY: &str = "2048";
+/// The time limit for the boot and all tests together.
+const LIMIT: &str = "4m";
+/// L1's memory: it holds the binaries, and holds them twice while its kernel unpacks them.
+const MEMORY: &str = "2G";
 
 /// Boots once and runs all suites.
 pub(super) fn run(vmbell: &Path, suites: &[Suite]) -> Result<(StageCounts, Vec<String>)> {

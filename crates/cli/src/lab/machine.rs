@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use crate::values;
 use vmbell_lab::boot::{Mode, Settings};
 use vmbell_lab::job::Ending;
 use vmbell_lab::{Lab, Outcome, Progress};
@@ -19,12 +20,12 @@ pub(super) struct Machine {
     /// Virtual CPUs of L1
     #[arg(long, value_name = "N", default_value = "2")]
     smp: NonZeroU32,
-    /// Memory of L1, in MiB
-    #[arg(long, value_name = "MIB", default_value = "1024", value_parser = clap::value_parser!(u32).range(128..))]
-    memory: u32,
-    /// Time limit of one boot, in seconds
-    #[arg(long, value_name = "SECONDS", default_value = "300", value_parser = clap::value_parser!(u64).range(1..))]
-    timeout: u64,
+    /// Memory of L1, such as 2G; at least 128M
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = memory)]
+    memory: u64,
+    /// Time limit of one boot
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = values::positive_duration)]
+    timeout: Duration,
     /// Load a kernel module of the kernel in use
     #[arg(long, value_name = "NAME")]
     pub(super) module: Vec<String>,
@@ -60,12 +61,21 @@ impl Machine {
                 }
             },
             memory: self.memory,
-            limit: Duration::from_secs(self.timeout),
+            limit: self.timeout,
             parameters: self.append.clone(),
             qemu: self.qemu_arg.clone(),
             show_console: self.verbose,
         }
     }
+}
+
+/// Parses L1's memory; its kernel does not boot with less than 128 MiB.
+fn memory(text: &str) -> Result<u64, String> {
+    let size = values::size(text)?;
+    if size < 128 << 20 {
+        return Err("at least 128M is needed; a number without a unit is bytes".to_owned());
+    }
+    Ok(size)
 }
 
 /// Prints a line before a run: the kernel, QEMU and the mode.

@@ -26,8 +26,8 @@ pub enum Mode {
 pub struct Settings {
     /// How time passes.
     pub mode: Mode,
-    /// Memory in MiB.
-    pub memory: u32,
+    /// Memory in bytes.
+    pub memory: u64,
     /// Time limit from the start of QEMU to its end.
     pub limit: Duration,
     /// Kernel parameters after the board's own.
@@ -42,7 +42,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             mode: Mode::Functional { cpus: 2 },
-            memory: 1024,
+            memory: 1 << 30,
             limit: Duration::from_secs(300),
             parameters: Vec::new(),
             qemu: Vec::new(),
@@ -88,7 +88,7 @@ pub(super) fn arguments(
 ) -> Vec<OsString> {
     let mut words: Vec<OsString> = board.machine.iter().map(OsString::from).collect();
     words.extend(settings.mode.arguments());
-    let memory = format!("{}M", settings.memory);
+    let memory = format!("{}B", settings.memory);
     let cpus = settings.mode.cpus().to_string();
     words.extend(["-m", &memory, "-smp", &cpus].map(OsString::from));
     words.extend(
