@@ -164,13 +164,84 @@ fn l1_that_hangs_ends_at_the_time_limit_with_its_console() {
     let started = Instant::now();
     sandbox
         .run(&qemu)
-        .args(["--timeout", "1", "--", "/bin/true"])
+        .args(["--boot-timeout", "1.5s", "--", "/bin/true"])
         .assert()
         .code(124)
         .stderr(contains(
-            "L1 did not finish within 1 s; its console ends with:\n  | last words",
+            "L1 did not start the program within 1.5 s (--boot-timeout); its console ends with:\n  | last words",
         ));
     assert!(started.elapsed() < Duration::from_secs(30));
+}
+
+/// A QEMU that starts the program, which writes a word, and then hangs. It is a script for bash, because dash
+/// cannot redirect to descriptors above 9.
+const HANGS: &str = r#"exec bash -c '
+    fd() { echo "$*" | sed "s/.*id=lab.$1,fd=\([0-9]*\).*/\1/"; }
+    control=$(fd control "$@") stdout=$(fd stdout "$@")
+    echo "\"started\"" >&$control; echo partial >&$stdout; echo stuck; exec sleep 60' bash "$@""#;
+
+#[test]
+fn a_program_that_hangs_in_an_l1_that_hangs_is_told_with_its_times() {
+    let sandbox = Sandbox::new();
+    let qemu = sandbox.qemu("9.0.0", HANGS);
+    let started = Instant::now();
+    let message = r"the program started at [0-9.]+ s and was still running at [0-9.]+ s: its limit is 1 s \(--timeout\), and L1 does not answer; its console ends with:\n  \| stuck";
+    sandbox
+        .run(&qemu)
+        .args(["--timeout", "1", "--", "/bin/true"])
+        .assert()
+        .code(124)
+        .stdout("partial\n")
+        .stderr(is_match(message).unwrap());
+    assert!(started.elapsed() < Duration::from_secs(40));
+}
+
+#[test]
+fn an_oops_ends_the_run_at_once_with_its_text() {
+    let sandbox = Sandbox::new();
+    let oops = "printf '[ 2.0] BUG: unable to handle page fault for address: 0000001300007ed8\\n'; \
+                i=0; while [ $i -lt 30 ]; do echo '[ 2.0] a register'; i=$((i + 1)); done; \
+                echo '[ 2.0] Kernel panic - not syncing: Fatal exception'; exec sleep 60";
+    let qemu = sandbox.qemu("9.0.0", oops);
+    let started = Instant::now();
+    sandbox
+        .run(&qemu)
+        .args(["--", "/bin/true"])
+        .assert()
+        .code(125)
+        .stderr(contains(
+            "L1's kernel panicked in each of 2 boots; its console ends with:\n  | [ 2.0] BUG: unable to handle page fault",
+        ));
+    assert!(started.elapsed() < Duration::from_secs(40));
+}
+
+#[test]
+fn a_crash_of_qemu_is_retried_once_and_told() {
+    let sandbox = Sandbox::new();
+    let boots = sandbox.path("boots");
+    let qemu = sandbox.qemu(
+        "9.0.0",
+        &format!(
+            "echo boot >> {}; echo 'qemu: Assertion `cpu == current_cpu` failed' >&2; kill -ABRT $$",
+            boots.display()
+        ),
+    );
+    sandbox
+        .run(&qemu)
+        .args(["--", "/bin/true"])
+        .assert()
+        .code(125)
+        .stderr(
+            contains("QEMU crashed (signal: 6 (SIGABRT)")
+                .and(contains("starting it once more; qemu: Assertion")),
+        )
+        .stderr(
+            is_match(
+                r"QEMU crashed in each of 2 boots \(signal: 6 \(SIGABRT\).*\): qemu: Assertion",
+            )
+            .unwrap(),
+        );
+    assert_eq!(fs::read_to_string(boots).unwrap().lines().count(), 2);
 }
 
 #[test]
@@ -338,6 +409,7 @@ fn nonsense_is_a_usage_error() {
         &["lab", "run", "--timeout", "5 parsecs", "--", "true"],
         &["lab", "run", "--memory", "1", "--", "true"],
         &["lab", "run", "--memory", "2048", "--", "true"],
+        &["lab", "run", "--boot-timeout", "0s", "--", "true"],
         &["lab", "run", "--modules", "none", "--", "true"],
         &["lab", "run", "--env", "X", "--", "true"],
         &["lab", "bench", "--deterministic", "--smp", "2"],

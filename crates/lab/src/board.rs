@@ -49,8 +49,8 @@ pub const X86_64: Board = Board {
         "isa-debug-exit,iobase=0x501,iosize=4",
     ],
     // These parameters turn off what only costs time under emulation. `panic=-1` with `-no-reboot`
-    // makes a panic end QEMU at once.
-    parameters: "console=ttyS0 quiet panic=-1 nokaslr mitigations=off cryptomgr.notests tsc=reliable no_timer_check \
+    // makes a panic end QEMU at once, and `oops=panic` an oops.
+    parameters: "console=ttyS0 quiet panic=-1 oops=panic nokaslr mitigations=off cryptomgr.notests tsc=reliable no_timer_check \
                  nowatchdog audit=0 apparmor=0 random.trust_cpu=on \
                  initcall_blacklist=load_system_certificate_list,init_blk_tracer,jent_mod_init",
 };

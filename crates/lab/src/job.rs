@@ -18,7 +18,7 @@ pub const OUT_FOLDER: &str = "/out";
 
 /// Names of the virtio-serial ports.
 pub mod port {
-    /// L1 sends the report, the host the acknowledgement; when the host closes it, L1 ends.
+    /// L1 sends messages, the host answers with single bytes; when the host closes it, L1 ends.
     pub const CONTROL: &str = "lab.control";
     /// The program's standard input.
     pub const STDIN: &str = "lab.stdin";
@@ -28,6 +28,14 @@ pub mod port {
     pub const STDERR: &str = "lab.stderr";
     /// A tar archive of the folder for results.
     pub const FILES: &str = "lab.files";
+}
+
+/// What the host sends over the control port, each one byte.
+pub mod answer {
+    /// Everything was read: end L1.
+    pub const LEAVE: u8 = 1;
+    /// The time limit is over: kill the program, and report.
+    pub const STOP: u8 = 2;
 }
 
 /// A program to run in L1.
@@ -62,8 +70,20 @@ pub enum Ending {
         /// Whether it would have left a core file.
         core: bool,
     },
+    /// The host's time limit was over, so it was killed.
+    Stopped,
     /// It never ran.
     Failed(String),
+}
+
+/// What L1 sends over the control port, each one line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Message {
+    /// The program starts now.
+    Started,
+    /// The program has ended.
+    Report(Report),
 }
 
 /// The report that L1 sends at the end. The host acknowledges it after it has read as many bytes as it counts.
@@ -85,6 +105,7 @@ impl Ending {
             Self::Signalled { signal, .. } => {
                 128_u8.saturating_add(u8::try_from(*signal).unwrap_or(u8::MAX))
             }
+            Self::Stopped => 124,
             Self::Failed(_) => 125,
         }
     }

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter};
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use super::job::{Ending, Report, decode_debug_exit};
 use super::qemu::Qemu;
 use super::{Files, Kernel, LabError, Progress, Task, payload};
 
-/// How often a boot is retried if L1's kernel panicked and there is no report.
+/// How often a boot is retried if L1's kernel panicked or QEMU crashed, and there is no report.
 const RETRIES: u32 = 1;
 
 /// The parts of the lab that a run needs.
@@ -38,6 +39,8 @@ pub struct Lab {
 pub struct Outcome {
     /// How the program ended.
     pub ending: Ending,
+    /// When the program started, from the start of QEMU.
+    pub started: Duration,
     /// What the program left in `/out`; `None` if the task does not ask for it.
     pub files: Option<Files>,
     /// How often L1 was booted again.
@@ -83,24 +86,23 @@ impl Lab {
             drop(waiting);
             cpu += booted.cpu;
             wall += booted.wall;
-            if booted.report.is_none()
-                && booted.status.is_some()
-                && booted.console.panicked()
+            if let Some(crash) = crash(&booted)
                 && retries < RETRIES
             {
                 self.progress.say(format_args!(
-                    "L1's kernel panicked and left no exit code; starting it once more; its \
-                     console ended with:\n{}",
-                    booted.console.tail().trim_end()
+                    "{crash} and left no exit code; starting it once more; {}",
+                    said(&booted).trim_end()
                 ));
                 continue;
             }
-            let report = conclude(booted, settings, retries)?;
+            let started = booted.started.unwrap_or_default();
+            let report = conclude(booted, settings, retries + 1)?;
             if let Ending::Failed(reason) = report.ending {
                 return Err(BootError::Program { reason }.into());
             }
             return Ok(Outcome {
                 ending: report.ending,
+                started,
                 files: task.out.then_some(files),
                 retries,
                 cpu,
@@ -135,22 +137,58 @@ fn temporary(source: io::Error) -> InitramfsError {
     InitramfsError::io("write a temporary file in", std::env::temp_dir())(source)
 }
 
+/// What makes a boot worth another: L1's kernel panicked or QEMU crashed, and there is no report.
+fn crash(booted: &Booted) -> Option<String> {
+    if booted.report.is_some() {
+        return None;
+    }
+    if booted.console.panicked() {
+        return Some("L1's kernel panicked".to_owned());
+    }
+    // A QEMU that this process killed has no status.
+    let status = booted.status.filter(|status| status.signal().is_some())?;
+    Some(format!("QEMU crashed ({status})"))
+}
+
+/// What QEMU printed, or else the console's end.
+fn said(booted: &Booted) -> String {
+    if booted.qemu_errors.is_empty() || booted.console.panicked() {
+        format!("its console ends with:\n{}", booted.console.tail())
+    } else {
+        booted.qemu_errors.clone()
+    }
+}
+
 /// The report of a boot, or the error that explains why there is none.
-fn conclude(booted: Booted, settings: &Settings, retries: u32) -> Result<Report, BootError> {
+fn conclude(booted: Booted, settings: &Settings, boots: u32) -> Result<Report, BootError> {
+    let said = said(&booted);
     if let Some(report) = booted.report {
         return Ok(report);
     }
     let console = booted.console.tail();
+    if booted.console.panicked() {
+        return Err(BootError::Panic { boots, console });
+    }
     let Some(status) = booted.status else {
-        return Err(BootError::TimeLimit {
-            limit: settings.limit,
-            console,
+        let limits = settings.limits;
+        return Err(match booted.started {
+            Some(started) => BootError::Hang {
+                started,
+                limit: limits.program,
+                console,
+            },
+            None => BootError::BootLimit {
+                limit: limits.boot,
+                console,
+            },
         });
     };
-    if booted.console.panicked() {
-        return Err(BootError::Panic {
-            boots: retries + 1,
-            console,
+    if status.signal().is_some() {
+        let status = status.to_string();
+        return Err(BootError::Crash {
+            boots,
+            status,
+            said,
         });
     }
     // Status 1 is a failure of QEMU itself here: a program that succeeded has a report.
@@ -159,11 +197,6 @@ fn conclude(booted: Booted, settings: &Settings, retries: u32) -> Result<Report,
             format!("exit status {code}, L1's debug-exit code {exit}")
         }
         _ => status.to_string(),
-    };
-    let said = if booted.qemu_errors.is_empty() {
-        format!("its console ends with:\n{console}")
-    } else {
-        booted.qemu_errors
     };
     Err(BootError::NoReport { status, said })
 }

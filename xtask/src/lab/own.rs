@@ -9,8 +9,8 @@ use super::suites::{Suite, passed};
 use crate::artifacts;
 use crate::child;
 
-/// How many boots are repeated on purpose, by the test of that feature.
-const RETRIES_ON_PURPOSE: usize = 1;
+/// How many boots are repeated on purpose, by the tests of a panic and, with a QEMU older than 9.1, of an oops.
+const RETRIES_ON_PURPOSE: usize = 2;
 
 /// Runs all of these tests.
 pub(super) fn run(suite: &Suite) -> Result<(StageCounts, Vec<String>)> {

@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 
 use super::environment;
-use super::machine::{Machine, announce, summarize};
+use super::machine::{Machine, announce, status, summarize};
 use super::parts::Parts;
 use crate::bench_args::BackendName;
 use crate::values;
@@ -87,7 +87,7 @@ pub(super) fn run(arguments: &LabBenchArguments) -> anyhow::Result<ExitCode> {
     announce(&lab, settings.mode);
     let mut outcome = lab.run(&task, &settings)?;
     summarize(&outcome, lab.progress);
-    let status = outcome.ending.status();
+    let status = status(&outcome, &settings)?;
     for export in exports {
         let name = export.name;
         let text = match &mut outcome.files {

@@ -6,9 +6,9 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::values;
-use vmbell_lab::boot::{Mode, Settings};
+use vmbell_lab::boot::{BootError, Limits, Mode, Settings};
 use vmbell_lab::job::Ending;
-use vmbell_lab::{Lab, Outcome, Progress};
+use vmbell_lab::{Lab, LabError, Outcome, Progress};
 use vmbell_report::Timing;
 
 /// The machine and its kernel.
@@ -23,9 +23,12 @@ pub(super) struct Machine {
     /// Memory of L1, such as 2G; at least 128M
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = memory)]
     memory: u64,
-    /// Time limit of one boot
+    /// Time limit of the program, from its start in L1
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = values::positive_duration)]
     timeout: Duration,
+    /// Time limit of one boot, from the start of QEMU to that of the program
+    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = values::positive_duration)]
+    boot_timeout: Duration,
     /// Load a kernel module of the kernel in use
     #[arg(long, value_name = "NAME")]
     pub(super) module: Vec<String>,
@@ -61,7 +64,10 @@ impl Machine {
                 }
             },
             memory: self.memory,
-            limit: self.timeout,
+            limits: Limits {
+                boot: self.boot_timeout,
+                program: self.timeout,
+            },
             parameters: self.append.clone(),
             qemu: self.qemu_arg.clone(),
             show_console: self.verbose,
@@ -101,6 +107,7 @@ pub(super) fn summarize(outcome: &Outcome, progress: Progress) {
                 if *core { ", core dumped" } else { "" }
             )
         }
+        Ending::Stopped => "killed at its time limit".to_owned(),
         Ending::Failed(reason) => reason.clone(),
     };
     let (wall, cpu) = (outcome.wall.as_secs_f64(), outcome.cpu.as_secs_f64());
@@ -108,4 +115,15 @@ pub(super) fn summarize(outcome: &Outcome, progress: Progress) {
         "{ending}; {wall:.1} s, {cpu:.1} s of CPU, retries {}",
         outcome.retries
     ));
+}
+
+/// The exit status of a run; an error if the program was still running at its time limit.
+pub(super) fn status(outcome: &Outcome, settings: &Settings) -> Result<u8, LabError> {
+    match outcome.ending {
+        Ending::Stopped => Err(LabError::Boot(BootError::ProgramLimit {
+            started: outcome.started,
+            limit: settings.limits.program,
+        })),
+        ref ending => Ok(ending.status()),
+    }
 }

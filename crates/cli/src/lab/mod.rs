@@ -19,7 +19,7 @@ use clap::{Args, Subcommand};
 use self::bench::LabBenchArguments;
 use self::parts::Parts;
 use self::run::RunArguments;
-use vmbell_lab::boot::{BootError, exec_applet};
+use vmbell_lab::boot::exec_applet;
 use vmbell_lab::{LabError, init};
 
 /// The exit status at the time limit, as that of `timeout(1)`.
@@ -84,10 +84,10 @@ pub(super) fn run(arguments: LabArguments) -> ExitCode {
     };
     result.unwrap_or_else(|error| {
         eprintln!("vmbell: {error:#}");
-        let time_limit = matches!(
-            error.downcast_ref(),
-            Some(LabError::Boot(BootError::TimeLimit { .. }))
-        );
-        ExitCode::from(if time_limit { TIME_LIMIT } else { LAB_FAILED })
+        let status = match error.downcast_ref() {
+            Some(LabError::Boot(error)) if error.is_time_limit() => TIME_LIMIT,
+            _ => LAB_FAILED,
+        };
+        ExitCode::from(status)
     })
 }

@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 
 use super::environment;
-use super::machine::{Machine, announce, summarize};
+use super::machine::{Machine, announce, status, summarize};
 use super::parts::Parts;
 use vmbell_lab::Task;
 
@@ -57,7 +57,7 @@ pub(super) fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
     if let (Some(files), Some(folder)) = (outcome.files.take(), &arguments.out) {
         files.unpack(folder)?;
     }
-    Ok(ExitCode::from(outcome.ending.status()))
+    Ok(ExitCode::from(status(&outcome, &settings)?))
 }
 
 fn task(arguments: &RunArguments) -> anyhow::Result<Task> {

@@ -5,6 +5,7 @@ use std::os::fd::RawFd;
 use std::path::Path;
 use std::time::Duration;
 
+use super::Limits;
 use crate::board::Board;
 use crate::job::INIT_FILE;
 
@@ -28,8 +29,8 @@ pub struct Settings {
     pub mode: Mode,
     /// Memory in bytes.
     pub memory: u64,
-    /// Time limit from the start of QEMU to its end.
-    pub limit: Duration,
+    /// How long a boot and a program may take.
+    pub limits: Limits,
     /// Kernel parameters after the board's own.
     pub parameters: Vec<String>,
     /// QEMU arguments after all others.
@@ -43,7 +44,10 @@ impl Default for Settings {
         Self {
             mode: Mode::Functional { cpus: 2 },
             memory: 1 << 30,
-            limit: Duration::from_secs(300),
+            limits: Limits {
+                boot: Duration::from_secs(120),
+                program: Duration::from_secs(300),
+            },
             parameters: Vec::new(),
             qemu: Vec::new(),
             show_console: false,

@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use rustix::io::{FdFlags, fcntl_setfd};
 
 use super::supervise::Event;
-use crate::job::Report;
+use crate::job::Message;
 
 /// The streams whose bytes are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,19 +74,19 @@ pub(super) fn pump(
     })
 }
 
-/// Starts a thread that reads the report, which is one line.
+/// Starts a thread that reads L1's messages, each one line.
 pub(super) fn listen(mut from: UnixStream, events: Sender<Event>) -> JoinHandle<()> {
     thread::spawn(move || {
         let mut line = Vec::new();
         let mut piece = [0; 4096];
         while let Ok(length @ 1..) = from.read(&mut piece) {
             line.extend_from_slice(&piece[..length]);
-            if let Some(end) = line.iter().position(|byte| *byte == b'\n') {
-                // A line that is no report counts as no report.
-                if let Ok(report) = serde_json::from_slice::<Report>(&line[..end]) {
-                    let _ = events.send(Event::Report(report));
+            while let Some(end) = line.iter().position(|byte| *byte == b'\n') {
+                // A line that is no message counts as nothing.
+                if let Ok(message) = serde_json::from_slice::<Message>(&line[..end]) {
+                    let _ = events.send(Event::Said(message));
                 }
-                return;
+                line.drain(..=end);
             }
         }
     })

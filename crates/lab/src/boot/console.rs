@@ -4,8 +4,17 @@
 const KEPT: usize = 64 << 10;
 /// Lines that an error message shows.
 const SHOWN_LINES: usize = 25;
+/// Lines that an error message shows at most of an oops, from its first line to the panic that follows it.
+const OOPS_LINES: usize = 60;
 const AFTER_PANIC: usize = 12;
 const PANIC: &str = "Kernel panic - not syncing";
+/// What the first line of an oops contains.
+const OOPS: [&str; 4] = [
+    "BUG: ",
+    "kernel BUG at ",
+    "Oops: ",
+    "general protection fault",
+];
 
 /// The end of a console's output.
 #[derive(Clone, Debug, Default)]
@@ -15,8 +24,9 @@ pub struct Console {
 }
 
 impl Console {
-    /// Appends output of the console.
-    pub fn push(&mut self, bytes: &[u8]) {
+    /// Appends output of the console; returns whether it shows, for the first time, that the kernel panicked.
+    pub fn push(&mut self, bytes: &[u8]) -> bool {
+        let before = self.panicked;
         let seam = self.text.len().saturating_sub(32);
         self.text.extend_from_slice(bytes);
         // The search is here and not at the end, because a long trace may push the panic out.
@@ -24,6 +34,7 @@ impl Console {
         if self.text.len() > 2 * KEPT {
             self.text.drain(..self.text.len() - KEPT);
         }
+        self.panicked && !before
     }
 
     /// Whether the kernel has printed that it panicked.
@@ -31,7 +42,7 @@ impl Console {
         self.panicked
     }
 
-    /// The last lines, without carriage returns and control sequences.
+    /// The last lines, or an oops and the panic that ended it, without carriage returns and control sequences.
     pub fn tail(&self) -> String {
         let text: String = String::from_utf8_lossy(&self.text)
             .chars()
@@ -43,15 +54,26 @@ impl Console {
             .collect();
         // The lines before a panic are more useful than the trace after it.
         let panic = lines.iter().position(|line| line.contains(PANIC));
-        let end = panic.map_or(lines.len(), |line| (line + AFTER_PANIC).min(lines.len()));
-        match end {
-            0 => "  (nothing)".to_owned(),
-            end => lines[end.saturating_sub(SHOWN_LINES)..end]
-                .iter()
-                .map(|line| format!("  | {line}\n"))
-                .collect(),
+        let oops = panic.and_then(|panic| first_of_oops(&lines[..panic]));
+        let shown = match (oops, panic) {
+            (Some(oops), Some(panic)) => &lines[oops..=panic],
+            _ => {
+                let end = panic.map_or(lines.len(), |line| (line + AFTER_PANIC).min(lines.len()));
+                &lines[end.saturating_sub(SHOWN_LINES)..end]
+            }
+        };
+        match shown {
+            [] => "  (nothing)".to_owned(),
+            shown => shown.iter().map(|line| format!("  | {line}\n")).collect(),
         }
     }
+}
+
+/// The index of the first line of an oops, if there is one among the last lines.
+fn first_of_oops(lines: &[&str]) -> Option<usize> {
+    let from = lines.len().saturating_sub(OOPS_LINES);
+    let is_first = |line: &&str| OOPS.iter().any(|mark| line.contains(mark));
+    Some(from + lines[from..].iter().position(is_first)?)
 }
 
 fn find(text: &[u8], wanted: &[u8]) -> bool {
@@ -65,14 +87,31 @@ mod tests {
     #[test]
     fn a_panic_is_seen_across_pieces_and_after_a_long_trace() {
         let mut console = Console::default();
-        console.push(b"[    1.0] Kernel panic - not ");
+        assert!(!console.push(b"[    1.0] Kernel panic - not "));
         assert!(!console.panicked());
-        console.push(b"syncing: Attempted to kill init!\r\n");
+        assert!(console.push(b"syncing: Attempted to kill init!\r\n"));
         for _ in 0..1000 {
-            console.push(&[b'x'; 1000]);
+            assert!(!console.push(&[b'x'; 1000]));
         }
         assert!(console.panicked());
         assert!(console.text.len() <= 2 * KEPT + 1000);
+    }
+
+    #[test]
+    fn an_oops_is_shown_from_its_first_line_to_the_panic() {
+        let mut console = Console::default();
+        for _ in 0..10 {
+            console.push(b"[ 1.0] quiet\r\n");
+        }
+        console.push(b"[ 2.0] BUG: unable to handle page fault for address: 0000001300007ed8\r\n");
+        for _ in 0..40 {
+            console.push(b"[ 2.0] a register\r\n");
+        }
+        console.push(b"[ 2.0] Kernel panic - not syncing: Fatal exception\r\n[ 2.0] Kernel Offset: disabled\r\n");
+        let tail = console.tail();
+        assert!(tail.starts_with("  | [ 2.0] BUG: unable"), "{tail}");
+        assert!(tail.ends_with("Fatal exception\n"), "{tail}");
+        assert_eq!(tail.lines().count(), 42);
     }
 
     #[test]

@@ -22,9 +22,30 @@ pub enum BootError {
         /// Why it failed.
         source: io::Error,
     },
-    /// L1 did not finish within the time limit.
-    #[error("L1 did not finish within {} s; its console ends with:\n{console}", limit.as_secs())]
-    TimeLimit {
+    /// L1 did not come as far as the program.
+    #[error("L1 did not start the program within {} s (--boot-timeout); its console ends with:\n{console}", seconds(*limit))]
+    BootLimit {
+        /// The limit.
+        limit: Duration,
+        /// The last lines of the console.
+        console: String,
+    },
+    /// The program did not end; it was killed in L1, and its output has come back.
+    #[error("the program started at {} s and was still running at {} s: its limit is {} s (--timeout)",
+            seconds(*started), seconds(started.saturating_add(*limit)), seconds(*limit))]
+    ProgramLimit {
+        /// When the program started, from the start of QEMU.
+        started: Duration,
+        /// The limit.
+        limit: Duration,
+    },
+    /// Neither the program ended nor did L1 answer.
+    #[error("the program started at {} s and was still running at {} s: its limit is {} s (--timeout), and L1 does not \
+             answer; its console ends with:\n{console}",
+            seconds(*started), seconds(started.saturating_add(*limit)), seconds(*limit))]
+    Hang {
+        /// When the program started, from the start of QEMU.
+        started: Duration,
         /// The limit.
         limit: Duration,
         /// The last lines of the console.
@@ -37,6 +58,16 @@ pub enum BootError {
         boots: u32,
         /// The last lines of the console.
         console: String,
+    },
+    /// A signal killed QEMU, its own abort among them.
+    #[error("QEMU crashed in each of {boots} boots ({status}): {said}")]
+    Crash {
+        /// How often L1 was booted.
+        boots: u32,
+        /// QEMU's signal.
+        status: String,
+        /// QEMU's error output, or else the last lines of the console.
+        said: String,
     },
     /// QEMU ended without a report from L1.
     #[error("QEMU ended ({status}) without a report from L1: {said}")]
@@ -63,8 +94,21 @@ pub enum BootError {
 }
 
 impl BootError {
+    /// Whether a time limit was reached.
+    pub fn is_time_limit(&self) -> bool {
+        matches!(
+            self,
+            Self::BootLimit { .. } | Self::ProgramLimit { .. } | Self::Hang { .. }
+        )
+    }
+
     /// For `map_err` on channel operations.
     pub(crate) fn channel(action: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Channel { action, source }
     }
+}
+
+/// Seconds with at most one digit behind the point.
+fn seconds(time: Duration) -> f64 {
+    (time.as_secs_f64() * 10.0).round() / 10.0
 }

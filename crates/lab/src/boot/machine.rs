@@ -55,6 +55,8 @@ pub struct Sinks {
 /// The result of one boot.
 #[derive(Debug)]
 pub struct Booted {
+    /// When the program started, from the start of QEMU; `None` if it did not.
+    pub started: Option<Duration>,
     /// L1's report, if it came and all bytes that it counts were read.
     pub report: Option<Report>,
     /// How QEMU ended; `None` when it had to be killed.
@@ -70,7 +72,7 @@ pub struct Booted {
 }
 
 impl Boot<'_> {
-    /// Boots L1, waits until QEMU has ended or the time limit is over, and cleans up.
+    /// Boots L1, waits until QEMU has ended or has to be killed, and cleans up.
     pub fn run(&self, sinks: Sinks) -> Result<Booted, BootError> {
         let names = [
             port::CONTROL,
@@ -104,8 +106,11 @@ impl Boot<'_> {
         let mut readers: Vec<JoinHandle<()>> = Vec::new();
         if let Some(pipe) = child.stdout.take() {
             let (console, show) = (Arc::clone(&console), self.settings.show_console);
+            let sender = sender.clone();
             readers.push(drain(pipe, move |bytes| {
-                lock(&console).push(bytes);
+                if lock(&console).push(bytes) {
+                    let _ = sender.send(Event::Panicked);
+                }
                 if show {
                     let _ = io::stderr().write_all(bytes);
                 }
@@ -146,7 +151,7 @@ impl Boot<'_> {
             let _ = sender.send(Event::Ended(process::wait_for_end(pid)));
         }));
 
-        let mut course = Course::follow(&events, &mut control, self.settings.limit);
+        let mut course = Course::follow(&events, &mut control, self.settings.limits);
         let killed = course.cpu.is_none();
         if killed {
             // This fails if QEMU has ended just now.
@@ -163,6 +168,7 @@ impl Boot<'_> {
         let console = lock(&console).clone();
         let qemu_errors = String::from_utf8_lossy(&lock(&errors)).trim().to_owned();
         Ok(Booted {
+            started: course.started,
             report: course.complete().then_some(course.report).flatten(),
             status: (!killed).then_some(status),
             console,

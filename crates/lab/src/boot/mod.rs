@@ -2,8 +2,8 @@
 //!
 //! Standard streams, files and the report travel over virtio-serial ports, each a socket pair.
 //! The kernel's console is kept apart and shown only when something goes wrong. One thread reads
-//! each channel; the calling thread waits for what they report, for the end of QEMU, or for the time limit,
-//! whichever comes first.
+//! each channel; the calling thread waits for what they report, for the end of QEMU, a panic of the kernel or a
+//! time limit, whichever comes first.
 
 mod arguments;
 mod channel;
@@ -18,3 +18,4 @@ pub use console::Console;
 pub use error::BootError;
 pub use machine::{Boot, Booted, Sinks};
 pub use process::exec_applet;
+pub use supervise::Limits;

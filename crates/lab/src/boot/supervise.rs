@@ -1,5 +1,5 @@
-//! Waits for the report, the end of QEMU or the time limit, whichever comes first. The thread that boots L1 runs
-//! this.
+//! Waits for the report, the end of QEMU, a panic or a time limit, whichever comes first. The thread that boots
+//! L1 runs this.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -7,50 +7,96 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use super::channel::Stream;
-use crate::job::Report;
+use crate::job::{Message, Report, answer};
 
 /// A message of a channel's thread to the thread that waits.
 #[derive(Debug)]
 pub(super) enum Event {
     /// This number of bytes of a stream was read.
     Bytes(Stream, u64),
-    /// L1 has reported.
-    Report(Report),
+    /// L1 has sent a message.
+    Said(Message),
+    /// The console shows that L1's kernel panicked.
+    Panicked,
     /// QEMU has ended, and used this much CPU time.
     Ended(Duration),
 }
 
-/// How long QEMU may take to end after L1 was asked to leave.
+/// How long a boot and a program may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// From the start of QEMU to the start of the program.
+    pub boot: Duration,
+    /// From the start of the program to its end.
+    pub program: Duration,
+}
+
+/// How long L1 may take to kill the program and to send what it has, and how long QEMU may take to end after L1
+/// was asked to leave.
 const LEAVING: Duration = Duration::from_secs(10);
+/// How long QEMU may take to end after a panic, with the rest of the trace.
+const PANICKING: Duration = Duration::from_secs(3);
+/// A limit that no run reaches, and that can be added to the present time.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// What was received until the end.
 #[derive(Debug, Default)]
 pub(super) struct Course {
     pub report: Option<Report>,
     pub received: [u64; 3],
+    /// CPU time of QEMU; `None` if QEMU has not ended.
     pub cpu: Option<Duration>,
+    /// When the program started, from the start of QEMU.
+    pub started: Option<Duration>,
     acknowledged: bool,
+    stopped: bool,
+    panicked: bool,
 }
 
 impl Course {
-    /// Returns when QEMU has ended, or at the time limit: then `cpu` is `None` and the caller has to kill QEMU.
-    pub fn follow(events: &Receiver<Event>, control: &mut UnixStream, limit: Duration) -> Self {
+    /// Returns when QEMU has ended, or when it has to be killed: then `cpu` is `None`. A program that is still
+    /// running at its limit is killed in L1, so that what it wrote comes back.
+    pub fn follow(events: &Receiver<Event>, control: &mut UnixStream, limits: Limits) -> Self {
         let mut course = Self::default();
-        let mut deadline = Instant::now() + limit;
-        let left = |deadline: Instant| deadline.saturating_duration_since(Instant::now());
-        while let Ok(event) = events.recv_timeout(left(deadline)) {
+        let begin = Instant::now();
+        let from_now = |limit: Duration| Instant::now() + limit.min(LONGEST);
+        let mut deadline = from_now(limits.boot);
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            // A receiver that finds a message does not look at its time limit, and a program may never stop writing.
+            let event = (!left.is_zero()).then(|| events.recv_timeout(left));
+            let Some(Ok(event)) = event else {
+                let running = course.started.is_some() && course.report.is_none();
+                if !running || course.stopped || course.panicked {
+                    return course;
+                }
+                course.stopped = true;
+                deadline = from_now(LEAVING);
+                // A failure means that L1 has ended already.
+                let _ = control.write_all(&[answer::STOP]);
+                continue;
+            };
+            match &event {
+                Event::Said(Message::Started) => {
+                    course.started = Some(begin.elapsed());
+                    deadline = from_now(limits.program);
+                }
+                Event::Panicked => {
+                    course.panicked = true;
+                    deadline = deadline.min(from_now(PANICKING));
+                }
+                _ => {}
+            }
             course.take(event);
             if course.cpu.is_some() {
-                break;
+                return course;
             }
             if course.complete() && !course.acknowledged {
                 course.acknowledged = true;
-                deadline = Instant::now() + LEAVING;
-                // A failure means that L1 has ended already.
-                let _ = control.write_all(&[1]);
+                deadline = from_now(LEAVING);
+                let _ = control.write_all(&[answer::LEAVE]);
             }
         }
-        course
     }
 
     /// Takes the messages that the threads sent up to the end of QEMU.
@@ -73,8 +119,9 @@ impl Course {
     fn take(&mut self, event: Event) {
         match event {
             Event::Bytes(stream, length) => self.received[stream as usize] += length,
-            Event::Report(report) => self.report = Some(report),
+            Event::Said(Message::Report(report)) => self.report = Some(report),
             Event::Ended(cpu) => self.cpu = Some(cpu),
+            Event::Said(Message::Started) | Event::Panicked => {}
         }
     }
 }

@@ -4,6 +4,18 @@ use std::sync::mpsc::channel;
 use super::*;
 use crate::job::Ending;
 
+const LIMITS: Limits = Limits {
+    boot: Duration::from_secs(20),
+    program: Duration::from_secs(20),
+};
+
+fn short(boot: u64, program: u64) -> Limits {
+    Limits {
+        boot: Duration::from_millis(boot),
+        program: Duration::from_millis(program),
+    }
+}
+
 fn report(sent: [u64; 3]) -> Report {
     Report {
         ending: Ending::Exited(0),
@@ -17,10 +29,11 @@ fn l1_is_let_go_only_when_all_that_it_sent_was_read() {
     let (sender, events) = channel();
     let (mut control, mut l1) = UnixStream::pair().unwrap();
     sender.send(Event::Bytes(Stream::Stdout, 3)).unwrap();
-    sender.send(Event::Report(report([5, 1, 0]))).unwrap();
+    sender
+        .send(Event::Said(Message::Report(report([5, 1, 0]))))
+        .unwrap();
     sender.send(Event::Bytes(Stream::Stderr, 1)).unwrap();
-    let follower =
-        std::thread::spawn(move || Course::follow(&events, &mut control, Duration::from_secs(20)));
+    let follower = std::thread::spawn(move || Course::follow(&events, &mut control, LIMITS));
     l1.set_read_timeout(Some(Duration::from_millis(50)))
         .unwrap();
     assert!(
@@ -37,12 +50,54 @@ fn l1_is_let_go_only_when_all_that_it_sent_was_read() {
 }
 
 #[test]
-fn silence_ends_with_the_time_limit() {
+fn a_boot_that_says_nothing_ends_at_its_limit() {
     let (_sender, events) = channel();
     let (mut control, _l1) = UnixStream::pair().unwrap();
-    let course = Course::follow(&events, &mut control, Duration::from_millis(30));
-    assert_eq!(course.cpu, None);
+    let course = Course::follow(&events, &mut control, short(30, 20_000));
+    assert_eq!((course.cpu, course.started), (None, None));
     assert!(!course.complete());
+}
+
+#[test]
+fn a_program_at_its_limit_is_stopped_and_what_it_wrote_is_waited_for() {
+    let (sender, events) = channel();
+    let (mut control, mut l1) = UnixStream::pair().unwrap();
+    sender.send(Event::Said(Message::Started)).unwrap();
+    let follower =
+        std::thread::spawn(move || Course::follow(&events, &mut control, short(20_000, 30)));
+    l1.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    // What a program writes for ever does not hold its end up.
+    let writer = sender.clone();
+    let flood = std::thread::spawn(
+        move || {
+            while writer.send(Event::Bytes(Stream::Stderr, 1)).is_ok() {}
+        },
+    );
+    let mut answer = [0];
+    l1.read_exact(&mut answer).unwrap();
+    assert_eq!(answer, [answer::STOP]);
+    sender
+        .send(Event::Said(Message::Report(report([5, 0, 0]))))
+        .unwrap();
+    sender.send(Event::Bytes(Stream::Stdout, 5)).unwrap();
+    l1.read_exact(&mut answer).unwrap();
+    assert_eq!(answer, [answer::LEAVE]);
+    sender.send(Event::Ended(Duration::ZERO)).unwrap();
+    let course = follower.join().unwrap();
+    assert!(course.complete() && course.started.is_some());
+    flood.join().unwrap();
+}
+
+#[test]
+fn after_a_panic_nothing_else_is_waited_for() {
+    let (sender, events) = channel();
+    let (mut control, _l1) = UnixStream::pair().unwrap();
+    let begin = Instant::now();
+    sender.send(Event::Said(Message::Started)).unwrap();
+    sender.send(Event::Panicked).unwrap();
+    let course = Course::follow(&events, &mut control, short(60_000, 60_000));
+    assert_eq!(course.cpu, None);
+    assert!(begin.elapsed() < Duration::from_secs(30));
 }
 
 #[test]
@@ -50,9 +105,11 @@ fn what_comes_after_the_end_still_counts() {
     let (sender, events) = channel();
     let (mut control, _l1) = UnixStream::pair().unwrap();
     sender.send(Event::Ended(Duration::ZERO)).unwrap();
-    sender.send(Event::Report(report([2, 0, 0]))).unwrap();
+    sender
+        .send(Event::Said(Message::Report(report([2, 0, 0]))))
+        .unwrap();
     sender.send(Event::Bytes(Stream::Stdout, 2)).unwrap();
-    let mut course = Course::follow(&events, &mut control, Duration::from_secs(20));
+    let mut course = Course::follow(&events, &mut control, LIMITS);
     assert!(!course.complete());
     course.drain(&events);
     assert!(course.complete());

@@ -4,16 +4,26 @@ use std::fs;
 use std::io::{self, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::ports;
-use crate::job::{Ending, Job, port};
+use super::{control, ports};
+use crate::job::{Ending, Job, Message, port};
 
 /// The earliest start of a deterministic program, from the kernel's boot: the kernel calibrates clocks until then.
 const QUIET: Duration = Duration::from_secs(3);
+
+/// Whether the host has asked for the program's end.
+static STOPPED: AtomicBool = AtomicBool::new(false);
+
+/// Kills the program, so that `run` returns with what it wrote.
+pub fn stop() {
+    STOPPED.store(true, Ordering::SeqCst);
+    kill_others();
+}
 
 /// Runs the program to its end; returns how it ended and how many bytes it wrote to standard output and error.
 pub fn run(job: &Job) -> io::Result<(Ending, [u64; 2])> {
@@ -32,6 +42,7 @@ pub fn run(job: &Job) -> io::Result<(Ending, [u64; 2])> {
         .envs(job.environment.iter().map(|(name, value)| (name, value)))
         .current_dir(&job.directory);
     let (stdout, stderr) = (ports::open(port::STDOUT)?, ports::open(port::STDERR)?);
+    control::send(&Message::Started)?;
     if job.deterministic {
         wait_for_whole_second();
     }
@@ -55,6 +66,10 @@ pub fn run(job: &Job) -> io::Result<(Ending, [u64; 2])> {
         (child.stderr.take().map(boxed), stderr),
     ]
     .map(|(pipe, port)| thread::spawn(move || pipe.map_or(Ok(0), |pipe| copy(pipe, port, hold))));
+    if STOPPED.load(Ordering::SeqCst) {
+        // The host asked before there was a program.
+        kill_others();
+    }
     let status = child.wait()?;
     // Processes that it left running would keep the pipes open.
     kill_others();
@@ -108,6 +123,7 @@ fn copy(mut pipe: Box<dyn Read + Send>, mut port: fs::File, hold: bool) -> io::R
 fn ending(status: ExitStatus) -> Ending {
     match (status.code(), status.signal()) {
         (Some(code), _) => Ending::Exited(u8::try_from(code & 0xff).unwrap_or(u8::MAX)),
+        (None, Some(libc::SIGKILL)) if STOPPED.load(Ordering::SeqCst) => Ending::Stopped,
         (None, Some(signal)) => Ending::Signalled {
             signal,
             core: status.core_dumped(),
