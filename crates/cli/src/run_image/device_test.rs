@@ -1,7 +1,10 @@
 use super::*;
 
 fn config(text: &str) -> PciTestdevConfig {
-    device(text).unwrap().0
+    match device(text).unwrap() {
+        Device::PciTestdev(config) => config,
+        Device::PcTestdev => panic!("another device"),
+    }
 }
 
 #[test]
@@ -14,13 +17,26 @@ fn properties_are_read() {
 }
 
 #[test]
+fn devices_whose_names_are_alike_are_told_apart() {
+    assert_eq!(device("pc-testdev"), Ok(Device::PcTestdev));
+    let default = Device::PciTestdev(PciTestdevConfig::default());
+    assert_eq!(device("pci-testdev"), Ok(default));
+}
+
+#[test]
 fn mistakes_are_named_with_what_was_meant() {
     let cases = [
         (
             "pci-tesdev",
             "unknown device 'pci-tesdev', did you mean 'pci-testdev'?",
         ),
+        ("pc-tesdev", "did you mean 'pc-testdev'?"),
         ("", "unknown device ''"),
+        (
+            "pc-testdev,pv=on",
+            "pc-testdev has no properties, so no 'pv=on'",
+        ),
+        ("pc-testdev,", "pc-testdev has no properties, so no ''"),
         (
             "pci-testdev,membr=1M",
             "no property 'membr', did you mean 'membar'?",

@@ -22,6 +22,7 @@ const EXAMPLES: &str = "\
 Examples:
   vmbell run x86/vmexit.flat --device pci-testdev
   vmbell run x86/vmexit.flat --smp 2 --append 'cpuid vmcall ipi'
+  vmbell run x86/ioapic.flat --smp 4 --device pc-testdev
   vmbell run x86/vmexit.flat --device pci-testdev,pv=on --append 'pci-mem pci-io'
   vmbell lab run --with x86/vmexit.flat -- vmbell run x86/vmexit.flat    where there is no /dev/kvm
 
@@ -44,9 +45,10 @@ pub(super) struct RunArgs {
     /// The image: an ELF with a multiboot 1 header, or a flat file whose header has addresses
     image: PathBuf,
 
-    /// A device to plug in: `pci-testdev[,membar=SIZE][,pv=on]`
+    /// A device to plug in: `pc-testdev` or `pci-testdev[,membar=SIZE][,pv=on]`
     ///
-    /// membar gives it a third BAR of that size. pv adds a fourth test to each BAR, a doorbell for
+    /// pc-testdev has interrupt lines at port 0x2000, a latch at 0xe0 and memory at 0xff000000, all for
+    /// tests. pci-testdev has doorbells to measure: membar gives it a third BAR of that size. pv adds a fourth test to each BAR, a doorbell for
     /// writes of any length, and lets the wildcard test take one byte only.
     #[arg(long, value_name = "DEVICE", value_parser = device::device)]
     device: Vec<Device>,
@@ -156,8 +158,11 @@ fn boot_on<H: Hypervisor>(
         vcpus: args.smp,
     };
     let pc = Pc::new(hypervisor, config, io::stdout())?;
-    for Device(config) in &args.device {
-        pc.add_testdev(*config)?;
+    for device in &args.device {
+        match device {
+            Device::PcTestdev => pc.add_pc_testdev()?,
+            Device::PciTestdev(config) => pc.add_testdev(*config)?,
+        }
     }
     let interrupted = interrupt::catch().context("cannot catch SIGINT")?;
     let is_interrupted = || interrupted.load(std::sync::atomic::Ordering::Relaxed);

@@ -2,7 +2,7 @@
 //!
 //! A doorbell can be a device model on the bus (a heavy exit), an eventfd (a light exit, which wakes a
 //! thread) or a word in shared memory (which a thread polls). The other devices are those that
-//! kvm-unit-tests expects of a PC: [`pci`] with [`pci_testdev`], a serial port,
+//! kvm-unit-tests expects of a PC: [`pci`] with [`pci_testdev`], [`pc_testdev`], a serial port,
 //! firmware configuration, ACPI tables and the ACPI timer. [`virtio_mmio`] is a device with virtqueues, whose
 //! notifications are doorbells.
 
@@ -11,6 +11,7 @@ mod counter;
 mod fw_cfg;
 mod hook;
 mod listener;
+pub mod pc_testdev;
 pub mod pci;
 pub mod pci_testdev;
 mod pm_timer;

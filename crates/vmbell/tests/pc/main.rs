@@ -13,6 +13,7 @@ mod ends;
 mod image;
 mod init;
 mod kernel;
+mod pc_testdev;
 mod pci;
 mod player;
 mod smp;

@@ -89,6 +89,8 @@ pub struct Play {
     pub ops: Vec<Op>,
     /// pci-testdevs, from slot 1 on.
     pub devices: Vec<PciTestdevConfig>,
+    /// Whether there is a pc-testdev.
+    pub pc_testdev: bool,
     /// The board.
     pub config: PcConfig,
     /// More of the image than the player.
@@ -105,6 +107,7 @@ impl Default for Play {
             program: player,
             ops: Vec::new(),
             devices: Vec::new(),
+            pc_testdev: false,
             config: PcConfig::default(),
             segments: Vec::new(),
             boot: Boot::default(),
@@ -163,6 +166,9 @@ impl Play {
         let pc = Pc::new(hypervisor, self.config, paper.clone()).unwrap();
         for device in &self.devices {
             pc.add_testdev(*device).unwrap();
+        }
+        if self.pc_testdev {
+            pc.add_pc_testdev().unwrap();
         }
         let end = Instant::now() + self.limit.unwrap_or(Duration::from_secs(20));
         let end = pc.run(&image, &self.boot, move || Instant::now() >= end);
