@@ -3,7 +3,8 @@
 //! A guest *rings* its host: a write that only means "look now". A host *interrupts* its guest. Modules stand in layers, low to
 //! high, and nothing imports upward:
 //!
-//! - [`quiesce`]: memory behind readers that take no lock; [`eventfd`]: which eventfd a descriptor is
+//! - [`quiesce`]: memory behind readers that take no lock; [`eventfd`]: eventfds, and which one a descriptor is;
+//!   [`memory`]: guest memory
 //! - [`bus`]: which device answers an address; [`doorbell`]: which writes ring, and whom they signal
 //! - [`irq`]: the words of interrupts: GSIs, routes, messages, lines
 //! - [`virtqueue`]: shared rings, both sides of them
@@ -27,6 +28,7 @@ pub mod hypervisor;
 pub mod irq;
 #[cfg(not(loom))]
 pub mod machine;
+pub mod memory;
 pub mod quiesce;
 pub mod virtqueue;
 

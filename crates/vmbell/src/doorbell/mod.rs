@@ -1,7 +1,7 @@
 //! Doorbells: guest writes that signal eventfds.
 //!
 //! [`Doorbells`] decides which registrations are allowed (the rules and errors of Linux `virt/kvm/eventfd.c`, plus
-//! groups) and keeps a [`stub::table::Table`] up to date, in which vCPU threads look writes up
+//! groups) and keeps a [`Table`] up to date, in which vCPU threads look writes up
 //! while it changes. A backend puts the table where its trap handler reads it; [`DoorbellSet`] is
 //! the same for a VMM that looks writes up in its own process. [`abi`] parses the kernel's request.
 //!
@@ -34,6 +34,7 @@ pub use error::{DoorbellError, RegisterError};
 pub use heap::HeapTable;
 pub use pattern::Pattern;
 pub use set::{Bell, DoorbellSet};
+pub use stub::table::{Kind, Signals, Table};
 
 /// The default for the most doorbells of one group (iosignalfd's `KVM_MAX_IOSIGNALFD_ITEMS`).
 pub const DEFAULT_MAX_ITEMS: u32 = 32;

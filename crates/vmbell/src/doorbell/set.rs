@@ -22,7 +22,7 @@ use crate::quiesce::{Domain, Reader};
 ///
 /// ```
 /// use vmbell::doorbell::{Datamatch, DoorbellSet, IoEventAddress, Sharing};
-/// use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
+/// use vmbell::eventfd::{EFD_NONBLOCK, EventFd};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let notify = IoEventAddress::Mmio(0xd000_0050);

@@ -13,7 +13,7 @@ mod stop;
 mod together;
 
 pub use error::MachineError;
-pub use image::{Boot, INFORMATION, Image, ImageError};
+pub use image::{Boot, ElfError, INFORMATION, Image, ImageError};
 pub use layout::{CODE, PARAMETERS, STACK_TOP};
 pub use pc::{MEMORY_MAX, MEMORY_MIN, Pc, PcConfig, PcError};
 pub use runner::Runner;

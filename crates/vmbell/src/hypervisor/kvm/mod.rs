@@ -31,6 +31,7 @@ mod vcpu;
 mod vm;
 
 pub use error::KvmError;
+pub use iced_x86::IcedError;
 pub use vcpu::KvmVcpu;
 pub use vm::KvmVm;
 

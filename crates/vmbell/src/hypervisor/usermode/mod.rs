@@ -40,6 +40,7 @@ mod vm;
 mod wait;
 
 pub use error::UsermodeError;
+pub use seccompiler::BackendError;
 pub use vcpu::UsermodeVcpu;
 pub use vm::UsermodeVm;
 

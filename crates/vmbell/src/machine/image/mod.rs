@@ -20,6 +20,7 @@ use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
 
 pub use error::ImageError;
 pub use information::{Boot, INFORMATION};
+pub use object::read::Error as ElfError;
 
 use self::header::Header;
 use crate::hypervisor::EntryPoint;
