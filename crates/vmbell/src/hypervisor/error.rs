@@ -31,6 +31,18 @@ pub enum Error {
         /// Why it lacks it.
         reason: String,
     },
+    /// Neither backend has all the capabilities that are needed here.
+    #[error(
+        "kvm does not have what is needed ({}), nor has the usermode backend",
+        chain(kvm)
+    )]
+    NoBackend {
+        /// Why KVM was not chosen.
+        kvm: Box<Error>,
+        /// Why the usermode backend was not chosen either.
+        #[source]
+        usermode: Box<Error>,
+    },
     /// A system call failed, or an ioctl of KVM.
     #[error("cannot {operation}")]
     System {
@@ -113,4 +125,16 @@ impl Error {
             source: io::Error::last_os_error(),
         }
     }
+}
+
+/// The text of an error and its causes, in one line.
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
 }

@@ -1,8 +1,10 @@
 //! The traits that a backend implements, and the exits for which a guest leaves to the VMM.
 //!
 //! A [`Hypervisor`] makes a [`Vm`], and a [`Vm`] makes [`Vcpu`]s. Each vCPU runs on the thread that calls
-//! [`Vcpu::run`]. Where backends differ, the difference is a [`Capability`], which a caller asks for once.
+//! [`Vcpu::run`]. Where backends differ, the difference is a [`Capability`], which a caller asks for once. [`best`]
+//! chooses the backend for a VMM that leaves it to the host.
 
+mod any;
 mod bare;
 mod capability;
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "for backends"))]
@@ -36,6 +38,7 @@ use std::sync::Arc;
 
 use vm_memory::GuestMemoryMmap;
 
+pub use any::{AnyHypervisor, AnyVcpu, AnyVm, Best, best};
 pub use bare::{BareExit, BareLoop};
 pub use capability::{Capability, Support};
 pub use config::{Containment, PatchMode, SpinPolicy, VmConfig};

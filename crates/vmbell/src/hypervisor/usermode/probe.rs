@@ -3,6 +3,7 @@
 
 use std::sync::OnceLock;
 
+use super::super::error::chain;
 use super::super::{Capability, Error, Hypervisor, Support, VmConfig};
 use super::Usermode;
 
@@ -75,16 +76,4 @@ fn run() -> Support {
         }
         Err(error) => Support::No(chain(&error)),
     }
-}
-
-/// The text of an error and its causes, in one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }

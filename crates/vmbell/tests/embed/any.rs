@@ -1,0 +1,89 @@
+//! One type for all backends, and the choice of the best one.
+
+use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
+use vmbell::hypervisor::kvm::Kvm;
+use vmbell::hypervisor::usermode::Usermode;
+use vmbell::hypervisor::{
+    AnyHypervisor, Capability, Error, Hypervisor, IoEvents, Vm, VmConfig, VmExit, best,
+};
+
+use crate::harness::script::{Op, Player};
+use crate::harness::{HOLE, bounded, chain, configured, count, event};
+
+#[test]
+fn best_is_kvm_where_it_opens_and_else_says_why_not() {
+    let best = best(&[]).unwrap();
+    match Kvm::open() {
+        Ok(_) => {
+            assert_eq!(best.hypervisor.name(), "kvm");
+            assert!(best.why_not_kvm.is_none());
+        }
+        Err(error) => {
+            assert_eq!(best.hypervisor.name(), "usermode");
+            assert_eq!(chain(&best.why_not_kvm.unwrap()), chain(&error));
+        }
+    }
+}
+
+#[test]
+fn best_is_the_backend_that_has_what_is_needed() {
+    let best = best(&[Capability::Run, Capability::MixedGroups]).unwrap();
+    assert_eq!(best.hypervisor.name(), "usermode");
+    assert!(best.why_not_kvm.is_some());
+    let support = best.hypervisor.support(Capability::MixedGroups);
+    assert!(support.is_yes(), "{support}");
+}
+
+#[test]
+fn what_no_backend_has_is_an_error_with_both_reasons() {
+    // KVM has no register exits, and the usermode backend no kernels.
+    let error = best(&[Capability::RegisterExits, Capability::Kernels]).unwrap_err();
+    assert!(matches!(error, Error::NoBackend { .. }), "{error:?}");
+    let text = chain(&error);
+    for reason in ["kvm", "guest code runs in ring 3"] {
+        assert!(text.contains(reason), "{text}");
+    }
+}
+
+/// Runs a guest behind the enums, with a doorbell, an exit that no doorbell takes, and a kick.
+fn passes_on(hypervisor: &AnyHypervisor) {
+    let config = VmConfig {
+        ram_size: 4 << 20,
+        ..VmConfig::default()
+    };
+    let vm = configured(hypervisor, config);
+    let bell = event();
+    let register = || {
+        vm.register_ioevent(
+            &bell,
+            IoEventAddress::Mmio(HOLE),
+            Datamatch::U32(Some(7)),
+            Sharing::Exclusive,
+        )
+    };
+    register().unwrap();
+    assert!(matches!(register(), Err(Error::Doorbell(_))));
+    let mut player = Player::new(&vm);
+    let ops = [Op::Store(4, HOLE, 7), Op::Store(4, HOLE, 8)];
+    let other = VmExit::MmioWrite {
+        address: HOLE,
+        len: 4,
+        data: 8,
+    };
+    assert_eq!(player.play(&ops), [other]);
+    assert_eq!(count(&bell), 1);
+    assert!(matches!(vm.create_vcpu(0), Err(Error::Vcpu { .. })));
+    let usermode = matches!(hypervisor, AnyHypervisor::Usermode(_));
+    assert_eq!(vm.processes().len(), usize::from(usermode));
+}
+
+#[test]
+fn any_backend_passes_its_calls_on_to_usermode() {
+    bounded(|| passes_on(&AnyHypervisor::Usermode(Usermode)));
+}
+
+#[test]
+#[ignore = "needs /dev/kvm: cargo xtask lab"]
+fn any_backend_passes_its_calls_on_to_kvm() {
+    bounded(|| passes_on(&AnyHypervisor::Kvm(crate::harness::kvm())));
+}

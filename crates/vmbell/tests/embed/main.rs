@@ -1,0 +1,11 @@
+//! The library as a VMM takes it in: the choice of a backend, memory of the VMM's own, and the examples.
+#![allow(
+    clippy::tests_outside_test_module,
+    clippy::unwrap_used,
+    reason = "all of this is tests"
+)]
+
+#[path = "../harness/mod.rs"]
+mod harness;
+
+mod any;
