@@ -69,13 +69,15 @@ fn fastest(
 ) -> Result<RunTime, SubjectError> {
     let mut fastest: Option<RunTime> = None;
     for _ in 0..TRIES {
+        let running = limit.begin_run();
         let started = Instant::now();
         let elapsed_ns = subject.run(ops)?.elapsed_ns;
         let wall = started.elapsed();
+        drop(running);
         if fastest.is_none_or(|fastest| elapsed_ns < fastest.elapsed_ns) {
             fastest = Some(RunTime { elapsed_ns, wall });
         }
-        if limit.is_run_over() {
+        if limit.stop().is_some() {
             let subject = subject.name().to_owned();
             return Err(SubjectError::TimedOut { subject });
         }

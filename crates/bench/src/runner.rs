@@ -127,8 +127,9 @@ impl Runner<'_> {
 
     fn make(&mut self, index: usize, entry: &Entry) -> Result<Live, SubjectError> {
         lock(self.record).running = Some(index);
-        let _running = self.options.limit.begin_run();
+        let running = self.options.limit.begin_run();
         let mut subject = entry.subject(self.options)?;
+        drop(running);
         lock(self.record).series[index].setting = subject.setting();
         let ops = match self.plan.ops {
             Some(ops) => ops,

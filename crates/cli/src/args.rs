@@ -31,7 +31,7 @@ Exit codes:
   2    the arguments make no sense
   77   everything was skipped
   124  the command's own time limit (--timeout) ran out
-  130  interrupted (SIGINT); what was finished has been written
+  130  interrupted (SIGINT), 143 by SIGTERM; what was finished has been written
 ";
 
 /// Rings bells between a guest and its host, by every path there is, and says what each one costs.

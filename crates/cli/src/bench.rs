@@ -30,7 +30,7 @@ pub(super) fn run(args: BenchArgs) -> Result<Exit> {
     let timing = timing::here().map_err(Usage::new)?;
     let plan = plan(&args, timing);
     let begun = Begun::now();
-    let interrupted = interrupt::catch().context("cannot catch SIGINT")?;
+    let interrupted = interrupt::catch().context("cannot catch signals")?;
     let options = Options {
         cpus,
         spin: args.spin.into(),

@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use super::interrupt;
+
 /// How a command ends; `--help` documents the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Exit {
@@ -15,13 +17,17 @@ pub(super) enum Exit {
     Skipped = 77,
     /// The command's own time limit ran out. `timeout(1)` uses the same status.
     TimedOut = 124,
-    /// SIGINT arrived; what was finished has been written.
-    Interrupted = 130,
+    /// A signal asked the command to end; what was finished has been written. The status is 128 plus the
+    /// number of the signal: 130 for SIGINT.
+    Interrupted = 128,
 }
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
-        Self::from(exit as u8)
+        Self::from(match exit {
+            Exit::Interrupted => Exit::Interrupted as u8 + interrupt::signal(),
+            exit => exit as u8,
+        })
     }
 }
 

@@ -75,7 +75,7 @@ pub(super) struct StatArgs {
 pub(super) fn run(args: &StatArgs) -> Result<Exit> {
     let choice = Choice::of(args.backend)?;
     choice.check()?;
-    let interrupted = interrupt::catch().context("cannot watch for SIGINT")?;
+    let interrupted = interrupt::catch().context("cannot catch signals")?;
     let timing = timing::here().map_err(Usage::new)?;
     let timeout = (!args.timeout.is_zero()).then_some(args.timeout);
     let options = Options {

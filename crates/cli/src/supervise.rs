@@ -18,7 +18,7 @@ use vmbell_bench::{
 use vmbell_report::Status;
 
 /// How long a subject may take to end after its limit was reached.
-const GRACE: Duration = Duration::from_secs(2);
+const GRACE: Duration = Duration::from_millis(1500);
 
 /// The reason of a row whose subject took longer than that.
 const STUCK: &str = "did not stop when it was told to";

@@ -9,7 +9,7 @@ use std::hint;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::partner::{Cpus, Handover, round_trips};
-use crate::{Options, Sample, Setting, Subject, SubjectError};
+use crate::{Limit, Options, Sample, Setting, Subject, SubjectError};
 
 pub(super) const NAME: &str = "floor-cache-line";
 
@@ -22,24 +22,26 @@ const TRIALS: usize = 3;
 struct CacheLine {
     cpus: Cpus,
     spinning: Spinning,
+    limit: Limit,
 }
 
 pub(super) fn make(options: &Options) -> Result<Box<dyn Subject>, SubjectError> {
     let cpus = super::two_cpus(options)?;
-    let bare = middle_trial(cpus, Spinning { pause: false })?;
-    let paused = middle_trial(cpus, Spinning { pause: true })?;
+    let bare = middle_trial(options, cpus, Spinning { pause: false })?;
+    let paused = middle_trial(options, cpus, Spinning { pause: true })?;
     Ok(Box::new(CacheLine {
         cpus,
         spinning: Spinning {
             pause: paused <= bare,
         },
+        limit: options.limit.clone(),
     }))
 }
 
-fn middle_trial(cpus: Cpus, spinning: Spinning) -> Result<f64, SubjectError> {
+fn middle_trial(options: &Options, cpus: Cpus, spinning: Spinning) -> Result<f64, SubjectError> {
     let mut trials = [0.0; TRIALS];
     for trial in &mut trials {
-        *trial = round_trips(NAME, cpus, spinning, TRIAL)?.elapsed_ns;
+        *trial = round_trips(NAME, cpus, spinning, TRIAL, &options.limit)?.elapsed_ns;
     }
     trials.sort_by(f64::total_cmp);
     Ok(trials[TRIALS / 2])
@@ -55,7 +57,7 @@ impl Subject for CacheLine {
     }
 
     fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
-        round_trips(NAME, self.cpus, self.spinning, ops)
+        round_trips(NAME, self.cpus, self.spinning, ops, &self.limit)
     }
 }
 

@@ -4,20 +4,22 @@ use std::time::Instant;
 
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
-use super::raw;
+use super::{in_pieces, raw};
 use crate::affinity::Pinned;
-use crate::{Options, Sample, Setting, Subject, SubjectError};
+use crate::{Limit, Options, Sample, Setting, Subject, SubjectError};
 
 pub(super) const NAME: &str = "floor-eventfd-write";
 
 struct EventfdWrite {
     cpu: usize,
+    limit: Limit,
     eventfd: EventFd,
 }
 
 pub(super) fn make(options: &Options) -> Result<Box<dyn Subject>, SubjectError> {
     Ok(Box::new(EventfdWrite {
         cpu: options.first_cpu(),
+        limit: options.limit.clone(),
         eventfd: EventFd::new(EFD_NONBLOCK).map_err(|e| SubjectError::failed(NAME, e))?,
     }))
 }
@@ -45,9 +47,9 @@ impl Subject for EventfdWrite {
         // read is no error.
         let _ = self.eventfd.read();
         let started = Instant::now();
-        for _ in 0..ops {
-            raw::eventfd_write(&self.eventfd).map_err(failed)?;
-        }
+        in_pieces(NAME, &self.limit, (ops, 4096), |ops| {
+            (0..ops).try_for_each(|_| raw::eventfd_write(&self.eventfd))
+        })?;
         let elapsed = started.elapsed();
         // The kernel must have counted every write.
         let counted = self.eventfd.read().map_err(failed)?;

@@ -74,3 +74,26 @@ fn a_sleeping_handover_costs_more_than_a_system_call() {
     assert!(handover > syscall, "{handover} ns, {syscall} ns");
     assert!(handover < Duration::from_secs(1).as_secs_f64() * 1e9);
 }
+
+#[test]
+fn every_floor_ends_soon_after_its_limit() {
+    const SOON: Duration = Duration::from_secs(20);
+    let mut options = options(default_pair(&allowed_cpus().unwrap()));
+    options.limit = Limit::none().with_run_timeout(Some(Duration::from_millis(50)));
+    for entry in entries() {
+        let mut subject = match entry.subject(&options) {
+            Ok(subject) => subject,
+            Err(SubjectError::Skipped(_)) if options.second_cpu().is_none() => continue,
+            Err(error) => panic!("{}: {error}", entry.name()),
+        };
+        let _running = options.limit.begin_run();
+        let begun = std::time::Instant::now();
+        let ended = subject.run(1 << 40);
+        assert!(
+            matches!(ended, Err(SubjectError::TimedOut { .. })),
+            "{}: {ended:?}",
+            entry.name()
+        );
+        assert!(begun.elapsed() < SOON, "{}", entry.name());
+    }
+}

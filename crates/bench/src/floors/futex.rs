@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::partner::{Cpus, Handover, round_trips};
 use super::raw;
-use crate::{Options, Sample, Setting, Subject, SubjectError};
+use crate::{Limit, Options, Sample, Setting, Subject, SubjectError};
 
 pub(super) const SAME_CORE: &str = "floor-futex-same-core";
 pub(super) const CROSS_CORE: &str = "floor-futex-cross-core";
@@ -13,6 +13,7 @@ pub(super) const CROSS_CORE: &str = "floor-futex-cross-core";
 struct Futex {
     name: &'static str,
     cpus: Cpus,
+    limit: Limit,
 }
 
 pub(super) fn make_same_core(options: &Options) -> Result<Box<dyn Subject>, SubjectError> {
@@ -23,6 +24,7 @@ pub(super) fn make_same_core(options: &Options) -> Result<Box<dyn Subject>, Subj
             here: cpu,
             there: cpu,
         },
+        limit: options.limit.clone(),
     }))
 }
 
@@ -30,6 +32,7 @@ pub(super) fn make_cross_core(options: &Options) -> Result<Box<dyn Subject>, Sub
     Ok(Box::new(Futex {
         name: CROSS_CORE,
         cpus: super::two_cpus(options)?,
+        limit: options.limit.clone(),
     }))
 }
 
@@ -43,7 +46,7 @@ impl Subject for Futex {
     }
 
     fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
-        round_trips(self.name, self.cpus, Sleeping, ops)
+        round_trips(self.name, self.cpus, Sleeping, ops, &self.limit)
     }
 }
 

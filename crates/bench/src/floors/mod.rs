@@ -15,7 +15,7 @@ mod signal;
 
 use partner::Cpus;
 
-use super::{Entry, Options, Remarks, Setting, SubjectError};
+use super::{Entry, Limit, Options, Remarks, Setting, SubjectError};
 use vmbell_report::Group;
 
 /// The floors, the cheapest kind of work first.
@@ -61,6 +61,30 @@ pub(super) fn entries() -> Vec<Entry> {
             signal::make,
         ),
     ]
+}
+
+/// Performs `ops` operations in pieces of at most `most`, and fails between two pieces if the run has to end.
+/// A floor asks no more often, since its operations may take only some ten nanoseconds.
+fn in_pieces<E>(
+    name: &str,
+    limit: &Limit,
+    (ops, most): (u64, u64),
+    mut piece: impl FnMut(u64) -> Result<(), E>,
+) -> Result<(), SubjectError>
+where
+    E: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let mut left = ops;
+    while left > 0 {
+        if limit.is_run_over() {
+            let subject = name.to_owned();
+            return Err(SubjectError::TimedOut { subject });
+        }
+        let now = left.min(most);
+        piece(now).map_err(|error| SubjectError::failed(name, error))?;
+        left -= now;
+    }
+    Ok(())
 }
 
 /// The remarks of floors that measure a round trip; all share one note.

@@ -3,13 +3,15 @@
 //! One operation is a round trip. The partner thread is started for each run and waits for the first
 //! turn before the clock starts, so neither its start nor its pinning is timed.
 
-use std::sync::atomic::AtomicU32;
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Instant;
 
+use super::in_pieces;
 use crate::affinity::{self, AffinityError, Pinned};
-use crate::{Sample, SubjectError};
+use crate::{Limit, Sample, SubjectError};
 
 /// A way to hand the word over.
 pub(super) trait Handover: Copy + Send {
@@ -26,6 +28,10 @@ pub(super) trait Handover: Copy + Send {
 #[derive(Debug, Default)]
 struct Line(AtomicU32);
 
+/// How many round trips pass between two questions whether the run has to end. A round trip between
+/// sleepers may take 100 us.
+const PIECE: u64 = 256;
+
 /// The CPUs of the two sides.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cpus {
@@ -33,7 +39,7 @@ pub(super) struct Cpus {
     pub(super) there: usize,
 }
 
-/// Performs `ops` round trips.
+/// Performs `ops` round trips, unless the run has to end before.
 #[allow(
     clippy::cast_precision_loss,
     reason = "a run takes far less than 2^53 ns"
@@ -43,10 +49,12 @@ pub(super) fn round_trips(
     cpus: Cpus,
     handover: impl Handover,
     ops: u64,
+    limit: &Limit,
 ) -> Result<Sample, SubjectError> {
     let failed = |error: AffinityError| SubjectError::failed(name, error);
     let line = Line::default();
     let word = &line.0;
+    let over = &AtomicBool::new(false);
     let _pinned = Pinned::to(cpus.here).map_err(failed)?;
     let (ready, is_ready) = mpsc::channel();
     let elapsed = thread::scope(|scope| {
@@ -56,7 +64,7 @@ pub(super) fn round_trips(
             // The receiver exists until it has received this.
             let _ = ready.send(pinned);
             if is_pinned {
-                partner(word, handover, ops + 1);
+                partner(word, handover, over);
             }
         });
         match is_ready.recv() {
@@ -64,11 +72,20 @@ pub(super) fn round_trips(
             Err(_) => return Err(SubjectError::failed(name, "its partner thread ended early")),
         }
         turn(word, handover, 0);
+        let mut round = 0;
         let started = Instant::now();
-        for round in 1..=ops {
-            turn(word, handover, round);
-        }
-        Ok(started.elapsed())
+        let trips = in_pieces(name, limit, (ops, PIECE), |trips| {
+            for _ in 0..trips {
+                round += 1;
+                turn(word, handover, round);
+            }
+            Ok::<(), Infallible>(())
+        });
+        let elapsed = started.elapsed();
+        // The partner waits for one more turn, and ends when it has it.
+        over.store(true, Ordering::Relaxed);
+        handover.give(word, values(round + 1).0);
+        trips.map(|()| elapsed)
     })?;
     Ok(Sample {
         ops,
@@ -84,10 +101,14 @@ fn turn(word: &AtomicU32, handover: impl Handover, round: u64) {
     handover.take(word, back);
 }
 
-fn partner(word: &AtomicU32, handover: impl Handover, rounds: u64) {
-    for round in 0..rounds {
+fn partner(word: &AtomicU32, handover: impl Handover, over: &AtomicBool) {
+    for round in 0.. {
         let (there, back) = values(round);
         handover.take(word, there);
+        // Whoever sets this gives a turn afterwards, which orders the two.
+        if over.load(Ordering::Relaxed) {
+            return;
+        }
         handover.give(word, back);
     }
 }

@@ -10,9 +10,10 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{OnceLock, mpsc};
 use std::time::Instant;
 
+use super::in_pieces;
 use super::partner::Cpus;
 use crate::affinity::{self, Pinned};
-use crate::{Clock, Options, Sample, Setting, Subject, SubjectError};
+use crate::{Clock, Limit, Options, Sample, Setting, Subject, SubjectError};
 
 pub(super) const NAME: &str = "floor-signal";
 
@@ -22,6 +23,7 @@ static ENTERED: AtomicU64 = AtomicU64::new(0);
 struct Signal {
     cpus: Cpus,
     clock: Clock,
+    limit: Limit,
 }
 
 pub(super) fn make(options: &Options) -> Result<Box<dyn Subject>, SubjectError> {
@@ -29,6 +31,7 @@ pub(super) fn make(options: &Options) -> Result<Box<dyn Subject>, SubjectError> 
     Ok(Box::new(Signal {
         cpus: super::two_cpus(options)?,
         clock: options.clock,
+        limit: options.limit.clone(),
     }))
 }
 
@@ -83,7 +86,6 @@ impl Subject for Signal {
         reason = "a run takes far less than 2^53 ns"
     )]
     fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
-        let failed = |error: io::Error| SubjectError::failed(NAME, error);
         let cpus = self.cpus;
         let _pinned = Pinned::to(cpus.here).map_err(|error| SubjectError::failed(NAME, error))?;
         let left = AtomicU64::new(ops);
@@ -98,33 +100,42 @@ impl Subject for Signal {
                     std::hint::spin_loop();
                 }
             });
-            let all = signal_all(&is_there, ops);
+            let all = signal_all(&is_there, ops, &self.limit);
             left.store(0, Relaxed);
             all
         });
         Ok(Sample {
             ops,
             elapsed_ns: started.elapsed().as_nanos() as f64,
-            latencies_ns: self.clock.latencies(ticks.map_err(failed)?),
+            latencies_ns: self.clock.latencies(ticks?),
             ..Sample::default()
         })
     }
 }
 
-fn signal_all(is_there: &mpsc::Receiver<i32>, ops: u64) -> io::Result<Vec<u64>> {
-    let thread = is_there.recv().map_err(io::Error::other)?;
+fn signal_all(
+    is_there: &mpsc::Receiver<i32>,
+    ops: u64,
+    limit: &Limit,
+) -> Result<Vec<u64>, SubjectError> {
+    let thread = is_there
+        .recv()
+        .map_err(|error| SubjectError::failed(NAME, error))?;
     let mut all = Vec::new();
-    for _ in 0..ops {
-        ENTERED.store(0, Release);
-        let sent = Clock::now();
-        send(thread)?;
-        let entered = loop {
-            match ENTERED.load(Acquire) {
-                0 => std::hint::spin_loop(),
-                entered => break entered,
-            }
-        };
-        all.push(entered.saturating_sub(sent));
-    }
+    in_pieces(NAME, limit, (ops, 256), |signals| {
+        (0..signals).try_for_each(|_| {
+            ENTERED.store(0, Release);
+            let sent = Clock::now();
+            send(thread)?;
+            let entered = loop {
+                match ENTERED.load(Acquire) {
+                    0 => std::hint::spin_loop(),
+                    entered => break entered,
+                }
+            };
+            all.push(entered.saturating_sub(sent));
+            Ok::<(), io::Error>(())
+        })
+    })?;
     Ok(all)
 }

@@ -32,7 +32,7 @@ Exit status: odd ones are the guest's, and even ones the command's
   2     the arguments make no sense
   124   the time limit (--timeout) ran out
   126   the image, the machine or the guest failed
-  130   interrupted (SIGINT)
+  130   interrupted (SIGINT), 143 by SIGTERM
 ";
 
 /// Boot a multiboot image made for QEMU's PC, e.g. of kvm-unit-tests, unmodified
@@ -164,7 +164,7 @@ fn boot_on<H: Hypervisor>(
             Device::PciTestdev(config) => pc.add_testdev(*config)?,
         }
     }
-    let interrupted = interrupt::catch().context("cannot catch SIGINT")?;
+    let interrupted = interrupt::catch().context("cannot catch signals")?;
     let is_interrupted = || interrupted.load(std::sync::atomic::Ordering::Relaxed);
     let deadline = (args.timeout > Duration::ZERO).then(|| Instant::now() + args.timeout);
     let is_late = move || deadline.is_some_and(|deadline| Instant::now() >= deadline);

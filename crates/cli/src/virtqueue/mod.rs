@@ -7,7 +7,6 @@
 mod args;
 mod variant;
 
-use std::sync::Mutex;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -18,6 +17,7 @@ use super::exit::{Exit, Usage};
 use super::measured::{Begun, clock, exit};
 use super::output::print;
 use super::progress::Progress;
+use super::supervise::supervise;
 use super::{cpus, interrupt, seed};
 use variant::Variant;
 use vmbell::hypervisor::SpinPolicy;
@@ -37,7 +37,7 @@ pub(super) fn run(args: &VirtqueueArgs) -> Result<Exit> {
     let cpus = cpus::choose(args.cpu.as_ref())?;
     check_cpus(args, &cpus)?;
     let timing = timing::here().map_err(Usage::new)?;
-    let interrupted = interrupt::catch().context("cannot catch SIGINT")?;
+    let interrupted = interrupt::catch().context("cannot catch signals")?;
     let begun = Begun::now();
     let options = Options {
         cpus,
@@ -48,13 +48,8 @@ pub(super) fn run(args: &VirtqueueArgs) -> Result<Exit> {
     };
     let plan = plan(args, &variants);
     let entries = entries(&variants);
-    let record = Mutex::new(Record::of(&entries));
-    let mut progress = Progress::new(!args.quiet);
-    vmbell_bench::run(&entries, &options, &plan, &record, &mut progress);
-    drop(progress);
-    let mut record = record
-        .into_inner()
-        .context("the measuring thread panicked")?;
+    let progress = Progress::new(!args.quiet);
+    let mut record = supervise(entries, options.clone(), plan, progress)?;
     record.keep_whole_rounds();
     let counting = counting(&variants, &record);
     let backend = Backend {

@@ -13,7 +13,7 @@ use predicates::str::contains;
 /// Starts `vmbell bench` with stdout and stderr kept.
 fn spawn(args: &[&str], json: &Path) -> Child {
     Command::new(assert_cmd::cargo::cargo_bin!("vmbell"))
-        .args(["bench", "--min-time", "2ms"])
+        .arg("bench")
         .args(args)
         .arg("--export-json")
         .arg(json)
@@ -24,9 +24,13 @@ fn spawn(args: &[&str], json: &Path) -> Child {
 }
 
 fn interrupt(child: &Child) {
+    send(child, libc::SIGINT);
+}
+
+fn send(child: &Child, signal: libc::c_int) {
     let pid = libc::pid_t::try_from(child.id()).unwrap();
     // SAFETY: the child is ours and not waited for yet, so the number is still its own.
-    assert_eq!(unsafe { libc::kill(pid, libc::SIGINT) }, 0);
+    assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
 }
 
 /// Waits until the process has a second thread, which measures, and 300 ms more: handlers are installed
@@ -49,7 +53,10 @@ fn wait_until_measuring(child: &Child) {
 fn sigint_writes_what_is_finished_and_is_130() {
     let dir = tempfile::tempdir().unwrap();
     let json = dir.path().join("out.json");
-    let mut child = spawn(&["floor-getppid", "--runs", "100000"], &json);
+    let mut child = spawn(
+        &["floor-getppid", "--min-time", "2ms", "--runs", "100000"],
+        &json,
+    );
     wait_until_measuring(&child);
     interrupt(&child);
     let status = child.wait().unwrap();
@@ -62,6 +69,38 @@ fn sigint_writes_what_is_finished_and_is_130() {
     let mut table = String::new();
     child.stdout.unwrap().read_to_string(&mut table).unwrap();
     assert!(table.contains("INTERRUPTED"), "{table}");
+}
+
+#[test]
+fn sigterm_and_sighup_write_what_is_finished_and_leave_no_temporary_file() {
+    for (signal, status) in [(libc::SIGTERM, 143), (libc::SIGHUP, 129)] {
+        let dir = tempfile::tempdir().unwrap();
+        let json = dir.path().join("out.json");
+        let mut child = spawn(
+            &["floor-getppid", "--min-time", "2ms", "--runs", "100000"],
+            &json,
+        );
+        wait_until_measuring(&child);
+        send(&child, signal);
+        assert_eq!(child.wait().unwrap().code(), Some(status));
+        assert_eq!(read_json(&json)["interrupted"], true);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+}
+
+#[test]
+fn an_interrupt_ends_a_long_calibration_and_a_long_floor() {
+    for name in ["floor-getppid", "floor-signal", "floor-futex-same-core"] {
+        let dir = tempfile::tempdir().unwrap();
+        let json = dir.path().join("out.json");
+        let mut child = spawn(&[name, "--ops", "1000000000000"], &json);
+        wait_until_measuring(&child);
+        let begun = Instant::now();
+        interrupt(&child);
+        assert_eq!(child.wait().unwrap().code(), Some(130), "{name}");
+        assert!(begun.elapsed() < Duration::from_secs(10), "{name}");
+        assert_eq!(read_json(&json)["interrupted"], true);
+    }
 }
 
 #[test]
