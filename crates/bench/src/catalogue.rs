@@ -31,6 +31,8 @@ pub struct Remarks {
 /// Something that can be measured, under a name.
 pub struct Entry {
     name: String,
+    /// The name without the values of scanned parameters.
+    base: String,
     description: String,
     group: Group,
     backend: &'static str,
@@ -57,6 +59,7 @@ impl Entry {
                 Group::Scenario => compare::device_model_of(&name).map(str::to_owned),
                 Group::Floor | Group::Debug => None,
             },
+            base: name.clone(),
             name,
             description: description.into(),
             group,
@@ -64,6 +67,16 @@ impl Entry {
             remarks: Remarks::default(),
             factory: Box::new(factory),
         }
+    }
+
+    /// Says that the entry is there with several values of `parameter`, and has this one. The name tells it
+    /// too: `portio-datamatch-eventfd,doorbells=100`.
+    #[must_use]
+    pub fn with_parameter(mut self, parameter: &str, value: u32) -> Self {
+        self.name = format!("{},{parameter}={value}", self.name);
+        let parameters = &mut self.remarks.parameters;
+        parameters.insert(parameter.to_owned(), value.to_string());
+        self
     }
 
     /// Says that the entry's guest runs on the backend of this name.
@@ -97,6 +110,11 @@ impl Entry {
     /// The name, as users type it and as the report has it.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The name without the values of scanned parameters; names and globs of the command line mean it too.
+    pub fn base(&self) -> &str {
+        &self.base
     }
 
     /// One line that says what one operation is.

@@ -20,14 +20,19 @@ const DEVICE_MODELS: [(&str, &str); 4] = [
     ("doorbell-word", "hypercall-no-eventfd"),
 ];
 
+/// Separates the values of scanned parameters from a scenario's name.
+const PARAMETER: char = ',';
+
 /// What the names of all device models' rows end with, those of notify latencies included.
 const DEVICE_MODEL: &str = "-no-eventfd";
 
-/// What the ratios of `all` are taken to, in words: `device model` or `reference`.
+/// What the ratios of `all` are taken to, in words: `device model`, `first value` (of a scan) or `reference`.
 pub fn references(all: &[Series]) -> &'static str {
     let mut references = all.iter().filter_map(|series| series.reference.as_deref());
-    if references.all(|name| name.ends_with(DEVICE_MODEL)) {
+    if references.clone().all(|name| name.ends_with(DEVICE_MODEL)) {
         "device model"
+    } else if references.all(|name| name.contains(PARAMETER)) {
+        "first value"
     } else {
         "reference"
     }

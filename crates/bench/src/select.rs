@@ -48,7 +48,7 @@ pub enum Wanted<'p> {
 /// on all backends.
 pub fn select(all: Vec<Entry>, wanted: Wanted<'_>) -> Result<Vec<Entry>, SelectError> {
     let is_in = |entry: &Entry| match wanted {
-        Wanted::First => FIRST.contains(&entry.name()),
+        Wanted::First => FIRST.contains(&entry.base()),
         Wanted::All => entry.group() != Group::Debug,
         Wanted::Named { .. } => false,
     };
@@ -92,9 +92,9 @@ fn mark(all: &[Entry], pattern: &str, wanted: &mut [bool]) -> Result<(), SelectE
     let mut found = false;
     for (entry, wanted) in all.iter().zip(wanted.iter_mut()) {
         let hit = if is_glob {
-            entry.group() != Group::Debug && matches(pattern, entry.name())
+            entry.group() != Group::Debug && matches(pattern, entry.base())
         } else {
-            entry.name() == pattern
+            entry.name() == pattern || entry.base() == pattern
         };
         *wanted |= hit;
         found |= hit;

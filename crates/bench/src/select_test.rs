@@ -37,7 +37,10 @@ fn all_means_all_but_debug() {
 
 #[test]
 fn the_first_rows_exist_and_bring_what_they_are_compared_with() {
-    let scenarios = crate::scenario::entries(vmbell::hypervisor::usermode::Usermode);
+    let scenarios = crate::scenario::entries(
+        vmbell::hypervisor::usermode::Usermode,
+        &crate::scenario::Scan::default(),
+    );
     let all = crate::catalogue::all(vec![scenarios]);
     let first = select(all, Wanted::First).unwrap();
     let names: Vec<&str> = first.iter().map(Entry::name).collect();

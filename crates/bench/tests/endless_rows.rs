@@ -154,7 +154,7 @@ where
         .iter()
         .map(|name| (*name).into())
         .collect();
-    let all = scenario::entries(Forgetful(hypervisor.clone()));
+    let all = scenario::entries(Forgetful(hypervisor.clone()), &scenario::Scan::default());
     let wanted = Wanted::Named {
         patterns: &names,
         companions: false,

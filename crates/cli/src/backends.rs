@@ -6,8 +6,9 @@ use super::bench_args::BackendName;
 use vmbell::hypervisor::kvm::Kvm;
 use vmbell::hypervisor::usermode::Usermode;
 use vmbell::hypervisor::{Capability, Error, Hypervisor, Support};
+use vmbell_bench::Entry;
+use vmbell_bench::scenario::{self, Scan};
 use vmbell_bench::stat::{self, Pace};
-use vmbell_bench::{Entry, scenario};
 use vmbell_report::Backend;
 
 /// A backend's name and whether it supports each capability here, in the order of [`Capability::ALL`].
@@ -119,10 +120,10 @@ impl Choice {
     }
 
     /// The scenarios on this backend.
-    pub(super) fn scenarios(&self) -> Vec<Entry> {
+    pub(super) fn scenarios(&self, scan: &Scan) -> Vec<Entry> {
         match &self.backend {
-            Chosen::Kvm(kvm) => scenario::entries(kvm.clone()),
-            Chosen::Usermode(usermode) => scenario::entries(*usermode),
+            Chosen::Kvm(kvm) => scenario::entries(kvm.clone(), scan),
+            Chosen::Usermode(usermode) => scenario::entries(*usermode, scan),
         }
     }
 

@@ -15,6 +15,7 @@ use super::progress::Progress;
 use super::style::{self, Style};
 use super::supervise::supervise;
 use super::{cpus, interrupt, seed};
+use vmbell_bench::scenario::Scan;
 use vmbell_bench::{Entry, Limit, Options, Plan, Wanted, catalogue, select, set_reference, timing};
 use vmbell_report::{Export, Look, Report, Timing};
 
@@ -123,7 +124,14 @@ fn wanted(args: &BenchArgs) -> Wanted<'_> {
 }
 
 fn entries(args: &BenchArgs, choices: &[Choice]) -> Result<Vec<Entry>> {
-    let scenarios = choices.iter().map(Choice::scenarios).collect();
+    let scan = Scan {
+        doorbells: args.doorbells.clone(),
+        vcpus: args.vcpus.clone(),
+    };
+    let scenarios = choices
+        .iter()
+        .map(|choice| choice.scenarios(&scan))
+        .collect();
     let all = match &args.reference {
         Some(name) => set_reference(catalogue::all(scenarios), name),
         None => Ok(catalogue::all(scenarios)),

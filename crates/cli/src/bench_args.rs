@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 use super::style::Style;
 use super::values::{self, CpuList};
 use vmbell::hypervisor::SpinPolicy;
+use vmbell_bench::scenario::MOST_DOORBELLS;
 
 /// Measure what it costs to ring: scenarios side by side, and the host's own floors
 #[derive(Args, Debug)]
@@ -26,6 +27,16 @@ pub(super) struct BenchArgs {
     /// Measure nothing but what is named
     #[arg(long, requires = "names")]
     pub(super) only: bool,
+
+    /// Measure each doorbell several times, with so many others registered beside it: at other addresses, and
+    /// at its own for other values; for example 1,10,100,1000, and 4096 at most
+    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(0..=i64::from(MOST_DOORBELLS)))]
+    pub(super) doorbells: Vec<u32>,
+
+    /// Measure each doorbell several times, rung by so many vCPUs at the same time; for example 1,2, and 64
+    /// at most
+    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(super) vcpus: Vec<u32>,
 
     /// Take all ratios to this entry, instead of to the device model of each kind
     #[arg(long, value_name = "NAME")]

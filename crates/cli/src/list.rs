@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::exit::Exit;
 use super::output::print;
 use vmbell_bench::catalogue::HOST;
+use vmbell_bench::scenario::Scan;
 use vmbell_bench::{Entry, catalogue, compare};
 use vmbell_report::Group;
 
@@ -40,7 +41,10 @@ struct Item<'a> {
 /// Prints the names and descriptions of the entries.
 pub(super) fn run(args: &ListArgs) -> Result<Exit> {
     let choices = Choice::several(&args.backend)?;
-    let scenarios = choices.iter().map(Choice::scenarios).collect();
+    let scenarios = choices
+        .iter()
+        .map(|choice| choice.scenarios(&Scan::default()))
+        .collect();
     let entries: Vec<Entry> = catalogue::all(scenarios)
         .into_iter()
         .filter(|entry| entry.group() != Group::Debug)

@@ -218,6 +218,7 @@ pub(super) fn footnotes(report: &Report) -> Vec<&str> {
     if measured().any(|row| row.ratio.is_some()) {
         notes.push(match report.ratios_to.as_str() {
             "device model" => "ratio: to the way through the device model in the VMM",
+            "first value" => "ratio: to the first value of the scan",
             _ => {
                 "ratio: to the row without the mechanism, most often the way through the device model in \
                  the VMM"

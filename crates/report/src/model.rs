@@ -58,7 +58,7 @@ pub struct Report {
     /// The ratios that answer the usual questions, of those whose two entries were measured.
     #[serde(default)]
     pub highlights: Vec<Highlight>,
-    /// What the ratios are taken to, in words: `device model` or `reference`.
+    /// What the ratios are taken to, in words: `device model`, `first value` (of a scan) or `reference`.
     #[serde(default = "a_reference")]
     pub ratios_to: String,
     /// The work that all rows do and the events that were counted; `None` for `vmbell bench`, whose

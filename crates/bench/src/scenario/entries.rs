@@ -9,6 +9,7 @@ use super::path::Bell::{
 };
 use super::path::Path::{self, Hypercall, KernelPort, Mmio, Portio, Vmcall, Word};
 use super::rate::Rate;
+use super::scan::{Scale, Scan};
 use super::virtqueue;
 use crate::{Entry, Options, Remarks, Subject, SubjectError};
 use vmbell::hypervisor::{Hypervisor, Support};
@@ -51,7 +52,10 @@ const NOTIFIES: [(Path, Bell, Variant); 8] = [
 
 /// All scenarios on this backend, and the least that its exits cost. A way to ring that the backend
 /// lacks by its nature is left out; a registration that it does not support is a row that says so.
-pub fn entries<H>(hypervisor: H) -> Vec<Entry>
+///
+/// Each doorbell that the guest rings back to back is there once for each combination of the values of `scan`,
+/// and compared with the first one.
+pub fn entries<H>(hypervisor: H, scan: &Scan) -> Vec<Entry>
 where
     H: Hypervisor + Clone + Send + Sync + 'static,
 {
@@ -72,7 +76,7 @@ where
         .concat()
         .into_iter()
         .filter(offered)
-        .map(|case| entry(hypervisor.clone(), case))
+        .flat_map(|case| scanned(&hypervisor, case, scan))
         .collect();
     entries.extend(interrupt::entries(&hypervisor));
     entries.extend(virtqueue::entries(&hypervisor));
@@ -84,7 +88,32 @@ where
         .collect()
 }
 
-fn entry<H>(hypervisor: H, case: Case) -> Entry
+/// The entries of a case: one, or one for each combination of the scanned values.
+fn scanned<H>(hypervisor: &H, case: Case, scan: &Scan) -> Vec<Entry>
+where
+    H: Hypervisor + Clone + Send + Sync + 'static,
+{
+    if case.notify || matches!(case.bell, Polled | Below | Coalesced) || *scan == Scan::default() {
+        return vec![entry(hypervisor.clone(), case, Scale::default())];
+    }
+    let mut first: Option<String> = None;
+    let of = |scale: Scale| {
+        let mut entry = entry(hypervisor.clone(), case, scale);
+        for (name, value) in scale.parameters() {
+            entry = entry.with_parameter(name, value);
+        }
+        match &first {
+            Some(first) => entry.with_reference(first),
+            None => {
+                first = Some(entry.name().to_owned());
+                entry.without_reference()
+            }
+        }
+    };
+    scan.scales().into_iter().map(of).collect()
+}
+
+fn entry<H>(hypervisor: H, case: Case, scale: Scale) -> Entry
 where
     H: Hypervisor + Clone + Send + Sync + 'static,
 {
@@ -100,7 +129,7 @@ where
         Ok(if case.notify {
             Box::new(Notify::new(&hypervisor, &subject, case, options)?)
         } else {
-            Box::new(Rate::new(&hypervisor, &subject, case, options)?)
+            Box::new(Rate::new(&hypervisor, &subject, case, scale, options)?)
         })
     };
     let address_space = match case.path {

@@ -99,13 +99,15 @@ impl<H: Hypervisor> Guest<H> {
         name: &str,
         program: Program,
         case: Case,
+        vcpu_cpus: Vec<usize>,
         options: &Options,
     ) -> Result<Self, SubjectError> {
         let config = VmConfig {
             patch: case.variant.patch(),
             spin: case.variant.spin(options.spin),
             irqchip: case.path.irqchip(),
-            vcpu_cpus: vec![options.first_cpu()],
+            vcpus: u32::try_from(vcpu_cpus.len()).unwrap_or(u32::MAX),
+            vcpu_cpus,
             ..VmConfig::default()
         };
         Self::with_config(hypervisor, name, program, config, options)

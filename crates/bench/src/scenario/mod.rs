@@ -15,9 +15,11 @@ mod interrupt;
 mod notify;
 mod path;
 mod rate;
+mod scan;
 mod view;
 mod virtqueue;
 
 pub use entries::entries;
 pub(crate) use guest::{Guest, Scenario};
+pub use scan::{MOST as MOST_DOORBELLS, Scan};
 pub(crate) use view::{GuestGone, GuestView};

@@ -82,7 +82,14 @@ impl<H: Hypervisor> Notify<H> {
         let program = path
             .notify_program()
             .ok_or_else(|| SubjectError::Skipped("nobody above the kernel hears it".into()))?;
-        let guest = Guest::new(hypervisor, name, program, case, options)?;
+        let guest = Guest::new(
+            hypervisor,
+            name,
+            program,
+            case,
+            vec![options.first_cpu()],
+            options,
+        )?;
         let heard = Arc::new(Ear {
             memory: guest.machine.vm().memory().clone(),
             ticks: Mutex::default(),

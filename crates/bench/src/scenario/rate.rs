@@ -1,25 +1,31 @@
 //! Rate scenarios: rings back to back, measured inside the guest, which is what a ring costs the vCPU.
 
 use std::sync::Arc;
+use std::thread::ScopedJoinHandle;
 
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 use super::case::Case;
 use super::guest::{Guest, Scenario};
 use super::path::{Bell, Path};
+use super::scan::{Other, Scale};
 use crate::{Options, Sample, SubjectError};
 use vmbell::bus::{BusError, BusRange};
 use vmbell::device::DoorbellCounter;
 use vmbell::doorbell::{IoEventAddress, Sharing};
 use vmbell::guest::Parameters;
 use vmbell::hypervisor::{Hypervisor, IoEvents, Vm};
-use vmbell::machine::Machine;
+use vmbell::machine::{Machine, Stop};
 
 /// A rate scenario.
 pub(super) struct Rate<H: Hypervisor> {
     path: Path,
     guest: Guest<H>,
     rung: Rung,
+    /// Further vCPUs that ring at the same time.
+    others: Vec<Other<H>>,
+    /// What the doorbells beside the one that is rung signal; kept, as they are registered.
+    _beside: EventFd,
 }
 
 /// What the guest rings, with its count of the rings.
@@ -41,10 +47,23 @@ impl<H: Hypervisor> Rate<H> {
         hypervisor: &H,
         name: &str,
         case: Case,
+        scale: Scale,
         options: &Options,
     ) -> Result<Self, SubjectError> {
         let Case { path, bell, .. } = case;
-        let guest = Guest::new(hypervisor, name, path.rate_program(), case, options)?;
+        let vcpus = scale.vcpus.unwrap_or(1);
+        // The first vCPU's thread needs no second CPU, and each further one takes the next.
+        let cpu = |index: u32| options.cpus[index as usize % options.cpus.len()];
+        let cpus = (0..vcpus).map(cpu).collect();
+        let guest = Guest::new(hypervisor, name, path.rate_program(), case, cpus, options)?;
+        let others = (1..vcpus)
+            .map(|index| Other::new(&guest, path.rate_program(), (index, cpu(index))))
+            .collect::<Result<_, _>>()
+            .map_err(|error| guest.failed(error))?;
+        let beside = EventFd::new(EFD_NONBLOCK).map_err(|error| guest.failed(error))?;
+        scale
+            .register(guest.machine.vm().as_ref(), &beside, (path, bell))
+            .map_err(|error| guest.failed(error))?;
         let rung = match bell.datamatch(path) {
             Some(datamatch) => {
                 let event = EventFd::new(EFD_NONBLOCK).map_err(|error| guest.failed(error))?;
@@ -67,7 +86,13 @@ impl<H: Hypervisor> Rate<H> {
                 Rung::Device { counter, seen: 0 }
             }
         };
-        Ok(Self { path, guest, rung })
+        Ok(Self {
+            path,
+            guest,
+            rung,
+            others,
+            _beside: beside,
+        })
     }
 
     /// How many rings it has counted since the last call; `None` if it does not count.
@@ -116,11 +141,40 @@ impl<H: Hypervisor> Scenario for Rate<H> {
             value: self.path.value(),
             pause: 0,
         };
-        let run = self.guest.run(&parameters)?;
-        if let Some(counted) = self.counted()? {
-            self.guest.agree("what was rung", counted, ops)?;
+        let vcpus = 1 + self.others.len() as u64;
+        let machine = Arc::clone(&self.guest.machine);
+        let before = machine.vm().exit_counts();
+        let limit = self.guest.limit.clone();
+        let (run, others) = std::thread::scope(|scope| {
+            let others = self.others.iter_mut();
+            let others: Vec<_> = others
+                .map(|other| scope.spawn(|| other.run(&parameters, &limit)))
+                .collect();
+            let run = self.guest.run(&parameters);
+            let join = |other: ScopedJoinHandle<'_, _>| other.join();
+            (run, others.into_iter().map(join).collect::<Vec<_>>())
+        });
+        let run = run?;
+        let mut slowest = run.ticks;
+        for other in others {
+            let ticks = other
+                .map_err(|_| self.guest.failed("a vcpu's thread panicked"))?
+                .map_err(|error| self.guest.failed(error))?
+                .ok_or_else(|| self.guest.stopped(Stop::Kicked))?;
+            slowest = slowest.max(ticks);
         }
-        let elapsed_ns = self.guest.clock.ns(run.ticks);
-        Ok(run.sample(ops, elapsed_ns))
+        if let Some(counted) = self.counted()? {
+            self.guest.agree("what was rung", counted, ops * vcpus)?;
+        }
+        let elapsed_ns = self.guest.clock.ns(slowest);
+        let after = machine.vm().exit_counts();
+        // One operation is one ring of each vCPU, which all ring at the same time: a number tells how long a
+        // ring takes one of them. The exit with which each says that it is done is no operation.
+        let heavy = (after.heavy - before.heavy).saturating_sub(vcpus);
+        Ok(Sample {
+            light: (after.light - before.light) / vcpus,
+            heavy: heavy / vcpus,
+            ..run.sample(ops, elapsed_ns)
+        })
     }
 }

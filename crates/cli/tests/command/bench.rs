@@ -399,3 +399,42 @@ fn a_backend_named_twice_is_measured_once() {
     let report: Value = serde_json::from_str(&stdout(&mut command)).unwrap();
     assert_eq!(report["results"].as_array().unwrap().len(), 1);
 }
+
+#[test]
+fn a_scan_measures_each_value_and_compares_it_with_the_first() {
+    let mut command = quick(&[
+        "portio-datamatch-eventfd",
+        "--only",
+        "--backend",
+        "usermode",
+    ]);
+    command.args([
+        "--doorbells",
+        "0,100",
+        "--vcpus",
+        "1,2",
+        "--export-json",
+        "-",
+    ]);
+    let report: Value = serde_json::from_str(&stdout(&mut command)).unwrap();
+    let rows = report["results"].as_array().unwrap();
+    let first = "portio-datamatch-eventfd,doorbells=0,vcpus=1";
+    assert_eq!((rows.len(), rows[0]["command"].as_str()), (4, Some(first)));
+    for (row, (doorbells, vcpus)) in
+        rows.iter()
+            .zip([("0", "1"), ("0", "2"), ("100", "1"), ("100", "2")])
+    {
+        assert_eq!(row["status"], "ok", "{row:#}");
+        assert_eq!(row["parameters"]["doorbells"], doorbells);
+        assert_eq!(row["parameters"]["vcpus"], vcpus);
+        // Every ring of every vCPU was handled below the VMM.
+        assert_eq!(row["exits"]["light"], 1.0);
+        assert_eq!(row["exits"]["heavy"], 0.0);
+    }
+    assert_eq!(rows[3]["ratio"]["reference"], first);
+    assert_eq!(report["ratios_to"], "first value");
+    quick(&["--doorbells", "100000"])
+        .assert()
+        .code(2)
+        .stderr(contains("4096"));
+}

@@ -1,0 +1,200 @@
+//! How the cost of a doorbell grows: with doorbells that are registered beside it, and with vCPUs that ring it
+//! at the same time. Each combination of values is an entry of its own.
+
+use std::sync::Arc;
+
+use vm_memory::GuestAddress;
+use vmm_sys_util::eventfd::EventFd;
+
+use super::guest::{Failure, Guest};
+use super::path::{Bell, Path};
+use crate::{Limit, affinity};
+use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
+use vmbell::guest::{Parameters, Program, Results};
+use vmbell::hypervisor::{EntryPoint, Error, Hypervisor, IoEvents, Vcpu, Vm};
+use vmbell::machine::{Deadline, Machine, STACK_TOP, Stop};
+
+/// The values that each parameter takes; an empty list leaves the parameter at its usual value and out of
+/// names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scan {
+    /// How many doorbells are registered beside the one that is rung: by turns at addresses of their own, and
+    /// at its address for other values if it is for one value itself.
+    pub doorbells: Vec<u32>,
+    /// How many vCPUs ring at the same time.
+    pub vcpus: Vec<u32>,
+}
+
+/// One combination of the values.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Scale {
+    /// The doorbells beside the one that is rung; `None` if they are not scanned.
+    pub(super) doorbells: Option<u32>,
+    /// The vCPUs that ring; `None` if they are not scanned.
+    pub(super) vcpus: Option<u32>,
+}
+
+impl Scan {
+    /// All combinations, the first values first.
+    pub(super) fn scales(&self) -> Vec<Scale> {
+        let values = |list: &[u32]| -> Vec<Option<u32>> {
+            match list {
+                [] => vec![None],
+                list => list.iter().copied().map(Some).collect(),
+            }
+        };
+        let with = |doorbells| {
+            let vcpus = values(&self.vcpus).into_iter();
+            vcpus.map(move |vcpus| Scale { doorbells, vcpus })
+        };
+        values(&self.doorbells).into_iter().flat_map(with).collect()
+    }
+}
+
+impl Scale {
+    /// The parameters that are scanned, as names and values.
+    pub(super) fn parameters(self) -> Vec<(&'static str, u32)> {
+        let doorbells = self.doorbells.map(|value| ("doorbells", value));
+        let vcpus = self.vcpus.map(|value| ("vcpus", value));
+        doorbells.into_iter().chain(vcpus).collect()
+    }
+
+    /// Registers the doorbells beside the one of `bell` on `path`; all signal `event`, which nobody reads.
+    pub(super) fn register(
+        self,
+        doorbells: &dyn IoEvents,
+        event: &EventFd,
+        (path, bell): (Path, Bell),
+    ) -> Result<(), Error> {
+        for number in 1..=self.doorbells.unwrap_or_default() {
+            let of_one_value = bell == Bell::Datamatch && number % 2 == 0;
+            let (address, value) = if of_one_value {
+                (path.address(), path.value() + u64::from(number))
+            } else {
+                (beside(path.address(), number), path.value())
+            };
+            let datamatch = match (address, of_one_value) {
+                (IoEventAddress::Hypercall(_), true) => Datamatch::U64(Some(value)),
+                (IoEventAddress::Hypercall(_), false) => Datamatch::U64(None),
+                // The values above are small.
+                (_, true) => Datamatch::U32(u32::try_from(value).ok()),
+                (_, false) => Datamatch::U32(None),
+            };
+            doorbells.register_ioevent(event, address, datamatch, Sharing::Exclusive)?;
+        }
+        Ok(())
+    }
+}
+
+/// The most doorbells beside one: more have no place among the ports.
+pub const MOST: u32 = 4096;
+
+/// The address of the doorbell `number` beside the one at `address`. Ports end at 0xffff, so the later ones
+/// are below.
+fn beside(address: IoEventAddress, number: u32) -> IoEventAddress {
+    let distance = 8 * u64::from(number);
+    match address {
+        IoEventAddress::Pio(port) if distance < 0x3000 => IoEventAddress::Pio(port + distance),
+        IoEventAddress::Pio(port) => IoEventAddress::Pio(port - (distance - 0x3000) - 8),
+        IoEventAddress::Mmio(address) => IoEventAddress::Mmio(address + distance),
+        IoEventAddress::Hypercall(number) => IoEventAddress::Hypercall(number + distance),
+    }
+}
+
+/// A vCPU that rings beside the guest's first one.
+pub(super) struct Other<H: Hypervisor> {
+    machine: Arc<Machine<H::Vm>>,
+    vcpu: <H::Vm as Vm>::Vcpu,
+    /// The vCPU's own page of parameters and results.
+    page: GuestAddress,
+    cpu: usize,
+    rings: u64,
+}
+
+impl<H: Hypervisor> Other<H> {
+    /// The vCPU with this index, which is not 0, pinned to `cpu`.
+    pub(super) fn new(
+        guest: &Guest<H>,
+        program: Program,
+        (index, cpu): (u32, usize),
+    ) -> Result<Self, Failure> {
+        let machine = Arc::clone(&guest.machine);
+        // The bottom of the stack that the next vCPU would have; stacks grow down from 64 KiB above.
+        let page = GuestAddress(STACK_TOP.0 + 0x1_0000 * u64::from(index));
+        let mut vcpu = machine.vm().create_vcpu(index)?;
+        let entry = match machine.load(program, index)? {
+            EntryPoint::Program { pc, sp, .. } => EntryPoint::Program {
+                pc,
+                sp,
+                arguments: [page.0, index.into()],
+            },
+            other => other,
+        };
+        vcpu.set_entry_point(entry)?;
+        Ok(Self {
+            machine,
+            vcpu,
+            page,
+            cpu,
+            rings: 0,
+        })
+    }
+
+    /// Performs the run on the calling thread and returns the ticks that it took; `None` if the guest did not
+    /// finish.
+    pub(super) fn run(
+        &mut self,
+        parameters: &Parameters,
+        limit: &Limit,
+    ) -> Result<Option<u64>, Failure> {
+        affinity::prefer(self.cpu);
+        let memory = self.machine.vm().memory();
+        parameters.write(memory, self.page)?;
+        let limit = limit.clone();
+        let _deadline = Deadline::once(move || limit.is_run_over(), self.vcpu.kick_handle())?;
+        let stop = self.machine.runner(&mut self.vcpu).run()?;
+        let results = Results::read(memory, self.page)?;
+        let performed = results.rings - self.rings;
+        self.rings = results.rings;
+        let is_done = matches!(stop, Stop::Done(_)) && performed == parameters.count;
+        Ok(is_done.then_some(results.ticks))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_combination_is_measured_once() {
+        let scan = Scan {
+            doorbells: vec![1, 10],
+            vcpus: vec![1, 2],
+        };
+        let all: Vec<_> = scan
+            .scales()
+            .iter()
+            .map(|scale| scale.parameters())
+            .collect();
+        let of = |doorbells, vcpus| vec![("doorbells", doorbells), ("vcpus", vcpus)];
+        assert_eq!(all, [of(1, 1), of(1, 2), of(10, 1), of(10, 2)]);
+        assert_eq!(Scan::default().scales(), [Scale::default()]);
+    }
+
+    #[test]
+    fn the_most_doorbells_beside_one_have_addresses_of_their_own() {
+        for address in [
+            Path::Portio.address(),
+            Path::Mmio.address(),
+            Path::Hypercall.address(),
+        ] {
+            let mut all: Vec<u64> = (1..=MOST)
+                .map(|number| beside(address, number).value())
+                .collect();
+            all.push(address.value());
+            all.sort_unstable();
+            all.dedup();
+            assert_eq!(all.len(), 1 + MOST as usize, "{address:?}");
+        }
+    }
+}
