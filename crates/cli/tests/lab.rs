@@ -375,10 +375,19 @@ fn kernels_that_cannot_boot_are_refused() {
         command.assert().code(125)
     };
     run("/nonexistent", &["--modules", "none"]).stderr(contains("cannot read /nonexistent"));
-    run(text.to_str().unwrap(), &["--modules", "none"]).stderr(contains(
-        "is no kernel: neither a bzImage nor an ELF vmlinux",
-    ));
-    run(text.to_str().unwrap(), &[]).stderr(contains("no modules of Linux 6 in "));
+    run("/nonexistent", &[]).stderr(contains("cannot read /nonexistent"));
+    for modules in [&["--modules", "none"][..], &[]] {
+        run(text.to_str().unwrap(), modules).stderr(contains(
+            "is no kernel: neither a bzImage nor an ELF vmlinux",
+        ));
+    }
+    let mut arm = vec![0; 4096];
+    arm[56..60].copy_from_slice(b"ARM\x64");
+    fs::write(&text, arm).unwrap();
+    run(text.to_str().unwrap(), &[]).stderr(contains("is a kernel for aarch64, and L1 is x86_64"));
+    let good = sandbox.path("vmlinuz-7");
+    fs::copy("/bin/true", &good).unwrap();
+    run(good.to_str().unwrap(), &[]).stderr(contains("no modules of Linux 7 in "));
 }
 
 #[test]

@@ -82,7 +82,7 @@ pub fn linux(board: &Board, draft: &Draft) -> Result<String, LabError> {
     kernel(
         board,
         draft,
-        &KernelImage::read(&image)?,
+        &KernelImage::read(&image, board.arch)?,
         Some(&ModuleTree::open(modules, &version)?),
     )?;
     let kept = draft.path(MODULES);

@@ -187,11 +187,12 @@ impl<'a> Provision<'a> {
         if let Some(entry) = self.existing("kernel", &hash)? {
             return Ok(Kernel::of(&entry, modules));
         }
+        // A file that is no kernel has no modules either, so the image is looked at first.
+        let image = KernelImage::read(path, self.board.arch)?;
         let tree = modules
             .as_ref()
             .map(|folder| ModuleTree::open(folder, &version))
             .transpose()?;
-        let image = KernelImage::read(path)?;
         let own;
         let lock = match &self.session {
             // It was taken for QEMU's packages; taking it a second time would wait for ever.

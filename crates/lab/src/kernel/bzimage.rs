@@ -13,6 +13,10 @@ const KERNEL_VERSION: usize = 0x20e;
 const PAYLOAD_OFFSET: usize = 0x248;
 const PAYLOAD_LENGTH: usize = 0x24c;
 
+const ELF: &[u8] = b"\x7fELF";
+/// The magic number of arm64's Image and its offset (Documentation/arch/arm64/booting.rst).
+const ARM64: (usize, &[u8]) = (56, b"ARM\x64");
+
 /// A kernel that QEMU can boot.
 #[derive(Debug)]
 pub struct KernelImage {
@@ -30,10 +34,17 @@ pub struct BzImage {
 }
 
 impl KernelImage {
-    /// Reads a bzImage or an ELF.
-    pub fn read(path: &Path) -> Result<Self, KernelError> {
+    /// Reads a bzImage or an ELF for `arch`, which is named as Rust and QEMU do.
+    pub fn read(path: &Path, arch: &'static str) -> Result<Self, KernelError> {
         let bytes = fs::read(path).map_err(KernelError::io("read", path))?;
-        if bytes.starts_with(b"\x7fELF") {
+        if let Some(found) = architecture(&bytes).filter(|found| found != arch) {
+            return Err(KernelError::Architecture {
+                path: path.to_path_buf(),
+                found,
+                wanted: arch,
+            });
+        }
+        if bytes.starts_with(ELF) {
             return Ok(Self {
                 bytes,
                 version: None,
@@ -47,6 +58,24 @@ impl KernelImage {
             version,
         })
     }
+}
+
+/// The architecture that the header of an ELF or of arm64's Image names.
+fn architecture(bytes: &[u8]) -> Option<String> {
+    let (offset, magic) = ARM64;
+    if bytes
+        .get(offset..)
+        .is_some_and(|rest| rest.starts_with(magic))
+    {
+        return Some("aarch64".to_owned());
+    }
+    let machine = bytes.starts_with(ELF).then(|| bytes.get(18..20))??;
+    let machine = u16::from_le_bytes(machine.try_into().ok()?);
+    Some(match object::elf::Machine(machine) {
+        object::elf::EM_X86_64 => "x86_64".to_owned(),
+        object::elf::EM_AARCH64 => "aarch64".to_owned(),
+        _ => format!("ELF machine {machine}"),
+    })
 }
 
 impl BzImage {
@@ -103,7 +132,7 @@ impl BzImage {
             path: self.path.clone(),
             source,
         })?;
-        Ok(Some(kernel).filter(|kernel| kernel.starts_with(b"\x7fELF")))
+        Ok(Some(kernel).filter(|kernel| kernel.starts_with(ELF)))
     }
 
     fn word(&self, offset: usize) -> usize {

@@ -19,12 +19,13 @@ fn bzimage(payload: &[u8]) -> Vec<u8> {
 fn read(bytes: &[u8]) -> Result<KernelImage, KernelError> {
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), bytes).unwrap();
-    KernelImage::read(file.path())
+    KernelImage::read(file.path(), "x86_64")
 }
 
 #[test]
 fn the_elf_comes_out_with_its_version() {
-    let elf = b"\x7fELF and the rest of a kernel";
+    let mut elf = *b"\x7fELF and the rest of a kernel";
+    elf[18..20].copy_from_slice(&62_u16.to_le_bytes());
     let packed = ruzstd::encoding::compress_to_vec(
         elf.as_slice(),
         ruzstd::encoding::CompressionLevel::Uncompressed,
@@ -32,7 +33,7 @@ fn the_elf_comes_out_with_its_version() {
     let image = read(&bzimage(&packed)).unwrap();
     assert_eq!(image.bytes, elf);
     assert_eq!(image.version.as_deref(), Some("6.12.99-x"));
-    assert_eq!(read(elf).unwrap().bytes, elf, "an ELF is taken as it is");
+    assert_eq!(read(&elf).unwrap().bytes, elf, "an ELF is taken as it is");
 }
 
 #[test]
@@ -58,6 +59,21 @@ fn what_is_no_kernel_is_refused() {
     for bytes in [b"".as_slice(), b"MZ", &[0; 4096]] {
         assert!(matches!(read(bytes), Err(KernelError::NotAKernel { .. })));
     }
-    let error = KernelImage::read(Path::new("/nonexistent/vmlinuz")).unwrap_err();
+    let error = KernelImage::read(Path::new("/nonexistent/vmlinuz"), "x86_64").unwrap_err();
     assert_eq!(error.to_string(), "cannot read /nonexistent/vmlinuz");
+}
+
+#[test]
+fn a_kernel_for_another_architecture_is_refused_by_name() {
+    let mut image = vec![0; 4096];
+    image[..2].copy_from_slice(b"MZ");
+    image[56..60].copy_from_slice(b"ARM\x64");
+    let mut elf = vec![0; 64];
+    elf[..4].copy_from_slice(ELF);
+    elf[18..20].copy_from_slice(&183_u16.to_le_bytes());
+    for bytes in [image, elf] {
+        let error = read(&bytes).unwrap_err().to_string();
+        let told = error.ends_with(" is a kernel for aarch64, and L1 is x86_64");
+        assert!(told, "{error}");
+    }
 }

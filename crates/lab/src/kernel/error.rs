@@ -22,6 +22,16 @@ pub enum KernelError {
         /// The file.
         path: PathBuf,
     },
+    /// The kernel is for another architecture.
+    #[error("{} is a kernel for {found}, and L1 is {wanted}", path.display())]
+    Architecture {
+        /// The file.
+        path: PathBuf,
+        /// The architecture in the file's header.
+        found: String,
+        /// The architecture of the machine.
+        wanted: &'static str,
+    },
     /// The header of a bzImage points outside the file.
     #[error("{} is a bzImage of {length} bytes whose header says that its kernel is at {offset}, {size} bytes long", path.display())]
     Truncated {
