@@ -36,8 +36,34 @@ fn without_network_and_with_an_empty_cache_the_clients_reason_is_shown() {
         "exit 100",
     );
     sandbox.failed_preparation().stderr(contains(
-        "the package sources have none of qemu-system-x86: E: Failed to fetch indexes  Could not resolve host",
+        "vmbell: cannot fetch the package indexes: E: Failed to fetch indexes  Could not resolve host",
     ));
+}
+
+#[test]
+fn sources_that_never_answer_are_told_after_some_seconds_and_given_up() {
+    let sandbox = Sandbox::new();
+    sandbox.apt("exec sleep 600", "exit 100", "exit 100");
+    let started = Instant::now();
+    let mut vmbell = sandbox
+        .vmbell()
+        .args(["lab", "prepare"])
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let said = std::io::BufReader::new(vmbell.stderr.take().unwrap());
+    let mut lines = std::io::BufRead::lines(said).map(Result::unwrap);
+    assert_eq!(lines.next().unwrap(), "lab: fetching the package indexes");
+    assert_eq!(
+        lines.next().unwrap(),
+        "lab: no answer from the package sources yet: is there a network, or a proxy to be set?"
+    );
+    assert!(started.elapsed() < Duration::from_secs(20));
+    assert_eq!(
+        lines.next().unwrap(),
+        "vmbell: cannot fetch the package indexes: no answer within 20 s"
+    );
+    assert_eq!(vmbell.wait().unwrap().code(), Some(125));
 }
 
 #[test]

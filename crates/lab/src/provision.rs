@@ -16,6 +16,12 @@ use super::{Kernel, LabError, Progress, Recipe, prepare};
 /// Peak disk space of a preparation in multiples of the download: packages, unpacked files, kernel decompressed.
 const PEAK: u64 = 6;
 
+/// What is said if no byte of the package indexes has come after a while.
+const NO_ANSWER: &str =
+    "no answer from the package sources yet: is there a network, or a proxy to be set?";
+/// Disk space that the package indexes take, in bytes: those of Debian 12 with its security suite.
+const INDEXES: u64 = 100_000_000;
+
 /// A kernel that the user names.
 #[derive(Clone, Debug)]
 pub struct KernelChoice {
@@ -102,23 +108,24 @@ impl<'a> Provision<'a> {
                 wanted,
                 recipe.option,
             )?;
+            require_space(self.cache.root(), Size(INDEXES))?;
             self.progress.say("fetching the package indexes");
-            apt.update()?;
+            apt.update(|| self.progress.say(NO_ANSWER))?;
             self.session = Some((apt, lock));
         }
         let Some((apt, lock)) = &self.session else {
             unreachable!("made above")
         };
         let (name, packages) = apt.resolve(recipe.alternatives, recipe.stand_ins)?;
-        let total = packages.iter().map(|package| package.size).sum();
+        let total: u64 = packages.iter().map(|package| package.size).sum();
         let root = self.cache.root();
+        require_space(root, Size(total.saturating_mul(PEAK)))?;
         let (count, plural) = (packages.len(), if packages.len() == 1 { "" } else { "s" });
         self.progress.say(format_args!(
             "downloading {name}: {count} package{plural}, {}, into {}",
             Size(total),
             root.display()
         ));
-        require_space(root, Size(total.saturating_mul(PEAK)))?;
         {
             let _bar = self.progress.follow(apt.archives(), total);
             apt.download(&name, &packages)?;

@@ -1,13 +1,19 @@
 //! Runs `apt-get` and `dpkg-deb`.
 
-use std::io;
+use std::io::{self, Read};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use super::state::State;
 use super::{AptError, Package};
 
 const ATTEMPTS: u32 = 3;
+/// After this time without a byte of the indexes, the user is told.
+const SILENCE: Duration = Duration::from_secs(7);
+/// After this time without a byte, the fetch is given up; apt itself would take minutes.
+const LONGEST_SILENCE: Duration = Duration::from_secs(20);
 
 /// The distribution's package client, run with a configuration and a package database of the lab.
 #[derive(Debug)]
@@ -51,10 +57,25 @@ impl Apt {
     }
 
     /// Fetches the package indexes. An unreachable source must not stop the others: the failure is reported
-    /// only if a package cannot be found afterwards.
-    pub fn update(&mut self) -> Result<(), AptError> {
+    /// only if a package cannot be found afterwards. `silent` is called if for some time nothing arrives at all.
+    pub fn update(&mut self, silent: impl FnOnce()) -> Result<(), AptError> {
         self.state.set_stand_ins(self.architecture, &[])?;
-        self.complaint = match self.apt(&["update", "-qq", "-o", "APT::Update::Error-Mode=any"]) {
+        let mut silent = Some(silent);
+        let lists = self.state.lists();
+        let watch = |time: Duration| {
+            if time < SILENCE || has_bytes(&lists) {
+                return Ok(());
+            }
+            if let Some(silent) = silent.take() {
+                silent();
+            }
+            if time < LONGEST_SILENCE {
+                return Ok(());
+            }
+            Err(AptError::Silent { time })
+        };
+        let words = ["update", "-qq", "-o", "APT::Update::Error-Mode=any"];
+        self.complaint = match self.watched_apt(&words, watch) {
             Ok(_) => None,
             Err(AptError::Failed { reason, .. }) => Some(reason),
             Err(error) => return Err(error),
@@ -81,8 +102,8 @@ impl Apt {
                 Err(error) => return Err(error),
             }
         }
-        if let Some(complaint) = &self.complaint {
-            reason = complaint.clone();
+        if let Some(reason) = self.complaint.clone() {
+            return Err(AptError::NoIndexes { reason });
         }
         Err(AptError::NotFound {
             names: alternatives.iter().map(ToString::to_string).collect(),
@@ -132,6 +153,7 @@ impl Apt {
             command,
             "dpkg-deb",
             &format!("dpkg-deb -x {}", package.file),
+            |_| Ok(()),
         )
         .map(drop)
     }
@@ -150,20 +172,38 @@ impl Apt {
     }
 
     fn apt(&self, arguments: &[&str]) -> Result<Output, AptError> {
+        self.watched_apt(arguments, |_| Ok(()))
+    }
+
+    fn watched_apt(
+        &self,
+        arguments: &[&str],
+        watch: impl FnMut(Duration) -> Result<(), AptError>,
+    ) -> Result<Output, AptError> {
         let mut command = Command::new("apt-get");
         command
             .args(arguments)
             .env("APT_CONFIG", self.state.configuration())
             .env("LC_ALL", "C");
-        run(command, "apt-get", &format!("apt-get {}", arguments[0]))
+        let name = format!("apt-get {}", arguments[0]);
+        run(command, "apt-get", &name, watch)
     }
 }
 
-fn run(mut command: Command, program: &'static str, name: &str) -> Result<Output, AptError> {
-    let output = command
+fn run(
+    mut command: Command,
+    program: &'static str,
+    name: &str,
+    watch: impl FnMut(Duration) -> Result<(), AptError>,
+) -> Result<Output, AptError> {
+    let failed = |source| AptError::Run { program, source };
+    let child = command
         .stdin(Stdio::null())
-        .output()
-        .map_err(|source| AptError::Run { program, source })?;
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(failed)?;
+    let output = finish(child, watch, failed)?;
     if output.status.success() {
         return Ok(output);
     }
@@ -173,6 +213,58 @@ fn run(mut command: Command, program: &'static str, name: &str) -> Result<Output
         status: output.status.to_string(),
         reason: reason(&text),
     })
+}
+
+/// Waits for a program and reads its output. `watch` is called with the time that has passed; its error kills the
+/// program.
+fn finish(
+    mut child: Child,
+    mut watch: impl FnMut(Duration) -> Result<(), AptError>,
+    failed: impl Fn(io::Error) -> AptError,
+) -> Result<Output, AptError> {
+    let began = Instant::now();
+    let read = [
+        child.stdout.take().map(|pipe| read(Box::new(pipe))),
+        child.stderr.take().map(|pipe| read(Box::new(pipe))),
+    ];
+    // Both pipes close when the program ends.
+    while read.iter().flatten().any(|thread| !thread.is_finished()) {
+        if let Err(error) = watch(began.elapsed()) {
+            child.kill().map_err(&failed)?;
+            child.wait().map_err(&failed)?;
+            return Err(error);
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    let status = child.wait().map_err(&failed)?;
+    let [stdout, stderr] = read.map(|thread| {
+        thread
+            .and_then(|thread| thread.join().ok())
+            .unwrap_or_default()
+    });
+    Ok(Output {
+        status,
+        stdout,
+        stderr,
+    })
+}
+
+fn read(mut pipe: Box<dyn Read + Send>) -> JoinHandle<Vec<u8>> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = pipe.read_to_end(&mut bytes);
+        bytes
+    })
+}
+
+/// Whether a file in the folder or in its `partial` has a byte.
+fn has_bytes(folder: &Path) -> bool {
+    [folder.to_path_buf(), folder.join("partial")]
+        .iter()
+        .filter_map(|folder| std::fs::read_dir(folder).ok())
+        .flat_map(|list| list.flatten())
+        .filter_map(|item| item.metadata().ok())
+        .any(|metadata| metadata.is_file() && metadata.len() > 0)
 }
 
 /// The first errors of apt's output, in one line, or its warnings if it has no errors.

@@ -36,6 +36,18 @@ pub enum AptError {
         /// The errors that the client printed.
         reason: String,
     },
+    /// A fetch of the indexes failed, and what came has none of the packages.
+    #[error("cannot fetch the package indexes: {reason}")]
+    NoIndexes {
+        /// The errors that the client printed.
+        reason: String,
+    },
+    /// Nothing came from the package sources.
+    #[error("cannot fetch the package indexes: no answer within {} s", time.as_secs())]
+    Silent {
+        /// How long the client was waited for.
+        time: std::time::Duration,
+    },
     /// The package sources have none of the alternative packages.
     #[error("the package sources have none of {}: {reason}", names.join(", "))]
     NotFound {

@@ -31,6 +31,11 @@ impl State {
         self.root.join("apt.conf")
     }
 
+    /// The folder for the indexes.
+    pub fn lists(&self) -> PathBuf {
+        self.root.join("lists")
+    }
+
     /// The folder for downloaded packages.
     pub fn archives(&self) -> PathBuf {
         self.root.join("archives")
