@@ -67,6 +67,40 @@ fn sources_that_never_answer_are_told_after_some_seconds_and_given_up() {
 }
 
 #[test]
+fn a_signal_ends_a_preparation_with_all_that_it_was_doing() {
+    use std::os::unix::process::ExitStatusExt;
+    for (signal, number) in [("TERM", 15), ("INT", 2), ("HUP", 1), ("KILL", 9)] {
+        let sandbox = Sandbox::new();
+        packaged_qemu(&sandbox, "true");
+        let file = sandbox.path("unpacking");
+        let body = format!(
+            "[ $1 = --version ] && exit 0; mkdir -p $3/usr; echo half > $3/usr/half; \
+             echo $$ > {0}.new; mv {0}.new {0}; exec sleep 600",
+            file.display()
+        );
+        sandbox.script("dpkg-deb", &body);
+        let mut vmbell = sandbox
+            .vmbell()
+            .args(["lab", "prepare", "--quiet"])
+            .spawn()
+            .unwrap();
+        wait_for("dpkg-deb", &|| file.exists());
+        support::kill(&vmbell, signal);
+        assert_eq!(vmbell.wait().unwrap().signal(), Some(number));
+        if signal != "KILL" {
+            assert_eq!(sandbox.left(), ["downloads"], "SIG{signal}");
+            let pid = fs::read_to_string(&file).unwrap();
+            wait_for("the end of dpkg-deb", &|| support::is_gone(&pid));
+        }
+        // The next run needs no preparation, and removes what is left all the same.
+        let mut command = sandbox.run(&sandbox.qemu("9.0.0", "exit 9"));
+        command.args(["--quiet", "--", "/bin/true"]);
+        command.assert().code(125);
+        assert_eq!(sandbox.left(), [""; 0], "SIG{signal}");
+    }
+}
+
+#[test]
 fn a_half_downloaded_package_is_fetched_again_and_at_last_reported() {
     let sandbox = Sandbox::new();
     let list = format!("echo \"'u' x.deb 10 SHA256:{HASH}\"");
@@ -291,11 +325,7 @@ fn no_end_of_a_run_leaves_a_temporary_file() {
             .args(["--quiet", "--out", "never", "--", "/bin/true"])
             .spawn()
             .unwrap();
-        let deadline = Instant::now() + Duration::from_secs(30);
-        while !file.exists() {
-            assert!(Instant::now() < deadline, "no boot");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        wait_for("QEMU", &|| file.exists());
         assert_eq!(fs::read(&file).unwrap(), b"070701");
         support::kill(&vmbell, signal);
         assert!(!vmbell.wait().unwrap().success());
@@ -472,21 +502,19 @@ fn qemu_does_not_outlive_vmbell() {
         .args(["--", "/bin/true"])
         .spawn()
         .unwrap();
-    let deadline = Instant::now() + Duration::from_secs(30);
-    let wait_for = |done: &dyn Fn() -> bool| {
-        while !done() {
-            assert!(Instant::now() < deadline, "too late");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    };
-    wait_for(&|| file.exists());
-    let pid = fs::read_to_string(&file).unwrap().trim().to_owned();
+    wait_for("QEMU", &|| file.exists());
+    let pid = fs::read_to_string(&file).unwrap();
     vmbell.kill().unwrap();
     vmbell.wait().unwrap();
-    // The process is gone, or is a zombie that its new parent has not waited for yet.
-    wait_for(&|| {
-        fs::read_to_string(format!("/proc/{pid}/stat")).map_or(true, |stat| stat.contains(") Z "))
-    });
+    wait_for("the end of QEMU", &|| support::is_gone(&pid));
+}
+
+fn wait_for(what: &str, done: &dyn Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !done() {
+        assert!(Instant::now() < deadline, "no sign of {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// Packages that contain a QEMU of two scripts, which reports an acceptable version.
@@ -522,11 +550,7 @@ fn two_preparations_at_once_download_once() {
         command.spawn().unwrap()
     };
     let first = prepare();
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while !count.exists() {
-        assert!(Instant::now() < deadline, "the first does not download");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_for("the first download", &|| count.exists());
     let mut second = prepare();
     let mut said = std::io::BufReader::new(second.stderr.take().unwrap());
     let mut line = String::new();
@@ -546,8 +570,7 @@ fn two_preparations_at_once_download_once() {
         .assert()
         .success()
         .stdout(contains("QEMU 9.0.0").and(contains("Linux kernel")));
-    assert_eq!(sandbox.unfinished(), Vec::<String>::new());
-    assert!(!sandbox.path("cache/vmbell/lab/downloads").exists());
+    assert_eq!(sandbox.left(), [""; 0]);
 }
 
 #[test]

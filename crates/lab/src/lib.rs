@@ -26,6 +26,7 @@ mod progress;
 mod provision;
 mod recipe;
 mod run;
+mod unfinished;
 
 pub use error::LabError;
 pub use files::Files;
@@ -35,3 +36,4 @@ pub use progress::Progress;
 pub use provision::{KernelChoice, Provision};
 pub use recipe::Recipe;
 pub use run::{Lab, Outcome};
+pub use unfinished::abandon;

@@ -1,6 +1,5 @@
 //! Finds QEMU and a kernel, and downloads and prepares those that are missing.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::apt::{Apt, Package};
@@ -73,13 +72,13 @@ impl<'a> Provision<'a> {
         Ok(Kernel::of(&entry, None))
     }
 
-    /// Removes the indexes and packages, which nothing needs once everything is in place.
+    /// Removes the indexes and packages, which nothing needs once everything is in place, and what a
+    /// preparation that was killed has left.
     pub fn finish(self) -> Result<(), LabError> {
-        if let Some((_, lock)) = &self.session {
-            let downloads = self.cache.downloads(lock)?;
-            fs::remove_dir_all(&downloads).map_err(CacheError::io("remove", downloads))?;
-        }
-        Ok(())
+        Ok(match self.session {
+            Some((_, lock)) => self.cache.remove_downloads(&lock)?,
+            None => self.cache.tidy()?,
+        })
     }
 
     fn package_entry(

@@ -10,6 +10,7 @@ mod environment;
 mod machine;
 mod parts;
 mod run;
+mod signals;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use anyhow::Context;
 use clap::Args;
 
+use super::signals;
+
 use vmbell_lab::board::Board;
 use vmbell_lab::cache::Cache;
 use vmbell_lab::{KernelChoice, Lab, LabError, Progress, Provision};
@@ -44,6 +46,7 @@ impl Parts {
                 .map(|folder| (folder.as_os_str() != "none").then_some(folder));
             KernelChoice { image, modules }
         });
+        signals::clean_up().context("cannot handle signals")?;
         let lock = cache.lock_use()?;
         let mut provision = Provision::new(&board, &cache, progress);
         let qemu = provision.qemu(self.qemu.as_deref())?;

@@ -64,6 +64,17 @@ impl Sandbox {
         command
     }
 
+    /// What preparations have left in the cache that is no entry.
+    pub fn left(&self) -> Vec<String> {
+        let mut left: Vec<_> = fs::read_dir(self.path("cache/vmbell/lab"))
+            .unwrap()
+            .map(|item| item.unwrap().file_name().into_string().unwrap())
+            .filter(|name| name.starts_with("draft-") || name == "downloads")
+            .collect();
+        left.sort();
+        left
+    }
+
     /// A file that is good enough as a kernel for a QEMU that is a script.
     pub fn kernel(&self) -> PathBuf {
         let kernel = self.path("kernel");
@@ -112,4 +123,10 @@ pub fn kill(child: &std::process::Child, signal: &str) {
     let line = format!("kill -s {signal} {}", child.id());
     let status = Command::new("sh").args(["-c", &line]).status();
     assert!(status.unwrap().success());
+}
+
+/// Whether a process is gone, or is a zombie that its new parent has not waited for yet.
+pub fn is_gone(pid: &str) -> bool {
+    fs::read_to_string(format!("/proc/{}/stat", pid.trim()))
+        .map_or(true, |stat| stat.contains(") Z "))
 }

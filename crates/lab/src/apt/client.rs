@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::state::State;
 use super::{AptError, Package};
+use crate::unfinished;
 
 const ATTEMPTS: u32 = 3;
 /// After this time without a byte of the indexes, the user is told.
@@ -222,20 +223,23 @@ fn finish(
     mut watch: impl FnMut(Duration) -> Result<(), AptError>,
     failed: impl Fn(io::Error) -> AptError,
 ) -> Result<Output, AptError> {
+    let running = unfinished::program(&child);
     let began = Instant::now();
     let read = [
         child.stdout.take().map(|pipe| read(Box::new(pipe))),
         child.stderr.take().map(|pipe| read(Box::new(pipe))),
     ];
-    // Both pipes close when the program ends.
+    // Both pipes close when the program ends, and until then it has not been waited for.
     while read.iter().flatten().any(|thread| !thread.is_finished()) {
         if let Err(error) = watch(began.elapsed()) {
             child.kill().map_err(&failed)?;
+            drop(running);
             child.wait().map_err(&failed)?;
             return Err(error);
         }
         thread::sleep(Duration::from_millis(20));
     }
+    drop(running);
     let status = child.wait().map_err(&failed)?;
     let [stdout, stderr] = read.map(|thread| {
         thread

@@ -117,3 +117,22 @@ fn clean_leaves_a_cache_in_use_alone() {
     assert!(open(&cache).unwrap().is_none());
     assert!(cache.entries().unwrap().is_empty());
 }
+
+#[test]
+fn what_a_killed_preparation_left_is_removed_when_nobody_prepares() {
+    let (_folder, cache) = cache();
+    let names = || {
+        let list = fs::read_dir(cache.root()).unwrap();
+        let mut names: Vec<_> = list.map(|item| item.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let lock = cache.lock_prepare(|| {}).unwrap();
+    fs::create_dir(cache.root().join("draft-killed")).unwrap();
+    cache.downloads(&lock).unwrap();
+    cache.tidy().unwrap();
+    assert_eq!(names(), ["downloads", "draft-killed", "prepare.lock"]);
+    drop(lock);
+    cache.tidy().unwrap();
+    assert_eq!(names(), ["prepare.lock"]);
+}

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::{CacheError, Manifest, SourcePackage};
+use crate::unfinished;
 
 const MANIFEST: &str = "manifest.json";
 const FILES: &str = "files";
@@ -96,6 +97,7 @@ impl Draft {
             .prefix(DRAFT)
             .tempdir_in(root)
             .map_err(CacheError::io("make a folder in", root))?;
+        unfinished::folder(scratch.path().to_path_buf());
         let files = scratch.path().join(FILES);
         fs::create_dir(&files).map_err(CacheError::io("make", files))?;
         Ok(Self { scratch, folder })

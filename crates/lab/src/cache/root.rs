@@ -6,6 +6,11 @@ use std::path::{Path, PathBuf};
 use super::entry::DRAFT;
 use super::{CacheError, Draft, Entry, Size};
 
+/// The name of the folder for downloads.
+const DOWNLOADS: &str = "downloads";
+/// The name of the file that whoever makes entries locks.
+const PREPARE: &str = "prepare.lock";
+
 /// The folder that holds all entries.
 #[derive(Clone, Debug)]
 pub struct Cache {
@@ -64,14 +69,39 @@ impl Cache {
 
     /// The folder for downloads. It stays when a preparation fails, so that the next one does not start again.
     pub fn downloads(&self, _lock: &Prepare) -> Result<PathBuf, CacheError> {
-        let path = self.root.join("downloads");
+        let path = self.root.join(DOWNLOADS);
         fs::create_dir_all(&path).map_err(CacheError::io("make", &path))?;
         Ok(path)
     }
 
+    /// Removes the downloads.
+    pub fn remove_downloads(&self, _lock: &Prepare) -> Result<(), CacheError> {
+        let path = self.root.join(DOWNLOADS);
+        match fs::remove_dir_all(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(CacheError::io("remove", path)(error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes unfinished entries and downloads, unless a preparation is under way.
+    pub fn tidy(&self) -> Result<(), CacheError> {
+        let is_left = |name: &String| name.starts_with(DRAFT) || name == DOWNLOADS;
+        if !self.names()?.iter().any(is_left) {
+            return Ok(());
+        }
+        let (lock, _) = self.lock_file(PREPARE)?;
+        if lock.try_lock().is_ok() {
+            self.sweep()?;
+            self.remove_downloads(&Prepare { _lock: lock })?;
+        }
+        Ok(())
+    }
+
     /// Takes the lock for making entries. If another process holds it, calls `waiting` and then waits.
     pub fn lock_prepare(&self, waiting: impl FnOnce()) -> Result<Prepare, CacheError> {
-        let (lock, path) = self.lock_file("prepare.lock")?;
+        let (lock, path) = self.lock_file(PREPARE)?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -111,7 +141,7 @@ impl Cache {
             return Ok(Size(0));
         }
         let mut locks = Vec::new();
-        for name in ["prepare.lock", "use.lock"] {
+        for name in [PREPARE, "use.lock"] {
             let (lock, _) = self.lock_file(name)?;
             lock.try_lock().map_err(|_| CacheError::InUse {
                 path: self.root.clone(),
