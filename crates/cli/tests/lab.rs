@@ -415,6 +415,21 @@ fn programs_that_cannot_run_there_are_refused_before_the_boot() {
 }
 
 #[test]
+fn a_doctest_is_told_how_to_be_left_out() {
+    let sandbox = Sandbox::new();
+    let qemu = sandbox.qemu("9.0.0", "exit 9");
+    let said = |name: &str| {
+        let program = sandbox.path(name);
+        fs::create_dir_all(program.parent().unwrap()).unwrap();
+        fs::copy("/bin/true", &program).unwrap();
+        sandbox.run(&qemu).arg("--").arg(program).assert().code(125)
+    };
+    let hint = "`cargo test --lib --bins --tests` leaves them out";
+    said("rustdoctestq2xdmR/rust_out").stderr(contains(hint));
+    said("deps/rust_out").stderr(contains(hint).not());
+}
+
+#[test]
 fn kernels_that_cannot_boot_are_refused() {
     let sandbox = Sandbox::new();
     let qemu = sandbox.qemu("9.0.0", "exit 9");

@@ -1,7 +1,7 @@
 //! `vmbell lab run`: runs a program of this host in L1.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
@@ -52,12 +52,25 @@ pub(super) fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
     let task = task(arguments)?;
     let lab = arguments.parts.open()?;
     announce(&lab, settings.mode);
+    if is_doctest(Path::new(&task.program)) {
+        lab.progress.say(
+            "this is a doctest, and before edition 2024 each boots by itself: \
+             `cargo test --lib --bins --tests` leaves them out",
+        );
+    }
     let mut outcome = lab.run(&task, &settings)?;
     summarize(&outcome, lab.progress);
     if let (Some(files), Some(folder)) = (outcome.files.take(), &arguments.out) {
         files.unpack(folder)?;
     }
     Ok(ExitCode::from(status(&outcome, &settings)?))
+}
+
+/// Whether this is the program that rustdoc makes of a doctest, or of all that it merges.
+fn is_doctest(program: &Path) -> bool {
+    let folder = program.parent().and_then(Path::file_name);
+    program.file_name() == Some("rust_out".as_ref())
+        && folder.is_some_and(|name| name.to_string_lossy().starts_with("rustdoctest"))
 }
 
 fn task(arguments: &RunArguments) -> anyhow::Result<Task> {
@@ -94,8 +107,8 @@ fn variable(text: &str) -> Result<(String, String), String> {
 }
 
 /// Parses `HOST` or `HOST:PATH`; the name of a file that exists may contain a colon.
-fn copied(argument: &std::path::Path) -> anyhow::Result<(PathBuf, PathBuf)> {
-    let absolute = |path: &std::path::Path| {
+fn copied(argument: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {
+    let absolute = |path: &Path| {
         std::path::absolute(path).with_context(|| format!("--with {}", path.display()))
     };
     if !argument.exists()
