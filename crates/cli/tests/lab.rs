@@ -218,6 +218,16 @@ fn an_empty_cache_has_a_status_and_can_be_cleaned() {
 }
 
 #[test]
+fn the_key_of_a_cache_is_one_word_that_needs_no_cache() {
+    let sandbox = Sandbox::new();
+    let mut command = sandbox.vmbell();
+    command.args(["lab", "status", "--key"]);
+    let word = is_match("^vmbell-lab-qemu-[0-9a-f]{12}-linux-[0-9a-f]{12}\n$").unwrap();
+    command.assert().success().stdout(word);
+    assert!(!sandbox.path("cache").exists());
+}
+
+#[test]
 fn l1_that_hangs_ends_at_the_time_limit_with_its_console() {
     let sandbox = Sandbox::new();
     let qemu = sandbox.qemu("9.0.0", "echo 'last words'; exec sleep 60");

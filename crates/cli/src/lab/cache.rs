@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use super::parts::{Parts, board};
 use vmbell_lab::Recipe;
+use vmbell_lab::board::Board;
 use vmbell_lab::cache::{Cache, Size};
 
 /// Prepares what is missing, and prints what has been prepared.
@@ -23,10 +24,7 @@ pub(super) fn status(verify: bool) -> anyhow::Result<ExitCode> {
     let cache = Cache::user()?;
     let board = board()?;
     let mut good = true;
-    let current: Vec<String> = [Recipe::qemu(&board), Recipe::linux(&board)]
-        .iter()
-        .map(|recipe| format!("{}-{}", recipe.kind, recipe.hash()))
-        .collect();
+    let current = recipes(&board).map(|recipe| format!("{}-{}", recipe.kind, recipe.hash()));
     println!("{}", cache.root().display());
     for (name, entry) in cache.entries()? {
         let checked = entry.and_then(|entry| {
@@ -70,6 +68,17 @@ pub(super) fn status(verify: bool) -> anyhow::Result<ExitCode> {
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// Prints a key for a CI's cache: the beginnings of the recipes' hashes.
+pub(super) fn key() -> anyhow::Result<ExitCode> {
+    let part = |recipe: Recipe| format!("{}-{:.12}", recipe.kind, recipe.hash());
+    println!("vmbell-lab-{}", recipes(&board()?).map(part).join("-"));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn recipes(board: &Board) -> [Recipe; 2] {
+    [Recipe::qemu(board), Recipe::linux(board)]
 }
 
 /// Removes everything from the cache.

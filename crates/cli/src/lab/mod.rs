@@ -48,6 +48,9 @@ enum LabCommand {
         /// Read every file and compare its SHA-256
         #[arg(long)]
         verify: bool,
+        /// Print one word that changes when other parts are needed: a key for a CI's cache
+        #[arg(long, conflicts_with = "verify")]
+        key: bool,
     },
     /// Remove everything that was downloaded and prepared
     Clean,
@@ -78,7 +81,8 @@ pub(super) fn run(arguments: LabArguments) -> ExitCode {
             Err(anyhow::Error::new(error).context(format!("cannot become {}", words[0].display())))
         }
         LabCommand::Prepare(parts) => cache::prepare(&parts),
-        LabCommand::Status { verify } => cache::status(verify),
+        LabCommand::Status { key: true, .. } => cache::key(),
+        LabCommand::Status { verify, .. } => cache::status(verify),
         LabCommand::Clean => cache::clean(),
         LabCommand::Run(arguments) => run::run(&arguments),
         LabCommand::Bench(arguments) => bench::run(&arguments),
