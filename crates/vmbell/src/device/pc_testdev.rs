@@ -16,7 +16,7 @@ use crate::irq::Gsi;
 /// The ports of the latch: it has two ranges, which show the same bytes.
 pub const TEST_LATCH_PORTS: [u64; 2] = [0xe0, 0xe8];
 /// How many ports each range of the latch has.
-pub const TEST_LATCH_LEN: u64 = 4;
+pub const TEST_LATCH_LEN: u64 = LATCH as u64;
 /// The first port of the page flush.
 pub const TEST_FLUSH_PORTS: u64 = 0xe4;
 /// How many ports the page flush has.
@@ -28,13 +28,16 @@ pub const TEST_LINES: u64 = 24;
 /// Guest-physical address of the memory.
 pub const TEST_MEMORY_BASE: u64 = 0xff00_0000;
 /// Size of the memory in bytes.
-pub const TEST_MEMORY_LEN: u64 = 0x1_0000;
+pub const TEST_MEMORY_LEN: u64 = MEMORY as u64;
 
+/// Sizes of the latch and of the memory in bytes.
+const LATCH: usize = 4;
+const MEMORY: usize = 0x1_0000;
 const PAGE: u64 = 4096;
 
 /// Four bytes that keep what the guest writes, at any width.
 #[derive(Debug, Default)]
-pub struct TestLatch([AtomicU8; TEST_LATCH_LEN as usize]);
+pub struct TestLatch([AtomicU8; LATCH]);
 
 impl BusDevice for TestLatch {
     fn read(&self, offset: u64, data: &mut [u8]) {
@@ -135,9 +138,7 @@ impl TestMemory {
 
 impl Default for TestMemory {
     fn default() -> Self {
-        Self(Mutex::new(
-            vec![0; TEST_MEMORY_LEN as usize].into_boxed_slice(),
-        ))
+        Self(Mutex::new(vec![0; MEMORY].into_boxed_slice()))
     }
 }
 
