@@ -3,7 +3,7 @@
 //! A doorbell can be a device model on the bus (a heavy exit), an eventfd (a light exit, which wakes a
 //! thread) or a word in shared memory (which a thread polls). The other devices are those that
 //! kvm-unit-tests expects of a PC: [`pci`] with [`pci_testdev`], [`pc_testdev`], a serial port,
-//! firmware configuration, ACPI tables and the ACPI timer. [`virtio_mmio`] is a device with virtqueues, whose
+//! firmware configuration, a clock, ACPI tables and the ACPI timer. [`virtio_mmio`] is a device with virtqueues, whose
 //! notifications are doorbells.
 
 mod acpi;
@@ -16,6 +16,7 @@ pub mod pci;
 pub mod pci_testdev;
 mod pm_timer;
 mod poller;
+mod rtc;
 mod serial;
 mod shutdown;
 pub mod virtio_mmio;
@@ -27,5 +28,6 @@ pub use hook::Hook;
 pub use listener::Listener;
 pub use pm_timer::{PM_TIMER_LEN, PM_TIMER_PORT, PmTimer};
 pub use poller::Poller;
+pub use rtc::{RTC_CENTURY, RTC_GSI, RTC_LEN, RTC_PORTS, Rtc};
 pub use serial::{SERIAL_LEN, SERIAL_PORTS, Serial};
 pub use shutdown::{SHUTDOWN_PORT, ShutdownPort};

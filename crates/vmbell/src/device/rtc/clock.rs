@@ -1,0 +1,220 @@
+//! The state of the clock, as a function of a time that only goes forward: registers, update cycles and flags
+//! (MC146818 data sheet). It has no thread and reads no clock, so that tests decide the time.
+
+use std::time::Duration;
+
+use super::calendar::{DAY, Moment};
+use super::format::{CLOCK, Format};
+
+/// Registers of the alarm: seconds, minutes, hours.
+const ALARM: [u8; 3] = [1, 3, 5];
+const REGISTER_A: u8 = 0x0a;
+const REGISTER_B: u8 = 0x0b;
+const REGISTER_C: u8 = 0x0c;
+const REGISTER_D: u8 = 0x0d;
+
+/// Register A: an update is in progress.
+const UIP: u8 = 1 << 7;
+/// Register A: the divider chain; the oscillator of 32.768 kHz counts with this value only.
+const DIVIDER: u8 = 0x70;
+const RUNNING: u8 = 0x20;
+/// Register B: no updates, so that the time can be set.
+const SET: u8 = 1 << 7;
+const UPDATE_INTERRUPT: u8 = 1 << 4;
+const BINARY: u8 = 1 << 2;
+const HOURS_24: u8 = 1 << 1;
+/// Register C, and the interrupts' enable bits of register B: alarm and update.
+const INTERRUPT: u8 = 1 << 7;
+const ALARM_FLAG: u8 = 1 << 5;
+const UPDATE_FLAG: u8 = 1 << 4;
+/// Register D: time and memory are valid.
+const VALID: u8 = 1 << 7;
+/// An alarm register with both bits matches everything.
+const ANY: u8 = 0xc0;
+
+const SECOND: Duration = Duration::from_secs(1);
+/// How long before the end of an update UIP is set: 244 us before the update, and 1984 us for it.
+const UPDATE: Duration = Duration::from_micros(244 + 1984);
+
+/// The clock. Its functions take the time since any fixed moment, which must not go backward.
+#[derive(Debug)]
+pub(super) struct Clock {
+    memory: [u8; 128],
+    a: u8,
+    b: u8,
+    c: u8,
+    /// When the seconds began to count: a whole number of seconds later is the end of an update.
+    phase: Duration,
+    /// Seconds since 1970 at `phase`, while the time goes on.
+    at_phase: i64,
+    /// How many updates have ended since `phase`.
+    updates: u64,
+}
+
+impl Clock {
+    /// A clock that shows `seconds` since 1970 at `now`.
+    pub(super) fn new(seconds: i64, now: Duration) -> Self {
+        Self {
+            memory: [0; 128],
+            a: RUNNING | 6,
+            b: HOURS_24,
+            c: 0,
+            phase: now,
+            at_phase: seconds,
+            updates: 0,
+        }
+    }
+
+    /// Reads a register; bit 7 of the number is ignored.
+    pub(super) fn read(&mut self, register: u8, now: Duration) -> u8 {
+        self.advance(now);
+        let register = register & 0x7f;
+        match register {
+            REGISTER_A => self.a | if self.is_updating(now) { UIP } else { 0 },
+            REGISTER_B => self.b,
+            REGISTER_C => std::mem::take(&mut self.c),
+            REGISTER_D => VALID,
+            _ => {
+                if self.goes_on()
+                    && let Some(index) = CLOCK.iter().position(|at| *at == register)
+                {
+                    return self.shown()[index];
+                }
+                self.memory[usize::from(register)]
+            }
+        }
+    }
+
+    /// Writes a register; bit 7 of the number is ignored.
+    pub(super) fn write(&mut self, register: u8, value: u8, now: Duration) {
+        self.advance(now);
+        let register = register & 0x7f;
+        match register {
+            REGISTER_A => self.change(now, |clock| clock.a = value & !UIP),
+            REGISTER_B => self.change(now, |clock| {
+                // A time that is being set is none whose end could be told.
+                let cleared = if value & SET == 0 {
+                    0
+                } else {
+                    UPDATE_INTERRUPT
+                };
+                clock.b = value & !cleared;
+            }),
+            // These two cannot be written.
+            REGISTER_C | REGISTER_D => {}
+            _ if CLOCK.contains(&register) && self.goes_on() => {
+                self.keep();
+                self.memory[usize::from(register)] = value;
+                self.take_over();
+            }
+            _ => self.memory[usize::from(register)] = value,
+        }
+        self.interrupt();
+    }
+
+    /// Lets the time go on until `now`, and sets the flags of what happened.
+    pub(super) fn advance(&mut self, now: Duration) {
+        let ended = now.saturating_sub(self.phase).as_secs();
+        if self.goes_on() && ended > self.updates {
+            self.c |= UPDATE_FLAG;
+            // An alarm happens on every day or on none.
+            let first = (self.updates + 1).max(ended.saturating_sub(DAY.unsigned_abs() - 1));
+            if (first..=ended).any(|update| self.is_alarm(update)) {
+                self.c |= ALARM_FLAG;
+            }
+        }
+        self.updates = self.updates.max(ended);
+        self.interrupt();
+    }
+
+    /// Whether the interrupt line is up.
+    pub(super) const fn is_interrupting(&self) -> bool {
+        self.c & INTERRUPT != 0
+    }
+
+    /// Whether an alarm is flagged and may interrupt.
+    pub(super) const fn is_alarmed(&self) -> bool {
+        self.c & self.b & ALARM_FLAG != 0
+    }
+
+    /// When an interrupt can come next: at the end of the next update, if any is enabled.
+    pub(super) fn next(&self) -> Option<Duration> {
+        let enabled = self.b & (ALARM_FLAG | UPDATE_FLAG) != 0;
+        let updates = u32::try_from(self.updates + 1).ok()?;
+        (enabled && self.goes_on()).then(|| self.phase + SECOND * updates)
+    }
+
+    /// Whether the divider counts and updates are allowed.
+    const fn goes_on(&self) -> bool {
+        self.a & DIVIDER == RUNNING && self.b & SET == 0
+    }
+
+    fn is_updating(&self, now: Duration) -> bool {
+        let in_second = now.saturating_sub(self.phase).subsec_nanos();
+        self.goes_on() && Duration::from_nanos(in_second.into()) >= SECOND - UPDATE
+    }
+
+    const fn format(&self) -> Format {
+        Format {
+            binary: self.b & BINARY != 0,
+            hours24: self.b & HOURS_24 != 0,
+        }
+    }
+
+    /// The registers of time and date while the time goes on.
+    fn shown(&self) -> [u8; 8] {
+        self.format().encode(self.moment(self.updates))
+    }
+
+    fn moment(&self, update: u64) -> Moment {
+        Moment::at(self.at_phase.saturating_add_unsigned(update))
+    }
+
+    fn is_alarm(&self, update: u64) -> bool {
+        let [second, minute, hour, ..] = self.format().encode(self.moment(update));
+        ALARM.iter().zip([second, minute, hour]).all(|(at, shown)| {
+            let wanted = self.memory[usize::from(*at)];
+            wanted & ANY == ANY || wanted == shown
+        })
+    }
+
+    /// Changes register A or B, which may stop the time or let it go on from what its registers say.
+    fn change(&mut self, now: Duration, change: impl FnOnce(&mut Self)) {
+        let (went_on, counted) = (self.goes_on(), self.a & DIVIDER == RUNNING);
+        if went_on {
+            self.keep();
+        }
+        change(self);
+        if !counted && self.a & DIVIDER == RUNNING {
+            // The first update comes half a second after the divider is let go.
+            self.phase = now.saturating_sub(SECOND / 2);
+            self.updates = 0;
+        }
+        if self.goes_on() && !went_on {
+            self.take_over();
+        }
+    }
+
+    /// Keeps the time in the registers' own memory.
+    fn keep(&mut self) {
+        for (at, value) in CLOCK.iter().zip(self.shown()) {
+            self.memory[usize::from(*at)] = value;
+        }
+    }
+
+    /// Takes the time from the registers' own memory.
+    fn take_over(&mut self) {
+        let shown = CLOCK.map(|at| self.memory[usize::from(at)]);
+        let seconds = self.format().decode(shown).seconds();
+        self.at_phase = seconds.saturating_sub_unsigned(self.updates);
+    }
+
+    fn interrupt(&mut self) {
+        let interrupts = self.c & self.b & (ALARM_FLAG | UPDATE_FLAG) != 0;
+        self.c = self.c & !INTERRUPT | if interrupts { INTERRUPT } else { 0 };
+    }
+}
+
+#[cfg(test)]
+#[path = "clock_test.rs"]
+mod tests;
