@@ -107,7 +107,9 @@ pub trait Vm: IoEvents + Irqs + 'static {
 
 /// A virtual CPU, owned by the one thread that runs it.
 pub trait Vcpu: Send {
-    /// Sets where the first [`run`](Self::run) starts. Fails with [`Error::Running`] once the vCPU has run.
+    /// Sets where the first [`run`](Self::run) starts. Fails with [`Error::Running`] once the vCPU has run, except for
+    /// [`EntryPoint::RealMode`] and [`EntryPoint::Secondary`], which reset a vCPU that did not begin as
+    /// [`EntryPoint::Program`].
     fn set_entry_point(&mut self, entry: EntryPoint) -> Result<(), Error>;
 
     /// Sets the address at which this vCPU handles all external interrupts. Fails with [`Error::Running`] once
@@ -155,6 +157,13 @@ pub enum EntryPoint {
         magic: u32,
         /// Guest-physical address of the loader's information.
         information: u32,
+    },
+    /// Real mode at `segment:offset`, in the state of a processor after its reset. Needs [`Capability::Kernels`].
+    RealMode {
+        /// The code segment, a sixteenth of its address.
+        segment: u16,
+        /// First instruction.
+        offset: u16,
     },
     /// Waits until another vCPU starts it. Needs [`Capability::Kernels`] and an [`Irqchip`].
     Secondary,

@@ -24,6 +24,14 @@ impl Stage {
         }
     }
 
+    /// Fails with [`Error::Faulted`] after a fault.
+    pub const fn check_sound(self) -> Result<(), Error> {
+        match self {
+            Self::Fresh | Self::Entered => Ok(()),
+            Self::Faulted => Err(Error::Faulted),
+        }
+    }
+
     /// Called before the vCPU is entered. Fails with [`Error::Faulted`] after a fault.
     #[inline]
     pub fn enter(&mut self) -> Result<(), Error> {

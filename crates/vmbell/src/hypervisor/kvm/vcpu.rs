@@ -11,7 +11,7 @@ use kvm_ioctls::VcpuFd;
 
 use super::super::stage::Stage;
 use super::super::{EntryPoint, Error, Kick, Vcpu, VmEntry, VmExit};
-use super::arch::{boot, cpuid, entry, last_words};
+use super::arch::{boot, cpuid, entry, last_words, reset};
 use super::error::KvmError;
 use super::ioctl;
 use super::kick::Kicks;
@@ -31,6 +31,8 @@ pub struct KvmVcpu {
     index: u32,
     stage: Stage,
     pending: Pending,
+    /// The state after a reset, for a vCPU that can be reset.
+    initial: Option<Box<reset::State>>,
     /// An exit that is reported after the coalesced writes that came before it.
     held: Option<Exit>,
 }
@@ -69,6 +71,7 @@ impl KvmVcpu {
             index,
             stage: Stage::default(),
             pending: Pending::Nothing,
+            initial: None,
             held: None,
         };
         Ok((vcpu, counts))
@@ -244,7 +247,18 @@ impl KvmVcpu {
 
 impl Vcpu for KvmVcpu {
     fn set_entry_point(&mut self, entry: EntryPoint) -> Result<(), Error> {
-        self.stage.check_fresh()?;
+        match (&self.initial, entry) {
+            (Some(initial), EntryPoint::RealMode { .. } | EntryPoint::Secondary) => {
+                self.stage.check_sound()?;
+                initial.restore(&self.fd)?;
+                (self.pending, self.held) = (Pending::Nothing, None);
+            }
+            _ => self.stage.check_fresh()?,
+        }
+        if self.initial.is_none() && !matches!(entry, EntryPoint::Program { .. }) {
+            let state = reset::State::save(&self.guest.system.fd, &self.fd, self.guest.irqchip)?;
+            self.initial = Some(Box::new(state));
+        }
         if matches!(entry, EntryPoint::Program { .. }) && self.guest.boot_area.is_none() {
             return Err(Error::Entry {
                 entry: "64-bit mode",

@@ -67,6 +67,19 @@ pub fn set(
             set_general(vcpu, &registers)?;
             make_runnable(vcpu, irqchip)
         }
+        EntryPoint::RealMode { segment, offset } => {
+            set_system(vcpu, |sregs| {
+                sregs.cs.selector = segment;
+                sregs.cs.base = u64::from(segment) << 4;
+            })?;
+            let registers = kvm_regs {
+                rip: offset.into(),
+                rflags: RFLAGS_RESERVED,
+                ..kvm_regs::default()
+            };
+            set_general(vcpu, &registers)?;
+            make_runnable(vcpu, irqchip)
+        }
         EntryPoint::Secondary if irqchip == Irqchip::None => Err(Error::Entry {
             entry: "a SIPI",
             guest: "no interrupt controllers",
