@@ -28,7 +28,7 @@ Examples:
 
 Exit status: odd ones are the guest's, and even ones the command's
   2N+1  the guest wrote N to port 0xf4, as with QEMU's isa-debug-exit; cut to 8 bits
-  0     the guest switched the machine off (port 0x8900)
+  0     the guest switched the machine off (port 0x8900, or ACPI's S5) or reset it (port 0x64 or 0x92)
   2     the arguments make no sense
   124   the time limit (--timeout) ran out
   126   the image, the machine or the guest failed
@@ -170,7 +170,7 @@ fn boot_on<H: Hypervisor>(
     let is_late = move || deadline.is_some_and(|deadline| Instant::now() >= deadline);
     match pc.run(image, boot, move || is_interrupted() || is_late())? {
         Stop::Done(code) => Ok(status(code)),
-        Stop::Shutdown => Ok(Exit::Good as u8),
+        Stop::Shutdown | Stop::Reset => Ok(Exit::Good as u8),
         Stop::Kicked if is_interrupted() => Ok(Exit::Interrupted as u8),
         Stop::Kicked => {
             eprintln!("error: the guest did not end within {:?}", args.timeout);

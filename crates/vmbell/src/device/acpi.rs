@@ -1,5 +1,5 @@
-//! The ACPI tables of a PC without firmware: enough to find the power management timer and the
-//! interrupt controllers (ACPI 6.5, 5.2).
+//! The ACPI tables of a PC without firmware: enough to find the power management registers and timer and the
+//! interrupt controllers, and to sleep (ACPI 6.5, 5.2).
 //!
 //! Guests find the root pointer (RSDP) by its signature, on a multiple of 16 in the last 128 KiB below
 //! 1 MiB. All tables follow it in memory.
@@ -10,19 +10,28 @@ use acpi_tables::madt::{
     EnabledStatus, IoApic, LocalInterruptController, MADT, ProcessorLocalApic,
 };
 use acpi_tables::sdt::Sdt;
-use acpi_tables::{Aml, AmlSink};
+use acpi_tables::{Aml, AmlSink, aml};
 
 use super::pm_timer::{PM_TIMER_LEN, PM_TIMER_PORT};
+use super::pm1::{
+    PM1_CONTROL_LEN, PM1_CONTROL_PORT, PM1_EVENT_LEN, PM1_EVENT_PORT, SCI_GSI, Sleep,
+};
+use super::rtc::RTC_CENTURY;
 
 /// Guest-physical address of the root pointer, from which on guests look for it.
 pub const ACPI_BASE: u32 = 0xe_0000;
+
+/// Guest-physical address of the FACS, directly behind the root pointer.
+const FACS_ADDRESS: u32 = ACPI_BASE + ALIGNMENT;
+/// Guest-physical address of the 32-bit word in the FACS at which a sleeping guest wants to wake up.
+pub const WAKING_VECTOR: u32 = FACS_ADDRESS + 12;
 
 const OEM: [u8; 6] = *b"VMBELL";
 const TABLE: [u8; 8] = *b"VMBELLPC";
 const LOCAL_APIC: u32 = 0xfee0_0000;
 const IO_APIC: u32 = 0xfec0_0000;
 /// Alignment of each table in bytes, which the FACS requires.
-const ALIGNMENT: usize = 64;
+const ALIGNMENT: u32 = 64;
 
 #[derive(Default)]
 struct Bytes(Vec<u8>);
@@ -39,7 +48,8 @@ struct Tables(Vec<u8>);
 impl Tables {
     /// Appends a table and returns its guest-physical address.
     fn push(&mut self, table: &[u8]) -> u32 {
-        self.0.resize(self.0.len().next_multiple_of(ALIGNMENT), 0);
+        self.0
+            .resize(self.0.len().next_multiple_of(ALIGNMENT as usize), 0);
         let offset = u32::try_from(self.0.len()).unwrap_or(u32::MAX);
         self.0.extend(table);
         ACPI_BASE.saturating_add(offset)
@@ -58,13 +68,25 @@ pub fn acpi_tables(cpus: u32) -> Vec<u8> {
     let mut tables = Tables(vec![0; 20]);
     let header = |signature, revision| Sdt::new(signature, 36, revision, OEM, TABLE, 1);
     let facs = tables.push_aml(&FACS::new());
-    // The DSDT is empty: guests only require that there is one.
-    let dsdt = tables.push(header(*b"DSDT", 2).as_slice());
+    debug_assert_eq!(facs, FACS_ADDRESS);
+    let mut dsdt = header(*b"DSDT", 2);
+    for (name, sleep) in [("_S3_", Sleep::S3), ("_S5_", Sleep::S5)] {
+        dsdt.append_slice(&sleep_package(name, sleep));
+    }
+    let dsdt = tables.push(dsdt.as_slice());
     let mut fadt = FADTBuilder::new(OEM, TABLE, 1)
         .dsdt_32(dsdt)
         .firmware_ctrl_32(facs)
         .flag(Flags::Wbinvd)
+        .flag(Flags::PwrButton)
+        .flag(Flags::SlpButton)
         .flag(Flags::Headless);
+    fadt.sci_int = u16::try_from(SCI_GSI).unwrap_or_default().into();
+    fadt.pm1a_evt_blk = u32::from(PM1_EVENT_PORT).into();
+    fadt.pm1_evt_len = PM1_EVENT_LEN;
+    fadt.pm1a_cnt_blk = u32::from(PM1_CONTROL_PORT).into();
+    fadt.pm1_cnt_len = PM1_CONTROL_LEN;
+    fadt.century = RTC_CENTURY;
     fadt.pm_tmr_blk = u32::from(PM_TIMER_PORT).into();
     fadt.pm_tmr_len = PM_TIMER_LEN;
     let fadt = tables.push_aml(&fadt.finalize());
@@ -76,6 +98,16 @@ pub fn acpi_tables(cpus: u32) -> Vec<u8> {
     let Tables(mut bytes) = tables;
     bytes[..20].copy_from_slice(&root_pointer(rsdt));
     bytes
+}
+
+/// The object that tells how a guest sleeps in this way: the values for PM1a and PM1b, and two that are reserved
+/// (ACPI 6.5, 7.4.2).
+fn sleep_package(name: &str, sleep: Sleep) -> Vec<u8> {
+    let kind = sleep.kind();
+    let package = aml::Package::new(vec![&kind, &kind, &0_u8, &0_u8]);
+    let mut bytes = Bytes::default();
+    aml::Name::new(name.into(), &package).to_aml_bytes(&mut bytes);
+    bytes.0
 }
 
 /// The MADT: the local APICs and the I/O APIC.

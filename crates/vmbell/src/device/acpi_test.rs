@@ -68,3 +68,34 @@ fn madt_has_one_local_apic_for_each_cpu() {
 fn tables_fit_below_one_mebibyte() {
     assert!(acpi_tables(255).len() < 0x2_0000);
 }
+
+#[test]
+fn waking_vector_is_in_the_facs_that_the_fadt_names() {
+    let bytes = acpi_tables(64);
+    let facs = word(&find(&bytes, b"FACP"), 36);
+    assert_eq!(table(&bytes, facs)[..4], *b"FACS");
+    assert_eq!(WAKING_VECTOR, facs + 12);
+    assert_eq!(word(table(&bytes, facs), 12), 0, "no vector yet");
+}
+
+#[test]
+fn fadt_has_the_power_management_registers_and_the_dsdt_the_sleeps() {
+    let bytes = acpi_tables(1);
+    let fadt = find(&bytes, b"FACP");
+    assert_eq!((word(&fadt, 56), word(&fadt, 64)), (0x600, 0x604));
+    assert_eq!((fadt[88], fadt[89]), (4, 2));
+    assert_eq!(word(&fadt, 48), 0, "ACPI mode is always on");
+    assert_eq!(fadt[108], 0x32, "the century");
+    assert_eq!(
+        word(&fadt, 112) & 1 << 6,
+        0,
+        "the clock wakes by its fixed event"
+    );
+    let dsdt = table(&bytes, word(&fadt, 40));
+    for (name, kind) in [(b"_S3_", 1_u8), (b"_S5_", 0)] {
+        let at = dsdt.windows(4).position(|bytes| bytes == name).unwrap();
+        // A package of four, with its length in one byte.
+        assert_eq!((dsdt[at - 1], dsdt[at + 4], dsdt[at + 6]), (0x08, 0x12, 4));
+        assert_eq!(dsdt[at + 7], kind);
+    }
+}

@@ -3,7 +3,7 @@
 //! A doorbell can be a device model on the bus (a heavy exit), an eventfd (a light exit, which wakes a
 //! thread) or a word in shared memory (which a thread polls). The other devices are those that
 //! kvm-unit-tests expects of a PC: [`pci`] with [`pci_testdev`], [`pc_testdev`], a serial port,
-//! firmware configuration, a clock, ACPI tables and the ACPI timer. [`virtio_mmio`] is a device with virtqueues, whose
+//! firmware configuration, a clock, ACPI tables, registers and timer, and two ways to reset. [`virtio_mmio`] is a device with virtqueues, whose
 //! notifications are doorbells.
 
 mod acpi;
@@ -14,20 +14,26 @@ mod listener;
 pub mod pc_testdev;
 pub mod pci;
 pub mod pci_testdev;
+mod pm1;
 mod pm_timer;
 mod poller;
+mod reset;
 mod rtc;
 mod serial;
 mod shutdown;
 pub mod virtio_mmio;
 
-pub use acpi::{ACPI_BASE, acpi_tables};
+pub use acpi::{ACPI_BASE, WAKING_VECTOR, acpi_tables};
 pub use counter::DoorbellCounter;
 pub use fw_cfg::{FW_CFG_PORTS, FwCfg};
 pub use hook::Hook;
 pub use listener::Listener;
 pub use pm_timer::{PM_TIMER_LEN, PM_TIMER_PORT, PmTimer};
+pub use pm1::{
+    PM1_CONTROL_LEN, PM1_CONTROL_PORT, PM1_EVENT_LEN, PM1_EVENT_PORT, Pm1, SCI_GSI, Sleep,
+};
 pub use poller::Poller;
+pub use reset::{I8042, I8042_LEN, I8042_PORTS, PORT_A, PortA};
 pub use rtc::{RTC_CENTURY, RTC_GSI, RTC_LEN, RTC_PORTS, Rtc};
 pub use serial::{SERIAL_LEN, SERIAL_PORTS, Serial};
 pub use shutdown::{SHUTDOWN_PORT, ShutdownPort};

@@ -16,6 +16,8 @@ pub enum Stop {
     Halted,
     /// The guest asked to be switched off.
     Shutdown,
+    /// The guest asked to be reset.
+    Reset,
     /// A thread kicked the vCPU.
     Kicked,
 }
@@ -86,6 +88,7 @@ impl fmt::Display for Stop {
             Self::Done(code) => write!(f, "done, code {code}"),
             Self::Halted => f.write_str("halted"),
             Self::Shutdown => f.write_str("switched off"),
+            Self::Reset => f.write_str("reset"),
             Self::Kicked => f.write_str("kicked"),
         }
     }

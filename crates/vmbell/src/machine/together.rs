@@ -37,7 +37,7 @@ impl<V: Vm> Machine<V> {
     /// `until` is called every 20 ms on a thread of its own, and after each kick on the threads of the vCPUs.
     pub fn run_together(
         &self,
-        mut vcpus: Vec<V::Vcpu>,
+        vcpus: &mut [V::Vcpu],
         until: impl Fn() -> bool + Send + Sync + 'static,
     ) -> Result<Stop, MachineError> {
         let until = Arc::new(until);

@@ -16,6 +16,7 @@ mod kernel;
 mod pc_testdev;
 mod pci;
 mod player;
+mod sleep;
 mod smp;
 mod testdev;
 mod together;

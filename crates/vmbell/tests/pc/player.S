@@ -72,6 +72,21 @@
     jne     3f
     mov     eax, ebx
     ret
+    # Wait until bits of a port are set, and until they are clear.
+3:  cmp     ecx, 0x71
+    jne     3f
+    mov     ebp, eax
+4:  in      al, dx
+    test    ebp, eax
+    jz      4b
+    ret
+3:  cmp     ecx, 0x70
+    jne     3f
+    mov     ebp, eax
+4:  in      al, dx
+    test    ebp, eax
+    jnz     4b
+    ret
     # Sleep for ever, with nobody to wake us.
 3:  cmp     ecx, 0x60
     jne     3f

@@ -36,6 +36,10 @@ pub enum Op {
     Load(u32, u32),
     /// Until four bytes at the address have the value.
     Await(u32, u32),
+    /// Until one of these bits of a port's byte is set: port, bits.
+    AwaitSet(u32, u8),
+    /// Until these bits of a port's byte are clear: port, bits.
+    AwaitClear(u32, u8),
     /// Reads EBX as it was at the start.
     Information,
     /// Halts for ever.
@@ -52,6 +56,8 @@ impl Op {
             Self::Store(width, address, value) => (0x20 + width, address, value),
             Self::Load(width, address) => (0x30 + width, address, 0),
             Self::Await(address, value) => (0x40, address, value),
+            Self::AwaitSet(port, bits) => (0x71, port, bits.into()),
+            Self::AwaitClear(port, bits) => (0x70, port, bits.into()),
             Self::Information => (0x50, 0, 0),
             Self::Sleep => (0x60, 0, 0),
             Self::Crash => (0, 0, 0),

@@ -57,13 +57,13 @@ fn machine<H: Hypervisor>(
 }
 
 fn first_to_end_ends_the_others<H: Hypervisor>(hypervisor: &H) {
-    let (machine, vcpus) = machine(hypervisor, true);
-    let stop = machine.run_together(vcpus, || false).unwrap();
+    let (machine, mut vcpus) = machine(hypervisor, true);
+    let stop = machine.run_together(&mut vcpus, || false).unwrap();
     assert!(matches!(stop, Stop::Done(_)), "{stop}");
 }
 
 fn limit_ends_all_and_all_have_run<H: Hypervisor>(hypervisor: &H) {
-    let (machine, vcpus) = machine(hypervisor, false);
+    let (machine, mut vcpus) = machine(hypervisor, false);
     let memory = machine.vm().memory().clone();
     let counts = move || {
         (0..VCPUS)
@@ -73,14 +73,15 @@ fn limit_ends_all_and_all_have_run<H: Hypervisor>(hypervisor: &H) {
     let asked = counts.clone();
     let late = Instant::now() + Duration::from_secs(20);
     let until = move || asked().iter().all(|count| *count > 0) || Instant::now() >= late;
-    assert_eq!(machine.run_together(vcpus, until).unwrap(), Stop::Kicked);
+    let stop = machine.run_together(&mut vcpus, until).unwrap();
+    assert_eq!(stop, Stop::Kicked);
     assert!(counts().iter().all(|count| *count > 0), "{:?}", counts());
 }
 
 fn machine_without_vcpus_is_halted<H: Hypervisor>(hypervisor: &H) {
     let (machine, vcpus) = machine(hypervisor, false);
     drop(vcpus);
-    let stop = machine.run_together(Vec::new(), || false).unwrap();
+    let stop = machine.run_together(&mut [], || false).unwrap();
     assert_eq!(stop, Stop::Halted);
 }
 

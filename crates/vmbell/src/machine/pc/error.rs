@@ -29,9 +29,18 @@ pub enum PcError {
     /// The backend could not make a vCPU.
     #[error("cannot make a vcpu")]
     Vcpu(#[source] Error),
-    /// The ACPI tables could not be written.
-    #[error("cannot write the ACPI tables to guest memory")]
+    /// The ACPI tables could not be written or read.
+    #[error("cannot access the ACPI tables in guest memory")]
     Tables(#[source] vm_memory::GuestMemoryError),
+    /// The guest went to sleep, and did not say where it wants to wake up.
+    #[error(
+        "the guest woke up and its waking vector in the FACS is {vector:#x}: it must be an address below 1 MiB, \
+         and not 0"
+    )]
+    WakingVector {
+        /// The guest-physical address in the FACS.
+        vector: u32,
+    },
     /// Two devices have overlapping addresses.
     #[error("two devices of the board clash")]
     Bus(#[from] BusError),

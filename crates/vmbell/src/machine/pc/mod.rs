@@ -1,14 +1,16 @@
 //! A PC without firmware that boots one image and has what kvm-unit-tests expects of QEMU.
 //!
-//! It has RAM from 0, the kernel's interrupt controllers and timer, a serial port, PCI, ACPI tables and
-//! firmware configuration. The guest can end the run in two ways: by a write to
-//! [`DONE_PORT`](crate::guest::DONE_PORT), where QEMU has `isa-debug-exit`, and by writing the letters of
-//! `Shutdown` to their port. Each vCPU runs on a thread of its own.
+//! It has RAM from 0, the kernel's interrupt controllers and timer, a serial port, PCI, a clock, ACPI tables and
+//! registers, and firmware configuration. The guest can end the run by a write to
+//! [`DONE_PORT`](crate::guest::DONE_PORT), where QEMU has `isa-debug-exit`, by switching the machine off (the letters
+//! of `Shutdown` to their port, or ACPI's S5), and by resetting it. Each vCPU runs on a thread of its own, until the
+//! guest goes to sleep (S3); then the caller's thread waits for the clock to wake it.
 
 mod error;
 mod flush;
 mod layout;
 mod off;
+mod power;
 
 use std::io::Write;
 use std::sync::Arc;
@@ -28,11 +30,12 @@ use crate::device::pc_testdev::{
 use crate::device::pci::PciRoot;
 use crate::device::pci_testdev::{PciTestdev, PciTestdevConfig};
 use crate::device::{
-    ACPI_BASE, FW_CFG_PORTS, FwCfg, PM_TIMER_LEN, PM_TIMER_PORT, PmTimer, SERIAL_LEN, SERIAL_PORTS,
-    SHUTDOWN_PORT, Serial, ShutdownPort, acpi_tables,
+    ACPI_BASE, FW_CFG_PORTS, FwCfg, I8042, I8042_LEN, I8042_PORTS, PM_TIMER_LEN, PM_TIMER_PORT,
+    PM1_CONTROL_LEN, PM1_EVENT_LEN, PM1_EVENT_PORT, PORT_A, Pm1, PmTimer, PortA, RTC_LEN,
+    RTC_PORTS, SERIAL_LEN, SERIAL_PORTS, SHUTDOWN_PORT, Serial, ShutdownPort, acpi_tables,
 };
 use crate::hypervisor::{
-    Capability, EntryPoint, Hypervisor, IoEvents, Irqchip, Vcpu, Vm, VmConfig,
+    Capability, EntryPoint, Hypervisor, IoEvents, Irqchip, Kick, Vcpu, Vm, VmConfig,
 };
 
 /// The settings of a PC.
@@ -59,6 +62,7 @@ pub struct Pc<V: Vm> {
     machine: Machine<V>,
     pci: Arc<PciRoot>,
     switch: Arc<Switch>,
+    pm1: Pm1,
     config: PcConfig,
 }
 
@@ -89,11 +93,13 @@ impl<V: Vm> Pc<V> {
             .map_err(PcError::Tables)?;
         let machine = Machine::new(vm);
         let switch = Arc::new(Switch::default());
+        let pm1 = power::registers(machine.vm(), &switch);
         let pci = PciRoot::new(&machine.pio, &machine.mmio, layout::windows()?)?;
         let pc = Self {
             machine,
             pci,
             switch,
+            pm1,
             config,
         };
         pc.add_ports(output)?;
@@ -105,18 +111,33 @@ impl<V: Vm> Pc<V> {
         let serial = Serial::new(output, move |error| {
             switch.turn(Off::failed("the serial port", error));
         });
-        let switch = Arc::clone(&self.switch);
-        let shutdown = ShutdownPort::new(move || switch.turn(Off::Guest));
+        let turn = |off: fn() -> Off| {
+            let switch = Arc::clone(&self.switch);
+            move || switch.turn(off())
+        };
+        let shutdown = ShutdownPort::new(turn(|| Off::Guest));
+        let keyboard = I8042::new(turn(|| Off::Reset));
+        let port_a = PortA::new(turn(|| Off::Reset));
+        let rtc = power::clock(self.machine.vm(), &self.switch, &self.pm1)?;
         let fw_cfg = FwCfg::new(self.config.vcpus, self.config.memory);
-        let devices: [(u64, u64, Arc<dyn BusDevice>); 4] = [
+        let pm1_len = PM1_EVENT_LEN + PM1_CONTROL_LEN;
+        let devices: [(u64, u64, Arc<dyn BusDevice>); 8] = [
             (SERIAL_PORTS, SERIAL_LEN, Arc::new(serial)),
             (FW_CFG_PORTS, 2, Arc::new(fw_cfg)),
+            (
+                PM1_EVENT_PORT.into(),
+                pm1_len.into(),
+                Arc::new(self.pm1.clone()),
+            ),
             (
                 PM_TIMER_PORT.into(),
                 PM_TIMER_LEN.into(),
                 Arc::new(PmTimer::new()),
             ),
             (SHUTDOWN_PORT, 1, Arc::new(shutdown)),
+            (I8042_PORTS, I8042_LEN, Arc::new(keyboard)),
+            (PORT_A, 1, Arc::new(port_a)),
+            (RTC_PORTS, RTC_LEN, Arc::new(rtc)),
         ];
         for (base, len, device) in devices {
             self.machine.pio.insert(BusRange::new(base, len)?, device)?;
@@ -177,31 +198,41 @@ impl<V: Vm> Pc<V> {
         boot: &Boot,
         until: impl Fn() -> bool + Send + Sync + 'static,
     ) -> Result<Stop, PcError> {
-        let entry = image.load(self.machine.vm().memory(), boot)?;
-        let mut vcpus = Vec::new();
-        for index in 0..u32::from(self.config.vcpus) {
-            let mut vcpu = self
-                .machine
-                .vm()
-                .create_vcpu(index)
-                .map_err(PcError::Vcpu)?;
-            let entry = if index == 0 {
-                entry
-            } else {
-                EntryPoint::Secondary
-            };
-            vcpu.set_entry_point(entry).map_err(PcError::Vcpu)?;
-            vcpus.push(vcpu);
-        }
-        let switch = Arc::clone(&self.switch);
-        let outcome = self
-            .machine
-            .run_together(vcpus, move || switch.is_off() || until());
-        // An error of a device comes first: it makes all later results worthless.
-        match (self.switch.take(), outcome?) {
-            (Some(Off::Failed { device, source }), _) => Err(PcError::Device { device, source }),
-            (Some(Off::Guest), Stop::Kicked) => Ok(Stop::Shutdown),
-            (_, stop) => Ok(stop),
+        let until = Arc::new(until);
+        let mut first = image.load(self.machine.vm().memory(), boot)?;
+        let mut vcpus = (0..u32::from(self.config.vcpus))
+            .map(|index| self.machine.vm().create_vcpu(index))
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(PcError::Vcpu)?;
+        let kicks: Vec<_> = vcpus.iter().map(Vcpu::kick_handle).collect();
+        self.switch
+            .connect(move || kicks.iter().for_each(Kick::kick));
+        loop {
+            for (index, vcpu) in vcpus.iter_mut().enumerate() {
+                let entry = if index == 0 {
+                    first
+                } else {
+                    EntryPoint::Secondary
+                };
+                vcpu.set_entry_point(entry).map_err(PcError::Vcpu)?;
+            }
+            let (switch, asked) = (Arc::clone(&self.switch), Arc::clone(&until));
+            let is_over = move || switch.is_off() || asked();
+            let outcome = self.machine.run_together(&mut vcpus, is_over);
+            // An error of a device comes first: it makes all later results worthless.
+            match (self.switch.take(), outcome?) {
+                (Some(Off::Failed { device, source }), _) => {
+                    return Err(PcError::Device { device, source });
+                }
+                (Some(Off::Guest), Stop::Kicked) => return Ok(Stop::Shutdown),
+                (Some(Off::Reset), Stop::Kicked) => return Ok(Stop::Reset),
+                (Some(Off::Asleep), Stop::Kicked) => {}
+                (_, stop) => return Ok(stop),
+            }
+            if !self.pm1.wait_for_wake(&*until) {
+                return Ok(Stop::Kicked);
+            }
+            first = power::waking_vector(self.machine.vm().memory())?;
         }
     }
 }

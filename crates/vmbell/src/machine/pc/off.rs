@@ -1,12 +1,16 @@
-//! The switch with which devices turn the machine off, from any thread.
+//! The switch with which devices stop the machine, from any thread.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// Why a device turned the machine off.
+/// Why a device stopped the machine.
 #[derive(Debug)]
 pub(super) enum Off {
-    /// The guest asked for it.
+    /// The guest asked to be switched off.
     Guest,
+    /// The guest asked to be reset.
+    Reset,
+    /// The guest went to sleep, and may be woken.
+    Asleep,
     /// The device cannot go on.
     Failed {
         device: &'static str,
@@ -25,13 +29,25 @@ impl Off {
 }
 
 /// The switch: on, or off with a reason.
-#[derive(Debug, Default)]
-pub(super) struct Switch(Mutex<Option<Off>>);
+#[derive(Default)]
+pub(super) struct Switch {
+    off: Mutex<Option<Off>>,
+    kick: OnceLock<Box<dyn Fn() + Send + Sync>>,
+}
 
 impl Switch {
-    /// Turns the machine off. If it is off already, the first reason stays.
+    /// Sets the function that kicks all vCPUs; the first one stays.
+    pub(super) fn connect(&self, kick: impl Fn() + Send + Sync + 'static) {
+        let _ = self.kick.set(Box::new(kick));
+    }
+
+    /// Turns the machine off, so that no vCPU enters the guest again. If it is off already, the first reason stays.
     pub(super) fn turn(&self, off: Off) {
         self.lock().get_or_insert(off);
+        // The vCPU on whose thread this is, too: it must not execute the instruction behind.
+        if let Some(kick) = self.kick.get() {
+            kick();
+        }
     }
 
     pub(super) fn is_off(&self) -> bool {
@@ -44,6 +60,12 @@ impl Switch {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Off>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.off.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Debug for Switch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Switch").field(&self.off).finish()
     }
 }

@@ -1,0 +1,100 @@
+use super::*;
+
+const STATUS: u64 = 0;
+const ENABLE: u64 = 2;
+const CONTROL: u64 = 4;
+
+/// What the registers told.
+#[derive(Clone, Debug, Default)]
+struct Told {
+    sci: Arc<Mutex<Vec<bool>>>,
+    sleeps: Arc<Mutex<Vec<Sleep>>>,
+}
+
+fn pm1() -> (Pm1, Told) {
+    let told = Told::default();
+    let Told { sci, sleeps } = told.clone();
+    let pm1 = Pm1::new(
+        move |level| sci.lock().unwrap().push(level),
+        move |sleep| sleeps.lock().unwrap().push(sleep),
+    );
+    (pm1, told)
+}
+
+fn read(pm1: &Pm1, offset: u64) -> u16 {
+    let mut data = [0xaa; 2];
+    pm1.read(offset, &mut data);
+    u16::from_le_bytes(data)
+}
+
+fn write(pm1: &Pm1, offset: u64, value: u16) {
+    pm1.write(offset, &value.to_le_bytes());
+}
+
+#[test]
+fn event_interrupts_while_it_is_enabled_and_until_it_is_cleared() {
+    let (pm1, told) = pm1();
+    pm1.raise_rtc();
+    assert_eq!(read(&pm1, STATUS), RTC);
+    assert!(told.sci.lock().unwrap().is_empty());
+    write(&pm1, ENABLE, RTC);
+    write(&pm1, STATUS, !RTC);
+    assert_eq!(read(&pm1, STATUS), RTC, "zeros clear nothing");
+    write(&pm1, STATUS, RTC);
+    assert_eq!(read(&pm1, STATUS), 0);
+    assert_eq!(*told.sci.lock().unwrap(), [true, false]);
+}
+
+#[test]
+fn sleep_starts_with_its_bit_and_has_its_kind() {
+    let (pm1, told) = pm1();
+    write(&pm1, CONTROL, 0x0400);
+    assert!(told.sleeps.lock().unwrap().is_empty());
+    assert_eq!(read(&pm1, CONTROL), 0x0401, "the kind stays");
+    write(&pm1, CONTROL, 0x2400);
+    pm1.write(CONTROL + 1, &[0x20]);
+    pm1.write(CONTROL, &[0xff]);
+    // A kind that is none of ours.
+    write(&pm1, CONTROL, 0x3c00);
+    assert_eq!(*told.sleeps.lock().unwrap(), [Sleep::S3, Sleep::S5]);
+    assert_eq!(read(&pm1, CONTROL) & SLEEP, 0, "it reads as 0");
+}
+
+#[test]
+fn four_bytes_are_status_and_enable_at_once() {
+    let (pm1, _) = pm1();
+    pm1.raise_rtc();
+    pm1.write(
+        STATUS,
+        &u32::from_le_bytes([0, 0x04, 0xff, 0xff]).to_le_bytes(),
+    );
+    let mut data = [0; 8];
+    pm1.read(STATUS, &mut data);
+    let [low, high] = ENABLES.to_le_bytes();
+    assert_eq!(data, [0, 0, low, high, 1, 0, 0, 0]);
+}
+
+#[test]
+fn registers_end_where_they_end() {
+    let (pm1, told) = pm1();
+    pm1.write(CONTROL + 2, &[0xff]);
+    pm1.write(u64::MAX, &[0xff, 0xff]);
+    assert_eq!(read(&pm1, u64::MAX), 0);
+    assert!(told.sleeps.lock().unwrap().is_empty());
+}
+
+#[test]
+fn waiting_ends_by_an_event_that_is_enabled_or_by_the_limit() {
+    let (pm1, _) = pm1();
+    pm1.raise_rtc();
+    assert!(!pm1.wait_for_wake(|| true));
+    assert_eq!(read(&pm1, STATUS) & WAKE, 0);
+    write(&pm1, STATUS, RTC);
+    write(&pm1, ENABLE, RTC);
+    let clock = pm1.clone();
+    let thread = std::thread::spawn(move || clock.raise_rtc());
+    let begun = std::time::Instant::now();
+    assert!(pm1.wait_for_wake(|| begun.elapsed() > Duration::from_secs(20)));
+    assert_eq!(read(&pm1, STATUS), RTC | WAKE);
+    thread.join().unwrap();
+}
