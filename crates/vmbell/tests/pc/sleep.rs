@@ -1,4 +1,4 @@
-//! The clock, sleep and wake-up, and reset.
+//! What a BIOS leaves, the clock, sleep and wake-up, and reset.
 
 use std::time::Duration;
 
@@ -173,6 +173,19 @@ fn both_ways_of_reset_end_the_run_at_once<H: Hypervisor>(hypervisor: &H) {
     }
 }
 
+fn bios_data_say_where_low_memory_ends<H: Hypervisor>(hypervisor: &H) {
+    let results = Play::new([
+        Op::Load(2, 0x40e),
+        Op::Load(2, 0x413),
+        Op::Load(1, 0x9_fc00),
+        Op::In(1, 0x92),
+        Op::In(1, 0x64),
+    ])
+    .results(hypervisor);
+    assert_eq!(results[..4], [0x9fc0, 639, 1, 2]);
+    assert_eq!(results[4] & 3, 0, "the controller is ready");
+}
+
 fn clock_shows_that_an_update_is_in_progress_once_a_second<H: Hypervisor>(hypervisor: &H) {
     let seconds = [Op::Out(1, 0x70, 0), Op::In(1, 0x71)];
     let updating = [
@@ -193,5 +206,6 @@ crate::on_kvm! {
     alarm_is_an_interrupt_at_line_8;
     s5_switches_off;
     both_ways_of_reset_end_the_run_at_once;
+    bios_data_say_where_low_memory_ends;
     clock_shows_that_an_update_is_in_progress_once_a_second;
 }

@@ -264,7 +264,7 @@ fn memory_is_described_within_its_bounds() {
     let (memory, _) = load(&elf32(0, 0x40_0000, 64), &Boot::default());
     let flags: u32 = read(&memory, 0x9_0000);
     assert_eq!(flags, 0b10_0100_0101);
-    assert_eq!(read::<u32>(&memory, 0x9_0004), 640);
+    assert_eq!(read::<u32>(&memory, 0x9_0004), 639);
     let upper = u64::from(read::<u32>(&memory, 0x9_0008)) << 10;
     // With both readings of the field, the address is inside RAM.
     assert_eq!(upper + (1 << 20), RAM);
@@ -281,8 +281,8 @@ fn memory_is_described_within_its_bounds() {
         })
         .collect();
     let expected = [
-        (0, 0xa_0000, 1),
-        (0xa_0000, 0x6_0000, 2),
+        (0, 0x9_fc00, 1),
+        (0x9_fc00, 0x6_0400, 2),
         (0x10_0000, RAM - 0x10_0000, 1),
     ];
     assert_eq!(entries, expected);
@@ -314,7 +314,7 @@ fn environment_that_does_not_fit_is_refused() {
     };
     let image = parse(&elf32(0, 0x40_0000, 64)).unwrap();
     let error = image.load(&ram(), &boot).unwrap_err().to_string();
-    assert!(error.contains("there is room for 65536"), "{error}");
+    assert!(error.contains("there is room for 64512"), "{error}");
 }
 
 #[test]

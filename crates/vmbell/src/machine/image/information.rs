@@ -124,7 +124,7 @@ fn kibibytes(bytes: u64) -> u32 {
     u32::try_from(bytes >> 10).unwrap_or(u32::MAX)
 }
 
-/// The memory map: RAM below the video memory, the hole up to 1 MiB, and the RAM above.
+/// The memory map: RAM below the BIOS's data, the hole up to 1 MiB, and the RAM above.
 fn memory_map(ram: u64) -> Vec<u8> {
     let entries = [
         (0, LOW_END, AVAILABLE),

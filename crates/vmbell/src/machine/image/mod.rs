@@ -21,6 +21,7 @@ use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
 pub use error::ImageError;
 pub use information::{Boot, INFORMATION};
 pub use object::read::Error as ElfError;
+pub(super) use place::LOW_END;
 
 use self::header::Header;
 use crate::hypervisor::EntryPoint;

@@ -5,9 +5,9 @@ use super::{ImageError, Segment};
 /// Address of the information, which reaches to the end of RAM below 1 MiB.
 pub(super) const INFORMATION: u32 = 0x9_0000;
 /// Size of the area for the information, in bytes.
-pub(super) const INFORMATION_LEN: usize = 0x1_0000;
-/// The end of RAM below 1 MiB: video memory and firmware follow in a PC.
-pub(super) const LOW_END: u64 = 0xa_0000;
+pub(super) const INFORMATION_LEN: usize = 0xfc00;
+/// The end of the RAM below 1 MiB that guests may use: the BIOS's data, video memory and firmware follow in a PC.
+pub(in crate::machine) const LOW_END: u64 = 0x9_fc00;
 /// The address at which RAM goes on.
 pub(super) const HIGH: u64 = 0x10_0000;
 

@@ -32,6 +32,9 @@ pub enum PcError {
     /// The ACPI tables could not be written or read.
     #[error("cannot access the ACPI tables in guest memory")]
     Tables(#[source] vm_memory::GuestMemoryError),
+    /// What a BIOS leaves in RAM could not be written.
+    #[error("cannot write the BIOS data area to guest memory")]
+    BiosData(#[source] vm_memory::GuestMemoryError),
     /// The guest went to sleep, and did not say where it wants to wake up.
     #[error(
         "the guest woke up and its waking vector in the FACS is {vector:#x}: it must be an address below 1 MiB, \

@@ -6,6 +6,7 @@
 //! of `Shutdown` to their port, or ACPI's S5), and by resetting it. Each vCPU runs on a thread of its own, until the
 //! guest goes to sleep (S3); then the caller's thread waits for the clock to wake it.
 
+mod bios_data;
 mod error;
 mod flush;
 mod layout;
@@ -91,6 +92,7 @@ impl<V: Vm> Pc<V> {
         vm.memory()
             .write_slice(&tables, GuestAddress(ACPI_BASE.into()))
             .map_err(PcError::Tables)?;
+        bios_data::write(vm.memory()).map_err(PcError::BiosData)?;
         let machine = Machine::new(vm);
         let switch = Arc::new(Switch::default());
         let pm1 = power::registers(machine.vm(), &switch);
