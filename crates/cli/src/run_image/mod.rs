@@ -16,7 +16,7 @@ use super::exit::Exit;
 use super::{interrupt, values};
 use vmbell::hypervisor::Hypervisor;
 use vmbell::hypervisor::kvm::Kvm;
-use vmbell::machine::{Boot, Image, Pc, PcConfig, Stop};
+use vmbell::machine::{Boot, Image, Pc, PcConfig, Stop, VCPUS_MAX};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -62,11 +62,11 @@ pub(super) struct RunArgs {
     )]
     append: String,
 
-    /// How many vCPUs; all but the first wait until they are started
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    /// How many vCPUs, at most 64; all but the first wait until they are started
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = vcpus())]
     smp: u16,
 
-    /// RAM, e.g. 64M; at most 3G
+    /// RAM, e.g. 64M; from 2M to 3G
     #[arg(short, long, value_name = "SIZE", default_value = "128M", value_parser = values::size)]
     memory: u64,
 
@@ -81,6 +81,11 @@ pub(super) struct RunArgs {
     /// What runs the guest
     #[arg(long, value_enum, default_value_t = Backend::Kvm)]
     backend: Backend,
+}
+
+/// The parser of a number of vCPUs.
+fn vcpus() -> clap::builder::RangedI64ValueParser<u16> {
+    clap::value_parser!(u16).range(1..=i64::from(VCPUS_MAX))
 }
 
 /// The backends that can run an image.

@@ -65,8 +65,17 @@ fn unknown_devices_and_properties_are_usage_errors_with_a_suggestion() {
             .code(2)
             .stderr(contains(message));
     }
-    for wrong in [["--smp", "0"], ["--memory", "much"], ["--timeout", "soon"]] {
-        vmbell(&["run", "x.flat"]).args(wrong).assert().code(2);
+    for (wrong, message) in [
+        (["--smp", "0"], "1..=64"),
+        (["--smp", "65"], "65 is not in 1..=64"),
+        (["--memory", "much"], "'much'"),
+        (["--timeout", "soon"], "'soon'"),
+    ] {
+        vmbell(&["run", "x.flat"])
+            .args(wrong)
+            .assert()
+            .code(2)
+            .stderr(contains(message));
     }
 }
 
@@ -74,6 +83,7 @@ fn unknown_devices_and_properties_are_usage_errors_with_a_suggestion() {
 fn help_has_examples_and_the_meaning_of_the_status() {
     vmbell(&["run", "--help"]).assert().success().stdout(
         contains("--device pci-testdev")
+            .and(contains("at most 64"))
             .and(contains("vmbell lab run --with"))
             .and(contains("2N+1")),
     );

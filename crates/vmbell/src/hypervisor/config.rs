@@ -55,16 +55,17 @@ impl VmConfig {
         let refuse = |what, value, rule| Err(Error::Config { what, value, rule });
         if !bases.contains(&self.ram_base) {
             let bases: Vec<_> = bases.iter().map(|base| format!("{base:#x}")).collect();
-            return refuse("ram_base", self.ram_base, bases.join(" or "));
+            let base = format!("{:#x}", self.ram_base);
+            return refuse("ram_base", base, bases.join(" or "));
         }
         let most = end - self.ram_base;
         if self.ram_size == 0 || !self.ram_size.is_multiple_of(PAGE) || self.ram_size > most {
-            let rule = format!("a multiple of {PAGE} from {PAGE} to {most:#x}");
-            return refuse("ram_size", self.ram_size, rule);
+            let rule = format!("a multiple of {PAGE} from {PAGE} to {most}");
+            return refuse("ram_size", self.ram_size.to_string(), rule);
         }
         if self.vcpus == 0 || self.vcpus as usize > MAX_VCPUS {
             let rule = format!("from 1 to {MAX_VCPUS}");
-            return refuse("vcpus", self.vcpus.into(), rule);
+            return refuse("vcpus", self.vcpus.to_string(), rule);
         }
         Ok(())
     }

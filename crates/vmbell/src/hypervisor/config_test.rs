@@ -48,3 +48,25 @@ fn a_guest_has_one_vcpu_or_as_many_as_there_is_room_for() {
         assert_eq!(refused(&with(vcpus)), "vcpus");
     }
 }
+
+#[test]
+fn numbers_of_people_are_decimal_and_addresses_are_not() {
+    let text = |config: VmConfig| config.check(&[0], END).unwrap_err().to_string();
+    let vcpus = VmConfig {
+        ram_base: 0,
+        vcpus: 65,
+        ..VmConfig::default()
+    };
+    assert_eq!(text(vcpus), "vcpus is 65, must be from 1 to 64");
+    let size = VmConfig {
+        ram_base: 0,
+        ram_size: 5000,
+        ..VmConfig::default()
+    };
+    let expected = "ram_size is 5000, must be a multiple of 4096 from 4096 to 1073741824";
+    assert_eq!(text(size), expected);
+    assert_eq!(
+        text(VmConfig::default()),
+        "ram_base is 0x100000, must be 0x0"
+    );
+}

@@ -12,12 +12,12 @@ use crate::irq::IrqError;
 #[non_exhaustive]
 pub enum Error {
     /// The backend cannot hold a guest with this setting.
-    #[error("{what} is {value:#x}, must be {rule}")]
+    #[error("{what} is {value}, must be {rule}")]
     Config {
         /// The name of the setting.
         what: &'static str,
-        /// Its value.
-        value: u64,
+        /// Its value, in words.
+        value: String,
         /// The values that are allowed, in words.
         rule: String,
     },

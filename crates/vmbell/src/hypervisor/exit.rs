@@ -70,8 +70,8 @@ pub enum VmExit {
 pub struct Fault {
     /// The exception by the short name that the CPU's manual gives it; `exception` if it gives none.
     pub exception: &'static str,
-    /// The address of the instruction.
-    pub pc: u64,
+    /// The address of the instruction, if it is known.
+    pub pc: Option<u64>,
     /// The address that the instruction accessed, if the CPU reports one with this exception.
     pub address: Option<u64>,
     /// The bytes of the instruction, as many as could be read.
@@ -82,7 +82,11 @@ pub struct Fault {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} at {:#x}: {}", self.exception, self.pc, self.reason)?;
+        f.write_str(self.exception)?;
+        if let Some(pc) = self.pc {
+            write!(f, " at {pc:#x}")?;
+        }
+        write!(f, ": {}", self.reason)?;
         if let Some(address) = self.address {
             write!(f, ", address {address:#x}")?;
         }

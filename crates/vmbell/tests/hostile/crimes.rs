@@ -106,7 +106,7 @@ fn an_instruction_that_is_not_decoded_shows_its_bytes<H: Hypervisor>(h: &H) {
 
 fn a_jump_to_nowhere_is_a_fault<H: Hypervisor>(h: &H) {
     let fault = commit(h, 9, 0);
-    assert_eq!((fault.pc, fault.address), (HOLE, Some(HOLE)), "{fault}");
+    assert_eq!((fault.pc, fault.address), (Some(HOLE), Some(HOLE)), "{fault}");
     assert!(fault.to_string().contains("no memory to fetch"), "{fault}");
     let fault = commit(h, 10, 0);
     assert_eq!(fault.exception, "#GP", "{fault}");
@@ -175,7 +175,7 @@ fn the_last_byte_of_ram_executes_and_the_next_does_not<H: Hypervisor>(h: &H) {
         VmExit::PioOut { len: 4, .. }
     ));
     let fault = fault(&mut vcpu);
-    assert_eq!((fault.pc, fault.bytes.len()), (end, 0), "{fault}");
+    assert_eq!((fault.pc, fault.bytes.len()), (Some(end), 0), "{fault}");
     // The first byte of a two-byte instruction.
     let (vm, _) = with_sandbox(h, &VmConfig::default());
     vm.memory()
@@ -185,7 +185,7 @@ fn the_last_byte_of_ram_executes_and_the_next_does_not<H: Hypervisor>(h: &H) {
     let fault = crate::harness::fault(&mut vcpu);
     assert_eq!(
         (fault.pc, fault.address, &fault.bytes[..]),
-        (end - 1, Some(end), &[0xe7][..]),
+        (Some(end - 1), Some(end), &[0xe7][..]),
         "{fault}"
     );
 }

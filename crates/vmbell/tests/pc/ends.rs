@@ -43,9 +43,11 @@ fn guest_that_sleeps_is_stopped_by_the_limit<H: Hypervisor>(hypervisor: &H) {
     }
 }
 
-fn triple_fault_is_an_error_that_says_where<H: Hypervisor>(hypervisor: &H) {
+fn triple_fault_is_an_error_without_a_place<H: Hypervisor>(hypervisor: &H) {
     let error = Play::new([Op::Crash]).run(hypervisor).end.unwrap_err();
-    assert!(error.contains("guest fault"), "{error}");
+    // Nothing is left of the place: KVM does not say it, and a zero would be a lie.
+    let expected = "guest fault: #DF: the cpu shut down (triple fault)";
+    assert_eq!(error, expected);
 }
 
 fn bad_size_of_memory_is_refused_with_its_bounds<H: Hypervisor>(hypervisor: &H) {
@@ -56,7 +58,10 @@ fn bad_size_of_memory_is_refused_with_its_bounds<H: Hypervisor>(hypervisor: &H) 
         };
         let error = Pc::new(hypervisor, config, io::sink()).err().unwrap();
         let text = chain(&error);
-        assert!(text.contains("0x200000 to 0xc0000000"), "{text}");
+        assert!(
+            text.contains("multiples of 4096 from 2 MiB to 3072 MiB"),
+            "{text}"
+        );
     }
 }
 
@@ -64,7 +69,7 @@ crate::on_kvm! {
     exit_code_comes_out_as_it_was_written;
     word_at_the_shutdown_port_switches_off;
     guest_that_sleeps_is_stopped_by_the_limit;
-    triple_fault_is_an_error_that_says_where;
+    triple_fault_is_an_error_without_a_place;
     bad_size_of_memory_is_refused_with_its_bounds;
 }
 

@@ -59,7 +59,7 @@ pub enum PciError {
     },
     /// The size of a BAR is not allowed.
     #[error(
-        "BAR{bar} of {name}: a size of {size:#x} is not a power of two from {least:#x} to {most:#x}"
+        "BAR{bar} of {name}: a size of {size} bytes is not a power of two from {least} to {most}"
     )]
     Size {
         /// The function.
@@ -82,7 +82,7 @@ pub enum PciError {
         bar: usize,
     },
     /// The window has no room for a BAR.
-    #[error("no room for BAR{bar} of {name}, {size:#x} bytes, in {window}")]
+    #[error("no room for BAR{bar} of {name}, {size} bytes, in {window}")]
     NoRoom {
         /// The function.
         name: &'static str,

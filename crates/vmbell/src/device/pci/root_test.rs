@@ -290,7 +290,7 @@ fn errors_name_function_bar_and_window() {
     let root = PciRoot::new(&pio, &mmio, windows).unwrap();
     assert_eq!(
         root.add(Dummy::new(1)).unwrap_err().to_string(),
-        "no room for BAR1 of dummy, 0x100 bytes, in 0xc000-0xc07f"
+        "no room for BAR1 of dummy, 256 bytes, in 0xc000-0xc07f"
     );
 }
 

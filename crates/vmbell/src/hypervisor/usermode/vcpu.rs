@@ -165,7 +165,7 @@ impl UsermodeVcpu {
         let vector = (vector & 0xff) as u8;
         Fault {
             exception: exception(vector),
-            pc: rip,
+            pc: Some(rip),
             address: (vector == PAGE_FAULT).then_some(address),
             bytes: raw[..count].to_vec(),
             reason: fault_reason(kind, vector),

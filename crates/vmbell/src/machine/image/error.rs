@@ -103,8 +103,9 @@ pub enum ImageError {
     },
     /// The guest has too little RAM for the image.
     #[error(
-        "{image} needs memory up to {end:#x}, and the machine's ends at {ram:#x}: give it more \
-         (--memory)"
+        "{image} needs {} KiB of memory, and the machine has {} KiB: give it more (--memory)",
+        end.div_ceil(1024),
+        ram >> 10
     )]
     TooLarge {
         /// The file.

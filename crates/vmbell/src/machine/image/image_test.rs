@@ -225,8 +225,10 @@ fn image_that_does_not_fit_is_refused_with_both_sizes() {
         .load(&ram(), &Boot::default())
         .unwrap_err()
         .to_string();
-    assert!(error.contains("needs memory up to 0x8400000"), "{error}");
-    assert!(error.contains("ends at 0x1000000"), "{error}");
+    assert!(
+        error.contains("needs 135168 KiB of memory, and the machine has 16384 KiB"),
+        "{error}"
+    );
 }
 
 #[test]

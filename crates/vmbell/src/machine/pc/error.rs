@@ -16,8 +16,9 @@ pub enum PcError {
     Lacking(Error),
     /// The PC cannot have this amount of RAM.
     #[error(
-        "a PC with {size:#x} bytes of RAM cannot be: it takes multiples of 0x1000 from \
-         {MEMORY_MIN:#x} to {MEMORY_MAX:#x}"
+        "a PC cannot have {size} bytes of RAM: it takes multiples of 4096 from {} MiB to {} MiB",
+        MEMORY_MIN >> 20,
+        MEMORY_MAX >> 20
     )]
     Size {
         /// The amount that was asked for, in bytes.

@@ -9,6 +9,10 @@ pub const MEMORY_MIN: u64 = 2 << 20;
 /// The most RAM in bytes: devices are above it.
 pub const MEMORY_MAX: u64 = 3 << 30;
 
+/// The most vCPUs.
+pub const VCPUS_MAX: u16 = 64;
+const _: () = assert!(VCPUS_MAX as usize == stub::layout::MAX_VCPUS);
+
 const PAGE: u64 = 4096;
 
 /// Fails with [`PcError::Size`] unless a PC can have this amount of RAM. The number of vCPUs is checked by the

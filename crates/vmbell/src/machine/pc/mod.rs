@@ -19,7 +19,7 @@ use std::sync::Arc;
 use vm_memory::{Bytes, GuestAddress};
 
 pub use error::PcError;
-pub use layout::{MEMORY_MAX, MEMORY_MIN};
+pub use layout::{MEMORY_MAX, MEMORY_MIN, VCPUS_MAX};
 
 use self::off::{Off, Switch};
 use super::{Boot, Image, Machine, Stop};
@@ -36,7 +36,7 @@ use crate::device::{
     RTC_PORTS, SERIAL_LEN, SERIAL_PORTS, SHUTDOWN_PORT, Serial, ShutdownPort, acpi_tables,
 };
 use crate::hypervisor::{
-    Capability, EntryPoint, Hypervisor, IoEvents, Irqchip, Kick, Vcpu, Vm, VmConfig,
+    Capability, EntryPoint, Hypervisor, IoEvents, Irqchip, Vcpu, Vm, VmConfig,
 };
 
 /// The settings of a PC.
@@ -208,7 +208,7 @@ impl<V: Vm> Pc<V> {
             .map_err(PcError::Vcpu)?;
         let kicks: Vec<_> = vcpus.iter().map(Vcpu::kick_handle).collect();
         self.switch
-            .connect(move || kicks.iter().for_each(Kick::kick));
+            .connect(move || kicks.iter().for_each(|kick| kick.kick()));
         loop {
             for (index, vcpu) in vcpus.iter_mut().enumerate() {
                 let entry = if index == 0 {

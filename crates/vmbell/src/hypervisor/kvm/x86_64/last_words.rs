@@ -28,7 +28,7 @@ pub fn fault(area: Option<&GuestMemoryMmap>, ram: &GuestMemoryMmap, index: u32) 
     let Some(words) = words else {
         return Fault {
             exception: exception(8),
-            pc: 0,
+            pc: None,
             address: None,
             bytes: Vec::new(),
             reason: "the cpu shut down (triple fault)",
@@ -37,7 +37,7 @@ pub fn fault(area: Option<&GuestMemoryMmap>, ram: &GuestMemoryMmap, index: u32) 
     let vector = (words.vector & 0xff) as u8;
     Fault {
         exception: exception(vector),
-        pc: words.rip,
+        pc: Some(words.rip),
         address: (vector == PAGE_FAULT).then_some(words.cr2),
         bytes: bytes_at(ram, words.rip),
         reason: reason(vector),
@@ -48,7 +48,7 @@ pub fn fault(area: Option<&GuestMemoryMmap>, ram: &GuestMemoryMmap, index: u32) 
 pub fn not_emulated(ram: &GuestMemoryMmap, registers: &kvm_regs) -> Fault {
     Fault {
         exception: exception(6),
-        pc: registers.rip,
+        pc: Some(registers.rip),
         address: None,
         bytes: bytes_at(ram, registers.rip),
         reason: "kvm cannot emulate the instruction",
