@@ -1,5 +1,6 @@
 //! `vmbell run IMAGE`: runs a guest that was made for QEMU's PC, such as those of kvm-unit-tests.
 
+mod cpu;
 mod device;
 
 use std::ffi::OsString;
@@ -14,8 +15,8 @@ use clap::{Args, ValueEnum};
 use self::device::Device;
 use super::exit::Exit;
 use super::{interrupt, values};
-use vmbell::hypervisor::Hypervisor;
 use vmbell::hypervisor::kvm::Kvm;
+use vmbell::hypervisor::{CpuFeatures, Hypervisor};
 use vmbell::machine::{Boot, Image, Pc, PcConfig, Stop, VCPUS_MAX};
 
 const EXAMPLES: &str = "\
@@ -23,6 +24,7 @@ Examples:
   vmbell run x86/vmexit.flat --device pci-testdev
   vmbell run x86/vmexit.flat --smp 2 --append 'cpuid vmcall ipi'
   vmbell run x86/ioapic.flat --smp 4 --device pc-testdev
+  vmbell run x86/apic.flat --smp 2 --device pc-testdev --cpu -x2apic
   vmbell run x86/vmexit.flat --device pci-testdev,pv=on --append 'pci-mem pci-io'
   vmbell lab run --with x86/vmexit.flat -- vmbell run x86/vmexit.flat    where there is no /dev/kvm
 
@@ -65,6 +67,13 @@ pub(super) struct RunArgs {
     /// How many vCPUs, at most 64; all but the first wait until they are started
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = vcpus())]
     smp: u16,
+
+    /// Features of the CPU to hide from the guest, e.g. `-x2apic,-pcid`
+    ///
+    /// The names are those of /proc/cpuinfo. The guest sees all others that KVM supports on this CPU. To hide
+    /// what the CPU does not have is no error.
+    #[arg(long, value_name = "-NAME,...", default_value = "", hide_default_value = true, allow_hyphen_values = true, value_parser = cpu::hidden)]
+    cpu: CpuFeatures,
 
     /// RAM, e.g. 64M; from 2M to 3G
     #[arg(short, long, value_name = "SIZE", default_value = "128M", value_parser = values::size)]
@@ -161,6 +170,7 @@ fn boot_on<H: Hypervisor>(
     let config = PcConfig {
         memory: args.memory,
         vcpus: args.smp,
+        hidden: args.cpu,
     };
     let pc = Pc::new(hypervisor, config, io::stdout())?;
     for device in &args.device {

@@ -70,6 +70,7 @@ fn unknown_devices_and_properties_are_usage_errors_with_a_suggestion() {
         (["--smp", "65"], "65 is not in 1..=64"),
         (["--memory", "much"], "'much'"),
         (["--timeout", "soon"], "'soon'"),
+        (["--cpu", "-x2apix"], "did you mean 'x2apic'?"),
     ] {
         vmbell(&["run", "x.flat"])
             .args(wrong)
@@ -84,6 +85,7 @@ fn help_has_examples_and_the_meaning_of_the_status() {
     vmbell(&["run", "--help"]).assert().success().stdout(
         contains("--device pci-testdev")
             .and(contains("at most 64"))
+            .and(contains("--cpu -x2apic"))
             .and(contains("vmbell lab run --with"))
             .and(contains("2N+1")),
     );

@@ -2,7 +2,7 @@
 
 use stub::layout::{MAX_VCPUS, PAGE};
 
-use super::Error;
+use super::{CpuFeatures, Error};
 use crate::irq::Irqchip;
 
 /// The settings of a new guest.
@@ -17,6 +17,8 @@ pub struct VmConfig {
     pub irqchip: Irqchip,
     /// Whether vCPUs offer paravirtual EOI (KVM_FEATURE_PV_EOI).
     pub pv_eoi: bool,
+    /// Features of the CPU that the guest's CPUID does not show; only on the KVM backend.
+    pub hidden: CpuFeatures,
     /// The number of vCPUs.
     pub vcpus: u32,
     /// How each side waits for the other in a heavy exit.
@@ -38,6 +40,7 @@ impl Default for VmConfig {
             ram_size: 16 << 20,
             irqchip: Irqchip::None,
             pv_eoi: true,
+            hidden: CpuFeatures::NONE,
             vcpus: 1,
             spin: SpinPolicy::Sleep,
             patch: PatchMode::Off,

@@ -9,6 +9,7 @@ mod bare;
 mod capability;
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "for backends"))]
 mod config;
+mod cpu_features;
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "for backends"))]
 mod created_vcpus;
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "for backends"))]
@@ -42,6 +43,7 @@ pub use any::{AnyHypervisor, AnyVcpu, AnyVm, Best, best};
 pub use bare::{BareExit, BareLoop};
 pub use capability::{Capability, Support};
 pub use config::{Containment, PatchMode, SpinPolicy, VmConfig};
+pub use cpu_features::{CpuFeatures, CpuidRegister};
 pub use error::Error;
 pub use events::{EventCounter, EventCounts};
 pub use exit::{ExitCounts, Fault, VmEntry, VmExit};

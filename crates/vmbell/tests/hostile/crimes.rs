@@ -106,7 +106,11 @@ fn an_instruction_that_is_not_decoded_shows_its_bytes<H: Hypervisor>(h: &H) {
 
 fn a_jump_to_nowhere_is_a_fault<H: Hypervisor>(h: &H) {
     let fault = commit(h, 9, 0);
-    assert_eq!((fault.pc, fault.address), (Some(HOLE), Some(HOLE)), "{fault}");
+    assert_eq!(
+        (fault.pc, fault.address),
+        (Some(HOLE), Some(HOLE)),
+        "{fault}"
+    );
     assert!(fault.to_string().contains("no memory to fetch"), "{fault}");
     let fault = commit(h, 10, 0);
     assert_eq!(fault.exception, "#GP", "{fault}");

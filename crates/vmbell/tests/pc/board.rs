@@ -1,6 +1,6 @@
 //! Serial port, firmware configuration, ACPI and what the loader hands over.
 
-use vmbell::hypervisor::Hypervisor;
+use vmbell::hypervisor::{CpuFeatures, Hypervisor};
 use vmbell::machine::{Boot, PcConfig, Stop};
 
 use super::player::{Op, Play};
@@ -120,7 +120,33 @@ fn loader_hands_command_line_and_environment_over<H: Hypervisor>(hypervisor: &H)
     assert_eq!(low[word(module)..word(module + 4)], *b"TEST_DEVICE=0\n");
 }
 
+fn hidden_features_are_absent_and_the_others_stay<H: Hypervisor>(hypervisor: &H) {
+    const X2APIC: u32 = 1 << 21;
+    const SVM: u32 = 1 << 2;
+    let read = |names: &[&str]| {
+        let mut hidden = CpuFeatures::NONE;
+        assert!(names.iter().all(|name| hidden.insert(name)));
+        let play = Play {
+            config: PcConfig {
+                hidden,
+                ..PcConfig::default()
+            },
+            ..Play::new([Op::Cpuid(1), Op::Cpuid(0x8000_0001)])
+        };
+        let results = play.results(hypervisor);
+        (results[0], results[1])
+    };
+    let (basic, extended) = read(&[]);
+    assert_eq!(
+        basic & X2APIC,
+        X2APIC,
+        "the backend adds it to what the host has"
+    );
+    assert_eq!(read(&["x2apic", "svm"]), (basic & !X2APIC, extended & !SVM));
+}
+
 crate::on_kvm! {
+    hidden_features_are_absent_and_the_others_stay;
     serial_output_comes_out;
     fw_cfg_says_how_many_cpus_there_are;
     ports_of_nobody_read_ones;

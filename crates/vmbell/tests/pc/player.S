@@ -87,6 +87,16 @@
     test    ebp, eax
     jnz     4b
     ret
+    # ECX of a leaf of CPUID.
+3:  cmp     ecx, 0x80
+    jne     3f
+    push    ebx
+    mov     eax, edx
+    xor     ecx, ecx
+    cpuid
+    mov     eax, ecx
+    pop     ebx
+    ret
     # Sleep for ever, with nobody to wake us.
 3:  cmp     ecx, 0x60
     jne     3f

@@ -40,6 +40,8 @@ pub enum Op {
     AwaitSet(u32, u8),
     /// Until these bits of a port's byte are clear: port, bits.
     AwaitClear(u32, u8),
+    /// ECX of this leaf of CPUID.
+    Cpuid(u32),
     /// Reads EBX as it was at the start.
     Information,
     /// Halts for ever.
@@ -58,6 +60,7 @@ impl Op {
             Self::Await(address, value) => (0x40, address, value),
             Self::AwaitSet(port, bits) => (0x71, port, bits.into()),
             Self::AwaitClear(port, bits) => (0x70, port, bits.into()),
+            Self::Cpuid(leaf) => (0x80, leaf, 0),
             Self::Information => (0x50, 0, 0),
             Self::Sleep => (0x60, 0, 0),
             Self::Crash => (0, 0, 0),

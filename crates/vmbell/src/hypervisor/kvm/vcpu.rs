@@ -55,8 +55,14 @@ impl KvmVcpu {
             .vm()
             .create_vcpu(index.into())
             .map_err(Error::system("create a vcpu"))?;
-        let (irqchip, pv_eoi) = (guest.irqchip, guest.pv_eoi);
-        cpuid::set(&fd, &system.cpuid, index, guest.vcpus, irqchip, pv_eoi)?;
+        let offer = cpuid::Offer {
+            index,
+            vcpus: guest.vcpus,
+            irqchip: guest.irqchip,
+            pv_eoi: guest.pv_eoi,
+            hidden: guest.hidden,
+        };
+        cpuid::set(&fd, &system.cpuid, offer)?;
         let page = Arc::new(RunPage::new(&fd, system.run_size)?);
         let counts = Arc::new(Counts {
             statistics: Statistics::open(&fd)?,

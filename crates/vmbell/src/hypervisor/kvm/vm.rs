@@ -11,7 +11,7 @@ use vm_memory::GuestMemoryMmap;
 use vmm_sys_util::eventfd::EventFd;
 
 use super::super::created_vcpus::CreatedVcpus;
-use super::super::{Error, EventCounter, ExitCounts, IoEvents, Irqchip, Vm, VmConfig};
+use super::super::{CpuFeatures, Error, EventCounter, ExitCounts, IoEvents, Irqchip, Vm, VmConfig};
 use super::arch::{self, boot, cpuid};
 use super::coalesced::Coalesced;
 use super::groups::Groups;
@@ -36,6 +36,7 @@ pub(super) struct Guest {
     pub(super) boot_area: Option<GuestMemoryMmap>,
     pub(super) irqchip: Irqchip,
     pub(super) pv_eoi: bool,
+    pub(super) hidden: CpuFeatures,
     pub(super) vcpus: u32,
     pub(super) groups: Groups,
     pub(super) coalesced: Coalesced,
@@ -90,6 +91,7 @@ impl KvmVm {
             boot_area,
             irqchip: config.irqchip,
             pv_eoi: config.pv_eoi,
+            hidden: config.hidden,
             vcpus: config.vcpus,
             groups: Groups::new(config.max_items),
             coalesced: Coalesced::default(),

@@ -110,6 +110,13 @@ fn check(config: &VmConfig) -> Result<(), Error> {
         let vcpus = config.vcpus;
         return Err(UsermodeError::JmpNeedsOneVcpu { vcpus }.into());
     }
+    if !config.hidden.is_empty() {
+        return Err(Error::Config {
+            what: "hidden",
+            value: format!("{:?}", config.hidden),
+            rule: "empty, because CPUID of this backend is the host's".to_owned(),
+        });
+    }
     Ok(())
 }
 

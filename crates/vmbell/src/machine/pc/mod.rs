@@ -36,7 +36,7 @@ use crate::device::{
     RTC_PORTS, SERIAL_LEN, SERIAL_PORTS, SHUTDOWN_PORT, Serial, ShutdownPort, acpi_tables,
 };
 use crate::hypervisor::{
-    Capability, EntryPoint, Hypervisor, IoEvents, Irqchip, Vcpu, Vm, VmConfig,
+    Capability, CpuFeatures, EntryPoint, Hypervisor, IoEvents, Irqchip, Vcpu, Vm, VmConfig,
 };
 
 /// The settings of a PC.
@@ -46,6 +46,8 @@ pub struct PcConfig {
     pub memory: u64,
     /// The number of vCPUs. The first starts at once, the others wait until the guest starts them.
     pub vcpus: u16,
+    /// Features of the CPU that the guest's CPUID does not show.
+    pub hidden: CpuFeatures,
 }
 
 impl Default for PcConfig {
@@ -53,6 +55,7 @@ impl Default for PcConfig {
         Self {
             memory: 128 << 20,
             vcpus: 1,
+            hidden: CpuFeatures::NONE,
         }
     }
 }
@@ -85,6 +88,7 @@ impl<V: Vm> Pc<V> {
                 ram_size: config.memory,
                 irqchip: Irqchip::Full,
                 vcpus: config.vcpus.into(),
+                hidden: config.hidden,
                 ..VmConfig::default()
             })
             .map_err(PcError::Create)?;

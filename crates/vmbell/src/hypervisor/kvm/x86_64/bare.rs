@@ -15,7 +15,9 @@ use super::super::run_page::{Exit, RunPage};
 use super::super::system::System;
 use super::super::vm::KvmVm;
 use super::{cpuid, entry};
-use crate::hypervisor::{BareExit, BareLoop, EntryPoint, Error, Irqchip, Kick, Vm, VmConfig};
+use crate::hypervisor::{
+    BareExit, BareLoop, CpuFeatures, EntryPoint, Error, Irqchip, Kick, Vm, VmConfig,
+};
 
 /// The port and the address that the guest writes to.
 const PORT: u64 = 0xc050;
@@ -49,7 +51,14 @@ impl Bare {
             .descriptor()
             .create_vcpu(0)
             .map_err(Error::system("create a vcpu"))?;
-        cpuid::set(&fd, &system.cpuid, 0, 1, Irqchip::None, true)?;
+        let offer = cpuid::Offer {
+            index: 0,
+            vcpus: 1,
+            irqchip: Irqchip::None,
+            pv_eoi: true,
+            hidden: CpuFeatures::default(),
+        };
+        cpuid::set(&fd, &system.cpuid, offer)?;
         let begin = EntryPoint::Program {
             pc: start,
             sp: start + config.ram_size,

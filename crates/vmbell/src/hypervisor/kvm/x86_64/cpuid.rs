@@ -6,7 +6,7 @@ use kvm_ioctls::VcpuFd;
 use stub::pv_eoi::FEATURE_BIT;
 
 use super::super::ioctl;
-use crate::hypervisor::{Error, Irqchip};
+use crate::hypervisor::{CpuFeatures, CpuidRegister, Error, Irqchip};
 
 const LEAF_FEATURES: u32 = 1;
 /// `KVM_CPUID_FEATURES` of Linux `uapi/asm/kvm_para.h`.
@@ -23,27 +23,40 @@ pub const XSAVE: u32 = 1 << 26;
 /// CPUID.7.0:EBX, FSGSBASE.
 pub const FSGSBASE: u32 = 1;
 
-/// Sets the CPUID of the vCPU with this index, which is its APIC ID too.
-///
-/// Without `pv_eoi` the vCPU neither offers paravirtual EOI nor lets a guest use it.
-pub fn set(
-    fd: &VcpuFd,
-    supported: &CpuId,
-    index: u32,
-    vcpus: u32,
-    irqchip: Irqchip,
-    pv_eoi: bool,
-) -> Result<(), Error> {
-    fd.set_cpuid2(&of_vcpu(supported, index, vcpus, irqchip, pv_eoi))
+/// What a vCPU's CPUID tells beside what KVM supports.
+#[derive(Clone, Copy, Debug)]
+pub struct Offer {
+    /// The index of the vCPU, which is its APIC ID too.
+    pub index: u32,
+    /// How many vCPUs the guest has.
+    pub vcpus: u32,
+    pub irqchip: Irqchip,
+    /// Whether paravirtual EOI is offered; if not, the guest cannot use it either.
+    pub pv_eoi: bool,
+    pub hidden: CpuFeatures,
+}
+
+/// Sets the CPUID of a vCPU.
+pub fn set(fd: &VcpuFd, supported: &CpuId, offer: Offer) -> Result<(), Error> {
+    let mut cpuid = of_vcpu(supported, offer);
+    hide(&mut cpuid, offer.hidden);
+    fd.set_cpuid2(&cpuid)
         .map_err(Error::system("set the vcpu's cpuid"))?;
-    if pv_eoi {
+    if offer.pv_eoi {
         return Ok(());
     }
     // Otherwise the MSR works even for guests whose CPUID does not offer it.
     ioctl::enforce_features(fd).map_err(Error::system("hide registers that the vcpu's cpuid hides"))
 }
 
-fn of_vcpu(supported: &CpuId, index: u32, vcpus: u32, irqchip: Irqchip, pv_eoi: bool) -> CpuId {
+fn of_vcpu(supported: &CpuId, offer: Offer) -> CpuId {
+    let Offer {
+        index,
+        vcpus,
+        irqchip,
+        pv_eoi,
+        ..
+    } = offer;
     let mut cpuid = supported.clone();
     for entry in cpuid.as_mut_slice() {
         match entry.function {
@@ -60,6 +73,24 @@ fn of_vcpu(supported: &CpuId, index: u32, vcpus: u32, irqchip: Irqchip, pv_eoi: 
         }
     }
     cpuid
+}
+
+/// Takes features away.
+fn hide(cpuid: &mut CpuId, hidden: CpuFeatures) {
+    for entry in cpuid.as_mut_slice() {
+        let bits = |register| hidden.bits(entry.function, entry.index, register);
+        let [eax, ebx, ecx, edx] = [
+            CpuidRegister::Eax,
+            CpuidRegister::Ebx,
+            CpuidRegister::Ecx,
+            CpuidRegister::Edx,
+        ]
+        .map(bits);
+        entry.eax &= !eax;
+        entry.ebx &= !ebx;
+        entry.ecx &= !ecx;
+        entry.edx &= !edx;
+    }
 }
 
 /// The register of a leaf (subleaf 0) that `read` picks from `[eax, ebx, ecx, edx]`; 0 if there is no such
