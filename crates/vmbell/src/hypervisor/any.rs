@@ -28,6 +28,7 @@ pub enum AnyHypervisor {
 
 /// A guest of any backend.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "a VMM has one or a few of them")]
 pub enum AnyVm {
     /// A guest of KVM.
     Kvm(KvmVm),
