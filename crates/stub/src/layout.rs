@@ -54,23 +54,23 @@ pub const SLOT_SIZE: u64 = 0x1_0000;
 /// The most vCPUs that a guest can have.
 pub const MAX_VCPUS: usize = 64;
 
-/// File descriptors that the sandbox starts with; its first thread closes them before it parks. They take
-/// the place of the standard streams: those are the only numbers that nothing else can occupy.
+/// File descriptors that the sandbox starts with; its first thread closes them before it parks. They take the
+/// lowest numbers, so that nothing of the monitor is left in the place of the standard streams.
 pub mod boot_fd {
     /// The sealed file that the sandbox cannot write: [`Control`](super::Control), hypercall page, trampolines.
     pub const READ_ONLY: i32 = 0;
-    /// The file that both sides write: [`Shared`](super::Shared), guest RAM.
+    /// The file that both sides write: [`Shared`](super::Shared).
     pub const WRITABLE: i32 = 1;
+    /// The file of guest RAM, which both sides write too.
+    pub const RAM: i32 = 2;
     /// A socket that carries the seccomp listener to the monitor.
-    pub const SOCKET: i32 = 2;
+    pub const SOCKET: i32 = 3;
 }
 
 /// Offset of the hypercall page in the read-only file, in bytes.
 pub const HYPERCALL_OFFSET: u64 = size_of::<Control>() as u64;
 /// Offset of the trampolines in the read-only file, in bytes.
 pub const PATCH_OFFSET: u64 = HYPERCALL_OFFSET + PAGE;
-/// Offset of guest RAM in the writable file, in bytes.
-pub const RAM_OFFSET: u64 = size_of::<Shared>() as u64;
 
 /// The first descriptor number that a doorbell may have in the sandbox.
 pub const FD_BASE: u32 = 16;
@@ -104,6 +104,8 @@ pub struct Control {
     pub vcpus: AtomicU32,
     /// Bytes of guest RAM.
     pub ram_size: AtomicU64,
+    /// Where guest RAM begins in its file, in bytes.
+    pub ram_offset: AtomicU64,
     /// How many ticks of the time stamp counter a vCPU spins for a reply before it sleeps; 0 means no spinning.
     pub spin_ticks: AtomicU32,
     /// Not 0: spin only while the monitor is known to run on another CPU.

@@ -16,8 +16,8 @@ use crate::elf::syscall::{
 use crate::elf::trap::{SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP, SIGUSR1, SIGUSR2};
 use crate::layout::{
     CONTROL_BASE, Control, FILTER_MAX, Filter, GUEST_END, HYPERCALL_OFFSET, HYPERCALL_PAGE,
-    MAX_VCPUS, PAGE, PARK_SYSCALL, PATCH_BASE, PATCH_OFFSET, PATCH_SIZE, RAM_BASE, RAM_OFFSET,
-    SHARED_BASE, SLOT_BASE, SLOT_SIZE, STUB_BASE, STUB_SIZE, Shared, boot_fd, exit_code,
+    MAX_VCPUS, PAGE, PARK_SYSCALL, PATCH_BASE, PATCH_OFFSET, PATCH_SIZE, RAM_BASE, SHARED_BASE,
+    SLOT_BASE, SLOT_SIZE, STUB_BASE, STUB_SIZE, Shared, boot_fd, exit_code,
 };
 use crate::sync::Ordering::{Relaxed, SeqCst};
 
@@ -103,7 +103,7 @@ pub extern "C" fn boot() -> ! {
         RAM_BASE,
         ram_size,
         PROT_READ | PROT_WRITE | PROT_EXEC,
-        Some((boot_fd::WRITABLE, RAM_OFFSET)),
+        Some((boot_fd::RAM, control.ram_offset.load(Relaxed))),
     );
     map(
         5,
@@ -136,7 +136,12 @@ pub extern "C" fn boot() -> ! {
         start_vcpu(index);
     }
     send_listener(install_filter(11, &control.user_notif_filter, true));
-    for fd in [boot_fd::READ_ONLY, boot_fd::WRITABLE, boot_fd::SOCKET] {
+    for fd in [
+        boot_fd::READ_ONLY,
+        boot_fd::WRITABLE,
+        boot_fd::RAM,
+        boot_fd::SOCKET,
+    ] {
         // SAFETY: no pointers; nothing uses these descriptors any more.
         unsafe { syscall(CLOSE, [u64::from(fd.cast_unsigned()), 0, 0, 0, 0, 0]) };
     }

@@ -1,6 +1,7 @@
 //! The settings of a new guest, and the check whether a backend can hold it.
 
 use stub::layout::{MAX_VCPUS, PAGE};
+use vm_memory::{GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion};
 
 use super::{CpuFeatures, Error};
 use crate::irq::Irqchip;
@@ -13,6 +14,14 @@ pub struct VmConfig {
     pub ram_base: u64,
     /// Size of RAM in bytes, a multiple of 4096.
     pub ram_size: u64,
+    /// The memory that is to be the guest's RAM, if the caller has it already: one region from
+    /// [`ram_base`](Self::ram_base), of [`ram_size`](Self::ram_size) bytes, mapped for reading and writing. `None`
+    /// makes new memory.
+    ///
+    /// The guest, and on the usermode backend its sandbox process, see what the caller writes, and the caller sees
+    /// what they write. The usermode backend needs a shared mapping of a file that can be mapped as executable,
+    /// such as a memfd. Nobody may shorten that file as long as the guest exists.
+    pub memory: Option<GuestMemoryMmap>,
     /// Which interrupt controllers are below the VMM.
     pub irqchip: Irqchip,
     /// Whether vCPUs offer paravirtual EOI (KVM_FEATURE_PV_EOI).
@@ -38,6 +47,7 @@ impl Default for VmConfig {
         Self {
             ram_base: stub::layout::RAM_BASE,
             ram_size: 16 << 20,
+            memory: None,
             irqchip: Irqchip::None,
             pv_eoi: true,
             hidden: CpuFeatures::NONE,
@@ -52,6 +62,19 @@ impl Default for VmConfig {
 }
 
 impl VmConfig {
+    /// The default settings of a guest whose RAM is `memory`.
+    pub fn with_memory(memory: GuestMemoryMmap) -> Self {
+        let region = memory.iter().next();
+        let (ram_base, ram_size) =
+            region.map_or((0, 0), |region| (region.start_addr().0, region.len()));
+        Self {
+            ram_base,
+            ram_size,
+            memory: Some(memory),
+            ..Self::default()
+        }
+    }
+
     /// Fails with [`Error::Config`] unless a backend whose RAM can begin at one of `bases` and must end by
     /// `end` can hold this guest.
     pub(super) fn check(&self, bases: &[u64], end: u64) -> Result<(), Error> {
@@ -69,6 +92,34 @@ impl VmConfig {
         if self.vcpus == 0 || self.vcpus as usize > MAX_VCPUS {
             let rule = format!("from 1 to {MAX_VCPUS}");
             return refuse("vcpus", self.vcpus.to_string(), rule);
+        }
+        self.memory
+            .as_ref()
+            .map_or(Ok(()), |memory| self.check_memory(memory))
+    }
+
+    /// Fails with [`Error::Config`] unless the caller's memory is the RAM that the other settings describe.
+    fn check_memory(&self, memory: &GuestMemoryMmap) -> Result<(), Error> {
+        const ACCESS: i32 = libc::PROT_READ | libc::PROT_WRITE;
+        let refuse = |what, value, rule| Err(Error::Config { what, value, rule });
+        let mut regions = memory.iter();
+        let (Some(region), None) = (regions.next(), regions.next()) else {
+            let count = memory.num_regions().to_string();
+            return refuse("the number of regions of memory", count, "1".to_owned());
+        };
+        let (start, len) = (region.start_addr().0, region.len());
+        if start != self.ram_base {
+            let rule = format!("{start:#x}, where memory begins");
+            return refuse("ram_base", format!("{:#x}", self.ram_base), rule);
+        }
+        if len != self.ram_size {
+            let rule = format!("{len}, the size of memory");
+            return refuse("ram_size", self.ram_size.to_string(), rule);
+        }
+        if region.prot() & ACCESS != ACCESS {
+            let protection = format!("{:#x}", region.prot());
+            let rule = format!("{ACCESS:#x}, for reading and writing");
+            return refuse("the protection of memory", protection, rule);
         }
         Ok(())
     }

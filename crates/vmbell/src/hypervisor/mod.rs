@@ -88,7 +88,7 @@ pub trait Vm: IoEvents + Irqs + 'static {
     /// The virtual CPUs of this backend.
     type Vcpu: Vcpu;
 
-    /// Guest RAM, at its guest-physical addresses.
+    /// Guest RAM, at its guest-physical addresses: the caller's memory if [`VmConfig::memory`] has it.
     fn memory(&self) -> &GuestMemoryMmap;
 
     /// Makes the vCPU with this index. Fails with [`Error::Vcpu`] if it was made before or the guest has fewer

@@ -9,3 +9,4 @@
 mod harness;
 
 mod any;
+mod own_memory;

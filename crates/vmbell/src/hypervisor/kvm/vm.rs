@@ -69,7 +69,10 @@ impl KvmVm {
             enable(&vm, KVM_CAP_EXIT_HYPERCALL, 1 << HC_MAP_GPA_RANGE)?;
         }
         let mut slots = Slots::new(vm);
-        let ram = memory::map(config.ram_base, config.ram_size)?;
+        let ram = match &config.memory {
+            Some(memory) => memory.clone(),
+            None => memory::map(config.ram_base, config.ram_size)?,
+        };
         slots.add(&ram)?;
         if config.ram_base == RAM_BASE && config.irqchip == Irqchip::Full {
             // The kernel's default routes also lead to the PIC, which a guest program does not know how to

@@ -16,6 +16,16 @@ pub enum UsermodeError {
     /// The host is not x86-64 Linux.
     #[error("the usermode engine runs on x86-64 Linux only")]
     Architecture,
+    /// The memory of the caller's ([`VmConfig::memory`](super::super::VmConfig::memory)) cannot be mapped by the
+    /// sandbox process as well.
+    #[error(
+        "the memory for the guest must be a shared mapping of a file, such as a memfd, that the sandbox can map \
+         too; this memory {what}"
+    )]
+    MemoryNotShared {
+        /// What the memory is instead.
+        what: &'static str,
+    },
     /// A seccomp program could not be built.
     #[error("cannot build the seccomp program for {thread}")]
     Filter {

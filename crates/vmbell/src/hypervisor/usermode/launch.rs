@@ -24,6 +24,8 @@ pub struct BootFiles {
     pub read_only: File,
     /// The file that both sides map for writing.
     pub writable: File,
+    /// The file of guest RAM.
+    pub ram: File,
     /// The sandbox's end of the socket.
     pub socket: OwnedFd,
 }
@@ -76,6 +78,7 @@ fn start(files: BootFiles) -> Result<libc::pid_t, Error> {
     let executable = above_boot_fds(stub_file()?.as_raw_fd())?;
     let read_only = above_boot_fds(files.read_only.as_raw_fd())?;
     let writable = above_boot_fds(files.writable.as_raw_fd())?;
+    let ram = above_boot_fds(files.ram.as_raw_fd())?;
     let socket = above_boot_fds(files.socket.as_raw_fd())?;
     let limit = fd_limit();
     // SAFETY: between fork and exec the child makes system calls only; it allocates nothing, takes
@@ -86,6 +89,7 @@ fn start(files: BootFiles) -> Result<libc::pid_t, Error> {
             let files = [
                 (read_only.as_raw_fd(), boot_fd::READ_ONLY),
                 (writable.as_raw_fd(), boot_fd::WRITABLE),
+                (ram.as_raw_fd(), boot_fd::RAM),
                 (socket.as_raw_fd(), boot_fd::SOCKET),
             ];
             become_stub(executable.as_raw_fd(), files, limit)
@@ -107,7 +111,7 @@ fn above_boot_fds(fd: RawFd) -> Result<OwnedFd, Error> {
 }
 
 /// Runs in the new process: moves the files to their numbers and executes the stub.
-fn become_stub(executable: RawFd, files: [(RawFd, i32); 3], limit: u64) -> ! {
+fn become_stub(executable: RawFd, files: [(RawFd, i32); 4], limit: u64) -> ! {
     let [.., (socket, _)] = files;
     // SAFETY: no pointers; the descriptors are open.
     let placed = files
@@ -135,7 +139,7 @@ fn execute(executable: RawFd) {
     unsafe {
         libc::syscall(
             libc::SYS_close_range,
-            3,
+            boot_fd::SOCKET + 1,
             u32::MAX,
             libc::CLOSE_RANGE_CLOEXEC,
         )

@@ -30,6 +30,7 @@ mod mapping;
 mod patch;
 mod probe;
 mod process;
+mod ram;
 mod removal;
 mod revocation;
 mod sandbox;

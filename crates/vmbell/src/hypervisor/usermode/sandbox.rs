@@ -1,7 +1,6 @@
 //! The monitor's side of a sandbox: its start, the memory that both sides map, its threads, and its end. Any
 //! thread may use it once it has started.
 
-use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -9,9 +8,9 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::{Duration, Instant};
 
 use stub::lapic::Lapic;
-use stub::layout::{Control, HYPERCALL_OFFSET, PATCH_OFFSET, PATCH_SIZE, RAM_OFFSET, Shared};
+use stub::layout::{Control, HYPERCALL_OFFSET, PATCH_OFFSET, PATCH_SIZE, Shared};
 use stub::vcpu_mode::Notification;
-use vm_memory::MmapRegion;
+use vm_memory::{FileOffset, MmapRegion};
 
 use super::super::{Containment, Error, Irqchip, PatchMode, SpinPolicy, VmConfig};
 use super::descriptors::Descriptors;
@@ -36,8 +35,6 @@ pub struct Sandbox {
     pub shared: Arc<Mapping<Shared>>,
     /// The monitor's writable mapping of the trampolines.
     pub trampolines: MmapRegion,
-    /// The file behind `shared` and guest RAM.
-    pub writable: File,
     /// The descriptors that doorbells write to.
     pub descriptors: Descriptors,
     /// The vCPUs' threads. Their numbers were read before any guest code ran, because the sandbox could later
@@ -51,13 +48,13 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
-    /// Starts a sandbox and waits until its vCPUs wait for their first entry.
-    pub fn start(config: &VmConfig) -> Result<Self, Error> {
+    /// Starts a sandbox whose RAM is in the file `ram`, and waits until its vCPUs wait for their first entry.
+    pub fn start(config: &VmConfig, ram: &FileOffset) -> Result<Self, Error> {
         let read_only = memory_file(c"vmbell-read-only", PATCH_OFFSET + PATCH_SIZE)?;
-        let writable = memory_file(c"vmbell-writable", RAM_OFFSET + config.ram_size)?;
+        let writable = memory_file(c"vmbell-writable", size_of::<Shared>() as u64)?;
         let mut control = Mapping::<Control>::new(&read_only, 0)?;
         let shared = Arc::new(Mapping::<Shared>::new(&writable, 0)?);
-        fill_control(control.get_mut(), config)?;
+        fill_control(control.get_mut(), config, ram.start())?;
         for (id, lapic) in (0..config.vcpus).zip(&shared.lapics) {
             lapic.reset(id);
         }
@@ -76,13 +73,11 @@ impl Sandbox {
         )?;
 
         let (ours, theirs) = UnixStream::pair().map_err(Error::system("make a socket pair"))?;
-        let clone = |file: &File| {
-            file.try_clone()
-                .map_err(Error::system("duplicate a memory file"))
-        };
+        let ram = ram.file().try_clone();
         let files = BootFiles {
             read_only,
-            writable: clone(&writable)?,
+            writable,
+            ram: ram.map_err(Error::system("duplicate the file of guest memory"))?,
             socket: theirs.into(),
         };
         let process = Process::watch(launch(files)?, &shared)?;
@@ -92,7 +87,6 @@ impl Sandbox {
             control,
             shared,
             trampolines,
-            writable,
             descriptors,
             threads: Vec::new(),
             containment: config.containment,
@@ -169,11 +163,12 @@ impl Sandbox {
     }
 }
 
-fn fill_control(control: &mut Control, config: &VmConfig) -> Result<(), Error> {
+fn fill_control(control: &mut Control, config: &VmConfig, ram_offset: u64) -> Result<(), Error> {
     let fd_limit = u32::try_from(fd_limit()).unwrap_or(u32::MAX);
     control.monitor_pid.store(std::process::id(), Relaxed);
     control.vcpus.store(config.vcpus, Relaxed);
     control.ram_size.store(config.ram_size, Relaxed);
+    control.ram_offset.store(ram_offset, Relaxed);
     control.spin_ticks.store(spin_ticks(config.spin), Relaxed);
     control
         .spin_adaptive

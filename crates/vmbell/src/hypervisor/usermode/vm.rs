@@ -4,8 +4,8 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock, Weak};
 
-use stub::layout::{PATCH_BASE, RAM_BASE, RAM_OFFSET};
-use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap};
+use stub::layout::{PATCH_BASE, RAM_BASE};
+use vm_memory::GuestMemoryMmap;
 use vmm_sys_util::eventfd::EventFd;
 
 use super::super::created_vcpus::CreatedVcpus;
@@ -19,6 +19,7 @@ use super::events::Events;
 use super::irqchip::{Interrupts, IrqfdWatcher};
 use super::patch::Patcher;
 use super::probe::unsupported;
+use super::ram::Ram;
 use super::sandbox::Sandbox;
 use super::vcpu::UsermodeVcpu;
 use crate::doorbell::{Datamatch, IoEventAddress, Pattern, Sharing};
@@ -50,22 +51,8 @@ pub struct UsermodeVm {
 impl UsermodeVm {
     pub(super) fn new(config: &VmConfig) -> Result<Self, Error> {
         check(config)?;
-        let sandbox = Sandbox::start(config)?;
-        let memory = |source| Error::Memory {
-            size: config.ram_size,
-            source,
-        };
-        let size = usize::try_from(config.ram_size).unwrap_or(usize::MAX);
-        let file = sandbox
-            .writable
-            .try_clone()
-            .map_err(Error::system("duplicate a memory file"))?;
-        let ranges = [(
-            GuestAddress(RAM_BASE),
-            size,
-            Some(FileOffset::new(file, RAM_OFFSET)),
-        )];
-        let memory = GuestMemoryMmap::from_ranges_with_files(ranges).map_err(memory)?;
+        let Ram { memory, file } = Ram::of(config)?;
+        let sandbox = Sandbox::start(config, &file)?;
         let patcher = Patcher::new(config.patch);
         let guest = Guest {
             interrupts: Interrupts::new(config.irqchip, &sandbox),
