@@ -12,8 +12,8 @@
 //! - [`device`]: what the guest sees; [`guest`]: the guest programs
 //! - [`machine`]: puts them together
 //!
-//! The mechanisms work without the rest: [`doorbell::DoorbellSet`] in a VMM of your own, for example.
-//! `docs/architecture.md` has the picture.
+//! The mechanisms work without the rest: [`doorbell::DoorbellSet`] in a VMM of your own, for example. The programs in
+//! `examples/` show the mechanisms, each in a page; `docs/architecture.md` has the picture.
 
 // The model checker's atomics have no layout to share with a sandbox: models see the mechanisms only.
 pub mod bus;

@@ -9,4 +9,5 @@
 mod harness;
 
 mod any;
+mod examples;
 mod own_memory;
