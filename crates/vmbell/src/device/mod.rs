@@ -5,6 +5,22 @@
 //! kvm-unit-tests expects of a PC: [`pci`] with [`pci_testdev`], [`pc_testdev`], a serial port,
 //! firmware configuration, a clock, ACPI tables, registers and timer, and two ways to reset. [`virtio_mmio`] is a device with virtqueues, whose
 //! notifications are doorbells.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use vmbell::bus::{Bus, BusRange};
+//! use vmbell::device::DoorbellCounter;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let ports = Bus::new();
+//! let doorbell = Arc::new(DoorbellCounter::default());
+//! ports.insert(BusRange::new(0x510, 4)?, doorbell.clone())?;
+//! let mut vcpu = ports.reader();
+//! assert!(vcpu.write(0x510, &[1, 0, 0, 0]));
+//! assert_eq!(doorbell.rings(), 1);
+//! # Ok(())
+//! # }
+//! ```
 
 mod acpi;
 mod counter;

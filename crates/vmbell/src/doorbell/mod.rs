@@ -6,6 +6,26 @@
 //! the same for a VMM that looks writes up in its own process. [`abi`] parses the kernel's request.
 //!
 //! Registration runs on whichever thread configures devices; only the lookup runs on vCPUs.
+//!
+//! A group is several doorbells on one address:
+//!
+//! ```
+//! use vmbell::doorbell::{Datamatch, DoorbellSet, IoEventAddress, Sharing};
+//! use vmbell::eventfd::{EFD_NONBLOCK, EventFd};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let place = IoEventAddress::Pio(0x510);
+//! let (all, seven) = (EventFd::new(EFD_NONBLOCK)?, EventFd::new(EFD_NONBLOCK)?);
+//! let doorbells = DoorbellSet::new();
+//! doorbells.register(&all, place, Datamatch::U16(None), Sharing::Group)?;
+//! doorbells.register(&seven, place, Datamatch::U16(Some(7)), Sharing::Group)?;
+//! let mut bell = doorbells.bell();
+//! assert!(bell.ring(place, &6_u16.to_le_bytes()) && bell.ring(place, &7_u16.to_le_bytes()));
+//! assert!(!bell.ring(place, &[7]), "another width");
+//! assert_eq!((all.read()?, seven.read()?), (2, 1));
+//! # Ok(())
+//! # }
+//! ```
 
 pub mod abi;
 mod address;

@@ -3,6 +3,32 @@
 //! A [`Hypervisor`] makes a [`Vm`], and a [`Vm`] makes [`Vcpu`]s. Each vCPU runs on the thread that calls
 //! [`Vcpu::run`]. Where backends differ, the difference is a [`Capability`], which a caller asks for once. [`best`]
 //! chooses the backend for a VMM that leaves it to the host.
+//!
+//! ```
+//! use vmbell::hypervisor::{
+//!     self, Capability, EntryPoint, Hypervisor, Vcpu, Vm, VmConfig, VmEntry, VmExit,
+//! };
+//! use vmbell::memory::{Bytes, GuestAddress};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let config = VmConfig::default();
+//! let vm = hypervisor::best(&[Capability::Run])?.hypervisor.create_vm(&config)?;
+//! // in al, 0x60; out 0x61, al
+//! let start = GuestAddress(config.ram_base);
+//! vm.memory().write_slice(&[0xe4, 0x60, 0xe6, 0x61], start)?;
+//! let mut vcpu = vm.create_vcpu(0)?;
+//! vcpu.set_entry_point(EntryPoint::Program {
+//!     pc: start.0,
+//!     sp: start.0 + config.ram_size,
+//!     arguments: [0, 0],
+//! })?;
+//! let read = vcpu.run(VmEntry::Resume)?;
+//! assert_eq!(read, VmExit::PioIn { port: 0x60, len: 1 });
+//! let write = vcpu.run(VmEntry::Data(42))?;
+//! assert_eq!(write, VmExit::PioOut { port: 0x61, len: 1, data: 42 });
+//! # Ok(())
+//! # }
+//! ```
 
 mod any;
 mod bare;

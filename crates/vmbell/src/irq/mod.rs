@@ -4,6 +4,31 @@
 //! [`Irqchip`] says which interrupt controllers are below the VMM. The rules are those of KVM's API and are
 //! checked here for all backends; the interrupt controllers themselves are the kernel's or the usermode
 //! backend's. The checks run on the caller's thread.
+//!
+//! ```
+//! use std::cell::Cell;
+//! use vmbell::irq::{Gsi, IrqError, LevelLine, Msi, Route, Routing, Target};
+//!
+//! # fn main() -> Result<(), IrqError> {
+//! // A table of routes is checked as a whole.
+//! let gsi = Gsi::new(24)?;
+//! let route = Route { gsi, target: Target::Msi(Msi::fixed(0, 0x51)) };
+//! assert!(Routing::new(&[route])?.target(gsi).is_some());
+//! assert!(matches!(Routing::new(&[route, route]), Err(IrqError::RoutedTwice { .. })));
+//!
+//! // Two devices on one line: it is up while any of them asserts it. `Irqs::set_line` would drive it in a guest.
+//! let up = Cell::new(false);
+//! let line = LevelLine::new(|level| Ok::<_, IrqError>(up.set(level)));
+//! let (mut one, mut other) = (line.connect(), line.connect());
+//! one.assert()?;
+//! other.assert()?;
+//! one.deassert()?;
+//! assert!(up.get());
+//! other.deassert()?;
+//! assert!(!up.get());
+//! # Ok(())
+//! # }
+//! ```
 
 mod error;
 mod gsi;

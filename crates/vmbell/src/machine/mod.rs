@@ -3,6 +3,30 @@
 //! A [`Machine`] with one of our programs is what the bench measures; it has three buses of devices, for ports,
 //! memory addresses and hypercall numbers, and any thread may use it. A [`Pc`] is a machine with the devices that
 //! an [`Image`] made for QEMU expects, and with several vCPUs, each on a thread of its own.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use vmbell::bus::BusRange;
+//! use vmbell::device::DoorbellCounter;
+//! use vmbell::guest::{Parameters, programs};
+//! use vmbell::hypervisor::{self, Capability, Hypervisor, Vcpu, Vm, VmConfig};
+//! use vmbell::machine::{Machine, Stop};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let hypervisor = hypervisor::best(&[Capability::Run])?.hypervisor;
+//! let machine = Machine::new(hypervisor.create_vm(&VmConfig::default())?);
+//! let doorbell = Arc::new(DoorbellCounter::default());
+//! machine.pio.insert(BusRange::new(0x510, 4)?, doorbell.clone())?;
+//!
+//! let entry = machine.load(programs::portio(), 0)?;
+//! machine.set_parameters(&Parameters { count: 10, address: 0x510, ..Parameters::default() })?;
+//! let mut vcpu = machine.vm().create_vcpu(0)?;
+//! vcpu.set_entry_point(entry)?;
+//! assert!(matches!(machine.runner(&mut vcpu).run()?, Stop::Done(_)));
+//! assert_eq!((machine.results()?.rings, doorbell.rings()), (10, 10));
+//! # Ok(())
+//! # }
+//! ```
 
 mod error;
 mod image;

@@ -7,6 +7,20 @@
 //! shared cache line, and a busy reader needs no fence either.
 //!
 //! [`Snapshot`] uses it for a value that is replaced as a whole.
+//!
+//! ```
+//! use vmbell::quiesce::Snapshot;
+//!
+//! let routes = Snapshot::new(vec![1, 2]);
+//! let mut reader = routes.reader(); // One for each thread that reads.
+//! let old = reader.read();
+//! routes.replace(vec![3]);
+//! assert_eq!(*old, [1, 2], "kept for the reader that still uses it");
+//! assert_eq!(routes.domain().reclaim(), 1, "one value waits to be freed");
+//! drop(old);
+//! assert_eq!(*reader.read(), [3]);
+//! assert_eq!(routes.domain().reclaim(), 0);
+//! ```
 
 mod domain;
 mod reader;
