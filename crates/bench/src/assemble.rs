@@ -173,6 +173,7 @@ fn row(series: &Series, all: &[Series], seed: u64, timing: Timing, compared: &[&
         counts: counts(series, |sample| &sample.counts),
         ratios: ratios(series, all, seed, compared),
         note: series.remarks.note.map(str::to_owned),
+        exits_note: series.setting.exits_note.clone(),
         address_space: series.remarks.address_space,
     }
 }
@@ -264,10 +265,12 @@ fn exits(series: &Series) -> Option<Exits> {
         return None;
     }
     let ops = ops(series)?;
-    let sum = |pick: fn(&Sample) -> u64| series.samples.iter().map(pick).sum::<u64>() as f64;
+    let samples = || series.samples.iter();
+    let light: Option<u64> = samples().map(|sample| sample.light).sum();
+    let heavy: u64 = samples().map(|sample| sample.heavy).sum();
     Some(Exits {
-        light: sum(|sample| sample.light) / ops,
-        heavy: sum(|sample| sample.heavy) / ops,
+        light: light.map(|light| light as f64 / ops),
+        heavy: heavy as f64 / ops,
     })
 }
 

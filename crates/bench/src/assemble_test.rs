@@ -13,7 +13,7 @@ fn series(name: &str, group: Group, reference: Option<&str>, ns: &[f64]) -> Seri
             Sample {
                 ops: 10,
                 elapsed_ns: ns * 10.0,
-                light: 10,
+                light: Some(10),
                 heavy: 5,
                 ..Sample::default()
             },
@@ -99,7 +99,7 @@ fn exits_are_per_operation_and_absent_from_floors() {
     assert_eq!(
         report.results[0].exits,
         Some(Exits {
-            light: 1.0,
+            light: Some(1.0),
             heavy: 0.5
         })
     );
@@ -285,4 +285,12 @@ fn a_percentile_that_is_only_the_largest_value_is_not_stated() {
     };
     assert_eq!((of(9).p90, of(99).p99, of(999).p99_9), (None, None, None));
     assert!(of(10).p90.is_some() && of(100).p99.is_some() && of(1000).p99_9.is_some());
+}
+
+#[test]
+fn light_exits_are_unknown_if_one_run_did_not_count_them() {
+    let mut one = series("x", Group::Scenario, None, &[100.0, 100.0]);
+    one.samples[1].light = None;
+    let exits = report(vec![one]).results[0].exits.unwrap();
+    assert_eq!((exits.light, exits.heavy), (None, 0.5));
 }

@@ -66,7 +66,7 @@ impl Subject for Constant {
         Ok(Sample {
             ops,
             elapsed_ns: self.ns * ops as f64,
-            light: ops,
+            light: Some(ops),
             ..Sample::default()
         })
     }

@@ -33,7 +33,7 @@ impl Subject for Fake {
         Ok(Sample {
             ops,
             elapsed_ns: 1e9,
-            light: ops,
+            light: Some(ops),
             ..Sample::default()
         })
     }

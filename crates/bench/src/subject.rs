@@ -41,6 +41,8 @@ pub struct Setting {
     pub cpus: Vec<usize>,
     /// What counts the subject's events; `None` if it counts none.
     pub counter: Option<String>,
+    /// What a reader must know to understand the subject's exits.
+    pub exits_note: Option<String>,
 }
 
 /// The result of one run.
@@ -50,8 +52,8 @@ pub struct Sample {
     pub ops: u64,
     /// The time of all operations together, in nanoseconds.
     pub elapsed_ns: f64,
-    /// Exits answered below the VMM during them; 0 for a floor.
-    pub light: u64,
+    /// Exits answered below the VMM during them; `None` for a floor, and where the backend cannot count them.
+    pub light: Option<u64>,
     /// Exits answered by the VMM during them; 0 for a floor.
     pub heavy: u64,
     /// Single latencies in nanoseconds if each operation is timed by itself, else empty.

@@ -197,9 +197,11 @@ fn numbers(report: &Report, row: &Row, median: f64) -> Numbers {
             .map(|p99| format!("{}{star}", time(p99))),
         rate,
         more: [row.mean_ns, row.min_ns, row.max_ns, cpu].map(|ns| ns.map(time)),
-        exits: row
-            .exits
-            .map(|exits| [exits.light, exits.heavy].map(units::per_op)),
+        exits: row.exits.map(|exits| {
+            let dash = || "-".to_owned();
+            let light = exits.light.map_or_else(dash, units::per_op);
+            [light, units::per_op(exits.heavy)]
+        }),
         ratio: row.ratio.as_ref().map(RatioCells::of),
         is_reference: report.results.iter().any(is_reference),
     }

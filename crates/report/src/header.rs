@@ -212,7 +212,7 @@ fn runs(report: &Report) -> String {
 }
 
 /// The footnotes that the measured rows need, each once.
-pub(super) fn footnotes(report: &Report) -> Vec<&str> {
+pub(super) fn footnotes<'r>(report: &'r Report) -> Vec<&'r str> {
     let measured = || report.results.iter().filter(|row| row.is_ok());
     let mut notes = Vec::new();
     if measured().any(|row| row.ratio.is_some()) {
@@ -228,8 +228,9 @@ pub(super) fn footnotes(report: &Report) -> Vec<&str> {
     if measured().any(|row| row.percentiles_of == PercentilesOf::Operations) {
         notes.push("* over single operations; every other p99 is over runs, each the mean of its operations");
     }
-    for note in measured().filter_map(|row| row.note.as_deref()) {
-        if !notes.contains(&note) {
+    let of_row = |row: &'r Row| [&row.note, &row.exits_note];
+    for note in measured().flat_map(of_row).flatten() {
+        if !notes.contains(&note.as_str()) {
             notes.push(note);
         }
     }

@@ -28,6 +28,17 @@ fn exits_are_written_by_the_names_of_kvm_too() {
 }
 
 #[test]
+fn light_exits_that_are_not_counted_are_null_and_so_is_the_total() {
+    let mut report = sample::report();
+    report.results[0].exits.as_mut().unwrap().light = None;
+    let text = json(&report);
+    let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let exits = serde_json::json!({"light": null, "heavy": 1.0, "total": null, "userspace": 1.0});
+    assert_eq!(value["results"][0]["exits"], exits);
+    assert_eq!(parse(&text).unwrap(), report);
+}
+
+#[test]
 fn the_oldest_file_still_parses() {
     let report = parse(include_str!("../tests/data/report-v1.json")).unwrap();
     assert_eq!(report.schema_version, 1);

@@ -233,6 +233,9 @@ pub struct Row {
     /// What a reader must know to understand the row's numbers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+    /// What a reader must know to understand the row's exits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exits_note: Option<String>,
     /// The address space of a doorbell that the guest rings back to back by port I/O or MMIO; `None` for
     /// every other entry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -319,8 +322,8 @@ impl Status {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(into = "WrittenExits")]
 pub struct Exits {
-    /// Exits that were answered below the VMM.
-    pub light: f64,
+    /// Exits that were answered below the VMM; `None` if the backend cannot count them.
+    pub light: Option<f64>,
     /// Exits that the VMM answered.
     pub heavy: f64,
 }
@@ -328,9 +331,9 @@ pub struct Exits {
 /// [`Exits`] as the file has them: with the same numbers by KVM's names too.
 #[derive(Serialize)]
 struct WrittenExits {
-    light: f64,
+    light: Option<f64>,
     heavy: f64,
-    total: f64,
+    total: Option<f64>,
     userspace: f64,
 }
 
@@ -339,7 +342,7 @@ impl From<Exits> for WrittenExits {
         Self {
             light,
             heavy,
-            total: light + heavy,
+            total: light.map(|light| light + heavy),
             userspace: heavy,
         }
     }

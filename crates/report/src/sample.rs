@@ -184,7 +184,10 @@ fn row(name: &str, group: Group, ns: f64, exits: Option<(f64, f64)>) -> Row {
         backend: "usermode".to_owned(),
         spin: Some("sleep".to_owned()),
         cpus: vec![0, 1],
-        exits: exits.map(|(light, heavy)| Exits { light, heavy }),
+        exits: exits.map(|(light, heavy)| Exits {
+            light: Some(light),
+            heavy,
+        }),
         timing_valid: true,
         ops_per_run: 1000,
         ops: Vec::new(),
@@ -207,6 +210,7 @@ fn row(name: &str, group: Group, ns: f64, exits: Option<(f64, f64)>) -> Row {
         counts: Counts::default(),
         ratios: [].into(),
         note: None,
+        exits_note: None,
         address_space: None,
     }
 }

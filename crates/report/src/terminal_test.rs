@@ -54,6 +54,24 @@ fn colours_change_no_character() {
 }
 
 #[test]
+fn light_exits_that_are_not_counted_are_a_dash_with_a_reason() {
+    let mut report = sample::report();
+    let row = &mut report.results[2];
+    assert_eq!(row.command, "portio-wildcard-eventfd");
+    row.exits.as_mut().unwrap().light = None;
+    row.exits_note = Some("light exits are not counted: for a test".to_owned());
+    let text = terminal(&report, Look::default());
+    let mut lines = text.lines();
+    let row = lines.find(|line| line.starts_with("portio-wildcard-eventfd "));
+    let cells: Vec<&str> = row.unwrap().split_whitespace().collect();
+    assert!(cells.windows(2).any(|pair| pair == ["-", "0"]), "{text}");
+    assert!(
+        text.contains("\nlight exits are not counted: for a test\n"),
+        "{text}"
+    );
+}
+
+#[test]
 fn a_report_that_ended_early_says_so() {
     let mut report = sample::report();
     report.interrupted = true;

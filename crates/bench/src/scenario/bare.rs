@@ -56,9 +56,8 @@ impl Subject for Bare {
 
     fn setting(&self) -> Setting {
         Setting {
-            counter: None,
-            spin: None,
             cpus: vec![self.cpu],
+            ..Setting::default()
         }
     }
 

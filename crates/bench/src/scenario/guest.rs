@@ -9,7 +9,7 @@ use crate::affinity::Pinned;
 use crate::{Clock, Limit, Options, Sample, Setting, Subject, SubjectError};
 use vmbell::guest::{HANDLER, Parameters, Program, Results};
 use vmbell::hypervisor::{
-    Capability, ExitCounts, Hypervisor, Irqchip, SpinPolicy, Vcpu, Vm, VmConfig,
+    Capability, ExitCounts, Hypervisor, Irqchip, SpinPolicy, Support, Vcpu, Vm, VmConfig,
 };
 use vmbell::machine::{CODE, Deadline, Machine, Stop};
 
@@ -48,7 +48,7 @@ pub(super) fn boot<V: Vm>(
 /// The result of one run, as the guest and the backend measured it.
 pub(crate) struct Run {
     pub(super) ticks: u64,
-    light: u64,
+    light: Option<u64>,
     pub(super) heavy: u64,
 }
 
@@ -138,10 +138,15 @@ impl<H: Hypervisor> Guest<H> {
         } else {
             vec![first, other_cpu]
         };
+        let exits_note = match hypervisor.support(Capability::CountsLightExits) {
+            Support::Yes => None,
+            Support::No(reason) => Some(format!("light exits are not counted: {reason}")),
+        };
         let setting = Setting {
             spin: changes_threads.then_some(spin),
             cpus,
             counter: None,
+            exits_note,
         };
         Ok(Self {
             machine,
@@ -174,7 +179,7 @@ impl<H: Hypervisor> Guest<H> {
         self.settle();
         Ok(Run {
             ticks: results.ticks,
-            light: light - before.light,
+            light: light.zip(before.light).map(|(now, before)| now - before),
             heavy,
         })
     }

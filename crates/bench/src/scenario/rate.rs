@@ -172,7 +172,10 @@ impl<H: Hypervisor> Scenario for Rate<H> {
         // ring takes one of them. The exit with which each says that it is done is no operation.
         let heavy = (after.heavy - before.heavy).saturating_sub(vcpus);
         Ok(Sample {
-            light: (after.light - before.light) / vcpus,
+            light: after
+                .light
+                .zip(before.light)
+                .map(|(after, before)| (after - before) / vcpus),
             heavy: heavy / vcpus,
             ..run.sample(ops, elapsed_ns)
         })

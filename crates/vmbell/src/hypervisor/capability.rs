@@ -38,6 +38,8 @@ pub enum Capability {
     BareLoop,
     /// Guests that use privileged code: kernels, kvm-unit-tests.
     Kernels,
+    /// Exits that are answered below the VMM are counted ([`ExitCounts::light`](super::ExitCounts::light)).
+    CountsLightExits,
     /// Interrupt controllers below the VMM, and irqfds.
     Interrupts,
     /// An interrupt stays in service until the guest's EOI, as the manuals of the CPU say.
@@ -48,7 +50,7 @@ pub enum Capability {
 
 impl Capability {
     /// All capabilities, in the order in which `probe` prints them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Run,
         Self::PioDoorbell,
         Self::MmioDoorbell,
@@ -65,6 +67,7 @@ impl Capability {
         Self::RegisterExits,
         Self::BareLoop,
         Self::Kernels,
+        Self::CountsLightExits,
         Self::Interrupts,
         Self::EndOfInterrupt,
         Self::SpinPolicy,
@@ -89,6 +92,7 @@ impl Capability {
             Self::RegisterExits => "register-exits",
             Self::BareLoop => "bare-loop",
             Self::Kernels => "kernels",
+            Self::CountsLightExits => "counts-light-exits",
             Self::Interrupts => "interrupts",
             Self::EndOfInterrupt => "end-of-interrupt",
             Self::SpinPolicy => "spin-policy",

@@ -9,6 +9,7 @@
 mod harness;
 
 mod control;
+mod counts;
 mod memory;
 mod ports;
 mod state;

@@ -80,8 +80,9 @@ fn flushed_page_faults_on_the_host_at_its_next_access<H: Hypervisor>(hypervisor:
     let (flushed, not) = (exits(hypervisor, PAGE), exits(hypervisor, OTHER));
     assert_eq!(flushed.heavy, not.heavy);
     // Other exits below the VMM, such as timers of the host, come and go.
+    let more = |(flushed, not)| flushed >= not + 50;
     assert!(
-        flushed.light >= not.light + 50,
+        flushed.light.zip(not.light).is_none_or(more),
         "{flushed:?} against {not:?}"
     );
 }

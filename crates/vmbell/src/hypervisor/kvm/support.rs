@@ -1,5 +1,5 @@
-//! Which [`Capability`] this host's KVM has. Whether hypercalls and EOIs work is found by running a guest once,
-//! on the thread that asks.
+//! Which [`Capability`] this host's KVM has. What only a guest can show is found by running one once, on the thread
+//! that asks.
 
 use std::sync::Arc;
 
@@ -22,6 +22,7 @@ pub fn support(system: &Arc<System>, capability: Capability) -> Support {
         | Capability::BareLoop
         | Capability::Kernels
         | Capability::Interrupts => Support::Yes,
+        Capability::CountsLightExits => trial::light_exits(system),
         Capability::EndOfInterrupt => trial::ends_of_interrupts(system),
         Capability::HypercallInstruction => trial::hypercalls(system),
         Capability::HypercallExit if system.hypercall_exits => trial::hypercalls(system),

@@ -43,6 +43,8 @@ pub struct System {
     pub hypercalls: OnceLock<Support>,
     /// Whether an interrupt stays in service until the guest's EOI, once a trial was made.
     pub ends_of_interrupts: OnceLock<Support>,
+    /// Whether the kernel's statistics count light exits, once a trial was made.
+    pub light_exits: OnceLock<Support>,
 }
 
 impl System {
@@ -71,6 +73,7 @@ impl System {
             hypercall_exits: kinds & (1 << HC_MAP_GPA_RANGE) != 0,
             hypercalls: OnceLock::new(),
             ends_of_interrupts: OnceLock::new(),
+            light_exits: OnceLock::new(),
         })
     }
 }

@@ -110,6 +110,19 @@ impl KvmVm {
     pub(super) fn descriptor(&self) -> &VmFd {
         self.guest.slots.vm()
     }
+
+    /// The light exits that the kernel counts, which may be none of those that happen, and the heavy ones.
+    pub(super) fn exits(&self) -> [u64; 2] {
+        let mut sums = [0, 0];
+        for vcpu in self.created_vcpus.all() {
+            let heavy = vcpu.heavy.load(Relaxed);
+            // The file was read once when the vCPU was made, and later reads cannot fail.
+            let all = vcpu.statistics.exits().unwrap_or(heavy);
+            sums[0] += all.saturating_sub(heavy);
+            sums[1] += heavy;
+        }
+        sums
+    }
 }
 
 /// Enables a capability of the VM (`KVM_ENABLE_CAP`).
@@ -140,15 +153,12 @@ impl Vm for KvmVm {
     }
 
     fn exit_counts(&self) -> ExitCounts {
-        let mut counts = ExitCounts::default();
-        for vcpu in self.created_vcpus.all() {
-            let heavy = vcpu.heavy.load(Relaxed);
-            // The file was read once when the vCPU was made, and later reads cannot fail.
-            let all = vcpu.statistics.exits().unwrap_or(heavy);
-            counts.heavy += heavy;
-            counts.light += all.saturating_sub(heavy);
+        let [light, heavy] = self.exits();
+        let counts_light = arch::trial::light_exits(&self.guest.system).is_yes();
+        ExitCounts {
+            light: counts_light.then_some(light),
+            heavy,
         }
-        counts
     }
 
     fn processes(&self) -> Vec<u32> {

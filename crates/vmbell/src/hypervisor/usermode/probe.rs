@@ -51,6 +51,7 @@ const fn why_never(capability: Capability) -> Option<&'static str> {
         | Capability::SpinPolicy
         | Capability::Interrupts
         | Capability::EndOfInterrupt
+        | Capability::CountsLightExits
         | Capability::DoorbellGroups
         | Capability::MixedGroups
         | Capability::Int3Patching

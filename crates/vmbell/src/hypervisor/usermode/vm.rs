@@ -132,7 +132,7 @@ impl Vm for UsermodeVm {
             .map(|run| run.counters.heavy.load(Relaxed))
             .fold(0, u64::wrapping_add);
         ExitCounts {
-            light: light_exits(&self.guest.sandbox),
+            light: Some(light_exits(&self.guest.sandbox)),
             heavy,
         }
     }

@@ -1,0 +1,38 @@
+//! How many exits a guest is said to have made.
+
+use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
+use vmbell::guest::{Parameters, programs};
+use vmbell::hypervisor::{Capability, Hypervisor, IoEvents, Vm};
+
+use crate::harness::{count, event, plain, run, start};
+
+fn light_exits_are_counted_or_not_known<H: Hypervisor>(h: &H) {
+    const RINGS: u64 = 500;
+    let vm = plain(h);
+    let event = event();
+    let place = IoEventAddress::Pio(0x500);
+    vm.register_ioevent(&event, place, Datamatch::U32(None), Sharing::Exclusive)
+        .unwrap();
+    let parameters = Parameters {
+        count: RINGS,
+        address: place.value(),
+        ..Parameters::default()
+    };
+    let mut vcpu = start(&vm, programs::portio(), parameters, 0);
+    let before = vm.exit_counts();
+    assert_eq!(run(&mut vcpu), []);
+    assert_eq!(count(&event), RINGS);
+    let after = vm.exit_counts();
+    // The exit with which the guest says that it is done.
+    assert_eq!(after.heavy - before.heavy, 1);
+    let light = after.light.zip(before.light).map(|(now, then)| now - then);
+    if h.support(Capability::CountsLightExits).is_yes() {
+        assert!(light.is_some_and(|light| light >= RINGS), "{light:?}");
+    } else {
+        assert_eq!(light, None);
+    }
+}
+
+crate::on_both! {
+    light_exits_are_counted_or_not_known;
+}
