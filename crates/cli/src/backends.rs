@@ -113,9 +113,14 @@ impl Choice {
 
     /// The backend's name and the reason for the choice, for the report.
     pub(super) fn report(&self) -> Backend {
+        let emulates_kernel_mode = match &self.backend {
+            Chosen::Kvm(kvm) => emulates_kernel_mode(kvm),
+            Chosen::Usermode(usermode) => emulates_kernel_mode(usermode),
+        };
         Backend {
             name: self.name().to_owned(),
             why: self.why.clone(),
+            emulates_kernel_mode,
         }
     }
 
@@ -147,6 +152,12 @@ impl Choice {
         }
         Ok(())
     }
+}
+
+/// Whether guests may have a ring 0 that does not run on the CPU.
+fn emulates_kernel_mode(backend: &impl Hypervisor) -> bool {
+    backend.support(Capability::Kernels).is_yes()
+        && !backend.support(Capability::NativeKernelMode).is_yes()
 }
 
 /// Why the usermode backend was taken, in a few words; `probe` gives the whole error.

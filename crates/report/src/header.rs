@@ -44,6 +44,16 @@ pub fn spin_in_words(policy: &str) -> &'static str {
     }
 }
 
+/// What to do about exits that cost something else than on hardware; nothing if they do not.
+const fn emulation(backend: &Backend) -> &'static str {
+    if backend.emulates_kernel_mode {
+        "; emulates the guest's kernel mode: use the usermode backend or the lab (vmbell lab bench) \
+         for exit costs"
+    } else {
+        ""
+    }
+}
+
 /// What the numbers are if they are not times of a real CPU; `None` if they are.
 fn timing(report: &Report) -> Option<&'static str> {
     match report.timing {
@@ -77,7 +87,8 @@ pub(super) const fn below_one(report: &Report) -> &'static str {
 }
 
 fn backends(report: &Report) -> String {
-    let one = |backend: &Backend| format!("{} ({})", backend.name, backend.why);
+    let one =
+        |backend: &Backend| format!("{} ({}){}", backend.name, backend.why, emulation(backend));
     match report.backends.as_slice() {
         [] => one(&report.backend),
         all => all.iter().map(one).collect::<Vec<_>>().join("; "),

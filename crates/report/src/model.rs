@@ -126,6 +126,10 @@ pub struct Backend {
     pub name: String,
     /// Why this backend was taken, in words.
     pub why: String,
+    /// Whether the backend runs the guest's ring 0 in an instruction emulator instead of on the CPU, so that exits cost
+    /// something else than on hardware.
+    #[serde(default)]
+    pub emulates_kernel_mode: bool,
 }
 
 /// The time stamp counter.

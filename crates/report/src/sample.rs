@@ -91,6 +91,7 @@ pub(super) fn report() -> Report {
         backend: Backend {
             name: "usermode".to_owned(),
             why: "there is no /dev/kvm".to_owned(),
+            emulates_kernel_mode: false,
         },
         spin: "sleep".to_owned(),
         cpus: vec![0, 1],
@@ -265,6 +266,7 @@ pub(super) fn two_backends() -> Report {
     let backend = |name: &str, why: &str| Backend {
         name: name.to_owned(),
         why: why.to_owned(),
+        emulates_kernel_mode: false,
     };
     let backends = vec![
         backend("kvm", "/dev/kvm opens"),
@@ -315,6 +317,7 @@ pub(super) fn events() -> Report {
         backend: Backend {
             name: "kvm".to_owned(),
             why: "chosen by --backend".to_owned(),
+            emulates_kernel_mode: false,
         },
         results: vec![off, on],
         counting: Some(Counting {

@@ -54,6 +54,17 @@ fn colours_change_no_character() {
 }
 
 #[test]
+fn a_backend_that_emulates_the_kernel_mode_says_what_to_use_instead() {
+    let mut report = sample::report();
+    let text = terminal(&report, Look::default());
+    assert!(!text.contains("emulates"), "{text}");
+    report.backend.emulates_kernel_mode = true;
+    let text = terminal(&report, Look::default());
+    let why = "(there is no /dev/kvm); emulates the guest's kernel mode: use the usermode backend";
+    assert!(text.contains(why), "{text}");
+}
+
+#[test]
 fn light_exits_that_are_not_counted_are_a_dash_with_a_reason() {
     let mut report = sample::report();
     let row = &mut report.results[2];

@@ -55,6 +55,7 @@ pub(super) fn run(args: &VirtqueueArgs) -> Result<Exit> {
     let backend = Backend {
         name: "host".to_owned(),
         why: "no guest takes part".to_owned(),
+        emulates_kernel_mode: false,
     };
     // CPU time and instructions of the two sides depend less than the elapsed time on what else the
     // host runs.

@@ -38,6 +38,8 @@ pub enum Capability {
     BareLoop,
     /// Guests that use privileged code: kernels, kvm-unit-tests.
     Kernels,
+    /// Guest code of ring 0 runs on the CPU; else the backend emulates it instruction by instruction.
+    NativeKernelMode,
     /// Exits that are answered below the VMM are counted ([`ExitCounts::light`](super::ExitCounts::light)).
     CountsLightExits,
     /// Interrupt controllers below the VMM, and irqfds.
@@ -50,7 +52,7 @@ pub enum Capability {
 
 impl Capability {
     /// All capabilities, in the order in which `probe` prints them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::Run,
         Self::PioDoorbell,
         Self::MmioDoorbell,
@@ -67,6 +69,7 @@ impl Capability {
         Self::RegisterExits,
         Self::BareLoop,
         Self::Kernels,
+        Self::NativeKernelMode,
         Self::CountsLightExits,
         Self::Interrupts,
         Self::EndOfInterrupt,
@@ -92,6 +95,7 @@ impl Capability {
             Self::RegisterExits => "register-exits",
             Self::BareLoop => "bare-loop",
             Self::Kernels => "kernels",
+            Self::NativeKernelMode => "native-kernel-mode",
             Self::CountsLightExits => "counts-light-exits",
             Self::Interrupts => "interrupts",
             Self::EndOfInterrupt => "end-of-interrupt",

@@ -33,6 +33,19 @@ fn light_exits_are_counted_or_not_known<H: Hypervisor>(h: &H) {
     }
 }
 
+/// Ring 0 is either on the CPU or in an emulator, and each capability that shows which is tried in another way.
+fn exits_are_counted_where_ring_0_is_on_the_cpu<H: Hypervisor>(h: &H) {
+    let native = h.support(Capability::NativeKernelMode);
+    let counted = h.support(Capability::CountsLightExits);
+    let ended = h.support(Capability::EndOfInterrupt);
+    let same = [&counted, &ended].map(|other| other.is_yes() == native.is_yes());
+    assert_eq!(same, [true, true], "{native}, {counted}, {ended}");
+}
+
 crate::on_both! {
     light_exits_are_counted_or_not_known;
+}
+
+crate::on_kvm! {
+    exits_are_counted_where_ring_0_is_on_the_cpu;
 }

@@ -23,6 +23,7 @@ pub fn support(system: &Arc<System>, capability: Capability) -> Support {
         | Capability::Kernels
         | Capability::Interrupts => Support::Yes,
         Capability::CountsLightExits => trial::light_exits(system),
+        Capability::NativeKernelMode => trial::native_kernel_mode(system),
         Capability::EndOfInterrupt => trial::ends_of_interrupts(system),
         Capability::HypercallInstruction => trial::hypercalls(system),
         Capability::HypercallExit if system.hypercall_exits => trial::hypercalls(system),

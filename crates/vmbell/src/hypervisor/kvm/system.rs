@@ -45,6 +45,8 @@ pub struct System {
     pub ends_of_interrupts: OnceLock<Support>,
     /// Whether the kernel's statistics count light exits, once a trial was made.
     pub light_exits: OnceLock<Support>,
+    /// Whether ring 0 runs on the CPU, once a trial was made.
+    pub native_kernel_mode: OnceLock<Support>,
 }
 
 impl System {
@@ -74,6 +76,7 @@ impl System {
             hypercalls: OnceLock::new(),
             ends_of_interrupts: OnceLock::new(),
             light_exits: OnceLock::new(),
+            native_kernel_mode: OnceLock::new(),
         })
     }
 }

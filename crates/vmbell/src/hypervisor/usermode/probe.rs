@@ -41,7 +41,7 @@ const fn why_never(capability: Capability) -> Option<&'static str> {
             "in ring 3 it would reach another hypervisor, or none: guests call the hypercall page",
         ),
         Capability::BareLoop => Some("nothing below the VMM's own loop can leave the guest"),
-        Capability::Kernels => Some("guest code runs in ring 3"),
+        Capability::Kernels | Capability::NativeKernelMode => Some("guest code runs in ring 3"),
         Capability::Run
         | Capability::PioDoorbell
         | Capability::MmioDoorbell

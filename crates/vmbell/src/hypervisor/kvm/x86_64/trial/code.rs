@@ -1,7 +1,7 @@
 //! The code of the guests of trials. All of them report to the same port.
 
 use iced_x86::IcedError;
-use iced_x86::code_asm::{CodeAssembler, al, dx, eax, ecx, edx};
+use iced_x86::code_asm::{CodeAssembler, al, dx, eax, ecx, edx, mm0};
 
 /// Code that has not been placed at an address yet.
 pub type Code = Result<CodeAssembler, IcedError>;
@@ -77,6 +77,16 @@ pub fn rings() -> Code {
     code.out(dx, al)?;
     code.dec(ecx)?;
     code.jnz(again)?;
+    code.mov(edx, PORT)?;
+    code.out(dx, al)?;
+    Ok(code)
+}
+
+/// Guest code: an addition of MMX, which every x86-64 CPU has and Linux's `arch/x86/kvm/emulate.c` does not, then a
+/// byte to a port.
+pub fn unknown_to_emulators() -> Code {
+    let mut code = CodeAssembler::new(64)?;
+    code.paddd(mm0, mm0)?;
     code.mov(edx, PORT)?;
     code.out(dx, al)?;
     Ok(code)

@@ -1,9 +1,9 @@
 //! Trials of capabilities that only a guest can show. A trial runs on the thread that asks; a second thread ends
 //! it after a time limit.
 //!
-//! A KVM that is itself paravirtual may run the guest's kernel mode in its instruction emulator. That one
-//! executes the hypercall instruction over and over, may end an interrupt itself when it delivers it (Intel SDM vol. 3,
-//! 13.8.4), and signals an ioeventfd without an exit that it would count.
+//! A KVM that is itself paravirtual may run the guest's kernel mode in its instruction emulator. That one does not
+//! know every instruction, executes the hypercall instruction over and over, may end an interrupt itself when it
+//! delivers it (Intel SDM vol. 3, 13.8.4), and signals an ioeventfd without an exit that it would count.
 
 mod code;
 mod guest;
@@ -59,6 +59,20 @@ pub fn light_exits(system: &Arc<System>) -> Support {
         )),
         Ok((VmExit::Kicked, _)) => no("a guest that rings never came to its end"),
         Ok((exit, _)) => Support::No(format!("a ring made the guest leave with {exit:x?}")),
+        Err(error) => untried(&error),
+    });
+    answer.clone()
+}
+
+/// Whether guest code of ring 0 runs on the CPU; tried once.
+pub fn native_kernel_mode(system: &Arc<System>) -> Support {
+    let one = || Trial::new(system, Irqchip::None, None, code::unknown_to_emulators())?.run();
+    let answer = system.native_kernel_mode.get_or_init(|| match one() {
+        Ok(VmExit::PioOut { .. }) => Support::Yes,
+        Ok(VmExit::Fault(_)) => no(
+            "this kvm runs ring 0 in its instruction emulator, which does not know an instruction that the cpu has",
+        ),
+        Ok(exit) => Support::No(format!("code of ring 0 made the guest leave with {exit:x?}")),
         Err(error) => untried(&error),
     });
     answer.clone()
