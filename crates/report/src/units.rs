@@ -33,13 +33,19 @@ pub fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// A ratio, with as many digits as it needs to show a change of 1 %.
+/// A ratio with three significant digits: `12.3`, `0.44`; below 0.1 as a fraction, `1/14.2`, `1/6900`.
 pub fn ratio(value: f64) -> String {
-    if value >= 0.1 {
-        three_digits(value)
-    } else {
-        format!("{value:.4}")
+    if value >= 0.1 || value <= 0.0 {
+        return three_digits(value);
     }
+    let of = 1.0 / value;
+    let cut = if of < 1000.0 {
+        of
+    } else {
+        let unit = 10_f64.powf(of.log10().floor() - 2.0);
+        (of / unit).round() * unit
+    };
+    format!("1/{}", three_digits(cut))
 }
 
 /// A count per operation: `0`, `1`, `0.02`; a positive count below 0.01 is written as `<0.01`.

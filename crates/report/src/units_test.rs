@@ -50,8 +50,19 @@ fn instructions_are_whole_from_a_hundred_on() {
 }
 
 #[test]
-fn small_ratios_keep_digits() {
-    assert_eq!(ratio(0.0421), "0.0421");
-    assert_eq!(ratio(0.44), "0.44");
-    assert_eq!(ratio(12.34), "12.3");
+fn small_ratios_are_fractions_with_three_digits() {
+    for (value, text) in [
+        (12.34, "12.3"),
+        (0.44, "0.44"),
+        (0.1, "0.10"),
+        (0.0999, "1/10.0"),
+        (0.0704, "1/14.2"),
+        (0.01, "1/100"),
+        (0.001_001, "1/999"),
+        (0.000_144_9, "1/6900"),
+        (0.000_014_496, "1/69000"),
+        (0.0, "0.00"),
+    ] {
+        assert_eq!(ratio(value), text, "{value}");
+    }
 }
