@@ -42,10 +42,11 @@ fn exits_are_counted_where_ring_0_is_on_the_cpu<H: Hypervisor>(h: &H) {
     assert_eq!(same, [true, true], "{native}, {counted}, {ended}");
 }
 
-crate::on_both! {
+crate::on_usermode! {
     light_exits_are_counted_or_not_known;
 }
 
 crate::on_kvm! {
+    light_exits_are_counted_or_not_known;
     exits_are_counted_where_ring_0_is_on_the_cpu;
 }
