@@ -86,6 +86,9 @@ fn finished(all: &[Series]) -> u32 {
     u32::try_from(most.unwrap_or_default()).unwrap_or(u32::MAX)
 }
 
+/// With fewer runs than this, a row has no spread.
+const MIN_SCATTER: usize = 3;
+
 /// The most highlights that a report has of each backend.
 const HIGHLIGHTS: usize = 5;
 
@@ -161,7 +164,10 @@ fn row(series: &Series, all: &[Series], seed: u64, timing: Timing, compared: &[&
             None => PercentilesOf::Runs,
         },
         samples_ns: samples.iter().copied().map(thousandths).collect(),
-        spread: summary.as_ref().map(Summary::relative_spread),
+        spread: summary
+            .as_ref()
+            .filter(|_| samples.len() >= MIN_SCATTER)
+            .map(Summary::relative_spread),
         outliers: outliers.count as u64,
         outliers_shift: outliers.median_shift,
         reference: series.reference.clone(),

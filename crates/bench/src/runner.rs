@@ -173,7 +173,10 @@ impl Runner<'_> {
                 }
             }
             live.retain(|subject| !lost.contains(&subject.index));
-            self.enlarge(live);
+            // Once they are counted, runs that are to have the same number of operations keep it.
+            if phase == Phase::WarmUp || self.plan.same_ops.is_none() {
+                self.enlarge(live);
+            }
         }
         Ok(())
     }

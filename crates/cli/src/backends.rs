@@ -3,6 +3,7 @@
 use anyhow::{Context, Result, bail};
 
 use super::bench_args::BackendName;
+use super::features::address_space_limit;
 use vmbell::hypervisor::kvm::Kvm;
 use vmbell::hypervisor::usermode::Usermode;
 use vmbell::hypervisor::{Capability, Error, Hypervisor, Support};
@@ -10,6 +11,9 @@ use vmbell_bench::Entry;
 use vmbell_bench::scenario::{self, Scan};
 use vmbell_bench::stat::{self, Pace};
 use vmbell_report::Backend;
+
+/// How the text of an error ends that was caused by a lack of memory (ENOMEM).
+const NO_MEMORY: &str = "(os error 12)";
 
 /// A backend's name and whether it supports each capability here, in the order of [`Capability::ALL`].
 pub(super) type BackendProbe = (&'static str, Vec<(Capability, Support)>);
@@ -148,7 +152,11 @@ impl Choice {
         };
         if let Support::No(reason) = support {
             let name = self.report().name;
-            bail!("the {name} backend cannot run a guest here: {reason} (see `vmbell probe`)");
+            let limit = address_space_limit().filter(|_| reason.contains(NO_MEMORY));
+            let limit = limit.map_or_else(String::new, |limit| format!("; {limit}"));
+            bail!(
+                "the {name} backend cannot run a guest here: {reason}{limit} (see `vmbell probe`)"
+            );
         }
         Ok(())
     }

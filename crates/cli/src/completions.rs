@@ -1,12 +1,17 @@
 //! `vmbell completions SHELL`: prints a completion script.
 
 use anyhow::Result;
-use clap::{Args, CommandFactory};
+use clap::builder::PossibleValuesParser;
+use clap::{Args, Command, CommandFactory};
 use clap_complete::Shell;
 
 use super::args::Cli;
+use super::backends::Choice;
 use super::exit::Exit;
 use super::output::print;
+use vmbell_bench::catalogue;
+use vmbell_bench::scenario::Scan;
+use vmbell_report::Group;
 
 /// Print a completion script for a shell
 #[derive(Args, Debug)]
@@ -19,7 +24,31 @@ pub(super) struct CompletionsArgs {
 /// Prints the script, which is made from the definitions that parse the arguments.
 pub(super) fn run(args: &CompletionsArgs) -> Result<Exit> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "vmbell", &mut script);
+    let mut command = with_names(Cli::command())?;
+    clap_complete::generate(args.shell, &mut command, "vmbell", &mut script);
     print(&String::from_utf8_lossy(&script))?;
     Ok(Exit::Good)
+}
+
+/// The command with the names of the rows where it takes names. The parser itself takes globs too, so only
+/// the script knows them.
+fn with_names(command: Command) -> Result<Command> {
+    let scenarios = Choice::several(&[])?
+        .iter()
+        .map(|choice| choice.scenarios(&Scan::default()))
+        .collect();
+    let mut names: Vec<String> = catalogue::all(scenarios)
+        .iter()
+        .filter(|entry| entry.group() != Group::Debug)
+        .map(|entry| entry.name().to_owned())
+        .collect();
+    names.dedup();
+    let bench = |command: Command| {
+        command.mut_arg("names", |names_of| {
+            names_of.value_parser(PossibleValuesParser::new(names.clone()))
+        })
+    };
+    Ok(command
+        .mut_subcommand("bench", bench)
+        .mut_subcommand("lab", |lab| lab.mut_subcommand("bench", bench)))
 }

@@ -28,6 +28,7 @@ pub(super) fn features() -> Vec<(&'static str, Support)> {
 pub(super) fn settings() -> Vec<(&'static str, String)> {
     vec![
         ("open files", open_files()),
+        ("address space", address_space()),
         (
             "yama ptrace_scope",
             line("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_else(|| "no yama".to_owned()),
@@ -110,19 +111,44 @@ fn memfd() -> Support {
 }
 
 fn open_files() -> String {
+    limit(libc::RLIMIT_NOFILE, |value| value.to_string())
+}
+
+fn address_space() -> String {
+    limit(libc::RLIMIT_AS, |bytes| format!("{} MiB", bytes >> 20))
+}
+
+/// The limit of a resource and what it may be raised to, each in the words of `number`.
+fn limit(resource: libc::__rlimit_resource_t, number: fn(libc::rlim_t) -> String) -> String {
+    let limit = match read_limit(resource) {
+        Ok(limit) => limit,
+        Err(error) => return format!("unknown: {error}"),
+    };
+    let number = |value: libc::rlim_t| match value {
+        libc::RLIM_INFINITY => "unlimited".to_owned(),
+        value => number(value),
+    };
+    let (now, most) = (number(limit.rlim_cur), number(limit.rlim_max));
+    format!("{now}, may be raised to {most}")
+}
+
+fn read_limit(resource: libc::__rlimit_resource_t) -> io::Result<libc::rlimit> {
     // SAFETY: rlimit is made of integers, for which all zeros is a value.
     let mut limit: libc::rlimit = unsafe { mem::zeroed() };
     // SAFETY: `limit` is ours and lives through the call, which writes one rlimit.
-    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } != 0 {
-        return format!("unknown: {}", io::Error::last_os_error());
+    match unsafe { libc::getrlimit(resource, &raw mut limit) } {
+        0 => Ok(limit),
+        _ => Err(io::Error::last_os_error()),
     }
-    let number = |value: libc::rlim_t| match value {
-        libc::RLIM_INFINITY => "unlimited".to_owned(),
-        value => value.to_string(),
-    };
-    format!(
-        "{}, may be raised to {}",
-        number(limit.rlim_cur),
-        number(limit.rlim_max)
-    )
+}
+
+/// What stands in the way of a backend that needs memory, if this process may map only so much.
+pub(super) fn address_space_limit() -> Option<String> {
+    let limit = read_limit(libc::RLIMIT_AS).ok()?.rlim_cur;
+    (limit != libc::RLIM_INFINITY).then(|| {
+        format!(
+            "this process may map {} MiB only: raise the limit (ulimit -v unlimited)",
+            limit >> 20
+        )
+    })
 }

@@ -1,4 +1,4 @@
-//! `vmbell man [COMMAND]`: prints a manual page.
+//! `vmbell man [COMMAND...]`: prints a manual page.
 
 use anyhow::{Context, Result};
 use clap::{Args, CommandFactory};
@@ -10,8 +10,8 @@ use super::output::print;
 /// Print a manual page, e.g. `vmbell man bench | man -l -`
 #[derive(Args, Debug)]
 pub(super) struct ManArgs {
-    /// Of which subcommand; of the whole program without one
-    command: Option<String>,
+    /// Of which subcommand, e.g. `lab bench`; of the whole program without one
+    command: Vec<String>,
 }
 
 /// Prints the page, which is made from the definitions that parse the arguments.
@@ -19,14 +19,20 @@ pub(super) fn run(args: &ManArgs) -> Result<Exit> {
     let mut root = Cli::command();
     // This fills in the names of subcommands and the flags that they inherit.
     root.build();
-    let command = match &args.command {
-        None => root,
-        Some(name) => root
-            .find_subcommand(name)
-            .cloned()
-            .map(|command| command.display_name(format!("vmbell-{name}")))
-            .ok_or_else(|| Usage::new(format!("no subcommand '{name}'")))?,
-    };
+    let mut command = root;
+    let mut page_name = "vmbell".to_owned();
+    for name in &args.command {
+        let inner = command.find_subcommand(name).cloned();
+        page_name = format!("{page_name}-{name}");
+        command = inner
+            .map(|inner| inner.display_name(page_name.clone()))
+            .ok_or_else(|| {
+                Usage::new(format!(
+                    "no subcommand '{name}' in {}",
+                    args.command.join(" ")
+                ))
+            })?;
+    }
     let mut page = Vec::new();
     clap_mangen::Man::new(command)
         .source(concat!("vmbell ", env!("CARGO_PKG_VERSION")))

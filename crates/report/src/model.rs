@@ -207,7 +207,8 @@ pub struct Row {
     /// Whether the percentiles are over runs or over single operations.
     #[serde(default)]
     pub percentiles_of: PercentilesOf,
-    /// The median absolute deviation times 1.4826, as a share of the median.
+    /// The median absolute deviation times 1.4826, as a share of the median; `None` with fewer than three
+    /// runs.
     #[serde(default)]
     pub spread: Option<f64>,
     /// How many runs are more than ten robust standard deviations away from the median.

@@ -137,8 +137,13 @@ where
         Mmio if !case.notify => Some(AddressSpace::Mmio),
         _ => None,
     };
+    let wakes = case.notify && case.bell.datamatch(case.path).is_some();
     let remarks = Remarks {
         address_space,
+        note: wakes.then_some(
+            "notify-*-eventfd wakes another thread, which notify-*-no-eventfd does not: there the vCPU's own \
+             exit brings the ring",
+        ),
         ..Remarks::default()
     };
     let entry = Entry::new(Group::Scenario, name, description(case), make).with_remarks(remarks);

@@ -39,7 +39,7 @@ pub(super) struct LabBenchArguments {
     #[command(flatten)]
     machine: Machine,
     /// What to measure: names of `vmbell list`, or globs such as 'portio-*'; all without any
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", index = 1)]
     names: Vec<String>,
     /// Measure nothing but what is named
     #[arg(long, requires = "names")]
@@ -63,7 +63,7 @@ pub(super) struct LabBenchArguments {
     #[arg(long, value_name = "FILE")]
     export_csv: Option<PathBuf>,
     /// Further options of `vmbell bench`
-    #[arg(last = true, value_name = "OPTION")]
+    #[arg(last = true, value_name = "OPTION", index = 2)]
     options: Vec<OsString>,
 }
 

@@ -90,8 +90,8 @@ fn check_cpus(args: &VirtqueueArgs, cpus: &[usize]) -> Result<()> {
     Ok(())
 }
 
-/// The plan. If the number of buffers has to be found, that warms up; if it is given, a round that is
-/// not kept does.
+/// The plan. A round that is not kept warms up, and finds whether runs are long enough if the number of buffers
+/// has to be found.
 fn plan(args: &VirtqueueArgs, variants: &[Variant]) -> Plan {
     let bufs = variants.iter().map(|variant| variant.options.bufs);
     let most = bufs.min().unwrap_or_default();
@@ -99,7 +99,7 @@ fn plan(args: &VirtqueueArgs, variants: &[Variant]) -> Plan {
     let least = args.reset.unwrap_or_default().max(FEWEST).min(most);
     Plan {
         runs: args.repeat,
-        warmup: u32::from(args.bufs.is_some()),
+        warmup: 1,
         min_time: RUN,
         ops: args.bufs,
         same_ops: Some((least, most)),

@@ -84,6 +84,12 @@ fn every_shell_has_completions() {
             .success()
             .stdout(contains("export-json").and(contains("probe")));
     }
+    // The generator for fish leaves the values of positional arguments out.
+    for shell in ["bash", "zsh"] {
+        let script = stdout(&mut vmbell(&["completions", shell]));
+        assert!(script.contains("portio-wildcard-eventfd"), "{shell}");
+        assert!(!script.contains("debug-"), "{shell}");
+    }
     vmbell(&["completions", "tcsh"])
         .assert()
         .code(2)
@@ -100,6 +106,10 @@ fn manual_pages_are_roff_and_document_exit_codes() {
         .assert()
         .success()
         .stdout(contains("vmbell\\-bench").and(contains("export\\-markdown")));
+    vmbell(&["man", "lab", "bench"])
+        .assert()
+        .success()
+        .stdout(contains("vmbell\\-lab\\-bench").and(contains("deterministic")));
     vmbell(&["man", "nothing"])
         .assert()
         .code(2)
@@ -141,4 +151,19 @@ fn stat_refuses_a_rate_beside_exact_counts() {
     ] {
         vmbell(&arguments).assert().code(2);
     }
+}
+
+#[test]
+fn a_limit_of_the_address_space_is_named_as_the_cause() {
+    let program = assert_cmd::cargo::cargo_bin!("vmbell");
+    let command = format!(
+        "ulimit -v 150000; exec {} bench --backend usermode",
+        program.display()
+    );
+    let mut shell = assert_cmd::Command::new("sh");
+    shell
+        .args(["-c", &command])
+        .assert()
+        .code(1)
+        .stderr(contains("may map 146 MiB only"));
 }
