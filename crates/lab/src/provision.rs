@@ -75,11 +75,11 @@ impl<'a> Provision<'a> {
     /// Removes the indexes and packages, which nothing needs once everything is in place, and what a
     /// preparation that was killed has left.
     pub fn finish(self) -> Result<(), LabError> {
-        match self.session {
-            Some((_, lock)) => self.cache.remove_downloads(&lock)?,
-            None => self.cache.tidy()?,
-        }
-        Ok(())
+        let removed = match &self.session {
+            Some((_, lock)) => self.cache.remove_downloads(lock),
+            None => self.cache.tidy(),
+        };
+        Ok(removed?)
     }
 
     fn package_entry(

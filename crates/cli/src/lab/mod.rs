@@ -54,7 +54,7 @@ enum LabCommand {
     },
     /// Remove everything that was downloaded and prepared
     Clean,
-    Run(RunArguments),
+    Run(Box<RunArguments>),
     Bench(Box<LabBenchArguments>),
     /// Become another program that dies with its parent
     #[command(hide = true)]

@@ -9,6 +9,7 @@
 mod client;
 mod error;
 mod package;
+mod program;
 mod state;
 
 pub use client::Apt;

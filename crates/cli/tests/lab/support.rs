@@ -4,8 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-use assert_cmd::assert::{Assert, OutputAssertExt};
+use std::time::{Duration, Instant};
 
 pub struct Sandbox {
     folder: tempfile::TempDir,
@@ -95,32 +94,11 @@ impl Sandbox {
             .arg(qemu);
         command
     }
-
-    /// A `vmbell lab prepare` that fails.
-    pub fn failed_preparation(&self) -> Assert {
-        let mut prepare = self.vmbell();
-        prepare.args(["lab", "prepare"]);
-        prepare.assert().code(125)
-    }
-
-    /// A `vmbell lab run` with this QEMU that fails.
-    pub fn failed_run(&self, qemu: &Path) -> Assert {
-        let mut run = self.run(qemu);
-        run.args(["--", "/bin/true"]);
-        run.assert().code(125)
-    }
-
-    /// The entries of the cache that are not finished.
-    pub fn unfinished(&self) -> Vec<String> {
-        let entries = fs::read_dir(self.path("cache/vmbell/lab")).unwrap();
-        let names = entries.map(|item| item.unwrap().file_name().into_string().unwrap());
-        names.filter(|name| name.starts_with("draft-")).collect()
-    }
 }
 
 /// Sends a signal to a process.
-pub fn kill(child: &std::process::Child, signal: &str) {
-    let line = format!("kill -s {signal} {}", child.id());
+pub fn kill(pid: impl std::fmt::Display, signal: &str) {
+    let line = format!("kill -s {signal} {pid}");
     let status = Command::new("sh").args(["-c", &line]).status();
     assert!(status.unwrap().success());
 }
@@ -129,4 +107,13 @@ pub fn kill(child: &std::process::Child, signal: &str) {
 pub fn is_gone(pid: &str) -> bool {
     fs::read_to_string(format!("/proc/{}/stat", pid.trim()))
         .map_or(true, |stat| stat.contains(") Z "))
+}
+
+/// Waits up to 30 seconds.
+pub fn wait_for(what: &str, done: &dyn Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !done() {
+        assert!(Instant::now() < deadline, "no sign of {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }

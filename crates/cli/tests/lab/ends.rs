@@ -1,0 +1,196 @@
+//! Ends of a run: time limits, panics, crashes, signals.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use assert_cmd::assert::OutputAssertExt;
+use predicates::prelude::*;
+use predicates::str::{contains, is_match};
+
+use super::support::{self, Sandbox, wait_for};
+
+#[test]
+fn l1_that_hangs_ends_at_the_time_limit_with_its_console() {
+    let sandbox = Sandbox::new();
+    let qemu = sandbox.qemu("9.0.0", "echo 'last words'; exec sleep 60");
+    let started = Instant::now();
+    sandbox
+        .run(&qemu)
+        .args(["--boot-timeout", "1.5s", "--", "/bin/true"])
+        .assert()
+        .code(124)
+        .stderr(contains(
+            "L1 did not start the program within 1.5 s (--boot-timeout); its console ends with:\n  | last words",
+        ));
+    assert!(started.elapsed() < Duration::from_secs(30));
+}
+
+/// A QEMU that starts the program, which writes a word, and then hangs. It is a script for bash, because dash
+/// cannot redirect to descriptors above 9.
+const HANGS: &str = r#"exec bash -c '
+    fd() { echo "$*" | sed "s/.*id=lab.$1,fd=\([0-9]*\).*/\1/"; }
+    control=$(fd control "$@") stdout=$(fd stdout "$@")
+    echo "\"started\"" >&$control; echo partial >&$stdout; echo stuck; exec sleep 60' bash "$@""#;
+
+#[test]
+fn a_program_that_hangs_in_an_l1_that_hangs_is_told_with_its_times() {
+    let sandbox = Sandbox::new();
+    let qemu = sandbox.qemu("9.0.0", HANGS);
+    let started = Instant::now();
+    let message = r"the program started at [0-9.]+ s and was still running at [0-9.]+ s: its limit is 1 s \(--timeout\), and L1 does not answer; its console ends with:\n  \| stuck";
+    sandbox
+        .run(&qemu)
+        .args(["--timeout", "1", "--", "/bin/true"])
+        .assert()
+        .code(124)
+        .stdout("partial\n")
+        .stderr(is_match(message).unwrap());
+    assert!(started.elapsed() < Duration::from_secs(40));
+}
+
+#[test]
+fn an_oops_ends_the_run_at_once_with_its_text() {
+    let sandbox = Sandbox::new();
+    let oops = "printf '[ 2.0] BUG: unable to handle page fault for address: 0000001300007ed8\\n'; \
+                i=0; while [ $i -lt 30 ]; do echo '[ 2.0] a register'; i=$((i + 1)); done; \
+                echo '[ 2.0] Kernel panic - not syncing: Fatal exception'; exec sleep 60";
+    let qemu = sandbox.qemu("9.0.0", oops);
+    let started = Instant::now();
+    sandbox
+        .run(&qemu)
+        .args(["--", "/bin/true"])
+        .assert()
+        .code(125)
+        .stderr(contains(
+            "L1's kernel panicked in each of 2 boots; its console ends with:\n  | [ 2.0] BUG: unable to handle page fault",
+        ));
+    assert!(started.elapsed() < Duration::from_secs(40));
+}
+
+#[test]
+fn a_crash_of_qemu_is_retried_once_and_told() {
+    let sandbox = Sandbox::new();
+    let boots = sandbox.path("boots");
+    let qemu = sandbox.qemu(
+        "9.0.0",
+        &format!(
+            "echo boot >> {}; echo 'qemu: Assertion `cpu == current_cpu` failed' >&2; kill -ABRT $$",
+            boots.display()
+        ),
+    );
+    sandbox
+        .run(&qemu)
+        .args(["--", "/bin/true"])
+        .assert()
+        .code(125)
+        .stderr(
+            contains("QEMU crashed (signal: 6 (SIGABRT)")
+                .and(contains("starting it once more; qemu: Assertion")),
+        )
+        .stderr(
+            is_match(
+                r"QEMU crashed in each of 2 boots \(signal: 6 \(SIGABRT\).*\): qemu: Assertion",
+            )
+            .unwrap(),
+        );
+    assert_eq!(fs::read_to_string(boots).unwrap().lines().count(), 2);
+}
+
+#[test]
+fn no_end_of_a_run_leaves_a_temporary_file() {
+    let sandbox = Sandbox::new();
+    let (file, temporary) = (sandbox.path("booted"), sandbox.path("tmp"));
+    fs::create_dir(&temporary).unwrap();
+    // The file tree is in no folder, and QEMU can read it.
+    let qemu = sandbox.qemu(
+        "9.0.0",
+        &format!(
+            "while [ \"$1\" != -initrd ]; do shift; done; head -c 6 $2 > {0}.new; mv {0}.new {0}; exec sleep 60",
+            file.display()
+        ),
+    );
+    for signal in ["TERM", "INT", "HUP", "KILL"] {
+        let _ = fs::remove_file(&file);
+        let mut vmbell = sandbox
+            .run(&qemu)
+            .env("TMPDIR", &temporary)
+            .args(["--quiet", "--out", "never", "--", "/bin/true"])
+            .spawn()
+            .unwrap();
+        wait_for("QEMU", &|| file.exists());
+        assert_eq!(fs::read(&file).unwrap(), b"070701");
+        support::kill(vmbell.id(), signal);
+        assert!(!vmbell.wait().unwrap().success());
+        let left: Vec<_> = fs::read_dir(&temporary)
+            .unwrap()
+            .map(|item| item.unwrap().file_name())
+            .collect();
+        assert!(left.is_empty(), "SIG{signal}: {left:?}");
+    }
+}
+
+#[test]
+fn a_panic_is_retried_once_and_both_are_counted() {
+    let sandbox = Sandbox::new();
+    let boots = sandbox.path("boots");
+    let qemu = sandbox.qemu(
+        "9.0.0",
+        &format!(
+            "echo boot >> {}; echo '[ 1.0] Kernel panic - not syncing: no init'",
+            boots.display()
+        ),
+    );
+    sandbox
+        .run(&qemu)
+        .args(["--", "/bin/true"])
+        .assert()
+        .code(125)
+        .stderr(contains("starting it once more").count(1))
+        .stderr(contains("L1's kernel panicked in each of 2 boots; its console ends with:\n  | [ 1.0] Kernel panic"));
+    assert_eq!(fs::read_to_string(boots).unwrap().lines().count(), 2);
+}
+
+#[test]
+fn qemus_own_failure_is_no_success_of_l1() {
+    let sandbox = Sandbox::new();
+    // QEMU's status is also 1 when a guest writes 0 to the debug-exit device.
+    let qemu = sandbox.qemu("9.0.0", "echo 'qemu: no such machine' >&2; exit 1");
+    sandbox
+        .run(&qemu)
+        .args(["--", "/bin/true"])
+        .assert()
+        .code(125)
+        .stderr(contains(
+            "QEMU ended (exit status: 1) without a report from L1: qemu: no such machine",
+        ));
+    let qemu = sandbox.qemu("9.0.0", "exit 7");
+    sandbox
+        .run(&qemu)
+        .args(["--", "/bin/true"])
+        .assert()
+        .code(125)
+        .stderr(contains("exit status 7, L1's debug-exit code 3"));
+}
+
+#[test]
+fn qemu_does_not_outlive_vmbell() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.path("pid");
+    let qemu = sandbox.qemu(
+        "9.0.0",
+        &format!(
+            "echo $$ > {0}.new; mv {0}.new {0}; exec sleep 60",
+            file.display()
+        ),
+    );
+    let mut vmbell = sandbox
+        .run(&qemu)
+        .args(["--", "/bin/true"])
+        .spawn()
+        .unwrap();
+    wait_for("QEMU", &|| file.exists());
+    let pid = fs::read_to_string(&file).unwrap();
+    vmbell.kill().unwrap();
+    vmbell.wait().unwrap();
+    wait_for("the end of QEMU", &|| support::is_gone(&pid));
+}

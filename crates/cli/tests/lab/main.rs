@@ -1,0 +1,11 @@
+//! `vmbell lab` from outside, in cases that need neither the network nor a boot.
+#![allow(
+    clippy::tests_outside_test_module,
+    clippy::unwrap_used,
+    reason = "the whole program is tests"
+)]
+
+mod ends;
+mod prepare;
+mod starts;
+mod support;

@@ -1,0 +1,341 @@
+//! Preparations: without a network or a disk, interrupted, and two at once.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use assert_cmd::assert::OutputAssertExt;
+use predicates::prelude::*;
+use predicates::str::{contains, is_match};
+
+use super::support::{self, Sandbox, wait_for};
+
+const HASH: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
+#[test]
+fn without_apt_the_way_around_is_told() {
+    let sandbox = Sandbox::new();
+    sandbox
+        .vmbell()
+        .args(["lab", "prepare"])
+        .assert()
+        .code(125)
+        .stderr(contains(
+            "no apt-get on this system, so the lab cannot download QEMU: give it --qemu instead",
+        ));
+    let qemu = sandbox.qemu("9.0.0", "");
+    sandbox.vmbell().args(["lab", "prepare", "--qemu"]).arg(qemu).assert().code(125).stderr(contains(
+        "no apt-get on this system, so the lab cannot download a kernel: give it --kernel instead",
+    ));
+}
+
+#[test]
+fn without_network_and_with_an_empty_cache_the_clients_reason_is_shown() {
+    let sandbox = Sandbox::new();
+    let update = "echo 'W: old' >&2; echo 'E: Failed to fetch indexes  Could not resolve host' >&2; exit 100";
+    sandbox.apt(
+        update,
+        "echo 'E: Unable to locate package' >&2; exit 100",
+        "exit 100",
+    );
+    sandbox.vmbell().args(["lab", "prepare"]).assert().code(125).stderr(contains(
+        "vmbell: cannot fetch the package indexes: E: Failed to fetch indexes  Could not resolve host",
+    ));
+}
+
+#[test]
+fn sources_that_never_answer_are_told_after_some_seconds_and_given_up() {
+    let sandbox = Sandbox::new();
+    sandbox.apt("exec sleep 600", "exit 100", "exit 100");
+    let started = Instant::now();
+    let mut vmbell = sandbox
+        .vmbell()
+        .args(["lab", "prepare"])
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let said = std::io::BufReader::new(vmbell.stderr.take().unwrap());
+    let mut lines = std::io::BufRead::lines(said).map(Result::unwrap);
+    assert_eq!(lines.next().unwrap(), "lab: fetching the package indexes");
+    assert_eq!(
+        lines.next().unwrap(),
+        "lab: no answer from the package sources yet: is there a network, or a proxy to be set?"
+    );
+    assert!(started.elapsed() < Duration::from_secs(20));
+    assert_eq!(
+        lines.next().unwrap(),
+        "vmbell: cannot fetch the package indexes: no answer within 20 s"
+    );
+    assert_eq!(vmbell.wait().unwrap().code(), Some(125));
+}
+
+#[test]
+fn a_signal_ends_a_preparation_with_all_that_it_was_doing() {
+    use std::os::unix::process::ExitStatusExt;
+    for (signal, number) in [("TERM", 15), ("INT", 2), ("HUP", 1), ("KILL", 9)] {
+        let sandbox = Sandbox::new();
+        packaged_qemu(&sandbox, "true");
+        let file = sandbox.path("unpacking");
+        let body = format!(
+            "[ $1 = --version ] && exit 0; mkdir -p $3/usr; echo half > $3/usr/half; \
+             echo $$ > {0}.new; mv {0}.new {0}; exec sleep 600",
+            file.display()
+        );
+        sandbox.script("dpkg-deb", &body);
+        let mut vmbell = sandbox
+            .vmbell()
+            .args(["lab", "prepare", "--quiet"])
+            .spawn()
+            .unwrap();
+        wait_for("dpkg-deb", &|| file.exists());
+        support::kill(vmbell.id(), signal);
+        assert_eq!(vmbell.wait().unwrap().signal(), Some(number));
+        let pid = fs::read_to_string(&file).unwrap();
+        if signal == "KILL" {
+            support::kill(pid.trim(), signal);
+        } else {
+            assert_eq!(sandbox.left(), ["downloads"], "SIG{signal}");
+            wait_for("the end of dpkg-deb", &|| support::is_gone(&pid));
+        }
+        // The next run needs no preparation, and removes what is left all the same.
+        let mut command = sandbox.run(&sandbox.qemu("9.0.0", "exit 9"));
+        command.args(["--quiet", "--", "/bin/true"]);
+        command.assert().code(125);
+        assert_eq!(sandbox.left(), [""; 0], "SIG{signal}");
+    }
+}
+
+#[test]
+fn a_half_downloaded_package_is_fetched_again_and_at_last_reported() {
+    let sandbox = Sandbox::new();
+    let list = format!("echo \"'u' x.deb 10 SHA256:{HASH}\"");
+    let download = format!(
+        "echo again >> {}; printf abc > $archives/x.deb",
+        sandbox.path("count").display()
+    );
+    sandbox.apt("", &list, &download);
+    sandbox
+        .vmbell()
+        .args(["lab", "prepare"])
+        .assert()
+        .code(125)
+        .stderr(contains(
+            "downloading qemu-system-x86: 1 package, 10 B, into",
+        ))
+        .stderr(contains(
+            "x.deb is broken after 3 downloads: 3 bytes instead of 10",
+        ));
+    assert_eq!(
+        fs::read_to_string(sandbox.path("count"))
+            .unwrap()
+            .lines()
+            .count(),
+        3
+    );
+}
+
+#[test]
+fn a_package_of_the_right_size_with_another_digest_is_broken_too() {
+    let sandbox = Sandbox::new();
+    sandbox.apt(
+        "",
+        &format!("echo \"'u' x.deb 3 SHA256:{HASH}\""),
+        "printf abc > $archives/x.deb",
+    );
+    sandbox.vmbell().args(["lab", "prepare"]).assert().code(125).stderr(contains(
+        "x.deb is broken after 3 downloads: SHA-256 ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad instead of",
+    ));
+}
+
+#[test]
+fn a_download_that_is_mended_goes_on() {
+    let sandbox = Sandbox::new();
+    let flag = sandbox.path("flag").display().to_string();
+    let list = format!("echo \"'u' x.deb 0 SHA256:{HASH}\"");
+    let download = format!(
+        "if [ -e {flag} ]; then : > $archives/x.deb; else echo half > $archives/x.deb; : > {flag}; fi"
+    );
+    sandbox.apt("", &list, &download);
+    // The package is empty, so the next error is about the file that it should contain.
+    sandbox
+        .vmbell()
+        .args(["lab", "prepare"])
+        .assert()
+        .code(125)
+        .stderr(contains("the unpacked QEMU package has no dynamic loader"));
+    let left: Vec<_> = fs::read_dir(sandbox.path("cache/vmbell/lab"))
+        .unwrap()
+        .map(|item| item.unwrap().file_name())
+        .collect();
+    assert!(
+        left.iter()
+            .all(|name| !name.to_string_lossy().starts_with("draft-")),
+        "{left:?}"
+    );
+}
+
+#[test]
+fn a_disk_that_is_too_small_is_told_before_the_download() {
+    let sandbox = Sandbox::new();
+    sandbox.apt(
+        "",
+        &format!("echo \"'u' x.deb 1000000000000000 SHA256:{HASH}\""),
+        "echo never > /dev/null",
+    );
+    sandbox
+        .vmbell()
+        .args(["lab", "prepare"])
+        .assert()
+        .code(125)
+        .stderr(is_match(r"6\.0 PB needed in .*vmbell/lab, [0-9.]+ [GT]B free: make room or set XDG_CACHE_HOME").unwrap());
+}
+
+#[test]
+fn a_package_that_does_not_unpack_is_named() {
+    let sandbox = Sandbox::new();
+    sandbox.apt(
+        "",
+        &format!("echo \"'u' x.deb 0 SHA256:{HASH}\""),
+        ": > $archives/x.deb",
+    );
+    sandbox.script(
+        "dpkg-deb",
+        "[ $1 = --version ] || { echo 'dpkg-deb: error: unexpected end of file' >&2; exit 2; }",
+    );
+    sandbox
+        .vmbell()
+        .args(["lab", "prepare"])
+        .assert()
+        .code(125)
+        .stderr(contains(
+            "dpkg-deb -x x.deb failed (exit status: 2): dpkg-deb: error: unexpected end of file",
+        ));
+}
+
+#[test]
+fn a_home_is_needed() {
+    let sandbox = Sandbox::new();
+    sandbox
+        .vmbell()
+        .env_remove("XDG_CACHE_HOME")
+        .args(["lab", "status"])
+        .assert()
+        .code(125)
+        .stderr(contains("neither XDG_CACHE_HOME nor HOME is set"));
+}
+
+#[test]
+fn an_empty_cache_has_a_status_and_can_be_cleaned() {
+    let sandbox = Sandbox::new();
+    sandbox
+        .vmbell()
+        .args(["lab", "status"])
+        .assert()
+        .success()
+        .stdout(contains("not prepared").count(2));
+    sandbox
+        .vmbell()
+        .args(["lab", "clean"])
+        .assert()
+        .success()
+        .stdout(contains("removed 0 B from"));
+}
+
+#[test]
+fn the_key_of_a_cache_is_one_word_that_needs_no_cache() {
+    let sandbox = Sandbox::new();
+    let mut command = sandbox.vmbell();
+    command.args(["lab", "status", "--key"]);
+    let word = is_match("^vmbell-lab-qemu-[0-9a-f]{12}-linux-[0-9a-f]{12}\n$").unwrap();
+    command.assert().success().stdout(word);
+    assert!(!sandbox.path("cache").exists());
+}
+
+/// Packages that contain a QEMU of two scripts, which reports an acceptable version.
+fn packaged_qemu(sandbox: &Sandbox, download: &str) {
+    let list = format!("echo \"'u' x.deb 0 SHA256:{HASH}\"");
+    sandbox.apt("", &list, &format!("{download}; : > $archives/x.deb"));
+    sandbox.script(
+        "dpkg-deb",
+        r#"[ $1 = --version ] && exit 0
+        make() { mkdir -p $(dirname $1); printf '#!/bin/sh\n%s\n' "$2" > $1; chmod +x $1; }
+        make $3/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2 'shift 3; exec "$@"'
+        make $3/usr/bin/qemu-system-x86_64 'echo QEMU emulator version 9.0.0'"#,
+    );
+}
+
+#[test]
+fn two_preparations_at_once_download_once() {
+    let sandbox = Sandbox::new();
+    let (count, go) = (sandbox.path("count"), sandbox.path("go"));
+    let wait = format!(
+        "echo download >> {}; while [ ! -e {} ]; do sleep 0.05; done",
+        count.display(),
+        go.display()
+    );
+    packaged_qemu(&sandbox, &wait);
+    let prepare = || {
+        let mut command = sandbox.vmbell();
+        command
+            .args(["lab", "prepare", "--modules", "none", "--kernel"])
+            .arg(sandbox.kernel())
+            .stderr(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::null());
+        command.spawn().unwrap()
+    };
+    let first = prepare();
+    wait_for("the first download", &|| count.exists());
+    let mut second = prepare();
+    let mut said = std::io::BufReader::new(second.stderr.take().unwrap());
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut said, &mut line).unwrap();
+    assert_eq!(
+        line,
+        "lab: waiting for another `vmbell lab` that prepares this cache\n"
+    );
+    fs::write(go, "").unwrap();
+    first.wait_with_output().unwrap().assert().success();
+    assert!(second.wait().unwrap().success());
+    assert_eq!(fs::read_to_string(count).unwrap(), "download\n");
+    // QEMU and the kernel are whole, and no temporary files are left.
+    sandbox
+        .vmbell()
+        .args(["lab", "status", "--verify"])
+        .assert()
+        .success()
+        .stdout(contains("QEMU 9.0.0").and(contains("Linux kernel")));
+    assert_eq!(sandbox.left(), [""; 0]);
+}
+
+#[test]
+fn a_full_disk_while_unpacking_leaves_nothing_half_made() {
+    let sandbox = Sandbox::new();
+    packaged_qemu(&sandbox, "true");
+    sandbox.script(
+        "dpkg-deb",
+        "[ $1 = --version ] || { mkdir -p $3/usr/bin; echo half > $3/usr/bin/qemu-system-x86_64; \
+         echo 'dpkg-deb: error: failed to write (No space left on device)' >&2; exit 2; }",
+    );
+    let status = |word: &str| {
+        let mut command = sandbox.vmbell();
+        command.args(["lab", "status"]);
+        command
+            .assert()
+            .success()
+            .stdout(contains(word.to_owned()).count(1));
+    };
+    sandbox
+        .vmbell()
+        .args(["lab", "prepare"])
+        .assert()
+        .code(125)
+        .stderr(contains("No space left on device"));
+    status("qemu                not prepared");
+    packaged_qemu(&sandbox, "true");
+    sandbox
+        .vmbell()
+        .args(["lab", "prepare", "--modules", "none", "--kernel"])
+        .arg(sandbox.kernel())
+        .assert()
+        .success();
+    status("QEMU 9.0.0");
+}

@@ -1,0 +1,153 @@
+//! What is refused or told before a boot: wrong arguments, programs, kernels and emulators.
+
+use std::fs;
+
+use assert_cmd::assert::OutputAssertExt;
+use predicates::prelude::*;
+use predicates::str::contains;
+
+use super::support::Sandbox;
+
+#[test]
+fn an_old_qemu_is_refused_and_one_on_path_is_named() {
+    let sandbox = Sandbox::new();
+    let old = sandbox.qemu("6.2.0", "");
+    sandbox
+        .run(&old)
+        .args(["--", "/bin/true"])
+        .assert()
+        .code(125)
+        .stderr(contains("is QEMU 6.2.0, and the lab needs 7.2 or newer"));
+    let qemu = sandbox.qemu("9.1.2", "exit 5");
+    fs::rename(&qemu, sandbox.path("bin/qemu-system-x86_64")).unwrap();
+    fs::copy("/bin/true", sandbox.path("kernel")).unwrap();
+    sandbox
+        .vmbell()
+        .args(["lab", "run", "--modules", "none", "--kernel"])
+        .arg(sandbox.path("kernel"))
+        .args(["--", "/bin/true"])
+        .assert()
+        .code(125)
+        .stderr(contains("QEMU 9.1.2 (").and(contains("qemu-system-x86_64, on PATH)")));
+}
+
+#[test]
+fn programs_that_cannot_run_there_are_refused_before_the_boot() {
+    let sandbox = Sandbox::new();
+    let qemu = sandbox.qemu("9.0.0", "echo booted >&2; exit 9");
+    let script = sandbox.script("script", "true");
+    for (program, message) in [
+        ("no-such-program", "no program no-such-program on PATH"),
+        ("/nonexistent/program", "cannot read /nonexistent/program"),
+        (
+            script.to_str().unwrap(),
+            "is a script (/bin/sh): run its interpreter in the lab and add the script with --with",
+        ),
+        (
+            "/etc/passwd",
+            "/etc/passwd is no ELF program for x86_64: it is something else",
+        ),
+    ] {
+        sandbox
+            .run(&qemu)
+            .args(["--", program])
+            .assert()
+            .code(125)
+            .stderr(contains(message).and(contains("booted").not()));
+    }
+}
+
+#[test]
+fn a_doctest_is_told_how_to_be_left_out() {
+    let sandbox = Sandbox::new();
+    let qemu = sandbox.qemu("9.0.0", "exit 9");
+    let said = |name: &str| {
+        let program = sandbox.path(name);
+        fs::create_dir_all(program.parent().unwrap()).unwrap();
+        fs::copy("/bin/true", &program).unwrap();
+        sandbox.run(&qemu).arg("--").arg(program).assert().code(125)
+    };
+    let hint = "`cargo test --lib --bins --tests` leaves them out";
+    said("rustdoctestq2xdmR/rust_out").stderr(contains(hint));
+    said("deps/rust_out").stderr(contains(hint).not());
+}
+
+#[test]
+fn kernels_that_cannot_boot_are_refused() {
+    let sandbox = Sandbox::new();
+    let qemu = sandbox.qemu("9.0.0", "exit 9");
+    let text = sandbox.path("vmlinuz-6");
+    fs::write(&text, "text").unwrap();
+    let run = |kernel: &str, modules: &[&str]| {
+        let mut command = sandbox.vmbell();
+        command
+            .args(["lab", "run", "--qemu"])
+            .arg(&qemu)
+            .args(["--kernel", kernel])
+            .args(modules)
+            .args(["--", "/bin/true"]);
+        command.assert().code(125)
+    };
+    run("/nonexistent", &["--modules", "none"]).stderr(contains("cannot read /nonexistent"));
+    run("/nonexistent", &[]).stderr(contains("cannot read /nonexistent"));
+    for modules in [&["--modules", "none"][..], &[]] {
+        run(text.to_str().unwrap(), modules).stderr(contains(
+            "is no kernel: neither a bzImage nor an ELF vmlinux",
+        ));
+    }
+    let mut arm = vec![0; 4096];
+    arm[56..60].copy_from_slice(b"ARM\x64");
+    fs::write(&text, arm).unwrap();
+    run(text.to_str().unwrap(), &[]).stderr(contains("is a kernel for aarch64, and L1 is x86_64"));
+    let good = sandbox.path("vmlinuz-7");
+    fs::copy("/bin/true", &good).unwrap();
+    run(good.to_str().unwrap(), &[]).stderr(contains("no modules of Linux 7 in "));
+}
+
+#[test]
+fn a_report_that_has_no_place_to_go_is_told_before_the_boot() {
+    let sandbox = Sandbox::new();
+    let qemu = sandbox.qemu("9.0.0", "echo booted >&2; exit 9");
+    sandbox
+        .vmbell()
+        .args(["lab", "bench", "--modules", "none", "--kernel"])
+        .arg(sandbox.kernel())
+        .arg("--qemu")
+        .arg(qemu)
+        .args(["--export-json", "/nonexistent/kvm.json"])
+        .assert()
+        .code(125)
+        .stderr(contains("cannot write to '/nonexistent/kvm.json'").and(contains("booted").not()));
+}
+
+#[test]
+fn nonsense_is_a_usage_error() {
+    let sandbox = Sandbox::new();
+    for arguments in [
+        &["lab"][..],
+        &["lab", "run"],
+        &["lab", "run", "--smp", "0", "--", "true"],
+        &["lab", "run", "--deterministic", "--smp", "2", "--", "true"],
+        &["lab", "run", "--timeout", "0", "--", "true"],
+        &["lab", "run", "--timeout", "5 parsecs", "--", "true"],
+        &["lab", "run", "--memory", "1", "--", "true"],
+        &["lab", "run", "--memory", "2048", "--", "true"],
+        &["lab", "run", "--boot-timeout", "0s", "--", "true"],
+        &["lab", "run", "--modules", "none", "--", "true"],
+        &["lab", "run", "--env", "X", "--", "true"],
+        &["lab", "bench", "--deterministic", "--smp", "2"],
+        &["lab", "bench", "--only"],
+        &["lab", "bench", "--backend", "paper"],
+        &["lab", "bench", "--ops", "0"],
+    ] {
+        sandbox.vmbell().args(arguments).assert().code(2);
+    }
+}
+
+#[test]
+fn qemu_has_one_cpu_of_the_host() {
+    let sandbox = Sandbox::new();
+    let mut command = sandbox.vmbell();
+    command.args(["lab", "exec", "--", "/usr/bin/nproc"]);
+    command.assert().success().stdout("1\n");
+}

@@ -1,0 +1,99 @@
+//! Runs one program to its end, with someone watching. The thread that prepares runs this.
+
+use std::io::{self, Read};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::AptError;
+use crate::unfinished;
+
+/// Runs `program`, which errors call `name`. `watch` is called with the time that has passed; its error kills the
+/// program.
+pub(super) fn run(
+    mut command: Command,
+    program: &'static str,
+    name: &str,
+    watch: impl FnMut(Duration) -> Result<(), AptError>,
+) -> Result<Output, AptError> {
+    let failed = |source| AptError::Run { program, source };
+    let child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(failed)?;
+    let output = finish(child, watch, failed)?;
+    if output.status.success() {
+        return Ok(output);
+    }
+    let text = String::from_utf8_lossy(&output.stderr);
+    Err(AptError::Failed {
+        command: name.to_owned(),
+        status: output.status.to_string(),
+        reason: reason(&text),
+    })
+}
+
+/// Waits for the end and reads the output.
+fn finish(
+    mut child: Child,
+    mut watch: impl FnMut(Duration) -> Result<(), AptError>,
+    failed: impl Fn(io::Error) -> AptError,
+) -> Result<Output, AptError> {
+    let running = unfinished::program(&child);
+    let began = Instant::now();
+    let read = [
+        child.stdout.take().map(|pipe| read(Box::new(pipe))),
+        child.stderr.take().map(|pipe| read(Box::new(pipe))),
+    ];
+    // Both pipes close when the program ends, and until then it has not been waited for.
+    while read.iter().flatten().any(|thread| !thread.is_finished()) {
+        if let Err(error) = watch(began.elapsed()) {
+            child.kill().map_err(&failed)?;
+            drop(running);
+            child.wait().map_err(&failed)?;
+            return Err(error);
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    drop(running);
+    let status = child.wait().map_err(&failed)?;
+    let [stdout, stderr] = read.map(|thread| {
+        thread
+            .and_then(|thread| thread.join().ok())
+            .unwrap_or_default()
+    });
+    Ok(Output {
+        status,
+        stdout,
+        stderr,
+    })
+}
+
+fn read(mut pipe: Box<dyn Read + Send>) -> JoinHandle<Vec<u8>> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = pipe.read_to_end(&mut bytes);
+        bytes
+    })
+}
+
+/// The first errors of apt's output, in one line, or its warnings if it has no errors.
+fn reason(text: &str) -> String {
+    let lines = |prefix| {
+        text.lines()
+            .filter(move |line: &&str| line.starts_with(prefix))
+            .map(str::trim)
+    };
+    let mut picked: Vec<&str> = lines("E:").chain(lines("W:")).take(2).collect();
+    if picked.is_empty() {
+        picked = text
+            .lines()
+            .map(str::trim)
+            .filter(|line| !line.is_empty())
+            .take(2)
+            .collect();
+    }
+    picked.join("; ")
+}
