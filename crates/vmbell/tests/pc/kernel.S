@@ -76,6 +76,10 @@
     mov     qword ptr [rdi + 2], 0x306000
     lidt    [rdi]
 
+    # Nothing from the PICs.
+    mov     al, 0xff
+    out     0x21, al
+    out     0xa1, al
     # An interrupt to itself, by the page of the local APIC.
     mov     ebx, 0xfee00000
     mov     eax, [rbx + 0x20]

@@ -118,6 +118,29 @@ fn every_wake_up_is_a_reset_of_the_cpu<H: Hypervisor>(hypervisor: &H) {
     );
 }
 
+/// In real mode: halts with interrupts on until the BIOS has counted two ticks, and is done with code 7.
+const TICKS: [u8; 19] = [
+    0xfb, 0xf4, // sti; hlt
+    0x83, 0x3e, 0x6c, 0x04, 0x02, 0x72, 0xf8, // cmp word ptr [0x46c], 2; jb to hlt
+    0x66, 0xb8, 0x07, 0x00, 0x00, 0x00, // mov eax, 7
+    0x66, 0xe7, 0xf4, 0xf4, // out 0xf4, eax; hlt
+];
+
+fn timer_of_the_bios_ticks_in_real_mode<H: Hypervisor>(hypervisor: &H) {
+    let play = Play {
+        segments: vec![Segment::new(WAKING, TICKS)],
+        ..sleeper(WAKING, 1)
+    };
+    let played = play.run(hypervisor);
+    assert_eq!(played.end, Ok(Stop::Done(7)));
+    assert!(played.low[0x46c] >= 2);
+}
+
+fn pics_are_set_up_with_the_timer_alone_enabled<H: Hypervisor>(hypervisor: &H) {
+    let ops = [Op::In(1, 0x21), Op::In(1, 0xa1)];
+    assert_eq!(Play::new(ops).results(hypervisor), [0xfa, 0xff]);
+}
+
 fn sleep_without_an_event_lasts_until_the_limit<H: Hypervisor>(hypervisor: &H) {
     let play = Play {
         limit: Some(Duration::from_millis(1500)),
@@ -201,6 +224,8 @@ fn clock_shows_that_an_update_is_in_progress_once_a_second<H: Hypervisor>(hyperv
 crate::on_kvm! {
     alarm_wakes_a_sleeping_guest_at_its_vector_in_real_mode;
     every_wake_up_is_a_reset_of_the_cpu;
+    timer_of_the_bios_ticks_in_real_mode;
+    pics_are_set_up_with_the_timer_alone_enabled;
     sleep_without_an_event_lasts_until_the_limit;
     vector_that_real_mode_cannot_reach_is_an_error;
     alarm_is_an_interrupt_at_line_8;

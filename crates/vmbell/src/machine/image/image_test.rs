@@ -219,6 +219,19 @@ fn elf_for_another_machine_or_with_missing_bytes_is_refused() {
 }
 
 #[test]
+fn zeros_of_an_image_replace_what_a_bios_left() {
+    let memory = ram();
+    memory.write_slice(&[0xff; 0x600], GuestAddress(0)).unwrap();
+    // From 0x100 on 16 bytes of the file, and zeros up to 0x700.
+    let image = parse(&elf32(0, 0x100, 0x600)).unwrap();
+    image.load(&memory, &Boot::default()).unwrap();
+    let mut low = [0; 0x600];
+    memory.read_slice(&mut low, GuestAddress(0)).unwrap();
+    assert_eq!(low[..0x100], [0xff; 0x100]);
+    assert_eq!(low[0x110..0x500], [0; 0x3f0]);
+}
+
+#[test]
 fn image_that_does_not_fit_is_refused_with_both_sizes() {
     let image = parse(&elf32(0, 0x40_0000, 0x800_0000)).unwrap();
     let error = image

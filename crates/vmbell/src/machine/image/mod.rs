@@ -39,6 +39,14 @@ struct Segment {
     bytes: Vec<u8>,
 }
 
+impl Segment {
+    /// Address behind the bytes from the file.
+    fn end(&self) -> GuestAddress {
+        let len = u64::try_from(self.bytes.len()).unwrap_or(u64::MAX);
+        GuestAddress(self.address.saturating_add(len))
+    }
+}
+
 /// An image that can be booted.
 #[derive(Clone, Debug)]
 pub struct Image {
@@ -85,8 +93,8 @@ impl Image {
         })
     }
 
-    /// Copies the image and its information into `memory`, which must begin at 0 and be all zero, and returns
-    /// the entry point of the first vCPU.
+    /// Copies the image and its information into `memory`, which must begin at 0 and be zero but for what a BIOS leaves,
+    /// and returns the entry point of the first vCPU.
     pub fn load(&self, memory: &GuestMemoryMmap, boot: &Boot) -> Result<EntryPoint, ImageError> {
         let ram = memory.last_addr().0.saturating_add(1);
         for segment in &self.segments {
@@ -94,6 +102,9 @@ impl Image {
             memory
                 .write_slice(&segment.bytes, GuestAddress(segment.address))
                 .map_err(|source| self.memory("its contents", source))?;
+            memory
+                .write_slice(&place::zeros(segment), segment.end())
+                .map_err(|source| self.memory("its zeros", source))?;
         }
         let command = boot.command_line(&self.name);
         let information = information::bytes(&command, boot, ram, self.align_modules)

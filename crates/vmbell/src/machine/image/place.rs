@@ -11,6 +11,19 @@ pub(in crate::machine) const LOW_END: u64 = 0x9_fc00;
 /// The address at which RAM goes on.
 pub(super) const HIGH: u64 = 0x10_0000;
 
+/// The end of what a BIOS leaves at the start of RAM.
+const BIOS_DATA_END: u64 = 0x500;
+
+/// The zeros behind a segment's bytes, as many as replace what a BIOS leaves; the rest of RAM is zero already.
+pub(super) fn zeros(segment: &Segment) -> Vec<u8> {
+    let last = segment
+        .address
+        .saturating_add(segment.len)
+        .min(BIOS_DATA_END);
+    let count = last.saturating_sub(segment.end().0);
+    vec![0; usize::try_from(count).unwrap_or_default()]
+}
+
 /// Fails unless a segment is in RAM that an image may use.
 pub(super) fn check(image: &str, segment: &Segment, ram: u64) -> Result<(), ImageError> {
     let (first, len) = (segment.address, segment.len);

@@ -34,8 +34,8 @@ pub enum PcError {
     #[error("cannot access the ACPI tables in guest memory")]
     Tables(#[source] vm_memory::GuestMemoryError),
     /// What a BIOS leaves in RAM could not be written.
-    #[error("cannot write the BIOS data area to guest memory")]
-    BiosData(#[source] vm_memory::GuestMemoryError),
+    #[error("cannot write what a BIOS leaves to guest memory")]
+    Bios(#[source] vm_memory::GuestMemoryError),
     /// The guest went to sleep, and did not say where it wants to wake up.
     #[error(
         "the guest woke up and its waking vector in the FACS is {vector:#x}: it must be an address below 1 MiB, \

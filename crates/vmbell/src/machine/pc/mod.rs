@@ -6,7 +6,7 @@
 //! of `Shutdown` to their port, or ACPI's S5), and by resetting it. Each vCPU runs on a thread of its own, until the
 //! guest goes to sleep (S3); then the caller's thread waits for the clock to wake it.
 
-mod bios_data;
+mod bios;
 mod error;
 mod flush;
 mod layout;
@@ -96,7 +96,7 @@ impl<V: Vm> Pc<V> {
         vm.memory()
             .write_slice(&tables, GuestAddress(ACPI_BASE.into()))
             .map_err(PcError::Tables)?;
-        bios_data::write(vm.memory()).map_err(PcError::BiosData)?;
+        bios::write(vm.memory()).map_err(PcError::Bios)?;
         let machine = Machine::new(vm);
         let switch = Arc::new(Switch::default());
         let pm1 = power::registers(machine.vm(), &switch);
@@ -205,7 +205,9 @@ impl<V: Vm> Pc<V> {
         until: impl Fn() -> bool + Send + Sync + 'static,
     ) -> Result<Stop, PcError> {
         let until = Arc::new(until);
-        let mut first = image.load(self.machine.vm().memory(), boot)?;
+        let memory = self.machine.vm().memory();
+        let entry = image.load(memory, boot)?;
+        let mut first = bios::before(entry, memory).map_err(PcError::Bios)?;
         let mut vcpus = (0..u32::from(self.config.vcpus))
             .map(|index| self.machine.vm().create_vcpu(index))
             .collect::<Result<Vec<_>, _>>()
