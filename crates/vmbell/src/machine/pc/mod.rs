@@ -11,6 +11,7 @@ mod error;
 mod flush;
 mod layout;
 mod off;
+mod plug;
 mod power;
 
 use std::io::Write;
@@ -24,19 +25,14 @@ pub use layout::{MEMORY_MAX, MEMORY_MIN, VCPUS_MAX};
 use self::off::{Off, Switch};
 use super::{Boot, Image, Machine, Stop};
 use crate::bus::{BusDevice, BusRange};
-use crate::device::pc_testdev::{
-    TEST_FLUSH_LEN, TEST_FLUSH_PORTS, TEST_LATCH_LEN, TEST_LATCH_PORTS, TEST_LINE_PORTS,
-    TEST_LINES, TEST_MEMORY_BASE, TEST_MEMORY_LEN, TestFlush, TestLatch, TestLines, TestMemory,
-};
 use crate::device::pci::PciRoot;
-use crate::device::pci_testdev::{PciTestdev, PciTestdevConfig};
 use crate::device::{
     ACPI_BASE, FW_CFG_PORTS, FwCfg, I8042, I8042_LEN, I8042_PORTS, PM_TIMER_LEN, PM_TIMER_PORT,
     PM1_CONTROL_LEN, PM1_EVENT_LEN, PM1_EVENT_PORT, PORT_A, Pm1, PmTimer, PortA, RTC_LEN,
     RTC_PORTS, SERIAL_LEN, SERIAL_PORTS, SHUTDOWN_PORT, Serial, ShutdownPort, acpi_tables,
 };
 use crate::hypervisor::{
-    Capability, CpuFeatures, EntryPoint, Hypervisor, IoEvents, Irqchip, Vcpu, Vm, VmConfig,
+    Capability, CpuFeatures, EntryPoint, Hypervisor, Irqchip, Vcpu, Vm, VmConfig,
 };
 
 /// The settings of a PC.
@@ -148,46 +144,6 @@ impl<V: Vm> Pc<V> {
         for (base, len, device) in devices {
             self.machine.pio.insert(BusRange::new(base, len)?, device)?;
         }
-        Ok(())
-    }
-
-    /// Adds a pci-testdev to the PCI bus.
-    pub fn add_testdev(&self, config: PciTestdevConfig) -> Result<(), PcError> {
-        let switch = Arc::clone(&self.switch);
-        let on_error = move |error| switch.turn(Off::failed("pci-testdev", error));
-        let events: Arc<dyn IoEvents> = self.machine.vm().clone();
-        let device = PciTestdev::new(config, events, Box::new(on_error));
-        let device = device.map_err(|source| PcError::Testdev { source })?;
-        self.pci.add(Arc::new(device))?;
-        Ok(())
-    }
-
-    /// Adds a pc-testdev. A PC can have one, because its ports and addresses are fixed.
-    pub fn add_pc_testdev(&self) -> Result<(), PcError> {
-        let switch = Arc::clone(&self.switch);
-        let lines = TestLines::new(self.machine.vm().clone(), move |error| {
-            switch.turn(Off::failed("pc-testdev", error));
-        });
-        let (switch, vm) = (Arc::clone(&self.switch), self.machine.vm().clone());
-        let flush = TestFlush::new(move |page| {
-            if let Err(error) = flush::flush(vm.memory(), page) {
-                switch.turn(Off::failed("pc-testdev", error));
-            }
-        });
-        let latch = Arc::new(TestLatch::default());
-        let [first, second] = TEST_LATCH_PORTS;
-        let devices: [(u64, u64, Arc<dyn BusDevice>); 4] = [
-            (first, TEST_LATCH_LEN, Arc::clone(&latch) as _),
-            (second, TEST_LATCH_LEN, latch),
-            (TEST_FLUSH_PORTS, TEST_FLUSH_LEN, Arc::new(flush)),
-            (TEST_LINE_PORTS, TEST_LINES, Arc::new(lines)),
-        ];
-        for (base, len, device) in devices {
-            self.machine.pio.insert(BusRange::new(base, len)?, device)?;
-        }
-        let memory = BusRange::new(TEST_MEMORY_BASE, TEST_MEMORY_LEN)?;
-        let device = Arc::new(TestMemory::default());
-        self.machine.mmio.insert(memory, device)?;
         Ok(())
     }
 

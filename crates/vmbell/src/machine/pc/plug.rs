@@ -1,0 +1,55 @@
+//! The devices that a PC has only if somebody plugs them in.
+
+use std::sync::Arc;
+
+use super::off::Off;
+use super::{Pc, PcError, flush};
+use crate::bus::{BusDevice, BusRange};
+use crate::device::pc_testdev::{
+    TEST_FLUSH_LEN, TEST_FLUSH_PORTS, TEST_LATCH_LEN, TEST_LATCH_PORTS, TEST_LINE_PORTS,
+    TEST_LINES, TEST_MEMORY_BASE, TEST_MEMORY_LEN, TestFlush, TestLatch, TestLines, TestMemory,
+};
+use crate::device::pci_testdev::{PciTestdev, PciTestdevConfig};
+use crate::hypervisor::{IoEvents, Vm};
+
+impl<V: Vm> Pc<V> {
+    /// Adds a pci-testdev to the PCI bus.
+    pub fn add_testdev(&self, config: PciTestdevConfig) -> Result<(), PcError> {
+        let switch = Arc::clone(&self.switch);
+        let on_error = move |error| switch.turn(Off::failed("pci-testdev", error));
+        let events: Arc<dyn IoEvents> = self.machine.vm().clone();
+        let device = PciTestdev::new(config, events, Box::new(on_error));
+        let device = device.map_err(|source| PcError::Testdev { source })?;
+        self.pci.add(Arc::new(device))?;
+        Ok(())
+    }
+
+    /// Adds a pc-testdev. A PC can have one, because its ports and addresses are fixed.
+    pub fn add_pc_testdev(&self) -> Result<(), PcError> {
+        let switch = Arc::clone(&self.switch);
+        let lines = TestLines::new(self.machine.vm().clone(), move |error| {
+            switch.turn(Off::failed("pc-testdev", error));
+        });
+        let (switch, vm) = (Arc::clone(&self.switch), self.machine.vm().clone());
+        let flush = TestFlush::new(move |page| {
+            if let Err(error) = flush::flush(vm.memory(), page) {
+                switch.turn(Off::failed("pc-testdev", error));
+            }
+        });
+        let latch = Arc::new(TestLatch::default());
+        let [first, second] = TEST_LATCH_PORTS;
+        let devices: [(u64, u64, Arc<dyn BusDevice>); 4] = [
+            (first, TEST_LATCH_LEN, Arc::clone(&latch) as _),
+            (second, TEST_LATCH_LEN, latch),
+            (TEST_FLUSH_PORTS, TEST_FLUSH_LEN, Arc::new(flush)),
+            (TEST_LINE_PORTS, TEST_LINES, Arc::new(lines)),
+        ];
+        for (base, len, device) in devices {
+            self.machine.pio.insert(BusRange::new(base, len)?, device)?;
+        }
+        let memory = BusRange::new(TEST_MEMORY_BASE, TEST_MEMORY_LEN)?;
+        let device = Arc::new(TestMemory::default());
+        self.machine.mmio.insert(memory, device)?;
+        Ok(())
+    }
+}
