@@ -35,7 +35,10 @@ pub fn percent(share: f64) -> String {
 
 /// A ratio with three significant digits: `12.3`, `0.44`; below 0.1 as a fraction, `1/14.2`, `1/6900`.
 pub fn ratio(value: f64) -> String {
-    if value >= 0.1 || value <= 0.0 {
+    if value <= 0.0 {
+        return "0".to_owned();
+    }
+    if value >= 0.1 {
         return three_digits(value);
     }
     let of = 1.0 / value;
