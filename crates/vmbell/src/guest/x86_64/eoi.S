@@ -42,9 +42,12 @@
     add rax, r8
     add [rbx + {TICKS}], rax
     ret
+# The second lfence keeps the EOI from beginning before the TSC is read: rdtsc waits for nothing and holds nothing
+# back (Intel SDM vol. 2, RDTSC), and a few instructions would fit into its own time.
 4:
     lfence
     rdtsc
+    lfence
     shl rdx, 32
     or rax, rdx
     ret
