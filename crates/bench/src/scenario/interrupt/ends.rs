@@ -1,6 +1,7 @@
 //! Scenarios in which a vCPU works alone: the end of an interrupt, or a whole interrupt to itself.
 
 use super::super::guest::{Guest, Run, Scenario};
+use super::arrival::Arrival;
 use super::case::{Case, End};
 use crate::{Options, Sample, SubjectError};
 use vmbell::guest::Parameters;
@@ -14,6 +15,8 @@ pub(super) struct Ends<H: Hypervisor> {
     case: Case,
     guest: Guest<H>,
     spared: u64,
+    /// The exits that are no EOI's; `None` if the scenario is about whole interrupts.
+    arrival: Option<Arrival>,
 }
 
 impl<H: Hypervisor> Ends<H> {
@@ -28,6 +31,7 @@ impl<H: Hypervisor> Ends<H> {
             case,
             guest,
             spared: 0,
+            arrival: None,
         };
         if case == Case::Eoi(End::Pv) {
             ends.run_guest(TRIAL)?;
@@ -35,6 +39,10 @@ impl<H: Hypervisor> Ends<H> {
                 let why = "the host never sets the PV EOI bit (APICv or AVIC makes it unnecessary)";
                 return Err(SubjectError::Skipped(why.into()));
             }
+        }
+        if matches!(case, Case::Eoi(_)) {
+            ends.arrival = Some(Arrival::count(&mut ends.guest)?);
+            ends.spared = ends.guest.results()?.spared;
         }
         Ok(ends)
     }
@@ -74,6 +82,10 @@ impl<H: Hypervisor> Scenario for Ends<H> {
         // the end of an interrupt that costs next to nothing may come out negative.
         let ticks = run.ticks.cast_signed().max(0).cast_unsigned();
         let elapsed_ns = self.guest.clock.ns(ticks);
-        Ok(run.sample(ops, elapsed_ns))
+        let mut sample = run.sample(ops, elapsed_ns);
+        if let Some(arrival) = self.arrival {
+            arrival.subtract(&mut sample);
+        }
+        Ok(sample)
     }
 }

@@ -1,5 +1,6 @@
 //! Interrupts from the host to the guest: how long one takes, and what its end costs.
 
+mod arrival;
 mod case;
 mod ends;
 mod entries;

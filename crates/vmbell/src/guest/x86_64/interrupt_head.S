@@ -15,7 +15,7 @@
     pop rdx
     pop rcx
     pop rax
-    # Drops the vector; there is only one.
+    # Drops the vector: all are handled alike.
     add rsp, 8
     jmp qword ptr [rip + 1f]
 1:

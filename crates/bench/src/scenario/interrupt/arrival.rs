@@ -1,0 +1,136 @@
+//! The exits of interrupts that a vCPU sends to itself and does not end, so that the exits of EOIs can be told from
+//! them.
+//!
+//! An interrupt of a higher priority class is delivered while another is in service (Intel SDM vol. 3, 13.8.3), so a
+//! guest takes several without an EOI. It ends them in an entry of its own, which is not counted.
+
+use super::super::guest::{Guest, Run};
+use crate::{Sample, SubjectError};
+use vmbell::guest::Parameters;
+use vmbell::hypervisor::Hypervisor;
+
+/// What the program does with its interrupts (`eoi.S`).
+const LEAVE_IN_SERVICE: u64 = 1;
+const END: u64 = 2;
+
+/// The interrupts of the longer of two runs; the other has one. Each needs a priority class above the one before, and
+/// from that of the programs' vector on there are 11.
+const MOST: u64 = 9;
+
+/// How often both runs are made. The medians count, which a disturbed run does not move.
+const TRIES: usize = 9;
+
+/// The exits of interrupts that are not ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Arrival {
+    /// `None` if the backend cannot count them.
+    light: Option<Exits>,
+    heavy: Exits,
+}
+
+/// The exits of the two runs. Their difference is due to the interrupts, the rest to the entry itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Exits {
+    with_one: u64,
+    with_most: u64,
+}
+
+impl Arrival {
+    /// Counts the exits of `guest`, which runs the program of EOIs.
+    pub(super) fn count<H: Hypervisor>(guest: &mut Guest<H>) -> Result<Self, SubjectError> {
+        let (mut one, mut most) = (Vec::new(), Vec::new());
+        for _ in 0..TRIES {
+            one.push(leave(guest, 1)?);
+            most.push(leave(guest, MOST)?);
+        }
+        let exits = |pick: fn(&Sample) -> Option<u64>| {
+            Some(Exits {
+                with_one: middle(&one, pick)?,
+                with_most: middle(&most, pick)?,
+            })
+        };
+        Ok(Self {
+            light: exits(|sample| sample.light),
+            heavy: exits(|sample| Some(sample.heavy)).unwrap_or_default(),
+        })
+    }
+
+    /// Leaves the exits of the EOIs in `sample`, whose operations were an interrupt and its EOI each.
+    pub(super) fn subtract(&self, sample: &mut Sample) {
+        let ops = sample.ops;
+        let without = |all: u64, exits: Exits| all.saturating_sub(exits.of(ops));
+        let light = sample.light.zip(self.light);
+        sample.light = light.map(|(all, exits)| without(all, exits));
+        sample.heavy = without(sample.heavy, self.heavy);
+    }
+}
+
+impl Exits {
+    /// The exits of a run with this many interrupts.
+    fn of(self, interrupts: u64) -> u64 {
+        let more = self.with_most.saturating_sub(self.with_one);
+        self.with_one + more * interrupts.saturating_sub(1) / (MOST - 1)
+    }
+}
+
+/// A run in which the guest takes `interrupts` and ends none. Then the guest ends them.
+fn leave<H: Hypervisor>(guest: &mut Guest<H>, interrupts: u64) -> Result<Sample, SubjectError> {
+    let mut go = |value| -> Result<Run, SubjectError> {
+        guest.run(&Parameters {
+            count: interrupts,
+            value,
+            ..Parameters::default()
+        })
+    };
+    let run = go(LEAVE_IN_SERVICE)?;
+    go(END)?;
+    Ok(run.sample(interrupts, 0.0))
+}
+
+fn middle(samples: &[Sample], pick: fn(&Sample) -> Option<u64>) -> Option<u64> {
+    let mut all = samples.iter().map(pick).collect::<Option<Vec<u64>>>()?;
+    all.sort_unstable();
+    all.get(all.len() / 2).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A run whose entry costs two exits and whose interrupts cost one each.
+    const EXITS: Exits = Exits {
+        with_one: 3,
+        with_most: 2 + MOST,
+    };
+
+    #[test]
+    fn the_exits_of_the_run_and_of_its_interrupts_are_subtracted() {
+        let arrival = Arrival {
+            light: Some(EXITS),
+            heavy: Exits::default(),
+        };
+        let mut sample = Sample {
+            ops: 1000,
+            light: Some(2 + 1000 + 1000),
+            heavy: 7,
+            ..Sample::default()
+        };
+        arrival.subtract(&mut sample);
+        assert_eq!((sample.light, sample.heavy), (Some(1000), 7));
+    }
+
+    #[test]
+    fn what_is_not_counted_stays_so() {
+        let arrival = Arrival {
+            light: None,
+            heavy: EXITS,
+        };
+        let mut sample = Sample {
+            ops: 10,
+            heavy: 12,
+            ..Sample::default()
+        };
+        arrival.subtract(&mut sample);
+        assert_eq!((sample.light, sample.heavy), (None, 0));
+    }
+}
