@@ -42,7 +42,7 @@ pub struct Context<'a> {
 pub fn assemble(record: &Record, context: Context<'_>) -> Report {
     let timing = context.options.timing;
     let seed = context.plan.seed;
-    let highlights = highlights(&record.series, &context.backends, timing, seed);
+    let highlights = highlights(&record.series, &context.backends, seed, context.options);
     let verdict = verdict::verdict(&record.series, &context.backends, timing);
     Report {
         schema_version: SCHEMA_VERSION,
@@ -72,7 +72,15 @@ pub fn assemble(record: &Record, context: Context<'_>) -> Report {
         results: record
             .series
             .iter()
-            .map(|series| row(series, &record.series, seed, timing, context.compared))
+            .map(|series| {
+                row(
+                    series,
+                    &record.series,
+                    seed,
+                    context.options,
+                    context.compared,
+                )
+            })
             .collect(),
         highlights,
         verdict,
@@ -94,19 +102,23 @@ const HIGHLIGHTS: usize = 5;
 
 /// The answers to the questions, for one backend after the other. Floors say nothing about a guest where
 /// time is emulated.
-fn highlights(all: &[Series], backends: &[Backend], timing: Timing, seed: u64) -> Vec<Highlight> {
+fn highlights(
+    all: &[Series],
+    backends: &[Backend],
+    seed: u64,
+    options: &Options,
+) -> Vec<Highlight> {
     let answer = |backend: &str, question: &compare::Question| {
         let new = compare::measured(all, question.new, backend)?;
         let old = compare::measured(all, question.old, backend)?;
-        if old.group == Group::Floor && timing != Timing::Native {
+        if old.group == Group::Floor && options.timing != Timing::Native {
             return None;
         }
-        let measured = compare::ratio(all, new, question.old, seed)?;
         Some(Highlight {
             new: question.new.to_owned(),
             backend: backend.to_owned(),
             text: question.text.to_owned(),
-            ratio: ratio(&old.name, measured),
+            ratio: ratio_in_time(all, new, question.old, seed, options)?,
         })
     };
     let of = |backend: &Backend| {
@@ -128,7 +140,8 @@ const fn spin_name(spin: SpinPolicy) -> &'static str {
     }
 }
 
-fn row(series: &Series, all: &[Series], seed: u64, timing: Timing, compared: &[&str]) -> Row {
+fn row(series: &Series, all: &[Series], seed: u64, options: &Options, compared: &[&str]) -> Row {
+    let timing = options.timing;
     let samples = series.ns_per_op();
     let summary = Summary::of(&samples);
     let stat = |pick: fn(&Summary) -> f64| summary.as_ref().map(pick);
@@ -171,9 +184,10 @@ fn row(series: &Series, all: &[Series], seed: u64, timing: Timing, compared: &[&
         outliers: outliers.count as u64,
         outliers_shift: outliers.median_shift,
         reference: series.reference.clone(),
-        ratio: series.reference.as_deref().and_then(|reference| {
-            compare::ratio(all, series, reference, seed).map(|measured| ratio(reference, measured))
-        }),
+        ratio: series
+            .reference
+            .as_deref()
+            .and_then(|reference| ratio_in_time(all, series, reference, seed, options)),
         exits_per_op: exits_per_op(series).and_then(|runs| median(&runs)),
         events: counts(series, |sample| &sample.events),
         counts: counts(series, |sample| &sample.counts),
@@ -181,6 +195,7 @@ fn row(series: &Series, all: &[Series], seed: u64, timing: Timing, compared: &[&
         note: series.remarks.note.map(str::to_owned),
         exits_note: series.setting.exits_note.clone(),
         address_space: series.remarks.address_space,
+        resolution_ns: resolution_ns(series, options),
     }
 }
 
@@ -235,12 +250,51 @@ fn per_op(series: &Series, pick: impl Fn(&Sample) -> Option<u64>) -> Option<Vec<
     series.samples.iter().map(each).collect()
 }
 
+/// The least time that `series` tells from none; `None` if that is no matter of the clock.
+fn resolution_ns(series: &Series, options: &Options) -> Option<f64> {
+    let counts_time = options.timing != Timing::Instructions;
+    let ticks = series.remarks.resolution.filter(|_| counts_time)?;
+    Some(options.clock.ns(ticks.into()))
+}
+
+/// The ratio of the times of `new` and `old`; a bound if `new` takes less than its resolution, and `None` if `old`
+/// does.
+fn ratio_in_time(
+    all: &[Series],
+    new: &Series,
+    old: &str,
+    seed: u64,
+    options: &Options,
+) -> Option<Ratio> {
+    let measured = compare::ratio(all, new, old, seed)?;
+    let reference = compare::measured(all, old, new.backend)?;
+    let median_of = |series: &Series| median(&series.ns_per_op());
+    let bound = |series: &Series| {
+        let resolution = resolution_ns(series, options)?;
+        (median_of(series)? < resolution).then_some(resolution)
+    };
+    if bound(reference).is_some() {
+        return None;
+    }
+    let Some(bound) = bound(new) else {
+        return Some(ratio(old, measured));
+    };
+    Some(Ratio {
+        reference: old.to_owned(),
+        value: bound / median_of(reference)?,
+        ci_low: None,
+        ci_high: None,
+        is_bound: true,
+    })
+}
+
 fn ratio(reference: &str, ratio: RatioOfMedians) -> Ratio {
     Ratio {
         reference: reference.to_owned(),
         value: ratio.value,
         ci_low: ratio.interval.map(|[low, _]| low),
         ci_high: ratio.interval.map(|[_, high]| high),
+        is_bound: false,
     }
 }
 

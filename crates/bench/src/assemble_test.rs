@@ -294,3 +294,40 @@ fn light_exits_are_unknown_if_one_run_did_not_count_them() {
     let exits = report(vec![one]).results[0].exits.unwrap();
     assert_eq!((exits.light, exits.heavy), (None, 0.5));
 }
+
+#[test]
+fn a_time_below_the_resolution_bounds_the_ratio() {
+    let reference = || series("old", Group::Scenario, None, &[200.0, 200.0, 200.0]);
+    let new = |ns, resolution| {
+        let mut new = series("new", Group::Scenario, Some("old"), &[ns, ns, ns]);
+        new.remarks.resolution = resolution;
+        new
+    };
+    // Two ticks of 2 GHz are 1 ns.
+    let bounded = report(vec![reference(), new(0.5, Some(2))]);
+    let row = &bounded.results[1];
+    assert_eq!((row.resolution_ns, row.bound_ns()), (Some(1.0), Some(1.0)));
+    let ratio = row.ratio.as_ref().unwrap();
+    assert!(
+        ratio.is_bound && close(Some(ratio.value), 1.0 / 200.0),
+        "{ratio:?}"
+    );
+    for (ns, resolution) in [(1.0, Some(2)), (0.5, None)] {
+        let exact = report(vec![reference(), new(ns, resolution)]);
+        let ratio = exact.results[1].ratio.as_ref().unwrap();
+        assert!(
+            !ratio.is_bound && close(Some(ratio.value), ns / 200.0),
+            "{ratio:?}"
+        );
+    }
+    let counted = report_of(vec![reference(), new(0.5, Some(2))], Timing::Instructions);
+    assert_eq!(counted.results[1].bound_ns(), None);
+}
+
+#[test]
+fn nothing_is_compared_with_a_time_below_its_resolution() {
+    let mut old = series("old", Group::Scenario, None, &[0.5]);
+    old.remarks.resolution = Some(2);
+    let new = series("new", Group::Scenario, Some("old"), &[100.0]);
+    assert_eq!(report(vec![old, new]).results[1].ratio, None);
+}

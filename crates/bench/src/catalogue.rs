@@ -26,6 +26,9 @@ pub struct Remarks {
     /// The address space of a doorbell that the guest rings back to back by port I/O or MMIO; `None` for
     /// every other entry.
     pub address_space: Option<AddressSpace>,
+    /// The least time of an operation that the entry's way of measuring tells from none, in ticks of the time stamp
+    /// counter; `None` if many operations are timed together.
+    pub resolution: Option<u32>,
 }
 
 /// Something that can be measured, under a name.

@@ -188,14 +188,15 @@ fn numbers(report: &Report, row: &Row, median: f64) -> Numbers {
     let is_reference = |other: &Row| {
         other.reference.as_deref() == Some(row.command.as_str()) && other.backend == row.backend
     };
+    let bound = row.bound_ns();
     Numbers {
-        median: time(median),
-        spread: row.spread.map(units::percent),
+        median: bound.map_or_else(|| time(median), |bound| format!("<{}", time(bound))),
+        spread: row.spread.filter(|_| bound.is_none()).map(units::percent),
         p99: row
             .percentiles_ns
             .and_then(|percentiles| percentiles.p99)
             .map(|p99| format!("{}{star}", time(p99))),
-        rate,
+        rate: rate.filter(|_| bound.is_none()),
         more: [row.mean_ns, row.min_ns, row.max_ns, cpu].map(|ns| ns.map(time)),
         exits: row.exits.map(|exits| {
             let dash = || "-".to_owned();
@@ -209,6 +210,13 @@ fn numbers(report: &Report, row: &Row, median: f64) -> Numbers {
 
 impl RatioCells {
     pub(super) fn of(ratio: &Ratio) -> Self {
+        if ratio.is_bound {
+            return Self {
+                value: format!("<{}", units::ratio(ratio.value)),
+                interval: None,
+                paint: Paint::Plain,
+            };
+        }
         Self {
             value: units::ratio(ratio.value),
             interval: ratio.interval().map(|ends| ends.map(units::ratio)),

@@ -13,6 +13,7 @@ fn a_change_is_in_per_cent_of_the_first_row_per_operation() {
         value,
         ci_low: ends.map(|[low, _]| low),
         ci_high: ends.map(|[_, high]| high),
+        is_bound: false,
     };
     assert_eq!(change(&ratio(0.5, None)), "-50.0 %");
     assert_eq!(

@@ -239,6 +239,11 @@ pub(super) fn footnotes<'r>(report: &'r Report) -> Vec<&'r str> {
     if measured().any(|row| row.percentiles_of == PercentilesOf::Operations) {
         notes.push("* over single operations; every other p99 is over runs, each the mean of its operations");
     }
+    if measured().any(|row| row.bound_ns().is_some()) {
+        notes.push(
+            "< less than two ticks of the time stamp counter, which cannot be told from none",
+        );
+    }
     let of_row = |row: &'r Row| [&row.note, &row.exits_note];
     for note in measured().flat_map(of_row).flatten() {
         if !notes.contains(&note.as_str()) {

@@ -245,6 +245,10 @@ pub struct Row {
     /// every other entry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address_space: Option<AddressSpace>,
+    /// The least time of an operation that the entry's way of measuring tells from none, in nanoseconds; `None` if many
+    /// operations are timed together. A median below it says only that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolution_ns: Option<f64>,
 }
 
 /// An address space of the guest.
@@ -261,6 +265,12 @@ impl Row {
     /// Whether the row was measured and so has numbers.
     pub fn is_ok(&self) -> bool {
         self.status == Status::Ok
+    }
+
+    /// The row's [`resolution_ns`](Self::resolution_ns), if its median is below that.
+    pub fn bound_ns(&self) -> Option<f64> {
+        let median = self.median_ns?;
+        self.resolution_ns.filter(|resolution| median < *resolution)
     }
 
     /// The operations of the run with this index.
@@ -389,6 +399,10 @@ pub struct Ratio {
     pub ci_low: Option<f64>,
     /// The upper end of the 95 % confidence interval; `None` if there were too few runs for one.
     pub ci_high: Option<f64>,
+    /// Whether the entry takes less time than its [`Row::resolution_ns`], so that the ratio is below `value` and nothing
+    /// more is known.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_bound: bool,
 }
 
 impl Ratio {

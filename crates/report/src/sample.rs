@@ -212,6 +212,7 @@ fn row(name: &str, group: Group, ns: f64, exits: Option<(f64, f64)>) -> Row {
         ratios: [].into(),
         note: None,
         exits_note: None,
+        resolution_ns: None,
         address_space: None,
     }
 }
@@ -399,5 +400,6 @@ fn ratio(reference: &str, value: f64, ci_low: f64, ci_high: f64) -> Ratio {
         value,
         ci_low: Some(ci_low),
         ci_high: Some(ci_high),
+        is_bound: false,
     }
 }

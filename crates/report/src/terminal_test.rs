@@ -65,6 +65,28 @@ fn a_backend_that_emulates_the_kernel_mode_says_what_to_use_instead() {
 }
 
 #[test]
+fn a_time_below_its_resolution_is_a_bound_and_so_is_its_ratio() {
+    let mut report = sample::report();
+    let row = &mut report.results[2];
+    row.median_ns = Some(0.58);
+    row.spread = Some(1.5);
+    row.resolution_ns = Some(1.0);
+    let ratio = row.ratio.as_mut().unwrap();
+    (ratio.value, ratio.ci_low, ratio.ci_high) = (1.0 / 14_200.0, None, None);
+    ratio.is_bound = true;
+    let text = terminal(&report, Look::default());
+    let mut lines = text.lines();
+    let row = lines.find(|line| line.starts_with("portio-wildcard-eventfd "));
+    let cells: Vec<&str> = row.unwrap().split_whitespace().collect();
+    assert_eq!(cells[1..4], ["<1.00", "ns", "-"], "{text}");
+    assert!(cells.contains(&"<1/14200"), "{text}");
+    assert!(text.contains("\n< less than two ticks"), "{text}");
+    report.results[2].median_ns = Some(1.0);
+    let text = terminal(&report, Look::default());
+    assert!(!text.contains("<1.00"), "{text}");
+}
+
+#[test]
 fn light_exits_that_are_not_counted_are_a_dash_with_a_reason() {
     let mut report = sample::report();
     let row = &mut report.results[2];

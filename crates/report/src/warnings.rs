@@ -228,7 +228,8 @@ pub fn warnings(report: &Report) -> Vec<Warning> {
             warnings.push(warning(names));
         }
     }
-    let wide = names(&|o| o.spread.is_some_and(|spread| spread > WIDE));
+    // The spread of a time that cannot be told from none says nothing.
+    let wide = names(&|o| o.bound_ns().is_none() && o.spread.is_some_and(|spread| spread > WIDE));
     if !wide.is_empty() {
         warnings.push(Warning::Wide { names: wide });
     }

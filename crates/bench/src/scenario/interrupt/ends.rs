@@ -10,6 +10,10 @@ use vmbell::hypervisor::Hypervisor;
 /// How many interrupts show whether the host uses PV EOI at all.
 const TRIAL: u64 = 16;
 
+/// The least time of an EOI that two readings of the time stamp counter tell from none, in its ticks: each reading may
+/// be late by one.
+pub(super) const RESOLUTION: u32 = 2;
+
 /// A scenario with one vCPU and no other thread.
 pub(super) struct Ends<H: Hypervisor> {
     case: Case,

@@ -1,11 +1,11 @@
 //! The list of interrupt scenarios.
 
 use super::case::Case;
-use super::ends::Ends;
+use super::ends::{self, Ends};
 use super::ipi::Ipi;
 use super::level::Level;
 use super::raise::Raise;
-use crate::{Entry, Options, Subject, SubjectError};
+use crate::{Entry, Options, Remarks, Subject, SubjectError};
 use vmbell::hypervisor::{Capability, Hypervisor, Support};
 use vmbell_report::Group;
 
@@ -17,7 +17,12 @@ where
     let entry = |case: Case| {
         let hypervisor = hypervisor.clone();
         let make = move |options: &Options| make(&hypervisor, case, options);
-        let entry = Entry::new(Group::Scenario, case.name(), case.description(), make);
+        let remarks = Remarks {
+            resolution: matches!(case, Case::Eoi(_)).then_some(ends::RESOLUTION),
+            ..Remarks::default()
+        };
+        let entry = Entry::new(Group::Scenario, case.name(), case.description(), make)
+            .with_remarks(remarks);
         match case.reference() {
             Some(reference) => entry.with_reference(reference.name()),
             None => entry,
