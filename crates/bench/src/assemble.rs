@@ -1,17 +1,16 @@
 //! Makes a report of a record: this module computes the medians, spreads, ratios and intervals of every
 //! row from its samples.
 
-use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
+use super::ratios::{count, exits_per_op, highlights, ratio_in_time, ratios, resolution_ns};
 use super::{EarlyStop, Options, Record, Sample, Series, compare, verdict};
 use vmbell::hypervisor::SpinPolicy;
-use vmbell_report::bootstrap::RatioOfMedians;
 use vmbell_report::outliers::Outliers;
 use vmbell_report::statistics::{Summary, median, percentile};
 use vmbell_report::{
-    Backend, Counting, Counts, Exits, Group, Highlight, Host, Percentiles, PercentilesOf, Planned,
-    Ratio, Report, Row, SCHEMA_VERSION, Timing, Tool, Tsc, rfc3339,
+    Backend, Counting, Counts, Exits, Group, Host, Percentiles, PercentilesOf, Planned, Report,
+    Row, SCHEMA_VERSION, Timing, Tool, Tsc, rfc3339,
 };
 
 /// The facts that a report states besides the samples.
@@ -97,40 +96,6 @@ fn finished(all: &[Series]) -> u32 {
 /// With fewer runs than this, a row has no spread.
 const MIN_SCATTER: usize = 3;
 
-/// The most highlights that a report has of each backend.
-const HIGHLIGHTS: usize = 5;
-
-/// The answers to the questions, for one backend after the other. Floors say nothing about a guest where
-/// time is emulated.
-fn highlights(
-    all: &[Series],
-    backends: &[Backend],
-    seed: u64,
-    options: &Options,
-) -> Vec<Highlight> {
-    let answer = |backend: &str, question: &compare::Question| {
-        let new = compare::measured(all, question.new, backend)?;
-        let old = compare::measured(all, question.old, backend)?;
-        if old.group == Group::Floor && options.timing != Timing::Native {
-            return None;
-        }
-        Some(Highlight {
-            new: question.new.to_owned(),
-            backend: backend.to_owned(),
-            text: question.text.to_owned(),
-            ratio: ratio_in_time(all, new, question.old, seed, options)?,
-        })
-    };
-    let of = |backend: &Backend| {
-        let answers = compare::QUESTIONS.iter();
-        answers
-            .filter_map(|question| answer(&backend.name, question))
-            .take(HIGHLIGHTS)
-            .collect::<Vec<_>>()
-    };
-    backends.iter().flat_map(of).collect()
-}
-
 /// The name of a spin policy, as users type it.
 const fn spin_name(spin: SpinPolicy) -> &'static str {
     match spin {
@@ -210,92 +175,6 @@ fn counts(series: &Series, pick: fn(&Sample) -> &[(String, u64)]) -> Counts {
             .collect()
     };
     names.map(|(name, _)| (name.clone(), runs(name))).collect()
-}
-
-fn count(counts: &[(String, u64)], name: &str) -> Option<u64> {
-    let (_, count) = counts.iter().find(|(other, _)| other == name)?;
-    Some(*count)
-}
-
-/// The ratios in exits, where light and heavy exits are not told apart, and in the events `compared`.
-fn ratios(
-    series: &Series,
-    all: &[Series],
-    seed: u64,
-    compared: &[&str],
-) -> BTreeMap<String, Ratio> {
-    let Some(reference) = series.reference.as_deref() else {
-        return BTreeMap::new();
-    };
-    let of = |pick: &dyn Fn(&Series) -> Option<Vec<f64>>| {
-        compare::ratio_of(all, series, reference, seed, pick)
-            .map(|measured| ratio(reference, measured))
-    };
-    let events = compared.iter().filter_map(|event| {
-        let ratio = of(&|series| per_op(series, |sample| count(&sample.events, event)))?;
-        Some(((*event).to_owned(), ratio))
-    });
-    let exits = of(&exits_per_op).map(|ratio| ("exits".to_owned(), ratio));
-    events.chain(exits).collect()
-}
-
-fn exits_per_op(series: &Series) -> Option<Vec<f64>> {
-    per_op(series, |sample| sample.exits)
-}
-
-/// For each run, a count divided by the run's operations; `None` if a run has no such count.
-#[allow(clippy::cast_precision_loss, reason = "far fewer than 2^53")]
-fn per_op(series: &Series, pick: impl Fn(&Sample) -> Option<u64>) -> Option<Vec<f64>> {
-    let each = |sample: &Sample| Some(pick(sample)? as f64 / sample.ops.max(1) as f64);
-    series.samples.iter().map(each).collect()
-}
-
-/// The least time that `series` tells from none; `None` if that is no matter of the clock.
-fn resolution_ns(series: &Series, options: &Options) -> Option<f64> {
-    let counts_time = options.timing != Timing::Instructions;
-    let ticks = series.remarks.resolution.filter(|_| counts_time)?;
-    Some(options.clock.ns(ticks.into()))
-}
-
-/// The ratio of the times of `new` and `old`; a bound if `new` takes less than its resolution, and `None` if `old`
-/// does.
-fn ratio_in_time(
-    all: &[Series],
-    new: &Series,
-    old: &str,
-    seed: u64,
-    options: &Options,
-) -> Option<Ratio> {
-    let measured = compare::ratio(all, new, old, seed)?;
-    let reference = compare::measured(all, old, new.backend)?;
-    let median_of = |series: &Series| median(&series.ns_per_op());
-    let bound = |series: &Series| {
-        let resolution = resolution_ns(series, options)?;
-        (median_of(series)? < resolution).then_some(resolution)
-    };
-    if bound(reference).is_some() {
-        return None;
-    }
-    let Some(bound) = bound(new) else {
-        return Some(ratio(old, measured));
-    };
-    Some(Ratio {
-        reference: old.to_owned(),
-        value: bound / median_of(reference)?,
-        ci_low: None,
-        ci_high: None,
-        is_bound: true,
-    })
-}
-
-fn ratio(reference: &str, ratio: RatioOfMedians) -> Ratio {
-    Ratio {
-        reference: reference.to_owned(),
-        value: ratio.value,
-        ci_low: ratio.interval.map(|[low, _]| low),
-        ci_high: ratio.interval.map(|[_, high]| high),
-        is_bound: false,
-    }
 }
 
 /// Rounds to a thousandth of a nanosecond or instruction: further digits come from the division and not

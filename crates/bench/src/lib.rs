@@ -62,6 +62,7 @@ mod observer;
 mod options;
 pub mod perf;
 mod plan;
+mod ratios;
 mod record;
 mod runner;
 pub mod scenario;
