@@ -42,7 +42,7 @@ pub fn assemble(record: &Record, context: Context<'_>) -> Report {
     let timing = context.options.timing;
     let seed = context.plan.seed;
     let highlights = highlights(&record.series, &context.backends, seed, context.options);
-    let verdict = verdict::verdict(&record.series, &context.backends, timing);
+    let verdict = verdict::verdict(&record.series, &context.backends, context.options);
     Report {
         schema_version: SCHEMA_VERSION,
         tool: context.tool,

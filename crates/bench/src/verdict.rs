@@ -2,13 +2,14 @@
 //!
 //! Each sentence is about one backend, and is left out if its rows were not measured.
 
-use super::{Series, compare};
+use super::ratios::resolution_ns;
+use super::{Options, Series, compare};
 use vmbell_report::statistics::median;
 use vmbell_report::{Backend, Timing, units};
 
 /// The sentences, for one backend after the other.
-pub fn verdict(all: &[Series], backends: &[Backend], timing: Timing) -> Vec<String> {
-    if timing == Timing::Emulated {
+pub fn verdict(all: &[Series], backends: &[Backend], options: &Options) -> Vec<String> {
+    if options.timing == Timing::Emulated {
         return Vec::new();
     }
     let several = backends.len() > 1;
@@ -16,7 +17,7 @@ pub fn verdict(all: &[Series], backends: &[Backend], timing: Timing) -> Vec<Stri
         let rows = Rows {
             all,
             backend: &backend.name,
-            timing,
+            options,
         };
         let sentences: Vec<String> = [rows.doorbell(), rows.interrupt(), rows.end(), rows.buffer()]
             .into_iter()
@@ -36,7 +37,7 @@ pub fn verdict(all: &[Series], backends: &[Backend], timing: Timing) -> Vec<Stri
 struct Rows<'r> {
     all: &'r [Series],
     backend: &'r str,
-    timing: Timing,
+    options: &'r Options,
 }
 
 impl Rows<'_> {
@@ -45,7 +46,7 @@ impl Rows<'_> {
     }
 
     fn value(&self, ns: f64) -> String {
-        match self.timing {
+        match self.options.timing {
             Timing::Instructions => format!("{} instructions", units::count(ns)),
             Timing::Native | Timing::Emulated => units::time(ns),
         }
@@ -53,7 +54,19 @@ impl Rows<'_> {
 
     /// `2.80 us, 0.24 of OLD (11.8 us)`, for the rows `new` and `old`.
     fn against(&self, new: &str, old: &str, what: &str) -> Option<String> {
+        let bound = resolution_ns(
+            compare::measured(self.all, new, self.backend)?,
+            self.options,
+        );
         let (new, old) = (self.median(new)?, self.median(old)?);
+        let bound = bound.filter(|bound| new < *bound);
+        if let Some(bound) = bound {
+            let (share, bound) = (units::ratio(bound / old), self.value(bound));
+            let old = self.value(old);
+            return Some(format!(
+                "less than {bound}, less than {share} of {what} ({old})"
+            ));
+        }
         let share = units::ratio(new / old);
         let share = if new < old {
             format!("{share} of")

@@ -16,6 +16,16 @@ fn series(name: &str, backend: &'static str, ns: f64) -> Series {
     series
 }
 
+fn options(timing: Timing) -> Options {
+    Options {
+        cpus: vec![0],
+        spin: vmbell::hypervisor::SpinPolicy::Sleep,
+        clock: crate::Clock::with_frequency(2e9, true),
+        limit: crate::Limit::none(),
+        timing,
+    }
+}
+
 fn backends(names: &[&str]) -> Vec<Backend> {
     let backend = |name: &&str| Backend {
         name: (*name).to_owned(),
@@ -32,7 +42,11 @@ fn a_doorbell_is_put_against_the_exit_of_its_own_backend() {
         series("portio-no-eventfd", "kvm", 2000.0),
         series("portio-no-eventfd", "usermode", 12_000.0),
     ];
-    let text = verdict(&all, &backends(&["kvm", "usermode"]), Timing::Native);
+    let text = verdict(
+        &all,
+        &backends(&["kvm", "usermode"]),
+        &options(Timing::Native),
+    );
     assert_eq!(
         text,
         [
@@ -45,21 +59,36 @@ fn a_doorbell_is_put_against_the_exit_of_its_own_backend() {
 #[test]
 fn what_was_not_measured_is_not_spoken_of() {
     let all = [series("irqfd-edge-to-halted", "kvm", 9000.0)];
-    let text = verdict(&all, &backends(&["kvm"]), Timing::Native);
+    let text = verdict(&all, &backends(&["kvm"]), &options(Timing::Native));
     assert_eq!(
         text,
         ["an interrupt reaches a guest that sleeps in 9.00 µs"]
     );
-    assert!(verdict(&all, &backends(&["usermode"]), Timing::Native).is_empty());
+    assert!(verdict(&all, &backends(&["usermode"]), &options(Timing::Native)).is_empty());
 }
 
 #[test]
 fn emulated_times_give_no_verdict_and_instructions_are_named() {
     let all = [series("irqfd-edge-to-halted", "kvm", 9000.0)];
-    assert!(verdict(&all, &backends(&["kvm"]), Timing::Emulated).is_empty());
-    let text = verdict(&all, &backends(&["kvm"]), Timing::Instructions);
+    assert!(verdict(&all, &backends(&["kvm"]), &options(Timing::Emulated)).is_empty());
+    let text = verdict(&all, &backends(&["kvm"]), &options(Timing::Instructions));
     assert_eq!(
         text,
         ["an interrupt reaches a guest that sleeps in 9000 instructions"]
+    );
+}
+
+#[test]
+fn a_time_that_the_clock_cannot_tell_from_none_is_a_bound() {
+    let mut pv = series("eoi-pv", "kvm", 0.5);
+    pv.remarks.resolution = Some(2);
+    let all = [pv, series("eoi-x2apic", "kvm", 2640.0)];
+    let text = verdict(&all, &backends(&["kvm"]), &options(Timing::Native));
+    assert_eq!(
+        text,
+        [
+            "the end of an interrupt by PV EOI costs less than 1.00 ns, less than 1/2640 of the register \
+             (2.64 µs)"
+        ]
     );
 }
