@@ -179,6 +179,7 @@ fn conclude(booted: Booted, settings: &Settings, boots: u32) -> Result<Report, B
             },
             None => BootError::BootLimit {
                 limit: limits.boot,
+                cpu: booted.cpu,
                 console,
             },
         });

@@ -27,7 +27,7 @@ pub(super) struct Machine {
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = values::positive_duration)]
     timeout: Duration,
     /// Time limit of one boot, from the start of QEMU to that of the program
-    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = values::positive_duration)]
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = values::positive_duration)]
     boot_timeout: Duration,
     /// Load a kernel module of the kernel in use
     #[arg(long, value_name = "NAME")]

@@ -45,7 +45,7 @@ impl Default for Settings {
             mode: Mode::Functional { cpus: 2 },
             memory: 1 << 30,
             limits: Limits {
-                boot: Duration::from_secs(120),
+                boot: Duration::from_secs(300),
                 program: Duration::from_secs(300),
             },
             parameters: Vec::new(),

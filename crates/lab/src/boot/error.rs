@@ -23,10 +23,13 @@ pub enum BootError {
         source: io::Error,
     },
     /// L1 did not come as far as the program.
-    #[error("L1 did not start the program within {} s (--boot-timeout); its console ends with:\n{console}", seconds(*limit))]
+    #[error("L1 did not start the program within {} s (--boot-timeout), in which QEMU had {} s of CPU; its console ends \
+             with:\n{console}", seconds(*limit), seconds(*cpu))]
     BootLimit {
         /// The limit.
         limit: Duration,
+        /// CPU time that QEMU had: next to nothing on a host that is too busy.
+        cpu: Duration,
         /// The last lines of the console.
         console: String,
     },

@@ -153,6 +153,7 @@ impl Boot<'_> {
 
         let mut course = Course::follow(&events, &mut control, self.settings.limits);
         let killed = course.cpu.is_none();
+        let cpu = course.cpu.or_else(|| process::cpu_time(pid));
         if killed {
             // This fails if QEMU has ended just now.
             let _ = child.kill();
@@ -173,7 +174,7 @@ impl Boot<'_> {
             status: (!killed).then_some(status),
             console,
             qemu_errors,
-            cpu: course.cpu.unwrap_or_default(),
+            cpu: cpu.unwrap_or_default(),
             wall: started.elapsed(),
         })
     }

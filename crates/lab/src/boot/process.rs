@@ -72,7 +72,7 @@ pub(super) fn wait_for_end(pid: u32) -> Duration {
 }
 
 /// User and system time of all threads, finished ones too: fields 14 and 15 of proc(5) `stat`.
-fn cpu_time(pid: u32) -> Option<Duration> {
+pub(super) fn cpu_time(pid: u32) -> Option<Duration> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The second field, the name in parentheses, may have spaces and parentheses.
     let mut fields = text.rsplit_once(") ")?.1.split(' ').skip(11);
