@@ -36,26 +36,6 @@ fn all_means_all_but_debug() {
 }
 
 #[test]
-fn the_first_rows_exist_and_bring_what_they_are_compared_with() {
-    let scenarios = crate::scenario::entries(
-        vmbell::hypervisor::usermode::Usermode,
-        &crate::scenario::Scan::default(),
-    );
-    let all = crate::catalogue::all(vec![scenarios]);
-    let first = select(all, Wanted::First).unwrap();
-    let names: Vec<&str> = first.iter().map(Entry::name).collect();
-    for name in FIRST {
-        assert!(names.contains(&name), "{name}");
-    }
-    for entry in &first {
-        assert!(
-            entry.reference().is_none_or(|name| names.contains(&name)),
-            "{entry:?}"
-        );
-    }
-}
-
-#[test]
 fn rows_of_one_name_stand_side_by_side() {
     let on = |backend, names: &[&str]| -> Vec<Entry> {
         let names = names.iter();

@@ -1,0 +1,27 @@
+//! The rows that answer the first questions about a host exist on the backend that every machine has.
+#![allow(
+    clippy::tests_outside_test_module,
+    clippy::unwrap_used,
+    reason = "the whole file is tests"
+)]
+
+use vmbell::hypervisor::usermode::Usermode;
+use vmbell_bench::scenario::{self, Scan};
+use vmbell_bench::{Entry, Wanted, catalogue, compare, select};
+
+#[test]
+fn the_first_rows_exist_and_bring_what_they_are_compared_with() {
+    let all = catalogue::all(vec![scenario::entries(Usermode, &Scan::default())]);
+    let first = select(all, Wanted::First).unwrap();
+    let names: Vec<&str> = first.iter().map(Entry::name).collect();
+    for name in compare::FIRST {
+        assert!(names.contains(&name), "{name}");
+    }
+    for entry in &first {
+        let reference = entry.reference();
+        assert!(
+            reference.is_none_or(|name| names.contains(&name)),
+            "{entry:?}"
+        );
+    }
+}
