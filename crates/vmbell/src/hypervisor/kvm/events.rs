@@ -3,8 +3,9 @@
 //!
 //! The counter of a tracepoint follows the thread that opens it and all threads that this thread starts later
 //! (Linux `perf_event_open(2)`, `inherit`), so events of other guests are left out. Events on the kernel's own
-//! threads are left out too.
+//! threads are left out too. Exits are counted by reason as well, with a filter on a field of their tracepoint.
 
+use std::ffi::CString;
 use std::path::Path;
 use std::sync::Arc;
 use std::{fs, io};
@@ -13,14 +14,19 @@ use perf_event::events::Tracepoint;
 use perf_event::{Builder, Counter};
 
 use super::super::{EventCounter, EventCounts};
+use super::ioctl;
 use super::vm::Counts;
 
 /// Where the kernel lists its tracepoints (`tracefs`).
 const TRACEPOINTS: &str = "/sys/kernel/tracing/events/kvm";
 
-/// The tracepoints if they can be opened, else the statistics.
-pub fn counter(vcpus: Vec<Arc<Counts>>) -> Box<dyn EventCounter> {
-    match Tracepoints::open() {
+/// The name of the tracepoint of exits.
+const EXITS: &str = "kvm:kvm_exit";
+
+/// The tracepoints if they can be opened, else the statistics. `reasons` are the numbers and names of exit
+/// reasons, which are counted each by itself too.
+pub fn counter(vcpus: Vec<Arc<Counts>>, reasons: &[(u32, &str)]) -> Box<dyn EventCounter> {
+    match Tracepoints::open(reasons) {
         Ok(tracepoints) => Box::new(tracepoints),
         Err(error) => {
             let source = format!("statistics of the vcpus; no tracepoints here: {error}");
@@ -29,40 +35,53 @@ pub fn counter(vcpus: Vec<Arc<Counts>>) -> Box<dyn EventCounter> {
     }
 }
 
-/// One counter for each tracepoint.
+/// One counter for each tracepoint, and one for each reason of an exit.
 #[derive(Debug)]
 struct Tracepoints(Vec<(String, Counter)>);
 
 impl Tracepoints {
-    fn open() -> io::Result<Self> {
-        let failed = |what: &Path, error: io::Error| {
-            let text = format!("{}: {error}", what.display());
-            io::Error::new(error.kind(), text)
-        };
+    fn open(reasons: &[(u32, &str)]) -> io::Result<Self> {
         let folder = Path::new(TRACEPOINTS);
         let mut counters = Vec::new();
         for entry in fs::read_dir(folder).map_err(|error| failed(folder, error))? {
             let entry = entry?;
-            let id = entry.path().join("id");
             // The files beside the tracepoints' folders control the whole group.
             if !entry.file_type()?.is_dir() {
                 continue;
             }
-            let text = fs::read_to_string(&id).map_err(|error| failed(&id, error))?;
-            let number = text.trim().parse().map_err(io::Error::other)?;
-            let counter = Builder::new(Tracepoint::with_id(number))
-                .observe_self()
-                .any_cpu()
-                .include_kernel()
-                .inherit(true)
-                .enabled(true)
-                .build()
-                .map_err(|error| failed(Path::new("perf_event_open"), error))?;
-            let name = entry.file_name().to_string_lossy().into_owned();
-            counters.push((format!("kvm:{name}"), counter));
+            let name = format!("kvm:{}", entry.file_name().to_string_lossy());
+            if name == EXITS {
+                for (number, reason) in reasons {
+                    let counter = open(&entry.path())?;
+                    let filter = CString::new(format!("exit_reason == {number}"))?;
+                    ioctl::set_filter(&counter, &filter)
+                        .map_err(|error| failed(Path::new("PERF_EVENT_IOC_SET_FILTER"), error))?;
+                    counters.push((format!("{EXITS}:{reason}"), counter));
+                }
+            }
+            counters.push((name, open(&entry.path())?));
         }
         Ok(Self(counters))
     }
+}
+
+/// A running counter of the tracepoint in `folder`.
+fn open(folder: &Path) -> io::Result<Counter> {
+    let id = folder.join("id");
+    let text = fs::read_to_string(&id).map_err(|error| failed(&id, error))?;
+    let number = text.trim().parse().map_err(io::Error::other)?;
+    Builder::new(Tracepoint::with_id(number))
+        .observe_self()
+        .any_cpu()
+        .include_kernel()
+        .inherit(true)
+        .enabled(true)
+        .build()
+        .map_err(|error| failed(Path::new("perf_event_open"), error))
+}
+
+fn failed(what: &Path, error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", what.display()))
 }
 
 impl EventCounter for Tracepoints {
@@ -71,7 +90,7 @@ impl EventCounter for Tracepoints {
     }
 
     fn exits(&self) -> &str {
-        "kvm:kvm_exit"
+        EXITS
     }
 
     fn read(&mut self) -> io::Result<EventCounts> {

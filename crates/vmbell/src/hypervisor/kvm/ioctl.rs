@@ -4,9 +4,10 @@
 //! `KVM_RUN`: `run` of kvm-ioctls returns the data of string port accesses without their width.
 //! `KVM_IOEVENTFD`: its `register_ioevent` cannot express "any value of this width". `KVM_SET_DEVICE_ATTR` and
 //! `KVM_ENABLE_CAP` of a vCPU: it has them only for other architectures or other descriptors.
-//! `KVM_GET_STATS_FD`: it has none.
+//! `KVM_GET_STATS_FD`: it has none. And of perf's events, the filter of a tracepoint.
 #![allow(unsafe_code)]
 
+use std::ffi::{CStr, c_char};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
@@ -23,6 +24,8 @@ ioctl_iow_nr!(KVM_IOEVENTFD, KVMIO, 0x79, kvm_ioeventfd);
 ioctl_iow_nr!(KVM_SET_DEVICE_ATTR, KVMIO, 0xe1, kvm_device_attr);
 ioctl_iow_nr!(KVM_ENABLE_CAP, KVMIO, 0xa3, kvm_enable_cap);
 ioctl_io_nr!(KVM_GET_STATS_FD, KVMIO, 0xce);
+// Linux uapi/linux/perf_event.h: _IOW('$', 6, char *).
+ioctl_iow_nr!(PERF_EVENT_IOC_SET_FILTER, b'$' as u32, 6, *const c_char);
 
 /// Enters the guest and returns at its next exit, which the run page describes. The error EINTR means that a
 /// signal came.
@@ -31,6 +34,18 @@ pub fn run(vcpu: &VcpuFd) -> io::Result<()> {
     // SAFETY: `vcpu` is an open vCPU; the call takes no pointer, and writes to the run page only,
     // which is read by raw pointers (`RunPage`).
     if unsafe { ioctl(vcpu, KVM_RUN()) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Makes a counter of a tracepoint count only the events whose fields match `filter` (Linux
+/// Documentation/trace/events.rst, 5.1).
+pub fn set_filter(counter: &impl AsRawFd, filter: &CStr) -> io::Result<()> {
+    let fd = counter.as_raw_fd();
+    // SAFETY: `fd` belongs to the counter, which the caller holds; `filter` ends with a zero byte and lives
+    // through the call, which only reads it.
+    if unsafe { libc::ioctl(fd, PERF_EVENT_IOC_SET_FILTER(), filter.as_ptr()) } < 0 {
         return Err(io::Error::last_os_error());
     }
     Ok(())

@@ -149,7 +149,8 @@ impl Vm for KvmVm {
     }
 
     fn count_events(&self) -> Box<dyn EventCounter> {
-        events::counter(self.created_vcpus.all())
+        let reasons = arch::exit_reasons::exit_reasons(&self.guest.system.cpuid);
+        events::counter(self.created_vcpus.all(), reasons)
     }
 
     fn exit_counts(&self) -> ExitCounts {

@@ -6,6 +6,7 @@ pub mod bare;
 pub mod boot;
 pub mod cpuid;
 pub mod entry;
+pub mod exit_reasons;
 pub mod last_words;
 pub mod reset;
 pub mod trial;

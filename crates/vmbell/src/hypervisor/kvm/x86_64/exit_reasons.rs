@@ -1,0 +1,54 @@
+//! The reasons for which a vCPU leaves the guest, by the numbers that the tracepoint `kvm_exit` has and by the names
+//! that the kernel prints (Linux arch/x86/include/uapi/asm/{vmx,svm}.h). Those that a guest meets again and again
+//! are listed; the rest is the difference to all exits.
+
+use kvm_bindings::CpuId;
+
+use super::cpuid;
+
+/// Intel's (SDM volume 3, appendix C).
+const VMX: [(u32, &str); 17] = [
+    (0, "EXCEPTION_NMI"),
+    (1, "EXTERNAL_INTERRUPT"),
+    (7, "INTERRUPT_WINDOW"),
+    (10, "CPUID"),
+    (12, "HLT"),
+    (18, "VMCALL"),
+    (28, "CR_ACCESS"),
+    (30, "IO_INSTRUCTION"),
+    (31, "MSR_READ"),
+    (32, "MSR_WRITE"),
+    (40, "PAUSE_INSTRUCTION"),
+    (44, "APIC_ACCESS"),
+    (45, "EOI_INDUCED"),
+    (48, "EPT_VIOLATION"),
+    (49, "EPT_MISCONFIG"),
+    (52, "PREEMPTION_TIMER"),
+    (56, "APIC_WRITE"),
+];
+
+/// AMD's (APM volume 2, appendix C).
+const SVM: [(u32, &str); 13] = [
+    (0x60, "interrupt"),
+    (0x61, "nmi"),
+    (0x64, "vintr"),
+    (0x72, "cpuid"),
+    (0x77, "pause"),
+    (0x78, "hlt"),
+    (0x7b, "io"),
+    (0x7c, "msr"),
+    (0x7f, "shutdown"),
+    (0x81, "hypercall"),
+    (0x400, "npf"),
+    (0x401, "avic_incomplete_ipi"),
+    (0x402, "avic_unaccelerated_access"),
+];
+
+/// The reasons of the CPU that `supported` describes.
+pub fn exit_reasons(supported: &CpuId) -> &'static [(u32, &'static str)] {
+    if cpuid::has_vmmcall(supported) {
+        &SVM
+    } else {
+        &VMX
+    }
+}
