@@ -8,7 +8,7 @@ use vmbell::hypervisor::{
 };
 
 use crate::harness::script::{Op, Player};
-use crate::harness::{HOLE, bounded, chain, configured, count, event};
+use crate::harness::{HOLE, chain, configured, count, event};
 
 #[test]
 fn best_is_kvm_where_it_opens_and_else_says_why_not() {
@@ -77,13 +77,13 @@ fn passes_on(hypervisor: &AnyHypervisor) {
     assert_eq!(vm.processes().len(), usize::from(usermode));
 }
 
-#[test]
-fn any_backend_passes_its_calls_on_to_usermode() {
-    bounded(|| passes_on(&AnyHypervisor::Usermode(Usermode)));
+fn any_backend_passes_its_calls_on<H: Hypervisor>(hypervisor: &H) {
+    passes_on(&match hypervisor.name() {
+        "kvm" => AnyHypervisor::Kvm(crate::harness::kvm()),
+        _ => AnyHypervisor::Usermode(Usermode),
+    });
 }
 
-#[test]
-#[ignore = "needs /dev/kvm: cargo xtask lab"]
-fn any_backend_passes_its_calls_on_to_kvm() {
-    bounded(|| passes_on(&AnyHypervisor::Kvm(crate::harness::kvm())));
+crate::on_both! {
+    any_backend_passes_its_calls_on;
 }
