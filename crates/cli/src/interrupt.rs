@@ -55,3 +55,9 @@ fn is_ignored(signal: libc::c_int) -> io::Result<bool> {
 pub(super) fn signal() -> u8 {
     u8::try_from(SIGNAL.load(Ordering::Relaxed)).unwrap_or_default()
 }
+
+/// Sends the signal that ended the command early once more, which kills the process.
+pub(super) fn raise() {
+    // SAFETY: no pointers. The signal's action is the default one again (SA_RESETHAND).
+    unsafe { libc::raise(SIGNAL.load(Ordering::Relaxed)) };
+}
