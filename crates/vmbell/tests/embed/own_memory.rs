@@ -189,18 +189,14 @@ crate::on_both! {
     memory_has_to_be_what_the_settings_say;
 }
 
-mod only {
-    use super::super::harness::{bounded, kvm};
-    use vmbell::hypervisor::usermode::Usermode;
+mod of_one_backend {
+    use super::{memory_that_the_sandbox_cannot_share_is_refused, memory_without_a_file_is_enough};
 
-    #[test]
-    fn memory_that_the_sandbox_cannot_share_is_refused_on_usermode() {
-        bounded(|| super::memory_that_the_sandbox_cannot_share_is_refused(&Usermode));
+    crate::on_usermode! {
+        memory_that_the_sandbox_cannot_share_is_refused;
     }
 
-    #[test]
-    #[ignore = "needs /dev/kvm: cargo xtask lab"]
-    fn memory_without_a_file_is_enough_on_kvm() {
-        bounded(|| super::memory_without_a_file_is_enough(&kvm()));
+    crate::on_kvm! {
+        memory_without_a_file_is_enough;
     }
 }
