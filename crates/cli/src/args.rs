@@ -14,7 +14,10 @@ use super::virtqueue::VirtqueueArgs;
 
 const EXAMPLES: &str = "\
 Examples:
-  vmbell bench                                  measure every path and every floor
+  vmbell bench                                  the first questions about a host, on every backend
+  vmbell bench --all                            every path and every floor
+  vmbell bench '*-datamatch-*' --doorbells 1,1000
+                                                how a doorbell's cost grows with others beside it
   vmbell bench 'portio-*' --export-json -       one kind of path, as JSON on stdout
   vmbell bench mmio-no-eventfd --spin spin      a device model on a spinning core
   vmbell virtqueue --repeat 25                  what polling a virtqueue safely costs

@@ -5,15 +5,20 @@ use std::fmt::Write;
 
 use super::Report;
 use super::model::Row;
-use super::{AddressSpace, Status};
+use super::{AddressSpace, Group, Status};
 
 /// Writes one line for each entry: its name and its median in cycles of the time stamp counter, or why
 /// there is no median. The name of a doorbell gets the suffix of the `pci-testdev` BAR that it
-/// corresponds to.
+/// corresponds to; if several backends ran guests, it begins with the backend's.
 pub fn vmexit(report: &Report) -> String {
     let mut text = String::new();
+    let several = report.backends.len() > 1;
     for row in &report.results {
-        let (name, suffix) = (&row.command, bar(row));
+        let name = match row.group {
+            Group::Scenario if several => format!("{}/{}", row.backend, row.command),
+            _ => row.command.clone(),
+        };
+        let suffix = bar(row);
         // Writing to a String cannot fail.
         let _ = match (row.median_ns, row.status) {
             (Some(median), _) => {

@@ -47,3 +47,18 @@ fn rows_without_numbers_say_why() {
     let text = vmexit(&report);
     assert_eq!(text, "mmio-no-eventfd:pci-mem (skipped)\nvmcall (failed)\n");
 }
+
+#[test]
+fn names_are_told_apart_by_their_backends() {
+    let text = vmexit(&sample::two_backends());
+    let names: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.split(' ').next())
+        .collect();
+    assert!(names.contains(&"kvm/portio-no-eventfd"), "{text}");
+    assert!(
+        names.contains(&"usermode/portio-no-eventfd"),
+        "{text}"
+    );
+    assert!(names.contains(&"floor-getppid"), "{text}");
+}
