@@ -20,6 +20,7 @@ pub(super) const fn exception(vector: u8) -> &'static str {
         1 => "#DB",
         3 => "#BP",
         6 => "#UD",
+        8 => "#DF",
         12 => "#SS",
         13 => "#GP",
         PAGE_FAULT => "#PF",
