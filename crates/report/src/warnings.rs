@@ -93,9 +93,11 @@ impl fmt::Display for Warning {
             Self::Short { names, min_time } => write!(
                 f,
                 "runs shorter than half of the {} that one should take in {}: the host was too busy to \
-                 find how many operations fill a run; give a number with --ops, or try again",
+                 find how many operations fill a run, or these are a small part of it (eoi-*); give a \
+                 number with --ops, or try again",
                 units::time(min_time * 1e9),
-                list(names)
+                // Each by its name, as its numbers are made of few operations.
+                names.join(", ")
             ),
             Self::Loaded { load, cpus } => write!(
                 f,
