@@ -56,9 +56,6 @@ fn names_are_told_apart_by_their_backends() {
         .filter_map(|line| line.split(' ').next())
         .collect();
     assert!(names.contains(&"kvm/portio-no-eventfd"), "{text}");
-    assert!(
-        names.contains(&"usermode/portio-no-eventfd"),
-        "{text}"
-    );
+    assert!(names.contains(&"usermode/portio-no-eventfd"), "{text}");
     assert!(names.contains(&"floor-getppid"), "{text}");
 }
