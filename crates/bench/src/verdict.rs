@@ -23,10 +23,10 @@ pub fn verdict(all: &[Series], backends: &[Backend], options: &Options) -> Vec<S
             .into_iter()
             .flatten()
             .collect();
-        let label = if several {
-            format!("{}: ", backend.name)
-        } else {
-            String::new()
+        let label = match (several, backend.emulates_kernel_mode) {
+            (_, true) => format!("{}, which emulates the guest's kernel mode: ", backend.name),
+            (true, false) => format!("{}: ", backend.name),
+            (false, false) => String::new(),
         };
         (!sentences.is_empty()).then(|| format!("{label}{}", sentences.join("; ")))
     };

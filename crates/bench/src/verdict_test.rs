@@ -92,3 +92,15 @@ fn a_time_that_the_clock_cannot_tell_from_none_is_a_bound() {
         ]
     );
 }
+
+#[test]
+fn a_backend_that_emulates_kernel_mode_is_said_to() {
+    let all = [series("irqfd-edge-to-halted", "kvm", 9000.0)];
+    let mut kvm = backends(&["kvm"]);
+    kvm[0].emulates_kernel_mode = true;
+    let text = verdict(&all, &kvm, &options(Timing::Native));
+    assert!(
+        text[0].starts_with("kvm, which emulates the guest's kernel mode: an interrupt"),
+        "{text:?}"
+    );
+}

@@ -226,6 +226,9 @@ fn runs(report: &Report) -> String {
 pub(super) fn footnotes<'r>(report: &'r Report) -> Vec<&'r str> {
     let measured = || report.results.iter().filter(|row| row.is_ok());
     let mut notes = Vec::new();
+    if report.backends.len() > 1 && report.backends.iter().any(|one| one.emulates_kernel_mode) {
+        notes.push("† emulates the guest's kernel mode: its exits are none of the CPU");
+    }
     if measured().any(|row| row.ratio.is_some()) {
         notes.push(match report.ratios_to.as_str() {
             "device model" => "ratio: to the way through the device model in the VMM",

@@ -8,7 +8,7 @@ use super::cells::{Numbers, RatioCells, Table, excuses, tables};
 use super::columns::{Cell, CellRow, Paint, layout, width};
 use super::events::events;
 use super::header::{below_one, footnotes, header, median_title};
-use super::model::Report;
+use super::model::{Backend, Report};
 use super::perf_stat::perf_stat;
 use super::text::wrap;
 use super::{Form, Group};
@@ -182,7 +182,7 @@ fn rows(report: &Report, table: &Table<'_>, columns: &[Column]) -> Vec<CellRow> 
     let mut rows = Vec::new();
     if table.backends.len() > 1 {
         let blocks = table.backends.iter().flat_map(|backend| {
-            let first = std::iter::once(Cell::new(*backend, Paint::Bold));
+            let first = std::iter::once(Cell::new(marked(report, backend), Paint::Bold));
             first.chain(columns.iter().skip(1).map(|_| Cell::default()))
         });
         rows.push(std::iter::once(Cell::default()).chain(blocks).collect());
@@ -208,6 +208,17 @@ fn rows(report: &Report, table: &Table<'_>, columns: &[Column]) -> Vec<CellRow> 
         );
     }
     rows
+}
+
+/// The name of a backend, with a mark if it emulates the guest's kernel mode, which a footnote explains.
+fn marked(report: &Report, backend: &str) -> String {
+    let is_it = |other: &&Backend| other.name == backend && other.emulates_kernel_mode;
+    let mark = if report.backends.iter().any(|other| is_it(&other)) {
+        "†"
+    } else {
+        ""
+    };
+    format!("{backend}{mark}")
 }
 
 impl Column {

@@ -162,3 +162,18 @@ fn no_line_is_wider_than_the_terminal() {
         }
     }
 }
+
+#[test]
+fn a_backend_that_emulates_kernel_mode_is_marked_beside_the_other() {
+    let mut report = sample::two_backends();
+    report.backends[0].emulates_kernel_mode = true;
+    let text = terminal(&report, Look::default());
+    assert!(
+        text.contains("kvm†  ") && !text.contains("usermode†"),
+        "{text}"
+    );
+    assert!(
+        text.contains("\n† emulates the guest's kernel mode"),
+        "{text}"
+    );
+}
