@@ -1,6 +1,8 @@
 //! `vmbell stat` on the backend that runs on every machine: its counts agree with each other.
 
 use super::common::{stdout, vmbell};
+use predicates::prelude::*;
+use predicates::str::contains;
 use serde_json::Value;
 
 const COUNT: u64 = 300;
@@ -78,5 +80,58 @@ fn stat_leaves_out_what_nobody_wants_to_see_and_nothing_else() {
     assert!(
         eoi.contains("exits per interrupt") && !eoi.contains("  - "),
         "{eoi}"
+    );
+}
+
+#[test]
+fn a_filter_that_no_event_passes_is_a_usage_error_that_names_the_events() {
+    vmbell(&[
+        "stat",
+        "--backend",
+        "usermode",
+        "--deterministic",
+        "-f",
+        "nonsense",
+    ])
+    .assert()
+    .code(2)
+    .stderr(contains("'nonsense'").and(contains("kvm:kvm_exit")));
+}
+
+#[test]
+fn a_number_of_interrupts_needs_exact_counts() {
+    vmbell(&["stat", "-n", "50"])
+        .assert()
+        .code(2)
+        .stderr(contains("--deterministic"));
+}
+
+#[test]
+fn modes_take_turns_and_are_compared_for_each_interrupt_with_an_interval() {
+    let arguments = [
+        "stat",
+        "--backend",
+        "usermode",
+        "--rate",
+        "4000000000",
+        "-d",
+        "200ms",
+        "--json",
+    ];
+    let output = vmbell(&arguments).output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let [off, on] = [0, 1].map(|row| &report["results"][row]);
+    assert_eq!(off["times"].as_array().unwrap().len(), 10);
+    assert_eq!(off["ops_per_run"], on["ops_per_run"]);
+    let exits = &on["ratios"]["kvm:kvm_exit"];
+    assert!(
+        exits["ci_low"].is_number() && exits["value"].as_f64() < Some(1.0),
+        "{exits}"
+    );
+    // No host reaches this rate.
+    let warnings = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        warnings.contains("4000000000 a second were asked for"),
+        "{warnings}"
     );
 }
