@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "sends signals")]
 
 use std::io::Read;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -12,15 +12,23 @@ use predicates::str::contains;
 
 /// Starts `vmbell bench` with stdout and stderr kept.
 fn spawn(args: &[&str], json: &Path) -> Child {
-    Command::new(assert_cmd::cargo::cargo_bin!("vmbell"))
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("vmbell"));
+    command
         .arg("bench")
         .args(args)
         .arg("--export-json")
         .arg(json)
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap()
+        .stderr(Stdio::piped());
+    let default = || {
+        // SAFETY: no pointers; signal(2) may be called between fork and exec.
+        unsafe { libc::signal(libc::SIGHUP, libc::SIG_DFL) };
+        Ok(())
+    };
+    // The command leaves a signal alone that it finds ignored, as tests under nohup(1) do.
+    // SAFETY: the closure makes one system call, and allocates nothing.
+    unsafe { command.pre_exec(default) };
+    command.spawn().unwrap()
 }
 
 fn interrupt(child: &Child) {
