@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
+use super::Report;
 use super::cells::{Numbers, RatioCells, excuses, tables};
 use super::header::{below_one, footnotes, header, median_title};
-use super::{Highlight, Report};
 
 /// Writes `report` as GitHub-flavoured Markdown.
 pub fn markdown(report: &Report) -> String {
@@ -63,7 +63,7 @@ pub fn markdown(report: &Report) -> String {
                 "- **{}** [{}]: {}{} (`{}` / `{}`)",
                 ratio.value,
                 interval(&ratio),
-                backend(report, highlight),
+                report.backend_of(highlight),
                 highlight.text,
                 highlight.new,
                 highlight.ratio.reference
@@ -89,15 +89,6 @@ fn cells(numbers: &Numbers) -> String {
         ratio.map(interval).unwrap_or_default(),
     ]
     .join(" | ")
-}
-
-/// The backend that a ratio is of, if there are several.
-fn backend(report: &Report, highlight: &Highlight) -> String {
-    if report.backends.len() > 1 {
-        format!("{}: ", highlight.backend)
-    } else {
-        String::new()
-    }
 }
 
 fn capitalized(word: &str) -> String {

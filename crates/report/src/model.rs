@@ -76,6 +76,15 @@ impl Report {
             .collect()
     }
 
+    /// The backend that a highlight is about, as `kvm: `; empty if only one ran guests.
+    pub(super) fn backend_of(&self, highlight: &Highlight) -> String {
+        if self.backends.len() > 1 {
+            format!("{}: ", highlight.backend)
+        } else {
+            String::new()
+        }
+    }
+
     /// The name of a row, with its backend if several ran guests.
     pub fn label(&self, row: &Row) -> String {
         if self.backends.len() > 1 && row.group == Group::Scenario {

@@ -86,7 +86,6 @@ fn highlights(report: &Report, look: Look) -> String {
         below_one(report)
     );
     let mut text = format!("\n{}\n", Paint::Bold.apply(&title, look.color));
-    let several = report.backends.len() > 1;
     let ratios: Vec<RatioCells> = report
         .highlights
         .iter()
@@ -103,11 +102,7 @@ fn highlights(report: &Report, look: Look) -> String {
     let indent = width(&numbers) + 2;
     let laid_out = layout(&numbers, look.color);
     for (numbers, highlight) in laid_out.lines().zip(&report.highlights) {
-        let backend = if several {
-            format!("{}: ", highlight.backend)
-        } else {
-            String::new()
-        };
+        let backend = report.backend_of(highlight);
         let (new, old) = (&highlight.new, &highlight.ratio.reference);
         let meaning = format!("{backend}{} ({new} / {old})", highlight.text);
         let _ = writeln!(text, "{numbers}  {}", wrap(&meaning, indent, look.width));

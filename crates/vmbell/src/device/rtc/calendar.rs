@@ -7,9 +7,9 @@ pub(super) const DAY: i64 = 86_400;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Moment {
     pub(super) year: i64,
-    /// From 1.
+    /// Counted from 1.
     pub(super) month: i64,
-    /// From 1.
+    /// Counted from 1.
     pub(super) day: i64,
     pub(super) hour: i64,
     pub(super) minute: i64,
