@@ -9,14 +9,15 @@
 #[path = "../../vmbell/tests/harness/backends.rs"]
 mod harness;
 
+use std::os::fd::BorrowedFd;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use vm_memory::GuestMemoryMmap;
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::hypervisor::{
-    BareExit, BareLoop, Capability, Error, EventCounter, ExitCounts, Hypervisor, IoEvents,
-    IrqTrigger, Irqs, SpinPolicy, Support, Vm, VmConfig,
+    AssignedDevices, BareExit, BareLoop, Capability, DeviceMemory, Error, EventCounter, ExitCounts,
+    Hypervisor, IoEvents, IrqTrigger, Irqs, SpinPolicy, Support, Vm, VmConfig,
 };
 use vmbell::irq::{Gsi, Msi, Route};
 use vmbell_bench::{Clock, Limit, Options, Plan, Record, Silent, Wanted, run, scenario, select};
@@ -100,6 +101,24 @@ impl<V: Vm> IoEvents for ForgetfulVm<V> {
 
     fn register_coalesced(&self, address: u64, len: u32) -> Result<(), Error> {
         self.0.register_coalesced(address, len)
+    }
+}
+
+impl<V: Vm> AssignedDevices for ForgetfulVm<V> {
+    fn map_device_memory(&self, address: u64, memory: &DeviceMemory) -> Result<(), Error> {
+        self.0.map_device_memory(address, memory)
+    }
+
+    fn unmap_device_memory(&self, address: u64) -> Result<(), Error> {
+        self.0.unmap_device_memory(address)
+    }
+
+    fn add_vfio_file(&self, file: BorrowedFd<'_>) -> Result<(), Error> {
+        self.0.add_vfio_file(file)
+    }
+
+    fn remove_vfio_file(&self, file: BorrowedFd<'_>) -> Result<(), Error> {
+        self.0.remove_vfio_file(file)
     }
 }
 

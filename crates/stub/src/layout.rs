@@ -65,6 +65,28 @@ pub mod boot_fd {
     pub const RAM: i32 = 2;
     /// A socket that carries the seccomp listener to the monitor.
     pub const SOCKET: i32 = 3;
+    /// The file of the first [`DeviceMapping`](super::DeviceMapping); the others follow.
+    pub const DEVICES: i32 = 4;
+    /// The number after the last.
+    pub const END: i32 = DEVICES + super::MAX_DEVICE_MAPPINGS as i32;
+    const _: () = assert!(END.cast_unsigned() <= super::FD_BASE);
+}
+
+/// The most places with device memory that a guest can have.
+pub const MAX_DEVICE_MAPPINGS: usize = 12;
+
+/// Device memory of the guest, which is mapped from a boot descriptor of its own.
+#[repr(C)]
+#[derive(Debug)]
+pub struct DeviceMapping {
+    /// Where the guest finds it.
+    pub address: AtomicU64,
+    /// Its size in bytes; 0 if this mapping and all that follow are unused.
+    pub size: AtomicU64,
+    /// Where it begins in its file, in bytes.
+    pub offset: AtomicU64,
+    /// Not 0: the guest may write it.
+    pub writable: AtomicU64,
 }
 
 /// Offset of the hypercall page in the read-only file, in bytes.
@@ -106,6 +128,8 @@ pub struct Control {
     pub ram_size: AtomicU64,
     /// Where guest RAM begins in its file, in bytes.
     pub ram_offset: AtomicU64,
+    /// The guest's device memory.
+    pub device_mappings: [DeviceMapping; MAX_DEVICE_MAPPINGS],
     /// How many ticks of the time stamp counter a vCPU spins for a reply before it sleeps; 0 means no spinning.
     pub spin_ticks: AtomicU32,
     /// Not 0: spin only while the monitor is known to run on another CPU.

@@ -127,6 +127,7 @@ pub extern "C" fn boot() -> ! {
         None,
     );
     unmap_the_rest(ram_size);
+    map_devices(control);
     install_handlers();
     // SAFETY: no pointers.
     check(10, unsafe {
@@ -136,12 +137,7 @@ pub extern "C" fn boot() -> ! {
         start_vcpu(index);
     }
     send_listener(install_filter(11, &control.user_notif_filter, true));
-    for fd in [
-        boot_fd::READ_ONLY,
-        boot_fd::WRITABLE,
-        boot_fd::RAM,
-        boot_fd::SOCKET,
-    ] {
+    for fd in boot_fd::READ_ONLY..boot_fd::DEVICES {
         // SAFETY: no pointers; nothing uses these descriptors any more.
         unsafe { syscall(CLOSE, [u64::from(fd.cast_unsigned()), 0, 0, 0, 0, 0]) };
     }
@@ -150,6 +146,30 @@ pub extern "C" fn boot() -> ! {
     // SAFETY: no pointers. The filter reports this system call to the monitor, which never answers.
     unsafe { syscall(u64::from(PARK_SYSCALL), [0; 6]) };
     exit_group(exit_code::UNPARKED)
+}
+
+/// Maps the device memory, and closes its files: a device does more by its file than its memory shows.
+fn map_devices(control: &Control) {
+    for (fd, device) in (boot_fd::DEVICES..).zip(&control.device_mappings) {
+        let size = device.size.load(Relaxed);
+        if size == 0 {
+            return;
+        }
+        let write = if device.writable.load(Relaxed) != 0 {
+            PROT_WRITE
+        } else {
+            0
+        };
+        map(
+            18,
+            device.address.load(Relaxed),
+            size,
+            PROT_READ | write,
+            Some((fd, device.offset.load(Relaxed))),
+        );
+        // SAFETY: no pointers; nothing else uses this descriptor.
+        unsafe { syscall(CLOSE, [u64::from(fd.cast_unsigned()), 0, 0, 0, 0, 0]) };
+    }
 }
 
 /// Unmaps all that the stub did not map: the initial stack, the environment, the vDSO.

@@ -3,14 +3,16 @@
 //! KVM and the usermode engine are only for x86-64 so far. On another architecture these types take their
 //! place, so that the library compiles and a caller learns that each [`Capability`] is missing.
 
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use vm_memory::GuestMemoryMmap;
 use vmm_sys_util::eventfd::EventFd;
 
 use super::{
-    BareExit, BareLoop, Capability, EntryPoint, Error, EventCounter, ExitCounts, Hypervisor,
-    IoEvents, IrqTrigger, Irqs, Kick, Support, Vcpu, Vm, VmConfig, VmEntry, VmExit,
+    AssignedDevices, BareExit, BareLoop, Capability, DeviceMemory, EntryPoint, Error, EventCounter,
+    ExitCounts, Hypervisor, IoEvents, IrqTrigger, Irqs, Kick, Support, Vcpu, Vm, VmConfig, VmEntry,
+    VmExit,
 };
 use crate::doorbell::{Datamatch, IoEventAddress, Sharing};
 use crate::irq::{Gsi, Msi, Route};
@@ -126,6 +128,24 @@ impl Irqs for Nothing {
     }
 
     fn signal_msi(&self, _: Msi) -> Result<bool, Error> {
+        match *self {}
+    }
+}
+
+impl AssignedDevices for Nothing {
+    fn map_device_memory(&self, _: u64, _: &DeviceMemory) -> Result<(), Error> {
+        match *self {}
+    }
+
+    fn unmap_device_memory(&self, _: u64) -> Result<(), Error> {
+        match *self {}
+    }
+
+    fn add_vfio_file(&self, _: BorrowedFd<'_>) -> Result<(), Error> {
+        match *self {}
+    }
+
+    fn remove_vfio_file(&self, _: BorrowedFd<'_>) -> Result<(), Error> {
         match *self {}
     }
 }

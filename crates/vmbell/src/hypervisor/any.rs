@@ -1,13 +1,15 @@
 //! One type for all backends, for a VMM that does not want to be generic over them: each call goes to the backend
 //! behind it, on the caller's thread.
 
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use super::kvm::Kvm;
 use super::usermode::Usermode;
 use super::{
-    BareExit, BareLoop, Capability, EntryPoint, Error, EventCounter, ExitCounts, Hypervisor,
-    IoEvents, IrqTrigger, Irqs, Kick, Support, Vcpu, Vm, VmConfig, VmEntry, VmExit,
+    AssignedDevices, BareExit, BareLoop, Capability, DeviceMemory, EntryPoint, Error, EventCounter,
+    ExitCounts, Hypervisor, IoEvents, IrqTrigger, Irqs, Kick, Support, Vcpu, Vm, VmConfig, VmEntry,
+    VmExit,
 };
 use crate::doorbell::{Datamatch, IoEventAddress, Sharing};
 use crate::eventfd::EventFd;
@@ -184,6 +186,24 @@ impl IoEvents for AnyVm {
 
     fn register_coalesced(&self, address: u64, len: u32) -> Result<(), Error> {
         each!(self, own => own.register_coalesced(address, len))
+    }
+}
+
+impl AssignedDevices for AnyVm {
+    fn map_device_memory(&self, address: u64, memory: &DeviceMemory) -> Result<(), Error> {
+        each!(self, own => own.map_device_memory(address, memory))
+    }
+
+    fn unmap_device_memory(&self, address: u64) -> Result<(), Error> {
+        each!(self, own => own.unmap_device_memory(address))
+    }
+
+    fn add_vfio_file(&self, file: BorrowedFd<'_>) -> Result<(), Error> {
+        each!(self, own => own.add_vfio_file(file))
+    }
+
+    fn remove_vfio_file(&self, file: BorrowedFd<'_>) -> Result<(), Error> {
+        each!(self, own => own.remove_vfio_file(file))
     }
 }
 

@@ -46,13 +46,15 @@ pub enum Capability {
     Interrupts,
     /// An interrupt stays in service until the guest's EOI, as the manuals of the CPU say.
     EndOfInterrupt,
+    /// Device memory can be mapped and unmapped while the guest runs; else it is where it was when the guest was made.
+    MovableDeviceMemory,
     /// A heavy exit switches threads, so the way in which each side waits for the other matters.
     SpinPolicy,
 }
 
 impl Capability {
     /// All capabilities, in the order in which `probe` prints them.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Run,
         Self::PioDoorbell,
         Self::MmioDoorbell,
@@ -73,6 +75,7 @@ impl Capability {
         Self::CountsLightExits,
         Self::Interrupts,
         Self::EndOfInterrupt,
+        Self::MovableDeviceMemory,
         Self::SpinPolicy,
     ];
 
@@ -99,6 +102,7 @@ impl Capability {
             Self::CountsLightExits => "counts-light-exits",
             Self::Interrupts => "interrupts",
             Self::EndOfInterrupt => "end-of-interrupt",
+            Self::MovableDeviceMemory => "movable-device-memory",
             Self::SpinPolicy => "spin-policy",
         }
     }

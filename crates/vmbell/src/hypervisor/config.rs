@@ -3,7 +3,7 @@
 use stub::layout::{MAX_VCPUS, PAGE};
 use vm_memory::{GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion};
 
-use super::{CpuFeatures, Error};
+use super::{CpuFeatures, DeviceMemory, Error};
 use crate::irq::Irqchip;
 
 /// The settings of a new guest.
@@ -22,6 +22,8 @@ pub struct VmConfig {
     /// what they write. The usermode backend needs a shared mapping of a file that can be mapped as executable,
     /// such as a memfd. Nobody may shorten that file as long as the guest exists.
     pub memory: Option<GuestMemoryMmap>,
+    /// Device memory that the guest has from its start, with its guest-physical addresses.
+    pub device_memory: Vec<(u64, DeviceMemory)>,
     /// Which interrupt controllers are below the VMM.
     pub irqchip: Irqchip,
     /// Whether vCPUs offer paravirtual EOI (KVM_FEATURE_PV_EOI).
@@ -48,6 +50,7 @@ impl Default for VmConfig {
             ram_base: stub::layout::RAM_BASE,
             ram_size: 16 << 20,
             memory: None,
+            device_memory: Vec::new(),
             irqchip: Irqchip::None,
             pv_eoi: true,
             hidden: CpuFeatures::NONE,
@@ -93,9 +96,20 @@ impl VmConfig {
             let rule = format!("from 1 to {MAX_VCPUS}");
             return refuse("vcpus", self.vcpus.to_string(), rule);
         }
-        self.memory
-            .as_ref()
-            .map_or(Ok(()), |memory| self.check_memory(memory))
+        if let Some(memory) = &self.memory {
+            self.check_memory(memory)?;
+        }
+        self.check_device_memory()
+    }
+
+    /// Fails with [`Error::DeviceMemory`] unless each piece of device memory has a place of its own.
+    fn check_device_memory(&self) -> Result<(), Error> {
+        let mut taken = vec![(self.ram_base, self.ram_size)];
+        for (address, memory) in &self.device_memory {
+            memory.check(*address, taken.iter().copied())?;
+            taken.push((*address, memory.size));
+        }
+        Ok(())
     }
 
     /// Fails with [`Error::Config`] unless the caller's memory is the RAM that the other settings describe.

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use super::Capability;
+use super::{Capability, DeviceMemoryRule};
 use crate::doorbell::DoorbellError;
 use crate::irq::IrqError;
 
@@ -58,6 +58,16 @@ pub enum Error {
         size: u64,
         /// The error of the mapping.
         source: vm_memory::mmap::FromRangesError,
+    },
+    /// Device memory cannot be at this guest-physical address.
+    #[error("cannot map {size:#x} bytes of device memory at {address:#x}: {rule}")]
+    DeviceMemory {
+        /// The guest-physical address.
+        address: u64,
+        /// The size in bytes.
+        size: u64,
+        /// The rule that it breaks.
+        rule: DeviceMemoryRule,
     },
     /// The vCPU with this index was made before, or the guest has fewer vCPUs.
     #[error("vcpu {index} is taken already, or there are no more than {vcpus}")]

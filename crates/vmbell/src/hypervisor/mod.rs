@@ -39,6 +39,8 @@ mod cpu_features;
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "for backends"))]
 mod created_vcpus;
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "for backends"))]
+mod device_memory;
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "for backends"))]
 mod error;
 mod events;
 mod exit;
@@ -70,6 +72,7 @@ pub use bare::{BareExit, BareLoop};
 pub use capability::{Capability, Support};
 pub use config::{Containment, PatchMode, SpinPolicy, VmConfig};
 pub use cpu_features::{CpuFeatures, CpuidRegister};
+pub use device_memory::{AssignedDevices, DeviceMemory, Rule as DeviceMemoryRule};
 pub use error::Error;
 pub use events::{EventCounter, EventCounts};
 pub use exit::{ExitCounts, Fault, VmEntry, VmExit};
@@ -109,8 +112,8 @@ pub trait Hypervisor {
     fn bare_loop(&self, exit: BareExit) -> Result<Box<dyn BareLoop>, Error>;
 }
 
-/// A guest: its memory and its vCPUs, its doorbells and its interrupts.
-pub trait Vm: IoEvents + Irqs + 'static {
+/// A guest: its memory and its vCPUs, its doorbells, its interrupts and the devices that it gets.
+pub trait Vm: IoEvents + Irqs + AssignedDevices + 'static {
     /// The virtual CPUs of this backend.
     type Vcpu: Vcpu;
 

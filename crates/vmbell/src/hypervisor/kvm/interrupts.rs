@@ -5,9 +5,9 @@ use std::io;
 use std::os::fd::AsRawFd;
 
 use kvm_bindings::{
-    KVM_IRQ_ROUTING_IRQCHIP, KVM_IRQ_ROUTING_MSI, KVM_IRQCHIP_IOAPIC, KvmIrqRouting,
-    kvm_irq_routing_entry, kvm_irq_routing_entry__bindgen_ty_1, kvm_irq_routing_irqchip,
-    kvm_irq_routing_msi, kvm_msi,
+    KVM_IRQ_ROUTING_IRQCHIP, KVM_IRQ_ROUTING_MSI, KVM_IRQCHIP_IOAPIC, KVM_IRQCHIP_PIC_MASTER,
+    KVM_IRQCHIP_PIC_SLAVE, KvmIrqRouting, kvm_irq_routing_entry,
+    kvm_irq_routing_entry__bindgen_ty_1, kvm_irq_routing_irqchip, kvm_irq_routing_msi, kvm_msi,
 };
 use kvm_ioctls::VmFd;
 use vmm_sys_util::eventfd::EventFd;
@@ -48,7 +48,9 @@ impl Irqs for KvmVm {
     }
 
     fn set_routing(&self, routes: &[Route]) -> Result<(), Error> {
-        route(self.descriptor(), self.guest.irqchip, routes)
+        // A guest program does not know how to mask the PIC; any other guest has it, as a PC does.
+        let pic = self.guest.boot_area.is_none() && self.guest.irqchip == Irqchip::Full;
+        route(self.descriptor(), self.guest.irqchip, routes, pic)
     }
 
     fn set_line(&self, gsi: Gsi, level: bool) -> Result<(), Error> {
@@ -97,14 +99,18 @@ fn refusal(error: kvm_ioctls::Error, irqchip: Irqchip, event: &EventFd, resample
     rule.into()
 }
 
-/// Replaces the kernel's table of routes. Refuses a wrong table, and routes to pins with a split irqchip.
-pub fn route(vm: &VmFd, irqchip: Irqchip, routes: &[Route]) -> Result<(), Error> {
+/// Replaces the kernel's table of routes. Refuses a wrong table, and routes to pins with a split irqchip. With `pic`,
+/// the routes to the first pins lead to the PIC as well, as in the kernel's first table.
+pub fn route(vm: &VmFd, irqchip: Irqchip, routes: &[Route], pic: bool) -> Result<(), Error> {
     let routing = Routing::new(routes)?;
     require(irqchip)?;
     if irqchip == Irqchip::Split {
         routing.check_without_pins()?;
     }
-    let entries: Vec<_> = routing.routes().map(entry).collect();
+    let mut entries: Vec<_> = routing.routes().map(entry).collect();
+    if pic {
+        entries.extend(routing.routes().filter_map(pic_entry));
+    }
     let table = KvmIrqRouting::from_entries(&entries).map_err(|error| Error::System {
         operation: "make a table of routes",
         source: io::Error::other(format!("{error:?}")),
@@ -141,6 +147,29 @@ fn entry(route: Route) -> kvm_irq_routing_entry {
         u: target,
         ..kvm_irq_routing_entry::default()
     }
+}
+
+/// The entry to the PIC beside a route to a pin, if the PIC has that input.
+fn pic_entry(route: Route) -> Option<kvm_irq_routing_entry> {
+    const INPUTS: u8 = 8;
+    let Target::Pin(pin) = route.target else {
+        return None;
+    };
+    let irqchip = match pin / INPUTS {
+        0 => KVM_IRQCHIP_PIC_MASTER,
+        1 => KVM_IRQCHIP_PIC_SLAVE,
+        _ => return None,
+    };
+    let irqchip = kvm_irq_routing_irqchip {
+        irqchip,
+        pin: (pin % INPUTS).into(),
+    };
+    Some(kvm_irq_routing_entry {
+        gsi: route.gsi.number(),
+        type_: KVM_IRQ_ROUTING_IRQCHIP,
+        u: kvm_irq_routing_entry__bindgen_ty_1 { irqchip },
+        ..kvm_irq_routing_entry::default()
+    })
 }
 
 fn halves(address: u64) -> (u32, u32) {

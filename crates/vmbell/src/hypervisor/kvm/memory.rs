@@ -1,12 +1,16 @@
-//! Memory slots: which memory of the VMM is guest memory at which address (KVM_SET_USER_MEMORY_REGION). Set by
-//! the thread that creates the guest.
+//! Memory slots: which memory of the VMM is guest memory at which address (KVM_SET_USER_MEMORY_REGION). RAM is set
+//! by the thread that creates the guest, device memory by any thread.
 #![allow(unsafe_code)]
 
-use kvm_bindings::kvm_userspace_memory_region;
-use kvm_ioctls::VmFd;
-use vm_memory::{GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::super::Error;
+use kvm_bindings::{KVM_MEM_READONLY, kvm_userspace_memory_region};
+use kvm_ioctls::VmFd;
+use vm_memory::{
+    FileOffset, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion, MmapRegion,
+};
+
+use super::super::{DeviceMemory, Error};
 
 /// Maps new memory of `size` bytes for guest-physical addresses from `base`.
 pub fn map(base: u64, size: u64) -> Result<GuestMemoryMmap, Error> {
@@ -22,15 +26,32 @@ pub struct Slots {
     vm: VmFd,
     memory: Vec<GuestMemoryMmap>,
     next: u32,
+    devices: Mutex<Devices>,
+}
+
+/// The device memory of a guest.
+#[derive(Debug, Default)]
+struct Devices {
+    mapped: Vec<DeviceSlot>,
+    /// Numbers of slots that are free again.
+    free: Vec<u32>,
+}
+
+#[derive(Debug)]
+struct DeviceSlot {
+    slot: u32,
+    address: u64,
+    memory: MmapRegion<()>,
 }
 
 impl Slots {
     /// A VM without memory.
-    pub const fn new(vm: VmFd) -> Self {
+    pub fn new(vm: VmFd) -> Self {
         Self {
             vm,
             memory: Vec::new(),
             next: 0,
+            devices: Mutex::default(),
         }
     }
 
@@ -58,4 +79,81 @@ impl Slots {
         self.memory.push(memory.clone());
         Ok(())
     }
+
+    /// Gives the guest device memory at `address`.
+    pub fn map_device(&self, address: u64, memory: &DeviceMemory) -> Result<(), Error> {
+        let mut devices = self.devices();
+        let ram = self.memory.iter().flat_map(|memory| memory.iter());
+        let ram = ram.map(|region| (region.start_addr().0, region.len()));
+        let others = devices.mapped.iter();
+        let others = others.map(|other| (other.address, other.memory.size() as u64));
+        memory.check(address, ram.chain(others))?;
+        let mapping = map_file(memory)?;
+        let used = devices.mapped.len() + devices.free.len();
+        let fresh = self.next + u32::try_from(used).unwrap_or(u32::MAX - self.next);
+        let slot = devices.free.pop().unwrap_or(fresh);
+        let request = kvm_userspace_memory_region {
+            slot,
+            flags: if memory.writable { 0 } else { KVM_MEM_READONLY },
+            guest_phys_addr: address,
+            memory_size: memory.size,
+            userspace_addr: mapping.as_ptr() as u64,
+        };
+        // SAFETY: `mapping` has this address and size. On success `self.devices` owns it until the slot is removed or
+        // `vm` is closed.
+        let result = unsafe { self.vm.set_user_memory_region(request) };
+        if let Err(error) = result {
+            devices.free.push(slot);
+            return Err(Error::system("give the guest device memory")(error));
+        }
+        devices.mapped.push(DeviceSlot {
+            slot,
+            address,
+            memory: mapping,
+        });
+        Ok(())
+    }
+
+    /// Takes the device memory at `address` from the guest.
+    pub fn unmap_device(&self, address: u64) -> Result<(), Error> {
+        let mut devices = self.devices();
+        let found = devices.mapped.iter();
+        let Some(index) = found
+            .map(|device| device.address)
+            .position(|at| at == address)
+        else {
+            return Ok(());
+        };
+        let slot = devices.mapped[index].slot;
+        let request = kvm_userspace_memory_region {
+            slot,
+            guest_phys_addr: address,
+            ..kvm_userspace_memory_region::default()
+        };
+        // SAFETY: a size of 0 removes the slot; the kernel has left the mapping alone when this returns.
+        unsafe { self.vm.set_user_memory_region(request) }
+            .map_err(Error::system("take device memory from the guest"))?;
+        devices.mapped.swap_remove(index);
+        devices.free.push(slot);
+        Ok(())
+    }
+
+    fn devices(&self) -> MutexGuard<'_, Devices> {
+        self.devices.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Maps device memory into this process, from where the kernel finds its pages.
+fn map_file(memory: &DeviceMemory) -> Result<MmapRegion<()>, Error> {
+    let failed = |error: std::io::Error| Error::system("map device memory")(error);
+    let file = memory.file.try_clone().map_err(failed)?;
+    let size = usize::try_from(memory.size).unwrap_or(usize::MAX);
+    let protection = if memory.writable {
+        libc::PROT_READ | libc::PROT_WRITE
+    } else {
+        libc::PROT_READ
+    };
+    let file = FileOffset::new(file, memory.offset);
+    MmapRegion::build(Some(file), size, protection, libc::MAP_SHARED)
+        .map_err(|error| failed(std::io::Error::other(error)))
 }

@@ -28,6 +28,7 @@ mod statistics;
 mod support;
 mod system;
 mod vcpu;
+mod vfio;
 mod vm;
 
 pub use error::KvmError;

@@ -21,7 +21,8 @@ pub fn support(system: &Arc<System>, capability: Capability) -> Support {
         | Capability::KernelPort
         | Capability::BareLoop
         | Capability::Kernels
-        | Capability::Interrupts => Support::Yes,
+        | Capability::Interrupts
+        | Capability::MovableDeviceMemory => Support::Yes,
         Capability::CountsLightExits => trial::light_exits(system),
         Capability::NativeKernelMode => trial::native_kernel_mode(system),
         Capability::EndOfInterrupt => trial::ends_of_interrupts(system),

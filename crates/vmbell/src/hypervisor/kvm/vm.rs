@@ -1,5 +1,6 @@
 //! A guest of KVM: its creation, and its registrations of doorbells. Its functions run on any thread.
 
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -11,7 +12,10 @@ use vm_memory::GuestMemoryMmap;
 use vmm_sys_util::eventfd::EventFd;
 
 use super::super::created_vcpus::CreatedVcpus;
-use super::super::{CpuFeatures, Error, EventCounter, ExitCounts, IoEvents, Irqchip, Vm, VmConfig};
+use super::super::{
+    AssignedDevices, CpuFeatures, DeviceMemory, Error, EventCounter, ExitCounts, IoEvents, Irqchip,
+    Vm, VmConfig,
+};
 use super::arch::{self, boot, cpuid};
 use super::coalesced::Coalesced;
 use super::groups::Groups;
@@ -19,6 +23,7 @@ use super::memory::Slots;
 use super::statistics::Statistics;
 use super::system::{HC_MAP_GPA_RANGE, System};
 use super::vcpu::KvmVcpu;
+use super::vfio::VfioFiles;
 use super::{doorbells, events, interrupts, memory};
 use crate::doorbell::{Datamatch, IoEventAddress, Pattern, Sharing};
 use crate::irq::Routing;
@@ -53,6 +58,8 @@ pub(super) struct Counts {
 /// A guest that KVM runs.
 #[derive(Debug)]
 pub struct KvmVm {
+    // Dropped before the VM that it belongs to.
+    vfio_files: VfioFiles,
     pub(super) guest: Arc<Guest>,
     created_vcpus: CreatedVcpus<Arc<Counts>>,
 }
@@ -78,7 +85,7 @@ impl KvmVm {
             // The kernel's default routes also lead to the PIC, which a guest program does not know how to
             // mask.
             let routes: Vec<_> = Routing::identity().routes().collect();
-            interrupts::route(slots.vm(), config.irqchip, &routes)?;
+            interrupts::route(slots.vm(), config.irqchip, &routes, false)?;
         }
         let boot_area = if config.ram_base == RAM_BASE {
             let area = boot::area(cpuid::has_vmmcall(&system.cpuid))?;
@@ -87,6 +94,9 @@ impl KvmVm {
         } else {
             None
         };
+        for (address, memory) in &config.device_memory {
+            slots.map_device(*address, memory)?;
+        }
         let guest = Guest {
             slots,
             system,
@@ -100,6 +110,7 @@ impl KvmVm {
             coalesced: Coalesced::default(),
         };
         Ok(Self {
+            vfio_files: VfioFiles::default(),
             guest: Arc::new(guest),
             created_vcpus: CreatedVcpus::new(config.vcpus),
         })
@@ -205,5 +216,23 @@ impl IoEvents for KvmVm {
             ))?;
         self.guest.coalesced.begin();
         Ok(())
+    }
+}
+
+impl AssignedDevices for KvmVm {
+    fn map_device_memory(&self, address: u64, memory: &DeviceMemory) -> Result<(), Error> {
+        self.guest.slots.map_device(address, memory)
+    }
+
+    fn unmap_device_memory(&self, address: u64) -> Result<(), Error> {
+        self.guest.slots.unmap_device(address)
+    }
+
+    fn add_vfio_file(&self, file: BorrowedFd<'_>) -> Result<(), Error> {
+        self.vfio_files.add(self.descriptor(), file)
+    }
+
+    fn remove_vfio_file(&self, file: BorrowedFd<'_>) -> Result<(), Error> {
+        self.vfio_files.remove(file)
     }
 }

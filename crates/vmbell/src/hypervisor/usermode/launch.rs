@@ -9,8 +9,8 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::sync::OnceLock;
 use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, OnceLock};
 
 use stub::layout::{boot_fd, exit_code};
 
@@ -28,6 +28,8 @@ pub struct BootFiles {
     pub ram: File,
     /// The sandbox's end of the socket.
     pub socket: OwnedFd,
+    /// The files of device memory.
+    pub devices: Vec<Arc<File>>,
 }
 
 struct Job {
@@ -76,24 +78,30 @@ fn stub_file() -> Result<File, Error> {
 
 fn start(files: BootFiles) -> Result<libc::pid_t, Error> {
     let executable = above_boot_fds(stub_file()?.as_raw_fd())?;
-    let read_only = above_boot_fds(files.read_only.as_raw_fd())?;
-    let writable = above_boot_fds(files.writable.as_raw_fd())?;
-    let ram = above_boot_fds(files.ram.as_raw_fd())?;
     let socket = above_boot_fds(files.socket.as_raw_fd())?;
+    let mut copies = Vec::new();
+    let devices = (boot_fd::DEVICES..).zip(files.devices.iter().map(AsRawFd::as_raw_fd));
+    for (place, file) in [
+        (boot_fd::READ_ONLY, files.read_only.as_raw_fd()),
+        (boot_fd::WRITABLE, files.writable.as_raw_fd()),
+        (boot_fd::RAM, files.ram.as_raw_fd()),
+        (boot_fd::SOCKET, files.socket.as_raw_fd()),
+    ]
+    .into_iter()
+    .chain(devices)
+    {
+        copies.push((above_boot_fds(file)?, place));
+    }
+    let copies = copies.iter();
+    let places: Vec<(RawFd, i32)> = copies
+        .map(|(file, place)| (file.as_raw_fd(), *place))
+        .collect();
     let limit = fd_limit();
     // SAFETY: between fork and exec the child makes system calls only; it allocates nothing, takes
     // no lock and does not return from here.
     match unsafe { libc::fork() } {
         -1 => Err(Error::last("start the sandbox process")),
-        0 => {
-            let files = [
-                (read_only.as_raw_fd(), boot_fd::READ_ONLY),
-                (writable.as_raw_fd(), boot_fd::WRITABLE),
-                (ram.as_raw_fd(), boot_fd::RAM),
-                (socket.as_raw_fd(), boot_fd::SOCKET),
-            ];
-            become_stub(executable.as_raw_fd(), files, limit)
-        }
+        0 => become_stub(executable.as_raw_fd(), &places, socket.as_raw_fd(), limit),
         child => Ok(child),
     }
 }
@@ -102,7 +110,7 @@ fn start(files: BootFiles) -> Result<libc::pid_t, Error> {
 /// streams.
 fn above_boot_fds(fd: RawFd) -> Result<OwnedFd, Error> {
     // SAFETY: the call takes no pointers, and the caller's `fd` is open.
-    let copy = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, boot_fd::SOCKET + 1) };
+    let copy = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, boot_fd::END) };
     if copy < 0 {
         return Err(Error::last("duplicate a descriptor"));
     }
@@ -111,14 +119,17 @@ fn above_boot_fds(fd: RawFd) -> Result<OwnedFd, Error> {
 }
 
 /// Runs in the new process: moves the files to their numbers and executes the stub.
-fn become_stub(executable: RawFd, files: [(RawFd, i32); 4], limit: u64) -> ! {
-    let [.., (socket, _)] = files;
+fn become_stub(executable: RawFd, files: &[(RawFd, i32)], socket: RawFd, limit: u64) -> ! {
     // SAFETY: no pointers; the descriptors are open.
     let placed = files
         .iter()
         .all(|(file, place)| unsafe { libc::dup2(*file, *place) } >= 0);
     if placed && set_limits(limit) {
-        execute(executable);
+        let end = files
+            .iter()
+            .map(|(_, place)| place.cast_unsigned() + 1)
+            .max();
+        execute(executable, end.unwrap_or_default());
     }
     let error = io::Error::last_os_error().raw_os_error().unwrap_or(0);
     let bytes = error.to_ne_bytes();
@@ -129,8 +140,8 @@ fn become_stub(executable: RawFd, files: [(RawFd, i32); 4], limit: u64) -> ! {
     unsafe { libc::_exit(exit_code::START) }
 }
 
-/// Executes the stub. Returns only if that failed.
-fn execute(executable: RawFd) {
+/// Executes the stub, which keeps the first descriptors. Returns only if that failed.
+fn execute(executable: RawFd, kept: libc::c_uint) {
     let arguments = [c"vmbell-sandbox".as_ptr(), std::ptr::null()];
     let environment: [*const libc::c_char; 1] = [std::ptr::null()];
     // SAFETY: no pointers.
@@ -139,7 +150,7 @@ fn execute(executable: RawFd) {
     unsafe {
         libc::syscall(
             libc::SYS_close_range,
-            boot_fd::SOCKET + 1,
+            kept,
             u32::MAX,
             libc::CLOSE_RANGE_CLOEXEC,
         )

@@ -16,6 +16,7 @@
 //! for each guest with irqfds that waits for these.
 
 mod descriptors;
+mod device_memory;
 mod doorbells;
 mod error;
 mod eventfd;

@@ -74,11 +74,15 @@ impl Sandbox {
 
         let (ours, theirs) = UnixStream::pair().map_err(Error::system("make a socket pair"))?;
         let ram = ram.file().try_clone();
+        let devices = config.device_memory.iter();
         let files = BootFiles {
             read_only,
             writable,
             ram: ram.map_err(Error::system("duplicate the file of guest memory"))?,
             socket: theirs.into(),
+            devices: devices
+                .map(|(_, memory)| Arc::clone(&memory.file))
+                .collect(),
         };
         let process = Process::watch(launch(files)?, &shared)?;
         let deadline = Instant::now() + START_TIMEOUT;
@@ -181,6 +185,12 @@ fn fill_control(control: &mut Control, config: &VmConfig, ram_offset: u64) -> Re
         },
         Relaxed,
     );
+    for (mapping, (address, memory)) in control.device_mappings.iter().zip(&config.device_memory) {
+        mapping.address.store(*address, Relaxed);
+        mapping.size.store(memory.size, Relaxed);
+        mapping.offset.store(memory.offset, Relaxed);
+        mapping.writable.store(memory.writable.into(), Relaxed);
+    }
     let interrupts = config.irqchip != Irqchip::None;
     control.interrupts.store(interrupts.into(), Relaxed);
     control.pv_eoi.store(config.pv_eoi.into(), Relaxed);

@@ -1,6 +1,7 @@
 //! A guest of the usermode engine: the monitor's handle, which passes registrations to the doorbells and the
 //! irqchip. Its functions run on any thread.
 
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -10,9 +11,10 @@ use vmm_sys_util::eventfd::EventFd;
 
 use super::super::created_vcpus::CreatedVcpus;
 use super::super::{
-    Capability, Error, EventCounter, ExitCounts, IoEvents, IrqTrigger, Irqs, PatchMode, SpinPolicy,
-    Vm, VmConfig,
+    AssignedDevices, Capability, DeviceMemory, Error, EventCounter, ExitCounts, IoEvents,
+    IrqTrigger, Irqs, PatchMode, SpinPolicy, Vm, VmConfig,
 };
+use super::device_memory;
 use super::doorbells::{Doorbells, light_exits};
 use super::error::UsermodeError;
 use super::events::Events;
@@ -93,6 +95,7 @@ fn check(config: &VmConfig) -> Result<(), Error> {
         return Err(UsermodeError::Architecture.into());
     }
     config.check(&[RAM_BASE], PATCH_BASE)?;
+    device_memory::check(config)?;
     if config.patch == PatchMode::Jmp && config.vcpus > 1 {
         let vcpus = config.vcpus;
         return Err(UsermodeError::JmpNeedsOneVcpu { vcpus }.into());
@@ -105,6 +108,24 @@ fn check(config: &VmConfig) -> Result<(), Error> {
         });
     }
     Ok(())
+}
+
+impl AssignedDevices for UsermodeVm {
+    fn map_device_memory(&self, _address: u64, _memory: &DeviceMemory) -> Result<(), Error> {
+        Err(unsupported(Capability::MovableDeviceMemory))
+    }
+
+    fn unmap_device_memory(&self, _address: u64) -> Result<(), Error> {
+        Err(unsupported(Capability::MovableDeviceMemory))
+    }
+
+    fn add_vfio_file(&self, _file: BorrowedFd<'_>) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn remove_vfio_file(&self, _file: BorrowedFd<'_>) -> Result<(), Error> {
+        Ok(())
+    }
 }
 
 impl Vm for UsermodeVm {

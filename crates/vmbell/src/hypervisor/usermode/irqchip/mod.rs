@@ -18,6 +18,7 @@ mod resampler;
 mod watcher;
 
 pub use interrupts::Interrupts;
+pub use ioapic::BASE as IOAPIC_BASE;
 pub use watcher::IrqfdWatcher;
 
 #[cfg(test)]

@@ -1,0 +1,64 @@
+//! KVM's pseudo device of VFIO, which has to know each VFIO file whose device the guest gets (Linux
+//! `Documentation/virt/kvm/devices/vfio.rst`). A VM can have one, made for its first file, on any thread.
+
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::sync::{Mutex, PoisonError};
+
+use kvm_bindings::{
+    KVM_DEV_VFIO_FILE, KVM_DEV_VFIO_FILE_ADD, KVM_DEV_VFIO_FILE_DEL, kvm_create_device,
+    kvm_device_attr, kvm_device_type_KVM_DEV_TYPE_VFIO,
+};
+use kvm_ioctls::{DeviceFd, VmFd};
+
+use super::super::Error;
+
+/// The pseudo device; `None` as long as there was no file.
+#[derive(Debug, Default)]
+pub struct VfioFiles(Mutex<Option<DeviceFd>>);
+
+impl VfioFiles {
+    /// Tells `vm` of a file.
+    pub fn add(&self, vm: &VmFd, file: BorrowedFd<'_>) -> Result<(), Error> {
+        let mut device = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let device = match &mut *device {
+            Some(device) => device,
+            none => none.insert(create(vm)?),
+        };
+        set(device, KVM_DEV_VFIO_FILE_ADD, file).map_err(Error::system(
+            "tell kvm of a vfio file (KVM_DEV_VFIO_FILE_ADD)",
+        ))
+    }
+
+    /// Tells the VM that a file has no device of the guest any more.
+    pub fn remove(&self, file: BorrowedFd<'_>) -> Result<(), Error> {
+        let device = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(device) = &*device else {
+            return Ok(());
+        };
+        set(device, KVM_DEV_VFIO_FILE_DEL, file).map_err(Error::system(
+            "make kvm forget a vfio file (KVM_DEV_VFIO_FILE_DEL)",
+        ))
+    }
+}
+
+fn create(vm: &VmFd) -> Result<DeviceFd, Error> {
+    let mut request = kvm_create_device {
+        type_: kvm_device_type_KVM_DEV_TYPE_VFIO,
+        ..kvm_create_device::default()
+    };
+    vm.create_device(&mut request).map_err(Error::system(
+        "create kvm's device of vfio (KVM_CREATE_DEVICE)",
+    ))
+}
+
+fn set(device: &DeviceFd, attribute: u32, file: BorrowedFd<'_>) -> Result<(), kvm_ioctls::Error> {
+    let number: RawFd = file.as_raw_fd();
+    let request = kvm_device_attr {
+        group: KVM_DEV_VFIO_FILE,
+        attr: attribute.into(),
+        // The kernel reads the number from here during the call.
+        addr: &raw const number as u64,
+        ..kvm_device_attr::default()
+    };
+    device.set_device_attr(&request)
+}
