@@ -9,7 +9,8 @@
 //! - [`irq`]: the words of interrupts: GSIs, routes, messages, lines
 //! - [`virtqueue`]: shared rings, both sides of them
 //! - [`hypervisor`]: who runs the guest
-//! - [`device`]: what the guest sees; [`guest`]: the guest programs
+//! - [`device`]: what the guest sees; [`passthrough`]: devices of the host that the guest gets; [`guest`]: the guest
+//!   programs
 //! - [`machine`]: puts them together
 //!
 //! The mechanisms work without the rest: [`doorbell::DoorbellSet`] in a VMM of your own, for example. The programs in
@@ -29,6 +30,8 @@ pub mod irq;
 #[cfg(not(loom))]
 pub mod machine;
 pub mod memory;
+#[cfg(not(loom))]
+pub mod passthrough;
 pub mod quiesce;
 pub mod virtqueue;
 

@@ -14,6 +14,7 @@ const LAYERS: &[&[&str]] = &[
     &["bus", "doorbell", "irq", "virtqueue"],
     &["hypervisor"],
     &["device", "guest"],
+    &["passthrough"],
     &["machine"],
 ];
 

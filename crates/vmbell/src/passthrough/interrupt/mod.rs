@@ -1,0 +1,13 @@
+//! Interrupts of a device as interrupts of the guest: by irqfd, so that the kernel of the host hands them on, or by a
+//! thread of the VMM where the backend has no way to tell the device of an EOI.
+
+mod line;
+mod request;
+mod routes;
+mod vectors;
+mod vmm_line;
+
+pub use line::{InterruptPath, Line};
+pub use request::RemovalRequest;
+pub use routes::Routes;
+pub use vectors::Vectors;

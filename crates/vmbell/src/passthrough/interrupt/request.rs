@@ -1,0 +1,49 @@
+//! The interrupt with which the host asks for a device back, before it removes the device or unbinds its driver (Linux
+//! `vfio_pci_core_request`): the VMM has to let go of it.
+
+use std::sync::Arc;
+
+use vfio_bindings::bindings::vfio::VFIO_PCI_REQ_IRQ_INDEX;
+
+use super::line::eventfd;
+use crate::device::Listener;
+use crate::passthrough::PassthroughError;
+use crate::passthrough::device::{Device, DeviceKind};
+
+/// A thread that waits until the host asks for the device back, until this is dropped.
+#[derive(Debug)]
+pub struct RemovalRequest {
+    device: Arc<Device>,
+    _listener: Listener,
+}
+
+impl RemovalRequest {
+    /// Calls `asked`, on a thread of its own, each time the host asks. `None` if the device has no such interrupt.
+    pub fn watch(
+        device: &Arc<Device>,
+        mut asked: impl FnMut() + Send + 'static,
+    ) -> Result<Option<Self>, PassthroughError> {
+        let index = VFIO_PCI_REQ_IRQ_INDEX;
+        if device.kind() != DeviceKind::Pci || device.irq(index).is_err() {
+            return Ok(None);
+        }
+        let heard = move |_| {
+            asked();
+            false
+        };
+        let listener = Listener::start(eventfd(0)?, || {}, heard).map_err(
+            PassthroughError::system(device.name(), "start a thread for it"),
+        )?;
+        device.set_triggers(index, 0, &[Some(listener.event())])?;
+        Ok(Some(Self {
+            device: Arc::clone(device),
+            _listener: listener,
+        }))
+    }
+}
+
+impl Drop for RemovalRequest {
+    fn drop(&mut self) {
+        let _ = self.device.disable(VFIO_PCI_REQ_IRQ_INDEX);
+    }
+}

@@ -1,0 +1,18 @@
+//! Passthrough: a device of the host that a guest drives itself, by VFIO (Linux `Documentation/driver-api/vfio.rst`).
+//!
+//! - [`device`]: a device, its regions and interrupts; what it says is checked
+//! - [`kernel`]: how the kernel's VFIO opens devices, and maps guest memory for them
+//! - [`dma`], [`iova`]: guest memory for the device, where the IOMMU can have it
+//! - [`interrupt`]: the device's interrupts as GSIs of the guest
+//!
+//! Set-up and tear-down may run on any thread. While the guest runs, its accesses and its interrupts pass the VMM by.
+
+mod chain;
+pub mod device;
+pub mod dma;
+mod error;
+pub mod interrupt;
+pub mod iova;
+pub mod kernel;
+
+pub use error::PassthroughError;
