@@ -3,6 +3,8 @@
 //! A board names the packages, QEMU's arguments, the kernel's parameters and the modules that give
 //! L1 a `/dev/kvm`. Everything else in the lab is the same for all boards.
 
+use super::device::{Device, Iommu};
+
 /// An emulated machine whose CPU has virtualization.
 #[derive(Clone, Copy, Debug)]
 pub struct Board {
@@ -26,6 +28,10 @@ pub struct Board {
     pub machine: &'static [&'static str],
     /// Kernel parameters for a quick start.
     pub parameters: &'static str,
+    /// Devices that a guest in L1 can be given.
+    pub devices: &'static [Device],
+    /// The IOMMU that stands before these devices. Without a device there is none.
+    pub iommu: Iommu,
 }
 
 /// x86-64: AMD's SVM as QEMU emulates it.
@@ -53,6 +59,17 @@ pub const X86_64: Board = Board {
     parameters: "console=ttyS0 quiet panic=-1 oops=panic nokaslr mitigations=off cryptomgr.notests tsc=reliable no_timer_check \
                  nowatchdog audit=0 apparmor=0 random.trust_cpu=on \
                  initcall_blacklist=load_system_certificate_list,init_blk_tracer,jent_mod_init",
+    // virtio-serial takes the first free slot, which is 1.
+    devices: &[Device {
+        name: "edu",
+        address: "0000:00:03.0",
+        arguments: &["-device", "edu,addr=3"],
+    }],
+    iommu: Iommu {
+        arguments: &["-device", "intel-iommu,intremap=on"],
+        parameters: "intel_iommu=on",
+        modules: &["vfio_pci", "vfio_iommu_type1"],
+    },
 };
 
 impl Board {

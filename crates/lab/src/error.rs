@@ -28,6 +28,14 @@ pub enum LabError {
     /// L1's file tree cannot be made.
     #[error(transparent)]
     Initramfs(#[from] InitramfsError),
+    /// The kernel lacks modules that assigning a device needs.
+    #[error("this kernel cannot assign {device} to a guest")]
+    Device {
+        /// The device's name.
+        device: &'static str,
+        /// Which module it lacks.
+        source: KernelError,
+    },
     /// QEMU cannot be used.
     #[error(transparent)]
     Qemu(#[from] QemuError),

@@ -55,6 +55,19 @@ pub struct Job {
     pub files: bool,
     /// Whether the host must not disturb L1 while the program runs: output is held back until its end.
     pub deterministic: bool,
+    /// The devices of L1, to be prepared before the program starts.
+    pub devices: Vec<JobDevice>,
+}
+
+/// A PCI device in L1.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobDevice {
+    /// Its name, for errors.
+    pub name: String,
+    /// Its address, as sysfs names it.
+    pub address: String,
+    /// The driver that it gets; `None` if it is to have none.
+    pub driver: Option<String>,
 }
 
 /// How the program ended.

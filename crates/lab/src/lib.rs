@@ -12,6 +12,7 @@ pub mod apt;
 pub mod board;
 pub mod boot;
 pub mod cache;
+pub mod device;
 pub mod init;
 pub mod initramfs;
 pub mod job;

@@ -6,10 +6,11 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::board::Board;
-use super::boot::Mode;
+use super::boot::{Mode, Settings};
+use super::device::{Driver, Plugged};
 use super::initramfs::{Archive, Closure, ElfFacts, InitramfsError, LibrarySearch};
-use super::job::{EXTRA_MODULE_FOLDER, INIT_FILE, JOB_FILE, Job};
-use super::kernel::ModuleTree;
+use super::job::{EXTRA_MODULE_FOLDER, INIT_FILE, JOB_FILE, Job, JobDevice};
+use super::kernel::{Module, ModuleTree};
 use super::{Kernel, LabError, prepare};
 
 /// A program of the host to run in L1.
@@ -39,7 +40,7 @@ pub fn write(
     kernel: &Kernel,
     vmbell: &Path,
     task: &Task,
-    mode: Mode,
+    settings: &Settings,
     output: impl Write,
 ) -> Result<(), LabError> {
     let search = LibrarySearch::host(board.triplet);
@@ -73,13 +74,11 @@ pub fn write(
             archive.host_path_at(host, path)?;
         }
     }
-    if !task.modules.is_empty() {
-        let folder = kernel.modules.clone().unwrap_or_default();
-        let names: Vec<&str> = task.modules.iter().map(String::as_str).collect();
-        let modules = ModuleTree::open(&folder, &kernel.title)?.load_order(&names)?;
+    let modules = extra_modules(board, kernel, task, &settings.devices)?;
+    if !modules.is_empty() {
         prepare::add_modules(&mut archive, EXTRA_MODULE_FOLDER, &modules)?;
     }
-    let job = serde_json::to_vec(&job(task, mode, program)?)
+    let job = serde_json::to_vec(&job(task, settings, program)?)
         .map_err(|error| InitramfsError::io("write", JOB_FILE)(error.into()))?;
     archive.file(Path::new(JOB_FILE), 0o644, &job)?;
     archive
@@ -87,6 +86,31 @@ pub fn write(
         .flush()
         .map_err(InitramfsError::io("write", "the archive"))?;
     Ok(())
+}
+
+/// The modules of this run, in the order of loading. One that is there twice is loaded once.
+fn extra_modules(
+    board: &Board,
+    kernel: &Kernel,
+    task: &Task,
+    devices: &[Plugged],
+) -> Result<Vec<Module>, LabError> {
+    let mut modules = Vec::new();
+    // A kernel without modules may have VFIO built in; if it has not, L1's init says so.
+    if let (Some(folder), Some(plugged)) = (&kernel.modules, devices.first()) {
+        let lacks = |source| LabError::Device {
+            device: plugged.device.name,
+            source,
+        };
+        let tree = ModuleTree::open(folder, &kernel.title).map_err(lacks)?;
+        modules.extend(tree.load_order(board.iommu.modules).map_err(lacks)?);
+    }
+    if !task.modules.is_empty() {
+        let folder = kernel.modules.clone().unwrap_or_default();
+        let names: Vec<&str> = task.modules.iter().map(String::as_str).collect();
+        modules.extend(ModuleTree::open(&folder, &kernel.title)?.load_order(&names)?);
+    }
+    Ok(modules)
 }
 
 /// Adds this program as process 1, without the sections that only debuggers read.
@@ -107,7 +131,7 @@ fn add_init<W: Write>(
     archive.file(Path::new(INIT_FILE), 0o755, &bytes)
 }
 
-fn job(task: &Task, mode: Mode, program: PathBuf) -> Result<Job, InitramfsError> {
+fn job(task: &Task, settings: &Settings, program: PathBuf) -> Result<Job, InitramfsError> {
     let text = |value: &OsString| {
         value
             .to_str()
@@ -130,8 +154,17 @@ fn job(task: &Task, mode: Mode, program: PathBuf) -> Result<Job, InitramfsError>
         directory: task.directory.clone(),
         stdin: task.stdin,
         files: task.out,
-        deterministic: mode == Mode::Deterministic,
+        deterministic: settings.mode == Mode::Deterministic,
+        devices: settings.devices.iter().map(job_device).collect(),
     })
+}
+
+fn job_device(plugged: &Plugged) -> JobDevice {
+    JobDevice {
+        name: plugged.device.name.to_owned(),
+        address: plugged.device.address.to_owned(),
+        driver: (plugged.driver != Driver::None).then(|| plugged.driver.name().to_owned()),
+    }
 }
 
 fn is_same_file(one: &Path, other: &Path) -> bool {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::board::Board;
-use super::boot::{Boot, BootError, Booted, Mode, Settings, Sinks};
+use super::boot::{Boot, BootError, Booted, Settings, Sinks};
 use super::cache::Use;
 use super::initramfs::InitramfsError;
 use super::job::{Ending, Report, decode_debug_exit};
@@ -56,7 +56,7 @@ pub struct Outcome {
 impl Lab {
     /// Boots L1 and runs `task`; the program's output goes to this process's own streams while it runs.
     pub fn run(&self, task: &Task, settings: &Settings) -> Result<Outcome, LabError> {
-        let initramfs = self.initramfs(task, settings.mode)?;
+        let initramfs = self.initramfs(task, settings)?;
         let boot = Boot {
             board: &self.board,
             qemu: &self.qemu,
@@ -114,7 +114,7 @@ impl Lab {
     }
 
     /// Makes L1's file tree in a file without a name, so that no end of this process leaves it behind.
-    fn initramfs(&self, task: &Task, mode: Mode) -> Result<File, LabError> {
+    fn initramfs(&self, task: &Task, settings: &Settings) -> Result<File, LabError> {
         let mut base =
             File::open(&self.kernel.base).map_err(InitramfsError::io("read", &self.kernel.base))?;
         let mut file = tempfile::tempfile().map_err(temporary)?;
@@ -125,7 +125,7 @@ impl Lab {
             &self.kernel,
             &self.vmbell,
             task,
-            mode,
+            settings,
             &mut output,
         )?;
         let file = output.into_inner().map_err(|error| error.into_error());

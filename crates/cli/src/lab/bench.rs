@@ -71,7 +71,7 @@ pub(super) struct LabBenchArguments {
 pub(super) fn run(arguments: &LabBenchArguments) -> anyhow::Result<ExitCode> {
     // Exports are opened before the boot, so that a bad path is found at once.
     let exports = arguments.exports()?;
-    let settings = arguments.machine.settings();
+    let settings = arguments.machine.settings()?;
     let lab = arguments.parts.open()?;
     let task = Task {
         program: lab.vmbell.clone().into(),
@@ -84,7 +84,7 @@ pub(super) fn run(arguments: &LabBenchArguments) -> anyhow::Result<ExitCode> {
         out: !exports.is_empty(),
         ..Task::default()
     };
-    announce(&lab, settings.mode);
+    announce(&lab, &settings);
     let mut outcome = lab.run(&task, &settings)?;
     summarize(&outcome, lab.progress);
     let status = status(&outcome, &settings)?;

@@ -3,10 +3,13 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use anyhow::bail;
 use clap::Args;
 
+use super::device::device;
 use crate::values;
 use vmbell_lab::boot::{BootError, Limits, Mode, Settings};
+use vmbell_lab::device::Plugged;
 use vmbell_lab::job::Ending;
 use vmbell_lab::{Lab, LabError, Outcome, Progress};
 use vmbell_report::Timing;
@@ -29,6 +32,10 @@ pub(super) struct Machine {
     /// Time limit of one boot, from the start of QEMU to that of the program
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = values::positive_duration)]
     boot_timeout: Duration,
+    /// Give L1 a device that it can assign to a guest with VFIO: edu (0000:00:03.0). It is bound to vfio-pci, or with
+    /// driver=none to nothing
+    #[arg(long, value_name = "NAME[,driver=none]", value_parser = device)]
+    device: Vec<Plugged>,
     /// Load a kernel module of the kernel in use
     #[arg(long, value_name = "NAME")]
     pub(super) module: Vec<String>,
@@ -53,9 +60,15 @@ impl Machine {
         }
     }
 
-    /// The settings for the lab.
-    pub(super) fn settings(&self) -> Settings {
-        Settings {
+    /// The settings for the lab; an error if a device is given twice.
+    pub(super) fn settings(&self) -> anyhow::Result<Settings> {
+        for (index, plugged) in self.device.iter().enumerate() {
+            let name = plugged.device.name;
+            if self.device[..index].iter().any(|p| p.device.name == name) {
+                bail!("--device {name} is given twice, and L1 has one");
+            }
+        }
+        Ok(Settings {
             mode: if self.deterministic {
                 Mode::Deterministic
             } else {
@@ -68,10 +81,11 @@ impl Machine {
                 boot: self.boot_timeout,
                 program: self.timeout,
             },
+            devices: self.device.clone(),
             parameters: self.append.clone(),
             qemu: self.qemu_arg.clone(),
             show_console: self.verbose,
-        }
+        })
     }
 }
 
@@ -84,12 +98,20 @@ fn memory(text: &str) -> Result<u64, String> {
     Ok(size)
 }
 
-/// Prints a line before a run: the kernel, QEMU and the mode.
-pub(super) fn announce(lab: &Lab, mode: Mode) {
-    let mode = match mode {
+/// Prints a line before a run: the kernel, QEMU, the mode and the devices.
+pub(super) fn announce(lab: &Lab, settings: &Settings) {
+    let mut mode = match settings.mode {
         Mode::Deterministic => "deterministic, 1 CPU".to_owned(),
         Mode::Functional { cpus } => format!("{cpus} CPU{}", if cpus == 1 { "" } else { "s" }),
     };
+    for Plugged { device, driver } in &settings.devices {
+        mode += &format!(
+            ", {} at {} ({})",
+            device.name,
+            device.address,
+            driver.name()
+        );
+    }
     lab.progress
         .say(format_args!("{}, {}, {mode}", lab.kernel.title, lab.qemu));
 }

@@ -6,6 +6,7 @@
 
 mod bench;
 mod cache;
+mod device;
 mod environment;
 mod machine;
 mod parts;

@@ -12,6 +12,14 @@ use super::machine::{Machine, announce, status, summarize};
 use super::parts::Parts;
 use vmbell_lab::Task;
 
+const EXAMPLES: &str = "\
+Examples:
+  vmbell lab run -- target/debug/examples/kvm_smoke    a program on real KVM
+  vmbell lab run --out results --with data -- PROGRAM  with files that go in and come back
+  vmbell lab run --device edu -- PROGRAM               with a PCI device at 0000:00:03.0 to assign to a guest
+  vmbell lab run --device edu,driver=none -- PROGRAM   the same, not yet bound to vfio-pci
+";
+
 /// Run a program of this host in the lab
 ///
 /// The program is copied with its libraries, environment and working directory's path; give it
@@ -21,6 +29,7 @@ use vmbell_lab::Task;
 /// As cargo's runner it puts any project's tests on real KVM:
 /// CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="vmbell lab run --" cargo test
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(super) struct RunArguments {
     #[command(flatten)]
     parts: Parts,
@@ -48,10 +57,10 @@ pub(super) struct RunArguments {
 
 /// Runs the program; its exit status is the command's.
 pub(super) fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
-    let settings = arguments.machine.settings();
+    let settings = arguments.machine.settings()?;
     let task = task(arguments)?;
     let lab = arguments.parts.open()?;
-    announce(&lab, settings.mode);
+    announce(&lab, &settings);
     if is_doctest(Path::new(&task.program)) {
         lab.progress.say(
             "this is a doctest, and before edition 2024 each boots by itself: \

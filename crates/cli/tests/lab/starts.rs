@@ -105,6 +105,42 @@ fn kernels_that_cannot_boot_are_refused() {
 }
 
 #[test]
+fn a_device_is_refused_before_the_boot_if_there_are_no_modules_to_assign_it() {
+    let sandbox = Sandbox::new();
+    let qemu = sandbox.qemu("9.0.0", "echo booted >&2; exit 9");
+    let modules = sandbox.path("modules");
+    fs::create_dir(&modules).unwrap();
+    fs::copy("/bin/true", modules.join("kvm_amd.ko")).unwrap();
+    let mut command = sandbox.vmbell();
+    command
+        .args(["lab", "run", "--qemu"])
+        .arg(&qemu)
+        .arg("--kernel")
+        .arg(sandbox.kernel())
+        .arg("--modules")
+        .arg(&modules)
+        .args(["--device", "edu", "--", "/bin/true"])
+        .assert()
+        .code(125)
+        .stderr(contains(
+            "this kernel cannot assign edu to a guest: module vfio_pci is not in ",
+        ))
+        .stderr(contains("booted").not());
+}
+
+#[test]
+fn a_device_that_is_given_twice_is_refused() {
+    let sandbox = Sandbox::new();
+    let mut command = sandbox.run(&sandbox.qemu("9.0.0", "exit 9"));
+    command
+        .args(["--device", "edu", "--device", "edu,driver=none"])
+        .args(["--", "/bin/true"])
+        .assert()
+        .code(125)
+        .stderr(contains("--device edu is given twice, and L1 has one"));
+}
+
+#[test]
 fn a_report_that_has_no_place_to_go_is_told_before_the_boot() {
     let sandbox = Sandbox::new();
     let qemu = sandbox.qemu("9.0.0", "echo booted >&2; exit 9");
@@ -135,6 +171,7 @@ fn nonsense_is_a_usage_error() {
         &["lab", "run", "--boot-timeout", "0s", "--", "true"],
         &["lab", "run", "--modules", "none", "--", "true"],
         &["lab", "run", "--env", "X", "--", "true"],
+        &["lab", "run", "--device", "edo", "--", "true"],
         &["lab", "bench", "--deterministic", "--smp", "2"],
         &["lab", "bench", "--only"],
         &["lab", "bench", "--backend", "paper"],

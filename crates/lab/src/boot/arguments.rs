@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::Limits;
 use crate::board::Board;
+use crate::device::Plugged;
 use crate::job::INIT_FILE;
 
 /// How time passes in L1.
@@ -31,6 +32,8 @@ pub struct Settings {
     pub memory: u64,
     /// How long a boot and a program may take.
     pub limits: Limits,
+    /// The devices that L1 can assign to guests.
+    pub devices: Vec<Plugged>,
     /// Kernel parameters after the board's own.
     pub parameters: Vec<String>,
     /// QEMU arguments after all others.
@@ -48,6 +51,7 @@ impl Default for Settings {
                 boot: Duration::from_secs(300),
                 program: Duration::from_secs(300),
             },
+            devices: Vec::new(),
             parameters: Vec::new(),
             qemu: Vec::new(),
             show_console: false,
@@ -118,6 +122,12 @@ pub(super) fn arguments(
             format!("virtserialport,chardev={name},name={name}").into(),
         ]);
     }
+    if !settings.devices.is_empty() {
+        words.extend(board.iommu.arguments.iter().map(OsString::from));
+    }
+    for plugged in &settings.devices {
+        words.extend(plugged.device.arguments.iter().map(OsString::from));
+    }
     words.extend([
         "-kernel".into(),
         kernel.into(),
@@ -125,6 +135,10 @@ pub(super) fn arguments(
         format!("/proc/self/fd/{initramfs}").into(),
     ]);
     let mut parameters = format!("{} ", board.parameters);
+    if !settings.devices.is_empty() {
+        parameters += board.iommu.parameters;
+        parameters.push(' ');
+    }
     for parameter in &settings.parameters {
         parameters += parameter;
         parameters.push(' ');
@@ -142,6 +156,7 @@ pub(super) fn arguments(
 mod tests {
     use super::*;
     use crate::board::X86_64;
+    use crate::device::Driver;
 
     fn line(settings: &Settings) -> String {
         let words = arguments(&X86_64, settings, Path::new("/k"), 8, &[("lab.control", 9)]);
@@ -163,6 +178,26 @@ mod tests {
             "{line}"
         );
         assert!(!line.contains("thread=multi"));
+    }
+
+    #[test]
+    fn devices_add_an_iommu_and_change_nothing_else() {
+        let plugged = |name: &str| Plugged {
+            device: X86_64.devices.iter().find(|d| d.name == name).unwrap(),
+            driver: Driver::None,
+        };
+        let settings = |devices| Settings {
+            devices,
+            ..Settings::default()
+        };
+        let line_with = line(&settings(vec![plugged("edu")]));
+        let devices = " -device intel-iommu,intremap=on -device edu,addr=3 ";
+        assert!(line_with.contains(devices), "{line_with}");
+        assert!(line_with.contains(" intel_iommu=on "), "{line_with}");
+        let without = line_with
+            .replace(devices, " ")
+            .replace(" intel_iommu=on ", " ");
+        assert_eq!(line(&settings(Vec::new())), without);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::path::Path;
 
 #[cfg(target_arch = "x86_64")]
 use super::held;
-use super::{control, exit, files, modules, mounts, ports, program};
+use super::{control, devices, exit, files, modules, mounts, ports, program};
 use crate::job::{
     EXTRA_MODULE_FOLDER, Ending, INIT_FILE, JOB_FILE, Job, MODULE_FOLDER, Message, OUT_FOLDER,
     Report, port,
@@ -55,6 +55,7 @@ fn run_job() -> io::Result<Report> {
         fs::create_dir_all(folder)?;
     }
     let job: Job = serde_json::from_slice(&fs::read(JOB_FILE)?)?;
+    devices::prepare(&job.devices)?;
     let (ending, [stdout, stderr]) = program::run(&job)?;
     let mut report = Report {
         ending,

@@ -1,0 +1,36 @@
+use super::*;
+
+#[test]
+fn a_device_has_the_vfio_driver_unless_it_is_to_have_none() {
+    for (text, driver) in [
+        ("edu", Driver::VfioPci),
+        ("edu,driver=vfio-pci", Driver::VfioPci),
+        ("edu,driver=none", Driver::None),
+    ] {
+        let plugged = device(text).unwrap();
+        assert_eq!((plugged.device.name, plugged.driver), ("edu", driver));
+    }
+}
+
+#[test]
+fn what_is_unknown_is_named_with_what_there_is() {
+    for (text, message) in [
+        (
+            "edo",
+            "unknown device 'edo', did you mean 'edu'? (there are: edu",
+        ),
+        ("", "unknown device '' (there are: edu"),
+        (
+            "edu,driver=nine",
+            "unknown driver 'nine', did you mean 'none'? (there are: vfio-pci, none)",
+        ),
+        ("edu,", "unknown property '' (there are: driver=none)"),
+        (
+            "edu,drivers=none",
+            "unknown property 'drivers=none', did you mean 'driver=none'?",
+        ),
+    ] {
+        let error = device(text).unwrap_err();
+        assert!(error.starts_with(message), "{error}");
+    }
+}
