@@ -60,11 +60,33 @@ pub const X86_64: Board = Board {
                  nowatchdog audit=0 apparmor=0 random.trust_cpu=on \
                  initcall_blacklist=load_system_certificate_list,init_blk_tracer,jent_mod_init",
     // virtio-serial takes the first free slot, which is 1.
-    devices: &[Device {
-        name: "edu",
-        address: "0000:00:03.0",
-        arguments: &["-device", "edu,addr=3"],
-    }],
+    devices: &[
+        Device {
+            name: "edu",
+            address: "0000:00:03.0",
+            arguments: &["-device", "edu,addr=3"],
+            modules: &[],
+            interface: None,
+        },
+        // A hub connects the card and an interface of L1, so that a program in L1 hears what the card's driver sends.
+        // Neither has an option ROM, which the lab's QEMU lacks.
+        Device {
+            name: "e1000e",
+            address: "0000:00:04.0",
+            arguments: &[
+                "-netdev",
+                "hubport,id=lab.e1000e,hubid=0",
+                "-netdev",
+                "hubport,id=lab.net,hubid=0",
+                "-device",
+                "e1000e,addr=4,netdev=lab.e1000e,mac=52:54:00:00:00:04,romfile=",
+                "-device",
+                "virtio-net-pci,addr=5,netdev=lab.net,mac=52:54:00:00:00:05,romfile=",
+            ],
+            modules: &["virtio_net", "af_packet"],
+            interface: Some("0000:00:05.0"),
+        },
+    ],
     iommu: Iommu {
         arguments: &["-device", "intel-iommu,intremap=on"],
         parameters: "intel_iommu=on",
@@ -76,5 +98,25 @@ impl Board {
     /// The board on which programs of this process's architecture run, if there is one.
     pub fn native() -> Option<Self> {
         cfg!(target_arch = "x86_64").then_some(X86_64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_device_is_in_the_slot_that_its_address_names() {
+        for device in X86_64.devices {
+            let addresses = [Some(device.address), device.interface];
+            let slots = addresses.into_iter().flatten().map(|address| {
+                let slot = address.strip_prefix("0000:00:0").unwrap();
+                slot.strip_suffix(".0").unwrap()
+            });
+            let words = device.arguments.iter();
+            let fixed = words.filter_map(|word| word.split_once(",addr="));
+            let fixed = fixed.map(|(_, rest)| rest.split(',').next().unwrap());
+            assert!(slots.eq(fixed), "{device:?}");
+        }
     }
 }

@@ -11,6 +11,10 @@ pub struct Device {
     pub address: &'static str,
     /// QEMU's arguments, which fix the address.
     pub arguments: &'static [&'static str],
+    /// Modules for what L1 itself has beside the device.
+    pub modules: &'static [&'static str],
+    /// For a network card: the address of L1's own interface, which is connected to it.
+    pub interface: Option<&'static str>,
 }
 
 /// What L1 needs to assign any device: an IOMMU, and VFIO in its kernel.

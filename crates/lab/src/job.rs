@@ -68,6 +68,8 @@ pub struct JobDevice {
     pub address: String,
     /// The driver that it gets; `None` if it is to have none.
     pub driver: Option<String>,
+    /// The address of L1's own network interface that belongs to it, if there is one: it is set up.
+    pub interface: Option<String>,
 }
 
 /// How the program ended.

@@ -88,27 +88,38 @@ pub fn write(
     Ok(())
 }
 
-/// The modules of this run, in the order of loading. One that is there twice is loaded once.
+/// The modules of this run, each once, in the order of loading.
 fn extra_modules(
     board: &Board,
     kernel: &Kernel,
     task: &Task,
     devices: &[Plugged],
 ) -> Result<Vec<Module>, LabError> {
-    let mut modules = Vec::new();
+    let mut modules: Vec<Module> = Vec::new();
+    let mut add = |found: Vec<Module>| {
+        for module in found {
+            if !modules.iter().any(|other| other.name == module.name) {
+                modules.push(module);
+            }
+        }
+    };
     // A kernel without modules may have VFIO built in; if it has not, L1's init says so.
-    if let (Some(folder), Some(plugged)) = (&kernel.modules, devices.first()) {
-        let lacks = |source| LabError::Device {
-            device: plugged.device.name,
-            source,
-        };
-        let tree = ModuleTree::open(folder, &kernel.title).map_err(lacks)?;
-        modules.extend(tree.load_order(board.iommu.modules).map_err(lacks)?);
+    if let Some(folder) = &kernel.modules {
+        for Plugged { device, .. } in devices {
+            let names = [board.iommu.modules, device.modules].concat();
+            let found = ModuleTree::open(folder, &kernel.title)
+                .and_then(|tree| tree.load_order(&names))
+                .map_err(|source| LabError::Device {
+                    device: device.name,
+                    source,
+                })?;
+            add(found);
+        }
     }
     if !task.modules.is_empty() {
         let folder = kernel.modules.clone().unwrap_or_default();
         let names: Vec<&str> = task.modules.iter().map(String::as_str).collect();
-        modules.extend(ModuleTree::open(&folder, &kernel.title)?.load_order(&names)?);
+        add(ModuleTree::open(&folder, &kernel.title)?.load_order(&names)?);
     }
     Ok(modules)
 }
@@ -163,6 +174,7 @@ fn job_device(plugged: &Plugged) -> JobDevice {
     JobDevice {
         name: plugged.device.name.to_owned(),
         address: plugged.device.address.to_owned(),
+        interface: plugged.device.interface.map(str::to_owned),
         driver: (plugged.driver != Driver::None).then(|| plugged.driver.name().to_owned()),
     }
 }

@@ -32,8 +32,8 @@ pub(super) struct Machine {
     /// Time limit of one boot, from the start of QEMU to that of the program
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = values::positive_duration)]
     boot_timeout: Duration,
-    /// Give L1 a device that it can assign to a guest with VFIO: edu (0000:00:03.0). It is bound to vfio-pci, or with
-    /// driver=none to nothing
+    /// Give L1 a device that it can assign to a guest with VFIO: edu (0000:00:03.0) or e1000e (0000:00:04.0). It is
+    /// bound to vfio-pci, or with driver=none to nothing
     #[arg(long, value_name = "NAME[,driver=none]", value_parser = device)]
     device: Vec<Plugged>,
     /// Load a kernel module of the kernel in use

@@ -16,7 +16,7 @@ const EXAMPLES: &str = "\
 Examples:
   vmbell lab run -- target/debug/examples/kvm_smoke    a program on real KVM
   vmbell lab run --out results --with data -- PROGRAM  with files that go in and come back
-  vmbell lab run --device edu -- PROGRAM               with a PCI device at 0000:00:03.0 to assign to a guest
+  vmbell lab run --device edu -- PROGRAM               with a PCI device to assign to a guest
   vmbell lab run --device edu,driver=none -- PROGRAM   the same, not yet bound to vfio-pci
 ";
 

@@ -190,8 +190,11 @@ mod tests {
             devices,
             ..Settings::default()
         };
-        let line_with = line(&settings(vec![plugged("edu")]));
-        let devices = " -device intel-iommu,intremap=on -device edu,addr=3 ";
+        let line_with = line(&settings(vec![plugged("edu"), plugged("e1000e")]));
+        let devices = " -device intel-iommu,intremap=on -device edu,addr=3 \
+            -netdev hubport,id=lab.e1000e,hubid=0 -netdev hubport,id=lab.net,hubid=0 \
+            -device e1000e,addr=4,netdev=lab.e1000e,mac=52:54:00:00:00:04,romfile= \
+            -device virtio-net-pci,addr=5,netdev=lab.net,mac=52:54:00:00:00:05,romfile= ";
         assert!(line_with.contains(devices), "{line_with}");
         assert!(line_with.contains(" intel_iommu=on "), "{line_with}");
         let without = line_with

@@ -1,19 +1,24 @@
-//! Gives devices the drivers that they are to have when the program starts.
+//! Gives devices the drivers that they are to have when the program starts, and sets up the network interfaces beside
+//! them.
 //!
 //! The files are those of Linux `Documentation/ABI/testing/sysfs-bus-pci`. Process 1 of L1 runs this before the program.
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::job::JobDevice;
 
 const BUS: &str = "/sys/bus/pci";
+const NETWORK: &str = "/sys/class/net";
 
 /// Prepares every device; an error of one is an error of the run, because its program could not use the device.
 pub fn prepare(devices: &[JobDevice]) -> io::Result<()> {
     for device in devices {
         bind(Path::new(BUS), device)?;
+        if let Some(address) = &device.interface {
+            start_interface(address)?;
+        }
     }
     Ok(())
 }
@@ -51,6 +56,36 @@ fn bind(bus: &Path, device: &JobDevice) -> io::Result<()> {
     } else {
         "the driver refused it; --verbose shows the kernel's reason"
     }))
+}
+
+/// Starts the network interface of the PCI device at this address, without an IP address.
+fn start_interface(address: &str) -> io::Result<()> {
+    let folder = interface(Path::new(NETWORK), address)?;
+    let name = folder.file_name().unwrap_or_default();
+    // IPv6 would announce itself on the wire, where the program expects only its own frames. A kernel without IPv6
+    // has no such file.
+    let _ = fs::write(
+        Path::new("/proc/sys/net/ipv6/conf")
+            .join(name)
+            .join("disable_ipv6"),
+        "1",
+    );
+    fs::write(folder.join("flags"), "0x1003").map_err(|error| {
+        io::Error::other(format!("cannot start the interface at {address}: {error}"))
+    })
+}
+
+/// The folder of the interface, whose name depends on which other interfaces there are.
+fn interface(network: &Path, address: &str) -> io::Result<PathBuf> {
+    for item in fs::read_dir(network)?.flatten() {
+        let device = fs::canonicalize(item.path()).unwrap_or_default();
+        if device.iter().any(|part| part == address) {
+            return Ok(item.path());
+        }
+    }
+    let reason =
+        format!("L1 has no network interface at {address}: its kernel does not drive virtio-net");
+    Err(io::Error::other(reason))
 }
 
 #[cfg(test)]

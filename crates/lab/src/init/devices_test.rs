@@ -9,6 +9,7 @@ fn edu(driver: Option<&str>) -> JobDevice {
         name: "edu".to_owned(),
         address: ADDRESS.to_owned(),
         driver: driver.map(str::to_owned),
+        interface: None,
     }
 }
 
@@ -47,4 +48,23 @@ fn a_driver_of_the_kernels_own_loses_the_device() {
     fs::write(driver.join("unbind"), "").unwrap();
     bind(folder.path(), &edu(None)).unwrap();
     assert_eq!(fs::read_to_string(driver.join("unbind")).unwrap(), ADDRESS);
+}
+
+#[test]
+fn an_interface_is_found_by_its_address() {
+    let folder = tempfile::tempdir().unwrap();
+    let (network, address) = (folder.path().join("net"), "0000:00:05.0");
+    let devices = folder.path().join("devices");
+    fs::create_dir_all(devices.join("virtual/lo")).unwrap();
+    fs::create_dir_all(devices.join(address).join("virtio1/net/eth1")).unwrap();
+    fs::create_dir(&network).unwrap();
+    symlink("../devices/virtual/lo", network.join("lo")).unwrap();
+    let error = interface(&network, address).unwrap_err().to_string();
+    assert!(error.starts_with("L1 has no network interface at 0000:00:05.0"));
+    symlink(
+        "../devices/0000:00:05.0/virtio1/net/eth1",
+        network.join("eth1"),
+    )
+    .unwrap();
+    assert_eq!(interface(&network, address).unwrap(), network.join("eth1"));
 }
