@@ -6,6 +6,9 @@
 #[path = "../../vmbell/tests/pc/image.rs"]
 mod image;
 
+#[path = "lab_boot/devices.rs"]
+mod devices;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
