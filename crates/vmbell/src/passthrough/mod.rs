@@ -1,5 +1,6 @@
 //! Passthrough: a device of the host that a guest drives itself, by VFIO (Linux `Documentation/driver-api/vfio.rst`).
 //!
+//! - [`host`]: which devices this host has, and what stands in the way of each
 //! - [`device`]: a device, its regions and interrupts; what it says is checked
 //! - [`kernel`]: how the kernel's VFIO opens devices, and maps guest memory for them
 //! - [`dma`], [`iova`]: guest memory for the device, where the IOMMU can have it
@@ -11,6 +12,7 @@ mod chain;
 pub mod device;
 pub mod dma;
 mod error;
+pub mod host;
 pub mod interrupt;
 pub mod iova;
 pub mod kernel;

@@ -1,0 +1,71 @@
+//! The modules of the running kernel: what `/lib/modules/RELEASE` has, by the indexes that depmod writes.
+
+use std::path::PathBuf;
+
+use super::files;
+
+/// Whether a driver that is not there can be had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ModuleState {
+    /// Its module is installed and not loaded.
+    NotLoaded,
+    /// The kernel's modules are installed, and there is none of this name.
+    NotBuilt {
+        /// The kernel.
+        release: String,
+    },
+    /// There are no modules of this kernel.
+    NoModules {
+        /// The kernel.
+        release: String,
+    },
+}
+
+pub(super) struct Modules {
+    pub(super) folder: PathBuf,
+    pub(super) release: String,
+}
+
+impl Modules {
+    fn index(&self, name: &str) -> Option<String> {
+        files::long_text(&self.folder.join(&self.release).join(name))
+    }
+
+    /// Whether a module that is not loaded is installed.
+    pub(super) fn state(&self, module: &str) -> ModuleState {
+        let release = self.release.clone();
+        let Some(index) = self.index("modules.dep") else {
+            return ModuleState::NoModules { release };
+        };
+        let same = |name: &str| name.replace('_', "-") == module;
+        let is_there = index.lines().any(|line| {
+            let path = line.split(':').next().unwrap_or_default();
+            let file = path.rsplit('/').next().unwrap_or_default();
+            // `.ko`, `.ko.xz` and so on.
+            file.split_once(".ko").is_some_and(|(name, _)| same(name))
+        });
+        if is_there {
+            ModuleState::NotLoaded
+        } else {
+            ModuleState::NotBuilt { release }
+        }
+    }
+
+    /// The aliases of all modules, those that are built in too; `None` if there is no index.
+    pub(super) fn aliases(&self) -> Option<Vec<(String, String)>> {
+        let index = self.index("modules.alias")?;
+        let mut aliases: Vec<_> = index
+            .lines()
+            .filter_map(|line| {
+                let (alias, module) = line.strip_prefix("alias ")?.rsplit_once(' ')?;
+                Some((alias.to_owned(), module.to_owned()))
+            })
+            .collect();
+        let built_in = self.index("modules.builtin.modinfo").unwrap_or_default();
+        aliases.extend(built_in.split('\0').filter_map(|line| {
+            let (module, alias) = line.split_once(".alias=")?;
+            Some((alias.to_owned(), module.to_owned()))
+        }));
+        Some(aliases)
+    }
+}
