@@ -68,8 +68,9 @@ pub mod boot_fd {
     /// The file of the first [`DeviceMapping`](super::DeviceMapping); the others follow.
     pub const DEVICES: i32 = 4;
     /// The number after the last.
-    pub const END: i32 = DEVICES + super::MAX_DEVICE_MAPPINGS as i32;
-    const _: () = assert!(END.cast_unsigned() <= super::FD_BASE);
+    pub const END: i32 = 16;
+    const _: () = assert!(END.cast_unsigned() == super::FD_BASE);
+    const _: () = assert!((END - DEVICES).cast_unsigned() as usize == super::MAX_DEVICE_MAPPINGS);
 }
 
 /// The most places with device memory that a guest can have.

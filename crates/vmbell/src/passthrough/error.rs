@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use super::device::RegionError;
 use super::device::irq_index::IrqCountError;
 use super::iova::IovaError;
+use crate::bus::BusError;
 use crate::hypervisor;
 
 /// An error of passthrough.
@@ -198,6 +199,19 @@ pub enum PassthroughError {
         /// Why.
         source: io::Error,
     },
+    /// The VMM has to see the accesses to a region that the guest reaches without it.
+    #[error(
+        "{name}: the vmm hands its interrupts on and has to see accesses to region {region}, which the guest was made with"
+    )]
+    Watched {
+        /// The device.
+        name: String,
+        /// The region's index.
+        region: u32,
+    },
+    /// A region cannot be where it was asked for.
+    #[error(transparent)]
+    Bus(#[from] BusError),
     /// The backend refused something.
     #[error(transparent)]
     Backend(#[from] hypervisor::Error),

@@ -1,7 +1,7 @@
 //! The interrupt with which the host asks for a device back, before it removes the device or unbinds its driver (Linux
 //! `vfio_pci_core_request`): the VMM has to let go of it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use vfio_bindings::bindings::vfio::VFIO_PCI_REQ_IRQ_INDEX;
 
@@ -13,7 +13,8 @@ use crate::passthrough::device::{Device, DeviceKind};
 /// A thread that waits until the host asks for the device back, until this is dropped.
 #[derive(Debug)]
 pub struct RemovalRequest {
-    device: Arc<Device>,
+    // Not kept open: the host waits until the device is closed.
+    device: Weak<Device>,
     _listener: Listener,
 }
 
@@ -36,7 +37,7 @@ impl RemovalRequest {
         )?;
         device.set_triggers(index, 0, &[Some(listener.event())])?;
         Ok(Some(Self {
-            device: Arc::clone(device),
+            device: Arc::downgrade(device),
             _listener: listener,
         }))
     }
@@ -44,6 +45,8 @@ impl RemovalRequest {
 
 impl Drop for RemovalRequest {
     fn drop(&mut self) {
-        let _ = self.device.disable(VFIO_PCI_REQ_IRQ_INDEX);
+        if let Some(device) = self.device.upgrade() {
+            let _ = device.disable(VFIO_PCI_REQ_IRQ_INDEX);
+        }
     }
 }

@@ -8,6 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::hypervisor::{self, Irqs};
 use crate::irq::{Gsi, IrqError, Msi, PINS, Route, Target};
 
+/// The first GSI that no pin has.
+const FIRST: u32 = 24;
+const _: () = assert!(FIRST as usize == PINS);
+
 /// The routes.
 pub struct Routes {
     irqs: Arc<dyn Irqs>,
@@ -33,7 +37,7 @@ impl Routes {
     /// Adds the route of a message and returns its GSI.
     pub fn add(&self, message: Msi) -> Result<Gsi, hypervisor::Error> {
         self.change(|messages| {
-            let free = (PINS as u32..Gsi::LIMIT).find(|number| {
+            let free = (FIRST..Gsi::LIMIT).find(|number| {
                 let line = |route: &&Route| route.gsi.number() == *number;
                 !messages.contains_key(number) && self.lines.iter().find(line).is_none()
             });

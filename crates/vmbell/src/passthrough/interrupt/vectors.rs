@@ -2,7 +2,11 @@
 //! has given the vector a message and does not mask it. A vector that is signalled while it is none is pending: its
 //! eventfd counts, and raises the interrupt once it is an irqfd again.
 
+use std::io;
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
+
+use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 
 use super::line::eventfd;
 use super::routes::Routes;
@@ -62,6 +66,14 @@ impl Vectors {
         self.vectors.len()
     }
 
+    /// Whether a vector without a message has been signalled.
+    pub fn is_pending(&self, vector: usize) -> bool {
+        let Some(Vector { trigger, gsi: None }) = self.vectors.get(vector) else {
+            return false;
+        };
+        has_count(trigger).unwrap_or_default()
+    }
+
     /// Gives a vector a message; `None` masks it.
     pub fn set(&mut self, vector: usize, message: Option<Msi>) -> Result<(), PassthroughError> {
         let count = self.vectors.len();
@@ -111,4 +123,13 @@ impl Drop for Vectors {
             let _ = vector.mask(&self.routes);
         }
     }
+}
+
+/// Whether the count of an eventfd is above 0, without reading it.
+fn has_count(event: &EventFd) -> io::Result<bool> {
+    let epoll = Epoll::new()?;
+    let wanted = EpollEvent::new(EventSet::IN, 0);
+    epoll.ctl(ControlOperation::Add, event.as_raw_fd(), wanted)?;
+    let mut found = [EpollEvent::default()];
+    Ok(epoll.wait(0, &mut found)? > 0)
 }

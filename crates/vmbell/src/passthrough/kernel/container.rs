@@ -55,7 +55,7 @@ impl Container {
     pub fn device(
         &self,
         sysfs: &Path,
-        backend: &Arc<dyn AssignedDevices>,
+        backend: Option<&Arc<dyn AssignedDevices>>,
     ) -> Result<Device, PassthroughError> {
         let name = super::name(sysfs);
         let group = self.group(&name, sysfs, backend)?;
@@ -82,7 +82,7 @@ impl Container {
         &self,
         name: &str,
         sysfs: &Path,
-        backend: &Arc<dyn AssignedDevices>,
+        backend: Option<&Arc<dyn AssignedDevices>>,
     ) -> Result<Arc<Group>, PassthroughError> {
         let number = group_number(name, sysfs)?;
         let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);

@@ -13,19 +13,21 @@ use crate::hypervisor::AssignedDevices;
 /// A VFIO file of which the backend knows, as long as this exists.
 pub(super) struct Told {
     pub(super) file: Arc<File>,
-    backend: Arc<dyn AssignedDevices>,
+    backend: Option<Arc<dyn AssignedDevices>>,
 }
 
 impl Told {
     /// Tells the backend of `file`.
     pub(super) fn new(
         file: Arc<File>,
-        backend: &Arc<dyn AssignedDevices>,
+        backend: Option<&Arc<dyn AssignedDevices>>,
     ) -> Result<Self, PassthroughError> {
-        backend.add_vfio_file(file.as_fd())?;
+        if let Some(backend) = backend {
+            backend.add_vfio_file(file.as_fd())?;
+        }
         Ok(Self {
             file,
-            backend: Arc::clone(backend),
+            backend: backend.cloned(),
         })
     }
 }
@@ -33,7 +35,9 @@ impl Told {
 impl Drop for Told {
     fn drop(&mut self) {
         // The backend forgets the file when the guest ends, at the latest.
-        let _ = self.backend.remove_vfio_file(self.file.as_fd());
+        if let Some(backend) = &self.backend {
+            let _ = backend.remove_vfio_file(self.file.as_fd());
+        }
     }
 }
 

@@ -43,7 +43,7 @@ impl Ioas {
     pub fn open() -> Result<Self, PassthroughError> {
         let iommufd = Iommufd(IommuFd::new_from_fd(open(Path::new(IOMMUFD))?));
         let mut request = iommu_ioas_alloc {
-            size: size_of::<iommu_ioas_alloc>() as u32,
+            size: ioctl::argsz::<iommu_ioas_alloc>(),
             ..iommu_ioas_alloc::default()
         };
         let made = iommufd.0.alloc_iommu_ioas(&mut request);
@@ -60,7 +60,7 @@ impl Ioas {
     pub fn device(
         &self,
         sysfs: &Path,
-        backend: &Arc<dyn AssignedDevices>,
+        backend: Option<&Arc<dyn AssignedDevices>>,
     ) -> Result<Device, PassthroughError> {
         let name = super::name(sysfs);
         let path = device_path(sysfs).map_err(|source| PassthroughError::NotBound {
@@ -102,7 +102,7 @@ impl DmaSpace for Ioas {
 
     fn map(&self, address: u64, region: &GuestRegionMmap) -> io::Result<()> {
         let request = iommu_ioas_map {
-            size: size_of::<iommu_ioas_map>() as u32,
+            size: ioctl::argsz::<iommu_ioas_map>(),
             flags: iommufd_ioas_map_flags_IOMMU_IOAS_MAP_FIXED_IOVA
                 | iommufd_ioas_map_flags_IOMMU_IOAS_MAP_READABLE
                 | iommufd_ioas_map_flags_IOMMU_IOAS_MAP_WRITEABLE,
@@ -120,7 +120,7 @@ impl DmaSpace for Ioas {
 
     fn unmap(&self, address: u64, size: u64) -> io::Result<()> {
         let mut request = iommu_ioas_unmap {
-            size: size_of::<iommu_ioas_unmap>() as u32,
+            size: ioctl::argsz::<iommu_ioas_unmap>(),
             ioas_id: self.id,
             iova: address,
             length: size,

@@ -53,7 +53,8 @@ ioctl_io_nr!(IOMMU_IOAS_IOVA_RANGES, IOMMUFD_TYPE, 0x84);
 const IOMMUFD_TYPE: u32 = 0x3b;
 
 /// The size of a structure, as it says it itself.
-const fn argsz<T>() -> u32 {
+#[allow(clippy::cast_possible_truncation, reason = "structures are small")]
+pub const fn argsz<T>() -> u32 {
     size_of::<T>() as u32
 }
 
@@ -258,7 +259,7 @@ pub fn unmap_dma(container: &File, address: u64, size: u64) -> io::Result<u64> {
 
 /// The ranges of addresses that an IOAS can map, as pairs of first and last (`struct iommu_ioas_iova_ranges`).
 pub fn ioas_ranges(iommufd: &impl AsRawFd, ioas: u32) -> io::Result<(u64, Vec<(u64, u64)>)> {
-    const MOST: usize = 256;
+    const MOST: u32 = 256;
     #[repr(C)]
     struct Ranges {
         size: u32,
@@ -268,11 +269,11 @@ pub fn ioas_ranges(iommufd: &impl AsRawFd, ioas: u32) -> io::Result<(u64, Vec<(u
         list: u64,
         alignment: u64,
     }
-    let mut list = [[0_u64; 2]; MOST];
+    let mut list = [[0_u64; 2]; MOST as usize];
     let mut request = Ranges {
         size: argsz::<Ranges>(),
         ioas,
-        count: MOST as u32,
+        count: MOST,
         reserved: 0,
         list: list.as_mut_ptr() as u64,
         alignment: 0,

@@ -40,11 +40,12 @@ impl Vfio {
         Ok(Self::Container(Arc::new(Container::open()?)))
     }
 
-    /// Opens the device with this folder in sysfs. `backend` is told of its VFIO file before.
+    /// Opens the device with this folder in sysfs. `backend` is told of its VFIO file before; without it nobody is, which
+    /// is good for a device that has to be open before its guest is made.
     pub fn device(
         &self,
         sysfs: &Path,
-        backend: &Arc<dyn AssignedDevices>,
+        backend: Option<&Arc<dyn AssignedDevices>>,
     ) -> Result<Device, PassthroughError> {
         match self {
             Self::Container(container) => container.device(sysfs, backend),
