@@ -88,8 +88,8 @@ impl NoIommu {
                 "# turn the iommu on, and start the host again",
             ],
             Self::NotServed => &[
-                "# there is no command for it: the firmware puts this device behind no iommu \
-                 (in a device tree, its node has no iommus property)",
+                "# no command mends it: the firmware puts the device behind no iommu",
+                "# (in a device tree, its node has no iommus property)",
             ],
             Self::TurnedOff { option } => {
                 return vec![format!(
@@ -97,23 +97,23 @@ impl NoIommu {
                 )];
             }
             Self::IntelOptionMissing => &[
-                "# add intel_iommu=on to the kernel's command line (GRUB_CMDLINE_LINUX in \
-                 /etc/default/grub, then update-grub), and start the host again",
+                "# add intel_iommu=on to the kernel's command line (GRUB_CMDLINE_LINUX in",
+                "# /etc/default/grub, then update-grub), and start the host again",
             ],
             Self::IntelNotDescribed => &[
-                "# turn VT-d on in the firmware's setup (a virtual machine needs an iommu of its \
-                 VMM's, such as QEMU's -device intel-iommu), add intel_iommu=on to the kernel's \
-                 command line, and start the host again",
+                "# turn VT-d on in the firmware's setup (in a virtual machine, its VMM gives it an",
+                "# iommu: QEMU's -device intel-iommu), add intel_iommu=on to the kernel's command",
+                "# line, and start the host again",
             ],
             Self::AmdNotDescribed => &[
-                "# turn AMD-Vi (IOMMU) on in the firmware's setup (a virtual machine needs an \
-                 iommu of its VMM's, such as QEMU's -device amd-iommu), and start the host again; \
-                 the kernel needs no option",
+                "# turn AMD-Vi (IOMMU) on in the firmware's setup (in a virtual machine, its VMM",
+                "# gives it an iommu: QEMU's -device amd-iommu), and start the host again; the",
+                "# kernel needs no option",
             ],
             Self::ArmNoSmmu => &[
-                "# use a kernel with CONFIG_ARM_SMMU and CONFIG_ARM_SMMU_V3, on a machine whose \
-                 firmware describes an smmu (a virtual machine: QEMU's -machine virt,iommu=smmuv3); \
-                 no option of the kernel turns it on",
+                "# use a kernel with CONFIG_ARM_SMMU and CONFIG_ARM_SMMU_V3, on a machine whose",
+                "# firmware describes an smmu (in a virtual machine, QEMU's -machine",
+                "# virt,iommu=smmuv3); the kernel needs no option",
             ],
             Self::Unknown => &["dmesg | grep -i -e iommu -e dmar -e smmu"],
         };

@@ -124,7 +124,7 @@ impl Obstacle {
         !matches!(self, Self::NoReset { required: false })
     }
 
-    /// The lines for a shell of root's that mend it; a line that begins with `#` says what has to be done by hand.
+    /// The commands for root's shell that mend it; a line that begins with `#` says what has to be done by hand.
     /// Empty if nothing can be done.
     pub fn fix(&self) -> Vec<String> {
         match self {
