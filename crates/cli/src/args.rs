@@ -24,6 +24,7 @@ Examples:
   vmbell stat -z                                exits of interrupts, with PV EOI off and on
   vmbell list                                   what can be measured
   vmbell probe                                  what this host offers
+  vmbell probe --devices                        which of its devices a guest could have
   vmbell run vmexit.flat --device pci-testdev   an image of kvm-unit-tests
   vmbell lab run -- ./program                   a program on real KVM, inside QEMU
   vmbell lab bench --deterministic              this bench there, in instructions

@@ -18,6 +18,7 @@ mod man;
 mod measured;
 mod output;
 mod probe;
+mod probe_devices;
 mod progress;
 mod run;
 mod run_image;

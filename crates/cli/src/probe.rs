@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::Args;
@@ -11,6 +12,7 @@ use super::backends::probe_backends;
 use super::exit::Exit;
 use super::features::{features, settings};
 use super::output::print;
+use super::probe_devices;
 use vmbell::hypervisor::Support;
 use vmbell_bench::{Clock, host};
 use vmbell_report::{Host, cpu_list};
@@ -21,6 +23,15 @@ pub(super) struct ProbeArgs {
     /// As JSON
     #[arg(long)]
     json: bool,
+
+    /// The devices that could be assigned to a guest instead, or those named: what stands in the way of each, and the
+    /// commands that mend it (nothing is changed)
+    #[arg(long, num_args = 0.., value_name = "DEVICE")]
+    devices: Option<Vec<String>>,
+
+    /// The folder with the host's sys, dev, proc and lib/modules
+    #[arg(long, hide = true, requires = "devices")]
+    root: Option<PathBuf>,
 }
 
 #[derive(Serialize)]
@@ -55,7 +66,12 @@ struct Probe {
 
 /// Prints the kernel, the CPU, the clock, and what each backend can do here.
 pub(super) fn run(args: &ProbeArgs) -> Result<Exit> {
-    print(&if args.json { json()? } else { text() })?;
+    let text = match &args.devices {
+        Some(names) => probe_devices::report(names, args.root.as_deref(), args.json)?,
+        None if args.json => json()?,
+        None => text(),
+    };
+    print(&text)?;
     Ok(Exit::Good)
 }
 

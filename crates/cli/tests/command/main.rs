@@ -9,6 +9,7 @@ mod bench;
 mod common;
 mod ends;
 mod others;
+mod probe_devices;
 mod report;
 mod run_image;
 mod schema;
