@@ -14,20 +14,14 @@ pub enum BarSpace {
     Io,
     /// Memory below 4 GiB.
     Memory32,
-    /// Memory at any 64-bit address, prefetchable; takes two registers.
+    /// Memory at any 64-bit address; takes two registers.
     Memory64,
 }
 
-impl BarSpace {
-    /// The read-only bits of the register that encode its kind.
-    pub(super) const fn kind_bits(self) -> u64 {
-        match self {
-            Self::Io => 0b01,
-            Self::Memory32 => 0b0000,
-            Self::Memory64 => 0b1100,
-        }
-    }
+/// The bit of a memory BAR that is prefetchable.
+const PREFETCHABLE: u64 = 1 << 3;
 
+impl BarSpace {
     const fn least(self) -> u64 {
         match self {
             Self::Io => 4,
@@ -61,12 +55,14 @@ pub struct Bar {
     pub space: BarSpace,
     /// The size in bytes or ports: a power of two.
     pub size: u64,
+    /// Whether reads have no side effects, so that the guest may read ahead; means nothing for ports.
+    pub prefetchable: bool,
 }
 
 impl Bar {
     /// Checks whether register `bar` of the function `name` can be this BAR.
     pub(super) fn check(self, name: &'static str, bar: usize) -> Result<(), PciError> {
-        let Self { space, size } = self;
+        let Self { space, size, .. } = self;
         if !size.is_power_of_two() || size < space.least() || size > space.most() {
             return Err(PciError::Size {
                 name,
@@ -80,6 +76,16 @@ impl Bar {
             return Err(PciError::UpperHalf { name, bar });
         }
         Ok(())
+    }
+
+    /// The read-only bits of the register, which encode its kind.
+    pub(super) const fn kind_bits(self) -> u64 {
+        let space = match self.space {
+            BarSpace::Io => return 0b01,
+            BarSpace::Memory32 => 0b000,
+            BarSpace::Memory64 => 0b100,
+        };
+        space | if self.prefetchable { PREFETCHABLE } else { 0 }
     }
 
     /// The bits that a guest can write.

@@ -55,11 +55,7 @@ impl ConfigSpace {
                 at,
                 &bar.writable().to_le_bytes()[..len],
             );
-            put(
-                &mut space.bytes,
-                at,
-                &bar.space.kind_bits().to_le_bytes()[..len],
-            );
+            put(&mut space.bytes, at, &bar.kind_bits().to_le_bytes()[..len]);
         }
         space
     }

@@ -3,7 +3,11 @@ use proptest::prelude::*;
 use super::*;
 
 fn bar(space: BarSpace, size: u64) -> Option<Bar> {
-    Some(Bar { space, size })
+    Some(Bar {
+        space,
+        size,
+        prefetchable: space == BarSpace::Memory64,
+    })
 }
 
 /// Memory, ports, and 4 GiB of 64-bit memory, as a pci-testdev has them.
@@ -46,6 +50,26 @@ fn sizing_shows_size_and_kind_of_every_bar() {
     assert_eq!(size_of(&mut space, 3), 0xffff_ffff, "its upper half");
     assert_eq!(size_of(&mut space, 4), 0, "not implemented");
     assert_eq!(size_of(&mut space, 5), 0, "not implemented");
+}
+
+#[test]
+fn register_says_whether_memory_is_prefetchable() {
+    for (space, prefetchable, bits) in [
+        (BarSpace::Io, true, 0b01),
+        (BarSpace::Memory32, false, 0b0000),
+        (BarSpace::Memory32, true, 0b1000),
+        (BarSpace::Memory64, false, 0b0100),
+        (BarSpace::Memory64, true, 0b1100),
+    ] {
+        let mut bars = [None; BARS];
+        bars[0] = Some(Bar {
+            space,
+            size: 256,
+            prefetchable,
+        });
+        let space = ConfigSpace::new(Identity::default(), bars);
+        assert_eq!(dword(&space, 0x10), bits);
+    }
 }
 
 #[test]

@@ -40,10 +40,12 @@ impl PciFunction for Dummy {
         bars[0] = Some(Bar {
             space: BarSpace::Memory32,
             size: 4096,
+            prefetchable: false,
         });
         bars[1] = Some(Bar {
             space: BarSpace::Io,
             size: 256,
+            prefetchable: false,
         });
         bars
     }

@@ -93,14 +93,17 @@ impl PciFunction for PciTestdev {
         bars[0] = Some(Bar {
             space: BarSpace::Memory32,
             size: MMIO_SIZE,
+            prefetchable: false,
         });
         bars[1] = Some(Bar {
             space: BarSpace::Io,
             size: PORT_SIZE,
+            prefetchable: false,
         });
         bars[MEMBAR] = (self.membar != 0).then_some(Bar {
             space: BarSpace::Memory64,
             size: self.membar,
+            prefetchable: true,
         });
         bars
     }
