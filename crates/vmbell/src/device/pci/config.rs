@@ -1,15 +1,30 @@
-//! The configuration space of a function: 256 bytes, few of which a guest can change
-//! (PCI 3.0, 6.1).
+//! The configuration space of a function: 256 bytes, few of which a guest can change (PCI 3.0, 6.1). A function may
+//! answer for some of them itself.
 
 use super::bar::{BARS, Bar, BarSpace};
+use super::capability::{Capability, HEADER};
+use super::registers::Registers;
 use crate::bus::BusRange;
 
+/// Bytes of configuration space.
+pub const CONFIG_SIZE: usize = 256;
 /// Offset of the command register.
 pub const COMMAND: usize = 0x04;
+/// Offset of the interrupt line register.
+pub const INTERRUPT_LINE: usize = 0x3c;
+/// Offset of the status register, and its bit for a list of capabilities.
+pub(super) const STATUS: usize = 0x06;
+pub(super) const STATUS_CAPABILITIES: u8 = 1 << 4;
+/// Offset of the pointer to the first capability.
+pub(super) const CAPABILITY_POINTER: u8 = 0x34;
+const HEADER_TYPE: usize = 0x0e;
 const FIRST_BAR: usize = 0x10;
-const INTERRUPT_LINE: usize = 0x3c;
-const SIZE: usize = 256;
+const CARDBUS: usize = 0x28;
+const ROM: usize = 0x30;
+const INTERRUPT_PIN: usize = 0x3d;
 
+/// The bit of the command register with which a guest turns INTx off.
+pub const COMMAND_INTX_DISABLE: u16 = 1 << 10;
 const IO_DECODE: u16 = 1 << 0;
 const MEMORY_DECODE: u16 = 1 << 1;
 /// The writable bits of the command register: I/O decode, memory decode and bus mastering.
@@ -29,8 +44,10 @@ pub struct Identity {
 /// The registers of one function.
 #[derive(Clone, Debug)]
 pub struct ConfigSpace {
-    bytes: [u8; SIZE],
-    writable: [u8; SIZE],
+    bytes: [u8; CONFIG_SIZE],
+    writable: [u8; CONFIG_SIZE],
+    /// The bits that the function itself answers for.
+    own: [u8; CONFIG_SIZE],
     bars: [Option<Bar>; BARS],
 }
 
@@ -38,8 +55,9 @@ impl ConfigSpace {
     /// A header of type 0 with all BARs 0 and decoding disabled.
     pub fn new(identity: Identity, bars: [Option<Bar>; BARS]) -> Self {
         let mut space = Self {
-            bytes: [0; SIZE],
-            writable: [0; SIZE],
+            bytes: [0; CONFIG_SIZE],
+            writable: [0; CONFIG_SIZE],
+            own: [0; CONFIG_SIZE],
             bars,
         };
         put(&mut space.bytes, 0, &identity.vendor.to_le_bytes());
@@ -58,6 +76,58 @@ impl ConfigSpace {
             put(&mut space.bytes, at, &bar.kind_bits().to_le_bytes()[..len]);
         }
         space
+    }
+
+    /// Adds what a function has beside the header; capabilities have to fit.
+    pub(super) fn add(&mut self, registers: &Registers) {
+        if registers.own {
+            self.own = [0xff; CONFIG_SIZE];
+            self.own[..STATUS].fill(0);
+            self.own[STATUS] = !STATUS_CAPABILITIES;
+            self.own[HEADER_TYPE] = 0;
+            self.own[FIRST_BAR..CARDBUS].fill(0);
+            self.own[ROM..=INTERRUPT_PIN].fill(0);
+        }
+        if let Some(pin) = registers.pin {
+            self.bytes[INTERRUPT_PIN] = pin.register();
+            let command = COMMAND_BITS | COMMAND_INTX_DISABLE;
+            put(&mut self.writable, COMMAND, &command.to_le_bytes());
+        }
+        let mut pointer = usize::from(CAPABILITY_POINTER);
+        for capability in &registers.capabilities {
+            self.bytes[STATUS] |= STATUS_CAPABILITIES;
+            self.bytes[pointer] = capability.at;
+            pointer = usize::from(capability.at) + 1;
+            self.add_capability(capability);
+        }
+    }
+
+    fn add_capability(&mut self, capability: &Capability) {
+        let at = usize::from(capability.at);
+        let registers = at + HEADER;
+        self.bytes[at] = capability.id;
+        self.own[at..registers + capability.registers.len()].fill(0);
+        put(&mut self.bytes, registers, &capability.registers);
+        put(&mut self.writable, registers, &capability.writable);
+    }
+
+    /// The bits of the byte at `offset` that the function itself answers for.
+    pub(super) fn own(&self, offset: usize) -> u8 {
+        self.own.get(offset).copied().unwrap_or_default()
+    }
+
+    /// The two bytes at `offset`, as they are emulated.
+    pub fn word(&self, offset: usize) -> u16 {
+        let mut data = [0; 2];
+        self.read(offset, &mut data);
+        u16::from_le_bytes(data)
+    }
+
+    /// The four bytes at `offset`, as they are emulated.
+    pub fn dword(&self, offset: usize) -> u32 {
+        let mut data = [0; 4];
+        self.read(offset, &mut data);
+        u32::from_le_bytes(data)
     }
 
     /// Reads at any offset and width; bytes behind the end are 0xff.
@@ -83,13 +153,11 @@ impl ConfigSpace {
     /// The range of a BAR; `None` if its decode bit is clear or its register has no valid address.
     pub fn placed(&self, index: usize) -> Option<BusRange> {
         let bar = (*self.bars.get(index)?)?;
-        let mut command = [0; 2];
-        self.read(COMMAND, &mut command);
         let decode = match bar.space {
             BarSpace::Io => IO_DECODE,
             BarSpace::Memory32 | BarSpace::Memory64 => MEMORY_DECODE,
         };
-        if u16::from_le_bytes(command) & decode == 0 {
+        if self.word(COMMAND) & decode == 0 {
             return None;
         }
         let (at, len) = register(index, bar);
@@ -129,7 +197,7 @@ const fn register(index: usize, bar: Bar) -> (usize, usize) {
     (FIRST_BAR + 4 * index, len)
 }
 
-fn put(bytes: &mut [u8; SIZE], at: usize, data: &[u8]) {
+fn put(bytes: &mut [u8], at: usize, data: &[u8]) {
     bytes[at..at + data.len()].copy_from_slice(data);
 }
 

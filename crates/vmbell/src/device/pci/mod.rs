@@ -6,8 +6,10 @@
 //! runs on the thread of the vCPU that accesses.
 
 mod bar;
+mod capability;
 mod config;
 mod host_bridge;
+mod registers;
 mod root;
 mod slot;
 mod window;
@@ -15,8 +17,14 @@ mod window;
 use std::fmt;
 
 pub use bar::{BARS, Bar, BarSpace};
-pub use config::{COMMAND, ConfigSpace, Identity};
+pub use capability::{
+    CAPABILITY_MSI, CAPABILITY_MSIX, Capability, CapabilityError, Found, find_capabilities,
+};
+pub use config::{
+    COMMAND, COMMAND_INTX_DISABLE, CONFIG_SIZE, ConfigSpace, INTERRUPT_LINE, Identity,
+};
 pub use host_bridge::HostBridge;
+pub use registers::{Pin, Registers};
 pub use root::{CONFIG_PORTS, PciRoot};
 pub use window::{Window, Windows};
 
@@ -32,6 +40,24 @@ pub trait PciFunction: Send + Sync {
 
     /// The base address registers; the entry after a 64-bit BAR is `None`.
     fn bars(&self) -> [Option<Bar>; BARS];
+
+    /// What the function has in configuration space beside that: nothing.
+    fn registers(&self) -> Registers {
+        Registers::default()
+    }
+
+    /// Reads registers that are the function's own: fills `data`, at most four bytes of one dword.
+    fn read_config(&self, _offset: usize, data: &mut [u8]) {
+        data.fill(0xff);
+    }
+
+    /// Writes registers that are the function's own, at most four bytes of one dword.
+    fn write_config(&self, _offset: usize, _data: &[u8]) {}
+
+    /// The emulated registers are these now: before the guest starts, after each of its writes to them and after
+    /// each reset. BARs that no longer decode have been unmapped before, those that decode now are mapped
+    /// afterwards. The bus is locked during the call.
+    fn configured(&self, _config: &ConfigSpace) {}
 
     /// Handles a read: fills `data` with the bytes at `offset` in BAR `bar`.
     fn read(&self, bar: usize, offset: u64, data: &mut [u8]);
@@ -80,6 +106,16 @@ pub enum PciError {
         name: &'static str,
         /// The number of the BAR.
         bar: usize,
+    },
+    /// A capability is not inside configuration space, behind the header.
+    #[error("capability {id:#04x} of {name} does not fit at {at:#x}")]
+    Capability {
+        /// The function.
+        name: &'static str,
+        /// The ID of the capability.
+        id: u8,
+        /// Its offset.
+        at: u8,
     },
     /// The window has no room for a BAR.
     #[error("no room for BAR{bar} of {name}, {size} bytes, in {window}")]

@@ -64,6 +64,7 @@ impl PciRoot {
             });
         }
         let mut slot = Slot::new(function, windows)?;
+        slot.tell();
         let settled = self.with_buses(|buses| slot.settle(buses));
         slots.push(slot);
         settled.unwrap_or(Ok(()))
@@ -73,8 +74,8 @@ impl PciRoot {
     pub fn reset(&self) {
         let mut state = self.lock();
         state.address = 0;
-        state.slots.iter_mut().for_each(Slot::reset);
-        self.settle(&mut state.slots);
+        state.slots.iter_mut().for_each(Slot::restore);
+        self.settle(&mut state.slots, Slot::reset);
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
@@ -82,10 +83,15 @@ impl PciRoot {
     }
 
     /// Maps the BARs where their registers say. All BARs that move are removed before any is added, so that two
-    /// can change places.
-    fn settle(&self, slots: &mut [Slot]) {
+    /// can change places. In between, `act` is called for each slot, and the function is told its registers, so that
+    /// no BAR of it is mapped while it does not decode.
+    fn settle(&self, slots: &mut [Slot], act: fn(&Slot)) {
         self.with_buses(|buses| {
             slots.iter_mut().for_each(|slot| slot.withdraw(buses));
+            for slot in slots.iter_mut() {
+                act(slot);
+                slot.tell();
+            }
             for slot in slots {
                 // A BAR that the guest puts onto another device stays unmapped, which is no error here.
                 let _ = slot.settle(buses);
@@ -128,7 +134,7 @@ impl BusDevice for PciRoot {
         let mut state = self.lock();
         if offset >= DATA {
             if let Some((slot, register)) = state.target(offset) {
-                slot.config.read(register, data);
+                slot.read(register, data);
             }
         } else if let (0, Ok(data)) = (offset, <&mut [u8; 4]>::try_from(data)) {
             *data = state.address.to_le_bytes();
@@ -141,8 +147,8 @@ impl BusDevice for PciRoot {
             let Some((slot, register)) = state.target(offset) else {
                 return;
             };
-            slot.config.write(register, data);
-            self.settle(&mut state.slots);
+            slot.write(register, data);
+            self.settle(&mut state.slots, |_| {});
         } else if let (0, Ok(data)) = (offset, <[u8; 4]>::try_from(data)) {
             // Narrower accesses do not reach the address register (PCI 3.0, 3.2.2.3.2).
             state.address = u32::from_le_bytes(data);
