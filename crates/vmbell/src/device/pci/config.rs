@@ -130,6 +130,11 @@ impl ConfigSpace {
         u32::from_le_bytes(data)
     }
 
+    /// Sets the interrupt line register, as firmware would.
+    pub(super) fn assign_line(&mut self, line: u8) {
+        self.write(INTERRUPT_LINE, &[line]);
+    }
+
     /// Reads at any offset and width; bytes behind the end are 0xff.
     pub fn read(&self, offset: usize, data: &mut [u8]) {
         for (index, byte) in data.iter_mut().enumerate() {

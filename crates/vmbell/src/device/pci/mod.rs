@@ -6,6 +6,7 @@
 //! runs on the thread of the vCPU that accesses.
 
 mod bar;
+mod board;
 mod capability;
 mod config;
 mod host_bridge;
@@ -17,6 +18,7 @@ mod window;
 use std::fmt;
 
 pub use bar::{BARS, Bar, BarSpace};
+pub use board::Board;
 pub use capability::{
     CAPABILITY_MSI, CAPABILITY_MSIX, Capability, CapabilityError, Found, find_capabilities,
 };
@@ -28,7 +30,8 @@ pub use registers::{Pin, Registers};
 pub use root::{CONFIG_PORTS, PciRoot};
 pub use window::{Window, Windows};
 
-use crate::bus::BusError;
+use crate::bus::{BusError, BusRange};
+use crate::irq::Gsi;
 
 /// A PCI function. Its methods run on the thread of the vCPU that accesses it.
 pub trait PciFunction: Send + Sync {
@@ -53,6 +56,10 @@ pub trait PciFunction: Send + Sync {
 
     /// Writes registers that are the function's own, at most four bytes of one dword.
     fn write_config(&self, _offset: usize, _data: &[u8]) {}
+
+    /// The function's interrupt pin raises `gsi`. Called once, before the first [`configured`](Self::configured), if
+    /// the function has a pin and the pin is connected.
+    fn connected(&self, _gsi: Gsi) {}
 
     /// The emulated registers are these now: before the guest starts, after each of its writes to them and after
     /// each reset. BARs that no longer decode have been unmapped before, those that decode now are mapped
@@ -132,6 +139,20 @@ pub enum PciError {
     /// The configuration ports cannot be added to the bus.
     #[error("cannot use the ports of PCI configuration")]
     Ports(#[from] BusError),
+    /// A BAR is on top of RAM or of other memory that is not on the bus.
+    #[error(
+        "BAR{bar} of {name} at {range} is over {reserved}, which is not free, and is not mapped"
+    )]
+    Reserved {
+        /// The function.
+        name: &'static str,
+        /// The number of the BAR.
+        bar: usize,
+        /// The addresses of the BAR.
+        range: BusRange,
+        /// The memory that is there.
+        reserved: BusRange,
+    },
     /// Another device has the addresses of a BAR.
     #[error("BAR{bar} of {name} clashes with another device")]
     Clash {

@@ -2,10 +2,10 @@
 //! 0xcf8, its data at port 0xcfc.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use super::slot::{Buses, Slot};
-use super::{HostBridge, PciError, PciFunction, Windows};
+use super::{Board, HostBridge, PciError, PciFunction};
 use crate::bus::{Bus, BusDevice, BusRange};
 
 /// The first of its eight ports.
@@ -26,26 +26,30 @@ pub struct PciRoot {
     pio: Weak<Bus>,
     mmio: Weak<Bus>,
     state: Mutex<State>,
+    on_conflict: OnceLock<OnConflict>,
 }
+
+type OnConflict = Box<dyn Fn(PciError) + Send + Sync>;
 
 struct State {
     /// The value that was written to port 0xcf8, with all bits.
     address: u32,
-    windows: Windows,
+    board: Board,
     slots: Vec<Slot>,
 }
 
 impl PciRoot {
     /// A PCI bus with its host bridge; the configuration ports are added to `pio`.
-    pub fn new(pio: &Arc<Bus>, mmio: &Arc<Bus>, windows: Windows) -> Result<Arc<Self>, PciError> {
+    pub fn new(pio: &Arc<Bus>, mmio: &Arc<Bus>, board: Board) -> Result<Arc<Self>, PciError> {
         let root = Arc::new(Self {
             pio: Arc::downgrade(pio),
             mmio: Arc::downgrade(mmio),
             state: Mutex::new(State {
                 address: 0,
-                windows,
+                board,
                 slots: Vec::new(),
             }),
+            on_conflict: OnceLock::new(),
         });
         root.add(Arc::new(HostBridge))?;
         let ports = BusRange::new(CONFIG_PORTS, PORTS)?;
@@ -56,18 +60,30 @@ impl PciRoot {
     /// Adds a function in the next slot, with addresses assigned and decoding enabled.
     pub fn add(&self, function: Arc<dyn PciFunction>) -> Result<(), PciError> {
         let mut state = self.lock();
-        let State { windows, slots, .. } = &mut *state;
+        let State { board, slots, .. } = &mut *state;
         if slots.len() >= SLOTS {
             return Err(PciError::NoSlot {
                 name: function.name(),
                 slots: SLOTS,
             });
         }
-        let mut slot = Slot::new(function, windows)?;
+        let mut slot = Slot::new(function, slots.len(), board)?;
         slot.tell();
-        let settled = self.with_buses(|buses| slot.settle(buses));
+        let mut settled = Ok(());
+        self.with_buses(&board.reserved, |buses| {
+            slot.settle(buses, |conflict| {
+                settled = std::mem::replace(&mut settled, Ok(())).and(Err(conflict));
+            });
+        });
         slots.push(slot);
-        settled.unwrap_or(Ok(()))
+        settled
+    }
+
+    /// Sets the function that is called if the guest puts a BAR onto another device or onto memory that is reserved,
+    /// where it is not mapped; it is called for the first such conflict of each BAR, on the vCPU's thread. The bus
+    /// is locked during the call. The first function stays.
+    pub fn on_conflict(&self, report: impl Fn(PciError) + Send + Sync + 'static) {
+        let _ = self.on_conflict.set(Box::new(report));
     }
 
     /// Resets every function: restores the registers that the guest found, deselects tests and removes doorbells.
@@ -75,7 +91,7 @@ impl PciRoot {
         let mut state = self.lock();
         state.address = 0;
         state.slots.iter_mut().for_each(Slot::restore);
-        self.settle(&mut state.slots, Slot::reset);
+        self.settle(&mut state, Slot::reset);
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
@@ -85,28 +101,34 @@ impl PciRoot {
     /// Maps the BARs where their registers say. All BARs that move are removed before any is added, so that two
     /// can change places. In between, `act` is called for each slot, and the function is told its registers, so that
     /// no BAR of it is mapped while it does not decode.
-    fn settle(&self, slots: &mut [Slot], act: fn(&Slot)) {
-        self.with_buses(|buses| {
+    fn settle(&self, state: &mut State, act: fn(&Slot)) {
+        let State { board, slots, .. } = state;
+        self.with_buses(&board.reserved, |buses| {
             slots.iter_mut().for_each(|slot| slot.withdraw(buses));
             for slot in slots.iter_mut() {
                 act(slot);
                 slot.tell();
             }
             for slot in slots {
-                // A BAR that the guest puts onto another device stays unmapped, which is no error here.
-                let _ = slot.settle(buses);
+                slot.settle(buses, |conflict| {
+                    if let Some(report) = self.on_conflict.get() {
+                        report(conflict);
+                    }
+                });
             }
         });
     }
 
-    /// Calls `act` with the buses; `None` if they are being dropped. The buses own this device, hence the weak
+    /// Calls `act` with the buses, unless they are being dropped. The buses own this device, hence the weak
     /// references.
-    fn with_buses<T>(&self, act: impl FnOnce(Buses<'_>) -> T) -> Option<T> {
-        let (pio, mmio) = (self.pio.upgrade()?, self.mmio.upgrade()?);
-        Some(act(Buses {
-            pio: &pio,
-            mmio: &mmio,
-        }))
+    fn with_buses(&self, reserved: &[BusRange], act: impl FnOnce(Buses<'_>)) {
+        if let (Some(pio), Some(mmio)) = (self.pio.upgrade(), self.mmio.upgrade()) {
+            act(Buses {
+                pio: &pio,
+                mmio: &mmio,
+                reserved,
+            });
+        }
     }
 }
 
@@ -148,7 +170,7 @@ impl BusDevice for PciRoot {
                 return;
             };
             slot.write(register, data);
-            self.settle(&mut state.slots, |_| {});
+            self.settle(&mut state, |_| {});
         } else if let (0, Ok(data)) = (offset, <[u8; 4]>::try_from(data)) {
             // Narrower accesses do not reach the address register (PCI 3.0, 3.2.2.3.2).
             state.address = u32::from_le_bytes(data);

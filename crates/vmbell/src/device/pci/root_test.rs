@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::bus::BusReader;
-use crate::device::pci::{BARS, Bar, BarSpace, Identity, Window};
+use crate::device::pci::{BARS, Bar, BarSpace, Identity, Window, Windows};
 
 const PORTS: u64 = 0xc000;
 const MEMORY: u64 = 0xe000_0000;
@@ -79,7 +79,7 @@ impl Pc {
             memory32: window(MEMORY, 0x1000_0000),
             memory64: window(1 << 36, 1 << 38),
         };
-        let root = PciRoot::new(&pio, &mmio, windows).unwrap();
+        let root = PciRoot::new(&pio, &mmio, windows.into()).unwrap();
         for function in functions {
             root.add(Arc::clone(function) as Arc<dyn PciFunction>)
                 .unwrap();
@@ -289,7 +289,7 @@ fn errors_name_function_bar_and_window() {
         memory32: Window::new(BusRange::new(MEMORY, 0x1000).unwrap()),
         memory64: small,
     };
-    let root = PciRoot::new(&pio, &mmio, windows).unwrap();
+    let root = PciRoot::new(&pio, &mmio, windows.into()).unwrap();
     assert_eq!(
         root.add(Dummy::new(1)).unwrap_err().to_string(),
         "no room for BAR1 of dummy, 256 bytes, in 0xc000-0xc07f"
@@ -305,7 +305,7 @@ fn clash_at_the_start_is_an_error() {
         memory32: window(MEMORY, 0x1000),
         memory64: window(1 << 36, 1 << 38),
     };
-    let root = PciRoot::new(&pio, &mmio, windows).unwrap();
+    let root = PciRoot::new(&pio, &mmio, windows.into()).unwrap();
     let taken = BusRange::new(0xcc80, 1).unwrap();
     pio.insert(taken, Arc::new(crate::device::DoorbellCounter::default()))
         .unwrap();

@@ -4,19 +4,24 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::bar::{BARS, BarSpace};
+use super::bar::{BARS, Bar, BarSpace};
 use super::config::ConfigSpace;
-use super::{PciError, PciFunction, Windows};
-use crate::bus::{Bus, BusDevice, BusError, BusRange};
+use super::{Board, PciError, PciFunction};
+use crate::bus::{Bus, BusDevice, BusRange};
 
 /// Bytes of a dword, the widest access to a register.
 const DWORD: usize = 4;
+
+/// The line register of a function whose pin is not connected (PCI 3.0, 6.2.4).
+const NO_LINE: u8 = 0xff;
 
 /// The two buses on which BARs are mapped.
 #[derive(Clone, Copy)]
 pub(super) struct Buses<'b> {
     pub(super) pio: &'b Bus,
     pub(super) mmio: &'b Bus,
+    /// Addresses of memory that is not on the bus.
+    pub(super) reserved: &'b [BusRange],
 }
 
 impl<'b> Buses<'b> {
@@ -24,6 +29,17 @@ impl<'b> Buses<'b> {
         match space {
             BarSpace::Io => self.pio,
             BarSpace::Memory32 | BarSpace::Memory64 => self.mmio,
+        }
+    }
+
+    /// The memory beside the bus that a BAR at `range` would cover.
+    fn reserved(self, space: BarSpace, range: BusRange) -> Option<BusRange> {
+        let mut reserved = self.reserved.iter().copied();
+        match space {
+            BarSpace::Io => None,
+            BarSpace::Memory32 | BarSpace::Memory64 => {
+                reserved.find(|reserved| reserved.overlaps(range))
+            }
         }
     }
 }
@@ -55,13 +71,16 @@ pub(super) struct Slot {
     told: bool,
     /// The range of each BAR on its bus; `None` if the BAR is not mapped.
     placed: [Option<BusRange>; BARS],
+    /// The BARs of which a conflict has been reported.
+    reported: [bool; BARS],
 }
 
 impl Slot {
-    /// A slot whose BARs have addresses and are not mapped yet.
+    /// Slot `number`, whose BARs have addresses and are not mapped yet.
     pub(super) fn new(
         function: Arc<dyn PciFunction>,
-        windows: &mut Windows,
+        number: usize,
+        board: &mut Board,
     ) -> Result<Self, PciError> {
         let name = function.name();
         let bars = function.bars();
@@ -77,7 +96,7 @@ impl Slot {
         for (index, bar) in bars.into_iter().enumerate() {
             let Some(bar) = bar else { continue };
             bar.check(name, index)?;
-            let base = windows.take(bar).map_err(|window| PciError::NoRoom {
+            let base = board.windows.take(bar).map_err(|window| PciError::NoRoom {
                 name,
                 bar: index,
                 size: bar.size,
@@ -86,6 +105,14 @@ impl Slot {
             config.assign(index, base);
         }
         config.enable_decode();
+        if let Some(pin) = registers.pin {
+            let gsi = (board.intx)(number, pin);
+            let line = gsi.and_then(|gsi| u8::try_from(gsi.number()).ok());
+            config.assign_line(line.unwrap_or(NO_LINE));
+            if let Some(gsi) = gsi {
+                function.connected(gsi);
+            }
+        }
         let initial = config.clone();
         Ok(Self {
             function,
@@ -93,6 +120,7 @@ impl Slot {
             initial,
             told: false,
             placed: [None; BARS],
+            reported: [false; BARS],
         })
     }
 
@@ -114,30 +142,53 @@ impl Slot {
         }
     }
 
-    /// Adds the BARs to the bus that are not mapped where their registers say. If another device has the addresses,
-    /// the BAR stays unmapped until that device is gone; the first such clash is returned.
-    pub(super) fn settle(&mut self, buses: Buses<'_>) -> Result<(), PciError> {
-        let bars = self.function.bars();
-        let mut clash = Ok(());
-        for (index, (placed, bar)) in self.placed.iter_mut().zip(bars).enumerate() {
-            let (None, Some(bar), Some(range)) = (*placed, bar, self.config.placed(index)) else {
+    /// Adds the BARs to the bus that are not mapped where their registers say. If something else has the addresses,
+    /// the BAR stays unmapped until that is gone or the BAR moves; the first such conflict of each BAR is reported.
+    pub(super) fn settle(&mut self, buses: Buses<'_>, mut report: impl FnMut(PciError)) {
+        for (index, bar) in self.function.bars().into_iter().enumerate() {
+            let (None, Some(bar), Some(range)) =
+                (self.placed[index], bar, self.config.placed(index))
+            else {
                 continue;
             };
-            let device = BarDevice {
-                function: Arc::clone(&self.function),
-                bar: index,
-            };
-            match buses.of(bar.space).insert(range, Arc::new(device)) {
+            match self.place(buses, index, bar, range) {
                 Ok(()) => {
-                    *placed = Some(range);
+                    self.placed[index] = Some(range);
                     self.function.moved(index, Some(range.first()));
                 }
-                Err(source) => clash = clash.and(Err((index, source))),
+                Err(_) if self.reported[index] => {}
+                Err(error) => {
+                    self.reported[index] = true;
+                    report(error);
+                }
             }
         }
-        clash.map_err(|(bar, source): (usize, BusError)| PciError::Clash {
-            name: self.function.name(),
-            bar,
+    }
+
+    fn place(
+        &self,
+        buses: Buses<'_>,
+        index: usize,
+        bar: Bar,
+        range: BusRange,
+    ) -> Result<(), PciError> {
+        let name = self.function.name();
+        if let Some(reserved) = buses.reserved(bar.space, range) {
+            return Err(PciError::Reserved {
+                name,
+                bar: index,
+                range,
+                reserved,
+            });
+        }
+        let device = BarDevice {
+            function: Arc::clone(&self.function),
+            bar: index,
+        };
+        let inserted = buses.of(bar.space).insert(range, Arc::new(device));
+        inserted.map_err(|source| PciError::Clash {
+            name,
+            bar: index,
             source,
         })
     }

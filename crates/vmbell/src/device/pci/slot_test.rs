@@ -4,8 +4,10 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::device::pci::{
-    Bar, COMMAND, COMMAND_INTX_DISABLE, CONFIG_SIZE, Capability, Identity, Pin, Registers, Window,
+    Bar, Board, COMMAND, COMMAND_INTX_DISABLE, CONFIG_SIZE, Capability, Identity, Pin, Registers,
+    Window, Windows,
 };
+use crate::irq::Gsi;
 
 const BASE: u64 = 0xe000_0000;
 const MSI: u8 = 0x50;
@@ -16,6 +18,7 @@ enum Event {
     Write(usize, Vec<u8>),
     Command(u16),
     Moved(Option<u64>),
+    Connected(Gsi),
     Reset,
 }
 
@@ -73,6 +76,10 @@ impl PciFunction for Owner {
         self.push(Event::Write(offset, data.to_vec()));
     }
 
+    fn connected(&self, gsi: Gsi) {
+        self.push(Event::Connected(gsi));
+    }
+
     fn configured(&self, config: &ConfigSpace) {
         self.push(Event::Command(config.word(COMMAND)));
     }
@@ -120,13 +127,17 @@ fn slot(registers: Registers) -> (Arc<Owner>, Result<Slot, PciError>) {
         registers,
         events: Mutex::default(),
     });
-    let mut windows = Windows {
+    let function = Arc::clone(&owner) as Arc<dyn PciFunction>;
+    let slot = Slot::new(function, 1, &mut board());
+    (owner, slot)
+}
+
+fn board() -> Board {
+    Board::from(Windows {
         io: window(0xc000, 0x100),
         memory32: window(BASE, 0x10_0000),
         memory64: window(1 << 36, 1 << 32),
-    };
-    let slot = Slot::new(Arc::clone(&owner) as Arc<dyn PciFunction>, &mut windows);
-    (owner, slot)
+    })
 }
 
 fn read(slot: &Slot, offset: usize, len: usize) -> u32 {
@@ -268,35 +279,104 @@ mod on_the_bus {
     use crate::bus::BusReader;
     use crate::device::pci::{CONFIG_PORTS, PciRoot};
 
-    fn write(ports: &mut BusReader, register: u32, data: &[u8]) {
+    fn select(ports: &mut BusReader, register: u32) {
         let address = 1_u32 << 31 | 1 << 11 | register;
         assert!(ports.write(CONFIG_PORTS, &address.to_le_bytes()));
+    }
+
+    fn write(ports: &mut BusReader, register: u32, data: &[u8]) {
+        select(ports, register);
         assert!(ports.write(CONFIG_PORTS + 4, data));
+    }
+
+    struct Pc {
+        root: Arc<PciRoot>,
+        owner: Arc<Owner>,
+        ports: BusReader,
+        memory: BusReader,
+        _buses: [Arc<Bus>; 2],
+    }
+
+    fn pc(board: Board) -> Pc {
+        let (pio, mmio) = (Arc::new(Bus::new()), Arc::new(Bus::new()));
+        let root = PciRoot::new(&pio, &mmio, board).unwrap();
+        let (owner, _) = slot(registers());
+        root.add(Arc::clone(&owner) as Arc<dyn PciFunction>)
+            .unwrap();
+        Pc {
+            root,
+            owner,
+            ports: pio.reader(),
+            memory: mmio.reader(),
+            _buses: [pio, mmio],
+        }
     }
 
     #[test]
     fn function_is_told_while_its_moving_bars_are_unmapped() {
-        let (pio, mmio) = (Arc::new(Bus::new()), Arc::new(Bus::new()));
-        let windows = Windows {
-            io: window(0xc000, 0x100),
-            memory32: window(BASE, 0x10_0000),
-            memory64: window(1 << 36, 1 << 32),
-        };
-        let root = PciRoot::new(&pio, &mmio, windows).unwrap();
-        let (owner, _) = slot(registers());
-        root.add(Arc::clone(&owner) as Arc<dyn PciFunction>)
-            .unwrap();
+        let mut pc = pc(board());
         let (on, off) = (Event::Moved(Some(BASE)), Event::Moved(None));
-        assert_eq!(owner.take(), [Event::Command(2), on.clone()]);
-        let mut ports = pio.reader();
-        write(&mut ports, 4, &[0, 0]);
-        assert_eq!(owner.take(), [off, Event::Command(0)]);
-        write(&mut ports, 4, &[2, 0]);
-        assert_eq!(owner.take(), [Event::Command(2), on.clone()]);
-        write(&mut ports, 4, &[0, 0]);
-        owner.take();
-        root.reset();
-        assert_eq!(owner.take(), [Event::Reset, Event::Command(2), on]);
+        assert_eq!(pc.owner.take(), [Event::Command(2), on.clone()]);
+        write(&mut pc.ports, 4, &[0, 0]);
+        assert_eq!(pc.owner.take(), [off, Event::Command(0)]);
+        write(&mut pc.ports, 4, &[2, 0]);
+        assert_eq!(pc.owner.take(), [Event::Command(2), on.clone()]);
+        write(&mut pc.ports, 4, &[0, 0]);
+        pc.owner.take();
+        pc.root.reset();
+        assert_eq!(pc.owner.take(), [Event::Reset, Event::Command(2), on]);
+    }
+
+    #[test]
+    fn line_register_has_the_gsi_of_the_pin() {
+        let gsi = Gsi::new(21).unwrap();
+        for (intx, line, connected) in [
+            (
+                (|slot, pin| (slot == 1 && pin == Pin::B).then(|| Gsi::new(21).unwrap()))
+                    as fn(_, _) -> _,
+                21,
+                Some(Event::Connected(gsi)),
+            ),
+            (|_, _| None, 0xff, None),
+        ] {
+            let mut pc = pc(Board { intx, ..board() });
+            let events = pc.owner.take();
+            assert_eq!(events.first() == connected.as_ref(), connected.is_some());
+            let mut data = [0];
+            select(&mut pc.ports, 0x3c);
+            assert!(pc.ports.read(CONFIG_PORTS + 4, &mut data));
+            assert_eq!(data, [line]);
+        }
+    }
+
+    #[test]
+    fn bar_over_reserved_memory_is_not_mapped_and_said_once() {
+        let ram = BusRange::new(0, 0x1000_0000).unwrap();
+        let mut pc = pc(Board {
+            reserved: vec![ram],
+            ..board()
+        });
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let says = Arc::clone(&said);
+        pc.root
+            .on_conflict(move |conflict| says.lock().unwrap().push(conflict.to_string()));
+        pc.owner.take();
+        for base in [0x0fff_f000_u32, 0x5000] {
+            write(&mut pc.ports, 0x10, &base.to_le_bytes());
+            assert!(!pc.memory.read(base.into(), &mut [0]));
+            write(&mut pc.ports, 0x3c, &[0]);
+        }
+        let moved = |event: &Event| matches!(event, Event::Moved(_));
+        let events: Vec<_> = pc.owner.take().into_iter().filter(moved).collect();
+        assert_eq!(events, [Event::Moved(None)]);
+        assert_eq!(
+            *said.lock().unwrap(),
+            [
+                "BAR0 of owner at 0xffff000-0xfffffff is over 0x0-0xfffffff, which is not free, and is not mapped"
+            ]
+        );
+        write(&mut pc.ports, 0x10, &0x1000_0000_u32.to_le_bytes());
+        assert!(pc.memory.read(0x1000_0000, &mut [0]), "directly behind");
     }
 }
 

@@ -22,6 +22,11 @@ impl Window {
         }
     }
 
+    /// The whole range.
+    pub const fn range(self) -> BusRange {
+        self.range
+    }
+
     /// Takes the next `size` addresses, aligned to their size; `None` if there are not enough.
     fn take(&mut self, size: u64) -> Option<u64> {
         let base = self.next?.checked_next_multiple_of(size)?;

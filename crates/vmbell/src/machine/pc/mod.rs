@@ -96,7 +96,7 @@ impl<V: Vm> Pc<V> {
         let machine = Machine::new(vm);
         let switch = Arc::new(Switch::default());
         let pm1 = power::registers(machine.vm(), &switch);
-        let pci = PciRoot::new(&machine.pio, &machine.mmio, layout::windows()?)?;
+        let pci = PciRoot::new(&machine.pio, &machine.mmio, layout::board(config.memory)?)?;
         let pc = Self {
             machine,
             pci,

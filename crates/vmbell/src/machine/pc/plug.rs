@@ -9,10 +9,22 @@ use crate::device::pc_testdev::{
     TEST_FLUSH_LEN, TEST_FLUSH_PORTS, TEST_LATCH_LEN, TEST_LATCH_PORTS, TEST_LINE_PORTS,
     TEST_LINES, TEST_MEMORY_BASE, TEST_MEMORY_LEN, TestFlush, TestLatch, TestLines, TestMemory,
 };
+use crate::device::pci::{PciError, PciFunction};
 use crate::device::pci_testdev::{PciTestdev, PciTestdevConfig};
 use crate::hypervisor::{IoEvents, Vm};
 
 impl<V: Vm> Pc<V> {
+    /// Adds a function to the PCI bus, in the next slot.
+    pub fn add_pci(&self, function: Arc<dyn PciFunction>) -> Result<(), PcError> {
+        Ok(self.pci.add(function)?)
+    }
+
+    /// Sets the function that is called if the guest puts a BAR where it is not mapped, because RAM or another
+    /// device is there; see [`PciRoot::on_conflict`](crate::device::pci::PciRoot::on_conflict).
+    pub fn on_pci_conflict(&self, report: impl Fn(PciError) + Send + Sync + 'static) {
+        self.pci.on_conflict(report);
+    }
+
     /// Adds a pci-testdev to the PCI bus.
     pub fn add_testdev(&self, config: PciTestdevConfig) -> Result<(), PcError> {
         let switch = Arc::clone(&self.switch);

@@ -102,7 +102,7 @@ impl Pc {
             memory32: window(MEMORY, 0x1000_0000),
             memory64: window(1 << 36, 1 << 38),
         };
-        let root = PciRoot::new(&pio, &mmio, windows).unwrap();
+        let root = PciRoot::new(&pio, &mmio, windows.into()).unwrap();
         root.add(Arc::new(device)).unwrap();
         Self {
             bell: registry.set.bell(),
