@@ -10,6 +10,7 @@ mod board;
 mod capability;
 mod config;
 mod host_bridge;
+mod msi;
 mod registers;
 mod root;
 mod slot;
@@ -26,6 +27,7 @@ pub use config::{
     COMMAND, COMMAND_INTX_DISABLE, CONFIG_SIZE, ConfigSpace, INTERRUPT_LINE, Identity,
 };
 pub use host_bridge::HostBridge;
+pub use msi::{MsiCapability, MsiState};
 pub use registers::{Pin, Registers};
 pub use root::{CONFIG_PORTS, PciRoot};
 pub use window::{Window, Windows};
