@@ -11,6 +11,8 @@ mod capability;
 mod config;
 mod host_bridge;
 mod msi;
+mod msix;
+mod msix_table;
 mod registers;
 mod root;
 mod slot;
@@ -28,6 +30,8 @@ pub use config::{
 };
 pub use host_bridge::HostBridge;
 pub use msi::{MsiCapability, MsiState};
+pub use msix::{BarPart, MsixCapability, MsixControl, MsixError};
+pub use msix_table::{MsixTable, read_pending};
 pub use registers::{Pin, Registers};
 pub use root::{CONFIG_PORTS, PciRoot};
 pub use window::{Window, Windows};
