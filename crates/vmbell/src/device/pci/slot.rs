@@ -96,6 +96,10 @@ impl Slot {
         for (index, bar) in bars.into_iter().enumerate() {
             let Some(bar) = bar else { continue };
             bar.check(name, index)?;
+            let upper = bars.get(index + 1).copied().flatten();
+            if bar.space == BarSpace::Memory64 && upper.is_some() {
+                return Err(PciError::UpperHalf { name, bar: index });
+            }
             let base = board.windows.take(bar).map_err(|window| PciError::NoRoom {
                 name,
                 bar: index,

@@ -25,6 +25,7 @@ enum Event {
 /// A function with registers of its own that read as their offset, and two capabilities; it writes down what happens.
 struct Owner {
     registers: Registers,
+    bars: [Option<Bar>; BARS],
     events: Mutex<Vec<Event>>,
 }
 
@@ -52,13 +53,7 @@ impl PciFunction for Owner {
     }
 
     fn bars(&self) -> [Option<Bar>; BARS] {
-        let mut bars = [None; BARS];
-        bars[0] = Some(Bar {
-            space: BarSpace::Memory32,
-            size: 4096,
-            prefetchable: false,
-        });
-        bars
+        self.bars
     }
 
     fn registers(&self) -> Registers {
@@ -122,9 +117,27 @@ fn window(base: u64, len: u64) -> Window {
     Window::new(BusRange::new(base, len).unwrap())
 }
 
+const fn memory(space: BarSpace) -> Option<Bar> {
+    Some(Bar {
+        space,
+        size: 4096,
+        prefetchable: false,
+    })
+}
+
 fn slot(registers: Registers) -> (Arc<Owner>, Result<Slot, PciError>) {
+    let mut bars = [None; BARS];
+    bars[0] = memory(BarSpace::Memory32);
+    with_bars(registers, bars)
+}
+
+fn with_bars(
+    registers: Registers,
+    bars: [Option<Bar>; BARS],
+) -> (Arc<Owner>, Result<Slot, PciError>) {
     let owner = Arc::new(Owner {
         registers,
+        bars,
         events: Mutex::default(),
     });
     let function = Arc::clone(&owner) as Arc<dyn PciFunction>;
@@ -272,6 +285,23 @@ fn capability_that_does_not_fit_is_refused_by_name() {
             assert_eq!(error.to_string(), text);
         }
     }
+}
+
+#[test]
+fn upper_half_of_a_bar_is_no_bar() {
+    for (last, fits) in [(4, true), (5, false)] {
+        let mut bars = [None; BARS];
+        bars[last] = memory(BarSpace::Memory64);
+        assert_eq!(with_bars(registers(), bars).1.is_ok(), fits);
+    }
+    let mut bars = [None; BARS];
+    bars[0] = memory(BarSpace::Memory64);
+    bars[1] = memory(BarSpace::Memory32);
+    let error = with_bars(registers(), bars).1.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "BAR0 of owner has no register for its upper half"
+    );
 }
 
 mod on_the_bus {
