@@ -5,6 +5,7 @@
 //! - [`kernel`]: how the kernel's VFIO opens devices, and maps guest memory for them
 //! - [`dma`], [`iova`]: guest memory for the device, where the IOMMU can have it
 //! - [`interrupt`]: the device's interrupts as GSIs of the guest
+//! - [`pci`]: a device as a function of the guest's PCI bus
 //! - [`placed`]: a device with registers at fixed addresses of the guest
 //!
 //! Set-up and tear-down may run on any thread. While the guest runs, its accesses and its interrupts pass the VMM by.
@@ -17,6 +18,7 @@ pub mod host;
 pub mod interrupt;
 pub mod iova;
 pub mod kernel;
+pub mod pci;
 pub mod placed;
 
 pub use error::PassthroughError;

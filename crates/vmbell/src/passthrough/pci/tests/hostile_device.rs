@@ -1,0 +1,111 @@
+//! Devices whose configuration space is not what it should be.
+
+use proptest::prelude::*;
+
+use super::device::Device;
+use super::*;
+
+fn refused(config: [u8; CONFIG_SIZE], info: &PciInfo) -> String {
+    let error = pc::assign(&Device::new(config), info, &Arc::default()).unwrap_err();
+    error.to_string()
+}
+
+fn with(at: usize, bytes: &[u8]) -> [u8; CONFIG_SIZE] {
+    let mut config = pc::config();
+    config[at..at + bytes.len()].copy_from_slice(bytes);
+    config
+}
+
+#[test]
+fn device_that_cannot_be_assigned_is_refused_with_the_reason() {
+    let info = pc::info();
+    for (at, bytes, reason) in [
+        (
+            0,
+            &[0xff, 0xff][..],
+            "the device does not answer: its vendor reads as 0xffff",
+        ),
+        (
+            0x0e,
+            &[0x81],
+            "the device has a header of type 1, only type 0 can be assigned",
+        ),
+        (
+            0x3d,
+            &[5],
+            "interrupt pin 5 is none of 1 (INTA) to 4 (INTD)",
+        ),
+        (
+            0x10,
+            &[0x06, 0, 0, 0xe0],
+            "BAR0 reads as 0xe0000006, which is no kind of BAR",
+        ),
+        (
+            0x41,
+            &[0x40],
+            "the capability pointer at 0x41 leads back to 0x40",
+        ),
+        (
+            MSIX + 4,
+            &[0x03],
+            "the table of msi-x is in BAR3, which is no memory",
+        ),
+        (
+            MSIX + 2,
+            &[0x04],
+            "the device has 5 vectors of MSI-X, and 4 can be wired",
+        ),
+        (
+            MSI + 2,
+            &[0x8a],
+            "the device has 32 vectors of MSI, and 2 can be wired",
+        ),
+    ] {
+        assert_eq!(refused(with(at, bytes), &info), reason);
+    }
+}
+
+#[test]
+fn device_that_cannot_be_read_is_refused() {
+    let device = Device::new(pc::config());
+    device.lock().fails = true;
+    let error = pc::assign(&device, &pc::info(), &Arc::default()).unwrap_err();
+    assert_eq!(error.to_string(), "cannot read configuration space");
+}
+
+#[test]
+fn device_without_capabilities_has_an_empty_list() {
+    let mut pc = Pc::with(with(6, &[0]), &pc::info());
+    assert_eq!(pc.read(0x34, 1), 0);
+    assert_eq!(pc.read(0x06, 2) & 0x10, 0);
+    assert_eq!(pc.device.lock().wired, Wired::Intx(gsi()));
+}
+
+proptest! {
+    /// Whatever the device says, it is refused, or it can be configured in any way.
+    #[test]
+    fn any_device_is_survived(
+        noise in prop::collection::vec((0_usize..CONFIG_SIZE, any::<u8>()), 0..24),
+        sizes in prop::array::uniform6(prop_oneof![Just(0_u64), (0_u32..64).prop_map(|log| 1 << log), any::<u64>()]),
+        areas in prop::collection::vec((any::<u64>(), any::<u64>()), 0..3),
+        writes in prop::collection::vec((0_usize..64, any::<u32>()), 0..30),
+    ) {
+        let mut config = pc::config();
+        for (at, byte) in noise {
+            config[at] = byte;
+        }
+        let mut info = pc::info();
+        for (bar, size) in info.bars.iter_mut().zip(sizes) {
+            if size != 0 {
+                bar.size = size;
+            }
+            bar.mappable.extend(areas.iter().map(|&(offset, len)| Area { offset, len }));
+        }
+        if let Some(mut pc) = Pc::try_with(config, &info) {
+            for (dword, value) in writes {
+                pc.write(dword * 4, &value.to_le_bytes());
+                pc.read(dword * 4, 4);
+            }
+        }
+    }
+}
