@@ -179,6 +179,11 @@ impl ConfigSpace {
         }
     }
 
+    /// Clears the decode bits, so that no BAR has an address.
+    pub(super) fn disable_decode(&mut self) {
+        self.write(COMMAND, &[0; 2]);
+    }
+
     /// Sets the decode bits that the BARs need, as firmware would.
     pub fn enable_decode(&mut self) {
         let spaces = self.bars.iter().flatten().map(|bar| bar.space);

@@ -35,7 +35,8 @@ struct State {
     /// The value that was written to port 0xcf8, with all bits.
     address: u32,
     board: Board,
-    slots: Vec<Slot>,
+    /// The functions by slot; `None` where a function was removed.
+    slots: Vec<Option<Slot>>,
 }
 
 impl PciRoot {
@@ -57,8 +58,8 @@ impl PciRoot {
         Ok(root)
     }
 
-    /// Adds a function in the next slot, with addresses assigned and decoding enabled.
-    pub fn add(&self, function: Arc<dyn PciFunction>) -> Result<(), PciError> {
+    /// Adds a function in the next slot, with addresses assigned and decoding enabled, and returns the slot's number.
+    pub fn add(&self, function: Arc<dyn PciFunction>) -> Result<usize, PciError> {
         let mut state = self.lock();
         let State { board, slots, .. } = &mut *state;
         if slots.len() >= SLOTS {
@@ -67,7 +68,8 @@ impl PciRoot {
                 slots: SLOTS,
             });
         }
-        let mut slot = Slot::new(function, slots.len(), board)?;
+        let number = slots.len();
+        let mut slot = Slot::new(function, number, board)?;
         slot.tell();
         let mut settled = Ok(());
         self.with_buses(&board.reserved, |buses| {
@@ -75,8 +77,23 @@ impl PciRoot {
                 settled = std::mem::replace(&mut settled, Ok(())).and(Err(conflict));
             });
         });
-        slots.push(slot);
-        settled
+        slots.push(Some(slot));
+        settled.map(|()| number)
+    }
+
+    /// Removes the function in a slot while the guest runs, as if it were pulled out: none of its BARs is mapped any
+    /// more, and its configuration space reads as ones. Returns whether there was one. Any thread may call it.
+    pub fn remove(&self, slot: usize) -> bool {
+        let mut state = self.lock();
+        let State { board, slots, .. } = &mut *state;
+        let Some(mut removed) = slots.get_mut(slot).and_then(Option::take) else {
+            return false;
+        };
+        self.with_buses(&board.reserved, |buses| removed.unmap(buses));
+        // The function ends without the lock.
+        drop(state);
+        drop(removed);
+        true
     }
 
     /// Sets the function that is called if the guest puts a BAR onto another device or onto memory that is reserved,
@@ -90,7 +107,7 @@ impl PciRoot {
     pub fn reset(&self) {
         let mut state = self.lock();
         state.address = 0;
-        state.slots.iter_mut().for_each(Slot::restore);
+        state.slots.iter_mut().flatten().for_each(Slot::restore);
         self.settle(&mut state, Slot::reset);
     }
 
@@ -104,12 +121,15 @@ impl PciRoot {
     fn settle(&self, state: &mut State, act: fn(&Slot)) {
         let State { board, slots, .. } = state;
         self.with_buses(&board.reserved, |buses| {
-            slots.iter_mut().for_each(|slot| slot.withdraw(buses));
-            for slot in slots.iter_mut() {
+            slots
+                .iter_mut()
+                .flatten()
+                .for_each(|slot| slot.withdraw(buses));
+            for slot in slots.iter_mut().flatten() {
                 act(slot);
                 slot.tell();
             }
-            for slot in slots {
+            for slot in slots.iter_mut().flatten() {
                 slot.settle(buses, |conflict| {
                     if let Some(report) = self.on_conflict.get() {
                         report(conflict);
@@ -144,7 +164,7 @@ impl State {
         if self.address & ENABLE == 0 || bus != 0 || function != 0 {
             return None;
         }
-        let slot = self.slots.get_mut(usize::from(device))?;
+        let slot = self.slots.get_mut(usize::from(device))?.as_mut()?;
         let lane = usize::try_from(offset - DATA).ok()?;
         Some((slot, usize::from(register) | lane))
     }

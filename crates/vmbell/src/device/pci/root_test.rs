@@ -268,9 +268,23 @@ fn reset_puts_everything_back() {
 }
 
 #[test]
+fn function_that_is_pulled_out_answers_nowhere() {
+    let mut pc = Pc::new(&[Dummy::new(1), Dummy::new(2)]);
+    assert!(pc.root.remove(1));
+    assert_eq!(pc.read(1, 0, 4), u32::MAX, "its configuration space");
+    assert_eq!(pc.who(MEMORY), None, "its memory");
+    assert_ne!(pc.read(2, 0, 4), u32::MAX, "its neighbour stays");
+    pc.write(1, BAR0, &0xe000_0000_u32.to_le_bytes());
+    pc.root.reset();
+    assert_eq!(pc.who(MEMORY), None);
+    assert!(!pc.root.remove(1), "it is gone already");
+    assert!(!pc.root.remove(31), "it was never there");
+}
+
+#[test]
 fn errors_name_function_bar_and_window() {
     let pc = Pc::new(&[]);
-    let mut last = Ok(());
+    let mut last = Ok(0);
     let mut added = 0;
     while last.is_ok() {
         last = pc.root.add(Dummy::new(1));

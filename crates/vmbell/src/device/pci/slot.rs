@@ -146,6 +146,12 @@ impl Slot {
         }
     }
 
+    /// Removes all BARs from the bus.
+    pub(super) fn unmap(&mut self, buses: Buses<'_>) {
+        self.config.disable_decode();
+        self.withdraw(buses);
+    }
+
     /// Adds the BARs to the bus that are not mapped where their registers say. If something else has the addresses,
     /// the BAR stays unmapped until that is gone or the BAR moves; the first such conflict of each BAR is reported.
     pub(super) fn settle(&mut self, buses: Buses<'_>, mut report: impl FnMut(PciError)) {

@@ -14,8 +14,8 @@ use crate::device::pci_testdev::{PciTestdev, PciTestdevConfig};
 use crate::hypervisor::{IoEvents, Vm};
 
 impl<V: Vm> Pc<V> {
-    /// Adds a function to the PCI bus, in the next slot.
-    pub fn add_pci(&self, function: Arc<dyn PciFunction>) -> Result<(), PcError> {
+    /// Adds a function to the PCI bus, in the next slot, and returns the slot's number.
+    pub fn add_pci(&self, function: Arc<dyn PciFunction>) -> Result<usize, PcError> {
         Ok(self.pci.add(function)?)
     }
 
