@@ -7,6 +7,8 @@ use crate::bus::BusError;
 use crate::device::pci::PciError;
 use crate::hypervisor::Error;
 use crate::machine::{ImageError, MachineError};
+use crate::passthrough::PassthroughError;
+use crate::passthrough::pci::AssignError;
 
 /// The errors of a PC.
 #[derive(Debug, thiserror::Error)]
@@ -56,6 +58,17 @@ pub enum PcError {
     Testdev {
         /// The error of the eventfd.
         source: io::Error,
+    },
+    /// A device of the host cannot be opened or given to the guest.
+    #[error("a device of the host cannot be assigned")]
+    Passthrough(#[source] Box<PassthroughError>),
+    /// A PCI device of the host cannot be a function of this PC's bus.
+    #[error("{name} cannot be assigned")]
+    Assign {
+        /// The device.
+        name: String,
+        /// Why.
+        source: AssignError,
     },
     /// The image cannot be booted.
     #[error(transparent)]

@@ -6,6 +6,7 @@
 //! of `Shutdown` to their port, or ACPI's S5), and by resetting it. Each vCPU runs on a thread of its own, until the
 //! guest goes to sleep (S3); then the caller's thread waits for the clock to wake it.
 
+mod assigned;
 mod bios;
 mod error;
 mod flush;
@@ -19,9 +20,11 @@ use std::sync::Arc;
 
 use vm_memory::{Bytes, GuestAddress};
 
+pub use assigned::{AssignedEvent, OnEvent};
 pub use error::PcError;
 pub use layout::{MEMORY_MAX, MEMORY_MIN, VCPUS_MAX};
 
+use self::assigned::Assigned;
 use self::off::{Off, Switch};
 use super::{Boot, Image, Machine, Stop};
 use crate::bus::{BusDevice, BusRange};
@@ -61,6 +64,7 @@ impl Default for PcConfig {
 pub struct Pc<V: Vm> {
     machine: Machine<V>,
     pci: Arc<PciRoot>,
+    assigned: Assigned,
     switch: Arc<Switch>,
     pm1: Pm1,
     config: PcConfig,
@@ -100,6 +104,7 @@ impl<V: Vm> Pc<V> {
         let pc = Self {
             machine,
             pci,
+            assigned: Assigned::default(),
             switch,
             pm1,
             config,

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::areas::Area;
 use super::interrupts::{Interrupts, Mode};
 use super::shape::Shape;
-use super::{AssignError, AssignedError, GuestMapping, PciAccess, PciInfo, Vectors};
+use super::{AssignError, AssignedError, GuestMapping, InterruptWiring, PciAccess, PciInfo};
 use crate::device::pci::{
     BARS, Bar, BarPart, COMMAND, COMMAND_INTX_DISABLE, ConfigSpace, Identity, MsixTable,
     PciFunction, Registers, read_pending,
@@ -58,7 +58,7 @@ impl AssignedPci {
         info: &PciInfo,
         access: Arc<dyn PciAccess>,
         mapping: Arc<dyn GuestMapping>,
-        vectors: Arc<dyn Vectors>,
+        vectors: Arc<dyn InterruptWiring>,
         on_error: OnError,
     ) -> Result<Self, AssignError> {
         let shape = Shape::read(info, &*access)?;

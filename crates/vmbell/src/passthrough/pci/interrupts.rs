@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{AssignedError, Failure, Vectors};
+use super::{AssignedError, Failure, InterruptWiring};
 use crate::irq::{Gsi, Msi};
 
 /// A kind of interrupts, with what the guest has set up of it.
@@ -16,13 +16,13 @@ pub(super) enum Mode {
 
 /// The device's interrupts.
 pub(super) struct Interrupts {
-    vectors: Arc<dyn Vectors>,
+    vectors: Arc<dyn InterruptWiring>,
     now: Mode,
 }
 
 impl Interrupts {
     /// Interrupts that are off.
-    pub(super) fn new(vectors: Arc<dyn Vectors>) -> Self {
+    pub(super) fn new(vectors: Arc<dyn InterruptWiring>) -> Self {
         let now = Mode::Off;
         Self { vectors, now }
     }
@@ -95,7 +95,7 @@ impl Interrupts {
 }
 
 fn set_vector(
-    vectors: &dyn Vectors,
+    vectors: &dyn InterruptWiring,
     vector: u16,
     message: Option<Msi>,
 ) -> Result<(), AssignedError> {

@@ -2,7 +2,7 @@
 //!
 //! [`AssignedPci`] emulates the registers that say where the device is and how it interrupts: BARs, command, INTx, MSI
 //! and MSI-X. All other registers are the device's. How the device is reached is behind three traits: [`PciAccess`] for
-//! its registers, [`GuestMapping`] for what the guest reaches without an exit, [`Vectors`] for its interrupts. All of it
+//! its registers, [`GuestMapping`] for what the guest reaches without an exit, [`InterruptWiring`] for its interrupts. All of it
 //! runs on the thread of the vCPU that accesses, those of several vCPUs at a time.
 
 mod areas;
@@ -10,10 +10,12 @@ mod error;
 mod function;
 mod interrupts;
 mod shape;
+mod vfio;
 
 pub use areas::Area;
 pub use error::{AssignError, AssignedError, Failure};
 pub use function::{AssignedPci, OnError};
+pub use vfio::{GuestParts, VfioPci};
 
 use crate::device::pci::BARS;
 use crate::irq::{Gsi, Msi};
@@ -49,7 +51,7 @@ pub trait GuestMapping: Send + Sync {
 /// start; [`disable`](Self::disable) is called between two of them, and also after a call that has failed.
 ///
 /// A vector without a message is masked: an interrupt of it is kept, and sent once the vector has a message again.
-pub trait Vectors: Send + Sync {
+pub trait InterruptWiring: Send + Sync {
     /// Turns INTx on: the device raises the level-triggered `gsi`.
     fn set_intx(&self, gsi: Gsi) -> Result<(), Failure>;
 

@@ -132,7 +132,7 @@ impl GuestMapping for Device {
     }
 }
 
-impl Vectors for Device {
+impl InterruptWiring for Device {
     fn set_intx(&self, gsi: Gsi) -> Result<(), Failure> {
         self.happen(Event::Intx(gsi), |state| {
             assert_eq!(state.wired, Wired::Nothing);

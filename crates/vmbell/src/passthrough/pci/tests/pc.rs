@@ -181,7 +181,7 @@ pub fn assign(
         info,
         access,
         Arc::clone(device) as Arc<dyn GuestMapping>,
-        Arc::clone(device) as Arc<dyn Vectors>,
+        Arc::clone(device) as Arc<dyn InterruptWiring>,
         Box::new(on_error),
     )
 }

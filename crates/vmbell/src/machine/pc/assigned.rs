@@ -1,0 +1,159 @@
+//! Devices of the host that a PC's guest drives itself. They share a container, and with it the guest's memory.
+//!
+//! A device that the host asks to have back is taken out of the guest while that runs, as if it had been pulled out:
+//! its configuration space reads as ones. That happens on a thread of its own.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use super::{Pc, PcError};
+use crate::device::pci::PciError;
+use crate::hypervisor::{AssignedDevices, Irqs, Vm};
+use crate::irq::Routing;
+use crate::passthrough::PassthroughError;
+use crate::passthrough::device::Device;
+use crate::passthrough::dma::DmaMap;
+use crate::passthrough::host::HostDevice;
+use crate::passthrough::interrupt::{InterruptPath, RemovalRequest, Routes};
+use crate::passthrough::kernel::Vfio;
+use crate::passthrough::pci::{AssignedError, AssignedPci, GuestParts, VfioPci};
+
+/// The assigned devices of a PC.
+#[derive(Debug, Default)]
+pub(super) struct Assigned(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    vfio: Option<Vfio>,
+    routes: Option<Arc<Routes>>,
+    /// The guest's memory, as long as a device has it.
+    dma: Weak<DmaMap>,
+    requests: Vec<RemovalRequest>,
+}
+
+/// What happens to an assigned device and ends nothing.
+#[derive(Debug)]
+pub enum AssignedEvent {
+    /// Something that the guest asked for could not be done.
+    Failed(AssignedError),
+    /// A BAR is where it cannot be mapped.
+    Conflict(PciError),
+    /// The VMM hands the device's INTx on, and all accesses to the device are exits.
+    ThroughVmm {
+        /// Why there is no shorter way.
+        reason: String,
+    },
+    /// The host has asked for the device, and the guest has lost it.
+    Removed,
+}
+
+/// Called with each event, on the thread on which it happens.
+pub type OnEvent = Arc<dyn Fn(AssignedEvent) + Send + Sync>;
+
+impl<V: Vm> Pc<V> {
+    /// Gives the guest a PCI device of the host, which is bound to a driver of VFIO. Without `mmap` none of its registers
+    /// is mapped, so that every access is an exit.
+    ///
+    /// # Errors
+    /// The device cannot be opened, or it cannot be a function of this PC's bus.
+    pub fn assign(&self, host: &HostDevice, mmap: bool, on_event: &OnEvent) -> Result<(), PcError> {
+        let backend: Arc<dyn AssignedDevices> = self.machine.vm().clone();
+        let mut state = self
+            .assigned
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let vfio = match &state.vfio {
+            Some(vfio) => vfio.clone(),
+            None => state.vfio.insert(Vfio::open(&host.path)?).clone(),
+        };
+        let device = Arc::new(vfio.device(&host.path, Some(&backend))?);
+        let dma = match state.dma.upgrade() {
+            Some(dma) => dma,
+            None => Arc::new(DmaMap::new(vfio.dma_space(), self.machine.vm().memory())?),
+        };
+        state.dma = Arc::downgrade(&dma);
+        let guest = GuestParts {
+            backend,
+            routes: Arc::clone(state.routes.get_or_insert_with(|| {
+                let irqs: Arc<dyn Irqs> = self.machine.vm().clone();
+                Routes::new(irqs, Routing::identity().routes().collect())
+            })),
+            dma,
+        };
+        state
+            .requests
+            .extend(self.plug(&device, guest, mmap, on_event)?);
+        Ok(())
+    }
+
+    /// Puts the device on the bus, and waits for the host to ask for it.
+    fn plug(
+        &self,
+        device: &Arc<Device>,
+        guest: GuestParts,
+        mmap: bool,
+        on_event: &OnEvent,
+    ) -> Result<Option<RemovalRequest>, PcError> {
+        let vfio = Arc::new(VfioPci::new(Arc::clone(device), guest, mmap));
+        let report = Arc::clone(on_event);
+        let function = AssignedPci::new(
+            &vfio.info(),
+            Arc::clone(&vfio) as _,
+            Arc::clone(&vfio) as _,
+            Arc::clone(&vfio) as _,
+            Box::new(move |error| report(AssignedEvent::Failed(error))),
+        );
+        let function = function.map_err(|source| PcError::Assign {
+            name: device.name().to_owned(),
+            source,
+        })?;
+        let slot = self.pci.add(Arc::new(function))?;
+        if let Some(InterruptPath::Vmm { reason }) = vfio.intx_path() {
+            on_event(AssignedEvent::ThroughVmm { reason });
+        }
+        drop(vfio);
+        let report = Arc::clone(on_event);
+        self.pci
+            .on_conflict(move |conflict| report(AssignedEvent::Conflict(conflict)));
+        let (pci, report) = (Arc::downgrade(&self.pci), Arc::clone(on_event));
+        let asked = move || {
+            if let Some(pci) = pci.upgrade()
+                && pci.remove(slot)
+            {
+                report(AssignedEvent::Removed);
+            }
+        };
+        Ok(RemovalRequest::watch(device, asked)?)
+    }
+}
+
+impl From<PassthroughError> for PcError {
+    fn from(error: PassthroughError) -> Self {
+        Self::Passthrough(Box::new(error))
+    }
+}
+
+impl fmt::Display for AssignedEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed(error) => write_chain(f, error),
+            Self::Conflict(error) => write_chain(f, error),
+            Self::ThroughVmm { reason } => write!(
+                f,
+                "a thread of the VMM hands its INTx on, and all accesses to it are exits: {reason}"
+            ),
+            Self::Removed => f.write_str("the host wants it back, and the guest has lost it"),
+        }
+    }
+}
+
+fn write_chain(f: &mut fmt::Formatter<'_>, error: &dyn std::error::Error) -> fmt::Result {
+    write!(f, "{error}")?;
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        write!(f, ": {error}")?;
+        cause = error.source();
+    }
+    Ok(())
+}
