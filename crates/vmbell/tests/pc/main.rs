@@ -13,6 +13,7 @@ mod ends;
 mod image;
 mod init;
 mod kernel;
+mod nic;
 mod pc_testdev;
 mod pci;
 mod player;
