@@ -6,28 +6,44 @@ use vmbell::device::pci_testdev::PciTestdevConfig;
 
 const PC_TESTDEV: &str = "pc-testdev";
 const PCI_TESTDEV: &str = "pci-testdev";
-const NAMES: [&str; 2] = [PC_TESTDEV, PCI_TESTDEV];
-const PCI_TESTDEV_PROPERTIES: [&str; 2] = ["membar", "pv"];
+const VFIO_PCI: &str = "vfio-pci";
+const VFIO_PLATFORM: &str = "vfio-platform";
+const NAMES: [&str; 4] = [PC_TESTDEV, PCI_TESTDEV, VFIO_PCI, VFIO_PLATFORM];
 
 /// A device to plug in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Device {
     /// Interrupt lines, ports and memory to test with.
     PcTestdev,
     /// Doorbells to measure, on the PCI bus.
     PciTestdev(PciTestdevConfig),
+    /// A PCI device of the host.
+    VfioPci(Assigned),
+    /// A platform device of the host.
+    VfioPlatform(Assigned),
+}
+
+/// A device of the host, as the user names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Assigned {
+    /// Its name on its bus, such as `0000:00:03.0`.
+    pub(super) host: String,
+    /// Whether its registers are mapped where they can be.
+    pub(super) mmap: bool,
 }
 
 /// Parses the value of `--device`.
 pub(super) fn device(text: &str) -> Result<Device, String> {
-    let (name, properties) = match text.split_once(',') {
-        Some((name, properties)) => (name, Some(properties.split(','))),
-        None => (text, None),
-    };
-    let properties = properties.into_iter().flatten();
+    let mut parts = text.split(',');
+    let name = parts.next().unwrap_or_default();
     match name {
-        PC_TESTDEV => pc_testdev(properties),
-        PCI_TESTDEV => pci_testdev(properties),
+        PC_TESTDEV => {
+            properties(PC_TESTDEV, &[], parts, |_, _| Ok(()))?;
+            Ok(Device::PcTestdev)
+        }
+        PCI_TESTDEV => pci_testdev(parts),
+        VFIO_PCI => assigned(VFIO_PCI, "0000:00:03.0", parts).map(Device::VfioPci),
+        VFIO_PLATFORM => assigned(VFIO_PLATFORM, "9010000.pl031", parts).map(Device::VfioPlatform),
         _ => {
             let (hint, all) = (did_you_mean(name, &NAMES), NAMES.join(", "));
             Err(format!("unknown device '{name}'{hint} (there are: {all})"))
@@ -35,39 +51,67 @@ pub(super) fn device(text: &str) -> Result<Device, String> {
     }
 }
 
-fn pc_testdev<'t>(mut properties: impl Iterator<Item = &'t str>) -> Result<Device, String> {
-    match properties.next() {
-        None => Ok(Device::PcTestdev),
-        Some(property) => Err(format!(
-            "{PC_TESTDEV} has no properties, so no '{property}'"
-        )),
+/// Calls `set` with each property and its value, which is `on` if there is none.
+fn properties<'t>(
+    device: &str,
+    known: &[&str],
+    parts: impl Iterator<Item = &'t str>,
+    mut set: impl FnMut(&str, &'t str) -> Result<(), String>,
+) -> Result<(), String> {
+    for part in parts {
+        let (property, value) = part.split_once('=').unwrap_or((part, "on"));
+        if known.is_empty() {
+            return Err(format!("{device} has no properties, so no '{part}'"));
+        }
+        if !known.contains(&property) {
+            let (hint, all) = (did_you_mean(property, known), known.join(", "));
+            return Err(format!(
+                "{device} has no property '{property}'{hint} (there are: {all})"
+            ));
+        }
+        set(property, value).map_err(|error| format!("{property}: {error}"))?;
     }
+    Ok(())
 }
 
-fn pci_testdev<'t>(properties: impl Iterator<Item = &'t str>) -> Result<Device, String> {
+fn pci_testdev<'t>(parts: impl Iterator<Item = &'t str>) -> Result<Device, String> {
     let mut config = PciTestdevConfig::default();
-    for part in properties {
-        let (property, value) = part.split_once('=').unwrap_or((part, "on"));
+    properties(PCI_TESTDEV, &["membar", "pv"], parts, |property, value| {
         match property {
-            "membar" => config.membar = size(value).map_err(|error| format!("membar: {error}"))?,
-            "pv" => config.pv = on_or_off(value).ok_or("pv: 'on' or 'off' is wanted")?,
-            _ => {
-                let hint = did_you_mean(property, &PCI_TESTDEV_PROPERTIES);
-                let all = PCI_TESTDEV_PROPERTIES.join(", ");
-                return Err(format!(
-                    "{PCI_TESTDEV} has no property '{property}'{hint} (there are: {all})"
-                ));
-            }
+            "membar" => config.membar = size(value)?,
+            _ => config.pv = on_or_off(value)?,
         }
-    }
+        Ok(())
+    })?;
     Ok(Device::PciTestdev(config))
 }
 
-fn on_or_off(text: &str) -> Option<bool> {
+fn assigned<'t>(
+    device: &str,
+    example: &str,
+    parts: impl Iterator<Item = &'t str>,
+) -> Result<Assigned, String> {
+    let (mut host, mut mmap) = (None, true);
+    properties(device, &["host", "mmap"], parts, |property, value| {
+        match property {
+            "host" => host = Some(value.to_owned()),
+            _ => mmap = on_or_off(value)?,
+        }
+        Ok(())
+    })?;
+    let host = host.ok_or_else(|| {
+        format!(
+            "{device} needs the device, for example host={example} (vmbell probe --devices lists them)"
+        )
+    })?;
+    Ok(Assigned { host, mmap })
+}
+
+fn on_or_off(text: &str) -> Result<bool, String> {
     match text {
-        "on" => Some(true),
-        "off" => Some(false),
-        _ => None,
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err("'on' or 'off' is wanted".to_owned()),
     }
 }
 

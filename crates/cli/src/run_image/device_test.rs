@@ -3,7 +3,7 @@ use super::*;
 fn config(text: &str) -> PciTestdevConfig {
     match device(text).unwrap() {
         Device::PciTestdev(config) => config,
-        Device::PcTestdev => panic!("another device"),
+        other => panic!("{other:?}"),
     }
 }
 
@@ -21,6 +21,22 @@ fn devices_whose_names_are_alike_are_told_apart() {
     assert_eq!(device("pc-testdev"), Ok(Device::PcTestdev));
     let default = Device::PciTestdev(PciTestdevConfig::default());
     assert_eq!(device("pci-testdev"), Ok(default));
+}
+
+#[test]
+fn device_of_the_host_is_named() {
+    let assigned = |text: &str| match device(text).unwrap() {
+        Device::VfioPci(device) | Device::VfioPlatform(device) => (device.host, device.mmap),
+        other => panic!("{other:?}"),
+    };
+    let card = "0000:00:04.0".to_owned();
+    assert_eq!(assigned("vfio-pci,host=0000:00:04.0"), (card.clone(), true));
+    assert_eq!(
+        assigned("vfio-pci,mmap=off,host=0000:00:04.0"),
+        (card, false)
+    );
+    let clock = "9010000.pl031".to_owned();
+    assert_eq!(assigned("vfio-platform,host=9010000.pl031"), (clock, true));
 }
 
 #[test]
@@ -44,6 +60,16 @@ fn mistakes_are_named_with_what_was_meant() {
         ("pci-testdev,pv=yes", "pv: 'on' or 'off'"),
         ("pci-testdev,membar=big", "membar: "),
         ("pci-testdev,", "no property ''"),
+        (
+            "vfio-pci",
+            "vfio-pci needs the device, for example host=0000",
+        ),
+        (
+            "vfio-pci,hots=1",
+            "no property 'hots', did you mean 'host'?",
+        ),
+        ("vfio-pci,host=1,mmap=no", "mmap: 'on' or 'off'"),
+        ("vfio-platfrm", "did you mean 'vfio-platform'?"),
     ];
     for (text, message) in cases {
         let error = device(text).unwrap_err();

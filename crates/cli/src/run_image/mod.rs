@@ -1,5 +1,6 @@
 //! `vmbell run IMAGE`: runs a guest that was made for QEMU's PC, such as those of kvm-unit-tests.
 
+mod assign;
 mod cpu;
 mod device;
 
@@ -25,6 +26,7 @@ Examples:
   vmbell run x86/vmexit.flat --smp 2 --append 'cpuid vmcall ipi'
   vmbell run x86/ioapic.flat --smp 4 --device pc-testdev
   vmbell run x86/apic.flat --smp 2 --device pc-testdev --cpu -x2apic
+  vmbell run kernel.elf --device vfio-pci,host=0000:00:03.0
   vmbell run x86/vmexit.flat --device pci-testdev,pv=on --append 'pci-mem pci-io'
   vmbell lab run --with x86/vmexit.flat -- vmbell run x86/vmexit.flat    where there is no /dev/kvm
 
@@ -47,11 +49,17 @@ pub(super) struct RunArgs {
     /// The image: an ELF with a multiboot 1 header, or a flat file whose header has addresses
     image: PathBuf,
 
-    /// A device to plug in: `pc-testdev` or `pci-testdev[,membar=SIZE][,pv=on]`
+    /// A device to plug in: `vfio-pci,host=ADDRESS[,mmap=off]`, `pc-testdev` or
+    /// `pci-testdev[,membar=SIZE][,pv=on]`
+    ///
+    /// vfio-pci gives the guest a PCI device of the host, which has to be bound to a driver of VFIO (`vmbell probe
+    /// --devices` says what stands in the way, and docs/passthrough.md how to do it). Its registers are mapped into
+    /// the guest, unless mmap is off; its interrupts reach the guest by irqfd. vfio-platform does the same for a
+    /// platform device, on boards with a device tree.
     ///
     /// pc-testdev has interrupt lines at port 0x2000, a latch at 0xe0 and memory at 0xff000000, all for
-    /// tests. pci-testdev has doorbells to measure: membar gives it a third BAR of that size. pv adds a fourth test to each BAR, a doorbell for
-    /// writes of any length, and lets the wildcard test take one byte only.
+    /// tests. pci-testdev has doorbells to measure: membar gives it a third BAR of that size. pv adds a fourth
+    /// test to each BAR, a doorbell for writes of any length, and lets the wildcard test take one byte only.
     #[arg(long, value_name = "DEVICE", value_parser = device::device)]
     device: Vec<Device>,
 
@@ -177,6 +185,8 @@ fn boot_on<H: Hypervisor>(
         match device {
             Device::PcTestdev => pc.add_pc_testdev()?,
             Device::PciTestdev(config) => pc.add_testdev(*config)?,
+            Device::VfioPci(device) => assign::pci(&pc, device)?,
+            Device::VfioPlatform(device) => assign::platform(device)?,
         }
     }
     let interrupted = interrupt::catch().context("cannot catch signals")?;
