@@ -6,6 +6,7 @@
 //! - [`dma`], [`iova`]: guest memory for the device, where the IOMMU can have it
 //! - [`interrupt`]: the device's interrupts as GSIs of the guest
 //! - [`pci`]: a device as a function of the guest's PCI bus
+//! - [`node`]: the device-tree node by which the guest finds a device
 //! - [`placed`]: a device with registers at fixed addresses of the guest
 //!
 //! Set-up and tear-down may run on any thread. While the guest runs, its accesses and its interrupts pass the VMM by.
@@ -18,6 +19,7 @@ pub mod host;
 pub mod interrupt;
 pub mod iova;
 pub mod kernel;
+pub mod node;
 pub mod pci;
 pub mod placed;
 

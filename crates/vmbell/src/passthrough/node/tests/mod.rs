@@ -1,0 +1,10 @@
+//! Nodes against `dtc`'s, nodes that are refused, and the trees that they are taken from.
+
+mod devices;
+mod folder;
+mod golden;
+mod hostile;
+mod overlay;
+mod refused;
+mod round_trip;
+mod samples;
