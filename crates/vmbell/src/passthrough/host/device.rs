@@ -38,6 +38,13 @@ impl HostDevice {
     pub fn is_bound_to_vfio(&self) -> bool {
         self.cdev.is_some() || self.driver.as_deref().is_some_and(is_vfio)
     }
+
+    /// The path of the device's node in the host's device tree; `None` if it has no node.
+    pub fn node_path(&self) -> Option<String> {
+        let target = std::fs::read_link(self.path.join("of_node")).ok()?;
+        let (_, path) = target.to_str()?.split_once("/devicetree/base/")?;
+        Some(format!("/{path}"))
+    }
 }
 
 impl Host {

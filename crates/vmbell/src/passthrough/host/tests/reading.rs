@@ -57,6 +57,7 @@ fn a_described_device_has_its_compatible_and_its_regions() {
         size: 0x1000,
     };
     assert_eq!(rtc.regions, [region]);
+    assert_eq!(rtc.node_path().as_deref(), Some("/pl031@9010000"));
     assert_eq!(rtc.left_out(), None);
 }
 
