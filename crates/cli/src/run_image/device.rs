@@ -1,5 +1,7 @@
 //! Parses `--device NAME[,PROPERTY=VALUE]...`, which has QEMU's syntax.
 
+use std::path::PathBuf;
+
 use crate::suggest::did_you_mean;
 use crate::values::size;
 use vmbell::device::pci_testdev::PciTestdevConfig;
@@ -30,6 +32,8 @@ pub(super) struct Assigned {
     pub(super) host: String,
     /// Whether its registers are mapped where they can be.
     pub(super) mmap: bool,
+    /// For a platform device: a compiled device tree that describes it.
+    pub(super) dtb: Option<PathBuf>,
 }
 
 /// Parses the value of `--device`.
@@ -42,8 +46,13 @@ pub(super) fn device(text: &str) -> Result<Device, String> {
             Ok(Device::PcTestdev)
         }
         PCI_TESTDEV => pci_testdev(parts),
-        VFIO_PCI => assigned(VFIO_PCI, "0000:00:03.0", parts).map(Device::VfioPci),
-        VFIO_PLATFORM => assigned(VFIO_PLATFORM, "9010000.pl031", parts).map(Device::VfioPlatform),
+        VFIO_PCI => {
+            assigned(VFIO_PCI, &["host", "mmap"], "0000:00:03.0", parts).map(Device::VfioPci)
+        }
+        VFIO_PLATFORM => {
+            let known = ["host", "mmap", "dtb"];
+            assigned(VFIO_PLATFORM, &known, "9010000.pl031", parts).map(Device::VfioPlatform)
+        }
         _ => {
             let (hint, all) = (did_you_mean(name, &NAMES), NAMES.join(", "));
             Err(format!("unknown device '{name}'{hint} (there are: {all})"))
@@ -88,13 +97,15 @@ fn pci_testdev<'t>(parts: impl Iterator<Item = &'t str>) -> Result<Device, Strin
 
 fn assigned<'t>(
     device: &str,
+    known: &[&str],
     example: &str,
     parts: impl Iterator<Item = &'t str>,
 ) -> Result<Assigned, String> {
-    let (mut host, mut mmap) = (None, true);
-    properties(device, &["host", "mmap"], parts, |property, value| {
+    let (mut host, mut mmap, mut dtb) = (None, true, None);
+    properties(device, known, parts, |property, value| {
         match property {
             "host" => host = Some(value.to_owned()),
+            "dtb" => dtb = Some(value.into()),
             _ => mmap = on_or_off(value)?,
         }
         Ok(())
@@ -104,7 +115,7 @@ fn assigned<'t>(
             "{device} needs the device, for example host={example} (vmbell probe --devices lists them)"
         )
     })?;
-    Ok(Assigned { host, mmap })
+    Ok(Assigned { host, mmap, dtb })
 }
 
 fn on_or_off(text: &str) -> Result<bool, String> {

@@ -49,19 +49,25 @@ pub(super) struct RunArgs {
     /// The image: an ELF with a multiboot 1 header, or a flat file whose header has addresses
     image: PathBuf,
 
-    /// A device to plug in: `vfio-pci,host=ADDRESS[,mmap=off]`, `pc-testdev` or
-    /// `pci-testdev[,membar=SIZE][,pv=on]`
+    /// A device to plug in: `vfio-pci,host=ADDRESS[,mmap=off]`,
+    /// `vfio-platform,host=NAME[,mmap=off][,dtb=FILE]`, `pc-testdev` or `pci-testdev[,membar=SIZE][,pv=on]`
     ///
     /// vfio-pci gives the guest a PCI device of the host, which has to be bound to a driver of VFIO (`vmbell probe
     /// --devices` says what stands in the way, and docs/passthrough.md how to do it). Its registers are mapped into
     /// the guest, unless mmap is off; its interrupts reach the guest by irqfd. vfio-platform does the same for a
-    /// platform device, on boards with a device tree.
+    /// platform device: its registers are above 3 GiB and its lines are pins of the I/O APIC, which lines on stderr
+    /// and --dump-dtb tell. What else its node has comes from the host's device tree, or from a compiled tree of your
+    /// own (dtb).
     ///
     /// pc-testdev has interrupt lines at port 0x2000, a latch at 0xe0 and memory at 0xff000000, all for
     /// tests. pci-testdev has doorbells to measure: membar gives it a third BAR of that size. pv adds a fourth
     /// test to each BAR, a doorbell for writes of any length, and lets the wildcard test take one byte only.
     #[arg(long, value_name = "DEVICE", value_parser = device::device)]
     device: Vec<Device>,
+
+    /// Write the device-tree nodes of platform devices to a file, as a compiled tree
+    #[arg(long, value_name = "FILE")]
+    dump_dtb: Option<PathBuf>,
 
     /// Arguments for the guest; its image's name goes before them
     #[arg(
@@ -181,13 +187,17 @@ fn boot_on<H: Hypervisor>(
         hidden: args.cpu,
     };
     let pc = Pc::new(hypervisor, config, io::stdout())?;
+    let mut nodes = Vec::new();
     for device in &args.device {
         match device {
             Device::PcTestdev => pc.add_pc_testdev()?,
             Device::PciTestdev(config) => pc.add_testdev(*config)?,
             Device::VfioPci(device) => assign::pci(&pc, device)?,
-            Device::VfioPlatform(device) => assign::platform(device)?,
+            Device::VfioPlatform(device) => nodes.push(assign::platform(&pc, device)?),
         }
+    }
+    if let Some(path) = &args.dump_dtb {
+        assign::dump(&nodes, path)?;
     }
     let interrupted = interrupt::catch().context("cannot catch signals")?;
     let is_interrupted = || interrupted.load(std::sync::atomic::Ordering::Relaxed);

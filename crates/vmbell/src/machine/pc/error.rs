@@ -70,6 +70,14 @@ pub enum PcError {
         /// Why.
         source: AssignError,
     },
+    /// The board has no place for a platform device.
+    #[error("{name} cannot be assigned: the board has no free {what} left")]
+    NoRoom {
+        /// The device.
+        name: String,
+        /// What it would need.
+        what: &'static str,
+    },
     /// The image cannot be booted.
     #[error(transparent)]
     Image(#[from] ImageError),

@@ -12,20 +12,23 @@ mod error;
 mod flush;
 mod layout;
 mod off;
+mod platform;
 mod plug;
 mod power;
 
 use std::io::Write;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use vm_memory::{Bytes, GuestAddress};
 
 pub use assigned::{AssignedEvent, OnEvent};
 pub use error::PcError;
 pub use layout::{MEMORY_MAX, MEMORY_MIN, VCPUS_MAX};
+pub use platform::PlatformPlace;
 
 use self::assigned::Assigned;
 use self::off::{Off, Switch};
+use self::platform::Taken;
 use super::{Boot, Image, Machine, Stop};
 use crate::bus::{BusDevice, BusRange};
 use crate::device::pci::PciRoot;
@@ -65,6 +68,7 @@ pub struct Pc<V: Vm> {
     machine: Machine<V>,
     pci: Arc<PciRoot>,
     assigned: Assigned,
+    platform: Mutex<Taken>,
     switch: Arc<Switch>,
     pm1: Pm1,
     config: PcConfig,
@@ -105,6 +109,7 @@ impl<V: Vm> Pc<V> {
             machine,
             pci,
             assigned: Assigned::default(),
+            platform: Mutex::default(),
             switch,
             pm1,
             config,
