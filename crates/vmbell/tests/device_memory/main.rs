@@ -1,0 +1,46 @@
+//! Device memory: parts of files that a guest reaches without an exit.
+#![allow(
+    clippy::tests_outside_test_module,
+    clippy::unwrap_used,
+    reason = "all of this is tests"
+)]
+
+#[path = "../harness/mod.rs"]
+mod harness;
+
+mod moved;
+mod places;
+mod reached;
+
+use std::fs::File;
+use std::sync::Arc;
+
+use rustix::fs::{MemfdFlags, memfd_create};
+use vmbell::hypervisor::{DeviceMemory, VmConfig};
+
+/// Where the file begins that a guest does not get.
+const OFFSET: u64 = 0x2000;
+const SIZE: u64 = 0x3000;
+
+/// Pages of a new file, behind its first ones.
+fn memory(writable: bool) -> DeviceMemory {
+    let file = File::from(memfd_create("device", MemfdFlags::CLOEXEC).unwrap());
+    file.set_len(OFFSET + SIZE).unwrap();
+    DeviceMemory {
+        file: Arc::new(file),
+        offset: OFFSET,
+        size: SIZE,
+        writable,
+    }
+}
+
+/// A guest that has this memory from its start.
+fn with_memory(places: &[(u64, &DeviceMemory)]) -> VmConfig {
+    let places = places.iter();
+    VmConfig {
+        device_memory: places
+            .map(|(address, memory)| (*address, (*memory).clone()))
+            .collect(),
+        ..VmConfig::default()
+    }
+}
