@@ -13,7 +13,7 @@ use super::Error;
 /// file that a device model reads.
 #[derive(Clone, Debug)]
 pub struct DeviceMemory {
-    /// The file, which can be mapped as shared memory.
+    /// The file, which can be mapped as shared memory. Nobody may shorten it as long as the guest has the memory.
     pub file: Arc<File>,
     /// Where the memory begins in the file, in bytes; a multiple of 4096.
     pub offset: u64,
@@ -62,18 +62,27 @@ impl DeviceMemory {
         if self.size == 0 || paged.iter().any(|value| !value.is_multiple_of(PAGE)) {
             return refuse(Rule::Pages);
         }
-        let (Some(end), Some(_)) = (
+        let (Some(end), Some(file_end)) = (
             address.checked_add(self.size),
             self.offset.checked_add(self.size),
         ) else {
             return refuse(Rule::Wraps);
         };
+        if let Some(len) = self.file_len().filter(|len| *len < file_end) {
+            return refuse(Rule::File { len });
+        }
         for (start, len) in taken {
             if address < start.saturating_add(len) && start < end {
                 return refuse(Rule::Overlap { start, len });
             }
         }
         Ok(())
+    }
+
+    /// The length of the file if it has one; that of a device has none.
+    fn file_len(&self) -> Option<u64> {
+        let metadata = self.file.metadata().ok()?;
+        metadata.is_file().then(|| metadata.len())
     }
 }
 
@@ -84,6 +93,11 @@ pub enum Rule {
     Pages,
     /// The end fits in 64 bits.
     Wraps,
+    /// The file is long enough.
+    File {
+        /// How many bytes it has.
+        len: u64,
+    },
     /// Nothing else is at the address.
     Overlap {
         /// Where the other memory begins.
@@ -113,6 +127,7 @@ impl fmt::Display for Rule {
                 "address, size and offset have to be whole pages of {PAGE}"
             ),
             Self::Wraps => f.write_str("its end does not fit in 64 bits"),
+            Self::File { len } => write!(f, "its file has no more than {len:#x} bytes"),
             Self::Overlap { start, len } => {
                 write!(f, "there are {len:#x} bytes of other memory at {start:#x}")
             }

@@ -58,6 +58,13 @@ fn what_overlaps_is_refused<H: Hypervisor>(h: &H) {
     }
 }
 
+fn what_the_file_does_not_have_is_refused<H: Hypervisor>(h: &H) {
+    let memory = memory(true);
+    let len = memory.offset + SIZE - 0x1000;
+    memory.file.set_len(len).unwrap();
+    assert_eq!(broken(h, &[(HOLE, &memory)]), Rule::File { len });
+}
+
 fn a_file_that_cannot_be_mapped_is_refused<H: Hypervisor>(h: &H) {
     // What has no pages, and what can only be read.
     for path in ["/dev/random", "/proc/self/exe"] {
@@ -88,6 +95,7 @@ crate::on_both! {
     what_is_no_whole_pages_is_refused;
     what_wraps_is_refused;
     what_overlaps_is_refused;
+    what_the_file_does_not_have_is_refused;
     a_file_that_cannot_be_mapped_is_refused;
 }
 
