@@ -76,6 +76,8 @@ fn measure(vmbell: &Path, names: &[String]) -> Result<(StageCounts, Report)> {
     let path = folder.path().join("kvm.json");
     let mut command = Command::new(vmbell);
     command.args(["lab", "bench", "--deterministic", "--backend", "kvm"]);
+    // For the rows that assign a device.
+    command.args(["--device", "edu"]);
     if !names.is_empty() {
         command.arg("--only").args(names);
     }

@@ -19,10 +19,14 @@ const LIMIT: &str = "4m";
 /// L1's memory: it holds the binaries, and holds them twice while its kernel unpacks them.
 const MEMORY: &str = "2G";
 
+/// The devices of L1 that tests assign to guests.
+const DEVICES: [&str; 4] = ["--device", "edu", "--device", "e1000e"];
+
 /// Boots once and runs all suites.
 pub(super) fn run(vmbell: &Path, suites: &[Suite]) -> Result<(StageCounts, Vec<String>)> {
     let mut command = Command::new(vmbell);
     command.args(["lab", "run", "--timeout", LIMIT, "--memory", MEMORY]);
+    command.args(DEVICES);
     for suite in suites {
         command.arg("--with").arg(&suite.binary.path);
     }
