@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex};
 
 use super::*;
 
-/// A device that answers as it is told, and logs the requests about its interrupts.
+/// A device that answers as it is told, and logs the requests about its interrupts and the writes to its regions.
 #[derive(Debug, Default)]
 struct Scripted {
     info: DeviceInfo,
@@ -51,7 +51,9 @@ impl DeviceFile for Scripted {
         Ok(())
     }
 
-    fn write(&self, _offset: u64, _data: &[u8]) -> io::Result<()> {
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        let line = format!("write {offset:#x} {data:x?}");
+        self.log.lock().unwrap().push(line);
         Ok(())
     }
 
@@ -200,4 +202,21 @@ fn device_without_a_reset_says_so() {
     assert_eq!(device.kind(), DeviceKind::Platform);
     let error = device.reset().unwrap_err();
     assert_eq!(error.to_string(), "0000:00:03.0 has no reset");
+}
+
+#[test]
+fn pci_device_decodes_memory_and_masters_its_bus_once_it_is_enabled() {
+    let mut file = scripted();
+    file.info.regions = 9;
+    let log = Arc::clone(&file.log);
+    let device = open(file).unwrap();
+    device.enable().unwrap();
+    // The register read as 0x0404: what is set stays set.
+    assert_eq!(*log.lock().unwrap(), ["write 0x100004 [6, 4]"]);
+    let mut file = scripted();
+    file.info.flags = VFIO_DEVICE_FLAGS_PLATFORM;
+    let log = Arc::clone(&file.log);
+    open(file).unwrap().enable().unwrap();
+    let log = log.lock().unwrap();
+    assert!(log.iter().all(|line| !line.starts_with("write")), "{log:?}");
 }

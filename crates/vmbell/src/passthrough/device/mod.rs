@@ -3,6 +3,7 @@
 //! The device is hostile, and so may be its driver: what it says is read once. Any thread may use a [`Device`]; when it
 //! is dropped, its interrupts are disabled and it is reset, so that it does no more DMA.
 
+mod command;
 mod file;
 pub mod irq_index;
 pub mod region;
