@@ -14,7 +14,7 @@ use std::ops::Range;
 
 use vfio_bindings::bindings::vfio::{
     VFIO_DEVICE_FLAGS_AMBA, VFIO_DEVICE_FLAGS_PCI, VFIO_DEVICE_FLAGS_PLATFORM,
-    VFIO_DEVICE_FLAGS_RESET, VFIO_PCI_CONFIG_REGION_INDEX,
+    VFIO_DEVICE_FLAGS_RESET,
 };
 
 use super::PassthroughError;
@@ -28,11 +28,6 @@ pub use region::{Region, RegionError};
 
 /// The most regions, and the most interrupt indexes, that a device may have.
 const INDEXES_MAX: u32 = 256;
-
-/// The command register in configuration space, and bits of it (PCI 3.0, 6.2.2).
-const COMMAND: u64 = 4;
-const COMMAND_MEMORY: u16 = 1 << 1;
-const COMMAND_BUS_MASTER: u16 = 1 << 2;
 
 /// The bus of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,23 +184,8 @@ impl Device {
         for irq in self.irqs.iter().filter(|irq| irq.count > 0) {
             let _ = self.disable(irq.index);
         }
-        if self.kind == DeviceKind::Pci {
-            let _ = self.change_command(|command| command & !COMMAND_BUS_MASTER);
-        }
+        let _ = self.stop_dma();
         let _ = self.reset();
-    }
-
-    /// Lets a PCI device answer at its memory and do DMA, as a driver of it would. For a guest without a PCI bus.
-    pub fn enable_pci(&self) -> Result<(), PassthroughError> {
-        self.change_command(|command| command | COMMAND_MEMORY | COMMAND_BUS_MASTER)
-    }
-
-    fn change_command(&self, change: impl Fn(u16) -> u16) -> Result<(), PassthroughError> {
-        const CONFIG: u32 = VFIO_PCI_CONFIG_REGION_INDEX;
-        let mut command = [0; 2];
-        self.read(CONFIG, COMMAND, &mut command)?;
-        let changed = change(u16::from_le_bytes(command));
-        self.write(CONFIG, COMMAND, &changed.to_le_bytes())
     }
 
     /// Makes the interrupts from `start` on signal these eventfds; `None` makes one signal nothing. This enables the
