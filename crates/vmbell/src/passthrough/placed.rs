@@ -6,7 +6,7 @@
 //! that is not mapped is accessed by the thread of the vCPU.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::PassthroughError;
 use super::device::Device;
@@ -153,7 +153,7 @@ impl Placed {
         }
         let range = BusRange::new(place.address, region.size)?;
         let registers = Registers {
-            device: Arc::clone(&self.device),
+            device: Arc::downgrade(&self.device),
             region: place.region,
             lines: is_watched.then(|| Arc::clone(&self.lines)),
         };
@@ -231,7 +231,8 @@ impl fmt::Debug for PlacedRegion {
 
 /// A region's registers that are not mapped.
 struct Registers {
-    device: Arc<Device>,
+    // The bus may hold this for long after the device was taken out, and the device must be closed then.
+    device: Weak<Device>,
     region: u32,
     /// The lines that an access ends; `None` if no line needs that.
     lines: Option<Arc<Lines>>,
@@ -250,7 +251,9 @@ impl Registers {
 
 impl BusDevice for Registers {
     fn read(&self, offset: u64, data: &mut [u8]) {
-        if self.device.read(self.region, offset, data).is_err() {
+        let device = self.device.upgrade();
+        let read = device.map(|device| device.read(self.region, offset, data));
+        if !matches!(read, Some(Ok(()))) {
             // What a bus reads where nobody answers.
             data.fill(0xff);
         }
@@ -258,8 +261,10 @@ impl BusDevice for Registers {
     }
 
     fn write(&self, offset: u64, data: &[u8]) {
-        // A write that the device refuses has no effect, as on a bus.
-        let _ = self.device.write(self.region, offset, data);
+        if let Some(device) = self.device.upgrade() {
+            // A write that the device refuses has no effect, as on a bus.
+            let _ = device.write(self.region, offset, data);
+        }
         self.accessed();
     }
 }

@@ -3,10 +3,11 @@
 
 #![allow(unsafe_code)]
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::fd::FromRawFd;
-use std::sync::{Arc, Mutex};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,6 +16,7 @@ use vmbell::hypervisor::{Hypervisor, Vm};
 use vmbell::machine::{AssignedEvent, Boot, Image, Pc, PcConfig, Stop};
 use vmbell::passthrough::host::{Bus, Host};
 
+use super::harness::chain;
 use super::image::elf;
 
 vmbell::guest_programs! {
@@ -94,16 +96,80 @@ fn exchange(mut socket: File) -> u32 {
     good
 }
 
-fn card_of_the_host_sends_and_receives_frames_by_msix<H: Hypervisor>(hypervisor: &H) {
+type Events = Arc<Mutex<Vec<String>>>;
+
+/// The tests take turns with the card.
+static TURN: Mutex<()> = Mutex::new(());
+
+fn take_turn() -> MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether the card can be assigned.
+fn is_ready() -> bool {
     let host = Host::system();
     let card = host.find(&[Bus::Pci], CARD).unwrap();
-    assert_eq!(host.obstacles(&card), [], "{CARD} can be assigned");
+    host.obstacles(&card).is_empty()
+}
+
+/// A PC with the card, and what happens to that.
+fn with_card<H: Hypervisor>(hypervisor: &H) -> (Pc<H::Vm>, Events) {
+    assert!(
+        is_ready(),
+        "{CARD} cannot be assigned: run this with vmbell lab run --device e1000e"
+    );
     let pc = Pc::new(hypervisor, PcConfig::default(), io::sink()).unwrap();
-    let events = Arc::new(Mutex::new(Vec::new()));
+    let events = Events::default();
     let log = Arc::clone(&events);
     let on_event: Arc<dyn Fn(AssignedEvent) + Send + Sync> =
         Arc::new(move |event| log.lock().unwrap().push(event.to_string()));
+    let card = Host::system().find(&[Bus::Pci], CARD).unwrap();
     pc.assign(&card, true, &on_event).unwrap();
+    (pc, events)
+}
+
+/// The card's folder and the driver's.
+const FOLDER: &str = "/sys/bus/pci/devices/0000:00:04.0";
+const DRIVER: &str = "/sys/bus/pci/drivers/vfio-pci";
+
+fn card_that_the_host_wants_back_is_pulled_out<H: Hypervisor>(hypervisor: &H) {
+    let _turn = take_turn();
+    let (pc, events) = with_card(hypervisor);
+    let image = Image::parse("nic".to_owned(), &elf(nic().code, &[])).unwrap();
+    // The kernel asks for the card, and goes on once nobody has it open.
+    let host = thread::spawn(|| {
+        thread::sleep(Duration::from_millis(500));
+        fs::write(format!("{DRIVER}/unbind"), CARD)
+    });
+    let end = Instant::now() + LIMIT;
+    let log = Arc::clone(&events);
+    let removed = move || !log.lock().unwrap().is_empty() || Instant::now() > end;
+    let stop = pc.run(&image, &Boot::default(), removed);
+    host.join().unwrap().unwrap();
+    let text = "the host wants it back, and the guest has lost it";
+    assert_eq!(*events.lock().unwrap(), [text]);
+    assert_eq!(stop.unwrap(), Stop::Kicked, "the guest went on");
+    assert!(!Path::new(FOLDER).join("driver").exists());
+    fs::write(format!("{DRIVER}/bind"), CARD).unwrap();
+    assert!(is_ready());
+}
+
+fn second_guest_cannot_have_the_card_of_another<H: Hypervisor>(hypervisor: &H) {
+    let _turn = take_turn();
+    let (_pc, _) = with_card(hypervisor);
+    let other = Pc::new(hypervisor, PcConfig::default(), io::sink()).unwrap();
+    let card = Host::system().find(&[Bus::Pci], CARD).unwrap();
+    let on_event: Arc<dyn Fn(AssignedEvent) + Send + Sync> = Arc::new(|_| {});
+    let error = chain(&other.assign(&card, true, &on_event).unwrap_err());
+    assert!(
+        error.contains("in use by another process or another container"),
+        "{error}"
+    );
+}
+
+fn card_of_the_host_sends_and_receives_frames_by_msix<H: Hypervisor>(hypervisor: &H) {
+    let _turn = take_turn();
+    let (pc, events) = with_card(hypervisor);
     let socket = wire();
     let other = thread::spawn(move || exchange(socket));
     let image = Image::parse("nic".to_owned(), &elf(nic().code, &[])).unwrap();
@@ -127,10 +193,13 @@ fn card_of_the_host_sends_and_receives_frames_by_msix<H: Hypervisor>(hypervisor:
     assert!((1..=FRAMES).contains(&transmissions), "{state}");
     assert!(events.lock().unwrap().is_empty(), "{state}");
     drop(pc);
-    let card = host.find(&[Bus::Pci], CARD).unwrap();
-    assert_eq!(host.obstacles(&card), [], "it can be assigned again");
+    let command = fs::read(Path::new(FOLDER).join("config")).unwrap()[4];
+    assert_eq!(command & 4, 0, "the card does no DMA");
+    assert!(is_ready(), "it can be assigned again");
 }
 
 crate::on_kvm! {
     card_of_the_host_sends_and_receives_frames_by_msix;
+    card_that_the_host_wants_back_is_pulled_out;
+    second_guest_cannot_have_the_card_of_another;
 }

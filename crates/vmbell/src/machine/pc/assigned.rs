@@ -112,15 +112,17 @@ impl<V: Vm> Pc<V> {
         if let Some(InterruptPath::Vmm { reason }) = vfio.intx_path() {
             on_event(AssignedEvent::ThroughVmm { reason });
         }
-        drop(vfio);
         let report = Arc::clone(on_event);
         self.pci
             .on_conflict(move |conflict| report(AssignedEvent::Conflict(conflict)));
-        let (pci, report) = (Arc::downgrade(&self.pci), Arc::clone(on_event));
+        let (pci, vfio) = (Arc::downgrade(&self.pci), Arc::downgrade(&vfio));
+        let report = Arc::clone(on_event);
         let asked = move || {
-            if let Some(pci) = pci.upgrade()
+            if let (Some(pci), Some(vfio)) = (pci.upgrade(), vfio.upgrade())
                 && pci.remove(slot)
             {
+                // The bus holds the function until the vCPUs have looked at the bus again, and the host waits.
+                vfio.give_back();
                 report(AssignedEvent::Removed);
             }
         };

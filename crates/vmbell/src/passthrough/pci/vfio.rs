@@ -2,7 +2,7 @@
 //! guest, and its interrupts. Called on the threads of vCPUs, and on the thread that takes the device out of the guest.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use vfio_bindings::bindings::vfio::{
     VFIO_PCI_CONFIG_REGION_INDEX, VFIO_PCI_INTX_IRQ_INDEX, VFIO_PCI_MSI_IRQ_INDEX,
@@ -28,8 +28,15 @@ pub struct GuestParts {
     pub dma: Arc<DmaMap>,
 }
 
-/// A PCI device of VFIO in a guest. Dropping it gives the device back: masked, reset, with nothing mapped.
+/// A PCI device of VFIO in a guest, until it is given back or this is dropped.
+#[derive(Debug)]
 pub struct VfioPci {
+    /// `None` once the device was given back. An access that the bus still allows then is an error.
+    open: RwLock<Option<Open>>,
+}
+
+/// The device while it is open. Dropping it gives the device back: masked, reset, with nothing mapped.
+struct Open {
     interrupts: Mutex<Interrupts>,
     mapped: Mutex<Mapped>,
     mmap: bool,
@@ -37,6 +44,11 @@ pub struct VfioPci {
     // After the guest's memory: its container ends with it.
     device: Arc<Device>,
 }
+
+/// The device was given back.
+#[derive(Debug, thiserror::Error)]
+#[error("the device was given back to the host")]
+struct Gone;
 
 /// The kind of interrupts that is on.
 #[derive(Debug, Default)]
@@ -59,17 +71,48 @@ struct Mapped {
 impl VfioPci {
     /// The device for a guest. Without `mmap` no register is mapped, and every access is an exit.
     pub fn new(device: Arc<Device>, guest: GuestParts, mmap: bool) -> Self {
-        Self {
+        let open = Open {
             interrupts: Mutex::default(),
             mapped: Mutex::default(),
             mmap,
             guest,
             device,
+        };
+        Self {
+            open: RwLock::new(Some(open)),
         }
     }
 
-    /// What is known of the device beside its configuration space.
+    /// Gives the device back, though a bus may still hold this: masked, reset, closed, with nothing mapped.
+    pub fn give_back(&self) {
+        let open = self
+            .open
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        drop(open);
+    }
+
+    /// Does something with the device, if it was not given back.
+    fn with<T>(&self, act: impl FnOnce(&Open) -> Result<T, Failure>) -> Result<T, Failure> {
+        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        act(open.as_ref().ok_or(Gone)?)
+    }
+
+    /// What is known of the device beside its configuration space; nothing if it was given back.
     pub fn info(&self) -> PciInfo {
+        self.with(|open| Ok(open.info())).unwrap_or_default()
+    }
+
+    /// Who hands INTx on, if INTx is on.
+    pub fn intx_path(&self) -> Option<InterruptPath> {
+        let path = self.with(|open| Ok(open.intx_path()));
+        path.unwrap_or_default()
+    }
+}
+
+impl Open {
+    fn info(&self) -> PciInfo {
         let mut info = PciInfo {
             intx: self.interrupts_of(VFIO_PCI_INTX_IRQ_INDEX) > 0,
             msi: self.interrupts_of(VFIO_PCI_MSI_IRQ_INDEX),
@@ -93,8 +136,7 @@ impl VfioPci {
         self.device.irq(index).map_or(0, |irq| irq.count)
     }
 
-    /// Who hands INTx on, if INTx is on.
-    pub fn intx_path(&self) -> Option<InterruptPath> {
+    fn intx_path(&self) -> Option<InterruptPath> {
         match &*self.interrupts() {
             Interrupts::Intx(line) => Some(line.path()),
             _ => None,
@@ -151,6 +193,70 @@ fn set_all(vectors: &mut interrupt::Vectors, messages: &[Option<Msi>]) -> Result
 
 impl PciAccess for VfioPci {
     fn read_config(&self, offset: usize, data: &mut [u8]) -> Result<(), Failure> {
+        self.with(|open| open.read_config(offset, data))
+    }
+
+    fn write_config(&self, offset: usize, data: &[u8]) -> Result<(), Failure> {
+        self.with(|open| open.write_config(offset, data))
+    }
+
+    fn read_bar(&self, bar: usize, offset: u64, data: &mut [u8]) -> Result<(), Failure> {
+        self.with(|open| open.read_bar(bar, offset, data))
+    }
+
+    fn write_bar(&self, bar: usize, offset: u64, data: &[u8]) -> Result<(), Failure> {
+        self.with(|open| open.write_bar(bar, offset, data))
+    }
+
+    fn reset(&self) -> Result<(), Failure> {
+        self.with(PciAccess::reset)
+    }
+}
+
+impl GuestMapping for VfioPci {
+    fn map(&self, bar: usize, area: Area, address: u64) -> Result<(), Failure> {
+        self.with(|open| open.map(bar, area, address))
+    }
+
+    fn unmap(&self, bar: usize, area: Area, address: u64) -> Result<(), Failure> {
+        // Nothing of a device that was given back is mapped.
+        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        open.as_ref()
+            .map_or(Ok(()), |open| open.unmap(bar, area, address))
+    }
+}
+
+impl InterruptWiring for VfioPci {
+    fn set_intx(&self, gsi: Gsi) -> Result<(), Failure> {
+        self.with(|open| open.set_intx(gsi))
+    }
+
+    fn set_msi(&self, messages: &[Option<Msi>]) -> Result<(), Failure> {
+        self.with(|open| open.set_msi(messages))
+    }
+
+    fn set_msix(&self, messages: &[Option<Msi>]) -> Result<(), Failure> {
+        self.with(|open| open.set_msix(messages))
+    }
+
+    fn set_msix_vector(&self, vector: u16, message: Option<Msi>) -> Result<(), Failure> {
+        self.with(|open| open.set_msix_vector(vector, message))
+    }
+
+    fn disable(&self) -> Result<(), Failure> {
+        // Interrupts of a device that was given back are off.
+        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        open.as_ref().map_or(Ok(()), InterruptWiring::disable)
+    }
+
+    fn is_pending(&self, vector: u16) -> bool {
+        let pending = self.with(|open| Ok(open.is_pending(vector)));
+        pending.unwrap_or_default()
+    }
+}
+
+impl PciAccess for Open {
+    fn read_config(&self, offset: usize, data: &mut [u8]) -> Result<(), Failure> {
         let region = VFIO_PCI_CONFIG_REGION_INDEX;
         Ok(self.device.read(region, offset as u64, data)?)
     }
@@ -179,7 +285,7 @@ impl PciAccess for VfioPci {
     }
 }
 
-impl GuestMapping for VfioPci {
+impl GuestMapping for Open {
     fn map(&self, bar: usize, area: Area, address: u64) -> Result<(), Failure> {
         let mut mapped = self.mapped();
         if mapped.watched || !self.mmap {
@@ -205,7 +311,7 @@ impl GuestMapping for VfioPci {
     }
 }
 
-impl InterruptWiring for VfioPci {
+impl InterruptWiring for Open {
     fn set_intx(&self, gsi: Gsi) -> Result<(), Failure> {
         let index = VFIO_PCI_INTX_IRQ_INDEX;
         let line = Line::connect(&self.device, index, self.guest.routes.irqs(), gsi)?;
@@ -259,7 +365,7 @@ impl InterruptWiring for VfioPci {
     }
 }
 
-impl Drop for VfioPci {
+impl Drop for Open {
     fn drop(&mut self) {
         *self.interrupts() = Interrupts::Off;
         // It fails only if the guest is gone.
@@ -268,9 +374,9 @@ impl Drop for VfioPci {
     }
 }
 
-impl fmt::Debug for VfioPci {
+impl fmt::Debug for Open {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("VfioPci")
+        f.debug_struct("Open")
             .field("device", &self.device)
             .field("interrupts", &self.interrupts)
             .field("mapped", &self.mapped)
