@@ -82,7 +82,7 @@ impl DeviceMemory {
     /// The length of the file if it has one; that of a device has none.
     fn file_len(&self) -> Option<u64> {
         let metadata = self.file.metadata().ok()?;
-        metadata.is_file().then(|| metadata.len())
+        metadata.is_file().then_some(metadata.len())
     }
 }
 
