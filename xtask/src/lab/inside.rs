@@ -15,7 +15,7 @@ const SCRIPT: &str =
     r#"for test; do echo "== begin $test"; "$test" --ignored "$0"; echo "== end $?"; done"#;
 
 /// The time limit for all tests together.
-const LIMIT: &str = "4m";
+const LIMIT: &str = "8m";
 /// L1's memory: it holds the binaries, and holds them twice while its kernel unpacks them.
 const MEMORY: &str = "2G";
 
