@@ -18,8 +18,9 @@ use crate::passthrough::device::Device;
 /// The line, until this is dropped.
 #[derive(Debug)]
 pub(super) struct VmmLine {
-    state: Arc<State>,
+    // Dropped first: its thread raises the line.
     listener: Listener,
+    state: Arc<State>,
 }
 
 struct State {
@@ -57,7 +58,7 @@ impl VmmLine {
         let listener = Listener::start(eventfd(0)?, || {}, heard).map_err(
             PassthroughError::system(device.name(), "start a thread for it"),
         )?;
-        Ok(Self { state, listener })
+        Ok(Self { listener, state })
     }
 
     /// The eventfd for the device to signal.
@@ -91,11 +92,11 @@ impl State {
     }
 }
 
-impl Drop for VmmLine {
+impl Drop for State {
     fn drop(&mut self) {
-        let mut up = self.state.up.lock().unwrap_or_else(PoisonError::into_inner);
-        if std::mem::take(&mut *up) {
-            let _ = self.state.irqs.set_line(self.state.gsi, false);
+        let up = self.up.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if std::mem::take(up) {
+            let _ = self.irqs.set_line(self.gsi, false);
         }
     }
 }
