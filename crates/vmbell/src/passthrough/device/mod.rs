@@ -262,7 +262,7 @@ impl Device {
     }
 
     /// The index, if it has `count` interrupts from `start` on.
-    fn interrupts(
+    pub(in crate::passthrough) fn interrupts(
         &self,
         index: u32,
         start: u32,

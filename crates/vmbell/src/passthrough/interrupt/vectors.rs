@@ -39,6 +39,8 @@ impl Vectors {
         count: u32,
         routes: &Arc<Routes>,
     ) -> Result<Self, PassthroughError> {
+        // Before that many eventfds are made.
+        device.interrupts(index, 0, count as usize)?;
         let vector = |_| {
             let trigger = eventfd(EFD_NONBLOCK)?;
             Ok(Vector { trigger, gsi: None })
