@@ -1,9 +1,9 @@
 //! A device whose registers have fixed addresses in the guest: a platform device, or a PCI device of a guest that has no
 //! PCI bus.
 //!
-//! Set-up goes from memory over registers to interrupts, and tear-down the other way, so that the device never signals
-//! what nobody hears and never writes to memory that is no longer its guest's. Both may run on any thread; a register
-//! that is not mapped is accessed by the thread of the vCPU.
+//! Set-up goes from memory over interrupts to registers, so that the guest reaches no device that nobody hears.
+//! Tear-down goes from interrupts over registers to memory, which the device loses when it is quiet. Both may run on any
+//! thread; a register that is not mapped is accessed by the thread of the vCPU.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
