@@ -40,6 +40,8 @@ macro_rules! guest_page {
             0x150 SPARED "Ends of interrupts that needed no register."
             0x158 READY "Runs that are ready for their interrupts."
             0x160 TARGET "How many interrupts this run ends with; the host may lower it."
+            0x168 SERVED "Interrupts of an assigned device in which the device had something to serve."
+            0x170 LATENCY "Ticks from the stores that raised those to their handlers, all together."
             0x180 EOI_WORD "The PV EOI word."
         }
     };
@@ -142,6 +144,10 @@ pub struct Results {
     pub interrupts: u64,
     /// EOIs that needed no access to a register (paravirtual EOI).
     pub spared: u64,
+    /// Interrupts of an assigned device in which the device had something to serve; the others were spurious.
+    pub served: u64,
+    /// TSC ticks from the stores that raised those to the first instructions of their handlers, all together.
+    pub latency: u64,
 }
 
 impl Results {
@@ -154,6 +160,8 @@ impl Results {
             word: field(offset::WORD)?,
             interrupts: field(offset::INTERRUPTS)?,
             spared: field(offset::SPARED)?,
+            served: field(offset::SERVED)?,
+            latency: field(offset::LATENCY)?,
         })
     }
 }

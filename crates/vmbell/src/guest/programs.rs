@@ -10,6 +10,8 @@ crate::guest_programs! {
     vmcall = "x86_64/vmcall.S";
     /// Stores four bytes to an address.
     mmio = "x86_64/mmio.S";
+    /// Loads four bytes from an address.
+    mmio_load = "x86_64/mmio_load.S";
     /// Calls the hypercall page.
     hypercall = "x86_64/hypercall.S";
     /// Adds to a word in shared memory.
@@ -30,6 +32,8 @@ crate::guest_programs! {
     interrupt_running = "x86_64/interrupt_head.S" "x86_64/interrupt_running.S";
     /// Takes interrupts while it is halted.
     interrupt_halted = "x86_64/interrupt_head.S" "x86_64/interrupt_halted.S";
+    /// Raises interrupts of QEMU's device edu, and takes each while it is halted.
+    edu_interrupt = "x86_64/interrupt_head.S" "x86_64/edu_interrupt.S";
     /// Measures the EOI of an interrupt.
     eoi = "x86_64/interrupt_head.S" "x86_64/eoi.S";
     /// Sends an interrupt to its own vCPU.
