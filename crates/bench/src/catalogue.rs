@@ -31,6 +31,15 @@ pub struct Remarks {
     pub resolution: Option<u32>,
 }
 
+/// A device that the host has to have for an entry.
+#[derive(Clone, Copy, Debug)]
+pub struct NeededDevice {
+    /// The name of `vmbell lab --device` for it.
+    pub name: &'static str,
+    /// Whether this host has one that can be assigned to a guest.
+    pub is_ready: fn() -> bool,
+}
+
 /// Something that can be measured, under a name.
 pub struct Entry {
     name: String,
@@ -40,6 +49,7 @@ pub struct Entry {
     group: Group,
     backend: &'static str,
     reference: Option<String>,
+    device: Option<NeededDevice>,
     remarks: Remarks,
     factory: Box<Factory>,
 }
@@ -67,6 +77,7 @@ impl Entry {
             description: description.into(),
             group,
             backend: HOST,
+            device: None,
             remarks: Remarks::default(),
             factory: Box::new(factory),
         }
@@ -100,6 +111,13 @@ impl Entry {
     #[must_use]
     pub fn without_reference(mut self) -> Self {
         self.reference = None;
+        self
+    }
+
+    /// Says that the host has to have a device for the entry. Without it, all entries are all others.
+    #[must_use]
+    pub const fn with_device(mut self, device: NeededDevice) -> Self {
+        self.device = Some(device);
         self
     }
 
@@ -138,6 +156,11 @@ impl Entry {
     /// The name of the entry that this one is compared with.
     pub fn reference(&self) -> Option<&str> {
         self.reference.as_deref()
+    }
+
+    /// The device that the host has to have for the entry.
+    pub const fn device(&self) -> Option<&NeededDevice> {
+        self.device.as_ref()
     }
 
     /// What the entry adds to its row of the report.

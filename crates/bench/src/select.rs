@@ -1,6 +1,7 @@
 //! The entries that a command line names: by names, globs, and their companions.
 
 use super::Entry;
+use super::catalogue::NeededDevice;
 use super::compare::FIRST;
 use vmbell_report::Group;
 
@@ -32,7 +33,7 @@ fn did_you_mean(nearest: Option<&str>) -> String {
 pub enum Wanted<'p> {
     /// Those that answer the first questions about a host ([`FIRST`]).
     First,
-    /// All but the debug entries.
+    /// All but the debug entries, and those that need a device which this host does not have.
     All,
     /// Those of these names and globs.
     Named {
@@ -49,7 +50,10 @@ pub enum Wanted<'p> {
 pub fn select(all: Vec<Entry>, wanted: Wanted<'_>) -> Result<Vec<Entry>, SelectError> {
     let is_in = |entry: &Entry| match wanted {
         Wanted::First => FIRST.contains(&entry.base()),
-        Wanted::All => entry.group() != Group::Debug,
+        Wanted::All => {
+            let is_ready = |device: &NeededDevice| (device.is_ready)();
+            entry.group() != Group::Debug && entry.device().is_none_or(is_ready)
+        }
         Wanted::Named { .. } => false,
     };
     let mut marked: Vec<bool> = all.iter().map(is_in).collect();
@@ -88,14 +92,11 @@ pub fn set_reference(all: Vec<Entry>, name: &str) -> Result<Vec<Entry>, SelectEr
 }
 
 fn mark(all: &[Entry], pattern: &str, wanted: &mut [bool]) -> Result<(), SelectError> {
-    let is_glob = pattern.contains(['*', '?']);
+    let is_glob = is_glob(pattern);
     let mut found = false;
     for (entry, wanted) in all.iter().zip(wanted.iter_mut()) {
-        let hit = if is_glob {
-            entry.group() != Group::Debug && matches(pattern, entry.base())
-        } else {
-            entry.name() == pattern || entry.base() == pattern
-        };
+        let is_hidden = is_glob && entry.group() == Group::Debug;
+        let hit = entry.name() == pattern || (!is_hidden && picks(pattern, entry.base()));
         *wanted |= hit;
         found |= hit;
     }
@@ -106,6 +107,19 @@ fn mark(all: &[Entry], pattern: &str, wanted: &mut [bool]) -> Result<(), SelectE
             name: pattern.to_owned(),
             nearest: nearest(all, pattern),
         }),
+    }
+}
+
+fn is_glob(pattern: &str) -> bool {
+    pattern.contains(['*', '?'])
+}
+
+/// Whether a name or glob of the command line means the entry of this base name.
+pub(crate) fn picks(pattern: &str, base: &str) -> bool {
+    if is_glob(pattern) {
+        matches(pattern, base)
+    } else {
+        pattern == base
     }
 }
 

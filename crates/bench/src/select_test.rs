@@ -151,3 +151,32 @@ fn globs_backtrack() {
     assert!(!matches("?", ""));
     assert!(!matches("", "a"));
 }
+
+/// The rows of a host that has, or has not, the device of one of them.
+fn with_device(is_ready: fn() -> bool) -> Vec<Entry> {
+    let name = "edu";
+    let device = NeededDevice { name, is_ready };
+    vec![
+        entry(Group::Scenario, "passthrough-msi-irqfd").with_device(device),
+        entry(Group::Scenario, "msi-to-running"),
+    ]
+}
+
+#[test]
+fn all_leaves_out_what_needs_a_device_that_is_not_here() {
+    let count = |all| select(all, Wanted::All).unwrap().len();
+    assert_eq!(count(with_device(|| false)), 1);
+    assert_eq!(count(with_device(|| true)), 2);
+}
+
+#[test]
+fn a_name_selects_what_needs_a_device_so_that_it_is_skipped_with_the_reason() {
+    for pattern in ["passthrough-msi-irqfd", "passthrough-*"] {
+        let wanted = Wanted::Named {
+            patterns: &[pattern.to_owned()],
+            companions: true,
+        };
+        let selected = select(with_device(|| false), wanted).unwrap();
+        assert_eq!(selected[0].name(), "passthrough-msi-irqfd");
+    }
+}
