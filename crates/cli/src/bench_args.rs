@@ -20,7 +20,7 @@ pub(super) struct BenchArgs {
     #[arg(value_name = "NAME")]
     pub(super) names: Vec<String>,
 
-    /// Measure every row
+    /// Measure every row; those of an assigned device where this host has it
     #[arg(short, long, conflicts_with = "names")]
     pub(super) all: bool,
 

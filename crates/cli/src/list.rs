@@ -33,6 +33,8 @@ struct Item<'a> {
     group: &'a str,
     description: &'a str,
     reference: Option<&'a str>,
+    /// The device that the host has to have, by the name of `vmbell lab --device`.
+    device: Option<&'a str>,
     /// Whether `vmbell bench` measures it without `--all` or a name.
     first: bool,
     backends: Vec<&'a str>,
@@ -88,7 +90,14 @@ fn text(entries: &[Entry]) -> String {
             [one] if all.len() > 1 && *one != HOST => format!(" ({one} only)"),
             _ => String::new(),
         };
-        format!("{:width$}  {}{only}\n", entry.name(), entry.description())
+        let device = entry.device().map_or_else(String::new, |device| {
+            format!(" (needs the device {})", device.name)
+        });
+        format!(
+            "{:width$}  {}{device}{only}\n",
+            entry.name(),
+            entry.description()
+        )
     };
     by_name(entries).into_iter().map(line).collect()
 }
@@ -101,6 +110,7 @@ fn json(entries: &[Entry]) -> Result<String> {
             group: entry.group().name(),
             description: entry.description(),
             reference: entry.reference(),
+            device: entry.device().map(|device| device.name),
             first: compare::FIRST.contains(&entry.name()),
             backends,
         })

@@ -4,6 +4,7 @@ use super::bare;
 use super::case::{Case, Variant};
 use super::interrupt;
 use super::notify::Notify;
+use super::passthrough;
 use super::path::Bell::{
     self, AnyLength, Below, Coalesced, Datamatch, DeviceModel, Polled, Wildcard,
 };
@@ -80,6 +81,7 @@ where
         .collect();
     entries.extend(interrupt::entries(&hypervisor));
     entries.extend(virtqueue::entries(&hypervisor));
+    entries.extend(passthrough::entries(&hypervisor));
     entries.extend(bare::entries(&hypervisor));
     let backend = hypervisor.name();
     entries

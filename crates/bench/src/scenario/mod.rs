@@ -3,8 +3,8 @@
 //!
 //! A *rate* scenario rings back to back and measures inside the guest. A *notify* scenario waits until
 //! each ring has been heard and measures from the guest's store to the consumer's first instruction. An
-//! *interrupt* scenario goes from the host to the guest, and a *virtqueue* scenario sends a buffer
-//! there and back. Scenarios count on both sides and fail if the counts disagree. The vCPU runs on the
+//! *interrupt* scenario goes from the host to the guest, a *virtqueue* scenario sends a buffer
+//! there and back, and in a *passthrough* scenario the other side is a device of the host. Scenarios count on both sides and fail if the counts disagree. The vCPU runs on the
 //! first of the user's CPUs; the consumer, and the VMM if it has a thread of its own, on the second.
 
 mod bare;
@@ -13,6 +13,7 @@ mod entries;
 mod guest;
 mod interrupt;
 mod notify;
+mod passthrough;
 mod path;
 mod rate;
 mod scan;
@@ -21,5 +22,6 @@ mod virtqueue;
 
 pub use entries::entries;
 pub(crate) use guest::{Guest, Scenario};
+pub use passthrough::devices;
 pub use scan::{MOST as MOST_DOORBELLS, Scan};
 pub(crate) use view::{GuestGone, GuestView};

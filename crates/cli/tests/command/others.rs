@@ -42,6 +42,20 @@ fn list_as_json_has_the_same_entries() {
 }
 
 #[test]
+fn list_says_which_entries_need_a_device() {
+    let text = stdout(&mut vmbell(&["list", "--backend", "usermode"]));
+    let items = stdout(&mut vmbell(&["list", "--backend", "usermode", "--json"]));
+    let items: Value = serde_json::from_str(&items).unwrap();
+    for (line, item) in text.lines().zip(items.as_array().unwrap()) {
+        let name = item["name"].as_str().unwrap();
+        let needs = name.starts_with("passthrough-");
+        let device = needs.then_some("edu");
+        assert_eq!(item["device"].as_str(), device, "{name}");
+        assert_eq!(line.ends_with("(needs the device edu)"), needs, "{line}");
+    }
+}
+
+#[test]
 fn probe_names_what_decides_the_numbers() {
     vmbell(&["probe"])
         .assert()

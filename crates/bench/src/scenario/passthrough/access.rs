@@ -1,0 +1,83 @@
+//! Accesses to a register of the device, back to back.
+
+use super::super::guest::{Guest, Scenario};
+use super::case::Case;
+use super::edu::{self, IDENTITY, LIVENESS};
+use super::turn::{ADDRESS, Owner};
+use crate::{Options, Sample, SubjectError};
+use vmbell::guest::Parameters;
+use vmbell::hypervisor::Hypervisor;
+
+/// What the guest stores.
+const VALUE: u32 = 0x1234_5678;
+
+/// A scenario of accesses.
+pub(super) struct Access<H: Hypervisor> {
+    owner: Owner<H>,
+    store: bool,
+}
+
+impl<H: Hypervisor> Access<H> {
+    pub(super) fn new(
+        hypervisor: &H,
+        case: Case,
+        store: bool,
+        options: &Options,
+    ) -> Result<Self, SubjectError> {
+        let owner = Owner::new(hypervisor, case, options)?;
+        Ok(Self { owner, store })
+    }
+
+    /// Fails unless the guest's accesses have reached the device.
+    fn check(&self) -> Result<(), SubjectError> {
+        let guest = &self.owner.guest;
+        let (found, expected) = if self.store {
+            let mut data = [0; 4];
+            let read = self
+                .owner
+                .edu
+                .device
+                .read(edu::REGISTERS, LIVENESS, &mut data);
+            read.map_err(|error| guest.failed(error))?;
+            (u32::from_le_bytes(data).into(), u64::from(!VALUE))
+        } else {
+            (guest.results()?.word, u64::from(IDENTITY.1))
+        };
+        if found == expected {
+            return Ok(());
+        }
+        Err(guest.failed(format!("the register is {found:#x} and not {expected:#x}")))
+    }
+}
+
+impl<H: Hypervisor> Scenario for Access<H> {
+    type Hypervisor = H;
+
+    fn guest(&self) -> &Guest<H> {
+        &self.owner.guest
+    }
+
+    fn measure(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+        let turn = self.owner.begin()?;
+        let register = if self.store { LIVENESS } else { IDENTITY.0 };
+        let zero = self
+            .owner
+            .edu
+            .device
+            .write(edu::REGISTERS, LIVENESS, &[0; 4]);
+        zero.map_err(|error| self.owner.guest.failed(error))?;
+        let parameters = |count| Parameters {
+            count,
+            address: ADDRESS + register,
+            value: VALUE.into(),
+            ..Parameters::default()
+        };
+        // The first one pays for what the guest has not touched since the device came.
+        self.owner.guest.run(&parameters(1))?;
+        let run = self.owner.guest.run(&parameters(ops))?;
+        self.check()?;
+        drop(turn);
+        let elapsed_ns = self.owner.guest.clock.ns(run.ticks);
+        Ok(run.sample(ops, elapsed_ns))
+    }
+}

@@ -1,0 +1,91 @@
+//! The list of scenarios with an assigned device.
+
+use super::access::Access;
+use super::case::Case;
+use super::edu;
+use super::interrupt::Interrupt;
+use crate::select::picks;
+use crate::{Entry, Options, Remarks, Subject, SubjectError};
+use vmbell::hypervisor::{Hypervisor, Support};
+use vmbell_report::Group;
+
+/// What the exits of the interrupt rows leave out.
+const NOTE: &str = "passthrough-intx-* and -msi-*: each interrupt of an assigned device is first one of the host, and exits \
+                    for those are not counted";
+
+/// All scenarios with an assigned device on this backend.
+pub(in crate::scenario) fn entries<H>(hypervisor: &H) -> Vec<Entry>
+where
+    H: Hypervisor + Clone + Send + Sync + 'static,
+{
+    let entry = |case: Case| {
+        let hypervisor = hypervisor.clone();
+        let make = move |options: &Options| make(&hypervisor, case, options);
+        let remarks = Remarks {
+            note: matches!(case, Case::Interrupt { .. }).then_some(NOTE),
+            ..Remarks::default()
+        };
+        let entry = Entry::new(Group::Scenario, case.name(), case.description(), make)
+            .with_device(edu::NEEDED)
+            .with_remarks(remarks);
+        match case.reference() {
+            Some(reference) => entry.with_reference(reference.name()),
+            None => entry,
+        }
+    };
+    Case::ALL.into_iter().map(entry).collect()
+}
+
+/// The devices, by the names of `vmbell lab --device`, of the entries that one of these names and globs means.
+pub fn devices(patterns: &[String]) -> Vec<&'static str> {
+    let picked = |case: Case| patterns.iter().any(|pattern| picks(pattern, case.name()));
+    if Case::ALL.into_iter().any(picked) {
+        vec![edu::NEEDED.name]
+    } else {
+        Vec::new()
+    }
+}
+
+fn make<H: Hypervisor + 'static>(
+    hypervisor: &H,
+    case: Case,
+    options: &Options,
+) -> Result<Box<dyn Subject>, SubjectError> {
+    for capability in case.needs() {
+        if let Support::No(reason) = hypervisor.support(*capability) {
+            return Err(SubjectError::Skipped(reason));
+        }
+    }
+    Ok(match case {
+        Case::Interrupt { .. } => Box::new(Interrupt::new(hypervisor, case, options)?),
+        Case::Access { store, .. } => Box::new(Access::new(hypervisor, case, store, options)?),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(patterns: &[&str]) -> Vec<&'static str> {
+        let patterns: Vec<String> = patterns.iter().map(ToString::to_string).collect();
+        devices(&patterns)
+    }
+
+    #[test]
+    fn names_and_globs_of_these_rows_need_their_device() {
+        for pattern in [
+            "passthrough-*",
+            "*",
+            "*-irqfd",
+            "passthrough-mmio-mapped+store",
+        ] {
+            assert_eq!(of(&["ipi", pattern]), ["edu"], "{pattern}");
+        }
+    }
+
+    #[test]
+    fn other_rows_need_no_device() {
+        assert!(of(&[]).is_empty());
+        assert!(of(&["mmio-*", "floor-*", "passthrough", "msi-to-running"]).is_empty());
+    }
+}

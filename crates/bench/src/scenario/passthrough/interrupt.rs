@@ -1,0 +1,58 @@
+//! Interrupts of the device, one at a time: from the store that raises one to the return of its handler.
+
+use super::super::guest::{Guest, Scenario};
+use super::case::Case;
+use super::turn::{ADDRESS, Owner};
+use crate::{Options, Sample, SubjectError};
+use vmbell::guest::Parameters;
+use vmbell::hypervisor::Hypervisor;
+
+/// A scenario of interrupts.
+pub(super) struct Interrupt<H: Hypervisor>(Owner<H>);
+
+impl<H: Hypervisor> Interrupt<H> {
+    pub(super) fn new(hypervisor: &H, case: Case, options: &Options) -> Result<Self, SubjectError> {
+        Ok(Self(Owner::new(hypervisor, case, options)?))
+    }
+}
+
+impl<H: Hypervisor> Scenario for Interrupt<H> {
+    type Hypervisor = H;
+
+    fn guest(&self) -> &Guest<H> {
+        &self.0.guest
+    }
+
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a run takes far less than 2^53 ns"
+    )]
+    fn measure(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+        let turn = self.0.begin()?;
+        let guest = &mut self.0.guest;
+        let parameters = |count| Parameters {
+            count,
+            address: ADDRESS,
+            ..Parameters::default()
+        };
+        // The first one pays for what the guest has not touched since the device came.
+        guest.run(&parameters(1))?;
+        let before = guest.results()?;
+        let run = guest.run(&parameters(ops))?;
+        let after = guest.results()?;
+        drop(turn);
+        let served = after.served - before.served;
+        guest.agree("the handler", served, ops)?;
+        let spurious = after.interrupts - before.interrupts - served;
+        let to_handler = guest.clock.ns(after.latency - before.latency);
+        let elapsed_ns = guest.clock.ns(run.ticks);
+        Ok(Sample {
+            counts: vec![
+                ("spurious interrupts".to_owned(), spurious),
+                ("ns to the handlers".to_owned(), to_handler as u64),
+            ],
+            ..run.sample(ops, elapsed_ns)
+        })
+    }
+}

@@ -1,0 +1,200 @@
+//! A row's turn with the device: it is in the row's guest until this is dropped.
+
+use std::sync::Arc;
+
+use super::super::guest::{Failure, Guest};
+use super::super::notify::pin_to;
+use super::case::{Case, Signal};
+use super::edu::{self, Edu};
+use crate::affinity::Pinned;
+use crate::{Options, SubjectError};
+use vmbell::device::Listener;
+use vmbell::eventfd::EventFd;
+use vmbell::guest::VECTOR;
+use vmbell::hypervisor::{Capability, Hypervisor, Irqs, Vm, VmConfig};
+use vmbell::irq::Msi;
+use vmbell::passthrough::device::Device;
+use vmbell::passthrough::interrupt::{InterruptPath, Routes, Vectors};
+use vmbell::passthrough::placed::{self, Access, Handover, Place, Placed, Wire};
+
+/// Where the guest has the device's registers; it has no memory there.
+pub(super) const ADDRESS: u64 = 0xd000_0000;
+/// The guest's memory: enough for its program, since the device has all of it pinned during a turn.
+const MEMORY: u64 = 2 << 20;
+
+/// A guest that gets the device for its runs.
+pub(super) struct Owner<H: Hypervisor> {
+    pub(super) case: Case,
+    pub(super) edu: Arc<Edu>,
+    pub(super) guest: Guest<H>,
+    place: Place,
+}
+
+/// The turn. The device's message goes before the rest of it.
+#[allow(dead_code, reason = "kept until the turn ends")]
+pub(super) struct Turn {
+    message: Option<Message>,
+    placed: Placed,
+}
+
+#[allow(dead_code, reason = "kept until the turn ends")]
+enum Message {
+    Irqfd(Vectors),
+    Userspace(Relay),
+}
+
+impl<H: Hypervisor> Owner<H> {
+    pub(super) fn new(hypervisor: &H, case: Case, options: &Options) -> Result<Self, SubjectError> {
+        let name = case.name();
+        let edu = Edu::open(name)?;
+        let place = Place {
+            region: edu::REGISTERS,
+            address: ADDRESS,
+            access: match hypervisor.support(Capability::MovableDeviceMemory).is_yes() {
+                _ if !case.is_mapped() => Access::Emulated,
+                true => Access::Mapped,
+                false => Access::MappedFromStart,
+            },
+        };
+        let memory = placed::device_memory(&edu.device, &[place])
+            .map_err(|error| SubjectError::failed(name, error))?;
+        let config = VmConfig {
+            ram_size: MEMORY,
+            device_memory: memory,
+            irqchip: case.irqchip(),
+            spin: options.spin,
+            vcpu_cpus: vec![options.first_cpu()],
+            ..VmConfig::default()
+        };
+        let guest = Guest::with_config(hypervisor, name, case.program(), config, options)?;
+        let owner = Self {
+            case,
+            edu,
+            guest,
+            place,
+        };
+        owner.route().map_err(|error| owner.guest.failed(error))?;
+        Ok(owner)
+    }
+
+    fn route(&self) -> Result<(), Failure> {
+        let machine = &self.guest.machine;
+        machine.set_interrupts(&self.case.interrupts())?;
+        if self.case.has_line() {
+            machine.vm().set_routing(&[Case::line()?])?;
+        }
+        Ok(())
+    }
+
+    /// Puts the device into the guest. Threads that this starts are on the CPU of the other side.
+    pub(super) fn begin(&self) -> Result<Turn, SubjectError> {
+        self.put().map_err(|error| self.guest.failed(error))
+    }
+
+    fn put(&self) -> Result<Turn, Failure> {
+        let _pinned = Pinned::to(self.guest.other_cpu)?;
+        let (vm, device) = (self.guest.machine.vm(), &self.edu.device);
+        device.enable()?;
+        let guest = placed::Guest {
+            memory: vm.memory(),
+            mmio: &self.guest.machine.mmio,
+            backend: vm.clone(),
+            irqs: vm.clone(),
+        };
+        let wires = self.wire()?;
+        let space = self.edu.dma_space();
+        let placed = Placed::new(
+            Arc::clone(device),
+            space,
+            &guest,
+            &[self.place],
+            wires.as_slice(),
+        )?;
+        for path in placed.paths() {
+            check(&path, self.case)?;
+        }
+        let irqs: Arc<dyn Irqs> = vm.clone();
+        Ok(Turn {
+            message: self.message(irqs)?,
+            placed,
+        })
+    }
+
+    /// The device's line, if it interrupts by that.
+    fn wire(&self) -> Result<Vec<Wire>, Failure> {
+        if !self.case.has_line() {
+            return Ok(Vec::new());
+        }
+        let handover = match self.case.is_mapped() {
+            true => Handover::Irqfd,
+            false => Handover::Vmm,
+        };
+        Ok(vec![Wire {
+            index: edu::INTX,
+            gsi: Case::line()?.gsi,
+            handover,
+        }])
+    }
+
+    /// The device's message, if it interrupts by that.
+    fn message(&self, irqs: Arc<dyn Irqs>) -> Result<Option<Message>, Failure> {
+        let Case::Interrupt {
+            signal: Signal::Message,
+            irqfd,
+        } = self.case
+        else {
+            return Ok(None);
+        };
+        let (device, message) = (&self.edu.device, Msi::fixed(0, VECTOR));
+        if !irqfd {
+            let relay = Relay::start(device, irqs, message, self.guest.other_cpu)?;
+            return Ok(Some(Message::Userspace(relay)));
+        }
+        let mut vectors = Vectors::enable(device, edu::MSI, 1, &Routes::new(irqs, Vec::new()))?;
+        vectors.set(0, Some(message))?;
+        Ok(Some(Message::Irqfd(vectors)))
+    }
+}
+
+/// Fails unless the line is handed on in the way that the row measures.
+fn check(path: &InterruptPath, case: Case) -> Result<(), Failure> {
+    match path {
+        InterruptPath::Resample if case.is_mapped() => Ok(()),
+        InterruptPath::Vmm { .. } if !case.is_mapped() => Ok(()),
+        path => Err(format!("its line is handed on in another way: {path:?}").into()),
+    }
+}
+
+/// A thread that takes the device's messages and sends them to the guest, until this is dropped.
+struct Relay {
+    device: Arc<Device>,
+    _listener: Listener,
+}
+
+impl Relay {
+    fn start(
+        device: &Arc<Device>,
+        irqs: Arc<dyn Irqs>,
+        message: Msi,
+        cpu: usize,
+    ) -> Result<Self, Failure> {
+        let heard = move |_| {
+            // A message that is refused is never taken, and then the run does not end.
+            let _ = irqs.signal_msi(message);
+            false
+        };
+        let listener = Listener::start(EventFd::new(0)?, pin_to(cpu), heard)?;
+        device.set_triggers(edu::MSI, 0, &[Some(listener.event())])?;
+        Ok(Self {
+            device: Arc::clone(device),
+            _listener: listener,
+        })
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        // Nobody could be told of an error, and the turn's end does it again.
+        let _ = self.device.disable(edu::MSI);
+    }
+}
