@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 
+use super::device::plug_in;
 use super::environment;
 use super::machine::{Machine, announce, status, summarize};
 use super::parts::Parts;
@@ -30,7 +31,7 @@ the lab itself.
 ///
 /// Runs this program's own `bench` in L1 and brings back what it exports. Times are the emulator's
 /// and marked as such: what counts is exits and, with --deterministic, instructions. Rows that need
-/// two CPUs are skipped where L1 has one.
+/// two CPUs are skipped where L1 has one. A device that a named row needs is plugged in.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct LabBenchArguments {
@@ -71,7 +72,9 @@ pub(super) struct LabBenchArguments {
 pub(super) fn run(arguments: &LabBenchArguments) -> anyhow::Result<ExitCode> {
     // Exports are opened before the boot, so that a bad path is found at once.
     let exports = arguments.exports()?;
-    let settings = arguments.machine.settings()?;
+    let mut settings = arguments.machine.settings()?;
+    let devices = vmbell_bench::scenario::devices(&arguments.names);
+    plug_in(&mut settings.devices, &devices).map_err(anyhow::Error::msg)?;
     let lab = arguments.parts.open()?;
     let task = Task {
         program: lab.vmbell.clone().into(),

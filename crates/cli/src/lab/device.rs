@@ -22,6 +22,16 @@ pub(super) fn device(text: &str) -> Result<Plugged, String> {
     })
 }
 
+/// Adds the devices of these names that are not there.
+pub(super) fn plug_in(devices: &mut Vec<Plugged>, names: &[&str]) -> Result<(), String> {
+    for name in names {
+        if devices.iter().all(|plugged| plugged.device.name != *name) {
+            devices.push(device(name)?);
+        }
+    }
+    Ok(())
+}
+
 fn driver(property: &str) -> Result<Driver, String> {
     let names = Driver::ALL.map(Driver::name);
     match property.split_once('=') {

@@ -34,3 +34,11 @@ fn what_is_unknown_is_named_with_what_there_is() {
         assert!(error.starts_with(message), "{error}");
     }
 }
+
+#[test]
+fn a_device_that_is_there_is_not_plugged_in_again() {
+    let mut devices = vec![device("edu,driver=none").unwrap()];
+    plug_in(&mut devices, &["edu", "e1000e"]).unwrap();
+    let names: Vec<_> = devices.iter().map(|p| (p.device.name, p.driver)).collect();
+    assert_eq!(names, [("edu", Driver::None), ("e1000e", Driver::VfioPci)]);
+}
