@@ -110,3 +110,8 @@ impl fmt::Debug for State {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+#[cfg(not(any(loom, miri)))]
+#[path = "vmm_line_test.rs"]
+mod tests;
