@@ -1,7 +1,7 @@
 //! A device of memory, behind the three traits. It writes down what happens to it, and checks the order.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::super::*;
 use crate::device::pci::CONFIG_SIZE;
@@ -60,7 +60,7 @@ impl Device {
     }
 
     pub fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap()
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What happened since the last call.

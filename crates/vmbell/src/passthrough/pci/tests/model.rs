@@ -12,7 +12,10 @@ enum Act {
     Msi(usize, u32),
     MsiControl(u16),
     MsixControl(u8),
+    /// A word of the table.
     Vector(u64, u32),
+    /// A whole vector, with this number in its message, not masked.
+    SetVector(u16, u8),
     Any(usize, u32),
     Reset,
 }
@@ -43,6 +46,7 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
         3 => (0_u16..0x80).prop_map(Act::MsiControl),
         3 => (0_u8..4).prop_map(|bits| Act::MsixControl(bits << 6)),
         6 => (0_u64..16, message()).prop_map(|(word, value)| Act::Vector(word, value)),
+        6 => (0_u16..4, any::<u8>()).prop_map(|(vector, number)| Act::SetVector(vector, number)),
         1 => (0_usize..64, any::<u32>()).prop_map(|(dword, value)| Act::Any(dword, value)),
         1 => Just(Act::Reset),
     ];
@@ -60,6 +64,7 @@ fn perform(pc: &mut Pc, act: Act) {
             let at = pc.base(TABLE_BAR) + TABLE + 4 * word;
             pc.memory.write(at, &value.to_le_bytes());
         }
+        Act::SetVector(vector, number) => pc.set_vector(vector, Msi::fixed(0, number), false),
         Act::Any(dword, value) => pc.write(4 * dword, &value.to_le_bytes()),
         Act::Reset => pc.root.reset(),
     }
@@ -125,11 +130,15 @@ proptest! {
             let before = table;
             match act {
                 Act::Vector(word, value) => write_table(&mut table, word, value),
+                Act::SetVector(vector, number) => {
+                    let at = usize::from(vector) * 4;
+                    table[at..at + 4].copy_from_slice(&[0xfee0_0000, 0, number.into(), 0]);
+                }
                 Act::Reset => table = EMPTY,
                 _ => {}
             }
             // The table is where the guest finds it only while its BAR is on the bus.
-            if matches!(act, Act::Vector(..)) && !is_table(&mut pc) {
+            if matches!(act, Act::Vector(..) | Act::SetVector(..)) && !is_table(&mut pc) {
                 table = before;
             }
             perform(&mut pc, act);

@@ -169,9 +169,11 @@ fn bar_that_cannot_be_mapped_stays_on_the_bus() {
 fn reset_restores_what_the_guest_found() {
     let mut pc = Pc::new();
     pc.write(0x10, &0xe800_0000_u32.to_le_bytes());
-    pc.command(0x0400);
     pc.set_vector(1, Msi::fixed(0, 0x51), false);
     pc.set_msix(true, false);
+    pc.command(0x0400);
+    let before = vec![None, Some(Msi::fixed(0, 0x51)), None, None];
+    assert_eq!(pc.device.lock().wired, Wired::Msix(before));
     pc.device.take();
     pc.root.reset();
     let events = pc.device.take();
