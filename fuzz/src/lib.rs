@@ -1,6 +1,7 @@
-//! What the fuzz targets do with their bytes. `tests/virtqueue_fuzz.rs` compiles the same files, to run
-//! them for a while with stable Rust.
+//! What the fuzz targets do with their bytes. `tests/virtqueue_fuzz.rs` and `tests/pci_fuzz.rs` compile
+//! the same files, to run them for a while with stable Rust.
 
 pub mod device;
 pub mod driver;
 pub mod input;
+pub mod pci;
