@@ -1,4 +1,4 @@
-//! What the fuzz targets do with their bytes. `tests/virtqueue_fuzz.rs` and `tests/pci_fuzz.rs` compile
+//! What the fuzz targets do with their bytes. `tests/fuzz_targets.rs` and `tests/pci_fuzz.rs` compile
 //! the same files, to run them for a while with stable Rust.
 
 pub mod device;
