@@ -2,6 +2,7 @@
 //! the same files, to run them for a while with stable Rust.
 
 pub mod device;
+pub mod device_tree;
 pub mod driver;
 pub mod input;
 pub mod pci;

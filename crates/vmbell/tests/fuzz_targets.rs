@@ -10,6 +10,8 @@
 
 #[path = "../../../fuzz/src/device.rs"]
 mod device;
+#[path = "../../../fuzz/src/device_tree.rs"]
+mod device_tree;
 #[path = "../../../fuzz/src/driver.rs"]
 mod driver;
 #[path = "../../../fuzz/src/input.rs"]
@@ -74,5 +76,13 @@ fn a_device_withstands_any_driver() {
     fuzz(
         device::fuzz,
         include_str!("../../../fuzz/seeds/virtqueue_device.hex"),
+    );
+}
+
+#[test]
+fn a_device_is_taken_from_any_device_tree() {
+    fuzz(
+        device_tree::fuzz,
+        include_str!("../../../fuzz/seeds/device_tree.hex"),
     );
 }

@@ -1,0 +1,69 @@
+//! A device tree of anybody's: it is read, and what is taken from it is written and read again.
+
+use vmbell::passthrough::node::{Choice, Copied, NodeRegion, Parent, Template, Tree, sample_tree};
+
+/// A real overlay, of which a case changes a few bytes.
+const OVERLAY: &[u8] =
+    include_bytes!("../../crates/vmbell/src/passthrough/node/tests/golden/overlay.dtbo");
+
+pub fn fuzz(data: &[u8]) {
+    let Some((&mode, rest)) = data.split_first() else {
+        return;
+    };
+    let changes = usize::from(mode >> 1 & 7);
+    let blob = if mode & 1 == 0 {
+        rest.to_owned()
+    } else {
+        changed(&rest[..rest.len().min(3 * changes)])
+    };
+    let Ok(tree) = Tree::from_blob(&blob) else {
+        return;
+    };
+    for choice in [
+        Choice::Only,
+        Choice::Symbol("rtc"),
+        Choice::Compatible("vmbell,near"),
+        Choice::Sysfs {
+            name: "0.pl031",
+            compatible: "arm,pl031",
+        },
+        Choice::Path("/"),
+    ] {
+        for copied in [Copied::All, Copied::COMMON] {
+            if let Ok(template) = tree.template(&choice, copied) {
+                again(template);
+            }
+        }
+    }
+}
+
+/// The overlay with changes, of three bytes each: where, and what is there.
+fn changed(changes: &[u8]) -> Vec<u8> {
+    let mut blob = OVERLAY.to_owned();
+    for change in changes.chunks_exact(3) {
+        let place = usize::from(u16::from_le_bytes([change[0], change[1]])) % blob.len();
+        blob[place] = change[2];
+    }
+    blob
+}
+
+/// What the guest's tree says is what was taken, unless it is refused.
+fn again(template: Template) {
+    let parent = Parent {
+        address_cells: 2,
+        size_cells: 2,
+        interrupts: None,
+    };
+    let region = NodeRegion {
+        address: 0x1000,
+        size: 0x1000,
+    };
+    let device = template.clone().device(vec![region], Vec::new());
+    let path = format!("/platform-bus/{}@1000", device.name);
+    let Ok(blob) = sample_tree(&[device], &parent) else {
+        return;
+    };
+    let tree = Tree::from_blob(&blob).expect("what was written is a tree");
+    let read = tree.template(&Choice::Path(&path), Copied::All);
+    assert_eq!(read.expect("the device is in it"), template);
+}
