@@ -156,7 +156,7 @@ fn card_that_the_host_wants_back_is_pulled_out<H: Hypervisor>(hypervisor: &H) {
 
 fn second_guest_cannot_have_the_card_of_another<H: Hypervisor>(hypervisor: &H) {
     let _turn = take_turn();
-    let (_pc, _) = with_card(hypervisor);
+    let (own, _) = with_card(hypervisor);
     let other = Pc::new(hypervisor, PcConfig::default(), io::sink()).unwrap();
     let card = Host::system().find(&[Bus::Pci], CARD).unwrap();
     let on_event: Arc<dyn Fn(AssignedEvent) + Send + Sync> = Arc::new(|_| {});
@@ -165,6 +165,8 @@ fn second_guest_cannot_have_the_card_of_another<H: Hypervisor>(hypervisor: &H) {
         error.contains("in use by another process or another container"),
         "{error}"
     );
+    let error = chain(&own.assign(&card, true, &on_event).unwrap_err());
+    assert_eq!(error, "0000:00:04.0 is assigned to this guest already");
 }
 
 fn card_of_the_host_sends_and_receives_frames_by_msix<H: Hypervisor>(hypervisor: &H) {

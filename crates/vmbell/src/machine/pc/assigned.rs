@@ -28,6 +28,7 @@ struct State {
     routes: Option<Arc<Routes>>,
     /// The guest's memory, as long as a device has it.
     dma: Weak<DmaMap>,
+    names: Vec<String>,
     requests: Vec<RemovalRequest>,
 }
 
@@ -55,7 +56,7 @@ impl<V: Vm> Pc<V> {
     /// is mapped, so that every access is an exit.
     ///
     /// # Errors
-    /// The device cannot be opened, or it cannot be a function of this PC's bus.
+    /// The guest has the device already, the device cannot be opened, or it cannot be a function of this PC's bus.
     pub fn assign(&self, host: &HostDevice, mmap: bool, on_event: &OnEvent) -> Result<(), PcError> {
         let backend: Arc<dyn AssignedDevices> = self.machine.vm().clone();
         let mut state = self
@@ -63,6 +64,10 @@ impl<V: Vm> Pc<V> {
             .0
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
+        if state.names.contains(&host.name) {
+            let name = host.name.clone();
+            return Err(PcError::AssignedTwice { name });
+        }
         let vfio = match &state.vfio {
             Some(vfio) => vfio.clone(),
             None => state.vfio.insert(Vfio::open(&host.path)?).clone(),
@@ -84,6 +89,7 @@ impl<V: Vm> Pc<V> {
         state
             .requests
             .extend(self.plug(&device, guest, mmap, on_event)?);
+        state.names.push(host.name.clone());
         Ok(())
     }
 

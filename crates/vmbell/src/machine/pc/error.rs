@@ -62,6 +62,12 @@ pub enum PcError {
     /// A device of the host cannot be opened or given to the guest.
     #[error("a device of the host cannot be assigned")]
     Passthrough(#[source] Box<PassthroughError>),
+    /// A device of the host was to be given to the guest a second time.
+    #[error("{name} is assigned to this guest already")]
+    AssignedTwice {
+        /// The device.
+        name: String,
+    },
     /// A PCI device of the host cannot be a function of this PC's bus.
     #[error("{name} cannot be assigned")]
     Assign {
