@@ -350,6 +350,17 @@ fn a_number_of_operations_takes_the_place_of_a_time() {
 }
 
 #[test]
+fn rows_of_an_assigned_device_say_what_is_missing() {
+    quick(&["--only", "--backend", "usermode", "passthrough-*"])
+        .assert()
+        .code(77)
+        .stdout(
+            contains("needs QEMU's device edu (pci 1234:11e8)")
+                .and(contains("vmbell lab bench 'passthrough-*' --device edu")),
+        );
+}
+
+#[test]
 fn rows_that_need_two_cpus_are_skipped_on_one() {
     quick(&[
         "--backend",

@@ -1,10 +1,9 @@
 //! Accesses to a register of the device, back to back.
 
 use super::super::guest::{Guest, Scenario};
-use super::case::Case;
 use super::edu::{self, IDENTITY, LIVENESS};
 use super::turn::{ADDRESS, Owner};
-use crate::{Options, Sample, SubjectError};
+use crate::{Sample, SubjectError};
 use vmbell::guest::Parameters;
 use vmbell::hypervisor::Hypervisor;
 
@@ -13,21 +12,11 @@ const VALUE: u32 = 0x1234_5678;
 
 /// A scenario of accesses.
 pub(super) struct Access<H: Hypervisor> {
-    owner: Owner<H>,
-    store: bool,
+    pub(super) owner: Owner<H>,
+    pub(super) store: bool,
 }
 
 impl<H: Hypervisor> Access<H> {
-    pub(super) fn new(
-        hypervisor: &H,
-        case: Case,
-        store: bool,
-        options: &Options,
-    ) -> Result<Self, SubjectError> {
-        let owner = Owner::new(hypervisor, case, options)?;
-        Ok(Self { owner, store })
-    }
-
     /// Fails unless the guest's accesses have reached the device.
     fn check(&self) -> Result<(), SubjectError> {
         let guest = &self.owner.guest;

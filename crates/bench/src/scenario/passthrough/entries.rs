@@ -2,8 +2,9 @@
 
 use super::access::Access;
 use super::case::Case;
-use super::edu;
+use super::edu::{self, Edu};
 use super::interrupt::Interrupt;
+use super::turn::Owner;
 use crate::select::picks;
 use crate::{Entry, Options, Remarks, Subject, SubjectError};
 use vmbell::hypervisor::{Hypervisor, Support};
@@ -51,14 +52,16 @@ fn make<H: Hypervisor + 'static>(
     case: Case,
     options: &Options,
 ) -> Result<Box<dyn Subject>, SubjectError> {
+    let edu = Edu::open(case.name())?;
     for capability in case.needs() {
         if let Support::No(reason) = hypervisor.support(*capability) {
             return Err(SubjectError::Skipped(reason));
         }
     }
+    let owner = Owner::new(hypervisor, edu, case, options)?;
     Ok(match case {
-        Case::Interrupt { .. } => Box::new(Interrupt::new(hypervisor, case, options)?),
-        Case::Access { store, .. } => Box::new(Access::new(hypervisor, case, store, options)?),
+        Case::Interrupt { .. } => Box::new(Interrupt(owner)),
+        Case::Access { store, .. } => Box::new(Access { owner, store }),
     })
 }
 

@@ -1,20 +1,13 @@
 //! Interrupts of the device, one at a time: from the store that raises one to the return of its handler.
 
 use super::super::guest::{Guest, Scenario};
-use super::case::Case;
 use super::turn::{ADDRESS, Owner};
-use crate::{Options, Sample, SubjectError};
+use crate::{Sample, SubjectError};
 use vmbell::guest::Parameters;
 use vmbell::hypervisor::Hypervisor;
 
 /// A scenario of interrupts.
-pub(super) struct Interrupt<H: Hypervisor>(Owner<H>);
-
-impl<H: Hypervisor> Interrupt<H> {
-    pub(super) fn new(hypervisor: &H, case: Case, options: &Options) -> Result<Self, SubjectError> {
-        Ok(Self(Owner::new(hypervisor, case, options)?))
-    }
-}
+pub(super) struct Interrupt<H: Hypervisor>(pub(super) Owner<H>);
 
 impl<H: Hypervisor> Scenario for Interrupt<H> {
     type Hypervisor = H;

@@ -44,9 +44,13 @@ enum Message {
 }
 
 impl<H: Hypervisor> Owner<H> {
-    pub(super) fn new(hypervisor: &H, case: Case, options: &Options) -> Result<Self, SubjectError> {
+    pub(super) fn new(
+        hypervisor: &H,
+        edu: Arc<Edu>,
+        case: Case,
+        options: &Options,
+    ) -> Result<Self, SubjectError> {
         let name = case.name();
-        let edu = Edu::open(name)?;
         let place = Place {
             region: edu::REGISTERS,
             address: ADDRESS,
