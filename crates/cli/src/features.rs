@@ -13,7 +13,9 @@ use vmbell_bench::host::line;
 /// The features and whether this process can use them, in the order to print.
 pub(super) fn features() -> Vec<(&'static str, Support)> {
     vec![
-        ("/dev/kvm", kvm()),
+        ("/dev/kvm", opens("/dev/kvm")),
+        ("VFIO containers", opens("/dev/vfio/vfio")),
+        ("iommufd", opens("/dev/iommu")),
         ("seccomp filters", seccomp_action(libc::SECCOMP_RET_TRAP)),
         (
             "seccomp user notification",
@@ -55,8 +57,8 @@ fn answer(ok: bool) -> Support {
     }
 }
 
-fn kvm() -> Support {
-    match OpenOptions::new().read(true).write(true).open("/dev/kvm") {
+fn opens(path: &str) -> Support {
+    match OpenOptions::new().read(true).write(true).open(path) {
         Ok(_) => Support::Yes,
         Err(error) => Support::No(error.to_string()),
     }
