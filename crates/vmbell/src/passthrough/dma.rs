@@ -50,14 +50,26 @@ impl DmaMap {
                 });
             }
             let result = map.space.map(address, region);
-            result.map_err(|source| PassthroughError::Map {
-                address,
-                size,
-                source,
-            })?;
+            result.map_err(|source| refused(address, size, source))?;
             map.mapped.push((address, size));
         }
         Ok(map)
+    }
+}
+
+/// The error of a region that cannot be mapped.
+fn refused(address: u64, size: u64, source: io::Error) -> PassthroughError {
+    if source.raw_os_error() == Some(libc::ENOMEM) {
+        return PassthroughError::Lock {
+            address,
+            size,
+            source,
+        };
+    }
+    PassthroughError::Map {
+        address,
+        size,
+        source,
     }
 }
 

@@ -212,6 +212,29 @@ pub enum PassthroughError {
     /// A region cannot be where it was asked for.
     #[error(transparent)]
     Bus(#[from] BusError),
+    /// Guest memory cannot be locked for the device, which it must be for DMA.
+    #[error(
+        "cannot lock {size:#x} bytes of guest memory at {address:#x} for the device: memory is short, or this process may lock less (ulimit -l)"
+    )]
+    Lock {
+        /// The guest-physical address.
+        address: u64,
+        /// The size.
+        size: u64,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The IOMMU cannot confine the device's interrupts, and the host does not allow that.
+    #[error(
+        "the iommu of {name} has no interrupt remapping, so that its guest could send any interrupt; \
+         vfio_iommu_type1.allow_unsafe_interrupts=1 allows it"
+    )]
+    UnsafeInterrupts {
+        /// The device.
+        name: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
     /// The backend refused something.
     #[error(transparent)]
     Backend(#[from] hypervisor::Error),

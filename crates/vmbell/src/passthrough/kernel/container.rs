@@ -108,12 +108,12 @@ impl Container {
             if busy(&source) {
                 return in_use(name, number, source);
             }
-            PassthroughError::system(name, "put its group into a container")(source)
+            no_iommu("put its group into a container", name, source)
         })?;
         let is_first = groups.values().all(|group| group.strong_count() == 0);
         if is_first {
             ioctl::set_iommu(&self.file, VFIO_TYPE1v2_IOMMU)
-                .map_err(PassthroughError::system(name, "use its iommu"))?;
+                .map_err(|source| no_iommu("use its iommu", name, source))?;
         }
         let group = Arc::new(Group {
             number,
@@ -135,6 +135,15 @@ fn in_use(name: &str, group: u32, source: io::Error) -> PassthroughError {
         group,
         source,
     }
+}
+
+/// The error of a group whose IOMMU cannot be used.
+fn no_iommu(operation: &'static str, name: &str, source: io::Error) -> PassthroughError {
+    if source.raw_os_error() == Some(libc::EPERM) {
+        let name = name.to_owned();
+        return PassthroughError::UnsafeInterrupts { name, source };
+    }
+    PassthroughError::system(name, operation)(source)
 }
 
 /// The number of a device's group, by the link in its folder.
