@@ -125,6 +125,14 @@ impl Container {
     }
 }
 
+impl Container {
+    /// Whether a group has given the container an IOMMU.
+    fn has_iommu(&self) -> bool {
+        let asked = ioctl::iommu_info(&self.file, IOMMU_INFO);
+        !asked.is_err_and(|error| error.raw_os_error() == Some(libc::EINVAL))
+    }
+}
+
 fn busy(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EINVAL))
 }
@@ -177,7 +185,12 @@ impl DmaSpace for Container {
     }
 
     fn unmap(&self, address: u64, size: u64) -> io::Result<()> {
-        let unmapped = ioctl::unmap_dma(&self.file, address, size)?;
+        let unmapped = match ioctl::unmap_dma(&self.file, address, size) {
+            Ok(unmapped) => unmapped,
+            // The last group has left, and all mappings with it.
+            Err(_) if !self.has_iommu() => return Ok(()),
+            Err(error) => return Err(error),
+        };
         if unmapped != size {
             return Err(io::Error::other(format!(
                 "{unmapped:#x} bytes of {size:#x} were mapped"
