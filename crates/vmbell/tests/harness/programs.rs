@@ -44,6 +44,8 @@ vmbell::guest_programs! {
     scribble = "../guests/scribble.S";
     /// Writes to random places.
     scatter = "../guests/scatter.S";
+    /// Drives QEMU's edu: raises its interrupt and takes it.
+    edu = "../../src/guest/x86_64/interrupt_head.S" "../guests/edu.S";
     /// Rewrites code of its own that leaves often.
     rewrite = "../guests/rewrite.S";
 }

@@ -1,0 +1,79 @@
+//! Tests that look at what their process holds, each in a process of its own: the tests of a binary run side by side.
+
+use std::fs;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// Set in such a process.
+const ALONE: &str = "VMBELL_TEST_ALONE";
+
+/// Runs the calling test in a process of its own.
+pub fn alone(body: impl FnOnce()) {
+    if std::env::var_os(ALONE).is_some() {
+        return body();
+    }
+    let thread = std::thread::current();
+    let name = thread.name().expect("a test's thread has its name");
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", name, "--include-ignored", "--nocapture"]);
+    let output = crate::harness::process::alone(|| command.env(ALONE, "1").output().unwrap());
+    let text = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    print!("{text}");
+    assert!(output.status.success(), "{text}{errors}");
+    assert!(text.contains("1 passed"), "{name} did not run: {text}");
+}
+
+/// What a process holds: its descriptors without the numbers of their inodes, and its shared mappings.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Holdings {
+    descriptors: Vec<String>,
+    mappings: Vec<String>,
+}
+
+impl Holdings {
+    pub fn now() -> Self {
+        let entries = fs::read_dir("/proc/self/fd").unwrap();
+        let mut descriptors: Vec<_> = entries
+            .filter_map(|entry| {
+                let target = entry.ok()?.path().read_link().ok()?;
+                let target = target.to_str()?.to_owned();
+                (!target.ends_with("/fd")).then_some(target)
+            })
+            .collect();
+        descriptors.sort();
+        let maps = fs::read_to_string("/proc/self/maps").unwrap();
+        let shared = maps.lines().filter_map(|line| {
+            let mut words = line.split_whitespace();
+            let (range, flags) = (words.next()?, words.next()?);
+            let name = words.nth(3).unwrap_or_default();
+            flags
+                .ends_with('s')
+                .then(|| format!("{range} {flags} {name}"))
+        });
+        Self {
+            descriptors,
+            mappings: shared.collect(),
+        }
+    }
+
+    /// Waits until the process holds this again: a backend may close a file on a thread of its own.
+    pub fn await_again(&self) {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while Self::now() != *self {
+            let now = Self::now();
+            assert!(
+                Instant::now() < deadline,
+                "before: {self:#?}, now: {now:#?}"
+            );
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Those whose file's name has this part.
+    pub fn named(self, part: &str) -> Vec<String> {
+        let mut all = [self.descriptors, self.mappings].concat();
+        all.retain(|one| one.contains(part));
+        all
+    }
+}

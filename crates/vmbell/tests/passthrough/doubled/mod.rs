@@ -1,0 +1,49 @@
+//! The core with the double, on any machine.
+
+mod lines;
+mod memory;
+mod messages;
+mod requests;
+mod teardown;
+
+use std::sync::Arc;
+
+use vmbell::hypervisor::Hypervisor;
+use vmbell::passthrough::device::Device;
+use vmbell::passthrough::dma::DmaSpace;
+use vmbell::passthrough::placed::{Handover, Placed};
+
+use crate::double::{Edu, Space};
+use crate::guest::{Guest, place, wire};
+
+/// A double in a guest.
+pub struct Doubled<H: Hypervisor> {
+    // Dropped first: the guest outlives its device.
+    pub placed: Placed,
+    pub guest: Guest<H>,
+    pub edu: Arc<Edu>,
+    pub space: Arc<Space>,
+}
+
+impl<H: Hypervisor> Doubled<H> {
+    /// With its first interrupt handed over like this, and its registers mapped or not.
+    pub fn new(h: &H, handover: Handover, mapped: bool) -> Self {
+        let (edu, space) = (Edu::pci(), Space::new());
+        edu.attach(&space);
+        let device = edu.open();
+        let places = [place(h, mapped)];
+        let guest = Guest::new(h, &device, &places);
+        let dma = Arc::clone(&space) as Arc<dyn DmaSpace>;
+        let placed = guest.put(&device, &dma, &places, &[wire(handover)]);
+        Self {
+            placed: placed.unwrap(),
+            guest,
+            edu,
+            space,
+        }
+    }
+
+    pub fn device(&self) -> &Arc<Device> {
+        self.placed.device()
+    }
+}

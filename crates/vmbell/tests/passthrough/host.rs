@@ -1,0 +1,34 @@
+//! What this host has, with or without VFIO.
+
+use std::path::Path;
+
+use vmbell::passthrough::PassthroughError;
+use vmbell::passthrough::kernel::{CONTAINER, Container, IOMMUFD, Ioas, Vfio};
+
+/// The file that cannot be opened, if the error is that.
+fn missing<T>(result: Result<T, PassthroughError>) -> Option<String> {
+    match result {
+        Ok(_) => None,
+        Err(PassthroughError::Open { path, .. }) => Some(path.display().to_string()),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn file_that_the_host_lacks_is_named() {
+    let lacks = |path: &str| (!Path::new(path).exists()).then(|| path.to_owned());
+    assert_eq!(missing(Container::open()), lacks(CONTAINER));
+    assert_eq!(missing(Ioas::open()), lacks(IOMMUFD));
+}
+
+#[test]
+fn device_that_does_not_exist_is_in_no_group() {
+    let folder = Path::new("/sys/bus/pci/devices/ffff:ff:1f.7");
+    let result = Vfio::open(folder).and_then(|vfio| vfio.device(folder, None));
+    match result.map(drop) {
+        Err(PassthroughError::NoGroup { name, .. }) => assert_eq!(name, "ffff:ff:1f.7"),
+        // This host has no VFIO.
+        Err(PassthroughError::Open { path, .. }) => assert_eq!(path, Path::new(CONTAINER)),
+        result => panic!("{result:?}"),
+    }
+}
