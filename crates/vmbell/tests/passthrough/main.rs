@@ -15,5 +15,6 @@ mod alone;
 mod double;
 mod guest;
 mod host;
+mod real;
 
 mod doubled;
