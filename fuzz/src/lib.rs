@@ -1,8 +1,9 @@
-//! What the fuzz targets do with their bytes. `tests/fuzz_targets.rs` and `tests/pci_fuzz.rs` compile
-//! the same files, to run them for a while with stable Rust.
+//! What the fuzz targets do with their bytes. `tests/fuzz_targets.rs` compiles the same
+//! files, to run them for a while with stable Rust.
 
 pub mod device;
 pub mod device_tree;
 pub mod driver;
 pub mod input;
 pub mod pci;
+pub mod vfio;

@@ -1,5 +1,6 @@
 //! The fuzz targets of `fuzz/` on stable Rust, the same cases in every run: those of `fuzz/seeds`, which
-//! libFuzzer has found to reach different code, and random ones, shrunk when one fails.
+//! libFuzzer has found to reach different code, and random ones, shrunk when one fails. A target that begins with what
+//! is sound and changes it has random ones only.
 //! `VMBELL_FUZZ_CASES` asks for more of them.
 #![allow(
     clippy::cast_possible_truncation,
@@ -16,6 +17,10 @@ mod device_tree;
 mod driver;
 #[path = "../../../fuzz/src/input.rs"]
 mod input;
+#[path = "../../../fuzz/src/pci.rs"]
+mod pci;
+#[path = "../../../fuzz/src/vfio.rs"]
+mod vfio;
 
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestRunner};
@@ -32,6 +37,10 @@ fn fuzz(target: fn(&[u8]), seeds: &str) {
         replayed += 1;
     }
     assert!(replayed > 100, "only {replayed} seeds: has the file moved?");
+    fuzz_randomly(target);
+}
+
+fn fuzz_randomly(target: fn(&[u8])) {
     let cases = match std::env::var("VMBELL_FUZZ_CASES") {
         Ok(text) => text.parse().unwrap(),
         Err(_) => CASES,
@@ -85,4 +94,14 @@ fn a_device_is_taken_from_any_device_tree() {
         device_tree::fuzz,
         include_str!("../../../fuzz/seeds/device_tree.hex"),
     );
+}
+
+#[test]
+fn an_assigned_device_and_its_guest_are_survived() {
+    fuzz_randomly(pci::fuzz);
+}
+
+#[test]
+fn a_device_and_an_iommu_may_say_anything() {
+    fuzz_randomly(vfio::fuzz);
 }
