@@ -72,6 +72,7 @@ fn one_container_has_the_devices_of_several_groups<H: Hypervisor>(_h: &H) {
 
 fn device_without_vfios_driver_is_refused<H: Hypervisor>(_h: &H) {
     let _alone = alone_with_devices();
+    opened(EDU).unwrap();
     unbind(EDU, "vfio-pci");
     let error = opened(EDU).unwrap_err();
     bind(EDU);
@@ -86,6 +87,7 @@ fn device_without_vfios_driver_is_refused<H: Hypervisor>(_h: &H) {
 }
 
 fn device_without_a_group_names_the_kernels_option<H: Hypervisor>(_h: &H) {
+    sysfs(EDU);
     let container = Container::open().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let error = container.device(folder.path(), None).unwrap_err();

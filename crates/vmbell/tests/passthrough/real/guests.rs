@@ -3,15 +3,20 @@
 use std::sync::Arc;
 
 use vmbell::hypervisor::usermode::Usermode;
-use vmbell::hypervisor::{AssignedDevices, Hypervisor};
+use vmbell::hypervisor::{AssignedDevices, Hypervisor, Irqs};
+use vmbell::irq::Msi;
 use vmbell::passthrough::interrupt::{InterruptPath, Routes, Vectors};
 use vmbell::passthrough::placed::{Handover, Placed};
 
 use super::Real;
 use crate::double::MSI;
-use crate::guest::{Guest, Run, place, wire};
+use crate::guest::{Guest, Run, await_that, place, wire};
+use crate::harness::configured;
+use crate::harness::taker::{Doing, take, taken, while_running, with_interrupts};
 
 const MANY: u64 = 1000;
+/// The index of MSI-X.
+const MSIX: u32 = 2;
 
 /// Edu in a guest.
 struct InGuest<H: Hypervisor> {
@@ -115,7 +120,43 @@ fn the_other_backend_takes_its_messages<H: Hypervisor>(_h: &H) {
     passed_the_vmm_by("msi, usermode", edu.guest.run(MANY));
 }
 
+fn each_vector_of_the_card_is_a_message_of_its_own<H: Hypervisor>(h: &H) {
+    const VECTORS: u8 = 5;
+    let card = Real::card();
+    let vm = Arc::new(configured(h, with_interrupts(1)));
+    let irqs = Arc::clone(&vm) as Arc<dyn Irqs>;
+    let routes = Routes::new(irqs, Guest::<H>::pins());
+    let mut vectors = Vectors::enable(&card.device, MSIX, VECTORS.into(), &routes).unwrap();
+    let message = |vector: u8| Msi::fixed(0, 0x70 + vector);
+    for vector in 0..VECTORS {
+        vectors.set(vector.into(), Some(message(vector))).unwrap();
+    }
+    let vcpu = take(&*vm, 0, Doing::Halts, 0, 0);
+    while_running(&*vm, vec![vcpu], || {
+        let signal = |vector: u8| card.device.trigger(MSIX, vector.into()).unwrap();
+        let has = |vector, count| {
+            await_that("the message", || taken(&*vm, 0, 0x70 + vector) == count);
+        };
+        for round in 1..=50 {
+            for vector in 0..VECTORS {
+                signal(vector);
+                has(vector, round);
+            }
+        }
+        // One that is masked waits, and the others do not.
+        vectors.set(3, None).unwrap();
+        signal(3);
+        signal(4);
+        has(4, 51);
+        assert!(vectors.is_pending(3) && !vectors.is_pending(2));
+        has(3, 50);
+        vectors.set(3, Some(message(3))).unwrap();
+        has(3, 51);
+    });
+}
+
 crate::on_kvm! {
+    each_vector_of_the_card_is_a_message_of_its_own;
     thousand_interrupts_of_intx_pass_the_vmm_by;
     thousand_interrupts_of_msi_pass_the_vmm_by;
     thousand_interrupts_of_intx_go_through_the_vmm;

@@ -87,7 +87,9 @@ fn device_that_the_host_takes_away_is_given_back_in_mid_run<H: Hypervisor<Vm: Sy
         host.join().unwrap();
     });
     bind(EDU);
-    assert_eq!(guest.counts().1, 0, "spurious interrupts");
+    // KVM ends a resampling irqfd in two steps (Linux `irqfd_resampler_shutdown`): it forgets whom to tell of an EOI, and
+    // takes the line down a grace period later. An EOI between them finds the line up, and the interrupt comes again.
+    assert!(guest.counts().1 <= 1, "{:?}", guest.counts());
 }
 
 crate::on_kvm! {
