@@ -116,7 +116,7 @@ impl Input {
             words[at] = self.number();
         }
         let mut bytes: Vec<u8> = words.into_iter().flat_map(u32::to_ne_bytes).collect();
-        if self.byte() % 4 == 0 {
+        if self.byte().is_multiple_of(4) {
             bytes.resize(usize::from(self.byte()), self.byte());
         }
         bytes
@@ -128,7 +128,8 @@ fn check_region(region: &Region) {
     assert!(i64::try_from(end).is_ok(), "{region:?}");
     let mut before = 0;
     for area in &region.areas {
-        assert!(area.start % PAGE == 0 && area.end % PAGE == 0, "{region:?}");
+        let paged = [area.start, area.end].map(|at| at.is_multiple_of(PAGE));
+        assert_eq!(paged, [true; 2], "{region:?}");
         assert!(before <= area.start && area.start < area.end, "{region:?}");
         before = area.end;
     }
