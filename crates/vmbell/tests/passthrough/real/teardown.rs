@@ -83,13 +83,16 @@ fn device_that_the_host_takes_away_is_given_back_in_mid_run<H: Hypervisor<Vm: Sy
         await_that("the request", || asked.load(SeqCst) > 0);
         assert!(!host.is_finished());
         drop((request, placed, device, container));
+        // KVM ends a resampling irqfd in two steps (Linux `irqfd_resampler_shutdown`): it forgets whom to tell of an EOI,
+        // and takes the line down a grace period later. Between them the line stays up whatever the guest does. Now it is
+        // down, and one interrupt may be on its way.
+        let spurious = guest.counts().1;
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        assert!(guest.counts().1 <= spurious + 1, "{:?}", guest.counts());
         await_that("the host's end", || host.is_finished());
         host.join().unwrap();
     });
     bind(EDU);
-    // KVM ends a resampling irqfd in two steps (Linux `irqfd_resampler_shutdown`): it forgets whom to tell of an EOI, and
-    // takes the line down a grace period later. An EOI between them finds the line up, and the interrupt comes again.
-    assert!(guest.counts().1 <= 1, "{:?}", guest.counts());
 }
 
 crate::on_kvm! {
