@@ -227,7 +227,7 @@ pub enum PassthroughError {
     /// The IOMMU cannot confine the device's interrupts, and the host does not allow that.
     #[error(
         "the iommu of {name} has no interrupt remapping, so that its guest could send any interrupt; \
-         vfio_iommu_type1.allow_unsafe_interrupts=1 allows it"
+         allow_unsafe_interrupts=1 of the module vfio_iommu_type1, or iommufd, allows it"
     )]
     UnsafeInterrupts {
         /// The device.

@@ -47,7 +47,8 @@ pub enum Access {
     /// Without an exit where the region can be mapped. Needs
     /// [`Capability::MovableDeviceMemory`](crate::hypervisor::Capability::MovableDeviceMemory).
     Mapped,
-    /// Without an exit where the region can be mapped, by the memory that the guest was made with ([`device_memory`]).
+    /// Without an exit where the region can be mapped, by the memory that the guest was made with ([`device_memory`]). The
+    /// guest keeps it, and the device stays open, until the guest ends.
     MappedFromStart,
     /// By exits to the VMM.
     Emulated,
@@ -213,7 +214,7 @@ struct PlacedRegion {
 impl Drop for PlacedRegion {
     fn drop(&mut self) {
         for address in self.mapped.drain(..) {
-            // It fails only if the guest is gone.
+            // Nobody could be told; what stays mapped keeps the device open until the guest ends.
             let _ = self.backend.unmap_device_memory(address);
         }
         let _ = self.mmio.remove(self.range);

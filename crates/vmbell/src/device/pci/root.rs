@@ -77,7 +77,11 @@ impl PciRoot {
                 settled = std::mem::replace(&mut settled, Ok(())).and(Err(conflict));
             });
         });
-        slots.push(Some(slot));
+        if settled.is_err() {
+            self.with_buses(&board.reserved, |buses| slot.unmap(buses));
+        } else {
+            slots.push(Some(slot));
+        }
         settled.map(|()| number)
     }
 

@@ -20,7 +20,7 @@ use crate::passthrough::pci::{AssignedError, AssignedPci, GuestParts, VfioPci};
 
 /// The assigned devices of a PC.
 #[derive(Debug, Default)]
-pub(super) struct Assigned(Mutex<State>);
+pub(super) struct Assigned(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -30,6 +30,26 @@ struct State {
     dma: Weak<DmaMap>,
     names: Vec<String>,
     requests: Vec<RemovalRequest>,
+}
+
+impl Assigned {
+    /// Fails if the guest has a device of this name, else remembers the name.
+    pub(super) fn claim(&self, name: &str) -> Result<(), PcError> {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.check(name)?;
+        state.names.push(name.to_owned());
+        Ok(())
+    }
+}
+
+impl State {
+    fn check(&self, name: &str) -> Result<(), PcError> {
+        if self.names.iter().any(|other| other == name) {
+            let name = name.to_owned();
+            return Err(PcError::AssignedTwice { name });
+        }
+        Ok(())
+    }
 }
 
 /// What happens to an assigned device and ends nothing.
@@ -64,10 +84,7 @@ impl<V: Vm> Pc<V> {
             .0
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        if state.names.contains(&host.name) {
-            let name = host.name.clone();
-            return Err(PcError::AssignedTwice { name });
-        }
+        state.check(&host.name)?;
         let vfio = match &state.vfio {
             Some(vfio) => vfio.clone(),
             None => state.vfio.insert(Vfio::open(&host.path)?).clone(),
@@ -115,20 +132,43 @@ impl<V: Vm> Pc<V> {
             source,
         })?;
         let slot = self.pci.add(Arc::new(function))?;
+        let watched = self.watch(device, &vfio, slot, on_event);
+        if watched.is_err() {
+            self.pci.remove(slot);
+            vfio.give_back();
+            return watched;
+        }
         if let Some(InterruptPath::Vmm { reason }) = vfio.intx_path() {
             on_event(AssignedEvent::ThroughVmm { reason });
         }
         let report = Arc::clone(on_event);
         self.pci
             .on_conflict(move |conflict| report(AssignedEvent::Conflict(conflict)));
-        let (pci, vfio) = (Arc::downgrade(&self.pci), Arc::downgrade(&vfio));
+        watched
+    }
+
+    /// Waits on a thread for the host to ask for the device, and then pulls it out of its slot.
+    fn watch(
+        &self,
+        device: &Arc<Device>,
+        vfio: &Arc<VfioPci>,
+        slot: usize,
+        on_event: &OnEvent,
+    ) -> Result<Option<RemovalRequest>, PcError> {
+        let (pci, vfio) = (Arc::downgrade(&self.pci), Arc::downgrade(vfio));
+        let (state, name) = (Arc::downgrade(&self.assigned.0), device.name().to_owned());
         let report = Arc::clone(on_event);
         let asked = move || {
-            if let (Some(pci), Some(vfio)) = (pci.upgrade(), vfio.upgrade())
-                && pci.remove(slot)
-            {
+            let (Some(pci), Some(vfio), Some(state)) =
+                (pci.upgrade(), vfio.upgrade(), state.upgrade())
+            else {
+                return;
+            };
+            if pci.remove(slot) {
                 // The bus holds the function until the vCPUs have looked at the bus again, and the host waits.
                 vfio.give_back();
+                let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+                state.names.retain(|other| *other != name);
                 report(AssignedEvent::Removed);
             }
         };

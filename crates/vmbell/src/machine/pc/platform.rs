@@ -50,6 +50,7 @@ impl<V: Vm> Pc<V> {
     /// # Errors
     /// The device cannot be opened, or the board has no room for it.
     pub fn assign_platform(&self, host: &HostDevice, mmap: bool) -> Result<PlatformPlace, PcError> {
+        self.assigned.claim(&host.name)?;
         let backend: Arc<dyn AssignedDevices> = self.machine.vm().clone();
         let vfio = Vfio::open(&host.path)?;
         let device = vfio.device(&host.path, Some(&backend))?;

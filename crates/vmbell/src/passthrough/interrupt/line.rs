@@ -81,6 +81,9 @@ impl Line {
             index,
             way,
         };
+        // A platform line that was signalled and given back before its end is masked still. One of PCI is never, and the
+        // kernel then refuses this.
+        let _ = device.unmask(index, 0);
         match &line.way {
             Way::Irqfd(irqfd) => {
                 device.set_triggers(index, 0, &[Some(&irqfd.trigger)])?;

@@ -15,7 +15,7 @@ use super::super::iova::{IOMMU_INFO, IOMMU_INFO_MAX, Iova, IovaError};
 use super::super::{PassthroughError, chain};
 use super::device_file::KernelFile;
 use super::group::{Group, Member, Told};
-use super::{ioctl, open};
+use super::{ioctl, no_iommu, open};
 use crate::hypervisor::AssignedDevices;
 use crate::memory::GuestRegionMmap;
 
@@ -110,8 +110,8 @@ impl Container {
             }
             no_iommu("put its group into a container", name, source)
         })?;
-        let is_first = groups.values().all(|group| group.strong_count() == 0);
-        if is_first {
+        // Not asked of `groups`: a group that is dropped now may still be in the container.
+        if !self.has_iommu() {
             ioctl::set_iommu(&self.file, VFIO_TYPE1v2_IOMMU)
                 .map_err(|source| no_iommu("use its iommu", name, source))?;
         }
@@ -143,15 +143,6 @@ fn in_use(name: &str, group: u32, source: io::Error) -> PassthroughError {
         group,
         source,
     }
-}
-
-/// The error of a group whose IOMMU cannot be used.
-fn no_iommu(operation: &'static str, name: &str, source: io::Error) -> PassthroughError {
-    if source.raw_os_error() == Some(libc::EPERM) {
-        let name = name.to_owned();
-        return PassthroughError::UnsafeInterrupts { name, source };
-    }
-    PassthroughError::system(name, operation)(source)
 }
 
 /// The number of a device's group, by the link in its folder.

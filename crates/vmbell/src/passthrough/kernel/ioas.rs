@@ -13,7 +13,7 @@ use iommufd_bindings::iommufd::{
     iommufd_ioas_map_flags_IOMMU_IOAS_MAP_READABLE,
     iommufd_ioas_map_flags_IOMMU_IOAS_MAP_WRITEABLE,
 };
-use iommufd_ioctls::IommuFd;
+use iommufd_ioctls::{IommuFd, IommufdError};
 
 use super::super::PassthroughError;
 use super::super::device::Device;
@@ -47,9 +47,7 @@ impl Ioas {
             ..iommu_ioas_alloc::default()
         };
         let made = iommufd.0.alloc_iommu_ioas(&mut request);
-        made.map_err(|error| {
-            PassthroughError::system(IOMMUFD, "make an ioas")(io::Error::other(error))
-        })?;
+        made.map_err(|error| PassthroughError::system(IOMMUFD, "make an ioas")(errno(error)))?;
         Ok(Self {
             iommufd,
             id: request.out_ioas_id,
@@ -70,7 +68,7 @@ impl Ioas {
         let file = Arc::new(open(&path)?);
         let told = Told::new(Arc::clone(&file), backend)?;
         ioctl::bind_iommufd(&file, self.iommufd.0.as_raw_fd())
-            .map_err(PassthroughError::system(&name, "bind it to an iommufd"))?;
+            .map_err(|source| super::no_iommu("bind it to an iommufd", &name, source))?;
         ioctl::attach_ioas(&file, self.id)
             .map_err(PassthroughError::system(&name, "attach it to an ioas"))?;
         let file = KernelFile {
@@ -82,10 +80,24 @@ impl Ioas {
 }
 
 /// The file of a device, by the folder `vfio-dev` in its folder.
-fn device_path(sysfs: &Path) -> io::Result<PathBuf> {
-    let mut found = fs::read_dir(sysfs.join("vfio-dev"))?;
-    let entry = found.next().ok_or(io::ErrorKind::NotFound)??;
-    Ok(Path::new("/dev/vfio/devices").join(entry.file_name()))
+pub(super) fn device_path(sysfs: &Path) -> io::Result<PathBuf> {
+    for entry in fs::read_dir(sysfs.join("vfio-dev"))? {
+        let name = entry?.file_name();
+        if name.to_string_lossy().starts_with("vfio") {
+            return Ok(Path::new("/dev/vfio/devices").join(name));
+        }
+    }
+    Err(io::ErrorKind::NotFound.into())
+}
+
+/// The error of a request with its errno, which the crate keeps as its source.
+fn errno(error: IommufdError) -> io::Error {
+    let source = std::error::Error::source(&error);
+    let number = source.and_then(|source| source.downcast_ref::<vmm_sys_util::errno::Error>());
+    match number {
+        Some(number) => io::Error::from_raw_os_error(number.errno()),
+        None => io::Error::other(error),
+    }
 }
 
 impl DmaSpace for Ioas {
@@ -112,10 +124,7 @@ impl DmaSpace for Ioas {
             iova: address,
             ..iommu_ioas_map::default()
         };
-        self.iommufd
-            .0
-            .map_iommu_ioas(&request)
-            .map_err(io::Error::other)
+        self.iommufd.0.map_iommu_ioas(&request).map_err(errno)
     }
 
     fn unmap(&self, address: u64, size: u64) -> io::Result<()> {
@@ -125,10 +134,7 @@ impl DmaSpace for Ioas {
             iova: address,
             length: size,
         };
-        self.iommufd
-            .0
-            .unmap_iommu_ioas(&mut request)
-            .map_err(io::Error::other)
+        self.iommufd.0.unmap_iommu_ioas(&mut request).map_err(errno)
     }
 }
 

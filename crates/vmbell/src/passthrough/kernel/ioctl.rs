@@ -221,7 +221,14 @@ pub fn set_irqs(device: &File, request: &SetIrqs<'_>) -> io::Result<()> {
     let mut words: Vec<u32> = head.into_iter().chain(numbers).collect();
     words[0] = u32::try_from(words.len() * 4).map_err(io::Error::other)?;
     // SAFETY: `words` has as many bytes as its first word says, and outlives the request.
-    check(unsafe { ioctl_with_ptr(device, VFIO_DEVICE_SET_IRQS(), words.as_ptr()) }).map(drop)
+    let result = unsafe { ioctl_with_ptr(device, VFIO_DEVICE_SET_IRQS(), words.as_ptr()) };
+    match check(result)? {
+        0 => Ok(()),
+        // The host has fewer messages than were asked for, and has enabled none.
+        had => Err(io::Error::other(format!(
+            "the host has {had} of {count} interrupts"
+        ))),
+    }
 }
 
 /// Resets a device.

@@ -10,8 +10,11 @@ mod ioas;
 mod ioctl;
 
 use std::fs::{File, OpenOptions};
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
+
+use rustix::fs::{Access, access};
 
 use super::PassthroughError;
 use super::device::Device;
@@ -31,10 +34,12 @@ pub enum Vfio {
 }
 
 impl Vfio {
-    /// Opens the way that this host has for the device with this folder in sysfs: an iommufd if the host has that and a
-    /// file for the device, else a container.
+    /// Opens the way that this process has for the device with this folder in sysfs: an iommufd if it may open that and
+    /// the device's own file, else a container.
     pub fn open(sysfs: &Path) -> Result<Self, PassthroughError> {
-        if Path::new(IOMMUFD).exists() && sysfs.join("vfio-dev").exists() {
+        let may_open = |path: &Path| access(path, Access::READ_OK | Access::WRITE_OK).is_ok();
+        let has_file = ioas::device_path(sysfs).is_ok_and(|path| may_open(&path));
+        if has_file && may_open(Path::new(IOMMUFD)) {
             return Ok(Self::Ioas(Arc::new(Ioas::open()?)));
         }
         Ok(Self::Container(Arc::new(Container::open()?)))
@@ -74,4 +79,13 @@ fn open(path: &Path) -> Result<File, PassthroughError> {
 fn name(sysfs: &Path) -> String {
     let name = sysfs.file_name().unwrap_or_default();
     name.to_string_lossy().into_owned()
+}
+
+/// The error of a device whose IOMMU cannot be used.
+fn no_iommu(operation: &'static str, name: &str, source: io::Error) -> PassthroughError {
+    if source.raw_os_error() == Some(libc::EPERM) {
+        let name = name.to_owned();
+        return PassthroughError::UnsafeInterrupts { name, source };
+    }
+    PassthroughError::system(name, operation)(source)
 }

@@ -1,5 +1,5 @@
-//! Which pages of a BAR are mapped into the guest: what the host can map, without the pages of the MSI-X table, whose
-//! accesses have to exit. Pure functions.
+//! Which pages of a BAR are mapped into the guest: what the host can map, without the pages of the MSI-X table and its
+//! pending bits, whose accesses have to exit. Pure functions.
 
 use std::fmt;
 
@@ -24,8 +24,8 @@ impl fmt::Display for Area {
 type Span = (u64, u64);
 
 /// The areas to map of a BAR of `size` bytes: the whole pages of `areas`, in order and apart from each other, without
-/// the pages of `hole`. The areas are the device's, so they may be anything.
-pub(super) fn to_map(size: u64, areas: &[Area], hole: Option<Area>) -> Vec<Area> {
+/// the pages of `holes`. The areas are the device's, so they may be anything.
+pub(super) fn to_map(size: u64, areas: &[Area], holes: &[Area]) -> Vec<Area> {
     let mut spans: Vec<Span> = areas.iter().map(|area| whole_pages(size, *area)).collect();
     spans.sort_unstable();
     let mut joined: Vec<Span> = Vec::new();
@@ -35,11 +35,16 @@ pub(super) fn to_map(size: u64, areas: &[Area], hole: Option<Area>) -> Vec<Area>
             _ => joined.push((from, to)),
         }
     }
-    let (hole_from, hole_to) = hole.map_or((u64::MAX, u64::MAX), touched_pages);
-    joined
-        .into_iter()
-        .flat_map(|(from, to)| [(from, to.min(hole_from)), (from.max(hole_to), to)])
-        .filter(|(from, to)| from < to)
+    for hole in holes {
+        let (hole_from, hole_to) = touched_pages(*hole);
+        joined = joined
+            .into_iter()
+            .flat_map(|(from, to)| [(from, to.min(hole_from)), (from.max(hole_to), to)])
+            .filter(|(from, to)| from < to)
+            .collect();
+    }
+    let areas = joined.into_iter();
+    areas
         .map(|(from, to)| Area {
             offset: from,
             len: to - from,

@@ -106,3 +106,16 @@ pub enum AssignedError {
         source: Failure,
     },
 }
+
+impl AssignedError {
+    /// What failed, without the guest's values.
+    pub(super) const fn kind(&self) -> &'static str {
+        match self {
+            Self::Map { .. } => "map",
+            Self::Unmap { .. } => "unmap",
+            Self::Command { .. } => "command",
+            Self::Interrupts { interrupts, .. } => interrupts,
+            Self::Reset { .. } => "reset",
+        }
+    }
+}

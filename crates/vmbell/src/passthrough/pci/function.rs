@@ -1,5 +1,6 @@
 //! The device as a function of the bus.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -17,7 +18,8 @@ use crate::irq::Gsi;
 const POWER_STATE: usize = 4;
 const POWER_STATE_BITS: u8 = 0b11;
 
-/// A function that is called with what failed, on the thread of the vCPU whose access it was.
+/// A function that is called with what failed, the first time of each kind, on the thread of the vCPU whose access it
+/// was.
 pub type OnError = Box<dyn Fn(AssignedError) + Send + Sync>;
 
 /// A host's device that a guest uses.
@@ -28,6 +30,8 @@ pub struct AssignedPci {
     access: Arc<dyn PciAccess>,
     mapping: Arc<dyn GuestMapping>,
     on_error: OnError,
+    /// The kinds of errors that were reported: the guest could cause one with each access.
+    reported: Mutex<HashSet<&'static str>>,
     state: Mutex<State>,
 }
 
@@ -74,6 +78,7 @@ impl AssignedPci {
             access,
             mapping,
             on_error,
+            reported: Mutex::default(),
             state,
         })
     }
@@ -84,7 +89,10 @@ impl AssignedPci {
 
     fn report(&self, outcome: Result<(), AssignedError>) {
         if let Err(error) = outcome {
-            (self.on_error)(error);
+            let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+            if reported.insert(error.kind()) {
+                (self.on_error)(error);
+            }
         }
     }
 
@@ -119,12 +127,12 @@ impl AssignedPci {
             let address = base + area.offset;
             match self.mapping.map(bar, area, address) {
                 Ok(()) => state.mapped.push((bar, area, address)),
-                Err(source) => (self.on_error)(AssignedError::Map {
+                Err(source) => self.report(Err(AssignedError::Map {
                     bar,
                     area,
                     address,
                     source,
-                }),
+                })),
             }
         }
     }

@@ -130,13 +130,16 @@ fn mapped(
     bar: usize,
 ) -> Vec<Area> {
     let BarInfo { size, mappable } = &info[bar];
-    let table = msix.map(MsixCapability::table);
-    let table = table.filter(|table| table.bar == bar).map(|table| Area {
-        offset: table.offset,
-        len: table.len,
-    });
+    let parts = msix.map(|msix| [msix.table(), msix.pending()]);
+    let parts = parts.into_iter().flatten().filter(|part| part.bar == bar);
+    let holes: Vec<_> = parts
+        .map(|part| Area {
+            offset: part.offset,
+            len: part.len,
+        })
+        .collect();
     match bars[bar] {
-        Some(there) if there.space != BarSpace::Io => areas::to_map(*size, mappable, table),
+        Some(there) if there.space != BarSpace::Io => areas::to_map(*size, mappable, &holes),
         _ => Vec::new(),
     }
 }

@@ -157,10 +157,14 @@ impl Open {
     fn watch(&self) -> Result<(), Failure> {
         let mut mapped = self.mapped();
         mapped.watched = true;
-        for address in mapped.addresses.drain(..) {
-            self.guest.backend.unmap_device_memory(address)?;
-        }
-        Ok(())
+        let mut outcome = Ok(());
+        mapped.addresses.retain(|address| {
+            let unmapped = self.guest.backend.unmap_device_memory(*address);
+            let stays = unmapped.is_err();
+            outcome = std::mem::replace(&mut outcome, Ok(())).and(unmapped);
+            stays
+        });
+        Ok(outcome?)
     }
 
     /// Ends an interrupt that the VMM has handed on.
@@ -267,13 +271,15 @@ impl PciAccess for Open {
     }
 
     fn read_bar(&self, bar: usize, offset: u64, data: &mut [u8]) -> Result<(), Failure> {
-        self.device.read(u32::try_from(bar)?, offset, data)?;
-        self.accessed()
+        let read = self.device.read(u32::try_from(bar)?, offset, data);
+        self.accessed()?;
+        Ok(read?)
     }
 
     fn write_bar(&self, bar: usize, offset: u64, data: &[u8]) -> Result<(), Failure> {
-        self.device.write(u32::try_from(bar)?, offset, data)?;
-        self.accessed()
+        let written = self.device.write(u32::try_from(bar)?, offset, data);
+        self.accessed()?;
+        Ok(written?)
     }
 
     fn reset(&self) -> Result<(), Failure> {
@@ -368,7 +374,7 @@ impl InterruptWiring for Open {
 impl Drop for Open {
     fn drop(&mut self) {
         *self.interrupts() = Interrupts::Off;
-        // It fails only if the guest is gone.
+        // Nobody could be told; what stays mapped keeps the device open until the guest ends.
         let _ = self.watch();
         self.device.quiesce();
     }
