@@ -1,7 +1,7 @@
 //! Tests that look at what their process holds, each in a process of its own: the tests of a binary run side by side.
 
 use std::fs;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Set in such a process.
@@ -16,7 +16,10 @@ pub fn alone(body: impl FnOnce()) {
     let name = thread.name().expect("a test's thread has its name");
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", name, "--include-ignored", "--nocapture"]);
-    let output = crate::harness::process::alone(|| command.env(ALONE, "1").output().unwrap());
+    command.env(ALONE, "1");
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let output = crate::harness::process::spawn(&mut command).wait_with_output();
+    let output = output.unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
     print!("{text}");
