@@ -3,6 +3,7 @@
 mod lines;
 mod memory;
 mod messages;
+mod platform;
 mod requests;
 mod teardown;
 
