@@ -9,6 +9,7 @@
 mod harness;
 
 mod board;
+mod edu;
 mod ends;
 mod image;
 mod init;

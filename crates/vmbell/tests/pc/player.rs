@@ -10,7 +10,8 @@ use vm_memory::{Bytes, GuestAddress};
 use vmbell::device::pci_testdev::PciTestdevConfig;
 use vmbell::guest::{DONE_PORT, Program};
 use vmbell::hypervisor::{ExitCounts, Hypervisor, Vm};
-use vmbell::machine::{Boot, Image, Pc, PcConfig, Stop};
+use vmbell::machine::{Boot, Image, OnEvent, Pc, PcConfig, Stop};
+use vmbell::passthrough::host::{Bus, Host};
 
 use super::harness::chain;
 use super::image::{Segment, elf};
@@ -98,6 +99,8 @@ pub struct Play {
     pub ops: Vec<Op>,
     /// pci-testdevs, from slot 1 on.
     pub devices: Vec<PciTestdevConfig>,
+    /// A PCI device of the host, in the slot after them.
+    pub assigned: Option<&'static str>,
     /// Whether there is a pc-testdev.
     pub pc_testdev: bool,
     /// The board.
@@ -116,6 +119,7 @@ impl Default for Play {
             program: player,
             ops: Vec::new(),
             devices: Vec::new(),
+            assigned: None,
             pc_testdev: false,
             config: PcConfig::default(),
             segments: Vec::new(),
@@ -175,6 +179,11 @@ impl Play {
         let pc = Pc::new(hypervisor, self.config, paper.clone()).unwrap();
         for device in &self.devices {
             pc.add_testdev(*device).unwrap();
+        }
+        if let Some(name) = self.assigned {
+            let device = Host::system().find(&[Bus::Pci], name).unwrap();
+            let on_event: OnEvent = Arc::new(|event| panic!("{event}"));
+            pc.assign(&device, true, &on_event).unwrap();
         }
         if self.pc_testdev {
             pc.add_pc_testdev().unwrap();
