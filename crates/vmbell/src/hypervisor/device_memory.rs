@@ -6,6 +6,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use stub::layout::PAGE;
+use vm_memory::{FileOffset, MmapRegion};
 
 use super::Error;
 
@@ -77,6 +78,21 @@ impl DeviceMemory {
             }
         }
         Ok(())
+    }
+
+    /// Maps the memory into this process.
+    pub(super) fn map(&self) -> Result<MmapRegion<()>, Error> {
+        let failed = Error::system::<std::io::Error>("map device memory");
+        let file = self.file.try_clone().map_err(failed)?;
+        let size = usize::try_from(self.size).unwrap_or(usize::MAX);
+        let write = if self.writable { libc::PROT_WRITE } else { 0 };
+        MmapRegion::build(
+            Some(FileOffset::new(file, self.offset)),
+            size,
+            libc::PROT_READ | write,
+            libc::MAP_SHARED,
+        )
+        .map_err(|error| failed(std::io::Error::other(error)))
     }
 
     /// The length of the file if it has one; that of a device has none.

@@ -6,9 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use kvm_bindings::{KVM_MEM_READONLY, kvm_userspace_memory_region};
 use kvm_ioctls::VmFd;
-use vm_memory::{
-    FileOffset, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion, MmapRegion,
-};
+use vm_memory::{GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion, MmapRegion};
 
 use super::super::{DeviceMemory, Error};
 
@@ -88,7 +86,7 @@ impl Slots {
         let others = devices.mapped.iter();
         let others = others.map(|other| (other.address, other.memory.size() as u64));
         memory.check(address, ram.chain(others))?;
-        let mapping = map_file(memory)?;
+        let mapping = memory.map()?;
         let used = devices.mapped.len() + devices.free.len();
         let fresh = self.next + u32::try_from(used).unwrap_or(u32::MAX - self.next);
         let slot = devices.free.pop().unwrap_or(fresh);
@@ -141,19 +139,4 @@ impl Slots {
     fn devices(&self) -> MutexGuard<'_, Devices> {
         self.devices.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Maps device memory into this process, from where the kernel finds its pages.
-fn map_file(memory: &DeviceMemory) -> Result<MmapRegion<()>, Error> {
-    let failed = |error: std::io::Error| Error::system("map device memory")(error);
-    let file = memory.file.try_clone().map_err(failed)?;
-    let size = usize::try_from(memory.size).unwrap_or(usize::MAX);
-    let protection = if memory.writable {
-        libc::PROT_READ | libc::PROT_WRITE
-    } else {
-        libc::PROT_READ
-    };
-    let file = FileOffset::new(file, memory.offset);
-    MmapRegion::build(Some(file), size, protection, libc::MAP_SHARED)
-        .map_err(|error| failed(std::io::Error::other(error)))
 }
