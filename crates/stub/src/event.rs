@@ -105,6 +105,12 @@ impl EventCounts {
         self.of(event).fetch_add(1, Relaxed);
     }
 
+    /// Takes back the count of an event that did not happen after all.
+    #[inline(always)]
+    pub fn take_back(&self, event: Event) {
+        self.of(event).fetch_sub(1, Relaxed);
+    }
+
     /// How often `event` has happened.
     pub fn get(&self, event: Event) -> u64 {
         self.of(event).load(Relaxed)

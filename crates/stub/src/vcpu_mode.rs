@@ -51,10 +51,11 @@ impl VcpuMode {
         self.0.fetch_or(IN_GUEST_MODE, AcqRel);
     }
 
-    /// The vCPU has left the guest.
+    /// The vCPU has left the guest, or does not enter it after all. Returns whether it was in the guest or about to
+    /// enter it.
     #[inline(always)]
-    pub fn leave(&self) {
-        self.0.fetch_and(!IN_GUEST_MODE, AcqRel);
+    pub fn leave(&self) -> bool {
+        self.0.fetch_and(!IN_GUEST_MODE, AcqRel) & IN_GUEST_MODE != 0
     }
 
     /// The interrupt signal has arrived; another may be sent. The vCPU looks for requests after this.

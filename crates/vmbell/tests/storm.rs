@@ -16,7 +16,7 @@ use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::guest::{DONE_PORT, Parameters, Results};
 use vmbell::hypervisor::{
-    Hypervisor, IoEvents, Kick, PatchMode, SpinPolicy, Vcpu, Vm, VmConfig, VmEntry, VmExit,
+    Hypervisor, IoEvents, Irqchip, Kick, PatchMode, SpinPolicy, Vcpu, Vm, VmConfig, VmEntry, VmExit,
 };
 use vmbell::machine::CODE;
 use vmm_sys_util::eventfd::EventFd;
@@ -151,6 +151,7 @@ fn survive<H: Hypervisor>(h: &H, way: Way, config: VmConfig, kickers: u64, time:
         parameters(0).write(vm.memory(), page(index)).unwrap();
         runners.push(begin_at(&vm, index, page(index)));
     }
+    let mut events = vm.count_events();
     let calm = AtomicBool::new(false);
     let (seen, mut kicks) = (AtomicU64::new(0), 0);
     std::thread::scope(|scope| {
@@ -199,6 +200,9 @@ fn survive<H: Hypervisor>(h: &H, way: Way, config: VmConfig, kickers: u64, time:
     let kicked = seen.into_inner();
     println!("{what}: {rings} rings, {kicks} kicks, {kicked} of them seen");
     assert_eq!(count(&event), rings, "{what}");
+    // Each vCPU is outside the guest now; without an irqchip both counts are 0.
+    let events = events.read().unwrap();
+    assert_eq!(events["kvm:kvm_entry"], events["kvm:kvm_exit"], "{what}");
     assert!(
         rings > 100 && kicked > ENOUGH,
         "{what}: {rings} rings, {kicked} kicks seen"
@@ -273,6 +277,17 @@ fn two_vcpus_survive_a_storm<H: Hypervisor>(h: &H) {
     );
 }
 
+/// An entry that a kick cancels is none, and an exit that never was has no entry: the counts stay equal.
+fn entries_and_exits_are_equal_after_a_storm<H: Hypervisor>(h: &H) {
+    let config = VmConfig {
+        irqchip: Irqchip::Full,
+        ..VmConfig::default()
+    };
+    for way in [Way::Out, Way::Store, Way::Call] {
+        survive(h, way, config.clone(), 2, TIME);
+    }
+}
+
 /// The thread that kicks at the lowest priority, so that its kicks come in clumps.
 fn a_nice_storm_is_survived<H: Hypervisor>(h: &H) {
     nice(19);
@@ -305,5 +320,6 @@ on_usermode! {
     stores_survive_a_storm;
     string_output_survives_a_storm;
     two_vcpus_survive_a_storm;
+    entries_and_exits_are_equal_after_a_storm;
     a_nice_storm_is_survived;
 }

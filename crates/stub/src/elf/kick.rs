@@ -70,9 +70,7 @@ pub unsafe extern "C" fn take_pending(context: *mut Context, cpu: *const PerCpu)
     // SAFETY: the frame that is being left, which nothing else refers to now.
     let frame = unsafe { &mut *context };
     let pending = cpu.pending_signals.swap(0, Relaxed);
-    if interrupt::has_lapics() {
-        interrupt::set_outside_guest(cpu);
-    }
+    interrupt::cancel_entry(cpu);
     if pending & KICK != 0 {
         if direct::is_unfinished(frame.rip) {
             // This is a second kick, which arrived while the first was being deferred. A vCPU must not stop

@@ -61,7 +61,7 @@ pub fn leave(signal: u32, frame: &mut Context, cpu: &PerCpu) -> bool {
 #[cold]
 fn leave_with_lapics(signal: u32, frame: &mut Context, cpu: &PerCpu) -> bool {
     count_cold(cpu, Event::Exit);
-    set_outside_guest(cpu);
+    let _ = set_outside_guest(cpu);
     match signal {
         SIGUSR1 => false,
         SIGUSR2 => {
@@ -72,10 +72,21 @@ fn leave_with_lapics(signal: u32, frame: &mut Context, cpu: &PerCpu) -> bool {
     }
 }
 
-/// The vCPU has left the guest, or does not enter it after all.
-pub fn set_outside_guest(cpu: &PerCpu) {
-    cpu.interrupts().mode.leave();
+/// Marks the vCPU as outside the guest. Returns whether it was in the guest or about to enter it.
+fn set_outside_guest(cpu: &PerCpu) -> bool {
+    let was_inside = cpu.interrupts().mode.leave();
     pv_eoi::complete(cpu);
+    was_inside
+}
+
+/// A signal has arrived between [`enter`] and the guest's first instruction: the vCPU does not enter the guest yet. As in
+/// KVM, such an entry is not counted (`vcpu_enter_guest` in Linux `arch/x86/kvm/x86.c` cancels it before the
+/// tracepoint).
+pub fn cancel_entry(cpu: &PerCpu) {
+    // `enter` stops before it enters and counts if a kick is pending then.
+    if has_lapics() && set_outside_guest(cpu) {
+        cpu.run().counters.events.take_back(Event::Entry);
+    }
 }
 
 /// Counts an exit that was answered in the sandbox.
