@@ -2,12 +2,13 @@
 #![allow(unsafe_code, reason = "sends signals")]
 
 use std::io::Read;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::common::{quick, read_json};
+use super::signals::hear_sighup;
 use predicates::str::contains;
 
 /// Starts `vmbell bench` with stdout and stderr kept.
@@ -20,15 +21,7 @@ fn spawn(args: &[&str], json: &Path) -> Child {
         .arg(json)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    let default = || {
-        // SAFETY: no pointers; signal(2) may be called between fork and exec.
-        unsafe { libc::signal(libc::SIGHUP, libc::SIG_DFL) };
-        Ok(())
-    };
-    // The command leaves a signal alone that it finds ignored, as tests under nohup(1) do.
-    // SAFETY: the closure makes one system call, and allocates nothing.
-    unsafe { command.pre_exec(default) };
-    command.spawn().unwrap()
+    hear_sighup(&mut command).spawn().unwrap()
 }
 
 fn interrupt(child: &Child) {

@@ -13,5 +13,7 @@ mod probe_devices;
 mod report;
 mod run_image;
 mod schema;
+#[path = "../signals/mod.rs"]
+mod signals;
 mod stat;
 mod virtqueue;

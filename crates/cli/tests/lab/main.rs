@@ -7,5 +7,7 @@
 
 mod ends;
 mod prepare;
+#[path = "../signals/mod.rs"]
+mod signals;
 mod starts;
 mod support;
