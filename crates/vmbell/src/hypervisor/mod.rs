@@ -74,6 +74,7 @@ pub use config::{Containment, PatchMode, SpinPolicy, VmConfig};
 pub use cpu_features::{CpuFeatures, CpuidRegister};
 pub use device_memory::{AssignedDevices, DeviceMemory, Rule as DeviceMemoryRule};
 pub use error::Error;
+pub(crate) use error::chain;
 pub use events::{EventCounter, EventCounts};
 pub use exit::{ExitCounts, Fault, VmEntry, VmExit};
 pub use ioevents::IoEvents;

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::{Pc, PcError};
 use crate::device::pci::PciError;
-use crate::hypervisor::{AssignedDevices, Irqs, Vm};
+use crate::hypervisor::{AssignedDevices, Irqs, Vm, chain};
 use crate::irq::Routing;
 use crate::passthrough::PassthroughError;
 use crate::passthrough::device::Device;
@@ -185,8 +185,8 @@ impl From<PassthroughError> for PcError {
 impl fmt::Display for AssignedEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Failed(error) => write_chain(f, error),
-            Self::Conflict(error) => write_chain(f, error),
+            Self::Failed(error) => f.write_str(&chain(error)),
+            Self::Conflict(error) => f.write_str(&chain(error)),
             Self::ThroughVmm { reason } => write!(
                 f,
                 "a thread of the VMM hands its INTx on, and all accesses to it are exits: {reason}"
@@ -194,14 +194,4 @@ impl fmt::Display for AssignedEvent {
             Self::Removed => f.write_str("the host wants it back, and the guest has lost it"),
         }
     }
-}
-
-fn write_chain(f: &mut fmt::Formatter<'_>, error: &dyn std::error::Error) -> fmt::Result {
-    write!(f, "{error}")?;
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        write!(f, ": {error}")?;
-        cause = error.source();
-    }
-    Ok(())
 }
