@@ -1,7 +1,7 @@
 //! `cargo xtask lab`: every test that needs `/dev/kvm`, on real KVM in the lab.
 //!
-//! It has three stages: the lab's own tests, which boot the lab themselves; the workspace's tests on
-//! KVM, all in one boot; and a deterministic bench whose exit counts are checked. Nothing may be
+//! It has three stages: the lab's own tests, which boot the lab themselves; beside them a deterministic bench whose
+//! exit counts are checked; and the workspace's tests on KVM, all in one boot. Nothing may be
 //! skipped: a test that no stage runs, a binary without a test that passed, and a row without numbers
 //! are failures. The lab itself boots again after a panic of its kernel; such retries are counted here,
 //! and nothing else is tried twice.
@@ -15,7 +15,7 @@ mod suites;
 use std::process::Command;
 use std::time::Instant;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, anyhow, ensure};
 
 use crate::artifacts;
 use crate::child;
@@ -29,13 +29,17 @@ pub(crate) fn run() -> Result<()> {
     let prepared = child::run(Command::new(&debug.vmbell).args(["lab", "prepare"]))?;
     ensure!(prepared.status.success(), "the lab cannot be prepared");
     let suites = suites::find(&debug.tests)?;
-    let stages = [
-        stage::run("the lab itself", || own::run(&suites.own)),
-        stage::run("tests on KVM", || {
-            inside::run(&debug.vmbell, &suites.on_kvm)
-        }),
-        stage::run("bench on KVM", || bench::run(&release.vmbell)),
-    ];
+    // A boot needs one CPU most of the time, and the bench counts instructions, which no load changes.
+    let (own, bench) = std::thread::scope(|scope| {
+        let bench = scope.spawn(|| stage::run("bench on KVM", || bench::run(&release.vmbell)));
+        let own = stage::run("the lab itself", || own::run(&suites.own));
+        (own, bench.join())
+    });
+    let bench = bench.map_err(|_| anyhow!("the thread of the bench panicked"))?;
+    let inside = stage::run("tests on KVM", || {
+        inside::run(&debug.vmbell, &suites.on_kvm)
+    });
+    let stages = [own, bench, inside];
     println!("\n{}", stage::table(&stages, started.elapsed()));
     let failed: Vec<&str> = stages
         .iter()
