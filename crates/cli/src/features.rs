@@ -120,8 +120,14 @@ fn address_space() -> String {
     limit(libc::RLIMIT_AS, |bytes| format!("{} MiB", bytes >> 20))
 }
 
+/// The type of a resource's number, which each C library names in its own way.
+#[cfg(target_env = "gnu")]
+type Resource = libc::__rlimit_resource_t;
+#[cfg(not(target_env = "gnu"))]
+type Resource = libc::c_int;
+
 /// The limit of a resource and what it may be raised to, each in the words of `number`.
-fn limit(resource: libc::__rlimit_resource_t, number: fn(libc::rlim_t) -> String) -> String {
+fn limit(resource: Resource, number: fn(libc::rlim_t) -> String) -> String {
     let limit = match read_limit(resource) {
         Ok(limit) => limit,
         Err(error) => return format!("unknown: {error}"),
@@ -134,7 +140,7 @@ fn limit(resource: libc::__rlimit_resource_t, number: fn(libc::rlim_t) -> String
     format!("{now}, may be raised to {most}")
 }
 
-fn read_limit(resource: libc::__rlimit_resource_t) -> io::Result<libc::rlimit> {
+fn read_limit(resource: Resource) -> io::Result<libc::rlimit> {
     // SAFETY: rlimit is made of integers, for which all zeros is a value.
     let mut limit: libc::rlimit = unsafe { mem::zeroed() };
     // SAFETY: `limit` is ours and lives through the call, which writes one rlimit.
