@@ -13,7 +13,7 @@ use super::{
 };
 use crate::doorbell::{Datamatch, IoEventAddress, Sharing};
 use crate::eventfd::EventFd;
-use crate::irq::{Gsi, Msi, Route};
+use crate::irq::{Gic, Gsi, Msi, Route};
 use crate::memory::GuestMemoryMmap;
 
 type KvmVm = <Kvm as Hypervisor>::Vm;
@@ -231,6 +231,10 @@ impl Irqs for AnyVm {
 
     fn set_line(&self, gsi: Gsi, level: bool) -> Result<(), Error> {
         each!(self, own => own.set_line(gsi, level))
+    }
+
+    fn gic(&self) -> Option<Gic> {
+        each!(self, own => own.gic())
     }
 
     fn signal_msi(&self, msi: Msi) -> Result<bool, Error> {

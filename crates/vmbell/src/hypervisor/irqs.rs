@@ -5,7 +5,7 @@ use std::fmt;
 use vmm_sys_util::eventfd::EventFd;
 
 use super::Error;
-use crate::irq::{Gsi, Msi, Route};
+use crate::irq::{Gic, Gsi, Msi, Route};
 
 /// Registers irqfds, sets routes, drives lines and sends messages, from any thread. Every [`Vm`](super::Vm)
 /// implements it.
@@ -35,6 +35,11 @@ pub trait Irqs: Send + Sync {
     /// Sets the level of a line. If the route of the GSI is a message, each call with `level` true sends it. A
     /// GSI without a route does nothing.
     fn set_line(&self, gsi: Gsi, level: bool) -> Result<(), Error>;
+
+    /// The version of an arm64 guest's interrupt controllers; `None` if it has none, and on other architectures.
+    fn gic(&self) -> Option<Gic> {
+        None
+    }
 
     /// Sends a message-signalled interrupt, and returns whether the controller of a vCPU accepted it.
     fn signal_msi(&self, msi: Msi) -> Result<bool, Error>;

@@ -49,6 +49,8 @@ mod irqs;
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "for backends"))]
 mod stage;
 
+#[cfg(target_arch = "aarch64")]
+pub mod aarch64;
 #[cfg(not(target_arch = "x86_64"))]
 pub mod absent;
 #[cfg(target_arch = "x86_64")]

@@ -1,6 +1,7 @@
 //! Interrupts from host to guest: the types that every backend and every device uses.
 //!
-//! A device names a line by its [`Gsi`]. A [`Route`] leads the GSI to a pin of the I/O APIC or to an [`Msi`].
+//! A device names a line by its [`Gsi`]. A [`Route`] leads the GSI to a pin of the I/O APIC or to an [`Msi`]; on
+//! arm64 the pin is a shared peripheral interrupt of the [`Gic`].
 //! [`Irqchip`] says which interrupt controllers are below the VMM. The rules are those of KVM's API and are
 //! checked here for all backends; the interrupt controllers themselves are the kernel's or the usermode
 //! backend's. The checks run on the caller's thread.
@@ -31,6 +32,7 @@
 //! ```
 
 mod error;
+mod gic;
 mod gsi;
 mod irqchip;
 mod line;
@@ -41,6 +43,7 @@ pub use stub::ioapic::PINS;
 pub use stub::lapic::{Destination, Message, Mode};
 
 pub use error::IrqError;
+pub use gic::Gic;
 pub use gsi::Gsi;
 pub use irqchip::Irqchip;
 pub use line::{LevelLine, LineSource};

@@ -12,6 +12,8 @@ pub struct Msi {
     pub address: u64,
     /// The data of the store; it holds the vector, the delivery mode and the trigger mode.
     pub data: u32,
+    /// The number by which arm64's ITS knows the device; on x86-64 nobody looks at it.
+    pub device: Option<u32>,
 }
 
 /// The upper bits of every MSI address.
@@ -28,13 +30,14 @@ impl Msi {
         Self {
             address: ADDRESS | u64::from(apic_id) << 12,
             data: vector.into(),
+            device: None,
         }
     }
 
     /// The message to local APICs. Fails if the address leads to none, or if vector or delivery mode are not
     /// those of an interrupt.
     pub fn message(self) -> Result<Message, IrqError> {
-        let Self { address, data } = self;
+        let Self { address, data, .. } = self;
         if address & ADDRESS_MASK != ADDRESS {
             return Err(IrqError::MsiAddress { address });
         }

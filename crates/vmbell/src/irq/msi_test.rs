@@ -11,7 +11,15 @@ fn message(mode: Mode, destination: Destination) -> Message {
 
 #[test]
 fn msi_says_vector_destination_mode_and_trigger() {
-    let decode = |address, data| Msi { address, data }.message().unwrap();
+    let decode = |address, data| {
+        Msi {
+            address,
+            data,
+            device: None,
+        }
+        .message()
+        .unwrap()
+    };
     assert_eq!(
         decode(0xfee0_3000, 0x41),
         message(Mode::Fixed, Destination::Physical(3))
@@ -46,6 +54,7 @@ fn msi_to_no_local_apic_is_refused() {
         let error = Msi {
             address,
             data: 0x41,
+            device: None,
         }
         .message()
         .unwrap_err();
@@ -60,6 +69,7 @@ fn msi_that_is_no_interrupt_is_refused() {
         let error = Msi {
             address: 0xfee0_0000,
             data,
+            device: None,
         }
         .message()
         .unwrap_err();

@@ -117,7 +117,11 @@ impl MsiCapability {
         let count = 1_u16 << (control >> ENABLED_SHIFT & LOG).min(self.log);
         let message = |vector: u16| {
             let data = u32::from(data & !(count - 1) | vector);
-            let msi = Msi { address, data };
+            let msi = Msi {
+                address,
+                data,
+                device: None,
+            };
             (masked >> vector & 1 == 0 && msi.message().is_ok()).then_some(msi)
         };
         MsiState {

@@ -72,7 +72,11 @@ impl MsixTable {
         let &[low, high, data, control] = self.entries.get(usize::from(vector))?;
         let MsixControl { enabled, masked } = self.control;
         let address = u64::from(high) << 32 | u64::from(low);
-        let msi = Msi { address, data };
+        let msi = Msi {
+            address,
+            data,
+            device: None,
+        };
         let sends = enabled && !masked && control & MASKED == 0 && msi.message().is_ok();
         sends.then_some(msi)
     }

@@ -60,7 +60,15 @@ fn message_needs_all_of_enable_and_both_masks_clear() {
 fn message_that_is_no_interrupt_keeps_its_vector_off() {
     let mut table = table(ON);
     for (address, data) in [(0, 0x51), (0x1_fee0_0000, 0x51), (0xfee0_0000, 3)] {
-        set(&mut table, 0, Msi { address, data });
+        set(
+            &mut table,
+            0,
+            Msi {
+                address,
+                data,
+                device: None,
+            },
+        );
         assert_eq!(table.message(0), None, "{address:#x} {data:#x}");
         assert_eq!(read(&table, 8), data, "and the guest reads what it wrote");
     }

@@ -148,6 +148,7 @@ fn message_that_is_no_interrupt_keeps_intx_off_and_the_vector_too() {
         Msi {
             address: 0x1000,
             data: 0x50,
+            device: None,
         },
         false,
     );

@@ -95,7 +95,14 @@ fn expected(pc: &mut Pc, table: &Table) -> Wired {
         let entries = table.chunks(4).map(|entry| {
             let address = u64::from(entry[1]) << 32 | u64::from(entry[0]);
             let data = entry[2];
-            valid(Msi { address, data }, entry[3] == 0 && msix & 0x4000 == 0)
+            valid(
+                Msi {
+                    address,
+                    data,
+                    device: None,
+                },
+                entry[3] == 0 && msix & 0x4000 == 0,
+            )
         });
         return Wired::Msix(entries.collect());
     }
@@ -104,11 +111,25 @@ fn expected(pc: &mut Pc, table: &Table) -> Wired {
         let address = u64::from(pc.read(MSI + 8, 4)) << 32 | u64::from(pc.read(MSI + 4, 4));
         let (data, mask) = (pc.read(MSI + 12, 2), pc.read(MSI + 16, 4));
         return Wired::Msi(match msi >> 4 & 7 {
-            0 => vec![valid(Msi { address, data }, mask & 1 == 0)],
+            0 => vec![valid(
+                Msi {
+                    address,
+                    data,
+                    device: None,
+                },
+                mask & 1 == 0,
+            )],
             _ => (0..2)
                 .map(|vector| {
                     let data = data & !1 | vector;
-                    valid(Msi { address, data }, mask >> vector & 1 == 0)
+                    valid(
+                        Msi {
+                            address,
+                            data,
+                            device: None,
+                        },
+                        mask >> vector & 1 == 0,
+                    )
                 })
                 .collect(),
         });

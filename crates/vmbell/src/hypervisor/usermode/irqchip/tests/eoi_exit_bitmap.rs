@@ -11,6 +11,7 @@ fn level_message(id: u64, vector: u32) -> Target {
     Target::Msi(Msi {
         address: 0xfee0_0000 | id << 12,
         data: 0x8000 | vector,
+        device: None,
     })
 }
 
