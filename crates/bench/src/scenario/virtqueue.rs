@@ -209,6 +209,7 @@ fn irqfd<V: Vm>(machine: &Machine<V>) -> Result<Interrupt, Failure> {
         pv_eoi: true,
         xapic: false,
         route: None,
+        gic: None,
     })?;
     let gsi = Gsi::new(MESSAGE)?;
     let target = Target::Msi(Msi::fixed(0, VECTOR));

@@ -2,9 +2,10 @@
 //! backend runs the same bytes.
 //!
 //! A program is position-independent code that runs in 64-bit mode with identity-mapped memory and uses no
-//! ring-0 state. `rdi` points to its [`Parameters`]. It performs `count` operations, measures them with the
-//! TSC, writes to [`DONE_PORT`], and begins again when the vCPU is entered again. The handler of a program that
-//! takes interrupts begins at offset [`HANDLER`]. A program runs on the threads of its vCPUs.
+//! ring-0 state. Its first argument (`rdi`, `x0`) points to its [`Parameters`]. It performs `count` operations,
+//! measures them with the TSC or CNTVCT_EL0, writes to [`DONE_PORT`] or, on arm64, to [`DONE_ADDRESS`], and begins
+//! again when the vCPU is entered again. The handler of a program that takes interrupts begins at offset
+//! [`HANDLER`]. A program runs on the threads of its vCPUs.
 //!
 //! ```
 //! use vmbell::guest::{Parameters, Results, programs};
@@ -13,8 +14,8 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let (page, code) = (GuestAddress(0x10_0000), GuestAddress(0x10_1000));
 //! let memory: GuestMemoryMmap = GuestMemoryMmap::from_ranges(&[(page, 1 << 20)])?;
-//! memory.write_slice(programs::portio().code, code)?;
-//! let parameters = Parameters { count: 1000, address: 0x510, ..Parameters::default() };
+//! memory.write_slice(programs::mmio().code, code)?;
+//! let parameters = Parameters { count: 1000, address: 0xd000_0000, ..Parameters::default() };
 //! parameters.write(&memory, page)?;
 //! // Once a vCPU has run the program:
 //! let results = Results::read(&memory, page)?;
@@ -27,6 +28,9 @@ mod page;
 mod program;
 pub mod programs;
 
-pub use page::{DONE_PORT, HANDLER, Interrupts, Parameters, Results, VECTOR, offset};
+pub use page::{
+    DONE_ADDRESS, DONE_PORT, GicInterrupt, HANDLER, Interrupts, LpiMessage, Parameters, Results,
+    VECTOR, done, offset,
+};
 pub use program::Program;
 pub use stub::layout::HYPERCALL_PAGE;

@@ -5,6 +5,9 @@
 
 use vm_memory::{Bytes, GuestAddress, GuestMemoryError, GuestMemoryMmap};
 
+use crate::hypervisor::VmExit;
+use crate::irq::Gic;
+
 /// The vector of every interrupt that the programs send or take.
 pub const VECTOR: u8 = 0x51;
 /// Offset of the interrupt handler in a program that takes interrupts, in bytes.
@@ -13,8 +16,29 @@ pub const HANDLER: u64 = 16;
 /// The port to which a program writes when it has done its operations. It goes on when the vCPU is entered
 /// again.
 pub const DONE_PORT: u16 = 0xf4;
+/// The address to which a program stores four bytes when it has done its operations on arm64, which has no ports.
+pub const DONE_ADDRESS: u64 = 0xfff0_0000;
 
-/// The page's words, each of 8 bytes: offset, name, meaning. The guest writes the words from `TICKS` on. A word
+/// The value with which a program says by this exit that it has done its operations; `None` if the exit says
+/// something else.
+#[inline]
+pub const fn done(exit: &VmExit) -> Option<u32> {
+    match exit {
+        VmExit::PioOut {
+            port: DONE_PORT,
+            data,
+            ..
+        } if cfg!(not(target_arch = "aarch64")) => Some(*data),
+        VmExit::MmioWrite {
+            address: DONE_ADDRESS,
+            data,
+            ..
+        } if cfg!(target_arch = "aarch64") => Some((*data & 0xffff_ffff) as u32),
+        _ => None,
+    }
+}
+
+/// The page's words, each of 8 bytes: offset, name, meaning. The guest writes the words from `TICKS` to `EOI_WORD`. A word
 /// that one side writes while the other side polls it has a cache line of its own. The macro passes the table
 /// to the macro `$then`, after the arguments for it.
 #[doc(hidden)]
@@ -43,6 +67,12 @@ macro_rules! guest_page {
             0x168 SERVED "Interrupts of an assigned device in which the device had something to serve."
             0x170 LATENCY "Ticks from the stores that raised those to their handlers, all together."
             0x180 EOI_WORD "The PV EOI word."
+            0x1c0 GIC "The version of the interrupt controller on arm64: 2 or 3."
+            0x1c8 INTID "The interrupt that the program takes on arm64: 32 and more are SPIs, 8192 and more LPIs."
+            0x1d0 LEVEL "Not 0: that interrupt is level-sensitive."
+            0x1d8 TABLES "Address of free memory for the tables of LPIs; 0: there are none."
+            0x1e0 DEVICE "The ITS's number of the device whose message is that LPI."
+            0x1e8 EVENT "The data of that message."
         }
     };
 }
@@ -88,6 +118,32 @@ pub struct Interrupts {
     /// The pin of the I/O APIC that the program sets up, and the low half of its redirection entry; `None` if
     /// it sets up none.
     pub route: Option<(u8, u32)>,
+    /// The interrupt that the program sets up on arm64; `None` if it sets up none.
+    pub gic: Option<GicInterrupt>,
+}
+
+/// The interrupt that a program sets up and takes on arm64.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GicInterrupt {
+    /// The interrupt controllers of the guest.
+    pub gic: Gic,
+    /// The number of the interrupt: an SPI, or an LPI if there is a message.
+    pub intid: u32,
+    /// Whether it is level-sensitive; else it is an edge.
+    pub level: bool,
+    /// The message that becomes this LPI; `None` if the interrupt is an SPI.
+    pub message: Option<LpiMessage>,
+}
+
+/// The message of an LPI, as the guest makes it known to the ITS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LpiMessage {
+    /// Guest-physical address of 512 KiB of free memory for the tables, aligned to 64 KiB.
+    pub tables: u64,
+    /// The ITS's number of the device.
+    pub device: u32,
+    /// The data of the message.
+    pub event: u32,
 }
 
 impl Parameters {
@@ -118,14 +174,37 @@ impl Interrupts {
             pv_eoi,
             xapic,
             route,
+            gic,
         } = *self;
         let word = page.0 + offset::EOI_WORD as u64;
         let (pin, entry) = route.unwrap_or_default();
+        if let Some(interrupt) = gic {
+            interrupt.write(memory, page)?;
+        }
         let words = [
             (offset::PV_EOI, if pv_eoi { word } else { 0 }),
             (offset::XAPIC, xapic.into()),
             (offset::ROUTE, entry.into()),
             (offset::PIN, pin.into()),
+        ];
+        store(memory, page, &words)
+    }
+}
+
+impl GicInterrupt {
+    fn write(&self, memory: &GuestMemoryMmap, page: GuestAddress) -> Result<(), GuestMemoryError> {
+        let message = self.message.unwrap_or(LpiMessage {
+            tables: 0,
+            device: 0,
+            event: 0,
+        });
+        let words = [
+            (offset::GIC, self.gic.version().into()),
+            (offset::INTID, self.intid.into()),
+            (offset::LEVEL, self.level.into()),
+            (offset::TABLES, message.tables),
+            (offset::DEVICE, message.device.into()),
+            (offset::EVENT, message.event.into()),
         ];
         store(memory, page, &words)
     }

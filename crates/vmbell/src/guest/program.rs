@@ -20,18 +20,38 @@ impl fmt::Debug for Program {
 
 /// Assembles `.S` files of the calling crate into functions that return a [`Program`] each.
 ///
+/// The files for x86-64 come first, and behind `|` those for arm64. A program without files for the architecture of
+/// the host is empty there. If several files are named, they are one program, in this order. A file that expands
+/// macros of one before it purges them at its end, since the assembler knows macros by name across programs.
+///
 /// A file can use the offsets of the page ([`offset`](crate::guest::offset)) as `{COUNT}`, `{ADDRESS}` and so
-/// on, and `{DONE_PORT}`, `{HYPERCALL_PAGE}`, `{VECTOR}` and `{INTERRUPT_RETURN}`. If several files are named,
-/// they are one program, in this order. A file that expands macros of one before it purges them at its end, since
-/// the assembler knows macros by name across programs.
+/// on, and `{HYPERCALL_PAGE}`; on x86-64 also `{DONE_PORT}`, `{VECTOR}` and `{INTERRUPT_RETURN}`; on arm64
+/// `{DONE_ADDRESS}`, and the places of the interrupt controllers, `{GICD}`, `{GICC}`, `{GICR}` and `{ITS}`, each of
+/// which fits into one `mov`.
 #[macro_export]
 macro_rules! guest_programs {
-    ($($(#[$doc:meta])* $name:ident = $($file:literal)+;)*) => { $(
+    ($($(#[$doc:meta])* $name:ident = $($x86_64:literal)* $(| $($aarch64:literal)+)?;)*) => { $(
         #[cfg(target_arch = "x86_64")]
-        $crate::guest_page! { assemble_guest_program [$name $($file)+] }
+        $crate::guest_page! { assemble_guest_program [
+            $name [$($x86_64)*]
+            DONE_PORT = $crate::guest::DONE_PORT;
+            HYPERCALL_PAGE = $crate::guest::HYPERCALL_PAGE;
+            VECTOR = $crate::guest::VECTOR;
+            INTERRUPT_RETURN = $crate::hypervisor::x86_64::INTERRUPT_RETURN;
+        ] }
+        #[cfg(target_arch = "aarch64")]
+        $crate::guest_page! { assemble_guest_program [
+            $name [$($($aarch64)+)?]
+            DONE_ADDRESS = $crate::guest::DONE_ADDRESS;
+            HYPERCALL_PAGE = $crate::guest::HYPERCALL_PAGE;
+            GICD = $crate::hypervisor::aarch64::GICD;
+            GICC = $crate::hypervisor::aarch64::GICC;
+            GICR = $crate::hypervisor::aarch64::GICR;
+            ITS = $crate::hypervisor::aarch64::ITS;
+        ] }
         $(#[$doc])*
         pub fn $name() -> $crate::guest::Program {
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
             let code = {
                 unsafe extern "C" {
                     #[link_name = concat!("vmbell_guest_", stringify!($name))]
@@ -45,7 +65,7 @@ macro_rules! guest_programs {
                 // bytes and nothing else between them, for as long as the binary is loaded.
                 unsafe { ::std::slice::from_raw_parts(begin, len) }
             };
-            #[cfg(not(target_arch = "x86_64"))]
+            #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
             let code = &[];
             $crate::guest::Program { name: stringify!($name), code }
         }
@@ -56,21 +76,21 @@ macro_rules! guest_programs {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! assemble_guest_program {
-    ([$name:ident $($file:literal)+] $($at:literal $word:ident $what:literal)*) => {
+    (
+        [$name:ident [$($file:literal)*] $($constant:ident = $value:expr;)*]
+        $($at:literal $word:ident $what:literal)*
+    ) => {
         ::std::arch::global_asm!(
             ".pushsection .rodata.guest, \"a\"",
             concat!(".globl vmbell_guest_", stringify!($name), ", vmbell_guest_end_", stringify!($name)),
             concat!(".balign 16\nvmbell_guest_", stringify!($name), ":"),
-            $(include_str!($file),)+
+            $(include_str!($file),)*
             concat!("vmbell_guest_end_", stringify!($name), ":"),
             ".popsection",
             // This assembler comment mentions every constant, because an operand that no file uses is an error.
-            concat!("# {DONE_PORT} {HYPERCALL_PAGE} {VECTOR} {INTERRUPT_RETURN}", $(" {", stringify!($word), "}",)*),
+            concat!("/*", $(" {", stringify!($constant), "}",)* $(" {", stringify!($word), "}",)* " */"),
             $($word = const $at,)*
-            DONE_PORT = const $crate::guest::DONE_PORT,
-            HYPERCALL_PAGE = const $crate::guest::HYPERCALL_PAGE,
-            VECTOR = const $crate::guest::VECTOR,
-            INTERRUPT_RETURN = const $crate::hypervisor::x86_64::INTERRUPT_RETURN,
+            $($constant = const $value,)*
         );
     };
 }

@@ -1,4 +1,4 @@
-//! The programs of the scenarios. They are empty on an architecture without a backend.
+//! The programs of the scenarios. On an architecture that has no such program it is empty.
 #![allow(unsafe_code)]
 
 crate::guest_programs! {
@@ -9,7 +9,7 @@ crate::guest_programs! {
     /// Executes the CPU's hypercall instruction.
     vmcall = "x86_64/vmcall.S";
     /// Stores four bytes to an address.
-    mmio = "x86_64/mmio.S";
+    mmio = "x86_64/mmio.S" | "aarch64/mmio.S";
     /// Loads four bytes from an address.
     mmio_load = "x86_64/mmio_load.S";
     /// Calls the hypercall page.

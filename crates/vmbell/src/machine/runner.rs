@@ -7,7 +7,7 @@
 use super::stop::Stop;
 use super::{Machine, MachineError};
 use crate::bus::{Backlog, BusReader};
-use crate::guest::DONE_PORT;
+use crate::guest::done;
 use crate::hypervisor::{Vcpu, Vm, VmEntry, VmExit};
 
 /// ENOSYS, Linux's return value for an unknown hypercall.
@@ -44,12 +44,11 @@ impl<'m, V: Vm> Runner<'m, V> {
                 self.backlog.serve();
             }
             let entry = std::mem::take(&mut self.entry);
-            match self.vcpu.run(entry).map_err(MachineError::Vcpu)? {
-                VmExit::PioOut {
-                    port: DONE_PORT,
-                    data,
-                    ..
-                } => return Ok(Stop::Done(data)),
+            let exit = self.vcpu.run(entry).map_err(MachineError::Vcpu)?;
+            if let Some(code) = done(&exit) {
+                return Ok(Stop::Done(code));
+            }
+            match exit {
                 VmExit::PioOut { port, len, data } => {
                     self.pio.write(port.into(), bytes(&data.to_le_bytes(), len));
                 }

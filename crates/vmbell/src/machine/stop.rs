@@ -10,7 +10,7 @@ use crate::hypervisor::Kick;
 /// Why [`Runner::run`](super::Runner::run) returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// The program wrote this value to [`DONE_PORT`](crate::guest::DONE_PORT). The vCPU can be run again.
+    /// The program said with this value that it is done ([`done`](crate::guest::done)). The vCPU can be run again.
     Done(u32),
     /// The guest executed `hlt`.
     Halted,

@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::IoEventAddress;
-use vmbell::guest::{DONE_PORT, Parameters, Program};
+use vmbell::guest::{Parameters, Program, done};
 use vmbell::hypervisor::{
     Capability, EntryPoint, Error, Hypervisor, Vcpu, Vm, VmConfig, VmEntry, VmExit,
 };
@@ -120,9 +120,7 @@ pub fn run_to_done<C: Vcpu>(
             .run(entry)
             .unwrap_or_else(|error| panic!("{}, after {exits:x?}", chain(&error)));
         match exit {
-            VmExit::PioOut {
-                port: DONE_PORT, ..
-            } => return exits,
+            exit if done(&exit).is_some() => return exits,
             VmExit::Fault(fault) => panic!("{fault}, after {exits:x?}"),
             VmExit::Kicked => panic!("the guest is not done in time, after {} exits", exits.len()),
             exit => {

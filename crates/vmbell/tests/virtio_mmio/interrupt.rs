@@ -56,6 +56,7 @@ fn interrupted<H: Hypervisor>(hypervisor: &H, doorbell: bool) -> (u64, u64) {
         pv_eoi: true,
         xapic: false,
         route: None,
+        gic: None,
     };
     rig.machine.set_interrupts(&interrupts).unwrap();
     let queue = rig.queue();

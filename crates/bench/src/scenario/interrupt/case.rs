@@ -161,6 +161,7 @@ impl Case {
             pv_eoi: !matches!(self, Self::Eoi(End::Xapic | End::X2apic) | Self::Ipi),
             xapic: self == Self::Eoi(End::Xapic),
             route: self.is_level().then_some((PIN, LEVEL | u32::from(VECTOR))),
+            gic: None,
         }
     }
 

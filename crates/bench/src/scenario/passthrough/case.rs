@@ -153,6 +153,7 @@ impl Case {
             pv_eoi: true,
             xapic: false,
             route: self.has_line().then_some((PIN, LEVEL | u32::from(VECTOR))),
+            gic: None,
         }
     }
 
