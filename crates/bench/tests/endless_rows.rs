@@ -9,15 +9,16 @@
 #[path = "../../vmbell/tests/harness/backends.rs"]
 mod harness;
 
+use std::fs::File;
 use std::os::fd::BorrowedFd;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use vm_memory::GuestMemoryMmap;
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::hypervisor::{
     AssignedDevices, BareExit, BareLoop, Capability, DeviceMemory, Error, EventCounter, ExitCounts,
-    Hypervisor, IoEvents, IrqTrigger, Irqs, SpinPolicy, Support, Vm, VmConfig,
+    ForwardedInterrupt, Hypervisor, IoEvents, IrqTrigger, Irqs, SpinPolicy, Support, Vm, VmConfig,
 };
 use vmbell::irq::{Gsi, Msi, Route};
 use vmbell_bench::{Clock, Limit, Options, Plan, Record, Silent, Wanted, run, scenario, select};
@@ -119,6 +120,15 @@ impl<V: Vm> AssignedDevices for ForgetfulVm<V> {
 
     fn remove_vfio_file(&self, file: BorrowedFd<'_>) -> Result<(), Error> {
         self.0.remove_vfio_file(file)
+    }
+
+    fn forward_interrupt(
+        &self,
+        device: &Arc<File>,
+        index: u32,
+        gsi: Gsi,
+    ) -> Result<Box<dyn ForwardedInterrupt>, Error> {
+        self.0.forward_interrupt(device, index, gsi)
     }
 }
 

@@ -3,6 +3,7 @@
 //! KVM and the usermode engine are only for x86-64 so far. On another architecture these types take their
 //! place, so that the library compiles and a caller learns that each [`Capability`] is missing.
 
+use std::fs::File;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
@@ -11,8 +12,8 @@ use vmm_sys_util::eventfd::EventFd;
 
 use super::{
     AssignedDevices, BareExit, BareLoop, Capability, DeviceMemory, EntryPoint, Error, EventCounter,
-    ExitCounts, Hypervisor, IoEvents, IrqTrigger, Irqs, Kick, Support, Vcpu, Vm, VmConfig, VmEntry,
-    VmExit,
+    ExitCounts, ForwardedInterrupt, Hypervisor, IoEvents, IrqTrigger, Irqs, Kick, Support, Vcpu,
+    Vm, VmConfig, VmEntry, VmExit,
 };
 use crate::doorbell::{Datamatch, IoEventAddress, Sharing};
 use crate::irq::{Gsi, Msi, Route};
@@ -146,6 +147,15 @@ impl AssignedDevices for Nothing {
     }
 
     fn remove_vfio_file(&self, _: BorrowedFd<'_>) -> Result<(), Error> {
+        match *self {}
+    }
+
+    fn forward_interrupt(
+        &self,
+        _: &Arc<File>,
+        _: u32,
+        _: Gsi,
+    ) -> Result<Box<dyn ForwardedInterrupt>, Error> {
         match *self {}
     }
 }

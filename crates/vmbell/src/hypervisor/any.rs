@@ -1,6 +1,7 @@
 //! One type for all backends, for a VMM that does not want to be generic over them: each call goes to the backend
 //! behind it, on the caller's thread.
 
+use std::fs::File;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
@@ -8,8 +9,8 @@ use super::kvm::Kvm;
 use super::usermode::Usermode;
 use super::{
     AssignedDevices, BareExit, BareLoop, Capability, DeviceMemory, EntryPoint, Error, EventCounter,
-    ExitCounts, Hypervisor, IoEvents, IrqTrigger, Irqs, Kick, Support, Vcpu, Vm, VmConfig, VmEntry,
-    VmExit,
+    ExitCounts, ForwardedInterrupt, Hypervisor, IoEvents, IrqTrigger, Irqs, Kick, Support, Vcpu,
+    Vm, VmConfig, VmEntry, VmExit,
 };
 use crate::doorbell::{Datamatch, IoEventAddress, Sharing};
 use crate::eventfd::EventFd;
@@ -204,6 +205,15 @@ impl AssignedDevices for AnyVm {
 
     fn remove_vfio_file(&self, file: BorrowedFd<'_>) -> Result<(), Error> {
         each!(self, own => own.remove_vfio_file(file))
+    }
+
+    fn forward_interrupt(
+        &self,
+        device: &Arc<File>,
+        index: u32,
+        gsi: Gsi,
+    ) -> Result<Box<dyn ForwardedInterrupt>, Error> {
+        each!(self, own => own.forward_interrupt(device, index, gsi))
     }
 }
 

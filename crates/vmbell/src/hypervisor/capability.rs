@@ -46,6 +46,9 @@ pub enum Capability {
     Interrupts,
     /// An interrupt stays in service until the guest's EOI, as the manuals of the CPU say.
     EndOfInterrupt,
+    /// The guest's own end of an assigned device's interrupt completes the physical one
+    /// ([`AssignedDevices::forward_interrupt`](super::AssignedDevices::forward_interrupt)).
+    ForwardedInterrupts,
     /// Device memory can be mapped and unmapped while the guest runs; else it is where it was when the guest was made.
     MovableDeviceMemory,
     /// A heavy exit switches threads, so the way in which each side waits for the other matters.
@@ -54,7 +57,7 @@ pub enum Capability {
 
 impl Capability {
     /// All capabilities, in the order in which `probe` prints them.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::Run,
         Self::PioDoorbell,
         Self::MmioDoorbell,
@@ -75,6 +78,7 @@ impl Capability {
         Self::CountsLightExits,
         Self::Interrupts,
         Self::EndOfInterrupt,
+        Self::ForwardedInterrupts,
         Self::MovableDeviceMemory,
         Self::SpinPolicy,
     ];
@@ -102,6 +106,7 @@ impl Capability {
             Self::CountsLightExits => "counts-light-exits",
             Self::Interrupts => "interrupts",
             Self::EndOfInterrupt => "end-of-interrupt",
+            Self::ForwardedInterrupts => "forwarded-interrupts",
             Self::MovableDeviceMemory => "movable-device-memory",
             Self::SpinPolicy => "spin-policy",
         }

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use stub::layout::PAGE;
 use vm_memory::{FileOffset, MmapRegion};
 
-use super::Error;
+use super::{Error, ForwardedInterrupt};
+use crate::irq::Gsi;
 
 /// A part of a file that the guest gets as memory, such as the registers of a device (a region of VFIO) or a memory
 /// file that a device model reads.
@@ -42,6 +43,15 @@ pub trait AssignedDevices: Send + Sync {
 
     /// Tells the backend that the guest has no device of a VFIO file any more.
     fn remove_vfio_file(&self, file: BorrowedFd<'_>) -> Result<(), Error>;
+
+    /// Forwards interrupt `index` of a VFIO device, a level, to the line `gsi`: the guest's end of the interrupt completes
+    /// the physical one. Needs [`Capability::ForwardedInterrupts`](super::Capability::ForwardedInterrupts), and all vCPUs.
+    fn forward_interrupt(
+        &self,
+        device: &Arc<File>,
+        index: u32,
+        gsi: Gsi,
+    ) -> Result<Box<dyn ForwardedInterrupt>, Error>;
 }
 
 impl DeviceMemory {

@@ -44,6 +44,7 @@ mod device_memory;
 mod error;
 mod events;
 mod exit;
+mod forwarded_interrupt;
 mod ioevents;
 mod irqs;
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "for backends"))]
@@ -79,6 +80,7 @@ pub use error::Error;
 pub(crate) use error::chain;
 pub use events::{EventCounter, EventCounts};
 pub use exit::{ExitCounts, Fault, VmEntry, VmExit};
+pub use forwarded_interrupt::{ForwardedInterrupt, ForwardedState};
 pub use ioevents::IoEvents;
 pub use irqs::{IrqTrigger, Irqs};
 

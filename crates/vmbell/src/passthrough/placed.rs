@@ -13,7 +13,7 @@ use super::device::Device;
 use super::dma::{DmaMap, DmaSpace};
 use super::interrupt::{InterruptPath, Line};
 use crate::bus::{Bus, BusDevice, BusRange};
-use crate::hypervisor::{AssignedDevices, DeviceMemory, Irqs};
+use crate::hypervisor::{self, AssignedDevices, DeviceMemory, ForwardedState, Irqs};
 use crate::irq::Gsi;
 use crate::memory::GuestMemoryMmap;
 
@@ -59,6 +59,9 @@ pub enum Access {
 pub enum Handover {
     /// By irqfd if the backend can, else by a thread of the VMM.
     Irqfd,
+    /// To the guest's interrupt controller directly, or not at all. Needs
+    /// [`Capability::ForwardedInterrupts`](crate::hypervisor::Capability::ForwardedInterrupts).
+    Forwarded,
     /// By a thread of the VMM.
     Vmm,
 }
@@ -136,6 +139,7 @@ impl Placed {
         let Wire { index, gsi, .. } = *wire;
         match wire.handover {
             Handover::Irqfd => Line::connect(&self.device, index, &guest.irqs, gsi),
+            Handover::Forwarded => Line::forward(&self.device, index, &*guest.backend, gsi),
             Handover::Vmm => {
                 let reason = "it was asked for".to_owned();
                 Line::through_vmm(&self.device, index, &guest.irqs, gsi, reason)
@@ -180,6 +184,15 @@ impl Placed {
     /// The device.
     pub const fn device(&self) -> &Arc<Device> {
         &self.device
+    }
+
+    /// What each wire that is forwarded has done, in their order.
+    pub fn forwarded(&self) -> Result<Vec<ForwardedState>, hypervisor::Error> {
+        self.lines
+            .lock()
+            .iter()
+            .filter_map(Line::forwarded)
+            .collect()
     }
 
     /// How each wire hands its interrupt on, in their order.

@@ -3,7 +3,9 @@
 use std::io;
 
 use super::super::Error;
+use super::forward::ForwardError;
 use crate::doorbell::{IoEventAddress, Pattern};
+use crate::irq::Gsi;
 
 /// Why KVM could not do what it was asked: the cause inside an [`Error`].
 #[derive(Debug, thiserror::Error)]
@@ -83,6 +85,16 @@ pub enum KvmError {
         address: IoEventAddress,
         /// The match of the item that was refused.
         pattern: Pattern,
+    },
+    /// An interrupt of a device cannot be forwarded.
+    #[error("cannot forward interrupt {index} of the device to {gsi}")]
+    Forward {
+        /// The device's interrupt index.
+        index: u32,
+        /// The line.
+        gsi: Gsi,
+        /// Why.
+        source: ForwardError,
     },
     /// A bare loop was kicked before its end.
     #[error("kicked, {left} of {exits} exits before its end")]

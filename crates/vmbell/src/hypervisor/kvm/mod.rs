@@ -17,6 +17,7 @@ mod coalesced;
 mod doorbells;
 mod error;
 mod events;
+mod forward;
 mod groups;
 mod interrupts;
 mod ioctl;
@@ -32,6 +33,7 @@ mod vfio;
 mod vm;
 
 pub use error::KvmError;
+pub use forward::ForwardError;
 pub use iced_x86::IcedError;
 pub use vcpu::KvmVcpu;
 pub use vm::KvmVm;

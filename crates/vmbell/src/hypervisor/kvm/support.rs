@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::super::{Capability, Support};
 use super::arch::trial;
 use super::doorbells::NO_HYPERCALL_DOORBELLS;
+use super::forward;
 use super::system::System;
 
 /// Whether the backend has `capability` here, and if not, why.
@@ -25,6 +26,7 @@ pub fn support(system: &Arc<System>, capability: Capability) -> Support {
         | Capability::MovableDeviceMemory => Support::Yes,
         Capability::CountsLightExits => trial::light_exits(system),
         Capability::NativeKernelMode => trial::native_kernel_mode(system),
+        Capability::ForwardedInterrupts => forward::support(),
         Capability::EndOfInterrupt => trial::ends_of_interrupts(system),
         Capability::HypercallInstruction => trial::hypercalls(system),
         Capability::HypercallExit if system.hypercall_exits => trial::hypercalls(system),

@@ -1,5 +1,6 @@
 //! A guest of KVM: its creation, and its registrations of doorbells. Its functions run on any thread.
 
+use std::fs::File;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -13,8 +14,8 @@ use vmm_sys_util::eventfd::EventFd;
 
 use super::super::created_vcpus::CreatedVcpus;
 use super::super::{
-    AssignedDevices, CpuFeatures, DeviceMemory, Error, EventCounter, ExitCounts, IoEvents, Irqchip,
-    Vm, VmConfig,
+    AssignedDevices, CpuFeatures, DeviceMemory, Error, EventCounter, ExitCounts,
+    ForwardedInterrupt, IoEvents, Irqchip, Vm, VmConfig,
 };
 use super::arch::{self, boot, cpuid};
 use super::coalesced::Coalesced;
@@ -24,9 +25,9 @@ use super::statistics::Statistics;
 use super::system::{HC_MAP_GPA_RANGE, System};
 use super::vcpu::KvmVcpu;
 use super::vfio::VfioFiles;
-use super::{doorbells, events, interrupts, memory};
+use super::{doorbells, events, forward, interrupts, memory};
 use crate::doorbell::{Datamatch, IoEventAddress, Pattern, Sharing};
-use crate::irq::Routing;
+use crate::irq::{Gsi, Routing};
 
 /// The greatest address at which RAM may end: devices and interrupt controllers are above.
 const RAM_END: u64 = 0xc000_0000;
@@ -234,5 +235,15 @@ impl AssignedDevices for KvmVm {
 
     fn remove_vfio_file(&self, file: BorrowedFd<'_>) -> Result<(), Error> {
         self.vfio_files.remove(file)
+    }
+
+    fn forward_interrupt(
+        &self,
+        device: &Arc<File>,
+        index: u32,
+        gsi: Gsi,
+    ) -> Result<Box<dyn ForwardedInterrupt>, Error> {
+        let forwarded = forward::forward(self.descriptor(), device, index, gsi)?;
+        Ok(Box::new(forwarded))
     }
 }

@@ -43,6 +43,9 @@ const fn why_never(capability: Capability) -> Option<&'static str> {
         Capability::BareLoop => Some("nothing below the VMM's own loop can leave the guest"),
         Capability::Kernels | Capability::NativeKernelMode => Some("guest code runs in ring 3"),
         Capability::MovableDeviceMemory => Some("the sandbox maps no memory once it has started"),
+        Capability::ForwardedInterrupts => {
+            Some("the guest's local apics are memory, and no controller of the host knows them")
+        }
         Capability::Run
         | Capability::PioDoorbell
         | Capability::MmioDoorbell

@@ -1,6 +1,7 @@
 //! A guest of the usermode engine: the monitor's handle, which passes registrations to the doorbells and the
 //! irqchip. Its functions run on any thread.
 
+use std::fs::File;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock, Weak};
@@ -11,8 +12,8 @@ use vmm_sys_util::eventfd::EventFd;
 
 use super::super::created_vcpus::CreatedVcpus;
 use super::super::{
-    AssignedDevices, Capability, DeviceMemory, Error, EventCounter, ExitCounts, IoEvents,
-    IrqTrigger, Irqs, PatchMode, SpinPolicy, Vm, VmConfig,
+    AssignedDevices, Capability, DeviceMemory, Error, EventCounter, ExitCounts, ForwardedInterrupt,
+    IoEvents, IrqTrigger, Irqs, PatchMode, SpinPolicy, Vm, VmConfig,
 };
 use super::device_memory;
 use super::doorbells::{Doorbells, light_exits};
@@ -125,6 +126,15 @@ impl AssignedDevices for UsermodeVm {
 
     fn remove_vfio_file(&self, _file: BorrowedFd<'_>) -> Result<(), Error> {
         Ok(())
+    }
+
+    fn forward_interrupt(
+        &self,
+        _device: &Arc<File>,
+        _index: u32,
+        _gsi: Gsi,
+    ) -> Result<Box<dyn ForwardedInterrupt>, Error> {
+        Err(unsupported(Capability::ForwardedInterrupts))
     }
 }
 

@@ -9,8 +9,10 @@ pub mod irq_index;
 pub mod region;
 
 use std::fmt;
+use std::fs::File;
 use std::io;
 use std::ops::Range;
+use std::sync::Arc;
 
 use vfio_bindings::bindings::vfio::{
     VFIO_DEVICE_FLAGS_AMBA, VFIO_DEVICE_FLAGS_PCI, VFIO_DEVICE_FLAGS_PLATFORM,
@@ -90,6 +92,11 @@ impl Device {
     /// The name under which the host knows the device.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The device's open file.
+    pub fn descriptor(&self) -> Arc<File> {
+        self.file.mappable()
     }
 
     /// The device's bus.

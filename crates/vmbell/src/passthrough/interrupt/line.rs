@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::vmm_line::VmmLine;
 use crate::eventfd::{EFD_NONBLOCK, EventFd};
-use crate::hypervisor::{self, Irqs};
+use crate::hypervisor::{self, AssignedDevices, ForwardedInterrupt, ForwardedState, Irqs};
 use crate::irq::{Gsi, IrqError};
 use crate::passthrough::PassthroughError;
 use crate::passthrough::device::Device;
@@ -22,6 +22,8 @@ pub enum InterruptPath {
     Irqfd,
     /// An irqfd hands it on, and the guest's EOI unmasks it through the resample eventfd.
     Resample,
+    /// The guest gets it and ends it without the host, whose interrupt controller ties it to one of the guest.
+    Forwarded,
     /// A thread of the VMM hands it on, and the guest's next access to the device ends it.
     Vmm {
         /// Why there is no shorter way.
@@ -40,6 +42,7 @@ pub struct Line {
 #[derive(Debug)]
 enum Way {
     Irqfd(Irqfd),
+    Forwarded(Box<dyn ForwardedInterrupt>),
     Vmm(VmmLine, String),
 }
 
@@ -74,6 +77,25 @@ impl Line {
         Self::start(device, index, Way::Vmm(line, reason))
     }
 
+    /// Forwards the interrupt to the line `gsi`: the guest ends it without the host. Fails if the backend or the host
+    /// cannot; the guest has all its vCPUs by then.
+    pub fn forward(
+        device: &Arc<Device>,
+        index: u32,
+        backend: &dyn AssignedDevices,
+        gsi: Gsi,
+    ) -> Result<Self, PassthroughError> {
+        device.irq(index)?;
+        // As below: a line that was signalled before may be masked still.
+        let _ = device.unmask(index, 0);
+        let forwarded = backend.forward_interrupt(&device.descriptor(), index, gsi)?;
+        Ok(Self {
+            device: Arc::clone(device),
+            index,
+            way: Way::Forwarded(forwarded),
+        })
+    }
+
     /// Makes the device signal its interrupts: the last step, since an interrupt may come before it returns.
     fn start(device: &Arc<Device>, index: u32, way: Way) -> Result<Self, PassthroughError> {
         let line = Self {
@@ -91,6 +113,7 @@ impl Line {
                     device.set_unmask(index, 0, Some(resample))?;
                 }
             }
+            Way::Forwarded(_) => {}
             Way::Vmm(vmm, _) => device.set_triggers(index, 0, &[Some(vmm.trigger())])?,
         }
         Ok(line)
@@ -101,6 +124,7 @@ impl Line {
         match &self.way {
             Way::Irqfd(Irqfd { resample: None, .. }) => InterruptPath::Irqfd,
             Way::Irqfd(_) => InterruptPath::Resample,
+            Way::Forwarded(_) => InterruptPath::Forwarded,
             Way::Vmm(_, reason) => InterruptPath::Vmm {
                 reason: reason.clone(),
             },
@@ -117,13 +141,25 @@ impl Line {
     pub fn accessed(&self) -> Result<(), PassthroughError> {
         match &self.way {
             Way::Vmm(line, _) => line.end(),
-            Way::Irqfd(_) => Ok(()),
+            Way::Irqfd(_) | Way::Forwarded(_) => Ok(()),
+        }
+    }
+
+    /// What the interrupt has done if it is forwarded.
+    pub fn forwarded(&self) -> Option<Result<ForwardedState, hypervisor::Error>> {
+        match &self.way {
+            Way::Forwarded(forwarded) => Some(forwarded.state()),
+            Way::Irqfd(_) | Way::Vmm(..) => None,
         }
     }
 }
 
 impl Drop for Line {
     fn drop(&mut self) {
+        if matches!(self.way, Way::Forwarded(_)) {
+            // VFIO refuses requests about an interrupt that is forwarded, and has no eventfd of it.
+            return;
+        }
         // Nobody could be told of an error, and the device's own end does all of it again.
         if let Way::Irqfd(Irqfd {
             resample: Some(_), ..
