@@ -57,7 +57,7 @@ impl Begun {
 /// counter, so any frequency will do. Where time is counted in instructions, the counter counts these.
 pub(super) fn clock(timing: Timing) -> Clock {
     if timing == Timing::Instructions {
-        return Clock::with_frequency(1e9, true);
+        return Clock::of_instructions();
     }
     Clock::calibrate().unwrap_or_else(|_| Clock::with_frequency(1e9, false))
 }
