@@ -1,10 +1,10 @@
 // Sets up LPIs of this vcpu (Arm IHI 0069, chapters 5 and 12): the device with the number DEVICE + index of the vcpu
-// has the events 0 to 31, of which EVENT is LPI INTID + 32 * index, and the others are counted from there. TABLES is the
-// address of zeroed memory, a multiple of 64 KiB: devices, +0x10000 collections, +0x20000 configuration of 8192 LPIs,
-// +0x22000 commands, +0x23000 a lock, +0x24000 translations of 512 bytes for each vcpu, +0x30000 pending bits of
-// 64 KiB for each vcpu. Only one vcpu at a time writes commands.
+// has the events 0 to 255, of which EVENT is LPI INTID + 256 * index, and the others are counted from there. TABLES is
+// the address of zeroed memory for up to four vcpus, a multiple of 64 KiB: devices, +0x10000 collections, +0x20000
+// configuration of 8192 LPIs, +0x22000 a lock, +0x24000 translations of 4 KiB for each vcpu, +0x30000 commands, +0x40000
+// pending bits of 64 KiB for each vcpu. Only one vcpu at a time writes commands.
 18:
-    add x13, x12, #0x23, lsl #12
+    add x13, x12, #0x22, lsl #12
 1:
     ldaxr w14, [x13]
     cbnz w14, 1b
@@ -32,7 +32,7 @@
     mov x14, #0x78d
     orr x14, x14, x13
     str x14, [x10, #0x70]
-    add x14, x12, #0x30, lsl #12
+    add x14, x12, #0x40, lsl #12
     add x14, x14, x20, lsl #16
     mov x15, #0x780
     orr x14, x14, x15
@@ -64,10 +64,10 @@
     add x13, x13, #8
     subs w14, w14, #1
     b.ne 4b
-    // GITS_CBASER: valid, one page of 4 KiB; GITS_CWRITER.
-    add x13, x12, #0x22, lsl #12
+    // GITS_CBASER: valid, 16 pages of 4 KiB; GITS_CWRITER.
+    add x13, x12, #0x30, lsl #12
     movz x15, #0xb800, lsl #48
-    movk x15, #0x0400
+    movk x15, #0x040f
     orr x15, x15, x13
     str x15, [x9, #0x80]
     str xzr, [x9, #0x88]
@@ -82,7 +82,7 @@
     lsl x17, x17, #63
     // The end of the commands so far, x13; the next command is at x14, and its words are x22 to x24.
     ldr x13, [x9, #0x88]
-    add x14, x12, #0x22, lsl #12
+    add x14, x12, #0x30, lsl #12
     ldr x11, [x19, #{DEVICE}]
     add x11, x11, x20
     lsl x11, x11, #32
@@ -92,11 +92,11 @@
     orr x24, x10, x17
     orr x24, x24, x20
     bl 19f
-    // MAPD: five bits of event, and where the translations are.
+    // MAPD: eight bits of event, and where the translations are.
     orr x22, x11, #8
-    mov x23, #4
+    mov x23, #7
     add x24, x12, #0x24, lsl #12
-    add x24, x24, x20, lsl #9
+    add x24, x24, x20, lsl #12
     orr x24, x24, x17
     bl 19f
     // MAPTI of each event.
@@ -104,7 +104,7 @@
     ldr x26, [x19, #{INTID}]
     ldr x25, [x19, #{EVENT}]
     sub x26, x26, x25
-    add x26, x26, x20, lsl #5
+    add x26, x26, x20, lsl #8
 8:
     mov x22, #10
     orr x22, x22, x11
@@ -113,7 +113,7 @@
     mov x24, x20
     bl 19f
     add x15, x15, #1
-    cmp x15, #32
+    cmp x15, #256
     b.lo 8b
     // SYNC.
     mov x22, #5
@@ -127,7 +127,7 @@
     ldr x14, [x9, #0x90]
     cmp x14, x13
     b.ne 9b
-    add x13, x12, #0x23, lsl #12
+    add x13, x12, #0x22, lsl #12
     stlr wzr, [x13]
     b 20f
 // Appends a command.
@@ -136,5 +136,5 @@
     stp x22, x23, [x16]
     stp x24, xzr, [x16, #16]
     add x13, x13, #32
-    and x13, x13, #0xfff
+    and x13, x13, #0xffff
     ret
