@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use super::{affinity, cpuid};
+use super::{affinity, cpuid, midr};
 use vmbell_report::{Host, cpu_list};
 
 /// Reads the facts; what cannot be read is left out.
@@ -14,7 +14,7 @@ pub fn probe() -> Host {
         kernel: kernel(),
         arch: std::env::consts::ARCH.to_owned(),
         cpu: field(&cpuinfo, "model name")
-            .or_else(|| field(&cpuinfo, "CPU part"))
+            .or_else(|| midr::name(&cpuinfo))
             .unwrap_or_else(|| "unknown CPU".to_owned()),
         microcode: field(&cpuinfo, "microcode"),
         cpus: line("/sys/devices/system/cpu/online")
@@ -23,7 +23,7 @@ pub fn probe() -> Host {
         allowed_cpus: affinity::allowed_cpus().unwrap_or_default(),
         governor: line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         smt: line("/sys/devices/system/cpu/smt/active").map(|text| text == "1"),
-        hypervisor: cpuid::hypervisor(),
+        hypervisor: cpuid::hypervisor().or_else(virtual_board),
         load: line("/proc/loadavg").and_then(|text| text.split(' ').next()?.parse().ok()),
         mitigations: directory("/sys/devices/system/cpu/vulnerabilities")
             .into_iter()
@@ -31,6 +31,16 @@ pub fn probe() -> Host {
             .collect(),
         kvm_params: kvm_params(),
     }
+}
+
+/// The virtual machine that a device tree describes; `None` if there is none. On arm64 a hypervisor has no other
+/// way to show itself to a program.
+fn virtual_board() -> Option<String> {
+    let compatible = fs::read_to_string("/proc/device-tree/compatible").ok()?;
+    let is_virtual = compatible
+        .split('\0')
+        .any(|name| name == "linux,dummy-virt");
+    is_virtual.then(|| "a virtual machine (linux,dummy-virt)".to_owned())
 }
 
 /// The parameters of the KVM module that affect the cost of a doorbell.
@@ -63,7 +73,7 @@ fn kernel() -> String {
 }
 
 /// The value of the first line `name : value` in the text of `/proc/cpuinfo`.
-fn field(cpuinfo: &str, name: &str) -> Option<String> {
+pub(super) fn field(cpuinfo: &str, name: &str) -> Option<String> {
     cpuinfo.lines().find_map(|line| {
         let (key, value) = line.split_once(':')?;
         (key.trim() == name).then(|| value.trim().to_owned())

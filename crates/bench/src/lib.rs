@@ -58,6 +58,7 @@ mod debug;
 mod floors;
 pub mod host;
 mod limit;
+mod midr;
 mod observer;
 mod options;
 pub mod perf;

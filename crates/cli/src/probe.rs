@@ -147,6 +147,12 @@ fn host_lines(host: &Host) -> Vec<(String, String)> {
         ),
         Err(error) => format!("unusable: {error}"),
     };
+    // The report's JSON calls it `tsc` on each architecture.
+    let counter = if cfg!(target_arch = "x86_64") {
+        "TSC"
+    } else {
+        "counter"
+    };
     [
         ("kernel", format!("{} {}", host.kernel, host.arch)),
         ("CPU", host.cpu.clone()),
@@ -165,7 +171,7 @@ fn host_lines(host: &Host) -> Vec<(String, String)> {
             or(&host.governor, "none: frequency is not up to this kernel"),
         ),
         ("hypervisor", or(&host.hypervisor, "none that shows itself")),
-        ("TSC", tsc),
+        (counter, tsc),
     ]
     .map(|(label, value)| (label.to_owned(), value))
     .into()

@@ -23,7 +23,7 @@ pub struct Host {
     pub governor: Option<String>,
     /// Whether simultaneous multithreading is active; `None` if the kernel does not say.
     pub smt: Option<bool>,
-    /// The hypervisor that this host itself runs under; `None` if none shows in CPUID.
+    /// The hypervisor that this host itself runs under; `None` if none shows itself.
     pub hypervisor: Option<String>,
     /// The load average of the last minute when measuring began.
     pub load: Option<f64>,
