@@ -92,6 +92,7 @@ pub struct Question {
 
 /// The rows that answer a first question about a host, each with the row that it is compared with, and the
 /// floors that say whether the host itself is slow.
+#[cfg(not(target_arch = "aarch64"))]
 pub const FIRST: [&str; 18] = [
     "portio-no-eventfd",
     "portio-wildcard-eventfd",
@@ -104,6 +105,28 @@ pub const FIRST: [&str; 18] = [
     "irqfd-edge-to-halted",
     "eoi-x2apic",
     "eoi-pv",
+    "level-userspace-unmask",
+    "level-resample",
+    "virtqueue-roundtrip-device-model",
+    "virtqueue-roundtrip-ioeventfd-irqfd",
+    "floor-eventfd-write",
+    "floor-futex-cross-core",
+    "floor-signal",
+];
+
+/// The same on arm64, which has neither ports nor PV EOI.
+#[cfg(target_arch = "aarch64")]
+pub const FIRST: [&str; 17] = [
+    "mmio-no-eventfd",
+    "mmio-wildcard-eventfd",
+    "mmio-datamatch-eventfd",
+    "hypercall-no-eventfd",
+    "vmcall",
+    "notify-mmio-no-eventfd",
+    "notify-mmio-wildcard-eventfd",
+    "irqfd-edge-to-running",
+    "irqfd-edge-to-halted",
+    "eoi-gic",
     "level-userspace-unmask",
     "level-resample",
     "virtqueue-roundtrip-device-model",

@@ -3,6 +3,7 @@
 use super::Entry;
 use super::catalogue::NeededDevice;
 use super::compare::FIRST;
+use super::scenario::HAS_PORTS;
 use vmbell_report::Group;
 
 /// How alike two names must be (0 to 1) for one to be suggested in place of the other.
@@ -19,6 +20,9 @@ pub enum SelectError {
         /// The name of the entry that is most alike; `None` if none is alike.
         nearest: Option<String>,
     },
+    /// The name or glob means entries that ring a port, and this architecture has no ports.
+    #[error("'{0}' needs port I/O, which this architecture does not have: 'mmio-*' rings there")]
+    NoPorts(String),
     /// No entry matches the glob.
     #[error("no scenario matches '{0}'")]
     NoMatch(String),
@@ -102,12 +106,20 @@ fn mark(all: &[Entry], pattern: &str, wanted: &mut [bool]) -> Result<(), SelectE
     }
     match (found, is_glob) {
         (true, _) => Ok(()),
+        (false, _) if !HAS_PORTS && means_ports(pattern) => {
+            Err(SelectError::NoPorts(pattern.to_owned()))
+        }
         (false, true) => Err(SelectError::NoMatch(pattern.to_owned())),
         (false, false) => Err(SelectError::Unknown {
             name: pattern.to_owned(),
             nearest: nearest(all, pattern),
         }),
     }
+}
+
+/// Whether the name or glob is one of entries that ring a port.
+fn means_ports(pattern: &str) -> bool {
+    pattern.contains("portio") || pattern.starts_with("outl_")
 }
 
 fn is_glob(pattern: &str) -> bool {

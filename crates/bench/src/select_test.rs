@@ -120,11 +120,19 @@ fn a_debug_entry_needs_its_exact_name() {
 
 #[test]
 fn a_typing_error_names_the_nearest() {
-    let error = names(&["portio-wildcrad-eventfd"], true).unwrap_err();
+    let error = names(&["floor-eventfd-wriet"], true).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "unknown scenario 'portio-wildcrad-eventfd', did you mean 'portio-wildcard-eventfd'?"
+        "unknown scenario 'floor-eventfd-wriet', did you mean 'floor-eventfd-write'?"
     );
+}
+
+#[test]
+#[cfg(target_arch = "aarch64")]
+fn ports_are_known_to_be_absent() {
+    for name in ["portio-coalesced", "notify-portio-*x", "outl_to_kernel"] {
+        assert_eq!(names(&[name], true), Err(SelectError::NoPorts(name.into())));
+    }
 }
 
 #[test]

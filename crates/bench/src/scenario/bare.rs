@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use super::guest::Failure;
+use super::path::HAS_PORTS;
 use crate::affinity::Pinned;
 use crate::{Entry, Limit, Options, Sample, Setting, Subject, SubjectError};
 use vmbell::hypervisor::{BareExit, BareLoop, Capability, Hypervisor};
@@ -39,7 +40,8 @@ where
         };
         Entry::new(Group::Floor, name, text, make).on_backend(backend)
     };
-    kinds.into_iter().map(entry).collect()
+    let is_here = |(exit, ..): &(BareExit, _, _)| HAS_PORTS || *exit != BareExit::Pio;
+    kinds.into_iter().filter(is_here).map(entry).collect()
 }
 
 struct Bare {

@@ -1,6 +1,6 @@
 //! One scenario with doorbells: how the guest rings, what listens at the address, and a variant.
 
-use super::path::{Bell, Path};
+use super::path::{Bell, HAS_PORTS, Path};
 use vmbell::hypervisor::{Capability, PatchMode, SpinPolicy};
 
 /// What is unusual about a scenario; a suffix of its name says it.
@@ -91,7 +91,9 @@ impl Case {
             (Variant::Int3, ..) => Some(Capability::Int3Patching),
             (Variant::Jmp, ..) => Some(Capability::JmpPatching),
             (Variant::Spin, ..) => Some(Capability::SpinPolicy),
-            (_, Path::KernelPort | Path::Vmcall, _) => Some(Capability::KernelPort),
+            (_, Path::KernelPort, _) => Some(Capability::KernelPort),
+            (_, Path::Vmcall, _) if HAS_PORTS => Some(Capability::KernelPort),
+            (_, Path::Vmcall, _) => Some(Capability::HypercallInstruction),
             (_, _, Bell::Coalesced) => Some(Capability::CoalescedMmio),
             _ => None,
         }

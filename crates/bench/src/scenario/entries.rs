@@ -71,7 +71,8 @@ where
     };
     let offered = |case: &Case| {
         let extra = case.extra();
-        extra.is_none_or(|capability| hypervisor.support(capability).is_yes())
+        case.path.is_here()
+            && extra.is_none_or(|capability| hypervisor.support(capability).is_yes())
     };
     let mut entries: Vec<Entry> = [cases(&RATES, false), cases(&NOTIFIES, true)]
         .concat()

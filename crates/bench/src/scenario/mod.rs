@@ -19,9 +19,12 @@ mod rate;
 mod scan;
 mod view;
 mod virtqueue;
+mod wiring;
 
 pub use entries::entries;
 pub(crate) use guest::{Guest, Scenario};
 pub use passthrough::devices;
+pub(crate) use path::HAS_PORTS;
 pub use scan::{MOST as MOST_DOORBELLS, Scan};
 pub(crate) use view::{GuestGone, GuestView};
+pub(crate) use wiring::{Source, Wiring, bell};

@@ -9,7 +9,7 @@ use vmm_sys_util::eventfd::EventFd;
 use super::case::Case;
 use super::guest::{Guest, Scenario};
 use super::path::{Bell, Path, VALUE};
-use super::rate::attach;
+use super::wiring::attach;
 use crate::affinity;
 use crate::{Clock, Options, Sample, SubjectError};
 use vmbell::device::{Hook, Listener, Poller};
@@ -118,8 +118,12 @@ impl<H: Hypervisor> Notify<H> {
             }
             None if bell == Bell::Polled => Consumer::Poller,
             None => {
-                attach(&guest.machine, path, Arc::new(Hook(move || ear.hear())))
-                    .map_err(|error| guest.failed(error))?;
+                attach(
+                    &guest.machine,
+                    path.address(),
+                    Arc::new(Hook(move || ear.hear())),
+                )
+                .map_err(|error| guest.failed(error))?;
                 Consumer::Device
             }
         };

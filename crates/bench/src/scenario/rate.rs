@@ -9,13 +9,13 @@ use super::case::Case;
 use super::guest::{Guest, Scenario};
 use super::path::{Bell, Path};
 use super::scan::{Other, Scale};
+use super::wiring::attach;
 use crate::{Options, Sample, SubjectError};
-use vmbell::bus::{BusError, BusRange};
 use vmbell::device::DoorbellCounter;
 use vmbell::doorbell::{IoEventAddress, Sharing};
 use vmbell::guest::Parameters;
 use vmbell::hypervisor::{Hypervisor, IoEvents, Vm};
-use vmbell::machine::{Machine, Stop};
+use vmbell::machine::Stop;
 
 /// A rate scenario.
 pub(super) struct Rate<H: Hypervisor> {
@@ -81,7 +81,7 @@ impl<H: Hypervisor> Rate<H> {
                         .map_err(|error| guest.failed(error))?;
                 }
                 let counter = Arc::new(DoorbellCounter::default());
-                attach(&guest.machine, path, counter.clone())
+                attach(&guest.machine, path.address(), counter.clone())
                     .map_err(|error| guest.failed(error))?;
                 Rung::Device { counter, seen: 0 }
             }
@@ -108,21 +108,6 @@ impl<H: Hypervisor> Rate<H> {
                 word - std::mem::replace(seen, word)
             }
         }))
-    }
-}
-
-/// Puts a device at a path's address.
-pub(super) fn attach<V: Vm>(
-    machine: &Machine<V>,
-    path: Path,
-    device: Arc<dyn vmbell::bus::BusDevice>,
-) -> Result<(), BusError> {
-    let address = path.address();
-    let range = BusRange::new(address.value(), 8)?;
-    match address {
-        IoEventAddress::Pio(_) => machine.pio.insert(range, device),
-        IoEventAddress::Mmio(_) => machine.mmio.insert(range, device),
-        IoEventAddress::Hypercall(_) => machine.hypercall.insert(range, device),
     }
 }
 

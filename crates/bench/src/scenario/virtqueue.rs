@@ -8,14 +8,14 @@ use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 use super::guest::{Failure, Guest, Scenario};
 use super::notify::pin_to;
+use super::wiring::{Source, Wiring};
 use crate::{Entry, Options, Sample, Subject, SubjectError};
 use vmbell::bus::BusRange;
 use vmbell::device::virtio_mmio::{Interrupt, Inverter, Queue, Serving, VirtioMmio, register};
 use vmbell::device::{Listener, Poller};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell::guest::{Interrupts, Parameters, Program, VECTOR, programs};
+use vmbell::guest::{Interrupts, Parameters, Program, programs};
 use vmbell::hypervisor::{Capability, Hypervisor, IoEvents, Irqchip, Support, Vm, VmConfig};
-use vmbell::irq::{Gsi, Msi, Route, Target};
 use vmbell::machine::{Machine, PARAMETERS};
 use vmbell_report::Group;
 
@@ -23,9 +23,6 @@ use vmbell_report::Group;
 const REGISTERS: u64 = 0xd000_1000;
 /// The address of the guest's ring and buffers, above its program and stacks.
 const RING: u64 = PARAMETERS.0 + 0x10_0000;
-
-/// A GSI that is not a pin of the I/O APIC.
-const MESSAGE: u32 = 24;
 
 /// How the device learns of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -202,19 +199,17 @@ impl<H: Hypervisor> RoundTrip<H> {
     }
 }
 
-/// An irqfd that is routed as a message to the guest, with a doorbell by which the guest acknowledges
+/// An irqfd that is an edge to the guest, with a doorbell by which the guest acknowledges
 /// the interrupt without waking a thread.
 fn irqfd<V: Vm>(machine: &Machine<V>) -> Result<Interrupt, Failure> {
+    let vm = machine.vm();
+    let wiring = Wiring::new(vm.as_ref(), Source::Edge, Hearing::Irqfd.name())?;
     machine.set_interrupts(&Interrupts {
         pv_eoi: true,
-        xapic: false,
-        route: None,
-        gic: None,
+        ..wiring.interrupts
     })?;
-    let gsi = Gsi::new(MESSAGE)?;
-    let target = Target::Msi(Msi::fixed(0, VECTOR));
-    let vm = machine.vm();
-    vm.set_routing(&[Route { gsi, target }])?;
+    wiring.connect(vm.as_ref())?;
+    let gsi = wiring.gsi(Hearing::Irqfd.name())?;
     let irqfd = EventFd::new(EFD_NONBLOCK)?;
     vm.register_irqfd(&irqfd, gsi, None)?;
     let mut interrupt = Interrupt::new(Some(vm.irq_trigger(&irqfd)?));

@@ -7,24 +7,21 @@ use vmm_sys_util::eventfd::EventFd;
 
 use super::pace::{Pace, at_rate, in_lockstep, signal};
 use crate::affinity;
-use crate::scenario::{Guest, GuestView, Scenario};
+use crate::scenario::{Guest, GuestView, Scenario, Source, Wiring, bell};
 use crate::{Options, Sample, SubjectError};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell::guest::{Interrupts, Parameters, VECTOR, programs};
+use vmbell::guest::{Interrupts, Parameters, programs};
 use vmbell::hypervisor::{
     EventCounter, EventCounts, Hypervisor, IoEvents, Irqchip, Irqs, Vm, VmConfig,
 };
-use vmbell::irq::{Gsi, Msi, Route, Target};
 
 /// The name of the count of interrupts that the guest took.
 pub const TAKEN: &str = "interrupts taken";
 /// The name of the count of those interrupts whose end needed no register.
 pub const SPARED: &str = "ends by the bit";
 
-/// The port where the guest asks for an interrupt.
-const DOORBELL: u64 = 0xc070;
-/// The first GSI that is not a pin of the I/O APIC.
-const GSI: u32 = 24;
+/// Where the guest asks for an interrupt.
+const DOORBELL: IoEventAddress = bell(0x70);
 
 /// A guest that takes interrupts.
 pub(super) struct Interrupted<H: Hypervisor> {
@@ -58,17 +55,20 @@ impl<H: Hypervisor> Interrupted<H> {
         let vm = machine.vm();
         let failed = |error| SubjectError::failed(name, error);
         let set_up = || -> Result<(EventFd, EventFd), Box<dyn std::error::Error + Send + Sync>> {
+            let wiring = Wiring::new(vm.as_ref(), Source::Edge, name)?;
             machine.set_interrupts(&Interrupts {
                 pv_eoi,
-                ..Interrupts::default()
+                ..wiring.interrupts
             })?;
             let (event, doorbell) = (EventFd::new(0)?, EventFd::new(0)?);
-            let gsi = Gsi::new(GSI)?;
-            let target = Target::Msi(Msi::fixed(0, VECTOR));
-            vm.set_routing(&[Route { gsi, target }])?;
-            vm.register_irqfd(&event, gsi, None)?;
-            let port = IoEventAddress::Pio(DOORBELL);
-            vm.register_ioevent(&doorbell, port, Datamatch::U32(None), Sharing::Exclusive)?;
+            wiring.connect(vm.as_ref())?;
+            vm.register_irqfd(&event, wiring.gsi(name)?, None)?;
+            vm.register_ioevent(
+                &doorbell,
+                DOORBELL,
+                Datamatch::U32(None),
+                Sharing::Exclusive,
+            )?;
             Ok((event, doorbell))
         };
         let (event, doorbell) = set_up().map_err(failed)?;
@@ -113,7 +113,7 @@ impl<H: Hypervisor> Scenario for Interrupted<H> {
         let (cpu, ready) = (guest.other_cpu, view.ready());
         let address = match pace {
             Pace::Rate(_) => 0,
-            Pace::Lockstep => DOORBELL,
+            Pace::Lockstep => DOORBELL.value(),
         };
         view.begin();
         let started = Instant::now();

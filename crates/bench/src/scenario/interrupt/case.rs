@@ -1,15 +1,9 @@
 //! The interrupt scenarios by name, and the guest that each of them needs.
 
-use vmbell::guest::{Interrupts, Program, VECTOR, programs};
-use vmbell::hypervisor::{Irqchip, VmConfig};
-use vmbell::irq::{Gsi, IrqError, Msi, Route, Target};
-
-/// The pin of the I/O APIC that level-triggered interrupts use.
-const PIN: u8 = 5;
-/// The first GSI that is not a pin, for interrupts that are messages.
-const MESSAGE: u32 = 24;
-/// The bit of a redirection entry that makes it level-triggered.
-const LEVEL: u32 = 1 << 15;
+use super::super::wiring::{Source, Wiring};
+use crate::SubjectError;
+use vmbell::guest::{Interrupts, Program, programs};
+use vmbell::hypervisor::{Irqchip, Irqs, VmConfig};
 
 /// What a scenario measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,10 +32,12 @@ pub(super) enum End {
     X2apic,
     /// The bit of PV EOI in the guest's memory.
     Pv,
+    /// A write of arm64's register: ICC_EOIR1_EL1, or GICC_EOIR of a GICv2.
+    Gic,
 }
 
 impl Case {
-    pub(super) const ALL: [Self; 13] = [
+    const ALL: [Self; 14] = [
         Self::irqfd(false, false),
         Self::irqfd(false, true),
         Self::irqfd(true, false),
@@ -51,11 +47,22 @@ impl Case {
         Self::Eoi(End::Xapic),
         Self::Eoi(End::X2apic),
         Self::Eoi(End::Pv),
+        Self::Eoi(End::Gic),
         Self::Level { resample: true },
         Self::Level { resample: false },
         Self::SelfIpi,
         Self::Ipi,
     ];
+
+    /// The cases of this architecture.
+    pub(super) fn all() -> impl Iterator<Item = Self> {
+        let is_here = |case: &Self| match case {
+            Self::Eoi(End::Gic) => cfg!(target_arch = "aarch64"),
+            Self::Eoi(_) => cfg!(not(target_arch = "aarch64")),
+            _ => true,
+        };
+        Self::ALL.into_iter().filter(is_here)
+    }
 
     const fn irqfd(level: bool, halted: bool) -> Self {
         Self::Irqfd { level, halted }
@@ -74,6 +81,7 @@ impl Case {
             Self::Eoi(End::Xapic) => "eoi-apic",
             Self::Eoi(End::X2apic) => "eoi-x2apic",
             Self::Eoi(End::Pv) => "eoi-pv",
+            Self::Eoi(End::Gic) => "eoi-gic",
             Self::SelfIpi => "self-ipi",
             Self::Ipi => "ipi",
             Self::Level { resample: true } => "level-resample",
@@ -102,6 +110,10 @@ impl Case {
             Self::Eoi(End::Xapic) => "end of an interrupt: a store to the local APIC's page",
             Self::Eoi(End::X2apic) => "end of an interrupt: wrmsr",
             Self::Eoi(End::Pv) => "end of an interrupt: test and clear of a bit in guest memory",
+            Self::Eoi(End::Gic) => "end of an interrupt: a write of the CPU interface's register",
+            Self::SelfIpi if cfg!(target_arch = "aarch64") => {
+                "a vCPU sends an SGI to itself, until the handler has returned"
+            }
             Self::SelfIpi => "a vCPU interrupts itself by wrmsr, until the handler has returned",
             Self::Ipi => "a vCPU interrupts another that runs, until that has counted it",
             Self::Level { resample: true } => {
@@ -145,8 +157,20 @@ impl Case {
         )
     }
 
-    const fn is_level(self) -> bool {
-        matches!(self, Self::Level { .. } | Self::Irqfd { level: true, .. })
+    const fn source(self) -> Source {
+        match self {
+            Self::Level { .. } | Self::Irqfd { level: true, .. } => Source::Level,
+            Self::Irqfd { .. } => Source::Edge,
+            Self::Msi { .. } => Source::Message,
+            Self::Eoi(_) | Self::SelfIpi | Self::Ipi => Source::Itself,
+        }
+    }
+
+    /// Whether the scenario measures one end between two readings of a counter whose tick may be longer. Where the
+    /// tick always is, the program begins at another place within the tick each time, so that the mean over many
+    /// tells what no single one does.
+    pub(super) const fn is_an_end(self) -> bool {
+        matches!(self, Self::Eoi(end) if !matches!(end, End::Gic))
     }
 
     /// Whether the scenario measures what the end of an interrupt does.
@@ -154,15 +178,18 @@ impl Case {
         matches!(self, Self::Eoi(_) | Self::Level { .. })
     }
 
-    /// How the program has to handle its interrupts.
-    pub(super) fn interrupts(self) -> Interrupts {
-        Interrupts {
-            // Scenarios that do not measure an EOI use the cheapest one.
-            pv_eoi: !matches!(self, Self::Eoi(End::Xapic | End::X2apic) | Self::Ipi),
-            xapic: self == Self::Eoi(End::Xapic),
-            route: self.is_level().then_some((PIN, LEVEL | u32::from(VECTOR))),
-            gic: None,
-        }
+    /// The interrupt, and how the program has to handle it.
+    pub(super) fn wiring(self, vm: &dyn Irqs) -> Result<Wiring, SubjectError> {
+        let wiring = Wiring::new(vm, self.source(), self.name())?;
+        Ok(Wiring {
+            interrupts: Interrupts {
+                // Scenarios that do not measure an EOI use the cheapest one.
+                pv_eoi: !matches!(self, Self::Eoi(End::Xapic | End::X2apic) | Self::Ipi),
+                xapic: self == Self::Eoi(End::Xapic),
+                ..wiring.interrupts
+            },
+            ..wiring
+        })
     }
 
     /// The configuration of the guest, with its vCPUs on these CPUs.
@@ -173,20 +200,5 @@ impl Case {
             vcpu_cpus: cpus,
             ..VmConfig::default()
         }
-    }
-
-    /// The route of its interrupts.
-    pub(super) fn route(self) -> Result<Route, IrqError> {
-        Ok(if self.is_level() {
-            Route {
-                gsi: Gsi::new(PIN.into())?,
-                target: Target::Pin(PIN),
-            }
-        } else {
-            Route {
-                gsi: Gsi::new(MESSAGE)?,
-                target: Target::Msi(Msi::fixed(0, VECTOR)),
-            }
-        })
     }
 }

@@ -27,9 +27,10 @@ impl<H: Hypervisor> Ends<H> {
     pub(super) fn new(hypervisor: &H, case: Case, options: &Options) -> Result<Self, SubjectError> {
         let config = case.config(vec![options.first_cpu()]);
         let guest = Guest::with_config(hypervisor, case.name(), case.program(), config, options)?;
+        let wiring = case.wiring(guest.machine.vm().as_ref())?;
         guest
             .machine
-            .set_interrupts(&case.interrupts())
+            .set_interrupts(&wiring.interrupts)
             .map_err(|error| guest.failed(error))?;
         let mut ends = Self {
             case,

@@ -18,7 +18,7 @@ where
         let hypervisor = hypervisor.clone();
         let make = move |options: &Options| make(&hypervisor, case, options);
         let remarks = Remarks {
-            resolution: matches!(case, Case::Eoi(_)).then_some(ends::RESOLUTION),
+            resolution: case.is_an_end().then_some(ends::RESOLUTION),
             ..Remarks::default()
         };
         let entry = Entry::new(Group::Scenario, case.name(), case.description(), make)
@@ -28,7 +28,7 @@ where
             None => entry,
         }
     };
-    Case::ALL.into_iter().map(entry).collect()
+    Case::all().map(entry).collect()
 }
 
 fn make<H: Hypervisor + 'static>(

@@ -25,9 +25,10 @@ impl<H: Hypervisor> Ipi<H> {
         let config = CASE.config(vec![first, cpu]);
         let name = CASE.name();
         let guest = Guest::with_config(hypervisor, name, CASE.program(), config, options)?;
+        let wiring = CASE.wiring(guest.machine.vm().as_ref())?;
         guest
             .machine
-            .set_interrupts(&CASE.interrupts())
+            .set_interrupts(&wiring.interrupts)
             .map_err(|error| guest.failed(error))?;
         let second =
             boot(&guest.machine, CASE.program(), 1, true).map_err(|error| guest.failed(error))?;

@@ -7,17 +7,18 @@ use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 use super::super::guest::{Failure, Guest, Scenario};
 use super::super::view::GuestView;
+use super::super::wiring::{attach, bell};
 use super::case::Case;
 use crate::affinity;
 use crate::{Options, Sample, SubjectError};
-use vmbell::bus::BusRange;
 use vmbell::device::Hook;
+use vmbell::doorbell::IoEventAddress;
 use vmbell::guest::Parameters;
 use vmbell::hypervisor::{Hypervisor, IrqTrigger, Irqs, Vm};
 use vmbell::irq::Gsi;
 
-/// The device's port, where the handler says that it has served the device.
-const PORT: u64 = 0xc060;
+/// Where the handler says that it has served the device.
+const SERVED: IoEventAddress = bell(0x60);
 
 /// A scenario of a level-triggered line.
 pub(super) struct Level<H: Hypervisor> {
@@ -43,17 +44,19 @@ impl<H: Hypervisor> Level<H> {
         let name = case.name();
         let config = case.config(vec![options.first_cpu()]);
         let guest = Guest::with_config(hypervisor, name, case.program(), config, options)?;
-        let route = case.route().map_err(|error| guest.failed(error))?;
-        let kind = connect(&guest, case, route.gsi).map_err(|error| guest.failed(error))?;
+        let vm = guest.machine.vm();
+        let wiring = case.wiring(vm.as_ref())?;
+        let gsi = wiring.gsi(name)?;
+        let kind = connect(&guest, case, gsi).map_err(|error| guest.failed(error))?;
         guest
             .machine
-            .set_interrupts(&case.interrupts())
+            .set_interrupts(&wiring.interrupts)
             .map_err(|error| guest.failed(error))?;
-        let vm = guest.machine.vm();
-        vm.set_routing(&[route])
+        wiring
+            .connect(vm.as_ref())
             .map_err(|error| guest.failed(error))?;
         Ok(Self {
-            gsi: route.gsi,
+            gsi,
             kind,
             view: GuestView::new(vm.memory()),
             guest,
@@ -107,8 +110,7 @@ fn connect<H: Hypervisor>(guest: &Guest<H>, case: Case, gsi: Gsi) -> Result<Kind
         let _ = vm.set_line(gsi, false);
         let _ = told.write(1);
     };
-    let range = BusRange::new(PORT, 4)?;
-    guest.machine.pio.insert(range, Arc::new(Hook(served)))?;
+    attach(&guest.machine, SERVED, Arc::new(Hook(served)))?;
     Ok(Kind::Userspace { lowered })
 }
 
@@ -127,7 +129,7 @@ impl<H: Hypervisor> Scenario for Level<H> {
         let (cpu, ready) = (self.guest.other_cpu, self.view.ready());
         let address = match self.kind {
             Kind::Resample { .. } => 0,
-            Kind::Userspace { .. } => PORT,
+            Kind::Userspace { .. } => SERVED.value(),
         };
         let parameters = Parameters {
             count: ops,

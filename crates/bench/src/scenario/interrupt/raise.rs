@@ -44,21 +44,23 @@ impl<H: Hypervisor> Raise<H> {
         let config = case.config(vec![options.first_cpu()]);
         let guest = Guest::with_config(hypervisor, name, case.program(), config, options)?;
         let event = || EventFd::new(EFD_NONBLOCK).map_err(|error| guest.failed(error));
+        let vm = guest.machine.vm();
+        let wiring = case.wiring(vm.as_ref())?;
         guest
             .machine
-            .set_interrupts(&case.interrupts())
+            .set_interrupts(&wiring.interrupts)
             .map_err(|error| guest.failed(error))?;
-        let vm = guest.machine.vm();
-        let route = case.route().map_err(|error| guest.failed(error))?;
-        vm.set_routing(&[route])
+        wiring
+            .connect(vm.as_ref())
             .map_err(|error| guest.failed(error))?;
-        let source = match route.target {
-            Target::Msi(msi) if matches!(case, Case::Msi { .. }) => Source::Message(msi),
+        let gsi = wiring.gsi(name)?;
+        let source = match wiring.route.map(|route| route.target) {
+            Some(Target::Msi(msi)) if matches!(case, Case::Msi { .. }) => Source::Message(msi),
             _ => {
                 let level = matches!(case, Case::Irqfd { level: true, .. });
                 let resample = if level { Some(event()?) } else { None };
                 let event = event()?;
-                vm.register_irqfd(&event, route.gsi, resample.as_ref())
+                vm.register_irqfd(&event, gsi, resample.as_ref())
                     .map_err(|error| guest.failed(error))?;
                 Source::Irqfd { event, resample }
             }

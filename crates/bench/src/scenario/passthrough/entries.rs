@@ -34,7 +34,9 @@ where
             None => entry,
         }
     };
-    Case::ALL.into_iter().map(entry).collect()
+    // The device is on a PCI bus, which an arm64 guest does not have here.
+    let is_here = |_: &Case| cfg!(not(target_arch = "aarch64"));
+    Case::ALL.into_iter().filter(is_here).map(entry).collect()
 }
 
 /// The devices, by the names of `vmbell lab --device`, of the entries that one of these names and globs means.

@@ -1,0 +1,75 @@
+//! The interrupts of an arm64 guest: a shared peripheral interrupt, and an LPI for messages.
+
+use super::{Source, Wiring};
+use crate::SubjectError;
+use vmbell::doorbell::IoEventAddress;
+use vmbell::guest::{GicInterrupt, Interrupts, LpiMessage};
+use vmbell::hypervisor::Irqs;
+use vmbell::hypervisor::aarch64::{FIRST_SPI, ITS};
+use vmbell::irq::{Gic, Gsi, IrqError, Msi, Route, Target};
+use vmbell::machine::PARAMETERS;
+
+/// The shared peripheral interrupt, which is also the GSI, of edges and levels.
+const PIN: u8 = 5;
+/// The GSI of messages.
+const MESSAGE: u32 = 24;
+/// The register of the ITS to which devices store their messages.
+const TRANSLATER: u64 = ITS + 0x1_0040;
+/// The ITS's number of the device, the data of its message, and where the guest has its tables, above its program,
+/// its stacks and its rings.
+const DEVICE: u32 = 1;
+const EVENT: u32 = 3;
+/// The LPI that this becomes. The program counts the events from the first LPI, 8192, on.
+const LPI: u32 = 8192 + EVENT;
+const TABLES: u64 = PARAMETERS.0 + 0x20_0000;
+
+pub(super) fn wire(vm: &dyn Irqs, source: Source, subject: &str) -> Result<Wiring, SubjectError> {
+    let gic = vm
+        .gic()
+        .ok_or_else(|| SubjectError::Skipped("the guest has no interrupt controller".into()))?;
+    if source == Source::Message && gic == Gic::V2 {
+        return Err(SubjectError::Skipped(
+            "a GICv2 has no message-signalled interrupts".into(),
+        ));
+    }
+    let failed = |error: IrqError| SubjectError::failed(subject, error);
+    let route = |gsi: u32, target| -> Result<_, SubjectError> {
+        let gsi = Gsi::new(gsi).map_err(failed)?;
+        Ok(Some(Route { gsi, target }))
+    };
+    let message = Msi {
+        address: TRANSLATER,
+        data: EVENT,
+        device: Some(DEVICE),
+    };
+    let (route, intid) = match source {
+        Source::Itself => (None, 0),
+        Source::Edge | Source::Level => (
+            route(PIN.into(), Target::Pin(PIN))?,
+            FIRST_SPI + u32::from(PIN),
+        ),
+        Source::Message => (route(MESSAGE, Target::Msi(message))?, LPI),
+    };
+    let message = LpiMessage {
+        tables: TABLES,
+        device: DEVICE,
+        event: EVENT,
+    };
+    let interrupt = GicInterrupt {
+        gic,
+        intid,
+        level: source == Source::Level,
+        message: (source == Source::Message).then_some(message),
+    };
+    Ok(Wiring {
+        route,
+        interrupts: Interrupts {
+            gic: Some(interrupt),
+            ..Interrupts::default()
+        },
+    })
+}
+
+pub(super) const fn bell(number: u16) -> IoEventAddress {
+    IoEventAddress::Mmio(0xd000_0000 + number as u64)
+}

@@ -1,0 +1,87 @@
+//! What the scenarios leave to the architecture: how an interrupt reaches a guest program, and at which address a
+//! program rings.
+//!
+//! On x86-64 an edge is a message to the local APIC, and a level is a pin of the I/O APIC. On arm64 both are shared
+//! peripheral interrupts, which every version of the GIC has, and a message goes through the ITS, which only
+//! version 3 has.
+
+#[cfg(target_arch = "aarch64")]
+mod aarch64;
+#[cfg(not(target_arch = "aarch64"))]
+mod x86_64;
+
+#[cfg(target_arch = "aarch64")]
+use aarch64 as here;
+#[cfg(not(target_arch = "aarch64"))]
+use x86_64 as here;
+
+use std::sync::Arc;
+
+use super::guest::Failure;
+use crate::SubjectError;
+use vmbell::bus::{BusDevice, BusError, BusRange};
+use vmbell::doorbell::IoEventAddress;
+use vmbell::guest::Interrupts;
+use vmbell::hypervisor::{Irqs, Vm};
+use vmbell::irq::{Gsi, Route};
+use vmbell::machine::Machine;
+
+/// How the guest is interrupted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// By another vCPU or by itself: nothing outside of it takes part.
+    Itself,
+    /// By an edge that an irqfd raises.
+    Edge,
+    /// By a message.
+    Message,
+    /// By a level-triggered line.
+    Level,
+}
+
+/// An interrupt on its way to a guest program.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wiring {
+    /// Its route; `None` for [`Source::Itself`].
+    pub(crate) route: Option<Route>,
+    /// How the program handles it.
+    pub(crate) interrupts: Interrupts,
+}
+
+impl Wiring {
+    /// The interrupt of a guest. Skips the scenario if the guest's interrupt controllers have no such interrupt.
+    pub(crate) fn new(vm: &dyn Irqs, source: Source, subject: &str) -> Result<Self, SubjectError> {
+        here::wire(vm, source, subject)
+    }
+
+    /// Sets the route.
+    pub(crate) fn connect(&self, vm: &dyn Irqs) -> Result<(), Failure> {
+        Ok(vm.set_routing(self.route.as_slice())?)
+    }
+
+    /// The GSI of the route.
+    pub(crate) fn gsi(&self, subject: &str) -> Result<Gsi, SubjectError> {
+        let none = || SubjectError::failed(subject, "its interrupt has no route");
+        self.route.map(|route| route.gsi).ok_or_else(none)
+    }
+}
+
+/// The address at which a program rings `number` bytes from the start of the range for such devices: a port where
+/// there are ports.
+pub(crate) const fn bell(number: u16) -> IoEventAddress {
+    here::bell(number)
+}
+
+/// Puts a device of eight bytes at an address.
+pub(crate) fn attach<V: Vm>(
+    machine: &Machine<V>,
+    address: IoEventAddress,
+    device: Arc<dyn BusDevice>,
+) -> Result<(), BusError> {
+    let range = BusRange::new(address.value(), 8)?;
+    match address {
+        IoEventAddress::Pio(_) => machine.pio.insert(range, device),
+        IoEventAddress::Mmio(_) => machine.mmio.insert(range, device),
+        IoEventAddress::Hypercall(_) => machine.hypercall.insert(range, device),
+    }
+}

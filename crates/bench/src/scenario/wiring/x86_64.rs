@@ -1,0 +1,38 @@
+//! The interrupts of an x86-64 guest: messages to its local APIC, and a pin of the I/O APIC.
+
+use super::{Source, Wiring};
+use crate::SubjectError;
+use vmbell::doorbell::IoEventAddress;
+use vmbell::guest::{Interrupts, VECTOR};
+use vmbell::hypervisor::Irqs;
+use vmbell::irq::{Gsi, IrqError, Msi, Route, Target};
+
+/// The pin of the I/O APIC that level-triggered interrupts use.
+const PIN: u8 = 5;
+/// The first GSI that is not a pin, for interrupts that are messages.
+const MESSAGE: u32 = 24;
+/// The bit of a redirection entry that makes it level-triggered.
+const LEVEL: u32 = 1 << 15;
+
+pub(super) fn wire(_: &dyn Irqs, source: Source, subject: &str) -> Result<Wiring, SubjectError> {
+    let failed = |error: IrqError| SubjectError::failed(subject, error);
+    let route = |gsi: u32, target| -> Result<_, SubjectError> {
+        let gsi = Gsi::new(gsi).map_err(failed)?;
+        Ok(Some(Route { gsi, target }))
+    };
+    Ok(Wiring {
+        route: match source {
+            Source::Itself => None,
+            Source::Edge | Source::Message => route(MESSAGE, Target::Msi(Msi::fixed(0, VECTOR)))?,
+            Source::Level => route(PIN.into(), Target::Pin(PIN))?,
+        },
+        interrupts: Interrupts {
+            route: (source == Source::Level).then_some((PIN, LEVEL | u32::from(VECTOR))),
+            ..Interrupts::default()
+        },
+    })
+}
+
+pub(super) const fn bell(number: u16) -> IoEventAddress {
+    IoEventAddress::Pio(0xc000 + number as u64)
+}
