@@ -39,6 +39,8 @@ crate::guest_programs! {
         | "aarch64/interrupt_head.S" "aarch64/gic.S" "aarch64/its.S" "aarch64/interrupt_halted.S";
     /// Raises interrupts of QEMU's device edu, and takes each while it is halted.
     edu_interrupt = "x86_64/interrupt_head.S" "x86_64/edu_interrupt.S";
+    /// Raises interrupts of a PL031 clock, and takes each while it is halted.
+    pl031_interrupt = | "aarch64/interrupt_head.S" "aarch64/gic.S" "aarch64/its.S" "aarch64/pl031_interrupt.S";
     /// Measures the EOI of an interrupt.
     eoi = "x86_64/interrupt_head.S" "x86_64/eoi.S"
         | "aarch64/interrupt_head.S" "aarch64/gic.S" "aarch64/its.S" "aarch64/eoi.S";

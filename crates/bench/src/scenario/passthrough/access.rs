@@ -1,7 +1,8 @@
 //! Accesses to a register of the device, back to back.
 
 use super::super::guest::{Guest, Scenario};
-use super::edu::{self, IDENTITY, LIVENESS};
+use super::assigned::REGISTERS;
+use super::edu::{IDENTITY, LIVENESS};
 use super::turn::{ADDRESS, Owner};
 use crate::{Sample, SubjectError};
 use vmbell::guest::Parameters;
@@ -24,9 +25,9 @@ impl<H: Hypervisor> Access<H> {
             let mut data = [0; 4];
             let read = self
                 .owner
-                .edu
+                .assigned
                 .device
-                .read(edu::REGISTERS, LIVENESS, &mut data);
+                .read(REGISTERS, LIVENESS, &mut data);
             read.map_err(|error| guest.failed(error))?;
             (u32::from_le_bytes(data).into(), u64::from(!VALUE))
         } else {
@@ -51,9 +52,9 @@ impl<H: Hypervisor> Scenario for Access<H> {
         let register = if self.store { LIVENESS } else { IDENTITY.0 };
         let zero = self
             .owner
-            .edu
+            .assigned
             .device
-            .write(edu::REGISTERS, LIVENESS, &[0; 4]);
+            .write(REGISTERS, LIVENESS, &[0; 4]);
         zero.map_err(|error| self.owner.guest.failed(error))?;
         let parameters = |count| Parameters {
             count,

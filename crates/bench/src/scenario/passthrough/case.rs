@@ -1,13 +1,11 @@
 //! The scenarios with an assigned device by name, and what each of them needs of its guest.
 
-use vmbell::guest::{Interrupts, Program, VECTOR, programs};
+use super::assigned::Model;
+use super::edu::EDU;
+use super::pl031::{self, PL031};
+use vmbell::guest::{Program, programs};
 use vmbell::hypervisor::{Capability, Irqchip};
-use vmbell::irq::{Gsi, IrqError, Route, Target};
-
-/// The pin of the I/O APIC that the device's line leads to.
-const PIN: u8 = 5;
-/// The bit of a redirection entry that makes it level-triggered.
-const LEVEL: u32 = 1 << 15;
+use vmbell::passthrough::placed::Handover;
 
 /// What a scenario measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +14,8 @@ pub(super) enum Case {
     Interrupt { signal: Signal, irqfd: bool },
     /// An access to a register of the device.
     Access { mapped: bool, store: bool },
+    /// An interrupt of a platform device, from the store that raises it to the return of its handler.
+    Platform(Handover),
 }
 
 /// How the device interrupts.
@@ -28,7 +28,7 @@ pub(super) enum Signal {
 }
 
 impl Case {
-    pub(super) const ALL: [Self; 8] = [
+    pub(super) const ALL: [Self; 11] = [
         Self::interrupt(Signal::Line, true),
         Self::interrupt(Signal::Line, false),
         Self::interrupt(Signal::Message, true),
@@ -37,6 +37,9 @@ impl Case {
         Self::access(true, true),
         Self::access(false, false),
         Self::access(false, true),
+        Self::Platform(Handover::Vmm),
+        Self::Platform(Handover::Irqfd),
+        Self::Platform(Handover::Forwarded),
     ];
 
     const fn interrupt(signal: Signal, irqfd: bool) -> Self {
@@ -61,6 +64,11 @@ impl Case {
                 (false, false) => "passthrough-mmio-emulated",
                 (false, true) => "passthrough-mmio-emulated+store",
             },
+            Self::Platform(handover) => match handover {
+                Handover::Vmm => "platform-irq-userspace-unmask",
+                Handover::Irqfd => "platform-irq-resample",
+                Handover::Forwarded => "platform-irq-forwarded",
+            },
         }
     }
 
@@ -82,10 +90,22 @@ impl Case {
                 (false, false) => "the same load, handled by the VMM, which reads the register",
                 (false, true) => "the same store, handled by the VMM, which writes the register",
             },
+            Self::Platform(handover) => match handover {
+                Handover::Vmm => {
+                    "a platform device's interrupt, raised, handled and unmasked by a thread of the VMM, which sees the \
+                     end in the handler's accesses: registers are emulated"
+                }
+                Handover::Irqfd => {
+                    "the same by an irqfd, unmasked by the guest's end of it: a resample eventfd"
+                }
+                Handover::Forwarded => {
+                    "the same tied to the guest's own, whose end completes it: no eventfd"
+                }
+            },
         }
     }
 
-    /// The case that this one is compared with: the way through the VMM.
+    /// The case that this one is compared with: the way through the VMM, or the shortest without forwarding.
     pub(super) const fn reference(self) -> Option<Self> {
         match self {
             Self::Interrupt {
@@ -96,6 +116,8 @@ impl Case {
                 mapped: true,
                 store,
             } => Some(Self::access(false, store)),
+            Self::Platform(Handover::Irqfd) => Some(Self::Platform(Handover::Vmm)),
+            Self::Platform(Handover::Forwarded) => Some(Self::Platform(Handover::Irqfd)),
             _ => None,
         }
     }
@@ -105,6 +127,29 @@ impl Case {
             Self::Interrupt { .. } => programs::edu_interrupt(),
             Self::Access { store: false, .. } => programs::mmio_load(),
             Self::Access { store: true, .. } => programs::mmio(),
+            Self::Platform(_) => programs::pl031_interrupt(),
+        }
+    }
+
+    /// The device that it is about.
+    pub(super) const fn model(self) -> &'static Model {
+        match self {
+            Self::Interrupt { .. } | Self::Access { .. } => &EDU,
+            Self::Platform(_) => &PL031,
+        }
+    }
+
+    /// Whether guests of this architecture can have the device: edu is on a PCI bus, which an arm64 guest does not have
+    /// here, and the guest program for the clock is arm64's.
+    pub(super) const fn is_here(self) -> bool {
+        matches!(self, Self::Platform(_)) == cfg!(target_arch = "aarch64")
+    }
+
+    /// What the guest stores to raise an interrupt.
+    pub(super) fn value(self) -> u64 {
+        match self {
+            Self::Platform(_) => pl031::ALARM.into(),
+            _ => 0,
         }
     }
 
@@ -112,25 +157,31 @@ impl Case {
     /// the accesses.
     pub(super) fn is_mapped(self) -> bool {
         match self {
-            Self::Interrupt { .. } => !self.has_line() || self.reference().is_some(),
+            Self::Interrupt { .. } => self.handover() != Some(Handover::Vmm),
             Self::Access { mapped, .. } => mapped,
+            Self::Platform(handover) => handover != Handover::Vmm,
         }
     }
 
-    /// Whether the device interrupts by its line.
-    pub(super) const fn has_line(self) -> bool {
-        matches!(
-            self,
+    /// How the device's line is handed on; `None` if the row has none.
+    pub(super) fn handover(self) -> Option<Handover> {
+        match self {
             Self::Interrupt {
                 signal: Signal::Line,
-                ..
-            }
-        )
+                irqfd,
+            } => Some(if irqfd {
+                Handover::Irqfd
+            } else {
+                Handover::Vmm
+            }),
+            Self::Platform(handover) => Some(handover),
+            _ => None,
+        }
     }
 
     pub(super) const fn irqchip(self) -> Irqchip {
         match self {
-            Self::Interrupt { .. } => Irqchip::Full,
+            Self::Interrupt { .. } | Self::Platform(_) => Irqchip::Full,
             Self::Access { .. } => Irqchip::None,
         }
     }
@@ -141,28 +192,14 @@ impl Case {
             Self::Interrupt {
                 signal: Signal::Line,
                 ..
-            } => &[Capability::Interrupts, Capability::EndOfInterrupt],
+            }
+            | Self::Platform(Handover::Vmm | Handover::Irqfd) => {
+                &[Capability::Interrupts, Capability::EndOfInterrupt]
+            }
+            Self::Platform(Handover::Forwarded) => &[Capability::ForwardedInterrupts],
             Self::Interrupt { .. } => &[Capability::Interrupts],
             Self::Access { .. } => &[Capability::Run],
         }
-    }
-
-    /// How the program has to handle its interrupts.
-    pub(super) fn interrupts(self) -> Interrupts {
-        Interrupts {
-            pv_eoi: true,
-            xapic: false,
-            route: self.has_line().then_some((PIN, LEVEL | u32::from(VECTOR))),
-            gic: None,
-        }
-    }
-
-    /// The route of the device's line.
-    pub(super) fn line() -> Result<Route, IrqError> {
-        Ok(Route {
-            gsi: Gsi::new(PIN.into())?,
-            target: Target::Pin(PIN),
-        })
     }
 }
 
@@ -187,6 +224,12 @@ mod tests {
                 ),
                 ("passthrough-mmio-emulated", None),
                 ("passthrough-mmio-emulated+store", None),
+                ("platform-irq-userspace-unmask", None),
+                (
+                    "platform-irq-resample",
+                    Some("platform-irq-userspace-unmask")
+                ),
+                ("platform-irq-forwarded", Some("platform-irq-resample")),
             ]
         );
     }
@@ -200,7 +243,8 @@ mod tests {
             [
                 "passthrough-intx-userspace",
                 "passthrough-mmio-emulated",
-                "passthrough-mmio-emulated+store"
+                "passthrough-mmio-emulated+store",
+                "platform-irq-userspace-unmask"
             ]
         );
     }

@@ -2,7 +2,6 @@
 
 use super::access::Access;
 use super::case::Case;
-use super::edu::{self, Edu};
 use super::interrupt::Interrupt;
 use super::turn::Owner;
 use crate::select::picks;
@@ -23,30 +22,35 @@ where
         let hypervisor = hypervisor.clone();
         let make = move |options: &Options| make(&hypervisor, case, options);
         let remarks = Remarks {
-            note: matches!(case, Case::Interrupt { .. }).then_some(NOTE),
+            note: match case {
+                Case::Interrupt { .. } => Some(NOTE),
+                Case::Access { .. } | Case::Platform(_) => None,
+            },
             ..Remarks::default()
         };
         let entry = Entry::new(Group::Scenario, case.name(), case.description(), make)
-            .with_device(edu::NEEDED)
+            .with_device(case.model().needed)
             .with_remarks(remarks);
         match case.reference() {
             Some(reference) => entry.with_reference(reference.name()),
             None => entry,
         }
     };
-    // The device is on a PCI bus, which an arm64 guest does not have here.
-    let is_here = |_: &Case| cfg!(not(target_arch = "aarch64"));
-    Case::ALL.into_iter().filter(is_here).map(entry).collect()
+    Case::ALL
+        .into_iter()
+        .filter(|case| case.is_here())
+        .map(entry)
+        .collect()
 }
 
-/// The devices, by the names of `vmbell lab --device`, of the entries that one of these names and globs means.
+/// The devices, by the names of `vmbell lab --device`, of the entries that one of these names and globs means, on every
+/// architecture.
 pub fn devices(patterns: &[String]) -> Vec<&'static str> {
-    let picked = |case: Case| patterns.iter().any(|pattern| picks(pattern, case.name()));
-    if Case::ALL.into_iter().any(picked) {
-        vec![edu::NEEDED.name]
-    } else {
-        Vec::new()
-    }
+    let picked = |case: &Case| patterns.iter().any(|pattern| picks(pattern, case.name()));
+    let cases = Case::ALL.into_iter().filter(picked);
+    let mut names: Vec<_> = cases.map(|case| case.model().needed.name).collect();
+    names.dedup();
+    names
 }
 
 fn make<H: Hypervisor + 'static>(
@@ -54,15 +58,15 @@ fn make<H: Hypervisor + 'static>(
     case: Case,
     options: &Options,
 ) -> Result<Box<dyn Subject>, SubjectError> {
-    let edu = Edu::open(case.name())?;
+    let assigned = case.model().open(case.name())?;
     for capability in case.needs() {
         if let Support::No(reason) = hypervisor.support(*capability) {
             return Err(SubjectError::Skipped(reason));
         }
     }
-    let owner = Owner::new(hypervisor, edu, case, options)?;
+    let owner = Owner::new(hypervisor, assigned, case, options)?;
     Ok(match case {
-        Case::Interrupt { .. } => Box::new(Interrupt(owner)),
+        Case::Interrupt { .. } | Case::Platform(_) => Box::new(Interrupt(owner)),
         Case::Access { store, .. } => Box::new(Access { owner, store }),
     })
 }
@@ -78,14 +82,11 @@ mod tests {
 
     #[test]
     fn names_and_globs_of_these_rows_need_their_device() {
-        for pattern in [
-            "passthrough-*",
-            "*",
-            "*-irqfd",
-            "passthrough-mmio-mapped+store",
-        ] {
+        for pattern in ["passthrough-*", "*-irqfd", "passthrough-mmio-mapped+store"] {
             assert_eq!(of(&["ipi", pattern]), ["edu"], "{pattern}");
         }
+        assert_eq!(of(&["platform-irq-*"]), ["pl031"]);
+        assert_eq!(of(&["*"]), ["edu", "pl031"]);
     }
 
     #[test]

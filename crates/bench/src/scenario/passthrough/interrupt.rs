@@ -23,10 +23,12 @@ impl<H: Hypervisor> Scenario for Interrupt<H> {
     )]
     fn measure(&mut self, ops: u64) -> Result<Sample, SubjectError> {
         let turn = self.0.begin()?;
+        let value = self.0.case.value();
         let guest = &mut self.0.guest;
         let parameters = |count| Parameters {
             count,
             address: ADDRESS,
+            value,
             ..Parameters::default()
         };
         // The first one pays for what the guest has not touched since the device came.
@@ -34,9 +36,15 @@ impl<H: Hypervisor> Scenario for Interrupt<H> {
         let before = guest.results()?;
         let run = guest.run(&parameters(ops))?;
         let after = guest.results()?;
+        let direct = turn.forwarded().map_err(|error| guest.failed(error))?;
         drop(turn);
         let served = after.served - before.served;
         guest.agree("the handler", served, ops)?;
+        if let Some(direct) = direct {
+            // The first one too.
+            guest.agree("the host's interrupt controller", direct.injected, ops + 1)?;
+            guest.agree("nobody", direct.signalled, 0)?;
+        }
         let spurious = after.interrupts - before.interrupts - served;
         let to_handler = guest.clock.ns(after.latency - before.latency);
         let elapsed_ns = guest.clock.ns(run.ticks);

@@ -1,14 +1,17 @@
 //! A device of the host that the guest drives itself: what an interrupt of it and an access to a register of it cost,
 //! past the VMM and through it.
 //!
-//! The device is QEMU's edu, which the lab has (`vmbell lab bench 'passthrough-*'`): the guest raises its interrupts by
-//! a store to a register. All rows share the device and have it in their guests by turns.
+//! On x86-64 the device is QEMU's edu, on arm64 a PL031 clock; the lab has both (`vmbell lab bench 'passthrough-*'`,
+//! `vmbell lab --arch aarch64 bench 'platform-irq-*'`). The guest raises its interrupts by a store to a register. All
+//! rows share the device and have it in their guests by turns.
 
 mod access;
+mod assigned;
 mod case;
 mod edu;
 mod entries;
 mod interrupt;
+mod pl031;
 mod turn;
 
 pub use entries::devices;

@@ -4,14 +4,16 @@ use std::sync::Arc;
 
 use super::super::guest::{Failure, Guest};
 use super::super::notify::pin_to;
+use super::super::wiring::{Source, Wiring};
+use super::assigned::{Assigned, REGISTERS};
 use super::case::{Case, Signal};
-use super::edu::{self, Edu};
+use super::edu;
 use crate::affinity::Pinned;
 use crate::{Options, SubjectError};
 use vmbell::device::Listener;
 use vmbell::eventfd::EventFd;
-use vmbell::guest::VECTOR;
-use vmbell::hypervisor::{Capability, Hypervisor, Irqs, Vm, VmConfig};
+use vmbell::guest::{Interrupts, VECTOR};
+use vmbell::hypervisor::{Capability, ForwardedState, Hypervisor, Irqs, Vm, VmConfig};
 use vmbell::irq::Msi;
 use vmbell::passthrough::device::Device;
 use vmbell::passthrough::interrupt::{InterruptPath, Routes, Vectors};
@@ -25,14 +27,15 @@ const MEMORY: u64 = 2 << 20;
 /// A guest that gets the device for its runs.
 pub(super) struct Owner<H: Hypervisor> {
     pub(super) case: Case,
-    pub(super) edu: Arc<Edu>,
+    pub(super) assigned: Arc<Assigned>,
     pub(super) guest: Guest<H>,
     place: Place,
+    wiring: Wiring,
 }
 
 /// The turn. The device's message goes before the rest of it.
-#[allow(dead_code, reason = "kept until the turn ends")]
 pub(super) struct Turn {
+    #[allow(dead_code, reason = "kept until the turn ends")]
     message: Option<Message>,
     placed: Placed,
 }
@@ -46,13 +49,13 @@ enum Message {
 impl<H: Hypervisor> Owner<H> {
     pub(super) fn new(
         hypervisor: &H,
-        edu: Arc<Edu>,
+        assigned: Arc<Assigned>,
         case: Case,
         options: &Options,
     ) -> Result<Self, SubjectError> {
         let name = case.name();
         let place = Place {
-            region: edu::REGISTERS,
+            region: REGISTERS,
             address: ADDRESS,
             access: match hypervisor.support(Capability::MovableDeviceMemory).is_yes() {
                 _ if !case.is_mapped() => Access::Emulated,
@@ -60,7 +63,7 @@ impl<H: Hypervisor> Owner<H> {
                 false => Access::MappedFromStart,
             },
         };
-        let memory = placed::device_memory(&edu.device, &[place])
+        let memory = placed::device_memory(&assigned.device, &[place])
             .map_err(|error| SubjectError::failed(name, error))?;
         let config = VmConfig {
             ram_size: MEMORY,
@@ -71,11 +74,18 @@ impl<H: Hypervisor> Owner<H> {
             ..VmConfig::default()
         };
         let guest = Guest::with_config(hypervisor, name, case.program(), config, options)?;
+        let source = match case {
+            Case::Access { .. } => Source::Itself,
+            _ if case.handover().is_some() => Source::Level,
+            _ => Source::Message,
+        };
+        let wiring = Wiring::new(guest.machine.vm().as_ref(), source, name)?;
         let owner = Self {
             case,
-            edu,
+            assigned,
             guest,
             place,
+            wiring,
         };
         owner.route().map_err(|error| owner.guest.failed(error))?;
         Ok(owner)
@@ -83,9 +93,12 @@ impl<H: Hypervisor> Owner<H> {
 
     fn route(&self) -> Result<(), Failure> {
         let machine = &self.guest.machine;
-        machine.set_interrupts(&self.case.interrupts())?;
-        if self.case.has_line() {
-            machine.vm().set_routing(&[Case::line()?])?;
+        machine.set_interrupts(&Interrupts {
+            pv_eoi: true,
+            ..self.wiring.interrupts
+        })?;
+        if self.case.handover().is_some() {
+            self.wiring.connect(machine.vm().as_ref())?;
         }
         Ok(())
     }
@@ -97,7 +110,7 @@ impl<H: Hypervisor> Owner<H> {
 
     fn put(&self) -> Result<Turn, Failure> {
         let _pinned = Pinned::to(self.guest.other_cpu)?;
-        let (vm, device) = (self.guest.machine.vm(), &self.edu.device);
+        let (vm, device) = (self.guest.machine.vm(), &self.assigned.device);
         device.enable()?;
         let guest = placed::Guest {
             memory: vm.memory(),
@@ -106,7 +119,7 @@ impl<H: Hypervisor> Owner<H> {
             irqs: vm.clone(),
         };
         let wires = self.wire()?;
-        let space = self.edu.dma_space();
+        let space = self.assigned.dma_space();
         let placed = Placed::new(
             Arc::clone(device),
             space,
@@ -117,6 +130,7 @@ impl<H: Hypervisor> Owner<H> {
         for path in placed.paths() {
             check(&path, self.case)?;
         }
+        (self.case.model().prepare)(device)?;
         let irqs: Arc<dyn Irqs> = vm.clone();
         Ok(Turn {
             message: self.message(irqs)?,
@@ -124,18 +138,14 @@ impl<H: Hypervisor> Owner<H> {
         })
     }
 
-    /// The device's line, if it interrupts by that.
+    /// The device's line, which is its first interrupt, if it interrupts by that.
     fn wire(&self) -> Result<Vec<Wire>, Failure> {
-        if !self.case.has_line() {
+        let Some(handover) = self.case.handover() else {
             return Ok(Vec::new());
-        }
-        let handover = match self.case.is_mapped() {
-            true => Handover::Irqfd,
-            false => Handover::Vmm,
         };
         Ok(vec![Wire {
-            index: edu::INTX,
-            gsi: Case::line()?.gsi,
+            index: 0,
+            gsi: self.wiring.gsi(self.case.name())?,
             handover,
         }])
     }
@@ -149,7 +159,7 @@ impl<H: Hypervisor> Owner<H> {
         else {
             return Ok(None);
         };
-        let (device, message) = (&self.edu.device, Msi::fixed(0, VECTOR));
+        let (device, message) = (&self.assigned.device, Msi::fixed(0, VECTOR));
         if !irqfd {
             let relay = Relay::start(device, irqs, message, self.guest.other_cpu)?;
             return Ok(Some(Message::Userspace(relay)));
@@ -162,10 +172,18 @@ impl<H: Hypervisor> Owner<H> {
 
 /// Fails unless the line is handed on in the way that the row measures.
 fn check(path: &InterruptPath, case: Case) -> Result<(), Failure> {
-    match path {
-        InterruptPath::Resample if case.is_mapped() => Ok(()),
-        InterruptPath::Vmm { .. } if !case.is_mapped() => Ok(()),
-        path => Err(format!("its line is handed on in another way: {path:?}").into()),
+    match (path, case.handover()) {
+        (InterruptPath::Resample, Some(Handover::Irqfd))
+        | (InterruptPath::Forwarded, Some(Handover::Forwarded))
+        | (InterruptPath::Vmm { .. }, Some(Handover::Vmm)) => Ok(()),
+        (path, _) => Err(format!("its line is handed on in another way: {path:?}").into()),
+    }
+}
+
+impl Turn {
+    /// What the device's interrupt has done if it is forwarded.
+    pub(super) fn forwarded(&self) -> Result<Option<ForwardedState>, Failure> {
+        Ok(self.placed.forwarded()?.into_iter().next())
     }
 }
 

@@ -1,0 +1,111 @@
+//! A device of the host that rows give to their guests, open for all rows of this process.
+//!
+//! An IOMMU group can be in one container of one process, and a backend may map a device when its guest is made, so the
+//! device is opened once, by the first row, and given back after the last. No backend is told of its VFIO file, which
+//! KVM wants for caches that a device bypasses, and these devices bypass none.
+
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use crate::SubjectError;
+use crate::catalogue::NeededDevice;
+use crate::subject::chain;
+use vmbell::passthrough::PassthroughError;
+use vmbell::passthrough::device::Device;
+use vmbell::passthrough::dma::DmaSpace;
+use vmbell::passthrough::host::{Host, HostDevice, Obstacle};
+use vmbell::passthrough::kernel::Vfio;
+
+/// The region of the device's registers.
+pub(super) const REGISTERS: u32 = 0;
+
+/// A kind of device, and the one of this process once it is open.
+pub(super) struct Model {
+    pub(super) needed: NeededDevice,
+    /// What the device is, for a user whose host has none.
+    pub(super) words: &'static str,
+    /// The command that runs its rows where there is one.
+    pub(super) command: &'static str,
+    /// Whether a device of the host is of this kind.
+    pub(super) is: fn(&HostDevice) -> bool,
+    /// Makes the device ready for a guest, whose program does the rest.
+    pub(super) prepare: fn(&Device) -> Result<(), PassthroughError>,
+    pub(super) open: Mutex<Weak<Assigned>>,
+}
+
+/// The device that is open.
+#[derive(Debug)]
+pub(super) struct Assigned {
+    pub(super) device: Arc<Device>,
+    vfio: Vfio,
+}
+
+/// Why the device cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Unavailable {
+    #[error("needs {words}, which this host does not have: the lab does ({command})")]
+    Absent {
+        words: &'static str,
+        command: &'static str,
+    },
+    #[error("needs {words}, and {name} cannot be assigned: {obstacle}")]
+    Obstacle {
+        words: &'static str,
+        name: String,
+        obstacle: Box<Obstacle>,
+    },
+}
+
+impl Model {
+    /// The first such device of the host that can be assigned.
+    pub(super) fn find(&self, host: &Host) -> Result<HostDevice, Unavailable> {
+        let (words, command) = (self.words, self.command);
+        let mut unavailable = Unavailable::Absent { words, command };
+        for device in host.devices().into_iter().filter(self.is) {
+            let mut obstacles = host.obstacles(&device).into_iter();
+            let Some(obstacle) = obstacles.find(Obstacle::is_blocking) else {
+                return Ok(device);
+            };
+            unavailable = Unavailable::Obstacle {
+                words,
+                name: device.name,
+                obstacle: Box::new(obstacle),
+            };
+        }
+        Err(unavailable)
+    }
+
+    /// The device, which the first call opens. The row is skipped if the host has none that can be assigned, and fails
+    /// if somebody else has it.
+    pub(super) fn open(&self, row: &str) -> Result<Arc<Assigned>, SubjectError> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(assigned) = open.upgrade() {
+            return Ok(assigned);
+        }
+        let found = self.find(&Host::system());
+        let found = found.map_err(|error| SubjectError::Skipped(chain(&error)))?;
+        let opened = Assigned::new(&found).map_err(|error| SubjectError::failed(row, error))?;
+        let assigned = Arc::new(opened);
+        *open = Arc::downgrade(&assigned);
+        Ok(assigned)
+    }
+}
+
+impl Assigned {
+    fn new(found: &HostDevice) -> Result<Self, PassthroughError> {
+        let vfio = Vfio::open(&found.path)?;
+        let device = vfio.device(&found.path, None)?;
+        Ok(Self {
+            device: Arc::new(device),
+            vfio,
+        })
+    }
+
+    /// The addresses that the device sees.
+    pub(super) fn dma_space(&self) -> Arc<dyn DmaSpace> {
+        self.vfio.dma_space()
+    }
+}
+
+#[cfg(test)]
+#[path = "assigned_test.rs"]
+mod tests;
