@@ -51,7 +51,9 @@
     add x12, x11, #0x400
     mov w13, #0xd0
 4:
-    strb w13, [x12], #1
+    // The CPU describes a store to the hypervisor only if it changes no other register.
+    strb w13, [x12]
+    add x12, x12, #1
     subs w13, w13, #0x10
     b.pl 4b
     mov w12, #0xffff
