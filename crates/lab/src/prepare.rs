@@ -68,7 +68,10 @@ pub fn qemu(board: &Board, draft: &Draft) -> Result<String, LabError> {
 pub fn linux(board: &Board, draft: &Draft) -> Result<String, LabError> {
     let unpacked = draft.scratch();
     let boot = unpacked.join("boot");
-    let image = newest(&boot, "vmlinuz-").ok_or(KernelError::NotAKernel { path: boot })?;
+    let image = newest(&boot, "vmlinuz-").ok_or(KernelError::NotAKernel {
+        path: boot,
+        wanted: "a vmlinuz nor a folder with one",
+    })?;
     let version = image
         .file_name()
         .map(|name| name.to_string_lossy().replacen("vmlinuz-", "", 1))

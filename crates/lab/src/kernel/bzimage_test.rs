@@ -1,4 +1,7 @@
+use std::fs;
+
 use super::*;
+use crate::kernel::KernelImage;
 
 /// A bzImage with one setup sector and this payload.
 fn bzimage(payload: &[u8]) -> Vec<u8> {
@@ -59,21 +62,6 @@ fn what_is_no_kernel_is_refused() {
     for bytes in [b"".as_slice(), b"MZ", &[0; 4096]] {
         assert!(matches!(read(bytes), Err(KernelError::NotAKernel { .. })));
     }
-    let error = KernelImage::read(Path::new("/nonexistent/vmlinuz"), "x86_64").unwrap_err();
+    let error = KernelImage::read("/nonexistent/vmlinuz".as_ref(), "x86_64").unwrap_err();
     assert_eq!(error.to_string(), "cannot read /nonexistent/vmlinuz");
-}
-
-#[test]
-fn a_kernel_for_another_architecture_is_refused_by_name() {
-    let mut image = vec![0; 4096];
-    image[..2].copy_from_slice(b"MZ");
-    image[56..60].copy_from_slice(b"ARM\x64");
-    let mut elf = vec![0; 64];
-    elf[..4].copy_from_slice(ELF);
-    elf[18..20].copy_from_slice(&183_u16.to_le_bytes());
-    for bytes in [image, elf] {
-        let error = read(&bytes).unwrap_err().to_string();
-        let told = error.ends_with(" is a kernel for aarch64, and L1 is x86_64");
-        assert!(told, "{error}");
-    }
 }

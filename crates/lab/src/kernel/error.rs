@@ -16,11 +16,13 @@ pub enum KernelError {
         /// Why it failed.
         source: io::Error,
     },
-    /// The file is neither a bzImage nor an ELF.
-    #[error("{} is no kernel: neither a bzImage nor an ELF vmlinux", path.display())]
+    /// The file is no kernel of a known form.
+    #[error("{} is no kernel: neither {wanted}", path.display())]
     NotAKernel {
         /// The file.
         path: PathBuf,
+        /// The forms that a kernel for this architecture may have.
+        wanted: &'static str,
     },
     /// The kernel is for another architecture.
     #[error("{} is a kernel for {found}, and L1 is {wanted}", path.display())]
@@ -32,11 +34,13 @@ pub enum KernelError {
         /// The architecture of the machine.
         wanted: &'static str,
     },
-    /// The header of a bzImage points outside the file.
-    #[error("{} is a bzImage of {length} bytes whose header says that its kernel is at {offset}, {size} bytes long", path.display())]
+    /// The header of a compressed kernel points outside the file.
+    #[error("{} is {kind} of {length} bytes whose header says that its kernel is at {offset}, {size} bytes long", path.display())]
     Truncated {
         /// The file.
         path: PathBuf,
+        /// The form of the kernel.
+        kind: &'static str,
         /// The file's length in bytes.
         length: usize,
         /// Offset of the compressed kernel in bytes.

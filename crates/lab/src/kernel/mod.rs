@@ -2,15 +2,18 @@
 //!
 //! A distribution's `bzImage` unpacks itself, which is slow under emulation, so the ELF `vmlinux`
 //! is taken out of it once (boot protocol: Documentation/arch/x86/boot.rst, `payload_offset`) and
-//! booted by its PVH entry. Modules are unpacked for the same reason, and put in an order in which
+//! booted by its PVH entry. arm64's Image does not unpack itself. Modules are unpacked for the same reason, and put in an order in which
 //! they can be loaded one after another.
 
+mod arm64;
 mod bzimage;
 mod error;
+mod image;
 mod modules;
 mod unpack;
 
-pub use bzimage::{BzImage, KernelImage};
+pub use bzimage::BzImage;
 pub use error::KernelError;
+pub use image::KernelImage;
 pub use modules::{Module, ModuleTree};
 pub use unpack::unpack;
