@@ -20,6 +20,8 @@ pub struct Device {
 /// What L1 needs to assign any device: an IOMMU, and VFIO in its kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct Iommu {
+    /// What is added to the options of QEMU's machine; may be empty.
+    pub machine: &'static str,
     /// QEMU's arguments.
     pub arguments: &'static [&'static str],
     /// Kernel parameters.

@@ -10,9 +10,9 @@ use super::qemu::QemuError;
 /// An error of one of the lab's parts.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
-    /// The lab has no board for this architecture.
-    #[error("the lab has no machine for {arch}")]
-    NoBoard {
+    /// The lab does not know the host's architecture.
+    #[error("the lab does not run on {arch}, only on x86_64 and aarch64")]
+    NoHost {
         /// This process's architecture.
         arch: &'static str,
     },

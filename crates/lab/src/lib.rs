@@ -1,7 +1,7 @@
 //! Real KVM for machines that have none: a stock Linux inside QEMU's TCG, and a program inside it.
 //!
 //! L0 is this host, L1 the Linux that runs in QEMU and has a real `/dev/kvm`, L2 a guest of the program
-//! that runs in L1. [`Provision`] finds or prepares QEMU and a kernel in the
+//! that runs in L1. L1 may have another architecture than this host. [`Provision`] finds or prepares QEMU and a kernel in the
 //! cache, without root; [`Lab::run`] boots L1, runs a program of this host in it with its
 //! libraries, environment and working directory, and returns how the program ended.
 //!
@@ -9,6 +9,7 @@
 //! with [`boot::Mode::Deterministic`], instructions.
 
 pub mod apt;
+pub mod arch;
 pub mod board;
 pub mod boot;
 pub mod cache;

@@ -11,7 +11,11 @@ use super::device::{Driver, Plugged};
 use super::initramfs::{Archive, Closure, ElfFacts, InitramfsError, LibrarySearch};
 use super::job::{EXTRA_MODULE_FOLDER, INIT_FILE, JOB_FILE, Job, JobDevice};
 use super::kernel::{Module, ModuleTree};
-use super::{Kernel, LabError, prepare};
+use super::{Kernel, Lab, LabError, prepare};
+
+/// The shell in an L1 that cannot run the host's, and the program that it is.
+const SHELL: &str = "/bin/sh";
+const BUSYBOX: &str = "/bin/busybox";
 
 /// A program of the host to run in L1.
 #[derive(Clone, Debug, Default)]
@@ -36,35 +40,37 @@ pub struct Task {
 
 /// Writes the archive.
 pub fn write(
-    board: &Board,
-    kernel: &Kernel,
-    vmbell: &Path,
+    lab: &Lab,
     task: &Task,
     settings: &Settings,
     output: impl Write,
 ) -> Result<(), LabError> {
-    let search = LibrarySearch::host(board.triplet);
+    let (board, kernel, init) = (&lab.board, &lab.kernel, &lab.init);
+    let arch = board.arch.name;
+    let search = LibrarySearch::host(board.arch.triplet);
     let mut archive = Archive::new(output);
-    add_init(&mut archive, board, vmbell, &search)?;
-    let program = find_program(&task.program)?;
-    if is_same_file(&program, vmbell) {
-        // The archive has it already, as process 1.
-        archive.link(&program, Path::new(INIT_FILE))?;
-    } else {
-        for file in Closure::of(&program, board.arch, &search)?.files {
-            archive.host_path(&file)?;
-        }
-        archive.host_path(&program)?;
+    add_init(&mut archive, arch, init, &search)?;
+    if let Some(shell) = &lab.shell {
+        add_shell(&mut archive, shell)?;
     }
+    let program = match &lab.shell {
+        Some(_) if is_shell(&task.program) => PathBuf::from(SHELL),
+        _ => {
+            let program = find_program(&task.program)?;
+            add_program(&mut archive, arch, &program, init, &search)?;
+            program
+        }
+    };
     let conf = Path::new("/etc/ld.so.cache");
-    if conf.exists() {
+    if conf.exists() && board.is_native() {
         // Libraries keep their paths, so the loader's cache of the host is right in L1, too.
         archive.host_path(conf)?;
     }
     for (host, path) in &task.with {
-        if host.is_file() && ElfFacts::read(host, board.arch).is_ok() {
+        let facts = ElfFacts::read(host, arch).ok();
+        if host.is_file() && facts.is_some_and(|facts| facts.arch == arch) {
             // The task's program may run this one, whose libraries would otherwise be missing.
-            for file in Closure::of(host, board.arch, &search)?.files {
+            for file in Closure::of(host, arch, &search)?.files {
                 archive.host_path(&file)?;
             }
         }
@@ -127,19 +133,48 @@ fn extra_modules(
 /// Adds this program as process 1, without the sections that only debuggers read.
 fn add_init<W: Write>(
     archive: &mut Archive<W>,
-    board: &Board,
+    arch: &'static str,
     vmbell: &Path,
     search: &LibrarySearch,
 ) -> Result<(), InitramfsError> {
-    for file in Closure::of(vmbell, board.arch, search)?.files {
+    for file in Closure::of(vmbell, arch, search)?.files {
         archive.host_path(&file)?;
     }
     let mut bytes = fs::read(vmbell).map_err(InitramfsError::io("read", vmbell))?;
-    bytes.truncate(ElfFacts::read(vmbell, board.arch)?.loaded);
+    bytes.truncate(ElfFacts::read(vmbell, arch)?.loaded);
     // The header must not point to the section table, which was cut off: e_shoff, e_shnum, e_shstrndx.
     bytes[0x28..0x30].fill(0);
     bytes[0x3c..0x40].fill(0);
     archive.file(Path::new(INIT_FILE), 0o755, &bytes)
+}
+
+/// Adds the program with its libraries.
+fn add_program<W: Write>(
+    archive: &mut Archive<W>,
+    arch: &'static str,
+    program: &Path,
+    init: &Path,
+    search: &LibrarySearch,
+) -> Result<(), InitramfsError> {
+    if is_same_file(program, init) {
+        // The archive has it already, as process 1.
+        return archive.link(program, Path::new(INIT_FILE));
+    }
+    for file in Closure::of(program, arch, search)?.files {
+        archive.host_path(&file)?;
+    }
+    archive.host_path(program)
+}
+
+/// Adds a shell that has all of its commands in one file.
+fn add_shell<W: Write>(archive: &mut Archive<W>, shell: &Path) -> Result<(), InitramfsError> {
+    archive.host_path_at(shell, Path::new(BUSYBOX))?;
+    archive.link(Path::new(SHELL), Path::new(BUSYBOX))
+}
+
+/// Whether a caller who names this program means a shell.
+fn is_shell(program: &OsString) -> bool {
+    program == "sh" || program == SHELL
 }
 
 fn job(task: &Task, settings: &Settings, program: PathBuf) -> Result<Job, InitramfsError> {

@@ -5,6 +5,7 @@ use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
 use super::LabError;
+use super::arch::Arch;
 use super::board::Board;
 use super::cache::{CacheError, Draft, Entry};
 use super::initramfs::{Archive, InitramfsError};
@@ -15,6 +16,8 @@ use super::qemu::Qemu;
 const IMAGE: &str = "vmlinux";
 const BASE: &str = "base.cpio";
 const MODULES: &str = "modules";
+/// The file of a shell's entry.
+pub const SHELL: &str = "busybox";
 
 /// Folders of QEMU's packages that QEMU does not need to run.
 const DISPENSABLE: &[&str] = &[
@@ -54,14 +57,19 @@ impl Kernel {
 }
 
 /// Finishes an entry into which QEMU's packages were unpacked; returns its title.
-pub fn qemu(board: &Board, draft: &Draft) -> Result<String, LabError> {
+pub fn qemu(host: Arch, board: &Board, draft: &Draft) -> Result<String, LabError> {
     for folder in DISPENSABLE {
         remove_folder(&draft.path(folder))?;
     }
-    Ok(format!(
-        "QEMU {}",
-        Qemu::unpacked(board, &draft.path(""))?.version()
-    ))
+    let qemu = Qemu::unpacked(host, board, &draft.path(""))?;
+    Ok(format!("QEMU {} for {}", qemu.version(), board.arch.name))
+}
+
+/// Finishes an entry from a shell's package that was unpacked beside it; returns its title.
+pub fn shell(draft: &Draft) -> Result<String, LabError> {
+    let (from, to) = (draft.scratch().join("bin/busybox"), draft.path(SHELL));
+    fs::rename(&from, &to).map_err(CacheError::io("move", from))?;
+    Ok("busybox".to_owned())
 }
 
 /// Finishes an entry from a kernel package that was unpacked beside it; returns its title.
@@ -85,7 +93,7 @@ pub fn linux(board: &Board, draft: &Draft) -> Result<String, LabError> {
     kernel(
         board,
         draft,
-        &KernelImage::read(&image, board.arch)?,
+        &KernelImage::read(&image, board.arch.name)?,
         Some(&ModuleTree::open(modules, &version)?),
     )?;
     let kept = draft.path(MODULES);

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::apt::{Apt, Package};
+use super::arch::Arch;
 use super::board::Board;
 use super::cache::{
     Cache, CacheError, Draft, Entry, Prepare, Size, SourcePackage, hash_bytes, hash_file,
@@ -24,7 +25,7 @@ const INDEXES: u64 = 100_000_000;
 /// A kernel that the user names.
 #[derive(Clone, Debug)]
 pub struct KernelChoice {
-    /// A bzImage or an ELF vmlinux.
+    /// A bzImage or an ELF vmlinux for x86-64, an Image for arm64.
     pub image: PathBuf,
     /// Its module folder; `Some(None)` for a kernel that has KVM built in, `None` to guess from the image's path.
     pub modules: Option<Option<PathBuf>>,
@@ -33,6 +34,7 @@ pub struct KernelChoice {
 /// Prepares the lab's parts in one cache.
 #[derive(Debug)]
 pub struct Provision<'a> {
+    host: Arch,
     board: &'a Board,
     cache: &'a Cache,
     progress: Progress,
@@ -41,9 +43,10 @@ pub struct Provision<'a> {
 }
 
 impl<'a> Provision<'a> {
-    /// Prepares the parts of `board` in `cache`.
-    pub fn new(board: &'a Board, cache: &'a Cache, progress: Progress) -> Self {
+    /// Prepares the parts of `board` in `cache`, with a QEMU that runs on `host`.
+    pub fn new(host: Arch, board: &'a Board, cache: &'a Cache, progress: Progress) -> Self {
         Self {
+            host,
             board,
             cache,
             progress,
@@ -59,8 +62,11 @@ impl<'a> Provision<'a> {
         if let Some(qemu) = Qemu::on_path(self.board) {
             return Ok(qemu);
         }
-        let entry = self.package_entry(&Recipe::qemu(self.board), prepare::qemu)?;
-        Ok(Qemu::packaged(self.board, &entry)?)
+        let (host, board) = (self.host, self.board);
+        let entry = self.package_entry(&Recipe::qemu(host, board), |draft| {
+            prepare::qemu(host, board, draft)
+        })?;
+        Ok(Qemu::packaged(host, board, &entry)?)
     }
 
     /// The kernel that the user names, or else that of the distribution's package.
@@ -68,8 +74,24 @@ impl<'a> Provision<'a> {
         if let Some(choice) = named {
             return self.own_kernel(choice);
         }
-        let entry = self.package_entry(&Recipe::linux(self.board), prepare::linux)?;
+        let board = self.board;
+        let entry =
+            self.package_entry(&Recipe::linux(board), |draft| prepare::linux(board, draft))?;
         Ok(Kernel::of(&entry, None))
+    }
+
+    /// A shell for an L1 that cannot run the host's. With `optional` nothing is downloaded, so there may be none.
+    pub fn shell(&mut self, optional: bool) -> Result<Option<PathBuf>, LabError> {
+        if self.board.is_native() {
+            return Ok(None);
+        }
+        let recipe = Recipe::shell(self.board);
+        let entry = if optional {
+            self.existing(recipe.kind, &recipe.hash())?
+        } else {
+            Some(self.package_entry(&recipe, prepare::shell)?)
+        };
+        Ok(entry.map(|entry| entry.path(prepare::SHELL)))
     }
 
     /// Removes the indexes and packages, which nothing needs once everything is in place, and what a
@@ -85,7 +107,7 @@ impl<'a> Provision<'a> {
     fn package_entry(
         &mut self,
         recipe: &Recipe,
-        make: impl FnOnce(&Board, &Draft) -> Result<String, LabError>,
+        make: impl FnOnce(&Draft) -> Result<String, LabError>,
     ) -> Result<Entry, LabError> {
         let hash = recipe.hash();
         if let Some(entry) = self.existing(recipe.kind, &hash)? {
@@ -97,14 +119,15 @@ impl<'a> Provision<'a> {
             if let Some(entry) = self.existing(recipe.kind, &hash)? {
                 return Ok(entry);
             }
-            let wanted = if recipe.kind == "qemu" {
-                "QEMU"
-            } else {
-                "a kernel"
+            let wanted = match recipe.kind {
+                "qemu" => "QEMU",
+                "shell" => "a shell",
+                _ => "a kernel",
             };
             let mut apt = Apt::new(
                 &self.cache.downloads(&lock)?,
-                recipe.architecture,
+                self.host.package,
+                self.board.arch.package,
                 wanted,
                 recipe.option,
             )?;
@@ -116,7 +139,8 @@ impl<'a> Provision<'a> {
         let Some((apt, lock)) = &self.session else {
             unreachable!("made above")
         };
-        let (name, packages) = apt.resolve(recipe.alternatives, recipe.stand_ins)?;
+        let (name, packages) =
+            apt.resolve(recipe.architecture, recipe.alternatives, recipe.stand_ins)?;
         let total: u64 = packages.iter().map(|package| package.size).sum();
         let root = self.cache.root();
         require_space(root, Size(total.saturating_mul(PEAK)))?;
@@ -131,7 +155,7 @@ impl<'a> Provision<'a> {
             apt.download(&name, &packages)?;
         }
         let draft = self.cache.draft(lock, recipe.kind, &hash)?;
-        // QEMU runs from the folder into which it is unpacked; of a kernel package only parts are kept.
+        // QEMU runs from the folder into which it is unpacked; of other packages only parts are kept.
         let target = if recipe.kind == "qemu" {
             draft.path("")
         } else {
@@ -139,7 +163,7 @@ impl<'a> Provision<'a> {
         };
         self.unpack(apt, &packages, &target)?;
         apt.forget(&packages);
-        let title = make(self.board, &draft)?;
+        let title = make(&draft)?;
         let sources = packages.into_iter().map(|p| SourcePackage {
             file: p.file,
             size: p.size,
@@ -195,7 +219,7 @@ impl<'a> Provision<'a> {
             return Ok(Kernel::of(&entry, modules));
         }
         // A file that is no kernel has no modules either, so the image is looked at first.
-        let image = KernelImage::read(path, self.board.arch)?;
+        let image = KernelImage::read(path, self.board.arch.name)?;
         let tree = modules
             .as_ref()
             .map(|folder| ModuleTree::open(folder, &version))

@@ -5,10 +5,11 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use super::arch::Arch;
 use super::board::Board;
 use super::cache::Entry;
 
-/// The oldest version whose emulated SVM runs KVM well enough.
+/// The oldest version whose emulated SVM and EL2 run KVM well enough.
 const OLDEST: (u32, u32) = (7, 2);
 
 /// A QEMU that cannot be used.
@@ -96,20 +97,20 @@ impl Qemu {
     }
 
     /// The QEMU in a cache entry, run by its own loader with its own libraries.
-    pub fn packaged(board: &Board, entry: &Entry) -> Result<Self, QemuError> {
-        Self::unpacked(board, &entry.path(""))
+    pub fn packaged(host: Arch, board: &Board, entry: &Entry) -> Result<Self, QemuError> {
+        Self::unpacked(host, board, &entry.path(""))
     }
 
     /// As `packaged`, for a folder of unpacked packages.
-    pub fn unpacked(board: &Board, root: &Path) -> Result<Self, QemuError> {
+    pub fn unpacked(host: Arch, board: &Board, root: &Path) -> Result<Self, QemuError> {
         let libraries: Vec<PathBuf> = ["lib", "usr/lib"]
-            .map(|lib| root.join(lib).join(board.triplet))
+            .map(|lib| root.join(lib).join(host.triplet))
             .into_iter()
             .filter(|path| path.is_dir())
             .collect();
         let loader = libraries
             .iter()
-            .map(|folder| folder.join(board.loader))
+            .map(|folder| folder.join(host.loader))
             .find(|path| path.is_file());
         let loader = loader.ok_or(QemuError::Incomplete {
             what: "dynamic loader",
@@ -127,7 +128,7 @@ impl Qemu {
             data: ["usr/share/qemu", "usr/share/seabios"]
                 .map(|folder| root.join(folder))
                 .to_vec(),
-            modules: Some(root.join("usr/lib").join(board.triplet).join("qemu")),
+            modules: Some(root.join("usr/lib").join(host.triplet).join("qemu")),
             ..Self::installed(Origin::Package)
         }
         .checked()

@@ -3,6 +3,7 @@
 //! A recipe names packages, not their versions: those depend on the day of preparation, and the entry's manifest
 //! has them. So a prepared entry is found without the network.
 
+use super::arch::Arch;
 use super::board::Board;
 use super::cache::hash_bytes;
 
@@ -38,7 +39,7 @@ const STAND_INS: &[&str] = &[
 /// How to make one cache entry from packages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recipe {
-    /// The kind of entry, the first part of its name: `qemu` or `linux`.
+    /// The kind of entry, the first part of its name: `qemu`, `linux` or `shell`.
     pub kind: &'static str,
     /// The architecture of the packages.
     pub architecture: &'static str,
@@ -53,11 +54,11 @@ pub struct Recipe {
 }
 
 impl Recipe {
-    /// The recipe of QEMU with all its libraries.
-    pub fn qemu(board: &Board) -> Self {
+    /// The recipe of a QEMU that runs on `host`, with all its libraries.
+    pub fn qemu(host: Arch, board: &Board) -> Self {
         Self {
             kind: "qemu",
-            architecture: board.package_arch,
+            architecture: host.package,
             alternatives: board.qemu_packages,
             stand_ins: STAND_INS,
             modules: &[],
@@ -69,12 +70,29 @@ impl Recipe {
     pub fn linux(board: &Board) -> Self {
         Self {
             kind: "linux",
-            architecture: board.package_arch,
+            architecture: board.arch.package,
             alternatives: board.kernel_packages,
             stand_ins: STAND_INS,
             modules: board.modules,
             option: "--kernel",
         }
+    }
+
+    /// The recipe of a shell for an L1 that cannot run the host's.
+    pub fn shell(board: &Board) -> Self {
+        Self {
+            kind: "shell",
+            architecture: board.arch.package,
+            alternatives: &["busybox-static"],
+            stand_ins: STAND_INS,
+            modules: &[],
+            option: "--kernel",
+        }
+    }
+
+    /// The name of the entry in the cache.
+    pub fn entry(&self) -> String {
+        format!("{}-{}", self.kind, self.hash())
     }
 
     /// The SHA-256 of the recipe: the part of the entry's name behind its kind.

@@ -26,8 +26,12 @@ pub struct Lab {
     pub qemu: Qemu,
     /// The kernel.
     pub kernel: Kernel,
-    /// The `vmbell` program: it starts QEMU and is process 1 in L1.
+    /// The `vmbell` program of this host, which starts QEMU.
     pub vmbell: PathBuf,
+    /// The `vmbell` program of L1's architecture, process 1 in L1: on the host's own architecture the same.
+    pub init: PathBuf,
+    /// A shell for an L1 that cannot run the host's.
+    pub shell: Option<PathBuf>,
     /// Keeps `clean` from removing the cache.
     pub lock: Use,
     /// Prints messages and progress.
@@ -120,14 +124,7 @@ impl Lab {
         let mut file = tempfile::tempfile().map_err(temporary)?;
         io::copy(&mut base, &mut file).map_err(temporary)?;
         let mut output = BufWriter::with_capacity(1 << 20, file);
-        payload::write(
-            &self.board,
-            &self.kernel,
-            &self.vmbell,
-            task,
-            settings,
-            &mut output,
-        )?;
+        payload::write(self, task, settings, &mut output)?;
         let file = output.into_inner().map_err(|error| error.into_error());
         Ok(file.map_err(temporary)?)
     }

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 
+use super::arch::boards;
 use super::device::plug_in;
 use super::environment;
 use super::machine::{Machine, announce, status, summarize};
@@ -21,6 +22,7 @@ const EXAMPLES: &str = "\
 Examples:
   vmbell lab bench --deterministic --export-json kvm.json    instructions and exits of every row
   vmbell lab bench --deterministic 'portio-*' --only         some rows, and nothing beside them
+  vmbell lab bench --arch aarch64 --deterministic 'mmio-*'   the same on arm64
   vmbell lab bench --smp 2 -- --spin adaptive --verbose      with further options of `bench`
 
 Exit codes are those of `vmbell bench`; 124 is also the lab's own time limit, and 125 a failure of
@@ -69,15 +71,16 @@ pub(super) struct LabBenchArguments {
 }
 
 /// Measures in L1; the exit status is that of `bench`.
-pub(super) fn run(arguments: &LabBenchArguments) -> anyhow::Result<ExitCode> {
+pub(super) fn run(arch: Option<&str>, arguments: &LabBenchArguments) -> anyhow::Result<ExitCode> {
+    let (host, board) = boards(arch)?;
     // Exports are opened before the boot, so that a bad path is found at once.
     let exports = arguments.exports()?;
-    let mut settings = arguments.machine.settings()?;
+    let mut settings = arguments.machine.settings(&board)?;
     let devices = vmbell_bench::scenario::devices(&arguments.names);
-    plug_in(&mut settings.devices, &devices).map_err(anyhow::Error::msg)?;
-    let lab = arguments.parts.open()?;
+    plug_in(&board, &mut settings.devices, &devices).map_err(anyhow::Error::msg)?;
+    let lab = arguments.parts.open(host, board)?;
     let task = Task {
-        program: lab.vmbell.clone().into(),
+        program: lab.init.clone().into(),
         arguments: arguments.words(&exports),
         // The environment contains nothing of this host, because that would move what is on the
         // program's stack.

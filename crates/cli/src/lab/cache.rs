@@ -2,14 +2,17 @@
 
 use std::process::ExitCode;
 
-use super::parts::{Parts, board};
+use super::arch::boards;
+use super::parts::Parts;
 use vmbell_lab::Recipe;
+use vmbell_lab::arch::Arch;
 use vmbell_lab::board::Board;
 use vmbell_lab::cache::{Cache, Size};
 
 /// Prepares what is missing, and prints what has been prepared.
-pub(super) fn prepare(parts: &Parts) -> anyhow::Result<ExitCode> {
-    let lab = parts.open()?;
+pub(super) fn prepare(arch: Option<&str>, parts: &Parts) -> anyhow::Result<ExitCode> {
+    let (host, board) = boards(arch)?;
+    let lab = parts.prepare(host, &board)?;
     println!(
         "{}\n{}\n{}",
         lab.kernel.title,
@@ -19,12 +22,17 @@ pub(super) fn prepare(parts: &Parts) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Lists the entries of the cache, and fails if one is damaged.
-pub(super) fn status(verify: bool) -> anyhow::Result<ExitCode> {
+/// Lists the entries of the cache, and what is missing for this board; fails if an entry is damaged.
+pub(super) fn status(arch: Option<&str>, verify: bool) -> anyhow::Result<ExitCode> {
     let cache = Cache::user()?;
-    let board = board()?;
+    let (host, board) = boards(arch)?;
     let mut good = true;
-    let current = recipes(&board).map(|recipe| format!("{}-{}", recipe.kind, recipe.hash()));
+    let names = |board: &Board| {
+        recipes(host, board)
+            .into_iter()
+            .map(|recipe| recipe.entry())
+    };
+    let current: Vec<String> = Board::ALL.iter().flat_map(names).collect();
     println!("{}", cache.root().display());
     for (name, entry) in cache.entries()? {
         let checked = entry.and_then(|entry| {
@@ -57,10 +65,9 @@ pub(super) fn status(verify: bool) -> anyhow::Result<ExitCode> {
             }
         }
     }
-    for name in &current {
-        if !cache.root().join(name).exists() {
-            let kind = name.split('-').next().unwrap_or(name);
-            println!("{kind:18}  not prepared");
+    for recipe in recipes(host, &board) {
+        if !cache.root().join(recipe.entry()).exists() {
+            println!("{:18}  not prepared for {}", recipe.kind, board.arch.name);
         }
     }
     Ok(if good {
@@ -71,14 +78,20 @@ pub(super) fn status(verify: bool) -> anyhow::Result<ExitCode> {
 }
 
 /// Prints a key for a CI's cache: the beginnings of the recipes' hashes.
-pub(super) fn key() -> anyhow::Result<ExitCode> {
-    let part = |recipe: Recipe| format!("{}-{:.12}", recipe.kind, recipe.hash());
-    println!("vmbell-lab-{}", recipes(&board()?).map(part).join("-"));
+pub(super) fn key(arch: Option<&str>) -> anyhow::Result<ExitCode> {
+    let (host, board) = boards(arch)?;
+    let part = |recipe: &Recipe| format!("{}-{:.12}", recipe.kind, recipe.hash());
+    let parts: Vec<String> = recipes(host, &board).iter().map(part).collect();
+    println!("vmbell-lab-{}", parts.join("-"));
     Ok(ExitCode::SUCCESS)
 }
 
-fn recipes(board: &Board) -> [Recipe; 2] {
-    [Recipe::qemu(board), Recipe::linux(board)]
+fn recipes(host: Arch, board: &Board) -> Vec<Recipe> {
+    let mut recipes = vec![Recipe::qemu(host, board), Recipe::linux(board)];
+    if !board.is_native() {
+        recipes.push(Recipe::shell(board));
+    }
+    recipes
 }
 
 /// Removes everything from the cache.

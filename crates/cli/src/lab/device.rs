@@ -1,17 +1,17 @@
 //! Parses `--device NAME[,driver=DRIVER]`.
 
-use super::parts::board;
 use crate::suggest::did_you_mean;
+use vmbell_lab::board::Board;
 use vmbell_lab::device::{Driver, Plugged};
 
-/// Parses the value of `--device`.
+/// Parses the value of `--device`: a device of any board, because `--arch` is not known yet.
 pub(super) fn device(text: &str) -> Result<Plugged, String> {
-    let devices = board().map_err(|error| error.to_string())?.devices;
+    let devices: Vec<_> = Board::ALL.iter().flat_map(|board| board.devices).collect();
     let (name, property) = match text.split_once(',') {
         Some((name, property)) => (name, Some(property)),
         None => (text, None),
     };
-    let device = devices.iter().find(|device| device.name == name);
+    let device = devices.iter().copied().find(|device| device.name == name);
     let device = device.ok_or_else(|| {
         let names: Vec<&str> = devices.iter().map(|device| device.name).collect();
         unknown("device", name, &names)
@@ -22,14 +22,41 @@ pub(super) fn device(text: &str) -> Result<Plugged, String> {
     })
 }
 
-/// Adds the devices of these names that are not there.
-pub(super) fn plug_in(devices: &mut Vec<Plugged>, names: &[&str]) -> Result<(), String> {
+/// Refuses a device that is given twice, or that this board does not have.
+pub(super) fn check(board: &Board, devices: &[Plugged]) -> Result<(), String> {
+    for (index, Plugged { device, .. }) in devices.iter().enumerate() {
+        let name = device.name;
+        if !has(board, name) {
+            let names: Vec<&str> = board.devices.iter().map(|device| device.name).collect();
+            let arch = board.arch.name;
+            return Err(format!(
+                "--device {name} is none of {arch}'s (there are: {})",
+                names.join(", ")
+            ));
+        }
+        if devices[..index].iter().any(|p| p.device.name == name) {
+            return Err(format!("--device {name} is given twice, and L1 has one"));
+        }
+    }
+    Ok(())
+}
+
+/// Adds those devices of these names that this board has and that are not there.
+pub(super) fn plug_in(
+    board: &Board,
+    devices: &mut Vec<Plugged>,
+    names: &[&str],
+) -> Result<(), String> {
     for name in names {
-        if devices.iter().all(|plugged| plugged.device.name != *name) {
+        if has(board, name) && devices.iter().all(|plugged| plugged.device.name != *name) {
             devices.push(device(name)?);
         }
     }
     Ok(())
+}
+
+fn has(board: &Board, name: &str) -> bool {
+    board.devices.iter().any(|device| device.name == name)
 }
 
 fn driver(property: &str) -> Result<Driver, String> {

@@ -1,4 +1,5 @@
 use super::*;
+use vmbell_lab::board::{AARCH64, X86_64};
 
 #[test]
 fn a_device_has_the_vfio_driver_unless_it_is_to_have_none() {
@@ -38,7 +39,21 @@ fn what_is_unknown_is_named_with_what_there_is() {
 #[test]
 fn a_device_that_is_there_is_not_plugged_in_again() {
     let mut devices = vec![device("edu,driver=none").unwrap()];
-    plug_in(&mut devices, &["edu", "e1000e"]).unwrap();
+    plug_in(&X86_64, &mut devices, &["edu", "e1000e"]).unwrap();
     let names: Vec<_> = devices.iter().map(|p| (p.device.name, p.driver)).collect();
     assert_eq!(names, [("edu", Driver::None), ("e1000e", Driver::VfioPci)]);
+}
+
+#[test]
+fn a_device_of_another_board_is_refused_with_those_that_there_are() {
+    let edu = [device("edu").unwrap()];
+    assert_eq!(check(&X86_64, &edu), Ok(()));
+    let error = check(&AARCH64, &edu).unwrap_err();
+    assert!(
+        error.starts_with("--device edu is none of aarch64's (there are: "),
+        "{error}"
+    );
+    let mut devices = Vec::new();
+    plug_in(&AARCH64, &mut devices, &["edu"]).unwrap();
+    assert_eq!(devices, []);
 }

@@ -6,8 +6,9 @@ use std::time::Duration;
 use anyhow::bail;
 use clap::Args;
 
-use super::device::device;
+use super::device::{check, device};
 use crate::values;
+use vmbell_lab::board::{Board, Gic};
 use vmbell_lab::boot::{BootError, Limits, Mode, Settings};
 use vmbell_lab::device::Plugged;
 use vmbell_lab::job::Ending;
@@ -32,6 +33,9 @@ pub(super) struct Machine {
     /// Time limit of one boot, from the start of QEMU to that of the program
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = values::positive_duration)]
     boot_timeout: Duration,
+    /// The version of arm64's interrupt controller, which KVM's guests have too [default: 3]
+    #[arg(long, value_name = "2|3", value_parser = gic)]
+    gic: Option<Gic>,
     /// Give L1 a device that it can assign to a guest with VFIO: edu (0000:00:03.0) or e1000e (0000:00:04.0). It is
     /// bound to vfio-pci, or with driver=none to nothing
     #[arg(long, value_name = "NAME[,driver=none]", value_parser = device)]
@@ -60,13 +64,14 @@ impl Machine {
         }
     }
 
-    /// The settings for the lab; an error if a device is given twice.
-    pub(super) fn settings(&self) -> anyhow::Result<Settings> {
-        for (index, plugged) in self.device.iter().enumerate() {
-            let name = plugged.device.name;
-            if self.device[..index].iter().any(|p| p.device.name == name) {
-                bail!("--device {name} is given twice, and L1 has one");
-            }
+    /// The settings for the lab; an error if the board does not have what is asked for.
+    pub(super) fn settings(&self, board: &Board) -> anyhow::Result<Settings> {
+        check(board, &self.device).map_err(anyhow::Error::msg)?;
+        if self.gic.is_some() && board.gics.is_empty() {
+            bail!(
+                "--gic is for arm64, and the lab's machine is {}: --arch aarch64 makes it arm64",
+                board.arch.name
+            );
         }
         Ok(Settings {
             mode: if self.deterministic {
@@ -81,11 +86,21 @@ impl Machine {
                 boot: self.boot_timeout,
                 program: self.timeout,
             },
+            gic: self.gic,
             devices: self.device.clone(),
             parameters: self.append.clone(),
             qemu: self.qemu_arg.clone(),
             show_console: self.verbose,
         })
+    }
+}
+
+/// Parses the version of an interrupt controller.
+fn gic(text: &str) -> Result<Gic, String> {
+    match text {
+        "2" => Ok(Gic::V2),
+        "3" => Ok(Gic::V3),
+        _ => Err("there are versions 2 and 3".to_owned()),
     }
 }
 
@@ -104,6 +119,9 @@ pub(super) fn announce(lab: &Lab, settings: &Settings) {
         Mode::Deterministic => "deterministic, 1 CPU".to_owned(),
         Mode::Functional { cpus } => format!("{cpus} CPU{}", if cpus == 1 { "" } else { "s" }),
     };
+    if let Some(gic) = settings.gic {
+        mode += &format!(", GICv{}", gic.version());
+    }
     for Plugged { device, driver } in &settings.devices {
         mode += &format!(
             ", {} at {} ({})",

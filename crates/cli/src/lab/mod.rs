@@ -1,13 +1,15 @@
 //! `vmbell lab`: real KVM inside QEMU, one file a subcommand.
 //!
-//! `parts` finds QEMU and the kernel, `machine` has the options of L1, `environment` makes the
+//! `arch` chooses the machine, `parts` finds QEMU and the kernel, `init` the `vmbell` for inside, `machine` has the options of L1, `environment` makes the
 //! environment of a program in L1. The exit status is that of the program in L1, so failures of the lab
 //! itself have a status of their own.
 
+mod arch;
 mod bench;
 mod cache;
 mod device;
 mod environment;
+mod init;
 mod machine;
 mod parts;
 mod run;
@@ -21,8 +23,17 @@ use clap::{Args, Subcommand};
 use self::bench::LabBenchArguments;
 use self::parts::Parts;
 use self::run::RunArguments;
+use vmbell_lab::LabError;
 use vmbell_lab::boot::exec_applet;
-use vmbell_lab::{LabError, init};
+
+const EXAMPLES: &str = "\
+Examples:
+  vmbell lab prepare                                   download what is missing
+  vmbell lab run -- PROGRAM                            a program on real KVM
+  vmbell lab --arch aarch64 run -- PROGRAM             an arm64 program on arm64's KVM
+  vmbell lab --arch aarch64 bench --deterministic      the bench there, in instructions
+  vmbell lab status --verify                           what is prepared, and whether it is undamaged
+";
 
 /// The exit status at the time limit, as that of `timeout(1)`.
 const TIME_LIMIT: u8 = 124;
@@ -35,7 +46,11 @@ const LAB_FAILED: u8 = 125;
 /// enough for that Linux's own KVM. QEMU and the kernel come from the distribution's packages,
 /// downloaded by its own client and unpacked into $XDG_CACHE_HOME/vmbell/lab, without root.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(super) struct LabArguments {
+    /// The architecture of the Linux inside and of its programs [default: this machine's]
+    #[arg(long, global = true, value_name = "ARCH", value_parser = arch::names())]
+    arch: Option<String>,
     #[command(subcommand)]
     command: LabCommand,
 }
@@ -69,24 +84,25 @@ enum LabCommand {
 /// If this process is process 1 of the lab's own kernel, runs as that. It must be called before the
 /// arguments are looked at, because there they are the kernel's.
 pub(super) fn init_if_called() {
-    if init::is_called() {
-        init::main();
+    if vmbell_lab::init::is_called() {
+        vmbell_lab::init::main();
     }
 }
 
 /// Runs `vmbell lab`.
 pub(super) fn run(arguments: LabArguments) -> ExitCode {
+    let arch = arguments.arch.as_deref();
     let result = match arguments.command {
         LabCommand::Exec { words } => {
             let error = exec_applet(&words);
             Err(anyhow::Error::new(error).context(format!("cannot become {}", words[0].display())))
         }
-        LabCommand::Prepare(parts) => cache::prepare(&parts),
-        LabCommand::Status { key: true, .. } => cache::key(),
-        LabCommand::Status { verify, .. } => cache::status(verify),
+        LabCommand::Prepare(parts) => cache::prepare(arch, &parts),
+        LabCommand::Status { key: true, .. } => cache::key(arch),
+        LabCommand::Status { verify, .. } => cache::status(arch, verify),
         LabCommand::Clean => cache::clean(),
-        LabCommand::Run(arguments) => run::run(&arguments),
-        LabCommand::Bench(arguments) => bench::run(&arguments),
+        LabCommand::Run(arguments) => run::run(arch, &arguments),
+        LabCommand::Bench(arguments) => bench::run(arch, &arguments),
     };
     result.unwrap_or_else(|error| {
         eprintln!("vmbell: {error:#}");

@@ -5,11 +5,13 @@ use std::path::PathBuf;
 use anyhow::Context;
 use clap::Args;
 
-use super::signals;
+use super::{init, signals};
 
+use vmbell_lab::arch::Arch;
 use vmbell_lab::board::Board;
-use vmbell_lab::cache::Cache;
-use vmbell_lab::{KernelChoice, Lab, LabError, Progress, Provision};
+use vmbell_lab::cache::{Cache, Use};
+use vmbell_lab::qemu::Qemu;
+use vmbell_lab::{Kernel, KernelChoice, Lab, Progress, Provision};
 
 /// Which QEMU and kernel.
 #[derive(Debug, Args)]
@@ -17,15 +19,28 @@ pub(super) struct Parts {
     /// Use this QEMU instead of the one on PATH or the package's
     #[arg(long, value_name = "FILE")]
     qemu: Option<PathBuf>,
-    /// Use this kernel (bzImage or ELF vmlinux) instead of the package's
+    /// Use this kernel (x86-64: bzImage or ELF vmlinux, arm64: Image) instead of the package's
     #[arg(long, value_name = "FILE")]
     kernel: Option<PathBuf>,
     /// Where the modules of --kernel are, or `none` if KVM is built in [default: ../lib/modules/VERSION beside it]
     #[arg(long, value_name = "FOLDER", requires = "kernel")]
     modules: Option<PathBuf>,
+    /// Use this program as the vmbell inside, where it has another architecture [default: what cargo built for its
+    /// musl target; $VMBELL_AARCH64]
+    #[arg(long, value_name = "FILE")]
+    guest_vmbell: Option<PathBuf>,
     /// Say nothing but errors
     #[arg(short, long)]
     pub(super) quiet: bool,
+}
+
+/// What was found or prepared.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    pub(super) qemu: Qemu,
+    pub(super) kernel: Kernel,
+    pub(super) shell: Option<PathBuf>,
+    pub(super) lock: Use,
 }
 
 impl Parts {
@@ -35,8 +50,7 @@ impl Parts {
     }
 
     /// Finds QEMU and the kernel, or prepares what is missing.
-    pub(super) fn open(&self) -> anyhow::Result<Lab> {
-        let board = board()?;
+    pub(super) fn prepare(&self, host: Arch, board: &Board) -> anyhow::Result<Prepared> {
         let cache = Cache::user()?;
         let progress = self.progress();
         let kernel = self.kernel.clone().map(|image| {
@@ -48,25 +62,33 @@ impl Parts {
         });
         signals::clean_up().context("cannot handle signals")?;
         let lock = cache.lock_use()?;
-        let mut provision = Provision::new(&board, &cache, progress);
+        let mut provision = Provision::new(host, board, &cache, progress);
         let qemu = provision.qemu(self.qemu.as_deref())?;
+        let own_kernel = kernel.is_some();
         let kernel = provision.kernel(kernel.as_ref())?;
+        let shell = provision.shell(own_kernel)?;
         provision.finish()?;
-        let vmbell = std::env::current_exe().context("cannot tell where vmbell is")?;
-        Ok(Lab {
-            board,
+        Ok(Prepared {
             qemu,
             kernel,
-            vmbell,
+            shell,
             lock,
-            progress,
         })
     }
-}
 
-/// The machine that the lab emulates for this process's architecture.
-pub(super) fn board() -> Result<Board, LabError> {
-    Board::native().ok_or(LabError::NoBoard {
-        arch: std::env::consts::ARCH,
-    })
+    /// Prepares all that a run needs.
+    pub(super) fn open(&self, host: Arch, board: Board) -> anyhow::Result<Lab> {
+        let init = init::find(&board, self.guest_vmbell.as_deref())?;
+        let prepared = self.prepare(host, &board)?;
+        Ok(Lab {
+            board,
+            qemu: prepared.qemu,
+            kernel: prepared.kernel,
+            vmbell: std::env::current_exe().context("cannot tell where vmbell is")?,
+            init,
+            shell: prepared.shell,
+            lock: prepared.lock,
+            progress: self.progress(),
+        })
+    }
 }

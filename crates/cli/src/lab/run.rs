@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::Args;
 
+use super::arch::boards;
 use super::environment;
 use super::machine::{Machine, announce, status, summarize};
 use super::parts::Parts;
@@ -16,6 +17,10 @@ const EXAMPLES: &str = "\
 Examples:
   vmbell lab run -- target/debug/examples/kvm_smoke    a program on real KVM
   vmbell lab run --out results --with data -- PROGRAM  with files that go in and come back
+  vmbell lab run --arch aarch64 -- target/aarch64-unknown-linux-musl/debug/PROGRAM
+                                                       an arm64 program on arm64's KVM
+  vmbell lab run --arch aarch64 --gic 2 -- /bin/sh -c 'dmesg | grep -i kvm'
+                                                       a shell there, and GICv2
   vmbell lab run --device edu -- PROGRAM               with a PCI device to assign to a guest
   vmbell lab run --device edu,driver=none -- PROGRAM   the same, not yet bound to vfio-pci
 ";
@@ -56,10 +61,11 @@ pub(super) struct RunArguments {
 }
 
 /// Runs the program; its exit status is the command's.
-pub(super) fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
-    let settings = arguments.machine.settings()?;
+pub(super) fn run(arch: Option<&str>, arguments: &RunArguments) -> anyhow::Result<ExitCode> {
+    let (host, board) = boards(arch)?;
+    let settings = arguments.machine.settings(&board)?;
     let task = task(arguments)?;
-    let lab = arguments.parts.open()?;
+    let lab = arguments.parts.open(host, board)?;
     announce(&lab, &settings);
     if is_doctest(Path::new(&task.program)) {
         lab.progress.say(

@@ -19,15 +19,17 @@ const LONGEST_SILENCE: Duration = Duration::from_secs(20);
 #[derive(Debug)]
 pub struct Apt {
     state: State,
-    architecture: &'static str,
+    host: &'static str,
     complaint: Option<String>,
 }
 
 impl Apt {
-    /// Creates the state in `folder`. `wanted` and `option` are for the error on systems without apt.
+    /// Creates the state in `folder`, for packages of `host`, this system's architecture, and of `foreign` if that is
+    /// another. `wanted` and `option` are for the error on systems without apt.
     pub fn new(
         folder: &Path,
-        architecture: &'static str,
+        host: &'static str,
+        foreign: &'static str,
         wanted: &'static str,
         option: &'static str,
     ) -> Result<Self, AptError> {
@@ -50,8 +52,8 @@ impl Apt {
             }
         }
         Ok(Self {
-            state: State::new(folder.join("apt"))?,
-            architecture,
+            state: State::new(folder.join("apt"), host, foreign)?,
+            host,
             complaint: None,
         })
     }
@@ -59,7 +61,7 @@ impl Apt {
     /// Fetches the package indexes. An unreachable source must not stop the others: the failure is reported
     /// only if a package cannot be found afterwards. `silent` is called if for some time nothing arrives at all.
     pub fn update(&mut self, silent: impl FnOnce()) -> Result<(), AptError> {
-        self.state.set_stand_ins(self.architecture, &[])?;
+        self.state.set_stand_ins(self.host, &[])?;
         let mut silent = Some(silent);
         let lists = self.state.lists();
         let watch = |time: Duration| {
@@ -83,20 +85,26 @@ impl Apt {
         Ok(())
     }
 
-    /// The packages to download for the first package of `alternatives` that the indexes have, dependencies
-    /// included, except those that the stand-in provides.
+    /// The packages to download for the first package of `alternatives` that the indexes have for `architecture`,
+    /// dependencies included, except those that the stand-in provides.
     pub fn resolve(
         &self,
+        architecture: &str,
         alternatives: &[&str],
         stand_ins: &[&str],
     ) -> Result<(String, Vec<Package>), AptError> {
-        self.state.set_stand_ins(self.architecture, stand_ins)?;
+        self.state.set_stand_ins(architecture, stand_ins)?;
         let mut reason = String::new();
         for name in alternatives {
-            match self.apt(&["install", "-qq", "-y", "--print-uris", name]) {
+            let name = if architecture == self.host {
+                (*name).to_owned()
+            } else {
+                format!("{name}:{architecture}")
+            };
+            match self.apt(&["install", "-qq", "-y", "--print-uris", &name]) {
                 Ok(output) => {
                     let list = Package::parse_list(&String::from_utf8_lossy(&output.stdout))?;
-                    return Ok(((*name).to_owned(), list));
+                    return Ok((name, list));
                 }
                 Err(AptError::Failed { reason: said, .. }) => reason = said,
                 Err(error) => return Err(error),

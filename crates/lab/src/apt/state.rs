@@ -13,15 +13,16 @@ pub struct State {
 }
 
 impl State {
-    /// Creates the files and folders in `root`; downloads of an earlier attempt stay.
-    pub fn new(root: PathBuf) -> Result<Self, AptError> {
+    /// Creates the files and folders in `root`, for packages of `host` and of `foreign`; downloads of an earlier
+    /// attempt stay.
+    pub fn new(root: PathBuf, host: &str, foreign: &str) -> Result<Self, AptError> {
         for folder in ["lists/partial", "archives/partial"] {
             let path = root.join(folder);
             fs::create_dir_all(&path).map_err(AptError::io("make", path))?;
         }
         let state = Self { root };
         let path = state.configuration();
-        let text = configuration(&state.root, &network_settings());
+        let text = configuration(&state.root, &network_settings()) + &architectures(host, foreign);
         fs::write(&path, text).map_err(AptError::io("write", path))?;
         Ok(state)
     }
@@ -71,6 +72,14 @@ fn configuration(root: &Path, network: &str) -> String {
     )
 }
 
+/// The system's own architectures, unless a foreign one is asked for: its indexes are fetched only then.
+fn architectures(host: &str, foreign: &str) -> String {
+    if host == foreign {
+        return String::new();
+    }
+    format!("APT::Architecture \"{host}\";\nAPT::Architectures {{ \"{host}\"; \"{foreign}\"; }};\n")
+}
+
 /// The system's settings of proxies, certificates and dates, without its hooks and extra indexes.
 fn network_settings() -> String {
     let output = Command::new("apt-config").arg("dump").output();
@@ -112,6 +121,16 @@ mod tests {
         {
             assert!(line.contains("\"/c"), "{line}");
         }
+    }
+
+    #[test]
+    fn a_foreign_architecture_is_named_beside_the_systems_own() {
+        assert_eq!(architectures("amd64", "amd64"), "");
+        let text = architectures("amd64", "arm64");
+        assert!(
+            text.contains("APT::Architectures { \"amd64\"; \"arm64\"; };"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::Limits;
-use crate::board::Board;
+use crate::board::{Board, Gic};
 use crate::device::Plugged;
 use crate::job::INIT_FILE;
 
@@ -32,6 +32,8 @@ pub struct Settings {
     pub memory: u64,
     /// How long a boot and a program may take.
     pub limits: Limits,
+    /// The interrupt controller, on a board that has a choice; `None` for the board's default.
+    pub gic: Option<Gic>,
     /// The devices that L1 can assign to guests.
     pub devices: Vec<Plugged>,
     /// Kernel parameters after the board's own.
@@ -51,6 +53,7 @@ impl Default for Settings {
                 boot: Duration::from_secs(300),
                 program: Duration::from_secs(300),
             },
+            gic: None,
             devices: Vec::new(),
             parameters: Vec::new(),
             qemu: Vec::new(),
@@ -94,7 +97,8 @@ pub(super) fn arguments(
     initramfs: RawFd,
     ports: &[(&str, RawFd)],
 ) -> Vec<OsString> {
-    let mut words: Vec<OsString> = board.machine.iter().map(OsString::from).collect();
+    let mut words: Vec<OsString> = vec!["-machine".into(), machine(board, settings).into()];
+    words.extend(board.arguments.iter().map(OsString::from));
     words.extend(settings.mode.arguments());
     let memory = format!("{}B", settings.memory);
     let cpus = settings.mode.cpus().to_string();
@@ -152,14 +156,30 @@ pub(super) fn arguments(
     words
 }
 
+/// The machine with the options that depend on the caller's choices.
+fn machine(board: &Board, settings: &Settings) -> String {
+    let mut machine = board.machine.to_owned();
+    if let Some(gic) = settings.gic.or(board.gics.first().copied()) {
+        machine += &format!(",gic-version={}", gic.version());
+    }
+    if !settings.devices.is_empty() && !board.iommu.machine.is_empty() {
+        machine += &format!(",{}", board.iommu.machine);
+    }
+    machine
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::board::X86_64;
+    use crate::board::{AARCH64, X86_64};
     use crate::device::Driver;
 
     fn line(settings: &Settings) -> String {
-        let words = arguments(&X86_64, settings, Path::new("/k"), 8, &[("lab.control", 9)]);
+        line_of(&X86_64, settings)
+    }
+
+    fn line_of(board: &Board, settings: &Settings) -> String {
+        let words = arguments(board, settings, Path::new("/k"), 8, &[("lab.control", 9)]);
         words
             .iter()
             .map(|word| word.to_string_lossy().into_owned())
@@ -201,6 +221,22 @@ mod tests {
             .replace(devices, " ")
             .replace(" intel_iommu=on ", " ");
         assert_eq!(line(&settings(Vec::new())), without);
+    }
+
+    #[test]
+    fn arm64_has_the_interrupt_controller_that_is_asked_for() {
+        for (gic, version) in [(None, 3), (Some(Gic::V3), 3), (Some(Gic::V2), 2)] {
+            let line = line_of(
+                &AARCH64,
+                &Settings {
+                    gic,
+                    ..Settings::default()
+                },
+            );
+            let machine =
+                format!("-machine virt,virtualization=on,gic-version={version} -cpu cortex-a76 ");
+            assert!(line.starts_with(&machine), "{line}");
+        }
     }
 
     #[test]

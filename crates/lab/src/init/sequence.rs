@@ -23,13 +23,13 @@ pub fn is_called() -> bool {
 /// Runs the job and ends the machine.
 pub fn main() -> ! {
     let mut notes = mounts::mount_all();
+    // The control port's driver may be among them.
+    notes.extend(modules::load_all(MODULE_FOLDER));
     if let Err(error) = control::open() {
         eprintln!("lab: cannot open the control port: {error}");
         exit::leave(127);
     }
-    for folder in [MODULE_FOLDER, EXTRA_MODULE_FOLDER] {
-        notes.extend(modules::load_all(folder));
-    }
+    notes.extend(modules::load_all(EXTRA_MODULE_FOLDER));
     #[cfg(target_arch = "x86_64")]
     let _held = held::guests();
     let mut report = match run_job() {

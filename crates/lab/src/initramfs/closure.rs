@@ -24,17 +24,23 @@ impl Closure {
     ) -> Result<Self, InitramfsError> {
         let facts = ElfFacts::read(program, arch)?;
         if facts.arch != arch {
-            let found = format!("an ELF for {}", facts.arch);
-            return Err(InitramfsError::NotElf {
+            return Err(InitramfsError::Architecture {
                 path: program.to_path_buf(),
-                arch,
-                found,
+                found: facts.arch,
+                wanted: arch,
             });
         }
         let mut closure = Self::default();
         let Some(interpreter) = facts.interpreter.clone() else {
             return Ok(closure);
         };
+        if !interpreter.exists() {
+            return Err(InitramfsError::NoLoader {
+                program: program.to_path_buf(),
+                loader: interpreter,
+                arch,
+            });
+        }
         closure.files.insert(interpreter.clone());
         let loader_name = interpreter
             .file_name()
@@ -52,6 +58,7 @@ impl Closure {
                         InitramfsError::NoLibrary {
                             object: object.clone(),
                             library: name.clone(),
+                            arch,
                         }
                     })?;
                 closure.files.insert(path.clone());

@@ -1,18 +1,18 @@
 use super::*;
-use crate::board::X86_64;
+use crate::arch::Arch;
 
 const ARCH: &str = "x86_64";
 
 #[test]
 fn this_test_needs_its_loader_and_the_c_library() {
     let program = std::env::current_exe().unwrap();
-    let closure = Closure::of(&program, ARCH, &LibrarySearch::host(X86_64.triplet)).unwrap();
+    let closure = Closure::of(&program, ARCH, &LibrarySearch::host(Arch::X86_64.triplet)).unwrap();
     let names: Vec<_> = closure
         .files
         .iter()
         .map(|path| path.file_name().unwrap().to_str().unwrap())
         .collect();
-    assert!(names.contains(&X86_64.loader), "{names:?}");
+    assert!(names.contains(&Arch::X86_64.loader), "{names:?}");
     assert!(names.contains(&"libc.so.6"), "{names:?}");
     assert!(closure.files.iter().all(|path| path.is_absolute()));
 }
@@ -60,7 +60,25 @@ fn another_architecture_is_refused() {
         .unwrap_err()
         .to_string();
     assert!(
-        error.ends_with("is no ELF program for x86_64: it is an ELF for aarch64"),
+        error.contains("program is a program for aarch64, and L1 is x86_64: build it for x86_64"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_dynamic_program_whose_loader_is_not_here_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("program");
+    let mut elf = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+    let loader = Arch::X86_64.loader.as_bytes();
+    let place = elf.windows(loader.len()).position(|name| name == loader);
+    elf[place.unwrap()] = b'x';
+    std::fs::write(&path, elf).unwrap();
+    let error = Closure::of(&path, ARCH, &LibrarySearch::default())
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("and its loader /lib64/xd-linux-x86-64.so.2 is not on this machine"),
         "{error}"
     );
 }

@@ -60,10 +60,39 @@ pub enum InitramfsError {
         /// What the file is instead, for the message.
         found: String,
     },
+    /// The program is one for another architecture.
+    #[error(
+        "{} is a program for {found}, and L1 is {wanted}: build it for {wanted} \
+         (Rust: --target {wanted}-unknown-linux-musl; C: {wanted}-linux-gnu-gcc -static)",
+        path.display()
+    )]
+    Architecture {
+        /// The program.
+        path: PathBuf,
+        /// The program's architecture.
+        found: String,
+        /// L1's architecture.
+        wanted: &'static str,
+    },
+    /// This host does not have the program's dynamic loader.
+    #[error(
+        "{} is linked dynamically, and its loader {} is not on this machine: link the program statically \
+         (Rust: --target {arch}-unknown-linux-musl; C: -static)",
+        program.display(),
+        loader.display()
+    )]
+    NoLoader {
+        /// The program.
+        program: PathBuf,
+        /// The loader by its path.
+        loader: PathBuf,
+        /// L1's architecture.
+        arch: &'static str,
+    },
     /// A library is in none of the folders in which the loader looks.
     #[error(
         "{} needs {library}, which is in none of the loader's folders: set LD_LIBRARY_PATH, or link the program statically \
-         (Rust: RUSTFLAGS='-C target-feature=+crt-static'; C: -static)",
+         (Rust: RUSTFLAGS='-C target-feature=+crt-static' or --target {arch}-unknown-linux-musl; C: -static)",
         object.display()
     )]
     NoLibrary {
@@ -71,6 +100,8 @@ pub enum InitramfsError {
         object: PathBuf,
         /// The library's name.
         library: String,
+        /// L1's architecture.
+        arch: &'static str,
     },
 }
 

@@ -1,0 +1,94 @@
+//! The differences between the machines that the lab can emulate: one [`Board`] for each architecture.
+//!
+//! A board names the packages, QEMU's arguments, the kernel's parameters and the modules that give
+//! L1 a `/dev/kvm`. Everything else in the lab is the same for all boards.
+
+mod aarch64;
+mod x86_64;
+
+pub use aarch64::AARCH64;
+pub use x86_64::X86_64;
+
+use super::arch::Arch;
+use super::device::{Device, Iommu};
+
+/// An emulated machine whose CPU has virtualization.
+#[derive(Clone, Copy, Debug)]
+pub struct Board {
+    /// The architecture of L1: its kernel and its programs.
+    pub arch: Arch,
+    /// The file name of QEMU's program.
+    pub qemu: &'static str,
+    /// Packages of the host that have QEMU, best first.
+    pub qemu_packages: &'static [&'static str],
+    /// Packages that have a kernel, best first.
+    pub kernel_packages: &'static [&'static str],
+    /// Modules that L1's init and `/dev/kvm` need; their dependencies are added, and what is built in is left out.
+    pub modules: &'static [&'static str],
+    /// QEMU's machine with its options.
+    pub machine: &'static str,
+    /// The interrupt controllers that the machine can have, the default first; empty if there is no choice.
+    pub gics: &'static [Gic],
+    /// QEMU's arguments for the CPU and what else the machine has.
+    pub arguments: &'static [&'static str],
+    /// Kernel parameters for a quick start.
+    pub parameters: &'static str,
+    /// Devices that a guest in L1 can be given.
+    pub devices: &'static [Device],
+    /// The IOMMU that stands before these devices. Without a device there is none.
+    pub iommu: Iommu,
+}
+
+/// A version of arm64's interrupt controller. KVM gives guests the version that its host has, and no other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gic {
+    /// GICv2, with GICv2m for messages.
+    V2,
+    /// GICv3, with the ITS for messages.
+    V3,
+}
+
+impl Gic {
+    /// Its number.
+    pub fn version(self) -> u32 {
+        match self {
+            Self::V2 => 2,
+            Self::V3 => 3,
+        }
+    }
+}
+
+impl Board {
+    /// All boards.
+    pub const ALL: [Self; 2] = [X86_64, AARCH64];
+
+    /// The board of the architecture of this name.
+    pub fn of(arch: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|board| board.arch.name == arch)
+    }
+
+    /// Whether programs of this process's architecture run on it.
+    pub fn is_native(&self) -> bool {
+        self.arch.name == std::env::consts::ARCH
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_device_is_in_the_slot_that_its_address_names() {
+        for device in X86_64.devices {
+            let addresses = [Some(device.address), device.interface];
+            let slots = addresses.into_iter().flatten().map(|address| {
+                let slot = address.strip_prefix("0000:00:0").unwrap();
+                slot.strip_suffix(".0").unwrap()
+            });
+            let words = device.arguments.iter();
+            let fixed = words.filter_map(|word| word.split_once(",addr="));
+            let fixed = fixed.map(|(_, rest)| rest.split(',').next().unwrap());
+            assert!(slots.eq(fixed), "{device:?}");
+        }
+    }
+}

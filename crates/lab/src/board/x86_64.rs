@@ -1,0 +1,63 @@
+//! The board of x86-64: a q35 whose CPU has AMD's SVM as QEMU emulates it.
+
+use super::Board;
+use crate::arch::Arch;
+use crate::device::{Device, Iommu};
+
+/// x86-64: AMD's SVM as QEMU emulates it.
+pub const X86_64: Board = Board {
+    arch: Arch::X86_64,
+    qemu: "qemu-system-x86_64",
+    qemu_packages: &["qemu-system-x86"],
+    kernel_packages: &["linux-image-6.12-cloud-amd64", "linux-image-cloud-amd64"],
+    modules: &["kvm_amd"],
+    machine: "q35,smbus=off,sata=off",
+    gics: &[],
+    arguments: &[
+        // QEMU before 9.1 reads the frame of an `iretq` in user mode as the supervisor, which SMAP forbids: L1's kernel
+        // then oopses at the return of the usermode backend's stub (commit 0bd385e7e3 of QEMU).
+        "-cpu",
+        "max,-smap",
+        "-device",
+        "isa-debug-exit,iobase=0x501,iosize=4",
+    ],
+    // These parameters turn off what only costs time under emulation. `panic=-1` with `-no-reboot`
+    // makes a panic end QEMU at once, and `oops=panic` an oops.
+    parameters: "console=ttyS0 quiet panic=-1 oops=panic nokaslr mitigations=off cryptomgr.notests tsc=reliable no_timer_check \
+                 nowatchdog audit=0 apparmor=0 random.trust_cpu=on \
+                 initcall_blacklist=load_system_certificate_list,init_blk_tracer,jent_mod_init",
+    // virtio-serial takes the first free slot, which is 1.
+    devices: &[
+        Device {
+            name: "edu",
+            address: "0000:00:03.0",
+            arguments: &["-device", "edu,addr=3"],
+            modules: &[],
+            interface: None,
+        },
+        // A hub connects the card and an interface of L1, so that a program in L1 hears what the card's driver sends.
+        // Neither has an option ROM, which the lab's QEMU lacks.
+        Device {
+            name: "e1000e",
+            address: "0000:00:04.0",
+            arguments: &[
+                "-netdev",
+                "hubport,id=lab.e1000e,hubid=0",
+                "-netdev",
+                "hubport,id=lab.net,hubid=0",
+                "-device",
+                "e1000e,addr=4,netdev=lab.e1000e,mac=52:54:00:00:00:04,romfile=",
+                "-device",
+                "virtio-net-pci,addr=5,netdev=lab.net,mac=52:54:00:00:00:05,romfile=",
+            ],
+            modules: &["virtio_net", "af_packet"],
+            interface: Some("0000:00:05.0"),
+        },
+    ],
+    iommu: Iommu {
+        machine: "",
+        arguments: &["-device", "intel-iommu,intremap=on"],
+        parameters: "intel_iommu=on",
+        modules: &["vfio_pci", "vfio_iommu_type1"],
+    },
+};
