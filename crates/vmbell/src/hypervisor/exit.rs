@@ -56,8 +56,13 @@ pub enum VmExit {
         /// The value that the guest wrote.
         data: u64,
     },
-    /// The guest halts its CPU. At the next entry it goes on behind that instruction.
+    /// The guest halts its CPU. At the next entry it goes on behind that instruction. There is none on arm64: after
+    /// `wfi` the vCPU sleeps in the kernel until an interrupt comes or it is kicked.
     Halt,
+    /// The guest asks the firmware to switch it off (PSCI `SYSTEM_OFF` on arm64); no vCPU of it can be entered again.
+    Shutdown,
+    /// The guest asks the firmware to reset it (PSCI `SYSTEM_RESET` on arm64); no vCPU of it can be entered again.
+    Reset,
     /// A thread called [`Kick::kick`](super::Kick::kick).
     Kicked,
     /// The guest did something that the backend cannot go on from; the vCPU must not be entered again. Boxed
@@ -112,7 +117,10 @@ pub enum VmEntry {
 
 impl VmEntry {
     /// The value that answers a read.
-    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "for backends"))]
+    #[cfg_attr(
+        not(any(target_arch = "x86_64", target_arch = "aarch64")),
+        allow(dead_code, reason = "for backends")
+    )]
     #[inline]
     pub(super) const fn data(self) -> u64 {
         match self {

@@ -33,34 +33,49 @@
 mod any;
 mod bare;
 mod capability;
-#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "for backends"))]
+#[cfg_attr(
+    not(any(target_arch = "x86_64", target_arch = "aarch64")),
+    allow(dead_code, reason = "for backends")
+)]
 mod config;
 mod cpu_features;
-#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "for backends"))]
+#[cfg_attr(
+    not(any(target_arch = "x86_64", target_arch = "aarch64")),
+    allow(dead_code, reason = "for backends")
+)]
 mod created_vcpus;
-#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "for backends"))]
+#[cfg_attr(
+    not(any(target_arch = "x86_64", target_arch = "aarch64")),
+    allow(dead_code, reason = "for backends")
+)]
 mod device_memory;
-#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "for backends"))]
+#[cfg_attr(
+    not(any(target_arch = "x86_64", target_arch = "aarch64")),
+    allow(dead_code, reason = "for backends")
+)]
 mod error;
 mod events;
 mod exit;
 mod forwarded_interrupt;
 mod ioevents;
 mod irqs;
-#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "for backends"))]
+#[cfg_attr(
+    not(any(target_arch = "x86_64", target_arch = "aarch64")),
+    allow(dead_code, reason = "for backends")
+)]
 mod stage;
 
 #[cfg(target_arch = "aarch64")]
 pub mod aarch64;
 #[cfg(not(target_arch = "x86_64"))]
 pub mod absent;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub mod kvm;
 #[cfg(target_arch = "x86_64")]
 pub mod usermode;
 #[cfg(target_arch = "x86_64")]
 pub mod x86_64;
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub use absent as kvm;
 #[cfg(not(target_arch = "x86_64"))]
 pub use absent as usermode;

@@ -18,8 +18,8 @@ pub enum IrqError {
         /// The number.
         gsi: u32,
     },
-    /// The I/O APIC does not have this pin.
-    #[error("pin {pin} is out of range, the i/o apic has {PINS}")]
+    /// The interrupt controller does not have this pin.
+    #[error("pin {pin} is out of range, the interrupt controller has {PINS}")]
     Pin {
         /// The pin.
         pin: u32,
@@ -36,6 +36,12 @@ pub enum IrqError {
         /// The three bits of the delivery mode.
         mode: u8,
     },
+    /// A message on arm64 without the number of the device that sends it.
+    #[error("a message to the its has to name its device")]
+    NoDevice,
+    /// The guest has interrupt controllers of arm64 without an ITS.
+    #[error("the guest has no its, which gets messages: its gic is not version 3")]
+    NoIts,
     /// The table has too many routes.
     #[error("{count} routes, there can be {}", Gsi::LIMIT)]
     TooManyRoutes {
@@ -74,6 +80,7 @@ impl IrqError {
         match self {
             Self::Event(error) => error.errno(),
             Self::Busy => libc::EBUSY,
+            Self::NoIts => libc::ENODEV,
             _ => libc::EINVAL,
         }
     }

@@ -49,7 +49,7 @@ impl Routing {
                 }
                 Target::Pin(_) => {}
                 Target::Msi(msi) => {
-                    msi.message()?;
+                    msi.check()?;
                 }
             }
             match targets.entry(gsi) {

@@ -67,6 +67,8 @@ impl<'m, V: Vm> Runner<'m, V> {
                     return Err(MachineError::Register { index });
                 }
                 VmExit::Halt => return Ok(Stop::Halted),
+                VmExit::Shutdown => return Ok(Stop::Shutdown),
+                VmExit::Reset => return Ok(Stop::Reset),
                 VmExit::Kicked => return Ok(Stop::Kicked),
                 VmExit::Fault(fault) => return Err(MachineError::Fault(*fault)),
             }

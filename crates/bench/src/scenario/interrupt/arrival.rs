@@ -16,11 +16,7 @@ const END: u64 = 2;
 /// The interrupts of the longer of two runs; the other has one. On x86-64 each needs a priority class above the one
 /// before, and from that of the programs' vector on there are 11. On arm64 KVM keeps active interrupts in list registers
 /// of the CPU, of which there may be four, and delivers none when all are taken (Linux `vgic_irq_cmp`).
-const MOST: u64 = if cfg!(target_arch = "aarch64") {
-    3
-} else {
-    9
-};
+const MOST: u64 = if cfg!(target_arch = "aarch64") { 3 } else { 9 };
 
 /// How often both runs are made. The medians count, which a disturbed run does not move.
 const TRIES: usize = 9;

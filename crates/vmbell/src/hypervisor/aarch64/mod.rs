@@ -8,7 +8,8 @@
 //! back) and ends with `eret`. It acknowledges the interrupt itself, at the interrupt controller that there is. GSI
 //! `n` is the shared peripheral interrupt with INTID `32 + n`.
 //!
-//! There are no ports. `wfi` does not leave to the VMM: the kernel puts the vCPU to sleep until an interrupt comes.
+//! The hypercall page is called with the number in `x0` and the argument in `x1`; the result is
+//! in `x0`, and `x1` to `x3`, `x16` and `x17` are lost. There are no ports. `wfi` does not leave to the VMM: the kernel puts the vCPU to sleep until an interrupt comes.
 
 /// The distributor of either version.
 pub const GICD: u64 = 0xfc00_0000;
@@ -20,6 +21,56 @@ pub const GICR: u64 = 0xfc10_0000;
 pub const GICR_SIZE: u64 = 0x2_0000;
 /// The interrupt translation service of GICv3; its GITS_TRANSLATER, to which messages are stored, is 0x1_0040 bytes
 /// above.
-pub const ITS: u64 = 0xfc80_0000;
+pub const ITS: u64 = 0xfca0_0000;
 /// INTID of the first shared peripheral interrupt, that of GSI 0.
 pub const FIRST_SPI: u32 = 32;
+
+/// The name of an exception's class, and what it means (Arm DDI 0487, ESR_EL1).
+pub(super) const fn exception(class: u8) -> (&'static str, &'static str) {
+    match class {
+        0x00 => ("Unknown", "invalid instruction"),
+        0x01 => ("WFx", "a wait that is trapped"),
+        0x07 => ("SIMD/FP", "SIMD or floating point is trapped"),
+        0x0e => ("Illegal state", "illegal execution state"),
+        0x15 => ("SVC", "a system call"),
+        0x16 => ("HVC", "a hypercall"),
+        0x17 => ("SMC", "a call of the secure monitor"),
+        0x18 => (
+            "System register",
+            "an access to a system register that is trapped",
+        ),
+        INSTRUCTION_ABORT => ("Instruction abort", "no code is mapped there"),
+        PC_ALIGNMENT => (
+            "PC alignment",
+            "the address of an instruction is not aligned",
+        ),
+        DATA_ABORT => (
+            "Data abort",
+            "no memory is mapped there, or the access is not aligned",
+        ),
+        0x26 => ("SP alignment", "the stack pointer is not aligned"),
+        0x2c => ("Floating point", "a floating point exception"),
+        SERROR => ("SError", "an asynchronous abort"),
+        0x31 => ("Breakpoint", "a breakpoint"),
+        0x33 => ("Software step", "a single step"),
+        WATCHPOINT => ("Watchpoint", "a watchpoint"),
+        0x3c => ("BRK", "a breakpoint instruction"),
+        _ => ("exception", "unhandled exception"),
+    }
+}
+
+/// Whether FAR_EL1 has an address for this class of exceptions.
+pub(super) const fn has_address(class: u8) -> bool {
+    matches!(
+        class,
+        INSTRUCTION_ABORT | PC_ALIGNMENT | DATA_ABORT | WATCHPOINT
+    )
+}
+
+/// Classes of exceptions, taken from EL1.
+const INSTRUCTION_ABORT: u8 = 0x21;
+const PC_ALIGNMENT: u8 = 0x22;
+const DATA_ABORT: u8 = 0x25;
+const WATCHPOINT: u8 = 0x35;
+/// The class of SErrors.
+pub(super) const SERROR: u8 = 0x2f;

@@ -9,6 +9,7 @@ use kvm_ioctls::VmFd;
 use vmm_sys_util::eventfd::EventFd;
 
 use super::super::{Capability, Error};
+use super::arch::host::NO_PORTS;
 use super::ioctl;
 use crate::doorbell::abi::{FLAG_DATAMATCH, FLAG_DEASSIGN, FLAG_PIO};
 use crate::doorbell::{DoorbellError, IoEventAddress, Pattern};
@@ -45,7 +46,16 @@ fn call(
     flags: u32,
 ) -> Result<(), Error> {
     let bus = match address {
-        IoEventAddress::Pio(_) => FLAG_PIO,
+        IoEventAddress::Pio(_) => match NO_PORTS {
+            None => FLAG_PIO,
+            Some(reason) => {
+                return Err(Error::Unsupported {
+                    backend: "kvm",
+                    capability: Capability::PioDoorbell,
+                    reason: reason.to_owned(),
+                });
+            }
+        },
         IoEventAddress::Mmio(_) => 0,
         IoEventAddress::Hypercall(_) => {
             return Err(Error::Unsupported {

@@ -3,6 +3,7 @@
 use std::io;
 
 use super::super::Error;
+use super::arch::host::MISSING;
 use super::forward::ForwardError;
 use crate::doorbell::{IoEventAddress, Pattern};
 use crate::irq::Gsi;
@@ -13,8 +14,7 @@ use crate::irq::Gsi;
 pub enum KvmError {
     /// There is no `/dev/kvm`: the module is not loaded, or the CPU has no virtualization.
     #[error(
-        "there is no /dev/kvm: load the kvm_intel or kvm_amd module and turn virtualization on in the firmware; \
-         without it, use the usermode backend or `vmbell lab`"
+        "there is no /dev/kvm: {MISSING}; without it, use the usermode backend or `vmbell lab`"
     )]
     Missing {
         /// The error of `open`.
@@ -49,6 +49,7 @@ pub enum KvmError {
         since: &'static str,
     },
     /// Code that the backend puts into the guest could not be assembled.
+    #[cfg(target_arch = "x86_64")]
     #[error("cannot assemble {what} for the guest")]
     Assemble {
         /// The code, in words.
@@ -112,6 +113,7 @@ pub enum KvmError {
     },
 }
 
+#[cfg(target_arch = "x86_64")]
 impl KvmError {
     /// Makes the error for a failure to assemble `what`.
     pub(super) fn assemble(what: &'static str) -> impl Fn(iced_x86::IcedError) -> Error {

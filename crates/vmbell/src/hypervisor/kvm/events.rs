@@ -14,6 +14,7 @@ use perf_event::events::Tracepoint;
 use perf_event::{Builder, Counter};
 
 use super::super::{EventCounter, EventCounts};
+use super::arch::exit_reasons::FIELD;
 use super::ioctl;
 use super::vm::Counts;
 
@@ -53,7 +54,7 @@ impl Tracepoints {
             if name == EXITS {
                 for (number, reason) in reasons {
                     let counter = open(&entry.path())?;
-                    let filter = CString::new(format!("exit_reason == {number}"))?;
+                    let filter = CString::new(format!("{FIELD} == {number}"))?;
                     ioctl::set_filter(&counter, &filter)
                         .map_err(|error| failed(Path::new("PERF_EVENT_IOC_SET_FILTER"), error))?;
                     counters.push((format!("{EXITS}:{reason}"), counter));

@@ -5,17 +5,32 @@ use std::io;
 use std::os::fd::AsRawFd;
 
 use kvm_bindings::{
-    KVM_IRQ_ROUTING_IRQCHIP, KVM_IRQ_ROUTING_MSI, KVM_IRQCHIP_IOAPIC, KVM_IRQCHIP_PIC_MASTER,
-    KVM_IRQCHIP_PIC_SLAVE, KvmIrqRouting, kvm_irq_routing_entry,
-    kvm_irq_routing_entry__bindgen_ty_1, kvm_irq_routing_irqchip, kvm_irq_routing_msi, kvm_msi,
+    KVM_IRQ_ROUTING_IRQCHIP, KVM_IRQ_ROUTING_MSI, KVM_MSI_VALID_DEVID, KvmIrqRouting,
+    kvm_irq_routing_entry, kvm_irq_routing_entry__bindgen_ty_1, kvm_irq_routing_irqchip,
+    kvm_irq_routing_msi, kvm_irq_routing_msi__bindgen_ty_1, kvm_msi,
 };
 use kvm_ioctls::VmFd;
 use vmm_sys_util::eventfd::EventFd;
 
 use super::super::{Error, IrqTrigger, Irqchip, Irqs};
+use super::arch::routes;
 use super::vm::KvmVm;
 use crate::eventfd::EventFdError;
-use crate::irq::{Gsi, IrqError, Msi, Route, Routing, Target};
+use crate::irq::{Gic, Gsi, IrqError, Msi, Route, Routing, Target};
+
+/// What a GSI drives when its level is set.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(
+    target_arch = "x86_64",
+    allow(dead_code, reason = "the kernel follows the routes there")
+)]
+pub enum Drive {
+    /// The line with this number of `KVM_IRQ_LINE`.
+    Line(u32),
+    /// This message, when the level is high.
+    Message(Msi),
+    Nothing,
+}
 
 impl Irqs for KvmVm {
     fn register_irqfd(
@@ -50,30 +65,44 @@ impl Irqs for KvmVm {
     fn set_routing(&self, routes: &[Route]) -> Result<(), Error> {
         // A guest program does not know how to mask the PIC; any other guest has it, as a PC does.
         let pic = self.guest.boot_area.is_none() && self.guest.irqchip == Irqchip::Full;
-        route(self.descriptor(), self.guest.irqchip, routes, pic)
+        let routing = route(self.descriptor(), self.guest.irqchip, routes, pic)?;
+        self.guest.lines.follow(routing);
+        Ok(())
+    }
+
+    fn gic(&self) -> Option<Gic> {
+        self.guest.parts.gic()
     }
 
     fn set_line(&self, gsi: Gsi, level: bool) -> Result<(), Error> {
         require(self.guest.irqchip)?;
-        self.descriptor()
-            .set_irq_line(gsi.number(), level)
-            .map_err(Error::system("drive a line (KVM_IRQ_LINE)"))
+        match self.guest.lines.drive(gsi) {
+            Drive::Line(number) => self
+                .descriptor()
+                .set_irq_line(number, level)
+                .map_err(Error::system("drive a line (KVM_IRQ_LINE)")),
+            Drive::Message(msi) if level => self.signal_msi(msi).map(drop),
+            Drive::Message(_) | Drive::Nothing => Ok(()),
+        }
     }
 
     fn signal_msi(&self, msi: Msi) -> Result<bool, Error> {
-        msi.message()?;
+        msi.check()?;
         require(self.guest.irqchip)?;
         let (low, high) = halves(msi.address);
         let request = kvm_msi {
             address_lo: low,
             address_hi: high,
             data: msi.data,
+            flags: msi.device.map_or(0, |_| KVM_MSI_VALID_DEVID),
+            devid: msi.device.unwrap_or_default(),
             ..kvm_msi::default()
         };
         match self.descriptor().signal_msi(request) {
             Ok(taken) => Ok(taken > 0),
             // The kernel returns -1 if no local APIC has this address, which looks like EPERM here.
             Err(error) if error.errno() == libc::EPERM => Ok(false),
+            Err(error) if error.errno() == libc::ENODEV => Err(IrqError::NoIts.into()),
             Err(error) => Err(Error::system("send a message (KVM_SIGNAL_MSI)")(error)),
         }
     }
@@ -92,84 +121,69 @@ fn refusal(error: kvm_ioctls::Error, irqchip: Irqchip, event: &EventFd, resample
     let rule = match (error.errno(), irqchip) {
         (libc::EBUSY, _) => IrqError::Busy,
         (libc::EBADF, _) => EventFdError::BadFd { fd }.into(),
-        (libc::EINVAL, Irqchip::None) => IrqError::NoIrqchip,
+        // x86-64, and arm64.
+        (libc::EINVAL | libc::EAGAIN, Irqchip::None) => IrqError::NoIrqchip,
         (libc::EINVAL, Irqchip::Split) if resample => IrqError::NoResample,
         _ => return Error::system("register or remove an irqfd")(error),
     };
     rule.into()
 }
 
-/// Replaces the kernel's table of routes. Refuses a wrong table, and routes to pins with a split irqchip. With `pic`,
+/// Replaces the kernel's table of routes and returns the new one. Refuses a wrong table, and routes to pins with a split irqchip. With `pic`,
 /// the routes to the first pins lead to the PIC as well, as in the kernel's first table.
-pub fn route(vm: &VmFd, irqchip: Irqchip, routes: &[Route], pic: bool) -> Result<(), Error> {
-    let routing = Routing::new(routes)?;
+pub fn route(vm: &VmFd, irqchip: Irqchip, table: &[Route], pic: bool) -> Result<Routing, Error> {
+    let routing = Routing::new(table)?;
     require(irqchip)?;
     if irqchip == Irqchip::Split {
         routing.check_without_pins()?;
     }
     let mut entries: Vec<_> = routing.routes().map(entry).collect();
     if pic {
-        entries.extend(routing.routes().filter_map(pic_entry));
+        let inputs = routing.routes().filter_map(|route| match route.target {
+            Target::Pin(pin) => Some(pin_entry(route.gsi, routes::pic_pin(pin)?)),
+            Target::Msi(_) => None,
+        });
+        entries.extend(inputs);
     }
     let table = KvmIrqRouting::from_entries(&entries).map_err(|error| Error::System {
         operation: "make a table of routes",
         source: io::Error::other(format!("{error:?}")),
     })?;
     vm.set_gsi_routing(&table)
-        .map_err(Error::system("set the routes (KVM_SET_GSI_ROUTING)"))
+        .map_err(Error::system("set the routes (KVM_SET_GSI_ROUTING)"))?;
+    Ok(routing)
 }
 
 fn entry(route: Route) -> kvm_irq_routing_entry {
-    let (kind, target) = match route.target {
-        Target::Pin(pin) => {
-            let irqchip = kvm_irq_routing_irqchip {
-                irqchip: KVM_IRQCHIP_IOAPIC,
-                pin: pin.into(),
-            };
-            let target = kvm_irq_routing_entry__bindgen_ty_1 { irqchip };
-            (KVM_IRQ_ROUTING_IRQCHIP, target)
-        }
-        Target::Msi(msi) => {
-            let (low, high) = halves(msi.address);
-            let msi = kvm_irq_routing_msi {
-                address_lo: low,
-                address_hi: high,
-                data: msi.data,
-                ..kvm_irq_routing_msi::default()
-            };
-            let target = kvm_irq_routing_entry__bindgen_ty_1 { msi };
-            (KVM_IRQ_ROUTING_MSI, target)
-        }
+    let msi = match route.target {
+        Target::Pin(pin) => return pin_entry(route.gsi, routes::pin(pin)),
+        Target::Msi(msi) => msi,
+    };
+    let (low, high) = halves(msi.address);
+    let target = kvm_irq_routing_msi {
+        address_lo: low,
+        address_hi: high,
+        data: msi.data,
+        __bindgen_anon_1: kvm_irq_routing_msi__bindgen_ty_1 {
+            devid: msi.device.unwrap_or_default(),
+        },
     };
     kvm_irq_routing_entry {
         gsi: route.gsi.number(),
-        type_: kind,
-        u: target,
+        type_: KVM_IRQ_ROUTING_MSI,
+        flags: msi.device.map_or(0, |_| KVM_MSI_VALID_DEVID),
+        u: kvm_irq_routing_entry__bindgen_ty_1 { msi: target },
         ..kvm_irq_routing_entry::default()
     }
 }
 
-/// The entry to the PIC beside a route to a pin, if the PIC has that input.
-fn pic_entry(route: Route) -> Option<kvm_irq_routing_entry> {
-    const INPUTS: u8 = 8;
-    let Target::Pin(pin) = route.target else {
-        return None;
-    };
-    let irqchip = match pin / INPUTS {
-        0 => KVM_IRQCHIP_PIC_MASTER,
-        1 => KVM_IRQCHIP_PIC_SLAVE,
-        _ => return None,
-    };
-    let irqchip = kvm_irq_routing_irqchip {
-        irqchip,
-        pin: (pin % INPUTS).into(),
-    };
-    Some(kvm_irq_routing_entry {
-        gsi: route.gsi.number(),
+fn pin_entry(gsi: Gsi, irqchip: kvm_irq_routing_irqchip) -> kvm_irq_routing_entry {
+    kvm_irq_routing_entry {
+        gsi: gsi.number(),
         type_: KVM_IRQ_ROUTING_IRQCHIP,
         u: kvm_irq_routing_entry__bindgen_ty_1 { irqchip },
         ..kvm_irq_routing_entry::default()
-    })
+    }
 }
 
 fn halves(address: u64) -> (u32, u32) {

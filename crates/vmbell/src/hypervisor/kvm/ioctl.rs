@@ -2,9 +2,8 @@
 //! ioctl.
 //!
 //! `KVM_RUN`: `run` of kvm-ioctls returns the data of string port accesses without their width.
-//! `KVM_IOEVENTFD`: its `register_ioevent` cannot express "any value of this width". `KVM_SET_DEVICE_ATTR` and
-//! `KVM_ENABLE_CAP` of a vCPU: it has them only for other architectures or other descriptors.
-//! `KVM_GET_STATS_FD`: it has none. And of perf's events, the filter of a tracepoint.
+//! `KVM_IOEVENTFD`: its `register_ioevent` cannot express "any value of this width". `KVM_GET_STATS_FD`: it has none.
+//! And of perf's events, the filter of a tracepoint.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_char};
@@ -12,17 +11,13 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
 
-use kvm_bindings::{
-    KVM_CAP_ENFORCE_PV_FEATURE_CPUID, KVMIO, kvm_device_attr, kvm_enable_cap, kvm_ioeventfd,
-};
+use kvm_bindings::{KVMIO, kvm_ioeventfd};
 use kvm_ioctls::{VcpuFd, VmFd};
-use vmm_sys_util::ioctl::{ioctl, ioctl_with_ref};
+use vmm_sys_util::ioctl::{ioctl, ioctl_with_ptr, ioctl_with_ref};
 use vmm_sys_util::{ioctl_io_nr, ioctl_iow_nr};
 
 ioctl_io_nr!(KVM_RUN, KVMIO, 0x80);
 ioctl_iow_nr!(KVM_IOEVENTFD, KVMIO, 0x79, kvm_ioeventfd);
-ioctl_iow_nr!(KVM_SET_DEVICE_ATTR, KVMIO, 0xe1, kvm_device_attr);
-ioctl_iow_nr!(KVM_ENABLE_CAP, KVMIO, 0xa3, kvm_enable_cap);
 ioctl_io_nr!(KVM_GET_STATS_FD, KVMIO, 0xce);
 // Linux uapi/linux/perf_event.h: _IOW('$', 6, char *).
 ioctl_iow_nr!(PERF_EVENT_IOC_SET_FILTER, b'$' as u32, 6, *const c_char);
@@ -42,10 +37,9 @@ pub fn run(vcpu: &VcpuFd) -> io::Result<()> {
 /// Makes a counter of a tracepoint count only the events whose fields match `filter` (Linux
 /// Documentation/trace/events.rst, 5.1).
 pub fn set_filter(counter: &impl AsRawFd, filter: &CStr) -> io::Result<()> {
-    let fd = counter.as_raw_fd();
-    // SAFETY: `fd` belongs to the counter, which the caller holds; `filter` ends with a zero byte and lives
+    // SAFETY: the descriptor belongs to the counter, which the caller holds; `filter` ends with a zero byte and lives
     // through the call, which only reads it.
-    if unsafe { libc::ioctl(fd, PERF_EVENT_IOC_SET_FILTER(), filter.as_ptr()) } < 0 {
+    if unsafe { ioctl_with_ptr(counter, PERF_EVENT_IOC_SET_FILTER(), filter.as_ptr()) } < 0 {
         return Err(io::Error::last_os_error());
     }
     Ok(())
@@ -60,20 +54,6 @@ pub fn ioeventfd(vm: &VmFd, request: &kvm_ioeventfd) -> io::Result<()> {
     Ok(())
 }
 
-/// Hides from the vCPU all paravirtual features that its CPUID does not show.
-pub fn enforce_features(vcpu: &VcpuFd) -> io::Result<()> {
-    let mut request = kvm_enable_cap {
-        cap: KVM_CAP_ENFORCE_PV_FEATURE_CPUID,
-        ..kvm_enable_cap::default()
-    };
-    request.args[0] = 1;
-    // SAFETY: `vcpu` is an open vCPU, `request` the structure that the call reads.
-    if unsafe { ioctl_with_ref(vcpu, KVM_ENABLE_CAP(), &request) } < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
-}
-
 /// Opens the file with the vCPU's statistics.
 pub fn statistics(vcpu: &VcpuFd) -> io::Result<File> {
     // SAFETY: `vcpu` is an open vCPU; the call takes no pointer.
@@ -83,20 +63,4 @@ pub fn statistics(vcpu: &VcpuFd) -> io::Result<File> {
     }
     // SAFETY: a new descriptor that nothing else owns.
     Ok(unsafe { File::from_raw_fd(fd) })
-}
-
-/// Sets an attribute of a vCPU to a 64-bit value.
-pub fn set_vcpu_attribute(vcpu: &VcpuFd, group: u32, number: u32, value: u64) -> io::Result<()> {
-    let attribute = kvm_device_attr {
-        group,
-        attr: number.into(),
-        addr: &raw const value as u64,
-        ..kvm_device_attr::default()
-    };
-    // SAFETY: `vcpu` is an open vCPU, `attribute` the structure that the call reads, and its address
-    // that of `value`, which lives through the call.
-    if unsafe { ioctl_with_ref(vcpu, KVM_SET_DEVICE_ATTR(), &attribute) } < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
 }

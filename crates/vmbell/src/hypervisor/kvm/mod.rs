@@ -1,4 +1,4 @@
-//! The KVM backend: `/dev/kvm` of Linux 5.16 or newer on x86-64.
+//! The KVM backend: `/dev/kvm` of Linux 5.16 or newer on x86-64 and arm64.
 //!
 //! The kernel itself handles doorbells and interrupts: a write that an ioeventfd takes never reaches this
 //! module, and the kernel raises the interrupts of irqfds. This module sets guests up (memory slots, interrupt
@@ -9,10 +9,12 @@
 //! relays (`relay.rs`), one for each set of group items that share one match, and one for each trial of a
 //! capability, to end it.
 //!
-//! Code for one architecture is in a folder of its name: `x86_64/`.
+//! Code for one architecture is in a folder of its name, which is the module `arch`: `x86_64/`, `aarch64/`.
 
-#[path = "x86_64/mod.rs"]
+#[cfg_attr(target_arch = "x86_64", path = "x86_64/mod.rs")]
+#[cfg_attr(target_arch = "aarch64", path = "aarch64/mod.rs")]
 mod arch;
+mod bare;
 mod coalesced;
 mod doorbells;
 mod error;
@@ -34,6 +36,7 @@ mod vm;
 
 pub use error::KvmError;
 pub use forward::ForwardError;
+#[cfg(target_arch = "x86_64")]
 pub use iced_x86::IcedError;
 pub use vcpu::KvmVcpu;
 pub use vm::KvmVm;
@@ -84,7 +87,7 @@ impl Hypervisor for Kvm {
     }
 
     fn bare_loop(&self, exit: BareExit) -> Result<Box<dyn BareLoop>, Error> {
-        let bare = arch::bare::Bare::new(Arc::clone(&self.system), exit)?;
+        let bare = bare::Bare::new(Arc::clone(&self.system), exit)?;
         Ok(Box::new(bare))
     }
 }

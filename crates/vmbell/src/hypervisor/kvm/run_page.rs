@@ -11,11 +11,12 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU8, AtomicU32};
 
 use kvm_bindings::{
-    KVM_EXIT_FAIL_ENTRY, KVM_EXIT_HLT, KVM_EXIT_HYPERCALL, KVM_EXIT_INTERNAL_ERROR, KVM_EXIT_IO,
-    KVM_EXIT_IO_OUT, KVM_EXIT_MMIO, KVM_EXIT_SHUTDOWN, kvm_run,
-    kvm_run__bindgen_ty_1__bindgen_ty_2, kvm_run__bindgen_ty_1__bindgen_ty_4,
-    kvm_run__bindgen_ty_1__bindgen_ty_6, kvm_run__bindgen_ty_1__bindgen_ty_8,
-    kvm_run__bindgen_ty_1__bindgen_ty_13,
+    KVM_EXIT_ARM_NISV, KVM_EXIT_FAIL_ENTRY, KVM_EXIT_HLT, KVM_EXIT_HYPERCALL,
+    KVM_EXIT_INTERNAL_ERROR, KVM_EXIT_IO, KVM_EXIT_IO_OUT, KVM_EXIT_MMIO, KVM_EXIT_SHUTDOWN,
+    KVM_EXIT_SYSTEM_EVENT, kvm_run, kvm_run__bindgen_ty_1__bindgen_ty_2,
+    kvm_run__bindgen_ty_1__bindgen_ty_4, kvm_run__bindgen_ty_1__bindgen_ty_6,
+    kvm_run__bindgen_ty_1__bindgen_ty_8, kvm_run__bindgen_ty_1__bindgen_ty_13,
+    kvm_run__bindgen_ty_1__bindgen_ty_22,
 };
 use kvm_ioctls::VcpuFd;
 
@@ -37,13 +38,21 @@ pub enum Exit {
         data: u64,
     },
     /// A hypercall that KVM forwards.
-    Hypercall {
-        arguments: [u64; 6],
-    },
+    Hypercall(Call),
     /// `hlt` in a guest without a local APIC.
     Hlt,
     /// A triple fault.
     Shutdown,
+    /// The guest asked arm64's firmware interface to switch it off or to reset it.
+    SystemEvent {
+        #[cfg_attr(target_arch = "x86_64", allow(dead_code, reason = "for arm64"))]
+        kind: u32,
+    },
+    /// An access to this address without memory, by an instruction that arm64's KVM does not know.
+    NotEmulated {
+        #[cfg_attr(target_arch = "x86_64", allow(dead_code, reason = "for arm64"))]
+        address: u64,
+    },
     /// The CPU refused to enter the guest with its state.
     FailEntry {
         reason: u64,
@@ -55,6 +64,15 @@ pub enum Exit {
     Other {
         reason: u32,
     },
+}
+
+/// A hypercall: the number that the kernel looked at, and on x86-64 its arguments.
+#[derive(Clone, Copy, Debug)]
+pub struct Call {
+    #[cfg_attr(target_arch = "x86_64", allow(dead_code, reason = "for arm64"))]
+    pub number: u64,
+    #[cfg_attr(target_arch = "aarch64", allow(dead_code, reason = "for x86-64"))]
+    pub arguments: [u64; 6],
 }
 
 /// Accesses to one port.
@@ -136,9 +154,10 @@ impl RunPage {
             }
             KVM_EXIT_HYPERCALL => {
                 let call: kvm_run__bindgen_ty_1__bindgen_ty_8 = self.read(MEMBER);
-                Exit::Hypercall {
+                Exit::Hypercall(Call {
+                    number: call.nr,
                     arguments: call.args,
-                }
+                })
             }
             KVM_EXIT_HLT => Exit::Hlt,
             KVM_EXIT_SHUTDOWN => Exit::Shutdown,
@@ -154,6 +173,16 @@ impl RunPage {
                     suberror: internal.suberror,
                 }
             }
+            KVM_EXIT_SYSTEM_EVENT => {
+                let kind = self.read(MEMBER);
+                Exit::SystemEvent { kind }
+            }
+            KVM_EXIT_ARM_NISV => {
+                let access: kvm_run__bindgen_ty_1__bindgen_ty_22 = self.read(MEMBER);
+                Exit::NotEmulated {
+                    address: access.fault_ipa,
+                }
+            }
             reason => Exit::Other { reason },
         }
     }
@@ -165,7 +194,8 @@ impl RunPage {
         self.store((MEMBER + DATA) as u64, &data);
     }
 
-    /// Stores the return value of the hypercall of the last exit.
+    /// Stores the return value of the hypercall of the last exit, where it is in the run page.
+    #[cfg(target_arch = "x86_64")]
     #[inline]
     pub fn answer_hypercall(&self, result: u64) {
         const RESULT: usize = offset_of!(kvm_run__bindgen_ty_1__bindgen_ty_8, ret);
@@ -241,6 +271,9 @@ unsafe impl Plain for kvm_run__bindgen_ty_1__bindgen_ty_8 {}
 unsafe impl Plain for kvm_run__bindgen_ty_1__bindgen_ty_2 {}
 // SAFETY: `internal`: integers.
 unsafe impl Plain for kvm_run__bindgen_ty_1__bindgen_ty_13 {}
+
+// SAFETY: `arm_nisv`: integers.
+unsafe impl Plain for kvm_run__bindgen_ty_1__bindgen_ty_22 {}
 
 impl Drop for RunPage {
     fn drop(&mut self) {

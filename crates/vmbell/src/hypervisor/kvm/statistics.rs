@@ -10,6 +10,7 @@ use std::os::unix::fs::FileExt;
 use kvm_ioctls::VcpuFd;
 
 use super::super::Error;
+use super::arch::exit_reasons::HOST_INTERRUPTS;
 use super::ioctl;
 
 const HEADER: usize = 24;
@@ -26,15 +27,17 @@ const SANE: u32 = 4096;
 pub struct Statistics {
     file: File,
     exits: u64,
-    host_interrupts: u64,
+    host_interrupts: Option<u64>,
 }
 
 impl Statistics {
     pub fn open(vcpu: &VcpuFd) -> Result<Self, Error> {
         let failed = Error::system("read the vcpu's statistics (KVM_GET_STATS_FD)");
         let file = ioctl::statistics(vcpu).map_err(failed)?;
-        let names = ["exits", "irq_exits"];
-        let [exits, host_interrupts] = find(&file, names).map_err(failed)?;
+        let all = list(&file).map_err(failed)?;
+        let exits = find(&all, "exits").map_err(failed)?;
+        let host_interrupts = HOST_INTERRUPTS.map(|name| find(&all, name));
+        let host_interrupts = host_interrupts.transpose().map_err(failed)?;
         Ok(Self {
             file,
             exits,
@@ -43,11 +46,11 @@ impl Statistics {
     }
 
     /// How often the vCPU has left guest code for a reason of the guest: exits for interrupts of the host are
-    /// subtracted.
+    /// subtracted where the kernel counts them.
     pub fn exits(&self) -> io::Result<u64> {
-        Ok(self
-            .value(self.exits)?
-            .saturating_sub(self.value(self.host_interrupts)?))
+        let all = self.value(self.exits)?;
+        let host_interrupts = self.host_interrupts.map(|offset| self.value(offset));
+        Ok(all.saturating_sub(host_interrupts.transpose()?.unwrap_or_default()))
     }
 
     /// All counts of events by the kernel's names.
@@ -63,16 +66,11 @@ impl Statistics {
     }
 }
 
-/// The offsets in the file of the counters with these names.
-fn find<const N: usize>(file: &File, names: [&str; N]) -> io::Result<[u64; N]> {
-    let all = list(file)?;
-    let mut offsets = [0; N];
-    for (offset, wanted) in offsets.iter_mut().zip(names) {
-        let found = all.iter().find(|counter| counter.name == wanted);
-        let missing = || io::Error::other(format!("there is no counter {wanted}"));
-        *offset = found.ok_or_else(missing)?.offset;
-    }
-    Ok(offsets)
+/// The offset in the file of the counter with this name.
+fn find(all: &[Described], name: &str) -> io::Result<u64> {
+    let found = all.iter().find(|counter| counter.name == name);
+    let missing = || io::Error::other(format!("there is no counter {name}"));
+    Ok(found.ok_or_else(missing)?.offset)
 }
 
 /// The name and the offset of a counter that is one number.

@@ -1,10 +1,9 @@
-//! Which [`Capability`] this host's KVM has. What only a guest can show is found by running one once, on the thread
-//! that asks.
+//! Which [`Capability`] this host's KVM has.
 
 use std::sync::Arc;
 
 use super::super::{Capability, Support};
-use super::arch::trial;
+use super::arch;
 use super::doorbells::NO_HYPERCALL_DOORBELLS;
 use super::forward;
 use super::system::System;
@@ -14,25 +13,22 @@ pub fn support(system: &Arc<System>, capability: Capability) -> Support {
     let no = |reason: &str| Support::No(reason.to_owned());
     match capability {
         Capability::Run
-        | Capability::PioDoorbell
         | Capability::MmioDoorbell
         | Capability::DoorbellGroups
         | Capability::SilentSaturation
         | Capability::CoalescedMmio
-        | Capability::KernelPort
         | Capability::BareLoop
+        | Capability::MovableDeviceMemory => Support::Yes,
+        Capability::PioDoorbell
+        | Capability::KernelPort
         | Capability::Kernels
         | Capability::Interrupts
-        | Capability::MovableDeviceMemory => Support::Yes,
-        Capability::CountsLightExits => trial::light_exits(system),
-        Capability::NativeKernelMode => trial::native_kernel_mode(system),
+        | Capability::CountsLightExits
+        | Capability::NativeKernelMode
+        | Capability::EndOfInterrupt
+        | Capability::HypercallInstruction
+        | Capability::HypercallExit => arch::support::support(system, capability),
         Capability::ForwardedInterrupts => forward::support(),
-        Capability::EndOfInterrupt => trial::ends_of_interrupts(system),
-        Capability::HypercallInstruction => trial::hypercalls(system),
-        Capability::HypercallExit if system.hypercall_exits => trial::hypercalls(system),
-        Capability::HypercallExit => {
-            no("this kernel sends no hypercall on to the VMM (Linux 5.14)")
-        }
         Capability::HypercallDoorbell => no(NO_HYPERCALL_DOORBELLS),
         Capability::MixedGroups => no("kvm signals one eventfd a write"),
         Capability::Int3Patching | Capability::JmpPatching => {

@@ -6,12 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use kvm_bindings::KVM_INTERNAL_ERROR_EMULATION;
 use kvm_ioctls::VcpuFd;
 
 use super::super::stage::Stage;
 use super::super::{EntryPoint, Error, Kick, Vcpu, VmEntry, VmExit};
-use super::arch::{boot, cpuid, entry, last_words, reset};
+use super::arch::{self, boot, entry, hypercall, last_words, reset};
 use super::error::KvmError;
 use super::ioctl;
 use super::kick::Kicks;
@@ -50,19 +49,7 @@ enum Pending {
 impl KvmVcpu {
     pub(super) fn new(guest: Arc<Guest>, index: u32) -> Result<(Self, Arc<Counts>), Error> {
         let system = &guest.system;
-        let fd = guest
-            .slots
-            .vm()
-            .create_vcpu(index.into())
-            .map_err(Error::system("create a vcpu"))?;
-        let offer = cpuid::Offer {
-            index,
-            vcpus: guest.vcpus,
-            irqchip: guest.irqchip,
-            pv_eoi: guest.pv_eoi,
-            hidden: guest.hidden,
-        };
-        cpuid::set(&fd, &system.cpuid, offer)?;
+        let fd = arch::vm::vcpu(&guest, index)?;
         let page = Arc::new(RunPage::new(&fd, system.run_size)?);
         let counts = Arc::new(Counts {
             statistics: Statistics::open(&fd)?,
@@ -132,12 +119,10 @@ impl KvmVcpu {
                 let len = (len & 0xff) as u8;
                 Ok(VmExit::MmioRead { address, len })
             }
-            Exit::Hypercall { arguments } => {
+            Exit::Hypercall(call) => {
                 self.pending = Pending::Hypercall;
-                Ok(VmExit::Hypercall {
-                    number: arguments[0] >> 12,
-                    argument: arguments[2],
-                })
+                let [number, argument] = hypercall::decode(&self.fd, &call)?;
+                Ok(VmExit::Hypercall { number, argument })
             }
             Exit::Hlt => Ok(VmExit::Halt),
             exit => self.end(exit),
@@ -148,26 +133,14 @@ impl KvmVcpu {
     #[cold]
     fn end(&mut self, exit: Exit) -> Result<VmExit, Error> {
         self.stage.fault();
+        if let Some(end) = last_words::end(&self.guest, &self.fd, self.index, exit)? {
+            return Ok(end);
+        }
         match exit {
-            Exit::Shutdown => {
-                let area = self.guest.boot_area.as_ref();
-                let fault = last_words::fault(area, &self.guest.ram, self.index);
-                Ok(VmExit::Fault(Box::new(fault)))
-            }
-            Exit::InternalError {
-                suberror: KVM_INTERNAL_ERROR_EMULATION,
-            } => {
-                let registers = self.fd.get_regs();
-                let registers = registers.map_err(Error::system("read the vcpu's registers"))?;
-                let fault = last_words::not_emulated(&self.guest.ram, &registers);
-                Ok(VmExit::Fault(Box::new(fault)))
-            }
             Exit::InternalError { suberror } => Err(KvmError::Internal { suberror }.into()),
             Exit::FailEntry { reason } => Err(KvmError::FailedEntry { reason }.into()),
             Exit::Other { reason } => Err(KvmError::UnknownExit { reason }.into()),
-            Exit::Io(_) | Exit::Mmio { .. } | Exit::Hypercall { .. } | Exit::Hlt => {
-                Err(Error::Faulted)
-            }
+            _ => Err(Error::Faulted),
         }
     }
 
@@ -205,10 +178,7 @@ impl KvmVcpu {
                 self.page.answer_load(data.to_le_bytes());
                 None
             }
-            Pending::Hypercall => {
-                self.page.answer_hypercall(data);
-                None
-            }
+            Pending::Hypercall => hypercall::answer(&self.fd, &self.page, data).err().map(Err),
             Pending::String(io, done) => {
                 if !io.out {
                     let at = io.offset + u64::from(done) * u64::from(io.width);
@@ -271,8 +241,7 @@ impl Vcpu for KvmVcpu {
                 guest: "RAM from 0, where page tables would have to be",
             });
         }
-        let cpuid = &self.guest.system.cpuid;
-        entry::set(&self.fd, cpuid, self.index, self.guest.irqchip, entry)
+        entry::set(&self.fd, &self.guest, self.index, entry)
     }
 
     fn set_interrupt_handler(&mut self, pc: u64) -> Result<(), Error> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use kvm_bindings::{KVM_CAP_EXIT_HYPERCALL, kvm_enable_cap};
+use kvm_bindings::kvm_enable_cap;
 use kvm_ioctls::{IoEventAddress as KvmAddress, VmFd};
 use stub::layout::RAM_BASE;
 use vm_memory::GuestMemoryMmap;
@@ -14,15 +14,17 @@ use vmm_sys_util::eventfd::EventFd;
 
 use super::super::created_vcpus::CreatedVcpus;
 use super::super::{
-    AssignedDevices, CpuFeatures, DeviceMemory, Error, EventCounter, ExitCounts,
-    ForwardedInterrupt, IoEvents, Irqchip, Vm, VmConfig,
+    AssignedDevices, Capability, DeviceMemory, Error, EventCounter, ExitCounts, ForwardedInterrupt,
+    IoEvents, Irqchip, Vm, VmConfig,
 };
-use super::arch::{self, boot, cpuid};
+use super::arch::routes::Lines;
+use super::arch::vm::{Parts, RAM_BASES};
+use super::arch::{boot, exit_reasons, support};
 use super::coalesced::Coalesced;
 use super::groups::Groups;
 use super::memory::Slots;
 use super::statistics::Statistics;
-use super::system::{HC_MAP_GPA_RANGE, System};
+use super::system::System;
 use super::vcpu::KvmVcpu;
 use super::vfio::VfioFiles;
 use super::{doorbells, events, forward, interrupts, memory};
@@ -38,11 +40,12 @@ pub(super) struct Guest {
     pub(super) slots: Slots,
     pub(super) system: Arc<System>,
     pub(super) ram: GuestMemoryMmap,
-    /// The memory that guest programs start from (`x86_64/boot`); `None` in a guest whose RAM begins at 0.
+    /// The memory that guest programs start from (`boot/` of the architecture); `None` in a guest whose RAM begins at 0.
     pub(super) boot_area: Option<GuestMemoryMmap>,
+    /// What this architecture has besides.
+    pub(super) parts: Parts,
+    pub(super) lines: Lines,
     pub(super) irqchip: Irqchip,
-    pub(super) pv_eoi: bool,
-    pub(super) hidden: CpuFeatures,
     pub(super) vcpus: u32,
     pub(super) groups: Groups,
     pub(super) coalesced: Coalesced,
@@ -67,29 +70,28 @@ pub struct KvmVm {
 
 impl KvmVm {
     pub(super) fn new(system: Arc<System>, config: &VmConfig) -> Result<Self, Error> {
-        config.check(&[0, RAM_BASE], RAM_END)?;
+        config.check(RAM_BASES, RAM_END)?;
         let vm = system
             .fd
             .create_vm()
             .map_err(Error::system("create a vm"))?;
-        arch::vm::set_up(&vm, config.irqchip)?;
-        if system.hypercall_exits {
-            enable(&vm, KVM_CAP_EXIT_HYPERCALL, 1 << HC_MAP_GPA_RANGE)?;
-        }
+        let parts = Parts::new(&system, &vm, config)?;
         let mut slots = Slots::new(vm);
         let ram = match &config.memory {
             Some(memory) => memory.clone(),
             None => memory::map(config.ram_base, config.ram_size)?,
         };
         slots.add(&ram)?;
+        let lines = Lines::default();
         if config.ram_base == RAM_BASE && config.irqchip == Irqchip::Full {
             // The kernel's default routes also lead to the PIC, which a guest program does not know how to
             // mask.
             let routes: Vec<_> = Routing::identity().routes().collect();
-            interrupts::route(slots.vm(), config.irqchip, &routes, false)?;
+            let routing = interrupts::route(slots.vm(), config.irqchip, &routes, false)?;
+            lines.follow(routing);
         }
         let boot_area = if config.ram_base == RAM_BASE {
-            let area = boot::area(cpuid::has_vmmcall(&system.cpuid))?;
+            let area = boot::area(&system, config)?;
             slots.add(&area)?;
             Some(area)
         } else {
@@ -103,9 +105,9 @@ impl KvmVm {
             system,
             ram,
             boot_area,
+            parts,
+            lines,
             irqchip: config.irqchip,
-            pv_eoi: config.pv_eoi,
-            hidden: config.hidden,
             vcpus: config.vcpus,
             groups: Groups::new(config.max_items),
             coalesced: Coalesced::default(),
@@ -161,13 +163,14 @@ impl Vm for KvmVm {
     }
 
     fn count_events(&self) -> Box<dyn EventCounter> {
-        let reasons = arch::exit_reasons::exit_reasons(&self.guest.system.cpuid);
+        let reasons = exit_reasons::exit_reasons(&self.guest.system.host);
         events::counter(self.created_vcpus.all(), reasons)
     }
 
     fn exit_counts(&self) -> ExitCounts {
         let [light, heavy] = self.exits();
-        let counts_light = arch::trial::light_exits(&self.guest.system).is_yes();
+        let counts_light =
+            support::support(&self.guest.system, Capability::CountsLightExits).is_yes();
         ExitCounts {
             light: counts_light.then_some(light),
             heavy,

@@ -9,8 +9,7 @@ use crate::hypervisor::{self, Irqs};
 use crate::irq::{Gsi, IrqError, Msi, PINS, Route, Target};
 
 /// The first GSI that no pin has.
-const FIRST: u32 = 24;
-const _: () = assert!(FIRST as usize == PINS);
+const FIRST: u32 = PINS as u32;
 
 /// The routes.
 pub struct Routes {

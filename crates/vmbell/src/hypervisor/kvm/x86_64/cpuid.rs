@@ -5,7 +5,7 @@ use kvm_bindings::CpuId;
 use kvm_ioctls::VcpuFd;
 use stub::pv_eoi::FEATURE_BIT;
 
-use super::super::ioctl;
+use super::ioctl;
 use crate::hypervisor::{CpuFeatures, CpuidRegister, Error, Irqchip};
 
 const LEAF_FEATURES: u32 = 1;

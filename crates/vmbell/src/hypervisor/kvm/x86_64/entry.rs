@@ -6,9 +6,8 @@ use kvm_bindings::{
 };
 use kvm_ioctls::VcpuFd;
 
-use super::super::ioctl;
-use super::boot;
-use super::cpuid;
+use super::super::vm::Guest;
+use super::{boot, cpuid, ioctl};
 use crate::hypervisor::{EntryPoint, Error, Irqchip};
 
 const CR0_PE: u64 = 1;
@@ -28,13 +27,8 @@ const RFLAGS_RESERVED: u64 = 2;
 
 /// Sets the registers of a vCPU for its entry point. Refuses a SIPI for the first vCPU and in a guest without
 /// interrupt controllers.
-pub fn set(
-    vcpu: &VcpuFd,
-    cpuid: &CpuId,
-    index: u32,
-    irqchip: Irqchip,
-    entry: EntryPoint,
-) -> Result<(), Error> {
+pub fn set(vcpu: &VcpuFd, guest: &Guest, index: u32, entry: EntryPoint) -> Result<(), Error> {
+    let (cpuid, irqchip) = (&guest.system.host.cpuid, guest.irqchip);
     match entry {
         EntryPoint::Program { pc, sp, arguments } => {
             set_system(vcpu, |sregs| long(sregs, cpuid, index))?;

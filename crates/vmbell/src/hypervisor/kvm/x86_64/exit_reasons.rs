@@ -2,9 +2,8 @@
 //! that the kernel prints (Linux arch/x86/include/uapi/asm/{vmx,svm}.h). Those that a guest meets again and again
 //! are listed; the rest is the difference to all exits.
 
-use kvm_bindings::CpuId;
-
 use super::cpuid;
+use super::host::Host;
 
 /// Intel's (SDM volume 3, appendix C).
 const VMX: [(u32, &str); 17] = [
@@ -44,9 +43,15 @@ const SVM: [(u32, &str); 13] = [
     (0x402, "avic_unaccelerated_access"),
 ];
 
-/// The reasons of the CPU that `supported` describes.
-pub fn exit_reasons(supported: &CpuId) -> &'static [(u32, &'static str)] {
-    if cpuid::has_vmmcall(supported) {
+/// The field of the tracepoint that has the reason.
+pub const FIELD: &str = "exit_reason";
+
+/// The statistic of the exits for interrupts of the host, which are part of all exits.
+pub const HOST_INTERRUPTS: Option<&str> = Some("irq_exits");
+
+/// The reasons of the host's CPU.
+pub fn exit_reasons(host: &Host) -> &'static [(u32, &'static str)] {
+    if cpuid::has_vmmcall(&host.cpuid) {
         &SVM
     } else {
         &VMX

@@ -4,12 +4,15 @@
 //! frame on a stack of its own (see `boot/`). The guest can write to that stack too and so forge the
 //! description: it is only reported, and nothing depends on it. Runs on the thread of the vCPU.
 
-use kvm_bindings::kvm_regs;
+use kvm_bindings::{KVM_INTERNAL_ERROR_EMULATION, kvm_regs};
+use kvm_ioctls::VcpuFd;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
+use super::super::run_page::Exit;
+use super::super::vm::Guest;
 use super::boot;
-use crate::hypervisor::Fault;
 use crate::hypervisor::x86_64::{PAGE_FAULT, exception};
+use crate::hypervisor::{Error, Fault, VmExit};
 
 /// The words of the handler's stack that are read.
 #[derive(Clone, Copy, Debug)]
@@ -22,8 +25,24 @@ struct LastWords {
 /// The length of the longest x86 instruction, in bytes.
 const INSTRUCTION: usize = 15;
 
+/// The exit of a guest that cannot go on; `None` if it is not known why.
+pub fn end(guest: &Guest, fd: &VcpuFd, index: u32, exit: Exit) -> Result<Option<VmExit>, Error> {
+    let fault = match exit {
+        Exit::Shutdown => fault(guest.boot_area.as_ref(), &guest.ram, index),
+        Exit::InternalError {
+            suberror: KVM_INTERNAL_ERROR_EMULATION,
+        } => {
+            let registers = fd.get_regs();
+            let registers = registers.map_err(Error::system("read the vcpu's registers"))?;
+            not_emulated(&guest.ram, &registers)
+        }
+        _ => return Ok(None),
+    };
+    Ok(Some(VmExit::Fault(Box::new(fault))))
+}
+
 /// The fault of a vCPU that has shut down.
-pub fn fault(area: Option<&GuestMemoryMmap>, ram: &GuestMemoryMmap, index: u32) -> Fault {
+fn fault(area: Option<&GuestMemoryMmap>, ram: &GuestMemoryMmap, index: u32) -> Fault {
     let words = area.and_then(|area| read(area, index));
     let Some(words) = words else {
         return Fault {
@@ -45,7 +64,7 @@ pub fn fault(area: Option<&GuestMemoryMmap>, ram: &GuestMemoryMmap, index: u32) 
 }
 
 /// The fault of a vCPU at an instruction that the kernel cannot emulate.
-pub fn not_emulated(ram: &GuestMemoryMmap, registers: &kvm_regs) -> Fault {
+fn not_emulated(ram: &GuestMemoryMmap, registers: &kvm_regs) -> Fault {
     Fault {
         exception: exception(6),
         pc: Some(registers.rip),

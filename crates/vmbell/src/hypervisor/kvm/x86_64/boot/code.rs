@@ -6,7 +6,7 @@ use iced_x86::code_asm::{CodeAssembler, cr2, ptr, qword_ptr, rax, rbx, rcx, rdi,
 use stub::layout::HYPERCALL_PAGE;
 
 use super::super::super::error::KvmError;
-use super::super::super::system::HC_MAP_GPA_RANGE;
+use super::super::host::HC_MAP_GPA_RANGE;
 use super::HANDLERS;
 use crate::hypervisor::Error;
 

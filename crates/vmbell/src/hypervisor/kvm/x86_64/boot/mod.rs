@@ -12,7 +12,9 @@ use stub::layout::{HYPERCALL_PAGE, MAX_VCPUS};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
 use super::super::memory;
-use crate::hypervisor::Error;
+use super::super::system::System;
+use super::cpuid;
+use crate::hypervisor::{Error, VmConfig};
 
 /// The first address of the slot: the hypercall page.
 const START: u64 = HYPERCALL_PAGE;
@@ -56,7 +58,8 @@ pub const fn stack_top(index: u32) -> u64 {
 }
 
 /// Makes the memory of the slot and fills it.
-pub fn area(vmmcall: bool) -> Result<GuestMemoryMmap, Error> {
+pub fn area(system: &System, _: &VmConfig) -> Result<GuestMemoryMmap, Error> {
+    let vmmcall = cpuid::has_vmmcall(&system.host.cpuid);
     let area = memory::map(START, END - START)?;
     let parts = [
         (HYPERCALL_PAGE, code::hypercall_page(vmmcall)?),

@@ -21,9 +21,9 @@ use guest::Trial;
 
 /// Whether a guest that executes the hypercall instruction goes on behind it; tried once.
 pub fn hypercalls(system: &Arc<System>) -> Support {
-    let code = || code::hypercall(cpuid::has_vmmcall(&system.cpuid));
+    let code = || code::hypercall(cpuid::has_vmmcall(&system.host.cpuid));
     let one = || Trial::new(system, Irqchip::None, None, code())?.run();
-    let answer = system.hypercalls.get_or_init(|| match one() {
+    let answer = system.host.hypercalls.get_or_init(|| match one() {
         Ok(VmExit::PioOut { .. }) => Support::Yes,
         Ok(VmExit::Kicked) => no(
             "the hypercall instruction never ends here: this kvm emulates the guest's kernel mode",
@@ -38,7 +38,7 @@ pub fn hypercalls(system: &Arc<System>) -> Support {
 pub fn ends_of_interrupts(system: &Arc<System>) -> Support {
     let handler = || Some(code::handler());
     let one = || Trial::new(system, Irqchip::Full, handler(), code::interrupt())?.run();
-    let answer = system.ends_of_interrupts.get_or_init(|| match one() {
+    let answer = system.host.ends_of_interrupts.get_or_init(|| match one() {
         Ok(VmExit::PioOut { data, .. }) if data & IN_SERVICE != 0 => Support::Yes,
         Ok(VmExit::PioOut { .. }) => no(
             "an interrupt ends here when it is delivered: this kvm does not wait for the guest's EOI",
@@ -52,7 +52,7 @@ pub fn ends_of_interrupts(system: &Arc<System>) -> Support {
 
 /// Whether the kernel's statistics count the exits of a guest that rings an ioeventfd; tried once.
 pub fn light_exits(system: &Arc<System>) -> Support {
-    let answer = system.light_exits.get_or_init(|| match rings(system) {
+    let answer = system.host.light_exits.get_or_init(|| match rings(system) {
         Ok((VmExit::PioOut { .. }, counted)) if counted >= RINGS.into() => Support::Yes,
         Ok((VmExit::PioOut { .. }, counted)) => Support::No(format!(
             "{RINGS} writes to an ioeventfd are {counted} exits in this kvm's statistics"
@@ -67,7 +67,7 @@ pub fn light_exits(system: &Arc<System>) -> Support {
 /// Whether guest code of ring 0 runs on the CPU; tried once.
 pub fn native_kernel_mode(system: &Arc<System>) -> Support {
     let one = || Trial::new(system, Irqchip::None, None, code::unknown_to_emulators())?.run();
-    let answer = system.native_kernel_mode.get_or_init(|| match one() {
+    let answer = system.host.native_kernel_mode.get_or_init(|| match one() {
         Ok(VmExit::PioOut { .. }) => Support::Yes,
         Ok(VmExit::Fault(_)) => no(
             "this kvm runs ring 0 in its instruction emulator, which does not know an instruction that the cpu has",

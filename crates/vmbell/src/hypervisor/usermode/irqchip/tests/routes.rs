@@ -35,7 +35,7 @@ fn bad_table_changes_nothing() {
         (vec![good, good], "gsi 24 has two routes"),
         (
             vec![good, (3, Target::Pin(24))],
-            "pin 24 is out of range, the i/o apic has 24",
+            "pin 24 is out of range, the interrupt controller has 24",
         ),
         (
             vec![good, (3, Target::Msi(Msi::fixed(0, 15)))],

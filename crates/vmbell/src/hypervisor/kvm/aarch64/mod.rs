@@ -1,0 +1,17 @@
+//! The arm64 part of the KVM backend: what the host offers, what a guest has besides memory, a vCPU's initial state,
+//! hypercalls and lines, the description of a fault, and the guest of bare loops.
+
+pub mod bare;
+pub mod boot;
+pub mod entry;
+pub mod exit_reasons;
+mod gic;
+pub mod host;
+pub mod hypercall;
+mod ioctl;
+pub mod last_words;
+mod register;
+pub mod reset;
+pub mod routes;
+pub mod support;
+pub mod vm;

@@ -1,0 +1,27 @@
+//! Which capabilities KVM has on arm64, as far as the architecture decides.
+
+use std::sync::Arc;
+
+use super::super::system::System;
+use super::host::NO_PORTS;
+use crate::hypervisor::{Capability, Support};
+
+/// Why no kernel or image can be the guest.
+pub const NO_KERNELS: &str = "on arm64 a guest is a program that begins in EL1 with the mmu on";
+
+/// Whether the backend has `capability`, which the architecture decides.
+pub fn support(system: &Arc<System>, capability: Capability) -> Support {
+    let no = |reason: &str| Support::No(reason.to_owned());
+    match capability {
+        Capability::PioDoorbell | Capability::KernelPort => no(NO_PORTS.unwrap_or_default()),
+        Capability::Kernels => no(NO_KERNELS),
+        Capability::HypercallExit if !system.host.hypercall_exits => {
+            no("this kernel sends no hypercall on to the VMM (Linux 6.4)")
+        }
+        Capability::Interrupts | Capability::EndOfInterrupt if system.host.gic.is_none() => {
+            no("this host has neither a GICv3 nor a GICv2 for its guests")
+        }
+        // Guest code of EL1 runs on the CPU, which exits, hypercalls and interrupts show.
+        _ => Support::Yes,
+    }
+}

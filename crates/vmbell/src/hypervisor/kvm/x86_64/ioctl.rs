@@ -1,0 +1,43 @@
+//! The ioctls of an x86-64 vCPU that kvm-ioctls has only for other architectures or other descriptors. The thread that
+//! calls a function makes the ioctl.
+#![allow(unsafe_code)]
+
+use std::io;
+
+use kvm_bindings::{KVM_CAP_ENFORCE_PV_FEATURE_CPUID, KVMIO, kvm_device_attr, kvm_enable_cap};
+use kvm_ioctls::VcpuFd;
+use vmm_sys_util::ioctl::ioctl_with_ref;
+use vmm_sys_util::ioctl_iow_nr;
+
+ioctl_iow_nr!(KVM_SET_DEVICE_ATTR, KVMIO, 0xe1, kvm_device_attr);
+ioctl_iow_nr!(KVM_ENABLE_CAP, KVMIO, 0xa3, kvm_enable_cap);
+
+/// Hides from the vCPU all paravirtual features that its CPUID does not show.
+pub fn enforce_features(vcpu: &VcpuFd) -> io::Result<()> {
+    let mut request = kvm_enable_cap {
+        cap: KVM_CAP_ENFORCE_PV_FEATURE_CPUID,
+        ..kvm_enable_cap::default()
+    };
+    request.args[0] = 1;
+    // SAFETY: `vcpu` is an open vCPU, `request` the structure that the call reads.
+    if unsafe { ioctl_with_ref(vcpu, KVM_ENABLE_CAP(), &request) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Sets an attribute of a vCPU to a 64-bit value.
+pub fn set_vcpu_attribute(vcpu: &VcpuFd, group: u32, number: u32, value: u64) -> io::Result<()> {
+    let attribute = kvm_device_attr {
+        group,
+        attr: number.into(),
+        addr: &raw const value as u64,
+        ..kvm_device_attr::default()
+    };
+    // SAFETY: `vcpu` is an open vCPU, `attribute` the structure that the call reads, and its address
+    // that of `value`, which lives through the call.
+    if unsafe { ioctl_with_ref(vcpu, KVM_SET_DEVICE_ATTR(), &attribute) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
