@@ -68,7 +68,7 @@ impl Target for Kernel {
 
 #[allow(unsafe_code)]
 fn raw(vm: &VmFd, request: &KvmIoeventfd) -> Result<(), i32> {
-    const KVM_IOEVENTFD: libc::c_ulong = 0x4040_ae79;
+    const KVM_IOEVENTFD: libc::Ioctl = 0x4040_ae79;
     // SAFETY: `vm` is open, and `request` is the structure that the call reads.
     match unsafe { libc::ioctl(vm.as_raw_fd(), KVM_IOEVENTFD, &raw const *request) } {
         0 => Ok(()),
