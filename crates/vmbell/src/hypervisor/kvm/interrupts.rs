@@ -102,6 +102,8 @@ impl Irqs for KvmVm {
             Ok(taken) => Ok(taken > 0),
             // The kernel returns -1 if no local APIC has this address, which looks like EPERM here.
             Err(error) if error.errno() == libc::EPERM => Ok(false),
+            // The guest has not switched its ITS on yet.
+            Err(error) if error.errno() == libc::EBUSY => Ok(false),
             Err(error) if error.errno() == libc::ENODEV => Err(IrqError::NoIts.into()),
             Err(error) => Err(Error::system("send a message (KVM_SIGNAL_MSI)")(error)),
         }

@@ -9,7 +9,7 @@ use crate::hypervisor::{self, Irqs};
 use crate::irq::{Gsi, IrqError, Msi, PINS, Route, Target};
 
 /// The first GSI that no pin has.
-const FIRST: u32 = PINS as u32;
+const FIRST: u32 = (PINS & 0xffff) as u32;
 
 /// The routes.
 pub struct Routes {

@@ -46,7 +46,7 @@ const fn kind(gic: Gic) -> u32 {
 /// has them as long as the VM exists; the descriptors are for who wants to save their state.
 pub fn create(vm: &VmFd, gic: Gic) -> Result<Vec<DeviceFd>, Error> {
     let controller = device(vm, kind(gic))?;
-    let irqs = FIRST_SPI + PINS as u32;
+    let irqs = FIRST_SPI + (PINS & 0xffff) as u32;
     set(&controller, KVM_DEV_ARM_VGIC_GRP_NR_IRQS, 0, &irqs)?;
     let places = match gic {
         Gic::V2 => [

@@ -30,7 +30,7 @@ pub fn counter() -> u64 {
     let now: u64;
     // SAFETY: reads a register that Linux lets every process read; no memory is touched.
     unsafe {
-        std::arch::asm!("isb", "mrs {now}, cntvct_el0", now = out(reg) now, options(nostack))
+        std::arch::asm!("isb", "mrs {now}, cntvct_el0", now = out(reg) now, options(nostack));
     };
     now
 }
