@@ -5,7 +5,7 @@ use vmbell::hypervisor::{Hypervisor, IoEvents, PatchMode, VmConfig, VmEntry, VmE
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EFD_SEMAPHORE, EventFd};
 
 use crate::harness::script::{Op, Player};
-use crate::harness::{HOLE, configured, count, event, has_doorbells_at, plain};
+use crate::harness::{HOLE, bells, configured, count, event, has_doorbells_at, plain};
 use crate::places::{at_address, at_port, load, out, register, store};
 
 const PORT: u16 = 0x500;
@@ -111,16 +111,14 @@ fn a_read_always_leaves_the_guest<H: Hypervisor>(h: &H) {
         Op::Load(8, HOLE),
     ];
     let exits = player.play_with(&ops, |_| VmEntry::Data(0x66));
-    let expected = [
-        load(4, HOLE),
-        VmExit::PioIn { port: PORT, len: 1 },
-        load(8, HOLE),
-    ];
+    let expected = [load(4, HOLE), bells::read(1, PORT), load(8, HOLE)];
     assert_eq!(exits, expected);
     assert_eq!([1, 2, 3].map(|index| player.result(index)), [0x66; 3]);
     assert_eq!(count(&event), 1);
 }
 
+/// These accesses are not aligned, which arm64 takes in memory only.
+#[cfg(target_arch = "x86_64")]
 fn the_byte_beside_a_doorbell_is_not_it<H: Hypervisor>(h: &H) {
     let vm = plain(h);
     let event = event();
@@ -173,7 +171,7 @@ fn a_doorbell_that_comes_back_rings_again<H: Hypervisor>(h: &H) {
         let mut player = Player::new(&vm);
         let rings = [
             (
-                IoEventAddress::Pio(PORT.into()),
+                bells::place(PORT),
                 Datamatch::U32(None),
                 Op::Out(4, PORT, 1),
             ),
@@ -216,7 +214,7 @@ crate::on_both! {
     datamatch_ignores_other_values;
     the_largest_value_of_a_width_is_hit;
     a_read_always_leaves_the_guest;
-    the_byte_beside_a_doorbell_is_not_it;
+    #[cfg(target_arch = "x86_64")] the_byte_beside_a_doorbell_is_not_it;
     a_semaphore_counts_too;
     a_ring_of_a_closed_eventfd_does_not_leave_the_guest;
     a_doorbell_that_comes_back_rings_again;

@@ -4,12 +4,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell::guest::{Parameters, programs};
+use vmbell::guest::Parameters;
 use vmbell::hypervisor::{Error, Hypervisor, IoEvents, VmConfig};
 use vmm_sys_util::eventfd::EventFd;
 
 use crate::harness::script::{Op, Player};
-use crate::harness::{HOLE, LIMIT, configured, count, event, plain, run, start};
+use crate::harness::{HOLE, LIMIT, bells, configured, count, event, plain, run, start};
 
 fn join(
     vm: &dyn IoEvents,
@@ -25,7 +25,7 @@ fn all_that_match_are_signalled_once<H: Hypervisor>(h: &H) {
     let events: Vec<EventFd> = (0..5).map(|_| event()).collect();
     let places = [
         IoEventAddress::Mmio(HOLE),
-        IoEventAddress::Pio(0x700),
+        bells::place(0x700),
         IoEventAddress::Hypercall(2),
     ];
     for place in places {
@@ -103,7 +103,7 @@ fn await_counts(events: &[EventFd], expected: &[u64]) {
 fn items_with_one_match_all_hear_it<H: Hypervisor>(h: &H) {
     let vm = plain(h);
     let events: Vec<EventFd> = (0..5).map(|_| event()).collect();
-    let places = [IoEventAddress::Mmio(HOLE), IoEventAddress::Pio(0x700)];
+    let places = [IoEventAddress::Mmio(HOLE), bells::place(0x700)];
     for place in places {
         for (event, value) in events.iter().zip([7, 7, 8, 7, 9]) {
             join(&vm, event, place, Datamatch::U32(Some(value))).unwrap();
@@ -143,17 +143,17 @@ fn items_with_one_match_all_hear_it<H: Hypervisor>(h: &H) {
 fn nothing_leaves_the_guest_while_a_group_grows<H: Hypervisor>(h: &H) {
     const RINGS: u64 = 2_000;
     let vm = plain(h);
-    let place = IoEventAddress::Pio(0x700);
+    let place = bells::place(0x700);
     let datamatch = Datamatch::U32(None);
     let first = event();
     join(&vm, &first, place, datamatch).unwrap();
     let parameters = Parameters {
         count: RINGS,
-        address: 0x700,
+        address: place.value(),
         value: 1,
         pause: 0,
     };
-    let mut vcpu = start(&vm, programs::portio(), parameters, 0);
+    let mut vcpu = start(&vm, bells::program(), parameters, 0);
     let rounds = std::sync::atomic::AtomicU64::new(0);
     let done = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {

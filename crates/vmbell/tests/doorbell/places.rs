@@ -1,24 +1,26 @@
-//! Exclusive doorbells at ports and addresses, and the exits of writes there that did not ring.
+//! Exclusive doorbells at ports, or bells in their place, and at addresses, and the exits of writes there that did not ring.
 
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::hypervisor::{IoEvents, VmExit};
 use vmm_sys_util::eventfd::EventFd;
+
+use crate::harness::bells;
 
 pub fn register(vm: &dyn IoEvents, event: &EventFd, place: IoEventAddress, datamatch: Datamatch) {
     vm.register_ioevent(event, place, datamatch, Sharing::Exclusive)
         .unwrap();
 }
 
-pub fn at_port(vm: &dyn IoEvents, event: &EventFd, port: u16, datamatch: Datamatch) {
-    register(vm, event, IoEventAddress::Pio(port.into()), datamatch);
+pub fn at_port(vm: &dyn IoEvents, event: &EventFd, bell: u16, datamatch: Datamatch) {
+    register(vm, event, bells::place(bell), datamatch);
 }
 
 pub fn at_address(vm: &dyn IoEvents, event: &EventFd, address: u64, datamatch: Datamatch) {
     register(vm, event, IoEventAddress::Mmio(address), datamatch);
 }
 
-pub fn out(len: u8, port: u16, data: u32) -> VmExit {
-    VmExit::PioOut { port, len, data }
+pub fn out(len: u8, bell: u16, data: u32) -> VmExit {
+    bells::write(len, bell, data)
 }
 
 pub fn store(len: u8, address: u64, data: u64) -> VmExit {

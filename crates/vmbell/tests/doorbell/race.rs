@@ -6,11 +6,13 @@ use std::time::{Duration, Instant};
 
 use vm_memory::GuestAddress;
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell::guest::{DONE_PORT, Parameters, Program, programs};
+use vmbell::guest::{Parameters, Program, done as is_done, programs};
 use vmbell::hypervisor::{Hypervisor, IoEvents, PatchMode, Vcpu, Vm, VmConfig, VmEntry, VmExit};
 use vmbell::machine::{CODE, Deadline, PARAMETERS};
 
-use crate::harness::{AREA, HOLE, LIMIT, begin_at, configured, count, event, has_doorbells_at};
+use crate::harness::{
+    AREA, HOLE, LIMIT, begin_at, bells, configured, count, event, has_doorbells_at,
+};
 use vm_memory::Bytes;
 
 struct Way {
@@ -23,8 +25,8 @@ fn ways() -> [Way; 3] {
     let four = Datamatch::U32(None);
     [
         Way {
-            program: programs::portio(),
-            place: IoEventAddress::Pio(0x500),
+            program: bells::program(),
+            place: bells::place(0x500),
             datamatch: four,
         },
         Way {
@@ -49,9 +51,7 @@ fn ring<C: Vcpu>(vcpu: &mut C, done: &AtomicBool, exits: &AtomicU64) -> u64 {
     let mut rounds = 0;
     loop {
         match vcpu.run(VmEntry::Resume).unwrap() {
-            VmExit::PioOut {
-                port: DONE_PORT, ..
-            } => {
+            exit if is_done(&exit).is_some() => {
                 rounds += 1;
                 if done.load(Relaxed) {
                     return rounds;

@@ -4,7 +4,7 @@ use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell::guest::DONE_PORT;
+use vmbell::guest::done;
 use vmbell::hypervisor::{
     Capability, Hypervisor, IoEvents, PatchMode, Vcpu, VmConfig, VmEntry, VmExit,
 };
@@ -13,14 +13,14 @@ use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use vmm_sys_util::eventfd::EventFd;
 
 use crate::harness::script::{Op, Player};
-use crate::harness::{HOLE, configured, count, event, has_doorbells_at, plain, step};
+use crate::harness::{HOLE, bells, configured, count, event, has_doorbells_at, plain, step};
 
 const FULL: u64 = u64::MAX - 1;
 
 fn places() -> [(IoEventAddress, Datamatch, Op); 3] {
     [
         (
-            IoEventAddress::Pio(0x500),
+            bells::place(0x500),
             Datamatch::U32(None),
             Op::Out(4, 0x500, 1),
         ),
@@ -115,13 +115,8 @@ fn removal_does_not_wait_for_a_guest_that_a_full_counter_holds<H: Hypervisor>(h:
         let (held, other) = (EventFd::new(0).unwrap(), event());
         vm.register_ioevent(&held, place, datamatch, Sharing::Exclusive)
             .unwrap();
-        vm.register_ioevent(
-            &other,
-            IoEventAddress::Pio(0x900),
-            datamatch,
-            Sharing::Exclusive,
-        )
-        .unwrap();
+        vm.register_ioevent(&other, bells::place(0x900), datamatch, Sharing::Exclusive)
+            .unwrap();
         held.write(FULL).unwrap();
         let mut player = Player::new(&vm);
         player.write(&[ring, Op::Out(4, 0x900, 1), Op::Out(4, 0x900, 1)]);
@@ -131,9 +126,7 @@ fn removal_does_not_wait_for_a_guest_that_a_full_counter_holds<H: Hypervisor>(h:
                 let mut exits = Vec::new();
                 loop {
                     match step(&mut player.vcpu, VmEntry::Resume).unwrap() {
-                        VmExit::PioOut {
-                            port: DONE_PORT, ..
-                        } => return exits,
+                        exit if done(&exit).is_some() => return exits,
                         VmExit::Kicked => {}
                         exit => exits.push(exit),
                     }
@@ -141,7 +134,7 @@ fn removal_does_not_wait_for_a_guest_that_a_full_counter_holds<H: Hypervisor>(h:
             });
             std::thread::sleep(Duration::from_millis(50));
             let start = Instant::now();
-            vm.unregister_ioevent(&other, IoEventAddress::Pio(0x900), datamatch)
+            vm.unregister_ioevent(&other, bells::place(0x900), datamatch)
                 .unwrap();
             assert!(
                 start.elapsed() < Duration::from_secs(5),

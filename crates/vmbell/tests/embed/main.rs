@@ -8,6 +8,9 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+// Two backends, and examples that choose between them.
+#[cfg(target_arch = "x86_64")]
 mod any;
+#[cfg(target_arch = "x86_64")]
 mod examples;
 mod own_memory;

@@ -19,6 +19,7 @@ const OFFSET: u64 = 0x3000;
 const READ_WRITE: i32 = libc::PROT_READ | libc::PROT_WRITE;
 
 /// Adds 1 to the word at [`AREA`], stores the sum behind it, and says that it is done.
+#[cfg(target_arch = "x86_64")]
 const PROGRAM: [u8; 19] = {
     let [a, b, c, d] = AREA_WORD.to_le_bytes();
     [
@@ -31,6 +32,18 @@ const PROGRAM: [u8; 19] = {
         0xf4, // hlt
     ]
 };
+
+/// The same.
+#[cfg(target_arch = "aarch64")]
+const PROGRAM: [u8; 28] = [
+    0x09, 0x04, 0xa0, 0x52, // mov w9, AREA
+    0x20, 0x01, 0x40, 0xb9, // ldr w0, [x9]
+    0x00, 0x04, 0x00, 0x11, // add w0, w0, 1
+    0x20, 0x05, 0x00, 0xb9, // str w0, [x9, 4]
+    0x0a, 0xfe, 0xbf, 0xd2, // mov x10, DONE_ADDRESS
+    0x5f, 0x01, 0x00, 0xb9, // str wzr, [x10]
+    0x00, 0x00, 0x00, 0x14, // b .
+];
 const AREA_WORD: u32 = 0x20_0000;
 const _: () = assert!(AREA_WORD as u64 == AREA);
 

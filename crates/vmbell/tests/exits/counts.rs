@@ -1,16 +1,16 @@
 //! How many exits a guest is said to have made.
 
-use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell::guest::{Parameters, programs};
+use vmbell::doorbell::{Datamatch, Sharing};
+use vmbell::guest::Parameters;
 use vmbell::hypervisor::{Capability, Hypervisor, IoEvents, Vm};
 
-use crate::harness::{count, event, plain, run, start};
+use crate::harness::{bells, count, event, plain, run, start};
 
 fn light_exits_are_counted_or_not_known<H: Hypervisor>(h: &H) {
     const RINGS: u64 = 500;
     let vm = plain(h);
     let event = event();
-    let place = IoEventAddress::Pio(0x500);
+    let place = bells::place(0x500);
     vm.register_ioevent(&event, place, Datamatch::U32(None), Sharing::Exclusive)
         .unwrap();
     let parameters = Parameters {
@@ -18,7 +18,7 @@ fn light_exits_are_counted_or_not_known<H: Hypervisor>(h: &H) {
         address: place.value(),
         ..Parameters::default()
     };
-    let mut vcpu = start(&vm, programs::portio(), parameters, 0);
+    let mut vcpu = start(&vm, bells::program(), parameters, 0);
     let before = vm.exit_counts();
     assert_eq!(run(&mut vcpu), []);
     assert_eq!(count(&event), RINGS);

@@ -1,4 +1,5 @@
-//! Why a guest leaves, with what, and that it goes on as if it had not.
+//! Why a guest leaves, with what, and that it goes on as if it had not. Ports, the instructions' forms and the model's
+//! registers are those of x86-64.
 #![allow(
     clippy::tests_outside_test_module,
     clippy::unwrap_used,
@@ -10,7 +11,10 @@ mod harness;
 
 mod control;
 mod counts;
+#[cfg(target_arch = "x86_64")]
 mod memory;
+#[cfg(target_arch = "x86_64")]
 mod ports;
+#[cfg(target_arch = "x86_64")]
 mod state;
 mod vcpus;

@@ -6,7 +6,9 @@ use vmbell::guest::{Parameters, Program, programs};
 use vmbell::hypervisor::{Hypervisor, IoEvents, PatchMode, SpinPolicy, Vm, VmConfig, VmExit};
 use vmbell::machine::CODE;
 
-use crate::harness::{AREA, HOLE, begin_at, configured, count, event, has_doorbells_at, run};
+use crate::harness::{
+    AREA, HOLE, begin_at, bells, configured, count, event, has_doorbells_at, run,
+};
 
 fn together<H: Hypervisor>(
     h: &H,
@@ -86,8 +88,8 @@ fn vcpus_ring_together<H: Hypervisor>(h: &H) {
         together(
             h,
             config.clone(),
-            programs::portio(),
-            IoEventAddress::Pio(0x500),
+            bells::program(),
+            bells::place(0x500),
             true,
         );
         together(
@@ -114,8 +116,8 @@ fn vcpus_leave_together<H: Hypervisor>(h: &H) {
         together(
             h,
             config.clone(),
-            programs::portio(),
-            IoEventAddress::Pio(0x500),
+            bells::program(),
+            bells::place(0x500),
             false,
         );
         together(
@@ -143,13 +145,7 @@ fn a_site_is_patched_under_other_vcpus<H: Hypervisor>(h: &H) {
             patch: PatchMode::Int3,
             ..VmConfig::default()
         };
-        together(
-            h,
-            config,
-            programs::portio(),
-            IoEventAddress::Pio(0x500),
-            true,
-        );
+        together(h, config, bells::program(), bells::place(0x500), true);
     }
 }
 

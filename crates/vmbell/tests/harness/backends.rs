@@ -27,12 +27,15 @@ pub fn bounded(body: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Wraps generic bodies as tests of one backend.
+/// Wraps generic bodies as tests of the usermode backend, which only x86-64 has. A condition before a name is one under
+/// which the body is there.
 #[macro_export]
 macro_rules! on_usermode {
-    ($($name:ident;)*) => {
+    ($($(#[$condition:meta])* $name:ident;)*) => {
+        #[cfg(target_arch = "x86_64")]
         mod usermode {
-            $(#[test]
+            $($(#[$condition])*
+            #[test]
             fn $name() {
                 $crate::harness::bounded(|| super::$name(&vmbell::hypervisor::usermode::Usermode));
             })*
@@ -43,18 +46,19 @@ macro_rules! on_usermode {
 /// Wraps generic bodies as tests of both backends: those on KVM are left to the lab, which has it.
 #[macro_export]
 macro_rules! on_both {
-    ($($name:ident;)*) => {
-        $crate::on_usermode! { $($name;)* }
-        $crate::on_kvm! { $($name;)* }
+    ($($(#[$condition:meta])* $name:ident;)*) => {
+        $crate::on_usermode! { $($(#[$condition])* $name;)* }
+        $crate::on_kvm! { $($(#[$condition])* $name;)* }
     };
 }
 
 /// Wraps generic bodies as tests on KVM.
 #[macro_export]
 macro_rules! on_kvm {
-    ($($name:ident;)*) => {
+    ($($(#[$condition:meta])* $name:ident;)*) => {
         mod kvm {
-            $(#[test]
+            $($(#[$condition])*
+            #[test]
             #[ignore = "needs /dev/kvm: cargo xtask lab"]
             fn $name() {
                 $crate::harness::bounded(|| super::$name(&$crate::harness::kvm()));

@@ -2,10 +2,13 @@
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 pub mod backends;
+pub mod bells;
+#[cfg(target_arch = "x86_64")]
 pub mod jumps;
 pub mod process;
 pub mod programs;
 pub mod script;
+#[cfg(target_arch = "x86_64")]
 pub mod symbols;
 pub mod taker;
 

@@ -3,7 +3,7 @@
 
 vmbell::guest_programs! {
     /// Plays a list of accesses that the host writes.
-    script = "../guests/script.S";
+    script = "../guests/script.S" | "../guests/aarch64/script.S";
     /// All forms of port input and output.
     ports = "../guests/ports.S";
     /// All forms of stores.
@@ -27,9 +27,12 @@ vmbell::guest_programs! {
     /// An interrupt handler that writes down what it takes.
     handler = "../guests/handler.S";
     /// Takes interrupts and counts them by vector while it does something.
-    interrupts = "../guests/interrupts.S";
+    interrupts = "../guests/interrupts.S"
+        | "../guests/aarch64/interrupts_handler.S" "../../src/guest/aarch64/gic.S" "../../src/guest/aarch64/its.S" "../guests/aarch64/interrupts.S";
+    /// Checks arm64's interrupt controllers.
+    gic_checks = | "../../src/guest/aarch64/interrupt_head.S" "../../src/guest/aarch64/gic.S" "../../src/guest/aarch64/its.S" "../guests/aarch64/gic_checks.S";
     /// Counts in memory and never leaves.
-    spin = "../guests/spin.S";
+    spin = "../guests/spin.S" | "../guests/aarch64/spin.S";
     /// Branches into the middle of an output's successors.
     interior = "../guests/interior.S";
     /// Makes a system call from the stub's own instruction, again and again.

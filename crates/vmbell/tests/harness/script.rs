@@ -5,28 +5,28 @@ use vmbell::guest::Parameters;
 use vmbell::hypervisor::{Vm, VmEntry, VmExit};
 use vmbell::machine::PARAMETERS;
 
-use super::{AREA, programs, run_to_done, start};
+use super::{AREA, bells, programs, run_to_done, start};
 
 /// One access of the guest.
 #[derive(Clone, Copy, Debug)]
 pub enum Op {
-    /// Width, port, value.
+    /// A write to a bell ([`bells`]): width, bell, value.
     Out(u32, u16, u32),
-    /// Width, port.
+    /// A read from a bell: width, bell.
     In(u32, u16),
-    /// Width (16 is an SSE store), address, value.
+    /// Width (16 is the store of a vector register), address, value.
     Store(u32, u64, u64),
     /// Width, address.
     Load(u32, u64),
     /// Number, argument.
     Call(u64, u64),
-    /// `hlt`.
+    /// Waits for an interrupt: `hlt`, `wfi`.
     Halt,
     /// `wrmsr`: index, value.
     WriteMsr(u32, u64),
     /// `rdmsr`: index.
     ReadMsr(u32),
-    /// `sti`, and an instruction behind it.
+    /// Takes interrupts: `sti`, and an instruction behind it.
     Unmask,
     /// `cli`.
     Mask,
@@ -41,8 +41,12 @@ const RECORD: usize = 32;
 impl Op {
     fn record(self) -> [u8; RECORD] {
         let (kind, width, address, value) = match self {
-            Self::Out(width, port, value) => (1, width, port.into(), value.into()),
-            Self::In(width, port) => (2, width, port.into(), 0),
+            Self::Out(width, bell, value) if bells::ARE_PORTS => {
+                (1, width, bell.into(), value.into())
+            }
+            Self::Out(width, bell, value) => (3, width, bells::number(bell), value.into()),
+            Self::In(width, bell) if bells::ARE_PORTS => (2, width, bell.into(), 0),
+            Self::In(width, bell) => (4, width, bells::number(bell), 0),
             Self::Store(width, address, value) => (3, width, address, value),
             Self::Load(width, address) => (4, width, address, 0),
             Self::Call(number, argument) => (5, 8, number, argument),
@@ -130,7 +134,7 @@ impl<'v, V: Vm> Player<'v, V> {
         run_to_done(&mut self.vcpu, answer)
     }
 
-    /// What `rax` held after an access of the script.
+    /// What the register of the value held after an access of the script.
     pub fn result(&self, index: usize) -> u64 {
         self.vm
             .memory()

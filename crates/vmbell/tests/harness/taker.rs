@@ -6,12 +6,12 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
 use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, VolatileMemory};
-use vmbell::guest::{DONE_PORT, Parameters};
+use vmbell::guest::{Parameters, done};
 use vmbell::hypervisor::{Irqchip, Vcpu, Vm, VmConfig, VmEntry, VmExit};
 use vmbell::irq::Msi;
 use vmbell::machine::CODE;
 
-use super::{AREA, LIMIT, begin_at, chain, programs};
+use super::{AREA, LIMIT, begin_at, bells, chain, programs};
 
 /// What the guest does meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,21 +33,21 @@ pub const RED_ZONE: u64 = 4;
 pub const WORK: u64 = 8;
 /// And says so on a port.
 pub const SAY_SO: u64 = 16;
-/// The I/O APIC has a level pin, 4, and an edge pin, 5.
+/// GSI 4 is a level and GSI 5 an edge: pins of the I/O APIC, or SPIs, which are always there.
 pub const PINS: u64 = 32;
 
-/// The level pin's vector.
+/// The level's vector.
 pub const LEVEL: u8 = 0x60;
-/// The edge pin's vector.
+/// The edge's vector.
 pub const EDGE: u8 = 0x61;
-/// The port on which an interrupt says that it took its work.
+/// The bell on which an interrupt says that it took its work.
 pub const SAID: u16 = 0x78;
 
 const COUNTS: u64 = 0x800;
 const SPARED: u64 = 0x7f0;
 const RINGS: u64 = vmbell::guest::offset::RINGS as u64;
 
-/// A guest with local APICs.
+/// A guest with interrupt controllers.
 pub fn with_interrupts(vcpus: u32) -> VmConfig {
     VmConfig {
         irqchip: Irqchip::Full,
@@ -68,11 +68,15 @@ pub fn take<V: Vm>(vm: &V, index: u32, doing: Doing, address: u64, flags: u64) -
         .unwrap();
     let parameters = Parameters {
         count: flags,
-        address,
+        address: match doing {
+            Doing::Writes => bells::number(address.try_into().unwrap()),
+            _ => address,
+        },
         value: doing as u64,
         pause: 0,
     };
     parameters.write(vm.memory(), page(index)).unwrap();
+    here::prepare(vm, page(index));
     let mut vcpu = begin_at(vm, index, page(index));
     vcpu.set_interrupt_handler(CODE.0 + 16).unwrap();
     vcpu
@@ -80,7 +84,78 @@ pub fn take<V: Vm>(vm: &V, index: u32, doing: Doing, address: u64, flags: u64) -
 
 /// A message for one vCPU.
 pub fn msi(vcpu: u8, vector: u8) -> Msi {
-    Msi::fixed(vcpu, vector)
+    here::msi(vcpu, vector)
+}
+
+#[cfg(target_arch = "x86_64")]
+mod here {
+    use super::*;
+
+    pub fn prepare<V: Vm>(_: &V, _: GuestAddress) {}
+
+    pub fn msi(vcpu: u8, vector: u8) -> Msi {
+        Msi::fixed(vcpu, vector)
+    }
+
+    /// Interrupts a vCPU that halts with [`LAST`]; says whether it takes that, now or later.
+    pub fn wake<V: Vm>(vm: &V, index: u32) -> bool {
+        vm.signal_msi(msi(u8::try_from(index).unwrap(), LAST))
+            .unwrap()
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+mod here {
+    use super::*;
+    use vmbell::guest::{GicInterrupt, Interrupts, LpiMessage, offset};
+    use vmbell::hypervisor::aarch64::ITS;
+    use vmbell::irq::{Gic, Gsi};
+
+    /// Where the guest has its tables of messages.
+    const TABLES: u64 = AREA + 0x10_0000;
+    /// The first LPI.
+    const LPI: u32 = 8192;
+    /// The GSI that wakes vCPU 0, and those of the others follow. An SPI is there on each GIC.
+    const WAKE: u32 = 8;
+
+    /// Tells the guest which interrupt controllers it has, and where its bell is.
+    pub fn prepare<V: Vm>(vm: &V, page: GuestAddress) {
+        let gic = vm.gic().unwrap();
+        let message = LpiMessage {
+            tables: TABLES,
+            device: 0,
+            event: 0,
+        };
+        let interrupts = Interrupts {
+            gic: Some(GicInterrupt {
+                gic,
+                intid: LPI,
+                level: false,
+                message: (gic == Gic::V3).then_some(message),
+            }),
+            ..Interrupts::default()
+        };
+        interrupts.write(vm.memory(), page).unwrap();
+        let place = GuestAddress(page.0 + offset::PIN as u64);
+        vm.memory().write_obj(bells::number(SAID), place).unwrap();
+    }
+
+    /// The vCPU's number is that of the device, and the vector is the event.
+    pub fn msi(vcpu: u8, vector: u8) -> Msi {
+        Msi {
+            address: ITS + 0x1_0040,
+            data: vector.into(),
+            device: Some(vcpu.into()),
+        }
+    }
+
+    /// Interrupts a vCPU with [`LAST`]. Whether it takes that is not known.
+    pub fn wake<V: Vm>(vm: &V, index: u32) -> bool {
+        let gsi = Gsi::new(WAKE + index).unwrap();
+        vm.set_line(gsi, true).unwrap();
+        vm.set_line(gsi, false).unwrap();
+        false
+    }
 }
 
 /// How often a vCPU has taken a vector.
@@ -140,12 +215,8 @@ pub fn stop<V: Vm>(vm: &V, index: u32) {
 pub fn run_to_end<C: Vcpu>(vcpu: &mut C, see: &(impl Fn(&VmExit) + Sync)) {
     loop {
         match vcpu.run(VmEntry::Resume) {
-            Ok(VmExit::PioOut {
-                port: DONE_PORT,
-                data,
-                ..
-            }) => {
-                assert_eq!(data, 0, "a register changed");
+            Ok(exit) if done(&exit).is_some() => {
+                assert_eq!(done(&exit), Some(0), "a register changed");
                 return;
             }
             Ok(VmExit::Fault(fault)) => panic!("{fault}"),
@@ -183,8 +254,7 @@ pub fn while_running_and_seeing<V: Vm>(
         for index in 0..count {
             stop(vm, index);
             // A halted one looks when it is woken.
-            vm.signal_msi(msi(u8::try_from(index).unwrap(), LAST))
-                .unwrap();
+            here::wake(vm, index);
         }
         for thread in threads {
             if result.is_ok() {
@@ -205,9 +275,7 @@ fn is_halted_at_start<V: Vm>(vm: &V, index: u32) -> bool {
     let doing = word(vm, index, vmbell::guest::offset::VALUE as u64);
     if doing == Doing::Halts as u64 {
         std::thread::sleep(Duration::from_millis(5));
-        return vm
-            .signal_msi(msi(u8::try_from(index).unwrap(), LAST))
-            .unwrap();
+        return here::wake(vm, index);
     }
     false
 }

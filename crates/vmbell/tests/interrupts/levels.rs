@@ -8,7 +8,7 @@ use vmbell::hypervisor::{Hypervisor, IrqTrigger, Irqs, Vm, VmExit};
 use vmbell::irq::{Gsi, LevelLine};
 use vmm_sys_util::eventfd::EventFd;
 
-use crate::harness::{configured, count, event, rounds};
+use crate::harness::{bells, configured, count, event, rounds};
 use crate::taker::{
     Doing, LEVEL, PINS, PV_EOI, SAID, SAY_SO, WORK, add_work, await_that, spared, spurious, take,
     taken, while_running_and_seeing, with_interrupts, work,
@@ -129,7 +129,7 @@ fn a_line_stays_up_until_the_device_is_served<H: Hypervisor<Vm: Sync>>(h: &H) {
     let vcpu = take(&vm, 0, Doing::Spins, 0, WORK | PINS | SAY_SO);
     // The device lowers its line when the last piece of work was taken.
     let see = |exit: &VmExit| {
-        if matches!(exit, VmExit::PioOut { port: SAID, .. }) {
+        if bells::is_rung(exit, SAID) {
             let mut device = device.lock().unwrap();
             if work(&vm, 0) == 0 {
                 device.deassert().unwrap();

@@ -3,9 +3,9 @@
 use vmbell::device::Listener;
 use vmbell::device::virtio_mmio::{Interrupt, Inverter, Serving};
 use vmbell::doorbell::{Datamatch, Sharing};
-use vmbell::guest::{HANDLER, Interrupts, VECTOR, programs};
+use vmbell::guest::{HANDLER, Interrupts, programs};
 use vmbell::hypervisor::{Hypervisor, IoEvents, Irqchip, Irqs, Vcpu, VmConfig};
-use vmbell::irq::{Gsi, Msi, Route, Target};
+use vmbell::irq::Gsi;
 use vmbell::machine::CODE;
 use vmm_sys_util::eventfd::EventFd;
 
@@ -26,6 +26,41 @@ fn an_acknowledgement_by_doorbell_wakes_nobody<H: Hypervisor>(hypervisor: &H) {
     assert_eq!(heavy, 1, "the one that says done");
 }
 
+/// The GSI of an edge, and how the guest takes it.
+#[cfg(target_arch = "x86_64")]
+fn edge(vm: &dyn Irqs) -> (Gsi, Interrupts) {
+    use vmbell::guest::VECTOR;
+    use vmbell::irq::{Msi, Route, Target};
+
+    let gsi = Gsi::new(24).unwrap();
+    let target = Target::Msi(Msi::fixed(0, VECTOR));
+    vm.set_routing(&[Route { gsi, target }]).unwrap();
+    let interrupts = Interrupts {
+        pv_eoi: true,
+        ..Interrupts::default()
+    };
+    (gsi, interrupts)
+}
+
+#[cfg(target_arch = "aarch64")]
+fn edge(vm: &dyn Irqs) -> (Gsi, Interrupts) {
+    use vmbell::guest::GicInterrupt;
+    use vmbell::hypervisor::aarch64::FIRST_SPI;
+
+    const SPI: u32 = 5;
+    let interrupt = GicInterrupt {
+        gic: vm.gic().unwrap(),
+        intid: FIRST_SPI + SPI,
+        level: false,
+        message: None,
+    };
+    let interrupts = Interrupts {
+        gic: Some(interrupt),
+        ..Interrupts::default()
+    };
+    (Gsi::new(SPI).unwrap(), interrupts)
+}
+
 /// The interrupts and the heavy exits of a run whose answers come by irqfd.
 fn interrupted<H: Hypervisor>(hypervisor: &H, doorbell: bool) -> (u64, u64) {
     let config = VmConfig {
@@ -33,9 +68,8 @@ fn interrupted<H: Hypervisor>(hypervisor: &H, doorbell: bool) -> (u64, u64) {
         ..VmConfig::default()
     };
     let vm = harness::configured(hypervisor, config);
-    let (trigger, gsi) = (event(), Gsi::new(24).unwrap());
-    let target = Target::Msi(Msi::fixed(0, VECTOR));
-    vm.set_routing(&[Route { gsi, target }]).unwrap();
+    let trigger = event();
+    let (gsi, interrupts) = edge(&vm);
     vm.register_irqfd(&trigger, gsi, None).unwrap();
     let mut interrupt = Interrupt::new(Some(vm.irq_trigger(&trigger).unwrap()));
     if doorbell {
@@ -52,12 +86,6 @@ fn interrupted<H: Hypervisor>(hypervisor: &H, doorbell: bool) -> (u64, u64) {
         interrupt,
     );
     rig.vcpu.set_interrupt_handler(CODE.0 + HANDLER).unwrap();
-    let interrupts = Interrupts {
-        pv_eoi: true,
-        xapic: false,
-        route: None,
-        gic: None,
-    };
     rig.machine.set_interrupts(&interrupts).unwrap();
     let queue = rig.queue();
     let listener =
