@@ -1,20 +1,64 @@
 //! Devices that a board has only if the caller asks for them: L1 can assign them to a guest with VFIO.
 //!
-//! Each has a fixed PCI address in L1. It stands behind an IOMMU and in an IOMMU group of its own.
+//! Each has a fixed address in L1. It stands behind an IOMMU and in an IOMMU group of its own.
 
-/// A PCI device.
+/// A device of L1.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Device {
     /// The name by which it is asked for.
     pub name: &'static str,
+    /// The bus on which it is.
+    pub bus: Bus,
     /// Its address in L1, as sysfs names it.
     pub address: &'static str,
     /// QEMU's arguments, which fix the address.
     pub arguments: &'static [&'static str],
-    /// Modules for what L1 itself has beside the device.
+    /// Modules of the kernel in use: for what L1 itself has beside the device, and for its driver of VFIO.
     pub modules: &'static [&'static str],
+    /// Whether its driver of VFIO is among the modules that the lab builds, because the distribution's kernel lacks it.
+    pub built_driver: bool,
     /// For a network card: the address of L1's own interface, which is connected to it.
     pub interface: Option<&'static str>,
+    /// For a device that QEMU does not put behind the IOMMU: how that is written into the device tree.
+    pub master: Option<Master>,
+}
+
+/// A bus of L1's kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bus {
+    /// PCI.
+    Pci,
+    /// AMBA, the bus of Arm's own peripherals.
+    Amba,
+}
+
+impl Bus {
+    /// The name of its folder in `/sys/bus`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pci => "pci",
+            Self::Amba => "amba",
+        }
+    }
+
+    /// The driver of VFIO for its devices.
+    pub fn vfio_driver(self) -> &'static str {
+        match self {
+            Self::Pci => "vfio-pci",
+            Self::Amba => "vfio-amba",
+        }
+    }
+}
+
+/// A device that is to stand behind an IOMMU (`iommus` of the device tree's binding `iommu/iommu.txt`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Master {
+    /// The path of the device's node.
+    pub node: &'static str,
+    /// The path of the IOMMU's node.
+    pub iommu: &'static str,
+    /// The stream by which the IOMMU is to know the device: one that no other device has.
+    pub stream: u32,
 }
 
 /// What L1 needs to assign any device: an IOMMU, and VFIO in its kernel.
@@ -34,22 +78,9 @@ pub struct Iommu {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Driver {
     /// VFIO: a program can assign the device at once.
-    VfioPci,
+    Vfio,
     /// Nothing.
     None,
-}
-
-impl Driver {
-    /// All of them, the default first.
-    pub const ALL: [Self; 2] = [Self::VfioPci, Self::None];
-
-    /// The driver's name in L1's kernel, or `none`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::VfioPci => "vfio-pci",
-            Self::None => "none",
-        }
-    }
 }
 
 /// A device that L1 has.
@@ -59,4 +90,14 @@ pub struct Plugged {
     pub device: &'static Device,
     /// What drives it in L1.
     pub driver: Driver,
+}
+
+impl Plugged {
+    /// The driver's name in L1's kernel; `None` if the device has none.
+    pub fn driver_name(&self) -> Option<&'static str> {
+        match self.driver {
+            Driver::Vfio => Some(self.device.bus.vfio_driver()),
+            Driver::None => None,
+        }
+    }
 }

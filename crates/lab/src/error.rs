@@ -3,6 +3,7 @@
 use super::apt::AptError;
 use super::boot::BootError;
 use super::cache::CacheError;
+use super::device_tree::TreeError;
 use super::initramfs::InitramfsError;
 use super::kernel::KernelError;
 use super::qemu::QemuError;
@@ -36,6 +37,9 @@ pub enum LabError {
         /// Which module it lacks.
         source: KernelError,
     },
+    /// QEMU's device tree cannot be edited.
+    #[error(transparent)]
+    Tree(#[from] TreeError),
     /// QEMU cannot be used.
     #[error(transparent)]
     Qemu(#[from] QemuError),

@@ -59,11 +59,13 @@ pub struct Job {
     pub devices: Vec<JobDevice>,
 }
 
-/// A PCI device in L1.
+/// A device in L1.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobDevice {
     /// Its name, for errors.
     pub name: String,
+    /// The name of its bus, as sysfs names it.
+    pub bus: String,
     /// Its address, as sysfs names it.
     pub address: String,
     /// The driver that it gets; `None` if it is to have none.

@@ -14,6 +14,7 @@ pub mod board;
 pub mod boot;
 pub mod cache;
 pub mod device;
+pub mod device_tree;
 pub mod init;
 pub mod initramfs;
 pub mod job;
@@ -28,6 +29,7 @@ mod progress;
 mod provision;
 mod recipe;
 mod run;
+mod tree;
 mod unfinished;
 
 pub use error::LabError;

@@ -5,13 +5,12 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use super::board::Board;
 use super::boot::{Mode, Settings};
-use super::device::{Driver, Plugged};
+use super::device::Plugged;
 use super::initramfs::{Archive, Closure, ElfFacts, InitramfsError, LibrarySearch};
 use super::job::{EXTRA_MODULE_FOLDER, INIT_FILE, JOB_FILE, Job, JobDevice};
 use super::kernel::{Module, ModuleTree};
-use super::{Kernel, Lab, LabError, prepare};
+use super::{Lab, LabError, prepare};
 
 /// The shell in an L1 that cannot run the host's, and the program that it is.
 const SHELL: &str = "/bin/sh";
@@ -30,7 +29,7 @@ pub struct Task {
     pub directory: PathBuf,
     /// Files and folders of the host, each with its path in L1.
     pub with: Vec<(PathBuf, PathBuf)>,
-    /// Modules to load besides the board's.
+    /// Modules to load besides the board's: names of the kernel's own, or paths of files.
     pub modules: Vec<String>,
     /// Whether the files of `/out` are sent back.
     pub out: bool,
@@ -45,7 +44,7 @@ pub fn write(
     settings: &Settings,
     output: impl Write,
 ) -> Result<(), LabError> {
-    let (board, kernel, init) = (&lab.board, &lab.kernel, &lab.init);
+    let (board, init) = (&lab.board, &lab.init);
     let arch = board.arch.name;
     let search = LibrarySearch::host(board.arch.triplet);
     let mut archive = Archive::new(output);
@@ -80,7 +79,7 @@ pub fn write(
             archive.host_path_at(host, path)?;
         }
     }
-    let modules = extra_modules(board, kernel, task, &settings.devices)?;
+    let modules = extra_modules(lab, task, &settings.devices)?;
     if !modules.is_empty() {
         prepare::add_modules(&mut archive, EXTRA_MODULE_FOLDER, &modules)?;
     }
@@ -95,12 +94,8 @@ pub fn write(
 }
 
 /// The modules of this run, each once, in the order of loading.
-fn extra_modules(
-    board: &Board,
-    kernel: &Kernel,
-    task: &Task,
-    devices: &[Plugged],
-) -> Result<Vec<Module>, LabError> {
+fn extra_modules(lab: &Lab, task: &Task, devices: &[Plugged]) -> Result<Vec<Module>, LabError> {
+    let (board, kernel) = (&lab.board, &lab.kernel);
     let mut modules: Vec<Module> = Vec::new();
     let mut add = |found: Vec<Module>| {
         for module in found {
@@ -122,10 +117,18 @@ fn extra_modules(
             add(found);
         }
     }
-    if !task.modules.is_empty() {
+    if devices.iter().any(|plugged| plugged.device.built_driver) {
+        for path in &lab.drivers {
+            add(vec![Module::read(path)?]);
+        }
+    }
+    for name in &task.modules {
+        if name.contains('/') {
+            add(vec![Module::read(Path::new(name))?]);
+            continue;
+        }
         let folder = kernel.modules.clone().unwrap_or_default();
-        let names: Vec<&str> = task.modules.iter().map(String::as_str).collect();
-        add(ModuleTree::open(&folder, &kernel.title)?.load_order(&names)?);
+        add(ModuleTree::open(&folder, &kernel.title)?.load_order(&[name])?);
     }
     Ok(modules)
 }
@@ -208,9 +211,10 @@ fn job(task: &Task, settings: &Settings, program: PathBuf) -> Result<Job, Initra
 fn job_device(plugged: &Plugged) -> JobDevice {
     JobDevice {
         name: plugged.device.name.to_owned(),
+        bus: plugged.device.bus.name().to_owned(),
         address: plugged.device.address.to_owned(),
         interface: plugged.device.interface.map(str::to_owned),
-        driver: (plugged.driver != Driver::None).then(|| plugged.driver.name().to_owned()),
+        driver: plugged.driver_name().map(str::to_owned),
     }
 }
 

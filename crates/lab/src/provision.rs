@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use super::apt::{Apt, Package};
 use super::arch::Arch;
 use super::board::Board;
+use super::boot::Settings;
 use super::cache::{
     Cache, CacheError, Draft, Entry, Prepare, Size, SourcePackage, hash_bytes, hash_file,
     require_space,
 };
 use super::kernel::{KernelError, KernelImage, ModuleTree};
 use super::qemu::Qemu;
-use super::{Kernel, LabError, Progress, Recipe, prepare};
+use super::{Kernel, LabError, Progress, Recipe, prepare, tree};
 
 /// Peak disk space of a preparation in multiples of the download: packages, unpacked files, kernel decompressed.
 const PEAK: u64 = 6;
@@ -92,6 +93,31 @@ impl<'a> Provision<'a> {
             Some(self.package_entry(&recipe, prepare::shell)?)
         };
         Ok(entry.map(|entry| entry.path(prepare::SHELL)))
+    }
+
+    /// The device tree for a machine of which QEMU's own is not right; `None` if it is.
+    pub fn tree(&mut self, qemu: &Qemu, settings: &Settings) -> Result<Option<PathBuf>, LabError> {
+        const KIND: &str = "tree";
+        if tree::masters(settings).next().is_none() {
+            return Ok(None);
+        }
+        let board = self.board;
+        let hash = hash_bytes(tree::recipe(qemu, board, settings).as_bytes());
+        if let Some(entry) = self.existing(KIND, &hash)? {
+            return Ok(Some(entry.path(tree::TREE)));
+        }
+        let own;
+        let lock = match &self.session {
+            Some((_, lock)) => lock,
+            None => {
+                own = self.lock()?;
+                &own
+            }
+        };
+        let draft = self.cache.draft(lock, KIND, &hash)?;
+        let title = tree::make(qemu, board, settings, &draft)?;
+        let entry = draft.commit(title, Vec::new())?;
+        Ok(Some(entry.path(tree::TREE)))
     }
 
     /// Removes the indexes and packages, which nothing needs once everything is in place, and what a

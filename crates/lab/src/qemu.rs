@@ -41,6 +41,14 @@ pub enum QemuError {
         /// The version that it printed.
         version: String,
     },
+    /// The program does not write the device tree of its machine.
+    #[error("QEMU does not write its device tree ({status}): {said}")]
+    NoTree {
+        /// The program's exit status.
+        status: String,
+        /// What the program printed.
+        said: String,
+    },
     /// The unpacked package lacks a file or folder.
     #[error("the unpacked QEMU package has no {what}")]
     Incomplete {

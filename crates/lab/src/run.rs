@@ -32,6 +32,10 @@ pub struct Lab {
     pub init: PathBuf,
     /// A shell for an L1 that cannot run the host's.
     pub shell: Option<PathBuf>,
+    /// The device tree for the settings of the runs, if QEMU's own is not right for them.
+    pub tree: Option<PathBuf>,
+    /// The files of modules that the lab built, in the order of loading: drivers of devices.
+    pub drivers: Vec<PathBuf>,
     /// Keeps `clean` from removing the cache.
     pub lock: Use,
     /// Prints messages and progress.
@@ -66,6 +70,7 @@ impl Lab {
             qemu: &self.qemu,
             vmbell: &self.vmbell,
             kernel: &self.kernel.image,
+            tree: self.tree.as_deref(),
             initramfs: &initramfs,
             settings,
         };

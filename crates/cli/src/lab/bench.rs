@@ -78,7 +78,7 @@ pub(super) fn run(arch: Option<&str>, arguments: &LabBenchArguments) -> anyhow::
     let mut settings = arguments.machine.settings(&board)?;
     let devices = vmbell_bench::scenario::devices(&arguments.names);
     plug_in(&board, &mut settings.devices, &devices).map_err(anyhow::Error::msg)?;
-    let lab = arguments.parts.open(host, board)?;
+    let lab = arguments.parts.open(host, board, &settings)?;
     let task = Task {
         program: lab.init.clone().into(),
         arguments: arguments.words(&exports),

@@ -7,12 +7,13 @@ use super::parts::Parts;
 use vmbell_lab::Recipe;
 use vmbell_lab::arch::Arch;
 use vmbell_lab::board::Board;
+use vmbell_lab::boot::Settings;
 use vmbell_lab::cache::{Cache, Size};
 
 /// Prepares what is missing, and prints what has been prepared.
 pub(super) fn prepare(arch: Option<&str>, parts: &Parts) -> anyhow::Result<ExitCode> {
     let (host, board) = boards(arch)?;
-    let lab = parts.prepare(host, &board)?;
+    let lab = parts.prepare(host, &board, &Settings::default())?;
     println!(
         "{}\n{}\n{}",
         lab.kernel.title,
@@ -47,7 +48,10 @@ pub(super) fn status(arch: Option<&str>, verify: bool) -> anyhow::Result<ExitCod
             Ok(entry) => {
                 let manifest = entry.manifest();
                 let downloaded = manifest.packages.iter().map(|package| package.size).sum();
-                let note = if name.starts_with("kernel-") || current.contains(&name) {
+                let of_a_run = ["kernel-", "tree-"]
+                    .iter()
+                    .any(|kind| name.starts_with(kind));
+                let note = if of_a_run || current.contains(&name) {
                     ""
                 } else {
                     ", of another version of vmbell"

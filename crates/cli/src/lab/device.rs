@@ -2,7 +2,7 @@
 
 use crate::suggest::did_you_mean;
 use vmbell_lab::board::Board;
-use vmbell_lab::device::{Driver, Plugged};
+use vmbell_lab::device::{Device, Driver, Plugged};
 
 /// Parses the value of `--device`: a device of any board, because `--arch` is not known yet.
 pub(super) fn device(text: &str) -> Result<Plugged, String> {
@@ -18,7 +18,7 @@ pub(super) fn device(text: &str) -> Result<Plugged, String> {
     })?;
     Ok(Plugged {
         device,
-        driver: property.map_or(Ok(Driver::ALL[0]), driver)?,
+        driver: property.map_or(Ok(Driver::Vfio), |property| driver(device, property))?,
     })
 }
 
@@ -59,13 +59,12 @@ fn has(board: &Board, name: &str) -> bool {
     board.devices.iter().any(|device| device.name == name)
 }
 
-fn driver(property: &str) -> Result<Driver, String> {
-    let names = Driver::ALL.map(Driver::name);
+fn driver(device: &Device, property: &str) -> Result<Driver, String> {
+    let vfio = device.bus.vfio_driver();
     match property.split_once('=') {
-        Some(("driver", name)) => Driver::ALL
-            .into_iter()
-            .find(|driver| driver.name() == name)
-            .ok_or_else(|| unknown("driver", name, &names)),
+        Some(("driver", "none")) => Ok(Driver::None),
+        Some(("driver", name)) if name == vfio => Ok(Driver::Vfio),
+        Some(("driver", name)) => Err(unknown("driver", name, &[vfio, "none"])),
         _ => Err(unknown("property", property, &["driver=none"])),
     }
 }

@@ -4,13 +4,15 @@ use vmbell_lab::board::{AARCH64, X86_64};
 #[test]
 fn a_device_has_the_vfio_driver_unless_it_is_to_have_none() {
     for (text, driver) in [
-        ("edu", Driver::VfioPci),
-        ("edu,driver=vfio-pci", Driver::VfioPci),
+        ("edu", Driver::Vfio),
+        ("edu,driver=vfio-pci", Driver::Vfio),
         ("edu,driver=none", Driver::None),
     ] {
         let plugged = device(text).unwrap();
         assert_eq!((plugged.device.name, plugged.driver), ("edu", driver));
     }
+    let plugged = device("pl031,driver=vfio-amba").unwrap();
+    assert_eq!(plugged.driver_name(), Some("vfio-amba"));
 }
 
 #[test]
@@ -41,7 +43,7 @@ fn a_device_that_is_there_is_not_plugged_in_again() {
     let mut devices = vec![device("edu,driver=none").unwrap()];
     plug_in(&X86_64, &mut devices, &["edu", "e1000e"]).unwrap();
     let names: Vec<_> = devices.iter().map(|p| (p.device.name, p.driver)).collect();
-    assert_eq!(names, [("edu", Driver::None), ("e1000e", Driver::VfioPci)]);
+    assert_eq!(names, [("edu", Driver::None), ("e1000e", Driver::Vfio)]);
 }
 
 #[test]

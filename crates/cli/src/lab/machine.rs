@@ -36,12 +36,12 @@ pub(super) struct Machine {
     /// The version of arm64's interrupt controller, which KVM's guests have too [default: 3]
     #[arg(long, value_name = "2|3", value_parser = gic)]
     gic: Option<Gic>,
-    /// Give L1 a device that it can assign to a guest with VFIO: edu (0000:00:03.0) or e1000e (0000:00:04.0). It is
-    /// bound to vfio-pci, or with driver=none to nothing
+    /// Give L1 a device that it can assign to a guest with VFIO: edu (0000:00:03.0) or e1000e (0000:00:04.0), on arm64
+    /// pl031 (9010000.pl031). It is bound to VFIO's driver, or with driver=none to nothing
     #[arg(long, value_name = "NAME[,driver=none]", value_parser = device)]
     device: Vec<Plugged>,
-    /// Load a kernel module of the kernel in use
-    #[arg(long, value_name = "NAME")]
+    /// Load a kernel module: one of the kernel in use, or a file, whose path has a slash
+    #[arg(long, value_name = "NAME|FILE")]
     pub(super) module: Vec<String>,
     /// Add a kernel parameter
     #[arg(long, value_name = "PARAMETER")]
@@ -122,12 +122,12 @@ pub(super) fn announce(lab: &Lab, settings: &Settings) {
     if let Some(gic) = settings.gic {
         mode += &format!(", GICv{}", gic.version());
     }
-    for Plugged { device, driver } in &settings.devices {
+    for plugged in &settings.devices {
         mode += &format!(
             ", {} at {} ({})",
-            device.name,
-            device.address,
-            driver.name()
+            plugged.device.name,
+            plugged.device.address,
+            plugged.driver_name().unwrap_or("none")
         );
     }
     lab.progress

@@ -9,6 +9,7 @@ use super::{init, signals};
 
 use vmbell_lab::arch::Arch;
 use vmbell_lab::board::Board;
+use vmbell_lab::boot::Settings;
 use vmbell_lab::cache::{Cache, Use};
 use vmbell_lab::qemu::Qemu;
 use vmbell_lab::{Kernel, KernelChoice, Lab, Progress, Provision};
@@ -40,6 +41,7 @@ pub(super) struct Prepared {
     pub(super) qemu: Qemu,
     pub(super) kernel: Kernel,
     pub(super) shell: Option<PathBuf>,
+    pub(super) tree: Option<PathBuf>,
     pub(super) lock: Use,
 }
 
@@ -50,7 +52,12 @@ impl Parts {
     }
 
     /// Finds QEMU and the kernel, or prepares what is missing.
-    pub(super) fn prepare(&self, host: Arch, board: &Board) -> anyhow::Result<Prepared> {
+    pub(super) fn prepare(
+        &self,
+        host: Arch,
+        board: &Board,
+        settings: &Settings,
+    ) -> anyhow::Result<Prepared> {
         let cache = Cache::user()?;
         let progress = self.progress();
         let kernel = self.kernel.clone().map(|image| {
@@ -67,8 +74,10 @@ impl Parts {
         let own_kernel = kernel.is_some();
         let kernel = provision.kernel(kernel.as_ref())?;
         let shell = provision.shell(own_kernel)?;
+        let tree = provision.tree(&qemu, settings)?;
         provision.finish()?;
         Ok(Prepared {
+            tree,
             qemu,
             kernel,
             shell,
@@ -77,9 +86,14 @@ impl Parts {
     }
 
     /// Prepares all that a run needs.
-    pub(super) fn open(&self, host: Arch, board: Board) -> anyhow::Result<Lab> {
+    pub(super) fn open(
+        &self,
+        host: Arch,
+        board: Board,
+        settings: &Settings,
+    ) -> anyhow::Result<Lab> {
         let init = init::find(&board, self.guest_vmbell.as_deref())?;
-        let prepared = self.prepare(host, &board)?;
+        let prepared = self.prepare(host, &board, settings)?;
         Ok(Lab {
             board,
             qemu: prepared.qemu,
@@ -87,6 +101,8 @@ impl Parts {
             vmbell: std::env::current_exe().context("cannot tell where vmbell is")?,
             init,
             shell: prepared.shell,
+            tree: prepared.tree,
+            drivers: Vec::new(),
             lock: prepared.lock,
             progress: self.progress(),
         })

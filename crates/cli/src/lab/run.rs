@@ -65,7 +65,7 @@ pub(super) fn run(arch: Option<&str>, arguments: &RunArguments) -> anyhow::Resul
     let (host, board) = boards(arch)?;
     let settings = arguments.machine.settings(&board)?;
     let task = task(arguments)?;
-    let lab = arguments.parts.open(host, board)?;
+    let lab = arguments.parts.open(host, board, &settings)?;
     announce(&lab, &settings);
     if is_doctest(Path::new(&task.program)) {
         lab.progress.say(

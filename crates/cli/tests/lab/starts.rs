@@ -58,6 +58,43 @@ fn programs_that_cannot_run_there_are_refused_before_the_boot() {
 }
 
 #[test]
+#[cfg(target_arch = "x86_64")]
+fn what_arm64_does_not_have_is_refused_before_the_boot() {
+    let sandbox = Sandbox::new();
+    let qemu = sandbox.qemu("9.0.0", "echo booted >&2; exit 9");
+    let (kernel, vmbell) = (sandbox.path("Image"), sandbox.path("vmbell-arm64"));
+    let mut image = vec![0; 4096];
+    image[56..60].copy_from_slice(b"ARM\x64");
+    fs::write(&kernel, image).unwrap();
+    let mut elf = fs::read(env!("CARGO_BIN_EXE_vmbell")).unwrap();
+    elf[18] = 183;
+    fs::write(&vmbell, elf).unwrap();
+    let run = |options: &[&str]| {
+        let mut command = sandbox.run(&qemu);
+        command.args(options).args(["--", "/bin/true"]);
+        let message = command.assert().code(125);
+        message.stderr(contains("booted").not())
+    };
+    let guest = ["--guest-vmbell", vmbell.to_str().unwrap()];
+    run(&["--gic", "3"]).stderr(contains(
+        "--gic is for arm64, and the lab's machine is x86_64",
+    ));
+    run(&["--device", "pl031"]).stderr(contains(
+        "--device pl031 is none of x86_64's (there are: edu, e1000e)",
+    ));
+    run(&["--arch", "aarch64", "--device", "edu"]).stderr(contains(
+        "--device edu is none of aarch64's (there are: pl031)",
+    ));
+    let arm64 = |options: &[&str]| run(&[&["--arch", "aarch64"], options].concat());
+    arm64(&["--guest-vmbell", "/bin/true"]).stderr(contains(
+        "/bin/true is a program for x86_64, and the lab needs a vmbell for aarch64",
+    ));
+    arm64(&guest).stderr(contains(
+        "is linked dynamically, and the lab needs a static vmbell",
+    ));
+}
+
+#[test]
 fn a_doctest_is_told_how_to_be_left_out() {
     let sandbox = Sandbox::new();
     let qemu = sandbox.qemu("9.0.0", "exit 9");
@@ -172,6 +209,10 @@ fn nonsense_is_a_usage_error() {
         &["lab", "run", "--modules", "none", "--", "true"],
         &["lab", "run", "--env", "X", "--", "true"],
         &["lab", "run", "--device", "edo", "--", "true"],
+        &["lab", "--arch", "riscv64", "run", "--", "true"],
+        &[
+            "lab", "run", "--arch", "aarch64", "--gic", "4", "--", "true",
+        ],
         &["lab", "bench", "--deterministic", "--smp", "2"],
         &["lab", "bench", "--only"],
         &["lab", "bench", "--backend", "paper"],

@@ -2,7 +2,7 @@
 
 use super::{Board, Gic};
 use crate::arch::Arch;
-use crate::device::Iommu;
+use crate::device::{Bus, Device, Iommu, Master};
 
 /// arm64: EL2 as QEMU emulates it.
 pub const AARCH64: Board = Board {
@@ -16,13 +16,31 @@ pub const AARCH64: Board = Board {
     gics: &[Gic::V3, Gic::V2],
     // `max` has pointer authentication, whose emulation makes a boot five times as long.
     arguments: &["-cpu", "cortex-a76"],
+    // The two with `bpf` parse the kernel's type information at the boot, for programs that replace parts of TCP.
     parameters: "console=ttyAMA0 quiet panic=-1 oops=panic nokaslr mitigations=off cryptomgr.notests nowatchdog audit=0 \
-                 apparmor=0 initcall_blacklist=load_system_certificate_list,init_blk_tracer,jent_mod_init",
-    devices: &[],
+                 apparmor=0 initcall_blacklist=load_system_certificate_list,init_blk_tracer,jent_mod_init,\
+                 bpf_tcp_ca_kfunc_init,bpf_dummy_struct_ops_init",
+    devices: &[Device {
+        name: "pl031",
+        bus: Bus::Amba,
+        address: "9010000.pl031",
+        // The clock is part of the machine; without this its alarm would follow the host's time.
+        arguments: &["-rtc", "clock=vm"],
+        modules: &[],
+        built_driver: true,
+        interface: None,
+        // PCI devices have the streams of their addresses, and there is none in the last slot of bus 255.
+        master: Some(Master {
+            node: "/pl031@9010000",
+            iommu: "/smmuv3@9050000",
+            stream: 0xfff8,
+        }),
+    }],
     iommu: Iommu {
         machine: "iommu=smmuv3",
         arguments: &[],
-        parameters: "",
+        // The SMMU does not confine a device's messages, and this device sends none.
+        parameters: "vfio_iommu_type1.allow_unsafe_interrupts=1",
         modules: &["vfio_iommu_type1"],
     },
 };

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_device_is_in_the_slot_that_its_address_names() {
+    fn each_pci_device_is_in_the_slot_that_its_address_names() {
         for device in X86_64.devices {
             let addresses = [Some(device.address), device.interface];
             let slots = addresses.into_iter().flatten().map(|address| {

@@ -2,7 +2,7 @@
 
 use super::Board;
 use crate::arch::Arch;
-use crate::device::{Device, Iommu};
+use crate::device::{Bus, Device, Iommu};
 
 /// x86-64: AMD's SVM as QEMU emulates it.
 pub const X86_64: Board = Board {
@@ -30,15 +30,19 @@ pub const X86_64: Board = Board {
     devices: &[
         Device {
             name: "edu",
+            bus: Bus::Pci,
             address: "0000:00:03.0",
             arguments: &["-device", "edu,addr=3"],
-            modules: &[],
+            modules: &["vfio_pci"],
+            built_driver: false,
             interface: None,
+            master: None,
         },
         // A hub connects the card and an interface of L1, so that a program in L1 hears what the card's driver sends.
         // Neither has an option ROM, which the lab's QEMU lacks.
         Device {
             name: "e1000e",
+            bus: Bus::Pci,
             address: "0000:00:04.0",
             arguments: &[
                 "-netdev",
@@ -50,14 +54,16 @@ pub const X86_64: Board = Board {
                 "-device",
                 "virtio-net-pci,addr=5,netdev=lab.net,mac=52:54:00:00:00:05,romfile=",
             ],
-            modules: &["virtio_net", "af_packet"],
+            modules: &["vfio_pci", "virtio_net", "af_packet"],
+            built_driver: false,
             interface: Some("0000:00:05.0"),
+            master: None,
         },
     ],
     iommu: Iommu {
         machine: "",
         arguments: &["-device", "intel-iommu,intremap=on"],
         parameters: "intel_iommu=on",
-        modules: &["vfio_pci", "vfio_iommu_type1"],
+        modules: &["vfio_iommu_type1"],
     },
 };

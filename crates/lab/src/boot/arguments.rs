@@ -89,20 +89,28 @@ impl Mode {
     }
 }
 
-/// QEMU's arguments. `initramfs` is a file descriptor, `ports` are the names and file descriptors of the virtio-serial ports.
-pub(super) fn arguments(
-    board: &Board,
-    settings: &Settings,
-    kernel: &Path,
-    initramfs: RawFd,
-    ports: &[(&str, RawFd)],
-) -> Vec<OsString> {
-    let mut words: Vec<OsString> = vec!["-machine".into(), machine(board, settings).into()];
+/// The part of QEMU's arguments that decides how its device tree looks. `option` is added to the machine's.
+pub(crate) fn machine_arguments(board: &Board, settings: &Settings, option: &str) -> Vec<OsString> {
+    let machine = machine(board, settings) + option;
+    let mut words: Vec<OsString> = vec!["-machine".into(), machine.into()];
     words.extend(board.arguments.iter().map(OsString::from));
     words.extend(settings.mode.arguments());
     let memory = format!("{}B", settings.memory);
     let cpus = settings.mode.cpus().to_string();
     words.extend(["-m", &memory, "-smp", &cpus].map(OsString::from));
+    words
+}
+
+/// QEMU's arguments. `tree` is the device tree, if it is not to be QEMU's own; `initramfs` is a file descriptor, `ports` are the names and file descriptors of the virtio-serial ports.
+pub(super) fn arguments(
+    board: &Board,
+    settings: &Settings,
+    kernel: &Path,
+    tree: Option<&Path>,
+    initramfs: RawFd,
+    ports: &[(&str, RawFd)],
+) -> Vec<OsString> {
+    let mut words = machine_arguments(board, settings, "");
     words.extend(
         [
             "-nodefaults",
@@ -138,6 +146,9 @@ pub(super) fn arguments(
         "-initrd".into(),
         format!("/proc/self/fd/{initramfs}").into(),
     ]);
+    if let Some(tree) = tree {
+        words.extend(["-dtb".into(), tree.into()]);
+    }
     let mut parameters = format!("{} ", board.parameters);
     if !settings.devices.is_empty() {
         parameters += board.iommu.parameters;
@@ -179,7 +190,14 @@ mod tests {
     }
 
     fn line_of(board: &Board, settings: &Settings) -> String {
-        let words = arguments(board, settings, Path::new("/k"), 8, &[("lab.control", 9)]);
+        let words = arguments(
+            board,
+            settings,
+            Path::new("/k"),
+            None,
+            8,
+            &[("lab.control", 9)],
+        );
         words
             .iter()
             .map(|word| word.to_string_lossy().into_owned())
@@ -237,6 +255,24 @@ mod tests {
                 format!("-machine virt,virtualization=on,gic-version={version} -cpu cortex-a76 ");
             assert!(line.starts_with(&machine), "{line}");
         }
+    }
+
+    #[test]
+    fn a_platform_device_puts_the_iommu_into_the_machine() {
+        let devices = AARCH64.devices.iter().map(|device| Plugged {
+            device,
+            driver: Driver::None,
+        });
+        let settings = Settings {
+            devices: devices.collect(),
+            ..Settings::default()
+        };
+        let line = line_of(&AARCH64, &settings);
+        assert!(line.contains(",gic-version=3,iommu=smmuv3 "), "{line}");
+        assert!(line.contains(" -rtc clock=vm -kernel"), "{line}");
+        let machine = machine_arguments(&AARCH64, &settings, ",dumpdtb=/t");
+        let machine = machine[1].to_str().unwrap();
+        assert!(machine.ends_with(",iommu=smmuv3,dumpdtb=/t"), "{machine}");
     }
 
     #[test]

@@ -30,6 +30,8 @@ pub struct Boot<'a> {
     pub vmbell: &'a Path,
     /// The kernel's image.
     pub kernel: &'a Path,
+    /// The device tree, if it is not QEMU's own.
+    pub tree: Option<&'a Path>,
     /// The initramfs, L1's file tree. QEMU inherits the descriptor, because the file need not have a name.
     pub initramfs: &'a File,
     /// The caller's choices.
@@ -91,6 +93,7 @@ impl Boot<'_> {
             self.board,
             self.settings,
             self.kernel,
+            self.tree,
             self.initramfs.as_raw_fd(),
             &ports,
         );

@@ -13,6 +13,7 @@ mod machine;
 mod process;
 mod supervise;
 
+pub(crate) use arguments::machine_arguments;
 pub use arguments::{Mode, Settings};
 pub use console::Console;
 pub use error::BootError;

@@ -1,7 +1,7 @@
 //! Gives devices the drivers that they are to have when the program starts, and sets up the network interfaces beside
 //! them.
 //!
-//! The files are those of Linux `Documentation/ABI/testing/sysfs-bus-pci`. Process 1 of L1 runs this before the program.
+//! The files are those of Linux `Documentation/ABI/testing/sysfs-bus-pci`, which other buses have, too. Process 1 of L1 runs this before the program.
 
 use std::fs;
 use std::io;
@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 
 use crate::job::JobDevice;
 
-const BUS: &str = "/sys/bus/pci";
+const BUSES: &str = "/sys/bus";
 const NETWORK: &str = "/sys/class/net";
 
 /// Prepares every device; an error of one is an error of the run, because its program could not use the device.
 pub fn prepare(devices: &[JobDevice]) -> io::Result<()> {
     for device in devices {
-        bind(Path::new(BUS), device)?;
+        bind(&Path::new(BUSES).join(&device.bus), device)?;
         if let Some(address) = &device.interface {
             start_interface(address)?;
         }

@@ -7,6 +7,7 @@ const ADDRESS: &str = "0000:00:03.0";
 fn edu(driver: Option<&str>) -> JobDevice {
     JobDevice {
         name: "edu".to_owned(),
+        bus: "pci".to_owned(),
         address: ADDRESS.to_owned(),
         driver: driver.map(str::to_owned),
         interface: None,

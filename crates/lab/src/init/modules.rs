@@ -1,7 +1,8 @@
 //! Loads modules in the order of their file names.
 
+use std::ffi::CString;
 use std::fs::{self, File};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rustix::system::finit_module;
 
@@ -13,8 +14,10 @@ pub fn load_all(folder: &str) -> Vec<String> {
     let mut paths: Vec<PathBuf> = list.flatten().map(|item| item.path()).collect();
     paths.sort();
     let mut notes = Vec::new();
+    let line = fs::read_to_string("/proc/cmdline").unwrap_or_default();
     for path in paths {
-        let loaded = File::open(&path).and_then(|file| Ok(finit_module(file, c"", 0)?));
+        let options = CString::new(options(&line, &path)).unwrap_or_default();
+        let loaded = File::open(&path).and_then(|file| Ok(finit_module(file, &options, 0)?));
         match loaded {
             Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
                 notes.push(format!("cannot load {}: {error}", path.display()));
@@ -23,4 +26,31 @@ pub fn load_all(folder: &str) -> Vec<String> {
         }
     }
     notes
+}
+
+/// The options for the module in this file, which has a number before its name: the kernel leaves parameters of the form
+/// `module.option` to whoever loads the module.
+fn options(line: &str, path: &Path) -> String {
+    let name = path.file_stem().unwrap_or_default().to_string_lossy();
+    let name = name.split_once('-').map_or(&*name, |(_, name)| name);
+    let own = |word: &&str| {
+        word.split_once('.')
+            .is_some_and(|(module, _)| module.replace('-', "_") == name)
+    };
+    let options = line.split_whitespace().filter(own);
+    let options = options.filter_map(|word| Some(word.split_once('.')?.1));
+    options.collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_module_gets_its_own_parameters_of_the_kernels() {
+        let line = "quiet kvm-amd.avic=1 kvm.x=2 a.b kvm_amd.npt=0\n";
+        let path = Path::new("/lab/modules/001-kvm_amd.ko");
+        assert_eq!(options(line, path), "avic=1 npt=0");
+        assert_eq!(options(line, Path::new("000-ccp.ko")), "");
+    }
 }

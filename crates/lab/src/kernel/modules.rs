@@ -17,6 +17,16 @@ pub struct Module {
     pub bytes: Vec<u8>,
 }
 
+impl Module {
+    /// A module in a file of its own.
+    pub fn read(path: &Path) -> Result<Self, KernelError> {
+        Ok(Self {
+            name: module_name(path).unwrap_or_default(),
+            bytes: fs::read(path).map_err(KernelError::io("read", path))?,
+        })
+    }
+}
+
 /// The module folder of a kernel, `/lib/modules/VERSION`.
 #[derive(Debug)]
 pub struct ModuleTree {

@@ -1,0 +1,217 @@
+//! Reads a flattened device tree and adds properties to its nodes (Devicetree Specification, version 0.4, chapter 5).
+//!
+//! The lab edits the tree that QEMU makes for its machine, and only then. Everything else in the tree stays as it is.
+
+const MAGIC: u32 = 0xd00d_feed;
+/// Bytes of the header, and the versions that it names: its own, and the oldest whose readers understand it.
+const HEADER: usize = 40;
+const VERSION: u32 = 17;
+const COMPATIBLE: u32 = 16;
+
+const BEGIN_NODE: u32 = 1;
+const END_NODE: u32 = 2;
+const PROPERTY: u32 = 3;
+const NOP: u32 = 4;
+
+/// Why a tree cannot be edited.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum TreeError {
+    /// The bytes are no flattened device tree, or a broken one.
+    #[error("a broken device tree of {length} bytes")]
+    Broken {
+        /// The number of bytes.
+        length: usize,
+    },
+    /// The tree has no such node.
+    #[error("the device tree has no node {path}")]
+    NoNode {
+        /// The node's path.
+        path: String,
+    },
+    /// The node has no such number.
+    #[error("the device tree's node {path} has no number {name}")]
+    NoNumber {
+        /// The node's path.
+        path: String,
+        /// The property's name.
+        name: &'static str,
+    },
+}
+
+/// A device tree in its parts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceTree {
+    /// Ranges of memory that are reserved, with the empty one at the end.
+    reservations: Vec<u8>,
+    /// Nodes and properties.
+    structure: Vec<u8>,
+    /// Names of properties.
+    strings: Vec<u8>,
+    boot_cpu: u32,
+}
+
+impl DeviceTree {
+    /// Takes the blob apart, and checks that its nodes can be walked through.
+    pub fn parse(blob: &[u8]) -> Result<Self, TreeError> {
+        let tree = Self::parts(blob).filter(|tree| tree.walk(|_, _| {}).is_some());
+        tree.ok_or(TreeError::Broken { length: blob.len() })
+    }
+
+    fn parts(blob: &[u8]) -> Option<Self> {
+        let place = |at: usize| Some(word(blob, at)? as usize);
+        let sized = |start: usize, size: usize| blob.get(start..start.checked_add(size)?);
+        if word(blob, 0)? != MAGIC {
+            return None;
+        }
+        let reservations = blob.get(place(16)?..)?;
+        let entries = reservations.chunks_exact(16);
+        let used = entries.take_while(|entry| **entry != [0; 16]).count() + 1;
+        Some(Self {
+            reservations: reservations.get(..used * 16)?.to_vec(),
+            structure: sized(place(8)?, place(36)?)?.to_vec(),
+            strings: sized(place(12)?, place(32)?)?.to_vec(),
+            boot_cpu: word(blob, 28)?,
+        })
+    }
+
+    /// The phandle of a node, by which other nodes refer to it.
+    pub fn phandle(&self, path: &str) -> Result<u32, TreeError> {
+        const NAME: &str = "phandle";
+        self.node(path)?;
+        let mut found = None;
+        self.walk(|own, item| {
+            if let Item::Property { name, value } = item
+                && own == path
+                && name == NAME.as_bytes()
+            {
+                found = word(value, 0);
+            }
+        });
+        found.ok_or_else(|| TreeError::NoNumber {
+            path: path.to_owned(),
+            name: NAME,
+        })
+    }
+
+    /// Adds a property, which the node does not have yet, before its others.
+    pub fn add(&mut self, path: &str, name: &str, value: &[u8]) -> Result<(), TreeError> {
+        let place = self.node(path)?;
+        let (length, string) = (number(value.len()), number(self.strings.len()));
+        self.strings.extend(name.as_bytes());
+        self.strings.push(0);
+        let mut property = [PROPERTY, length, string].map(u32::to_be_bytes).concat();
+        property.extend(value);
+        property.resize(property.len().next_multiple_of(4), 0);
+        self.structure.splice(place..place, property);
+        Ok(())
+    }
+
+    /// The blob.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let structure = HEADER + self.reservations.len();
+        let strings = structure + self.structure.len();
+        let end = strings + self.strings.len();
+        let header = [
+            MAGIC,
+            number(end),
+            number(structure),
+            number(strings),
+            number(HEADER),
+            VERSION,
+            COMPATIBLE,
+            self.boot_cpu,
+            number(self.strings.len()),
+            number(self.structure.len()),
+        ];
+        let mut blob = header.map(u32::to_be_bytes).concat();
+        blob.extend(&self.reservations);
+        blob.extend(&self.structure);
+        blob.extend(&self.strings);
+        blob
+    }
+
+    /// Where the properties of the node begin.
+    fn node(&self, path: &str) -> Result<usize, TreeError> {
+        let mut found = None;
+        self.walk(|own, item| {
+            if let Item::Node { properties } = item
+                && own == path
+            {
+                found = Some(properties);
+            }
+        });
+        found.ok_or_else(|| TreeError::NoNode {
+            path: path.to_owned(),
+        })
+    }
+
+    /// Calls `visit` for every node and property with the path of the node; `None` if the structure is broken.
+    fn walk(&self, mut visit: impl FnMut(&str, Item<'_>)) -> Option<()> {
+        let mut path: Vec<&str> = Vec::new();
+        let mut at = 0;
+        loop {
+            let token = word(&self.structure, at)?;
+            at += 4;
+            match token {
+                BEGIN_NODE => {
+                    let name = text(self.structure.get(at..)?)?;
+                    at = (at + name.len() + 1).next_multiple_of(4);
+                    path.push(std::str::from_utf8(name).ok()?);
+                    visit(&joined(&path), Item::Node { properties: at });
+                }
+                PROPERTY => {
+                    let length = word(&self.structure, at)? as usize;
+                    let name = word(&self.structure, at + 4)? as usize;
+                    let name = text(self.strings.get(name..)?)?;
+                    let value = self.structure.get(at + 8..)?.get(..length)?;
+                    visit(&joined(&path), Item::Property { name, value });
+                    at = (at + 8 + length).next_multiple_of(4);
+                }
+                END_NODE => {
+                    path.pop()?;
+                    if path.is_empty() {
+                        return Some(());
+                    }
+                }
+                NOP => {}
+                _ => return None,
+            }
+        }
+    }
+}
+
+/// What a walk comes to.
+enum Item<'a> {
+    /// A node, and where in the structure its properties begin.
+    Node { properties: usize },
+    /// A property.
+    Property { name: &'a [u8], value: &'a [u8] },
+}
+
+/// The path of a node; the root has an empty name.
+fn joined(path: &[&str]) -> String {
+    match path {
+        [_root] => "/".to_owned(),
+        path => path.join("/"),
+    }
+}
+
+/// The bytes before the next zero.
+fn text(bytes: &[u8]) -> Option<&[u8]> {
+    let end = bytes.iter().position(|byte| *byte == 0)?;
+    Some(&bytes[..end])
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    let bytes = bytes.get(at..at.checked_add(4)?)?;
+    Some(u32::from_be_bytes(bytes.try_into().ok()?))
+}
+
+/// A length of a tree, which has far less than 4 GiB.
+fn number(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+#[path = "device_tree_test.rs"]
+mod tests;

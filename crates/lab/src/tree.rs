@@ -1,0 +1,87 @@
+//! Makes the device tree of a machine of which a device is to stand behind the IOMMU although QEMU puts it before.
+//!
+//! QEMU writes the tree that it would give L1, the lab adds what is missing, and QEMU takes the result in place of its own.
+//! The tree depends on QEMU and its arguments only, so it is kept in the cache.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::LabError;
+use super::board::Board;
+use super::boot::{Settings, machine_arguments};
+use super::cache::{CacheError, Draft};
+use super::device::Master;
+use super::device_tree::DeviceTree;
+use super::qemu::{Qemu, QemuError};
+
+/// The file of an entry.
+pub const TREE: &str = "machine.dtb";
+/// Part of the entries' names; raised when the edit changes.
+const REVISION: u32 = 1;
+
+/// What decides how a tree looks, in one text.
+pub fn recipe(qemu: &Qemu, board: &Board, settings: &Settings) -> String {
+    let words = machine_arguments(board, settings, "");
+    let masters: Vec<&Master> = masters(settings).collect();
+    format!(
+        "revision {REVISION}\n{:?} {}\n{words:?}\n{masters:?}",
+        qemu.words(),
+        qemu.version()
+    )
+}
+
+/// The devices whose nodes are edited.
+pub fn masters(settings: &Settings) -> impl Iterator<Item = &'static Master> {
+    let devices = settings.devices.iter().map(|plugged| plugged.device);
+    devices.filter_map(|device| device.master.as_ref())
+}
+
+/// Finishes an entry; returns its title.
+pub fn make(
+    qemu: &Qemu,
+    board: &Board,
+    settings: &Settings,
+    draft: &Draft,
+) -> Result<String, LabError> {
+    let path = draft.path(TREE);
+    let option = format!(",dumpdtb={}", path.display());
+    dump(qemu, &machine_arguments(board, settings, &option))?;
+    let blob = std::fs::read(&path).map_err(CacheError::io("read", &path))?;
+    let mut tree = DeviceTree::parse(&blob)?;
+    for master in masters(settings) {
+        let phandle = tree.phandle(master.iommu)?;
+        let iommus = [phandle, master.stream].map(u32::to_be_bytes).concat();
+        tree.add(master.node, "iommus", &iommus)?;
+        tree.add(master.node, "dma-coherent", &[])?;
+    }
+    write(&path, &tree.to_bytes())?;
+    Ok(format!("device tree for {}", board.arch.name))
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<(), CacheError> {
+    std::fs::write(path, bytes).map_err(CacheError::io("write", path))
+}
+
+/// Lets QEMU write its tree; QEMU ends then.
+fn dump(qemu: &Qemu, arguments: &[OsString]) -> Result<(), LabError> {
+    let words = qemu.words();
+    let failed = |source| QemuError::Run {
+        program: words[0].clone().into(),
+        source,
+    };
+    let output = Command::new(&words[0])
+        .args(&words[1..])
+        .args(arguments)
+        .args(["-nodefaults", "-no-user-config", "-display", "none"])
+        .envs(qemu.environment())
+        .stdin(Stdio::null())
+        .output()
+        .map_err(failed)?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    let status = output.status.to_string();
+    Err(QemuError::NoTree { status, said }.into())
+}
