@@ -52,6 +52,24 @@ pub(crate) fn tests() -> Result<Artifacts> {
     build(&["test", "--workspace", "--no-run"])
 }
 
+/// Builds one test binary of the command's package, and the command.
+pub(crate) fn test_of_the_command(name: &str) -> Result<Artifacts> {
+    build(&[
+        "test",
+        "--package",
+        "vmbell-cli",
+        "--test",
+        name,
+        "--no-run",
+    ])
+}
+
+/// Builds the tests for another target.
+pub(crate) fn tests_for(target: &str) -> Result<Artifacts> {
+    let workspace = ["test", "--workspace", "--exclude", "xtask", "--no-run"];
+    build(&[&workspace[..], &["--target", target]].concat())
+}
+
 /// Builds the command with the profile that it is measured with.
 pub(crate) fn release() -> Result<Artifacts> {
     build(&["build", "--release", "--bin", "vmbell"])

@@ -8,10 +8,11 @@ mod lab;
 use std::process::ExitCode;
 
 const USAGE: &str = "\
-Usage: cargo xtask lab
+Usage: cargo xtask lab [--arch aarch64]
 
   lab   Run every test that needs real KVM, in the lab (docs/lab.md). Prepares the lab first: that
-        downloads about 62 MB once, and needs no network afterwards.
+        downloads about 62 MB once, and needs no network afterwards. With --arch aarch64 the tests
+        are built for arm64 and run on its KVM.
 ";
 
 fn main() -> ExitCode {
@@ -19,6 +20,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let result = match words[..] {
         ["lab"] => lab::run(),
+        ["lab", "--arch", "aarch64"] => lab::run_on_arm64(),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");
             Ok(())

@@ -6,13 +6,16 @@ use std::process::Command;
 use anyhow::Result;
 
 use super::stage::StageCounts;
-use super::suites::{KVM, Suite, passed};
-use crate::artifacts;
-use crate::child;
+use super::suites::{KVM, Suite, listed, passed};
+use crate::artifacts::{self, TestBinary};
+use crate::child::{self, Finished};
 
 /// The script that runs in L1: it runs every binary that it is given, each between two marks.
 const SCRIPT: &str =
     r#"for test; do echo "== begin $test"; "$test" --ignored "$0"; echo "== end $?"; done"#;
+
+/// The same for binaries that cannot run on this machine, so that L1 lists their tests as well.
+const LISTING_SCRIPT: &str = r#"for test; do echo "== list $test"; "$test" --ignored --list --format terse; echo "== begin $test"; "$test" --ignored "$0"; echo "== end $?"; done"#;
 
 /// The time limit for all tests together.
 const LIMIT: &str = "8m";
@@ -22,36 +25,88 @@ const MEMORY: &str = "2G";
 /// The devices of L1 that tests assign to guests.
 const DEVICES: [&str; 4] = ["--device", "edu", "--device", "e1000e"];
 
+/// The options of an arm64 L1.
+const ARM64: [&str; 4] = ["--arch", "aarch64", "--device", "pl031"];
+
 /// Boots once and runs all suites.
 pub(super) fn run(vmbell: &Path, suites: &[Suite]) -> Result<(StageCounts, Vec<String>)> {
+    let binaries: Vec<&TestBinary> = suites.iter().map(|suite| &suite.binary).collect();
+    let child = boot(vmbell, &DEVICES, SCRIPT, &binaries)?;
+    let tests = |binary: &TestBinary| {
+        let suite = suites.iter().find(|suite| suite.binary.path == binary.path);
+        Ok(suite.map_or(0, |suite| suite.tests))
+    };
+    Ok(judge(&child, &binaries, tests))
+}
+
+/// Boots an arm64 L1 once and runs all tests on KVM of these binaries.
+pub(super) fn run_on_arm64(
+    vmbell: &Path,
+    binaries: &[TestBinary],
+) -> Result<(StageCounts, Vec<String>)> {
+    let binaries: Vec<&TestBinary> = binaries.iter().collect();
+    let child = boot(vmbell, &ARM64, LISTING_SCRIPT, &binaries)?;
+    let tests = |binary: &TestBinary| {
+        let begin = format!("== list {}\n", binary.path.display());
+        let list = child.stdout.rsplit_once(&begin);
+        let list = list.and_then(|(_, rest)| rest.split_once("== begin "));
+        list.map_or(Err("it was not listed".to_owned()), |(list, _)| {
+            listed(list)
+        })
+    };
+    Ok(judge(&child, &binaries, tests))
+}
+
+/// Runs the script in L1 with all binaries.
+fn boot(
+    vmbell: &Path,
+    options: &[&str],
+    script: &str,
+    binaries: &[&TestBinary],
+) -> Result<Finished> {
     let mut command = Command::new(vmbell);
     command.args(["lab", "run", "--timeout", LIMIT, "--memory", MEMORY]);
-    command.args(DEVICES);
-    for suite in suites {
-        command.arg("--with").arg(&suite.binary.path);
+    command.args(options);
+    for binary in binaries {
+        command.arg("--with").arg(&binary.path);
     }
-    command.args(["--", "/bin/sh", "-c", SCRIPT, KVM]);
-    command.args(suites.iter().map(|suite| &suite.binary.path));
-    let child = child::run(command.current_dir(artifacts::root()))?;
-    let mut counts = StageCounts::of(&child);
+    command.args(["--", "/bin/sh", "-c", script, KVM]);
+    command.args(binaries.iter().map(|binary| &binary.path));
+    child::run(command.current_dir(artifacts::root()))
+}
+
+/// Compares what passed with the number of tests that each binary has.
+fn judge(
+    child: &Finished,
+    binaries: &[&TestBinary],
+    tests: impl Fn(&TestBinary) -> Result<usize, String>,
+) -> (StageCounts, Vec<String>) {
+    let mut counts = StageCounts::of(child);
     let mut failures = Vec::new();
     if !child.status.success() {
         failures.push(format!("the lab failed: {}", child.status));
     }
-    for suite in suites {
-        match outcome(&child.stdout, &suite.binary.path) {
-            Some((0, passed)) if passed == suite.tests => counts.passed += passed,
+    for binary in binaries {
+        let name = &binary.name;
+        let tests = match tests(binary) {
+            Ok(tests) => tests,
+            Err(reason) => {
+                failures.push(format!("{name}: {reason}"));
+                continue;
+            }
+        };
+        match outcome(&child.stdout, &binary.path) {
+            Some((0, passed)) if passed == tests => counts.passed += passed,
             Some((status, passed)) => {
                 counts.passed += passed;
                 failures.push(format!(
-                    "{}: {passed} of {} tests passed, exit status {status}",
-                    suite.binary.name, suite.tests
+                    "{name}: {passed} of {tests} tests passed, exit status {status}"
                 ));
             }
-            None => failures.push(format!("{}: it did not finish", suite.binary.name)),
+            None => failures.push(format!("{name}: it did not finish")),
         }
     }
-    Ok((counts, failures))
+    (counts, failures)
 }
 
 /// The exit status of a binary and how many of its tests passed, from the output between its marks.

@@ -10,10 +10,10 @@ use crate::artifacts;
 use crate::child;
 
 /// How many boots are repeated on purpose, by the tests of a panic and, with a QEMU older than 9.1, of an oops.
-const RETRIES_ON_PURPOSE: usize = 2;
+pub(super) const RETRIES_ON_PURPOSE: usize = 2;
 
-/// Runs all of these tests.
-pub(super) fn run(suite: &Suite) -> Result<(StageCounts, Vec<String>)> {
+/// Runs all of these tests, of which some boot again on purpose.
+pub(super) fn run(suite: &Suite, retries_on_purpose: usize) -> Result<(StageCounts, Vec<String>)> {
     // The messages of the boots are counted, so the output of tests is not captured.
     let child = child::run(
         Command::new(&suite.binary.path)
@@ -26,6 +26,6 @@ pub(super) fn run(suite: &Suite) -> Result<(StageCounts, Vec<String>)> {
     if !child.status.success() || counts.passed != suite.tests {
         failures.push(format!("{} of {} tests passed", counts.passed, suite.tests));
     }
-    counts.retries = counts.retries.saturating_sub(RETRIES_ON_PURPOSE);
+    counts.retries = counts.retries.saturating_sub(retries_on_purpose);
     Ok((counts, failures))
 }

@@ -6,8 +6,11 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::artifacts::TestBinary;
 
-/// The name of the test binary whose tests boot the lab themselves.
-const OWN: &str = "lab_boot";
+/// The name of the test binary whose tests boot the lab themselves, for this machine's architecture and for arm64.
+pub(super) const OWN: &str = "lab_boot";
+pub(super) const OWN_ARM64: &str = "lab_boot_arm64";
+/// A part of every program that has tests on KVM: why they are ignored.
+const MARK: &[u8] = b"needs /dev/kvm: cargo xtask lab";
 /// The module that contains the tests on KVM.
 pub(super) const KVM: &str = "kvm::";
 
@@ -45,6 +48,10 @@ pub(super) fn find(binaries: &[TestBinary]) -> Result<Suites> {
             own = Some(suite);
             continue;
         }
+        if binary.name == OWN_ARM64 {
+            // They need a command that was built for arm64.
+            continue;
+        }
         if let Some(name) = names.iter().find(|name| !is_on_kvm(name)) {
             bail!(
                 "{}: {name} is ignored and in no module {KVM}, so nobody runs it",
@@ -57,6 +64,30 @@ pub(super) fn find(binaries: &[TestBinary]) -> Result<Suites> {
     Ok(Suites {
         own: own.with_context(|| format!("no tests in {OWN}"))?,
         on_kvm,
+    })
+}
+
+/// Finds the binaries with tests on KVM among those that cannot run on this machine.
+pub(super) fn find_foreign(binaries: &[TestBinary]) -> Result<Vec<TestBinary>> {
+    let mut found = Vec::new();
+    for binary in binaries {
+        let bytes = std::fs::read(&binary.path)
+            .with_context(|| format!("cannot read {}", binary.path.display()))?;
+        if bytes.windows(MARK.len()).any(|window| window == MARK) {
+            found.push(binary.clone());
+        }
+    }
+    ensure!(!found.is_empty(), "no test is in a module {KVM}");
+    Ok(found)
+}
+
+/// The test binary of this name with its ignored tests.
+pub(super) fn named(binaries: &[TestBinary], name: &str) -> Result<Suite> {
+    let binary = binaries.iter().find(|binary| binary.name == name);
+    let binary = binary.with_context(|| format!("no tests in {name}"))?;
+    Ok(Suite {
+        binary: binary.clone(),
+        tests: ignored(binary)?.len(),
     })
 }
 
@@ -74,11 +105,21 @@ fn ignored(binary: &TestBinary) -> Result<Vec<String>> {
         "{} cannot list its tests",
         binary.path.display()
     );
-    Ok(String::from_utf8_lossy(&output.stdout)
-        .lines()
-        .filter_map(|line| line.strip_suffix(": test"))
-        .map(str::to_owned)
-        .collect())
+    let list = String::from_utf8_lossy(&output.stdout);
+    Ok(names(&list).map(str::to_owned).collect())
+}
+
+/// The names in a terse list of Rust's test harness.
+fn names(list: &str) -> impl Iterator<Item = &str> {
+    list.lines().filter_map(|line| line.strip_suffix(": test"))
+}
+
+/// The number of tests on KVM in a terse list; an error names a test that nobody runs.
+pub(super) fn listed(list: &str) -> Result<usize, String> {
+    match names(list).find(|name| !is_on_kvm(name)) {
+        Some(name) => Err(format!("{name} is in no module {KVM}")),
+        None => Ok(names(list).count()),
+    }
 }
 
 /// The number of tests that passed, from a summary of Rust's test harness.
@@ -105,6 +146,15 @@ mod tests {
             Some(16)
         );
         assert_eq!(passed("running 2 tests\n"), None);
+    }
+
+    #[test]
+    fn a_list_counts_the_tests_on_kvm_and_refuses_others() {
+        assert_eq!(listed("kvm::a: test\nrules::kvm::b: test\n"), Ok(2));
+        assert_eq!(
+            listed("kvm::a: test\nb: test\n"),
+            Err("b is in no module kvm::".to_owned())
+        );
     }
 
     #[test]

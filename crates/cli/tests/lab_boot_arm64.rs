@@ -1,0 +1,66 @@
+//! Real boots of the lab's arm64 machine, each some seconds of CPU. `cargo xtask lab --arch aarch64` runs them: they need
+//! a `vmbell` that was built for arm64.
+
+use std::process::{Command, Output, Stdio};
+
+/// `vmbell lab run` on arm64 with these arguments, in this package's folder.
+fn lab(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vmbell"));
+    command
+        .args(["lab", "--arch", "aarch64", "run"])
+        .args(arguments)
+        .stdin(Stdio::null());
+    command
+}
+
+/// Runs the command, with what it says on standard error shown.
+fn output(command: &mut Command) -> Output {
+    let output = command.output().unwrap();
+    eprint!("{}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn a_program_runs_beside_arm64s_kvm_and_its_status_comes_back() {
+    let script =
+        "uname -m; test -c /dev/kvm && dmesg | grep -c 'GICv3: no GICV' ; echo said >&2; exit 201";
+    let output = output(&mut lab(&["--", "/bin/sh", "-c", script]));
+    assert_eq!(output.status.code(), Some(201));
+    assert_eq!(text(&output.stdout), "aarch64\n1\n");
+    assert!(text(&output.stderr).contains("said\n"));
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn deterministic_mode_says_the_same_twice() {
+    let script = "cat /proc/uptime /proc/interrupts";
+    let run = || {
+        output(&mut lab(&[
+            "--deterministic",
+            "--",
+            "/bin/sh",
+            "-c",
+            script,
+        ]))
+    };
+    let (one, other) = (run(), run());
+    assert!(one.status.success());
+    assert!(text(&one.stdout).starts_with("3.") || text(&one.stdout).starts_with("4."));
+    assert_eq!(text(&one.stdout), text(&other.stdout));
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn the_interrupt_controller_can_be_a_gicv2_and_the_clock_can_be_assigned() {
+    let script = "grep -q GICv2 /proc/interrupts && echo v2; cd /sys/bus/amba/devices/9010000.pl031; \
+                  ls iommu_group/devices; test -e driver || echo free";
+    let options = ["--gic", "2", "--device", "pl031,driver=none"];
+    let output = output(lab(&options).args(["--", "/bin/sh", "-c", script]));
+    assert!(output.status.success());
+    assert_eq!(text(&output.stdout), "v2\n9010000.pl031\nfree\n");
+}
