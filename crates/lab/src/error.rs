@@ -6,6 +6,7 @@ use super::cache::CacheError;
 use super::device_tree::TreeError;
 use super::initramfs::InitramfsError;
 use super::kernel::KernelError;
+use super::out_of_tree::ModulesError;
 use super::qemu::QemuError;
 
 /// An error of one of the lab's parts.
@@ -26,6 +27,9 @@ pub enum LabError {
     /// A kernel or a module cannot be used.
     #[error(transparent)]
     Kernel(#[from] KernelError),
+    /// Modules cannot be built.
+    #[error(transparent)]
+    Modules(#[from] ModulesError),
     /// L1's file tree cannot be made.
     #[error(transparent)]
     Initramfs(#[from] InitramfsError),

@@ -19,6 +19,7 @@ pub mod init;
 pub mod initramfs;
 pub mod job;
 pub mod kernel;
+pub mod out_of_tree;
 pub mod qemu;
 
 mod error;

@@ -1,5 +1,7 @@
 //! Finds QEMU and a kernel, and downloads and prepares those that are missing.
 
+mod modules;
+
 use std::path::{Path, PathBuf};
 
 use super::apt::{Apt, Package};
@@ -136,31 +138,13 @@ impl<'a> Provision<'a> {
         make: impl FnOnce(&Draft) -> Result<String, LabError>,
     ) -> Result<Entry, LabError> {
         let hash = recipe.hash();
-        if let Some(entry) = self.existing(recipe.kind, &hash)? {
+        let wanted = match recipe.kind {
+            "qemu" => "QEMU",
+            "shell" => "a shell",
+            _ => "a kernel",
+        };
+        if let Some(entry) = self.begin(recipe.kind, &hash, wanted, recipe.option)? {
             return Ok(entry);
-        }
-        if self.session.is_none() {
-            let lock = self.lock()?;
-            // Another process may have made the entry while this one waited for the lock.
-            if let Some(entry) = self.existing(recipe.kind, &hash)? {
-                return Ok(entry);
-            }
-            let wanted = match recipe.kind {
-                "qemu" => "QEMU",
-                "shell" => "a shell",
-                _ => "a kernel",
-            };
-            let mut apt = Apt::new(
-                &self.cache.downloads(&lock)?,
-                self.host.package,
-                self.board.arch.package,
-                wanted,
-                recipe.option,
-            )?;
-            require_space(self.cache.root(), Size(INDEXES))?;
-            self.progress.say("fetching the package indexes");
-            apt.update(|| self.progress.say(NO_ANSWER))?;
-            self.session = Some((apt, lock));
         }
         let Some((apt, lock)) = &self.session else {
             unreachable!("made above")
@@ -202,6 +186,39 @@ impl<'a> Provision<'a> {
             Size(entry.manifest().size())
         ));
         Ok(entry)
+    }
+
+    /// The entry if there is one; otherwise the session is there when this returns, for which `wanted` and `option` are
+    /// named in errors.
+    fn begin(
+        &mut self,
+        kind: &str,
+        hash: &str,
+        wanted: &'static str,
+        option: &'static str,
+    ) -> Result<Option<Entry>, LabError> {
+        let existing = self.existing(kind, hash)?;
+        if existing.is_some() || self.session.is_some() {
+            return Ok(existing);
+        }
+        let lock = self.lock()?;
+        // Another process may have made the entry while this one waited for the lock.
+        let existing = self.existing(kind, hash)?;
+        if existing.is_some() {
+            return Ok(existing);
+        }
+        let mut apt = Apt::new(
+            &self.cache.downloads(&lock)?,
+            self.host.package,
+            self.board.arch.package,
+            wanted,
+            option,
+        )?;
+        require_space(self.cache.root(), Size(INDEXES))?;
+        self.progress.say("fetching the package indexes");
+        apt.update(|| self.progress.say(NO_ANSWER))?;
+        self.session = Some((apt, lock));
+        Ok(None)
     }
 
     fn unpack(&self, apt: &Apt, packages: &[Package], target: &Path) -> Result<(), LabError> {

@@ -96,11 +96,7 @@ impl Apt {
         self.state.set_stand_ins(architecture, stand_ins)?;
         let mut reason = String::new();
         for name in alternatives {
-            let name = if architecture == self.host {
-                (*name).to_owned()
-            } else {
-                format!("{name}:{architecture}")
-            };
+            let name = self.qualified(architecture, name);
             match self.apt(&["install", "-qq", "-y", "--print-uris", &name]) {
                 Ok(output) => {
                     let list = Package::parse_list(&String::from_utf8_lossy(&output.stdout))?;
@@ -110,21 +106,48 @@ impl Apt {
                 Err(error) => return Err(error),
             }
         }
-        if let Some(reason) = self.complaint.clone() {
-            return Err(AptError::NoIndexes { reason });
+        Err(self.not_found(alternatives, reason))
+    }
+
+    /// The name of a package for `architecture`.
+    pub(super) fn qualified(&self, architecture: &str, name: &str) -> String {
+        if architecture == self.host {
+            return name.to_owned();
         }
-        Err(AptError::NotFound {
-            names: alternatives.iter().map(ToString::to_string).collect(),
-            reason,
-        })
+        match name.split_once('=') {
+            Some((name, version)) => format!("{name}:{architecture}={version}"),
+            None => format!("{name}:{architecture}"),
+        }
+    }
+
+    /// None of the packages is in the indexes; or an index is missing, for this reason.
+    pub(super) fn not_found(&self, alternatives: &[&str], reason: String) -> AptError {
+        match self.complaint.clone() {
+            Some(reason) => AptError::NoIndexes { reason },
+            None => AptError::NotFound {
+                names: alternatives.iter().map(ToString::to_string).collect(),
+                reason,
+            },
+        }
     }
 
     /// Downloads what `resolve` found for `name`, checks every file and fetches broken ones anew.
     pub fn download(&self, name: &str, packages: &[Package]) -> Result<(), AptError> {
+        self.download_by(packages, || {
+            self.apt(&["install", "-qq", "-y", "--download-only", name])
+                .map(drop)
+        })
+    }
+
+    pub(super) fn download_by(
+        &self,
+        packages: &[Package],
+        fetch: impl Fn() -> Result<(), AptError>,
+    ) -> Result<(), AptError> {
         let archives = self.state.archives();
         let mut last = None;
         for attempt in 1..=ATTEMPTS {
-            let result = self.apt(&["install", "-qq", "-y", "--download-only", name]);
+            let result = fetch();
             let mut broken = None;
             for package in packages {
                 if let Some(reason) = package.fault(&archives)? {
@@ -177,6 +200,10 @@ impl Apt {
     /// The folder that fills during a download, for a progress bar.
     pub fn archives(&self) -> std::path::PathBuf {
         self.state.archives()
+    }
+
+    pub(super) fn configuration(&self) -> std::path::PathBuf {
+        self.state.configuration()
     }
 
     fn apt(&self, arguments: &[&str]) -> Result<Output, AptError> {

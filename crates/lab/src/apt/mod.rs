@@ -6,6 +6,7 @@
 //! keys and network settings, but not its hooks, which write where only root may. Each downloaded file is
 //! compared with the digest of the signed index once more before `dpkg-deb -x` unpacks it.
 
+mod alone;
 mod client;
 mod error;
 mod package;

@@ -1,0 +1,120 @@
+//! Kernel modules that the distribution's kernel lacks: vfio-platform, vfio-amba and our own vfio-forward.
+//!
+//! They are built against one kernel's headers, from files of `drivers/vfio` of exactly the same version (a package of
+//! the distribution has the kernel's source) and from `kernel/vfio-forward`, which is embedded. Everything that builds
+//! them, the cross compiler and `make` included, comes from packages that are unpacked into one folder, so nothing has to be
+//! installed. The folder is only needed for the build. The thread that prepares runs this.
+
+mod error;
+mod headers;
+mod make;
+mod release;
+mod sources;
+
+use std::path::{Path, PathBuf};
+
+use super::LabError;
+use super::apt::AptError;
+
+pub use error::ModulesError;
+use headers::Headers;
+use release::Release;
+pub use sources::digest;
+
+/// The modules, in an order in which they can be loaded behind `vfio` and `vfio_iommu_type1`.
+pub const MODULES: &[&str] = &[
+    "vfio-platform-base",
+    "vfio_platform_pl031_reset",
+    "vfio-amba",
+    "vfio-platform",
+    "vfio_forward",
+];
+
+/// What the cross compiler depends on: libraries that are on every system of the distribution, which the host's programs
+/// use too, and those of programs that run outside of a kernel.
+const COMPILER_STAND_INS: &[&str] = &[
+    "libc6",
+    "libc6-arm64-cross",
+    "libc6-dev-arm64-cross",
+    "libgcc-12-dev-arm64-cross",
+    "libgcc-13-dev-arm64-cross",
+    "libgcc-14-dev-arm64-cross",
+    "libgcc-s1",
+    "libstdc++6",
+];
+
+/// Where packages come from.
+pub trait Packages {
+    /// Downloads the first of `alternatives` that there is for `architecture`, with its dependencies except
+    /// `stand_ins`, and unpacks them into `target`.
+    fn unpack(
+        &mut self,
+        architecture: &str,
+        alternatives: &[&str],
+        stand_ins: &[&str],
+        target: &Path,
+    ) -> Result<(), LabError>;
+
+    /// The same without dependencies. Returns the package file's name.
+    fn unpack_alone(
+        &mut self,
+        architecture: &str,
+        alternatives: &[&str],
+        target: &Path,
+    ) -> Result<String, LabError>;
+}
+
+/// The architectures of a build, as Debian names them in packages.
+#[derive(Clone, Copy, Debug)]
+pub struct Architectures {
+    /// That of the machine that builds.
+    pub host: &'static str,
+    /// That of the kernel.
+    pub kernel: &'static str,
+}
+
+/// Builds the modules for the kernel whose release (`uname -r`) is `release`, and returns them in [`MODULES`]' order. They are
+/// written to `target`, which exists; everything else to `scratch`.
+pub fn build(
+    packages: &mut dyn Packages,
+    architectures: Architectures,
+    release: &str,
+    scratch: &Path,
+    target: &Path,
+) -> Result<Vec<PathBuf>, LabError> {
+    let Architectures { host, kernel } = architectures;
+    let release = Release::parse(release, kernel)?;
+    let file = packages
+        .unpack_alone(kernel, &[&release.headers()], scratch)
+        .map_err(|error| no_headers(&release, error))?;
+    // Of any architecture, so of the host's.
+    packages.unpack_alone(host, &[&release.common_headers()], scratch)?;
+    let [newer, older] = release.build_tools();
+    packages.unpack_alone(host, &[&newer, &older], scratch)?;
+    let headers = Headers::open(&release, &file, scratch)?;
+
+    let [cross, native] = headers.compiler_packages();
+    packages.unpack(host, &[&cross, &native], COMPILER_STAND_INS, scratch)?;
+    packages.unpack(host, &["make"], COMPILER_STAND_INS, scratch)?;
+
+    let folder = scratch.join("build");
+    sources::write_own(&folder)?;
+    packages.unpack_alone(host, &[&headers.source_package()], scratch)?;
+    sources::take_vfio(&headers.source_archive(scratch), &folder)?;
+    make::run(&headers, scratch, &folder)?;
+    MODULES
+        .iter()
+        .map(|name| sources::keep(&folder, target, name).map_err(LabError::from))
+        .collect()
+}
+
+fn no_headers(release: &Release, error: LabError) -> LabError {
+    match error {
+        LabError::Apt(source @ AptError::NotFound { .. }) => ModulesError::NoHeaders {
+            release: release.to_string(),
+            source,
+        }
+        .into(),
+        error => error,
+    }
+}

@@ -1,0 +1,88 @@
+//! The folder of the build: our own sources, which this program has, and those of the kernel.
+
+use std::fs;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+
+use lzma_rust2::XzReader;
+
+use super::super::cache::hash_bytes;
+use super::ModulesError;
+
+macro_rules! own {
+    ($($name:literal),* $(,)?) => {
+        &[$(($name, include_str!(concat!("../../../../kernel/vfio-forward/", $name)))),*]
+    };
+}
+
+const OWN: &[(&str, &str)] = own![
+    "Kbuild",
+    "device.c",
+    "internal.h",
+    "line.c",
+    "main.c",
+    "symbols.c",
+    "vfio_forward.h",
+    "vfio_platform_pl031_reset.c",
+    "vgic.c",
+];
+
+/// Files of the kernel's source, below its `drivers`.
+const VFIO: &[&str] = &[
+    "vfio/vfio.h",
+    "vfio/platform/vfio_amba.c",
+    "vfio/platform/vfio_platform.c",
+    "vfio/platform/vfio_platform_common.c",
+    "vfio/platform/vfio_platform_irq.c",
+    "vfio/platform/vfio_platform_private.h",
+];
+
+/// The SHA-256 of what the modules are built from, apart from the kernel.
+pub fn digest() -> String {
+    hash_bytes(format!("{OWN:?}\n{VFIO:?}").as_bytes())
+}
+
+/// Writes our own sources.
+pub(super) fn write_own(folder: &Path) -> Result<(), ModulesError> {
+    let platform = folder.join("vfio/platform");
+    fs::create_dir_all(&platform).map_err(ModulesError::io("make", platform))?;
+    for (name, text) in OWN {
+        let path = folder.join(name);
+        fs::write(&path, text).map_err(ModulesError::io("write", path))?;
+    }
+    Ok(())
+}
+
+/// Copies the kernel's files out of the archive of its source, and reads no further than the last of them.
+pub(super) fn take_vfio(archive: &Path, folder: &Path) -> Result<(), ModulesError> {
+    let failed = || ModulesError::io("read", archive);
+    let file = fs::File::open(archive).map_err(failed())?;
+    let mut tar = tar::Archive::new(XzReader::new(BufReader::new(file), true));
+    let mut left = VFIO.to_vec();
+    for item in tar.entries().map_err(failed())? {
+        let mut item = item.map_err(failed())?;
+        let path = item.path().map_err(failed())?.into_owned();
+        let wanted = left
+            .iter()
+            .position(|name| path.ends_with(Path::new("drivers").join(name)));
+        if let Some(index) = wanted {
+            let to = folder.join(left.swap_remove(index));
+            item.unpack(&to).map_err(ModulesError::io("write", to))?;
+        }
+        if left.is_empty() {
+            return Ok(());
+        }
+    }
+    Err(ModulesError::Source {
+        archive: archive.to_path_buf(),
+        file: left.first().copied().unwrap_or_default(),
+    })
+}
+
+/// Moves a built module to the folder `target`.
+pub(super) fn keep(folder: &Path, target: &Path, name: &str) -> Result<PathBuf, ModulesError> {
+    let file = format!("{name}.ko");
+    let (from, to) = (folder.join(&file), target.join(file));
+    fs::copy(&from, &to).map_err(ModulesError::io("copy", from))?;
+    Ok(to)
+}
