@@ -20,7 +20,7 @@ use vmbell::hypervisor::{
     AssignedDevices, BareExit, BareLoop, Capability, DeviceMemory, Error, EventCounter, ExitCounts,
     ForwardedInterrupt, Hypervisor, IoEvents, IrqTrigger, Irqs, SpinPolicy, Support, Vm, VmConfig,
 };
-use vmbell::irq::{Gsi, Msi, Route};
+use vmbell::irq::{ForwardedLine, Gsi, Msi, Route};
 use vmbell_bench::{Clock, Limit, Options, Plan, Record, Silent, Wanted, run, scenario, select};
 use vmbell_report::Status;
 use vmbell_report::Timing;
@@ -158,8 +158,28 @@ impl<V: Vm> Irqs for ForgetfulVm<V> {
         Ok(())
     }
 
+    fn forward_line(&self, _gsi: Gsi) -> Result<Box<dyn ForwardedLine>, Error> {
+        Ok(Box::new(NeverRaised))
+    }
+
+    fn unforward_line(&self, gsi: Gsi) -> Result<(), Error> {
+        self.0.unforward_line(gsi)
+    }
+
     fn signal_msi(&self, _msi: Msi) -> Result<bool, Error> {
         Ok(true)
+    }
+}
+
+/// A line that never reaches the guest.
+#[derive(Debug)]
+struct NeverRaised;
+
+impl ForwardedLine for NeverRaised {
+    fn raise(&self) {}
+
+    fn has_ended(&self) -> bool {
+        false
     }
 }
 

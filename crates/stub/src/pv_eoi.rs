@@ -10,12 +10,13 @@
 //! | 1 | 1 | armed: in service, and the guest need not write EOI |
 //! | 1 | 0 | the guest has cleared the bit: the host owes the EOI |
 //!
-//! Only the thread that runs the vCPU calls this, while the vCPU is outside the guest. The guest can write
-//! the byte at any time: an exit reads it once, and it decides nothing but the guest's own EOI.
+//! Only the thread that runs the vCPU changes this, while the vCPU is outside the guest. The guest can write
+//! the byte at any time: an exit reads it once, and it decides nothing but the guest's own EOI. Any thread may look
+//! whether the guest has cleared the bit ([`PvEoi::is_ended`]).
 
 use crate::lapic::{Eoi, Lapic};
-use crate::sync::Ordering::Relaxed;
-use crate::sync::{AtomicU32, AtomicU64};
+use crate::sync::Ordering::{Acquire, Relaxed, Release};
+use crate::sync::{AtomicU32, AtomicU64, fence};
 
 /// MSR_KVM_PV_EOI_EN.
 pub const MSR_PV_EOI: u32 = 0x4b56_4d04;
@@ -56,7 +57,11 @@ pub enum Completion {
 #[derive(Debug, Default)]
 pub struct PvEoi {
     msr: AtomicU64,
+    /// 0 if no EOI is armed; else the vector in the low 8 bits and above it a number that each arming changes, so that
+    /// a thread that looks knows whether it has seen the byte of one arming only.
     pending: AtomicU32,
+    /// How often an EOI was armed.
+    armings: AtomicU32,
 }
 
 impl PvEoi {
@@ -99,6 +104,25 @@ impl PvEoi {
     ///
     /// A request that comes later must make the vCPU leave the guest, which calls [`complete`](Self::complete).
     pub fn arm(&self, lapic: &Lapic, memory: &impl GuestByte) -> bool {
+        self.arm_unless(lapic, memory, |vector| {
+            // The bitmap alone is not enough: if the message of a level interrupt has a logical destination, and
+            // this APIC got that logical address only after the monitor filled the bitmap, the vector is missing
+            // there.
+            lapic.eoi_exit_bitmap.contains(vector) || lapic.tmr.contains(vector)
+        })
+    }
+
+    /// As [`arm`](Self::arm), for a vector for whose EOI no device waits, as [`crate::ioapic::begin_service`] says.
+    pub fn arm_forwarded(&self, lapic: &Lapic, memory: &impl GuestByte) -> bool {
+        self.arm_unless(lapic, memory, |_| false)
+    }
+
+    fn arm_unless(
+        &self,
+        lapic: &Lapic,
+        memory: &impl GuestByte,
+        is_awaited: impl FnOnce(u8) -> bool,
+    ) -> bool {
         let Some(word) = self.word() else {
             return false;
         };
@@ -109,14 +133,28 @@ impl PvEoi {
         let Some(vector) = lapic.newest_in_service() else {
             return false;
         };
-        // The bitmap alone is not enough: if the message of a level interrupt has a logical destination, and this
-        // APIC got that logical address only after the monitor filled the bitmap, the vector is missing there.
-        let is_awaited = lapic.eoi_exit_bitmap.contains(vector) || lapic.tmr.contains(vector);
-        if is_awaited || !memory.write(word, 1) {
+        if is_awaited(vector) || !memory.write(word, 1) {
             return false;
         }
-        self.pending.store(1, Relaxed);
+        let armings = self.armings.load(Relaxed).wrapping_add(1);
+        self.armings.store(armings, Relaxed);
+        self.pending
+            .store(armings << 8 | u32::from(vector), Release);
         true
+    }
+
+    /// Whether the guest has cleared the bit for `vector`: its interrupt has ended, though the host has not done the
+    /// EOI yet. Any thread may ask. A guest that writes false values here makes only this answer false.
+    pub fn is_ended(&self, vector: u8, read: impl FnOnce(u64) -> Option<u8>) -> bool {
+        let pending = self.pending.load(Acquire);
+        if pending & 0xff != u32::from(vector) {
+            return false;
+        }
+        let Some(byte) = self.word().and_then(read) else {
+            return false;
+        };
+        fence(Acquire);
+        byte & 1 == 0 && self.pending.load(Relaxed) == pending
     }
 
     /// Disarms, and does the EOI if the guest has cleared the bit. Called on every exit, before the exit is handled.
@@ -134,11 +172,15 @@ impl PvEoi {
         // flag stays set.
         if let Some(byte) = memory.read(word) {
             let armed = byte & 1 != 0;
-            if !armed || memory.write(word, 0) {
-                self.pending.store(0, Relaxed);
-                if armed {
-                    return Completion::Disarmed;
-                }
+            let pending = self.pending.load(Relaxed);
+            self.pending.store(0, Relaxed);
+            // Before the byte changes: a thread that looks must not take the host's 0 for the guest's.
+            fence(Release);
+            if armed && memory.write(word, 0) {
+                return Completion::Disarmed;
+            }
+            if armed {
+                self.pending.store(pending, Relaxed);
             }
         }
         Completion::Completed(lapic.eoi())

@@ -3,7 +3,7 @@
 //! `--cfg loom` swaps in loom's, which the models in `vmbell::doorbell` and `vmbell::irq` explore.
 
 #[cfg(not(loom))]
-pub use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+pub use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 #[cfg(loom)]
-pub use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+pub use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};

@@ -1,17 +1,22 @@
 //! The I/O APIC's pins and lines, as far as both the monitor and the stub use them: a device raises a line on a
 //! thread of the monitor, and the stub ends its interrupt without the monitor.
 //!
-//! The redirection entries and resamplefds ([`Pins`]) are written by the monitor only; the sandbox reads them.
+//! The redirection entries, the resamplefds and which lines are forwarded ([`Pins`]) are written by the monitor only;
+//! the sandbox reads them.
 //! The state of the lines ([`Lines`]) is written by both, one atomic word for each line. The rules are those of
 //! the 82093AA data sheet and, where that leaves a choice, of Linux `arch/x86/kvm/ioapic.c`. The guest's view,
 //! IOREGSEL and IOWIN, is in the monitor alone.
 
+mod forwarded;
 mod line;
+mod line_state;
 mod pin_line;
 mod pins;
 mod redirection_entry;
 
-pub use line::{Line, Lines, Source};
+pub use forwarded::begin_service;
+pub use line::{Line, Lines};
+pub use line_state::{Activity, LineState, Source};
 pub use pin_line::{EoiActions, PinLine, eoi_pins};
 pub use pins::{PIN_RESAMPLEFDS, Pin, Pins};
 pub use redirection_entry::RedirectionEntry;

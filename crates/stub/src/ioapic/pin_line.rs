@@ -3,8 +3,7 @@
 //! A level-triggered pin sends once and waits for its EOI (remote IRR); if the line is still up then, it sends
 //! again. An edge-triggered pin sends at each rise of the line, unless it is masked.
 
-use super::line::LineState;
-use super::{Line, Lines, Pin, Pins, RedirectionEntry, Source};
+use super::{Line, LineState, Lines, Pin, Pins, RedirectionEntry, Source};
 use crate::event::Event;
 use crate::lapic::Message;
 

@@ -22,6 +22,8 @@ pub struct Pin {
     resamplefds: [AtomicU32; PIN_RESAMPLEFDS],
     /// Not 0: the pin has more resamplefds than places, so the monitor does its EOIs.
     monitor_eoi: AtomicU32,
+    /// Not 0: the line is forwarded.
+    forwarded: AtomicU32,
 }
 
 /// The I/O APIC's pins by number.
@@ -52,6 +54,16 @@ impl Pin {
     /// Whether the pin has more than [`PIN_RESAMPLEFDS`] resamplefds, so that the monitor must do its EOIs.
     pub fn needs_monitor_eoi(&self) -> bool {
         self.monitor_eoi.load(Acquire) != 0
+    }
+
+    /// Whether the line is forwarded: its device looks for the end of its interrupt, and waits for no EOI.
+    pub fn is_forwarded(&self) -> bool {
+        self.forwarded.load(Acquire) != 0
+    }
+
+    /// Makes the line a forwarded one or not; one writer at a time.
+    pub fn set_forwarded(&self, forwarded: bool) {
+        self.forwarded.store(forwarded.into(), Release);
     }
 
     /// Replaces the resamplefds; one writer at a time.

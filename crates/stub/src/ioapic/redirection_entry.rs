@@ -34,6 +34,11 @@ impl RedirectionEntry {
         self.0 & MASKED != 0
     }
 
+    /// Whether the pin sends edges. A masked entry may be one that the guest has not programmed yet.
+    pub fn sends_edges(self) -> bool {
+        !self.is_level() && !self.is_masked()
+    }
+
     /// The message that the pin sends; `None` for a delivery mode other than fixed and lowest priority.
     pub fn message(self) -> Option<Message> {
         Some(Message {

@@ -2,7 +2,7 @@ use vmm_sys_util::eventfd::EventFd;
 
 use super::*;
 use crate::hypervisor::IrqTrigger;
-use crate::irq::{IrqError, Msi, Route};
+use crate::irq::{ForwardedLine, IrqError, Msi, Route};
 
 /// Remembers the levels that were set, and refuses those above a limit.
 #[derive(Default)]
@@ -33,6 +33,14 @@ impl Irqs for Levels {
         }
         self.0.lock().unwrap().push((gsi.number(), level));
         Ok(())
+    }
+
+    fn forward_line(&self, gsi: Gsi) -> Result<Box<dyn ForwardedLine>, Error> {
+        Err(IrqError::NoLine { gsi }.into())
+    }
+
+    fn unforward_line(&self, gsi: Gsi) -> Result<(), Error> {
+        Err(IrqError::NotForwarded { gsi }.into())
     }
 
     fn signal_msi(&self, _: Msi) -> Result<bool, Error> {

@@ -16,7 +16,7 @@ use super::{
     Vm, VmConfig, VmEntry, VmExit,
 };
 use crate::doorbell::{Datamatch, IoEventAddress, Sharing};
-use crate::irq::{Gsi, Msi, Route};
+use crate::irq::{ForwardedLine, Gsi, Msi, Route};
 
 /// Stands in for the KVM backend.
 #[derive(Clone, Debug)]
@@ -125,6 +125,14 @@ impl Irqs for Nothing {
     }
 
     fn set_line(&self, _: Gsi, _: bool) -> Result<(), Error> {
+        match *self {}
+    }
+
+    fn forward_line(&self, _: Gsi) -> Result<Box<dyn ForwardedLine>, Error> {
+        match *self {}
+    }
+
+    fn unforward_line(&self, _: Gsi) -> Result<(), Error> {
         match *self {}
     }
 

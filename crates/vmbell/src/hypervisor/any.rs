@@ -14,7 +14,7 @@ use super::{
 };
 use crate::doorbell::{Datamatch, IoEventAddress, Sharing};
 use crate::eventfd::EventFd;
-use crate::irq::{Gic, Gsi, Msi, Route};
+use crate::irq::{ForwardedLine, Gic, Gsi, Msi, Route};
 use crate::memory::GuestMemoryMmap;
 
 type KvmVm = <Kvm as Hypervisor>::Vm;
@@ -245,6 +245,14 @@ impl Irqs for AnyVm {
 
     fn gic(&self) -> Option<Gic> {
         each!(self, own => own.gic())
+    }
+
+    fn forward_line(&self, gsi: Gsi) -> Result<Box<dyn ForwardedLine>, Error> {
+        each!(self, own => own.forward_line(gsi))
+    }
+
+    fn unforward_line(&self, gsi: Gsi) -> Result<(), Error> {
+        each!(self, own => own.unforward_line(gsi))
     }
 
     fn signal_msi(&self, msi: Msi) -> Result<bool, Error> {

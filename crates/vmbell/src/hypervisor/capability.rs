@@ -49,6 +49,10 @@ pub enum Capability {
     /// The guest's own end of an assigned device's interrupt completes the physical one
     /// ([`AssignedDevices::forward_interrupt`](super::AssignedDevices::forward_interrupt)).
     ForwardedInterrupts,
+    /// The guest's own end of a level-triggered interrupt ends it for the device too ([`Irqs::forward_line`]).
+    ///
+    /// [`Irqs::forward_line`]: super::Irqs::forward_line
+    ForwardedLines,
     /// Device memory can be mapped and unmapped while the guest runs; else it is where it was when the guest was made.
     MovableDeviceMemory,
     /// A heavy exit switches threads, so the way in which each side waits for the other matters.
@@ -57,7 +61,7 @@ pub enum Capability {
 
 impl Capability {
     /// All capabilities, in the order in which `probe` prints them.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::Run,
         Self::PioDoorbell,
         Self::MmioDoorbell,
@@ -79,6 +83,7 @@ impl Capability {
         Self::Interrupts,
         Self::EndOfInterrupt,
         Self::ForwardedInterrupts,
+        Self::ForwardedLines,
         Self::MovableDeviceMemory,
         Self::SpinPolicy,
     ];
@@ -107,6 +112,7 @@ impl Capability {
             Self::Interrupts => "interrupts",
             Self::EndOfInterrupt => "end-of-interrupt",
             Self::ForwardedInterrupts => "forwarded-interrupts",
+            Self::ForwardedLines => "forwarded-lines",
             Self::MovableDeviceMemory => "movable-device-memory",
             Self::SpinPolicy => "spin-policy",
         }

@@ -5,7 +5,7 @@ use std::fmt;
 use vmm_sys_util::eventfd::EventFd;
 
 use super::Error;
-use crate::irq::{Gic, Gsi, Msi, Route};
+use crate::irq::{ForwardedLine, Gic, Gsi, Msi, Route};
 
 /// Registers irqfds, sets routes, drives lines and sends messages, from any thread. Every [`Vm`](super::Vm)
 /// implements it.
@@ -40,6 +40,19 @@ pub trait Irqs: Send + Sync {
     fn gic(&self) -> Option<Gic> {
         None
     }
+
+    /// Forwards a level-triggered line: the guest's end of its interrupt ends it for the caller too, who looks whether
+    /// it has come ([`ForwardedLine`]), and no thread of the host takes part. Needs
+    /// [`Capability::ForwardedLines`](super::Capability::ForwardedLines).
+    ///
+    /// Fails if the GSI leads to no pin or to one that the guest has made edge-triggered, has a resampling irqfd, or is
+    /// forwarded already ([`IrqError`](crate::irq::IrqError)).
+    fn forward_line(&self, gsi: Gsi) -> Result<Box<dyn ForwardedLine>, Error>;
+
+    /// Takes the forwarding back, also while an interrupt is under way: the guest ends that one as it does those of any
+    /// other line, and takes another one if the line was raised again before. Then the line is as it was before it was
+    /// forwarded. Fails with [`IrqError::NotForwarded`](crate::irq::IrqError::NotForwarded) if it is not forwarded.
+    fn unforward_line(&self, gsi: Gsi) -> Result<(), Error>;
 
     /// Sends a message-signalled interrupt, and returns whether the controller of a vCPU accepted it.
     fn signal_msi(&self, msi: Msi) -> Result<bool, Error>;

@@ -66,6 +66,36 @@ pub enum IrqError {
     /// A resampling irqfd without an I/O APIC below the VMM: the VMM's I/O APIC handles the EOI then.
     #[error("a resampling irqfd needs an i/o apic below the vmm (irqchip full)")]
     NoResample,
+    /// The GSI leads to no pin, so it has no line that could be forwarded.
+    #[error("{gsi} leads to no pin, and only a line can be forwarded")]
+    NoLine {
+        /// The GSI.
+        gsi: Gsi,
+    },
+    /// The guest has made the pin of the GSI edge-triggered. An edge has no end that a device could wait for.
+    #[error("{gsi} is edge-triggered, and only a level has an end that can be forwarded")]
+    Edge {
+        /// The GSI.
+        gsi: Gsi,
+    },
+    /// The line is forwarded already.
+    #[error("{gsi} is forwarded already")]
+    Forwarded {
+        /// The GSI.
+        gsi: Gsi,
+    },
+    /// The line is not forwarded.
+    #[error("{gsi} is not forwarded")]
+    NotForwarded {
+        /// The GSI.
+        gsi: Gsi,
+    },
+    /// The GSI has a resampling irqfd, which has to be told of each end of an interrupt.
+    #[error("{gsi} has a resampling irqfd, which waits for the end of each interrupt")]
+    Resampled {
+        /// The GSI.
+        gsi: Gsi,
+    },
     /// The descriptor names no eventfd.
     #[error(transparent)]
     Event(#[from] EventFdError),
@@ -79,7 +109,7 @@ impl IrqError {
     pub const fn errno(&self) -> i32 {
         match self {
             Self::Event(error) => error.errno(),
-            Self::Busy => libc::EBUSY,
+            Self::Busy | Self::Forwarded { .. } | Self::Resampled { .. } => libc::EBUSY,
             Self::NoIts => libc::ENODEV,
             _ => libc::EINVAL,
         }

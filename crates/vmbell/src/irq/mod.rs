@@ -32,6 +32,7 @@
 //! ```
 
 mod error;
+mod forwarded;
 mod gic;
 mod gsi;
 mod irqchip;
@@ -48,6 +49,7 @@ pub use stub::lapic::{Destination, Message, Mode};
 pub const PINS: usize = 224;
 
 pub use error::IrqError;
+pub use forwarded::{Activity, ForwardedLine};
 pub use gic::Gic;
 pub use gsi::Gsi;
 pub use irqchip::Irqchip;

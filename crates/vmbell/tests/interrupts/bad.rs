@@ -149,6 +149,7 @@ fn local_apics_full_of_nonsense_harm_nobody_else<H: Hypervisor<Vm: Vm<Vcpu: 'sta
         let forger = begin_at(&vm, 1, second);
         let end = Instant::now() + Duration::from_millis(400);
         let gsi = Gsi::new(4).unwrap();
+        let forwarded = vm.forward_line(Gsi::new(5).unwrap()).unwrap();
         std::thread::scope(|scope| {
             let threads =
                 [honest, forger].map(|mut vcpu| scope.spawn(move || enter_until(&mut vcpu, end)));
@@ -157,6 +158,8 @@ fn local_apics_full_of_nonsense_harm_nobody_else<H: Hypervisor<Vm: Vm<Vcpu: 'sta
                 let _ = vm.signal_msi(msi(0xff, 0x99)).unwrap();
                 vm.set_line(gsi, true).unwrap();
                 vm.set_line(gsi, false).unwrap();
+                forwarded.raise();
+                let _ = forwarded.has_ended();
                 std::thread::yield_now();
             }
             for thread in threads {

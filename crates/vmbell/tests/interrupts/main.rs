@@ -21,6 +21,7 @@ mod closed;
 mod delivery;
 #[cfg(target_arch = "x86_64")]
 mod eoi;
+mod forwarded;
 #[cfg(target_arch = "aarch64")]
 mod gic;
 #[cfg(target_arch = "x86_64")]

@@ -68,7 +68,7 @@ pub fn inject_pending(frame: &mut Context, cpu: &PerCpu) -> bool {
     frame.flags_register = frame.flags_register & !(TRAP | NESTED | RESUME) | MASKED;
     super::count(cpu, Event::InjVirq);
     learn_from_injection(cpu);
-    pv_eoi::arm(cpu);
+    pv_eoi::arm(cpu, vector);
     lapic.next_interrupt().is_some()
 }
 

@@ -2,8 +2,9 @@
 
 use super::apic::complete_eoi;
 use crate::elf::fault::in_ram;
-use crate::elf::percpu::PerCpu;
+use crate::elf::percpu::{PerCpu, control, shared};
 use crate::event::Event;
+use crate::ioapic;
 use crate::pv_eoi::{Completion, GuestByte};
 
 struct Ram;
@@ -24,9 +25,15 @@ impl GuestByte for Ram {
     }
 }
 
-/// Arms paravirtual EOI; called when an interrupt was just injected.
-pub fn arm(cpu: &PerCpu) {
-    cpu.interrupts().pv_eoi.arm(cpu.lapic(), &Ram);
+/// Arms paravirtual EOI; called when `vector` was just injected.
+pub fn arm(cpu: &PerCpu, vector: u8) {
+    let (pv_eoi, lapic) = (&cpu.interrupts().pv_eoi, cpu.lapic());
+    let is_level = lapic.tmr.contains(vector);
+    if is_level && ioapic::begin_service(&control().pins, &shared().lines, vector) {
+        pv_eoi.arm_forwarded(lapic, &Ram);
+    } else {
+        pv_eoi.arm(lapic, &Ram);
+    }
 }
 
 /// Does an armed EOI; called when the vCPU has just left the guest.

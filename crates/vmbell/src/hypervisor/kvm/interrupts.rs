@@ -12,11 +12,14 @@ use kvm_bindings::{
 use kvm_ioctls::VmFd;
 use vmm_sys_util::eventfd::EventFd;
 
-use super::super::{Error, IrqTrigger, Irqchip, Irqs};
+use super::super::{Capability, Error, IrqTrigger, Irqchip, Irqs};
 use super::arch::routes;
 use super::vm::KvmVm;
 use crate::eventfd::EventFdError;
-use crate::irq::{Gic, Gsi, IrqError, Msi, Route, Routing, Target};
+use crate::irq::{ForwardedLine, Gic, Gsi, IrqError, Msi, Route, Routing, Target};
+
+/// Why KVM has no [`Capability::ForwardedLines`].
+pub const NO_FORWARDED_LINES: &str = "kvm tells of the end of a level interrupt by a resamplefd, and has no other way for a device of a vmm";
 
 /// What a GSI drives when its level is set.
 #[derive(Clone, Copy, Debug)]
@@ -84,6 +87,18 @@ impl Irqs for KvmVm {
             Drive::Message(msi) if level => self.signal_msi(msi).map(drop),
             Drive::Message(_) | Drive::Nothing => Ok(()),
         }
+    }
+
+    fn forward_line(&self, _gsi: Gsi) -> Result<Box<dyn ForwardedLine>, Error> {
+        Err(Error::Unsupported {
+            backend: "kvm",
+            capability: Capability::ForwardedLines,
+            reason: NO_FORWARDED_LINES.to_owned(),
+        })
+    }
+
+    fn unforward_line(&self, gsi: Gsi) -> Result<(), Error> {
+        Err(IrqError::NotForwarded { gsi }.into())
     }
 
     fn signal_msi(&self, msi: Msi) -> Result<bool, Error> {

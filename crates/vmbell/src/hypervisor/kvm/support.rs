@@ -6,6 +6,7 @@ use super::super::{Capability, Support};
 use super::arch;
 use super::doorbells::NO_HYPERCALL_DOORBELLS;
 use super::forward;
+use super::interrupts::NO_FORWARDED_LINES;
 use super::system::System;
 
 /// Whether the backend has `capability` here, and if not, why.
@@ -29,6 +30,7 @@ pub fn support(system: &Arc<System>, capability: Capability) -> Support {
         | Capability::HypercallInstruction
         | Capability::HypercallExit => arch::support::support(system, capability),
         Capability::ForwardedInterrupts => forward::support(),
+        Capability::ForwardedLines => no(NO_FORWARDED_LINES),
         Capability::HypercallDoorbell => no(NO_HYPERCALL_DOORBELLS),
         Capability::MixedGroups => no("kvm signals one eventfd a write"),
         Capability::Int3Patching | Capability::JmpPatching => {

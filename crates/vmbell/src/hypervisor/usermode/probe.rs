@@ -55,6 +55,7 @@ const fn why_never(capability: Capability) -> Option<&'static str> {
         | Capability::SpinPolicy
         | Capability::Interrupts
         | Capability::EndOfInterrupt
+        | Capability::ForwardedLines
         | Capability::CountsLightExits
         | Capability::DoorbellGroups
         | Capability::MixedGroups

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock, Weak};
 
 use stub::layout::{PATCH_BASE, RAM_BASE};
-use vm_memory::GuestMemoryMmap;
+use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 use vmm_sys_util::eventfd::EventFd;
 
 use super::super::created_vcpus::CreatedVcpus;
@@ -27,7 +27,7 @@ use super::sandbox::Sandbox;
 use super::vcpu::UsermodeVcpu;
 use crate::doorbell::{Datamatch, IoEventAddress, Pattern, Sharing};
 use crate::eventfd::EventId;
-use crate::irq::{Gsi, IrqError, Msi, Route};
+use crate::irq::{ForwardedLine, Gsi, IrqError, Msi, Route};
 
 /// What a guest's vCPUs and their kicks share.
 #[derive(Debug)]
@@ -258,6 +258,17 @@ impl Irqs for UsermodeVm {
         Ok(())
     }
 
+    fn forward_line(&self, gsi: Gsi) -> Result<Box<dyn ForwardedLine>, Error> {
+        self.interrupts()?.forward_line(&self.guest.sandbox, gsi)?;
+        let guest = Arc::downgrade(&self.guest);
+        Ok(Box::new(LineOwner { guest, gsi }))
+    }
+
+    fn unforward_line(&self, gsi: Gsi) -> Result<(), Error> {
+        let interrupts = self.interrupts()?;
+        Ok(interrupts.unforward_line(&self.guest.sandbox, gsi)?)
+    }
+
     fn signal_msi(&self, msi: Msi) -> Result<bool, Error> {
         Ok(self.interrupts()?.signal_msi(&self.guest.sandbox, msi)?)
     }
@@ -278,5 +289,31 @@ impl IrqTrigger for DirectTrigger {
         {
             interrupts.signal(&guest.sandbox, self.id);
         }
+    }
+}
+
+/// The owner's side of a forwarded line. A guest that has ended, or is gone, leaves no interrupt under way.
+#[derive(Debug)]
+struct LineOwner {
+    guest: Weak<Guest>,
+    gsi: Gsi,
+}
+
+impl ForwardedLine for LineOwner {
+    fn raise(&self) {
+        if let Some(guest) = self.guest.upgrade()
+            && let Some(interrupts) = &guest.interrupts
+        {
+            interrupts.raise_forwarded(&guest.sandbox, self.gsi);
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        self.guest.upgrade().is_none_or(|guest| {
+            let read = |address| guest.memory.load(GuestAddress(address), Relaxed).ok();
+            let interrupts = guest.interrupts.as_ref();
+            guest.sandbox.process().has_ended()
+                || interrupts.is_none_or(|all| all.has_ended(&guest.sandbox, self.gsi, read))
+        })
     }
 }

@@ -10,7 +10,7 @@ use vfio_bindings::bindings::vfio::{
 
 use super::*;
 use crate::hypervisor::{Error, IrqTrigger};
-use crate::irq::{Msi, Route};
+use crate::irq::{ForwardedLine, IrqError, Msi, Route};
 use crate::passthrough::device::{DeviceFile, DeviceInfo, SetIrqs};
 
 /// A device with one level-triggered interrupt.
@@ -94,6 +94,14 @@ impl Irqs for Guest {
             thread::sleep(Duration::from_millis(200));
         }
         Ok(())
+    }
+
+    fn forward_line(&self, gsi: Gsi) -> Result<Box<dyn ForwardedLine>, Error> {
+        Err(IrqError::NoLine { gsi }.into())
+    }
+
+    fn unforward_line(&self, gsi: Gsi) -> Result<(), Error> {
+        Err(IrqError::NotForwarded { gsi }.into())
     }
 
     fn signal_msi(&self, _: Msi) -> Result<bool, Error> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use vmbell::eventfd::EventFd;
 use vmbell::hypervisor::{Error, Hypervisor, IrqTrigger, Irqs};
-use vmbell::irq::{Gsi, IrqError, Msi, Route};
+use vmbell::irq::{ForwardedLine, Gsi, IrqError, Msi, Route};
 use vmbell::passthrough::PassthroughError;
 use vmbell::passthrough::interrupt::{InterruptPath, Line};
 use vmbell::passthrough::placed::Handover;
@@ -73,6 +73,14 @@ impl Irqs for Split {
 
     fn set_line(&self, _: Gsi, _: bool) -> Result<(), Error> {
         Ok(())
+    }
+
+    fn forward_line(&self, gsi: Gsi) -> Result<Box<dyn ForwardedLine>, Error> {
+        Err(IrqError::NoLine { gsi }.into())
+    }
+
+    fn unforward_line(&self, gsi: Gsi) -> Result<(), Error> {
+        Err(IrqError::NotForwarded { gsi }.into())
     }
 
     fn signal_msi(&self, _: Msi) -> Result<bool, Error> {

@@ -9,7 +9,7 @@
 //! error.
 
 use std::cell::Cell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use stub::event::{Event, EventCounts};
@@ -26,8 +26,10 @@ use crate::irq::{Gsi, IrqError, Msi, Route, Routing, Target};
 /// Routes, irqfds and the I/O APIC.
 #[derive(Debug)]
 pub struct Controller {
-    routing: Routing,
+    pub(super) routing: Routing,
     irqfds: HashMap<EventId, Irqfd>,
+    /// The GSIs whose lines are forwarded.
+    pub(super) forwarded: HashSet<Gsi>,
     /// The I/O APIC; `None` if the VMM emulates it (split irqchip).
     ioapic: Option<IoApic>,
 }
@@ -48,6 +50,7 @@ impl Controller {
         Self {
             routing: Routing::identity(),
             irqfds: HashMap::new(),
+            forwarded: HashSet::new(),
             ioapic: Some(IoApic::reset(apics)),
         }
     }
@@ -57,6 +60,7 @@ impl Controller {
         Self {
             routing: Routing::default(),
             irqfds: HashMap::new(),
+            forwarded: HashSet::new(),
             ioapic: None,
         }
     }
@@ -86,6 +90,9 @@ impl Controller {
         }
         if self.irqfds.contains_key(&event) {
             return Err(IrqError::Busy);
+        }
+        if is_resampled && self.forwarded.contains(&irqfd.gsi) {
+            return Err(IrqError::Forwarded { gsi: irqfd.gsi });
         }
         self.irqfds.insert(event, irqfd);
         if is_resampled {
@@ -145,9 +152,9 @@ impl Controller {
         let (true, Some(pin_line)) = (self.ioapic.is_some(), apics.pin_line(pin)) else {
             return;
         };
-        apics.events.count(Event::SetIrq);
-        apics.events.count(Event::IoapicSetIrq);
+        apics.count_line();
         pin_line.drive(source, up, |message| apics.deliver(message));
+        apics.end_deferral(pin_line);
     }
 
     /// The EOI of a vector, some pin of which has more resamplefds than the stub can signal. Returns all
@@ -170,17 +177,19 @@ impl Controller {
     }
 
     /// The GSI and the resamplefd of each resampling irqfd.
-    fn resampled(&self) -> impl Iterator<Item = (Gsi, &Arc<Resampler>)> {
+    pub(super) fn resampled(&self) -> impl Iterator<Item = (Gsi, &Arc<Resampler>)> {
         let irqfds = self.irqfds.values();
         irqfds.filter_map(|irqfd| Some((irqfd.gsi, irqfd.resampler.as_ref()?)))
     }
 
     /// Stores the resamplefds of each pin, and fills the EOI exit bitmap of each local APIC.
-    fn scan(&self, apics: &Apics<'_>) {
+    pub(super) fn scan(&self, apics: &Apics<'_>) {
         for (number, pin) in (0_u8..).zip(apics.pins) {
             let resamplers = self.resamplers(number);
             let descriptors: Vec<_> = resamplers.map(|one| one.descriptor()).collect();
             pin.set_resamplefds(&descriptors);
+            let leads = |gsi: &Gsi| self.routing.target(*gsi) == Some(Target::Pin(number));
+            pin.set_forwarded(self.forwarded.iter().any(leads));
         }
         eoi_exit_bitmap::scan(&self.routing, apics);
     }
@@ -285,6 +294,24 @@ impl<'s> Apics<'s> {
             self.last_notified.set(Some((vcpu, (self.notify)(vcpu))));
         });
         raise != Raise::Refused
+    }
+
+    /// Counts that a pin is driven.
+    pub fn count_line(&self) {
+        self.events.count(Event::SetIrq);
+        self.events.count(Event::IoapicSetIrq);
+    }
+
+    /// If a line has another interrupt while its guest may end the present one without an exit, makes the vCPUs with
+    /// that one leave the guest.
+    pub fn end_deferral(&self, pin_line: PinLine<'_>) {
+        if pin_line.needs_exit() {
+            let vector = pin_line.pin.entry().vector();
+            let taken = |(_, lapic): &(usize, &Lapic)| lapic.is_in_service(vector);
+            for (vcpu, _) in self.lapics.iter().enumerate().filter(taken) {
+                let _ = (self.notify)(vcpu);
+            }
+        }
     }
 
     /// Sends an MSI, and says whether a local APIC took it.

@@ -168,6 +168,39 @@ impl Interrupts {
         Ok(true)
     }
 
+    /// Forwards a line.
+    pub fn forward_line(&self, sandbox: &Sandbox, gsi: Gsi) -> Result<(), IrqError> {
+        self.locked(sandbox, |controller, apics| {
+            controller.forward_line(gsi, apics)
+        })
+    }
+
+    /// Takes the forwarding of a line back.
+    pub fn unforward_line(&self, sandbox: &Sandbox, gsi: Gsi) -> Result<(), IrqError> {
+        self.locked(sandbox, |controller, apics| {
+            controller.unforward_line(gsi, apics)
+        })
+    }
+
+    /// Raises a line, if it is forwarded.
+    pub fn raise_forwarded(&self, sandbox: &Sandbox, gsi: Gsi) {
+        self.locked(sandbox, |controller, apics| {
+            controller.raise_forwarded(gsi, apics);
+        });
+    }
+
+    /// Whether all interrupts of a forwarded line have ended. `read` reads a byte of guest memory.
+    pub fn has_ended(&self, sandbox: &Sandbox, gsi: Gsi, read: impl Fn(u64) -> Option<u8>) -> bool {
+        let runs = &sandbox.shared.runs[..sandbox.lapics().len()];
+        let ended_by_bit = |vector| {
+            let mut pv_eois = runs.iter().map(|run| &run.interrupts.pv_eoi);
+            pv_eois.any(|pv_eoi| pv_eoi.is_ended(vector, &read))
+        };
+        self.locked(sandbox, |controller, apics| {
+            controller.has_ended(gsi, apics, ended_by_bit)
+        })
+    }
+
     /// Takes the count of an irqfd and raises its GSI, if the count is above 0 and the eventfd is still an
     /// irqfd. Returns the vCPU that was notified and how, if one was.
     pub fn poll(

@@ -12,6 +12,7 @@
 
 mod controller;
 mod eoi_exit_bitmap;
+mod forwarded;
 mod interrupts;
 mod ioapic;
 mod resampler;

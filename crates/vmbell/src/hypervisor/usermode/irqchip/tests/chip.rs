@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use stub::event::{Event, EventCounts};
-use stub::ioapic::{EoiActions, Lines, Pin, PinLine, Pins, Source, eoi_pins};
+use stub::ioapic::{EoiActions, Lines, Pin, PinLine, Pins, Source, begin_service, eoi_pins};
 use stub::lapic::{Lapic, Message};
 use stub::vcpu_mode::Notification;
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
@@ -184,6 +184,46 @@ impl Chip {
 
     pub fn read_entry(&mut self, pin: u32) -> u32 {
         self.read(0x10 + 2 * pin)
+    }
+
+    /// A pin and its line.
+    pub fn pin_line(&self, pin: u8) -> PinLine<'_> {
+        self.parts.apics().pin_line(pin).unwrap()
+    }
+
+    /// The handler of a level-triggered vector begins; whether the guest may end it without an exit.
+    pub fn begin_service(&self, vector: u8) -> bool {
+        begin_service(&self.parts.pins, &self.parts.lines, vector)
+    }
+
+    /// The owner of a line forwards it.
+    pub fn forward(&mut self, number: u32) -> Result<(), IrqError> {
+        let apics = self.parts.apics();
+        self.controller.forward_line(gsi(number), &apics)
+    }
+
+    /// The owner of a line takes its forwarding back.
+    pub fn unforward(&mut self, number: u32) -> Result<(), IrqError> {
+        let apics = self.parts.apics();
+        self.controller.unforward_line(gsi(number), &apics)
+    }
+
+    /// The owner of a forwarded line raises it.
+    pub fn raise(&mut self, number: u32) {
+        let apics = self.parts.apics();
+        self.controller.raise_forwarded(gsi(number), &apics);
+    }
+
+    /// The owner of a forwarded line looks.
+    pub fn has_ended(&self, number: u32, ended_by_bit: impl FnOnce(u8) -> bool) -> bool {
+        let apics = self.parts.apics();
+        self.controller.has_ended(gsi(number), &apics, ended_by_bit)
+    }
+
+    /// The stub's part of the EOI of a vector that has left service.
+    pub fn end_pins(&self, vector: u8) {
+        let (pins, lines) = (&self.parts.pins, &self.parts.lines);
+        eoi_pins(pins, lines, vector, &mut StubEoi(self));
     }
 
     pub fn line(&mut self, number: u32, up: bool) {

@@ -3,6 +3,7 @@
 
 mod chip;
 mod eoi_exit_bitmap;
+mod forwarded;
 mod guest;
 mod held;
 mod iowin;
