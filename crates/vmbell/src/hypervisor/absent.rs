@@ -1,7 +1,7 @@
 //! Stand-ins for the backends on an architecture that has none: they can do nothing, and say why.
 //!
-//! KVM and the usermode engine are only for x86-64 so far. On another architecture these types take their
-//! place, so that the library compiles and a caller learns that each [`Capability`] is missing.
+//! The KVM backend is for x86-64 and arm64, the usermode engine for x86-64. On another architecture these types take
+//! their place, so that the library compiles and a caller learns that each [`Capability`] is missing.
 
 use std::fs::File;
 use std::os::fd::BorrowedFd;
@@ -30,7 +30,7 @@ impl Kvm {
 
     /// The reason of an `open` error in a few words.
     pub fn everyday_reason(_: &Error) -> Option<&'static str> {
-        Some("the kvm backend is for x86-64 so far")
+        Some("the kvm backend is for x86-64 and arm64")
     }
 }
 
@@ -44,7 +44,12 @@ pub enum Nothing {}
 
 fn reason(backend: &str) -> String {
     let here = std::env::consts::ARCH;
-    format!("the {backend} backend is for x86-64 so far, and this is {here}")
+    let built = if backend == "kvm" {
+        "x86-64 and arm64"
+    } else {
+        "x86-64"
+    };
+    format!("the {backend} backend is for {built}, and this is {here}")
 }
 
 fn unsupported(backend: &'static str, capability: Capability) -> Error {

@@ -190,7 +190,8 @@ pub trait Kick: Send + Sync + fmt::Debug {
 /// Where and how a vCPU starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryPoint {
-    /// 64-bit code with the low 4 GiB identity-mapped: the state in which our guest programs start.
+    /// 64-bit code with the low 4 GiB identity-mapped: the state in which our guest programs start. The only entry
+    /// point on arm64.
     Program {
         /// First instruction.
         pc: u64,

@@ -9,7 +9,12 @@ use crate::hypervisor::{self, Irqs};
 use crate::irq::{Gsi, IrqError, Msi, PINS, Route, Target};
 
 /// The first GSI that no pin has.
-const FIRST: u32 = (PINS & 0xffff) as u32;
+const FIRST: u32 = if cfg!(target_arch = "aarch64") {
+    224
+} else {
+    24
+};
+const _: () = assert!(FIRST as usize == PINS);
 
 /// The routes.
 pub struct Routes {

@@ -15,6 +15,10 @@ use crate::hypervisor::Error;
 use crate::hypervisor::aarch64::{FIRST_SPI, GICC, GICD, GICR, ITS};
 use crate::irq::{Gic, PINS};
 
+/// How many shared peripheral interrupts there are.
+const SPIS: u32 = 224;
+const _: () = assert!(SPIS as usize == PINS);
+
 /// The best version that this host can give a guest.
 pub fn best(vm: &VmFd) -> Option<Gic> {
     let can = |gic: &Gic| {
@@ -46,7 +50,7 @@ const fn kind(gic: Gic) -> u32 {
 /// has them as long as the VM exists; the descriptors are for who wants to save their state.
 pub fn create(vm: &VmFd, gic: Gic) -> Result<Vec<DeviceFd>, Error> {
     let controller = device(vm, kind(gic))?;
-    let irqs = FIRST_SPI + (PINS & 0xffff) as u32;
+    let irqs = FIRST_SPI + SPIS;
     set(&controller, KVM_DEV_ARM_VGIC_GRP_NR_IRQS, 0, &irqs)?;
     let places = match gic {
         Gic::V2 => [
