@@ -10,7 +10,7 @@ use crate::irq::{Gsi, Routing};
 
 /// The lines of a guest.
 #[derive(Debug, Default)]
-pub struct Lines;
+pub struct Lines(());
 
 impl Lines {
     /// Notes the routes that the kernel has from now on.
