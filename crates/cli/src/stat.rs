@@ -22,6 +22,12 @@ use vmbell_report::{Counting, Form, Look, Report, Status, json, terminal};
 
 /// The number of interrupts with `--deterministic`.
 const INTERRUPTS: u64 = 500;
+/// What the interrupts are.
+const EDGES: &str = if cfg!(target_arch = "aarch64") {
+    "SPIs"
+} else {
+    "MSIs"
+};
 /// How many runs each mode has otherwise.
 const RUNS: u32 = 10;
 
@@ -241,10 +247,10 @@ fn describe(args: &StatArgs, record: &Record) -> String {
     let each = record.series.iter().map(|one| one.ops_per_run()).max();
     let each = each.unwrap_or_default();
     if args.deterministic {
-        format!("{each} MSIs to a guest that halts, each when it asks for it")
+        format!("{each} {EDGES} to a guest that halts, each when it asks for it")
     } else {
         format!(
-            "{rate} MSIs a second to a guest that halts, {RUNS} runs of {each} in each mode, by turns"
+            "{rate} {EDGES} a second to a guest that halts, {RUNS} runs of {each} in each mode, by turns"
         )
     }
 }
