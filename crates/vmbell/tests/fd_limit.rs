@@ -1,4 +1,12 @@
 //! A process with few descriptors. In a binary of its own: the limit is of the whole process.
+#![cfg_attr(
+    not(target_arch = "x86_64"),
+    allow(
+        dead_code,
+        unused_imports,
+        reason = "the bodies of the usermode backend"
+    )
+)]
 #![allow(
     clippy::tests_outside_test_module,
     clippy::unwrap_used,

@@ -1,4 +1,12 @@
 //! Doorbells rung by a real guest: which writes ring, which leave the guest, and what removal means.
+#![cfg_attr(
+    not(target_arch = "x86_64"),
+    allow(
+        dead_code,
+        unused_imports,
+        reason = "the bodies of the usermode backend"
+    )
+)]
 #![allow(
     clippy::tests_outside_test_module,
     clippy::unwrap_used,

@@ -40,7 +40,11 @@ fn a_level_whose_irqfd_is_closed_comes_to_rest<H: Hypervisor>(h: &H) {
                 .unwrap();
             trigger.write(1).unwrap();
             drop(trigger);
-            await_that("the interrupt", || taken(&vm, 0, LEVEL) > 0);
+            // Linux takes the line down with the irqfd. The I/O APIC has kept the interrupt until then; for the GIC, a
+            // level that is down before the guest looks was none.
+            if cfg!(target_arch = "x86_64") {
+                await_that("the interrupt", || taken(&vm, 0, LEVEL) > 0);
+            }
             // Linux takes the line down later than it lets go of who would have at the EOI: until then
             // it interrupts again and again. Here the first EOI takes it down.
             await_that("the end of the line", || {

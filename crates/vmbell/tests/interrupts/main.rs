@@ -1,5 +1,13 @@
 //! Interrupts, from whoever raises them to the guest's handler and back. What the tests of x86-64 alone need are a local
 //! APIC's registers, PV EOI, or the usermode backend.
+#![cfg_attr(
+    not(target_arch = "x86_64"),
+    allow(
+        dead_code,
+        unused_imports,
+        reason = "the bodies of the usermode backend"
+    )
+)]
 #![allow(
     clippy::tests_outside_test_module,
     clippy::unwrap_used,
