@@ -100,10 +100,15 @@ fn stand_in(architecture: &str, names: &[&str]) -> String {
         .iter()
         .map(|name| format!("{name} (= 999:0)"))
         .collect();
+    // apt refuses a database with an empty list.
+    let provides = if names.is_empty() {
+        String::new()
+    } else {
+        format!("Provides: {}\n", provides.join(", "))
+    };
     format!(
         "Package: vmbell-lab-stand-in\nStatus: install ok installed\nMaintainer: none\nArchitecture: {architecture}\n\
-         Version: 1\nProvides: {}\nDescription: what the lab never runs\n\n",
-        provides.join(", ")
+         Version: 1\n{provides}Description: what the lab never runs\n\n"
     )
 }
 
@@ -131,6 +136,11 @@ mod tests {
             text.contains("APT::Architectures { \"amd64\"; \"arm64\"; };"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn a_stand_in_for_nothing_has_no_list() {
+        assert!(!stand_in("amd64", &[]).contains("Provides"));
     }
 
     #[test]
