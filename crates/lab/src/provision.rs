@@ -1,5 +1,6 @@
 //! Finds QEMU and a kernel, and downloads and prepares those that are missing.
 
+#[path = "provision_modules.rs"]
 mod modules;
 
 use std::path::{Path, PathBuf};
