@@ -22,6 +22,7 @@ impl Provision<'_> {
             host: self.host.package,
             kernel: self.board.arch.package,
         };
+        out_of_tree::check(release, architectures.kernel)?;
         let recipe = format!(
             "revision {REVISION}\n{release}\n{architectures:?}\n{}",
             out_of_tree::digest()

@@ -73,6 +73,12 @@ pub struct Architectures {
     pub kernel: &'static str,
 }
 
+/// Refuses a kernel whose release (`uname -r`) is not one of the distribution's for `architecture`, before anything is
+/// downloaded for it.
+pub fn check(release: &str, architecture: &str) -> Result<(), LabError> {
+    Ok(Release::parse(release, architecture).map(drop)?)
+}
+
 /// Builds the modules for the kernel whose release (`uname -r`) is `release`, and returns them in [`MODULES`]' order. They are
 /// written to `target`, which exists; everything else to `scratch`.
 pub fn build(
