@@ -107,7 +107,7 @@ fn extra_modules(lab: &Lab, task: &Task, devices: &[Plugged]) -> Result<Vec<Modu
     // A kernel without modules may have VFIO built in; if it has not, L1's init says so.
     if let Some(folder) = &kernel.modules {
         for Plugged { device, .. } in devices {
-            let names = [board.iommu.modules, device.modules].concat();
+            let names = [device.modules, board.iommu.modules].concat();
             let found = ModuleTree::open(folder, &kernel.title)
                 .and_then(|tree| tree.load_order(&names))
                 .map_err(|source| LabError::Device {
