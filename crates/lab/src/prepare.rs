@@ -54,6 +54,11 @@ impl Kernel {
             title: entry.manifest().title.clone(),
         }
     }
+
+    /// The kernel's release (`uname -r`): the word behind `Linux` in the title.
+    pub fn release(&self) -> &str {
+        self.title.split(' ').nth(1).unwrap_or_default()
+    }
 }
 
 /// Finishes an entry into which QEMU's packages were unpacked; returns its title.

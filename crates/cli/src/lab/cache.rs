@@ -48,7 +48,7 @@ pub(super) fn status(arch: Option<&str>, verify: bool) -> anyhow::Result<ExitCod
             Ok(entry) => {
                 let manifest = entry.manifest();
                 let downloaded = manifest.packages.iter().map(|package| package.size).sum();
-                let of_a_run = ["kernel-", "tree-"]
+                let of_a_run = ["kernel-", "tree-", "modules-"]
                     .iter()
                     .any(|kind| name.starts_with(kind));
                 let note = if of_a_run || current.contains(&name) {

@@ -11,6 +11,7 @@ use vmbell_lab::arch::Arch;
 use vmbell_lab::board::Board;
 use vmbell_lab::boot::Settings;
 use vmbell_lab::cache::{Cache, Use};
+use vmbell_lab::device::Driver;
 use vmbell_lab::qemu::Qemu;
 use vmbell_lab::{Kernel, KernelChoice, Lab, Progress, Provision};
 
@@ -42,6 +43,7 @@ pub(super) struct Prepared {
     pub(super) kernel: Kernel,
     pub(super) shell: Option<PathBuf>,
     pub(super) tree: Option<PathBuf>,
+    pub(super) drivers: Vec<PathBuf>,
     pub(super) lock: Use,
 }
 
@@ -75,9 +77,18 @@ impl Parts {
         let kernel = provision.kernel(kernel.as_ref())?;
         let shell = provision.shell(own_kernel)?;
         let tree = provision.tree(&qemu, settings)?;
+        // Headers of a kernel of the user's are asked for only if it is to drive the device.
+        let drivers = if settings.devices.iter().any(|plugged| {
+            plugged.device.built_driver && !(own_kernel && plugged.driver == Driver::None)
+        }) {
+            provision.modules(kernel.release())?
+        } else {
+            Vec::new()
+        };
         provision.finish()?;
         Ok(Prepared {
             tree,
+            drivers,
             qemu,
             kernel,
             shell,
@@ -102,7 +113,7 @@ impl Parts {
             init,
             shell: prepared.shell,
             tree: prepared.tree,
-            drivers: Vec::new(),
+            drivers: prepared.drivers,
             lock: prepared.lock,
             progress: self.progress(),
         })
