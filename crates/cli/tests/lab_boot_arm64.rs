@@ -1,5 +1,6 @@
 //! Real boots of the lab's arm64 machine, each some seconds of CPU. `cargo xtask lab --arch aarch64` runs them: they need
 //! a `vmbell` that was built for arm64.
+#![allow(clippy::unwrap_used, clippy::tests_outside_test_module)]
 
 use std::process::{Command, Output, Stdio};
 
