@@ -24,6 +24,17 @@ impl PinLine<'_> {
         }
     }
 
+    /// The handler of the line's interrupt begins: makes it active if the line is forwarded. Returns whether the guest
+    /// may end it without an exit.
+    pub fn begin_service(&self) -> bool {
+        if !self.pin.is_forwarded() {
+            return false;
+        }
+        let state = self.line.begin_service();
+        // Looked at again: of a thread that takes the forwarding back and this one, one sees the other's change.
+        !state.is_up() && self.pin.is_forwarded() && !self.pin.is_resampled()
+    }
+
     /// Whether there is another interrupt for a forwarded line whose guest may end the present one without an exit:
     /// then the vCPU with that one has to leave the guest. Asked after the line was raised or ceased to be forwarded.
     pub fn needs_exit(&self) -> bool {
@@ -55,12 +66,8 @@ impl PinLine<'_> {
 /// interrupt.
 pub fn begin_service(pins: &Pins, lines: &Lines, vector: u8) -> bool {
     let mut may_defer = None;
-    for (_, PinLine { pin, line }) in PinLine::with_vector(pins, lines, vector) {
-        let is_free = pin.is_forwarded() && {
-            let state = line.begin_service();
-            // Looked at again: of a thread that takes the forwarding back and this one, one sees the other's change.
-            !state.is_up() && pin.is_forwarded() && !pin.is_resampled()
-        };
+    for (_, pin_line) in PinLine::with_vector(pins, lines, vector) {
+        let is_free = pin_line.begin_service();
         may_defer = Some(may_defer.unwrap_or(true) && is_free);
     }
     may_defer.unwrap_or(false)

@@ -2,6 +2,7 @@
 //! memory model allows. They run with `RUSTFLAGS="--cfg loom" cargo test --profile loom -p vmbell --lib models
 //! --target-dir target/loom`.
 
+mod forwarded;
 mod kernel;
 mod line;
 mod requests;
