@@ -137,7 +137,7 @@ pub const FIRST: [&str; 17] = [
 ];
 
 /// The questions, the most interesting first; a report shows the first few whose rows were measured.
-pub const QUESTIONS: [Question; 9] = [
+pub const QUESTIONS: [Question; 10] = [
     Question {
         new: "portio-wildcard-eventfd",
         old: "portio-no-eventfd",
@@ -172,6 +172,11 @@ pub const QUESTIONS: [Question; 9] = [
         new: "level-resample",
         old: "level-userspace-unmask",
         text: "a level line taken down by its EOI, instead of by the VMM",
+    },
+    Question {
+        new: "level-forwarded",
+        old: "level-resample",
+        text: "a level line whose device looks for the guest's bit, instead of being told of the EOI",
     },
     Question {
         new: "msi-to-running",

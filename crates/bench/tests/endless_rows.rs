@@ -184,12 +184,13 @@ impl ForwardedLine for NeverRaised {
 }
 
 /// Rows whose guest polls while it waits, halts while it waits, or has a device that waits too.
-const ENDLESS: [&str; 5] = [
+const ENDLESS: [&str; 6] = [
     "notify-portio-wildcard-eventfd",
     "irqfd-edge-to-halted",
     "msi-to-running",
     "level-resample",
     "level-userspace-unmask",
+    "level-forwarded",
 ];
 const GOOD: [&str; 2] = ["portio-no-eventfd", "doorbell-word"];
 const TIMEOUT: Duration = Duration::from_millis(300);

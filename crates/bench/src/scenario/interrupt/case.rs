@@ -18,9 +18,19 @@ pub(super) enum Case {
     SelfIpi,
     /// An interrupt that a vCPU sends to another.
     Ipi,
-    /// Level-triggered interrupts one after the other. With `resample` the EOI takes the line down,
-    /// else the VMM does.
-    Level { resample: bool },
+    /// Level-triggered interrupts one after the other.
+    Level(Lowered),
+}
+
+/// What takes a level-triggered line down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lowered {
+    /// The guest's EOI, of which a resamplefd tells the device.
+    Resample,
+    /// The device model, which the handler calls.
+    Userspace,
+    /// The guest's end of the interrupt, for which the device looks.
+    Forwarded,
 }
 
 /// How the guest ends an interrupt.
@@ -37,7 +47,7 @@ pub(super) enum End {
 }
 
 impl Case {
-    const ALL: [Self; 14] = [
+    const ALL: [Self; 15] = [
         Self::irqfd(false, false),
         Self::irqfd(false, true),
         Self::irqfd(true, false),
@@ -48,8 +58,9 @@ impl Case {
         Self::Eoi(End::X2apic),
         Self::Eoi(End::Pv),
         Self::Eoi(End::Gic),
-        Self::Level { resample: true },
-        Self::Level { resample: false },
+        Self::Level(Lowered::Forwarded),
+        Self::Level(Lowered::Resample),
+        Self::Level(Lowered::Userspace),
         Self::SelfIpi,
         Self::Ipi,
     ];
@@ -84,8 +95,9 @@ impl Case {
             Self::Eoi(End::Gic) => "eoi-gic",
             Self::SelfIpi => "self-ipi",
             Self::Ipi => "ipi",
-            Self::Level { resample: true } => "level-resample",
-            Self::Level { resample: false } => "level-userspace-unmask",
+            Self::Level(Lowered::Forwarded) => "level-forwarded",
+            Self::Level(Lowered::Resample) => "level-resample",
+            Self::Level(Lowered::Userspace) => "level-userspace-unmask",
         }
     }
 
@@ -116,10 +128,13 @@ impl Case {
             }
             Self::SelfIpi => "a vCPU interrupts itself by wrmsr, until the handler has returned",
             Self::Ipi => "a vCPU interrupts another that runs, until that has counted it",
-            Self::Level { resample: true } => {
+            Self::Level(Lowered::Forwarded) => {
+                "a level line up, handled, ended by a bit in guest memory, for which its device looks"
+            }
+            Self::Level(Lowered::Resample) => {
                 "a level line up, handled, down by the EOI, and its device told by an eventfd"
             }
-            Self::Level { resample: false } => {
+            Self::Level(Lowered::Userspace) => {
                 "a level line up, handled, and down by the device model, which the handler calls"
             }
         }
@@ -129,7 +144,9 @@ impl Case {
     pub(super) const fn reference(self) -> Option<Self> {
         match self {
             Self::Eoi(End::Pv | End::Xapic) => Some(Self::Eoi(End::X2apic)),
-            Self::Level { resample: true } => Some(Self::Level { resample: false }),
+            Self::Level(Lowered::Resample | Lowered::Forwarded) => {
+                Some(Self::Level(Lowered::Userspace))
+            }
             _ => None,
         }
     }
@@ -139,9 +156,7 @@ impl Case {
             Self::Irqfd { halted: true, .. } | Self::Msi { halted: true } => {
                 programs::interrupt_halted()
             }
-            Self::Irqfd { .. } | Self::Msi { .. } | Self::Level { .. } => {
-                programs::interrupt_running()
-            }
+            Self::Irqfd { .. } | Self::Msi { .. } | Self::Level(_) => programs::interrupt_running(),
             Self::Eoi(_) => programs::eoi(),
             Self::SelfIpi => programs::self_ipi(),
             Self::Ipi => programs::ipi(),
@@ -153,13 +168,13 @@ impl Case {
     pub(super) const fn waits_awake(self) -> bool {
         matches!(
             self,
-            Self::Irqfd { halted: false, .. } | Self::Msi { halted: false } | Self::Level { .. }
+            Self::Irqfd { halted: false, .. } | Self::Msi { halted: false } | Self::Level(_)
         )
     }
 
     const fn source(self) -> Source {
         match self {
-            Self::Level { .. } | Self::Irqfd { level: true, .. } => Source::Level,
+            Self::Level(_) | Self::Irqfd { level: true, .. } => Source::Level,
             Self::Irqfd { .. } => Source::Edge,
             Self::Msi { .. } => Source::Message,
             Self::Eoi(_) | Self::SelfIpi | Self::Ipi => Source::Itself,
@@ -175,7 +190,7 @@ impl Case {
 
     /// Whether the scenario measures what the end of an interrupt does.
     pub(super) const fn is_about_the_end(self) -> bool {
-        matches!(self, Self::Eoi(_) | Self::Level { .. })
+        matches!(self, Self::Eoi(_) | Self::Level(_))
     }
 
     /// The interrupt, and how the program has to handle it.

@@ -1,6 +1,6 @@
 //! The list of interrupt scenarios.
 
-use super::case::Case;
+use super::case::{Case, Lowered};
 use super::ends::{self, Ends};
 use super::ipi::Ipi;
 use super::level::Level;
@@ -44,6 +44,11 @@ fn make<H: Hypervisor + 'static>(
     {
         return Err(SubjectError::Skipped(reason));
     }
+    if case == Case::Level(Lowered::Forwarded)
+        && let Support::No(reason) = hypervisor.support(Capability::ForwardedLines)
+    {
+        return Err(SubjectError::Skipped(reason));
+    }
     if case.waits_awake() {
         options.two_cpus()?;
     }
@@ -51,6 +56,6 @@ fn make<H: Hypervisor + 'static>(
         Case::Irqfd { .. } | Case::Msi { .. } => Box::new(Raise::new(hypervisor, case, options)?),
         Case::Eoi(_) | Case::SelfIpi => Box::new(Ends::new(hypervisor, case, options)?),
         Case::Ipi => Box::new(Ipi::new(hypervisor, options)?),
-        Case::Level { .. } => Box::new(Level::new(hypervisor, case, options)?),
+        Case::Level(_) => Box::new(Level::new(hypervisor, case, options)?),
     })
 }

@@ -8,14 +8,14 @@ use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 use super::super::guest::{Failure, Guest, Scenario};
 use super::super::view::GuestView;
 use super::super::wiring::{attach, bell};
-use super::case::Case;
+use super::case::{Case, Lowered};
 use crate::affinity;
 use crate::{Options, Sample, SubjectError};
 use vmbell::device::Hook;
 use vmbell::doorbell::IoEventAddress;
 use vmbell::guest::Parameters;
 use vmbell::hypervisor::{Hypervisor, IrqTrigger, Irqs, Vm};
-use vmbell::irq::Gsi;
+use vmbell::irq::{ForwardedLine, Gsi};
 
 /// Where the handler says that it has served the device.
 const SERVED: IoEventAddress = bell(0x60);
@@ -27,6 +27,8 @@ pub(super) struct Level<H: Hypervisor> {
     /// What takes the line down, and how the device is told.
     kind: Kind,
     view: GuestView,
+    /// Interrupts that the guest has ended by its bit, over all runs.
+    spared: u64,
 }
 
 enum Kind {
@@ -35,6 +37,8 @@ enum Kind {
         raise: Box<dyn IrqTrigger>,
         lowered: EventFd,
     },
+    /// The guest's end of the interrupt is the device's too.
+    Forwarded { line: Box<dyn ForwardedLine> },
     /// The device model takes the line down, on the vCPU's thread.
     Userspace { lowered: EventFd },
 }
@@ -59,8 +63,24 @@ impl<H: Hypervisor> Level<H> {
             gsi,
             kind,
             view: GuestView::new(vm.memory()),
+            spared: 0,
             guest,
         })
+    }
+}
+
+impl<H: Hypervisor> Level<H> {
+    /// Fails unless the guest has ended most of `ops` forwarded interrupts by its bit. A preempted vCPU leaves the
+    /// guest in mid interrupt now and then, and ends that one by the register.
+    fn check_forwarded(&mut self, ops: u64) -> Result<(), SubjectError> {
+        let before = self.spared;
+        self.spared = self.guest.results()?.spared;
+        let spared = self.spared - before;
+        if matches!(self.kind, Kind::Forwarded { .. }) && spared < ops / 2 {
+            let what = format!("only {spared} of {ops} interrupts were ended by the bit");
+            return Err(self.guest.failed(what));
+        }
+        Ok(())
     }
 }
 
@@ -79,25 +99,32 @@ impl Device<'_> {
         view.wait(|| view.ready() > ready)?;
         let started = Instant::now();
         for _ in 0..ops {
-            let lowered = match self.kind {
+            match self.kind {
                 Kind::Resample { raise, lowered } => {
                     raise.signal();
-                    lowered
+                    view.wait(|| lowered.read().is_ok())?;
+                }
+                Kind::Forwarded { line } => {
+                    line.raise();
+                    view.wait(|| line.has_ended())?;
                 }
                 Kind::Userspace { lowered } => {
                     self.irqs.set_line(self.gsi, true)?;
-                    lowered
+                    view.wait(|| lowered.read().is_ok())?;
                 }
-            };
-            view.wait(|| lowered.read().is_ok())?;
+            }
         }
         Ok(started.elapsed())
     }
 }
 
 fn connect<H: Hypervisor>(guest: &Guest<H>, case: Case, gsi: Gsi) -> Result<Kind, Failure> {
+    if case == Case::Level(Lowered::Forwarded) {
+        let line = guest.machine.vm().forward_line(gsi)?;
+        return Ok(Kind::Forwarded { line });
+    }
     let lowered = EventFd::new(EFD_NONBLOCK)?;
-    if case == (Case::Level { resample: true }) {
+    if case == Case::Level(Lowered::Resample) {
         let irqfd = EventFd::new(EFD_NONBLOCK)?;
         let vm = guest.machine.vm();
         vm.register_irqfd(&irqfd, gsi, Some(&lowered))?;
@@ -128,7 +155,7 @@ impl<H: Hypervisor> Scenario for Level<H> {
     fn measure(&mut self, ops: u64) -> Result<Sample, SubjectError> {
         let (cpu, ready) = (self.guest.other_cpu, self.view.ready());
         let address = match self.kind {
-            Kind::Resample { .. } => 0,
+            Kind::Resample { .. } | Kind::Forwarded { .. } => 0,
             Kind::Userspace { .. } => SERVED.value(),
         };
         let parameters = Parameters {
@@ -157,6 +184,7 @@ impl<H: Hypervisor> Scenario for Level<H> {
         let elapsed = elapsed
             .map_err(|_| self.guest.failed("the device's thread ended early"))?
             .map_err(|error| self.guest.failed(error))?;
+        self.check_forwarded(ops)?;
         Ok(run.sample(ops, elapsed.as_nanos() as f64))
     }
 }
