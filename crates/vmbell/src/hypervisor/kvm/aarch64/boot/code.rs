@@ -20,6 +20,8 @@ const NOWHERE: u64 = 0xfff1_0000;
 // handler if there is one. No register needs to be kept on the way out.
 std::arch::global_asm!(
     ".pushsection .rodata.boot, \"a\"",
+    // Another unit of the build may have the code that names them.
+    ".globl vmbell_boot_hypercall, vmbell_boot_hypercall_end, vmbell_boot_vectors, vmbell_boot_vectors_end",
     ".balign 16",
     "vmbell_boot_hypercall:",
     "mov x2, x0",
