@@ -7,6 +7,8 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use kvm_ioctls::VmFd;
 use vmm_sys_util::ioctl::{ioctl, ioctl_with_mut_ref, ioctl_with_ref};
@@ -49,6 +51,11 @@ struct State {
 const IRQ_SIZE: u32 = 24;
 const STATE_SIZE: u32 = 40;
 const _: () = assert!(size_of::<Irq>() == 24 && size_of::<State>() == 40);
+
+/// How often an interrupt is forwarded that the guest has not ended, and the time in between: the vCPU that had it when it
+/// was last forwarded may not have left the guest yet.
+const TRIES: u32 = 100;
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// `VFIO_FORWARD_STATE_ACTIVE`.
 const ACTIVE: u32 = 1;
@@ -170,9 +177,15 @@ pub fn forward(vm: &VmFd, device: &Arc<File>, index: u32, gsi: Gsi) -> Result<Fo
         spi: gsi.number(),
         ..irq(device.as_raw_fd(), index)
     };
+    let mut left = TRIES;
     // SAFETY: `module` is open and owned here, `request` the structure that the call reads.
-    if unsafe { ioctl_with_ref(&module, FORWARD(), &request) } < 0 {
-        return Err(refused(io::Error::last_os_error().into()));
+    while unsafe { ioctl_with_ref(&module, FORWARD(), &request) } < 0 {
+        let error = ForwardError::from(io::Error::last_os_error());
+        left -= 1;
+        if left == 0 || !matches!(error, ForwardError::InProgress) {
+            return Err(refused(error));
+        }
+        thread::sleep(PAUSE);
     }
     Ok(Forwarded {
         module,
