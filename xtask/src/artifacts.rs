@@ -64,10 +64,11 @@ pub(crate) fn test_of_the_command(name: &str) -> Result<Artifacts> {
     ])
 }
 
-/// Builds the tests for another target.
+/// Builds the tests for another target, without the examples: some are about x86-64.
 pub(crate) fn tests_for(target: &str) -> Result<Artifacts> {
     let workspace = ["test", "--workspace", "--exclude", "xtask", "--no-run"];
-    build(&[&workspace[..], &["--target", target]].concat())
+    let kinds = ["--lib", "--bins", "--tests", "--target", target];
+    build(&[&workspace[..], &kinds].concat())
 }
 
 /// Builds the command with the profile that it is measured with.

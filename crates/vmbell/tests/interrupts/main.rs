@@ -29,6 +29,7 @@ mod closed;
 mod delivery;
 #[cfg(target_arch = "x86_64")]
 mod eoi;
+#[cfg(target_arch = "x86_64")]
 mod forwarded;
 #[cfg(target_arch = "aarch64")]
 mod gic;
