@@ -11,7 +11,7 @@ use super::ModulesError;
 
 macro_rules! own {
     ($($name:literal),* $(,)?) => {
-        &[$(($name, include_str!(concat!("../../../../kernel/vfio-forward/", $name)))),*]
+        &[$(($name, include_str!(concat!("../../vfio-forward/", $name)))),*]
     };
 }
 
