@@ -1,7 +1,7 @@
 //! The state of a line as a value, and what each step makes of it: pure logic, without a thread or a lock.
 //!
 //! A classic line has sources that hold it up and remote IRR (82093AA). A *forwarded* line goes through the states of
-//! a hardware-mapped interrupt in a list register of the GIC ([`Activity`]; Arm IHI 0069, ICH_LR<n>_EL2; Linux
+//! a hardware-mapped interrupt in a list register of the GIC ([`Activity`]; Arm IHI 0069, `ICH_LR<n>_EL2`; Linux
 //! `virt/kvm/arm64/vgic`), so that the rules are the same on both architectures:
 //!
 //! | step | rule |
