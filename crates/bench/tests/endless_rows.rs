@@ -245,27 +245,10 @@ where
     }
 }
 
-fn a_bare_loop_ends_by_a_kick<H: Hypervisor>(hypervisor: &H) {
-    let mut bare = hypervisor.bare_loop(BareExit::Pio).unwrap();
-    bare.run(10).unwrap();
-    let kick = bare.kick_handle();
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            std::thread::sleep(Duration::from_millis(50));
-            kick.kick();
-        });
-        let error = bare.run(u64::MAX).unwrap_err();
-        assert!(error.to_string().contains("kicked"), "{error}");
-    });
-    // A bare loop that was stopped can run again.
-    bare.run(10).unwrap();
-}
-
 on_usermode! {
     a_host_that_forgets_costs_the_rows_that_it_forgets;
 }
 
 on_kvm! {
     a_host_that_forgets_costs_the_rows_that_it_forgets;
-    a_bare_loop_ends_by_a_kick;
 }

@@ -17,6 +17,7 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod bare;
 mod control;
 mod counts;
 #[cfg(target_arch = "x86_64")]
