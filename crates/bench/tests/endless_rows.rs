@@ -199,9 +199,12 @@ fn a_host_that_forgets_costs_the_rows_that_it_forgets<H>(hypervisor: &H)
 where
     H: Hypervisor + Clone + Send + Sync + 'static,
 {
+    // A row that this backend has no way for is skipped, and does not end by its limit.
+    let forwards = hypervisor.support(Capability::ForwardedLines).is_yes();
     let names: Vec<String> = [ENDLESS.as_slice(), &GOOD]
         .concat()
         .iter()
+        .filter(|name| forwards || **name != "level-forwarded")
         .map(|name| (*name).into())
         .collect();
     let all = scenario::entries(Forgetful(hypervisor.clone()), &scenario::Scan::default());
