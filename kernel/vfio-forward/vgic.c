@@ -7,6 +7,8 @@
  * struct vgic_irq and is protected by its irq_lock, the innermost lock of the vGIC.
  */
 
+#include <linux/smp.h>
+
 #include "internal.h"
 
 static struct vgic_irq *vf_spi(struct vf_forward *f)
@@ -35,11 +37,19 @@ int vf_vgic_map(struct vf_forward *f)
 	if (ret)
 		return ret;
 
+	/*
+	 * A list register may have what is not in the structure yet. A vCPU saves
+	 * its list registers before the host takes an interrupt, so when each CPU has
+	 * taken one, no list register names an interrupt that is idle here. It may
+	 * be in the list of a vCPU even then, for as long as that vCPU sleeps.
+	 */
+	kick_all_cpus_sync();
+
 	irq = vf_spi(f);
 	raw_spin_lock_irqsave(&irq->irq_lock, flags);
 	if (irq->hw || irq->owner) {
 		ret = -EADDRINUSE;
-	} else if (irq->active || irq->line_level || irq->pending_latch || irq->vcpu) {
+	} else if (irq->active || irq->line_level || irq->pending_latch) {
 		ret = -EINPROGRESS;
 	} else {
 		irq->hw = true;

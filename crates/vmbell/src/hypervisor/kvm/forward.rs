@@ -52,8 +52,8 @@ const IRQ_SIZE: u32 = 24;
 const STATE_SIZE: u32 = 40;
 const _: () = assert!(size_of::<Irq>() == 24 && size_of::<State>() == 40);
 
-/// How often an interrupt is forwarded that the guest has not ended, and the time in between: the vCPU that had it when it
-/// was last forwarded may not have left the guest yet.
+/// How often an interrupt is forwarded whose line has one that the guest has not ended, and the time in between: the guest
+/// may be about to end it.
 const TRIES: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(1);
 
