@@ -1,8 +1,6 @@
-//! Devices that a guest drives itself: with a double of a device on both backends, and in the lab with a real one.
-//! A test whose name begins with `row_` shows a row of the list of edge cases that VFIO's interface has; several may show
-//! the same, each as its device can.
-// Empty on other architectures: these tests are about PCI, which an arm64 guest does not have here.
-#![cfg(target_arch = "x86_64")]
+//! Devices that a guest drives itself: on x86-64 with a double of a device on both backends, and in the lab with real
+//! ones, which are on a PCI bus there and a platform device on arm64. A test whose name begins with `row_` shows a row of
+//! the list of edge cases that VFIO's interface has; several may show the same, each as its device can.
 #![allow(
     clippy::cast_possible_truncation,
     clippy::tests_outside_test_module,
@@ -14,9 +12,15 @@
 mod harness;
 
 mod alone;
-mod double;
-mod guest;
 mod host;
-mod real;
 
+#[cfg(target_arch = "x86_64")]
+mod double;
+#[cfg(target_arch = "x86_64")]
 mod doubled;
+#[cfg(target_arch = "x86_64")]
+mod guest;
+#[cfg(target_arch = "aarch64")]
+mod platform;
+#[cfg(target_arch = "x86_64")]
+mod real;

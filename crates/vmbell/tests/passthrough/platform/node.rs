@@ -1,0 +1,116 @@
+//! The device-tree node of the clock for a guest, from the host's own tree, against the files of that.
+
+use std::fs;
+use std::path::Path;
+
+use dtoolkit::fdt::Fdt;
+use dtoolkit::{Node, Property};
+use vmbell::hypervisor::Hypervisor;
+use vmbell::passthrough::node::{
+    Choice, Copied, FixedClock, InterruptFormat, InterruptParent, NodeInterrupt, NodeRegion,
+    Parent, Template, Tree, Trigger, sample_tree,
+};
+
+use super::{CLOCK, Clock};
+use crate::harness::HOLE;
+
+/// Where L1 shows the clock's node.
+const NODE: &str = "/proc/device-tree/pl031@9010000";
+/// The line of the guest, and the phandle of its interrupt controller.
+const SPI: u32 = 5;
+const GIC: u32 = 0x77;
+
+fn template() -> Template {
+    let tree = Tree::from_folder(Path::new(Tree::HOST)).unwrap();
+    let choice = Choice::Sysfs {
+        name: CLOCK,
+        compatible: "arm,pl031",
+    };
+    let by_name = tree.template(&choice, Copied::COMMON).unwrap();
+    let by_path = tree.template(&Choice::Path("/pl031@9010000"), Copied::COMMON);
+    assert_eq!(by_path.unwrap(), by_name);
+    by_name
+}
+
+fn node_is_what_the_host_says_of_the_clock<H: Hypervisor>(_h: &H) {
+    let template = template();
+    let file = |name: &str| fs::read(Path::new(NODE).join(name)).unwrap();
+    assert_eq!(template.name, "pl031");
+    assert_eq!(template.compatible, ["arm,pl031", "arm,primecell"]);
+    assert_eq!(
+        file("compatible"),
+        (template.compatible.join("\0") + "\0").as_bytes()
+    );
+    // The lab's edit of the tree, with which it has an IOMMU group.
+    assert!(template.dma_coherent);
+    let clock = FixedClock {
+        frequency: Some(24_000_000),
+        output_names: vec!["clk24mhz".into()],
+    };
+    assert_eq!(template.clocks, [clock]);
+    let [names] = &template.properties[..] else {
+        panic!("{:?}", template.properties)
+    };
+    assert_eq!(names.name, "clock-names");
+    assert_eq!(names.value, file("clock-names"));
+}
+
+fn node_has_the_places_of_the_guest_and_nothing_of_the_host<H: Hypervisor>(_h: &H) {
+    let clock = Clock::open();
+    let regions = clock.device.regions().iter().map(|region| NodeRegion {
+        address: HOLE,
+        size: region.size,
+    });
+    let interrupts = clock.device.irqs().iter().map(|irq| NodeInterrupt {
+        number: SPI,
+        trigger: Trigger::of_line(irq.automasked),
+    });
+    let node = template().device(regions.collect(), interrupts.collect());
+    let parent = Parent {
+        address_cells: 2,
+        size_cells: 2,
+        interrupts: Some(InterruptParent {
+            phandle: GIC,
+            format: InterruptFormat::Gic,
+        }),
+    };
+    let blob = sample_tree(&[node], &parent).unwrap();
+    let tree = Fdt::new(&blob).unwrap();
+    let node = tree.find_node("/platform-bus/pl031@d0000000").unwrap();
+    let mut names: Vec<_> = node
+        .properties()
+        .map(|property| property.name().to_owned())
+        .collect();
+    names.sort();
+    let expected = [
+        "clock-names",
+        "clocks",
+        "compatible",
+        "dma-coherent",
+        "interrupt-parent",
+        "interrupts",
+        "reg",
+    ];
+    assert_eq!(names, expected);
+    let cells = |name: &str| -> Vec<u32> {
+        let property = node.property(name).unwrap();
+        let (cells, _) = property.value().as_chunks::<4>();
+        cells.iter().map(|cell| u32::from_be_bytes(*cell)).collect()
+    };
+    assert_eq!(cells("reg"), [0, HOLE as u32, 0, 0x1000]);
+    // A shared interrupt, while it is high.
+    assert_eq!(cells("interrupts"), [0, SPI, 4]);
+    assert_eq!(cells("interrupt-parent"), [GIC]);
+    // The guest has the clock of the clock as a node of its own.
+    let clocks = Tree::from_blob(&blob).unwrap();
+    let again = clocks.template(
+        &Choice::Path("/platform-bus/pl031@d0000000"),
+        Copied::COMMON,
+    );
+    assert_eq!(again.unwrap(), template());
+}
+
+crate::on_kvm! {
+    node_is_what_the_host_says_of_the_clock;
+    node_has_the_places_of_the_guest_and_nothing_of_the_host;
+}
