@@ -16,6 +16,7 @@ use vmbell::passthrough::PassthroughError;
 use vmbell::passthrough::interrupt::Line;
 use vmbell::passthrough::placed::{self, Access, Handover, Place, Placed, Wire};
 
+use super::cpus::bind_vcpu;
 use super::{ALARM, Clock};
 use crate::harness::taker::await_that;
 use crate::harness::{HOLE, LIMIT, chain, configured, programs};
@@ -173,6 +174,7 @@ impl<H: Hypervisor> Guest<H> {
             pause: 0,
         };
         self.machine.set_parameters(&parameters).unwrap();
+        bind_vcpu(self.machine.vm().gic());
         let _deadline = Deadline::once(is_over, vcpu.kick_handle()).unwrap();
         let stop = self.machine.runner(vcpu).run();
         stop.unwrap_or_else(|error| panic!("{}", chain(&error)))

@@ -1,10 +1,12 @@
 //! The core with the kernel's VFIO and a clock PL031, a platform device with one level-triggered interrupt, in the lab.
 
 mod classic;
+mod cpus;
 mod forwarded;
 mod given_back;
 mod guest;
 mod killed;
+mod module;
 mod node;
 mod refused;
 mod registers;

@@ -53,8 +53,8 @@ fn row_12_second_edge_is_pending_in_the_hardware_while_the_first_is_active<H: Hy
     assert_eq!(guest.word(STATES), ACTIVE);
     // KVM asks the host's distributor whether an interrupt of the hardware is pending.
     guest.set(STATES, 0);
-    guest.set(AGAIN, 30);
-    guest.take(&mut vcpu, 20);
+    guest.set(AGAIN, 10);
+    guest.take(&mut vcpu, 30);
     assert_eq!(guest.word(STATES), ACTIVE | ACTIVE_AND_PENDING);
 }
 
