@@ -64,11 +64,13 @@ pub(crate) fn test_of_the_command(name: &str) -> Result<Artifacts> {
     ])
 }
 
-/// Builds the tests for another target, without the examples: some are about x86-64.
-pub(crate) fn tests_for(target: &str) -> Result<Artifacts> {
-    let workspace = ["test", "--workspace", "--exclude", "xtask", "--no-run"];
-    let kinds = ["--lib", "--bins", "--tests", "--target", target];
-    build(&[&workspace[..], &kinds].concat())
+/// Builds the tests of `packages` and the command for another target, with the profile `release`; without unit tests,
+/// which are never on KVM.
+pub(crate) fn tests_for(target: &str, packages: &[&str]) -> Result<Artifacts> {
+    let mut arguments = vec!["test", "--no-run", "--release", "--target", target];
+    arguments.extend(["--test", "*"]);
+    arguments.extend(packages.iter().flat_map(|package| ["--package", package]));
+    build(&arguments)
 }
 
 /// Builds the command with the profile that it is measured with.

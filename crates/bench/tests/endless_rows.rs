@@ -185,14 +185,26 @@ impl ForwardedLine for NeverRaised {
 
 /// Rows whose guest polls while it waits, halts while it waits, or has a device that waits too.
 const ENDLESS: [&str; 6] = [
-    "notify-portio-wildcard-eventfd",
+    if HAS_PORTS {
+        "notify-portio-wildcard-eventfd"
+    } else {
+        "notify-mmio-wildcard-eventfd"
+    },
     "irqfd-edge-to-halted",
     "msi-to-running",
     "level-resample",
     "level-userspace-unmask",
     "level-forwarded",
 ];
-const GOOD: [&str; 2] = ["portio-no-eventfd", "doorbell-word"];
+const GOOD: [&str; 2] = [
+    if HAS_PORTS {
+        "portio-no-eventfd"
+    } else {
+        "mmio-no-eventfd"
+    },
+    "doorbell-word",
+];
+const HAS_PORTS: bool = cfg!(target_arch = "x86_64");
 const TIMEOUT: Duration = Duration::from_millis(300);
 
 fn a_host_that_forgets_costs_the_rows_that_it_forgets<H>(hypervisor: &H)

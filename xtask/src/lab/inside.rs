@@ -1,13 +1,13 @@
 //! Runs the tests on KVM: all test binaries one after the other, in one boot.
 
 use std::path::Path;
-use std::process::Command;
 
 use anyhow::Result;
 
+use super::launcher::Launcher;
 use super::stage::StageCounts;
 use super::suites::{KVM, Suite, listed, passed};
-use crate::artifacts::{self, TestBinary};
+use crate::artifacts::TestBinary;
 use crate::child::{self, Finished};
 
 /// The script that runs in L1: it runs every binary that it is given, each between two marks.
@@ -25,13 +25,35 @@ const MEMORY: &str = "2G";
 /// The devices of L1 that tests assign to guests.
 const DEVICES: [&str; 4] = ["--device", "edu", "--device", "e1000e"];
 
-/// The options of an arm64 L1.
-const ARM64: [&str; 4] = ["--arch", "aarch64", "--device", "pl031"];
+/// The version of an arm64 L1's interrupt controller, which is also that of its guests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Gic {
+    V2,
+    V3,
+}
+
+/// The binaries whose tests depend on the version.
+const OF_BOTH_VERSIONS: [&str; 4] = ["arm64", "doorbell", "exits", "interrupts"];
+
+impl Gic {
+    /// The options of L1.
+    const fn options(self) -> &'static [&'static str] {
+        match self {
+            Self::V2 => &["--gic", "2"],
+            Self::V3 => &["--gic", "3", "--device", "pl031"],
+        }
+    }
+
+    /// Whether the tests of this binary run with this version: with 3 all do.
+    fn has(self, binary: &TestBinary) -> bool {
+        self == Self::V3 || OF_BOTH_VERSIONS.contains(&&*binary.name)
+    }
+}
 
 /// Boots once and runs all suites.
-pub(super) fn run(vmbell: &Path, suites: &[Suite]) -> Result<(StageCounts, Vec<String>)> {
+pub(super) fn run(launcher: Launcher<'_>, suites: &[Suite]) -> Result<(StageCounts, Vec<String>)> {
     let binaries: Vec<&TestBinary> = suites.iter().map(|suite| &suite.binary).collect();
-    let child = boot(vmbell, &DEVICES, SCRIPT, &binaries)?;
+    let child = boot(launcher, &DEVICES, SCRIPT, &binaries)?;
     let tests = |binary: &TestBinary| {
         let suite = suites.iter().find(|suite| suite.binary.path == binary.path);
         Ok(suite.map_or(0, |suite| suite.tests))
@@ -39,13 +61,15 @@ pub(super) fn run(vmbell: &Path, suites: &[Suite]) -> Result<(StageCounts, Vec<S
     Ok(judge(&child, &binaries, tests))
 }
 
-/// Boots an arm64 L1 once and runs all tests on KVM of these binaries.
+/// Boots an arm64 L1 once and runs all tests on KVM of those of these binaries that are for its interrupt controller.
 pub(super) fn run_on_arm64(
-    vmbell: &Path,
+    launcher: Launcher<'_>,
+    gic: Gic,
     binaries: &[TestBinary],
 ) -> Result<(StageCounts, Vec<String>)> {
-    let binaries: Vec<&TestBinary> = binaries.iter().collect();
-    let child = boot(vmbell, &ARM64, LISTING_SCRIPT, &binaries)?;
+    let is_for_it = |binary: &&TestBinary| gic.has(binary);
+    let binaries: Vec<&TestBinary> = binaries.iter().filter(is_for_it).collect();
+    let child = boot(launcher, gic.options(), LISTING_SCRIPT, &binaries)?;
     let tests = |binary: &TestBinary| {
         let begin = format!("== list {}\n", binary.path.display());
         let list = child.stdout.rsplit_once(&begin);
@@ -59,20 +83,20 @@ pub(super) fn run_on_arm64(
 
 /// Runs the script in L1 with all binaries.
 fn boot(
-    vmbell: &Path,
+    launcher: Launcher<'_>,
     options: &[&str],
     script: &str,
     binaries: &[&TestBinary],
 ) -> Result<Finished> {
-    let mut command = Command::new(vmbell);
-    command.args(["lab", "run", "--timeout", LIMIT, "--memory", MEMORY]);
+    let mut command = launcher.lab("run");
+    command.args(["--timeout", LIMIT, "--memory", MEMORY]);
     command.args(options);
     for binary in binaries {
         command.arg("--with").arg(&binary.path);
     }
     command.args(["--", "/bin/sh", "-c", script, KVM]);
     command.args(binaries.iter().map(|binary| &binary.path));
-    child::run(command.current_dir(artifacts::root()))
+    child::run(&mut command)
 }
 
 /// Compares what passed with the number of tests that each binary has.

@@ -6,19 +6,22 @@
 //! are failures. The lab itself boots again after a panic of its kernel; such retries are counted here,
 //! and nothing else is tried twice.
 
+mod arm64;
 mod bench;
 mod inside;
+mod launcher;
 mod own;
 mod stage;
 mod suites;
 
-use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Result, anyhow, ensure};
 
 use crate::artifacts;
 use crate::child;
+pub(crate) use arm64::run as run_on_arm64;
+use launcher::Launcher;
 use stage::Stage;
 
 /// Runs all stages, even after one has failed, and prints their results.
@@ -26,44 +29,24 @@ pub(crate) fn run() -> Result<()> {
     let started = Instant::now();
     let debug = artifacts::tests()?;
     let release = artifacts::release()?;
-    let prepared = child::run(Command::new(&debug.vmbell).args(["lab", "prepare"]))?;
+    let launcher = Launcher::native(&debug.vmbell);
+    let prepared = child::run(&mut launcher.lab("prepare"))?;
     ensure!(prepared.status.success(), "the lab cannot be prepared");
     let suites = suites::find(&debug.tests)?;
     // A boot needs one CPU most of the time, and the bench counts instructions, which no load changes.
     let (own, bench) = std::thread::scope(|scope| {
-        let bench = scope.spawn(|| stage::run("bench on KVM", || bench::run(&release.vmbell)));
+        let bench = scope.spawn(|| {
+            let launcher = Launcher::native(&release.vmbell);
+            stage::run("bench on KVM", || bench::run(launcher, &bench::X86_64))
+        });
         let own = stage::run("the lab itself", || {
-            own::run(&suites.own, own::RETRIES_ON_PURPOSE)
+            own::run(&suites.own, own::RETRIES_ON_PURPOSE, None)
         });
         (own, bench.join())
     });
     let bench = bench.map_err(|_| anyhow!("the thread of the bench panicked"))?;
-    let inside = stage::run("tests on KVM", || {
-        inside::run(&debug.vmbell, &suites.on_kvm)
-    });
+    let inside = stage::run("tests on KVM", || inside::run(launcher, &suites.on_kvm));
     conclude(&[own, bench, inside], started)
-}
-
-/// The target of Rust for static arm64 programs.
-const ARM64: &str = "aarch64-unknown-linux-musl";
-
-/// Runs on arm64's KVM what has tests for it: the lab's own tests of that machine, and the workspace's tests on KVM.
-pub(crate) fn run_on_arm64() -> Result<()> {
-    let started = Instant::now();
-    let foreign = artifacts::tests_for(ARM64)?;
-    let own = artifacts::test_of_the_command(suites::OWN_ARM64)?;
-    let prepare = ["lab", "prepare", "--arch", "aarch64"];
-    let prepared = child::run(Command::new(&own.vmbell).args(prepare))?;
-    ensure!(prepared.status.success(), "the lab cannot be prepared");
-    let boots = suites::named(&own.tests, suites::OWN_ARM64)?;
-    let on_kvm = suites::find_foreign(&foreign.tests)?;
-    let stages = [
-        stage::run("the lab itself", || own::run(&boots, 0)),
-        stage::run("tests on KVM", || {
-            inside::run_on_arm64(&own.vmbell, &on_kvm)
-        }),
-    ];
-    conclude(&stages, started)
 }
 
 fn conclude(stages: &[Stage], started: Instant) -> Result<()> {

@@ -1,0 +1,62 @@
+//! `cargo xtask lab --arch aarch64`: the same on arm64's KVM.
+//!
+//! All that runs in L1 is built once, with the profile `release`, because QEMU emulates every instruction of it. A boot
+//! needs one CPU of the host, so two run at a time: the tests on KVM with a GICv3, and beside them, one after the other,
+//! the lab's own tests, the bench, and with a GICv2 the tests that depend on the interrupt controller's version.
+
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::{Result, anyhow, ensure};
+
+use super::launcher::Launcher;
+use super::{bench, conclude, inside, own, stage, suites};
+use crate::{artifacts, child};
+
+/// The target of Rust for static arm64 programs.
+const TARGET: &str = "aarch64-unknown-linux-musl";
+
+/// The packages with tests on KVM, and the command's own.
+const PACKAGES: [&str; 3] = ["vmbell", "vmbell-bench", "vmbell-cli"];
+
+/// Runs all stages, even after one has failed, and prints their results.
+pub(crate) fn run() -> Result<()> {
+    let started = Instant::now();
+    let foreign = artifacts::tests_for(TARGET, &PACKAGES)?;
+    let host = artifacts::test_of_the_command(suites::OWN_ARM64)?;
+    let launcher = Launcher {
+        vmbell: &host.vmbell,
+        arm64: Some(&foreign.vmbell),
+    };
+    let prepared = child::run(&mut launcher.lab("prepare"))?;
+    ensure!(prepared.status.success(), "the lab cannot be prepared");
+    let boots = suites::named(&host.tests, suites::OWN_ARM64)?;
+    let on_kvm = suites::find_foreign(&foreign.tests)?;
+    let (tests, others) = std::thread::scope(|scope| {
+        let tests = scope.spawn(|| {
+            stage::run("tests, GICv3", || {
+                inside::run_on_arm64(launcher, inside::Gic::V3, &on_kvm)
+            })
+        });
+        let others = others(launcher, &boots, &on_kvm, &foreign.vmbell);
+        (tests.join(), others)
+    });
+    let tests = tests.map_err(|_| anyhow!("the thread of the tests panicked"))?;
+    let [own, bench, older] = others;
+    conclude(&[own, bench, tests, older], started)
+}
+
+fn others(
+    launcher: Launcher<'_>,
+    boots: &suites::Suite,
+    on_kvm: &[artifacts::TestBinary],
+    vmbell: &Path,
+) -> [stage::Stage; 3] {
+    [
+        stage::run("the lab itself", || own::run(boots, 0, Some(vmbell))),
+        stage::run("bench on KVM", || bench::run(launcher, &bench::AARCH64)),
+        stage::run("tests, GICv2", || {
+            inside::run_on_arm64(launcher, inside::Gic::V2, on_kvm)
+        }),
+    ]
+}

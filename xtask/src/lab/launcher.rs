@@ -1,0 +1,35 @@
+//! The `vmbell` that starts the lab's boots.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::artifacts;
+
+/// A `vmbell` of this machine, and the one for arm64 if L1 is an arm64 machine.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Launcher<'a> {
+    pub(super) vmbell: &'a Path,
+    pub(super) arm64: Option<&'a Path>,
+}
+
+impl<'a> Launcher<'a> {
+    /// A launcher of machines like this one.
+    pub(super) fn native(vmbell: &'a Path) -> Self {
+        Self {
+            vmbell,
+            arm64: None,
+        }
+    }
+
+    /// A subcommand of `vmbell lab`, in the workspace's folder.
+    pub(super) fn lab(&self, subcommand: &str) -> Command {
+        let mut command = Command::new(self.vmbell);
+        command.current_dir(artifacts::root());
+        command.args(["lab", subcommand]);
+        if let Some(arm64) = self.arm64 {
+            command.args(["--arch", "aarch64", "--guest-vmbell"]);
+            command.arg(arm64);
+        }
+        command
+    }
+}
