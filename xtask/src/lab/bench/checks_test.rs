@@ -26,7 +26,10 @@ pub(in super::super) fn good_report(expected: &Expected) -> Report {
         results: rows.chain(floors).chain(assigned).collect(),
         ..oldest.clone()
     };
-    for (name, _, _) in expected.ratios {
+    for (name, other, _) in expected.ratios {
+        if find(&report, other).is_none() {
+            report.results.push(row(other, None));
+        }
         of(&mut report, name).instructions = Some(1000.0);
     }
     report

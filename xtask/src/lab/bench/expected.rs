@@ -26,6 +26,12 @@ pub(crate) struct Expected {
 /// either number by a few per cent.
 pub(super) const OVERHEAD: f64 = 350.0;
 
+/// A doorbell costs what an ioeventfd costs alone.
+const IOEVENTFDS: [(&str, &str, f64); 2] = [
+    ("mmio-wildcard-eventfd", "floor-kvm-ioeventfd", 1.02),
+    ("mmio-datamatch-eventfd", "floor-kvm-ioeventfd", 1.02),
+];
+
 /// What one CPU, or KVM, cannot do.
 const SKIPS: &[&str] = &[
     "needs two CPUs",
@@ -61,7 +67,7 @@ pub(in crate::lab) const X86_64: Expected = Expected {
         ("portio-no-eventfd", "floor-kvm-run-pio"),
         ("mmio-no-eventfd", "floor-kvm-run-mmio"),
     ],
-    ratios: &[],
+    ratios: &IOEVENTFDS,
     skips: SKIPS,
 };
 
@@ -80,6 +86,10 @@ pub(in crate::lab) const AARCH64: Expected = Expected {
     ],
     most: &[("platform-irq-forwarded", 1.10)],
     floors: &[("mmio-no-eventfd", "floor-kvm-run-mmio")],
-    ratios: &[("platform-irq-forwarded", "platform-irq-resample", 0.5)],
+    ratios: &[
+        IOEVENTFDS[0],
+        IOEVENTFDS[1],
+        ("platform-irq-forwarded", "platform-irq-resample", 0.5),
+    ],
     skips: SKIPS,
 };
