@@ -44,6 +44,9 @@ pub enum Capability {
     CountsLightExits,
     /// Interrupt controllers below the VMM, and irqfds.
     Interrupts,
+    /// Messages, which devices of PCI send in place of a line, interrupt the guest
+    /// ([`Irqs::signal_msi`](super::Irqs::signal_msi), routes to messages).
+    Messages,
     /// An interrupt stays in service until the guest's EOI, as the manuals of the CPU say.
     EndOfInterrupt,
     /// The guest's own end of an assigned device's interrupt completes the physical one
@@ -61,7 +64,7 @@ pub enum Capability {
 
 impl Capability {
     /// All capabilities, in the order in which `probe` prints them.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::Run,
         Self::PioDoorbell,
         Self::MmioDoorbell,
@@ -81,6 +84,7 @@ impl Capability {
         Self::NativeKernelMode,
         Self::CountsLightExits,
         Self::Interrupts,
+        Self::Messages,
         Self::EndOfInterrupt,
         Self::ForwardedInterrupts,
         Self::ForwardedLines,
@@ -110,6 +114,7 @@ impl Capability {
             Self::NativeKernelMode => "native-kernel-mode",
             Self::CountsLightExits => "counts-light-exits",
             Self::Interrupts => "interrupts",
+            Self::Messages => "messages",
             Self::EndOfInterrupt => "end-of-interrupt",
             Self::ForwardedInterrupts => "forwarded-interrupts",
             Self::ForwardedLines => "forwarded-lines",

@@ -7,11 +7,13 @@ use std::time::{Duration, Instant};
 
 use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, VolatileMemory};
 use vmbell::guest::{Parameters, done};
-use vmbell::hypervisor::{Irqchip, Vcpu, Vm, VmConfig, VmEntry, VmExit};
-use vmbell::irq::Msi;
+use vmbell::hypervisor::{
+    Capability, Error, Hypervisor, Irqchip, Irqs, Support, Vcpu, Vm, VmConfig, VmEntry, VmExit,
+};
+use vmbell::irq::{Gsi, IrqError, Msi, Route, Target};
 use vmbell::machine::CODE;
 
-use super::{AREA, LIMIT, begin_at, bells, chain, programs};
+use super::{AREA, LIMIT, begin_at, bells, chain, configured, programs};
 
 /// What the guest does meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +89,26 @@ pub fn msi(vcpu: u8, vector: u8) -> Msi {
     here::msi(vcpu, vector)
 }
 
+/// Whether messages interrupt a guest. Where they do not, they are refused: those that are sent, and routes to them.
+pub fn has_messages<H: Hypervisor>(h: &H) -> bool {
+    let Support::No(reason) = h.support(Capability::Messages) else {
+        return true;
+    };
+    assert!(reason.contains("has no ITS"), "{reason}");
+    let vm = configured(h, with_interrupts(1));
+    let message = msi(0, 0x40);
+    let route = Route {
+        gsi: Gsi::new(100).unwrap(),
+        target: Target::Msi(message),
+    };
+    let sent = vm.signal_msi(message).map(drop);
+    for error in [sent, vm.set_routing(&[route])].map(Result::unwrap_err) {
+        let is_told = matches!(error, Error::Irq(IrqError::NoIts));
+        assert!(is_told, "{}", chain(&error));
+    }
+    false
+}
+
 #[cfg(target_arch = "x86_64")]
 mod here {
     use super::*;
@@ -109,7 +131,7 @@ mod here {
     use super::*;
     use vmbell::guest::{GicInterrupt, Interrupts, LpiMessage, offset};
     use vmbell::hypervisor::aarch64::ITS;
-    use vmbell::irq::{Gic, Gsi};
+    use vmbell::irq::Gic;
 
     /// Where the guest has its tables of messages.
     const TABLES: u64 = AREA + 0x10_0000;

@@ -4,12 +4,16 @@ use vmbell::hypervisor::{Hypervisor, Irqs};
 
 use crate::harness::{HOLE, configured};
 use crate::taker::{
-    Doing, PV_EOI, RED_ZONE, await_that, msi, spared, take, taken, while_running, with_interrupts,
+    Doing, PV_EOI, RED_ZONE, await_that, has_messages, msi, spared, take, taken, while_running,
+    with_interrupts,
 };
 
 const VECTOR: u8 = 0x50;
 
 fn arrive<H: Hypervisor>(h: &H, doing: Doing, address: u64, flags: u64) {
+    if !has_messages(h) {
+        return;
+    }
     let vm = configured(h, with_interrupts(1));
     let vcpu = take(&vm, 0, doing, address, flags);
     while_running(&vm, vec![vcpu], || {

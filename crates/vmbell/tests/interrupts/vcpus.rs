@@ -8,10 +8,13 @@ use vmbell::machine::CODE;
 
 use crate::harness::{begin_at, configured, programs, rounds};
 use crate::taker::{
-    Doing, await_that, msi, page, take, taken, while_running, with_interrupts, word,
+    Doing, await_that, has_messages, msi, page, take, taken, while_running, with_interrupts, word,
 };
 
 fn each_vcpu_takes_its_own<H: Hypervisor>(h: &H) {
+    if !has_messages(h) {
+        return;
+    }
     let vm = configured(h, with_interrupts(3));
     let doings = [Doing::Halts, Doing::Halts, Doing::Spins];
     let vcpus = (0..).zip(doings);

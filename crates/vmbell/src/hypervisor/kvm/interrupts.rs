@@ -68,6 +68,11 @@ impl Irqs for KvmVm {
     fn set_routing(&self, routes: &[Route]) -> Result<(), Error> {
         // A guest program does not know how to mask the PIC; any other guest has it, as a PC does.
         let pic = self.guest.boot_area.is_none() && self.guest.irqchip == Irqchip::Full;
+        // The kernel takes a message for a guest without an ITS, and never sends it.
+        let is_message = |route: &Route| matches!(route.target, Target::Msi(_));
+        if self.gic() == Some(Gic::V2) && routes.iter().any(is_message) {
+            return Err(IrqError::NoIts.into());
+        }
         let routing = route(self.descriptor(), self.guest.irqchip, routes, pic)?;
         self.guest.lines.follow(routing);
         Ok(())

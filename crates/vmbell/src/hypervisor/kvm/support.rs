@@ -24,6 +24,7 @@ pub fn support(system: &Arc<System>, capability: Capability) -> Support {
         | Capability::KernelPort
         | Capability::Kernels
         | Capability::Interrupts
+        | Capability::Messages
         | Capability::CountsLightExits
         | Capability::NativeKernelMode
         | Capability::EndOfInterrupt

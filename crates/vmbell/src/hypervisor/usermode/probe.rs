@@ -54,6 +54,7 @@ const fn why_never(capability: Capability) -> Option<&'static str> {
         | Capability::RegisterExits
         | Capability::SpinPolicy
         | Capability::Interrupts
+        | Capability::Messages
         | Capability::EndOfInterrupt
         | Capability::ForwardedLines
         | Capability::CountsLightExits

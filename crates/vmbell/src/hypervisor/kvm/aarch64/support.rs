@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::super::system::System;
 use super::host::NO_PORTS;
 use crate::hypervisor::{Capability, Support};
+use crate::irq::Gic;
 
 /// Why no kernel or image can be the guest.
 pub const NO_KERNELS: &str = "on arm64 a guest is a program that begins in EL1 with the mmu on";
@@ -18,8 +19,13 @@ pub fn support(system: &Arc<System>, capability: Capability) -> Support {
         Capability::HypercallExit if !system.host.hypercall_exits => {
             no("this kernel sends no hypercall on to the VMM (Linux 6.4)")
         }
-        Capability::Interrupts | Capability::EndOfInterrupt if system.host.gic.is_none() => {
+        Capability::Interrupts | Capability::Messages | Capability::EndOfInterrupt
+            if system.host.gic.is_none() =>
+        {
             no("this host has neither a GICv3 nor a GICv2 for its guests")
+        }
+        Capability::Messages if system.host.gic == Some(Gic::V2) => {
+            no("a GICv2 has no ITS, which turns messages into interrupts")
         }
         // Guest code of EL1 runs on the CPU, which exits, hypercalls and interrupts show.
         _ => Support::Yes,
