@@ -119,7 +119,7 @@ fn mark(all: &[Entry], pattern: &str, wanted: &mut [bool]) -> Result<(), SelectE
 
 /// Whether the name or glob is one of entries that ring a port.
 fn means_ports(pattern: &str) -> bool {
-    pattern.contains("portio") || pattern.starts_with("outl_")
+    pattern.contains("portio") || pattern.starts_with("outl_") || pattern.ends_with("-run-pio")
 }
 
 fn is_glob(pattern: &str) -> bool {

@@ -130,7 +130,12 @@ fn a_typing_error_names_the_nearest() {
 #[test]
 #[cfg(target_arch = "aarch64")]
 fn ports_are_known_to_be_absent() {
-    for name in ["portio-coalesced", "notify-portio-*x", "outl_to_kernel"] {
+    for name in [
+        "portio-coalesced",
+        "notify-portio-*x",
+        "outl_to_kernel",
+        "floor-kvm-run-pio",
+    ] {
         assert_eq!(names(&[name], true), Err(SelectError::NoPorts(name.into())));
     }
 }
