@@ -65,3 +65,37 @@ fn the_interrupt_controller_can_be_a_gicv2_and_the_clock_can_be_assigned() {
     assert!(output.status.success());
     assert_eq!(text(&output.stdout), "v2\n9010000.pl031\nfree\n");
 }
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn each_command_works_there_or_says_what_arm64_lacks() {
+    let script = r#"
+        "$0" list | grep -c -e '^mmio-no-eventfd' -e '^floor-kvm-run-mmio' -e portio
+        "$0" probe | grep -m 1 -o 'usermode backend is for x86-64, and this is aarch64'
+        "$0" stat --deterministic -n 20 | grep -e '^interrupts taken' -e 'no paravirtual EOI' | tr -s ' '
+        "$0" virtqueue --one-thread --bufs 100 --repeat 2 --quiet >/dev/null; echo virtqueue $?
+        "$0" run no-image 2>&1; echo $?
+        "$0" bench floor-kvm-run-pio 2>&1; echo $?
+        "$0" bench --backend usermode mmio-no-eventfd 2>&1; echo $?
+    "#;
+    let guest = guest();
+    let output = output(&mut lab(&[
+        "--with", &guest, "--", "/bin/sh", "-c", script, &guest,
+    ]));
+    assert!(output.status.success());
+    let expected = "2\nusermode backend is for x86-64, and this is aarch64\ninterrupts taken 20\n\
+        pv-eoi-off: arm64 has no paravirtual EOI, so there is nothing to compare with\nvirtqueue 0\n\
+        error: an image made for QEMU's PC needs an x86-64 host, and this is aarch64: `vmbell bench` and the \
+        library's own guests run here\n126\n\
+        error: 'floor-kvm-run-pio' needs port I/O, which this architecture does not have: 'mmio-*' rings there \
+        (see `vmbell list`)\n2\n\
+        error: the usermode backend cannot run a guest here: the usermode backend is for x86-64, and this is \
+        aarch64 (see `vmbell probe`)\n1\n";
+    assert_eq!(text(&output.stdout), expected);
+}
+
+/// The `vmbell` that was built for arm64, where the lab looks for it.
+fn guest() -> String {
+    let built = "../../target/aarch64-unknown-linux-musl/release/vmbell";
+    std::env::var("VMBELL_AARCH64").unwrap_or_else(|_| built.to_owned())
+}

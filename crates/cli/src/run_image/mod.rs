@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 use clap::{Args, ValueEnum};
 
 use self::device::Device;
@@ -133,8 +133,14 @@ pub(super) fn run(args: &RunArgs) -> ExitCode {
     }
 }
 
-/// Reads the files before it opens KVM: an error in a file is an error on every host.
+/// Reads the files before it opens KVM: an error in a file is an error on every host that can run images.
 fn boot(args: &RunArgs) -> Result<u8> {
+    ensure!(
+        cfg!(target_arch = "x86_64"),
+        "an image made for QEMU's PC needs an x86-64 host, and this is {}: \
+         `vmbell bench` and the library's own guests run here",
+        std::env::consts::ARCH
+    );
     let image = Image::open(&args.image)?;
     let environment = args.env.as_ref().map(|path| {
         std::fs::read(path)
