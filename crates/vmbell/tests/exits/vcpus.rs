@@ -7,7 +7,7 @@ use vmbell::hypervisor::{Hypervisor, IoEvents, PatchMode, SpinPolicy, Vm, VmConf
 use vmbell::machine::CODE;
 
 use crate::harness::{
-    AREA, HOLE, begin_at, bells, configured, count, event, has_doorbells_at, run,
+    AREA, HOLE, begin_at, bells, configured, count, event, has_doorbells_at, rounds, run,
 };
 
 fn together<H: Hypervisor>(
@@ -17,7 +17,7 @@ fn together<H: Hypervisor>(
     place: IoEventAddress,
     light: bool,
 ) {
-    const RINGS: u64 = 1_500;
+    let rings = rounds(1_500);
     let vcpus = config.vcpus;
     let what = format!("{} {config:?}", program.name);
     let vm = configured(h, config);
@@ -35,7 +35,7 @@ fn together<H: Hypervisor>(
         .map(|index| {
             let page = GuestAddress(AREA + 0x1000 * u64::from(index));
             let parameters = Parameters {
-                count: RINGS,
+                count: rings,
                 address: place.value(),
                 value: 100 + u64::from(index),
                 pause: 0,
@@ -57,7 +57,7 @@ fn together<H: Hypervisor>(
     for (index, exits) in exits.iter().enumerate() {
         assert_eq!(
             exits.len() as u64,
-            if light { 0 } else { RINGS },
+            if light { 0 } else { rings },
             "{what}, vcpu {index}"
         );
         let value = 100 + index as u64;
@@ -74,7 +74,7 @@ fn together<H: Hypervisor>(
     }
     assert_eq!(
         count(&event),
-        if light { RINGS * u64::from(vcpus) } else { 0 },
+        if light { rings * u64::from(vcpus) } else { 0 },
         "{what}"
     );
 }
