@@ -1,10 +1,9 @@
 //! `cargo xtask lab --arch aarch64`: the same on arm64's KVM.
 //!
 //! All that runs in L1 is built once, with the profile `release`, because QEMU emulates every instruction of it. A boot
-//! needs one CPU of the host, so two run at a time: the tests on KVM with a GICv3, and beside them, one after the other,
-//! the lab's own tests, the bench, and with a GICv2 the tests that depend on the interrupt controller's version.
+//! needs one CPU of the host, so two run at a time: the bench, and beside it, one after the other, the lab's own tests,
+//! the tests on KVM with a GICv3, and with a GICv2 those of them that depend on the interrupt controller's version.
 
-use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Result, anyhow, ensure};
@@ -32,31 +31,19 @@ pub(crate) fn run() -> Result<()> {
     ensure!(prepared.status.success(), "the lab cannot be prepared");
     let boots = suites::named(&host.tests, suites::OWN_ARM64)?;
     let on_kvm = suites::find_foreign(&foreign.tests)?;
-    let (tests, others) = std::thread::scope(|scope| {
-        let tests = scope.spawn(|| {
-            stage::run("tests, GICv3", || {
-                inside::run_on_arm64(launcher, inside::Gic::V3, &on_kvm)
-            })
-        });
-        let others = others(launcher, &boots, &on_kvm, &foreign.vmbell);
-        (tests.join(), others)
+    let tests = |gic| inside::run_on_arm64(launcher, gic, &on_kvm);
+    let bench = || bench::run(launcher, &bench::AARCH64);
+    let ([own, newer, older], bench) = std::thread::scope(|scope| {
+        let bench = scope.spawn(|| stage::run("bench on KVM", bench));
+        let others = [
+            stage::run("the lab itself", || {
+                own::run(&boots, 0, Some(&foreign.vmbell))
+            }),
+            stage::run("tests, GICv3", || tests(inside::Gic::V3)),
+            stage::run("tests, GICv2", || tests(inside::Gic::V2)),
+        ];
+        (others, bench.join())
     });
-    let tests = tests.map_err(|_| anyhow!("the thread of the tests panicked"))?;
-    let [own, bench, older] = others;
-    conclude(&[own, bench, tests, older], started)
-}
-
-fn others(
-    launcher: Launcher<'_>,
-    boots: &suites::Suite,
-    on_kvm: &[artifacts::TestBinary],
-    vmbell: &Path,
-) -> [stage::Stage; 3] {
-    [
-        stage::run("the lab itself", || own::run(boots, 0, Some(vmbell))),
-        stage::run("bench on KVM", || bench::run(launcher, &bench::AARCH64)),
-        stage::run("tests, GICv2", || {
-            inside::run_on_arm64(launcher, inside::Gic::V2, on_kvm)
-        }),
-    ]
+    let bench = bench.map_err(|_| anyhow!("the thread of the bench panicked"))?;
+    conclude(&[own, bench, newer, older], started)
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
 use super::launcher::Launcher;
 use super::stage::StageCounts;
@@ -69,6 +69,11 @@ pub(super) fn run_on_arm64(
 ) -> Result<(StageCounts, Vec<String>)> {
     let is_for_it = |binary: &&TestBinary| gic.has(binary);
     let binaries: Vec<&TestBinary> = binaries.iter().filter(is_for_it).collect();
+    ensure!(
+        gic == Gic::V3 || binaries.len() == OF_BOTH_VERSIONS.len(),
+        "one of {} has no test on KVM",
+        OF_BOTH_VERSIONS.join(", ")
+    );
     let child = boot(launcher, gic.options(), LISTING_SCRIPT, &binaries)?;
     let tests = |binary: &TestBinary| {
         let begin = format!("== list {}\n", binary.path.display());
