@@ -24,10 +24,17 @@ const CRATES: &[(&str, &[&str])] = &[
     ("vmbell", &["vmbell-stub"]),
     ("lab", &[]),
     ("report", &[]),
+    ("probe-image", &[]),
     ("bench", &["vmbell", "vmbell-report"]),
     (
         "cli",
-        &["vmbell", "vmbell-bench", "vmbell-lab", "vmbell-report"],
+        &[
+            "vmbell",
+            "vmbell-bench",
+            "vmbell-lab",
+            "vmbell-probe-image",
+            "vmbell-report",
+        ],
     ),
 ];
 

@@ -1,0 +1,171 @@
+//! The image's command line: words with one space or more between them, as Linux has it.
+//!
+//! Words that the image does not know are left alone: a VMM adds its own.
+
+/// How many batches a run has at most.
+pub const MAX_BATCHES: u32 = 64;
+/// How many operations a batch has at most.
+pub const MAX_OPERATIONS: u32 = 1_000_000;
+
+/// What the command line asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options<'a> {
+    /// Operations in a batch.
+    pub operations: u32,
+    /// Batches of each row.
+    pub batches: u32,
+    /// Bracket each batch with writes to port 0x80, for a trace of the host.
+    pub mark: bool,
+    /// Leave out what can kill a weak VMM.
+    pub safe: bool,
+    /// Leave out the hypercall.
+    pub no_hypercall: bool,
+    /// Switch to x2APIC mode at the start.
+    pub x2apic: bool,
+    /// Print the name of each row before it runs.
+    pub verbose: bool,
+    /// The rows to run, separated by commas; all if none.
+    pub only: Option<&'a str>,
+}
+
+impl<'a> Options<'a> {
+    /// Reads the options from a command line.
+    pub fn parse(line: &'a str) -> Self {
+        let mut options = Self {
+            operations: 100,
+            batches: 5,
+            mark: false,
+            safe: false,
+            no_hypercall: false,
+            x2apic: false,
+            verbose: false,
+            only: None,
+        };
+        for word in words(line) {
+            match word.split_once('=').unwrap_or((word, "")) {
+                ("ops", value) => set(&mut options.operations, value, MAX_OPERATIONS),
+                ("batches", value) => set(&mut options.batches, value, MAX_BATCHES),
+                ("only", value) => options.only = Some(value),
+                ("mark", "") => options.mark = true,
+                ("safe", "") => options.safe = true,
+                ("nohypercall", "") => options.no_hypercall = true,
+                ("x2apic", "") => options.x2apic = true,
+                ("verbose", "") => options.verbose = true,
+                _ => {}
+            }
+        }
+        options
+    }
+
+    /// Whether a row is asked for.
+    pub fn wants(&self, row: &str) -> bool {
+        self.only
+            .is_none_or(|names| names.split(',').any(|name| name == row))
+    }
+}
+
+/// A number from 1 to `most`; anything else leaves the option as it is.
+fn set(option: &mut u32, value: &str, most: u32) {
+    if let Some(number) = number(value) {
+        let most = u64::from(most);
+        *option = u32::try_from(number.clamp(1, most)).unwrap_or(*option);
+    }
+}
+
+fn words(line: &str) -> impl Iterator<Item = &str> {
+    line.split_ascii_whitespace()
+}
+
+/// A number as C writes it: decimal, or hexadecimal after `0x`.
+fn number(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+/// A virtio-mmio device that the command line names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MmioDevice {
+    /// The guest-physical address of its registers.
+    pub address: u64,
+    /// Its interrupt, a GSI.
+    pub gsi: u32,
+}
+
+/// The devices of `virtio_mmio.device=<size>[KMG]@<address>:<irq>[:<id>]`, of Linux's
+/// `drivers/virtio/virtio_mmio.c`. Malformed ones are left out.
+pub fn mmio_devices(line: &str) -> impl Iterator<Item = MmioDevice> {
+    words(line).filter_map(|word| {
+        let (_, place) = word.strip_prefix("virtio_mmio.device=")?.split_once('@')?;
+        let mut parts = place.split(':');
+        Some(MmioDevice {
+            address: number(parts.next()?)?,
+            gsi: u32::try_from(number(parts.next()?)?).ok()?,
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{MmioDevice, Options, mmio_devices};
+
+    #[test]
+    fn a_plain_line_has_the_defaults() {
+        let options = Options::parse("probe.elf console=ttyS0");
+        assert_eq!((options.operations, options.batches), (100, 5));
+        assert!(options.wants("cpuid") && !options.safe && !options.mark);
+    }
+
+    #[test]
+    fn every_word_is_known() {
+        let options =
+            Options::parse("ops=7  batches=0x3 mark safe nohypercall x2apic verbose only=a,b");
+        assert_eq!((options.operations, options.batches), (7, 3));
+        assert!(options.mark && options.safe && options.no_hypercall);
+        assert!(options.x2apic && options.verbose);
+        assert!(options.wants("a") && options.wants("b"));
+        assert!(!options.wants("ab") && !options.wants(""));
+    }
+
+    #[test]
+    fn numbers_stay_within_what_the_image_has_room_for() {
+        let options = Options::parse("ops=0 batches=99999999999");
+        assert_eq!((options.operations, options.batches), (1, 64));
+        let options = Options::parse("ops=-1 batches=x");
+        assert_eq!((options.operations, options.batches), (100, 5));
+    }
+
+    #[test]
+    fn devices_are_found_as_linux_finds_them() {
+        let line = "a virtio_mmio.device=4K@0xd0000000:5 virtio_mmio.device=512@0xfeb00e00:12:3";
+        let found: [_; 2] = core::array::from_fn(|index| mmio_devices(line).nth(index));
+        let device = |address, gsi| Some(MmioDevice { address, gsi });
+        assert_eq!(found, [device(0xd000_0000, 5), device(0xfeb0_0e00, 12)]);
+    }
+
+    #[test]
+    fn malformed_devices_are_left_out() {
+        for line in [
+            "virtio_mmio.device=",
+            "virtio_mmio.device=4K",
+            "virtio_mmio.device=4K@0xd0000000",
+            "virtio_mmio.device=4K@:5",
+            "virtio_mmio.device=4K@0xfffffffffffffffff:5",
+            "virtio_mmio.device=4K@0xd0000000:99999999999",
+        ] {
+            assert_eq!(mmio_devices(line).count(), 0, "{line}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_line_is_read(line in ".{0,200}") {
+            let options = Options::parse(&line);
+            prop_assert!((1..=64).contains(&options.batches));
+            let _ = mmio_devices(&line).count();
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! The table of interrupt handlers (interrupt.S), and the words that they share with the rows.
+
+#![allow(unsafe_code)]
+
+use core::arch::asm;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use super::{ending, serial::say};
+
+/// The vector that a row waits for.
+pub const ROW_VECTOR: u8 = 0x40;
+/// The vector of the watchdog.
+pub const WATCHDOG_VECTOR: u8 = 0x41;
+/// The vector of the local APIC's spurious interrupts.
+pub const SPURIOUS_VECTOR: u8 = 0xff;
+
+macro_rules! shared {
+    ($($(#[$doc:meta])* $name:ident: $type:ident;)*) => {
+        $($(#[$doc])*
+        #[unsafe(no_mangle)]
+        pub static $name: $type = $type::new(0);)*
+    };
+}
+
+shared! {
+    /// How many interrupts of `ROW_VECTOR` there were.
+    INTERRUPTS: AtomicU64;
+    /// The time stamp counter when the handler of the last of them began.
+    INTERRUPT_AT: AtomicU64;
+    /// The ticks that their EOIs took, in all.
+    EOI_TICKS: AtomicU64;
+    /// How often the watchdog barked.
+    WATCHDOGS: AtomicU64;
+    /// How many interrupts there were that nobody waits for.
+    STRAYS: AtomicU64;
+    /// The last fault of a guarded instruction.
+    FAULT: AtomicU64;
+    /// The address of the local APIC's registers, in xAPIC mode.
+    APIC_ADDRESS: AtomicU64;
+    /// How an interrupt ends: 1 by the register in memory, 2 by the model-specific register.
+    EOI_MODE: AtomicU32;
+    /// Whether the bit in `PV_EOI_WORD` may end an interrupt.
+    PV_EOI_ON: AtomicU32;
+    /// KVM's paravirtual EOI: bit 0 says that the EOI may be left out.
+    PV_EOI_WORD: AtomicU32;
+    /// The register with which a level line's device says why it interrupts, or 0.
+    STATUS_ADDRESS: AtomicU64;
+    /// Whether that register is virtio-mmio's, which a write acknowledges; PCI's is acknowledged by the read.
+    STATUS_ACKNOWLEDGE: AtomicU32;
+}
+
+#[repr(C, align(16))]
+struct Gate([AtomicU32; 4]);
+
+const GATES_SIZE: u16 = 256 * 16;
+static GATES: [Gate; 256] = [const { Gate([const { AtomicU32::new(0) }; 4]) }; 256];
+
+#[repr(C, packed)]
+struct Pointer {
+    limit: u16,
+    address: u64,
+}
+
+unsafe extern "C" {
+    fn interrupt_entry();
+    fn watchdog_entry();
+    fn stray_entry();
+    fn exception_entries();
+}
+
+impl Gate {
+    /// An interrupt gate to a handler, on one of the stacks of boot.S.
+    fn set(&self, handler: u64, stack: u32) {
+        let low = (handler & 0xffff) as u32;
+        let middle = (handler & 0xffff_0000) as u32;
+        let words = [
+            8 << 16 | low,
+            middle | 0x8e00 | stack,
+            (handler >> 32) as u32,
+            0,
+        ];
+        for (place, word) in self.0.iter().zip(words) {
+            place.store(word, Relaxed);
+        }
+    }
+}
+
+/// Puts the handlers in place. Interrupts are still kept out.
+pub fn install() {
+    for (vector, gate) in (0_u64..).zip(&GATES) {
+        match vector {
+            0..32 => gate.set(exception_entries as *const () as u64 + 16 * vector, 2),
+            0x40 => gate.set(interrupt_entry as *const () as u64, 1),
+            0x41 => gate.set(watchdog_entry as *const () as u64, 1),
+            _ => gate.set(stray_entry as *const () as u64, 1),
+        }
+    }
+    let pointer = Pointer {
+        limit: GATES_SIZE - 1,
+        address: GATES.as_ptr() as u64,
+    };
+    // SAFETY: the table is static, and its handlers keep all registers.
+    unsafe { asm!("lidt [{}]", in(reg) &raw const pointer, options(nostack)) };
+}
+
+/// How many interrupts of a row there were.
+#[inline]
+pub fn count() -> u64 {
+    INTERRUPTS.load(Relaxed)
+}
+
+/// An exception of an instruction that is not guarded: a bug of the image, or of the VMM.
+#[unsafe(no_mangle)]
+extern "sysv64" fn exception_fatal(vector: u64, error: u64, rip: u64, cr2: u64) -> ! {
+    say!("=== vmbell-probe exception {vector} error {error:#x} rip {rip:#x} cr2 {cr2:#x} ===");
+    ending::end_without_tables()
+}

@@ -1,0 +1,78 @@
+//! The image itself: no libc, no heap, one CPU. It starts in boot.S, finds out what the machine has, runs the rows,
+//! prints what came of them, and ends the machine.
+
+#![allow(unsafe_code)]
+
+mod apic;
+mod boot;
+mod cpu;
+mod ending;
+mod hypervisor;
+mod interrupt;
+mod memory;
+mod port;
+mod probe;
+mod report;
+mod rows;
+mod serial;
+mod time;
+mod wait;
+
+use core::arch::global_asm;
+use core::panic::PanicInfo;
+
+use crate::cmdline::Options;
+use probe::Probe;
+use serial::say;
+
+global_asm!(include_str!("boot.S"), options(att_syntax));
+global_asm!(include_str!("interrupt.S"), options(att_syntax));
+
+/// Called once by boot.S, in 64-bit mode, on its stack, with interrupts kept out.
+#[unsafe(no_mangle)]
+extern "sysv64" fn probe_main() -> ! {
+    say!("=== vmbell-probe start ===");
+    interrupt::install();
+    mask_legacy_interrupts();
+    let mut line = [0; 4096];
+    let boot = boot::Boot::new();
+    let options = Options::parse(boot.command_line(&mut line));
+    let cpu = hypervisor::Cpu::new();
+    let mut apic = apic::LocalApic::new(&cpu);
+    apic.try_timer();
+    let clock = time::frequency(&cpu);
+    if options.x2apic {
+        // Without one, the rows say so.
+        let _ = apic.switch_to_x2apic(&cpu);
+    }
+    let mode = apic.mode.name();
+    let mut probe = Probe {
+        options,
+        boot: boot.kind,
+        cpu,
+        apic,
+        clock,
+        mark: None,
+    };
+    let mut results = rows::Results::new();
+    results.run(&mut probe);
+    let end = if !probe.options.safe && ending::has_debug_exit() {
+        "debug-exit"
+    } else {
+        "i8042"
+    };
+    report::print(&probe, mode, &results, end);
+    ending::end_without_tables()
+}
+
+/// The two 8259s of a PC, of which no interrupt is awaited.
+fn mask_legacy_interrupts() {
+    port::out8(0x21, 0xff);
+    port::out8(0xa1, 0xff);
+}
+
+#[panic_handler]
+fn panic(info: &PanicInfo<'_>) -> ! {
+    say!("=== vmbell-probe {info} ===");
+    ending::end_without_tables()
+}

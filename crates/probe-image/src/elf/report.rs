@@ -1,0 +1,84 @@
+//! The image's document: one line of JSON between two lines that nothing else prints.
+
+use core::fmt;
+
+use super::probe::Probe;
+use super::rows::{ROWS, Results, mark};
+use super::serial::{Serial, say};
+use crate::json::Json;
+
+/// The protocol's version.
+const VERSION: u64 = 1;
+
+/// Prints the document.
+pub fn print(probe: &Probe<'_>, apic: &str, results: &Results, end: &str) {
+    say!("=== vmbell-probe begin {VERSION} ===");
+    // The port cannot fail.
+    let _ = document(&mut Json::new(&mut Serial), probe, apic, results, end);
+    say!("");
+    say!("=== vmbell-probe end ===");
+}
+
+fn document(
+    json: &mut Json<'_, Serial>,
+    probe: &Probe<'_>,
+    apic: &str,
+    results: &Results,
+    end: &str,
+) -> fmt::Result {
+    json.open('{')?;
+    json.name("version")?;
+    json.number(VERSION)?;
+    json.name("boot")?;
+    json.text(probe.boot.name())?;
+    json.name("cpu")?;
+    json.open('{')?;
+    json.name("vendor")?;
+    json.text(probe.cpu.vendor())?;
+    json.name("brand")?;
+    json.text(probe.cpu.brand())?;
+    json.close('}')?;
+    json.name("hypervisor")?;
+    json.text_or_null(probe.cpu.hypervisor())?;
+    json.name("apic")?;
+    json.text(apic)?;
+    json.name("cpus")?;
+    json.number(1)?;
+    json.name("tsc_hz")?;
+    json.number_or_null(probe.clock.map(|(hz, _)| hz))?;
+    json.name("tsc_source")?;
+    json.text_or_null(probe.clock.map(|(_, source)| source))?;
+    json.name("devices")?;
+    json.open('[')?;
+    json.close(']')?;
+    json.name("rows")?;
+    json.open('[')?;
+    for (place, row) in ROWS.iter().enumerate() {
+        json.open('{')?;
+        json.name("name")?;
+        json.text(row.name)?;
+        json.name("mark")?;
+        json.number(u64::from(mark(place)))?;
+        match results.row(place, probe.options.batches) {
+            Ok(samples) => {
+                json.name("operations")?;
+                json.number(u64::from(probe.options.operations))?;
+                json.name("samples")?;
+                json.open('[')?;
+                for sample in samples {
+                    json.number(*sample)?;
+                }
+                json.close(']')?;
+            }
+            Err(reason) => {
+                json.name("reason")?;
+                json.text(reason)?;
+            }
+        }
+        json.close('}')?;
+    }
+    json.close(']')?;
+    json.name("end")?;
+    json.text(end)?;
+    json.close('}')
+}

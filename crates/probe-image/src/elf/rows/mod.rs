@@ -1,0 +1,166 @@
+//! The rows: what is measured, in which order, and what came of it.
+//!
+//! Batches are interleaved: the first of every row, then the second, so that what disturbs the host for a while
+//! disturbs all rows alike. An unmeasured operation of each row goes first, and finds out whether the row is there.
+
+mod apic;
+mod instruction;
+mod memory;
+mod port;
+mod timer;
+
+use super::apic::Mode;
+use super::probe::Probe;
+use super::serial::say;
+use crate::cmdline::MAX_BATCHES;
+
+/// Why a row has no samples.
+pub type Reason = &'static str;
+
+/// When a row runs. The phases follow one another; rows of one phase are interleaved.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    First,
+    /// After the switch to x2APIC mode, from which there is no way back.
+    X2apic,
+    /// What can kill a weak VMM: an unassigned port ends gokvm.
+    Deadly,
+}
+
+/// One row.
+pub struct Row {
+    pub name: &'static str,
+    phase: Phase,
+    /// Runs a batch of this many operations, and returns its ticks.
+    run: fn(&mut Probe<'_>, u32) -> Result<u64, Reason>,
+}
+
+const fn row(
+    name: &'static str,
+    phase: Phase,
+    run: fn(&mut Probe<'_>, u32) -> Result<u64, Reason>,
+) -> Row {
+    Row { name, phase, run }
+}
+
+/// All rows. A row's mark is its place, from 1.
+pub const ROWS: &[Row] = &[
+    row("cpuid", Phase::First, instruction::cpuid),
+    row("hypercall", Phase::First, instruction::hypercall),
+    row("msr-read", Phase::First, instruction::msr_read),
+    row("serial-lsr", Phase::First, port::serial_lsr),
+    row("pit-read", Phase::First, port::pit_read),
+    row("xapic-tpr-write", Phase::First, apic::xapic_tpr_write),
+    row("xapic-eoi", Phase::First, apic::xapic_eoi),
+    row("xapic-self-ipi", Phase::First, apic::xapic_self_ipi),
+    row(
+        "xapic-self-ipi-pv-eoi",
+        Phase::First,
+        apic::xapic_self_ipi_pv_eoi,
+    ),
+    row("timer", Phase::First, timer::timer),
+    row("hlt-wake", Phase::First, timer::hlt_wake),
+    row("x2apic-tpr-write", Phase::X2apic, apic::x2apic_tpr_write),
+    row("x2apic-eoi", Phase::X2apic, apic::x2apic_eoi),
+    row("x2apic-self-ipi", Phase::X2apic, apic::x2apic_self_ipi),
+    row(
+        "x2apic-self-ipi-pv-eoi",
+        Phase::X2apic,
+        apic::x2apic_self_ipi_pv_eoi,
+    ),
+    row("rtc-read", Phase::Deadly, port::rtc_read),
+    row("pio-nobody", Phase::Deadly, port::nobody),
+    row("mmio-store-nobody", Phase::Deadly, memory::store_nobody),
+    row("mmio-load-nobody", Phase::Deadly, memory::load_nobody),
+];
+
+const _: () = assert!(ROWS.len() < 256, "a mark is a byte");
+
+/// The mark of the row at a place.
+#[allow(clippy::cast_possible_truncation, reason = "checked above")]
+pub fn mark(place: usize) -> u8 {
+    place as u8 + 1
+}
+
+/// What came of the rows.
+pub struct Results {
+    samples: [[u64; MAX_BATCHES as usize]; ROWS.len()],
+    reasons: [Option<Reason>; ROWS.len()],
+}
+
+impl Results {
+    /// No row has run.
+    pub const fn new() -> Self {
+        Self {
+            samples: [[0; MAX_BATCHES as usize]; ROWS.len()],
+            reasons: [None; ROWS.len()],
+        }
+    }
+
+    /// The ticks of each batch of a row, or why there are none.
+    pub fn row(&self, place: usize, batches: u32) -> Result<&[u64], Reason> {
+        match self.reasons[place] {
+            Some(reason) => Err(reason),
+            None => Ok(&self.samples[place][..batches as usize]),
+        }
+    }
+
+    /// Runs all rows.
+    pub fn run(&mut self, probe: &mut Probe<'_>) {
+        for (row, reason) in ROWS.iter().zip(&mut self.reasons) {
+            if !probe.options.wants(row.name) {
+                *reason = Some("not asked for");
+            } else if row.phase == Phase::Deadly && probe.options.safe {
+                *reason = Some("left out by the word safe");
+            }
+        }
+        for phase in [Phase::First, Phase::X2apic, Phase::Deadly] {
+            if phase == Phase::X2apic && !self.prepare_x2apic(probe) {
+                continue;
+            }
+            self.batch(probe, phase, None);
+            for batch in 0..probe.options.batches as usize {
+                self.batch(probe, phase, Some(batch));
+            }
+        }
+    }
+
+    /// Switches to x2APIC mode, if a row needs it.
+    fn prepare_x2apic(&mut self, probe: &mut Probe<'_>) -> bool {
+        let rows = || (0..ROWS.len()).filter(|place| ROWS[*place].phase == Phase::X2apic);
+        if rows().all(|place| self.reasons[place].is_some()) {
+            return false;
+        }
+        let switched = probe.apic.switch_to_x2apic(&probe.cpu);
+        if let Err(reason) = switched {
+            for place in rows() {
+                self.reasons[place].get_or_insert(reason);
+            }
+        }
+        switched.is_ok()
+    }
+
+    /// Runs one batch of each row of a phase; without a number, the unmeasured operation.
+    fn batch(&mut self, probe: &mut Probe<'_>, phase: Phase, batch: Option<usize>) {
+        for (place, row) in ROWS.iter().enumerate() {
+            if row.phase != phase || self.reasons[place].is_some() {
+                continue;
+            }
+            if probe.options.verbose {
+                say!("row {}", row.name);
+            }
+            probe.mark = (probe.options.mark && batch.is_some()).then(|| mark(place));
+            let operations = batch.map_or(1, |_| probe.options.operations);
+            if probe.apic.mode != Mode::None {
+                probe.apic.start_watchdog();
+            }
+            let result = (row.run)(probe, operations);
+            probe.apic.stop_timer();
+            match (result, batch) {
+                (Ok(ticks), Some(batch)) => self.samples[place][batch] = ticks,
+                (Ok(_), None) => {}
+                (Err(reason), _) => self.reasons[place] = Some(reason),
+            }
+        }
+    }
+}

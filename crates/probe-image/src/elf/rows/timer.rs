@@ -1,0 +1,75 @@
+//! The local APIC's timer, and what it takes to wake a CPU that halts.
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::Reason;
+use crate::elf::cpu::{disable_interrupts, enable_interrupts, ticks};
+use crate::elf::interrupt::{INTERRUPT_AT, count};
+use crate::elf::probe::Probe;
+use crate::elf::wait::{halt_until, wait_until};
+
+/// How far ahead a halted CPU's timer is set: 100 microseconds, if the frequency is known.
+const AHEAD_HZ: u64 = 10_000;
+const AHEAD_TICKS: u64 = 200_000;
+
+fn expect_timer(probe: &Probe<'_>) -> Result<bool, Reason> {
+    if !probe.apic.has_timer {
+        return Err("the local APIC's timer does not interrupt");
+    }
+    Ok(probe.cpu.has_tsc_deadline())
+}
+
+/// The timer is set to the nearest time there is, and its interrupt taken: from the write to the way back from the
+/// handler.
+pub fn timer(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Reason> {
+    let deadline = expect_timer(probe)?;
+    let apic = probe.apic;
+    apic.set_timer(deadline);
+    let mut lost = false;
+    enable_interrupts();
+    let ticks = probe.timed(|| {
+        for _ in 0..operations {
+            let before = count();
+            if deadline {
+                apic.start_deadline(1);
+            } else {
+                apic.start_count(1);
+            }
+            if !wait_until(|| count() != before) {
+                lost = true;
+                break;
+            }
+        }
+    });
+    disable_interrupts();
+    if lost { Err("hung") } else { Ok(ticks) }
+}
+
+/// From the time that the timer was set for to the handler, on a CPU that halts meanwhile. The watchdog is this same
+/// timer, so nothing ends the halt if the interrupt is lost; the row before has shown that it is not.
+pub fn hlt_wake(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Reason> {
+    let deadline = expect_timer(probe)?;
+    let apic = probe.apic;
+    let ahead = probe.clock.map_or(AHEAD_TICKS, |(hz, _)| hz / AHEAD_HZ);
+    let counts = apic.counts(ahead);
+    if !deadline && counts.is_none() {
+        return Err("the local APIC's timer does not count");
+    }
+    apic.set_timer(deadline);
+    probe.counted(|| {
+        let mut late = 0;
+        for _ in 0..operations {
+            let before = count();
+            let due = ticks() + ahead;
+            match counts {
+                Some(counts) if !deadline => apic.start_count(counts),
+                _ => apic.start_deadline(due),
+            }
+            if !halt_until(|| count() != before) {
+                return Err("hung");
+            }
+            late += INTERRUPT_AT.load(Relaxed).saturating_sub(due);
+        }
+        Ok(late)
+    })
+}

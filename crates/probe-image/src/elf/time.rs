@@ -1,0 +1,50 @@
+//! The frequency of the time stamp counter: by pvclock, else by CPUID, else not known.
+
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use super::cpu::{cpuid, write_msr};
+use super::hypervisor::Cpu;
+use crate::clock;
+
+/// KVM's page of time for a vCPU (Linux, `struct pvclock_vcpu_time_info`), in words.
+#[repr(C, align(64))]
+struct Page([AtomicU32; 8]);
+
+static PAGE: Page = Page([const { AtomicU32::new(0) }; 8]);
+const MULTIPLIER: usize = 6;
+const SHIFT: usize = 7;
+
+/// The frequency in hertz, and who says so.
+pub fn frequency(cpu: &Cpu) -> Option<(u64, &'static str)> {
+    let named = |hz: Option<u64>, source| hz.map(|hz| (hz, source));
+    named(pvclock(cpu), "pvclock").or_else(|| named(by_cpuid(cpu), "cpuid"))
+}
+
+fn pvclock(cpu: &Cpu) -> Option<u64> {
+    const CLOCKSOURCE2: u32 = 1 << 3;
+    const SYSTEM_TIME: u32 = 0x4b56_4d01;
+    cpu.kvm_features.filter(|bits| bits & CLOCKSOURCE2 != 0)?;
+    write_msr(SYSTEM_TIME, core::ptr::from_ref(&PAGE) as u64 | 1).ok()?;
+    // KVM writes the page on the way back into the guest.
+    let multiplier = PAGE.0[MULTIPLIER].load(Relaxed);
+    let [shift, ..] = PAGE.0[SHIFT].load(Relaxed).to_le_bytes();
+    let _ = write_msr(SYSTEM_TIME, 0);
+    clock::pvclock_hz(multiplier, i8::from_le_bytes([shift]))
+}
+
+fn by_cpuid(cpu: &Cpu) -> Option<u64> {
+    const CRYSTAL: u32 = 0x15;
+    const HYPERVISOR: u32 = 0x4000_0000;
+    const TIMING: u32 = HYPERVISOR + 0x10;
+    if cpuid(0, 0)[0] >= CRYSTAL {
+        let [denominator, numerator, crystal, _] = cpuid(CRYSTAL, 0);
+        if let Some(hz) = clock::cpuid_hz(denominator, numerator, crystal) {
+            return Some(hz);
+        }
+    }
+    cpu.hypervisor()?;
+    if !(TIMING..TIMING + 0xf0).contains(&cpuid(HYPERVISOR, 0)[0]) {
+        return None;
+    }
+    clock::plausible(u64::from(cpuid(TIMING, 0)[0]) * 1000)
+}

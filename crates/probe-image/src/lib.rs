@@ -1,0 +1,20 @@
+//! A guest image that measures, from inside, what notification costs under any VMM.
+//!
+//! The crate is compiled twice. As a library it has, in `ELF`, the finished image, and the parsers of what a VMM tells
+//! its guest, which the image uses: they take bytes that a hostile VMM may have written, and neither panic nor loop
+//! without a bound. With `--cfg vmbell_probe_elf` (see `build.rs`) it is the image, and has the modules in `elf/`
+//! besides.
+#![no_std]
+#![cfg_attr(vmbell_probe_elf, no_main)]
+
+pub mod clock;
+pub mod cmdline;
+pub mod json;
+
+#[cfg(vmbell_probe_elf)]
+mod elf;
+
+/// The image: an ELF64 that boots by PVH, by Linux's 64-bit entry and by Multiboot 1. Empty where it could not be
+/// built: on anything but x86-64 Linux.
+#[cfg(not(vmbell_probe_elf))]
+pub const ELF: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/probe.elf"));

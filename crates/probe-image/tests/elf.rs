@@ -1,0 +1,116 @@
+//! The image as loaders see it.
+// The image is for x86-64 alone.
+#![cfg(all(target_arch = "x86_64", target_os = "linux"))]
+#![allow(
+    clippy::tests_outside_test_module,
+    clippy::unwrap_used,
+    reason = "all of this is tests"
+)]
+
+use std::io::Cursor;
+
+use linux_loader::loader::elf::{Elf, PvhBootCapability};
+use linux_loader::loader::{KernelLoader, KernelLoaderResult};
+use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
+use vmbell_probe_image::ELF;
+
+const START: u64 = 0x20_0000;
+
+fn word(offset: usize) -> u64 {
+    u64::from(u32::from_le_bytes(
+        ELF[offset..offset + 4].try_into().unwrap(),
+    ))
+}
+
+fn load() -> (GuestMemoryMmap, KernelLoaderResult) {
+    let memory = GuestMemoryMmap::from_ranges(&[(GuestAddress(0), 16 << 20)]).unwrap();
+    let loaded = Elf::load(&memory, None, &mut Cursor::new(ELF), None).unwrap();
+    (memory, loaded)
+}
+
+/// The Multiboot header's place in the file, found as Multiboot 0.6.96 says.
+fn multiboot() -> usize {
+    (0..8192)
+        .step_by(4)
+        .find(|offset| word(*offset) == 0x1bad_b002)
+        .unwrap()
+}
+
+#[test]
+fn a_loader_of_kernels_places_it_at_two_mebibytes() {
+    let (memory, loaded) = load();
+    assert_eq!(
+        loaded.kernel_load,
+        GuestAddress(u64::from_le_bytes(ELF[24..32].try_into().unwrap()))
+    );
+    assert!((START..START + (1 << 20)).contains(&loaded.kernel_load.0));
+    assert!(loaded.kernel_end < START + (2 << 20));
+    let mut head = [0; 4];
+    memory.read_slice(&mut head, GuestAddress(START)).unwrap();
+    assert_eq!(u32::from_le_bytes(head), 0x1bad_b002);
+}
+
+#[test]
+fn one_segment_is_loaded() {
+    let headers = usize::try_from(word(32)).unwrap();
+    let count = usize::from(ELF[56]);
+    let kinds: Vec<u64> = (0..count).map(|index| word(headers + 56 * index)).collect();
+    assert_eq!(
+        kinds.iter().filter(|kind| **kind == 1).count(),
+        1,
+        "{kinds:?}"
+    );
+}
+
+#[test]
+fn it_has_a_pvh_entry() {
+    let (_, loaded) = load();
+    let PvhBootCapability::PvhEntryPresent(entry) = loaded.pvh_boot_cap else {
+        panic!("{:?}", loaded.pvh_boot_cap);
+    };
+    // 32-bit code: movl $1, %ebp.
+    let (memory, _) = load();
+    let mut code = [0; 5];
+    memory.read_slice(&mut code, entry).unwrap();
+    assert_eq!(code, [0xbd, 1, 0, 0, 0]);
+}
+
+#[test]
+fn multiboot_finds_addresses_that_fit_the_file() {
+    let header = multiboot();
+    assert_eq!(word(header + 4), 0x0001_0003);
+    let sum = word(header) + word(header + 4) + word(header + 8);
+    assert_eq!(sum & 0xffff_ffff, 0);
+    let [at, load, load_end, bss_end, entry] =
+        [12, 16, 20, 24, 28].map(|offset| word(header + offset));
+    assert_eq!((at, load), (START, START));
+    assert!(load < entry && entry < load_end && load_end < bss_end);
+    // What QEMU copies: from the header's place in the file, less its distance from the start.
+    assert!(header as u64 + (load_end - load) <= ELF.len() as u64);
+}
+
+/// A loader may leave other bytes than zeros behind the file's (gokvm does), so nothing may be expected there: the
+/// entries clear it, and it is as long as the header says.
+#[test]
+fn the_memory_behind_the_file_is_cleared_by_the_image() {
+    let (memory, _) = load();
+    let header = multiboot();
+    let (load_end, bss_end) = (word(header + 20), word(header + 24));
+    // movl $image_data_end, %edi; movl $image_bss_words, %ecx; xorl %eax, %eax; rep stosl, in both modes.
+    let mut code = vec![0; usize::try_from(load_end - START).unwrap()];
+    memory.read_slice(&mut code, GuestAddress(START)).unwrap();
+    let mut clear = vec![0xbf];
+    clear.extend(u32::try_from(load_end).unwrap().to_le_bytes());
+    clear.push(0xb9);
+    clear.extend(
+        u32::try_from((bss_end - load_end) / 4)
+            .unwrap()
+            .to_le_bytes(),
+    );
+    clear.extend([0x31, 0xc0, 0xf3, 0xab]);
+    let found = code
+        .windows(clear.len())
+        .filter(|place| *place == clear)
+        .count();
+    assert_eq!(found, 2);
+}
