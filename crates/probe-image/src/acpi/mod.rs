@@ -1,0 +1,11 @@
+//! The tables of ACPI (specification 6.5), as far as the image needs them. A parser gets the bytes of one table, which
+//! a hostile VMM may have written: lengths within them are checked, and each loop moves on.
+
+pub mod dsdt;
+pub mod fadt;
+pub mod madt;
+pub mod mcfg;
+pub mod root;
+
+/// The length of the header that every table but the RSDP begins with.
+pub const HEADER: usize = 36;
