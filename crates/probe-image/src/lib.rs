@@ -7,9 +7,12 @@
 #![no_std]
 #![cfg_attr(vmbell_probe_elf, no_main)]
 
+pub mod acpi;
+mod bytes;
 pub mod clock;
 pub mod cmdline;
 pub mod json;
+pub mod pci;
 
 #[cfg(vmbell_probe_elf)]
 mod elf;

@@ -173,7 +173,7 @@ pdpt:
     .skip 4096
 page_directories:
     .skip 4 * 4096
-    .skip 65536
+    .skip 512 * 1024
 boot_stack_top:
     .skip 4096
 interrupt_stack_top:

@@ -3,19 +3,24 @@
 
 #![allow(unsafe_code)]
 
+mod acpi;
 mod apic;
 mod boot;
 mod cpu;
 mod ending;
 mod hypervisor;
 mod interrupt;
+mod ioapic;
 mod memory;
+mod pci;
+mod pm_timer;
 mod port;
 mod probe;
 mod report;
 mod rows;
 mod serial;
 mod time;
+mod virtio;
 mod wait;
 
 use core::arch::global_asm;
@@ -36,33 +41,35 @@ extern "sysv64" fn probe_main() -> ! {
     mask_legacy_interrupts();
     let mut line = [0; 4096];
     let boot = boot::Boot::new();
-    let options = Options::parse(boot.command_line(&mut line));
+    let line = boot.command_line(&mut line);
+    let options = Options::parse(line);
+    let acpi = acpi::Acpi::find(&boot);
     let cpu = hypervisor::Cpu::new();
     let mut apic = apic::LocalApic::new(&cpu);
     apic.try_timer();
-    let clock = time::frequency(&cpu);
+    let pm_timer = pm_timer::PmTimer::new(&acpi);
+    let clock = time::frequency(&cpu, pm_timer);
     if options.x2apic {
         // Without one, the rows say so.
         let _ = apic.switch_to_x2apic(&cpu);
     }
+    let devices = virtio::Devices::find(line, &acpi, apic.id());
+    let end = ending::first(&acpi, options.safe);
     let mode = apic.mode.name();
     let mut probe = Probe {
         options,
         boot: boot.kind,
         cpu,
         apic,
+        pm_timer,
         clock,
+        devices,
         mark: None,
     };
     let mut results = rows::Results::new();
     results.run(&mut probe);
-    let end = if !probe.options.safe && ending::has_debug_exit() {
-        "debug-exit"
-    } else {
-        "i8042"
-    };
-    report::print(&probe, mode, &results, end);
-    ending::end_without_tables()
+    report::print(&probe, mode, acpi.cpus.max(1), &results, end);
+    ending::end(&acpi)
 }
 
 /// The two 8259s of a PC, of which no interrupt is awaited.

@@ -4,7 +4,9 @@ use super::apic::LocalApic;
 use super::boot::Kind;
 use super::cpu::ticks;
 use super::hypervisor::Cpu;
+use super::pm_timer::PmTimer;
 use super::port::out8;
+use super::virtio::Devices;
 use crate::cmdline::Options;
 
 /// Where a marked batch is announced: the port of a PC's power-on self-test, whose writes nobody minds.
@@ -16,6 +18,8 @@ pub struct Probe<'a> {
     pub boot: Kind,
     pub cpu: Cpu,
     pub apic: LocalApic,
+    pub pm_timer: Option<PmTimer>,
+    pub devices: Devices,
     /// The time stamp counter's frequency, and who says so.
     pub clock: Option<(u64, &'static str)>,
     /// The mark of the row that runs, if it is to be marked.

@@ -5,16 +5,17 @@ use core::fmt;
 use super::probe::Probe;
 use super::rows::{ROWS, Results, mark};
 use super::serial::{Serial, say};
+use super::virtio::{Device, Interrupt};
 use crate::json::Json;
 
 /// The protocol's version.
 const VERSION: u64 = 1;
 
 /// Prints the document.
-pub fn print(probe: &Probe<'_>, apic: &str, results: &Results, end: &str) {
+pub fn print(probe: &Probe<'_>, apic: &str, cpus: u64, results: &Results, end: &str) {
     say!("=== vmbell-probe begin {VERSION} ===");
     // The port cannot fail.
-    let _ = document(&mut Json::new(&mut Serial), probe, apic, results, end);
+    let _ = document(&mut Json::new(&mut Serial), probe, apic, cpus, results, end);
     say!("");
     say!("=== vmbell-probe end ===");
 }
@@ -23,6 +24,7 @@ fn document(
     json: &mut Json<'_, Serial>,
     probe: &Probe<'_>,
     apic: &str,
+    cpus: u64,
     results: &Results,
     end: &str,
 ) -> fmt::Result {
@@ -43,13 +45,16 @@ fn document(
     json.name("apic")?;
     json.text(apic)?;
     json.name("cpus")?;
-    json.number(1)?;
+    json.number(cpus)?;
     json.name("tsc_hz")?;
     json.number_or_null(probe.clock.map(|(hz, _)| hz))?;
     json.name("tsc_source")?;
     json.text_or_null(probe.clock.map(|(_, source)| source))?;
     json.name("devices")?;
     json.open('[')?;
+    for device in probe.devices.working() {
+        write_device(json, device)?;
+    }
     json.close(']')?;
     json.name("rows")?;
     json.open('[')?;
@@ -80,5 +85,26 @@ fn document(
     json.close(']')?;
     json.name("end")?;
     json.text(end)?;
+    json.close('}')
+}
+
+fn write_device(json: &mut Json<'_, Serial>, device: &Device) -> fmt::Result {
+    let (interrupt, gsi) = match device.interrupt {
+        None => (None, None),
+        Some(Interrupt::Msix) => (Some("msix"), None),
+        Some(Interrupt::Intx(line)) => (Some("intx"), Some(line.gsi)),
+        Some(Interrupt::Mmio(line)) => (Some("line"), Some(line.gsi)),
+    };
+    json.open('{')?;
+    json.name("kind")?;
+    json.text(device.kind.name())?;
+    json.name("transport")?;
+    json.text(if device.is_pci() { "pci" } else { "mmio" })?;
+    json.name("found_by")?;
+    json.text(device.found_by)?;
+    json.name("interrupt")?;
+    json.text_or_null(interrupt)?;
+    json.name("gsi")?;
+    json.number_or_null(gsi.map(u64::from))?;
     json.close('}')
 }

@@ -1,9 +1,12 @@
-//! The frequency of the time stamp counter: by pvclock, else by CPUID, else not known.
+//! The frequency of the time stamp counter: by pvclock, else by CPUID, else by the power management timer, else
+//! not known.
 
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use super::cpu::{cpuid, write_msr};
+use super::cpu::{cpuid, ticks, write_msr};
 use super::hypervisor::Cpu;
+use super::pm_timer::PmTimer;
+use super::wait::wait_until;
 use crate::clock;
 
 /// KVM's page of time for a vCPU (Linux, `struct pvclock_vcpu_time_info`), in words.
@@ -15,9 +18,22 @@ const MULTIPLIER: usize = 6;
 const SHIFT: usize = 7;
 
 /// The frequency in hertz, and who says so.
-pub fn frequency(cpu: &Cpu) -> Option<(u64, &'static str)> {
+pub fn frequency(cpu: &Cpu, pm_timer: Option<PmTimer>) -> Option<(u64, &'static str)> {
     let named = |hz: Option<u64>, source| hz.map(|hz| (hz, source));
-    named(pvclock(cpu), "pvclock").or_else(|| named(by_cpuid(cpu), "cpuid"))
+    named(pvclock(cpu), "pvclock")
+        .or_else(|| named(by_cpuid(cpu), "cpuid"))
+        .or_else(|| named(by_pm_timer(pm_timer?), "pm-timer"))
+}
+
+/// Counts ticks for twenty milliseconds of the timer (`COUNTS`). A timer that does not count gives none.
+fn by_pm_timer(timer: PmTimer) -> Option<u64> {
+    const COUNTS: u32 = 71_591;
+    let (begin, from) = (timer.read(), ticks());
+    if !wait_until(|| timer.since(begin) >= COUNTS) {
+        return None;
+    }
+    let counts = timer.since(begin);
+    clock::pm_timer_hz(ticks() - from, u64::from(counts))
 }
 
 fn pvclock(cpu: &Cpu) -> Option<u64> {

@@ -8,11 +8,20 @@ mod instruction;
 mod memory;
 mod port;
 mod timer;
+mod virtio;
 
 use super::apic::Mode;
 use super::probe::Probe;
 use super::serial::say;
 use crate::cmdline::MAX_BATCHES;
+
+use super::virtio::Kind;
+use virtio::Rows;
+
+const RNG: usize = Kind::Rng as usize;
+const BLK: usize = Kind::Blk as usize;
+const CONSOLE: usize = Kind::Console as usize;
+const NET: usize = Kind::Net as usize;
 
 /// Why a row has no samples.
 pub type Reason = &'static str;
@@ -50,6 +59,7 @@ pub const ROWS: &[Row] = &[
     row("msr-read", Phase::First, instruction::msr_read),
     row("serial-lsr", Phase::First, port::serial_lsr),
     row("pit-read", Phase::First, port::pit_read),
+    row("pm-timer-read", Phase::First, port::pm_timer_read),
     row("xapic-tpr-write", Phase::First, apic::xapic_tpr_write),
     row("xapic-eoi", Phase::First, apic::xapic_eoi),
     row("xapic-self-ipi", Phase::First, apic::xapic_self_ipi),
@@ -60,6 +70,78 @@ pub const ROWS: &[Row] = &[
     ),
     row("timer", Phase::First, timer::timer),
     row("hlt-wake", Phase::First, timer::hlt_wake),
+    row("virtio-rng-notify", Phase::First, Rows::<RNG>::NOTIFY),
+    row(
+        "virtio-rng-notify-idle",
+        Phase::First,
+        Rows::<RNG>::NOTIFY_IDLE,
+    ),
+    row(
+        "virtio-rng-round-trip-polled",
+        Phase::First,
+        Rows::<RNG>::ROUND_TRIP_POLLED,
+    ),
+    row(
+        "virtio-rng-round-trip-interrupt",
+        Phase::First,
+        Rows::<RNG>::ROUND_TRIP_INTERRUPT,
+    ),
+    row("virtio-rng-eoi", Phase::First, Rows::<RNG>::EOI),
+    row("virtio-blk-notify", Phase::First, Rows::<BLK>::NOTIFY),
+    row(
+        "virtio-blk-notify-idle",
+        Phase::First,
+        Rows::<BLK>::NOTIFY_IDLE,
+    ),
+    row(
+        "virtio-blk-round-trip-polled",
+        Phase::First,
+        Rows::<BLK>::ROUND_TRIP_POLLED,
+    ),
+    row(
+        "virtio-blk-round-trip-interrupt",
+        Phase::First,
+        Rows::<BLK>::ROUND_TRIP_INTERRUPT,
+    ),
+    row("virtio-blk-eoi", Phase::First, Rows::<BLK>::EOI),
+    row(
+        "virtio-console-notify",
+        Phase::First,
+        Rows::<CONSOLE>::NOTIFY,
+    ),
+    row(
+        "virtio-console-notify-idle",
+        Phase::First,
+        Rows::<CONSOLE>::NOTIFY_IDLE,
+    ),
+    row(
+        "virtio-console-round-trip-polled",
+        Phase::First,
+        Rows::<CONSOLE>::ROUND_TRIP_POLLED,
+    ),
+    row(
+        "virtio-console-round-trip-interrupt",
+        Phase::First,
+        Rows::<CONSOLE>::ROUND_TRIP_INTERRUPT,
+    ),
+    row("virtio-console-eoi", Phase::First, Rows::<CONSOLE>::EOI),
+    row("virtio-net-notify", Phase::First, Rows::<NET>::NOTIFY),
+    row(
+        "virtio-net-notify-idle",
+        Phase::First,
+        Rows::<NET>::NOTIFY_IDLE,
+    ),
+    row(
+        "virtio-net-round-trip-polled",
+        Phase::First,
+        Rows::<NET>::ROUND_TRIP_POLLED,
+    ),
+    row(
+        "virtio-net-round-trip-interrupt",
+        Phase::First,
+        Rows::<NET>::ROUND_TRIP_INTERRUPT,
+    ),
+    row("virtio-net-eoi", Phase::First, Rows::<NET>::EOI),
     row("x2apic-tpr-write", Phase::X2apic, apic::x2apic_tpr_write),
     row("x2apic-eoi", Phase::X2apic, apic::x2apic_eoi),
     row("x2apic-self-ipi", Phase::X2apic, apic::x2apic_self_ipi),

@@ -32,6 +32,16 @@ pub fn pit_read(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Reason> {
     Ok(reads(probe, operations, COUNTER))
 }
 
+/// The power management timer.
+pub fn pm_timer_read(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Reason> {
+    let timer = probe.pm_timer.ok_or("the FADT names no PM timer")?;
+    Ok(probe.timed(|| {
+        for _ in 0..operations {
+            core::hint::black_box(timer.read());
+        }
+    }))
+}
+
 /// Register D of the real-time clock.
 pub fn rtc_read(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Reason> {
     const INDEX: u16 = 0x70;

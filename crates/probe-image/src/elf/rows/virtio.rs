@@ -1,0 +1,116 @@
+//! Virtio devices: what it takes to ring one, and what a request takes that ends by a look or by an interrupt.
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::Reason;
+use crate::elf::cpu::ticks;
+use crate::elf::interrupt::{EOI_TICKS, count};
+use crate::elf::probe::Probe;
+use crate::elf::virtio::{Device, Kind};
+use crate::elf::wait::{halt_until, wait_until};
+
+type Row = fn(&mut Probe<'_>, u32) -> Result<u64, Reason>;
+
+/// The rows of the kind at a place of `Kind::ALL`.
+pub struct Rows<const KIND: usize>;
+
+impl<const KIND: usize> Rows<KIND> {
+    pub const NOTIFY: Row = |probe, operations| requests(probe, KIND, operations, notify);
+    pub const ROUND_TRIP_POLLED: Row =
+        |probe, operations| requests(probe, KIND, operations, polled);
+    pub const NOTIFY_IDLE: Row = |probe, operations| idle(probe, KIND, operations);
+    pub const ROUND_TRIP_INTERRUPT: Row =
+        |probe, operations| interrupts(probe, KIND, operations, round_trip);
+    pub const EOI: Row = |probe, operations| interrupts(probe, KIND, operations, end_of_interrupt);
+}
+
+/// Runs requests, each with its own ticks, and looks at the data of one more.
+fn requests(
+    probe: &Probe<'_>,
+    kind: usize,
+    operations: u32,
+    request: fn(&Device) -> Result<u64, Reason>,
+) -> Result<u64, Reason> {
+    let device = probe.devices.get(Kind::ALL[kind])?;
+    let ticks =
+        probe.counted(|| (0..operations).try_fold(0, |sum, _| Ok(sum + request(&device)?)))?;
+    device.check()?;
+    Ok(ticks)
+}
+
+/// The notification alone; the answer is awaited outside of its ticks.
+fn notify(device: &Device) -> Result<u64, Reason> {
+    device.submit();
+    let from = ticks();
+    device.kick();
+    let ticks = ticks() - from;
+    if wait_until(|| device.is_done()) {
+        Ok(ticks)
+    } else {
+        Err("hung")
+    }
+}
+
+/// From the notification until the answer is seen by a CPU that looks all the time.
+fn polled(device: &Device) -> Result<u64, Reason> {
+    device.submit();
+    let from = ticks();
+    device.kick();
+    if wait_until(|| device.is_done()) {
+        Ok(ticks() - from)
+    } else {
+        Err("hung")
+    }
+}
+
+/// The notification of a queue that has nothing new.
+fn idle(probe: &Probe<'_>, kind: usize, operations: u32) -> Result<u64, Reason> {
+    let device = probe.devices.get(Kind::ALL[kind])?;
+    let ticks = probe.timed(|| {
+        for _ in 0..operations {
+            device.kick();
+        }
+    });
+    // Its answer says that the device has done with the notifications, which may keep a thread busy after them.
+    device.check()?;
+    Ok(ticks)
+}
+
+/// Runs requests that end by an interrupt.
+fn interrupts(
+    probe: &Probe<'_>,
+    kind: usize,
+    operations: u32,
+    request: fn(&Device) -> Result<u64, Reason>,
+) -> Result<u64, Reason> {
+    let device = probe.devices.get(Kind::ALL[kind])?;
+    if !probe.apic.has_timer {
+        return Err("the local APIC's timer does not interrupt, and nothing else would end a halt");
+    }
+    device.listen(probe.apic.id())?;
+    let ticks = probe.counted(|| (0..operations).try_fold(0, |sum, _| Ok(sum + request(&device)?)));
+    device.ignore();
+    let ticks = ticks?;
+    device.check()?;
+    Ok(ticks)
+}
+
+/// From the notification until a CPU that halts has taken the interrupt and goes on.
+fn round_trip(device: &Device) -> Result<u64, Reason> {
+    let before = count();
+    device.submit();
+    let from = ticks();
+    device.kick();
+    if halt_until(|| device.is_done() && count() != before) {
+        Ok(ticks() - from)
+    } else {
+        Err("hung")
+    }
+}
+
+/// The end of the interrupt alone.
+fn end_of_interrupt(device: &Device) -> Result<u64, Reason> {
+    let before = EOI_TICKS.load(Relaxed);
+    round_trip(device)?;
+    Ok(EOI_TICKS.load(Relaxed) - before)
+}

@@ -1,0 +1,93 @@
+//! Which devices there are: by the command line, by the DSDT, and on PCI's bus 0, in this order. The first of each kind
+//! is taken.
+
+use super::kind::Kind;
+use super::queue::Queue;
+use super::{Device, mmio, pci};
+use crate::acpi::dsdt::Interrupt;
+use crate::cmdline::mmio_devices;
+use crate::elf::acpi::Acpi;
+use crate::elf::ioapic::Pin;
+use crate::elf::pci::Access;
+
+static QUEUES: [Queue; Kind::ALL.len()] = [const { Queue::new() }; Kind::ALL.len()];
+
+/// What was found of each kind.
+pub struct Devices([Option<Result<Device, &'static str>>; Kind::ALL.len()]);
+
+impl Devices {
+    /// Finds and starts the devices. They interrupt the CPU of this number.
+    pub fn find(line: &str, acpi: &Acpi, cpu: u32) -> Self {
+        let mut found = Self([None; Kind::ALL.len()]);
+        for device in mmio_devices(line) {
+            // Linux takes these lines for edge-triggered ones.
+            let interrupt = Interrupt {
+                gsi: device.gsi,
+                level: false,
+            };
+            found.mmio(device.address, Some(interrupt), "cmdline", acpi);
+        }
+        for device in acpi.devices.iter().flatten() {
+            found.mmio(device.address, device.interrupt, "dsdt", acpi);
+        }
+        if let Some(access) = Access::find(acpi.mcfg) {
+            for (function, config) in access.functions() {
+                let (vendor, device) = config.ids();
+                let kind = Kind::from_pci(device).filter(|_| vendor == 0x1af4);
+                if let Some((kind, place)) = kind.and_then(|kind| found.place(kind)) {
+                    let queue = &QUEUES[kind as usize];
+                    *place = Some(pci::open(
+                        access,
+                        function,
+                        &config,
+                        kind,
+                        queue,
+                        &acpi.io_apics,
+                        cpu,
+                    ));
+                }
+            }
+        }
+        found
+    }
+
+    fn mmio(
+        &mut self,
+        address: u64,
+        interrupt: Option<Interrupt>,
+        found_by: &'static str,
+        acpi: &Acpi,
+    ) {
+        let Some((registers, kind)) = mmio::kind(address) else {
+            return;
+        };
+        let Some((kind, place)) = self.place(kind) else {
+            return;
+        };
+        let pin = interrupt
+            .and_then(|line| Some((line.gsi, Pin::new(&acpi.io_apics, line.gsi, line.level)?)));
+        *place = Some(mmio::open(
+            registers,
+            kind,
+            &QUEUES[kind as usize],
+            found_by,
+            pin,
+        ));
+    }
+
+    /// Where a device of a kind goes, if there is none yet.
+    fn place(&mut self, kind: Kind) -> Option<(Kind, &mut Option<Result<Device, &'static str>>)> {
+        let place = &mut self.0[kind as usize];
+        place.is_none().then_some((kind, place))
+    }
+
+    /// The device of a kind, or why there is none.
+    pub fn get(&self, kind: Kind) -> Result<Device, &'static str> {
+        self.0[kind as usize].unwrap_or(Err("there is no such device"))
+    }
+
+    /// All that work.
+    pub fn working(&self) -> impl Iterator<Item = &Device> {
+        self.0.iter().flatten().flatten()
+    }
+}

@@ -1,0 +1,135 @@
+//! The kinds of device, the request that each gets, and what shows that it was answered with real data.
+
+use core::sync::atomic::AtomicU8;
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::queue::{Part, Queue};
+
+/// What a device is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Rng,
+    Blk,
+    Console,
+    Net,
+}
+
+/// The status of a block request that the device has not answered.
+const UNANSWERED: u8 = 0xff;
+const RANDOM_LEN: usize = 16;
+/// A frame of the least length behind virtio-net's header of 12 bytes.
+const FRAME_LEN: usize = 12 + 60;
+
+impl Kind {
+    pub const ALL: [Self; 4] = [Self::Rng, Self::Blk, Self::Console, Self::Net];
+
+    /// By virtio's number (1.2, 5).
+    pub fn from_device_type(number: u32) -> Option<Self> {
+        match number {
+            1 => Some(Self::Net),
+            2 => Some(Self::Blk),
+            3 => Some(Self::Console),
+            4 => Some(Self::Rng),
+            _ => None,
+        }
+    }
+
+    /// By PCI's device number, that of a transitional device included.
+    pub fn from_pci(device: u16) -> Option<Self> {
+        match device {
+            0x1000 => Some(Self::Net),
+            0x1001 => Some(Self::Blk),
+            0x1003 => Some(Self::Console),
+            0x1005 => Some(Self::Rng),
+            0x1040.. => Self::from_device_type(u32::from(device) - 0x1040),
+            _ => None,
+        }
+    }
+
+    /// Its name in the report.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Rng => "rng",
+            Self::Blk => "blk",
+            Self::Console => "console",
+            Self::Net => "net",
+        }
+    }
+
+    /// The queue that requests go to: a console and a network card receive by queue 0 and send by queue 1.
+    pub fn queue_index(self) -> u16 {
+        match self {
+            Self::Rng | Self::Blk => 0,
+            Self::Console | Self::Net => 1,
+        }
+    }
+
+    /// Sets the request up: 16 random bytes; sector 0; one byte to print; a frame to nobody.
+    pub fn prepare(self, queue: &Queue) {
+        let from_device = |bytes| Part {
+            bytes,
+            device_writes: true,
+        };
+        let to_device = |bytes| Part {
+            bytes,
+            device_writes: false,
+        };
+        match self {
+            Self::Rng => queue.prepare(&[from_device(&queue.data[..RANDOM_LEN])]),
+            // Type 0 is a read; the sector's number is 0.
+            Self::Blk => queue.prepare(&[
+                to_device(&queue.header[..16]),
+                from_device(&queue.data),
+                from_device(core::slice::from_ref(&queue.status)),
+            ]),
+            Self::Console => {
+                queue.header[0].store(b'.', Relaxed);
+                queue.prepare(&[to_device(&queue.header[..1])]);
+            }
+            Self::Net => {
+                let frame = &queue.header[12..FRAME_LEN];
+                // From and to locally administered addresses, of the type for experiments.
+                for (byte, value) in frame
+                    .iter()
+                    .zip([2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5])
+                {
+                    byte.store(value, Relaxed);
+                }
+                queue.prepare(&[to_device(&queue.header[..FRAME_LEN])]);
+            }
+        }
+    }
+
+    /// Before a request whose answer is looked at.
+    pub fn forget(self, queue: &Queue) {
+        queue.status.store(UNANSWERED, Relaxed);
+        if self == Self::Rng {
+            for byte in &queue.data {
+                byte.store(0, Relaxed);
+            }
+        }
+    }
+
+    /// Whether the last request was answered with data that can be right.
+    pub fn check(self, queue: &Queue) -> Result<(), &'static str> {
+        let first = queue.data[0].load(Relaxed);
+        let same = |byte: &AtomicU8| byte.load(Relaxed) == first;
+        match self {
+            Self::Rng if queue.data[..RANDOM_LEN].iter().all(same) => {
+                Err("the random bytes are all the same")
+            }
+            Self::Blk if queue.status.load(Relaxed) != 0 => Err("the disk reports an error"),
+            _ => Ok(()),
+        }
+    }
+
+    /// A sum over the data of an answer that has to be the same each time: a disk's sector.
+    pub fn sum(self, queue: &Queue) -> u64 {
+        if self != Self::Blk {
+            return 0;
+        }
+        queue.data.iter().fold(0_u64, |sum, byte| {
+            sum.rotate_left(5) ^ u64::from(byte.load(Relaxed))
+        })
+    }
+}

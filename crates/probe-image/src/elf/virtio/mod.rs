@@ -1,0 +1,163 @@
+//! Virtio devices: one of each kind, driven by one queue.
+
+mod find;
+mod kind;
+mod mmio;
+mod pci;
+mod queue;
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::cpu::{disable_interrupts, enable_interrupts};
+use super::interrupt::{STATUS_ACKNOWLEDGE, STATUS_ADDRESS};
+use super::ioapic::Pin;
+use super::memory::Registers;
+use super::wait::wait_until;
+use queue::Queue;
+
+pub use find::Devices;
+pub use kind::Kind;
+
+/// Bits of a device's status.
+const ACKNOWLEDGE: u8 = 1;
+const DRIVER: u8 = 2;
+const DRIVER_OK: u8 = 4;
+const FEATURES_OK: u8 = 8;
+/// The upper half of VIRTIO_F_VERSION_1, the only feature that is accepted.
+const VERSION_1_HIGH: u32 = 1;
+
+/// How a device interrupts.
+#[derive(Clone, Copy)]
+pub enum Interrupt {
+    /// By a message.
+    Msix,
+    /// By a PCI device's line.
+    Intx(Line),
+    /// By a line of its own.
+    Mmio(Line),
+}
+
+/// A line, and the register that says that it is the device's interrupt.
+#[derive(Clone, Copy)]
+pub struct Line {
+    pin: Pin,
+    pub gsi: u32,
+    status: Registers,
+}
+
+/// Where and how a queue is notified.
+#[derive(Clone, Copy)]
+struct Notify {
+    registers: Registers,
+    /// Four bytes, as virtio-mmio wants it; two otherwise.
+    wide: bool,
+    queue: u16,
+}
+
+/// A device that has answered a request.
+#[derive(Clone, Copy)]
+pub struct Device {
+    pub kind: Kind,
+    pub found_by: &'static str,
+    pub interrupt: Option<Interrupt>,
+    notify: Notify,
+    queue: &'static Queue,
+    sum: u64,
+}
+
+impl Device {
+    /// Whether it is on a PCI bus.
+    pub fn is_pci(&self) -> bool {
+        !self.notify.wide
+    }
+
+    /// Makes the request available to the device, which is not told yet.
+    #[inline]
+    pub fn submit(&self) {
+        self.queue.submit();
+    }
+
+    /// Tells the device to look.
+    #[inline]
+    pub fn kick(&self) {
+        let Notify {
+            registers,
+            wide,
+            queue,
+        } = self.notify;
+        if wide {
+            registers.write32(0, u32::from(queue));
+        } else {
+            registers.write16(0, queue);
+        }
+    }
+
+    /// Whether the device has answered.
+    #[inline]
+    pub fn is_done(&self) -> bool {
+        self.queue.is_done()
+    }
+
+    /// Makes one request and looks at the answer.
+    pub fn check(&self) -> Result<(), &'static str> {
+        self.kind.forget(self.queue);
+        self.submit();
+        self.kick();
+        if !wait_until(|| self.is_done()) {
+            return Err("the device does not answer");
+        }
+        self.kind.check(self.queue)?;
+        if self.kind.sum(self.queue) != self.sum {
+            return Err("the device answers the same request with other data");
+        }
+        Ok(())
+    }
+
+    /// The first request: it says what later ones have to read.
+    fn tried(mut self) -> Result<Self, &'static str> {
+        self.kind.forget(self.queue);
+        self.submit();
+        self.kick();
+        if !wait_until(|| self.is_done()) {
+            return Err("the device does not answer");
+        }
+        self.sum = self.kind.sum(self.queue);
+        self.check()?;
+        Ok(self)
+    }
+
+    /// Lets the device interrupt this CPU.
+    pub fn listen(&self, cpu: u32) -> Result<(), &'static str> {
+        match self.interrupt {
+            None => return Err("the device has no interrupt that the image could find"),
+            Some(Interrupt::Msix) => {}
+            Some(Interrupt::Intx(line)) => {
+                STATUS_ACKNOWLEDGE.store(0, Relaxed);
+                STATUS_ADDRESS.store(line.status.address(), Relaxed);
+                line.status.read8(0);
+                line.pin.open(cpu);
+            }
+            Some(Interrupt::Mmio(line)) => {
+                STATUS_ACKNOWLEDGE.store(1, Relaxed);
+                STATUS_ADDRESS.store(line.status.address(), Relaxed);
+                line.status.write32(4, line.status.read32(0));
+                line.pin.open(cpu);
+            }
+        }
+        self.queue.ask_for_interrupts(true);
+        // What was held back until now is not what the row waits for.
+        enable_interrupts();
+        core::hint::spin_loop();
+        disable_interrupts();
+        Ok(())
+    }
+
+    /// Ends `listen`.
+    pub fn ignore(&self) {
+        self.queue.ask_for_interrupts(false);
+        if let Some(Interrupt::Intx(line) | Interrupt::Mmio(line)) = self.interrupt {
+            line.pin.close();
+            STATUS_ADDRESS.store(0, Relaxed);
+        }
+    }
+}
