@@ -85,6 +85,7 @@ pub fn assemble(record: &Record, context: Context<'_>) -> Report {
         verdict,
         ratios_to: compare::references(&record.series).to_owned(),
         counting: context.counting,
+        vmms: Vec::new(),
     }
 }
 

@@ -164,6 +164,7 @@ fn show(report: &Report, args: &BenchArgs, stdout_is_taken: bool) -> Result<()> 
                 Look {
                     color,
                     verbose: args.verbose,
+                    ratios: false,
                     width: style::width(stdout_is_taken),
                 },
             ) + &next(report, args)

@@ -55,7 +55,7 @@ const fn emulation(backend: &Backend) -> &'static str {
 }
 
 /// What the numbers are if they are not times of a real CPU; `None` if they are.
-fn timing(report: &Report) -> Option<&'static str> {
+pub(super) fn timing(report: &Report) -> Option<&'static str> {
     match report.timing {
         Timing::Native => None,
         Timing::Emulated => Some(
@@ -129,7 +129,7 @@ fn count_of(number: usize, what: &str) -> String {
     }
 }
 
-fn tool(report: &Report) -> String {
+pub(super) fn tool(report: &Report) -> String {
     let tool = &report.tool;
     let git = tool
         .git
@@ -138,7 +138,7 @@ fn tool(report: &Report) -> String {
     format!("{} {}{git}, {}", tool.name, tool.version, report.started)
 }
 
-fn host(report: &Report) -> String {
+pub(super) fn host(report: &Report) -> String {
     let host = &report.host;
     let mut parts = vec![host.kernel.clone(), host.cpu.clone()];
     parts.extend(host.microcode.as_ref().map(|m| format!("microcode {m}")));
@@ -161,7 +161,7 @@ const fn on_off(on: bool) -> &'static str {
     if on { "on" } else { "off" }
 }
 
-fn mitigations(report: &Report) -> String {
+pub(super) fn mitigations(report: &Report) -> String {
     let mut parts = Vec::new();
     let on = report.host.mitigated(true);
     if !on.is_empty() {

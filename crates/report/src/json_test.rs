@@ -99,6 +99,16 @@ fn what_is_no_report_is_an_error() {
 }
 
 #[test]
+fn vmms_can_be_read() {
+    let mut report = sample::report();
+    report.vmms = vec![
+        sample::vmm("qemu-pc", 1, false),
+        sample::vmm("other", 0, true),
+    ];
+    assert_eq!(parse(&json(&report)).unwrap(), report);
+}
+
+#[test]
 fn what_is_counted_can_be_read() {
     for report in [sample::events(), sample::perf_stat()] {
         assert_eq!(parse(&json(&report)).unwrap(), report);

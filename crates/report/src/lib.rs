@@ -29,6 +29,8 @@ mod timestamp;
 mod timing;
 pub mod units;
 mod vmexit;
+mod vmm;
+mod vmm_table;
 mod warnings;
 mod written;
 
@@ -49,6 +51,7 @@ pub use terminal::{Look, terminal};
 pub use timestamp::rfc3339;
 pub use timing::Timing;
 pub use vmexit::vmexit;
+pub use vmm::{Vmm, VmmDevice, VmmGuest};
 pub use warnings::{Warning, warnings};
 
 #[cfg(test)]

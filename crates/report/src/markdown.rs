@@ -5,9 +5,13 @@ use std::fmt::Write;
 use super::Report;
 use super::cells::{Numbers, RatioCells, excuses, tables};
 use super::header::{below_one, footnotes, header, median_title};
+use super::vmm_table;
 
 /// Writes `report` as GitHub-flavoured Markdown.
 pub fn markdown(report: &Report) -> String {
+    if !report.vmms.is_empty() {
+        return vmm_table::markdown(report);
+    }
     let mut text = String::new();
     for (label, line) in header(report) {
         // Writing to a String cannot fail, here and below.
@@ -106,7 +110,7 @@ fn interval(ratio: &RatioCells) -> String {
 }
 
 /// Text from the host (a CPU's name, an error) must neither end a cell nor become markup.
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

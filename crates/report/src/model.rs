@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::written::{samples, seconds};
-use super::{Counting, Counts, Host, Timing};
+use super::{Counting, Counts, Host, Timing, Vmm};
 
 /// The version of the JSON that this code writes.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// What one command measured: `vmbell bench`, `stat` or `virtqueue`.
+/// What one command measured: `vmbell bench`, `stat`, `virtqueue` or `vmm`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// The [`SCHEMA_VERSION`] of the program that wrote the report.
@@ -65,6 +65,9 @@ pub struct Report {
     /// rows differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counting: Option<Counting>,
+    /// The VMMs that `vmbell vmm` compared; empty in the reports of other commands.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub vmms: Vec<Vmm>,
 }
 
 impl Report {

@@ -5,7 +5,7 @@ use super::model::{
     SCHEMA_VERSION, Tool, Tsc,
 };
 use super::{Counted, Counting, Counts, EventUnit, Form, Host, Scope, Timing};
-use super::{Group, Status};
+use super::{Group, Status, Vmm, VmmDevice, VmmGuest};
 
 /// The report of the lab's deterministic mode, where one instruction takes one virtual nanosecond.
 pub(super) fn counted() -> Report {
@@ -135,6 +135,7 @@ pub(super) fn report() -> Report {
         ],
         ratios_to: "device model".to_owned(),
         counting: None,
+        vmms: Vec::new(),
     }
 }
 
@@ -401,5 +402,42 @@ fn ratio(reference: &str, value: f64, ci_low: f64, ci_high: f64) -> Ratio {
         ci_low: Some(ci_low),
         ci_high: Some(ci_high),
         is_bound: false,
+    }
+}
+
+/// A VMM with a guest, or one that failed if it has no boots.
+pub(super) fn vmm(name: &str, boots: u32, emulated: bool) -> Vmm {
+    let guest = VmmGuest {
+        boot: "pvh".to_owned(),
+        cpu_vendor: "GenuineIntel".to_owned(),
+        cpu: "QEMU Virtual CPU version 2.5+".to_owned(),
+        hypervisor: Some("KVMKVMKVM".to_owned()),
+        apic: "xapic".to_owned(),
+        cpus: 1,
+        tsc_hz: Some(2.1e9),
+        tsc_source: Some("pvclock".to_owned()),
+        devices: vec![VmmDevice {
+            kind: "rng".to_owned(),
+            transport: "pci".to_owned(),
+            found_by: "pci-cf8".to_owned(),
+            interrupt: Some("msix".to_owned()),
+            gsi: None,
+        }],
+        end: "pm1a".to_owned(),
+    };
+    Vmm {
+        name: name.to_owned(),
+        status: if boots > 0 {
+            Status::Ok
+        } else {
+            Status::Failed
+        },
+        reason: (boots == 0).then(|| "it printed nothing of the image".to_owned()),
+        last_output: (boots == 0).then(|| "qemu: no such machine".to_owned()),
+        program: Some("/usr/bin/vmm".to_owned()),
+        version: Some("VMM 1.2".to_owned()),
+        boots,
+        emulated,
+        guest: (boots > 0).then_some(guest),
     }
 }

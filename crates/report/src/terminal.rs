@@ -11,7 +11,7 @@ use super::header::{below_one, footnotes, header, median_title};
 use super::model::{Backend, Report};
 use super::perf_stat::perf_stat;
 use super::text::wrap;
-use super::{Form, Group};
+use super::{Form, Group, vmm_table};
 
 /// Options of the terminal form.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,12 +20,17 @@ pub struct Look {
     pub color: bool,
     /// Whether to show the mean, the extremes and the CPU time as well.
     pub verbose: bool,
+    /// Whether a table of VMMs has ratios to its first column, in place of the measured numbers.
+    pub ratios: bool,
     /// The number of characters that fit into a line, if that is limited.
     pub width: Option<usize>,
 }
 
 /// Writes `report` for a terminal, in the form that its [`Counting`](super::Counting) asks for.
 pub fn terminal(report: &Report, look: Look) -> String {
+    if !report.vmms.is_empty() {
+        return vmm_table::terminal(report, look);
+    }
     match &report.counting {
         None => bench(report, look),
         Some(counting) => match counting.form {

@@ -13,6 +13,7 @@ fn the_table_with_colours_and_all_columns() {
     let look = Look {
         color: true,
         verbose: true,
+        ratios: false,
         width: None,
     };
     insta::assert_snapshot!(terminal(&sample::report(), look));

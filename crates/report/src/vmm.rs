@@ -1,0 +1,69 @@
+//! What a report of `vmbell vmm` says of each VMM, beside the rows: its program, and the machine that its guest found.
+
+use serde::{Deserialize, Serialize};
+
+use super::Status;
+
+/// A VMM that was to run the image.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Vmm {
+    /// The name of its column; its rows have it as their backend.
+    pub name: String,
+    /// Failed if one boot or more gave no results.
+    pub status: Status,
+    /// Why it was skipped, or what was wrong with the first boot that failed.
+    pub reason: Option<String>,
+    /// What it printed last in that boot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_output: Option<String>,
+    /// The path of its program.
+    pub program: Option<String>,
+    /// The first line that its program prints about its version.
+    pub version: Option<String>,
+    /// How many boots gave results.
+    pub boots: u32,
+    /// Whether its guest ran on an emulated CPU, so that its times say nothing about hardware.
+    pub emulated: bool,
+    /// What the image found in the first boot that gave results.
+    pub guest: Option<VmmGuest>,
+}
+
+/// The machine that the image found itself in.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct VmmGuest {
+    /// How it was booted: `pvh`, `linux64` or `multiboot`.
+    pub boot: String,
+    /// The CPU's vendor by CPUID.
+    pub cpu_vendor: String,
+    /// The CPU's name by CPUID.
+    pub cpu: String,
+    /// The hypervisor's signature by CPUID, such as `KVMKVMKVM`.
+    pub hypervisor: Option<String>,
+    /// The local APIC's mode at the start: `xapic`, `x2apic` or `none`.
+    pub apic: String,
+    /// How many CPUs the VMM described.
+    pub cpus: u32,
+    /// The frequency of its time stamp counter in Hz; `None` if nothing told it.
+    pub tsc_hz: Option<f64>,
+    /// What told that: `pvclock`, `cpuid` or `pm-timer`.
+    pub tsc_source: Option<String>,
+    /// The virtio devices that it found.
+    pub devices: Vec<VmmDevice>,
+    /// How it ended the machine.
+    pub end: String,
+}
+
+/// A virtio device that the image found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VmmDevice {
+    /// What it is: `rng`, `blk`, `console` or `net`.
+    pub kind: String,
+    /// How it is reached: `pci` or `mmio`.
+    pub transport: String,
+    /// What told of it: `cmdline`, `dsdt`, `pci-cf8` or `pci-ecam`.
+    pub found_by: String,
+    /// How it interrupts: `msix`, `intx` or `line`; `None` if it cannot.
+    pub interrupt: Option<String>,
+    /// The global system interrupt of a line.
+    pub gsi: Option<u32>,
+}

@@ -1,0 +1,327 @@
+//! The report of `vmbell vmm` on a terminal and in Markdown: the machine that each VMM made, then one table with a
+//! column for each VMM and a line for each path, the least number of each line marked.
+
+use std::fmt::Write;
+
+use super::cells::excuses;
+use super::columns::{Cell, CellRow, Paint, layout, width};
+use super::header::{host, median_title, mitigations, timing, tool};
+use super::markdown::escape;
+use super::text::wrap;
+use super::{Look, Report, Row, Status, Timing, Vmm, VmmDevice, VmmGuest, units};
+
+const BEST: &str = "* the least of its row";
+const EMULATED: &str = "‡ on an emulated CPU: its times say nothing about hardware, and are neither marked nor compared";
+const RATIOS: &str = "ratios to the first column; below 1 = less";
+
+/// Writes `report` for a terminal.
+pub(super) fn terminal(report: &Report, look: Look) -> String {
+    let mut text = String::new();
+    let labels = labels(report);
+    let widest = labels.iter().map(|(label, _)| label.chars().count()).max();
+    let widest = widest.unwrap_or_default();
+    for (label, line) in &labels {
+        let line = wrap(line, widest + 2, look.width);
+        let label = Paint::Dim.apply(&format!("{label:widest$}"), look.color);
+        // Writing to a String cannot fail, here and below.
+        let _ = writeln!(text, "{label}  {line}");
+    }
+    let columns: Vec<&Vmm> = measured(report);
+    let names = names(report);
+    for block in blocks(report, &columns, &names, look) {
+        text.push('\n');
+        text.push_str(&layout(&block, look.color));
+    }
+    for note in footnotes(report, &columns, look.ratios) {
+        let note = wrap(note, 0, look.width);
+        let _ = writeln!(text, "{}", Paint::Dim.apply(&note, look.color));
+    }
+    let excuses = excuses(report);
+    if !excuses.is_empty() {
+        text.push('\n');
+    }
+    for excuse in excuses {
+        let what = wrap(&excuse.what(report), 2, look.width);
+        let what = excuse.paint().apply(&what, look.color);
+        let _ = writeln!(text, "{what}\n  {}", wrap(excuse.reason, 2, look.width));
+    }
+    text
+}
+
+/// Writes `report` as Markdown.
+pub(super) fn markdown(report: &Report) -> String {
+    let mut text = String::new();
+    for (label, line) in labels(report) {
+        let _ = writeln!(text, "- **{}**: {}", escape(&label), escape(&line));
+    }
+    let columns = measured(report);
+    if !columns.is_empty() {
+        let _ = write!(text, "\n| {} |", median_title(report));
+        for vmm in &columns {
+            let _ = write!(text, " {} |", escape(&title(vmm)));
+        }
+        let _ = writeln!(text, "\n|:---|{}", "---:|".repeat(columns.len()));
+    }
+    for name in names(report) {
+        let _ = write!(text, "| `{name}` |");
+        let best = best(report, &columns, name);
+        for vmm in &columns {
+            let median = median(report, vmm, name);
+            let number =
+                median.map_or_else(|| "-".to_owned(), |m| units::measured(m, report.timing));
+            let _ = match median {
+                Some(_) if is_best(vmm, median, best) => write!(text, " **{number}** |"),
+                _ => write!(text, " {number} |"),
+            };
+        }
+        text.push('\n');
+    }
+    for note in footnotes(report, &columns, false) {
+        let note = if note == BEST {
+            "bold: the least of its row"
+        } else {
+            note
+        };
+        let _ = writeln!(text, "\n{}", escape(note));
+    }
+    for excuse in excuses(report) {
+        let what = escape(&excuse.what(report));
+        let _ = writeln!(text, "\n{what}: {}", escape(excuse.reason));
+    }
+    text
+}
+
+/// What a reader must know of the host and of each VMM, as labels and texts.
+fn labels(report: &Report) -> Vec<(String, String)> {
+    let mut lines = vec![
+        ("tool".to_owned(), tool(report)),
+        ("host".to_owned(), host(report)),
+        ("mitigations".to_owned(), mitigations(report)),
+        ("runs".to_owned(), runs(report)),
+    ];
+    lines.extend(timing(report).map(|text| ("timing".to_owned(), text.to_owned())));
+    let vmm = |vmm: &Vmm| (vmm.name.clone(), vmm_in_words(vmm, report));
+    lines.extend(report.vmms.iter().map(vmm));
+    lines
+}
+
+fn runs(report: &Report) -> String {
+    let early = if report.interrupted {
+        "; INTERRUPTED before the end"
+    } else if report.timed_out {
+        "; TIME LIMIT reached before the end"
+    } else {
+        ""
+    };
+    format!(
+        "{} batches of {} operations of each row, the VMMs in turns, {:.1} s in all{early}",
+        report.plan.runs,
+        report.plan.ops.unwrap_or_default(),
+        report.duration
+    )
+}
+
+fn vmm_in_words(vmm: &Vmm, report: &Report) -> String {
+    let mut parts: Vec<String> = vmm.version.iter().cloned().collect();
+    if let Some(guest) = &vmm.guest {
+        parts.extend(guest_in_words(guest, report));
+    }
+    if let (Some(reason), false) = (&vmm.reason, vmm.status == Status::Ok) {
+        parts.push(format!("{}: {reason}", vmm.status.name()));
+    }
+    if let Some(last) = &vmm.last_output {
+        parts.push(format!("its last output: {last}"));
+    }
+    parts.join("; ")
+}
+
+fn guest_in_words(guest: &VmmGuest, report: &Report) -> Vec<String> {
+    let cpus = match guest.cpus {
+        1 => String::new(),
+        cpus => format!("{cpus} x "),
+    };
+    let under = guest
+        .hypervisor
+        .as_deref()
+        .unwrap_or("no hypervisor's CPUID");
+    let mut parts = vec![
+        format!("boots by {}", guest.boot),
+        format!("{cpus}{} under {under}", guest.cpu),
+        guest.apic.clone(),
+    ];
+    parts.push(match (guest.tsc_hz, &guest.tsc_source) {
+        _ if report.timing == Timing::Instructions => "TSC of instructions".to_owned(),
+        (Some(hz), Some(source)) => format!("TSC {:.0} MHz by {source}", hz / 1e6),
+        (Some(hz), None) => format!("TSC {:.0} MHz", hz / 1e6),
+        (None, _) => format!(
+            "TSC of a frequency that it does not tell, taken as the host's {:.0} MHz",
+            report.tsc.hz / 1e6
+        ),
+    });
+    parts.extend(guest.devices.iter().map(device_in_words));
+    parts
+}
+
+fn device_in_words(device: &VmmDevice) -> String {
+    let interrupt = match (&device.interrupt, device.gsi) {
+        (Some(interrupt), Some(gsi)) => format!("{interrupt} on GSI {gsi}"),
+        (Some(interrupt), None) => interrupt.clone(),
+        (None, _) => "no interrupt".to_owned(),
+    };
+    format!("{} by {}, {interrupt}", device.kind, device.transport)
+}
+
+/// The VMMs that have a column.
+fn measured(report: &Report) -> Vec<&Vmm> {
+    report.vmms.iter().filter(|vmm| vmm.boots > 0).collect()
+}
+
+/// The names of all rows with a number, each after the one that it follows in its VMM.
+fn names(report: &Report) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
+    for vmm in &report.vmms {
+        let mut after = 0;
+        let of_it = |row: &&Row| row.backend == vmm.name && row.median_ns.is_some();
+        for row in report.results.iter().filter(of_it) {
+            if let Some(place) = names.iter().position(|name| *name == row.command) {
+                after = place + 1;
+            } else {
+                names.insert(after, &row.command);
+                after += 1;
+            }
+        }
+    }
+    names
+}
+
+fn row<'r>(report: &'r Report, vmm: &Vmm, name: &str) -> Option<&'r Row> {
+    let rows = &mut report.results.iter();
+    rows.find(|row| row.backend == vmm.name && row.command == name)
+}
+
+fn median(report: &Report, vmm: &Vmm, name: &str) -> Option<f64> {
+    row(report, vmm, name)?.median_ns
+}
+
+/// The least median of a row; `None` if fewer than two VMMs can be compared.
+fn best(report: &Report, columns: &[&Vmm], name: &str) -> Option<f64> {
+    let real = columns.iter().filter(|vmm| !vmm.emulated);
+    let medians: Vec<f64> = real.filter_map(|vmm| median(report, vmm, name)).collect();
+    let least = medians.iter().copied().min_by(f64::total_cmp);
+    least.filter(|_| medians.len() > 1)
+}
+
+fn is_best(vmm: &Vmm, median: Option<f64>, best: Option<f64>) -> bool {
+    best.is_some() && median == best && !vmm.emulated
+}
+
+fn title(vmm: &Vmm) -> String {
+    let mark = if vmm.emulated { "‡" } else { "" };
+    format!("{}{mark}", vmm.name)
+}
+
+/// The title in two lines: a name with a hyphen is broken at its first one.
+fn titles(vmm: &Vmm) -> [String; 2] {
+    let title = title(vmm);
+    match title.split_once('-') {
+        Some((first, second)) => [format!("{first}-"), second.to_owned()],
+        None => [String::new(), title],
+    }
+}
+
+/// The table, cut into several of as many columns as fit into a line.
+fn blocks(report: &Report, columns: &[&Vmm], names: &[&str], look: Look) -> Vec<Vec<CellRow>> {
+    let mut blocks = Vec::new();
+    let mut rest = columns;
+    while !rest.is_empty() && !names.is_empty() {
+        let fits = |count: &usize| {
+            let block = block(report, (columns, &rest[..*count]), names, look);
+            look.width.is_none_or(|limit| width(&block) <= limit)
+        };
+        let count = (1..=rest.len()).rev().find(fits).unwrap_or(1);
+        blocks.push(block(report, (columns, &rest[..count]), names, look));
+        rest = &rest[count..];
+    }
+    blocks
+}
+
+fn block(
+    report: &Report,
+    (all, columns): (&[&Vmm], &[&Vmm]),
+    names: &[&str],
+    look: Look,
+) -> Vec<CellRow> {
+    let heads: Vec<[String; 2]> = columns.iter().map(|vmm| titles(vmm)).collect();
+    let what = if look.ratios {
+        "ratio"
+    } else {
+        median_title(report)
+    };
+    let mut rows: Vec<CellRow> = Vec::new();
+    for (line, label) in ["", what].into_iter().enumerate() {
+        let head = heads
+            .iter()
+            .map(|head| Cell::new(padded(&head[line], false), Paint::Bold));
+        let label = Cell::new(label, Paint::Bold);
+        rows.push(std::iter::once(label).chain(head).collect());
+    }
+    if heads.iter().all(|head| head[0].is_empty()) {
+        rows.remove(0);
+    }
+    for name in names {
+        let best = best(report, all, name);
+        let cells = columns.iter().map(|vmm| {
+            let is_best = is_best(vmm, median(report, vmm, name), best);
+            let paint = if is_best { Paint::Green } else { Paint::Plain };
+            Cell::new(padded(&number(report, vmm, name, look), is_best), paint)
+        });
+        rows.push(std::iter::once(Cell::from(*name)).chain(cells).collect());
+    }
+    rows
+}
+
+/// The cell's text with the mark of the best, or with a blank in its place.
+fn padded(text: &str, is_best: bool) -> String {
+    format!("{text}{}", if is_best { '*' } else { ' ' })
+}
+
+fn number(report: &Report, vmm: &Vmm, name: &str, look: Look) -> String {
+    let dash = || "-".to_owned();
+    let Some(row) = row(report, vmm, name) else {
+        return dash();
+    };
+    if !look.ratios {
+        let text = |median| units::measured(median, report.timing);
+        return row.median_ns.map_or_else(dash, text);
+    }
+    let is_first = measured(report)
+        .first()
+        .is_some_and(|first| first.name == vmm.name);
+    match &row.ratio {
+        Some(ratio) => units::ratio(ratio.value),
+        None if is_first && row.median_ns.is_some() => "1".to_owned(),
+        None => dash(),
+    }
+}
+
+fn footnotes(report: &Report, columns: &[&Vmm], ratios: bool) -> Vec<&'static str> {
+    let mut notes = Vec::new();
+    let names = names(report);
+    if ratios && !names.is_empty() {
+        notes.push(RATIOS);
+    }
+    if names
+        .iter()
+        .any(|name| best(report, columns, name).is_some())
+    {
+        notes.push(BEST);
+    }
+    if columns.iter().any(|vmm| vmm.emulated) {
+        notes.push(EMULATED);
+    }
+    notes
+}
+
+#[cfg(test)]
+#[path = "vmm_table_test.rs"]
+mod tests;
