@@ -11,6 +11,7 @@ use super::probe::ProbeArgs;
 use super::run_image::RunArgs;
 use super::stat::StatArgs;
 use super::virtqueue::VirtqueueArgs;
+use super::vmm::VmmArgs;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -26,6 +27,7 @@ Examples:
   vmbell probe                                  what this host offers
   vmbell probe --devices                        which of its devices a guest could have
   vmbell run vmexit.flat --device pci-testdev   an image of kvm-unit-tests
+  vmbell vmm                                    the same paths under QEMU and other VMMs
   vmbell lab run -- ./program                   a program on real KVM, inside QEMU
   vmbell lab bench --deterministic              this bench there, in instructions
 
@@ -55,6 +57,7 @@ pub(super) enum Command {
     Probe(ProbeArgs),
     Run(RunArgs),
     Stat(StatArgs),
+    Vmm(VmmArgs),
     Lab(LabArguments),
     Completions(CompletionsArgs),
     Man(ManArgs),

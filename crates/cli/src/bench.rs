@@ -1,7 +1,6 @@
 //! `vmbell bench`: measures entries, exports the report and shows it.
 
 use std::io;
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -9,6 +8,7 @@ use anyhow::{Context as _, Result};
 use super::backends::Choice;
 use super::bench_args::{BenchArgs, Sort};
 use super::exit::{Exit, Usage};
+use super::exports::Exports;
 use super::measured::{Begun, clock, exit};
 use super::output::print;
 use super::progress::Progress;
@@ -17,7 +17,7 @@ use super::supervise::supervise;
 use super::{cpus, interrupt, seed};
 use vmbell_bench::scenario::Scan;
 use vmbell_bench::{Entry, Limit, Options, Plan, Wanted, catalogue, select, set_reference, timing};
-use vmbell_report::{Export, Look, Report, Timing};
+use vmbell_report::{Look, Report, Timing};
 
 /// How long the rows that answer the first questions are measured.
 const FIRST: Duration = Duration::from_secs(12);
@@ -27,7 +27,7 @@ pub(super) fn run(args: BenchArgs) -> Result<Exit> {
     let choices = Choice::several(&args.backend)?;
     let entries = entries(&args, &choices)?;
     let cpus = cpus::choose(args.cpu.as_ref())?;
-    let exports = Exports::open(&args)?;
+    let exports = Exports::open(&args.exports)?;
     let timing = timing::here().map_err(Usage::new)?;
     let plan = plan(&args, timing);
     let begun = Begun::now();
@@ -202,45 +202,4 @@ fn next(report: &Report, args: &BenchArgs) -> String {
     }
     let line = |(command, what): &(&str, &str)| format!("  {command:32} {what}\n");
     format!("\nnext\n{}", commands.iter().map(line).collect::<String>())
-}
-
-type Writer = fn(&Report) -> String;
-
-/// The files and streams that the report is exported to.
-struct Exports(Vec<(Export, Writer)>);
-
-impl Exports {
-    /// Opens all of them, before anything is measured.
-    fn open(args: &BenchArgs) -> Result<Self> {
-        let wanted: [(Option<&Path>, Writer); 3] = [
-            (args.export_json.as_deref(), vmbell_report::json),
-            (args.export_markdown.as_deref(), vmbell_report::markdown),
-            (args.export_csv.as_deref(), vmbell_report::csv),
-        ];
-        let mut exports = Vec::new();
-        for (path, writer) in wanted {
-            if let Some(path) = path {
-                exports.push((Export::open(path)?, writer));
-            }
-        }
-        if exports.iter().filter(|(to, _)| to.is_stdout()).count() > 1 {
-            return Err(Usage::new("only one --export-... can go to stdout").into());
-        }
-        Ok(Self(exports))
-    }
-
-    fn use_stdout(&self) -> bool {
-        self.0.iter().any(|(to, _)| to.is_stdout())
-    }
-
-    /// Writes all exports that can be written, and returns the first error.
-    fn finish(self, report: &Report) -> Result<()> {
-        let results: Vec<Result<(), _>> = self
-            .0
-            .into_iter()
-            .map(|(to, writer)| to.finish(&writer(report)))
-            .collect();
-        results.into_iter().collect::<Result<(), _>>()?;
-        Ok(())
-    }
 }

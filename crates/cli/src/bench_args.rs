@@ -1,10 +1,10 @@
 //! The arguments of `vmbell bench`.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
+use super::exports::ExportArgs;
 use super::style::Style;
 use super::values::{self, CpuList};
 use vmbell::hypervisor::SpinPolicy;
@@ -84,17 +84,8 @@ pub(super) struct BenchArgs {
     #[arg(long, value_name = "N")]
     pub(super) seed: Option<u32>,
 
-    /// Write the report as JSON; - is stdout
-    #[arg(long, value_name = "FILE")]
-    pub(super) export_json: Option<PathBuf>,
-
-    /// Write the report as Markdown; - is stdout
-    #[arg(long, value_name = "FILE")]
-    pub(super) export_markdown: Option<PathBuf>,
-
-    /// Write every sample as CSV; - is stdout
-    #[arg(long, value_name = "FILE")]
-    pub(super) export_csv: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) exports: ExportArgs,
 
     /// How the report looks on the terminal
     #[arg(long, value_enum, default_value_t = Style::Auto)]

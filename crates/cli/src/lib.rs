@@ -10,6 +10,7 @@ mod bench_args;
 mod completions;
 mod cpus;
 mod exit;
+mod exports;
 mod features;
 mod interrupt;
 mod lab;
@@ -29,5 +30,6 @@ mod suggest;
 mod supervise;
 mod values;
 mod virtqueue;
+mod vmm;
 
 pub use run::main;

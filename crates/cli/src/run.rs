@@ -6,7 +6,7 @@ use clap::Parser;
 
 use super::args::{Cli, Command};
 use super::exit::{Exit, Usage};
-use super::{bench, completions, lab, list, man, probe, run_image, stat, virtqueue};
+use super::{bench, completions, lab, list, man, probe, run_image, stat, virtqueue, vmm};
 
 /// Runs the command with the arguments of the process.
 pub fn main() -> ExitCode {
@@ -27,6 +27,7 @@ pub fn main() -> ExitCode {
         Command::Probe(args) => probe::run(&args),
         Command::Run(args) => return run_image::run(&args),
         Command::Stat(args) => stat::run(&args),
+        Command::Vmm(args) => vmm::run(&args),
         Command::Lab(args) => return lab::run(args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),

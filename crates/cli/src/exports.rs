@@ -1,0 +1,67 @@
+//! `--export-json`, `--export-markdown` and `--export-csv`: where a report is written, besides the terminal.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use clap::Args;
+
+use super::exit::Usage;
+use vmbell_report::{Export, Report};
+
+/// Where the report is written.
+#[derive(Args, Debug)]
+pub(super) struct ExportArgs {
+    /// Write the report as JSON; - is stdout
+    #[arg(long, value_name = "FILE")]
+    export_json: Option<PathBuf>,
+
+    /// Write the report as Markdown; - is stdout
+    #[arg(long, value_name = "FILE")]
+    export_markdown: Option<PathBuf>,
+
+    /// Write every sample as CSV; - is stdout
+    #[arg(long, value_name = "FILE")]
+    export_csv: Option<PathBuf>,
+}
+
+type Writer = fn(&Report) -> String;
+
+/// The files and streams that the report is exported to.
+pub(super) struct Exports(Vec<(Export, Writer)>);
+
+impl Exports {
+    /// Opens all of them, before anything is measured.
+    pub(super) fn open(args: &ExportArgs) -> Result<Self> {
+        let wanted: [(Option<&Path>, Writer); 3] = [
+            (args.export_json.as_deref(), vmbell_report::json),
+            (args.export_markdown.as_deref(), vmbell_report::markdown),
+            (args.export_csv.as_deref(), vmbell_report::csv),
+        ];
+        let mut exports = Vec::new();
+        for (path, writer) in wanted {
+            if let Some(path) = path {
+                exports.push((Export::open(path)?, writer));
+            }
+        }
+        if exports.iter().filter(|(to, _)| to.is_stdout()).count() > 1 {
+            return Err(Usage::new("only one --export-... can go to stdout").into());
+        }
+        Ok(Self(exports))
+    }
+
+    /// Whether one of them is stdout, so that nothing else may be printed there.
+    pub(super) fn use_stdout(&self) -> bool {
+        self.0.iter().any(|(to, _)| to.is_stdout())
+    }
+
+    /// Writes all exports that can be written, and returns the first error.
+    pub(super) fn finish(self, report: &Report) -> Result<()> {
+        let results: Vec<Result<(), _>> = self
+            .0
+            .into_iter()
+            .map(|(to, writer)| to.finish(&writer(report)))
+            .collect();
+        results.into_iter().collect::<Result<(), _>>()?;
+        Ok(())
+    }
+}

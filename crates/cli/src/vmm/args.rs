@@ -1,0 +1,162 @@
+//! The arguments of `vmbell vmm`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::template::{self, Template};
+use crate::exports::ExportArgs;
+use crate::style::Style;
+use crate::values;
+
+const EXAMPLES: &str = "\
+Examples:
+  vmbell vmm --list                             which VMMs are here
+  vmbell vmm                                    all of them, in one table
+  vmbell vmm qemu-pc qemu-microvm --ratios      two, and how much more or less the second costs
+  vmbell vmm --only cpuid,pio-nobody --runs 10  some rows, more often
+  vmbell vmm --vmm mine='my-vmm --kernel {image} --append {cmdline} --disk {disk}'
+                                                one more, by its command line
+  vmbell vmm image -o probe.elf                 the image itself
+
+Exit codes:
+  0    every VMM gave results
+  1    a VMM gave none, or a file could not be written
+  2    the arguments make no sense
+  77   no VMM can run here
+  130  interrupted (SIGINT), 143 by SIGTERM; what was finished has been written
+";
+
+/// Measure what notification costs under each VMM, with one guest image that boots in all of them
+///
+/// The VMMs take turns (A B C, A B C), so that what changes on the host changes for all. Each has its own defaults for the
+/// CPU's model and the interrupt controller's mode; the table says which.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+pub(crate) struct VmmArgs {
+    #[command(subcommand)]
+    pub(super) command: Option<VmmCommand>,
+
+    /// The VMMs: names of --list or of --vmm; without any, all that are found
+    #[arg(value_name = "NAME")]
+    pub(super) names: Vec<String>,
+
+    /// Say which VMMs are found, with their versions, and run none
+    #[arg(short, long)]
+    pub(super) list: bool,
+
+    /// A VMM by its command line, in which {image}, {cmdline} and {disk} stand for the image's path, its command line
+    /// and the path of an empty disk
+    ///
+    /// The command must print the guest's serial port (0x3f8) on its standard output. It is split at blanks as by a
+    /// shell, and no shell runs. docs/vmm.md has lines for some VMMs.
+    #[arg(long, value_name = "NAME=COMMAND", value_parser = template::parse)]
+    pub(super) vmm: Vec<Template>,
+
+    /// The virtio devices that a VMM is given, if it can have them
+    #[arg(long, value_enum, value_name = "DEVICE,...", value_delimiter = ',', default_values_t = [Device::Rng, Device::Blk])]
+    pub(super) device: Vec<Device>,
+
+    /// What QEMU runs its guest with
+    #[arg(long, value_enum, value_name = "NAME", default_value_t = Accel::Auto)]
+    pub(super) accel: Accel,
+
+    /// Measure these rows only
+    #[arg(long, value_name = "ROW,...", value_delimiter = ',', value_parser = row)]
+    pub(super) only: Vec<String>,
+
+    /// How often each VMM is booted
+    #[arg(short, long, value_name = "N", default_value_t = 3, value_parser = values::runs)]
+    pub(super) runs: u32,
+
+    /// Batches of each row in a boot
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=i64::from(vmbell_probe_image::cmdline::MAX_BATCHES)))]
+    pub(super) batches: u32,
+
+    /// Operations of a batch
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=i64::from(vmbell_probe_image::cmdline::MAX_OPERATIONS)))]
+    pub(super) ops: u32,
+
+    /// Give a boot up after this time, and go on with the other VMMs
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = values::positive_duration)]
+    pub(super) time_limit: Duration,
+
+    /// Keep what each boot printed in this folder, as NAME-RUN.log and NAME-RUN.err
+    #[arg(long, value_name = "FOLDER")]
+    pub(super) keep: Option<PathBuf>,
+
+    /// Show ratios to the first VMM in place of the numbers
+    #[arg(long)]
+    pub(super) ratios: bool,
+
+    #[command(flatten)]
+    pub(super) exports: ExportArgs,
+
+    /// How the report looks on the terminal
+    #[arg(long, value_enum, value_name = "STYLE", default_value_t = Style::Auto)]
+    pub(super) style: Style,
+
+    /// No progress
+    #[arg(short, long)]
+    pub(super) quiet: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum VmmCommand {
+    /// Write the image to a file
+    Image {
+        /// The file; - is stdout
+        #[arg(short, long, value_name = "FILE")]
+        output: PathBuf,
+        /// The file's format
+        #[arg(long, value_enum, default_value_t = Format::Elf)]
+        format: Format,
+    },
+}
+
+/// A format of the image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Format {
+    /// An ELF64 for PVH, Linux's 64-bit entry and Multiboot 1
+    Elf,
+}
+
+/// A virtio device that a VMM is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Device {
+    /// An entropy device
+    Rng,
+    /// A disk of 1 MiB
+    Blk,
+}
+
+impl Device {
+    /// The name in the names of rows.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Rng => "rng",
+            Self::Blk => "blk",
+        }
+    }
+}
+
+/// What QEMU runs its guest with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Accel {
+    /// KVM where /dev/kvm opens, else TCG
+    Auto,
+    /// The kernel's KVM
+    Kvm,
+    /// QEMU's emulation: the column is marked as emulated
+    Tcg,
+}
+
+/// A row's name; a blank would end the word of the image's command line.
+fn row(text: &str) -> Result<String, String> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    if text.is_empty() || !text.chars().all(is_plain) {
+        return Err("a row's name has letters, digits and hyphens only".to_owned());
+    }
+    Ok(text.to_owned())
+}

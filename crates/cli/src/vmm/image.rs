@@ -1,0 +1,31 @@
+//! `vmbell vmm image`: writes the image to a file.
+
+use std::fs;
+use std::io::{self, ErrorKind, Write};
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+
+use super::args::{Format, VmmCommand};
+use crate::exit::Exit;
+
+pub(super) fn run(command: &VmmCommand) -> Result<Exit> {
+    let VmmCommand::Image {
+        output,
+        format: Format::Elf,
+    } = command;
+    if vmbell_probe_image::ELF.is_empty() {
+        bail!("this vmbell has no image: it is built on x86-64 Linux only");
+    }
+    if output == Path::new("-") {
+        return match io::stdout().lock().write_all(vmbell_probe_image::ELF) {
+            Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+                Err(error).context("cannot write to stdout")
+            }
+            _ => Ok(Exit::Good),
+        };
+    }
+    fs::write(output, vmbell_probe_image::ELF)
+        .with_context(|| format!("cannot write the image to '{}'", output.display()))?;
+    Ok(Exit::Good)
+}

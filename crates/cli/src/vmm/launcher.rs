@@ -1,0 +1,156 @@
+//! The VMMs that can run the image: where their programs are, and the command line of a boot.
+
+use std::ffi::OsString;
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use super::args::{Accel, Device};
+use super::template::{Places, Template};
+use super::{alioth, qemu};
+
+/// A VMM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Launcher {
+    /// QEMU with one of its boards.
+    Qemu(qemu::Board),
+    /// alioth.
+    Alioth,
+    /// `vmbell run`.
+    Vmbell,
+    /// One that the user describes.
+    Template(Template),
+}
+
+/// What a boot has.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Setup<'a> {
+    /// The image's path, its command line and the path of the disk.
+    pub(super) places: Places<'a>,
+    /// The devices to plug in.
+    pub(super) devices: &'a [Device],
+    /// `kvm` or `tcg`, for QEMU.
+    pub(super) accel: &'a str,
+}
+
+impl Setup<'_> {
+    /// Whether the device is to be plugged in.
+    pub(super) fn has(&self, device: Device) -> bool {
+        self.devices.contains(&device)
+    }
+}
+
+/// The VMMs that this program knows, in the order of the table.
+pub(super) fn known() -> Vec<Launcher> {
+    let boards = [qemu::Board::Pc, qemu::Board::Q35, qemu::Board::Microvm];
+    let mut known: Vec<Launcher> = boards.map(Launcher::Qemu).into();
+    known.extend([Launcher::Alioth, Launcher::Vmbell]);
+    known
+}
+
+impl Launcher {
+    /// The name of its column.
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Self::Qemu(board) => board.name(),
+            Self::Alioth => "alioth",
+            Self::Vmbell => "vmbell",
+            Self::Template(template) => &template.name,
+        }
+    }
+
+    /// The program that it needs.
+    pub(super) fn program(&self) -> &str {
+        match self {
+            Self::Qemu(_) => qemu::PROGRAM,
+            Self::Alioth => alioth::PROGRAM,
+            Self::Vmbell => "vmbell",
+            Self::Template(template) => template.program(),
+        }
+    }
+
+    /// The path of the program, or why there is none.
+    pub(super) fn find(&self) -> Result<PathBuf, String> {
+        match self {
+            Self::Vmbell => std::env::current_exe()
+                .map_err(|error| format!("cannot tell where vmbell itself is: {error}")),
+            _ => on_path(self.program()),
+        }
+    }
+
+    /// Why it cannot run here with this choice of `accel`, if it cannot.
+    pub(super) fn obstacle(&self, accel: Accel) -> Option<String> {
+        let needs_kvm = match self {
+            Self::Qemu(_) => accel == Accel::Kvm,
+            Self::Alioth | Self::Vmbell if accel == Accel::Tcg => {
+                return Some("it has no TCG, only KVM".to_owned());
+            }
+            Self::Alioth | Self::Vmbell => true,
+            Self::Template(_) => false,
+        };
+        needs_kvm.then(no_kvm).flatten()
+    }
+
+    /// The program's arguments that make it print its version; `None` if it is not asked for that.
+    pub(super) const fn version(&self) -> Option<&'static str> {
+        match self {
+            Self::Qemu(_) | Self::Alioth | Self::Vmbell => Some("--version"),
+            Self::Template(_) => None,
+        }
+    }
+
+    /// The command line of a boot.
+    pub(super) fn words(&self, program: &Path, setup: &Setup<'_>) -> Vec<OsString> {
+        let mut words = vec![program.into()];
+        match self {
+            Self::Qemu(board) => words.extend(qemu::arguments(*board, setup)),
+            Self::Alioth => words.extend(alioth::arguments(setup)),
+            Self::Vmbell => words.extend([
+                "run".into(),
+                setup.places.image.into(),
+                "--memory".into(),
+                "64M".into(),
+                "--append".into(),
+                setup.places.cmdline.into(),
+            ]),
+            Self::Template(template) => {
+                words.extend(template.words(setup.places).into_iter().skip(1));
+            }
+        }
+        words
+    }
+}
+
+/// Why KVM cannot be used, if it cannot.
+pub(super) fn no_kvm() -> Option<String> {
+    let opened = OpenOptions::new().read(true).write(true).open("/dev/kvm");
+    let error = opened.err()?;
+    Some(format!("it needs KVM, and /dev/kvm does not open: {error}"))
+}
+
+/// The path of a program, which is searched on PATH unless its name has a slash.
+fn on_path(program: &str) -> Result<PathBuf, String> {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let candidates: Vec<PathBuf> = if program.contains('/') {
+        vec![program.into()]
+    } else {
+        let folders = std::env::split_paths(&folders);
+        folders.map(|folder| folder.join(program)).collect()
+    };
+    let mut files = candidates.iter().filter(|path| path.is_file()).peekable();
+    let first = files.peek().copied().cloned();
+    match (files.find(|path| may_run(path)), first) {
+        (Some(path), _) => Ok(path.clone()),
+        (None, Some(path)) => Err(format!("{} may not be executed", path.display())),
+        (None, None) if program.contains('/') => Err(format!("there is no file {program}")),
+        (None, None) => Err(format!("{program} is not on PATH")),
+    }
+}
+
+fn may_run(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|metadata| metadata.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(test)]
+#[path = "launcher_test.rs"]
+mod tests;

@@ -1,0 +1,89 @@
+use super::super::template;
+use super::*;
+
+fn words(launcher: &Launcher, devices: &[Device]) -> String {
+    let setup = Setup {
+        places: Places {
+            image: Path::new("/i"),
+            cmdline: "ops=1 batches=2",
+            disk: Path::new("/d"),
+        },
+        devices,
+        accel: "kvm",
+    };
+    let words = launcher.words(Path::new("/p"), &setup);
+    let text = |word: &OsString| word.to_string_lossy().replace(' ', "_");
+    words.iter().map(text).collect::<Vec<_>>().join(" ")
+}
+
+const BOTH: [Device; 2] = [Device::Rng, Device::Blk];
+
+#[test]
+fn each_vmm_has_its_command_line() {
+    let lines: Vec<String> = known().iter().map(|vmm| words(vmm, &BOTH)).collect();
+    let common = "-m 64 -nodefaults -no-user-config -no-reboot -display none -serial stdio \
+                  -kernel /i -append ops=1_batches=2";
+    let drive = "-drive if=none,id=disk,format=raw,file=/d -device";
+    assert_eq!(
+        lines,
+        [
+            format!(
+                "/p -M pc,accel=kvm {common} -device virtio-rng-pci {drive} virtio-blk-pci,drive=disk"
+            ),
+            format!(
+                "/p -M q35,accel=kvm {common} -device virtio-rng-pci {drive} virtio-blk-pci,drive=disk"
+            ),
+            format!(
+                "/p -M microvm,accel=kvm {common} -global virtio-mmio.force-legacy=false \
+                 -device virtio-rng-device {drive} virtio-blk-device,drive=disk"
+            ),
+            "/p boot --pvh /i -c ops=1_batches=2 --cpu count=1 --memory size=64M --entropy \
+             --blk file,path=/d"
+                .to_owned(),
+            "/p run /i --memory 64M --append ops=1_batches=2".to_owned(),
+        ]
+    );
+}
+
+#[test]
+fn devices_that_are_not_asked_for_are_not_plugged_in() {
+    for vmm in known() {
+        let line = words(&vmm, &[Device::Rng]);
+        assert!(!line.contains("/d"), "{line}");
+    }
+}
+
+#[test]
+fn a_template_keeps_the_path_that_was_found() {
+    let template = template::parse("x=vmm {image} '{cmdline} safe'").unwrap();
+    let line = words(&Launcher::Template(template), &BOTH);
+    assert_eq!(line, "/p /i ops=1_batches=2_safe");
+}
+
+#[test]
+fn what_is_no_program_says_so() {
+    assert_eq!(
+        on_path("no-such-vmm"),
+        Err("no-such-vmm is not on PATH".to_owned())
+    );
+    assert_eq!(
+        on_path("/etc/passwd"),
+        Err("/etc/passwd may not be executed".to_owned())
+    );
+    assert_eq!(
+        on_path("/nonexistent/vmm"),
+        Err("there is no file /nonexistent/vmm".to_owned())
+    );
+}
+
+#[test]
+fn only_qemu_runs_without_kvm() {
+    for vmm in known() {
+        let obstacle = vmm.obstacle(Accel::Tcg);
+        assert_eq!(
+            obstacle.is_none(),
+            matches!(vmm, Launcher::Qemu(_)),
+            "{vmm:?}"
+        );
+    }
+}

@@ -1,0 +1,207 @@
+//! Makes a report's rows of what the boots gave.
+
+use super::args::Device;
+use super::document::{Batches, DocumentRow};
+use super::turns::Column;
+use vmbell_bench::Clock;
+use vmbell_report::bootstrap::ratio_of_medians;
+use vmbell_report::outliers::Outliers;
+use vmbell_report::statistics::{Summary, percentile};
+use vmbell_report::{Counts, Group, Percentiles, PercentilesOf, Ratio, Row, Status, Timing};
+
+/// The image's reason of a row that its command line leaves out.
+const NOT_ASKED_FOR: &str = "not asked for";
+/// The hypervisor's signature in the CPUID of QEMU's TCG.
+const TCG: &str = "TCGTCGTCGTCG";
+/// The seed of the intervals of ratios: the same samples have the same interval.
+const SEED: u64 = 1;
+
+/// What all rows need to know.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Facts<'a> {
+    /// The counter of this host, for a guest that cannot tell the frequency of its own.
+    pub(super) clock: &'a Clock,
+    /// What a nanosecond stands for.
+    pub(super) timing: Timing,
+    /// The devices that were asked for.
+    pub(super) devices: &'a [Device],
+}
+
+/// Whether the guest ran on an emulated CPU.
+pub(super) fn is_emulated(column: &Column) -> bool {
+    let signature = column
+        .boots
+        .iter()
+        .find_map(|boot| boot.guest.hypervisor.as_deref());
+    column.accel == "tcg" || signature == Some(TCG)
+}
+
+/// The rows of all columns, with ratios to the first one that has results.
+pub(super) fn rows(columns: &[Column], facts: Facts<'_>) -> Vec<Row> {
+    let mut rows: Vec<Row> = columns
+        .iter()
+        .flat_map(|column| of_column(column, facts))
+        .collect();
+    let Some(first) = columns.iter().find(|column| !column.boots.is_empty()) else {
+        return rows;
+    };
+    if is_emulated(first) {
+        return rows;
+    }
+    let of_first = |row: &&Row| row.backend == first.launcher.name();
+    let references: Vec<Row> = rows.iter().filter(of_first).cloned().collect();
+    for column in columns.iter().filter(|column| !is_emulated(column)) {
+        let name = column.launcher.name();
+        for row in rows
+            .iter_mut()
+            .filter(|row| row.backend == name && name != first.launcher.name())
+        {
+            let old = references.iter().find(|old| old.command == row.command);
+            row.ratio = old.and_then(|old| ratio(row, old));
+        }
+    }
+    rows
+}
+
+fn ratio(new: &Row, old: &Row) -> Option<Ratio> {
+    let measured = ratio_of_medians(&new.samples_ns, &old.samples_ns, SEED)?;
+    Some(Ratio {
+        reference: format!("{} ({})", old.command, old.backend),
+        value: measured.value,
+        ci_low: measured.interval.map(|[low, _]| low),
+        ci_high: measured.interval.map(|[_, high]| high),
+        is_bound: false,
+    })
+}
+
+fn of_column(column: &Column, facts: Facts<'_>) -> Vec<Row> {
+    let mut rows: Vec<Row> = Vec::new();
+    let first = column.boots.first().map_or(&[][..], |boot| &boot.rows);
+    for named in first.iter().filter(|row| is_wanted(row, facts.devices)) {
+        let boots = column.boots.iter().flat_map(|boot| &boot.rows);
+        let same: Vec<&DocumentRow> = boots.filter(|row| row.name == named.name).collect();
+        let batches: Vec<&Batches> = same
+            .iter()
+            .filter_map(|row| row.result.as_ref().ok())
+            .collect();
+        let hz = match facts.timing {
+            Timing::Instructions => facts.clock.hz(),
+            Timing::Native | Timing::Emulated => {
+                let told = column.boots.iter().find_map(|boot| boot.guest.tsc_hz);
+                told.unwrap_or_else(|| facts.clock.hz())
+            }
+        };
+        let reason = same.iter().find_map(|row| row.result.as_ref().err());
+        rows.push(row(column, named, (&batches, hz), reason, facts.timing));
+    }
+    rows
+}
+
+/// Whether a row without numbers says anything that the user did not ask for.
+fn is_wanted(row: &DocumentRow, devices: &[Device]) -> bool {
+    let Err(reason) = &row.result else {
+        return true;
+    };
+    let kind = row
+        .name
+        .strip_prefix("virtio-")
+        .and_then(|rest| rest.split('-').next());
+    let is_asked_for = kind.is_none_or(|kind| devices.iter().any(|device| device.name() == kind));
+    is_asked_for && reason != NOT_ASKED_FOR
+}
+
+#[allow(clippy::cast_precision_loss, reason = "far fewer operations than 2^53")]
+fn row(
+    column: &Column,
+    named: &DocumentRow,
+    (batches, hz): (&[&Batches], f64),
+    reason: Option<&String>,
+    timing: Timing,
+) -> Row {
+    let of_boot = |boot: &&Batches| {
+        let operations = boot.operations as f64;
+        let one = move |ticks: &u64| thousandths(*ticks as f64 * 1e9 / hz / operations);
+        boot.ticks.iter().map(one).collect::<Vec<f64>>()
+    };
+    let samples: Vec<f64> = batches.iter().flat_map(of_boot).collect();
+    let ops: Vec<u64> = batches
+        .iter()
+        .flat_map(|boot| boot.ticks.iter().map(|_| boot.operations))
+        .collect();
+    let summary = Summary::of(&samples);
+    let stat = |pick: fn(&Summary) -> f64| summary.as_ref().map(pick);
+    let outliers = Outliers::of(&samples);
+    let differ = ops.iter().any(|one| Some(one) != ops.first());
+    let shortest = samples
+        .iter()
+        .zip(&ops)
+        .map(|(ns, ops)| ns * *ops as f64 / 1e9);
+    Row {
+        command: named.name.clone(),
+        group: Group::Scenario,
+        status: if samples.is_empty() {
+            Status::Skipped
+        } else {
+            Status::Ok
+        },
+        reason: reason.filter(|_| samples.is_empty()).cloned(),
+        mean_ns: stat(|s| s.mean),
+        stddev_ns: summary.as_ref().and_then(|s| s.stddev),
+        median_ns: stat(|s| s.median),
+        instructions: stat(|s| s.median)
+            .map(thousandths)
+            .filter(|_| timing == Timing::Instructions),
+        user_ns: None,
+        system_ns: None,
+        min_ns: stat(|s| s.min),
+        max_ns: stat(|s| s.max),
+        parameters: [].into(),
+        backend: column.launcher.name().to_owned(),
+        spin: None,
+        cpus: Vec::new(),
+        exits: None,
+        timing_valid: timing == Timing::Native && !is_emulated(column),
+        ops_per_run: ops.last().copied().unwrap_or_default(),
+        shortest_run: shortest.min_by(f64::total_cmp),
+        percentiles_ns: percentiles(&samples),
+        percentiles_of: PercentilesOf::Runs,
+        spread: summary
+            .as_ref()
+            .filter(|_| samples.len() >= 3)
+            .map(Summary::relative_spread),
+        outliers: outliers.count as u64,
+        outliers_shift: outliers.median_shift,
+        reference: None,
+        ratio: None,
+        exits_per_op: None,
+        events: Counts::default(),
+        counts: Counts::default(),
+        ratios: [].into(),
+        note: None,
+        exits_note: None,
+        address_space: None,
+        resolution_ns: None,
+        ops: if differ { ops } else { Vec::new() },
+        samples_ns: samples,
+    }
+}
+
+fn percentiles(samples: &[f64]) -> Option<Percentiles> {
+    let at =
+        |share: f64, least: usize| percentile(samples, share).filter(|_| samples.len() >= least);
+    Some(Percentiles {
+        p50: percentile(samples, 0.5)?,
+        p90: at(0.9, 10),
+        p99: at(0.99, 100),
+        p99_9: at(0.999, 1000),
+    })
+}
+
+/// Rounds to a thousandth of a nanosecond or instruction: further digits come from the division.
+fn thousandths(ns: f64) -> f64 {
+    (ns * 1000.0).round() / 1000.0
+}
+
+#[cfg(test)]
+#[path = "rows_test.rs"]
+mod tests;

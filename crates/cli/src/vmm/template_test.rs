@@ -1,0 +1,60 @@
+use super::*;
+
+fn words(text: &str) -> Vec<OsString> {
+    let places = Places {
+        image: Path::new("/tmp/a b/probe.elf"),
+        cmdline: "ops=10 {disk}",
+        disk: Path::new("/tmp/disk"),
+    };
+    parse(text).unwrap().words(places)
+}
+
+#[test]
+fn places_are_taken_within_their_words() {
+    assert_eq!(
+        words("x=vmm --kernel={image} -c {cmdline} --disk path={disk},ro"),
+        [
+            "vmm",
+            "--kernel=/tmp/a b/probe.elf",
+            "-c",
+            "ops=10 {disk}",
+            "--disk",
+            "path=/tmp/disk,ro"
+        ]
+    );
+}
+
+#[test]
+fn quotes_and_backslashes_keep_blanks() {
+    assert_eq!(
+        words(r#"x=vmm 'a b' "c \" d" e\ f '' {image}"#),
+        ["vmm", "a b", "c \" d", "e f", "", "/tmp/a b/probe.elf"]
+    );
+}
+
+#[test]
+fn a_template_without_a_place_for_the_image_is_refused() {
+    assert_eq!(parse("x=vmm --kernel image"), Err(TemplateError::NoImage));
+    assert_eq!(parse("x="), Err(TemplateError::NoImage));
+}
+
+#[test]
+fn names_are_needed_and_plain() {
+    for text in ["vmm {image}", "=vmm {image}"] {
+        assert_eq!(parse(text), Err(TemplateError::NoName), "{text}");
+    }
+    for name in ["a b", "a/b", "../x", "-x", "a,b", &"x".repeat(33)] {
+        let error = parse(&format!("{name}=vmm {{image}}"));
+        assert_eq!(error, Err(TemplateError::Name(name.to_owned())));
+    }
+}
+
+#[test]
+fn an_open_quote_is_named() {
+    assert_eq!(parse("x=vmm '{image}"), Err(TemplateError::Quote('\'')));
+}
+
+#[test]
+fn the_program_is_the_first_word() {
+    assert_eq!(parse("x='my vmm' {image}").unwrap().program(), "my vmm");
+}
