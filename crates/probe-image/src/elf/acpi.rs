@@ -28,6 +28,8 @@ pub struct Acpi {
     pub mcfg: Option<u64>,
     /// How many CPUs there are, if the MADT says so.
     pub cpus: u64,
+    /// The numbers of the first two.
+    pub cpu_ids: [Option<u32>; 2],
     pub io_apics: [Option<IoApic>; IO_APICS_MAX],
     pub devices: [Option<Device>; DEVICES_MAX],
 }
@@ -40,6 +42,7 @@ impl Acpi {
             sleep_type: None,
             mcfg: None,
             cpus: 0,
+            cpu_ids: [None; 2],
             io_apics: [None; IO_APICS_MAX],
             devices: [None; DEVICES_MAX],
         };
@@ -79,9 +82,15 @@ impl Acpi {
 
     fn read_madt(&mut self, table: &[u8]) {
         let mut free = self.io_apics.iter_mut();
+        let mut free_ids = self.cpu_ids.iter_mut();
         for entry in madt::entries(table) {
             match entry {
-                Entry::Cpu(_) => self.cpus += 1,
+                Entry::Cpu(id) => {
+                    self.cpus += 1;
+                    if let Some(place) = free_ids.next() {
+                        *place = Some(id);
+                    }
+                }
                 Entry::IoApic(found) => {
                     if let Some(place) = free.next() {
                         *place = Some(found);

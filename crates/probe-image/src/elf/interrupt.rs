@@ -11,6 +11,8 @@ use super::{ending, serial::say};
 pub const ROW_VECTOR: u8 = 0x40;
 /// The vector of the watchdog.
 pub const WATCHDOG_VECTOR: u8 = 0x41;
+/// The vector of the second CPU's only interrupt.
+pub const SECOND_CPU_VECTOR: u8 = 0x42;
 /// The vector of the local APIC's spurious interrupts.
 pub const SPURIOUS_VECTOR: u8 = 0xff;
 
@@ -43,6 +45,10 @@ shared! {
     PV_EOI_ON: AtomicU32;
     /// KVM's paravirtual EOI: bit 0 says that the EOI may be left out.
     PV_EOI_WORD: AtomicU32;
+    /// How often the second CPU was interrupted, and once for its start.
+    SECOND_CPU_INTERRUPTS: AtomicU64;
+    /// As `EOI_MODE`, for the second CPU.
+    SECOND_CPU_EOI_MODE: AtomicU32;
     /// The register with which a level line's device says why it interrupts, or 0.
     STATUS_ADDRESS: AtomicU64;
     /// Whether that register is virtio-mmio's, which a write acknowledges; PCI's is acknowledged by the read.
@@ -52,18 +58,13 @@ shared! {
 #[repr(C, align(16))]
 struct Gate([AtomicU32; 4]);
 
-const GATES_SIZE: u16 = 256 * 16;
+#[unsafe(no_mangle)]
 static GATES: [Gate; 256] = [const { Gate([const { AtomicU32::new(0) }; 4]) }; 256];
-
-#[repr(C, packed)]
-struct Pointer {
-    limit: u16,
-    address: u64,
-}
 
 unsafe extern "C" {
     fn interrupt_entry();
     fn watchdog_entry();
+    fn second_cpu_entry();
     fn stray_entry();
     fn exception_entries();
 }
@@ -92,15 +93,12 @@ pub fn install() {
             0..32 => gate.set(exception_entries as *const () as u64 + 16 * vector, 2),
             0x40 => gate.set(interrupt_entry as *const () as u64, 1),
             0x41 => gate.set(watchdog_entry as *const () as u64, 1),
+            0x42 => gate.set(second_cpu_entry as *const () as u64, 0),
             _ => gate.set(stray_entry as *const () as u64, 1),
         }
     }
-    let pointer = Pointer {
-        limit: GATES_SIZE - 1,
-        address: GATES.as_ptr() as u64,
-    };
     // SAFETY: the table is static, and its handlers keep all registers.
-    unsafe { asm!("lidt [{}]", in(reg) &raw const pointer, options(nostack)) };
+    unsafe { asm!("lidt [interrupt_table]", options(nostack)) };
 }
 
 /// How many interrupts of a row there were.

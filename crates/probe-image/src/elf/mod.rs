@@ -18,6 +18,7 @@ mod port;
 mod probe;
 mod report;
 mod rows;
+mod second_cpu;
 mod serial;
 mod time;
 mod virtio;
@@ -32,6 +33,7 @@ use serial::say;
 
 global_asm!(include_str!("boot.S"), options(att_syntax));
 global_asm!(include_str!("interrupt.S"), options(att_syntax));
+global_asm!(include_str!("second_cpu.S"), options(att_syntax));
 
 /// Called once by boot.S, in 64-bit mode, on its stack, with interrupts kept out.
 #[unsafe(no_mangle)]
@@ -53,6 +55,7 @@ extern "sysv64" fn probe_main() -> ! {
         // Without one, the rows say so.
         let _ = apic.switch_to_x2apic(&cpu);
     }
+    let second_cpu = second_cpu::SecondCpu::start(&acpi, &apic);
     let devices = virtio::Devices::find(line, &acpi, apic.id());
     let end = ending::first(&acpi, options.safe);
     let mode = apic.mode.name();
@@ -64,6 +67,7 @@ extern "sysv64" fn probe_main() -> ! {
         pm_timer,
         clock,
         devices,
+        second_cpu,
         mark: None,
     };
     let mut results = rows::Results::new();

@@ -6,6 +6,7 @@ use super::cpu::ticks;
 use super::hypervisor::Cpu;
 use super::pm_timer::PmTimer;
 use super::port::out8;
+use super::second_cpu::SecondCpu;
 use super::virtio::Devices;
 use crate::cmdline::Options;
 
@@ -20,6 +21,8 @@ pub struct Probe<'a> {
     pub apic: LocalApic,
     pub pm_timer: Option<PmTimer>,
     pub devices: Devices,
+    /// The second CPU, or why none runs.
+    pub second_cpu: Result<SecondCpu, &'static str>,
     /// The time stamp counter's frequency, and who says so.
     pub clock: Option<(u64, &'static str)>,
     /// The mark of the row that runs, if it is to be marked.

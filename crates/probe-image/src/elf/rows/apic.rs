@@ -94,3 +94,9 @@ pub fn xapic_self_ipi_pv_eoi(probe: &mut Probe<'_>, operations: u32) -> Result<u
 pub fn x2apic_self_ipi_pv_eoi(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Reason> {
     self_ipi_pv_eoi(probe, operations, Mode::X2apic)
 }
+
+/// An interrupt to a second CPU that halts: from the command until this CPU sees that the other's handler ran.
+pub fn ipi_to_vcpu(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Reason> {
+    let second = probe.second_cpu?;
+    probe.counted(|| (0..operations).try_fold(0, |sum, _| Ok(sum + second.interrupt(&probe.apic)?)))
+}

@@ -70,6 +70,7 @@ pub const ROWS: &[Row] = &[
     ),
     row("timer", Phase::First, timer::timer),
     row("hlt-wake", Phase::First, timer::hlt_wake),
+    row("ipi-to-vcpu", Phase::First, apic::ipi_to_vcpu),
     row("virtio-rng-notify", Phase::First, Rows::<RNG>::NOTIFY),
     row(
         "virtio-rng-notify-idle",
