@@ -88,11 +88,13 @@ impl LocalApic {
         }
         let address = base & 0x000f_ffff_ffff_f000;
         apic.registers = Registers::new(address, 0x1000);
-        APIC_ADDRESS.store(address, Relaxed);
         if base & X2APIC != 0 {
             apic.mode = Mode::X2apic;
         } else if apic.registers.is_some() {
+            APIC_ADDRESS.store(address, Relaxed);
             apic.mode = Mode::Xapic;
+        } else {
+            return apic;
         }
         apic.begin();
         apic

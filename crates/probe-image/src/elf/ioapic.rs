@@ -1,6 +1,6 @@
 //! The I/O APICs: which has a GSI, and how its pin is opened and closed.
 
-use super::interrupt::ROW_VECTOR;
+use super::interrupt::LINE_VECTOR;
 use super::memory::Registers;
 use crate::acpi::madt::IoApic;
 
@@ -46,7 +46,7 @@ impl Pin {
     pub fn open(self, cpu: u32) {
         let level = if self.level { LEVEL } else { 0 };
         self.set(1, cpu << 24);
-        self.set(0, level | u32::from(ROW_VECTOR));
+        self.set(0, level | u32::from(LINE_VECTOR));
     }
 
     /// Keeps the pin's interrupts back.

@@ -5,7 +5,7 @@ use super::cpu::{halt, ticks};
 /// How many ticks a wait lasts at most: about a second of a fast CPU, and more of a slow one.
 const LIMIT: u64 = 4_000_000_000;
 /// How often a condition is looked at most, should the time stamp counter stand still.
-const LOOKS: u64 = 4_000_000_000;
+const LOOKS: u64 = 400_000_000;
 
 /// Waits on the CPU for a condition; false if it does not come.
 #[inline]
