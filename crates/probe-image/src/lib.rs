@@ -7,8 +7,13 @@
 #![no_std]
 #![cfg_attr(vmbell_probe_elf, no_main)]
 
+#[cfg(not(vmbell_probe_elf))]
+extern crate alloc;
+
 pub mod acpi;
 mod bytes;
+#[cfg(not(vmbell_probe_elf))]
+mod bzimage;
 pub mod clock;
 pub mod cmdline;
 pub mod json;
@@ -21,3 +26,9 @@ mod elf;
 /// built: on anything but x86-64 Linux.
 #[cfg(not(vmbell_probe_elf))]
 pub const ELF: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/probe.elf"));
+
+/// The image as a bzImage, for VMMs that take no ELF. Empty where `ELF` is.
+#[cfg(not(vmbell_probe_elf))]
+pub fn bzimage() -> alloc::vec::Vec<u8> {
+    bzimage::from_elf(ELF).unwrap_or_default()
+}

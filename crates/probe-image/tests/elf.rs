@@ -9,10 +9,11 @@
 
 use std::io::Cursor;
 
+use linux_loader::loader::bzimage::BzImage;
 use linux_loader::loader::elf::{Elf, PvhBootCapability};
 use linux_loader::loader::{KernelLoader, KernelLoaderResult};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
-use vmbell_probe_image::ELF;
+use vmbell_probe_image::{ELF, bzimage};
 
 const START: u64 = 0x20_0000;
 
@@ -113,4 +114,27 @@ fn the_memory_behind_the_file_is_cleared_by_the_image() {
         .filter(|place| *place == clear)
         .count();
     assert_eq!(found, 2);
+}
+
+#[test]
+fn a_loader_takes_the_bzimage() {
+    let image = bzimage();
+    let memory: GuestMemoryMmap =
+        GuestMemoryMmap::from_ranges(&[(GuestAddress(0), 16 << 20)]).unwrap();
+    let loaded = BzImage::load(&memory, None, &mut Cursor::new(&image), None).unwrap();
+    assert_eq!(loaded.kernel_load, GuestAddress(0x10_0000));
+    let header = loaded.setup_header.unwrap();
+    assert_eq!(usize::from(header.setup_sects), 1);
+    let length = usize::try_from(header.syssize).unwrap() * 16;
+    assert_eq!(1024 + length, image.len());
+    // What was loaded and its copy at 2 MiB do not overlap, and lie in what the header asks for.
+    assert!(loaded.kernel_end <= START);
+    let end = word(multiboot() + 24);
+    assert!(end <= header.pref_address + u64::from(header.init_size));
+    // The 64-bit entry: cli; cld.
+    let mut code = [0; 2];
+    memory
+        .read_slice(&mut code, GuestAddress(loaded.kernel_load.0 + 0x200))
+        .unwrap();
+    assert_eq!(code, [0xfa, 0xfc]);
 }

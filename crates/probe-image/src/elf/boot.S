@@ -1,4 +1,4 @@
-// The ways in: Multiboot 1 and PVH in 32-bit mode, Linux's 64-bit entry. All lead to probe_main in 64-bit mode with
+// The ways in: Multiboot 1, PVH and a bzImage in 32-bit mode, Linux's 64-bit entry. All lead to probe_main in 64-bit mode with
 // the low 4 GiB mapped to themselves.
 
     .set BOOT_PVH, 1
@@ -13,6 +13,10 @@ multiboot_header:
     .long multiboot_header, image_start, image_data_end, image_end, entry_multiboot
 
     // XEN_ELFNOTE_PHYS32_ENTRY. Its descriptor has 8 bytes, because QEMU reads that many from a 64-bit ELF.
+    // For the library, which makes a bzImage: where its pieces are.
+    .ascii "vmbellbz"
+    .long bz_setup, bz_image, bz_syssize, bz_words
+
     .section .note.Xen, "a", @note
     .balign 4
     .long 4, 8, 18
@@ -21,6 +25,9 @@ multiboot_header:
 
     .section .text.boot, "ax"
     .code32
+entry_linux32:                          // EBX: struct boot_params
+    movl $BOOT_LINUX64, %ebp
+    jmp 1f
 entry_multiboot:
     movl $BOOT_MULTIBOOT, %ebp
     jmp 1f

@@ -32,6 +32,7 @@ use probe::Probe;
 use serial::say;
 
 global_asm!(include_str!("boot.S"), options(att_syntax));
+global_asm!(include_str!("bzimage.S"), options(att_syntax));
 global_asm!(include_str!("interrupt.S"), options(att_syntax));
 global_asm!(include_str!("second_cpu.S"), options(att_syntax));
 
