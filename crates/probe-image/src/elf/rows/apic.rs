@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::Reason;
+use super::{HUNG, Reason};
 use crate::elf::apic::{EOI, Mode, TASK_PRIORITY};
 use crate::elf::cpu::{disable_interrupts, enable_interrupts, write_msr};
 use crate::elf::interrupt::{PV_EOI_ON, PV_EOI_WORD, ROW_VECTOR, count};
@@ -42,7 +42,7 @@ fn self_ipi(probe: &Probe<'_>, operations: u32, mode: Mode) -> Result<u64, Reaso
         }
     });
     disable_interrupts();
-    if lost { Err("hung") } else { Ok(ticks) }
+    if lost { Err(HUNG) } else { Ok(ticks) }
 }
 
 /// As `self_ipi`, with KVM's bit in memory that spares the EOI its exit.

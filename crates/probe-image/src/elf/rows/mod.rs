@@ -26,6 +26,9 @@ const NET: usize = Kind::Net as usize;
 /// Why a row has no samples.
 pub type Reason = &'static str;
 
+/// What was awaited did not come.
+const HUNG: Reason = "hung";
+
 /// When a row runs. The phases follow one another; rows of one phase are interleaved.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::Reason;
+use super::{HUNG, Reason};
 use crate::elf::cpu::{disable_interrupts, enable_interrupts, ticks};
 use crate::elf::interrupt::{INTERRUPT_AT, count};
 use crate::elf::probe::Probe;
@@ -42,7 +42,7 @@ pub fn timer(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Reason> {
         }
     });
     disable_interrupts();
-    if lost { Err("hung") } else { Ok(ticks) }
+    if lost { Err(HUNG) } else { Ok(ticks) }
 }
 
 /// From the time that the timer was set for to the handler, on a CPU that halts meanwhile. The watchdog is this same
@@ -66,7 +66,7 @@ pub fn hlt_wake(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Reason> {
                 _ => apic.start_deadline(due),
             }
             if !halt_until(|| count() != before) {
-                return Err("hung");
+                return Err(HUNG);
             }
             late += INTERRUPT_AT.load(Relaxed).saturating_sub(due);
         }

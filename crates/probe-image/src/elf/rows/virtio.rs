@@ -2,11 +2,11 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::Reason;
+use super::{HUNG, Reason};
 use crate::elf::cpu::ticks;
 use crate::elf::interrupt::{EOI_TICKS, count};
 use crate::elf::probe::Probe;
-use crate::elf::virtio::{Device, Kind};
+use crate::elf::virtio::{Device, Kind, NO_ANSWER};
 use crate::elf::wait::{halt_until, wait_until};
 
 type Row = fn(&mut Probe<'_>, u32) -> Result<u64, Reason>;
@@ -15,13 +15,41 @@ type Row = fn(&mut Probe<'_>, u32) -> Result<u64, Reason>;
 pub struct Rows<const KIND: usize>;
 
 impl<const KIND: usize> Rows<KIND> {
-    pub const NOTIFY: Row = |probe, operations| requests(probe, KIND, operations, notify);
-    pub const ROUND_TRIP_POLLED: Row =
-        |probe, operations| requests(probe, KIND, operations, polled);
-    pub const NOTIFY_IDLE: Row = |probe, operations| idle(probe, KIND, operations);
-    pub const ROUND_TRIP_INTERRUPT: Row =
-        |probe, operations| interrupts(probe, KIND, operations, round_trip);
-    pub const EOI: Row = |probe, operations| interrupts(probe, KIND, operations, end_of_interrupt);
+    pub const NOTIFY: Row = |probe, operations| {
+        or_give_up(probe, KIND, |probe| {
+            requests(probe, KIND, operations, notify)
+        })
+    };
+    pub const ROUND_TRIP_POLLED: Row = |probe, operations| {
+        or_give_up(probe, KIND, |probe| {
+            requests(probe, KIND, operations, polled)
+        })
+    };
+    pub const NOTIFY_IDLE: Row =
+        |probe, operations| or_give_up(probe, KIND, |probe| idle(probe, KIND, operations));
+    pub const ROUND_TRIP_INTERRUPT: Row = |probe, operations| {
+        or_give_up(probe, KIND, |probe| {
+            interrupts(probe, KIND, operations, round_trip)
+        })
+    };
+    pub const EOI: Row = |probe, operations| {
+        or_give_up(probe, KIND, |probe| {
+            interrupts(probe, KIND, operations, end_of_interrupt)
+        })
+    };
+}
+
+/// A device that leaves a row without an answer is given up.
+fn or_give_up(
+    probe: &mut Probe<'_>,
+    kind: usize,
+    row: impl FnOnce(&Probe<'_>) -> Result<u64, Reason>,
+) -> Result<u64, Reason> {
+    let result = row(probe);
+    if result == Err(HUNG) || result == Err(NO_ANSWER) {
+        probe.devices.give_up(Kind::ALL[kind]);
+    }
+    result
 }
 
 /// Runs requests, each with its own ticks, and looks at the data of one more.
@@ -47,7 +75,7 @@ fn notify(device: &Device) -> Result<u64, Reason> {
     if wait_until(|| device.is_done()) {
         Ok(ticks)
     } else {
-        Err("hung")
+        Err(HUNG)
     }
 }
 
@@ -59,7 +87,7 @@ fn polled(device: &Device) -> Result<u64, Reason> {
     if wait_until(|| device.is_done()) {
         Ok(ticks() - from)
     } else {
-        Err("hung")
+        Err(HUNG)
     }
 }
 
@@ -104,7 +132,7 @@ fn round_trip(device: &Device) -> Result<u64, Reason> {
     if halt_until(|| device.is_done() && count() != before) {
         Ok(ticks() - from)
     } else {
-        Err("hung")
+        Err(HUNG)
     }
 }
 

@@ -86,6 +86,15 @@ impl Devices {
         self.0[kind as usize].unwrap_or(Err("there is no such device"))
     }
 
+    /// Resets a device that has left a row without an answer. It has no further rows.
+    pub fn give_up(&mut self, kind: Kind) {
+        let place = &mut self.0[kind as usize];
+        if let Some(Ok(device)) = place {
+            device.reset();
+            *place = Some(Err("the device has not answered in another row"));
+        }
+    }
+
     /// All that work.
     pub fn working(&self) -> impl Iterator<Item = &Device> {
         self.0.iter().flatten().flatten()

@@ -93,6 +93,7 @@ pub fn open(
     let (notify, line) = part(QUEUE_NOTIFY, 4)
         .zip(part(INTERRUPT_STATUS, 8))
         .ok_or("the registers cannot be mapped")?;
+    let reset = part(STATUS, 4).ok_or("the registers cannot be mapped")?;
     Device {
         kind,
         found_by,
@@ -108,6 +109,7 @@ pub fn open(
             wide: true,
             queue: index,
         },
+        status: reset,
         queue,
         sum: 0,
     }

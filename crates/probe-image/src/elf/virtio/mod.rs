@@ -26,6 +26,9 @@ const FEATURES_OK: u8 = 8;
 /// The upper half of VIRTIO_F_VERSION_1, the only feature that is accepted.
 const VERSION_1_HIGH: u32 = 1;
 
+/// Why a device has no rows that does not answer.
+pub const NO_ANSWER: &str = "the device does not answer";
+
 /// How a device interrupts.
 #[derive(Clone, Copy)]
 pub enum Interrupt {
@@ -61,6 +64,8 @@ pub struct Device {
     pub found_by: &'static str,
     pub interrupt: Option<Interrupt>,
     notify: Notify,
+    /// Its status register, by which it is reset.
+    status: Registers,
     queue: &'static Queue,
     sum: u64,
 }
@@ -98,32 +103,47 @@ impl Device {
         self.queue.is_done()
     }
 
-    /// Makes one request and looks at the answer.
-    pub fn check(&self) -> Result<(), &'static str> {
+    /// Resets a device that does not answer, so that a late answer disturbs no other row.
+    fn reset(&self) {
+        self.ignore();
+        if self.is_pci() {
+            self.status.write8(0, 0);
+        } else {
+            self.status.write32(0, 0);
+        }
+    }
+
+    /// Makes one request and waits for the answer.
+    fn request(&self) -> Result<(), &'static str> {
         self.kind.forget(self.queue);
         self.submit();
         self.kick();
-        if !wait_until(|| self.is_done()) {
-            return Err("the device does not answer");
+        if wait_until(|| self.is_done()) {
+            self.kind.check(self.queue)
+        } else {
+            Err(NO_ANSWER)
         }
-        self.kind.check(self.queue)?;
+    }
+
+    /// Makes one request and looks at the answer.
+    pub fn check(&self) -> Result<(), &'static str> {
+        self.request()?;
         if self.kind.sum(self.queue) != self.sum {
             return Err("the device answers the same request with other data");
         }
         Ok(())
     }
 
-    /// The first request: it says what later ones have to read.
+    /// The first requests: one says what later ones have to read. A device that fails them is reset.
     fn tried(mut self) -> Result<Self, &'static str> {
-        self.kind.forget(self.queue);
-        self.submit();
-        self.kick();
-        if !wait_until(|| self.is_done()) {
-            return Err("the device does not answer");
+        let answered = self.request().and_then(|()| {
+            self.sum = self.kind.sum(self.queue);
+            self.check()
+        });
+        if answered.is_err() {
+            self.reset();
         }
-        self.sum = self.kind.sum(self.queue);
-        self.check()?;
-        Ok(self)
+        answered.map(|()| self)
     }
 
     /// Lets the device interrupt this CPU.

@@ -100,6 +100,8 @@ pub fn open(
             wide: false,
             queue: index,
         },
+        status: registers(config, virtio.common, STATUS, 1)
+            .ok_or("the device's status cannot be mapped")?,
         queue,
         sum: 0,
     }

@@ -1,0 +1,70 @@
+//! The image's only thread of execution, from boot.S to the end.
+
+#![allow(unsafe_code)]
+
+use core::arch::global_asm;
+use core::panic::PanicInfo;
+
+use super::probe::Probe;
+use super::serial::say;
+use super::{acpi, apic, boot, ending, hypervisor, interrupt, pm_timer, port, report, rows};
+use super::{second_cpu, time, virtio};
+use crate::cmdline::Options;
+
+global_asm!(include_str!("boot.S"), options(att_syntax));
+global_asm!(include_str!("bzimage.S"), options(att_syntax));
+global_asm!(include_str!("interrupt.S"), options(att_syntax));
+global_asm!(include_str!("second_cpu.S"), options(att_syntax));
+
+/// Called once by boot.S, in 64-bit mode, on its stack, with interrupts kept out.
+#[unsafe(no_mangle)]
+extern "sysv64" fn probe_main() -> ! {
+    say!("=== vmbell-probe start ===");
+    interrupt::install();
+    mask_legacy_interrupts();
+    let mut line = [0; 4096];
+    let boot = boot::Boot::new();
+    let line = boot.command_line(&mut line);
+    let options = Options::parse(line);
+    let acpi = acpi::Acpi::find(&boot);
+    let cpu = hypervisor::Cpu::new();
+    let mut apic = apic::LocalApic::new(&cpu);
+    apic.try_timer();
+    let pm_timer = pm_timer::PmTimer::new(&acpi);
+    let clock = time::frequency(&cpu, pm_timer);
+    if options.x2apic {
+        // Without one, the rows say so.
+        let _ = apic.switch_to_x2apic(&cpu);
+    }
+    let second_cpu = second_cpu::SecondCpu::start(&acpi, &apic);
+    let devices = virtio::Devices::find(line, &acpi, apic.id());
+    let end = ending::first(&acpi, options.safe);
+    let mode = apic.mode.name();
+    let mut probe = Probe {
+        options,
+        boot: boot.kind,
+        cpu,
+        apic,
+        pm_timer,
+        clock,
+        devices,
+        second_cpu,
+        mark: None,
+    };
+    let mut results = rows::Results::new();
+    results.run(&mut probe);
+    report::print(&probe, mode, acpi.cpus.max(1), &results, end);
+    ending::end(&acpi)
+}
+
+/// The two 8259s of a PC, of which no interrupt is awaited.
+fn mask_legacy_interrupts() {
+    port::out8(0x21, 0xff);
+    port::out8(0xa1, 0xff);
+}
+
+#[panic_handler]
+fn panic(info: &PanicInfo<'_>) -> ! {
+    say!("=== vmbell-probe {info} ===");
+    ending::end_without_tables()
+}
