@@ -20,6 +20,7 @@ mod nic;
 mod pc_testdev;
 mod pci;
 mod player;
+mod probe_image;
 mod sleep;
 mod smp;
 mod testdev;

@@ -77,7 +77,14 @@ impl Op {
 
 /// A writer that the test can look into.
 #[derive(Clone, Default)]
-struct Paper(Arc<Mutex<Vec<u8>>>);
+pub struct Paper(Arc<Mutex<Vec<u8>>>);
+
+impl Paper {
+    /// What was written so far.
+    pub fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
 
 impl Write for Paper {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
@@ -197,7 +204,7 @@ impl Play {
             .collect();
         let mut low = vec![0; 0x10_0000];
         vm.memory().read_slice(&mut low, GuestAddress(0)).unwrap();
-        let output = String::from_utf8(paper.0.lock().unwrap().clone()).unwrap();
+        let output = paper.text();
         Played {
             end: end.map_err(|error| chain(&error)),
             results,

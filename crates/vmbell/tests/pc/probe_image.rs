@@ -1,0 +1,81 @@
+//! The guest image that measures VMMs, on this one.
+
+use serde_json::Value;
+use vmbell::hypervisor::Hypervisor;
+use vmbell::machine::{Boot, Image, Pc, PcConfig, Stop};
+
+use std::time::{Duration, Instant};
+
+use super::player::Paper;
+
+const OPERATIONS: u64 = 5;
+const BATCHES: usize = 2;
+
+/// Boots the image and returns its document.
+fn document<H: Hypervisor>(hypervisor: &H, vcpus: u16, words: &str) -> Value {
+    let image = Image::parse("probe.elf".to_owned(), vmbell_probe_image::ELF).unwrap();
+    let paper = Paper::default();
+    let config = PcConfig {
+        vcpus,
+        ..PcConfig::default()
+    };
+    let boot = Boot {
+        arguments: format!("ops={OPERATIONS} batches={BATCHES} {words}").into(),
+        ..Boot::default()
+    };
+    let pc = Pc::new(hypervisor, config, paper.clone()).unwrap();
+    let end = Instant::now() + Duration::from_secs(60);
+    let end = pc.run(&image, &boot, move || Instant::now() >= end);
+    let output = paper.text();
+    // 0x10 written to the port of the debug-exit device.
+    assert_eq!(end.ok(), Some(Stop::Done(0x10)), "{output}");
+    let (_, rest) = output.split_once("=== vmbell-probe begin 1 ===\n").unwrap();
+    let (line, _) = rest.split_once("\n=== vmbell-probe end ===").unwrap();
+    serde_json::from_str(line).unwrap()
+}
+
+fn rows(document: &Value) -> impl Iterator<Item = (&str, &Value)> {
+    let rows = document["rows"].as_array().unwrap();
+    rows.iter().map(|row| (row["name"].as_str().unwrap(), row))
+}
+
+/// The PC has no virtio devices; all else is there.
+fn every_row_has_samples<H: Hypervisor>(hypervisor: &H) {
+    let document = document(hypervisor, 2, "");
+    assert_eq!(document["boot"], "multiboot");
+    assert_eq!(document["cpus"], 2);
+    assert_eq!(document["hypervisor"], "KVMKVMKVM");
+    assert_eq!(document["tsc_source"], "pvclock");
+    for (name, row) in rows(&document) {
+        if name.starts_with("virtio-") {
+            assert_eq!(row["reason"], "there is no such device");
+            continue;
+        }
+        assert_eq!(row["operations"], OPERATIONS, "{row}");
+        let samples = row["samples"].as_array().unwrap();
+        assert_eq!(samples.len(), BATCHES, "{row}");
+        assert!(
+            samples.iter().all(|sample| sample.as_u64() > Some(0)),
+            "{row}"
+        );
+    }
+}
+
+fn words_leave_rows_out<H: Hypervisor>(hypervisor: &H) {
+    let document = document(hypervisor, 1, "safe x2apic only=cpuid,pio-nobody,xapic-eoi");
+    assert_eq!(document["apic"], "x2apic");
+    for (name, row) in rows(&document) {
+        let reason = match name {
+            "cpuid" => Value::Null,
+            "pio-nobody" => "left out by the word safe".into(),
+            "xapic-eoi" => "the local APIC is in its other mode".into(),
+            _ => "not asked for".into(),
+        };
+        assert_eq!(row["reason"], reason, "{name}");
+    }
+}
+
+crate::on_kvm! {
+    every_row_has_samples;
+    words_leave_rows_out;
+}
