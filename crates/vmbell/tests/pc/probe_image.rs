@@ -20,7 +20,7 @@ fn document<H: Hypervisor>(hypervisor: &H, vcpus: u16, words: &str) -> Value {
         ..PcConfig::default()
     };
     let boot = Boot {
-        arguments: format!("ops={OPERATIONS} batches={BATCHES} {words}").into(),
+        arguments: format!("ops={OPERATIONS} batches={BATCHES} {words}"),
         ..Boot::default()
     };
     let pc = Pc::new(hypervisor, config, paper.clone()).unwrap();
