@@ -39,7 +39,8 @@ fn a_program_runs_beside_arm64s_kvm_and_its_status_comes_back() {
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
 fn deterministic_mode_says_the_same_twice() {
-    let script = "cat /proc/uptime /proc/interrupts";
+    // How many interrupts bring the program depends on the host: virtio's, all before it starts.
+    let script = "cat /proc/uptime; grep -v virtio /proc/interrupts";
     let run = || {
         output(&mut lab(&[
             "--deterministic",
