@@ -36,14 +36,15 @@ pub(super) fn terminal(report: &Report, look: Look) -> String {
         let note = wrap(note, 0, look.width);
         let _ = writeln!(text, "{}", Paint::Dim.apply(&note, look.color));
     }
-    let excuses = excuses(report);
-    if !excuses.is_empty() {
-        text.push('\n');
-    }
-    for excuse in excuses {
-        let what = wrap(&excuse.what(report), 2, look.width);
-        let what = excuse.paint().apply(&what, look.color);
-        let _ = writeln!(text, "{what}\n  {}", wrap(excuse.reason, 2, look.width));
+    for (index, excuse) in shared_excuses(report).iter().enumerate() {
+        let gap = if index == 0 { "\n" } else { "" };
+        let what = wrap(&excuse.what(), 2, look.width);
+        let what = Paint::Yellow.apply(&what, look.color);
+        let _ = writeln!(
+            text,
+            "{gap}{what}\n  {}",
+            wrap(excuse.reason, 2, look.width)
+        );
     }
     text
 }
@@ -84,11 +85,42 @@ pub(super) fn markdown(report: &Report) -> String {
         };
         let _ = writeln!(text, "\n{}", escape(note));
     }
-    for excuse in excuses(report) {
-        let what = escape(&excuse.what(report));
+    for excuse in shared_excuses(report) {
+        let what = escape(&excuse.what());
         let _ = writeln!(text, "\n{what}: {}", escape(excuse.reason));
     }
     text
+}
+
+/// Rows that were not measured for one reason, and the VMMs of which that is true.
+struct SharedExcuse<'r> {
+    rows: Vec<&'r str>,
+    vmms: Vec<&'r str>,
+    reason: &'r str,
+}
+
+impl SharedExcuse<'_> {
+    fn what(&self) -> String {
+        format!("not on {}: {}", self.vmms.join(", "), self.rows.join(", "))
+    }
+}
+
+fn shared_excuses(report: &Report) -> Vec<SharedExcuse<'_>> {
+    let mut shared: Vec<SharedExcuse<'_>> = Vec::new();
+    for excuse in excuses(report) {
+        let is_same = |other: &&mut SharedExcuse<'_>| {
+            other.rows == excuse.names && other.reason == excuse.reason
+        };
+        match shared.iter_mut().find(is_same) {
+            Some(other) => other.vmms.push(excuse.backend),
+            None => shared.push(SharedExcuse {
+                rows: excuse.names,
+                vmms: vec![excuse.backend],
+                reason: excuse.reason,
+            }),
+        }
+    }
+    shared
 }
 
 /// What a reader must know of the host and of each VMM, as labels and texts.
@@ -144,9 +176,14 @@ fn guest_in_words(guest: &VmmGuest, report: &Report) -> Vec<String> {
         .hypervisor
         .as_deref()
         .unwrap_or("no hypervisor's CPUID");
+    let cpu = if guest.cpu.is_empty() {
+        "a CPU without a name"
+    } else {
+        &guest.cpu
+    };
     let mut parts = vec![
         format!("boots by {}", guest.boot),
-        format!("{cpus}{} under {under}", guest.cpu),
+        format!("{cpus}{cpu} under {under}"),
         guest.apic.clone(),
     ];
     parts.push(match (guest.tsc_hz, &guest.tsc_source) {

@@ -166,3 +166,19 @@ fn markdown_has_one_line_a_row_and_the_best_in_bold() {
         "{text}"
     );
 }
+
+#[test]
+fn rows_that_several_vmms_lack_for_one_reason_are_named_once() {
+    let medians = [("a", "timer", 1.0), ("b", "timer", 1.0)];
+    let mut report = report(vec![vmm("a", 1, false), vmm("b", 1, false)], &medians);
+    for row in &mut report.results {
+        row.median_ns = None;
+        row.status = Status::Skipped;
+        row.reason = Some("there is none".to_owned());
+    }
+    let text = terminal(&report, Look::default());
+    assert!(
+        text.contains("not on a, b: timer\n  there is none\n"),
+        "{text}"
+    );
+}
