@@ -120,6 +120,8 @@ pub(super) enum VmmCommand {
 pub(super) enum Format {
     /// An ELF64 for PVH, Linux's 64-bit entry and Multiboot 1
     Elf,
+    /// A bzImage, for VMMs that take no ELF
+    Bzimage,
 }
 
 /// A virtio device that a VMM is given.

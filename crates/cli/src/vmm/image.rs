@@ -1,5 +1,6 @@
 //! `vmbell vmm image`: writes the image to a file.
 
+use std::borrow::Cow;
 use std::fs;
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
@@ -10,22 +11,23 @@ use super::args::{Format, VmmCommand};
 use crate::exit::Exit;
 
 pub(super) fn run(command: &VmmCommand) -> Result<Exit> {
-    let VmmCommand::Image {
-        output,
-        format: Format::Elf,
-    } = command;
+    let VmmCommand::Image { output, format } = command;
     if vmbell_probe_image::ELF.is_empty() {
         bail!("this vmbell has no image: it is built on x86-64 Linux only");
     }
+    let image: Cow<'_, [u8]> = match format {
+        Format::Elf => vmbell_probe_image::ELF.into(),
+        Format::Bzimage => vmbell_probe_image::bzimage().into(),
+    };
     if output == Path::new("-") {
-        return match io::stdout().lock().write_all(vmbell_probe_image::ELF) {
+        return match io::stdout().lock().write_all(&image) {
             Err(error) if error.kind() != ErrorKind::BrokenPipe => {
                 Err(error).context("cannot write to stdout")
             }
             _ => Ok(Exit::Good),
         };
     }
-    fs::write(output, vmbell_probe_image::ELF)
+    fs::write(output, &image)
         .with_context(|| format!("cannot write the image to '{}'", output.display()))?;
     Ok(Exit::Good)
 }

@@ -207,11 +207,8 @@ fn version(launcher: &Launcher, program: &Path, stop: &AtomicBool) -> Option<Str
     });
     let output = ended.ok()?.output;
     let text = String::from_utf8_lossy(&output);
-    let line = text
-        .lines()
-        .map(serial::cleaned)
-        .find(|line| !line.is_empty());
-    line
+    let mut lines = text.lines().map(serial::cleaned);
+    lines.find(|line| !line.is_empty())
 }
 
 /// `--list`.

@@ -90,10 +90,10 @@ pub(super) fn read(output: &[u8]) -> Result<Document, SerialError> {
 /// Why there is no document.
 fn without_document(text: &str) -> SerialError {
     let row = || {
-        let names = text
+        let mut names = text
             .lines()
             .filter_map(|line| line.trim().strip_prefix(ROW));
-        names.last().map(cleaned)
+        names.next_back().map(cleaned)
     };
     for mark in [EXCEPTION, PANICKED] {
         if let Some(at) = text.find(mark) {

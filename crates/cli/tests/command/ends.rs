@@ -28,7 +28,7 @@ fn interrupt(child: &Child) {
     send(child, libc::SIGINT);
 }
 
-fn send(child: &Child, signal: libc::c_int) {
+pub fn send(child: &Child, signal: libc::c_int) {
     let pid = libc::pid_t::try_from(child.id()).unwrap();
     // SAFETY: the child is ours and not waited for yet, so the number is still its own.
     assert_eq!(unsafe { libc::kill(pid, signal) }, 0);

@@ -17,3 +17,4 @@ mod schema;
 mod signals;
 mod stat;
 mod virtqueue;
+mod vmm;

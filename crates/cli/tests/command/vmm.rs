@@ -1,0 +1,434 @@
+//! `vmbell vmm` with doubles of VMMs: shell scripts that print what a VMM could.
+
+use std::fs;
+use std::path::Path;
+
+use predicates::prelude::*;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::common::{read_json, stdout, vmbell};
+use super::ends::send;
+use super::schema::violations;
+
+/// What the image prints, with `ticks` in each of three batches of ten operations.
+fn printed(ticks: u32) -> String {
+    format!(
+        r#"firmware
+=== vmbell-probe start ===
+row cpuid
+=== vmbell-probe begin 1 ===
+{{"version":1,"boot":"pvh","cpu":{{"vendor":"GenuineIntel","brand":"A CPU"}},"hypervisor":"KVMKVMKVM","apic":"xapic","cpus":1,"tsc_hz":1000000000,"tsc_source":"pvclock","devices":[{{"kind":"rng","transport":"pci","found_by":"pci-cf8","interrupt":"msix","gsi":null}}],"rows":[{{"name":"cpuid","mark":1,"operations":10,"samples":[{ticks},{ticks},{ticks}]}},{{"name":"pm-timer-read","mark":9,"reason":"the FADT names no PM timer"}}],"end":"pm1a"}}
+=== vmbell-probe end ===
+"#
+    )
+}
+
+/// A folder with scripts that stand for VMMs.
+struct Doubles {
+    folder: TempDir,
+    words: Vec<String>,
+}
+
+impl Doubles {
+    fn new() -> Self {
+        Self {
+            folder: TempDir::new().unwrap(),
+            words: Vec::new(),
+        }
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).display().to_string()
+    }
+
+    /// Adds a VMM that runs this script.
+    fn script(mut self, name: &str, script: &str) -> Self {
+        let path = self.path(&format!("{name}.sh"));
+        fs::write(&path, script).unwrap();
+        self.words.push(format!(
+            "{name}=/bin/sh '{path}' {{image}} {{cmdline}} {{disk}}"
+        ));
+        self
+    }
+
+    /// Adds a VMM that prints this text.
+    fn prints(self, name: &str, text: &str) -> Self {
+        let path = self.path(&format!("{name}.txt"));
+        fs::write(&path, text).unwrap();
+        self.script(name, &format!("cat '{path}'\n"))
+    }
+
+    /// The command with all of them, in their order.
+    fn command(&self, names: &[&str], args: &[&str]) -> assert_cmd::Command {
+        let mut words = vec!["vmm"];
+        words.extend(names);
+        for word in &self.words {
+            words.extend(["--vmm", word]);
+        }
+        words.extend(args);
+        vmbell(&words)
+    }
+}
+
+fn shared(text: &str, name: &str) -> String {
+    let line = text.lines().find(|line| line.starts_with(name));
+    line.unwrap_or_else(|| panic!("no line {name} in:\n{text}"))
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+#[test]
+fn vmms_stand_side_by_side_and_the_best_is_marked() {
+    let doubles = Doubles::new()
+        .prints("one", &printed(1000))
+        .prints("two", &printed(2000));
+    let text = stdout(&mut doubles.command(&["one", "two"], &["--runs", "2"]));
+    assert_eq!(shared(&text, "cpuid"), "cpuid 100 ns* 200 ns", "{text}");
+    assert!(text.contains("boots by pvh"), "{text}");
+    assert!(text.contains("the FADT names no PM timer"), "{text}");
+}
+
+#[test]
+fn ratios_are_to_the_first_vmm() {
+    let doubles = Doubles::new()
+        .prints("one", &printed(1000))
+        .prints("two", &printed(2000));
+    let text = stdout(&mut doubles.command(&["two", "one"], &["--runs", "1", "--ratios"]));
+    assert_eq!(shared(&text, "cpuid"), "cpuid 1 0.50*", "{text}");
+}
+
+#[test]
+fn vmms_take_turns() {
+    let mut doubles = Doubles::new();
+    let log = doubles.path("log");
+    for name in ["one", "two"] {
+        let text = doubles.path("text");
+        fs::write(&text, printed(1000)).unwrap();
+        doubles = doubles.script(name, &format!("echo {name} >> '{log}'; cat '{text}'\n"));
+    }
+    doubles
+        .command(&["one", "two"], &["--runs", "3"])
+        .assert()
+        .code(0);
+    let order = fs::read_to_string(&log).unwrap();
+    assert_eq!(order, "one\ntwo\n".repeat(3));
+}
+
+#[test]
+fn a_double_is_given_the_image_its_words_and_a_disk() {
+    let doubles = Doubles::new();
+    let (seen, text) = (doubles.path("seen"), doubles.path("text"));
+    fs::write(&text, printed(1000)).unwrap();
+    let script = format!(
+        "head -c 4 \"$1\" > '{seen}'; echo \" $2\" >> '{seen}'; wc -c < \"$3\" >> '{seen}'; cat '{text}'\n"
+    );
+    let doubles = doubles.script("one", &script);
+    doubles
+        .command(
+            &["one"],
+            &[
+                "--runs",
+                "1",
+                "--ops",
+                "7",
+                "--batches",
+                "3",
+                "--only",
+                "cpuid,timer",
+            ],
+        )
+        .assert()
+        .code(0);
+    assert_eq!(
+        fs::read_to_string(seen).unwrap(),
+        "\x7fELF ops=7 batches=3 verbose only=cpuid,timer\n1048576\n"
+    );
+}
+
+#[test]
+fn each_bad_vmm_has_a_clear_result_and_the_others_go_on() {
+    let whole = printed(1000);
+    let half = &whole[..whole.find("samples").unwrap()];
+    let doubles = Doubles::new()
+        .prints("garbage", "\u{1b}[31m\u{fffd}\u{0}one two\n")
+        .prints("half", half)
+        .prints("nothing", "")
+        .script("too-much", "exec yes abc")
+        .script(
+            "endless",
+            "echo '=== vmbell-probe start ==='; echo row rtc-read; exec sleep 1000",
+        )
+        .script("dies", "echo 'fatal: no such machine' >&2; exit 3")
+        .prints("good", &whole);
+    let names = [
+        "garbage", "half", "nothing", "too-much", "endless", "dies", "good",
+    ];
+    let report = doubles.path("report.json");
+    doubles
+        .command(
+            &names,
+            &[
+                "--time-limit",
+                "5s",
+                "--runs",
+                "2",
+                "--style",
+                "none",
+                "--export-json",
+                &report,
+            ],
+        )
+        .assert()
+        .code(1);
+    let report = read_json(Path::new(&report));
+    let vmms = report["vmms"].as_array().unwrap();
+    let facts: Vec<(&str, &str, Value)> = vmms
+        .iter()
+        .map(|vmm| {
+            let text = |field: &str| vmm[field].as_str().unwrap_or("-");
+            (text("name"), text("reason"), vmm["last_output"].clone())
+        })
+        .collect();
+    let nothing = "it printed nothing of the image";
+    let ended = "it ended with exit status: 0";
+    let last = |text: &str| Value::from(text);
+    assert_eq!(
+        facts,
+        [
+            (
+                "garbage",
+                &*format!("{nothing}; {ended}"),
+                last("[31m\u{fffd}one two")
+            ),
+            (
+                "half",
+                &*format!("the image's results break off; {ended}"),
+                last("firmware")
+            ),
+            ("nothing", &*format!("{nothing}; {ended}"), Value::Null),
+            (
+                "too-much",
+                &*format!("{nothing}; it printed more than 1 MiB and was ended"),
+                last("abc")
+            ),
+            (
+                "endless",
+                "the image started and did not come to its results (it was in the row rtc-read); \
+                 it did not end within 5s",
+                Value::Null
+            ),
+            (
+                "dies",
+                &*format!("{nothing}; it ended with exit status: 3"),
+                last("fatal: no such machine")
+            ),
+            ("good", "-", Value::Null),
+        ]
+    );
+    assert_eq!(vmms[6]["boots"], 2);
+    assert_eq!(report["results"][0]["backend"], "good");
+}
+
+#[test]
+fn what_is_exported_conforms_to_the_schema() {
+    let doubles = Doubles::new()
+        .prints("one", &printed(1000))
+        .prints("two", &printed(2000))
+        .prints("bad", "");
+    let report = doubles.path("report.json");
+    let args = ["--style", "none", "--export-json", &report];
+    doubles
+        .command(&["one", "two", "bad"], &args)
+        .assert()
+        .code(1);
+    let schema = serde_json::from_str(include_str!("../../../../docs/report.schema.json")).unwrap();
+    let report = read_json(Path::new(&report));
+    assert_eq!(violations(&schema, &report), Vec::<String>::new());
+    let ratio = &report["results"][2]["ratio"];
+    assert_eq!(
+        (&ratio["reference"], &ratio["value"]),
+        (&"cpuid (one)".into(), &2.0.into())
+    );
+}
+
+#[test]
+fn markdown_and_csv_can_go_to_stdout() {
+    let doubles = Doubles::new().prints("one", &printed(1000));
+    let text = stdout(&mut doubles.command(&["one"], &["--export-markdown", "-"]));
+    assert!(text.contains("| `cpuid` | 100 ns |"), "{text}");
+    let text = stdout(&mut doubles.command(&["one"], &["--runs", "1", "--export-csv", "-"]));
+    assert!(text.contains("cpuid,scenario,one,,1,10,100\n"), "{text}");
+}
+
+#[test]
+fn what_a_vmm_printed_can_be_kept() {
+    let doubles = Doubles::new().script("one", "echo out; echo err >&2");
+    let kept = doubles.path("kept");
+    doubles
+        .command(&["one"], &["--keep", &kept])
+        .assert()
+        .code(1);
+    let read = |name: &str| fs::read_to_string(Path::new(&kept).join(name)).unwrap();
+    assert_eq!(
+        (&*read("one-1.log"), &*read("one-1.err")),
+        ("out\n", "err\n")
+    );
+}
+
+#[test]
+fn nothing_is_left_in_the_temporary_folder() {
+    let doubles = Doubles::new().prints("one", &printed(1000));
+    let temporary = doubles.folder.path().join("tmp");
+    fs::create_dir(&temporary).unwrap();
+    let mut command = doubles.command(&["one"], &["--runs", "1"]);
+    command.env("TMPDIR", &temporary).assert().code(0);
+    assert_eq!(fs::read_dir(&temporary).unwrap().count(), 0);
+}
+
+#[test]
+fn a_template_without_a_place_for_the_image_is_wrong() {
+    vmbell(&["vmm", "--vmm", "x=my-vmm --kernel image"])
+        .assert()
+        .code(2)
+        .stderr(predicate::str::contains(
+            "the command has no {image}, so it would not run the image",
+        ));
+}
+
+#[test]
+fn an_unknown_name_is_wrong_and_a_like_one_is_suggested() {
+    vmbell(&["vmm", "qemu-p"])
+        .assert()
+        .code(2)
+        .stderr(predicate::str::contains(
+            "no VMM is called 'qemu-p', did you mean 'qemu-pc'?",
+        ));
+}
+
+#[test]
+fn a_name_may_not_be_given_twice() {
+    vmbell(&["vmm", "--vmm", "alioth=x {image}"])
+        .assert()
+        .code(2)
+        .stderr(predicate::str::contains("two VMMs are called 'alioth'"));
+}
+
+#[test]
+fn where_no_vmm_can_run_it_says_which_were_looked_for_and_how_to_add_one() {
+    vmbell(&["vmm", "--accel", "tcg"])
+        .env("PATH", "/nonexistent")
+        .assert()
+        .code(77)
+        .stderr(
+            predicate::str::contains("qemu-microvm: qemu-system-x86_64 is not on PATH")
+                .and(predicate::str::contains("alioth: alioth is not on PATH"))
+                .and(predicate::str::contains("vmbell: it has no TCG, only KVM"))
+                .and(predicate::str::contains("--vmm NAME='COMMAND ... {image}")),
+        );
+}
+
+#[test]
+fn a_vmm_that_is_named_and_not_here_is_skipped_with_the_reason() {
+    vmbell(&["vmm", "alioth"])
+        .env("PATH", "/nonexistent")
+        .assert()
+        .code(77)
+        .stdout(predicate::str::contains("skipped: alioth is not on PATH"));
+}
+
+#[test]
+fn a_program_that_may_not_be_executed_says_so() {
+    let doubles = Doubles::new();
+    let program = doubles.path("vmm");
+    fs::write(&program, "").unwrap();
+    vmbell(&[
+        "vmm",
+        "mine",
+        "--vmm",
+        &format!("mine='{program}' {{image}}"),
+    ])
+    .assert()
+    .code(77)
+    .stdout(predicate::str::contains("may not be executed"));
+}
+
+#[test]
+fn the_list_says_where_programs_are() {
+    let text = stdout(
+        vmbell(&["vmm", "--list", "--vmm", "mine=/bin/sh {image}"]).env("PATH", "/nonexistent"),
+    );
+    assert!(
+        text.contains("alioth        not found: alioth is not on PATH\n"),
+        "{text}"
+    );
+    assert!(text.contains("mine          /bin/sh\n"), "{text}");
+    assert!(
+        shared(&text, "vmbell").ends_with(concat!("vmbell ", env!("CARGO_PKG_VERSION"))),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_image_can_be_written() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("probe.elf");
+    let args = ["vmm", "image", "-o", path.to_str().unwrap()];
+    vmbell(&args).assert().code(0);
+    assert_eq!(&fs::read(&path).unwrap()[..4], b"\x7fELF");
+    let args = [
+        "vmm",
+        "image",
+        "-o",
+        path.to_str().unwrap(),
+        "--format",
+        "bzimage",
+    ];
+    vmbell(&args).assert().code(0);
+    assert_eq!(&fs::read(&path).unwrap()[0x202..0x206], b"HdrS");
+}
+
+#[test]
+fn an_image_that_cannot_be_written_is_an_error() {
+    vmbell(&["vmm", "image", "-o", "/nonexistent/probe.elf"])
+        .assert()
+        .code(1)
+        .stderr(predicate::str::contains(
+            "cannot write the image to '/nonexistent/probe.elf': No such file or directory",
+        ));
+}
+
+#[test]
+fn a_signal_ends_the_vmm_and_writes_what_is_finished() {
+    let doubles = Doubles::new().prints("one", &printed(1000));
+    let pid = doubles.path("pid");
+    let doubles = doubles.script("two", &format!("echo $$ > '{pid}'; exec sleep 1000"));
+    let report = doubles.path("report.json");
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_vmbell"));
+    command.args(["vmm", "one", "two", "--export-json", &report]);
+    for word in &doubles.words {
+        command.args(["--vmm", word]);
+    }
+    let mut child = command.stdout(std::process::Stdio::null()).spawn().unwrap();
+    let vmm = wait_for(|| fs::read_to_string(&pid).ok()?.trim().parse::<i32>().ok());
+    send(&child, libc::SIGTERM);
+    assert_eq!(child.wait().unwrap().code(), Some(143));
+    wait_for(|| (!Path::new(&format!("/proc/{vmm}")).exists()).then_some(()));
+    let report = read_json(Path::new(&report));
+    assert_eq!(report["interrupted"], true);
+    assert_eq!(report["vmms"][0]["boots"], 1);
+    assert_eq!(report["vmms"][1]["status"], "skipped");
+}
+
+/// Waits for a value that comes in time even on a busy machine.
+fn wait_for<T>(value: impl Fn() -> Option<T>) -> T {
+    let begun = std::time::Instant::now();
+    while begun.elapsed() < std::time::Duration::from_secs(60) {
+        if let Some(value) = value() {
+            return value;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    panic!("it did not come");
+}
