@@ -190,6 +190,39 @@ impl Qemu {
             .collect()
     }
 
+    /// The files and folders of the host that it consists of, besides the libraries of an installed one: with these
+    /// at the same paths, its [`script`](Self::script) runs it in L1.
+    pub fn files(&self) -> Vec<PathBuf> {
+        let mut files = Vec::new();
+        match &self.loader {
+            Some((_, libraries)) => {
+                // The folder and not the program: the libraries of a program are searched among the host's.
+                files.extend(self.program.parent().map(Path::to_path_buf));
+                files.extend(std::env::split_paths(libraries));
+                files.extend(self.data.iter().cloned());
+            }
+            None => {
+                files.push(self.program.clone());
+                files.extend(["/usr/share/qemu", "/usr/share/seabios"].map(PathBuf::from));
+            }
+        }
+        files.retain(|path| path.exists());
+        files
+    }
+
+    /// A shell script that runs it with the script's own arguments.
+    pub fn script(&self) -> String {
+        let quoted =
+            |word: OsString| format!("'{}'", word.to_string_lossy().replace('\'', r"'\''"));
+        let mut script = "#!/bin/sh\n".to_owned();
+        for (name, value) in self.environment() {
+            script.push_str(&format!("export {name}={}\n", quoted(value.into())));
+        }
+        let words: Vec<String> = self.words().into_iter().map(quoted).collect();
+        script.push_str(&format!("exec {} \"$@\"\n", words.join(" ")));
+        script
+    }
+
     fn checked(mut self) -> Result<Self, QemuError> {
         let words = self.words();
         let mut command = Command::new(&words[0]);
@@ -277,6 +310,21 @@ mod tests {
         }
         assert_eq!(parse_version("qemu-img 7"), None);
         assert_eq!(parse_version("version x.y"), None);
+    }
+
+    #[test]
+    fn the_script_quotes_what_a_shell_would_split() {
+        let qemu = Qemu {
+            program: PathBuf::from("/it's a/qemu"),
+            loader: Some((PathBuf::from("/ld.so"), "/lib".into())),
+            modules: Some(PathBuf::from("/m")),
+            ..Qemu::installed(Origin::Package)
+        };
+        assert_eq!(
+            qemu.script(),
+            "#!/bin/sh\nexport QEMU_MODULE_DIR='/m'\nexec '/ld.so' '--inhibit-cache' \
+             '--library-path' '/lib' '/it'\\''s a/qemu' \"$@\"\n"
+        );
     }
 
     #[test]

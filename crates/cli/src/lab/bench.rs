@@ -1,22 +1,19 @@
 //! `vmbell lab bench`: runs this program's own `bench` in L1.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 
 use super::arch::boards;
 use super::device::plug_in;
 use super::environment;
+use super::exported::{Exported, ReportFiles};
 use super::machine::{Machine, announce, status, summarize};
 use super::parts::Parts;
 use crate::bench_args::BackendName;
 use crate::values;
 use vmbell_lab::Task;
-use vmbell_lab::job::OUT_FOLDER;
-use vmbell_report::Export;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -56,15 +53,8 @@ pub(super) struct LabBenchArguments {
     /// Operations of each run [default: 2000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     ops: Option<u64>,
-    /// Write the report as JSON; - is stdout
-    #[arg(long, value_name = "FILE")]
-    export_json: Option<PathBuf>,
-    /// Write the report as Markdown; - is stdout
-    #[arg(long, value_name = "FILE")]
-    export_markdown: Option<PathBuf>,
-    /// Write every sample as CSV; - is stdout
-    #[arg(long, value_name = "FILE")]
-    export_csv: Option<PathBuf>,
+    #[command(flatten)]
+    reports: ReportFiles,
     /// Further options of `vmbell bench`
     #[arg(last = true, value_name = "OPTION", index = 2)]
     options: Vec<OsString>,
@@ -74,7 +64,7 @@ pub(super) struct LabBenchArguments {
 pub(super) fn run(arch: Option<&str>, arguments: &LabBenchArguments) -> anyhow::Result<ExitCode> {
     let (host, board) = boards(arch)?;
     // Exports are opened before the boot, so that a bad path is found at once.
-    let exports = arguments.exports()?;
+    let exports = arguments.reports.open()?;
     let mut settings = arguments.machine.settings(&board)?;
     let devices = vmbell_bench::scenario::devices(&arguments.names);
     plug_in(&board, &mut settings.devices, &devices).map_err(anyhow::Error::msg)?;
@@ -94,59 +84,11 @@ pub(super) fn run(arch: Option<&str>, arguments: &LabBenchArguments) -> anyhow::
     let mut outcome = lab.run(&task, &settings)?;
     summarize(&outcome, lab.progress);
     let status = status(&outcome, &settings)?;
-    for export in exports {
-        let name = export.name;
-        let text = match &mut outcome.files {
-            Some(files) => files
-                .text(name)
-                .with_context(|| format!("cannot read {name} of L1"))?,
-            None => None,
-        };
-        match text {
-            Some(text) => export.to.finish(&text)?,
-            None if status == 0 => bail!("L1 left no {name}"),
-            // The bench failed before it wrote anything, and has already said why.
-            None => {}
-        }
-    }
+    Exported::finish(exports, &mut outcome, status)?;
     Ok(ExitCode::from(status))
 }
 
-/// A report that is copied from L1 to a file of this host.
-struct Exported {
-    option: &'static str,
-    name: &'static str,
-    to: Export,
-}
-
 impl LabBenchArguments {
-    fn files(&self) -> [(&'static str, &'static str, Option<&Path>); 3] {
-        [
-            ("--export-json", "report.json", self.export_json.as_deref()),
-            (
-                "--export-markdown",
-                "report.md",
-                self.export_markdown.as_deref(),
-            ),
-            ("--export-csv", "report.csv", self.export_csv.as_deref()),
-        ]
-    }
-
-    /// The exports to files of this host. What `bench` prints to stdout in L1 arrives on stdout here
-    /// anyway.
-    fn exports(&self) -> anyhow::Result<Vec<Exported>> {
-        let mut exports = Vec::new();
-        for (option, name, path) in self.files() {
-            if let Some(path) = path {
-                let to = Export::open(path)?;
-                if !to.is_stdout() {
-                    exports.push(Exported { option, name, to });
-                }
-            }
-        }
-        Ok(exports)
-    }
-
     /// The arguments that follow `vmbell`.
     fn words(&self, exports: &[Exported]) -> Vec<OsString> {
         let mut words: Vec<OsString> = vec!["bench".into()];
@@ -167,15 +109,7 @@ impl LabBenchArguments {
                 words.extend([option.into(), number.to_string().into()]);
             }
         }
-        for export in exports {
-            let path = Path::new(OUT_FOLDER).join(export.name);
-            words.extend([export.option.into(), path.into()]);
-        }
-        for (option, _, path) in self.files() {
-            if path == Some(Path::new("-")) {
-                words.extend([option.into(), "-".into()]);
-            }
-        }
+        words.extend(self.reports.words(exports));
         words.extend(self.options.iter().cloned());
         words.push("--".into());
         words.extend(self.names.iter().map(OsString::from));

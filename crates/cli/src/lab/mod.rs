@@ -9,11 +9,13 @@ mod bench;
 mod cache;
 mod device;
 mod environment;
+mod exported;
 mod init;
 mod machine;
 mod parts;
 mod run;
 mod signals;
+mod vmm;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -23,6 +25,7 @@ use clap::{Args, Subcommand};
 use self::bench::LabBenchArguments;
 use self::parts::Parts;
 use self::run::RunArguments;
+use self::vmm::LabVmmArguments;
 use vmbell_lab::LabError;
 use vmbell_lab::boot::exec_applet;
 
@@ -72,6 +75,7 @@ enum LabCommand {
     Clean,
     Run(Box<RunArguments>),
     Bench(Box<LabBenchArguments>),
+    Vmm(Box<LabVmmArguments>),
     /// Become another program that dies with its parent
     #[command(hide = true)]
     Exec {
@@ -103,6 +107,7 @@ pub(super) fn run(arguments: LabArguments) -> ExitCode {
         LabCommand::Clean => cache::clean(),
         LabCommand::Run(arguments) => run::run(arch, &arguments),
         LabCommand::Bench(arguments) => bench::run(arch, &arguments),
+        LabCommand::Vmm(arguments) => vmm::run(arch, &arguments),
     };
     result.unwrap_or_else(|error| {
         eprintln!("vmbell: {error:#}");

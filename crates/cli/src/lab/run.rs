@@ -122,7 +122,7 @@ fn variable(text: &str) -> Result<(String, String), String> {
 }
 
 /// Parses `HOST` or `HOST:PATH`; the name of a file that exists may contain a colon.
-fn copied(argument: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {
+pub(super) fn copied(argument: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {
     let absolute = |path: &Path| {
         std::path::absolute(path).with_context(|| format!("--with {}", path.display()))
     };

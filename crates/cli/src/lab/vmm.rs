@@ -1,0 +1,172 @@
+//! `vmbell lab vmm`: runs this program's own `vmm` in L1, with the lab's QEMU as one of the VMMs.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use tempfile::TempDir;
+
+use super::arch::boards;
+use super::environment;
+use super::exported::{Exported, ReportFiles};
+use super::machine::{Machine, announce, status, summarize};
+use super::parts::Parts;
+use super::run::copied;
+use crate::values;
+use vmbell_lab::Task;
+use vmbell_lab::qemu::Qemu;
+use vmbell_report::Timing;
+
+const EXAMPLES: &str = "\
+Examples:
+  vmbell lab vmm --deterministic                       instructions of every row under every VMM
+  vmbell lab vmm --deterministic qemu-pc vmbell -- --ratios
+                                                       two VMMs, with further options of `vmm`
+  vmbell lab vmm --with /opt/my-vmm -- --vmm mine='/opt/my-vmm {image}'
+                                                       one more VMM
+
+Exit codes are those of `vmbell vmm`; 124 is the lab's own time limit, and 125 a failure of the lab itself.
+";
+
+/// Where the lab's QEMU is found in L1.
+const QEMU_FILE: &str = "/usr/local/bin/qemu-system-x86_64";
+/// What runs the script that is there.
+const SHELL: &str = "/bin/sh";
+/// Where alioth is found in L1.
+const ALIOTH_FILE: &str = "/usr/local/bin/alioth";
+/// How wide the table is.
+const COLUMNS: &str = "80";
+/// Operations of a batch in L1, where everything is emulated and slow.
+const OPS: u32 = 20;
+/// How long a boot may take in L1, by L1's clock; where that counts instructions, a VMM that spins for ten seconds has
+/// executed 10,000,000,000.
+const TIME_LIMIT: &str = "2m";
+const DETERMINISTIC_LIMIT: &str = "10s";
+
+/// Compare VMMs on real KVM inside the lab
+///
+/// Runs this program's own `vmm` in L1, in one boot, with the lab's QEMU, with alioth if it is on PATH, and with vmbell
+/// itself. Times are the emulator's: what counts is --deterministic, whose numbers are instructions.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct LabVmmArguments {
+    #[command(flatten)]
+    parts: Parts,
+    #[command(flatten)]
+    machine: Machine,
+    /// The VMMs: qemu-pc, qemu-q35, qemu-microvm, alioth, vmbell, or names of --vmm; all that are found without any
+    #[arg(value_name = "NAME", index = 1)]
+    names: Vec<String>,
+    /// Copy a file or folder into L1, to the same path or to PATH: the program of another VMM
+    #[arg(long, value_name = "HOST[:PATH]")]
+    with: Vec<PathBuf>,
+    /// How often each VMM is booted [default: 3; 1 with --deterministic]
+    #[arg(short, long, value_name = "N", value_parser = values::runs)]
+    runs: Option<u32>,
+    #[command(flatten)]
+    reports: ReportFiles,
+    /// Further options of `vmbell vmm`
+    #[arg(last = true, value_name = "OPTION", index = 2)]
+    options: Vec<OsString>,
+}
+
+/// Compares in L1; the exit status is that of `vmm`.
+pub(super) fn run(arch: Option<&str>, arguments: &LabVmmArguments) -> anyhow::Result<ExitCode> {
+    let (host, board) = boards(arch)?;
+    if board.arch.name != "x86_64" {
+        bail!(
+            "the image is for x86_64, and this lab's machine is {}",
+            board.arch.name
+        );
+    }
+    let exports = arguments.reports.open()?;
+    let settings = arguments.machine.settings(&board)?;
+    let lab = arguments.parts.open(host, board, &settings)?;
+    let folder =
+        TempDir::with_prefix("vmbell-lab-vmm-").context("cannot make a temporary folder")?;
+    let mut with = carried(&lab.qemu, folder.path())?;
+    for pair in &arguments.with {
+        with.push(copied(pair)?);
+    }
+    // The same on every host: the environment moves what is on the program's stack.
+    let width = [("COLUMNS".to_owned(), COLUMNS.to_owned())];
+    let task = Task {
+        program: lab.init.clone().into(),
+        arguments: arguments.words(&exports),
+        environment: environment::in_l1(Vec::new(), &width, arguments.machine.timing()),
+        directory: "/".into(),
+        with,
+        modules: arguments.machine.module.clone(),
+        out: !exports.is_empty(),
+        ..Task::default()
+    };
+    announce(&lab, &settings);
+    let mut outcome = lab.run(&task, &settings)?;
+    summarize(&outcome, lab.progress);
+    let status = status(&outcome, &settings)?;
+    Exported::finish(exports, &mut outcome, status)?;
+    Ok(ExitCode::from(status))
+}
+
+/// The VMMs of this host that L1 gets, each with its path there.
+fn carried(qemu: &Qemu, folder: &Path) -> anyhow::Result<Vec<(PathBuf, PathBuf)>> {
+    let script = folder.join("qemu");
+    fs::write(&script, qemu.script())
+        .and_then(|()| fs::set_permissions(&script, fs::Permissions::from_mode(0o755)))
+        .context("cannot write a script that runs QEMU")?;
+    let same = |path: PathBuf| (path.clone(), path);
+    let mut with: Vec<(PathBuf, PathBuf)> = qemu.files().into_iter().map(same).collect();
+    with.push((script, QEMU_FILE.into()));
+    // The script's interpreter, with its libraries.
+    let shell = fs::canonicalize(SHELL).context("this host has no shell")?;
+    with.push((shell, SHELL.into()));
+    if let Some(alioth) = on_path("alioth") {
+        with.push((alioth, ALIOTH_FILE.into()));
+    }
+    Ok(with)
+}
+
+fn on_path(program: &str) -> Option<PathBuf> {
+    let folders = std::env::var_os("PATH")?;
+    let mut paths = std::env::split_paths(&folders).map(|folder| folder.join(program));
+    paths.find(|path| path.is_file())
+}
+
+impl LabVmmArguments {
+    /// The arguments that follow `vmbell`.
+    fn words(&self, exports: &[Exported]) -> Vec<OsString> {
+        let (runs, limit) = match self.machine.timing() {
+            Timing::Instructions => (1, DETERMINISTIC_LIMIT),
+            Timing::Native | Timing::Emulated => (3, TIME_LIMIT),
+        };
+        let runs = self.runs.unwrap_or(runs);
+        let mut words: Vec<OsString> = ["vmm", "--runs", &runs.to_string()].map(Into::into).into();
+        let given = |option: &str| {
+            let is_it = |word: &OsString| {
+                word.to_str()
+                    .is_some_and(|word| word.split('=').next() == Some(option))
+            };
+            self.options.iter().any(is_it)
+        };
+        for (option, value) in [
+            ("--ops", OPS.to_string()),
+            ("--time-limit", limit.to_owned()),
+        ] {
+            if !given(option) {
+                words.extend([option.into(), value.into()]);
+            }
+        }
+        if self.parts.quiet {
+            words.push("--quiet".into());
+        }
+        words.extend(self.reports.words(exports));
+        words.extend(self.options.iter().cloned());
+        words.push("--".into());
+        words.extend(self.names.iter().map(OsString::from));
+        words
+    }
+}
