@@ -46,10 +46,35 @@ fn set(image: &mut [u8], place: usize, value: usize) -> Option<()> {
 fn segment(elf: &[u8]) -> Option<(u32, &[u8])> {
     let headers = usize::try_from(u64_at(elf, 32)?).ok()?;
     let header = (0..usize::from(u16_at(elf, 56)?))
-        .filter_map(|index| elf.get(headers + PROGRAM_HEADER * index..))
+        .filter_map(|index| elf.get(headers.checked_add(PROGRAM_HEADER * index)?..))
         .find(|header| u32_at(header, 0) == Some(LOAD))?;
     let offset = usize::try_from(u64_at(header, 8)?).ok()?;
     let len = usize::try_from(u64_at(header, 32)?).ok()?;
     let address = u32::try_from(u64_at(header, 16)?).ok()?;
     Some((address, elf.get(offset..offset.checked_add(len)?)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::from_elf;
+    use crate::ELF;
+
+    #[test]
+    fn a_cut_elf_makes_no_image() {
+        for len in [0, 31, 63, 64, 120, 4096, 4200, ELF.len() / 2] {
+            assert_eq!(from_elf(ELF.get(..len).unwrap_or(&[])), None, "{len}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_header_is_read(header in prop::collection::vec(any::<u8>(), 64..256)) {
+            let mut elf = ELF.to_vec();
+            let len = header.len().min(elf.len());
+            elf[..len].copy_from_slice(&header[..len]);
+            let _ = from_elf(&elf);
+        }
+    }
 }
