@@ -20,6 +20,7 @@ fn forwarding_is_undone_in_mid_interrupt_and_the_classic_way_works_again<
     let _placed = guest.put(&clock, Access::Mapped, &[]);
     let mut vcpu = guest.start();
     let mut forwarded = guest.forward(&clock).unwrap();
+    let mut in_removals = 0;
     guest.while_taking(&mut vcpu, || {
         for round in 0..ROUNDS {
             guest.await_more("forwarded interrupts", 1 + round % 3);
@@ -36,14 +37,20 @@ fn forwarding_is_undone_in_mid_interrupt_and_the_classic_way_works_again<
             assert_eq!(connected.path(), InterruptPath::Resample);
             guest.release();
             guest.await_more("interrupts on the classic way", 3);
+            // When KVM removes an irqfd it stops to hear of the ends of interrupts, and lowers the line two grace
+            // periods later (Linux virt/kvm/eventfd.c, irqfd_resampler_shutdown). A line that is up then interrupts again
+            // and again.
+            let before = guest.spurious();
             drop(connected);
+            in_removals += guest.spurious() - before;
             forwarded = guest.forward(&clock).unwrap();
         }
         guest.await_more("forwarded interrupts", 10);
         drop(forwarded);
     });
     // The line was up when it was connected, and may have come once more at the end of the interrupt before.
-    assert!(guest.spurious() <= 2 * ROUNDS, "{}", guest.spurious());
+    let others = guest.spurious() - in_removals;
+    assert!(others <= 2 * ROUNDS, "{others}, and {in_removals}");
 }
 
 fn state(line: &vmbell::passthrough::interrupt::Line) -> vmbell::hypervisor::ForwardedState {
