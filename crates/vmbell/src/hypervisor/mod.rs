@@ -190,8 +190,7 @@ pub trait Kick: Send + Sync + fmt::Debug {
 /// Where and how a vCPU starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryPoint {
-    /// 64-bit code with the low 4 GiB identity-mapped: the state in which our guest programs start. The only entry
-    /// point on arm64.
+    /// 64-bit code with the low 4 GiB identity-mapped: the state in which our guest programs start.
     Program {
         /// First instruction.
         pc: u64,
@@ -217,6 +216,7 @@ pub enum EntryPoint {
         /// First instruction.
         offset: u16,
     },
-    /// Waits until another vCPU starts it. Needs [`Capability::Kernels`] and an [`Irqchip`].
+    /// Waits until another vCPU starts it: by a SIPI, which needs [`Capability::Kernels`] and an [`Irqchip`]; on arm64 by
+    /// CPU_ON of PSCI, after which it begins with the MMU off.
     Secondary,
 }

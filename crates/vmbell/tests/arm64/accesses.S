@@ -21,6 +21,8 @@
     b.eq 70f
     cmp w21, 7
     b.eq 80f
+    cmp w21, 8
+    b.eq 85f
     b .
 // Store.
 20:
@@ -91,6 +93,15 @@
     add x24, x24, 1
     str x24, [x23]
     b 80b
+// CPU_ON of PSCI: the other vCPU in address, its first instruction in value, its argument in result.
+85:
+    mov x0, 3
+    movk x0, 0xc400, lsl 16
+    mov x1, x23
+    mov x2, x24
+    ldr x3, [x20, 24]
+    hvc #0
+    mov x24, x0
 98:
     str x24, [x20, 24]
 99:

@@ -24,22 +24,25 @@ pub enum Op {
     Counter,
     /// Counts at this address for ever.
     Spin(u64),
+    /// Switches a vCPU on: its number, its first instruction, its argument.
+    CpuOn(u64, u64, u64),
 }
 
 const RECORD: u64 = 32;
 
 impl Op {
     fn record(self) -> Vec<u8> {
-        let (kind, width, address, value) = match self {
-            Self::Store(width, address, value) => (1, width, address, value),
-            Self::Load(width, address) => (2, width, address, 0),
-            Self::Call(number, argument) => (3, 8, number, argument),
-            Self::Hvc(function) => (4, 8, function, 0),
-            Self::Jump(address) => (5, 8, address, 0),
-            Self::Counter => (6, 8, 0, 0),
-            Self::Spin(address) => (7, 8, address, 0),
+        let (kind, width, address, value, third) = match self {
+            Self::Store(width, address, value) => (1, width, address, value, 0),
+            Self::Load(width, address) => (2, width, address, 0, 0),
+            Self::Call(number, argument) => (3, 8, number, argument, 0),
+            Self::Hvc(function) => (4, 8, function, 0, 0),
+            Self::Jump(address) => (5, 8, address, 0, 0),
+            Self::Counter => (6, 8, 0, 0, 0),
+            Self::Spin(address) => (7, 8, address, 0, 0),
+            Self::CpuOn(vcpu, pc, argument) => (8, 8, vcpu, pc, argument),
         };
-        let words = [u64::from(width) << 32 | kind, address, value, 0];
+        let words = [u64::from(width) << 32 | kind, address, value, third];
         words.into_iter().flat_map(u64::to_le_bytes).collect()
     }
 }

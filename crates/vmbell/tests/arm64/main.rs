@@ -16,4 +16,5 @@ mod exits;
 mod interrupts;
 mod programs;
 mod refused;
+mod secondary;
 mod taker;

@@ -31,7 +31,12 @@ fn entry_points_of_x86_are_refused<H: Hypervisor>(h: &H) {
         segment: 0,
         offset: 0,
     };
-    for entry in [real, EntryPoint::Secondary] {
+    let multiboot = EntryPoint::Multiboot {
+        pc: 0,
+        magic: 0,
+        information: 0,
+    };
+    for entry in [real, multiboot] {
         let error = vcpu.set_entry_point(entry).unwrap_err();
         let kernels = Capability::Kernels;
         let is_told =

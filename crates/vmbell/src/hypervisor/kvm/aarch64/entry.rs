@@ -1,6 +1,7 @@
 //! The initial registers of a vCPU, set by the thread that owns the vCPU before its first run: EL1 with the MMU and the
-//! caches on (Arm DDI 0487, D19.2).
+//! caches on (Arm DDI 0487, D19.2), or off, until another vCPU calls CPU_ON (Arm DEN 0022, 5.6).
 
+use kvm_bindings::{KVM_MP_STATE_STOPPED, kvm_mp_state};
 use kvm_ioctls::VcpuFd;
 
 use super::super::vm::Guest;
@@ -21,12 +22,22 @@ const CPACR: u64 = 3 << 20;
 
 /// Sets the registers of a vCPU for its entry point.
 pub fn set(vcpu: &VcpuFd, guest: &Guest, index: u32, entry: EntryPoint) -> Result<(), Error> {
-    let EntryPoint::Program { pc, sp, arguments } = entry else {
-        return Err(Error::Unsupported {
-            backend: "kvm",
-            capability: Capability::Kernels,
-            reason: super::support::NO_KERNELS.to_owned(),
-        });
+    let (pc, sp, arguments) = match entry {
+        EntryPoint::Program { pc, sp, arguments } => (pc, sp, arguments),
+        EntryPoint::Secondary if index == 0 => {
+            return Err(Error::Entry {
+                entry: "CPU_ON",
+                guest: "this vcpu as its first",
+            });
+        }
+        EntryPoint::Secondary => return switch_off(vcpu),
+        EntryPoint::Multiboot { .. } | EntryPoint::RealMode { .. } => {
+            return Err(Error::Unsupported {
+                backend: "kvm",
+                capability: Capability::Kernels,
+                reason: super::support::NO_KERNELS.to_owned(),
+            });
+        }
     };
     let [first, second] = arguments;
     let values = [
@@ -49,6 +60,13 @@ pub fn set(vcpu: &VcpuFd, guest: &Guest, index: u32, entry: EntryPoint) -> Resul
         share_counter(vcpu)?;
     }
     Ok(())
+}
+
+/// Lets the vCPU wait for CPU_ON, for which KVM resets it.
+fn switch_off(vcpu: &VcpuFd) -> Result<(), Error> {
+    let mp_state = KVM_MP_STATE_STOPPED;
+    vcpu.set_mp_state(kvm_mp_state { mp_state })
+        .map_err(Error::system("switch a vcpu off (KVM_SET_MP_STATE)"))
 }
 
 /// Makes the counter of all vCPUs as equal to the host's as a kernel before 6.4 lets it be: it sets a value, and the
