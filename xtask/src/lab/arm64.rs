@@ -2,7 +2,8 @@
 //!
 //! All that runs in L1 is built once, with the profile `release`, because QEMU emulates every instruction of it. A boot
 //! needs one CPU of the host, so two run at a time: the bench, and beside it, one after the other, the lab's own tests,
-//! the tests on KVM with a GICv3, and with a GICv2 those of them that depend on the interrupt controller's version.
+//! the tests on KVM with a GICv3, with a GICv2 those of them that depend on the interrupt controller's version, and those
+//! of an assigned device.
 
 use std::time::Instant;
 
@@ -31,19 +32,20 @@ pub(crate) fn run() -> Result<()> {
     ensure!(prepared.status.success(), "the lab cannot be prepared");
     let boots = suites::named(&host.tests, suites::OWN_ARM64)?;
     let on_kvm = suites::find_foreign(&foreign.tests)?;
-    let tests = |gic| inside::run_on_arm64(launcher, gic, &on_kvm);
+    let tests = |machine| inside::run_on_arm64(launcher, machine, &on_kvm);
     let bench = || bench::run(launcher, &bench::AARCH64);
-    let ([own, newer, older], bench) = std::thread::scope(|scope| {
+    let ([own, newer, older, device], bench) = std::thread::scope(|scope| {
         let bench = scope.spawn(|| stage::run("bench on KVM", bench));
         let others = [
             stage::run("the lab itself", || {
                 own::run(&boots, 0, Some(&foreign.vmbell))
             }),
-            stage::run("tests, GICv3", || tests(inside::Gic::V3)),
-            stage::run("tests, GICv2", || tests(inside::Gic::V2)),
+            stage::run("tests, GICv3", || tests(inside::Arm64::Gicv3)),
+            stage::run("tests, GICv2", || tests(inside::Arm64::Gicv2)),
+            stage::run("tests, pl031", || tests(inside::Arm64::Pl031)),
         ];
         (others, bench.join())
     });
     let bench = bench.map_err(|_| anyhow!("the thread of the bench panicked"))?;
-    conclude(&[own, bench, newer, older], started)
+    conclude(&[own, bench, newer, older, device], started)
 }
