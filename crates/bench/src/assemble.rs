@@ -7,7 +7,7 @@ use super::ratios::{count, exits_per_op, highlights, ratio_in_time, ratios, reso
 use super::{EarlyStop, Options, Record, Sample, Series, compare, verdict};
 use vmbell::hypervisor::SpinPolicy;
 use vmbell_report::outliers::Outliers;
-use vmbell_report::statistics::{Summary, median, percentile};
+use vmbell_report::statistics::{Summary, median, percentile, thousandths};
 use vmbell_report::{
     Backend, Counting, Counts, Exits, Group, Host, Percentiles, PercentilesOf, Planned, Report,
     Row, SCHEMA_VERSION, Timing, Tool, Tsc, rfc3339,
@@ -178,12 +178,6 @@ fn counts(series: &Series, pick: fn(&Sample) -> &[(String, u64)]) -> Counts {
     names.map(|(name, _)| (name.clone(), runs(name))).collect()
 }
 
-/// Rounds to a thousandth of a nanosecond or instruction: further digits come from the division and not
-/// from the clock.
-fn thousandths(ns: f64) -> f64 {
-    (ns * 1000.0).round() / 1000.0
-}
-
 /// The operations of every run, if they differ.
 fn varying_ops(series: &Series) -> Vec<u64> {
     let all: Vec<u64> = series.samples.iter().map(|sample| sample.ops).collect();
@@ -227,15 +221,7 @@ fn percentiles(series: &Series, samples: &[f64]) -> Option<Percentiles> {
         Some(histogram) => Some(histogram.value_at_quantile(p) as f64),
         None => percentile(samples, p),
     };
-    // A percentile that no value is above is only the largest value. The sum keeps 1 - p from being
-    // rounded below a hundredth.
-    let beyond = |p: f64| at(p).filter(|_| count * (1.0 - p) + 1e-6 >= 1.0);
-    Some(Percentiles {
-        p50: at(0.5)?,
-        p90: beyond(0.9),
-        p99: beyond(0.99),
-        p99_9: beyond(0.999),
-    })
+    Percentiles::of(count, at)
 }
 
 #[cfg(test)]

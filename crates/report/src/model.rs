@@ -389,6 +389,22 @@ pub struct Percentiles {
     pub p99_9: Option<f64>,
 }
 
+impl Percentiles {
+    /// The percentiles of `count` values, of which `at` gives the one below which a share of them is; `None` if it gives
+    /// no median.
+    pub fn of(count: f64, at: impl Fn(f64) -> Option<f64>) -> Option<Self> {
+        // A percentile that no value is above is only the largest value. The sum keeps 1 - p from being
+        // rounded below a hundredth.
+        let beyond = |p: f64| at(p).filter(|_| count * (1.0 - p) + 1e-6 >= 1.0);
+        Some(Self {
+            p50: at(0.5)?,
+            p90: beyond(0.9),
+            p99: beyond(0.99),
+            p99_9: beyond(0.999),
+        })
+    }
+}
+
 /// The values that percentiles are over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

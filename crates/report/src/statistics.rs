@@ -6,6 +6,12 @@
 /// The factor from the median absolute deviation of a normal distribution to its standard deviation.
 pub const MAD_TO_SIGMA: f64 = 1.4826;
 
+/// Rounds to a thousandth of a nanosecond or instruction: further digits come from the division and not
+/// from the clock.
+pub fn thousandths(ns: f64) -> f64 {
+    (ns * 1000.0).round() / 1000.0
+}
+
 /// The statistics of one list of samples, all in the samples' unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {

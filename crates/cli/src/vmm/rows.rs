@@ -6,7 +6,7 @@ use super::turns::Column;
 use vmbell_bench::Clock;
 use vmbell_report::bootstrap::ratio_of_medians;
 use vmbell_report::outliers::Outliers;
-use vmbell_report::statistics::{Summary, percentile};
+use vmbell_report::statistics::{Summary, percentile, thousandths};
 use vmbell_report::{Counts, Group, Percentiles, PercentilesOf, Ratio, Row, Status, Timing};
 
 /// The image's reason of a row that its command line leaves out.
@@ -163,7 +163,7 @@ fn row(
         timing_valid: timing == Timing::Native && !is_emulated(column),
         ops_per_run: ops.last().copied().unwrap_or_default(),
         shortest_run: shortest.min_by(f64::total_cmp),
-        percentiles_ns: percentiles(&samples),
+        percentiles_ns: Percentiles::of(samples.len() as f64, |share| percentile(&samples, share)),
         percentiles_of: PercentilesOf::Runs,
         spread: summary
             .as_ref()
@@ -184,22 +184,6 @@ fn row(
         ops: if differ { ops } else { Vec::new() },
         samples_ns: samples,
     }
-}
-
-fn percentiles(samples: &[f64]) -> Option<Percentiles> {
-    let at =
-        |share: f64, least: usize| percentile(samples, share).filter(|_| samples.len() >= least);
-    Some(Percentiles {
-        p50: percentile(samples, 0.5)?,
-        p90: at(0.9, 10),
-        p99: at(0.99, 100),
-        p99_9: at(0.999, 1000),
-    })
-}
-
-/// Rounds to a thousandth of a nanosecond or instruction: further digits come from the division.
-fn thousandths(ns: f64) -> f64 {
-    (ns * 1000.0).round() / 1000.0
 }
 
 #[cfg(test)]
