@@ -24,6 +24,17 @@ pub(super) struct ExportArgs {
     export_csv: Option<PathBuf>,
 }
 
+impl ExportArgs {
+    /// Each option's name and what was given, in the order of the options.
+    pub(super) fn given(&self) -> [(&'static str, Option<&Path>); 3] {
+        [
+            ("--export-json", self.export_json.as_deref()),
+            ("--export-markdown", self.export_markdown.as_deref()),
+            ("--export-csv", self.export_csv.as_deref()),
+        ]
+    }
+}
+
 type Writer = fn(&Report) -> String;
 
 /// The files and streams that the report is exported to.
@@ -32,13 +43,13 @@ pub(super) struct Exports(Vec<(Export, Writer)>);
 impl Exports {
     /// Opens all of them, before anything is measured.
     pub(super) fn open(args: &ExportArgs) -> Result<Self> {
-        let wanted: [(Option<&Path>, Writer); 3] = [
-            (args.export_json.as_deref(), vmbell_report::json),
-            (args.export_markdown.as_deref(), vmbell_report::markdown),
-            (args.export_csv.as_deref(), vmbell_report::csv),
+        let writers: [Writer; 3] = [
+            vmbell_report::json,
+            vmbell_report::markdown,
+            vmbell_report::csv,
         ];
         let mut exports = Vec::new();
-        for (path, writer) in wanted {
+        for ((_, path), writer) in args.given().into_iter().zip(writers) {
             if let Some(path) = path {
                 exports.push((Export::open(path)?, writer));
             }

@@ -65,7 +65,11 @@ pub(super) fn clock(timing: Timing) -> Clock {
 /// The exit status for a report. An interrupt and the time limit come before a failed row, which they
 /// may have caused.
 pub(super) fn exit(report: &Report) -> Exit {
-    let mut statuses = report.results.iter().map(|row| row.status);
+    exit_of(report, report.results.iter().map(|row| row.status))
+}
+
+/// The same for a report whose success depends on these statuses.
+pub(super) fn exit_of(report: &Report, mut statuses: impl Iterator<Item = Status> + Clone) -> Exit {
     if report.interrupted {
         Exit::Interrupted
     } else if report.timed_out {

@@ -8,10 +8,11 @@ use clap::{Args, ValueEnum};
 use super::arch::boards;
 use super::device::plug_in;
 use super::environment;
-use super::exported::{Exported, ReportFiles};
+use super::exported::Exported;
 use super::machine::{Machine, announce, status, summarize};
 use super::parts::Parts;
 use crate::bench_args::BackendName;
+use crate::exports::ExportArgs;
 use crate::values;
 use vmbell_lab::Task;
 
@@ -54,7 +55,7 @@ pub(super) struct LabBenchArguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     ops: Option<u64>,
     #[command(flatten)]
-    reports: ReportFiles,
+    reports: ExportArgs,
     /// Further options of `vmbell bench`
     #[arg(last = true, value_name = "OPTION", index = 2)]
     options: Vec<OsString>,
@@ -64,7 +65,7 @@ pub(super) struct LabBenchArguments {
 pub(super) fn run(arch: Option<&str>, arguments: &LabBenchArguments) -> anyhow::Result<ExitCode> {
     let (host, board) = boards(arch)?;
     // Exports are opened before the boot, so that a bad path is found at once.
-    let exports = arguments.reports.open()?;
+    let exports = Exported::open(&arguments.reports)?;
     let mut settings = arguments.machine.settings(&board)?;
     let devices = vmbell_bench::scenario::devices(&arguments.names);
     plug_in(&board, &mut settings.devices, &devices).map_err(anyhow::Error::msg)?;
@@ -109,7 +110,7 @@ impl LabBenchArguments {
                 words.extend([option.into(), number.to_string().into()]);
             }
         }
-        words.extend(self.reports.words(exports));
+        words.extend(Exported::words(&self.reports, exports));
         words.extend(self.options.iter().cloned());
         words.push("--".into());
         words.extend(self.names.iter().map(OsString::from));

@@ -1,28 +1,17 @@
 //! Reports that a command in L1 writes and that are copied to files of this host.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, bail};
-use clap::Args;
 
+use crate::exports::ExportArgs;
 use vmbell_lab::Outcome;
 use vmbell_lab::job::OUT_FOLDER;
 use vmbell_report::Export;
 
-/// Where the report is written on this host.
-#[derive(Args, Debug)]
-pub(super) struct ReportFiles {
-    /// Write the report as JSON; - is stdout
-    #[arg(long, value_name = "FILE")]
-    export_json: Option<PathBuf>,
-    /// Write the report as Markdown; - is stdout
-    #[arg(long, value_name = "FILE")]
-    export_markdown: Option<PathBuf>,
-    /// Write every sample as CSV; - is stdout
-    #[arg(long, value_name = "FILE")]
-    export_csv: Option<PathBuf>,
-}
+/// The names of the files in L1, in the order of the options.
+const NAMES: [&str; 3] = ["report.json", "report.md", "report.csv"];
 
 /// A report that is copied from L1 to a file of this host.
 pub(super) struct Exported {
@@ -31,27 +20,15 @@ pub(super) struct Exported {
     to: Export,
 }
 
-impl ReportFiles {
-    fn files(&self) -> [(&'static str, &'static str, Option<&Path>); 3] {
-        [
-            ("--export-json", "report.json", self.export_json.as_deref()),
-            (
-                "--export-markdown",
-                "report.md",
-                self.export_markdown.as_deref(),
-            ),
-            ("--export-csv", "report.csv", self.export_csv.as_deref()),
-        ]
-    }
-
+impl Exported {
     /// The exports to files of this host. What the command prints to stdout in L1 arrives on stdout here anyway.
-    pub(super) fn open(&self) -> anyhow::Result<Vec<Exported>> {
+    pub(super) fn open(args: &ExportArgs) -> anyhow::Result<Vec<Self>> {
         let mut exports = Vec::new();
-        for (option, name, path) in self.files() {
+        for ((option, path), name) in args.given().into_iter().zip(NAMES) {
             if let Some(path) = path {
                 let to = Export::open(path)?;
                 if !to.is_stdout() {
-                    exports.push(Exported { option, name, to });
+                    exports.push(Self { option, name, to });
                 }
             }
         }
@@ -59,22 +36,20 @@ impl ReportFiles {
     }
 
     /// The options of the command in L1.
-    pub(super) fn words(&self, exports: &[Exported]) -> Vec<OsString> {
+    pub(super) fn words(args: &ExportArgs, exports: &[Self]) -> Vec<OsString> {
         let mut words = Vec::new();
         for export in exports {
             let path = Path::new(OUT_FOLDER).join(export.name);
             words.extend([export.option.into(), path.into()]);
         }
-        for (option, _, path) in self.files() {
+        for (option, path) in args.given() {
             if path == Some(Path::new("-")) {
                 words.extend([option.into(), "-".into()]);
             }
         }
         words
     }
-}
 
-impl Exported {
     /// Copies what L1 left.
     pub(super) fn finish(
         exports: Vec<Self>,

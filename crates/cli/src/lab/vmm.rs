@@ -12,11 +12,13 @@ use tempfile::TempDir;
 
 use super::arch::boards;
 use super::environment;
-use super::exported::{Exported, ReportFiles};
+use super::exported::Exported;
 use super::machine::{Machine, announce, status, summarize};
 use super::parts::Parts;
 use super::run::copied;
+use crate::exports::ExportArgs;
 use crate::values;
+use crate::vmm::alioth_on_path;
 use vmbell_lab::Task;
 use vmbell_lab::qemu::Qemu;
 use vmbell_report::Timing;
@@ -68,7 +70,7 @@ pub(super) struct LabVmmArguments {
     #[arg(short, long, value_name = "N", value_parser = values::runs)]
     runs: Option<u32>,
     #[command(flatten)]
-    reports: ReportFiles,
+    reports: ExportArgs,
     /// Further options of `vmbell vmm`
     #[arg(last = true, value_name = "OPTION", index = 2)]
     options: Vec<OsString>,
@@ -83,7 +85,7 @@ pub(super) fn run(arch: Option<&str>, arguments: &LabVmmArguments) -> anyhow::Re
             board.arch.name
         );
     }
-    let exports = arguments.reports.open()?;
+    let exports = Exported::open(&arguments.reports)?;
     let settings = arguments.machine.settings(&board)?;
     let lab = arguments.parts.open(host, board, &settings)?;
     let folder =
@@ -124,16 +126,10 @@ fn carried(qemu: &Qemu, folder: &Path) -> anyhow::Result<Vec<(PathBuf, PathBuf)>
     // The script's interpreter, with its libraries.
     let shell = fs::canonicalize(SHELL).context("this host has no shell")?;
     with.push((shell, SHELL.into()));
-    if let Some(alioth) = on_path("alioth") {
+    if let Ok(alioth) = alioth_on_path() {
         with.push((alioth, ALIOTH_FILE.into()));
     }
     Ok(with)
-}
-
-fn on_path(program: &str) -> Option<PathBuf> {
-    let folders = std::env::var_os("PATH")?;
-    let mut paths = std::env::split_paths(&folders).map(|folder| folder.join(program));
-    paths.find(|path| path.is_file())
 }
 
 impl LabVmmArguments {
@@ -163,7 +159,7 @@ impl LabVmmArguments {
         if self.parts.quiet {
             words.push("--quiet".into());
         }
-        words.extend(self.reports.words(exports));
+        words.extend(Exported::words(&self.reports, exports));
         words.extend(self.options.iter().cloned());
         words.push("--".into());
         words.extend(self.names.iter().map(OsString::from));

@@ -18,7 +18,7 @@ mod turns;
 
 use std::ffi::OsString;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -33,7 +33,7 @@ use self::turns::Column;
 use super::exit::{Exit, Usage};
 use super::exports::Exports;
 use super::interrupt;
-use super::measured::clock;
+use super::measured::{clock, exit_of};
 use super::output::print;
 use super::style::{self, Style};
 use super::suggest::did_you_mean;
@@ -44,6 +44,11 @@ use vmbell_report::{
 
 /// How long a program may take to print its version.
 const VERSION_LIMIT: Duration = Duration::from_secs(10);
+
+/// The path of alioth's program, or why there is none.
+pub(super) fn alioth_on_path() -> Result<PathBuf, String> {
+    Launcher::Alioth.find()
+}
 
 /// Runs the image in the VMMs.
 pub(super) fn run(args: &VmmArgs) -> Result<Exit> {
@@ -128,7 +133,7 @@ pub(super) fn run(args: &VmmArgs) -> Result<Exit> {
     let exported = exports.finish(&report);
     show(&report, args, stdout_is_taken)?;
     exported?;
-    Ok(exit(&report))
+    Ok(exit_of(&report, report.vmms.iter().map(|vmm| vmm.status)))
 }
 
 /// The VMMs that were named; without names, all.
@@ -307,17 +312,4 @@ fn show(report: &Report, args: &VmmArgs, stdout_is_taken: bool) -> Result<()> {
         return Ok(());
     }
     print(&text)
-}
-
-fn exit(report: &Report) -> Exit {
-    let mut statuses = report.vmms.iter().map(|vmm| vmm.status);
-    if report.interrupted {
-        Exit::Interrupted
-    } else if statuses.clone().any(|status| status == Status::Failed) {
-        Exit::Failed
-    } else if statuses.all(|status| status == Status::Skipped) {
-        Exit::Skipped
-    } else {
-        Exit::Good
-    }
 }
