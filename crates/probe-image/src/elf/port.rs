@@ -1,4 +1,4 @@
-//! Port I/O.
+//! The instructions `in` and `out`. The ports are those of a PC; where a VMM has nothing at one, a read gives ones.
 
 #![allow(unsafe_code)]
 
