@@ -33,17 +33,35 @@ impl Map {
     ) -> Option<(&dyn BusDevice, u64)> {
         let last = address.checked_add((len as u64).checked_sub(1)?)?;
         let unit = address >> self.granule;
-        let guess = self.answer(guesses.get(unit), address, last);
-        guess.or_else(|| {
-            let index = self.candidate(address);
-            guesses.set(unit, index, self.entries.len());
-            self.answer(index, address, last)
-        })
+        let guess = guesses.get(unit);
+        // A guest may access a hole as often as a device: the ranges beside it show that it is one.
+        match self.entries.get(guess) {
+            Some(Entry { range, device }) if range.first() <= address => {
+                if last <= range.last() {
+                    return Some((&**device, address - range.first()));
+                }
+                let next = self.starts.get(guess + 1);
+                if next.is_none_or(|next| address < *next) {
+                    return None;
+                }
+            }
+            _ if guess == 0 => return None,
+            _ => {}
+        }
+        self.search(guesses, unit, address, last)
     }
 
-    /// The device of entry `index` and the offset, if its range has all addresses from `address` to `last`.
-    #[inline]
-    fn answer(&self, index: usize, address: u64, last: u64) -> Option<(&dyn BusDevice, u64)> {
+    /// As [`find`](Self::find), where the guess was wrong; notes the right one.
+    #[inline(never)]
+    fn search(
+        &self,
+        guesses: &mut Guesses,
+        unit: u64,
+        address: u64,
+        last: u64,
+    ) -> Option<(&dyn BusDevice, u64)> {
+        let index = self.candidate(address);
+        guesses.set(unit, index, self.entries.len());
         let Entry { range, device } = self.entries.get(index)?;
         let inside = (range.first() <= address) & (last <= range.last());
         inside.then(|| (&**device, address - range.first()))

@@ -105,6 +105,23 @@ fn most_of_what_a_reader_found_is_guessed_right_next_time() {
 }
 
 #[test]
+fn no_guess_changes_what_is_found() {
+    let ranges = [(0x10, 0x10), (0x30, 0x10), (0x40, 0x10), (0x80, 0x10)];
+    let map = map(&ranges);
+    for address in (0..0xa0).chain([u64::MAX - 1, u64::MAX]) {
+        let inside = |(base, len): &&(u64, u64)| (*base..base + len).contains(&address);
+        let expected = ranges.iter().find(inside).map(|(base, _)| address - base);
+        for guess in 0..=ranges.len() {
+            let mut guesses = Guesses::new();
+            guesses.set(address >> map.granule, guess, ranges.len());
+            let found = map.find(&mut guesses, address, 1);
+            let found = found.map(|(_, offset)| offset);
+            assert_eq!(found, expected, "{address:#x} with guess {guess}");
+        }
+    }
+}
+
+#[test]
 fn range_of_almost_all_addresses_is_answered() {
     let map = map(&[(0, u64::MAX)]);
     assert_eq!(offset(&map, u64::MAX - 1, 1), Some(u64::MAX - 1));

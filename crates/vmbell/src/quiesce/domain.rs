@@ -91,6 +91,7 @@ impl Domain {
         left
     }
 
+    #[inline]
     pub(super) fn epoch(&self) -> u64 {
         self.shared.epoch.0.load(Ordering::Acquire)
     }
