@@ -77,11 +77,13 @@ impl<'m, V: Vm> Runner<'m, V> {
 }
 
 /// The bytes of an access. No backend gives a length greater than that of the value; a greater one is cut.
+#[inline]
 fn bytes(value: &[u8], len: u8) -> &[u8] {
     &value[..usize::from(len).min(value.len())]
 }
 
 /// Reads from a bus. If no device answers, all bits are set.
+#[inline]
 fn read(bus: &mut BusReader, address: u64, len: u8) -> VmEntry {
     let mut value = [0xff; 8];
     let len = usize::from(len).min(value.len());

@@ -14,7 +14,7 @@ use super::arch::{self, boot, entry, hypercall, last_words, reset};
 use super::error::KvmError;
 use super::ioctl;
 use super::kick::Kicks;
-use super::run_page::{Exit, Io, RunPage};
+use super::run_page::{Call, Exit, Io, RunPage};
 use super::statistics::Statistics;
 use super::vm::{Counts, Guest};
 use crate::doorbell::IoEventAddress;
@@ -41,6 +41,8 @@ pub struct KvmVcpu {
 enum Pending {
     Nothing,
     Load,
+    /// One `in`, and the offset of its data in the run page's mapping.
+    In(u64),
     Hypercall,
     /// A string of port accesses, and how many of them are done.
     String(Io, u32),
@@ -74,11 +76,10 @@ impl KvmVcpu {
     #[inline(always)]
     fn enter(&mut self) -> Result<VmExit, Error> {
         loop {
-            if let Some(write) = self.guest.coalesced.pop(&self.page) {
-                return Ok(store(write.address, write.len, write.data));
-            }
-            if let Some(exit) = self.held.take() {
-                return self.translate(exit);
+            if self.guest.coalesced.is_used()
+                && let Some(exit) = self.earlier()
+            {
+                return exit;
             }
             let moves = self.guest.groups.moves();
             if let Err(error) = ioctl::run(&self.fd) {
@@ -91,20 +92,62 @@ impl KvmVcpu {
             }
             let heavy = &self.counts.heavy;
             heavy.store(heavy.load(Relaxed) + 1, Relaxed);
-            let exit = self.page.exit();
-            if self.guest.groups.has_moved(moves) && self.belongs_to_a_group(exit) {
+            if (self.guest.groups.has_moved(moves) || self.guest.coalesced.is_used())
+                && self.is_put_off(moves)
+            {
                 continue;
             }
-            if self.guest.coalesced.is_used() {
-                // Coalesced writes in the ring happened before this exit.
-                self.held = Some(exit);
-                continue;
-            }
-            return self.translate(exit);
+            return self.exit();
         }
     }
 
+    /// Whether the exit is not the next to be reported: it rang a group whose registration was moving, or coalesced
+    /// writes came before it, which may be in the ring.
+    #[cold]
+    fn is_put_off(&mut self, moves: u64) -> bool {
+        if self.guest.groups.has_moved(moves) && self.belongs_to_a_group() {
+            return true;
+        }
+        if self.guest.coalesced.is_used() {
+            self.held = Some(self.page.exit());
+            return true;
+        }
+        false
+    }
+
+    /// What is to be reported before the guest is entered: a coalesced write, then the exit that came after it.
+    #[cold]
+    fn earlier(&mut self) -> Option<Result<VmExit, Error>> {
+        if let Some(write) = self.guest.coalesced.pop(&self.page) {
+            return Some(Ok(store(write.address, write.len, write.data)));
+        }
+        let exit = self.held.take()?;
+        Some(self.translate(exit))
+    }
+
+    /// Translates the exit in the run page.
     #[inline(always)]
+    fn exit(&mut self) -> Result<VmExit, Error> {
+        match self.page.exit() {
+            Exit::Io(io) if io.count == 1 => Ok(self.access(io)),
+            Exit::Mmio {
+                write: true,
+                address,
+                len,
+                data,
+            } => Ok(store(address, len, data)),
+            Exit::Mmio { address, len, .. } => Ok(self.load(address, len)),
+            Exit::Hypercall(call) => self.hypercall(call),
+            _ => self.rare(),
+        }
+    }
+
+    /// As [`exit`](Self::exit), out of the way of the exits that come often.
+    #[cold]
+    fn rare(&mut self) -> Result<VmExit, Error> {
+        self.translate(self.page.exit())
+    }
+
     fn translate(&mut self, exit: Exit) -> Result<VmExit, Error> {
         match exit {
             Exit::Io(io) => self.string(io, 0),
@@ -114,19 +157,25 @@ impl KvmVcpu {
                 len,
                 data,
             } => Ok(store(address, len, data)),
-            Exit::Mmio { address, len, .. } => {
-                self.pending = Pending::Load;
-                let len = (len & 0xff) as u8;
-                Ok(VmExit::MmioRead { address, len })
-            }
-            Exit::Hypercall(call) => {
-                self.pending = Pending::Hypercall;
-                let [number, argument] = hypercall::decode(&self.fd, &call)?;
-                Ok(VmExit::Hypercall { number, argument })
-            }
+            Exit::Mmio { address, len, .. } => Ok(self.load(address, len)),
+            Exit::Hypercall(call) => self.hypercall(call),
             Exit::Hlt => Ok(VmExit::Halt),
             exit => self.end(exit),
         }
+    }
+
+    #[inline]
+    fn load(&mut self, address: u64, len: u32) -> VmExit {
+        self.pending = Pending::Load;
+        let len = (len & 0xff) as u8;
+        VmExit::MmioRead { address, len }
+    }
+
+    #[inline]
+    fn hypercall(&mut self, call: Call) -> Result<VmExit, Error> {
+        self.pending = Pending::Hypercall;
+        let [number, argument] = hypercall::decode(&self.fd, &call)?;
+        Ok(VmExit::Hypercall { number, argument })
     }
 
     /// Exits after which the vCPU cannot be entered again.
@@ -144,8 +193,21 @@ impl KvmVcpu {
         }
     }
 
-    /// The access number `done` of a string; a single access is a string of one.
+    /// A single access.
     #[inline(always)]
+    fn access(&mut self, io: Io) -> VmExit {
+        let (port, len) = (io.port, io.width);
+        if !io.out {
+            self.pending = Pending::In(io.offset);
+            return VmExit::PioIn { port, len };
+        }
+        let data = masked(self.page.load(io.offset), len.into());
+        let data = (data & 0xffff_ffff) as u32;
+        VmExit::PioOut { port, len, data }
+    }
+
+    /// The access number `done` of a string; a single access is a string of one.
+    #[cold]
     fn string(&mut self, io: Io, done: u32) -> Result<VmExit, Error> {
         let Io {
             out, port, width, ..
@@ -172,12 +234,21 @@ impl KvmVcpu {
     #[inline(always)]
     fn answer(&mut self, entry: VmEntry) -> Option<Result<VmExit, Error>> {
         let data = entry.data();
+        match self.pending {
+            Pending::Nothing => return None,
+            Pending::Load => self.page.answer_load(data.to_le_bytes()),
+            // The kernel takes as many bytes as the access has.
+            Pending::In(at) => self.page.store(at, &data.to_le_bytes()),
+            Pending::Hypercall | Pending::String(..) => return self.answer_rare(data),
+        }
+        self.pending = Pending::Nothing;
+        None
+    }
+
+    #[cold]
+    fn answer_rare(&mut self, data: u64) -> Option<Result<VmExit, Error>> {
         match std::mem::replace(&mut self.pending, Pending::Nothing) {
-            Pending::Nothing => None,
-            Pending::Load => {
-                self.page.answer_load(data.to_le_bytes());
-                None
-            }
+            Pending::Nothing | Pending::Load | Pending::In(_) => None,
             Pending::Hypercall => hypercall::answer(&self.fd, &self.page, data).err().map(Err),
             Pending::String(io, done) => {
                 if !io.out {
@@ -194,9 +265,9 @@ impl KvmVcpu {
     /// Whether the exit is a write that belongs to a group whose registration was moving; then it rings the
     /// group.
     #[cold]
-    fn belongs_to_a_group(&self, exit: Exit) -> bool {
+    fn belongs_to_a_group(&self) -> bool {
         let groups = &self.guest.groups;
-        match exit {
+        match self.page.exit() {
             Exit::Io(Io {
                 out: true,
                 port,
