@@ -9,8 +9,8 @@ pub const PM_TIMER_PORT: u16 = 0x608;
 /// How many ports it has.
 pub const PM_TIMER_LEN: u8 = 4;
 
-const HERTZ: u128 = 3_579_545;
-const MASK: u128 = 0xff_ffff;
+const HERTZ: u64 = 3_579_545;
+const MASK: u64 = 0xff_ffff;
 
 /// The timer, which counts from its creation on. It runs on the thread of the vCPU that reads it.
 #[derive(Debug)]
@@ -35,13 +35,19 @@ impl Default for PmTimer {
 
 /// The value of the timer after a time.
 fn ticks(elapsed: Duration) -> u32 {
-    let ticks = elapsed.as_nanos() * HERTZ / 1_000_000_000;
-    u32::try_from(ticks & MASK).unwrap_or_default()
+    // Only the low bits of the product are kept, so it may wrap.
+    let seconds = elapsed.as_secs().wrapping_mul(HERTZ);
+    let rest = u64::from(elapsed.subsec_nanos()) * HERTZ / 1_000_000_000;
+    (seconds.wrapping_add(rest) & MASK) as u32
 }
 
 impl BusDevice for PmTimer {
     fn read(&self, offset: u64, data: &mut [u8]) {
         let register = ticks(self.begun.elapsed()).to_le_bytes();
+        if let (0, Ok(whole)) = (offset, <&mut [u8; 4]>::try_from(&mut *data)) {
+            *whole = register;
+            return;
+        }
         let from = usize::try_from(offset).unwrap_or(usize::MAX);
         for (index, byte) in data.iter_mut().enumerate() {
             let at = from.checked_add(index);

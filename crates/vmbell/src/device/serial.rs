@@ -51,11 +51,12 @@ impl<W: Write + Send> Serial<W> {
 
 impl<W: Write + Send> BusDevice for Serial<W> {
     fn read(&self, offset: u64, data: &mut [u8]) {
-        data.fill(0xff);
-        if let [byte] = data {
-            let mut uart = self.uart.lock().unwrap_or_else(PoisonError::into_inner);
-            *byte = uart.read(Self::register(offset));
-        }
+        let [byte] = data else {
+            data.fill(0xff);
+            return;
+        };
+        let mut uart = self.uart.lock().unwrap_or_else(PoisonError::into_inner);
+        *byte = uart.read(Self::register(offset));
     }
 
     fn write(&self, offset: u64, data: &[u8]) {
