@@ -11,12 +11,13 @@ use super::edu;
 use crate::affinity::Pinned;
 use crate::{Options, SubjectError};
 use vmbell::device::Listener;
+use vmbell::device::pci::Routes;
 use vmbell::eventfd::EventFd;
 use vmbell::guest::{Interrupts, VECTOR};
 use vmbell::hypervisor::{Capability, ForwardedState, Hypervisor, Irqs, Vm, VmConfig};
 use vmbell::irq::Msi;
 use vmbell::passthrough::device::Device;
-use vmbell::passthrough::interrupt::{InterruptPath, Routes, Vectors};
+use vmbell::passthrough::interrupt::{InterruptPath, Vectors};
 use vmbell::passthrough::placed::{self, Access, Handover, Place, Placed, Wire};
 
 /// Where the guest has the device's registers; it has no memory there.

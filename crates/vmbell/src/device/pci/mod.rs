@@ -15,6 +15,7 @@ mod msix;
 mod msix_table;
 mod registers;
 mod root;
+mod routes;
 mod slot;
 mod window;
 
@@ -34,6 +35,7 @@ pub use msix::{BarPart, MsixCapability, MsixControl, MsixError};
 pub use msix_table::{MsixTable, read_pending};
 pub use registers::{Pin, Registers};
 pub use root::{CONFIG_PORTS, PciRoot};
+pub use routes::Routes;
 pub use window::{Window, Windows};
 
 use crate::bus::{BusError, BusRange};

@@ -8,13 +8,12 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::{Pc, PcError};
 use crate::device::pci::PciError;
-use crate::hypervisor::{AssignedDevices, Irqs, Vm, chain};
-use crate::irq::Routing;
+use crate::hypervisor::{AssignedDevices, Vm, chain};
 use crate::passthrough::PassthroughError;
 use crate::passthrough::device::Device;
 use crate::passthrough::dma::DmaMap;
 use crate::passthrough::host::HostDevice;
-use crate::passthrough::interrupt::{InterruptPath, RemovalRequest, Routes};
+use crate::passthrough::interrupt::{InterruptPath, RemovalRequest};
 use crate::passthrough::kernel::Vfio;
 use crate::passthrough::pci::{AssignedError, AssignedPci, GuestParts, VfioPci};
 
@@ -25,7 +24,6 @@ pub(super) struct Assigned(Arc<Mutex<State>>);
 #[derive(Debug, Default)]
 struct State {
     vfio: Option<Vfio>,
-    routes: Option<Arc<Routes>>,
     /// The guest's memory, as long as a device has it.
     dma: Weak<DmaMap>,
     names: Vec<String>,
@@ -97,10 +95,7 @@ impl<V: Vm> Pc<V> {
         state.dma = Arc::downgrade(&dma);
         let guest = GuestParts {
             backend,
-            routes: Arc::clone(state.routes.get_or_insert_with(|| {
-                let irqs: Arc<dyn Irqs> = self.machine.vm().clone();
-                Routes::new(irqs, Routing::identity().routes().collect())
-            })),
+            routes: Arc::clone(&self.routes),
             dma,
         };
         state

@@ -31,15 +31,16 @@ use self::off::{Off, Switch};
 use self::platform::Taken;
 use super::{Boot, Image, Machine, Stop};
 use crate::bus::{BusDevice, BusRange};
-use crate::device::pci::PciRoot;
+use crate::device::pci::{PciRoot, Routes};
 use crate::device::{
     ACPI_BASE, FW_CFG_PORTS, FwCfg, I8042, I8042_LEN, I8042_PORTS, PM_TIMER_LEN, PM_TIMER_PORT,
     PM1_CONTROL_LEN, PM1_EVENT_LEN, PM1_EVENT_PORT, PORT_A, Pm1, PmTimer, PortA, RTC_LEN,
     RTC_PORTS, SERIAL_LEN, SERIAL_PORTS, SHUTDOWN_PORT, Serial, ShutdownPort, acpi_tables,
 };
 use crate::hypervisor::{
-    Capability, CpuFeatures, EntryPoint, Hypervisor, Irqchip, Vcpu, Vm, VmConfig,
+    Capability, CpuFeatures, EntryPoint, Hypervisor, Irqchip, Irqs, Vcpu, Vm, VmConfig,
 };
+use crate::irq::Routing;
 
 /// The settings of a PC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +68,8 @@ impl Default for PcConfig {
 pub struct Pc<V: Vm> {
     machine: Machine<V>,
     pci: Arc<PciRoot>,
+    /// The routes of all devices that send messages.
+    routes: Arc<Routes>,
     assigned: Assigned,
     platform: Mutex<Taken>,
     switch: Arc<Switch>,
@@ -105,9 +108,11 @@ impl<V: Vm> Pc<V> {
         let switch = Arc::new(Switch::default());
         let pm1 = power::registers(machine.vm(), &switch);
         let pci = PciRoot::new(&machine.pio, &machine.mmio, layout::board(config.memory)?)?;
+        let irqs: Arc<dyn Irqs> = machine.vm().clone();
         let pc = Self {
             machine,
             pci,
+            routes: Routes::new(irqs, Routing::identity().routes().collect()),
             assigned: Assigned::default(),
             platform: Mutex::default(),
             switch,

@@ -3,11 +3,9 @@
 
 mod line;
 mod request;
-mod routes;
 mod vectors;
 mod vmm_line;
 
 pub use line::{InterruptPath, Line};
 pub use request::RemovalRequest;
-pub use routes::Routes;
 pub use vectors::Vectors;

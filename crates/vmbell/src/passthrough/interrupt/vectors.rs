@@ -9,7 +9,7 @@ use std::sync::Arc;
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 
 use super::line::eventfd;
-use super::routes::Routes;
+use crate::device::pci::Routes;
 use crate::eventfd::{EFD_NONBLOCK, EventFd};
 use crate::irq::{Gsi, Msi};
 use crate::passthrough::PassthroughError;

@@ -10,11 +10,12 @@ use vfio_bindings::bindings::vfio::{
 };
 
 use super::{Area, BarInfo, Failure, GuestMapping, InterruptWiring, PciAccess, PciInfo};
+use crate::device::pci::Routes;
 use crate::hypervisor::AssignedDevices;
 use crate::irq::{Gsi, Msi};
 use crate::passthrough::device::Device;
 use crate::passthrough::dma::DmaMap;
-use crate::passthrough::interrupt::{self, InterruptPath, Line, Routes};
+use crate::passthrough::interrupt::{self, InterruptPath, Line};
 
 /// What a device in a guest has to do with the rest of the guest.
 #[derive(Clone)]

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use vmbell::device::pci::Routes;
 use vmbell::hypervisor::Hypervisor;
 use vmbell::irq::Msi;
 use vmbell::passthrough::PassthroughError;
-use vmbell::passthrough::interrupt::{Routes, Vectors};
+use vmbell::passthrough::interrupt::Vectors;
 
 use crate::double::{Edu, INTX, MSI, RAISE, Space};
 use crate::guest::{Guest, place};

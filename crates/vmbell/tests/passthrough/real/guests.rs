@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use vmbell::device::pci::Routes;
 use vmbell::hypervisor::usermode::Usermode;
 use vmbell::hypervisor::{AssignedDevices, Hypervisor, Irqs};
 use vmbell::irq::Msi;
-use vmbell::passthrough::interrupt::{InterruptPath, Routes, Vectors};
+use vmbell::passthrough::interrupt::{InterruptPath, Vectors};
 use vmbell::passthrough::placed::{Handover, Placed};
 
 use super::Real;
