@@ -3,8 +3,8 @@
 //! A doorbell can be a device model on the bus (a heavy exit), an eventfd (a light exit, which wakes a
 //! thread) or a word in shared memory (which a thread polls). The other devices are those that
 //! kvm-unit-tests expects of a PC: [`pci`] with [`pci_testdev`], [`pc_testdev`], a serial port,
-//! firmware configuration, a clock, ACPI tables, registers and timer, and two ways to reset. [`virtio_mmio`] is a device with virtqueues, whose
-//! notifications are doorbells.
+//! firmware configuration, a clock, ACPI tables, registers and timer, and two ways to reset. Devices of [`virtio`] have
+//! virtqueues, and their notifications are doorbells.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -33,11 +33,13 @@ pub mod pci_testdev;
 mod pm1;
 mod pm_timer;
 mod poller;
+#[cfg(test)]
+mod registry_double;
 mod reset;
 mod rtc;
 mod serial;
 mod shutdown;
-pub mod virtio_mmio;
+pub mod virtio;
 
 pub use acpi::{ACPI_BASE, WAKING_VECTOR, acpi_tables};
 pub use counter::DoorbellCounter;

@@ -25,3 +25,4 @@ mod sleep;
 mod smp;
 mod testdev;
 mod together;
+mod virtio;

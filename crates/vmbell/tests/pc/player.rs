@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::device::pci_testdev::PciTestdevConfig;
+use vmbell::device::virtio::Entropy;
+use vmbell::device::virtio::pci::VirtioPciConfig;
 use vmbell::guest::{DONE_PORT, Program};
 use vmbell::hypervisor::{ExitCounts, Hypervisor, Vm};
 use vmbell::machine::{Boot, Image, OnEvent, Pc, PcConfig, Stop};
@@ -106,6 +108,8 @@ pub struct Play {
     pub ops: Vec<Op>,
     /// pci-testdevs, from slot 1 on.
     pub devices: Vec<PciTestdevConfig>,
+    /// A virtio device of random bytes, in the slot after them.
+    pub rng: Option<VirtioPciConfig>,
     /// A PCI device of the host, in the slot after them.
     pub assigned: Option<&'static str>,
     /// Whether there is a pc-testdev.
@@ -126,6 +130,7 @@ impl Default for Play {
             program: player,
             ops: Vec::new(),
             devices: Vec::new(),
+            rng: None,
             assigned: None,
             pc_testdev: false,
             config: PcConfig::default(),
@@ -186,6 +191,9 @@ impl Play {
         let pc = Pc::new(hypervisor, self.config, paper.clone()).unwrap();
         for device in &self.devices {
             pc.add_testdev(*device).unwrap();
+        }
+        if let Some(config) = self.rng {
+            pc.add_virtio(Entropy, 1, config).unwrap();
         }
         if let Some(name) = self.assigned {
             let device = Host::system().find(&[Bus::Pci], name).unwrap();

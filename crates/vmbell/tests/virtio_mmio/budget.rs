@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
-use vmbell::device::virtio_mmio::{Handler, HandlerError, Serving};
+use vmbell::device::virtio::{Handler, HandlerError, Serving};
 use vmbell::hypervisor::{Hypervisor, Vcpu, Vm};
 use vmbell::machine::{Deadline, Stop};
 use vmbell::virtqueue::Chain;

@@ -1,7 +1,8 @@
 //! The used buffer notification is an interrupt.
 
 use vmbell::device::Listener;
-use vmbell::device::virtio_mmio::{Interrupt, Inverter, Serving};
+use vmbell::device::virtio::mmio::Interrupt;
+use vmbell::device::virtio::{Inverter, Serving};
 use vmbell::doorbell::{Datamatch, Sharing};
 use vmbell::guest::{HANDLER, Interrupts, programs};
 use vmbell::hypervisor::{Hypervisor, IoEvents, Irqchip, Irqs, Vcpu, VmConfig};

@@ -3,9 +3,8 @@ use std::time::Instant;
 
 use vm_memory::GuestMemoryMmap;
 use vmbell::bus::BusRange;
-use vmbell::device::virtio_mmio::{
-    Handler, HandlerError, Interrupt, Inverter, Queue, Serving, VirtioMmio, register,
-};
+use vmbell::device::virtio::mmio::{Interrupt, VirtioMmio, register};
+use vmbell::device::virtio::{Handler, HandlerError, Inverter, Queue, Serving};
 use vmbell::device::{Listener, Poller};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::guest::{Parameters, Program, programs};

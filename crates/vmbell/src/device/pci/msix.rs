@@ -85,6 +85,24 @@ pub struct MsixControl {
 }
 
 impl MsixCapability {
+    /// The capability of a function of ours at an offset of configuration space: 1 to 2048 vectors, the table and the
+    /// pending bits each at a multiple of 8 bytes of a BAR.
+    pub fn new(at: u8, vectors: u16, table: (u8, u32), pending: (u8, u32)) -> Self {
+        let part = |(bar, offset): (u8, u32), len| BarPart {
+            bar: bar.into(),
+            offset: offset.into(),
+            len,
+        };
+        let register = |(bar, offset): (u8, u32)| offset & !BAR | u32::from(bar) & BAR;
+        Self {
+            at,
+            count: vectors,
+            table: part(table, u64::from(vectors) * ENTRY),
+            pending: part(pending, pending_len(vectors)),
+            registers: [table, pending].map(register),
+        }
+    }
+
     /// The MSI-X capability among those `found` in the bytes of configuration space, if there is one. Fails if the
     /// table or the pending bits are not inside a memory BAR of `bars`.
     pub fn find(
@@ -106,9 +124,8 @@ impl MsixCapability {
                 byte(offset + 3),
             ])
         });
-        let bits = u64::from(count).div_ceil(64) * 8;
         let table = part("table", registers[0], u64::from(count) * ENTRY, bars)?;
-        let pending = part("pending bits", registers[1], bits, bars)?;
+        let pending = part("pending bits", registers[1], pending_len(count), bars)?;
         if table.bar == pending.bar
             && table.offset < pending.offset + pending.len
             && pending.offset < table.offset + table.len
@@ -161,6 +178,11 @@ impl MsixCapability {
             masked: control & MASK != 0,
         }
     }
+}
+
+/// The bytes of the pending bits.
+fn pending_len(vectors: u16) -> u64 {
+    u64::from(vectors).div_ceil(64) * 8
 }
 
 /// The part of a BAR that a register says.

@@ -62,6 +62,11 @@ impl MsixTable {
         self.control = control;
     }
 
+    /// Whether MSI-X is on, and the mask of all vectors.
+    pub const fn control(&self) -> MsixControl {
+        self.control
+    }
+
     /// Whether MSI-X is on.
     pub const fn is_enabled(&self) -> bool {
         self.control.enabled

@@ -59,6 +59,14 @@ pub enum PcError {
         /// The error of the eventfd.
         source: io::Error,
     },
+    /// The eventfds or threads of a virtio device could not be made.
+    #[error("cannot make a {device}")]
+    Virtio {
+        /// The name of the device.
+        device: &'static str,
+        /// The error of the eventfd or thread.
+        source: io::Error,
+    },
     /// A device of the host cannot be opened or given to the guest.
     #[error("a device of the host cannot be assigned")]
     Passthrough(#[source] Box<PassthroughError>),

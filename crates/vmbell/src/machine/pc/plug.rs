@@ -11,6 +11,8 @@ use crate::device::pc_testdev::{
 };
 use crate::device::pci::{PciError, PciFunction};
 use crate::device::pci_testdev::{PciTestdev, PciTestdevConfig};
+use crate::device::virtio::Handler;
+use crate::device::virtio::pci::{GuestParts, VirtioPci, VirtioPciConfig};
 use crate::hypervisor::{IoEvents, Vm};
 
 impl<V: Vm> Pc<V> {
@@ -32,6 +34,30 @@ impl<V: Vm> Pc<V> {
         let events: Arc<dyn IoEvents> = self.machine.vm().clone();
         let device = PciTestdev::new(config, events, Box::new(on_error));
         let device = device.map_err(|source| PcError::Testdev { source })?;
+        self.pci.add(Arc::new(device))?;
+        Ok(())
+    }
+
+    /// Adds a virtio device with so many queues to the PCI bus.
+    pub fn add_virtio<D: Handler + 'static>(
+        &self,
+        handler: D,
+        queues: u16,
+        config: VirtioPciConfig,
+    ) -> Result<(), PcError> {
+        let switch = Arc::clone(&self.switch);
+        let guest = GuestParts {
+            memory: self.machine.vm().memory().clone(),
+            events: self.machine.vm().clone(),
+            routes: Arc::clone(&self.routes),
+            backlog: self.machine.backlog.clone(),
+            on_error: Arc::new(move |error| switch.turn(Off::failed(D::NAME, error))),
+        };
+        let device = VirtioPci::new(handler, queues, config, guest);
+        let device = device.map_err(|source| PcError::Virtio {
+            device: D::NAME,
+            source,
+        })?;
         self.pci.add(Arc::new(device))?;
         Ok(())
     }

@@ -7,14 +7,11 @@ mod reading;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use vmm_sys_util::eventfd::EventFd;
-
 use super::*;
 use crate::bus::{Bus, BusRange, BusReader};
 use crate::device::pci::{CONFIG_PORTS, PciRoot, Window, Windows};
-use crate::doorbell::{
-    Bell, Datamatch, DoorbellError, DoorbellSet, IoEventAddress, Pattern, RegisterError, Sharing,
-};
+use crate::device::registry_double::Registry;
+use crate::doorbell::{Bell, IoEventAddress};
 
 const MEMORY: u64 = 0xe000_0000;
 const PORTS: u64 = 0xc000;
@@ -23,53 +20,6 @@ const TEST: u64 = 0;
 const WIDTH: u64 = 1;
 const COUNT: u64 = 12;
 const NAME: u64 = 16;
-
-/// Doorbells of this process, with the rules of KVM, and how many there are.
-#[derive(Default)]
-struct Registry {
-    set: DoorbellSet,
-    registered: AtomicUsize,
-    /// Whether to refuse everything.
-    refuse: bool,
-}
-
-impl IoEvents for Registry {
-    fn register_ioevent(
-        &self,
-        event: &EventFd,
-        address: IoEventAddress,
-        datamatch: Datamatch,
-        sharing: Sharing,
-    ) -> Result<(), Error> {
-        if self.refuse {
-            let pattern = Pattern::from(datamatch);
-            return Err(DoorbellError::Exists { address, pattern }.into());
-        }
-        self.set
-            .register(event, address, datamatch, sharing)
-            .map_err(|error| match error {
-                RegisterError::Doorbell(rule) => rule.into(),
-                RegisterError::Signal(source) => Error::Backend(source.into()),
-            })?;
-        self.registered.fetch_add(1, Ordering::Relaxed);
-        Ok(())
-    }
-
-    fn unregister_ioevent(
-        &self,
-        event: &EventFd,
-        address: IoEventAddress,
-        datamatch: Datamatch,
-    ) -> Result<(), Error> {
-        self.set.unregister(event, address, datamatch)?;
-        self.registered.fetch_sub(1, Ordering::Relaxed);
-        Ok(())
-    }
-
-    fn register_coalesced(&self, _address: u64, _len: u32) -> Result<(), Error> {
-        unreachable!("the device asks for doorbells only")
-    }
-}
 
 /// A machine with one pci-testdev in slot 1, and a guest's way to it.
 struct Pc {
@@ -105,7 +55,7 @@ impl Pc {
         let root = PciRoot::new(&pio, &mmio, windows.into()).unwrap();
         root.add(Arc::new(device)).unwrap();
         Self {
-            bell: registry.set.bell(),
+            bell: registry.bell(),
             registry,
             root,
             ports: pio.reader(),

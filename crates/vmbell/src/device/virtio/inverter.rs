@@ -3,8 +3,9 @@
 
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
+use super::place::Place;
 use super::queue::{Handler, HandlerError};
-use crate::virtqueue::{Buffer, Chain};
+use crate::virtqueue::Chain;
 
 /// The most bytes of an answer, so that no driver keeps a thread busy with one chain.
 const MOST: usize = 64 << 10;
@@ -18,6 +19,7 @@ pub struct Inverter;
 impl Handler for Inverter {
     /// Above all assigned device IDs (virtio 1.3, 5): no operating system has a driver for it.
     const DEVICE_ID: u32 = 0xffff;
+    const NAME: &'static str = "virtio-inverter";
 
     fn handle(&self, memory: &GuestMemoryMmap, chain: &Chain) -> Result<u32, HandlerError> {
         let mut from = Place::new(chain.readable());
@@ -31,7 +33,8 @@ impl Handler for Inverter {
                 return Ok(u32::try_from(written).unwrap_or(u32::MAX));
             }
             let bytes = &mut bytes[..count];
-            let outside = |address: GuestAddress| move |source| HandlerError { address, source };
+            let outside =
+                |address: GuestAddress| move |source| HandlerError::Outside { address, source };
             memory
                 .read_slice(bytes, from.address())
                 .map_err(outside(from.address()))?;
@@ -44,41 +47,6 @@ impl Handler for Inverter {
             from.advance(count);
             to.advance(count);
             written += count;
-        }
-    }
-}
-
-/// A position in a list of buffers.
-struct Place<'c> {
-    pieces: &'c [Buffer],
-    done: usize,
-}
-
-impl<'c> Place<'c> {
-    fn new(pieces: &'c [Buffer]) -> Self {
-        let mut place = Self { pieces, done: 0 };
-        place.advance(0);
-        place
-    }
-
-    /// How many bytes of this buffer are left; 0 at the end of the list.
-    fn left(&self) -> usize {
-        let len = |piece: &Buffer| usize::try_from(piece.len).unwrap_or(usize::MAX);
-        self.pieces.first().map_or(0, len) - self.done
-    }
-
-    fn address(&self) -> GuestAddress {
-        let start = self.pieces.first().map_or(0, |piece| piece.addr);
-        // This does not overflow: `Chain` checked that the end of each buffer fits in 64 bits.
-        GuestAddress(start + self.done as u64)
-    }
-
-    fn advance(&mut self, by: usize) {
-        self.done += by;
-        while self.left() == 0
-            && let Some((_, rest)) = self.pieces.split_first()
-        {
-            (self.pieces, self.done) = (rest, 0);
         }
     }
 }

@@ -19,6 +19,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
+use crate::device::virtio::Interrupts;
 use crate::hypervisor::IrqTrigger;
 
 /// Used buffer notification; also the value that the driver writes to the doorbell.
@@ -60,14 +61,6 @@ impl Interrupt {
         Ok(event)
     }
 
-    pub(super) fn used_buffer(&self) {
-        self.raise(USED_BUFFER);
-    }
-
-    pub(super) fn configuration(&self) {
-        self.raise(CONFIGURATION);
-    }
-
     /// Sets the bit before it raises the interrupt, so that the driver finds the bit.
     fn raise(&self, reason: u32) {
         *self.settled() |= reason;
@@ -84,10 +77,6 @@ impl Interrupt {
         *self.settled() &= !reasons;
     }
 
-    pub(super) fn reset(&self) {
-        *self.settled() = 0;
-    }
-
     /// Locks the reasons, after settling what was acknowledged by doorbell.
     fn settled(&self) -> MutexGuard<'_, u32> {
         let mut reasons = self.reasons.lock().unwrap_or_else(PoisonError::into_inner);
@@ -101,6 +90,21 @@ impl Interrupt {
             *reasons &= !USED_BUFFER;
         }
         reasons
+    }
+}
+
+/// One interrupt for all queues.
+impl Interrupts for Interrupt {
+    fn used_buffer(&self, _queue: u16) {
+        self.raise(USED_BUFFER);
+    }
+
+    fn configuration(&self) {
+        self.raise(CONFIGURATION);
+    }
+
+    fn reset(&self) {
+        *self.settled() = 0;
     }
 }
 

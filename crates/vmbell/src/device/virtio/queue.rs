@@ -5,14 +5,15 @@
 //! Notifications stay disabled then, so the thread must call the service again.
 
 use std::fmt;
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use vm_memory::{GuestAddress, GuestMemoryError, GuestMemoryMmap};
 
-use super::Interrupt;
+use super::Interrupts;
+use super::control::QUEUE_SIZE_MAX;
 use super::refusal::{Refusal, Trouble};
-use super::transport::QUEUE_SIZE_MAX;
 use crate::bus::Work;
 use crate::virtqueue::{Chain, DeviceQueue, SplitDevice};
 
@@ -21,26 +22,60 @@ use crate::virtqueue::{Chain, DeviceQueue, SplitDevice};
 /// (`VHOST_NET_PKT_WEIGHT`).
 pub(super) const BUDGET: u16 = QUEUE_SIZE_MAX;
 
-/// A buffer of a chain is not in guest memory.
+/// Why a device cannot handle a chain.
 #[derive(Debug, thiserror::Error)]
-#[error("a buffer at {address:#x} is not in guest memory", address = address.0)]
-pub struct HandlerError {
-    /// The address that could not be accessed.
-    pub address: GuestAddress,
-    /// The error of the access.
-    pub source: GuestMemoryError,
+pub enum HandlerError {
+    /// A buffer of the chain is not in guest memory.
+    #[error("a buffer at {address:#x} is not in guest memory", address = address.0)]
+    Outside {
+        /// The address that could not be accessed.
+        address: GuestAddress,
+        /// The error of the access.
+        source: GuestMemoryError,
+    },
+    /// The chain is too short for any request of this device, so that it cannot be answered.
+    #[error("a request of {readable} bytes with room for an answer of {writable} is too short")]
+    Short {
+        /// Bytes that the device may read.
+        readable: u32,
+        /// Bytes that the device may write.
+        writable: u32,
+    },
+    /// The host could not do what the device needs.
+    #[error("the host could not {operation}")]
+    Host {
+        /// What it could not do.
+        operation: &'static str,
+        /// Its error.
+        source: io::Error,
+    },
 }
 
 /// The work of a device on the chains that its driver makes available.
 pub trait Handler: Send + Sync {
     /// The device ID (virtio 1.3, 5).
     const DEVICE_ID: u32;
+    /// The device's name, for messages.
+    const NAME: &'static str = "virtio";
+
+    /// The features that only this type of device has (bits 0 to 23): none.
+    fn features(&self) -> u64 {
+        0
+    }
+
+    /// The driver has accepted these features, and its requests follow. No request is under way.
+    fn accepted(&self, _features: u64) {}
+
+    /// The configuration that only this type of device has: none.
+    fn config(&self) -> &[u8] {
+        &[]
+    }
 
     /// Handles one chain and returns how many bytes it has written.
     ///
     /// # Errors
     ///
-    /// If a buffer is not in guest memory; the queue stops then.
+    /// The queue stops then.
     fn handle(&self, memory: &GuestMemoryMmap, chain: &Chain) -> Result<u32, HandlerError>;
 }
 
@@ -65,7 +100,7 @@ pub struct Queue<D> {
     index: u16,
     memory: Arc<GuestMemoryMmap>,
     handler: Arc<D>,
-    interrupt: Arc<Interrupt>,
+    interrupts: Arc<dyn Interrupts>,
     /// Whether a thread polls the queue, so that the driver need not notify.
     polled: bool,
     live: Mutex<Option<Live>>,
@@ -93,7 +128,7 @@ impl<D: Handler> Queue<D> {
         index: u16,
         memory: Arc<GuestMemoryMmap>,
         handler: Arc<D>,
-        interrupt: Arc<Interrupt>,
+        interrupts: Arc<dyn Interrupts>,
         polled: bool,
         trouble: Arc<Trouble>,
     ) -> Self {
@@ -101,7 +136,7 @@ impl<D: Handler> Queue<D> {
             index,
             memory,
             handler,
-            interrupt,
+            interrupts,
             polled,
             live: Mutex::new(None),
             calls: AtomicU64::new(0),
@@ -170,7 +205,7 @@ impl<D: Handler> Queue<D> {
         let more = self.rounds(live).unwrap_or_else(|refusal| {
             *guard = None;
             self.trouble.note(refusal);
-            self.interrupt.configuration();
+            self.interrupts.configuration();
             false
         });
         // No other thread changes `served` while the lock is held.
@@ -187,7 +222,7 @@ impl<D: Handler> Queue<D> {
             }
             self.drain(live, &mut budget)?;
             if live.device.needs_notification() {
-                self.interrupt.used_buffer();
+                self.interrupts.used_buffer(self.index);
             }
             let leave = self.leave.load(Ordering::Relaxed);
             if leave || budget > 0 && (self.polled || !live.device.enable_notification()) {

@@ -1,4 +1,4 @@
-//! Feature bits (virtio 1.3, 6): those that this transport offers, and the check of a driver's choice.
+//! Feature bits (virtio 1.3, 6): those that every device offers, and the check of a driver's choice.
 
 use crate::virtqueue::Features;
 
@@ -10,9 +10,9 @@ const IN_ORDER: u64 = 1 << 35;
 /// The offered features: all that [`SplitDevice`](crate::virtqueue::SplitDevice) supports.
 pub(super) const OFFERED: u64 = INDIRECT_DESC | EVENT_IDX | VERSION_1 | IN_ORDER;
 
-/// The features of the rings for a driver's choice; `None` if the device cannot accept the choice.
-pub(super) const fn accept(chosen: u64) -> Option<Features> {
-    if chosen & !OFFERED != 0 || chosen & VERSION_1 == 0 {
+/// The features of the rings for a driver's choice from those `offered`; `None` if the device cannot accept the choice.
+pub(super) const fn accept(chosen: u64, offered: u64) -> Option<Features> {
+    if chosen & !offered != 0 || chosen & VERSION_1 == 0 {
         return None;
     }
     Some(Features {

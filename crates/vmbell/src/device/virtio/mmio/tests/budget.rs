@@ -7,8 +7,8 @@ use vmm_sys_util::eventfd::EventFd;
 
 use super::*;
 use crate::device::Listener;
-use crate::device::virtio_mmio::queue::BUDGET;
-use crate::device::virtio_mmio::{HandlerError, Queue};
+use crate::device::virtio::queue::BUDGET;
+use crate::device::virtio::{HandlerError, Queue};
 use crate::virtqueue::Chain;
 
 const LAYOUT: SplitLayout = SplitLayout::contiguous(0, 8);

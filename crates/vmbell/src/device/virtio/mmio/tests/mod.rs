@@ -8,8 +8,9 @@ mod queues;
 
 use vm_memory::{GuestAddress, GuestMemoryMmap};
 
-use super::{Handler, Interrupt, Inverter, Refusal, Served, Serving, VirtioMmio, register};
+use super::{Interrupt, VirtioMmio, register};
 use crate::bus::{Backlog, BusDevice};
+use crate::device::virtio::{Handler, Inverter, Refusal, Served, Serving};
 use crate::virtqueue::SplitLayout;
 
 const RAM: usize = 0x1_0000;

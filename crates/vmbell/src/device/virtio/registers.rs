@@ -25,7 +25,7 @@ impl QueueRegisters {
     }
 }
 
-/// The registers of the device. After a reset all are zero.
+/// The registers of the device. After a reset all are zero, except for the sizes of queues on some transports.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Registers {
     pub(super) status: Status,
@@ -34,19 +34,27 @@ pub(super) struct Registers {
     pub(super) driver_features: u64,
     pub(super) queue_sel: u32,
     pub(super) queues: Vec<QueueRegisters>,
+    /// The size of each queue after a reset.
+    size: u16,
 }
 
 impl Registers {
-    pub(super) fn new(queues: u16) -> Self {
+    pub(super) fn new(queues: u16, size: u16) -> Self {
+        let queue = QueueRegisters {
+            size: size.into(),
+            ..QueueRegisters::default()
+        };
         Self {
-            queues: vec![QueueRegisters::default(); usize::from(queues)],
+            queues: vec![queue; usize::from(queues)],
+            size,
             ..Self::default()
         }
     }
 
-    /// Sets all registers to zero.
+    /// Sets all registers to what they were at first.
     pub(super) fn reset(&mut self) {
-        *self = Self::new(u16::try_from(self.queues.len()).unwrap_or(u16::MAX));
+        let queues = u16::try_from(self.queues.len()).unwrap_or(u16::MAX);
+        *self = Self::new(queues, self.size);
     }
 
     /// The queue that is selected, if there is one.

@@ -1,6 +1,7 @@
 use vm_memory::Bytes;
 
 use super::*;
+use crate::device::virtio::HandlerError;
 use crate::virtqueue::QueueError;
 
 const LAYOUT: SplitLayout = SplitLayout::contiguous(0, 8);
@@ -99,7 +100,7 @@ fn a_buffer_outside_of_ram_stops_the_queue() {
     device.write(register::QUEUE_NOTIFY, 0);
     let refusal = assert_stopped(&device);
     assert!(
-        matches!(&refusal, Refusal::Handler { source, .. } if source.address.0 == RAM as u64),
+        matches!(&refusal, Refusal::Handler { source: HandlerError::Outside { address, .. }, .. } if address.0 == RAM as u64),
         "{refusal:?}"
     );
 }

@@ -1,0 +1,42 @@
+//! Virtio devices (virtio 1.3), with split queues in guest memory.
+//!
+//! A [`Handler`] does a device's work on a chain. A transport shows the device to its driver: [`mmio`] on
+//! registers in memory, [`pci`] as a function of a PCI bus. What the transports have in common is here: the status, the choice of features and the
+//! description of queues, which vCPU threads access, and the [`Queue`], which is served by the thread that calls
+//! [`Queue::serve`]: the vCPU's thread if the driver notifies and there is no doorbell, a thread that waits for a
+//! doorbell's eventfd, or a thread that polls.
+//!
+//! The driver is hostile: what it writes is checked before it is used, a queue that it breaks stays
+//! broken, [`Refusal`] tells the VMM what the driver did wrong, and no thread serves a queue for longer than a
+//! budget.
+
+mod blk;
+mod control;
+mod features;
+mod inverter;
+pub mod mmio;
+pub mod pci;
+mod place;
+mod queue;
+mod refusal;
+mod registers;
+mod rng;
+
+pub use blk::Disk;
+pub use control::Serving;
+pub use inverter::Inverter;
+pub use queue::{Handler, HandlerError, Queue, Served};
+pub use refusal::Refusal;
+pub use rng::Entropy;
+
+/// How a transport interrupts the driver. It is called by the thread that serves a queue, and by that of a vCPU.
+trait Interrupts: Send + Sync {
+    /// The device has used a buffer of this queue.
+    fn used_buffer(&self, queue: u16);
+
+    /// The configuration has changed, or the device needs a reset.
+    fn configuration(&self);
+
+    /// Forgets what the driver has not acknowledged: the device is reset.
+    fn reset(&self);
+}

@@ -1,0 +1,228 @@
+//! The device as a function of a PCI bus, on the threads of the vCPUs that access it.
+
+use std::fmt;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::bells::Bells;
+use super::interrupts::PciInterrupts;
+use super::layout::{self, Part};
+use super::messages::Messages;
+use super::window::Window;
+use super::{GuestParts, Notify, VirtioPciConfig, common};
+use crate::device::pci::{
+    BARS, Bar, ConfigSpace, Identity, MsixCapability, PciFunction, Registers,
+};
+use crate::device::virtio::control::{Control, QUEUE_SIZE_MAX};
+use crate::device::virtio::{Handler, Interrupts, Queue, Refusal, Serving};
+
+/// Red Hat's vendor ID, which all virtio devices have, and the device ID of type 0 (virtio 1.3, 4.1.2).
+const VENDOR: u16 = 0x1af4;
+const FIRST_DEVICE: u16 = 0x1040;
+/// Above 0 for a device without a legacy interface.
+const REVISION: u8 = 1;
+/// Offsets in configuration space of what is the function's own.
+const REVISION_AT: usize = 0x08;
+const CLASS_AT: usize = 0x0a;
+const SUBSYSTEM_VENDOR_AT: usize = 0x2c;
+const SUBSYSTEM_AT: usize = 0x2e;
+
+/// A virtio device on a PCI bus.
+pub struct VirtioPci<D> {
+    // Before the queues that their threads serve.
+    bells: Option<Bells>,
+    control: Control<D>,
+    interrupts: Arc<PciInterrupts>,
+    msix: MsixCapability,
+    queues: u16,
+    window: Mutex<Window>,
+}
+
+impl<D: Handler + 'static> VirtioPci<D> {
+    /// A device in the state after a reset. It has a vector for each queue, and one for changes of its configuration.
+    ///
+    /// # Errors
+    ///
+    /// If the process cannot have more descriptors or threads.
+    pub fn new(
+        handler: D,
+        queues: u16,
+        config: VirtioPciConfig,
+        guest: GuestParts,
+    ) -> io::Result<Self> {
+        let GuestParts {
+            memory,
+            events,
+            routes,
+            backlog,
+            on_error,
+        } = guest;
+        let vectors = queues + 1;
+        let messages = Messages::new(routes, config.raise, vectors, Arc::clone(&on_error));
+        let interrupts = Arc::new(PciInterrupts::new(messages, vectors, queues));
+        let control = Control::new(
+            &memory,
+            handler,
+            (queues, QUEUE_SIZE_MAX),
+            Serving::Notified,
+            Arc::clone(&interrupts) as Arc<dyn Interrupts>,
+            backlog,
+        );
+        let each = (0..queues).filter_map(|index| control.queue(index).cloned());
+        let bells = match config.notify {
+            Notify::Doorbell => Some(Bells::new(each, events, on_error)?),
+            Notify::Exit => None,
+        };
+        Ok(Self {
+            bells,
+            control,
+            interrupts,
+            msix: layout::msix(vectors),
+            queues,
+            window: Mutex::default(),
+        })
+    }
+
+    /// The queue with this index.
+    pub fn queue(&self, index: u16) -> Option<Arc<Queue<D>>> {
+        self.control.queue(index).cloned()
+    }
+
+    /// Takes the last refusal; `None` if there was none since the last call.
+    pub fn take_refusal(&self) -> Option<Refusal> {
+        self.control.take_refusal()
+    }
+
+    fn window(&self) -> MutexGuard<'_, Window> {
+        self.window.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn notify(&self, offset: u64) {
+        let Some(queue) = layout::notified(offset) else {
+            return;
+        };
+        match &self.bells {
+            Some(bells) => bells.ring(queue),
+            None => self.control.notify(queue),
+        }
+    }
+}
+
+/// Vendor, device, and a class by the device's type.
+fn identity(device: u32) -> Identity {
+    /// The last type of which there is a device ID.
+    const LAST: u16 = 0x3f;
+    let class = match device {
+        1 => 0x0200,
+        2 => 0x0100,
+        _ => 0x00ff,
+    };
+    Identity {
+        vendor: VENDOR,
+        device: FIRST_DEVICE + u16::try_from(device).map_or(LAST, |kind| kind.min(LAST)),
+        class,
+    }
+}
+
+impl<D: Handler + 'static> PciFunction for VirtioPci<D> {
+    fn name(&self) -> &'static str {
+        D::NAME
+    }
+
+    fn identity(&self) -> Identity {
+        identity(D::DEVICE_ID)
+    }
+
+    fn bars(&self) -> [Option<Bar>; BARS] {
+        layout::bars()
+    }
+
+    fn registers(&self) -> Registers {
+        let config = u32::try_from(self.control.config_len()).unwrap_or(u32::MAX);
+        Registers {
+            pin: None,
+            capabilities: layout::capabilities(self.queues, config, self.msix),
+            own: true,
+        }
+    }
+
+    /// The revision, the class and the subsystem, and what the driver reads through the window.
+    fn read_config(&self, offset: usize, data: &mut [u8]) {
+        data.fill(0);
+        let window = *self.window();
+        if let Some((target, len)) = window.target(offset, data.len()) {
+            return self.read(layout::BAR.into(), target, &mut data[..len]);
+        }
+        let Identity { device, class, .. } = self.identity();
+        let own = [
+            (REVISION_AT, [REVISION, 0]),
+            (CLASS_AT, class.to_le_bytes()),
+            (SUBSYSTEM_VENDOR_AT, VENDOR.to_le_bytes()),
+            (SUBSYSTEM_AT, device.to_le_bytes()),
+        ];
+        for (byte, at) in data.iter_mut().zip(offset..) {
+            let found = own
+                .iter()
+                .find(|(start, _)| (*start..start + 2).contains(&at));
+            if let Some((start, value)) = found {
+                *byte = value[at - start];
+            }
+        }
+    }
+
+    fn write_config(&self, offset: usize, data: &[u8]) {
+        let window = *self.window();
+        if let Some((target, len)) = window.target(offset, data.len()) {
+            self.write(layout::BAR.into(), target, &data[..len]);
+        }
+    }
+
+    fn configured(&self, config: &ConfigSpace) {
+        *self.window() = Window::new(config);
+        self.interrupts
+            .messages
+            .set_control(self.msix.control(config));
+    }
+
+    fn read(&self, _bar: usize, offset: u64, data: &mut [u8]) {
+        let messages = &self.interrupts.messages;
+        match layout::part(offset) {
+            Some((Part::Common, at)) => common::read(&self.control, &self.interrupts, at, data),
+            Some((Part::Isr, 0)) if data.len() == 1 => data[0] = self.interrupts.take_status(),
+            Some((Part::Config, at)) => self.control.read_config(at, data),
+            Some((Part::Table, at)) => messages.read(at, data),
+            Some((Part::Pending, at)) => messages.read_pending(at, data),
+            _ => data.fill(0),
+        }
+    }
+
+    fn write(&self, _bar: usize, offset: u64, data: &[u8]) {
+        match layout::part(offset) {
+            Some((Part::Common, at)) => common::write(&self.control, &self.interrupts, at, data),
+            Some((Part::Notify, at)) => self.notify(at),
+            Some((Part::Table, at)) => self.interrupts.messages.write(at, data),
+            _ => {}
+        }
+    }
+
+    fn moved(&self, _bar: usize, base: Option<u64>) {
+        if let Some(bells) = &self.bells {
+            bells.moved(base);
+        }
+    }
+
+    fn reset(&self) {
+        self.control.reset(&mut self.control.registers());
+        self.interrupts.messages.reset();
+    }
+}
+
+impl<D> fmt::Debug for VirtioPci<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("VirtioPci")
+            .field("control", &self.control)
+            .field("interrupts", &self.interrupts)
+            .field("bells", &self.bells)
+            .finish_non_exhaustive()
+    }
+}

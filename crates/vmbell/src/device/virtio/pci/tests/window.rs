@@ -1,0 +1,64 @@
+//! Access to the BAR through configuration space (virtio 1.3, 4.1.4.9).
+
+use super::*;
+
+const DATA: u64 = WINDOW + 16;
+
+fn choose(pc: &mut Pc, bar: u64, offset: u64, len: u64) {
+    pc.configure(WINDOW + 4, 1, bar);
+    pc.configure(WINDOW + 8, 4, offset);
+    pc.configure(WINDOW + 12, 4, len);
+}
+
+#[test]
+fn the_common_configuration_is_read_and_written_through_the_window() {
+    let mut pc = Pc::plain();
+    choose(&mut pc, 0, STATUS, 1);
+    pc.configure(DATA, 1, 1);
+    assert_eq!(pc.get(STATUS, 1), 1);
+    assert_eq!(pc.config(DATA, 1), 1);
+    choose(&mut pc, 0, 18, 2);
+    assert_eq!(pc.config(DATA, 2), u64::from(QUEUES));
+    assert_eq!(pc.config(DATA, 4), u64::from(QUEUES), "wider than chosen");
+    choose(&mut pc, 0, 4, 4);
+    assert_eq!(pc.config(DATA, 4), 0x3000_0000);
+}
+
+#[test]
+fn a_place_that_is_none_reads_zeros_and_takes_nothing() {
+    let mut pc = Pc::plain();
+    for (bar, offset, len) in [
+        (1, STATUS, 1),
+        (0, STATUS, 0),
+        (0, STATUS, 3),
+        (0, STATUS, 8),
+        (0, STATUS + 1, 2),
+        (0, 0x6000, 4),
+        (0, 0xffff_fffc, 4),
+    ] {
+        choose(&mut pc, bar, offset, len);
+        pc.configure(DATA, 4, 1);
+        assert_eq!(pc.config(DATA, 4), 0, "{bar} {offset:#x} {len}");
+        assert_eq!(pc.get(STATUS, 1), 0);
+    }
+}
+
+#[test]
+fn an_access_beside_the_data_goes_nowhere() {
+    let mut pc = Pc::plain();
+    choose(&mut pc, 0, STATUS, 1);
+    pc.configure(DATA + 1, 1, 1);
+    assert_eq!(pc.get(STATUS, 1), 0);
+    choose(&mut pc, 0, 4, 4);
+    assert_eq!(pc.config(DATA, 2), 0, "narrower than chosen");
+}
+
+#[test]
+fn reading_all_of_configuration_space_changes_nothing() {
+    let mut pc = Pc::plain();
+    pc.set(STATUS, 1, 1);
+    for register in 0..256 {
+        pc.config(register, 1);
+    }
+    assert_eq!(pc.get(STATUS, 1), 1);
+}
