@@ -5,12 +5,22 @@ use std::path::PathBuf;
 use crate::suggest::did_you_mean;
 use crate::values::size;
 use vmbell::device::pci_testdev::PciTestdevConfig;
+use vmbell::device::virtio::pci::{Notify, Raise, VirtioPciConfig};
 
 const PC_TESTDEV: &str = "pc-testdev";
 const PCI_TESTDEV: &str = "pci-testdev";
 const VFIO_PCI: &str = "vfio-pci";
 const VFIO_PLATFORM: &str = "vfio-platform";
-const NAMES: [&str; 4] = [PC_TESTDEV, PCI_TESTDEV, VFIO_PCI, VFIO_PLATFORM];
+const VIRTIO_RNG: &str = "virtio-rng";
+const VIRTIO_BLK: &str = "virtio-blk";
+const NAMES: [&str; 6] = [
+    PC_TESTDEV,
+    PCI_TESTDEV,
+    VFIO_PCI,
+    VFIO_PLATFORM,
+    VIRTIO_BLK,
+    VIRTIO_RNG,
+];
 
 /// A device to plug in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,10 +29,23 @@ pub(super) enum Device {
     PcTestdev,
     /// Doorbells to measure, on the PCI bus.
     PciTestdev(PciTestdevConfig),
+    /// A disk, on the PCI bus.
+    VirtioBlk(Drive, VirtioPciConfig),
+    /// Random bytes, on the PCI bus.
+    VirtioRng(VirtioPciConfig),
     /// A PCI device of the host.
     VfioPci(Assigned),
     /// A platform device of the host.
     VfioPlatform(Assigned),
+}
+
+/// What a disk is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Drive {
+    /// A file or a block device.
+    pub(super) file: PathBuf,
+    /// Whether the guest may only read.
+    pub(super) readonly: bool,
 }
 
 /// A device of the host, as the user names it.
@@ -46,6 +69,8 @@ pub(super) fn device(text: &str) -> Result<Device, String> {
             Ok(Device::PcTestdev)
         }
         PCI_TESTDEV => pci_testdev(parts),
+        VIRTIO_BLK => virtio_blk(parts),
+        VIRTIO_RNG => virtio_rng(parts),
         VFIO_PCI => {
             assigned(VFIO_PCI, &["host", "mmap"], "0000:00:03.0", parts).map(Device::VfioPci)
         }
@@ -93,6 +118,47 @@ fn pci_testdev<'t>(parts: impl Iterator<Item = &'t str>) -> Result<Device, Strin
         Ok(())
     })?;
     Ok(Device::PciTestdev(config))
+}
+
+fn virtio_blk<'t>(parts: impl Iterator<Item = &'t str>) -> Result<Device, String> {
+    let (mut file, mut readonly) = (None, false);
+    let mut config = VirtioPciConfig::default();
+    let [notify, interrupt] = TRANSPORT;
+    let known = ["file", "readonly", notify, interrupt];
+    properties(VIRTIO_BLK, &known, parts, |property, value| {
+        match property {
+            "file" => file = Some(value.into()),
+            "readonly" => readonly = on_or_off(value)?,
+            _ => transport(&mut config, property, value)?,
+        }
+        Ok(())
+    })?;
+    let file = file.ok_or("virtio-blk needs a file, for example file=disk.img")?;
+    Ok(Device::VirtioBlk(Drive { file, readonly }, config))
+}
+
+fn virtio_rng<'t>(parts: impl Iterator<Item = &'t str>) -> Result<Device, String> {
+    let mut config = VirtioPciConfig::default();
+    properties(VIRTIO_RNG, &TRANSPORT, parts, |property, value| {
+        transport(&mut config, property, value)
+    })?;
+    Ok(Device::VirtioRng(config))
+}
+
+/// The properties that every virtio device has.
+const TRANSPORT: [&str; 2] = ["notify", "interrupt"];
+
+/// Sets one of them.
+fn transport(config: &mut VirtioPciConfig, property: &str, value: &str) -> Result<(), String> {
+    match (property, value) {
+        ("notify", "ioeventfd") => config.notify = Notify::Doorbell,
+        ("notify", "exit") => config.notify = Notify::Exit,
+        ("notify", _) => return Err("'ioeventfd' or 'exit' is wanted".to_owned()),
+        (_, "irqfd") => config.raise = Raise::Irqfd,
+        (_, "call") => config.raise = Raise::Call,
+        _ => return Err("'irqfd' or 'call' is wanted".to_owned()),
+    }
+    Ok(())
 }
 
 fn assigned<'t>(

@@ -17,6 +17,44 @@ fn properties_are_read() {
 }
 
 #[test]
+fn ways_of_a_virtio_device_are_read() {
+    let config = |text: &str| match device(text).unwrap() {
+        Device::VirtioRng(VirtioPciConfig { notify, raise }) => (notify, raise),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(config("virtio-rng"), (Notify::Doorbell, Raise::Irqfd));
+    assert_eq!(
+        config("virtio-rng,notify=exit,interrupt=call"),
+        (Notify::Exit, Raise::Call)
+    );
+    assert_eq!(
+        config("virtio-rng,notify=ioeventfd,interrupt=irqfd"),
+        (Notify::Doorbell, Raise::Irqfd)
+    );
+}
+
+#[test]
+fn disk_has_a_file_and_the_ways_of_every_virtio_device() {
+    let drive = |readonly| Drive {
+        file: "/d.img".into(),
+        readonly,
+    };
+    let default = VirtioPciConfig::default();
+    assert_eq!(
+        device("virtio-blk,file=/d.img"),
+        Ok(Device::VirtioBlk(drive(false), default))
+    );
+    let exit = VirtioPciConfig {
+        notify: Notify::Exit,
+        ..default
+    };
+    assert_eq!(
+        device("virtio-blk,notify=exit,readonly,file=/d.img"),
+        Ok(Device::VirtioBlk(drive(true), exit))
+    );
+}
+
+#[test]
 fn devices_whose_names_are_alike_are_told_apart() {
     assert_eq!(device("pc-testdev"), Ok(Device::PcTestdev));
     let default = Device::PciTestdev(PciTestdevConfig::default());
@@ -58,6 +96,15 @@ fn mistakes_are_named_with_what_was_meant() {
             "no property 'membr', did you mean 'membar'?",
         ),
         ("pci-testdev,pv=yes", "pv: 'on' or 'off'"),
+        (
+            "virtio-rng,notify",
+            "notify: 'ioeventfd' or 'exit' is wanted",
+        ),
+        ("virtio-rng,interrupt=msi", "interrupt: 'irqfd' or 'call'"),
+        ("virtio-rng,host=x", "virtio-rng has no property 'host'"),
+        ("virtio-blk", "virtio-blk needs a file"),
+        ("virtio-blk,file=d,readonly=1", "readonly: 'on' or 'off'"),
+        ("virtio-rgn", "did you mean 'virtio-rng'?"),
         ("pci-testdev,membar=big", "membar: "),
         ("pci-testdev,", "no property ''"),
         (

@@ -5,6 +5,7 @@ mod cpu;
 mod device;
 
 use std::ffi::OsString;
+use std::fs::OpenOptions;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -13,9 +14,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, ensure};
 use clap::{Args, ValueEnum};
 
-use self::device::Device;
+use self::device::{Device, Drive};
 use super::exit::Exit;
 use super::{interrupt, values};
+use vmbell::device::virtio::{Disk, Entropy};
 use vmbell::hypervisor::kvm::Kvm;
 use vmbell::hypervisor::{CpuFeatures, Hypervisor};
 use vmbell::machine::{Boot, Image, Pc, PcConfig, Stop, VCPUS_MAX};
@@ -49,8 +51,14 @@ pub(super) struct RunArgs {
     /// The image: an ELF with a multiboot 1 header, or a flat file whose header has addresses
     image: PathBuf,
 
-    /// A device to plug in: `vfio-pci,host=ADDRESS[,mmap=off]`,
+    /// A device to plug in: `virtio-rng[,notify=exit][,interrupt=call]`,
+    /// `virtio-blk,file=FILE[,readonly=on][,notify=exit][,interrupt=call]`, `vfio-pci,host=ADDRESS[,mmap=off]`,
     /// `vfio-platform,host=NAME[,mmap=off][,dtb=FILE]`, `pc-testdev` or `pci-testdev[,membar=SIZE][,pv=on]`
+    ///
+    /// virtio-rng gives the guest random bytes of the host, virtio-blk a disk of a file or block device of the host, both
+    /// as virtio devices on PCI. A notification is an ioeventfd,
+    /// which wakes a thread of the device, or an exit of the vCPU (notify=exit), which then does the device's work. An
+    /// interrupt is an irqfd, or a call for each message (interrupt=call).
     ///
     /// vfio-pci gives the guest a PCI device of the host, which has to be bound to a driver of VFIO (`vmbell probe
     /// --devices` says what stands in the way, and docs/passthrough.md how to do it). Its registers are mapped into
@@ -159,6 +167,15 @@ fn boot(args: &RunArgs) -> Result<u8> {
     }
 }
 
+/// Opens the file of a disk.
+fn disk(drive: &Drive) -> Result<Disk> {
+    let Drive { file, readonly } = drive;
+    let opened = OpenOptions::new().read(true).write(!readonly).open(file);
+    opened
+        .and_then(|file| Disk::new(file, *readonly))
+        .with_context(|| format!("cannot use {} as a disk", file.display()))
+}
+
 /// The hint for a host without KVM: how to run the same command in the lab.
 fn elsewhere(args: &RunArgs, command: Vec<OsString>) -> String {
     let files = std::iter::once(&args.image).chain(&args.env);
@@ -198,6 +215,8 @@ fn boot_on<H: Hypervisor>(
         match device {
             Device::PcTestdev => pc.add_pc_testdev()?,
             Device::PciTestdev(config) => pc.add_testdev(*config)?,
+            Device::VirtioBlk(drive, config) => pc.add_virtio(disk(drive)?, 1, *config)?,
+            Device::VirtioRng(config) => pc.add_virtio(Entropy, 1, *config)?,
             Device::VfioPci(device) => assign::pci(&pc, device)?,
             Device::VfioPlatform(device) => nodes.push(assign::platform(&pc, device)?),
         }

@@ -1,6 +1,8 @@
 //! The guest image that measures VMMs, on this one.
 
 use serde_json::Value;
+use vmbell::device::virtio::pci::{Notify, Raise, VirtioPciConfig};
+use vmbell::device::virtio::{Disk, Entropy};
 use vmbell::hypervisor::Hypervisor;
 use vmbell::machine::{Boot, Image, Pc, PcConfig, Stop};
 
@@ -11,8 +13,13 @@ use super::player::Paper;
 const OPERATIONS: u64 = 5;
 const BATCHES: usize = 2;
 
-/// Boots the image and returns its document.
-fn document<H: Hypervisor>(hypervisor: &H, vcpus: u16, words: &str) -> Value {
+/// Boots the image beside virtio devices, and returns its document.
+fn document<H: Hypervisor>(
+    hypervisor: &H,
+    vcpus: u16,
+    virtio: VirtioPciConfig,
+    words: &str,
+) -> Value {
     let image = Image::parse("probe.elf".to_owned(), vmbell_probe_image::ELF).unwrap();
     let paper = Paper::default();
     let config = PcConfig {
@@ -24,6 +31,11 @@ fn document<H: Hypervisor>(hypervisor: &H, vcpus: u16, words: &str) -> Value {
         ..Boot::default()
     };
     let pc = Pc::new(hypervisor, config, paper.clone()).unwrap();
+    pc.add_virtio(Entropy, 1, virtio).unwrap();
+    let file = tempfile::tempfile().unwrap();
+    file.set_len(1 << 20).unwrap();
+    pc.add_virtio(Disk::new(file, false).unwrap(), 1, virtio)
+        .unwrap();
     let end = Instant::now() + Duration::from_secs(60);
     let end = pc.run(&image, &boot, move || Instant::now() >= end);
     let output = paper.text();
@@ -39,30 +51,66 @@ fn rows(document: &Value) -> impl Iterator<Item = (&str, &Value)> {
     rows.iter().map(|row| (row["name"].as_str().unwrap(), row))
 }
 
-/// The PC has no virtio devices; all else is there.
+/// The PC has two virtio devices; all else is there.
 fn every_row_has_samples<H: Hypervisor>(hypervisor: &H) {
-    let document = document(hypervisor, 2, "");
+    let document = document(hypervisor, 2, VirtioPciConfig::default(), "");
     assert_eq!(document["boot"], "multiboot");
     assert_eq!(document["cpus"], 2);
     assert_eq!(document["hypervisor"], "KVMKVMKVM");
     assert_eq!(document["tsc_source"], "pvclock");
     for (name, row) in rows(&document) {
-        if name.starts_with("virtio-") {
+        let absent = ["virtio-console-", "virtio-net-"];
+        if absent.iter().any(|device| name.starts_with(device)) {
             assert_eq!(row["reason"], "there is no such device");
-            continue;
+        } else {
+            has_samples(row);
         }
-        assert_eq!(row["operations"], OPERATIONS, "{row}");
-        let samples = row["samples"].as_array().unwrap();
-        assert_eq!(samples.len(), BATCHES, "{row}");
-        assert!(
-            samples.iter().all(|sample| sample.as_u64() > Some(0)),
-            "{row}"
-        );
+    }
+}
+
+fn has_samples(row: &Value) {
+    assert_eq!(row["operations"], OPERATIONS, "{row}");
+    let samples = row["samples"].as_array().unwrap();
+    assert_eq!(samples.len(), BATCHES, "{row}");
+    assert!(
+        samples.iter().all(|sample| sample.as_u64() > Some(0)),
+        "{row}"
+    );
+}
+
+fn virtio_rows_have_samples_by_each_way<H: Hypervisor>(hypervisor: &H) {
+    let names = [
+        "notify",
+        "notify-idle",
+        "round-trip-polled",
+        "round-trip-interrupt",
+        "eoi",
+    ];
+    let kinds = ["rng", "blk"];
+    let names = kinds.map(|kind| names.map(|name| format!("virtio-{kind}-{name}")));
+    let names = names.concat();
+    let words = format!("only={}", names.join(","));
+    for notify in [Notify::Doorbell, Notify::Exit] {
+        for raise in [Raise::Irqfd, Raise::Call] {
+            let document = document(hypervisor, 1, VirtioPciConfig { notify, raise }, &words);
+            for (place, kind) in kinds.iter().enumerate() {
+                let device = &document["devices"][place];
+                assert_eq!(device["kind"], *kind, "{device}");
+                assert_eq!(device["interrupt"], "msix", "{device}");
+            }
+            let asked = rows(&document).filter(|(name, _)| names.iter().any(|other| other == name));
+            assert_eq!(asked.map(|(_, row)| has_samples(row)).count(), names.len());
+        }
     }
 }
 
 fn words_leave_rows_out<H: Hypervisor>(hypervisor: &H) {
-    let document = document(hypervisor, 1, "safe x2apic only=cpuid,pio-nobody,xapic-eoi");
+    let document = document(
+        hypervisor,
+        1,
+        VirtioPciConfig::default(),
+        "safe x2apic only=cpuid,pio-nobody,xapic-eoi",
+    );
     assert_eq!(document["apic"], "x2apic");
     for (name, row) in rows(&document) {
         let reason = match name {
@@ -77,5 +125,6 @@ fn words_leave_rows_out<H: Hypervisor>(hypervisor: &H) {
 
 crate::on_kvm! {
     every_row_has_samples;
+    virtio_rows_have_samples_by_each_way;
     words_leave_rows_out;
 }
