@@ -28,6 +28,12 @@ pub struct Options<'a> {
     pub only: Option<&'a str>,
 }
 
+/// The line up to the first byte that is no text: a VMM may have put anything behind its words, or have cut them.
+pub fn text(bytes: &[u8]) -> &str {
+    let end = core::str::from_utf8(bytes).map_or_else(|error| error.valid_up_to(), str::len);
+    core::str::from_utf8(&bytes[..end]).unwrap_or("")
+}
+
 impl<'a> Options<'a> {
     /// Reads the options from a command line.
     pub fn parse(line: &'a str) -> Self {
@@ -110,7 +116,7 @@ pub fn mmio_devices(line: &str) -> impl Iterator<Item = MmioDevice> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{MmioDevice, Options, mmio_devices};
+    use super::{MmioDevice, Options, mmio_devices, text};
 
     #[test]
     fn a_plain_line_has_the_defaults() {
@@ -136,6 +142,14 @@ mod tests {
         assert_eq!((options.operations, options.batches), (1, 64));
         let options = Options::parse("ops=-1 batches=x");
         assert_eq!((options.operations, options.batches), (100, 5));
+    }
+
+    #[test]
+    fn what_is_no_text_ends_the_line() {
+        assert_eq!(text(b"safe ops=1 \xff only=a"), "safe ops=1 ");
+        assert_eq!(text("safe \u{e9}".as_bytes()), "safe \u{e9}");
+        assert_eq!(text(&"safe \u{e9}".as_bytes()[..6]), "safe ");
+        assert_eq!(text(b"\xff"), "");
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use core::fmt::{self, Write};
 
+use crate::number::Digits;
+
 /// Writes JSON piece by piece, and puts the commas.
 #[derive(Debug)]
 pub struct Json<'a, W> {
@@ -64,7 +66,7 @@ impl<'a, W: Write> Json<'a, W> {
     /// A number.
     pub fn number(&mut self, number: u64) -> fmt::Result {
         self.comma()?;
-        write!(self.to, "{number}")
+        self.to.write_str(Digits::decimal(number).as_str())
     }
 
     /// A string, or `null`.

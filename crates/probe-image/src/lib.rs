@@ -17,6 +17,7 @@ mod bzimage;
 pub mod clock;
 pub mod cmdline;
 pub mod json;
+pub mod number;
 pub mod pci;
 
 #[cfg(vmbell_probe_elf)]

@@ -207,6 +207,58 @@ mod tests {
     }
 
     #[test]
+    fn what_stands_before_a_circle_is_found() {
+        let mut config = empty();
+        config.0[0x34] = 0x43;
+        put(
+            &mut config,
+            0x40,
+            &[9, 0x80, 16, 1, 4, 0, 0, 0, 0, 1, 0, 0, 56, 0, 0, 0],
+        );
+        put(&mut config, 0x80, &[0x11, 0x40, 1, 0, 1]);
+        assert_eq!(
+            config.virtio().common.map(|place| place.offset),
+            Some(0x100)
+        );
+        assert_eq!(config.msix().map(|msix| msix.capability), Some(0x80));
+    }
+
+    #[test]
+    fn a_list_ends_in_the_header_and_at_the_end_of_the_space() {
+        for next in [0, 0x04, 0x3c] {
+            let mut config = empty();
+            put(&mut config, usize::from(next), &[0x11, 0x40]);
+            config.0[0x40] = 0x11;
+            config.0[6] = 0x10;
+            config.0[0x34] = next;
+            assert_eq!(config.msix(), None, "{next:#x}");
+        }
+        for kind in [9, 0x11] {
+            let mut config = empty();
+            config.0[0x34] = 0xff;
+            put(&mut config, 0xfc, &[kind, 0xff, 16, 1]);
+            assert_eq!((config.virtio().common, config.msix()), (None, None));
+        }
+        let mut config = empty();
+        config.0[0x34] = 0x40;
+        config.0[0x40] = 0x11;
+        assert!(config.msix().is_some());
+        config.0[6] = 0;
+        assert_eq!(config.msix(), None, "no list");
+    }
+
+    #[test]
+    fn structures_in_no_bar_are_none() {
+        for bar in [6, 7, 0xff] {
+            let mut config = empty();
+            config.0[0x34] = 0x40;
+            put(&mut config, 0x40, &[9, 0x60, 16, 1, bar, 0, 0, 0, 0, 1]);
+            put(&mut config, 0x60, &[0x11, 0, 0, 0, bar & 7 | 6]);
+            assert_eq!((config.virtio().common, config.msix()), (None, None));
+        }
+    }
+
+    #[test]
     fn bars_above_four_gibibytes_are_whole() {
         let mut config = empty();
         put(&mut config, 0x20, &[0x0c, 0, 0, 0x10, 2, 0, 0, 0]);

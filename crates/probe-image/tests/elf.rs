@@ -9,6 +9,7 @@
 
 use std::io::Cursor;
 
+use iced_x86::{Decoder, DecoderOptions, InstructionInfoFactory};
 use linux_loader::loader::bzimage::BzImage;
 use linux_loader::loader::elf::{Elf, PvhBootCapability};
 use linux_loader::loader::{KernelLoader, KernelLoaderResult};
@@ -137,4 +138,87 @@ fn a_loader_takes_the_bzimage() {
         .read_slice(&mut code, GuestAddress(loaded.kernel_load.0 + 0x200))
         .unwrap();
     assert_eq!(code, [0xfa, 0xfc]);
+}
+
+fn long(offset: usize) -> usize {
+    usize::try_from(u64::from_le_bytes(
+        ELF[offset..offset + 8].try_into().unwrap(),
+    ))
+    .unwrap()
+}
+
+/// The section headers, of 64 bytes each, as places in the file.
+fn sections() -> impl Iterator<Item = usize> {
+    let count = usize::from(u16::from_le_bytes(ELF[60..62].try_into().unwrap()));
+    (0..count).map(|index| long(40) + 64 * index)
+}
+
+/// The symbols of a section of code: their addresses and names, in order.
+fn symbols(begin: usize, end: usize) -> Vec<(usize, &'static str)> {
+    let table = sections().find(|section| word(section + 4) == 2).unwrap();
+    let names = sections()
+        .nth(usize::try_from(word(table + 40)).unwrap())
+        .map(|section| long(section + 24))
+        .unwrap();
+    let from = long(table + 24);
+    let mut found: Vec<_> = (from..from + long(table + 32))
+        .step_by(24)
+        .map(|symbol| {
+            let name = &ELF[names + usize::try_from(word(symbol)).unwrap()..];
+            let end = name.iter().position(|byte| *byte == 0).unwrap();
+            (long(symbol + 8), std::str::from_utf8(&name[..end]).unwrap())
+        })
+        .filter(|(address, name)| (begin..end).contains(address) && !name.is_empty())
+        .collect();
+    found.sort_unstable();
+    found.dedup_by_key(|(address, _)| *address);
+    found
+}
+
+/// The functions of the precompiled `core` by which the message of an index out of bounds is formatted. The image's
+/// panic handler does not format the message, so they are linked but never called.
+fn formats_a_panic(name: &str) -> bool {
+    let integer = name.contains("4core3fmt3num3imp") && name.ends_with("7Display3fmt");
+    integer || name.ends_with("Formatter12pad_integral") || name.ends_with("count14do_count_chars")
+}
+
+/// A host that emulates the guest's kernel mode (`kvm_pvm`) has no vector instructions there.
+#[test]
+fn no_instruction_uses_a_vector_register() {
+    // SHF_EXECINSTR, and bytes in the file.
+    let code: Vec<_> = sections()
+        .filter(|section| word(section + 4) == 1 && long(section + 8) & 4 != 0)
+        .collect();
+    let mut decoded = 0;
+    let mut found = Vec::new();
+    for section in code {
+        let (begin, offset, len) = (long(section + 16), long(section + 24), long(section + 32));
+        let symbols = symbols(begin, begin + len);
+        let ends = symbols.iter().skip(1).map(|(address, _)| *address);
+        for ((from, name), to) in symbols.iter().zip(ends.chain([begin + len])) {
+            if formats_a_panic(name) {
+                continue;
+            }
+            let bytes = &ELF[offset + from - begin..offset + to - begin];
+            let mut decoder = Decoder::with_ip(64, bytes, *from as u64, DecoderOptions::NONE);
+            let mut factory = InstructionInfoFactory::new();
+            for instruction in &mut decoder {
+                decoded += 1;
+                let info = factory.info(&instruction);
+                if info
+                    .used_registers()
+                    .iter()
+                    .any(|used| used.register().is_vector_register() || used.register().is_mm())
+                {
+                    found.push(format!(
+                        "{name} at {:#x}: {:?}",
+                        instruction.ip(),
+                        instruction.code()
+                    ));
+                }
+            }
+        }
+    }
+    assert!(decoded > 5000, "only {decoded} instructions");
+    assert!(found.is_empty(), "{found:#?}");
 }

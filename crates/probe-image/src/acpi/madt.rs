@@ -24,6 +24,26 @@ pub struct IoApic {
     pub first_gsi: u32,
 }
 
+/// How many pins an I/O APIC has at most: their registers are within what an index of a byte reaches.
+const PINS: u32 = 120;
+
+/// The address of the I/O APIC that has a GSI, and the pin's number there. QEMU's microvm has GSIs of devices on a second
+/// I/O APIC; without a MADT, there is one, where a PC has it.
+pub fn pin(io_apics: &[Option<IoApic>], gsi: u32) -> Option<(u64, u32)> {
+    const DEFAULT: IoApic = IoApic {
+        address: 0xfec0_0000,
+        first_gsi: 0,
+    };
+    let found = io_apics
+        .iter()
+        .flatten()
+        .filter(|io_apic| io_apic.first_gsi <= gsi)
+        .max_by_key(|io_apic| io_apic.first_gsi);
+    let io_apic = found.unwrap_or(&DEFAULT);
+    let number = gsi - io_apic.first_gsi;
+    (number < PINS).then_some((io_apic.address, number))
+}
+
 /// The entries of a table. An entry of no length, or one that reaches beyond the table, ends it.
 pub fn entries(table: &[u8]) -> impl Iterator<Item = Entry> {
     let mut rest = table.get(ENTRIES..).unwrap_or(&[]);
@@ -67,7 +87,7 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::{Entry, IoApic, entries};
+    use super::{Entry, IoApic, entries, pin};
 
     fn table(parts: &[&[u8]]) -> Vec<u8> {
         let mut table = vec![0; 44];
@@ -85,6 +105,28 @@ mod tests {
         let io_apic = |address, first_gsi| Entry::IoApic(IoApic { address, first_gsi });
         let expected = [io_apic(0xfec0_0000, 0), io_apic(0xfec0_1000, 24)];
         assert!(entries(&table).eq(expected));
+    }
+
+    #[test]
+    fn a_gsi_is_a_pin_of_the_io_apic_that_has_it() {
+        let io_apic = |address, first_gsi| Some(IoApic { address, first_gsi });
+        let two = [io_apic(0xfec1_0000, 24), io_apic(0xfec0_0000, 0), None];
+        assert_eq!(pin(&two, 23), Some((0xfec0_0000, 23)));
+        assert_eq!(pin(&two, 47), Some((0xfec1_0000, 23)));
+        assert_eq!(pin(&[], 5), Some((0xfec0_0000, 5)));
+        // An I/O APIC behind the GSI does not have it.
+        assert_eq!(pin(&[io_apic(1, 6)], 5), Some((0xfec0_0000, 5)));
+    }
+
+    #[test]
+    fn a_gsi_beyond_all_pins_has_none() {
+        let last = Some(IoApic {
+            address: 1,
+            first_gsi: u32::MAX,
+        });
+        assert_eq!(pin(&[last], u32::MAX), Some((1, 0)));
+        assert_eq!(pin(&[last], u32::MAX - 1), None);
+        assert_eq!((pin(&[], 119).is_some(), pin(&[], 120)), (true, None));
     }
 
     #[test]

@@ -6,6 +6,7 @@ pub mod fadt;
 pub mod madt;
 pub mod mcfg;
 pub mod root;
+pub mod tables;
 
 /// The length of the header that every table but the RSDP begins with.
 pub const HEADER: usize = 36;

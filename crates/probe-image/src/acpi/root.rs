@@ -6,6 +6,14 @@ use crate::bytes::{u8_at, u32_at, u64_at};
 /// The length of an RSDP that names an XSDT.
 pub const RSDP_LEN: usize = 36;
 
+/// Whether the bytes of ACPI 1.0 add up to nothing, as its specification wants it.
+pub fn is_intact(rsdp: &[u8; RSDP_LEN]) -> bool {
+    rsdp[..20]
+        .iter()
+        .fold(0_u8, |sum, byte| sum.wrapping_add(*byte))
+        == 0
+}
+
 /// The table of tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Root {

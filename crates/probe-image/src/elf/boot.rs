@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 use super::memory::{copy, read_u32, read_u64};
+use crate::cmdline::text;
 
 unsafe extern "C" {
     static BOOT_KIND: u32;
@@ -67,7 +68,7 @@ impl Boot {
             Some(address) if address != 0 => line_len(address, to),
             _ => 0,
         };
-        core::str::from_utf8(&to[..len]).unwrap_or("")
+        text(&to[..len])
     }
 
     /// The root of the ACPI tables, if the loader says where it is.

@@ -4,11 +4,11 @@
 //! control register; Firecracker, libkrun and kvmtool end by the keyboard controller's reset; crosvm by the reset port;
 //! the rest by a triple fault.
 
-use super::acpi::Acpi;
 use super::cpu;
 use super::memory::Registers;
 use super::port::{in8, out8, out16};
 use crate::acpi::fadt::Register;
+use crate::acpi::tables::Acpi;
 
 const DEBUG_EXIT: u16 = 0xf4;
 const KEYBOARD_CONTROLLER: u16 = 0x64;
@@ -17,7 +17,8 @@ const RESET: u16 = 0xcf9;
 /// What means S5 where the DSDT does not say so: what hardware-reduced VMMs have.
 const SLEEP_TYPE: u8 = 5;
 
-/// The name of the first way that is likely to work.
+/// The name of the way that the tables or ports offer. It may not be what ends the machine: `end` tries all of them, and
+/// a VMM may end at a port that reads as nobody's.
 pub fn first(acpi: &Acpi, safe: bool) -> &'static str {
     if !safe && in8(DEBUG_EXIT) == 0 {
         // QEMU's debug-exit device reads as zero, and an unassigned port as ones.

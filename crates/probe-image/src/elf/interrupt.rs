@@ -6,6 +6,7 @@ use core::arch::asm;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use super::{ending, serial::say};
+use crate::number::Digits;
 
 /// The vector that a row waits for.
 pub const ROW_VECTOR: u8 = 0x40;
@@ -113,6 +114,17 @@ pub fn count() -> u64 {
 /// An exception of an instruction that is not guarded: a bug of the image, or of the VMM.
 #[unsafe(no_mangle)]
 extern "sysv64" fn exception_fatal(vector: u64, error: u64, rip: u64, cr2: u64) -> ! {
-    say!("=== vmbell-probe exception {vector} error {error:#x} rip {rip:#x} cr2 {cr2:#x} ===");
+    let hex = Digits::hexadecimal;
+    say!(
+        "=== vmbell-probe exception ",
+        Digits::decimal(vector),
+        " error 0x",
+        hex(error),
+        " rip 0x",
+        hex(rip),
+        " cr2 0x",
+        hex(cr2),
+        " ==="
+    );
     ending::end_without_tables()
 }

@@ -2,15 +2,13 @@
 
 use super::interrupt::LINE_VECTOR;
 use super::memory::Registers;
-use crate::acpi::madt::IoApic;
+use crate::acpi::madt::{IoApic, pin};
 
 const SELECT: u64 = 0;
 const WINDOW: u64 = 0x10;
 const FIRST_ENTRY: u32 = 0x10;
 const MASKED: u32 = 1 << 16;
 const LEVEL: u32 = 1 << 15;
-/// A pin's number is within the registers that an index of a byte reaches.
-const PINS: u32 = 120;
 
 /// A pin of an I/O APIC.
 #[derive(Clone, Copy)]
@@ -21,22 +19,11 @@ pub struct Pin {
 }
 
 impl Pin {
-    /// The pin of a GSI. QEMU's microvm has GSIs of devices on a second I/O APIC, so the MADT is asked; without one,
-    /// there is one I/O APIC, where a PC has it.
+    /// The pin of a GSI.
     pub fn new(io_apics: &[Option<IoApic>], gsi: u32, level: bool) -> Option<Self> {
-        const DEFAULT: IoApic = IoApic {
-            address: 0xfec0_0000,
-            first_gsi: 0,
-        };
-        let found = io_apics
-            .iter()
-            .flatten()
-            .filter(|io_apic| io_apic.first_gsi <= gsi)
-            .max_by_key(|io_apic| io_apic.first_gsi);
-        let io_apic = *found.unwrap_or(&DEFAULT);
-        let number = gsi - io_apic.first_gsi;
-        (number < PINS).then_some(Self {
-            registers: Registers::new(io_apic.address, 0x20)?,
+        let (address, number) = pin(io_apics, gsi)?;
+        Some(Self {
+            registers: Registers::new(address, 0x20)?,
             number,
             level,
         })

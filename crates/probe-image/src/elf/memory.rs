@@ -6,8 +6,9 @@
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
+use super::cpu::cpuid;
+
 const LOW_END: u64 = 1 << 32;
-const ADDRESS_END: u64 = 1 << 46;
 const LARGE_PAGE: u64 = 1 << 21;
 const PRESENT_WRITABLE: u64 = 3;
 const LARGE: u64 = 1 << 7;
@@ -51,13 +52,26 @@ fn index(address: u64, level: u32) -> usize {
     (address >> (12 + 9 * level) & 511) as usize
 }
 
+/// The end of the addresses that the CPU has: in a table, a bit above them is reserved, and faults. It is within the
+/// half of the virtual addresses that begins at 0.
+fn address_end() -> u64 {
+    const LAST: u32 = 0x8000_0000;
+    const ADDRESSES: u32 = LAST + 8;
+    let bits = if cpuid(LAST, 0)[0] >= ADDRESSES {
+        cpuid(ADDRESSES, 0)[0] & 0xff
+    } else {
+        36
+    };
+    1 << bits.clamp(32, 46)
+}
+
 /// Maps a place, if it is not mapped. `None`: no address, or no table left.
 fn map(address: u64, len: u64) -> Option<()> {
     let end = address.checked_add(len)?;
     if end <= LOW_END {
         return Some(());
     }
-    if end > ADDRESS_END || len > 64 * LARGE_PAGE {
+    if end > address_end() || len > 64 * LARGE_PAGE {
         return None;
     }
     let mut page = address & !(LARGE_PAGE - 1);

@@ -1,7 +1,6 @@
 //! The image itself: no libc, no heap, one CPU. It starts in boot.S, finds out what the machine has, runs the rows,
 //! prints what came of them, and ends the machine.
 
-mod acpi;
 mod apic;
 mod boot;
 mod cpu;

@@ -1,9 +1,9 @@
 //! The power management timer of ACPI, at the place that the FADT names.
 
-use super::acpi::Acpi;
 use super::memory::Registers;
 use super::port::in32;
 use crate::acpi::fadt::Register;
+use crate::acpi::tables::Acpi;
 
 /// The timer has 24 bits, or 32, of which the lower 24 count alike.
 const BITS: u32 = 0xff_ffff;

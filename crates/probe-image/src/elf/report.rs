@@ -7,13 +7,14 @@ use super::rows::{ROWS, Results, mark};
 use super::serial::{Serial, say};
 use super::virtio::{Device, Interrupt};
 use crate::json::Json;
+use crate::number::Digits;
 
 /// The protocol's version.
 const VERSION: u64 = 1;
 
 /// Prints the document.
 pub fn print(probe: &Probe<'_>, apic: &str, cpus: u64, results: &Results, end: &str) {
-    say!("=== vmbell-probe begin {VERSION} ===");
+    say!("=== vmbell-probe begin ", Digits::decimal(VERSION), " ===");
     // The port cannot fail.
     let _ = document(&mut Json::new(&mut Serial), probe, apic, cpus, results, end);
     say!("");

@@ -4,12 +4,12 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::acpi::Acpi;
 use super::apic::{LocalApic, Mode};
 use super::cpu::ticks;
 use super::interrupt::{SECOND_CPU_EOI_MODE, SECOND_CPU_INTERRUPTS, SECOND_CPU_VECTOR};
 use super::memory::Registers;
 use super::wait::wait_until;
+use crate::acpi::tables::Acpi;
 
 /// The page that the CPU starts in. Loaders put their tables there, which are not used any more.
 const START_PAGE: u32 = 8;
@@ -42,13 +42,8 @@ impl SecondCpu {
         if apic.mode == Mode::None {
             return Err("there is no local APIC");
         }
-        let own = apic.id();
         let id = acpi
-            .cpu_ids
-            .iter()
-            .flatten()
-            .copied()
-            .find(|id| *id != own)
+            .other_cpu(apic.id(), apic.mode == Mode::X2apic)
             .ok_or("the MADT names no second CPU")?;
         copy_start()?;
         SECOND_CPU_EOI_MODE.store(if apic.mode == Mode::X2apic { 2 } else { 1 }, Relaxed);

@@ -1,8 +1,9 @@
 //! The serial port 0x3f8, where the image prints.
 
-use core::fmt;
+use core::fmt::{self, Write};
 
 use super::port::{in8, out8};
+use crate::number::Digits;
 
 const DATA: u16 = 0x3f8;
 /// The line status register.
@@ -15,7 +16,7 @@ const PATIENCE: u32 = 10_000;
 #[derive(Debug)]
 pub struct Serial;
 
-impl fmt::Write for Serial {
+impl Write for Serial {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         for byte in text.bytes() {
             let _ = (0..PATIENCE).find(|_| in8(LINE_STATUS) & TRANSMITTER_EMPTY != 0);
@@ -25,11 +26,31 @@ impl fmt::Write for Serial {
     }
 }
 
-/// Prints a line. The port cannot fail.
+/// What can stand in a line.
+pub trait Print {
+    /// Prints it.
+    fn print(&self);
+}
+
+impl Print for str {
+    fn print(&self) {
+        // The port cannot fail.
+        let _ = Serial.write_str(self);
+    }
+}
+
+impl Print for Digits {
+    fn print(&self) {
+        self.as_str().print();
+    }
+}
+
+/// Prints a line of pieces: texts, and numbers as `Digits`.
 macro_rules! say {
-    ($($words:tt)*) => {{
-        use core::fmt::Write;
-        let _ = writeln!($crate::elf::serial::Serial, $($words)*);
+    ($($piece:expr),+) => {{
+        use $crate::elf::serial::Print;
+        $($piece.print();)+
+        "\n".print();
     }};
 }
 pub(crate) use say;

@@ -7,9 +7,11 @@ use core::panic::PanicInfo;
 
 use super::probe::Probe;
 use super::serial::say;
-use super::{acpi, apic, boot, ending, hypervisor, interrupt, pm_timer, port, report, rows};
+use super::{apic, boot, ending, hypervisor, interrupt, memory, pm_timer, port, report, rows};
 use super::{second_cpu, time, virtio};
+use crate::acpi::tables::Acpi;
 use crate::cmdline::Options;
+use crate::number::Digits;
 
 global_asm!(include_str!("boot.S"), options(att_syntax));
 global_asm!(include_str!("bzimage.S"), options(att_syntax));
@@ -26,7 +28,7 @@ extern "sysv64" fn probe_main() -> ! {
     let boot = boot::Boot::new();
     let line = boot.command_line(&mut line);
     let options = Options::parse(line);
-    let acpi = acpi::Acpi::find(&boot);
+    let acpi = Acpi::find(&memory::copy, boot.rsdp());
     let cpu = hypervisor::Cpu::new();
     let mut apic = apic::LocalApic::new(&cpu);
     apic.try_timer();
@@ -65,6 +67,26 @@ fn mask_legacy_interrupts() {
 
 #[panic_handler]
 fn panic(info: &PanicInfo<'_>) -> ! {
-    say!("=== vmbell-probe {info} ===");
+    // Of the message, only what needs no formatting.
+    let text = info.message().as_str().unwrap_or("");
+    match info.location() {
+        Some(place) => {
+            let line = Digits::decimal(u64::from(place.line()));
+            say!(
+                "=== vmbell-probe panicked at ",
+                place.file(),
+                ":",
+                line,
+                ": ",
+                text,
+                " ==="
+            );
+        }
+        None => say!(
+            "=== vmbell-probe panicked at an unknown place: ",
+            text,
+            " ==="
+        ),
+    }
     ending::end_without_tables()
 }

@@ -233,7 +233,7 @@ impl Results {
                 continue;
             }
             if probe.options.verbose {
-                say!("row {}", row.name);
+                say!("row ", row.name);
             }
             probe.mark = (probe.options.mark && batch.is_some()).then(|| mark(place));
             let operations = batch.map_or(1, |_| probe.options.operations);

@@ -22,7 +22,7 @@ pub fn serial_lsr(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Reason>
 pub fn pit_read(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Reason> {
     const COUNTER: u16 = 0x40;
     const COMMAND: u16 = 0x43;
-    // A square wave of the full period, low byte first. QEMU's microvm has no PIT unless it is asked for one.
+    // A square wave of the full period, low byte first. alioth has no PIT.
     out8(COMMAND, 0x36);
     out8(COUNTER, 0);
     out8(COUNTER, 0);

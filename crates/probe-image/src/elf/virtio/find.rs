@@ -1,12 +1,12 @@
 //! Which devices there are: by the command line, by the DSDT, and on PCI's bus 0, in this order. The first of each kind
-//! is taken.
+//! that works is taken.
 
 use super::kind::Kind;
 use super::queue::Queue;
 use super::{Device, mmio, pci};
 use crate::acpi::dsdt::Interrupt;
+use crate::acpi::tables::Acpi;
 use crate::cmdline::mmio_devices;
-use crate::elf::acpi::Acpi;
 use crate::elf::ioapic::Pin;
 use crate::elf::pci::Access;
 
@@ -34,17 +34,12 @@ impl Devices {
             for (function, config) in access.functions() {
                 let (vendor, device) = config.ids();
                 let kind = Kind::from_pci(device).filter(|_| vendor == 0x1af4);
-                if let Some((kind, place)) = kind.and_then(|kind| found.place(kind)) {
+                if let Some(kind) = kind.filter(|kind| found.wants(*kind)) {
                     let queue = &QUEUES[kind as usize];
-                    *place = Some(pci::open(
-                        access,
-                        function,
-                        &config,
+                    found.keep(
                         kind,
-                        queue,
-                        &acpi.io_apics,
-                        cpu,
-                    ));
+                        pci::open(access, function, &config, kind, queue, &acpi.io_apics, cpu),
+                    );
                 }
             }
         }
@@ -61,24 +56,26 @@ impl Devices {
         let Some((registers, kind)) = mmio::kind(address) else {
             return;
         };
-        let Some((kind, place)) = self.place(kind) else {
+        if !self.wants(kind) {
             return;
-        };
+        }
         let pin = interrupt
             .and_then(|line| Some((line.gsi, Pin::new(&acpi.io_apics, line.gsi, line.level)?)));
-        *place = Some(mmio::open(
-            registers,
-            kind,
-            &QUEUES[kind as usize],
-            found_by,
-            pin,
-        ));
+        let queue = &QUEUES[kind as usize];
+        self.keep(kind, mmio::open(registers, kind, queue, found_by, pin));
     }
 
-    /// Where a device of a kind goes, if there is none yet.
-    fn place(&mut self, kind: Kind) -> Option<(Kind, &mut Option<Result<Device, &'static str>>)> {
+    /// Whether no device of a kind works yet.
+    fn wants(&self, kind: Kind) -> bool {
+        !matches!(self.0[kind as usize], Some(Ok(_)))
+    }
+
+    /// Keeps a device that works; of those that do not, the first one's reason.
+    fn keep(&mut self, kind: Kind, opened: Result<Device, &'static str>) {
         let place = &mut self.0[kind as usize];
-        place.is_none().then_some((kind, place))
+        if place.is_none() || opened.is_ok() {
+            *place = Some(opened);
+        }
     }
 
     /// The device of a kind, or why there is none.

@@ -85,6 +85,9 @@ impl Queue {
     /// Sets the request that every submission makes: a chain from descriptor 0 on. No interrupt is asked for.
     pub fn prepare(&self, parts: &[Part<'_>]) {
         self.flags.store(NO_INTERRUPT, Relaxed);
+        // Another device, which did not work, may have had the queue.
+        self.index.store(0, Relaxed);
+        self.used.index.store(0, Relaxed);
         for ((place, part), next) in self.descriptors.iter().zip(parts).zip(1..) {
             place.address.store(part.bytes.as_ptr() as u64, Relaxed);
             let len = u32::try_from(part.bytes.len()).unwrap_or(0);

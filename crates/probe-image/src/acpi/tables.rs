@@ -1,0 +1,167 @@
+//! Finds the tables in memory, and keeps what the image needs of them.
+//!
+//! A hostile VMM writes the tables and says where they are: each is read once, up to a bound, and of each kind one alone,
+//! so that no address and no length makes the image read for long. Checksums are not asked for, as Linux warns of wrong
+//! ones and takes the table, except where the RSDP is searched: its eight letters may stand anywhere.
+
+use super::dsdt::{self, Device};
+use super::fadt::Fadt;
+use super::madt::{self, Entry, IoApic};
+use super::root::{RSDP_LEN, Root, is_intact};
+use super::{HEADER, mcfg};
+use crate::bytes::u32_at;
+
+/// How much of a table is read at most; QEMU's DSDT has 8 KiB.
+const TABLE_MAX: usize = 64 << 10;
+/// How many tables are looked at.
+const TABLES_MAX: usize = 64;
+/// How many I/O APICs are kept.
+const IO_APICS_MAX: usize = 8;
+/// How many devices are kept.
+const DEVICES_MAX: usize = 32;
+/// Where an RSDP is looked for if the loader names none: below the hole for video memory, since small VMMs have no
+/// area that firmware would have, and where firmware puts it.
+const SEARCHED: [(u64, u64); 2] = [(0x8_0000, 0xa_0000), (0xe_0000, 0x10_0000)];
+
+/// Copies bytes from a guest-physical address; `None` if they cannot be read.
+pub type Reader<'a> = &'a dyn Fn(u64, &mut [u8]) -> Option<()>;
+
+/// What the tables say.
+#[derive(Debug)]
+pub struct Acpi {
+    /// The FADT.
+    pub fadt: Option<Fadt>,
+    /// The value that means S5 in the registers that sleep.
+    pub sleep_type: Option<u8>,
+    /// Where the configuration space of PCI Express is in memory.
+    pub mcfg: Option<u64>,
+    /// How many CPUs there are, if the MADT says so.
+    pub cpus: u64,
+    /// The numbers of the first two.
+    cpu_ids: [Option<u32>; 2],
+    /// The I/O APICs.
+    pub io_apics: [Option<IoApic>; IO_APICS_MAX],
+    /// The virtio-mmio devices.
+    pub devices: [Option<Device>; DEVICES_MAX],
+}
+
+impl Acpi {
+    /// Reads the tables, as far as there are any, from the RSDP that the loader names, or else from one that is found.
+    pub fn find(reader: Reader<'_>, rsdp: Option<u64>) -> Self {
+        let mut acpi = Self {
+            fadt: None,
+            sleep_type: None,
+            mcfg: None,
+            cpus: 0,
+            cpu_ids: [None; 2],
+            io_apics: [None; IO_APICS_MAX],
+            devices: [None; DEVICES_MAX],
+        };
+        let named = rsdp.and_then(|address| rsdp_at(reader, address));
+        let root = named.and_then(|rsdp| Root::parse(&rsdp));
+        if let Some(root) = root.or_else(|| search(reader)) {
+            acpi.read(reader, root);
+        }
+        acpi
+    }
+
+    /// The first CPU that is not `own`, among those that an interrupt command reaches: in xAPIC mode a number is a byte,
+    /// of which 255 means all CPUs, this one included.
+    pub fn other_cpu(&self, own: u32, x2apic: bool) -> Option<u32> {
+        let ids = self.cpu_ids.iter().flatten().copied();
+        let end = if x2apic { u32::MAX } else { 0xff };
+        ids.into_iter().find(|id| *id != own && *id < end)
+    }
+
+    fn read(&mut self, reader: Reader<'_>, root: Root) {
+        let mut buffer = [0; HEADER + 8 * TABLES_MAX];
+        let table = load(reader, root.address, &mut buffer, |name| {
+            matches!(name, b"RSDT" | b"XSDT")
+        });
+        let mut tables = [0; TABLES_MAX];
+        for (place, address) in tables.iter_mut().zip(root.tables(table)) {
+            *place = address;
+        }
+        let mut buffer = [0; TABLE_MAX];
+        let mut wanted = [Some(b"FACP"), Some(b"MCFG"), Some(b"APIC")];
+        for address in tables.into_iter().filter(|address| *address != 0) {
+            let table = load(reader, address, &mut buffer, |name| {
+                let kind = wanted.iter_mut().find(|kind| **kind == Some(name));
+                kind.and_then(Option::take).is_some()
+            });
+            match table.get(..4) {
+                Some(b"FACP") => self.fadt = Some(Fadt::parse(table)),
+                Some(b"MCFG") => self.mcfg = mcfg::base(table),
+                Some(b"APIC") => self.read_madt(table),
+                _ => {}
+            }
+        }
+        if let Some(address) = self.fadt.and_then(|fadt| fadt.dsdt) {
+            let table = load(reader, address, &mut buffer, |name| name == b"DSDT");
+            self.sleep_type = dsdt::sleep_type(table);
+            for (place, device) in self.devices.iter_mut().zip(dsdt::devices(table)) {
+                *place = Some(device);
+            }
+        }
+    }
+
+    fn read_madt(&mut self, table: &[u8]) {
+        let mut free = self.io_apics.iter_mut();
+        let mut free_ids = self.cpu_ids.iter_mut();
+        for entry in madt::entries(table) {
+            match entry {
+                Entry::Cpu(id) => {
+                    self.cpus += 1;
+                    if let Some(place) = free_ids.next() {
+                        *place = Some(id);
+                    }
+                }
+                Entry::IoApic(found) => {
+                    if let Some(place) = free.next() {
+                        *place = Some(found);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Copies a table whose name is wanted, as much of it as the buffer takes. Empty if there is none.
+fn load<'a>(
+    reader: Reader<'_>,
+    address: u64,
+    buffer: &'a mut [u8],
+    is_wanted: impl FnOnce(&[u8; 4]) -> bool,
+) -> &'a [u8] {
+    let mut header = [0; HEADER];
+    let len = reader(address, &mut header)
+        .and_then(|()| header.first_chunk())
+        .filter(|name| is_wanted(name))
+        .and_then(|_| usize::try_from(u32_at(&header, 4)?).ok())
+        .unwrap_or(0)
+        .min(buffer.len());
+    let table = &mut buffer[..len];
+    match reader(address, table) {
+        Some(()) => table,
+        None => &[],
+    }
+}
+
+fn rsdp_at(reader: Reader<'_>, address: u64) -> Option<[u8; RSDP_LEN]> {
+    let mut rsdp = [0; RSDP_LEN];
+    reader(address, &mut rsdp)?;
+    Some(rsdp)
+}
+
+fn search(reader: Reader<'_>) -> Option<Root> {
+    SEARCHED
+        .into_iter()
+        .flat_map(|(from, to)| (from..to).step_by(16))
+        .filter_map(|address| rsdp_at(reader, address))
+        .filter(is_intact)
+        .find_map(|rsdp| Root::parse(&rsdp))
+}
+
+#[cfg(test)]
+#[path = "tables_test.rs"]
+mod tests;

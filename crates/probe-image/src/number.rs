@@ -1,0 +1,79 @@
+//! Numbers as text, without `core::fmt`, whose precompiled code has vector instructions: where a host emulates the
+//! guest's kernel mode, those end with an invalid opcode.
+
+/// As many digits as a number has at most.
+const DIGITS: usize = 20;
+
+/// The digits of a number.
+#[derive(Clone, Copy, Debug)]
+pub struct Digits {
+    /// The digits, at the end.
+    text: [u8; DIGITS],
+    begin: usize,
+}
+
+impl Digits {
+    /// A number in base ten.
+    pub fn decimal(number: u64) -> Self {
+        Self::new::<10>(number)
+    }
+
+    /// A number in base sixteen, lower case, without `0x`.
+    pub fn hexadecimal(number: u64) -> Self {
+        Self::new::<16>(number)
+    }
+
+    fn new<const BASE: u64>(mut number: u64) -> Self {
+        let mut text = [b'0'; DIGITS];
+        let mut begin = DIGITS;
+        for (place, digit) in text.iter_mut().enumerate().rev() {
+            let [value, ..] = (number % BASE).to_le_bytes();
+            *digit = if value < 10 {
+                b'0' + value
+            } else {
+                b'a' + value - 10
+            };
+            begin = place;
+            number /= BASE;
+            if number == 0 {
+                break;
+            }
+        }
+        Self { text, begin }
+    }
+
+    /// The digits, the first of which is not 0 unless the number is.
+    pub fn as_str(&self) -> &str {
+        let digits = self.text.get(self.begin..).unwrap_or(&[]);
+        core::str::from_utf8(digits).unwrap_or("")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use std::format;
+
+    use proptest::prelude::*;
+
+    use super::Digits;
+
+    #[test]
+    fn the_smallest_and_the_largest_number_have_all_their_digits() {
+        for number in [0, 9, 10, 15, 16, u64::MAX] {
+            assert_eq!(Digits::decimal(number).as_str(), format!("{number}"));
+            assert_eq!(Digits::hexadecimal(number).as_str(), format!("{number:x}"));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_number_is_written_as_format_writes_it(number: u64, shift in 0..64) {
+            let number = number >> shift;
+            let (decimal, hexadecimal) = (Digits::decimal(number), Digits::hexadecimal(number));
+            prop_assert_eq!(decimal.as_str(), format!("{number}"));
+            prop_assert_eq!(hexadecimal.as_str(), format!("{number:x}"));
+        }
+    }
+}
