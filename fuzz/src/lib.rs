@@ -6,4 +6,5 @@ pub mod device_tree;
 pub mod driver;
 pub mod input;
 pub mod pci;
+pub mod tables;
 pub mod vfio;

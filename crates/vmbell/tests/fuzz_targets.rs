@@ -19,6 +19,8 @@ mod driver;
 mod input;
 #[path = "../../../fuzz/src/pci.rs"]
 mod pci;
+#[path = "../../../fuzz/src/tables.rs"]
+mod tables;
 #[path = "../../../fuzz/src/vfio.rs"]
 mod vfio;
 
@@ -99,6 +101,11 @@ fn a_device_is_taken_from_any_device_tree() {
 #[test]
 fn an_assigned_device_and_its_guest_are_survived() {
     fuzz_randomly(pci::fuzz);
+}
+
+#[test]
+fn a_vmm_may_tell_the_guest_image_anything() {
+    fuzz_randomly(tables::fuzz);
 }
 
 #[test]
