@@ -80,6 +80,15 @@ impl Mode {
         words.iter().map(OsString::from).collect()
     }
 
+    /// The device of the ports. With ioeventfds, QEMU's main thread answers L1's notifications, at a moment that depends
+    /// on the host; without, the CPU's thread answers each of them before it goes on.
+    fn serial_device(self) -> &'static str {
+        match self {
+            Self::Functional { .. } => "virtio-serial-pci",
+            Self::Deterministic => "virtio-serial-pci,ioeventfd=off",
+        }
+    }
+
     /// Virtual CPUs of L1.
     pub fn cpus(self) -> u32 {
         match self {
@@ -123,7 +132,7 @@ pub(super) fn arguments(
         ]
         .map(OsString::from),
     );
-    words.extend(["-device", "virtio-serial-pci"].map(OsString::from));
+    words.extend(["-device".into(), settings.mode.serial_device().into()]);
     for (name, fd) in ports {
         words.extend([
             "-chardev".into(),
@@ -216,6 +225,19 @@ mod tests {
             "{line}"
         );
         assert!(!line.contains("thread=multi"));
+    }
+
+    #[test]
+    fn deterministic_mode_answers_notifications_on_the_thread_of_the_cpu() {
+        let line_in = |mode| {
+            line(&Settings {
+                mode,
+                ..Settings::default()
+            })
+        };
+        let off = "-device virtio-serial-pci,ioeventfd=off ";
+        assert!(line_in(Mode::Deterministic).contains(off));
+        assert!(!line_in(Mode::Functional { cpus: 2 }).contains(off));
     }
 
     #[test]
