@@ -29,6 +29,8 @@ pub struct Task {
     pub directory: PathBuf,
     /// Files and folders of the host, each with its path in L1.
     pub with: Vec<(PathBuf, PathBuf)>,
+    /// Scripts that only L1 has: each one's path there and its text.
+    pub scripts: Vec<(PathBuf, String)>,
     /// Modules to load besides the board's: names of the kernel's own, or paths of files.
     pub modules: Vec<String>,
     /// Whether the files of `/out` are sent back.
@@ -64,6 +66,9 @@ pub fn write(
     if conf.exists() && board.is_native() {
         // Libraries keep their paths, so the loader's cache of the host is right in L1, too.
         archive.host_path(conf)?;
+    }
+    for (path, text) in &task.scripts {
+        archive.file(path, 0o755, text.as_bytes())?;
     }
     for (host, path) in &task.with {
         let facts = ElfFacts::read(host, arch).ok();

@@ -15,6 +15,9 @@ use vmbell_lab::job::Ending;
 use vmbell_lab::{Lab, LabError, Outcome, Progress};
 use vmbell_report::Timing;
 
+/// How long a program may take.
+const TIME_LIMIT: Duration = Duration::from_secs(5 * 60);
+
 /// The machine and its kernel.
 #[derive(Debug, Args)]
 pub(super) struct Machine {
@@ -27,9 +30,9 @@ pub(super) struct Machine {
     /// Memory of L1, such as 2G; at least 128M
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = memory)]
     memory: u64,
-    /// Time limit of the program, from its start in L1
-    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = values::positive_duration)]
-    timeout: Duration,
+    /// Time limit of the program, from its start in L1 [default: 5m; 15m for vmm]
+    #[arg(long, value_name = "TIME", value_parser = values::positive_duration)]
+    timeout: Option<Duration>,
     /// Time limit of one boot, from the start of QEMU to that of the program
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = values::positive_duration)]
     boot_timeout: Duration,
@@ -66,6 +69,15 @@ impl Machine {
 
     /// The settings for the lab; an error if the board does not have what is asked for.
     pub(super) fn settings(&self, board: &Board) -> anyhow::Result<Settings> {
+        self.settings_within(board, TIME_LIMIT)
+    }
+
+    /// The settings for a program that may take so long unless the command line says otherwise.
+    pub(super) fn settings_within(
+        &self,
+        board: &Board,
+        time_limit: Duration,
+    ) -> anyhow::Result<Settings> {
         check(board, &self.device).map_err(anyhow::Error::msg)?;
         if self.gic.is_some() && board.gics.is_empty() {
             bail!(
@@ -84,7 +96,7 @@ impl Machine {
             memory: self.memory,
             limits: Limits {
                 boot: self.boot_timeout,
-                program: self.timeout,
+                program: self.timeout.unwrap_or(time_limit),
             },
             gic: self.gic,
             devices: self.device.clone(),

@@ -111,6 +111,7 @@ fn task(arguments: &RunArguments) -> anyhow::Result<Task> {
         modules: arguments.machine.module.clone(),
         out: arguments.out.is_some(),
         stdin: arguments.stdin,
+        ..Task::default()
     })
 }
 

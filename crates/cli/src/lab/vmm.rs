@@ -2,13 +2,12 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use tempfile::TempDir;
 
 use super::arch::boards;
 use super::environment;
@@ -44,6 +43,8 @@ const ALIOTH_FILE: &str = "/usr/local/bin/alioth";
 const COLUMNS: &str = "80";
 /// Operations of a batch in L1, where everything is emulated and slow.
 const OPS: u32 = 20;
+/// How long all boots together may take, by this host's clock.
+const ALL_BOOTS: Duration = Duration::from_secs(15 * 60);
 /// How long a boot may take in L1, by L1's clock; where that counts instructions, a VMM that spins for ten seconds has
 /// executed 10,000,000,000.
 const TIME_LIMIT: &str = "2m";
@@ -86,11 +87,9 @@ pub(super) fn run(arch: Option<&str>, arguments: &LabVmmArguments) -> anyhow::Re
         );
     }
     let exports = Exported::open(&arguments.reports)?;
-    let settings = arguments.machine.settings(&board)?;
+    let settings = arguments.machine.settings_within(&board, ALL_BOOTS)?;
     let lab = arguments.parts.open(host, board, &settings)?;
-    let folder =
-        TempDir::with_prefix("vmbell-lab-vmm-").context("cannot make a temporary folder")?;
-    let mut with = carried(&lab.qemu, folder.path())?;
+    let mut with = carried(&lab.qemu)?;
     for pair in &arguments.with {
         with.push(copied(pair)?);
     }
@@ -102,6 +101,7 @@ pub(super) fn run(arch: Option<&str>, arguments: &LabVmmArguments) -> anyhow::Re
         environment: environment::in_l1(Vec::new(), &width, arguments.machine.timing()),
         directory: "/".into(),
         with,
+        scripts: vec![(QEMU_FILE.into(), lab.qemu.script())],
         modules: arguments.machine.module.clone(),
         out: !exports.is_empty(),
         ..Task::default()
@@ -114,16 +114,11 @@ pub(super) fn run(arch: Option<&str>, arguments: &LabVmmArguments) -> anyhow::Re
     Ok(ExitCode::from(status))
 }
 
-/// The VMMs of this host that L1 gets, each with its path there.
-fn carried(qemu: &Qemu, folder: &Path) -> anyhow::Result<Vec<(PathBuf, PathBuf)>> {
-    let script = folder.join("qemu");
-    fs::write(&script, qemu.script())
-        .and_then(|()| fs::set_permissions(&script, fs::Permissions::from_mode(0o755)))
-        .context("cannot write a script that runs QEMU")?;
+/// The files of this host that the VMMs in L1 need, each with its path there.
+fn carried(qemu: &Qemu) -> anyhow::Result<Vec<(PathBuf, PathBuf)>> {
     let same = |path: PathBuf| (path.clone(), path);
     let mut with: Vec<(PathBuf, PathBuf)> = qemu.files().into_iter().map(same).collect();
-    with.push((script, QEMU_FILE.into()));
-    // The script's interpreter, with its libraries.
+    // The interpreter of QEMU's script, with its libraries.
     let shell = fs::canonicalize(SHELL).context("this host has no shell")?;
     with.push((shell, SHELL.into()));
     if let Ok(alioth) = alioth_on_path() {

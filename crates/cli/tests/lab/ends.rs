@@ -109,23 +109,30 @@ fn no_end_of_a_run_leaves_a_temporary_file() {
             file.display()
         ),
     );
+    let run = || {
+        let mut command = sandbox.run(&qemu);
+        command.args(["--quiet", "--out", "never", "--", "/bin/true"]);
+        command
+    };
+    let vmm = || {
+        let mut command = sandbox.lab("vmm", &qemu);
+        command.arg("--quiet");
+        command
+    };
     for signal in ["TERM", "INT", "HUP", "KILL"] {
-        let _ = fs::remove_file(&file);
-        let mut vmbell = sandbox
-            .run(&qemu)
-            .env("TMPDIR", &temporary)
-            .args(["--quiet", "--out", "never", "--", "/bin/true"])
-            .spawn()
-            .unwrap();
-        wait_for("QEMU", &|| file.exists());
-        assert_eq!(fs::read(&file).unwrap(), b"070701");
-        support::kill(vmbell.id(), signal);
-        assert!(!vmbell.wait().unwrap().success());
-        let left: Vec<_> = fs::read_dir(&temporary)
-            .unwrap()
-            .map(|item| item.unwrap().file_name())
-            .collect();
-        assert!(left.is_empty(), "SIG{signal}: {left:?}");
+        for mut command in [run(), vmm()] {
+            let _ = fs::remove_file(&file);
+            let mut vmbell = command.env("TMPDIR", &temporary).spawn().unwrap();
+            wait_for("QEMU", &|| file.exists());
+            assert_eq!(fs::read(&file).unwrap(), b"070701");
+            support::kill(vmbell.id(), signal);
+            assert!(!vmbell.wait().unwrap().success());
+            let left: Vec<_> = fs::read_dir(&temporary)
+                .unwrap()
+                .map(|item| item.unwrap().file_name())
+                .collect();
+            assert!(left.is_empty(), "SIG{signal}, {command:?}: {left:?}");
+        }
     }
 }
 

@@ -85,10 +85,15 @@ impl Sandbox {
 
     /// `vmbell lab run` with this QEMU and such a kernel.
     pub fn run(&self, qemu: &Path) -> Command {
+        self.lab("run", qemu)
+    }
+
+    /// A command of `vmbell lab` with this QEMU and such a kernel.
+    pub fn lab(&self, name: &str, qemu: &Path) -> Command {
         let kernel = self.kernel();
         let mut command = self.vmbell();
         command
-            .args(["lab", "run", "--modules", "none", "--kernel"])
+            .args(["lab", name, "--modules", "none", "--kernel"])
             .arg(kernel)
             .arg("--qemu")
             .arg(qemu);
