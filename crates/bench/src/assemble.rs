@@ -159,6 +159,7 @@ fn row(series: &Series, all: &[Series], seed: u64, options: &Options, compared: 
         counts: counts(series, |sample| &sample.counts),
         ratios: ratios(series, all, seed, compared),
         note: series.remarks.note.map(str::to_owned),
+        exit_reasons: None,
         exits_note: series.setting.exits_note.clone(),
         address_space: series.remarks.address_space,
         resolution_ns: resolution_ns(series, options),

@@ -35,11 +35,7 @@ impl Begun {
         compared: &[&str],
     ) -> Report {
         let context = Context {
-            tool: Tool {
-                name: "vmbell".to_owned(),
-                version: env!("CARGO_PKG_VERSION").to_owned(),
-                git: option_env!("VMBELL_GIT").map(str::to_owned),
-            },
+            tool: tool(),
             options,
             plan,
             host: self.host,
@@ -50,6 +46,15 @@ impl Begun {
             compared,
         };
         assemble(record, context)
+    }
+}
+
+/// This program, as a report names it.
+pub(super) fn tool() -> Tool {
+    Tool {
+        name: "vmbell".to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        git: option_env!("VMBELL_GIT").map(str::to_owned),
     }
 }
 

@@ -6,8 +6,15 @@
 #[path = "../../vmbell/tests/pc/image.rs"]
 mod image;
 
+#[path = "command/schema.rs"]
+mod schema;
+
 #[path = "lab_boot/devices.rs"]
 mod devices;
+#[path = "lab_boot/exits.rs"]
+mod exits;
+#[path = "lab_boot/vmm.rs"]
+mod vmm;
 
 use std::fs;
 use std::path::{Path, PathBuf};

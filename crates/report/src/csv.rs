@@ -11,14 +11,29 @@ pub fn csv(report: &Report) -> String {
         Timing::Emulated => "emulated_ns_per_op",
         Timing::Instructions => "instructions_per_op",
     };
-    let mut text = format!("command,group,backend,spin,run,ops,{measured}\n");
+    // Of the reports of `vmbell vmm`; exits are of the row, and stand in each line.
+    let has_exits = report.results.iter().any(|row| row.exit_reasons.is_some());
+    let heading = if has_exits {
+        ",exits_per_op,userspace_exits_per_op"
+    } else {
+        ""
+    };
+    let mut text = format!("command,group,backend,spin,run,ops,{measured}{heading}\n");
     for row in &report.results {
+        let exits = match row.exits {
+            _ if !has_exits => String::new(),
+            Some(exits) => {
+                let all = exits.light.map(|light| (light + exits.heavy).to_string());
+                format!(",{},{}", all.unwrap_or_default(), exits.heavy)
+            }
+            None => ",,".to_owned(),
+        };
         for (run, ns) in row.samples_ns.iter().enumerate() {
             // Writing to a String cannot fail. No name contains a comma or a quote: names are
             // identifiers of this program.
             let _ = writeln!(
                 text,
-                "{},{},{},{},{},{},{ns}",
+                "{},{},{},{},{},{},{ns}{exits}",
                 row.command,
                 row.group.name(),
                 row.backend,
@@ -52,5 +67,19 @@ mod tests {
         );
         report.timing = Timing::Native;
         assert_eq!(heading(&report), Some(format!("{columns}ns_per_op")));
+    }
+
+    #[test]
+    fn exits_that_were_counted_stand_in_each_line() {
+        let mut report = sample::report();
+        report.results[0].exit_reasons = Some(crate::ExitReasons::default());
+        report.results[1].exits = None;
+        let text = csv(&report);
+        let line = |number: usize| text.lines().nth(number).unwrap_or_default();
+        let end = ",ns_per_op,exits_per_op,userspace_exits_per_op";
+        assert!(line(0).ends_with(end), "{text}");
+        assert!(line(1).ends_with(",1,1"), "{text}");
+        let second = report.results[0].samples_ns.len() + 1;
+        assert!(line(second).ends_with(",,"), "{text}");
     }
 }

@@ -30,6 +30,7 @@ mod timing;
 pub mod units;
 mod vmexit;
 mod vmm;
+mod vmm_exits;
 mod vmm_table;
 mod warnings;
 mod written;
@@ -51,7 +52,7 @@ pub use terminal::{Look, terminal};
 pub use timestamp::rfc3339;
 pub use timing::Timing;
 pub use vmexit::vmexit;
-pub use vmm::{Vmm, VmmDevice, VmmGuest};
+pub use vmm::{ExitReasons, Vmm, VmmDevice, VmmGuest};
 pub use warnings::{Warning, warnings};
 
 #[cfg(test)]

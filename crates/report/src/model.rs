@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::written::{samples, seconds};
-use super::{Counting, Counts, Host, Timing, Vmm};
+use super::{Counting, Counts, ExitReasons, Host, Timing, Vmm};
 
 /// The version of the JSON that this code writes.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -253,6 +253,9 @@ pub struct Row {
     /// What a reader must know to understand the row's exits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exits_note: Option<String>,
+    /// All exits by their reasons, those that `exits` leaves out among them; `None` where they are not told apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_reasons: Option<ExitReasons>,
     /// The address space of a doorbell that the guest rings back to back by port I/O or MMIO; `None` for
     /// every other entry.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -213,6 +213,7 @@ fn row(name: &str, group: Group, ns: f64, exits: Option<(f64, f64)>) -> Row {
         ratios: [].into(),
         note: None,
         exits_note: None,
+        exit_reasons: None,
         resolution_ns: None,
         address_space: None,
     }
@@ -439,5 +440,6 @@ pub(super) fn vmm(name: &str, boots: u32, emulated: bool) -> Vmm {
         boots,
         emulated,
         guest: (boots > 0).then_some(guest),
+        exits_reason: None,
     }
 }

@@ -1,5 +1,7 @@
 //! What a report of `vmbell vmm` says of each VMM, beside the rows: its program, and the machine that its guest found.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::Status;
@@ -26,6 +28,18 @@ pub struct Vmm {
     pub emulated: bool,
     /// What the image found in the first boot that gave results.
     pub guest: Option<VmmGuest>,
+    /// Why the exits of its rows could not be counted; `None` if they were, or if nobody asked for them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exits_reason: Option<String>,
+}
+
+/// All exits of a row by the kernel's reasons, per operation: the mean over the batches of the boot that counts.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ExitReasons {
+    /// Exits of the guest, those for interrupts of the host among them.
+    pub kvm_exit: BTreeMap<String, f64>,
+    /// Returns to the VMM.
+    pub kvm_userspace_exit: BTreeMap<String, f64>,
 }
 
 /// The machine that the image found itself in.
@@ -49,7 +63,8 @@ pub struct VmmGuest {
     pub tsc_source: Option<String>,
     /// The virtio devices that it found.
     pub devices: Vec<VmmDevice>,
-    /// How it ended the machine.
+    /// The way to end the machine that its tables or ports offer: `debug-exit`, `acpi-sleep`, `pm1a` or `i8042`. The
+    /// image tries the others too, and cannot tell which one ended it.
     pub end: String,
 }
 

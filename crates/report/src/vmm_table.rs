@@ -8,7 +8,7 @@ use super::columns::{Cell, CellRow, Paint, layout, width};
 use super::header::{host, median_title, mitigations, timing, tool};
 use super::markdown::escape;
 use super::text::wrap;
-use super::{Look, Report, Row, Status, Timing, Vmm, VmmDevice, VmmGuest, units};
+use super::{Look, Report, Row, Status, Timing, Vmm, VmmDevice, VmmGuest, units, vmm_exits};
 
 const BEST: &str = "* the least of its row";
 const EMULATED: &str = "‡ on an emulated CPU: its times say nothing about hardware, and are neither marked nor compared";
@@ -36,6 +36,7 @@ pub(super) fn terminal(report: &Report, look: Look) -> String {
         let note = wrap(note, 0, look.width);
         let _ = writeln!(text, "{}", Paint::Dim.apply(&note, look.color));
     }
+    text.push_str(&vmm_exits::terminal(report, look));
     for (index, excuse) in shared_excuses(report).iter().enumerate() {
         let gap = if index == 0 { "\n" } else { "" };
         let what = wrap(&excuse.what(), 2, look.width);
@@ -85,6 +86,7 @@ pub(super) fn markdown(report: &Report) -> String {
         };
         let _ = writeln!(text, "\n{}", escape(note));
     }
+    text.push_str(&vmm_exits::markdown(report));
     for excuse in shared_excuses(report) {
         let what = escape(&excuse.what());
         let _ = writeln!(text, "\n{what}: {}", escape(excuse.reason));
@@ -209,12 +211,12 @@ fn device_in_words(device: &VmmDevice) -> String {
 }
 
 /// The VMMs that have a column.
-fn measured(report: &Report) -> Vec<&Vmm> {
+pub(super) fn measured(report: &Report) -> Vec<&Vmm> {
     report.vmms.iter().filter(|vmm| vmm.boots > 0).collect()
 }
 
 /// The names of all rows with a number, each after the one that it follows in its VMM.
-fn names(report: &Report) -> Vec<&str> {
+pub(super) fn names(report: &Report) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for vmm in &report.vmms {
         let mut after = 0;
@@ -231,7 +233,7 @@ fn names(report: &Report) -> Vec<&str> {
     names
 }
 
-fn row<'r>(report: &'r Report, vmm: &Vmm, name: &str) -> Option<&'r Row> {
+pub(super) fn row<'r>(report: &'r Report, vmm: &Vmm, name: &str) -> Option<&'r Row> {
     let rows = &mut report.results.iter();
     rows.find(|row| row.backend == vmm.name && row.command == name)
 }
@@ -252,7 +254,7 @@ fn is_best(vmm: &Vmm, median: Option<f64>, best: Option<f64>) -> bool {
     best.is_some() && median == best && !vmm.emulated
 }
 
-fn title(vmm: &Vmm) -> String {
+pub(super) fn title(vmm: &Vmm) -> String {
     let mark = if vmm.emulated { "‡" } else { "" };
     format!("{}{mark}", vmm.name)
 }
@@ -268,32 +270,44 @@ fn titles(vmm: &Vmm) -> [String; 2] {
 
 /// The table, cut into several of as many columns as fit into a line.
 fn blocks(report: &Report, columns: &[&Vmm], names: &[&str], look: Look) -> Vec<Vec<CellRow>> {
-    let mut blocks = Vec::new();
-    let mut rest = columns;
-    while !rest.is_empty() && !names.is_empty() {
-        let fits = |count: &usize| {
-            let block = block(report, (columns, &rest[..*count]), names, look);
-            look.width.is_none_or(|limit| width(&block) <= limit)
-        };
-        let count = (1..=rest.len()).rev().find(fits).unwrap_or(1);
-        blocks.push(block(report, (columns, &rest[..count]), names, look));
-        rest = &rest[count..];
-    }
-    blocks
-}
-
-fn block(
-    report: &Report,
-    (all, columns): (&[&Vmm], &[&Vmm]),
-    names: &[&str],
-    look: Look,
-) -> Vec<CellRow> {
-    let heads: Vec<[String; 2]> = columns.iter().map(|vmm| titles(vmm)).collect();
     let what = if look.ratios {
         "ratio"
     } else {
         median_title(report)
     };
+    let cell = |vmm: &Vmm, name: &str| {
+        let best = best(report, columns, name);
+        let is_best = is_best(vmm, median(report, vmm, name), best);
+        let paint = if is_best { Paint::Green } else { Paint::Plain };
+        Cell::new(padded(&number(report, vmm, name, look), is_best), paint)
+    };
+    cut(columns, names, look.width, (what, &cell))
+}
+
+/// What stands in a VMM's column in the row of a name.
+pub(super) type CellOf<'a> = &'a dyn Fn(&Vmm, &str) -> Cell;
+
+/// A table with the title `what` and these cells, cut into several of as many columns as fit into a line.
+pub(super) fn cut(
+    columns: &[&Vmm],
+    names: &[&str],
+    limit: Option<usize>,
+    (what, cell): (&str, CellOf<'_>),
+) -> Vec<Vec<CellRow>> {
+    let mut blocks = Vec::new();
+    let mut rest = columns;
+    while !rest.is_empty() && !names.is_empty() {
+        let of = |count: usize| block(&rest[..count], names, what, cell);
+        let fits = |count: &usize| limit.is_none_or(|limit| width(&of(*count)) <= limit);
+        let count = (1..=rest.len()).rev().find(fits).unwrap_or(1);
+        blocks.push(of(count));
+        rest = &rest[count..];
+    }
+    blocks
+}
+
+fn block(columns: &[&Vmm], names: &[&str], what: &str, cell: CellOf<'_>) -> Vec<CellRow> {
+    let heads: Vec<[String; 2]> = columns.iter().map(|vmm| titles(vmm)).collect();
     let mut rows: Vec<CellRow> = Vec::new();
     for (line, label) in ["", what].into_iter().enumerate() {
         let head = heads
@@ -306,19 +320,14 @@ fn block(
         rows.remove(0);
     }
     for name in names {
-        let best = best(report, all, name);
-        let cells = columns.iter().map(|vmm| {
-            let is_best = is_best(vmm, median(report, vmm, name), best);
-            let paint = if is_best { Paint::Green } else { Paint::Plain };
-            Cell::new(padded(&number(report, vmm, name, look), is_best), paint)
-        });
+        let cells = columns.iter().map(|vmm| cell(vmm, name));
         rows.push(std::iter::once(Cell::from(*name)).chain(cells).collect());
     }
     rows
 }
 
 /// The cell's text with the mark of the best, or with a blank in its place.
-fn padded(text: &str, is_best: bool) -> String {
+pub(super) fn padded(text: &str, is_best: bool) -> String {
     format!("{text}{}", if is_best { '*' } else { ' ' })
 }
 

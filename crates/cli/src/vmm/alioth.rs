@@ -13,7 +13,8 @@ pub(super) fn arguments(setup: &Setup<'_>) -> Vec<OsString> {
     let mut words: Vec<OsString> = ["boot", "--pvh"].map(Into::into).into();
     words.push(setup.places.image.into());
     words.extend(["-c".into(), setup.places.cmdline.into()]);
-    words.extend(["--cpu", "count=1", "--memory", "size=64M"].map(OsString::from));
+    let cpus = format!("count={}", setup.cpus);
+    words.extend(["--cpu", &cpus, "--memory", "size=64M"].map(OsString::from));
     if setup.has(Device::Rng) {
         words.push("--entropy".into());
     }

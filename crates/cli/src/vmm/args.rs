@@ -58,6 +58,10 @@ pub(crate) struct VmmArgs {
     #[arg(long, value_enum, value_name = "DEVICE,...", value_delimiter = ',', default_values_t = [Device::Rng, Device::Blk])]
     pub(super) device: Vec<Device>,
 
+    /// How many vCPUs a VMM is given; with 1 there is no interrupt between two. A VMM of --vmm has its own number
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(super) smp: u32,
+
     /// What QEMU runs its guest with
     #[arg(long, value_enum, value_name = "NAME", default_value_t = Accel::Auto)]
     pub(super) accel: Accel,
@@ -65,6 +69,12 @@ pub(crate) struct VmmArgs {
     /// Measure these rows only
     #[arg(long, value_name = "ROW,...", value_delimiter = ',', value_parser = row)]
     pub(super) only: Vec<String>,
+
+    /// Count exits, and those that go to the VMM, in one further boot of each
+    ///
+    /// This takes root with tracefs, since the kernel's own events are counted.
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = CountExits::Auto)]
+    pub(super) exits: CountExits,
 
     /// How often each VMM is booted
     #[arg(short, long, value_name = "N", default_value_t = 3, value_parser = values::runs)]
@@ -82,7 +92,7 @@ pub(crate) struct VmmArgs {
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = values::positive_duration)]
     pub(super) time_limit: Duration,
 
-    /// Keep what each boot printed in this folder, as NAME-RUN.log and NAME-RUN.err
+    /// Keep what each boot printed in this folder, as NAME-RUN.log and NAME-RUN.err; the RUN that counts exits is `exits`
     #[arg(long, value_name = "FOLDER")]
     pub(super) keep: Option<PathBuf>,
 
@@ -131,6 +141,10 @@ pub(super) enum Device {
     Rng,
     /// A disk of 1 MiB
     Blk,
+    /// A console whose output nobody reads
+    Console,
+    /// A network card without a network
+    Net,
 }
 
 impl Device {
@@ -139,6 +153,8 @@ impl Device {
         match self {
             Self::Rng => "rng",
             Self::Blk => "blk",
+            Self::Console => "console",
+            Self::Net => "net",
         }
     }
 }
@@ -152,6 +168,17 @@ pub(super) enum Accel {
     Kvm,
     /// QEMU's emulation: the column is marked as emulated
     Tcg,
+}
+
+/// Whether exits are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum CountExits {
+    /// As root with tracefs; else the table says why not
+    Auto,
+    /// Always: it is an error if they cannot be counted here
+    On,
+    /// Never
+    Off,
 }
 
 /// A row's name; a blank would end the word of the image's command line.

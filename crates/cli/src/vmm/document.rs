@@ -55,6 +55,8 @@ pub(super) struct Document {
 pub(super) struct DocumentRow {
     /// The name: lower-case letters, digits and hyphens.
     pub(super) name: String,
+    /// The number that the word `mark` writes.
+    pub(super) mark: Option<u8>,
     /// The numbers, or why there are none.
     pub(super) result: Result<Batches, String>,
 }
@@ -93,6 +95,7 @@ struct WrittenCpu {
 #[derive(Deserialize)]
 struct WrittenRow {
     name: String,
+    mark: Option<u8>,
     operations: Option<u64>,
     #[serde(default)]
     samples: Vec<u64>,
@@ -144,7 +147,7 @@ fn device(device: VmmDevice) -> VmmDevice {
 }
 
 fn checked(row: WrittenRow) -> Result<DocumentRow, DocumentError> {
-    let WrittenRow { name, .. } = row;
+    let WrittenRow { name, mark, .. } = row;
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if name.is_empty() || name.len() > NAME || !name.chars().all(is_plain) {
         return Err(DocumentError::Name(cleaned(&name)));
@@ -161,7 +164,7 @@ fn checked(row: WrittenRow) -> Result<DocumentRow, DocumentError> {
         }),
         (None, _) => return Err(DocumentError::Empty(name)),
     };
-    Ok(DocumentRow { name, result })
+    Ok(DocumentRow { name, mark, result })
 }
 
 const fn at_most(what: &'static str, found: usize, most: usize) -> Result<(), DocumentError> {

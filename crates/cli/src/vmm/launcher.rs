@@ -29,6 +29,8 @@ pub(super) struct Setup<'a> {
     pub(super) places: Places<'a>,
     /// The devices to plug in.
     pub(super) devices: &'a [Device],
+    /// How many vCPUs.
+    pub(super) cpus: u32,
     /// `kvm` or `tcg`, for QEMU.
     pub(super) accel: &'a str,
 }
@@ -105,14 +107,26 @@ impl Launcher {
         match self {
             Self::Qemu(board) => words.extend(qemu::arguments(*board, setup)),
             Self::Alioth => words.extend(alioth::arguments(setup)),
-            Self::Vmbell => words.extend([
-                "run".into(),
-                setup.places.image.into(),
-                "--memory".into(),
-                "64M".into(),
-                "--append".into(),
-                setup.places.cmdline.into(),
-            ]),
+            Self::Vmbell => {
+                words.extend([
+                    "run".into(),
+                    setup.places.image.into(),
+                    "--memory".into(),
+                    "64M".into(),
+                    "--smp".into(),
+                    setup.cpus.to_string().into(),
+                    "--append".into(),
+                    setup.places.cmdline.into(),
+                ]);
+                if setup.has(Device::Rng) {
+                    words.extend(["--device", "virtio-rng"].map(Into::into));
+                }
+                if setup.has(Device::Blk) {
+                    let mut disk = OsString::from("virtio-blk,file=");
+                    disk.push(setup.places.disk);
+                    words.extend(["--device".into(), disk]);
+                }
+            }
             Self::Template(template) => {
                 words.extend(template.words(setup.places).into_iter().skip(1));
             }

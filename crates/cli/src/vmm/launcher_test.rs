@@ -9,6 +9,7 @@ fn words(launcher: &Launcher, devices: &[Device]) -> String {
             disk: Path::new("/d"),
         },
         devices,
+        cpus: 2,
         accel: "kvm",
     };
     let words = launcher.words(Path::new("/p"), &setup);
@@ -28,19 +29,21 @@ fn each_vmm_has_its_command_line() {
         lines,
         [
             format!(
-                "/p -M pc,accel=kvm {common} -device virtio-rng-pci {drive} virtio-blk-pci,drive=disk"
+                "/p -M pc,accel=kvm -smp 2 {common} -device virtio-rng-pci {drive} virtio-blk-pci,drive=disk"
             ),
             format!(
-                "/p -M q35,accel=kvm {common} -device virtio-rng-pci {drive} virtio-blk-pci,drive=disk"
+                "/p -M q35,accel=kvm -smp 2 {common} -device virtio-rng-pci {drive} virtio-blk-pci,drive=disk"
             ),
             format!(
-                "/p -M microvm,accel=kvm {common} -global virtio-mmio.force-legacy=false \
+                "/p -M microvm,accel=kvm -smp 2 {common} -global virtio-mmio.force-legacy=false \
                  -device virtio-rng-device {drive} virtio-blk-device,drive=disk"
             ),
-            "/p boot --pvh /i -c ops=1_batches=2 --cpu count=1 --memory size=64M --entropy \
+            "/p boot --pvh /i -c ops=1_batches=2 --cpu count=2 --memory size=64M --entropy \
              --blk file,path=/d"
                 .to_owned(),
-            "/p run /i --memory 64M --append ops=1_batches=2".to_owned(),
+            "/p run /i --memory 64M --smp 2 --append ops=1_batches=2 --device virtio-rng \
+             --device virtio-blk,file=/d"
+                .to_owned(),
         ]
     );
 }
@@ -86,4 +89,38 @@ fn only_qemu_runs_without_kvm() {
             "{vmm:?}"
         );
     }
+}
+
+#[test]
+fn qemu_has_a_console_and_a_network_card_that_lead_nowhere() {
+    let line = words(&known()[0], &[Device::Console, Device::Net]);
+    assert!(
+        line.ends_with(
+            "-chardev null,id=nobody -device virtio-serial-pci -device virtconsole,chardev=nobody \
+             -netdev user,id=net,restrict=on -device virtio-net-pci,netdev=net,romfile="
+        ),
+        "{line}"
+    );
+}
+
+#[test]
+fn qemu_gets_a_disk_whose_path_has_commas() {
+    let setup = Setup {
+        places: Places {
+            image: Path::new("/a,b/i"),
+            cmdline: "",
+            disk: Path::new("/a,b,/d"),
+        },
+        devices: &[Device::Blk],
+        cpus: 1,
+        accel: "kvm",
+    };
+    let words = known()[0].words(Path::new("/p"), &setup);
+    let has = |word: &str| words.iter().any(|other| other == word);
+    assert!(
+        has("if=none,id=disk,format=raw,file=/a,,b,,/d"),
+        "{words:?}"
+    );
+    // It is a word of its own.
+    assert!(has("/a,b/i"), "{words:?}");
 }

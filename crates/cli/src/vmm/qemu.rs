@@ -1,6 +1,8 @@
 //! QEMU's command line for the image, with the CPU model and the interrupt controller that the board has by default.
 
 use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
 
 use super::args::Device;
 use super::launcher::Setup;
@@ -41,7 +43,10 @@ impl Board {
 /// The arguments of a boot.
 pub(super) fn arguments(board: Board, setup: &Setup<'_>) -> Vec<OsString> {
     let machine = format!("{},accel={}", board.machine(), setup.accel);
-    let mut words: Vec<OsString> = ["-M", &machine, "-m", "64"].map(Into::into).into();
+    let cpus = setup.cpus.to_string();
+    let mut words: Vec<OsString> = ["-M", &machine, "-smp", &cpus, "-m", "64"]
+        .map(Into::into)
+        .into();
     words.extend(
         [
             "-nodefaults",
@@ -69,9 +74,37 @@ pub(super) fn arguments(board: Board, setup: &Setup<'_>) -> Vec<OsString> {
     }
     if setup.has(Device::Blk) {
         let mut drive = OsString::from("if=none,id=disk,format=raw,file=");
-        drive.push(setup.places.disk);
+        drive.push(escaped(setup.places.disk));
         let device = format!("virtio-blk-{bus},drive=disk");
         words.extend(["-drive".into(), drive, "-device".into(), device.into()]);
     }
+    if setup.has(Device::Console) {
+        let serial = format!("virtio-serial-{bus}");
+        let null = ["-chardev", "null,id=nobody", "-device", &serial];
+        words.extend(null.map(OsString::from));
+        words.extend(["-device", "virtconsole,chardev=nobody"].map(Into::into));
+    }
+    if setup.has(Device::Net) {
+        // QEMU's own network needs no rights, and has nobody for the image's frames: a hub with no other port would not
+        // take them. The image needs no boot ROM.
+        let rom = match board {
+            Board::Pc | Board::Q35 => ",romfile=",
+            Board::Microvm => "",
+        };
+        let card = format!("virtio-net-{bus},netdev=net{rom}");
+        let user = ["-netdev", "user,id=net,restrict=on", "-device", &card];
+        words.extend(user.map(OsString::from));
+    }
     words
+}
+
+/// A path as the value of an option, where QEMU takes two commas for one that belongs to the value.
+fn escaped(path: &Path) -> OsString {
+    let bytes = path.as_os_str().as_bytes();
+    OsString::from_vec(
+        bytes
+            .split(|byte| *byte == b',')
+            .collect::<Vec<_>>()
+            .join(&b",,"[..]),
+    )
 }

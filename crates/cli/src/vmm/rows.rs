@@ -2,7 +2,7 @@
 
 use super::args::Device;
 use super::document::{Batches, DocumentRow};
-use super::turns::Column;
+use super::turns::{Column, Exits};
 use vmbell_bench::Clock;
 use vmbell_report::bootstrap::ratio_of_medians;
 use vmbell_report::outliers::Outliers;
@@ -92,7 +92,17 @@ fn of_column(column: &Column, facts: Facts<'_>) -> Vec<Row> {
             }
         };
         let reason = same.iter().find_map(|row| row.result.as_ref().err());
-        rows.push(row(column, named, (&batches, hz), reason, facts.timing));
+        let mut row = row(column, named, (&batches, hz), reason, facts.timing);
+        if let (Exits::Counted(counted), true) = (&column.exits, row.is_ok()) {
+            match counted.of(&row.command) {
+                Ok(counted) => {
+                    row.exits = Some(counted.exits);
+                    row.exit_reasons = Some(counted.reasons.clone());
+                }
+                Err(reason) => row.exits_note = Some(reason.to_owned()),
+            }
+        }
+        rows.push(row);
     }
     rows
 }
@@ -160,6 +170,7 @@ fn row(
         spin: None,
         cpus: Vec::new(),
         exits: None,
+        exit_reasons: None,
         timing_valid: timing == Timing::Native && !is_emulated(column),
         ops_per_run: ops.last().copied().unwrap_or_default(),
         shortest_run: shortest.min_by(f64::total_cmp),

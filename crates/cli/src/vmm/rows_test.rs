@@ -22,6 +22,7 @@ fn guest(hypervisor: &str, tsc_hz: Option<f64>) -> VmmGuest {
 fn boot(hypervisor: &str, tsc_hz: Option<f64>, rows: &[(&str, &[u64])]) -> Document {
     let row = |(name, ticks): &(&str, &[u64])| DocumentRow {
         name: (*name).to_owned(),
+        mark: None,
         result: match ticks {
             [] => Err("there is no such device".to_owned()),
             ticks => Ok(Batches {
@@ -44,6 +45,7 @@ fn column(launcher: Launcher, boots: Vec<Document>) -> Column {
         accel: "kvm",
         boots,
         failure: None,
+        exits: Exits::Off,
     }
 }
 

@@ -3,26 +3,29 @@
 //! One VMM runs at a time, on one thread. A VMM whose boot gave no results is not booted again: it may have taken its whole
 //! time limit, and would again.
 
-use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 
-use super::args::VmmArgs;
+use super::args::{CountExits, VmmArgs};
 use super::document::Document;
+use super::exits::{self, Counted};
 use super::launcher::{Launcher, Setup};
 use super::process::{self, End, Ended, Task};
+use super::rows::is_emulated;
 use super::serial;
 use super::template::Places;
 use crate::progress::Progress;
 use vmbell_bench::{Observer, Phase};
 use vmbell_report::Status;
 
+/// The most operations of a batch whose exits are counted: each is as good as the next, and all are recorded.
+const COUNTED_OPS: u32 = 20;
 /// The size of the disk.
 const DISK: u64 = 1 << 20;
 
@@ -41,6 +44,19 @@ pub(super) struct Column {
     pub(super) boots: Vec<Document>,
     /// The boot that gave none.
     pub(super) failure: Option<Failure>,
+    /// What was counted of its exits.
+    pub(super) exits: Exits,
+}
+
+/// The exits of a VMM.
+#[derive(Debug)]
+pub(super) enum Exits {
+    /// They are not asked for, or there is nothing to count.
+    Off,
+    /// They could not be counted, for this reason.
+    Uncounted(String),
+    /// They were counted.
+    Counted(Counted),
 }
 
 /// A boot that gave no results.
@@ -61,7 +77,13 @@ pub(super) fn take(args: &VmmArgs, columns: &mut [Column], stop: &AtomicBool) ->
         fs::create_dir_all(keep)
             .with_context(|| format!("cannot make the folder {}", keep.display()))?;
     }
-    let cmdline = cmdline(args);
+    let obstacle = match args.exits {
+        CountExits::Off => None,
+        CountExits::Auto | CountExits::On => exits::obstacle(),
+    };
+    if let (CountExits::On, Some(reason)) = (args.exits, &obstacle) {
+        bail!("exits cannot be counted here: {reason}");
+    }
     let disk = folder.path().join("disk");
     let mut progress = Progress::new(args.style.progress() && !args.quiet);
     let bootable = columns
@@ -69,52 +91,121 @@ pub(super) fn take(args: &VmmArgs, columns: &mut [Column], stop: &AtomicBool) ->
         .filter(|column| column.program.is_ok())
         .count();
     progress.phase(Phase::Measure, u64::from(args.runs) * bootable as u64);
+    let place = Place {
+        args,
+        image: &image,
+        disk: &disk,
+        stop,
+    };
+    let timed = cmdline(args, args.ops, "verbose");
     for run in 1..=args.runs {
         for column in &mut *columns {
-            if column.failure.is_some() {
+            if column.failure.is_some() || column.program.is_err() {
                 continue;
             }
-            let Ok(program) = &column.program else {
-                continue;
-            };
-            // Each boot has a disk of its own: what a VMM wrote or locked is gone.
-            empty(&disk).context("cannot make a disk")?;
-            let setup = Setup {
-                places: Places {
-                    image: &image,
-                    cmdline: &cmdline,
-                    disk: &disk,
-                },
-                devices: &args.device,
-                accel: column.accel,
-            };
-            let words = column.launcher.words(program, &setup);
-            let name = column.launcher.name().to_owned();
-            let ended = boot(&words, args.time_limit, stop);
-            if let (Some(keep), Ok(ended)) = (&args.keep, &ended) {
-                kept(keep, &format!("{name}-{run}"), ended)?;
-            }
+            let booted = place.boot(column, &timed, &run.to_string())?;
             if stop.load(Ordering::Relaxed) {
                 return Ok(true);
             }
-            match outcome(ended, args.time_limit) {
+            let name = column.launcher.name();
+            match booted {
                 Ok(document) => {
+                    progress.step(name, None);
                     column.boots.push(document);
-                    progress.step(&name, None);
                 }
                 Err(failure) => {
-                    progress.lost(&name, Status::Failed, &failure.reason);
+                    progress.lost(name, Status::Failed, &failure.reason);
                     column.failure = Some(failure);
                 }
             }
         }
     }
+    if args.exits != CountExits::Off {
+        // After all others, since a host that records its events is slower.
+        progress.phase(Phase::Measure, bootable as u64);
+        for column in &mut *columns {
+            column.exits = place.count(column, obstacle.as_deref())?;
+            if stop.load(Ordering::Relaxed) {
+                return Ok(true);
+            }
+            progress.step(column.launcher.name(), None);
+        }
+    }
     Ok(false)
 }
 
+/// What all boots have.
+struct Place<'a> {
+    args: &'a VmmArgs,
+    image: &'a Path,
+    disk: &'a Path,
+    stop: &'a AtomicBool,
+}
+
+impl Place<'_> {
+    /// Boots a VMM; what it prints is kept under `name` if that was asked for.
+    fn boot(
+        &self,
+        column: &Column,
+        cmdline: &str,
+        name: &str,
+    ) -> Result<Result<Document, Failure>> {
+        let program = column.program.as_deref().unwrap_or(Path::new(""));
+        // Each boot has a disk of its own: what a VMM wrote or locked is gone.
+        empty(self.disk).context("cannot make a disk")?;
+        let setup = Setup {
+            places: Places {
+                image: self.image,
+                cmdline,
+                disk: self.disk,
+            },
+            devices: &self.args.device,
+            cpus: self.args.smp,
+            accel: column.accel,
+        };
+        let ended = process::run(&Task {
+            words: &column.launcher.words(program, &setup),
+            limit: self.args.time_limit,
+            stop: self.stop,
+            is_complete: serial::is_complete,
+        });
+        if let (Some(keep), Ok(ended)) = (&self.args.keep, &ended) {
+            kept(keep, &format!("{}-{name}", column.launcher.name()), ended)?;
+        }
+        Ok(outcome(ended, self.args.time_limit))
+    }
+
+    /// Counts the exits of a VMM that gave results, unless there is an obstacle.
+    fn count(&self, column: &Column, obstacle: Option<&str>) -> Result<Exits> {
+        if column.boots.is_empty() || column.failure.is_some() {
+            return Ok(Exits::Off);
+        }
+        if is_emulated(column) {
+            let reason = "its CPU is emulated, and has no exits";
+            return Ok(Exits::Uncounted(reason.to_owned()));
+        }
+        if let Some(obstacle) = obstacle {
+            return Ok(Exits::Uncounted(obstacle.to_owned()));
+        }
+        let cmdline = cmdline(self.args, self.args.ops.min(COUNTED_OPS), exits::WORD);
+        let mut failed = None;
+        let counted = exits::count(|| match self.boot(column, &cmdline, "exits") {
+            Ok(booted) => booted.map_err(|failure| failure.reason),
+            Err(error) => {
+                failed = Some(error);
+                Err(String::new())
+            }
+        });
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        Ok(counted.map_or_else(Exits::Uncounted, Exits::Counted))
+    }
+}
+
 /// The command line of the image.
-fn cmdline(args: &VmmArgs) -> String {
-    let mut words = format!("ops={} batches={} verbose", args.ops, args.batches);
+fn cmdline(args: &VmmArgs, ops: u32, word: &str) -> String {
+    let mut words = format!("ops={ops} batches={} {word}", args.batches);
     if !args.only.is_empty() {
         words.push_str(" only=");
         words.push_str(&args.only.join(","));
@@ -128,15 +219,6 @@ fn empty(disk: &Path) -> io::Result<()> {
         _ => {}
     }
     fs::File::create_new(disk)?.set_len(DISK)
-}
-
-fn boot(words: &[OsString], limit: Duration, stop: &AtomicBool) -> io::Result<Ended> {
-    process::run(&Task {
-        words,
-        limit,
-        stop,
-        is_complete: serial::is_complete,
-    })
 }
 
 fn kept(folder: &Path, name: &str, ended: &Ended) -> Result<()> {

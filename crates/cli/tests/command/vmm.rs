@@ -67,6 +67,10 @@ impl Doubles {
             words.extend(["--vmm", word]);
         }
         words.extend(args);
+        if !args.contains(&"--exits") {
+            // The same boots whatever this host allows.
+            words.extend(["--exits", "off"]);
+        }
         vmbell(&words)
     }
 }
@@ -431,4 +435,56 @@ fn wait_for<T>(value: impl Fn() -> Option<T>) -> T {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     panic!("it did not come");
+}
+
+/// The reasons for which no exits of the VMMs were counted. A double has no guest, so there always is one.
+fn exits_reasons(exits: &str) -> Vec<Option<String>> {
+    let doubles = Doubles::new()
+        .prints("one", &printed(1000))
+        .prints("two", &printed(1000));
+    let path = doubles.path("report.json");
+    let args = ["--runs", "1", "--exits", exits, "--export-json", &path];
+    let text = stdout(&mut doubles.command(&["one", "two"], &args));
+    let report = read_json(Path::new(&path));
+    let schema = serde_json::from_str(include_str!("../../../../docs/report.schema.json")).unwrap();
+    assert_eq!(violations(&schema, &report), Vec::<String>::new());
+    let vmms = report["vmms"].as_array().unwrap();
+    let reason = |vmm: &Value| vmm["exits_reason"].as_str().map(str::to_owned);
+    let reasons: Vec<Option<String>> = vmms.iter().map(reason).collect();
+    let is_said = text.contains("exits not counted of one, two: ");
+    assert_eq!(is_said, reasons[0].is_some(), "{text}");
+    reasons
+}
+
+#[test]
+fn a_host_that_may_not_trace_says_why_there_are_no_exits() {
+    let reasons = exits_reasons("auto");
+    let reason = reasons[0].as_deref().unwrap();
+    let known = [
+        "tracefs is not mounted at /sys/kernel/tracing",
+        "it takes root with tracefs",
+        "the kernel has no event kvm_exit",
+        "the trace has no marks of the image",
+    ];
+    assert!(
+        known.iter().any(|known| reason.starts_with(known)),
+        "{reason}"
+    );
+    assert_eq!(reasons[0], reasons[1]);
+    assert_eq!(exits_reasons("off"), [None, None]);
+}
+
+#[test]
+fn exits_that_must_be_counted_and_cannot_are_an_error() {
+    let reasons = exits_reasons("auto");
+    let reason = reasons[0].as_deref().unwrap();
+    let doubles = Doubles::new().prints("one", &printed(1000));
+    let args = ["--runs", "1", "--exits", "on"];
+    let assert = doubles.command(&["one"], &args).assert();
+    if reason.contains("no marks") {
+        assert.code(0);
+        return;
+    }
+    let said = predicate::str::contains(format!("exits cannot be counted here: {reason}"));
+    assert.code(1).stderr(said);
 }

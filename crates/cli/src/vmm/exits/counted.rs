@@ -1,0 +1,126 @@
+//! Exits of one operation, from the counts of batches.
+
+use std::collections::BTreeMap;
+
+use super::super::document::{Batches, Document};
+use super::tally::{Batch, Marked, Reasons};
+use vmbell_report::statistics::{Summary, thousandths};
+use vmbell_report::{ExitReasons, Exits};
+
+/// Exits that the time causes at which an interrupt comes, by the names of Intel's and AMD's reasons: the host's own
+/// interrupts, which `vmbell bench` leaves out too (the statistic `irq_exits`), its NMIs, and the exits at which KVM waits
+/// until a guest lets an interrupt in that came while it masked them.
+const HOST: [&str; 7] = [
+    "EXTERNAL_INTERRUPT",
+    "NMI",
+    "INTERRUPT_WINDOW",
+    "PENDING_INTERRUPT",
+    "interrupt",
+    "nmi",
+    "vintr",
+];
+/// Returns to the VMM because a signal came, which no exit of the guest caused.
+const SIGNAL: &str = "restart";
+
+/// What was counted of each row of a VMM.
+#[derive(Clone, Debug, PartialEq)]
+pub(in super::super) struct Counted(BTreeMap<String, Result<OfRow, String>>);
+
+/// What was counted of a row, for one operation.
+#[derive(Clone, Debug, PartialEq)]
+pub(in super::super) struct OfRow {
+    /// The exits that the operation causes: the median over batches.
+    pub(in super::super) exits: Exits,
+    /// All exits by their reasons: the mean over batches.
+    pub(in super::super) reasons: ExitReasons,
+}
+
+impl Counted {
+    /// The counts of the rows in `document`, whose boot had these marks.
+    pub(super) fn new(
+        document: &Document,
+        marked: &BTreeMap<u8, Marked>,
+    ) -> Result<Self, &'static str> {
+        if marked.is_empty() {
+            return Err("the trace has no marks of the image");
+        }
+        let mut rows = BTreeMap::new();
+        for row in &document.rows {
+            let Ok(batches) = &row.result else { continue };
+            let same = document.rows.iter().filter(|other| other.mark == row.mark);
+            let counted = match row.mark {
+                Some(mark) if same.count() == 1 => of_row(batches, marked.get(&mark)),
+                _ => Err("it has no mark of its own".to_owned()),
+            };
+            rows.insert(row.name.clone(), counted);
+        }
+        Ok(Self(rows))
+    }
+
+    /// What was counted of a row, or why nothing was.
+    pub(in super::super) fn of(&self, name: &str) -> Result<&OfRow, &str> {
+        let row = self.0.get(name);
+        let row = row.ok_or("the row had no numbers in the boot that counts")?;
+        row.as_ref().map_err(String::as_str)
+    }
+}
+
+fn of_row(batches: &Batches, marked: Option<&Marked>) -> Result<OfRow, String> {
+    let seen = marked.map_or(0, |marked| marked.batches.len());
+    if let Some(spoilt) = marked.and_then(|marked| marked.spoilt) {
+        return Err(spoilt.to_owned());
+    }
+    let Some(marked) = marked.filter(|_| seen == batches.ticks.len()) else {
+        let wanted = batches.ticks.len();
+        return Err(format!("{seen} of its {wanted} batches are in the trace"));
+    };
+    let operations = batches.operations;
+    let total = median(&marked.batches, operations, exits);
+    let heavy = median(&marked.batches, operations, returns);
+    Ok(OfRow {
+        exits: Exits {
+            // An exit that goes to the VMM in several pieces returns more than once.
+            light: Some(thousandths((total - heavy).max(0.0))),
+            heavy,
+        },
+        reasons: ExitReasons {
+            kvm_exit: means(&marked.batches, operations, |batch| &batch.exits),
+            kvm_userspace_exit: means(&marked.batches, operations, |batch| &batch.userspace),
+        },
+    })
+}
+
+/// The exits that the guest causes.
+fn exits(batch: &Batch) -> u64 {
+    let of_guest = |(reason, _): &(&String, &u64)| !HOST.contains(&reason.as_str());
+    let reasons = batch.exits.iter().filter(of_guest);
+    reasons.map(|(_, count)| count).sum()
+}
+
+fn returns(batch: &Batch) -> u64 {
+    let reasons = batch.userspace.iter();
+    let of_guest = reasons.filter(|(reason, _)| *reason != SIGNAL);
+    of_guest.map(|(_, count)| count).sum()
+}
+
+#[allow(clippy::cast_precision_loss, reason = "far fewer exits than 2^53")]
+fn median(batches: &[Batch], operations: u64, count: fn(&Batch) -> u64) -> f64 {
+    let one = |batch| count(batch) as f64 / operations as f64;
+    let counts: Vec<f64> = batches.iter().map(one).collect();
+    Summary::of(&counts).map_or(0.0, |summary| thousandths(summary.median))
+}
+
+#[allow(clippy::cast_precision_loss, reason = "far fewer exits than 2^53")]
+fn means(batches: &[Batch], operations: u64, of: fn(&Batch) -> &Reasons) -> BTreeMap<String, f64> {
+    let mut sums: BTreeMap<String, f64> = BTreeMap::new();
+    for (reason, count) in batches.iter().flat_map(of) {
+        *sums.entry(reason.clone()).or_default() += *count as f64;
+    }
+    let all = operations as f64 * batches.len() as f64;
+    let mean = |(reason, sum)| (reason, thousandths(sum / all));
+    sums.into_iter().map(mean).collect()
+}
+
+#[cfg(test)]
+#[path = "counted_test.rs"]
+mod tests;

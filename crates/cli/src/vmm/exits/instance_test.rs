@@ -1,0 +1,122 @@
+use tempfile::TempDir;
+
+use super::*;
+
+/// A folder with the files that the kernel makes in an instance.
+fn double() -> (TempDir, Instance) {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("instance");
+    for file in [
+        "buffer_size_kb",
+        "trace_clock",
+        "options/event-fork",
+        "set_event_pid",
+        "tracing_on",
+        "trace_pipe",
+        "events/kvm/kvm_pio/filter",
+        "events/kvm/kvm_pio/enable",
+        "events/kvm/kvm_exit/enable",
+        "events/kvm/kvm_userspace_exit/enable",
+    ] {
+        let file = path.join(file);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, "").unwrap();
+    }
+    (folder, Instance { folder: path })
+}
+
+#[test]
+fn an_instance_records_what_this_thread_starts() {
+    let (_folder, instance) = double();
+    instance.set_up(2).unwrap();
+    let written = |name: &str| fs::read_to_string(instance.folder.join(name)).unwrap();
+    assert_eq!(written("set_event_pid"), this_thread().unwrap());
+    assert_eq!(written("options/event-fork"), "1");
+    assert_eq!(written("events/kvm/kvm_pio/filter"), "port == 128");
+    for event in EVENTS {
+        assert_eq!(written(&format!("events/kvm/{event}/enable")), "1");
+    }
+}
+
+#[test]
+fn the_buffers_stay_small_on_a_host_of_many_cpus() {
+    for (cpus, size) in [(1, MOST), (32, 2 << 10), (1024, LEAST)] {
+        let (_folder, instance) = double();
+        instance.set_up(cpus).unwrap();
+        let written = fs::read_to_string(instance.folder.join("buffer_size_kb")).unwrap();
+        assert_eq!(written, size.to_string());
+    }
+}
+
+#[test]
+fn a_file_that_the_kernel_does_not_have_is_named() {
+    let (_folder, instance) = double();
+    fs::remove_file(instance.folder.join("set_event_pid")).unwrap();
+    let error = instance.set_up(1).unwrap_err();
+    assert!(error.to_string().contains("set_event_pid"), "{error}");
+    assert!(!instance.folder.join("set_event_pid").exists());
+}
+
+#[test]
+fn losses_of_all_cpus_and_kinds_are_added() {
+    let (_folder, instance) = double();
+    for (cpu, stats) in [
+        (
+            "cpu0",
+            "entries: 17385\noverrun: 3\ncommit overrun: 2\nbytes: 791688\n",
+        ),
+        ("cpu1", "dropped events: 4\nread events: 9\n"),
+    ] {
+        let folder = instance.folder.join("per_cpu").join(cpu);
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("stats"), stats).unwrap();
+    }
+    assert_eq!(instance.lost().unwrap(), 9);
+}
+
+#[test]
+fn only_instances_of_dead_commands_are_removed() {
+    let folder = TempDir::new().unwrap();
+    for name in ["vmbell-1", "vmbell-2", "vmbell-x", "other-2", "vmbell-"] {
+        fs::create_dir(folder.path().join(name)).unwrap();
+    }
+    remove_stale(folder.path(), |id| id == "1");
+    let entries = fs::read_dir(folder.path()).unwrap();
+    let mut left: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, ["other-2", "vmbell-", "vmbell-1", "vmbell-x"]);
+}
+
+#[test]
+fn a_host_without_tracefs_or_its_events_says_so() {
+    let folder = TempDir::new().unwrap();
+    let (here, there) = (folder.path().join("a"), folder.path().join("b"));
+    let places = [here.as_path(), there.as_path()];
+    assert!(matches!(place(&places), Err(TracefsError::NotMounted)));
+    fs::create_dir_all(there.join("events/kvm/kvm_exit")).unwrap();
+    let error = place(&places).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            TracefsError::NoEvent {
+                event: "kvm_userspace_exit"
+            }
+        ),
+        "{error}"
+    );
+    for event in EVENTS {
+        fs::create_dir_all(there.join("events/kvm").join(event)).unwrap();
+    }
+    assert_eq!(place(&places).unwrap(), there);
+}
+
+#[test]
+fn an_instance_goes_with_its_value() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("vmbell-1");
+    fs::create_dir(&path).unwrap();
+    drop(Instance {
+        folder: path.clone(),
+    });
+    assert!(!path.exists());
+}

@@ -1,0 +1,133 @@
+//! Lines of `trace_pipe`: which thread left the guest, and why.
+//!
+//! The kernel writes `COMMAND-THREAD [CPU] FLAGS SEQUENCE: EVENT: FIELDS` (Linux `kernel/trace/trace_output.c`), with the
+//! command's name in 16 columns, of which it uses 15 at most; the fields are those of `arch/x86/kvm/trace.h` and
+//! `include/trace/events/kvm.h`. A program chooses its own name, so nothing is searched in these columns.
+
+/// The width of a command's name.
+const COMMAND: usize = 16;
+/// The longest name of a reason.
+const REASON: usize = 40;
+/// What a write to the port of marks begins with.
+const MARK: &str = "pio_write at 0x80 ";
+
+/// A line that is not as the kernel writes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the trace has a line that cannot be read")]
+pub(in super::super) struct Unreadable;
+
+/// What a line says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Line<'a> {
+    /// Something happened on a thread.
+    Event(Event<'a>),
+    /// The kernel had no room for events.
+    Lost,
+    /// Nothing that is counted.
+    Other,
+}
+
+/// Something that happened on a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Event<'a> {
+    /// The thread's number.
+    pub(super) thread: u32,
+    /// The event's place among all events.
+    pub(super) sequence: u64,
+    /// What happened.
+    pub(super) what: What<'a>,
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What<'a> {
+    /// The guest left the CPU, for this reason.
+    Exit(&'a str),
+    /// `KVM_RUN` returned to the VMM, for this reason.
+    Userspace(&'a str),
+    /// The guest wrote this to the port of marks.
+    Mark(u64),
+}
+
+/// Reads a line, without its end.
+pub(super) fn parse(line: &[u8]) -> Result<Line<'_>, Unreadable> {
+    match line {
+        // A heading, or the kernel's note that a CPU has events now. No name of 15 characters fills the first column.
+        [] | [b'#', ..] => return Ok(Line::Other),
+        // "CPU:3 [LOST 12 EVENTS]"
+        [b'C', ..] => return Ok(Line::Lost),
+        _ => {}
+    }
+    let rest = line.get(COMMAND..).ok_or(Unreadable)?;
+    let rest = std::str::from_utf8(rest).map_err(|_| Unreadable)?;
+    let rest = rest.strip_prefix('-').ok_or(Unreadable)?;
+    let (thread, rest) = rest.split_once(' ').ok_or(Unreadable)?;
+    let (_, rest) = rest.split_once("] ").ok_or(Unreadable)?;
+    let (sequence, rest) = rest.split_once(": ").ok_or(Unreadable)?;
+    let sequence = sequence.split_whitespace().next_back().ok_or(Unreadable)?;
+    let (event, fields) = rest.split_once(": ").ok_or(Unreadable)?;
+    let what = match event {
+        "kvm_exit" => What::Exit(exit(fields)?),
+        "kvm_userspace_exit" => What::Userspace(reason(fields)?),
+        "kvm_pio" => match fields.strip_prefix(MARK) {
+            Some(fields) => What::Mark(value(fields).ok_or(Unreadable)?),
+            None => return Ok(Line::Other),
+        },
+        _ => return Ok(Line::Other),
+    };
+    Ok(Line::Event(Event {
+        thread: thread.parse().map_err(|_| Unreadable)?,
+        sequence: sequence.parse().map_err(|_| Unreadable)?,
+        what,
+    }))
+}
+
+/// The reason of an exit. Intel's CPUs have one for exceptions of the guest and NMIs of the host, which the word `intr_info`
+/// tells apart (SDM volume 3, 25.9.2).
+fn exit(fields: &str) -> Result<&str, Unreadable> {
+    const VALID: u32 = 1 << 31;
+    const TYPE: u32 = 7 << 8;
+    const NMI: u32 = 2 << 8;
+    let reason = reason(fields)?;
+    let info = after(fields, "intr_info").and_then(hexadecimal);
+    let is_nmi = |info: u64| {
+        let info = u32::try_from(info).unwrap_or_default();
+        info & VALID != 0 && info & TYPE == NMI
+    };
+    if reason == "EXCEPTION_NMI" && info.is_some_and(is_nmi) {
+        return Ok("NMI");
+    }
+    Ok(reason)
+}
+
+/// The word after `reason`, which goes into reports.
+fn reason(fields: &str) -> Result<&str, Unreadable> {
+    let word = after(fields, "reason").ok_or(Unreadable)?;
+    let is_plain = word
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    if is_plain && word.len() <= REASON {
+        Ok(word)
+    } else {
+        Err(Unreadable)
+    }
+}
+
+fn value(fields: &str) -> Option<u64> {
+    hexadecimal(after(fields, "val")?)
+}
+
+fn hexadecimal(word: &str) -> Option<u64> {
+    u64::from_str_radix(word.strip_prefix("0x")?, 16).ok()
+}
+
+/// The word that follows `name`.
+fn after<'f>(fields: &'f str, name: &str) -> Option<&'f str> {
+    let mut words = fields.split_whitespace();
+    words.find(|word| *word == name)?;
+    words.next()
+}
+
+#[cfg(test)]
+#[path = "line_test.rs"]
+mod tests;

@@ -1,0 +1,138 @@
+//! The exits of rows whose mechanism says how many there are, and the trace buffer that they are counted with.
+
+use serde_json::Value;
+
+use super::vmm::row;
+use super::{lab, output, text};
+
+/// The VMM, or "" for all; the row; all exits of an operation, and those that go on to the VMM. The first one that fits
+/// counts.
+const EXITS: &[(&str, &str, f64, f64)] = &[
+    // Answered by KVM.
+    ("", "cpuid", 1.0, 0.0),
+    ("", "hypercall", 1.0, 0.0),
+    ("", "msr-read", 1.0, 0.0),
+    ("", "xapic-eoi", 1.0, 0.0),
+    ("", "x2apic-eoi", 1.0, 0.0),
+    // QEMU's pc and q35 let KVM report each access to the task priority (KVM_TPR_ACCESS_REPORTING), for their vAPIC's ROM.
+    ("no-ioeventfd", "xapic-tpr-write", 1.0, 1.0),
+    ("no-ioeventfd", "x2apic-tpr-write", 1.0, 1.0),
+    ("qemu-pc", "xapic-tpr-write", 1.0, 1.0),
+    ("qemu-q35", "xapic-tpr-write", 1.0, 1.0),
+    ("qemu-pc", "x2apic-tpr-write", 1.0, 1.0),
+    ("qemu-q35", "x2apic-tpr-write", 1.0, 1.0),
+    ("", "xapic-tpr-write", 1.0, 0.0),
+    ("", "x2apic-tpr-write", 1.0, 0.0),
+    // The command and the EOI; without the EOI where a bit in memory stands for it.
+    ("", "xapic-self-ipi", 2.0, 0.0),
+    ("", "x2apic-self-ipi", 2.0, 0.0),
+    ("", "xapic-self-ipi-pv-eoi", 1.0, 0.0),
+    ("", "x2apic-self-ipi-pv-eoi", 1.0, 0.0),
+    // The timer and the EOI; the interrupt itself is the host's.
+    ("", "timer", 2.0, 0.0),
+    // Answered by the VMM's process.
+    ("", "serial-lsr", 1.0, 1.0),
+    ("", "pm-timer-read", 1.0, 1.0),
+    ("", "rtc-read", 1.0, 1.0),
+    ("", "pio-nobody", 1.0, 1.0),
+    ("", "mmio-store-nobody", 1.0, 1.0),
+    ("", "mmio-load-nobody", 1.0, 1.0),
+    // Without an ioeventfd at the place of a notification.
+    ("no-ioeventfd", "virtio-rng-notify", 1.0, 1.0),
+    ("no-ioeventfd", "virtio-rng-notify-idle", 1.0, 1.0),
+    ("no-ioeventfd", "virtio-rng-round-trip-polled", 1.0, 1.0),
+    // An ioeventfd.
+    ("", "virtio-rng-notify", 1.0, 0.0),
+    ("", "virtio-rng-notify-idle", 1.0, 0.0),
+    ("", "virtio-rng-round-trip-polled", 1.0, 0.0),
+    ("", "virtio-blk-notify", 1.0, 0.0),
+    ("", "virtio-blk-notify-idle", 1.0, 0.0),
+    ("", "virtio-blk-round-trip-polled", 1.0, 0.0),
+];
+
+/// The VMM and a row that takes interrupts on a CPU that halts, which may be woken by others too; the exits to the VMM.
+const TO_VMM: &[(&str, &str, f64)] = &[
+    ("", "hlt-wake", 0.0),
+    // A line of virtio-mmio: its two registers, and the end of an interrupt of an I/O APIC that is not KVM's.
+    ("qemu-microvm", "virtio-rng-round-trip-interrupt", 3.0),
+    ("qemu-microvm", "virtio-blk-round-trip-interrupt", 3.0),
+    ("no-ioeventfd", "virtio-rng-round-trip-interrupt", 1.0),
+    // A message.
+    ("", "virtio-rng-round-trip-interrupt", 0.0),
+    ("", "virtio-blk-round-trip-interrupt", 0.0),
+];
+
+/// Checks the exits of each row of a VMM that has a number.
+pub(super) fn are_as_known(report: &Value, vmm: &str) {
+    let is_it = |of: &str| of.is_empty() || of == vmm;
+    let mut seen: Vec<&str> = Vec::new();
+    for (of, name, total, userspace) in EXITS {
+        if is_it(of) && !seen.contains(name) {
+            seen.push(name);
+            let row = row(report, vmm, name);
+            if row["status"] == "ok" {
+                let exits = [&row["exits"]["total"], &row["exits"]["userspace"]];
+                let exits = exits.map(Value::as_f64);
+                assert_eq!(exits, [Some(*total), Some(*userspace)], "{vmm}: {row}");
+            }
+        }
+    }
+    for (of, name, userspace) in TO_VMM {
+        if is_it(of) && !seen.contains(name) {
+            seen.push(name);
+            let row = row(report, vmm, name);
+            if row["status"] == "ok" {
+                let exits = row["exits"]["userspace"].as_f64();
+                assert_eq!(exits, Some(*userspace), "{vmm}: {row}");
+            }
+        }
+    }
+}
+
+/// Stands for a VMM: gives results, and in the boot whose exits are counted sends a signal to the command.
+const DOUBLE: &str = r#"
+case "$SIGNAL $2" in
+NONE*) ;;
+*mark*) kill -$SIGNAL $PPID; while :; do :; done ;;
+esac
+echo '=== vmbell-probe begin 1 ==='
+echo '{"version":1,"boot":"pvh","cpu":{"vendor":"v","brand":"b"},"hypervisor":null,"apic":"xapic","cpus":1,"tsc_hz":null,"tsc_source":null,"rows":[{"name":"cpuid","mark":1,"operations":1,"samples":[1]}]}'
+echo '=== vmbell-probe end ==='
+"#;
+
+/// Runs the command, which is the first word, with the double, which is the second.
+const ENDS: &str = r#"
+for signal in NONE TERM KILL NONE; do
+    SIGNAL=$signal "$1" vmm double --vmm "double=/bin/sh $2 {image} {cmdline}" --runs 1 --exits on --style none
+    echo "$signal $?" /sys/kernel/tracing/instances/*
+done
+"#;
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn no_trace_buffer_is_left_and_that_of_a_killed_command_goes_with_the_next() {
+    let folder = tempfile::tempdir().unwrap();
+    let double = folder.path().join("double.sh");
+    std::fs::write(&double, DOUBLE).unwrap();
+    let double = double.to_str().unwrap();
+    let vmbell = env!("CARGO_BIN_EXE_vmbell");
+    let with = ["--with", vmbell, "--with", double];
+    let words = [
+        &with[..],
+        &["--", "/bin/sh", "-c", ENDS, "sh", vmbell, double],
+    ];
+    let output = output(&mut lab(&words.concat()));
+    assert_eq!(output.status.code(), Some(0));
+    let lines: Vec<&str> = text(&output.stdout).lines().collect();
+    let killed = "KILL 137 /sys/kernel/tracing/instances/vmbell-";
+    assert!(
+        lines.len() == 4 && lines[2].starts_with(killed),
+        "{lines:?}"
+    );
+    let none = "/sys/kernel/tracing/instances/*";
+    let whole = format!("NONE 0 {none}");
+    assert_eq!(
+        [lines[0], lines[1], lines[3]],
+        [whole.as_str(), &format!("TERM 143 {none}"), &whole]
+    );
+}

@@ -1,0 +1,426 @@
+//! `vmbell vmm` with real VMMs: QEMU's boards by emulation on this host, and all of them on the lab's KVM. Every row of
+//! every VMM has a number, or the reason that stands here.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+use vmbell_lab::arch::Arch;
+use vmbell_lab::board::X86_64;
+use vmbell_lab::cache::Cache;
+use vmbell_lab::{Progress, Provision};
+
+use super::schema::violations;
+use super::{exits, output, text};
+
+/// What the tests give each VMM: few operations, since the lab is slow, and enough batches that nothing of L1's own
+/// disturbs the quietest.
+const FEW: [&str; 4] = ["--ops", "4", "--batches", "5"];
+
+/// The rows that every VMM has in its report. There may be more.
+const ROWS: [&str; 31] = [
+    "cpuid",
+    "hypercall",
+    "msr-read",
+    "serial-lsr",
+    "pit-read",
+    "pm-timer-read",
+    "xapic-tpr-write",
+    "xapic-eoi",
+    "xapic-self-ipi",
+    "xapic-self-ipi-pv-eoi",
+    "timer",
+    "hlt-wake",
+    "ipi-to-vcpu",
+    "virtio-rng-notify",
+    "virtio-rng-notify-idle",
+    "virtio-rng-round-trip-polled",
+    "virtio-rng-round-trip-interrupt",
+    "virtio-rng-eoi",
+    "virtio-blk-notify",
+    "virtio-blk-notify-idle",
+    "virtio-blk-round-trip-polled",
+    "virtio-blk-round-trip-interrupt",
+    "virtio-blk-eoi",
+    "x2apic-tpr-write",
+    "x2apic-eoi",
+    "x2apic-self-ipi",
+    "x2apic-self-ipi-pv-eoi",
+    "rtc-read",
+    "pio-nobody",
+    "mmio-store-nobody",
+    "mmio-load-nobody",
+];
+
+/// Rows that have no number: the VMM, or "" for all; the beginning of the row's name; the reason. Any other row has one.
+type Without = [(&'static str, &'static str, &'static str)];
+
+const WITHOUT_BY_EMULATION: &Without = &[
+    (
+        "",
+        "hypercall",
+        "CPUID names no KVM, whose hypercall this is",
+    ),
+    ("", "xapic-self-ipi-pv-eoi", "no paravirtual EOI is offered"),
+    ("", "x2apic-", "the CPU has no x2APIC"),
+    (
+        "qemu-microvm",
+        "pm-timer-read",
+        "the FADT names no PM timer",
+    ),
+];
+
+const WITHOUT_ON_KVM: &Without = &[
+    (
+        "qemu-microvm",
+        "pm-timer-read",
+        "the FADT names no PM timer",
+    ),
+    (
+        "qemu-microvm",
+        "rtc-read",
+        "register D reads as no real-time clock's: there is none",
+    ),
+];
+
+/// A row whose quietest batch costs more than that of another, wherever both have a number. Rows of virtio are left out:
+/// L1's one CPU may run the device's thread within the notification, which then costs as much as a round trip.
+const COSTS_MORE: [(&str, &str); 6] = [
+    // One exit each: KVM answers the one, and the VMM's process the other.
+    ("serial-lsr", "cpuid"),
+    ("pio-nobody", "cpuid"),
+    ("mmio-store-nobody", "xapic-eoi"),
+    ("mmio-load-nobody", "xapic-eoi"),
+    // The EOI that is left out.
+    ("xapic-self-ipi", "xapic-self-ipi-pv-eoi"),
+    ("x2apic-self-ipi", "x2apic-self-ipi-pv-eoi"),
+];
+
+/// QEMU's PC with a device whose notifications go to the VMM, since no ioeventfd is at their place.
+const NO_IOEVENTFD: &str = "no-ioeventfd=qemu-system-x86_64 -M pc,accel=kvm -m 64 -nodefaults -no-user-config \
+     -no-reboot -display none -serial stdio -kernel {image} -append {cmdline} -device virtio-rng-pci,ioeventfd=off";
+
+/// A folder for all temporary files of a command.
+struct Folder(TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        let folder = Self(TempDir::new().unwrap());
+        fs::create_dir(folder.temporary()).unwrap();
+        folder
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn temporary(&self) -> PathBuf {
+        self.path("tmp")
+    }
+
+    /// Runs `vmbell` with these words, and returns its report. It succeeds, and leaves neither a file nor a process.
+    fn report(&self, words: &[&str], change: impl FnOnce(&mut Command)) -> Value {
+        let report = self.path("report.json");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_vmbell"));
+        command
+            .args(words)
+            .env("TMPDIR", self.temporary())
+            .stdin(Stdio::null());
+        command.arg("--export-json").arg(&report);
+        change(&mut command);
+        let output = output(&mut command);
+        assert!(output.status.success(), "{}", text(&output.stdout));
+        self.nothing_is_left();
+        let report = serde_json::from_str(&fs::read_to_string(report).unwrap()).unwrap();
+        let schema = include_str!("../../../../docs/report.schema.json");
+        let schema = serde_json::from_str(schema).unwrap();
+        assert_eq!(violations(&schema, &report), Vec::<String>::new());
+        report
+    }
+
+    fn nothing_is_left(&self) {
+        let temporary = self.temporary();
+        let files: Vec<_> = fs::read_dir(&temporary).unwrap().collect();
+        assert!(files.is_empty(), "{files:?}");
+        // Each boot has the image's path, which is in this folder, among its arguments.
+        for process in fs::read_dir("/proc").unwrap() {
+            let arguments = process.unwrap().path().join("cmdline");
+            let arguments = fs::read(arguments).unwrap_or_default();
+            let arguments = String::from_utf8_lossy(&arguments);
+            assert!(
+                !arguments.contains(temporary.to_str().unwrap()),
+                "it still runs: {arguments}"
+            );
+        }
+    }
+}
+
+/// The names of the VMMs, each with results of one boot.
+fn names(report: &Value) -> Vec<&str> {
+    let vmms = report["vmms"].as_array().unwrap();
+    for vmm in vmms {
+        assert_eq!((&vmm["status"], &vmm["boots"]), (&"ok".into(), &1.into()));
+    }
+    vmms.iter()
+        .map(|vmm| vmm["name"].as_str().unwrap())
+        .collect()
+}
+
+fn rows<'a>(report: &'a Value, vmm: &str) -> Vec<&'a Value> {
+    let rows = report["results"].as_array().unwrap();
+    rows.iter().filter(|row| row["backend"] == vmm).collect()
+}
+
+pub(super) fn row<'a>(report: &'a Value, vmm: &str, name: &str) -> &'a Value {
+    let rows = rows(report, vmm);
+    let row = rows.into_iter().find(|row| row["command"] == name);
+    row.unwrap_or_else(|| panic!("{vmm} has no row {name}"))
+}
+
+/// Checks each row of a VMM against the table of those without a number.
+fn has_all_rows(report: &Value, vmm: &str, without: &Without) {
+    for name in ROWS {
+        row(report, vmm, name);
+    }
+    for row in rows(report, vmm) {
+        let name = row["command"].as_str().unwrap();
+        let is_it = |(of, begins, _): &&(&str, &str, &str)| {
+            (of.is_empty() || *of == vmm) && name.starts_with(begins)
+        };
+        match without.iter().find(is_it) {
+            Some((_, _, reason)) => assert_eq!(row["reason"], *reason, "{vmm} {name}"),
+            None => {
+                assert_eq!(row["status"], "ok", "{vmm} {name}: {}", row["reason"]);
+                assert!(row["median"].as_f64() > Some(0.0), "{vmm} {name}: {row}");
+            }
+        }
+    }
+}
+
+/// Checks what is known of a VMM of the user's: each row has a number or a reason, and none hung.
+fn has_numbers_or_reasons(report: &Value, vmm: &str) {
+    let rows = rows(report, vmm);
+    assert!(rows.len() >= ROWS.len(), "{vmm}: {} rows", rows.len());
+    for row in rows {
+        let reason = row["reason"].as_str().unwrap_or_default();
+        assert_ne!(reason.is_empty(), row["median"].is_null(), "{vmm} {row}");
+        assert!(!reason.contains("hung"), "{vmm} {row}");
+    }
+}
+
+/// The folder with the lab's QEMU under its usual name.
+fn qemu(folder: &Folder) -> PathBuf {
+    let cache = Cache::user().unwrap();
+    let mut provision = Provision::new(Arch::host().unwrap(), &X86_64, &cache, Progress::new(true));
+    let script = provision.qemu(None).unwrap().script();
+    let programs = folder.path("bin");
+    fs::create_dir(&programs).unwrap();
+    executable(&programs.join("qemu-system-x86_64"), &script);
+    programs
+}
+
+fn first_on_path(command: &mut Command, folder: &Path) {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::iter::once(folder.to_path_buf()).chain(std::env::split_paths(&path));
+    command.env("PATH", std::env::join_paths(folders).unwrap());
+}
+
+fn executable(path: &Path, script: &str) {
+    use std::os::unix::fs::PermissionsExt;
+    fs::write(path, script).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+#[ignore = "needs the lab's QEMU: cargo xtask lab"]
+fn qemus_boards_answer_every_row_by_emulation() {
+    let folder = Folder::new();
+    let programs = qemu(&folder);
+    let boards = ["qemu-pc", "qemu-q35", "qemu-microvm"];
+    let words = [&["vmm", "--accel", "tcg", "--runs", "1"], &FEW[..], &boards];
+    let report = folder.report(&words.concat(), |command| first_on_path(command, &programs));
+    assert_eq!(names(&report), boards);
+    for vmm in report["vmms"].as_array().unwrap() {
+        assert_eq!(vmm["emulated"], true);
+        assert_eq!(vmm["guest"]["hypervisor"], "TCGTCGTCGTCG");
+        let reason = "its CPU is emulated, and has no exits";
+        assert_eq!(vmm["exits_reason"], reason);
+    }
+    for board in boards {
+        has_all_rows(&report, board, WITHOUT_BY_EMULATION);
+    }
+}
+
+/// The facts of a VMM's guest.
+fn guest<'a>(report: &'a Value, vmm: &str) -> &'a Value {
+    let vmms = report["vmms"].as_array().unwrap();
+    &vmms.iter().find(|facts| facts["name"] == vmm).unwrap()["guest"]
+}
+
+/// Runs QEMU by emulation with these arguments, as VMMs of the user's. In each the rows have numbers.
+fn by_emulation(folder: &Folder, vmms: &[(&str, &str)], rows: &str) -> Value {
+    let programs = qemu(folder);
+    let templates: Vec<String> = vmms
+        .iter()
+        .map(|(name, arguments)| {
+            format!(
+                "{name}=qemu-system-x86_64 -accel tcg -m 64 -nodefaults -no-user-config -no-reboot -display none \
+                 -serial stdio {arguments}"
+            )
+        })
+        .collect();
+    let mut words = vec!["vmm", "--runs", "1", "--only", rows];
+    words.extend(FEW);
+    for ((name, _), template) in vmms.iter().zip(&templates) {
+        words.extend([name, "--vmm", template]);
+    }
+    let report = folder.report(&words, |command| first_on_path(command, &programs));
+    for (vmm, _) in vmms {
+        for name in rows.split(',') {
+            let row = row(&report, vmm, name);
+            assert_eq!(row["status"], "ok", "{vmm} {name}: {}", row["reason"]);
+        }
+    }
+    report
+}
+
+#[test]
+#[ignore = "needs the lab's QEMU: cargo xtask lab"]
+fn the_image_comes_to_its_end_wherever_devices_are_said_to_be() {
+    // Above the addresses of the CPU, across their end, at the end of all numbers, in the image, and at the local APIC.
+    let places = [
+        "0x3fffffffff00",
+        "0x10000000000",
+        "0xffffffff00",
+        "0xffffffffffffff80",
+        "0x200000",
+        "0x210010",
+        "0",
+        "0xfee00000",
+    ];
+    let words = places.map(|place| format!(" virtio_mmio.device=4K@{place}:4294967295"));
+    let arguments = format!(
+        "-M microvm -kernel {{image}} -append '{{cmdline}}{}'",
+        words.concat()
+    );
+    by_emulation(&Folder::new(), &[("hostile", &arguments)], "cpuid,timer");
+}
+
+#[test]
+#[ignore = "needs the lab's QEMU: cargo xtask lab"]
+fn devices_work_by_each_way_that_qemu_has() {
+    let folder = Folder::new();
+    let bzimage = folder.path("probe.bz");
+    let bzimage = bzimage.to_str().unwrap();
+    let written = Command::new(env!("CARGO_BIN_EXE_vmbell"))
+        .args(["vmm", "image", "--format", "bzimage", "-o", bzimage])
+        .status();
+    assert!(written.unwrap().success());
+    let pc = "-M pc -kernel {image} -append {cmdline}";
+    let vmms = [
+        // The bzImage, by its 16-bit entry.
+        (
+            "bz",
+            format!(
+                "-M pc -kernel '{bzimage}' -append {{cmdline}} -name {{image}} -device virtio-rng-pci"
+            ),
+        ),
+        // A line, which firmware has written into the configuration space.
+        ("intx", format!("{pc} -device virtio-rng-pci,vectors=0")),
+        // The first one has no modern interface, which the image needs.
+        (
+            "second",
+            format!(
+                "{pc} -device virtio-rng-pci,disable-modern=on,addr=4 -device virtio-rng-pci,addr=5"
+            ),
+        ),
+        // The other way round: the one that works stays.
+        (
+            "stays",
+            format!(
+                "{pc} -device virtio-rng-pci,addr=4 -device virtio-rng-pci,disable-modern=on,addr=5"
+            ),
+        ),
+        // Firmware puts the BARs above 4 GiB where one does not fit below.
+        (
+            "high",
+            format!("{pc} -device virtio-rng-pci -device pci-testdev,membar=8G"),
+        ),
+        // Version 1 of virtio-mmio, QEMU's default.
+        (
+            "legacy",
+            "-M microvm -kernel {image} -append {cmdline} -device virtio-rng-device".to_owned(),
+        ),
+        // No ACPI: QEMU names the devices on a kernel's command line.
+        (
+            "cmdline",
+            format!(
+                "-M microvm,acpi=off -kernel '{bzimage}' -append {{cmdline}} -name {{image}} \
+                 -device virtio-rng-device -global virtio-mmio.force-legacy=false"
+            ),
+        ),
+    ];
+    let vmms: Vec<(&str, &str)> = vmms.iter().map(|(name, words)| (*name, &**words)).collect();
+    let rows = "virtio-rng-notify,virtio-rng-round-trip-interrupt";
+    let report = by_emulation(&folder, &vmms, rows);
+    for (vmm, boot, found_by, interrupt) in [
+        ("bz", "linux64", "pci-cf8", "msix"),
+        ("intx", "multiboot", "pci-cf8", "intx"),
+        ("second", "multiboot", "pci-cf8", "msix"),
+        ("stays", "multiboot", "pci-cf8", "msix"),
+        ("high", "multiboot", "pci-cf8", "msix"),
+        ("legacy", "multiboot", "dsdt", "line"),
+        ("cmdline", "linux64", "cmdline", "line"),
+    ] {
+        let guest = guest(&report, vmm);
+        let device = &guest["devices"][0];
+        let facts = [&guest["boot"], &device["found_by"], &device["interrupt"]];
+        assert_eq!(facts, [boot, found_by, interrupt], "{vmm}");
+    }
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn vmms_answer_every_row_on_kvm() {
+    let folder = Folder::new();
+    let words = ["lab", "vmm", "--deterministic", "--runs", "1"];
+    let report = folder.report(&words, |command| {
+        let further = ["--exits", "on", "--vmm", NO_IOEVENTFD];
+        command.arg("--").args(FEW).args(further);
+    });
+    assert_eq!(report["unit"], "instructions");
+    let known = ["qemu-pc", "qemu-q35", "qemu-microvm", "vmbell"];
+    let (ours, others): (Vec<&str>, Vec<&str>) =
+        names(&report).iter().partition(|name| known.contains(name));
+    assert_eq!(ours, known);
+    for vmm in known {
+        has_all_rows(&report, vmm, WITHOUT_ON_KVM);
+        assert_eq!(guest(&report, vmm)["apic"], "xapic", "{vmm}");
+        exits::are_as_known(&report, vmm);
+    }
+    exits::are_as_known(&report, "no-ioeventfd");
+    // Its line is on a second I/O APIC.
+    let device = &guest(&report, "qemu-microvm")["devices"][0];
+    assert_eq!(
+        (&device["gsi"], &device["interrupt"]),
+        (&47.into(), &"line".into())
+    );
+    // The one above, and alioth, where it is installed: what it has is its version's matter.
+    for vmm in others {
+        has_numbers_or_reasons(&report, vmm);
+    }
+    for vmm in known {
+        for (more, less) in COSTS_MORE {
+            let [more_costs, less_costs] =
+                [more, less].map(|name| row(&report, vmm, name)["min"].as_f64());
+            if let (Some(more_costs), Some(less_costs)) = (more_costs, less_costs) {
+                assert!(
+                    more_costs > less_costs,
+                    "{vmm}: {more} {more_costs}, {less} {less_costs}"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,74 @@
+use super::super::sample::{self, vmm};
+use super::*;
+
+/// A VMM, the name of a row, and its exits.
+type Measured<'a> = (&'a str, &'a str, Result<(f64, f64), &'a str>);
+
+/// A report of two VMMs; each row has exits, light and heavy, or the reason why there are none.
+fn report(rows: &[Measured<'_>]) -> Report {
+    let template = sample::report();
+    let row = |(vmm, name, exits): &Measured<'_>| Row {
+        command: (*name).to_owned(),
+        backend: (*vmm).to_owned(),
+        median_ns: Some(1000.0),
+        exits: exits.ok().map(|(light, heavy)| Exits {
+            light: Some(light),
+            heavy,
+        }),
+        exits_note: exits.err().map(str::to_owned),
+        ..template.results[0].clone()
+    };
+    Report {
+        results: rows.iter().map(row).collect(),
+        vmms: vec![vmm("a", 1, false), vmm("b", 1, false)],
+        ..template.clone()
+    }
+}
+
+fn lines(text: &str) -> Vec<String> {
+    let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    text.lines().map(words).collect()
+}
+
+#[test]
+fn all_exits_stand_before_those_to_the_vmm() {
+    let report = report(&[
+        ("a", "cpuid", Ok((1.0, 0.0))),
+        ("b", "cpuid", Ok((0.5, 1.0))),
+        ("a", "timer", Ok((2.0, 0.0))),
+    ]);
+    let lines = lines(&terminal(&report, Look::default()));
+    assert_eq!(lines[..2], ["", "exits/op (to the VMM) a b"]);
+    assert_eq!(lines[2..4], ["cpuid 1 (0) 1.5 (1)", "timer 2 (0) -"]);
+    let text = markdown(&report);
+    assert!(text.contains("| `cpuid` | 1 (0) | 1.5 (1) |"), "{text}");
+}
+
+#[test]
+fn a_reason_for_no_exits_is_said_once() {
+    let mut report = report(&[
+        ("a", "cpuid", Err("odd marks")),
+        ("a", "timer", Err("odd marks")),
+        ("b", "cpuid", Ok((1.0, 0.0))),
+    ]);
+    report.vmms[0].exits_reason = Some("it takes root".to_owned());
+    for text in [terminal(&report, Look::default()), markdown(&report)] {
+        let text = text.replace('\\', "");
+        assert!(
+            text.contains("exits not counted of cpuid (a), timer (a): odd marks"),
+            "{text}"
+        );
+        assert!(
+            text.contains("exits not counted of a: it takes root"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn without_exits_there_is_nothing() {
+    let mut report = report(&[("a", "cpuid", Ok((1.0, 0.0)))]);
+    report.results[0].exits = None;
+    assert_eq!(terminal(&report, Look::default()), "");
+    assert_eq!(markdown(&report), "");
+}
