@@ -1,4 +1,4 @@
-//! `--export-json`, `--export-markdown` and `--export-csv`: where a report is written, besides the terminal.
+//! The options `--export-...`: where a report is written, besides the terminal.
 
 use std::path::{Path, PathBuf};
 
@@ -22,15 +22,21 @@ pub(super) struct ExportArgs {
     /// Write every sample as CSV; - is stdout
     #[arg(long, value_name = "FILE")]
     export_csv: Option<PathBuf>,
+
+    /// Write the medians as OpenMetrics text, for example to a folder that node_exporter's textfile collector reads; -
+    /// is stdout
+    #[arg(long, value_name = "FILE")]
+    export_openmetrics: Option<PathBuf>,
 }
 
 impl ExportArgs {
     /// Each option's name and what was given, in the order of the options.
-    pub(super) fn given(&self) -> [(&'static str, Option<&Path>); 3] {
+    pub(super) fn given(&self) -> [(&'static str, Option<&Path>); 4] {
         [
             ("--export-json", self.export_json.as_deref()),
             ("--export-markdown", self.export_markdown.as_deref()),
             ("--export-csv", self.export_csv.as_deref()),
+            ("--export-openmetrics", self.export_openmetrics.as_deref()),
         ]
     }
 }
@@ -43,10 +49,11 @@ pub(super) struct Exports(Vec<(Export, Writer)>);
 impl Exports {
     /// Opens all of them, before anything is measured.
     pub(super) fn open(args: &ExportArgs) -> Result<Self> {
-        let writers: [Writer; 3] = [
+        let writers: [Writer; 4] = [
             vmbell_report::json,
             vmbell_report::markdown,
             vmbell_report::csv,
+            vmbell_report::openmetrics,
         ];
         let mut exports = Vec::new();
         for ((_, path), writer) in args.given().into_iter().zip(writers) {

@@ -19,6 +19,7 @@ mod host;
 mod json;
 mod markdown;
 mod model;
+mod openmetrics;
 pub mod outliers;
 mod perf_stat;
 mod random;
@@ -47,6 +48,7 @@ pub use model::{
     AddressSpace, Backend, Exits, Group, Highlight, Percentiles, PercentilesOf, Planned, Ratio,
     Report, Row, SCHEMA_VERSION, Status, Tool, Tsc,
 };
+pub use openmetrics::openmetrics;
 pub use random::Random;
 pub use terminal::{Look, terminal};
 pub use timestamp::rfc3339;

@@ -33,3 +33,9 @@ fn a_clock_before_1970_counts_as_1970() {
         "1970-01-01T00:00:00Z"
     );
 }
+
+#[test]
+fn a_timestamp_is_read_as_it_was_written() {
+    assert_eq!(unix_seconds("2026-11-21T09:30:00Z"), Some(1_795_253_400));
+    assert_eq!(unix_seconds("yesterday"), None);
+}

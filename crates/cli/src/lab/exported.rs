@@ -11,7 +11,7 @@ use vmbell_lab::job::OUT_FOLDER;
 use vmbell_report::Export;
 
 /// The names of the files in L1, in the order of the options.
-const NAMES: [&str; 3] = ["report.json", "report.md", "report.csv"];
+const NAMES: [&str; 4] = ["report.json", "report.md", "report.csv", "report.prom"];
 
 /// A report that is copied from L1 to a file of this host.
 pub(super) struct Exported {

@@ -126,6 +126,22 @@ fn rows_of_eois_count_the_exits_of_eois_only() {
 }
 
 #[test]
+fn metrics_replace_the_file_as_a_whole_and_others_may_read_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("vmbell.prom");
+    std::fs::write(&path, "of an earlier run").unwrap();
+    quick(&["debug-constant", "--export-openmetrics"])
+        .arg(&path)
+        .assert()
+        .code(0);
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(text.starts_with("# HELP vmbell_run_info"), "{text}");
+    assert!(text.contains("vmbell_operation_seconds{scenario=\"debug-constant\",group=\"debug\""));
+    // A textfile collector takes every *.prom, so the temporary file must be gone.
+    assert_eq!(folder.path().read_dir().unwrap().count(), 1);
+}
+
+#[test]
 fn two_exports_cannot_share_stdout() {
     quick(&["debug-constant", "--export-json", "-", "--export-csv", "-"])
         .assert()

@@ -1,0 +1,200 @@
+//! The report for a fleet's monitoring: OpenMetrics text that Prometheus' older text format reads too.
+//!
+//! A host's textfile collector (node_exporter) takes the older one only, so there are no types but gauges, no time
+//! stamps, and names that end with their unit. Labels have few values: the names of scenarios, floors and backends.
+//! What a report does not know has no sample, and times and ratios of an emulated CPU are none of the host's.
+
+use std::fmt::Write;
+
+use super::timestamp::unix_seconds;
+use super::{Report, Row, Status, Timing};
+
+/// Writes the medians of `report`, with what a reader of a dashboard needs to judge them.
+pub fn openmetrics(report: &Report) -> String {
+    let mut text = Text(String::new());
+    text.of_the_run(report);
+    text.of_rows(report);
+    text.0.push_str("# EOF\n");
+    text.0
+}
+
+/// A label's name and value.
+type Label<'a> = (&'a str, &'a str);
+
+struct Text(String);
+
+impl Text {
+    fn of_the_run(&mut self, report: &Report) {
+        let host = &report.host;
+        self.family(
+            "vmbell_run_info",
+            "The program that measured, and the host that it measured on.",
+        );
+        self.sample(
+            "vmbell_run_info",
+            &[
+                ("version", &report.tool.version),
+                ("revision", report.tool.git.as_deref().unwrap_or_default()),
+                ("timing", report.timing.name()),
+                ("kernel", &host.kernel),
+                ("cpu", &host.cpu),
+                ("microcode", host.microcode.as_deref().unwrap_or_default()),
+                ("arch", &host.arch),
+                ("hypervisor", host.hypervisor.as_deref().unwrap_or_default()),
+            ],
+            1.0,
+        );
+        #[allow(clippy::cast_precision_loss, reason = "far fewer seconds than 2^53")]
+        let started = unix_seconds(&report.started).map(|seconds| seconds as f64);
+        self.gauge(
+            "vmbell_run_start_timestamp_seconds",
+            "When measuring began, in Unix time.",
+            started,
+        );
+        self.gauge(
+            "vmbell_run_duration_seconds",
+            "How long the whole run took.",
+            Some(report.duration),
+        );
+        let is_whole = !report.interrupted && !report.timed_out;
+        self.gauge(
+            "vmbell_run_complete",
+            "1 if the run ended by itself, 0 if a signal or its time limit ended it.",
+            Some(f64::from(u8::from(is_whole))),
+        );
+    }
+
+    fn of_rows(&mut self, report: &Report) {
+        self.rows(
+            report,
+            "vmbell_operation_measured",
+            "1 if the row was measured, 0 if it failed; a row that was skipped has no sample.",
+            |row| match row.status {
+                Status::Ok => Some(1.0),
+                Status::Failed => Some(0.0),
+                Status::Skipped => None,
+            },
+        );
+        match report.timing {
+            Timing::Native => {
+                self.rows(
+                    report,
+                    "vmbell_operation_seconds",
+                    "The median time of one operation.",
+                    |row| Some(row.median_ns.filter(|_| row.timing_valid)? / 1e9),
+                );
+                self.rows(
+                    report,
+                    "vmbell_operation_spread_ratio",
+                    "The median absolute deviation of the runs times 1.4826, as a share of the median.",
+                    |row| row.spread.filter(|_| row.timing_valid),
+                );
+            }
+            Timing::Emulated => {}
+            Timing::Instructions => self.rows(
+                report,
+                "vmbell_operation_instructions",
+                "The median number of instructions of one operation.",
+                |row| row.instructions,
+            ),
+        }
+        self.exits(report);
+        if report.timing != Timing::Emulated {
+            self.ratios(report);
+        }
+    }
+
+    fn exits(&mut self, report: &Report) {
+        let name = "vmbell_operation_exits";
+        self.family(
+            name,
+            "Exits of one operation: light ones are answered below the VMM, heavy ones by it.",
+        );
+        for row in measured(report) {
+            let Some(exits) = row.exits else { continue };
+            for (kind, exits) in [("light", exits.light), ("heavy", Some(exits.heavy))] {
+                if let Some(exits) = exits {
+                    self.of_row(name, row, &[("kind", kind)], exits);
+                }
+            }
+        }
+    }
+
+    fn ratios(&mut self, report: &Report) {
+        let name = "vmbell_operation_ratio";
+        self.family(
+            name,
+            "The median by that of the row's reference, most often the way through the device model.",
+        );
+        for row in measured(report).filter(|row| row.timing_valid || row.instructions.is_some()) {
+            if let Some(ratio) = &row.ratio {
+                self.of_row(name, row, &[("reference", &ratio.reference)], ratio.value);
+            }
+        }
+    }
+
+    /// A family with one sample for each row that has a value.
+    fn rows(
+        &mut self,
+        report: &Report,
+        name: &str,
+        help: &str,
+        value: impl Fn(&Row) -> Option<f64>,
+    ) {
+        self.family(name, help);
+        for row in &report.results {
+            if let Some(value) = value(row) {
+                self.of_row(name, row, &[], value);
+            }
+        }
+    }
+
+    fn of_row(&mut self, name: &str, row: &Row, more: &[Label<'_>], value: f64) {
+        let mut labels = vec![
+            ("scenario", row.command.as_str()),
+            ("group", row.group.name()),
+            ("backend", &row.backend),
+        ];
+        labels.extend_from_slice(more);
+        self.sample(name, &labels, value);
+    }
+
+    /// A family with one sample, or none.
+    fn gauge(&mut self, name: &str, help: &str, value: Option<f64>) {
+        self.family(name, help);
+        if let Some(value) = value {
+            self.sample(name, &[], value);
+        }
+    }
+
+    fn family(&mut self, name: &str, help: &str) {
+        // Writing to a String cannot fail, here and below.
+        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} gauge");
+    }
+
+    fn sample(&mut self, name: &str, labels: &[Label<'_>], value: f64) {
+        self.0.push_str(name);
+        for (place, (label, text)) in labels.iter().enumerate() {
+            let before = if place == 0 { '{' } else { ',' };
+            let _ = write!(self.0, "{before}{label}=\"{}\"", escaped(text));
+        }
+        let after = if labels.is_empty() { "" } else { "}" };
+        let _ = writeln!(self.0, "{after} {value}");
+    }
+}
+
+/// The rows that were measured.
+fn measured(report: &Report) -> impl Iterator<Item = &Row> {
+    report.results.iter().filter(|row| row.is_ok())
+}
+
+/// A label's value as both formats escape it.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n")
+}
+
+#[cfg(test)]
+#[path = "openmetrics_test.rs"]
+mod tests;
