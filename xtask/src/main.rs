@@ -1,18 +1,22 @@
 //! What cargo alone cannot do for this repository. `cargo xtask lab` runs every test that needs
-//! `/dev/kvm` on a machine that has none.
+//! `/dev/kvm` on a machine that has none, and `cargo xtask fleet` tries `deploy/`.
 
 mod artifacts;
 mod child;
+mod fleet;
 mod lab;
 
 use std::process::ExitCode;
 
 const USAGE: &str = "\
 Usage: cargo xtask lab [--arch aarch64]
+       cargo xtask fleet
 
   lab   Run every test that needs real KVM, in the lab (docs/lab.md). Prepares the lab first: that
         downloads about 62 MB once, and needs no network afterwards. With --arch aarch64 the tests
         are built for arm64 and run on its KVM.
+  fleet Try what deploy/ has for Prometheus and Grafana with the real programs, which it downloads once
+        for each target/: about 23 MB.
 ";
 
 fn main() -> ExitCode {
@@ -21,6 +25,7 @@ fn main() -> ExitCode {
     let result = match words[..] {
         ["lab"] => lab::run(),
         ["lab", "--arch", "aarch64"] => lab::run_on_arm64(),
+        ["fleet"] => fleet::run(),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");
             Ok(())
