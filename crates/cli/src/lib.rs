@@ -20,6 +20,7 @@ mod measured;
 mod output;
 mod probe;
 mod probe_devices;
+mod process;
 mod progress;
 mod run;
 mod run_image;
@@ -31,5 +32,6 @@ mod supervise;
 mod values;
 mod virtqueue;
 mod vmm;
+mod words;
 
 pub use run::main;

@@ -9,11 +9,11 @@ use anyhow::Result;
 
 use super::args::{Accel, VmmArgs};
 use super::launcher::{self, Launcher, known};
-use super::process::{self, Task};
 use super::serial;
 use super::turns::{Column, Exits};
 use crate::exit::{Exit, Usage};
 use crate::output::print;
+use crate::process::{self, Task};
 use crate::suggest::did_you_mean;
 
 /// How long a program may take to print its version.
@@ -91,6 +91,7 @@ fn version(launcher: &Launcher, program: &Path, stop: &AtomicBool) -> Option<Str
     let ended = process::run(&Task {
         words: &words,
         limit: VERSION_LIMIT,
+        most: super::turns::MOST_OUTPUT,
         stop,
         is_complete: |_| false,
     });

@@ -1,6 +1,6 @@
 //! `vmbell vmm`: runs one guest image in every VMM that there is, and compares what it measures from inside.
 //!
-//! `choose` says which VMMs, `launcher` knows them and their command lines, `turns` boots them through `process`, `serial`
+//! `choose` says which VMMs, `launcher` knows them and their command lines, `turns` boots them through `crate::process`, `serial`
 //! and `document` read what they print, which is not trusted, and `report` makes a report of the `rows`. The image is the
 //! crate `vmbell-probe-image`.
 
@@ -11,8 +11,6 @@ mod document;
 mod exits;
 mod image;
 mod launcher;
-mod process;
-mod pty;
 mod qemu;
 mod report;
 mod rows;

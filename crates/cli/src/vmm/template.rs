@@ -1,11 +1,12 @@
 //! The command line of a VMM that this program does not know: words with places for the image, its command line and a
 //! disk.
 //!
-//! It is split into words as a shell does it with blanks, quotes and backslashes; no shell runs, so nothing in it is
-//! expanded, and what is put into a place stays within its word.
+//! It is split into words without a shell; what is put into a place stays within its word.
 
 use std::ffi::OsString;
 use std::path::Path;
+
+use crate::words::{self, WordsError};
 
 /// The place of the image's path.
 const IMAGE: &str = "{image}";
@@ -27,9 +28,9 @@ pub(super) enum TemplateError {
         "the name '{0}' may have letters, digits, '.', '_' and '-' only, and at most 32 of them"
     )]
     Name(String),
-    /// A quote is not closed.
-    #[error("a quote {0} is not closed")]
-    Quote(char),
+    /// The command is not made of words.
+    #[error(transparent)]
+    Words(#[from] WordsError),
     /// There is no place for the image.
     #[error("the command has no {{image}}, so it would not run the image")]
     NoImage,
@@ -64,7 +65,7 @@ pub(super) fn parse(text: &str) -> Result<Template, TemplateError> {
     if !name.chars().all(is_plain) || name.len() > 32 || name.starts_with(['-', '.']) {
         return Err(TemplateError::Name(name.to_owned()));
     }
-    let words = split(command)?;
+    let words = words::split(command)?;
     if !words.iter().any(|word| word.contains(IMAGE)) {
         return Err(TemplateError::NoImage);
     }
@@ -72,34 +73,6 @@ pub(super) fn parse(text: &str) -> Result<Template, TemplateError> {
         name: name.to_owned(),
         words,
     })
-}
-
-/// Splits at blanks that are not quoted.
-fn split(text: &str) -> Result<Vec<String>, TemplateError> {
-    let mut words = Vec::new();
-    let mut word: Option<String> = None;
-    let mut quote = None;
-    let mut characters = text.chars();
-    while let Some(c) = characters.next() {
-        match (c, quote) {
-            ('\'' | '"', None) => {
-                quote = Some(c);
-                word.get_or_insert_default();
-            }
-            (c, Some(open)) if c == open => quote = None,
-            ('\\', None | Some('"')) => {
-                word.get_or_insert_default()
-                    .push(characters.next().unwrap_or('\\'));
-            }
-            (c, None) if c.is_whitespace() => words.extend(word.take()),
-            (c, _) => word.get_or_insert_default().push(c),
-        }
-    }
-    words.extend(word);
-    match quote {
-        Some(quote) => Err(TemplateError::Quote(quote)),
-        None => Ok(words),
-    }
 }
 
 impl Template {

@@ -25,14 +25,6 @@ fn places_are_taken_within_their_words() {
 }
 
 #[test]
-fn quotes_and_backslashes_keep_blanks() {
-    assert_eq!(
-        words(r#"x=vmm 'a b' "c \" d" e\ f '' {image}"#),
-        ["vmm", "a b", "c \" d", "e f", "", "/tmp/a b/probe.elf"]
-    );
-}
-
-#[test]
 fn a_template_without_a_place_for_the_image_is_refused() {
     assert_eq!(parse("x=vmm --kernel image"), Err(TemplateError::NoImage));
     assert_eq!(parse("x="), Err(TemplateError::NoImage));
@@ -51,7 +43,8 @@ fn names_are_needed_and_plain() {
 
 #[test]
 fn an_open_quote_is_named() {
-    assert_eq!(parse("x=vmm '{image}"), Err(TemplateError::Quote('\'')));
+    let error = TemplateError::Words(WordsError::Quote('\''));
+    assert_eq!(parse("x=vmm '{image}"), Err(error));
 }
 
 #[test]

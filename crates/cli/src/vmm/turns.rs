@@ -16,16 +16,18 @@ use super::args::{CountExits, VmmArgs};
 use super::document::Document;
 use super::exits::{self, Counted};
 use super::launcher::{Launcher, Setup};
-use super::process::{self, End, Ended, Task};
 use super::rows::is_emulated;
 use super::serial;
 use super::template::Places;
+use crate::process::{self, End, Ended, Task};
 use crate::progress::Progress;
 use vmbell_bench::{Observer, Phase};
 use vmbell_report::Status;
 
 /// The most operations of a batch whose exits are counted: each is as good as the next, and all are recorded.
 const COUNTED_OPS: u32 = 20;
+/// The most bytes that are kept of what a VMM prints.
+pub(super) const MOST_OUTPUT: usize = 1 << 20;
 /// The size of the disk.
 const DISK: u64 = 1 << 20;
 
@@ -166,6 +168,7 @@ impl Place<'_> {
         let ended = process::run(&Task {
             words: &column.launcher.words(program, &setup),
             limit: self.args.time_limit,
+            most: MOST_OUTPUT,
             stop: self.stop,
             is_complete: serial::is_complete,
         });

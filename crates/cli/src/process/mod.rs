@@ -1,12 +1,15 @@
-//! Runs one program of a VMM in a process group of its own, keeps what it prints, and ends it.
+//! Runs one program in a process group of its own, keeps what it prints, and ends it: a VMM of `vmbell vmm`, and the other
+//! vmbell of `vmbell bench --interleave`.
 //!
 //! The calling thread waits for output, for the end of the time, and for a signal to the command. Whatever the program
-//! does, its group is killed before this returns: a VMM that is done and does not end, one that prints without end and one
+//! does, its group is killed before this returns: one that is done and does not end, one that prints without end and one
 //! that hangs are all told apart by their `End`.
 #![allow(
     unsafe_code,
     reason = "poll, kill and prctl have no safe form in the standard library"
 )]
+
+mod pty;
 
 use std::ffi::OsString;
 use std::io::{self, ErrorKind, Read};
@@ -17,10 +20,6 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::pty;
-
-/// The most bytes that are kept of a program; one that prints more is ended.
-const MOST: usize = 1 << 20;
 /// How long a program may live on after the image has said all.
 const GRACE: Duration = Duration::from_secs(3);
 /// The longest mark that [`Task::is_complete`] looks for: so much of what was searched is searched again.
@@ -35,6 +34,8 @@ pub(super) struct Task<'a> {
     pub(super) words: &'a [OsString],
     /// How long it may run.
     pub(super) limit: Duration,
+    /// The most bytes that are kept of each of its outputs; one that prints more is ended.
+    pub(super) most: usize,
     /// Set when the command is to end.
     pub(super) stop: &'a AtomicBool,
     /// Whether a piece of its output has the mark after which nothing more is wanted.
@@ -121,8 +122,8 @@ pub(super) fn run(task: &Task<'_>) -> io::Result<Ended> {
     // What the command was made of holds the terminal, which the program alone is to have.
     drop(command);
     let mut streams = [
-        Stream::of(group.0.stdout.take())?,
-        Stream::of(group.0.stderr.take())?,
+        Stream::of(group.0.stdout.take(), task.most)?,
+        Stream::of(group.0.stderr.take(), task.most)?,
     ];
     let end = watch(task, &group, &mut streams)?;
     let status = group.kill()?;
@@ -201,6 +202,7 @@ fn wait(streams: &[Stream; 2]) -> io::Result<()> {
 struct Stream {
     from: Option<Box<dyn Source>>,
     kept: Vec<u8>,
+    most: usize,
     is_full: bool,
 }
 
@@ -208,7 +210,7 @@ trait Source: Read + AsRawFd {}
 impl<T: Read + AsRawFd> Source for T {}
 
 impl Stream {
-    fn of(from: Option<impl Source + 'static>) -> io::Result<Self> {
+    fn of(from: Option<impl Source + 'static>, most: usize) -> io::Result<Self> {
         if let Some(from) = &from {
             // SAFETY: the descriptor is open and ours, and the call takes numbers only.
             if unsafe { libc::fcntl(from.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) } != 0 {
@@ -218,6 +220,7 @@ impl Stream {
         Ok(Self {
             from: from.map(|from| Box::new(from) as Box<dyn Source>),
             kept: Vec::new(),
+            most,
             is_full: false,
         })
     }
@@ -234,9 +237,9 @@ impl Stream {
             match from.read(&mut chunk) {
                 Ok(0) => self.from = None,
                 Ok(count) => {
-                    let count = count.min(MOST - self.kept.len());
+                    let count = count.min(self.most - self.kept.len());
                     self.kept.extend_from_slice(&chunk[..count]);
-                    self.is_full = self.kept.len() == MOST;
+                    self.is_full = self.kept.len() == self.most;
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}

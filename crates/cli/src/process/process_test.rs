@@ -1,16 +1,22 @@
-use super::super::serial::is_complete;
 use super::*;
+
+const MOST: usize = 1 << 20;
 
 static GO_ON: AtomicBool = AtomicBool::new(false);
 static STOP: AtomicBool = AtomicBool::new(true);
+
+fn is_done(output: &[u8]) -> bool {
+    output.windows(12).any(|bytes| bytes == b"=== done ===")
+}
 
 fn shell(script: &str, limit: Duration, stop: &AtomicBool) -> Ended {
     let words = ["/bin/sh", "-c", script].map(OsString::from);
     let task = Task {
         words: &words,
         limit,
+        most: MOST,
         stop,
-        is_complete,
+        is_complete: is_done,
     };
     run(&task).unwrap()
 }
@@ -52,7 +58,7 @@ fn a_program_that_prints_without_end_is_ended() {
 
 #[test]
 fn a_program_that_is_done_and_lives_on_is_ended() {
-    let script = "echo '=== vmbell-probe end ==='; exec sleep 1000";
+    let script = "echo '=== done ==='; exec sleep 1000";
     assert_eq!(shell(script, LONG, &GO_ON).end, End::Lingered);
 }
 
@@ -99,8 +105,9 @@ fn a_program_that_does_not_exist_is_an_error() {
     let task = Task {
         words: &words,
         limit: LONG,
+        most: MOST,
         stop: &GO_ON,
-        is_complete,
+        is_complete: is_done,
     };
     assert_eq!(run(&task).unwrap_err().kind(), ErrorKind::NotFound);
 }
