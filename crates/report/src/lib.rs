@@ -8,6 +8,7 @@
 pub mod bootstrap;
 mod cells;
 mod columns;
+pub mod compare;
 mod counting;
 mod counts;
 pub mod cpu_list;

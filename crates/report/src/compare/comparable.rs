@@ -1,0 +1,200 @@
+//! In what reports differ beside their numbers, and which of that forbids to compare these.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::Report;
+
+/// Something that the reports of both sides should have in common and do not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// What differs, in words.
+    pub what: String,
+    /// What the old reports have, each value once.
+    pub old: Vec<String>,
+    /// What the new reports have, each value once.
+    pub new: Vec<String>,
+    /// Whether numbers that differ in it say nothing about each other.
+    pub refused: bool,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let values = |values: &[String]| match values {
+            [] => "unknown".to_owned(),
+            values => values.join(" and "),
+        };
+        let (old, new) = (values(&self.old), values(&self.new));
+        if old == new {
+            write!(f, "{}: {old} on both sides", self.what)
+        } else {
+            write!(f, "{}: {old} before, {new} now", self.what)
+        }
+    }
+}
+
+/// What one report says about itself: a value for each thing that it should have in common with others.
+type Facts = BTreeMap<Fact, String>;
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Fact {
+    /// First those that forbid a comparison.
+    is_shown_only: bool,
+    what: String,
+}
+
+/// In what `old` and `new` differ; what is refused comes first.
+pub(super) fn differences(old: &[Report], new: &[Report]) -> Vec<Difference> {
+    let (old, new) = (collected(old), collected(new));
+    let mut whats: Vec<&Fact> = old.keys().chain(new.keys()).collect();
+    whats.sort();
+    whats.dedup();
+    let mut differences = Vec::new();
+    for what in whats {
+        let values = |side: &BTreeMap<Fact, Vec<String>>| side.get(what).cloned();
+        let (old, new) = (values(&old), values(&new));
+        // A fact about a backend that only one side has compares nothing: rows of that backend have no partner.
+        if !what.is_shown_only && (old.is_none() || new.is_none()) {
+            continue;
+        }
+        let (old, new) = (old.unwrap_or_default(), new.unwrap_or_default());
+        if old != new || old.len() > 1 {
+            differences.push(Difference {
+                what: what.what.clone(),
+                old,
+                new,
+                refused: !what.is_shown_only,
+            });
+        }
+    }
+    differences
+}
+
+/// The facts of all reports, each value once.
+fn collected(reports: &[Report]) -> BTreeMap<Fact, Vec<String>> {
+    let mut all: BTreeMap<Fact, Vec<String>> = BTreeMap::new();
+    for (fact, value) in reports.iter().flat_map(facts) {
+        let values = all.entry(fact).or_default();
+        if !values.contains(&value) {
+            values.push(value);
+            values.sort();
+        }
+    }
+    all
+}
+
+fn facts(report: &Report) -> Facts {
+    let mut facts = Facts::new();
+    let mut refused = |what: &str, value: &str| {
+        let what = what.to_owned();
+        let fact = Fact {
+            is_shown_only: false,
+            what,
+        };
+        facts.insert(fact, value.to_owned());
+    };
+    refused("tool", &report.tool.name);
+    refused("CPU", &report.host.cpu);
+    refused("architecture", &report.host.arch);
+    refused("unit", report.timing.name());
+    for (backend, spin) in spins(report) {
+        refused(&format!("spin policy of {backend}"), &spin);
+    }
+    for backend in report.backends.iter().chain([&report.backend]) {
+        let mode = kernel_mode(backend.emulates_kernel_mode);
+        refused(&format!("guest's kernel mode on {}", backend.name), mode);
+    }
+    for vmm in &report.vmms {
+        refused(
+            &format!("guest's CPU under {}", vmm.name),
+            kernel_mode(vmm.emulated),
+        );
+    }
+    if let Some(counting) = &report.counting {
+        refused(
+            "work",
+            &format!("{} ({})", counting.text, counting.operation),
+        );
+    }
+    shown(report, &mut facts);
+    facts
+}
+
+/// What may well be what the reports are compared for.
+fn shown(report: &Report, facts: &mut Facts) {
+    let mut shown = |what: &str, value: &str| {
+        let what = what.to_owned();
+        let fact = Fact {
+            is_shown_only: true,
+            what,
+        };
+        facts.insert(fact, value.to_owned());
+    };
+    let host = &report.host;
+    shown("kernel", &host.kernel);
+    shown("CPUs online", &host.cpus.to_string());
+    let yes_or_no = |yes: bool| if yes { "on" } else { "off" };
+    for (what, value) in [
+        ("microcode", host.microcode.as_deref()),
+        ("governor", host.governor.as_deref()),
+        ("hypervisor", host.hypervisor.as_deref()),
+        ("SMT", host.smt.map(yes_or_no)),
+    ] {
+        shown(what, value.unwrap_or("none or unknown"));
+    }
+    for (name, text) in &host.mitigations {
+        shown(&format!("mitigation of {name}"), text);
+    }
+    for (name, text) in &host.kvm_params {
+        shown(&format!("parameter {name} of KVM"), text);
+    }
+    let git = report.tool.git.as_deref().unwrap_or("no git revision");
+    shown("version", &format!("{} ({git})", report.tool.version));
+    let pinned: Vec<String> = report.cpus.iter().map(ToString::to_string).collect();
+    shown("pinned to", &pinned.join(","));
+    let length = match report.plan.ops {
+        Some(ops) => format!("{ops} operations"),
+        None => crate::units::time(report.plan.min_time * 1e9),
+    };
+    shown("length of a run", &length);
+    for vmm in &report.vmms {
+        let version = vmm.version.as_deref().unwrap_or("unknown");
+        shown(&format!("version of {}", vmm.name), version);
+    }
+}
+
+/// For each backend, the spin policies of its rows that have one. Those of rows whose name fixes the policy are left out.
+fn spins(report: &Report) -> BTreeMap<String, String> {
+    let mut spins: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    let chosen = report.results.iter().filter(|row| {
+        let is_fixed = row.command.split(',').next().unwrap_or_default();
+        row.is_ok() && !is_fixed.ends_with("+spin")
+    });
+    for row in chosen {
+        if let Some(spin) = &row.spin {
+            let spins = spins.entry(row.backend.clone()).or_default();
+            if !spins.contains(&spin.as_str()) {
+                spins.push(spin);
+            }
+        }
+    }
+    let joined = |(backend, mut spins): (String, Vec<&str>)| {
+        spins.sort_unstable();
+        (backend, spins.join(", "))
+    };
+    spins.into_iter().map(joined).collect()
+}
+
+const fn kernel_mode(is_emulated: bool) -> &'static str {
+    if is_emulated {
+        "emulated"
+    } else {
+        "run by the CPU"
+    }
+}
+
+#[cfg(test)]
+#[path = "comparable_test.rs"]
+mod tests;

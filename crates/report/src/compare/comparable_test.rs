@@ -1,0 +1,76 @@
+//! Tests of what forbids a comparison.
+
+use super::*;
+use crate::{Timing, sample};
+
+fn found(change: impl Fn(&mut Report)) -> Vec<(String, bool)> {
+    let mut new = sample::report();
+    change(&mut new);
+    let found = differences(&[sample::report()], &[new]);
+    found
+        .into_iter()
+        .map(|one| (one.to_string(), one.refused))
+        .collect()
+}
+
+#[test]
+fn equal_reports_differ_in_nothing() {
+    assert_eq!(found(|_| {}), []);
+}
+
+#[test]
+fn another_cpu_unit_policy_or_mode_is_refused() {
+    let refused = found(|new| {
+        new.host.cpu = "Other CPU".to_owned();
+        new.timing = Timing::Instructions;
+        new.backend.emulates_kernel_mode = true;
+        for row in &mut new.results {
+            row.spin = Some("spin".to_owned());
+        }
+    });
+    let expected = [
+        "CPU: Example(R) CPU @ 2.50GHz before, Other CPU now",
+        "guest's kernel mode on usermode: run by the CPU before, emulated now",
+        "spin policy of usermode: sleep before, spin now",
+        "unit: native before, instructions now",
+    ];
+    assert_eq!(refused, expected.map(|text| (text.to_owned(), true)));
+}
+
+#[test]
+fn another_kernel_microcode_or_version_is_shown() {
+    let shown = found(|new| {
+        new.host.kernel = "Linux 6.19.0".to_owned();
+        new.host.microcode = None;
+        new.tool.version = "0.2.0".to_owned();
+    });
+    let expected = [
+        "kernel: Linux 6.18.0 before, Linux 6.19.0 now",
+        "microcode: 0x1 before, none or unknown now",
+        "version: 0.1.0 (0123456789ab) before, 0.2.0 (0123456789ab) now",
+    ];
+    assert_eq!(shown, expected.map(|text| (text.to_owned(), false)));
+}
+
+#[test]
+fn a_row_that_always_spins_has_no_other_policy() {
+    let mut report = sample::report();
+    for row in &mut report.results {
+        if row.command.ends_with("+spin") {
+            row.spin = Some("spin".to_owned());
+        }
+    }
+    assert_eq!(spins(&report)["usermode"], "sleep");
+}
+
+#[test]
+fn reports_of_one_side_that_differ_are_found_too() {
+    let mut other = sample::report();
+    other.host.cpu = "Other CPU".to_owned();
+    let mixed = [sample::report(), other];
+    let found = differences(&mixed, &mixed);
+    assert_eq!(
+        found[0].to_string(),
+        "CPU: Example(R) CPU @ 2.50GHz and Other CPU on both sides"
+    );
+}

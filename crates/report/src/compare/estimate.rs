@@ -1,0 +1,144 @@
+//! One row of a comparison: its numbers, and the verdict that they allow.
+
+use super::interval::{self, Logs};
+use super::matching::MatchedRow;
+use super::{ALPHA, CompareOptions, ComparedRow, Pairing, Side, Verdict, counted, permutation};
+use crate::statistics::median;
+use crate::{Random, Row};
+
+/// The numbers of the row with this index; its verdict follows when all p-values are known, unless there is none.
+pub(super) fn row(matched: &MatchedRow<'_>, index: usize, options: &CompareOptions) -> ComparedRow {
+    let (old, new) = (Samples::of(&matched.old), Samples::of(&matched.new));
+    let in_turns = options.pairing == Pairing::Turns && old.medians.len() > 1;
+    let mut row = ComparedRow {
+        key: matched.key.clone(),
+        old: old.side,
+        new: new.side,
+        ratio: ratio(&old, &new, in_turns),
+        interval: None,
+        p: None,
+        adjusted_p: None,
+        verdict: Verdict::Inconclusive,
+        reason: None,
+    };
+    if matched.is_counted {
+        counted::decide(&mut row, &old.all(), &new.all());
+        return row;
+    }
+    let (Some(ratio), Some(old_logs), Some(new_logs)) = (row.ratio, old.logs(), new.logs()) else {
+        row.ratio = None;
+        row.reason = Some("a time that is not above zero has no ratio".to_owned());
+        return row;
+    };
+    if old.side.is_bound && new.side.is_bound {
+        row.reason = Some("both sides are below what the row can tell from none".to_owned());
+        return row;
+    }
+    // Each row has draws of its own, which do not depend on how many rows there are.
+    let seed = (index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut random = Random::new(options.seed ^ seed);
+    let resamples = options.resamples;
+    row.interval = if in_turns {
+        interval::of_turns(&old_logs, &new_logs, resamples, &mut random)
+    } else {
+        interval::of_sides(&old_logs, &new_logs, resamples, &mut random)
+    };
+    // The interval of few draws need not hold the ratio.
+    row.interval = row
+        .interval
+        .map(|[low, high]| [low.min(ratio), high.max(ratio)]);
+    row.p = Some(if in_turns {
+        let turns = new.medians.iter().zip(&old.medians);
+        let ratios: Vec<f64> = turns.map(|(new, old)| (new / old).ln()).collect();
+        permutation::of_turns(&ratios, &mut random)
+    } else {
+        let (old, new) = exchanged(&old, &new);
+        permutation::of_sides(old, new, &mut random)
+    });
+    row
+}
+
+/// What is exchanged between sides that were measured apart: reports, or runs if there is but one report on each side.
+fn exchanged<'s>(old: &'s Samples, new: &'s Samples) -> (&'s [f64], &'s [f64]) {
+    match (old.reports.as_slice(), new.reports.as_slice()) {
+        ([old], [new]) => (old, new),
+        _ => (&old.medians, &new.medians),
+    }
+}
+
+fn ratio(old: &Samples, new: &Samples, in_turns: bool) -> Option<f64> {
+    let ratio = if in_turns {
+        let turns = new.medians.iter().zip(&old.medians);
+        let ratios: Vec<f64> = turns.map(|(new, old)| (new / old).ln()).collect();
+        median(&ratios)?.exp()
+    } else {
+        new.side.median_ns / old.side.median_ns
+    };
+    (ratio.is_finite() && ratio > 0.0).then_some(ratio)
+}
+
+/// Sets the verdict of a row that has p-values.
+pub(super) fn decide(row: &mut ComparedRow, options: &CompareOptions) {
+    let (Some(adjusted_p), Some([low, high])) = (row.adjusted_p, row.interval) else {
+        return;
+    };
+    let is_significant = adjusted_p <= ALPHA;
+    row.verdict = if is_significant && high < 1.0 {
+        Verdict::Faster
+    } else if is_significant && low > 1.0 {
+        Verdict::Slower
+    } else if low >= 1.0 - options.band && high <= 1.0 + options.band {
+        Verdict::Same
+    } else {
+        Verdict::Inconclusive
+    };
+}
+
+/// The samples of one side, those below the row's resolution raised to it: that is all that is known of them.
+struct Samples {
+    reports: Logs,
+    medians: Vec<f64>,
+    side: Side,
+}
+
+impl Samples {
+    fn of(rows: &[&Row]) -> Self {
+        let raised = |row: &&Row| {
+            let least = row.resolution_ns.unwrap_or(f64::NEG_INFINITY);
+            row.samples_ns.iter().map(|ns| ns.max(least)).collect()
+        };
+        let reports: Vec<Vec<f64>> = rows.iter().map(raised).collect();
+        let middle = |samples: &Vec<f64>| median(samples).unwrap_or(f64::NAN);
+        let medians: Vec<f64> = reports.iter().map(middle).collect();
+        let median_ns = middle(&medians);
+        let resolution = rows
+            .iter()
+            .filter_map(|row| row.resolution_ns)
+            .reduce(f64::max);
+        Self {
+            side: Side {
+                median_ns,
+                reports: reports.len(),
+                runs: reports.iter().map(Vec::len).sum(),
+                is_bound: resolution.is_some_and(|resolution| median_ns <= resolution),
+            },
+            reports,
+            medians,
+        }
+    }
+
+    fn all(&self) -> Vec<f64> {
+        self.reports.iter().flatten().copied().collect()
+    }
+
+    /// The logarithms of the samples; `None` if one has none.
+    fn logs(&self) -> Option<Logs> {
+        let log = |ns: &f64| Some(ns.ln()).filter(|log| log.is_finite());
+        let report = |samples: &Vec<f64>| samples.iter().map(log).collect();
+        self.reports.iter().map(report).collect()
+    }
+}
+
+#[cfg(test)]
+#[path = "estimate_test.rs"]
+mod tests;

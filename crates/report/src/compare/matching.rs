@@ -1,0 +1,159 @@
+//! The rows of both sides that measure the same.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Serialize;
+
+use super::{CompareError, Pairing, SideOf};
+use crate::{Group, Report, Row, Timing};
+
+/// What a row measures: rows of equal keys are compared with each other.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct RowKey {
+    /// The entry's name.
+    pub command: String,
+    /// The entry's group.
+    pub group: Group,
+    /// The backend that ran the guest, or `host` where no guest took part.
+    pub backend: String,
+    /// What distinguishes the entry from others, where its name does not say all of it.
+    pub parameters: BTreeMap<String, String>,
+}
+
+impl RowKey {
+    pub(super) fn of(row: &Row) -> Self {
+        Self {
+            command: row.command.clone(),
+            group: row.group,
+            backend: row.backend.clone(),
+            parameters: row.parameters.clone(),
+        }
+    }
+}
+
+impl fmt::Display for RowKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.command, self.backend)
+    }
+}
+
+/// A row of both sides: for each side, the measured rows of its reports. With [`Pairing::Turns`], those of equal index are
+/// of one turn.
+#[derive(Debug)]
+pub(super) struct MatchedRow<'r> {
+    pub(super) key: RowKey,
+    pub(super) old: Vec<&'r Row>,
+    pub(super) new: Vec<&'r Row>,
+    /// Whether all of them count instructions, which are exact.
+    pub(super) is_counted: bool,
+}
+
+/// The rows of both sides.
+#[derive(Debug)]
+pub(super) struct Matching<'r> {
+    pub(super) rows: Vec<MatchedRow<'r>>,
+    pub(super) only_old: Vec<RowKey>,
+    pub(super) only_new: Vec<RowKey>,
+}
+
+/// Matches the measured rows of both sides.
+pub(super) fn matched<'r>(
+    old: &'r [Report],
+    new: &'r [Report],
+    pairing: Pairing,
+) -> Result<Matching<'r>, CompareError> {
+    let old = Rows::of(old, SideOf::Old)?;
+    let new = Rows::of(new, SideOf::New)?;
+    let mut matching = Matching {
+        rows: Vec::new(),
+        only_old: Vec::new(),
+        only_new: Vec::new(),
+    };
+    for key in &old.keys {
+        let (olds, news) = (old.row(key), new.row(key));
+        let row = match pairing {
+            Pairing::Apart => MatchedRow {
+                key: key.clone(),
+                old: olds.into_iter().flatten().collect(),
+                new: news.into_iter().flatten().collect(),
+                is_counted: old.is_counted && new.is_counted,
+            },
+            Pairing::Turns => {
+                let turns = olds.into_iter().zip(news);
+                let (old_rows, new_rows) = turns.filter_map(|(old, new)| old.zip(new)).unzip();
+                MatchedRow {
+                    key: key.clone(),
+                    old: old_rows,
+                    new: new_rows,
+                    is_counted: old.is_counted && new.is_counted,
+                }
+            }
+        };
+        if row.old.is_empty() || row.new.is_empty() {
+            matching.only_old.push(row.key);
+        } else {
+            matching.rows.push(row);
+        }
+    }
+    let is_new = |key: &&RowKey| !old.keys.contains(key);
+    matching.only_new = new.keys.iter().filter(is_new).cloned().collect();
+    Ok(matching)
+}
+
+/// The measured rows of one side.
+struct Rows<'r> {
+    /// The keys in the order of the reports.
+    keys: Vec<RowKey>,
+    /// The rows of each report by their keys.
+    reports: Vec<Vec<(RowKey, &'r Row)>>,
+    is_counted: bool,
+}
+
+impl<'r> Rows<'r> {
+    fn of(reports: &'r [Report], side: SideOf) -> Result<Self, CompareError> {
+        if reports.is_empty() {
+            return Err(CompareError::NoReport(side));
+        }
+        let mut rows = Self {
+            keys: Vec::new(),
+            reports: Vec::new(),
+            is_counted: reports
+                .iter()
+                .all(|report| report.timing == Timing::Instructions),
+        };
+        for (index, report) in reports.iter().enumerate() {
+            let measured = report
+                .results
+                .iter()
+                .filter(|row| row.is_ok() && !row.samples_ns.is_empty());
+            let mut keyed: Vec<(RowKey, &Row)> = Vec::new();
+            for row in measured {
+                let key = RowKey::of(row);
+                if keyed.iter().any(|(other, _)| *other == key) {
+                    let report = index + 1;
+                    return Err(CompareError::Twice { side, report, key });
+                }
+                if !rows.keys.contains(&key) {
+                    rows.keys.push(key.clone());
+                }
+                keyed.push((key, row));
+            }
+            rows.reports.push(keyed);
+        }
+        Ok(rows)
+    }
+
+    /// For each report, its row of this key.
+    fn row(&self, key: &RowKey) -> Vec<Option<&'r Row>> {
+        let find = |rows: &Vec<(RowKey, &'r Row)>| {
+            let found = rows.iter().find(|(other, _)| other == key);
+            found.map(|(_, row)| *row)
+        };
+        self.reports.iter().map(find).collect()
+    }
+}
+
+#[cfg(test)]
+#[path = "matching_test.rs"]
+mod tests;

@@ -1,0 +1,83 @@
+//! The comparison of two sides, each of one report or several: what changed from the old one to the new.
+//!
+//! Rows are matched by what they measure ([`RowKey`]). A ratio comes with two answers to the question whether it is noise:
+//! a confidence interval, which `interval` draws by resampling runs and the rounds in them, and a p-value, which
+//! `permutation` takes from the exchanges that would change nothing if nothing had changed. A [`Verdict`] needs both.
+
+mod adjust;
+mod comparable;
+mod counted;
+mod estimate;
+mod interval;
+mod matching;
+mod model;
+mod notes;
+mod permutation;
+
+pub use comparable::Difference;
+pub use matching::RowKey;
+pub use model::{
+    CompareError, CompareOptions, ComparedRow, Comparison, Pairing, Side, SideOf, Verdict,
+};
+
+use super::Report;
+use comparable::differences;
+use matching::matched;
+
+/// The share of false alarms that a comparison may have: 1 in 20.
+const ALPHA: f64 = 0.05;
+
+/// Compares the reports of the new side with those of the old one.
+///
+/// # Errors
+///
+/// If the reports do not measure the same thing in the same way, unless `options` allow it, or have no measured row in
+/// common.
+pub fn compare(
+    old: &[Report],
+    new: &[Report],
+    options: &CompareOptions,
+) -> Result<Comparison, CompareError> {
+    if options.pairing == Pairing::Turns && old.len() != new.len() {
+        let (old, new) = (old.len(), new.len());
+        return Err(CompareError::Turns { old, new });
+    }
+    let matching = matched(old, new, options.pairing)?;
+    let differences = differences(old, new);
+    let refused = differences.iter().filter(|difference| difference.refused);
+    let refused: Vec<Difference> = refused.cloned().collect();
+    if !options.allow_different && !refused.is_empty() {
+        return Err(CompareError::Different(refused));
+    }
+    if matching.rows.is_empty() {
+        return Err(CompareError::NothingInCommon);
+    }
+    let mut rows: Vec<ComparedRow> = matching
+        .rows
+        .iter()
+        .enumerate()
+        .map(|(index, row)| estimate::row(row, index, options))
+        .collect();
+    adjust::benjamini_hochberg(&mut rows);
+    for row in &mut rows {
+        estimate::decide(row, options);
+    }
+    let notes = notes::notes(old, new, &matching, &rows, options.pairing);
+    Ok(Comparison {
+        timing: new.first().map(|report| report.timing).unwrap_or_default(),
+        options: *options,
+        old_reports: old.len(),
+        new_reports: new.len(),
+        rows,
+        differences,
+        only_old: matching.only_old,
+        only_new: matching.only_new,
+        notes,
+    })
+}
+
+#[cfg(test)]
+mod samples;
+#[cfg(test)]
+#[path = "compare_test.rs"]
+mod tests;

@@ -1,0 +1,200 @@
+//! What a comparison is asked, and what it answers.
+
+use serde::Serialize;
+
+use super::{Difference, RowKey};
+use crate::Timing;
+
+/// How the reports of the two sides belong together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Pairing {
+    /// The sides were measured at different times.
+    #[default]
+    Apart,
+    /// The first reports of both sides were measured in one turn, one right after the other, then the second ones, and so
+    /// on: what slowed the host down in one turn slowed both sides down.
+    Turns,
+}
+
+/// What a comparison is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct CompareOptions {
+    /// How the reports of the two sides belong together.
+    pub pairing: Pairing,
+    /// The seed of all random draws.
+    pub seed: u64,
+    /// How many times the reports are resampled for an interval.
+    pub resamples: usize,
+    /// How far from 1 a ratio may be for its row to count as the same: 0.05 is 5 %.
+    pub band: f64,
+    /// Whether reports are compared that do not measure the same thing in the same way.
+    pub allow_different: bool,
+}
+
+impl Default for CompareOptions {
+    fn default() -> Self {
+        Self {
+            pairing: Pairing::Apart,
+            seed: 0,
+            resamples: 4000,
+            band: 0.05,
+            allow_different: false,
+        }
+    }
+}
+
+/// What changed from the old reports to the new ones.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Comparison {
+    /// What a nanosecond of the medians stands for.
+    pub timing: Timing,
+    /// What was asked.
+    pub options: CompareOptions,
+    /// How many reports the old side has.
+    pub old_reports: usize,
+    /// How many reports the new side has.
+    pub new_reports: usize,
+    /// The rows that both sides measured, in the order of the old side.
+    pub rows: Vec<ComparedRow>,
+    /// In what the reports differ, beside their numbers.
+    pub differences: Vec<Difference>,
+    /// The rows that only the old side measured.
+    pub only_old: Vec<RowKey>,
+    /// The rows that only the new side measured.
+    pub only_new: Vec<RowKey>,
+    /// What a reader must know to judge the verdicts, in sentences.
+    pub notes: Vec<String>,
+}
+
+impl Comparison {
+    /// The rows that are slower by more than `threshold` (0.05 is 5 %): their whole interval is above it, and the change
+    /// is significant among all rows.
+    pub fn worse_than(&self, threshold: f64) -> impl Iterator<Item = &ComparedRow> {
+        let is_above = move |row: &&ComparedRow| {
+            let above = row.interval.is_some_and(|[low, _]| low > 1.0 + threshold);
+            row.verdict == Verdict::Slower && above
+        };
+        self.rows.iter().filter(is_above)
+    }
+}
+
+/// A row that both sides measured.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ComparedRow {
+    /// What the row measures.
+    #[serde(flatten)]
+    pub key: RowKey,
+    /// The old side's number.
+    pub old: Side,
+    /// The new side's number.
+    pub new: Side,
+    /// New over old: below 1 is faster. With [`Pairing::Turns`] the median of the turns' ratios, else the ratio of the
+    /// sides' medians. `None` if a median is not above zero.
+    pub ratio: Option<f64>,
+    /// The 95 % confidence interval of the ratio; `None` if there are too few samples for one.
+    pub interval: Option<[f64; 2]>,
+    /// How often exchanges that change nothing if there is no difference give one as large as this; `None` where numbers
+    /// are exact or say nothing.
+    pub p: Option<f64>,
+    /// `p` as the least rate of false discoveries (Benjamini-Hochberg) at which this row is one among all rows.
+    pub adjusted_p: Option<f64>,
+    /// What it all means.
+    pub verdict: Verdict,
+    /// Why there is no other verdict, where the numbers do not say it themselves.
+    pub reason: Option<String>,
+}
+
+/// One side's number of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Side {
+    /// The median over the reports of their medians over runs; of a bound, the row's resolution.
+    pub median_ns: f64,
+    /// How many reports measured the row.
+    pub reports: usize,
+    /// How many runs these have together.
+    pub runs: usize,
+    /// Whether the median is below the row's resolution, so that nothing is known but this.
+    pub is_bound: bool,
+}
+
+/// What a comparison says about a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// The new side takes less: the interval is below 1, and the change is significant among all rows.
+    Faster,
+    /// The new side takes more: the interval is above 1, and the change is significant among all rows.
+    Slower,
+    /// The whole interval is within the band around 1.
+    Same,
+    /// Nothing of this can be said.
+    Inconclusive,
+}
+
+impl Verdict {
+    /// The name in all forms of a comparison.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Faster => "faster",
+            Self::Slower => "slower",
+            Self::Same => "same",
+            Self::Inconclusive => "inconclusive",
+        }
+    }
+}
+
+/// A side of a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SideOf {
+    /// What was before.
+    Old,
+    /// What is compared with it.
+    New,
+}
+
+impl std::fmt::Display for SideOf {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Old => "old",
+            Self::New => "new",
+        })
+    }
+}
+
+/// Why reports cannot be compared.
+#[derive(Debug, PartialEq, thiserror::Error)]
+pub enum CompareError {
+    /// One side has no report.
+    #[error("the {0} side has no report")]
+    NoReport(SideOf),
+    /// The sides were to be compared turn by turn and differ in length.
+    #[error("turns need as many old reports as new ones, and there are {old} and {new}")]
+    Turns {
+        /// The number of old reports.
+        old: usize,
+        /// The number of new reports.
+        new: usize,
+    },
+    /// A report has two rows that measure the same.
+    #[error("report {report} of the {side} side has the row {key} twice")]
+    Twice {
+        /// The side.
+        side: SideOf,
+        /// Which report of the side, counted from 1.
+        report: usize,
+        /// The row.
+        key: RowKey,
+    },
+    /// The reports do not measure the same thing in the same way.
+    #[error("the reports are not comparable: {}", list(.0))]
+    Different(Vec<Difference>),
+    /// No row was measured on both sides.
+    #[error("no row was measured on both sides")]
+    NothingInCommon,
+}
+
+fn list(differences: &[Difference]) -> String {
+    let texts: Vec<String> = differences.iter().map(ToString::to_string).collect();
+    texts.join("; ")
+}

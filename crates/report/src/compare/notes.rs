@@ -1,0 +1,146 @@
+//! What a reader must know to judge the verdicts, in sentences: what the design of a comparison cannot show, and what is
+//! odd about its reports.
+
+use super::matching::Matching;
+use super::{ALPHA, ComparedRow, Pairing, SideOf, permutation};
+use crate::{Report, Timing};
+
+/// The notes on a comparison.
+pub(super) fn notes(
+    old: &[Report],
+    new: &[Report],
+    matching: &Matching<'_>,
+    rows: &[ComparedRow],
+    pairing: Pairing,
+) -> Vec<String> {
+    let mut notes = Vec::new();
+    let is_counted = matching.rows.iter().any(|row| row.is_counted);
+    let timings = || old.iter().chain(new).map(|report| report.timing);
+    if is_counted {
+        notes.push(
+            "Instructions are counted and not estimated: every difference is a change, however small."
+                .to_owned(),
+        );
+    } else if timings().any(|timing| timing != Timing::Native) {
+        notes.push("Times of an emulated CPU say nothing about hardware.".to_owned());
+    }
+    if !is_counted {
+        notes.extend(single(old, new));
+    }
+    notes.extend(too_few(rows, pairing));
+    for (side, reports) in [(SideOf::Old, old), (SideOf::New, new)] {
+        notes.extend(oddities(side, reports));
+    }
+    if old.iter().any(|report| new.contains(report)) {
+        notes.push("The old side and the new side have a report in common.".to_owned());
+    }
+    notes
+}
+
+/// What is unknown where a side is a single report.
+fn single(old: &[Report], new: &[Report]) -> Option<String> {
+    let text = match (old.len(), new.len()) {
+        (1, 1) => {
+            "One report against one report knows nothing of how much two measurements of the same differ: a verdict \
+             tells these two apart, and not what was before from what is now. Take several reports of each side, in turns."
+        }
+        (1, _) => {
+            "The old side is a single report, so its intervals leave out how much two measurements of the same differ."
+        }
+        (_, 1) => {
+            "The new side is a single report, so its intervals leave out how much two measurements of the same differ."
+        }
+        _ => return None,
+    };
+    Some(text.to_owned())
+}
+
+/// What so few reports cannot show among so many rows.
+#[allow(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a number of rows"
+)]
+fn too_few(rows: &[ComparedRow], pairing: Pairing) -> Option<String> {
+    let tested: Vec<&ComparedRow> = rows.iter().filter(|row| row.p.is_some()).collect();
+    let least = tested
+        .iter()
+        .map(|row| least(row, pairing))
+        .reduce(f64::min)?;
+    let count = tested.len();
+    let together = (least * count as f64 / ALPHA).ceil() as usize;
+    if together <= 1 {
+        return None;
+    }
+    let (has, what) = size(tested.first()?, pairing);
+    let enough = |number: &usize| {
+        let least = match pairing {
+            Pairing::Turns => permutation::least_of_turns(*number),
+            Pairing::Apart => permutation::least_of_sides(*number, *number),
+        };
+        least * count as f64 <= ALPHA
+    };
+    let shown = if together > count {
+        "cannot show any change".to_owned()
+    } else {
+        format!("show a change only where at least {together} of {count} rows changed together")
+    };
+    let advice = match (2..100).find(enough) {
+        Some(number) => format!("take at least {number} to find a single row among {count}"),
+        None => "compare fewer rows".to_owned(),
+    };
+    Some(format!("{has} {what} {shown}: {advice}."))
+}
+
+/// The least p-value that the design of this row can give.
+fn least(row: &ComparedRow, pairing: Pairing) -> f64 {
+    match (pairing, row.old.reports, row.new.reports) {
+        (_, 1, 1) => permutation::least_of_sides(row.old.runs, row.new.runs),
+        (Pairing::Turns, turns, _) => permutation::least_of_turns(turns),
+        (Pairing::Apart, old, new) => permutation::least_of_sides(old, new),
+    }
+}
+
+/// How much was measured for this row, and in which unit.
+fn size(row: &ComparedRow, pairing: Pairing) -> (String, &'static str) {
+    let both = |old: usize, new: usize| {
+        if old == new {
+            old.to_string()
+        } else {
+            format!("{old} and {new}")
+        }
+    };
+    match (pairing, row.old.reports, row.new.reports) {
+        (_, 1, 1) => (both(row.old.runs, row.new.runs), "runs in a report"),
+        (Pairing::Turns, turns, _) => (turns.to_string(), "turns"),
+        (Pairing::Apart, old, new) => (both(old, new), "reports a side"),
+    }
+}
+
+/// What is odd about the reports of one side.
+fn oddities(side: SideOf, reports: &[Report]) -> Vec<String> {
+    let mut notes = Vec::new();
+    let stopped = |report: &&Report| report.interrupted || report.timed_out;
+    match reports.iter().filter(stopped).count() {
+        0 => {}
+        stopped => notes.push(format!(
+            "Of the {side} side, {stopped} of {} reports stopped before the end.",
+            reports.len()
+        )),
+    }
+    let twice = |index: &usize| reports[..*index].contains(&reports[*index]);
+    match (0..reports.len()).filter(twice).count() {
+        0 => {}
+        copies => notes.push(format!(
+            "Of the {side} side, {copies} of {} reports are copies of another one, which count as measurements of their \
+             own.",
+            reports.len()
+        )),
+    }
+    notes
+}
+
+#[cfg(test)]
+#[path = "notes_test.rs"]
+mod tests;

@@ -1,0 +1,71 @@
+//! Tests of the notes.
+
+use crate::compare::samples::{Noise, report};
+use crate::compare::{CompareOptions, Pairing, compare};
+use crate::{Random, Report};
+
+fn reports(count: usize, rows: usize, seed: u64) -> Vec<Report> {
+    let noise = Noise {
+        of_reports: 0.0,
+        of_rows: 0.01,
+        of_runs: 0.01,
+    };
+    let mut random = Random::new(seed);
+    let one = |_| report(rows, 10, noise, |_| 1.0, &mut random);
+    (0..count).map(one).collect()
+}
+
+fn notes(old: usize, new: usize, rows: usize, pairing: Pairing) -> Vec<String> {
+    let options = CompareOptions {
+        pairing,
+        resamples: 10,
+        ..CompareOptions::default()
+    };
+    let comparison = compare(&reports(old, rows, 1), &reports(new, rows, 2), &options).unwrap();
+    comparison.notes
+}
+
+#[test]
+fn one_report_against_one_says_what_is_unknown() {
+    let notes = notes(1, 1, 2, Pairing::Turns);
+    assert_eq!(notes.len(), 1, "{notes:?}");
+    assert!(notes[0].starts_with("One report against one report knows nothing"));
+}
+
+#[test]
+fn too_few_reports_say_how_many_are_enough() {
+    let only = |notes: Vec<String>| {
+        assert_eq!(notes.len(), 1, "{notes:?}");
+        notes[0].clone()
+    };
+    assert_eq!(
+        only(notes(3, 3, 30, Pairing::Apart)),
+        "3 reports a side cannot show any change: take at least 7 to find a single row among 30."
+    );
+    assert_eq!(
+        only(notes(6, 6, 20, Pairing::Turns)),
+        "6 turns show a change only where at least 13 of 20 rows changed together: take at least 10 to find a single \
+         row among 20."
+    );
+    assert_eq!(notes(10, 10, 20, Pairing::Turns), [""; 0]);
+}
+
+#[test]
+fn copies_of_a_report_are_named() {
+    let old = [reports(1, 2, 1), reports(1, 2, 1)].concat();
+    let comparison = compare(&old, &old, &CompareOptions::default()).unwrap();
+    let text = comparison.notes.join("\n");
+    assert!(text.contains("Of the old side, 1 of 2 reports are copies of another one"));
+    assert!(text.contains("have a report in common"));
+}
+
+#[test]
+fn reports_that_stopped_early_are_named() {
+    let mut old = reports(8, 1, 1);
+    old[3].interrupted = true;
+    let comparison = compare(&old, &reports(8, 1, 2), &CompareOptions::default()).unwrap();
+    assert_eq!(
+        comparison.notes,
+        ["Of the old side, 1 of 8 reports stopped before the end."]
+    );
+}

@@ -1,0 +1,146 @@
+//! P-values by exchange: how often a difference as large as the measured one comes about if labels are given at random.
+//!
+//! Exchanges are valid for any distribution and any number of runs, which an interval from few runs is not. All of them
+//! are tried if they are few; else so many are drawn, and the measured one counts as one of them, so that no p-value is
+//! zero.
+
+use std::cmp::Ordering;
+
+use super::interval::median_in_place;
+use crate::Random;
+
+/// The most exchanges that are all tried; of more, one less than so many are drawn.
+const MOST: u64 = 1 << 14;
+
+/// The p-value of the logarithms of the turns' ratios: each might as well have had the other sign.
+///
+/// What is summed are the logarithms, cut off at the median of their sizes, so that a turn in which something disturbed
+/// one side weighs no more than the others. The cut is the same for all signs, so the test stays exact.
+pub(super) fn of_turns(ratios: &[f64], random: &mut Random) -> f64 {
+    let mut sizes: Vec<f64> = ratios.iter().map(|ratio| ratio.abs()).collect();
+    let most = match median_in_place(&mut sizes) {
+        most if most > 0.0 => most,
+        _ => f64::INFINITY,
+    };
+    let scores: Vec<f64> = ratios
+        .iter()
+        .map(|ratio| ratio.clamp(-most, most))
+        .collect();
+    let signed = |signs: &dyn Fn(usize) -> bool| -> f64 {
+        let score = |(turn, score): (usize, &f64)| if signs(turn) { -score } else { *score };
+        scores.iter().enumerate().map(score).sum::<f64>().abs()
+    };
+    let least = reached(signed(&|_| false), &scores);
+    // The opposite of all signs gives the same size, so one turn can keep its sign.
+    let patterns = 1_u64.checked_shl(u32::try_from(scores.len() - 1).unwrap_or(u32::MAX));
+    match patterns.filter(|patterns| *patterns <= MOST) {
+        Some(patterns) => {
+            let flip = |pattern: u64| signed(&|turn| pattern >> turn & 1 == 1) >= least;
+            share(
+                (0..patterns).filter(|pattern| flip(*pattern)).count(),
+                patterns,
+            )
+        }
+        None => {
+            let mut signs = vec![0_u64; scores.len().div_ceil(64)];
+            let hits = (1..MOST).filter(|_| {
+                signs.fill_with(|| random.next());
+                signed(&|turn| signs[turn / 64] >> (turn % 64) & 1 == 1) >= least
+            });
+            share(hits.count() + 1, MOST)
+        }
+    }
+}
+
+/// The p-value of two lists, each of whose values might as well be in the other one: the test of Wilcoxon, Mann and
+/// Whitney, which compares ranks.
+pub(super) fn of_sides(old: &[f64], new: &[f64], random: &mut Random) -> f64 {
+    let pooled: Vec<f64> = old.iter().chain(new).copied().collect();
+    let mut scores = centred_ranks(&pooled);
+    let sum: f64 = scores[old.len()..].iter().sum();
+    let least = reached(sum.abs(), &scores);
+    let count = scores.len();
+    match choices(count, new.len()).filter(|choices| *choices <= MOST && count < 64) {
+        Some(choices) => {
+            let mut hits = 0;
+            let mut chosen = (1_u64 << new.len()) - 1;
+            for _ in 0..choices {
+                let in_new = |rank: &usize| chosen >> rank & 1 == 1;
+                let sum: f64 = (0..count).filter(in_new).map(|rank| scores[rank]).sum();
+                hits += usize::from(sum.abs() >= least);
+                chosen = next_choice(chosen);
+            }
+            share(hits, choices)
+        }
+        None => {
+            let hits = (1..MOST).filter(|_| {
+                let mut sum = 0.0;
+                for place in 0..new.len() {
+                    scores.swap(place, place + random.below(count - place));
+                    sum += scores[place];
+                }
+                sum.abs() >= least
+            });
+            share(hits.count() + 1, MOST)
+        }
+    }
+}
+
+/// The least p-value that [`of_turns`] can give for so many turns.
+pub(super) fn least_of_turns(turns: usize) -> f64 {
+    let signs = i32::try_from(turns).unwrap_or(i32::MAX).saturating_sub(1);
+    0.5_f64.powi(signs).max(1.0 / MOST as f64)
+}
+
+/// The least p-value that [`of_sides`] can give for lists of this length.
+pub(super) fn least_of_sides(old: usize, new: usize) -> f64 {
+    // Lists of equal length give the same size when they are exchanged as a whole.
+    let extremes = if old == new { 2.0 } else { 1.0 };
+    let exact = choices(old + new, new).map_or(0.0, |choices| extremes / choices as f64);
+    exact.max(1.0 / MOST as f64)
+}
+
+/// What counts as at least `size`: sums of the same scores in another order differ in their last digits.
+fn reached(size: f64, scores: &[f64]) -> f64 {
+    let all: f64 = scores.iter().map(|score| score.abs()).sum();
+    size - 1e-12 * all
+}
+
+fn share(hits: usize, of: u64) -> f64 {
+    hits as f64 / of as f64
+}
+
+/// The ranks of `values`, ties sharing the mean of theirs, less the mean of all ranks.
+fn centred_ranks(values: &[f64]) -> Vec<f64> {
+    let rank = |value: &f64| -> f64 {
+        let of = |other: &f64| match other.total_cmp(value) {
+            Ordering::Less => 1.0,
+            Ordering::Equal => 0.0,
+            Ordering::Greater => -1.0,
+        };
+        // Twice the distance from the middle rank.
+        values.iter().map(of).sum()
+    };
+    values.iter().map(rank).collect()
+}
+
+/// How many ways there are to choose `k` of `n`; `None` if more than 64 bits hold.
+fn choices(n: usize, k: usize) -> Option<u64> {
+    let k = k.min(n - k) as u64;
+    let n = n as u64;
+    // Each step is a number of ways itself, so every division is exact.
+    (0..k).try_fold(1_u64, |ways, step| {
+        Some(ways.checked_mul(n - step)? / (step + 1))
+    })
+}
+
+/// The next larger number with as many bits set (Gosper's hack).
+const fn next_choice(chosen: u64) -> u64 {
+    let lowest = chosen & chosen.wrapping_neg();
+    let ripple = chosen + lowest;
+    ripple | (((chosen ^ ripple) >> 2) / lowest)
+}
+
+#[cfg(test)]
+#[path = "permutation_test.rs"]
+mod tests;

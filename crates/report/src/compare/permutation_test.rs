@@ -1,0 +1,68 @@
+//! Tests of the p-values.
+
+use super::*;
+
+fn random() -> Random {
+    Random::new(1)
+}
+
+#[test]
+fn turns_that_all_agree_have_the_least_p_value_of_their_number() {
+    for turns in 1..=20 {
+        let ratios: Vec<f64> = (0..turns)
+            .map(|turn| 0.1 + 0.001 * f64::from(turn))
+            .collect();
+        let p = of_turns(&ratios, &mut random());
+        let least = least_of_turns(ratios.len());
+        if turns <= 15 {
+            assert_eq!(p, least, "{turns}");
+        } else {
+            assert!((least..3.0 * least).contains(&p), "{turns}: {p}");
+        }
+    }
+}
+
+#[test]
+fn a_turn_that_was_disturbed_weighs_no_more_than_another() {
+    let mut ratios = vec![0.1; 12];
+    ratios[5] = -3.0;
+    // The one that disagrees, or any one of the others in its place, or none.
+    assert_eq!(of_turns(&ratios, &mut random()), 13.0 / 2048.0);
+}
+
+#[test]
+fn nothing_but_equal_turns_is_no_change() {
+    assert_eq!(of_turns(&[0.0; 10], &mut random()), 1.0);
+    assert_eq!(of_turns(&[0.0; 100], &mut random()), 1.0);
+}
+
+#[test]
+fn sides_that_do_not_overlap_have_the_least_p_value_of_their_lengths() {
+    for (old, new) in [(3, 3), (5, 5), (8, 8), (2, 7), (7, 2), (1, 9)] {
+        let old: Vec<f64> = (0..old).map(f64::from).collect();
+        let new: Vec<f64> = (0..new).map(|x| 100.0 + f64::from(x)).collect();
+        let p = of_sides(&old, &new, &mut random());
+        // The other extreme is as far from the middle whatever the lengths are.
+        let all = choices(old.len() + new.len(), new.len()).unwrap();
+        assert_eq!(p, 2.0 / all as f64);
+        assert!(least_of_sides(old.len(), new.len()) <= p);
+    }
+}
+
+#[test]
+fn drawn_exchanges_agree_with_all_of_them() {
+    // 8 of 16 are tried one by one, 9 of 18 are drawn: the same overlap has much the same p-value.
+    let p = |length: u32| {
+        let old: Vec<f64> = (0..length).map(f64::from).collect();
+        let new: Vec<f64> = old.iter().map(|x| x + 2.5).collect();
+        of_sides(&old, &new, &mut random())
+    };
+    assert!((p(8) - p(9)).abs() < 0.03, "{} {}", p(8), p(9));
+}
+
+#[test]
+fn the_ways_to_choose_are_counted() {
+    assert_eq!(choices(16, 8), Some(12_870));
+    assert_eq!(choices(5, 0), Some(1));
+    assert_eq!(choices(200, 100), None);
+}
