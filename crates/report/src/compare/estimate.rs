@@ -1,7 +1,8 @@
 //! One row of a comparison: its numbers, and the verdict that they allow.
 
-use super::interval::{self, Logs};
+use super::interval;
 use super::matching::MatchedRow;
+use super::resample::Sorted;
 use super::{ALPHA, CompareOptions, ComparedRow, Pairing, Side, Verdict, counted, permutation};
 use crate::statistics::median;
 use crate::{Random, Row};
@@ -39,9 +40,9 @@ pub(super) fn row(matched: &MatchedRow<'_>, index: usize, options: &CompareOptio
     let mut random = Random::new(options.seed ^ seed);
     let resamples = options.resamples;
     row.interval = if in_turns {
-        interval::of_turns(&old_logs, &new_logs, resamples, &mut random)
+        interval::of_turns(old_logs, new_logs, resamples, &mut random)
     } else {
-        interval::of_sides(&old_logs, &new_logs, resamples, &mut random)
+        interval::of_sides(old_logs, new_logs, resamples, &mut random)
     };
     // The interval of few draws need not hold the ratio.
     row.interval = row
@@ -96,7 +97,7 @@ pub(super) fn decide(row: &mut ComparedRow, options: &CompareOptions) {
 
 /// The samples of one side, those below the row's resolution raised to it: that is all that is known of them.
 struct Samples {
-    reports: Logs,
+    reports: Vec<Vec<f64>>,
     medians: Vec<f64>,
     side: Side,
 }
@@ -127,14 +128,16 @@ impl Samples {
         }
     }
 
+    /// The samples of all reports.
     fn all(&self) -> Vec<f64> {
         self.reports.iter().flatten().copied().collect()
     }
 
     /// The logarithms of the samples; `None` if one has none.
-    fn logs(&self) -> Option<Logs> {
+    fn logs(&self) -> Option<Vec<Sorted>> {
         let log = |ns: &f64| Some(ns.ln()).filter(|log| log.is_finite());
-        let report = |samples: &Vec<f64>| samples.iter().map(log).collect();
+        let report =
+            |samples: &Vec<f64>| Some(Sorted::of(samples.iter().map(log).collect::<Option<_>>()?));
         self.reports.iter().map(report).collect()
     }
 }

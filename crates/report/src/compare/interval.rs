@@ -5,20 +5,18 @@
 //! distances from the middle are widened first, by as much as the t distribution is wider than the normal one. All is
 //! done with logarithms, in which a ratio is a difference.
 
+use super::resample::{Sorted, median_in_place};
 use crate::Random;
 use crate::statistics::percentile;
 
 /// With fewer rounds than this, resampling them says nothing about how they scatter.
 const MIN_ROUNDS: usize = 3;
 
-/// The reports of one side, or the turns of both: for each, the logarithms of the samples.
-pub(super) type Logs = Vec<Vec<f64>>;
-
-/// The interval of the ratio of two sides that were measured apart; `None` if one side is a single report of too few
-/// rounds.
+/// The interval of the ratio of two sides that were measured apart, each the logarithms of its reports' samples; `None` if
+/// one side is a single report of too few rounds.
 pub(super) fn of_sides(
-    old: &Logs,
-    new: &Logs,
+    old: Vec<Sorted>,
+    new: Vec<Sorted>,
     resamples: usize,
     random: &mut Random,
 ) -> Option<[f64; 2]> {
@@ -28,84 +26,67 @@ pub(super) fn of_sides(
 
 /// The interval of the median over turns of the turns' ratios; there are at least two turns.
 pub(super) fn of_turns(
-    old: &Logs,
-    new: &Logs,
+    mut old: Vec<Sorted>,
+    mut new: Vec<Sorted>,
     resamples: usize,
     random: &mut Random,
 ) -> Option<[f64; 2]> {
-    let mut scratch = Vec::new();
-    let mut middle = |samples: &Vec<f64>| middle_of(samples, &mut scratch);
-    let turns = new.iter().zip(old);
-    let ratios: Vec<f64> = turns.map(|(new, old)| middle(new) - middle(old)).collect();
-    let centre = middle(&ratios);
-    let widening = widening(ratios.len());
-    let mut drawn = Vec::with_capacity(ratios.len());
+    let turns = new.iter().zip(&old);
+    let ratios: Vec<f64> = turns
+        .map(|(new, old)| new.median() - old.median())
+        .collect();
+    let mut drawn = ratios.clone();
+    let centre = median_in_place(&mut drawn);
+    let more = widening(ratios.len()) - 1.0;
     ends(resamples, || {
-        drawn.clear();
-        for _ in 0..ratios.len() {
+        for drawn in &mut drawn {
             let turn = random.below(ratios.len());
-            let ratio = resampled(&new[turn], &mut scratch, random)
-                - resampled(&old[turn], &mut scratch, random);
-            drawn.push(ratio + (widening - 1.0) * (ratios[turn] - centre));
+            let ratio = new[turn].resample(random) - old[turn].resample(random);
+            *drawn = ratio + more * (ratios[turn] - centre);
         }
         median_in_place(&mut drawn)
     })
 }
 
-/// One side with buffers for its resamples.
-struct Drawn<'l> {
-    reports: &'l Logs,
-    middles: Vec<f64>,
+/// One side, and what a resample of it needs.
+struct Drawn {
+    reports: Vec<Sorted>,
+    medians: Vec<f64>,
     centre: f64,
     widening: f64,
-    scratch: Vec<f64>,
     drawn: Vec<f64>,
 }
 
-impl<'l> Drawn<'l> {
-    fn of(reports: &'l Logs) -> Option<Self> {
-        let mut scratch = Vec::new();
-        let middles: Vec<f64> = reports
-            .iter()
-            .map(|samples| middle_of(samples, &mut scratch))
-            .collect();
+impl Drawn {
+    fn of(reports: Vec<Sorted>) -> Option<Self> {
         let widening = match reports.as_slice() {
             [] => return None,
             [only] if only.len() < MIN_ROUNDS => return None,
             [only] => widening(only.len()),
             several => widening(several.len()),
         };
-        let centre = middle_of(&middles, &mut scratch);
+        let medians: Vec<f64> = reports.iter().map(Sorted::median).collect();
+        let mut drawn = medians.clone();
         Some(Self {
             reports,
-            middles,
-            centre,
+            medians,
+            centre: median_in_place(&mut drawn),
             widening,
-            scratch,
-            drawn: Vec::new(),
+            drawn,
         })
     }
 
     /// The logarithm of the side's median in one resample.
     fn draw(&mut self, random: &mut Random) -> f64 {
-        let Self {
-            reports,
-            middles,
-            centre,
-            widening,
-            scratch,
-            drawn,
-        } = self;
-        if let [only] = reports.as_slice() {
-            return *centre + *widening * (resampled(only, scratch, random) - *centre);
+        if let [only] = self.reports.as_mut_slice() {
+            return self.centre + self.widening * (only.resample(random) - self.centre);
         }
-        drawn.clear();
-        for _ in 0..reports.len() {
-            let report = random.below(reports.len());
-            let middle = resampled(&reports[report], scratch, random);
-            drawn.push(middle + (*widening - 1.0) * (middles[report] - *centre));
+        for drawn in &mut self.drawn {
+            let report = random.below(self.medians.len());
+            let more = (self.widening - 1.0) * (self.medians[report] - self.centre);
+            *drawn = self.reports[report].resample(random) + more;
         }
-        median_in_place(drawn)
+        median_in_place(&mut self.drawn)
     }
 }
 
@@ -116,34 +97,6 @@ fn ends(resamples: usize, mut draw: impl FnMut() -> f64) -> Option<[f64; 2]> {
         percentile(&draws, 0.025)?.exp(),
         percentile(&draws, 0.975)?.exp(),
     ])
-}
-
-/// The median of as many samples as there are, drawn with replacement.
-fn resampled(samples: &[f64], scratch: &mut Vec<f64>, random: &mut Random) -> f64 {
-    scratch.clear();
-    scratch.extend((0..samples.len()).map(|_| samples[random.below(samples.len())]));
-    median_in_place(scratch)
-}
-
-fn middle_of(samples: &[f64], scratch: &mut Vec<f64>) -> f64 {
-    scratch.clear();
-    scratch.extend_from_slice(samples);
-    median_in_place(scratch)
-}
-
-/// The median of `values`, which are put in another order; NaN if there are none.
-pub(super) fn median_in_place(values: &mut [f64]) -> f64 {
-    let half = values.len() / 2;
-    if values.is_empty() {
-        return f64::NAN;
-    }
-    let is_odd = values.len() % 2 == 1;
-    let (below, middle, _) = values.select_nth_unstable_by(half, f64::total_cmp);
-    if is_odd {
-        return *middle;
-    }
-    let under = below.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    f64::midpoint(under, *middle)
 }
 
 /// How much wider `count` values must scatter for their resamples to cover the true middle as often as they claim: by

@@ -13,6 +13,7 @@ mod matching;
 mod model;
 mod notes;
 mod permutation;
+mod resample;
 
 pub use comparable::Difference;
 pub use matching::RowKey;
@@ -76,6 +77,9 @@ pub fn compare(
     })
 }
 
+#[cfg(test)]
+#[path = "calibration_test.rs"]
+mod calibration;
 #[cfg(test)]
 mod samples;
 #[cfg(test)]

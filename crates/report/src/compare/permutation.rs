@@ -6,7 +6,7 @@
 
 use std::cmp::Ordering;
 
-use super::interval::median_in_place;
+use super::resample::median_in_place;
 use crate::Random;
 
 /// The most exchanges that are all tried; of more, one less than so many are drawn.
@@ -26,30 +26,38 @@ pub(super) fn of_turns(ratios: &[f64], random: &mut Random) -> f64 {
         .iter()
         .map(|ratio| ratio.clamp(-most, most))
         .collect();
-    let signed = |signs: &dyn Fn(usize) -> bool| -> f64 {
-        let score = |(turn, score): (usize, &f64)| if signs(turn) { -score } else { *score };
-        scores.iter().enumerate().map(score).sum::<f64>().abs()
-    };
-    let least = reached(signed(&|_| false), &scores);
-    // The opposite of all signs gives the same size, so one turn can keep its sign.
+    let sum: f64 = scores.iter().sum();
+    let least = reached(sum, &scores);
+    // The opposite of all signs gives the same size, so the last turn can keep its sign.
     let patterns = 1_u64.checked_shl(u32::try_from(scores.len() - 1).unwrap_or(u32::MAX));
-    match patterns.filter(|patterns| *patterns <= MOST) {
-        Some(patterns) => {
-            let flip = |pattern: u64| signed(&|turn| pattern >> turn & 1 == 1) >= least;
-            share(
-                (0..patterns).filter(|pattern| flip(*pattern)).count(),
-                patterns,
-            )
+    if let Some(patterns) = patterns.filter(|patterns| *patterns <= MOST) {
+        let (mut signs, mut sum) = (scores, sum);
+        let mut hits = 0;
+        for pattern in 1..=patterns {
+            hits += usize::from(sum.abs() >= least);
+            // A Gray code: each pattern differs from the one before in a single sign.
+            let turn = pattern.trailing_zeros() as usize;
+            sum -= 2.0 * signs[turn];
+            signs[turn] = -signs[turn];
         }
-        None => {
-            let mut signs = vec![0_u64; scores.len().div_ceil(64)];
-            let hits = (1..MOST).filter(|_| {
-                signs.fill_with(|| random.next());
-                signed(&|turn| signs[turn / 64] >> (turn % 64) & 1 == 1) >= least
-            });
-            share(hits.count() + 1, MOST)
-        }
+        return share(hits, patterns);
     }
+    let mut bits = 0;
+    let hits = (1..MOST).filter(|_| {
+        let mut sum = 0.0;
+        for (turn, score) in scores.iter().enumerate() {
+            if turn % 64 == 0 {
+                bits = random.next();
+            }
+            sum += if bits >> (turn % 64) & 1 == 1 {
+                *score
+            } else {
+                -score
+            };
+        }
+        sum.abs() >= least
+    });
+    share(hits.count() + 1, MOST)
 }
 
 /// The p-value of two lists, each of whose values might as well be in the other one: the test of Wilcoxon, Mann and
@@ -58,7 +66,7 @@ pub(super) fn of_sides(old: &[f64], new: &[f64], random: &mut Random) -> f64 {
     let pooled: Vec<f64> = old.iter().chain(new).copied().collect();
     let mut scores = centred_ranks(&pooled);
     let sum: f64 = scores[old.len()..].iter().sum();
-    let least = reached(sum.abs(), &scores);
+    let least = reached(sum, &scores);
     let count = scores.len();
     match choices(count, new.len()).filter(|choices| *choices <= MOST && count < 64) {
         Some(choices) => {
@@ -100,10 +108,11 @@ pub(super) fn least_of_sides(old: usize, new: usize) -> f64 {
     exact.max(1.0 / MOST as f64)
 }
 
-/// What counts as at least `size`: sums of the same scores in another order differ in their last digits.
-fn reached(size: f64, scores: &[f64]) -> f64 {
+/// What counts as at least as far from zero as `sum`: sums of the same scores in another order differ in their last
+/// digits.
+fn reached(sum: f64, scores: &[f64]) -> f64 {
     let all: f64 = scores.iter().map(|score| score.abs()).sum();
-    size - 1e-12 * all
+    sum.abs() - 1e-9 * all
 }
 
 fn share(hits: usize, of: u64) -> f64 {

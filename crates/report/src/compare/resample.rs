@@ -1,0 +1,75 @@
+//! The medians of a list of samples and of its resamples, without an allocation for each.
+
+use crate::Random;
+
+/// The samples of one report, in the order of their sizes.
+#[derive(Clone, Debug)]
+pub(super) struct Sorted {
+    samples: Vec<f64>,
+    /// How often each sample is in the present resample.
+    drawn: Vec<u32>,
+}
+
+impl Sorted {
+    /// Sorts `samples`, of which there is at least one.
+    pub(super) fn of(mut samples: Vec<f64>) -> Self {
+        samples.sort_unstable_by(f64::total_cmp);
+        let drawn = vec![0; samples.len()];
+        Self { samples, drawn }
+    }
+
+    pub(super) const fn len(&self) -> usize {
+        self.samples.len()
+    }
+
+    pub(super) fn median(&self) -> f64 {
+        let (under, over) = self.middles();
+        f64::midpoint(self.samples[under], self.samples[over])
+    }
+
+    /// The median of as many samples as there are, drawn with replacement.
+    ///
+    /// The samples are sorted, so it is enough to count how often each is drawn: that is faster than to sort or select.
+    pub(super) fn resample(&mut self, random: &mut Random) -> f64 {
+        let count = self.len();
+        self.drawn.fill(0);
+        for _ in 0..count {
+            self.drawn[random.below(count)] += 1;
+        }
+        let (under, over) = self.middles();
+        let mut place = 0;
+        let mut passed = self.drawn[0] as usize;
+        let mut at = |rank: usize| {
+            while passed <= rank {
+                place += 1;
+                passed += self.drawn[place] as usize;
+            }
+            self.samples[place]
+        };
+        f64::midpoint(at(under), at(over))
+    }
+
+    /// The ranks of the two values in the middle, which are one if their number is odd.
+    const fn middles(&self) -> (usize, usize) {
+        ((self.samples.len() - 1) / 2, self.samples.len() / 2)
+    }
+}
+
+/// The median of `values`, which are put in another order; NaN if there are none.
+pub(super) fn median_in_place(values: &mut [f64]) -> f64 {
+    let half = values.len() / 2;
+    if values.is_empty() {
+        return f64::NAN;
+    }
+    let is_odd = values.len() % 2 == 1;
+    let (below, middle, _) = values.select_nth_unstable_by(half, f64::total_cmp);
+    if is_odd {
+        return *middle;
+    }
+    let under = below.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    f64::midpoint(under, *middle)
+}
+
+#[cfg(test)]
+#[path = "resample_test.rs"]
+mod tests;
