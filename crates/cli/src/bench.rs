@@ -1,6 +1,6 @@
 //! `vmbell bench`: measures entries, exports the report and shows it.
 
-use std::io;
+use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -14,10 +14,10 @@ use super::output::print;
 use super::progress::Progress;
 use super::style::{self, Style};
 use super::supervise::supervise;
-use super::{cpus, interrupt, seed};
+use super::{cpus, interrupt, seed, time_unit};
 use vmbell_bench::scenario::Scan;
 use vmbell_bench::{Entry, Limit, Options, Plan, Wanted, catalogue, select, set_reference, timing};
-use vmbell_report::{Look, Report, Timing};
+use vmbell_report::{Look, Report, TimeUnit, Timing};
 
 /// How long the rows that answer the first questions are measured.
 const FIRST: Duration = Duration::from_secs(12);
@@ -43,6 +43,7 @@ pub(super) fn run(args: BenchArgs) -> Result<Exit> {
         )
         .with_run_timeout(run_timeout(&args, &plan, timing)),
     };
+    let unit = time_unit::checked(args.time_unit, timing, &options.clock)?;
     let progress = Progress::new(args.style.progress() && !args.quiet);
     let record = supervise(entries, options.clone(), plan, progress)?;
     let mut report = begun.report(
@@ -64,8 +65,8 @@ pub(super) fn run(args: BenchArgs) -> Result<Exit> {
     // Files are written before the terminal can fail, and the terminal shows the report even if a file
     // could not be written.
     let stdout_is_taken = exports.use_stdout();
-    let exported = exports.finish(&report);
-    show(&report, &args, stdout_is_taken)?;
+    let exported = exports.finish(&report, unit);
+    show(&report, &args, unit, stdout_is_taken)?;
     exported?;
     Ok(exit(&report))
 }
@@ -149,7 +150,12 @@ fn sort_by_median(report: &mut Report) {
 }
 
 /// Shows the report on stdout, or on stderr if an export uses stdout.
-fn show(report: &Report, args: &BenchArgs, stdout_is_taken: bool) -> Result<()> {
+fn show(
+    report: &Report,
+    args: &BenchArgs,
+    unit: Option<TimeUnit>,
+    stdout_is_taken: bool,
+) -> Result<()> {
     let color = if stdout_is_taken {
         args.style.color(&io::stderr())
     } else {
@@ -164,6 +170,8 @@ fn show(report: &Report, args: &BenchArgs, stdout_is_taken: bool) -> Result<()> 
                 Look {
                     color,
                     verbose: args.verbose,
+                    bars: !stdout_is_taken && io::stdout().is_terminal(),
+                    unit,
                     ratios: false,
                     width: style::width(stdout_is_taken),
                 },

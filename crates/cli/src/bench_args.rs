@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 
 use super::exports::ExportArgs;
 use super::style::Style;
+use super::time_unit::TimeUnit;
 use super::values::{self, CpuList};
 use vmbell::hypervisor::SpinPolicy;
 use vmbell_bench::scenario::MOST_DOORBELLS;
@@ -90,6 +91,10 @@ pub(super) struct BenchArgs {
     /// How the report looks on the terminal
     #[arg(long, value_enum, default_value_t = Style::Auto)]
     pub(super) style: Style,
+
+    /// The unit of all times on the terminal and in Markdown; without it, the one that fits each
+    #[arg(long, value_enum, value_name = "UNIT")]
+    pub(super) time_unit: Option<TimeUnit>,
 
     /// In which order rows stand
     #[arg(long, value_enum, default_value_t = Sort::Auto)]

@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Args;
 
 use super::exit::Usage;
-use vmbell_report::{Export, Report};
+use vmbell_report::{Export, Report, TimeUnit};
 
 /// Where the report is written.
 #[derive(Args, Debug)]
@@ -41,7 +41,7 @@ impl ExportArgs {
     }
 }
 
-type Writer = fn(&Report) -> String;
+type Writer = fn(&Report, Option<TimeUnit>) -> String;
 
 /// The files and streams that the report is exported to.
 pub(super) struct Exports(Vec<(Export, Writer)>);
@@ -50,10 +50,10 @@ impl Exports {
     /// Opens all of them, before anything is measured.
     pub(super) fn open(args: &ExportArgs) -> Result<Self> {
         let writers: [Writer; 4] = [
-            vmbell_report::json,
+            |report, _| vmbell_report::json(report),
             vmbell_report::markdown,
-            vmbell_report::csv,
-            vmbell_report::openmetrics,
+            |report, _| vmbell_report::csv(report),
+            |report, _| vmbell_report::openmetrics(report),
         ];
         let mut exports = Vec::new();
         for ((_, path), writer) in args.given().into_iter().zip(writers) {
@@ -72,12 +72,12 @@ impl Exports {
         self.0.iter().any(|(to, _)| to.is_stdout())
     }
 
-    /// Writes all exports that can be written, and returns the first error.
-    pub(super) fn finish(self, report: &Report) -> Result<()> {
+    /// Writes all exports that can be written, those for people with times in `unit`, and returns the first error.
+    pub(super) fn finish(self, report: &Report, unit: Option<TimeUnit>) -> Result<()> {
         let results: Vec<Result<(), _>> = self
             .0
             .into_iter()
-            .map(|(to, writer)| to.finish(&writer(report)))
+            .map(|(to, writer)| to.finish(&writer(report, unit)))
             .collect();
         results.into_iter().collect::<Result<(), _>>()?;
         Ok(())

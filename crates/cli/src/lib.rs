@@ -29,6 +29,7 @@ mod stat;
 mod style;
 mod suggest;
 mod supervise;
+mod time_unit;
 mod values;
 mod virtqueue;
 mod vmm;

@@ -3,6 +3,7 @@
 
 use super::columns::Paint;
 use super::model::{Group, PercentilesOf, Ratio, Report, Row, Status};
+use super::time_unit::{self, TimeUnit};
 use super::{Timing, units};
 
 /// The rows of one group, those of one name side by side.
@@ -34,6 +35,8 @@ pub(super) struct Excuse<'r> {
 /// The cells of a measured row; `None` for a number that the row does not have.
 #[derive(Debug)]
 pub(super) struct Numbers {
+    /// The median itself, for a bar.
+    pub(super) median_ns: f64,
     pub(super) median: String,
     pub(super) spread: Option<String>,
     /// The 99th percentile, with a star if it is over single operations.
@@ -65,17 +68,17 @@ impl Table<'_> {
     }
 }
 
-/// The groups that have rows with numbers, in the order in which they are shown.
-pub(super) fn tables(report: &Report) -> Vec<Table<'_>> {
+/// The groups that have rows with numbers, in the order in which they are shown; their times are in `unit`.
+pub(super) fn tables(report: &Report, unit: Option<TimeUnit>) -> Vec<Table<'_>> {
     let groups = [Group::Scenario, Group::Floor, Group::Debug];
     groups
         .into_iter()
-        .map(|group| table(report, group))
+        .map(|group| table(report, group, unit))
         .filter(|table| !table.lines.is_empty())
         .collect()
 }
 
-fn table(report: &Report, group: Group) -> Table<'_> {
+fn table(report: &Report, group: Group, unit: Option<TimeUnit>) -> Table<'_> {
     let rows = report.group(group);
     let column = |row: &Row| match group {
         Group::Floor => 0,
@@ -93,7 +96,7 @@ fn table(report: &Report, group: Group) -> Table<'_> {
         let Some(median) = row.median_ns else {
             continue;
         };
-        let numbers = numbers(report, row, median);
+        let numbers = numbers(report, row, median, unit);
         let at = lines.iter().position(|line| line.name == row.command);
         let at = at.unwrap_or_else(|| {
             lines.push(Line {
@@ -172,8 +175,8 @@ impl Excuse<'_> {
     }
 }
 
-fn numbers(report: &Report, row: &Row, median: f64) -> Numbers {
-    let time = |ns| units::measured(ns, report.timing);
+fn numbers(report: &Report, row: &Row, median: f64, unit: Option<TimeUnit>) -> Numbers {
+    let time = |ns| time_unit::measured(ns, report, unit);
     let cpu = row
         .user_ns
         .zip(row.system_ns)
@@ -190,6 +193,7 @@ fn numbers(report: &Report, row: &Row, median: f64) -> Numbers {
     };
     let bound = row.bound_ns();
     Numbers {
+        median_ns: median,
         median: bound.map_or_else(|| time(median), |bound| format!("<{}", time(bound))),
         spread: row.spread.filter(|_| bound.is_none()).map(units::percent),
         p99: row

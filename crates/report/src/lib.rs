@@ -5,6 +5,7 @@
 //! ratios from the report, so that they agree. [`statistics`], [`outliers`] and [`bootstrap`] are the
 //! arithmetic on samples that the maker of a report needs.
 
+mod bar;
 pub mod bootstrap;
 mod cells;
 mod columns;
@@ -27,6 +28,7 @@ mod random;
 pub mod statistics;
 mod terminal;
 mod text;
+mod time_unit;
 mod timestamp;
 mod timing;
 pub mod units;
@@ -52,6 +54,7 @@ pub use model::{
 pub use openmetrics::openmetrics;
 pub use random::Random;
 pub use terminal::{Look, terminal};
+pub use time_unit::TimeUnit;
 pub use timestamp::rfc3339;
 pub use timing::Timing;
 pub use vmexit::vmexit;

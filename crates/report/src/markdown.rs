@@ -5,12 +5,12 @@ use std::fmt::Write;
 use super::Report;
 use super::cells::{Numbers, RatioCells, excuses, tables};
 use super::header::{below_one, footnotes, header, median_title};
-use super::vmm_table;
+use super::{TimeUnit, vmm_table};
 
-/// Writes `report` as GitHub-flavoured Markdown.
-pub fn markdown(report: &Report) -> String {
+/// Writes `report` as GitHub-flavoured Markdown, with times in `unit` or in the one that fits each.
+pub fn markdown(report: &Report, unit: Option<TimeUnit>) -> String {
     if !report.vmms.is_empty() {
-        return vmm_table::markdown(report);
+        return vmm_table::markdown(report, unit);
     }
     let mut text = String::new();
     for (label, line) in header(report) {
@@ -20,7 +20,7 @@ pub fn markdown(report: &Report) -> String {
     for sentence in &report.verdict {
         let _ = writeln!(text, "\n**{}**", escape(sentence));
     }
-    for table in tables(report) {
+    for table in tables(report, unit) {
         let several = table.backends.len() > 1;
         let (backend, left) = if several {
             ("Backend | ", ":---|")

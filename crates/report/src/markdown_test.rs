@@ -5,12 +5,12 @@ use crate::sample;
 
 #[test]
 fn the_markdown() {
-    insta::assert_snapshot!(markdown(&sample::report()));
+    insta::assert_snapshot!(markdown(&sample::report(), None));
 }
 
 #[test]
 fn the_markdown_of_instructions_names_the_unit() {
-    let text = markdown(&sample::counted());
+    let text = markdown(&sample::counted(), None);
     assert!(text.contains("| Instructions | Spread |"), "{text}");
     assert!(text.contains("- **timing**: emulated"), "{text}");
     assert!(!text.contains("µs"), "{text}");
@@ -18,7 +18,7 @@ fn the_markdown_of_instructions_names_the_unit() {
 
 #[test]
 fn every_row_of_a_table_has_as_many_cells() {
-    let text = markdown(&sample::report());
+    let text = markdown(&sample::report(), None);
     for row in text.lines().filter(|line| line.starts_with('|')) {
         let cells = row.replace("\\|", "").matches('|').count();
         assert_eq!(cells, 10, "{row}");

@@ -4,6 +4,7 @@
 
 use std::fmt::Write;
 
+use super::bar::Scale;
 use super::cells::{Numbers, RatioCells, Table, excuses, tables};
 use super::columns::{Cell, CellRow, Paint, layout, width};
 use super::events::events;
@@ -11,7 +12,7 @@ use super::header::{below_one, footnotes, header, median_title};
 use super::model::{Backend, Report};
 use super::perf_stat::perf_stat;
 use super::text::wrap;
-use super::{Form, Group, vmm_table};
+use super::{Form, Group, TimeUnit, vmm_table};
 
 /// Options of the terminal form.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,6 +23,10 @@ pub struct Look {
     pub verbose: bool,
     /// Whether a table of VMMs has ratios to its first column, in place of the measured numbers.
     pub ratios: bool,
+    /// Whether each median has a bar beside it, where the lines are long enough.
+    pub bars: bool,
+    /// The unit of all times; without one, each has the unit that fits it.
+    pub unit: Option<TimeUnit>,
     /// The number of characters that fit into a line, if that is limited.
     pub width: Option<usize>,
 }
@@ -59,7 +64,7 @@ fn bench(report: &Report, look: Look) -> String {
     if !report.verdict.is_empty() {
         text.push('\n');
     }
-    let tables: Vec<String> = tables(report)
+    let tables: Vec<String> = tables(report, look.unit)
         .iter()
         .map(|table| lines(report, table, look))
         .collect();
@@ -128,10 +133,11 @@ enum Column {
     Exits(usize),
     Ratio,
     Interval,
+    Bar,
 }
 
 /// The columns in the order in which they stand.
-const COLUMNS: [Column; 12] = [
+const COLUMNS: [Column; 13] = [
     Column::Median,
     Column::Spread,
     Column::P99,
@@ -144,15 +150,17 @@ const COLUMNS: [Column; 12] = [
     Column::Exits(1),
     Column::Ratio,
     Column::Interval,
+    Column::Bar,
 ];
 
 /// The columns in the order in which a table that is too wide leaves them out.
-const LEFT_OUT: [Column; 11] = [
+const LEFT_OUT: [Column; 12] = [
     Column::More(0),
     Column::More(3),
     Column::More(1),
     Column::More(2),
     Column::Rate,
+    Column::Bar,
     Column::Interval,
     Column::P99,
     Column::Exits(0),
@@ -169,7 +177,7 @@ fn lines(report: &Report, table: &Table<'_>, look: Look) -> String {
         .collect();
     let mut left_out = LEFT_OUT.into_iter();
     loop {
-        let rows = rows(report, table, &columns);
+        let rows = rows(report, table, &columns, look);
         let fits = look.width.is_none_or(|most| width(&rows) <= most);
         match left_out.next() {
             Some(column) if !fits => columns.retain(|other| *other != column),
@@ -178,7 +186,7 @@ fn lines(report: &Report, table: &Table<'_>, look: Look) -> String {
     }
 }
 
-fn rows(report: &Report, table: &Table<'_>, columns: &[Column]) -> Vec<CellRow> {
+fn rows(report: &Report, table: &Table<'_>, columns: &[Column], look: Look) -> Vec<CellRow> {
     let mut rows = Vec::new();
     if table.backends.len() > 1 {
         let blocks = table.backends.iter().flat_map(|backend| {
@@ -187,7 +195,8 @@ fn rows(report: &Report, table: &Table<'_>, columns: &[Column]) -> Vec<CellRow> 
         });
         rows.push(std::iter::once(Cell::default()).chain(blocks).collect());
     }
-    let title = |column: &Column| Cell::new(column.title(report), Paint::Bold);
+    let scale = Scale::of(report);
+    let title = |column: &Column| Cell::new(column.title(report, scale, look.unit), Paint::Bold);
     let titles = table
         .backends
         .iter()
@@ -197,7 +206,7 @@ fn rows(report: &Report, table: &Table<'_>, columns: &[Column]) -> Vec<CellRow> 
     for line in &table.lines {
         let cells = line.numbers.iter().flat_map(|numbers| {
             columns.iter().map(move |column| match numbers {
-                Some(numbers) => column.cell(numbers, table.group),
+                Some(numbers) => column.cell(numbers, table.group, scale),
                 None => Cell::from(if *column == Column::Median { "-" } else { "" }),
             })
         });
@@ -233,6 +242,7 @@ impl Column {
             Self::P99 => any(|numbers| numbers.p99.is_some()),
             Self::Rate => any(|numbers| numbers.rate.is_some()),
             Self::More(_) => look.verbose,
+            Self::Bar => look.bars,
             Self::Exits(_) => any(|numbers| numbers.exits.is_some()),
             Self::Ratio => table.has_ratio(),
             Self::Interval => any(|numbers| {
@@ -244,8 +254,8 @@ impl Column {
         }
     }
 
-    fn title(self, report: &Report) -> &'static str {
-        match self {
+    fn title(self, report: &Report, scale: Option<Scale>, unit: Option<TimeUnit>) -> String {
+        let title = match self {
             Self::Median => median_title(report),
             Self::Spread => "± spread",
             Self::P99 => "p99",
@@ -254,10 +264,14 @@ impl Column {
             Self::Exits(index) => ["light/op", "heavy/op"][index],
             Self::Ratio => "ratio",
             Self::Interval => "95 % CI",
-        }
+            Self::Bar => {
+                return scale.map_or_else(String::new, |scale| scale.title(report, unit));
+            }
+        };
+        title.to_owned()
     }
 
-    fn cell(self, numbers: &Numbers, group: Group) -> Cell {
+    fn cell(self, numbers: &Numbers, group: Group, scale: Option<Scale>) -> Cell {
         let or_dash = |text: &Option<String>| Cell::from(text.as_deref().unwrap_or("-"));
         match self {
             Self::Median => Cell::new(numbers.median.clone(), Paint::Bold),
@@ -279,6 +293,10 @@ impl Column {
                 Some(ratio) => Cell::from(bounds(ratio)),
                 None => Cell::default(),
             },
+            Self::Bar => {
+                let bar = scale.map_or_else(String::new, |scale| scale.bar(numbers.median_ns));
+                Cell::from(bar)
+            }
         }
     }
 }

@@ -13,8 +13,7 @@ fn the_table_with_colours_and_all_columns() {
     let look = Look {
         color: true,
         verbose: true,
-        ratios: false,
-        width: None,
+        ..Look::default()
     };
     insta::assert_snapshot!(terminal(&sample::report(), look));
 }
@@ -150,9 +149,10 @@ fn the_table_of_two_backends_in_80_columns() {
 fn no_line_is_wider_than_the_terminal() {
     for report in [sample::report(), sample::two_backends(), sample::counted()] {
         for width in [60, 72, 80, 100, 132] {
-            for verbose in [false, true] {
+            for (verbose, bars) in [(false, false), (false, true), (true, true)] {
                 let look = Look {
                     verbose,
+                    bars,
                     width: Some(width),
                     ..Look::default()
                 };
@@ -177,4 +177,35 @@ fn a_backend_that_emulates_kernel_mode_is_marked_beside_the_other() {
         text.contains("\n† emulates the guest's kernel mode"),
         "{text}"
     );
+}
+
+#[test]
+fn bars_stand_beside_the_numbers_where_there_is_room() {
+    let wide = |report: &Report, width| {
+        let look = Look {
+            bars: true,
+            width: Some(width),
+            ..Look::default()
+        };
+        terminal(report, look)
+    };
+    insta::assert_snapshot!(wide(&sample::report(), 132));
+    insta::assert_snapshot!(wide(&sample::two_backends(), 200));
+    assert!(!wide(&sample::report(), 60).contains('█'));
+    assert!(!terminal(&sample::report(), Look::default()).contains('█'));
+}
+
+#[test]
+fn all_times_are_in_the_unit_that_is_asked_for() {
+    let look = Look {
+        unit: Some(TimeUnit::Cycle),
+        ..Look::default()
+    };
+    let text = terminal(&sample::report(), look);
+    let table: String = text.split_once("scenario").unwrap().1.to_owned();
+    let table = table
+        .split_once("\nratios")
+        .map_or(table.as_str(), |(table, _)| table);
+    assert!(table.contains(" cy "), "{table}");
+    assert!(!table.contains("ns ") && !table.contains("µs "), "{table}");
 }

@@ -8,6 +8,7 @@ use super::columns::{Cell, CellRow, Paint, layout, width};
 use super::header::{host, median_title, mitigations, timing, tool};
 use super::markdown::escape;
 use super::text::wrap;
+use super::time_unit::{self, TimeUnit};
 use super::{Look, Report, Row, Status, Timing, Vmm, VmmDevice, VmmGuest, units, vmm_exits};
 
 const BEST: &str = "* the least of its row";
@@ -51,7 +52,7 @@ pub(super) fn terminal(report: &Report, look: Look) -> String {
 }
 
 /// Writes `report` as Markdown.
-pub(super) fn markdown(report: &Report) -> String {
+pub(super) fn markdown(report: &Report, unit: Option<TimeUnit>) -> String {
     let mut text = String::new();
     for (label, line) in labels(report) {
         let _ = writeln!(text, "- **{}**: {}", escape(&label), escape(&line));
@@ -70,7 +71,7 @@ pub(super) fn markdown(report: &Report) -> String {
         for vmm in &columns {
             let median = median(report, vmm, name);
             let number =
-                median.map_or_else(|| "-".to_owned(), |m| units::measured(m, report.timing));
+                median.map_or_else(|| "-".to_owned(), |m| time_unit::measured(m, report, unit));
             let _ = match median {
                 Some(_) if is_best(vmm, median, best) => write!(text, " **{number}** |"),
                 _ => write!(text, " {number} |"),
@@ -337,7 +338,7 @@ fn number(report: &Report, vmm: &Vmm, name: &str, look: Look) -> String {
         return dash();
     };
     if !look.ratios {
-        let text = |median| units::measured(median, report.timing);
+        let text = |median| time_unit::measured(median, report, look.unit);
         return row.median_ns.map_or_else(dash, text);
     }
     let is_first = measured(report)

@@ -156,7 +156,7 @@ fn a_row_stands_after_the_one_that_it_follows() {
 fn markdown_has_one_line_a_row_and_the_best_in_bold() {
     let medians = [("a", "cpuid", 900.0), ("b", "cpuid", 1100.0)];
     let report = report(vec![vmm("a", 1, false), vmm("b", 1, false)], &medians);
-    let text = markdown(&report);
+    let text = markdown(&report, None);
     assert!(
         text.contains("| median | a | b |\n|:---|---:|---:|\n"),
         "{text}"

@@ -8,6 +8,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use super::template::{self, Template};
 use crate::exports::ExportArgs;
 use crate::style::Style;
+use crate::time_unit::TimeUnit;
 use crate::values;
 
 const EXAMPLES: &str = "\
@@ -106,6 +107,10 @@ pub(crate) struct VmmArgs {
     /// How the report looks on the terminal
     #[arg(long, value_enum, value_name = "STYLE", default_value_t = Style::Auto)]
     pub(super) style: Style,
+
+    /// The unit of all times on the terminal and in Markdown; without it, the one that fits each
+    #[arg(long, value_enum, value_name = "UNIT")]
+    pub(super) time_unit: Option<TimeUnit>,
 
     /// No progress
     #[arg(short, long)]

@@ -65,11 +65,12 @@ pub(super) fn run(args: &VmmArgs) -> Result<Exit> {
     }
     let exports = Exports::open(&args.exports)?;
     let begun = Begun::now(timing::here().map_err(Usage::new)?);
+    let unit = begun.time_unit(args)?;
     let stopped = turns::take(args, &mut columns, interrupted)?;
     let report = begun.report(args, &columns, stopped);
     let stdout_is_taken = exports.use_stdout();
-    let exported = exports.finish(&report);
-    show(&report, args, stdout_is_taken)?;
+    let exported = exports.finish(&report, unit);
+    show(&report, args, unit, stdout_is_taken)?;
     exported?;
     Ok(exit_of(&report, report.vmms.iter().map(|vmm| vmm.status)))
 }

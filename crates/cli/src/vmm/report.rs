@@ -11,9 +11,11 @@ use super::turns::{Column, Exits};
 use crate::measured::{clock, tool};
 use crate::output::print;
 use crate::style::{self, Style};
+use crate::time_unit;
 use vmbell_bench::{Clock, host};
 use vmbell_report::{
-    Backend, Host, Look, Planned, Report, SCHEMA_VERSION, Status, Timing, Tsc, Vmm, rfc3339,
+    Backend, Host, Look, Planned, Report, SCHEMA_VERSION, Status, TimeUnit, Timing, Tsc, Vmm,
+    rfc3339,
 };
 
 /// A comparison that has begun: when that was, on which host, and by which clock.
@@ -36,6 +38,11 @@ impl Begun {
             timing,
             clock: clock(timing),
         }
+    }
+
+    /// The unit of all times that the arguments ask for; an error if the report cannot have it.
+    pub(super) fn time_unit(&self, args: &VmmArgs) -> Result<Option<TimeUnit>> {
+        time_unit::checked(args.time_unit, self.timing, &self.clock)
     }
 
     /// Makes the report.
@@ -133,7 +140,12 @@ fn backend(vmm: &Vmm) -> Backend {
 }
 
 /// Prints the table, to stderr if stdout is taken by an export.
-pub(super) fn show(report: &Report, args: &VmmArgs, stdout_is_taken: bool) -> Result<()> {
+pub(super) fn show(
+    report: &Report,
+    args: &VmmArgs,
+    unit: Option<TimeUnit>,
+    stdout_is_taken: bool,
+) -> Result<()> {
     if args.style == Style::None {
         return Ok(());
     }
@@ -144,6 +156,7 @@ pub(super) fn show(report: &Report, args: &VmmArgs, stdout_is_taken: bool) -> Re
             args.style.color(&io::stdout())
         },
         ratios: args.ratios,
+        unit,
         width: style::width(stdout_is_taken),
         ..Look::default()
     };

@@ -487,3 +487,32 @@ fn a_scan_measures_each_value_and_compares_it_with_the_first() {
         .code(2)
         .stderr(contains("4096"));
 }
+
+#[test]
+fn all_times_are_in_the_unit_that_is_asked_for() {
+    for (unit, mark) in [("ns", " ns"), ("us", " µs")] {
+        let rows = [
+            "debug-constant",
+            "--time-unit",
+            unit,
+            "--export-markdown",
+            "-",
+        ];
+        let mut command = quick(&rows);
+        let text = stdout(command.args(["--style", "none"]));
+        let row = text.lines().find(|line| line.contains("`debug-constant`"));
+        let row = row.unwrap();
+        assert!(row.contains(mark), "{row}");
+    }
+    quick(&["debug-constant", "--time-unit", "furlong"])
+        .assert()
+        .code(2)
+        .stderr(contains("[possible values: ns, us, cycle]"));
+}
+
+#[test]
+fn no_bar_is_written_where_there_is_no_terminal() {
+    let mut command = quick(&["debug-constant", "debug-double"]);
+    let text = stdout(command.env("COLUMNS", "200"));
+    assert!(!text.contains('█'), "{text}");
+}
