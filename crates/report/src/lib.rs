@@ -25,6 +25,7 @@ mod openmetrics;
 pub mod outliers;
 mod perf_stat;
 mod random;
+mod reading;
 pub mod statistics;
 mod terminal;
 mod text;
@@ -53,6 +54,7 @@ pub use model::{
 };
 pub use openmetrics::openmetrics;
 pub use random::Random;
+pub use reading::{ReadError, Reading, parse_any};
 pub use terminal::{Look, terminal};
 pub use time_unit::TimeUnit;
 pub use timestamp::rfc3339;
