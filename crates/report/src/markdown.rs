@@ -114,7 +114,7 @@ pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
-            '|' | '*' | '_' | '`' | '<' | '[' | ']' => {
+            '\\' | '|' | '*' | '_' | '`' | '<' | '[' | ']' => {
                 escaped.push('\\');
                 escaped.push(c);
             }

@@ -28,4 +28,5 @@ fn every_row_of_a_table_has_as_many_cells() {
 #[test]
 fn text_of_the_host_cannot_become_markup() {
     assert_eq!(escape("a|b\n*c*"), "a\\|b \\*c\\*");
+    assert_eq!(escape("\\<b>"), "\\\\\\<b>");
 }
