@@ -56,6 +56,7 @@ pub use openmetrics::openmetrics;
 pub use random::Random;
 pub use reading::{ReadError, Reading, parse_any};
 pub use terminal::{Look, terminal};
+pub use text::visible;
 pub use time_unit::TimeUnit;
 pub use timestamp::rfc3339;
 pub use timing::Timing;

@@ -35,6 +35,9 @@ pub enum ReadError {
         "it is a file of hyperfine and not of vmbell: it has times, but not what was measured on which host"
     )]
     Hyperfine,
+    /// The text is what `vmbell compare --export-json` writes.
+    #[error("it is a comparison, and no report: name the reports that it compares")]
+    Comparison,
     /// The text is JSON of something else.
     #[error("it is JSON, but no report of vmbell: it has no 'schema_version'")]
     Foreign,
@@ -94,6 +97,9 @@ fn failure(text: &str, error: serde_path_to_error::Error<serde_json::Error>) -> 
         Err(_) => return ReadError::Syntax { path, source },
     };
     match object.get("schema_version").and_then(Value::as_u64) {
+        Some(_) if object.get("kind").is_some_and(|kind| kind == "comparison") => {
+            ReadError::Comparison
+        }
         None if is_of_hyperfine(&object) => ReadError::Hyperfine,
         None => ReadError::Foreign,
         Some(found) if found > u64::from(SCHEMA_VERSION) => ReadError::Newer {

@@ -1,4 +1,5 @@
-//! Text that fits a terminal: paragraphs are broken between words and go on under their first line.
+//! Text that fits a terminal: paragraphs are broken between words and go on under their first line, and text of others
+//! cannot command it.
 
 use std::fmt::Write;
 
@@ -28,6 +29,21 @@ pub(super) fn wrap(text: &str, indent: usize, width: Option<usize>) -> String {
     wrapped
 }
 
+/// `text` with its control characters and those that reorder what follows written as escapes, such as `\u{1b}`: text from
+/// a file can neither colour a terminal nor move its cursor.
+pub fn visible(text: &str) -> String {
+    let mut visible = String::with_capacity(text.len());
+    for c in text.chars() {
+        let reorders = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        if c.is_control() || reorders {
+            visible.extend(c.escape_unicode());
+        } else {
+            visible.push(c);
+        }
+    }
+    visible
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -44,5 +60,14 @@ mod tests {
             wrap("a incomprehensibilities b", 2, Some(10)),
             "a\n  incomprehensibilities\n  b"
         );
+    }
+
+    #[test]
+    fn text_of_others_cannot_command_a_terminal() {
+        assert_eq!(
+            visible("\x1b[31mred\n\u{202e}"),
+            "\\u{1b}[31mred\\u{a}\\u{202e}"
+        );
+        assert_eq!(visible("6.24 µs † plain"), "6.24 µs † plain");
     }
 }

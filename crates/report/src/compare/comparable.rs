@@ -6,6 +6,7 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::Report;
+use crate::text::visible;
 
 /// Something that the reports of both sides should have in common and do not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -24,13 +25,14 @@ impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let values = |values: &[String]| match values {
             [] => "unknown".to_owned(),
-            values => values.join(" and "),
+            values => visible(&values.join(" and ")),
         };
         let (old, new) = (values(&self.old), values(&self.new));
+        let what = visible(&self.what);
         if old == new {
-            write!(f, "{}: {old} on both sides", self.what)
+            write!(f, "{what}: {old} on both sides")
         } else {
-            write!(f, "{}: {old} before, {new} now", self.what)
+            write!(f, "{what}: {old} before, {new} now")
         }
     }
 }

@@ -32,6 +32,7 @@ pub(super) fn row(matched: &MatchedRow<'_>, index: usize, options: &CompareOptio
         return row;
     };
     if old.side.is_bound && new.side.is_bound {
+        row.ratio = None;
         row.reason = Some("both sides are below what the row can tell from none".to_owned());
         return row;
     }

@@ -50,6 +50,7 @@ fn what_both_sides_cannot_tell_from_none_is_inconclusive() {
     );
     assert_eq!(row.verdict, Verdict::Inconclusive);
     assert!(row.old.is_bound && row.new.is_bound);
+    assert_eq!(row.ratio, None);
     assert_eq!(
         row.reason.unwrap(),
         "both sides are below what the row can tell from none"

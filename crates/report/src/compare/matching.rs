@@ -6,6 +6,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::{CompareError, Pairing, SideOf};
+use crate::text::visible;
 use crate::{Group, Report, Row, Timing};
 
 /// What a row measures: rows of equal keys are compared with each other.
@@ -34,7 +35,7 @@ impl RowKey {
 
 impl fmt::Display for RowKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({})", self.command, self.backend)
+        write!(f, "{} ({})", visible(&self.command), visible(&self.backend))
     }
 }
 

@@ -5,21 +5,28 @@
 //! `permutation` takes from the exchanges that would change nothing if nothing had changed. A [`Verdict`] needs both.
 
 mod adjust;
+mod cells;
 mod comparable;
 mod counted;
 mod estimate;
 mod interval;
+mod json;
+mod markdown;
 mod matching;
 mod model;
 mod notes;
 mod permutation;
 mod resample;
+mod terminal;
 
 pub use comparable::Difference;
+pub use json::json;
+pub use markdown::markdown;
 pub use matching::RowKey;
 pub use model::{
     CompareError, CompareOptions, ComparedRow, Comparison, Pairing, Side, SideOf, Verdict,
 };
+pub use terminal::terminal;
 
 use super::Report;
 use comparable::differences;

@@ -45,11 +45,13 @@ impl Default for CompareOptions {
 }
 
 /// What changed from the old reports to the new ones.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
     /// What a nanosecond of the medians stands for.
+    #[serde(flatten)]
     pub timing: Timing,
     /// What was asked.
+    #[serde(flatten)]
     pub options: CompareOptions,
     /// How many reports the old side has.
     pub old_reports: usize,
@@ -90,7 +92,8 @@ pub struct ComparedRow {
     /// The new side's number.
     pub new: Side,
     /// New over old: below 1 is faster. With [`Pairing::Turns`] the median of the turns' ratios, else the ratio of the
-    /// sides' medians. `None` if a median is not above zero.
+    /// sides' medians. `None` if a median is not above zero, or
+    /// both are bounds; if one is, the ratio is a bound too.
     pub ratio: Option<f64>,
     /// The 95 % confidence interval of the ratio; `None` if there are too few samples for one.
     pub interval: Option<[f64; 2]>,

@@ -1,5 +1,6 @@
 //! Synthetic reports whose noise is known: log-normal, with a part that a whole report shares and a part of each run.
 
+use super::{CompareOptions, Comparison, Pairing, compare};
 use crate::sample;
 use crate::{Random, Report};
 
@@ -42,4 +43,39 @@ pub(super) fn report(
     };
     report.results = (0..rows).map(row).collect();
     report
+}
+
+/// A comparison that has a row of each verdict, one of each side alone, and reports that differ.
+pub(super) fn comparison() -> Comparison {
+    let noise = Noise {
+        of_reports: 0.0,
+        of_rows: 0.01,
+        of_runs: 0.01,
+    };
+    let mut random = Random::new(3);
+    let mut side = |factors: [f64; 4], alone: &str, kernel: &str| -> Vec<Report> {
+        let mut one = || {
+            let mut report = report(
+                5,
+                10,
+                noise,
+                |row| factors.get(row).copied().unwrap_or(1.0),
+                &mut random,
+            );
+            report.results[3].resolution_ns = Some(5000.0);
+            report.results[4].command = alone.to_owned();
+            report.host.kernel = kernel.to_owned();
+            report
+        };
+        (0..10).map(|_| one()).collect()
+    };
+    let old = side([1.0, 1.0, 1.0, 0.1], "row-before", "Linux 6.18.0");
+    let new = side([1.1, 0.05, 1.0, 0.2], "row-now", "Linux 6.19.0");
+    let options = CompareOptions {
+        pairing: Pairing::Turns,
+        seed: 7,
+        resamples: 500,
+        ..CompareOptions::default()
+    };
+    compare(&old, &new, &options).expect("the reports have rows in common")
 }

@@ -1,0 +1,167 @@
+//! The numbers and sentences of a comparison as text, once for all forms that people read.
+
+use super::{ComparedRow, Comparison, Pairing, RowKey, Side, Verdict};
+use crate::columns::Paint;
+use crate::text::visible;
+use crate::{Group, Timing, units};
+
+/// A row as text.
+pub(super) struct RowCells {
+    pub(super) name: String,
+    pub(super) old: String,
+    pub(super) new: String,
+    pub(super) ratio: String,
+    /// The interval's ends; `None` if it has none.
+    pub(super) interval: Option<[String; 2]>,
+    pub(super) verdict: Verdict,
+}
+
+impl Comparison {
+    /// The groups that have rows, each with its rows.
+    pub(super) fn tables(&self) -> Vec<(Group, Vec<RowCells>)> {
+        let groups = [Group::Scenario, Group::Floor, Group::Debug];
+        let rows = |group| {
+            let rows = self.rows.iter().filter(move |row| row.key.group == group);
+            rows.map(|row| self.cells(row)).collect::<Vec<_>>()
+        };
+        groups
+            .into_iter()
+            .map(|group| (group, rows(group)))
+            .filter(|(_, rows)| !rows.is_empty())
+            .collect()
+    }
+
+    fn cells(&self, row: &ComparedRow) -> RowCells {
+        let median = |side: &Side| {
+            let bound = if side.is_bound { "<" } else { "" };
+            format!("{bound}{}", units::measured(side.median_ns, self.timing))
+        };
+        RowCells {
+            name: self.name(&row.key),
+            old: median(&row.old),
+            new: median(&row.new),
+            ratio: match row.ratio {
+                Some(value) if row.new.is_bound => format!("<{}", ratio(value)),
+                Some(value) if row.old.is_bound => format!(">{}", ratio(value)),
+                Some(value) => ratio(value),
+                None => "-".to_owned(),
+            },
+            interval: row.interval.map(|ends| ends.map(ratio)),
+            verdict: row.verdict,
+        }
+    }
+
+    /// The name of a row, with its backend and parameters where the command alone does not tell it from another.
+    pub(super) fn name(&self, key: &RowKey) -> String {
+        let keys = self.rows.iter().map(|row| &row.key);
+        let keys = keys.chain(&self.only_old).chain(&self.only_new);
+        let mut name = visible(&key.command);
+        let like = |other: &&RowKey| other.group == key.group && *other != key;
+        if keys
+            .clone()
+            .filter(like)
+            .any(|other| other.backend != key.backend)
+            && key.group != Group::Floor
+        {
+            name = format!("{name} ({})", visible(&key.backend));
+        }
+        let twin = |other: &RowKey| other.command == key.command && other.backend == key.backend;
+        if keys.filter(like).any(twin) {
+            let parameters = key.parameters.iter();
+            let parameters: Vec<String> = parameters
+                .map(|(parameter, value)| visible(&format!("{parameter}={value}")))
+                .collect();
+            name = format!("{name} [{}]", parameters.join(", "));
+        }
+        name
+    }
+
+    /// What is compared and how, in a line.
+    pub(super) fn headline(&self) -> String {
+        let reports = |count: usize| match count {
+            1 => "1 report".to_owned(),
+            count => format!("{count} reports"),
+        };
+        let how = match self.options.pairing {
+            Pairing::Turns => format!("{} a side, in turns", reports(self.old_reports)),
+            Pairing::Apart => format!(
+                "{} before, {} now",
+                reports(self.old_reports),
+                reports(self.new_reports)
+            ),
+        };
+        let below = match self.timing {
+            Timing::Native | Timing::Emulated => "faster",
+            Timing::Instructions => "fewer instructions",
+        };
+        let band = units::percent(self.options.band);
+        format!(
+            "{how}; ratios are new/old, below 1 = {below}; same: within {band} of 1 (seed {})",
+            self.options.seed
+        )
+    }
+
+    /// In what the reports differ, a line each.
+    pub(super) fn difference_lines(&self) -> impl Iterator<Item = String> {
+        self.differences.iter().map(ToString::to_string)
+    }
+
+    /// How many rows have which verdict, as `1 slower, 12 same`.
+    pub(super) fn summary(&self) -> String {
+        let verdicts = [
+            Verdict::Slower,
+            Verdict::Faster,
+            Verdict::Same,
+            Verdict::Inconclusive,
+        ];
+        let count = |verdict| {
+            self.rows
+                .iter()
+                .filter(|row| row.verdict == verdict)
+                .count()
+        };
+        let counts = verdicts.map(|verdict| (count(verdict), verdict.name()));
+        let texts = counts.iter().filter(|(count, _)| *count > 0);
+        let texts: Vec<String> = texts
+            .map(|(count, name)| format!("{count} {name}"))
+            .collect();
+        texts.join(", ")
+    }
+
+    /// What the table leaves open: why rows are inconclusive, rows of one side, and the notes.
+    pub(super) fn remarks(&self) -> Vec<String> {
+        let reason = |row: &ComparedRow| {
+            let reason = row.reason.as_ref()?;
+            Some(format!("{}: {reason}.", self.name(&row.key)))
+        };
+        let mut remarks: Vec<String> = self.rows.iter().filter_map(reason).collect();
+        for (side, keys) in [("before", &self.only_old), ("now", &self.only_new)] {
+            if !keys.is_empty() {
+                let names: Vec<String> = keys.iter().map(|key| self.name(key)).collect();
+                remarks.push(format!("Measured only {side}: {}.", names.join(", ")));
+            }
+        }
+        remarks.extend(self.notes.iter().cloned());
+        remarks
+    }
+}
+
+impl Verdict {
+    pub(super) const fn paint(self) -> Paint {
+        match self {
+            Self::Faster => Paint::Green,
+            Self::Slower => Paint::Red,
+            Self::Same => Paint::Plain,
+            Self::Inconclusive => Paint::Dim,
+        }
+    }
+}
+
+/// A ratio with a digit more than in a report, since a comparison is about small changes.
+fn ratio(value: f64) -> String {
+    if (0.1..9.9995).contains(&value) {
+        format!("{value:.3}")
+    } else {
+        units::ratio(value)
+    }
+}
