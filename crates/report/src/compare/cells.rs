@@ -101,11 +101,6 @@ impl Comparison {
         )
     }
 
-    /// In what the reports differ, a line each.
-    pub(super) fn difference_lines(&self) -> impl Iterator<Item = String> {
-        self.differences.iter().map(ToString::to_string)
-    }
-
     /// How many rows have which verdict, as `1 slower, 12 same`.
     pub(super) fn summary(&self) -> String {
         let verdicts = [

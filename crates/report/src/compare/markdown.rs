@@ -8,13 +8,12 @@ use crate::markdown::escape;
 /// Writes `comparison` as GitHub-flavoured Markdown.
 pub fn markdown(comparison: &Comparison) -> String {
     let mut text = format!("{}\n", escape(&comparison.headline()));
-    let mut differences = comparison.difference_lines().peekable();
-    if differences.peek().is_some() {
+    if !comparison.differences.is_empty() {
         text.push('\n');
     }
-    for difference in differences {
+    for difference in &comparison.differences {
         // Writing to a String cannot fail, here and below.
-        let _ = writeln!(text, "- {}", escape(&difference));
+        let _ = writeln!(text, "- {}", escape(&difference.to_string()));
     }
     for (group, rows) in comparison.tables() {
         let _ = writeln!(

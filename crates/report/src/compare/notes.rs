@@ -18,7 +18,9 @@ pub(super) fn notes(
     let timings = || old.iter().chain(new).map(|report| report.timing);
     if is_counted {
         notes.push(
-            "Instructions are counted and not estimated: every difference is a change, however small."
+            "Instructions are counted and not estimated: every difference is there in each run of these programs. But \
+             another build, kernel or set of options moves the counts of rows that it does not concern too, by a few \
+             per cent."
                 .to_owned(),
         );
     } else if timings().any(|timing| timing != Timing::Native) {
@@ -26,6 +28,7 @@ pub(super) fn notes(
     }
     if !is_counted {
         notes.extend(single(old, new));
+        notes.extend(sequence(old, new, pairing));
     }
     notes.extend(too_few(rows, pairing));
     for (side, reports) in [(SideOf::Old, old), (SideOf::New, new)] {
@@ -53,6 +56,33 @@ fn single(old: &[Report], new: &[Report]) -> Option<String> {
         _ => return None,
     };
     Some(text.to_owned())
+}
+
+/// What is wrong where one side was measured as a whole before the other one. Two single reports always are, and have a
+/// note of their own.
+fn sequence(old: &[Report], new: &[Report], pairing: Pairing) -> Option<String> {
+    // Times in RFC 3339 and UTC have the order of their texts.
+    let started = |reports: &[Report]| {
+        let mut started: Vec<String> = reports
+            .iter()
+            .map(|report| report.started.clone())
+            .collect();
+        started.sort();
+        Some((started.first()?.clone(), started.last()?.clone()))
+    };
+    let ((old_first, old_last), (new_first, new_last)) = (started(old)?, started(new)?);
+    let is_sequence = old_last < new_first || new_last < old_first;
+    if !is_sequence || old.len().max(new.len()) == 1 {
+        return None;
+    }
+    Some(match pairing {
+        Pairing::Apart => "One side was measured as a whole before the other: whatever else changed on the host in \
+                           between looks like a change. Measure in turns."
+            .to_owned(),
+        Pairing::Turns => "These are no turns: one side was measured as a whole before the other, so the reports of a \
+                           turn have no more in common than any others, and whatever else changed on the host in between looks like a change."
+            .to_owned(),
+    })
 }
 
 /// What so few reports cannot show among so many rows.

@@ -69,3 +69,31 @@ fn reports_that_stopped_early_are_named() {
         ["Of the old side, 1 of 8 reports stopped before the end."]
     );
 }
+
+#[test]
+fn sides_that_were_measured_one_after_the_other_are_named() {
+    let started = |hour: usize| {
+        move |(index, report): (usize, Report)| Report {
+            started: format!("2026-11-21T{hour:02}:{index:02}:00Z"),
+            ..report
+        }
+    };
+    let at = |hour, seed| -> Vec<Report> {
+        reports(8, 1, seed)
+            .into_iter()
+            .enumerate()
+            .map(started(hour))
+            .collect()
+    };
+    let notes = |new: &[Report], pairing| {
+        let options = CompareOptions {
+            pairing,
+            ..CompareOptions::default()
+        };
+        compare(&at(9, 1), new, &options).unwrap().notes
+    };
+    let (later, between) = (at(10, 2), at(9, 2));
+    assert!(notes(&later, Pairing::Turns)[0].starts_with("These are no turns: "));
+    assert!(notes(&later, Pairing::Apart)[0].ends_with("Measure in turns."));
+    assert_eq!(notes(&between, Pairing::Turns), [""; 0]);
+}

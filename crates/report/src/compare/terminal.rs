@@ -38,8 +38,13 @@ pub fn terminal(comparison: &Comparison, look: Look) -> String {
         let _ = writeln!(text, "{}", paint.apply(&sentence, look.color));
     };
     line(Paint::Plain, &comparison.headline());
-    for difference in comparison.difference_lines() {
-        line(Paint::Dim, &difference);
+    for difference in &comparison.differences {
+        let paint = if difference.refused {
+            Paint::Yellow
+        } else {
+            Paint::Dim
+        };
+        line(paint, &difference.to_string());
     }
     for (group, rows) in comparison.tables() {
         text.push('\n');
