@@ -3,6 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use super::bench_args::BenchArgs;
+use super::compare_args::CompareArgs;
 use super::completions::CompletionsArgs;
 use super::lab::LabArguments;
 use super::list::ListArgs;
@@ -21,6 +22,7 @@ Examples:
                                                 how a doorbell's cost grows with others beside it
   vmbell bench 'portio-*' --export-json -       one kind of path, as JSON on stdout
   vmbell bench mmio-no-eventfd --spin spin      a device model on a spinning core
+  vmbell compare old*.json -- new*.json         what changed between these reports
   vmbell virtqueue --repeat 25                  what polling a virtqueue safely costs
   vmbell stat -z                                exits of interrupts, with PV EOI off and on
   vmbell list                                   what can be measured
@@ -52,6 +54,7 @@ pub(super) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
     Bench(BenchArgs),
+    Compare(CompareArgs),
     Virtqueue(VirtqueueArgs),
     List(ListArgs),
     Probe(ProbeArgs),

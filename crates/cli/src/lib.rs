@@ -7,6 +7,8 @@ mod args;
 mod backends;
 mod bench;
 mod bench_args;
+mod compare;
+mod compare_args;
 mod completions;
 mod cpus;
 mod exit;

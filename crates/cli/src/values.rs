@@ -78,6 +78,18 @@ pub(super) fn size(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "more than 64 bits".to_owned())
 }
 
+/// Parses a percentage, which needs its sign: `5%` is 0.05.
+pub(super) fn percent(text: &str) -> Result<f64, String> {
+    let wanted = || "a percentage is wanted, such as 5% or 0.5%".to_owned();
+    let number = text.trim().strip_suffix('%').ok_or_else(wanted)?;
+    let percent: f64 = number.trim_end().parse().map_err(|_| wanted())?;
+    if percent.is_finite() && percent >= 0.0 {
+        Ok(percent / 100.0)
+    } else {
+        Err(format!("{text} is not a percentage from 0% on"))
+    }
+}
+
 /// Parses a time above zero.
 pub(super) fn positive_duration(text: &str) -> Result<Duration, String> {
     match duration(text)? {

@@ -54,3 +54,15 @@ fn sizes_have_units_of_1024_or_none() {
         assert!(size(wrong).is_err(), "{wrong}");
     }
 }
+
+#[test]
+fn percentages_have_their_sign() {
+    assert_eq!(percent("5%"), Ok(0.05));
+    assert_eq!(percent("0.5 %"), Ok(0.005));
+    assert_eq!(percent("0%"), Ok(0.0));
+    for wrong in [
+        "", "%", "5", "0.05", "five%", "-1%", "NaN%", "inf%", "5%%", "1e400%",
+    ] {
+        assert!(percent(wrong).is_err(), "{wrong}");
+    }
+}

@@ -7,6 +7,7 @@
 
 mod bench;
 mod common;
+mod compare;
 mod ends;
 mod others;
 mod probe_devices;

@@ -1,0 +1,165 @@
+//! `vmbell compare`: reads reports of two sides, says what changed, and fails if it was told to.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, anyhow, bail};
+
+use super::compare_args::CompareArgs;
+use super::exit::{Exit, Usage};
+use super::output::print;
+use super::style::{self, Style};
+use vmbell_report::compare::{
+    CompareError, CompareOptions, Comparison, Pairing, compare, json, markdown, terminal,
+};
+use vmbell_report::{Export, Look, Report, parse_any, units, visible};
+
+/// Compares, exports and shows. Every error has the status of wrong arguments, so that 1 says nothing but that a row is
+/// slower.
+pub(super) fn run(args: &CompareArgs) -> Result<Exit> {
+    Ok(compared(args).map_err(Usage::new)?)
+}
+
+fn compared(args: &CompareArgs) -> Result<Exit> {
+    let (old, new) = sides(args)?;
+    let exports = exports(args)?;
+    let options = CompareOptions {
+        pairing: if args.turns {
+            Pairing::Turns
+        } else {
+            Pairing::Apart
+        },
+        seed: args.seed,
+        band: args.band,
+        allow_different: args.allow_different,
+        ..CompareOptions::default()
+    };
+    let (old, new) = (read_all(old, "old")?, read_all(new, "new")?);
+    let comparison = compare(&old, &new, &options).map_err(with_advice)?;
+    let stdout_is_taken = exports.iter().any(|(to, _)| to.is_stdout());
+    let exported: Vec<_> = exports
+        .into_iter()
+        .map(|(to, writer)| to.finish(&writer(&comparison)))
+        .collect();
+    show(&comparison, args.style, stdout_is_taken)?;
+    exported.into_iter().collect::<Result<(), _>>()?;
+    Ok(verdict(&comparison, args.fail_above))
+}
+
+/// The files of both sides.
+fn sides(args: &CompareArgs) -> Result<(&[PathBuf], &[PathBuf])> {
+    match (args.old.as_slice(), args.new.as_slice()) {
+        ([old, new], []) => Ok((std::slice::from_ref(old), std::slice::from_ref(new))),
+        ([_], []) => bail!("there is nothing to compare with: name the new report too"),
+        (_, []) => bail!(
+            "it is not clear which reports are old and which are new: put -- between them, as in \
+             vmbell compare old*.json -- new*.json"
+        ),
+        (old, new) => Ok((old, new)),
+    }
+}
+
+type Writer = fn(&Comparison) -> String;
+
+/// Opens the exports, before anything is read.
+fn exports(args: &CompareArgs) -> Result<Vec<(Export, Writer)>> {
+    let given: [(Option<&PathBuf>, Writer); 2] = [
+        (args.export_json.as_ref(), json),
+        (args.export_markdown.as_ref(), markdown),
+    ];
+    let mut exports = Vec::new();
+    for (path, writer) in given {
+        if let Some(path) = path {
+            exports.push((Export::open(path)?, writer));
+        }
+    }
+    if exports.iter().filter(|(to, _)| to.is_stdout()).count() > 1 {
+        bail!("only one --export-... can go to stdout");
+    }
+    Ok(exports)
+}
+
+/// Reads the reports of one side. A file that is named twice is no second measurement.
+fn read_all(paths: &[PathBuf], side: &str) -> Result<Vec<Report>> {
+    let mut seen = BTreeSet::new();
+    let read = |path: &PathBuf| {
+        let report = read(path)?;
+        let same = fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+        if !seen.insert(same) {
+            bail!(
+                "'{}' is named twice on the {side} side, and a report is no second measurement of its own",
+                path.display()
+            );
+        }
+        Ok(report)
+    };
+    paths.iter().map(read).collect()
+}
+
+fn read(path: &Path) -> Result<Report> {
+    let text =
+        fs::read_to_string(path).with_context(|| format!("cannot read '{}'", path.display()))?;
+    // The error may quote the file, which anybody may have written.
+    let reading = parse_any(&text)
+        .map_err(|error| anyhow!(visible(&format!("{:#}", anyhow!(error)))))
+        .with_context(|| format!("'{}' is no report that can be compared", path.display()))?;
+    for warning in reading.warnings {
+        eprintln!("warning: '{}': {warning}", path.display());
+    }
+    Ok(reading.report)
+}
+
+/// The error with what to do about it.
+fn with_advice(error: CompareError) -> anyhow::Error {
+    let advice = match &error {
+        CompareError::Different(_) => {
+            "; --allow-different compares them nevertheless, and the numbers then mean what you know of them"
+        }
+        CompareError::Turns { .. } => "; without --turns the reports need no partners",
+        CompareError::NothingInCommon => {
+            ": measure the same names on the same backend before and after"
+        }
+        CompareError::NoReport(_) | CompareError::Twice { .. } => "",
+    };
+    anyhow!("{error}{advice}")
+}
+
+/// Shows the comparison on stdout, or on stderr if an export uses stdout.
+fn show(comparison: &Comparison, style: Style, stdout_is_taken: bool) -> Result<()> {
+    if style == Style::None {
+        return Ok(());
+    }
+    let color = if stdout_is_taken {
+        style.color(&io::stderr())
+    } else {
+        style.color(&io::stdout())
+    };
+    let look = Look {
+        color,
+        width: style::width(stdout_is_taken),
+        ..Look::default()
+    };
+    let text = terminal(comparison, look);
+    if stdout_is_taken {
+        eprint!("{text}");
+        return Ok(());
+    }
+    print(&text)
+}
+
+/// The exit status; says which rows are slower by more than `fail_above`.
+fn verdict(comparison: &Comparison, fail_above: Option<f64>) -> Exit {
+    let Some(threshold) = fail_above else {
+        return Exit::Good;
+    };
+    let worse = comparison.worse_than(threshold);
+    let worse: Vec<String> = worse.map(|row| row.key.to_string()).collect();
+    if worse.is_empty() {
+        return Exit::Good;
+    }
+    let threshold = units::percent(threshold);
+    eprintln!("slower by more than {threshold}: {}", worse.join(", "));
+    Exit::Failed
+}

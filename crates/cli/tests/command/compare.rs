@@ -1,0 +1,329 @@
+//! `vmbell compare`: verdicts, exit statuses, and files that are not what they should be.
+
+use std::path::Path;
+
+use predicates::prelude::PredicateBooleanExt as _;
+use predicates::str::{contains, starts_with};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::common::{quick, read_json, stdout, vmbell};
+
+fn report() -> Value {
+    serde_json::from_str(include_str!("../../../report/tests/data/report-v1.json")).unwrap()
+}
+
+/// A report whose measured rows take `factor` of the time, and differ from round to round by what `seed` says.
+fn scaled(factor: f64, seed: u64) -> Value {
+    let mut report = report();
+    report["duration"] = json!(seed);
+    for row in report["results"].as_array_mut().unwrap() {
+        if row["status"] == "ok" {
+            let samples = (0..10).map(|round| {
+                let noise = (seed * 31 + round * 17) % 19;
+                1000.0 * factor * (1.0 + noise as f64 / 1000.0)
+            });
+            row["samples_ns"] = samples.collect();
+        }
+    }
+    report
+}
+
+/// Writes these texts to files and runs `compare` on them, after other arguments.
+struct Files(TempDir);
+
+impl Files {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn write(&self, name: &str, text: &str) -> String {
+        let path = self.0.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+
+    /// Eight reports of one side, each of which takes `factor` of the time.
+    fn side(&self, name: &str, factor: f64, first: u64) -> Vec<String> {
+        let one = |seed| {
+            self.write(
+                &format!("{name}{seed}.json"),
+                &scaled(factor, seed).to_string(),
+            )
+        };
+        (first..first + 8).map(one).collect()
+    }
+}
+
+fn compare(options: &[&str], old: &[String], new: &[String]) -> assert_cmd::Command {
+    let mut command = vmbell(&["compare"]);
+    command.args(options).args(old).arg("--").args(new);
+    command
+}
+
+/// What `compare` says to a file in place of the old report.
+fn refuses(text: &str) -> assert_cmd::assert::Assert {
+    let files = Files::new();
+    let old = files.write("old.json", text);
+    let new = files.write("new.json", &report().to_string());
+    vmbell(&["compare", &old, &new]).assert().code(2).stdout("")
+}
+
+#[test]
+fn two_benches_are_compared_and_say_that_two_runs_are_few() {
+    let files = Files::new();
+    let [old, new] = ["old.json", "new.json"].map(|name| {
+        let path = files.0.path().join(name);
+        quick(&["debug-double", "--export-json"])
+            .arg(&path)
+            .assert()
+            .success();
+        path.to_str().unwrap().to_owned()
+    });
+    let text = stdout(&mut vmbell(&["compare", &old, &new]));
+    assert!(text.starts_with("1 report before, 1 report now;"), "{text}");
+    assert!(text.contains("debug-double"), "{text}");
+    assert!(
+        text.contains("One report against one report knows nothing"),
+        "{text}"
+    );
+    assert!(!text.contains('\x1b'), "{text}");
+}
+
+#[test]
+fn a_side_that_is_slower_fails_above_the_threshold_and_not_below_it() {
+    let files = Files::new();
+    let (old, new) = (files.side("old", 1.0, 0), files.side("new", 1.2, 10));
+    for turns in [&["--turns"][..], &[]] {
+        let with = |threshold| [turns, &["--fail-above", threshold]].concat();
+        compare(&with("5%"), &old, &new)
+            .assert()
+            .code(1)
+            .stdout(contains("slower"))
+            .stderr(starts_with("slower by more than 5.0 %: "));
+        compare(&with("30%"), &old, &new)
+            .assert()
+            .success()
+            .stderr("");
+        compare(&with("5%"), &new, &old)
+            .assert()
+            .success()
+            .stdout(contains("faster"));
+    }
+    let same = files.side("same", 1.0, 20);
+    compare(&["--fail-above", "0%"], &old, &same)
+        .assert()
+        .success()
+        .stdout(contains("same").and(contains("slower").not()));
+}
+
+#[test]
+fn a_comparison_is_exported_and_repeats_itself() {
+    let files = Files::new();
+    let (old, new) = (files.side("old", 1.0, 0), files.side("new", 1.2, 10));
+    let path = files.0.path().join("out.json");
+    let markdown = files.0.path().join("out.md");
+    let exports = [
+        "--export-json",
+        path.to_str().unwrap(),
+        "--export-markdown",
+        markdown.to_str().unwrap(),
+    ];
+    compare(&exports, &old, &new).assert().success();
+    let json = read_json(&path);
+    assert_eq!(json["kind"], "comparison");
+    assert_eq!(json["old_reports"], 8);
+    assert_eq!(json["rows"][0]["verdict"], "slower");
+    assert!(
+        std::fs::read_to_string(markdown)
+            .unwrap()
+            .contains("| **slower** |")
+    );
+    let on_stdout = stdout(&mut compare(&["--export-json", "-"], &old, &new));
+    assert_eq!(serde_json::from_str::<Value>(&on_stdout).unwrap(), json);
+}
+
+#[test]
+fn colours_are_there_if_they_are_wanted() {
+    let files = Files::new();
+    let (old, new) = (files.side("old", 1.0, 0), files.side("new", 1.2, 10));
+    compare(&["--style", "color"], &old, &new)
+        .assert()
+        .stdout(contains("\x1b[31mslower"));
+    compare(&["--style", "none"], &old, &new)
+        .assert()
+        .stdout("");
+}
+
+#[test]
+fn a_report_that_is_cut_short_names_the_field_and_the_line() {
+    let text = serde_json::to_string_pretty(&report()).unwrap();
+    let cut = &text[..text.len() / 2];
+    refuses(cut)
+        .stderr(contains(
+            "old.json' is no report that can be compared: it is not whole JSON",
+        ))
+        .stderr(contains("reading ended at its field 'results["))
+        .stderr(contains("at line "));
+}
+
+#[test]
+fn a_file_of_something_else_says_so() {
+    refuses("").stderr(contains(
+        "old.json' is no report that can be compared: it is empty",
+    ));
+    refuses("[1, 2]").stderr(contains("no report of vmbell: it has no 'schema_version'"));
+    refuses(r#"{"results": [{"command": "ls", "mean": 1.0, "times": [1.0]}]}"#)
+        .stderr(contains("it is a file of hyperfine and not of vmbell"));
+    refuses("\u{7f}ELF").stderr(contains("it is not whole JSON"));
+}
+
+#[test]
+fn an_error_that_quotes_a_file_cannot_command_the_terminal() {
+    let mut report = report();
+    report["results"][0]["status"] = json!("\u{1b}[2J");
+    refuses(&report.to_string())
+        .stderr(contains("its field 'results[0].status' cannot be read"))
+        .stderr(contains("\\u{1b}[2J").and(contains("\u{1b}").not()));
+}
+
+#[test]
+fn a_newer_report_is_compared_as_far_as_it_is_known() {
+    let files = Files::new();
+    let mut newer = report();
+    newer["schema_version"] = json!(2);
+    newer["results"][0]["colour"] = json!("red");
+    let old = files.write("old.json", &report().to_string());
+    let new = files.write("new.json", &newer.to_string());
+    vmbell(&["compare", &old, &new])
+        .assert()
+        .success()
+        .stderr(contains("new.json': schema version 2 is newer than 1"));
+    newer["results"] = json!("elsewhere");
+    refuses(&newer.to_string()).stderr(contains(
+        "schema version 2 is newer than 1, and its field 'results' cannot be read",
+    ));
+}
+
+#[test]
+fn reports_of_other_rows_have_nothing_in_common() {
+    let mut other = report();
+    for row in other["results"].as_array_mut().unwrap() {
+        row["command"] = json!(format!("other-{}", row["command"].as_str().unwrap()));
+    }
+    refuses(&other.to_string()).stderr(contains(
+        "no row was measured on both sides: measure the same names on the same backend",
+    ));
+}
+
+#[test]
+fn reports_of_another_cpu_are_refused_unless_they_are_allowed() {
+    let files = Files::new();
+    let mut other = report();
+    other["host"]["cpu"] = json!("Other \u{1b}[1m CPU");
+    other["host"]["kernel"] = json!("Linux 99");
+    let old = files.write("old.json", &report().to_string());
+    let new = files.write("new.json", &other.to_string());
+    vmbell(&["compare", &old, &new])
+        .assert()
+        .code(2)
+        .stderr(contains("the reports are not comparable: CPU: "))
+        .stderr(contains(
+            "Other \\u{1b}[1m CPU now; --allow-different compares them",
+        ))
+        .stderr(contains("Linux 99").not());
+    vmbell(&["compare", "--allow-different", &old, &new])
+        .assert()
+        .success()
+        .stdout(contains("CPU: ").and(contains("Linux 99 now")));
+}
+
+#[test]
+fn a_name_that_is_markup_is_escaped_everywhere() {
+    let files = Files::new();
+    let mut report = report();
+    report["results"][0]["command"] = json!("<script>|\u{1b}[31m`x`");
+    let path = files.write("a.json", &report.to_string());
+    let terminal = stdout(&mut vmbell(&["compare", &path, &path]));
+    assert!(terminal.contains("<script>|\\u{1b}[31m`x`"), "{terminal}");
+    assert!(!terminal.contains('\u{1b}'), "{terminal}");
+    let arguments = ["compare", &path, &path, "--export-markdown", "-"];
+    let markdown = stdout(&mut vmbell(&arguments));
+    assert!(
+        markdown.contains("| \\<script>\\|\\\\u{1b}\\[31m\\`x\\` |"),
+        "{markdown}"
+    );
+}
+
+#[test]
+fn a_report_against_itself_is_no_change_and_is_noticed() {
+    let files = Files::new();
+    let path = files.write("a.json", &scaled(1.0, 1).to_string());
+    vmbell(&["compare", "--fail-above", "0%", &path, &path])
+        .assert()
+        .success()
+        .stdout(contains("have a report in common").and(contains("slower").not()));
+}
+
+#[test]
+fn a_report_that_is_named_twice_on_a_side_is_no_second_one() {
+    let files = Files::new();
+    let old = files.side("old", 1.0, 0);
+    let twice = [old[0].clone(), old[0].clone()];
+    compare(&[], &twice, &old[1..])
+        .assert()
+        .code(2)
+        .stderr(contains("is named twice on the old side"));
+}
+
+#[test]
+fn paths_without_a_report_are_errors() {
+    let files = Files::new();
+    let there = files.write("a.json", &report().to_string());
+    let missing = files.0.path().join("missing.json");
+    for wrong in [missing.as_path(), files.0.path(), Path::new("/dev/null")] {
+        let wrong = wrong.to_str().unwrap();
+        vmbell(&["compare", wrong, &there])
+            .assert()
+            .code(2)
+            .stdout("")
+            .stderr(contains(format!("'{wrong}'")));
+    }
+    let nowhere = files.0.path().join("no/such/folder.json");
+    vmbell(&["compare", &there, &there, "--export-json"])
+        .arg(&nowhere)
+        .assert()
+        .code(2)
+        .stderr(contains("cannot write to"));
+}
+
+#[test]
+fn thresholds_that_are_no_percentage_are_wrong_usage() {
+    for wrong in ["5", "0.05", "NaN%", "-5%", "five", "%", "inf%"] {
+        vmbell(&["compare", "a.json", "b.json"])
+            .arg(format!("--fail-above={wrong}"))
+            .assert()
+            .code(2)
+            .stderr(contains("--fail-above"));
+    }
+}
+
+#[test]
+fn sides_that_are_not_told_apart_are_wrong_usage() {
+    vmbell(&["compare", "a.json"])
+        .assert()
+        .code(2)
+        .stderr(contains("name the new report too"));
+    vmbell(&["compare", "a.json", "b.json", "c.json"])
+        .assert()
+        .code(2)
+        .stderr(contains("put -- between them"));
+    let files = Files::new();
+    let (old, new) = (files.side("old", 1.0, 0), files.side("new", 1.0, 10));
+    compare(&["--turns"], &old[1..], &new)
+        .assert()
+        .code(2)
+        .stderr(contains(
+            "as many old reports as new ones, and there are 7 and 8",
+        ));
+}
