@@ -11,6 +11,7 @@ use super::man::ManArgs;
 use super::probe::ProbeArgs;
 use super::run_image::RunArgs;
 use super::stat::StatArgs;
+use super::version;
 use super::virtqueue::VirtqueueArgs;
 use super::vmm::VmmArgs;
 
@@ -44,7 +45,7 @@ Exit codes:
 
 /// Rings bells between a guest and its host, by every path there is, and says what each one costs.
 #[derive(Debug, Parser)]
-#[command(name = "vmbell", version, about, after_help = EXAMPLES, max_term_width = 100)]
+#[command(name = "vmbell", version = version::short(), long_version = version::long(), about, after_help = EXAMPLES, max_term_width = 100)]
 #[command(arg_required_else_help = true, propagate_version = true)]
 pub(super) struct Cli {
     #[command(subcommand)]

@@ -1,6 +1,7 @@
 //! `vmbell bench`: measures entries, exports the report and shows it.
 
 use std::io::{self, IsTerminal};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -14,9 +15,10 @@ use super::output::print;
 use super::progress::Progress;
 use super::style::{self, Style};
 use super::supervise::supervise;
-use super::{cpus, interrupt, seed, time_unit};
+use super::{compare, cpus, interleave, interrupt, seed, time_unit};
 use vmbell_bench::scenario::Scan;
 use vmbell_bench::{Entry, Limit, Options, Plan, Wanted, catalogue, select, set_reference, timing};
+use vmbell_report::compare::CompareOptions;
 use vmbell_report::{Look, Report, TimeUnit, Timing};
 
 /// How long the rows that answer the first questions are measured.
@@ -24,6 +26,10 @@ const FIRST: Duration = Duration::from_secs(12);
 
 /// Measures, exports and shows.
 pub(super) fn run(args: BenchArgs) -> Result<Exit> {
+    if let Some(other) = &args.before.interleave {
+        return interleave::run(&args, other);
+    }
+    let baseline = baseline(&args)?;
     let choices = Choice::several(&args.backend)?;
     let entries = entries(&args, &choices)?;
     let cpus = cpus::choose(args.cpu.as_ref())?;
@@ -68,7 +74,46 @@ pub(super) fn run(args: BenchArgs) -> Result<Exit> {
     let exported = exports.finish(&report, unit);
     show(&report, &args, unit, stdout_is_taken)?;
     exported?;
-    Ok(exit(&report))
+    Ok(match (exit(&report), baseline.as_slice()) {
+        (exit, []) => exit,
+        (Exit::Good, baseline) => compare_with(baseline, report, &args, stdout_is_taken)?,
+        (exit, baseline) => {
+            compare_with(baseline, report, &args, stdout_is_taken)?;
+            exit
+        }
+    })
+}
+
+/// The reports of `--baseline`, read before anything is measured.
+fn baseline(args: &BenchArgs) -> Result<Vec<Report>> {
+    if args.before.fail_above.is_some() && args.before.baseline.is_empty() {
+        return Err(Usage::new("--fail-above needs --baseline or --interleave").into());
+    }
+    let read = |path: &PathBuf| compare::read(path).map_err(|error| Usage::new(error).into());
+    args.before.baseline.iter().map(read).collect()
+}
+
+/// Compares what was measured with the reports of before.
+fn compare_with(
+    baseline: &[Report],
+    report: Report,
+    args: &BenchArgs,
+    stdout_is_taken: bool,
+) -> Result<Exit> {
+    let options = CompareOptions {
+        seed: report.seed,
+        ..CompareOptions::default()
+    };
+    let how = (args.style, args.before.fail_above);
+    if args.style != Style::None {
+        let text = "\nbefore and now\n";
+        if stdout_is_taken {
+            eprint!("{text}");
+        } else {
+            print(text)?;
+        }
+    }
+    compare::measured(baseline, &[report], &options, how, stdout_is_taken)
 }
 
 /// The plan that the arguments describe. If the user gave a number of runs, no time budget reduces it.

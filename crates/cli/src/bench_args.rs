@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use super::exports::ExportArgs;
+use super::interleave::args::BeforeArgs;
 use super::style::Style;
 use super::time_unit::TimeUnit;
 use super::values::{self, CpuList};
@@ -84,6 +85,9 @@ pub(super) struct BenchArgs {
     /// Repeat the order of an earlier run, by the seed in its report
     #[arg(long, value_name = "N")]
     pub(super) seed: Option<u32>,
+
+    #[command(flatten)]
+    pub(super) before: BeforeArgs,
 
     #[command(flatten)]
     pub(super) exports: ExportArgs,

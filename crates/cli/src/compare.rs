@@ -98,7 +98,8 @@ fn read_all(paths: &[PathBuf], side: &str) -> Result<Vec<Report>> {
     paths.iter().map(read).collect()
 }
 
-fn read(path: &Path) -> Result<Report> {
+/// Reads the report that a person named, and warns of what may be missing in it.
+pub(super) fn read(path: &Path) -> Result<Report> {
     let text =
         fs::read_to_string(path).with_context(|| format!("cannot read '{}'", path.display()))?;
     // The error may quote the file, which anybody may have written.
@@ -109,6 +110,19 @@ fn read(path: &Path) -> Result<Report> {
         eprintln!("warning: '{}': {warning}", path.display());
     }
     Ok(reading.report)
+}
+
+/// Compares reports that were just measured with those of before, and shows it on stderr if stdout is taken.
+pub(super) fn measured(
+    old: &[Report],
+    new: &[Report],
+    options: &CompareOptions,
+    (style, fail_above): (Style, Option<f64>),
+    stdout_is_taken: bool,
+) -> Result<Exit> {
+    let comparison = compare(old, new, options).map_err(with_advice)?;
+    show(&comparison, style, stdout_is_taken)?;
+    Ok(verdict(&comparison, fail_above))
 }
 
 /// The error with what to do about it.

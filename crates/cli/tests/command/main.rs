@@ -5,6 +5,7 @@
     reason = "the whole program is tests"
 )]
 
+mod before;
 mod bench;
 mod common;
 mod compare;

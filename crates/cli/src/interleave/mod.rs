@@ -1,0 +1,158 @@
+//! `vmbell bench --interleave`: another vmbell and this one measure in turns, and their reports are compared.
+//!
+//! A host drifts by more than most changes are worth. Two sides that take turns of a few seconds, in an order of chance, drift
+//! together, so the comparison pairs the reports of a turn (docs/comparing.md). `forwarded` has the options that both get,
+//! `side` runs one of them. The calling thread waits for each child.
+
+pub(super) mod args;
+mod forwarded;
+mod side;
+
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context, Result};
+use clap::CommandFactory;
+
+use self::side::{Side, SideError};
+use super::args::Cli;
+use super::bench_args::BenchArgs;
+use super::compare;
+use super::exit::{Exit, Usage};
+use super::progress::Progress;
+use super::{interrupt, seed, words};
+use vmbell_bench::{Observer, Phase};
+use vmbell_report::compare::{CompareOptions, Pairing};
+use vmbell_report::{Random, Report};
+
+/// Runs of a turn.
+const RUNS: &str = "--runs=3";
+
+/// The options of `bench` that are about the comparison and how it is shown.
+const OURS: [&str; 15] = [
+    "baseline",
+    "interleave",
+    "turns",
+    "keep-turns",
+    "fail-above",
+    "export-json",
+    "export-markdown",
+    "export-csv",
+    "export-openmetrics",
+    "style",
+    "sort",
+    "no-warnings",
+    "quiet",
+    "verbose",
+    "seed",
+];
+
+/// The reports of both sides; those with the same index are of one turn.
+#[derive(Debug, Default)]
+struct Taken {
+    old: Vec<Report>,
+    new: Vec<Report>,
+}
+
+/// Measures in turns with `other`, compares and shows.
+pub(super) fn run(args: &BenchArgs, other: &str) -> Result<Exit> {
+    if args.exports.given().iter().any(|(_, path)| path.is_some()) {
+        return Err(Usage::new(
+            "with --interleave there are two reports a turn: keep them with --keep-turns FOLDER, and see `vmbell compare --turns`",
+        )
+        .into());
+    }
+    let sides = sides(args, other)?;
+    if let Some(folder) = &args.before.keep_turns {
+        fs::create_dir_all(folder)
+            .with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    }
+    let stop = interrupt::catch().context("cannot catch signals")?;
+    let seed = u64::from(args.seed.unwrap_or_else(seed::fresh));
+    let taken = take(args, &sides, seed, stop)?;
+    let interrupted = stop.load(Ordering::Relaxed);
+    if taken.new.is_empty() {
+        return Ok(Exit::Interrupted);
+    }
+    let options = CompareOptions {
+        pairing: Pairing::Turns,
+        seed,
+        ..CompareOptions::default()
+    };
+    let how = (args.style, args.before.fail_above);
+    let exit = compare::measured(&taken.old, &taken.new, &options, how, false)?;
+    Ok(if interrupted { Exit::Interrupted } else { exit })
+}
+
+/// Both sides, the old one first.
+fn sides(args: &BenchArgs, other: &str) -> Result<[Side; 2]> {
+    let other = words::split(other).map_err(Usage::new)?;
+    if other.is_empty() {
+        return Err(Usage::new("--interleave has no command").into());
+    }
+    let cli = Cli::command();
+    let matches = cli.clone().try_get_matches()?;
+    let (Some(command), Some(matches)) = (
+        cli.find_subcommand("bench"),
+        matches.subcommand_matches("bench"),
+    ) else {
+        return Err(Usage::new("--interleave is an option of `vmbell bench` only").into());
+    };
+    let mut options = forwarded::words(command, matches, &OURS);
+    if args.runs.is_none() {
+        options.insert(0, RUNS.into());
+    }
+    let this = env::current_exe().context("cannot find this program")?;
+    let side = |name, vmbell| Side::new(name, vmbell, &options, args.timeout);
+    Ok([
+        side("old", other.into_iter().map(OsString::from).collect()),
+        side("new", vec![this.into()]),
+    ])
+}
+
+/// Takes the turns, until a signal.
+fn take(args: &BenchArgs, sides: &[Side; 2], seed: u64, stop: &AtomicBool) -> Result<Taken> {
+    let turns = args.before.turns;
+    let mut progress = Progress::new(args.style.progress() && !args.quiet);
+    progress.phase(Phase::Measure, u64::from(turns) * 2);
+    let mut random = Random::new(seed);
+    let mut taken = Taken::default();
+    for turn in 1..=turns {
+        let first = random.below(2);
+        let mut reports = [None, None];
+        for index in [first, 1 - first] {
+            let side = &sides[index];
+            match side.measure(stop) {
+                Ok(report) => reports[index] = Some(report),
+                Err(SideError::Stopped) => return Ok(taken),
+                Err(error) => {
+                    return Err(error).with_context(|| {
+                        format!("turn {turn} of {turns}, the {} side", side.name)
+                    });
+                }
+            }
+            progress.step(&format!("turn {turn}, {}", side.name), None);
+        }
+        let [Some(old), Some(new)] = reports else {
+            continue;
+        };
+        if let Some(folder) = &args.before.keep_turns {
+            keep(folder, turn, [(&sides[0], &old), (&sides[1], &new)])?;
+        }
+        taken.old.push(old);
+        taken.new.push(new);
+    }
+    Ok(taken)
+}
+
+fn keep(folder: &Path, turn: u32, reports: [(&Side, &Report); 2]) -> Result<()> {
+    for (side, report) in reports {
+        let path = folder.join(format!("{}-{turn:03}.json", side.name));
+        fs::write(&path, vmbell_report::json(report))
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,147 @@
+//! One side of an interleaved comparison: a vmbell, this one or another, whose `bench` runs as a child process once in each
+//! turn and prints its report as JSON.
+
+use std::ffi::OsString;
+use std::io;
+use std::process::ExitStatus;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use crate::process::{self, End, Task};
+use vmbell_report::{ReadError, Report};
+
+/// The most bytes of a report: 100 rows with 1000 samples each have a tenth of it.
+const MOST: usize = 64 << 20;
+/// How long a `bench` may take after its own time limit.
+const GRACE: Duration = Duration::from_secs(60);
+
+/// A vmbell and what its `bench` is to measure.
+#[derive(Debug)]
+pub(super) struct Side {
+    /// `old` or `new`.
+    pub(super) name: &'static str,
+    words: Vec<OsString>,
+    limit: Duration,
+}
+
+/// Why a side gave no report.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SideError {
+    /// A signal asked the command to end.
+    #[error("a signal ended it")]
+    Stopped,
+    /// The program cannot be run.
+    #[error("cannot run {program}")]
+    Run {
+        /// The program.
+        program: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// It ended by itself and printed no report.
+    #[error("{program} ended with {status}: {last}")]
+    Ended {
+        /// The program.
+        program: String,
+        /// Its status.
+        status: ExitStatus,
+        /// The last line of what it says.
+        last: String,
+    },
+    /// It did not end.
+    #[error("{program} did not end within {limit:?}")]
+    Limit {
+        /// The program.
+        program: String,
+        /// How long it had.
+        limit: Duration,
+    },
+    /// It printed too much.
+    #[error("{program} printed more than {MOST} bytes")]
+    TooMuch {
+        /// The program.
+        program: String,
+    },
+    /// What it printed is no report.
+    #[error("what {program} printed cannot be read")]
+    Report {
+        /// The program.
+        program: String,
+        /// Why.
+        source: ReadError,
+    },
+}
+
+impl Side {
+    /// The side that `vmbell` runs, the words of a command, with these options of `bench`; `timeout` is the limit that
+    /// `bench` itself has, zero for none.
+    pub(super) fn new(
+        name: &'static str,
+        vmbell: Vec<OsString>,
+        options: &[OsString],
+        timeout: Duration,
+    ) -> Self {
+        let mut words = vmbell;
+        words.extend(["bench", "--export-json=-", "--style=none"].map(OsString::from));
+        words.extend_from_slice(options);
+        let limit = match timeout {
+            Duration::ZERO => Duration::MAX,
+            timeout => timeout + GRACE,
+        };
+        Self { name, words, limit }
+    }
+
+    /// Measures once.
+    pub(super) fn measure(&self, stop: &AtomicBool) -> Result<Report, SideError> {
+        let program = self.words[0].to_string_lossy().into_owned();
+        let ended = process::run(&Task {
+            words: &self.words,
+            limit: self.limit,
+            most: MOST,
+            stop,
+            is_complete: |_| false,
+        });
+        let ended = match ended {
+            Ok(ended) => ended,
+            Err(source) => return Err(SideError::Run { program, source }),
+        };
+        let status = match ended.end {
+            End::Exited(status) => status,
+            End::Stopped => return Err(SideError::Stopped),
+            End::TooMuch => return Err(SideError::TooMuch { program }),
+            End::TimeLimit | End::Lingered => {
+                let limit = self.limit;
+                return Err(SideError::Limit { program, limit });
+            }
+        };
+        let text = String::from_utf8_lossy(&ended.output);
+        // A row that failed makes the status 1, and the report has the others.
+        if text.trim().is_empty() {
+            let last = last_line(&ended.errors);
+            return Err(SideError::Ended {
+                program,
+                status,
+                last,
+            });
+        }
+        vmbell_report::parse_any(&text)
+            .map(|reading| reading.report)
+            .map_err(|source| SideError::Report { program, source })
+    }
+}
+
+/// The first error of what a program says, or else its last line, without characters that a terminal would obey.
+fn last_line(errors: &[u8]) -> String {
+    let text = String::from_utf8_lossy(errors);
+    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+    let error = lines.clone().find(|line| line.starts_with("error"));
+    let line = error.or_else(|| lines.next_back());
+    line.map_or_else(
+        || "it said nothing".to_owned(),
+        |line| line.chars().filter(|c| !c.is_control()).collect(),
+    )
+}
+
+#[cfg(test)]
+#[path = "side_test.rs"]
+mod tests;

@@ -1,0 +1,172 @@
+//! `vmbell bench` with `--baseline` and `--interleave`.
+
+use std::fs;
+use std::path::Path;
+
+use predicates::str::contains;
+
+use crate::common::{stdout, vmbell};
+
+const THIS: &str = env!("CARGO_BIN_EXE_vmbell");
+
+/// A bench of rows that behave in one known way.
+fn bench(words: &[&str]) -> assert_cmd::Command {
+    let mut command = vmbell(&["bench", "--only", "--min-time", "1ms", "--no-warnings"]);
+    command.args(words);
+    command
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_program_in_turns_with_itself_is_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let kept = folder.path().join("turns");
+    let text = stdout(
+        bench(&[
+            "debug-constant",
+            "debug-double",
+            "--turns",
+            "2",
+            "--interleave",
+            THIS,
+        ])
+        .arg("--keep-turns")
+        .arg(&kept),
+    );
+    assert!(text.starts_with("2 reports a side, in turns"), "{text}");
+    assert!(text.contains("\n2 same\n"), "{text}");
+    let kept_names = [
+        "new-001.json",
+        "new-002.json",
+        "old-001.json",
+        "old-002.json",
+    ];
+    assert_eq!(names(&kept), kept_names);
+    let report = fs::read_to_string(kept.join("old-002.json")).unwrap();
+    assert_eq!(vmbell_report::parse(&report).unwrap().plan.runs, 3);
+}
+
+#[test]
+fn the_other_side_may_be_a_command_with_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let kept = folder.path().join("turns");
+    let other = format!("env 'VMBELL_TEST=a b' {THIS}");
+    bench(&[
+        "debug-constant",
+        "--turns",
+        "1",
+        "--runs",
+        "4",
+        "--interleave",
+        &other,
+    ])
+    .arg("--keep-turns")
+    .arg(&kept)
+    .assert()
+    .success();
+    let report = fs::read_to_string(kept.join("old-001.json")).unwrap();
+    assert_eq!(vmbell_report::parse(&report).unwrap().plan.runs, 4);
+}
+
+#[test]
+fn a_side_that_fails_is_named_with_what_it_says() {
+    bench(&[
+        "debug-constant",
+        "--interleave",
+        "sh -c 'echo error: no such thing >&2; exit 3'",
+    ])
+    .assert()
+    .code(1)
+    .stderr(contains("the old side"))
+    .stderr(contains("ended with exit status: 3: error: no such thing"));
+    bench(&["debug-constant", "--interleave", "/nonexistent/vmbell"])
+        .assert()
+        .code(1)
+        .stderr(contains("cannot run /nonexistent/vmbell"));
+}
+
+#[test]
+fn options_that_make_no_sense_in_turns_are_refused() {
+    let refused = |words: &[&str], why: &str| {
+        bench(&["debug-constant"])
+            .args(words)
+            .assert()
+            .code(2)
+            .stderr(contains(why));
+    };
+    refused(
+        &["--interleave", THIS, "--export-json", "-"],
+        "--keep-turns FOLDER",
+    );
+    refused(&["--interleave", ""], "--interleave has no command");
+    refused(&["--interleave", "'x"], "a quote ' is not closed");
+    refused(&["--turns", "3"], "--interleave <COMMAND>");
+    refused(
+        &["--interleave", THIS, "--baseline", "x"],
+        "cannot be used with",
+    );
+    refused(
+        &["--fail-above", "5%"],
+        "--fail-above needs --baseline or --interleave",
+    );
+    refused(
+        &["--interleave", THIS, "--fail-above", "fast"],
+        "--fail-above",
+    );
+}
+
+#[test]
+fn what_is_measured_is_compared_with_a_baseline() {
+    let folder = tempfile::tempdir().unwrap();
+    let old = folder.path().join("old.json");
+    let export = |name: &str| {
+        bench(&[name, "--runs", "12", "--style", "none", "--export-json"])
+            .arg(&old)
+            .assert()
+            .success();
+    };
+    export("debug-constant");
+    let compared = || {
+        let mut command = bench(&["debug-constant", "--runs", "12", "--fail-above", "5%"]);
+        command.arg("--baseline").arg(&old);
+        command
+    };
+    let text = stdout(&mut compared());
+    assert!(text.contains("\nbefore and now\n"), "{text}");
+    assert!(text.contains("\n1 same\n"), "{text}");
+    // The same report with half the times: now is twice as slow.
+    let json = fs::read_to_string(&old).unwrap();
+    let mut report = vmbell_report::parse(&json).unwrap();
+    for row in &mut report.results {
+        row.samples_ns.iter_mut().for_each(|ns| *ns /= 2.0);
+    }
+    fs::write(&old, vmbell_report::json(&report)).unwrap();
+    compared()
+        .assert()
+        .code(1)
+        .stderr(contains("slower by more than 5.0 %: debug-constant"));
+}
+
+#[test]
+fn a_baseline_that_cannot_be_read_ends_the_command_before_it_measures() {
+    let begun = std::time::Instant::now();
+    bench(&[
+        "debug-constant",
+        "--runs",
+        "1000000",
+        "--baseline",
+        "/nonexistent.json",
+    ])
+    .assert()
+    .code(2)
+    .stderr(contains("cannot read '/nonexistent.json'"));
+    assert!(begun.elapsed() < std::time::Duration::from_secs(50));
+}
