@@ -1,21 +1,45 @@
-//! Tells the program the git revision that it is built from, which its reports name.
+//! Tells the program what it is built from: the git revision, which its reports name, the compiler and the target, which
+//! `vmbell --version` names. Nothing here depends on the time or the place of the build.
 
+use std::env;
+use std::fs;
 use std::process::Command;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=.cargo_vcs_info.json");
     // This file changes with every commit and every switch of branches. Both calls of git fail outside
     // of a repository, e.g. in an unpacked source archive; reports then name no revision.
-    if let Some(log) = git(&["rev-parse", "--git-path", "logs/HEAD"]) {
+    if let Some(log) = output("git", &["rev-parse", "--git-path", "logs/HEAD"]) {
         println!("cargo::rerun-if-changed={log}");
     }
-    if let Some(revision) = git(&["rev-parse", "--short=12", "HEAD"]) {
+    if let Some(revision) =
+        packaged().or_else(|| output("git", &["rev-parse", "--short=12", "HEAD"]))
+    {
         println!("cargo::rustc-env=VMBELL_GIT={revision}");
+    }
+    let rustc = env::var("RUSTC").ok();
+    let rustc = rustc.and_then(|rustc| output(&rustc, &["--version"]));
+    let rustc = rustc.unwrap_or_else(|| "unknown rustc".to_owned());
+    println!("cargo::rustc-env=VMBELL_RUSTC={rustc}");
+    for (name, variable) in [("TARGET", "VMBELL_TARGET"), ("PROFILE", "VMBELL_PROFILE")] {
+        println!("cargo::rerun-if-env-changed={name}");
+        let value = env::var(name).unwrap_or_default();
+        println!("cargo::rustc-env={variable}={value}");
     }
 }
 
-fn git(args: &[&str]) -> Option<String> {
-    let output = Command::new("git").args(args).output().ok()?;
+/// The revision that cargo notes in a package; another repository round it is not what it was made of.
+fn packaged() -> Option<String> {
+    let text = fs::read_to_string(".cargo_vcs_info.json").ok()?;
+    let (_, rest) = text.split_once("\"sha1\"")?;
+    let revision = rest.split('"').nth(1)?;
+    let is_revision = revision.len() >= 12 && revision.chars().all(|c| c.is_ascii_hexdigit());
+    is_revision.then(|| revision[..12].to_owned())
+}
+
+fn output(program: &str, args: &[&str]) -> Option<String> {
+    let output = Command::new(program).args(args).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
     let text = text.trim();
     (output.status.success() && !text.is_empty()).then(|| text.to_owned())

@@ -1,4 +1,6 @@
-//! `vmbell man [COMMAND...]`: prints a manual page.
+//! `vmbell man [COMMAND...]`: prints a manual page, or writes all of them.
+
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::{Args, CommandFactory};
@@ -12,6 +14,9 @@ use super::output::print;
 pub(super) struct ManArgs {
     /// Of which subcommand, e.g. `lab bench`; of the whole program without one
     command: Vec<String>,
+    /// Write the pages of all subcommands to this folder, for a package
+    #[arg(long, value_name = "FOLDER", conflicts_with = "command")]
+    all: Option<PathBuf>,
 }
 
 /// Prints the page, which is made from the definitions that parse the arguments.
@@ -19,6 +24,11 @@ pub(super) fn run(args: &ManArgs) -> Result<Exit> {
     let mut root = Cli::command();
     // This fills in the names of subcommands and the flags that they inherit.
     root.build();
+    if let Some(folder) = &args.all {
+        clap_mangen::generate_to(root, folder)
+            .with_context(|| format!("cannot write the manual pages to {}", folder.display()))?;
+        return Ok(Exit::Good);
+    }
     let mut command = root;
     let mut page_name = "vmbell".to_owned();
     for name in &args.command {

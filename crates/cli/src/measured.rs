@@ -3,6 +3,7 @@
 use std::time::{Instant, SystemTime};
 
 use super::exit::Exit;
+use super::version;
 use vmbell_bench::{Clock, Context, Options, Plan, Record, assemble, host};
 use vmbell_report::{Backend, Counting, Host, Report, Status, Timing, Tool};
 
@@ -54,7 +55,7 @@ pub(super) fn tool() -> Tool {
     Tool {
         name: "vmbell".to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        git: option_env!("VMBELL_GIT").map(str::to_owned),
+        git: version::GIT.map(str::to_owned),
     }
 }
 
