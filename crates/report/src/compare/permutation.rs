@@ -4,8 +4,6 @@
 //! are tried if they are few; else so many are drawn, and the measured one counts as one of them, so that no p-value is
 //! zero.
 
-use std::cmp::Ordering;
-
 use super::resample::median_in_place;
 use crate::Random;
 
@@ -119,16 +117,14 @@ fn share(hits: usize, of: u64) -> f64 {
     hits as f64 / of as f64
 }
 
-/// The ranks of `values`, ties sharing the mean of theirs, less the mean of all ranks.
+/// Twice the ranks of `values`, ties sharing the mean of theirs, less twice the mean of all ranks.
 fn centred_ranks(values: &[f64]) -> Vec<f64> {
-    let rank = |value: &f64| -> f64 {
-        let of = |other: &f64| match other.total_cmp(value) {
-            Ordering::Less => 1.0,
-            Ordering::Equal => 0.0,
-            Ordering::Greater => -1.0,
-        };
-        // Twice the distance from the middle rank.
-        values.iter().map(of).sum()
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let rank = |value: &f64| {
+        let below = sorted.partition_point(|other| other.total_cmp(value).is_lt());
+        let above = sorted.partition_point(|other| other.total_cmp(value).is_le());
+        (below + above) as f64 - sorted.len() as f64
     };
     values.iter().map(rank).collect()
 }

@@ -61,6 +61,12 @@ fn drawn_exchanges_agree_with_all_of_them() {
 }
 
 #[test]
+fn ties_share_the_mean_of_their_ranks() {
+    assert_eq!(centred_ranks(&[5.0, 7.0, 5.0, 1.0]), [0.0, 3.0, 0.0, -3.0]);
+    assert_eq!(of_sides(&[1.0; 20], &[1.0; 20], &mut random()), 1.0);
+}
+
+#[test]
 fn the_ways_to_choose_are_counted() {
     assert_eq!(choices(16, 8), Some(12_870));
     assert_eq!(choices(5, 0), Some(1));
