@@ -104,10 +104,13 @@ fn too_few(rows: &[ComparedRow], pairing: Pairing) -> Option<String> {
         return None;
     }
     let (has, what) = size(tested.first()?, pairing);
+    let are_single = tested
+        .iter()
+        .all(|row| (row.old.reports, row.new.reports) == (1, 1));
     let enough = |number: &usize| {
         let least = match pairing {
-            Pairing::Turns => permutation::least_of_turns(*number),
-            Pairing::Apart => permutation::least_of_sides(*number, *number),
+            Pairing::Turns if !are_single => permutation::least_of_turns(*number),
+            Pairing::Turns | Pairing::Apart => permutation::least_of_sides(*number, *number),
         };
         least * count as f64 <= ALPHA
     };

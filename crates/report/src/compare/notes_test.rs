@@ -51,6 +51,29 @@ fn too_few_reports_say_how_many_are_enough() {
 }
 
 #[test]
+fn too_few_runs_of_single_reports_are_counted_in_runs_whatever_the_pairing() {
+    let short = |seed| {
+        let mut reports = reports(1, 2, seed);
+        for row in &mut reports[0].results {
+            row.samples_ns.truncate(4);
+        }
+        reports
+    };
+    for pairing in [Pairing::Turns, Pairing::Apart] {
+        let options = CompareOptions {
+            pairing,
+            ..CompareOptions::default()
+        };
+        let notes = compare(&short(1), &short(2), &options).unwrap().notes;
+        assert_eq!(
+            notes[1],
+            "4 runs in a report show a change only where at least 2 of 2 rows changed together: take at least 5 to find \
+             a single row among 2."
+        );
+    }
+}
+
+#[test]
 fn copies_of_a_report_are_named() {
     let old = [reports(1, 2, 1), reports(1, 2, 1)].concat();
     let comparison = compare(&old, &old, &CompareOptions::default()).unwrap();
