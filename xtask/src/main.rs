@@ -1,22 +1,28 @@
 //! What cargo alone cannot do for this repository. `cargo xtask lab` runs every test that needs
-//! `/dev/kvm` on a machine that has none, and `cargo xtask fleet` tries `deploy/`.
+//! `/dev/kvm` on a machine that has none, `cargo xtask fleet` tries `deploy/`, and `cargo xtask simulate` says how often a comparison is
+//! wrong.
 
 mod artifacts;
 mod child;
 mod fleet;
 mod lab;
+mod simulate;
 
 use std::process::ExitCode;
 
 const USAGE: &str = "\
 Usage: cargo xtask lab [--arch aarch64]
        cargo xtask fleet
+       cargo xtask simulate FOLDER
 
   lab   Run every test that needs real KVM, in the lab (docs/lab.md). Prepares the lab first: that
         downloads about 62 MB once, and needs no network afterwards. With --arch aarch64 the tests
         are built for arm64 and run on its KVM.
   fleet Try what deploy/ has for Prometheus and Grafana with the real programs, which it downloads once
         for each target/: about 23 MB.
+  simulate
+        Say how often `vmbell compare` is wrong, by simulation on the turns that
+        `vmbell bench --interleave vmbell --keep-turns FOLDER` kept of a program and itself.
 ";
 
 fn main() -> ExitCode {
@@ -26,6 +32,7 @@ fn main() -> ExitCode {
         ["lab"] => lab::run(),
         ["lab", "--arch", "aarch64"] => lab::run_on_arm64(),
         ["fleet"] => fleet::run(),
+        ["simulate", folder] => simulate::run(folder.as_ref()),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");
             Ok(())
