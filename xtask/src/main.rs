@@ -6,6 +6,7 @@ mod artifacts;
 mod child;
 mod fleet;
 mod lab;
+mod package;
 mod simulate;
 
 use std::process::ExitCode;
@@ -13,6 +14,7 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 Usage: cargo xtask lab [--arch aarch64]
        cargo xtask fleet
+       cargo xtask package [--twice]
        cargo xtask simulate FOLDER
 
   lab   Run every test that needs real KVM, in the lab (docs/lab.md). Prepares the lab first: that
@@ -20,6 +22,9 @@ Usage: cargo xtask lab [--arch aarch64]
         are built for arm64 and run on its KVM.
   fleet Try what deploy/ has for Prometheus and Grafana with the real programs, which it downloads once
         for each target/: about 23 MB.
+  package
+        Make a Debian package of the command below target/package, and install, run and remove it in a
+        clean root (40 MB, once). With --twice make it from another folder too, and compare the bytes.
   simulate
         Say how often `vmbell compare` is wrong, by simulation on the turns that
         `vmbell bench --interleave vmbell --keep-turns FOLDER` kept of a program and itself.
@@ -32,6 +37,8 @@ fn main() -> ExitCode {
         ["lab"] => lab::run(),
         ["lab", "--arch", "aarch64"] => lab::run_on_arm64(),
         ["fleet"] => fleet::run(),
+        ["package"] => package::run(),
+        ["package", "--twice"] => package::run_twice(),
         ["simulate", folder] => simulate::run(folder.as_ref()),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");

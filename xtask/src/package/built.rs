@@ -1,0 +1,71 @@
+//! The release build of the package: nothing in it depends on where and when it is made.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use super::output;
+
+/// The program, and what its package is called.
+#[derive(Debug)]
+pub(super) struct Built {
+    /// The program, with symbols.
+    pub(super) program: PathBuf,
+    /// Its version.
+    pub(super) version: String,
+    /// The time of the last commit, in seconds since 1970: that of all files in the package.
+    pub(super) epoch: String,
+    /// Who packages it: DEBFULLNAME and DEBEMAIL, as for Debian's own tools.
+    pub(super) maintainer: String,
+}
+
+/// Builds the command of the sources in `root`.
+pub(super) fn build(root: &Path, target: &Path) -> Result<Built> {
+    let git = |words: &[&str]| output(Command::new("git").current_dir(root).args(words));
+    let epoch = git(&["log", "-1", "--format=%ct"])?.trim().to_owned();
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo)
+        .current_dir(root)
+        .args([
+            "build",
+            "--release",
+            "--locked",
+            "--bin",
+            "vmbell",
+            "--target-dir",
+        ])
+        .arg(target)
+        .env("CARGO_ENCODED_RUSTFLAGS", flags(root)?)
+        .env("SOURCE_DATE_EPOCH", &epoch)
+        .env_remove("CARGO_INCREMENTAL")
+        .status()
+        .context("cannot run cargo")?;
+    ensure!(status.success(), "cargo build --release failed");
+    Ok(Built {
+        program: target.join("release/vmbell"),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        epoch,
+        maintainer: maintainer(),
+    })
+}
+
+fn maintainer() -> String {
+    let or = |name: &str, none: &str| env::var(name).unwrap_or_else(|_| none.to_owned());
+    let (name, address) = (
+        or("DEBFULLNAME", "vmbell"),
+        or("DEBEMAIL", "vmbell@localhost"),
+    );
+    format!("{name} <{address}>")
+}
+
+/// The flags that keep the paths of this machine out of the program; cargo separates them by 0x1f.
+fn flags(root: &Path) -> Result<String> {
+    let home = match env::var_os("CARGO_HOME") {
+        Some(home) => PathBuf::from(home),
+        None => PathBuf::from(env::var_os("HOME").context("there is no HOME")?).join(".cargo"),
+    };
+    let remap = |from: &Path, to: &str| format!("--remap-path-prefix={}={to}", from.display());
+    Ok([remap(&home, "/cargo"), remap(root, "/vmbell")].join("\u{1f}"))
+}

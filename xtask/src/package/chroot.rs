@@ -1,0 +1,110 @@
+//! A clean Debian root, made once for each `target/`, in which the package is installed, run and removed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use super::output;
+
+/// What happens in the clean root. Its first words are those of a user who has just installed the package.
+const SCRIPT: &str = r#"
+set -eu
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin
+# dpkg has to be content with what the package says that it needs.
+dpkg --install /vmbell.deb
+dpkg --listfiles vmbell >/files
+vmbell --version
+vmbell probe >/dev/null
+vmbell bench --backend usermode --runs 3 --min-time 1ms --style basic portio-datamatch-eventfd
+for file in /usr/share/bash-completion/completions/vmbell /usr/share/zsh/vendor-completions/_vmbell \
+    /usr/share/fish/vendor_completions.d/vmbell.fish /usr/share/man/man1/vmbell.1.gz \
+    /usr/share/man/man1/vmbell-bench.1.gz /usr/lib/systemd/system/vmbell-bench.timer \
+    /usr/share/doc/vmbell/copyright /usr/share/doc/vmbell/vmbell.cdx.json; do
+    test -s "$file" || { echo "$file is missing" >&2; exit 1; }
+done
+cd / && md5sum --check --quiet /var/lib/dpkg/info/vmbell.md5sums
+dpkg --purge vmbell
+while read -r file; do
+    case $file in *vmbell*) test ! -e "$file" || { echo "$file is left" >&2; exit 1; } ;; esac
+done </files
+"#;
+
+/// Installs `package` in a clean root below `folder`, runs it and removes it.
+pub(super) fn test(folder: &Path, package: &Path) -> Result<()> {
+    let archive = root(folder)?;
+    let place = tempfile::Builder::new().prefix("vmbell-root-").tempdir()?;
+    let root = place.path();
+    output(
+        Command::new("tar")
+            .arg("-xf")
+            .arg(&archive)
+            .arg("-C")
+            .arg(root),
+    )?;
+    fs::copy(package, root.join("vmbell.deb")).context("cannot copy the package")?;
+    // A mount namespace of its own: what is mounted in it is gone with its last process.
+    let script = format!(
+        "set -e; mount -t proc proc '{0}/proc'; mount --rbind /dev '{0}/dev'; mount --rbind /sys '{0}/sys'; \
+         exec chroot '{0}' /bin/sh -c \"$1\"",
+        root.display()
+    );
+    let status = Command::new("unshare")
+        .args([
+            "--mount",
+            "--propagation",
+            "private",
+            "sh",
+            "-c",
+            &script,
+            "sh",
+            SCRIPT,
+        ])
+        .status()
+        .context("cannot run unshare")?;
+    ensure!(
+        status.success(),
+        "the package does not work in a clean root: {status}"
+    );
+    Ok(())
+}
+
+/// The archive of a root with what every Debian has.
+fn root(folder: &Path) -> Result<PathBuf> {
+    let archive = folder.join("root.tar");
+    if archive.is_file() {
+        return Ok(archive);
+    }
+    ensure!(
+        is_root()?,
+        "a clean root needs root: run `cargo xtask package` as root"
+    );
+    if Command::new("mmdebstrap")
+        .arg("--version")
+        .output()
+        .is_err()
+    {
+        output(Command::new("apt-get").args(["install", "--yes", "--quiet", "mmdebstrap"]))
+            .context("cannot install mmdebstrap, which makes a clean root")?;
+    }
+    let release = fs::read_to_string("/etc/os-release").context("cannot read /etc/os-release")?;
+    let suite = release
+        .lines()
+        .find_map(|line| line.strip_prefix("VERSION_CODENAME="))
+        .context("/etc/os-release names no Debian release")?;
+    // A name of its own until it is whole.
+    let draft = folder.join("root.draft.tar");
+    eprintln!("package: making a clean root of Debian {suite}, about 40 MB");
+    output(
+        Command::new("mmdebstrap")
+            .args(["--quiet", "--variant=essential", suite])
+            .arg(&draft),
+    )?;
+    fs::rename(&draft, &archive).context("cannot keep the clean root")?;
+    Ok(archive)
+}
+
+fn is_root() -> Result<bool> {
+    Ok(output(Command::new("id").arg("-u"))?.trim() == "0")
+}
