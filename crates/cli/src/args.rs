@@ -9,6 +9,7 @@ use super::lab::LabArguments;
 use super::list::ListArgs;
 use super::man::ManArgs;
 use super::probe::ProbeArgs;
+use super::report::ReportArgs;
 use super::run_image::RunArgs;
 use super::stat::StatArgs;
 use super::version;
@@ -26,6 +27,7 @@ Examples:
   vmbell compare old*.json -- new*.json         what changed between these reports
   vmbell virtqueue --repeat 25                  what polling a virtqueue safely costs
   vmbell stat -z                                exits of interrupts, with PV EOI off and on
+  vmbell report a.json b.json                   exported reports as one page for a browser
   vmbell list                                   what can be measured
   vmbell probe                                  what this host offers
   vmbell probe --devices                        which of its devices a guest could have
@@ -56,6 +58,7 @@ pub(super) struct Cli {
 pub(super) enum Command {
     Bench(BenchArgs),
     Compare(CompareArgs),
+    Report(ReportArgs),
     Virtqueue(VirtqueueArgs),
     List(ListArgs),
     Probe(ProbeArgs),

@@ -25,6 +25,7 @@ mod probe;
 mod probe_devices;
 mod process;
 mod progress;
+mod report;
 mod run;
 mod run_image;
 mod seed;

@@ -6,7 +6,9 @@ use clap::Parser;
 
 use super::args::{Cli, Command};
 use super::exit::{Exit, Usage};
-use super::{bench, compare, completions, lab, list, man, probe, run_image, stat, virtqueue, vmm};
+use super::{
+    bench, compare, completions, lab, list, man, probe, report, run_image, stat, virtqueue, vmm,
+};
 
 /// Runs the command with the arguments of the process.
 pub fn main() -> ExitCode {
@@ -23,6 +25,7 @@ pub fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Bench(args) => bench::run(args),
         Command::Compare(args) => compare::run(&args),
+        Command::Report(args) => report::run(&args),
         Command::Virtqueue(args) => virtqueue::run(&args),
         Command::List(args) => list::run(&args),
         Command::Probe(args) => probe::run(&args),

@@ -175,7 +175,8 @@ impl Excuse<'_> {
     }
 }
 
-fn numbers(report: &Report, row: &Row, median: f64, unit: Option<TimeUnit>) -> Numbers {
+/// The cells of a row with this median.
+pub(super) fn numbers(report: &Report, row: &Row, median: f64, unit: Option<TimeUnit>) -> Numbers {
     let time = |ns| time_unit::measured(ns, report, unit);
     let cpu = row
         .user_ns

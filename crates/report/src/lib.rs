@@ -1,4 +1,4 @@
-//! The report of a measurement, and its forms: tables on a terminal, Markdown, CSV and JSON.
+//! The report of a measurement, and its forms: tables on a terminal, a page in a browser, Markdown, CSV and JSON.
 //!
 //! [`Report`] is plain data that serialises to the JSON described in `docs/report-schema.md`. Every
 //! writer is a function from a report to text; none of them measures, and all take medians, spreads and
@@ -23,6 +23,7 @@ mod markdown;
 mod model;
 mod openmetrics;
 pub mod outliers;
+mod page;
 mod perf_stat;
 mod random;
 mod reading;
@@ -53,6 +54,7 @@ pub use model::{
     Report, Row, SCHEMA_VERSION, Status, Tool, Tsc,
 };
 pub use openmetrics::openmetrics;
+pub use page::{Run, page};
 pub use random::Random;
 pub use reading::{ReadError, Reading, parse_any};
 pub use terminal::{Look, terminal};

@@ -12,7 +12,7 @@ use super::time_unit::{self, TimeUnit};
 use super::{Look, Report, Row, Status, Timing, Vmm, VmmDevice, VmmGuest, units, vmm_exits};
 
 const BEST: &str = "* the least of its row";
-const EMULATED: &str = "‡ on an emulated CPU: its times say nothing about hardware, and are neither marked nor compared";
+pub(super) const EMULATED: &str = "‡ on an emulated CPU: its times say nothing about hardware, and are neither marked nor compared";
 const RATIOS: &str = "ratios to the first column; below 1 = less";
 
 /// Writes `report` for a terminal.
@@ -127,7 +127,7 @@ fn shared_excuses(report: &Report) -> Vec<SharedExcuse<'_>> {
 }
 
 /// What a reader must know of the host and of each VMM, as labels and texts.
-fn labels(report: &Report) -> Vec<(String, String)> {
+pub(super) fn labels(report: &Report) -> Vec<(String, String)> {
     let mut lines = vec![
         ("tool".to_owned(), tool(report)),
         ("host".to_owned(), host(report)),
@@ -249,6 +249,12 @@ fn best(report: &Report, columns: &[&Vmm], name: &str) -> Option<f64> {
     let medians: Vec<f64> = real.filter_map(|vmm| median(report, vmm, name)).collect();
     let least = medians.iter().copied().min_by(f64::total_cmp);
     least.filter(|_| medians.len() > 1)
+}
+
+/// Whether a VMM has the least median of a row.
+pub(super) fn is_least(report: &Report, columns: &[&Vmm], vmm: &Vmm, name: &str) -> bool {
+    let best = best(report, columns, name);
+    is_best(vmm, median(report, vmm, name), best)
 }
 
 fn is_best(vmm: &Vmm, median: Option<f64>, best: Option<f64>) -> bool {

@@ -11,6 +11,7 @@ mod common;
 mod compare;
 mod ends;
 mod others;
+mod page;
 mod probe_devices;
 mod report;
 mod run_image;

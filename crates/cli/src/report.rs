@@ -1,0 +1,106 @@
+//! `vmbell report`: exported reports as one page for a browser.
+
+use std::fs;
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use clap::Args;
+
+use super::exit::{Exit, Usage};
+use vmbell_report::{Export, Report, Run, page, parse};
+
+const STDIN: &str = "-";
+
+const EXAMPLES: &str = "\
+Examples:
+  vmbell bench --export-json a.json && vmbell report a.json
+                                   the run as report.html, which needs no other file and no network
+  vmbell report old.json new.json -o both.html
+                                   two runs side by side, the first one as the base
+  vmbell vmm --export-json - --style none | vmbell report - -o vmms.html
+                                   a run that comes by a pipe
+  vmbell report a.json -o - | gzip > a.html.gz
+                                   the page on stdout
+";
+
+/// Show exported reports as one page for a browser
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct ReportArgs {
+    /// Files that --export-json wrote, side by side on the page; - is stdin
+    #[arg(required = true, value_name = "RUN")]
+    runs: Vec<PathBuf>,
+
+    /// Write the page here, all of it or nothing; - is stdout
+    #[arg(short, long, value_name = "FILE", default_value = "report.html")]
+    output: PathBuf,
+}
+
+/// Reads the reports and writes the page.
+pub(super) fn run(args: &ReportArgs) -> Result<Exit> {
+    if args
+        .runs
+        .iter()
+        .filter(|path| *path == Path::new(STDIN))
+        .count()
+        > 1
+    {
+        return Err(Usage::new("only one report can come from stdin").into());
+    }
+    if let Some(path) = args
+        .runs
+        .iter()
+        .find(|path| is_same_file(path, &args.output))
+    {
+        let path = path.display();
+        let text = format!("the page would replace the report '{path}': give another file with -o");
+        return Err(Usage::new(text).into());
+    }
+    let runs: Vec<Run> = args
+        .runs
+        .iter()
+        .map(|path| load(path))
+        .collect::<Result<_>>()?;
+    let text = page(&runs);
+    let export = Export::open(&args.output)?;
+    let is_stdout = export.is_stdout();
+    export.finish(&text)?;
+    if !is_stdout {
+        eprintln!(
+            "wrote {} ({} kB)",
+            args.output.display(),
+            text.len().div_ceil(1000)
+        );
+    }
+    Ok(Exit::Good)
+}
+
+/// Whether both are one file, by whatever names.
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    let id = |path| fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
+    id(one).is_some_and(|one| Some(one) == id(other))
+}
+
+fn load(path: &Path) -> Result<Run> {
+    let (name, bytes) = if path == Path::new(STDIN) {
+        let mut bytes = Vec::new();
+        let read = io::stdin().read_to_end(&mut bytes);
+        ("stdin".to_owned(), read.map(|_| bytes))
+    } else {
+        (path.display().to_string(), fs::read(path))
+    };
+    let bytes = bytes.with_context(|| format!("cannot read '{name}'"))?;
+    let report =
+        read(&bytes).with_context(|| format!("'{name}' is no report that can be shown"))?;
+    Ok(Run { name, report })
+}
+
+fn read(bytes: &[u8]) -> Result<Report> {
+    if bytes.iter().all(u8::is_ascii_whitespace) {
+        anyhow::bail!("it is empty; vmbell bench --export-json FILE writes one");
+    }
+    let text = std::str::from_utf8(bytes).context("it is not UTF-8")?;
+    Ok(parse(text)?)
+}

@@ -1,0 +1,140 @@
+//! `vmbell report`: what it writes, what it refuses to read, and what it leaves alone.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use assert_cmd::Command;
+use predicates::str::contains;
+use tempfile::TempDir;
+
+use super::common::{quick, stdout, vmbell};
+
+/// A folder with a report.
+fn measured() -> (TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.json");
+    quick(&[
+        "debug-constant",
+        "debug-double",
+        "debug-skip",
+        "--quiet",
+        "--export-json",
+    ])
+    .arg(&path)
+    .assert()
+    .success();
+    (dir, path)
+}
+
+fn report(dir: &Path, args: &[&str]) -> Command {
+    let mut command = vmbell(&["report"]);
+    command.args(args).current_dir(dir);
+    command
+}
+
+#[test]
+fn a_page_is_written_and_said_to_be() {
+    let (dir, _) = measured();
+    report(dir.path(), &["a.json"])
+        .assert()
+        .success()
+        .stdout("")
+        .stderr(contains("wrote report.html"));
+    let page = fs::read_to_string(dir.path().join("report.html")).unwrap();
+    assert!(page.starts_with("<!DOCTYPE html>"), "{page}");
+    assert!(page.contains("debug-double"));
+    assert!(page.ends_with("</html>"), "{page}");
+}
+
+#[test]
+fn stdin_and_stdout_are_a_report_and_a_page() {
+    let (dir, path) = measured();
+    let of_file = stdout(&mut report(dir.path(), &["a.json", "-o", "-"]));
+    let of_pipe = stdout(
+        report(dir.path(), &["-", "--output", "-"])
+            .pipe_stdin(path)
+            .unwrap(),
+    );
+    assert_eq!(of_pipe, of_file.replace("a.json", "stdin"));
+    report(dir.path(), &["-", "-"])
+        .assert()
+        .code(2)
+        .stderr(contains("only one report can come from stdin"));
+}
+
+#[test]
+fn a_report_is_never_replaced_by_its_page() {
+    let (dir, path) = measured();
+    let before = fs::read(&path).unwrap();
+    std::os::unix::fs::symlink("a.json", dir.path().join("link")).unwrap();
+    for output in ["a.json", "./a.json", "link"] {
+        report(dir.path(), &["a.json", "-o", output])
+            .assert()
+            .code(2)
+            .stderr(contains("would replace the report 'a.json'"));
+    }
+    assert_eq!(fs::read(&path).unwrap(), before);
+}
+
+#[test]
+fn what_is_no_report_is_refused_with_its_name_and_place() {
+    let (dir, path) = measured();
+    let whole = fs::read_to_string(&path).unwrap();
+    let half: String = whole
+        .lines()
+        .take(20)
+        .map(|line| format!("{line}\n"))
+        .collect();
+    let newer = whole.replace("\"schema_version\": 1", "\"schema_version\": 99");
+    for (text, told) in [
+        ("", "'b.json' is no report that can be shown: it is empty"),
+        (" \n", "it is empty"),
+        (
+            "{\"results\": []}",
+            "missing field `schema_version` at line 1",
+        ),
+        ("<html>", "expected value at line 1 column 1"),
+        (&half, "EOF while parsing"),
+        (&half, "at line 21"),
+        (&newer, "schema version 99 is not 1"),
+    ] {
+        fs::write(dir.path().join("b.json"), text).unwrap();
+        report(dir.path(), &["a.json", "b.json"])
+            .assert()
+            .code(1)
+            .stderr(contains("'b.json'"))
+            .stderr(contains(told));
+        assert!(!dir.path().join("report.html").exists());
+    }
+    fs::write(dir.path().join("b.json"), b"\xff\xfe").unwrap();
+    let told = "it is not UTF-8";
+    report(dir.path(), &["b.json"])
+        .assert()
+        .code(1)
+        .stderr(contains(told));
+    let told = "cannot read 'absent.json'";
+    report(dir.path(), &["absent.json"])
+        .assert()
+        .code(1)
+        .stderr(contains(told));
+    vmbell(&["report"]).assert().code(2);
+}
+
+#[test]
+fn a_disk_that_is_full_in_mid_write_keeps_the_old_page() {
+    let (dir, _) = measured();
+    let page = dir.path().join("report.html");
+    fs::write(&page, "old").unwrap();
+    // 4 kB are less than any page has; the limit's signal is ignored, so that the write fails.
+    let program = assert_cmd::cargo::cargo_bin("vmbell");
+    Command::new("sh")
+        .args(["-c", "trap '' XFSZ; ulimit -f 8; exec \"$0\" report a.json"])
+        .arg(program)
+        .current_dir(dir.path())
+        .assert()
+        .code(1)
+        .stderr(contains("cannot finish 'report.html'"));
+    assert_eq!(fs::read_to_string(&page).unwrap(), "old");
+    let files = fs::read_dir(dir.path()).unwrap().count();
+    assert_eq!(files, 2, "a temporary file is left");
+}

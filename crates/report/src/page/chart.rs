@@ -1,0 +1,177 @@
+//! A chart of rows: a bar for each column's median, a whisker for its spread, and lines for the host's floors.
+
+use maud::{Markup, html};
+
+use super::axis::axis;
+use super::column::{Column, Line};
+use super::draw::{self, Mark};
+use super::scale::Scale;
+use super::section::{Section, one_of_each_run};
+use crate::{Row, Timing};
+
+/// Floors that a chart has as lines: for each its letter, its name, its median and that as text.
+#[derive(Debug, Default)]
+pub(super) struct Floors(Vec<Floor>);
+
+#[derive(Debug)]
+struct Floor {
+    letter: String,
+    name: String,
+    ns: f64,
+    text: String,
+}
+
+impl Floors {
+    /// The floors that the paths of `section` stand on, as the first report has them.
+    pub(super) fn of(section: Section, columns: &[Column<'_>]) -> Self {
+        let Some(column) = one_of_each_run(columns).first().copied() else {
+            return Self::default();
+        };
+        let named = |name: &str| {
+            let mut rows = column.rows(Section::Floors);
+            rows.find(|row| row.command == name)
+        };
+        let rows = section.floors().iter().filter_map(|name| named(name));
+        let of_row = |(letter, row): (char, &Row)| {
+            Some(Floor {
+                letter: letter.to_string(),
+                name: row.command.clone(),
+                ns: row.median_ns?,
+                text: column.numbers(row)?.median,
+            })
+        };
+        Self(('a'..='z').zip(rows).filter_map(of_row).collect())
+    }
+
+    /// Keeps the floors of a first look.
+    pub(super) fn keep_few(&mut self) {
+        self.0.truncate(2);
+    }
+
+    fn medians(&self) -> Vec<f64> {
+        self.0.iter().map(|floor| floor.ns).collect()
+    }
+}
+
+/// The chart of `lines`; a sentence in its place where there is nothing that can be drawn.
+pub(super) fn markup(lines: &[Line<'_>], columns: &[Column<'_>], floors: &Floors) -> Markup {
+    let Some(first) = columns.iter().find(|column| !column.is_emulated()) else {
+        return html! {
+            p.note { "No chart: the CPU was emulated, and times say nothing about hardware. Exits are counted right." }
+        };
+    };
+    let drawn: Vec<&Column<'_>> = columns
+        .iter()
+        .filter(|column| column.is_drawn_beside(first))
+        .collect();
+    let is_drawn = |column: &Column<'_>| drawn.iter().any(|other| other.place == column.place);
+    let marks = lines
+        .iter()
+        .flat_map(|line| line.cells(columns))
+        .filter(|(column, _)| is_drawn(column))
+        .filter_map(|(_, row)| mark(row));
+    let ends = marks.flat_map(|mark| {
+        [
+            mark.median,
+            mark.whisker.map_or(mark.median, |ends| ends[1]),
+        ]
+    });
+    let Some(scale) = Scale::of(ends.chain(floors.medians())) else {
+        return html! {};
+    };
+    let letters: Vec<(String, f64)> = floors
+        .0
+        .iter()
+        .map(|floor| (floor.letter.clone(), floor.ns))
+        .collect();
+    let timing = first.report.timing;
+    html! {
+        figure.chart {
+            (legend(&drawn))
+            div.scale { (axis(scale, timing, &letters)) }
+            ul.rows {
+                @for line in lines {
+                    li {
+                        span.name { (line.name) }
+                        div.bars {
+                            @for (column, row) in line.cells(columns).filter(|(column, _)| is_drawn(column)) {
+                                (bar(scale, column, row, &floors.medians()))
+                            }
+                        }
+                    }
+                }
+            }
+            figcaption {
+                (caption(scale, timing))
+                @if !floors.0.is_empty() {
+                    " Dotted lines are floors of the host: "
+                    @for (place, floor) in floors.0.iter().enumerate() {
+                        @if place > 0 { ", " }
+                        b { (floor.letter) } " " (floor.name) " (" (floor.text) ")"
+                    }
+                    "."
+                }
+                @if drawn.len() < columns.len() {
+                    " Not drawn, since their numbers are of another kind: "
+                    @for (place, column) in columns.iter().filter(|column| !is_drawn(column)).enumerate() {
+                        @if place > 0 { ", " }
+                        (column.title())
+                    }
+                    "."
+                }
+            }
+        }
+    }
+}
+
+/// What the columns' letters and colours mean; nothing for a single column.
+fn legend(drawn: &[&Column<'_>]) -> Markup {
+    html! {
+        @if drawn.iter().any(|column| column.mark().is_some()) {
+            ul.legend {
+                @for column in drawn {
+                    li class=(column.class()) { b { (column.letter()) } " " (column.title()) }
+                }
+            }
+        }
+    }
+}
+
+fn bar(scale: Scale, column: &Column<'_>, row: &Row, floors: &[f64]) -> Markup {
+    let Some((numbers, mark)) = column.numbers(row).zip(mark(row)) else {
+        return html! {};
+    };
+    html! {
+        div.line.(column.class()) {
+            (draw::bar(scale, mark, floors))
+            span.number {
+                @if let Some(letter) = column.mark() { span.letter { (letter) " " } }
+                (numbers.median)
+            }
+        }
+    }
+}
+
+/// What is drawn of a row.
+fn mark(row: &Row) -> Option<Mark> {
+    let bound = row.bound_ns();
+    let median = bound.or(row.median_ns)?;
+    let spread = row.spread.filter(|_| bound.is_none());
+    Some(Mark {
+        median,
+        whisker: spread.map(|spread| [1.0 - spread, 1.0 + spread].map(|share| share * median)),
+        is_bound: bound.is_some(),
+    })
+}
+
+fn caption(scale: Scale, timing: Timing) -> Markup {
+    let what = match timing {
+        Timing::Native | Timing::Emulated => "Median time of one operation",
+        Timing::Instructions => {
+            "Median number of instructions of one operation, which is not a time"
+        }
+    };
+    html! {
+        (what) "; the whisker is one robust standard deviation of the runs to either side. " (scale.in_words())
+    }
+}

@@ -1,0 +1,180 @@
+//! What stands side by side on the page: the backends or VMMs of every report, each one a column.
+
+use super::Run;
+use super::section::Section;
+use crate::cells::{Numbers, numbers};
+use crate::{Backend, Report, Row, Timing};
+
+/// One backend, or one VMM, of one report.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Column<'r> {
+    /// Its place among the columns, which decides its letter and its colour.
+    pub(super) place: usize,
+    pub(super) report: &'r Report,
+    /// The name of the report's file.
+    run: &'r str,
+    /// The place of the report among the reports.
+    pub(super) of_run: usize,
+    /// The backend whose rows it has; those of the host itself are in each column.
+    pub(super) backend: &'r str,
+    /// Whether there is another report.
+    has_other_runs: bool,
+    /// Whether its report has another backend.
+    has_other_backends: bool,
+    /// Whether it is the only one.
+    is_alone: bool,
+}
+
+/// The columns of all reports, the first report's first.
+pub(super) fn columns(runs: &[Run]) -> Vec<Column<'_>> {
+    let mut columns: Vec<Column<'_>> = Vec::new();
+    for (of_run, run) in runs.iter().enumerate() {
+        let backends = backends(&run.report);
+        for backend in &backends {
+            columns.push(Column {
+                place: columns.len(),
+                report: &run.report,
+                run: &run.name,
+                of_run,
+                backend,
+                has_other_runs: runs.len() > 1,
+                has_other_backends: backends.len() > 1,
+                is_alone: false,
+            });
+        }
+    }
+    if let [only] = columns.as_mut_slice() {
+        only.is_alone = true;
+    }
+    columns
+}
+
+/// The backends that have rows of their own, in the order of the rows.
+fn backends(report: &Report) -> Vec<&str> {
+    let mut backends: Vec<&str> = Vec::new();
+    for row in &report.results {
+        let is_own = Section::of(report, row) != Section::Floors;
+        if is_own && !backends.contains(&row.backend.as_str()) {
+            backends.push(&row.backend);
+        }
+    }
+    // A VMM that gave no rows is explained elsewhere, and has no column.
+    if backends.is_empty() {
+        backends.push(&report.backend.name);
+    }
+    backends
+}
+
+impl<'r> Column<'r> {
+    /// The letter that stands for the column beside a bar.
+    pub(super) fn letter(&self) -> String {
+        let letters = ('A'..='Z').collect::<Vec<_>>();
+        let letter = letters[self.place % letters.len()].to_string();
+        letter.repeat(self.place / letters.len() + 1)
+    }
+
+    /// The letter, if there is another column to tell it from.
+    pub(super) fn mark(&self) -> Option<String> {
+        (!self.is_alone).then(|| self.letter())
+    }
+
+    /// What the column is, in a few words.
+    pub(super) fn title(&self) -> String {
+        let backend = format!("{}{}", self.backend, self.dagger());
+        match (self.has_other_runs, self.has_other_backends) {
+            (false, _) => backend,
+            (true, false) => self.run.to_owned(),
+            (true, true) => format!("{}: {backend}", self.run),
+        }
+    }
+
+    /// The class that gives it its colour.
+    pub(super) fn class(&self) -> String {
+        const COLORS: usize = 6;
+        format!("c{}", self.place % COLORS)
+    }
+
+    /// The mark of a backend or VMM whose times need a footnote.
+    fn dagger(&self) -> &'static str {
+        if self.emulates_kernel_mode() {
+            "†"
+        } else if self.is_emulated() {
+            "‡"
+        } else {
+            ""
+        }
+    }
+
+    /// Whether the backend runs the guest's ring 0 in an instruction emulator.
+    pub(super) fn emulates_kernel_mode(&self) -> bool {
+        let is_it = |one: &Backend| one.name == self.backend && one.emulates_kernel_mode;
+        is_it(&self.report.backend) || self.report.backends.iter().any(is_it)
+    }
+
+    /// Whether its numbers are times of an emulated CPU, which say nothing about hardware.
+    pub(super) fn is_emulated(&self) -> bool {
+        let vmms = &mut self.report.vmms.iter();
+        self.report.timing == Timing::Emulated
+            || vmms.any(|vmm| vmm.name == self.backend && vmm.emulated)
+    }
+
+    /// The rows of a section that belong to the column.
+    pub(super) fn rows(&self, section: Section) -> impl Iterator<Item = &'r Row> {
+        let (report, backend) = (self.report, self.backend);
+        report.results.iter().filter(move |row| {
+            Section::of(report, row) == section
+                && (row.backend == backend || section == Section::Floors)
+        })
+    }
+
+    /// The numbers of a row as text; `None` if it has none.
+    pub(super) fn numbers(&self, row: &Row) -> Option<Numbers> {
+        Some(numbers(self.report, row, row.median_ns?, None))
+    }
+
+    /// Whether both have numbers of one kind, which a drawing can have on one scale.
+    pub(super) fn is_drawn_beside(&self, first: &Self) -> bool {
+        self.report.timing == first.report.timing && !self.is_emulated()
+    }
+}
+
+/// The rows of one name, one for each column that has it.
+#[derive(Debug)]
+pub(super) struct Line<'r> {
+    pub(super) name: &'r str,
+    pub(super) rows: Vec<Option<&'r Row>>,
+}
+
+/// The rows of a section that have numbers, by name, each name after the one that it follows in its column.
+pub(super) fn lines<'r>(section: Section, columns: &[Column<'r>]) -> Vec<Line<'r>> {
+    let mut lines: Vec<Line<'r>> = Vec::new();
+    for (place, column) in columns.iter().enumerate() {
+        let mut after = 0;
+        for row in column.rows(section).filter(|row| row.median_ns.is_some()) {
+            let at = lines.iter().position(|line| line.name == row.command);
+            let at = at.unwrap_or_else(|| {
+                let rows = vec![None; columns.len()];
+                let name = row.command.as_str();
+                lines.insert(after, Line { name, rows });
+                after
+            });
+            lines[at].rows[place] = Some(row);
+            after = at + 1;
+        }
+    }
+    lines
+}
+
+impl<'r> Line<'r> {
+    /// Each column that has the row, with the row.
+    pub(super) fn cells<'c>(
+        &self,
+        columns: &'c [Column<'r>],
+    ) -> impl Iterator<Item = (&'c Column<'r>, &'r Row)> {
+        let rows = self.rows.iter();
+        columns
+            .iter()
+            .zip(rows)
+            .filter_map(|(column, row)| Some((column, (*row)?)))
+    }
+}

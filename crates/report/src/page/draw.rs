@@ -1,0 +1,129 @@
+//! The drawings of single rows, as SVG whose lengths across are in per cent and whose colours are classes.
+//!
+//! No drawing is scaled: its text and its lines are as large on a phone as in a wide window. What a drawing shows is beside
+//! it in words, so it is hidden from screen readers.
+
+use maud::{Markup, PreEscaped};
+use svg::node::element::{Circle, Line, Rectangle, SVG, Text};
+
+use super::scale::Scale;
+
+/// How high the drawing of one bar is, in pixels.
+const HEIGHT: u32 = 18;
+
+/// An empty drawing of this height, as wide as what it is in.
+pub(super) fn drawing(height: u32) -> SVG {
+    SVG::new()
+        .set("width", "100%")
+        .set("height", height)
+        .set("aria-hidden", "true")
+        .set("focusable", "false")
+}
+
+/// The drawing as part of the page. `svg` has escaped its texts and attributes.
+pub(super) fn markup(drawing: &SVG) -> Markup {
+    PreEscaped(drawing.to_string())
+}
+
+/// A length or a place across, in per cent.
+pub(super) fn percent(place: f64) -> String {
+    format!("{place:.2}%")
+}
+
+/// A line across from `from` to `to`, both in per cent.
+pub(super) fn across(class: &str, from: f64, to: f64, y: u32) -> Line {
+    Line::new()
+        .set("class", class)
+        .set("x1", percent(from))
+        .set("x2", percent(to))
+        .set("y1", y)
+        .set("y2", y)
+}
+
+/// An upright line.
+pub(super) fn upright(class: &str, place: f64, from: u32, to: u32) -> Line {
+    Line::new()
+        .set("class", class)
+        .set("x1", percent(place))
+        .set("x2", percent(place))
+        .set("y1", from)
+        .set("y2", to)
+}
+
+/// A text whose middle, or at the ends of the drawing whose edge, is at `place`.
+pub(super) fn text(class: &str, place: f64, y: u32, content: &str) -> Text {
+    let anchor = match place {
+        place if place < 4.0 => "start",
+        place if place > 96.0 => "end",
+        _ => "middle",
+    };
+    Text::new(content)
+        .set("class", class)
+        .set("x", percent(place))
+        .set("y", y)
+        .set("text-anchor", anchor)
+}
+
+/// A row's median, and how far its runs scatter around it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mark {
+    pub(super) median: f64,
+    /// The ends of the whisker.
+    pub(super) whisker: Option<[f64; 2]>,
+    /// Whether the median is only known to be below this.
+    pub(super) is_bound: bool,
+}
+
+/// A bar with its whisker, in front of the places of the floors.
+pub(super) fn bar(scale: Scale, mark: Mark, floors: &[f64]) -> Markup {
+    let middle = HEIGHT / 2;
+    let mut drawing = drawing(HEIGHT);
+    let length = scale.place(mark.median);
+    let class = if mark.is_bound { "bar bound" } else { "bar" };
+    drawing = drawing.add(
+        Rectangle::new()
+            .set("class", class)
+            .set("x", 0)
+            .set("y", 3)
+            .set("width", percent(length))
+            .set("height", HEIGHT - 6),
+    );
+    for floor in floors {
+        drawing = drawing.add(upright("floor", scale.place(*floor), 0, HEIGHT));
+    }
+    if let Some(ends) = mark.whisker {
+        let [low, high] = ends.map(|end| scale.place(end));
+        drawing = drawing
+            .add(across("whisker", low, high, middle))
+            .add(upright("whisker", low, middle - 4, middle + 4))
+            .add(upright("whisker", high, middle - 4, middle + 4));
+    }
+    markup(
+        &drawing.add(
+            Circle::new()
+                .set("class", "median")
+                .set("cx", percent(length))
+                .set("cy", middle)
+                .set("r", 3),
+        ),
+    )
+}
+
+/// Two amounts one after the other, from zero on.
+pub(super) fn stack(most: f64, amounts: [(&str, f64); 2]) -> Markup {
+    let mut drawing = drawing(HEIGHT - 4);
+    let mut from = 0.0;
+    for (class, amount) in amounts {
+        let length = amount / most * 100.0;
+        drawing = drawing.add(
+            Rectangle::new()
+                .set("class", class)
+                .set("x", percent(from))
+                .set("y", 2)
+                .set("width", percent(length))
+                .set("height", HEIGHT - 8),
+        );
+        from += length;
+    }
+    markup(&drawing)
+}

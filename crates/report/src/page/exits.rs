@@ -1,0 +1,131 @@
+//! Exits per operation by kind: light ones are answered below the VMM, heavy ones by it. For VMMs also the kernel's reasons.
+
+use std::collections::BTreeMap;
+
+use maud::{Markup, html};
+
+use super::column::{Column, Line, lines};
+use super::draw;
+use super::section::Section;
+use crate::{Exits, Row, units};
+
+/// Whether the section is on the page.
+pub(super) fn has_any(columns: &[Column<'_>]) -> bool {
+    !counted(columns).is_empty()
+}
+
+/// The rows with exits.
+fn counted<'r>(columns: &[Column<'r>]) -> Vec<Line<'r>> {
+    let has = |line: &Line<'_>| line.cells(columns).any(|(_, row)| row.exits.is_some());
+    let all = Section::ALL
+        .into_iter()
+        .flat_map(|section| lines(section, columns));
+    all.filter(has).collect()
+}
+
+/// The section; nothing if no exits were counted.
+pub(super) fn markup(columns: &[Column<'_>]) -> Markup {
+    let lines = counted(columns);
+    let total = |row: &Row| {
+        row.exits
+            .map(|exits| exits.light.unwrap_or_default() + exits.heavy)
+    };
+    let all = lines
+        .iter()
+        .flat_map(|line| line.cells(columns))
+        .filter_map(|(_, row)| total(row));
+    let most = all.fold(1.0, f64::max);
+    html! {
+        @if !lines.is_empty() {
+            section #exits aria-labelledby="exits-title" {
+                h2 #exits-title { "Exits of one operation" }
+                p.lead {
+                    "A light exit is answered below the VMM, by the kernel or what stands in for it; a heavy one by the VMM. "
+                    "Counts are right on an emulated CPU too."
+                }
+                figure.chart {
+                    ul.legend {
+                        li.light { "light" }
+                        li.heavy { "heavy" }
+                    }
+                    ul.rows {
+                        @for line in &lines { li {
+                            span.name { (line.name) }
+                            div.bars { @for (column, row) in line.cells(columns) {
+                                @if let Some(exits) = row.exits { (bar(column, exits, most)) }
+                            } }
+                        } }
+                    }
+                    figcaption { "The scale is linear, and ends at " (units::per_op(most)) " exits." }
+                }
+                (reasons(columns))
+            }
+        }
+    }
+}
+
+fn bar(column: &Column<'_>, exits: Exits, most: f64) -> Markup {
+    let amounts = [
+        ("light", exits.light.unwrap_or_default()),
+        ("heavy", exits.heavy),
+    ];
+    html! {
+        div.line {
+            (draw::stack(most, amounts))
+            span.number {
+                @if let Some(letter) = column.mark() { span.letter { (letter) " " } }
+                @match exits.light {
+                    Some(light) => (units::per_op(light)),
+                    None => "?",
+                }
+                " light, " (units::per_op(exits.heavy)) " heavy"
+            }
+        }
+    }
+}
+
+/// The kernel's reasons for the exits of every row that has them.
+fn reasons(columns: &[Column<'_>]) -> Markup {
+    html! {
+        @for column in columns {
+            @let rows: Vec<&Row> = Section::ALL.into_iter().flat_map(|section| column.rows(section))
+                .filter(|row| row.exit_reasons.is_some()).collect();
+            @if !rows.is_empty() {
+                details {
+                    summary { "By the kernel's reasons: " (column.title()) }
+                    div.scroll tabindex="0" role="region" aria-label=(format!("Table: reasons on {}", column.title())) {
+                        table.words {
+                            caption { "Exits of one operation on " (column.title()) ", those for the host's interrupts among them" }
+                            thead { tr {
+                                th scope="col" { "path" }
+                                th scope="col" { "exits of the guest" }
+                                th scope="col" { "returns to the VMM" }
+                            } }
+                            tbody { @for row in rows { @if let Some(reasons) = &row.exit_reasons { tr {
+                                th scope="row" { (row.command) }
+                                td { (listed(&reasons.kvm_exit)) }
+                                td { (listed(&reasons.kvm_userspace_exit)) }
+                            } } } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Reasons with their counts, the most frequent first.
+fn listed(reasons: &BTreeMap<String, f64>) -> String {
+    let mut reasons: Vec<(&String, &f64)> =
+        reasons.iter().filter(|(_, count)| **count > 0.0).collect();
+    reasons.sort_by(|a, b| b.1.total_cmp(a.1));
+    let words = |(name, count): (&String, &f64)| format!("{name} {}", units::per_op(*count));
+    if reasons.is_empty() {
+        return "none".to_owned();
+    }
+    reasons
+        .into_iter()
+        .map(words)
+        .collect::<Vec<_>>()
+        .join(", ")
+}

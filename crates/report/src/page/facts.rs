@@ -1,0 +1,129 @@
+//! What a reader must know to judge the numbers: warnings, the hosts, rows that were not measured, and footnotes.
+
+use maud::{Markup, html};
+
+use super::Run;
+use crate::cells::excuses;
+use crate::header::footnotes;
+use crate::{header, vmm_table, warnings};
+
+/// The section.
+pub(super) fn markup(runs: &[Run]) -> Markup {
+    html! {
+        section #facts aria-labelledby="facts-title" {
+            h2 #facts-title { "Hosts and warnings" }
+            (doubts(runs))
+            (hosts(runs))
+            (unmeasured(runs))
+            (notes(runs))
+        }
+    }
+}
+
+/// The name of a run before a text about it, if there are several.
+fn of(run: &Run, runs: &[Run]) -> Markup {
+    html! { @if runs.len() > 1 { b { (run.name) ": " } } }
+}
+
+fn doubts(runs: &[Run]) -> Markup {
+    html! {
+        h3 #warnings { "Warnings" }
+        @if runs.iter().all(|run| warnings(&run.report).is_empty()) {
+            p { "None: nothing of what vmbell looks for speaks against these numbers." }
+        } @else {
+            ul { @for run in runs { @for warning in warnings(&run.report) {
+                li { (of(run, runs)) (warning) }
+            } } }
+        }
+    }
+}
+
+/// The facts of all runs, side by side, and a mark where they differ.
+fn hosts(runs: &[Run]) -> Markup {
+    let facts: Vec<Vec<(String, String)>> = runs.iter().map(facts).collect();
+    let mut labels: Vec<&str> = Vec::new();
+    for (label, _) in facts.iter().flatten() {
+        if !labels.contains(&label.as_str()) {
+            labels.push(label);
+        }
+    }
+    let fact = |of: &[(String, String)], label: &str| {
+        let mut facts = of.iter();
+        facts
+            .find(|(other, _)| other == label)
+            .map(|(_, text)| text.clone())
+    };
+    html! {
+        h3 { "Where and how" }
+        div.scroll tabindex="0" role="region" aria-label="Table: where and how" {
+            table.words {
+                caption { "Where and how it was measured" }
+                @if runs.len() > 1 { thead { tr {
+                    td {}
+                    @for run in runs { th scope="col" { (run.name) } }
+                } } }
+                tbody { @for label in labels { tr {
+                    th scope="row" {
+                        (label)
+                        @if facts.iter().any(|of| fact(of, label) != fact(&facts[0], label)) {
+                            " " span.differs { "differs" }
+                        }
+                    }
+                    @for of in &facts { td { (fact(of, label).unwrap_or_else(|| "-".to_owned())) } }
+                } } }
+            }
+        }
+    }
+}
+
+/// The facts of one run, as labels and texts.
+fn facts(run: &Run) -> Vec<(String, String)> {
+    let report = &run.report;
+    if !report.vmms.is_empty() {
+        return vmm_table::labels(report);
+    }
+    let named = |(label, text): (&str, String)| (label.to_owned(), text);
+    let mut facts: Vec<(String, String)> = header(report).into_iter().map(named).collect();
+    for (name, value) in &report.host.kvm_params {
+        facts.push((name.clone(), value.clone()));
+    }
+    facts
+}
+
+fn unmeasured(runs: &[Run]) -> Markup {
+    html! {
+        @if runs.iter().any(|run| !excuses(&run.report).is_empty()) {
+            h3 { "Not measured" }
+            ul { @for run in runs { @for excuse in excuses(&run.report) {
+                li { (of(run, runs)) (excuse.what(&run.report)) ": " (excuse.reason) }
+            } } }
+        }
+    }
+}
+
+fn notes(runs: &[Run]) -> Markup {
+    let mut notes: Vec<&str> = Vec::new();
+    for note in runs.iter().flat_map(|run| footnotes(&run.report)) {
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
+    if runs
+        .iter()
+        .any(|run| run.report.vmms.iter().any(|vmm| vmm.emulated))
+    {
+        notes.push(vmm_table::EMULATED);
+    }
+    html! {
+        h3 { "How to read the numbers" }
+        ul {
+            li { "± spread: 1.4826 times the median absolute deviation of the runs, as a share of their median" }
+            li { "95 % CI: a bootstrap in which whole rounds are drawn, so that drift common to both rows cancels out" }
+            @if runs.len() > 1 {
+                li { "to first file: the ratio of the medians of two runs, which says nothing of how much runs differ by \
+                      themselves" }
+            }
+            @for note in notes { li { (note) } }
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! What the costs mean: how many cores each path keeps busy at a rate, and what another path would save.
+
+use maud::{Markup, html};
+
+use super::column::Column;
+use super::section::Section;
+use crate::{PercentilesOf, Row, Timing, units};
+
+/// Notifications a second, with the words for them.
+const RATES: [(f64, &str); 3] = [
+    (10e3, "10 thousand"),
+    (100e3, "100 thousand"),
+    (1e6, "1 million"),
+];
+
+/// The rate at which savings are told: the middle one.
+const SAVED_AT: (f64, &str) = RATES[1];
+
+/// Whether the section is on the page.
+pub(super) fn has_any(columns: &[Column<'_>]) -> bool {
+    columns.iter().any(|column| !paths(column).is_empty())
+}
+
+/// A row whose operations were done back to back, so that its time is a vCPU's.
+fn paths<'r>(column: &Column<'r>) -> Vec<&'r Row> {
+    if column.report.timing != Timing::Native || column.is_emulated() {
+        return Vec::new();
+    }
+    let is_busy = |row: &&Row| {
+        row.percentiles_of == PercentilesOf::Runs && row.timing_valid && row.median_ns.is_some()
+    };
+    Section::ALL
+        .into_iter()
+        .filter(|section| *section != Section::Floors)
+        .flat_map(|section| column.rows(section))
+        .filter(is_busy)
+        .collect()
+}
+
+/// The section; for columns without times of hardware it says why they have no cores.
+pub(super) fn markup(columns: &[Column<'_>]) -> Markup {
+    let (timed, others): (Vec<_>, Vec<_>) =
+        columns.iter().partition(|column| !paths(column).is_empty());
+    html! {
+        section #cores aria-labelledby="cores-title" {
+            h2 #cores-title { "What it means: cores" }
+            @if timed.is_empty() {
+                p.note { "No number here is the time that a vCPU of real hardware spends on a path, so none is a number of cores." }
+            } @else {
+                p.lead {
+                    "A path's cost times a rate of notifications is the share of one core that the vCPU spends on them: its "
+                    "own time in the path, and the time that it waits there for the VMM. What other threads do at the same "
+                    "time comes on top. " b { "▲" } " marks more than one core: one vCPU cannot do it."
+                }
+                @for (place, column) in timed.iter().enumerate() { (of_column(column, place == 0)) }
+                @if !others.is_empty() {
+                    p.note {
+                        "Without times of real hardware, and so without cores: "
+                        @for (place, column) in others.iter().enumerate() {
+                            @if place > 0 { ", " }
+                            (column.title())
+                        }
+                        "."
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn of_column(column: &Column<'_>, is_first: bool) -> Markup {
+    let title = match column.mark() {
+        Some(letter) => format!("{letter} {}", column.title()),
+        None => column.title(),
+    };
+    let paths = paths(column);
+    let is_compared = column.report.ratios_to != "first value";
+    let saves = is_compared && paths.iter().any(|row| row.ratio.is_some());
+    html! {
+        details open[is_first] {
+            summary { "Cores of one path on " (title) }
+            div.scroll tabindex="0" role="region" aria-label=(format!("Table: cores on {title}")) {
+                table {
+                    caption { "Cores kept busy on " (title) ", by notifications a second" }
+                    thead { tr {
+                        th scope="col" { "path" }
+                        th scope="col" { "cost" }
+                        @for (_, words) in RATES { th scope="col" { (words) } }
+                        @if saves { th scope="col" { "saved at " (SAVED_AT.1) } }
+                    } }
+                    tbody { @for row in &paths { tr {
+                        th scope="row" { (row.command) }
+                        td { @if let Some(numbers) = column.numbers(row) { (numbers.median) } }
+                        @for (rate, _) in RATES { td { (cores(row, rate)) } }
+                        @if saves { td { (saved(row)) } }
+                    } } }
+                }
+            }
+        }
+    }
+}
+
+/// The cost of a row, or the least that can be told.
+fn cost(row: &Row) -> Option<f64> {
+    row.bound_ns().or(row.median_ns)
+}
+
+fn cores(row: &Row, rate: f64) -> Markup {
+    let cores = cost(row).unwrap_or_default() * rate / 1e9;
+    let below = if row.bound_ns().is_some() { "<" } else { "" };
+    html! {
+        @if cores > 1.0 {
+            strong.over { (below) (number(cores)) " ▲" }
+        } @else {
+            (below) (number(cores))
+        }
+    }
+}
+
+/// The cores that a vCPU has for other work if it takes this path in place of its reference; a minus means that it
+/// loses them.
+fn saved(row: &Row) -> Markup {
+    let saved = row
+        .ratio
+        .as_ref()
+        .filter(|ratio| ratio.value > 0.0)
+        .zip(cost(row))
+        .map(|(ratio, cost)| {
+            let cores = cost * (1.0 / ratio.value - 1.0) * SAVED_AT.0 / 1e9;
+            let sign = if cores < 0.0 { "−" } else { "" };
+            (format!("{sign}{}", number(cores.abs())), &ratio.reference)
+        });
+    html! {
+        @match saved {
+            Some((cores, reference)) => { (cores) " " small { "against " (reference) } },
+            None => "-",
+        }
+    }
+}
+
+/// A number of cores with two or three significant digits.
+fn number(cores: f64) -> String {
+    match cores {
+        cores if cores >= 0.0995 => units::count(cores),
+        cores if cores >= 0.00995 => format!("{cores:.3}"),
+        cores if cores >= 0.000_995 => format!("{cores:.4}"),
+        _ => "<0.001".to_owned(),
+    }
+}
+
+#[cfg(test)]
+#[path = "meaning_test.rs"]
+mod tests;

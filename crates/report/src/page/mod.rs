@@ -1,0 +1,115 @@
+//! One or more reports as one HTML page that needs nothing else: no network, no script, no font.
+//!
+//! Each section of the page is a file here, and a function from the page's [`columns`](column) to markup. `maud` escapes
+//! all text in HTML, and `svg` in drawings; [`visible`] shows what no markup can escape. Drawings have lengths in per cent
+//! and colours from the style sheet, so that one drawing serves a phone, a wide window and paper, by day and by night.
+
+mod axis;
+mod chart;
+mod column;
+mod draw;
+mod exits;
+mod facts;
+mod headline;
+mod meaning;
+mod samples;
+mod scale;
+mod section;
+mod table;
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use self::column::{Column, columns};
+use self::section::Section;
+use super::Report;
+
+/// A report, and the name of the file that it was read from.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// The name that the page has for it.
+    pub name: String,
+    /// What was measured.
+    pub report: Report,
+}
+
+/// What may be loaded and run: nothing but the page's own style sheet.
+const POLICY: &str =
+    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
+
+/// Writes `runs` as one page; the others are compared with the first.
+pub fn page(runs: &[Run]) -> String {
+    let columns = columns(runs);
+    let sections: Vec<(Section, Markup)> = Section::ALL
+        .into_iter()
+        .filter_map(|section| Some((section, section::markup(section, &columns)?)))
+        .collect();
+    let headline = headline::headline(&columns);
+    let markup = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (headline) " - vmbell" }
+                style { (PreEscaped(include_str!("style.css"))) }
+            }
+            body {
+                a.skip href="#paths" { "To the numbers" }
+                (headline::top(&headline, runs, &columns))
+                main #paths {
+                    (headline::overview(&columns))
+                    (contents(&sections, &columns))
+                    (meaning::markup(&columns))
+                    @for (_, markup) in &sections { (markup) }
+                    (exits::markup(&columns))
+                    (facts::markup(runs))
+                    (samples::markup(&columns))
+                }
+                footer { p {
+                    "Made by " code { "vmbell report" } " from "
+                    @for (place, run) in runs.iter().enumerate() {
+                        @if place > 0 { ", " }
+                        code { (run.name) }
+                    }
+                    ". Every ratio is new over old: below 1 is less."
+                } }
+            }
+        }
+    };
+    visible(&markup.into_string())
+}
+
+/// Links to the sections.
+fn contents(sections: &[(Section, Markup)], columns: &[Column<'_>]) -> Markup {
+    html! {
+        nav aria-label="Sections" { ul {
+            @if meaning::has_any(columns) { li { a href="#cores" { "Cores" } } }
+            @for (section, _) in sections {
+                li { a href=(format!("#{}", section.id())) { (section.title()) } }
+            }
+            @if exits::has_any(columns) { li { a href="#exits" { "Exits" } } }
+            li { a href="#facts" { "Hosts and warnings" } }
+            li { a href="#samples" { "Samples" } }
+        } }
+    }
+}
+
+/// The page with a sign for each character that markup cannot hold or that turns the text around it: control
+/// characters, and those that override the direction of writing.
+fn visible(page: &str) -> String {
+    page.chars()
+        .map(|c| match c {
+            '\n' => c,
+            '\t' => ' ',
+            '\0'..='\x1f' => char::from_u32(0x2400 + u32::from(c)).unwrap_or('\u{fffd}'),
+            '\x7f'..='\u{9f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
+            _ => c,
+        })
+        .collect()
+}
+
+#[cfg(test)]
+#[path = "page_test.rs"]
+mod tests;

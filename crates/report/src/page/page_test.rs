@@ -1,0 +1,165 @@
+use super::*;
+use crate::{Timing, sample};
+
+fn run(name: &str, report: Report) -> Run {
+    Run {
+        name: name.to_owned(),
+        report,
+    }
+}
+
+/// The text of a page as a reader of its source order has it: an element of its own line for each block, no drawings.
+fn text(page: &str) -> String {
+    const BLOCKS: [&str; 14] = [
+        "p",
+        "h1",
+        "h2",
+        "h3",
+        "li",
+        "tr",
+        "caption",
+        "figcaption",
+        "summary",
+        "details",
+        "div",
+        "section",
+        "title",
+        "footer",
+    ];
+    let mut text = String::new();
+    let mut rest = page;
+    while let Some((before, after)) = rest.split_once('<') {
+        text.push_str(before);
+        let (tag, after) = after.split_once('>').unwrap();
+        let name = tag.trim_start_matches('/').split(' ').next().unwrap();
+        text.push(if BLOCKS.contains(&name) { '\n' } else { ' ' });
+        rest = match name {
+            "style" | "svg" if !tag.starts_with('/') => {
+                after.split_once(&format!("</{name}>")).unwrap().1
+            }
+            _ => after,
+        };
+    }
+    let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let lines: Vec<String> = text
+        .lines()
+        .map(words)
+        .filter(|line| !line.is_empty())
+        .collect();
+    lines.join("\n")
+}
+
+#[test]
+fn the_page_of_a_native_run() {
+    insta::assert_snapshot!(text(&page(&[run("a.json", sample::report())])));
+}
+
+#[test]
+fn the_page_of_two_runs_of_two_backends() {
+    let mut slower = sample::two_backends();
+    for row in &mut slower.results {
+        row.median_ns = row.median_ns.map(|ns| ns * 1.5);
+    }
+    slower.host.kernel = "Linux 6.19.0".to_owned();
+    let runs = [run("a.json", sample::two_backends()), run("b.json", slower)];
+    insta::assert_snapshot!(text(&page(&runs)));
+}
+
+#[test]
+fn a_page_loads_and_runs_nothing() {
+    let page = page(&[run("a.json", sample::report())]);
+    assert!(page.contains("content=\"default-src 'none'; style-src 'unsafe-inline'"));
+    for word in [
+        "<script",
+        "<img",
+        "<link",
+        "src=",
+        "url(",
+        "@import",
+        "javascript:",
+    ] {
+        assert!(!page.contains(word), "{word}");
+    }
+    let http: Vec<&str> = page.matches("http").collect();
+    let namespaces = page.matches("http://www.w3.org/2000/svg").count();
+    let policy = page.matches("http-equiv").count();
+    assert_eq!(http.len(), namespaces + policy);
+}
+
+#[test]
+fn hostile_names_stay_text_everywhere() {
+    const NAME: &str =
+        "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>&amp;\u{1b}[31m\0\u{202e}";
+    let mut report = sample::two_backends();
+    for row in &mut report.results {
+        row.command = format!("{NAME}{}", row.command);
+        row.reference = Some(NAME.to_owned());
+        row.note = Some(NAME.to_owned());
+        row.reason = row.reason.as_ref().map(|_| NAME.to_owned());
+        if let Some(ratio) = &mut row.ratio {
+            ratio.reference = NAME.to_owned();
+        }
+    }
+    for backend in &mut report.backends {
+        backend.why = NAME.to_owned();
+    }
+    report.verdict = vec![NAME.to_owned()];
+    report.host.cpu = NAME.to_owned();
+    report.host.kvm_params = [(NAME.to_owned(), NAME.to_owned())].into();
+    report.started = NAME.to_owned();
+    report.tool.version = NAME.to_owned();
+    report.highlights[0].text = NAME.to_owned();
+    let mut of_vmms = report.clone();
+    of_vmms.vmms = vec![sample::vmm(NAME, 1, false)];
+    for row in &mut of_vmms.results {
+        row.backend = NAME.to_owned();
+    }
+    for page in [
+        page(&[run(NAME, report.clone()), run("b", report)]),
+        page(&[run(NAME, of_vmms)]),
+    ] {
+        for word in ["<script", "<img", "\u{1b}", "\0", "\u{202e}"] {
+            assert!(!page.contains(word), "{word:?}");
+        }
+        assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt;&quot;"));
+        assert!(page.contains("&amp;amp;"));
+    }
+}
+
+#[test]
+fn times_of_an_emulated_cpu_are_neither_drawn_nor_cores() {
+    let mut report = sample::report();
+    report.timing = Timing::Emulated;
+    let page = page(&[run("a.json", report)]);
+    let text = text(&page);
+    assert!(
+        text.contains("An emulated CPU: exits were counted"),
+        "{text}"
+    );
+    assert!(text.contains("No chart: the CPU was emulated"), "{text}");
+    assert!(text.contains("none is a number of cores"), "{text}");
+    assert!(!page.contains("class=\"whisker\""));
+    // Exits are right, and drawn.
+    assert!(page.contains("class=\"light\""));
+}
+
+#[test]
+fn instructions_are_never_called_time() {
+    let text = text(&page(&[run("a.json", sample::counted())]));
+    assert!(
+        text.contains("Median number of instructions of one operation, which is not a time"),
+        "{text}"
+    );
+    for unit in [" ns", " µs", "/s "] {
+        assert!(!text.contains(unit), "{unit} in {text}");
+    }
+}
+
+#[test]
+fn a_run_without_rows_is_a_page_too() {
+    let mut report = sample::report();
+    report.results.clear();
+    report.highlights.clear();
+    let text = text(&page(&[run("a.json", report)]));
+    assert!(text.contains("Hosts and warnings"), "{text}");
+}

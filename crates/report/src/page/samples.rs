@@ -1,0 +1,119 @@
+//! Every sample of every row, in the order of rounds: what all other numbers of the page are computed from.
+
+use maud::{Markup, html};
+
+use super::column::{Column, lines};
+use super::section::{Section, one_of_each_run};
+use crate::{PercentilesOf, Row, units};
+
+/// Samples in one line of a table.
+const ACROSS: usize = 5;
+
+/// The identifier of a row's table, which figures link to.
+pub(super) fn id(column: &Column<'_>, row: &Row) -> String {
+    let place = column
+        .report
+        .results
+        .iter()
+        .position(|other| std::ptr::eq(other, row));
+    format!("samples-{}-{}", column.of_run, place.unwrap_or_default())
+}
+
+/// A folded table for each row.
+pub(super) fn markup(columns: &[Column<'_>]) -> Markup {
+    let each = |section| {
+        let columns = match section {
+            Section::Floors => one_of_each_run(columns),
+            _ => columns.to_vec(),
+        };
+        let mut all = Vec::new();
+        for line in lines(section, &columns) {
+            all.extend(line.cells(&columns).map(|(column, row)| (*column, row)));
+        }
+        all
+    };
+    let rows: Vec<(Column<'_>, &Row)> = Section::ALL.into_iter().flat_map(each).collect();
+    html! {
+        section #samples aria-labelledby="samples-title" {
+            h2 #samples-title { "Samples" }
+            p.lead {
+                "One number for each run, in the order of rounds: rows of one file with the same place were measured in "
+                "the same round. Medians above lead here."
+            }
+            @for (column, row) in rows { (of_row(&column, row)) }
+        }
+    }
+}
+
+fn of_row(column: &Column<'_>, row: &Row) -> Markup {
+    let summary = |label: &str, ns: Option<f64>| {
+        ns.map(|ns| format!("{label} {}", units::measured(ns, column.report.timing)))
+    };
+    let percentiles = row.percentiles_ns;
+    let facts: Vec<String> = [
+        summary("mean", row.mean_ns),
+        summary("standard deviation", row.stddev_ns),
+        summary("min", row.min_ns),
+        summary("max", row.max_ns),
+        summary("p90", percentiles.and_then(|p| p.p90)),
+        summary("p99", percentiles.and_then(|p| p.p99)),
+        summary("p99.9", percentiles.and_then(|p| p.p99_9)),
+        summary(
+            "CPU time",
+            row.user_ns
+                .zip(row.system_ns)
+                .map(|(user, system)| user + system),
+        ),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let of = match row.percentiles_of {
+        PercentilesOf::Runs => "percentiles are over runs",
+        PercentilesOf::Operations => {
+            "percentiles are over single operations, and a sample is the median of its run's"
+        }
+    };
+    html! {
+        details {
+            summary {
+                (row.command)
+                @if column.mark().is_some() { " (" (column.title()) ")" }
+                " - " (row.samples_ns.len()) " samples"
+            }
+            p { (facts.join(", ")) "; " (of) "." }
+            @if let Some(note) = &row.note { p { (note) } }
+            div.scroll tabindex="0" role="region" aria-label=(format!("Samples of {}", row.command)) {
+                table.samples id=(id(column, row)) {
+                    caption { (unit(column)) " for one operation, by run; " (ops(row)) }
+                    tbody {
+                        @for (place, chunk) in row.samples_ns.chunks(ACROSS).enumerate() {
+                            tr {
+                                th scope="row" { (place * ACROSS + 1) }
+                                @for sample in chunk { td { (sample) } }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn unit(column: &Column<'_>) -> &'static str {
+    match column.report.timing {
+        crate::Timing::Native if column.is_emulated() => "Nanoseconds of an emulated CPU",
+        crate::Timing::Native => "Nanoseconds",
+        crate::Timing::Emulated => "Nanoseconds of an emulated CPU",
+        crate::Timing::Instructions => "Instructions",
+    }
+}
+
+/// How many operations each run had.
+fn ops(row: &Row) -> String {
+    if row.ops.is_empty() {
+        return format!("{} operations in each run", row.ops_per_run);
+    }
+    let each: Vec<String> = row.ops.iter().map(u64::to_string).collect();
+    format!("operations of the runs: {}", each.join(", "))
+}

@@ -1,0 +1,87 @@
+//! Where a value stands on an axis, in per cent of its length.
+//!
+//! An axis is linear and begins at zero unless its values span more than [`WIDE`] times; then it is logarithmic, since the
+//! small ones could not be told apart.
+
+/// Values that differ by more than this factor stand on a logarithmic axis.
+const WIDE: f64 = 30.0;
+
+/// An axis.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Scale {
+    /// From zero to this value.
+    Linear(f64),
+    /// From the first power of ten to the second.
+    Logarithmic(i32, i32),
+}
+
+impl Scale {
+    /// The axis for `values`, of which those that are not positive are left out; `None` if that leaves none.
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "the logarithm of a finite number is below 400"
+    )]
+    pub(super) fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
+        let is_shown = |value: &f64| *value > 0.0 && value.is_finite();
+        let values: Vec<f64> = values.into_iter().filter(is_shown).collect();
+        let least = values.iter().copied().min_by(f64::total_cmp)?;
+        let most = values.iter().copied().max_by(f64::total_cmp)?;
+        if most <= WIDE * least {
+            return Some(Self::Linear(most * 1.04));
+        }
+        let (low, high) = (least.log10().floor(), most.log10().ceil());
+        Some(Self::Logarithmic(low as i32, high as i32))
+    }
+
+    /// Where `value` stands, from 0 to 100; what lies outside stands at the end.
+    pub(super) fn place(self, value: f64) -> f64 {
+        let share = match self {
+            Self::Linear(most) => value / most,
+            Self::Logarithmic(low, high) => {
+                let low = f64::from(low);
+                (value.max(f64::MIN_POSITIVE).log10() - low) / (f64::from(high) - low)
+            }
+        };
+        share.clamp(0.0, 1.0) * 100.0
+    }
+
+    /// The values that have a label: powers of ten, or up to six round numbers from zero on.
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a quotient below six"
+    )]
+    pub(super) fn ticks(self) -> Vec<f64> {
+        const MOST: i32 = 5;
+        match self {
+            Self::Linear(most) => {
+                let unit = 10_f64.powf((most / 4.0).log10().floor());
+                let is_enough = |step: &f64| most / step <= 5.0;
+                let step = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * unit);
+                let step = step.into_iter().find(is_enough).unwrap_or(10.0 * unit);
+                let count = (most / step).floor() as u32;
+                (0..=count).map(|tick| f64::from(tick) * step).collect()
+            }
+            Self::Logarithmic(low, high) => {
+                let every = (high - low - 1) / MOST + 1;
+                let all = (low..=high).filter(|power| (power - low) % every == 0);
+                all.map(|power| 10_f64.powi(power)).collect()
+            }
+        }
+    }
+
+    /// What a reader must know of the axis.
+    pub(super) const fn in_words(self) -> &'static str {
+        match self {
+            Self::Linear(_) => "The scale is linear and begins at zero.",
+            Self::Logarithmic(..) => {
+                "The scale is logarithmic: each step to the right is ten times as much, so compare the ends of bars with \
+                 the axis and not their lengths with each other."
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "scale_test.rs"]
+mod tests;

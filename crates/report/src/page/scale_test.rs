@@ -1,0 +1,33 @@
+use super::*;
+
+#[test]
+fn values_that_are_close_stand_on_a_linear_axis_from_zero() {
+    let scale = Scale::of([100.0, 3000.0]).unwrap();
+    assert_eq!(scale, Scale::Linear(3120.0));
+    assert_eq!(scale.place(0.0), 0.0);
+    assert_eq!(scale.place(1560.0), 50.0);
+    assert_eq!(scale.ticks(), [0.0, 1000.0, 2000.0, 3000.0]);
+}
+
+#[test]
+fn values_that_span_more_than_thirty_times_stand_on_a_logarithmic_axis() {
+    let scale = Scale::of([2.0, 100.0, 34_000.0]).unwrap();
+    assert_eq!(scale, Scale::Logarithmic(0, 5));
+    assert_eq!(scale.place(1.0), 0.0);
+    assert_eq!(scale.place(100.0), 40.0);
+    assert_eq!(scale.ticks(), [1.0, 10.0, 100.0, 1e3, 1e4, 1e5]);
+}
+
+#[test]
+fn labels_of_many_powers_of_ten_are_thinned_out() {
+    let ticks = Scale::Logarithmic(0, 9).ticks();
+    assert_eq!(ticks, [1.0, 100.0, 1e4, 1e6, 1e8]);
+}
+
+#[test]
+fn zero_and_less_have_no_axis_and_stand_at_its_start() {
+    assert_eq!(Scale::of([0.0, -1.0, f64::NAN]), None);
+    assert_eq!(Scale::Logarithmic(0, 5).place(0.0), 0.0);
+    assert_eq!(Scale::Linear(10.0).place(-3.0), 0.0);
+    assert_eq!(Scale::Linear(10.0).place(30.0), 100.0);
+}

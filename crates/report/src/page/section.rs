@@ -1,0 +1,169 @@
+//! The sections of paths: both directions, the rings, assigned devices and the host's floors, each with a chart and a
+//! table.
+
+use maud::{Markup, html};
+
+use super::chart::{self, Floors};
+use super::column::{Column, lines};
+use super::table;
+use crate::{Group, Report, Row};
+
+/// Rows that belong together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Section {
+    GuestToHost,
+    HostToGuest,
+    Rings,
+    Devices,
+    /// The rows of `vmbell vmm`, whose names are the guest image's.
+    Vmms,
+    /// The rows of commands that measure one thing in several ways.
+    Variants,
+    Floors,
+}
+
+impl Section {
+    pub(super) const ALL: [Self; 7] = [
+        Self::GuestToHost,
+        Self::HostToGuest,
+        Self::Rings,
+        Self::Devices,
+        Self::Vmms,
+        Self::Variants,
+        Self::Floors,
+    ];
+
+    /// The section of a row.
+    pub(super) fn of(report: &Report, row: &Row) -> Self {
+        const PREFIXES: [(&str, Section); 9] = [
+            ("irqfd-", Section::HostToGuest),
+            ("msi-", Section::HostToGuest),
+            ("eoi-", Section::HostToGuest),
+            ("level-", Section::HostToGuest),
+            ("self-ipi", Section::HostToGuest),
+            ("ipi", Section::HostToGuest),
+            ("virtqueue-", Section::Rings),
+            ("passthrough-", Section::Devices),
+            ("platform-", Section::Devices),
+        ];
+        if report.counting.is_some() {
+            return Self::Variants;
+        }
+        if !report.vmms.is_empty() {
+            return Self::Vmms;
+        }
+        match row.group {
+            Group::Floor => Self::Floors,
+            Group::Debug => Self::Variants,
+            Group::Scenario => PREFIXES
+                .into_iter()
+                .find(|(prefix, _)| row.command.starts_with(prefix))
+                .map_or(Self::GuestToHost, |(_, section)| section),
+        }
+    }
+
+    pub(super) const fn id(self) -> &'static str {
+        match self {
+            Self::GuestToHost => "guest-to-host",
+            Self::HostToGuest => "host-to-guest",
+            Self::Rings => "rings",
+            Self::Devices => "devices",
+            Self::Vmms => "vmms",
+            Self::Variants => "variants",
+            Self::Floors => "floors",
+        }
+    }
+
+    pub(super) const fn title(self) -> &'static str {
+        match self {
+            Self::GuestToHost => "Guest to host",
+            Self::HostToGuest => "Host to guest",
+            Self::Rings => "Rings",
+            Self::Devices => "Assigned devices",
+            Self::Vmms => "VMMs",
+            Self::Variants => "Variants",
+            Self::Floors => "Floors of the host",
+        }
+    }
+
+    const fn lead(self) -> &'static str {
+        match self {
+            Self::GuestToHost => {
+                "A guest rings: a write that only means \"look now\". Rows named notify-* end when another thread has \
+                 been woken; all others end when the vCPU goes on."
+            }
+            Self::HostToGuest => {
+                "The host interrupts: from the signal to the first instruction of the guest's handler, and what the \
+                 end of an interrupt costs."
+            }
+            Self::Rings => "A buffer goes through a virtqueue to a device and back.",
+            Self::Devices => "Registers and interrupts of a device that belongs to the guest.",
+            Self::Vmms => {
+                "One guest image in several VMMs: what leaving the guest costs in each of them."
+            }
+            Self::Variants => "The same work done in several ways.",
+            Self::Floors => {
+                "What the host's own primitives cost, with no guest: no path that needs one of them is cheaper."
+            }
+        }
+    }
+
+    /// The floors that the section's paths stand on.
+    pub(super) const fn floors(self) -> &'static [&'static str] {
+        match self {
+            Self::GuestToHost => &[
+                "floor-getppid",
+                "floor-eventfd-write",
+                "floor-kvm-ioeventfd",
+                "floor-kvm-run-pio",
+                "floor-kvm-run-mmio",
+            ],
+            Self::HostToGuest => &[
+                "floor-eventfd-write",
+                "floor-signal",
+                "floor-futex-same-core",
+                "floor-futex-cross-core",
+            ],
+            Self::Rings => &[
+                "floor-cache-line",
+                "floor-eventfd-write",
+                "floor-futex-cross-core",
+            ],
+            Self::Devices | Self::Vmms | Self::Variants | Self::Floors => &[],
+        }
+    }
+}
+
+/// The section; `None` if no column has rows of it.
+pub(super) fn markup(section: Section, columns: &[Column<'_>]) -> Option<Markup> {
+    let lines = lines(section, columns);
+    if lines.is_empty() {
+        return None;
+    }
+    let columns = match section {
+        // A report's floors are the same in all of its columns.
+        Section::Floors => &one_of_each_run(columns)[..],
+        _ => columns,
+    };
+    let lines = super::column::lines(section, columns);
+    let floors = Floors::of(section, columns);
+    Some(html! {
+        section id=(section.id()) aria-labelledby=(format!("{}-title", section.id())) {
+            h2 id=(format!("{}-title", section.id())) { (section.title()) }
+            p.lead { (section.lead()) }
+            (chart::markup(&lines, columns, &floors))
+            (table::markup(section.title(), &lines, columns))
+        }
+    })
+}
+
+/// The first column of each report.
+pub(super) fn one_of_each_run<'r>(columns: &[Column<'r>]) -> Vec<Column<'r>> {
+    let mut first: Vec<Column<'r>> = Vec::new();
+    for column in columns {
+        if first.iter().all(|other| other.of_run != column.of_run) {
+            first.push(*column);
+        }
+    }
+    first
+}
