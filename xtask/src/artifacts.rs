@@ -73,6 +73,11 @@ pub(crate) fn tests_for(target: &str, packages: &[&str]) -> Result<Artifacts> {
     build(&arguments)
 }
 
+/// Builds the command as `cargo test` does.
+pub(crate) fn debug() -> Result<Artifacts> {
+    build(&["build", "--bin", "vmbell"])
+}
+
 /// Builds the command with the profile that it is measured with.
 pub(crate) fn release() -> Result<Artifacts> {
     build(&["build", "--release", "--bin", "vmbell"])

@@ -1,12 +1,13 @@
 //! What cargo alone cannot do for this repository. `cargo xtask lab` runs every test that needs
-//! `/dev/kvm` on a machine that has none, `cargo xtask fleet` tries `deploy/`, and `cargo xtask simulate` says how often a comparison is
-//! wrong.
+//! `/dev/kvm` on a machine that has none; the others try what a test of cargo cannot: `deploy/`, the Debian package, the page in a
+//! browser, and how often a comparison is wrong.
 
 mod artifacts;
 mod child;
 mod fleet;
 mod lab;
 mod package;
+mod page;
 mod simulate;
 
 use std::process::ExitCode;
@@ -16,6 +17,7 @@ Usage: cargo xtask lab [--arch aarch64]
        cargo xtask fleet
        cargo xtask package [--twice]
        cargo xtask simulate FOLDER
+       cargo xtask page
 
   lab   Run every test that needs real KVM, in the lab (docs/lab.md). Prepares the lab first: that
         downloads about 62 MB once, and needs no network afterwards. With --arch aarch64 the tests
@@ -28,6 +30,8 @@ Usage: cargo xtask lab [--arch aarch64]
   simulate
         Say how often `vmbell compare` is wrong, by simulation on the turns that
         `vmbell bench --interleave vmbell --keep-turns FOLDER` kept of a program and itself.
+  page  Look at the page of vmbell report in a real Chromium, which it installs if it may: rows, errors,
+        requests, contrast, labels, phone and paper. Screenshots are left in target/page/.
 ";
 
 fn main() -> ExitCode {
@@ -40,6 +44,7 @@ fn main() -> ExitCode {
         ["package"] => package::run(),
         ["package", "--twice"] => package::run_twice(),
         ["simulate", folder] => simulate::run(folder.as_ref()),
+        ["page"] => page::run(),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");
             Ok(())

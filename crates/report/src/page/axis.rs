@@ -24,11 +24,14 @@ pub(super) fn axis(scale: Scale, timing: Timing, floors: &[(String, f64)]) -> Ma
             .add(upright("floor", place, y + 2, above + LINE + 6))
             .add(text("letter", place, y, letter));
     }
-    for tick in scale.ticks() {
+    for (tick, has_label) in scale.ticks() {
         let place = scale.place(tick);
-        drawing = drawing
-            .add(text("tick", place, above + LINE - 3, &label(tick, timing)))
-            .add(upright("tick", place, above + LINE, above + LINE + 6));
+        drawing = drawing.add(upright("tick", place, above + LINE, above + LINE + 6));
+        if !has_label {
+            continue;
+        }
+        let text = text("tick", place, above + LINE - 3, &label(tick, timing));
+        drawing = drawing.add(text);
     }
     markup(&drawing)
 }

@@ -188,7 +188,7 @@ pub(super) fn overview(columns: &[Column<'_>]) -> Markup {
     let mut floors = Floors::of(section, columns);
     floors.keep_few();
     html! {
-        section aria-labelledby="overview-title" {
+        section #overview aria-labelledby="overview-title" {
             h2 #overview-title { "At a glance" }
             (chart::markup(&lines, columns, &floors))
         }
@@ -198,7 +198,11 @@ pub(super) fn overview(columns: &[Column<'_>]) -> Markup {
 /// The rows of the highlights, or the first rows if there are none.
 fn first_lines<'r>(columns: &[Column<'r>]) -> (Section, Vec<Line<'r>>) {
     let all = Section::ALL.map(|section| (section, lines(section, columns)));
+    let doorbell = columns.iter().find_map(|column| Some(doorbell(column)?.1));
     let is_highlit = |name: &str| {
+        if doorbell.is_some_and(|row| row.command == name) {
+            return true;
+        }
         let mut highlights = columns.iter().flat_map(|column| &column.report.highlights);
         highlights.any(|highlight| highlight.new == name || highlight.ratio.reference == name)
     };

@@ -29,7 +29,8 @@ impl Scale {
         if most <= WIDE * least {
             return Some(Self::Linear(most * 1.04));
         }
-        let (low, high) = (least.log10().floor(), most.log10().ceil());
+        // A bar whose value is a power of ten can be seen too.
+        let (low, high) = ((least * 0.8).log10().floor(), most.log10().ceil());
         Some(Self::Logarithmic(low as i32, high as i32))
     }
 
@@ -45,27 +46,28 @@ impl Scale {
         share.clamp(0.0, 1.0) * 100.0
     }
 
-    /// The values that have a label: powers of ten, or up to six round numbers from zero on.
+    /// The values that have a tick, and whether it has a label: few enough labels to stand beside each other on a phone.
     #[allow(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "a quotient below six"
+        reason = "a quotient below five"
     )]
-    pub(super) fn ticks(self) -> Vec<f64> {
-        const MOST: i32 = 5;
+    pub(super) fn ticks(self) -> Vec<(f64, bool)> {
+        const MOST: i32 = 4;
         match self {
             Self::Linear(most) => {
-                let unit = 10_f64.powf((most / 4.0).log10().floor());
-                let is_enough = |step: &f64| most / step <= 5.0;
+                let unit = 10_f64.powf((most / f64::from(MOST)).log10().floor());
+                let is_enough = |step: &f64| most / step <= f64::from(MOST);
                 let step = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * unit);
                 let step = step.into_iter().find(is_enough).unwrap_or(10.0 * unit);
                 let count = (most / step).floor() as u32;
-                (0..=count).map(|tick| f64::from(tick) * step).collect()
+                let tick = |tick| (f64::from(tick) * step, true);
+                (0..=count).map(tick).collect()
             }
             Self::Logarithmic(low, high) => {
                 let every = (high - low - 1) / MOST + 1;
-                let all = (low..=high).filter(|power| (power - low) % every == 0);
-                all.map(|power| 10_f64.powi(power)).collect()
+                let tick = |power| (10_f64.powi(power), (power - low) % every == 0);
+                (low..=high).map(tick).collect()
             }
         }
     }

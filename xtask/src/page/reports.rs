@@ -1,0 +1,241 @@
+//! The pages that are tested: of real runs, and of reports made from one.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use vmbell_report::{Backend, Exits, Report, Row, Status, Timing, Vmm, json, parse};
+
+/// A short run of every row, on the backend that every machine has.
+const ALL: &[&str] = &["--all", "--runs=5"];
+/// A short run of rows with other doorbells beside theirs.
+const SCAN: &[&str] = &[
+    "portio-*",
+    "hypercall-*",
+    "--runs=5",
+    "--doorbells=1,10,100,1000",
+];
+const SHORT: &[&str] = &[
+    "--backend=usermode",
+    "--min-time=2ms",
+    "--quiet",
+    "--style=none",
+    "--export-json",
+];
+
+const HOSTILE: &str = "<img src=http://example.org/x onerror=alert(1)>\"'&amp;<script>alert(2)</script>\u{1b}[31m\u{202e}";
+
+/// A page that was written.
+#[derive(Debug)]
+pub(super) struct Page {
+    pub(super) name: &'static str,
+    pub(super) path: PathBuf,
+    /// For each row with numbers that are drawn, how many columns have it.
+    pub(super) bars: BTreeMap<String, usize>,
+}
+
+/// Writes all of them.
+pub(super) fn pages(vmbell: &Path, folder: &Path) -> Result<Vec<Page>> {
+    let maker = Maker { vmbell, folder };
+    let all = maker.measure("all", ALL)?;
+    let again = maker.measure("again", ALL)?;
+    let scan = maker.measure("scan", SCAN)?;
+    let emulated = Report {
+        timing: Timing::Emulated,
+        ..all.clone()
+    };
+    Ok(vec![
+        maker.page("bench", std::slice::from_ref(&all))?,
+        maker.page("runs", &[backends(&all), backends(&again)])?,
+        maker.page("scan", &[scan])?,
+        maker.page("vmm", &[vmms(&all)])?,
+        maker.page("hostile", &[hostile(&all), hostile(&vmms(&all))])?,
+        maker.page("emulated", &[emulated])?,
+    ])
+}
+
+struct Maker<'a> {
+    vmbell: &'a Path,
+    folder: &'a Path,
+}
+
+impl Maker<'_> {
+    fn measure(&self, name: &str, what: &[&str]) -> Result<Report> {
+        let path = self.folder.join(format!("{name}.json"));
+        let mut command = Command::new(self.vmbell);
+        command.arg("bench").args(what).args(SHORT).arg(&path);
+        let status = command.status().context("cannot run vmbell")?;
+        ensure!(status.success(), "vmbell bench failed: {status}");
+        Ok(parse(&fs::read_to_string(&path)?)?)
+    }
+
+    /// The page of these reports, by the command.
+    fn page(&self, name: &'static str, reports: &[Report]) -> Result<Page> {
+        let path = self.folder.join(format!("{name}.html"));
+        let mut command = Command::new(self.vmbell);
+        command
+            .current_dir(self.folder)
+            .arg("report")
+            .arg("--output")
+            .arg(&path);
+        for (place, report) in reports.iter().enumerate() {
+            let file = format!("{name}-{place}.json");
+            fs::write(self.folder.join(&file), json(report))?;
+            command.arg(file);
+        }
+        let output = command.output().context("cannot run vmbell")?;
+        ensure!(
+            output.status.success(),
+            "vmbell report failed: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        Ok(Page {
+            name,
+            path,
+            bars: bars(reports),
+        })
+    }
+}
+
+/// How many bars each name has: one for each row whose numbers are of the first report's kind.
+fn bars(reports: &[Report]) -> BTreeMap<String, usize> {
+    let mut bars = BTreeMap::new();
+    let timing = reports.first().map(|report| report.timing);
+    for report in reports {
+        let is_drawn = |row: &&Row| {
+            let is_emulated = report
+                .vmms
+                .iter()
+                .any(|vmm| vmm.name == row.backend && vmm.emulated);
+            row.median_ns.is_some_and(|ns| ns > 0.0) && !is_emulated
+        };
+        if report.timing == Timing::Emulated || Some(report.timing) != timing {
+            continue;
+        }
+        for row in report.results.iter().filter(is_drawn) {
+            // The page shows a sign for each character that cannot stand in markup.
+            let name = row
+                .command
+                .replace('\u{1b}', "\u{241b}")
+                .replace('\u{202e}', "\u{fffd}");
+            *bars.entry(name).or_default() += 1;
+        }
+    }
+    bars
+}
+
+/// The report as if a second backend had measured the same, and could not do all of it.
+fn backends(report: &Report) -> Report {
+    let mut two = report.clone();
+    let backend = |name: &str, emulates_kernel_mode| Backend {
+        name: name.to_owned(),
+        why: "made from a report".to_owned(),
+        emulates_kernel_mode,
+    };
+    two.backends = vec![backend("usermode", false), backend("kvm", true)];
+    let guests = report
+        .results
+        .iter()
+        .filter(|row| row.backend == "usermode");
+    two.results.extend(guests.enumerate().map(|(place, row)| {
+        let row = Row {
+            backend: "kvm".to_owned(),
+            ..row.clone()
+        };
+        if place % 7 == 6 { failed(row) } else { row }
+    }));
+    two
+}
+
+fn failed(row: Row) -> Row {
+    Row {
+        status: Status::Failed,
+        reason: Some("made to fail".to_owned()),
+        median_ns: None,
+        samples_ns: Vec::new(),
+        percentiles_ns: None,
+        exits: None,
+        ratio: None,
+        ..row
+    }
+}
+
+/// The report as if VMMs had measured its rows, one of them on an emulated CPU.
+fn vmms(report: &Report) -> Report {
+    const NAMES: [(&str, f64, bool); 4] = [
+        ("qemu-pc", 1.0, false),
+        ("qemu-microvm", 0.9, false),
+        ("alioth", 0.8, false),
+        ("tcg", 40.0, true),
+    ];
+    let mut vmms = report.clone();
+    vmms.results.clear();
+    vmms.highlights.clear();
+    vmms.verdict.clear();
+    vmms.backends.clear();
+    for (name, factor, emulated) in NAMES {
+        vmms.backends.push(Backend {
+            name: name.to_owned(),
+            ..Backend::default()
+        });
+        vmms.vmms.push(vmm(name, emulated));
+        let rows = report
+            .results
+            .iter()
+            .filter(|row| row.backend == "usermode");
+        vmms.results.extend(rows.map(|row| {
+            Row {
+                backend: name.to_owned(),
+                median_ns: row.median_ns.map(|ns| ns * factor),
+                timing_valid: !emulated,
+                exits: row.exits.map(|exits| Exits {
+                    heavy: exits.heavy + f64::from(u8::from(emulated)),
+                    ..exits
+                }),
+                exit_reasons: Some(vmbell_report::ExitReasons {
+                    kvm_exit: [
+                        ("IO_INSTRUCTION".to_owned(), 1.0),
+                        ("EXTERNAL_INTERRUPT".to_owned(), 0.01),
+                    ]
+                    .into(),
+                    kvm_userspace_exit: [("KVM_EXIT_IO".to_owned(), 1.0)].into(),
+                }),
+                ..row.clone()
+            }
+        }));
+    }
+    vmms
+}
+
+fn vmm(name: &str, emulated: bool) -> Vmm {
+    Vmm {
+        name: name.to_owned(),
+        status: Status::Ok,
+        reason: None,
+        last_output: None,
+        program: None,
+        version: Some(format!("{name} 1.0")),
+        boots: 2,
+        emulated,
+        guest: None,
+        exits_reason: None,
+    }
+}
+
+/// The report with markup, quotes, control characters and long words wherever it has text.
+fn hostile(report: &Report) -> Report {
+    let mut report = report.clone();
+    let long = "incomprehensibilities".repeat(8);
+    for row in &mut report.results {
+        row.command = format!("{HOSTILE}{}", row.command);
+        row.note = Some(format!("{HOSTILE}{long}"));
+    }
+    report.host.cpu = format!("{HOSTILE}{long}");
+    report.host.kernel = HOSTILE.to_owned();
+    report.verdict = vec![format!("{HOSTILE}{long}")];
+    report.started = HOSTILE.to_owned();
+    report.spin = HOSTILE.to_owned();
+    report
+}
