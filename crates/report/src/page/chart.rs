@@ -125,7 +125,7 @@ pub(super) fn markup(lines: &[Line<'_>], columns: &[Column<'_>], floors: &Floors
 }
 
 /// What the columns' letters and colours mean; nothing for a single column.
-fn legend(drawn: &[&Column<'_>]) -> Markup {
+pub(super) fn legend(drawn: &[&Column<'_>]) -> Markup {
     html! {
         @if drawn.iter().any(|column| column.mark().is_some()) {
             ul.legend {

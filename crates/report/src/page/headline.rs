@@ -123,7 +123,11 @@ pub(super) fn top(headline: &str, runs: &[Run], columns: &[Column<'_>]) -> Marku
             (each_run(columns))
             @for run in runs {
                 @for sentence in &run.report.verdict {
-                    p.verdict { @if runs.len() > 1 { b { (run.name) ": " } } (sentence) }
+                    // A sentence has one part for each thing that a reader wants to know.
+                    ul.verdict { @for (place, part) in sentence.split("; ").enumerate() { li {
+                        @if place == 0 && runs.len() > 1 { b { (run.name) ": " } }
+                        (part)
+                    } } }
                 }
                 @if let Some(timing) = header::timing(&run.report) {
                     p.doubt { @if runs.len() > 1 { b { (run.name) ": " } } (timing) }
@@ -162,10 +166,17 @@ fn each_run(columns: &[Column<'_>]) -> Markup {
             let (what, row) = doorbell(column)?;
             let cells = RatioCells::of(row.ratio.as_ref()?);
             let interval = cells.interval.map_or_else(String::new, |[low, high]| {
-                format!(" (95 % interval {low} to {high})")
+                format!(", with a 95 % interval of {low} to {high}")
             });
-            let (new, ratio) = (column.numbers(row)?.median, cells.value);
-            Some((column, format!("{what} {new}, {ratio}{interval}")))
+            let reference = &row.ratio.as_ref()?.reference;
+            let mut rows = column.rows(Section::GuestToHost);
+            let old = rows.find(|other| other.command == *reference);
+            let (new, old) = (column.numbers(row)?.median, column.numbers(old?)?.median);
+            let text = format!(
+                "{what} {new}, device-model write {old}: {}{interval}",
+                cells.value
+            );
+            Some((column, text))
         })
         .collect();
     html! {
@@ -180,6 +191,12 @@ fn each_run(columns: &[Column<'_>]) -> Markup {
             }
         }
     }
+}
+
+/// The names of the rows that the first screen is about.
+pub(super) fn first_names<'r>(columns: &[Column<'r>]) -> Vec<&'r str> {
+    let (_, lines) = first_lines(columns);
+    lines.iter().map(|line| line.name).collect()
 }
 
 /// The chart of the first screen.

@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 
 use super::column::Column;
+use super::headline::first_names;
 use super::section::Section;
 use crate::{PercentilesOf, Row, Timing, units};
 
@@ -52,7 +53,8 @@ pub(super) fn markup(columns: &[Column<'_>]) -> Markup {
                     "own time in the path, and the time that it waits there for the VMM. What other threads do at the same "
                     "time comes on top. " b { "▲" } " marks more than one core: one vCPU cannot do it."
                 }
-                @for (place, column) in timed.iter().enumerate() { (of_column(column, place == 0)) }
+                @let first = first_names(columns);
+                @for column in &timed { (of_column(column, &first)) }
                 @if !others.is_empty() {
                     p.note {
                         "Without times of real hardware, and so without cores: "
@@ -68,33 +70,48 @@ pub(super) fn markup(columns: &[Column<'_>]) -> Markup {
     }
 }
 
-fn of_column(column: &Column<'_>, is_first: bool) -> Markup {
+/// The rows of the first screen, and folded all rows.
+fn of_column(column: &Column<'_>, first: &[&str]) -> Markup {
     let title = match column.mark() {
         Some(letter) => format!("{letter} {}", column.title()),
         None => column.title(),
     };
-    let paths = paths(column);
+    let all = paths(column);
+    let few: Vec<&Row> = all
+        .iter()
+        .copied()
+        .filter(|row| first.contains(&row.command.as_str()))
+        .collect();
+    html! {
+        @if !few.is_empty() && few.len() < all.len() {
+            (table(column, &format!("Cores kept busy on {title}, by notifications a second"), &few))
+        }
+        details open[few.is_empty() || few.len() == all.len()] {
+            summary { "All " (all.len()) " paths on " (title) }
+            (table(column, &format!("Cores kept busy on {title} by all paths, by notifications a second"), &all))
+        }
+    }
+}
+
+fn table(column: &Column<'_>, caption: &str, paths: &[&Row]) -> Markup {
     let is_compared = column.report.ratios_to != "first value";
     let saves = is_compared && paths.iter().any(|row| row.ratio.is_some());
     html! {
-        details open[is_first] {
-            summary { "Cores of one path on " (title) }
-            div.scroll tabindex="0" role="region" aria-label=(format!("Table: cores on {title}")) {
-                table {
-                    caption { "Cores kept busy on " (title) ", by notifications a second" }
-                    thead { tr {
-                        th scope="col" { "path" }
-                        th scope="col" { "cost" }
-                        @for (_, words) in RATES { th scope="col" { (words) } }
-                        @if saves { th scope="col" { "saved at " (SAVED_AT.1) } }
-                    } }
-                    tbody { @for row in &paths { tr {
-                        th scope="row" { (row.command) }
-                        td { @if let Some(numbers) = column.numbers(row) { (numbers.median) } }
-                        @for (rate, _) in RATES { td { (cores(row, rate)) } }
-                        @if saves { td { (saved(row)) } }
-                    } } }
-                }
+        div.scroll tabindex="0" role="region" aria-label=(format!("Table: {caption}")) {
+            table {
+                caption { (caption) }
+                thead { tr {
+                    th scope="col" { "path" }
+                    th scope="col" { "cost" }
+                    @for (_, words) in RATES { th scope="col" { (words) } }
+                    @if saves { th scope="col" { "saved at " (SAVED_AT.1) } }
+                } }
+                tbody { @for row in paths { tr {
+                    th scope="row" { (row.command) }
+                    td { @if let Some(numbers) = column.numbers(row) { (numbers.median) } }
+                    @for (rate, _) in RATES { td { (cores(row, rate)) } }
+                    @if saves { td { (saved(row)) } }
+                } } }
             }
         }
     }

@@ -14,6 +14,8 @@ mod headline;
 mod meaning;
 mod samples;
 mod scale;
+mod scans;
+mod scatter;
 mod section;
 mod table;
 
@@ -63,7 +65,9 @@ pub fn page(runs: &[Run]) -> String {
                     (contents(&sections, &columns))
                     (meaning::markup(&columns))
                     @for (_, markup) in &sections { (markup) }
+                    (scans::markup(&columns))
                     (exits::markup(&columns))
+                    (scatter::markup(&columns))
                     (facts::markup(runs))
                     (samples::markup(&columns))
                 }
@@ -89,7 +93,9 @@ fn contents(sections: &[(Section, Markup)], columns: &[Column<'_>]) -> Markup {
             @for (section, _) in sections {
                 li { a href=(format!("#{}", section.id())) { (section.title()) } }
             }
+            @if scans::has_any(columns) { li { a href="#scans" { "Scans" } } }
             @if exits::has_any(columns) { li { a href="#exits" { "Exits" } } }
+            li { a href="#scatter" { "Scatter" } }
             li { a href="#facts" { "Hosts and warnings" } }
             li { a href="#samples" { "Samples" } }
         } }

@@ -2,8 +2,8 @@
 
 use maud::{Markup, html};
 
-use super::column::{Column, lines};
-use super::section::{Section, one_of_each_run};
+use super::column::Column;
+use super::section::Section;
 use crate::{PercentilesOf, Row, units};
 
 /// Samples in one line of a table.
@@ -21,14 +21,10 @@ pub(super) fn id(column: &Column<'_>, row: &Row) -> String {
 
 /// A folded table for each row.
 pub(super) fn markup(columns: &[Column<'_>]) -> Markup {
-    let each = |section| {
-        let columns = match section {
-            Section::Floors => one_of_each_run(columns),
-            _ => columns.to_vec(),
-        };
+    let each = |section: Section| {
         let mut all = Vec::new();
-        for line in lines(section, &columns) {
-            all.extend(line.cells(&columns).map(|(column, row)| (*column, row)));
+        for line in section.lines(columns) {
+            all.extend(line.cells(columns).map(|(column, row)| (*column, row)));
         }
         all
     };

@@ -4,7 +4,7 @@
 use maud::{Markup, html};
 
 use super::chart::{self, Floors};
-use super::column::{Column, lines};
+use super::column::{Column, Line, lines};
 use super::table;
 use crate::{Group, Report, Row};
 
@@ -60,6 +60,26 @@ impl Section {
                 .find(|(prefix, _)| row.command.starts_with(prefix))
                 .map_or(Self::GuestToHost, |(_, section)| section),
         }
+    }
+
+    /// The rows of the section that have numbers. A report's floors are the same in all of its columns, and only in the
+    /// first.
+    pub(super) fn lines<'r>(self, columns: &[Column<'r>]) -> Vec<Line<'r>> {
+        if self != Self::Floors {
+            return lines(self, columns);
+        }
+        let first = one_of_each_run(columns);
+        let mut lines = lines(self, &first);
+        for line in &mut lines {
+            let mut rows = vec![None; columns.len()];
+            for (column, row) in line.cells(&first) {
+                if let Some(at) = columns.iter().position(|other| other.place == column.place) {
+                    rows[at] = Some(row);
+                }
+            }
+            line.rows = rows;
+        }
+        lines
     }
 
     pub(super) const fn id(self) -> &'static str {
@@ -136,16 +156,10 @@ impl Section {
 
 /// The section; `None` if no column has rows of it.
 pub(super) fn markup(section: Section, columns: &[Column<'_>]) -> Option<Markup> {
-    let lines = lines(section, columns);
+    let lines = section.lines(columns);
     if lines.is_empty() {
         return None;
     }
-    let columns = match section {
-        // A report's floors are the same in all of its columns.
-        Section::Floors => &one_of_each_run(columns)[..],
-        _ => columns,
-    };
-    let lines = super::column::lines(section, columns);
     let floors = Floors::of(section, columns);
     Some(html! {
         section id=(section.id()) aria-labelledby=(format!("{}-title", section.id())) {

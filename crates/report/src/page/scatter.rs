@@ -1,0 +1,141 @@
+//! How the runs of each row scatter: a dot for each run, by its distance from the row's median.
+
+use std::fmt::Write;
+
+use maud::{Markup, html};
+use svg::node::element::{Path, SVG};
+
+use super::chart::legend;
+use super::column::{Column, Line};
+use super::draw::{drawing, markup as drawn, text, upright};
+use super::section::Section;
+use crate::statistics::percentile;
+use crate::{Row, units};
+
+/// How high a strip is, in pixels.
+const HEIGHT: u32 = 14;
+
+/// The least share of the median that half of the axis has: noise below it is not drawn large.
+const LEAST: f64 = 0.02;
+
+/// The section.
+pub(super) fn markup(columns: &[Column<'_>]) -> Markup {
+    let drawn_columns: Vec<Column<'_>> = columns
+        .iter()
+        .filter(|column| !column.is_emulated())
+        .copied()
+        .collect();
+    let sections = Section::ALL.into_iter();
+    let all: Vec<Line<'_>> = sections
+        .flat_map(|section| section.lines(&drawn_columns))
+        .collect();
+    let limit = limit(&all, &drawn_columns);
+    let shown: Vec<&Column<'_>> = drawn_columns.iter().collect();
+    html! {
+        @if !all.is_empty() {
+            section #scatter aria-labelledby="scatter-title" {
+                h2 #scatter-title { "How the runs scatter" }
+                p.lead {
+                    "Each dot is a run, by how far it is from the median of its row: a quiet host has all dots in the middle, "
+                    "two groups of dots are two states of the host, and a tail to the right are disturbed runs. Dots "
+                    "farther than the axis reaches stand at its ends, and are counted."
+                }
+                details {
+                    summary { "Strips of all rows" }
+                    figure.chart {
+                        (legend(&shown))
+                        div.scale { (axis(limit)) }
+                        ul.rows {
+                            @for line in &all { li {
+                                span.name { (line.name) }
+                                div.bars { @for (column, row) in line.cells(&drawn_columns) { (strip(column, row, limit)) } }
+                            } }
+                        }
+                        figcaption { "The axis is linear; at its ends are " (units::percent(limit)) " of the median." }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The distances of the runs of a row from its median, as shares of it.
+fn distances(row: &Row) -> Vec<f64> {
+    let Some(median) = row
+        .median_ns
+        .filter(|median| *median > 0.0 && row.bound_ns().is_none())
+    else {
+        return Vec::new();
+    };
+    row.samples_ns
+        .iter()
+        .map(|sample| sample / median - 1.0)
+        .collect()
+}
+
+/// Half of the axis: 95 of 100 runs are within it.
+fn limit(lines: &[Line<'_>], columns: &[Column<'_>]) -> f64 {
+    let rows = lines.iter().flat_map(|line| line.cells(columns));
+    let all: Vec<f64> = rows
+        .flat_map(|(_, row)| distances(row))
+        .map(f64::abs)
+        .collect();
+    percentile(&all, 0.95).unwrap_or(LEAST).clamp(LEAST, 1.0)
+}
+
+fn axis(limit: f64) -> Markup {
+    let mut drawing = drawing(21);
+    for (share, place) in [(-limit, 0.0), (0.0, 50.0), (limit, 100.0)] {
+        let label = if share == 0.0 {
+            "median".to_owned()
+        } else {
+            format!("{:+.1} %", share * 100.0)
+        };
+        drawing = drawing
+            .add(text("tick", place, 12, &label))
+            .add(upright("tick", place, 15, 21));
+    }
+    drawn(&drawing)
+}
+
+fn strip(column: &Column<'_>, row: &Row, limit: f64) -> Markup {
+    let distances = distances(row);
+    let beyond = distances
+        .iter()
+        .filter(|distance| distance.abs() > limit)
+        .count();
+    html! {
+        div.line.(column.class()) {
+            (drawn(&dots(&distances, limit)))
+            span.number {
+                @if let Some(letter) = column.mark() { span.letter { (letter) " " } }
+                @if distances.is_empty() { "below what can be told" }
+                @else { (distances.len()) " runs" @if beyond > 0 { ", " (beyond) " beyond" } }
+            }
+        }
+    }
+}
+
+/// All dots are one path: a line of no length has round ends, which no scaling makes oval.
+fn dots(distances: &[f64], limit: f64) -> SVG {
+    let mut data = String::new();
+    for distance in distances {
+        let place = 500.0 + 500.0 * (distance / limit).clamp(-1.0, 1.0);
+        // Writing to a String cannot fail.
+        let _ = write!(data, "M{place:.0} 7h0");
+    }
+    let path = Path::new().set("class", "dots").set("d", data);
+    let inner = SVG::new()
+        .set("width", "100%")
+        .set("height", HEIGHT)
+        .set("viewBox", format!("0 0 1000 {HEIGHT}"))
+        .set("preserveAspectRatio", "none")
+        .add(path);
+    drawing(HEIGHT)
+        .add(upright("floor", 50.0, 0, HEIGHT))
+        .add(inner)
+}
+
+#[cfg(test)]
+#[path = "scatter_test.rs"]
+mod tests;
