@@ -107,7 +107,7 @@ fn least(report: &Report) -> String {
             "{name} takes the least {} in {wins} of {} rows, among {} VMMs",
             unit(report),
             names.len(),
-            vmms.len()
+            vmms.iter().filter(|vmm| !vmm.emulated).count()
         ),
         _ => format!("What {} rows cost in {} VMMs", names.len(), vmms.len()),
     }
@@ -121,14 +121,15 @@ pub(super) fn top(headline: &str, runs: &[Run], columns: &[Column<'_>]) -> Marku
             p.where { @for run in runs { (place(run, runs.len() > 1)) } }
             h1 { (headline) }
             (each_run(columns))
-            @for run in runs {
-                @for sentence in &run.report.verdict {
-                    // A sentence has one part for each thing that a reader wants to know.
-                    ul.verdict { @for (place, part) in sentence.split("; ").enumerate() { li {
-                        @if place == 0 && runs.len() > 1 { b { (run.name) ": " } }
-                        (part)
-                    } } }
+            @if runs.len() > 1 {
+                details {
+                    summary { "What each run says" }
+                    @for run in runs { p { b { (run.name) } } (verdict(run)) }
                 }
+            } @else {
+                @for run in runs { (verdict(run)) }
+            }
+            @for run in runs {
                 @if let Some(timing) = header::timing(&run.report) {
                     p.doubt { @if runs.len() > 1 { b { (run.name) ": " } } (timing) }
                 }
@@ -141,6 +142,15 @@ pub(super) fn top(headline: &str, runs: &[Run], columns: &[Column<'_>]) -> Marku
                     " about how far these numbers can be trusted."
                 }
             }
+        }
+    }
+}
+
+/// The verdict of a run: a list for each sentence, with an item for each thing that a reader wants to know.
+fn verdict(run: &Run) -> Markup {
+    html! {
+        @for sentence in &run.report.verdict {
+            ul.verdict { @for part in sentence.split("; ") { li { (part) } } }
         }
     }
 }
@@ -183,7 +193,7 @@ fn each_run(columns: &[Column<'_>]) -> Markup {
         @if !figures.is_empty() {
             ul.figures {
                 @for (column, text) in figures {
-                    li class=(column.class()) {
+                    li class=[column.mark().map(|_| column.class())] {
                         @if column.mark().is_some() { b { (column.letter()) " " (column.title()) } ": " }
                         (text)
                     }

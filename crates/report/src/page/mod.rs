@@ -63,9 +63,9 @@ pub fn page(runs: &[Run]) -> String {
                 main #paths {
                     (headline::overview(&columns))
                     (contents(&sections, &columns))
+                    (scans::markup(&columns))
                     (meaning::markup(&columns))
                     @for (_, markup) in &sections { (markup) }
-                    (scans::markup(&columns))
                     (exits::markup(&columns))
                     (scatter::markup(&columns))
                     (facts::markup(runs))
@@ -89,11 +89,11 @@ pub fn page(runs: &[Run]) -> String {
 fn contents(sections: &[(Section, Markup)], columns: &[Column<'_>]) -> Markup {
     html! {
         nav aria-label="Sections" { ul {
+            @if scans::has_any(columns) { li { a href="#scans" { "Scans" } } }
             @if meaning::has_any(columns) { li { a href="#cores" { "Cores" } } }
             @for (section, _) in sections {
                 li { a href=(format!("#{}", section.id())) { (section.title()) } }
             }
-            @if scans::has_any(columns) { li { a href="#scans" { "Scans" } } }
             @if exits::has_any(columns) { li { a href="#exits" { "Exits" } } }
             li { a href="#scatter" { "Scatter" } }
             li { a href="#facts" { "Hosts and warnings" } }

@@ -51,8 +51,8 @@ pub(super) fn markup(columns: &[Column<'_>]) -> Markup {
                 h2 #scans-title { "Scans" }
                 p.lead {
                     "How the cost of one operation grows with a parameter: a path that scales has a level curve. Each drawing "
-                    "begins at zero and has a scale of its own; steps to the right are of equal ratio. The numbers are in the "
-                    "tables above."
+                    "begins at zero and has a scale of its own; steps to the right are of equal ratio, and a whisker is one robust "
+                    "standard deviation of the runs to either side."
                 }
                 (legend(&shown))
                 div.grid {

@@ -43,7 +43,7 @@ pub(super) fn markup(title: &str, lines: &[Line<'_>], columns: &[Column<'_>]) ->
     let several = columns.len() > 1;
     html! {
         div.scroll tabindex="0" role="region" aria-label=(format!("Table: {title}")) {
-            table {
+            table.many[several] {
                 caption { (title) ": the numbers" }
                 thead {
                     @if several {
