@@ -52,8 +52,9 @@ impl View {
         }
     }
 
-    pub(super) fn is_paper(self) -> bool {
-        self.media == "print"
+    /// Whether it is a window on a desk, which axe-core looks at: light and dark.
+    pub(super) fn is_wide(self) -> bool {
+        self.width > 1000
     }
 }
 

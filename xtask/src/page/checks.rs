@@ -46,7 +46,7 @@ pub(super) fn check(open: &mut Open<'_>, view: View, page: &Page) -> Result<Vec<
         .map(|labels| format!("labels collide: {labels}"));
     found.extend(cut.chain(colliding));
     found.extend(bars(shown.rows, page));
-    if !view.is_paper() {
+    if view.is_wide() {
         let texts: Vec<String> = serde_json::from_str(&open.ask(AXE)?)?;
         found.extend(texts.iter().map(|text| format!("axe-core: {text}")));
     }

@@ -2,9 +2,11 @@
 //!
 //! Pages of a run that was just measured, and of reports made from it with hostile names, VMMs and other kinds of timing, are
 //! loaded in Chromium: in a wide window and on a phone, light, dark and on paper. Each has to draw every row, ask for
-//! nothing, report no error, and give axe-core nothing to say. Screenshots are left below `target/page/`.
+//! nothing, report no error, and give axe-core nothing to say. A page that is wrong in every way has to fail. Screenshots are
+//! left below `target/page/`.
 
 mod axe;
+mod broken;
 mod browser;
 mod checks;
 mod devtools;
@@ -28,6 +30,7 @@ pub(crate) fn run() -> Result<()> {
     let vmbell = artifacts::debug()?.vmbell;
     let pages = reports::pages(&vmbell, &folder)?;
     let mut chromium = Chromium::start()?;
+    broken::is_found(&mut chromium, &axe, &folder)?;
     for page in &pages {
         let started = Instant::now();
         let sheets = test(&mut chromium, &axe, page, &folder)

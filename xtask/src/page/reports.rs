@@ -181,10 +181,12 @@ fn vmms(report: &Report) -> Report {
             ..Backend::default()
         });
         vmms.vmms.push(vmm(name, emulated));
-        let rows = report
+        // As many as the guest image has.
+        let guests = report
             .results
             .iter()
             .filter(|row| row.backend == "usermode");
+        let rows = guests.take(24);
         vmms.results.extend(rows.map(|row| {
             Row {
                 backend: name.to_owned(),
@@ -227,6 +229,7 @@ fn vmm(name: &str, emulated: bool) -> Vmm {
 /// The report with markup, quotes, control characters and long words wherever it has text.
 fn hostile(report: &Report) -> Report {
     let mut report = report.clone();
+    report.results.truncate(12);
     let long = "incomprehensibilities".repeat(8);
     for row in &mut report.results {
         row.command = format!("{HOSTILE}{}", row.command);
