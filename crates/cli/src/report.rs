@@ -5,11 +5,11 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use clap::Args;
 
 use super::exit::{Exit, Usage};
-use vmbell_report::{Export, Report, Run, page, parse};
+use vmbell_report::{Export, Reading, Run, page, parse_any, visible};
 
 const STDIN: &str = "-";
 
@@ -92,15 +92,20 @@ fn load(path: &Path) -> Result<Run> {
         (path.display().to_string(), fs::read(path))
     };
     let bytes = bytes.with_context(|| format!("cannot read '{name}'"))?;
-    let report =
+    let reading =
         read(&bytes).with_context(|| format!("'{name}' is no report that can be shown"))?;
-    Ok(Run { name, report })
+    for warning in &reading.warnings {
+        eprintln!("warning: '{name}': {warning}");
+    }
+    Ok(Run {
+        name,
+        report: reading.report,
+        warnings: reading.warnings,
+    })
 }
 
-fn read(bytes: &[u8]) -> Result<Report> {
-    if bytes.iter().all(u8::is_ascii_whitespace) {
-        anyhow::bail!("it is empty; vmbell bench --export-json FILE writes one");
-    }
+fn read(bytes: &[u8]) -> Result<Reading> {
     let text = std::str::from_utf8(bytes).context("it is not UTF-8")?;
-    Ok(parse(text)?)
+    // The error may quote the file, which anybody may have written.
+    parse_any(text).map_err(|error| anyhow!(visible(&format!("{:#}", anyhow!(error)))))
 }

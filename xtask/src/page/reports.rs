@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use vmbell_report::{Backend, Exits, Report, Row, Status, Timing, Vmm, json, parse};
+use vmbell_report::{Backend, Exits, Report, Row, Status, Timing, Vmm, json, parse, visible};
 
 /// A short run of every row, on the backend that every machine has.
 const ALL: &[&str] = &["--all", "--runs=5"];
@@ -115,11 +115,8 @@ fn bars(reports: &[Report]) -> BTreeMap<String, usize> {
             continue;
         }
         for row in report.results.iter().filter(is_drawn) {
-            // The page shows a sign for each character that cannot stand in markup.
-            let name = row
-                .command
-                .replace('\u{1b}', "\u{241b}")
-                .replace('\u{202e}', "\u{fffd}");
+            // The page shows them as escapes.
+            let name = visible(&row.command);
             *bars.entry(name).or_default() += 1;
         }
     }

@@ -85,18 +85,16 @@ fn what_is_no_report_is_refused_with_its_name_and_place() {
         .take(20)
         .map(|line| format!("{line}\n"))
         .collect();
-    let newer = whole.replace("\"schema_version\": 1", "\"schema_version\": 99");
+    let foreign = "it is JSON, but no report of vmbell";
+    let broken = whole.replacen("\"seed\": ", "\"seed\": -", 1);
     for (text, told) in [
         ("", "'b.json' is no report that can be shown: it is empty"),
         (" \n", "it is empty"),
-        (
-            "{\"results\": []}",
-            "missing field `schema_version` at line 1",
-        ),
+        ("{\"results\": []}", foreign),
         ("<html>", "expected value at line 1 column 1"),
         (&half, "EOF while parsing"),
         (&half, "at line 21"),
-        (&newer, "schema version 99 is not 1"),
+        (&broken, "its field 'seed' cannot be read: "),
     ] {
         fs::write(dir.path().join("b.json"), text).unwrap();
         report(dir.path(), &["a.json", "b.json"])
@@ -118,6 +116,25 @@ fn what_is_no_report_is_refused_with_its_name_and_place() {
         .code(1)
         .stderr(contains(told));
     vmbell(&["report"]).assert().code(2);
+}
+
+#[test]
+fn of_a_newer_report_what_is_known_is_shown_and_the_rest_is_told() {
+    const TOLD: &str = "schema version 99 is newer than 1";
+    let (dir, path) = measured();
+    let whole = fs::read_to_string(&path).unwrap();
+    let newer = whole.replacen(
+        "\"schema_version\": 1",
+        "\"schema_version\": 99, \"later\": []",
+        1,
+    );
+    fs::write(&path, newer).unwrap();
+    report(dir.path(), &["a.json"])
+        .assert()
+        .success()
+        .stderr(contains(TOLD));
+    let page = fs::read_to_string(dir.path().join("report.html")).unwrap();
+    assert!(page.contains("debug-double") && page.contains(TOLD));
 }
 
 #[test]

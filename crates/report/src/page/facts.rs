@@ -25,14 +25,22 @@ fn of(run: &Run, runs: &[Run]) -> Markup {
     html! { @if runs.len() > 1 { b { (run.name) ": " } } }
 }
 
+/// The reasons to doubt the numbers of a run, those of its reading first.
+pub(super) fn doubts_of(run: &Run) -> Vec<String> {
+    let of_numbers = warnings(&run.report)
+        .into_iter()
+        .map(|warning| warning.to_string());
+    run.warnings.iter().cloned().chain(of_numbers).collect()
+}
+
 fn doubts(runs: &[Run]) -> Markup {
     html! {
         h3 #warnings { "Warnings" }
-        @if runs.iter().all(|run| warnings(&run.report).is_empty()) {
+        @if runs.iter().all(|run| doubts_of(run).is_empty()) {
             p { "None: nothing of what vmbell looks for speaks against these numbers." }
         } @else {
-            ul { @for run in runs { @for warning in warnings(&run.report) {
-                li { (of(run, runs)) (warning) }
+            ul { @for run in runs { @for doubt in doubts_of(run) {
+                li { (of(run, runs)) (doubt) }
             } } }
         }
     }
@@ -120,8 +128,7 @@ fn notes(runs: &[Run]) -> Markup {
             li { "± spread: 1.4826 times the median absolute deviation of the runs, as a share of their median" }
             li { "95 % CI: a bootstrap in which whole rounds are drawn, so that drift common to both rows cancels out" }
             @if runs.len() > 1 {
-                li { "to first file: the ratio of the medians of two runs, which says nothing of how much runs differ by \
-                      themselves" }
+                li { "to first file: the ratio of the medians of two runs; vmbell compare tells whether it is more than chance" }
             }
             @for note in notes { li { (note) } }
         }

@@ -5,9 +5,10 @@ use maud::{Markup, html};
 use super::Run;
 use super::chart::{self, Floors};
 use super::column::{Column, Line, lines};
+use super::facts;
 use super::section::Section;
 use crate::cells::RatioCells;
-use crate::{Report, Row, Timing, Vmm, header, vmm_table, warnings};
+use crate::{Report, Row, Timing, Vmm, header, vmm_table};
 
 /// The rows that the headline can be about, the best first, each with its name in a sentence.
 const DOORBELLS: [(&str, &str); 4] = [
@@ -115,7 +116,7 @@ fn least(report: &Report) -> String {
 
 /// The header of the page: the headline, the verdict's sentences, and where and when it was measured.
 pub(super) fn top(headline: &str, runs: &[Run], columns: &[Column<'_>]) -> Markup {
-    let doubts: usize = runs.iter().map(|run| warnings(&run.report).len()).sum();
+    let doubts: usize = runs.iter().map(|run| facts::doubts_of(run).len()).sum();
     html! {
         header {
             p.where { @for run in runs { (place(run, runs.len() > 1)) } }

@@ -1,7 +1,8 @@
 //! One or more reports as one HTML page that needs nothing else: no network, no script, no font.
 //!
 //! Each section of the page is a file here, and a function from the page's [`columns`](column) to markup. `maud` escapes
-//! all text in HTML, and `svg` in drawings; [`visible`] shows what no markup can escape. Drawings have lengths in per cent
+//! all text in HTML, and `svg` in drawings; [`visible`] shows what no markup
+//! can escape. Drawings have lengths in per cent
 //! and colours from the style sheet, so that one drawing serves a phone, a wide window and paper, by day and by night.
 
 mod axis;
@@ -24,6 +25,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use self::column::{Column, columns};
 use self::section::Section;
 use super::Report;
+use super::text::visible;
 
 /// A report, and the name of the file that it was read from.
 #[derive(Clone, Debug)]
@@ -32,6 +34,8 @@ pub struct Run {
     pub name: String,
     /// What was measured.
     pub report: Report,
+    /// What may be missing in it, as [`Reading::warnings`](super::Reading::warnings) has it.
+    pub warnings: Vec<String>,
 }
 
 /// What may be loaded and run: nothing but the page's own style sheet.
@@ -82,7 +86,9 @@ pub fn page(runs: &[Run]) -> String {
             }
         }
     };
-    visible(&markup.into_string())
+    // In the finished page, so that no part of it can forget it.
+    let page = markup.into_string();
+    page.lines().map(visible).collect::<Vec<_>>().join("\n")
 }
 
 /// Links to the sections.
@@ -100,20 +106,6 @@ fn contents(sections: &[(Section, Markup)], columns: &[Column<'_>]) -> Markup {
             li { a href="#samples" { "Samples" } }
         } }
     }
-}
-
-/// The page with a sign for each character that markup cannot hold or that turns the text around it: control
-/// characters, and those that override the direction of writing.
-fn visible(page: &str) -> String {
-    page.chars()
-        .map(|c| match c {
-            '\n' => c,
-            '\t' => ' ',
-            '\0'..='\x1f' => char::from_u32(0x2400 + u32::from(c)).unwrap_or('\u{fffd}'),
-            '\x7f'..='\u{9f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
-            _ => c,
-        })
-        .collect()
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ fn run(name: &str, report: Report) -> Run {
     Run {
         name: name.to_owned(),
         report,
+        warnings: Vec::new(),
     }
 }
 

@@ -25,6 +25,7 @@ fn shown(report: Report) -> String {
     let runs = [Run {
         name: "a.json".to_owned(),
         report,
+        warnings: Vec::new(),
     }];
     markup(&columns(&runs)).into_string()
 }
