@@ -25,7 +25,8 @@ pub(super) fn run(args: &ManArgs) -> Result<Exit> {
     // This fills in the names of subcommands and the flags that they inherit.
     root.build();
     if let Some(folder) = &args.all {
-        clap_mangen::generate_to(root, folder)
+        let pages = Cli::command().disable_help_subcommand(true);
+        clap_mangen::generate_to(pages, folder)
             .with_context(|| format!("cannot write the manual pages to {}", folder.display()))?;
         return Ok(Exit::Good);
     }

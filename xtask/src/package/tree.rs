@@ -46,18 +46,35 @@ pub(super) fn lay_out(root: &Path, tree: &Path, built: &Built) -> Result<PathBuf
     let doc = tree.join(DOC);
     write(&doc.join("README.md"), &fs::read(root.join("README.md"))?)?;
     write(
-        &doc.join("changelog"),
+        &doc.join("CHANGELOG.md"),
         &fs::read(root.join("CHANGELOG.md"))?,
     )?;
+    compress(&doc.join("CHANGELOG.md"))?;
+    write(&doc.join("changelog"), changelog(built)?.as_bytes())?;
     compress(&doc.join("changelog"))?;
     write(&doc.join("copyright"), copyright(root)?.as_bytes())?;
     write(&doc.join("vmbell.cdx.json"), sbom::write(root)?.as_bytes())?;
     Ok(tree.to_owned())
 }
 
+/// The changelog that dpkg's tools read; the one for people is beside it.
+fn changelog(built: &Built) -> Result<String> {
+    let time = format!("@{}", built.epoch);
+    let date = output(Command::new("date").env("LC_ALL", "C").args([
+        "--utc",
+        "--rfc-email",
+        "--date",
+        &time,
+    ]))?;
+    Ok(format!(
+        "vmbell ({}) unstable; urgency=medium\n\n  * See CHANGELOG.md.gz.\n\n -- {}  {date}",
+        built.version, built.maintainer
+    ))
+}
+
 fn copyright(root: &Path) -> Result<String> {
     let mut text = "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\n\
-                    Upstream-Name: vmbell\n\nFiles: *\nCopyright: the authors of vmbell\n\
+                    Upstream-Name: vmbell\n\nFiles: *\nCopyright: 2026 the authors of vmbell\n\
                     License: Apache-2.0 or BSD-3-Clause\n \
                     On Debian systems the Apache licence is in /usr/share/common-licenses/Apache-2.0.\n .\n"
         .to_owned();
