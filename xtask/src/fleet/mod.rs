@@ -1,11 +1,12 @@
 //! `cargo xtask fleet`: what `deploy/` has for Prometheus and Grafana, tried with the real programs.
 //!
 //! A run of `vmbell bench` is scraped through node_exporter by a Prometheus that knows a week of the same host's past on
-//! another kernel. Then the run becomes 1.3 times as slow, and the alert has to fire.
+//! another kernel. Then the run becomes 1.3 times as slow, and the alert has to fire. Last, DuckDB asks ten thousand reports.
 
 mod history;
 #[cfg(test)]
 mod manifests_test;
+mod reports;
 mod server;
 mod tools;
 
@@ -61,7 +62,13 @@ pub(crate) fn run() -> Result<()> {
     fs::create_dir(&textfiles)?;
     let metrics = textfiles.join("vmbell.prom");
     let vmbell = artifacts::release()?.vmbell;
-    let status = Command::new(vmbell).args(BENCH).arg(&metrics).status();
+    let report = folder.path().join("report.json");
+    let status = Command::new(vmbell)
+        .args(BENCH)
+        .arg(&metrics)
+        .arg("--export-json")
+        .arg(&report)
+        .status();
     let status = status.context("cannot run vmbell")?;
     ensure!(status.success(), "vmbell bench failed: {status}");
     let text = fs::read_to_string(&metrics)?;
@@ -114,7 +121,7 @@ pub(crate) fn run() -> Result<()> {
 
     let panels = panels(&prometheus, &deploy.join("grafana/vmbell.json"))?;
     println!("fleet: {panels} queries of the dashboard have samples");
-    Ok(())
+    reports::test(&fs::read_to_string(report)?, folder.path())
 }
 
 /// A Prometheus with the rules, the host's past, and a scrape of `exporter`.
