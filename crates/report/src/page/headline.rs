@@ -36,6 +36,13 @@ pub(super) fn headline(columns: &[Column<'_>]) -> String {
     if !first.report.vmms.is_empty() {
         return least(first.report);
     }
+    if let Some(counting) = &first.report.counting {
+        return format!(
+            "What one {} costs in {} ways",
+            counting.operation,
+            measured(&[*first])
+        );
+    }
     let about = if columns.iter().any(|column| column.backend != first.backend) {
         format!(" on {}", first.backend)
     } else {

@@ -32,7 +32,8 @@ fn paths<'r>(column: &Column<'r>) -> Vec<&'r Row> {
     };
     Section::ALL
         .into_iter()
-        .filter(|section| *section != Section::Floors)
+        // An operation of a variant is not one notification of one vCPU.
+        .filter(|section| !matches!(section, Section::Floors | Section::Variants))
         .flat_map(|section| column.rows(section))
         .filter(is_busy)
         .collect()

@@ -1,6 +1,6 @@
 //! One or more reports as one HTML page that needs nothing else: no network, no script, no font.
 //!
-//! Each section of the page is a file here, and a function from the page's [`columns`](column) to markup. `maud` escapes
+//! Each section of the page is a file here, and a function from the page's [`columns`] to markup. `maud` escapes
 //! all text in HTML, and `svg` in drawings; [`visible`] shows what no markup
 //! can escape. Drawings have lengths in per cent
 //! and colours from the style sheet, so that one drawing serves a phone, a wide window and paper, by day and by night.
@@ -9,6 +9,7 @@ mod axis;
 mod chart;
 mod column;
 mod draw;
+mod events;
 mod exits;
 mod facts;
 mod headline;
@@ -71,6 +72,7 @@ pub fn page(runs: &[Run]) -> String {
                     (meaning::markup(&columns))
                     @for (_, markup) in &sections { (markup) }
                     (exits::markup(&columns))
+                    (events::markup(&columns))
                     (scatter::markup(&columns))
                     (facts::markup(runs))
                     (samples::markup(&columns))

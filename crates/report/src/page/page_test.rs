@@ -157,6 +157,19 @@ fn instructions_are_never_called_time() {
 }
 
 #[test]
+fn events_that_were_counted_are_shown_by_operation_and_are_no_cores() {
+    let text = text(&page(&[run("a.json", sample::events())]));
+    assert!(
+        text.contains("What one interrupt costs in 2 ways"),
+        "{text}"
+    );
+    // 2000 and 1500 exits of 500 interrupts.
+    assert!(text.contains("kvm:kvm_exit 4 3"), "{text}");
+    assert!(text.contains("ends by the bit 0 1"), "{text}");
+    assert!(text.contains("none is a number of cores"), "{text}");
+}
+
+#[test]
 fn a_run_without_rows_is_a_page_too() {
     let mut report = sample::report();
     report.results.clear();

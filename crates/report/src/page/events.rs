@@ -1,0 +1,70 @@
+//! Events of one operation, where a report counted them: a line for each event, and a column for each row.
+
+use maud::{Markup, html};
+
+use super::column::Column;
+use super::section::Section;
+use crate::{Row, units};
+
+/// The section; nothing if no events were counted.
+pub(super) fn markup(columns: &[Column<'_>]) -> Markup {
+    let counted: Vec<(&Column<'_>, Vec<&Row>)> = columns
+        .iter()
+        .map(|column| (column, rows(column)))
+        .filter(|(_, rows)| !rows.is_empty())
+        .collect();
+    html! {
+        @if !counted.is_empty() {
+            section #events aria-labelledby="events-title" {
+                h2 #events-title { "Events of one operation" }
+                p.lead { "What the host, the backend or the row itself counted, by the operations of all runs." }
+                @for (column, rows) in &counted { (table(column, rows)) }
+            }
+        }
+    }
+}
+
+fn rows<'r>(column: &Column<'r>) -> Vec<&'r Row> {
+    let all = Section::ALL
+        .into_iter()
+        .flat_map(|section| column.rows(section));
+    all.filter(|row| !row.events.is_empty() || !row.counts.is_empty())
+        .collect()
+}
+
+fn table(column: &Column<'_>, rows: &[&Row]) -> Markup {
+    let mut names: Vec<&str> = Vec::new();
+    for (name, _) in rows
+        .iter()
+        .flat_map(|row| row.events.iter().chain(row.counts.iter()))
+    {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let title = column.title();
+    html! {
+        div.scroll tabindex="0" role="region" aria-label=(format!("Table: events on {title}")) {
+            table {
+                caption { "Events of one operation on " (title) }
+                thead { tr {
+                    th scope="col" { "event" }
+                    @for row in rows { th scope="col" { (row.command) } }
+                } }
+                tbody { @for name in names { tr {
+                    th scope="row" { (name) }
+                    @for row in rows { td { (per_op(row, name).map_or_else(|| "-".to_owned(), units::per_op)) } }
+                } } }
+            }
+        }
+    }
+}
+
+/// How often an event happened in one operation.
+#[allow(clippy::cast_precision_loss, reason = "far fewer events than 2^53")]
+fn per_op(row: &Row, name: &str) -> Option<f64> {
+    let counts = row.events.get(name).or_else(|| row.counts.get(name))?;
+    let ops: u64 = (0..counts.len()).map(|run| row.ops_of(run)).sum();
+    let count: u64 = counts.iter().sum();
+    (ops > 0).then(|| count as f64 / ops as f64)
+}
