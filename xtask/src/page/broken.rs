@@ -6,9 +6,10 @@ use std::path::Path;
 
 use anyhow::{Result, ensure};
 
-use super::browser::{Chromium, View};
+use super::browser::Chromium;
 use super::checks;
 use super::reports::Page;
+use super::view::View;
 
 const BROKEN: &str = "<!DOCTYPE html><html lang=en><title>broken</title><main>\
     <h1 style='color:#ccc;background:#fff'>Too pale</h1>\

@@ -6,8 +6,9 @@ use anyhow::{Result, ensure};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::browser::{Open, View};
+use super::browser::Open;
 use super::reports::Page;
+use super::view::View;
 
 /// What a view shows, as JSON of [`Shown`]. Labels and rows are read as they are laid out.
 const SHOWN: &str = include_str!("shown.js");

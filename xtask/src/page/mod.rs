@@ -11,6 +11,7 @@ mod browser;
 mod checks;
 mod devtools;
 mod reports;
+mod view;
 
 use std::fs;
 use std::path::Path;
@@ -18,8 +19,9 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 
-use self::browser::{Chromium, View};
+use self::browser::Chromium;
 use self::reports::Page;
+use self::view::View;
 use crate::artifacts;
 
 /// Runs the whole test.
