@@ -3,6 +3,7 @@
 //! Results go to stdout and everything else to stderr, so that `vmbell bench --export-json - | jq`
 //! needs no further flag. `exit` has the exit statuses.
 
+mod advice;
 mod args;
 mod backends;
 mod bench;

@@ -1,14 +1,15 @@
 //! `vmbell probe`: prints what this host offers.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
-use std::path::PathBuf;
+use std::fmt::{Display, Write};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
 
-use super::backends::probe_backends;
+use super::advice::{self, Finding};
+use super::backends::{BackendProbe, probe_backends};
 use super::exit::Exit;
 use super::features::{features, settings};
 use super::output::print;
@@ -17,7 +18,10 @@ use vmbell::hypervisor::Support;
 use vmbell_bench::{Clock, host};
 use vmbell_report::{Host, cpu_list};
 
-/// Say what this host offers: kernel, CPU, clock, and what each backend can do here
+/// Say what this host offers: kernel, CPU, clock, what each backend can do here, and what acts on the numbers
+///
+/// The advice names what distorts or slows what is measured on this host, where that was read, what it costs as far as a third of a
+/// second shows, and how to change it. Nothing is changed.
 #[derive(Args, Debug)]
 pub(super) struct ProbeArgs {
     /// As JSON
@@ -62,6 +66,7 @@ struct Probe {
     features: BTreeMap<&'static str, Answer>,
     settings: BTreeMap<&'static str, String>,
     backends: BTreeMap<&'static str, BTreeMap<&'static str, Answer>>,
+    advice: Vec<Finding>,
 }
 
 /// Prints the kernel, the CPU, the clock, and what each backend can do here.
@@ -99,13 +104,16 @@ impl Sections {
 fn text() -> String {
     let mut sections = Sections(String::new());
     let host = host::probe();
-    sections.section("host", &host_lines(&host));
+    let clock = Clock::calibrate();
+    let backends = probe_backends();
+    let advice = found(&host, clock.as_ref().ok(), &backends);
+    sections.section("host", &host_lines(&host, &clock));
     if !host.mitigations.is_empty() {
-        let lines: Vec<_> = host.mitigations.into_iter().collect();
+        let lines: Vec<_> = host.mitigations.clone().into_iter().collect();
         sections.section("mitigations", &lines);
     }
     if !host.kvm_params.is_empty() {
-        let lines: Vec<_> = host.kvm_params.into_iter().collect();
+        let lines: Vec<_> = host.kvm_params.clone().into_iter().collect();
         sections.section("kvm module", &lines);
     }
     let mut lines: Vec<(String, String)> = features()
@@ -118,24 +126,36 @@ fn text() -> String {
             .map(|(name, value)| (name.to_owned(), value)),
     );
     sections.section("features", &lines);
-    for (backend, capabilities) in probe_backends() {
+    for (backend, capabilities) in backends {
         let lines: Vec<_> = capabilities
             .iter()
             .map(|(capability, support)| (capability.name().to_owned(), support.to_string()))
             .collect();
         sections.section(&format!("backend {backend}"), &lines);
     }
+    sections.0.push('\n');
+    sections.0.push_str(&advice::text(&advice));
     sections.0
 }
 
-fn host_lines(host: &Host) -> Vec<(String, String)> {
+/// What acts on the numbers here; takes a third of a second.
+fn found(host: &Host, clock: Option<&Clock>, backends: &[BackendProbe]) -> Vec<Finding> {
+    let known = advice::Known {
+        host,
+        invariant: clock.map(Clock::is_invariant),
+        backends,
+    };
+    advice::find(Path::new("/"), &known)
+}
+
+fn host_lines<E: Display>(host: &Host, clock: &Result<Clock, E>) -> Vec<(String, String)> {
     let or = |text: &Option<String>, none: &str| text.clone().unwrap_or_else(|| none.to_owned());
     let smt = match host.smt {
         Some(true) => "on",
         Some(false) => "off",
         None => "unknown",
     };
-    let tsc = match Clock::calibrate() {
+    let tsc = match clock {
         Ok(clock) => format!(
             "{:.3} MHz, {}",
             clock.hz() / 1e6,
@@ -178,9 +198,13 @@ fn host_lines(host: &Host) -> Vec<(String, String)> {
 }
 
 fn json() -> Result<String> {
+    let host = host::probe();
+    let clock = Clock::calibrate().ok();
+    let backends = probe_backends();
     let probe = Probe {
-        host: host::probe(),
-        tsc: Clock::calibrate().ok().map(|clock| vmbell_report::Tsc {
+        advice: found(&host, clock.as_ref(), &backends),
+        host,
+        tsc: clock.map(|clock| vmbell_report::Tsc {
             hz: clock.hz(),
             invariant: clock.is_invariant(),
         }),
@@ -189,7 +213,7 @@ fn json() -> Result<String> {
             .map(|(name, support)| (*name, support.into()))
             .collect(),
         settings: settings().into_iter().collect(),
-        backends: probe_backends()
+        backends: backends
             .iter()
             .map(|(name, capabilities)| {
                 let answers = capabilities

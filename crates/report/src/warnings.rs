@@ -74,6 +74,14 @@ pub enum Warning {
     SpinOnOneCpu,
 }
 
+impl Warning {
+    /// Whether so many CPUs are too busy at this load average for others to be measured.
+    #[allow(clippy::cast_precision_loss, reason = "a number of CPUs")]
+    pub fn is_busy(load: f64, cpus: usize) -> bool {
+        load > BUSY * cpus as f64
+    }
+}
+
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -175,7 +183,7 @@ pub fn warnings(report: &Report) -> Vec<Warning> {
         warnings.push(Warning::TscVaries);
     }
     let (load, cpus) = (report.host.load.unwrap_or_default(), report.host.cpus);
-    if load > BUSY * cpus as f64 {
+    if Warning::is_busy(load, cpus) {
         warnings.push(Warning::Loaded { load, cpus });
     }
     let one_cpu = report

@@ -1,0 +1,87 @@
+//! KVM's module and its parameters, and what this host itself runs under.
+
+use super::finding::{Finding, Severity};
+use super::tree::Tree;
+
+const MODULES: &str = "/sys/module";
+
+/// What is found; `hypervisor` is what this host itself runs under.
+pub(super) fn find(tree: &Tree, hypervisor: Option<&str>) -> Vec<Finding> {
+    let mut found = Vec::new();
+    if !tree.names(&format!("{MODULES}/kvm_pvm")).is_empty() {
+        found.push(Finding::new(
+            Severity::Distorts,
+            ("KVM is kvm_pvm", format!("{MODULES}/kvm_pvm")),
+            "the guest's kernel mode runs in an emulator and not on the CPU: exits cost something else than on hardware",
+            "measure with --backend usermode or `vmbell lab bench`, or load kvm_intel or kvm_amd where the CPU shows VMX or SVM",
+        ));
+    }
+    if let Some(hypervisor) = hypervisor {
+        found.push(Finding::new(
+            Severity::Slows,
+            (format!("this host is itself a guest, under {hypervisor}"), "CPUID 1, ECX bit 31"),
+            "each exit of a guest here is an exit of this host too, several times as dear, and other guests take its time",
+            "measure on the bare machine; compare with hosts under the same hypervisor only",
+        ));
+    }
+    found.extend(interrupts(tree));
+    found.extend(halt_polling(tree));
+    found
+}
+
+/// Whether the CPU delivers and ends interrupts without an exit.
+fn interrupts(tree: &Tree) -> Option<Finding> {
+    let files = [("kvm_intel", "enable_apicv", "N"), ("kvm_amd", "avic", "N")];
+    files.into_iter().find_map(|(module, name, off)| {
+        let file = format!("{MODULES}/{module}/parameters/{name}");
+        let finding = match tree.line(&file) {
+            Ok(Some(value)) if value == off || value == "0" => Finding::new(
+                Severity::Slows,
+                (format!("{module}.{name} is off"), file.clone()),
+                "each interrupt of a running guest and each end of one (eoi-*) is an exit; PV EOI (eoi-pv) saves the latter",
+                &format!("modprobe -r {module} && modprobe {module} {name}=1, where the CPU has it and no guest runs"),
+            ),
+            Ok(_) => return None,
+            Err(error) => {
+                let whether = format!("{module}.{name} is off");
+                Finding::untold(&whether, &file, &error.to_string())
+            }
+        };
+        Some(finding)
+    })
+}
+
+fn halt_polling(tree: &Tree) -> Option<Finding> {
+    let file = format!("{MODULES}/kvm/parameters/halt_poll_ns");
+    match tree.line(&file) {
+        Ok(Some(value)) if value == "0" => Some(Finding::new(
+            Severity::Slows,
+            (
+                "KVM does not poll before a halted vCPU sleeps",
+                file.clone(),
+            ),
+            "an interrupt for a halted guest (irqfd-edge-to-halted) wakes a thread each time",
+            &format!("echo 200000 > {file}: up to 200 us of a core for each halt"),
+        )),
+        Ok(Some(value)) => Some(Finding::new(
+            Severity::Note,
+            (
+                format!("KVM polls for up to {value} ns before a halted vCPU sleeps"),
+                file.clone(),
+            ),
+            "wake-ups within this time are fast, and the core is burnt meanwhile: rows with short pauses look better than \
+             guests with long ones",
+            &format!("echo 0 > {file} shows what a real wake-up costs"),
+        )),
+        Ok(None) => None,
+        Err(error) => Some(Finding::untold(
+            "KVM polls before a halted vCPU sleeps",
+            &file,
+            &error.to_string(),
+        )),
+    }
+}
+
+#[cfg(test)]
+#[path = "kvm_test.rs"]
+mod tests;

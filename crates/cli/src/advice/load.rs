@@ -1,0 +1,195 @@
+//! Who else takes CPU time while something is measured: other programs, the hypervisor, a limit of this process's control group.
+
+use std::collections::BTreeMap;
+use std::thread;
+use std::time::Duration;
+
+use super::finding::{Finding, Severity};
+use super::tree::Tree;
+use vmbell_report::{cpu_list, units};
+
+const STAT: &str = "/proc/stat";
+const CPUS: &str = "/sys/devices/system/cpu";
+/// How long it is watched who has the CPUs.
+const WATCHED: Duration = Duration::from_millis(300);
+/// A share of stolen time above which runs differ by it.
+const STOLEN: f64 = 0.005;
+/// A sibling that is busy for more than this share takes what a core's two threads have in common.
+const BUSY: f64 = 0.05;
+
+/// The ticks of a CPU since it was started.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Ticks {
+    idle: u64,
+    steal: u64,
+    all: u64,
+}
+
+impl Ticks {
+    fn since(self, earlier: Self) -> Self {
+        Self {
+            idle: self.idle.saturating_sub(earlier.idle),
+            steal: self.steal.saturating_sub(earlier.steal),
+            all: self.all.saturating_sub(earlier.all),
+        }
+    }
+
+    #[allow(clippy::cast_precision_loss, reason = "far fewer ticks than 2^53")]
+    fn share(self, part: u64) -> f64 {
+        if self.all == 0 {
+            0.0
+        } else {
+            part as f64 / self.all as f64
+        }
+    }
+}
+
+/// The lines `cpuN user nice system idle iowait irq softirq steal ...`; the rest is counted in user and nice already.
+fn ticks(stat: &str) -> BTreeMap<usize, Ticks> {
+    let line = |line: &str| {
+        let mut words = line.split_ascii_whitespace();
+        let cpu = words.next()?.strip_prefix("cpu")?.parse().ok()?;
+        let numbers: Vec<u64> = words.map_while(|word| word.parse().ok()).take(8).collect();
+        let at = |index: usize| numbers.get(index).copied().unwrap_or_default();
+        let all = numbers
+            .iter()
+            .fold(0_u64, |sum, ticks| sum.saturating_add(*ticks));
+        let idle = at(3).saturating_add(at(4));
+        Some((
+            cpu,
+            Ticks {
+                idle,
+                steal: at(7),
+                all,
+            },
+        ))
+    };
+    stat.lines().filter_map(line).collect()
+}
+
+/// What is found; watches the CPUs for a moment. `used` are those that this process may use.
+pub(super) fn find(tree: &Tree, used: &[usize]) -> Vec<Finding> {
+    let stat = || tree.text(STAT).map(|text| ticks(&text.unwrap_or_default()));
+    let moment = stat().and_then(|before| {
+        thread::sleep(WATCHED);
+        Ok((before, stat()?))
+    });
+    let mut found = match moment {
+        Ok((before, after)) => watched(tree, used, &before, &after),
+        Err(error) => vec![Finding::untold(
+            "others take CPU time",
+            STAT,
+            &error.to_string(),
+        )],
+    };
+    found.extend(quota(tree));
+    found
+}
+
+/// What a moment shows.
+fn watched(
+    tree: &Tree,
+    used: &[usize],
+    before: &BTreeMap<usize, Ticks>,
+    after: &BTreeMap<usize, Ticks>,
+) -> Vec<Finding> {
+    let now = |cpu: usize| Some(after.get(&cpu)?.since(*before.get(&cpu)?));
+    let mut found = Vec::new();
+    let passed = after.values().fold(Ticks::default(), |sum, ticks| Ticks {
+        idle: sum.idle.saturating_add(ticks.idle),
+        steal: sum.steal.saturating_add(ticks.steal),
+        all: sum.all.saturating_add(ticks.all),
+    });
+    let stolen = passed.share(passed.steal);
+    if stolen > STOLEN {
+        found.push(
+            Finding::new(
+                Severity::Distorts,
+                ("the hypervisor gives this host's CPU time to others (steal)", STAT),
+                "a run that loses the CPU is longer by that; outliers and wide spreads come from it",
+                "measure at another hour, on CPUs of your own, or with more runs; in turns (--interleave) for a comparison",
+            )
+            .costing(format!("{} of the time since this host was started", units::percent(stolen))),
+        );
+    }
+    let mut busy: Vec<usize> = used
+        .iter()
+        .flat_map(|cpu| siblings(tree, *cpu))
+        .filter(|cpu| now(*cpu).is_some_and(|ticks| 1.0 - ticks.share(ticks.idle) > BUSY))
+        .collect();
+    busy.sort_unstable();
+    busy.dedup();
+    if !busy.is_empty() {
+        let most = busy
+            .iter()
+            .filter_map(|cpu| now(*cpu))
+            .map(|ticks| 1.0 - ticks.share(ticks.idle));
+        let most = most.fold(0.0, f64::max);
+        found.push(
+            Finding::new(
+                Severity::Distorts,
+                (
+                    format!("CPU {} shares a core with another one and is busy", cpu_list::Display(&busy)),
+                    format!("{STAT}, {CPUS}/cpu*/topology/thread_siblings_list"),
+                ),
+                "two threads of a core share its units and caches: what is measured on one depends on the other",
+                &format!("keep other work off them, or switch them off: echo off > {CPUS}/smt/control"),
+            )
+            .costing(format!("up to {} busy within {WATCHED:?}", units::percent(most))),
+        );
+    }
+    found
+}
+
+/// The other threads of a CPU's core.
+fn siblings(tree: &Tree, cpu: usize) -> Vec<usize> {
+    let file = format!("{CPUS}/cpu{cpu}/topology/thread_siblings_list");
+    let list = tree.line(&file).ok().flatten();
+    let all = list
+        .and_then(|list| cpu_list::parse(&list).ok())
+        .unwrap_or_default();
+    all.into_iter().filter(|other| *other != cpu).collect()
+}
+
+/// The limit of CPU time of this process's control group (version 2), or of one around it.
+fn quota(tree: &Tree) -> Option<Finding> {
+    let own = tree.text("/proc/self/cgroup").ok().flatten()?;
+    let own = own
+        .lines()
+        .find_map(|line| line.strip_prefix("0::"))?
+        .trim()
+        .to_owned();
+    let mut group = own.trim_end_matches('/');
+    loop {
+        let file = format!("/sys/fs/cgroup{group}/cpu.max");
+        let limit = tree.line(&file).ok().flatten();
+        if let Some(limit) = limit.filter(|limit| !limit.starts_with("max")) {
+            let stat = tree
+                .text(&format!("/sys/fs/cgroup{group}/cpu.stat"))
+                .ok()
+                .flatten();
+            let stat = stat.unwrap_or_default();
+            let throttled = stat
+                .lines()
+                .find_map(|line| line.strip_prefix("nr_throttled "));
+            let finding = Finding::new(
+                Severity::Distorts,
+                (
+                    format!("the control group may use {limit} us of CPU time (quota and period)"),
+                    file,
+                ),
+                "what is measured is stopped for the rest of a period when the quota is used up, which looks like a slow operation",
+                "measure outside of it, or write max to that file",
+            );
+            return Some(match throttled {
+                Some(times) => finding.costing(format!("stopped {} times so far", times.trim())),
+                None => finding,
+            });
+        }
+        (group, _) = group.rsplit_once('/')?;
+    }
+}
+
+#[cfg(test)]
+#[path = "load_test.rs"]
+mod tests;
