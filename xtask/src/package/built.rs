@@ -39,6 +39,8 @@ pub(super) fn build(root: &Path, target: &Path) -> Result<Built> {
         .arg(target)
         .env("CARGO_ENCODED_RUSTFLAGS", flags(root)?)
         .env("SOURCE_DATE_EPOCH", &epoch)
+        // Debug information has paths, and the linker's build ID is a sum over it.
+        .env("CARGO_PROFILE_RELEASE_DEBUG", "false")
         .env_remove("CARGO_INCREMENTAL")
         .status()
         .context("cannot run cargo")?;
