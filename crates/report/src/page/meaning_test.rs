@@ -4,12 +4,7 @@ use super::*;
 use crate::sample;
 
 fn page(report: crate::Report) -> String {
-    let runs = [Run {
-        name: "a.json".to_owned(),
-        report,
-        warnings: Vec::new(),
-    }];
-    markup(&columns(&runs)).into_string()
+    markup(&columns(&[Run::of("a.json", report)])).into_string()
 }
 
 #[test]

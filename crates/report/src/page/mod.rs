@@ -1,9 +1,8 @@
 //! One or more reports as one HTML page that needs nothing else: no network, no script, no font.
 //!
-//! Each section of the page is a file here, and a function from the page's [`columns`] to markup. `maud` escapes
-//! all text in HTML, and `svg` in drawings; [`visible`] shows what no markup
-//! can escape. Drawings have lengths in per cent
-//! and colours from the style sheet, so that one drawing serves a phone, a wide window and paper, by day and by night.
+//! Each section of the page is a file here, and a function from the page's [`columns`] to markup. `maud` escapes all text in
+//! HTML, and `svg` in drawings; [`visible`] shows what no markup can escape. Drawings have lengths in per cent and colours from
+//! the style sheet, so that one drawing serves a phone, a wide window and paper, by day and by night.
 
 mod axis;
 mod chart;
@@ -37,6 +36,18 @@ pub struct Run {
     pub report: Report,
     /// What may be missing in it, as [`Reading::warnings`](super::Reading::warnings) has it.
     pub warnings: Vec<String>,
+}
+
+#[cfg(test)]
+impl Run {
+    /// A report that was read without a warning.
+    fn of(name: &str, report: Report) -> Self {
+        Self {
+            name: name.to_owned(),
+            report,
+            warnings: Vec::new(),
+        }
+    }
 }
 
 /// What may be loaded and run: nothing but the page's own style sheet.

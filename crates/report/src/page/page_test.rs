@@ -1,14 +1,6 @@
 use super::*;
 use crate::{Timing, sample};
 
-fn run(name: &str, report: Report) -> Run {
-    Run {
-        name: name.to_owned(),
-        report,
-        warnings: Vec::new(),
-    }
-}
-
 /// The text of a page as a reader of its source order has it: an element of its own line for each block, no drawings.
 fn text(page: &str) -> String {
     const BLOCKS: [&str; 14] = [
@@ -52,7 +44,7 @@ fn text(page: &str) -> String {
 
 #[test]
 fn the_page_of_a_native_run() {
-    insta::assert_snapshot!(text(&page(&[run("a.json", sample::report())])));
+    insta::assert_snapshot!(text(&page(&[Run::of("a.json", sample::report())])));
 }
 
 #[test]
@@ -62,13 +54,16 @@ fn the_page_of_two_runs_of_two_backends() {
         row.median_ns = row.median_ns.map(|ns| ns * 1.5);
     }
     slower.host.kernel = "Linux 6.19.0".to_owned();
-    let runs = [run("a.json", sample::two_backends()), run("b.json", slower)];
+    let runs = [
+        Run::of("a.json", sample::two_backends()),
+        Run::of("b.json", slower),
+    ];
     insta::assert_snapshot!(text(&page(&runs)));
 }
 
 #[test]
 fn a_page_loads_and_runs_nothing() {
-    let page = page(&[run("a.json", sample::report())]);
+    let page = page(&[Run::of("a.json", sample::report())]);
     assert!(page.contains("content=\"default-src 'none'; style-src 'unsafe-inline'"));
     for word in [
         "<script",
@@ -116,8 +111,8 @@ fn hostile_names_stay_text_everywhere() {
         row.backend = NAME.to_owned();
     }
     for page in [
-        page(&[run(NAME, report.clone()), run("b", report)]),
-        page(&[run(NAME, of_vmms)]),
+        page(&[Run::of(NAME, report.clone()), Run::of("b", report)]),
+        page(&[Run::of(NAME, of_vmms)]),
     ] {
         for word in ["<script", "<img", "\u{1b}", "\0", "\u{202e}"] {
             assert!(!page.contains(word), "{word:?}");
@@ -131,7 +126,7 @@ fn hostile_names_stay_text_everywhere() {
 fn times_of_an_emulated_cpu_are_neither_drawn_nor_cores() {
     let mut report = sample::report();
     report.timing = Timing::Emulated;
-    let page = page(&[run("a.json", report)]);
+    let page = page(&[Run::of("a.json", report)]);
     let text = text(&page);
     assert!(
         text.contains("An emulated CPU: exits were counted"),
@@ -146,7 +141,7 @@ fn times_of_an_emulated_cpu_are_neither_drawn_nor_cores() {
 
 #[test]
 fn instructions_are_never_called_time() {
-    let text = text(&page(&[run("a.json", sample::counted())]));
+    let text = text(&page(&[Run::of("a.json", sample::counted())]));
     assert!(
         text.contains("Median number of instructions of one operation, which is not a time"),
         "{text}"
@@ -158,7 +153,7 @@ fn instructions_are_never_called_time() {
 
 #[test]
 fn events_that_were_counted_are_shown_by_operation_and_are_no_cores() {
-    let text = text(&page(&[run("a.json", sample::events())]));
+    let text = text(&page(&[Run::of("a.json", sample::events())]));
     assert!(
         text.contains("What one interrupt costs in 2 ways"),
         "{text}"
@@ -174,6 +169,6 @@ fn a_run_without_rows_is_a_page_too() {
     let mut report = sample::report();
     report.results.clear();
     report.highlights.clear();
-    let text = text(&page(&[run("a.json", report)]));
+    let text = text(&page(&[Run::of("a.json", report)]));
     assert!(text.contains("Hosts and warnings"), "{text}");
 }

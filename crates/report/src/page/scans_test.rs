@@ -22,12 +22,7 @@ fn scanned(values: &[&str]) -> Report {
 }
 
 fn shown(report: Report) -> String {
-    let runs = [Run {
-        name: "a.json".to_owned(),
-        report,
-        warnings: Vec::new(),
-    }];
-    markup(&columns(&runs)).into_string()
+    markup(&columns(&[Run::of("a.json", report)])).into_string()
 }
 
 #[test]
