@@ -1,5 +1,7 @@
 //! `--style`: colours and progress; the words mean what they mean for hyperfine.
 
+use std::env;
+use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 
 use clap::ValueEnum;
@@ -48,14 +50,31 @@ pub(super) fn width(is_stderr: bool) -> Option<usize> {
         terminal_size::terminal_size_of(io::stdout())
     };
     let terminal = size.map(|(terminal_size::Width(width), _)| usize::from(width));
-    let told = || std::env::var("COLUMNS").ok()?.parse().ok();
+    let told = || env::var("COLUMNS").ok()?.parse().ok();
     terminal.or_else(told).filter(|width| *width > 0)
 }
 
-/// Whether the environment allows colours: any value of NO_COLOR but an empty one forbids them
-/// (<https://no-color.org>), and so does `TERM=dumb`.
+/// Whether the environment allows colours.
 fn allowed_by_environment() -> bool {
-    let forbidden = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    let dumb = std::env::var_os("TERM").is_some_and(|value| value == "dumb");
-    !forbidden && !dumb
+    allows(env::var_os("NO_COLOR"), env::var_os("TERM"))
+}
+
+/// Any value of NO_COLOR but an empty one forbids colours (<https://no-color.org>), and so does `TERM=dumb`.
+fn allows(no_color: Option<OsString>, term: Option<OsString>) -> bool {
+    no_color.is_none_or(|value| value.is_empty()) && term.is_none_or(|value| value != "dumb")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_color_and_a_dumb_terminal_forbid_colours() {
+        let allowed = |no_color: Option<&str>, term: Option<&str>| {
+            allows(no_color.map(OsString::from), term.map(OsString::from))
+        };
+        assert!(allowed(None, None) && allowed(Some(""), Some("xterm")));
+        assert!(!allowed(Some("1"), Some("xterm")) && !allowed(Some("0"), None));
+        assert!(!allowed(None, Some("dumb")));
+    }
 }
