@@ -18,7 +18,7 @@ use trial::{Change, Tally};
 use vmbell_report::Random;
 
 /// How many turns a simulated comparison has.
-const TURNS: [usize; 2] = [16, 24];
+const TURNS: [usize; 3] = [16, 24, 40];
 /// How many comparisons of each kind are simulated.
 const TRIALS: usize = 1000;
 /// Changes of one row that are to be found, none among them.

@@ -7,7 +7,7 @@ use clap::Args;
 use crate::values;
 
 /// How many turns there are unless the command line says otherwise.
-const TURNS: u32 = 16;
+const TURNS: u32 = 40;
 
 /// What to compare with.
 #[derive(Args, Debug)]
