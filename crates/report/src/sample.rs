@@ -440,6 +440,7 @@ pub(super) fn vmm(name: &str, boots: u32, emulated: bool) -> Vmm {
         boots,
         emulated,
         guest: (boots > 0).then_some(guest),
+        repeated: None,
         exits_reason: None,
     }
 }

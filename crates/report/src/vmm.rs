@@ -28,6 +28,9 @@ pub struct Vmm {
     pub emulated: bool,
     /// What the image found in the first boot that gave results.
     pub guest: Option<VmmGuest>,
+    /// Why a boot that gave no results was repeated; `None` if none was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeated: Option<String>,
     /// Why the exits of its rows could not be counted; `None` if they were, or if nobody asked for them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exits_reason: Option<String>,

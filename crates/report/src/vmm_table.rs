@@ -164,6 +164,9 @@ fn vmm_in_words(vmm: &Vmm, report: &Report) -> String {
     if let (Some(reason), false) = (&vmm.reason, vmm.status == Status::Ok) {
         parts.push(format!("{}: {reason}", vmm.status.name()));
     }
+    if let Some(reason) = &vmm.repeated {
+        parts.push(format!("a boot hung and was repeated: {reason}"));
+    }
     if let Some(last) = &vmm.last_output {
         parts.push(format!("its last output: {last}"));
     }

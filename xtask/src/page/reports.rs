@@ -219,6 +219,7 @@ fn vmm(name: &str, emulated: bool) -> Vmm {
         boots: 2,
         emulated,
         guest: None,
+        repeated: None,
         exits_reason: None,
     }
 }

@@ -77,6 +77,7 @@ pub(super) fn column(launcher: Launcher, accel: Accel, stop: &AtomicBool) -> Col
         accel: accel_name,
         boots: Vec::new(),
         failure: None,
+        repeated: None,
         exits: Exits::Off,
     }
 }

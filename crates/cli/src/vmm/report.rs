@@ -120,6 +120,7 @@ fn vmm(column: &Column) -> Vmm {
         boots: u32::try_from(column.boots.len()).unwrap_or(u32::MAX),
         emulated: rows::is_emulated(column),
         guest: column.boots.first().map(|boot| boot.guest.clone()),
+        repeated: column.repeated.clone(),
         exits_reason: match &column.exits {
             Exits::Uncounted(reason) => Some(reason.clone()),
             Exits::Off | Exits::Counted(_) => None,

@@ -45,6 +45,7 @@ fn column(launcher: Launcher, boots: Vec<Document>) -> Column {
         accel: "kvm",
         boots,
         failure: None,
+        repeated: None,
         exits: Exits::Off,
     }
 }

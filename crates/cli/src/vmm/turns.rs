@@ -1,7 +1,7 @@
 //! Boots the VMMs in turns and keeps what each gave.
 //!
-//! One VMM runs at a time, on one thread. A VMM whose boot gave no results is not booted again: it may have taken its whole
-//! time limit, and would again.
+//! One VMM runs at a time, on one thread. A VMM whose boot gave no results is not booted again, since it would give none again;
+//! but one that hung is, once: nested emulation loses an interrupt now and then, and the report says that it happened.
 
 use std::fs;
 use std::io::{self, Write};
@@ -46,6 +46,8 @@ pub(super) struct Column {
     pub(super) boots: Vec<Document>,
     /// The boot that gave none.
     pub(super) failure: Option<Failure>,
+    /// Why a boot before that was repeated.
+    pub(super) repeated: Option<String>,
     /// What was counted of its exits.
     pub(super) exits: Exits,
 }
@@ -68,6 +70,8 @@ pub(super) struct Failure {
     pub(super) reason: String,
     /// What was printed last.
     pub(super) last: Option<String>,
+    /// Whether it ran out of its time.
+    pub(super) hung: bool,
 }
 
 /// Boots each column `args.runs` times, until `stop` is set; returns whether it was.
@@ -105,7 +109,17 @@ pub(super) fn take(args: &VmmArgs, columns: &mut [Column], stop: &AtomicBool) ->
             if column.failure.is_some() || column.program.is_err() {
                 continue;
             }
-            let booted = place.boot(column, &timed, &run.to_string())?;
+            let mut booted = place.boot(column, &timed, &run.to_string())?;
+            let hung = |failure: &&Failure| failure.hung && !stop.load(Ordering::Relaxed);
+            let first = booted
+                .as_ref()
+                .err()
+                .filter(hung)
+                .filter(|_| column.repeated.is_none());
+            if let Some(failure) = first {
+                column.repeated = Some(failure.reason.clone());
+                booted = place.boot(column, &timed, &format!("{run}-again"))?;
+            }
             if stop.load(Ordering::Relaxed) {
                 return Ok(true);
             }
@@ -238,8 +252,10 @@ fn outcome(ended: io::Result<Ended>, limit: Duration) -> Result<Document, Failur
     let ended = ended.map_err(|error| Failure {
         reason: format!("it cannot be run: {error}"),
         last: None,
+        hung: false,
     })?;
     serial::read(&ended.output).map_err(|error| {
+        let hung = ended.end == End::TimeLimit;
         let how = match ended.end {
             End::Exited(status) => format!("it ended with {status}"),
             End::Lingered | End::Stopped => "it was ended".to_owned(),
@@ -250,6 +266,7 @@ fn outcome(ended: io::Result<Ended>, limit: Duration) -> Result<Document, Failur
         Failure {
             reason: format!("{error}; {how}"),
             last: last.or_else(|| serial::last_words(&ended.output)),
+            hung,
         }
     })
 }

@@ -369,7 +369,7 @@ fn the_list_says_where_programs_are() {
     );
     assert!(text.contains("mine          /bin/sh\n"), "{text}");
     assert!(
-        shared(&text, "vmbell").ends_with(concat!("vmbell ", env!("CARGO_PKG_VERSION"))),
+        shared(&text, "vmbell").contains(concat!(" vmbell ", env!("CARGO_PKG_VERSION"), " (")),
         "{text}"
     );
 }
@@ -401,6 +401,51 @@ fn an_image_that_cannot_be_written_is_an_error() {
         .stderr(predicate::str::contains(
             "cannot write the image to '/nonexistent/probe.elf': No such file or directory",
         ));
+}
+
+#[test]
+fn a_boot_that_hung_is_repeated_once_and_the_report_says_so() {
+    let doubles = Doubles::new();
+    let (text, flag) = (doubles.path("text"), doubles.path("flag"));
+    fs::write(&text, printed(1000)).unwrap();
+    let hangs = "echo '=== vmbell-probe start ==='; echo row rtc-read; exec sleep 1000";
+    let doubles = doubles
+        .script(
+            "once",
+            &format!("if [ -e '{flag}' ]; then cat '{text}'; else : > '{flag}'; {hangs}; fi"),
+        )
+        .script("always", hangs);
+    let report = doubles.path("report.json");
+    let args = [
+        "--time-limit",
+        "2s",
+        "--runs",
+        "2",
+        "--export-json",
+        &report,
+    ];
+    let output = doubles.command(&["once", "always"], &args).assert().code(1);
+    let printed = String::from_utf8_lossy(&output.get_output().stdout).into_owned();
+    assert!(
+        printed.contains("a boot hung and was repeated"),
+        "{printed}"
+    );
+    let report = read_json(Path::new(&report));
+    let schema = serde_json::from_str(include_str!("../../../../docs/report.schema.json")).unwrap();
+    assert_eq!(violations(&schema, &report), Vec::<String>::new());
+    let vmm = |index: usize| &report["vmms"][index];
+    assert_eq!(
+        (&vmm(0)["status"], &vmm(0)["boots"]),
+        (&"ok".into(), &2.into())
+    );
+    assert_eq!(
+        (&vmm(1)["status"], &vmm(1)["boots"]),
+        (&"failed".into(), &0.into())
+    );
+    for index in [0, 1] {
+        let reason = vmm(index)["repeated"].as_str().unwrap();
+        assert!(reason.contains("it was in the row rtc-read"), "{reason}");
+    }
 }
 
 #[test]
