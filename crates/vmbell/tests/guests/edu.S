@@ -39,6 +39,7 @@
 31:
     inc qword ptr [rbx + {ANSWERED}]
 32:
+    lea rax, [rsp + 40]
     lea rcx, [rip + 51b]
     lea rdx, [rip + 52b]
     jmp 16b

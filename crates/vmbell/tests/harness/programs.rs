@@ -51,6 +51,8 @@ vmbell::guest_programs! {
     edu = "../../src/guest/x86_64/interrupt_head.S" "../guests/edu.S";
     /// Drives a PL031 clock: raises its alarm and takes it.
     clock = | "../../src/guest/aarch64/interrupt_head.S" "../../src/guest/aarch64/gic.S" "../../src/guest/aarch64/its.S" "../guests/aarch64/clock.S";
+    /// Enters an interrupt handler as if it had interrupted a chosen instruction.
+    before_halt = "../guests/before_halt.S";
     /// Rewrites code of its own that leaves often.
     rewrite = "../guests/rewrite.S";
 }

@@ -25,6 +25,8 @@ mod armed;
 mod bad;
 #[cfg(target_arch = "x86_64")]
 mod bare;
+#[cfg(target_arch = "x86_64")]
+mod before_halt;
 mod closed;
 mod delivery;
 #[cfg(target_arch = "x86_64")]

@@ -50,6 +50,7 @@
     add [rbx + {LATENCY}], rax
     inc qword ptr [rbx + {SERVED}]
 4:
+    lea rax, [rsp + 40]
     lea rcx, [rip + 50b]
     lea rdx, [rip + 51b]
     jmp 16b

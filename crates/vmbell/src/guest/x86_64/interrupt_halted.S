@@ -29,6 +29,7 @@
     out dx, eax
     jmp 20b
 30:
+    lea rax, [rsp + 40]
     lea rcx, [rip + 50b]
     lea rdx, [rip + 51b]
     jmp 16b

@@ -16,6 +16,7 @@
 # In the other order the exit of that store would take the PV EOI bit back, and the EOI would need the register.
 .macro handler
 30:
+    lea rax, [rsp + 40]
     lea rcx, [rip + 50b]
     lea rdx, [rip + 51b]
     call 16b
