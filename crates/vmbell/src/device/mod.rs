@@ -53,5 +53,5 @@ pub use pm1::{
 pub use poller::Poller;
 pub use reset::{I8042, I8042_LEN, I8042_PORTS, PORT_A, PortA};
 pub use rtc::{RTC_CENTURY, RTC_GSI, RTC_LEN, RTC_PORTS, Rtc};
-pub use serial::{SERIAL_LEN, SERIAL_PORTS, Serial};
+pub use serial::{SERIAL_GSI, SERIAL_LEN, SERIAL_PORTS, Serial};
 pub use shutdown::{SHUTDOWN_PORT, ShutdownPort};

@@ -3,7 +3,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 
-const DATA: u64 = 0;
 const LINE_CONTROL: u64 = 3;
 const LINE_STATUS: u64 = 5;
 
@@ -38,7 +37,7 @@ impl Write for Full {
 #[test]
 fn bytes_come_out_in_order_and_the_transmitter_is_always_empty() {
     let paper = Paper::default();
-    let serial = Serial::new(paper.clone(), |error| panic!("{error}"));
+    let serial = Serial::new(paper.clone(), None, |error| panic!("{error}"));
     for byte in b"hi\n" {
         let mut status = [0];
         serial.read(LINE_STATUS, &mut status);
@@ -51,7 +50,7 @@ fn bytes_come_out_in_order_and_the_transmitter_is_always_empty() {
 #[test]
 fn divisor_is_not_printed() {
     let paper = Paper::default();
-    let serial = Serial::new(paper.clone(), |error| panic!("{error}"));
+    let serial = Serial::new(paper.clone(), None, |error| panic!("{error}"));
     serial.write(LINE_CONTROL, &[0x80]);
     serial.write(DATA, &[1]);
     serial.write(LINE_CONTROL, &[0x03]);
@@ -62,7 +61,7 @@ fn divisor_is_not_printed() {
 #[test]
 fn wide_accesses_and_far_offsets_are_nobodys() {
     let paper = Paper::default();
-    let serial = Serial::new(paper.clone(), |error| panic!("{error}"));
+    let serial = Serial::new(paper.clone(), None, |error| panic!("{error}"));
     serial.write(DATA, b"ab");
     serial.write(u64::MAX, b"c");
     let mut data = [0; 2];
@@ -76,10 +75,98 @@ fn wide_accesses_and_far_offsets_are_nobodys() {
 fn lost_output_is_reported() {
     let lost = Arc::new(AtomicUsize::new(0));
     let theirs = Arc::clone(&lost);
-    let serial = Serial::new(Full, move |error| {
+    let serial = Serial::new(Full, None, move |error| {
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
         theirs.fetch_add(1, Ordering::Relaxed);
     });
     serial.write(DATA, b"x");
     assert_eq!(lost.load(Ordering::Relaxed), 1);
+}
+
+const DATA_READY: u8 = 1;
+
+/// A line that counts its edges.
+#[derive(Clone, Debug, Default)]
+struct Edges(Arc<AtomicUsize>);
+
+impl IrqTrigger for Edges {
+    fn signal(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn with_line() -> (Serial<Paper>, Edges) {
+    let edges = Edges::default();
+    let irq = Box::new(edges.clone());
+    let serial = Serial::new(Paper::default(), Some(irq), |error| panic!("{error}"));
+    (serial, edges)
+}
+
+/// What a driver does when the port is opened.
+fn open(serial: &Serial<Paper>) {
+    serial.write(INTERRUPT_ENABLE, &[RECEIVED]);
+    serial.write(MODEM_CONTROL, &[DATA_TERMINAL_READY]);
+}
+
+fn register(serial: &Serial<Paper>, offset: u64) -> u8 {
+    let mut byte = [0];
+    serial.read(offset, &mut byte);
+    byte[0]
+}
+
+#[test]
+fn input_is_read_in_order_and_raises_one_interrupt_until_it_is_served() {
+    let (serial, edges) = with_line();
+    open(&serial);
+    serial.receive(b"a", || false);
+    serial.receive(b"bc", || false);
+    assert_eq!(edges.0.load(Ordering::Relaxed), 1);
+    let read = [0; 3].map(|_: u8| {
+        assert_eq!(register(&serial, LINE_STATUS) & DATA_READY, DATA_READY);
+        register(&serial, DATA)
+    });
+    assert_eq!(read, *b"abc");
+    assert_eq!(register(&serial, LINE_STATUS) & DATA_READY, 0);
+    serial.receive(b"d", || false);
+    assert_eq!(edges.0.load(Ordering::Relaxed), 2);
+}
+
+#[test]
+fn input_waits_for_the_driver_and_for_room_and_none_of_it_is_lost() {
+    let (serial, _) = with_line();
+    let sent: Vec<u8> = (0..=255).collect();
+    std::thread::scope(|scope| {
+        scope.spawn(|| serial.receive(&sent, || false));
+        // A driver that looks for the port tries all interrupts, and empties the port.
+        for _ in 0..3 {
+            std::thread::sleep(SETTLED);
+            serial.write(MODEM_CONTROL, &[DATA_TERMINAL_READY]);
+            serial.write(INTERRUPT_ENABLE, &[0x0f]);
+            serial.write(INTERRUPT_ENABLE, &[0]);
+            assert_eq!(register(&serial, LINE_STATUS) & DATA_READY, 0);
+        }
+        open(&serial);
+        let mut read = Vec::new();
+        while read.len() < sent.len() {
+            if register(&serial, LINE_STATUS) & DATA_READY != 0 {
+                read.push(register(&serial, DATA));
+            }
+        }
+        assert_eq!(read, sent);
+    });
+}
+
+#[test]
+fn input_for_a_guest_that_reads_nothing_ends_when_it_is_told_to() {
+    let (serial, _) = with_line();
+    let looks = AtomicUsize::new(0);
+    let told = |after| {
+        looks.store(0, Ordering::Relaxed);
+        serial.receive(&[0; 100], || looks.fetch_add(1, Ordering::Relaxed) > after);
+    };
+    told(1);
+    open(&serial);
+    told(3);
+    serial.write(MODEM_CONTROL, &[0x10 | DATA_TERMINAL_READY]);
+    told(1);
 }

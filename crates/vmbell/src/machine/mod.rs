@@ -40,7 +40,8 @@ pub use error::MachineError;
 pub use image::{Boot, ElfError, INFORMATION, Image, ImageError};
 pub use layout::{CODE, PARAMETERS, STACK_TOP};
 pub use pc::{
-    AssignedEvent, MEMORY_MAX, MEMORY_MIN, OnEvent, Pc, PcConfig, PcError, PlatformPlace, VCPUS_MAX,
+    AssignedEvent, MEMORY_MAX, MEMORY_MIN, OnEvent, Pc, PcConfig, PcError, PlatformPlace,
+    SerialPort, VCPUS_MAX,
 };
 pub use runner::Runner;
 pub use stop::{Deadline, Stop};

@@ -53,6 +53,12 @@ pub enum PcError {
     /// A function could not be added to the PCI bus.
     #[error(transparent)]
     Pci(#[from] PciError),
+    /// The eventfd of the serial port's interrupt could not be made.
+    #[error("cannot make the serial port")]
+    Serial {
+        /// The error of the eventfd.
+        source: io::Error,
+    },
     /// The eventfds of the pci-testdev could not be made.
     #[error("cannot make a pci-testdev")]
     Testdev {

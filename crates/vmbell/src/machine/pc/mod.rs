@@ -20,6 +20,7 @@ use std::io::Write;
 use std::sync::{Arc, Mutex};
 
 use vm_memory::{Bytes, GuestAddress};
+use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 pub use assigned::{AssignedEvent, OnEvent};
 pub use error::PcError;
@@ -35,12 +36,13 @@ use crate::device::pci::{PciRoot, Routes};
 use crate::device::{
     ACPI_BASE, FW_CFG_PORTS, FwCfg, I8042, I8042_LEN, I8042_PORTS, PM_TIMER_LEN, PM_TIMER_PORT,
     PM1_CONTROL_LEN, PM1_EVENT_LEN, PM1_EVENT_PORT, PORT_A, Pm1, PmTimer, PortA, RTC_LEN,
-    RTC_PORTS, SERIAL_LEN, SERIAL_PORTS, SHUTDOWN_PORT, Serial, ShutdownPort, acpi_tables,
+    RTC_PORTS, SERIAL_GSI, SERIAL_LEN, SERIAL_PORTS, SHUTDOWN_PORT, Serial, ShutdownPort,
+    acpi_tables,
 };
 use crate::hypervisor::{
-    Capability, CpuFeatures, EntryPoint, Hypervisor, Irqchip, Irqs, Vcpu, Vm, VmConfig,
+    Capability, CpuFeatures, EntryPoint, Error, Hypervisor, Irqchip, Irqs, Vcpu, Vm, VmConfig,
 };
-use crate::irq::Routing;
+use crate::irq::{Gsi, Routing};
 
 /// The settings of a PC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,8 +76,12 @@ pub struct Pc<V: Vm> {
     platform: Mutex<Taken>,
     switch: Arc<Switch>,
     pm1: Pm1,
+    serial: Arc<SerialPort>,
     config: PcConfig,
 }
+
+/// The serial port of a PC.
+pub type SerialPort = Serial<Box<dyn Write + Send>>;
 
 impl<V: Vm> Pc<V> {
     /// Makes a PC whose serial port prints to `output`. Fails if the backend lacks [`Capability::Kernels`] or
@@ -108,6 +114,7 @@ impl<V: Vm> Pc<V> {
         let switch = Arc::new(Switch::default());
         let pm1 = power::registers(machine.vm(), &switch);
         let pci = PciRoot::new(&machine.pio, &machine.mmio, layout::board(config.memory)?)?;
+        let serial = serial(machine.vm(), Box::new(output), &switch)?;
         let irqs: Arc<dyn Irqs> = machine.vm().clone();
         let pc = Self {
             machine,
@@ -117,17 +124,14 @@ impl<V: Vm> Pc<V> {
             platform: Mutex::default(),
             switch,
             pm1,
+            serial: Arc::new(serial),
             config,
         };
-        pc.add_ports(output)?;
+        pc.add_ports()?;
         Ok(pc)
     }
 
-    fn add_ports(&self, output: impl Write + Send + 'static) -> Result<(), PcError> {
-        let switch = Arc::clone(&self.switch);
-        let serial = Serial::new(output, move |error| {
-            switch.turn(Off::failed("the serial port", error));
-        });
+    fn add_ports(&self) -> Result<(), PcError> {
         let turn = |off: fn() -> Off| {
             let switch = Arc::clone(&self.switch);
             move || switch.turn(off())
@@ -139,7 +143,7 @@ impl<V: Vm> Pc<V> {
         let fw_cfg = FwCfg::new(self.config.vcpus, self.config.memory);
         let pm1_len = PM1_EVENT_LEN + PM1_CONTROL_LEN;
         let devices: [(u64, u64, Arc<dyn BusDevice>); 8] = [
-            (SERIAL_PORTS, SERIAL_LEN, Arc::new(serial)),
+            (SERIAL_PORTS, SERIAL_LEN, Arc::clone(&self.serial) as _),
             (FW_CFG_PORTS, 2, Arc::new(fw_cfg)),
             (
                 PM1_EVENT_PORT.into(),
@@ -165,6 +169,11 @@ impl<V: Vm> Pc<V> {
     /// The machine: the guest and its buses.
     pub fn machine(&self) -> &Machine<V> {
         &self.machine
+    }
+
+    /// The serial port, to which any thread may bring input.
+    pub fn serial(&self) -> &Arc<SerialPort> {
+        &self.serial
     }
 
     /// Boots `image` and runs it until it ends or `until` returns true; see [`Machine::run_together`]. A PC can
@@ -214,4 +223,22 @@ impl<V: Vm> Pc<V> {
             first = power::waking_vector(self.machine.vm().memory())?;
         }
     }
+}
+
+/// The serial port, with an irqfd for its interrupt.
+fn serial<V: Vm>(
+    vm: &Arc<V>,
+    output: Box<dyn Write + Send>,
+    switch: &Arc<Switch>,
+) -> Result<SerialPort, PcError> {
+    let irq = EventFd::new(EFD_NONBLOCK).map_err(|source| PcError::Serial { source })?;
+    let gsi = Gsi::new(SERIAL_GSI).map_err(Error::from);
+    let trigger = gsi.and_then(|gsi| {
+        vm.register_irqfd(&irq, gsi, None)?;
+        vm.irq_trigger(&irq)
+    });
+    let trigger = trigger.map_err(PcError::Create)?;
+    let switch = Arc::clone(switch);
+    let on_error = move |error| switch.turn(Off::failed("the serial port", error));
+    Ok(Serial::new(output, Some(trigger), on_error))
 }
