@@ -10,12 +10,13 @@ use crate::bus::{Bus, BusDevice, BusRange};
 
 /// The first of its eight ports.
 pub const CONFIG_PORTS: u64 = 0xcf8;
-const PORTS: u64 = 8;
+/// How many ports it has.
+pub const CONFIG_PORTS_LEN: u8 = 8;
 /// Offset of the data port.
 const DATA: u64 = 4;
 
 /// Devices on a bus (PCI 3.0, 3.2.2.3.1); each has one function here.
-const SLOTS: usize = 32;
+pub const SLOTS: usize = 32;
 const ENABLE: u32 = 1 << 31;
 
 /// The root of the bus, with all functions on it.
@@ -53,7 +54,7 @@ impl PciRoot {
             on_conflict: OnceLock::new(),
         });
         root.add(Arc::new(HostBridge))?;
-        let ports = BusRange::new(CONFIG_PORTS, PORTS)?;
+        let ports = BusRange::new(CONFIG_PORTS, CONFIG_PORTS_LEN.into())?;
         pio.insert(ports, Arc::clone(&root) as Arc<dyn BusDevice>)?;
         Ok(root)
     }

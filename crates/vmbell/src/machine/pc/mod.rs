@@ -105,7 +105,8 @@ impl<V: Vm> Pc<V> {
                 ..VmConfig::default()
             })
             .map_err(PcError::Create)?;
-        let tables = acpi_tables(config.vcpus.into());
+        let board = layout::board(config.memory)?;
+        let tables = acpi_tables(config.vcpus.into(), &board);
         vm.memory()
             .write_slice(&tables, GuestAddress(ACPI_BASE.into()))
             .map_err(PcError::Tables)?;
@@ -113,7 +114,7 @@ impl<V: Vm> Pc<V> {
         let machine = Machine::new(vm);
         let switch = Arc::new(Switch::default());
         let pm1 = power::registers(machine.vm(), &switch);
-        let pci = PciRoot::new(&machine.pio, &machine.mmio, layout::board(config.memory)?)?;
+        let pci = PciRoot::new(&machine.pio, &machine.mmio, board)?;
         let serial = serial(machine.vm(), Box::new(output), &switch)?;
         let irqs: Arc<dyn Irqs> = machine.vm().clone();
         let pc = Self {

@@ -1,21 +1,22 @@
-//! The ACPI tables of a PC without firmware: enough to find the power management registers and timer and the
-//! interrupt controllers, and to sleep (ACPI 6.5, 5.2).
+//! The ACPI tables of a PC without firmware: enough to find the power management registers and timer, the interrupt
+//! controllers, PCI and the serial port, and to sleep (ACPI 6.5, 5.2).
 //!
 //! Guests find the root pointer (RSDP) by its signature, on a multiple of 16 in the last 128 KiB below
 //! 1 MiB. All tables follow it in memory.
 
+mod dsdt;
+
+use acpi_tables::Aml;
 use acpi_tables::facs::FACS;
 use acpi_tables::fadt::{FADTBuilder, Flags};
 use acpi_tables::madt::{
     EnabledStatus, IoApic, LocalInterruptController, MADT, ProcessorLocalApic,
 };
 use acpi_tables::sdt::Sdt;
-use acpi_tables::{Aml, AmlSink, aml};
 
+use super::pci::Board;
 use super::pm_timer::{PM_TIMER_LEN, PM_TIMER_PORT};
-use super::pm1::{
-    PM1_CONTROL_LEN, PM1_CONTROL_PORT, PM1_EVENT_LEN, PM1_EVENT_PORT, SCI_GSI, Sleep,
-};
+use super::pm1::{PM1_CONTROL_LEN, PM1_CONTROL_PORT, PM1_EVENT_LEN, PM1_EVENT_PORT, SCI_GSI};
 use super::rtc::RTC_CENTURY;
 
 /// Guest-physical address of the root pointer, from which on guests look for it.
@@ -33,15 +34,6 @@ const IO_APIC: u32 = 0xfec0_0000;
 /// Alignment of each table in bytes, which the FACS requires.
 const ALIGNMENT: u32 = 64;
 
-#[derive(Default)]
-struct Bytes(Vec<u8>);
-
-impl AmlSink for Bytes {
-    fn byte(&mut self, byte: u8) {
-        self.0.push(byte);
-    }
-}
-
 /// The bytes of all tables, from [`ACPI_BASE`] on.
 struct Tables(Vec<u8>);
 
@@ -56,23 +48,21 @@ impl Tables {
     }
 
     fn push_aml(&mut self, table: &dyn Aml) -> u32 {
-        let mut bytes = Bytes::default();
+        let mut bytes = Vec::new();
         table.to_aml_bytes(&mut bytes);
-        self.push(&bytes.0)
+        self.push(&bytes)
     }
 }
 
-/// The bytes to put at [`ACPI_BASE`], for a machine with `cpus` CPUs. A CPU's APIC ID is its number. CPUs
+/// The bytes to put at [`ACPI_BASE`], for a machine with `cpus` CPUs and this PCI bus. A CPU's APIC ID is its number. CPUs
 /// above 254 are not in the tables, because they would need x2APIC entries.
-pub fn acpi_tables(cpus: u32) -> Vec<u8> {
+pub fn acpi_tables(cpus: u32, board: &Board) -> Vec<u8> {
     let mut tables = Tables(vec![0; 20]);
     let header = |signature, revision| Sdt::new(signature, 36, revision, OEM, TABLE, 1);
     let facs = tables.push_aml(&FACS::new());
     debug_assert_eq!(facs, FACS_ADDRESS);
     let mut dsdt = header(*b"DSDT", 2);
-    for (name, sleep) in [("_S3_", Sleep::S3), ("_S5_", Sleep::S5)] {
-        dsdt.append_slice(&sleep_package(name, sleep));
-    }
+    dsdt.append_slice(&dsdt::objects(board));
     let dsdt = tables.push(dsdt.as_slice());
     let mut fadt = FADTBuilder::new(OEM, TABLE, 1)
         .dsdt_32(dsdt)
@@ -100,16 +90,6 @@ pub fn acpi_tables(cpus: u32) -> Vec<u8> {
     bytes
 }
 
-/// The object that tells how a guest sleeps in this way: the values for PM1a and PM1b, and two that are reserved
-/// (ACPI 6.5, 7.4.2).
-fn sleep_package(name: &str, sleep: Sleep) -> Vec<u8> {
-    let kind = sleep.kind();
-    let package = aml::Package::new(vec![&kind, &kind, &0_u8, &0_u8]);
-    let mut bytes = Bytes::default();
-    aml::Name::new(name.into(), &package).to_aml_bytes(&mut bytes);
-    bytes.0
-}
-
 /// The MADT: the local APICs and the I/O APIC.
 fn madt(cpus: u32) -> MADT {
     let mut madt = MADT::new(OEM, TABLE, 1, LocalInterruptController::Address(LOCAL_APIC));
@@ -133,5 +113,5 @@ fn root_pointer(rsdt: u32) -> [u8; 20] {
 }
 
 #[cfg(test)]
-#[path = "acpi_test.rs"]
+#[path = "test.rs"]
 mod tests;
