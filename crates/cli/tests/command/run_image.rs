@@ -17,7 +17,7 @@ fn image_problems_name_file_and_way_out_and_are_no_guests_status() {
         ),
         (
             script.to_str().unwrap(),
-            "is no ELF and has no multiboot header",
+            "is no ELF and no bzImage, and has no multiboot header",
         ),
         ("/bin/true", "is an ELF without a multiboot header"),
     ];

@@ -199,15 +199,17 @@ pub enum EntryPoint {
         /// Two arguments, in the registers that the C ABI uses for them.
         arguments: [u64; 2],
     },
-    /// The state that a Multiboot loader leaves (Multiboot 0.6.96, 3.2): 32-bit code, no paging. Needs
+    /// The state in which loaders leave the processor of a PC: 32-bit code in flat segments, no paging. Needs
     /// [`Capability::Kernels`].
-    Multiboot {
+    Protected {
         /// First instruction.
         pc: u32,
-        /// The loader's magic number.
-        magic: u32,
-        /// Guest-physical address of the loader's information.
-        information: u32,
+        /// Multiboot's magic number (Multiboot 0.6.96, 3.2).
+        eax: u32,
+        /// Guest-physical address of the information of Multiboot, or of PVH.
+        ebx: u32,
+        /// Guest-physical address of Linux's boot parameters (Linux `Documentation/arch/x86/boot.rst`).
+        esi: u32,
     },
     /// Real mode at `segment:offset`, in the state of a processor after its reset. Needs [`Capability::Kernels`].
     RealMode {

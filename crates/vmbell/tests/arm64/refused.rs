@@ -31,12 +31,13 @@ fn entry_points_of_x86_are_refused<H: Hypervisor>(h: &H) {
         segment: 0,
         offset: 0,
     };
-    let multiboot = EntryPoint::Multiboot {
+    let protected = EntryPoint::Protected {
         pc: 0,
-        magic: 0,
-        information: 0,
+        eax: 0,
+        ebx: 0,
+        esi: 0,
     };
-    for entry in [real, multiboot] {
+    for entry in [real, protected] {
         let error = vcpu.set_entry_point(entry).unwrap_err();
         let kernels = Capability::Kernels;
         let is_told =

@@ -101,6 +101,7 @@ fn loader_hands_command_line_and_environment_over<H: Hypervisor>(hypervisor: &H)
         boot: Boot {
             arguments: "cpuid vmcall".to_owned(),
             environment: Some(b"TEST_DEVICE=0\n".to_vec()),
+            ..Boot::default()
         },
         ..Play::new([
             Op::Information,

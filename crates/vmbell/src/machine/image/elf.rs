@@ -6,8 +6,41 @@ use object::read::elf::{FileHeader, ProgramHeader};
 
 use super::{ImageError, Segment};
 
+/// Whether a file begins as ELFs do.
+pub(super) fn is_elf(bytes: &[u8]) -> bool {
+    bytes.starts_with(&object::elf::ELFMAG)
+}
+
 /// The segments to load, with physical addresses, and the physical address of the entry point.
 pub(super) fn segments(image: &str, bytes: &[u8]) -> Result<(Vec<Segment>, u32), ImageError> {
+    let Loaded {
+        segments,
+        wanted,
+        entry,
+    } = load(image, bytes)?;
+    let entry = entry.and_then(|entry| u32::try_from(entry).ok());
+    let entry = entry.ok_or_else(|| ImageError::Entry {
+        image: image.to_owned(),
+        entry: wanted,
+    })?;
+    Ok((segments, entry))
+}
+
+/// The segments to load, with physical addresses.
+pub(super) fn load_segments(image: &str, bytes: &[u8]) -> Result<Vec<Segment>, ImageError> {
+    Ok(load(image, bytes)?.segments)
+}
+
+/// What an ELF has to be loaded and entered.
+struct Loaded {
+    segments: Vec<Segment>,
+    /// The entry point, as the header has it.
+    wanted: u64,
+    /// Its physical address, if it is in a segment.
+    entry: Option<u64>,
+}
+
+fn load(image: &str, bytes: &[u8]) -> Result<Loaded, ImageError> {
     match object::FileKind::parse(bytes) {
         Ok(object::FileKind::Elf64) => read::<FileHeader64<Endianness>>(image, bytes),
         // Any other file: the reader of 32-bit files reports what is wrong with it.
@@ -18,7 +51,7 @@ pub(super) fn segments(image: &str, bytes: &[u8]) -> Result<(Vec<Segment>, u32),
 fn read<Elf: FileHeader<Endian = Endianness>>(
     image: &str,
     bytes: &[u8],
-) -> Result<(Vec<Segment>, u32), ImageError> {
+) -> Result<Loaded, ImageError> {
     let name = || image.to_owned();
     let broken = |source| ImageError::Elf {
         image: name(),
@@ -65,10 +98,9 @@ fn read<Elf: FileHeader<Endian = Endianness>>(
     if segments.is_empty() {
         return Err(ImageError::Empty { image: name() });
     }
-    let entry = entry.and_then(|entry| u32::try_from(entry).ok());
-    let entry = entry.ok_or_else(|| ImageError::Entry {
-        image: name(),
-        entry: wanted,
-    })?;
-    Ok((segments, entry))
+    Ok(Loaded {
+        segments,
+        wanted,
+        entry,
+    })
 }

@@ -13,23 +13,62 @@ pub enum ImageError {
         /// The error of reading it.
         source: io::Error,
     },
-    /// The file is neither an ELF nor has a Multiboot header.
+    /// The file is no image of a known kind.
     #[error(
-        "{image} is no ELF and has no multiboot header in its first 8192 bytes: give an image for \
-         a multiboot 1 loader, such as kvm-unit-tests' x86/vmexit.flat"
+        "{image} is no ELF and no bzImage, and has no multiboot header in its first 8192 bytes: give a kernel of Linux, \
+         or an image for a multiboot 1 loader, such as kvm-unit-tests' x86/vmexit.flat"
     )]
     NotAnImage {
         /// The file.
         image: String,
     },
-    /// The file is an ELF without a Multiboot header.
+    /// The file is an ELF with neither a Multiboot header nor PVH's entry point.
     #[error(
-        "{image} is an ELF without a multiboot header in its first 8192 bytes: it is not made to \
-         be booted without firmware; link it with a multiboot 1 header at its start"
+        "{image} is an ELF without a multiboot header in its first 8192 bytes and without a note of its PVH entry point: it \
+         is not made to be booted without firmware; build a kernel with CONFIG_PVH, or link an image with a multiboot 1 \
+         header at its start"
     )]
-    NotMultiboot {
+    NoEntryProtocol {
         /// The file.
         image: String,
+    },
+    /// The file is an arm64 kernel.
+    #[error("{image} is a kernel for arm64, and this is an x86 PC: give one for i386 or x86-64")]
+    Arm64Kernel {
+        /// The file.
+        image: String,
+    },
+    /// The bzImage is older than the boot protocol that says what memory it takes.
+    #[error(
+        "{image} has version {version:#06x} of Linux's boot protocol or is no bzImage, and this machine needs 0x020a, which \
+         has been there since Linux 2.6.31: give a newer kernel"
+    )]
+    OldKernel {
+        /// The file.
+        image: String,
+        /// The version in its setup header.
+        version: u16,
+    },
+    /// A file was given for which this kind of image has no use.
+    #[error("{image} has no use for an {what}: leave it out")]
+    NoUse {
+        /// The image.
+        image: String,
+        /// The file.
+        what: &'static str,
+    },
+    /// The RAM behind the kernel is too small for the initrd.
+    #[error(
+        "the initrd of {len} bytes does not fit behind {image}, where {room} bytes are free: give the machine more memory \
+         (--memory)"
+    )]
+    Initrd {
+        /// The image.
+        image: String,
+        /// The bytes of the initrd.
+        len: u64,
+        /// The bytes that are free.
+        room: u64,
     },
     /// The Multiboot header has no addresses, and the file is no ELF, which would have them.
     #[error(

@@ -90,10 +90,11 @@ fn text(memory: &GuestMemoryMmap, at: u32) -> String {
 #[test]
 fn elf_of_32_bits_is_loaded_where_it_says_and_entered_by_its_physical_address() {
     let (memory, entry) = load(&elf32(0, 0x40_0000, 64), &Boot::default());
-    let expected = EntryPoint::Multiboot {
+    let expected = EntryPoint::Protected {
         pc: 0x40_000c,
-        magic: 0x2bad_b002,
-        information: 0x9_0000,
+        eax: 0x2bad_b002,
+        ebx: 0x9_0000,
+        esi: 0,
     };
     assert_eq!(entry, expected);
     assert_eq!(read::<u32>(&memory, 0x40_0000), MAGIC);
@@ -104,7 +105,7 @@ fn elf_of_32_bits_is_loaded_where_it_says_and_entered_by_its_physical_address() 
 fn elf_of_64_bits_with_a_header_is_entered_in_32() {
     let (memory, entry) = load(&elf64(0x30_0000), &Boot::default());
     assert!(
-        matches!(entry, EntryPoint::Multiboot { pc: 0x30_0010, .. }),
+        matches!(entry, EntryPoint::Protected { pc: 0x30_0010, .. }),
         "{entry:x?}"
     );
     assert_eq!(read::<u32>(&memory, 0x30_0000), MAGIC);
@@ -115,7 +116,7 @@ fn flat_file_goes_where_its_header_says() {
     let file = flat(8, 0, 0, 0x10_0028);
     let (memory, entry) = load(&file, &Boot::default());
     assert!(
-        matches!(entry, EntryPoint::Multiboot { pc: 0x10_0028, .. }),
+        matches!(entry, EntryPoint::Protected { pc: 0x10_0028, .. }),
         "{entry:x?}"
     );
     assert_eq!(read::<u8>(&memory, 0x10_0000), 0x90);
@@ -157,15 +158,15 @@ fn what_is_no_image_is_refused_with_its_name_and_advice() {
     let cases: [(Vec<u8>, &str); 5] = [
         (
             b"#!/bin/sh\n".to_vec(),
-            "is no ELF and has no multiboot header",
+            "is no ELF and no bzImage, and has no multiboot header",
         ),
-        (Vec::new(), "is no ELF and has no multiboot header"),
+        (
+            Vec::new(),
+            "is no ELF and no bzImage, and has no multiboot header",
+        ),
         (elf_without, "is an ELF without a multiboot header"),
         (header(0), "is no ELF, so nothing says where it goes"),
-        (
-            elf32(0, 0x40_0000, 64)[..90].to_vec(),
-            "without a multiboot header",
-        ),
+        (elf32(0, 0x40_0000, 64)[..90].to_vec(), "a part is missing"),
     ];
     for (file, message) in cases {
         let error = parse(&file).unwrap_err().to_string();
@@ -265,6 +266,7 @@ fn command_line_begins_with_the_name_of_the_image() {
     let boot = Boot {
         arguments: "a b=c".to_owned(),
         environment: None,
+        ..Boot::default()
     };
     let (memory, _) = load(&elf32(0, 0x40_0000, 64), &boot);
     let at: u32 = read(&memory, 0x9_0000 + 16);
@@ -309,6 +311,7 @@ fn environment_is_the_only_module() {
     let boot = Boot {
         arguments: String::new(),
         environment: Some(b"NR_CPUS=2\n".to_vec()),
+        ..Boot::default()
     };
     for (flags, alignment) in [(0, 16), (1, 4096)] {
         let (memory, _) = load(&elf32(flags, 0x40_0000, 64), &boot);
@@ -326,6 +329,7 @@ fn environment_that_does_not_fit_is_refused() {
     let boot = Boot {
         arguments: String::new(),
         environment: Some(vec![b'#'; 0x1_0000]),
+        ..Boot::default()
     };
     let image = parse(&elf32(0, 0x40_0000, 64)).unwrap();
     let error = image.load(&ram(), &boot).unwrap_err().to_string();

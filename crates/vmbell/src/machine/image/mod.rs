@@ -1,13 +1,14 @@
-//! Images that a PC boots without firmware, as a Multiboot 1 loader does (Multiboot 0.6.96): ELFs of 32 or 64
-//! bits, and flat files whose header has their addresses.
+//! Images that a PC boots without firmware: ELFs and flat files for a Multiboot 1 loader (Multiboot 0.6.96), ELFs with
+//! PVH's entry point, and Linux's bzImage.
 //!
 //! [`Image::open`] reads and checks a file; [`Image::load`] copies it into guest RAM, with the
 //! [information](Boot) for its entry point. Both run on the caller's thread.
 
+mod area;
 mod elf;
 mod error;
-mod header;
-mod information;
+mod linux;
+mod multiboot;
 mod place;
 #[cfg(test)]
 #[path = "image_test.rs"]
@@ -19,15 +20,26 @@ use std::path::Path;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
 
 pub use error::ImageError;
-pub use information::{Boot, INFORMATION};
 pub use object::read::Error as ElfError;
 pub(super) use place::LOW_END;
 
-use self::header::Header;
+use self::linux::{Initrd, SetupHeader};
 use crate::hypervisor::EntryPoint;
 
-/// The value that a Multiboot loader leaves in EAX (Multiboot 0.6.96, 3.2).
-const LOADER_MAGIC: u32 = 0x2bad_b002;
+/// Guest-physical address of the information, which the image finds in a register.
+pub const INFORMATION: GuestAddress = GuestAddress(place::INFORMATION as u64);
+
+/// The arguments and files with which an image is started.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Boot {
+    /// The arguments, which go after the image's name unless it is a kernel of Linux.
+    pub arguments: String,
+    /// The contents of a file that becomes the only module of a Multiboot image: kvm-unit-tests reads lines of
+    /// `NAME=VALUE` from it.
+    pub environment: Option<Vec<u8>>,
+    /// The first file system of a kernel of Linux.
+    pub initrd: Option<Vec<u8>>,
+}
 
 /// A part of a file and its address in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,13 +59,28 @@ impl Segment {
     }
 }
 
+/// How an image is entered, and what it is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Protocol {
+    Multiboot { align_modules: bool },
+    Pvh,
+    Linux(SetupHeader),
+}
+
+/// What a file says of itself.
+#[derive(Clone, Debug)]
+struct Parsed {
+    segments: Vec<Segment>,
+    /// Guest-physical address of the first instruction.
+    entry: u32,
+    protocol: Protocol,
+}
+
 /// An image that can be booted.
 #[derive(Clone, Debug)]
 pub struct Image {
     name: String,
-    segments: Vec<Segment>,
-    entry: u32,
-    align_modules: bool,
+    parsed: Parsed,
 }
 
 impl Image {
@@ -69,61 +96,132 @@ impl Image {
         }
     }
 
-    /// Checks the bytes of a file. `name` is for errors; its last part becomes the guest's `argv[0]`.
+    /// Checks the bytes of a file. `name` is for errors; its last part becomes the `argv[0]` of a Multiboot image.
     pub fn parse(name: String, bytes: &[u8]) -> Result<Self, ImageError> {
-        let is_elf = bytes.starts_with(&object::elf::ELFMAG);
-        let Some(header) = Header::find(bytes) else {
-            let image = name;
-            return Err(if is_elf {
-                ImageError::NotMultiboot { image }
-            } else {
-                ImageError::NotAnImage { image }
-            });
+        let parsed = if let Some(header) = multiboot::Header::find(bytes) {
+            multiboot::parse(header, &name, bytes)?
+        } else if elf::is_elf(bytes) {
+            linux::parse_elf(&name, bytes)?
+        } else if let Some(header) = SetupHeader::find(bytes) {
+            linux::parse_bzimage(header, &name, bytes)?
+        } else if bytes
+            .get(ARM64_MAGIC_AT..)
+            .is_some_and(|magic| magic.starts_with(ARM64_MAGIC))
+        {
+            return Err(ImageError::Arm64Kernel { image: name });
+        } else {
+            return Err(ImageError::NotAnImage { image: name });
         };
-        let (segments, entry) = match header.check(&name)? {
-            Some(addresses) => addresses.segments(&name, bytes)?,
-            None if is_elf => elf::segments(&name, bytes)?,
-            None => return Err(ImageError::NotElf { image: name }),
-        };
-        Ok(Self {
-            name,
-            segments,
-            entry,
-            align_modules: header.aligns_modules(),
-        })
+        Ok(Self { name, parsed })
+    }
+
+    /// Whether it is a kernel, which has a console, and not an image for a Multiboot loader.
+    pub fn is_kernel(&self) -> bool {
+        !matches!(self.parsed.protocol, Protocol::Multiboot { .. })
     }
 
     /// Copies the image and its information into `memory`, which must begin at 0 and be zero but for what a BIOS leaves,
     /// and returns the entry point of the first vCPU.
     pub fn load(&self, memory: &GuestMemoryMmap, boot: &Boot) -> Result<EntryPoint, ImageError> {
+        self.check_files(boot)?;
         let ram = memory.last_addr().0.saturating_add(1);
-        for segment in &self.segments {
-            place::check(&self.name, segment, ram)?;
-            memory
-                .write_slice(&segment.bytes, GuestAddress(segment.address))
-                .map_err(|source| self.memory("its contents", source))?;
-            memory
-                .write_slice(&place::zeros(segment), segment.end())
-                .map_err(|source| self.memory("its zeros", source))?;
-        }
-        let command = boot.command_line(&self.name);
-        let information = information::bytes(&command, boot, ram, self.align_modules)
-            .map_err(|error| error.of(&self.name))?;
-        memory
-            .write_slice(&information, INFORMATION)
-            .map_err(|source| self.memory("its multiboot information", source))?;
-        Ok(EntryPoint::Multiboot {
-            pc: self.entry,
-            magic: LOADER_MAGIC,
-            information: place::INFORMATION,
+        let end = self.load_segments(memory, ram)?;
+        let initrd = |end, last| self.load_initrd(memory, boot, end, last);
+        let (mut eax, mut ebx, mut esi) = (0, 0, 0);
+        let information = match &self.parsed.protocol {
+            Protocol::Multiboot { align_modules } => {
+                eax = multiboot::LOADER_MAGIC;
+                ebx = place::INFORMATION;
+                multiboot::information(&self.name, boot, ram, *align_modules)?
+            }
+            Protocol::Pvh => {
+                let initrd = initrd(end, linux::INITRD_LAST)?;
+                ebx = place::INFORMATION;
+                linux::start_info(&self.name, boot, ram, initrd)?
+            }
+            Protocol::Linux(header) => {
+                let end = header.end().max(end);
+                if end > ram {
+                    let image = self.name.clone();
+                    return Err(ImageError::TooLarge { image, end, ram });
+                }
+                let initrd = initrd(end, header.initrd_last())?;
+                esi = place::INFORMATION;
+                header.boot_params(&self.name, boot, ram, initrd)?
+            }
+        };
+        self.write(memory, &information, INFORMATION, "its information")?;
+        Ok(EntryPoint::Protected {
+            pc: self.parsed.entry,
+            eax,
+            ebx,
+            esi,
         })
     }
 
-    fn memory(&self, what: &'static str, source: vm_memory::GuestMemoryError) -> ImageError {
-        ImageError::Memory {
-            image: self.name.clone(),
-            what,
-            source,
+    /// Copies the segments, and returns the end of the highest one.
+    fn load_segments(&self, memory: &GuestMemoryMmap, ram: u64) -> Result<u64, ImageError> {
+        let mut end = 0;
+        for segment in &self.parsed.segments {
+            place::check(&self.name, segment, ram)?;
+            let address = GuestAddress(segment.address);
+            self.write(memory, &segment.bytes, address, "its contents")?;
+            self.write(memory, &place::zeros(segment), segment.end(), "its zeros")?;
+            end = end.max(segment.address.saturating_add(segment.len));
         }
+        Ok(end)
+    }
+
+    /// Fails if the image has no use for a file.
+    fn check_files(&self, boot: &Boot) -> Result<(), ImageError> {
+        let (what, is_given) = if self.is_kernel() {
+            ("environment file (--env)", boot.environment.is_some())
+        } else {
+            ("initrd (--initrd)", boot.initrd.is_some())
+        };
+        if is_given {
+            return Err(ImageError::NoUse {
+                image: self.name.clone(),
+                what,
+            });
+        }
+        Ok(())
+    }
+
+    /// Copies the initrd to its place, above `end` and not above `last`.
+    fn load_initrd(
+        &self,
+        memory: &GuestMemoryMmap,
+        boot: &Boot,
+        end: u64,
+        last: u64,
+    ) -> Result<Option<Initrd>, ImageError> {
+        let Some(bytes) = &boot.initrd else {
+            return Ok(None);
+        };
+        let ram = memory.last_addr().0.saturating_add(1);
+        let initrd = Initrd::place(&self.name, bytes.len(), end, ram, last)?;
+        self.write(memory, bytes, GuestAddress(initrd.address), "the initrd")?;
+        Ok(Some(initrd))
+    }
+
+    fn write(
+        &self,
+        memory: &GuestMemoryMmap,
+        bytes: &[u8],
+        at: GuestAddress,
+        what: &'static str,
+    ) -> Result<(), ImageError> {
+        memory
+            .write_slice(bytes, at)
+            .map_err(|source| ImageError::Memory {
+                image: self.name.clone(),
+                what,
+                source,
+            })
     }
 }
+
+/// The magic number of arm64's kernels and its offset (Linux `Documentation/arch/arm64/booting.rst`).
+const ARM64_MAGIC: &[u8] = b"ARM\x64";
+const ARM64_MAGIC_AT: usize = 0x38;

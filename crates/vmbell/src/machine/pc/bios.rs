@@ -82,25 +82,22 @@ pub(super) fn before(
     entry: EntryPoint,
     memory: &GuestMemoryMmap,
 ) -> Result<EntryPoint, GuestMemoryError> {
-    let EntryPoint::Multiboot {
-        pc,
-        magic,
-        information,
-    } = entry
-    else {
+    let EntryPoint::Protected { pc, eax, ebx, esi } = entry else {
         return Ok(entry);
     };
     let mut code = SET_UP.to_vec();
-    // mov eax, magic; mov ebp, pc; jmp ebp
+    // mov eax, magic; jmp pc, whose operand is the distance from the next instruction.
     code.push(0xb8);
-    code.extend(magic.to_le_bytes());
-    code.push(0xbd);
-    code.extend(pc.to_le_bytes());
-    code.extend([0xff, 0xe5]);
+    code.extend(eax.to_le_bytes());
+    code.push(0xe9);
+    let next = u32::try_from(code.len() + 4).unwrap_or(u32::MAX);
+    let distance = pc.wrapping_sub(START.wrapping_add(next));
+    code.extend(distance.to_le_bytes());
     memory.write_slice(&code, GuestAddress(START.into()))?;
-    Ok(EntryPoint::Multiboot {
+    Ok(EntryPoint::Protected {
         pc: START,
-        magic,
-        information,
+        eax,
+        ebx,
+        esi,
     })
 }

@@ -1,4 +1,4 @@
-//! A PC without firmware that boots one image and has what kvm-unit-tests expects of QEMU.
+//! A PC without firmware that boots one image, and has what kvm-unit-tests expects of QEMU and what Linux needs.
 //!
 //! It has RAM from 0, the kernel's interrupt controllers and timer, a serial port, PCI, a clock, ACPI tables and
 //! registers, and firmware configuration. The guest can end the run by a write to

@@ -31,7 +31,7 @@ pub fn set(vcpu: &VcpuFd, guest: &Guest, index: u32, entry: EntryPoint) -> Resul
             });
         }
         EntryPoint::Secondary => return switch_off(vcpu),
-        EntryPoint::Multiboot { .. } | EntryPoint::RealMode { .. } => {
+        EntryPoint::Protected { .. } | EntryPoint::RealMode { .. } => {
             return Err(Error::Unsupported {
                 backend: "kvm",
                 capability: Capability::Kernels,

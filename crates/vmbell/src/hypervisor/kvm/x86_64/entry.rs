@@ -45,16 +45,13 @@ pub fn set(vcpu: &VcpuFd, guest: &Guest, index: u32, entry: EntryPoint) -> Resul
             set_general(vcpu, &registers)?;
             make_runnable(vcpu, irqchip)
         }
-        EntryPoint::Multiboot {
-            pc,
-            magic,
-            information,
-        } => {
+        EntryPoint::Protected { pc, eax, ebx, esi } => {
             set_system(vcpu, protected)?;
             let registers = kvm_regs {
                 rip: pc.into(),
-                rax: magic.into(),
-                rbx: information.into(),
+                rax: eax.into(),
+                rbx: ebx.into(),
+                rsi: esi.into(),
                 rflags: RFLAGS_RESERVED,
                 ..kvm_regs::default()
             };
@@ -150,8 +147,8 @@ fn long(sregs: &mut kvm_sregs, cpuid: &CpuId, index: u32) {
     sregs.cr0 = CR0_PE | CR0_MP | CR0_ET | CR0_NE | CR0_WP | CR0_PG;
 }
 
-/// The state that a Multiboot loader leaves (Multiboot 0.6.96, 3.2): flat segments, protected mode on, paging
-/// and interrupts off.
+/// The state that loaders leave (Multiboot 0.6.96, 3.2; Linux `Documentation/arch/x86/boot.rst`): flat segments, protected
+/// mode on, paging and interrupts off.
 fn protected(sregs: &mut kvm_sregs) {
     let code = kvm_segment {
         limit: u32::MAX,

@@ -1,6 +1,6 @@
 //! The Multiboot header of a file, and the addresses that it may hold (Multiboot 0.6.96, 3.1).
 
-use super::{ImageError, Segment};
+use crate::machine::image::{ImageError, Segment};
 
 const MAGIC: u32 = 0x1bad_b002;
 /// The header lies within this many first bytes of the file, at a multiple of four.
@@ -15,7 +15,7 @@ const REQUIRED: u32 = 0xffff;
 
 /// A header with the right checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Header {
+pub(in crate::machine::image) struct Header {
     /// Its offset in the file, in bytes.
     offset: usize,
     flags: u32,
@@ -24,7 +24,7 @@ pub(super) struct Header {
 
 /// The addresses at which a flat file is loaded, as the header has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Addresses {
+pub(in crate::machine::image) struct Addresses {
     offset: usize,
     header: u32,
     load: u32,
@@ -35,7 +35,7 @@ pub(super) struct Addresses {
 
 impl Header {
     /// The first header in a file.
-    pub(super) fn find(bytes: &[u8]) -> Option<Self> {
+    pub(in crate::machine::image) fn find(bytes: &[u8]) -> Option<Self> {
         (0..SEARCH.min(bytes.len()))
             .step_by(4)
             .find_map(|offset| Self::at(bytes, offset))

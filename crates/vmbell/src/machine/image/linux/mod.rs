@@ -1,0 +1,16 @@
+//! Kernels of Linux: an ELF (`vmlinux`) by PVH, and a bzImage by the 32-bit boot protocol. Other kernels with PVH's entry
+//! point boot, too.
+
+mod bzimage;
+mod initrd;
+mod pvh;
+#[cfg(test)]
+#[path = "test.rs"]
+mod tests;
+
+pub(super) use self::bzimage::{SetupHeader, parse as parse_bzimage};
+pub(super) use self::initrd::Initrd;
+pub(super) use self::pvh::{parse as parse_elf, start_info};
+
+/// The highest address for an initrd of a kernel that names none.
+pub(super) const INITRD_LAST: u64 = 0x7fff_ffff;

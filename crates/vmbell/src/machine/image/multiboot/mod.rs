@@ -1,0 +1,32 @@
+//! Images for a Multiboot 1 loader (Multiboot 0.6.96): ELFs, and flat files whose header has their addresses.
+
+mod header;
+mod information;
+
+pub(super) use self::header::Header;
+pub(super) use self::information::information;
+
+use super::{ImageError, Parsed, Protocol, elf};
+
+/// The value that the loader leaves in EAX (Multiboot 0.6.96, 3.2).
+pub(super) const LOADER_MAGIC: u32 = 0x2bad_b002;
+
+/// Checks an image with this header.
+pub(super) fn parse(header: Header, image: &str, bytes: &[u8]) -> Result<Parsed, ImageError> {
+    let (segments, entry) = match header.check(image)? {
+        Some(addresses) => addresses.segments(image, bytes)?,
+        None if elf::is_elf(bytes) => elf::segments(image, bytes)?,
+        None => {
+            return Err(ImageError::NotElf {
+                image: image.to_owned(),
+            });
+        }
+    };
+    Ok(Parsed {
+        segments,
+        entry,
+        protocol: Protocol::Multiboot {
+            align_modules: header.aligns_modules(),
+        },
+    })
+}
