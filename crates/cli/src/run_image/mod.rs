@@ -1,19 +1,22 @@
-//! `vmbell run IMAGE`: runs a guest that was made for QEMU's PC, such as those of kvm-unit-tests.
+//! `vmbell run IMAGE`: runs a guest that was made for QEMU's PC, such as those of kvm-unit-tests, or a kernel of Linux.
 
 mod assign;
+mod console;
 mod cpu;
 mod device;
 
 use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use clap::{Args, ValueEnum};
 
+use self::console::Console;
 use self::device::{Device, Drive};
 use super::exit::Exit;
 use super::{interrupt, values};
@@ -30,6 +33,7 @@ Examples:
   vmbell run x86/apic.flat --smp 2 --device pc-testdev --cpu -x2apic
   vmbell run kernel.elf --device vfio-pci,host=0000:00:03.0
   vmbell run x86/vmexit.flat --device pci-testdev,pv=on --append 'pci-mem pci-io'
+  vmbell run vmlinuz --initrd initrd.img --append console=ttyS0 -m 512M --device virtio-blk,file=disk.img
   vmbell lab run --with x86/vmexit.flat -- vmbell run x86/vmexit.flat    where there is no /dev/kvm
 
 Exit status: odd ones are the guest's, and even ones the command's
@@ -38,17 +42,19 @@ Exit status: odd ones are the guest's, and even ones the command's
   2     the arguments make no sense
   124   the time limit (--timeout) ran out
   126   the image, the machine or the guest failed
-  130   interrupted (SIGINT), 143 by SIGTERM
+  130   interrupted (SIGINT, or Ctrl-A x at a kernel's console), 143 by SIGTERM
 ";
 
-/// Boot a multiboot image made for QEMU's PC, e.g. of kvm-unit-tests, unmodified
+/// Boot a kernel of Linux, or a multiboot image made for QEMU's PC, e.g. of kvm-unit-tests, unmodified
 ///
 /// The guest finds RAM from 0, interrupt controllers and timers, a serial port, whose output goes to
-/// stdout, PCI, ACPI tables and QEMU's firmware configuration.
+/// stdout, PCI, ACPI tables and QEMU's firmware configuration. The serial port is the console of a kernel: its input
+/// is stdin. If that is a terminal, every key goes to the guest, and Ctrl-A x ends the run.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct RunArgs {
-    /// The image: an ELF with a multiboot 1 header, or a flat file whose header has addresses
+    /// The image: a kernel of Linux (bzImage, or vmlinux with CONFIG_PVH), an ELF with a multiboot 1 header, or a flat
+    /// file whose header has addresses
     image: PathBuf,
 
     /// A device to plug in: `virtio-rng[,notify=exit][,interrupt=call]`,
@@ -77,7 +83,7 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "FILE")]
     dump_dtb: Option<PathBuf>,
 
-    /// Arguments for the guest; its image's name goes before them
+    /// Arguments for the guest: a kernel's command line. A multiboot image finds its name before them
     #[arg(
         long,
         value_name = "ARGUMENTS",
@@ -101,7 +107,11 @@ pub(super) struct RunArgs {
     #[arg(short, long, value_name = "SIZE", default_value = "128M", value_parser = values::size)]
     memory: u64,
 
-    /// A file of lines NAME=VALUE to hand over as a module: the guest's environment
+    /// A kernel's first file system
+    #[arg(long, value_name = "FILE")]
+    initrd: Option<PathBuf>,
+
+    /// A file of lines NAME=VALUE to hand over as a module: a multiboot guest's environment
     #[arg(long, value_name = "FILE")]
     env: Option<PathBuf>,
 
@@ -150,13 +160,10 @@ fn boot(args: &RunArgs) -> Result<u8> {
         std::env::consts::ARCH
     );
     let image = Image::open(&args.image)?;
-    let environment = args.env.as_ref().map(|path| {
-        std::fs::read(path)
-            .with_context(|| format!("cannot read environment file {}", path.display()))
-    });
     let boot = Boot {
         arguments: args.append.clone(),
-        environment: environment.transpose()?,
+        environment: contents("environment file", args.env.as_deref())?,
+        initrd: contents("initrd", args.initrd.as_deref())?,
     };
     match args.backend {
         Backend::Kvm => {
@@ -165,6 +172,14 @@ fn boot(args: &RunArgs) -> Result<u8> {
             boot_on(&kvm, args, &image, &boot)
         }
     }
+}
+
+/// What is in a file, if the user named one.
+fn contents(what: &str, path: Option<&Path>) -> Result<Option<Vec<u8>>> {
+    let read = |path: &Path| {
+        std::fs::read(path).with_context(|| format!("cannot read {what} {}", path.display()))
+    };
+    path.map(read).transpose()
 }
 
 /// Opens the file of a disk.
@@ -178,7 +193,8 @@ fn disk(drive: &Drive) -> Result<Disk> {
 
 /// The hint for a host without KVM: how to run the same command in the lab.
 fn elsewhere(args: &RunArgs, command: Vec<OsString>) -> String {
-    let files = std::iter::once(&args.image).chain(&args.env);
+    let files = [Some(&args.image), args.initrd.as_ref(), args.env.as_ref()];
+    let files = files.into_iter().flatten();
     let with = files.map(|file| format!("--with {} ", quoted(file.as_os_str().to_owned())));
     let with: String = with.collect();
     let command: Vec<String> = command.into_iter().map(quoted).collect();
@@ -225,13 +241,28 @@ fn boot_on<H: Hypervisor>(
         assign::dump(&nodes, path)?;
     }
     let interrupted = interrupt::catch().context("cannot catch signals")?;
-    let is_interrupted = || interrupted.load(std::sync::atomic::Ordering::Relaxed);
+    let is_interrupted = || interrupted.load(Ordering::Relaxed);
+    // Only a kernel reads what the user types; the other images leave standard input to the shell.
+    let console = image
+        .is_kernel()
+        .then(|| Console::attach(pc.serial()))
+        .transpose()?;
+    let quit = console.as_ref().map(Console::has_quit);
+    let has_quit = move || {
+        quit.as_ref()
+            .is_some_and(|quit| quit.load(Ordering::Acquire))
+    };
+    let quits = has_quit.clone();
     let deadline = (args.timeout > Duration::ZERO).then(|| Instant::now() + args.timeout);
     let is_late = move || deadline.is_some_and(|deadline| Instant::now() >= deadline);
-    match pc.run(image, boot, move || is_interrupted() || is_late())? {
+    let stop = pc.run(image, boot, move || {
+        is_interrupted() || quits() || is_late()
+    });
+    drop(console);
+    match stop? {
         Stop::Done(code) => Ok(status(code)),
         Stop::Shutdown | Stop::Reset => Ok(Exit::Good as u8),
-        Stop::Kicked if is_interrupted() => Ok(Exit::Interrupted as u8),
+        Stop::Kicked if is_interrupted() || has_quit() => Ok(Exit::Interrupted as u8),
         Stop::Kicked => {
             eprintln!("error: the guest did not end within {:?}", args.timeout);
             Ok(Exit::TimedOut as u8)

@@ -31,7 +31,7 @@ fn image_problems_name_file_and_way_out_and_are_no_guests_status() {
 }
 
 #[test]
-fn environment_file_that_is_not_there_is_named() {
+fn files_that_are_not_there_are_named() {
     // This is an image: it has a header with addresses, and nothing after it.
     let folder = tempfile::tempdir().unwrap();
     let image = folder.path().join("empty.flat");
@@ -51,6 +51,15 @@ fn environment_file_that_is_not_there_is_named() {
         .assert()
         .code(126)
         .stderr(contains("cannot read environment file /nowhere/env"));
+    vmbell(&[
+        "run",
+        image.to_str().unwrap(),
+        "--initrd",
+        "/nowhere/initrd",
+    ])
+    .assert()
+    .code(126)
+    .stderr(contains("cannot read initrd /nowhere/initrd"));
 }
 
 #[test]

@@ -1,0 +1,127 @@
+//! The console of a kernel: standard input goes to the guest's serial port. A terminal is put into raw mode meanwhile, so
+//! that each key reaches the guest at once, and Ctrl-C, too; Ctrl-A x ends the run.
+
+use std::io::{self, IsTerminal, Read};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use anyhow::{Context, Result};
+use rustix::termios::{OptionalActions, OutputModes, Termios, tcgetattr, tcsetattr};
+
+use vmbell::machine::SerialPort;
+
+/// Ctrl-A, which begins a command, and the commands.
+const ESCAPE: u8 = 0x01;
+const QUIT: u8 = b'x';
+
+/// Standard input while a guest has it. The terminal gets its settings back when this is dropped.
+pub(super) struct Console {
+    before: Option<Termios>,
+    quit: Arc<AtomicBool>,
+}
+
+impl Console {
+    /// Starts a thread that copies standard input to the port, up to its end. The thread ends with the process, since
+    /// nothing wakes it from its read.
+    pub(super) fn attach(serial: &Arc<SerialPort>) -> Result<Self> {
+        let stdin = io::stdin();
+        let before = if stdin.is_terminal() {
+            let before = tcgetattr(&stdin).context("cannot read the terminal's settings")?;
+            tcsetattr(&stdin, OptionalActions::Now, &raw(&before))
+                .context("cannot put the terminal into raw mode")?;
+            eprintln!("the terminal is the guest's console: Ctrl-A x ends the run");
+            Some(before)
+        } else {
+            None
+        };
+        let quit = Arc::new(AtomicBool::new(false));
+        let console = Self {
+            before,
+            quit: Arc::clone(&quit),
+        };
+        let serial = Arc::clone(serial);
+        let escapes = stdin.is_terminal().then(Escapes::default);
+        let copy = move || copy(stdin.lock(), &serial, escapes, &quit);
+        thread::Builder::new()
+            .name("console".to_owned())
+            .spawn(copy)
+            .context("cannot start the console's thread")?;
+        Ok(console)
+    }
+
+    /// Whether the user asked for the end.
+    pub(super) fn has_quit(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.quit)
+    }
+}
+
+impl Drop for Console {
+    fn drop(&mut self) {
+        if let Some(before) = &self.before {
+            // There is nobody to tell: the terminal is gone, or the process is about to end.
+            let _ = tcsetattr(io::stdin(), OptionalActions::Now, before);
+        }
+    }
+}
+
+/// Raw mode, but for output: lines that this command writes still begin at the left.
+fn raw(before: &Termios) -> Termios {
+    let mut raw = before.clone();
+    raw.make_raw();
+    raw.output_modes |= OutputModes::OPOST;
+    raw
+}
+
+/// Copies until the end of the input, or until the user asks for the end. Without `escapes` every byte is the guest's.
+fn copy(
+    mut input: impl Read,
+    serial: &SerialPort,
+    mut escapes: Option<Escapes>,
+    quit: &AtomicBool,
+) {
+    let mut buffer = [0; 256];
+    loop {
+        let read = match input.read(&mut buffer) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Ok(0) | Err(_) => return,
+            Ok(read) => buffer.get(..read).unwrap_or_default(),
+        };
+        let (bytes, has_quit) = match &mut escapes {
+            Some(escapes) => escapes.filter(read),
+            None => (read.to_vec(), false),
+        };
+        serial.receive(&bytes, || false);
+        if has_quit {
+            quit.store(true, Ordering::Release);
+            return;
+        }
+    }
+}
+
+/// Finds the commands in what the user types.
+#[derive(Debug, Default)]
+struct Escapes {
+    /// Ctrl-A was the last key.
+    begun: bool,
+}
+
+impl Escapes {
+    /// The guest's part of some keys, and whether the command to quit came behind it. Ctrl-A twice is one for the guest.
+    fn filter(&mut self, keys: &[u8]) -> (Vec<u8>, bool) {
+        let mut bytes = Vec::new();
+        for key in keys {
+            match (std::mem::take(&mut self.begun), *key) {
+                (false, ESCAPE) => self.begun = true,
+                (true, QUIT) => return (bytes, true),
+                (true, ESCAPE) | (false, _) => bytes.push(*key),
+                (true, _) => bytes.extend([ESCAPE, *key]),
+            }
+        }
+        (bytes, false)
+    }
+}
+
+#[cfg(test)]
+#[path = "console_test.rs"]
+mod tests;
