@@ -13,6 +13,8 @@ mod schema;
 mod devices;
 #[path = "lab_boot/exits.rs"]
 mod exits;
+#[path = "lab_boot/linux.rs"]
+mod linux;
 #[path = "lab_boot/vmm.rs"]
 mod vmm;
 

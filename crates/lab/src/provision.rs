@@ -84,11 +84,9 @@ impl<'a> Provision<'a> {
         Ok(Kernel::of(&entry, None))
     }
 
-    /// A shell for an L1 that cannot run the host's. With `optional` nothing is downloaded, so there may be none.
+    /// A static shell that has all of its commands in one file. With `optional` nothing is downloaded, so there may be
+    /// none.
     pub fn shell(&mut self, optional: bool) -> Result<Option<PathBuf>, LabError> {
-        if self.board.is_native() {
-            return Ok(None);
-        }
         let recipe = Recipe::shell(self.board);
         let entry = if optional {
             self.existing(recipe.kind, &recipe.hash())?

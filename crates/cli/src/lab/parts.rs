@@ -75,7 +75,11 @@ impl Parts {
         let qemu = provision.qemu(self.qemu.as_deref())?;
         let own_kernel = kernel.is_some();
         let kernel = provision.kernel(kernel.as_ref())?;
-        let shell = provision.shell(own_kernel)?;
+        // An L1 of this host's architecture runs the host's shell.
+        let shell = match board.is_native() {
+            true => None,
+            false => provision.shell(own_kernel)?,
+        };
         let tree = provision.tree(&qemu, settings)?;
         // Headers of a kernel of the user's are asked for only if it is to drive the device.
         let drivers = if settings.devices.iter().any(|plugged| {
