@@ -22,12 +22,19 @@ pub(super) enum Exit {
     Interrupted = 128,
 }
 
+impl Exit {
+    /// The status itself.
+    pub(super) fn status(self) -> u8 {
+        match self {
+            Self::Interrupted => self as u8 + interrupt::signal(),
+            _ => self as u8,
+        }
+    }
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
-        Self::from(match exit {
-            Exit::Interrupted => Exit::Interrupted as u8 + interrupt::signal(),
-            exit => exit as u8,
-        })
+        Self::from(exit.status())
     }
 }
 

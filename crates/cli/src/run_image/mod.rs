@@ -261,11 +261,11 @@ fn boot_on<H: Hypervisor>(
     drop(console);
     match stop? {
         Stop::Done(code) => Ok(status(code)),
-        Stop::Shutdown | Stop::Reset => Ok(Exit::Good as u8),
-        Stop::Kicked if is_interrupted() || has_quit() => Ok(Exit::Interrupted as u8),
+        Stop::Shutdown | Stop::Reset => Ok(Exit::Good.status()),
+        Stop::Kicked if is_interrupted() || has_quit() => Ok(Exit::Interrupted.status()),
         Stop::Kicked => {
             eprintln!("error: the guest did not end within {:?}", args.timeout);
-            Ok(Exit::TimedOut as u8)
+            Ok(Exit::TimedOut.status())
         }
         Stop::Halted => Err(anyhow!("the guest halted and nothing can wake it")),
     }

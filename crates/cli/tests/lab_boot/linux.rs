@@ -220,3 +220,28 @@ done
         assert_eq!(text(sector), format!("{number:08}"));
     }
 }
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn a_signal_and_ctrl_a_x_end_the_run_and_the_terminal_is_as_before() {
+    let files = Files::new("exec sh\n", &[]);
+    // Inside of script(1), which makes a terminal, standard input is what the user types.
+    fs::write(files.folder.path().join("keys"), "echo typed\r\u{1}x").unwrap();
+    let run = files.run("");
+    let inside = format!(
+        "stty -a >/before; {run}; echo typed status: $?; stty -a >/after; cmp /before /after && echo same: terminal"
+    );
+    fs::write(files.folder.path().join("inside"), inside).unwrap();
+    let script = format!(
+        "{run} </dev/null & pid=$!; sleep 1; kill -TERM $pid; wait $pid; echo signal status: $?
+         script -qec '/bin/sh /guest/inside' /dev/null </guest/keys"
+    );
+    let tools = ["/usr/bin/script", "/bin/stty", "/usr/bin/cmp", "/bin/sleep"];
+    let mut options = vec!["--env", "SHELL=/bin/sh"];
+    options.extend(tools.iter().flat_map(|tool| ["--with", tool]));
+    let output = output(&mut files.in_l1(&options, &script));
+    let said = said(&output);
+    assert_eq!(line(said, "signal status: "), ["143"], "{said}");
+    assert!(said.contains("typed status: 130"), "{said}");
+    assert!(said.contains("same: terminal"), "{said}");
+}
