@@ -26,7 +26,7 @@ struct Ahead {
 impl Handler for Ahead {
     const DEVICE_ID: u32 = 0xffff;
 
-    fn handle(&self, memory: &GuestMemoryMmap, _: &Chain) -> Result<u32, HandlerError> {
+    fn handle(&self, _: u16, memory: &GuestMemoryMmap, _: &Chain) -> Result<u32, HandlerError> {
         if !self.stop.load(Ordering::Relaxed) && Instant::now() < self.end {
             let index: u16 = memory.read_obj(AVAILABLE).unwrap();
             memory.write_obj(index.wrapping_add(1), AVAILABLE).unwrap();

@@ -147,7 +147,7 @@ struct Silent;
 impl Handler for Silent {
     const DEVICE_ID: u32 = 0xffff;
 
-    fn handle(&self, _: &GuestMemoryMmap, chain: &Chain) -> Result<u32, HandlerError> {
+    fn handle(&self, _: u16, _: &GuestMemoryMmap, chain: &Chain) -> Result<u32, HandlerError> {
         Ok(chain.writable_len())
     }
 }

@@ -188,7 +188,7 @@ impl Handler for Disk {
 
     /// The header begins the bytes that the device reads, and the status ends those that it writes, however they are cut
     /// into pieces (virtio 1.3, 2.7.4).
-    fn handle(&self, memory: &GuestMemoryMmap, chain: &Chain) -> Result<u32, HandlerError> {
+    fn handle(&self, _: u16, memory: &GuestMemoryMmap, chain: &Chain) -> Result<u32, HandlerError> {
         let (readable, writable) = (chain.readable_len(), chain.writable_len());
         let last = chain.writable().iter().rfind(|piece| piece.len > 0);
         let (Some(last), Some(readable_data)) =

@@ -59,7 +59,7 @@ impl Rig {
             driver.add(readable, writable, ()).unwrap();
             let mut chain = Chain::with_capacity(16);
             let _ = device.pop(&mut chain).unwrap().unwrap();
-            self.disk.handle(&self.memory, &chain)
+            self.disk.handle(0, &self.memory, &chain)
         })
     }
 

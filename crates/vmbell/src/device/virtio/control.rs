@@ -2,12 +2,14 @@
 //! 3.1), on the thread of the vCPU that accesses them.
 
 use std::fmt;
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use vm_memory::GuestMemoryMmap;
 
 use super::refusal::Trouble;
 use super::registers::{QueueRegisters, Registers};
+use super::source::Source;
 use super::{Handler, Interrupts, Queue, Refusal, features};
 use crate::bus::{Backlog, Work};
 use crate::virtqueue::{SetupError, SplitDevice, Status};
@@ -78,6 +80,20 @@ impl<D: Handler + 'static> Control<D> {
     /// The queue with this index, for the thread that serves it.
     pub(super) fn queue(&self, index: u16) -> Option<&Arc<Queue<D>>> {
         self.queues.get(usize::from(index))
+    }
+
+    /// Starts the thread that serves the queue whose chains wait for the host, if the device has one.
+    ///
+    /// # Errors
+    ///
+    /// If the process cannot have more descriptors or threads.
+    pub(super) fn start_source(&self) -> io::Result<Option<Source>> {
+        let Some((index, readable)) = self.handler.source() else {
+            return Ok(None);
+        };
+        let readable = readable.try_clone_to_owned()?;
+        let start = |queue: &Arc<Queue<D>>| Source::start(readable, Arc::clone(queue));
+        self.queue(index).map(start).transpose()
     }
 
     /// What the driver did wrong last; `None` if there was nothing since the last call.

@@ -21,7 +21,7 @@ impl Handler for Inverter {
     const DEVICE_ID: u32 = 0xffff;
     const NAME: &'static str = "virtio-inverter";
 
-    fn handle(&self, memory: &GuestMemoryMmap, chain: &Chain) -> Result<u32, HandlerError> {
+    fn handle(&self, _: u16, memory: &GuestMemoryMmap, chain: &Chain) -> Result<u32, HandlerError> {
         let mut from = Place::new(chain.readable());
         let mut to = Place::new(chain.writable());
         let mut bytes = [0; STEP];

@@ -21,6 +21,7 @@ mod queue;
 mod refusal;
 mod registers;
 mod rng;
+mod source;
 
 pub use blk::Disk;
 pub use control::Serving;

@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -71,12 +72,29 @@ pub trait Handler: Send + Sync {
         &[]
     }
 
-    /// Handles one chain and returns how many bytes it has written.
+    /// The queue whose chains wait for the host, and the descriptor that is readable when the host has something for
+    /// them: none. Whoever serves the queues watches it, which on PCI is a thread of the device.
+    fn source(&self) -> Option<(u16, BorrowedFd<'_>)> {
+        None
+    }
+
+    /// Whether the device can use a chain of this queue now: always. Chains wait in the ring meanwhile, and the queue is
+    /// served again when the [source](Self::source) becomes readable.
+    fn is_ready(&self, _queue: u16) -> bool {
+        true
+    }
+
+    /// Handles one chain of a queue and returns how many bytes it has written.
     ///
     /// # Errors
     ///
     /// The queue stops then.
-    fn handle(&self, memory: &GuestMemoryMmap, chain: &Chain) -> Result<u32, HandlerError>;
+    fn handle(
+        &self,
+        queue: u16,
+        memory: &GuestMemoryMmap,
+        chain: &Chain,
+    ) -> Result<u32, HandlerError>;
 }
 
 /// The state of a queue between DRIVER_OK and a reset.
@@ -213,19 +231,20 @@ impl<D: Handler> Queue<D> {
         Served { chains, more }
     }
 
-    /// Drains the ring until it stays empty; returns whether the budget ended before that.
+    /// Drains the ring until it stays empty or the device waits for the host; returns whether the budget ended before that.
     fn rounds(&self, live: &mut Live) -> Result<bool, Refusal> {
         let mut budget = BUDGET;
         while budget > 0 {
             if !self.polled {
                 live.device.disable_notification();
             }
-            self.drain(live, &mut budget)?;
+            let waits = self.drain(live, &mut budget)?;
             if live.device.needs_notification() {
                 self.interrupts.used_buffer(self.index);
             }
             let leave = self.leave.load(Ordering::Relaxed);
-            if leave || budget > 0 && (self.polled || !live.device.enable_notification()) {
+            // A device that waits for the host needs no notification: it looks at the ring when the host wakes it.
+            if leave || waits || budget > 0 && (self.polled || !live.device.enable_notification()) {
                 return Ok(false);
             }
             // Rounds count as well: a driver can take a chain back between two looks, so that there is none to serve.
@@ -234,18 +253,22 @@ impl<D: Handler> Queue<D> {
         Ok(true)
     }
 
-    /// Serves chains until none is available, the budget is used up or the driver resets the device.
-    fn drain(&self, live: &mut Live, budget: &mut u16) -> Result<(), Refusal> {
+    /// Serves chains until none is available, the budget is used up, the driver resets the device, or the device waits for
+    /// the host; returns whether it does.
+    fn drain(&self, live: &mut Live, budget: &mut u16) -> Result<bool, Refusal> {
         let queue = self.index;
         let broken = |source| Refusal::Broken { queue, source };
-        while *budget > 0
-            && !self.leave.load(Ordering::Relaxed)
-            && let Some(head) = live.device.pop(&mut live.chain).map_err(broken)?
-        {
+        while *budget > 0 && !self.leave.load(Ordering::Relaxed) {
+            if !self.handler.is_ready(queue) {
+                return Ok(true);
+            }
+            let Some(head) = live.device.pop(&mut live.chain).map_err(broken)? else {
+                break;
+            };
             *budget -= 1;
             let written = self
                 .handler
-                .handle(&self.memory, &live.chain)
+                .handle(queue, &self.memory, &live.chain)
                 .map_err(|source| Refusal::Handler { queue, source })?;
             // Counted before the driver can see the chain, so that a thread that waits for the chain finds it counted.
             self.served.fetch_add(1, Ordering::Relaxed);
@@ -253,7 +276,7 @@ impl<D: Handler> Queue<D> {
                 .add_used(head, written)
                 .map_err(|source| Refusal::Used { queue, source })?;
         }
-        Ok(())
+        Ok(false)
     }
 }
 

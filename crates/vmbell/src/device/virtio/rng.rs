@@ -23,7 +23,7 @@ impl Handler for Entropy {
     const DEVICE_ID: u32 = 4;
     const NAME: &'static str = "virtio-rng";
 
-    fn handle(&self, memory: &GuestMemoryMmap, chain: &Chain) -> Result<u32, HandlerError> {
+    fn handle(&self, _: u16, memory: &GuestMemoryMmap, chain: &Chain) -> Result<u32, HandlerError> {
         let mut to = Place::new(chain.writable());
         let mut bytes = [0; STEP];
         let mut written = 0;

@@ -22,7 +22,7 @@ fn answer(
         driver.add(readable, writable, ()).unwrap();
         let mut chain = Chain::with_capacity(8);
         let _ = device.pop(&mut chain).unwrap().unwrap();
-        Entropy.handle(&memory, &chain)
+        Entropy.handle(0, &memory, &chain)
     })
 }
 

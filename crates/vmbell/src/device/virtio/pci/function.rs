@@ -14,6 +14,7 @@ use crate::device::pci::{
     BARS, Bar, ConfigSpace, Identity, MsixCapability, PciFunction, Registers,
 };
 use crate::device::virtio::control::{Control, QUEUE_SIZE_MAX};
+use crate::device::virtio::source::Source;
 use crate::device::virtio::{Handler, Interrupts, Queue, Refusal, Serving};
 
 /// Red Hat's vendor ID, which all virtio devices have, and the device ID of type 0 (virtio 1.3, 4.1.2).
@@ -31,6 +32,7 @@ const SUBSYSTEM_AT: usize = 0x2e;
 pub struct VirtioPci<D> {
     // Before the queues that their threads serve.
     bells: Option<Bells>,
+    _source: Option<Source>,
     control: Control<D>,
     interrupts: Arc<PciInterrupts>,
     msix: MsixCapability,
@@ -75,6 +77,7 @@ impl<D: Handler + 'static> VirtioPci<D> {
         };
         Ok(Self {
             bells,
+            _source: control.start_source()?,
             control,
             interrupts,
             msix: layout::msix(vectors),

@@ -46,7 +46,7 @@ impl Ahead {
 impl Handler for Ahead {
     const DEVICE_ID: u32 = 0xffff;
 
-    fn handle(&self, memory: &GuestMemoryMmap, _: &Chain) -> Result<u32, HandlerError> {
+    fn handle(&self, _: u16, memory: &GuestMemoryMmap, _: &Chain) -> Result<u32, HandlerError> {
         if self.offered.load(Ordering::Relaxed) < self.most && Instant::now() < self.end {
             self.offer(memory);
         }
@@ -166,7 +166,7 @@ struct Slow(Arc<Barrier>);
 impl Handler for Slow {
     const DEVICE_ID: u32 = 0xffff;
 
-    fn handle(&self, _: &GuestMemoryMmap, _: &Chain) -> Result<u32, HandlerError> {
+    fn handle(&self, _: u16, _: &GuestMemoryMmap, _: &Chain) -> Result<u32, HandlerError> {
         self.0.wait();
         self.0.wait();
         Ok(0)
