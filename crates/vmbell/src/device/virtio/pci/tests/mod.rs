@@ -5,6 +5,7 @@ mod hostile;
 mod layout;
 mod messages;
 mod model;
+mod source;
 mod window;
 mod wires;
 

@@ -1,0 +1,154 @@
+use vm_memory::{Bytes, GuestAddress};
+
+use super::*;
+use crate::virtqueue::{
+    Buffer, DeviceQueue, DriverQueue, Features, SplitDevice, SplitDriver, SplitLayout, brand,
+};
+
+const RAM: usize = 0x4_0000;
+const DATA: u64 = 0x1_0000;
+const ADDRESS: Mac = Mac([0x52, 0x54, 0, 1, 2, 3]);
+
+/// What the device answers to a chain of these buffers.
+fn answer(
+    net: &Net,
+    queue: u16,
+    memory: &GuestMemoryMmap,
+    readable: &[Buffer],
+    writable: &[Buffer],
+) -> Result<u32, HandlerError> {
+    let layout = SplitLayout::contiguous(0, 8);
+    brand::scoped(|brand| {
+        let memory = std::sync::Arc::new(memory.clone());
+        let mut driver = SplitDriver::new(&memory, &layout, Features::default(), brand).unwrap();
+        let mut device = SplitDevice::new(&memory, &layout, Features::default()).unwrap();
+        driver.add(readable, writable, ()).unwrap();
+        let mut chain = Chain::with_capacity(8);
+        let _ = device.pop(&mut chain).unwrap().unwrap();
+        net.handle(queue, &memory, &chain)
+    })
+}
+
+fn memory() -> GuestMemoryMmap {
+    GuestMemoryMmap::from_ranges(&[(GuestAddress(0), RAM)]).unwrap()
+}
+
+fn bytes(memory: &GuestMemoryMmap, at: u64, len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    memory.read_slice(&mut bytes, GuestAddress(at)).unwrap();
+    bytes
+}
+
+fn received(other: &std::os::unix::net::UnixDatagram) -> Option<Vec<u8>> {
+    other.set_nonblocking(true).unwrap();
+    let mut packet = vec![0; 4096];
+    let len = other.recv(&mut packet).ok()?;
+    packet.truncate(len);
+    Some(packet)
+}
+
+#[test]
+fn packet_that_is_sent_arrives_behind_an_empty_header() {
+    let (tap, other) = Tap::double();
+    let net = Net::new(tap, ADDRESS);
+    let memory = memory();
+    // A header that asks for offloads, and a packet in two pieces.
+    memory
+        .write_slice(&[0xff; HEADER], GuestAddress(DATA))
+        .unwrap();
+    memory
+        .write_slice(b"packet", GuestAddress(DATA + 0x1000))
+        .unwrap();
+    let pieces = [Buffer::new(DATA, 12), Buffer::new(DATA + 0x1000, 6)];
+    assert_eq!(answer(&net, 1, &memory, &pieces, &[]).unwrap(), 0);
+    let packet = [&[0; HEADER][..], b"packet"].concat();
+    assert_eq!(received(&other), Some(packet));
+}
+
+#[test]
+fn what_is_no_packet_is_not_sent() {
+    let (tap, other) = Tap::double();
+    let net = Net::new(tap, ADDRESS);
+    let memory = memory();
+    for len in [0, 1, 12, 1535, 60_000] {
+        let buffer = [Buffer::new(DATA, len)];
+        assert_eq!(answer(&net, 1, &memory, &buffer, &[]).unwrap(), 0);
+    }
+    assert_eq!(received(&other), None);
+    let outside = [Buffer::new(RAM as u64, 100)];
+    let error = answer(&net, 1, &memory, &outside, &[]).unwrap_err();
+    assert!(matches!(error, HandlerError::Outside { .. }), "{error}");
+}
+
+#[test]
+fn buffers_wait_until_a_packet_arrives() {
+    let (tap, other) = Tap::double();
+    let net = Net::new(tap, ADDRESS);
+    assert!(!net.is_ready(RECEIVE) && net.is_ready(1));
+    let sent = [&[0; HEADER][..], b"from the host"].concat();
+    other.send(&sent).unwrap();
+    assert!(net.is_ready(RECEIVE) && net.is_ready(RECEIVE), "it is kept");
+    let memory = memory();
+    let pieces = [Buffer::new(DATA, 12), Buffer::new(DATA + 0x1000, 1600)];
+    let len = u32::try_from(sent.len()).unwrap();
+    assert_eq!(answer(&net, RECEIVE, &memory, &[], &pieces).unwrap(), len);
+    assert_eq!(
+        bytes(&memory, DATA, HEADER),
+        [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0]
+    );
+    assert_eq!(bytes(&memory, DATA + 0x1000, 13), b"from the host");
+    assert!(!net.is_ready(RECEIVE));
+}
+
+#[test]
+fn packet_that_is_longer_than_its_buffer_is_lost_and_the_next_one_is_not() {
+    let (tap, other) = Tap::double();
+    let net = Net::new(tap, ADDRESS);
+    let memory = memory();
+    for (packet, written) in [(vec![7; 200], 0), (vec![8; 60], 60)] {
+        other.send(&packet).unwrap();
+        assert!(net.is_ready(RECEIVE));
+        let buffer = [Buffer::new(DATA, 100)];
+        assert_eq!(
+            answer(&net, RECEIVE, &memory, &[], &buffer).unwrap(),
+            written
+        );
+    }
+    assert_eq!(bytes(&memory, DATA, 10), [8; 10]);
+}
+
+#[test]
+fn configuration_has_the_address_and_the_link() {
+    let (tap, _other) = Tap::double();
+    let net = Net::new(tap, ADDRESS);
+    assert_eq!(net.config(), [0x52, 0x54, 0, 1, 2, 3, 1, 0]);
+    assert_eq!(net.features(), 1 << 5 | 1 << 16);
+}
+
+#[test]
+fn addresses_are_read_as_they_are_written_and_others_are_refused() {
+    assert_eq!("52:54:00:01:02:03".parse(), Ok(ADDRESS));
+    assert_eq!(ADDRESS.to_string().parse(), Ok(ADDRESS));
+    assert_ne!(Mac::of("tap0"), Mac::of("tap1"));
+    assert_eq!(Mac::of("tap0").to_string().parse(), Ok(Mac::of("tap0")));
+    for wrong in [
+        "",
+        "52:54:00:01:02",
+        "52:54:00:01:02:03:04",
+        "52:54:00:01:02:3",
+        "52:54:00:01:02:+3",
+        "53:54:00:01:02:03",
+        "00:00:00:00:00:00",
+        "52-54-00-01-02-03",
+    ] {
+        assert_eq!(wrong.parse::<Mac>(), Err(MacError), "{wrong}");
+    }
+}
+
+#[test]
+fn names_that_no_interface_can_have_are_refused_before_anything_is_opened() {
+    for name in ["", "a/b", "a b", "sixteen-letters.", "a\0b"] {
+        let error = Tap::open(name).unwrap_err();
+        assert!(matches!(error, TapError::Name { .. }), "{name}: {error}");
+    }
+}
