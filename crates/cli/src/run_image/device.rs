@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use crate::suggest::did_you_mean;
 use crate::values::size;
 use vmbell::device::pci_testdev::PciTestdevConfig;
+use vmbell::device::virtio::net::{Mac, MacError};
 use vmbell::device::virtio::pci::{Notify, Raise, VirtioPciConfig};
 
 const PC_TESTDEV: &str = "pc-testdev";
@@ -13,12 +14,14 @@ const VFIO_PCI: &str = "vfio-pci";
 const VFIO_PLATFORM: &str = "vfio-platform";
 const VIRTIO_RNG: &str = "virtio-rng";
 const VIRTIO_BLK: &str = "virtio-blk";
-const NAMES: [&str; 6] = [
+const VIRTIO_NET: &str = "virtio-net";
+const NAMES: [&str; 7] = [
     PC_TESTDEV,
     PCI_TESTDEV,
     VFIO_PCI,
     VFIO_PLATFORM,
     VIRTIO_BLK,
+    VIRTIO_NET,
     VIRTIO_RNG,
 ];
 
@@ -31,6 +34,8 @@ pub(super) enum Device {
     PciTestdev(PciTestdevConfig),
     /// A disk, on the PCI bus.
     VirtioBlk(Drive, VirtioPciConfig),
+    /// A network interface, on the PCI bus.
+    VirtioNet(Link, VirtioPciConfig),
     /// Random bytes, on the PCI bus.
     VirtioRng(VirtioPciConfig),
     /// A PCI device of the host.
@@ -46,6 +51,15 @@ pub(super) struct Drive {
     pub(super) file: PathBuf,
     /// Whether the guest may only read.
     pub(super) readonly: bool,
+}
+
+/// The two ends of a network interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Link {
+    /// The host's interface.
+    pub(super) tap: String,
+    /// The guest's address.
+    pub(super) mac: Mac,
 }
 
 /// A device of the host, as the user names it.
@@ -70,6 +84,7 @@ pub(super) fn device(text: &str) -> Result<Device, String> {
         }
         PCI_TESTDEV => pci_testdev(parts),
         VIRTIO_BLK => virtio_blk(parts),
+        VIRTIO_NET => virtio_net(parts),
         VIRTIO_RNG => virtio_rng(parts),
         VFIO_PCI => {
             assigned(VFIO_PCI, &["host", "mmap"], "0000:00:03.0", parts).map(Device::VfioPci)
@@ -135,6 +150,24 @@ fn virtio_blk<'t>(parts: impl Iterator<Item = &'t str>) -> Result<Device, String
     })?;
     let file = file.ok_or("virtio-blk needs a file, for example file=disk.img")?;
     Ok(Device::VirtioBlk(Drive { file, readonly }, config))
+}
+
+fn virtio_net<'t>(parts: impl Iterator<Item = &'t str>) -> Result<Device, String> {
+    let (mut tap, mut mac) = (None, None);
+    let mut config = VirtioPciConfig::default();
+    let [notify, interrupt] = TRANSPORT;
+    let known = ["tap", "mac", notify, interrupt];
+    properties(VIRTIO_NET, &known, parts, |property, value| {
+        match property {
+            "tap" => tap = Some(value.to_owned()),
+            "mac" => mac = Some(value.parse().map_err(|error: MacError| error.to_string())?),
+            _ => transport(&mut config, property, value)?,
+        }
+        Ok(())
+    })?;
+    let tap = tap.ok_or("virtio-net needs an interface of the host, for example tap=tap0")?;
+    let mac = mac.unwrap_or_else(|| Mac::of(&tap));
+    Ok(Device::VirtioNet(Link { tap, mac }, config))
 }
 
 fn virtio_rng<'t>(parts: impl Iterator<Item = &'t str>) -> Result<Device, String> {

@@ -103,6 +103,9 @@ fn mistakes_are_named_with_what_was_meant() {
         ("virtio-rng,interrupt=msi", "interrupt: 'irqfd' or 'call'"),
         ("virtio-rng,host=x", "virtio-rng has no property 'host'"),
         ("virtio-blk", "virtio-blk needs a file"),
+        ("virtio-net", "virtio-net needs an interface of the host"),
+        ("virtio-net,tap=a,mac=1", "mac: an address of one interface"),
+        ("virtio-nte", "did you mean 'virtio-net'?"),
         ("virtio-blk,file=d,readonly=1", "readonly: 'on' or 'off'"),
         ("virtio-rgn", "did you mean 'virtio-rng'?"),
         ("pci-testdev,membar=big", "membar: "),
@@ -122,4 +125,23 @@ fn mistakes_are_named_with_what_was_meant() {
         let error = device(text).unwrap_err();
         assert!(error.contains(message), "{error}");
     }
+}
+
+#[test]
+fn interface_has_the_address_that_is_given_or_one_of_its_own() {
+    let config = VirtioPciConfig::default();
+    let link = |tap: &str, mac| {
+        Device::VirtioNet(
+            Link {
+                tap: tap.to_owned(),
+                mac,
+            },
+            config,
+        )
+    };
+    let mac = Mac([0x52, 0x54, 0, 1, 2, 3]);
+    let given = "virtio-net,tap=tap0,mac=52:54:00:01:02:03";
+    assert_eq!(device(given), Ok(link("tap0", mac)));
+    let own = link("tap0", Mac::of("tap0"));
+    assert_eq!(device("virtio-net,tap=tap0"), Ok(own));
 }

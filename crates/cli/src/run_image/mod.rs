@@ -17,10 +17,11 @@ use anyhow::{Context, Result, anyhow, ensure};
 use clap::{Args, ValueEnum};
 
 use self::console::Console;
-use self::device::{Device, Drive};
+use self::device::{Device, Drive, Link};
 use super::exit::Exit;
 use super::{interrupt, values};
-use vmbell::device::virtio::{Disk, Entropy};
+use vmbell::device::virtio::net::{NET_QUEUES, Tap};
+use vmbell::device::virtio::{Disk, Entropy, Net};
 use vmbell::hypervisor::kvm::Kvm;
 use vmbell::hypervisor::{CpuFeatures, Hypervisor};
 use vmbell::machine::{Boot, Image, Pc, PcConfig, Stop, VCPUS_MAX};
@@ -58,11 +59,13 @@ pub(super) struct RunArgs {
     image: PathBuf,
 
     /// A device to plug in: `virtio-rng[,notify=exit][,interrupt=call]`,
-    /// `virtio-blk,file=FILE[,readonly=on][,notify=exit][,interrupt=call]`, `vfio-pci,host=ADDRESS[,mmap=off]`,
+    /// `virtio-blk,file=FILE[,readonly=on][,notify=exit][,interrupt=call]`,
+    /// `virtio-net,tap=NAME[,mac=ADDRESS][,notify=exit][,interrupt=call]`, `vfio-pci,host=ADDRESS[,mmap=off]`,
     /// `vfio-platform,host=NAME[,mmap=off][,dtb=FILE]`, `pc-testdev` or `pci-testdev[,membar=SIZE][,pv=on]`
     ///
-    /// virtio-rng gives the guest random bytes of the host, virtio-blk a disk of a file or block device of the host, both
-    /// as virtio devices on PCI. A notification is an ioeventfd,
+    /// virtio-rng gives the guest random bytes of the host, virtio-blk a disk of a file or block device of the host, and
+    /// virtio-net a network interface at the other end of a tap (`ip tuntap add dev tap0 mode tap user $USER`), as virtio
+    /// devices on PCI. A notification is an ioeventfd,
     /// which wakes a thread of the device, or an exit of the vCPU (notify=exit), which then does the device's work. An
     /// interrupt is an irqfd, or a call for each message (interrupt=call).
     ///
@@ -232,6 +235,10 @@ fn boot_on<H: Hypervisor>(
             Device::PcTestdev => pc.add_pc_testdev()?,
             Device::PciTestdev(config) => pc.add_testdev(*config)?,
             Device::VirtioBlk(drive, config) => pc.add_virtio(disk(drive)?, 1, *config)?,
+            Device::VirtioNet(Link { tap, mac }, config) => {
+                let net = Net::new(Tap::open(tap)?, *mac);
+                pc.add_virtio(net, NET_QUEUES, *config)?;
+            }
             Device::VirtioRng(config) => pc.add_virtio(Entropy, 1, *config)?,
             Device::VfioPci(device) => assign::pci(&pc, device)?,
             Device::VfioPlatform(device) => nodes.push(assign::platform(&pc, device)?),

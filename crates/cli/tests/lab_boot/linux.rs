@@ -54,7 +54,7 @@ fn initrd(script: &str) -> Vec<u8> {
         .unwrap();
     let tree = ModuleTree::open(kernel.modules.as_ref().unwrap(), kernel.release()).unwrap();
     for (index, module) in tree
-        .load_order(&["virtio_blk", "virtio_rng"])
+        .load_order(&["virtio_blk", "virtio_net", "virtio_rng"])
         .unwrap()
         .iter()
         .enumerate()
@@ -244,4 +244,50 @@ fn a_signal_and_ctrl_a_x_end_the_run_and_the_terminal_is_as_before() {
     assert_eq!(line(said, "signal status: "), ["143"], "{said}");
     assert!(said.contains("typed status: 130"), "{said}");
     assert!(said.contains("same: terminal"), "{said}");
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn linux_has_a_network_by_each_way_of_notification_and_interrupt() {
+    const HOST: &str = "10.7.0.1";
+    let bytes: Vec<u8> = (0..600_000_u32)
+        .map(|at| at.wrapping_mul(2_654_435_761).to_le_bytes()[3])
+        .collect();
+    let script = format!(
+        "
+ifconfig eth0 10.7.0.2 up
+ping -c 3 -W 10 {HOST} | grep received
+nc {HOST} 5000 >/file
+echo down: $(sha256sum </file)
+nc {HOST} 5001 </file
+echo errors: $(cat /sys/class/net/eth0/statistics/*_errors | grep -v 0)
+poweroff -f
+"
+    );
+    let files = Files::new(&script, &[]);
+    fs::write(files.folder.path().join("file"), &bytes).unwrap();
+    let run = |way: &str| files.run(&format!("--device virtio-net,tap=tap0{way}"));
+    let both = [run(""), run(",notify=exit,interrupt=call")].map(|run| {
+        format!(
+            "busybox nc -l -p 5000 </guest/file & busybox nc -l -p 5001 <&3 >/up & {run} && wait; \
+             echo up: $(busybox sha256sum </up)"
+        )
+    });
+    let script = format!(
+        "busybox() {{ /guest/busybox \"$@\"; }}
+         busybox tunctl -t tap0 && busybox ifconfig tap0 {HOST} up
+         # A netcat whose input ends shuts the connection down.
+         busybox mkfifo /open && exec 3<>/open
+         {}",
+        both.join("\n")
+    );
+    fs::copy(&PARTS.1, files.folder.path().join("busybox")).unwrap();
+    let output = output(&mut files.in_l1(&["--module", "tun"], &script));
+    let said = said(&output);
+    let pings = "3 packets transmitted, 3 packets received, 0% packet loss";
+    assert_eq!(line(said, pings).len(), 2, "{said}");
+    let sum = format!("{} -", hash_bytes(&bytes));
+    assert_eq!(line(said, "down: "), [sum.as_str(); 2], "{said}");
+    assert_eq!(line(said, "up: "), [sum.as_str(); 2], "{said}");
+    assert_eq!(line(said, "errors:"), [""; 2], "{said}");
 }
