@@ -1,5 +1,6 @@
-//! The samples as CSV, one row for each; the tables on a terminal and in Markdown leave them out.
+//! The samples as CSV (RFC 4180), one row for each; the tables on a terminal and in Markdown leave them out.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 use super::{Report, Timing};
@@ -29,15 +30,14 @@ pub fn csv(report: &Report) -> String {
             None => ",,".to_owned(),
         };
         for (run, ns) in row.samples_ns.iter().enumerate() {
-            // Writing to a String cannot fail. No name contains a comma or a quote: names are
-            // identifiers of this program.
+            // Writing to a String cannot fail.
             let _ = writeln!(
                 text,
                 "{},{},{},{},{},{},{ns}{exits}",
-                row.command,
+                field(&row.command),
                 row.group.name(),
-                row.backend,
-                row.spin.as_deref().unwrap_or_default(),
+                field(&row.backend),
+                field(row.spin.as_deref().unwrap_or_default()),
                 run + 1,
                 row.ops_of(run),
             );
@@ -46,10 +46,31 @@ pub fn csv(report: &Report) -> String {
     text
 }
 
+/// The text as one field: in quotes if it needs them, as the name of a scanned row does.
+fn field(text: &str) -> Cow<'_, str> {
+    if text.contains([',', '"', '\r', '\n']) {
+        return Cow::Owned(format!("\"{}\"", text.replace('"', "\"\"")));
+    }
+    Cow::Borrowed(text)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::sample;
+
+    #[test]
+    fn names_with_commas_quotes_and_lines_are_one_field() {
+        let mut report = sample::report();
+        report.results[0].command = "portio,doorbells=5".to_owned();
+        report.results[1].command = "a \"b\"\nc".to_owned();
+        let text = csv(&report);
+        assert!(
+            text.contains("\n\"portio,doorbells=5\",scenario,"),
+            "{text}"
+        );
+        assert!(text.contains("\n\"a \"\"b\"\"\nc\",scenario,"), "{text}");
+    }
 
     #[test]
     fn the_heading_names_the_unit() {
