@@ -5,7 +5,10 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
 
 /// Why an export could not be written.
 #[derive(Debug, thiserror::Error)]
@@ -48,7 +51,7 @@ enum Destination {
     /// A regular file: its path with symbolic links resolved, and the temporary file beside it.
     Renamed {
         target: PathBuf,
-        temporary: Temporary,
+        temporary: NamedTempFile,
     },
 }
 
@@ -105,52 +108,32 @@ impl Export {
             }
             Destination::Direct(mut file) => file.write_all(text.as_bytes()).map_err(failed),
             Destination::Renamed { target, temporary } => {
-                temporary.replace(&target, text).map_err(failed)
+                replace(temporary, &target, text).map_err(failed)
             }
         }
     }
 }
 
 fn renamed(target: PathBuf) -> io::Result<Destination> {
-    let temporary = Temporary::beside(&target)?;
+    let folder = match target.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    // The name is one of chance: a process that was killed leaves its own behind, and in a container the next one has the
+    // same number. The permissions are those of any new file, as other users read reports.
+    let temporary = tempfile::Builder::new()
+        .prefix(".vmbell-")
+        .permissions(fs::Permissions::from_mode(0o666))
+        .tempfile_in(folder)?;
     Ok(Destination::Renamed { target, temporary })
 }
 
-/// A temporary file that is removed when it is dropped.
-#[derive(Debug)]
-struct Temporary {
-    path: PathBuf,
-    file: File,
-}
-
-impl Temporary {
-    fn beside(target: &Path) -> io::Result<Self> {
-        let name = target
-            .file_name()
-            .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
-        let mut hidden = std::ffi::OsString::from(".");
-        hidden.push(name);
-        hidden.push(format!(".{}.tmp", std::process::id()));
-        let path = target.with_file_name(hidden);
-        let file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .open(&path)?;
-        Ok(Self { path, file })
-    }
-
-    fn replace(mut self, target: &Path, text: &str) -> io::Result<()> {
-        self.file.write_all(text.as_bytes())?;
-        self.file.sync_all()?;
-        fs::rename(&self.path, target)
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        // After a successful rename the temporary name is gone, and this fails without harm.
-        let _ = fs::remove_file(&self.path);
-    }
+/// Writes the whole text before the file gets its name.
+fn replace(mut temporary: NamedTempFile, target: &Path, text: &str) -> io::Result<()> {
+    temporary.write_all(text.as_bytes())?;
+    temporary.as_file().sync_all()?;
+    temporary.persist(target)?;
+    Ok(())
 }
 
 #[cfg(test)]

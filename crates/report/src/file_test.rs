@@ -52,3 +52,36 @@ fn a_link_keeps_pointing_where_it_does() {
 fn a_dash_is_stdout() {
     assert!(Export::open(Path::new("-")).unwrap().is_stdout());
 }
+
+#[test]
+fn what_a_killed_process_of_the_same_number_left_is_no_obstacle() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("out.json");
+    let left = dir
+        .path()
+        .join(format!(".out.json.{}.tmp", std::process::id()));
+    fs::write(&left, "half").unwrap();
+    let (first, second) = (Export::open(&path).unwrap(), Export::open(&path).unwrap());
+    first.finish("first").unwrap();
+    second.finish("second").unwrap();
+    assert_eq!(fs::read_to_string(&path).unwrap(), "second");
+    assert_eq!(fs::read_to_string(&left).unwrap(), "half");
+}
+
+#[test]
+fn the_longest_name_of_a_file_is_one_of_an_export() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x".repeat(255));
+    Export::open(&path).unwrap().finish("text").unwrap();
+    assert_eq!(fs::read_to_string(&path).unwrap(), "text");
+}
+
+#[test]
+fn other_users_may_read_an_export_as_any_new_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let (ordinary, export) = (dir.path().join("ordinary"), dir.path().join("export"));
+    fs::write(&ordinary, "").unwrap();
+    Export::open(&export).unwrap().finish("").unwrap();
+    let mode = |path| fs::metadata(path).unwrap().permissions().mode();
+    assert_eq!(mode(&export), mode(&ordinary));
+}
