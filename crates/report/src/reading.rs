@@ -100,7 +100,10 @@ fn failure(text: &str, error: serde_path_to_error::Error<serde_json::Error>) -> 
         Some(_) if object.get("kind").is_some_and(|kind| kind == "comparison") => {
             ReadError::Comparison
         }
-        None if is_of_hyperfine(&object) => ReadError::Hyperfine,
+        None if !object.contains_key("schema_version") && is_of_hyperfine(&object) => {
+            ReadError::Hyperfine
+        }
+        None if object.contains_key("schema_version") => ReadError::Field { path, source },
         None => ReadError::Foreign,
         Some(found) if found > u64::from(SCHEMA_VERSION) => ReadError::Newer {
             found,

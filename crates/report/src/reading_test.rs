@@ -119,17 +119,22 @@ fn files_of_others_are_named() {
     assert_eq!(error(""), "it is empty");
     assert_eq!(error(" \n"), "it is empty");
     let foreign = "it is JSON, but no report of vmbell: it has no 'schema_version'";
-    for text in [
-        "[]",
-        "{}",
-        "3",
-        r#"{"results": []}"#,
-        r#"{"schema_version": "one"}"#,
-    ] {
+    for text in ["[]", "{}", "3", r#"{"results": []}"#] {
         assert_eq!(error(text), foreign, "{text}");
     }
     let hyperfine =
         r#"{"results": [{"command": "sleep 1", "mean": 1.0, "times": [1.0], "exit_codes": [0]}]}"#;
+    let version = r#"{"schema_version": "one"}"#;
+    assert!(error(version).starts_with("its field 'schema_version' cannot be read"));
     assert!(error(hyperfine).starts_with("it is a file of hyperfine and not of vmbell"));
     assert!(error("name,ns\na,3\n").starts_with("it is not whole JSON"));
+}
+
+#[test]
+fn a_report_whose_version_is_no_number_is_not_taken_for_another_programs() {
+    let text = json(&crate::sample::report());
+    let text = text.replacen("\"schema_version\": 1", "\"schema_version\": \"7\"", 1);
+    let error = parse_any(&text).unwrap_err();
+    assert!(matches!(error, ReadError::Field { .. }), "{error:?}");
+    assert!(error.to_string().contains("schema_version"), "{error}");
 }
