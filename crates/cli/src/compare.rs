@@ -10,6 +10,7 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use super::compare_args::CompareArgs;
 use super::exit::{Exit, Usage};
 use super::output::print;
+use super::report::is_same_file;
 use super::style::{self, Style};
 use vmbell_report::compare::{
     CompareError, CompareOptions, Comparison, Pairing, compare, json, markdown, terminal,
@@ -24,6 +25,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<Exit> {
 
 fn compared(args: &CompareArgs) -> Result<Exit> {
     let (old, new) = sides(args)?;
+    keep_inputs(args, old.iter().chain(new))?;
     let exports = exports(args)?;
     let options = CompareOptions {
         pairing: if args.turns {
@@ -81,6 +83,27 @@ fn exports(args: &CompareArgs) -> Result<Vec<(Export, Writer)>> {
     Ok(exports)
 }
 
+/// Fails if an export would replace a report that is to be read, or another export.
+fn keep_inputs<'p>(args: &CompareArgs, reports: impl Iterator<Item = &'p PathBuf>) -> Result<()> {
+    let exports: Vec<&PathBuf> = [&args.export_json, &args.export_markdown]
+        .into_iter()
+        .flatten()
+        .collect();
+    if let [one, other] = exports.as_slice()
+        && one == other
+        && *one != Path::new("-")
+    {
+        bail!("both exports would be '{}'", one.display());
+    }
+    for report in reports {
+        if exports.iter().any(|export| is_same_file(export, report)) {
+            let report = report.display();
+            bail!("the export would replace the report '{report}': give it another name");
+        }
+    }
+    Ok(())
+}
+
 /// Reads the reports of one side. A file that is named twice is no second measurement.
 fn read_all(paths: &[PathBuf], side: &str) -> Result<Vec<Report>> {
     let mut seen = BTreeSet::new();
@@ -100,8 +123,14 @@ fn read_all(paths: &[PathBuf], side: &str) -> Result<Vec<Report>> {
 
 /// Reads the report that a person named, and warns of what may be missing in it.
 pub(super) fn read(path: &Path) -> Result<Report> {
-    let text =
-        fs::read_to_string(path).with_context(|| format!("cannot read '{}'", path.display()))?;
+    let text = fs::read_to_string(path).with_context(|| {
+        let hint = if path.to_string_lossy().starts_with('-') {
+            " (what stands behind -- is a file: options stand before it)"
+        } else {
+            ""
+        };
+        format!("cannot read '{}'{hint}", visible(&path.to_string_lossy()))
+    })?;
     // The error may quote the file, which anybody may have written.
     let reading = parse_any(&text)
         .map_err(|error| anyhow!(visible(&format!("{:#}", anyhow!(error)))))
@@ -163,17 +192,24 @@ fn show(comparison: &Comparison, style: Style, stdout_is_taken: bool) -> Result<
     print(&text)
 }
 
-/// The exit status; says which rows are slower by more than `fail_above`.
+/// The exit status; says which rows are slower by more than `fail_above`, and which were measured before and failed now.
 fn verdict(comparison: &Comparison, fail_above: Option<f64>) -> Exit {
     let Some(threshold) = fail_above else {
         return Exit::Good;
     };
     let worse = comparison.worse_than(threshold);
     let worse: Vec<String> = worse.map(|row| row.key.to_string()).collect();
-    if worse.is_empty() {
+    let failed = comparison.failed_now.iter();
+    let failed: Vec<String> = failed.map(|row| row.key.to_string()).collect();
+    if worse.is_empty() && failed.is_empty() {
         return Exit::Good;
     }
-    let threshold = units::percent(threshold);
-    eprintln!("slower by more than {threshold}: {}", worse.join(", "));
+    if !worse.is_empty() {
+        let threshold = units::percent(threshold);
+        eprintln!("slower by more than {threshold}: {}", worse.join(", "));
+    }
+    if !failed.is_empty() {
+        eprintln!("failed now: {}", failed.join(", "));
+    }
     Exit::Failed
 }

@@ -78,7 +78,7 @@ pub(super) fn run(args: &ReportArgs) -> Result<Exit> {
 }
 
 /// Whether both are one file, by whatever names.
-fn is_same_file(one: &Path, other: &Path) -> bool {
+pub(super) fn is_same_file(one: &Path, other: &Path) -> bool {
     let id = |path| fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
     id(one).is_some_and(|one| Some(one) == id(other))
 }

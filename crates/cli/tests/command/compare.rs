@@ -327,3 +327,62 @@ fn sides_that_are_not_told_apart_are_wrong_usage() {
             "as many old reports as new ones, and there are 7 and 8",
         ));
 }
+
+#[test]
+fn a_row_that_fails_now_fails_a_comparison_with_a_threshold() {
+    let files = Files::new();
+    let old = files.side("old", 1.0, 1);
+    let mut broken = scaled(1.0, 11);
+    let rows = broken["results"].as_array_mut().unwrap();
+    let row = rows.iter_mut().find(|row| row["status"] == "ok").unwrap();
+    row["status"] = json!("failed");
+    row["reason"] = json!("the guest faulted");
+    row["samples_ns"] = json!([]);
+    let name = row["command"].as_str().unwrap().to_owned();
+    let new = [files.write("new.json", &broken.to_string())];
+    compare(&[], &old, &new)
+        .assert()
+        .success()
+        .stdout(contains(format!("Failed now: {name}")).and(contains("the guest faulted")));
+    compare(&["--fail-above", "50%"], &old, &new)
+        .assert()
+        .code(1)
+        .stderr(contains(format!("failed now: {name}")));
+}
+
+#[test]
+fn an_export_replaces_no_report_that_is_compared() {
+    let files = Files::new();
+    let (old, new) = (files.side("old", 1.0, 1), files.side("new", 1.0, 11));
+    let before = std::fs::read(&new[0]).unwrap();
+    let link = files.0.path().join("link.json");
+    std::os::unix::fs::symlink(&new[0], &link).unwrap();
+    for export in [new[0].as_str(), link.to_str().unwrap()] {
+        compare(&["--export-json", export], &old, &new)
+            .assert()
+            .code(2)
+            .stderr(contains("would replace the report"));
+    }
+    let both = files.0.path().join("both");
+    let both = both.to_str().unwrap();
+    compare(
+        &["--export-json", both, "--export-markdown", both],
+        &old,
+        &new,
+    )
+    .assert()
+    .code(2)
+    .stderr(contains("both exports would be"));
+    assert_eq!(std::fs::read(&new[0]).unwrap(), before);
+}
+
+#[test]
+fn an_option_behind_the_dashes_is_said_to_stand_in_the_wrong_place() {
+    let files = Files::new();
+    let (old, mut new) = (files.side("old", 1.0, 1), files.side("new", 1.0, 11));
+    new.push("--fail-above".to_owned());
+    compare(&[], &old, &new)
+        .assert()
+        .code(2)
+        .stderr(contains("cannot read '--fail-above'").and(contains("options stand before")));
+}

@@ -1,6 +1,6 @@
 //! The numbers and sentences of a comparison as text, once for all forms that people read.
 
-use super::{ComparedRow, Comparison, Pairing, RowKey, Side, Verdict};
+use super::{ComparedRow, Comparison, FailedRow, Pairing, RowKey, Side, Verdict};
 use crate::columns::Paint;
 use crate::text::visible;
 use crate::{Group, Timing, units};
@@ -135,6 +135,10 @@ impl Comparison {
                 let names: Vec<String> = keys.iter().map(|key| self.name(key)).collect();
                 remarks.push(format!("Measured only {side}: {}.", names.join(", ")));
             }
+        }
+        for FailedRow { key, reason } in &self.failed_now {
+            let reason = reason.as_deref().unwrap_or("its report has no reason");
+            remarks.push(format!("Failed now: {}: {reason}.", self.name(key)));
         }
         remarks.extend(self.notes.iter().cloned());
         remarks

@@ -46,3 +46,65 @@ fn a_change_is_found_and_what_did_not_change_is_the_same() {
         assert_eq!(comparison.notes, [""; 0]);
     }
 }
+
+#[test]
+fn a_row_that_only_one_turn_measured_is_inconclusive_and_says_so() {
+    for options in [turns(), CompareOptions::default()] {
+        let (mut old, mut new) = (reports(12, 2, |_| 1.0, 1), reports(12, 2, |_| 1.0, 2));
+        // Its runs agree with each other and differ from the other side's: nothing tells what another turn would say.
+        new[0].results[1].samples_ns = vec![1080.0; 10];
+        for report in old[1..].iter_mut().chain(&mut new[1..]) {
+            report.results.truncate(1);
+        }
+        let comparison = compare(&old, &new, &options).unwrap();
+        let row = &comparison.rows[1];
+        assert_eq!(
+            (row.verdict, row.p, row.interval),
+            (Verdict::Inconclusive, None, None)
+        );
+        assert!(
+            row.reason.as_ref().unwrap().starts_with("only one "),
+            "{row:?}"
+        );
+        assert_eq!(comparison.worse_than(0.0).count(), 0);
+    }
+}
+
+#[test]
+fn a_row_that_was_measured_before_and_failed_now_is_named_with_its_reason() {
+    let (old, mut new) = (reports(2, 2, |_| 1.0, 1), reports(2, 2, |_| 1.0, 2));
+    for report in &mut new {
+        let row = &mut report.results[1];
+        (row.status, row.samples_ns) = (crate::Status::Failed, Vec::new());
+        row.reason = Some("the guest faulted".to_owned());
+    }
+    let comparison = compare(&old, &new, &CompareOptions::default()).unwrap();
+    let [failed] = comparison.failed_now.as_slice() else {
+        panic!("{:?}", comparison.failed_now);
+    };
+    assert_eq!(failed.key.command, "row-1");
+    assert_eq!(failed.reason.as_deref(), Some("the guest faulted"));
+    assert!(comparison.only_old.is_empty());
+    let text = terminal(&comparison, crate::Look::default());
+    assert!(
+        text.contains("Failed now: row-1: the guest faulted."),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_count_that_was_zero_and_is_not_any_more_is_above_every_threshold() {
+    let counted = |count: f64| {
+        let mut reports = reports(2, 1, |_| 1.0, 1);
+        for report in &mut reports {
+            report.timing = crate::Timing::Instructions;
+            report.results[0].samples_ns = vec![count; 3];
+        }
+        reports
+    };
+    let comparison = compare(&counted(0.0), &counted(100.0), &CompareOptions::default()).unwrap();
+    assert_eq!(comparison.rows[0].verdict, Verdict::Slower);
+    assert_eq!(comparison.worse_than(0.5).count(), 1);
+    let comparison = compare(&counted(0.0), &counted(0.0), &CompareOptions::default()).unwrap();
+    assert_eq!(comparison.worse_than(0.0).count(), 0);
+}

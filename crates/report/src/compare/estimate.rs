@@ -26,6 +26,13 @@ pub(super) fn row(matched: &MatchedRow<'_>, index: usize, options: &CompareOptio
         counted::decide(&mut row, &old.all(), &new.all());
         return row;
     }
+    if matched.is_alone {
+        row.reason = Some(match options.pairing {
+            Pairing::Turns => "only one turn measured it".to_owned(),
+            Pairing::Apart => "only one report of each side measured it".to_owned(),
+        });
+        return row;
+    }
     let (Some(ratio), Some(old_logs), Some(new_logs)) = (row.ratio, old.logs(), new.logs()) else {
         row.ratio = None;
         row.reason = Some("a time that is not above zero has no ratio".to_owned());

@@ -5,9 +5,9 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::{CompareError, Pairing, SideOf};
+use super::{CompareError, FailedRow, Pairing, SideOf};
 use crate::text::visible;
-use crate::{Group, Report, Row, Timing};
+use crate::{Group, Report, Row, Status, Timing};
 
 /// What a row measures: rows of equal keys are compared with each other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -48,6 +48,9 @@ pub(super) struct MatchedRow<'r> {
     pub(super) new: Vec<&'r Row>,
     /// Whether all of them count instructions, which are exact.
     pub(super) is_counted: bool,
+    /// Whether it is of one report of each side although there are more, so that nothing tells how much its measurements
+    /// differ.
+    pub(super) is_alone: bool,
 }
 
 /// The rows of both sides.
@@ -56,6 +59,7 @@ pub(super) struct Matching<'r> {
     pub(super) rows: Vec<MatchedRow<'r>>,
     pub(super) only_old: Vec<RowKey>,
     pub(super) only_new: Vec<RowKey>,
+    pub(super) failed_now: Vec<FailedRow>,
 }
 
 /// Matches the measured rows of both sides.
@@ -64,42 +68,49 @@ pub(super) fn matched<'r>(
     new: &'r [Report],
     pairing: Pairing,
 ) -> Result<Matching<'r>, CompareError> {
+    let now = new;
     let old = Rows::of(old, SideOf::Old)?;
-    let new = Rows::of(new, SideOf::New)?;
+    let new = Rows::of(now, SideOf::New)?;
     let mut matching = Matching {
         rows: Vec::new(),
         only_old: Vec::new(),
         only_new: Vec::new(),
+        failed_now: Vec::new(),
     };
+    let are_several = old.reports.len().max(new.reports.len()) > 1;
     for key in &old.keys {
-        let (olds, news) = (old.row(key), new.row(key));
-        let row = match pairing {
-            Pairing::Apart => MatchedRow {
-                key: key.clone(),
-                old: olds.into_iter().flatten().collect(),
-                new: news.into_iter().flatten().collect(),
-                is_counted: old.is_counted && new.is_counted,
-            },
-            Pairing::Turns => {
-                let turns = olds.into_iter().zip(news);
-                let (old_rows, new_rows) = turns.filter_map(|(old, new)| old.zip(new)).unzip();
-                MatchedRow {
-                    key: key.clone(),
-                    old: old_rows,
-                    new: new_rows,
-                    is_counted: old.is_counted && new.is_counted,
-                }
-            }
+        let (olds, news) = (old.row(key).into_iter(), new.row(key).into_iter());
+        let (olds, news): (Vec<&Row>, Vec<&Row>) = match pairing {
+            Pairing::Apart => (olds.flatten().collect(), news.flatten().collect()),
+            Pairing::Turns => olds.zip(news).filter_map(|(old, new)| old.zip(new)).unzip(),
         };
-        if row.old.is_empty() || row.new.is_empty() {
-            matching.only_old.push(row.key);
-        } else {
-            matching.rows.push(row);
+        let is_measured = !olds.is_empty() && !news.is_empty();
+        let key = || key.clone();
+        match failed(now, &key()) {
+            Some(reason) => matching.failed_now.push(FailedRow { key: key(), reason }),
+            None if !is_measured => matching.only_old.push(key()),
+            None => {}
+        }
+        if is_measured {
+            matching.rows.push(MatchedRow {
+                key: key(),
+                is_counted: old.is_counted && new.is_counted,
+                is_alone: are_several && (olds.len(), news.len()) == (1, 1),
+                old: olds,
+                new: news,
+            });
         }
     }
     let is_new = |key: &&RowKey| !old.keys.contains(key);
     matching.only_new = new.keys.iter().filter(is_new).cloned().collect();
     Ok(matching)
+}
+
+/// The reason of the first report in which the row failed; `None` if it failed in none.
+fn failed(reports: &[Report], key: &RowKey) -> Option<Option<String>> {
+    let rows = reports.iter().flat_map(|report| &report.results);
+    let mut failed = rows.filter(|row| row.status == Status::Failed && RowKey::of(row) == *key);
+    failed.next().map(|row| row.reason.clone())
 }
 
 /// The measured rows of one side.

@@ -24,7 +24,8 @@ pub use json::json;
 pub use markdown::markdown;
 pub use matching::RowKey;
 pub use model::{
-    CompareError, CompareOptions, ComparedRow, Comparison, Pairing, Side, SideOf, Verdict,
+    CompareError, CompareOptions, ComparedRow, Comparison, FailedRow, Pairing, Side, SideOf,
+    Verdict,
 };
 pub use terminal::terminal;
 
@@ -80,6 +81,7 @@ pub fn compare(
         differences,
         only_old: matching.only_old,
         only_new: matching.only_new,
+        failed_now: matching.failed_now,
         notes,
     })
 }

@@ -65,6 +65,8 @@ pub struct Comparison {
     pub only_old: Vec<RowKey>,
     /// The rows that only the new side measured.
     pub only_new: Vec<RowKey>,
+    /// The rows that the old side measured and that failed on the new side.
+    pub failed_now: Vec<FailedRow>,
     /// What a reader must know to judge the verdicts, in sentences.
     pub notes: Vec<String>,
 }
@@ -74,7 +76,8 @@ impl Comparison {
     /// is significant among all rows.
     pub fn worse_than(&self, threshold: f64) -> impl Iterator<Item = &ComparedRow> {
         let is_above = move |row: &&ComparedRow| {
-            let above = row.interval.is_some_and(|[low, _]| low > 1.0 + threshold);
+            // A count that was 0 has no interval, and any other is above every threshold.
+            let above = row.interval.is_none_or(|[low, _]| low > 1.0 + threshold);
             row.verdict == Verdict::Slower && above
         };
         self.rows.iter().filter(is_above)
@@ -105,6 +108,16 @@ pub struct ComparedRow {
     /// What it all means.
     pub verdict: Verdict,
     /// Why there is no other verdict, where the numbers do not say it themselves.
+    pub reason: Option<String>,
+}
+
+/// A row that fails where it was measured before.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FailedRow {
+    /// What the row measures.
+    #[serde(flatten)]
+    pub key: RowKey,
+    /// Why it failed, in the words of the first report.
     pub reason: Option<String>,
 }
 
