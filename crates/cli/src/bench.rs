@@ -13,6 +13,7 @@ use super::exports::Exports;
 use super::measured::{Begun, clock, exit};
 use super::output::print;
 use super::progress::Progress;
+use super::report::is_same_file;
 use super::style::{self, Style};
 use super::supervise::supervise;
 use super::{compare, cpus, interleave, interrupt, seed, time_unit};
@@ -89,7 +90,17 @@ fn baseline(args: &BenchArgs) -> Result<Vec<Report>> {
     if args.before.fail_above.is_some() && args.before.baseline.is_empty() {
         return Err(Usage::new("--fail-above needs --baseline or --interleave").into());
     }
-    let read = |path: &PathBuf| compare::read(path).map_err(|error| Usage::new(error).into());
+    let exports = args.exports.given();
+    let exports: Vec<_> = exports.iter().filter_map(|(_, path)| *path).collect();
+    let read = |path: &PathBuf| {
+        if exports.iter().any(|export| is_same_file(export, path)) {
+            let path = path.display();
+            let text =
+                format!("the export would replace the baseline '{path}': give it another name");
+            return Err(Usage::new(text).into());
+        }
+        compare::read(path).map_err(|error| Usage::new(error).into())
+    };
     args.before.baseline.iter().map(read).collect()
 }
 

@@ -141,6 +141,12 @@ pub(super) fn read(path: &Path) -> Result<Report> {
     Ok(reading.report)
 }
 
+/// Fails if these reports cannot be compared.
+pub(super) fn check(old: &[Report], new: &[Report], options: &CompareOptions) -> Result<()> {
+    compare(old, new, options).map_err(with_advice)?;
+    Ok(())
+}
+
 /// Compares reports that were just measured with those of before, and shows it on stderr if stdout is taken.
 pub(super) fn measured(
     old: &[Report],

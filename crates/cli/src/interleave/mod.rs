@@ -23,16 +23,16 @@ use super::bench_args::BenchArgs;
 use super::compare;
 use super::exit::{Exit, Usage};
 use super::progress::Progress;
-use super::{interrupt, seed, words};
+use super::{interrupt, measured, seed, words};
 use vmbell_bench::{Observer, Phase};
 use vmbell_report::compare::{CompareOptions, Pairing};
-use vmbell_report::{Random, Report};
+use vmbell_report::{Export, Random, Report};
 
 /// Runs of a turn.
 const RUNS: &str = "--runs=3";
 
 /// The options of `bench` that are about the comparison and how it is shown.
-const OURS: [&str; 15] = [
+const OURS: [&str; 16] = [
     "baseline",
     "interleave",
     "turns",
@@ -44,6 +44,7 @@ const OURS: [&str; 15] = [
     "export-openmetrics",
     "style",
     "sort",
+    "time-unit",
     "no-warnings",
     "quiet",
     "verbose",
@@ -65,10 +66,15 @@ pub(super) fn run(args: &BenchArgs, other: &str) -> Result<Exit> {
         )
         .into());
     }
+    if args.time_unit.is_some() {
+        return Err(Usage::new(
+            "with --interleave ratios are shown, and each time in the unit that suits it: leave --time-unit out",
+        )
+        .into());
+    }
     let sides = sides(args, other)?;
     if let Some(folder) = &args.before.keep_turns {
-        fs::create_dir_all(folder)
-            .with_context(|| format!("cannot make the folder {}", folder.display()))?;
+        prepare(folder)?;
     }
     let stop = interrupt::catch().context("cannot catch signals")?;
     let seed = u64::from(args.seed.unwrap_or_else(seed::fresh));
@@ -77,14 +83,46 @@ pub(super) fn run(args: &BenchArgs, other: &str) -> Result<Exit> {
     if taken.new.is_empty() {
         return Ok(Exit::Interrupted);
     }
-    let options = CompareOptions {
+    let how = (args.style, args.before.fail_above);
+    let exit = compare::measured(&taken.old, &taken.new, &options(seed), how, false)?;
+    // As a bench that is not compared: rows that failed, none that was measured, a time limit.
+    let own = taken.new.iter().map(measured::exit);
+    let own = own.into_iter().find(|exit| *exit != Exit::Good);
+    Ok(match (interrupted, own) {
+        (true, _) => Exit::Interrupted,
+        (false, Some(own)) => own,
+        (false, None) => exit,
+    })
+}
+
+fn options(seed: u64) -> CompareOptions {
+    CompareOptions {
         pairing: Pairing::Turns,
         seed,
         ..CompareOptions::default()
-    };
-    let how = (args.style, args.before.fail_above);
-    let exit = compare::measured(&taken.old, &taken.new, &options, how, false)?;
-    Ok(if interrupted { Exit::Interrupted } else { exit })
+    }
+}
+
+/// Makes the folder of the reports. One that has reports of other turns already is refused: `compare --turns` would take
+/// them all for one measurement.
+fn prepare(folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder)
+        .with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    let entries =
+        fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    for entry in entries {
+        let entry = entry.with_context(|| format!("cannot read {}", folder.display()))?;
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if ["old-", "new-"].iter().any(|side| name.starts_with(side)) && name.ends_with(".json") {
+            let text = format!(
+                "{} has reports of other turns, such as {name}: give another folder to --keep-turns",
+                folder.display()
+            );
+            return Err(Usage::new(text).into());
+        }
+    }
+    Ok(())
 }
 
 /// Both sides, the old one first.
@@ -144,6 +182,10 @@ fn take(args: &BenchArgs, sides: &[Side; 2], seed: u64, stop: &AtomicBool) -> Re
         }
         taken.old.push(old);
         taken.new.push(new);
+        if turn == 1 {
+            // What cannot be compared is found before the other turns take their minutes.
+            compare::check(&taken.old, &taken.new, &options(seed))?;
+        }
     }
     Ok(taken)
 }
@@ -151,8 +193,7 @@ fn take(args: &BenchArgs, sides: &[Side; 2], seed: u64, stop: &AtomicBool) -> Re
 fn keep(folder: &Path, turn: u32, reports: [(&Side, &Report); 2]) -> Result<()> {
     for (side, report) in reports {
         let path = folder.join(format!("{}-{turn:03}.json", side.name));
-        fs::write(&path, vmbell_report::json(report))
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        Export::open(&path)?.finish(&vmbell_report::json(report))?;
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use predicates::prelude::PredicateBooleanExt as _;
 use predicates::str::contains;
 
 use crate::common::{stdout, vmbell};
@@ -169,4 +170,77 @@ fn a_baseline_that_cannot_be_read_ends_the_command_before_it_measures() {
     .code(2)
     .stderr(contains("cannot read '/nonexistent.json'"));
     assert!(begun.elapsed() < std::time::Duration::from_secs(50));
+}
+
+#[test]
+fn a_row_that_fails_in_turns_fails_the_command_as_it_fails_a_bench() {
+    let words = ["debug-constant", "debug-fail", "--turns", "1"];
+    bench(&words)
+        .args(["--interleave", THIS])
+        .assert()
+        .code(1)
+        .stdout(contains("1 inconclusive").or(contains("1 same")));
+}
+
+#[test]
+fn turns_are_not_kept_beside_those_of_another_measurement() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("old-003.json"), "").unwrap();
+    bench(&["debug-constant", "--turns", "1", "--interleave", THIS])
+        .arg("--keep-turns")
+        .arg(folder.path())
+        .assert()
+        .code(2)
+        .stderr(contains("has reports of other turns, such as old-003.json"));
+    assert_eq!(names(folder.path()), ["old-003.json"]);
+}
+
+#[test]
+fn sides_that_cannot_be_compared_are_found_after_the_first_turn() {
+    let folder = tempfile::tempdir().unwrap();
+    let (other, kept) = (folder.path().join("other.json"), folder.path().join("kept"));
+    bench(&["debug-constant", "--export-json"])
+        .arg(&other)
+        .assert()
+        .success();
+    let text = fs::read_to_string(&other).unwrap();
+    let mut report: serde_json::Value = serde_json::from_str(&text).unwrap();
+    report["host"]["cpu"] = serde_json::json!("Another CPU");
+    fs::write(&other, report.to_string()).unwrap();
+    let command = format!("sh -c 'cat {}' sh", other.display());
+    bench(&["debug-constant", "--turns", "5", "--interleave", &command])
+        .arg("--keep-turns")
+        .arg(&kept)
+        .assert()
+        .failure()
+        .stderr(contains("not comparable"));
+    assert_eq!(names(&kept), ["new-001.json", "old-001.json"]);
+}
+
+#[test]
+fn an_export_does_not_replace_its_baseline() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.json");
+    bench(&["debug-constant", "--export-json"])
+        .arg(&path)
+        .assert()
+        .success();
+    let before = fs::read(&path).unwrap();
+    bench(&["debug-constant", "--baseline"])
+        .arg(&path)
+        .arg("--export-json")
+        .arg(&path)
+        .assert()
+        .code(2)
+        .stderr(contains("would replace the baseline"));
+    assert_eq!(fs::read(&path).unwrap(), before);
+}
+
+#[test]
+fn one_unit_of_time_is_refused_where_ratios_are_shown() {
+    let words = ["debug-constant", "--time-unit", "ns", "--interleave", THIS];
+    bench(&words)
+        .assert()
+        .code(2)
+        .stderr(contains("leave --time-unit out"));
 }
