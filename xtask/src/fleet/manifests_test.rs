@@ -1,9 +1,13 @@
 //! The manifests in `deploy/kubernetes`, read with Kubernetes' own types. A field that the types do not know would be lost.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::batch::v1::CronJob;
+use k8s_openapi::api::core::v1::{Container, PersistentVolumeClaim};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -11,20 +15,81 @@ use serde_json::Value;
 use crate::artifacts;
 
 /// Reads a manifest as a `T`, and checks that nothing of it was lost.
-fn keeps_every_field<T: Serialize + DeserializeOwned>(name: &str) {
+fn keeps_every_field<T: Serialize + DeserializeOwned>(name: &str) -> T {
     let path = artifacts::root().join("deploy/kubernetes").join(name);
     let text = fs::read_to_string(path).unwrap();
     let written: Value = serde_saphyr::from_str(&text).unwrap();
     let read: T = serde_json::from_value(written.clone()).unwrap();
-    assert_eq!(serde_json::to_value(read).unwrap(), written);
+    assert_eq!(serde_json::to_value(&read).unwrap(), written);
+    read
+}
+
+fn container(set: DaemonSet) -> Container {
+    let mut containers = set.spec.unwrap().template.spec.unwrap().containers;
+    assert_eq!(containers.len(), 1);
+    containers.remove(0)
 }
 
 #[test]
 fn the_daemon_set_is_one_of_kubernetes() {
-    keeps_every_field::<DaemonSet>("daemonset.yaml");
+    let _: DaemonSet = keeps_every_field("daemonset.yaml");
 }
 
 #[test]
 fn the_cron_job_is_one_of_kubernetes() {
-    keeps_every_field::<CronJob>("cronjob.yaml");
+    let _: CronJob = keeps_every_field("cronjob.yaml");
+}
+
+#[test]
+fn the_claim_is_one_of_kubernetes_and_the_one_of_the_cron_job() {
+    let claim: PersistentVolumeClaim = keeps_every_field("claim.yaml");
+    let job: CronJob = keeps_every_field("cronjob.yaml");
+    let pod = job.spec.job_template.spec.unwrap().template.spec.unwrap();
+    let volumes = pod.volumes.unwrap();
+    let claimed = volumes
+        .iter()
+        .find_map(|volume| volume.persistent_volume_claim.as_ref());
+    assert_eq!(
+        claim.metadata.name,
+        Some(claimed.unwrap().claim_name.clone())
+    );
+    // The user of the container may write what the volume's group may.
+    let user = pod.containers[0]
+        .security_context
+        .as_ref()
+        .unwrap()
+        .run_as_user;
+    assert!(user.is_some());
+    assert_eq!(pod.security_context.unwrap().fs_group, user);
+}
+
+#[test]
+fn the_daemon_set_runs_as_the_owner_of_the_nodes_folder() {
+    let container = container(keeps_every_field("daemonset.yaml"));
+    // The image has a user of its own, which the folder of the node is not writable for.
+    assert_eq!(container.security_context.unwrap().run_as_user, Some(0));
+}
+
+#[test]
+fn the_loop_of_the_daemon_set_ends_a_bench_when_it_is_told_to_end() {
+    let container = container(keeps_every_field("daemonset.yaml"));
+    let folder = tempfile::tempdir().unwrap();
+    let vmbell = folder.path().join("vmbell");
+    fs::write(&vmbell, "#!/bin/sh\nexec sleep 1000\n").unwrap();
+    fs::set_permissions(&vmbell, fs::Permissions::from_mode(0o755)).unwrap();
+    let [shell, option] = container.command.unwrap().try_into().unwrap();
+    let path = format!("{}:/usr/bin:/bin", folder.path().display());
+    let mut child = Command::new(shell)
+        .arg(option)
+        .args(container.args.unwrap())
+        .env("PATH", path)
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").arg(&pid).status().unwrap().success());
+    let told = Instant::now();
+    let status = child.wait().unwrap();
+    assert!(status.success(), "{status}");
+    assert!(told.elapsed() < Duration::from_secs(10));
 }
