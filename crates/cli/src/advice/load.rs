@@ -95,21 +95,36 @@ fn watched(
 ) -> Vec<Finding> {
     let now = |cpu: usize| Some(after.get(&cpu)?.since(*before.get(&cpu)?));
     let mut found = Vec::new();
-    let passed = after.values().fold(Ticks::default(), |sum, ticks| Ticks {
-        idle: sum.idle.saturating_add(ticks.idle),
-        steal: sum.steal.saturating_add(ticks.steal),
-        all: sum.all.saturating_add(ticks.all),
-    });
+    let sum = |ticks: &mut dyn Iterator<Item = Ticks>| {
+        ticks.fold(Ticks::default(), |sum, ticks| Ticks {
+            idle: sum.idle.saturating_add(ticks.idle),
+            steal: sum.steal.saturating_add(ticks.steal),
+            all: sum.all.saturating_add(ticks.all),
+        })
+    };
+    let moment = sum(&mut after.keys().filter_map(|cpu| now(*cpu)));
+    let passed = sum(&mut after.values().copied());
+    let stolen_now = moment.share(moment.steal);
     let stolen = passed.share(passed.steal);
-    if stolen > STOLEN {
+    if stolen_now.max(stolen) > STOLEN {
+        // What was long ago, such as a bad hour after the start, says little of the next measurement.
+        let severity = if stolen_now > STOLEN {
+            Severity::Distorts
+        } else {
+            Severity::Note
+        };
         found.push(
             Finding::new(
-                Severity::Distorts,
+                severity,
                 ("the hypervisor gives this host's CPU time to others (steal)", STAT),
                 "a run that loses the CPU is longer by that; outliers and wide spreads come from it",
                 "measure at another hour, on CPUs of your own, or with more runs; in turns (--interleave) for a comparison",
             )
-            .costing(format!("{} of the time since this host was started", units::percent(stolen))),
+            .costing(format!(
+                "{} of the time within {WATCHED:?}, {} since this host was started",
+                units::percent(stolen_now),
+                units::percent(stolen)
+            )),
         );
     }
     let mut busy: Vec<usize> = used

@@ -35,14 +35,18 @@ fn the_ticks_of_each_cpu_are_read() {
 }
 
 #[test]
-fn stolen_time_is_found_with_its_share() {
+fn stolen_time_distorts_while_it_is_stolen_and_is_a_note_afterwards() {
     let root = tempfile::tempdir().unwrap();
-    let now = ticks("cpu0 50 0 0 40 0 0 0 10\n");
-    let found = watched(&Tree::new(root.path()), &[0], &now, &now);
+    let [before, now] = ["cpu0 50 0 0 40 0 0 0 10\n", "cpu0 55 0 0 40 0 0 0 15\n"].map(ticks);
+    let found = watched(&Tree::new(root.path()), &[0], &before, &now);
+    assert_eq!(found[0].severity, Severity::Distorts);
     assert_eq!(
         found[0].cost.as_deref(),
-        Some("10.0 % of the time since this host was started")
+        Some("50.0 % of the time within 300ms, 13.6 % since this host was started")
     );
+    let later = ticks("cpu0 65 0 0 40 0 0 0 15\n");
+    let found = watched(&Tree::new(root.path()), &[0], &now, &later);
+    assert_eq!(found[0].severity, Severity::Note);
     let quiet = ticks("cpu0 50 0 0 50 0 0 0 0\n");
     assert_eq!(watched(&Tree::new(root.path()), &[0], &quiet, &quiet), []);
 }
