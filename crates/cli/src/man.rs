@@ -25,6 +25,8 @@ pub(super) fn run(args: &ManArgs) -> Result<Exit> {
     // This fills in the names of subcommands and the flags that they inherit.
     root.build();
     if let Some(folder) = &args.all {
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("cannot make the folder {}", folder.display()))?;
         let pages = Cli::command().disable_help_subcommand(true);
         clap_mangen::generate_to(pages, folder)
             .with_context(|| format!("cannot write the manual pages to {}", folder.display()))?;
@@ -38,10 +40,7 @@ pub(super) fn run(args: &ManArgs) -> Result<Exit> {
         command = inner
             .map(|inner| inner.display_name(page_name.clone()))
             .ok_or_else(|| {
-                Usage::new(format!(
-                    "no subcommand '{name}' in {}",
-                    args.command.join(" ")
-                ))
+                Usage::new(format!("no subcommand '{name}' in {}", command.get_name()))
             })?;
     }
     let mut page = Vec::new();
