@@ -79,7 +79,7 @@ impl Recording {
         change: Option<&Change>,
         random: &mut Random,
     ) -> Result<Comparison> {
-        let from = random.below(self.turns.len() - turns + 1);
+        let from = random.below(self.windows(turns));
         let (mut old, mut new) = (Vec::new(), Vec::new());
         for pair in &self.turns[from..from + turns] {
             let first = random.below(2);
@@ -93,12 +93,27 @@ impl Recording {
                 }
             }
         }
-        let options = CompareOptions {
-            pairing: Pairing::Turns,
-            seed: random.next(),
-            ..CompareOptions::default()
-        };
-        Ok(compare(&old, &new, &options)?)
+        Ok(compare(&old, &new, &options(random.next()))?)
+    }
+
+    /// How many ways there are to take so many consecutive turns.
+    pub(super) fn windows(&self, turns: usize) -> usize {
+        self.turns.len() - turns + 1
+    }
+
+    /// Compares so many consecutive turns from this one on, with the sides as they were recorded.
+    pub(super) fn compare_as_recorded(&self, from: usize, turns: usize) -> Result<Comparison> {
+        let turns = self.turns[from..from + turns].iter().cloned();
+        let (old, new): (Vec<Report>, Vec<Report>) = turns.map(|[old, new]| (old, new)).unzip();
+        Ok(compare(&old, &new, &options(from as u64))?)
+    }
+}
+
+fn options(seed: u64) -> CompareOptions {
+    CompareOptions {
+        pairing: Pairing::Turns,
+        seed,
+        ..CompareOptions::default()
     }
 }
 

@@ -53,6 +53,11 @@ impl Tally {
         }
     }
 
+    /// How many comparisons had a false alarm.
+    pub(super) fn alarms(&self) -> usize {
+        self.alarms
+    }
+
     /// The line of the table.
     pub(super) fn line(&self, turns: usize, factor: Option<f64>) -> String {
         let changed: usize = self.changed.values().map(|count| count.0).sum();
