@@ -93,11 +93,11 @@ fn keep_inputs<'p>(args: &CompareArgs, reports: impl Iterator<Item = &'p PathBuf
         && one == other
         && *one != Path::new("-")
     {
-        bail!("both exports would be '{}'", one.display());
+        bail!("both exports would be '{}'", shown(one));
     }
     for report in reports {
         if exports.iter().any(|export| is_same_file(export, report)) {
-            let report = report.display();
+            let report = shown(report);
             bail!("the export would replace the report '{report}': give it another name");
         }
     }
@@ -113,7 +113,7 @@ fn read_all(paths: &[PathBuf], side: &str) -> Result<Vec<Report>> {
         if !seen.insert(same) {
             bail!(
                 "'{}' is named twice on the {side} side, and a report is no second measurement of its own",
-                path.display()
+                shown(path)
             );
         }
         Ok(report)
@@ -121,22 +121,29 @@ fn read_all(paths: &[PathBuf], side: &str) -> Result<Vec<Report>> {
     paths.iter().map(read).collect()
 }
 
+/// A path without characters that a terminal would obey: a pattern may have found it in a folder of somebody else's.
+pub(super) fn shown(path: &Path) -> String {
+    visible(&path.to_string_lossy())
+}
+
 /// Reads the report that a person named, and warns of what may be missing in it.
 pub(super) fn read(path: &Path) -> Result<Report> {
     let text = fs::read_to_string(path).with_context(|| {
-        let hint = if path.to_string_lossy().starts_with('-') {
-            " (what stands behind -- is a file: options stand before it)"
-        } else {
-            ""
+        let hint = match path.to_str() {
+            Some("-") => " (reports are files here, and not stdin)",
+            Some(name) if name.starts_with('-') => {
+                " (what stands behind -- is a file: options stand before it)"
+            }
+            _ => "",
         };
-        format!("cannot read '{}'{hint}", visible(&path.to_string_lossy()))
+        format!("cannot read '{}'{hint}", shown(path))
     })?;
     // The error may quote the file, which anybody may have written.
     let reading = parse_any(&text)
         .map_err(|error| anyhow!(visible(&format!("{:#}", anyhow!(error)))))
-        .with_context(|| format!("'{}' is no report that can be compared", path.display()))?;
+        .with_context(|| format!("'{}' is no report that can be compared", shown(path)))?;
     for warning in reading.warnings {
-        eprintln!("warning: '{}': {warning}", path.display());
+        eprintln!("warning: '{}': {warning}", shown(path));
     }
     Ok(reading.report)
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 
+use super::compare::shown;
 use super::exit::{Exit, Usage};
 use vmbell_report::{Export, Reading, Run, page, parse_any, visible};
 
@@ -54,7 +55,7 @@ pub(super) fn run(args: &ReportArgs) -> Result<Exit> {
         .iter()
         .find(|path| is_same_file(path, &args.output))
     {
-        let path = path.display();
+        let path = shown(path);
         let text = format!("the page would replace the report '{path}': give another file with -o");
         return Err(Usage::new(text).into());
     }
@@ -70,7 +71,7 @@ pub(super) fn run(args: &ReportArgs) -> Result<Exit> {
     if !is_stdout {
         eprintln!(
             "wrote {} ({} kB)",
-            args.output.display(),
+            shown(&args.output),
             text.len().div_ceil(1000)
         );
     }
@@ -89,7 +90,7 @@ fn load(path: &Path) -> Result<Run> {
         let read = io::stdin().read_to_end(&mut bytes);
         ("stdin".to_owned(), read.map(|_| bytes))
     } else {
-        (path.display().to_string(), fs::read(path))
+        (shown(path), fs::read(path))
     };
     let bytes = bytes.with_context(|| format!("cannot read '{name}'"))?;
     let reading =

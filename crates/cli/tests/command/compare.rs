@@ -386,3 +386,25 @@ fn an_option_behind_the_dashes_is_said_to_stand_in_the_wrong_place() {
         .code(2)
         .stderr(contains("cannot read '--fail-above'").and(contains("options stand before")));
 }
+
+#[test]
+fn the_name_of_a_file_cannot_command_the_terminal() {
+    let files = Files::new();
+    let new = files.write("new.json", &report().to_string());
+    for text in ["{", ""] {
+        let old = files.write("\u{1b}[31mx.json", text);
+        for command in [
+            vec!["compare", &old, &new],
+            vec!["report", &old, "-o", "/dev/null"],
+        ] {
+            vmbell(&command)
+                .assert()
+                .failure()
+                .stderr(contains("u{1b}[31mx.json").and(contains("\u{1b}").not()));
+        }
+    }
+    vmbell(&["compare", "-", &new])
+        .assert()
+        .code(2)
+        .stderr(contains("reports are files here"));
+}
