@@ -174,7 +174,7 @@ fn with_advice(error: CompareError) -> anyhow::Error {
             "; --allow-different compares them nevertheless, and the numbers then mean what you know of them"
         }
         CompareError::Turns { .. } => "; without --turns the reports need no partners",
-        CompareError::NothingInCommon => {
+        CompareError::NothingInCommon { .. } => {
             ": measure the same names on the same backend before and after"
         }
         CompareError::NoReport(_) | CompareError::Twice { .. } => "",

@@ -20,7 +20,8 @@ Examples:
 
 Exit codes:
   0  compared, and with --fail-above no row is slower by more
-  1  a row is slower by more than --fail-above: its whole interval, and significantly among all rows
+  1  with --fail-above, a row is slower by more (its whole interval, and significantly among all rows), or was measured
+     before and failed now
   2  nothing was compared, or its result could not be written
 ";
 
@@ -35,7 +36,7 @@ pub(super) struct CompareArgs {
     #[arg(value_name = "OLD", required = true)]
     pub(super) old: Vec<PathBuf>,
 
-    /// Reports from after
+    /// Reports from after, behind all options
     #[arg(value_name = "NEW", last = true)]
     pub(super) new: Vec<PathBuf>,
 

@@ -86,8 +86,8 @@ pub(super) fn run(args: &BenchArgs, other: &str) -> Result<Exit> {
     let how = (args.style, args.before.fail_above);
     let exit = compare::measured(&taken.old, &taken.new, &options(seed), how, false)?;
     // As a bench that is not compared: rows that failed, none that was measured, a time limit.
-    let own = taken.new.iter().map(measured::exit);
-    let own = own.into_iter().find(|exit| *exit != Exit::Good);
+    let mut own = taken.new.iter().map(measured::exit);
+    let own = own.find(|exit| *exit != Exit::Good);
     Ok(match (interrupted, own) {
         (true, _) => Exit::Interrupted,
         (false, Some(own)) => own,

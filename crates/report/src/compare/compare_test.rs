@@ -108,3 +108,16 @@ fn a_count_that_was_zero_and_is_not_any_more_is_above_every_threshold() {
     let comparison = compare(&counted(0.0), &counted(0.0), &CompareOptions::default()).unwrap();
     assert_eq!(comparison.worse_than(0.0).count(), 0);
 }
+
+#[test]
+fn rows_that_all_failed_are_named_where_nothing_is_left_to_compare() {
+    let (old, mut new) = (reports(1, 1, |_| 1.0, 1), reports(1, 1, |_| 1.0, 2));
+    let row = &mut new[0].results[0];
+    (row.status, row.samples_ns) = (crate::Status::Failed, Vec::new());
+    row.reason = Some("the guest faulted".to_owned());
+    let error = compare(&old, &new, &CompareOptions::default()).unwrap_err();
+    assert!(
+        error.to_string().ends_with("failed now: the guest faulted"),
+        "{error}"
+    );
+}

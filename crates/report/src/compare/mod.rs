@@ -59,7 +59,8 @@ pub fn compare(
         return Err(CompareError::Different(refused));
     }
     if matching.rows.is_empty() {
-        return Err(CompareError::NothingInCommon);
+        let failed_now = matching.failed_now;
+        return Err(CompareError::NothingInCommon { failed_now });
     }
     let mut rows: Vec<ComparedRow> = matching
         .rows

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::{Difference, RowKey};
 use crate::Timing;
+use crate::text::visible;
 
 /// How the reports of the two sides belong together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -206,8 +207,19 @@ pub enum CompareError {
     #[error("the reports are not comparable: {}", list(.0))]
     Different(Vec<Difference>),
     /// No row was measured on both sides.
-    #[error("no row was measured on both sides")]
-    NothingInCommon,
+    #[error("no row was measured on both sides{}", failures(.failed_now))]
+    NothingInCommon {
+        /// The rows that were measured before and failed now.
+        failed_now: Vec<FailedRow>,
+    },
+}
+
+fn failures(rows: &[FailedRow]) -> String {
+    let row = |FailedRow { key, reason }: &FailedRow| match reason {
+        Some(reason) => format!("; {key} failed now: {}", visible(reason)),
+        None => format!("; {key} failed now"),
+    };
+    rows.iter().map(row).collect()
 }
 
 fn list(differences: &[Difference]) -> String {
