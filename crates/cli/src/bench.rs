@@ -94,7 +94,7 @@ fn baseline(args: &BenchArgs) -> Result<Vec<Report>> {
     let exports: Vec<_> = exports.iter().filter_map(|(_, path)| *path).collect();
     let read = |path: &PathBuf| {
         if exports.iter().any(|export| is_same_file(export, path)) {
-            let path = path.display();
+            let path = compare::shown(path);
             let text =
                 format!("the export would replace the baseline '{path}': give it another name");
             return Err(Usage::new(text).into());

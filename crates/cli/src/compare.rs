@@ -9,6 +9,7 @@ use anyhow::{Context as _, Result, anyhow, bail};
 
 use super::compare_args::CompareArgs;
 use super::exit::{Exit, Usage};
+use super::exports::distinct;
 use super::output::print;
 use super::report::is_same_file;
 use super::style::{self, Style};
@@ -85,16 +86,12 @@ fn exports(args: &CompareArgs) -> Result<Vec<(Export, Writer)>> {
 
 /// Fails if an export would replace a report that is to be read, or another export.
 fn keep_inputs<'p>(args: &CompareArgs, reports: impl Iterator<Item = &'p PathBuf>) -> Result<()> {
-    let exports: Vec<&PathBuf> = [&args.export_json, &args.export_markdown]
+    let exports: Vec<&Path> = [&args.export_json, &args.export_markdown]
         .into_iter()
         .flatten()
+        .map(PathBuf::as_path)
         .collect();
-    if let [one, other] = exports.as_slice()
-        && one == other
-        && *one != Path::new("-")
-    {
-        bail!("both exports would be '{}'", shown(one));
-    }
+    distinct(&exports)?;
     for report in reports {
         if exports.iter().any(|export| is_same_file(export, report)) {
             let report = shown(report);

@@ -1,8 +1,9 @@
 //! The options `--export-...`: where a report is written, besides the terminal.
 
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::{Path, PathBuf, absolute};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Args;
 
 use super::exit::Usage;
@@ -55,6 +56,9 @@ impl Exports {
             |report, _| vmbell_report::csv(report),
             |report, _| vmbell_report::openmetrics(report),
         ];
+        let given = args.given();
+        let given: Vec<_> = given.iter().filter_map(|(_, path)| *path).collect();
+        distinct(&given).map_err(Usage::new)?;
         let mut exports = Vec::new();
         for ((_, path), writer) in args.given().into_iter().zip(writers) {
             if let Some(path) = path {
@@ -82,4 +86,21 @@ impl Exports {
         results.into_iter().collect::<Result<(), _>>()?;
         Ok(())
     }
+}
+
+/// Fails if two exports would be one file, of which only the last would be left.
+pub(super) fn distinct(paths: &[&Path]) -> Result<()> {
+    let place = |path: &Path| fs::canonicalize(path).or_else(|_| absolute(path)).ok();
+    for (index, path) in paths.iter().enumerate() {
+        let is_same = |other: &&&Path| place(other) == place(path);
+        // Stdout, devices and pipes take several texts.
+        let is_stream = *path == Path::new("-") || path.metadata().is_ok_and(|to| !to.is_file());
+        if !is_stream && paths[..index].iter().any(|other| is_same(&other)) {
+            bail!(
+                "two exports would be '{}': give each a file",
+                path.display()
+            );
+        }
+    }
+    Ok(())
 }

@@ -516,3 +516,18 @@ fn no_bar_is_written_where_there_is_no_terminal() {
     let text = stdout(command.env("COLUMNS", "200"));
     assert!(!text.contains('█'), "{text}");
 }
+
+#[test]
+fn two_exports_to_one_file_are_refused_before_anything_is_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x");
+    let other = folder.path().join(".").join("x");
+    quick(&["debug-constant", "--export-json"])
+        .arg(&path)
+        .arg("--export-csv")
+        .arg(&other)
+        .assert()
+        .code(2)
+        .stderr(contains("two exports would be"));
+    assert!(!path.exists());
+}

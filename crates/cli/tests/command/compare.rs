@@ -364,15 +364,17 @@ fn an_export_replaces_no_report_that_is_compared() {
             .stderr(contains("would replace the report"));
     }
     let both = files.0.path().join("both");
-    let both = both.to_str().unwrap();
-    compare(
-        &["--export-json", both, "--export-markdown", both],
-        &old,
-        &new,
-    )
-    .assert()
-    .code(2)
-    .stderr(contains("both exports would be"));
+    let other = files.0.path().join(".").join("both");
+    let exports = [
+        "--export-json",
+        both.to_str().unwrap(),
+        "--export-markdown",
+        other.to_str().unwrap(),
+    ];
+    compare(&exports, &old, &new)
+        .assert()
+        .code(2)
+        .stderr(contains("two exports would be"));
     assert_eq!(std::fs::read(&new[0]).unwrap(), before);
 }
 
