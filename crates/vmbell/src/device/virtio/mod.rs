@@ -10,6 +10,8 @@
 //! broken, [`Refusal`] tells the VMM what the driver did wrong, and no thread serves a queue for longer than a
 //! budget.
 
+#[cfg(test)]
+mod answer_double;
 mod blk;
 mod control;
 mod features;

@@ -1,12 +1,8 @@
-use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
+use vm_memory::GuestMemoryMmap;
 
 use super::*;
-use crate::virtqueue::{
-    Buffer, DeviceQueue, DriverQueue, Features, SplitDevice, SplitDriver, SplitLayout, brand,
-};
-
-const RAM: usize = 0x4_0000;
-const DATA: u64 = 0x1_0000;
+use crate::device::virtio::answer_double::{self, DATA, RAM, bytes, memory};
+use crate::virtqueue::Buffer;
 
 /// What the device answers to a request of these buffers.
 fn answer(
@@ -14,26 +10,7 @@ fn answer(
     readable: &[Buffer],
     writable: &[Buffer],
 ) -> Result<u32, HandlerError> {
-    let layout = SplitLayout::contiguous(0, 8);
-    brand::scoped(|brand| {
-        let memory = std::sync::Arc::new(memory.clone());
-        let mut driver = SplitDriver::new(&memory, &layout, Features::default(), brand).unwrap();
-        let mut device = SplitDevice::new(&memory, &layout, Features::default()).unwrap();
-        driver.add(readable, writable, ()).unwrap();
-        let mut chain = Chain::with_capacity(8);
-        let _ = device.pop(&mut chain).unwrap().unwrap();
-        Entropy.handle(0, &memory, &chain)
-    })
-}
-
-fn memory() -> GuestMemoryMmap {
-    GuestMemoryMmap::from_ranges(&[(GuestAddress(0), RAM)]).unwrap()
-}
-
-fn bytes(memory: &GuestMemoryMmap, at: u64, len: usize) -> Vec<u8> {
-    let mut bytes = vec![0; len];
-    memory.read_slice(&mut bytes, GuestAddress(at)).unwrap();
-    bytes
+    answer_double::answer(&Entropy, 0, memory, readable, writable)
 }
 
 #[test]

@@ -1,43 +1,10 @@
 use vm_memory::{Bytes, GuestAddress};
 
 use super::*;
-use crate::virtqueue::{
-    Buffer, DeviceQueue, DriverQueue, Features, SplitDevice, SplitDriver, SplitLayout, brand,
-};
+use crate::device::virtio::answer_double::{DATA, RAM, answer, bytes, memory};
+use crate::virtqueue::Buffer;
 
-const RAM: usize = 0x4_0000;
-const DATA: u64 = 0x1_0000;
 const ADDRESS: Mac = Mac([0x52, 0x54, 0, 1, 2, 3]);
-
-/// What the device answers to a chain of these buffers.
-fn answer(
-    net: &Net,
-    queue: u16,
-    memory: &GuestMemoryMmap,
-    readable: &[Buffer],
-    writable: &[Buffer],
-) -> Result<u32, HandlerError> {
-    let layout = SplitLayout::contiguous(0, 8);
-    brand::scoped(|brand| {
-        let memory = std::sync::Arc::new(memory.clone());
-        let mut driver = SplitDriver::new(&memory, &layout, Features::default(), brand).unwrap();
-        let mut device = SplitDevice::new(&memory, &layout, Features::default()).unwrap();
-        driver.add(readable, writable, ()).unwrap();
-        let mut chain = Chain::with_capacity(8);
-        let _ = device.pop(&mut chain).unwrap().unwrap();
-        net.handle(queue, &memory, &chain)
-    })
-}
-
-fn memory() -> GuestMemoryMmap {
-    GuestMemoryMmap::from_ranges(&[(GuestAddress(0), RAM)]).unwrap()
-}
-
-fn bytes(memory: &GuestMemoryMmap, at: u64, len: usize) -> Vec<u8> {
-    let mut bytes = vec![0; len];
-    memory.read_slice(&mut bytes, GuestAddress(at)).unwrap();
-    bytes
-}
 
 fn received(other: &std::os::unix::net::UnixDatagram) -> Option<Vec<u8>> {
     other.set_nonblocking(true).unwrap();

@@ -12,6 +12,12 @@ use crate::machine::{Boot, Image, ImageError};
 
 const RAM: u64 = 64 << 20;
 const LOW: u64 = 0x9_fc00;
+/// The memory map: first address, length and kind (1 is RAM) of each range.
+const MAP: [(u64, u64, u32); 3] = [
+    (0, LOW, 1),
+    (LOW, 0x10_0000 - LOW, 2),
+    (0x10_0000, RAM - 0x10_0000, 1),
+];
 
 fn memory(size: u64) -> GuestMemoryMmap {
     GuestMemoryMmap::from_ranges(&[(GuestAddress(0), usize::try_from(size).unwrap())]).unwrap()
@@ -116,12 +122,7 @@ fn kernel_with_a_pvh_note_finds_its_start_information_in_ebx() {
         let entry: hvm_memmap_table_entry = read(&memory, at);
         (entry.addr, entry.size, entry.type_)
     });
-    let expected = [
-        (0, LOW, 1),
-        (LOW, 0x10_0000 - LOW, 2),
-        (0x10_0000, RAM - 0x10_0000, 1),
-    ];
-    assert_eq!(entries.collect::<Vec<_>>(), expected);
+    assert_eq!(entries.collect::<Vec<_>>(), MAP);
 }
 
 #[test]
@@ -151,12 +152,7 @@ fn bzimage_finds_its_boot_parameters_in_esi() {
     let entries = entries
         .iter()
         .map(|entry| (entry.addr, entry.size, entry.r#type));
-    let expected = [
-        (0, LOW, 1),
-        (LOW, 0x10_0000 - LOW, 2),
-        (0x10_0000, RAM - 0x10_0000, 1),
-    ];
-    assert_eq!(entries.collect::<Vec<_>>(), expected);
+    assert_eq!(entries.collect::<Vec<_>>(), MAP);
 }
 
 #[test]
