@@ -9,11 +9,10 @@ use anyhow::{Context as _, Result};
 use super::backends::Choice;
 use super::bench_args::{BenchArgs, Sort};
 use super::exit::{Exit, Usage};
-use super::exports::Exports;
+use super::exports::{Exports, replaced};
 use super::measured::{Begun, clock, exit};
 use super::output::print;
 use super::progress::Progress;
-use super::report::is_same_file;
 use super::style::{self, Style};
 use super::supervise::supervise;
 use super::{compare, cpus, interleave, interrupt, seed, time_unit};
@@ -92,15 +91,12 @@ fn baseline(args: &BenchArgs) -> Result<Vec<Report>> {
     }
     let exports = args.exports.given();
     let exports: Vec<_> = exports.iter().filter_map(|(_, path)| *path).collect();
-    let read = |path: &PathBuf| {
-        if exports.iter().any(|export| is_same_file(export, path)) {
-            let path = compare::shown(path);
-            let text =
-                format!("the export would replace the baseline '{path}': give it another name");
-            return Err(Usage::new(text).into());
-        }
-        compare::read(path).map_err(|error| Usage::new(error).into())
-    };
+    if let Some(path) = replaced(&exports, &args.before.baseline) {
+        let path = compare::shown(path);
+        let text = format!("the export would replace the baseline '{path}': give it another name");
+        return Err(Usage::new(text).into());
+    }
+    let read = |path: &PathBuf| compare::read(path).map_err(|error| Usage::new(error).into());
     args.before.baseline.iter().map(read).collect()
 }
 

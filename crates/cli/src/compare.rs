@@ -9,9 +9,8 @@ use anyhow::{Context as _, Result, anyhow, bail};
 
 use super::compare_args::CompareArgs;
 use super::exit::{Exit, Usage};
-use super::exports::distinct;
+use super::exports::{distinct, replaced};
 use super::output::print;
-use super::report::is_same_file;
 use super::style::{self, Style};
 use vmbell_report::compare::{
     CompareError, CompareOptions, Comparison, Pairing, compare, json, markdown, terminal,
@@ -92,11 +91,9 @@ fn keep_inputs<'p>(args: &CompareArgs, reports: impl Iterator<Item = &'p PathBuf
         .map(PathBuf::as_path)
         .collect();
     distinct(&exports)?;
-    for report in reports {
-        if exports.iter().any(|export| is_same_file(export, report)) {
-            let report = shown(report);
-            bail!("the export would replace the report '{report}': give it another name");
-        }
+    if let Some(report) = replaced(&exports, reports) {
+        let report = shown(report);
+        bail!("the export would replace the report '{report}': give it another name");
     }
     Ok(())
 }

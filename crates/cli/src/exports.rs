@@ -1,6 +1,7 @@
 //! The options `--export-...`: where a report is written, besides the terminal.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf, absolute};
 
 use anyhow::{Result, bail};
@@ -86,6 +87,17 @@ impl Exports {
         results.into_iter().collect::<Result<(), _>>()?;
         Ok(())
     }
+}
+
+/// The first of the reports to be read that one of the exports would replace.
+pub(super) fn replaced<'p>(
+    exports: &[&Path],
+    reports: impl IntoIterator<Item = &'p PathBuf>,
+) -> Option<&'p Path> {
+    let id = |path: &Path| fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
+    let is_same = |one: &Path, other: &Path| id(one).is_some_and(|one| Some(one) == id(other));
+    let mut reports = reports.into_iter().map(PathBuf::as_path);
+    reports.find(|report| exports.iter().any(|export| is_same(export, report)))
 }
 
 /// Fails if two exports would be one file, of which only the last would be left.

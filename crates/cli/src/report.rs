@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
@@ -10,6 +9,7 @@ use clap::Args;
 
 use super::compare::shown;
 use super::exit::{Exit, Usage};
+use super::exports::replaced;
 use vmbell_report::{Export, Reading, Run, page, parse_any, visible};
 
 const STDIN: &str = "-";
@@ -50,11 +50,7 @@ pub(super) fn run(args: &ReportArgs) -> Result<Exit> {
     {
         return Err(Usage::new("only one report can come from stdin").into());
     }
-    if let Some(path) = args
-        .runs
-        .iter()
-        .find(|path| is_same_file(path, &args.output))
-    {
+    if let Some(path) = replaced(&[args.output.as_path()], &args.runs) {
         let path = shown(path);
         let text = format!("the page would replace the report '{path}': give another file with -o");
         return Err(Usage::new(text).into());
@@ -76,12 +72,6 @@ pub(super) fn run(args: &ReportArgs) -> Result<Exit> {
         );
     }
     Ok(Exit::Good)
-}
-
-/// Whether both are one file, by whatever names.
-pub(super) fn is_same_file(one: &Path, other: &Path) -> bool {
-    let id = |path| fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
-    id(one).is_some_and(|one| Some(one) == id(other))
 }
 
 fn load(path: &Path) -> Result<Run> {
