@@ -56,9 +56,9 @@ pub(super) struct Drive {
 /// The two ends of a network interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Link {
-    /// The host's interface.
+    /// The name of the tap, which is an interface of the host.
     pub(super) tap: String,
-    /// The guest's address.
+    /// The Ethernet address of the guest's interface.
     pub(super) mac: Mac,
 }
 

@@ -110,7 +110,7 @@ pub(super) struct RunArgs {
     #[arg(short, long, value_name = "SIZE", default_value = "128M", value_parser = values::size)]
     memory: u64,
 
-    /// A kernel's first file system
+    /// The first file system of a kernel: a cpio archive, compressed or not
     #[arg(long, value_name = "FILE")]
     initrd: Option<PathBuf>,
 

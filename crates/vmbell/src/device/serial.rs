@@ -15,7 +15,7 @@ use crate::hypervisor::IrqTrigger;
 pub const SERIAL_PORTS: u64 = 0x3f8;
 /// How many ports it has.
 pub const SERIAL_LEN: u64 = 8;
-/// Its interrupt, an edge.
+/// The GSI of its interrupt, which is an edge.
 pub const SERIAL_GSI: u32 = 4;
 
 /// The register of the bytes themselves.
