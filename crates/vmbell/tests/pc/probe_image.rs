@@ -92,7 +92,12 @@ fn virtio_rows_have_samples_by_each_way<H: Hypervisor>(hypervisor: &H) {
     let words = format!("only={}", names.join(","));
     for notify in [Notify::Doorbell, Notify::Exit] {
         for raise in [Raise::Irqfd, Raise::Call] {
-            let document = document(hypervisor, 1, VirtioPciConfig { notify, raise }, &words);
+            let config = VirtioPciConfig {
+                notify,
+                raise,
+                packed: false,
+            };
+            let document = document(hypervisor, 1, config, &words);
             for (place, kind) in kinds.iter().enumerate() {
                 let device = &document["devices"][place];
                 assert_eq!(device["kind"], *kind, "{device}");

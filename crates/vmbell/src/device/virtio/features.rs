@@ -1,25 +1,28 @@
-//! Feature bits (virtio 1.3, 6): those that every device offers, and the check of a driver's choice.
+//! Feature bits (virtio 1.3, 6): those of the rings, and the check of a driver's choice.
 
 use crate::virtqueue::Features;
 
-const INDIRECT_DESC: u64 = 1 << 28;
-const EVENT_IDX: u64 = 1 << 29;
-const VERSION_1: u64 = 1 << 32;
+pub(super) const INDIRECT_DESC: u64 = 1 << 28;
+pub(super) const EVENT_IDX: u64 = 1 << 29;
+pub(super) const VERSION_1: u64 = 1 << 32;
+pub(super) const RING_PACKED: u64 = 1 << 34;
 const IN_ORDER: u64 = 1 << 35;
 
-/// The offered features: all that [`SplitDevice`](crate::virtqueue::SplitDevice) supports.
-pub(super) const OFFERED: u64 = INDIRECT_DESC | EVENT_IDX | VERSION_1 | IN_ORDER;
+/// What the rings of [`virtqueue`](crate::virtqueue) support, but for the packed format.
+pub(super) const OF_RINGS: u64 = INDIRECT_DESC | EVENT_IDX | VERSION_1 | IN_ORDER;
 
-/// The features of the rings for a driver's choice from those `offered`; `None` if the device cannot accept the choice.
-pub(super) const fn accept(chosen: u64, offered: u64) -> Option<Features> {
-    if chosen & !offered != 0 || chosen & VERSION_1 == 0 {
-        return None;
+/// Whether a device that offers some features can accept the driver's choice.
+pub(super) const fn accepts(chosen: u64, offered: u64) -> bool {
+    chosen & !offered == 0 && chosen & VERSION_1 != 0
+}
+
+/// The accepted features that change the contents of the rings.
+pub(super) const fn of_ring(accepted: u64) -> Features {
+    Features {
+        event_idx: accepted & EVENT_IDX != 0,
+        indirect: accepted & INDIRECT_DESC != 0,
+        in_order: accepted & IN_ORDER != 0,
     }
-    Some(Features {
-        event_idx: chosen & EVENT_IDX != 0,
-        indirect: chosen & INDIRECT_DESC != 0,
-        in_order: chosen & IN_ORDER != 0,
-    })
 }
 
 /// The 32 bits that a selector names; 0 for a selector above 1.

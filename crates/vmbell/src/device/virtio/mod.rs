@@ -21,16 +21,19 @@ pub mod net;
 pub mod pci;
 mod place;
 mod queue;
+mod queues;
 mod refusal;
 mod registers;
+mod ring;
 mod rng;
+mod server;
 mod source;
 
 pub use blk::Disk;
-pub use control::Serving;
 pub use inverter::Inverter;
 pub use net::Net;
 pub use queue::{Handler, HandlerError, Queue, Served};
+pub use queues::Serving;
 pub use refusal::Refusal;
 pub use rng::Entropy;
 

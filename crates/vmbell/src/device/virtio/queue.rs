@@ -12,11 +12,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use vm_memory::{GuestAddress, GuestMemoryError, GuestMemoryMmap};
 
-use super::Interrupts;
 use super::control::QUEUE_SIZE_MAX;
-use super::refusal::{Refusal, Trouble};
+use super::refusal::Refusal;
+use super::ring::Ring;
+use super::server::DriverSide;
 use crate::bus::Work;
-use crate::virtqueue::{Chain, DeviceQueue, SplitDevice};
+use crate::virtqueue::{Chain, DeviceQueue};
 
 /// The most chains of one service: a full ring of the largest size, so that a second service is needed only if
 /// the driver makes chains available during the first. Linux's vhost-net yields its thread after as many
@@ -99,7 +100,7 @@ pub trait Handler: Send + Sync {
 
 /// The state of a queue between DRIVER_OK and a reset.
 struct Live {
-    device: SplitDevice<Arc<GuestMemoryMmap>>,
+    device: Ring,
     chain: Chain,
 }
 
@@ -116,9 +117,8 @@ pub struct Served {
 /// A queue of the device, which any thread may serve.
 pub struct Queue<D> {
     index: u16,
-    memory: Arc<GuestMemoryMmap>,
+    driver: DriverSide,
     handler: Arc<D>,
-    interrupts: Arc<dyn Interrupts>,
     /// Whether a thread polls the queue, so that the driver need not notify.
     polled: bool,
     live: Mutex<Option<Live>>,
@@ -129,7 +129,6 @@ pub struct Queue<D> {
     leave: AtomicBool,
     /// Chains that were given back, over all resets.
     served: AtomicU64,
-    trouble: Arc<Trouble>,
 }
 
 impl<D> fmt::Debug for Queue<D> {
@@ -142,25 +141,16 @@ impl<D> fmt::Debug for Queue<D> {
 }
 
 impl<D: Handler> Queue<D> {
-    pub(super) fn new(
-        index: u16,
-        memory: Arc<GuestMemoryMmap>,
-        handler: Arc<D>,
-        interrupts: Arc<dyn Interrupts>,
-        polled: bool,
-        trouble: Arc<Trouble>,
-    ) -> Self {
+    pub(super) fn new(index: u16, driver: &DriverSide, handler: Arc<D>, polled: bool) -> Self {
         Self {
             index,
-            memory,
+            driver: driver.clone(),
             handler,
-            interrupts,
             polled,
             live: Mutex::new(None),
             calls: AtomicU64::new(0),
             leave: AtomicBool::new(false),
             served: AtomicU64::new(0),
-            trouble,
         }
     }
 
@@ -179,7 +169,7 @@ impl<D: Handler> Queue<D> {
     }
 
     /// Starts the queue: from here on it can be served.
-    pub(super) fn start(&self, mut device: SplitDevice<Arc<GuestMemoryMmap>>) {
+    pub(super) fn start(&self, mut device: Ring) {
         if self.polled {
             device.disable_notification();
         }
@@ -222,8 +212,8 @@ impl<D: Handler> Queue<D> {
         let before = self.served();
         let more = self.rounds(live).unwrap_or_else(|refusal| {
             *guard = None;
-            self.trouble.note(refusal);
-            self.interrupts.configuration();
+            self.driver.trouble.note(refusal);
+            self.driver.interrupts.configuration();
             false
         });
         // No other thread changes `served` while the lock is held.
@@ -240,7 +230,7 @@ impl<D: Handler> Queue<D> {
             }
             let waits = self.drain(live, &mut budget)?;
             if live.device.needs_notification() {
-                self.interrupts.used_buffer(self.index);
+                self.driver.interrupts.used_buffer(self.index);
             }
             let leave = self.leave.load(Ordering::Relaxed);
             // A device that waits for the host needs no notification: it looks at the ring when the host wakes it.
@@ -268,7 +258,7 @@ impl<D: Handler> Queue<D> {
             *budget -= 1;
             let written = self
                 .handler
-                .handle(queue, &self.memory, &live.chain)
+                .handle(queue, &self.driver.memory, &live.chain)
                 .map_err(|source| Refusal::Handler { queue, source })?;
             // Counted before the driver can see the chain, so that a thread that waits for the chain finds it counted.
             self.served.fetch_add(1, Ordering::Relaxed);

@@ -1,6 +1,8 @@
 //! The values that the driver has written to the registers: pure state, without guest memory and threads.
 
-use crate::virtqueue::{SplitLayout, Status};
+use super::Refusal;
+use super::control::QUEUE_SIZE_MAX;
+use crate::virtqueue::Status;
 
 /// The registers of one queue.
 #[derive(Clone, Copy, Debug, Default)]
@@ -13,15 +15,19 @@ pub(super) struct QueueRegisters {
 }
 
 impl QueueRegisters {
-    /// The layout of the ring that the registers describe; `None` if it has more descriptors than `most`.
-    pub(super) fn layout(&self, most: u16) -> Option<SplitLayout> {
-        let size = u16::try_from(self.size).ok().filter(|size| *size <= most)?;
-        Some(SplitLayout {
-            size,
-            descriptors: self.descriptors,
-            avail: self.driver,
-            used: self.device,
-        })
+    /// The number of descriptors, which the driver has chosen.
+    ///
+    /// # Errors
+    ///
+    /// If it is more than a device allows.
+    pub(super) fn checked_size(&self, index: u16) -> Result<u16, Refusal> {
+        let size = u16::try_from(self.size).ok();
+        size.filter(|size| *size <= QUEUE_SIZE_MAX)
+            .ok_or(Refusal::Size {
+                queue: index,
+                size: self.size,
+                most: QUEUE_SIZE_MAX,
+            })
     }
 }
 

@@ -8,13 +8,16 @@ use vm_memory::GuestMemoryMmap;
 use super::{Interrupt, register};
 use crate::bus::{Backlog, BusDevice};
 use crate::device::virtio::control::{Control, QUEUE_SIZE_MAX};
+use crate::device::virtio::queues::Queues;
 use crate::device::virtio::registers::{QueueRegisters, set_half};
+use crate::device::virtio::server::{DriverSide, Server};
 use crate::device::virtio::{Handler, Interrupts, Queue, Refusal, Serving};
 use crate::virtqueue::Status;
 
 /// A virtio device with MMIO registers.
 pub struct VirtioMmio<D> {
-    control: Control<D>,
+    control: Control,
+    queues: Arc<Queues<D>>,
     interrupt: Arc<Interrupt>,
 }
 
@@ -37,16 +40,24 @@ impl<D: Handler + 'static> VirtioMmio<D> {
         backlog: Backlog,
     ) -> Self {
         let interrupt = Arc::new(interrupt);
-        let interrupts = Arc::clone(&interrupt) as Arc<dyn Interrupts>;
+        let driver = DriverSide {
+            memory: Arc::new(memory.clone()),
+            interrupts: Arc::clone(&interrupt) as Arc<dyn Interrupts>,
+            trouble: Arc::default(),
+        };
+        let queues = Queues::new(handler, queues, serving, driver.clone(), backlog);
+        let queues = Arc::new(queues);
+        let server = Arc::clone(&queues) as Arc<dyn Server>;
         Self {
-            control: Control::new(memory, handler, (queues, 0), serving, interrupts, backlog),
+            control: Control::new(server, driver, 0),
+            queues,
             interrupt,
         }
     }
 
     /// The queue with this index, for the thread that serves it.
     pub fn queue(&self, index: u16) -> Option<Arc<Queue<D>>> {
-        self.control.queue(index).cloned()
+        self.queues.queue(index).cloned()
     }
 
     /// Takes the last refusal; `None` if there was none since the last call.
@@ -76,7 +87,7 @@ impl<D: Handler + 'static> VirtioMmio<D> {
         if offset == register::QUEUE_NOTIFY {
             // Without the registers' lock: this serves the queue.
             if let Ok(index) = u16::try_from(value) {
-                self.control.notify(index);
+                self.queues.notify(index);
             }
             return;
         }

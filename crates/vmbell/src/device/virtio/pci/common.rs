@@ -3,7 +3,6 @@
 //! reads zeros and writes nothing.
 
 use super::interrupts::{NO_VECTOR, PciInterrupts};
-use crate::device::virtio::Handler;
 use crate::device::virtio::control::Control;
 use crate::device::virtio::features;
 use crate::device::virtio::registers::{QueueRegisters, Registers, set_half};
@@ -27,12 +26,7 @@ const ADDRESSES: u64 = 32;
 const ADDRESSES_END: u64 = 56;
 
 /// Reads a field.
-pub(super) fn read<D: Handler + 'static>(
-    control: &Control<D>,
-    interrupts: &PciInterrupts,
-    offset: u64,
-    data: &mut [u8],
-) {
+pub(super) fn read(control: &Control, interrupts: &PciInterrupts, offset: u64, data: &mut [u8]) {
     let registers = control.registers();
     let value = if is_address(offset, data.len()) {
         address(&registers, offset)
@@ -45,8 +39,8 @@ pub(super) fn read<D: Handler + 'static>(
     }
 }
 
-fn field<D: Handler + 'static>(
-    control: &Control<D>,
+fn field(
+    control: &Control,
     interrupts: &PciInterrupts,
     registers: &Registers,
     field: (u64, usize),
@@ -74,12 +68,7 @@ fn field<D: Handler + 'static>(
 }
 
 /// Writes a field.
-pub(super) fn write<D: Handler + 'static>(
-    control: &Control<D>,
-    interrupts: &PciInterrupts,
-    offset: u64,
-    data: &[u8],
-) {
+pub(super) fn write(control: &Control, interrupts: &PciInterrupts, offset: u64, data: &[u8]) {
     let mut registers = control.registers();
     let registers = &mut *registers;
     if is_address(offset, data.len()) {
@@ -110,8 +99,8 @@ pub(super) fn write<D: Handler + 'static>(
     }
 }
 
-fn write_word<D: Handler + 'static>(
-    control: &Control<D>,
+fn write_word(
+    control: &Control,
     interrupts: &PciInterrupts,
     registers: &mut Registers,
     field: (u64, usize),

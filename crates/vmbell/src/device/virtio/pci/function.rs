@@ -14,8 +14,9 @@ use crate::device::pci::{
     BARS, Bar, ConfigSpace, Identity, MsixCapability, PciFunction, Registers,
 };
 use crate::device::virtio::control::{Control, QUEUE_SIZE_MAX};
-use crate::device::virtio::source::Source;
-use crate::device::virtio::{Handler, Interrupts, Queue, Refusal, Serving};
+use crate::device::virtio::queues::Queues;
+use crate::device::virtio::server::{DriverSide, Server};
+use crate::device::virtio::{Handler, Interrupts, Refusal, Serving};
 
 /// Red Hat's vendor ID, which all virtio devices have, and the device ID of type 0 (virtio 1.3, 4.1.2).
 const VENDOR: u16 = 0x1af4;
@@ -29,66 +30,75 @@ const SUBSYSTEM_VENDOR_AT: usize = 0x2c;
 const SUBSYSTEM_AT: usize = 0x2e;
 
 /// A virtio device on a PCI bus.
-pub struct VirtioPci<D> {
-    // Before the queues that their threads serve.
+pub struct VirtioPci {
+    // The doorbells go before those whom they wake.
     bells: Option<Bells>,
-    _source: Option<Source>,
-    control: Control<D>,
+    control: Control,
     interrupts: Arc<PciInterrupts>,
     msix: MsixCapability,
-    queues: u16,
     window: Mutex<Window>,
 }
 
-impl<D: Handler + 'static> VirtioPci<D> {
-    /// A device in the state after a reset. It has a vector for each queue, and one for changes of its configuration.
+impl VirtioPci {
+    /// A device in the state after a reset, whose queues a handler serves. It has a vector for each queue, and one for
+    /// changes of its configuration.
     ///
     /// # Errors
     ///
     /// If the process cannot have more descriptors or threads.
-    pub fn new(
+    pub fn new<D: Handler + 'static>(
         handler: D,
         queues: u16,
         config: VirtioPciConfig,
         guest: GuestParts,
     ) -> io::Result<Self> {
+        let backlog = guest.backlog.clone();
+        Self::over(queues, config, guest, |driver| {
+            let mut queues = Queues::new(handler, queues, Serving::Notified, driver, backlog);
+            if config.packed {
+                queues.offer_packed();
+            }
+            if config.notify == Notify::Doorbell {
+                queues.listen()?;
+            }
+            queues.watch_source()?;
+            Ok(Arc::new(queues))
+        })
+    }
+
+    fn over(
+        queues: u16,
+        config: VirtioPciConfig,
+        guest: GuestParts,
+        server: impl FnOnce(DriverSide) -> io::Result<Arc<dyn Server>>,
+    ) -> io::Result<Self> {
         let GuestParts {
             memory,
             events,
             routes,
-            backlog,
             on_error,
+            ..
         } = guest;
         let vectors = queues + 1;
         let messages = Messages::new(routes, config.raise, vectors, Arc::clone(&on_error));
         let interrupts = Arc::new(PciInterrupts::new(messages, vectors, queues));
-        let control = Control::new(
-            &memory,
-            handler,
-            (queues, QUEUE_SIZE_MAX),
-            Serving::Notified,
-            Arc::clone(&interrupts) as Arc<dyn Interrupts>,
-            backlog,
-        );
-        let each = (0..queues).filter_map(|index| control.queue(index).cloned());
+        let driver = DriverSide {
+            memory: Arc::new(memory),
+            interrupts: Arc::clone(&interrupts) as Arc<dyn Interrupts>,
+            trouble: Arc::default(),
+        };
+        let server = server(driver.clone())?;
         let bells = match config.notify {
-            Notify::Doorbell => Some(Bells::new(each, events, on_error)?),
+            Notify::Doorbell => Some(Bells::new(Arc::clone(&server), events, on_error)),
             Notify::Exit => None,
         };
         Ok(Self {
             bells,
-            _source: control.start_source()?,
-            control,
+            control: Control::new(server, driver, QUEUE_SIZE_MAX),
             interrupts,
             msix: layout::msix(vectors),
-            queues,
             window: Mutex::default(),
         })
-    }
-
-    /// The queue with this index.
-    pub fn queue(&self, index: u16) -> Option<Arc<Queue<D>>> {
-        self.control.queue(index).cloned()
     }
 
     /// Takes the last refusal; `None` if there was none since the last call.
@@ -101,12 +111,8 @@ impl<D: Handler + 'static> VirtioPci<D> {
     }
 
     fn notify(&self, offset: u64) {
-        let Some(queue) = layout::notified(offset) else {
-            return;
-        };
-        match &self.bells {
-            Some(bells) => bells.ring(queue),
-            None => self.control.notify(queue),
+        if let Some(queue) = layout::notified(offset) {
+            self.control.server().notify(queue);
         }
     }
 }
@@ -127,13 +133,13 @@ fn identity(device: u32) -> Identity {
     }
 }
 
-impl<D: Handler + 'static> PciFunction for VirtioPci<D> {
+impl PciFunction for VirtioPci {
     fn name(&self) -> &'static str {
-        D::NAME
+        self.control.server().name()
     }
 
     fn identity(&self) -> Identity {
-        identity(D::DEVICE_ID)
+        identity(self.control.server().device_id())
     }
 
     fn bars(&self) -> [Option<Bar>; BARS] {
@@ -144,7 +150,7 @@ impl<D: Handler + 'static> PciFunction for VirtioPci<D> {
         let config = u32::try_from(self.control.config_len()).unwrap_or(u32::MAX);
         Registers {
             pin: None,
-            capabilities: layout::capabilities(self.queues, config, self.msix),
+            capabilities: layout::capabilities(self.control.server().queues(), config, self.msix),
             own: true,
         }
     }
@@ -220,7 +226,7 @@ impl<D: Handler + 'static> PciFunction for VirtioPci<D> {
     }
 }
 
-impl<D> fmt::Debug for VirtioPci<D> {
+impl fmt::Debug for VirtioPci {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("VirtioPci")
             .field("control", &self.control)

@@ -51,6 +51,8 @@ pub struct VirtioPciConfig {
     pub notify: Notify,
     /// How interrupts go.
     pub raise: Raise,
+    /// Whether the driver may choose packed rings.
+    pub packed: bool,
 }
 
 /// A function that is called if a doorbell or an interrupt cannot be set up, on the thread on which it happens.

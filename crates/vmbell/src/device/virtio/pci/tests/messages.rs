@@ -23,6 +23,7 @@ fn live(config: VirtioPciConfig) -> Pc {
 const EXIT: VirtioPciConfig = VirtioPciConfig {
     notify: Notify::Exit,
     raise: Raise::Irqfd,
+    packed: false,
 };
 
 /// Calls `act` for each of so many requests that the device has answered.

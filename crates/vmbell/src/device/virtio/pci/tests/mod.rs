@@ -5,6 +5,7 @@ mod hostile;
 mod layout;
 mod messages;
 mod model;
+mod packed;
 mod source;
 mod window;
 mod wires;
@@ -79,7 +80,7 @@ impl Pc {
     fn plain() -> Self {
         Self::new(VirtioPciConfig {
             notify: Notify::Exit,
-            raise: Raise::Irqfd,
+            ..VirtioPciConfig::default()
         })
     }
 
@@ -166,11 +167,16 @@ impl Pc {
 
     /// Up to FEATURES_OK.
     fn negotiate(&mut self) {
+        self.negotiate_with(1);
+    }
+
+    /// The same with another upper half of the features.
+    fn negotiate_with(&mut self, upper: u64) {
         for status in [0, 1, 3] {
             self.set(STATUS, 1, status);
         }
         self.set(DRIVER_FEATURE_SELECT, 4, 1);
-        self.set(DRIVER_FEATURE, 4, 1);
+        self.set(DRIVER_FEATURE, 4, upper);
         self.set(STATUS, 1, FEATURES_OK);
         assert_eq!(self.get(STATUS, 1), FEATURES_OK);
     }

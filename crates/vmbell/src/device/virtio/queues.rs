@@ -1,0 +1,168 @@
+//! The queues of a device that a [`Handler`] of this process serves: on the vCPU's thread at each notification, on threads
+//! that sleep until a doorbell rings, or on a thread that polls.
+
+use std::io;
+use std::sync::Arc;
+
+use super::features;
+use super::queue::{Handler, Queue};
+use super::refusal::Refusal;
+use super::registers::QueueRegisters;
+use super::ring::Ring;
+use super::server::{DriverSide, Server};
+use super::source::Source;
+use crate::bus::{Backlog, Work};
+use crate::device::Listener;
+use crate::eventfd::EventFd;
+
+/// How the queues are served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Serving {
+    /// At each notification: by a thread that waits for an ioeventfd, or else by the vCPU that writes the register.
+    Notified,
+    /// By a thread that polls; the driver's notifications are disabled.
+    Polled,
+}
+
+/// The queues of one device.
+pub(super) struct Queues<D> {
+    // The threads end before the queues that they serve.
+    listeners: Vec<Listener>,
+    _source: Option<Source>,
+    driver: DriverSide,
+    handler: Arc<D>,
+    features: u64,
+    each: Vec<Arc<Queue<D>>>,
+    backlog: Backlog,
+}
+
+impl<D: Handler + 'static> Queues<D> {
+    /// So many queues, which are stopped. The backlog is the machine's: it continues the service of a notification that
+    /// exceeds the budget.
+    pub(super) fn new(
+        handler: D,
+        queues: u16,
+        serving: Serving,
+        driver: DriverSide,
+        backlog: Backlog,
+    ) -> Self {
+        let handler = Arc::new(handler);
+        let queue = |index| {
+            let polled = serving == Serving::Polled;
+            Arc::new(Queue::new(index, &driver, Arc::clone(&handler), polled))
+        };
+        Self {
+            listeners: Vec::new(),
+            _source: None,
+            each: (0..queues).map(queue).collect(),
+            features: features::OF_RINGS | handler.features(),
+            driver,
+            handler,
+            backlog,
+        }
+    }
+
+    /// Offers the packed format of rings, too.
+    pub(super) fn offer_packed(&mut self) {
+        self.features |= features::RING_PACKED;
+    }
+
+    /// Starts a thread for each queue, which sleeps until the queue's eventfd is signalled.
+    ///
+    /// # Errors
+    ///
+    /// If the process cannot have more descriptors or threads.
+    pub(super) fn listen(&mut self) -> io::Result<()> {
+        let listener = |queue: &Arc<Queue<D>>| {
+            let queue = Arc::clone(queue);
+            // What a wake-up finds is in the queue, and the count says nothing more.
+            Listener::start(EventFd::new(0)?, || {}, move |_| queue.serve().more)
+        };
+        self.listeners = self.each.iter().map(listener).collect::<io::Result<_>>()?;
+        Ok(())
+    }
+
+    /// Starts the thread that serves the queue whose chains wait for the host, if the device has one.
+    ///
+    /// # Errors
+    ///
+    /// If the process cannot have more descriptors or threads.
+    pub(super) fn watch_source(&mut self) -> io::Result<()> {
+        let Some((index, readable)) = self.handler.source() else {
+            return Ok(());
+        };
+        let readable = readable.try_clone_to_owned()?;
+        let start = |queue: &Arc<Queue<D>>| Source::start(readable, Arc::clone(queue));
+        self._source = self.queue(index).map(start).transpose()?;
+        Ok(())
+    }
+
+    /// The queue with this index.
+    pub(super) fn queue(&self, index: u16) -> Option<&Arc<Queue<D>>> {
+        self.each.get(usize::from(index))
+    }
+}
+
+impl<D: Handler + 'static> Server for Queues<D> {
+    fn device_id(&self) -> u32 {
+        D::DEVICE_ID
+    }
+
+    fn name(&self) -> &'static str {
+        D::NAME
+    }
+
+    fn queues(&self) -> u16 {
+        u16::try_from(self.each.len()).unwrap_or(u16::MAX)
+    }
+
+    fn features(&self) -> u64 {
+        self.features
+    }
+
+    fn config(&self) -> &[u8] {
+        self.handler.config()
+    }
+
+    fn check(&self, index: u16, registers: &QueueRegisters, features: u64) -> Result<(), Refusal> {
+        Ring::new(&self.driver.memory, index, registers, features).map(drop)
+    }
+
+    fn start(&self, features: u64, queues: &[QueueRegisters]) -> Result<(), Refusal> {
+        self.handler.accepted(features);
+        for (queue, registers) in self.each.iter().zip(queues) {
+            if registers.ready {
+                let (memory, index) = (&self.driver.memory, queue.index());
+                queue.start(Ring::new(memory, index, registers, features)?);
+            }
+        }
+        Ok(())
+    }
+
+    fn stop(&self) {
+        for queue in &self.each {
+            queue.stop();
+        }
+    }
+
+    fn stop_queue(&self, index: u16) {
+        if let Some(queue) = self.queue(index) {
+            queue.stop();
+        }
+    }
+
+    fn kick(&self, index: u16) -> Option<&EventFd> {
+        self.listeners.get(usize::from(index)).map(Listener::event)
+    }
+
+    fn notify(&self, index: u16) {
+        if let Some(kick) = self.kick(index) {
+            // The write fails only if the count is at its limit: then a wake-up is on its way.
+            let _ = kick.write(1);
+        } else if let Some(queue) = self.queue(index)
+            && queue.serve().more
+        {
+            self.backlog.leave(Arc::clone(queue) as Arc<dyn Work>);
+        }
+    }
+}
