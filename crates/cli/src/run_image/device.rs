@@ -138,8 +138,7 @@ fn pci_testdev<'t>(parts: impl Iterator<Item = &'t str>) -> Result<Device, Strin
 fn virtio_blk<'t>(parts: impl Iterator<Item = &'t str>) -> Result<Device, String> {
     let (mut file, mut readonly) = (None, false);
     let mut config = VirtioPciConfig::default();
-    let [notify, interrupt] = TRANSPORT;
-    let known = ["file", "readonly", notify, interrupt];
+    let known = [&["file", "readonly"], &TRANSPORT[..]].concat();
     properties(VIRTIO_BLK, &known, parts, |property, value| {
         match property {
             "file" => file = Some(value.into()),
@@ -155,8 +154,7 @@ fn virtio_blk<'t>(parts: impl Iterator<Item = &'t str>) -> Result<Device, String
 fn virtio_net<'t>(parts: impl Iterator<Item = &'t str>) -> Result<Device, String> {
     let (mut tap, mut mac) = (None, None);
     let mut config = VirtioPciConfig::default();
-    let [notify, interrupt] = TRANSPORT;
-    let known = ["tap", "mac", notify, interrupt];
+    let known = [&["tap", "mac"], &TRANSPORT[..]].concat();
     properties(VIRTIO_NET, &known, parts, |property, value| {
         match property {
             "tap" => tap = Some(value.to_owned()),
@@ -179,7 +177,7 @@ fn virtio_rng<'t>(parts: impl Iterator<Item = &'t str>) -> Result<Device, String
 }
 
 /// The properties that every virtio device has.
-const TRANSPORT: [&str; 2] = ["notify", "interrupt"];
+const TRANSPORT: [&str; 3] = ["notify", "interrupt", "packed"];
 
 /// Sets one of them.
 fn transport(config: &mut VirtioPciConfig, property: &str, value: &str) -> Result<(), String> {
@@ -187,6 +185,7 @@ fn transport(config: &mut VirtioPciConfig, property: &str, value: &str) -> Resul
         ("notify", "ioeventfd") => config.notify = Notify::Doorbell,
         ("notify", "exit") => config.notify = Notify::Exit,
         ("notify", _) => return Err("'ioeventfd' or 'exit' is wanted".to_owned()),
+        ("packed", _) => config.packed = on_or_off(value)?,
         (_, "irqfd") => config.raise = Raise::Irqfd,
         (_, "call") => config.raise = Raise::Call,
         _ => return Err("'irqfd' or 'call' is wanted".to_owned()),

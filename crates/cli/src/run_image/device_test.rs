@@ -19,18 +19,21 @@ fn properties_are_read() {
 #[test]
 fn ways_of_a_virtio_device_are_read() {
     let config = |text: &str| match device(text).unwrap() {
-        Device::VirtioRng(VirtioPciConfig { notify, raise }) => (notify, raise),
+        Device::VirtioRng(config) => config,
         other => panic!("{other:?}"),
     };
-    assert_eq!(config("virtio-rng"), (Notify::Doorbell, Raise::Irqfd));
+    let short = VirtioPciConfig::default();
+    assert_eq!(config("virtio-rng"), short);
     assert_eq!(
-        config("virtio-rng,notify=exit,interrupt=call"),
-        (Notify::Exit, Raise::Call)
+        config("virtio-rng,notify=ioeventfd,interrupt=irqfd,packed=off"),
+        short
     );
-    assert_eq!(
-        config("virtio-rng,notify=ioeventfd,interrupt=irqfd"),
-        (Notify::Doorbell, Raise::Irqfd)
-    );
+    let all = VirtioPciConfig {
+        notify: Notify::Exit,
+        raise: Raise::Call,
+        packed: true,
+    };
+    assert_eq!(config("virtio-rng,notify=exit,interrupt=call,packed"), all);
 }
 
 #[test]

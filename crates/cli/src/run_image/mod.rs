@@ -58,16 +58,16 @@ pub(super) struct RunArgs {
     /// file whose header has addresses
     image: PathBuf,
 
-    /// A device to plug in: `virtio-rng[,notify=exit][,interrupt=call]`,
-    /// `virtio-blk,file=FILE[,readonly=on][,notify=exit][,interrupt=call]`,
-    /// `virtio-net,tap=NAME[,mac=ADDRESS][,notify=exit][,interrupt=call]`, `vfio-pci,host=ADDRESS[,mmap=off]`,
+    /// A device to plug in: `virtio-rng`, `virtio-blk,file=FILE[,readonly=on]`, `virtio-net,tap=NAME[,mac=ADDRESS]`, each with
+    /// `[,notify=exit][,interrupt=call][,packed=on]`; `vfio-pci,host=ADDRESS[,mmap=off]`,
     /// `vfio-platform,host=NAME[,mmap=off][,dtb=FILE]`, `pc-testdev` or `pci-testdev[,membar=SIZE][,pv=on]`
     ///
     /// virtio-rng gives the guest random bytes of the host, virtio-blk a disk of a file or block device of the host, and
     /// virtio-net a network interface at the other end of a tap (`ip tuntap add dev tap0 mode tap user $USER`), as virtio
     /// devices on PCI. A notification is an ioeventfd,
     /// which wakes a thread of the device, or an exit of the vCPU (notify=exit), which then does the device's work. An
-    /// interrupt is an irqfd, or a call for each message (interrupt=call).
+    /// interrupt is an irqfd, or a call for each message (interrupt=call). With packed=on the guest's driver may choose packed
+    /// rings.
     ///
     /// vfio-pci gives the guest a PCI device of the host, which has to be bound to a driver of VFIO (`vmbell probe
     /// --devices` says what stands in the way, and docs/passthrough.md how to do it). Its registers are mapped into

@@ -127,6 +127,8 @@ fn linux_drives_our_devices_by_each_way_of_notification_and_interrupt() {
         .collect();
     let script = "
 echo cpus: $(nproc)
+# Bit 34 of each device's features: packed rings.
+echo packed: $(cut -c 35 /sys/bus/virtio/devices/*/features)
 echo rng: $(cat /sys/class/misc/hw_random/rng_current)
 echo random: $(dd if=/dev/hwrng bs=64 count=1 2>/dev/null | wc -c) bytes
 echo disk: $(sha256sum < /dev/vda)
@@ -141,24 +143,27 @@ poweroff -f
     let files = Files::new(script, &disk);
     let devices =
         |way: &str| format!("--device virtio-rng{way} --device virtio-blk,file=/guest/disk{way}");
-    let ways = ["", ",notify=exit,interrupt=call"];
-    let runs: Vec<String> = [(1, ways[0]), (2, ways[1])]
-        .map(|(smp, way)| files.run(&format!("--smp {smp} {}", devices(way))))
-        .to_vec();
     // Every guest finds the disk as the host made it.
-    let script = format!(
-        "cp /guest/disk /disk && {} && cp /disk /guest/disk && {}",
-        runs[0], runs[1]
-    );
+    let runs = [
+        (1, ""),
+        (2, ",notify=exit,interrupt=call"),
+        (2, ",packed=on"),
+    ]
+    .map(|(smp, way)| {
+        let run = files.run(&format!("--smp {smp} {}", devices(way)));
+        format!("cp /disk /guest/disk && {run}")
+    });
+    let script = format!("cp /guest/disk /disk && {}", runs.join(" && "));
     let output = output(&mut files.in_l1(&["--with", "/bin/cp"], &script));
     let said = said(&output);
-    assert_eq!(line(said, "cpus: "), ["1", "2"], "{said}");
-    assert_eq!(line(said, "rng: "), ["virtio_rng.0"; 2], "{said}");
-    assert_eq!(line(said, "random: "), ["64 bytes"; 2], "{said}");
+    assert_eq!(line(said, "cpus: "), ["1", "2", "2"], "{said}");
+    assert_eq!(line(said, "packed: "), ["0 0", "0 0", "1 1"], "{said}");
+    assert_eq!(line(said, "rng: "), ["virtio_rng.0"; 3], "{said}");
+    assert_eq!(line(said, "random: "), ["64 bytes"; 3], "{said}");
     let sum = format!("{} -", hash_bytes(&disk));
-    assert_eq!(line(said, "disk: "), [sum.as_str(); 2], "{said}");
+    assert_eq!(line(said, "disk: "), [sum.as_str(); 3], "{said}");
     let (written, read) = (line(said, "written: "), line(said, "read: "));
-    assert_eq!((written.len(), &written), (2, &read), "{said}");
+    assert_eq!((written.len(), &written), (3, &read), "{said}");
     // Each device's queue has interrupted, by MSI-X: a count for each CPU, then the kind.
     let has_interrupted = |vector: &&&str| {
         let mut counts = vector
@@ -167,7 +172,7 @@ poweroff -f
         vector.contains("PCI-MSIX") && counts.any(|count| count > 0)
     };
     let vectors = line(said, "vector: ");
-    assert_eq!(vectors.iter().filter(has_interrupted).count(), 4, "{said}");
+    assert_eq!(vectors.iter().filter(has_interrupted).count(), 6, "{said}");
 }
 
 #[test]
@@ -267,7 +272,7 @@ poweroff -f
     let files = Files::new(&script, &[]);
     fs::write(files.folder.path().join("file"), &bytes).unwrap();
     let run = |way: &str| files.run(&format!("--device virtio-net,tap=tap0{way}"));
-    let both = [run(""), run(",notify=exit,interrupt=call")].map(|run| {
+    let both = [run(""), run(",notify=exit,interrupt=call,packed=on")].map(|run| {
         format!(
             "busybox nc -l -p 5000 </guest/file & busybox nc -l -p 5001 <&3 >/up & {run} && wait; \
              echo up: $(busybox sha256sum </up)"
