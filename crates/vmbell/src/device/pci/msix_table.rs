@@ -97,7 +97,7 @@ impl MsixTable {
 
 /// Reads pending bits at `offset` from their start: 4 or 8 bytes at a multiple of their number; any other access reads
 /// as ones. `is_pending` says it of a vector.
-pub fn read_pending(offset: u64, data: &mut [u8], is_pending: impl Fn(u16) -> bool) {
+pub fn read_pending(offset: u64, data: &mut [u8], mut is_pending: impl FnMut(u16) -> bool) {
     data.fill(0xff);
     if place(offset, data.len()).is_none() {
         return;
@@ -106,7 +106,7 @@ pub fn read_pending(offset: u64, data: &mut [u8], is_pending: impl Fn(u16) -> bo
     for byte in data {
         let bits = (0..8).filter(|bit| {
             let vector = first.saturating_add(*bit);
-            u16::try_from(vector).is_ok_and(&is_pending)
+            u16::try_from(vector).is_ok_and(&mut is_pending)
         });
         *byte = bits.fold(0, |byte, bit| byte | 1 << bit);
         first = first.saturating_add(8);

@@ -1,6 +1,6 @@
 //! Virtio devices (virtio 1.3), with split queues in guest memory.
 //!
-//! A [`Handler`] does a device's work on a chain. A transport shows the device to its driver: [`mmio`] on
+//! A [`Handler`] does a device's work on a chain; or a worker of the kernel does all of it ([`vhost`]). A transport shows the device to its driver: [`mmio`] on
 //! registers in memory, [`pci`] as a function of a PCI bus. What the transports have in common is here: the status, the choice of features and the
 //! description of queues, which vCPU threads access, and the [`Queue`], which is served by the thread that calls
 //! [`Queue::serve`]: the vCPU's thread if the driver notifies and there is no doorbell, a thread that waits for a
@@ -28,6 +28,7 @@ mod ring;
 mod rng;
 mod server;
 mod source;
+pub mod vhost;
 
 pub use blk::Disk;
 pub use inverter::Inverter;
@@ -37,10 +38,18 @@ pub use queues::Serving;
 pub use refusal::Refusal;
 pub use rng::Entropy;
 
+use crate::eventfd::EventFd;
+
 /// How a transport interrupts the driver. It is called by the thread that serves a queue, and by that of a vCPU.
 trait Interrupts: Send + Sync {
     /// The device has used a buffer of this queue.
     fn used_buffer(&self, queue: u16);
+
+    /// The eventfd whose signal is the interrupt of this queue, with nobody of this process in between, as long as the
+    /// driver leaves the device as it is now: none.
+    fn irqfd(&self, _queue: u16) -> Option<EventFd> {
+        None
+    }
 
     /// The configuration has changed, or the device needs a reset.
     fn configuration(&self);

@@ -1,4 +1,4 @@
-//! Mistakes of a driver that the device refuses.
+//! Mistakes of a driver that the device refuses, and failures of the worker that serves its queues.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -77,6 +77,17 @@ pub enum Refusal {
         queue: u16,
         /// Why it failed.
         source: HandlerError,
+    },
+    /// The worker found something in a queue that makes no sense.
+    #[error("a queue makes no sense to the worker that serves it")]
+    BrokenForWorker,
+    /// The worker could not do what the device needs.
+    #[error("the worker could not {operation}")]
+    Worker {
+        /// What it could not do.
+        operation: &'static str,
+        /// Its error.
+        source: vhost::Error,
     },
 }
 

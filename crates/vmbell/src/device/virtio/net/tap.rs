@@ -6,12 +6,13 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
-use super::HEADER;
+use super::{HEADER, offload};
 
 const DEVICE: &str = "/dev/net/tun";
 /// Requests of Linux `uapi/linux/if_tun.h`.
 const TUNSETIFF: libc::c_ulong = 0x4004_54ca;
 const TUNSETVNETHDRSZ: libc::c_ulong = 0x4004_54d8;
+const TUNSETOFFLOAD: libc::c_ulong = 0x4004_54d0;
 const IFF_TAP: i16 = 0x0002;
 const IFF_NO_PI: i16 = 0x1000;
 const IFF_VNET_HDR: i16 = 0x4000;
@@ -109,6 +110,13 @@ impl Tap {
             source,
         })?;
         Ok(Self { file })
+    }
+
+    /// Makes the host send packets as a driver takes them that has accepted these features.
+    pub(in crate::device::virtio) fn accept(&self, features: u64) -> io::Result<()> {
+        let flags = offload::flags(features);
+        // SAFETY: `self.file` is open as long as `self` is; the request takes a number, and no pointer.
+        check(unsafe { libc::ioctl(self.file.as_raw_fd(), TUNSETOFFLOAD as _, flags) })
     }
 
     /// Reads a packet with its header; what is longer than `packet` is cut.

@@ -17,7 +17,7 @@ fn received(other: &std::os::unix::net::UnixDatagram) -> Option<Vec<u8>> {
 #[test]
 fn packet_that_is_sent_arrives_behind_an_empty_header() {
     let (tap, other) = Tap::double();
-    let net = Net::new(tap, ADDRESS);
+    let net = Net::new(tap, ADDRESS, Offloads::Off);
     let memory = memory();
     // A header that asks for offloads, and a packet in two pieces.
     memory
@@ -33,11 +33,37 @@ fn packet_that_is_sent_arrives_behind_an_empty_header() {
 }
 
 #[test]
+fn header_reaches_the_tap_once_offloads_are_accepted() {
+    let (tap, other) = Tap::double();
+    let net = Net::new(tap, ADDRESS, Offloads::On);
+    assert_eq!(net.features() & 3, 3, "checksums in both directions");
+    let memory = memory();
+    let header = [1, 0, 0, 0, 0, 0, 34, 0, 6, 0, 0, 0];
+    memory.write_slice(&header, GuestAddress(DATA)).unwrap();
+    let packet = [Buffer::new(DATA, 70)];
+    for (accepted, arrives) in [(0, [0; HEADER]), (1, header), (0, [0; HEADER])] {
+        net.accepted(accepted);
+        answer(&net, 1, &memory, &packet, &[]).unwrap();
+        assert_eq!(received(&other).unwrap()[..HEADER], arrives);
+    }
+}
+
+#[test]
+fn tap_is_asked_for_what_the_driver_takes_and_for_nothing_without_checksums() {
+    let (guest_csum, tso4, tso6, ecn) = (1 << 1, 1 << 7, 1 << 8, 1 << 9);
+    assert_eq!(offload::flags(0), 0);
+    assert_eq!(offload::flags(tso4 | tso6 | ecn), 0);
+    assert_eq!(offload::flags(guest_csum | ecn), 1);
+    assert_eq!(offload::flags(guest_csum | tso6), 1 | 4);
+    assert_eq!(offload::flags(guest_csum | tso4 | tso6 | ecn), 15);
+}
+
+#[test]
 fn what_is_no_packet_is_not_sent() {
     let (tap, other) = Tap::double();
-    let net = Net::new(tap, ADDRESS);
+    let net = Net::new(tap, ADDRESS, Offloads::Off);
     let memory = memory();
-    for len in [0, 1, 12, 1535, 60_000] {
+    for len in [0, 1, 12, 65_570, u32::MAX] {
         let buffer = [Buffer::new(DATA, len)];
         assert_eq!(answer(&net, 1, &memory, &buffer, &[]).unwrap(), 0);
     }
@@ -50,7 +76,7 @@ fn what_is_no_packet_is_not_sent() {
 #[test]
 fn buffers_wait_until_a_packet_arrives() {
     let (tap, other) = Tap::double();
-    let net = Net::new(tap, ADDRESS);
+    let net = Net::new(tap, ADDRESS, Offloads::Off);
     assert!(!net.is_ready(RECEIVE) && net.is_ready(1));
     let sent = [&[0; HEADER][..], b"from the host"].concat();
     other.send(&sent).unwrap();
@@ -70,7 +96,7 @@ fn buffers_wait_until_a_packet_arrives() {
 #[test]
 fn packet_that_is_longer_than_its_buffer_is_lost_and_the_next_one_is_not() {
     let (tap, other) = Tap::double();
-    let net = Net::new(tap, ADDRESS);
+    let net = Net::new(tap, ADDRESS, Offloads::Off);
     let memory = memory();
     for (packet, written) in [(vec![7; 200], 0), (vec![8; 60], 60)] {
         other.send(&packet).unwrap();
@@ -87,7 +113,7 @@ fn packet_that_is_longer_than_its_buffer_is_lost_and_the_next_one_is_not() {
 #[test]
 fn configuration_has_the_address_and_the_link() {
     let (tap, _other) = Tap::double();
-    let net = Net::new(tap, ADDRESS);
+    let net = Net::new(tap, ADDRESS, Offloads::Off);
     assert_eq!(net.config(), [0x52, 0x54, 0, 1, 2, 3, 1, 0]);
     assert_eq!(net.features(), 1 << 5 | 1 << 16);
 }

@@ -16,6 +16,7 @@ use crate::device::pci::{
 use crate::device::virtio::control::{Control, QUEUE_SIZE_MAX};
 use crate::device::virtio::queues::Queues;
 use crate::device::virtio::server::{DriverSide, Server};
+use crate::device::virtio::vhost::{Vhost, Worker};
 use crate::device::virtio::{Handler, Interrupts, Refusal, Serving};
 
 /// Red Hat's vendor ID, which all virtio devices have, and the device ID of type 0 (virtio 1.3, 4.1.2).
@@ -63,6 +64,21 @@ impl VirtioPci {
             }
             queues.watch_source()?;
             Ok(Arc::new(queues))
+        })
+    }
+
+    /// A device in the state after a reset, whose queues a worker serves.
+    ///
+    /// # Errors
+    ///
+    /// If the process cannot have more descriptors or threads.
+    pub fn with_worker<W: Worker + 'static>(
+        worker: W,
+        config: VirtioPciConfig,
+        guest: GuestParts,
+    ) -> io::Result<Self> {
+        Self::over(W::QUEUES, config, guest, |driver| {
+            Ok(Arc::new(Vhost::new(worker, driver)?))
         })
     }
 

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU8, AtomicU16, Ordering};
 
 use super::messages::Messages;
 use crate::device::virtio::Interrupts;
+use crate::eventfd::EventFd;
 
 /// Means that there is no vector (`VIRTIO_MSI_NO_VECTOR`).
 pub(super) const NO_VECTOR: u16 = 0xffff;
@@ -85,6 +86,10 @@ impl Interrupts for PciInterrupts {
         self.raise(QUEUE, self.queue_vector(queue));
     }
 
+    fn irqfd(&self, queue: u16) -> Option<EventFd> {
+        self.messages.lend(self.queue_vector(queue))
+    }
+
     fn configuration(&self) {
         self.raise(CONFIGURATION, self.config_vector());
     }
@@ -95,5 +100,6 @@ impl Interrupts for PciInterrupts {
             vector.store(NO_VECTOR, Ordering::Relaxed);
         }
         self.status.store(0, Ordering::Relaxed);
+        self.messages.take_back();
     }
 }

@@ -30,12 +30,15 @@ struct Vector {
     pending: bool,
     /// Made with the vector's first message, and kept until the device goes.
     irqfd: Option<Irqfd>,
+    /// The irqfd's eventfd, if somebody else signals it, too. While the vector is masked its count is what is pending.
+    lent: Option<EventFd>,
 }
 
 #[derive(Debug)]
 struct Irqfd {
     event: EventFd,
-    trigger: Box<dyn IrqTrigger>,
+    /// `None` while the eventfd is not registered.
+    trigger: Option<Box<dyn IrqTrigger>>,
     gsi: Gsi,
     /// The message that the GSI leads to.
     message: Msi,
@@ -73,6 +76,33 @@ impl Messages {
         true
     }
 
+    /// Lends the eventfd of a vector to somebody who signals it whenever there is an interrupt, and who does not see the
+    /// mask; `None` if the vector has no irqfd.
+    pub(super) fn lend(&self, vector: u16) -> Option<EventFd> {
+        let mut state = self.lock();
+        if self.raise != Raise::Irqfd || !state.table.is_enabled() {
+            return None;
+        }
+        let lender = state.vectors.get_mut(usize::from(vector))?;
+        if lender.lent.is_none() {
+            let event = match &lender.irqfd {
+                Some(irqfd) => irqfd.event.try_clone(),
+                None => EventFd::new(EFD_NONBLOCK),
+            };
+            lender.lent = Some(event.ok()?);
+        }
+        let event = lender.lent.as_ref()?.try_clone().ok()?;
+        self.settle(&mut state, vector);
+        Some(event)
+    }
+
+    /// Nobody signals a lent eventfd any more.
+    pub(super) fn take_back(&self) {
+        for vector in &mut self.lock().vectors {
+            vector.lent = None;
+        }
+    }
+
     /// Reads the table.
     pub(super) fn read(&self, offset: u64, data: &mut [u8]) {
         self.lock().table.read(offset, data);
@@ -88,10 +118,10 @@ impl Messages {
 
     /// Reads the pending bits.
     pub(super) fn read_pending(&self, offset: u64, data: &mut [u8]) {
-        let state = self.lock();
+        let mut state = self.lock();
         read_pending(offset, data, |vector| {
-            let vector = state.vectors.get(usize::from(vector));
-            vector.is_some_and(|vector| vector.pending)
+            let vector = state.vectors.get_mut(usize::from(vector));
+            vector.is_some_and(Vector::is_pending)
         });
     }
 
@@ -116,78 +146,113 @@ impl Messages {
         }
     }
 
-    /// Prepares the message of a vector that is not masked, and sends it if it is pending.
+    /// Prepares the message of a vector that is not masked, and sends it if it is pending. A lent eventfd of one that is
+    /// masked leads nowhere.
     fn settle(&self, state: &mut State, vector: u16) {
         let message = state.table.message(vector);
-        let (Some(message), Some(vector)) = (message, state.vectors.get_mut(usize::from(vector)))
-        else {
+        let Some(vector) = state.vectors.get_mut(usize::from(vector)) else {
             return;
         };
-        let pending = std::mem::take(&mut vector.pending);
-        let sent = match self.raise {
-            Raise::Irqfd => vector.irqfd(message, &self.routes).map(|irqfd| {
-                if pending {
-                    irqfd.trigger.signal();
-                }
-            }),
-            Raise::Call if pending => self.routes.irqs().signal_msi(message).map(drop),
-            Raise::Call => Ok(()),
+        let settled = match (message, self.raise) {
+            (Some(message), Raise::Irqfd) => vector.send(message, &self.routes),
+            (Some(message), Raise::Call) if std::mem::take(&mut vector.pending) => {
+                self.routes.irqs().signal_msi(message).map(drop)
+            }
+            (None, Raise::Irqfd) => vector.hold(&self.routes),
+            (_, Raise::Call) => Ok(()),
         };
-        if let Err(error) = sent {
+        if let Err(error) = settled {
             (self.on_error)(error);
         }
     }
 }
 
 impl Vector {
-    /// The irqfd, whose GSI leads to `message`.
-    fn irqfd(&mut self, message: Msi, routes: &Routes) -> Result<&Irqfd, Error> {
+    /// Whether a message waits for the mask to go. The count of a lent eventfd is one, while no irqfd takes it.
+    fn is_pending(&mut self) -> bool {
+        let is_registered = self.irqfd.as_ref().is_some_and(|it| it.trigger.is_some());
+        if let Some(lent) = &self.lent
+            && !is_registered
+        {
+            self.pending |= lent.read().is_ok();
+        }
+        self.pending
+    }
+
+    /// Registers the irqfd, whose GSI leads to `message`, and signals it if a message is pending.
+    fn send(&mut self, message: Msi, routes: &Routes) -> Result<(), Error> {
         let irqfd = match self.irqfd.take() {
             Some(irqfd) => irqfd,
-            None => Irqfd::new(message, routes)?,
+            None => Irqfd::new(self.lent.as_ref(), message, routes)?,
         };
         let irqfd = self.irqfd.insert(irqfd);
         if irqfd.message != message {
             routes.set(irqfd.gsi, message)?;
             irqfd.message = message;
         }
-        Ok(irqfd)
+        let trigger = irqfd.trigger(routes)?;
+        if std::mem::take(&mut self.pending) {
+            trigger.signal();
+        }
+        Ok(())
+    }
+
+    /// Takes the irqfd of a lent eventfd out, so that its signals wait in the count.
+    fn hold(&mut self, routes: &Routes) -> Result<(), Error> {
+        if let Some(irqfd) = self.irqfd.as_mut().filter(|_| self.lent.is_some())
+            && irqfd.trigger.take().is_some()
+        {
+            routes.irqs().unregister_irqfd(&irqfd.event, irqfd.gsi)?;
+        }
+        Ok(())
     }
 }
 
 impl Irqfd {
-    fn new(message: Msi, routes: &Routes) -> Result<Self, Error> {
-        let event = EventFd::new(EFD_NONBLOCK).map_err(|source| Error::System {
+    /// An irqfd of an eventfd, or of a new one. It is not registered.
+    fn new(event: Option<&EventFd>, message: Msi, routes: &Routes) -> Result<Self, Error> {
+        let event = match event {
+            Some(event) => event.try_clone(),
+            None => EventFd::new(EFD_NONBLOCK),
+        };
+        let event = event.map_err(|source| Error::System {
             operation: "make an eventfd",
             source,
         })?;
-        let gsi = routes.add(message)?;
-        let trigger = routes
-            .irqs()
-            .register_irqfd(&event, gsi, None)
-            .and_then(|()| routes.irqs().irq_trigger(&event));
-        match trigger {
-            Ok(trigger) => Ok(Self {
-                event,
-                trigger,
-                gsi,
-                message,
-            }),
-            Err(error) => {
-                routes.remove(gsi)?;
-                Err(error)
+        Ok(Self {
+            event,
+            trigger: None,
+            gsi: routes.add(message)?,
+            message,
+        })
+    }
+
+    /// The trigger of the irqfd, which is registered from now on. What was counted before arrives, too.
+    fn trigger(&mut self, routes: &Routes) -> Result<&dyn IrqTrigger, Error> {
+        let trigger = match self.trigger.take() {
+            Some(trigger) => trigger,
+            None => {
+                let irqs = routes.irqs();
+                irqs.register_irqfd(&self.event, self.gsi, None)?;
+                irqs.irq_trigger(&self.event).or_else(|error| {
+                    irqs.unregister_irqfd(&self.event, self.gsi)?;
+                    Err(error)
+                })?
             }
-        }
+        };
+        Ok(&**self.trigger.insert(trigger))
     }
 }
 
 impl Drop for Messages {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        for Irqfd { event, gsi, .. } in state.vectors.iter().filter_map(|v| v.irqfd.as_ref()) {
+        for irqfd in state.vectors.iter().filter_map(|v| v.irqfd.as_ref()) {
             // Nobody could be told of an error, and the guest's end does all of it again.
-            let _ = self.routes.irqs().unregister_irqfd(event, *gsi);
-            let _ = self.routes.remove(*gsi);
+            if irqfd.trigger.is_some() {
+                let _ = self.routes.irqs().unregister_irqfd(&irqfd.event, irqfd.gsi);
+            }
+            let _ = self.routes.remove(irqfd.gsi);
         }
     }
 }

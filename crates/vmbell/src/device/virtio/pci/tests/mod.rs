@@ -9,6 +9,7 @@ mod packed;
 mod source;
 mod window;
 mod wires;
+mod worker;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -85,6 +86,10 @@ impl Pc {
     }
 
     fn with<D: Handler + 'static>(handler: D, queues: u16, config: VirtioPciConfig) -> Self {
+        Self::of(|guest| VirtioPci::new(handler, queues, config, guest).unwrap())
+    }
+
+    fn of(device: impl FnOnce(GuestParts) -> VirtioPci) -> Self {
         let memory = GuestMemoryMmap::from_ranges(&[(GuestAddress(0), RAM)]).unwrap();
         let (registry, wires) = (Arc::new(Registry::default()), Arc::new(Wires::default()));
         let (backlog, errors) = (Backlog::default(), Arc::new(AtomicUsize::new(0)));
@@ -98,7 +103,7 @@ impl Pc {
                 theirs.fetch_add(1, Ordering::Relaxed);
             }),
         };
-        let device = VirtioPci::new(handler, queues, config, guest).unwrap();
+        let device = device(guest);
         let (pio, mmio) = (Arc::new(Bus::new()), Arc::new(Bus::new()));
         let window = |base, len| Window::new(BusRange::new(base, len).unwrap());
         let windows = Windows {

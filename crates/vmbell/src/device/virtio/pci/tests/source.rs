@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use crate::device::virtio::Net;
-use crate::device::virtio::net::{Mac, Tap};
+use crate::device::virtio::net::{Mac, Offloads, Tap};
 use crate::virtqueue::{Buffer, DriverQueue, Features, SplitDriver, brand};
 
 const LAYOUTS: [SplitLayout; 2] = [
@@ -34,7 +34,11 @@ fn buffers_and_packets_wait_for_each_other(notify: Notify) {
         notify,
         ..VirtioPciConfig::default()
     };
-    let mut pc = Pc::with(Net::new(tap, Mac::of("tap0")), QUEUES, config);
+    let mut pc = Pc::with(
+        Net::new(tap, Mac::of("tap0"), Offloads::Off),
+        QUEUES,
+        config,
+    );
     pc.negotiate();
     for (queue, layout) in (0..).zip(&LAYOUTS) {
         assert!(pc.set_up(queue, layout, 0xffff));

@@ -4,11 +4,11 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{MutexGuard, PoisonError};
 
 use super::*;
-use crate::eventfd::EventFd;
+use crate::eventfd::{EventFd, EventId};
 use crate::hypervisor::{IrqTrigger, Irqs};
 use crate::irq::{ForwardedLine, Gsi, IrqError, Route, Routing, Target};
 
-/// Interrupts: what was sent, and by which way.
+/// Interrupts: what was sent, and by which way. An irqfd sends what was counted before, as the kernel's do.
 #[derive(Clone, Debug, Default)]
 pub struct Wires(Arc<Mutex<State>>);
 
@@ -16,6 +16,7 @@ pub struct Wires(Arc<Mutex<State>>);
 pub struct State {
     routing: Routing,
     irqfds: Vec<(RawFd, Gsi)>,
+    registered: Vec<EventId>,
     sent: Vec<Msi>,
     pub calls: usize,
 }
@@ -28,6 +29,11 @@ impl Wires {
     /// What was sent since the last call.
     pub fn take(&self) -> Vec<Msi> {
         std::mem::take(&mut self.lock().sent)
+    }
+
+    /// Each eventfd that has become an irqfd so far.
+    pub fn registered(&self) -> Vec<EventId> {
+        self.lock().registered.clone()
     }
 
     /// How many irqfds and routes there are.
@@ -59,7 +65,14 @@ impl Irqs for Wires {
         gsi: Gsi,
         _resample: Option<&EventFd>,
     ) -> Result<(), Error> {
-        self.lock().irqfds.push((event.as_raw_fd(), gsi));
+        let mut state = self.lock();
+        state.irqfds.push((event.as_raw_fd(), gsi));
+        state.registered.push(EventId::of(event).unwrap());
+        if event.read().is_ok()
+            && let Some(Target::Msi(message)) = state.routing.target(gsi)
+        {
+            state.sent.push(message);
+        }
         Ok(())
     }
 

@@ -1,0 +1,280 @@
+//! A device whose queues a worker serves: here one that only remembers what it was told.
+
+use vhost::{
+    VhostBackend, VhostUserDirtyLogRegion, VhostUserMemoryRegionBase, VhostUserMemoryRegionInfo,
+    VringConfigData,
+};
+
+use super::*;
+use crate::device::virtio::vhost::Worker;
+use crate::eventfd::{EventFd, EventId};
+
+const INDIRECT: u64 = 1 << 28;
+const VERSION_1: u64 = 1 << 32;
+const CONFIG: u64 = BASE + 0x2000;
+
+/// What the worker was told.
+#[derive(Debug, Default)]
+struct Told {
+    features: u64,
+    memory: u64,
+    sizes: Vec<u16>,
+    calls: Vec<EventFd>,
+    kicks: Vec<EventFd>,
+    errors: Option<EventFd>,
+    running: Vec<usize>,
+    refuses: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Double(Arc<Mutex<Told>>);
+
+impl Double {
+    fn told(&self) -> std::sync::MutexGuard<'_, Told> {
+        self.0.lock().unwrap()
+    }
+}
+
+impl VhostBackend for Double {
+    fn get_features(&self) -> vhost::Result<u64> {
+        Ok(INDIRECT | VERSION_1)
+    }
+
+    fn set_features(&self, features: u64) -> vhost::Result<()> {
+        self.told().features = features;
+        Ok(())
+    }
+
+    fn set_owner(&self) -> vhost::Result<()> {
+        Ok(())
+    }
+
+    fn reset_owner(&self) -> vhost::Result<()> {
+        Ok(())
+    }
+
+    fn set_mem_table(
+        &self,
+        regions: &[VhostUserMemoryRegionInfo],
+    ) -> vhost::Result<Option<Vec<VhostUserMemoryRegionBase>>> {
+        self.told().memory = regions.iter().map(|region| region.memory_size).sum();
+        Ok(None)
+    }
+
+    fn set_log_base(&self, _: u64, _: Option<VhostUserDirtyLogRegion>) -> vhost::Result<()> {
+        unreachable!("nothing is logged")
+    }
+
+    fn set_log_fd(&self, _: i32) -> vhost::Result<()> {
+        unreachable!("nothing is logged")
+    }
+
+    fn set_vring_num(&self, _: usize, num: u16) -> vhost::Result<()> {
+        self.told().sizes.push(num);
+        Ok(())
+    }
+
+    fn set_vring_addr(&self, _: usize, _: &VringConfigData) -> vhost::Result<()> {
+        Ok(())
+    }
+
+    fn set_vring_base(&self, _: usize, base: u16) -> vhost::Result<()> {
+        assert_eq!(base, 0);
+        Ok(())
+    }
+
+    fn get_vring_base(&self, _: usize) -> vhost::Result<u32> {
+        Ok(0)
+    }
+
+    fn set_vring_call(&self, _: usize, fd: &EventFd) -> vhost::Result<()> {
+        self.told().calls.push(fd.try_clone().unwrap());
+        Ok(())
+    }
+
+    fn set_vring_kick(&self, _: usize, fd: &EventFd) -> vhost::Result<()> {
+        self.told().kicks.push(fd.try_clone().unwrap());
+        Ok(())
+    }
+
+    fn set_vring_err(&self, _: usize, fd: &EventFd) -> vhost::Result<()> {
+        self.told().errors = Some(fd.try_clone().unwrap());
+        Ok(())
+    }
+}
+
+impl Worker for Double {
+    const DEVICE_ID: u32 = 1;
+    const NAME: &'static str = "double";
+    const QUEUES: u16 = 3;
+    const SERVED: u16 = 2;
+
+    type Backend = Self;
+
+    fn backend(&self) -> &Self {
+        self
+    }
+
+    fn known(&self) -> u64 {
+        INDIRECT | VERSION_1
+    }
+
+    fn others(&self) -> u64 {
+        1 << 5
+    }
+
+    fn config(&self) -> &[u8] {
+        b"config"
+    }
+
+    fn set_running(&self, queues: &[usize], running: bool) -> vhost::Result<()> {
+        let mut told = self.told();
+        told.running.retain(|queue| !queues.contains(queue));
+        if running {
+            if told.refuses {
+                return Err(vhost::Error::InvalidQueue);
+            }
+            told.running.extend(queues);
+        }
+        Ok(())
+    }
+}
+
+fn layouts() -> impl Iterator<Item = (u16, SplitLayout)> {
+    (0..3).map(|queue: u16| (queue, SplitLayout::contiguous(0x1000 * u64::from(queue), 8)))
+}
+
+/// A machine whose driver has set everything up, but for DRIVER_OK; the vectors are those of the queues.
+fn pc(config: VirtioPciConfig) -> (Pc, Double) {
+    let double = Double::default();
+    let worker = double.clone();
+    let mut pc = Pc::of(|guest| VirtioPci::with_worker(worker, config, guest).unwrap());
+    pc.negotiate();
+    pc.set_msix(true, false);
+    for (queue, layout) in layouts() {
+        assert!(pc.set_up(queue, &layout, queue));
+    }
+    (pc, double)
+}
+
+#[test]
+fn worker_gets_what_the_driver_has_set_up_and_loses_it_at_a_reset() {
+    let (mut pc, worker) = pc(VirtioPciConfig::default());
+    assert_eq!(pc.load(CONFIG, 4), u64::from(u32::from_le_bytes(*b"conf")));
+    pc.set_vector(0, false);
+    assert!(worker.told().running.is_empty(), "before DRIVER_OK");
+    pc.go_live();
+    {
+        let told = worker.told();
+        assert_eq!(told.features, VERSION_1, "what it knows, and was accepted");
+        assert_eq!(told.memory, RAM as u64);
+        assert_eq!(
+            (&told.sizes[..], &told.running[..]),
+            (&[8, 8][..], &[0, 1][..])
+        );
+    }
+    pc.set(STATUS, 1, 0);
+    assert!(worker.told().running.is_empty());
+}
+
+#[test]
+fn doorbell_of_a_queue_is_what_wakes_the_worker() {
+    let (mut pc, worker) = pc(VirtioPciConfig::default());
+    pc.go_live();
+    for (queue, rings) in [(0, [1, 0]), (1, [0, 1])] {
+        assert!(pc.store(NOTIFY + 4 * queue, 2, queue), "it is a doorbell");
+        let told = worker.told();
+        let counts = [0, 1].map(|queue| told.kicks[queue].read().unwrap_or(0));
+        assert_eq!(counts, rings);
+    }
+}
+
+#[test]
+fn notification_by_exit_wakes_the_worker_too() {
+    let (mut pc, worker) = pc(VirtioPciConfig {
+        notify: Notify::Exit,
+        ..VirtioPciConfig::default()
+    });
+    pc.go_live();
+    assert!(!pc.store(NOTIFY + 4, 2, 1));
+    assert_eq!(worker.told().kicks[1].read().unwrap(), 1);
+}
+
+#[test]
+fn call_of_a_queue_is_the_irqfd_of_its_vector() {
+    let (mut pc, worker) = pc(VirtioPciConfig::default());
+    for vector in 0..2 {
+        pc.set_vector(vector, false);
+    }
+    pc.go_live();
+    let registered = pc.wires.registered();
+    let told = worker.told();
+    let calls: Vec<_> = told
+        .calls
+        .iter()
+        .map(|call| EventId::of(call).unwrap())
+        .collect();
+    assert_eq!(registered, calls);
+}
+
+#[test]
+fn call_of_a_masked_vector_waits_in_its_count() {
+    let (mut pc, worker) = pc(VirtioPciConfig::default());
+    pc.set_vector(0, false);
+    pc.go_live();
+    assert_eq!(pc.wires.counts().0, 1);
+    pc.set_vector(0, true);
+    assert_eq!(pc.wires.counts().0, 0, "the irqfd is taken out");
+    for looks in [true, false] {
+        worker.told().calls[0].write(1).unwrap();
+        if looks {
+            assert_eq!(pc.load(PENDING, 4), 1);
+        }
+        assert!(pc.wires.take().is_empty());
+        pc.set_vector(0, false);
+        assert_eq!(pc.wires.take(), [message(0)], "looks: {looks}");
+        assert_eq!(pc.load(PENDING, 4), 0);
+        pc.set_vector(0, true);
+    }
+}
+
+#[test]
+fn call_without_an_irqfd_is_handed_on() {
+    let (mut pc, worker) = pc(VirtioPciConfig {
+        raise: Raise::Call,
+        ..VirtioPciConfig::default()
+    });
+    pc.set_vector(1, false);
+    pc.go_live();
+    worker.told().calls[1].write(1).unwrap();
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while pc.wires.lock().calls == 0 {
+        assert!(std::time::Instant::now() < end, "nothing was sent");
+        std::thread::yield_now();
+    }
+    assert_eq!(pc.wires.take(), [message(1)]);
+}
+
+#[test]
+fn driver_is_told_of_a_worker_that_refuses_and_of_one_that_finds_a_queue_broken() {
+    for refuses in [true, false] {
+        let (mut pc, worker) = pc(VirtioPciConfig::default());
+        worker.told().refuses = refuses;
+        pc.set(CONFIG_VECTOR, 2, 3);
+        pc.set_vector(3, false);
+        pc.set(STATUS, 1, DRIVER_OK);
+        if !refuses {
+            assert_eq!(pc.get(STATUS, 1), DRIVER_OK);
+            worker.told().errors.as_ref().unwrap().write(1).unwrap();
+        }
+        let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        while pc.wires.take() != [message(3)] {
+            assert!(std::time::Instant::now() < end, "no interrupt");
+            std::thread::yield_now();
+        }
+        assert_eq!(pc.get(STATUS, 1), DRIVER_OK | NEEDS_RESET);
+        pc.set(STATUS, 1, 0);
+        assert_eq!(pc.get(STATUS, 1), 0);
+        assert!(worker.told().running.is_empty());
+    }
+}

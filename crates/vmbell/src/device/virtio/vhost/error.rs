@@ -1,0 +1,34 @@
+//! Why a worker cannot be had, and what the user can do about it.
+
+/// A worker that cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum VhostError {
+    /// The kernel has no worker of this type, or this user may not have it.
+    #[error(
+        "cannot open {device}: `modprobe {module}` brings it, and root or its group may use it"
+    )]
+    Open {
+        /// The file.
+        device: &'static str,
+        /// The kernel module.
+        module: &'static str,
+        /// The error.
+        source: vhost::Error,
+    },
+    /// The kernel refuses what every such worker needs.
+    #[error("the kernel's {device} refuses to {operation}")]
+    Refused {
+        /// The file.
+        device: &'static str,
+        /// What was asked of it.
+        operation: &'static str,
+        /// The error.
+        source: vhost::Error,
+    },
+    /// Another guest of this host has the context ID.
+    #[error("another guest has the context ID {cid}: take another one")]
+    CidTaken {
+        /// The ID.
+        cid: u64,
+    },
+}

@@ -1,0 +1,222 @@
+//! The queues of a device that a worker serves.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use vhost::{VhostBackend, VhostUserMemoryRegionInfo, VringConfigData};
+use vm_memory::{GuestMemoryBackend, GuestMemoryRegion};
+
+use super::Worker;
+use crate::device::Listener;
+use crate::device::virtio::Refusal;
+use crate::device::virtio::control::QUEUE_SIZE_MAX;
+use crate::device::virtio::registers::QueueRegisters;
+use crate::device::virtio::ring::Ring;
+use crate::device::virtio::server::{DriverSide, Server};
+use crate::eventfd::EventFd;
+
+/// The queues, and who serves them.
+pub(in crate::device::virtio) struct Vhost<W> {
+    worker: W,
+    driver: DriverSide,
+    kicks: Vec<EventFd>,
+    /// Signalled by the worker when a queue makes no sense, which the thread tells the driver.
+    broken: Listener,
+    running: Mutex<Running>,
+}
+
+#[derive(Default)]
+struct Running {
+    queues: Vec<usize>,
+    /// Threads that hand the worker's calls on, for queues without an irqfd.
+    relays: Vec<Option<Listener>>,
+}
+
+impl<W: Worker> Vhost<W> {
+    /// The queues, which are stopped.
+    ///
+    /// # Errors
+    ///
+    /// If the process cannot have more descriptors or threads.
+    pub(in crate::device::virtio) fn new(worker: W, driver: DriverSide) -> io::Result<Self> {
+        let kick = |_| EventFd::new(libc::EFD_NONBLOCK);
+        let theirs = driver.clone();
+        let broken = Listener::start(
+            EventFd::new(0)?,
+            || {},
+            move |_| {
+                theirs.trouble.note(Refusal::BrokenForWorker);
+                theirs.interrupts.configuration();
+                false
+            },
+        )?;
+        Ok(Self {
+            kicks: (0..W::QUEUES).map(kick).collect::<io::Result<_>>()?,
+            worker,
+            driver,
+            broken,
+            running: Mutex::default(),
+        })
+    }
+
+    fn running(&self) -> MutexGuard<'_, Running> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells the worker of the guest's memory.
+    fn share_memory(&self) -> vhost::Result<()> {
+        let memory = &self.driver.memory;
+        let region = |region: &vm_memory::GuestRegionMmap| VhostUserMemoryRegionInfo {
+            guest_phys_addr: region.start_addr().0,
+            memory_size: region.len(),
+            userspace_addr: region.as_ptr().addr() as u64,
+            mmap_offset: 0,
+            mmap_handle: -1,
+        };
+        let regions: Vec<_> = memory.iter().map(region).collect();
+        self.worker.backend().set_mem_table(&regions).map(drop)
+    }
+
+    /// Describes a queue to the worker.
+    fn describe(
+        &self,
+        index: usize,
+        size: u16,
+        registers: &QueueRegisters,
+        call: &EventFd,
+    ) -> vhost::Result<()> {
+        let backend = self.worker.backend();
+        backend.set_vring_num(index, size)?;
+        backend.set_vring_base(index, 0)?;
+        let config = VringConfigData {
+            queue_max_size: QUEUE_SIZE_MAX,
+            queue_size: size,
+            flags: 0,
+            desc_table_addr: registers.descriptors,
+            used_ring_addr: registers.device,
+            avail_ring_addr: registers.driver,
+            log_addr: None,
+        };
+        backend.set_vring_addr(index, &config)?;
+        backend.set_vring_kick(index, &self.kicks[index])?;
+        backend.set_vring_call(index, call)?;
+        backend.set_vring_err(index, self.broken.event())
+    }
+
+    /// The eventfd that the worker signals for a queue: the irqfd of its vector, or else one whose thread interrupts.
+    fn call(&self, index: u16, relays: &mut Vec<Option<Listener>>) -> io::Result<EventFd> {
+        let interrupts = &self.driver.interrupts;
+        if let Some(irqfd) = interrupts.irqfd(index) {
+            return irqfd.try_clone();
+        }
+        let place = usize::from(index);
+        relays.resize_with(relays.len().max(place + 1), || None);
+        let relay = match relays[place].take() {
+            Some(relay) => relay,
+            None => {
+                let interrupts = Arc::clone(interrupts);
+                let heard = move |_| {
+                    interrupts.used_buffer(index);
+                    false
+                };
+                Listener::start(EventFd::new(0)?, || {}, heard)?
+            }
+        };
+        relays[place].insert(relay).event().try_clone()
+    }
+}
+
+/// A failure of the worker.
+fn failed(operation: &'static str) -> impl FnOnce(vhost::Error) -> Refusal {
+    move |source| Refusal::Worker { operation, source }
+}
+
+impl<W: Worker> Server for Vhost<W> {
+    fn device_id(&self) -> u32 {
+        W::DEVICE_ID
+    }
+
+    fn name(&self) -> &'static str {
+        W::NAME
+    }
+
+    fn queues(&self) -> u16 {
+        W::QUEUES
+    }
+
+    fn features(&self) -> u64 {
+        self.worker.known() | self.worker.others()
+    }
+
+    fn config(&self) -> &[u8] {
+        self.worker.config()
+    }
+
+    /// The rules are those of our own queues, because the worker takes a ring anywhere in this process.
+    fn check(&self, index: u16, registers: &QueueRegisters, features: u64) -> Result<(), Refusal> {
+        Ring::new(&self.driver.memory, index, registers, features).map(drop)
+    }
+
+    fn start(&self, features: u64, queues: &[QueueRegisters]) -> Result<(), Refusal> {
+        let mut running = self.running();
+        self.worker
+            .accepted(features)
+            .map_err(failed("take the features"))?;
+        let backend = self.worker.backend();
+        backend
+            .set_features(features & self.worker.known())
+            .map_err(failed("take the features"))?;
+        self.share_memory().map_err(failed("take the memory"))?;
+        let mut described = Vec::new();
+        for (index, registers) in (0..W::SERVED).zip(queues) {
+            if !registers.ready {
+                continue;
+            }
+            let size = registers.checked_size(index)?;
+            let place = usize::from(index);
+            self.call(index, &mut running.relays)
+                .map_err(vhost::Error::IOError)
+                .and_then(|call| self.describe(place, size, registers, &call))
+                .map_err(failed("take a queue"))?;
+            described.push(place);
+        }
+        // Those that have begun before another one failed are stopped at the reset.
+        running.queues = described;
+        self.worker
+            .set_running(&running.queues, true)
+            .map_err(failed("start"))
+    }
+
+    fn stop(&self) {
+        let mut running = self.running();
+        let queues = std::mem::take(&mut running.queues);
+        // What was started can be stopped; the kernel knows no other error.
+        if !queues.is_empty()
+            && let Err(error) = self.worker.set_running(&queues, false)
+        {
+            self.driver.trouble.note(failed("stop")(error));
+        }
+    }
+
+    fn stop_queue(&self, index: u16) {
+        let mut running = self.running();
+        let index = usize::from(index);
+        if running.queues.contains(&index) {
+            running.queues.retain(|queue| *queue != index);
+            if let Err(error) = self.worker.set_running(&[index], false) {
+                self.driver.trouble.note(failed("stop")(error));
+            }
+        }
+    }
+
+    fn kick(&self, index: u16) -> Option<&EventFd> {
+        self.kicks.get(usize::from(index))
+    }
+
+    fn notify(&self, index: u16) {
+        if let Some(kick) = self.kick(index) {
+            // The write fails only if the count is at its limit: then the worker is awake.
+            let _ = kick.write(1);
+        }
+    }
+}
