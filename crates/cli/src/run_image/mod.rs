@@ -17,13 +17,15 @@ use anyhow::{Context, Result, anyhow, ensure};
 use clap::{Args, ValueEnum};
 
 use self::console::Console;
-use self::device::{Device, Drive, Link};
+use self::device::{Device, Drive, Virtio};
 use super::exit::Exit;
 use super::{interrupt, values};
 use vmbell::device::virtio::net::{NET_QUEUES, Tap};
+use vmbell::device::virtio::pci::VirtioPciConfig;
+use vmbell::device::virtio::vhost::{VhostNet, VhostVsock};
 use vmbell::device::virtio::{Disk, Entropy, Net};
 use vmbell::hypervisor::kvm::Kvm;
-use vmbell::hypervisor::{CpuFeatures, Hypervisor};
+use vmbell::hypervisor::{CpuFeatures, Hypervisor, Vm};
 use vmbell::machine::{Boot, Image, Pc, PcConfig, Stop, VCPUS_MAX};
 
 const EXAMPLES: &str = "\
@@ -58,13 +60,14 @@ pub(super) struct RunArgs {
     /// file whose header has addresses
     image: PathBuf,
 
-    /// A device to plug in: `virtio-rng`, `virtio-blk,file=FILE[,readonly=on]`, `virtio-net,tap=NAME[,mac=ADDRESS]`, each with
-    /// `[,notify=exit][,interrupt=call][,packed=on]`; `vfio-pci,host=ADDRESS[,mmap=off]`,
+    /// A device to plug in: `virtio-rng`, `virtio-blk,file=FILE[,readonly=on]`, `virtio-net,tap=NAME[,mac=ADDRESS][,vhost=on][,offload=off]`,
+    /// `virtio-vsock,cid=N`, each with `[,notify=exit][,interrupt=call][,packed=on]`; `vfio-pci,host=ADDRESS[,mmap=off]`,
     /// `vfio-platform,host=NAME[,mmap=off][,dtb=FILE]`, `pc-testdev` or `pci-testdev[,membar=SIZE][,pv=on]`
     ///
-    /// virtio-rng gives the guest random bytes of the host, virtio-blk a disk of a file or block device of the host, and
-    /// virtio-net a network interface at the other end of a tap (`ip tuntap add dev tap0 mode tap user $USER`), as virtio
-    /// devices on PCI. A notification is an ioeventfd,
+    /// virtio-rng gives the guest random bytes of the host, virtio-blk a disk of a file or block device of the host,
+    /// virtio-net a network interface at the other end of a tap (`ip tuntap add dev tap0 mode tap user $USER`), and
+    /// virtio-vsock sockets to programs of the host, as virtio devices on PCI. With vhost=on, and for virtio-vsock always,
+    /// the kernel serves the queues. With offload=off each packet is whole, and not longer than a frame. A notification is an ioeventfd,
     /// which wakes a thread of the device, or an exit of the vCPU (notify=exit), which then does the device's work. An
     /// interrupt is an irqfd, or a call for each message (interrupt=call). With packed=on the guest's driver may choose packed
     /// rings.
@@ -194,6 +197,25 @@ fn disk(drive: &Drive) -> Result<Disk> {
         .with_context(|| format!("cannot use {} as a disk", file.display()))
 }
 
+fn add_virtio<V: Vm>(pc: &Pc<V>, device: &Virtio, config: VirtioPciConfig) -> Result<()> {
+    match device {
+        Virtio::Blk(drive) => pc.add_virtio(disk(drive)?, 1, config)?,
+        Virtio::Net(link) => {
+            let tap = Tap::open(&link.tap)?;
+            if link.vhost {
+                let net = VhostNet::open(pc.memory(), tap, link.mac, link.offloads)?;
+                pc.add_vhost(net, config)?;
+            } else {
+                let net = Net::new(tap, link.mac, link.offloads);
+                pc.add_virtio(net, NET_QUEUES, config)?;
+            }
+        }
+        Virtio::Rng => pc.add_virtio(Entropy, 1, config)?,
+        Virtio::Vsock(cid) => pc.add_vhost(VhostVsock::open(pc.memory(), *cid)?, config)?,
+    }
+    Ok(())
+}
+
 /// The hint for a host without KVM: how to run the same command in the lab.
 fn elsewhere(args: &RunArgs, command: Vec<OsString>) -> String {
     let files = [Some(&args.image), args.initrd.as_ref(), args.env.as_ref()];
@@ -234,12 +256,7 @@ fn boot_on<H: Hypervisor>(
         match device {
             Device::PcTestdev => pc.add_pc_testdev()?,
             Device::PciTestdev(config) => pc.add_testdev(*config)?,
-            Device::VirtioBlk(drive, config) => pc.add_virtio(disk(drive)?, 1, *config)?,
-            Device::VirtioNet(Link { tap, mac }, config) => {
-                let net = Net::new(Tap::open(tap)?, *mac);
-                pc.add_virtio(net, NET_QUEUES, *config)?;
-            }
-            Device::VirtioRng(config) => pc.add_virtio(Entropy, 1, *config)?,
+            Device::Virtio(device, config) => add_virtio(&pc, device, *config)?,
             Device::VfioPci(device) => assign::pci(&pc, device)?,
             Device::VfioPlatform(device) => nodes.push(assign::platform(&pc, device)?),
         }

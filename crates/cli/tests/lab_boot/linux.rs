@@ -8,11 +8,14 @@ use std::sync::LazyLock;
 use vmbell_lab::arch::Arch;
 use vmbell_lab::board::X86_64;
 use vmbell_lab::cache::{Cache, hash_bytes};
-use vmbell_lab::initramfs::Archive;
+use vmbell_lab::initramfs::{Archive, Closure, LibrarySearch};
 use vmbell_lab::kernel::ModuleTree;
 use vmbell_lab::{Kernel, Progress, Provision};
 
 use super::{lab, output, text};
+
+#[path = "linux/vhost.rs"]
+mod vhost;
 
 const SECTOR: usize = 512;
 
@@ -36,8 +39,16 @@ mount -t devtmpfs dev /dev
 for module in /modules/*; do insmod $module || echo no $module; done
 ";
 
-/// A first file system with the drivers and a script as its first program.
-fn initrd(script: &str) -> Vec<u8> {
+/// The drivers of the guests.
+const DRIVERS: [&str; 4] = [
+    "virtio_blk",
+    "virtio_net",
+    "virtio_rng",
+    "vmw_vsock_virtio_transport",
+];
+
+/// A first file system with the drivers, a script as its first program, and further programs in their folders.
+fn initrd(script: &str, programs: &[&Path]) -> Vec<u8> {
     let (kernel, shell) = &*PARTS;
     let mut archive = Archive::new(Vec::new());
     archive
@@ -53,16 +64,18 @@ fn initrd(script: &str) -> Vec<u8> {
         .character_device(Path::new("/dev/console"), 5, 1)
         .unwrap();
     let tree = ModuleTree::open(kernel.modules.as_ref().unwrap(), kernel.release()).unwrap();
-    for (index, module) in tree
-        .load_order(&["virtio_blk", "virtio_net", "virtio_rng"])
-        .unwrap()
-        .iter()
-        .enumerate()
-    {
+    for (index, module) in tree.load_order(&DRIVERS).unwrap().iter().enumerate() {
         let path = format!("/modules/{index:02}-{}.ko", module.name);
         archive
             .file(Path::new(&path), 0o644, &module.bytes)
             .unwrap();
+    }
+    let arch = Arch::host().unwrap();
+    for program in programs {
+        let needs = Closure::of(program, arch.name, &LibrarySearch::host(arch.triplet)).unwrap();
+        for file in needs.files.iter().map(PathBuf::as_path).chain([*program]) {
+            archive.host_path(file).unwrap();
+        }
     }
     let script = format!("{BEGIN}{script}");
     archive
@@ -78,8 +91,12 @@ struct Files {
 
 impl Files {
     fn new(script: &str, disk: &[u8]) -> Self {
+        Self::with_programs(script, disk, &[])
+    }
+
+    fn with_programs(script: &str, disk: &[u8], programs: &[&Path]) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join("initrd"), initrd(script)).unwrap();
+        fs::write(folder.path().join("initrd"), initrd(script, programs)).unwrap();
         fs::write(folder.path().join("disk"), disk).unwrap();
         Self { folder }
     }
@@ -272,7 +289,13 @@ poweroff -f
     let files = Files::new(&script, &[]);
     fs::write(files.folder.path().join("file"), &bytes).unwrap();
     let run = |way: &str| files.run(&format!("--device virtio-net,tap=tap0{way}"));
-    let both = [run(""), run(",notify=exit,interrupt=call,packed=on")].map(|run| {
+    let ways = [
+        "",
+        ",notify=exit,interrupt=call,packed=on,offload=off",
+        ",vhost=on",
+        ",vhost=on,notify=exit,interrupt=call,offload=off",
+    ];
+    let runs = ways.map(run).map(|run| {
         format!(
             "busybox nc -l -p 5000 </guest/file & busybox nc -l -p 5001 <&3 >/up & {run} && wait; \
              echo up: $(busybox sha256sum </up)"
@@ -284,15 +307,15 @@ poweroff -f
          # A netcat whose input ends shuts the connection down.
          busybox mkfifo /open && exec 3<>/open
          {}",
-        both.join("\n")
+        runs.join("\n")
     );
     fs::copy(&PARTS.1, files.folder.path().join("busybox")).unwrap();
-    let output = output(&mut files.in_l1(&["--module", "tun"], &script));
+    let output = output(&mut files.in_l1(&["--module", "tun", "--module", "vhost_net"], &script));
     let said = said(&output);
     let pings = "3 packets transmitted, 3 packets received, 0% packet loss";
-    assert_eq!(line(said, pings).len(), 2, "{said}");
+    assert_eq!(line(said, pings).len(), 4, "{said}");
     let sum = format!("{} -", hash_bytes(&bytes));
-    assert_eq!(line(said, "down: "), [sum.as_str(); 2], "{said}");
-    assert_eq!(line(said, "up: "), [sum.as_str(); 2], "{said}");
-    assert_eq!(line(said, "errors:"), [""; 2], "{said}");
+    assert_eq!(line(said, "down: "), [sum.as_str(); 4], "{said}");
+    assert_eq!(line(said, "up: "), [sum.as_str(); 4], "{said}");
+    assert_eq!(line(said, "errors:"), [""; 4], "{said}");
 }

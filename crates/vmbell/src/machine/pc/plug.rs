@@ -1,6 +1,9 @@
 //! The devices that a PC has only if somebody plugs them in.
 
+use std::io;
 use std::sync::Arc;
+
+use vm_memory::GuestMemoryMmap;
 
 use super::off::Off;
 use super::{Pc, PcError, flush};
@@ -13,6 +16,7 @@ use crate::device::pci::{PciError, PciFunction};
 use crate::device::pci_testdev::{PciTestdev, PciTestdevConfig};
 use crate::device::virtio::Handler;
 use crate::device::virtio::pci::{GuestParts, VirtioPci, VirtioPciConfig};
+use crate::device::virtio::vhost::Worker;
 use crate::hypervisor::{IoEvents, Vm};
 
 impl<V: Vm> Pc<V> {
@@ -38,6 +42,11 @@ impl<V: Vm> Pc<V> {
         Ok(())
     }
 
+    /// The guest's RAM, which a worker of its devices serves.
+    pub fn memory(&self) -> &GuestMemoryMmap {
+        self.machine.vm().memory()
+    }
+
     /// Adds a virtio device with so many queues to the PCI bus.
     pub fn add_virtio<D: Handler + 'static>(
         &self,
@@ -45,20 +54,38 @@ impl<V: Vm> Pc<V> {
         queues: u16,
         config: VirtioPciConfig,
     ) -> Result<(), PcError> {
+        let guest = self.guest_parts(D::NAME);
+        self.plug_virtio(D::NAME, VirtioPci::new(handler, queues, config, guest))
+    }
+
+    /// Adds a virtio device whose queues a worker of the kernel serves to the PCI bus.
+    pub fn add_vhost<W: Worker + 'static>(
+        &self,
+        worker: W,
+        config: VirtioPciConfig,
+    ) -> Result<(), PcError> {
+        let guest = self.guest_parts(W::NAME);
+        self.plug_virtio(W::NAME, VirtioPci::with_worker(worker, config, guest))
+    }
+
+    fn guest_parts(&self, device: &'static str) -> GuestParts {
         let switch = Arc::clone(&self.switch);
-        let guest = GuestParts {
-            memory: self.machine.vm().memory().clone(),
+        GuestParts {
+            memory: self.memory().clone(),
             events: self.machine.vm().clone(),
             routes: Arc::clone(&self.routes),
             backlog: self.machine.backlog.clone(),
-            on_error: Arc::new(move |error| switch.turn(Off::failed(D::NAME, error))),
-        };
-        let device = VirtioPci::new(handler, queues, config, guest);
-        let device = device.map_err(|source| PcError::Virtio {
-            device: D::NAME,
-            source,
-        })?;
-        self.pci.add(Arc::new(device))?;
+            on_error: Arc::new(move |error| switch.turn(Off::failed(device, error))),
+        }
+    }
+
+    fn plug_virtio(
+        &self,
+        device: &'static str,
+        made: io::Result<VirtioPci>,
+    ) -> Result<(), PcError> {
+        let function = made.map_err(|source| PcError::Virtio { device, source })?;
+        self.pci.add(Arc::new(function))?;
         Ok(())
     }
 

@@ -17,47 +17,6 @@ fn properties_are_read() {
 }
 
 #[test]
-fn ways_of_a_virtio_device_are_read() {
-    let config = |text: &str| match device(text).unwrap() {
-        Device::VirtioRng(config) => config,
-        other => panic!("{other:?}"),
-    };
-    let short = VirtioPciConfig::default();
-    assert_eq!(config("virtio-rng"), short);
-    assert_eq!(
-        config("virtio-rng,notify=ioeventfd,interrupt=irqfd,packed=off"),
-        short
-    );
-    let all = VirtioPciConfig {
-        notify: Notify::Exit,
-        raise: Raise::Call,
-        packed: true,
-    };
-    assert_eq!(config("virtio-rng,notify=exit,interrupt=call,packed"), all);
-}
-
-#[test]
-fn disk_has_a_file_and_the_ways_of_every_virtio_device() {
-    let drive = |readonly| Drive {
-        file: "/d.img".into(),
-        readonly,
-    };
-    let default = VirtioPciConfig::default();
-    assert_eq!(
-        device("virtio-blk,file=/d.img"),
-        Ok(Device::VirtioBlk(drive(false), default))
-    );
-    let exit = VirtioPciConfig {
-        notify: Notify::Exit,
-        ..default
-    };
-    assert_eq!(
-        device("virtio-blk,notify=exit,readonly,file=/d.img"),
-        Ok(Device::VirtioBlk(drive(true), exit))
-    );
-}
-
-#[test]
 fn devices_whose_names_are_alike_are_told_apart() {
     assert_eq!(device("pc-testdev"), Ok(Device::PcTestdev));
     let default = Device::PciTestdev(PciTestdevConfig::default());
@@ -99,17 +58,7 @@ fn mistakes_are_named_with_what_was_meant() {
             "no property 'membr', did you mean 'membar'?",
         ),
         ("pci-testdev,pv=yes", "pv: 'on' or 'off'"),
-        (
-            "virtio-rng,notify",
-            "notify: 'ioeventfd' or 'exit' is wanted",
-        ),
-        ("virtio-rng,interrupt=msi", "interrupt: 'irqfd' or 'call'"),
-        ("virtio-rng,host=x", "virtio-rng has no property 'host'"),
-        ("virtio-blk", "virtio-blk needs a file"),
-        ("virtio-net", "virtio-net needs an interface of the host"),
-        ("virtio-net,tap=a,mac=1", "mac: an address of one interface"),
         ("virtio-nte", "did you mean 'virtio-net'?"),
-        ("virtio-blk,file=d,readonly=1", "readonly: 'on' or 'off'"),
         ("virtio-rgn", "did you mean 'virtio-rng'?"),
         ("pci-testdev,membar=big", "membar: "),
         ("pci-testdev,", "no property ''"),
@@ -128,23 +77,4 @@ fn mistakes_are_named_with_what_was_meant() {
         let error = device(text).unwrap_err();
         assert!(error.contains(message), "{error}");
     }
-}
-
-#[test]
-fn interface_has_the_address_that_is_given_or_one_of_its_own() {
-    let config = VirtioPciConfig::default();
-    let link = |tap: &str, mac| {
-        Device::VirtioNet(
-            Link {
-                tap: tap.to_owned(),
-                mac,
-            },
-            config,
-        )
-    };
-    let mac = Mac([0x52, 0x54, 0, 1, 2, 3]);
-    let given = "virtio-net,tap=tap0,mac=52:54:00:01:02:03";
-    assert_eq!(device(given), Ok(link("tap0", mac)));
-    let own = link("tap0", Mac::of("tap0"));
-    assert_eq!(device("virtio-net,tap=tap0"), Ok(own));
 }

@@ -1,28 +1,28 @@
 //! Parses `--device NAME[,PROPERTY=VALUE]...`, which has QEMU's syntax.
 
+mod virtio;
+
 use std::path::PathBuf;
 
+pub(super) use self::virtio::{Drive, Virtio};
 use crate::suggest::did_you_mean;
 use crate::values::size;
 use vmbell::device::pci_testdev::PciTestdevConfig;
-use vmbell::device::virtio::net::{Mac, MacError};
-use vmbell::device::virtio::pci::{Notify, Raise, VirtioPciConfig};
+use vmbell::device::virtio::pci::VirtioPciConfig;
 
 const PC_TESTDEV: &str = "pc-testdev";
 const PCI_TESTDEV: &str = "pci-testdev";
 const VFIO_PCI: &str = "vfio-pci";
 const VFIO_PLATFORM: &str = "vfio-platform";
-const VIRTIO_RNG: &str = "virtio-rng";
-const VIRTIO_BLK: &str = "virtio-blk";
-const VIRTIO_NET: &str = "virtio-net";
-const NAMES: [&str; 7] = [
+const NAMES: [&str; 8] = [
     PC_TESTDEV,
     PCI_TESTDEV,
     VFIO_PCI,
     VFIO_PLATFORM,
-    VIRTIO_BLK,
-    VIRTIO_NET,
-    VIRTIO_RNG,
+    virtio::BLK,
+    virtio::NET,
+    virtio::RNG,
+    virtio::VSOCK,
 ];
 
 /// A device to plug in.
@@ -32,34 +32,12 @@ pub(super) enum Device {
     PcTestdev,
     /// Doorbells to measure, on the PCI bus.
     PciTestdev(PciTestdevConfig),
-    /// A disk, on the PCI bus.
-    VirtioBlk(Drive, VirtioPciConfig),
-    /// A network interface, on the PCI bus.
-    VirtioNet(Link, VirtioPciConfig),
-    /// Random bytes, on the PCI bus.
-    VirtioRng(VirtioPciConfig),
+    /// A virtio device on the PCI bus.
+    Virtio(Virtio, VirtioPciConfig),
     /// A PCI device of the host.
     VfioPci(Assigned),
     /// A platform device of the host.
     VfioPlatform(Assigned),
-}
-
-/// What a disk is made of.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Drive {
-    /// A file or a block device.
-    pub(super) file: PathBuf,
-    /// Whether the guest may only read.
-    pub(super) readonly: bool,
-}
-
-/// The two ends of a network interface.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Link {
-    /// The name of the tap, which is an interface of the host.
-    pub(super) tap: String,
-    /// The Ethernet address of the guest's interface.
-    pub(super) mac: Mac,
 }
 
 /// A device of the host, as the user names it.
@@ -83,9 +61,10 @@ pub(super) fn device(text: &str) -> Result<Device, String> {
             Ok(Device::PcTestdev)
         }
         PCI_TESTDEV => pci_testdev(parts),
-        VIRTIO_BLK => virtio_blk(parts),
-        VIRTIO_NET => virtio_net(parts),
-        VIRTIO_RNG => virtio_rng(parts),
+        virtio::BLK => virtio::blk(parts),
+        virtio::NET => virtio::net(parts),
+        virtio::RNG => virtio::rng(parts),
+        virtio::VSOCK => virtio::vsock(parts),
         VFIO_PCI => {
             assigned(VFIO_PCI, &["host", "mmap"], "0000:00:03.0", parts).map(Device::VfioPci)
         }
@@ -135,64 +114,6 @@ fn pci_testdev<'t>(parts: impl Iterator<Item = &'t str>) -> Result<Device, Strin
     Ok(Device::PciTestdev(config))
 }
 
-fn virtio_blk<'t>(parts: impl Iterator<Item = &'t str>) -> Result<Device, String> {
-    let (mut file, mut readonly) = (None, false);
-    let mut config = VirtioPciConfig::default();
-    let known = [&["file", "readonly"], &TRANSPORT[..]].concat();
-    properties(VIRTIO_BLK, &known, parts, |property, value| {
-        match property {
-            "file" => file = Some(value.into()),
-            "readonly" => readonly = on_or_off(value)?,
-            _ => transport(&mut config, property, value)?,
-        }
-        Ok(())
-    })?;
-    let file = file.ok_or("virtio-blk needs a file, for example file=disk.img")?;
-    Ok(Device::VirtioBlk(Drive { file, readonly }, config))
-}
-
-fn virtio_net<'t>(parts: impl Iterator<Item = &'t str>) -> Result<Device, String> {
-    let (mut tap, mut mac) = (None, None);
-    let mut config = VirtioPciConfig::default();
-    let known = [&["tap", "mac"], &TRANSPORT[..]].concat();
-    properties(VIRTIO_NET, &known, parts, |property, value| {
-        match property {
-            "tap" => tap = Some(value.to_owned()),
-            "mac" => mac = Some(value.parse().map_err(|error: MacError| error.to_string())?),
-            _ => transport(&mut config, property, value)?,
-        }
-        Ok(())
-    })?;
-    let tap = tap.ok_or("virtio-net needs an interface of the host, for example tap=tap0")?;
-    let mac = mac.unwrap_or_else(|| Mac::of(&tap));
-    Ok(Device::VirtioNet(Link { tap, mac }, config))
-}
-
-fn virtio_rng<'t>(parts: impl Iterator<Item = &'t str>) -> Result<Device, String> {
-    let mut config = VirtioPciConfig::default();
-    properties(VIRTIO_RNG, &TRANSPORT, parts, |property, value| {
-        transport(&mut config, property, value)
-    })?;
-    Ok(Device::VirtioRng(config))
-}
-
-/// The properties that every virtio device has.
-const TRANSPORT: [&str; 3] = ["notify", "interrupt", "packed"];
-
-/// Sets one of them.
-fn transport(config: &mut VirtioPciConfig, property: &str, value: &str) -> Result<(), String> {
-    match (property, value) {
-        ("notify", "ioeventfd") => config.notify = Notify::Doorbell,
-        ("notify", "exit") => config.notify = Notify::Exit,
-        ("notify", _) => return Err("'ioeventfd' or 'exit' is wanted".to_owned()),
-        ("packed", _) => config.packed = on_or_off(value)?,
-        (_, "irqfd") => config.raise = Raise::Irqfd,
-        (_, "call") => config.raise = Raise::Call,
-        _ => return Err("'irqfd' or 'call' is wanted".to_owned()),
-    }
-    Ok(())
-}
-
 fn assigned<'t>(
     device: &str,
     known: &[&str],
@@ -225,5 +146,5 @@ fn on_or_off(text: &str) -> Result<bool, String> {
 }
 
 #[cfg(test)]
-#[path = "device_test.rs"]
+#[path = "test.rs"]
 mod tests;

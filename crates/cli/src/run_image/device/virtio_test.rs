@@ -1,0 +1,93 @@
+use super::super::device;
+use super::*;
+
+fn read(text: &str) -> (Virtio, VirtioPciConfig) {
+    match device(text).unwrap() {
+        Device::Virtio(device, config) => (device, config),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn ways_of_a_virtio_device_are_read() {
+    let short = VirtioPciConfig::default();
+    assert_eq!(read("virtio-rng"), (Virtio::Rng, short));
+    let long = "virtio-rng,notify=ioeventfd,interrupt=irqfd,packed=off";
+    assert_eq!(read(long), (Virtio::Rng, short));
+    let all = VirtioPciConfig {
+        notify: Notify::Exit,
+        raise: Raise::Call,
+        packed: true,
+    };
+    let long = "virtio-rng,notify=exit,interrupt=call,packed";
+    assert_eq!(read(long), (Virtio::Rng, all));
+}
+
+#[test]
+fn disk_has_a_file_and_the_ways_of_every_virtio_device() {
+    let drive = |readonly| {
+        Virtio::Blk(Drive {
+            file: "/d.img".into(),
+            readonly,
+        })
+    };
+    let default = VirtioPciConfig::default();
+    assert_eq!(read("virtio-blk,file=/d.img"), (drive(false), default));
+    let exit = VirtioPciConfig {
+        notify: Notify::Exit,
+        ..default
+    };
+    let long = "virtio-blk,notify=exit,readonly,file=/d.img";
+    assert_eq!(read(long), (drive(true), exit));
+}
+
+#[test]
+fn interface_has_the_address_that_is_given_or_one_of_its_own() {
+    let link = |mac, offloads, vhost| {
+        Virtio::Net(Link {
+            tap: "tap0".to_owned(),
+            mac,
+            offloads,
+            vhost,
+        })
+    };
+    let given = read("virtio-net,vhost,tap=tap0,offload=off,mac=52:54:00:01:02:03").0;
+    let mac = Mac([0x52, 0x54, 0, 1, 2, 3]);
+    assert_eq!(given, link(mac, Offloads::Off, true));
+    let own = link(Mac::of("tap0"), Offloads::On, false);
+    assert_eq!(read("virtio-net,tap=tap0").0, own);
+}
+
+#[test]
+fn sockets_have_the_context_id_of_a_guest() {
+    let Virtio::Vsock(cid) = read("virtio-vsock,cid=4294967294").0 else {
+        panic!("it is another device")
+    };
+    assert_eq!(cid.to_string(), "4294967294");
+}
+
+#[test]
+fn mistakes_are_named() {
+    let cases = [
+        (
+            "virtio-rng,notify",
+            "notify: 'ioeventfd' or 'exit' is wanted",
+        ),
+        ("virtio-rng,interrupt=msi", "interrupt: 'irqfd' or 'call'"),
+        ("virtio-rng,host=x", "virtio-rng has no property 'host'"),
+        ("virtio-blk", "virtio-blk needs a file"),
+        ("virtio-blk,file=d,readonly=1", "readonly: 'on' or 'off'"),
+        ("virtio-net", "virtio-net needs an interface of the host"),
+        ("virtio-net,tap=a,mac=1", "mac: an address of one interface"),
+        ("virtio-net,tap=a,vhost,packed", "knows no packed rings"),
+        ("virtio-net,tap=a,offload=2", "offload: 'on' or 'off'"),
+        ("virtio-vsock", "virtio-vsock needs the guest's context ID"),
+        ("virtio-vsock,cid=2", "cid: '2' is no context ID of a guest"),
+        ("virtio-vsock,cid=4294967295", "a number from 3 to 42949672"),
+        ("virtio-vsock,cid=3,packed", "knows no packed rings"),
+    ];
+    for (text, message) in cases {
+        let error = device(text).unwrap_err();
+        assert!(error.contains(message), "{error}");
+    }
+}
