@@ -1,4 +1,4 @@
-//! The console of a kernel: standard input goes to the guest's serial port. A terminal is put into raw mode meanwhile, so
+//! The console of a kernel: standard input goes to the guest's serial port, or to its virtio console if it has one. A terminal is put into raw mode meanwhile, so
 //! that each key reaches the guest at once, and Ctrl-C, too; Ctrl-A x ends the run.
 
 use std::io::{self, IsTerminal, Read};
@@ -8,8 +8,6 @@ use std::thread;
 
 use anyhow::{Context, Result};
 use rustix::termios::{OptionalActions, OutputModes, Termios, tcgetattr, tcsetattr};
-
-use vmbell::machine::SerialPort;
 
 /// Ctrl-A, which begins a command, and the commands.
 const ESCAPE: u8 = 0x01;
@@ -22,9 +20,9 @@ pub(super) struct Console {
 }
 
 impl Console {
-    /// Starts a thread that copies standard input to the port, up to its end. The thread ends with the process, since
-    /// nothing wakes it from its read.
-    pub(super) fn attach(serial: &Arc<SerialPort>) -> Result<Self> {
+    /// Starts a thread that calls `give` with what comes from standard input, up to its end. The thread ends with the
+    /// process, since nothing wakes it from its read.
+    pub(super) fn attach(give: impl FnMut(&[u8]) + Send + 'static) -> Result<Self> {
         let stdin = io::stdin();
         let before = if stdin.is_terminal() {
             let before = tcgetattr(&stdin).context("cannot read the terminal's settings")?;
@@ -40,9 +38,8 @@ impl Console {
             before,
             quit: Arc::clone(&quit),
         };
-        let serial = Arc::clone(serial);
         let escapes = stdin.is_terminal().then(Escapes::default);
-        let copy = move || copy(stdin.lock(), &serial, escapes, &quit);
+        let copy = move || copy(stdin.lock(), give, escapes, &quit);
         thread::Builder::new()
             .name("console".to_owned())
             .spawn(copy)
@@ -76,7 +73,7 @@ fn raw(before: &Termios) -> Termios {
 /// Copies until the end of the input, or until the user asks for the end. Without `escapes` every byte is the guest's.
 fn copy(
     mut input: impl Read,
-    serial: &SerialPort,
+    mut give: impl FnMut(&[u8]),
     mut escapes: Option<Escapes>,
     quit: &AtomicBool,
 ) {
@@ -91,7 +88,7 @@ fn copy(
             Some(escapes) => escapes.filter(read),
             None => (read.to_vec(), false),
         };
-        serial.receive(&bytes, || false);
+        give(&bytes);
         if has_quit {
             quit.store(true, Ordering::Release);
             return;

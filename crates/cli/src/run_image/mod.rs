@@ -4,12 +4,13 @@ mod assign;
 mod console;
 mod cpu;
 mod device;
+mod plug;
 
 use std::ffi::OsString;
-use std::fs::OpenOptions;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -17,15 +18,12 @@ use anyhow::{Context, Result, anyhow, ensure};
 use clap::{Args, ValueEnum};
 
 use self::console::Console;
-use self::device::{Device, Drive, Virtio};
+use self::device::Device;
+use self::plug::Plugged;
 use super::exit::Exit;
 use super::{interrupt, values};
-use vmbell::device::virtio::net::{NET_QUEUES, Tap};
-use vmbell::device::virtio::pci::VirtioPciConfig;
-use vmbell::device::virtio::vhost::{VhostNet, VhostVsock};
-use vmbell::device::virtio::{Disk, Entropy, Net};
 use vmbell::hypervisor::kvm::Kvm;
-use vmbell::hypervisor::{CpuFeatures, Hypervisor, Vm};
+use vmbell::hypervisor::{CpuFeatures, Hypervisor};
 use vmbell::machine::{Boot, Image, Pc, PcConfig, Stop, VCPUS_MAX};
 
 const EXAMPLES: &str = "\
@@ -60,11 +58,12 @@ pub(super) struct RunArgs {
     /// file whose header has addresses
     image: PathBuf,
 
-    /// A device to plug in: `virtio-rng`, `virtio-blk,file=FILE[,readonly=on]`, `virtio-net,tap=NAME[,mac=ADDRESS][,vhost=on][,offload=off]`,
+    /// A device to plug in: `virtio-rng`, `virtio-console`, `virtio-blk,file=FILE[,readonly=on]`, `virtio-net,tap=NAME[,mac=ADDRESS][,vhost=on][,offload=off]`,
     /// `virtio-vsock,cid=N`, each with `[,notify=exit][,interrupt=call][,packed=on]`; `vfio-pci,host=ADDRESS[,mmap=off]`,
     /// `vfio-platform,host=NAME[,mmap=off][,dtb=FILE]`, `pc-testdev` or `pci-testdev[,membar=SIZE][,pv=on]`
     ///
-    /// virtio-rng gives the guest random bytes of the host, virtio-blk a disk of a file or block device of the host,
+    /// virtio-rng gives the guest random bytes of the host, virtio-console a second console on stdin and stdout, whose input
+    /// the serial port then has no more, virtio-blk a disk of a file or block device of the host,
     /// virtio-net a network interface at the other end of a tap (`ip tuntap add dev tap0 mode tap user $USER`), and
     /// virtio-vsock sockets to programs of the host, as virtio devices on PCI. With vhost=on, and for virtio-vsock always,
     /// the kernel serves the queues. With offload=off each packet is whole, and not longer than a frame. A notification is an ioeventfd,
@@ -188,34 +187,6 @@ fn contents(what: &str, path: Option<&Path>) -> Result<Option<Vec<u8>>> {
     path.map(read).transpose()
 }
 
-/// Opens the file of a disk.
-fn disk(drive: &Drive) -> Result<Disk> {
-    let Drive { file, readonly } = drive;
-    let opened = OpenOptions::new().read(true).write(!readonly).open(file);
-    opened
-        .and_then(|file| Disk::new(file, *readonly))
-        .with_context(|| format!("cannot use {} as a disk", file.display()))
-}
-
-fn add_virtio<V: Vm>(pc: &Pc<V>, device: &Virtio, config: VirtioPciConfig) -> Result<()> {
-    match device {
-        Virtio::Blk(drive) => pc.add_virtio(disk(drive)?, 1, config)?,
-        Virtio::Net(link) => {
-            let tap = Tap::open(&link.tap)?;
-            if link.vhost {
-                let net = VhostNet::open(pc.memory(), tap, link.mac, link.offloads)?;
-                pc.add_vhost(net, config)?;
-            } else {
-                let net = Net::new(tap, link.mac, link.offloads);
-                pc.add_virtio(net, NET_QUEUES, config)?;
-            }
-        }
-        Virtio::Rng => pc.add_virtio(Entropy, 1, config)?,
-        Virtio::Vsock(cid) => pc.add_vhost(VhostVsock::open(pc.memory(), *cid)?, config)?,
-    }
-    Ok(())
-}
-
 /// The hint for a host without KVM: how to run the same command in the lab.
 fn elsewhere(args: &RunArgs, command: Vec<OsString>) -> String {
     let files = [Some(&args.image), args.initrd.as_ref(), args.env.as_ref()];
@@ -251,26 +222,23 @@ fn boot_on<H: Hypervisor>(
         hidden: args.cpu,
     };
     let pc = Pc::new(hypervisor, config, io::stdout())?;
-    let mut nodes = Vec::new();
-    for device in &args.device {
-        match device {
-            Device::PcTestdev => pc.add_pc_testdev()?,
-            Device::PciTestdev(config) => pc.add_testdev(*config)?,
-            Device::Virtio(device, config) => add_virtio(&pc, device, *config)?,
-            Device::VfioPci(device) => assign::pci(&pc, device)?,
-            Device::VfioPlatform(device) => nodes.push(assign::platform(&pc, device)?),
-        }
-    }
+    let Plugged { nodes, keys } = plug::all(&pc, &args.device)?;
     if let Some(path) = &args.dump_dtb {
         assign::dump(&nodes, path)?;
     }
     let interrupted = interrupt::catch().context("cannot catch signals")?;
     let is_interrupted = || interrupted.load(Ordering::Relaxed);
     // Only a kernel reads what the user types; the other images leave standard input to the shell.
-    let console = image
-        .is_kernel()
-        .then(|| Console::attach(pc.serial()))
-        .transpose()?;
+    let console = match keys {
+        Some(mut keys) => Some(Console::attach(move |bytes| keys.give(bytes))?),
+        None if image.is_kernel() => {
+            let serial = Arc::clone(pc.serial());
+            Some(Console::attach(move |bytes| {
+                serial.receive(bytes, || false);
+            })?)
+        }
+        None => None,
+    };
     let quit = console.as_ref().map(Console::has_quit);
     let has_quit = move || {
         quit.as_ref()

@@ -192,18 +192,32 @@ poweroff -f
     assert_eq!(vectors.iter().filter(has_interrupted).count(), 6, "{said}");
 }
 
-#[test]
-#[ignore = "boots the lab: cargo xtask lab"]
-fn standard_input_is_the_console_of_linux_and_a_reboot_ends_the_run() {
-    let files = Files::new("exec sh\n", &[]);
+/// A guest's shell reads what is typed, as much as a line has room for.
+fn types(console: &str, device: &str) {
+    let files = Files::new(
+        &format!("exec sh </dev/{console} >/dev/{console} 2>&1\n"),
+        &[],
+    );
     let keys = format!("echo {} $((6 * 7))\nreboot -f\n", "long-".repeat(60));
     fs::write(files.folder.path().join("keys"), &keys).unwrap();
     let keys = fs::File::open(files.folder.path().join("keys")).unwrap();
-    let script = files.run("");
+    let script = files.run(device);
     let output = output(files.in_l1(&["-i"], &script).stdin(Stdio::from(keys)));
     let said = said(&output);
     let answer = format!("{} 42", "long-".repeat(60));
     assert!(said.lines().any(|line| line.trim_end() == answer), "{said}");
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn standard_input_is_the_console_of_linux_and_a_reboot_ends_the_run() {
+    types("ttyS0", "");
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn standard_input_is_a_virtio_console_of_linux_if_it_has_one() {
+    types("hvc0", "--smp 2 --device virtio-console,packed=on");
 }
 
 #[test]

@@ -4,7 +4,7 @@ mod virtio;
 
 use std::path::PathBuf;
 
-pub(super) use self::virtio::{Drive, Virtio};
+pub(super) use self::virtio::{Drive, Link, Virtio};
 use crate::suggest::did_you_mean;
 use crate::values::size;
 use vmbell::device::pci_testdev::PciTestdevConfig;
@@ -14,12 +14,13 @@ const PC_TESTDEV: &str = "pc-testdev";
 const PCI_TESTDEV: &str = "pci-testdev";
 const VFIO_PCI: &str = "vfio-pci";
 const VFIO_PLATFORM: &str = "vfio-platform";
-const NAMES: [&str; 8] = [
+const NAMES: [&str; 9] = [
     PC_TESTDEV,
     PCI_TESTDEV,
     VFIO_PCI,
     VFIO_PLATFORM,
     virtio::BLK,
+    virtio::CONSOLE,
     virtio::NET,
     virtio::RNG,
     virtio::VSOCK,
@@ -62,6 +63,7 @@ pub(super) fn device(text: &str) -> Result<Device, String> {
         }
         PCI_TESTDEV => pci_testdev(parts),
         virtio::BLK => virtio::blk(parts),
+        virtio::CONSOLE => virtio::console(parts),
         virtio::NET => virtio::net(parts),
         virtio::RNG => virtio::rng(parts),
         virtio::VSOCK => virtio::vsock(parts),

@@ -9,6 +9,7 @@ use vmbell::device::virtio::vhost::{Cid, CidError};
 
 pub(super) const RNG: &str = "virtio-rng";
 pub(super) const BLK: &str = "virtio-blk";
+pub(super) const CONSOLE: &str = "virtio-console";
 pub(super) const NET: &str = "virtio-net";
 pub(super) const VSOCK: &str = "virtio-vsock";
 
@@ -17,6 +18,8 @@ pub(super) const VSOCK: &str = "virtio-vsock";
 pub(in crate::run_image) enum Virtio {
     /// A disk.
     Blk(Drive),
+    /// A console on standard input and output.
+    Console,
     /// A network interface.
     Net(Link),
     /// Random bytes.
@@ -61,6 +64,11 @@ pub(super) fn blk<'t>(parts: impl Iterator<Item = &'t str>) -> Result<Device, St
         Virtio::Blk(Drive { file, readonly }),
         config,
     ))
+}
+
+pub(super) fn console<'t>(parts: impl Iterator<Item = &'t str>) -> Result<Device, String> {
+    let config = with_ways(CONSOLE, &[], parts, |_, _| Ok(()))?;
+    Ok(Device::Virtio(Virtio::Console, config))
 }
 
 pub(super) fn net<'t>(parts: impl Iterator<Item = &'t str>) -> Result<Device, String> {

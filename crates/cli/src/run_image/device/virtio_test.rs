@@ -12,6 +12,7 @@ fn read(text: &str) -> (Virtio, VirtioPciConfig) {
 fn ways_of_a_virtio_device_are_read() {
     let short = VirtioPciConfig::default();
     assert_eq!(read("virtio-rng"), (Virtio::Rng, short));
+    assert_eq!(read("virtio-console"), (Virtio::Console, short));
     let long = "virtio-rng,notify=ioeventfd,interrupt=irqfd,packed=off";
     assert_eq!(read(long), (Virtio::Rng, short));
     let all = VirtioPciConfig {

@@ -13,6 +13,7 @@
 #[cfg(test)]
 mod answer_double;
 mod blk;
+mod console;
 mod control;
 mod features;
 mod inverter;
@@ -31,6 +32,7 @@ mod source;
 pub mod vhost;
 
 pub use blk::Disk;
+pub use console::{CONSOLE_QUEUES, Console, ConsoleReady};
 pub use inverter::Inverter;
 pub use net::Net;
 pub use queue::{Handler, HandlerError, Queue, Served};
