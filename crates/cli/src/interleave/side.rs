@@ -99,7 +99,7 @@ impl Side {
             limit: self.limit,
             most: MOST,
             stop,
-            is_complete: |_| false,
+            is_complete: &|_| false,
         });
         let ended = match ended {
             Ok(ended) => ended,

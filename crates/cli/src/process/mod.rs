@@ -28,7 +28,6 @@ const MARK: usize = 64;
 const LOOK_MS: libc::c_int = 50;
 
 /// A program with its arguments and what it may use.
-#[derive(Debug)]
 pub(super) struct Task<'a> {
     /// The program and its arguments.
     pub(super) words: &'a [OsString],
@@ -39,7 +38,7 @@ pub(super) struct Task<'a> {
     /// Set when the command is to end.
     pub(super) stop: &'a AtomicBool,
     /// Whether a piece of its output has the mark after which nothing more is wanted.
-    pub(super) is_complete: fn(&[u8]) -> bool,
+    pub(super) is_complete: &'a dyn Fn(&[u8]) -> bool,
 }
 
 /// What a program printed, and how it ended.

@@ -16,7 +16,7 @@ fn shell(script: &str, limit: Duration, stop: &AtomicBool) -> Ended {
         limit,
         most: MOST,
         stop,
-        is_complete: is_done,
+        is_complete: &is_done,
     };
     run(&task).unwrap()
 }
@@ -107,7 +107,7 @@ fn a_program_that_does_not_exist_is_an_error() {
         limit: LONG,
         most: MOST,
         stop: &GO_ON,
-        is_complete: is_done,
+        is_complete: &is_done,
     };
     assert_eq!(run(&task).unwrap_err().kind(), ErrorKind::NotFound);
 }

@@ -8,12 +8,13 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::args::{Accel, VmmArgs};
-use super::launcher::{self, Launcher, known};
+use super::launcher::{Launcher, known};
 use super::serial;
 use super::turns::{Column, Exits};
 use crate::exit::{Exit, Usage};
 use crate::output::print;
 use crate::process::{self, Task};
+use crate::program::no_kvm;
 use crate::suggest::did_you_mean;
 
 /// How long a program may take to print its version.
@@ -58,7 +59,7 @@ pub(super) fn column(launcher: Launcher, accel: Accel, stop: &AtomicBool) -> Col
         .ok()
         .and_then(|program| version(&launcher, program, stop));
     let emulates = match accel {
-        Accel::Auto => launcher::no_kvm().is_some(),
+        Accel::Auto => no_kvm().is_some(),
         Accel::Kvm => false,
         Accel::Tcg => true,
     };
@@ -94,7 +95,7 @@ fn version(launcher: &Launcher, program: &Path, stop: &AtomicBool) -> Option<Str
         limit: VERSION_LIMIT,
         most: super::turns::MOST_OUTPUT,
         stop,
-        is_complete: |_| false,
+        is_complete: &|_| false,
     });
     let output = ended.ok()?.output;
     let text = String::from_utf8_lossy(&output);

@@ -1,13 +1,12 @@
 //! The VMMs that can run the image: where their programs are, and the command line of a boot.
 
 use std::ffi::OsString;
-use std::fs::{self, OpenOptions};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::args::{Accel, Device};
 use super::template::{Places, Template};
 use super::{alioth, qemu};
+use crate::program::{no_kvm, on_path};
 
 /// A VMM.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -133,36 +132,6 @@ impl Launcher {
         }
         words
     }
-}
-
-/// Why KVM cannot be used, if it cannot.
-pub(super) fn no_kvm() -> Option<String> {
-    let opened = OpenOptions::new().read(true).write(true).open("/dev/kvm");
-    let error = opened.err()?;
-    Some(format!("it needs KVM, and /dev/kvm does not open: {error}"))
-}
-
-/// The path of a program, which is searched on PATH unless its name has a slash.
-fn on_path(program: &str) -> Result<PathBuf, String> {
-    let folders = std::env::var_os("PATH").unwrap_or_default();
-    let candidates: Vec<PathBuf> = if program.contains('/') {
-        vec![program.into()]
-    } else {
-        let folders = std::env::split_paths(&folders);
-        folders.map(|folder| folder.join(program)).collect()
-    };
-    let mut files = candidates.iter().filter(|path| path.is_file()).peekable();
-    let first = files.peek().copied().cloned();
-    match (files.find(|path| may_run(path)), first) {
-        (Some(path), _) => Ok(path.clone()),
-        (None, Some(path)) => Err(format!("{} may not be executed", path.display())),
-        (None, None) if program.contains('/') => Err(format!("there is no file {program}")),
-        (None, None) => Err(format!("{program} is not on PATH")),
-    }
-}
-
-fn may_run(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|metadata| metadata.permissions().mode() & 0o111 != 0)
 }
 
 #[cfg(test)]

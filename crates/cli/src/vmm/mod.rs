@@ -25,8 +25,9 @@ use anyhow::{Context, Result, bail};
 pub(super) use self::args::VmmArgs;
 use self::choose::{chosen, column, is_missing, list, none_found};
 use self::launcher::Launcher;
-use self::report::{Begun, show};
+use self::report::report;
 use self::turns::Column;
+use super::columns::{Begun, show};
 use super::exit::{Exit, Usage};
 use super::exports::Exports;
 use super::interrupt;
@@ -65,12 +66,12 @@ pub(super) fn run(args: &VmmArgs) -> Result<Exit> {
     }
     let exports = Exports::open(&args.exports)?;
     let begun = Begun::now(timing::here().map_err(Usage::new)?);
-    let unit = begun.time_unit(args)?;
+    let unit = begun.time_unit(args.time_unit)?;
     let stopped = turns::take(args, &mut columns, interrupted)?;
-    let report = begun.report(args, &columns, stopped);
+    let report = report(begun, args, &columns, stopped);
     let stdout_is_taken = exports.use_stdout();
     let exported = exports.finish(&report, unit);
-    show(&report, args, unit, stdout_is_taken)?;
+    show(&report, args.style, (unit, args.ratios), stdout_is_taken)?;
     exported?;
     Ok(exit_of(&report, report.vmms.iter().map(|vmm| vmm.status)))
 }

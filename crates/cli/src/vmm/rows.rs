@@ -3,18 +3,15 @@
 use super::args::Device;
 use super::document::{Batches, DocumentRow};
 use super::turns::{Column, Exits};
+use crate::columns::{self, Measured, ratio};
 use vmbell_bench::Clock;
-use vmbell_report::bootstrap::ratio_of_medians;
-use vmbell_report::outliers::Outliers;
-use vmbell_report::statistics::{Summary, percentile, thousandths};
-use vmbell_report::{Counts, Group, Percentiles, PercentilesOf, Ratio, Row, Status, Timing};
+use vmbell_report::statistics::thousandths;
+use vmbell_report::{Row, Timing};
 
 /// The image's reason of a row that its command line leaves out.
 const NOT_ASKED_FOR: &str = "not asked for";
 /// The hypervisor's signature in the CPUID of QEMU's TCG.
 const TCG: &str = "TCGTCGTCGTCG";
-/// The seed of the intervals of ratios: the same samples have the same interval.
-const SEED: u64 = 1;
 
 /// What all rows need to know.
 #[derive(Clone, Copy, Debug)]
@@ -61,17 +58,6 @@ pub(super) fn rows(columns: &[Column], facts: Facts<'_>) -> Vec<Row> {
         }
     }
     rows
-}
-
-fn ratio(new: &Row, old: &Row) -> Option<Ratio> {
-    let measured = ratio_of_medians(&new.samples_ns, &old.samples_ns, SEED)?;
-    Some(Ratio {
-        reference: format!("{} ({})", old.command, old.backend),
-        value: measured.value,
-        ci_low: measured.interval.map(|[low, _]| low),
-        ci_high: measured.interval.map(|[_, high]| high),
-        is_bound: false,
-    })
 }
 
 fn of_column(column: &Column, facts: Facts<'_>) -> Vec<Row> {
@@ -138,63 +124,15 @@ fn row(
         .iter()
         .flat_map(|boot| boot.ticks.iter().map(|_| boot.operations))
         .collect();
-    let summary = Summary::of(&samples);
-    let stat = |pick: fn(&Summary) -> f64| summary.as_ref().map(pick);
-    let outliers = Outliers::of(&samples);
-    let differ = ops.iter().any(|one| Some(one) != ops.first());
-    let shortest = samples
-        .iter()
-        .zip(&ops)
-        .map(|(ns, ops)| ns * *ops as f64 / 1e9);
-    Row {
-        command: named.name.clone(),
-        group: Group::Scenario,
-        status: if samples.is_empty() {
-            Status::Skipped
-        } else {
-            Status::Ok
-        },
-        reason: reason.filter(|_| samples.is_empty()).cloned(),
-        mean_ns: stat(|s| s.mean),
-        stddev_ns: summary.as_ref().and_then(|s| s.stddev),
-        median_ns: stat(|s| s.median),
-        instructions: stat(|s| s.median)
-            .map(thousandths)
-            .filter(|_| timing == Timing::Instructions),
-        user_ns: None,
-        system_ns: None,
-        min_ns: stat(|s| s.min),
-        max_ns: stat(|s| s.max),
-        parameters: [].into(),
-        backend: column.launcher.name().to_owned(),
-        spin: None,
-        cpus: Vec::new(),
-        exits: None,
-        exit_reasons: None,
-        timing_valid: timing == Timing::Native && !is_emulated(column),
-        ops_per_run: ops.last().copied().unwrap_or_default(),
-        shortest_run: shortest.min_by(f64::total_cmp),
-        percentiles_ns: Percentiles::of(samples.len() as f64, |share| percentile(&samples, share)),
-        percentiles_of: PercentilesOf::Runs,
-        spread: summary
-            .as_ref()
-            .filter(|_| samples.len() >= 3)
-            .map(Summary::relative_spread),
-        outliers: outliers.count as u64,
-        outliers_shift: outliers.median_shift,
-        reference: None,
-        ratio: None,
-        exits_per_op: None,
-        events: Counts::default(),
-        counts: Counts::default(),
-        ratios: [].into(),
-        note: None,
-        exits_note: None,
-        address_space: None,
-        resolution_ns: None,
-        ops: if differ { ops } else { Vec::new() },
-        samples_ns: samples,
-    }
+    columns::row(Measured {
+        name: &named.name,
+        vmm: column.launcher.name(),
+        samples,
+        ops,
+        reason: reason.cloned(),
+        timing,
+        is_emulated: is_emulated(column),
+    })
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@ use super::super::document::Document;
 use super::super::launcher::Launcher;
 use super::super::qemu::Board;
 use super::*;
+use vmbell_report::Status;
 use vmbell_report::VmmGuest;
 
 fn guest(hypervisor: &str, tsc_hz: Option<f64>) -> VmmGuest {

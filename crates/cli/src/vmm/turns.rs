@@ -184,7 +184,7 @@ impl Place<'_> {
             limit: self.args.time_limit,
             most: MOST_OUTPUT,
             stop: self.stop,
-            is_complete: serial::is_complete,
+            is_complete: &serial::is_complete,
         });
         if let (Some(keep), Ok(ended)) = (&self.args.keep, &ended) {
             kept(keep, &format!("{}-{name}", column.launcher.name()), ended)?;

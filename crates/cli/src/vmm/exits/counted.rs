@@ -3,24 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::super::document::{Batches, Document};
-use super::tally::{Batch, Marked, Reasons};
+use super::tally::Marked;
+use crate::kvm_trace::{Batch, Reasons};
 use vmbell_report::statistics::{Summary, thousandths};
 use vmbell_report::{ExitReasons, Exits};
-
-/// Exits that the time causes at which an interrupt comes, by the names of Intel's and AMD's reasons: the host's own
-/// interrupts, which `vmbell bench` leaves out too (the statistic `irq_exits`), its NMIs, and the exits at which KVM waits
-/// until a guest lets an interrupt in that came while it masked them.
-const HOST: [&str; 7] = [
-    "EXTERNAL_INTERRUPT",
-    "NMI",
-    "INTERRUPT_WINDOW",
-    "PENDING_INTERRUPT",
-    "interrupt",
-    "nmi",
-    "vintr",
-];
-/// Returns to the VMM because a signal came, which no exit of the guest caused.
-const SIGNAL: &str = "restart";
 
 /// What was counted of each row of a VMM.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,8 +61,8 @@ fn of_row(batches: &Batches, marked: Option<&Marked>) -> Result<OfRow, String> {
         return Err(format!("{seen} of its {wanted} batches are in the trace"));
     };
     let operations = batches.operations;
-    let total = median(&marked.batches, operations, exits);
-    let heavy = median(&marked.batches, operations, returns);
+    let total = median(&marked.batches, operations, Batch::of_guest);
+    let heavy = median(&marked.batches, operations, Batch::returns);
     Ok(OfRow {
         exits: Exits {
             // An exit that goes to the VMM in several pieces returns more than once.
@@ -88,19 +74,6 @@ fn of_row(batches: &Batches, marked: Option<&Marked>) -> Result<OfRow, String> {
             kvm_userspace_exit: means(&marked.batches, operations, |batch| &batch.userspace),
         },
     })
-}
-
-/// The exits that the guest causes.
-fn exits(batch: &Batch) -> u64 {
-    let of_guest = |(reason, _): &(&String, &u64)| !HOST.contains(&reason.as_str());
-    let reasons = batch.exits.iter().filter(of_guest);
-    reasons.map(|(_, count)| count).sum()
-}
-
-fn returns(batch: &Batch) -> u64 {
-    let reasons = batch.userspace.iter();
-    let of_guest = reasons.filter(|(reason, _)| *reason != SIGNAL);
-    of_guest.map(|(_, count)| count).sum()
 }
 
 #[allow(clippy::cast_precision_loss, reason = "far fewer exits than 2^53")]

@@ -2,26 +2,24 @@
 //! goes on to the VMM.
 //!
 //! One further boot of each VMM, whose times are thrown away, has the word `mark`: the image brackets each batch by writes
-//! to port 0x80. Meanwhile `recording` reads the kernel's events of the VMM's threads from a trace buffer of our own
-//! (`instance`), `line` parses them, `tally` counts those between two marks, and `counted` makes numbers of one operation
+//! to port 0x80. Meanwhile `recording` reads the kernel's events of the VMM's threads (`crate::kvm_trace`), `tally` counts those between two marks, and `counted` makes numbers of one operation
 //! of them. This takes root with tracefs.
 
 mod counted;
-mod instance;
-mod line;
 mod recording;
 mod tally;
 
 pub(super) use self::counted::Counted;
 use self::recording::Recording;
 use super::document::Document;
+use crate::kvm_trace::Instance;
 
 /// The image's word for marks.
 pub(super) const WORD: &str = "mark";
 
 /// Why exits cannot be counted here, if they cannot.
 pub(super) fn obstacle() -> Option<String> {
-    instance::Instance::new().err().map(in_words)
+    Instance::new().err().map(in_words)
 }
 
 /// Counts the exits of the VMM that `boot` runs on the calling thread; or says why they are not known.

@@ -8,9 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::instance::{Instance, TracefsError};
-use super::line::{self, Line, Unreadable};
 use super::tally::{Tally, TallyError};
+use crate::kvm_trace::{Instance, Line, TracefsError, Unreadable, parse};
 
 /// How long the thread sleeps when all has been read.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -144,7 +143,7 @@ impl Lines {
     }
 
     fn count(&mut self, line: &[u8]) -> Result<(), TraceError> {
-        match line::parse(line)? {
+        match parse(line)? {
             Line::Event(event) => Ok(self.tally.add(event)?),
             Line::Lost => Err(TraceError::Lost),
             Line::Other => Ok(()),

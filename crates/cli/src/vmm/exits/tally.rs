@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use super::line::{Event, What};
+use crate::kvm_trace::{Batch, Event, Reasons, What};
 
 /// The most threads, reasons of a batch and batches of a row that are counted.
 const THREADS: usize = 256;
@@ -28,18 +28,6 @@ pub(in super::super) enum TallyError {
         /// How many are counted.
         most: usize,
     },
-}
-
-/// How often something happened, for each reason.
-pub(super) type Reasons = BTreeMap<String, u64>;
-
-/// What happened in one batch.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Batch {
-    /// Exits.
-    pub(super) exits: Reasons,
-    /// Returns to the VMM.
-    pub(super) userspace: Reasons,
 }
 
 /// What happened in the batches of one mark.

@@ -14,11 +14,11 @@ const MARK: &str = "pio_write at 0x80 ";
 /// A line that is not as the kernel writes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the trace has a line that cannot be read")]
-pub(in super::super) struct Unreadable;
+pub(crate) struct Unreadable;
 
 /// What a line says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Line<'a> {
+pub(crate) enum Line<'a> {
     /// Something happened on a thread.
     Event(Event<'a>),
     /// The kernel had no room for events.
@@ -29,18 +29,18 @@ pub(super) enum Line<'a> {
 
 /// Something that happened on a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Event<'a> {
+pub(crate) struct Event<'a> {
     /// The thread's number.
-    pub(super) thread: u32,
+    pub(crate) thread: u32,
     /// The event's place among all events.
-    pub(super) sequence: u64,
+    pub(crate) sequence: u64,
     /// What happened.
-    pub(super) what: What<'a>,
+    pub(crate) what: What<'a>,
 }
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum What<'a> {
+pub(crate) enum What<'a> {
     /// The guest left the CPU, for this reason.
     Exit(&'a str),
     /// `KVM_RUN` returned to the VMM, for this reason.
@@ -50,7 +50,7 @@ pub(super) enum What<'a> {
 }
 
 /// Reads a line, without its end.
-pub(super) fn parse(line: &[u8]) -> Result<Line<'_>, Unreadable> {
+pub(crate) fn parse(line: &[u8]) -> Result<Line<'_>, Unreadable> {
     match line {
         // A heading, or the kernel's note that a CPU has events now. No name of 15 characters fills the first column.
         [] | [b'#', ..] => return Ok(Line::Other),

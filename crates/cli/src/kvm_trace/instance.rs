@@ -30,7 +30,7 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// Why the exits of other programs cannot be counted here.
 #[derive(Debug, thiserror::Error)]
-pub(in super::super) enum TracefsError {
+pub(crate) enum TracefsError {
     /// Tracefs is mounted nowhere.
     #[error("tracefs is not mounted at {}", PLACES[0])]
     NotMounted,
@@ -60,13 +60,13 @@ pub(in super::super) enum TracefsError {
 
 /// A trace buffer.
 #[derive(Debug)]
-pub(super) struct Instance {
+pub(crate) struct Instance {
     folder: PathBuf,
 }
 
 impl Instance {
     /// Makes a buffer that records what the calling thread starts from now on.
-    pub(super) fn new() -> Result<Self, TracefsError> {
+    pub(crate) fn new() -> Result<Self, TracefsError> {
         let place = place(&PLACES.map(Path::new))?;
         let instances = place.join("instances");
         remove_stale(&instances, |id| Path::new("/proc").join(id).exists());
@@ -94,7 +94,7 @@ impl Instance {
     }
 
     /// Opens the events for reading, which takes them out of the buffer. Reading does not wait.
-    pub(super) fn pipe(&self) -> Result<File, TracefsError> {
+    pub(crate) fn pipe(&self) -> Result<File, TracefsError> {
         let path = self.folder.join("trace_pipe");
         let mut options = OpenOptions::new();
         options.read(true).custom_flags(libc::O_NONBLOCK);
@@ -102,12 +102,12 @@ impl Instance {
     }
 
     /// Records no more.
-    pub(super) fn stop(&self) -> Result<(), TracefsError> {
+    pub(crate) fn stop(&self) -> Result<(), TracefsError> {
         self.write("tracing_on", "0")
     }
 
     /// How many events the kernel had no room for.
-    pub(super) fn lost(&self) -> Result<u64, TracefsError> {
+    pub(crate) fn lost(&self) -> Result<u64, TracefsError> {
         let folder = self.folder.join("per_cpu");
         let mut lost = 0;
         for cpu in fs::read_dir(&folder).map_err(failed("read", &folder))? {

@@ -1,0 +1,229 @@
+//! A report whose columns are VMMs, as `vmbell vmm` and `vmbell net` make it, and its rows.
+
+use std::io;
+use std::time::{Instant, SystemTime};
+
+use anyhow::Result;
+
+use super::measured::{clock, tool};
+use super::output::print;
+use super::style::{self, Style};
+use super::time_unit;
+use vmbell_bench::{Clock, host};
+use vmbell_report::bootstrap::ratio_of_medians;
+use vmbell_report::outliers::Outliers;
+use vmbell_report::statistics::{Summary, percentile, thousandths};
+use vmbell_report::{
+    Backend, Counts, Group, Host, Look, Percentiles, PercentilesOf, Planned, Ratio, Report, Row,
+    SCHEMA_VERSION, Status, TimeUnit, Timing, Tsc, Vmm, rfc3339,
+};
+
+/// The seed of the intervals of ratios: the same samples have the same interval.
+const SEED: u64 = 1;
+
+/// A comparison that has begun: when that was, on which host, and by which clock.
+#[derive(Debug)]
+pub(super) struct Begun {
+    host: Host,
+    started: SystemTime,
+    begun: Instant,
+    /// What a nanosecond stands for.
+    pub(super) timing: Timing,
+    /// The counter of this host.
+    pub(super) clock: Clock,
+}
+
+impl Begun {
+    /// Notes the time and reads the facts about this host.
+    pub(super) fn now(timing: Timing) -> Self {
+        Self {
+            started: SystemTime::now(),
+            begun: Instant::now(),
+            host: host::probe(),
+            timing,
+            clock: clock(timing),
+        }
+    }
+
+    /// The unit of all times that the user asks for; an error if the report cannot have it.
+    pub(super) fn time_unit(&self, unit: Option<time_unit::TimeUnit>) -> Result<Option<TimeUnit>> {
+        time_unit::checked(unit, self.timing, &self.clock)
+    }
+
+    /// Makes the report.
+    pub(super) fn report(
+        self,
+        plan: Planned,
+        vmms: Vec<Vmm>,
+        results: Vec<Row>,
+        interrupted: bool,
+    ) -> Report {
+        let backends: Vec<Backend> = vmms.iter().map(backend).collect();
+        Report {
+            schema_version: SCHEMA_VERSION,
+            tool: tool(),
+            host: self.host,
+            started: rfc3339(self.started),
+            duration: self.begun.elapsed().as_secs_f64(),
+            interrupted,
+            timing: self.timing,
+            timed_out: false,
+            seed: 0,
+            plan,
+            backend: backends.first().cloned().unwrap_or_default(),
+            backends,
+            spin: "sleep".to_owned(),
+            cpus: Vec::new(),
+            tsc: Tsc {
+                hz: self.clock.hz(),
+                invariant: self.clock.is_invariant(),
+            },
+            results,
+            verdict: Vec::new(),
+            highlights: Vec::new(),
+            ratios_to: "first VMM".to_owned(),
+            counting: None,
+            vmms,
+        }
+    }
+}
+
+fn backend(vmm: &Vmm) -> Backend {
+    Backend {
+        name: vmm.name.clone(),
+        why: vmm
+            .version
+            .clone()
+            .or_else(|| vmm.program.clone())
+            .unwrap_or_default(),
+        emulates_kernel_mode: false,
+    }
+}
+
+/// Prints the table, to stderr if stdout is taken by an export.
+pub(super) fn show(
+    report: &Report,
+    style: Style,
+    (unit, ratios): (Option<TimeUnit>, bool),
+    stdout_is_taken: bool,
+) -> Result<()> {
+    if style == Style::None {
+        return Ok(());
+    }
+    let look = Look {
+        color: if stdout_is_taken {
+            style.color(&io::stderr())
+        } else {
+            style.color(&io::stdout())
+        },
+        ratios,
+        unit,
+        width: style::width(stdout_is_taken),
+        ..Look::default()
+    };
+    let text = vmbell_report::terminal(report, look);
+    if stdout_is_taken {
+        eprint!("{text}");
+        return Ok(());
+    }
+    print(&text)
+}
+
+/// What a row is made of.
+#[derive(Clone, Debug)]
+pub(super) struct Measured<'a> {
+    /// Its name.
+    pub(super) name: &'a str,
+    /// The VMM's.
+    pub(super) vmm: &'a str,
+    /// Nanoseconds of one operation, in each sample.
+    pub(super) samples: Vec<f64>,
+    /// How many operations each sample has.
+    pub(super) ops: Vec<u64>,
+    /// Why there is no sample.
+    pub(super) reason: Option<String>,
+    /// What a nanosecond stands for.
+    pub(super) timing: Timing,
+    /// Whether the guest's CPU was emulated.
+    pub(super) is_emulated: bool,
+}
+
+/// The row, without exits.
+#[allow(clippy::cast_precision_loss, reason = "far fewer operations than 2^53")]
+pub(super) fn row(measured: Measured<'_>) -> Row {
+    let Measured {
+        samples,
+        ops,
+        timing,
+        ..
+    } = measured;
+    let summary = Summary::of(&samples);
+    let stat = |pick: fn(&Summary) -> f64| summary.as_ref().map(pick);
+    let outliers = Outliers::of(&samples);
+    let differ = ops.iter().any(|one| Some(one) != ops.first());
+    let shortest = samples
+        .iter()
+        .zip(&ops)
+        .map(|(ns, ops)| ns * *ops as f64 / 1e9);
+    Row {
+        command: measured.name.to_owned(),
+        group: Group::Scenario,
+        status: if samples.is_empty() {
+            Status::Skipped
+        } else {
+            Status::Ok
+        },
+        reason: measured.reason.filter(|_| samples.is_empty()),
+        mean_ns: stat(|s| s.mean),
+        stddev_ns: summary.as_ref().and_then(|s| s.stddev),
+        median_ns: stat(|s| s.median),
+        instructions: stat(|s| s.median)
+            .map(thousandths)
+            .filter(|_| timing == Timing::Instructions),
+        user_ns: None,
+        system_ns: None,
+        min_ns: stat(|s| s.min),
+        max_ns: stat(|s| s.max),
+        parameters: [].into(),
+        backend: measured.vmm.to_owned(),
+        spin: None,
+        cpus: Vec::new(),
+        exits: None,
+        exit_reasons: None,
+        timing_valid: timing == Timing::Native && !measured.is_emulated,
+        ops_per_run: ops.last().copied().unwrap_or_default(),
+        shortest_run: shortest.min_by(f64::total_cmp),
+        percentiles_ns: Percentiles::of(samples.len() as f64, |share| percentile(&samples, share)),
+        percentiles_of: PercentilesOf::Runs,
+        spread: summary
+            .as_ref()
+            .filter(|_| samples.len() >= 3)
+            .map(Summary::relative_spread),
+        outliers: outliers.count as u64,
+        outliers_shift: outliers.median_shift,
+        reference: None,
+        ratio: None,
+        exits_per_op: None,
+        events: Counts::default(),
+        counts: Counts::default(),
+        ratios: [].into(),
+        note: None,
+        exits_note: None,
+        address_space: None,
+        resolution_ns: None,
+        ops: if differ { ops } else { Vec::new() },
+        samples_ns: samples,
+    }
+}
+
+/// The ratio of two rows' medians.
+pub(super) fn ratio(new: &Row, old: &Row) -> Option<Ratio> {
+    let measured = ratio_of_medians(&new.samples_ns, &old.samples_ns, SEED)?;
+    Some(Ratio {
+        reference: format!("{} ({})", old.command, old.backend),
+        value: measured.value,
+        ci_low: measured.interval.map(|[low, _]| low),
+        ci_high: measured.interval.map(|[_, high]| high),
+        is_bound: false,
+    })
+}
