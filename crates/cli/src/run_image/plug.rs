@@ -2,6 +2,7 @@
 
 use std::fs::OpenOptions;
 use std::io::{self, PipeWriter, Write};
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
@@ -10,7 +11,7 @@ use super::assign;
 use super::device::{Device, Drive, Link, Virtio};
 use vmbell::device::virtio::net::{NET_QUEUES, Tap};
 use vmbell::device::virtio::pci::VirtioPciConfig;
-use vmbell::device::virtio::vhost::{VhostNet, VhostVsock};
+use vmbell::device::virtio::vhost::{OnGone, VhostNet, VhostUserBlk, VhostVsock};
 use vmbell::device::virtio::{self, CONSOLE_QUEUES, ConsoleReady, Disk, Entropy, Net};
 use vmbell::hypervisor::Vm;
 use vmbell::machine::Pc;
@@ -78,10 +79,24 @@ impl Plugged {
             }
             Virtio::Net(link) => net(pc, link, config)?,
             Virtio::Rng => pc.add_virtio(Entropy, 1, config)?,
+            Virtio::UserBlk(socket) => {
+                let disk = VhostUserBlk::connect(socket, gone(socket))?;
+                pc.add_vhost(disk, config)?;
+            }
             Virtio::Vsock(cid) => pc.add_vhost(VhostVsock::open(pc.memory(), *cid)?, config)?,
         }
         Ok(())
     }
+}
+
+/// Tells the user that the guest has lost a disk.
+fn gone(socket: &Path) -> OnGone {
+    let socket = socket.display().to_string();
+    Box::new(move || {
+        eprintln!(
+            "warning: the back end at {socket} has gone, and its disk answers the guest no more"
+        );
+    })
 }
 
 fn net<V: Vm>(pc: &Pc<V>, link: &Link, config: VirtioPciConfig) -> Result<()> {

@@ -16,6 +16,8 @@ use super::{lab, output, text};
 
 #[path = "linux/vhost.rs"]
 mod vhost;
+#[path = "linux/vhost_user.rs"]
+mod vhost_user;
 
 const SECTOR: usize = 512;
 

@@ -16,6 +16,11 @@
 //! # }
 //! ```
 
+#[cfg(not(loom))]
+mod shared;
+
+#[cfg(not(loom))]
+pub use shared::shared;
 pub use vm_memory::bitmap::NewBitmap;
 pub use vm_memory::mmap::FromRangesError;
 pub use vm_memory::{

@@ -14,7 +14,7 @@ const PC_TESTDEV: &str = "pc-testdev";
 const PCI_TESTDEV: &str = "pci-testdev";
 const VFIO_PCI: &str = "vfio-pci";
 const VFIO_PLATFORM: &str = "vfio-platform";
-const NAMES: [&str; 9] = [
+const NAMES: [&str; 10] = [
     PC_TESTDEV,
     PCI_TESTDEV,
     VFIO_PCI,
@@ -23,6 +23,7 @@ const NAMES: [&str; 9] = [
     virtio::CONSOLE,
     virtio::NET,
     virtio::RNG,
+    virtio::USER_BLK,
     virtio::VSOCK,
 ];
 
@@ -39,6 +40,13 @@ pub(super) enum Device {
     VfioPci(Assigned),
     /// A platform device of the host.
     VfioPlatform(Assigned),
+}
+
+impl Device {
+    /// Whether another process maps the guest's memory.
+    pub(super) const fn shares_memory(&self) -> bool {
+        matches!(self, Self::Virtio(Virtio::UserBlk(_), _))
+    }
 }
 
 /// A device of the host, as the user names it.
@@ -66,6 +74,7 @@ pub(super) fn device(text: &str) -> Result<Device, String> {
         virtio::CONSOLE => virtio::console(parts),
         virtio::NET => virtio::net(parts),
         virtio::RNG => virtio::rng(parts),
+        virtio::USER_BLK => virtio::user_blk(parts),
         virtio::VSOCK => virtio::vsock(parts),
         VFIO_PCI => {
             assigned(VFIO_PCI, &["host", "mmap"], "0000:00:03.0", parts).map(Device::VfioPci)

@@ -11,6 +11,7 @@ pub(super) const RNG: &str = "virtio-rng";
 pub(super) const BLK: &str = "virtio-blk";
 pub(super) const CONSOLE: &str = "virtio-console";
 pub(super) const NET: &str = "virtio-net";
+pub(super) const USER_BLK: &str = "vhost-user-blk";
 pub(super) const VSOCK: &str = "virtio-vsock";
 
 /// A virtio device.
@@ -24,6 +25,8 @@ pub(in crate::run_image) enum Virtio {
     Net(Link),
     /// Random bytes.
     Rng,
+    /// A disk of another process's, behind a socket.
+    UserBlk(PathBuf),
     /// Sockets between programs of the guest and of the host.
     Vsock(Cid),
 }
@@ -101,6 +104,19 @@ pub(super) fn net<'t>(parts: impl Iterator<Item = &'t str>) -> Result<Device, St
 pub(super) fn rng<'t>(parts: impl Iterator<Item = &'t str>) -> Result<Device, String> {
     let config = with_ways(RNG, &[], parts, |_, _| Ok(()))?;
     Ok(Device::Virtio(Virtio::Rng, config))
+}
+
+pub(super) fn user_blk<'t>(parts: impl Iterator<Item = &'t str>) -> Result<Device, String> {
+    let mut socket = None;
+    let config = with_ways(USER_BLK, &["socket"], parts, |_, value| {
+        socket = Some(value.into());
+        Ok(())
+    })?;
+    if config.packed {
+        return Err("a back end of vhost-user gets no packed rings here".to_owned());
+    }
+    let socket = socket.ok_or("vhost-user-blk needs a back end, for example socket=/run/disk")?;
+    Ok(Device::Virtio(Virtio::UserBlk(socket), config))
 }
 
 pub(super) fn vsock<'t>(parts: impl Iterator<Item = &'t str>) -> Result<Device, String> {

@@ -68,6 +68,16 @@ fn sockets_have_the_context_id_of_a_guest() {
 }
 
 #[test]
+fn memory_is_shared_with_the_process_behind_a_socket_only() {
+    let disk = device("vhost-user-blk,socket=/run/disk").unwrap();
+    assert_eq!(
+        read("vhost-user-blk,socket=/run/disk").0,
+        Virtio::UserBlk("/run/disk".into())
+    );
+    assert!(disk.shares_memory() && !device("virtio-rng").unwrap().shares_memory());
+}
+
+#[test]
 fn mistakes_are_named() {
     let cases = [
         (
@@ -82,6 +92,8 @@ fn mistakes_are_named() {
         ("virtio-net,tap=a,mac=1", "mac: an address of one interface"),
         ("virtio-net,tap=a,vhost,packed", "knows no packed rings"),
         ("virtio-net,tap=a,offload=2", "offload: 'on' or 'off'"),
+        ("vhost-user-blk", "vhost-user-blk needs a back end"),
+        ("vhost-user-blk,socket=a,packed", "no packed rings"),
         ("virtio-vsock", "virtio-vsock needs the guest's context ID"),
         ("virtio-vsock,cid=2", "cid: '2' is no context ID of a guest"),
         ("virtio-vsock,cid=4294967295", "a number from 3 to 42949672"),

@@ -1,6 +1,6 @@
 //! Virtio devices (virtio 1.3), with split queues in guest memory.
 //!
-//! A [`Handler`] does a device's work on a chain; or a worker of the kernel does all of it ([`vhost`]). A transport shows the device to its driver: [`mmio`] on
+//! A [`Handler`] does a device's work on a chain; or a worker does all of it ([`vhost`]). A transport shows the device to its driver: [`mmio`] on
 //! registers in memory, [`pci`] as a function of a PCI bus. What the transports have in common is here: the status, the choice of features and the
 //! description of queues, which vCPU threads access, and the [`Queue`], which is served by the thread that calls
 //! [`Queue::serve`]: the vCPU's thread if the driver notifies and there is no doorbell, a thread that waits for a
@@ -28,8 +28,8 @@ mod registers;
 mod ring;
 mod rng;
 mod server;
-mod source;
 pub mod vhost;
+mod watch;
 
 pub use blk::Disk;
 pub use console::{CONSOLE_QUEUES, Console, ConsoleReady};

@@ -4,13 +4,15 @@
 use std::io;
 use std::sync::Arc;
 
+use vmm_sys_util::epoll::EventSet;
+
 use super::features;
 use super::queue::{Handler, Queue};
 use super::refusal::Refusal;
 use super::registers::QueueRegisters;
 use super::ring::Ring;
 use super::server::{DriverSide, Server};
-use super::source::Source;
+use super::watch::Watch;
 use crate::bus::{Backlog, Work};
 use crate::device::Listener;
 use crate::eventfd::EventFd;
@@ -28,7 +30,7 @@ pub enum Serving {
 pub(super) struct Queues<D> {
     // The threads end before the queues that they serve.
     listeners: Vec<Listener>,
-    _source: Option<Source>,
+    _source: Option<Watch>,
     driver: DriverSide,
     handler: Arc<D>,
     features: u64,
@@ -92,7 +94,12 @@ impl<D: Handler + 'static> Queues<D> {
             return Ok(());
         };
         let readable = readable.try_clone_to_owned()?;
-        let start = |queue: &Arc<Queue<D>>| Source::start(readable, Arc::clone(queue));
+        // A descriptor that stays readable wakes the thread once: what the ring has no room for now is served when the
+        // driver notifies.
+        let start = |queue: &Arc<Queue<D>>| {
+            let queue = Arc::clone(queue);
+            Watch::start(readable, EventSet::IN, D::NAME, move || queue.serve().more)
+        };
         self._source = self.queue(index).map(start).transpose()?;
         Ok(())
     }

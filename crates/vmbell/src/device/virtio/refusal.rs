@@ -81,6 +81,9 @@ pub enum Refusal {
     /// The worker found something in a queue that makes no sense.
     #[error("a queue makes no sense to the worker that serves it")]
     BrokenForWorker,
+    /// The worker has gone, and nobody serves the queues.
+    #[error("the worker that serves the queues has gone")]
+    WorkerGone,
     /// The worker could not do what the device needs.
     #[error("the worker could not {operation}")]
     Worker {

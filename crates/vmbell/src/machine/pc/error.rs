@@ -59,6 +59,14 @@ pub enum PcError {
         /// The error of the eventfd.
         source: io::Error,
     },
+    /// The host has no memory of a file for the guest's RAM.
+    #[error("cannot make {size} bytes of memory that another process can map")]
+    SharedMemory {
+        /// The size of RAM.
+        size: u64,
+        /// The error.
+        source: io::Error,
+    },
     /// The eventfds of the pci-testdev could not be made.
     #[error("cannot make a pci-testdev")]
     Testdev {

@@ -4,6 +4,7 @@ use super::{PcConfig, PcError};
 use crate::bus::{BusError, BusRange};
 use crate::device::pci::{Board, Pin, Window, Windows};
 use crate::irq::Gsi;
+use crate::memory::{self, GuestAddress, GuestMemoryMmap};
 
 /// The least RAM in bytes: the first mebibyte has holes, so there must be RAM above it.
 pub const MEMORY_MIN: u64 = 2 << 20;
@@ -24,6 +25,14 @@ pub(super) fn check(config: PcConfig) -> Result<(), PcError> {
         return Ok(());
     }
     Err(PcError::Size { size })
+}
+
+/// The memory that is to be RAM, if it has to be of a file.
+pub(super) fn ram(config: PcConfig) -> Result<Option<GuestMemoryMmap>, PcError> {
+    let size = config.memory;
+    let make = || memory::shared(GuestAddress(0), size);
+    let made = config.shared_memory.then(make).transpose();
+    made.map_err(|source| PcError::SharedMemory { size, source })
 }
 
 /// The first of the pins of the I/O APIC to which only PCI devices lead, and how many there are: those behind the 16

@@ -53,6 +53,8 @@ pub struct PcConfig {
     pub vcpus: u16,
     /// Features of the CPU that the guest's CPUID does not show.
     pub hidden: CpuFeatures,
+    /// Whether RAM is memory of a file, which a worker in another process can map.
+    pub shared_memory: bool,
 }
 
 impl Default for PcConfig {
@@ -61,6 +63,7 @@ impl Default for PcConfig {
             memory: 128 << 20,
             vcpus: 1,
             hidden: CpuFeatures::NONE,
+            shared_memory: false,
         }
     }
 }
@@ -99,6 +102,7 @@ impl<V: Vm> Pc<V> {
             .create_vm(&VmConfig {
                 ram_base: 0,
                 ram_size: config.memory,
+                memory: layout::ram(config)?,
                 irqchip: Irqchip::Full,
                 vcpus: config.vcpus.into(),
                 hidden: config.hidden,

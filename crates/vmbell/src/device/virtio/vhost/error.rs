@@ -1,5 +1,8 @@
 //! Why a worker cannot be had, and what the user can do about it.
 
+use std::io;
+use std::path::PathBuf;
+
 /// A worker that cannot be had.
 #[derive(Debug, thiserror::Error)]
 pub enum VhostError {
@@ -30,5 +33,28 @@ pub enum VhostError {
     CidTaken {
         /// The ID.
         cid: u64,
+    },
+}
+
+/// A back end of vhost-user that cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum VhostUserError {
+    /// Nobody listens there.
+    #[error("cannot connect to {}: a back end of vhost-user has to listen there", path.display())]
+    Connect {
+        /// The socket.
+        path: PathBuf,
+        /// The error.
+        source: io::Error,
+    },
+    /// The back end refuses what every device needs, or does not answer.
+    #[error("the back end at {} refuses to {operation}", path.display())]
+    Refused {
+        /// The socket.
+        path: PathBuf,
+        /// What was asked of it.
+        operation: &'static str,
+        /// The error.
+        source: vhost::Error,
     },
 }

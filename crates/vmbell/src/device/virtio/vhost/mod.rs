@@ -1,20 +1,25 @@
-//! Devices whose queues a worker of the kernel serves (Linux `drivers/vhost`), in the guest's memory and without this
-//! process: a notification is a doorbell whose eventfd wakes the worker, and the worker signals the eventfd that is the
+//! Devices whose queues a worker serves, of the kernel (Linux `drivers/vhost`) or in another process (vhost-user), in the
+//! guest's memory and without this process: a notification is a doorbell whose eventfd wakes the worker, and the worker signals the eventfd that is the
 //! irqfd of the queue's vector.
 //!
-//! A [`Worker`] is what a type of device has of its own: [`VhostNet`] and [`VhostVsock`]. The threads of vCPUs set it up when
+//! A [`Worker`] is what a type of device has of its own: [`VhostNet`], [`VhostVsock`] and
+//! [`VhostUserBlk`]. The threads of vCPUs set it up when
 //! the driver is ready, and stop it at a reset.
 
 mod error;
 mod net;
 mod server;
+mod user;
 mod vsock;
+
+use std::os::fd::BorrowedFd;
 
 use vhost::VhostBackend;
 
-pub use error::VhostError;
+pub use error::{VhostError, VhostUserError};
 pub use net::VhostNet;
 pub(super) use server::Vhost;
+pub use user::{OnGone, VhostUserBlk};
 pub use vsock::{Cid, CidError, VhostVsock};
 
 /// What serves the queues of one device.
@@ -42,6 +47,16 @@ pub trait Worker: Send + Sync {
         0
     }
 
+    /// The features of those it knows that are between it and us, and no driver's.
+    fn own(&self) -> u64 {
+        0
+    }
+
+    /// Whether it takes the addresses of rings as those in this process, and not as the guest's.
+    fn takes_host_addresses(&self) -> bool {
+        false
+    }
+
     /// The configuration that only this type of device has.
     fn config(&self) -> &[u8];
 
@@ -60,4 +75,12 @@ pub trait Worker: Send + Sync {
     ///
     /// If the worker does not take them.
     fn set_running(&self, queues: &[usize], running: bool) -> vhost::Result<()>;
+
+    /// What hangs up when the worker goes; a worker of the kernel does not.
+    fn connection(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// The worker has gone.
+    fn gone(&self) {}
 }

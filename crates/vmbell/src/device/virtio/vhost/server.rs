@@ -1,27 +1,31 @@
 //! The queues of a device that a worker serves.
 
 use std::io;
+use std::os::fd::AsRawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use vhost::{VhostBackend, VhostUserMemoryRegionInfo, VringConfigData};
-use vm_memory::{GuestMemoryBackend, GuestMemoryRegion};
+use vm_memory::{FileOffset, GuestAddress, GuestMemoryBackend, GuestMemoryRegion};
+use vmm_sys_util::epoll::EventSet;
 
 use super::Worker;
-use crate::device::Listener;
 use crate::device::virtio::Refusal;
 use crate::device::virtio::control::QUEUE_SIZE_MAX;
 use crate::device::virtio::registers::QueueRegisters;
 use crate::device::virtio::ring::Ring;
 use crate::device::virtio::server::{DriverSide, Server};
+use crate::device::virtio::watch::Watch;
 use crate::eventfd::EventFd;
 
 /// The queues, and who serves them.
 pub(in crate::device::virtio) struct Vhost<W> {
-    worker: W,
+    /// Tells the driver when the worker has gone.
+    _connection: Option<Watch>,
+    worker: Arc<W>,
     driver: DriverSide,
     kicks: Vec<EventFd>,
     /// Signalled by the worker when a queue makes no sense, which the thread tells the driver.
-    broken: Listener,
+    broken: Signal,
     running: Mutex<Running>,
 }
 
@@ -29,10 +33,32 @@ pub(in crate::device::virtio) struct Vhost<W> {
 struct Running {
     queues: Vec<usize>,
     /// Threads that hand the worker's calls on, for queues without an irqfd.
-    relays: Vec<Option<Listener>>,
+    relays: Vec<Option<Signal>>,
 }
 
-impl<W: Worker> Vhost<W> {
+/// An eventfd that the worker signals, and the thread that it wakes. Nobody reads it: each signal is an edge, however
+/// the other process that has the descriptor sets its flags.
+struct Signal {
+    event: EventFd,
+    _thread: Watch,
+}
+
+impl Signal {
+    fn new(name: &str, mut heard: impl FnMut() + Send + 'static) -> io::Result<Self> {
+        let event = EventFd::new(libc::EFD_NONBLOCK)?;
+        let heard = move || {
+            heard();
+            false
+        };
+        let thread = Watch::start(event.try_clone()?, EventSet::IN, name, heard)?;
+        Ok(Self {
+            event,
+            _thread: thread,
+        })
+    }
+}
+
+impl<W: Worker + 'static> Vhost<W> {
     /// The queues, which are stopped.
     ///
     /// # Errors
@@ -41,16 +67,13 @@ impl<W: Worker> Vhost<W> {
     pub(in crate::device::virtio) fn new(worker: W, driver: DriverSide) -> io::Result<Self> {
         let kick = |_| EventFd::new(libc::EFD_NONBLOCK);
         let theirs = driver.clone();
-        let broken = Listener::start(
-            EventFd::new(0)?,
-            || {},
-            move |_| {
-                theirs.trouble.note(Refusal::BrokenForWorker);
-                theirs.interrupts.configuration();
-                false
-            },
-        )?;
+        let broken = Signal::new(W::NAME, move || {
+            theirs.trouble.note(Refusal::BrokenForWorker);
+            theirs.interrupts.configuration();
+        })?;
+        let worker = Arc::new(worker);
         Ok(Self {
+            _connection: watch(&worker, &driver)?,
             kicks: (0..W::QUEUES).map(kick).collect::<io::Result<_>>()?,
             worker,
             driver,
@@ -66,12 +89,15 @@ impl<W: Worker> Vhost<W> {
     /// Tells the worker of the guest's memory.
     fn share_memory(&self) -> vhost::Result<()> {
         let memory = &self.driver.memory;
-        let region = |region: &vm_memory::GuestRegionMmap| VhostUserMemoryRegionInfo {
-            guest_phys_addr: region.start_addr().0,
-            memory_size: region.len(),
-            userspace_addr: region.as_ptr().addr() as u64,
-            mmap_offset: 0,
-            mmap_handle: -1,
+        let region = |region: &vm_memory::GuestRegionMmap| {
+            let file = region.file_offset();
+            VhostUserMemoryRegionInfo {
+                guest_phys_addr: region.start_addr().0,
+                memory_size: region.len(),
+                userspace_addr: region.as_ptr().addr() as u64,
+                mmap_offset: file.map_or(0, FileOffset::start),
+                mmap_handle: file.map_or(-1, |file| file.file().as_raw_fd()),
+            }
         };
         let regions: Vec<_> = memory.iter().map(region).collect();
         self.worker.backend().set_mem_table(&regions).map(drop)
@@ -92,19 +118,29 @@ impl<W: Worker> Vhost<W> {
             queue_max_size: QUEUE_SIZE_MAX,
             queue_size: size,
             flags: 0,
-            desc_table_addr: registers.descriptors,
-            used_ring_addr: registers.device,
-            avail_ring_addr: registers.driver,
+            desc_table_addr: self.address(registers.descriptors)?,
+            used_ring_addr: self.address(registers.device)?,
+            avail_ring_addr: self.address(registers.driver)?,
             log_addr: None,
         };
         backend.set_vring_addr(index, &config)?;
         backend.set_vring_kick(index, &self.kicks[index])?;
         backend.set_vring_call(index, call)?;
-        backend.set_vring_err(index, self.broken.event())
+        backend.set_vring_err(index, &self.broken.event)
+    }
+
+    /// The address of a ring as the worker takes it.
+    fn address(&self, of_guest: u64) -> vhost::Result<u64> {
+        if !self.worker.takes_host_addresses() {
+            return Ok(of_guest);
+        }
+        let found = self.driver.memory.get_host_address(GuestAddress(of_guest));
+        let found = found.map_err(|_| vhost::Error::InvalidQueue)?;
+        Ok(found.addr() as u64)
     }
 
     /// The eventfd that the worker signals for a queue: the irqfd of its vector, or else one whose thread interrupts.
-    fn call(&self, index: u16, relays: &mut Vec<Option<Listener>>) -> io::Result<EventFd> {
+    fn call(&self, index: u16, relays: &mut Vec<Option<Signal>>) -> io::Result<EventFd> {
         let interrupts = &self.driver.interrupts;
         if let Some(irqfd) = interrupts.irqfd(index) {
             return irqfd.try_clone();
@@ -115,15 +151,27 @@ impl<W: Worker> Vhost<W> {
             Some(relay) => relay,
             None => {
                 let interrupts = Arc::clone(interrupts);
-                let heard = move |_| {
-                    interrupts.used_buffer(index);
-                    false
-                };
-                Listener::start(EventFd::new(0)?, || {}, heard)?
+                Signal::new(W::NAME, move || interrupts.used_buffer(index))?
             }
         };
-        relays[place].insert(relay).event().try_clone()
+        relays[place].insert(relay).event.try_clone()
     }
+}
+
+/// Starts the thread that waits for the worker's end, if it can have one.
+fn watch<W: Worker + 'static>(worker: &Arc<W>, driver: &DriverSide) -> io::Result<Option<Watch>> {
+    let Some(connection) = worker.connection() else {
+        return Ok(None);
+    };
+    let connection = connection.try_clone_to_owned()?;
+    let (worker, driver) = (Arc::clone(worker), driver.clone());
+    let gone = move || {
+        worker.gone();
+        driver.trouble.note(Refusal::WorkerGone);
+        driver.interrupts.configuration();
+        false
+    };
+    Watch::start(connection, EventSet::READ_HANG_UP, W::NAME, gone).map(Some)
 }
 
 /// A failure of the worker.
@@ -131,7 +179,7 @@ fn failed(operation: &'static str) -> impl FnOnce(vhost::Error) -> Refusal {
     move |source| Refusal::Worker { operation, source }
 }
 
-impl<W: Worker> Server for Vhost<W> {
+impl<W: Worker + 'static> Server for Vhost<W> {
     fn device_id(&self) -> u32 {
         W::DEVICE_ID
     }
@@ -145,7 +193,7 @@ impl<W: Worker> Server for Vhost<W> {
     }
 
     fn features(&self) -> u64 {
-        self.worker.known() | self.worker.others()
+        self.worker.known() & !self.worker.own() | self.worker.others()
     }
 
     fn config(&self) -> &[u8] {
@@ -164,7 +212,7 @@ impl<W: Worker> Server for Vhost<W> {
             .map_err(failed("take the features"))?;
         let backend = self.worker.backend();
         backend
-            .set_features(features & self.worker.known())
+            .set_features(features & self.worker.known() | self.worker.own())
             .map_err(failed("take the features"))?;
         self.share_memory().map_err(failed("take the memory"))?;
         let mut described = Vec::new();

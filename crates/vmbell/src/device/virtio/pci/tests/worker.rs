@@ -246,13 +246,16 @@ fn call_without_an_irqfd_is_handed_on() {
     });
     pc.set_vector(1, false);
     pc.go_live();
-    worker.told().calls[1].write(1).unwrap();
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
-    while pc.wires.lock().calls == 0 {
-        assert!(std::time::Instant::now() < end, "nothing was sent");
-        std::thread::yield_now();
+    let call = worker.told().calls[1].try_clone().unwrap();
+    for sent in 1..=3 {
+        call.write(1).unwrap();
+        let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        while pc.wires.lock().calls < sent {
+            assert!(std::time::Instant::now() < end, "nothing was sent");
+            std::thread::yield_now();
+        }
+        assert_eq!(pc.wires.take(), [message(1)]);
     }
-    assert_eq!(pc.wires.take(), [message(1)]);
 }
 
 #[test]

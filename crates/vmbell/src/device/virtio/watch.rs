@@ -1,8 +1,8 @@
-//! The thread that serves a queue when the host has something for it.
+//! A thread that waits until something happens at a descriptor.
 
 use std::fmt;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Release};
@@ -11,23 +11,27 @@ use std::thread::JoinHandle;
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
-use super::{Handler, Queue};
-
 /// The thread, until this is dropped.
-pub(super) struct Source {
+pub(super) struct Watch {
     wake: EventFd,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Source {
-    /// Starts the thread, which serves `queue` each time that something arrives at `readable`. A descriptor that stays
-    /// readable wakes it once: what the ring has no room for now is served when the driver notifies.
-    pub(super) fn start<D: Handler + 'static>(
-        readable: OwnedFd,
-        queue: Arc<Queue<D>>,
+impl Watch {
+    /// Starts the thread, which calls `happened` once for each of these events, but not again for one that stays. As long
+    /// as `happened` returns that there is more to do, it is called again.
+    ///
+    /// # Errors
+    ///
+    /// If the process cannot have more descriptors or threads, or if the descriptor cannot be waited for.
+    pub(super) fn start(
+        descriptor: impl AsRawFd + Send + 'static,
+        events: EventSet,
+        name: &str,
+        mut happened: impl FnMut() -> bool + Send + 'static,
     ) -> io::Result<Self> {
-        const ARRIVED: u64 = 0;
+        const HAPPENED: u64 = 0;
         const WAKE: u64 = 1;
         let wake = EventFd::new(EFD_NONBLOCK)?;
         let stop = Arc::new(AtomicBool::new(false));
@@ -36,12 +40,12 @@ impl Source {
             let event = EpollEvent::new(events, data);
             epoll.ctl(ControlOperation::Add, descriptor.as_raw_fd(), event)
         };
-        add(&readable, EventSet::IN | EventSet::EDGE_TRIGGERED, ARRIVED)?;
+        add(&descriptor, events | EventSet::EDGE_TRIGGERED, HAPPENED)?;
         add(&wake, EventSet::IN, WAKE)?;
         let their_stop = Arc::clone(&stop);
         let wait = move || {
             // The descriptor is part of the set for as long as the thread runs.
-            let _readable = readable;
+            let _descriptor = descriptor;
             let mut events = [EpollEvent::default(); 2];
             loop {
                 match epoll.wait(-1, &mut events) {
@@ -49,15 +53,15 @@ impl Source {
                     Err(_) => return,
                     Ok(_) => {}
                 }
-                // A driver and a network that never rest do not keep the thread from its end.
-                while !their_stop.load(Acquire) && queue.serve().more {}
+                // Work that never ends does not keep the thread from its end.
+                while !their_stop.load(Acquire) && happened() {}
                 if their_stop.load(Acquire) {
                     return;
                 }
             }
         };
         let thread = std::thread::Builder::new()
-            .name(D::NAME.to_owned())
+            .name(name.to_owned())
             .spawn(wait)?;
         Ok(Self {
             wake,
@@ -67,7 +71,7 @@ impl Source {
     }
 }
 
-impl Drop for Source {
+impl Drop for Watch {
     fn drop(&mut self) {
         self.stop.store(true, Release);
         // The write fails only if the count is at its limit: then a wake-up is on its way.
@@ -78,8 +82,8 @@ impl Drop for Source {
     }
 }
 
-impl fmt::Debug for Source {
+impl fmt::Debug for Watch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Source")
+        f.write_str("Watch")
     }
 }

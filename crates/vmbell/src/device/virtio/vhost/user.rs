@@ -1,0 +1,154 @@
+//! The block device (virtio 1.3, 5.2) whose queue another process serves: a back end of vhost-user behind a Unix socket
+//! (QEMU `docs/interop/vhost-user.rst`). It maps the guest's memory, which is therefore that of a file.
+//!
+//! The back end is not trusted to answer: a request that it leaves unanswered for [`PATIENCE`] has failed.
+
+use std::fmt;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use vhost::VhostBackend;
+use vhost::vhost_user::message::VhostUserConfigFlags;
+use vhost::vhost_user::{
+    Frontend, VhostUserFrontend, VhostUserProtocolFeatures, VhostUserVirtioFeatures,
+};
+
+use super::{VhostUserError, Worker};
+use crate::device::virtio::features::{EVENT_IDX, INDIRECT_DESC, VERSION_1};
+
+/// How long a request may be without an answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Features of the block device (virtio 1.3, 5.2.3) up to secure erase, without that of several queues.
+const OF_BLK: u64 = 0x1_ffff & !(1 << 12);
+/// Bytes of the device's configuration up to `write_zeroes_may_unmap`.
+const CONFIG: u32 = 60;
+
+/// Called when the back end has gone.
+pub type OnGone = Box<dyn Fn() + Send + Sync>;
+
+/// A disk of another process's.
+pub struct VhostUserBlk {
+    frontend: Frontend,
+    socket: UnixStream,
+    path: PathBuf,
+    known: u64,
+    config: Vec<u8>,
+    on_gone: OnGone,
+}
+
+impl VhostUserBlk {
+    /// The disk of the back end that listens at a path.
+    ///
+    /// # Errors
+    ///
+    /// Says what the user can do.
+    pub fn connect(path: &Path, on_gone: OnGone) -> Result<Self, VhostUserError> {
+        let failed = |source| VhostUserError::Connect {
+            path: path.into(),
+            source,
+        };
+        let socket = UnixStream::connect(path).map_err(failed)?;
+        for set in [UnixStream::set_read_timeout, UnixStream::set_write_timeout] {
+            set(&socket, Some(PATIENCE)).map_err(failed)?;
+        }
+        let theirs = socket.try_clone().map_err(failed)?;
+        let mut frontend = Frontend::from_stream(theirs, 1);
+        let refused = |operation| {
+            move |source| VhostUserError::Refused {
+                path: path.into(),
+                operation,
+                source,
+            }
+        };
+        let protocol = VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits();
+        frontend
+            .set_owner()
+            .map_err(refused("serve this process"))?;
+        let features = frontend.get_features();
+        let features = features.map_err(refused("tell its features"))?;
+        let config = negotiate(&mut frontend, features).map_err(refused("tell the disk's size"))?;
+        Ok(Self {
+            frontend,
+            socket,
+            path: path.into(),
+            known: features & (OF_BLK | INDIRECT_DESC | EVENT_IDX | VERSION_1 | protocol),
+            config,
+            on_gone,
+        })
+    }
+}
+
+/// Chooses the protocol's features, and asks for the configuration.
+fn negotiate(frontend: &mut Frontend, features: u64) -> vhost::Result<Vec<u8>> {
+    let wanted = VhostUserProtocolFeatures::CONFIG | VhostUserProtocolFeatures::REPLY_ACK;
+    let offered = frontend.get_protocol_features()?;
+    frontend.set_protocol_features(offered & wanted)?;
+    // Some back ends take no choice without VERSION_1. Ours follows when the driver has made it.
+    let now = VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits() | VERSION_1;
+    frontend.set_features(features & now)?;
+    let room = vec![0; CONFIG as usize];
+    let flags = VhostUserConfigFlags::empty();
+    let (_, config) = frontend.get_config(0, CONFIG, flags, &room)?;
+    Ok(config)
+}
+
+impl Worker for VhostUserBlk {
+    const DEVICE_ID: u32 = 2;
+    const NAME: &'static str = "vhost-user-blk";
+    const QUEUES: u16 = 1;
+    const SERVED: u16 = 1;
+
+    type Backend = Frontend;
+
+    fn backend(&self) -> &Frontend {
+        &self.frontend
+    }
+
+    fn known(&self) -> u64 {
+        self.known
+    }
+
+    fn own(&self) -> u64 {
+        VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits()
+    }
+
+    fn takes_host_addresses(&self) -> bool {
+        true
+    }
+
+    fn config(&self) -> &[u8] {
+        &self.config
+    }
+
+    fn set_running(&self, queues: &[usize], running: bool) -> vhost::Result<()> {
+        // The requests of all clones go through one connection.
+        let mut frontend = self.frontend.clone();
+        for queue in queues {
+            frontend.set_vring_enable(*queue, running)?;
+            if !running {
+                // This is what stops a ring; where it was is of no use after a reset.
+                frontend.get_vring_base(*queue)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn connection(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.socket.as_fd())
+    }
+
+    fn gone(&self) {
+        (self.on_gone)();
+    }
+}
+
+impl fmt::Debug for VhostUserBlk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("VhostUserBlk")
+            .field("path", &self.path)
+            .finish_non_exhaustive()
+    }
+}
