@@ -108,6 +108,16 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "-NAME,...", default_value = "", hide_default_value = true, allow_hyphen_values = true, value_parser = cpu::hidden)]
     cpu: CpuFeatures,
 
+    /// Whether the guest may end an interrupt by a bit in its memory, without an exit
+    #[arg(
+        long,
+        value_name = "on|off",
+        default_value = "on",
+        hide_possible_values = true,
+        value_parser = ["on", "off"]
+    )]
+    pv_eoi: String,
+
     /// RAM, e.g. 64M; from 2M to 3G
     #[arg(short, long, value_name = "SIZE", default_value = "128M", value_parser = values::size)]
     memory: u64,
@@ -220,6 +230,7 @@ fn boot_on<H: Hypervisor>(
         memory: args.memory,
         vcpus: args.smp,
         hidden: args.cpu,
+        pv_eoi: args.pv_eoi == "on",
         shared_memory: args.device.iter().any(Device::shares_memory),
     };
     let pc = Pc::new(hypervisor, config, io::stdout())?;

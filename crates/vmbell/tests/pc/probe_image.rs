@@ -20,12 +20,21 @@ fn document<H: Hypervisor>(
     virtio: VirtioPciConfig,
     words: &str,
 ) -> Value {
-    let image = Image::parse("probe.elf".to_owned(), vmbell_probe_image::ELF).unwrap();
-    let paper = Paper::default();
     let config = PcConfig {
         vcpus,
         ..PcConfig::default()
     };
+    document_of(hypervisor, config, virtio, words)
+}
+
+fn document_of<H: Hypervisor>(
+    hypervisor: &H,
+    config: PcConfig,
+    virtio: VirtioPciConfig,
+    words: &str,
+) -> Value {
+    let image = Image::parse("probe.elf".to_owned(), vmbell_probe_image::ELF).unwrap();
+    let paper = Paper::default();
     let boot = Boot {
         arguments: format!("ops={OPERATIONS} batches={BATCHES} {words}"),
         ..Boot::default()
@@ -109,6 +118,24 @@ fn virtio_rows_have_samples_by_each_way<H: Hypervisor>(hypervisor: &H) {
     }
 }
 
+fn pv_eoi_is_offered_unless_it_is_off<H: Hypervisor>(hypervisor: &H) {
+    const ROW: &str = "xapic-self-ipi-pv-eoi";
+    for pv_eoi in [true, false] {
+        let config = PcConfig {
+            pv_eoi,
+            ..PcConfig::default()
+        };
+        let words = format!("only={ROW}");
+        let document = document_of(hypervisor, config, VirtioPciConfig::default(), &words);
+        let (_, row) = rows(&document).find(|(name, _)| *name == ROW).unwrap();
+        if pv_eoi {
+            has_samples(row);
+        } else {
+            assert_eq!(row["reason"], "no paravirtual EOI is offered", "{row}");
+        }
+    }
+}
+
 fn words_leave_rows_out<H: Hypervisor>(hypervisor: &H) {
     let document = document(
         hypervisor,
@@ -131,5 +158,6 @@ fn words_leave_rows_out<H: Hypervisor>(hypervisor: &H) {
 crate::on_kvm! {
     every_row_has_samples;
     virtio_rows_have_samples_by_each_way;
+    pv_eoi_is_offered_unless_it_is_off;
     words_leave_rows_out;
 }

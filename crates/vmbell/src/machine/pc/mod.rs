@@ -53,6 +53,8 @@ pub struct PcConfig {
     pub vcpus: u16,
     /// Features of the CPU that the guest's CPUID does not show.
     pub hidden: CpuFeatures,
+    /// Whether vCPUs offer paravirtual EOI.
+    pub pv_eoi: bool,
     /// Whether RAM is memory of a file, which a worker in another process can map.
     pub shared_memory: bool,
 }
@@ -63,6 +65,7 @@ impl Default for PcConfig {
             memory: 128 << 20,
             vcpus: 1,
             hidden: CpuFeatures::NONE,
+            pv_eoi: true,
             shared_memory: false,
         }
     }
@@ -106,6 +109,7 @@ impl<V: Vm> Pc<V> {
                 irqchip: Irqchip::Full,
                 vcpus: config.vcpus.into(),
                 hidden: config.hidden,
+                pv_eoi: config.pv_eoi,
                 ..VmConfig::default()
             })
             .map_err(PcError::Create)?;
