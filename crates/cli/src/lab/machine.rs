@@ -39,8 +39,8 @@ pub(super) struct Machine {
     /// The version of arm64's interrupt controller, which KVM's guests have too [default: 3]
     #[arg(long, value_name = "2|3", value_parser = gic)]
     gic: Option<Gic>,
-    /// Give L1 a device that it can assign to a guest with VFIO: edu (0000:00:03.0) or e1000e (0000:00:04.0), on arm64
-    /// pl031 (9010000.pl031). It is bound to VFIO's driver, or with driver=none to nothing
+    /// Give L1 a device that it can assign to a guest with VFIO: edu (0000:00:03.0), e1000e (0000:00:04.0) or virtio-net
+    /// (0000:00:07.0), on arm64 pl031 (9010000.pl031). It is bound to VFIO's driver, or with driver=none to nothing
     #[arg(long, value_name = "NAME[,driver=none]", value_parser = device)]
     device: Vec<Plugged>,
     /// Load a kernel module: one of the kernel in use, or a file, whose path has a slash

@@ -80,7 +80,7 @@ fn what_arm64_does_not_have_is_refused_before_the_boot() {
         "--gic is for arm64, and the lab's machine is x86_64",
     ));
     run(&["--device", "pl031"]).stderr(contains(
-        "--device pl031 is none of x86_64's (there are: edu, e1000e)",
+        "--device pl031 is none of x86_64's (there are: edu, e1000e, virtio-net)",
     ));
     run(&["--arch", "aarch64", "--device", "edu"]).stderr(contains(
         "--device edu is none of aarch64's (there are: pl031)",

@@ -14,6 +14,8 @@ use vmbell_lab::{Kernel, Progress, Provision};
 
 use super::{lab, output, text};
 
+#[path = "linux/assigned.rs"]
+mod assigned;
 #[path = "linux/vhost.rs"]
 mod vhost;
 #[path = "linux/vhost_user.rs"]

@@ -59,6 +59,30 @@ pub const X86_64: Board = Board {
             interface: Some("0000:00:05.0"),
             master: None,
         },
+        // A card that Linux drives as a guest, too: its kernel for clouds has no driver of the other one. The feature
+        // bit of `iommu_platform` makes the guest's driver give it addresses of DMA; without it, and on the legacy
+        // registers, QEMU's device reaches L1's memory past the IOMMU. L1's own interface is in the slot before it, so that
+        // it gets its name first.
+        Device {
+            name: "virtio-net",
+            bus: Bus::Pci,
+            address: "0000:00:07.0",
+            arguments: &[
+                "-netdev",
+                "hubport,id=lab.virtio,hubid=1",
+                "-netdev",
+                "hubport,id=lab.peer,hubid=1",
+                "-device",
+                "virtio-net-pci,addr=7,netdev=lab.virtio,mac=52:54:00:00:00:07,romfile=,\
+                 iommu_platform=on,ats=on,disable-legacy=on",
+                "-device",
+                "virtio-net-pci,addr=6,netdev=lab.peer,mac=52:54:00:00:00:06,romfile=",
+            ],
+            modules: &["vfio_pci", "virtio_net", "af_packet"],
+            built_driver: false,
+            interface: Some("0000:00:06.0"),
+            master: None,
+        },
     ],
     iommu: Iommu {
         machine: "",
