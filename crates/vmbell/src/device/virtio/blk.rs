@@ -110,6 +110,13 @@ impl Disk {
         Ok(Status::Ok)
     }
 
+    /// Whether the file still has the bytes at this place. A write behind its end would make it longer, and the driver would
+    /// read zeros in between instead of an error.
+    fn is_there(&self, at: u64, len: u64) -> bool {
+        let end = (&self.file).seek(SeekFrom::End(0));
+        end.is_ok_and(|end| at + len <= end)
+    }
+
     fn flush(&self) -> Status {
         match self.file.sync_data() {
             Ok(()) => Status::Ok,
@@ -142,7 +149,8 @@ impl Disk {
             }
             OUT if self.read_only => Status::Error,
             OUT => {
-                let Some(at) = self.place(sector, readable) else {
+                let at = self.place(sector, readable);
+                let Some(at) = at.filter(|at| self.is_there(*at, readable)) else {
                     return Ok((Status::Error, 0));
                 };
                 let status = self.pieces(at, readable, |bytes, at| {

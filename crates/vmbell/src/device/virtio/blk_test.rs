@@ -163,6 +163,15 @@ fn a_file_that_shrinks_makes_errors_of_what_it_lost() {
     let data = [Buffer::new(DATA, 512)];
     assert_eq!(rig.request(IN, 1, &[], &data), (1, 0));
     assert_eq!(rig.request(IN, 0, &[], &data), (0, 513));
+    assert_eq!(rig.request(OUT, 0, &data, &[]), (0, 1));
+    // A write does not bring back a part of the file with zeros before it.
+    for (sector, len) in [(7, 512), (1, 512), (0, 1024)] {
+        let data = [Buffer::new(DATA, len)];
+        assert_eq!(rig.request(OUT, sector, &data, &[]).0, 1, "{sector}");
+    }
+    assert_eq!(rig.contents().len(), 512);
+    rig.file.as_file().set_len(LEN as u64).unwrap();
+    assert_eq!(rig.request(OUT, 7, &data, &[]), (0, 1));
 }
 
 #[test]
