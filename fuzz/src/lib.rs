@@ -8,3 +8,4 @@ pub mod input;
 pub mod pci;
 pub mod tables;
 pub mod vfio;
+pub mod virtio;

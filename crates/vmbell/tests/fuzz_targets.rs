@@ -23,6 +23,8 @@ mod pci;
 mod tables;
 #[path = "../../../fuzz/src/vfio.rs"]
 mod vfio;
+#[path = "../../../fuzz/src/virtio/mod.rs"]
+mod virtio;
 
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestRunner};
@@ -111,4 +113,9 @@ fn a_vmm_may_tell_the_guest_image_anything() {
 #[test]
 fn a_device_and_an_iommu_may_say_anything() {
     fuzz_randomly(vfio::fuzz);
+}
+
+#[test]
+fn a_virtio_device_and_its_host_withstand_any_driver() {
+    fuzz_randomly(virtio::fuzz);
 }

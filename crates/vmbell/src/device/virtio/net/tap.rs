@@ -112,6 +112,12 @@ impl Tap {
         Ok(Self { file })
     }
 
+    /// A tap that somebody else has opened: without blocking, and with headers of 12 bytes (`TUNSETVNETHDRSZ`). Any file will
+    /// do of which each read and each write is such a packet.
+    pub fn from_file(file: File) -> Self {
+        Self { file }
+    }
+
     /// Makes the host send packets as a driver takes them that has accepted these features.
     pub(in crate::device::virtio) fn accept(&self, features: u64) -> io::Result<()> {
         let flags = offload::flags(features);
@@ -135,7 +141,7 @@ impl Tap {
         let (tap, other) = std::os::unix::net::UnixDatagram::pair().unwrap();
         tap.set_nonblocking(true).unwrap();
         let file = File::from(std::os::fd::OwnedFd::from(tap));
-        (Self { file }, other)
+        (Self::from_file(file), other)
     }
 }
 

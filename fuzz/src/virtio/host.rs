@@ -1,0 +1,176 @@
+//! What the devices are made of: a file for a disk, a pair of sockets for a tap, and nothing for random bytes.
+
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::os::unix::net::UnixDatagram;
+
+use vm_memory::{Bytes, GuestAddress};
+use vmbell::device::virtio::net::{Mac, NET_QUEUES, Net, Offloads, Tap};
+use vmbell::device::virtio::pci::{GuestParts, Notify, VirtioPci, VirtioPciConfig};
+use vmbell::device::virtio::{Disk, Entropy};
+use vmbell::virtqueue::Buffer;
+
+use crate::input::{Input, Memory};
+
+/// The header of a packet.
+const HEADER: usize = 12;
+/// The longest packet, with its header.
+const LONGEST: usize = HEADER + 22 + 65_535;
+const SECTORS: u64 = 8;
+/// What a disk has everywhere at first.
+const CONTENTS: u8 = 0xa5;
+
+/// The type of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Rng,
+    Disk { read_only: bool },
+    Net { offloads: Offloads },
+}
+
+impl From<u8> for Kind {
+    fn from(choice: u8) -> Self {
+        match choice % 8 {
+            0 => Self::Rng,
+            1..=3 => Self::Disk { read_only: false },
+            4 => Self::Disk { read_only: true },
+            5 | 6 => Self::Net {
+                offloads: Offloads::Off,
+            },
+            _ => Self::Net {
+                offloads: Offloads::On,
+            },
+        }
+    }
+}
+
+/// The host's side of a device.
+pub struct Host {
+    kind: Kind,
+    file: Option<File>,
+    /// The size that the file has.
+    len: u64,
+    /// Whether the file may change its size: not while another thread serves the queue.
+    shrinks: bool,
+    wire: Option<UnixDatagram>,
+    /// A place for the longest packet and one byte.
+    packet: Box<[u8]>,
+}
+
+impl Host {
+    /// A device, and its host's side.
+    pub fn new(kind: Kind, config: VirtioPciConfig, guest: GuestParts) -> (VirtioPci, Self) {
+        let mut host = Self {
+            kind,
+            file: None,
+            len: SECTORS * 512,
+            shrinks: config.notify == Notify::Exit,
+            wire: None,
+            packet: vec![0; LONGEST + 1].into(),
+        };
+        let device = match kind {
+            Kind::Rng => VirtioPci::new(Entropy, 1, config, guest),
+            Kind::Disk { read_only } => {
+                let file = tempfile::tempfile_in("/dev/shm").unwrap();
+                file.write_all_at(&[CONTENTS; SECTORS as usize * 512], 0)
+                    .unwrap();
+                let disk = Disk::new(file.try_clone().unwrap(), read_only).unwrap();
+                host.file = Some(file);
+                VirtioPci::new(disk, 1, config, guest)
+            }
+            Kind::Net { offloads } => {
+                let (tap, wire) = UnixDatagram::pair().unwrap();
+                tap.set_nonblocking(true).unwrap();
+                wire.set_nonblocking(true).unwrap();
+                host.wire = Some(wire);
+                let tap = Tap::from_file(File::from(OwnedFd::from(tap)));
+                let net = Net::new(tap, Mac::of("fuzz"), offloads);
+                VirtioPci::new(net, NET_QUEUES, config, guest)
+            }
+        };
+        (device.unwrap(), host)
+    }
+
+    /// The pieces of what the device may take for a request.
+    pub fn request(&self, memory: &Memory, input: &mut Input<'_>) -> (Vec<Buffer>, Vec<Buffer>) {
+        const AT: u64 = 0x1000;
+        let (kind, place, len) = (input.byte(), input.byte(), u32::from(input.byte()));
+        let data = Buffer::new(0x2000 + 16 * u64::from(place), 16 * len);
+        match self.kind {
+            Kind::Rng => (Vec::new(), vec![data]),
+            Kind::Net { .. } if kind & 1 == 0 => (vec![Buffer::new(AT, 12), data], Vec::new()),
+            Kind::Net { .. } => (Vec::new(), vec![data]),
+            Kind::Disk { .. } => {
+                let header = [kind % 12, 0, 0, 0, 0, 0, 0, 0, place % 10];
+                memory.write_slice(&header, GuestAddress(AT)).unwrap();
+                let header = Buffer::new(AT, 16);
+                let status = Buffer::new(AT + 16, 1);
+                let data = Buffer::new(data.addr, len % 5 * 512);
+                if kind % 12 == 1 {
+                    (vec![header, data], vec![status])
+                } else {
+                    (vec![header], vec![data, status])
+                }
+            }
+        }
+    }
+
+    /// Something that happens on the host.
+    pub fn event(&mut self, input: &mut Input<'_>) {
+        if let Some(wire) = &self.wire {
+            // The host's queue may be full.
+            let _ = wire.send(&vec![7; usize::from(input.byte()) * 8]);
+        }
+        if let Some(file) = &self.file
+            && self.shrinks
+        {
+            self.len = u64::from(input.byte()) % SECTORS * 512;
+            file.set_len(self.len).unwrap();
+        }
+    }
+
+    /// What has to be true whatever the driver does.
+    pub fn check(&mut self) {
+        let kind = self.kind;
+        while let Some(packet) = self.received() {
+            assert!((HEADER + 1..=LONGEST).contains(&packet.len()));
+            let asks = packet[..HEADER].iter().any(|byte| *byte != 0);
+            let offloads = Offloads::Off;
+            assert!(!asks || kind != Kind::Net { offloads });
+        }
+        let Some(file) = &self.file else { return };
+        assert_eq!(file.metadata().unwrap().len(), self.len);
+        if self.kind == (Kind::Disk { read_only: true }) {
+            let mut bytes = vec![0; usize::try_from(self.len).unwrap()];
+            file.read_exact_at(&mut bytes, 0).unwrap();
+            // What the file lost and got back is zeros.
+            assert!(bytes.iter().all(|byte| [CONTENTS, 0].contains(byte)));
+        }
+    }
+
+    fn received(&mut self) -> Option<&[u8]> {
+        let len = self.wire.as_ref()?.recv(&mut self.packet).ok()?;
+        self.packet.get(..len)
+    }
+
+    /// A request that is answered, and the length of the answer.
+    pub fn sound_request(&self) -> (Vec<u8>, u32) {
+        match self.kind {
+            Kind::Rng => (Vec::new(), 64),
+            Kind::Disk { .. } => ([&[8][..], &[0; 15]].concat(), 21),
+            Kind::Net { .. } => ([&[0; HEADER][..], &[0xa5; 60]].concat(), 0),
+        }
+    }
+
+    /// The queue of that request.
+    pub fn sound_queue(&self) -> u16 {
+        u16::from(self.wire.is_some())
+    }
+
+    /// Whether the request, which was answered, has had its effect.
+    pub fn check_sound(&mut self, request: &[u8]) {
+        let is_sent = self.wire.is_none() || self.received().is_some_and(|sent| sent == request);
+        assert!(is_sent);
+    }
+}

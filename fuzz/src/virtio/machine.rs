@@ -1,0 +1,216 @@
+//! A machine with the device, and a guest's way to it.
+
+use std::sync::Arc;
+
+use vmbell::bus::{Backlog, Bus, BusRange, BusReader};
+use vmbell::device::pci::{CONFIG_PORTS, PciFunction, PciRoot, Routes, Window, Windows};
+use vmbell::device::virtio::pci::{GuestParts, Notify, Raise, VirtioPciConfig};
+use vmbell::doorbell::{Bell, IoEventAddress};
+use vmbell::virtqueue::Features;
+
+use super::backend::{Doorbells, Interrupts};
+use super::host::{Host, Kind};
+use crate::input::{self, Input, Memory};
+
+/// Where the bus puts the BAR, and the structures in it.
+const BASE: u64 = 0xe000_0000;
+const NOTIFY: u64 = 0x3000;
+const TABLE: u64 = 0x4000;
+/// The control of MSI-X in configuration space.
+const MSIX_CONTROL: u8 = 0x9a;
+
+/// Registers of the common configuration.
+const DRIVER_FEATURE_SELECT: u64 = 8;
+const DRIVER_FEATURE: u64 = 12;
+const STATUS: u64 = 20;
+const QUEUE_SELECT: u64 = 22;
+const QUEUE_SIZE: u64 = 24;
+const QUEUE_VECTOR: u64 = 26;
+const QUEUE_ENABLE: u64 = 28;
+const QUEUE_ADDRESSES: [u64; 3] = [32, 40, 48];
+
+/// Bytes of a queue's place, and the end of both.
+const PLACE: u64 = 0x400;
+pub const QUEUES_END: u64 = 2 * PLACE;
+
+/// What a driver chooses.
+pub struct Choice {
+    /// The queue that it uses.
+    pub queue: u16,
+    pub size: u16,
+    pub packed: bool,
+    pub features: Features,
+    /// Features of this type of device.
+    own: u16,
+}
+
+impl Choice {
+    /// A sound one.
+    pub fn sound(queue: u16) -> Self {
+        Self {
+            queue,
+            size: 8,
+            packed: false,
+            features: Features::default(),
+            own: 0,
+        }
+    }
+
+    pub fn any(input: &mut Input<'_>) -> Self {
+        let (features, choice) = (input.features(), input.byte());
+        Self {
+            queue: u16::from(choice & 1),
+            size: 1 << (choice >> 1 & 3),
+            packed: choice & 8 != 0,
+            features,
+            // Seldom one that was not offered.
+            own: if choice >> 4 == 0 { input.word() } else { 0 },
+        }
+    }
+
+    pub fn base(&self) -> u64 {
+        PLACE * u64::from(self.queue)
+    }
+
+    /// Both halves of the feature bits.
+    fn halves(&self) -> [u64; 2] {
+        let Features {
+            indirect,
+            event_idx,
+            in_order,
+        } = self.features;
+        let low = u64::from(self.own) | u64::from(indirect) << 28 | u64::from(event_idx) << 29;
+        let high = 1 | u64::from(self.packed) << 2 | u64::from(in_order) << 3;
+        [low, high]
+    }
+}
+
+pub struct Machine {
+    pub memory: Memory,
+    pub root: Arc<PciRoot>,
+    pub backlog: Backlog,
+    bell: Option<Bell>,
+    ports: BusReader,
+    mmio: BusReader,
+    _buses: [Arc<Bus>; 2],
+}
+
+impl Machine {
+    /// A machine with a device, and the host's side of that.
+    pub fn new(kind: Kind, choice: u8) -> (Self, Host) {
+        let memory = input::memory();
+        let doorbells = Arc::new(Doorbells::default());
+        let backlog = Backlog::default();
+        let guest = GuestParts {
+            memory: (*memory).clone(),
+            events: Arc::clone(&doorbells) as _,
+            routes: Routes::new(Arc::new(Interrupts), Vec::new()),
+            backlog: backlog.clone(),
+            on_error: Arc::new(|error| panic!("{error}")),
+        };
+        let config = VirtioPciConfig {
+            // Mostly on this thread, where the same input does the same again.
+            notify: if choice & 7 == 7 {
+                Notify::Doorbell
+            } else {
+                Notify::Exit
+            },
+            raise: if choice & 8 == 0 {
+                Raise::Irqfd
+            } else {
+                Raise::Call
+            },
+            packed: choice & 16 != 0,
+        };
+        let (device, host) = Host::new(kind, config, guest);
+        let (pio, mmio) = (Arc::new(Bus::new()), Arc::new(Bus::new()));
+        let window = |base, len| Window::new(BusRange::new(base, len).unwrap());
+        let windows = Windows {
+            io: window(0xc000, 0x4000),
+            memory32: window(BASE, 0x1000_0000),
+            memory64: window(1 << 36, 1 << 38),
+        };
+        let root = PciRoot::new(&pio, &mmio, windows.into()).unwrap();
+        root.add(Arc::new(device) as Arc<dyn PciFunction>).unwrap();
+        let machine = Self {
+            memory,
+            root,
+            backlog,
+            bell: (config.notify == Notify::Doorbell).then(|| doorbells.bell()),
+            ports: pio.reader(),
+            mmio: mmio.reader(),
+            _buses: [pio, mmio],
+        };
+        (machine, host)
+    }
+
+    fn store(&mut self, at: u64, data: &[u8]) {
+        let address = BASE + at;
+        let bell = self.bell.as_mut();
+        if !bell.is_some_and(|bell| bell.ring(IoEventAddress::Mmio(address), data)) {
+            self.mmio.write(address, data);
+        }
+    }
+
+    fn set(&mut self, field: u64, len: usize, value: u64) {
+        self.store(field, &value.to_le_bytes()[..len]);
+    }
+
+    /// Notifies a queue.
+    pub fn notify(&mut self, queue: u16) {
+        self.set(NOTIFY + 4 * u64::from(queue), 2, queue.into());
+    }
+
+    /// Writes to the BAR and reads there.
+    pub fn access(&mut self, at: u64, width: u8, value: u64) {
+        let len = usize::from(width % 8) + 1;
+        self.set(at, len, value);
+        self.mmio.read(BASE + at, &mut [0; 8][..len]);
+    }
+
+    /// Writes to configuration space and reads there.
+    pub fn configure(&mut self, at: u8, width: u8, value: u16) {
+        let address = 1_u32 << 31 | 1 << 11 | u32::from(at & !3);
+        self.ports.write(CONFIG_PORTS, &address.to_le_bytes());
+        let port = CONFIG_PORTS + 4 + u64::from(at & 3);
+        let len = (usize::from(width % 4) + 1).min(4 - usize::from(at & 3));
+        let [low, high] = value.to_le_bytes();
+        self.ports.write(port, &[low, high, low, high][..len]);
+        self.ports.read(port, &mut [0; 4][..len]);
+    }
+
+    /// Gives a vector of MSI-X a message, sound or not, and turns MSI-X on, or masks it.
+    pub fn program_vector(&mut self, vector: u8, data: u8) {
+        let entry = TABLE + 16 * u64::from(vector % 4);
+        let address = if vector < 0xf0 { 0xfee0_0000 } else { 0x1000 };
+        for (at, word) in [
+            (0, address),
+            (4, 0),
+            (8, data.into()),
+            (12, data as u64 >> 7),
+        ] {
+            self.set(entry + at, 4, word);
+        }
+        self.configure(MSIX_CONTROL, 1, 0x8000 | u16::from(vector & 0x40) << 8);
+    }
+
+    /// What a driver does before its first request; each queue has its place.
+    pub fn set_up(&mut self, choice: &Choice, places: [u64; 3]) {
+        for status in [0, 1, 3] {
+            self.set(STATUS, 1, status);
+        }
+        for (select, half) in (0..).zip(choice.halves()) {
+            self.set(DRIVER_FEATURE_SELECT, 4, select);
+            self.set(DRIVER_FEATURE, 4, half);
+        }
+        self.set(STATUS, 1, 11);
+        self.set(QUEUE_SELECT, 2, choice.queue.into());
+        self.set(QUEUE_SIZE, 2, choice.size.into());
+        self.set(QUEUE_VECTOR, 2, choice.queue.into());
+        for (field, place) in QUEUE_ADDRESSES.into_iter().zip(places) {
+            self.set(field, 8, place);
+        }
+        self.set(QUEUE_ENABLE, 2, 1);
+        self.set(STATUS, 1, 15);
+    }
+}
