@@ -4,6 +4,7 @@
 pub mod device;
 pub mod device_tree;
 pub mod driver;
+pub mod image;
 pub mod input;
 pub mod pci;
 pub mod tables;

@@ -15,6 +15,8 @@ mod device;
 mod device_tree;
 #[path = "../../../fuzz/src/driver.rs"]
 mod driver;
+#[path = "../../../fuzz/src/image.rs"]
+mod image;
 #[path = "../../../fuzz/src/input.rs"]
 mod input;
 #[path = "../../../fuzz/src/pci.rs"]
@@ -118,4 +120,9 @@ fn a_device_and_an_iommu_may_say_anything() {
 #[test]
 fn a_virtio_device_and_its_host_withstand_any_driver() {
     fuzz_randomly(virtio::fuzz);
+}
+
+#[test]
+fn an_image_of_anybody_is_an_error_or_loaded_as_it_says() {
+    fuzz_randomly(image::fuzz);
 }

@@ -1,0 +1,155 @@
+//! An image for a PC that is made by anybody: a kernel as bzImage or as ELF with PVH's entry point, or a Multiboot image,
+//! of which anything has changed. No panic; what is loaded is in RAM that images may use, and is entered in RAM; and the
+//! kernel finds its initrd, whole, where it is told.
+
+use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
+use vmbell::hypervisor::EntryPoint;
+use vmbell::machine::{Boot, INFORMATION, Image};
+
+use super::input::Input;
+
+/// What an image has where it has not only zeros: offset and bytes.
+type Template = &'static [(usize, &'static [u8])];
+
+/// A 64-bit ELF with a segment at 1 MiB and the note of an entry point in it.
+const PVH: Template = &[
+    (0, b"\x7fELF\x02\x01\x01"),
+    (16, &[2, 0, 62, 0, 1, 0, 0, 0, 0, 0, 16]),
+    (32, &[64]),
+    (52, &[64, 0, 56, 0, 2]),
+    // PT_LOAD and PT_NOTE: offset, addresses, sizes.
+    (64, &[1, 0, 0, 0, 7, 0, 0, 0, 200]),
+    (82, &[0x10, 0x80, 0xff, 0xff, 0xff, 0xff]),
+    (90, &[0x10, 0, 0, 0, 0, 0, 4]),
+    (104, &[0, 16]),
+    (112, &[4, 0, 0, 0, 4]),
+    (120, &[4, 0, 0, 0, 0, 0, 0, 0, 176]),
+    (152, &[24, 0, 0, 0, 0, 0, 0, 0, 24]),
+    (168, &[4]),
+    (176, b"\x04\0\0\0\x08\0\0\0\x12\0\0\0Xen\0\x00\x00\x10\0"),
+    (200, b"code"),
+];
+/// Two sectors before the kernel, which unpacks itself at 2 MiB and takes 1 MiB.
+const BZIMAGE: Template = &[
+    (0x1f1, &[1]),
+    (0x1fe, &[0x55, 0xaa, 0xeb, 0x66]),
+    (0x202, b"HdrS\x0f\x02"),
+    (0x211, &[1]),
+    (0x214, &[0, 0, 0x10]),
+    (0x22c, &[0xff, 0xff, 0xff, 0x37]),
+    (0x238, &[0xff, 7]),
+    (0x25a, &[0x20]),
+    (0x262, &[0x10]),
+    (0x400, b"code"),
+];
+/// A flat file for a Multiboot loader, at 1 MiB.
+const FLAT: Template = &[
+    (
+        8,
+        &[0x02, 0xb0, 0xad, 0x1b, 0, 0, 1, 0, 0xfe, 0x4f, 0x51, 0xe4],
+    ),
+    (20, &[8, 0, 0x10, 0, 0, 0, 0x10]),
+    (36, &[40, 0, 0x10]),
+    (40, b"code"),
+];
+/// A 32-bit ELF with a Multiboot header.
+const MULTIBOOT: Template = &[
+    (0, b"\x7fELF\x01\x01\x01"),
+    (16, &[2, 0, 3, 0, 1, 0, 0, 0, 12, 0, 0, 0xc0, 52]),
+    (40, &[52, 0, 32, 0, 1, 0, 40]),
+    (52, &[1, 0, 0, 0, 84, 0, 0, 0, 0, 0, 0, 0xc0, 0, 0, 0x10]),
+    (68, &[16, 0, 0, 0, 64, 0, 0, 0, 7, 0, 0, 0, 4]),
+    (
+        84,
+        &[0x02, 0xb0, 0xad, 0x1b, 0, 0, 0, 0, 0xfe, 0x4f, 0x52, 0xe4],
+    ),
+    (96, b"code"),
+];
+const TEMPLATES: [Template; 4] = [PVH, BZIMAGE, FLAT, MULTIBOOT];
+
+const RAM: usize = 4 << 20;
+/// The hole from the end of low RAM to 1 MiB: only the information is there.
+const LOW_END: u64 = 0x9_fc00;
+const HIGH: u64 = 0x10_0000;
+/// A byte that no other part of the input of the loader has.
+const INITRD: u8 = 0xd7;
+
+/// One run, as `data` decides.
+pub fn fuzz(data: &[u8]) {
+    let mut input = Input(data);
+    let template = TEMPLATES[usize::from(input.byte()) % TEMPLATES.len()];
+    let options = input.byte();
+    let arguments = "x".repeat(usize::from(input.word()) % 0x900);
+    let initrd = vec![INITRD; usize::from(input.word()) % 0x1000 * 16];
+    let boot = Boot {
+        arguments,
+        environment: (options & 1 != 0).then(|| b"NAME=VALUE\n".to_vec()),
+        initrd: (options & 2 != 0).then_some(initrd),
+    };
+    let image = Image::parse("dir/image".to_owned(), &changed(template, &mut input));
+    let Ok(image) = image else { return };
+    let memory = GuestMemoryMmap::<()>::from_ranges(&[(GuestAddress(0), RAM)]).unwrap();
+    if let Ok(entry) = image.load(&memory, &boot) {
+        check(&memory, entry, &boot);
+    }
+}
+
+/// The bytes of the file.
+fn changed(template: Template, input: &mut Input<'_>) -> Vec<u8> {
+    let mut file = Vec::new();
+    for (at, bytes) in template {
+        file.resize(*at, 0);
+        file.extend(*bytes);
+    }
+    file.resize(file.len() + usize::from(input.byte()), 0x90);
+    for _ in 0..input.byte() % 8 {
+        let (at, count) = (usize::from(input.word()) % 0x480, input.byte() % 9);
+        if count == 8 {
+            file.truncate(at);
+        }
+        for at in at..at + usize::from(count) {
+            if let Some(byte) = file.get_mut(at) {
+                *byte = input.byte();
+            }
+        }
+    }
+    file
+}
+
+fn check(memory: &GuestMemoryMmap, entry: EntryPoint, boot: &Boot) {
+    let EntryPoint::Protected { pc, eax, ebx, esi } = entry else {
+        panic!("{entry:?}")
+    };
+    assert!(usize::try_from(pc).unwrap() < RAM);
+    let mut hole = vec![0; usize::try_from(HIGH - LOW_END).unwrap()];
+    memory.read_slice(&mut hole, GuestAddress(LOW_END)).unwrap();
+    assert!(hole == vec![0; hole.len()], "the hole is not RAM");
+    let information = u32::try_from(INFORMATION.0).unwrap();
+    // The end of the memory that a kernel takes to unpack itself.
+    let mut taken = HIGH;
+    let word = |at: u32| -> u32 { memory.read_obj(GuestAddress(at.into())).unwrap() };
+    let initrd = if esi == information {
+        let preferred: u64 = memory
+            .read_obj(GuestAddress(INFORMATION.0 + 0x258))
+            .unwrap();
+        taken = preferred + u64::from(word(esi + 0x260));
+        boot.initrd
+            .as_ref()
+            .map(|_| [word(esi + 0x218), word(esi + 0x21c)])
+    } else {
+        assert_eq!(ebx, information);
+        let modules = (eax != 0x2bad_b002).then(|| word(ebx + 16));
+        let module = modules.filter(|modules| *modules != 0);
+        module.map(|at| [word(at), word(at + 8)])
+    };
+    if let (Some([at, len]), Some(file)) = (initrd, &boot.initrd) {
+        let mut bytes = vec![0; usize::try_from(len).unwrap()];
+        memory
+            .read_slice(&mut bytes, GuestAddress(at.into()))
+            .unwrap();
+        assert_eq!(&bytes, file);
+        assert!(at.is_multiple_of(4096) && u64::from(at) >= taken);
+    } else {
+        assert!(eax == 0x2bad_b002 || boot.initrd.is_none());
+    }
+}
