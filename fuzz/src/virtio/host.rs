@@ -1,14 +1,17 @@
-//! What the devices are made of: a file for a disk, a pair of sockets for a tap, and nothing for random bytes.
+//! What the devices are made of: a file for a disk, a pair of sockets for a tap and for a console's input, and nothing for
+//! random bytes.
 
 use std::fs::File;
+use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixDatagram;
+use std::sync::{Arc, Mutex};
 
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::device::virtio::net::{Mac, NET_QUEUES, Net, Offloads, Tap};
 use vmbell::device::virtio::pci::{GuestParts, Notify, VirtioPci, VirtioPciConfig};
-use vmbell::device::virtio::{Disk, Entropy};
+use vmbell::device::virtio::{CONSOLE_QUEUES, Console, Disk, Entropy};
 use vmbell::virtqueue::Buffer;
 
 use crate::input::{Input, Memory};
@@ -25,6 +28,7 @@ const CONTENTS: u8 = 0xa5;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Rng,
+    Console,
     Disk { read_only: bool },
     Net { offloads: Offloads },
 }
@@ -33,7 +37,8 @@ impl From<u8> for Kind {
     fn from(choice: u8) -> Self {
         match choice % 8 {
             0 => Self::Rng,
-            1..=3 => Self::Disk { read_only: false },
+            1 => Self::Console,
+            2 | 3 => Self::Disk { read_only: false },
             4 => Self::Disk { read_only: true },
             5 | 6 => Self::Net {
                 offloads: Offloads::Off,
@@ -42,6 +47,20 @@ impl From<u8> for Kind {
                 offloads: Offloads::On,
             },
         }
+    }
+}
+
+/// The output of a console.
+#[derive(Clone, Default)]
+struct Printed(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Printed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -54,6 +73,8 @@ pub struct Host {
     /// Whether the file may change its size: not while another thread serves the queue.
     shrinks: bool,
     wire: Option<UnixDatagram>,
+    /// What a console's driver has sent.
+    printed: Printed,
     /// A place for the longest packet and one byte.
     packet: Box<[u8]>,
 }
@@ -67,10 +88,16 @@ impl Host {
             len: SECTORS * 512,
             shrinks: config.notify == Notify::Exit,
             wire: None,
+            printed: Printed::default(),
             packet: vec![0; LONGEST + 1].into(),
         };
         let device = match kind {
             Kind::Rng => VirtioPci::new(Entropy, 1, config, guest),
+            Kind::Console => {
+                let input = host.connect();
+                let console = Console::new(input, host.printed.clone()).unwrap();
+                VirtioPci::new(console, CONSOLE_QUEUES, config, guest)
+            }
             Kind::Disk { read_only } => {
                 let file = tempfile::tempfile_in("/dev/shm").unwrap();
                 file.write_all_at(&[CONTENTS; SECTORS as usize * 512], 0)
@@ -80,16 +107,21 @@ impl Host {
                 VirtioPci::new(disk, 1, config, guest)
             }
             Kind::Net { offloads } => {
-                let (tap, wire) = UnixDatagram::pair().unwrap();
-                tap.set_nonblocking(true).unwrap();
-                wire.set_nonblocking(true).unwrap();
-                host.wire = Some(wire);
-                let tap = Tap::from_file(File::from(OwnedFd::from(tap)));
+                let tap = Tap::from_file(File::from(host.connect()));
                 let net = Net::new(tap, Mac::of("fuzz"), offloads);
                 VirtioPci::new(net, NET_QUEUES, config, guest)
             }
         };
         (device.unwrap(), host)
+    }
+
+    /// A pair of sockets, of which this is the device's.
+    fn connect(&mut self) -> OwnedFd {
+        let (device, wire) = UnixDatagram::pair().unwrap();
+        device.set_nonblocking(true).unwrap();
+        wire.set_nonblocking(true).unwrap();
+        self.wire = Some(wire);
+        device.into()
     }
 
     /// The pieces of what the device may take for a request.
@@ -99,6 +131,8 @@ impl Host {
         let data = Buffer::new(0x2000 + 16 * u64::from(place), 16 * len);
         match self.kind {
             Kind::Rng => (Vec::new(), vec![data]),
+            Kind::Console if kind & 1 == 0 => (vec![data], Vec::new()),
+            Kind::Console => (Vec::new(), vec![data]),
             Kind::Net { .. } if kind & 1 == 0 => (vec![Buffer::new(AT, 12), data], Vec::new()),
             Kind::Net { .. } => (Vec::new(), vec![data]),
             Kind::Disk { .. } => {
@@ -132,6 +166,7 @@ impl Host {
 
     /// What has to be true whatever the driver does.
     pub fn check(&mut self) {
+        self.printed.0.lock().unwrap().clear();
         let kind = self.kind;
         while let Some(packet) = self.received() {
             assert!((HEADER + 1..=LONGEST).contains(&packet.len()));
@@ -158,6 +193,7 @@ impl Host {
     pub fn sound_request(&self) -> (Vec<u8>, u32) {
         match self.kind {
             Kind::Rng => (Vec::new(), 64),
+            Kind::Console => (b"said".to_vec(), 0),
             Kind::Disk { .. } => ([&[8][..], &[0; 15]].concat(), 21),
             Kind::Net { .. } => ([&[0; HEADER][..], &[0xa5; 60]].concat(), 0),
         }
@@ -170,7 +206,10 @@ impl Host {
 
     /// Whether the request, which was answered, has had its effect.
     pub fn check_sound(&mut self, request: &[u8]) {
-        let is_sent = self.wire.is_none() || self.received().is_some_and(|sent| sent == request);
-        assert!(is_sent);
+        match self.kind {
+            Kind::Rng | Kind::Disk { .. } => {}
+            Kind::Console => assert_eq!(*self.printed.0.lock().unwrap(), request),
+            Kind::Net { .. } => assert_eq!(self.received(), Some(request)),
+        }
     }
 }
