@@ -7,7 +7,8 @@ mod device;
 mod plug;
 
 use std::ffi::OsString;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -177,8 +178,8 @@ fn boot(args: &RunArgs) -> Result<u8> {
     let image = Image::open(&args.image)?;
     let boot = Boot {
         arguments: args.append.clone(),
-        environment: contents("environment file", args.env.as_deref())?,
-        initrd: contents("initrd", args.initrd.as_deref())?,
+        environment: contents("environment file", args.env.as_deref(), args.memory)?,
+        initrd: contents("initrd", args.initrd.as_deref(), args.memory)?,
     };
     match args.backend {
         Backend::Kvm => {
@@ -189,12 +190,19 @@ fn boot(args: &RunArgs) -> Result<u8> {
     }
 }
 
-/// What is in a file, if the user named one.
-fn contents(what: &str, path: Option<&Path>) -> Result<Option<Vec<u8>>> {
-    let read = |path: &Path| {
-        std::fs::read(path).with_context(|| format!("cannot read {what} {}", path.display()))
-    };
-    path.map(read).transpose()
+/// What is in a file, if the user named one, for a guest with so many bytes of RAM.
+fn contents(what: &str, path: Option<&Path>, memory: u64) -> Result<Option<Vec<u8>>> {
+    let Some(path) = path else { return Ok(None) };
+    let mut bytes = Vec::new();
+    // Of a device or a pipe nobody knows how much comes.
+    let read = File::open(path).and_then(|file| file.take(memory).read_to_end(&mut bytes));
+    let read = read.with_context(|| format!("cannot read {what} {}", path.display()))?;
+    ensure!(
+        (read as u64) < memory,
+        "{what} {} does not fit into the machine's memory of {memory} bytes: give it more (--memory)",
+        path.display()
+    );
+    Ok(Some(bytes))
 }
 
 /// The hint for a host without KVM: how to run the same command in the lab.

@@ -20,6 +20,7 @@ fn image_problems_name_file_and_way_out_and_are_no_guests_status() {
             "is no ELF and no bzImage, and has no multiboot header",
         ),
         ("/bin/true", "is an ELF without a multiboot header"),
+        ("/dev/zero", "/dev/zero is no ELF and no bzImage"),
     ];
     for (image, message) in cases {
         vmbell(&["run", image])
@@ -60,6 +61,19 @@ fn files_that_are_not_there_are_named() {
     .assert()
     .code(126)
     .stderr(contains("cannot read initrd /nowhere/initrd"));
+    let initrd = folder.path().join("initrd");
+    let file = std::fs::File::create(&initrd).unwrap();
+    // Nothing is read of a file of zeros that the host could run out of.
+    for (memory, len) in [("8M", 8 << 20), ("8M", 1 << 40), ("16M", 16 << 20)] {
+        file.set_len(len).unwrap();
+        vmbell(&["run", "--memory", memory, "--initrd"])
+            .args([&initrd, &image])
+            .assert()
+            .code(126)
+            .stderr(
+                contains("does not fit into the machine's memory of").and(contains("--memory")),
+            );
+    }
 }
 
 #[test]

@@ -32,11 +32,23 @@ pub enum ImageError {
         /// The file.
         image: String,
     },
-    /// The file is an arm64 kernel.
-    #[error("{image} is a kernel for arm64, and this is an x86 PC: give one for i386 or x86-64")]
-    Arm64Kernel {
+    /// The file is a kernel for another CPU.
+    #[error("{image} is a kernel for {cpu}, and this is an x86 PC: give one for i386 or x86-64")]
+    OtherCpu {
         /// The file.
         image: String,
+        /// The CPU.
+        cpu: &'static str,
+    },
+    /// The file is compressed, and no kernel that unpacks itself.
+    #[error(
+        "{image} is compressed, and does not unpack itself: `{program} -dc {image} >image`, and give that"
+    )]
+    Compressed {
+        /// The file.
+        image: String,
+        /// The program that unpacks it.
+        program: &'static str,
     },
     /// The bzImage is older than the boot protocol that says what memory it takes.
     #[error(

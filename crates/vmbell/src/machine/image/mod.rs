@@ -7,6 +7,7 @@
 mod area;
 mod elf;
 mod error;
+mod foreign;
 mod linux;
 mod multiboot;
 mod place;
@@ -14,7 +15,8 @@ mod place;
 #[path = "image_test.rs"]
 mod tests;
 
-use std::fs;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 
 use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
@@ -87,7 +89,7 @@ impl Image {
     /// Reads and checks a file.
     pub fn open(path: &Path) -> Result<Self, ImageError> {
         let name = path.display().to_string();
-        match fs::read(path) {
+        match read(path) {
             Ok(bytes) => Self::parse(name, &bytes),
             Err(source) => Err(ImageError::Read {
                 image: name,
@@ -104,13 +106,8 @@ impl Image {
             linux::parse_elf(&name, bytes)?
         } else if let Some(header) = SetupHeader::find(bytes) {
             linux::parse_bzimage(header, &name, bytes)?
-        } else if bytes
-            .get(ARM64_MAGIC_AT..)
-            .is_some_and(|magic| magic.starts_with(ARM64_MAGIC))
-        {
-            return Err(ImageError::Arm64Kernel { image: name });
         } else {
-            return Err(ImageError::NotAnImage { image: name });
+            return Err(foreign::refusal(name, bytes));
         };
         Ok(Self { name, parsed })
     }
@@ -222,6 +219,18 @@ impl Image {
     }
 }
 
-/// The magic number of arm64's kernels and its offset (Linux `Documentation/arch/arm64/booting.rst`).
-const ARM64_MAGIC: &[u8] = b"ARM\x64";
-const ARM64_MAGIC_AT: usize = 0x38;
+/// Reads a file; of one that does not begin as an image does, such as a disk or a device, only the beginning.
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    let mut bytes = Vec::new();
+    file.by_ref()
+        .take(multiboot::SEARCH as u64)
+        .read_to_end(&mut bytes)?;
+    let is_image = multiboot::Header::find(&bytes).is_some()
+        || elf::is_elf(&bytes)
+        || SetupHeader::find(&bytes).is_some();
+    if is_image {
+        file.read_to_end(&mut bytes)?;
+    }
+    Ok(bytes)
+}

@@ -4,7 +4,7 @@ use crate::machine::image::{ImageError, Segment};
 
 const MAGIC: u32 = 0x1bad_b002;
 /// The header lies within this many first bytes of the file, at a multiple of four.
-const SEARCH: usize = 8192;
+pub(in crate::machine::image) const SEARCH: usize = 8192;
 
 const PAGE_ALIGN: u32 = 1 << 0;
 const MEMORY_INFO: u32 = 1 << 1;

@@ -3,7 +3,7 @@
 mod header;
 mod information;
 
-pub(super) use self::header::Header;
+pub(super) use self::header::{Header, SEARCH};
 pub(super) use self::information::information;
 
 use super::{ImageError, Parsed, Protocol, elf};
