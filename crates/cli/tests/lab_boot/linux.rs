@@ -16,6 +16,8 @@ use super::{lab, output, text};
 
 #[path = "linux/assigned.rs"]
 mod assigned;
+#[path = "linux/trouble.rs"]
+mod trouble;
 #[path = "linux/vhost.rs"]
 mod vhost;
 #[path = "linux/vhost_user.rs"]

@@ -5,10 +5,13 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 
 use super::{HEADER, offload};
 
 const DEVICE: &str = "/dev/net/tun";
+/// A folder for each interface.
+const INTERFACES: &str = "/sys/class/net";
 /// Requests of Linux `uapi/linux/if_tun.h`.
 const TUNSETIFF: libc::c_ulong = 0x4004_54ca;
 const TUNSETVNETHDRSZ: libc::c_ulong = 0x4004_54d8;
@@ -31,18 +34,43 @@ pub enum TapError {
     /// The host has no taps.
     #[error("cannot open {DEVICE}: `modprobe tun` brings it")]
     Open(#[source] io::Error),
+    /// This user may not open any tap.
+    #[error(
+        "this user may not open {DEVICE}: `chmod 666 {DEVICE}` as root lets every user open those taps that are made for \
+         them"
+    )]
+    Closed(#[source] io::Error),
     /// Somebody else has the other end.
     #[error("{name} is in use by another program: end it, or take another tap")]
     Busy {
         /// The interface.
         name: String,
     },
-    /// This user may not use the interface, or make one.
+    /// There is no such interface, and this user may not make one.
     #[error(
-        "this user may not use {name}: `ip tuntap add dev {name} mode tap user $USER && ip link set {name} up` as root \\
-         makes one that may be used"
+        "there is no interface {name}, and this user may not make one: `ip tuntap add dev {name} mode tap user {user} && ip \
+         link set {name} up` as root makes one that this user may use"
     )]
     NotPermitted {
+        /// The interface.
+        name: String,
+        /// The number of the user.
+        user: u32,
+    },
+    /// The interface is another user's.
+    #[error(
+        "this user may not use {name}, which is there: take another tap, or, as root, replace it by `ip tuntap del dev {name} \
+         mode tap && ip tuntap add dev {name} mode tap user {user} && ip link set {name} up`"
+    )]
+    Foreign {
+        /// The interface.
+        name: String,
+        /// The number of the user.
+        user: u32,
+    },
+    /// The interface is not a tap, or one with several queues.
+    #[error("{name} is an interface of another kind than a tap with one queue: take another name")]
+    NoTap {
         /// The interface.
         name: String,
     },
@@ -90,7 +118,10 @@ impl Tap {
             .write(true)
             .custom_flags(libc::O_NONBLOCK)
             .open(DEVICE)
-            .map_err(TapError::Open)?;
+            .map_err(|source| match source.kind() {
+                io::ErrorKind::PermissionDenied => TapError::Closed(source),
+                _ => TapError::Open(source),
+            })?;
         let mut request = Request {
             name: [0; libc::IFNAMSIZ],
             flags: IFF_TAP | IFF_NO_PI | IFF_VNET_HDR,
@@ -159,10 +190,14 @@ fn check(result: libc::c_int) -> io::Result<()> {
 }
 
 fn refusal(name: &str, source: io::Error) -> TapError {
+    let is_there = Path::new(INTERFACES).join(name).exists();
+    let user = rustix::process::geteuid().as_raw();
     let name = name.to_owned();
     match source.raw_os_error() {
         Some(libc::EBUSY) => TapError::Busy { name },
-        Some(libc::EPERM | libc::EACCES) => TapError::NotPermitted { name },
+        Some(libc::EPERM | libc::EACCES) if is_there => TapError::Foreign { name, user },
+        Some(libc::EPERM | libc::EACCES) => TapError::NotPermitted { name, user },
+        Some(libc::EINVAL) if is_there => TapError::NoTap { name },
         _ => TapError::Setting {
             operation: "open the other end",
             name,
