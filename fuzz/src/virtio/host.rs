@@ -136,7 +136,10 @@ impl Host {
             Kind::Net { .. } if kind & 1 == 0 => (vec![Buffer::new(AT, 12), data], Vec::new()),
             Kind::Net { .. } => (Vec::new(), vec![data]),
             Kind::Disk { .. } => {
-                let header = [kind % 12, 0, 0, 0, 0, 0, 0, 0, place % 10];
+                let mut header = [0; 16];
+                (header[0], header[8]) = (kind % 12, place % 10);
+                // A sector far behind any disk.
+                header[15] = if place < 0xf0 { 0 } else { place };
                 memory.write_slice(&header, GuestAddress(AT)).unwrap();
                 let header = Buffer::new(AT, 16);
                 let status = Buffer::new(AT + 16, 1);

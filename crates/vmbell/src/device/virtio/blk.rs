@@ -87,7 +87,7 @@ impl Disk {
     fn place(&self, sector: u64, len: u64) -> Option<u64> {
         let end = sector.checked_add(len / SECTOR)?;
         let sound = len.is_multiple_of(SECTOR) && len <= MOST && end <= self.sectors;
-        sound.then_some(sector * SECTOR)
+        sound.then(|| sector * SECTOR)
     }
 
     /// Calls `copy` with each piece of a request and with the place in the file. Says whether the file took or gave all.

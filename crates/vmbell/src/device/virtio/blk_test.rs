@@ -129,6 +129,7 @@ fn what_is_not_on_the_disk_is_an_error_and_changes_nothing() {
         (0, 511),
         (u64::MAX, 512),
         (u64::MAX / 512, 512),
+        (u64::MAX / 512 + 1, 512),
         (0, 9 * 512),
     ];
     for (sector, len) in cases {
