@@ -1,8 +1,8 @@
 //! Reads the segments of a 32-bit or 64-bit ELF whose addresses are all below 4 GiB.
 
-use object::Endianness;
 use object::elf::{EM_386, EM_X86_64, FileHeader32, FileHeader64, PT_LOAD};
 use object::read::elf::{FileHeader, ProgramHeader};
+use object::{Endianness, ReadRef};
 
 use super::{ImageError, Segment};
 
@@ -12,12 +12,15 @@ pub(super) fn is_elf(bytes: &[u8]) -> bool {
 }
 
 /// The segments to load, with physical addresses, and the physical address of the entry point.
-pub(super) fn segments(image: &str, bytes: &[u8]) -> Result<(Vec<Segment>, u32), ImageError> {
+pub(super) fn segments<'d>(
+    image: &str,
+    contents: impl ReadRef<'d>,
+) -> Result<(Vec<Segment>, u32), ImageError> {
     let Loaded {
         segments,
         wanted,
         entry,
-    } = load(image, bytes)?;
+    } = load(image, contents)?;
     let entry = entry.and_then(|entry| u32::try_from(entry).ok());
     let entry = entry.ok_or_else(|| ImageError::Entry {
         image: image.to_owned(),
@@ -27,8 +30,11 @@ pub(super) fn segments(image: &str, bytes: &[u8]) -> Result<(Vec<Segment>, u32),
 }
 
 /// The segments to load, with physical addresses.
-pub(super) fn load_segments(image: &str, bytes: &[u8]) -> Result<Vec<Segment>, ImageError> {
-    Ok(load(image, bytes)?.segments)
+pub(super) fn load_segments<'d>(
+    image: &str,
+    contents: impl ReadRef<'d>,
+) -> Result<Vec<Segment>, ImageError> {
+    Ok(load(image, contents)?.segments)
 }
 
 /// What an ELF has to be loaded and entered.
@@ -40,24 +46,24 @@ struct Loaded {
     entry: Option<u64>,
 }
 
-fn load(image: &str, bytes: &[u8]) -> Result<Loaded, ImageError> {
-    match object::FileKind::parse(bytes) {
-        Ok(object::FileKind::Elf64) => read::<FileHeader64<Endianness>>(image, bytes),
+fn load<'d>(image: &str, contents: impl ReadRef<'d>) -> Result<Loaded, ImageError> {
+    match object::FileKind::parse(contents) {
+        Ok(object::FileKind::Elf64) => read::<FileHeader64<Endianness>, _>(image, contents),
         // Any other file: the reader of 32-bit files reports what is wrong with it.
-        _ => read::<FileHeader32<Endianness>>(image, bytes),
+        _ => read::<FileHeader32<Endianness>, _>(image, contents),
     }
 }
 
-fn read<Elf: FileHeader<Endian = Endianness>>(
+fn read<'d, Elf: FileHeader<Endian = Endianness>, R: ReadRef<'d>>(
     image: &str,
-    bytes: &[u8],
+    contents: R,
 ) -> Result<Loaded, ImageError> {
     let name = || image.to_owned();
     let broken = |source| ImageError::Elf {
         image: name(),
         source,
     };
-    let header = Elf::parse(bytes).map_err(broken)?;
+    let header = Elf::parse(contents).map_err(broken)?;
     let endian = header.endian().map_err(broken)?;
     let machine = header.e_machine(endian);
     if ![EM_386, EM_X86_64].contains(&machine) {
@@ -69,30 +75,30 @@ fn read<Elf: FileHeader<Endian = Endianness>>(
     }
     // Even if a linker was told the physical addresses, it stores the entry point as a virtual one.
     let wanted: u64 = header.e_entry(endian).into();
+    let file = super::len(contents);
     let mut entry = None;
     let mut segments = Vec::new();
-    for program in header.program_headers(endian, bytes).map_err(broken)? {
+    for program in header.program_headers(endian, contents).map_err(broken)? {
         let len: u64 = program.p_memsz(endian).into();
         if program.p_type(endian) != PT_LOAD || len == 0 {
             continue;
         }
         let address: u64 = program.p_paddr(endian).into();
         let virtual_address: u64 = program.p_vaddr(endian).into();
-        let contents = program
-            .data(endian, bytes)
-            .map_err(|()| ImageError::Truncated { image: name() })?;
+        let (start, size) = program.file_range(endian);
+        if start.checked_add(size).is_none_or(|end| end > file) {
+            return Err(ImageError::Truncated { image: name() });
+        }
         let offset = wanted.checked_sub(virtual_address);
         if let Some(offset) = offset.filter(|offset| *offset < len) {
             entry = entry.or_else(|| address.checked_add(offset));
         }
         // The file may have more bytes of a segment than its size in memory; the rest is cut.
-        let kept = contents
-            .len()
-            .min(usize::try_from(len).unwrap_or(usize::MAX));
+        let end = start + size.min(len);
         segments.push(Segment {
             address,
             len,
-            bytes: contents[..kept].to_vec(),
+            file: start..end,
         });
     }
     if segments.is_empty() {

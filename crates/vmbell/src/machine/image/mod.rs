@@ -5,6 +5,7 @@
 //! [information](Boot) for its entry point. Both run on the caller's thread.
 
 mod area;
+mod contents;
 mod elf;
 mod error;
 mod foreign;
@@ -15,16 +16,17 @@ mod place;
 #[path = "image_test.rs"]
 mod tests;
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::ops::Range;
 use std::path::Path;
 
-use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
+use object::ReadRef;
+use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryError, GuestMemoryMmap};
 
 pub use error::ImageError;
 pub use object::read::Error as ElfError;
 pub(super) use place::LOW_END;
 
+use self::contents::{Contents, Parse};
 use self::linux::{Initrd, SetupHeader};
 use crate::hypervisor::EntryPoint;
 
@@ -48,15 +50,16 @@ pub struct Boot {
 struct Segment {
     /// Guest-physical address.
     address: u64,
-    /// Size in memory, in bytes. The part after `bytes` is zero.
+    /// Size in memory, in bytes. The part after those of the file is zero.
     len: u64,
-    bytes: Vec<u8>,
+    /// Where its bytes are in the file.
+    file: Range<u64>,
 }
 
 impl Segment {
     /// Address behind the bytes from the file.
     fn end(&self) -> GuestAddress {
-        let len = u64::try_from(self.bytes.len()).unwrap_or(u64::MAX);
+        let len = self.file.end.saturating_sub(self.file.start);
         GuestAddress(self.address.saturating_add(len))
     }
 }
@@ -82,15 +85,16 @@ struct Parsed {
 #[derive(Clone, Debug)]
 pub struct Image {
     name: String,
+    contents: Contents,
     parsed: Parsed,
 }
 
 impl Image {
-    /// Reads and checks a file.
+    /// Opens and checks a file, which [`load`](Self::load) reads.
     pub fn open(path: &Path) -> Result<Self, ImageError> {
         let name = path.display().to_string();
-        match read(path) {
-            Ok(bytes) => Self::parse(name, &bytes),
+        match Contents::open(path, is_image) {
+            Ok(contents) => Self::of(name, contents),
             Err(source) => Err(ImageError::Read {
                 image: name,
                 source,
@@ -100,16 +104,23 @@ impl Image {
 
     /// Checks the bytes of a file. `name` is for errors; its last part becomes the `argv[0]` of a Multiboot image.
     pub fn parse(name: String, bytes: &[u8]) -> Result<Self, ImageError> {
-        let parsed = if let Some(header) = multiboot::Header::find(bytes) {
-            multiboot::parse(header, &name, bytes)?
-        } else if elf::is_elf(bytes) {
-            linux::parse_elf(&name, bytes)?
-        } else if let Some(header) = SetupHeader::find(bytes) {
-            linux::parse_bzimage(header, &name, bytes)?
-        } else {
-            return Err(foreign::refusal(name, bytes));
-        };
-        Ok(Self { name, parsed })
+        Self::of(name, Contents::Bytes(bytes.into()))
+    }
+
+    fn of(name: String, contents: Contents) -> Result<Self, ImageError> {
+        let head = contents.head().map_err(|source| ImageError::Read {
+            image: name.clone(),
+            source,
+        })?;
+        let parsed = contents.parsed(Parser {
+            name: &name,
+            head: &head,
+        })?;
+        Ok(Self {
+            name,
+            contents,
+            parsed,
+        })
     }
 
     /// Whether it is a kernel, which has a console, and not an image for a Multiboot loader.
@@ -162,7 +173,9 @@ impl Image {
         for segment in &self.parsed.segments {
             place::check(&self.name, segment, ram)?;
             let address = GuestAddress(segment.address);
-            self.write(memory, &segment.bytes, address, "its contents")?;
+            self.contents
+                .copy(&segment.file, memory, address)
+                .map_err(|source| self.failed("its contents", source))?;
             self.write(memory, &place::zeros(segment), segment.end(), "its zeros")?;
             end = end.max(segment.address.saturating_add(segment.len));
         }
@@ -211,26 +224,49 @@ impl Image {
     ) -> Result<(), ImageError> {
         memory
             .write_slice(bytes, at)
-            .map_err(|source| ImageError::Memory {
-                image: self.name.clone(),
-                what,
-                source,
-            })
+            .map_err(|source| self.failed(what, source))
+    }
+
+    fn failed(&self, what: &'static str, source: GuestMemoryError) -> ImageError {
+        ImageError::Memory {
+            image: self.name.clone(),
+            what,
+            source,
+        }
     }
 }
 
-/// Reads a file; of one that does not begin as an image does, such as a disk or a device, only the beginning.
-fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let mut file = File::open(path)?;
-    let mut bytes = Vec::new();
-    file.by_ref()
-        .take(multiboot::SEARCH as u64)
-        .read_to_end(&mut bytes)?;
-    let is_image = multiboot::Header::find(&bytes).is_some()
-        || elf::is_elf(&bytes)
-        || SetupHeader::find(&bytes).is_some();
-    if is_image {
-        file.read_to_end(&mut bytes)?;
+/// Whether a file begins as an image does.
+fn is_image(head: &[u8]) -> bool {
+    multiboot::Header::find(head).is_some()
+        || elf::is_elf(head)
+        || SetupHeader::find(head).is_some()
+}
+
+/// Finds out what a file is by its first bytes, and checks it.
+struct Parser<'i> {
+    name: &'i str,
+    head: &'i [u8],
+}
+
+impl Parse for Parser<'_> {
+    type Output = Result<Parsed, ImageError>;
+
+    fn parse<'d, R: ReadRef<'d>>(self, contents: R) -> Self::Output {
+        let Self { name, head } = self;
+        if let Some(header) = multiboot::Header::find(head) {
+            multiboot::parse(header, name, head, contents)
+        } else if elf::is_elf(head) {
+            linux::parse_elf(name, contents)
+        } else if let Some(header) = SetupHeader::find(head) {
+            linux::parse_bzimage(header, name, contents)
+        } else {
+            Err(foreign::refusal(name.to_owned(), head))
+        }
     }
-    Ok(bytes)
+}
+
+/// The length of a file; 0 if it cannot be told.
+fn len<'d>(contents: impl ReadRef<'d>) -> u64 {
+    contents.len().unwrap_or_default()
 }

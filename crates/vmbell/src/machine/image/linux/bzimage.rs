@@ -3,10 +3,12 @@
 
 use std::fmt;
 
+use object::ReadRef;
+
 use super::{INITRD_LAST, Initrd};
 use crate::machine::image::area::{Area, memory_map};
 use crate::machine::image::place::HIGH;
-use crate::machine::image::{Boot, ImageError, Parsed, Protocol, Segment};
+use crate::machine::image::{Boot, ImageError, Parsed, Protocol, Segment, len};
 
 /// Offsets in the file, which are those in the boot parameters, too.
 const SETUP_SECTS: usize = 0x1f1;
@@ -37,7 +39,7 @@ const VERSION_MIN: u16 = 0x020a;
 const LOADED_HIGH: u8 = 1;
 /// The loader has no number of its own.
 const UNDEFINED_LOADER: u8 = 0xff;
-const SECTOR: usize = 512;
+const SECTOR: u64 = 512;
 
 /// The setup header of a file, which has been checked.
 #[derive(Clone, PartialEq, Eq)]
@@ -134,10 +136,10 @@ impl fmt::Debug for SetupHeader {
 }
 
 /// Checks a file with this header.
-pub(in crate::machine::image) fn parse(
+pub(in crate::machine::image) fn parse<'d>(
     header: SetupHeader,
     image: &str,
-    file: &[u8],
+    contents: impl ReadRef<'d>,
 ) -> Result<Parsed, ImageError> {
     let version = u16::from_le_bytes(header.get(VERSION));
     let [flags] = header.get(LOADFLAGS);
@@ -149,23 +151,17 @@ pub(in crate::machine::image) fn parse(
     }
     // 0 means 4, for kernels older than any that come here.
     let [sectors] = header.get(SETUP_SECTS);
-    let sectors = if sectors == 0 {
-        4
-    } else {
-        usize::from(sectors)
-    };
-    let kernel = file
-        .get((sectors + 1) * SECTOR..)
-        .filter(|kernel| !kernel.is_empty());
-    let Some(kernel) = kernel else {
+    let sectors = if sectors == 0 { 4 } else { u64::from(sectors) };
+    let kernel = (sectors + 1) * SECTOR..len(contents);
+    if kernel.is_empty() {
         return Err(ImageError::Truncated {
             image: image.to_owned(),
         });
-    };
+    }
     let segment = Segment {
         address: HIGH,
-        len: kernel.len() as u64,
-        bytes: kernel.to_vec(),
+        len: kernel.end - kernel.start,
+        file: kernel,
     };
     Ok(Parsed {
         segments: vec![segment],

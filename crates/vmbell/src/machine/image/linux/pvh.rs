@@ -1,9 +1,9 @@
 //! PVH: the entry point in a note of the ELF, and the start information that it finds in EBX (Xen
 //! `docs/misc/pvh.pandoc` and `xen/include/public/arch-x86/hvm/start_info.h`).
 
-use object::Endianness;
 use object::elf::{FileHeader32, FileHeader64, PT_NOTE};
 use object::read::elf::{FileHeader, ProgramHeader};
+use object::{Endianness, ReadRef};
 
 use super::Initrd;
 use crate::device::ACPI_BASE;
@@ -22,11 +22,14 @@ const FIXED: usize = 56;
 const MODULE: usize = 32;
 
 /// Checks an ELF whose notes have the entry point.
-pub(in crate::machine::image) fn parse(image: &str, bytes: &[u8]) -> Result<Parsed, ImageError> {
-    let segments = elf::load_segments(image, bytes)?;
-    let entry = match object::FileKind::parse(bytes) {
-        Ok(object::FileKind::Elf64) => find::<FileHeader64<Endianness>>(image, bytes)?,
-        _ => find::<FileHeader32<Endianness>>(image, bytes)?,
+pub(in crate::machine::image) fn parse<'d>(
+    image: &str,
+    contents: impl ReadRef<'d>,
+) -> Result<Parsed, ImageError> {
+    let segments = elf::load_segments(image, contents)?;
+    let entry = match object::FileKind::parse(contents) {
+        Ok(object::FileKind::Elf64) => find::<FileHeader64<Endianness>, _>(image, contents)?,
+        _ => find::<FileHeader32<Endianness>, _>(image, contents)?,
     };
     let Some(entry) = entry else {
         return Err(ImageError::NoEntryProtocol {
@@ -51,21 +54,21 @@ pub(in crate::machine::image) fn parse(image: &str, bytes: &[u8]) -> Result<Pars
 }
 
 /// The entry point, if a note has one.
-fn find<Elf: FileHeader<Endian = Endianness>>(
+fn find<'d, Elf: FileHeader<Endian = Endianness>, R: ReadRef<'d>>(
     image: &str,
-    bytes: &[u8],
+    contents: R,
 ) -> Result<Option<u32>, ImageError> {
     let broken = |source| ImageError::Elf {
         image: image.to_owned(),
         source,
     };
-    let header = Elf::parse(bytes).map_err(broken)?;
+    let header = Elf::parse(contents).map_err(broken)?;
     let endian = header.endian().map_err(broken)?;
-    for program in header.program_headers(endian, bytes).map_err(broken)? {
+    for program in header.program_headers(endian, contents).map_err(broken)? {
         if program.p_type(endian) != PT_NOTE {
             continue;
         }
-        let Some(mut notes) = program.notes(endian, bytes).map_err(broken)? else {
+        let Some(mut notes) = program.notes(endian, contents).map_err(broken)? else {
             continue;
         };
         while let Some(note) = notes.next().map_err(broken)? {

@@ -97,11 +97,11 @@ impl Header {
 }
 
 impl Addresses {
-    /// The single segment of a flat file, and its entry point.
+    /// The single segment of a flat file of so many bytes, and its entry point.
     pub(super) fn segments(
         self,
         image: &str,
-        bytes: &[u8],
+        file: u64,
     ) -> Result<(Vec<Segment>, u32), ImageError> {
         let wrong = |what| ImageError::Addresses {
             image: image.to_owned(),
@@ -115,17 +115,16 @@ impl Addresses {
             .ok()
             .and_then(|before| self.offset.checked_sub(before));
         let start = start.ok_or_else(|| wrong("load_addr is before the start of the file"))?;
+        let start = start as u64;
         let end = match self.load_end.checked_sub(self.load) {
-            _ if self.load_end == 0 => Some(bytes.len()),
+            _ if self.load_end == 0 => file,
             None => return Err(wrong("load_end_addr is below load_addr")),
-            Some(len) => usize::try_from(len)
-                .ok()
-                .and_then(|len| start.checked_add(len)),
+            Some(len) => start.saturating_add(len.into()),
         };
-        let contents = end.and_then(|end| bytes.get(start..end));
-        let contents =
-            contents.ok_or_else(|| wrong("load_end_addr is behind the end of the file"))?;
-        let loaded = contents.len() as u64;
+        if end > file || start > end {
+            return Err(wrong("load_end_addr is behind the end of the file"));
+        }
+        let loaded = end - start;
         let len = match self.bss_end.checked_sub(self.load) {
             _ if self.bss_end == 0 => loaded,
             Some(len) if u64::from(len) >= loaded => len.into(),
@@ -140,7 +139,7 @@ impl Addresses {
         let segment = Segment {
             address: first,
             len,
-            bytes: contents.to_vec(),
+            file: start..end,
         };
         Ok((vec![segment], self.entry))
     }
