@@ -38,7 +38,7 @@ pub use files::Files;
 pub use payload::Task;
 pub use prepare::Kernel;
 pub use progress::Progress;
-pub use provision::{KernelChoice, Provision};
+pub use provision::{KernelChoice, Netperf, Provision};
 pub use recipe::Recipe;
 pub use run::{Lab, Outcome};
 pub use unfinished::abandon;

@@ -2,6 +2,8 @@
 
 #[path = "provision_modules.rs"]
 mod modules;
+#[path = "provision_netperf.rs"]
+mod netperf;
 
 use std::path::{Path, PathBuf};
 
@@ -16,6 +18,8 @@ use super::cache::{
 use super::kernel::{KernelError, KernelImage, ModuleTree};
 use super::qemu::Qemu;
 use super::{Kernel, LabError, Progress, Recipe, prepare, tree};
+
+pub use self::netperf::Netperf;
 
 /// Peak disk space of a preparation in multiples of the download: packages, unpacked files, kernel decompressed.
 const PEAK: u64 = 6;

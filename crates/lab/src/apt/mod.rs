@@ -8,6 +8,7 @@
 
 mod alone;
 mod client;
+mod component;
 mod error;
 mod package;
 mod program;

@@ -1,0 +1,93 @@
+//! Packages of a component that the system's sources leave out, such as Debian's `non-free`.
+//!
+//! The lab's apt then reads copies of the system's sources, in which each source of `main` has the component too: with the
+//! same address, suite and key. A source that does not have it is passed over by apt.
+
+use std::fs;
+use std::path::Path;
+
+use super::{Apt, AptError};
+
+/// Where a system has its sources.
+const LIST: &str = "/etc/apt/sources.list";
+const PARTS: &str = "/etc/apt/sources.list.d";
+
+impl Apt {
+    /// Reads the sources with one more component from now on; [`update`](Self::update) fetches its indexes.
+    pub fn add_component(&self, component: &str) -> Result<(), AptError> {
+        let configuration = self.configuration();
+        let root = configuration.parent().unwrap_or(Path::new("/"));
+        let (list, parts) = (root.join("sources.list"), root.join("sources.list.d"));
+        let write = |path: &Path, text: String| {
+            fs::write(path, text).map_err(AptError::io("write", path.to_path_buf()))
+        };
+        // A system may have its sources in either place.
+        let text = fs::read_to_string(LIST).unwrap_or_default();
+        write(&list, with_component(&text, component))?;
+        fs::create_dir_all(&parts).map_err(AptError::io("make", parts.clone()))?;
+        for part in fs::read_dir(PARTS).into_iter().flatten().flatten() {
+            if let Ok(text) = fs::read_to_string(part.path()) {
+                write(
+                    &parts.join(part.file_name()),
+                    with_component(&text, component),
+                )?;
+            }
+        }
+        let own = fs::read_to_string(&configuration)
+            .map_err(AptError::io("read", configuration.clone()))?;
+        let places = format!(
+            "Dir::Etc::SourceList \"{}\";\nDir::Etc::SourceParts \"{}\";\n",
+            list.display(),
+            parts.display()
+        );
+        write(&configuration, own + &places)
+    }
+}
+
+/// The text of a file of sources, in either of apt's forms, with the component beside each `main` (sources.list(5)).
+fn with_component(text: &str, component: &str) -> String {
+    let line = |line: &str| {
+        let names = line.starts_with("deb ")
+            || line
+                .split_once(':')
+                .is_some_and(|(name, _)| name.eq_ignore_ascii_case("components"));
+        let has = |word: &str| line.split_whitespace().any(|other| other == word);
+        // What follows a `#` is a comment, in which a component would be lost.
+        let (line, comment) = line.split_at(line.find('#').unwrap_or(line.len()));
+        if names && has("main") && !has(component) {
+            format!("{} {component} {comment}\n", line.trim_end())
+        } else {
+            format!("{line}{comment}\n")
+        }
+    };
+    text.lines().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_of_main_have_the_component_too_in_both_forms() {
+        let old = "deb [signed-by=/k] http://a/debian bookworm main # ours\n\
+                   deb-src http://a/debian bookworm main\n# deb http://b c main\n";
+        let new = "deb [signed-by=/k] http://a/debian bookworm main non-free # ours\n\
+                   deb-src http://a/debian bookworm main\n# deb http://b c main\n";
+        assert_eq!(with_component(old, "non-free"), new);
+        let old = "Types: deb\nURIs: http://a/main\nSuites: main\nComponents: main contrib\n";
+        let new = old.replace("main contrib", "main contrib non-free ");
+        assert_eq!(with_component(old, "non-free"), new);
+    }
+
+    #[test]
+    fn sources_that_have_it_or_have_no_main_stay() {
+        for text in [
+            "deb http://a b main non-free\n",
+            "deb http://a b universe\n",
+            "Components: non-free main\n",
+            "Suites: main\n",
+        ] {
+            assert_eq!(with_component(text, "non-free"), text);
+        }
+    }
+}
