@@ -8,6 +8,7 @@ use super::completions::CompletionsArgs;
 use super::lab::LabArguments;
 use super::list::ListArgs;
 use super::man::ManArgs;
+use super::net::NetArgs;
 use super::probe::ProbeArgs;
 use super::report::ReportArgs;
 use super::run_image::RunArgs;
@@ -33,6 +34,7 @@ Examples:
   vmbell probe --devices                        which of its devices a guest could have
   vmbell run vmexit.flat --device pci-testdev   an image of kvm-unit-tests
   vmbell vmm                                    the same paths under QEMU and other VMMs
+  vmbell net                                    round trips of Linux's network driver in a guest
   vmbell lab run -- ./program                   a program on real KVM, inside QEMU
   vmbell lab bench --deterministic              this bench there, in instructions
 
@@ -65,6 +67,7 @@ pub(super) enum Command {
     Run(RunArgs),
     Stat(StatArgs),
     Vmm(VmmArgs),
+    Net(NetArgs),
     Lab(LabArguments),
     Completions(CompletionsArgs),
     Man(ManArgs),

@@ -23,6 +23,7 @@ mod lab;
 mod list;
 mod man;
 mod measured;
+mod net;
 mod output;
 mod probe;
 mod probe_devices;

@@ -7,7 +7,8 @@ use clap::Parser;
 use super::args::{Cli, Command};
 use super::exit::{Exit, Usage};
 use super::{
-    bench, compare, completions, lab, list, man, probe, report, run_image, stat, virtqueue, vmm,
+    bench, compare, completions, lab, list, man, net, probe, report, run_image, stat, virtqueue,
+    vmm,
 };
 
 /// Runs the command with the arguments of the process.
@@ -32,6 +33,7 @@ pub fn main() -> ExitCode {
         Command::Run(args) => return run_image::run(&args),
         Command::Stat(args) => stat::run(&args),
         Command::Vmm(args) => vmm::run(&args),
+        Command::Net(args) => net::run(&args),
         Command::Lab(args) => return lab::run(args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),

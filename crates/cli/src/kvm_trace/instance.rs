@@ -1,4 +1,4 @@
-//! A trace buffer of our own: an instance of tracefs, with KVM's events of one program and its children.
+//! A trace buffer of our own: an instance of tracefs, with KVM's events of one program and its children, or of all.
 //!
 //! Linux `Documentation/trace/ftrace.rst`: a folder made in `instances` is a buffer with its own events, filters and options,
 //! and is gone when the folder is removed. `set_event_pid` names the threads whose events are recorded, and with the
@@ -16,10 +16,6 @@ use std::time::Duration;
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 /// What the names of our instances begin with; the number of the process follows.
 const PREFIX: &str = "vmbell-";
-/// The events.
-const EVENTS: [&str; 3] = ["kvm_exit", "kvm_userspace_exit", "kvm_pio"];
-/// Only writes to the port of marks are recorded of all ports.
-const MARKS: &str = "port == 128";
 /// The buffers of all CPUs together, and the least and the most of each, in KiB. One event takes about 50 bytes.
 const BUFFERS: usize = 64 << 10;
 const LEAST: usize = 1 << 10;
@@ -58,6 +54,24 @@ pub(crate) enum TracefsError {
     },
 }
 
+/// An event of KVM that is recorded.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    /// Its name.
+    pub(crate) event: &'static str,
+    /// The fields that it must have to be recorded; all without.
+    pub(crate) filter: Option<&'static str>,
+}
+
+/// Whose events are recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whose {
+    /// Those of the calling thread, and of what it starts from then on.
+    Children,
+    /// Those of every program and of the kernel's own threads.
+    All,
+}
+
 /// A trace buffer.
 #[derive(Debug)]
 pub(crate) struct Instance {
@@ -65,9 +79,9 @@ pub(crate) struct Instance {
 }
 
 impl Instance {
-    /// Makes a buffer that records what the calling thread starts from now on.
-    pub(crate) fn new() -> Result<Self, TracefsError> {
-        let place = place(&PLACES.map(Path::new))?;
+    /// Makes a buffer that records from now on.
+    pub(crate) fn new(wanted: &[Wanted], whose: Whose) -> Result<Self, TracefsError> {
+        let place = place(&PLACES.map(Path::new), wanted)?;
         let instances = place.join("instances");
         remove_stale(&instances, |id| Path::new("/proc").join(id).exists());
         let folder = instances.join(format!("{PREFIX}{}", std::process::id()));
@@ -75,19 +89,26 @@ impl Instance {
         let _ = remove(&folder);
         fs::create_dir(&folder).map_err(failed("made", &folder))?;
         let instance = Self { folder };
-        instance.set_up(std::thread::available_parallelism().map_or(1, usize::from))?;
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        instance.set_up(cpus, wanted, whose)?;
         Ok(instance)
     }
 
-    fn set_up(&self, cpus: usize) -> Result<(), TracefsError> {
+    fn set_up(&self, cpus: usize, wanted: &[Wanted], whose: Whose) -> Result<(), TracefsError> {
         let size = (BUFFERS / cpus).clamp(LEAST, MOST);
         self.write("buffer_size_kb", &size.to_string())?;
         // One counter for all CPUs: it says whether the events of a thread that moves are read in their order.
         self.write("trace_clock", "counter")?;
-        self.write("options/event-fork", "1")?;
-        self.write("set_event_pid", &this_thread()?)?;
-        self.write("events/kvm/kvm_pio/filter", MARKS)?;
-        for event in EVENTS {
+        if whose == Whose::Children {
+            self.write("options/event-fork", "1")?;
+            self.write("set_event_pid", &this_thread()?)?;
+        }
+        for Wanted { event, filter } in wanted {
+            if let Some(filter) = filter {
+                self.write(&format!("events/kvm/{event}/filter"), filter)?;
+            }
+        }
+        for Wanted { event, .. } in wanted {
             self.write(&format!("events/kvm/{event}/enable"), "1")?;
         }
         Ok(())
@@ -137,7 +158,7 @@ impl Drop for Instance {
 }
 
 /// The first of the folders that is a tracefs with KVM's events.
-fn place<'p>(places: &[&'p Path]) -> Result<&'p Path, TracefsError> {
+fn place<'p>(places: &[&'p Path], wanted: &[Wanted]) -> Result<&'p Path, TracefsError> {
     for place in places {
         let events = place.join("events");
         match fs::metadata(&events) {
@@ -148,7 +169,8 @@ fn place<'p>(places: &[&'p Path]) -> Result<&'p Path, TracefsError> {
             Err(_) => continue,
         }
         let has = |event: &&str| events.join("kvm").join(event).exists();
-        return match EVENTS.into_iter().find(|event| !has(event)) {
+        let mut events_wanted = wanted.iter().map(|wanted| wanted.event);
+        return match events_wanted.find(|event| !has(event)) {
             Some(event) => Err(TracefsError::NoEvent { event }),
             None => Ok(place),
         };

@@ -2,6 +2,21 @@ use tempfile::TempDir;
 
 use super::*;
 
+const WANTED: [Wanted; 3] = [
+    Wanted {
+        event: "kvm_exit",
+        filter: None,
+    },
+    Wanted {
+        event: "kvm_userspace_exit",
+        filter: None,
+    },
+    Wanted {
+        event: "kvm_pio",
+        filter: Some("port == 128"),
+    },
+];
+
 /// A folder with the files that the kernel makes in an instance.
 fn double() -> (TempDir, Instance) {
     let folder = TempDir::new().unwrap();
@@ -28,21 +43,30 @@ fn double() -> (TempDir, Instance) {
 #[test]
 fn an_instance_records_what_this_thread_starts() {
     let (_folder, instance) = double();
-    instance.set_up(2).unwrap();
+    instance.set_up(2, &WANTED, Whose::Children).unwrap();
     let written = |name: &str| fs::read_to_string(instance.folder.join(name)).unwrap();
     assert_eq!(written("set_event_pid"), this_thread().unwrap());
     assert_eq!(written("options/event-fork"), "1");
     assert_eq!(written("events/kvm/kvm_pio/filter"), "port == 128");
-    for event in EVENTS {
+    for Wanted { event, .. } in WANTED {
         assert_eq!(written(&format!("events/kvm/{event}/enable")), "1");
     }
+}
+
+#[test]
+fn the_events_of_all_are_recorded_whoever_causes_them() {
+    let (_folder, instance) = double();
+    instance.set_up(2, &WANTED, Whose::All).unwrap();
+    let written = |name: &str| fs::read_to_string(instance.folder.join(name)).unwrap();
+    assert_eq!(written("set_event_pid"), "");
+    assert_eq!(written("events/kvm/kvm_exit/enable"), "1");
 }
 
 #[test]
 fn the_buffers_stay_small_on_a_host_of_many_cpus() {
     for (cpus, size) in [(1, MOST), (32, 2 << 10), (1024, LEAST)] {
         let (_folder, instance) = double();
-        instance.set_up(cpus).unwrap();
+        instance.set_up(cpus, &WANTED, Whose::Children).unwrap();
         let written = fs::read_to_string(instance.folder.join("buffer_size_kb")).unwrap();
         assert_eq!(written, size.to_string());
     }
@@ -52,7 +76,7 @@ fn the_buffers_stay_small_on_a_host_of_many_cpus() {
 fn a_file_that_the_kernel_does_not_have_is_named() {
     let (_folder, instance) = double();
     fs::remove_file(instance.folder.join("set_event_pid")).unwrap();
-    let error = instance.set_up(1).unwrap_err();
+    let error = instance.set_up(1, &WANTED, Whose::Children).unwrap_err();
     assert!(error.to_string().contains("set_event_pid"), "{error}");
     assert!(!instance.folder.join("set_event_pid").exists());
 }
@@ -92,9 +116,12 @@ fn a_host_without_tracefs_or_its_events_says_so() {
     let folder = TempDir::new().unwrap();
     let (here, there) = (folder.path().join("a"), folder.path().join("b"));
     let places = [here.as_path(), there.as_path()];
-    assert!(matches!(place(&places), Err(TracefsError::NotMounted)));
+    assert!(matches!(
+        place(&places, &WANTED),
+        Err(TracefsError::NotMounted)
+    ));
     fs::create_dir_all(there.join("events/kvm/kvm_exit")).unwrap();
-    let error = place(&places).unwrap_err();
+    let error = place(&places, &WANTED).unwrap_err();
     assert!(
         matches!(
             error,
@@ -104,10 +131,10 @@ fn a_host_without_tracefs_or_its_events_says_so() {
         ),
         "{error}"
     );
-    for event in EVENTS {
+    for Wanted { event, .. } in WANTED {
         fs::create_dir_all(there.join("events/kvm").join(event)).unwrap();
     }
-    assert_eq!(place(&places).unwrap(), there);
+    assert_eq!(place(&places, &WANTED).unwrap(), there);
 }
 
 #[test]

@@ -47,6 +47,10 @@ pub(crate) enum What<'a> {
     Userspace(&'a str),
     /// The guest wrote this to the port of marks.
     Mark(u64),
+    /// The guest wrote to a device's registers.
+    MmioWrite,
+    /// An interrupt was sent as a message.
+    Msi,
 }
 
 /// Reads a line, without its end.
@@ -73,6 +77,10 @@ pub(crate) fn parse(line: &[u8]) -> Result<Line<'_>, Unreadable> {
             Some(fields) => What::Mark(value(fields).ok_or(Unreadable)?),
             None => return Ok(Line::Other),
         },
+        // The second one is a doorbell that KVM found without decoding the instruction.
+        "kvm_mmio" if fields.starts_with("mmio write ") => What::MmioWrite,
+        "kvm_fast_mmio" => What::MmioWrite,
+        "kvm_msi_set_irq" => What::Msi,
         _ => return Ok(Line::Other),
     };
     Ok(Line::Event(Event {

@@ -65,6 +65,21 @@ fn a_read_of_the_port_and_other_ports_are_no_marks() {
 }
 
 #[test]
+fn writes_to_devices_and_messages_are_told_from_reads() {
+    let line = |what: &str| format!("            qemu-12      [001] ..... 9: {what}");
+    for what in [
+        "kvm_mmio: mmio write len 2 gpa 0xfe003000 val 0x1",
+        "kvm_fast_mmio: fast mmio at gpa 0xfe003000",
+    ] {
+        assert_eq!(event(&line(what)).what, What::MmioWrite, "{what}");
+    }
+    let msi = "kvm_msi_set_irq: dst 0 vec 35 (Fixed|physical|edge)";
+    assert_eq!(event(&line(msi)).what, What::Msi);
+    let read = line("kvm_mmio: mmio read len 4 gpa 0xfee00390 val 0x0");
+    assert_eq!(parse(read.as_bytes()), Ok(Line::Other));
+}
+
+#[test]
 fn a_return_to_the_vmm_has_its_reason() {
     let line = |reason: &str| {
         format!("            qemu-12      [001] ..... 9: kvm_userspace_exit: reason {reason}")

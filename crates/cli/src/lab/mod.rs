@@ -12,6 +12,7 @@ mod environment;
 mod exported;
 mod init;
 mod machine;
+mod net;
 mod parts;
 mod run;
 mod signals;
@@ -23,6 +24,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 
 use self::bench::LabBenchArguments;
+use self::net::LabNetArguments;
 use self::parts::Parts;
 use self::run::RunArguments;
 use self::vmm::LabVmmArguments;
@@ -76,6 +78,7 @@ enum LabCommand {
     Run(Box<RunArguments>),
     Bench(Box<LabBenchArguments>),
     Vmm(Box<LabVmmArguments>),
+    Net(Box<LabNetArguments>),
     /// Become another program that dies with its parent
     #[command(hide = true)]
     Exec {
@@ -108,6 +111,7 @@ pub(super) fn run(arguments: LabArguments) -> ExitCode {
         LabCommand::Run(arguments) => run::run(arch, &arguments),
         LabCommand::Bench(arguments) => bench::run(arch, &arguments),
         LabCommand::Vmm(arguments) => vmm::run(arch, &arguments),
+        LabCommand::Net(arguments) => net::run(arch, &arguments),
     };
     result.unwrap_or_else(|error| {
         eprintln!("vmbell: {error:#}");

@@ -34,13 +34,13 @@ Exit codes are those of `vmbell vmm`; 124 is the lab's own time limit, and 125 a
 ";
 
 /// Where the lab's QEMU is found in L1.
-const QEMU_FILE: &str = "/usr/local/bin/qemu-system-x86_64";
+pub(super) const QEMU_FILE: &str = "/usr/local/bin/qemu-system-x86_64";
 /// What runs the script that is there.
 const SHELL: &str = "/bin/sh";
 /// Where alioth is found in L1.
 const ALIOTH_FILE: &str = "/usr/local/bin/alioth";
 /// How wide the table is.
-const COLUMNS: &str = "80";
+pub(super) const COLUMNS: &str = "80";
 /// Operations of a batch in L1, where everything is emulated and slow.
 const OPS: u32 = 20;
 /// How long all boots together may take, by this host's clock.
@@ -115,7 +115,7 @@ pub(super) fn run(arch: Option<&str>, arguments: &LabVmmArguments) -> anyhow::Re
 }
 
 /// The files of this host that the VMMs in L1 need, each with its path there.
-fn carried(qemu: &Qemu) -> anyhow::Result<Vec<(PathBuf, PathBuf)>> {
+pub(super) fn carried(qemu: &Qemu) -> anyhow::Result<Vec<(PathBuf, PathBuf)>> {
     let same = |path: PathBuf| (path.clone(), path);
     let mut with: Vec<(PathBuf, PathBuf)> = qemu.files().into_iter().map(same).collect();
     // The interpreter of QEMU's script, with its libraries.

@@ -10,15 +10,17 @@
 )]
 
 mod pty;
+mod running;
 
 use std::ffi::OsString;
 use std::io::{self, ErrorKind, Read};
 use std::mem;
 use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+
+pub(super) use self::running::{Reached, Running};
 
 /// How long a program may live on after the image has said all.
 const GRACE: Duration = Duration::from_secs(3);
@@ -106,36 +108,9 @@ impl Drop for Group {
 
 /// Runs the program until it ends or is ended.
 pub(super) fn run(task: &Task<'_>) -> io::Result<Ended> {
-    let pty = pty::open()?;
-    let mut command = Command::new(&task.words[0]);
-    command
-        .args(&task.words[1..])
-        .stdin(pty.terminal)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0);
-    // SAFETY: between fork and exec the closure makes one system call without pointers, which is async-signal-safe.
-    unsafe { command.pre_exec(die_with_parent) };
-    let mut group = Group(command.spawn()?);
-    let _keyboard = pty.keyboard;
-    // What the command was made of holds the terminal, which the program alone is to have.
-    drop(command);
-    let mut streams = [
-        Stream::of(group.0.stdout.take(), task.most)?,
-        Stream::of(group.0.stderr.take(), task.most)?,
-    ];
-    let end = watch(task, &group, &mut streams)?;
-    let status = group.kill()?;
-    for stream in &mut streams {
-        // The rest of what it had printed; the group is dead, so no more comes.
-        stream.read()?;
-    }
-    let [output, errors] = streams.map(|stream| stream.kept);
-    Ok(Ended {
-        output,
-        errors,
-        end: end.unwrap_or(End::Exited(status)),
-    })
+    let mut running = Running::start(task.words, task.most)?;
+    let end = watch(task, &running.group, &mut running.streams)?;
+    running.end(end)
 }
 
 fn die_with_parent() -> io::Result<()> {

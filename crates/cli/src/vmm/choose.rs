@@ -57,7 +57,7 @@ pub(super) fn column(launcher: Launcher, accel: Accel, stop: &AtomicBool) -> Col
     let version = program
         .as_deref()
         .ok()
-        .and_then(|program| version(&launcher, program, stop));
+        .and_then(|program| version_of(program, launcher.version()?, stop));
     let emulates = match accel {
         Accel::Auto => no_kvm().is_some(),
         Accel::Kvm => false,
@@ -88,8 +88,9 @@ pub(super) fn is_missing(column: &Column) -> bool {
     column.launcher.find().is_err() && !matches!(column.launcher, Launcher::Template(_))
 }
 
-fn version(launcher: &Launcher, program: &Path, stop: &AtomicBool) -> Option<String> {
-    let words: [OsString; 2] = [program.into(), launcher.version()?.into()];
+/// The first line that a program prints about its version.
+pub(crate) fn version_of(program: &Path, option: &str, stop: &AtomicBool) -> Option<String> {
+    let words: [OsString; 2] = [program.into(), option.into()];
     let ended = process::run(&Task {
         words: &words,
         limit: VERSION_LIMIT,
@@ -111,7 +112,8 @@ pub(super) fn list(launchers: &[Launcher], stop: &AtomicBool) -> Result<Exit> {
     for launcher in launchers {
         let found = match launcher.find() {
             Ok(program) => {
-                let version = version(launcher, &program, stop);
+                let option = launcher.version();
+                let version = option.and_then(|option| version_of(&program, option, stop));
                 let version = version.map_or_else(String::new, |version| format!("  {version}"));
                 format!("{}{version}", program.display())
             }

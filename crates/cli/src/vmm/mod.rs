@@ -23,9 +23,11 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 
 pub(super) use self::args::VmmArgs;
+pub(super) use self::choose::version_of;
 use self::choose::{chosen, column, is_missing, list, none_found};
 use self::launcher::Launcher;
 use self::report::report;
+pub(super) use self::serial::{cleaned, last_words};
 use self::turns::Column;
 use super::columns::{Begun, show};
 use super::exit::{Exit, Usage};

@@ -112,7 +112,7 @@ fn without_document(text: &str) -> SerialError {
 }
 
 /// The last line of a VMM's output that has more than the image's own marks and rows, and no control characters.
-pub(super) fn last_words(output: &[u8]) -> Option<String> {
+pub(crate) fn last_words(output: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(output);
     let lines = text.lines().rev().map(cleaned);
     let mut said = lines.filter(|line| {
@@ -123,7 +123,7 @@ pub(super) fn last_words(output: &[u8]) -> Option<String> {
 }
 
 /// The text without control characters and what follows the first few hundred characters: it goes to a terminal.
-pub(super) fn cleaned(text: &str) -> String {
+pub(crate) fn cleaned(text: &str) -> String {
     let visible = text.trim().chars().filter(|c| !c.is_control());
     let mut short: String = visible.clone().take(SAYING).collect();
     if visible.count() > SAYING {

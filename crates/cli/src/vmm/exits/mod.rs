@@ -12,14 +12,30 @@ mod tally;
 pub(super) use self::counted::Counted;
 use self::recording::Recording;
 use super::document::Document;
-use crate::kvm_trace::Instance;
+use crate::kvm_trace::{Instance, Wanted, Whose};
+
+/// The events. Of writes to ports only those to the port of marks are recorded.
+const EVENTS: [Wanted; 3] = [
+    Wanted {
+        event: "kvm_exit",
+        filter: None,
+    },
+    Wanted {
+        event: "kvm_userspace_exit",
+        filter: None,
+    },
+    Wanted {
+        event: "kvm_pio",
+        filter: Some("port == 128"),
+    },
+];
 
 /// The image's word for marks.
 pub(super) const WORD: &str = "mark";
 
 /// Why exits cannot be counted here, if they cannot.
 pub(super) fn obstacle() -> Option<String> {
-    Instance::new().err().map(in_words)
+    Instance::new(&EVENTS, Whose::Children).err().map(in_words)
 }
 
 /// Counts the exits of the VMM that `boot` runs on the calling thread; or says why they are not known.

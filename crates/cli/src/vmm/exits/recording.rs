@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use super::EVENTS;
 use super::tally::{Tally, TallyError};
-use crate::kvm_trace::{Instance, Line, TracefsError, Unreadable, parse};
+use crate::kvm_trace::{Instance, Line, TracefsError, Unreadable, Whose, parse};
 
 /// How long the thread sleeps when all has been read.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -50,7 +51,7 @@ pub(super) struct Recording {
 impl Recording {
     /// Records what the calling thread starts from now on.
     pub(super) fn start() -> Result<Self, TraceError> {
-        let instance = Instance::new()?;
+        let instance = Instance::new(&EVENTS, Whose::Children)?;
         let pipe = instance.pipe()?;
         let is_over = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&is_over);

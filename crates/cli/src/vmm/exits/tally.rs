@@ -98,6 +98,8 @@ impl Tally {
                     self.close(open, mark == Some(0))?;
                 }
             }
+            // These are not recorded.
+            What::MmioWrite | What::Msi => {}
         }
         Ok(())
     }

@@ -1,0 +1,198 @@
+//! `vmbell lab net`: runs this program's own `net` in L1, with the lab's QEMU, and with L1's kernel as the guest's.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use tempfile::TempDir;
+
+use super::arch::boards;
+use super::environment;
+use super::exported::Exported;
+use super::machine::{Machine, announce, status, summarize};
+use super::parts::Parts;
+use super::vmm::{COLUMNS, QEMU_FILE, carried};
+use crate::exports::ExportArgs;
+use crate::net::DRIVERS;
+use crate::values;
+use vmbell_lab::arch::Arch;
+use vmbell_lab::board::Board;
+use vmbell_lab::cache::Cache;
+use vmbell_lab::kernel::ModuleTree;
+use vmbell_lab::{Kernel, Netperf, Provision, Task};
+use vmbell_report::Timing;
+
+const EXAMPLES: &str = "\
+Examples:
+  vmbell lab net --deterministic                       instructions of a round trip by every way
+  vmbell lab net --deterministic vmbell-ioeventfd qemu-ioeventfd -- --pattern all
+                                                       two ways, and all patterns
+  vmbell lab net --export-json net.json -- --transactions 500
+
+Exit codes are those of `vmbell net`; 124 is the lab's own time limit, and 125 a failure of the lab itself.
+";
+
+/// Where L1 has the files of the guest.
+const FOLDER: &str = "/guest";
+/// What the ways need in L1.
+const MODULES: [&str; 2] = ["tun", "vhost_net"];
+/// The least memory of L1, which has the files of QEMU twice for a moment.
+const MEMORY: u64 = 1536 << 20;
+/// QEMU 7.2's SVM switches vector state off at exits: docs/linux.md.
+const APPEND: &str = "noxsave";
+/// How long all boots together may take, by this host's clock.
+const ALL_BOOTS: Duration = Duration::from_secs(30 * 60);
+/// How long a boot or a run of netperf may take, by L1's clock; where that counts instructions, a guest that hangs and
+/// spins has executed so many.
+const TIME_LIMIT: &str = "1m";
+const DETERMINISTIC_LIMIT: &str = "10s";
+
+/// Measure Linux's network driver in a guest, inside the lab
+///
+/// Runs this program's own `net` in L1, in one boot, with the lab's QEMU and vmbell itself. The guest's kernel is L1's;
+/// busybox and netperf are downloaded (netperf from Debian's non-free). Times are the emulator's: what counts is
+/// --deterministic, whose numbers are instructions.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct LabNetArguments {
+    #[command(flatten)]
+    parts: Parts,
+    #[command(flatten)]
+    machine: Machine,
+    /// The ways: names of `vmbell net --list`; all without any
+    #[arg(value_name = "WAY", index = 1)]
+    names: Vec<String>,
+    /// How often each guest is booted [default: 3]
+    #[arg(short, long, value_name = "N", value_parser = values::runs)]
+    runs: Option<u32>,
+    #[command(flatten)]
+    reports: ExportArgs,
+    /// Further options of `vmbell net`
+    #[arg(last = true, value_name = "OPTION", index = 2)]
+    options: Vec<OsString>,
+}
+
+/// Measures in L1; the exit status is that of `net`.
+pub(super) fn run(arch: Option<&str>, arguments: &LabNetArguments) -> anyhow::Result<ExitCode> {
+    let (host, board) = boards(arch)?;
+    if board.arch.name != "x86_64" {
+        bail!(
+            "vmbell boots Linux on x86_64 only, and this lab's machine is {}",
+            board.arch.name
+        );
+    }
+    let exports = Exported::open(&arguments.reports)?;
+    let mut settings = arguments.machine.settings_within(&board, ALL_BOOTS)?;
+    settings.memory = settings.memory.max(MEMORY);
+    let lab = arguments.parts.open(host, board, &settings)?;
+    let mut with = carried(&lab.qemu)?;
+    let programs = programs(host, &board, &arguments.parts)?;
+    for (path, name) in [
+        (&lab.kernel.image, "vmlinux"),
+        (&programs.busybox, "busybox"),
+        (&programs.netperf.netperf, "netperf"),
+        (&programs.netperf.netserver, "netserver"),
+    ] {
+        with.push((path.clone(), Path::new(FOLDER).join(name)));
+    }
+    let modules = modules(&lab.kernel)?;
+    with.push((
+        modules.path().to_path_buf(),
+        Path::new(FOLDER).join("modules"),
+    ));
+    // The same on every host: the environment moves what is on the program's stack.
+    let width = [("COLUMNS".to_owned(), COLUMNS.to_owned())];
+    let own = MODULES.iter().map(|name| (*name).to_owned());
+    let task = Task {
+        program: lab.init.clone().into(),
+        arguments: arguments.words(&exports),
+        environment: environment::in_l1(Vec::new(), &width, arguments.machine.timing()),
+        directory: "/".into(),
+        with,
+        scripts: vec![(QEMU_FILE.into(), lab.qemu.script())],
+        modules: own.chain(arguments.machine.module.clone()).collect(),
+        out: !exports.is_empty(),
+        ..Task::default()
+    };
+    announce(&lab, &settings);
+    let mut outcome = lab.run(&task, &settings)?;
+    summarize(&outcome, lab.progress);
+    let status = status(&outcome, &settings)?;
+    Exported::finish(exports, &mut outcome, status)?;
+    Ok(ExitCode::from(status))
+}
+
+/// Programs that are downloaded.
+struct Programs {
+    busybox: PathBuf,
+    netperf: Netperf,
+}
+
+fn programs(host: Arch, board: &Board, parts: &Parts) -> anyhow::Result<Programs> {
+    let cache = Cache::user()?;
+    let mut provision = Provision::new(host, board, &cache, parts.progress());
+    let busybox = provision.shell(false)?.context("there is no busybox")?;
+    let netperf = provision.netperf()?;
+    provision.finish()?;
+    Ok(Programs { busybox, netperf })
+}
+
+/// A folder with the guest's drivers and what they depend on, of all modules of the kernel.
+fn modules(kernel: &Kernel) -> anyhow::Result<TempDir> {
+    let from = kernel
+        .modules
+        .as_ref()
+        .context("the lab's kernel has no modules: name a folder with --modules")?;
+    let folder =
+        TempDir::with_prefix("vmbell-modules-").context("cannot make a temporary folder")?;
+    let write = |name: &str, bytes: &[u8]| {
+        fs::write(folder.path().join(name), bytes).with_context(|| format!("cannot write {name}"))
+    };
+    for module in ModuleTree::open(from, kernel.release())?.load_order(&DRIVERS)? {
+        write(&format!("{}.ko", module.name), &module.bytes)?;
+    }
+    // It names the drivers that have no file.
+    const BUILTIN: &str = "modules.builtin";
+    write(BUILTIN, &fs::read(from.join(BUILTIN)).unwrap_or_default())?;
+    Ok(folder)
+}
+
+impl LabNetArguments {
+    /// The arguments that follow `vmbell`.
+    fn words(&self, exports: &[Exported]) -> Vec<OsString> {
+        let mut words: Vec<OsString> = vec!["net".into()];
+        for (option, name) in [
+            ("--kernel", "vmlinux"),
+            ("--modules", "modules"),
+            ("--busybox", "busybox"),
+            ("--netperf", "netperf"),
+            ("--netserver", "netserver"),
+        ] {
+            words.extend([option.into(), Path::new(FOLDER).join(name).into()]);
+        }
+        words.extend(["--append", APPEND].map(Into::into));
+        if let Some(runs) = self.runs {
+            words.extend(["--runs".into(), runs.to_string().into()]);
+        }
+        let limit = match self.machine.timing() {
+            Timing::Instructions => DETERMINISTIC_LIMIT,
+            Timing::Native | Timing::Emulated => TIME_LIMIT,
+        };
+        let is_limit = |word: &OsString| word.to_string_lossy().starts_with("--time-limit");
+        if !self.options.iter().any(is_limit) {
+            words.extend(["--time-limit", limit].map(Into::into));
+        }
+        if self.parts.quiet {
+            words.push("--quiet".into());
+        }
+        words.extend(Exported::words(&self.reports, exports));
+        words.extend(self.options.iter().cloned());
+        words.push("--".into());
+        words.extend(self.names.iter().map(OsString::from));
+        words
+    }
+}

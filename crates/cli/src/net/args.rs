@@ -1,0 +1,166 @@
+//! The arguments of `vmbell net`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use super::pattern::Pattern;
+use super::way::Way;
+use crate::exports::ExportArgs;
+use crate::style::Style;
+use crate::time_unit::TimeUnit;
+use crate::values;
+
+const EXAMPLES: &str = "\
+Examples:
+  vmbell net --list                                   which ways and patterns there are, and what is missing
+  vmbell net                                          round trips by every way that is here
+  vmbell net vmbell-ioeventfd qemu-ioeventfd --pattern rr,in-bulk,out-bulk
+                                                      two ways, and streams in both directions
+  vmbell net --kernel vmlinuz --modules lib/modules/6.12.0 --busybox ./busybox
+                                                      with another kernel and user space
+  vmbell lab net --deterministic                      where there is no /dev/kvm: instructions of each transaction
+
+Exit codes:
+  0    every way gave results
+  1    a way gave none, or a file could not be written
+  2    the arguments make no sense
+  77   no way can be measured here
+  130  interrupted (SIGINT), 143 by SIGTERM; what was finished has been written
+";
+
+/// Measure Linux's own network driver in a guest, by each way of notification and interrupt, with the real netperf
+///
+/// For each way a guest with Linux starts, whose network is a tap of this host, and netperf on the host drives
+/// netserver in the guest. This takes root: for the tap, and for the kernel's events, which are counted in a second
+/// run of each pattern. The ways take turns. Packets are whole: offloads are off.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct NetArgs {
+    /// The ways: names of --list; without any, all whose programs are found
+    #[arg(value_name = "WAY", value_parser = way())]
+    pub(super) ways: Vec<Way>,
+
+    /// Say which ways and patterns there are, and start none
+    #[arg(short, long)]
+    pub(super) list: bool,
+
+    /// What netperf does: rr (request and response of one byte), in-default, in-file, in-bulk, out-default, out-file,
+    /// out-bulk (streams into the guest and out of it), or all
+    #[arg(long, value_name = "PATTERN,...", value_delimiter = ',', default_value = "rr", value_parser = super::pattern::parse)]
+    pub(super) pattern: Vec<Vec<Pattern>>,
+
+    /// The guest's kernel [default: /boot/vmlinuz-RELEASE of the running one]
+    #[arg(long, value_name = "FILE")]
+    pub(super) kernel: Option<PathBuf>,
+
+    /// The folder of the kernel's modules [default: /lib/modules/RELEASE of the running one]
+    #[arg(long, value_name = "FOLDER")]
+    pub(super) modules: Option<PathBuf>,
+
+    /// A static busybox, the guest's user space [default: the one on PATH]
+    #[arg(long, value_name = "FILE")]
+    pub(super) busybox: Option<PathBuf>,
+
+    /// netperf 2.7, for the host [default: the one on PATH]
+    #[arg(long, value_name = "FILE")]
+    pub(super) netperf: Option<PathBuf>,
+
+    /// netserver of the same version, for the guest [default: the one on PATH]
+    #[arg(long, value_name = "FILE")]
+    pub(super) netserver: Option<PathBuf>,
+
+    /// Words to add to the kernel's command line
+    #[arg(
+        long,
+        value_name = "WORDS",
+        default_value = "",
+        allow_hyphen_values = true
+    )]
+    pub(super) append: String,
+
+    /// Round trips of a run
+    #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
+    pub(super) transactions: u32,
+
+    /// Bytes of a run of a stream, e.g. 2M
+    #[arg(long, value_name = "SIZE", default_value = "4M", value_parser = bytes)]
+    pub(super) bytes: u64,
+
+    /// Count exits, notifications and interrupts, in one further run of each pattern
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = CountExits::Auto)]
+    pub(super) exits: CountExits,
+
+    /// How often each guest is booted
+    #[arg(short, long, value_name = "N", default_value_t = 3, value_parser = values::runs)]
+    pub(super) runs: u32,
+
+    /// Give a boot or a run of netperf up after this time, and go on with the other ways
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = values::positive_duration)]
+    pub(super) time_limit: Duration,
+
+    /// Keep what each guest and its VMM printed in this folder, as WAY-RUN.log and WAY-RUN.err
+    #[arg(long, value_name = "FOLDER")]
+    pub(super) keep: Option<PathBuf>,
+
+    /// Show ratios to the first way in place of the numbers
+    #[arg(long)]
+    pub(super) ratios: bool,
+
+    #[command(flatten)]
+    pub(super) exports: ExportArgs,
+
+    /// How the report looks on the terminal
+    #[arg(long, value_enum, value_name = "STYLE", default_value_t = Style::Auto)]
+    pub(super) style: Style,
+
+    /// The unit of all times on the terminal and in Markdown; without it, the one that fits each
+    #[arg(long, value_enum, value_name = "UNIT")]
+    pub(super) time_unit: Option<TimeUnit>,
+
+    /// No progress
+    #[arg(short, long)]
+    pub(super) quiet: bool,
+}
+
+/// Whether exits are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum CountExits {
+    /// With tracefs; else the table says why not
+    Auto,
+    /// Always: it is an error if they cannot be counted here
+    On,
+    /// Never
+    Off,
+}
+
+impl NetArgs {
+    /// The patterns, each once, in the order of the command line.
+    pub(super) fn patterns(&self) -> Vec<Pattern> {
+        let mut patterns = Vec::new();
+        for pattern in self.pattern.iter().flatten() {
+            if !patterns.contains(pattern) {
+                patterns.push(*pattern);
+            }
+        }
+        patterns
+    }
+}
+
+fn way() -> impl clap::builder::TypedValueParser<Value = Way> {
+    use clap::builder::TypedValueParser;
+    clap::builder::PossibleValuesParser::new(Way::ALL.map(Way::name)).try_map(|name| {
+        let mut all = Way::ALL.into_iter();
+        all.find(|way| way.name() == name).ok_or("no such way")
+    })
+}
+
+/// netperf takes a number of bytes below 2^31.
+fn bytes(text: &str) -> Result<u64, String> {
+    match values::size(text)? {
+        0 => Err("must be at least 1".to_owned()),
+        size if size >= 1 << 31 => Err("must be below 2G".to_owned()),
+        size => Ok(size),
+    }
+}

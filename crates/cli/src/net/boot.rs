@@ -1,0 +1,241 @@
+//! One boot: a tap, a guest at its other end, and netperf on the host for each pattern.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use super::args::NetArgs;
+use super::events::{Events, Recording};
+use super::guest::{Files, INIT, READY};
+use super::netperf::{self, Amount, Done};
+use super::pattern::Pattern;
+use super::tap::{GUEST, Tap};
+use super::way::{Guest, Way};
+use crate::process::{self, End, Ended, Reached, Running, Task};
+use crate::vmm::last_words;
+
+/// The most bytes that are kept of what a VMM or netperf prints.
+const MOST_OUTPUT: usize = 1 << 20;
+/// Round trips before the first pattern, which are not measured: addresses are asked for, and pages touched.
+const WARM_UP: u32 = 100;
+
+/// What all boots have.
+pub(super) struct Place<'a> {
+    pub(super) args: &'a NetArgs,
+    pub(super) patterns: &'a [Pattern],
+    pub(super) files: &'a Files,
+    pub(super) initrd: &'a Path,
+    pub(super) cmdline: &'a str,
+    /// Whether events are counted.
+    pub(super) counts: bool,
+    pub(super) stop: &'a AtomicBool,
+}
+
+/// What a boot gave.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Booted {
+    /// The time from the VMM's start to the guest's first program.
+    pub(super) init: Duration,
+    /// What each pattern gave.
+    pub(super) measured: Vec<Measured>,
+}
+
+/// What a pattern gave in a boot.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Measured {
+    pub(super) pattern: Pattern,
+    pub(super) done: Done,
+    /// The events of a second run, or why there are none; `None` if nobody asked.
+    pub(super) events: Option<Result<Counted, String>>,
+}
+
+/// The events of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Counted {
+    pub(super) events: Events,
+    pub(super) operations: f64,
+}
+
+/// A boot that gave no results.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Failure {
+    /// Why.
+    pub(super) reason: String,
+    /// What was printed last.
+    pub(super) last: Option<String>,
+    /// Whether something ran out of its time.
+    pub(super) hung: bool,
+}
+
+impl Failure {
+    fn of(reason: impl Into<String>, end: &End) -> Self {
+        Self {
+            reason: reason.into(),
+            last: None,
+            hung: *end == End::TimeLimit,
+        }
+    }
+}
+
+impl Place<'_> {
+    /// Boots a guest and measures; what it and its VMM print is kept under `name` if that was asked for.
+    pub(super) fn boot(
+        &self,
+        way: Way,
+        program: &Path,
+        name: &str,
+    ) -> Result<Result<Booted, Failure>> {
+        let tap = Tap::new()?;
+        let guest = Guest {
+            kernel: &self.files.kernel,
+            initrd: self.initrd,
+            cmdline: self.cmdline,
+        };
+        let words = way.words(program, guest, &tap);
+        let begun = Instant::now();
+        let mut running = match Running::start(&words, MOST_OUTPUT) {
+            Ok(running) => running,
+            Err(error) => {
+                let reason = format!("{} cannot be run: {error}", program.display());
+                return Ok(Err(Failure::of(reason, &End::Stopped)));
+            }
+        };
+        let measured = self.measure(&mut running, begun);
+        let ended = running
+            .end(Some(End::Lingered))
+            .context("cannot end a VMM")?;
+        if let Some(folder) = &self.args.keep {
+            kept(folder, &format!("{}-{name}", way.name()), &ended)?;
+        }
+        // What the VMM itself complains about tells more than what its guest printed.
+        let last = || last_words(&ended.errors).or_else(|| last_words(&ended.output));
+        Ok(measured.map_err(|failure| Failure {
+            last: last(),
+            ..failure
+        }))
+    }
+
+    fn measure(&self, running: &mut Running, begun: Instant) -> Result<Booted, Failure> {
+        self.reach(running, INIT, "the guest's first program did not start")?;
+        let init = begun.elapsed();
+        self.reach(running, READY, "netserver did not start in the guest")?;
+        let amount = Amount {
+            transactions: self.args.transactions,
+            bytes: self.args.bytes,
+        };
+        let short = Amount {
+            transactions: WARM_UP,
+            ..amount
+        };
+        self.netperf(Pattern::RoundTrip, short)?;
+        let mut measured = Vec::new();
+        for pattern in self.patterns {
+            let done = self.netperf(*pattern, amount)?;
+            let events = match self.counts {
+                true => Some(self.count(running.id(), *pattern, amount)?),
+                false => None,
+            };
+            measured.push(Measured {
+                pattern: *pattern,
+                done,
+                events,
+            });
+        }
+        Ok(Booted { init, measured })
+    }
+
+    fn reach(&self, running: &mut Running, mark: &str, not: &str) -> Result<(), Failure> {
+        let limit = self.args.time_limit;
+        let end = match running.wait_for(mark, limit, self.stop) {
+            Ok(Reached::Mark) => return Ok(()),
+            Ok(Reached::End(Some(end))) => end,
+            Ok(Reached::End(None)) => {
+                return Err(Failure::of(format!("{not}: the VMM ended"), &End::Lingered));
+            }
+            Err(error) => return Err(Failure::of(format!("{not}: {error}"), &End::Stopped)),
+        };
+        let how = in_words(&end, limit);
+        Err(Failure::of(format!("{not}: {how}"), &end))
+    }
+
+    fn netperf(&self, pattern: Pattern, amount: Amount) -> Result<Done, Failure> {
+        let words = netperf::words(&self.files.netperf, pattern, GUEST, amount);
+        let limit = self.args.time_limit;
+        let name = pattern.name();
+        let ended = run(&words, limit, self.stop).map_err(|error| {
+            Failure::of(format!("netperf cannot be run: {error}"), &End::Stopped)
+        })?;
+        match &ended.end {
+            End::Exited(status) if status.success() => {}
+            End::Exited(status) => {
+                let said = last_words(&ended.errors).or_else(|| last_words(&ended.output));
+                let said = said.map_or_else(String::new, |said| format!(": {said}"));
+                let reason = format!("netperf ({name}) ended with {status}{said}");
+                return Err(Failure::of(reason, &ended.end));
+            }
+            end => {
+                let reason = format!("netperf ({name}): {}", in_words(end, limit));
+                return Err(Failure::of(reason, end));
+            }
+        }
+        netperf::read(&ended.output, pattern, amount)
+            .map_err(|error| Failure::of(format!("{name}: {error}"), &ended.end))
+    }
+
+    /// Runs a pattern once more and counts its events.
+    fn count(
+        &self,
+        process: u32,
+        pattern: Pattern,
+        amount: Amount,
+    ) -> Result<Result<Counted, String>, Failure> {
+        let recording = match Recording::start() {
+            Ok(recording) => recording,
+            Err(error) => return Ok(Err(chain(error))),
+        };
+        let done = self.netperf(pattern, amount)?;
+        let counted = recording.finish(process).map_err(chain);
+        Ok(counted.map(|events| Counted {
+            events,
+            operations: done.operations,
+        }))
+    }
+}
+
+/// The error with its causes.
+pub(super) fn chain(error: impl Into<anyhow::Error>) -> String {
+    format!("{:#}", error.into())
+}
+
+fn run(words: &[OsString], limit: Duration, stop: &AtomicBool) -> io::Result<Ended> {
+    process::run(&Task {
+        words,
+        limit,
+        most: MOST_OUTPUT,
+        stop,
+        is_complete: &|_| false,
+    })
+}
+
+fn in_words(end: &End, limit: Duration) -> String {
+    match end {
+        End::Exited(status) => format!("it ended with {status}"),
+        End::Lingered | End::Stopped => "it was ended".to_owned(),
+        End::TimeLimit => format!("it took longer than {limit:?}"),
+        End::TooMuch => "it printed more than 1 MiB and was ended".to_owned(),
+    }
+}
+
+fn kept(folder: &Path, name: &str, ended: &Ended) -> Result<()> {
+    for (suffix, bytes) in [("log", &ended.output), ("err", &ended.errors)] {
+        let path = folder.join(format!("{name}.{suffix}"));
+        let written = fs::File::create(&path).and_then(|mut file| file.write_all(bytes));
+        written.with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}

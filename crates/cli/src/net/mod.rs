@@ -1,0 +1,272 @@
+//! `vmbell net`: Linux's own network driver in a guest, by each way that a VMM has to serve it, with the real netperf.
+//!
+//! `way` says what VMM runs with which device, `pattern` what netperf does, `guest` makes the guest's file system and
+//! `tap` its network. `boot` measures one boot, by `netperf` and `events`, whose words are not trusted. The report is
+//! that of `vmbell vmm`: each way is a column.
+
+mod args;
+mod boot;
+mod events;
+mod guest;
+mod netperf;
+mod pattern;
+mod rows;
+mod tap;
+mod way;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context, Result, bail};
+use tempfile::TempDir;
+
+use self::args::CountExits;
+pub(super) use self::args::NetArgs;
+use self::boot::{Booted, Failure, Place, chain};
+use self::events::Recording;
+pub(super) use self::guest::DRIVERS;
+use self::guest::Files;
+use self::pattern::Pattern;
+use self::way::Way;
+use super::columns::{Begun, show};
+use super::exit::Exit;
+use super::exports::Exports;
+use super::interrupt;
+use super::measured::exit_of;
+use super::output::print;
+use super::program::no_kvm;
+use super::progress::Progress;
+use super::vmm::version_of;
+use vmbell_bench::{Observer, Phase, timing};
+use vmbell_report::{Planned, Report, Status, Vmm};
+
+/// A way that is to be measured, and what its boots gave.
+#[derive(Debug)]
+struct Column {
+    way: Way,
+    /// The VMM's program, or why it cannot be run here.
+    program: Result<PathBuf, String>,
+    version: Option<String>,
+    boots: Vec<Booted>,
+    failure: Option<Failure>,
+    /// Why a boot was repeated.
+    repeated: Option<String>,
+}
+
+impl Column {
+    const fn new(way: Way, program: Result<PathBuf, String>, version: Option<String>) -> Self {
+        Self {
+            way,
+            program,
+            version,
+            boots: Vec::new(),
+            failure: None,
+            repeated: None,
+        }
+    }
+}
+
+/// Measures the ways.
+pub(super) fn run(args: &NetArgs) -> Result<Exit> {
+    if args.list {
+        return list();
+    }
+    let interrupted = interrupt::catch().context("cannot catch signals")?;
+    if let Some(reason) = no_kvm() {
+        eprintln!("error: {reason}; `vmbell lab net` brings its own");
+        return Ok(Exit::Skipped);
+    }
+    let files = Files::find(args)?;
+    let mut columns = columns(args, interrupted);
+    if args.ways.is_empty() {
+        // What the user did not name and what is not installed needs no word.
+        columns.retain(|column| column.program.is_ok() || !column.way.is_qemu());
+    }
+    let exports = Exports::open(&args.exports)?;
+    let begun = Begun::now(timing::here().map_err(super::exit::Usage::new)?);
+    let unit = begun.time_unit(args.time_unit)?;
+    let patterns = args.patterns();
+    let stopped = take(args, &patterns, &files, &mut columns, interrupted)?;
+    let report = report(begun, args, &columns, &patterns, stopped);
+    let stdout_is_taken = exports.use_stdout();
+    let exported = exports.finish(&report, unit);
+    show(&report, args.style, (unit, args.ratios), stdout_is_taken)?;
+    exported?;
+    Ok(exit_of(&report, report.vmms.iter().map(|vmm| vmm.status)))
+}
+
+fn columns(args: &NetArgs, stop: &AtomicBool) -> Vec<Column> {
+    let ways = match args.ways.is_empty() {
+        true => Way::ALL.into(),
+        false => args.ways.clone(),
+    };
+    let mut columns: Vec<Column> = Vec::new();
+    for way in ways {
+        if columns.iter().all(|column| column.way != way) {
+            let program = way.program();
+            let version = program.as_deref().ok();
+            let version = version.and_then(|program| version_of(program, "--version", stop));
+            columns.push(Column::new(way, program, version));
+        }
+    }
+    columns
+}
+
+/// Boots each column `args.runs` times, in turns, until `stop` is set; returns whether it was.
+fn take(
+    args: &NetArgs,
+    patterns: &[Pattern],
+    files: &Files,
+    columns: &mut [Column],
+    stop: &AtomicBool,
+) -> Result<bool> {
+    let folder = TempDir::with_prefix("vmbell-net-").context("cannot make a temporary folder")?;
+    let initrd = folder.path().join("initrd");
+    let bytes = files
+        .initrd()
+        .context("cannot make the guest's file system")?;
+    fs::write(&initrd, bytes).context("cannot write the guest's file system")?;
+    if let Some(keep) = &args.keep {
+        fs::create_dir_all(keep)
+            .with_context(|| format!("cannot make the folder {}", keep.display()))?;
+    }
+    if let (CountExits::On, Err(error)) = (args.exits, Recording::start()) {
+        bail!("exits cannot be counted here: {}", chain(error));
+    }
+    let place = Place {
+        args,
+        patterns,
+        files,
+        initrd: &initrd,
+        cmdline: &guest::cmdline(&args.append),
+        counts: args.exits != CountExits::Off,
+        stop,
+    };
+    let mut progress = Progress::new(args.style.progress() && !args.quiet);
+    let bootable = columns.iter().filter(|column| column.program.is_ok());
+    progress.phase(
+        Phase::Measure,
+        u64::from(args.runs) * bootable.count() as u64,
+    );
+    for run in 1..=args.runs {
+        for column in &mut *columns {
+            let Ok(program) = column.program.clone() else {
+                continue;
+            };
+            if column.failure.is_some() {
+                continue;
+            }
+            let booted = boot(&place, column, &program, run)?;
+            if stop.load(Ordering::Relaxed) {
+                return Ok(true);
+            }
+            let name = column.way.name();
+            match booted {
+                Ok(booted) => {
+                    progress.step(name, None);
+                    column.boots.push(booted);
+                }
+                Err(failure) => {
+                    progress.lost(name, Status::Failed, &failure.reason);
+                    column.failure = Some(failure);
+                }
+            }
+        }
+    }
+    Ok(false)
+}
+
+/// Boots a guest, and once more if it hung for the first time: nested emulation loses an interrupt now and then, and the
+/// report says that it happened.
+fn boot(
+    place: &Place<'_>,
+    column: &mut Column,
+    program: &Path,
+    run: u32,
+) -> Result<Result<Booted, Failure>> {
+    let booted = place.boot(column.way, program, &run.to_string())?;
+    match booted {
+        Err(failure)
+            if failure.hung && column.repeated.is_none() && !place.stop.load(Ordering::Relaxed) =>
+        {
+            column.repeated = Some(failure.reason);
+            place.boot(column.way, program, &format!("{run}-again"))
+        }
+        booted => Ok(booted),
+    }
+}
+
+fn report(
+    begun: Begun,
+    args: &NetArgs,
+    columns: &[Column],
+    patterns: &[Pattern],
+    interrupted: bool,
+) -> Report {
+    let most = columns.iter().map(|column| column.boots.len()).max();
+    let plan = Planned {
+        runs: args.runs,
+        finished: u32::try_from(most.unwrap_or_default()).unwrap_or(u32::MAX),
+        warmup: 0,
+        min_time: 0.0,
+        ops: None,
+    };
+    let timing = begun.timing;
+    let rows = columns.iter();
+    let rows = rows.flat_map(|column| rows::rows(column, patterns, timing));
+    let vmms = columns.iter().map(vmm).collect();
+    begun.report(plan, vmms, rows.collect(), interrupted)
+}
+
+fn vmm(column: &Column) -> Vmm {
+    let (status, reason, last) = match (&column.program, &column.failure) {
+        (Err(reason), _) => (Status::Skipped, Some(reason.clone()), None),
+        (_, Some(failure)) => (
+            Status::Failed,
+            Some(failure.reason.clone()),
+            failure.last.clone(),
+        ),
+        (Ok(_), None) if column.boots.is_empty() => (
+            Status::Skipped,
+            Some("the command ended before its turn".to_owned()),
+            None,
+        ),
+        (Ok(_), None) => (Status::Ok, None, None),
+    };
+    Vmm {
+        name: column.way.name().to_owned(),
+        status,
+        reason,
+        last_output: last,
+        program: column
+            .program
+            .as_ref()
+            .ok()
+            .map(|path| path.display().to_string()),
+        version: column.version.clone(),
+        boots: u32::try_from(column.boots.len()).unwrap_or(u32::MAX),
+        emulated: false,
+        guest: None,
+        repeated: column.repeated.clone(),
+        exits_reason: None,
+    }
+}
+
+/// `--list`.
+fn list() -> Result<Exit> {
+    let mut text = "ways:\n".to_owned();
+    for way in Way::ALL {
+        let found = match way.program() {
+            Ok(program) => program.display().to_string(),
+            Err(reason) => format!("not here: {reason}"),
+        };
+        text.push_str(&format!("  {:17} {}; {found}\n", way.name(), way.text()));
+    }
+    text.push_str("patterns:\n");
+    for pattern in Pattern::ALL {
+        text.push_str(&format!("  {:17} {}\n", pattern.name(), pattern.text()));
+    }
+    print(&text)?;
+    Ok(Exit::Good)
+}

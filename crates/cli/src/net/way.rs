@@ -1,0 +1,186 @@
+//! The ways between Linux's network driver in a guest and the tap of the host: a VMM, who serves the queues, and how
+//! they notify.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use super::tap::Tap;
+use crate::program::on_path;
+
+/// The guest's RAM in MiB.
+const MEMORY: &str = "256";
+/// The Ethernet address of the guest's interface, a local one.
+const MAC: &str = "02:76:6d:62:65:6c";
+/// Properties of QEMU's card that would let packets be long, or lack their checksums.
+const OFFLOADS: [&str; 11] = [
+    "csum",
+    "gso",
+    "host_tso4",
+    "host_tso6",
+    "host_ecn",
+    "host_ufo",
+    "guest_csum",
+    "guest_tso4",
+    "guest_tso6",
+    "guest_ecn",
+    "guest_ufo",
+];
+
+/// A way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Way {
+    vmm: Vmm,
+    served: Served,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Vmm {
+    Vmbell,
+    Qemu,
+}
+
+/// Who serves the queues, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Served {
+    /// The vCPU's thread at an exit to the VMM, which interrupts by a call.
+    Exit,
+    /// A thread of the VMM that an ioeventfd wakes.
+    Ioeventfd,
+    /// A worker of the kernel that an ioeventfd wakes, and which interrupts by an irqfd.
+    Vhost,
+}
+
+/// What a guest is made of.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Guest<'a> {
+    /// The kernel.
+    pub(super) kernel: &'a Path,
+    /// Its first file system.
+    pub(super) initrd: &'a Path,
+    /// Its command line.
+    pub(super) cmdline: &'a str,
+}
+
+impl Way {
+    /// All, in the order of the table.
+    pub(super) const ALL: [Self; 6] = [
+        Self::of(Vmm::Vmbell, Served::Exit),
+        Self::of(Vmm::Vmbell, Served::Ioeventfd),
+        Self::of(Vmm::Vmbell, Served::Vhost),
+        Self::of(Vmm::Qemu, Served::Exit),
+        Self::of(Vmm::Qemu, Served::Ioeventfd),
+        Self::of(Vmm::Qemu, Served::Vhost),
+    ];
+
+    const fn of(vmm: Vmm, served: Served) -> Self {
+        Self { vmm, served }
+    }
+
+    /// The name of its column.
+    pub(super) const fn name(self) -> &'static str {
+        match (self.vmm, self.served) {
+            (Vmm::Vmbell, Served::Exit) => "vmbell-exit",
+            (Vmm::Vmbell, Served::Ioeventfd) => "vmbell-ioeventfd",
+            (Vmm::Vmbell, Served::Vhost) => "vmbell-vhost",
+            (Vmm::Qemu, Served::Exit) => "qemu-exit",
+            (Vmm::Qemu, Served::Ioeventfd) => "qemu-ioeventfd",
+            (Vmm::Qemu, Served::Vhost) => "qemu-vhost",
+        }
+    }
+
+    /// What it is, in a line.
+    pub(super) const fn text(self) -> &'static str {
+        match (self.vmm, self.served) {
+            (Vmm::Vmbell, Served::Exit) => "vmbell's device, served in an exit of the vCPU",
+            (Vmm::Vmbell, Served::Ioeventfd) => "vmbell's device, by ioeventfd and irqfd",
+            (Vmm::Vmbell, Served::Vhost) => "vmbell with vhost-net",
+            (Vmm::Qemu, Served::Exit) => "QEMU's pc, served in an exit of the vCPU",
+            (Vmm::Qemu, Served::Ioeventfd) => "QEMU's pc, by ioeventfd",
+            (Vmm::Qemu, Served::Vhost) => "QEMU's pc with vhost-net",
+        }
+    }
+
+    /// The VMM's program, or why it cannot be run here.
+    pub(super) fn program(self) -> Result<PathBuf, String> {
+        let program = match self.vmm {
+            Vmm::Vmbell => std::env::current_exe()
+                .map_err(|error| format!("cannot tell where vmbell itself is: {error}"))?,
+            Vmm::Qemu => on_path("qemu-system-x86_64")?,
+        };
+        if self.served == Served::Vhost && !Path::new("/dev/vhost-net").exists() {
+            return Err("there is no /dev/vhost-net: `modprobe vhost_net` brings it".to_owned());
+        }
+        Ok(program)
+    }
+
+    /// Whether the VMM is QEMU, which need not be installed.
+    pub(super) const fn is_qemu(self) -> bool {
+        matches!(self.vmm, Vmm::Qemu)
+    }
+
+    /// The command line of a boot.
+    pub(super) fn words(self, program: &Path, guest: Guest<'_>, tap: &Tap) -> Vec<OsString> {
+        let mut words = vec![program.into()];
+        match self.vmm {
+            Vmm::Vmbell => {
+                words.extend([
+                    "run".into(),
+                    guest.kernel.into(),
+                    "--initrd".into(),
+                    guest.initrd.into(),
+                    "--append".into(),
+                    guest.cmdline.into(),
+                    "--memory".into(),
+                    format!("{MEMORY}M").into(),
+                ]);
+                let tap = tap.name();
+                let served = match self.served {
+                    Served::Exit => ",notify=exit,interrupt=call",
+                    Served::Ioeventfd => "",
+                    Served::Vhost => ",vhost=on",
+                };
+                let device = format!("virtio-net,tap={tap},mac={MAC},offload=off{served}");
+                words.extend(["--device".into(), device.into()]);
+            }
+            Vmm::Qemu => {
+                words.extend(
+                    [
+                        "-M",
+                        "pc,accel=kvm",
+                        "-cpu",
+                        "host",
+                        "-m",
+                        MEMORY,
+                        "-nodefaults",
+                        "-no-user-config",
+                        "-no-reboot",
+                        "-display",
+                        "none",
+                        "-serial",
+                        "stdio",
+                    ]
+                    .map(Into::into),
+                );
+                words.extend(["-kernel".into(), guest.kernel.into()]);
+                words.extend(["-initrd".into(), guest.initrd.into()]);
+                words.extend(["-append".into(), guest.cmdline.into()]);
+                let (vhost, ioeventfd) = match self.served {
+                    Served::Exit => ("off", "off"),
+                    Served::Ioeventfd => ("off", "on"),
+                    Served::Vhost => ("on", "on"),
+                };
+                let backend = format!(
+                    "tap,id=net,ifname={},script=no,downscript=no,vhost={vhost}",
+                    tap.name()
+                );
+                let offloads = OFFLOADS.map(|name| format!(",{name}=off")).concat();
+                // The guest needs no boot ROM.
+                let card = format!(
+                    "virtio-net-pci,netdev=net,mac={MAC},romfile=,ioeventfd={ioeventfd}{offloads}"
+                );
+                words.extend(["-netdev", &backend, "-device", &card].map(OsString::from));
+            }
+        }
+        words
+    }
+}

@@ -1,0 +1,114 @@
+//! A program that runs beside what the command does meanwhile: a VMM whose guest serves others.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use super::{End, Ended, Group, Stream, die_with_parent, pty, wait};
+
+/// A program that was started; it is killed with its group when this is dropped.
+pub(crate) struct Running {
+    pub(super) group: Group,
+    pub(super) streams: [Stream; 2],
+    /// While this is open, a read of the program's terminal waits.
+    _keyboard: OwnedFd,
+}
+
+/// What a wait for a mark came to.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Reached {
+    /// The program printed it.
+    Mark,
+    /// The program is over, or is to end, for this reason; it exited if there is none.
+    End(Option<End>),
+}
+
+impl Running {
+    /// Starts a program, of each of whose outputs `most` bytes are kept.
+    pub(crate) fn start(words: &[OsString], most: usize) -> io::Result<Self> {
+        let pty = pty::open()?;
+        let mut command = Command::new(&words[0]);
+        command
+            .args(&words[1..])
+            .stdin(pty.terminal)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0);
+        // SAFETY: between fork and exec the closure makes one system call without pointers, which is async-signal-safe.
+        unsafe { command.pre_exec(die_with_parent) };
+        let mut group = Group(command.spawn()?);
+        // What the command was made of holds the terminal, which the program alone is to have.
+        drop(command);
+        let streams = [
+            Stream::of(group.0.stdout.take(), most)?,
+            Stream::of(group.0.stderr.take(), most)?,
+        ];
+        Ok(Self {
+            group,
+            streams,
+            _keyboard: pty.keyboard,
+        })
+    }
+
+    /// The number of its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.group.0.id()
+    }
+
+    /// Waits until the program has printed `mark` on its standard output.
+    pub(crate) fn wait_for(
+        &mut self,
+        mark: &str,
+        limit: Duration,
+        stop: &AtomicBool,
+    ) -> io::Result<Reached> {
+        let begun = Instant::now();
+        loop {
+            // What it printed before it exited is read after that was seen.
+            let has_exited = self.group.has_exited()?;
+            for stream in &mut self.streams {
+                stream.read()?;
+            }
+            let printed = &self.streams[0].kept;
+            if printed.windows(mark.len()).any(|at| at == mark.as_bytes()) {
+                return Ok(Reached::Mark);
+            }
+            let end = if has_exited {
+                None
+            } else if self.streams.iter().any(|stream| stream.is_full) {
+                Some(End::TooMuch)
+            } else if stop.load(Ordering::Relaxed) {
+                Some(End::Stopped)
+            } else if begun.elapsed() >= limit {
+                Some(End::TimeLimit)
+            } else {
+                wait(&self.streams)?;
+                continue;
+            };
+            return Ok(Reached::End(end));
+        }
+    }
+
+    /// Kills the program, if it has not exited, and returns what it printed; `end` says why it is ended.
+    pub(crate) fn end(mut self, end: Option<End>) -> io::Result<Ended> {
+        let status = self.group.kill()?;
+        for stream in &mut self.streams {
+            // The rest of what it had printed; the group is dead, so no more comes.
+            stream.read()?;
+        }
+        let [output, errors] = self.streams.map(|stream| stream.kept);
+        Ok(Ended {
+            output,
+            errors,
+            end: end.unwrap_or(End::Exited(status)),
+        })
+    }
+}
+
+#[cfg(test)]
+#[path = "running_test.rs"]
+mod tests;
