@@ -36,6 +36,7 @@ mod timing;
 pub mod units;
 mod vmexit;
 mod vmm;
+mod vmm_counts;
 mod vmm_exits;
 mod vmm_table;
 mod warnings;

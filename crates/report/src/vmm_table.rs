@@ -9,7 +9,9 @@ use super::header::{host, median_title, mitigations, timing, tool};
 use super::markdown::escape;
 use super::text::wrap;
 use super::time_unit::{self, TimeUnit};
-use super::{Look, Report, Row, Status, Timing, Vmm, VmmDevice, VmmGuest, units, vmm_exits};
+use super::{
+    Look, Report, Row, Status, Timing, Vmm, VmmDevice, VmmGuest, units, vmm_counts, vmm_exits,
+};
 
 const BEST: &str = "* the least of its row";
 pub(super) const EMULATED: &str = "‡ on an emulated CPU: its times say nothing about hardware, and are neither marked nor compared";
@@ -38,6 +40,7 @@ pub(super) fn terminal(report: &Report, look: Look) -> String {
         let _ = writeln!(text, "{}", Paint::Dim.apply(&note, look.color));
     }
     text.push_str(&vmm_exits::terminal(report, look));
+    text.push_str(&vmm_counts::terminal(report, look));
     for (index, excuse) in shared_excuses(report).iter().enumerate() {
         let gap = if index == 0 { "\n" } else { "" };
         let what = wrap(&excuse.what(), 2, look.width);
@@ -88,6 +91,7 @@ pub(super) fn markdown(report: &Report, unit: Option<TimeUnit>) -> String {
         let _ = writeln!(text, "\n{}", escape(note));
     }
     text.push_str(&vmm_exits::markdown(report));
+    text.push_str(&vmm_counts::markdown(report));
     for excuse in shared_excuses(report) {
         let what = escape(&excuse.what());
         let _ = writeln!(text, "\n{what}: {}", escape(excuse.reason));
@@ -148,12 +152,15 @@ fn runs(report: &Report) -> String {
     } else {
         ""
     };
-    format!(
-        "{} batches of {} operations of each row, the VMMs in turns, {:.1} s in all{early}",
-        report.plan.runs,
-        report.plan.ops.unwrap_or_default(),
-        report.duration
-    )
+    // Where operations differ from row to row, the samples are whole runs.
+    let each = match report.plan.ops {
+        Some(ops) => format!(
+            "{} batches of {ops} operations of each row, the VMMs in turns",
+            report.plan.runs
+        ),
+        None => format!("{} boots of each VMM, in turns", report.plan.runs),
+    };
+    format!("{each}, {:.1} s in all{early}", report.duration)
 }
 
 fn vmm_in_words(vmm: &Vmm, report: &Report) -> String {

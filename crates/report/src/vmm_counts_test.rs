@@ -1,0 +1,57 @@
+use super::super::sample::{self, vmm};
+use super::*;
+use crate::{Counts, Row};
+
+/// A report of two VMMs; each row has kicks of its runs of ten operations.
+fn report(rows: &[(&str, &str, &[u64])]) -> Report {
+    let template = sample::report();
+    let row = |(vmm, name, kicks): &(&str, &str, &[u64])| Row {
+        command: (*name).to_owned(),
+        backend: (*vmm).to_owned(),
+        median_ns: Some(1000.0),
+        ops_per_run: 10,
+        ops: Vec::new(),
+        counts: Counts::from_iter(
+            (!kicks.is_empty()).then(|| ("kicks".to_owned(), kicks.to_vec())),
+        ),
+        ..template.results[0].clone()
+    };
+    Report {
+        results: rows.iter().map(row).collect(),
+        vmms: vec![vmm("a", 1, false), vmm("b", 1, false)],
+        ..template.clone()
+    }
+}
+
+const ROWS: [(&str, &str, &[u64]); 4] = [
+    ("a", "rr", &[10, 40, 20]),
+    ("b", "rr", &[5]),
+    ("a", "boot", &[]),
+    ("b", "boot", &[]),
+];
+
+#[test]
+fn a_count_has_a_table_of_medians_for_one_operation() {
+    let text = terminal(&report(&ROWS), Look::default());
+    let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let lines: Vec<String> = text.lines().map(words).collect();
+    assert_eq!(lines, ["", "kicks/op a b", "rr 2 0.5"]);
+    let text = markdown(&report(&ROWS));
+    assert_eq!(
+        text,
+        "\n| kicks/op | a | b |\n|:---|---:|---:|\n| `rr` | 2 | 0.5 |\n"
+    );
+}
+
+#[test]
+fn a_row_of_one_vmm_without_the_count_has_a_dash() {
+    let rows = [ROWS[0], ("b", "rr", &[][..])];
+    let text = markdown(&report(&rows));
+    assert!(text.ends_with("| `rr` | 2 | - |\n"), "{text}");
+}
+
+#[test]
+fn a_report_without_counts_has_no_table() {
+    assert_eq!(terminal(&report(&ROWS[2..]), Look::default()), "");
+    assert_eq!(markdown(&report(&ROWS[2..])), "");
+}
