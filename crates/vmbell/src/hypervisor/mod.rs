@@ -65,7 +65,10 @@ mod irqs;
 )]
 mod stage;
 
-#[cfg(target_arch = "aarch64")]
+#[cfg_attr(
+    not(target_arch = "aarch64"),
+    allow(dead_code, reason = "for the backend")
+)]
 pub mod aarch64;
 #[cfg(not(target_arch = "x86_64"))]
 pub mod absent;
@@ -217,6 +220,14 @@ pub enum EntryPoint {
         segment: u16,
         /// First instruction.
         offset: u16,
+    },
+    /// The state in which loaders leave the processor of an arm64 machine: EL1 with the MMU off (Linux
+    /// `Documentation/arch/arm64/booting.rst`). Needs [`Capability::Kernels`].
+    MmuOff {
+        /// First instruction.
+        pc: u64,
+        /// Guest-physical address of the device tree, in `x0`.
+        tree: u64,
     },
     /// Waits until another vCPU starts it: by a SIPI, which needs [`Capability::Kernels`] and an [`Irqchip`]; on arm64 by
     /// CPU_ON of PSCI, after which it begins with the MMU off.

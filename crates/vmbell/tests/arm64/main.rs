@@ -14,6 +14,7 @@ mod doorbells;
 mod ends;
 mod exits;
 mod interrupts;
+mod mmu_off;
 mod programs;
 mod refused;
 mod secondary;

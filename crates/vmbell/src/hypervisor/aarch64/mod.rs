@@ -25,6 +25,11 @@ pub const ITS: u64 = 0xfca0_0000;
 /// INTID of the first shared peripheral interrupt, that of GSI 0.
 pub const FIRST_SPI: u32 = 32;
 
+/// The affinity of the vCPU with this index, as MPIDR_EL1 has it and PSCI takes it (Linux `arch/arm64/kvm/sys_regs.c`).
+pub const fn cpu_affinity(index: u32) -> u32 {
+    (index & 0xf) | (index >> 4 & 0xff) << 8
+}
+
 /// The name of an exception's class, and what it means (Arm DDI 0487, ESR_EL1).
 pub(super) const fn exception(class: u8) -> (&'static str, &'static str) {
     match class {

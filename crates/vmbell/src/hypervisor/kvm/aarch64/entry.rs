@@ -1,12 +1,12 @@
 //! The initial registers of a vCPU, set by the thread that owns the vCPU before its first run: EL1 with the MMU and the
-//! caches on (Arm DDI 0487, D19.2), or off, until another vCPU calls CPU_ON (Arm DEN 0022, 5.6).
+//! caches on (Arm DDI 0487, D19.2), EL1 as KVM resets it, or off, until another vCPU calls CPU_ON (Arm DEN 0022, 5.6).
 
 use kvm_bindings::{KVM_MP_STATE_STOPPED, kvm_mp_state};
 use kvm_ioctls::VcpuFd;
 
 use super::super::vm::Guest;
 use super::{boot, ioctl, register};
-use crate::hypervisor::{Capability, EntryPoint, Error};
+use crate::hypervisor::{EntryPoint, Error};
 
 /// EL1 with SP_EL1, and D, A, I and F masked.
 const PSTATE: u64 = 0x3c5;
@@ -31,11 +31,11 @@ pub fn set(vcpu: &VcpuFd, guest: &Guest, index: u32, entry: EntryPoint) -> Resul
             });
         }
         EntryPoint::Secondary => return switch_off(vcpu),
+        EntryPoint::MmuOff { pc, tree } => return mmu_off(vcpu, guest, index, pc, tree),
         EntryPoint::Protected { .. } | EntryPoint::RealMode { .. } => {
-            return Err(Error::Unsupported {
-                backend: "kvm",
-                capability: Capability::Kernels,
-                reason: super::support::NO_KERNELS.to_owned(),
+            return Err(Error::Entry {
+                entry: "a mode of x86",
+                guest: "arm64 vcpus",
             });
         }
     };
@@ -56,6 +56,18 @@ pub fn set(vcpu: &VcpuFd, guest: &Guest, index: u32, entry: EntryPoint) -> Resul
     for (register, value) in values {
         register::set(vcpu, register, value)?;
     }
+    share_counter_once(vcpu, guest, index)
+}
+
+/// The vCPU was made with its MMU off and all exceptions masked.
+fn mmu_off(vcpu: &VcpuFd, guest: &Guest, index: u32, pc: u64, tree: u64) -> Result<(), Error> {
+    register::set(vcpu, register::PC, pc)?;
+    register::set(vcpu, register::general(0), tree)?;
+    share_counter_once(vcpu, guest, index)
+}
+
+/// The counter of all vCPUs follows that of the first, unless the kernel has set it with the guest.
+fn share_counter_once(vcpu: &VcpuFd, guest: &Guest, index: u32) -> Result<(), Error> {
     if index == 0 && !guest.system.host.counter_offset {
         share_counter(vcpu)?;
     }

@@ -7,15 +7,11 @@ use super::host::NO_PORTS;
 use crate::hypervisor::{Capability, Support};
 use crate::irq::Gic;
 
-/// Why no kernel or image can be the guest.
-pub const NO_KERNELS: &str = "on arm64 a guest is a program that begins in EL1 with the mmu on";
-
 /// Whether the backend has `capability`, which the architecture decides.
 pub fn support(system: &Arc<System>, capability: Capability) -> Support {
     let no = |reason: &str| Support::No(reason.to_owned());
     match capability {
         Capability::PioDoorbell | Capability::KernelPort => no(NO_PORTS.unwrap_or_default()),
-        Capability::Kernels => no(NO_KERNELS),
         Capability::HypercallExit if !system.host.hypercall_exits => {
             no("this kernel sends no hypercall on to the VMM (Linux 6.4)")
         }

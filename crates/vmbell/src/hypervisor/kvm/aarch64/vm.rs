@@ -16,7 +16,7 @@ use crate::hypervisor::{Capability, Error, Irqchip, VmConfig};
 use crate::irq::Gic;
 
 /// Where RAM may begin.
-pub const RAM_BASES: &[u64] = &[RAM_BASE];
+pub const RAM_BASES: &[u64] = &[0, RAM_BASE];
 
 /// The most vCPUs with a GICv2.
 const GICV2_VCPUS: u32 = 8;

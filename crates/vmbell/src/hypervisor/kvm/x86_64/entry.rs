@@ -71,6 +71,10 @@ pub fn set(vcpu: &VcpuFd, guest: &Guest, index: u32, entry: EntryPoint) -> Resul
             set_general(vcpu, &registers)?;
             make_runnable(vcpu, irqchip)
         }
+        EntryPoint::MmuOff { .. } => Err(Error::Entry {
+            entry: "arm64's mmu off",
+            guest: "x86-64 vcpus",
+        }),
         EntryPoint::Secondary if irqchip == Irqchip::None => Err(Error::Entry {
             entry: "a SIPI",
             guest: "no interrupt controllers",
