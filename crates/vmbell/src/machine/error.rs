@@ -19,6 +19,9 @@ pub enum MachineError {
         /// The register.
         index: u32,
     },
+    /// The interrupt of the serial port could not be set up.
+    #[error("cannot make the serial port")]
+    Serial(#[source] Error),
     /// A thread of the machine could not be started.
     #[error("cannot start a thread for the machine")]
     Thread {

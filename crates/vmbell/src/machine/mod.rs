@@ -31,8 +31,10 @@
 mod error;
 mod image;
 mod layout;
+mod off;
 mod pc;
 mod runner;
+mod serial;
 mod stop;
 mod together;
 
@@ -40,10 +42,10 @@ pub use error::MachineError;
 pub use image::{Boot, ElfError, INFORMATION, Image, ImageError};
 pub use layout::{CODE, PARAMETERS, STACK_TOP};
 pub use pc::{
-    AssignedEvent, MEMORY_MAX, MEMORY_MIN, OnEvent, Pc, PcConfig, PcError, PlatformPlace,
-    SerialPort, VCPUS_MAX,
+    AssignedEvent, MEMORY_MAX, MEMORY_MIN, OnEvent, Pc, PcConfig, PcError, PlatformPlace, VCPUS_MAX,
 };
 pub use runner::Runner;
+pub use serial::SerialPort;
 pub use stop::{Deadline, Stop};
 
 use std::sync::Arc;

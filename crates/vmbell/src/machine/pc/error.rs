@@ -53,12 +53,6 @@ pub enum PcError {
     /// A function could not be added to the PCI bus.
     #[error(transparent)]
     Pci(#[from] PciError),
-    /// The eventfd of the serial port's interrupt could not be made.
-    #[error("cannot make the serial port")]
-    Serial {
-        /// The error of the eventfd.
-        source: io::Error,
-    },
     /// The host has no memory of a file for the guest's RAM.
     #[error("cannot make {size} bytes of memory that another process can map")]
     SharedMemory {

@@ -11,7 +11,6 @@ mod bios;
 mod error;
 mod flush;
 mod layout;
-mod off;
 mod platform;
 mod plug;
 mod power;
@@ -20,7 +19,6 @@ use std::io::Write;
 use std::sync::{Arc, Mutex};
 
 use vm_memory::{Bytes, GuestAddress};
-use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 pub use assigned::{AssignedEvent, OnEvent};
 pub use error::PcError;
@@ -28,21 +26,21 @@ pub use layout::{MEMORY_MAX, MEMORY_MIN, VCPUS_MAX};
 pub use platform::PlatformPlace;
 
 use self::assigned::Assigned;
-use self::off::{Off, Switch};
 use self::platform::Taken;
+use super::off::{Off, Switch};
+use super::serial::{self, SerialPort};
 use super::{Boot, Image, Machine, Stop};
 use crate::bus::{BusDevice, BusRange};
 use crate::device::pci::{PciRoot, Routes};
 use crate::device::{
     ACPI_BASE, FW_CFG_PORTS, FwCfg, I8042, I8042_LEN, I8042_PORTS, PM_TIMER_LEN, PM_TIMER_PORT,
     PM1_CONTROL_LEN, PM1_EVENT_LEN, PM1_EVENT_PORT, PORT_A, Pm1, PmTimer, PortA, RTC_LEN,
-    RTC_PORTS, SERIAL_GSI, SERIAL_LEN, SERIAL_PORTS, SHUTDOWN_PORT, Serial, ShutdownPort,
-    acpi_tables,
+    RTC_PORTS, SERIAL_LEN, SERIAL_PORTS, SHUTDOWN_PORT, ShutdownPort, acpi_tables,
 };
 use crate::hypervisor::{
-    Capability, CpuFeatures, EntryPoint, Error, Hypervisor, Irqchip, Irqs, Vcpu, Vm, VmConfig,
+    Capability, CpuFeatures, EntryPoint, Hypervisor, Irqchip, Irqs, Vcpu, Vm, VmConfig,
 };
-use crate::irq::{Gsi, Routing};
+use crate::irq::Routing;
 
 /// The settings of a PC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,9 +84,6 @@ pub struct Pc<V: Vm> {
     config: PcConfig,
 }
 
-/// The serial port of a PC.
-pub type SerialPort = Serial<Box<dyn Write + Send>>;
-
 impl<V: Vm> Pc<V> {
     /// Makes a PC whose serial port prints to `output`. Fails if the backend lacks [`Capability::Kernels`] or
     /// [`Capability::Interrupts`], or cannot make such a guest.
@@ -123,7 +118,7 @@ impl<V: Vm> Pc<V> {
         let switch = Arc::new(Switch::default());
         let pm1 = power::registers(machine.vm(), &switch);
         let pci = PciRoot::new(&machine.pio, &machine.mmio, board)?;
-        let serial = serial(machine.vm(), Box::new(output), &switch)?;
+        let serial = serial::port(machine.vm(), Box::new(output), &switch)?;
         let irqs: Arc<dyn Irqs> = machine.vm().clone();
         let pc = Self {
             machine,
@@ -232,22 +227,4 @@ impl<V: Vm> Pc<V> {
             first = power::waking_vector(self.machine.vm().memory())?;
         }
     }
-}
-
-/// The serial port, with an irqfd for its interrupt.
-fn serial<V: Vm>(
-    vm: &Arc<V>,
-    output: Box<dyn Write + Send>,
-    switch: &Arc<Switch>,
-) -> Result<SerialPort, PcError> {
-    let irq = EventFd::new(EFD_NONBLOCK).map_err(|source| PcError::Serial { source })?;
-    let gsi = Gsi::new(SERIAL_GSI).map_err(Error::from);
-    let trigger = gsi.and_then(|gsi| {
-        vm.register_irqfd(&irq, gsi, None)?;
-        vm.irq_trigger(&irq)
-    });
-    let trigger = trigger.map_err(PcError::Create)?;
-    let switch = Arc::clone(switch);
-    let on_error = move |error| switch.turn(Off::failed("the serial port", error));
-    Ok(Serial::new(output, Some(trigger), on_error))
 }

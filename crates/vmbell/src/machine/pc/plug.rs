@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use vm_memory::GuestMemoryMmap;
 
-use super::off::Off;
 use super::{Pc, PcError, flush};
 use crate::bus::{BusDevice, BusRange};
 use crate::device::pc_testdev::{
@@ -18,6 +17,7 @@ use crate::device::virtio::Handler;
 use crate::device::virtio::pci::{GuestParts, VirtioPci, VirtioPciConfig};
 use crate::device::virtio::vhost::Worker;
 use crate::hypervisor::{IoEvents, Vm};
+use crate::machine::off::Off;
 
 impl<V: Vm> Pc<V> {
     /// Adds a function to the PCI bus, in the next slot, and returns the slot's number.

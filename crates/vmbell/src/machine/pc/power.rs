@@ -6,11 +6,11 @@ use std::sync::Arc;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
 use super::PcError;
-use super::off::{Off, Switch};
 use crate::device::{Pm1, RTC_GSI, Rtc, SCI_GSI, Sleep, WAKING_VECTOR};
 use crate::hypervisor::{EntryPoint, Error, Vm};
 use crate::irq::Gsi;
 use crate::machine::MachineError;
+use crate::machine::off::{Off, Switch};
 
 /// The end of the memory that real mode reaches.
 const REAL_MODE_END: u32 = 1 << 20;
