@@ -1,6 +1,7 @@
 //! The registers as a device of the bus (virtio 1.3, 4.2.2), on the thread of the vCPU that accesses them.
 
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 
 use vm_memory::GuestMemoryMmap;
@@ -8,10 +9,12 @@ use vm_memory::GuestMemoryMmap;
 use super::{Interrupt, register};
 use crate::bus::{Backlog, BusDevice};
 use crate::device::virtio::control::{Control, QUEUE_SIZE_MAX};
+use crate::device::virtio::pci::{Notify, VirtioPciConfig};
 use crate::device::virtio::queues::Queues;
 use crate::device::virtio::registers::{QueueRegisters, set_half};
 use crate::device::virtio::server::{DriverSide, Server};
 use crate::device::virtio::{Handler, Interrupts, Queue, Refusal, Serving};
+use crate::eventfd::EventFd;
 use crate::virtqueue::Status;
 
 /// A virtio device with MMIO registers.
@@ -40,12 +43,39 @@ impl<D: Handler + 'static> VirtioMmio<D> {
         backlog: Backlog,
     ) -> Self {
         let interrupt = Arc::new(interrupt);
-        let driver = DriverSide {
-            memory: Arc::new(memory.clone()),
-            interrupts: Arc::clone(&interrupt) as Arc<dyn Interrupts>,
-            trouble: Arc::default(),
-        };
+        let driver = driver_side(memory, &interrupt);
         let queues = Queues::new(handler, queues, serving, driver.clone(), backlog);
+        Self::over(queues, driver, interrupt)
+    }
+
+    /// The same, with threads of its own: one that serves what waits for the host, if the device has that, and with
+    /// [`Notify::Doorbell`] one for each queue, which a [`kick`](Self::kick) wakes.
+    ///
+    /// # Errors
+    ///
+    /// If the process cannot have more descriptors or threads.
+    pub fn with_threads(
+        memory: &GuestMemoryMmap,
+        handler: D,
+        queues: u16,
+        config: VirtioPciConfig,
+        interrupt: Interrupt,
+        backlog: Backlog,
+    ) -> io::Result<Self> {
+        let interrupt = Arc::new(interrupt);
+        let driver = driver_side(memory, &interrupt);
+        let mut queues = Queues::new(handler, queues, Serving::Notified, driver.clone(), backlog);
+        if config.packed {
+            queues.offer_packed();
+        }
+        if config.notify == Notify::Doorbell {
+            queues.listen()?;
+        }
+        queues.watch_source()?;
+        Ok(Self::over(queues, driver, interrupt))
+    }
+
+    fn over(queues: Queues<D>, driver: DriverSide, interrupt: Arc<Interrupt>) -> Self {
         let queues = Arc::new(queues);
         let server = Arc::clone(&queues) as Arc<dyn Server>;
         Self {
@@ -53,6 +83,11 @@ impl<D: Handler + 'static> VirtioMmio<D> {
             queues,
             interrupt,
         }
+    }
+
+    /// The eventfd that wakes the queue's own thread, if it has one.
+    pub fn kick(&self, index: u16) -> Option<&EventFd> {
+        self.queues.kick(index)
     }
 
     /// The queue with this index, for the thread that serves it.
@@ -108,6 +143,14 @@ impl<D: Handler + 'static> VirtioMmio<D> {
                 }
             }
         }
+    }
+}
+
+fn driver_side(memory: &GuestMemoryMmap, interrupt: &Arc<Interrupt>) -> DriverSide {
+    DriverSide {
+        memory: Arc::new(memory.clone()),
+        interrupts: Arc::clone(interrupt) as Arc<dyn Interrupts>,
+        trouble: Arc::default(),
     }
 }
 
