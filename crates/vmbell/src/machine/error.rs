@@ -2,6 +2,7 @@
 
 use vm_memory::GuestMemoryError;
 
+use crate::bus::BusError;
 use crate::hypervisor::{Error, Fault};
 
 /// Why the machine could not run its guest.
@@ -22,6 +23,17 @@ pub enum MachineError {
     /// The interrupt of the serial port could not be set up.
     #[error("cannot make the serial port")]
     Serial(#[source] Error),
+    /// A virtio device on MMIO registers could not be plugged in.
+    #[error("cannot make a {device}")]
+    Virtio {
+        /// The name of the device.
+        device: &'static str,
+        /// What it lacks.
+        source: Error,
+    },
+    /// Two devices have overlapping addresses.
+    #[error("two devices of the machine clash")]
+    Bus(#[from] BusError),
     /// A thread of the machine could not be started.
     #[error("cannot start a thread for the machine")]
     Thread {

@@ -2,7 +2,8 @@
 //!
 //! A [`Machine`] with one of our programs is what the bench measures; it has three buses of devices, for ports,
 //! memory addresses and hypercall numbers, and any thread may use it. A [`Pc`] is a machine with the devices that
-//! an [`Image`] made for QEMU expects, and with several vCPUs, each on a thread of its own.
+//! an [`Image`] made for QEMU expects, and with several vCPUs, each on a thread of its own; a [`Virt`] is the same for
+//! an [`Arm64Image`].
 //!
 //! ```
 //! use std::sync::Arc;
@@ -31,15 +32,17 @@
 mod error;
 mod image;
 mod layout;
+mod mmio;
 mod off;
 mod pc;
 mod runner;
 mod serial;
 mod stop;
 mod together;
+mod virt;
 
 pub use error::MachineError;
-pub use image::{Boot, ElfError, INFORMATION, Image, ImageError};
+pub use image::{Arm64Image, Boot, ElfError, INFORMATION, Image, ImageError};
 pub use layout::{CODE, PARAMETERS, STACK_TOP};
 pub use pc::{
     AssignedEvent, MEMORY_MAX, MEMORY_MIN, OnEvent, Pc, PcConfig, PcError, PlatformPlace, VCPUS_MAX,
@@ -47,6 +50,7 @@ pub use pc::{
 pub use runner::Runner;
 pub use serial::SerialPort;
 pub use stop::{Deadline, Stop};
+pub use virt::{Virt, VirtConfig, VirtError};
 
 use std::sync::Arc;
 

@@ -50,6 +50,44 @@ pub enum ImageError {
         /// The program that unpacks it.
         program: &'static str,
     },
+    /// The file is a kernel or an image for x86, and the machine is an arm64 one.
+    #[error(
+        "{image} is for another CPU, and this is an arm64 machine: give an Image of Linux for arm64"
+    )]
+    OtherKernel {
+        /// The file.
+        image: String,
+    },
+    /// The file is an arm64 kernel before it is made an Image.
+    #[error(
+        "{image} is an ELF: give the Image, which `objcopy -O binary -S '{image}' Image` makes of a vmlinux"
+    )]
+    Arm64Elf {
+        /// The file.
+        image: String,
+    },
+    /// The arm64 kernel is compressed, and no firmware unpacks it.
+    #[error("{image} is compressed: give the Image, which `{commands}` makes of it")]
+    Packed {
+        /// The file.
+        image: String,
+        /// The commands of a shell that unpack it.
+        commands: String,
+    },
+    /// The file is no arm64 kernel.
+    #[error("{image} is no Image of Linux for arm64, which has \"ARM\\x64\" at byte 56")]
+    NotAnArm64Image {
+        /// The file.
+        image: String,
+    },
+    /// The Image does not say how much memory it takes.
+    #[error(
+        "{image} does not say how much memory it takes, as kernels do since Linux 3.17: give a newer kernel"
+    )]
+    NoImageSize {
+        /// The file.
+        image: String,
+    },
     /// The bzImage is older than the boot protocol that says what memory it takes.
     #[error(
         "{image} has version {version:#06x} of Linux's boot protocol or is no bzImage, and this machine needs 0x020a, which \

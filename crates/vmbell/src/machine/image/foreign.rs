@@ -13,12 +13,23 @@ const KERNELS: [(usize, &[u8], &str); 4] = [
 ];
 
 /// The bytes at the start of a compressed file, and the program that unpacks it.
-const COMPRESSED: [(&[u8], &str); 4] = [
+const COMPRESSED: [(&[u8], &str); 7] = [
     (&[0x1f, 0x8b], "gzip"),
     (b"\xfd7zXZ\0", "xz"),
     (&[0x28, 0xb5, 0x2f, 0xfd], "zstd"),
     (b"BZh", "bzip2"),
+    (&[0x02, 0x21, 0x4c, 0x18], "lz4"),
+    (&[0x04, 0x22, 0x4d, 0x18], "lz4"),
+    (&[0x5d, 0, 0], "lzma"),
 ];
+
+/// The program that unpacks these bytes with `-dc`, if they are compressed.
+pub(super) fn unpacker(bytes: &[u8]) -> Option<&'static str> {
+    let format = COMPRESSED
+        .iter()
+        .find(|(magic, _)| bytes.starts_with(magic));
+    format.map(|(_, program)| *program)
+}
 
 /// Why these bytes, which are neither an ELF nor a bzImage nor for a Multiboot loader, are no image.
 pub(super) fn refusal(image: String, bytes: &[u8]) -> ImageError {
@@ -26,7 +37,7 @@ pub(super) fn refusal(image: String, bytes: &[u8]) -> ImageError {
     if let Some((_, _, cpu)) = KERNELS.iter().find(|(at, magic, _)| has(*at, magic)) {
         return ImageError::OtherCpu { image, cpu };
     }
-    if let Some((_, program)) = COMPRESSED.iter().find(|(magic, _)| has(0, magic)) {
+    if let Some(program) = unpacker(bytes) {
         return ImageError::Compressed { image, program };
     }
     ImageError::NotAnImage { image }

@@ -1,5 +1,5 @@
 //! Images that a PC boots without firmware: ELFs and flat files for a Multiboot 1 loader (Multiboot 0.6.96), ELFs with
-//! PVH's entry point, and Linux's bzImage.
+//! PVH's entry point, and Linux's bzImage. An arm64 machine boots an [`Arm64Image`].
 //!
 //! [`Image::open`] reads and checks a file; [`Image::load`] copies it into guest RAM, with the
 //! [information](Boot) for its entry point. Both run on the caller's thread.
@@ -22,6 +22,7 @@ use std::path::Path;
 use object::ReadRef;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryError, GuestMemoryMmap};
 
+pub use self::linux::Arm64Image;
 pub use error::ImageError;
 pub use object::read::Error as ElfError;
 pub(super) use place::LOW_END;

@@ -11,5 +11,19 @@ mod transport;
 pub use interrupt::Interrupt;
 pub use transport::VirtioMmio;
 
+/// Where a board has a device: the address of its registers, and its line, which is an edge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Location {
+    /// Guest-physical address of the registers and the configuration.
+    pub address: u64,
+    /// The line.
+    pub gsi: u32,
+}
+
+impl Location {
+    /// How many bytes of addresses a device has.
+    pub const LEN: u64 = 0x1000;
+}
+
 #[cfg(test)]
 mod tests;
