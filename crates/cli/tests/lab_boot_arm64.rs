@@ -2,6 +2,9 @@
 //! a `vmbell` that was built for arm64.
 #![allow(clippy::unwrap_used, clippy::tests_outside_test_module)]
 
+#[path = "lab_boot_arm64/linux.rs"]
+mod linux;
+
 use std::process::{Command, Output, Stdio};
 
 /// `vmbell lab run` on arm64 with these arguments, in this package's folder.
@@ -86,8 +89,7 @@ fn each_command_works_there_or_says_what_arm64_lacks() {
     assert!(output.status.success());
     let expected = "2\nusermode backend is for x86-64, and this is aarch64\ninterrupts taken 20\n\
         pv-eoi-off: arm64 has no paravirtual EOI, so there is nothing to compare with\nvirtqueue 0\n\
-        error: an image made for QEMU's PC needs an x86-64 host, and this is aarch64: `vmbell bench` and the \
-        library's own guests run here\n126\n\
+        error: cannot read image no-image: No such file or directory (os error 2)\n126\n\
         error: 'floor-kvm-run-pio' needs port I/O, which this architecture does not have: 'mmio-*' rings there \
         (see `vmbell list`)\n2\n\
         error: the usermode backend cannot run a guest here: the usermode backend is for x86-64, and this is \

@@ -9,9 +9,20 @@ use std::thread;
 use anyhow::{Context, Result};
 use rustix::termios::{OptionalActions, OutputModes, Termios, tcgetattr, tcsetattr};
 
+use vmbell::machine::SerialPort;
+
 /// Ctrl-A, which begins a command, and the commands.
 const ESCAPE: u8 = 0x01;
 const QUIT: u8 = b'x';
+
+/// Gives a guest what the user types.
+pub(super) type Input = Box<dyn FnMut(&[u8]) + Send>;
+
+/// The input of a serial port.
+pub(super) fn of_port(port: &Arc<SerialPort>) -> Input {
+    let port = Arc::clone(port);
+    Box::new(move |bytes| port.receive(bytes, || false))
+}
 
 /// Standard input while a guest has it. The terminal gets its settings back when this is dropped.
 pub(super) struct Console {
@@ -22,7 +33,7 @@ pub(super) struct Console {
 impl Console {
     /// Starts a thread that calls `give` with what comes from standard input, up to its end. The thread ends with the
     /// process, since nothing wakes it from its read.
-    pub(super) fn attach(give: impl FnMut(&[u8]) + Send + 'static) -> Result<Self> {
+    pub(super) fn attach(give: Input) -> Result<Self> {
         let stdin = io::stdin();
         let before = if stdin.is_terminal() {
             let before = tcgetattr(&stdin).context("cannot read the terminal's settings")?;

@@ -1,31 +1,31 @@
 //! `vmbell run IMAGE`: runs a guest that was made for QEMU's PC, such as those of kvm-unit-tests, or a kernel of Linux.
+//! On arm64 only the latter.
 
 mod assign;
 mod console;
 mod cpu;
 mod device;
+mod ending;
 mod plug;
+mod virt;
 
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 
-use self::console::Console;
 use self::device::Device;
+use self::ending::Ending;
 use self::plug::Plugged;
-use super::exit::Exit;
-use super::{interrupt, values};
+use super::values;
 use vmbell::hypervisor::kvm::Kvm;
 use vmbell::hypervisor::{CpuFeatures, Hypervisor};
-use vmbell::machine::{Boot, Image, Pc, PcConfig, Stop, VCPUS_MAX};
+use vmbell::machine::{Arm64Image, Boot, Image, Pc, PcConfig, VCPUS_MAX};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -36,11 +36,12 @@ Examples:
   vmbell run kernel.elf --device vfio-pci,host=0000:00:03.0
   vmbell run x86/vmexit.flat --device pci-testdev,pv=on --append 'pci-mem pci-io'
   vmbell run vmlinuz --initrd initrd.img --append console=ttyS0 -m 512M --device virtio-blk,file=disk.img
+  vmbell run Image --initrd initrd.img --append console=ttyS0 --smp 2 --device virtio-rng    on arm64
   vmbell lab run --with x86/vmexit.flat -- vmbell run x86/vmexit.flat    where there is no /dev/kvm
 
 Exit status: odd ones are the guest's, and even ones the command's
   2N+1  the guest wrote N to port 0xf4, as with QEMU's isa-debug-exit; cut to 8 bits
-  0     the guest switched the machine off (port 0x8900, or ACPI's S5) or reset it (port 0x64 or 0x92)
+  0     the guest switched the machine off (port 0x8900, ACPI's S5, or PSCI) or reset it (port 0x64 or 0x92, or PSCI)
   2     the arguments make no sense
   124   the time limit (--timeout) ran out
   126   the image, the machine or the guest failed
@@ -52,11 +53,14 @@ Exit status: odd ones are the guest's, and even ones the command's
 /// The guest finds RAM from 0, interrupt controllers and timers, a serial port, whose output goes to
 /// stdout, PCI, ACPI tables and QEMU's firmware configuration. The serial port is the console of a kernel: its input
 /// is stdin. If that is a terminal, every key goes to the guest, and Ctrl-A x ends the run.
+///
+/// On arm64 the guest is a kernel of Linux, whose devices a device tree tells: the same serial port, and virtio devices
+/// on registers in memory.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct RunArgs {
     /// The image: a kernel of Linux (bzImage, or vmlinux with CONFIG_PVH), an ELF with a multiboot 1 header, or a flat
-    /// file whose header has addresses
+    /// file whose header has addresses; on arm64 an uncompressed Image of Linux
     image: PathBuf,
 
     /// A device to plug in: `virtio-rng`, `virtio-console`, `virtio-blk,file=FILE[,readonly=on]`, `virtio-net,tap=NAME[,mac=ADDRESS][,vhost=on][,offload=off]`,
@@ -66,7 +70,8 @@ pub(super) struct RunArgs {
     /// virtio-rng gives the guest random bytes of the host, virtio-console a second console on stdin and stdout, whose input
     /// the serial port then has no more, virtio-blk a disk of a file or block device of the host,
     /// virtio-net a network interface at the other end of a tap (`ip tuntap add dev tap0 mode tap user $USER`), and
-    /// virtio-vsock sockets to programs of the host, as virtio devices on PCI. With vhost=on, and for virtio-vsock always,
+    /// virtio-vsock sockets to programs of the host, as virtio devices on PCI, or on registers in memory on arm64, where the
+    /// guest has the first four and no vhost. With vhost=on, and for virtio-vsock always,
     /// the kernel serves the queues. The disk of vhost-user-blk is that of another process, which listens at a socket. With offload=off each packet is whole, and not longer than a frame. A notification is an ioeventfd,
     /// which wakes a thread of the device, or an exit of the vCPU (notify=exit), which then does the device's work. An
     /// interrupt is an irqfd, or a call for each message (interrupt=call). With packed=on the guest's driver may choose packed
@@ -169,25 +174,29 @@ pub(super) fn run(args: &RunArgs) -> ExitCode {
 
 /// Reads the files before it opens KVM: an error in a file is an error on every host that can run images.
 fn boot(args: &RunArgs) -> Result<u8> {
-    ensure!(
-        cfg!(target_arch = "x86_64"),
-        "an image made for QEMU's PC needs an x86-64 host, and this is {}: \
-         `vmbell bench` and the library's own guests run here",
-        std::env::consts::ARCH
-    );
+    let Backend::Kvm = args.backend;
+    if cfg!(target_arch = "aarch64") {
+        let image = Arm64Image::open(&args.image)?;
+        let boot = files(args)?;
+        return virt::boot_on(&kvm(args)?, args, &image, &boot);
+    }
     let image = Image::open(&args.image)?;
-    let boot = Boot {
+    let boot = files(args)?;
+    boot_on(&kvm(args)?, args, &image, &boot)
+}
+
+/// The arguments and files for the guest.
+fn files(args: &RunArgs) -> Result<Boot> {
+    Ok(Boot {
         arguments: args.append.clone(),
         environment: contents("environment file", args.env.as_deref(), args.memory)?,
         initrd: contents("initrd", args.initrd.as_deref(), args.memory)?,
-    };
-    match args.backend {
-        Backend::Kvm => {
-            let command = std::env::args_os().skip(1).collect();
-            let kvm = Kvm::open().with_context(|| elsewhere(args, command))?;
-            boot_on(&kvm, args, &image, &boot)
-        }
-    }
+    })
+}
+
+fn kvm(args: &RunArgs) -> Result<Kvm> {
+    let command = std::env::args_os().skip(1).collect();
+    Kvm::open().with_context(|| elsewhere(args, command))
 }
 
 /// What is in a file, if the user named one, for a guest with so many bytes of RAM.
@@ -246,41 +255,15 @@ fn boot_on<H: Hypervisor>(
     if let Some(path) = &args.dump_dtb {
         assign::dump(&nodes, path)?;
     }
-    let interrupted = interrupt::catch().context("cannot catch signals")?;
-    let is_interrupted = || interrupted.load(Ordering::Relaxed);
     // Only a kernel reads what the user types; the other images leave standard input to the shell.
-    let console = match keys {
-        Some(mut keys) => Some(Console::attach(move |bytes| keys.give(bytes))?),
-        None if image.is_kernel() => {
-            let serial = Arc::clone(pc.serial());
-            Some(Console::attach(move |bytes| {
-                serial.receive(bytes, || false);
-            })?)
-        }
+    let input = match keys {
+        Some(keys) => Some(keys.input()),
+        None if image.is_kernel() => Some(console::of_port(pc.serial())),
         None => None,
     };
-    let quit = console.as_ref().map(Console::has_quit);
-    let has_quit = move || {
-        quit.as_ref()
-            .is_some_and(|quit| quit.load(Ordering::Acquire))
-    };
-    let quits = has_quit.clone();
-    let deadline = (args.timeout > Duration::ZERO).then(|| Instant::now() + args.timeout);
-    let is_late = move || deadline.is_some_and(|deadline| Instant::now() >= deadline);
-    let stop = pc.run(image, boot, move || {
-        is_interrupted() || quits() || is_late()
-    });
-    drop(console);
-    match stop? {
-        Stop::Done(code) => Ok(status(code)),
-        Stop::Shutdown | Stop::Reset => Ok(Exit::Good.status()),
-        Stop::Kicked if is_interrupted() || has_quit() => Ok(Exit::Interrupted.status()),
-        Stop::Kicked => {
-            eprintln!("error: the guest did not end within {:?}", args.timeout);
-            Ok(Exit::TimedOut.status())
-        }
-        Stop::Halted => Err(anyhow!("the guest halted and nothing can wake it")),
-    }
+    let ending = Ending::begin(args, input)?;
+    let stop = pc.run(image, boot, ending.is_due());
+    ending.status(stop?)
 }
 
 /// The exit status of QEMU when a guest writes `code` to QEMU's device `isa-debug-exit`; it is always

@@ -1,4 +1,4 @@
-//! Plugs the devices of the command line into a PC.
+//! Plugs the devices of the command line into a board.
 
 use std::fs::OpenOptions;
 use std::io::{self, PipeWriter, Write};
@@ -8,13 +8,15 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 
 use super::assign;
+use super::console::Input;
 use super::device::{Device, Drive, Link, Virtio};
 use vmbell::device::virtio::net::{NET_QUEUES, Tap};
 use vmbell::device::virtio::pci::VirtioPciConfig;
-use vmbell::device::virtio::vhost::{OnGone, VhostNet, VhostUserBlk, VhostVsock};
-use vmbell::device::virtio::{self, CONSOLE_QUEUES, ConsoleReady, Disk, Entropy, Net};
+use vmbell::device::virtio::vhost::{OnGone, VhostNet, VhostUserBlk, VhostVsock, Worker};
+use vmbell::device::virtio::{self, CONSOLE_QUEUES, ConsoleReady, Disk, Entropy, Handler, Net};
 use vmbell::hypervisor::Vm;
 use vmbell::machine::Pc;
+use vmbell::memory::GuestMemoryMmap;
 use vmbell::passthrough::node::DeviceNode;
 
 /// What plugging leaves to be done.
@@ -33,11 +35,50 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    /// Gives the guest these bytes to read, once its driver is ready.
-    pub(super) fn give(&mut self, bytes: &[u8]) {
-        self.ready.wait();
-        // It fails when the guest has gone, and with it who reads.
-        let _ = self.pipe.write_all(bytes);
+    /// Gives the guest bytes to read, once its driver is ready.
+    pub(super) fn input(mut self) -> Input {
+        Box::new(move |bytes| {
+            self.ready.wait();
+            // It fails when the guest has gone, and with it who reads.
+            let _ = self.pipe.write_all(bytes);
+        })
+    }
+}
+
+/// What virtio devices are plugged into.
+pub(super) trait Board {
+    /// Adds a device with so many queues, which threads of this process serve.
+    fn add<D: Handler + 'static>(
+        &self,
+        handler: D,
+        queues: u16,
+        config: VirtioPciConfig,
+    ) -> Result<()>;
+
+    /// Adds a device whose queues a worker of the kernel serves, which `open` opens for the guest's RAM.
+    fn add_worker<W: Worker + 'static>(
+        &self,
+        open: impl FnOnce(&GuestMemoryMmap) -> Result<W>,
+        config: VirtioPciConfig,
+    ) -> Result<()>;
+}
+
+impl<V: Vm> Board for Pc<V> {
+    fn add<D: Handler + 'static>(
+        &self,
+        handler: D,
+        queues: u16,
+        config: VirtioPciConfig,
+    ) -> Result<()> {
+        Ok(self.add_virtio(handler, queues, config)?)
+    }
+
+    fn add_worker<W: Worker + 'static>(
+        &self,
+        open: impl FnOnce(&GuestMemoryMmap) -> Result<W>,
+        config: VirtioPciConfig,
+    ) -> Result<()> {
+        Ok(self.add_vhost(open(self.memory())?, config)?)
     }
 }
 
@@ -57,14 +98,14 @@ pub(super) fn all<V: Vm>(pc: &Pc<V>, devices: &[Device]) -> Result<Plugged> {
 }
 
 impl Plugged {
-    fn virtio<V: Vm>(
+    pub(super) fn virtio<B: Board>(
         &mut self,
-        pc: &Pc<V>,
+        board: &B,
         device: &Virtio,
         config: VirtioPciConfig,
     ) -> Result<()> {
         match device {
-            Virtio::Blk(drive) => pc.add_virtio(disk(drive)?, 1, config)?,
+            Virtio::Blk(drive) => board.add(disk(drive)?, 1, config)?,
             Virtio::Console => {
                 ensure!(
                     self.keys.is_none(),
@@ -74,16 +115,18 @@ impl Plugged {
                 let console = virtio::Console::new(input.into(), io::stdout());
                 let console = console.context("cannot make a console of a pipe")?;
                 let ready = console.ready();
-                pc.add_virtio(console, CONSOLE_QUEUES, config)?;
+                board.add(console, CONSOLE_QUEUES, config)?;
                 self.keys = Some(Keys { pipe, ready });
             }
-            Virtio::Net(link) => net(pc, link, config)?,
-            Virtio::Rng => pc.add_virtio(Entropy, 1, config)?,
+            Virtio::Net(link) => net(board, link, config)?,
+            Virtio::Rng => board.add(Entropy, 1, config)?,
             Virtio::UserBlk(socket) => {
-                let disk = VhostUserBlk::connect(socket, gone(socket))?;
-                pc.add_vhost(disk, config)?;
+                let connect = |_: &_| Ok(VhostUserBlk::connect(socket, gone(socket))?);
+                board.add_worker(connect, config)?;
             }
-            Virtio::Vsock(cid) => pc.add_vhost(VhostVsock::open(pc.memory(), *cid)?, config)?,
+            Virtio::Vsock(cid) => {
+                board.add_worker(|memory| Ok(VhostVsock::open(memory, *cid)?), config)?;
+            }
         }
         Ok(())
     }
@@ -99,16 +142,23 @@ fn gone(socket: &Path) -> OnGone {
     })
 }
 
-fn net<V: Vm>(pc: &Pc<V>, link: &Link, config: VirtioPciConfig) -> Result<()> {
-    let tap = Tap::open(&link.tap)?;
-    if link.vhost {
-        let net = VhostNet::open(pc.memory(), tap, link.mac, link.offloads)?;
-        pc.add_vhost(net, config)?;
+fn net<B: Board>(board: &B, link: &Link, config: VirtioPciConfig) -> Result<()> {
+    let Link {
+        tap,
+        mac,
+        offloads,
+        vhost,
+    } = link;
+    if *vhost {
+        let open = |memory: &_| Ok(VhostNet::open(memory, Tap::open(tap)?, *mac, *offloads)?);
+        board.add_worker(open, config)
     } else {
-        let net = Net::new(tap, link.mac, link.offloads);
-        pc.add_virtio(net, NET_QUEUES, config)?;
+        board.add(
+            Net::new(Tap::open(tap)?, *mac, *offloads),
+            NET_QUEUES,
+            config,
+        )
     }
-    Ok(())
 }
 
 /// Opens the file of a disk.

@@ -1,0 +1,79 @@
+//! The board of an arm64 kernel, with the devices that the user names.
+
+use std::io;
+
+use anyhow::{Result, bail};
+
+use super::device::Device;
+use super::plug::{Board, Plugged};
+use super::{Ending, RunArgs, console};
+use vmbell::device::virtio::Handler;
+use vmbell::device::virtio::pci::VirtioPciConfig;
+use vmbell::device::virtio::vhost::Worker;
+use vmbell::hypervisor::{CpuFeatures, Hypervisor, Vm};
+use vmbell::machine::{Arm64Image, Boot, Virt, VirtConfig};
+use vmbell::memory::GuestMemoryMmap;
+
+/// Boots the kernel and returns the exit status.
+pub(super) fn boot_on<H: Hypervisor>(
+    hypervisor: &H,
+    args: &RunArgs,
+    image: &Arm64Image,
+    boot: &Boot,
+) -> Result<u8> {
+    if args.cpu != CpuFeatures::NONE {
+        bail!("--cpu hides features that CPUID shows, which arm64 does not have: leave it out");
+    }
+    if args.pv_eoi != "on" {
+        bail!("--pv-eoi hides a feature that only x86-64's guests have: leave it out");
+    }
+    if args.dump_dtb.is_some() {
+        bail!(
+            "--dump-dtb writes the nodes of vfio-platform devices, which only a PC has: leave it out"
+        );
+    }
+    let config = VirtConfig {
+        memory: args.memory,
+        vcpus: args.smp,
+    };
+    let virt = Virt::new(hypervisor, config, io::stdout())?;
+    let mut plugged = Plugged::default();
+    for device in &args.device {
+        let Device::Virtio(device, config) = device else {
+            bail!(
+                "only a PC has the devices pc-testdev, pci-testdev, vfio-pci and vfio-platform: an arm64 guest can have \
+                 virtio-rng, virtio-console, virtio-blk and virtio-net"
+            )
+        };
+        plugged.virtio(&virt, device, *config)?;
+    }
+    let input = match plugged.keys {
+        Some(keys) => keys.input(),
+        None => console::of_port(virt.serial()),
+    };
+    let ending = Ending::begin(args, Some(input))?;
+    let stop = virt.run(image, boot, ending.is_due());
+    ending.status(stop?)
+}
+
+impl<V: Vm> Board for Virt<V> {
+    fn add<D: Handler + 'static>(
+        &self,
+        handler: D,
+        queues: u16,
+        config: VirtioPciConfig,
+    ) -> Result<()> {
+        Ok(self.add_virtio(handler, queues, config)?)
+    }
+
+    fn add_worker<W: Worker + 'static>(
+        &self,
+        _open: impl FnOnce(&GuestMemoryMmap) -> Result<W>,
+        _config: VirtioPciConfig,
+    ) -> Result<()> {
+        bail!(
+            "only devices on PCI can be served by the kernel or another process, and an arm64 guest has no PCI: leave \
+             vhost=on, virtio-vsock and vhost-user-blk out"
+        )
+    }
+}
