@@ -1,19 +1,20 @@
-//! The objects of the DSDT: how a guest sleeps, where PCI is, and the serial port (ACPI 6.5, 6 and 7.4.2; PCI Firmware 3.3,
-//! 4.1).
+//! The objects of the DSDT: how a guest sleeps, where PCI is, the serial port, and virtio devices on MMIO registers (ACPI
+//! 6.5, 6 and 7.4.2; PCI Firmware 3.3, 4.1).
 
 use acpi_tables::Aml;
 use acpi_tables::aml::{
-    AddressSpace, AddressSpaceCacheable, Device, EISAName, IO, Interrupt, Name, Package,
-    PackageBuilder, ResourceTemplate, Scope,
+    AddressSpace, AddressSpaceCacheable, Device, EISAName, IO, Interrupt, Memory32Fixed, Name,
+    Package, PackageBuilder, ResourceTemplate, Scope,
 };
 
 use crate::bus::BusRange;
 use crate::device::pci::{Board, CONFIG_PORTS, CONFIG_PORTS_LEN, Pin, SLOTS};
 use crate::device::pm1::Sleep;
 use crate::device::serial::{SERIAL_GSI, SERIAL_LEN, SERIAL_PORTS};
+use crate::device::virtio::mmio::Location;
 
 /// The bytes of all objects.
-pub(super) fn objects(board: &Board) -> Vec<u8> {
+pub(super) fn objects(board: &Board, virtio: &[Location]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (name, sleep) in [("_S3_", Sleep::S3), ("_S5_", Sleep::S5)] {
         sleep_package(name, sleep, &mut bytes);
@@ -21,6 +22,9 @@ pub(super) fn objects(board: &Board) -> Vec<u8> {
     let mut devices = Vec::new();
     pci_root(board, &mut devices);
     serial(&mut devices);
+    for (index, location) in (0_u8..).zip(virtio) {
+        virtio_mmio(index, *location, &mut devices);
+    }
     let scope = Scope::raw("_SB_".into(), devices);
     bytes.extend(scope);
     bytes
@@ -92,6 +96,23 @@ fn serial(bytes: &mut Vec<u8>) {
         vec![
             &Name::new("_HID".into(), &EISAName::new("PNP0501")),
             &Name::new("_UID".into(), &0_u8),
+            &Name::new("_CRS".into(), &resources),
+        ],
+    )
+    .to_aml_bytes(bytes);
+}
+
+/// A virtio device (the ID is that of Linux's `virtio_mmio`), whose interrupt is an edge.
+fn virtio_mmio(index: u8, location: Location, bytes: &mut Vec<u8>) {
+    let dword = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
+    let registers = Memory32Fixed::new(true, dword(location.address), dword(Location::LEN));
+    let interrupt = Interrupt::new(true, true, false, false, location.gsi);
+    let resources = ResourceTemplate::new(vec![&registers, &interrupt]);
+    Device::new(
+        format!("VR{index:02X}").as_str().into(),
+        vec![
+            &Name::new("_HID".into(), &"LNRO0005"),
+            &Name::new("_UID".into(), &index),
             &Name::new("_CRS".into(), &resources),
         ],
     )

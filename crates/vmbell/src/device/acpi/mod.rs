@@ -1,5 +1,5 @@
 //! The ACPI tables of a PC without firmware: enough to find the power management registers and timer, the interrupt
-//! controllers, PCI and the serial port, and to sleep (ACPI 6.5, 5.2).
+//! controllers, PCI, the serial port and virtio devices on MMIO registers, and to sleep (ACPI 6.5, 5.2).
 //!
 //! Guests find the root pointer (RSDP) by its signature, on a multiple of 16 in the last 128 KiB below
 //! 1 MiB. All tables follow it in memory.
@@ -18,6 +18,7 @@ use super::pci::Board;
 use super::pm_timer::{PM_TIMER_LEN, PM_TIMER_PORT};
 use super::pm1::{PM1_CONTROL_LEN, PM1_CONTROL_PORT, PM1_EVENT_LEN, PM1_EVENT_PORT, SCI_GSI};
 use super::rtc::RTC_CENTURY;
+use super::virtio::mmio::Location;
 
 /// Guest-physical address of the root pointer, from which on guests look for it.
 pub const ACPI_BASE: u32 = 0xe_0000;
@@ -54,15 +55,15 @@ impl Tables {
     }
 }
 
-/// The bytes to put at [`ACPI_BASE`], for a machine with `cpus` CPUs and this PCI bus. A CPU's APIC ID is its number. CPUs
-/// above 254 are not in the tables, because they would need x2APIC entries.
-pub fn acpi_tables(cpus: u32, board: &Board) -> Vec<u8> {
+/// The bytes to put at [`ACPI_BASE`], for a machine with `cpus` CPUs, this PCI bus and these virtio devices beside it. A
+/// CPU's APIC ID is its number. CPUs above 254 are not in the tables, because they would need x2APIC entries.
+pub fn acpi_tables(cpus: u32, board: &Board, virtio: &[Location]) -> Vec<u8> {
     let mut tables = Tables(vec![0; 20]);
     let header = |signature, revision| Sdt::new(signature, 36, revision, OEM, TABLE, 1);
     let facs = tables.push_aml(&FACS::new());
     debug_assert_eq!(facs, FACS_ADDRESS);
     let mut dsdt = header(*b"DSDT", 2);
-    dsdt.append_slice(&dsdt::objects(board));
+    dsdt.append_slice(&dsdt::objects(board, virtio));
     let dsdt = tables.push(dsdt.as_slice());
     let mut fadt = FADTBuilder::new(OEM, TABLE, 1)
         .dsdt_32(dsdt)

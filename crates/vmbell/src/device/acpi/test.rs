@@ -19,6 +19,16 @@ fn tables_for(cpus: u32) -> Vec<u8> {
             intx,
             ..windows.into()
         },
+        &[
+            Location {
+                address: 0xc000_0000,
+                gsi: 5,
+            },
+            Location {
+                address: 0xc000_1000,
+                gsi: 10,
+            },
+        ],
     )
 }
 
@@ -167,4 +177,30 @@ fn dsdt_has_the_serial_port_with_its_interrupt() {
     assert!(resources.windows(8).any(|bytes| bytes == port));
     let edge = [0x89, 6, 0, 3, 1, 4, 0, 0, 0];
     assert!(resources.windows(9).any(|bytes| bytes == edge));
+}
+
+#[test]
+fn dsdt_has_each_virtio_device_with_its_registers_and_its_interrupt() {
+    let bytes = tables_for(1);
+    let expected = [
+        (b"VR00", [0x00, 0x00, 0x00, 0xc0], 5),
+        (b"VR01", [0, 0x10, 0, 0xc0], 10),
+    ];
+    for (name, address, gsi) in expected {
+        let device = behind(dsdt(&bytes), name);
+        assert_eq!(behind(device, b"_HID")[..10], *b"\x0dLNRO0005\0");
+        let resources = behind(device, b"_CRS");
+        // Readable and writable, 4 KiB; then an edge that is active high.
+        let mut registers = vec![0x86, 9, 0, 1];
+        registers.extend(address);
+        registers.extend([0, 0x10, 0, 0]);
+        registers.extend([0x89, 6, 0, 3, 1, gsi, 0, 0, 0]);
+        let len = registers.len();
+        assert!(
+            resources
+                .windows(len)
+                .take(16)
+                .any(|bytes| bytes == registers)
+        );
+    }
 }

@@ -100,6 +100,16 @@ pub enum PcError {
         /// What it would need.
         what: &'static str,
     },
+    /// The board has no place for a virtio device on MMIO registers.
+    #[error(
+        "the board has no free {what} left for a {device} on MMIO: put it on PCI (transport=pci)"
+    )]
+    NoPlace {
+        /// The name of the device.
+        device: &'static str,
+        /// What it would need.
+        what: &'static str,
+    },
     /// The image cannot be booted.
     #[error(transparent)]
     Image(#[from] ImageError),

@@ -11,6 +11,7 @@ mod bios;
 mod error;
 mod flush;
 mod layout;
+mod mmio;
 mod platform;
 mod plug;
 mod power;
@@ -108,15 +109,11 @@ impl<V: Vm> Pc<V> {
                 ..VmConfig::default()
             })
             .map_err(PcError::Create)?;
-        let board = layout::board(config.memory)?;
-        let tables = acpi_tables(config.vcpus.into(), &board);
-        vm.memory()
-            .write_slice(&tables, GuestAddress(ACPI_BASE.into()))
-            .map_err(PcError::Tables)?;
         bios::write(vm.memory()).map_err(PcError::Bios)?;
         let machine = Machine::new(vm);
         let switch = Arc::new(Switch::default());
         let pm1 = power::registers(machine.vm(), &switch);
+        let board = layout::board(config.memory)?;
         let pci = PciRoot::new(&machine.pio, &machine.mmio, board)?;
         let serial = serial::port(machine.vm(), Box::new(output), &switch)?;
         let irqs: Arc<dyn Irqs> = machine.vm().clone();
@@ -170,6 +167,15 @@ impl<V: Vm> Pc<V> {
         Ok(())
     }
 
+    /// Writes the ACPI tables, which tell of the devices that have been plugged in.
+    fn write_tables(&self) -> Result<(), PcError> {
+        let board = layout::board(self.config.memory)?;
+        let tables = acpi_tables(self.config.vcpus.into(), &board, &self.virtio_mmio());
+        let memory = self.machine.vm().memory();
+        let written = memory.write_slice(&tables, GuestAddress(ACPI_BASE.into()));
+        written.map_err(PcError::Tables)
+    }
+
     /// The machine: the guest and its buses.
     pub fn machine(&self) -> &Machine<V> {
         &self.machine
@@ -190,6 +196,7 @@ impl<V: Vm> Pc<V> {
     ) -> Result<Stop, PcError> {
         let until = Arc::new(until);
         let memory = self.machine.vm().memory();
+        self.write_tables()?;
         let entry = image.load(memory, boot)?;
         let mut first = bios::before(entry, memory).map_err(PcError::Bios)?;
         let mut vcpus = (0..u32::from(self.config.vcpus))

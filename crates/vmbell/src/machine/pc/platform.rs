@@ -5,6 +5,7 @@
 use std::sync::{Arc, PoisonError};
 
 use super::{Pc, PcError};
+use crate::device::virtio::mmio::Location;
 use crate::hypervisor::{AssignedDevices, Irqs, Vm};
 use crate::irq::Gsi;
 use crate::passthrough::PassthroughError;
@@ -35,12 +36,34 @@ pub struct PlatformPlace {
     pub paths: Vec<InterruptPath>,
 }
 
-/// What platform devices have taken of the board.
+/// What platform devices and virtio devices on MMIO registers have taken of the board.
 #[derive(Debug, Default)]
 pub(super) struct Taken {
     bytes: u64,
     pins: usize,
+    virtio: Vec<Location>,
     devices: Vec<Placed>,
+}
+
+impl Taken {
+    /// Takes addresses and a pin for a virtio device; if there are none, the error says what is missing.
+    pub(super) fn take_virtio(&mut self) -> Result<Location, &'static str> {
+        let address = FIRST_ADDRESS + self.bytes;
+        if END_ADDRESS - address < Location::LEN {
+            return Err("addresses");
+        }
+        let gsi = *FREE_PINS.get(self.pins).ok_or("pins")?;
+        self.bytes += Location::LEN;
+        self.pins += 1;
+        let location = Location { address, gsi };
+        self.virtio.push(location);
+        Ok(location)
+    }
+
+    /// What virtio devices have taken.
+    pub(super) fn virtio(&self) -> &[Location] {
+        &self.virtio
+    }
 }
 
 impl<V: Vm> Pc<V> {
