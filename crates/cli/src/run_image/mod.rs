@@ -64,14 +64,14 @@ pub(super) struct RunArgs {
     image: PathBuf,
 
     /// A device to plug in: `virtio-rng`, `virtio-console`, `virtio-blk,file=FILE[,readonly=on]`, `virtio-net,tap=NAME[,mac=ADDRESS][,vhost=on][,offload=off]`,
-    /// `virtio-vsock,cid=N`, `vhost-user-blk,socket=PATH`, each with `[,notify=exit][,interrupt=call][,packed=on]`; `vfio-pci,host=ADDRESS[,mmap=off]`,
+    /// `virtio-vsock,cid=N`, `vhost-user-blk,socket=PATH`, each with `[,notify=exit][,interrupt=call][,packed=on][,transport=mmio]`; `vfio-pci,host=ADDRESS[,mmap=off]`,
     /// `vfio-platform,host=NAME[,mmap=off][,dtb=FILE]`, `pc-testdev` or `pci-testdev[,membar=SIZE][,pv=on]`
     ///
     /// virtio-rng gives the guest random bytes of the host, virtio-console a second console on stdin and stdout, whose input
     /// the serial port then has no more, virtio-blk a disk of a file or block device of the host,
     /// virtio-net a network interface at the other end of a tap (`ip tuntap add dev tap0 mode tap user $USER`), and
-    /// virtio-vsock sockets to programs of the host, as virtio devices on PCI, or on registers in memory on arm64, where the
-    /// guest has the first four and no vhost. With vhost=on, and for virtio-vsock always,
+    /// virtio-vsock sockets to programs of the host, as virtio devices on PCI. With transport=mmio, and on arm64 always, they
+    /// have registers in memory and a line, and there are the first four, without vhost. With vhost=on, and for virtio-vsock always,
     /// the kernel serves the queues. The disk of vhost-user-blk is that of another process, which listens at a socket. With offload=off each packet is whole, and not longer than a frame. A notification is an ioeventfd,
     /// which wakes a thread of the device, or an exit of the vCPU (notify=exit), which then does the device's work. An
     /// interrupt is an irqfd, or a call for each message (interrupt=call). With packed=on the guest's driver may choose packed

@@ -5,7 +5,7 @@ use std::io::{self, PipeWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
 use super::assign;
 use super::console::Input;
@@ -45,6 +45,10 @@ impl Keys {
     }
 }
 
+/// Why a device on MMIO registers has no worker.
+pub(super) const ONLY_ON_PCI: &str = "only a virtio device on PCI can be served by the kernel or another process: leave vhost=on, \
+     virtio-vsock and vhost-user-blk out, or transport=mmio on a PC";
+
 /// What virtio devices are plugged into.
 pub(super) trait Board {
     /// Adds a device with so many queues, which threads of this process serve.
@@ -82,6 +86,28 @@ impl<V: Vm> Board for Pc<V> {
     }
 }
 
+/// A PC's places for devices on MMIO registers.
+struct Mmio<'p, V: Vm>(&'p Pc<V>);
+
+impl<V: Vm> Board for Mmio<'_, V> {
+    fn add<D: Handler + 'static>(
+        &self,
+        handler: D,
+        queues: u16,
+        config: VirtioPciConfig,
+    ) -> Result<()> {
+        Ok(self.0.add_virtio_mmio(handler, queues, config)?)
+    }
+
+    fn add_worker<W: Worker + 'static>(
+        &self,
+        _open: impl FnOnce(&GuestMemoryMmap) -> Result<W>,
+        _config: VirtioPciConfig,
+    ) -> Result<()> {
+        bail!(ONLY_ON_PCI)
+    }
+}
+
 /// Plugs them in, in this order.
 pub(super) fn all<V: Vm>(pc: &Pc<V>, devices: &[Device]) -> Result<Plugged> {
     let mut plugged = Plugged::default();
@@ -90,6 +116,7 @@ pub(super) fn all<V: Vm>(pc: &Pc<V>, devices: &[Device]) -> Result<Plugged> {
             Device::PcTestdev => pc.add_pc_testdev()?,
             Device::PciTestdev(config) => pc.add_testdev(*config)?,
             Device::Virtio(device, config) => plugged.virtio(pc, device, *config)?,
+            Device::VirtioMmio(device, config) => plugged.virtio(&Mmio(pc), device, *config)?,
             Device::VfioPci(device) => assign::pci(pc, device)?,
             Device::VfioPlatform(device) => plugged.nodes.push(assign::platform(pc, device)?),
         }

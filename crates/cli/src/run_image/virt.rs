@@ -5,7 +5,7 @@ use std::io;
 use anyhow::{Result, bail};
 
 use super::device::Device;
-use super::plug::{Board, Plugged};
+use super::plug::{Board, ONLY_ON_PCI, Plugged};
 use super::{Ending, RunArgs, console};
 use vmbell::device::virtio::Handler;
 use vmbell::device::virtio::pci::VirtioPciConfig;
@@ -39,7 +39,7 @@ pub(super) fn boot_on<H: Hypervisor>(
     let virt = Virt::new(hypervisor, config, io::stdout())?;
     let mut plugged = Plugged::default();
     for device in &args.device {
-        let Device::Virtio(device, config) = device else {
+        let (Device::Virtio(device, config) | Device::VirtioMmio(device, config)) = device else {
             bail!(
                 "only a PC has the devices pc-testdev, pci-testdev, vfio-pci and vfio-platform: an arm64 guest can have \
                  virtio-rng, virtio-console, virtio-blk and virtio-net"
@@ -71,9 +71,6 @@ impl<V: Vm> Board for Virt<V> {
         _open: impl FnOnce(&GuestMemoryMmap) -> Result<W>,
         _config: VirtioPciConfig,
     ) -> Result<()> {
-        bail!(
-            "only devices on PCI can be served by the kernel or another process, and an arm64 guest has no PCI: leave \
-             vhost=on, virtio-vsock and vhost-user-blk out"
-        )
+        bail!(ONLY_ON_PCI)
     }
 }

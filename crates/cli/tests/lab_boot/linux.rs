@@ -16,6 +16,8 @@ use super::{lab, output, text};
 
 #[path = "linux/assigned.rs"]
 mod assigned;
+#[path = "linux/mmio.rs"]
+mod mmio;
 #[path = "linux/trouble.rs"]
 mod trouble;
 #[path = "linux/vhost.rs"]
@@ -46,8 +48,9 @@ for module in /modules/*; do insmod $module || echo no $module; done
 ";
 
 /// The drivers of the guests.
-const DRIVERS: [&str; 4] = [
+const DRIVERS: [&str; 5] = [
     "virtio_blk",
+    "virtio_mmio",
     "virtio_net",
     "virtio_rng",
     "vmw_vsock_virtio_transport",

@@ -262,7 +262,7 @@ fn what_an_arm64_machine_cannot_run_is_refused_with_what_to_do() {
         "give the machine more memory (--memory)",
         "/Image needs ",
         "an arm64 guest can have virtio-rng, virtio-console, virtio-blk and virtio-net",
-        "an arm64 guest has no PCI: leave vhost=on, virtio-vsock and vhost-user-blk out",
+        "only a virtio device on PCI can be served by the kernel or another process",
         "--cpu hides features that CPUID shows",
         "--pv-eoi hides a feature that only x86-64's guests have",
         "--dump-dtb writes the nodes of vfio-platform devices",

@@ -36,6 +36,8 @@ pub(super) enum Device {
     PciTestdev(PciTestdevConfig),
     /// A virtio device on the PCI bus.
     Virtio(Virtio, VirtioPciConfig),
+    /// A virtio device on MMIO registers.
+    VirtioMmio(Virtio, VirtioPciConfig),
     /// A PCI device of the host.
     VfioPci(Assigned),
     /// A platform device of the host.

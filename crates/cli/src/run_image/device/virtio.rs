@@ -55,7 +55,7 @@ pub(in crate::run_image) struct Link {
 
 pub(super) fn blk<'t>(parts: impl Iterator<Item = &'t str>) -> Result<Device, String> {
     let (mut file, mut readonly) = (None, false);
-    let config = with_ways(BLK, &["file", "readonly"], parts, |property, value| {
+    let ways = with_ways(BLK, &["file", "readonly"], parts, |property, value| {
         match property {
             "file" => file = Some(value.into()),
             _ => readonly = on_or_off(value)?,
@@ -63,22 +63,19 @@ pub(super) fn blk<'t>(parts: impl Iterator<Item = &'t str>) -> Result<Device, St
         Ok(())
     })?;
     let file = file.ok_or("virtio-blk needs a file, for example file=disk.img")?;
-    Ok(Device::Virtio(
-        Virtio::Blk(Drive { file, readonly }),
-        config,
-    ))
+    Ok(ways.of(Virtio::Blk(Drive { file, readonly })))
 }
 
 pub(super) fn console<'t>(parts: impl Iterator<Item = &'t str>) -> Result<Device, String> {
-    let config = with_ways(CONSOLE, &[], parts, |_, _| Ok(()))?;
-    Ok(Device::Virtio(Virtio::Console, config))
+    let ways = with_ways(CONSOLE, &[], parts, |_, _| Ok(()))?;
+    Ok(ways.of(Virtio::Console))
 }
 
 pub(super) fn net<'t>(parts: impl Iterator<Item = &'t str>) -> Result<Device, String> {
     let (mut tap, mut mac) = (None, None);
     let (mut offloads, mut vhost) = (Offloads::On, false);
     let own = ["tap", "mac", "offload", "vhost"];
-    let config = with_ways(NET, &own, parts, |property, value| {
+    let ways = with_ways(NET, &own, parts, |property, value| {
         match property {
             "tap" => tap = Some(value.to_owned()),
             "mac" => mac = Some(value.parse().map_err(|error: MacError| error.to_string())?),
@@ -88,7 +85,7 @@ pub(super) fn net<'t>(parts: impl Iterator<Item = &'t str>) -> Result<Device, St
         }
         Ok(())
     })?;
-    if vhost && config.packed {
+    if vhost && ways.config.packed {
         return Err("the kernel's vhost-net knows no packed rings: vhost or packed".to_owned());
     }
     let tap = tap.ok_or("virtio-net needs an interface of the host, for example tap=tap0")?;
@@ -98,42 +95,59 @@ pub(super) fn net<'t>(parts: impl Iterator<Item = &'t str>) -> Result<Device, St
         offloads,
         vhost,
     };
-    Ok(Device::Virtio(Virtio::Net(link), config))
+    Ok(ways.of(Virtio::Net(link)))
 }
 
 pub(super) fn rng<'t>(parts: impl Iterator<Item = &'t str>) -> Result<Device, String> {
-    let config = with_ways(RNG, &[], parts, |_, _| Ok(()))?;
-    Ok(Device::Virtio(Virtio::Rng, config))
+    let ways = with_ways(RNG, &[], parts, |_, _| Ok(()))?;
+    Ok(ways.of(Virtio::Rng))
 }
 
 pub(super) fn user_blk<'t>(parts: impl Iterator<Item = &'t str>) -> Result<Device, String> {
     let mut socket = None;
-    let config = with_ways(USER_BLK, &["socket"], parts, |_, value| {
+    let ways = with_ways(USER_BLK, &["socket"], parts, |_, value| {
         socket = Some(value.into());
         Ok(())
     })?;
-    if config.packed {
+    if ways.config.packed {
         return Err("a back end of vhost-user gets no packed rings here".to_owned());
     }
     let socket = socket.ok_or("vhost-user-blk needs a back end, for example socket=/run/disk")?;
-    Ok(Device::Virtio(Virtio::UserBlk(socket), config))
+    Ok(ways.of(Virtio::UserBlk(socket)))
 }
 
 pub(super) fn vsock<'t>(parts: impl Iterator<Item = &'t str>) -> Result<Device, String> {
     let mut cid = None;
-    let config = with_ways(VSOCK, &["cid"], parts, |_, value| {
+    let ways = with_ways(VSOCK, &["cid"], parts, |_, value| {
         cid = Some(value.parse().map_err(|error: CidError| error.to_string())?);
         Ok(())
     })?;
-    if config.packed {
+    if ways.config.packed {
         return Err("the kernel's vhost-vsock knows no packed rings".to_owned());
     }
     let cid = cid.ok_or("virtio-vsock needs the guest's context ID, for example cid=3")?;
-    Ok(Device::Virtio(Virtio::Vsock(cid), config))
+    Ok(ways.of(Virtio::Vsock(cid)))
 }
 
 /// The properties that every virtio device has.
-const WAYS: [&str; 3] = ["notify", "interrupt", "packed"];
+const WAYS: [&str; 4] = ["notify", "interrupt", "packed", "transport"];
+
+/// How a virtio device is seen and served.
+#[derive(Default)]
+struct Ways {
+    mmio: bool,
+    config: VirtioPciConfig,
+}
+
+impl Ways {
+    fn of(self, device: Virtio) -> Device {
+        if self.mmio {
+            Device::VirtioMmio(device, self.config)
+        } else {
+            Device::Virtio(device, self.config)
+        }
+    }
+}
 
 /// Reads these properties, and calls `set` with a device's own ones.
 fn with_ways<'t>(
@@ -141,8 +155,9 @@ fn with_ways<'t>(
     own: &[&str],
     parts: impl Iterator<Item = &'t str>,
     mut set: impl FnMut(&str, &'t str) -> Result<(), String>,
-) -> Result<VirtioPciConfig, String> {
-    let mut config = VirtioPciConfig::default();
+) -> Result<Ways, String> {
+    let mut ways = Ways::default();
+    let config = &mut ways.config;
     let known = [own, &WAYS].concat();
     properties(device, &known, parts, |property, value| {
         match (property, value) {
@@ -152,12 +167,15 @@ fn with_ways<'t>(
             ("interrupt", "irqfd") => config.raise = Raise::Irqfd,
             ("interrupt", "call") => config.raise = Raise::Call,
             ("interrupt", _) => return Err("'irqfd' or 'call' is wanted".to_owned()),
+            ("transport", "pci") => ways.mmio = false,
+            ("transport", "mmio") => ways.mmio = true,
+            ("transport", _) => return Err("'pci' or 'mmio' is wanted".to_owned()),
             ("packed", _) => config.packed = on_or_off(value)?,
             _ => set(property, value)?,
         }
         Ok(())
     })?;
-    Ok(config)
+    Ok(ways)
 }
 
 #[cfg(test)]

@@ -25,6 +25,20 @@ fn ways_of_a_virtio_device_are_read() {
 }
 
 #[test]
+fn virtio_device_is_on_pci_unless_it_is_to_be_on_mmio() {
+    let config = VirtioPciConfig {
+        packed: true,
+        ..VirtioPciConfig::default()
+    };
+    let mmio = device("virtio-rng,transport=mmio,packed=on");
+    assert_eq!(mmio, Ok(Device::VirtioMmio(Virtio::Rng, config)));
+    let pci = (Virtio::Rng, VirtioPciConfig::default());
+    assert_eq!(read("virtio-rng,transport=pci"), pci);
+    let error = device("virtio-rng,transport=isa").unwrap_err();
+    assert_eq!(error, "transport: 'pci' or 'mmio' is wanted");
+}
+
+#[test]
 fn disk_has_a_file_and_the_ways_of_every_virtio_device() {
     let drive = |readonly| {
         Virtio::Blk(Drive {
