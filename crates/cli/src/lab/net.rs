@@ -46,10 +46,10 @@ const MEMORY: u64 = 1536 << 20;
 const APPEND: &str = "noxsave";
 /// How long all boots together may take, by this host's clock.
 const ALL_BOOTS: Duration = Duration::from_secs(30 * 60);
-/// How long a boot or a run of netperf may take, by L1's clock; where that counts instructions, a guest that hangs and
-/// spins has executed so many.
-const TIME_LIMIT: &str = "1m";
-const DETERMINISTIC_LIMIT: &str = "10s";
+/// How long a boot or a run of netperf may take, by L1's clock, which runs fast if this host was busy when L1 measured its
+/// counter. Where it counts instructions, a guest that hangs and spins has executed so many.
+const TIME_LIMIT: &str = "5m";
+const DETERMINISTIC_LIMIT: &str = "4s";
 
 /// Measure Linux's network driver in a guest, inside the lab
 ///

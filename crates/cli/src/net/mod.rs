@@ -213,10 +213,9 @@ fn report(
         ops: None,
     };
     let timing = begun.timing;
-    let rows = columns.iter();
-    let rows = rows.flat_map(|column| rows::rows(column, patterns, timing));
+    let rows = rows::all(columns, patterns, timing);
     let vmms = columns.iter().map(vmm).collect();
-    begun.report(plan, vmms, rows.collect(), interrupted)
+    begun.report(plan, vmms, rows, interrupted)
 }
 
 fn vmm(column: &Column) -> Vmm {

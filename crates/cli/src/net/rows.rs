@@ -17,12 +17,28 @@ const INTERRUPTS: &str = "interrupts";
 /// Exits for interrupts of the host itself, by the names of Intel's and AMD's reasons.
 const HOST: [&str; 4] = ["EXTERNAL_INTERRUPT", "NMI", "interrupt", "nmi"];
 
-/// The rows of a column.
-pub(super) fn rows(column: &Column, patterns: &[Pattern], timing: Timing) -> Vec<Row> {
-    let name = column.way.name();
-    if column.boots.is_empty() {
+/// The rows of all columns, with ratios to the first one that has results.
+pub(super) fn all(columns: &[Column], patterns: &[Pattern], timing: Timing) -> Vec<Row> {
+    let mut columns = columns.iter().filter(|column| !column.boots.is_empty());
+    let Some(first) = columns.next() else {
         return Vec::new();
+    };
+    let mut all = of_column(first, patterns, timing);
+    let references = all.len();
+    for column in columns {
+        for mut row in of_column(column, patterns, timing) {
+            let mut old = all[..references].iter();
+            let old = old.find(|old| old.command == row.command);
+            row.ratio = old.and_then(|old| columns::ratio(&row, old));
+            all.push(row);
+        }
     }
+    all
+}
+
+/// The rows of a column.
+fn of_column(column: &Column, patterns: &[Pattern], timing: Timing) -> Vec<Row> {
+    let name = column.way.name();
     let boots = column.boots.iter();
     let row = |row, samples: Vec<f64>, ops| {
         columns::row(columns::Measured {

@@ -42,7 +42,11 @@ fn column(boots: Vec<(f64, Option<Result<Events, String>>)>) -> Column {
 }
 
 fn rows_of(column: &Column) -> Vec<Row> {
-    rows(column, &[Pattern::RoundTrip], Timing::Instructions)
+    all(
+        std::slice::from_ref(column),
+        &[Pattern::RoundTrip],
+        Timing::Instructions,
+    )
 }
 
 #[test]
@@ -81,4 +85,20 @@ fn a_row_says_why_nothing_was_counted() {
 #[test]
 fn a_way_without_results_has_no_rows() {
     assert_eq!(rows_of(&column(Vec::new())), []);
+}
+
+#[test]
+fn ratios_are_to_the_first_way_with_results() {
+    let boots = |ns| vec![(ns, None), (ns, None), (ns, None)];
+    let columns = [
+        column(Vec::new()),
+        column(boots(100.0)),
+        column(boots(250.0)),
+    ];
+    let rows = all(&columns, &[Pattern::RoundTrip], Timing::Instructions);
+    let ratios: Vec<Option<f64>> = rows
+        .iter()
+        .map(|row| row.ratio.as_ref().map(|ratio| ratio.value))
+        .collect();
+    assert_eq!(ratios, [None, None, Some(1.0), Some(2.5)]);
 }

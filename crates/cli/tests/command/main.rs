@@ -10,6 +10,7 @@ mod bench;
 mod common;
 mod compare;
 mod ends;
+mod net;
 mod others;
 mod page;
 mod probe_devices;

@@ -18,6 +18,8 @@ use super::{lab, output, text};
 mod assigned;
 #[path = "linux/mmio.rs"]
 mod mmio;
+#[path = "linux/net.rs"]
+mod net;
 #[path = "linux/trouble.rs"]
 mod trouble;
 #[path = "linux/vhost.rs"]

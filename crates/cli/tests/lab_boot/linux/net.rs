@@ -1,0 +1,81 @@
+//! `vmbell net`: what netperf causes by each way, and what is left of a guest that does not start.
+
+use serde_json::Value;
+
+use super::super::schema::violations;
+use super::*;
+
+const TRANSACTIONS: f64 = 400.0;
+
+fn row<'r>(report: &'r Value, way: &str) -> &'r Value {
+    let rows = report["results"].as_array().unwrap();
+    let is_it = |row: &&Value| row["backend"] == way && row["command"] == "rr";
+    rows.iter()
+        .find(is_it)
+        .unwrap_or_else(|| panic!("{way}: {report}"))
+}
+
+/// How often something was counted in a round trip, in the only run.
+fn of_a_trip(row: &Value, count: &str) -> f64 {
+    row["counts"][count][0].as_f64().unwrap() / TRANSACTIONS
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn round_trip_goes_to_the_vmm_by_exits_and_not_by_eventfds() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("report.json");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vmbell"));
+    command.args(["lab", "net", "--runs", "1"]);
+    command.args(["vmbell-exit", "vmbell-ioeventfd", "vmbell-vhost"]);
+    command.arg("--export-json").arg(&path);
+    let transactions = TRANSACTIONS.to_string();
+    command.args(["--", "--exits", "on", "--transactions", &transactions]);
+    let output = output(command.stdin(Stdio::null()));
+    let said = said(&output);
+    let report: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    let schema = include_str!("../../../../../docs/report.schema.json");
+    let schema = serde_json::from_str(schema).unwrap();
+    assert_eq!(violations(&schema, &report), Vec::<String>::new());
+    for (way, least, most) in [
+        ("vmbell-exit", 0.9, 1.5),
+        ("vmbell-ioeventfd", 0.0, 0.01),
+        ("vmbell-vhost", 0.0, 0.01),
+    ] {
+        let row = row(&report, way);
+        assert!(row["median"].as_f64() > Some(0.0), "{said}");
+        let userspace = row["exits"]["userspace"].as_f64().unwrap();
+        assert!((least..=most).contains(&userspace), "{way}: {said}");
+        // The guest is one of the two who notify, and its interface one of those who interrupt.
+        assert!(of_a_trip(row, "kicks") > 0.5, "{way}: {said}");
+        assert!(of_a_trip(row, "interrupts") > 0.5, "{way}: {said}");
+        // A notification is an exit, whoever it is for.
+        let exits = row["exits"]["total"].as_f64().unwrap();
+        assert!(exits >= of_a_trip(row, "kicks") - 0.01, "{way}: {said}");
+    }
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn guest_that_does_not_start_is_told_and_leaves_no_interface() {
+    let vmbell = env!("CARGO_BIN_EXE_vmbell");
+    let script = format!(
+        "{vmbell} net vmbell-exit --kernel /bin/sh --modules /modules --busybox /busybox \
+             --netserver /bin/true --netperf /bin/true --runs 1; echo status: $?
+         echo interfaces: $(ls /sys/class/net)
+         echo buffers: $(ls /sys/kernel/tracing/instances)"
+    );
+    let modules = format!("{}:/modules", PARTS.0.modules.as_ref().unwrap().display());
+    let busybox = format!("{}:/busybox", PARTS.1.display());
+    let mut command = lab(&["--module", "tun"]);
+    for with in [vmbell, "/bin/true", "/bin/ls", &modules, &busybox] {
+        command.args(["--with", with]);
+    }
+    let output = output(command.args(["--", "/bin/sh", "-c", &script]));
+    let said = said(&output);
+    assert_eq!(line(said, "status: "), ["1"], "{said}");
+    assert_eq!(line(said, "interfaces: "), ["lo"], "{said}");
+    assert_eq!(line(said, "buffers:"), [""], "{said}");
+    assert!(said.contains("did not start: the VMM ended"), "{said}");
+    assert!(said.contains("its last output: error: "), "{said}");
+}
