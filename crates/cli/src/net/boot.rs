@@ -208,7 +208,7 @@ impl Place<'_> {
 }
 
 /// The error with its causes.
-pub(super) fn chain(error: impl Into<anyhow::Error>) -> String {
+fn chain(error: impl Into<anyhow::Error>) -> String {
     format!("{:#}", error.into())
 }
 

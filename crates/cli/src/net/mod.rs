@@ -18,12 +18,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use tempfile::TempDir;
 
 use self::args::CountExits;
 pub(super) use self::args::NetArgs;
-use self::boot::{Booted, Failure, Place, chain};
+use self::boot::{Booted, Failure, Place};
 use self::events::Recording;
 pub(super) use self::guest::DRIVERS;
 use self::guest::Files;
@@ -131,8 +131,8 @@ fn take(
         fs::create_dir_all(keep)
             .with_context(|| format!("cannot make the folder {}", keep.display()))?;
     }
-    if let (CountExits::On, Err(error)) = (args.exits, Recording::start()) {
-        bail!("exits cannot be counted here: {}", chain(error));
+    if args.exits == CountExits::On {
+        Recording::start().context("exits cannot be counted here")?;
     }
     let place = Place {
         args,
