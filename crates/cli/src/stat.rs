@@ -3,10 +3,11 @@
 //! [`vmbell_bench::stat`] has the two entries, which the bench's runner measures by turns.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::backends::Choice;
 use super::bench_args::BackendName;
@@ -14,7 +15,7 @@ use super::exit::{Exit, Usage};
 use super::measured::{Begun, clock, exit};
 use super::output::print;
 use super::supervise::supervise;
-use super::{cpus, interrupt, seed, values};
+use super::{cpus, interrupt, net, seed, values};
 use vmbell::hypervisor::SpinPolicy;
 use vmbell_bench::stat::{ON, Pace, SPARED, TAKEN};
 use vmbell_bench::{Limit, Observer, Options, Plan, Record, Sample, host, timing};
@@ -34,6 +35,11 @@ const RUNS: u32 = 10;
 /// Count what happens to a guest that takes interrupts, with PV EOI off and on
 #[derive(Args, Debug)]
 pub(super) struct StatArgs {
+    /// Whose interrupts they are: of a program of vmbell's own, or of Linux while netperf drives its network, with the
+    /// options of `vmbell net` behind `--`
+    #[arg(long, value_enum, default_value_t = Guest::Own)]
+    guest: Guest,
+
     /// Interrupts a second, as near as the host allows
     #[arg(long, value_name = "N", default_value_t = 25_000, value_parser = clap::value_parser!(u32).range(1..))]
     rate: u32,
@@ -75,10 +81,33 @@ pub(super) struct StatArgs {
     /// As JSON, the report of `vmbell bench`
     #[arg(long)]
     json: bool,
+
+    /// With --guest linux: further options of `vmbell net`
+    #[arg(last = true, value_name = "OPTION")]
+    options: Vec<OsString>,
+}
+
+/// Who takes the interrupts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Guest {
+    /// A program that ends each interrupt and does nothing else
+    Own,
+    /// Linux, whose network works: exits by reason, of each round trip
+    Linux,
 }
 
 /// Runs both modes by turns and prints their counts.
 pub(super) fn run(args: &StatArgs) -> Result<Exit> {
+    if args.guest == Guest::Linux {
+        let of_own = args.deterministic || args.json || args.skip_zero || args.filter.is_some();
+        if of_own || args.interval.is_some() {
+            return Err(Usage::new("with --guest linux, options go behind `--`").into());
+        }
+        return net::pv_eoi(&args.options);
+    }
+    if !args.options.is_empty() {
+        return Err(Usage::new("options behind `--` are for --guest linux").into());
+    }
     let choice = Choice::of(args.backend)?;
     choice.check()?;
     let interrupted = interrupt::catch().context("cannot catch signals")?;

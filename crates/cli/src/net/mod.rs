@@ -14,11 +14,13 @@ mod rows;
 mod tap;
 mod way;
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result};
+use clap::Parser;
 use tempfile::TempDir;
 
 use self::args::CountExits;
@@ -30,7 +32,7 @@ use self::guest::Files;
 use self::pattern::Pattern;
 use self::way::Way;
 use super::columns::{Begun, show};
-use super::exit::Exit;
+use super::exit::{Exit, Usage};
 use super::exports::Exports;
 use super::interrupt;
 use super::measured::exit_of;
@@ -67,6 +69,22 @@ impl Column {
     }
 }
 
+/// What `vmbell stat --guest linux` takes behind `--`.
+#[derive(Debug, Parser)]
+#[command(name = "vmbell stat --guest linux --")]
+struct Options {
+    #[command(flatten)]
+    net: NetArgs,
+}
+
+/// Measures round trips without and with paravirtual EOI, with further options of `vmbell net`.
+pub(super) fn pv_eoi(options: &[OsString]) -> Result<Exit> {
+    let ways = Way::EOIS.map(OsString::from);
+    let words = [OsString::new()].into_iter().chain(ways);
+    let parsed = Options::try_parse_from(words.chain(options.iter().cloned()));
+    run(&parsed.map_err(|error| Usage::new(error.to_string()))?.net)
+}
+
 /// Measures the ways.
 pub(super) fn run(args: &NetArgs) -> Result<Exit> {
     if args.list {
@@ -84,7 +102,7 @@ pub(super) fn run(args: &NetArgs) -> Result<Exit> {
         columns.retain(|column| column.program.is_ok() || !column.way.is_qemu());
     }
     let exports = Exports::open(&args.exports)?;
-    let begun = Begun::now(timing::here().map_err(super::exit::Usage::new)?);
+    let begun = Begun::now(timing::here().map_err(Usage::new)?);
     let unit = begun.time_unit(args.time_unit)?;
     let patterns = args.patterns();
     let stopped = take(args, &patterns, &files, &mut columns, interrupted)?;
@@ -98,7 +116,10 @@ pub(super) fn run(args: &NetArgs) -> Result<Exit> {
 
 fn columns(args: &NetArgs, stop: &AtomicBool) -> Vec<Column> {
     let ways = match args.ways.is_empty() {
-        true => Way::ALL.into(),
+        true => Way::ALL
+            .into_iter()
+            .filter(|way| !way.is_special())
+            .collect(),
         false => args.ways.clone(),
     };
     let mut columns: Vec<Column> = Vec::new();

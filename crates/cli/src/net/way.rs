@@ -46,6 +46,8 @@ enum Served {
     Exit,
     /// A thread of the VMM that an ioeventfd wakes.
     Ioeventfd,
+    /// The same, in a guest without paravirtual EOI.
+    NoPvEoi,
     /// A worker of the kernel that an ioeventfd wakes, and which interrupts by an irqfd.
     Vhost,
 }
@@ -63,14 +65,27 @@ pub(super) struct Guest<'a> {
 
 impl Way {
     /// All, in the order of the table.
-    pub(super) const ALL: [Self; 6] = [
+    pub(super) const ALL: [Self; 7] = [
         Self::of(Vmm::Vmbell, Served::Exit),
-        Self::of(Vmm::Vmbell, Served::Ioeventfd),
+        Self::NO_PV_EOI,
+        Self::PV_EOI,
         Self::of(Vmm::Vmbell, Served::Vhost),
         Self::of(Vmm::Qemu, Served::Exit),
         Self::of(Vmm::Qemu, Served::Ioeventfd),
         Self::of(Vmm::Qemu, Served::Vhost),
     ];
+
+    /// The two that differ by paravirtual EOI alone.
+    const NO_PV_EOI: Self = Self::of(Vmm::Vmbell, Served::NoPvEoi);
+    const PV_EOI: Self = Self::of(Vmm::Vmbell, Served::Ioeventfd);
+
+    /// The names of these two, the one without first.
+    pub(super) const EOIS: [&'static str; 2] = [Self::NO_PV_EOI.name(), Self::PV_EOI.name()];
+
+    /// Whether it is one that is measured only if it is named.
+    pub(super) const fn is_special(self) -> bool {
+        matches!(self.served, Served::NoPvEoi)
+    }
 
     const fn of(vmm: Vmm, served: Served) -> Self {
         Self { vmm, served }
@@ -81,9 +96,10 @@ impl Way {
         match (self.vmm, self.served) {
             (Vmm::Vmbell, Served::Exit) => "vmbell-exit",
             (Vmm::Vmbell, Served::Ioeventfd) => "vmbell-ioeventfd",
+            (Vmm::Vmbell, Served::NoPvEoi) => "vmbell-no-pv-eoi",
             (Vmm::Vmbell, Served::Vhost) => "vmbell-vhost",
             (Vmm::Qemu, Served::Exit) => "qemu-exit",
-            (Vmm::Qemu, Served::Ioeventfd) => "qemu-ioeventfd",
+            (Vmm::Qemu, Served::Ioeventfd | Served::NoPvEoi) => "qemu-ioeventfd",
             (Vmm::Qemu, Served::Vhost) => "qemu-vhost",
         }
     }
@@ -93,9 +109,10 @@ impl Way {
         match (self.vmm, self.served) {
             (Vmm::Vmbell, Served::Exit) => "vmbell's device, served in an exit of the vCPU",
             (Vmm::Vmbell, Served::Ioeventfd) => "vmbell's device, by ioeventfd and irqfd",
+            (Vmm::Vmbell, Served::NoPvEoi) => "the same in a guest without paravirtual EOI",
             (Vmm::Vmbell, Served::Vhost) => "vmbell with vhost-net",
             (Vmm::Qemu, Served::Exit) => "QEMU's pc, served in an exit of the vCPU",
-            (Vmm::Qemu, Served::Ioeventfd) => "QEMU's pc, by ioeventfd",
+            (Vmm::Qemu, Served::Ioeventfd | Served::NoPvEoi) => "QEMU's pc, by ioeventfd",
             (Vmm::Qemu, Served::Vhost) => "QEMU's pc with vhost-net",
         }
     }
@@ -136,11 +153,14 @@ impl Way {
                 let tap = tap.name();
                 let served = match self.served {
                     Served::Exit => ",notify=exit,interrupt=call",
-                    Served::Ioeventfd => "",
+                    Served::Ioeventfd | Served::NoPvEoi => "",
                     Served::Vhost => ",vhost=on",
                 };
                 let device = format!("virtio-net,tap={tap},mac={MAC},offload=off{served}");
                 words.extend(["--device".into(), device.into()]);
+                if self.served == Served::NoPvEoi {
+                    words.extend(["--pv-eoi", "off"].map(Into::into));
+                }
             }
             Vmm::Qemu => {
                 words.extend(
@@ -166,7 +186,7 @@ impl Way {
                 words.extend(["-append".into(), guest.cmdline.into()]);
                 let (vhost, ioeventfd) = match self.served {
                     Served::Exit => ("off", "off"),
-                    Served::Ioeventfd => ("off", "on"),
+                    Served::Ioeventfd | Served::NoPvEoi => ("off", "on"),
                     Served::Vhost => ("on", "on"),
                 };
                 let backend = format!(
