@@ -36,6 +36,20 @@ pub enum VhostError {
     },
 }
 
+impl VhostError {
+    /// The error of a request, with what was asked for.
+    pub(super) const fn refused(
+        device: &'static str,
+        operation: &'static str,
+    ) -> impl FnOnce(vhost::Error) -> Self {
+        move |source| Self::Refused {
+            device,
+            operation,
+            source,
+        }
+    }
+}
+
 /// A back end of vhost-user that cannot be had.
 #[derive(Debug, thiserror::Error)]
 pub enum VhostUserError {

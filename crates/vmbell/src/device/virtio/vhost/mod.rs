@@ -22,6 +22,13 @@ pub(super) use server::Vhost;
 pub use user::{OnGone, VhostUserBlk};
 pub use vsock::{Cid, CidError, VhostVsock};
 
+/// Takes a worker of the kernel for this process, and returns the features that it has.
+fn take(kernel: &impl VhostBackend, device: &'static str) -> Result<u64, VhostError> {
+    let refused = |operation| VhostError::refused(device, operation);
+    kernel.set_owner().map_err(refused("serve this process"))?;
+    kernel.get_features().map_err(refused("tell its features"))
+}
+
 /// What serves the queues of one device.
 pub trait Worker: Send + Sync {
     /// The device ID (virtio 1.3, 5).

@@ -4,12 +4,11 @@ use std::fmt;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use vhost::VhostBackend;
 use vhost::net::VhostNet as _;
 use vhost::vhost_kern::net::Net as Kernel;
 use vm_memory::GuestMemoryMmap;
 
-use super::{VhostError, Worker};
+use super::{VhostError, Worker, take};
 use crate::device::virtio::features::{EVENT_IDX, INDIRECT_DESC, VERSION_1};
 use crate::device::virtio::net::{Mac, NET_QUEUES, Offloads, Tap, config, offload};
 
@@ -45,19 +44,11 @@ impl VhostNet {
             module: "vhost_net",
             source,
         })?;
-        let refused = |operation| {
-            move |source| VhostError::Refused {
-                device: DEVICE,
-                operation,
-                source,
-            }
-        };
-        kernel.set_owner().map_err(refused("serve this process"))?;
-        let features = kernel
-            .get_features()
-            .map_err(refused("tell its features"))?;
+        let features = take(&kernel, DEVICE)?;
         let file = tap.as_fd().try_clone_to_owned();
-        let file = file.map_err(|error| refused("take the tap")(vhost::Error::IOError(error)))?;
+        let file = file
+            .map_err(vhost::Error::IOError)
+            .map_err(VhostError::refused(DEVICE, "take the tap"))?;
         Ok(Self {
             kernel,
             tap,

@@ -5,12 +5,11 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use vhost::VhostBackend;
 use vhost::vhost_kern::vsock::Vsock as Kernel;
 use vhost::vsock::VhostVsock as _;
 use vm_memory::GuestMemoryMmap;
 
-use super::{VhostError, Worker};
+use super::{VhostError, Worker, take};
 use crate::device::virtio::features::{EVENT_IDX, INDIRECT_DESC, VERSION_1};
 
 const DEVICE: &str = "/dev/vhost-vsock";
@@ -65,17 +64,7 @@ impl VhostVsock {
             module: "vhost_vsock",
             source,
         })?;
-        let refused = |operation| {
-            move |source| VhostError::Refused {
-                device: DEVICE,
-                operation,
-                source,
-            }
-        };
-        kernel.set_owner().map_err(refused("serve this process"))?;
-        let features = kernel
-            .get_features()
-            .map_err(refused("tell its features"))?;
+        let features = take(&kernel, DEVICE)?;
         let number = u64::from(cid.0);
         kernel
             .set_guest_cid(number)
@@ -85,7 +74,7 @@ impl VhostVsock {
                 {
                     VhostError::CidTaken { cid: number }
                 }
-                source => refused("take the context ID")(source),
+                source => VhostError::refused(DEVICE, "take the context ID")(source),
             })?;
         Ok(Self {
             kernel,
