@@ -1,6 +1,7 @@
 //! A report whose columns are VMMs, as `vmbell vmm` and `vmbell net` make it, and its rows.
 
 use std::io;
+use std::path::PathBuf;
 use std::time::{Instant, SystemTime};
 
 use anyhow::Result;
@@ -20,6 +21,62 @@ use vmbell_report::{
 
 /// The seed of the intervals of ratios: the same samples have the same interval.
 const SEED: u64 = 1;
+
+/// A boot that gave no results.
+#[derive(Debug)]
+pub(super) struct Failure {
+    /// Why.
+    pub(super) reason: String,
+    /// What was printed last.
+    pub(super) last: Option<String>,
+    /// Whether it ran out of its time.
+    pub(super) hung: bool,
+}
+
+/// What every column says of its VMM.
+#[derive(Debug)]
+pub(super) struct State<'a> {
+    /// The column's name.
+    pub(super) name: &'a str,
+    /// The VMM's program, or why it cannot be booted here.
+    pub(super) program: &'a Result<PathBuf, String>,
+    /// What the program says about its version.
+    pub(super) version: &'a Option<String>,
+    /// How many boots gave results.
+    pub(super) boots: usize,
+    /// The boot that gave none.
+    pub(super) failure: Option<&'a Failure>,
+    /// Why a boot before that was repeated.
+    pub(super) repeated: &'a Option<String>,
+}
+
+/// The column, for a guest of which nothing more is known.
+pub(super) fn vmm(state: State<'_>) -> Vmm {
+    let (status, reason) = match (state.program, state.failure) {
+        (Err(reason), _) => (Status::Skipped, Some(reason.clone())),
+        (_, Some(failure)) => (Status::Failed, Some(failure.reason.clone())),
+        (Ok(_), None) if state.boots == 0 => {
+            let reason = "the command ended before its turn";
+            (Status::Skipped, Some(reason.to_owned()))
+        }
+        (Ok(_), None) => (Status::Ok, None),
+    };
+    let failure = state.failure.filter(|_| status == Status::Failed);
+    let program = state.program.as_ref().ok();
+    Vmm {
+        name: state.name.to_owned(),
+        status,
+        reason,
+        last_output: failure.and_then(|failure| failure.last.clone()),
+        program: program.map(|path| path.display().to_string()),
+        version: state.version.clone(),
+        boots: u32::try_from(state.boots).unwrap_or(u32::MAX),
+        emulated: false,
+        guest: None,
+        repeated: state.repeated.clone(),
+        exits_reason: None,
+    }
+}
 
 /// A comparison that has begun: when that was, on which host, and by which clock.
 #[derive(Debug)]

@@ -16,6 +16,7 @@ use super::netperf::{self, Amount, Done};
 use super::pattern::Pattern;
 use super::tap::{GUEST, Tap};
 use super::way::{Guest, Way};
+use crate::columns::Failure;
 use crate::process::{self, End, Ended, Reached, Running, Task};
 use crate::vmm::last_words;
 
@@ -59,17 +60,6 @@ pub(super) struct Measured {
 pub(super) struct Counted {
     pub(super) events: Events,
     pub(super) operations: f64,
-}
-
-/// A boot that gave no results.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Failure {
-    /// Why.
-    pub(super) reason: String,
-    /// What was printed last.
-    pub(super) last: Option<String>,
-    /// Whether something ran out of its time.
-    pub(super) hung: bool,
 }
 
 impl Failure {

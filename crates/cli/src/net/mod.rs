@@ -25,13 +25,13 @@ use tempfile::TempDir;
 
 use self::args::CountExits;
 pub(super) use self::args::NetArgs;
-use self::boot::{Booted, Failure, Place};
+use self::boot::{Booted, Place};
 use self::events::Recording;
 pub(super) use self::guest::DRIVERS;
 use self::guest::Files;
 use self::pattern::Pattern;
 use self::way::Way;
-use super::columns::{Begun, show};
+use super::columns::{self, Begun, Failure, State, show};
 use super::exit::{Exit, Usage};
 use super::exports::Exports;
 use super::interrupt;
@@ -96,7 +96,7 @@ pub(super) fn run(args: &NetArgs) -> Result<Exit> {
         return Ok(Exit::Skipped);
     }
     let files = Files::find(args)?;
-    let mut columns = columns(args, interrupted);
+    let mut columns = of(args, interrupted);
     if args.ways.is_empty() {
         // What the user did not name and what is not installed needs no word.
         columns.retain(|column| column.program.is_ok() || !column.way.is_qemu());
@@ -114,7 +114,8 @@ pub(super) fn run(args: &NetArgs) -> Result<Exit> {
     Ok(exit_of(&report, report.vmms.iter().map(|vmm| vmm.status)))
 }
 
-fn columns(args: &NetArgs, stop: &AtomicBool) -> Vec<Column> {
+/// The columns that were asked for.
+fn of(args: &NetArgs, stop: &AtomicBool) -> Vec<Column> {
     let ways = match args.ways.is_empty() {
         true => Way::ALL
             .into_iter()
@@ -240,37 +241,14 @@ fn report(
 }
 
 fn vmm(column: &Column) -> Vmm {
-    let (status, reason, last) = match (&column.program, &column.failure) {
-        (Err(reason), _) => (Status::Skipped, Some(reason.clone()), None),
-        (_, Some(failure)) => (
-            Status::Failed,
-            Some(failure.reason.clone()),
-            failure.last.clone(),
-        ),
-        (Ok(_), None) if column.boots.is_empty() => (
-            Status::Skipped,
-            Some("the command ended before its turn".to_owned()),
-            None,
-        ),
-        (Ok(_), None) => (Status::Ok, None, None),
-    };
-    Vmm {
-        name: column.way.name().to_owned(),
-        status,
-        reason,
-        last_output: last,
-        program: column
-            .program
-            .as_ref()
-            .ok()
-            .map(|path| path.display().to_string()),
-        version: column.version.clone(),
-        boots: u32::try_from(column.boots.len()).unwrap_or(u32::MAX),
-        emulated: false,
-        guest: None,
-        repeated: column.repeated.clone(),
-        exits_reason: None,
-    }
+    columns::vmm(State {
+        name: column.way.name(),
+        program: &column.program,
+        version: &column.version,
+        boots: column.boots.len(),
+        failure: column.failure.as_ref(),
+        repeated: &column.repeated,
+    })
 }
 
 /// `--list`.

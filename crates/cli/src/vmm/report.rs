@@ -3,8 +3,8 @@
 use super::args::VmmArgs;
 use super::rows::{self, Facts};
 use super::turns::{Column, Exits};
-use crate::columns::Begun;
-use vmbell_report::{Planned, Report, Status, Vmm};
+use crate::columns::{self, Begun, State};
+use vmbell_report::{Planned, Report, Vmm};
 
 /// Makes the report.
 pub(super) fn report(
@@ -33,38 +33,20 @@ pub(super) fn report(
 }
 
 fn vmm(column: &Column) -> Vmm {
-    let (status, reason, last) = match (&column.program, &column.failure) {
-        (Err(reason), _) => (Status::Skipped, Some(reason.clone()), None),
-        (_, Some(failure)) => (
-            Status::Failed,
-            Some(failure.reason.clone()),
-            failure.last.clone(),
-        ),
-        (Ok(_), None) if column.boots.is_empty() => (
-            Status::Skipped,
-            Some("the command ended before its turn".to_owned()),
-            None,
-        ),
-        (Ok(_), None) => (Status::Ok, None, None),
-    };
     Vmm {
-        name: column.launcher.name().to_owned(),
-        status,
-        reason,
-        last_output: last,
-        program: column
-            .program
-            .as_ref()
-            .ok()
-            .map(|path| path.display().to_string()),
-        version: column.version.clone(),
-        boots: u32::try_from(column.boots.len()).unwrap_or(u32::MAX),
         emulated: rows::is_emulated(column),
         guest: column.boots.first().map(|boot| boot.guest.clone()),
-        repeated: column.repeated.clone(),
         exits_reason: match &column.exits {
             Exits::Uncounted(reason) => Some(reason.clone()),
             Exits::Off | Exits::Counted(_) => None,
         },
+        ..columns::vmm(State {
+            name: column.launcher.name(),
+            program: &column.program,
+            version: &column.version,
+            boots: column.boots.len(),
+            failure: column.failure.as_ref(),
+            repeated: &column.repeated,
+        })
     }
 }

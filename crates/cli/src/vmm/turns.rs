@@ -19,6 +19,7 @@ use super::launcher::{Launcher, Setup};
 use super::rows::is_emulated;
 use super::serial;
 use super::template::Places;
+use crate::columns::Failure;
 use crate::process::{self, End, Ended, Task};
 use crate::progress::Progress;
 use vmbell_bench::{Observer, Phase};
@@ -61,17 +62,6 @@ pub(super) enum Exits {
     Uncounted(String),
     /// They were counted.
     Counted(Counted),
-}
-
-/// A boot that gave no results.
-#[derive(Debug)]
-pub(super) struct Failure {
-    /// Why.
-    pub(super) reason: String,
-    /// What was printed last.
-    pub(super) last: Option<String>,
-    /// Whether it ran out of its time.
-    pub(super) hung: bool,
 }
 
 /// Boots each column `args.runs` times, until `stop` is set; returns whether it was.
