@@ -40,12 +40,14 @@ static PARTS: LazyLock<(Kernel, PathBuf)> = LazyLock::new(|| {
     (kernel, shell)
 });
 
-/// What every guest's first program does before the test's part.
+/// What every guest's first program does before the test's part. A power-off waits for the console's output, into which the
+/// kernel would write its own last words.
 const BEGIN: &str = "#!/bin/sh
 /bin/busybox --install -s /bin
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys
 mount -t devtmpfs dev /dev
+poweroff() { stty -echo && /bin/busybox poweroff $1; }
 for module in /modules/*; do insmod $module || echo no $module; done
 ";
 

@@ -20,14 +20,22 @@ poweroff -f
     let files = Files::with_programs(&script, &[], &[Path::new(&talk)]);
     let runs = ["", ",notify=exit,interrupt=call"].map(|way| {
         let run = files.run(&format!("--smp 2 --device virtio-vsock,cid=3{way}"));
+        // The guest's console has the output while it runs.
         format!(
             "{talk} listen 7001 & \
-             {{ echo to the guest: $(echo sent-by-the-host | {talk} connect 3 7000); }} & \
-             {run}; wait"
+             {{ echo sent-by-the-host | {talk} connect 3 7000; }} >/answer & \
+             {run}; wait; echo to the guest: $(cat /answer)"
         )
     });
     let script = runs.join("\n");
-    let options = ["--module", "vhost_vsock", "--with", &talk];
+    let options = [
+        "--module",
+        "vhost_vsock",
+        "--with",
+        &talk,
+        "--with",
+        "/bin/cat",
+    ];
     let output = output(&mut files.in_l1(&options, &script));
     let said = said(&output);
     assert_eq!(
