@@ -11,13 +11,14 @@ use clap::Args;
 use tempfile::TempDir;
 
 use super::arch::boards;
+use super::device::plug_in;
 use super::environment;
 use super::exported::Exported;
 use super::machine::{Machine, announce, status, summarize};
 use super::parts::Parts;
 use super::vmm::{COLUMNS, QEMU_FILE, carried};
 use crate::exports::ExportArgs;
-use crate::net::DRIVERS;
+use crate::net::{DRIVERS, takes_card};
 use crate::values;
 use vmbell_lab::arch::Arch;
 use vmbell_lab::board::Board;
@@ -40,6 +41,10 @@ Exit codes are those of `vmbell net`; 124 is the lab's own time limit, and 125 a
 const FOLDER: &str = "/guest";
 /// What the ways need in L1.
 const MODULES: [&str; 2] = ["tun", "vhost_net"];
+/// The card that L1 assigns, its address, and L1's own interface at the other end of the wire, which gets its name first.
+const CARD: &str = "virtio-net";
+const CARD_ADDRESS: &str = "0000:00:07.0";
+const WIRE: &str = "eth0";
 /// The least memory of L1, which has the files of QEMU twice for a moment.
 const MEMORY: u64 = 1536 << 20;
 /// QEMU 7.2's SVM switches vector state off at exits: docs/linux.md.
@@ -87,6 +92,9 @@ pub(super) fn run(arch: Option<&str>, arguments: &LabNetArguments) -> anyhow::Re
     }
     let exports = Exported::open(&arguments.reports)?;
     let mut settings = arguments.machine.settings_within(&board, ALL_BOOTS)?;
+    if arguments.assigns() {
+        plug_in(&board, &mut settings.devices, &[CARD]).map_err(anyhow::Error::msg)?;
+    }
     settings.memory = settings.memory.max(MEMORY);
     let lab = arguments.parts.open(host, board, &settings)?;
     let mut with = carried(&lab.qemu)?;
@@ -162,6 +170,11 @@ fn modules(kernel: &Kernel) -> anyhow::Result<TempDir> {
 }
 
 impl LabNetArguments {
+    /// Whether a way takes a card: there is one among all, too.
+    fn assigns(&self) -> bool {
+        self.names.is_empty() || self.names.iter().any(|name| takes_card(name))
+    }
+
     /// The arguments that follow `vmbell`.
     fn words(&self, exports: &[Exported]) -> Vec<OsString> {
         let mut words: Vec<OsString> = vec!["net".into()];
@@ -173,6 +186,9 @@ impl LabNetArguments {
             ("--netserver", "netserver"),
         ] {
             words.extend([option.into(), Path::new(FOLDER).join(name).into()]);
+        }
+        if self.assigns() {
+            words.extend(["--card", CARD_ADDRESS, "--wire", WIRE].map(Into::into));
         }
         words.extend(["--append", APPEND].map(Into::into));
         if let Some(runs) = self.runs {

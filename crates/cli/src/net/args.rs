@@ -5,12 +5,15 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
+use super::interface::Name;
+use super::link::Card;
 use super::pattern::Pattern;
 use super::way::Way;
 use crate::exports::ExportArgs;
 use crate::style::Style;
 use crate::time_unit::TimeUnit;
 use crate::values;
+use vmbell::passthrough::host::PciAddress;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -18,6 +21,8 @@ Examples:
   vmbell net                                          round trips by every way that is here
   vmbell net vmbell-ioeventfd qemu-ioeventfd --pattern rr,in-bulk,out-bulk
                                                       two ways, and streams in both directions
+  vmbell net --card 0000:03:00.0 --wire eth1 --driver igb
+                                                      with a card, too, whose cable leads to the host's eth1
   vmbell net --kernel vmlinuz --modules lib/modules/6.12.0 --busybox ./busybox
                                                       with another kernel and user space
   vmbell lab net --deterministic                      where there is no /dev/kvm: instructions of each transaction
@@ -70,6 +75,24 @@ pub(crate) struct NetArgs {
     /// netserver of the same version, for the guest [default: the one on PATH]
     #[arg(long, value_name = "FILE")]
     pub(super) netserver: Option<PathBuf>,
+
+    /// The network card to assign to the guest, as lspci names it, such as 0000:00:07.0: it is bound to VFIO's driver (see
+    /// docs/passthrough.md), and its wire leads to an interface of this host, --wire
+    #[arg(long, value_name = "ADDRESS", requires = "wire")]
+    pub(super) card: Option<PciAddress>,
+
+    /// The interface of this host at the other end of the card's wire; it must have no address
+    #[arg(long, value_name = "INTERFACE", requires = "card", value_parser = wire)]
+    pub(super) wire: Option<Name>,
+
+    /// The kernel's module that drives the card in the guest
+    #[arg(
+        long,
+        value_name = "MODULE",
+        default_value = "virtio_net",
+        requires = "card"
+    )]
+    pub(super) driver: String,
 
     /// Words to add to the kernel's command line
     #[arg(
@@ -136,6 +159,12 @@ pub(super) enum CountExits {
 }
 
 impl NetArgs {
+    /// The card to assign.
+    pub(super) fn card(&self) -> Option<Card> {
+        let (address, wire) = self.card.zip(self.wire)?;
+        Some(Card { address, wire })
+    }
+
     /// The patterns, each once, in the order of the command line.
     pub(super) fn patterns(&self) -> Vec<Pattern> {
         let mut patterns = Vec::new();
@@ -154,6 +183,10 @@ fn way() -> impl clap::builder::TypedValueParser<Value = Way> {
         let mut all = Way::ALL.into_iter();
         all.find(|way| way.name() == name).ok_or("no such way")
     })
+}
+
+fn wire(text: &str) -> Result<Name, String> {
+    Name::new(text).ok_or_else(|| "no interface has such a name".to_owned())
 }
 
 /// netperf takes a number of bytes below 2^31.

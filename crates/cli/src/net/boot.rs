@@ -1,4 +1,4 @@
-//! One boot: a tap, a guest at its other end, and netperf on the host for each pattern.
+//! One boot: a network, a guest at its other end, and netperf on the host for each pattern.
 
 use std::ffi::OsString;
 use std::fs;
@@ -12,9 +12,11 @@ use anyhow::{Context, Result};
 use super::args::NetArgs;
 use super::events::{Events, Recording};
 use super::guest::{Files, INIT, READY};
+use super::interface::GUEST;
+use super::link::Link;
 use super::netperf::{self, Amount, Done};
 use super::pattern::Pattern;
-use super::tap::{GUEST, Tap};
+
 use super::way::{Guest, Way};
 use crate::columns::Failure;
 use crate::process::{self, End, Ended, Reached, Running, Task};
@@ -34,6 +36,8 @@ pub(super) struct Place<'a> {
     pub(super) cmdline: &'a str,
     /// Whether events are counted.
     pub(super) counts: bool,
+    /// Whether this host's own CPU is emulated.
+    pub(super) is_emulated: bool,
     pub(super) stop: &'a AtomicBool,
 }
 
@@ -80,13 +84,14 @@ impl Place<'_> {
         program: &Path,
         name: &str,
     ) -> Result<Result<Booted, Failure>> {
-        let tap = Tap::new()?;
+        let card = self.args.card().filter(|_| way.is_assigned());
+        let link = Link::new(card)?;
         let guest = Guest {
             kernel: &self.files.kernel,
             initrd: self.initrd,
             cmdline: self.cmdline,
         };
-        let words = way.words(program, guest, &tap);
+        let words = way.words(program, guest, &link);
         let begun = Instant::now();
         let mut running = match Running::start(&words, MOST_OUTPUT) {
             Ok(running) => running,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use super::args::NetArgs;
-use super::tap::{GUEST, MASK};
+use super::interface::{GUEST, MASK};
 use crate::program::on_path;
 use vmbell_lab::arch::Arch;
 use vmbell_lab::initramfs::{Archive, Closure, LibrarySearch};
@@ -31,6 +31,8 @@ pub(super) struct Files {
     busybox: PathBuf,
     netserver: PathBuf,
     pub(super) netperf: PathBuf,
+    /// The module that drives an assigned card.
+    driver: String,
 }
 
 impl Files {
@@ -69,6 +71,7 @@ impl Files {
             )?,
             netserver: program(&args.netserver, "netserver", netperf)?,
             netperf: program(&args.netperf, "netperf", netperf)?,
+            driver: args.driver.clone(),
         })
     }
 
@@ -89,9 +92,10 @@ impl Files {
         for (path, major, minor) in [("/dev/console", 5, 1), ("/dev/null", 1, 3)] {
             archive.character_device(Path::new(path), major, minor)?;
         }
+        let drivers = [DRIVERS.as_slice(), &[self.driver.as_str()]].concat();
         let tree = ModuleTree::open(&self.modules, &self.modules.display().to_string())?;
         let mut script = format!("#!{BUSYBOX} sh\n{BUSYBOX} echo '{INIT}'\n");
-        for (index, module) in tree.load_order(&DRIVERS)?.iter().enumerate() {
+        for (index, module) in tree.load_order(&drivers)?.iter().enumerate() {
             let path = format!("/modules/{index:02}-{}.ko", module.name);
             archive.file(Path::new(&path), 0o644, &module.bytes)?;
             script.push_str(&format!("{BUSYBOX} insmod {path}\n"));

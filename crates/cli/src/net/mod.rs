@@ -1,13 +1,15 @@
 //! `vmbell net`: Linux's own network driver in a guest, by each way that a VMM has to serve it, with the real netperf.
 //!
 //! `way` says what VMM runs with which device, `pattern` what netperf does, `guest` makes the guest's file system and
-//! `tap` its network. `boot` measures one boot, by `netperf` and `events`, whose words are not trusted. The report is
+//! `link` its network. `boot` measures one boot, by `netperf` and `events`, whose words are not trusted. The report is
 //! that of `vmbell vmm`: each way is a column.
 
 mod args;
 mod boot;
 mod events;
 mod guest;
+mod interface;
+mod link;
 mod netperf;
 mod pattern;
 mod rows;
@@ -41,7 +43,7 @@ use super::program::no_kvm;
 use super::progress::Progress;
 use super::vmm::version_of;
 use vmbell_bench::{Observer, Phase, timing};
-use vmbell_report::{Planned, Report, Status, Vmm};
+use vmbell_report::{Planned, Report, Status, Timing, Vmm};
 
 /// A way that is to be measured, and what its boots gave.
 #[derive(Debug)]
@@ -52,8 +54,8 @@ struct Column {
     version: Option<String>,
     boots: Vec<Booted>,
     failure: Option<Failure>,
-    /// Why a boot was repeated.
-    repeated: Option<String>,
+    /// How many boots hung and were repeated, and what the last one did not do.
+    hung: Option<(u32, String)>,
 }
 
 impl Column {
@@ -64,7 +66,7 @@ impl Column {
             version,
             boots: Vec::new(),
             failure: None,
-            repeated: None,
+            hung: None,
         }
     }
 }
@@ -85,10 +87,16 @@ pub(super) fn pv_eoi(options: &[OsString]) -> Result<Exit> {
     run(&parsed.map_err(|error| Usage::new(error.to_string()))?.net)
 }
 
+/// Whether the way with this name takes a card.
+pub(super) fn takes_card(name: &str) -> bool {
+    let mut ways = Way::ALL.into_iter();
+    ways.any(|way| way.is_assigned() && way.name() == name)
+}
+
 /// Measures the ways.
 pub(super) fn run(args: &NetArgs) -> Result<Exit> {
     if args.list {
-        return list();
+        return list(args);
     }
     let interrupted = interrupt::catch().context("cannot catch signals")?;
     if let Some(reason) = no_kvm() {
@@ -105,7 +113,15 @@ pub(super) fn run(args: &NetArgs) -> Result<Exit> {
     let begun = Begun::now(timing::here().map_err(Usage::new)?);
     let unit = begun.time_unit(args.time_unit)?;
     let patterns = args.patterns();
-    let stopped = take(args, &patterns, &files, &mut columns, interrupted)?;
+    let is_emulated = begun.timing != Timing::Native;
+    let stopped = take(
+        args,
+        &patterns,
+        &files,
+        &mut columns,
+        is_emulated,
+        interrupted,
+    )?;
     let report = report(begun, args, &columns, &patterns, stopped);
     let stdout_is_taken = exports.use_stdout();
     let exported = exports.finish(&report, unit);
@@ -119,14 +135,14 @@ fn of(args: &NetArgs, stop: &AtomicBool) -> Vec<Column> {
     let ways = match args.ways.is_empty() {
         true => Way::ALL
             .into_iter()
-            .filter(|way| !way.is_special())
+            .filter(|way| !way.is_special() && (args.card.is_some() || !way.is_assigned()))
             .collect(),
         false => args.ways.clone(),
     };
     let mut columns: Vec<Column> = Vec::new();
     for way in ways {
         if columns.iter().all(|column| column.way != way) {
-            let program = way.program();
+            let program = way.program(args.card());
             let version = program.as_deref().ok();
             let version = version.and_then(|program| version_of(program, "--version", stop));
             columns.push(Column::new(way, program, version));
@@ -141,6 +157,7 @@ fn take(
     patterns: &[Pattern],
     files: &Files,
     columns: &mut [Column],
+    is_emulated: bool,
     stop: &AtomicBool,
 ) -> Result<bool> {
     let folder = TempDir::with_prefix("vmbell-net-").context("cannot make a temporary folder")?;
@@ -163,6 +180,7 @@ fn take(
         initrd: &initrd,
         cmdline: &guest::cmdline(&args.append),
         counts: args.exits != CountExits::Off,
+        is_emulated,
         stop,
     };
     let mut progress = Progress::new(args.style.progress() && !args.quiet);
@@ -199,8 +217,8 @@ fn take(
     Ok(false)
 }
 
-/// Boots a guest, and once more if it hung for the first time: nested emulation loses an interrupt now and then, and the
-/// report says that it happened.
+/// Boots a guest. In an emulator one that hangs is booted once more, and the report says so: QEMU sends an interrupt twice now
+/// and then (docs/lab.md).
 fn boot(
     place: &Place<'_>,
     column: &mut Column,
@@ -210,9 +228,10 @@ fn boot(
     let booted = place.boot(column.way, program, &run.to_string())?;
     match booted {
         Err(failure)
-            if failure.hung && column.repeated.is_none() && !place.stop.load(Ordering::Relaxed) =>
+            if failure.hung && place.is_emulated && !place.stop.load(Ordering::Relaxed) =>
         {
-            column.repeated = Some(failure.reason);
+            let before = column.hung.as_ref().map_or(0, |(count, _)| *count);
+            column.hung = Some((before + 1, failure.reason));
             place.boot(column.way, program, &format!("{run}-again"))
         }
         booted => Ok(booted),
@@ -241,21 +260,25 @@ fn report(
 }
 
 fn vmm(column: &Column) -> Vmm {
+    let repeated = column.hung.as_ref().map(|(count, reason)| match count {
+        1 => reason.clone(),
+        _ => format!("{reason} (the last of {count})"),
+    });
     columns::vmm(State {
         name: column.way.name(),
         program: &column.program,
         version: &column.version,
         boots: column.boots.len(),
         failure: column.failure.as_ref(),
-        repeated: &column.repeated,
+        repeated: &repeated,
     })
 }
 
 /// `--list`.
-fn list() -> Result<Exit> {
+fn list(args: &NetArgs) -> Result<Exit> {
     let mut text = "ways:\n".to_owned();
     for way in Way::ALL {
-        let found = match way.program() {
+        let found = match way.program(args.card()) {
             Ok(program) => program.display().to_string(),
             Err(reason) => format!("not here: {reason}"),
         };

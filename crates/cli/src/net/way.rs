@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::tap::Tap;
+use super::link::{Card, Link};
 use crate::program::on_path;
 
 /// The guest's RAM in MiB.
@@ -50,6 +50,8 @@ enum Served {
     NoPvEoi,
     /// A worker of the kernel that an ioeventfd wakes, and which interrupts by an irqfd.
     Vhost,
+    /// The card itself, which the guest drives, and which interrupts by an irqfd of VFIO.
+    Assigned,
 }
 
 /// What a guest is made of.
@@ -65,14 +67,16 @@ pub(super) struct Guest<'a> {
 
 impl Way {
     /// All, in the order of the table.
-    pub(super) const ALL: [Self; 7] = [
+    pub(super) const ALL: [Self; 9] = [
         Self::of(Vmm::Vmbell, Served::Exit),
         Self::NO_PV_EOI,
         Self::PV_EOI,
         Self::of(Vmm::Vmbell, Served::Vhost),
+        Self::of(Vmm::Vmbell, Served::Assigned),
         Self::of(Vmm::Qemu, Served::Exit),
         Self::of(Vmm::Qemu, Served::Ioeventfd),
         Self::of(Vmm::Qemu, Served::Vhost),
+        Self::of(Vmm::Qemu, Served::Assigned),
     ];
 
     /// The two that differ by paravirtual EOI alone.
@@ -87,6 +91,11 @@ impl Way {
         matches!(self.served, Served::NoPvEoi)
     }
 
+    /// Whether it takes a card.
+    pub(super) const fn is_assigned(self) -> bool {
+        matches!(self.served, Served::Assigned)
+    }
+
     const fn of(vmm: Vmm, served: Served) -> Self {
         Self { vmm, served }
     }
@@ -98,9 +107,11 @@ impl Way {
             (Vmm::Vmbell, Served::Ioeventfd) => "vmbell-ioeventfd",
             (Vmm::Vmbell, Served::NoPvEoi) => "vmbell-no-pv-eoi",
             (Vmm::Vmbell, Served::Vhost) => "vmbell-vhost",
+            (Vmm::Vmbell, Served::Assigned) => "vmbell-assigned",
             (Vmm::Qemu, Served::Exit) => "qemu-exit",
             (Vmm::Qemu, Served::Ioeventfd | Served::NoPvEoi) => "qemu-ioeventfd",
             (Vmm::Qemu, Served::Vhost) => "qemu-vhost",
+            (Vmm::Qemu, Served::Assigned) => "qemu-assigned",
         }
     }
 
@@ -111,14 +122,16 @@ impl Way {
             (Vmm::Vmbell, Served::Ioeventfd) => "vmbell's device, by ioeventfd and irqfd",
             (Vmm::Vmbell, Served::NoPvEoi) => "the same in a guest without paravirtual EOI",
             (Vmm::Vmbell, Served::Vhost) => "vmbell with vhost-net",
+            (Vmm::Vmbell, Served::Assigned) => "vmbell with the card of --card",
             (Vmm::Qemu, Served::Exit) => "QEMU's pc, served in an exit of the vCPU",
             (Vmm::Qemu, Served::Ioeventfd | Served::NoPvEoi) => "QEMU's pc, by ioeventfd",
             (Vmm::Qemu, Served::Vhost) => "QEMU's pc with vhost-net",
+            (Vmm::Qemu, Served::Assigned) => "QEMU's pc with the card of --card",
         }
     }
 
-    /// The VMM's program, or why it cannot be run here.
-    pub(super) fn program(self) -> Result<PathBuf, String> {
+    /// The VMM's program, or why it cannot be run here with this card.
+    pub(super) fn program(self, card: Option<Card>) -> Result<PathBuf, String> {
         let program = match self.vmm {
             Vmm::Vmbell => std::env::current_exe()
                 .map_err(|error| format!("cannot tell where vmbell itself is: {error}"))?,
@@ -126,6 +139,9 @@ impl Way {
         };
         if self.served == Served::Vhost && !Path::new("/dev/vhost-net").exists() {
             return Err("there is no /dev/vhost-net: `modprobe vhost_net` brings it".to_owned());
+        }
+        if self.is_assigned() && card.is_none() {
+            return Err("it takes a card: name one with --card and --wire".to_owned());
         }
         Ok(program)
     }
@@ -136,71 +152,84 @@ impl Way {
     }
 
     /// The command line of a boot.
-    pub(super) fn words(self, program: &Path, guest: Guest<'_>, tap: &Tap) -> Vec<OsString> {
+    pub(super) fn words(self, program: &Path, guest: Guest<'_>, link: &Link) -> Vec<OsString> {
         let mut words = vec![program.into()];
         match self.vmm {
-            Vmm::Vmbell => {
-                words.extend([
-                    "run".into(),
-                    guest.kernel.into(),
-                    "--initrd".into(),
-                    guest.initrd.into(),
-                    "--append".into(),
-                    guest.cmdline.into(),
-                    "--memory".into(),
-                    format!("{MEMORY}M").into(),
-                ]);
-                let tap = tap.name();
-                let served = match self.served {
-                    Served::Exit => ",notify=exit,interrupt=call",
-                    Served::Ioeventfd | Served::NoPvEoi => "",
-                    Served::Vhost => ",vhost=on",
-                };
-                let device = format!("virtio-net,tap={tap},mac={MAC},offload=off{served}");
-                words.extend(["--device".into(), device.into()]);
-                if self.served == Served::NoPvEoi {
-                    words.extend(["--pv-eoi", "off"].map(Into::into));
-                }
-            }
-            Vmm::Qemu => {
-                words.extend(
-                    [
-                        "-M",
-                        "pc,accel=kvm",
-                        "-cpu",
-                        "host",
-                        "-m",
-                        MEMORY,
-                        "-nodefaults",
-                        "-no-user-config",
-                        "-no-reboot",
-                        "-display",
-                        "none",
-                        "-serial",
-                        "stdio",
-                    ]
-                    .map(Into::into),
-                );
-                words.extend(["-kernel".into(), guest.kernel.into()]);
-                words.extend(["-initrd".into(), guest.initrd.into()]);
-                words.extend(["-append".into(), guest.cmdline.into()]);
-                let (vhost, ioeventfd) = match self.served {
-                    Served::Exit => ("off", "off"),
-                    Served::Ioeventfd | Served::NoPvEoi => ("off", "on"),
-                    Served::Vhost => ("on", "on"),
-                };
-                let backend = format!(
-                    "tap,id=net,ifname={},script=no,downscript=no,vhost={vhost}",
-                    tap.name()
-                );
-                let offloads = OFFLOADS.map(|name| format!(",{name}=off")).concat();
-                // The guest needs no boot ROM.
-                let card = format!(
-                    "virtio-net-pci,netdev=net,mac={MAC},romfile=,ioeventfd={ioeventfd}{offloads}"
-                );
-                words.extend(["-netdev", &backend, "-device", &card].map(OsString::from));
-            }
+            Vmm::Vmbell => self.vmbell(&mut words, guest, link),
+            Vmm::Qemu => self.qemu(&mut words, guest, link),
         }
         words
+    }
+
+    fn vmbell(self, words: &mut Vec<OsString>, guest: Guest<'_>, link: &Link) {
+        words.extend([
+            "run".into(),
+            guest.kernel.into(),
+            "--initrd".into(),
+            guest.initrd.into(),
+            "--append".into(),
+            guest.cmdline.into(),
+            "--memory".into(),
+            format!("{MEMORY}M").into(),
+        ]);
+        let device = match link {
+            Link::Wire(wire) => format!("vfio-pci,host={}", wire.card()),
+            Link::Tap(tap) => {
+                let served = match self.served {
+                    Served::Exit => ",notify=exit,interrupt=call",
+                    Served::Vhost => ",vhost=on",
+                    Served::Ioeventfd | Served::NoPvEoi | Served::Assigned => "",
+                };
+                let tap = tap.name();
+                format!("virtio-net,tap={tap},mac={MAC},offload=off{served}")
+            }
+        };
+        words.extend(["--device".into(), device.into()]);
+        if self.served == Served::NoPvEoi {
+            words.extend(["--pv-eoi", "off"].map(Into::into));
+        }
+    }
+
+    fn qemu(self, words: &mut Vec<OsString>, guest: Guest<'_>, link: &Link) {
+        words.extend(
+            [
+                "-M",
+                "pc,accel=kvm",
+                "-cpu",
+                "host",
+                "-m",
+                MEMORY,
+                "-nodefaults",
+                "-no-user-config",
+                "-no-reboot",
+                "-display",
+                "none",
+                "-serial",
+                "stdio",
+            ]
+            .map(Into::into),
+        );
+        words.extend(["-kernel".into(), guest.kernel.into()]);
+        words.extend(["-initrd".into(), guest.initrd.into()]);
+        words.extend(["-append".into(), guest.cmdline.into()]);
+        let tap = match link {
+            Link::Wire(wire) => {
+                let device = format!("vfio-pci,host={}", wire.card());
+                words.extend(["-device".into(), device.into()]);
+                return;
+            }
+            Link::Tap(tap) => tap.name(),
+        };
+        let (vhost, ioeventfd) = match self.served {
+            Served::Exit => ("off", "off"),
+            Served::Vhost => ("on", "on"),
+            Served::Ioeventfd | Served::NoPvEoi | Served::Assigned => ("off", "on"),
+        };
+        let backend = format!("tap,id=net,ifname={tap},script=no,downscript=no,vhost={vhost}");
+        let offloads = OFFLOADS.map(|name| format!(",{name}=off")).concat();
+        // The guest needs no boot ROM.
+        let card =
+            format!("virtio-net-pci,netdev=net,mac={MAC},romfile=,ioeventfd={ioeventfd}{offloads}");
+        words.extend(["-netdev", &backend, "-device", &card].map(OsString::from));
     }
 }
