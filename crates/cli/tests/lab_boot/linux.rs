@@ -16,6 +16,8 @@ use super::{lab, output, text};
 
 #[path = "linux/assigned.rs"]
 mod assigned;
+#[path = "linux/kicks.rs"]
+mod kicks;
 #[path = "linux/mmio.rs"]
 mod mmio;
 #[path = "linux/net.rs"]

@@ -1,0 +1,68 @@
+//! The notifications that Linux counts in the guest are those that KVM counts on the host.
+
+use std::fs;
+
+use super::super::output;
+use super::{Files, PARTS, line, said};
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn host_sees_each_notification_that_linux_sends_and_no_other() {
+    // A disk that nobody mounts has requests only where the script makes them. The kernel counts how often the function
+    // runs that notifies, which no other driver of the guest uses.
+    let guest = "
+mount -t tracefs tracefs /sys/kernel/tracing
+cd /sys/kernel/tracing
+echo p:kick vp_notify >kprobe_events && echo 1 >events/kprobes/kick/enable
+counted() { awk '$1 == \"kick\" { print $2 }' kprobe_profile; }
+echo guest: ready
+for disk in vda vdb; do
+    read line
+    before=$(counted)
+    dd if=/dev/$disk of=/dev/null bs=4k count=64 2>/dev/null
+    dd if=/dev/zero of=/dev/$disk bs=4k count=32 conv=fsync 2>/dev/null
+    echo $disk: $(($(counted) - before)) end
+done
+read line
+poweroff -f
+";
+    let files = Files::new(guest, &[0; 1 << 20]);
+    fs::write(files.folder.path().join("other"), [0; 1 << 20]).unwrap();
+    fs::copy(&PARTS.1, files.folder.path().join("busybox")).unwrap();
+    let run = files.run(
+        "--device virtio-blk,file=/guest/disk --device virtio-blk,file=/guest/other,notify=exit,interrupt=call",
+    );
+    // Writes to registers that are not the interrupt controllers', as no driver sets a device up meanwhile.
+    let script = format!(
+        "busybox() {{ /guest/busybox \"$@\"; }}
+         trace=/sys/kernel/tracing/instances/kicks
+         busybox mkdir $trace
+         echo 'type == 2 && (gpa < 0xfec00000 || gpa > 0xfeefffff)' >$trace/events/kvm/kvm_mmio/filter
+         busybox mkfifo /keys && exec 3<>/keys
+         reach() {{
+             until busybox grep -q \"$1\" /console; do kill -0 $pid || exit 1; busybox sleep 0.1; done
+         }}
+         : >/console; {run} >/console </keys & pid=$!
+         reach 'guest: ready'
+         echo 1 >$trace/events/kvm/kvm_mmio/enable
+         for disk in vda vdb; do
+             echo >$trace/trace
+             echo >&3; reach \"$disk: .* end\"
+             echo host: $(busybox grep -c kvm_mmio: $trace/trace)
+         done
+         echo >&3; wait $pid && busybox cat /console"
+    );
+    let output = output(&mut files.in_l1(&[], &script));
+    let said = said(&output);
+    let guests: Vec<&str> = ["vda: ", "vdb: "]
+        .iter()
+        .flat_map(|disk| line(said, disk))
+        .filter_map(|count| count.strip_suffix(" end"))
+        .collect();
+    assert_eq!(line(said, "host: "), guests, "{said}");
+    // The kernel reads ahead and writes at once, so that there are fewer of them than pages.
+    assert_eq!(guests.len(), 2, "{said}");
+    for count in guests {
+        assert!(count.parse::<u32>().unwrap() >= 3, "{said}");
+    }
+}
