@@ -54,7 +54,7 @@ const ALL_BOOTS: Duration = Duration::from_secs(30 * 60);
 /// How long a boot or a run of netperf may take, by L1's clock, which runs fast if this host was busy when L1 measured its
 /// counter. Where it counts instructions, a guest that hangs and spins has executed so many.
 const TIME_LIMIT: &str = "5m";
-const DETERMINISTIC_LIMIT: &str = "4s";
+const DETERMINISTIC_LIMIT: &str = "2s";
 
 /// Measure Linux's network driver in a guest, inside the lab
 ///

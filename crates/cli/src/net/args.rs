@@ -3,15 +3,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use super::interface::Name;
 use super::link::Card;
 use super::pattern::Pattern;
 use super::way::Way;
-use crate::exports::ExportArgs;
-use crate::style::Style;
-use crate::time_unit::TimeUnit;
+use crate::columns::args::{ColumnArgs, CountExits};
 use crate::values;
 use vmbell::passthrough::host::PciAddress;
 
@@ -115,47 +113,12 @@ pub(crate) struct NetArgs {
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = CountExits::Auto)]
     pub(super) exits: CountExits,
 
-    /// How often each guest is booted
-    #[arg(short, long, value_name = "N", default_value_t = 3, value_parser = values::runs)]
-    pub(super) runs: u32,
-
     /// Give a boot or a run of netperf up after this time, and go on with the other ways
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = values::positive_duration)]
     pub(super) time_limit: Duration,
 
-    /// Keep what each guest and its VMM printed in this folder, as WAY-RUN.log and WAY-RUN.err
-    #[arg(long, value_name = "FOLDER")]
-    pub(super) keep: Option<PathBuf>,
-
-    /// Show ratios to the first way in place of the numbers
-    #[arg(long)]
-    pub(super) ratios: bool,
-
     #[command(flatten)]
-    pub(super) exports: ExportArgs,
-
-    /// How the report looks on the terminal
-    #[arg(long, value_enum, value_name = "STYLE", default_value_t = Style::Auto)]
-    pub(super) style: Style,
-
-    /// The unit of all times on the terminal and in Markdown; without it, the one that fits each
-    #[arg(long, value_enum, value_name = "UNIT")]
-    pub(super) time_unit: Option<TimeUnit>,
-
-    /// No progress
-    #[arg(short, long)]
-    pub(super) quiet: bool,
-}
-
-/// Whether exits are counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum CountExits {
-    /// With tracefs; else the table says why not
-    Auto,
-    /// Always: it is an error if they cannot be counted here
-    On,
-    /// Never
-    Off,
+    pub(super) columns: ColumnArgs,
 }
 
 impl NetArgs {

@@ -104,7 +104,7 @@ impl Place<'_> {
         let ended = running
             .end(Some(End::Lingered))
             .context("cannot end a VMM")?;
-        if let Some(folder) = &self.args.keep {
+        if let Some(folder) = &self.args.columns.keep {
             kept(folder, &format!("{}-{name}", way.name()), &ended)?;
         }
         // What the VMM itself complains about tells more than what its guest printed.

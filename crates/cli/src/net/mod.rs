@@ -25,7 +25,6 @@ use anyhow::{Context, Result};
 use clap::Parser;
 use tempfile::TempDir;
 
-use self::args::CountExits;
 pub(super) use self::args::NetArgs;
 use self::boot::{Booted, Place};
 use self::events::Recording;
@@ -33,6 +32,7 @@ pub(super) use self::guest::DRIVERS;
 use self::guest::Files;
 use self::pattern::Pattern;
 use self::way::Way;
+use super::columns::args::CountExits;
 use super::columns::{self, Begun, Failure, State, show};
 use super::exit::{Exit, Usage};
 use super::exports::Exports;
@@ -109,9 +109,9 @@ pub(super) fn run(args: &NetArgs) -> Result<Exit> {
         // What the user did not name and what is not installed needs no word.
         columns.retain(|column| column.program.is_ok() || !column.way.is_qemu());
     }
-    let exports = Exports::open(&args.exports)?;
+    let exports = Exports::open(&args.columns.exports)?;
     let begun = Begun::now(timing::here().map_err(Usage::new)?);
-    let unit = begun.time_unit(args.time_unit)?;
+    let unit = begun.time_unit(args.columns.time_unit)?;
     let patterns = args.patterns();
     let is_emulated = begun.timing != Timing::Native;
     let stopped = take(
@@ -125,7 +125,12 @@ pub(super) fn run(args: &NetArgs) -> Result<Exit> {
     let report = report(begun, args, &columns, &patterns, stopped);
     let stdout_is_taken = exports.use_stdout();
     let exported = exports.finish(&report, unit);
-    show(&report, args.style, (unit, args.ratios), stdout_is_taken)?;
+    show(
+        &report,
+        args.columns.style,
+        (unit, args.columns.ratios),
+        stdout_is_taken,
+    )?;
     exported?;
     Ok(exit_of(&report, report.vmms.iter().map(|vmm| vmm.status)))
 }
@@ -151,7 +156,7 @@ fn of(args: &NetArgs, stop: &AtomicBool) -> Vec<Column> {
     columns
 }
 
-/// Boots each column `args.runs` times, in turns, until `stop` is set; returns whether it was.
+/// Boots each column `args.columns.runs` times, in turns, until `stop` is set; returns whether it was.
 fn take(
     args: &NetArgs,
     patterns: &[Pattern],
@@ -166,7 +171,7 @@ fn take(
         .initrd()
         .context("cannot make the guest's file system")?;
     fs::write(&initrd, bytes).context("cannot write the guest's file system")?;
-    if let Some(keep) = &args.keep {
+    if let Some(keep) = &args.columns.keep {
         fs::create_dir_all(keep)
             .with_context(|| format!("cannot make the folder {}", keep.display()))?;
     }
@@ -183,13 +188,13 @@ fn take(
         is_emulated,
         stop,
     };
-    let mut progress = Progress::new(args.style.progress() && !args.quiet);
+    let mut progress = Progress::new(args.columns.progress());
     let bootable = columns.iter().filter(|column| column.program.is_ok());
     progress.phase(
         Phase::Measure,
-        u64::from(args.runs) * bootable.count() as u64,
+        u64::from(args.columns.runs) * bootable.count() as u64,
     );
-    for run in 1..=args.runs {
+    for run in 1..=args.columns.runs {
         for column in &mut *columns {
             let Ok(program) = column.program.clone() else {
                 continue;
@@ -247,7 +252,7 @@ fn report(
 ) -> Report {
     let most = columns.iter().map(|column| column.boots.len()).max();
     let plan = Planned {
-        runs: args.runs,
+        runs: args.columns.runs,
         finished: u32::try_from(most.unwrap_or_default()).unwrap_or(u32::MAX),
         warmup: 0,
         min_time: 0.0,

@@ -6,9 +6,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::template::{self, Template};
-use crate::exports::ExportArgs;
-use crate::style::Style;
-use crate::time_unit::TimeUnit;
+use crate::columns::args::{ColumnArgs, CountExits};
 use crate::values;
 
 const EXAMPLES: &str = "\
@@ -77,10 +75,6 @@ pub(crate) struct VmmArgs {
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = CountExits::Auto)]
     pub(super) exits: CountExits,
 
-    /// How often each VMM is booted
-    #[arg(short, long, value_name = "N", default_value_t = 3, value_parser = values::runs)]
-    pub(super) runs: u32,
-
     /// Batches of each row in a boot
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=i64::from(vmbell_probe_image::cmdline::MAX_BATCHES)))]
     pub(super) batches: u32,
@@ -93,28 +87,8 @@ pub(crate) struct VmmArgs {
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = values::positive_duration)]
     pub(super) time_limit: Duration,
 
-    /// Keep what each boot printed in this folder, as NAME-RUN.log and NAME-RUN.err; the RUN that counts exits is `exits`
-    #[arg(long, value_name = "FOLDER")]
-    pub(super) keep: Option<PathBuf>,
-
-    /// Show ratios to the first VMM in place of the numbers
-    #[arg(long)]
-    pub(super) ratios: bool,
-
     #[command(flatten)]
-    pub(super) exports: ExportArgs,
-
-    /// How the report looks on the terminal
-    #[arg(long, value_enum, value_name = "STYLE", default_value_t = Style::Auto)]
-    pub(super) style: Style,
-
-    /// The unit of all times on the terminal and in Markdown; without it, the one that fits each
-    #[arg(long, value_enum, value_name = "UNIT")]
-    pub(super) time_unit: Option<TimeUnit>,
-
-    /// No progress
-    #[arg(short, long)]
-    pub(super) quiet: bool,
+    pub(super) columns: ColumnArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -173,17 +147,6 @@ pub(super) enum Accel {
     Kvm,
     /// QEMU's emulation: the column is marked as emulated
     Tcg,
-}
-
-/// Whether exits are counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum CountExits {
-    /// As root with tracefs; else the table says why not
-    Auto,
-    /// Always: it is an error if they cannot be counted here
-    On,
-    /// Never
-    Off,
 }
 
 /// A row's name; a blank would end the word of the image's command line.

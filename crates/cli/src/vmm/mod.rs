@@ -66,14 +66,19 @@ pub(super) fn run(args: &VmmArgs) -> Result<Exit> {
         // What the user did not name and what is not here needs no word.
         columns.retain(|column| column.program.is_ok() || !is_missing(column));
     }
-    let exports = Exports::open(&args.exports)?;
+    let exports = Exports::open(&args.columns.exports)?;
     let begun = Begun::now(timing::here().map_err(Usage::new)?);
-    let unit = begun.time_unit(args.time_unit)?;
+    let unit = begun.time_unit(args.columns.time_unit)?;
     let stopped = turns::take(args, &mut columns, interrupted)?;
     let report = report(begun, args, &columns, stopped);
     let stdout_is_taken = exports.use_stdout();
     let exported = exports.finish(&report, unit);
-    show(&report, args.style, (unit, args.ratios), stdout_is_taken)?;
+    show(
+        &report,
+        args.columns.style,
+        (unit, args.columns.ratios),
+        stdout_is_taken,
+    )?;
     exported?;
     Ok(exit_of(&report, report.vmms.iter().map(|vmm| vmm.status)))
 }

@@ -23,7 +23,7 @@ pub(super) fn report(
     let most = columns.iter().map(|column| column.boots.len()).max();
     let finished = u32::try_from(most.unwrap_or_default()).unwrap_or(u32::MAX);
     let plan = Planned {
-        runs: args.runs.saturating_mul(args.batches),
+        runs: args.columns.runs.saturating_mul(args.batches),
         finished: finished.saturating_mul(args.batches),
         warmup: 0,
         min_time: 0.0,

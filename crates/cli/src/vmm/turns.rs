@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 
-use super::args::{CountExits, VmmArgs};
+use super::args::VmmArgs;
 use super::document::Document;
 use super::exits::{self, Counted};
 use super::launcher::{Launcher, Setup};
@@ -20,6 +20,7 @@ use super::rows::is_emulated;
 use super::serial;
 use super::template::Places;
 use crate::columns::Failure;
+use crate::columns::args::CountExits;
 use crate::process::{self, End, Ended, Task};
 use crate::progress::Progress;
 use vmbell_bench::{Observer, Phase};
@@ -64,12 +65,12 @@ pub(super) enum Exits {
     Counted(Counted),
 }
 
-/// Boots each column `args.runs` times, until `stop` is set; returns whether it was.
+/// Boots each column `args.columns.runs` times, until `stop` is set; returns whether it was.
 pub(super) fn take(args: &VmmArgs, columns: &mut [Column], stop: &AtomicBool) -> Result<bool> {
     let folder = TempDir::with_prefix("vmbell-vmm-").context("cannot make a temporary folder")?;
     let image = folder.path().join("probe.elf");
     fs::write(&image, vmbell_probe_image::ELF).context("cannot write the image")?;
-    if let Some(keep) = &args.keep {
+    if let Some(keep) = &args.columns.keep {
         fs::create_dir_all(keep)
             .with_context(|| format!("cannot make the folder {}", keep.display()))?;
     }
@@ -81,12 +82,15 @@ pub(super) fn take(args: &VmmArgs, columns: &mut [Column], stop: &AtomicBool) ->
         bail!("exits cannot be counted here: {reason}");
     }
     let disk = folder.path().join("disk");
-    let mut progress = Progress::new(args.style.progress() && !args.quiet);
+    let mut progress = Progress::new(args.columns.progress());
     let bootable = columns
         .iter()
         .filter(|column| column.program.is_ok())
         .count();
-    progress.phase(Phase::Measure, u64::from(args.runs) * bootable as u64);
+    progress.phase(
+        Phase::Measure,
+        u64::from(args.columns.runs) * bootable as u64,
+    );
     let place = Place {
         args,
         image: &image,
@@ -94,7 +98,7 @@ pub(super) fn take(args: &VmmArgs, columns: &mut [Column], stop: &AtomicBool) ->
         stop,
     };
     let timed = cmdline(args, args.ops, "verbose");
-    for run in 1..=args.runs {
+    for run in 1..=args.columns.runs {
         for column in &mut *columns {
             if column.failure.is_some() || column.program.is_err() {
                 continue;
@@ -176,7 +180,7 @@ impl Place<'_> {
             stop: self.stop,
             is_complete: &serial::is_complete,
         });
-        if let (Some(keep), Ok(ended)) = (&self.args.keep, &ended) {
+        if let (Some(keep), Ok(ended)) = (&self.args.columns.keep, &ended) {
             kept(keep, &format!("{}-{name}", column.launcher.name()), ended)?;
         }
         Ok(outcome(ended, self.args.time_limit))

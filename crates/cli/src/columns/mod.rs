@@ -1,5 +1,7 @@
 //! A report whose columns are VMMs, as `vmbell vmm` and `vmbell net` make it, and its rows.
 
+pub(super) mod args;
+
 use std::io;
 use std::path::PathBuf;
 use std::time::{Instant, SystemTime};
