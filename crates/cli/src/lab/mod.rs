@@ -7,6 +7,7 @@
 mod arch;
 mod bench;
 mod cache;
+mod columns;
 mod device;
 mod environment;
 mod exported;

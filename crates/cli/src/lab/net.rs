@@ -11,12 +11,11 @@ use clap::Args;
 use tempfile::TempDir;
 
 use super::arch::boards;
+use super::columns::Command;
 use super::device::plug_in;
-use super::environment;
 use super::exported::Exported;
-use super::machine::{Machine, announce, status, summarize};
+use super::machine::Machine;
 use super::parts::Parts;
-use super::vmm::{COLUMNS, QEMU_FILE, carried};
 use crate::exports::ExportArgs;
 use crate::net::{DRIVERS, takes_card};
 use crate::values;
@@ -24,7 +23,7 @@ use vmbell_lab::arch::Arch;
 use vmbell_lab::board::Board;
 use vmbell_lab::cache::Cache;
 use vmbell_lab::kernel::ModuleTree;
-use vmbell_lab::{Kernel, Netperf, Provision, Task};
+use vmbell_lab::{Kernel, Netperf, Provision};
 use vmbell_report::Timing;
 
 const EXAMPLES: &str = "\
@@ -97,41 +96,53 @@ pub(super) fn run(arch: Option<&str>, arguments: &LabNetArguments) -> anyhow::Re
     }
     settings.memory = settings.memory.max(MEMORY);
     let lab = arguments.parts.open(host, board, &settings)?;
-    let mut with = carried(&lab.qemu)?;
     let programs = programs(host, &board, &arguments.parts)?;
-    for (path, name) in [
-        (&lab.kernel.image, "vmlinux"),
-        (&programs.busybox, "busybox"),
-        (&programs.netperf.netperf, "netperf"),
-        (&programs.netperf.netserver, "netserver"),
-    ] {
-        with.push((path.clone(), Path::new(FOLDER).join(name)));
-    }
     let modules = modules(&lab.kernel)?;
-    with.push((
-        modules.path().to_path_buf(),
-        Path::new(FOLDER).join("modules"),
-    ));
-    // The same on every host: the environment moves what is on the program's stack.
-    let width = [("COLUMNS".to_owned(), COLUMNS.to_owned())];
-    let own = MODULES.iter().map(|name| (*name).to_owned());
-    let task = Task {
-        program: lab.init.clone().into(),
-        arguments: arguments.words(&exports),
-        environment: environment::in_l1(Vec::new(), &width, arguments.machine.timing()),
-        directory: "/".into(),
-        with,
-        scripts: vec![(QEMU_FILE.into(), lab.qemu.script())],
-        modules: own.chain(arguments.machine.module.clone()).collect(),
-        out: !exports.is_empty(),
-        ..Task::default()
+    let files = [
+        ("--kernel", "vmlinux", lab.kernel.image.as_path()),
+        ("--modules", "modules", modules.path()),
+        ("--busybox", "busybox", &programs.busybox),
+        ("--netperf", "netperf", &programs.netperf.netperf),
+        ("--netserver", "netserver", &programs.netperf.netserver),
+    ];
+    let in_l1 = |name| Path::new(FOLDER).join(name);
+    let mut begin: Vec<OsString> = ["net", "--append", APPEND].map(Into::into).into();
+    for (option, name, _) in files {
+        begin.extend([option.into(), in_l1(name).into()]);
+    }
+    if arguments.assigns() {
+        begin.extend(["--card", CARD_ADDRESS, "--wire", WIRE].map(Into::into));
+    }
+    if let Some(runs) = arguments.runs {
+        begin.extend(["--runs".into(), runs.to_string().into()]);
+    }
+    let limit = match arguments.machine.timing() {
+        Timing::Instructions => DETERMINISTIC_LIMIT,
+        Timing::Native | Timing::Emulated => TIME_LIMIT,
     };
-    announce(&lab, &settings);
-    let mut outcome = lab.run(&task, &settings)?;
-    summarize(&outcome, lab.progress);
-    let status = status(&outcome, &settings)?;
-    Exported::finish(exports, &mut outcome, status)?;
-    Ok(ExitCode::from(status))
+    let own = MODULES.iter().map(|name| (*name).to_owned());
+    let command = Command {
+        parts: &arguments.parts,
+        machine: &arguments.machine,
+        reports: &arguments.reports,
+        exports,
+        begin,
+        defaults: vec![("--time-limit", limit.to_owned())],
+        options: &arguments.options,
+        names: &arguments.names,
+        with: files
+            .map(|(_, name, path)| (path.to_path_buf(), in_l1(name)))
+            .into(),
+        modules: own.chain(arguments.machine.module.clone()).collect(),
+    };
+    command.run(&lab, &settings)
+}
+
+impl LabNetArguments {
+    /// Whether a way takes a card: there is one among all, too.
+    fn assigns(&self) -> bool {
+        self.names.is_empty() || self.names.iter().any(|name| takes_card(name))
+    }
 }
 
 /// Programs that are downloaded.
@@ -167,48 +178,4 @@ fn modules(kernel: &Kernel) -> anyhow::Result<TempDir> {
     const BUILTIN: &str = "modules.builtin";
     write(BUILTIN, &fs::read(from.join(BUILTIN)).unwrap_or_default())?;
     Ok(folder)
-}
-
-impl LabNetArguments {
-    /// Whether a way takes a card: there is one among all, too.
-    fn assigns(&self) -> bool {
-        self.names.is_empty() || self.names.iter().any(|name| takes_card(name))
-    }
-
-    /// The arguments that follow `vmbell`.
-    fn words(&self, exports: &[Exported]) -> Vec<OsString> {
-        let mut words: Vec<OsString> = vec!["net".into()];
-        for (option, name) in [
-            ("--kernel", "vmlinux"),
-            ("--modules", "modules"),
-            ("--busybox", "busybox"),
-            ("--netperf", "netperf"),
-            ("--netserver", "netserver"),
-        ] {
-            words.extend([option.into(), Path::new(FOLDER).join(name).into()]);
-        }
-        if self.assigns() {
-            words.extend(["--card", CARD_ADDRESS, "--wire", WIRE].map(Into::into));
-        }
-        words.extend(["--append", APPEND].map(Into::into));
-        if let Some(runs) = self.runs {
-            words.extend(["--runs".into(), runs.to_string().into()]);
-        }
-        let limit = match self.machine.timing() {
-            Timing::Instructions => DETERMINISTIC_LIMIT,
-            Timing::Native | Timing::Emulated => TIME_LIMIT,
-        };
-        let is_limit = |word: &OsString| word.to_string_lossy().starts_with("--time-limit");
-        if !self.options.iter().any(is_limit) {
-            words.extend(["--time-limit", limit].map(Into::into));
-        }
-        if self.parts.quiet {
-            words.push("--quiet".into());
-        }
-        words.extend(Exported::words(&self.reports, exports));
-        words.extend(self.options.iter().cloned());
-        words.push("--".into());
-        words.extend(self.names.iter().map(OsString::from));
-        words
-    }
 }

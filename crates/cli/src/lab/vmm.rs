@@ -1,25 +1,22 @@
 //! `vmbell lab vmm`: runs this program's own `vmm` in L1, with the lab's QEMU as one of the VMMs.
 
 use std::ffi::OsString;
-use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use clap::Args;
 
 use super::arch::boards;
-use super::environment;
+use super::columns::Command;
 use super::exported::Exported;
-use super::machine::{Machine, announce, status, summarize};
+use super::machine::Machine;
 use super::parts::Parts;
 use super::run::copied;
 use crate::exports::ExportArgs;
 use crate::values;
 use crate::vmm::alioth_on_path;
-use vmbell_lab::Task;
-use vmbell_lab::qemu::Qemu;
 use vmbell_report::Timing;
 
 const EXAMPLES: &str = "\
@@ -33,14 +30,8 @@ Examples:
 Exit codes are those of `vmbell vmm`; 124 is the lab's own time limit, and 125 a failure of the lab itself.
 ";
 
-/// Where the lab's QEMU is found in L1.
-pub(super) const QEMU_FILE: &str = "/usr/local/bin/qemu-system-x86_64";
-/// What runs the script that is there.
-const SHELL: &str = "/bin/sh";
 /// Where alioth is found in L1.
 const ALIOTH_FILE: &str = "/usr/local/bin/alioth";
-/// How wide the table is.
-pub(super) const COLUMNS: &str = "80";
 /// Operations of a batch in L1, where everything is emulated and slow.
 const OPS: u32 = 20;
 /// How long all boots together may take, by this host's clock.
@@ -89,75 +80,32 @@ pub(super) fn run(arch: Option<&str>, arguments: &LabVmmArguments) -> anyhow::Re
     let exports = Exported::open(&arguments.reports)?;
     let settings = arguments.machine.settings_within(&board, ALL_BOOTS)?;
     let lab = arguments.parts.open(host, board, &settings)?;
-    let mut with = carried(&lab.qemu)?;
-    for pair in &arguments.with {
-        with.push(copied(pair)?);
-    }
-    // The same on every host: the environment moves what is on the program's stack.
-    let width = [("COLUMNS".to_owned(), COLUMNS.to_owned())];
-    let task = Task {
-        program: lab.init.clone().into(),
-        arguments: arguments.words(&exports),
-        environment: environment::in_l1(Vec::new(), &width, arguments.machine.timing()),
-        directory: "/".into(),
-        with,
-        scripts: vec![(QEMU_FILE.into(), lab.qemu.script())],
-        modules: arguments.machine.module.clone(),
-        out: !exports.is_empty(),
-        ..Task::default()
-    };
-    announce(&lab, &settings);
-    let mut outcome = lab.run(&task, &settings)?;
-    summarize(&outcome, lab.progress);
-    let status = status(&outcome, &settings)?;
-    Exported::finish(exports, &mut outcome, status)?;
-    Ok(ExitCode::from(status))
-}
-
-/// The files of this host that the VMMs in L1 need, each with its path there.
-pub(super) fn carried(qemu: &Qemu) -> anyhow::Result<Vec<(PathBuf, PathBuf)>> {
-    let same = |path: PathBuf| (path.clone(), path);
-    let mut with: Vec<(PathBuf, PathBuf)> = qemu.files().into_iter().map(same).collect();
-    // The interpreter of QEMU's script, with its libraries.
-    let shell = fs::canonicalize(SHELL).context("this host has no shell")?;
-    with.push((shell, SHELL.into()));
+    let mut with = Vec::new();
     if let Ok(alioth) = alioth_on_path() {
         with.push((alioth, ALIOTH_FILE.into()));
     }
-    Ok(with)
-}
-
-impl LabVmmArguments {
-    /// The arguments that follow `vmbell`.
-    fn words(&self, exports: &[Exported]) -> Vec<OsString> {
-        let (runs, limit) = match self.machine.timing() {
-            Timing::Instructions => (1, DETERMINISTIC_LIMIT),
-            Timing::Native | Timing::Emulated => (3, TIME_LIMIT),
-        };
-        let runs = self.runs.unwrap_or(runs);
-        let mut words: Vec<OsString> = ["vmm", "--runs", &runs.to_string()].map(Into::into).into();
-        let given = |option: &str| {
-            let is_it = |word: &OsString| {
-                word.to_str()
-                    .is_some_and(|word| word.split('=').next() == Some(option))
-            };
-            self.options.iter().any(is_it)
-        };
-        for (option, value) in [
+    for pair in &arguments.with {
+        with.push(copied(pair)?);
+    }
+    let (runs, limit) = match arguments.machine.timing() {
+        Timing::Instructions => (1, DETERMINISTIC_LIMIT),
+        Timing::Native | Timing::Emulated => (3, TIME_LIMIT),
+    };
+    let runs = arguments.runs.unwrap_or(runs).to_string();
+    let command = Command {
+        parts: &arguments.parts,
+        machine: &arguments.machine,
+        reports: &arguments.reports,
+        exports,
+        begin: ["vmm", "--runs", &runs].map(Into::into).into(),
+        defaults: vec![
             ("--ops", OPS.to_string()),
             ("--time-limit", limit.to_owned()),
-        ] {
-            if !given(option) {
-                words.extend([option.into(), value.into()]);
-            }
-        }
-        if self.parts.quiet {
-            words.push("--quiet".into());
-        }
-        words.extend(Exported::words(&self.reports, exports));
-        words.extend(self.options.iter().cloned());
-        words.push("--".into());
-        words.extend(self.names.iter().map(OsString::from));
-        words
-    }
+        ],
+        options: &arguments.options,
+        names: &arguments.names,
+        with,
+        modules: arguments.machine.module.clone(),
+    };
+    command.run(&lab, &settings)
 }
