@@ -33,7 +33,7 @@ pub(super) struct Command<'a> {
     /// Its name, and options that it always has.
     pub(super) begin: Vec<OsString>,
     /// Options that it has unless the user gives them.
-    pub(super) defaults: Vec<(&'static str, String)>,
+    pub(super) defaults: Vec<(&'static str, &'a str)>,
     /// The user's options.
     pub(super) options: &'a [OsString],
     /// The VMMs.

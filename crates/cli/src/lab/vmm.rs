@@ -33,7 +33,7 @@ Exit codes are those of `vmbell vmm`; 124 is the lab's own time limit, and 125 a
 /// Where alioth is found in L1.
 const ALIOTH_FILE: &str = "/usr/local/bin/alioth";
 /// Operations of a batch in L1, where everything is emulated and slow.
-const OPS: u32 = 20;
+const OPS: &str = "20";
 /// How long all boots together may take, by this host's clock.
 const ALL_BOOTS: Duration = Duration::from_secs(15 * 60);
 /// How long a boot may take in L1, by L1's clock; where that counts instructions, a VMM that spins for ten seconds has
@@ -98,10 +98,7 @@ pub(super) fn run(arch: Option<&str>, arguments: &LabVmmArguments) -> anyhow::Re
         reports: &arguments.reports,
         exports,
         begin: ["vmm", "--runs", &runs].map(Into::into).into(),
-        defaults: vec![
-            ("--ops", OPS.to_string()),
-            ("--time-limit", limit.to_owned()),
-        ],
+        defaults: vec![("--ops", OPS), ("--time-limit", limit)],
         options: &arguments.options,
         names: &arguments.names,
         with,
