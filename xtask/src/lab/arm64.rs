@@ -38,7 +38,9 @@ pub(crate) fn run() -> Result<()> {
         let bench = scope.spawn(|| stage::run("bench on KVM", bench));
         let others = [
             stage::run("the lab itself", || {
-                own::run(&boots, 0, Some(&foreign.vmbell))
+                let tests = own::Queue::new(&boots, Some(&foreign.vmbell));
+                tests.work();
+                Ok(tests.finish(0))
             }),
             stage::run("tests, GICv3", || tests(inside::Arm64::Gicv3)),
             stage::run("tests, GICv2", || tests(inside::Arm64::Gicv2)),

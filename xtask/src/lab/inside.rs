@@ -74,7 +74,7 @@ pub(super) fn run(launcher: Launcher<'_>, suites: &[Suite]) -> Result<(StageCoun
     let child = boot(launcher, &DEVICES, SCRIPT, &binaries)?;
     let tests = |binary: &TestBinary| {
         let suite = suites.iter().find(|suite| suite.binary.path == binary.path);
-        Ok(suite.map_or(0, |suite| suite.tests))
+        Ok(suite.map_or(0, |suite| suite.tests.len()))
     };
     Ok(judge(&child, &binaries, tests))
 }

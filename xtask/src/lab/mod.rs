@@ -1,7 +1,8 @@
 //! `cargo xtask lab`: every test that needs `/dev/kvm`, on real KVM in the lab.
 //!
 //! It has three stages: the lab's own tests, which boot the lab themselves; beside them a deterministic bench whose
-//! exit counts are checked, and then the workspace's tests on KVM, all in one boot. Nothing may be
+//! exit counts are checked, and then the workspace's tests on KVM, all in one boot. Two boots run at a time: behind the
+//! other stages their thread takes own tests, too. Nothing may be
 //! skipped: a test that no stage runs, a binary without a test that passed, and a row without numbers
 //! are failures. The lab itself boots again after a panic of its kernel; such retries are counted here,
 //! and nothing else is tried twice.
@@ -34,20 +35,25 @@ pub(crate) fn run() -> Result<()> {
     ensure!(prepared.status.success(), "the lab cannot be prepared");
     let suites = suites::find(&debug.tests)?;
     // A boot needs one CPU most of the time, and the bench counts instructions, which no load changes.
-    let (own, others) = std::thread::scope(|scope| {
-        let others = scope.spawn(|| {
-            let measured = Launcher::native(&release.vmbell);
-            [
-                stage::run("bench on KVM", || bench::run(measured, &bench::X86_64)),
-                stage::run("tests on KVM", || inside::run(launcher, &suites.on_kvm)),
-            ]
+    let tests = own::Queue::new(&suites.own, None);
+    let mut others = None;
+    let own = stage::run("the lab itself", || {
+        others = std::thread::scope(|scope| {
+            let others = scope.spawn(|| {
+                let measured = Launcher::native(&release.vmbell);
+                let others = [
+                    stage::run("bench on KVM", || bench::run(measured, &bench::X86_64)),
+                    stage::run("tests on KVM", || inside::run(launcher, &suites.on_kvm)),
+                ];
+                tests.work();
+                others
+            });
+            tests.work();
+            others.join().ok()
         });
-        let own = stage::run("the lab itself", || {
-            own::run(&suites.own, own::RETRIES_ON_PURPOSE, None)
-        });
-        (own, others.join())
+        Ok(tests.finish(own::RETRIES_ON_PURPOSE))
     });
-    let [bench, inside] = others.map_err(|_| anyhow!("the thread of a stage panicked"))?;
+    let [bench, inside] = others.ok_or_else(|| anyhow!("the thread of a stage panicked"))?;
     conclude(&[own, bench, inside], started)
 }
 

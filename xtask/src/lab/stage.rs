@@ -1,6 +1,7 @@
 //! The stages of `cargo xtask lab` with their results, and the closing table.
 
 use std::fmt::Write;
+use std::ops::Add;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -32,6 +33,18 @@ impl StageCounts {
             boots: count(|line| line.starts_with(STARTED)) + retries,
             retries,
             passed: 0,
+        }
+    }
+}
+
+impl Add for StageCounts {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            boots: self.boots + other.boots,
+            retries: self.retries + other.retries,
+            passed: self.passed + other.passed,
         }
     }
 }
@@ -84,15 +97,10 @@ pub(super) fn table(stages: &[Stage], elapsed: Duration) -> String {
     for stage in stages {
         row(stage.name, stage.counts, stage.elapsed);
     }
-    let sum =
-        |pick: fn(&StageCounts) -> usize| stages.iter().map(|stage| pick(&stage.counts)).sum();
+    let all = stages.iter().map(|stage| stage.counts);
     row(
         "all, with builds",
-        StageCounts {
-            boots: sum(|counts| counts.boots),
-            retries: sum(|counts| counts.retries),
-            passed: sum(|counts| counts.passed),
-        },
+        all.fold(StageCounts::default(), Add::add),
         elapsed,
     );
     for stage in stages {
