@@ -45,10 +45,6 @@ impl Keys {
     }
 }
 
-/// Why a device on MMIO registers has no worker.
-pub(super) const ONLY_ON_PCI: &str = "only a virtio device on PCI can be served by the kernel or another process: leave vhost=on, \
-     virtio-vsock and vhost-user-blk out, or transport=mmio on a PC";
-
 /// What virtio devices are plugged into.
 pub(super) trait Board {
     /// Adds a device with so many queues, which threads of this process serve.
@@ -59,12 +55,20 @@ pub(super) trait Board {
         config: VirtioPciConfig,
     ) -> Result<()>;
 
-    /// Adds a device whose queues a worker of the kernel serves, which `open` opens for the guest's RAM.
+    /// Adds a device whose queues a worker serves, which `open` opens for the guest's RAM.
+    ///
+    /// On MMIO registers there is none: each interrupt sets a bit of `InterruptStatus` (virtio 1.3, 4.2.2), so that this
+    /// process would have to wake for it.
     fn add_worker<W: Worker + 'static>(
         &self,
-        open: impl FnOnce(&GuestMemoryMmap) -> Result<W>,
-        config: VirtioPciConfig,
-    ) -> Result<()>;
+        _open: impl FnOnce(&GuestMemoryMmap) -> Result<W>,
+        _config: VirtioPciConfig,
+    ) -> Result<()> {
+        bail!(
+            "only a virtio device on PCI can be served by the kernel or another process: leave vhost=on, virtio-vsock \
+             and vhost-user-blk out, or transport=mmio on a PC"
+        )
+    }
 }
 
 impl<V: Vm> Board for Pc<V> {
@@ -97,14 +101,6 @@ impl<V: Vm> Board for Mmio<'_, V> {
         config: VirtioPciConfig,
     ) -> Result<()> {
         Ok(self.0.add_virtio_mmio(handler, queues, config)?)
-    }
-
-    fn add_worker<W: Worker + 'static>(
-        &self,
-        _open: impl FnOnce(&GuestMemoryMmap) -> Result<W>,
-        _config: VirtioPciConfig,
-    ) -> Result<()> {
-        bail!(ONLY_ON_PCI)
     }
 }
 

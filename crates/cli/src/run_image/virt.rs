@@ -5,14 +5,12 @@ use std::io;
 use anyhow::{Result, bail};
 
 use super::device::Device;
-use super::plug::{Board, ONLY_ON_PCI, Plugged};
+use super::plug::{Board, Plugged};
 use super::{Ending, RunArgs, console};
 use vmbell::device::virtio::Handler;
 use vmbell::device::virtio::pci::VirtioPciConfig;
-use vmbell::device::virtio::vhost::Worker;
 use vmbell::hypervisor::{CpuFeatures, Hypervisor, Vm};
 use vmbell::machine::{Arm64Image, Boot, Virt, VirtConfig};
-use vmbell::memory::GuestMemoryMmap;
 
 /// Boots the kernel and returns the exit status.
 pub(super) fn boot_on<H: Hypervisor>(
@@ -64,13 +62,5 @@ impl<V: Vm> Board for Virt<V> {
         config: VirtioPciConfig,
     ) -> Result<()> {
         Ok(self.add_virtio(handler, queues, config)?)
-    }
-
-    fn add_worker<W: Worker + 'static>(
-        &self,
-        _open: impl FnOnce(&GuestMemoryMmap) -> Result<W>,
-        _config: VirtioPciConfig,
-    ) -> Result<()> {
-        bail!(ONLY_ON_PCI)
     }
 }
