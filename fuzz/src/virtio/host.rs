@@ -10,8 +10,9 @@ use std::sync::{Arc, Mutex};
 
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::device::virtio::net::{Mac, NET_QUEUES, Net, Offloads, Tap};
-use vmbell::device::virtio::pci::{GuestParts, Notify, VirtioPci, VirtioPciConfig};
+use vmbell::device::virtio::pci::{GuestParts, VirtioPci};
 use vmbell::device::virtio::{CONSOLE_QUEUES, Console, Disk, Entropy};
+use vmbell::device::virtio::{Notify, VirtioConfig};
 use vmbell::virtqueue::Buffer;
 
 use crate::input::{Input, Memory};
@@ -81,7 +82,7 @@ pub struct Host {
 
 impl Host {
     /// A device, and its host's side.
-    pub fn new(kind: Kind, config: VirtioPciConfig, guest: GuestParts) -> (VirtioPci, Self) {
+    pub fn new(kind: Kind, config: VirtioConfig, guest: GuestParts) -> (VirtioPci, Self) {
         let mut host = Self {
             kind,
             file: None,

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use vmbell::bus::{Backlog, Bus, BusRange, BusReader};
 use vmbell::device::pci::{CONFIG_PORTS, PciFunction, PciRoot, Routes, Window, Windows};
-use vmbell::device::virtio::pci::{GuestParts, Notify, Raise, VirtioPciConfig};
+use vmbell::device::virtio::pci::GuestParts;
+use vmbell::device::virtio::{Notify, Raise, VirtioConfig};
 use vmbell::doorbell::{Bell, IoEventAddress};
 use vmbell::virtqueue::Features;
 
@@ -108,7 +109,7 @@ impl Machine {
             backlog: backlog.clone(),
             on_error: Arc::new(|error| panic!("{error}")),
         };
-        let config = VirtioPciConfig {
+        let config = VirtioConfig {
             // Mostly on this thread, where the same input does the same again.
             notify: if choice & 7 == 7 {
                 Notify::Doorbell

@@ -10,8 +10,8 @@ use anyhow::{Context, Result, bail, ensure};
 use super::assign;
 use super::console::Input;
 use super::device::{Device, Drive, Link, Virtio};
+use vmbell::device::virtio::VirtioConfig;
 use vmbell::device::virtio::net::{NET_QUEUES, Tap};
-use vmbell::device::virtio::pci::VirtioPciConfig;
 use vmbell::device::virtio::vhost::{OnGone, VhostNet, VhostUserBlk, VhostVsock, Worker};
 use vmbell::device::virtio::{self, CONSOLE_QUEUES, ConsoleReady, Disk, Entropy, Handler, Net};
 use vmbell::hypervisor::Vm;
@@ -52,7 +52,7 @@ pub(super) trait Board {
         &self,
         handler: D,
         queues: u16,
-        config: VirtioPciConfig,
+        config: VirtioConfig,
     ) -> Result<()>;
 
     /// Adds a device whose queues a worker serves, which `open` opens for the guest's RAM.
@@ -62,7 +62,7 @@ pub(super) trait Board {
     fn add_worker<W: Worker + 'static>(
         &self,
         _open: impl FnOnce(&GuestMemoryMmap) -> Result<W>,
-        _config: VirtioPciConfig,
+        _config: VirtioConfig,
     ) -> Result<()> {
         bail!(
             "only a virtio device on PCI can be served by the kernel or another process: leave vhost=on, virtio-vsock \
@@ -76,7 +76,7 @@ impl<V: Vm> Board for Pc<V> {
         &self,
         handler: D,
         queues: u16,
-        config: VirtioPciConfig,
+        config: VirtioConfig,
     ) -> Result<()> {
         Ok(self.add_virtio(handler, queues, config)?)
     }
@@ -84,7 +84,7 @@ impl<V: Vm> Board for Pc<V> {
     fn add_worker<W: Worker + 'static>(
         &self,
         open: impl FnOnce(&GuestMemoryMmap) -> Result<W>,
-        config: VirtioPciConfig,
+        config: VirtioConfig,
     ) -> Result<()> {
         Ok(self.add_vhost(open(self.memory())?, config)?)
     }
@@ -98,7 +98,7 @@ impl<V: Vm> Board for Mmio<'_, V> {
         &self,
         handler: D,
         queues: u16,
-        config: VirtioPciConfig,
+        config: VirtioConfig,
     ) -> Result<()> {
         Ok(self.0.add_virtio_mmio(handler, queues, config)?)
     }
@@ -125,7 +125,7 @@ impl Plugged {
         &mut self,
         board: &B,
         device: &Virtio,
-        config: VirtioPciConfig,
+        config: VirtioConfig,
     ) -> Result<()> {
         match device {
             Virtio::Blk(drive) => board.add(disk(drive)?, 1, config)?,
@@ -165,7 +165,7 @@ fn gone(socket: &Path) -> OnGone {
     })
 }
 
-fn net<B: Board>(board: &B, link: &Link, config: VirtioPciConfig) -> Result<()> {
+fn net<B: Board>(board: &B, link: &Link, config: VirtioConfig) -> Result<()> {
     let Link {
         tap,
         mac,

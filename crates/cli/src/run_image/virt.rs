@@ -8,7 +8,7 @@ use super::device::Device;
 use super::plug::{Board, Plugged};
 use super::{Ending, RunArgs, console};
 use vmbell::device::virtio::Handler;
-use vmbell::device::virtio::pci::VirtioPciConfig;
+use vmbell::device::virtio::VirtioConfig;
 use vmbell::hypervisor::{CpuFeatures, Hypervisor, Vm};
 use vmbell::machine::{Arm64Image, Boot, Virt, VirtConfig};
 
@@ -59,7 +59,7 @@ impl<V: Vm> Board for Virt<V> {
         &self,
         handler: D,
         queues: u16,
-        config: VirtioPciConfig,
+        config: VirtioConfig,
     ) -> Result<()> {
         Ok(self.add_virtio(handler, queues, config)?)
     }

@@ -12,7 +12,7 @@ use super::{Machine, MachineError};
 use crate::bus::BusRange;
 use crate::device::virtio::Handler;
 use crate::device::virtio::mmio::{Interrupt, Location, VirtioMmio, register};
-use crate::device::virtio::pci::{Notify, Raise, VirtioPciConfig};
+use crate::device::virtio::{Notify, Raise, VirtioConfig};
 use crate::doorbell::{Datamatch, IoEventAddress, Sharing};
 use crate::hypervisor::{Error, IrqTrigger, Irqs, Vm};
 use crate::irq::Gsi;
@@ -23,7 +23,7 @@ pub(super) fn plug<V: Vm, D: Handler + 'static>(
     switch: &Arc<Switch>,
     location: Location,
     (handler, queues): (D, u16),
-    config: VirtioPciConfig,
+    config: VirtioConfig,
 ) -> Result<(), MachineError> {
     let vm = machine.vm();
     // Doorbells of writes of these values to registers.
@@ -63,7 +63,7 @@ fn trigger<V: Vm>(
     switch: &Arc<Switch>,
     device: &'static str,
     location: Location,
-    config: VirtioPciConfig,
+    config: VirtioConfig,
 ) -> Result<Box<dyn IrqTrigger>, Error> {
     let gsi = Gsi::new(location.gsi)?;
     if config.raise == Raise::Call {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::device::pci_testdev::PciTestdevConfig;
 use vmbell::device::virtio::Entropy;
-use vmbell::device::virtio::pci::VirtioPciConfig;
+use vmbell::device::virtio::VirtioConfig;
 use vmbell::guest::{DONE_PORT, Program};
 use vmbell::hypervisor::{ExitCounts, Hypervisor, Vm};
 use vmbell::machine::{Boot, Image, OnEvent, Pc, PcConfig, Stop};
@@ -109,7 +109,7 @@ pub struct Play {
     /// pci-testdevs, from slot 1 on.
     pub devices: Vec<PciTestdevConfig>,
     /// A virtio device of random bytes, in the slot after them.
-    pub rng: Option<VirtioPciConfig>,
+    pub rng: Option<VirtioConfig>,
     /// A PCI device of the host, in the slot after them.
     pub assigned: Option<&'static str>,
     /// Whether there is a pc-testdev.

@@ -1,8 +1,8 @@
 //! The guest image that measures VMMs, on this one.
 
 use serde_json::Value;
-use vmbell::device::virtio::pci::{Notify, Raise, VirtioPciConfig};
 use vmbell::device::virtio::{Disk, Entropy};
+use vmbell::device::virtio::{Notify, Raise, VirtioConfig};
 use vmbell::hypervisor::Hypervisor;
 use vmbell::machine::{Boot, Image, Pc, PcConfig, Stop};
 
@@ -14,12 +14,7 @@ const OPERATIONS: u64 = 5;
 const BATCHES: usize = 2;
 
 /// Boots the image beside virtio devices, and returns its document.
-fn document<H: Hypervisor>(
-    hypervisor: &H,
-    vcpus: u16,
-    virtio: VirtioPciConfig,
-    words: &str,
-) -> Value {
+fn document<H: Hypervisor>(hypervisor: &H, vcpus: u16, virtio: VirtioConfig, words: &str) -> Value {
     let config = PcConfig {
         vcpus,
         ..PcConfig::default()
@@ -30,7 +25,7 @@ fn document<H: Hypervisor>(
 fn document_of<H: Hypervisor>(
     hypervisor: &H,
     config: PcConfig,
-    virtio: VirtioPciConfig,
+    virtio: VirtioConfig,
     words: &str,
 ) -> Value {
     let image = Image::parse("probe.elf".to_owned(), vmbell_probe_image::ELF).unwrap();
@@ -62,7 +57,7 @@ fn rows(document: &Value) -> impl Iterator<Item = (&str, &Value)> {
 
 /// The PC has two virtio devices; all else is there.
 fn every_row_has_samples<H: Hypervisor>(hypervisor: &H) {
-    let document = document(hypervisor, 2, VirtioPciConfig::default(), "");
+    let document = document(hypervisor, 2, VirtioConfig::default(), "");
     assert_eq!(document["boot"], "multiboot");
     assert_eq!(document["cpus"], 2);
     assert_eq!(document["hypervisor"], "KVMKVMKVM");
@@ -101,7 +96,7 @@ fn virtio_rows_have_samples_by_each_way<H: Hypervisor>(hypervisor: &H) {
     let words = format!("only={}", names.join(","));
     for notify in [Notify::Doorbell, Notify::Exit] {
         for raise in [Raise::Irqfd, Raise::Call] {
-            let config = VirtioPciConfig {
+            let config = VirtioConfig {
                 notify,
                 raise,
                 packed: false,
@@ -126,7 +121,7 @@ fn pv_eoi_is_offered_unless_it_is_off<H: Hypervisor>(hypervisor: &H) {
             ..PcConfig::default()
         };
         let words = format!("only={ROW}");
-        let document = document_of(hypervisor, config, VirtioPciConfig::default(), &words);
+        let document = document_of(hypervisor, config, VirtioConfig::default(), &words);
         let (_, row) = rows(&document).find(|(name, _)| *name == ROW).unwrap();
         if pv_eoi {
             has_samples(row);
@@ -140,7 +135,7 @@ fn words_leave_rows_out<H: Hypervisor>(hypervisor: &H) {
     let document = document(
         hypervisor,
         1,
-        VirtioPciConfig::default(),
+        VirtioConfig::default(),
         "safe x2apic only=cpuid,pio-nobody,xapic-eoi",
     );
     assert_eq!(document["apic"], "x2apic");

@@ -1,6 +1,6 @@
 //! Virtio devices on the PC's PCI bus: notifications that never come out of the kernel, and those that do.
 
-use vmbell::device::virtio::pci::{Notify, VirtioPciConfig};
+use vmbell::device::virtio::{Notify, VirtioConfig};
 use vmbell::hypervisor::Hypervisor;
 use vmbell::machine::Stop;
 
@@ -13,9 +13,9 @@ const NUM_QUEUES: u32 = 0xe000_0012;
 
 fn rng(notify: Notify, ops: Vec<Op>) -> Play {
     Play {
-        rng: Some(VirtioPciConfig {
+        rng: Some(VirtioConfig {
             notify,
-            ..VirtioPciConfig::default()
+            ..VirtioConfig::default()
         }),
         ..Play::new(ops)
     }

@@ -8,7 +8,7 @@ pub(super) use self::virtio::{Drive, Link, Virtio};
 use crate::suggest::did_you_mean;
 use crate::values::size;
 use vmbell::device::pci_testdev::PciTestdevConfig;
-use vmbell::device::virtio::pci::VirtioPciConfig;
+use vmbell::device::virtio::VirtioConfig;
 
 const PC_TESTDEV: &str = "pc-testdev";
 const PCI_TESTDEV: &str = "pci-testdev";
@@ -35,9 +35,9 @@ pub(super) enum Device {
     /// Doorbells to measure, on the PCI bus.
     PciTestdev(PciTestdevConfig),
     /// A virtio device on the PCI bus.
-    Virtio(Virtio, VirtioPciConfig),
+    Virtio(Virtio, VirtioConfig),
     /// A virtio device on MMIO registers.
-    VirtioMmio(Virtio, VirtioPciConfig),
+    VirtioMmio(Virtio, VirtioConfig),
     /// A PCI device of the host.
     VfioPci(Assigned),
     /// A platform device of the host.

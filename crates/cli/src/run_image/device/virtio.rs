@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use super::{Device, on_or_off, properties};
 use vmbell::device::virtio::net::{Mac, MacError, Offloads};
-use vmbell::device::virtio::pci::{Notify, Raise, VirtioPciConfig};
 use vmbell::device::virtio::vhost::{Cid, CidError};
+use vmbell::device::virtio::{Notify, Raise, VirtioConfig};
 
 pub(super) const RNG: &str = "virtio-rng";
 pub(super) const BLK: &str = "virtio-blk";
@@ -136,7 +136,7 @@ const WAYS: [&str; 4] = ["notify", "interrupt", "packed", "transport"];
 #[derive(Default)]
 struct Ways {
     mmio: bool,
-    config: VirtioPciConfig,
+    config: VirtioConfig,
 }
 
 impl Ways {

@@ -1,7 +1,7 @@
 use super::super::device;
 use super::*;
 
-fn read(text: &str) -> (Virtio, VirtioPciConfig) {
+fn read(text: &str) -> (Virtio, VirtioConfig) {
     match device(text).unwrap() {
         Device::Virtio(device, config) => (device, config),
         other => panic!("{other:?}"),
@@ -10,12 +10,12 @@ fn read(text: &str) -> (Virtio, VirtioPciConfig) {
 
 #[test]
 fn ways_of_a_virtio_device_are_read() {
-    let short = VirtioPciConfig::default();
+    let short = VirtioConfig::default();
     assert_eq!(read("virtio-rng"), (Virtio::Rng, short));
     assert_eq!(read("virtio-console"), (Virtio::Console, short));
     let long = "virtio-rng,notify=ioeventfd,interrupt=irqfd,packed=off";
     assert_eq!(read(long), (Virtio::Rng, short));
-    let all = VirtioPciConfig {
+    let all = VirtioConfig {
         notify: Notify::Exit,
         raise: Raise::Call,
         packed: true,
@@ -26,13 +26,13 @@ fn ways_of_a_virtio_device_are_read() {
 
 #[test]
 fn virtio_device_is_on_pci_unless_it_is_to_be_on_mmio() {
-    let config = VirtioPciConfig {
+    let config = VirtioConfig {
         packed: true,
-        ..VirtioPciConfig::default()
+        ..VirtioConfig::default()
     };
     let mmio = device("virtio-rng,transport=mmio,packed=on");
     assert_eq!(mmio, Ok(Device::VirtioMmio(Virtio::Rng, config)));
-    let pci = (Virtio::Rng, VirtioPciConfig::default());
+    let pci = (Virtio::Rng, VirtioConfig::default());
     assert_eq!(read("virtio-rng,transport=pci"), pci);
     let error = device("virtio-rng,transport=isa").unwrap_err();
     assert_eq!(error, "transport: 'pci' or 'mmio' is wanted");
@@ -46,9 +46,9 @@ fn disk_has_a_file_and_the_ways_of_every_virtio_device() {
             readonly,
         })
     };
-    let default = VirtioPciConfig::default();
+    let default = VirtioConfig::default();
     assert_eq!(read("virtio-blk,file=/d.img"), (drive(false), default));
-    let exit = VirtioPciConfig {
+    let exit = VirtioConfig {
         notify: Notify::Exit,
         ..default
     };

@@ -5,8 +5,8 @@ use std::sync::PoisonError;
 
 use super::{Pc, PcError};
 use crate::device::virtio::Handler;
+use crate::device::virtio::VirtioConfig;
 use crate::device::virtio::mmio::Location;
-use crate::device::virtio::pci::VirtioPciConfig;
 use crate::hypervisor::Vm;
 use crate::machine::mmio;
 
@@ -19,7 +19,7 @@ impl<V: Vm> Pc<V> {
         &self,
         handler: D,
         queues: u16,
-        config: VirtioPciConfig,
+        config: VirtioConfig,
     ) -> Result<(), PcError> {
         let device = D::NAME;
         let mut taken = self.platform.lock().unwrap_or_else(PoisonError::into_inner);

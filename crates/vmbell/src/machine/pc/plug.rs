@@ -14,7 +14,8 @@ use crate::device::pc_testdev::{
 use crate::device::pci::{PciError, PciFunction};
 use crate::device::pci_testdev::{PciTestdev, PciTestdevConfig};
 use crate::device::virtio::Handler;
-use crate::device::virtio::pci::{GuestParts, VirtioPci, VirtioPciConfig};
+use crate::device::virtio::VirtioConfig;
+use crate::device::virtio::pci::{GuestParts, VirtioPci};
 use crate::device::virtio::vhost::Worker;
 use crate::hypervisor::{IoEvents, Vm};
 use crate::machine::off::Off;
@@ -52,7 +53,7 @@ impl<V: Vm> Pc<V> {
         &self,
         handler: D,
         queues: u16,
-        config: VirtioPciConfig,
+        config: VirtioConfig,
     ) -> Result<(), PcError> {
         let guest = self.guest_parts(D::NAME);
         self.plug_virtio(D::NAME, VirtioPci::new(handler, queues, config, guest))
@@ -62,7 +63,7 @@ impl<V: Vm> Pc<V> {
     pub fn add_vhost<W: Worker + 'static>(
         &self,
         worker: W,
-        config: VirtioPciConfig,
+        config: VirtioConfig,
     ) -> Result<(), PcError> {
         let guest = self.guest_parts(W::NAME);
         self.plug_virtio(W::NAME, VirtioPci::with_worker(worker, config, guest))

@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 use super::layout::{VIRTIO_MAX, virtio};
 use super::{Virt, VirtError};
 use crate::device::virtio::Handler;
-use crate::device::virtio::pci::VirtioPciConfig;
+use crate::device::virtio::VirtioConfig;
 use crate::hypervisor::Vm;
 use crate::machine::mmio;
 
@@ -18,7 +18,7 @@ impl<V: Vm> Virt<V> {
         &self,
         handler: D,
         queues: u16,
-        config: VirtioPciConfig,
+        config: VirtioConfig,
     ) -> Result<(), VirtError> {
         let mut devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
         if *devices >= VIRTIO_MAX {

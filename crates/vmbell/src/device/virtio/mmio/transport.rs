@@ -9,11 +9,11 @@ use vm_memory::GuestMemoryMmap;
 use super::{Interrupt, register};
 use crate::bus::{Backlog, BusDevice};
 use crate::device::virtio::control::{Control, QUEUE_SIZE_MAX};
-use crate::device::virtio::pci::{Notify, VirtioPciConfig};
 use crate::device::virtio::queues::Queues;
 use crate::device::virtio::registers::{QueueRegisters, set_half};
 use crate::device::virtio::server::{DriverSide, Server};
 use crate::device::virtio::{Handler, Interrupts, Queue, Refusal, Serving};
+use crate::device::virtio::{Notify, VirtioConfig};
 use crate::eventfd::EventFd;
 use crate::virtqueue::Status;
 
@@ -58,7 +58,7 @@ impl<D: Handler + 'static> VirtioMmio<D> {
         memory: &GuestMemoryMmap,
         handler: D,
         queues: u16,
-        config: VirtioPciConfig,
+        config: VirtioConfig,
         interrupt: Interrupt,
         backlog: Backlog,
     ) -> io::Result<Self> {

@@ -9,7 +9,7 @@ use super::interrupts::PciInterrupts;
 use super::layout::{self, Part};
 use super::messages::Messages;
 use super::window::Window;
-use super::{GuestParts, Notify, VirtioPciConfig, common};
+use super::{GuestParts, common};
 use crate::device::pci::{
     BARS, Bar, ConfigSpace, Identity, MsixCapability, PciFunction, Registers,
 };
@@ -18,6 +18,7 @@ use crate::device::virtio::queues::Queues;
 use crate::device::virtio::server::{DriverSide, Server};
 use crate::device::virtio::vhost::{Vhost, Worker};
 use crate::device::virtio::{Handler, Interrupts, Refusal, Serving};
+use crate::device::virtio::{Notify, VirtioConfig};
 
 /// Red Hat's vendor ID, which all virtio devices have, and the device ID of type 0 (virtio 1.3, 4.1.2).
 const VENDOR: u16 = 0x1af4;
@@ -50,7 +51,7 @@ impl VirtioPci {
     pub fn new<D: Handler + 'static>(
         handler: D,
         queues: u16,
-        config: VirtioPciConfig,
+        config: VirtioConfig,
         guest: GuestParts,
     ) -> io::Result<Self> {
         let backlog = guest.backlog.clone();
@@ -74,7 +75,7 @@ impl VirtioPci {
     /// If the process cannot have more descriptors or threads.
     pub fn with_worker<W: Worker + 'static>(
         worker: W,
-        config: VirtioPciConfig,
+        config: VirtioConfig,
         guest: GuestParts,
     ) -> io::Result<Self> {
         Self::over(W::QUEUES, config, guest, |driver| {
@@ -84,7 +85,7 @@ impl VirtioPci {
 
     fn over(
         queues: u16,
-        config: VirtioPciConfig,
+        config: VirtioConfig,
         guest: GuestParts,
         server: impl FnOnce(DriverSide) -> io::Result<Arc<dyn Server>>,
     ) -> io::Result<Self> {

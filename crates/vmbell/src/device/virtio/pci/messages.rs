@@ -5,8 +5,9 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{OnError, Raise};
+use super::OnError;
 use crate::device::pci::{MsixControl, MsixTable, Routes, read_pending};
+use crate::device::virtio::Raise;
 use crate::eventfd::{EFD_NONBLOCK, EventFd};
 use crate::hypervisor::{Error, IrqTrigger};
 use crate::irq::{Gsi, Msi};

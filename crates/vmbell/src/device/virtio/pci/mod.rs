@@ -20,40 +20,11 @@ use vm_memory::GuestMemoryMmap;
 
 pub use function::VirtioPci;
 
+#[cfg(doc)]
+use super::{Notify, Raise};
 use crate::bus::Backlog;
 use crate::device::pci::Routes;
 use crate::hypervisor::{Error, IoEvents};
-
-/// How a driver's notifications reach the device.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Notify {
-    /// By a doorbell, whose eventfd wakes the device's thread.
-    #[default]
-    Doorbell,
-    /// By an exit of the vCPU, on whose thread the queue is served.
-    Exit,
-}
-
-/// How the device's messages reach the guest.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Raise {
-    /// By an irqfd, whose GSI has the message as its route.
-    #[default]
-    Irqfd,
-    /// By a call for each message.
-    Call,
-}
-
-/// The choices of a device.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct VirtioPciConfig {
-    /// How notifications come.
-    pub notify: Notify,
-    /// How interrupts go.
-    pub raise: Raise,
-    /// Whether the driver may choose packed rings.
-    pub packed: bool,
-}
 
 /// A function that is called if a doorbell or an interrupt cannot be set up, on the thread on which it happens.
 pub type OnError = Arc<dyn Fn(Error) + Send + Sync>;

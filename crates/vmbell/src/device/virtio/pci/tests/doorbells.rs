@@ -12,9 +12,9 @@ const LAYOUTS: [SplitLayout; 2] = [
 
 /// A live device with two queues.
 fn live(notify: Notify) -> Pc {
-    let mut pc = Pc::new(VirtioPciConfig {
+    let mut pc = Pc::new(VirtioConfig {
         notify,
-        ..VirtioPciConfig::default()
+        ..VirtioConfig::default()
     });
     pc.negotiate();
     for (queue, layout) in (0..).zip(&LAYOUTS) {

@@ -10,7 +10,7 @@ const LAYOUT: SplitLayout = SplitLayout::contiguous(0, 8);
 
 /// A live device with doorbells and vectors.
 fn live() -> Pc {
-    let mut pc = Pc::new(VirtioPciConfig::default());
+    let mut pc = Pc::new(VirtioConfig::default());
     pc.set_msix(true, false);
     pc.set_vector(1, false);
     start(&mut pc);

@@ -15,7 +15,7 @@ fn capabilities(pc: &mut Pc) -> Vec<(u64, u64)> {
 }
 
 fn rng() -> Pc {
-    Pc::with(Entropy, 1, VirtioPciConfig::default())
+    Pc::with(Entropy, 1, VirtioConfig::default())
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::virtqueue::{Buffer, DriverQueue, Features, SplitDriver, brand};
 const LAYOUT: SplitLayout = SplitLayout::contiguous(0, 8);
 
 /// A live device whose queue 0 has vector 1, and the configuration vector 0.
-fn live(config: VirtioPciConfig) -> Pc {
+fn live(config: VirtioConfig) -> Pc {
     let mut pc = Pc::new(config);
     pc.set_msix(true, false);
     pc.set_vector(0, false);
@@ -20,7 +20,7 @@ fn live(config: VirtioPciConfig) -> Pc {
     pc
 }
 
-const EXIT: VirtioPciConfig = VirtioPciConfig {
+const EXIT: VirtioConfig = VirtioConfig {
     notify: Notify::Exit,
     raise: Raise::Irqfd,
     packed: false,
@@ -54,7 +54,7 @@ fn a_used_buffer_sends_the_message_of_the_queue() {
 
 #[test]
 fn messages_by_calls_need_no_irqfd() {
-    let mut pc = live(VirtioPciConfig {
+    let mut pc = live(VirtioConfig {
         raise: Raise::Call,
         ..EXIT
     });

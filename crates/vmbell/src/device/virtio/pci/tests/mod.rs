@@ -21,7 +21,7 @@ use super::*;
 use crate::bus::{Bus, BusRange, BusReader};
 use crate::device::pci::{CONFIG_PORTS, PciFunction, PciRoot, Window, Windows};
 use crate::device::registry_double::Registry;
-use crate::device::virtio::{Handler, Inverter};
+use crate::device::virtio::{Handler, Inverter, Notify, Raise, VirtioConfig};
 use crate::doorbell::{Bell, IoEventAddress};
 use crate::irq::Msi;
 use crate::virtqueue::SplitLayout;
@@ -73,19 +73,19 @@ struct Pc {
 }
 
 impl Pc {
-    fn new(config: VirtioPciConfig) -> Self {
+    fn new(config: VirtioConfig) -> Self {
         Self::with(Inverter, QUEUES, config)
     }
 
     /// Without doorbells, so that the service is over when an access returns.
     fn plain() -> Self {
-        Self::new(VirtioPciConfig {
+        Self::new(VirtioConfig {
             notify: Notify::Exit,
-            ..VirtioPciConfig::default()
+            ..VirtioConfig::default()
         })
     }
 
-    fn with<D: Handler + 'static>(handler: D, queues: u16, config: VirtioPciConfig) -> Self {
+    fn with<D: Handler + 'static>(handler: D, queues: u16, config: VirtioConfig) -> Self {
         Self::of(|guest| VirtioPci::new(handler, queues, config, guest).unwrap())
     }
 

@@ -10,10 +10,10 @@ const UPPER: u64 = 1 << 0 | 1 << 2;
 const SIZE: u16 = 8;
 
 fn pc(packed: bool) -> Pc {
-    Pc::new(VirtioPciConfig {
+    Pc::new(VirtioConfig {
         notify: Notify::Exit,
         packed,
-        ..VirtioPciConfig::default()
+        ..VirtioConfig::default()
     })
 }
 

@@ -30,9 +30,9 @@ fn used<Q: DriverQueue>(driver: &mut Q, limit: Duration) -> Option<u32> {
 /// A buffer waits for a packet, and then a packet for a buffer.
 fn buffers_and_packets_wait_for_each_other(notify: Notify) {
     let (tap, host) = Tap::double();
-    let config = VirtioPciConfig {
+    let config = VirtioConfig {
         notify,
-        ..VirtioPciConfig::default()
+        ..VirtioConfig::default()
     };
     let mut pc = Pc::with(
         Net::new(tap, Mac::of("tap0"), Offloads::Off),

@@ -145,7 +145,7 @@ fn layouts() -> impl Iterator<Item = (u16, SplitLayout)> {
 }
 
 /// A machine whose driver has set everything up, but for DRIVER_OK; the vectors are those of the queues.
-fn pc(config: VirtioPciConfig) -> (Pc, Double) {
+fn pc(config: VirtioConfig) -> (Pc, Double) {
     let double = Double::default();
     let worker = double.clone();
     let mut pc = Pc::of(|guest| VirtioPci::with_worker(worker, config, guest).unwrap());
@@ -159,7 +159,7 @@ fn pc(config: VirtioPciConfig) -> (Pc, Double) {
 
 #[test]
 fn worker_gets_what_the_driver_has_set_up_and_loses_it_at_a_reset() {
-    let (mut pc, worker) = pc(VirtioPciConfig::default());
+    let (mut pc, worker) = pc(VirtioConfig::default());
     assert_eq!(pc.load(CONFIG, 4), u64::from(u32::from_le_bytes(*b"conf")));
     pc.set_vector(0, false);
     assert!(worker.told().running.is_empty(), "before DRIVER_OK");
@@ -179,7 +179,7 @@ fn worker_gets_what_the_driver_has_set_up_and_loses_it_at_a_reset() {
 
 #[test]
 fn doorbell_of_a_queue_is_what_wakes_the_worker() {
-    let (mut pc, worker) = pc(VirtioPciConfig::default());
+    let (mut pc, worker) = pc(VirtioConfig::default());
     pc.go_live();
     for (queue, rings) in [(0, [1, 0]), (1, [0, 1])] {
         assert!(pc.store(NOTIFY + 4 * queue, 2, queue), "it is a doorbell");
@@ -191,9 +191,9 @@ fn doorbell_of_a_queue_is_what_wakes_the_worker() {
 
 #[test]
 fn notification_by_exit_wakes_the_worker_too() {
-    let (mut pc, worker) = pc(VirtioPciConfig {
+    let (mut pc, worker) = pc(VirtioConfig {
         notify: Notify::Exit,
-        ..VirtioPciConfig::default()
+        ..VirtioConfig::default()
     });
     pc.go_live();
     assert!(!pc.store(NOTIFY + 4, 2, 1));
@@ -202,7 +202,7 @@ fn notification_by_exit_wakes_the_worker_too() {
 
 #[test]
 fn call_of_a_queue_is_the_irqfd_of_its_vector() {
-    let (mut pc, worker) = pc(VirtioPciConfig::default());
+    let (mut pc, worker) = pc(VirtioConfig::default());
     for vector in 0..2 {
         pc.set_vector(vector, false);
     }
@@ -219,7 +219,7 @@ fn call_of_a_queue_is_the_irqfd_of_its_vector() {
 
 #[test]
 fn call_of_a_masked_vector_waits_in_its_count() {
-    let (mut pc, worker) = pc(VirtioPciConfig::default());
+    let (mut pc, worker) = pc(VirtioConfig::default());
     pc.set_vector(0, false);
     pc.go_live();
     assert_eq!(pc.wires.counts().0, 1);
@@ -240,9 +240,9 @@ fn call_of_a_masked_vector_waits_in_its_count() {
 
 #[test]
 fn call_without_an_irqfd_is_handed_on() {
-    let (mut pc, worker) = pc(VirtioPciConfig {
+    let (mut pc, worker) = pc(VirtioConfig {
         raise: Raise::Call,
-        ..VirtioPciConfig::default()
+        ..VirtioConfig::default()
     });
     pc.set_vector(1, false);
     pc.go_live();
@@ -261,7 +261,7 @@ fn call_without_an_irqfd_is_handed_on() {
 #[test]
 fn driver_is_told_of_a_worker_that_refuses_and_of_one_that_finds_a_queue_broken() {
     for refuses in [true, false] {
-        let (mut pc, worker) = pc(VirtioPciConfig::default());
+        let (mut pc, worker) = pc(VirtioConfig::default());
         worker.told().refuses = refuses;
         pc.set(CONFIG_VECTOR, 2, 3);
         pc.set_vector(3, false);

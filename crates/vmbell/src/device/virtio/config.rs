@@ -1,0 +1,32 @@
+//! What a VMM chooses for a virtio device, on either transport.
+
+/// How a driver's notifications reach the device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Notify {
+    /// By a doorbell, whose eventfd wakes the device's thread.
+    #[default]
+    Doorbell,
+    /// By an exit of the vCPU, on whose thread the queue is served.
+    Exit,
+}
+
+/// How the device's interrupts reach the guest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Raise {
+    /// By an irqfd, whose GSI has the message as its route, or is the line.
+    #[default]
+    Irqfd,
+    /// By a call for each interrupt.
+    Call,
+}
+
+/// The choices of a device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VirtioConfig {
+    /// How notifications come.
+    pub notify: Notify,
+    /// How interrupts go.
+    pub raise: Raise,
+    /// Whether the driver may choose packed rings.
+    pub packed: bool,
+}
