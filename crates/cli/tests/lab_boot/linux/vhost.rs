@@ -18,8 +18,8 @@ poweroff -f
 "
     );
     let files = Files::with_programs(&script, &[], &[Path::new(&talk)]);
-    let runs = ["", ",notify=exit,interrupt=call"].map(|way| {
-        let run = files.run(&format!("--smp 2 --device virtio-vsock,cid=3{way}"));
+    let runs = [(1, ""), (2, ",notify=exit,interrupt=call")].map(|(smp, way)| {
+        let run = files.run(&format!("--smp {smp} --device virtio-vsock,cid=3{way}"));
         // The guest's console has the output while it runs.
         format!(
             "{talk} listen 7001 & \
