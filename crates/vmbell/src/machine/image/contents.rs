@@ -50,6 +50,14 @@ impl Contents {
         }
     }
 
+    /// Their length.
+    pub(super) fn len(&self) -> io::Result<u64> {
+        match self {
+            Self::File(file) => Ok(file.metadata()?.len()),
+            Self::Bytes(bytes) => Ok(bytes.len() as u64),
+        }
+    }
+
     /// Calls `parse` with what any place of the contents can be read from.
     pub(super) fn parsed<P: Parse>(&self, parse: P) -> P::Output {
         match self {

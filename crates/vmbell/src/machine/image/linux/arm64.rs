@@ -1,8 +1,6 @@
 //! arm64's Image: the header at its start says where it goes and how much memory it takes (Linux
 //! `Documentation/arch/arm64/booting.rst`). It is entered at its first byte, with the device tree in `x0`.
 
-use std::fs::File;
-use std::io::{self, Read};
 use std::path::Path;
 
 use object::elf::EM_AARCH64;
@@ -10,6 +8,7 @@ use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
 
 use super::packed::unpacking;
 use super::{Initrd, SetupHeader};
+use crate::machine::image::contents::Contents;
 use crate::machine::image::{Boot, ImageError, elf};
 
 /// The magic number and its offset.
@@ -28,9 +27,6 @@ const BASE: u64 = ALIGNMENT;
 /// The longest command line that the kernel takes (`COMMAND_LINE_SIZE`), without the zero at its end.
 const COMMAND_LINE: usize = 2047;
 
-/// How much is read of a file that is no Image, to say what it is.
-const HEAD: u64 = 1 << 20;
-
 /// Whether a file is an Image.
 fn is_image(file: &[u8]) -> bool {
     file.get(MAGIC_AT..)
@@ -41,7 +37,9 @@ fn is_image(file: &[u8]) -> bool {
 #[derive(Clone, Debug)]
 pub struct Arm64Image {
     name: String,
-    bytes: Vec<u8>,
+    contents: Contents,
+    /// The file's length.
+    len: u64,
     text_offset: u64,
     image_size: u64,
 }
@@ -56,11 +54,11 @@ pub(in crate::machine) struct Loaded {
 }
 
 impl Arm64Image {
-    /// Reads and checks a file.
+    /// Opens and checks a file.
     pub fn open(path: &Path) -> Result<Self, ImageError> {
         let name = path.display().to_string();
-        match read(path) {
-            Ok(bytes) => Self::parse(name, bytes),
+        match Contents::open(path, is_image) {
+            Ok(contents) => Self::of(name, contents),
             Err(source) => Err(ImageError::Read {
                 image: name,
                 source,
@@ -69,12 +67,26 @@ impl Arm64Image {
     }
 
     /// Checks the bytes of a file. `name` is for errors.
-    pub fn parse(name: String, bytes: Vec<u8>) -> Result<Self, ImageError> {
-        if !is_image(&bytes) {
-            return Err(refusal(name, &bytes));
+    pub fn parse(name: String, bytes: &[u8]) -> Result<Self, ImageError> {
+        Self::of(name, Contents::Bytes(bytes.into()))
+    }
+
+    fn of(name: String, contents: Contents) -> Result<Self, ImageError> {
+        let read = contents.head().and_then(|head| Ok((head, contents.len()?)));
+        let (head, len) = match read {
+            Ok(read) => read,
+            Err(source) => {
+                return Err(ImageError::Read {
+                    image: name,
+                    source,
+                });
+            }
+        };
+        if !is_image(&head) {
+            return Err(refusal(name, &head));
         }
         let field = |at: usize| {
-            let bytes = bytes.get(at..).and_then(|bytes| bytes.first_chunk());
+            let bytes = head.get(at..).and_then(|bytes| bytes.first_chunk());
             bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes))
         };
         let (text_offset, image_size) = (field(TEXT_OFFSET), field(IMAGE_SIZE));
@@ -83,7 +95,8 @@ impl Arm64Image {
         }
         Ok(Self {
             name,
-            bytes,
+            contents,
+            len,
             text_offset,
             image_size,
         })
@@ -112,8 +125,7 @@ impl Arm64Image {
         }
         let ram = memory.last_addr().0.saturating_add(1);
         let entry = BASE.saturating_add(self.text_offset);
-        let len = u64::try_from(self.bytes.len()).unwrap_or(u64::MAX);
-        let end = entry.saturating_add(self.image_size.max(len));
+        let end = entry.saturating_add(self.image_size.max(self.len));
         if end > ram {
             return Err(ImageError::TooLarge {
                 image: image(),
@@ -121,44 +133,29 @@ impl Arm64Image {
                 ram,
             });
         }
-        self.write(memory, &self.bytes, entry, "its contents")?;
+        let failed = |what| {
+            move |source| ImageError::Memory {
+                image: image(),
+                what,
+                source,
+            }
+        };
+        self.contents
+            .copy(&(0..self.len), memory, GuestAddress(entry))
+            .map_err(failed("its contents"))?;
         let Some(bytes) = &boot.initrd else {
             let initrd = None;
             return Ok(Loaded { entry, initrd });
         };
         let initrd = Initrd::place(&self.name, bytes.len(), end, ram, u64::MAX)?;
-        self.write(memory, bytes, initrd.address, "the initrd")?;
+        memory
+            .write_slice(bytes, GuestAddress(initrd.address))
+            .map_err(failed("the initrd"))?;
         Ok(Loaded {
             entry,
             initrd: Some((initrd.address, initrd.len)),
         })
     }
-
-    fn write(
-        &self,
-        memory: &GuestMemoryMmap,
-        bytes: &[u8],
-        at: u64,
-        what: &'static str,
-    ) -> Result<(), ImageError> {
-        let written = memory.write_slice(bytes, GuestAddress(at));
-        written.map_err(|source| ImageError::Memory {
-            image: self.name.clone(),
-            what,
-            source,
-        })
-    }
-}
-
-/// Reads a file; of one that does not begin as an Image does, only the beginning.
-fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let mut file = File::open(path)?;
-    let mut bytes = Vec::new();
-    file.by_ref().take(HEAD).read_to_end(&mut bytes)?;
-    if is_image(&bytes) {
-        file.read_to_end(&mut bytes)?;
-    }
-    Ok(bytes)
 }
 
 /// Why a file is no Image.

@@ -22,7 +22,7 @@ fn image(text_offset: u64, size: u64) -> Vec<u8> {
 }
 
 fn parse(file: &[u8]) -> Result<Arm64Image, ImageError> {
-    Arm64Image::parse("dir/Image".to_owned(), file.to_vec())
+    Arm64Image::parse("dir/Image".to_owned(), file)
 }
 
 fn boot(initrd: &[u8]) -> Boot {
@@ -174,4 +174,26 @@ proptest! {
             let _ = image.load(&memory(RAM), &Boot::default());
         }
     }
+}
+
+#[test]
+fn kernel_goes_from_its_file_into_ram_and_one_that_shrank_meanwhile_is_an_error() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), image(0, 1 << 20)).unwrap();
+    let kernel = Arm64Image::open(file.path()).unwrap();
+    let memory = memory(RAM);
+    kernel.load(&memory, &boot(b"files")).unwrap();
+    assert_eq!(&bytes(&memory, 0x20_0040), b"more");
+    file.as_file().set_len(64).unwrap();
+    let error = kernel.load(&memory, &boot(b"files")).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            ImageError::Memory {
+                what: "its contents",
+                ..
+            }
+        ),
+        "{error}"
+    );
 }
