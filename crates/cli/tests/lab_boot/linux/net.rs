@@ -79,13 +79,21 @@ fn round_trip_goes_to_the_vmm_by_exits_only_and_paravirtual_eoi_spares_it_one_of
 
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
-fn guest_that_does_not_start_is_told_and_leaves_no_interface() {
+fn guest_that_does_not_start_and_wire_that_is_in_use_are_told_and_leave_no_interface() {
     let vmbell = env!("CARGO_BIN_EXE_vmbell");
+    let net = |ways: &str| {
+        format!(
+            "{vmbell} net {ways} --kernel /bin/sh --modules /modules --busybox /busybox \
+             --netserver /bin/true --netperf /bin/true --runs 1 2>&1"
+        )
+    };
     let script = format!(
-        "{vmbell} net vmbell-exit --kernel /bin/sh --modules /modules --busybox /busybox \
-             --netserver /bin/true --netperf /bin/true --runs 1; echo status: $?
+        "{}; echo status: $?
+         {}; echo used: $?
          echo interfaces: $(ls /sys/class/net)
-         echo buffers: $(ls /sys/kernel/tracing/instances)"
+         echo buffers: $(ls /sys/kernel/tracing/instances)",
+        net("vmbell-exit"),
+        net("vmbell-assigned --card 0000:00:07.0 --wire lo"),
     );
     let modules = format!("{}:/modules", PARTS.0.modules.as_ref().unwrap().display());
     let busybox = format!("{}:/busybox", PARTS.1.display());
@@ -96,6 +104,11 @@ fn guest_that_does_not_start_is_told_and_leaves_no_interface() {
     let output = output(command.args(["--", "/bin/sh", "-c", &script]));
     let said = said(&output);
     assert_eq!(line(said, "status: "), ["1"], "{said}");
+    assert_eq!(line(said, "used: "), ["1"], "{said}");
+    assert!(
+        said.contains("lo has the address 127.0.0.1: one is wanted"),
+        "{said}"
+    );
     assert_eq!(line(said, "interfaces: "), ["lo"], "{said}");
     assert_eq!(line(said, "buffers:"), [""], "{said}");
     assert!(said.contains("did not start: the VMM ended"), "{said}");
