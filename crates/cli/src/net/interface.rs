@@ -1,10 +1,12 @@
 //! Sets up an interface of this host by its name (netdevice(7)): its address, and whether it is up.
 #![allow(unsafe_code, reason = "ioctls that set up an interface")]
 
+use std::fs;
 use std::io;
 use std::mem;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::AsRawFd;
+use std::path::PathBuf;
 
 /// The addresses of the host and of the guest, and their mask: two of a network that is for documentation (RFC 5737), so
 /// that no real host has them.
@@ -79,18 +81,35 @@ impl Name {
         )
     }
 
-    /// Gives the interface the host's address and starts it.
+    /// Gives the interface the host's address and starts it, without IPv6.
     pub(super) fn set_up(self) -> Result<(), InterfaceError> {
         // Packets of IPv6 that the host sends by itself would be counted; a kernel may not have it.
-        let ipv6 = format!("/proc/sys/net/ipv6/conf/{self}/disable_ipv6");
-        let _ = std::fs::write(ipv6, "1");
+        let _ = fs::write(self.ipv6(), "1");
         self.set_address(HOST)?;
         let mut with = self.request();
         with.ifr_ifru.ifru_addr = internet(MASK);
         self.call(libc::SIOCSIFNETMASK, &mut with, "set the mask")?;
+        self.set_flags(self.flags()? | flags(libc::IFF_UP))
+    }
+
+    /// The file that says whether the interface has no IPv6.
+    pub(super) fn ipv6(self) -> PathBuf {
+        format!("/proc/sys/net/ipv6/conf/{self}/disable_ipv6").into()
+    }
+
+    /// The flags, such as whether it is up.
+    pub(super) fn flags(self) -> Result<libc::c_short, InterfaceError> {
         let mut with = self.request();
-        with.ifr_ifru.ifru_flags = flags(libc::IFF_UP | libc::IFF_RUNNING);
-        self.call(libc::SIOCSIFFLAGS, &mut with, "start the link")
+        self.call(libc::SIOCGIFFLAGS, &mut with, "read the flags")?;
+        // SAFETY: the kernel has written the flags, as the call says that it succeeded.
+        Ok(unsafe { with.ifr_ifru.ifru_flags })
+    }
+
+    /// Sets the flags.
+    pub(super) fn set_flags(self, flags: libc::c_short) -> Result<(), InterfaceError> {
+        let mut with = self.request();
+        with.ifr_ifru.ifru_flags = flags;
+        self.call(libc::SIOCSIFFLAGS, &mut with, "set the flags")
     }
 
     /// Sets the address; the unspecified one takes it away.
@@ -199,9 +218,11 @@ mod tests {
     }
 
     #[test]
-    fn the_loopback_interface_has_its_address_and_one_that_is_not_there_none() {
+    fn the_loopback_interface_has_its_address_and_flag_and_one_that_is_not_there_has_none() {
         let loopback = Name::new("lo").unwrap().address().unwrap();
         assert_eq!(loopback, Some(Ipv4Addr::LOCALHOST));
+        let loopback = Name::new("lo").unwrap().flags().unwrap();
+        assert_ne!(loopback & flags(libc::IFF_LOOPBACK), 0);
         let error = Name::new("no-such-one").unwrap().address().unwrap_err();
         assert_eq!(
             error.to_string(),

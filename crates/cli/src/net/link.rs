@@ -1,5 +1,6 @@
 //! The host's end of a guest's network: a tap, or for an assigned card the interface at the other end of its wire.
 
+use std::fs;
 use std::net::Ipv4Addr;
 
 use super::interface::{InterfaceError, Name};
@@ -32,9 +33,14 @@ impl Link {
     }
 }
 
-/// A card and its interface, which had no address, and has none when this value is gone.
+/// A card and its interface, which had no address, and is as it was when this value is gone.
 #[derive(Debug)]
-pub(super) struct Wire(Card);
+pub(super) struct Wire {
+    card: Card,
+    /// The interface's flags, and whether it had no IPv6, before.
+    flags: libc::c_short,
+    ipv6: Option<Vec<u8>>,
+}
 
 impl Wire {
     fn new(card: Card) -> Result<Self, InterfaceError> {
@@ -42,20 +48,29 @@ impl Wire {
             let name = card.wire.to_string();
             return Err(InterfaceError::Used { name, address });
         }
-        let wire = Self(card);
+        let wire = Self {
+            card,
+            flags: card.wire.flags()?,
+            ipv6: fs::read(card.wire.ipv6()).ok(),
+        };
         card.wire.set_up()?;
         Ok(wire)
     }
 
-    /// The card.
+    /// The card's address.
     pub(super) const fn card(&self) -> PciAddress {
-        self.0.address
+        self.card.address
     }
 }
 
 impl Drop for Wire {
     fn drop(&mut self) {
+        let name = self.card.wire;
         // There is nobody to tell of a failure.
-        let _ = self.0.wire.set_address(Ipv4Addr::UNSPECIFIED);
+        let _ = name.set_address(Ipv4Addr::UNSPECIFIED);
+        let _ = name.set_flags(self.flags);
+        if let Some(ipv6) = &self.ipv6 {
+            let _ = fs::write(name.ipv6(), ipv6);
+        }
     }
 }
