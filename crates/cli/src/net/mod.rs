@@ -45,6 +45,9 @@ use super::vmm::version_of;
 use vmbell_bench::{Observer, Phase, timing};
 use vmbell_report::{Planned, Report, Status, Timing, Vmm};
 
+/// How often a boot that hangs is repeated.
+const REPEATS: u32 = 2;
+
 /// A way that is to be measured, and what its boots gave.
 #[derive(Debug)]
 struct Column {
@@ -222,7 +225,7 @@ fn take(
     Ok(false)
 }
 
-/// Boots a guest. In an emulator one that hangs is booted once more, and the report says so: QEMU sends an interrupt twice now
+/// Boots a guest. In an emulator one that hangs is booted again, and the report says so: QEMU delivers an interrupt twice now
 /// and then (docs/lab.md).
 fn boot(
     place: &Place<'_>,
@@ -230,17 +233,20 @@ fn boot(
     program: &Path,
     run: u32,
 ) -> Result<Result<Booted, Failure>> {
-    let booted = place.boot(column.way, program, &run.to_string())?;
-    match booted {
-        Err(failure)
-            if failure.hung && place.is_emulated && !place.stop.load(Ordering::Relaxed) =>
-        {
-            let before = column.hung.as_ref().map_or(0, |(count, _)| *count);
-            column.hung = Some((before + 1, failure.reason));
-            place.boot(column.way, program, &format!("{run}-again"))
+    let mut name = run.to_string();
+    for _ in 0..REPEATS {
+        match place.boot(column.way, program, &name)? {
+            Err(failure)
+                if failure.hung && place.is_emulated && !place.stop.load(Ordering::Relaxed) =>
+            {
+                let before = column.hung.as_ref().map_or(0, |(count, _)| *count);
+                column.hung = Some((before + 1, failure.reason));
+                name.push_str("-again");
+            }
+            booted => return Ok(booted),
         }
-        booted => Ok(booted),
     }
+    place.boot(column.way, program, &name)
 }
 
 fn report(
