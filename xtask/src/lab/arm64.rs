@@ -1,9 +1,9 @@
 //! `cargo xtask lab --arch aarch64`: the same on arm64's KVM.
 //!
-//! All that runs in L1 is built once, with the profile `release`, because QEMU emulates every instruction of it. A boot
-//! needs one CPU of the host, so two run at a time: the bench, and beside it, one after the other, the tests on KVM with a
-//! GICv3, with a GICv2 those of them that depend on the interrupt controller's version, and those of an assigned device;
-//! then, on both threads, the lab's own tests.
+//! All that runs in L1 is built once, with the profile `release`, because QEMU emulates every instruction of it. A
+//! boot needs one CPU of the host, so two run at a time: the bench, and beside it, one after the other, the tests on
+//! KVM with a GICv3, with a GICv2 those of them that depend on the interrupt controller's version, and those of an
+//! assigned device; then, on both threads, the lab's own tests.
 
 use std::time::Instant;
 

@@ -16,8 +16,8 @@ pub(crate) struct ColumnArgs {
     #[arg(short, long, value_name = "N", default_value_t = 3, value_parser = values::runs)]
     pub(crate) runs: u32,
 
-    /// Keep what each boot printed in this folder, as NAME-RUN.log and NAME-RUN.err; where one further boot counts exits,
-    /// its RUN is `exits`
+    /// Keep what each boot printed in this folder, as NAME-RUN.log and NAME-RUN.err; where one further boot counts
+    /// exits, its RUN is `exits`
     #[arg(long, value_name = "FOLDER")]
     pub(crate) keep: Option<PathBuf>,
 

@@ -40,7 +40,8 @@ Exit codes are those of `vmbell net`; 124 is the lab's own time limit, and 125 a
 const FOLDER: &str = "/guest";
 /// What the ways need in L1.
 const MODULES: [&str; 2] = ["tun", "vhost_net"];
-/// The card that L1 assigns, its address, and L1's own interface at the other end of the wire, which gets its name first.
+/// The card that L1 assigns, its address, and L1's own interface at the other end of the wire, which gets its name
+/// first.
 const CARD: &str = "virtio-net";
 const CARD_ADDRESS: &str = "0000:00:07.0";
 const WIRE: &str = "eth0";
@@ -53,8 +54,8 @@ const ALL_BOOTS: Duration = Duration::from_secs(30 * 60);
 /// How long a boot or a run of netperf may take, by L1's clock, which runs fast if this host was busy when L1 measured its
 /// counter.
 const EMULATED: [(&str, &str); 1] = [("--time-limit", "5m")];
-/// Where instructions are counted, few operations give the same figures as many, and in less time QEMU makes fewer guests
-/// hang, each of which executes instructions until the limit.
+/// Where instructions are counted, few operations give the same figures as many, and in less time QEMU makes fewer
+/// guests hang, each of which executes instructions until the limit.
 const DETERMINISTIC: [(&str, &str); 3] = [
     ("--time-limit", "2s"),
     ("--transactions", "500"),

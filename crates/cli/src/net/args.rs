@@ -74,8 +74,8 @@ pub(crate) struct NetArgs {
     #[arg(long, value_name = "FILE")]
     pub(super) netserver: Option<PathBuf>,
 
-    /// The network card to assign to the guest, as lspci names it, such as 0000:00:07.0: it is bound to VFIO's driver (see
-    /// docs/passthrough.md), and its wire leads to an interface of this host, --wire
+    /// The network card to assign to the guest, as lspci names it, such as 0000:00:07.0: it is bound to VFIO's driver
+    /// (see docs/passthrough.md), and its wire leads to an interface of this host, --wire
     #[arg(long, value_name = "ADDRESS", requires = "wire")]
     pub(super) card: Option<PciAddress>,
 

@@ -40,7 +40,7 @@ const REASONS: usize = 256;
 /// Why nothing was counted.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum EventsError {
-    /// There is no trace.
+    /// The kernel's trace cannot be used.
     #[error(transparent)]
     Tracefs(#[from] TracefsError),
     /// The VMM's threads or the trace cannot be read.

@@ -8,8 +8,8 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 
-/// The addresses of the host and of the guest, and their mask: two of a network that is for documentation (RFC 5737), so
-/// that no real host has them.
+/// The addresses of the host and of the guest, and their mask: two of a network that is for documentation (RFC 5737),
+/// so that no real host has them.
 pub(super) const HOST: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 pub(super) const GUEST: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 pub(super) const MASK: Ipv4Addr = Ipv4Addr::new(255, 255, 255, 252);

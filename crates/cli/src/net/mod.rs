@@ -225,8 +225,8 @@ fn take(
     Ok(false)
 }
 
-/// Boots a guest. In an emulator one that hangs is booted again, and the report says so: QEMU delivers an interrupt twice now
-/// and then (docs/lab.md).
+/// Boots a guest. In an emulator one that hangs is booted again, and the report says so: QEMU delivers an interrupt
+/// twice now and then (docs/lab.md).
 fn boot(
     place: &Place<'_>,
     column: &mut Column,

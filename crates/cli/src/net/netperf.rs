@@ -16,7 +16,7 @@ const KEYS: &str =
 /// What netperf printed is not a result.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NetperfError {
-    /// A value is missing.
+    /// netperf printed no line with this key.
     #[error("netperf printed no {0}")]
     Missing(&'static str),
     /// A value is no number above zero.

@@ -57,11 +57,11 @@ enum Served {
 /// What a guest is made of.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Guest<'a> {
-    /// The kernel.
+    /// The kernel's file, as QEMU and `vmbell run` take it.
     pub(super) kernel: &'a Path,
-    /// Its first file system.
+    /// The file of its first file system.
     pub(super) initrd: &'a Path,
-    /// Its command line.
+    /// The kernel's command line.
     pub(super) cmdline: &'a str,
 }
 

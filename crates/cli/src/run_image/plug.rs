@@ -57,8 +57,8 @@ pub(super) trait Board {
 
     /// Adds a device whose queues a worker serves, which `open` opens for the guest's RAM.
     ///
-    /// On MMIO registers there is none: each interrupt sets a bit of `InterruptStatus` (virtio 1.3, 4.2.2), so that this
-    /// process would have to wake for it.
+    /// On MMIO registers there is none: each interrupt sets a bit of `InterruptStatus` (virtio 1.3, 4.2.2), so that
+    /// this process would have to wake for it.
     fn add_worker<W: Worker + 'static>(
         &self,
         _open: impl FnOnce(&GuestMemoryMmap) -> Result<W>,

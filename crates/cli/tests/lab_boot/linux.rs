@@ -119,8 +119,8 @@ impl Files {
     /// The command that runs the guest, which ends its own `timeout` seconds later at the latest.
     fn run(&self, more: &str) -> String {
         let vmbell = env!("CARGO_BIN_EXE_vmbell");
-        // QEMU 7.2's SVM switches vector state off at exits: docs/linux.md. Tests of the kernel's algorithms would keep its
-        // CPU busy for a second.
+        // QEMU 7.2's SVM switches vector state off at exits: docs/linux.md. Tests of the kernel's algorithms would
+        // keep its CPU busy for a second.
         format!(
             "{vmbell} run /vmlinux --initrd /guest/initrd -m 256M --timeout 120s \
              --append 'console=ttyS0 panic=-1 quiet noxsave cryptomgr.notests' {more}"
@@ -330,8 +330,8 @@ poweroff -f
     let files = Files::new(&script, &[]);
     fs::write(files.folder.path().join("file"), &bytes).unwrap();
     let run = |(smp, way)| files.run(&format!("--smp {smp} --device virtio-net,tap=tap0{way}"));
-    // The two that are left of one and two CPUs, split and packed rings are those on MMIO registers; vhost-net has split
-    // rings only.
+    // The two that are left of one and two CPUs, split and packed rings are those on MMIO registers; vhost-net has
+    // split rings only.
     let ways = [
         (2, ""),
         (1, ",notify=exit,interrupt=call,packed=on,offload=off"),
