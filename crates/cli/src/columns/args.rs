@@ -1,7 +1,9 @@
 //! The options that `vmbell vmm` and `vmbell net` share: how often their guests are booted, and how the report looks.
 
+use std::fs;
 use std::path::PathBuf;
 
+use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 
 use crate::exports::ExportArgs;
@@ -42,6 +44,15 @@ pub(crate) struct ColumnArgs {
 }
 
 impl ColumnArgs {
+    /// Makes the folder of --keep.
+    pub(crate) fn make_folder(&self) -> Result<()> {
+        let Some(keep) = &self.keep else {
+            return Ok(());
+        };
+        fs::create_dir_all(keep)
+            .with_context(|| format!("cannot make the folder {}", keep.display()))
+    }
+
     /// Whether the progress is shown.
     pub(crate) fn progress(&self) -> bool {
         self.style.progress() && !self.quiet

@@ -8,7 +8,10 @@ use std::time::{Instant, SystemTime};
 
 use anyhow::Result;
 
-use super::measured::{clock, tool};
+use self::args::ColumnArgs;
+use super::exit::Exit;
+use super::exports::Exports;
+use super::measured::{clock, exit_of, tool};
 use super::output::print;
 use super::style::{self, Style};
 use super::time_unit;
@@ -159,8 +162,22 @@ fn backend(vmm: &Vmm) -> Backend {
     }
 }
 
+/// Writes the report's files and prints its table; the exit status says whether every column gave results.
+pub(super) fn finish(
+    report: &Report,
+    exports: Exports,
+    unit: Option<TimeUnit>,
+    args: &ColumnArgs,
+) -> Result<Exit> {
+    let stdout_is_taken = exports.use_stdout();
+    let exported = exports.finish(report, unit);
+    show(report, args.style, (unit, args.ratios), stdout_is_taken)?;
+    exported?;
+    Ok(exit_of(report, report.vmms.iter().map(|vmm| vmm.status)))
+}
+
 /// Prints the table, to stderr if stdout is taken by an export.
-pub(super) fn show(
+fn show(
     report: &Report,
     style: Style,
     (unit, ratios): (Option<TimeUnit>, bool),

@@ -36,7 +36,7 @@ pub(super) struct Command<'a> {
     pub(super) defaults: Vec<(&'static str, &'a str)>,
     /// The user's options.
     pub(super) options: &'a [OsString],
-    /// The VMMs.
+    /// The columns that the user wants: VMMs, or ways; all without any.
     pub(super) names: &'a [String],
     /// Files of this host that it needs beside QEMU's, each with its path in L1.
     pub(super) with: Vec<(PathBuf, PathBuf)>,

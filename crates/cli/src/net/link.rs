@@ -17,9 +17,9 @@ pub(super) struct Card {
 /// The host's end, which has the host's address and is up.
 #[derive(Debug)]
 pub(super) enum Link {
-    /// A tap.
+    /// That of a guest with a virtio-net device of its VMM.
     Tap(Tap),
-    /// The wire of a card.
+    /// That of a guest with an assigned card.
     Wire(Wire),
 }
 

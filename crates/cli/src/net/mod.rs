@@ -33,11 +33,10 @@ use self::guest::Files;
 use self::pattern::Pattern;
 use self::way::Way;
 use super::columns::args::CountExits;
-use super::columns::{self, Begun, Failure, State, show};
+use super::columns::{self, Begun, Failure, State};
 use super::exit::{Exit, Usage};
 use super::exports::Exports;
 use super::interrupt;
-use super::measured::exit_of;
 use super::output::print;
 use super::program::no_kvm;
 use super::progress::Progress;
@@ -126,16 +125,7 @@ pub(super) fn run(args: &NetArgs) -> Result<Exit> {
         interrupted,
     )?;
     let report = report(begun, args, &columns, &patterns, stopped);
-    let stdout_is_taken = exports.use_stdout();
-    let exported = exports.finish(&report, unit);
-    show(
-        &report,
-        args.columns.style,
-        (unit, args.columns.ratios),
-        stdout_is_taken,
-    )?;
-    exported?;
-    Ok(exit_of(&report, report.vmms.iter().map(|vmm| vmm.status)))
+    columns::finish(&report, exports, unit, &args.columns)
 }
 
 /// The columns that were asked for.
@@ -174,10 +164,7 @@ fn take(
         .initrd()
         .context("cannot make the guest's file system")?;
     fs::write(&initrd, bytes).context("cannot write the guest's file system")?;
-    if let Some(keep) = &args.columns.keep {
-        fs::create_dir_all(keep)
-            .with_context(|| format!("cannot make the folder {}", keep.display()))?;
-    }
+    args.columns.make_folder()?;
     if args.exits == CountExits::On {
         Recording::start().context("exits cannot be counted here")?;
     }

@@ -91,7 +91,7 @@ impl Way {
         matches!(self.served, Served::NoPvEoi)
     }
 
-    /// Whether it takes a card.
+    /// Whether the guest drives a card of the host, so that `--card` has to name one.
     pub(super) const fn is_assigned(self) -> bool {
         matches!(self.served, Served::Assigned)
     }

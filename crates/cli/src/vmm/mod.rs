@@ -29,11 +29,10 @@ use self::launcher::Launcher;
 use self::report::report;
 pub(super) use self::serial::{cleaned, last_words};
 use self::turns::Column;
-use super::columns::{Begun, show};
+use super::columns::{self, Begun};
 use super::exit::{Exit, Usage};
 use super::exports::Exports;
 use super::interrupt;
-use super::measured::exit_of;
 use vmbell_bench::timing;
 
 /// The path of alioth's program, or why there is none.
@@ -71,14 +70,5 @@ pub(super) fn run(args: &VmmArgs) -> Result<Exit> {
     let unit = begun.time_unit(args.columns.time_unit)?;
     let stopped = turns::take(args, &mut columns, interrupted)?;
     let report = report(begun, args, &columns, stopped);
-    let stdout_is_taken = exports.use_stdout();
-    let exported = exports.finish(&report, unit);
-    show(
-        &report,
-        args.columns.style,
-        (unit, args.columns.ratios),
-        stdout_is_taken,
-    )?;
-    exported?;
-    Ok(exit_of(&report, report.vmms.iter().map(|vmm| vmm.status)))
+    columns::finish(&report, exports, unit, &args.columns)
 }

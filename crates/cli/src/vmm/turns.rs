@@ -70,10 +70,7 @@ pub(super) fn take(args: &VmmArgs, columns: &mut [Column], stop: &AtomicBool) ->
     let folder = TempDir::with_prefix("vmbell-vmm-").context("cannot make a temporary folder")?;
     let image = folder.path().join("probe.elf");
     fs::write(&image, vmbell_probe_image::ELF).context("cannot write the image")?;
-    if let Some(keep) = &args.columns.keep {
-        fs::create_dir_all(keep)
-            .with_context(|| format!("cannot make the folder {}", keep.display()))?;
-    }
+    args.columns.make_folder()?;
     let obstacle = match args.exits {
         CountExits::Off => None,
         CountExits::Auto | CountExits::On => exits::obstacle(),
