@@ -66,9 +66,17 @@ fn round_trip_goes_to_the_vmm_by_exits_only_and_paravirtual_eoi_spares_it_one_of
         // A notification is an exit, whoever it is for.
         let exits = row["exits"]["total"].as_f64().unwrap();
         assert!(exits >= kicks - 0.01, "{way}: {said}");
-        // While it waits for a request, nothing else of the guest runs.
-        let halts = row["exit_reasons"]["kvm_exit"]["hlt"].as_f64();
-        assert!(halts > Some(0.5), "{way}: {said}");
+        // A guest that waits halts, if nothing wakes it before it has. On one CPU with its vCPU, the host's netperf runs
+        // when its request arrives, and the reply is there when the guest goes on: how often depends on the scheduler.
+        let reasons = row["exit_reasons"]["kvm_exit"].as_object().unwrap();
+        assert!(reasons.contains_key("hlt"), "{way}: {said}");
+        let hosts = |reason: &str| ["interrupt", "nmi"].contains(&reason);
+        let guests = reasons.iter().filter(|(reason, _)| !hosts(reason));
+        let sum: f64 = guests.filter_map(|(_, count)| count.as_f64()).sum();
+        assert!(
+            (sum - exits).abs() < 0.01,
+            "{way}: {sum} {reasons:?}: {said}"
+        );
     }
     let [without, with] = ["vmbell-no-pv-eoi", "vmbell-ioeventfd"].map(|way| {
         let reasons = &row(&report, way)["exit_reasons"]["kvm_exit"];
