@@ -36,8 +36,8 @@ pub(super) struct Place<'a> {
     pub(super) cmdline: &'a str,
     /// Whether events are counted.
     pub(super) counts: bool,
-    /// Whether this host's own CPU is emulated.
-    pub(super) is_emulated: bool,
+    /// How often one that hangs is repeated at most.
+    pub(super) repeats: u32,
     pub(super) stop: &'a AtomicBool,
 }
 

@@ -85,31 +85,30 @@ fn round_trip_goes_to_the_vmm_by_exits_only_and_paravirtual_eoi_spares_it_one_of
     assert!(without > with + 0.5, "{without} {with}: {said}");
 }
 
-#[test]
-#[ignore = "boots the lab: cargo xtask lab"]
-fn guest_that_does_not_start_and_wire_that_is_in_use_are_told_and_leave_no_interface() {
+/// Runs a script of L1's shell, which has all files of `vmbell net` but netperf, as `$NET` says.
+fn in_l1(script: &str) -> Command {
     let vmbell = env!("CARGO_BIN_EXE_vmbell");
-    let net = |ways: &str| {
-        format!(
-            "{vmbell} net {ways} --kernel /bin/sh --modules /modules --busybox /busybox \
-             --netserver /bin/true --netperf /bin/true --runs 1 2>&1"
-        )
-    };
-    let script = format!(
-        "{}; echo status: $?
-         {}; echo used: $?
-         echo interfaces: $(ls /sys/class/net)
-         echo buffers: $(ls /sys/kernel/tracing/instances)",
-        net("vmbell-exit"),
-        net("vmbell-assigned --card 0000:00:07.0 --wire lo"),
-    );
+    let options = "--modules /modules --busybox /busybox --netserver /bin/true --netperf /bin/true";
+    let script = format!("NET='{vmbell} net --runs 1 {options}'\n{script}");
+    let kernel = format!("{}:/vmlinux", PARTS.0.image.display());
     let modules = format!("{}:/modules", PARTS.0.modules.as_ref().unwrap().display());
     let busybox = format!("{}:/busybox", PARTS.1.display());
     let mut command = lab(&["--module", "tun"]);
-    for with in [vmbell, "/bin/true", "/bin/ls", &modules, &busybox] {
+    for with in [vmbell, "/bin/true", "/bin/ls", &kernel, &modules, &busybox] {
         command.args(["--with", with]);
     }
-    let output = output(command.args(["--", "/bin/sh", "-c", &script]));
+    command.args(["--", "/bin/sh", "-c", &script]);
+    command
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn guest_that_does_not_start_and_wire_that_is_in_use_are_told_and_leave_no_interface() {
+    let script = "$NET vmbell-exit --kernel /bin/sh 2>&1; echo status: $?
+         $NET vmbell-assigned --kernel /bin/sh --card 0000:00:07.0 --wire lo 2>&1; echo used: $?
+         echo interfaces: $(ls /sys/class/net)
+         echo buffers: $(ls /sys/kernel/tracing/instances)";
+    let output = output(&mut in_l1(script));
     let said = said(&output);
     assert_eq!(line(said, "status: "), ["1"], "{said}");
     assert_eq!(line(said, "used: "), ["1"], "{said}");
@@ -121,4 +120,24 @@ fn guest_that_does_not_start_and_wire_that_is_in_use_are_told_and_leave_no_inter
     assert_eq!(line(said, "buffers:"), [""], "{said}");
     assert!(said.contains("did not start: the VMM ended"), "{said}");
     assert!(said.contains("its last output: error: "), "{said}");
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn boot_that_is_late_in_an_emulator_is_repeated_twice_and_counted() {
+    // No emulated guest is at its first program by then.
+    let script = "$NET vmbell-exit --kernel /vmlinux --time-limit 300ms 2>&1; echo status: $?
+         echo interfaces: $(ls /sys/class/net)";
+    let output = output(&mut in_l1(script));
+    let said = said(&output);
+    assert_eq!(line(said, "status: "), ["1"], "{said}");
+    assert_eq!(line(said, "interfaces: "), ["lo"], "{said}");
+    // The report breaks its lines.
+    let words: Vec<&str> = said.split_whitespace().collect();
+    let report = words.join(" ");
+    let failed = "failed: the guest's first program did not start: it took longer than 300ms";
+    assert!(report.contains(failed), "{said}");
+    let repeated = "a boot hung and was repeated: the guest's first program did not start: it took \
+                    longer than 300ms (the last of 2)";
+    assert!(report.contains(repeated), "{said}");
 }
