@@ -33,6 +33,7 @@ pub(super) fn boot_on<H: Hypervisor>(
     let config = VirtConfig {
         memory: args.memory,
         vcpus: args.smp,
+        shared_memory: args.device.iter().any(Device::shares_memory),
     };
     let virt = Virt::new(hypervisor, config, io::stdout())?;
     let mut plugged = Plugged::default();

@@ -35,6 +35,7 @@ mod layout;
 mod mmio;
 mod off;
 mod pc;
+mod ram;
 mod runner;
 mod serial;
 mod stop;
@@ -44,9 +45,8 @@ mod virt;
 pub use error::MachineError;
 pub use image::{Arm64Image, Boot, ElfError, INFORMATION, Image, ImageError};
 pub use layout::{CODE, PARAMETERS, STACK_TOP};
-pub use pc::{
-    AssignedEvent, MEMORY_MAX, MEMORY_MIN, OnEvent, Pc, PcConfig, PcError, PlatformPlace, VCPUS_MAX,
-};
+pub use pc::{AssignedEvent, OnEvent, Pc, PcConfig, PcError, PlatformPlace, VCPUS_MAX};
+pub use ram::{MEMORY_MAX, MEMORY_MIN, RamError};
 pub use runner::Runner;
 pub use serial::SerialPort;
 pub use stop::{Deadline, Stop};

@@ -2,11 +2,10 @@
 
 use std::io;
 
-use super::layout::{MEMORY_MAX, MEMORY_MIN};
 use crate::bus::BusError;
 use crate::device::pci::PciError;
 use crate::hypervisor::Error;
-use crate::machine::{ImageError, MachineError};
+use crate::machine::{ImageError, MachineError, RamError};
 use crate::passthrough::PassthroughError;
 use crate::passthrough::pci::AssignError;
 
@@ -16,16 +15,9 @@ pub enum PcError {
     /// The backend lacks a capability that operating systems need.
     #[error(transparent)]
     Lacking(Error),
-    /// The PC cannot have this amount of RAM.
-    #[error(
-        "a PC cannot have {size} bytes of RAM: it takes multiples of 4096 from {} MiB to {} MiB",
-        MEMORY_MIN >> 20,
-        MEMORY_MAX >> 20
-    )]
-    Size {
-        /// The amount that was asked for, in bytes.
-        size: u64,
-    },
+    /// The PC cannot have this RAM.
+    #[error(transparent)]
+    Ram(#[from] RamError),
     /// The backend could not make the guest.
     #[error("cannot make the guest")]
     Create(#[source] Error),
@@ -53,14 +45,6 @@ pub enum PcError {
     /// A function could not be added to the PCI bus.
     #[error(transparent)]
     Pci(#[from] PciError),
-    /// The host has no memory of a file for the guest's RAM.
-    #[error("cannot make {size} bytes of memory that another process can map")]
-    SharedMemory {
-        /// The size of RAM.
-        size: u64,
-        /// The error.
-        source: io::Error,
-    },
     /// The eventfds of the pci-testdev could not be made.
     #[error("cannot make a pci-testdev")]
     Testdev {

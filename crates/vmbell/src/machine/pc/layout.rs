@@ -1,39 +1,12 @@
-//! The address map of the PC, and the check of its amount of RAM.
+//! The address map of the PC.
 
-use super::{PcConfig, PcError};
 use crate::bus::{BusError, BusRange};
 use crate::device::pci::{Board, Pin, Window, Windows};
 use crate::irq::Gsi;
-use crate::memory::{self, GuestAddress, GuestMemoryMmap};
-
-/// The least RAM in bytes: the first mebibyte has holes, so there must be RAM above it.
-pub const MEMORY_MIN: u64 = 2 << 20;
-/// The most RAM in bytes: devices are above it.
-pub const MEMORY_MAX: u64 = 3 << 30;
 
 /// The most vCPUs.
 pub const VCPUS_MAX: u16 = 64;
 const _: () = assert!(VCPUS_MAX as usize == stub::layout::MAX_VCPUS);
-
-const PAGE: u64 = 4096;
-
-/// Fails with [`PcError::Size`] unless a PC can have this amount of RAM. The number of vCPUs is checked by the
-/// backend.
-pub(super) fn check(config: PcConfig) -> Result<(), PcError> {
-    let size = config.memory;
-    if (MEMORY_MIN..=MEMORY_MAX).contains(&size) && size.is_multiple_of(PAGE) {
-        return Ok(());
-    }
-    Err(PcError::Size { size })
-}
-
-/// The memory that is to be RAM, if it has to be of a file.
-pub(super) fn ram(config: PcConfig) -> Result<Option<GuestMemoryMmap>, PcError> {
-    let size = config.memory;
-    let make = || memory::shared(GuestAddress(0), size);
-    let made = config.shared_memory.then(make).transpose();
-    made.map_err(|source| PcError::SharedMemory { size, source })
-}
 
 /// The first of the pins of the I/O APIC to which only PCI devices lead, and how many there are: those behind the 16
 /// that have their number from ISA, as in chipsets with an I/O APIC.

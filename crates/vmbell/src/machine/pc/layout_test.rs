@@ -1,6 +1,7 @@
 use super::*;
 use crate::device::{RTC_GSI, SCI_GSI};
 use crate::irq::PINS;
+use crate::machine::MEMORY_MAX;
 
 #[test]
 fn intx_leads_to_pins_that_no_other_device_has() {

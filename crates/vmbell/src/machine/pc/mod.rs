@@ -23,14 +23,14 @@ use vm_memory::{Bytes, GuestAddress};
 
 pub use assigned::{AssignedEvent, OnEvent};
 pub use error::PcError;
-pub use layout::{MEMORY_MAX, MEMORY_MIN, VCPUS_MAX};
+pub use layout::VCPUS_MAX;
 pub use platform::PlatformPlace;
 
 use self::assigned::Assigned;
 use self::platform::Taken;
 use super::off::{Off, Switch};
 use super::serial::{self, SerialPort};
-use super::{Boot, Image, Machine, Stop};
+use super::{Boot, Image, Machine, Stop, ram};
 use crate::bus::{BusDevice, BusRange};
 use crate::device::pci::{PciRoot, Routes};
 use crate::device::{
@@ -96,12 +96,12 @@ impl<V: Vm> Pc<V> {
         for capability in [Capability::Kernels, Capability::Interrupts] {
             hypervisor.require(capability).map_err(PcError::Lacking)?;
         }
-        layout::check(config)?;
+        let memory = ram::make(config.memory, config.shared_memory)?;
         let vm = hypervisor
             .create_vm(&VmConfig {
                 ram_base: 0,
                 ram_size: config.memory,
-                memory: layout::ram(config)?,
+                memory,
                 irqchip: Irqchip::Full,
                 vcpus: config.vcpus.into(),
                 hidden: config.hidden,

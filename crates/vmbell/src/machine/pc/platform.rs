@@ -8,6 +8,7 @@ use super::{Pc, PcError};
 use crate::device::virtio::mmio::Location;
 use crate::hypervisor::{AssignedDevices, Irqs, Vm};
 use crate::irq::Gsi;
+use crate::machine::MEMORY_MAX;
 use crate::passthrough::PassthroughError;
 use crate::passthrough::device::Device;
 use crate::passthrough::dma::DmaSpace;
@@ -18,7 +19,7 @@ use crate::passthrough::node::{NodeInterrupt, NodeRegion, Trigger};
 use crate::passthrough::placed::{Access, Guest, Handover, Place, Placed, Wire};
 
 /// The addresses of registers: RAM ends below, and PCI begins above.
-const FIRST_ADDRESS: u64 = super::MEMORY_MAX;
+const FIRST_ADDRESS: u64 = MEMORY_MAX;
 const END_ADDRESS: u64 = 0xe000_0000;
 const PAGE: u64 = 4096;
 

@@ -2,7 +2,7 @@
 
 use crate::bus::BusError;
 use crate::hypervisor::Error;
-use crate::machine::{ImageError, MEMORY_MAX, MEMORY_MIN, MachineError};
+use crate::machine::{ImageError, MachineError, RamError};
 
 /// The errors of an arm64 board.
 #[derive(Debug, thiserror::Error)]
@@ -13,16 +13,9 @@ pub enum VirtError {
     /// The backend's interrupt controllers are not those of arm64.
     #[error("the board of an arm64 kernel needs an arm64 host")]
     NoGic,
-    /// The board cannot have this amount of RAM.
-    #[error(
-        "the board cannot have {size} bytes of RAM: it takes multiples of 4096 from {} MiB to {} MiB",
-        MEMORY_MIN >> 20,
-        MEMORY_MAX >> 20
-    )]
-    Size {
-        /// The amount that was asked for, in bytes.
-        size: u64,
-    },
+    /// The board cannot have this RAM.
+    #[error(transparent)]
+    Ram(#[from] RamError),
     /// The backend could not make the guest.
     #[error("cannot make the guest")]
     Create(#[source] Error),

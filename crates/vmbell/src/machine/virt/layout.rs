@@ -1,9 +1,7 @@
 //! The address map: RAM from 0, this board's devices above the most RAM, and the interrupt controllers where the backend
 //! has them.
 
-use super::{VirtConfig, VirtError};
 use crate::device::virtio::mmio::Location;
-use crate::machine::{MEMORY_MAX, MEMORY_MIN};
 
 /// The device tree, below the kernel. It may be no larger than the room up to the kernel.
 pub(super) const TREE: u64 = 0x10_0000;
@@ -24,16 +22,4 @@ pub(super) const fn virtio(index: u32) -> Location {
         address: VIRTIO + Location::LEN * index as u64,
         gsi: VIRTIO_GSI + index,
     }
-}
-
-const PAGE: u64 = 4096;
-
-/// Fails with [`VirtError::Size`] unless the board can have this amount of RAM. The number of vCPUs is checked by the
-/// backend.
-pub(super) fn check(config: VirtConfig) -> Result<(), VirtError> {
-    let size = config.memory;
-    if (MEMORY_MIN..=MEMORY_MAX).contains(&size) && size.is_multiple_of(PAGE) {
-        return Ok(());
-    }
-    Err(VirtError::Size { size })
 }

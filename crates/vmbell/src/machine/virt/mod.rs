@@ -20,7 +20,7 @@ use self::layout::{SERIAL, TREE, TREE_LEN};
 use self::tree::Description;
 use super::off::{Off, Switch};
 use super::serial::{self, SerialPort};
-use super::{Arm64Image, Boot, Machine, Stop};
+use super::{Arm64Image, Boot, Machine, Stop, ram};
 use crate::bus::BusRange;
 use crate::device::SERIAL_LEN;
 use crate::hypervisor::{Capability, EntryPoint, Hypervisor, Irqchip, Vcpu, Vm, VmConfig};
@@ -33,6 +33,8 @@ pub struct VirtConfig {
     pub memory: u64,
     /// The number of vCPUs. The first starts at once, the others wait until the guest starts them.
     pub vcpus: u16,
+    /// Whether RAM is memory of a file, which a worker in another process can map.
+    pub shared_memory: bool,
 }
 
 /// A board: a machine with the devices of the tree.
@@ -58,11 +60,12 @@ impl<V: Vm> Virt<V> {
         for capability in [Capability::Kernels, Capability::Interrupts] {
             hypervisor.require(capability).map_err(VirtError::Lacking)?;
         }
-        layout::check(config)?;
+        let memory = ram::make(config.memory, config.shared_memory)?;
         let vm = hypervisor
             .create_vm(&VmConfig {
                 ram_base: 0,
                 ram_size: config.memory,
+                memory,
                 irqchip: Irqchip::Full,
                 vcpus: config.vcpus.into(),
                 ..VmConfig::default()

@@ -1,0 +1,47 @@
+//! The RAM of a board that boots images: how much it can be, and whether another process can map it.
+
+use std::io;
+
+use vm_memory::{GuestAddress, GuestMemoryMmap};
+
+use crate::memory;
+
+/// The least RAM of a board, in bytes: the first mebibyte has holes, so there must be RAM above it.
+pub const MEMORY_MIN: u64 = 2 << 20;
+/// The most RAM of a board, in bytes: devices are above it.
+pub const MEMORY_MAX: u64 = 3 << 30;
+
+const PAGE: u64 = 4096;
+
+/// Why a board cannot have its RAM.
+#[derive(Debug, thiserror::Error)]
+pub enum RamError {
+    /// The board cannot have this amount.
+    #[error(
+        "a board cannot have {size} bytes of RAM: it takes multiples of {PAGE} from {} MiB to {} MiB",
+        MEMORY_MIN >> 20,
+        MEMORY_MAX >> 20
+    )]
+    Size {
+        /// The amount that was asked for, in bytes.
+        size: u64,
+    },
+    /// The host has no memory of a file for it.
+    #[error("cannot make {size} bytes of memory that another process can map")]
+    Shared {
+        /// The size of RAM.
+        size: u64,
+        /// The error.
+        source: io::Error,
+    },
+}
+
+/// Checks the size, and makes the memory if it has to be of a file; otherwise the backend makes it.
+pub(super) fn make(size: u64, is_shared: bool) -> Result<Option<GuestMemoryMmap>, RamError> {
+    if !(MEMORY_MIN..=MEMORY_MAX).contains(&size) || !size.is_multiple_of(PAGE) {
+        return Err(RamError::Size { size });
+    }
+    let shared = || memory::shared(GuestAddress(0), size);
+    let made = is_shared.then(shared).transpose();
+    made.map_err(|source| RamError::Shared { size, source })
+}
