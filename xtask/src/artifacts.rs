@@ -73,6 +73,13 @@ pub(crate) fn tests_for(target: &str, packages: &[&str]) -> Result<Artifacts> {
     build(&arguments)
 }
 
+/// Builds an example of the command's package for another target, with the profile `release`.
+pub(crate) fn example_for(target: &str, name: &str) -> Result<Artifacts> {
+    let mut arguments = vec!["build", "--release", "--target", target];
+    arguments.extend(["--package", "vmbell-cli", "--example", name]);
+    build(&arguments)
+}
+
 /// Builds the command as `cargo test` does.
 pub(crate) fn debug() -> Result<Artifacts> {
     build(&["build", "--bin", "vmbell"])

@@ -5,6 +5,7 @@
 #[path = "lab_boot_arm64/linux.rs"]
 mod linux;
 
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 /// `vmbell lab run` on arm64 with these arguments, in this package's folder.
@@ -101,4 +102,9 @@ fn each_command_works_there_or_says_what_arm64_lacks() {
 fn guest() -> String {
     let built = "../../target/aarch64-unknown-linux-musl/release/vmbell";
     std::env::var("VMBELL_AARCH64").unwrap_or_else(|_| built.to_owned())
+}
+
+/// An example that was built with it.
+fn example(name: &str) -> PathBuf {
+    Path::new(&guest()).with_file_name("examples").join(name)
 }

@@ -19,10 +19,14 @@ const TARGET: &str = "aarch64-unknown-linux-musl";
 /// The packages with tests on KVM, and the command's own.
 const PACKAGES: [&str; 3] = ["vmbell", "vmbell-bench", "vmbell-cli"];
 
+/// The program of a guest and its host that talks over vsock.
+const TALKS: &str = "vsock";
+
 /// Runs all stages, even after one has failed, and prints their results.
 pub(crate) fn run() -> Result<()> {
     let started = Instant::now();
     let foreign = artifacts::tests_for(TARGET, &PACKAGES)?;
+    artifacts::example_for(TARGET, TALKS)?;
     let host = artifacts::test_of_the_command(suites::OWN_ARM64)?;
     let launcher = Launcher {
         vmbell: &host.vmbell,

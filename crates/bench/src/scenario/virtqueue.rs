@@ -130,7 +130,7 @@ where
 struct RoundTrip<H: Hypervisor> {
     hearing: Hearing,
     guest: Guest<H>,
-    device: Arc<VirtioMmio<Inverter>>,
+    device: Arc<VirtioMmio>,
     queue: Arc<Queue<Inverter>>,
     /// Sleeps between runs and during them.
     _listener: Option<Listener>,
@@ -158,11 +158,11 @@ impl<H: Hypervisor> RoundTrip<H> {
             _ => Interrupt::default(),
         };
         let backlog = guest.machine.backlog.clone();
-        let device = VirtioMmio::new(vm.memory(), Inverter, 1, serving, interrupt, backlog);
+        let (device, queues) =
+            VirtioMmio::new(vm.memory(), Inverter, 1, serving, interrupt, backlog);
         let device = Arc::new(device);
-        let queue = device
-            .queue(0)
-            .ok_or_else(|| guest.failed("the device has no queue"))?;
+        let queue = queues.into_iter().next();
+        let queue = queue.ok_or_else(|| guest.failed("the device has no queue"))?;
         let registers = BusRange::new(REGISTERS, register::CONFIG);
         registers
             .and_then(|range| guest.machine.mmio.insert(range, device.clone()))

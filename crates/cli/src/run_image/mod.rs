@@ -71,8 +71,9 @@ pub(super) struct RunArgs {
     /// the serial port then has no more, virtio-blk a disk of a file or block device of the host,
     /// virtio-net a network interface at the other end of a tap (`ip tuntap add dev tap0 mode tap user $USER`), and
     /// virtio-vsock sockets to programs of the host, as virtio devices on PCI. With transport=mmio, and on arm64 always, they
-    /// have registers in memory and a line, and there are the first four, without vhost. With vhost=on, and for virtio-vsock always,
-    /// the kernel serves the queues. The disk of vhost-user-blk is that of another process, which listens at a socket. With offload=off each packet is whole, and not longer than a frame. A notification is an ioeventfd,
+    /// have registers in memory and a line. With vhost=on, and for virtio-vsock always, the kernel serves the queues. The
+    /// disk of vhost-user-blk is that of another process, which listens at a socket. With offload=off each packet is whole,
+    /// and not longer than a frame. A notification is an ioeventfd,
     /// which wakes a thread of the device, or an exit of the vCPU (notify=exit), which then does the device's work. An
     /// interrupt is an irqfd, or a call for each message (interrupt=call). With packed=on the guest's driver may choose packed
     /// rings.

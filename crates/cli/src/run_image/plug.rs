@@ -5,7 +5,7 @@ use std::io::{self, PipeWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
 use super::assign;
 use super::console::Input;
@@ -56,19 +56,11 @@ pub(super) trait Board {
     ) -> Result<()>;
 
     /// Adds a device whose queues a worker serves, which `open` opens for the guest's RAM.
-    ///
-    /// On MMIO registers there is none: each interrupt sets a bit of `InterruptStatus` (virtio 1.3, 4.2.2), so that
-    /// this process would have to wake for it.
     fn add_worker<W: Worker + 'static>(
         &self,
-        _open: impl FnOnce(&GuestMemoryMmap) -> Result<W>,
-        _config: VirtioConfig,
-    ) -> Result<()> {
-        bail!(
-            "only a virtio device on PCI can be served by the kernel or another process: leave vhost=on, virtio-vsock \
-             and vhost-user-blk out, or transport=mmio on a PC"
-        )
-    }
+        open: impl FnOnce(&GuestMemoryMmap) -> Result<W>,
+        config: VirtioConfig,
+    ) -> Result<()>;
 }
 
 impl<V: Vm> Board for Pc<V> {
@@ -101,6 +93,14 @@ impl<V: Vm> Board for Mmio<'_, V> {
         config: VirtioConfig,
     ) -> Result<()> {
         Ok(self.0.add_virtio_mmio(handler, queues, config)?)
+    }
+
+    fn add_worker<W: Worker + 'static>(
+        &self,
+        open: impl FnOnce(&GuestMemoryMmap) -> Result<W>,
+        config: VirtioConfig,
+    ) -> Result<()> {
+        Ok(self.0.add_vhost_mmio(open(self.0.memory())?, config)?)
     }
 }
 
@@ -144,7 +144,7 @@ impl Plugged {
             Virtio::Net(link) => net(board, link, config)?,
             Virtio::Rng => board.add(Entropy, 1, config)?,
             Virtio::UserBlk(socket) => {
-                let connect = |_: &_| Ok(VhostUserBlk::connect(socket, gone(socket))?);
+                let connect = |memory: &_| Ok(VhostUserBlk::connect(memory, socket, gone(socket))?);
                 board.add_worker(connect, config)?;
             }
             Virtio::Vsock(cid) => {

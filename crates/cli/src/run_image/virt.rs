@@ -9,8 +9,10 @@ use super::plug::{Board, Plugged};
 use super::{Ending, RunArgs, console};
 use vmbell::device::virtio::Handler;
 use vmbell::device::virtio::VirtioConfig;
+use vmbell::device::virtio::vhost::Worker;
 use vmbell::hypervisor::{CpuFeatures, Hypervisor, Vm};
 use vmbell::machine::{Arm64Image, Boot, Virt, VirtConfig};
+use vmbell::memory::GuestMemoryMmap;
 
 /// Boots the kernel and returns the exit status.
 pub(super) fn boot_on<H: Hypervisor>(
@@ -41,7 +43,7 @@ pub(super) fn boot_on<H: Hypervisor>(
         let (Device::Virtio(device, config) | Device::VirtioMmio(device, config)) = device else {
             bail!(
                 "only a PC has the devices pc-testdev, pci-testdev, vfio-pci and vfio-platform: an arm64 guest can have \
-                 virtio-rng, virtio-console, virtio-blk and virtio-net"
+                 those of virtio and vhost-user-blk"
             )
         };
         plugged.virtio(&virt, device, *config)?;
@@ -63,5 +65,13 @@ impl<V: Vm> Board for Virt<V> {
         config: VirtioConfig,
     ) -> Result<()> {
         Ok(self.add_virtio(handler, queues, config)?)
+    }
+
+    fn add_worker<W: Worker + 'static>(
+        &self,
+        open: impl FnOnce(&GuestMemoryMmap) -> Result<W>,
+        config: VirtioConfig,
+    ) -> Result<()> {
+        Ok(self.add_vhost(open(self.memory())?, config)?)
     }
 }

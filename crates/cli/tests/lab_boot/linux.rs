@@ -337,6 +337,7 @@ poweroff -f
         (1, ",notify=exit,interrupt=call,packed=on,offload=off"),
         (1, ",vhost=on"),
         (2, ",vhost=on,notify=exit,interrupt=call,offload=off"),
+        (2, ",vhost=on,transport=mmio"),
     ];
     let runs = ways.map(run).map(|run| {
         format!(
@@ -356,9 +357,9 @@ poweroff -f
     let output = output(&mut files.in_l1(&["--module", "tun", "--module", "vhost_net"], &script));
     let said = said(&output);
     let pings = "3 packets transmitted, 3 packets received, 0% packet loss";
-    assert_eq!(line(said, pings).len(), 4, "{said}");
+    assert_eq!(line(said, pings).len(), 5, "{said}");
     let sum = format!("{} -", hash_bytes(&bytes));
-    assert_eq!(line(said, "down: "), [sum.as_str(); 4], "{said}");
-    assert_eq!(line(said, "up: "), [sum.as_str(); 4], "{said}");
-    assert_eq!(line(said, "errors:"), [""; 4], "{said}");
+    assert_eq!(line(said, "down: "), [sum.as_str(); 5], "{said}");
+    assert_eq!(line(said, "up: "), [sum.as_str(); 5], "{said}");
+    assert_eq!(line(said, "errors:"), [""; 5], "{said}");
 }

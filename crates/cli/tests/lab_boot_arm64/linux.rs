@@ -12,7 +12,7 @@ use vmbell_lab::initramfs::Archive;
 use vmbell_lab::kernel::ModuleTree;
 use vmbell_lab::{Kernel, Progress, Provision};
 
-use super::{guest, lab, output, text};
+use super::{example, guest, lab, output, text};
 
 /// The kernel and the only program of the guests, which the lab downloads.
 static PARTS: LazyLock<(Kernel, PathBuf)> = LazyLock::new(|| {
@@ -38,8 +38,20 @@ echo up: $up
 for module in /modules/*; do insmod $module || echo no $module; done
 ";
 
-/// A first file system with the drivers and a script as its first program.
-fn initrd(script: &str) -> Vec<u8> {
+/// The drivers of the guests.
+const DRIVERS: [&str; 5] = [
+    "virtio_blk",
+    "virtio_mmio",
+    "virtio_net",
+    "virtio_rng",
+    "vmw_vsock_virtio_transport",
+];
+
+/// A static program, and where a guest has it.
+type With<'p> = Option<(&'p Path, &'p str)>;
+
+/// A first file system with the drivers, a script as its first program, and perhaps a further program.
+fn initrd(script: &str, with: With<'_>) -> Vec<u8> {
     let (kernel, shell) = &*PARTS;
     let mut archive = Archive::new(Vec::new());
     archive
@@ -55,12 +67,14 @@ fn initrd(script: &str) -> Vec<u8> {
         .character_device(Path::new("/dev/console"), 5, 1)
         .unwrap();
     let tree = ModuleTree::open(kernel.modules.as_ref().unwrap(), kernel.release()).unwrap();
-    let drivers = ["virtio_mmio", "virtio_blk", "virtio_net", "virtio_rng"];
-    for (index, module) in tree.load_order(&drivers).unwrap().iter().enumerate() {
+    for (index, module) in tree.load_order(&DRIVERS).unwrap().iter().enumerate() {
         let path = format!("/modules/{index:02}-{}.ko", module.name);
         archive
             .file(Path::new(&path), 0o644, &module.bytes)
             .unwrap();
+    }
+    if let Some((program, path)) = with {
+        archive.host_path_at(program, Path::new(path)).unwrap();
     }
     let script = format!("{BEGIN}{script}");
     archive
@@ -76,8 +90,12 @@ struct Files {
 
 impl Files {
     fn new(script: &str, disk: &[u8]) -> Self {
+        Self::with_program(script, disk, None)
+    }
+
+    fn with_program(script: &str, disk: &[u8], with: With<'_>) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join("initrd"), initrd(script)).unwrap();
+        fs::write(folder.path().join("initrd"), initrd(script, with)).unwrap();
         fs::write(folder.path().join("disk"), disk).unwrap();
         Self { folder }
     }
@@ -196,24 +214,59 @@ end poweroff
              echo received: $(sha256sum </received)"
         )
     };
-    let both = [run(2, ""), run(1, ",notify=exit,interrupt=call")];
+    let runs = [
+        run(2, ""),
+        run(1, ",notify=exit,interrupt=call"),
+        run(2, ",vhost=on"),
+        run(1, ",vhost=on,notify=exit,interrupt=call,offload=off"),
+    ];
     let script = format!(
         "tunctl -t tap0 && ifconfig tap0 {HOST} up
          # A netcat whose input ends shuts the connection down.
          mkfifo /open && exec 3<>/open
          {}",
-        both.join("\n")
+        runs.join("\n")
     );
-    let output = output(&mut files.in_l1(&["--gic", "2", "--module", "tun"], &script));
+    let modules = ["--module", "tun", "--module", "vhost_net"];
+    let options = [&["--gic", "2"][..], &modules].concat();
+    let output = output(&mut files.in_l1(&options, &script));
     let said = said(&output);
-    assert!(is_up_in_time(said, 2), "{said}");
-    assert_eq!(line(said, "gic: "), ["GIC-0"; 2], "{said}");
+    assert!(is_up_in_time(said, 4), "{said}");
+    assert_eq!(line(said, "gic: "), ["GIC-0"; 4], "{said}");
     let pings = "3 packets transmitted, 3 packets received, 0% packet loss";
-    assert_eq!(line(said, pings).len(), 2, "{said}");
+    assert_eq!(line(said, pings).len(), 4, "{said}");
     let sum = format!("{} -", hash_bytes(&bytes));
-    assert_eq!(line(said, "down: "), [sum.as_str(); 2], "{said}");
-    assert_eq!(line(said, "received: "), [sum.as_str(); 2], "{said}");
-    assert_eq!(line(said, "errors:"), [""; 2], "{said}");
+    assert_eq!(line(said, "down: "), [sum.as_str(); 4], "{said}");
+    assert_eq!(line(said, "received: "), [sum.as_str(); 4], "{said}");
+    assert_eq!(line(said, "errors:"), [""; 4], "{said}");
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn programs_of_a_guest_and_its_host_talk_over_vsock_in_both_directions() {
+    let talk = example("vsock");
+    let script = "
+/bin/talk listen 7000 &
+echo to the host: $(echo sent-by-the-guest | /bin/talk connect 2 7001)
+wait
+end poweroff
+";
+    let files = Files::with_program(script, &[], Some((&talk, "/bin/talk")));
+    let runs = [(1, ""), (2, ",notify=exit,interrupt=call")].map(|(smp, way)| {
+        let run = files.run(&format!("--smp {smp} --device virtio-vsock,cid=3{way}"));
+        format!(
+            "/talk listen 7001 & {{ echo sent-by-the-host | /talk connect 3 7000; }} >/answer & \
+             {run}; wait; echo to the guest: $(cat /answer)"
+        )
+    });
+    let with = format!("{}:/talk", talk.display());
+    let options = ["--module", "vhost_vsock", "--with", &with];
+    let output = output(&mut files.in_l1(&options, &runs.join("\n")));
+    let said = said(&output);
+    let to_host = line(said, "to the host: ");
+    assert_eq!(to_host, ["tseug-eht-yb-tnes"; 2], "{said}");
+    let to_guest = line(said, "to the guest: ");
+    assert_eq!(to_guest, ["tsoh-eht-yb-tnes"; 2], "{said}");
 }
 
 #[test]
@@ -247,7 +300,6 @@ fn what_an_arm64_machine_cannot_run_is_refused_with_what_to_do() {
         "$0" run /Image --initrd /Image -m 64M 2>&1; echo $?
         "$0" run /Image -m 32M 2>&1; echo $?
         "$0" run /Image --device vfio-pci,host=0000:00:01.0 2>&1; echo $?
-        "$0" run /Image --device virtio-vsock,cid=3 2>&1; echo $?
         "$0" run /Image --cpu -x2apic 2>&1; echo $?
         "$0" run /Image --pv-eoi off 2>&1; echo $?
         "$0" run /Image --dump-dtb /tree 2>&1; echo $?
@@ -261,8 +313,7 @@ fn what_an_arm64_machine_cannot_run_is_refused_with_what_to_do() {
         "/packed is compressed: give the Image, which `gzip -dc <'/packed' >Image` makes of it",
         "give the machine more memory (--memory)",
         "/Image needs ",
-        "an arm64 guest can have virtio-rng, virtio-console, virtio-blk and virtio-net",
-        "only a virtio device on PCI can be served by the kernel or another process",
+        "an arm64 guest can have those of virtio and vhost-user-blk",
         "--cpu hides features that CPUID shows",
         "--pv-eoi hides a feature that only x86-64's guests have",
         "--dump-dtb writes the nodes of vfio-platform devices",

@@ -12,72 +12,106 @@ use super::{Machine, MachineError};
 use crate::bus::BusRange;
 use crate::device::virtio::Handler;
 use crate::device::virtio::mmio::{Interrupt, Location, VirtioMmio, register};
+use crate::device::virtio::vhost::Worker;
 use crate::device::virtio::{Notify, Raise, VirtioConfig};
 use crate::doorbell::{Datamatch, IoEventAddress, Sharing};
 use crate::hypervisor::{Error, IrqTrigger, Irqs, Vm};
 use crate::irq::Gsi;
 
-/// Plugs a device with so many queues in at `location`. `switch` is turned if its line fails.
-pub(super) fn plug<V: Vm, D: Handler + 'static>(
-    machine: &Machine<V>,
-    switch: &Arc<Switch>,
-    location: Location,
-    (handler, queues): (D, u16),
-    config: VirtioConfig,
-) -> Result<(), MachineError> {
-    let vm = machine.vm();
-    // Doorbells of writes of these values to registers.
-    let doorbell = |event: &EventFd, register: u64, value: u32| {
-        let address = IoEventAddress::Mmio(location.address + register);
-        let value = Datamatch::U32(Some(value));
-        vm.register_ioevent(event, address, value, Sharing::Exclusive)
-    };
-    let connect = || {
-        let mut interrupt = Interrupt::new(Some(trigger(vm, switch, D::NAME, location, config)?));
-        if config.notify == Notify::Doorbell {
-            let acknowledged = interrupt.acknowledge_by_doorbell().map_err(resources)?;
-            let value = Interrupt::ACKNOWLEDGE;
-            doorbell(&acknowledged, register::INTERRUPT_ACK, value)?;
-        }
-        let (memory, backlog) = (vm.memory(), machine.backlog.clone());
-        let device = VirtioMmio::with_threads(memory, handler, queues, config, interrupt, backlog);
-        let device = device.map_err(resources)?;
-        for index in 0..queues {
-            if let Some(kick) = device.kick(index) {
-                doorbell(kick, register::QUEUE_NOTIFY, index.into())?;
-            }
-        }
-        Ok(device)
-    };
-    let device = connect().map_err(|source| MachineError::Virtio {
-        device: D::NAME,
-        source,
-    })?;
-    let range = BusRange::new(location.address, Location::LEN)?;
-    Ok(machine.mmio.insert(range, Arc::new(device))?)
+/// A place for a device, with what its user has chosen.
+pub(super) struct Place<'m, V: Vm> {
+    pub(super) machine: &'m Machine<V>,
+    /// It is turned if the device's line fails.
+    pub(super) switch: &'m Arc<Switch>,
+    pub(super) location: Location,
+    pub(super) config: VirtioConfig,
 }
 
-/// What raises the line.
-fn trigger<V: Vm>(
-    vm: &Arc<V>,
-    switch: &Arc<Switch>,
-    device: &'static str,
-    location: Location,
-    config: VirtioConfig,
-) -> Result<Box<dyn IrqTrigger>, Error> {
-    let gsi = Gsi::new(location.gsi)?;
-    if config.raise == Raise::Call {
-        return Ok(Box::new(Edge {
-            irqs: vm.clone(),
-            gsi,
-            device,
-            switch: Arc::clone(switch),
-            pulse: Mutex::new(()),
-        }));
+impl<V: Vm> Place<'_, V> {
+    /// Plugs in a device with so many queues, which threads of this process serve.
+    pub(super) fn plug<D: Handler + 'static>(
+        self,
+        handler: D,
+        queues: u16,
+    ) -> Result<(), MachineError> {
+        let (memory, config) = (self.machine.vm().memory(), self.config);
+        let backlog = self.machine.backlog.clone();
+        self.plug_made(D::NAME, queues, |interrupt| {
+            VirtioMmio::with_threads(memory, handler, queues, config, interrupt, backlog)
+        })
     }
-    let irqfd = EventFd::new(EFD_NONBLOCK).map_err(resources)?;
-    vm.register_irqfd(&irqfd, gsi, None)?;
-    vm.irq_trigger(&irqfd)
+
+    /// Plugs in a device whose queues a worker serves.
+    pub(super) fn plug_worker<W: Worker + 'static>(self, worker: W) -> Result<(), MachineError> {
+        let memory = self.machine.vm().memory();
+        self.plug_made(W::NAME, W::QUEUES, |interrupt| {
+            VirtioMmio::with_worker(memory, worker, interrupt)
+        })
+    }
+
+    fn plug_made(
+        &self,
+        device: &'static str,
+        queues: u16,
+        make: impl FnOnce(Interrupt) -> io::Result<VirtioMmio>,
+    ) -> Result<(), MachineError> {
+        let made = self.connected(device, queues, make);
+        let made = made.map_err(|source| MachineError::Virtio { device, source })?;
+        let range = BusRange::new(self.location.address, Location::LEN)?;
+        Ok(self.machine.mmio.insert(range, Arc::new(made))?)
+    }
+
+    /// Makes the device, with its line and its doorbells.
+    fn connected(
+        &self,
+        device: &'static str,
+        queues: u16,
+        make: impl FnOnce(Interrupt) -> io::Result<VirtioMmio>,
+    ) -> Result<VirtioMmio, Error> {
+        let mut interrupt = Interrupt::new(Some(self.trigger(device)?));
+        if self.config.notify == Notify::Exit {
+            return make(interrupt).map_err(resources);
+        }
+        let acknowledged = interrupt.acknowledge_by_doorbell().map_err(resources)?;
+        self.doorbell(
+            &acknowledged,
+            register::INTERRUPT_ACK,
+            Interrupt::ACKNOWLEDGE,
+        )?;
+        let made = make(interrupt).map_err(resources)?;
+        for index in 0..queues {
+            if let Some(kick) = made.kick(index) {
+                self.doorbell(kick, register::QUEUE_NOTIFY, index.into())?;
+            }
+        }
+        Ok(made)
+    }
+
+    /// A doorbell of writes of this value to a register.
+    fn doorbell(&self, event: &EventFd, register: u64, value: u32) -> Result<(), Error> {
+        let address = IoEventAddress::Mmio(self.location.address + register);
+        let value = Datamatch::U32(Some(value));
+        let vm = self.machine.vm();
+        vm.register_ioevent(event, address, value, Sharing::Exclusive)
+    }
+
+    /// What raises the line.
+    fn trigger(&self, device: &'static str) -> Result<Box<dyn IrqTrigger>, Error> {
+        let vm = self.machine.vm();
+        let gsi = Gsi::new(self.location.gsi)?;
+        if self.config.raise == Raise::Call {
+            return Ok(Box::new(Edge {
+                irqs: vm.clone(),
+                gsi,
+                device,
+                switch: Arc::clone(self.switch),
+                pulse: Mutex::new(()),
+            }));
+        }
+        let irqfd = EventFd::new(EFD_NONBLOCK).map_err(resources)?;
+        vm.register_irqfd(&irqfd, gsi, None)?;
+        vm.irq_trigger(&irqfd)
+    }
 }
 
 fn resources(source: io::Error) -> Error {

@@ -24,7 +24,8 @@ pub const ACKNOWLEDGE: IoEventAddress = IoEventAddress::Mmio(HOLE + register::IN
 pub struct Rig<H: Hypervisor, D> {
     pub machine: Machine<H::Vm>,
     pub vcpu: <H::Vm as Vm>::Vcpu,
-    device: Arc<VirtioMmio<D>>,
+    device: Arc<VirtioMmio>,
+    queues: Vec<Arc<Queue<D>>>,
 }
 
 impl<H: Hypervisor, D: Handler + 'static> Rig<H, D> {
@@ -43,7 +44,7 @@ impl<H: Hypervisor, D: Handler + 'static> Rig<H, D> {
     ) -> Self {
         let machine = Machine::new(vm);
         let (memory, backlog) = (machine.vm().memory(), machine.backlog.clone());
-        let device = VirtioMmio::new(memory, handler, 2, serving, interrupt, backlog);
+        let (device, queues) = VirtioMmio::new(memory, handler, 2, serving, interrupt, backlog);
         let device = Arc::new(device);
         let registers = BusRange::new(HOLE, register::CONFIG).unwrap();
         machine.mmio.insert(registers, device.clone()).unwrap();
@@ -54,11 +55,12 @@ impl<H: Hypervisor, D: Handler + 'static> Rig<H, D> {
             machine,
             vcpu,
             device,
+            queues,
         }
     }
 
     pub fn queue(&self) -> Arc<Queue<D>> {
-        self.device.queue(0).unwrap()
+        Arc::clone(&self.queues[0])
     }
 
     /// Tells the guest to send [`COUNT`] requests.

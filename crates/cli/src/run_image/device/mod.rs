@@ -47,7 +47,10 @@ pub(super) enum Device {
 impl Device {
     /// Whether another process maps the guest's memory.
     pub(super) const fn shares_memory(&self) -> bool {
-        matches!(self, Self::Virtio(Virtio::UserBlk(_), _))
+        matches!(
+            self,
+            Self::Virtio(Virtio::UserBlk(_), _) | Self::VirtioMmio(Virtio::UserBlk(_), _)
+        )
     }
 }
 

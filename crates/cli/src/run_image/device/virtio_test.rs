@@ -83,12 +83,15 @@ fn sockets_have_the_context_id_of_a_guest() {
 
 #[test]
 fn memory_is_shared_with_the_process_behind_a_socket_only() {
-    let disk = device("vhost-user-blk,socket=/run/disk").unwrap();
+    for transport in ["pci", "mmio"] {
+        let disk = format!("vhost-user-blk,socket=/run/disk,transport={transport}");
+        assert!(device(&disk).unwrap().shares_memory(), "{transport}");
+    }
     assert_eq!(
         read("vhost-user-blk,socket=/run/disk").0,
         Virtio::UserBlk("/run/disk".into())
     );
-    assert!(disk.shares_memory() && !device("virtio-rng").unwrap().shares_memory());
+    assert!(!device("virtio-rng").unwrap().shares_memory());
 }
 
 #[test]

@@ -18,7 +18,12 @@ poweroff -f
 "
     );
     let files = Files::with_programs(&script, &[], &[Path::new(&talk)]);
-    let runs = [(1, ""), (2, ",notify=exit,interrupt=call")].map(|(smp, way)| {
+    let ways = [
+        (1, ""),
+        (2, ",notify=exit,interrupt=call"),
+        (1, ",transport=mmio"),
+    ];
+    let runs = ways.map(|(smp, way)| {
         let run = files.run(&format!("--smp {smp} --device virtio-vsock,cid=3{way}"));
         // The guest's console has the output while it runs.
         format!(
@@ -40,12 +45,12 @@ poweroff -f
     let said = said(&output);
     assert_eq!(
         line(said, "to the host: "),
-        ["tseug-eht-yb-tnes"; 2],
+        ["tseug-eht-yb-tnes"; 3],
         "{said}"
     );
     assert_eq!(
         line(said, "to the guest: "),
-        ["tsoh-eht-yb-tnes"; 2],
+        ["tsoh-eht-yb-tnes"; 3],
         "{said}"
     );
 }

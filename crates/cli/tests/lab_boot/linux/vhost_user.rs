@@ -55,22 +55,25 @@ poweroff -f
 ";
     let files = Files::new(script, &disk);
     let device = format!("--device vhost-user-blk,socket={SOCKET}");
-    let runs = [(1, ""), (2, ",notify=exit,interrupt=call")]
-        .map(|(smp, way)| files.run(&format!("--smp {smp} {device}{way}")));
+    let ways = [
+        (1, ""),
+        (2, ",notify=exit,interrupt=call"),
+        (2, ",transport=mmio"),
+    ];
+    let runs = ways.map(|(smp, way)| files.run(&format!("--smp {smp} {device}{way}")));
     let script = format!(
-        "{}\n{} && {}; status=$?\nkill $daemon; exit $status",
+        "{}\n{}; status=$?\nkill $daemon; exit $status",
         daemon(&qemu),
-        runs[0],
-        runs[1]
+        runs.join(" && ")
     );
     let options = options(&qemu);
     let options: Vec<&str> = options.iter().map(String::as_str).collect();
     let output = output(&mut files.in_l1(&options, &script));
     let said = said(&output);
-    // What the first guest has written is what the second one finds.
+    // What the first guest has written is what the others find.
     let mut written = disk.clone();
     written.copy_within(16 * 4096..32 * 4096, 0);
-    let sums = [&disk, &written].map(|disk| format!("{} -", hash_bytes(disk)));
+    let sums = [&disk, &written, &written].map(|disk| format!("{} -", hash_bytes(disk)));
     assert_eq!(line(said, "disk: "), sums, "{said}");
 }
 

@@ -31,6 +31,8 @@ mod rng;
 mod server;
 pub mod vhost;
 mod watch;
+#[cfg(test)]
+mod worker_double;
 
 pub use blk::Disk;
 pub use config::{Notify, Raise, VirtioConfig};

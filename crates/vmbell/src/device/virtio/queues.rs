@@ -104,6 +104,11 @@ impl<D: Handler + 'static> Queues<D> {
         Ok(())
     }
 
+    /// The queues by their indices.
+    pub(super) fn each(&self) -> &[Arc<Queue<D>>] {
+        &self.each
+    }
+
     /// The queue with this index.
     pub(super) fn queue(&self, index: u16) -> Option<&Arc<Queue<D>>> {
         self.each.get(usize::from(index))

@@ -7,8 +7,10 @@ use super::{Pc, PcError};
 use crate::device::virtio::Handler;
 use crate::device::virtio::VirtioConfig;
 use crate::device::virtio::mmio::Location;
+use crate::device::virtio::vhost::Worker;
 use crate::hypervisor::Vm;
-use crate::machine::mmio;
+use crate::machine::MachineError;
+use crate::machine::mmio::Place;
 
 impl<V: Vm> Pc<V> {
     /// Adds a virtio device with so many queues on MMIO registers.
@@ -21,18 +23,36 @@ impl<V: Vm> Pc<V> {
         queues: u16,
         config: VirtioConfig,
     ) -> Result<(), PcError> {
-        let device = D::NAME;
+        self.at_next(D::NAME, config, |place| place.plug(handler, queues))
+    }
+
+    /// Adds a virtio device whose queues a worker serves on MMIO registers.
+    ///
+    /// # Errors
+    /// The board has no addresses or no pin for it, or the process no descriptors or threads.
+    pub fn add_vhost_mmio<W: Worker + 'static>(
+        &self,
+        worker: W,
+        config: VirtioConfig,
+    ) -> Result<(), PcError> {
+        self.at_next(W::NAME, config, |place| place.plug_worker(worker))
+    }
+
+    fn at_next(
+        &self,
+        device: &'static str,
+        config: VirtioConfig,
+        plug: impl FnOnce(Place<'_, V>) -> Result<(), MachineError>,
+    ) -> Result<(), PcError> {
         let mut taken = self.platform.lock().unwrap_or_else(PoisonError::into_inner);
         let location = taken.take_virtio();
         let location = location.map_err(|what| PcError::NoPlace { device, what })?;
-        let (machine, switch) = (&self.machine, &self.switch);
-        Ok(mmio::plug(
-            machine,
-            switch,
+        Ok(plug(Place {
+            machine: &self.machine,
+            switch: &self.switch,
             location,
-            (handler, queues),
             config,
-        )?)
+        })?)
     }
 
     /// Where these devices are.

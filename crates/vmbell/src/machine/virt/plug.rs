@@ -2,12 +2,16 @@
 
 use std::sync::PoisonError;
 
+use vm_memory::GuestMemoryMmap;
+
 use super::layout::{VIRTIO_MAX, virtio};
 use super::{Virt, VirtError};
 use crate::device::virtio::Handler;
 use crate::device::virtio::VirtioConfig;
+use crate::device::virtio::vhost::Worker;
 use crate::hypervisor::Vm;
-use crate::machine::mmio;
+use crate::machine::MachineError;
+use crate::machine::mmio::Place;
 
 impl<V: Vm> Virt<V> {
     /// Adds a virtio device with so many queues.
@@ -20,15 +24,43 @@ impl<V: Vm> Virt<V> {
         queues: u16,
         config: VirtioConfig,
     ) -> Result<(), VirtError> {
+        self.at_next(D::NAME, config, |place| place.plug(handler, queues))
+    }
+
+    /// Adds a virtio device whose queues a worker serves.
+    ///
+    /// # Errors
+    /// The board has no place for it, or the process no descriptors or threads.
+    pub fn add_vhost<W: Worker + 'static>(
+        &self,
+        worker: W,
+        config: VirtioConfig,
+    ) -> Result<(), VirtError> {
+        self.at_next(W::NAME, config, |place| place.plug_worker(worker))
+    }
+
+    /// The guest's RAM, which a worker of its devices serves.
+    pub fn memory(&self) -> &GuestMemoryMmap {
+        self.machine.vm().memory()
+    }
+
+    fn at_next(
+        &self,
+        device: &'static str,
+        config: VirtioConfig,
+        plug: impl FnOnce(Place<'_, V>) -> Result<(), MachineError>,
+    ) -> Result<(), VirtError> {
         let mut devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
         if *devices >= VIRTIO_MAX {
-            return Err(VirtError::NoPlace {
-                device: D::NAME,
-                most: VIRTIO_MAX,
-            });
+            let most = VIRTIO_MAX;
+            return Err(VirtError::NoPlace { device, most });
         }
-        let (machine, switch, location) = (&self.machine, &self.switch, virtio(*devices));
-        mmio::plug(machine, switch, location, (handler, queues), config)?;
+        plug(Place {
+            machine: &self.machine,
+            switch: &self.switch,
+            location: virtio(*devices),
+            config,
+        })?;
         *devices += 1;
         Ok(())
     }

@@ -12,49 +12,50 @@ use crate::device::virtio::control::{Control, QUEUE_SIZE_MAX};
 use crate::device::virtio::queues::Queues;
 use crate::device::virtio::registers::{QueueRegisters, set_half};
 use crate::device::virtio::server::{DriverSide, Server};
+use crate::device::virtio::vhost::{Vhost, Worker};
 use crate::device::virtio::{Handler, Interrupts, Queue, Refusal, Serving};
 use crate::device::virtio::{Notify, VirtioConfig};
 use crate::eventfd::EventFd;
 use crate::virtqueue::Status;
 
 /// A virtio device with MMIO registers.
-pub struct VirtioMmio<D> {
+pub struct VirtioMmio {
     control: Control,
-    queues: Arc<Queues<D>>,
     interrupt: Arc<Interrupt>,
 }
 
-impl<D> fmt::Debug for VirtioMmio<D> {
+impl fmt::Debug for VirtioMmio {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("VirtioMmio").field(&self.control).finish()
     }
 }
 
-impl<D: Handler + 'static> VirtioMmio<D> {
-    /// A device in the state after a reset, whose queues are in `memory`.
+impl VirtioMmio {
+    /// A device in the state after a reset, whose queues are in `memory`, and the queues, for the threads that serve them.
     ///
     /// `backlog` is the machine's: it continues the service of a notification that exceeds the budget.
-    pub fn new(
+    pub fn new<D: Handler + 'static>(
         memory: &GuestMemoryMmap,
         handler: D,
         queues: u16,
         serving: Serving,
         interrupt: Interrupt,
         backlog: Backlog,
-    ) -> Self {
+    ) -> (Self, Vec<Arc<Queue<D>>>) {
         let interrupt = Arc::new(interrupt);
         let driver = driver_side(memory, &interrupt);
         let queues = Queues::new(handler, queues, serving, driver.clone(), backlog);
-        Self::over(queues, driver, interrupt)
+        let each = queues.each().to_vec();
+        (Self::over(Arc::new(queues), driver, interrupt), each)
     }
 
-    /// The same, with threads of its own: one that serves what waits for the host, if the device has that, and with
+    /// The device with threads of its own: one that serves what waits for the host, if the device has that, and with
     /// [`Notify::Doorbell`] one for each queue, which a [`kick`](Self::kick) wakes.
     ///
     /// # Errors
     ///
     /// If the process cannot have more descriptors or threads.
-    pub fn with_threads(
+    pub fn with_threads<D: Handler + 'static>(
         memory: &GuestMemoryMmap,
         handler: D,
         queues: u16,
@@ -72,27 +73,36 @@ impl<D: Handler + 'static> VirtioMmio<D> {
             queues.listen()?;
         }
         queues.watch_source()?;
-        Ok(Self::over(queues, driver, interrupt))
+        Ok(Self::over(Arc::new(queues), driver, interrupt))
     }
 
-    fn over(queues: Queues<D>, driver: DriverSide, interrupt: Arc<Interrupt>) -> Self {
-        let queues = Arc::new(queues);
-        let server = Arc::clone(&queues) as Arc<dyn Server>;
+    /// A device whose queues a worker serves. Its calls wake a thread for each queue, since each interrupt sets a bit of
+    /// `InterruptStatus` (virtio 1.3, 4.2.2).
+    ///
+    /// # Errors
+    ///
+    /// If the process cannot have more descriptors or threads.
+    pub fn with_worker<W: Worker + 'static>(
+        memory: &GuestMemoryMmap,
+        worker: W,
+        interrupt: Interrupt,
+    ) -> io::Result<Self> {
+        let interrupt = Arc::new(interrupt);
+        let driver = driver_side(memory, &interrupt);
+        let server = Vhost::new(worker, driver.clone())?;
+        Ok(Self::over(Arc::new(server), driver, interrupt))
+    }
+
+    fn over(server: Arc<dyn Server>, driver: DriverSide, interrupt: Arc<Interrupt>) -> Self {
         Self {
             control: Control::new(server, driver, 0),
-            queues,
             interrupt,
         }
     }
 
-    /// The eventfd that wakes the queue's own thread, if it has one.
+    /// The eventfd whose signal notifies the queue, if somebody sleeps until then.
     pub fn kick(&self, index: u16) -> Option<&EventFd> {
-        self.queues.kick(index)
-    }
-
-    /// The queue with this index, for the thread that serves it.
-    pub fn queue(&self, index: u16) -> Option<Arc<Queue<D>>> {
-        self.queues.queue(index).cloned()
+        self.control.server().kick(index)
     }
 
     /// Takes the last refusal; `None` if there was none since the last call.
@@ -106,7 +116,7 @@ impl<D: Handler + 'static> VirtioMmio<D> {
         match offset {
             register::MAGIC_VALUE => register::MAGIC,
             register::VERSION => 2,
-            register::DEVICE_ID => D::DEVICE_ID,
+            register::DEVICE_ID => self.control.server().device_id(),
             register::VENDOR_ID => u32::from_le_bytes(*b"bell"),
             register::DEVICE_FEATURES => self.control.offered(&registers),
             register::QUEUE_SIZE_MAX => selected.map_or(0, |_| QUEUE_SIZE_MAX.into()),
@@ -122,7 +132,7 @@ impl<D: Handler + 'static> VirtioMmio<D> {
         if offset == register::QUEUE_NOTIFY {
             // Without the registers' lock: this serves the queue.
             if let Ok(index) = u16::try_from(value) {
-                self.queues.notify(index);
+                self.control.server().notify(index);
             }
             return;
         }
@@ -172,7 +182,7 @@ fn set_queue(queue: &mut QueueRegisters, offset: u64, value: u32) {
 
 /// Registers are accessed with aligned 32-bit accesses; any other access is a mistake of the driver (virtio 1.3,
 /// 4.2.2.2) and has no effect. The configuration behind them is accessed at any width.
-impl<D: Handler + 'static> BusDevice for VirtioMmio<D> {
+impl BusDevice for VirtioMmio {
     fn read(&self, offset: u64, data: &mut [u8]) {
         if let Some(offset) = offset.checked_sub(register::CONFIG) {
             return self.control.read_config(offset, data);

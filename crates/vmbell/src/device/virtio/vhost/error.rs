@@ -53,6 +53,14 @@ impl VhostError {
 /// A back end of vhost-user that cannot be had.
 #[derive(Debug, thiserror::Error)]
 pub enum VhostUserError {
+    /// The back end could not map the guest's memory.
+    #[error(
+        "the guest's memory is not that of a file, so the back end at {} cannot map it", path.display()
+    )]
+    Memory {
+        /// The socket.
+        path: PathBuf,
+    },
     /// Nobody listens there.
     #[error("cannot connect to {}: a back end of vhost-user has to listen there", path.display())]
     Connect {

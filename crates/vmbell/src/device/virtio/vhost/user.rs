@@ -14,6 +14,7 @@ use vhost::vhost_user::message::VhostUserConfigFlags;
 use vhost::vhost_user::{
     Frontend, VhostUserFrontend, VhostUserProtocolFeatures, VhostUserVirtioFeatures,
 };
+use vm_memory::{GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion};
 
 use super::{VhostUserError, Worker};
 use crate::device::virtio::features::{EVENT_IDX, INDIRECT_DESC, VERSION_1};
@@ -40,12 +41,20 @@ pub struct VhostUserBlk {
 }
 
 impl VhostUserBlk {
-    /// The disk of the back end that listens at a path.
+    /// The disk of the back end that listens at a path, for a guest with this memory, which is that of a file, as
+    /// [`memory::shared`](crate::memory::shared) makes it.
     ///
     /// # Errors
     ///
     /// Says what the user can do.
-    pub fn connect(path: &Path, on_gone: OnGone) -> Result<Self, VhostUserError> {
+    pub fn connect(
+        memory: &GuestMemoryMmap,
+        path: &Path,
+        on_gone: OnGone,
+    ) -> Result<Self, VhostUserError> {
+        if memory.iter().any(|region| region.file_offset().is_none()) {
+            return Err(VhostUserError::Memory { path: path.into() });
+        }
         let failed = |source| VhostUserError::Connect {
             path: path.into(),
             source,
@@ -150,5 +159,22 @@ impl fmt::Debug for VhostUserBlk {
         f.debug_struct("VhostUserBlk")
             .field("path", &self.path)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(miri))]
+mod tests {
+    use vm_memory::GuestAddress;
+
+    use super::*;
+
+    #[test]
+    fn back_end_that_could_not_map_the_memory_is_not_asked() {
+        let memory = GuestMemoryMmap::from_ranges(&[(GuestAddress(0), 0x1000)]).unwrap();
+        let path = Path::new("/run/disk.sock");
+        let error = VhostUserBlk::connect(&memory, path, Box::new(|| {})).unwrap_err();
+        let text = "the guest's memory is not that of a file, so the back end at /run/disk.sock cannot map it";
+        assert_eq!(error.to_string(), text);
     }
 }

@@ -69,7 +69,7 @@ fn live<D: Handler + 'static>(handler: D, serving: Serving) -> Device<D> {
 
 fn ahead(most: u64) -> (Device<Ahead>, Arc<Queue<Ahead>>) {
     let device = live(Ahead::of(most), Serving::Notified);
-    let queue = device.transport.queue(0).unwrap();
+    let queue = Arc::clone(&device.queues[0]);
     (device, queue)
 }
 
@@ -176,7 +176,7 @@ impl Handler for Slow {
 fn called_meanwhile(serving: Serving) -> Served {
     let barrier = Arc::new(Barrier::new(2));
     let device = live(Slow(Arc::clone(&barrier)), serving);
-    let queue = device.transport.queue(0).unwrap();
+    let queue = Arc::clone(&device.queues[0]);
     std::thread::scope(|scope| {
         let first = scope.spawn(|| queue.serve());
         barrier.wait();

@@ -152,7 +152,7 @@ fn a_polled_queue_wants_no_notifications() {
     let device = Device::new(Serving::Polled);
     with_driver(&device, |driver| {
         assert!(!driver.send(&[Buffer::new(REQUEST, 1)], &[]));
-        let queue = device.transport.queue(0).unwrap();
+        let queue = Arc::clone(&device.queues[0]);
         assert_eq!(queue.serve().chains, 1);
         assert_eq!(driver.take(), Some(0));
         assert!(!driver.send(&[Buffer::new(REQUEST, 1)], &[]));
@@ -166,7 +166,7 @@ fn after_a_reset_the_ring_is_not_looked_at() {
         driver.send(&[Buffer::new(REQUEST, 1)], &[]);
         device.write(register::STATUS, 0);
         device.write(register::QUEUE_NOTIFY, 0);
-        let served = device.transport.queue(0).unwrap().serve();
+        let served = device.queues[0].serve();
         assert_eq!(served, Served::default());
         assert_eq!(driver.take(), None);
         assert_eq!(device.read(register::INTERRUPT_STATUS), 0);
@@ -189,7 +189,7 @@ fn a_queue_that_is_made_unready_is_not_served() {
 #[test]
 fn resets_while_another_thread_serves_neither_hang_nor_serve_on() {
     let device = Device::new(Serving::Polled);
-    let (queue, stop) = (device.transport.queue(0).unwrap(), AtomicBool::new(false));
+    let (queue, stop) = (Arc::clone(&device.queues[0]), AtomicBool::new(false));
     std::thread::scope(|scope| {
         let server = scope.spawn(|| {
             let mut served = 0;

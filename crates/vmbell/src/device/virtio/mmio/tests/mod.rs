@@ -5,12 +5,15 @@ mod hostile;
 mod live;
 mod negotiation;
 mod queues;
+mod worker;
+
+use std::sync::Arc;
 
 use vm_memory::{GuestAddress, GuestMemoryMmap};
 
 use super::{Interrupt, VirtioMmio, register};
 use crate::bus::{Backlog, BusDevice};
-use crate::device::virtio::{Handler, Inverter, Refusal, Served, Serving};
+use crate::device::virtio::{Handler, Inverter, Queue, Refusal, Served, Serving};
 use crate::virtqueue::SplitLayout;
 
 const RAM: usize = 0x1_0000;
@@ -25,7 +28,8 @@ const PROBED: u32 = ACKNOWLEDGE | DRIVER;
 /// A device with two queues, as its driver sees it.
 pub struct Device<D = Inverter> {
     pub memory: GuestMemoryMmap,
-    pub transport: VirtioMmio<D>,
+    pub transport: VirtioMmio,
+    pub queues: Vec<Arc<Queue<D>>>,
     pub backlog: Backlog,
 }
 
@@ -43,10 +47,12 @@ impl<D: Handler + 'static> Device<D> {
     pub fn of(handler: D, serving: Serving, interrupt: Interrupt) -> Self {
         let memory = GuestMemoryMmap::from_ranges(&[(GuestAddress(0), RAM)]).unwrap();
         let backlog = Backlog::default();
-        let transport = VirtioMmio::new(&memory, handler, 2, serving, interrupt, backlog.clone());
+        let (transport, queues) =
+            VirtioMmio::new(&memory, handler, 2, serving, interrupt, backlog.clone());
         Self {
             memory,
             transport,
+            queues,
             backlog,
         }
     }
