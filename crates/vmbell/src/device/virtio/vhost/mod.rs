@@ -1,6 +1,7 @@
 //! Devices whose queues a worker serves, of the kernel (Linux `drivers/vhost`) or in another process (vhost-user), in
 //! the guest's memory and without this process: a notification is a doorbell whose eventfd wakes the worker, and the
-//! worker signals the eventfd that is the irqfd of the queue's vector.
+//! worker signals the eventfd that is the irqfd of the queue's vector. Where there is no such irqfd, as on MMIO
+//! registers, a thread of the device hands the signal on.
 //!
 //! A [`Worker`] is what a type of device has of its own: [`VhostNet`], [`VhostVsock`] and [`VhostUserBlk`]. The
 //! threads of vCPUs set it up when the driver is ready, and stop it at a reset.
