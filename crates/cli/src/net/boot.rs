@@ -16,7 +16,7 @@ use super::interface::GUEST;
 use super::link::Link;
 use super::netperf::{self, Amount, Done};
 use super::pattern::Pattern;
-
+use super::spin;
 use super::way::{Guest, Way};
 use crate::columns::Failure;
 use crate::process::{self, End, Ended, Reached, Running, Task};
@@ -38,6 +38,8 @@ pub(super) struct Place<'a> {
     pub(super) counts: bool,
     /// How often one that hangs is repeated at most.
     pub(super) repeats: u32,
+    /// Whether a guest that spins is ended before its time limit.
+    pub(super) ends_spinning: bool,
     pub(super) stop: &'a AtomicBool,
 }
 
@@ -100,7 +102,10 @@ impl Place<'_> {
                 return Ok(Err(Failure::of(reason, &End::Stopped)));
             }
         };
+        let watch = self.ends_spinning.then(|| spin::Watch::start(running.id()));
+        let watch = watch.transpose().context("cannot watch a guest")?;
         let measured = self.measure(&mut running, begun);
+        let has_spun = watch.is_some_and(|watch| watch.found());
         let ended = running
             .end(Some(End::Lingered))
             .context("cannot end a VMM")?;
@@ -109,9 +114,16 @@ impl Place<'_> {
         }
         // What the VMM itself complains about tells more than what its guest printed.
         let last = || last_words(&ended.errors).or_else(|| last_words(&ended.output));
-        Ok(measured.map_err(|failure| Failure {
-            last: last(),
-            ..failure
+        Ok(measured.map_err(|failure| match has_spun {
+            true => Failure {
+                reason: format!("the guest spun for {:?} without an exit", spin::PERIOD),
+                last: last(),
+                hung: true,
+            },
+            false => Failure {
+                last: last(),
+                ..failure
+            },
         }))
     }
 

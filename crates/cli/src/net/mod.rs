@@ -1,8 +1,8 @@
 //! `vmbell net`: Linux's own network driver in a guest, by each way that a VMM has to serve it, with the real netperf.
 //!
 //! `way` says what VMM runs with which device, `pattern` what netperf does, `guest` makes the guest's file system and
-//! `link` its network. `boot` measures one boot, by `netperf` and `events`, whose words are not trusted. The report is
-//! that of `vmbell vmm`: each way is a column.
+//! `link` its network. `boot` measures one boot, by `netperf` and `events`, whose words are not trusted, and `spin` ends
+//! one that hangs. The report is that of `vmbell vmm`: each way is a column.
 
 mod args;
 mod boot;
@@ -13,6 +13,7 @@ mod link;
 mod netperf;
 mod pattern;
 mod rows;
+mod spin;
 mod tap;
 mod way;
 
@@ -44,13 +45,13 @@ use super::vmm::version_of;
 use vmbell_bench::{Observer, Phase, timing};
 use vmbell_report::{Planned, Report, Status, Timing, Vmm};
 
-/// How often a boot that hangs is repeated at most: not at all on hardware. Where instructions are counted, one in five
-/// hangs at worst, and a hung one ends soon by the limit.
+/// How often a boot that hangs is repeated at most: not at all on hardware. Where instructions are counted, [`spin`] ends
+/// one that hangs soon, and several in a row have hung.
 const fn repeats(timing: Timing) -> u32 {
     match timing {
         Timing::Native => 0,
         Timing::Emulated => 2,
-        Timing::Instructions => 5,
+        Timing::Instructions => 8,
     }
 }
 
@@ -122,8 +123,8 @@ pub(super) fn run(args: &NetArgs) -> Result<Exit> {
     let begun = Begun::now(timing::here().map_err(Usage::new)?);
     let unit = begun.time_unit(args.columns.time_unit)?;
     let patterns = args.patterns();
-    let repeats = repeats(begun.timing);
-    let stopped = take(args, &patterns, &files, &mut columns, repeats, interrupted)?;
+    let timing = begun.timing;
+    let stopped = take(args, &patterns, &files, &mut columns, timing, interrupted)?;
     let report = report(begun, args, &columns, &patterns, stopped);
     columns::finish(&report, exports, unit, &args.columns)
 }
@@ -155,7 +156,7 @@ fn take(
     patterns: &[Pattern],
     files: &Files,
     columns: &mut [Column],
-    repeats: u32,
+    timing: Timing,
     stop: &AtomicBool,
 ) -> Result<bool> {
     let folder = TempDir::with_prefix("vmbell-net-").context("cannot make a temporary folder")?;
@@ -175,7 +176,8 @@ fn take(
         initrd: &initrd,
         cmdline: &guest::cmdline(&args.append),
         counts: args.exits != CountExits::Off,
-        repeats,
+        repeats: repeats(timing),
+        ends_spinning: timing == Timing::Instructions,
         stop,
     };
     let mut progress = Progress::new(args.columns.progress());

@@ -86,14 +86,15 @@ fn round_trip_goes_to_the_vmm_by_exits_only_and_paravirtual_eoi_spares_it_one_of
 }
 
 /// Runs a script of L1's shell, which has all files of `vmbell net` but netperf, as `$NET` says.
-fn in_l1(script: &str) -> Command {
+fn in_l1(options: &[&str], script: &str) -> Command {
     let vmbell = env!("CARGO_BIN_EXE_vmbell");
-    let options = "--modules /modules --busybox /busybox --netserver /bin/true --netperf /bin/true";
-    let script = format!("NET='{vmbell} net --runs 1 {options}'\n{script}");
+    let files = "--modules /modules --busybox /busybox --netserver /bin/true --netperf /bin/true";
+    let script = format!("NET='{vmbell} net --runs 1 {files}'\n{script}");
     let kernel = format!("{}:/vmlinux", PARTS.0.image.display());
     let modules = format!("{}:/modules", PARTS.0.modules.as_ref().unwrap().display());
     let busybox = format!("{}:/busybox", PARTS.1.display());
     let mut command = lab(&["--module", "tun"]);
+    command.args(options);
     for with in [vmbell, "/bin/true", "/bin/ls", &kernel, &modules, &busybox] {
         command.args(["--with", with]);
     }
@@ -108,7 +109,7 @@ fn guest_that_does_not_start_and_wire_that_is_in_use_are_told_and_leave_no_inter
          $NET vmbell-assigned --kernel /bin/sh --card 0000:00:07.0 --wire lo 2>&1; echo used: $?
          echo interfaces: $(ls /sys/class/net)
          echo buffers: $(ls /sys/kernel/tracing/instances)";
-    let output = output(&mut in_l1(script));
+    let output = output(&mut in_l1(&[], script));
     let said = said(&output);
     assert_eq!(line(said, "status: "), ["1"], "{said}");
     assert_eq!(line(said, "used: "), ["1"], "{said}");
@@ -128,7 +129,7 @@ fn boot_that_is_late_in_an_emulator_is_repeated_twice_and_counted() {
     // No emulated guest is at its first program by then.
     let script = "$NET vmbell-exit --kernel /vmlinux --time-limit 300ms 2>&1; echo status: $?
          echo interfaces: $(ls /sys/class/net)";
-    let output = output(&mut in_l1(script));
+    let output = output(&mut in_l1(&[], script));
     let said = said(&output);
     assert_eq!(line(said, "status: "), ["1"], "{said}");
     assert_eq!(line(said, "interfaces: "), ["lo"], "{said}");
@@ -140,4 +141,52 @@ fn boot_that_is_late_in_an_emulator_is_repeated_twice_and_counted() {
     let repeated = "a boot hung and was repeated: the guest's first program did not start: it took \
                     longer than 300ms (the last of 2)";
     assert!(report.contains(repeated), "{said}");
+}
+
+/// A kernel of which nothing is there but the instructions `cli` and a jump to itself: an ELF file with the entry of PVH
+/// as its note.
+fn kernel_that_spins() -> Vec<u8> {
+    const ENTRY: u32 = 0x20_0000;
+    const CODE_AT: u16 = 0x1000;
+    const NOTE_AT: u64 = 0x40 + 2 * 0x38;
+    let [code, note]: [&[u8]; 2] = [&[0xfa, 0xeb, 0xfe], b"\x04\0\0\0\x04\0\0\0\x12\0\0\0Xen\0"];
+    let note = [note, &ENTRY.to_le_bytes()].concat();
+    // Type and machine; version; entry and the offset of the program headers; then sizes.
+    let mut file = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\x3e\0\x01\0\0\0".to_vec();
+    let fields = [u64::from(ENTRY), 0x40, 0];
+    file.extend(fields.map(u64::to_le_bytes).as_flattened());
+    let fields = [0, 0, 0x40, 0x38, 2, 0, 0, 0];
+    file.extend(fields.map(u16::to_le_bytes).as_flattened());
+    for (kind, at, address, len) in [
+        (1, CODE_AT.into(), ENTRY.into(), code.len()),
+        (4, NOTE_AT, 0, note.len()),
+    ] {
+        file.extend([kind, 5].map(u32::to_le_bytes).as_flattened());
+        let fields = [at, address, address, len as u64, len as u64, 4];
+        file.extend(fields.map(u64::to_le_bytes).as_flattened());
+    }
+    file.extend(note);
+    file.resize(CODE_AT.into(), 0);
+    file.extend(code);
+    file
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn guest_that_spins_is_ended_long_before_its_time_limit_where_instructions_are_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let kernel = folder.path().join("kernel");
+    fs::write(&kernel, kernel_that_spins()).unwrap();
+    // A guest that spun for so long would take this host hours.
+    let script = "$NET vmbell-exit --kernel /kernel --time-limit 1h 2>&1; echo status: $?";
+    let with = format!("{}:/kernel", kernel.display());
+    let output = output(&mut in_l1(&["--deterministic", "--with", &with], script));
+    let said = said(&output);
+    assert_eq!(line(said, "status: "), ["1"], "{said}");
+    let words: Vec<&str> = said.split_whitespace().collect();
+    let report = words.join(" ");
+    let spun = "the guest spun for 250ms without an exit";
+    assert!(report.contains(&format!("failed: {spun}")), "{said}");
+    let repeated = format!("a boot hung and was repeated: {spun} (the last of 8)");
+    assert!(report.contains(&repeated), "{said}");
 }

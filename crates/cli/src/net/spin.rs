@@ -1,0 +1,178 @@
+//! Ends a guest that spins for ever, where instructions are counted: its time limit would take this host minutes
+//! (docs/lab.md).
+//!
+//! A Linux guest whose CPU is busy sets its timer at each tick, which is an exit. One that runs for a whole [`PERIOD`]
+//! without an exit of its own has its interrupts off, and waits for what never comes. A thread of the command looks, at
+//! KVM's counts in debugfs.
+
+use std::fs;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// How long a guest may run without an exit, which is many ticks.
+pub(super) const PERIOD: Duration = Duration::from_millis(250);
+/// Where KVM has a folder for each guest, named after the thread that made it.
+const KVM: &str = "/sys/kernel/debug/kvm";
+/// The place of `guest_time` in `/proc/PID/stat`, behind the program's name (Linux `Documentation/filesystems/proc.rst`).
+const GUEST_TIME: usize = 40;
+
+/// The thread, until this is dropped.
+#[derive(Debug)]
+pub(super) struct Watch {
+    found: Arc<AtomicBool>,
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What a guest and its VMM have done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Done {
+    /// Exits, without those for interrupts of the host.
+    exits: u64,
+    /// How long vCPUs ran the guest's own code, in hundredths of a second, which is the unit of the kernel's counts.
+    ran: u64,
+}
+
+impl Watch {
+    /// Watches the guest of this process, a VMM that is not waited for before the watch is dropped.
+    ///
+    /// # Errors
+    ///
+    /// If the process cannot have a thread more.
+    pub(super) fn start(process: u32) -> io::Result<Self> {
+        let (stop, stopped) = mpsc::channel::<()>();
+        let found = Arc::new(AtomicBool::new(false));
+        let theirs = Arc::clone(&found);
+        let look = move || {
+            let mut before = None;
+            while stopped.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
+                // A guest that is not there yet, or no more, has no counts.
+                let now = Done::of(process).ok();
+                if before
+                    .zip(now)
+                    .is_some_and(|(before, now)| spun(before, now))
+                {
+                    theirs.store(true, Ordering::Release);
+                    end(process);
+                    return;
+                }
+                before = now;
+            }
+        };
+        let thread = std::thread::Builder::new().name("spin".to_owned());
+        Ok(Self {
+            found,
+            stop: Some(stop),
+            thread: Some(thread.spawn(look)?),
+        })
+    }
+
+    /// Whether the guest spun, and was ended.
+    pub(super) fn found(&self) -> bool {
+        self.found.load(Ordering::Acquire)
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.stop = None;
+        if let Some(thread) = self.thread.take() {
+            // It cannot have panicked, and would have nothing to say.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Done {
+    fn of(process: u32) -> io::Result<Self> {
+        let threads = fs::read_dir(format!("/proc/{process}/task"))?
+            .map(|thread| Ok(thread?.file_name()))
+            .collect::<io::Result<Vec<_>>>()?;
+        let mut exits = None;
+        for guest in fs::read_dir(KVM)? {
+            let guest = guest?;
+            let name = guest.file_name();
+            let maker = name.to_str().and_then(|name| name.split('-').next());
+            if threads.iter().any(|thread| thread.to_str() == maker) {
+                let count = |what| number(&fs::read_to_string(guest.path().join(what))?, 0);
+                let own = count("exits")?.saturating_sub(count("irq_exits")?);
+                exits = Some(exits.unwrap_or_default() + own);
+            }
+        }
+        let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
+        Ok(Self {
+            exits: exits.ok_or(io::ErrorKind::NotFound)?,
+            ran: number(behind_name(&stat), GUEST_TIME)?,
+        })
+    }
+}
+
+/// Whether hardly anything but the guest's own code ran between the two, one period apart.
+fn spun(before: Done, now: Done) -> bool {
+    let ran = Duration::from_millis(10 * now.ran.saturating_sub(before.ran));
+    now.exits == before.exits && ran > PERIOD * 3 / 4
+}
+
+/// What is behind the program's name, which may have any byte, in `/proc/PID/stat`.
+fn behind_name(stat: &str) -> &str {
+    stat.rsplit_once(") ").map_or("", |(_, rest)| rest)
+}
+
+fn number(text: &str, word: usize) -> io::Result<u64> {
+    let word = text.split_whitespace().nth(word).unwrap_or_default();
+    word.parse().map_err(io::Error::other)
+}
+
+fn end(process: u32) {
+    let pid = i32::try_from(process).ok().and_then(Pid::from_raw);
+    if let Some(pid) = pid {
+        // It fails if the VMM has just ended.
+        let _ = kill_process(pid, Signal::KILL);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BEFORE: Done = Done {
+        exits: 7,
+        ran: 1000,
+    };
+
+    fn later(exits: u64, ran: Duration) -> Done {
+        Done {
+            exits: BEFORE.exits + exits,
+            ran: BEFORE.ran + u64::try_from(ran.as_millis() / 10).unwrap(),
+        }
+    }
+
+    #[test]
+    fn guest_that_only_ran_has_spun_and_one_that_left_or_slept_has_not() {
+        assert!(spun(BEFORE, later(0, PERIOD)));
+        assert!(!spun(BEFORE, later(1, PERIOD)));
+        assert!(!spun(BEFORE, later(0, PERIOD / 2)));
+    }
+
+    #[test]
+    fn name_of_a_program_may_look_like_the_fields_behind_it() {
+        let fields: Vec<String> = (3..=52).map(|field| field.to_string()).collect();
+        let stat = format!("7 (a) 1 (b) {}\n", fields.join(" "));
+        assert_eq!(number(behind_name(&stat), GUEST_TIME).unwrap(), 43);
+        assert!(number(behind_name("7 (a)"), GUEST_TIME).is_err());
+    }
+
+    #[test]
+    fn process_without_a_guest_has_no_counts_and_is_left_alone() {
+        assert!(Done::of(std::process::id()).is_err());
+        let watch = Watch::start(std::process::id()).unwrap();
+        std::thread::sleep(PERIOD * 3);
+        assert!(!watch.found());
+    }
+}
