@@ -73,10 +73,12 @@ pub(crate) fn tests_for(target: &str, packages: &[&str]) -> Result<Artifacts> {
     build(&arguments)
 }
 
-/// Builds an example of the command's package for another target, with the profile `release`.
-pub(crate) fn example_for(target: &str, name: &str) -> Result<Artifacts> {
+/// Builds an example for another target, with the profile `release`. The packages are those of [`tests_for`], so that
+/// nothing is built twice.
+pub(crate) fn example_for(target: &str, packages: &[&str], name: &str) -> Result<Artifacts> {
     let mut arguments = vec!["build", "--release", "--target", target];
-    arguments.extend(["--package", "vmbell-cli", "--example", name]);
+    arguments.extend(["--bin", "vmbell", "--example", name]);
+    arguments.extend(packages.iter().flat_map(|package| ["--package", package]));
     build(&arguments)
 }
 

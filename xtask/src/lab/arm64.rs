@@ -26,7 +26,7 @@ const TALKS: &str = "vsock";
 pub(crate) fn run() -> Result<()> {
     let started = Instant::now();
     let foreign = artifacts::tests_for(TARGET, &PACKAGES)?;
-    artifacts::example_for(TARGET, TALKS)?;
+    artifacts::example_for(TARGET, &PACKAGES, TALKS)?;
     let host = artifacts::test_of_the_command(suites::OWN_ARM64)?;
     let launcher = Launcher {
         vmbell: &host.vmbell,
