@@ -100,7 +100,7 @@
     adc     edx, 0
     wrmsr
     sti
-    hlt
+5:  hlt
     # One by the registers of x2APIC.
     cli
     mov     ecx, 0x1b
@@ -143,7 +143,13 @@
     push    rcx
     push    rdx
     inc     dword ptr [COUNT]
-    cmp     dword ptr [X2APIC], 0
+    # QEMU's emulated SVM can lose the shadow of sti (docs/lab.md): an interrupt that comes before the hlt, which is one
+    # byte, returns behind it.
+    lea     rax, [rip + 5b]
+    cmp     [rsp + 24], rax
+    jne     6f
+    inc     qword ptr [rsp + 24]
+6:  cmp     dword ptr [X2APIC], 0
     jne     2f
     mov     eax, 0xfee000b0
     mov     dword ptr [rax], 0
