@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use vmm_sys_util::epoll::EventSet;
 
+use super::config::{Notify, VirtioConfig};
 use super::features;
 use super::queue::{Handler, Queue};
 use super::refusal::Refusal;
@@ -64,9 +65,28 @@ impl<D: Handler + 'static> Queues<D> {
         }
     }
 
-    /// Offers the packed format of rings, too.
-    pub(super) fn offer_packed(&mut self) {
-        self.features |= features::RING_PACKED;
+    /// The same with threads of its own: one that serves what waits for the host, if the device has that, and with
+    /// [`Notify::Doorbell`] one for each queue, which the queue's eventfd wakes.
+    ///
+    /// # Errors
+    ///
+    /// If the process cannot have more descriptors or threads.
+    pub(super) fn with_threads(
+        handler: D,
+        queues: u16,
+        config: VirtioConfig,
+        driver: DriverSide,
+        backlog: Backlog,
+    ) -> io::Result<Self> {
+        let mut queues = Self::new(handler, queues, Serving::Notified, driver, backlog);
+        if config.packed {
+            queues.features |= features::RING_PACKED;
+        }
+        if config.notify == Notify::Doorbell {
+            queues.listen()?;
+        }
+        queues.watch_source()?;
+        Ok(queues)
     }
 
     /// Starts a thread for each queue, which sleeps until the queue's eventfd is signalled.
@@ -74,7 +94,7 @@ impl<D: Handler + 'static> Queues<D> {
     /// # Errors
     ///
     /// If the process cannot have more descriptors or threads.
-    pub(super) fn listen(&mut self) -> io::Result<()> {
+    fn listen(&mut self) -> io::Result<()> {
         let listener = |queue: &Arc<Queue<D>>| {
             let queue = Arc::clone(queue);
             // What a wake-up finds is in the queue, and the count says nothing more.
@@ -89,7 +109,7 @@ impl<D: Handler + 'static> Queues<D> {
     /// # Errors
     ///
     /// If the process cannot have more descriptors or threads.
-    pub(super) fn watch_source(&mut self) -> io::Result<()> {
+    fn watch_source(&mut self) -> io::Result<()> {
         let Some((index, readable)) = self.handler.source() else {
             return Ok(());
         };

@@ -13,8 +13,7 @@ use crate::device::virtio::queues::Queues;
 use crate::device::virtio::registers::{QueueRegisters, set_half};
 use crate::device::virtio::server::{DriverSide, Server};
 use crate::device::virtio::vhost::{Vhost, Worker};
-use crate::device::virtio::{Handler, Interrupts, Queue, Refusal, Serving};
-use crate::device::virtio::{Notify, VirtioConfig};
+use crate::device::virtio::{Handler, Interrupts, Queue, Refusal, Serving, VirtioConfig};
 use crate::eventfd::EventFd;
 use crate::virtqueue::Status;
 
@@ -50,7 +49,8 @@ impl VirtioMmio {
     }
 
     /// The device with threads of its own: one that serves what waits for the host, if the device has that, and with
-    /// [`Notify::Doorbell`] one for each queue, which a [`kick`](Self::kick) wakes.
+    /// [`Notify::Doorbell`](crate::device::virtio::Notify::Doorbell) one for each queue, which a [`kick`](Self::kick)
+    /// wakes.
     ///
     /// # Errors
     ///
@@ -65,14 +65,7 @@ impl VirtioMmio {
     ) -> io::Result<Self> {
         let interrupt = Arc::new(interrupt);
         let driver = driver_side(memory, &interrupt);
-        let mut queues = Queues::new(handler, queues, Serving::Notified, driver.clone(), backlog);
-        if config.packed {
-            queues.offer_packed();
-        }
-        if config.notify == Notify::Doorbell {
-            queues.listen()?;
-        }
-        queues.watch_source()?;
+        let queues = Queues::with_threads(handler, queues, config, driver.clone(), backlog)?;
         Ok(Self::over(Arc::new(queues), driver, interrupt))
     }
 

@@ -17,7 +17,7 @@ use crate::device::virtio::control::{Control, QUEUE_SIZE_MAX};
 use crate::device::virtio::queues::Queues;
 use crate::device::virtio::server::{DriverSide, Server};
 use crate::device::virtio::vhost::{Vhost, Worker};
-use crate::device::virtio::{Handler, Interrupts, Refusal, Serving};
+use crate::device::virtio::{Handler, Interrupts, Refusal};
 use crate::device::virtio::{Notify, VirtioConfig};
 
 /// Red Hat's vendor ID, which all virtio devices have, and the device ID of type 0 (virtio 1.3, 4.1.2).
@@ -56,14 +56,7 @@ impl VirtioPci {
     ) -> io::Result<Self> {
         let backlog = guest.backlog.clone();
         Self::over(queues, config, guest, |driver| {
-            let mut queues = Queues::new(handler, queues, Serving::Notified, driver, backlog);
-            if config.packed {
-                queues.offer_packed();
-            }
-            if config.notify == Notify::Doorbell {
-                queues.listen()?;
-            }
-            queues.watch_source()?;
+            let queues = Queues::with_threads(handler, queues, config, driver, backlog)?;
             Ok(Arc::new(queues))
         })
     }
