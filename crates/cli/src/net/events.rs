@@ -141,7 +141,8 @@ fn count(reasons: &mut BTreeMap<String, u64>, reason: &str) -> Result<(), Events
     Ok(())
 }
 
-fn threads(process: u32) -> io::Result<BTreeSet<u32>> {
+/// The threads of a process.
+pub(super) fn threads(process: u32) -> io::Result<BTreeSet<u32>> {
     let mut threads = BTreeSet::new();
     for entry in fs::read_dir(format!("/proc/{process}/task"))? {
         let name = entry?.file_name();

@@ -15,6 +15,8 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::events::threads;
+
 /// How long a guest may run without an exit, which is many ticks.
 pub(super) const PERIOD: Duration = Duration::from_millis(250);
 /// Where KVM has a folder for each guest, named after the thread that made it.
@@ -91,15 +93,14 @@ impl Drop for Watch {
 
 impl Done {
     fn of(process: u32) -> io::Result<Self> {
-        let threads = fs::read_dir(format!("/proc/{process}/task"))?
-            .map(|thread| Ok(thread?.file_name()))
-            .collect::<io::Result<Vec<_>>>()?;
+        let threads = threads(process)?;
         let mut exits = None;
         for guest in fs::read_dir(KVM)? {
             let guest = guest?;
             let name = guest.file_name();
             let maker = name.to_str().and_then(|name| name.split('-').next());
-            if threads.iter().any(|thread| thread.to_str() == maker) {
+            let maker = maker.and_then(|maker| maker.parse().ok());
+            if maker.is_some_and(|maker| threads.contains(&maker)) {
                 let count = |what| number(&fs::read_to_string(guest.path().join(what))?, 0);
                 let own = count("exits")?.saturating_sub(count("irq_exits")?);
                 exits = Some(exits.unwrap_or_default() + own);
