@@ -75,11 +75,11 @@ pub(crate) fn tests_for(target: &str, packages: &[&str]) -> Result<Artifacts> {
 
 /// Builds an example for another target, with the profile `release`. The packages are those of [`tests_for`], so that
 /// nothing is built twice.
-pub(crate) fn example_for(target: &str, packages: &[&str], name: &str) -> Result<Artifacts> {
+pub(crate) fn example_for(target: &str, packages: &[&str], name: &str) -> Result<()> {
     let mut arguments = vec!["build", "--release", "--target", target];
     arguments.extend(["--bin", "vmbell", "--example", name]);
     arguments.extend(packages.iter().flat_map(|package| ["--package", package]));
-    build(&arguments)
+    build(&arguments).map(drop)
 }
 
 /// Builds the command as `cargo test` does.

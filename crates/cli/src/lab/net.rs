@@ -55,7 +55,7 @@ const ALL_BOOTS: Duration = Duration::from_secs(30 * 60);
 /// counter.
 const EMULATED: [(&str, &str); 1] = [("--time-limit", "5m")];
 /// Where instructions are counted, few operations give the same figures as many, and in less time QEMU makes fewer
-/// guests hang, each of which executes instructions until the limit.
+/// guests hang.
 const DETERMINISTIC: [(&str, &str); 3] = [
     ("--time-limit", "2s"),
     ("--transactions", "500"),

@@ -61,7 +61,7 @@ pub(super) struct Guest<'a> {
     pub(super) kernel: &'a Path,
     /// The file of its first file system.
     pub(super) initrd: &'a Path,
-    /// The kernel's command line.
+    /// The kernel's parameters, which `vmbell run --append` and QEMU's `-append` take.
     pub(super) cmdline: &'a str,
 }
 

@@ -73,10 +73,9 @@ pub(super) struct RunArgs {
     /// virtio-vsock sockets to programs of the host, as virtio devices on PCI. With transport=mmio, and on arm64 always, they
     /// have registers in memory and a line. With vhost=on, and for virtio-vsock always, the kernel serves the queues. The
     /// disk of vhost-user-blk is that of another process, which listens at a socket. With offload=off each packet is whole,
-    /// and not longer than a frame. A notification is an ioeventfd,
-    /// which wakes a thread of the device, or an exit of the vCPU (notify=exit), which then does the device's work. An
-    /// interrupt is an irqfd, or a call for each message (interrupt=call). With packed=on the guest's driver may choose packed
-    /// rings.
+    /// and not longer than a frame. A notification is an ioeventfd, which wakes a thread of the device, or an exit of the
+    /// vCPU (notify=exit), which then does the device's work. An interrupt is an irqfd, or a call for each message
+    /// (interrupt=call). With packed=on the guest's driver may choose packed rings.
     ///
     /// vfio-pci gives the guest a PCI device of the host, which has to be bound to a driver of VFIO (`vmbell probe
     /// --devices` says what stands in the way, and docs/passthrough.md how to do it). Its registers are mapped into

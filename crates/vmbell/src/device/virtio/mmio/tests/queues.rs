@@ -96,6 +96,7 @@ fn a_queue_that_is_not_there_has_no_size_and_takes_nothing() {
         assert_eq!(device.read(register::QUEUE_SIZE_MAX), 0, "{queue}");
         assert!(!device.set_up(queue, 8, &LAYOUT), "{queue}");
     }
+    assert_eq!(device.queues.len(), 2);
 }
 
 #[test]
