@@ -73,6 +73,16 @@ fn the_interrupt_controller_can_be_a_gicv2_and_the_clock_can_be_assigned() {
 
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
+fn process_1_holds_a_guest_where_linux_must_not_patch_code_under_a_second_cpu() {
+    let script = "ls /sys/kernel/debug/kvm | grep -c '^1-'";
+    for (cpus, guests) in [("1", "0\n"), ("2", "1\n")] {
+        let output = output(&mut lab(&["--smp", cpus, "--", "/bin/sh", "-c", script]));
+        assert_eq!(text(&output.stdout), guests, "{cpus} CPUs");
+    }
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
 fn each_command_works_there_or_says_what_arm64_lacks() {
     let script = r#"
         "$0" list | grep -c -e '^mmio-no-eventfd' -e '^floor-kvm-run-mmio' -e portio

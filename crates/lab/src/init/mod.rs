@@ -9,8 +9,6 @@ mod control;
 mod devices;
 mod exit;
 mod files;
-#[cfg(target_arch = "x86_64")]
-#[path = "x86_64/held.rs"]
 mod held;
 mod modules;
 mod mounts;

@@ -4,9 +4,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-#[cfg(target_arch = "x86_64")]
-use super::held;
-use super::{control, devices, exit, files, modules, mounts, ports, program};
+use super::{control, devices, exit, files, held, modules, mounts, ports, program};
 use crate::job::{
     EXTRA_MODULE_FOLDER, Ending, INIT_FILE, JOB_FILE, Job, MODULE_FOLDER, Message, OUT_FOLDER,
     Report, port,
@@ -30,7 +28,6 @@ pub fn main() -> ! {
         exit::leave(127);
     }
     notes.extend(modules::load_all(EXTRA_MODULE_FOLDER));
-    #[cfg(target_arch = "x86_64")]
     let _held = held::guests();
     let mut report = match run_job() {
         Ok(report) => report,
