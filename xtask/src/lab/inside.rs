@@ -93,37 +93,16 @@ pub(super) fn run_on_arm64(
         "{} of {wanted} binaries have tests on KVM for {machine:?}",
         binaries.len()
     );
-    let once = || {
-        let child = boot(launcher, machine.options(), LISTING_SCRIPT, &binaries)?;
-        let tests = |binary: &TestBinary| {
-            let begin = format!("== list {}\n", binary.path.display());
-            let list = child.stdout.rsplit_once(&begin);
-            let list = list.and_then(|(_, rest)| rest.split_once("== begin "));
-            list.map_or(Err("it was not listed".to_owned()), |(list, _)| {
-                listed(list)
-            })
-        };
-        let (counts, failures) = judge(&child, &binaries, tests);
-        anyhow::Ok((counts, failures, lost_an_interrupt(&child.stdout)))
+    let child = boot(launcher, machine.options(), LISTING_SCRIPT, &binaries)?;
+    let tests = |binary: &TestBinary| {
+        let begin = format!("== list {}\n", binary.path.display());
+        let list = child.stdout.rsplit_once(&begin);
+        let list = list.and_then(|(_, rest)| rest.split_once("== begin "));
+        list.map_or(Err("it was not listed".to_owned()), |(list, _)| {
+            listed(list)
+        })
     };
-    let (first, failures, is_lost) = once()?;
-    if failures.is_empty() || machine != Arm64::Pl031 || !is_lost {
-        return Ok((first, failures));
-    }
-    println!(
-        "a guest lost an interrupt: {}; once more",
-        failures.join(", ")
-    );
-    let (mut second, failures, _) = once()?;
-    second.boots += first.boots;
-    second.retries += first.retries + 1;
-    Ok((second, failures))
-}
-
-/// Whether a test waited in vain for an interrupt of its guest. An emulated L1 with two CPUs, which only the tests of a
-/// device have, loses one now and then (docs/lab.md), so these run once more, which is counted as a retry.
-fn lost_an_interrupt(output: &str) -> bool {
-    output.contains("not in time: an interrupt")
+    Ok(judge(&child, &binaries, tests))
 }
 
 /// Runs the script in L1 with all binaries.
@@ -197,14 +176,6 @@ mod tests {
         == begin /t/b\n\nrunning 3 tests\n\
         test result: FAILED. 1 passed; 2 failed\n\n== end 101\n\
         == begin /t/c\nrunning";
-
-    #[test]
-    fn only_an_interrupt_that_did_not_come_is_a_lost_one() {
-        let lost = "panicked at taker.rs:225:9:\nnot in time: an interrupt to hold\n";
-        assert!(lost_an_interrupt(lost));
-        assert!(!lost_an_interrupt("not in time: the clock\n"));
-        assert!(!lost_an_interrupt(OUTPUT));
-    }
 
     #[test]
     fn each_binary_has_its_own_outcome() {
