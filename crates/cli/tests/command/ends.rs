@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::common::{quick, read_json};
-use super::signals::hear_sighup;
+use super::signals::hear_signals;
 use predicates::str::contains;
 
 /// Starts `vmbell bench` with stdout and stderr kept.
@@ -21,7 +21,7 @@ fn spawn(args: &[&str], json: &Path) -> Child {
         .arg(json)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    hear_sighup(&mut command).spawn().unwrap()
+    hear_signals(&mut command).spawn().unwrap()
 }
 
 fn interrupt(child: &Child) {

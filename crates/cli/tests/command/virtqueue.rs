@@ -5,6 +5,7 @@ use std::process::{Command as Process, Stdio};
 use std::time::Duration;
 
 use super::common::{stdout, vmbell};
+use super::signals::hear_signals;
 use assert_cmd::Command;
 use predicates::prelude::*;
 use predicates::str::{contains, is_empty};
@@ -216,7 +217,8 @@ fn help_has_examples() {
 #[test]
 #[allow(unsafe_code, reason = "sends a signal")]
 fn an_interrupt_keeps_whole_rounds_and_is_130() {
-    let child = Process::new(assert_cmd::cargo::cargo_bin!("vmbell"))
+    let mut command = Process::new(assert_cmd::cargo::cargo_bin!("vmbell"));
+    command
         .args([
             "virtqueue",
             "--bufs",
@@ -226,9 +228,8 @@ fn an_interrupt_keeps_whole_rounds_and_is_130() {
             "--one-thread",
             "--json",
         ])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+        .stdout(Stdio::piped());
+    let child = hear_signals(&mut command).spawn().unwrap();
     std::thread::sleep(Duration::from_millis(700));
     let pid = libc::pid_t::try_from(child.id()).unwrap();
     // SAFETY: the child is ours and not waited for yet, so the number is still its own.

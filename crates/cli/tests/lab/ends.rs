@@ -7,6 +7,7 @@ use assert_cmd::assert::OutputAssertExt;
 use predicates::prelude::*;
 use predicates::str::{contains, is_match};
 
+use super::signals::hear_signals;
 use super::support::{self, Sandbox, wait_for};
 
 #[test]
@@ -122,7 +123,8 @@ fn no_end_of_a_run_leaves_a_temporary_file() {
     for signal in ["TERM", "INT", "HUP", "KILL"] {
         for mut command in [run(), vmm()] {
             let _ = fs::remove_file(&file);
-            let mut vmbell = command.env("TMPDIR", &temporary).spawn().unwrap();
+            command.env("TMPDIR", &temporary);
+            let mut vmbell = hear_signals(&mut command).spawn().unwrap();
             wait_for("QEMU", &|| file.exists());
             assert_eq!(fs::read(&file).unwrap(), b"070701");
             support::kill(vmbell.id(), signal);

@@ -7,7 +7,7 @@ use assert_cmd::assert::OutputAssertExt;
 use predicates::prelude::*;
 use predicates::str::{contains, is_match};
 
-use super::signals::hear_sighup;
+use super::signals::hear_signals;
 use super::support::{self, Sandbox, wait_for};
 
 const HASH: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
@@ -84,7 +84,7 @@ fn a_signal_ends_a_preparation_with_all_that_it_was_doing() {
         sandbox.script("dpkg-deb", &body);
         let mut command = sandbox.vmbell();
         command.args(["lab", "prepare", "--quiet"]);
-        let mut vmbell = hear_sighup(&mut command).spawn().unwrap();
+        let mut vmbell = hear_signals(&mut command).spawn().unwrap();
         wait_for("dpkg-deb", &|| file.exists());
         support::kill(vmbell.id(), signal);
         assert_eq!(vmbell.wait().unwrap().signal(), Some(number));

@@ -4,14 +4,16 @@
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Gives a command that is to be started the default action of SIGHUP. The command leaves a signal alone that it finds
-/// ignored, as tests under nohup(1) do.
-pub fn hear_sighup(command: &mut Command) -> &mut Command {
+/// Gives a command that is to be started the default action of SIGHUP and SIGINT. The command leaves a signal alone that
+/// it finds ignored, as tests do under nohup(1), and in the background of a shell without job control.
+pub fn hear_signals(command: &mut Command) -> &mut Command {
     let default = || {
-        // SAFETY: no pointers; signal(2) may be called between fork and exec.
-        unsafe { libc::signal(libc::SIGHUP, libc::SIG_DFL) };
+        for signal in [libc::SIGHUP, libc::SIGINT] {
+            // SAFETY: no pointers; signal(2) may be called between fork and exec.
+            unsafe { libc::signal(signal, libc::SIG_DFL) };
+        }
         Ok(())
     };
-    // SAFETY: the closure makes one system call, and allocates nothing.
+    // SAFETY: the closure makes two system calls, and allocates nothing.
     unsafe { command.pre_exec(default) }
 }
