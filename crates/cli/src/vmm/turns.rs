@@ -1,7 +1,7 @@
 //! Boots the VMMs in turns and keeps what each gave.
 //!
 //! One VMM runs at a time, on one thread. A VMM whose boot gave no results is not booted again, since it would give none again;
-//! but one that hung is, once: nested emulation loses an interrupt now and then, and the report says that it happened.
+//! but one that hung is, once: under nested emulation a guest hangs now and then, and the report says that it happened.
 
 use std::fs;
 use std::io::{self, Write};
