@@ -22,6 +22,7 @@ use vmbell::passthrough::dma::DmaSpace;
 use vmbell::passthrough::kernel::Vfio;
 
 use crate::harness::chain;
+use crate::harness::taker::await_that;
 
 /// The device's name in sysfs.
 pub const CLOCK: &str = "9010000.pl031";
@@ -100,9 +101,10 @@ impl Clock {
 
     /// Raises the alarm while nobody clears it. QEMU's clock loses one at the turn of a second (docs/lab.md).
     pub fn raise(&self) {
-        while self.read(RAW) == 0 {
+        await_that("the alarm", || {
             self.write(LOAD, ALARM);
-        }
+            self.read(RAW) == 1
+        });
     }
 
     pub fn read(&self, register: u64) -> u32 {
