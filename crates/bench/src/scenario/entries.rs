@@ -10,6 +10,7 @@ use super::path::Bell::{
 };
 use super::path::Path::{self, Hypercall, KernelPort, Mmio, Portio, Vmcall, Word};
 use super::rate::Rate;
+use super::registration;
 use super::scan::{Scale, Scan};
 use super::virtqueue;
 use crate::{Entry, Options, Remarks, Subject, SubjectError};
@@ -83,6 +84,7 @@ where
     entries.extend(interrupt::entries(&hypervisor));
     entries.extend(virtqueue::entries(&hypervisor));
     entries.extend(passthrough::entries(&hypervisor));
+    entries.extend(registration::entries(&hypervisor));
     entries.extend(bare::entries(&hypervisor));
     let backend = hypervisor.name();
     entries

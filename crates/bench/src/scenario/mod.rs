@@ -16,6 +16,7 @@ mod notify;
 mod passthrough;
 mod path;
 mod rate;
+mod registration;
 mod scan;
 mod view;
 mod virtqueue;

@@ -1,0 +1,192 @@
+//! Registration scenarios: what it costs the VMM to assign an ioeventfd and to deassign it again, while a vCPU rings
+//! another doorbell.
+//!
+//! A deassign is a barrier: it waits until no vCPU can be in the middle of a signal, so on a busy host it waits for vCPUs
+//! that are ready to run but have no CPU. The vCPU runs on the first of the user's CPUs, the registering thread on the second.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::time::Instant;
+
+use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
+
+use super::guest::{Failure, Guest, Scenario};
+use super::path::{Bell, HAS_PORTS, Path, VALUE};
+use crate::{Clock, Entry, Limit, Options, Sample, Subject, SubjectError, affinity};
+use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
+use vmbell::guest::Parameters;
+use vmbell::hypervisor::{Hypervisor, IoEvents, Support, VmConfig};
+use vmbell_report::Group;
+
+/// How often the guest rings before it looks whether the registrations are over.
+const RINGS: u64 = 64;
+
+/// What is timed of each registration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Timed {
+    Assign,
+    Deassign,
+}
+
+impl Timed {
+    const ALL: [Self; 2] = [Self::Assign, Self::Deassign];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Assign => "ioeventfd-assign",
+            Self::Deassign => "ioeventfd-deassign",
+        }
+    }
+
+    const fn description(self) -> &'static str {
+        match self {
+            Self::Assign => "the VMM assigns an ioeventfd while a vCPU rings another",
+            Self::Deassign => {
+                "the VMM deassigns an ioeventfd while a vCPU rings another; none is signalled after it"
+            }
+        }
+    }
+}
+
+/// The registration scenarios of this backend.
+pub(super) fn entries<H>(hypervisor: &H) -> Vec<Entry>
+where
+    H: Hypervisor + Clone + Send + Sync + 'static,
+{
+    let entry = |timed: Timed| {
+        let hypervisor = hypervisor.clone();
+        let make = move |options: &Options| -> Result<Box<dyn Subject>, SubjectError> {
+            if let Support::No(reason) = hypervisor.support(PATH.needs(Bell::Wildcard)) {
+                return Err(SubjectError::Skipped(reason));
+            }
+            Ok(Box::new(Registration::new(&hypervisor, timed, options)?))
+        };
+        Entry::new(Group::Scenario, timed.name(), timed.description(), make)
+    };
+    Timed::ALL.into_iter().map(entry).collect()
+}
+
+/// How the guest rings.
+const PATH: Path = if HAS_PORTS { Path::Portio } else { Path::Mmio };
+
+/// The doorbell that comes and goes, which the guest does not ring.
+fn beside() -> IoEventAddress {
+    match PATH.address() {
+        IoEventAddress::Pio(port) => IoEventAddress::Pio(port + 8),
+        IoEventAddress::Mmio(address) => IoEventAddress::Mmio(address + 8),
+        IoEventAddress::Hypercall(number) => IoEventAddress::Hypercall(number + 8),
+    }
+}
+
+struct Registration<H: Hypervisor> {
+    timed: Timed,
+    guest: Guest<H>,
+    /// What the guest rings.
+    rung: EventFd,
+}
+
+impl<H: Hypervisor> Registration<H> {
+    fn new(hypervisor: &H, timed: Timed, options: &Options) -> Result<Self, SubjectError> {
+        let config = VmConfig {
+            spin: options.spin,
+            vcpu_cpus: vec![options.first_cpu()],
+            ..VmConfig::default()
+        };
+        let program = PATH.rate_program();
+        let guest = Guest::with_config(hypervisor, timed.name(), program, config, options)?;
+        let rung = EventFd::new(EFD_NONBLOCK).map_err(|error| guest.failed(error))?;
+        let any = Datamatch::U32(None);
+        let vm = guest.machine.vm();
+        vm.register_ioevent(&rung, PATH.address(), any, Sharing::Exclusive)
+            .map_err(|error| guest.failed(error))?;
+        Ok(Self { timed, guest, rung })
+    }
+
+    /// Lets the guest ring until `over`, and returns how often it did.
+    fn ring_until(&mut self, over: &AtomicBool) -> Result<u64, SubjectError> {
+        let parameters = Parameters {
+            count: RINGS,
+            address: PATH.address().value(),
+            value: VALUE.into(),
+            pause: 0,
+        };
+        let mut rings = 0;
+        while !over.load(Acquire) {
+            self.guest.run(&parameters)?;
+            rings += RINGS;
+        }
+        Ok(rings)
+    }
+}
+
+/// Assigns and deassigns an eventfd `ops` times, and returns the ticks of what is timed; fewer at the end of the limit.
+fn register(
+    vm: &impl IoEvents,
+    timed: Timed,
+    ops: u64,
+    limit: &Limit,
+) -> Result<Vec<u64>, Failure> {
+    let event = EventFd::new(EFD_NONBLOCK)?;
+    let (address, any) = (beside(), Datamatch::U32(None));
+    let mut all = Vec::new();
+    for _ in 0..ops {
+        if limit.is_run_over() {
+            break;
+        }
+        let begun = Clock::now();
+        vm.register_ioevent(&event, address, any, Sharing::Exclusive)?;
+        let assigned = Clock::now();
+        vm.unregister_ioevent(&event, address, any)?;
+        all.push(match timed {
+            Timed::Assign => assigned.saturating_sub(begun),
+            Timed::Deassign => Clock::now().saturating_sub(assigned),
+        });
+    }
+    Ok(all)
+}
+
+impl<H: Hypervisor> Scenario for Registration<H> {
+    type Hypervisor = H;
+
+    fn guest(&self) -> &Guest<H> {
+        &self.guest
+    }
+
+    #[allow(
+        clippy::cast_precision_loss,
+        reason = "a run takes far less than 2^53 ns"
+    )]
+    fn measure(&mut self, ops: u64) -> Result<Sample, SubjectError> {
+        let machine = Arc::clone(&self.guest.machine);
+        let (timed, cpu, limit) = (self.timed, self.guest.other_cpu, self.guest.limit.clone());
+        let over = AtomicBool::new(false);
+        let started = Instant::now();
+        let (rings, ticks) = std::thread::scope(|scope| {
+            let registering = scope.spawn(|| {
+                affinity::prefer(cpu);
+                let ticks = register(machine.vm().as_ref(), timed, ops, &limit);
+                over.store(true, Release);
+                ticks
+            });
+            (self.ring_until(&over), registering.join())
+        });
+        let elapsed_ns = started.elapsed().as_nanos() as f64;
+        let rings = rings?;
+        let ticks = ticks
+            .map_err(|_| self.guest.failed("the registering thread panicked"))?
+            .map_err(|error| self.guest.failed(error))?;
+        if rings > 0 {
+            let counted = self.rung.read().map_err(|error| self.guest.failed(error))?;
+            self.guest.agree("what was rung", counted, rings)?;
+        }
+        self.guest
+            .agree("the registering thread", ticks.len() as u64, ops)?;
+        Ok(Sample {
+            ops,
+            elapsed_ns,
+            latencies_ns: self.guest.clock.latencies(ticks),
+            ..Sample::default()
+        })
+    }
+}
