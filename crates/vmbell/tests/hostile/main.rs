@@ -19,3 +19,4 @@ mod patching;
 mod scribble;
 mod stacks;
 mod start;
+mod starved;

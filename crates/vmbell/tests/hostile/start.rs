@@ -98,7 +98,7 @@ fn a_sandbox_that_is_stopped_while_it_starts_is_an_error<H: Hypervisor + Sync>(h
         // Some as soon as they are there.
         let delay = Duration::from_micros(random.below(500) * (round & 1));
         if let Some(error) = strike(h, Signal::STOP, delay) {
-            assert!(error.contains("did not start within"), "{round}: {error}");
+            assert!(error.contains("the sandbox is stopped"), "{round}: {error}");
             errors += 1;
         }
     }

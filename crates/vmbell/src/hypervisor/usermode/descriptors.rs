@@ -10,7 +10,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
+use std::time::Duration;
 
 use stub::layout::FD_BASE;
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
@@ -20,6 +20,11 @@ use super::error::UsermodeError;
 use super::launch::fd_limit;
 use super::listener::Listener;
 use super::process::Process;
+use super::progress::ProgressBound;
+
+/// The CPU time that the vCPUs of a sandbox may use until its descriptor thread, which was stopped and goes on, has parked
+/// again. That takes this thread microseconds, but vCPUs may get the CPU before it.
+const PARK_BUDGET: Duration = Duration::from_secs(30);
 
 /// The descriptor numbers of one sandbox that the monitor fills.
 #[derive(Debug)]
@@ -43,10 +48,10 @@ impl Descriptors {
     pub fn receive(
         socket: &UnixStream,
         process: &Process,
-        deadline: Instant,
+        bound: &mut ProgressBound<'_>,
     ) -> Result<Self, Error> {
-        let listener = Listener::receive(socket, process, deadline)?;
-        let parked = listener.await_first_parked(process, deadline)?;
+        let listener = Listener::receive(socket, process, bound)?;
+        let parked = listener.await_first_parked(process, bound)?;
         let sink = EventFd::new(EFD_NONBLOCK).map_err(Error::system("create an eventfd"))?;
         let numbers = Mutex::new(Numbers {
             parked,
@@ -62,7 +67,12 @@ impl Descriptors {
 
     /// Puts a copy of `event` into the sandbox and returns its number there. `purpose` says in an error what
     /// the descriptor is for.
-    pub fn add(&self, event: &impl AsRawFd, purpose: &dyn fmt::Display) -> Result<u32, Error> {
+    pub fn add(
+        &self,
+        process: &Process,
+        event: &impl AsRawFd,
+        purpose: &dyn fmt::Display,
+    ) -> Result<u32, Error> {
         let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
         let recycled = numbers.free.last().copied();
         let number = recycled.unwrap_or(numbers.next);
@@ -74,7 +84,7 @@ impl Descriptors {
         if u64::from(number) >= limit {
             return Err(beyond());
         }
-        self.install(event, number, &mut numbers.parked)
+        self.install(process, event, number, &mut numbers.parked)
             .map_err(|source| match source.raw_os_error() {
                 Some(libc::EBADF | libc::EMFILE) => beyond(),
                 _ => Error::System {
@@ -91,14 +101,21 @@ impl Descriptors {
     }
 
     /// Takes a number back: from here on a write to it signals no doorbell.
-    pub fn revoke(&self, number: u32) -> io::Result<()> {
+    pub fn revoke(&self, process: &Process, number: u32) -> io::Result<()> {
         let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
-        self.install(&self.sink, number, &mut numbers.parked)?;
+        self.install(process, &self.sink, number, &mut numbers.parked)?;
         numbers.free.push(number);
         Ok(())
     }
 
-    fn install(&self, event: &impl AsRawFd, target: u32, parked: &mut u64) -> io::Result<()> {
-        self.listener.add_fd(event, target, parked)
+    fn install(
+        &self,
+        process: &Process,
+        event: &impl AsRawFd,
+        target: u32,
+        parked: &mut u64,
+    ) -> io::Result<()> {
+        let mut bound = ProgressBound::new(process, PARK_BUDGET);
+        self.listener.add_fd(event, target, parked, &mut bound)
     }
 }

@@ -58,7 +58,7 @@ impl Doorbells {
         let result = changes
             .state
             .register(table, id, address, pattern, sharing, || {
-                sandbox.descriptors.add(event, &address)
+                sandbox.descriptors.add(sandbox.process(), event, &address)
             });
         match (result, sandbox.process().ending()) {
             (Err(RegisterError::Signal(_)), Some(ending)) => {

@@ -50,12 +50,12 @@ pub enum UsermodeError {
         /// How the process ended, and what that means.
         ending: String,
     },
-    /// The sandbox was not ready in time, and has been killed.
-    #[error(
-        "the sandbox did not start within {} s and was killed; was it stopped (SIGSTOP, a freezer)?",
-        super::sandbox::START_TIMEOUT.as_secs()
-    )]
-    StartTimeout,
+    /// The sandbox made no progress before it was ready, and has been killed.
+    #[error("the sandbox did not start and was killed")]
+    StartTimeout {
+        /// What it did instead.
+        source: std::io::Error,
+    },
     /// The sandbox ended while the guest ran.
     #[error("the sandbox ended: {ending}")]
     Ended {

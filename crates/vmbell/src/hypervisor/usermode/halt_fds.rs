@@ -50,8 +50,13 @@ impl HaltFdTable {
         if self.0[vcpu].get().is_none() {
             let fds = HaltFds::new()?;
             let purpose = format_args!("the sleep of vcpu {vcpu}");
-            let wake_eventfd = sandbox.descriptors.add(&fds.wake_eventfd, &purpose)?;
-            let epoll = sandbox.descriptors.add(&fds.epoll, &purpose)?;
+            let wake_eventfd =
+                sandbox
+                    .descriptors
+                    .add(sandbox.process(), &fds.wake_eventfd, &purpose)?;
+            let epoll = sandbox
+                .descriptors
+                .add(sandbox.process(), &fds.epoll, &purpose)?;
             if self.0[vcpu].set(fds).is_ok() {
                 let published = &sandbox.control.halt_fds[vcpu];
                 published.wake_eventfd.store(wake_eventfd, Relaxed);

@@ -10,7 +10,6 @@
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant};
 
 use vmm_sys_util::ioctl::{ioctl_with_mut_ref, ioctl_with_ref};
 use vmm_sys_util::sock_ctrl_msg::ScmSocket;
@@ -18,6 +17,7 @@ use vmm_sys_util::{ioctl_iow_nr, ioctl_iowr_nr};
 
 use super::super::Error;
 use super::process::Process;
+use super::progress::ProgressBound;
 use super::wait::await_readable;
 
 /// `struct seccomp_notif`.
@@ -48,10 +48,6 @@ const SECCOMP_ADDFD_FLAG_SETFD: u32 = 1;
 ioctl_iowr_nr!(SECCOMP_IOCTL_NOTIF_RECV, 0x21, 0, Notification);
 ioctl_iow_nr!(SECCOMP_IOCTL_NOTIF_ADDFD, 0x21, 3, AddFd);
 
-/// How long [`Listener::add_fd`] tries to give the sandbox a descriptor. A thread that is parked again needs
-/// microseconds.
-const ADDFD_TIMEOUT: Duration = Duration::from_secs(1);
-
 /// The listener, a descriptor of seccomp user notifications.
 #[derive(Debug)]
 pub struct Listener(OwnedFd);
@@ -62,11 +58,10 @@ impl Listener {
     pub fn receive(
         socket: &UnixStream,
         process: &Process,
-        deadline: Instant,
+        bound: &mut ProgressBound<'_>,
     ) -> Result<Self, Error> {
         const OPERATION: &str = "receive the seccomp listener";
-        await_readable(socket, deadline, || process.has_ended())
-            .map_err(|error| process.start_error(OPERATION, error))?;
+        await_readable(socket, bound).map_err(|error| process.start_error(OPERATION, error))?;
         let mut bytes = [0; size_of::<i32>()];
         match socket.recv_with_fd(&mut bytes) {
             Ok((_, Some(listener))) => Ok(Self(OwnedFd::from(listener))),
@@ -85,14 +80,18 @@ impl Listener {
 
     /// Waits until the descriptor thread of a starting sandbox has parked, and returns the id of the parked
     /// system call.
-    pub fn await_first_parked(&self, process: &Process, deadline: Instant) -> Result<u64, Error> {
-        self.await_parked(deadline, || process.has_ended())
+    pub fn await_first_parked(
+        &self,
+        process: &Process,
+        bound: &mut ProgressBound<'_>,
+    ) -> Result<u64, Error> {
+        self.await_parked(bound)
             .map_err(|error| process.start_error("receive the sandbox's parked system call", error))
     }
 
-    fn await_parked(&self, deadline: Instant, ended: impl Fn() -> bool) -> io::Result<u64> {
+    fn await_parked(&self, bound: &mut ProgressBound<'_>) -> io::Result<u64> {
         loop {
-            await_readable(&self.0, deadline, &ended)?;
+            await_readable(&self.0, bound)?;
             let mut notification = Notification::default();
             // SAFETY: the kernel fills in a zeroed `struct seccomp_notif`; the listener is open.
             let result = unsafe {
@@ -107,15 +106,20 @@ impl Listener {
             if !matches!(error.raw_os_error(), Some(libc::EINTR | libc::ENOENT)) {
                 return Err(error);
             }
-            check_deadline(deadline)?;
+            bound.check()?;
         }
     }
 
     /// Puts a copy of `event` at number `target` of the sandbox's descriptor table. `parked` is the id of the
     /// parked system call; it is updated if the sandbox was stopped in between.
-    pub fn add_fd(&self, event: &impl AsRawFd, target: u32, parked: &mut u64) -> io::Result<()> {
+    pub fn add_fd(
+        &self,
+        event: &impl AsRawFd,
+        target: u32,
+        parked: &mut u64,
+        bound: &mut ProgressBound<'_>,
+    ) -> io::Result<()> {
         let source = event.as_raw_fd().cast_unsigned();
-        let deadline = Instant::now() + ADDFD_TIMEOUT;
         loop {
             let request = AddFd {
                 id: *parked,
@@ -134,28 +138,10 @@ impl Listener {
                 Some(libc::EINTR) => {}
                 // The sandbox was stopped (SIGSTOP, a freezer) before this call or during it. Its thread parks
                 // again, under another id, when it goes on.
-                Some(libc::ENOENT | libc::ESRCH) => *parked = self.await_parked_again(deadline)?,
+                Some(libc::ENOENT | libc::ESRCH) => *parked = self.await_parked(bound)?,
                 _ => return Err(error),
             }
-            check_deadline(deadline)?;
+            bound.check()?;
         }
     }
-
-    fn await_parked_again(&self, deadline: Instant) -> io::Result<u64> {
-        self.await_parked(deadline, || false)
-            .map_err(|error| match error.kind() {
-                io::ErrorKind::TimedOut => io::Error::new(
-                    error.kind(),
-                    "its descriptor thread is not parked; is the sandbox stopped?",
-                ),
-                _ => error,
-            })
-    }
-}
-
-fn check_deadline(deadline: Instant) -> io::Result<()> {
-    if Instant::now() > deadline {
-        return Err(io::ErrorKind::TimedOut.into());
-    }
-    Ok(())
 }

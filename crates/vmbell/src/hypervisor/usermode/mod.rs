@@ -31,6 +31,7 @@ mod mapping;
 mod patch;
 mod probe;
 mod process;
+mod progress;
 mod ram;
 mod removal;
 mod revocation;

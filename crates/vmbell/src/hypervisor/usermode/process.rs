@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use stub::layout::Shared;
 
@@ -18,6 +18,7 @@ use super::super::Error;
 use super::error::UsermodeError;
 use super::exit_status::describe;
 use super::mapping::Mapping;
+use super::progress::{Backoff, STALL_TIMEOUT};
 use super::wait::futex_wake;
 
 /// A started sandbox process, and the thread that waits for its end.
@@ -96,19 +97,34 @@ impl Process {
     /// it has ended.
     pub fn start_error(&self, operation: &'static str, source: io::Error) -> Error {
         match source.kind() {
-            io::ErrorKind::TimedOut => return UsermodeError::StartTimeout.into(),
+            io::ErrorKind::TimedOut => return UsermodeError::StartTimeout { source }.into(),
             io::ErrorKind::UnexpectedEof => {}
             _ => return Error::System { operation, source },
         }
-        // The watcher thread learns of the end a little later than a thread that sees the sandbox's descriptors
-        // close.
-        for _ in 0..100 {
+        // The watcher thread learns of the end later than a thread that sees the sandbox's descriptors close, and on a busy
+        // host much later.
+        let (deadline, mut backoff) = (Instant::now() + STALL_TIMEOUT, Backoff::default());
+        while Instant::now() < deadline {
             if let Some(ending) = self.ending() {
                 return UsermodeError::Start { ending }.into();
             }
-            std::thread::sleep(Duration::from_millis(1));
+            backoff.pause();
         }
         Error::System { operation, source }
+    }
+
+    /// The CPU time that all threads of the process have used; 0 once the process is reaped.
+    pub fn cpu_time(&self) -> Duration {
+        // The kernel's own number of the clock of a process (`include/linux/posix-timers_types.h`, CPUCLOCK_SCHED).
+        let clock = (!self.pid << 3) | 2;
+        let mut time = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        // SAFETY: `time` outlives the call, which fills it in or leaves it as it is.
+        unsafe { libc::clock_gettime(clock, &raw mut time) };
+        let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
+        Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or_default())
     }
 
     /// The process number, valid as long as `self` lives.

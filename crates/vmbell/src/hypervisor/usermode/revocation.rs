@@ -7,11 +7,12 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
 use super::super::Containment;
+use super::progress::Backoff;
 use super::sandbox::Sandbox;
 use crate::doorbell::Barrier;
 
-/// How long a removal waits for lookups that are under way. An honest vCPU needs microseconds, or a time slice
-/// if it was preempted in the middle; a removal does not wait longer for a hostile one.
+/// How long a removal waits for lookups that are under way before it stops the sandbox instead, which ends them. An honest
+/// vCPU needs microseconds, or its next time slice if it was preempted in the middle.
 const SECTION_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A descriptor of the sandbox that is to be taken back. Lookups that begin now no longer find it.
@@ -47,7 +48,7 @@ impl Revocation {
 
     fn try_finish(&mut self, sandbox: &Sandbox) -> io::Result<()> {
         if let Some(number) = self.number {
-            sandbox.descriptors.revoke(number)?;
+            sandbox.descriptors.revoke(sandbox.process(), number)?;
             self.number = None;
         }
         if self.stop {
@@ -83,17 +84,18 @@ impl Barrier for SectionBarrier<'_> {
         // Two phases: a reader may have read the number of a phase just before it changed.
         for _ in 0..2 {
             let phase = self.sandbox.control.phase.fetch_add(1, SeqCst);
-            let mut tries = 0u32;
+            let mut backoff = Backoff::default();
+            let mut spins = 0;
             while !self.drained(phase) {
                 if Instant::now() > deadline || self.sandbox.process().has_ended() {
                     self.overdue.set(true);
                     return;
                 }
-                tries += 1;
-                if tries < 64 {
+                if spins < 64 {
+                    spins += 1;
                     std::hint::spin_loop();
                 } else {
-                    std::thread::yield_now();
+                    backoff.pause();
                 }
             }
         }

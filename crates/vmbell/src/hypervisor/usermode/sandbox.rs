@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use stub::lapic::Lapic;
 use stub::layout::{Control, HYPERCALL_OFFSET, PATCH_OFFSET, PATCH_SIZE, Shared};
@@ -19,12 +19,13 @@ use super::halt_fds::HaltFdTable;
 use super::launch::{BootFiles, fd_limit, launch};
 use super::mapping::{Mapping, memory_file, seal};
 use super::process::Process;
+use super::progress::ProgressBound;
 use super::thread::{KickResult, VcpuThread};
-use super::wait::{futex_wait, futex_wake, spin_ticks};
+use super::wait::{POLL_INTERVAL, futex_wait, futex_wake, spin_ticks};
 use super::{filter, patch};
 
-/// How long a sandbox may take from its first instruction until it is ready; it needs milliseconds.
-pub const START_TIMEOUT: Duration = Duration::from_secs(5);
+/// The CPU time that a sandbox may use from its first instruction until it is ready; it needs milliseconds.
+const START_BUDGET: Duration = Duration::from_secs(5);
 
 /// A sandbox, from its start to its end.
 #[derive(Debug)]
@@ -85,49 +86,20 @@ impl Sandbox {
                 .collect(),
         };
         let process = Process::watch(launch(files)?, &shared)?;
-        let deadline = Instant::now() + START_TIMEOUT;
-        let descriptors = Descriptors::receive(&ours, &process, deadline)?;
-        let mut sandbox = Self {
+        let mut bound = ProgressBound::new(&process, START_BUDGET);
+        let descriptors = Descriptors::receive(&ours, &process, &mut bound)?;
+        let threads = await_threads(config, &shared, &process, &mut bound)?;
+        process.set_started();
+        Ok(Self {
             control,
             shared,
             trampolines,
             descriptors,
-            threads: Vec::new(),
+            threads,
             containment: config.containment,
             halt_fds: HaltFdTable::default(),
             process,
-        };
-        sandbox.await_threads(config, deadline)?;
-        sandbox.process.set_started();
-        Ok(sandbox)
-    }
-
-    fn await_threads(&mut self, config: &VmConfig, deadline: Instant) -> Result<(), Error> {
-        let cpus = &config.vcpu_cpus;
-        for index in 0..config.vcpus as usize {
-            let word = &self.shared.runs[index].thread_id;
-            let thread = loop {
-                let thread = word.load(Acquire);
-                if let Some(ending) = self.process.ending() {
-                    return Err(UsermodeError::Start { ending }.into());
-                }
-                if thread != 0 {
-                    break thread.cast_signed();
-                }
-                let left = deadline.saturating_duration_since(Instant::now());
-                if left.is_zero() {
-                    return Err(UsermodeError::StartTimeout.into());
-                }
-                futex_wait(word, 0, left);
-            };
-            let thread = VcpuThread::new(self.process.pid(), thread);
-            if !cpus.is_empty() {
-                let pinned = thread.pin(cpus[index % cpus.len()]);
-                pinned.map_err(Error::system("bind a vcpu's thread to its cpu"))?;
-            }
-            self.threads.push(thread);
-        }
-        Ok(())
+        })
     }
 
     /// The thread of a vCPU.
@@ -137,9 +109,10 @@ impl Sandbox {
 
     /// Makes a vCPU leave the guest, and kills a sandbox that has left kicks unanswered for too long.
     pub fn kick(&self, vcpu: usize) {
-        if self.thread(vcpu).kick() == KickResult::Unanswered {
-            self.process
-                .kill_with_reason("it answered no kick for 5 seconds");
+        let vcpus = self.control.vcpus.load(Relaxed);
+        let kicked = self.thread(vcpu).kick(vcpus, || self.process.cpu_time());
+        if kicked == KickResult::Unanswered {
+            self.process.kill_with_reason("it answered no kick");
         }
     }
 
@@ -165,6 +138,41 @@ impl Sandbox {
     pub fn process(&self) -> &Process {
         &self.process
     }
+}
+
+/// Waits until each vCPU's thread has told its number.
+fn await_threads(
+    config: &VmConfig,
+    shared: &Shared,
+    process: &Process,
+    bound: &mut ProgressBound<'_>,
+) -> Result<Vec<VcpuThread>, Error> {
+    const OPERATION: &str = "wait for the sandbox's threads";
+    let cpus = &config.vcpu_cpus;
+    let mut threads = Vec::new();
+    for (index, run) in (0..config.vcpus as usize).zip(&shared.runs) {
+        let word = &run.thread_id;
+        let number = loop {
+            let number = word.load(Acquire);
+            if let Some(ending) = process.ending() {
+                return Err(UsermodeError::Start { ending }.into());
+            }
+            if number != 0 {
+                break number.cast_signed();
+            }
+            bound
+                .check()
+                .map_err(|error| process.start_error(OPERATION, error))?;
+            futex_wait(word, 0, POLL_INTERVAL);
+        };
+        let thread = VcpuThread::new(process.pid(), number);
+        if !cpus.is_empty() {
+            let pinned = thread.pin(cpus[index % cpus.len()]);
+            pinned.map_err(Error::system("bind a vcpu's thread to its cpu"))?;
+        }
+        threads.push(thread);
+    }
+    Ok(threads)
 }
 
 fn fill_control(control: &mut Control, config: &VmConfig, ram_offset: u64) -> Result<(), Error> {

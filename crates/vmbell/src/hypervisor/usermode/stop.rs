@@ -10,9 +10,11 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use super::process::Process;
+use super::progress::{Backoff, ProgressBound};
 
-/// How long a stop may take in all. It takes microseconds, or one time slice for each thread.
-const STOP_TIMEOUT: Duration = Duration::from_secs(1);
+/// The CPU time that a sandbox may use until it stops. A thread that has a CPU stops within a tick of the kernel's clock;
+/// only a SIGCONT from another process lets it go on.
+const STOP_BUDGET: Duration = Duration::from_secs(1);
 
 /// After how long SIGSTOP is sent again: a SIGCONT from another process cancels it.
 const RESEND_INTERVAL: Duration = Duration::from_millis(10);
@@ -23,8 +25,8 @@ impl Process {
     ///
     /// A sandbox that is stopped already stays stopped. If another process stops the sandbox at the same time,
     /// it goes on together with this stop, because the kernel does not tell the two apart. The error is
-    /// [`io::ErrorKind::TimedOut`] if the sandbox was never seen stopped, because another process sent SIGCONT
-    /// each time.
+    /// [`io::ErrorKind::TimedOut`] if the sandbox was never seen stopped although it used its CPU time, or got none
+    /// ([`ProgressBound`]).
     pub fn stop_and_continue(&self) -> io::Result<()> {
         if self.is_stopped()? {
             return Ok(());
@@ -35,37 +37,23 @@ impl Process {
     }
 
     fn stop(&self) -> io::Result<()> {
-        let deadline = Instant::now() + STOP_TIMEOUT;
+        let mut bound = ProgressBound::new(self, STOP_BUDGET);
         loop {
             self.send(libc::SIGSTOP);
             let again = Instant::now() + RESEND_INTERVAL;
-            let mut pause = Duration::from_micros(10);
-            for tries in 0_u32.. {
+            let mut backoff = Backoff::default();
+            while Instant::now() < again {
                 if self.is_stopped()? {
                     return Ok(());
                 }
-                let now = Instant::now();
-                if now > deadline {
-                    return Err(io::Error::new(
-                        io::ErrorKind::TimedOut,
-                        "it does not stop; does somebody else send it SIGCONT?",
-                    ));
-                }
-                if now > again {
-                    break;
-                }
-                if tries < 16 {
-                    std::thread::yield_now();
-                } else {
-                    std::thread::sleep(pause);
-                    pause = (2 * pause).min(Duration::from_millis(1));
-                }
+                backoff.pause();
             }
+            bound.check()?;
         }
     }
 
     /// Whether all threads of the sandbox are stopped or have ended.
-    fn is_stopped(&self) -> io::Result<bool> {
+    pub fn is_stopped(&self) -> io::Result<bool> {
         let pid = self.pid().cast_unsigned();
         let states = libc::WSTOPPED | libc::WEXITED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;
         loop {

@@ -17,9 +17,16 @@ use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
 /// write to a full eventfd.
 const KICK_RESEND_INTERVAL: Duration = Duration::from_millis(10);
 
-/// How long a vCPU may leave all kicks unanswered. An honest vCPU answers as soon as it has a CPU; a guest that
-/// wrote over the stub's memory may never answer.
+/// How long a vCPU may leave all kicks unanswered before the CPU time of its sandbox counts. An honest vCPU answers as
+/// soon as it has a CPU; a guest that wrote over the stub's memory may never answer.
 const KICK_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The CPU time that the sandbox may use after [`KICK_TIMEOUT`], for each of its vCPUs: on a busy host the others may get
+/// the CPU before the one that was kicked.
+const KICK_BUDGET: Duration = Duration::from_secs(1);
+
+/// How long a vCPU may leave all kicks unanswered in a sandbox that uses no CPU time.
+const IDLE_KICK_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A vCPU's thread in the sandbox.
 #[derive(Debug)]
@@ -30,6 +37,8 @@ pub struct VcpuThread {
     kick_sent_at: AtomicU64,
     /// Since when the vCPU has left kicks unanswered, in nanoseconds; 0 means that it has not.
     unanswered_since: AtomicU64,
+    /// The CPU time of the sandbox, in nanoseconds, when [`KICK_TIMEOUT`] was seen to be over; 0 means that it was not.
+    used_at_timeout: AtomicU64,
     /// Whether the monitor waits for the vCPU.
     monitor_waits: AtomicBool,
 }
@@ -51,19 +60,24 @@ impl VcpuThread {
             id,
             kick_sent_at: AtomicU64::new(0),
             unanswered_since: AtomicU64::new(0),
+            used_at_timeout: AtomicU64::new(0),
             monitor_waits: AtomicBool::new(false),
         }
     }
 
-    /// Makes the vCPU leave the guest. The process must not have been reaped.
-    pub fn kick(&self) -> KickResult {
+    /// Makes the vCPU leave the guest. `cpu_time` tells the CPU time that its sandbox, which has this number of
+    /// `vcpus`, has used. The process must not have been reaped.
+    pub fn kick(&self, vcpus: u32, cpu_time: impl FnOnce() -> Duration) -> KickResult {
         let now = nanoseconds();
-        if self.monitor_waits.load(SeqCst) {
-            let since = self
+        if self.monitor_waits.load(SeqCst)
+            && let Err(since) = self
                 .unanswered_since
                 .compare_exchange(0, now, SeqCst, SeqCst)
-                .unwrap_or_else(|since| since);
-            if since != 0 && now.saturating_sub(since) > as_nanoseconds(KICK_TIMEOUT) {
+        {
+            let unanswered = Duration::from_nanos(now.saturating_sub(since));
+            if unanswered > IDLE_KICK_TIMEOUT
+                || (unanswered > KICK_TIMEOUT && self.has_used(KICK_BUDGET * vcpus, cpu_time()))
+            {
                 return KickResult::Unanswered;
             }
         }
@@ -88,6 +102,15 @@ impl VcpuThread {
         KickResult::Sent
     }
 
+    /// Whether the sandbox, which has used `cpu_time` now, has used `budget` since [`KICK_TIMEOUT`] was over.
+    fn has_used(&self, budget: Duration, cpu_time: Duration) -> bool {
+        let used = as_nanoseconds(cpu_time).max(1);
+        let before = self
+            .used_at_timeout
+            .compare_exchange(0, used, SeqCst, SeqCst);
+        before.is_err_and(|before| used.saturating_sub(before) > as_nanoseconds(budget))
+    }
+
     /// Whether a kick was sent that the vCPU has not answered yet.
     pub fn is_kicked(&self) -> bool {
         self.kick_sent_at.load(SeqCst) != 0
@@ -105,6 +128,7 @@ impl VcpuThread {
         // The time for an answer begins anew. The word is seldom written: a store at every entry would take its
         // cache line from the threads that kick.
         if self.unanswered_since.load(Relaxed) != 0 {
+            self.used_at_timeout.store(0, SeqCst);
             self.unanswered_since.store(0, SeqCst);
         }
         self.monitor_waits.store(true, Release);

@@ -6,11 +6,12 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use stub::layout::{Handover, RunPage};
 
 use super::super::SpinPolicy;
+use super::progress::ProgressBound;
 
 /// How long the monitor or the stub spins with [`SpinPolicy::Spin`] before it sleeps after all, in TSC ticks:
 /// about a millisecond, much longer than any hand-over.
@@ -116,27 +117,20 @@ pub fn futex_wake(word: &AtomicU32) {
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
 }
 
-/// How often [`await_readable`] asks whether the sandbox has ended: before Linux 6.11 a listener reports this
-/// only when the process is reaped.
-const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// How often a wait for a sandbox checks its bound. It finds the end of the sandbox, too, which a listener before Linux
+/// 6.11 reports only when the process is reaped.
+pub const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Waits until `file` can be read without blocking. The error is [`io::ErrorKind::UnexpectedEof`] if no writer
-/// is left or `ended` returns true, and [`io::ErrorKind::TimedOut`] at the deadline.
-pub fn await_readable(
-    file: &impl AsRawFd,
-    deadline: Instant,
-    ended: impl Fn() -> bool,
-) -> io::Result<()> {
+/// is left or the sandbox has ended, and [`io::ErrorKind::TimedOut`] at the end of the bound.
+pub fn await_readable(file: &impl AsRawFd, bound: &mut ProgressBound<'_>) -> io::Result<()> {
+    let time = libc::c_int::try_from(POLL_INTERVAL.as_millis()).unwrap_or(libc::c_int::MAX);
     loop {
-        let left = deadline.saturating_duration_since(Instant::now());
         let mut poll = libc::pollfd {
             fd: file.as_raw_fd(),
             events: libc::POLLIN,
             revents: 0,
         };
-        // Rounded up: a poll that ended just before the deadline would be followed by many that do not wait.
-        let time = left.min(POLL_INTERVAL).as_micros().div_ceil(1000);
-        let time = libc::c_int::try_from(time).unwrap_or(libc::c_int::MAX);
         // SAFETY: one entry, which outlives the call.
         let ready = unsafe { libc::poll(&raw mut poll, 1, time) };
         if ready < 0 {
@@ -146,11 +140,9 @@ pub fn await_readable(
             }
         } else if poll.revents & libc::POLLIN != 0 {
             return Ok(());
-        } else if ready > 0 || ended() {
+        } else if ready > 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
+        bound.check()?;
     }
 }

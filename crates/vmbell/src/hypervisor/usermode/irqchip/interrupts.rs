@@ -127,7 +127,9 @@ impl Interrupts {
             // No EOI can have read this descriptor.
             if let Some(resampler) = resampler {
                 // If the revocation fails, the number stays in use in the sandbox, but nothing signals it.
-                let _ = sandbox.descriptors.revoke(resampler.descriptor());
+                let _ = sandbox
+                    .descriptors
+                    .revoke(sandbox.process(), resampler.descriptor());
             }
             return Err(error.into());
         }
@@ -270,7 +272,9 @@ fn add_resampler(sandbox: &Sandbox, resample: &EventFd, gsi: Gsi) -> Result<Arc<
         .try_clone()
         .map_err(Error::system("duplicate a resamplefd"))?;
     let purpose = format_args!("the resamplefd of {gsi}");
-    let number = sandbox.descriptors.add(&event, &purpose)?;
+    let number = sandbox
+        .descriptors
+        .add(sandbox.process(), &event, &purpose)?;
     Ok(Arc::new(Resampler::new(event, number)))
 }
 

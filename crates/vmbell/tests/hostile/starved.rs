@@ -1,0 +1,106 @@
+//! Sandboxes whose threads get no CPU for longer than a host in order leaves them without one: registrations and
+//! removals wait for them and succeed.
+//!
+//! A tracer that holds a thread stands for a scheduler that does not run it. The test cannot starve it otherwise: how long
+//! a runnable thread waits beside busy processes is up to the kernel's scheduler.
+#![allow(unsafe_code)]
+
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
+use vmbell::guest::Parameters;
+use vmbell::hypervisor::{Error, Hypervisor, IoEvents, Irqchip, Irqs, Vcpu, Vm, VmConfig, VmEntry};
+use vmbell::irq::Gsi;
+use vmm_sys_util::eventfd::EventFd;
+
+use crate::harness::process::{tasks, with_sandbox};
+use crate::harness::{event, programs, start};
+
+/// Longer than the second that a removal once waited at most.
+const HELD: Duration = Duration::from_millis(2500);
+
+/// Holds a thread of the sandbox as its tracer, tells `held`, and lets it go after [`HELD`].
+fn hold(thread: libc::pid_t, held: impl FnOnce()) {
+    let trace = |request: libc::c_uint| {
+        let null = std::ptr::null_mut::<libc::c_void>();
+        // SAFETY: these requests take no pointers; the thread is one of a child of ours.
+        let result = unsafe { libc::ptrace(request, thread, null, null) };
+        assert!(result >= 0, "{}", std::io::Error::last_os_error());
+    };
+    trace(libc::PTRACE_SEIZE);
+    trace(libc::PTRACE_INTERRUPT);
+    // SAFETY: the status is not asked for.
+    let stopped = unsafe { libc::waitpid(thread, std::ptr::null_mut(), libc::__WALL) };
+    assert_eq!(stopped, thread, "{}", std::io::Error::last_os_error());
+    held();
+    std::thread::sleep(HELD);
+    trace(libc::PTRACE_DETACH);
+}
+
+/// Runs `body` while the vCPU's thread of a guest that spins is held.
+fn while_held<H: Hypervisor<Vm: Vm<Vcpu: 'static> + Sync>>(
+    h: &H,
+    body: impl FnOnce(&H::Vm) -> Result<(), Error>,
+    before: impl FnOnce(&H::Vm),
+) {
+    let config = VmConfig {
+        irqchip: Irqchip::Full,
+        ..VmConfig::default()
+    };
+    let (vm, sandbox) = with_sandbox(h, &config);
+    let mut vcpu = start(&vm, programs::spin(), Parameters::default(), 0);
+    before(&vm);
+    let threads = tasks(sandbox);
+    let [thread] = threads[1..] else {
+        panic!("more than one vcpu: {threads:?}");
+    };
+    let kick = vcpu.kick_handle();
+    let result = std::thread::scope(|scope| {
+        let guest = scope.spawn(move || vcpu.run(VmEntry::Resume));
+        let (sender, held) = channel();
+        scope.spawn(move || hold(thread, || sender.send(()).unwrap()));
+        held.recv().unwrap();
+        let result = body(&vm);
+        kick.kick();
+        guest.join().unwrap().unwrap();
+        result
+    });
+    result.unwrap();
+}
+
+const PLACE: IoEventAddress = IoEventAddress::Pio(0x500);
+
+fn a_removed_doorbell_waits_for_a_vcpu_that_gets_no_cpu<H>(h: &H)
+where
+    H: Hypervisor<Vm: Vm<Vcpu: 'static> + Sync>,
+{
+    let (bell, any) = (event(), Datamatch::U8(None));
+    let register =
+        |vm: &H::Vm, event: &EventFd| vm.register_ioevent(event, PLACE, any, Sharing::Exclusive);
+    while_held(
+        h,
+        |vm| {
+            vm.unregister_ioevent(&bell, PLACE, any)?;
+            register(vm, &event())
+        },
+        |vm| register(vm, &bell).unwrap(),
+    );
+}
+
+fn a_removed_irqfd_waits_for_a_vcpu_that_gets_no_cpu<H>(h: &H)
+where
+    H: Hypervisor<Vm: Vm<Vcpu: 'static> + Sync>,
+{
+    let (irqfd, resample, gsi) = (event(), event(), Gsi::new(4).unwrap());
+    while_held(
+        h,
+        |vm| vm.unregister_irqfd(&irqfd, gsi),
+        |vm| vm.register_irqfd(&irqfd, gsi, Some(&resample)).unwrap(),
+    );
+}
+
+crate::on_usermode! {
+    a_removed_doorbell_waits_for_a_vcpu_that_gets_no_cpu;
+    a_removed_irqfd_waits_for_a_vcpu_that_gets_no_cpu;
+}
