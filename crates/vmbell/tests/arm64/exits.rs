@@ -1,13 +1,11 @@
 //! Exits to the VMM and their answers.
 #![allow(unsafe_code, reason = "reads the counter of the host")]
 
-use std::time::{Duration, Instant};
-
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::hypervisor::{Capability, Hypervisor, Vcpu, Vm, VmEntry, VmExit};
 
 use crate::accesses::{Op, Player};
-use crate::harness::{AREA, HOLE, LIMIT, plain};
+use crate::harness::{AREA, HOLE, await_that, plain};
 
 /// Free memory behind the list of accesses.
 const FREE: u64 = AREA + 0x1000;
@@ -93,10 +91,7 @@ fn kick_makes_a_running_guest_leave<H: Hypervisor>(h: &H) {
         let before = counted();
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                let deadline = Instant::now() + LIMIT / 2;
-                while counted() == before && Instant::now() < deadline {
-                    std::thread::sleep(Duration::from_millis(1));
-                }
+                await_that("the guest to count", || counted() != before);
                 kick.kick();
             });
             let exit = player.vcpu.run(VmEntry::Resume).unwrap();

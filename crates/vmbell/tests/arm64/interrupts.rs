@@ -7,8 +7,8 @@ use vmbell::hypervisor::{Error, Hypervisor, Irqs, VmExit};
 use vmbell::irq::{Gsi, IrqError, Msi, Route, Target};
 
 use crate::harness::taker::has_messages;
-use crate::harness::{HOLE, chain, count, event, plain};
-use crate::taker::{INTID, LPI, MESSAGE, PIN, await_that, set, take, taken, with_interrupts};
+use crate::harness::{HOLE, await_that, chain, count, event, plain};
+use crate::taker::{INTID, LPI, MESSAGE, PIN, set, take, taken, with_interrupts};
 
 const ROUNDS: u64 = 50;
 /// GITS_TRANSLATER.
@@ -27,7 +27,7 @@ where
     let meanwhile = || {
         for done in 1..=ROUNDS {
             event.write(1).unwrap();
-            await_that(|| taken(&vm) == done);
+            await_that("the interrupt", || taken(&vm) == done);
         }
     };
     assert_eq!(take(&vm, (INTID, false), 0, ROUNDS, meanwhile, |_| {}), []);
@@ -46,7 +46,7 @@ where
         for done in 1..=ROUNDS {
             event.write(1).unwrap();
             let acknowledged = Cell::new(0);
-            await_that(|| {
+            await_that("the acknowledgement", || {
                 acknowledged.set(acknowledged.get() + count(&resample));
                 acknowledged.get() > 0
             });
@@ -98,7 +98,7 @@ where
         vm.set_line(gsi(), true).unwrap();
         vm.set_line(gsi(), false).unwrap();
         event.write(1).unwrap();
-        await_that(|| taken(&vm) == 1);
+        await_that("the interrupt", || taken(&vm) == 1);
         vm.set_line(other, true).unwrap();
         vm.set_line(other, false).unwrap();
     };
@@ -136,11 +136,11 @@ where
     let meanwhile = || {
         for done in 0..ROUNDS {
             assert!(vm.signal_msi(message()).unwrap());
-            await_that(|| taken(&vm) == 3 * done + 1);
+            await_that("the interrupt", || taken(&vm) == 3 * done + 1);
             event.write(1).unwrap();
-            await_that(|| taken(&vm) == 3 * done + 2);
+            await_that("the interrupt", || taken(&vm) == 3 * done + 2);
             vm.set_line(routed, true).unwrap();
-            await_that(|| taken(&vm) == 3 * done + 3);
+            await_that("the interrupt", || taken(&vm) == 3 * done + 3);
         }
     };
     assert_eq!(

@@ -1,13 +1,11 @@
 //! A guest that takes one interrupt, and the thread that runs it.
 
-use std::time::{Duration, Instant};
-
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::guest::{GicInterrupt, HANDLER, Interrupts, LpiMessage, Parameters, offset};
 use vmbell::hypervisor::{Hypervisor, Irqchip, Vcpu, Vm, VmConfig, VmExit};
 use vmbell::machine::{CODE, PARAMETERS};
 
-use crate::harness::{AREA, LIMIT, configured, run_to_done, start};
+use crate::harness::{AREA, await_that, configured, run_to_done, start};
 use crate::programs;
 
 /// The shared peripheral interrupt of the tests, and the LPI.
@@ -60,7 +58,7 @@ pub fn take<V: Vm + Sync>(
     vcpu.set_interrupt_handler(CODE.0 + HANDLER).unwrap();
     std::thread::scope(|scope| {
         let other = scope.spawn(|| {
-            await_that(|| word(vm, offset::READY) == 1);
+            await_that("the guest to be ready", || word(vm, offset::READY) == 1);
             meanwhile();
         });
         let exits = run_to_done(&mut vcpu, |left| {
@@ -85,13 +83,4 @@ pub fn word<V: Vm>(vm: &V, offset: usize) -> u64 {
 /// How many interrupts the guest has taken.
 pub fn taken<V: Vm>(vm: &V) -> u64 {
     word(vm, offset::INTERRUPTS)
-}
-
-/// Waits for a condition, for half of the test's time at most.
-pub fn await_that(condition: impl Fn() -> bool) {
-    let deadline = Instant::now() + LIMIT / 2;
-    while !condition() {
-        assert!(Instant::now() < deadline, "it does not come true");
-        std::thread::sleep(Duration::from_micros(200));
-    }
 }

@@ -1,7 +1,6 @@
 //! Eventfds whose counter is at its limit.
 
 use std::os::fd::AsRawFd;
-use std::time::{Duration, Instant};
 
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::guest::done;
@@ -12,8 +11,9 @@ use vmbell::machine::Deadline;
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use vmm_sys_util::eventfd::EventFd;
 
+use crate::harness::process::{sleeps_in_write, with_sandbox};
 use crate::harness::script::{Op, Player};
-use crate::harness::{HOLE, bells, configured, count, event, has_doorbells_at, plain, step};
+use crate::harness::{HOLE, await_that, bells, count, event, has_doorbells_at, plain, step};
 
 const FULL: u64 = u64::MAX - 1;
 
@@ -70,13 +70,11 @@ fn a_full_counter_that_does_not_block_lets_the_guest_go_on<H: Hypervisor>(h: &H)
 
 fn a_kick_frees_a_guest_that_a_full_counter_holds<H: Hypervisor>(h: &H) {
     for patch in [PatchMode::Off, PatchMode::Int3, PatchMode::Jmp] {
-        let vm = configured(
-            h,
-            VmConfig {
-                patch,
-                ..VmConfig::default()
-            },
-        );
+        let config = VmConfig {
+            patch,
+            ..VmConfig::default()
+        };
+        let (vm, sandbox) = with_sandbox(h, &config);
         let mut player = Player::new(&vm);
         for (place, datamatch, ring) in places() {
             let event = EventFd::new(0).unwrap();
@@ -90,17 +88,14 @@ fn a_kick_frees_a_guest_that_a_full_counter_holds<H: Hypervisor>(h: &H) {
             assert_eq!(event.read().unwrap(), 40);
             event.write(FULL).unwrap();
             player.write(&[ring]);
-            let deadline = Deadline::new(
-                Instant::now() + Duration::from_millis(50),
-                player.vcpu.kick_handle(),
-            )
-            .unwrap();
+            let is_held = move || sleeps_in_write(sandbox);
+            let kick = Deadline::once(is_held, player.vcpu.kick_handle()).unwrap();
             assert_eq!(
                 player.vcpu.run(VmEntry::Resume).unwrap(),
                 VmExit::Kicked,
                 "{patch:?}, {place}"
             );
-            drop(deadline);
+            drop(kick);
             while let Ok(VmExit::Kicked) = step(&mut player.vcpu, VmEntry::Resume) {}
             assert_eq!(event.read().unwrap(), FULL);
             assert_eq!(player.play(&[ring; 3]), []);
@@ -110,7 +105,7 @@ fn a_kick_frees_a_guest_that_a_full_counter_holds<H: Hypervisor>(h: &H) {
 }
 
 fn removal_does_not_wait_for_a_guest_that_a_full_counter_holds<H: Hypervisor>(h: &H) {
-    let vm = plain(h);
+    let (vm, sandbox) = with_sandbox(h, &VmConfig::default());
     for (place, datamatch, ring) in places().into_iter().take(1) {
         let (held, other) = (EventFd::new(0).unwrap(), event());
         vm.register_ioevent(&held, place, datamatch, Sharing::Exclusive)
@@ -132,21 +127,11 @@ fn removal_does_not_wait_for_a_guest_that_a_full_counter_holds<H: Hypervisor>(h:
                     }
                 }
             });
-            std::thread::sleep(Duration::from_millis(50));
-            let start = Instant::now();
+            await_that("the guest to be held", || sleeps_in_write(sandbox));
             vm.unregister_ioevent(&other, bells::place(0x900), datamatch)
                 .unwrap();
-            assert!(
-                start.elapsed() < Duration::from_secs(5),
-                "{:?}",
-                start.elapsed()
-            );
+            await_that("the guest to be held still", || sleeps_in_write(sandbox));
             vm.unregister_ioevent(&held, place, datamatch).unwrap();
-            assert!(
-                start.elapsed() < Duration::from_secs(10),
-                "{:?}",
-                start.elapsed()
-            );
             kick.kick();
             assert_eq!(
                 guest.join().unwrap().len(),

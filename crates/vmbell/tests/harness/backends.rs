@@ -3,11 +3,13 @@
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// How long a single test may take, on emulated CPUs too that have a busy host.
-pub const LIMIT: Duration = Duration::from_secs(60);
+use super::wait::HANG;
 
-/// Runs a test's body, and fails when it takes longer than [`LIMIT`]: a guest that breaks its
-/// engine could hold the body for ever.
+/// A whole test waits for many things, one after another.
+const TEST_HANG: Duration = HANG.saturating_mul(5);
+
+/// Runs a test's body on a thread of its own, and fails if it hangs: a guest that breaks its engine could hold it for
+/// ever.
 pub fn bounded(body: impl FnOnce() + Send + 'static) {
     let (sender, result) = channel();
     let run = move || {
@@ -16,8 +18,8 @@ pub fn bounded(body: impl FnOnce() + Send + 'static) {
     };
     let name = std::thread::current().name().unwrap_or("test").to_owned();
     let thread = std::thread::Builder::new().name(name).spawn(run).unwrap();
-    match result.recv_timeout(LIMIT) {
-        Err(RecvTimeoutError::Timeout) => panic!("still running after {LIMIT:?}"),
+    match result.recv_timeout(TEST_HANG) {
+        Err(RecvTimeoutError::Timeout) => panic!("hangs: still running after {TEST_HANG:?}"),
         // The body panicked, which drops the sender: pass it on.
         _ => {
             if let Err(panic) = thread.join() {

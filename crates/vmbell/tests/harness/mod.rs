@@ -11,17 +11,21 @@ pub mod script;
 #[cfg(target_arch = "x86_64")]
 pub mod symbols;
 pub mod taker;
+pub mod wait;
 
 #[allow(unused_imports, reason = "each test binary uses a part")]
-pub use backends::{LIMIT, bounded, chain, kvm};
+pub use backends::{bounded, chain, kvm};
+#[allow(unused_imports, reason = "each test binary uses a part")]
+pub use wait::{HANG, await_that};
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::IoEventAddress;
 use vmbell::guest::{Parameters, Program, done};
 use vmbell::hypervisor::{
-    Capability, EntryPoint, Error, Hypervisor, Vcpu, Vm, VmConfig, VmEntry, VmExit,
+    Capability, EntryPoint, Error, Hypervisor, Kick, Vcpu, Vm, VmConfig, VmEntry, VmExit,
 };
 use vmbell::machine::{CODE, Deadline, PARAMETERS, STACK_TOP};
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
@@ -103,9 +107,14 @@ pub fn begin_at<V: Vm>(vm: &V, index: u32, page: GuestAddress) -> V::Vcpu {
     vcpu
 }
 
-/// Runs a vCPU once. Fails if the guest does not leave within half of [`LIMIT`].
+/// Kicks a vCPU whose guest has hung, until this is dropped.
+pub fn kick_if_hung(kick: Arc<dyn Kick>) -> Deadline {
+    Deadline::new(Instant::now() + HANG, kick).unwrap()
+}
+
+/// Runs a vCPU once. If the guest hangs, the exit is a kick.
 pub fn step<C: Vcpu>(vcpu: &mut C, entry: VmEntry) -> Result<VmExit, Error> {
-    let _deadline = Deadline::new(Instant::now() + LIMIT / 2, vcpu.kick_handle()).unwrap();
+    let _unless_done = kick_if_hung(vcpu.kick_handle());
     vcpu.run(entry)
 }
 
@@ -115,7 +124,7 @@ pub fn run_to_done<C: Vcpu>(
     vcpu: &mut C,
     mut answer: impl FnMut(&VmExit) -> VmEntry,
 ) -> Vec<VmExit> {
-    let _deadline = Deadline::new(Instant::now() + LIMIT / 2, vcpu.kick_handle()).unwrap();
+    let _unless_done = kick_if_hung(vcpu.kick_handle());
     let mut exits = Vec::new();
     let mut entry = VmEntry::Resume;
     loop {
@@ -125,7 +134,7 @@ pub fn run_to_done<C: Vcpu>(
         match exit {
             exit if done(&exit).is_some() => return exits,
             VmExit::Fault(fault) => panic!("{fault}, after {exits:x?}"),
-            VmExit::Kicked => panic!("the guest is not done in time, after {} exits", exits.len()),
+            VmExit::Kicked => panic!("the guest hangs, after {} exits", exits.len()),
             exit => {
                 entry = answer(&exit);
                 exits.push(exit);

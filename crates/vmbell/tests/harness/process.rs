@@ -4,12 +4,11 @@
 use std::fs;
 use std::process::{Child, Command};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use vmbell::hypervisor::{Hypervisor, VmConfig};
 
-use super::chain;
+use super::{await_that, chain};
 
 /// The fields of `/proc/PID/stat` behind the name: state, parent and so on.
 pub fn stat(pid: i32) -> Option<Vec<String>> {
@@ -70,12 +69,19 @@ pub fn signal(pid: i32, signal: Signal) -> rustix::io::Result<()> {
 /// Stops a process: when it returns, each of its threads has stopped.
 pub fn stop(pid: i32) {
     signal(pid, Signal::STOP).unwrap();
-    let deadline = Instant::now() + Duration::from_secs(10);
     let has_stopped = |thread| stat(thread).is_none_or(|stat| stat[0] == "T");
-    while !tasks(pid).into_iter().all(has_stopped) {
-        assert!(Instant::now() < deadline, "process {pid} does not stop");
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    await_that("a process to stop", || {
+        tasks(pid).into_iter().all(has_stopped)
+    });
+}
+
+/// Whether a thread of a process sleeps in `write`: a vCPU's, in the counter of a full eventfd.
+pub fn sleeps_in_write(pid: i32) -> bool {
+    tasks(pid).into_iter().any(|thread| {
+        let call = fs::read_to_string(format!("/proc/{pid}/task/{thread}/syscall"));
+        // Its number in decimal, or `running`.
+        call.is_ok_and(|call| call.starts_with("1 "))
+    })
 }
 
 /// Tests run in parallel in one process; one at a time may make a guest.
@@ -111,13 +117,5 @@ pub fn with_sandbox<H: Hypervisor>(hypervisor: &H, config: &VmConfig) -> (H::Vm,
 
 /// Waits until a process is gone, zombies included.
 pub fn await_gone(pid: i32) {
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while exists(pid) {
-        assert!(
-            Instant::now() < deadline,
-            "process {pid} is still there: {:?}",
-            stat(pid)
-        );
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    await_that("a process to be gone", || !exists(pid));
 }

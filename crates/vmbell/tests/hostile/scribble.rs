@@ -1,5 +1,8 @@
 //! Guests that write over what the engine shares with them.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use stub::layout::{MAX_VCPUS, RunPage, SHARED_BASE, SLOT_BASE, SLOT_SIZE, Shared};
@@ -11,15 +14,26 @@ use vmbell::machine::Deadline;
 
 use crate::harness::process::{await_gone, with_sandbox};
 use crate::harness::script::{Op, Player};
-use crate::harness::{AREA, begin_at, chain, configured, count, event, programs, start};
+use crate::harness::{
+    AREA, HANG, await_that, begin_at, chain, configured, count, event, programs, start,
+};
 
 const RUNS: u64 = SHARED_BASE + (size_of::<Shared>() - MAX_VCPUS * size_of::<RunPage>()) as u64;
 
-/// Enters a vCPU until its sandbox or the time is at its end. No panic, no hang.
-fn enter_until<C: Vcpu>(vcpu: &mut C, end: Instant) -> Result<u64, String> {
-    let _deadline = Deadline::new(end, vcpu.kick_handle()).unwrap();
+/// Enters a vCPU for some time, or until its sandbox ends. No panic, no hang.
+fn enter_for<C: Vcpu>(vcpu: &mut C, time: Duration) -> Result<u64, String> {
+    let begun = Instant::now();
+    enter_until(vcpu, move || begun.elapsed() >= time)
+}
+
+/// The same until a condition holds.
+fn enter_until<C: Vcpu>(
+    vcpu: &mut C,
+    is_over: impl Fn() -> bool + Clone + Send + 'static,
+) -> Result<u64, String> {
+    let _kick = Deadline::once(is_over.clone(), vcpu.kick_handle()).unwrap();
     let mut exits = 0;
-    while Instant::now() < end {
+    while !is_over() {
         match vcpu.run(VmEntry::Data(exits)) {
             Ok(VmExit::Fault(fault)) => return Err(fault.to_string()),
             Ok(_) => exits += 1,
@@ -64,34 +78,28 @@ fn removal_ends_though_the_counters_are_nonsense<H: Hypervisor>(h: &H) {
         scribble(SHARED_BASE, before_runs, 7, 0x77),
         0,
     );
+    let over = Arc::new(AtomicBool::new(false));
+    let asked = Arc::clone(&over);
     std::thread::scope(|scope| {
-        let guest = scope.spawn(|| enter_until(&mut vcpu, Instant::now() + Duration::from_secs(4)));
-        let deadline = Instant::now() + Duration::from_secs(3);
-        while count(&bell) == 0 {
-            assert!(Instant::now() < deadline, "the guest does not ring");
-            std::thread::yield_now();
-        }
-        let start = Instant::now();
+        let begun = Instant::now();
+        let is_over = move || asked.load(Relaxed) || begun.elapsed() > HANG;
+        let guest = scope.spawn(move || enter_until(&mut vcpu, is_over));
+        await_that("the guest to ring", || count(&bell) > 0);
         vm.unregister_ioevent(&bell, place, datamatch).unwrap();
-        assert!(
-            start.elapsed() < Duration::from_secs(3),
-            "{:?}",
-            start.elapsed()
-        );
         count(&bell);
         std::thread::sleep(Duration::from_millis(50));
         assert_eq!(count(&bell), 0, "rung after the removal had returned");
         // Descriptors can still be given and taken.
         vm.register_ioevent(&bell, place, datamatch, Sharing::Exclusive)
             .unwrap();
-        while count(&bell) == 0 && !guest.is_finished() {
-            std::thread::yield_now();
-        }
+        await_that("the guest to ring again", || {
+            count(&bell) > 0 || guest.is_finished()
+        });
         vm.unregister_ioevent(&other, IoEventAddress::Pio(0x78), datamatch)
             .unwrap();
+        over.store(true, Relaxed);
         guest.join().unwrap().unwrap();
     });
-    drop(vcpu);
     drop(vm);
     await_gone(sandbox);
 }
@@ -111,9 +119,9 @@ fn a_forged_exit_is_an_exit_or_an_error<H: Hypervisor<Vm: Vm<Vcpu: 'static>>>(h:
         let honest = start(&vm, programs::scribble(), scribble(AREA, 64, 1, 0x55), 0);
         forger.write(vm.memory(), page).unwrap();
         let forger = begin_at(&vm, 1, page);
-        let end = Instant::now() + Duration::from_millis(300);
-        let threads = [honest, forger]
-            .map(|mut vcpu| std::thread::spawn(move || enter_until(&mut vcpu, end)));
+        let time = Duration::from_millis(300);
+        let threads =
+            [honest, forger].map(|mut vcpu| std::thread::spawn(move || enter_for(&mut vcpu, time)));
         for thread in threads {
             if let Err(end) = thread.join().unwrap() {
                 let clear = ["nonsense", "the sandbox ended", "at 0x"]
@@ -145,16 +153,16 @@ fn every_reason_can_be_forged<H: Hypervisor<Vm: Vm<Vcpu: 'static>>>(h: &H) {
             .write(vm.memory(), page)
             .unwrap();
         let forger = begin_at(&vm, 1, page);
-        let end = Instant::now() + Duration::from_millis(60);
+        let time = Duration::from_millis(60);
         for thread in
-            [honest, forger].map(|mut vcpu| std::thread::spawn(move || enter_until(&mut vcpu, end)))
+            [honest, forger].map(|mut vcpu| std::thread::spawn(move || enter_for(&mut vcpu, time)))
         {
             let _ = thread.join().unwrap();
         }
     }
 }
 
-/// A vCPU that answers no kick is given up after 5 seconds.
+/// A vCPU that answers no kick is given up.
 fn a_guest_that_writes_over_its_stub_is_ended<H: Hypervisor + Sync>(h: &H) {
     let ruin = |value| {
         let (vm, sandbox) = with_sandbox(h, &VmConfig::default());
@@ -162,8 +170,8 @@ fn a_guest_that_writes_over_its_stub_is_ended<H: Hypervisor + Sync>(h: &H) {
         let mut vcpu = start(&vm, programs::scribble(), parameters, 0);
         let begin = Instant::now();
         let end = loop {
-            match enter_until(&mut vcpu, Instant::now() + Duration::from_millis(100)) {
-                Ok(_) if begin.elapsed() > Duration::from_secs(12) => break "none".to_owned(),
+            match enter_for(&mut vcpu, Duration::from_millis(100)) {
+                Ok(_) if begin.elapsed() > HANG => break "none".to_owned(),
                 Ok(_) => {}
                 Err(end) => break end,
             }

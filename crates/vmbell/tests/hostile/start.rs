@@ -7,11 +7,8 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use vmbell::hypervisor::{Hypervisor, VmConfig};
 
-use crate::harness::chain;
 use crate::harness::process::{alone, exists, is_child_of, processes, signal};
-
-/// How long a start may take that something happens to.
-const SECONDS: Duration = Duration::from_secs(20);
+use crate::harness::{HANG, chain};
 
 /// Numbers that look random and are the same in each run.
 struct Random(u64);
@@ -53,16 +50,13 @@ fn strike<H: Hypervisor>(h: &H, number: Signal, delay: Duration) -> Option<Strin
                     }
                 }
             });
-            let begin = Instant::now();
             let vm = h.create_vm(&VmConfig {
                 vcpus: 16,
                 ..VmConfig::default()
             });
-            let took = begin.elapsed();
             // The process number is the sandbox's until the guest is dropped.
             made.store(true, Relaxed);
             let pid = striker.join().unwrap();
-            assert!(took < SECONDS, "{took:?}");
             let error = vm.err().map(|error| chain(&error));
             if let Some(pid) = pid {
                 assert!(!exists(pid), "a sandbox is left after {error:?}");
@@ -77,7 +71,7 @@ fn a_sandbox_that_is_killed_while_it_starts_is_an_error<H: Hypervisor + Sync>(h:
     let mut errors = 0;
     let begin = Instant::now();
     let mut round = 0;
-    while errors < 40 && begin.elapsed() < SECONDS {
+    while errors < 40 && begin.elapsed() < HANG {
         round += 1;
         let delay = Duration::from_micros(random.below(2_000));
         if let Some(error) = strike(h, Signal::KILL, delay) {
@@ -93,7 +87,7 @@ fn a_sandbox_that_is_stopped_while_it_starts_is_an_error<H: Hypervisor + Sync>(h
     let mut errors = 0;
     let begin = Instant::now();
     let mut round = 0;
-    while errors < 3 && begin.elapsed() < SECONDS {
+    while errors < 3 && begin.elapsed() < HANG {
         round += 1;
         // Some as soon as they are there.
         let delay = Duration::from_micros(random.below(500) * (round & 1));

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use vmbell::hypervisor::{Hypervisor, Irqs, Vm};
 
 use crate::harness::script::Op;
-use crate::harness::{AREA, LIMIT, configured};
+use crate::harness::{AREA, HANG, configured};
 use crate::logged::{EOI, Logged, MSR_PV_EOI, NOTHING, PV_EOI, SELF_IPI, TPR, WORD, whole};
 use crate::taker::{msi, with_interrupts};
 
@@ -118,8 +118,8 @@ fn a_halt_with_an_eoi_owed_is_ended_by_its_own_class<H: Hypervisor<Vm: Sync>>(h:
         scope.spawn(|| {
             // Until it wakes the guest: what comes before the halt is taken and does not. None must be held
             // back by the one that is done.
-            let deadline = Instant::now() + LIMIT / 2;
-            while !done.load(Relaxed) && Instant::now() < deadline {
+            let begun = Instant::now();
+            while !done.load(Relaxed) && begun.elapsed() < HANG {
                 std::thread::sleep(Duration::from_millis(20));
                 let _ = vm.signal_msi(msi(0, 0x40)).unwrap();
             }

@@ -5,10 +5,8 @@ use std::time::Duration;
 use vmbell::hypervisor::{Hypervisor, Irqs};
 use vmbell::irq::Gsi;
 
-use crate::harness::{configured, count, event};
-use crate::taker::{
-    Doing, EDGE, LEVEL, PINS, await_that, take, taken, while_running, with_interrupts,
-};
+use crate::harness::{await_that, configured, count, event};
+use crate::taker::{Doing, EDGE, LEVEL, PINS, take, taken, while_running, with_interrupts};
 
 fn gsi(number: u32) -> Gsi {
     Gsi::new(number).unwrap()

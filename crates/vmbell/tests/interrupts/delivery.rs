@@ -2,10 +2,9 @@
 
 use vmbell::hypervisor::{Hypervisor, Irqs};
 
-use crate::harness::{HOLE, configured};
+use crate::harness::{HOLE, await_that, configured};
 use crate::taker::{
-    Doing, PV_EOI, RED_ZONE, await_that, has_messages, msi, spared, take, taken, while_running,
-    with_interrupts,
+    Doing, PV_EOI, RED_ZONE, has_messages, msi, spared, take, taken, while_running, with_interrupts,
 };
 
 const VECTOR: u8 = 0x50;

@@ -9,11 +9,11 @@ use vmbell::irq::{ForwardedLine, Gsi, IrqError, Msi, Route, Target};
 
 use crate::harness::process::{signal, with_sandbox};
 use crate::harness::script::Op;
-use crate::harness::{chain, configured, count, event, plain, rounds, step};
+use crate::harness::{await_that, chain, configured, count, event, plain, rounds, step};
 use crate::logged::{EOI, Logged, MSR_PV_EOI, PV_EOI as BY_BIT, WORD, whole};
 use crate::taker::{
-    Doing, LEVEL, PINS, PV_EOI, SAID, SAY_SO, WORK, add_work, await_that, rounds as begun, spared,
-    spurious, take, taken, while_running, while_running_and_seeing, with_interrupts,
+    Doing, LEVEL, PINS, PV_EOI, SAID, SAY_SO, WORK, add_work, rounds as begun, spared, spurious,
+    take, taken, while_running, while_running_and_seeing, with_interrupts,
 };
 
 const MANY: u64 = 1200;

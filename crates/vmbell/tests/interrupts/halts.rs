@@ -12,10 +12,10 @@ use vmbell::irq::{Gsi, Route, Target};
 use vmbell::machine::CODE;
 use vmm_sys_util::eventfd::EventFd;
 
-use crate::harness::{configured, event, programs, step};
+use crate::harness::{await_that, configured, event, programs, step};
 use crate::taker::{
-    Doing, EDGE, PINS, await_that, msi, page, stop, take, taken, while_running,
-    while_running_and_seeing, with_interrupts, word,
+    Doing, EDGE, PINS, msi, page, stop, take, taken, while_running, while_running_and_seeing,
+    with_interrupts, word,
 };
 
 fn gsi(number: u32) -> Gsi {

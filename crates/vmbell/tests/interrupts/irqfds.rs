@@ -5,9 +5,9 @@ use std::time::Duration;
 use vmbell::hypervisor::{Hypervisor, Irqchip, Irqs, VmConfig};
 use vmbell::irq::{Gsi, Route, Target};
 
-use crate::harness::{chain, configured, count, event};
+use crate::harness::{await_that, chain, configured, count, event};
 use crate::taker::{
-    Doing, EDGE, PINS, await_that, has_messages, msi, take, taken, while_running, with_interrupts,
+    Doing, EDGE, PINS, has_messages, msi, take, taken, while_running, with_interrupts,
 };
 
 fn gsi(number: u32) -> Gsi {

@@ -10,8 +10,8 @@ use vmm_sys_util::eventfd::EventFd;
 
 use crate::harness::{bells, configured, count, event, rounds};
 use crate::taker::{
-    Doing, LEVEL, PINS, PV_EOI, SAID, SAY_SO, WORK, add_work, await_that, spared, spurious, take,
-    taken, while_running_and_seeing, with_interrupts, work,
+    Doing, LEVEL, PINS, PV_EOI, SAID, SAY_SO, WORK, add_work, await_all_work, spared, spurious,
+    take, taken, while_running_and_seeing, with_interrupts, work,
 };
 
 /// Pieces of work, as `rounds` has them.
@@ -88,7 +88,7 @@ fn resampled<H: Hypervisor<Vm: Sync>>(h: &H, by: By, doing: Doing, flags: u64) {
                 }
             }
             let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                await_that("all work", || work(&vm, 0) == 0);
+                await_all_work(&vm, 0);
             }));
             end.store(true, Relaxed);
             done.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -142,7 +142,7 @@ fn a_line_stays_up_until_the_device_is_served<H: Hypervisor<Vm: Sync>>(h: &H) {
             add_work(&vm, 0);
             device.assert().unwrap();
         }
-        await_that("all work", || work(&vm, 0) == 0);
+        await_all_work(&vm, 0);
     });
     assert_eq!((taken(&vm, 0, LEVEL), spurious(&vm, 0)), (works, 0));
 }

@@ -9,8 +9,8 @@ use vmbell::hypervisor::{Hypervisor, Irqs};
 use vmbell::irq::Gsi;
 use vmm_sys_util::eventfd::EventFd;
 
-use crate::harness::{configured, count, event, rounds};
-use crate::taker::{Doing, LEVEL, PINS, await_that, take, taken, while_running, with_interrupts};
+use crate::harness::{await_that, configured, count, event, rounds};
+use crate::taker::{Doing, LEVEL, PINS, take, taken, while_running, with_interrupts};
 
 /// More than the usermode backend's stub signals itself (`stub::ioapic::PIN_RESAMPLEFDS`).
 const MANY: usize = 12;

@@ -6,9 +6,9 @@ use vmbell::hypervisor::{Hypervisor, Irqchip, Irqs, Vcpu, Vm, VmConfig, VmEntry,
 use vmbell::irq::{Gsi, Msi, Route, Target};
 use vmbell::machine::CODE;
 
-use crate::harness::{begin_at, configured, programs, rounds};
+use crate::harness::{await_that, begin_at, configured, programs, rounds};
 use crate::taker::{
-    Doing, await_that, has_messages, msi, page, take, taken, while_running, with_interrupts, word,
+    Doing, has_messages, msi, page, take, taken, while_running, with_interrupts, word,
 };
 
 fn each_vcpu_takes_its_own<H: Hypervisor>(h: &H) {

@@ -2,7 +2,8 @@
 
 use std::fs;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+
+use crate::harness::await_that;
 
 /// Set in such a process.
 const ALONE: &str = "VMBELL_TEST_ALONE";
@@ -62,15 +63,7 @@ impl Holdings {
 
     /// Waits until the process holds this again: a backend may close a file on a thread of its own.
     pub fn await_again(&self) {
-        let deadline = Instant::now() + Duration::from_secs(10);
-        while Self::now() != *self {
-            let now = Self::now();
-            assert!(
-                Instant::now() < deadline,
-                "before: {self:#?}, now: {now:#?}"
-            );
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        await_that(&format!("{self:#?}"), || Self::now() == *self);
     }
 
     /// Those whose file's name has this part.

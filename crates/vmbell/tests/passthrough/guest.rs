@@ -3,20 +3,19 @@
 use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
-use std::time::{Duration, Instant};
 
 use rustix::fs::{MemfdFlags, memfd_create};
 use vmbell::guest::{HANDLER, Interrupts, Parameters, VECTOR, offset};
 use vmbell::hypervisor::{Capability, Hypervisor, Irqchip, Vcpu, Vm, VmConfig};
 use vmbell::irq::{Gsi, Msi, PINS, Route, Target};
-use vmbell::machine::{CODE, Deadline, Machine, PARAMETERS, Stop};
+use vmbell::machine::{CODE, Machine, PARAMETERS, Stop};
 use vmbell::memory::{Bytes, FileOffset, GuestAddress, GuestMemoryMmap};
 use vmbell::passthrough::PassthroughError;
 use vmbell::passthrough::device::Device;
 use vmbell::passthrough::dma::DmaSpace;
 use vmbell::passthrough::placed::{self, Access, Handover, Place, Placed, Wire};
 
-use crate::harness::{HOLE, LIMIT, chain, configured, programs};
+use crate::harness::{HOLE, await_that, chain, configured, kick_if_hung, programs};
 
 /// Bytes of the guest's RAM.
 pub const RAM: u64 = 8 << 20;
@@ -168,9 +167,9 @@ impl<H: Hypervisor> Guest<H> {
         self.machine.set_parameters(&parameters).unwrap();
     }
 
-    /// Runs the vCPU until it says that it is done; fails if it is not in time.
+    /// Runs the vCPU until it says that it is done; fails if it hangs.
     pub fn run_to_end(&self, vcpu: &mut <H::Vm as Vm>::Vcpu) -> u32 {
-        let _deadline = Deadline::new(Instant::now() + LIMIT / 2, vcpu.kick_handle()).unwrap();
+        let _unless_done = kick_if_hung(vcpu.kick_handle());
         let stop = self.machine.runner(vcpu).run();
         match stop.unwrap_or_else(|error| panic!("{}", chain(&error))) {
             Stop::Done(data) => data,
@@ -223,14 +222,5 @@ impl<H: Hypervisor> Guest<H> {
             }
             thread.join().unwrap();
         });
-    }
-}
-
-/// Waits for something to become true.
-pub fn await_that(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + LIMIT / 3;
-    while !holds() {
-        assert!(Instant::now() < deadline, "not in time: {what}");
-        std::thread::sleep(Duration::from_micros(50));
     }
 }

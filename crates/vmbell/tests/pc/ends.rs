@@ -1,7 +1,7 @@
 //! How a guest ends, and what cannot begin.
 
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use vmbell::hypervisor::Hypervisor;
 use vmbell::hypervisor::usermode::Usermode;
@@ -37,9 +37,7 @@ fn guest_that_sleeps_is_stopped_by_the_limit<H: Hypervisor>(hypervisor: &H) {
             },
             ..Play::new([last])
         };
-        let begun = Instant::now();
         assert_eq!(play.run(hypervisor).end, Ok(Stop::Kicked));
-        assert!(begun.elapsed() < Duration::from_secs(10));
     }
 }
 

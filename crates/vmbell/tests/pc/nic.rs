@@ -16,6 +16,7 @@ use vmbell::hypervisor::{Hypervisor, Vm};
 use vmbell::machine::{AssignedEvent, Boot, Image, Pc, PcConfig, Stop};
 use vmbell::passthrough::host::{Bus, Host};
 
+use super::harness::HANG;
 use super::harness::chain;
 use super::image::elf;
 
@@ -33,7 +34,6 @@ const OWN_ADDRESS: [u8; 6] = [0x52, 0x54, 0, 0, 0, 5];
 const TYPE: u16 = 0x88b5;
 /// How many frames the guest echoes.
 const FRAMES: u32 = 64;
-const LIMIT: Duration = Duration::from_secs(30);
 
 /// A socket for frames of [`TYPE`] on L1's interface.
 fn wire() -> File {
@@ -141,9 +141,8 @@ fn card_that_the_host_wants_back_is_pulled_out<H: Hypervisor>(hypervisor: &H) {
         thread::sleep(Duration::from_millis(500));
         fs::write(format!("{DRIVER}/unbind"), CARD)
     });
-    let end = Instant::now() + LIMIT;
-    let log = Arc::clone(&events);
-    let removed = move || !log.lock().unwrap().is_empty() || Instant::now() > end;
+    let (begun, log) = (Instant::now(), Arc::clone(&events));
+    let removed = move || !log.lock().unwrap().is_empty() || begun.elapsed() > HANG;
     let stop = pc.run(&image, &Boot::default(), removed);
     host.join().unwrap().unwrap();
     let text = "the host wants it back, and the guest has lost it";
@@ -175,9 +174,9 @@ fn card_of_the_host_sends_and_receives_frames_by_msix<H: Hypervisor>(hypervisor:
     let socket = wire();
     let other = thread::spawn(move || exchange(socket));
     let image = Image::parse("nic".to_owned(), &elf(nic().code, &[])).unwrap();
-    let end = Instant::now() + LIMIT;
+    let begun = Instant::now();
     let before = pc.machine().vm().exit_counts();
-    let stop = pc.run(&image, &Boot::default(), move || Instant::now() > end);
+    let stop = pc.run(&image, &Boot::default(), move || begun.elapsed() > HANG);
     let exits = pc.machine().vm().exit_counts().heavy - before.heavy;
     let read = |at| -> u32 {
         let memory = pc.machine().vm().memory();

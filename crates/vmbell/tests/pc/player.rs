@@ -15,7 +15,7 @@ use vmbell::hypervisor::{ExitCounts, Hypervisor, Vm};
 use vmbell::machine::{Boot, Image, OnEvent, Pc, PcConfig, Stop};
 use vmbell::passthrough::host::{Bus, Host};
 
-use super::harness::chain;
+use super::harness::{HANG, chain};
 use super::image::{Segment, elf};
 
 vmbell::guest_programs! {
@@ -203,8 +203,8 @@ impl Play {
         if self.pc_testdev {
             pc.add_pc_testdev().unwrap();
         }
-        let end = Instant::now() + self.limit.unwrap_or(Duration::from_secs(20));
-        let end = pc.run(&image, &self.boot, move || Instant::now() >= end);
+        let (begun, limit) = (Instant::now(), self.limit.unwrap_or(HANG));
+        let end = pc.run(&image, &self.boot, move || begun.elapsed() > limit);
         let vm = pc.machine().vm();
         let results = (0..u32::try_from(self.ops.len()).unwrap())
             .map(|index| GuestAddress(u64::from(SCRIPT + 16 * index + 12)))

@@ -1,5 +1,4 @@
 use std::sync::Arc;
-use std::time::Instant;
 
 use vm_memory::GuestMemoryMmap;
 use vmbell::bus::BusRange;
@@ -9,11 +8,11 @@ use vmbell::device::{Listener, Poller};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::guest::{Parameters, Program, programs};
 use vmbell::hypervisor::{Hypervisor, IoEvents, Vcpu, Vm, VmConfig};
-use vmbell::machine::{Deadline, Machine, Stop};
+use vmbell::machine::{Machine, Stop};
 use vmbell::virtqueue::Chain;
 use vmm_sys_util::eventfd::EventFd;
 
-use crate::harness::{self, AREA, HOLE, LIMIT, count, event};
+use crate::harness::{self, AREA, HOLE, count, event, kick_if_hung};
 
 /// Requests of one run.
 pub const COUNT: u64 = 500;
@@ -81,7 +80,7 @@ impl<H: Hypervisor, D: Handler + 'static> Rig<H, D> {
         let before = self.machine.vm().exit_counts().heavy;
         self.set_parameters();
         let kick = self.vcpu.kick_handle();
-        let _deadline = Deadline::new(Instant::now() + LIMIT / 2, kick).unwrap();
+        let _unless_done = kick_if_hung(kick);
         let stop = self.machine.runner(&mut self.vcpu).run().unwrap();
         assert!(matches!(stop, Stop::Done(_)), "{stop}");
         let heavy = self.machine.vm().exit_counts().heavy - before;
@@ -172,7 +171,7 @@ fn a_ring_outside_of_ram_is_refused_and_the_guest_gives_up<H: Hypervisor>(hyperv
     };
     rig.machine.set_parameters(&parameters).unwrap();
     let kick = rig.vcpu.kick_handle();
-    let _deadline = Deadline::new(Instant::now() + LIMIT / 2, kick).unwrap();
+    let _unless_done = kick_if_hung(kick);
     let mut runner = rig.machine.runner(&mut rig.vcpu);
     let _stop = runner.run();
     let refusal = rig.device.take_refusal().map(|refusal| refusal.to_string());

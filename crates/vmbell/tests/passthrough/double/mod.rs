@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use vmbell::passthrough::device::Device;
 
-use crate::guest::await_that;
+use crate::harness::await_that;
 use file::Handle;
 use interrupts::Interrupts;
 use registers::Registers;

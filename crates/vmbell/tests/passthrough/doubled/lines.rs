@@ -11,8 +11,8 @@ use vmbell::passthrough::placed::Handover;
 
 use super::Doubled;
 use crate::double::{ACK, Edu, INTX, RAISE, Space};
-use crate::guest::{Guest, await_that, line, place, wire};
-use crate::harness::{count, event};
+use crate::guest::{Guest, line, place, wire};
+use crate::harness::{await_that, count, event};
 
 const MANY: u64 = 1000;
 

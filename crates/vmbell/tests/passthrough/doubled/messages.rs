@@ -47,7 +47,7 @@ fn message_that_is_masked_waits_until_it_is_not<H: Hypervisor<Vm: Sync>>(h: &H) 
         for round in 0..50 {
             let before = guest.counts().0;
             vectors.set(0, Some(Guest::<H>::message())).unwrap();
-            crate::guest::await_that("the one that waited", || guest.counts().0 > before);
+            crate::harness::await_that("the one that waited", || guest.counts().0 > before);
             vectors.set(0, None).unwrap();
             assert_eq!(guest.counts().1, 0, "round {round}");
         }
@@ -63,7 +63,7 @@ fn message_can_lead_elsewhere_while_it_comes<H: Hypervisor<Vm: Sync>>(h: &H) {
             let vector = if round % 2 == 0 { 0x71 } else { 0x51 };
             vectors.set(0, Some(Msi::fixed(0, vector))).unwrap();
             let before = guest.counts().0;
-            crate::guest::await_that("the next one", || guest.counts().0 > before);
+            crate::harness::await_that("the next one", || guest.counts().0 > before);
         }
     });
     // The one that ended the program may have had no reason.

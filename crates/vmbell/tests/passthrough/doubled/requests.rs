@@ -11,8 +11,8 @@ use vmbell::passthrough::placed::Handover;
 
 use super::Doubled;
 use crate::double::{CONFIG, Edu, INTX, RAISE};
-use crate::guest::{Guest, await_that, line};
-use crate::harness::{chain, count, event};
+use crate::guest::{Guest, line};
+use crate::harness::{await_that, chain, count, event};
 
 fn device_that_the_host_wants_back_is_given_back<H: Hypervisor<Vm: Sync>>(h: &H) {
     let Doubled {

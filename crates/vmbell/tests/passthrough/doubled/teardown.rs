@@ -8,8 +8,8 @@ use vmbell::passthrough::placed::Handover;
 
 use crate::alone::{Holdings, alone};
 use crate::double::{Edu, RAISE, Space};
-use crate::guest::{Guest, await_that, place, wire};
-use crate::harness::rounds;
+use crate::guest::{Guest, place, wire};
+use crate::harness::{await_that, rounds};
 
 fn torn_down<H: Hypervisor<Vm: Sync>>(h: &H, handover: Handover) {
     let (edu, space) = (Edu::pci(), Space::new());

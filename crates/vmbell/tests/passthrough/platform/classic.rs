@@ -6,8 +6,8 @@ use vmbell::passthrough::placed::{Access, Handover};
 
 use super::Clock;
 use super::guest::{Guest, line, wire};
+use crate::harness::await_that;
 use crate::harness::event;
-use crate::harness::taker::await_that;
 
 fn alarms_arrive_by_irqfd_and_the_end_of_each_unmasks_the_line<H: Hypervisor>(h: &H) {
     let clock = Clock::open();

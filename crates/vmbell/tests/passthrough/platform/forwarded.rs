@@ -9,8 +9,7 @@ use vmbell::passthrough::placed::{Handover, Placed};
 use super::Clock;
 use super::cpus::Cpus;
 use super::guest::{DEACTIVATE, Guest, SPLIT};
-use crate::harness::taker::await_that;
-use crate::harness::{count, event};
+use crate::harness::{await_that, count, event};
 
 const ALARMS: u64 = 1200;
 

@@ -7,8 +7,7 @@ use vmbell::passthrough::placed::Handover;
 
 use super::guest::Guest;
 use super::{ALARM, Clock, MASK, MASKED, MATCH, RAW};
-use crate::harness::taker::await_that;
-use crate::harness::{count, event};
+use crate::harness::{await_that, count, event};
 
 fn clock_is_given_back_masked_and_reset<H: Hypervisor<Vm: Sync>>(h: &H) {
     let clock = Clock::open();

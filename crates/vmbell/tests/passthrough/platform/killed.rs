@@ -9,8 +9,8 @@ use vmbell::passthrough::placed::Handover;
 use super::guest::Guest;
 use super::{Clock, alone_with_clock};
 use crate::alone::{Holdings, alone};
+use crate::harness::await_that;
 use crate::harness::process;
-use crate::harness::taker::await_that;
 
 /// Set in a process that is to be killed.
 const VICTIM: &str = "VMBELL_TEST_VICTIM";

@@ -21,8 +21,8 @@ use vmbell::passthrough::device::Device;
 use vmbell::passthrough::dma::DmaSpace;
 use vmbell::passthrough::kernel::Vfio;
 
+use crate::harness::await_that;
 use crate::harness::chain;
-use crate::harness::taker::await_that;
 
 /// The device's name in sysfs.
 pub const CLOCK: &str = "9010000.pl031";

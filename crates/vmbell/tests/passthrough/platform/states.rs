@@ -6,7 +6,7 @@ use vmbell::passthrough::placed::{Handover, Placed};
 
 use super::guest::{AGAIN, CHECK, Guest, HELD, STATES};
 use super::{CLEAR, Clock};
-use crate::harness::taker::await_that;
+use crate::harness::await_that;
 
 /// What the guest may see of its interrupt.
 const ACTIVE: u64 = 1 << 2;

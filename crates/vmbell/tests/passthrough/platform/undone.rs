@@ -6,7 +6,7 @@ use vmbell::passthrough::placed::Access;
 
 use super::Clock;
 use super::guest::Guest;
-use crate::harness::taker::await_that;
+use crate::harness::await_that;
 
 const ROUNDS: u64 = 60;
 

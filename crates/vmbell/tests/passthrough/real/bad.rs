@@ -10,8 +10,8 @@ use vmbell::passthrough::placed::{Access, Handover, Place};
 
 use super::{CARD, EDU, Real, alone_with_devices, group_file, sysfs};
 use crate::double::INTX;
-use crate::guest::{Guest, await_that, place, wire};
-use crate::harness::{AREA, chain, event};
+use crate::guest::{Guest, place, wire};
+use crate::harness::{AREA, await_that, chain, event};
 
 /// Takes a device from its driver, as the host's owner does; waits until nobody has it.
 pub fn unbind(name: &str, driver: &str) {

@@ -10,7 +10,8 @@ use vmbell::passthrough::dma::{DmaMap, DmaSpace};
 
 use super::{EDU, Real, alone_with_devices, read};
 use crate::double::start_dma;
-use crate::guest::{RAM, await_that, memory, memory_of};
+use crate::guest::{RAM, memory, memory_of};
+use crate::harness::await_that;
 
 const BASE: u64 = 0x10_0000;
 const PIECE: u64 = 4000;

@@ -11,8 +11,8 @@ use vmbell::passthrough::placed::Handover;
 use super::raw::{BOOL, EVENTFD, HEAD, MASK, NONE, Raw, TRIGGER, UNMASK, map, reset, unknown};
 use super::{Real, acknowledge, assert_signalled, assert_silent, raise, raw};
 use crate::double::{CONFIG, Edu, INTX, MSI};
-use crate::guest::{Guest, await_that, line, place, wire};
-use crate::harness::{count, event};
+use crate::guest::{Guest, line, place, wire};
+use crate::harness::{await_that, count, event};
 
 /// What is refused before an action is looked for.
 fn row_1_request_that_is_malformed_is_invalid<H: Hypervisor>(_h: &H) {

@@ -11,9 +11,9 @@ use vmbell::passthrough::placed::{Handover, Placed};
 
 use super::Real;
 use crate::double::MSI;
-use crate::guest::{Guest, Run, await_that, place, wire};
-use crate::harness::configured;
+use crate::guest::{Guest, Run, place, wire};
 use crate::harness::taker::{Doing, take, taken, while_running, with_interrupts};
+use crate::harness::{await_that, configured};
 
 const MANY: u64 = 1000;
 /// The index of MSI-X.

@@ -127,7 +127,7 @@ pub fn acknowledge(device: &Device) {
 /// Fails unless an eventfd is signalled soon, once.
 pub fn assert_signalled(event: &EventFd) {
     let mut signals = 0;
-    crate::guest::await_that("a signal", || {
+    crate::harness::await_that("a signal", || {
         signals += count(event);
         signals > 0
     });

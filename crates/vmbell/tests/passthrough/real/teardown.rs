@@ -13,7 +13,8 @@ use super::bad::{bind, unbind};
 use super::{EDU, Real, alone_with_devices, group_file, raise};
 use crate::alone::{Holdings, alone};
 use crate::double::REQUEST;
-use crate::guest::{Guest, await_that, place, wire};
+use crate::guest::{Guest, place, wire};
+use crate::harness::await_that;
 
 const ROUNDS: u64 = 100;
 
