@@ -1,16 +1,12 @@
-//! Calls of the engine, each with a bound on its time: one that takes longer ends this process, with a line that
-//! names it. The caller may be stuck for ever, so nothing less helps.
+//! Calls of the engine: one that hangs ends this process, with a line that names it. The caller may be stuck for ever, so nothing less helps.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::harness::HANG;
 use crate::harness::process::{children_of, stat};
-
-/// How long one call may take. The longest that an engine in order takes is the five seconds for which it
-/// waits for an answer to a kick.
-pub const LIMIT: Duration = Duration::from_secs(20);
 
 /// What is under way, and what was.
 #[derive(Debug, Default)]
@@ -48,11 +44,11 @@ impl Watch {
     fn look(&self) {
         let overdue = lock(&self.under_way)
             .values()
-            .find(|(_, since)| since.elapsed() > LIMIT)
+            .find(|(_, since)| since.elapsed() > HANG)
             .map(|(name, _)| *name);
         if let Some(name) = overdue {
             println!(
-                "hang in {}: {name} takes more than {LIMIT:?}",
+                "hang in {}: {name} takes more than {HANG:?}",
                 lock(&self.round)
             );
             for pid in children_of(std::process::id().cast_signed()) {
@@ -69,7 +65,7 @@ impl Watch {
         *lock(&self.round) = round;
     }
 
-    /// Makes a call that is to return within [`LIMIT`].
+    /// Makes a call that is to return; one that takes [`HANG`] does not.
     pub fn call<T>(&self, name: &'static str, call: impl FnOnce() -> T) -> T {
         let begin = Instant::now();
         let key = {
