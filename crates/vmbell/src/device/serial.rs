@@ -70,11 +70,11 @@ impl<W: Write + Send> Port<W> {
         self.ready = is_ready.then(|| self.ready.unwrap_or_else(Instant::now));
     }
 
-    /// Takes what there is room for, and returns how many bytes that is.
-    fn receive(&mut self, bytes: &[u8]) -> usize {
+    /// Takes what there is room for at this time, and returns how many bytes that is.
+    fn receive(&mut self, bytes: &[u8], now: Instant) -> usize {
         match self.ready {
             // A full buffer is an error here, and a port in loopback mode takes nothing.
-            Some(ready) if ready.elapsed() >= SETTLED => {
+            Some(ready) if now.duration_since(ready) >= SETTLED => {
                 self.uart.enqueue_raw_bytes(bytes).unwrap_or_default()
             }
             _ => 0,
@@ -106,7 +106,7 @@ impl<W: Write + Send> Serial<W> {
     pub fn receive(&self, mut bytes: &[u8], until: impl Fn() -> bool) {
         let mut port = self.lock();
         while !bytes.is_empty() && !until() {
-            let taken = port.receive(bytes);
+            let taken = port.receive(bytes, Instant::now());
             bytes = bytes.get(taken..).unwrap_or_default();
             if taken == 0 {
                 let waited = self.room.wait_timeout(port, SETTLED);

@@ -40,11 +40,11 @@ impl ConsoleReady {
     pub fn wait(&self) {
         let mut since = self.lock();
         loop {
-            let left = since.map(|since| SETTLED.saturating_sub(since.elapsed()));
-            if left == Some(Duration::ZERO) {
+            let left = left(*since, Instant::now());
+            if left.is_zero() {
                 return;
             }
-            let waited = self.changed.wait_timeout(since, left.unwrap_or(SETTLED));
+            let waited = self.changed.wait_timeout(since, left);
             (since, _) = waited.unwrap_or_else(PoisonError::into_inner);
         }
     }
@@ -52,6 +52,13 @@ impl ConsoleReady {
     fn lock(&self) -> MutexGuard<'_, Option<Instant>> {
         self.since.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// How long a driver that has been ready since then still has to be so, or one that is not ready.
+fn left(since: Option<Instant>, now: Instant) -> Duration {
+    since.map_or(SETTLED, |since| {
+        SETTLED.saturating_sub(now.duration_since(since))
+    })
 }
 
 /// A console of the guest.
