@@ -35,6 +35,11 @@ pub mod passthrough;
 pub mod quiesce;
 pub mod virtqueue;
 
+// The unit tests wait as those in `tests/` do.
+#[cfg(all(test, not(loom)))]
+#[path = "../tests/harness/wait.rs"]
+mod wait;
+
 // Beside the irqchip that they check; nothing else of a backend is compiled for the model checker.
 #[cfg(all(test, loom))]
 #[path = "hypervisor/usermode/irqchip/models/mod.rs"]

@@ -1,9 +1,8 @@
-use std::time::{Duration, Instant};
-
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 use super::{Item, Relay};
 use crate::doorbell::EventId;
+use crate::wait::await_that;
 
 fn item() -> (Item, EventFd, EventId) {
     let event = EventFd::new(EFD_NONBLOCK).unwrap();
@@ -13,12 +12,11 @@ fn item() -> (Item, EventFd, EventId) {
 }
 
 fn await_count(event: &EventFd, wanted: u64) {
-    let deadline = Instant::now() + Duration::from_secs(5);
     let mut count = 0;
-    while count < wanted {
-        assert!(Instant::now() < deadline, "{count} of {wanted}");
+    await_that(&format!("{wanted} signals"), || {
         count += event.read().unwrap_or_default();
-    }
+        count >= wanted
+    });
     assert_eq!(count, wanted);
 }
 

@@ -1,7 +1,7 @@
 use std::fs::File;
 use std::io;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use vfio_bindings::bindings::vfio::{
     VFIO_DEVICE_FLAGS_PLATFORM, VFIO_IRQ_INFO_AUTOMASKED, VFIO_IRQ_INFO_EVENTFD,
@@ -12,6 +12,7 @@ use super::*;
 use crate::hypervisor::{Error, IrqTrigger};
 use crate::irq::{ForwardedLine, IrqError, Msi, Route};
 use crate::passthrough::device::{DeviceFile, DeviceInfo, SetIrqs};
+use crate::wait::await_that;
 
 /// A device with one level-triggered interrupt.
 #[derive(Debug)]
@@ -117,11 +118,7 @@ fn line_that_is_gone_is_down_although_its_device_has_signalled_again() {
     let line = VmmLine::start(&device, 0, &irqs, Gsi::new(5).unwrap()).unwrap();
     *guest.trigger.lock().unwrap() = Some(line.trigger().try_clone().unwrap());
     line.trigger().write(1).unwrap();
-    let begun = Instant::now();
-    while !guest.is_up() {
-        assert!(begun.elapsed() < Duration::from_secs(60));
-        thread::yield_now();
-    }
+    await_that("the line to be up", || guest.is_up());
     drop(line);
     assert!(!guest.is_up());
 }

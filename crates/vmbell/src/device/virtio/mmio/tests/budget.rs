@@ -1,6 +1,6 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use vm_memory::Bytes;
 use vmm_sys_util::eventfd::EventFd;
@@ -10,18 +10,19 @@ use crate::device::Listener;
 use crate::device::virtio::queue::BUDGET;
 use crate::device::virtio::{HandlerError, Queue};
 use crate::virtqueue::Chain;
+use crate::wait::{HANG, await_that};
 
 const LAYOUT: SplitLayout = SplitLayout::contiguous(0, 8);
 /// Far more chains than one service serves.
 const CHAINS: u16 = 20 * BUDGET;
-/// The time after which the endless driver stops, so that a failed test does not hang.
-const LIMIT: Duration = Duration::from_secs(10);
 
 /// A driver that makes the next chain available while the device handles one, so that there always is one.
 struct Ahead {
     offered: AtomicU64,
     most: u64,
-    end: Instant,
+    begun: Instant,
+    /// Set when it stops because the test hangs.
+    gave_up: Arc<AtomicBool>,
 }
 
 impl Ahead {
@@ -30,7 +31,8 @@ impl Ahead {
         Self {
             offered: AtomicU64::new(1),
             most,
-            end: Instant::now() + LIMIT,
+            begun: Instant::now(),
+            gave_up: Arc::default(),
         }
     }
 
@@ -47,7 +49,9 @@ impl Handler for Ahead {
     const DEVICE_ID: u32 = 0xffff;
 
     fn handle(&self, _: u16, memory: &GuestMemoryMmap, _: &Chain) -> Result<u32, HandlerError> {
-        if self.offered.load(Ordering::Relaxed) < self.most && Instant::now() < self.end {
+        if self.begun.elapsed() > HANG {
+            self.gave_up.store(true, Ordering::Relaxed);
+        } else if self.offered.load(Ordering::Relaxed) < self.most {
             self.offer(memory);
         }
         Ok(0)
@@ -68,9 +72,17 @@ fn live<D: Handler + 'static>(handler: D, serving: Serving) -> Device<D> {
 }
 
 fn ahead(most: u64) -> (Device<Ahead>, Arc<Queue<Ahead>>) {
-    let device = live(Ahead::of(most), Serving::Notified);
-    let queue = Arc::clone(&device.queues[0]);
+    let (device, queue, _) = ahead_until_hung(most);
     (device, queue)
+}
+
+/// The same, and whether the driver has given up.
+fn ahead_until_hung(most: u64) -> (Device<Ahead>, Arc<Queue<Ahead>>, Arc<AtomicBool>) {
+    let driver = Ahead::of(most);
+    let gave_up = Arc::clone(&driver.gave_up);
+    let device = live(driver, Serving::Notified);
+    let queue = Arc::clone(&device.queues[0]);
+    (device, queue, gave_up)
 }
 
 /// All was served, and the driver is to notify again.
@@ -111,33 +123,29 @@ fn one_notification_is_enough_for_all_chains_by_way_of_a_listener() {
     let serve = move |_| server.serve().more;
     let listener = Listener::start(EventFd::new(0).unwrap(), || {}, serve).unwrap();
     listener.event().write(1).unwrap();
-    let end = Instant::now() + LIMIT;
     let flags = || -> u16 { device.memory.read_obj(GuestAddress(LAYOUT.used)).unwrap() };
-    while (queue.served() < CHAINS.into() || flags() != 0) && Instant::now() < end {
-        std::thread::yield_now();
-    }
+    await_that("all chains", || {
+        queue.served() >= CHAINS.into() && flags() == 0
+    });
     drop(listener);
     assert_finished(&device, &queue);
 }
 
 #[test]
 fn a_listener_stops_though_the_driver_is_ahead() {
-    let (_device, queue) = ahead(u64::MAX);
+    let (_device, queue, gave_up) = ahead_until_hung(u64::MAX);
     let server = Arc::clone(&queue);
     let serve = move |_| server.serve().more;
     let listener = Listener::start(EventFd::new(0).unwrap(), || {}, serve).unwrap();
     listener.event().write(1).unwrap();
-    while queue.served() < CHAINS.into() {
-        std::thread::yield_now();
-    }
-    let start = Instant::now();
+    await_that("many chains", || queue.served() >= CHAINS.into());
     drop(listener);
-    assert!(start.elapsed() < LIMIT / 2, "{:?}", start.elapsed());
+    assert!(!gave_up.load(Ordering::Relaxed), "hangs");
 }
 
 #[test]
 fn a_reset_ends_a_service_though_the_driver_is_ahead() {
-    let (device, queue) = ahead(u64::MAX);
+    let (device, queue, gave_up) = ahead_until_hung(u64::MAX);
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -145,16 +153,13 @@ fn a_reset_ends_a_service_though_the_driver_is_ahead() {
                 let _ = queue.serve();
             }
         });
-        while queue.served() < CHAINS.into() {
-            std::thread::yield_now();
-        }
-        let start = Instant::now();
+        await_that("many chains", || queue.served() >= CHAINS.into());
         device.write(register::STATUS, 0);
         let served = queue.served();
         std::thread::yield_now();
-        let (elapsed, later) = (start.elapsed(), queue.served());
+        let later = queue.served();
         stop.store(true, Ordering::Relaxed);
-        assert!(elapsed < LIMIT / 2, "{elapsed:?}");
+        assert!(!gave_up.load(Ordering::Relaxed), "hangs");
         assert_eq!(later, served, "nothing is served behind a reset");
     });
     assert_eq!(queue.serve(), Served::default());

@@ -1,11 +1,11 @@
 //! A device whose queues a worker serves.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
 
 use super::*;
 use crate::device::virtio::worker_double::Double;
 use crate::hypervisor::IrqTrigger;
+use crate::wait::await_that;
 
 const LAYOUTS: [SplitLayout; 3] = [
     SplitLayout::contiguous(0, 8),
@@ -25,11 +25,7 @@ impl IrqTrigger for Line {
 
 /// Waits until so many interrupts were raised, and for no more.
 fn wait(line: &Line, raised: u32) {
-    let end = Instant::now() + Duration::from_secs(20);
-    while line.0.load(Ordering::Acquire) < raised {
-        assert!(Instant::now() < end, "no interrupt");
-        std::thread::yield_now();
-    }
+    await_that("the interrupt", || line.0.load(Ordering::Acquire) >= raised);
     assert_eq!(line.0.load(Ordering::Acquire), raised);
 }
 

@@ -1,9 +1,8 @@
 //! Notifications: by doorbells that move with the BAR, or by exits.
 
-use std::time::{Duration, Instant};
-
 use super::*;
 use crate::virtqueue::{Buffer, DriverQueue, Features, SplitDriver, brand};
+use crate::wait::await_that;
 
 const LAYOUTS: [SplitLayout; 2] = [
     SplitLayout::contiguous(0, 8),
@@ -24,8 +23,8 @@ fn live(notify: Notify) -> Pc {
     pc
 }
 
-/// Whether a request is answered after `notify`, at once or soon.
-fn is_answered(pc: &mut Pc, queue: usize, notify: impl FnOnce(&mut Pc)) -> bool {
+/// Waits for the answer to a request after `notify`.
+fn await_answer(pc: &mut Pc, queue: usize, notify: impl FnOnce(&mut Pc)) {
     brand::scoped(|brand| {
         let memory = pc.memory.clone();
         let memory = &memory;
@@ -33,17 +32,8 @@ fn is_answered(pc: &mut Pc, queue: usize, notify: impl FnOnce(&mut Pc)) -> bool 
         let mut driver = SplitDriver::new(&memory, layout, Features::default(), brand).unwrap();
         driver.add(&[Buffer::new(0x8000, 4)], &[], ()).unwrap();
         notify(pc);
-        let end = Instant::now() + Duration::from_secs(20);
-        loop {
-            if driver.get_used().unwrap().is_some() {
-                return true;
-            }
-            if Instant::now() > end {
-                return false;
-            }
-            std::thread::yield_now();
-        }
-    })
+        await_that("the answer", || driver.get_used().unwrap().is_some());
+    });
 }
 
 #[test]
@@ -51,9 +41,9 @@ fn each_queue_has_a_doorbell_of_its_own_for_writes_of_any_length() {
     for queue in [0, 1] {
         let mut pc = live(Notify::Doorbell);
         let address = NOTIFY + 4 * queue as u64;
-        assert!(is_answered(&mut pc, queue, |pc| {
+        await_answer(&mut pc, queue, |pc| {
             assert!(pc.store(address, 2, queue as u64));
-        }));
+        });
         for len in [1, 4, 8] {
             assert!(pc.store(address, len, 0));
         }
@@ -67,9 +57,9 @@ fn doorbells_move_with_the_bar_and_go_with_its_decoding() {
     let moved = BASE + 0x10_0000;
     pc.configure(0x10, 4, moved);
     assert!(!pc.bell.ring(IoEventAddress::Mmio(NOTIFY), &[0; 2]));
-    assert!(is_answered(&mut pc, 0, |pc| {
+    await_answer(&mut pc, 0, |pc| {
         assert!(pc.store(moved + 0x3000, 2, 0));
-    }));
+    });
     assert_eq!(pc.registry.registered.load(Ordering::Relaxed), 2);
     pc.configure(0x04, 2, 0);
     assert_eq!(pc.registry.registered.load(Ordering::Relaxed), 0);
@@ -81,9 +71,9 @@ fn doorbells_move_with_the_bar_and_go_with_its_decoding() {
 #[test]
 fn a_notification_that_reaches_the_device_rings_its_doorbell() {
     let mut pc = live(Notify::Doorbell);
-    assert!(is_answered(&mut pc, 1, |pc| {
+    await_answer(&mut pc, 1, |pc| {
         assert!(pc.mmio.write(NOTIFY + 4, &[1, 0]));
-    }));
+    });
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! A queue whose buffers wait for the host: a network interface's.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::*;
 use crate::device::virtio::Net;
 use crate::device::virtio::net::{Mac, Offloads, Tap};
 use crate::virtqueue::{Buffer, DriverQueue, Features, SplitDriver, brand};
+use crate::wait::await_that;
 
 const LAYOUTS: [SplitLayout; 2] = [
     SplitLayout::contiguous(0, 8),
@@ -13,18 +14,21 @@ const LAYOUTS: [SplitLayout; 2] = [
 ];
 const PACKET: [u8; 60] = [7; 60];
 
-/// The bytes of the next used buffer, if there is one within the time.
-fn used<Q: DriverQueue>(driver: &mut Q, limit: Duration) -> Option<u32> {
-    let end = Instant::now() + limit;
-    loop {
-        if let Some(used) = driver.get_used().unwrap() {
-            return Some(used.len);
-        }
-        if Instant::now() > end {
-            return None;
-        }
-        std::thread::yield_now();
-    }
+/// Waits for the next used buffer, and gives its bytes.
+fn await_used<Q: DriverQueue>(driver: &mut Q) -> u32 {
+    let mut bytes = 0;
+    await_that("a used buffer", || {
+        let used = driver.get_used().unwrap();
+        bytes = used.as_ref().map_or(0, |used| used.len);
+        used.is_some()
+    });
+    bytes
+}
+
+/// Fails if a buffer is used although it has to wait.
+fn assert_waits<Q: DriverQueue>(driver: &mut Q) {
+    std::thread::sleep(Duration::from_millis(50));
+    assert!(driver.get_used().unwrap().is_none());
 }
 
 /// A buffer waits for a packet, and then a packet for a buffer.
@@ -49,17 +53,16 @@ fn buffers_and_packets_wait_for_each_other(notify: Notify) {
         let memory = &memory;
         let features = Features::default();
         let mut driver = SplitDriver::new(&memory, &LAYOUTS[0], features, brand).unwrap();
-        let (short, long) = (Duration::from_millis(50), Duration::from_secs(20));
         driver.add(&[], &[Buffer::new(0x8000, 1600)], ()).unwrap();
         assert_eq!(pc.store(NOTIFY, 2, 0), notify == Notify::Doorbell);
-        assert_eq!(used(&mut driver, short), None);
+        assert_waits(&mut driver);
         host.send(&PACKET).unwrap();
-        assert_eq!(used(&mut driver, long), Some(60));
+        assert_eq!(await_used(&mut driver), 60);
         host.send(&PACKET).unwrap();
-        assert_eq!(used(&mut driver, short), None);
+        assert_waits(&mut driver);
         driver.add(&[], &[Buffer::new(0x8000, 1600)], ()).unwrap();
         assert_eq!(pc.store(NOTIFY, 2, 0), notify == Notify::Doorbell);
-        assert_eq!(used(&mut driver, long), Some(60));
+        assert_eq!(await_used(&mut driver), 60);
     });
 }
 

@@ -3,6 +3,7 @@
 use super::*;
 use crate::device::virtio::worker_double::{Double, VERSION_1};
 use crate::eventfd::EventId;
+use crate::wait::await_that;
 
 const CONFIG: u64 = BASE + 0x2000;
 
@@ -115,11 +116,7 @@ fn call_without_an_irqfd_is_handed_on() {
     let call = worker.told().calls[1].try_clone().unwrap();
     for sent in 1..=3 {
         call.write(1).unwrap();
-        let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
-        while pc.wires.lock().calls < sent {
-            assert!(std::time::Instant::now() < end, "nothing was sent");
-            std::thread::yield_now();
-        }
+        await_that("the message", || pc.wires.lock().calls >= sent);
         assert_eq!(pc.wires.take(), [message(1)]);
     }
 }
@@ -136,11 +133,7 @@ fn driver_is_told_of_a_worker_that_refuses_and_of_one_that_finds_a_queue_broken(
             assert_eq!(pc.get(STATUS, 1), DRIVER_OK);
             worker.told().errors.as_ref().unwrap().write(1).unwrap();
         }
-        let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
-        while pc.wires.take() != [message(3)] {
-            assert!(std::time::Instant::now() < end, "no interrupt");
-            std::thread::yield_now();
-        }
+        await_that("the interrupt", || pc.wires.take() == [message(3)]);
         assert_eq!(pc.get(STATUS, 1), DRIVER_OK | NEEDS_RESET);
         pc.set(STATUS, 1, 0);
         assert_eq!(pc.get(STATUS, 1), 0);
