@@ -44,10 +44,6 @@ pub struct Clock {
 
 impl Clock {
     /// Measures the counter's frequency, which takes about 20 ms, or asks the CPU for it.
-    #[allow(
-        clippy::cast_precision_loss,
-        reason = "20 ms are far fewer ticks than 2^53"
-    )]
     pub fn calibrate() -> Result<Self, ClockError> {
         if let Some(hz) = counter::frequency() {
             return Ok(Self::with_frequency(hz, true));
@@ -55,9 +51,20 @@ impl Clock {
         if !cfg!(target_arch = "x86_64") {
             return Err(ClockError::Unsupported(std::env::consts::ARCH));
         }
-        let (start, started) = simultaneous();
+        let start = simultaneous();
         std::thread::sleep(WINDOW);
-        let (end, ended) = simultaneous();
+        Self::between(start, simultaneous())
+    }
+
+    /// The clock that went from one reading of both clocks to another.
+    #[allow(
+        clippy::cast_precision_loss,
+        reason = "20 ms are far fewer ticks than 2^53"
+    )]
+    fn between(
+        (start, started): (u64, Instant),
+        (end, ended): (u64, Instant),
+    ) -> Result<Self, ClockError> {
         let elapsed = ended.duration_since(started);
         match end.checked_sub(start).filter(|ticks| *ticks > 0) {
             Some(ticks) => Ok(Self {

@@ -72,6 +72,10 @@ pub mod stat;
 mod subject;
 pub mod timing;
 mod verdict;
+// The unit tests wait as those of the library do.
+#[cfg(test)]
+#[path = "../../vmbell/tests/harness/wait.rs"]
+mod wait;
 pub mod workload;
 
 pub use assemble::{Context, assemble};

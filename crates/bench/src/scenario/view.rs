@@ -53,11 +53,21 @@ impl GuestView {
 
     /// Spins until `happened` returns true, or fails some time after the guest has ended.
     pub(crate) fn wait(&self, happened: impl Fn() -> bool) -> Result<(), GuestGone> {
+        self.wait_by(Instant::now, happened)
+    }
+
+    fn wait_by(
+        &self,
+        now: impl Fn() -> Instant,
+        happened: impl Fn() -> bool,
+    ) -> Result<(), GuestGone> {
         let mut ended: Option<Instant> = None;
         while !happened() {
-            if self.over.load(Relaxed) && ended.get_or_insert_with(Instant::now).elapsed() >= LINGER
-            {
-                return Err(GuestGone);
+            if self.over.load(Relaxed) {
+                let now = now();
+                if now.duration_since(*ended.get_or_insert(now)) >= LINGER {
+                    return Err(GuestGone);
+                }
             }
             // The thread that passes the interrupt on may need this very CPU.
             std::thread::yield_now();
