@@ -44,5 +44,9 @@ mod version;
 mod virtqueue;
 mod vmm;
 mod words;
+// The unit tests wait as those of the library do.
+#[cfg(test)]
+#[path = "../../vmbell/tests/harness/wait.rs"]
+mod wait;
 
 pub use run::main;

@@ -223,7 +223,7 @@ fn a_program_that_never_ends_is_killed_and_its_output_and_files_come_back() {
     let folder = tempfile::tempdir().unwrap();
     for mode in ["--smp=2", "--deterministic"] {
         let out = folder.path().join(mode);
-        let arguments = ["--timeout", "2s", "--out", out.to_str().unwrap(), mode];
+        let arguments = ["--timeout", "5s", "--out", out.to_str().unwrap(), mode];
         let script = "echo started; echo content > /out/a; while :; do :; done";
         let output = output(lab(&arguments).args(["--", "/bin/sh", "-c", script]));
         assert_eq!(output.status.code(), Some(124), "{mode}");
@@ -232,7 +232,7 @@ fn a_program_that_never_ends_is_killed_and_its_output_and_files_come_back() {
         let said = text(&output.stderr);
         assert!(said.contains("lab: killed at its time limit; "));
         assert!(said.contains("vmbell: the program started at "));
-        assert!(said.contains(": its limit is 2 s (--timeout)"));
+        assert!(said.contains(": its limit is 5 s (--timeout)"));
     }
 }
 

@@ -158,18 +158,11 @@ fn what_is_measured_is_compared_with_a_baseline() {
 
 #[test]
 fn a_baseline_that_cannot_be_read_ends_the_command_before_it_measures() {
-    let begun = std::time::Instant::now();
-    bench(&[
-        "debug-constant",
-        "--runs",
-        "1000000",
-        "--baseline",
-        "/nonexistent.json",
-    ])
-    .assert()
-    .code(2)
-    .stderr(contains("cannot read '/nonexistent.json'"));
-    assert!(begun.elapsed() < std::time::Duration::from_secs(50));
+    // It would measure for ever.
+    bench(&["debug-loop", "--baseline", "/nonexistent.json"])
+        .assert()
+        .code(2)
+        .stderr(contains("cannot read '/nonexistent.json'"));
 }
 
 #[test]

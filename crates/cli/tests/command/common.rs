@@ -1,8 +1,11 @@
 //! What the tests of the command share.
 use std::path::Path;
+use std::time::Duration;
 
 use assert_cmd::Command;
 use serde_json::Value;
+
+use super::wait::HANG;
 
 /// The command, without the environment variables that change its output.
 pub fn vmbell(args: &[&str]) -> Command {
@@ -11,8 +14,20 @@ pub fn vmbell(args: &[&str]) -> Command {
         .args(args)
         .env_remove("NO_COLOR")
         .env_remove("COLUMNS")
-        .timeout(std::time::Duration::from_secs(60));
+        .timeout(HANG);
     command
+}
+
+/// Times from a short one to one that is too long for anything but a hang: what a process does in a given time
+/// depends on what else the host does, and one of these is enough.
+pub fn growing(first: Duration) -> impl Iterator<Item = Duration> {
+    let double = |time: &Duration| Some(*time * 2);
+    std::iter::successors(Some(first), double).take_while(|time| *time < HANG)
+}
+
+/// A time as an argument.
+pub fn argument(time: Duration) -> String {
+    format!("{}ms", time.as_millis())
 }
 
 /// `bench` of entries that take no time.

@@ -1,29 +1,27 @@
 //! Ends of a run: time limits, panics, crashes, signals.
 
 use std::fs;
-use std::time::{Duration, Instant};
 
 use assert_cmd::assert::OutputAssertExt;
 use predicates::prelude::*;
 use predicates::str::{contains, is_match};
 
 use super::signals::hear_signals;
-use super::support::{self, Sandbox, wait_for};
+use super::support::{self, Sandbox};
+use super::wait::{HANG, await_that};
 
 #[test]
 fn l1_that_hangs_ends_at_the_time_limit_with_its_console() {
     let sandbox = Sandbox::new();
-    let qemu = sandbox.qemu("9.0.0", "echo 'last words'; exec sleep 60");
-    let started = Instant::now();
+    let qemu = sandbox.qemu("9.0.0", "echo 'last words'; exec sleep 1000");
     sandbox
         .run(&qemu)
-        .args(["--boot-timeout", "1.5s", "--", "/bin/true"])
+        .args(["--boot-timeout", "10s", "--", "/bin/true"])
         .assert()
         .code(124)
         .stderr(is_match(
-            r"L1 did not start the program within 1.5 s \(--boot-timeout\), in which QEMU had [0-9.]+ s of CPU; its console ends with:\n  \| last words",
+            r"L1 did not start the program within 10 s \(--boot-timeout\), in which QEMU had [0-9.]+ s of CPU; its console ends with:\n  \| last words",
         ).unwrap());
-    assert!(started.elapsed() < Duration::from_secs(30));
 }
 
 /// A QEMU that starts the program, which writes a word, and then hangs. It is a script for bash, because dash
@@ -31,22 +29,20 @@ fn l1_that_hangs_ends_at_the_time_limit_with_its_console() {
 const HANGS: &str = r#"exec bash -c '
     fd() { echo "$*" | sed "s/.*id=lab.$1,fd=\([0-9]*\).*/\1/"; }
     control=$(fd control "$@") stdout=$(fd stdout "$@")
-    echo "\"started\"" >&$control; echo partial >&$stdout; echo stuck; exec sleep 60' bash "$@""#;
+    echo "\"started\"" >&$control; echo partial >&$stdout; echo stuck; exec sleep 1000' bash "$@""#;
 
 #[test]
 fn a_program_that_hangs_in_an_l1_that_hangs_is_told_with_its_times() {
     let sandbox = Sandbox::new();
     let qemu = sandbox.qemu("9.0.0", HANGS);
-    let started = Instant::now();
-    let message = r"the program started at [0-9.]+ s and was still running at [0-9.]+ s: its limit is 1 s \(--timeout\), and L1 does not answer; its console ends with:\n  \| stuck";
+    let message = r"the program started at [0-9.]+ s and was still running at [0-9.]+ s: its limit is 10 s \(--timeout\), and L1 does not answer; its console ends with:\n  \| stuck";
     sandbox
         .run(&qemu)
-        .args(["--timeout", "1", "--", "/bin/true"])
+        .args(["--timeout", "10", "--", "/bin/true"])
         .assert()
         .code(124)
         .stdout("partial\n")
         .stderr(is_match(message).unwrap());
-    assert!(started.elapsed() < Duration::from_secs(40));
 }
 
 #[test]
@@ -54,18 +50,17 @@ fn an_oops_ends_the_run_at_once_with_its_text() {
     let sandbox = Sandbox::new();
     let oops = "printf '[ 2.0] BUG: unable to handle page fault for address: 0000001300007ed8\\n'; \
                 i=0; while [ $i -lt 30 ]; do echo '[ 2.0] a register'; i=$((i + 1)); done; \
-                echo '[ 2.0] Kernel panic - not syncing: Fatal exception'; exec sleep 60";
+                echo '[ 2.0] Kernel panic - not syncing: Fatal exception'; exec sleep 1000";
     let qemu = sandbox.qemu("9.0.0", oops);
-    let started = Instant::now();
-    sandbox
-        .run(&qemu)
-        .args(["--", "/bin/true"])
+    let mut command = sandbox.run(&qemu);
+    command.args(["--", "/bin/true"]);
+    assert_cmd::Command::from_std(command)
+        .timeout(HANG)
         .assert()
         .code(125)
         .stderr(contains(
             "L1's kernel panicked in each of 2 boots; its console ends with:\n  | [ 2.0] BUG: unable to handle page fault",
         ));
-    assert!(started.elapsed() < Duration::from_secs(40));
 }
 
 #[test]
@@ -106,7 +101,7 @@ fn no_end_of_a_run_leaves_a_temporary_file() {
     let qemu = sandbox.qemu(
         "9.0.0",
         &format!(
-            "while [ \"$1\" != -initrd ]; do shift; done; head -c 6 $2 > {0}.new; mv {0}.new {0}; exec sleep 60",
+            "while [ \"$1\" != -initrd ]; do shift; done; head -c 6 $2 > {0}.new; mv {0}.new {0}; exec sleep 1000",
             file.display()
         ),
     );
@@ -125,7 +120,7 @@ fn no_end_of_a_run_leaves_a_temporary_file() {
             let _ = fs::remove_file(&file);
             command.env("TMPDIR", &temporary);
             let mut vmbell = hear_signals(&mut command).spawn().unwrap();
-            wait_for("QEMU", &|| file.exists());
+            await_that("QEMU", || file.exists());
             assert_eq!(fs::read(&file).unwrap(), b"070701");
             support::kill(vmbell.id(), signal);
             assert!(!vmbell.wait().unwrap().success());
@@ -188,7 +183,7 @@ fn qemu_does_not_outlive_vmbell() {
     let qemu = sandbox.qemu(
         "9.0.0",
         &format!(
-            "echo $$ > {0}.new; mv {0}.new {0}; exec sleep 60",
+            "echo $$ > {0}.new; mv {0}.new {0}; exec sleep 1000",
             file.display()
         ),
     );
@@ -197,9 +192,9 @@ fn qemu_does_not_outlive_vmbell() {
         .args(["--", "/bin/true"])
         .spawn()
         .unwrap();
-    wait_for("QEMU", &|| file.exists());
+    await_that("QEMU", || file.exists());
     let pid = fs::read_to_string(&file).unwrap();
     vmbell.kill().unwrap();
     vmbell.wait().unwrap();
-    wait_for("the end of QEMU", &|| support::is_gone(&pid));
+    await_that("the end of QEMU", || support::is_gone(&pid));
 }

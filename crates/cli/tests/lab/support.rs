@@ -4,7 +4,6 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 pub struct Sandbox {
     folder: tempfile::TempDir,
@@ -112,13 +111,4 @@ pub fn kill(pid: impl std::fmt::Display, signal: &str) {
 pub fn is_gone(pid: &str) -> bool {
     fs::read_to_string(format!("/proc/{}/stat", pid.trim()))
         .map_or(true, |stat| stat.contains(") Z "))
-}
-
-/// Waits up to 30 seconds.
-pub fn wait_for(what: &str, done: &dyn Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while !done() {
-        assert!(Instant::now() < deadline, "no sign of {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
