@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use super::*;
 
+/// What takes this long has hung.
+const HANG: Duration = Duration::from_secs(120);
+
 fn cache() -> (tempfile::TempDir, Cache) {
     let folder = tempfile::tempdir().unwrap();
     let cache = Cache::at(folder.path().join("lab"));
@@ -98,7 +101,7 @@ fn the_second_preparation_waits_for_the_first() {
         let cache = cache.clone();
         std::thread::spawn(move || cache.lock_prepare(|| told.send(()).unwrap()).map(drop))
     };
-    waiting.recv_timeout(Duration::from_secs(20)).unwrap();
+    waiting.recv_timeout(HANG).unwrap();
     assert!(!second.is_finished());
     drop(first);
     second.join().unwrap().unwrap();
