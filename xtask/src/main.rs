@@ -9,6 +9,10 @@ mod lab;
 mod package;
 mod page;
 mod simulate;
+// The unit tests wait as those of the library do.
+#[cfg(test)]
+#[path = "../../crates/vmbell/tests/harness/wait.rs"]
+mod wait;
 
 use std::process::ExitCode;
 

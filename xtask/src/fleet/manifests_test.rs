@@ -3,7 +3,6 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::batch::v1::CronJob;
@@ -13,6 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::artifacts;
+use crate::wait::await_that;
 
 /// Reads a manifest as a `T`, and checks that nothing of it was lost.
 fn keeps_every_field<T: Serialize + DeserializeOwned>(name: &str) -> T {
@@ -75,7 +75,9 @@ fn the_loop_of_the_daemon_set_ends_a_bench_when_it_is_told_to_end() {
     let container = container(keeps_every_field("daemonset.yaml"));
     let folder = tempfile::tempdir().unwrap();
     let vmbell = folder.path().join("vmbell");
-    fs::write(&vmbell, "#!/bin/sh\nexec sleep 1000\n").unwrap();
+    let begun = folder.path().join("begun");
+    let script = format!("#!/bin/sh\n: >{}\nexec sleep 1000\n", begun.display());
+    fs::write(&vmbell, script).unwrap();
     fs::set_permissions(&vmbell, fs::Permissions::from_mode(0o755)).unwrap();
     let [shell, option] = container.command.unwrap().try_into().unwrap();
     let path = format!("{}:/usr/bin:/bin", folder.path().display());
@@ -85,11 +87,14 @@ fn the_loop_of_the_daemon_set_ends_a_bench_when_it_is_told_to_end() {
         .env("PATH", path)
         .spawn()
         .unwrap();
-    std::thread::sleep(Duration::from_millis(300));
+    await_that("the bench", || begun.exists());
     let pid = child.id().to_string();
     assert!(Command::new("kill").arg(&pid).status().unwrap().success());
-    let told = Instant::now();
-    let status = child.wait().unwrap();
+    let mut status = None;
+    await_that("the end of the loop", || {
+        status = child.try_wait().unwrap();
+        status.is_some()
+    });
+    let status = status.unwrap();
     assert!(status.success(), "{status}");
-    assert!(told.elapsed() < Duration::from_secs(10));
 }
