@@ -1,0 +1,70 @@
+//! No test of the workspace asserts a duration: a busy host makes every one of them longer. Tests wait for conditions
+//! (`harness/wait.rs`), and test what is about time by pure functions of it.
+#![allow(
+    clippy::tests_outside_test_module,
+    clippy::unwrap_used,
+    reason = "the whole file is tests"
+)]
+
+use std::fs;
+use std::path::Path;
+
+/// What reads a clock.
+const CLOCKS: [&str; 3] = [".elapsed()", "Instant::now()", "SystemTime::now()"];
+
+/// Visits every source file below a folder.
+fn sources(folder: &Path, visit: &mut impl FnMut(&Path)) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() && !path.ends_with("target") {
+            sources(&path, visit);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            visit(&path);
+        }
+    }
+}
+
+/// Whether a file has tests: it is named so, or it is in a folder for them.
+fn is_of_tests(path: &Path) -> bool {
+    let name = path.file_name().unwrap().to_str().unwrap();
+    let is_in = |part| path.components().any(|one| one.as_os_str() == part);
+    name == "test.rs" || name.ends_with("_test.rs") || is_in("tests") || is_in("fuzz")
+}
+
+/// Every `assert!`, `assert_eq!` and so on, from its name to the end of its statement.
+fn assertions(text: &str) -> impl Iterator<Item = &str> {
+    text.match_indices("assert").filter_map(|(start, _)| {
+        let rest = &text[start..];
+        let (name, _) = rest.split_once("!(")?;
+        let is_macro = name
+            .bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+        is_macro.then(|| &rest[..rest.find(");").unwrap_or(rest.len())])
+    })
+}
+
+#[test]
+fn no_test_asserts_how_long_something_took() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .unwrap()
+        .parent()
+        .unwrap();
+    let mut checked = 0;
+    for folder in ["crates", "xtask", "fuzz"] {
+        sources(&root.join(folder), &mut |path| {
+            if !is_of_tests(path.strip_prefix(root).unwrap()) {
+                return;
+            }
+            for assertion in assertions(&fs::read_to_string(path).unwrap()) {
+                let reads = CLOCKS.iter().find(|clock| assertion.contains(**clock));
+                assert!(reads.is_none(), "{}: {assertion}", path.display());
+                checked += 1;
+            }
+        });
+    }
+    assert!(
+        checked > 1000,
+        "only {checked} assertions found: has the tree moved?"
+    );
+}
