@@ -1,5 +1,7 @@
 //! The settings of a new guest, and the check whether a backend can hold it.
 
+use std::ops::Range;
+
 use stub::layout::{MAX_VCPUS, PAGE};
 use vm_memory::{GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion};
 
@@ -78,16 +80,17 @@ impl VmConfig {
         }
     }
 
-    /// Fails with [`Error::Config`] unless a backend whose RAM can begin at one of `bases` and must end by
-    /// `end` can hold this guest.
-    pub(super) fn check(&self, bases: &[u64], end: u64) -> Result<(), Error> {
+    /// Fails with [`Error::Config`] unless a backend whose RAM begins at the start of one of `places` and ends by its end
+    /// can hold this guest.
+    pub(super) fn check(&self, places: &[Range<u64>]) -> Result<(), Error> {
         let refuse = |what, value, rule| Err(Error::Config { what, value, rule });
-        if !bases.contains(&self.ram_base) {
-            let bases: Vec<_> = bases.iter().map(|base| format!("{base:#x}")).collect();
+        let Some(place) = places.iter().find(|place| place.start == self.ram_base) else {
+            let bases = places.iter().map(|place| format!("{:#x}", place.start));
+            let bases: Vec<_> = bases.collect();
             let base = format!("{:#x}", self.ram_base);
             return refuse("ram_base", base, bases.join(" or "));
-        }
-        let most = end - self.ram_base;
+        };
+        let most = place.end - place.start;
         if self.ram_size == 0 || !self.ram_size.is_multiple_of(PAGE) || self.ram_size > most {
             let rule = format!("a multiple of {PAGE} from {PAGE} to {most}");
             return refuse("ram_size", self.ram_size.to_string(), rule);

@@ -3,10 +3,11 @@
 use super::*;
 
 const END: u64 = 0x4000_0000;
+const PLACES: [Range<u64>; 2] = [0..END, 0x10_0000..END];
 
 /// The setting that is refused.
 fn refused(config: &VmConfig) -> &'static str {
-    match config.check(&[0, 0x10_0000], END) {
+    match config.check(&PLACES) {
         Err(Error::Config { what, .. }) => what,
         other => panic!("{other:?}"),
     }
@@ -20,7 +21,7 @@ fn ram_begins_and_ends_where_the_backend_has_room() {
         ..VmConfig::default()
     };
     for (base, size) in [(0, PAGE), (0, END), (0x10_0000, END - 0x10_0000)] {
-        ram(base, size).check(&[0, 0x10_0000], END).unwrap();
+        ram(base, size).check(&PLACES).unwrap();
     }
     assert_eq!(refused(&ram(0x20_0000, PAGE)), "ram_base");
     for (base, size) in [
@@ -42,7 +43,7 @@ fn a_guest_has_one_vcpu_or_as_many_as_there_is_room_for() {
         ..VmConfig::default()
     };
     for vcpus in [1, most] {
-        with(vcpus).check(&[0x10_0000], END).unwrap();
+        with(vcpus).check(&PLACES).unwrap();
     }
     for vcpus in [0, most + 1, u32::MAX] {
         assert_eq!(refused(&with(vcpus)), "vcpus");
@@ -51,7 +52,7 @@ fn a_guest_has_one_vcpu_or_as_many_as_there_is_room_for() {
 
 #[test]
 fn numbers_of_people_are_decimal_and_addresses_are_not() {
-    let text = |config: VmConfig| config.check(&[0], END).unwrap_err().to_string();
+    let text = |config: VmConfig| config.check(&PLACES[..1]).unwrap_err().to_string();
     let vcpus = VmConfig {
         ram_base: 0,
         vcpus: 65,

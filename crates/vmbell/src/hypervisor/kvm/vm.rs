@@ -18,7 +18,7 @@ use super::super::{
     IoEvents, Irqchip, Vm, VmConfig,
 };
 use super::arch::routes::Lines;
-use super::arch::vm::{Parts, RAM_BASES};
+use super::arch::vm::{Parts, RAM};
 use super::arch::{boot, exit_reasons, support};
 use super::coalesced::Coalesced;
 use super::groups::Groups;
@@ -30,9 +30,6 @@ use super::vfio::VfioFiles;
 use super::{doorbells, events, forward, interrupts, memory};
 use crate::doorbell::{Datamatch, IoEventAddress, Pattern, Sharing};
 use crate::irq::{Gsi, Routing};
-
-/// The greatest address at which RAM may end: devices and interrupt controllers are above.
-const RAM_END: u64 = 0xc000_0000;
 
 /// The state that a guest's vCPUs share.
 #[derive(Debug)]
@@ -70,7 +67,7 @@ pub struct KvmVm {
 
 impl KvmVm {
     pub(super) fn new(system: Arc<System>, config: &VmConfig) -> Result<Self, Error> {
-        config.check(RAM_BASES, RAM_END)?;
+        config.check(RAM)?;
         let vm = system
             .fd
             .create_vm()

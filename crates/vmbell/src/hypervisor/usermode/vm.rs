@@ -95,7 +95,7 @@ fn check(config: &VmConfig) -> Result<(), Error> {
     if cfg!(not(all(target_arch = "x86_64", target_os = "linux"))) {
         return Err(UsermodeError::Architecture.into());
     }
-    config.check(&[RAM_BASE], PATCH_BASE)?;
+    config.check(std::slice::from_ref(&(RAM_BASE..PATCH_BASE)))?;
     device_memory::check(config)?;
     if config.patch == PatchMode::Jmp && config.vcpus > 1 {
         let vcpus = config.vcpus;

@@ -3,6 +3,7 @@
 //! The kernel takes no further vCPU once the interrupt controllers are initialized, and no irqfd before. So all vCPUs
 //! are made with the guest and handed out later.
 
+use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use kvm_bindings::{KVM_ARM_VCPU_PSCI_0_2, KVM_CAP_ARM_NISV_TO_USER, kvm_vcpu_init};
@@ -15,8 +16,9 @@ use super::{gic, hypercall, ioctl};
 use crate::hypervisor::{Capability, Error, Irqchip, VmConfig};
 use crate::irq::Gic;
 
-/// Where RAM may begin.
-pub const RAM_BASES: &[u64] = &[0, RAM_BASE];
+/// Where RAM may be: that of an image, and that of a guest program. Devices and interrupt controllers are above.
+pub const RAM: &[Range<u64>] = &[0..RAM_END, RAM_BASE..RAM_END];
+const RAM_END: u64 = 0xc000_0000;
 
 /// The most vCPUs with a GICv2.
 const GICV2_VCPUS: u32 = 8;

@@ -1,6 +1,8 @@
 //! What an x86-64 guest has besides memory: the pages that VMX needs, the interrupt controllers and timer of a PC, and
 //! its vCPUs. Its creator sets it up.
 
+use std::ops::Range;
+
 use kvm_bindings::{KVM_CAP_EXIT_HYPERCALL, KVM_CAP_SPLIT_IRQCHIP, kvm_pit_config};
 use kvm_ioctls::{VcpuFd, VmFd};
 use stub::layout::RAM_BASE;
@@ -12,8 +14,9 @@ use super::host::HC_MAP_GPA_RANGE;
 use crate::hypervisor::{CpuFeatures, Error, Irqchip, VmConfig};
 use crate::irq::Gic;
 
-/// Where RAM may begin.
-pub const RAM_BASES: &[u64] = &[0, RAM_BASE];
+/// Where RAM may be: that of an image, and that of a guest program. Devices and interrupt controllers are above.
+pub const RAM: &[Range<u64>] = &[0..RAM_END, RAM_BASE..RAM_END];
+const RAM_END: u64 = 0xc000_0000;
 
 /// Guest-physical address of the three pages that Intel's VMX needs (KVM_SET_TSS_ADDR), below the place of
 /// firmware.
