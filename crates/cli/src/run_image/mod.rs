@@ -1,5 +1,5 @@
 //! `vmbell run IMAGE`: runs a guest that was made for QEMU's PC, such as those of kvm-unit-tests, or a kernel of Linux.
-//! On arm64 only the latter.
+//! On arm64 it is a kernel of Linux or a flat file made for QEMU's machine `virt`.
 
 mod assign;
 mod console;
@@ -37,6 +37,7 @@ Examples:
   vmbell run x86/vmexit.flat --device pci-testdev,pv=on --append 'pci-mem pci-io'
   vmbell run vmlinuz --initrd initrd.img --append console=ttyS0 -m 512M --device virtio-blk,file=disk.img
   vmbell run Image --initrd initrd.img --append console=ttyS0 --smp 2 --device virtio-rng    on arm64
+  vmbell run arm/selftest.flat --append vectors-kernel                                       on arm64
   vmbell lab run --with x86/vmexit.flat -- vmbell run x86/vmexit.flat    where there is no /dev/kvm
 
 Exit status: odd ones are the guest's, and even ones the command's
@@ -54,8 +55,9 @@ Exit status: odd ones are the guest's, and even ones the command's
 /// stdout, PCI, ACPI tables and QEMU's firmware configuration. The serial port is the console of a kernel: its input
 /// is stdin. If that is a terminal, every key goes to the guest, and Ctrl-A x ends the run.
 ///
-/// On arm64 the guest is a kernel of Linux, whose devices a device tree tells: the same serial port, and virtio devices
-/// on registers in memory.
+/// On arm64 the guest is a kernel of Linux, or a flat file made for QEMU's machine `virt`, such as kvm-unit-tests' (see
+/// docs/virt.md). It finds RAM from 1 GiB and a device tree, which tells of the same serial port, and of virtio devices on
+/// registers in memory.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct RunArgs {
@@ -124,7 +126,7 @@ pub(super) struct RunArgs {
     )]
     pv_eoi: String,
 
-    /// RAM, e.g. 64M; from 2M to 3G
+    /// RAM, e.g. 64M; from 2M to 3G (arm64: 3008M)
     #[arg(short, long, value_name = "SIZE", default_value = "128M", value_parser = values::size)]
     memory: u64,
 
@@ -132,7 +134,7 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "FILE")]
     initrd: Option<PathBuf>,
 
-    /// A file of lines NAME=VALUE to hand over as a module: a multiboot guest's environment
+    /// A file of lines NAME=VALUE: a multiboot image's module, or the initrd of an arm64 flat file
     #[arg(long, value_name = "FILE")]
     env: Option<PathBuf>,
 

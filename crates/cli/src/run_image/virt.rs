@@ -1,4 +1,4 @@
-//! The board of an arm64 kernel, with the devices that the user names.
+//! The board of arm64, with the devices that the user names.
 
 use std::io;
 
@@ -14,7 +14,7 @@ use vmbell::hypervisor::{CpuFeatures, Hypervisor, Vm};
 use vmbell::machine::{Arm64Image, Boot, Virt, VirtConfig};
 use vmbell::memory::GuestMemoryMmap;
 
-/// Boots the kernel and returns the exit status.
+/// Boots the image and returns the exit status.
 pub(super) fn boot_on<H: Hypervisor>(
     hypervisor: &H,
     args: &RunArgs,
@@ -48,11 +48,13 @@ pub(super) fn boot_on<H: Hypervisor>(
         };
         plugged.virtio(&virt, device, *config)?;
     }
+    // Only a kernel reads what the user types; the other images leave standard input to the shell.
     let input = match plugged.keys {
-        Some(keys) => keys.input(),
-        None => console::of_port(virt.serial()),
+        Some(keys) => Some(keys.input()),
+        None if image.is_kernel() => Some(console::of_port(virt.serial())),
+        None => None,
     };
-    let ending = Ending::begin(args, Some(input))?;
+    let ending = Ending::begin(args, input)?;
     let stop = virt.run(image, boot, ending.is_due());
     ending.status(stop?)
 }

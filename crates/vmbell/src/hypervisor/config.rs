@@ -11,8 +11,8 @@ use crate::irq::Irqchip;
 /// The settings of a new guest.
 #[derive(Clone, Debug)]
 pub struct VmConfig {
-    /// Guest-physical address at which RAM begins: 1 MiB, or 0 for an image that uses all of RAM
-    /// ([`Capability::Kernels`](super::Capability::Kernels)).
+    /// Guest-physical address at which RAM begins: 1 MiB, or for an image that uses all of RAM
+    /// ([`Capability::Kernels`](super::Capability::Kernels)) 0 on x86-64 and 1 GiB on arm64.
     pub ram_base: u64,
     /// Size of RAM in bytes, a multiple of 4096.
     pub ram_size: u64,

@@ -1,6 +1,7 @@
 //! The RAM of a board that boots images: how much it can be, and whether another process can map it.
 
 use std::io;
+use std::ops::Range;
 
 use vm_memory::{GuestAddress, GuestMemoryMmap};
 
@@ -8,7 +9,7 @@ use crate::memory;
 
 /// The least RAM of a board, in bytes: the first mebibyte has holes, so there must be RAM above it.
 pub const MEMORY_MIN: u64 = 2 << 20;
-/// The most RAM of a board, in bytes: devices are above it.
+/// The most RAM of a PC, in bytes: devices are above it.
 pub const MEMORY_MAX: u64 = 3 << 30;
 
 const PAGE: u64 = 4096;
@@ -20,11 +21,13 @@ pub enum RamError {
     #[error(
         "a board cannot have {size} bytes of RAM: it takes multiples of {PAGE} from {} MiB to {} MiB",
         MEMORY_MIN >> 20,
-        MEMORY_MAX >> 20
+        most >> 20
     )]
     Size {
         /// The amount that was asked for, in bytes.
         size: u64,
+        /// The most, in bytes.
+        most: u64,
     },
     /// The host has no memory of a file for it.
     #[error("cannot make {size} bytes of memory that another process can map")]
@@ -36,12 +39,18 @@ pub enum RamError {
     },
 }
 
-/// Checks the size, and makes the memory if it has to be of a file; otherwise the backend makes it.
-pub(super) fn make(size: u64, is_shared: bool) -> Result<Option<GuestMemoryMmap>, RamError> {
-    if !(MEMORY_MIN..=MEMORY_MAX).contains(&size) || !size.is_multiple_of(PAGE) {
-        return Err(RamError::Size { size });
+/// Checks the size of RAM at the start of `place`, and makes the memory if it has to be of a file; otherwise the backend
+/// makes it.
+pub(super) fn make(
+    place: &Range<u64>,
+    size: u64,
+    is_shared: bool,
+) -> Result<Option<GuestMemoryMmap>, RamError> {
+    let most = place.end - place.start;
+    if !(MEMORY_MIN..=most).contains(&size) || !size.is_multiple_of(PAGE) {
+        return Err(RamError::Size { size, most });
     }
-    let shared = || memory::shared(GuestAddress(0), size);
+    let shared = || memory::shared(GuestAddress(place.start), size);
     let made = is_shared.then(shared).transpose();
     made.map_err(|source| RamError::Shared { size, source })
 }

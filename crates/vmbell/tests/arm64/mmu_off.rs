@@ -1,6 +1,7 @@
 //! The state in which a kernel begins (Linux `Documentation/arch/arm64/booting.rst`).
 
 use vm_memory::{Bytes, GuestAddress};
+use vmbell::hypervisor::aarch64::IMAGE_RAM;
 use vmbell::hypervisor::{EntryPoint, Hypervisor, Vcpu, Vm, VmConfig, VmEntry, VmExit};
 
 use crate::harness::{HOLE, configured, step};
@@ -20,9 +21,9 @@ const CODE: [u32; 8] = [
 const MMU_AND_CACHE: u64 = 1 | 1 << 2;
 
 fn kernel_begins_in_el1_with_the_mmu_off_and_finds_its_tree_in_x0<H: Hypervisor>(h: &H) {
-    const PC: u64 = 0x20_0000;
+    const PC: u64 = IMAGE_RAM.start + 0x20_0000;
     let config = VmConfig {
-        ram_base: 0,
+        ram_base: IMAGE_RAM.start,
         ..VmConfig::default()
     };
     let vm = configured(h, config);

@@ -11,6 +11,11 @@
 //! The hypercall page is called with the number in `x0` and the argument in `x1`; the result is
 //! in `x0`, and `x1` to `x3`, `x16` and `x17` are lost. There are no ports. `wfi` does not leave to the VMM: the kernel puts the vCPU to sleep until an interrupt comes.
 
+use std::ops::Range;
+
+/// Where the RAM of an image is that uses all of it. It begins where that of QEMU's machine `virt` does
+/// (`hw/arm/virt.c`): some images expect devices below it.
+pub const IMAGE_RAM: Range<u64> = 0x4000_0000..GICD;
 /// The distributor of either version.
 pub const GICD: u64 = 0xfc00_0000;
 /// The CPU interface of GICv2.

@@ -52,15 +52,16 @@ pub enum ImageError {
     },
     /// The file is a kernel or an image for x86, and the machine is an arm64 one.
     #[error(
-        "{image} is for another CPU, and this is an arm64 machine: give an Image of Linux for arm64"
+        "{image} is for another CPU, and this is an arm64 machine: give an Image of Linux for arm64, or a flat file such \
+         as kvm-unit-tests' arm/selftest.flat"
     )]
     OtherKernel {
         /// The file.
         image: String,
     },
-    /// The file is an arm64 kernel before it is made an Image.
+    /// The file is an ELF for arm64, such as a kernel before it is made an Image.
     #[error(
-        "{image} is an ELF: give the Image, which `objcopy -O binary -S '{image}' Image` makes of a vmlinux"
+        "{image} is an ELF: give the flat file, which `objcopy -O binary -S '{image}' Image` makes of it"
     )]
     Arm64Elf {
         /// The file.
@@ -74,17 +75,26 @@ pub enum ImageError {
         /// The commands of a shell that unpack it.
         commands: String,
     },
-    /// The file is no arm64 kernel.
-    #[error("{image} is no Image of Linux for arm64, which has \"ARM\\x64\" at byte 56")]
-    NotAnArm64Image {
+    /// The file has no bytes.
+    #[error("{image} is empty")]
+    EmptyFile {
         /// The file.
         image: String,
     },
-    /// The Image does not say how much memory it takes.
+    /// The file is a program for EFI and no arm64 kernel.
     #[error(
-        "{image} does not say how much memory it takes, as kernels do since Linux 3.17: give a newer kernel"
+        "{image} is a program for EFI, and this machine has no firmware: give an Image of Linux, or a flat file"
     )]
-    NoImageSize {
+    EfiProgram {
+        /// The file.
+        image: String,
+    },
+    /// The file is neither an arm64 kernel nor code.
+    #[error(
+        "{image} is no image for arm64: it has neither \"ARM\\x64\" at byte 56, as Linux's Image has, nor an instruction as \
+         its first 4 bytes"
+    )]
+    NotAnArm64Image {
         /// The file.
         image: String,
     },

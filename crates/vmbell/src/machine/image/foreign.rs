@@ -31,10 +31,16 @@ pub(super) fn unpacker(bytes: &[u8]) -> Option<&'static str> {
     format.map(|(_, program)| *program)
 }
 
+/// The CPU for which these bytes are a kernel, if it is not x86.
+pub(super) fn cpu(bytes: &[u8]) -> Option<&'static str> {
+    let has = |at: usize, magic: &[u8]| bytes.get(at..).is_some_and(|rest| rest.starts_with(magic));
+    let kernel = KERNELS.iter().find(|(at, magic, _)| has(*at, magic));
+    kernel.map(|(_, _, cpu)| *cpu)
+}
+
 /// Why these bytes, which are neither an ELF nor a bzImage nor for a Multiboot loader, are no image.
 pub(super) fn refusal(image: String, bytes: &[u8]) -> ImageError {
-    let has = |at: usize, magic: &[u8]| bytes.get(at..).is_some_and(|rest| rest.starts_with(magic));
-    if let Some((_, _, cpu)) = KERNELS.iter().find(|(at, magic, _)| has(*at, magic)) {
+    if let Some(cpu) = cpu(bytes) {
         return ImageError::OtherCpu { image, cpu };
     }
     if let Some(program) = unpacker(bytes) {

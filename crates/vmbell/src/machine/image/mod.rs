@@ -23,6 +23,7 @@ use object::ReadRef;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryError, GuestMemoryMmap};
 
 pub use self::linux::Arm64Image;
+pub(super) use self::linux::TREE_LEN;
 pub use error::ImageError;
 pub use object::read::Error as ElfError;
 pub(super) use place::LOW_END;

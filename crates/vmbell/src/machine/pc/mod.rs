@@ -30,7 +30,7 @@ use self::assigned::Assigned;
 use self::platform::Taken;
 use super::off::{Off, Switch};
 use super::serial::{self, SerialPort};
-use super::{Boot, Image, Machine, Stop, ram};
+use super::{Boot, Image, MEMORY_MAX, Machine, Stop, ram};
 use crate::bus::{BusDevice, BusRange};
 use crate::device::pci::{PciRoot, Routes};
 use crate::device::{
@@ -96,7 +96,7 @@ impl<V: Vm> Pc<V> {
         for capability in [Capability::Kernels, Capability::Interrupts] {
             hypervisor.require(capability).map_err(PcError::Lacking)?;
         }
-        let memory = ram::make(config.memory, config.shared_memory)?;
+        let memory = ram::make(&(0..MEMORY_MAX), config.memory, config.shared_memory)?;
         let vm = hypervisor
             .create_vm(&VmConfig {
                 ram_base: 0,

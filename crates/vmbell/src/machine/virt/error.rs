@@ -36,13 +36,13 @@ pub enum VirtError {
     /// The device tree could not be written.
     #[error("cannot write the device tree")]
     Tree(#[source] vm_fdt::Error),
-    /// The device tree does not fit below the kernel.
+    /// The device tree is larger than an image has to take.
     #[error("the device tree has {len} bytes, and there is room for {room}")]
     TreeSize {
         /// The bytes of the tree.
         len: usize,
         /// The bytes of its place.
-        room: usize,
+        room: u64,
     },
     /// The device tree could not be copied into guest memory.
     #[error("cannot write the device tree to guest memory")]

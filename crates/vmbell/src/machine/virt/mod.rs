@@ -1,7 +1,7 @@
-//! An arm64 board without firmware that boots a kernel of Linux.
+//! An arm64 board without firmware that boots a kernel of Linux, or an image made for QEMU's machine `virt`.
 //!
-//! It has RAM from 0, the backend's GICv3 with an ITS or GICv2, the CPU's timers, a serial port, and virtio devices on
-//! registers in memory. A device tree tells the kernel of all of them. The guest starts its other vCPUs, switches the
+//! It has RAM from 1 GiB, the backend's GICv3 with an ITS or GICv2, the CPU's timers, a serial port, and virtio devices on
+//! registers in memory. A device tree tells the image of all of them. The guest starts its other vCPUs, switches the
 //! machine off and resets it by PSCI, which the backend answers. Each vCPU runs on a thread of its own.
 
 mod error;
@@ -16,20 +16,22 @@ use vm_memory::{Bytes, GuestAddress};
 
 pub use error::VirtError;
 
-use self::layout::{SERIAL, TREE, TREE_LEN};
+use self::layout::SERIAL;
 use self::tree::Description;
+use super::image::TREE_LEN;
 use super::off::{Off, Switch};
 use super::serial::{self, SerialPort};
 use super::{Arm64Image, Boot, Machine, Stop, ram};
 use crate::bus::BusRange;
 use crate::device::SERIAL_LEN;
+use crate::hypervisor::aarch64::IMAGE_RAM;
 use crate::hypervisor::{Capability, EntryPoint, Hypervisor, Irqchip, Vcpu, Vm, VmConfig};
 use crate::irq::{Gic, Routing};
 
 /// The settings of a board.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VirtConfig {
-    /// Size of RAM in bytes, a multiple of 4096.
+    /// Size of RAM in bytes, a multiple of 4096, from 2 MiB to 3008 MiB.
     pub memory: u64,
     /// The number of vCPUs. The first starts at once, the others wait until the guest starts them.
     pub vcpus: u16,
@@ -60,10 +62,10 @@ impl<V: Vm> Virt<V> {
         for capability in [Capability::Kernels, Capability::Interrupts] {
             hypervisor.require(capability).map_err(VirtError::Lacking)?;
         }
-        let memory = ram::make(config.memory, config.shared_memory)?;
+        let memory = ram::make(&IMAGE_RAM, config.memory, config.shared_memory)?;
         let vm = hypervisor
             .create_vm(&VmConfig {
-                ram_base: 0,
+                ram_base: IMAGE_RAM.start,
                 ram_size: config.memory,
                 memory,
                 irqchip: Irqchip::Full,
@@ -108,14 +110,14 @@ impl<V: Vm> Virt<V> {
         boot: &Boot,
         until: impl Fn() -> bool + Send + Sync + 'static,
     ) -> Result<Stop, VirtError> {
-        let pc = self.load(image, boot)?;
+        let (pc, tree) = self.load(image, boot)?;
         let mut vcpus = (0..u32::from(self.config.vcpus))
             .map(|index| self.machine.vm().create_vcpu(index))
             .collect::<Result<Vec<_>, _>>()
             .map_err(VirtError::Vcpu)?;
         for (index, vcpu) in vcpus.iter_mut().enumerate() {
             let entry = match index {
-                0 => EntryPoint::MmuOff { pc, tree: TREE },
+                0 => EntryPoint::MmuOff { pc, tree },
                 _ => EntryPoint::Secondary,
             };
             vcpu.set_entry_point(entry).map_err(VirtError::Vcpu)?;
@@ -133,8 +135,8 @@ impl<V: Vm> Virt<V> {
         }
     }
 
-    /// Copies the kernel, its initrd and the tree into RAM, and returns the address of the first instruction.
-    fn load(&self, image: &Arm64Image, boot: &Boot) -> Result<u64, VirtError> {
+    /// Copies the image, its initrd and the tree into RAM, and returns the addresses of the first instruction and the tree.
+    fn load(&self, image: &Arm64Image, boot: &Boot) -> Result<(u64, u64), VirtError> {
         let memory = self.machine.vm().memory();
         let loaded = image.load(memory, boot)?;
         let virtio = *self.devices.lock().unwrap_or_else(PoisonError::into_inner);
@@ -148,12 +150,12 @@ impl<V: Vm> Virt<V> {
         });
         let blob = blob.map_err(VirtError::Tree)?;
         let (len, room) = (blob.len(), TREE_LEN);
-        if len > room {
+        if len as u64 > room {
             return Err(VirtError::TreeSize { len, room });
         }
         memory
-            .write_slice(&blob, GuestAddress(TREE))
+            .write_slice(&blob, GuestAddress(loaded.tree))
             .map_err(VirtError::Memory)?;
-        Ok(loaded.entry)
+        Ok((loaded.entry, loaded.tree))
     }
 }

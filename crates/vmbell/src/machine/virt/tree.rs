@@ -6,7 +6,7 @@ use vm_fdt::{Error, FdtWriter};
 use super::layout::{SERIAL, virtio};
 use crate::device::virtio::mmio::Location;
 use crate::device::{SERIAL_GSI, SERIAL_LEN};
-use crate::hypervisor::aarch64::{GICC, GICD, GICR, GICR_SIZE, ITS, cpu_affinity};
+use crate::hypervisor::aarch64::{GICC, GICD, GICR, GICR_SIZE, IMAGE_RAM, ITS, cpu_affinity};
 use crate::irq::Gic;
 
 /// What differs from one board to the next.
@@ -50,9 +50,9 @@ pub(super) fn blob(of: &Description<'_>) -> Result<Vec<u8>, Error> {
     fdt.property_u32("#size-cells", 2)?;
     fdt.property_u32("interrupt-parent", CONTROLLER)?;
     chosen(&mut fdt, of)?;
-    let memory = fdt.begin_node("memory@0")?;
+    let memory = fdt.begin_node(&format!("memory@{:x}", IMAGE_RAM.start))?;
     fdt.property_string("device_type", "memory")?;
-    fdt.property_array_u64("reg", &[0, of.memory])?;
+    fdt.property_array_u64("reg", &[IMAGE_RAM.start, of.memory])?;
     fdt.end_node(memory)?;
     cpus(&mut fdt, of.vcpus)?;
     controller(&mut fdt, of)?;

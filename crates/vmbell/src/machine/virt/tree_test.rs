@@ -45,8 +45,8 @@ fn with_tree(of: &Description<'_>, look: impl FnOnce(Fdt<'_>)) {
 #[test]
 fn kernel_finds_its_memory_its_command_line_and_its_initrd() {
     with_tree(&description(Gic::V3), |tree| {
-        let memory = tree.find_node("/memory@0").unwrap();
-        assert_eq!(registers(memory), [(0, 512 << 20)]);
+        let memory = tree.find_node("/memory@40000000").unwrap();
+        assert_eq!(registers(memory), [(0x4000_0000, 512 << 20)]);
         let chosen = tree.find_node("/chosen").unwrap();
         assert_eq!(texts(chosen, "bootargs"), ["console=ttyS0 quiet"]);
         assert_eq!(cells(chosen, "linux,initrd-start"), [0, 0x1000_0000]);
@@ -56,7 +56,7 @@ fn kernel_finds_its_memory_its_command_line_and_its_initrd() {
         };
         let serial = tree.find_node(path).unwrap();
         assert_eq!(texts(serial, "compatible"), ["ns16550a"]);
-        assert_eq!(registers(serial), [(0xc000_0000, 8)]);
+        assert_eq!(registers(serial), [(0x0900_0000, 8)]);
         assert_eq!(cells(serial, "interrupts"), [SHARED, 4, EDGE_RISING]);
     });
     let without = Description {
@@ -135,20 +135,21 @@ fn virtio_devices_have_registers_and_an_edge_each() {
 fn largest_board_has_room_for_its_tree_and_no_two_devices_clash() {
     use crate::bus::{Bus, BusRange};
     use crate::device::DoorbellCounter;
-    use crate::machine::virt::layout::{TREE_LEN, VIRTIO_MAX};
-    use crate::machine::{MEMORY_MAX, VCPUS_MAX};
+    use crate::machine::VCPUS_MAX;
+    use crate::machine::image::TREE_LEN;
+    use crate::machine::virt::layout::VIRTIO_MAX;
     use std::sync::Arc;
 
     let arguments = "x".repeat(2047);
     let largest = Description {
-        memory: MEMORY_MAX,
+        memory: IMAGE_RAM.end - IMAGE_RAM.start,
         vcpus: VCPUS_MAX,
         virtio: VIRTIO_MAX,
         arguments: &arguments,
         ..description(Gic::V3)
     };
     with_tree(&largest, |tree| {
-        assert!(tree.data().len() < TREE_LEN);
+        assert!((tree.data().len() as u64) < TREE_LEN);
         let bus = Bus::new();
         let mut pins = Vec::new();
         for node in tree.root().children() {

@@ -13,12 +13,12 @@ use stub::layout::RAM_BASE;
 use super::super::system::System;
 use super::super::vm::{Guest, enable};
 use super::{gic, hypercall, ioctl};
+use crate::hypervisor::aarch64::IMAGE_RAM;
 use crate::hypervisor::{Capability, Error, Irqchip, VmConfig};
 use crate::irq::Gic;
 
-/// Where RAM may be: that of an image, and that of a guest program. Devices and interrupt controllers are above.
-pub const RAM: &[Range<u64>] = &[0..RAM_END, RAM_BASE..RAM_END];
-const RAM_END: u64 = 0xc000_0000;
+/// Where RAM may be: that of an image, and that of a guest program, which has devices above.
+pub const RAM: &[Range<u64>] = &[IMAGE_RAM, RAM_BASE..0xc000_0000];
 
 /// The most vCPUs with a GICv2.
 const GICV2_VCPUS: u32 = 8;

@@ -1,54 +1,84 @@
-//! arm64's Image: the header at its start says where it goes and how much memory it takes (Linux
-//! `Documentation/arch/arm64/booting.rst`). It is entered at its first byte, with the device tree in `x0`.
+//! Images for arm64: Linux's Image, whose header says where it goes and how much memory it takes (Linux
+//! `Documentation/arch/arm64/booting.rst`), and flat files without that header, such as kvm-unit-tests'. Both are entered
+//! at their first byte, with the address of the device tree in `x0`.
+//!
+//! What follows from a missing header is as QEMU has it (`hw/arm/boot.c`): the file goes to the place of kernels before
+//! Linux 3.17, and as nothing tells how much memory it takes behind its end, the device tree is far above.
 
 use std::path::Path;
 
-use object::elf::EM_AARCH64;
-use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
+use vm_memory::{
+    Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryError, GuestMemoryMmap, GuestMemoryRegion,
+};
 
-use super::packed::unpacking;
-use super::{Initrd, SetupHeader};
+use super::Initrd;
+use super::refused::refusal;
 use crate::machine::image::contents::Contents;
-use crate::machine::image::{Boot, ImageError, elf};
+use crate::machine::image::{Boot, ImageError};
 
 /// The magic number and its offset.
 const MAGIC: &[u8] = b"ARM\x64";
 const MAGIC_AT: usize = 0x38;
-/// Offsets of the other fields: where the kernel goes, from a multiple of [`ALIGNMENT`], and how much memory it takes
-/// from there.
+/// Offsets of the other fields: where the kernel goes, from the start of RAM, and how much memory it takes from there.
 const TEXT_OFFSET: usize = 8;
 const IMAGE_SIZE: usize = 16;
-/// Offset and size of the field with the CPU in an ELF.
-const ELF_MACHINE: usize = 18;
 
-const ALIGNMENT: u64 = 2 << 20;
-/// The multiple from which the kernel's place counts: below is the machine's own.
-const BASE: u64 = ALIGNMENT;
+/// Where a file without a header goes, from the start of RAM, and where the memory ends that it may use, unless half of
+/// RAM is less.
+const FLAT_OFFSET: u64 = 0x8_0000;
+const FLAT_END: u64 = 128 << 20;
+
+/// The most bytes of a device tree, and the multiple that its address is, so that the kernel maps it by one entry.
+pub(in crate::machine) const TREE_LEN: u64 = 2 << 20;
 /// The longest command line that the kernel takes (`COMMAND_LINE_SIZE`), without the zero at its end.
 const COMMAND_LINE: usize = 2047;
 
 /// Whether a file is an Image.
-fn is_image(file: &[u8]) -> bool {
+pub(super) fn is_image(file: &[u8]) -> bool {
     file.get(MAGIC_AT..)
         .is_some_and(|magic| magic.starts_with(MAGIC))
 }
 
-/// A kernel of Linux for arm64.
+/// What the header says.
+#[derive(Clone, Copy, Debug)]
+struct Header {
+    text_offset: u64,
+    image_size: u64,
+}
+
+impl Header {
+    /// The header of an Image. Before Linux 3.17 it does not say how much memory the kernel takes, and the file is like one
+    /// without a header.
+    fn find(file: &[u8]) -> Option<Self> {
+        let field = |at: usize| {
+            let bytes = file.get(at..)?.first_chunk()?;
+            Some(u64::from_le_bytes(*bytes))
+        };
+        let header = Self {
+            text_offset: field(TEXT_OFFSET)?,
+            image_size: field(IMAGE_SIZE)?,
+        };
+        (is_image(file) && header.image_size > 0).then_some(header)
+    }
+}
+
+/// An image for arm64.
 #[derive(Clone, Debug)]
 pub struct Arm64Image {
     name: String,
     contents: Contents,
     /// The file's length.
     len: u64,
-    text_offset: u64,
-    image_size: u64,
+    header: Option<Header>,
 }
 
-/// Where a kernel is in memory, and its initrd.
+/// Where an image is in memory, and what goes with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::machine) struct Loaded {
     /// Guest-physical address of the first instruction.
     pub(in crate::machine) entry: u64,
+    /// The place of the device tree, of [`TREE_LEN`] bytes.
+    pub(in crate::machine) tree: u64,
     /// First address and length of the initrd.
     pub(in crate::machine) initrd: Option<(u64, u64)>,
 }
@@ -57,7 +87,7 @@ impl Arm64Image {
     /// Opens and checks a file.
     pub fn open(path: &Path) -> Result<Self, ImageError> {
         let name = path.display().to_string();
-        match Contents::open(path, is_image) {
+        match Contents::open(path, |head| refusal(&name, head).is_none()) {
             Ok(contents) => Self::of(name, contents),
             Err(source) => Err(ImageError::Read {
                 image: name,
@@ -82,98 +112,98 @@ impl Arm64Image {
                 });
             }
         };
-        if !is_image(&head) {
-            return Err(refusal(name, &head));
-        }
-        let field = |at: usize| {
-            let bytes = head.get(at..).and_then(|bytes| bytes.first_chunk());
-            bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes))
-        };
-        let (text_offset, image_size) = (field(TEXT_OFFSET), field(IMAGE_SIZE));
-        if image_size == 0 {
-            return Err(ImageError::NoImageSize { image: name });
+        if let Some(refusal) = refusal(&name, &head) {
+            return Err(refusal);
         }
         Ok(Self {
             name,
             contents,
             len,
-            text_offset,
-            image_size,
+            header: Header::find(&head),
         })
     }
 
-    /// Copies the kernel and its initrd into `memory`, which must begin at 0 and be zero.
+    /// Whether it is a kernel of Linux, which has a console.
+    pub const fn is_kernel(&self) -> bool {
+        self.header.is_some()
+    }
+
+    /// Copies the image and its initrd into `memory`, which must be zero and begin at a multiple of [`TREE_LEN`].
     pub(in crate::machine) fn load(
         &self,
         memory: &GuestMemoryMmap,
         boot: &Boot,
     ) -> Result<Loaded, ImageError> {
-        let image = || self.name.clone();
-        if boot.environment.is_some() {
-            let what = "environment file (--env)";
-            return Err(ImageError::NoUse {
-                image: image(),
-                what,
-            });
-        }
+        let initrd = self.check_files(boot)?;
         if boot.arguments.len() > COMMAND_LINE {
             return Err(ImageError::Information {
-                image: image(),
+                image: self.name.clone(),
                 needed: boot.arguments.len(),
                 room: COMMAND_LINE,
             });
         }
+        let base = memory.iter().next().map_or(0, |ram| ram.start_addr().0);
         let ram = memory.last_addr().0.saturating_add(1);
-        let entry = BASE.saturating_add(self.text_offset);
-        let end = entry.saturating_add(self.image_size.max(self.len));
+        let (entry, end) = self.place(base, ram);
+        let tree = end.checked_next_multiple_of(TREE_LEN).unwrap_or(u64::MAX);
+        let end = tree.saturating_add(TREE_LEN);
         if end > ram {
             return Err(ImageError::TooLarge {
-                image: image(),
-                end,
-                ram,
+                image: self.name.clone(),
+                end: end - base,
+                ram: ram - base,
             });
         }
-        let failed = |what| {
-            move |source| ImageError::Memory {
-                image: image(),
-                what,
-                source,
-            }
-        };
         self.contents
             .copy(&(0..self.len), memory, GuestAddress(entry))
-            .map_err(failed("its contents"))?;
-        let Some(bytes) = &boot.initrd else {
-            let initrd = None;
-            return Ok(Loaded { entry, initrd });
-        };
-        let initrd = Initrd::place(&self.name, bytes.len(), end, ram, u64::MAX)?;
-        memory
-            .write_slice(bytes, GuestAddress(initrd.address))
-            .map_err(failed("the initrd"))?;
+            .map_err(|source| self.failed("its contents", source))?;
+        let initrd = initrd.map(|bytes| {
+            let initrd = Initrd::place(&self.name, bytes.len(), end, ram, u64::MAX)?;
+            memory
+                .write_slice(bytes, GuestAddress(initrd.address))
+                .map_err(|source| self.failed("the initrd", source))?;
+            Ok((initrd.address, initrd.len))
+        });
+        let initrd = initrd.transpose()?;
         Ok(Loaded {
             entry,
-            initrd: Some((initrd.address, initrd.len)),
+            tree,
+            initrd,
         })
     }
-}
 
-/// Why a file is no Image.
-fn refusal(image: String, file: &[u8]) -> ImageError {
-    if let Some(commands) = unpacking(&image, file) {
-        return ImageError::Packed { image, commands };
+    /// The first address of the image in RAM from `base` to `ram`, and the end of the memory that it may use.
+    fn place(&self, base: u64, ram: u64) -> (u64, u64) {
+        if let Some(header) = self.header {
+            let entry = base.saturating_add(header.text_offset);
+            return (entry, entry.saturating_add(header.image_size.max(self.len)));
+        }
+        let entry = base + FLAT_OFFSET;
+        let end = base + FLAT_END.min((ram - base) / 2);
+        (entry, end.max(entry.saturating_add(self.len)))
     }
-    if SetupHeader::find(file).is_some() {
-        return ImageError::OtherKernel { image };
+
+    /// The initrd. That of an image without a header may be the environment, as kvm-unit-tests have it.
+    fn check_files<'b>(&self, boot: &'b Boot) -> Result<Option<&'b Vec<u8>>, ImageError> {
+        let what = match (&boot.environment, &boot.initrd) {
+            (None, initrd) => return Ok(initrd.as_ref()),
+            (environment, None) if !self.is_kernel() => return Ok(environment.as_ref()),
+            (_, None) => "environment file (--env)",
+            (_, Some(_)) => "environment file (--env) in addition to its initrd",
+        };
+        Err(ImageError::NoUse {
+            image: self.name.clone(),
+            what,
+        })
     }
-    if !elf::is_elf(file) {
-        return ImageError::NotAnArm64Image { image };
+
+    fn failed(&self, what: &'static str, source: GuestMemoryError) -> ImageError {
+        ImageError::Memory {
+            image: self.name.clone(),
+            what,
+            source,
+        }
     }
-    let machine = file.get(ELF_MACHINE..).and_then(|rest| rest.first_chunk());
-    if machine.is_some_and(|machine| u16::from_le_bytes(*machine) == EM_AARCH64.0) {
-        return ImageError::Arm64Elf { image };
-    }
-    ImageError::OtherKernel { image }
 }
 
 #[cfg(test)]

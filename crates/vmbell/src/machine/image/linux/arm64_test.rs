@@ -6,8 +6,12 @@ use super::*;
 
 const RAM: usize = 16 << 20;
 
+/// Where RAM begins.
+const BASE: u64 = 0x4000_0000;
+const END: u64 = BASE + RAM as u64;
+
 fn memory(size: usize) -> GuestMemoryMmap {
-    GuestMemoryMmap::from_ranges(&[(GuestAddress(0), size)]).unwrap()
+    GuestMemoryMmap::from_ranges(&[(GuestAddress(BASE), size)]).unwrap()
 }
 
 /// An Image of 68 bytes that takes `size` bytes.
@@ -38,22 +42,68 @@ fn bytes<const LEN: usize>(memory: &GuestMemoryMmap, at: u64) -> [u8; LEN] {
     bytes
 }
 
+/// A file without a header.
+fn flat(len: usize) -> Vec<u8> {
+    let mut file = vec![0; len];
+    // b .
+    file[..4].copy_from_slice(&0x1400_0000_u32.to_le_bytes());
+    file
+}
+
 #[test]
-fn kernel_goes_to_its_offset_from_2_mib_and_the_initrd_to_the_end_of_ram() {
+fn kernel_goes_to_its_offset_with_the_tree_above_and_the_initrd_at_the_end_of_ram() {
     let memory = memory(RAM);
-    let loaded = parse(&image(0x8_0000, 1 << 20)).unwrap();
+    let loaded = parse(&image(0x28_0000, 2 << 20)).unwrap();
+    assert!(loaded.is_kernel());
     let loaded = loaded.load(&memory, &boot(b"files")).unwrap();
-    let last_page = RAM as u64 - 4096;
+    let last_page = END - 4096;
     assert_eq!(
         loaded,
         Loaded {
-            entry: 0x28_0000,
+            entry: BASE + 0x28_0000,
+            tree: BASE + (6 << 20),
             initrd: Some((last_page, 5))
         }
     );
-    assert_eq!(&bytes(&memory, 0x28_0000), b"code");
-    assert_eq!(&bytes(&memory, 0x28_0040), b"more");
+    assert_eq!(&bytes(&memory, BASE + 0x28_0000), b"code");
+    assert_eq!(&bytes(&memory, BASE + 0x28_0040), b"more");
     assert_eq!(&bytes(&memory, last_page), b"files");
+}
+
+#[test]
+fn file_without_a_header_goes_to_512_kib_and_has_half_of_ram_up_to_128_mib() {
+    let memory = memory(RAM);
+    let loaded = parse(&flat(1000)).unwrap();
+    assert!(!loaded.is_kernel());
+    let loaded = loaded.load(&memory, &Boot::default()).unwrap();
+    assert_eq!(loaded.entry, BASE + 0x8_0000);
+    assert_eq!(loaded.tree, BASE + RAM as u64 / 2);
+    assert_eq!(bytes(&memory, loaded.entry), 0x1400_0000_u32.to_le_bytes());
+    // So does a kernel that does not say its size.
+    let old = parse(&image(0x1234, 0)).unwrap();
+    assert_eq!(old.load(&memory, &Boot::default()).unwrap(), loaded);
+    let large = flat(9 << 20);
+    let large = parse(&large).unwrap().load(&memory, &Boot::default());
+    assert_eq!(large.unwrap().tree, BASE + (10 << 20));
+    let ram = self::memory(512 << 20);
+    let loaded = parse(&flat(1000)).unwrap().load(&ram, &Boot::default());
+    assert_eq!(loaded.unwrap().tree, BASE + (128 << 20));
+}
+
+#[test]
+fn initrd_of_a_file_without_a_header_may_be_its_environment() {
+    let (memory, image) = (memory(RAM), parse(&flat(8)).unwrap());
+    let environment = Some(b"A=1\n".to_vec());
+    let mut boot = Boot {
+        environment,
+        ..Boot::default()
+    };
+    let loaded = image.load(&memory, &boot).unwrap();
+    assert_eq!(loaded.initrd, Some((END - 4096, 4)));
+    assert_eq!(&bytes(&memory, END - 4096), b"A=1\n");
+    boot.initrd = Some(Vec::new());
+    let error = image.load(&memory, &boot).unwrap_err().to_string();
+    assert!(error.contains("in addition to its initrd"), "{error}");
 }
 
 #[test]
@@ -65,7 +115,7 @@ fn kernel_and_initrd_that_do_not_fit_are_refused_with_both_sizes() {
     };
     let error = load(15 << 20, b"");
     assert!(
-        error.contains("needs 17408 KiB") && error.contains("has 16384 KiB"),
+        error.contains("needs 18432 KiB") && error.contains("has 16384 KiB"),
         "{error}"
     );
     let error = load(8 << 20, &vec![1; 7 << 20]);
@@ -76,11 +126,16 @@ fn kernel_and_initrd_that_do_not_fit_are_refused_with_both_sizes() {
     // What is behind the size that the header tells is loaded, too.
     let mut file = image(0, 8);
     file.resize(15 << 20, 1);
-    let error = parse(&file).unwrap().load(&memory(RAM), &Boot::default());
-    assert!(
-        matches!(error, Err(ImageError::TooLarge { .. })),
-        "{error:?}"
-    );
+    for file in [file, flat(15 << 20), flat(17 << 20)] {
+        let error = parse(&file).unwrap().load(&memory(RAM), &Boot::default());
+        assert!(
+            matches!(error, Err(ImageError::TooLarge { .. })),
+            "{error:?}"
+        );
+    }
+    let error = parse(&flat(8)).unwrap();
+    let error = error.load(&memory(2 << 20), &Boot::default()).unwrap_err();
+    assert!(error.to_string().contains("needs 4096 KiB"), "{error}");
 }
 
 #[test]
@@ -90,6 +145,10 @@ fn compressed_kernels_are_refused_with_the_command_that_unpacks_them() {
     assert!(error.contains("`gzip -dc <'dir/Image' >Image`"), "{error}");
     let error = refused(&[0x28, 0xb5, 0x2f, 0xfd, 0]);
     assert!(error.contains("`zstd -dc <"), "{error}");
+    let error = refused(&[0x5d, 0, 0, 0x80, 0]);
+    assert!(error.contains("`lzma -dc <"), "{error}");
+    // b .+0x174
+    parse(&0x1400_005d_u32.to_le_bytes()).unwrap();
     let mut zboot = b"MZ\0\0zimg\x40\0\0\0\x05\0\0\0".to_vec();
     zboot.resize(64, 0);
     zboot.extend([0x1f, 0x8b, 8, 0, 0, 9, 9]);
@@ -106,19 +165,27 @@ fn files_that_are_no_kernel_for_arm64_are_refused_by_what_they_are() {
     let mut elf = b"\x7fELF\x02\x01\x01".to_vec();
     elf.resize(64, 0);
     elf[18] = 62;
-    for file in [&bzimage, &elf] {
+    let mut multiboot = vec![0; 64];
+    let words = [0x1bad_b002_u32, 0, 0x1bad_b002_u32.wrapping_neg()];
+    for (word, place) in words.iter().zip(multiboot.chunks_mut(4)) {
+        place.copy_from_slice(&word.to_le_bytes());
+    }
+    let mut riscv = flat(64);
+    riscv[56..60].copy_from_slice(b"RSC\x05");
+    for file in [&bzimage, &elf, &multiboot, &riscv] {
         let error = refused(file);
         assert!(error.contains("is for another CPU"), "{error}");
     }
     elf[18] = 183;
     let error = refused(&elf);
     assert!(error.contains("objcopy"), "{error}");
-    for file in [&b""[..], b"MZ", b"some text"] {
+    assert_eq!(refused(b""), "dir/Image is empty");
+    let error = refused(b"MZ\x90\0");
+    assert!(error.contains("is a program for EFI"), "{error}");
+    for file in [&b"#!/bin/sh"[..], &[0; 64], &flat(4)[..3]] {
         let error = refused(file);
-        assert!(error.contains("is no Image of Linux for arm64"), "{error}");
+        assert!(error.contains("is no image for arm64"), "{error}");
     }
-    let error = refused(&image(0, 0));
-    assert!(error.contains("Linux 3.17"), "{error}");
 }
 
 #[test]
@@ -149,9 +216,12 @@ proptest! {
         if let Ok(image) = parse(&image(text_offset, size)) {
             let ram = memory(RAM);
             if let Ok(loaded) = image.load(&ram, &boot(&vec![1; initrd])) {
-                prop_assert_eq!(loaded.entry, (2 << 20) + text_offset);
+                // A kernel without a size is not where it says.
+                let (offset, size) = if size == 0 { (0x8_0000, 68) } else { (text_offset, size) };
+                prop_assert_eq!(loaded.entry, BASE + offset);
+                prop_assert!(loaded.tree >= loaded.entry + size && loaded.tree.is_multiple_of(TREE_LEN));
                 let (first, len) = loaded.initrd.unwrap();
-                prop_assert!(first >= loaded.entry + size && first + len <= RAM as u64);
+                prop_assert!(first >= loaded.tree + TREE_LEN && first + len <= END);
             }
         }
     }
@@ -160,7 +230,7 @@ proptest! {
     fn any_bytes_are_survived(
         at in 0_usize..70,
         noise in prop::collection::vec(any::<u8>(), 1..16),
-        begin in prop::sample::select(vec![&b"MZ\0\0zimg"[..], b"\x1f\x8b", b"\x7fELF", b""]),
+        begin in prop::sample::select(vec![&b"MZ\0\0zimg"[..], b"\x1f\x8b", b"\x7fELF", b"\0\0\0\x14", b""]),
         len in 0_usize..80,
     ) {
         let mut file = image(0, 4096);
@@ -183,7 +253,7 @@ fn kernel_goes_from_its_file_into_ram_and_one_that_shrank_meanwhile_is_an_error(
     let kernel = Arm64Image::open(file.path()).unwrap();
     let memory = memory(RAM);
     kernel.load(&memory, &boot(b"files")).unwrap();
-    assert_eq!(&bytes(&memory, 0x20_0040), b"more");
+    assert_eq!(&bytes(&memory, BASE + 0x40), b"more");
     file.as_file().set_len(64).unwrap();
     let error = kernel.load(&memory, &boot(b"files")).unwrap_err();
     assert!(
