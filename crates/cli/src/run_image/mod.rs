@@ -37,11 +37,11 @@ Examples:
   vmbell run x86/vmexit.flat --device pci-testdev,pv=on --append 'pci-mem pci-io'
   vmbell run vmlinuz --initrd initrd.img --append console=ttyS0 -m 512M --device virtio-blk,file=disk.img
   vmbell run Image --initrd initrd.img --append console=ttyS0 --smp 2 --device virtio-rng    on arm64
-  vmbell run arm/selftest.flat --append vectors-kernel                                       on arm64
+  vmbell run arm/selftest.flat --device chr-testdev --append vectors-kernel                  on arm64
   vmbell lab run --with x86/vmexit.flat -- vmbell run x86/vmexit.flat    where there is no /dev/kvm
 
 Exit status: odd ones are the guest's, and even ones the command's
-  2N+1  the guest wrote N to port 0xf4, as with QEMU's isa-debug-exit; cut to 8 bits
+  2N+1  the guest wrote N to port 0xf4, as with QEMU's isa-debug-exit, or sent it to chr-testdev; cut to 8 bits
   0     the guest switched the machine off (port 0x8900, ACPI's S5, or PSCI) or reset it (port 0x64 or 0x92, or PSCI)
   2     the arguments make no sense
   124   the time limit (--timeout) ran out
@@ -85,6 +85,8 @@ pub(super) struct RunArgs {
     /// platform device: its registers are above 3 GiB and its lines are pins of the I/O APIC, which lines on stderr
     /// and --dump-dtb tell. What else its node has comes from the host's device tree, or from a compiled tree of your
     /// own (dtb).
+    ///
+    /// chr-testdev is for arm64's kvm-unit-tests, which give it the exit status.
     ///
     /// pc-testdev has interrupt lines at port 0x2000, a latch at 0xe0 and memory at 0xff000000, all for
     /// tests. pci-testdev has doorbells to measure: membar gives it a third BAR of that size. pv adds a fourth

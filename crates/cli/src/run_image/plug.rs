@@ -5,7 +5,7 @@ use std::io::{self, PipeWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
 use super::assign;
 use super::console::Input;
@@ -109,6 +109,9 @@ pub(super) fn all<V: Vm>(pc: &Pc<V>, devices: &[Device]) -> Result<Plugged> {
     let mut plugged = Plugged::default();
     for device in devices {
         match device {
+            Device::ChrTestdev => bail!(
+                "only the arm64 board has chr-testdev: a PC's guest writes its code to port 0xf4"
+            ),
             Device::PcTestdev => pc.add_pc_testdev()?,
             Device::PciTestdev(config) => pc.add_testdev(*config)?,
             Device::Virtio(device, config) => plugged.virtio(pc, device, *config)?,

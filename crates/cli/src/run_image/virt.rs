@@ -40,13 +40,16 @@ pub(super) fn boot_on<H: Hypervisor>(
     let virt = Virt::new(hypervisor, config, io::stdout())?;
     let mut plugged = Plugged::default();
     for device in &args.device {
-        let (Device::Virtio(device, config) | Device::VirtioMmio(device, config)) = device else {
-            bail!(
+        match device {
+            Device::ChrTestdev => virt.add_chr_testdev()?,
+            Device::Virtio(device, config) | Device::VirtioMmio(device, config) => {
+                plugged.virtio(&virt, device, *config)?;
+            }
+            _ => bail!(
                 "only a PC has the devices pc-testdev, pci-testdev, vfio-pci and vfio-platform: an arm64 guest can have \
-                 those of virtio and vhost-user-blk"
-            )
-        };
-        plugged.virtio(&virt, device, *config)?;
+                 chr-testdev, those of virtio, and vhost-user-blk"
+            ),
+        }
     }
     // Only a kernel reads what the user types; the other images leave standard input to the shell.
     let input = match plugged.keys {

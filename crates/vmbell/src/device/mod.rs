@@ -23,6 +23,7 @@
 //! ```
 
 mod acpi;
+mod chr_testdev;
 mod counter;
 mod fw_cfg;
 mod hook;
@@ -42,6 +43,7 @@ mod shutdown;
 pub mod virtio;
 
 pub use acpi::{ACPI_BASE, WAKING_VECTOR, acpi_tables};
+pub use chr_testdev::ChrTestdev;
 pub use counter::DoorbellCounter;
 pub use fw_cfg::{FW_CFG_PORTS, FwCfg};
 pub use hook::Hook;

@@ -9,6 +9,8 @@ pub(super) enum Off {
     Guest,
     /// The guest asked to be reset.
     Reset,
+    /// The guest said with this value that it is done.
+    Done(u32),
     /// The guest went to sleep, and may be woken.
     Asleep,
     /// The device cannot go on.

@@ -10,11 +10,13 @@ use crate::values::size;
 use vmbell::device::pci_testdev::PciTestdevConfig;
 use vmbell::device::virtio::VirtioConfig;
 
+const CHR_TESTDEV: &str = "chr-testdev";
 const PC_TESTDEV: &str = "pc-testdev";
 const PCI_TESTDEV: &str = "pci-testdev";
 const VFIO_PCI: &str = "vfio-pci";
 const VFIO_PLATFORM: &str = "vfio-platform";
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 11] = [
+    CHR_TESTDEV,
     PC_TESTDEV,
     PCI_TESTDEV,
     VFIO_PCI,
@@ -30,6 +32,8 @@ const NAMES: [&str; 10] = [
 /// A device to plug in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Device {
+    /// A console by which the guest ends the machine with a code.
+    ChrTestdev,
     /// Interrupt lines, ports and memory to test with.
     PcTestdev,
     /// Doorbells to measure, on the PCI bus.
@@ -70,6 +74,10 @@ pub(super) fn device(text: &str) -> Result<Device, String> {
     let mut parts = text.split(',');
     let name = parts.next().unwrap_or_default();
     match name {
+        CHR_TESTDEV => {
+            properties(CHR_TESTDEV, &[], parts, |_, _| Ok(()))?;
+            Ok(Device::ChrTestdev)
+        }
         PC_TESTDEV => {
             properties(PC_TESTDEV, &[], parts, |_, _| Ok(()))?;
             Ok(Device::PcTestdev)

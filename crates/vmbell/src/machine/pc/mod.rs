@@ -225,6 +225,7 @@ impl<V: Vm> Pc<V> {
                 }
                 (Some(Off::Guest), Stop::Kicked) => return Ok(Stop::Shutdown),
                 (Some(Off::Reset), Stop::Kicked) => return Ok(Stop::Reset),
+                (Some(Off::Done(code)), Stop::Kicked) => return Ok(Stop::Done(code)),
                 (Some(Off::Asleep), Stop::Kicked) => {}
                 (_, stop) => return Ok(stop),
             }

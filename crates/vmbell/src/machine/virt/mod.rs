@@ -129,9 +129,10 @@ impl<V: Vm> Virt<V> {
         let is_over = move || switch.is_off() || until();
         let outcome = self.machine.run_together(&mut vcpus, is_over);
         // An error of a device comes first: it makes all later results worthless.
-        match self.switch.take() {
-            Some(Off::Failed { device, source }) => Err(VirtError::Device { device, source }),
-            _ => Ok(outcome?),
+        match (self.switch.take(), outcome) {
+            (Some(Off::Failed { device, source }), _) => Err(VirtError::Device { device, source }),
+            (Some(Off::Done(code)), Ok(Stop::Kicked)) => Ok(Stop::Done(code)),
+            (_, outcome) => Ok(outcome?),
         }
     }
 

@@ -1,17 +1,21 @@
 //! The virtio devices of the board: each has registers at a fixed address and one line.
 
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 use vm_memory::GuestMemoryMmap;
 
 use super::layout::{VIRTIO_MAX, virtio};
 use super::{Virt, VirtError};
+use crate::bus::BusRange;
+use crate::device::ChrTestdev;
 use crate::device::virtio::Handler;
 use crate::device::virtio::VirtioConfig;
+use crate::device::virtio::mmio::Location;
 use crate::device::virtio::vhost::Worker;
 use crate::hypervisor::Vm;
 use crate::machine::MachineError;
 use crate::machine::mmio::Place;
+use crate::machine::off::Off;
 
 impl<V: Vm> Virt<V> {
     /// Adds a virtio device with so many queues.
@@ -37,6 +41,19 @@ impl<V: Vm> Virt<V> {
         config: VirtioConfig,
     ) -> Result<(), VirtError> {
         self.at_next(W::NAME, config, |place| place.plug_worker(worker))
+    }
+
+    /// Adds a device by which the guest ends the machine with a code of its own.
+    ///
+    /// # Errors
+    /// The board has no place for it.
+    pub fn add_chr_testdev(&self) -> Result<(), VirtError> {
+        let switch = Arc::clone(&self.switch);
+        let device = ChrTestdev::new(self.memory(), move |code| switch.turn(Off::Done(code)));
+        self.at_next("chr-testdev", VirtioConfig::default(), |place| {
+            let range = BusRange::new(place.location.address, Location::LEN)?;
+            Ok(place.machine.mmio.insert(range, Arc::new(device))?)
+        })
     }
 
     /// The guest's RAM, which a worker of its devices serves.
