@@ -2,6 +2,8 @@
 //! a `vmbell` that was built for arm64.
 #![allow(clippy::unwrap_used, clippy::tests_outside_test_module)]
 
+#[path = "lab_boot_arm64/flat.rs"]
+mod flat;
 #[path = "lab_boot_arm64/linux.rs"]
 mod linux;
 
