@@ -4,6 +4,7 @@
 
 mod artifacts;
 mod child;
+mod debian;
 mod fleet;
 mod lab;
 mod package;

@@ -7,6 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 use super::output;
+use crate::debian;
 
 /// What happens in the clean root. Its first words are those of a user who has just installed the package.
 const SCRIPT: &str = r#"
@@ -77,7 +78,7 @@ fn root(folder: &Path) -> Result<PathBuf> {
         return Ok(archive);
     }
     ensure!(
-        is_root()?,
+        debian::is_root(),
         "a clean root needs root: run `cargo xtask package` as root"
     );
     if Command::new("mmdebstrap")
@@ -85,8 +86,7 @@ fn root(folder: &Path) -> Result<PathBuf> {
         .output()
         .is_err()
     {
-        output(Command::new("apt-get").args(["install", "--yes", "--quiet", "mmdebstrap"]))
-            .context("cannot install mmdebstrap, which makes a clean root")?;
+        debian::install("mmdebstrap")?;
     }
     let release = fs::read_to_string("/etc/os-release").context("cannot read /etc/os-release")?;
     let suite = release
@@ -103,8 +103,4 @@ fn root(folder: &Path) -> Result<PathBuf> {
     )?;
     fs::rename(&draft, &archive).context("cannot keep the clean root")?;
     Ok(archive)
-}
-
-fn is_root() -> Result<bool> {
-    Ok(output(Command::new("id").arg("-u"))?.trim() == "0")
 }

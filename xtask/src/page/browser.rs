@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use base64::prelude::{BASE64_STANDARD, Engine};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::devtools::Devtools;
 use super::view::View;
+use crate::debian;
 
 const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
@@ -29,7 +30,7 @@ pub(super) struct Chromium {
 
 impl Chromium {
     pub(super) fn start() -> Result<Self> {
-        let is_root = is_root();
+        let is_root = debian::is_root();
         let path = match find() {
             Some(path) => path,
             None if is_root => install()?,
@@ -136,11 +137,6 @@ fn address(child: &mut Child) -> Result<String> {
     bail!("Chromium ends at once:\n{}", printed.join("\n"))
 }
 
-fn is_root() -> bool {
-    let id = Command::new("id").arg("-u").output();
-    id.is_ok_and(|id| id.stdout.trim_ascii() == b"0")
-}
-
 fn find() -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
@@ -153,16 +149,7 @@ fn find() -> Option<PathBuf> {
 
 /// Installs the distribution's, as root.
 fn install() -> Result<PathBuf> {
-    eprintln!("page: no Chromium here, installing the distribution's");
-    let status = Command::new("apt-get")
-        .args(["install", "--yes", "--no-install-recommends", "chromium"])
-        .env("DEBIAN_FRONTEND", "noninteractive")
-        .status()
-        .context("no Chromium, and no apt-get to install it: put a chromium on PATH")?;
-    ensure!(
-        status.success(),
-        "apt-get cannot install chromium: {status}"
-    );
+    debian::install("chromium")?;
     find().context("apt-get installed a chromium that is not on PATH")
 }
 

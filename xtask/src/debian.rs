@@ -1,0 +1,38 @@
+//! Debian's packages, which `package` and `page` install on this machine if they run as root.
+
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+/// Whether this process runs as root.
+pub(crate) fn is_root() -> bool {
+    let id = Command::new("id").arg("-u").output();
+    id.is_ok_and(|id| id.stdout.trim_ascii() == b"0")
+}
+
+/// Installs a package, as root, with the newest lists of packages: a new machine can have old ones, or none.
+pub(crate) fn install(package: &str) -> Result<()> {
+    eprintln!("xtask: installing {package}");
+    for arguments in [
+        &["update", "--quiet"][..],
+        &[
+            "install",
+            "--yes",
+            "--quiet",
+            "--no-install-recommends",
+            package,
+        ],
+    ] {
+        let status = Command::new("apt-get")
+            .args(arguments)
+            .env("DEBIAN_FRONTEND", "noninteractive")
+            .status()
+            .with_context(|| format!("no apt-get to install {package}: put it on PATH"))?;
+        ensure!(
+            status.success(),
+            "cannot install {package}: apt-get {} failed: {status}",
+            arguments[0]
+        );
+    }
+    Ok(())
+}
