@@ -54,14 +54,9 @@ pub(crate) fn tests() -> Result<Artifacts> {
 
 /// Builds one test binary of the command's package, and the command.
 pub(crate) fn test_of_the_command(name: &str) -> Result<Artifacts> {
-    build(&[
-        "test",
-        "--package",
-        "vmbell-cli",
-        "--test",
-        name,
-        "--no-run",
-    ])
+    // The whole workspace is named so that its dependencies have the features that [`tests`] gives them: with others they
+    // would be built once more.
+    build(&["test", "--workspace", "--test", name, "--no-run"])
 }
 
 /// Builds the tests of `packages` and the command for another target, with the profile `release`; without unit tests,
@@ -82,11 +77,6 @@ pub(crate) fn example_for(target: &str, packages: &[&str], name: &str) -> Result
     build(&arguments).map(drop)
 }
 
-/// Builds the command as `cargo test` does.
-pub(crate) fn debug() -> Result<Artifacts> {
-    build(&["build", "--bin", "vmbell"])
-}
-
 /// Builds the command with the profile that it is measured with.
 pub(crate) fn release() -> Result<Artifacts> {
     build(&["build", "--release", "--bin", "vmbell"])
@@ -96,7 +86,7 @@ fn build(arguments: &[&str]) -> Result<Artifacts> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
         .args(arguments)
-        .arg("--message-format=json-render-diagnostics")
+        .args(["--locked", "--message-format=json-render-diagnostics"])
         .current_dir(root())
         .stderr(Stdio::inherit())
         .output()

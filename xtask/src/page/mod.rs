@@ -29,7 +29,7 @@ pub(crate) fn run() -> Result<()> {
     let folder = artifacts::root().join("target/page");
     fs::create_dir_all(&folder).context("cannot make a folder for pages")?;
     let axe = axe::source(&folder)?;
-    let vmbell = artifacts::debug()?.vmbell;
+    let vmbell = artifacts::release()?.vmbell;
     let pages = reports::pages(&vmbell, &folder)?;
     let mut chromium = Chromium::start()?;
     broken::is_found(&mut chromium, &axe, &folder)?;
