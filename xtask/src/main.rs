@@ -1,6 +1,8 @@
-//! What cargo alone cannot do for this repository. `cargo xtask lab` runs every test that needs
-//! `/dev/kvm` on a machine that has none; the others try what a test of cargo cannot: `deploy/`, the Debian package, the page in a
-//! browser, and how often a comparison is wrong.
+//! What cargo alone cannot do for this repository: `cargo xtask --help`.
+//!
+//! `lab` runs the tests that need `/dev/kvm` on a machine that has none, and the others
+//! test what no test of cargo can: `deploy/`, the Debian package, the page in a browser, and how often a comparison is
+//! wrong.
 
 mod artifacts;
 mod child;
@@ -15,49 +17,48 @@ mod simulate;
 #[path = "../../crates/vmbell/tests/harness/wait.rs"]
 mod wait;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-const USAGE: &str = "\
-Usage: cargo xtask lab [--arch aarch64]
-       cargo xtask fleet
-       cargo xtask package [--twice]
-       cargo xtask simulate FOLDER
-       cargo xtask page
+use clap::Parser;
 
-  lab   Run every test that needs real KVM, in the lab (docs/lab.md). Prepares the lab first: that
-        downloads about 62 MB once, and needs no network afterwards. With --arch aarch64 the tests
-        are built for arm64 and run on its KVM.
-  fleet Try what deploy/ has for Prometheus and Grafana with the real programs, which it downloads once
-        for each target/: about 23 MB.
-  package
-        Make a Debian package of the command below target/package, and install, run and remove it in a
-        clean root (40 MB, once). With --twice make it from another folder too, and compare the bytes.
-  simulate
-        Say how often `vmbell compare` is wrong, by simulation on the turns that
-        `vmbell bench --interleave vmbell --keep-turns FOLDER` kept of a program and itself.
-  page  Look at the page of vmbell report in a real Chromium, which it installs if it may: rows, errors,
-        requests, contrast, labels, phone and paper. Screenshots are left in target/page/.
-";
+/// What cargo alone cannot do for this repository
+#[derive(Debug, Parser)]
+#[command(bin_name = "cargo xtask")]
+enum Task {
+    Lab(lab::Options),
+    /// Try what deploy/ has for Prometheus and Grafana with the real programs
+    ///
+    /// Downloads them once for each target/: about 23 MB.
+    Fleet,
+    /// Make a Debian package of the command, and install, run and remove it in a clean root
+    ///
+    /// The package is left in target/package. The root is downloaded once for each target/: about 40 MB. Needs root.
+    Package {
+        /// Make it from another folder, too, and compare the bytes
+        #[arg(long)]
+        twice: bool,
+    },
+    /// Say how often `vmbell compare` is wrong, by simulation on recorded noise
+    Simulate {
+        /// The turns that `vmbell bench --interleave vmbell --keep-turns FOLDER` kept of a program and itself
+        folder: PathBuf,
+    },
+    /// Test the page of `vmbell report` in Chromium
+    ///
+    /// Looks at rows, errors, requests, contrast, labels, phone and paper. Screenshots are left in target/page. Needs npm,
+    /// and Chromium or root to install it.
+    Page,
+}
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let result = match words[..] {
-        ["lab"] => lab::run(),
-        ["lab", "--arch", "aarch64"] => lab::run_on_arm64(),
-        ["fleet"] => fleet::run(),
-        ["package"] => package::run(),
-        ["package", "--twice"] => package::run_twice(),
-        ["simulate", folder] => simulate::run(folder.as_ref()),
-        ["page"] => page::run(),
-        ["help" | "--help" | "-h"] => {
-            print!("{USAGE}");
-            Ok(())
-        }
-        _ => {
-            eprint!("{USAGE}");
-            return ExitCode::from(2);
-        }
+    let result = match Task::parse() {
+        Task::Lab(options) => lab::run(&options),
+        Task::Fleet => fleet::run(),
+        Task::Package { twice: false } => package::run(),
+        Task::Package { twice: true } => package::run_twice(),
+        Task::Simulate { folder } => simulate::run(&folder),
+        Task::Page => page::run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -23,7 +23,7 @@ const PACKAGES: [&str; 3] = ["vmbell", "vmbell-bench", "vmbell-cli"];
 const TALKS: &str = "vsock";
 
 /// Runs all stages, even after one has failed, and prints their results.
-pub(crate) fn run() -> Result<()> {
+pub(super) fn run() -> Result<()> {
     let started = Instant::now();
     let foreign = artifacts::tests_for(TARGET, &PACKAGES)?;
     artifacts::example_for(TARGET, &PACKAGES, TALKS)?;

@@ -10,11 +10,17 @@ use super::suites::{KVM, Suite, listed, passed};
 use crate::artifacts::TestBinary;
 use crate::child::{self, Finished};
 
-/// The script that runs in L1: it runs every binary that it is given, each between two marks.
-const SCRIPT: &str =
-    r#"for test; do echo "== begin $test"; "$test" --ignored "$0"; echo "== end $?"; done"#;
+/// The script that runs in L1: it runs the tests of each suite, between two marks.
+fn script(suites: &[Suite]) -> String {
+    let run = |suite: &Suite| {
+        let path = suite.binary.path.display();
+        let tests = suite.tests.join(" ");
+        format!("echo '== begin {path}'; '{path}' --ignored --exact {tests}; echo \"== end $?\"\n")
+    };
+    suites.iter().map(run).collect()
+}
 
-/// The same for binaries that cannot run on this machine, so that L1 lists their tests as well.
+/// The script for binaries that cannot run on this machine, so that L1 lists their tests as well.
 const LISTING_SCRIPT: &str = r#"for test; do echo "== list $test"; "$test" --ignored --list --format terse; echo "== begin $test"; "$test" --ignored "$0"; echo "== end $?"; done"#;
 
 /// The time limit for all tests together.
@@ -71,7 +77,7 @@ impl Arm64 {
 /// Boots once and runs all suites.
 pub(super) fn run(launcher: Launcher<'_>, suites: &[Suite]) -> Result<(StageCounts, Vec<String>)> {
     let binaries: Vec<&TestBinary> = suites.iter().map(|suite| &suite.binary).collect();
-    let child = boot(launcher, &DEVICES, SCRIPT, &binaries)?;
+    let child = boot(launcher, &DEVICES, &script(suites), &binaries)?;
     let tests = |binary: &TestBinary| {
         let suite = suites.iter().find(|suite| suite.binary.path == binary.path);
         Ok(suite.map_or(0, |suite| suite.tests.len()))

@@ -18,15 +18,64 @@ mod suites;
 use std::time::Instant;
 
 use anyhow::{Result, anyhow, ensure};
+use clap::{Args, ValueEnum};
 
 use crate::artifacts;
 use crate::child;
-pub(crate) use arm64::run as run_on_arm64;
 use launcher::Launcher;
 use stage::Stage;
 
+/// Run every test that needs real KVM, in the lab
+///
+/// Prepares the lab first, which downloads about 62 MB once and needs no network afterwards: docs/lab.md.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Run the tests with FILTER in BINARY::TEST, e.g. interrupts::resamplers, and no bench
+    filter: Option<String>,
+    /// Build the tests for this architecture, and run them on its KVM
+    #[arg(long, conflicts_with = "filter")]
+    arch: Option<Foreign>,
+}
+
+/// An architecture whose tests are built for it on another one.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Foreign {
+    Aarch64,
+}
+
+/// Runs what the options say.
+pub(crate) fn run(options: &Options) -> Result<()> {
+    match (options.arch, &options.filter) {
+        (Some(Foreign::Aarch64), _) => arm64::run(),
+        (None, Some(filter)) => run_filtered(filter),
+        (None, None) => run_all(),
+    }
+}
+
+/// Runs the tests with `filter` in their names: first those on KVM, then the lab's own.
+fn run_filtered(filter: &str) -> Result<()> {
+    let started = Instant::now();
+    let debug = artifacts::tests()?;
+    let suites = suites::find(&debug.tests)?.filtered(filter)?;
+    let launcher = Launcher::native(&debug.vmbell);
+    let mut stages = Vec::new();
+    if !suites.on_kvm.is_empty() {
+        stages.push(stage::run("tests on KVM", || {
+            inside::run(launcher, &suites.on_kvm)
+        }));
+    }
+    if !suites.own.tests.is_empty() {
+        let tests = own::Queue::new(&suites.own, None);
+        stages.push(stage::run("the lab itself", || {
+            tests.work();
+            Ok(tests.finish(own::RETRIES_ON_PURPOSE))
+        }));
+    }
+    conclude(&stages, started)
+}
+
 /// Runs all stages, even after one has failed, and prints their results.
-pub(crate) fn run() -> Result<()> {
+fn run_all() -> Result<()> {
     let started = Instant::now();
     let debug = artifacts::tests()?;
     let release = artifacts::release()?;

@@ -30,6 +30,24 @@ pub(super) struct Suites {
     pub(super) on_kvm: Vec<Suite>,
 }
 
+impl Suites {
+    /// Those of the tests that have `filter` in the name of their binary and their own.
+    pub(super) fn filtered(mut self, filter: &str) -> Result<Self> {
+        for suite in self.on_kvm.iter_mut().chain([&mut self.own]) {
+            let binary = &suite.binary.name;
+            suite
+                .tests
+                .retain(|test| format!("{binary}::{test}").contains(filter));
+        }
+        self.on_kvm.retain(|suite| !suite.tests.is_empty());
+        ensure!(
+            !self.on_kvm.is_empty() || !self.own.tests.is_empty(),
+            "no test that needs the lab has '{filter}' in its name"
+        );
+        Ok(self)
+    }
+}
+
 /// Asks every binary for its ignored tests. A test that is neither the lab's own nor on KVM would never
 /// run, so it is an error.
 pub(super) fn find(binaries: &[TestBinary]) -> Result<Suites> {
