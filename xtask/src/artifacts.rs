@@ -9,6 +9,7 @@ use serde::Deserialize;
 /// The fields of a line of `--message-format=json` that are used here.
 #[derive(Debug, Deserialize)]
 struct Message {
+    manifest_path: Option<PathBuf>,
     executable: Option<PathBuf>,
     profile: Option<Profile>,
     target: Option<Target>,
@@ -30,12 +31,14 @@ struct Target {
 pub(crate) struct TestBinary {
     pub(crate) name: String,
     pub(crate) path: PathBuf,
+    /// The folder of its package, in which cargo would run it.
+    pub(crate) package: PathBuf,
 }
 
 /// The executables that one build made.
 #[derive(Debug, Default)]
 pub(crate) struct Artifacts {
-    /// The `vmbell` command.
+    /// The `vmbell` command; empty if it was not built.
     pub(crate) vmbell: PathBuf,
     /// All test binaries of the workspace.
     pub(crate) tests: Vec<TestBinary>,
@@ -57,6 +60,11 @@ pub(crate) fn test_of_the_command(name: &str) -> Result<Artifacts> {
     // The whole workspace is named so that its dependencies have the features that [`tests`] gives them: with others they
     // would be built once more.
     build(&["test", "--workspace", "--test", name, "--no-run"])
+}
+
+/// Builds the unit tests of the workspace; of its dependencies, nothing that [`tests`] does not build.
+pub(crate) fn unit_tests() -> Result<Vec<TestBinary>> {
+    Ok(cargo(&["test", "--workspace", "--lib", "--bins", "--no-run"])?.tests)
 }
 
 /// Builds the tests of `packages` and the command for another target, with the profile `release`; without unit tests,
@@ -82,7 +90,18 @@ pub(crate) fn release() -> Result<Artifacts> {
     build(&["build", "--release", "--bin", "vmbell"])
 }
 
+/// A build that makes the command, too.
 fn build(arguments: &[&str]) -> Result<Artifacts> {
+    let artifacts = cargo(arguments)?;
+    ensure!(
+        artifacts.vmbell.is_file(),
+        "cargo {} made no vmbell",
+        arguments.join(" ")
+    );
+    Ok(artifacts)
+}
+
+fn cargo(arguments: &[&str]) -> Result<Artifacts> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
         .args(arguments)
@@ -97,13 +116,7 @@ fn build(arguments: &[&str]) -> Result<Artifacts> {
         arguments.join(" ")
     );
     let text = String::from_utf8(output.stdout).context("cargo printed what is no UTF-8")?;
-    let artifacts = collect(&text)?;
-    ensure!(
-        artifacts.vmbell.is_file(),
-        "cargo {} made no vmbell",
-        arguments.join(" ")
-    );
-    Ok(artifacts)
+    collect(&text)
 }
 
 fn collect(text: &str) -> Result<Artifacts> {
@@ -111,15 +124,22 @@ fn collect(text: &str) -> Result<Artifacts> {
     for line in text.lines() {
         let message: Message =
             serde_json::from_str(line).with_context(|| format!("cargo printed {line:?}"))?;
-        let (Some(path), Some(profile), Some(target)) =
-            (message.executable, message.profile, message.target)
-        else {
+        let (Some(manifest), Some(path), Some(profile), Some(target)) = (
+            message.manifest_path,
+            message.executable,
+            message.profile,
+            message.target,
+        ) else {
             continue;
         };
         if profile.test {
             artifacts.tests.push(TestBinary {
                 name: target.name,
                 path,
+                package: manifest
+                    .parent()
+                    .context("a manifest has no folder")?
+                    .to_owned(),
             });
         } else if target.name == "vmbell" && target.kind == ["bin"] {
             artifacts.vmbell = path;
@@ -134,10 +154,10 @@ mod tests {
 
     #[test]
     fn executables_are_told_apart() {
-        let text = r#"{"reason":"compiler-artifact","target":{"kind":["lib"],"name":"vmbell"},"profile":{"test":false},"executable":null}
-{"reason":"compiler-artifact","target":{"kind":["test"],"name":"doorbell"},"profile":{"test":true},"executable":"/t/doorbell-1"}
-{"reason":"compiler-artifact","target":{"kind":["bin"],"name":"vmbell"},"profile":{"test":true},"executable":"/t/vmbell-2"}
-{"reason":"compiler-artifact","target":{"kind":["bin"],"name":"vmbell"},"profile":{"test":false},"executable":"/t/vmbell"}
+        let text = r#"{"reason":"compiler-artifact","manifest_path":"/w/p/Cargo.toml","target":{"kind":["lib"],"name":"vmbell"},"profile":{"test":false},"executable":null}
+{"reason":"compiler-artifact","manifest_path":"/w/p/Cargo.toml","target":{"kind":["test"],"name":"doorbell"},"profile":{"test":true},"executable":"/t/doorbell-1"}
+{"reason":"compiler-artifact","manifest_path":"/w/p/Cargo.toml","target":{"kind":["bin"],"name":"vmbell"},"profile":{"test":true},"executable":"/t/vmbell-2"}
+{"reason":"compiler-artifact","manifest_path":"/w/p/Cargo.toml","target":{"kind":["bin"],"name":"vmbell"},"profile":{"test":false},"executable":"/t/vmbell"}
 {"reason":"build-finished","success":true}"#;
         let artifacts = collect(text).unwrap();
         assert_eq!(artifacts.vmbell, Path::new("/t/vmbell"));
@@ -147,5 +167,6 @@ mod tests {
             .map(|test| test.name.as_str())
             .collect();
         assert_eq!(names, ["doorbell", "vmbell"]);
+        assert_eq!(artifacts.tests[0].package, Path::new("/w/p"));
     }
 }

@@ -37,6 +37,16 @@ pub(crate) struct Options {
     arch: Option<Foreign>,
 }
 
+impl Options {
+    /// Those of `cargo xtask lab FILTER`.
+    pub(crate) fn filtered(filter: &str) -> Self {
+        Self {
+            filter: Some(filter.to_owned()),
+            arch: None,
+        }
+    }
+}
+
 /// An architecture whose tests are built for it on another one.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Foreign {
