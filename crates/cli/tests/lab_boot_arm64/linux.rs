@@ -141,7 +141,7 @@ fn is_up_in_time(said: &str, guests: usize) -> bool {
 }
 
 #[test]
-#[ignore = "boots the lab: cargo xtask lab"]
+#[ignore = "boots the lab: cargo xtask lab --arch aarch64"]
 fn linux_drives_our_devices_by_each_way_of_notification_and_interrupt() {
     let disk: Vec<u8> = (0..2_u32 << 20)
         .map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8)
@@ -187,7 +187,7 @@ test $(nproc) = 1 && end poweroff || end reboot
 }
 
 #[test]
-#[ignore = "boots the lab: cargo xtask lab"]
+#[ignore = "boots the lab: cargo xtask lab --arch aarch64"]
 fn linux_has_a_network_with_a_gicv2_by_each_way_of_notification_and_interrupt() {
     const HOST: &str = "10.7.0.1";
     let bytes: Vec<u8> = (0..200_000_u32)
@@ -242,7 +242,7 @@ end poweroff
 }
 
 #[test]
-#[ignore = "boots the lab: cargo xtask lab"]
+#[ignore = "boots the lab: cargo xtask lab --arch aarch64"]
 fn programs_of_a_guest_and_its_host_talk_over_vsock_in_both_directions() {
     let talk = example("vsock");
     let script = "
@@ -270,7 +270,7 @@ end poweroff
 }
 
 #[test]
-#[ignore = "boots the lab: cargo xtask lab"]
+#[ignore = "boots the lab: cargo xtask lab --arch aarch64"]
 fn standard_input_is_the_console_of_linux_and_a_time_limit_ends_all_vcpus() {
     let files = Files::new("exec sh\n", &[]);
     let run = files.run("");
@@ -289,7 +289,7 @@ fn standard_input_is_the_console_of_linux_and_a_time_limit_ends_all_vcpus() {
 }
 
 #[test]
-#[ignore = "boots the lab: cargo xtask lab"]
+#[ignore = "boots the lab: cargo xtask lab --arch aarch64"]
 fn what_an_arm64_machine_cannot_run_is_refused_with_what_to_do() {
     let files = Files::new("", &[]);
     let other = format!("{}:/other", env!("CARGO_BIN_EXE_vmbell"));
