@@ -184,6 +184,27 @@ mod tests {
         == begin /t/c\nrunning";
 
     #[test]
+    fn the_script_names_each_test_of_its_binary_alone() {
+        let suite = |path: &str, tests: &[&str]| Suite {
+            binary: TestBinary {
+                name: String::new(),
+                path: path.into(),
+                package: "/t".into(),
+            },
+            tests: tests.iter().map(ToString::to_string).collect(),
+        };
+        let suites = [
+            suite("/t/a", &["kvm::x", "kvm::y"]),
+            suite("/t/b", &["kvm::x"]),
+        ];
+        assert_eq!(
+            script(&suites),
+            "echo '== begin /t/a'; '/t/a' --ignored --exact kvm::x kvm::y; echo \"== end $?\"\n\
+             echo '== begin /t/b'; '/t/b' --ignored --exact kvm::x; echo \"== end $?\"\n"
+        );
+    }
+
+    #[test]
     fn each_binary_has_its_own_outcome() {
         assert_eq!(outcome(OUTPUT, Path::new("/t/a")), Some((0, 2)));
         assert_eq!(outcome(OUTPUT, Path::new("/t/b")), Some((101, 1)));

@@ -177,6 +177,36 @@ mod tests {
     }
 
     #[test]
+    fn a_filter_is_a_part_of_the_name_of_a_binary_or_a_test() {
+        let suite = |name: &str, tests: &[&str]| Suite {
+            binary: TestBinary {
+                name: name.to_owned(),
+                path: name.into(),
+                package: "/t".into(),
+            },
+            tests: tests.iter().map(ToString::to_string).collect(),
+        };
+        let names = |filter| {
+            let suites = Suites {
+                own: suite(OWN, &["linux::boots"]),
+                on_kvm: vec![
+                    suite("exits", &["kvm::a"]),
+                    suite("irq", &["kvm::a", "x::kvm::b"]),
+                ],
+            };
+            let Suites { own, on_kvm } = suites.filtered(filter)?;
+            let tests = |suite: Suite| suite.tests;
+            Ok::<_, anyhow::Error>((own.tests, on_kvm.into_iter().map(tests).collect::<Vec<_>>()))
+        };
+        assert_eq!(names("irq::x").unwrap().1, [["x::kvm::b"]]);
+        assert_eq!(names("kvm::a").unwrap().1, [["kvm::a"], ["kvm::a"]]);
+        let (own, on_kvm) = names("linux").unwrap();
+        assert_eq!((own.len(), on_kvm.len()), (1, 0));
+        let error = names("none").unwrap_err().to_string();
+        assert_eq!(error, "no test that needs the lab has 'none' in its name");
+    }
+
+    #[test]
     fn a_module_of_another_name_is_not_kvm() {
         assert!(is_on_kvm("kvm::a") && is_on_kvm("rules::kvm::a"));
         assert!(!is_on_kvm("no_kvm::a") && !is_on_kvm("kvm_a"));
