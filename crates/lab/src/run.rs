@@ -14,7 +14,8 @@ use super::job::{Ending, Report, decode_debug_exit};
 use super::qemu::Qemu;
 use super::{Files, Kernel, LabError, Progress, Task, payload};
 
-/// How often a boot is retried if L1's kernel panicked or QEMU crashed, and there is no report.
+/// How often a boot is retried if L1's kernel panicked or QEMU crashed, and there is no report. With standard input it is
+/// not: the first boot has read some of it.
 const RETRIES: u32 = 1;
 
 /// The parts of the lab that a run needs.
@@ -97,6 +98,7 @@ impl Lab {
             wall += booted.wall;
             if let Some(crash) = crash(&booted)
                 && retries < RETRIES
+                && !task.stdin
             {
                 self.progress.say(format_args!(
                     "{crash} and left no exit code; starting it once more; {}",

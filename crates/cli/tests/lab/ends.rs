@@ -155,6 +155,28 @@ fn a_panic_is_retried_once_and_both_are_counted() {
 }
 
 #[test]
+fn a_panic_that_has_taken_standard_input_with_it_is_not_retried() {
+    let sandbox = Sandbox::new();
+    let boots = sandbox.path("boots");
+    let qemu = sandbox.qemu(
+        "9.0.0",
+        &format!(
+            "echo boot >> {}; echo '[ 1.0] Kernel panic - not syncing: no init'",
+            boots.display()
+        ),
+    );
+    sandbox
+        .run(&qemu)
+        .args(["-i", "--", "/bin/true"])
+        .assert()
+        .code(125)
+        .stderr(contains(
+            "L1's kernel panicked; its console ends with:\n  | [ 1.0] Kernel panic",
+        ));
+    assert_eq!(fs::read_to_string(boots).unwrap().lines().count(), 1);
+}
+
+#[test]
 fn qemus_own_failure_is_no_success_of_l1() {
     let sandbox = Sandbox::new();
     // QEMU's status is also 1 when a guest writes 0 to the debug-exit device.

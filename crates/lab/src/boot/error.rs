@@ -55,7 +55,7 @@ pub enum BootError {
         console: String,
     },
     /// L1's kernel panicked.
-    #[error("L1's kernel panicked in each of {boots} boots; its console ends with:\n{console}")]
+    #[error("L1's kernel panicked{}; its console ends with:\n{console}", in_each(*boots))]
     Panic {
         /// How often L1 was booted.
         boots: u32,
@@ -63,7 +63,7 @@ pub enum BootError {
         console: String,
     },
     /// A signal killed QEMU, its own abort among them.
-    #[error("QEMU crashed in each of {boots} boots ({status}): {said}")]
+    #[error("QEMU crashed{} ({status}): {said}", in_each(*boots))]
     Crash {
         /// How often L1 was booted.
         boots: u32,
@@ -108,6 +108,14 @@ impl BootError {
     /// For `map_err` on channel operations.
     pub(crate) fn channel(action: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Channel { action, source }
+    }
+}
+
+/// How often the same happened, unless it was once.
+fn in_each(boots: u32) -> String {
+    match boots {
+        1 => String::new(),
+        boots => format!(" in each of {boots} boots"),
     }
 }
 
