@@ -2,15 +2,19 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::os::fd::IntoRawFd;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, set_parent_process_death_signal, waitid,
 };
-use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
 use super::BootError;
 use crate::qemu::Qemu;
@@ -41,22 +45,41 @@ pub(super) fn start(
 /// dies: a machine that hangs would otherwise run for ever.
 ///
 /// All threads of QEMU share one CPU of the host: with one CPU for each, guests of several vCPUs shut down
-/// or stop now and then (docs/lab.md).
+/// or stop now and then (docs/lab.md). Boots at the same time share none while there are enough.
 pub fn exec_applet(words: &[OsString]) -> std::io::Error {
     let Some((program, arguments)) = words.split_first() else {
         return std::io::Error::other("no program to become");
     };
-    if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)).and(stay_here()) {
+    if let Err(error) =
+        set_parent_process_death_signal(Some(Signal::KILL)).and_then(|()| take_cpu())
+    {
         return error.into();
     }
     Command::new(program).args(arguments).exec()
 }
 
-/// Pins this thread to its present CPU, and with it the program that it executes and that program's threads.
-fn stay_here() -> rustix::io::Result<()> {
+/// Pins this thread, and with it the program that it executes and that program's threads, to a CPU that no other boot has:
+/// its present one if it can. If all are taken, it stays where it is.
+fn take_cpu() -> rustix::io::Result<()> {
+    let allowed = sched_getaffinity(None)?;
+    let here = sched_getcpu();
+    let others = (0..CpuSet::MAX_CPU).filter(|cpu| *cpu != here && allowed.is_set(*cpu));
+    let free = std::iter::once(here).chain(others).find(|cpu| claim(*cpu));
     let mut cpus = CpuSet::new();
-    cpus.set(sched_getcpu());
+    cpus.set(free.unwrap_or(here));
     sched_setaffinity(None, &cpus)
+}
+
+/// Claims a CPU until the end of this process, and of the program that it becomes: only one socket can have an address.
+fn claim(cpu: usize) -> bool {
+    let bind = || {
+        let address = SocketAddr::from_abstract_name(format!("vmbell-lab-cpu-{cpu}"))?;
+        let socket = UnixDatagram::bind_addr(&address)?;
+        // The program inherits it.
+        fcntl_setfd(&socket, FdFlags::empty())?;
+        std::io::Result::Ok(socket.into_raw_fd())
+    };
+    bind().is_ok()
 }
 
 /// Waits for the end of a process without reaping it, and returns the CPU time that it used.
@@ -84,6 +107,14 @@ pub(super) fn cpu_time(pid: u32) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cpu_is_claimed_once() {
+        // No machine has it, so no boot claims it.
+        const CPU: usize = usize::MAX;
+        assert!(claim(CPU));
+        assert!(!claim(CPU));
+    }
 
     #[test]
     fn cpu_time_of_a_process_that_has_ended_is_still_told() {
