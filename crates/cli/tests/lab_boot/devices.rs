@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use super::{lab, output, text};
+use super::boots::{lab, output, text};
 
 /// Set for the run in L1.
 const INSIDE: &str = "VMBELL_TEST_INSIDE";
@@ -16,18 +16,34 @@ const E1000E: &str = "0000:00:04.0";
 /// `ETH_P_802_EX1`: a protocol for experiments, which nobody else uses.
 const EXPERIMENT: u16 = 0x88b5;
 
-/// Runs the named test of this binary in L1, with these options.
-fn in_l1(options: &[&str], test: &str) {
-    let own = std::env::current_exe().unwrap();
-    let mut command = lab(options);
-    command
-        .args(["--env", &format!("{INSIDE}=1"), "--"])
-        .arg(own)
-        .args(["--ignored", "--nocapture", "--exact", test]);
-    let output = output(&mut command);
-    let said = text(&output.stdout);
-    assert!(output.status.success(), "{said}");
-    assert!(said.contains("test result: ok. 1 passed"), "{said}");
+/// A test of this binary that runs in L1, with these options.
+struct InL1 {
+    options: &'static [&'static str],
+    test: &'static str,
+}
+
+const FUNCTIONAL: InL1 = InL1 {
+    options: &["--device", "edu,driver=none", "--device", "e1000e"],
+    test: "devices::a_device_without_a_driver_can_be_bound_by_hand_beside_one_that_is_ready",
+};
+const DETERMINISTIC: InL1 = InL1 {
+    options: &["--device", "edu", "--device", "e1000e", "--deterministic"],
+    test: "devices::devices_are_ready_to_be_assigned_and_the_network_card_has_a_peer",
+};
+
+impl InL1 {
+    fn passes(&self) {
+        let own = std::env::current_exe().unwrap();
+        let mut command = lab(self.options);
+        command
+            .args(["--env", &format!("{INSIDE}=1"), "--"])
+            .arg(own)
+            .args(["--ignored", "--nocapture", "--exact", self.test]);
+        let output = output(&mut command);
+        let said = text(&output.stdout);
+        assert!(output.status.success(), "{said}");
+        assert!(said.contains("test result: ok. 1 passed"), "{said}");
+    }
 }
 
 fn is_inside() -> bool {
@@ -66,55 +82,30 @@ fn own_group(address: &str) -> PathBuf {
 #[ignore = "boots the lab: cargo xtask lab"]
 fn devices_are_ready_to_be_assigned_and_the_network_card_has_a_peer() {
     if !is_inside() {
-        for mode in ["--smp=2", "--deterministic"] {
-            in_l1(
-                &["--device", "edu", "--device", "e1000e", mode],
-                "devices::devices_are_ready_to_be_assigned_and_the_network_card_has_a_peer",
-            );
-        }
-        return;
+        return DETERMINISTIC.passes();
     }
     assert_eq!(id(EDU), ["0x1234", "0x11e8"]);
     assert_eq!(id(E1000E), ["0x8086", "0x10d3"]);
     for address in [EDU, E1000E] {
-        assert_eq!(linked(address, "driver").as_deref(), Some("vfio-pci"));
-        // VFIO lets a group be opened whose devices are all its own.
-        fs::File::options()
-            .read(true)
-            .write(true)
-            .open(own_group(address))
-            .unwrap();
+        can_be_opened(address);
     }
-    let socket = packet_socket("eth0").unwrap();
-    let frame = [
-        &[0xff; 6][..],
-        &[0x52, 0x54, 0, 0, 0, 5],
-        &EXPERIMENT.to_be_bytes(),
-        &[0; 46],
-    ];
-    let frame = frame.concat();
-    // SAFETY: the frame is alive for the call, and its length is given; the descriptor is the socket's.
-    let sent = unsafe { libc::send(socket.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0) };
-    assert_eq!(sent, 60, "{}", io::Error::last_os_error());
+    send_to_the_card();
 }
 
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
-fn a_device_without_a_driver_can_be_bound_by_hand() {
+fn a_device_without_a_driver_can_be_bound_by_hand_beside_one_that_is_ready() {
     if !is_inside() {
-        return in_l1(
-            &["--device", "edu,driver=none"],
-            "devices::a_device_without_a_driver_can_be_bound_by_hand",
-        );
+        return FUNCTIONAL.passes();
     }
+    can_be_opened(E1000E);
+    send_to_the_card();
     assert_eq!(linked(EDU, "driver"), None);
     let group = own_group(EDU);
     assert!(!group.exists());
-    assert!(!device(E1000E).exists());
     fs::write(device(EDU).join("driver_override"), "vfio-pci").unwrap();
     fs::write("/sys/bus/pci/drivers_probe", EDU).unwrap();
-    assert_eq!(linked(EDU, "driver").as_deref(), Some("vfio-pci"));
-    assert!(group.exists());
+    can_be_opened(EDU);
 }
 
 #[test]
@@ -128,22 +119,29 @@ fn a_device_that_cannot_be_bound_is_an_error_before_the_program() {
     assert!(said.contains("L1: cannot bind edu (0000:00:03.0) to vfio-pci: the device is in no"));
 }
 
-#[test]
-#[ignore = "boots the lab: cargo xtask lab"]
-fn an_idle_device_leaves_the_figures_of_a_deterministic_bench() {
-    let folder = tempfile::tempdir().unwrap();
-    let run = |device: &[&str]| {
-        let arguments = [&["--deterministic", "portio-no-eventfd"][..], device].concat();
-        let (output, report) = super::bench(&arguments, &folder.path().join("report"));
-        assert!(output.status.success());
-        let row = &report["results"][0];
-        let instructions = row["instructions"].as_f64().unwrap();
-        (instructions, row["exits"].clone())
-    };
-    let (without, with) = (run(&[]), run(&["--device", "edu"]));
-    assert_eq!(without.1, with.1);
-    let ratio = with.0 / without.0;
-    assert!((0.95..1.05).contains(&ratio), "{without:?} {with:?}");
+/// VFIO lets a group be opened whose devices are all its own.
+fn can_be_opened(address: &str) {
+    assert_eq!(linked(address, "driver").as_deref(), Some("vfio-pci"));
+    fs::File::options()
+        .read(true)
+        .write(true)
+        .open(own_group(address))
+        .unwrap();
+}
+
+/// L1's own interface is the other end of the card's wire.
+fn send_to_the_card() {
+    let socket = packet_socket("eth0").unwrap();
+    let frame = [
+        &[0xff; 6][..],
+        &[0x52, 0x54, 0, 0, 0, 5],
+        &EXPERIMENT.to_be_bytes(),
+        &[0; 46],
+    ];
+    let frame = frame.concat();
+    // SAFETY: the frame is alive for the call, and its length is given; the descriptor is the socket's.
+    let sent = unsafe { libc::send(socket.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0) };
+    assert_eq!(sent, 60, "{}", io::Error::last_os_error());
 }
 
 /// A socket for the frames of the experiment on this interface.

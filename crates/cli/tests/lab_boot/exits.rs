@@ -1,9 +1,8 @@
-//! The exits of rows whose mechanism says how many there are, and the trace buffer that they are counted with.
+//! The exits of rows whose mechanism says how many there are.
 
 use serde_json::Value;
 
 use super::vmm::row;
-use super::{lab, output, text};
 
 /// The VMM, or "" for all; the row; all exits of an operation, and those that go on to the VMM. The first one that fits
 /// counts.
@@ -87,52 +86,4 @@ pub(super) fn are_as_known(report: &Value, vmm: &str) {
             }
         }
     }
-}
-
-/// Stands for a VMM: gives results, and in the boot whose exits are counted sends a signal to the command.
-const DOUBLE: &str = r#"
-case "$SIGNAL $2" in
-NONE*) ;;
-*mark*) kill -$SIGNAL $PPID; while :; do :; done ;;
-esac
-echo '=== vmbell-probe begin 1 ==='
-echo '{"version":1,"boot":"pvh","cpu":{"vendor":"v","brand":"b"},"hypervisor":null,"apic":"xapic","cpus":1,"tsc_hz":null,"tsc_source":null,"rows":[{"name":"cpuid","mark":1,"operations":1,"samples":[1]}]}'
-echo '=== vmbell-probe end ==='
-"#;
-
-/// Runs the command, which is the first word, with the double, which is the second.
-const ENDS: &str = r#"
-for signal in NONE TERM KILL NONE; do
-    SIGNAL=$signal "$1" vmm double --vmm "double=/bin/sh $2 {image} {cmdline}" --runs 1 --exits on --style none
-    echo "$signal $?" /sys/kernel/tracing/instances/*
-done
-"#;
-
-#[test]
-#[ignore = "boots the lab: cargo xtask lab"]
-fn no_trace_buffer_is_left_and_that_of_a_killed_command_goes_with_the_next() {
-    let folder = tempfile::tempdir().unwrap();
-    let double = folder.path().join("double.sh");
-    std::fs::write(&double, DOUBLE).unwrap();
-    let double = double.to_str().unwrap();
-    let vmbell = env!("CARGO_BIN_EXE_vmbell");
-    let with = ["--with", vmbell, "--with", double];
-    let words = [
-        &with[..],
-        &["--", "/bin/sh", "-c", ENDS, "sh", vmbell, double],
-    ];
-    let output = output(&mut lab(&words.concat()));
-    assert_eq!(output.status.code(), Some(0));
-    let lines: Vec<&str> = text(&output.stdout).lines().collect();
-    let killed = "KILL 137 /sys/kernel/tracing/instances/vmbell-";
-    assert!(
-        lines.len() == 4 && lines[2].starts_with(killed),
-        "{lines:?}"
-    );
-    let none = "/sys/kernel/tracing/instances/*";
-    let whole = format!("NONE 0 {none}");
-    assert_eq!(
-        [lines[0], lines[1], lines[3]],
-        [whole.as_str(), &format!("TERM 143 {none}"), &whole]
-    );
 }

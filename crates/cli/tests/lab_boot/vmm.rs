@@ -12,8 +12,9 @@ use vmbell_lab::board::X86_64;
 use vmbell_lab::cache::Cache;
 use vmbell_lab::{Progress, Provision};
 
+use super::boots::{LIMITS, output, text};
+use super::exits;
 use super::schema::violations;
-use super::{exits, output, text};
 
 /// What the tests give each VMM: few operations, since the lab is slow, and enough batches that nothing of L1's own
 /// disturbs the quietest.
@@ -385,7 +386,11 @@ fn devices_work_by_each_way_that_qemu_has() {
 #[ignore = "boots the lab: cargo xtask lab"]
 fn vmms_answer_every_row_on_kvm() {
     let folder = Folder::new();
-    let words = ["lab", "vmm", "--deterministic", "--runs", "1"];
+    let words = [
+        &["lab", "vmm", "--deterministic", "--runs", "1"],
+        &LIMITS[..],
+    ]
+    .concat();
     let report = folder.report(&words, |command| {
         let further = ["--exits", "on", "--vmm", NO_IOEVENTFD];
         command.arg("--").args(FEW).args(further);

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::{guest, lab, output, text};
+use super::boots::{lab, output, text};
 
 /// Prints `+` on the serial port if `x0` is the address of a device tree above this code and what it uses behind its end,
 /// and `-` if not; then it sends `5q` to a `chr-testdev`, or else switches the machine off by PSCI.
@@ -57,7 +57,7 @@ const CODE: [u32; 45] = [
 const LEN: usize = 1 << 20;
 
 #[test]
-#[ignore = "boots the lab: cargo xtask lab"]
+#[ignore = "boots the lab: cargo xtask lab --arch aarch64"]
 fn an_image_without_a_header_finds_its_tree_above_itself_and_what_is_none_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let mut file: Vec<u8> = CODE.iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -69,10 +69,11 @@ fn an_image_without_a_header_finds_its_tree_above_itself_and_what_is_none_is_ref
         "$0" run /guest/image --device chr-testdev --timeout 120s; echo $?
         for file in empty image; do "$0" run /guest/$file -m 2M 2>&1; echo $?; done
     "#;
-    let guest = guest();
+    let guest = crate::vmbell();
+    let guest = guest.to_str().unwrap();
     let with = format!("{}:/guest", folder.path().display());
     let output = output(&mut lab(&[
-        "--memory", "2G", "--with", &with, "--with", &guest, "--", "/bin/sh", "-c", script, &guest,
+        "--memory", "2G", "--with", &with, "--with", guest, "--", "/bin/sh", "-c", script, guest,
     ]));
     let expected = "+\n0\n+\n0\n+\n0\n+\n11\nerror: /guest/empty is empty\n126\n\
                     error: /guest/image needs 4096 KiB of memory, and the machine has 2048 KiB: \

@@ -1,9 +1,7 @@
 //! The notifications that Linux counts in the guest are those that KVM counts on the host.
 
-use std::fs;
-
-use super::super::output;
-use super::{Files, PARTS, line, said};
+use super::super::boots::linux::{Guest, line};
+use super::L1;
 
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
@@ -24,36 +22,33 @@ for disk in vda vdb; do
     echo $disk: $(($(counted) - before)) end
 done
 read line
-poweroff -f
+end poweroff
 ";
-    let files = Files::new(guest, &[0; 1 << 20]);
-    fs::write(files.folder.path().join("other"), [0; 1 << 20]).unwrap();
-    fs::copy(&PARTS.1, files.folder.path().join("busybox")).unwrap();
-    let run = files.run(
-        "--device virtio-blk,file=/guest/disk --device virtio-blk,file=/guest/other,notify=exit,interrupt=call",
+    let run = Guest::command(
+        "--device virtio-blk,file=disk --device virtio-blk,file=other,notify=exit,interrupt=call",
     );
     // Writes to registers that are not the interrupt controllers', as no driver sets a device up meanwhile.
     let script = format!(
-        "busybox() {{ /guest/busybox \"$@\"; }}
+        "truncate -s 1M disk other
          trace=/sys/kernel/tracing/instances/kicks
-         busybox mkdir $trace
+         mkdir $trace
          echo 'type == 2 && (gpa < 0xfec00000 || gpa > 0xfeefffff)' >$trace/events/kvm/kvm_mmio/filter
-         busybox mkfifo /keys && exec 3<>/keys
+         mkfifo keys && exec 3<>keys
          reach() {{
-             until busybox grep -q \"$1\" /console; do kill -0 $pid || exit 1; busybox sleep 0.1; done
+             until grep -q \"$1\" console; do kill -0 $pid || exit 1; sleep 0.1; done
          }}
-         : >/console; {run} >/console </keys & pid=$!
+         : >console; {run} >console <keys & pid=$!
          reach 'guest: ready'
          echo 1 >$trace/events/kvm/kvm_mmio/enable
          for disk in vda vdb; do
              echo >$trace/trace
              echo >&3; reach \"$disk: .* end\"
-             echo host: $(busybox grep -c kvm_mmio: $trace/trace)
+             echo host: $(grep -c kvm_mmio: $trace/trace)
          done
-         echo >&3; wait $pid && busybox cat /console"
+         echo >&3; wait $pid && cat console"
     );
-    let output = output(&mut files.in_l1(&[], &script));
-    let said = said(&output);
+    let ran = Guest::new(guest).in_l1(&L1, &script);
+    let said = ran.said();
     let guests: Vec<&str> = ["vda: ", "vdb: "]
         .iter()
         .flat_map(|disk| line(said, disk))

@@ -1,9 +1,13 @@
-//! `vmbell net`: what netperf causes by each way, and what is left of a guest that does not start.
+//! `vmbell lab net`: what netperf causes by each way, and the end of a guest that spins.
+
+use std::fs;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use super::super::schema::violations;
-use super::*;
+use super::boots::linux::{PARTS, line};
+use super::boots::{LIMITS, lab, output, text};
+use super::schema::violations;
 
 const TRANSACTIONS: f64 = 400.0;
 
@@ -25,15 +29,16 @@ fn measured(ways: &[&str]) -> (Value, String) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("report.json");
     let mut command = Command::new(env!("CARGO_BIN_EXE_vmbell"));
-    command.args(["lab", "net", "--runs", "1"]);
+    command.args(["lab", "net", "--runs", "1"]).args(LIMITS);
     command.args(ways);
     command.arg("--export-json").arg(&path);
     let transactions = TRANSACTIONS.to_string();
     command.args(["--", "--exits", "on", "--transactions", &transactions]);
     let output = output(command.stdin(Stdio::null()));
-    let said = said(&output).to_owned();
+    let said = text(&output.stdout).to_owned();
+    assert!(output.status.success(), "{said}");
     let report: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
-    let schema = include_str!("../../../../../docs/report.schema.json");
+    let schema = include_str!("../../../../docs/report.schema.json");
     let schema = serde_json::from_str(schema).unwrap();
     assert_eq!(violations(&schema, &report), Vec::<String>::new());
     (report, said)
@@ -85,72 +90,18 @@ fn round_trip_goes_to_the_vmm_by_exits_only_and_paravirtual_eoi_spares_it_one_of
     assert!(without > with + 0.5, "{without} {with}: {said}");
 }
 
-/// Runs a script of L1's shell, which has all files of `vmbell net` but netperf, as `$NET` says.
-fn in_l1(options: &[&str], script: &str) -> Command {
-    let vmbell = env!("CARGO_BIN_EXE_vmbell");
-    let files = "--modules /modules --busybox /busybox --netserver /bin/true --netperf /bin/true";
-    let script = format!("NET='{vmbell} net --runs 1 {files}'\n{script}");
-    let kernel = format!("{}:/vmlinux", PARTS.0.image.display());
-    let modules = format!("{}:/modules", PARTS.0.modules.as_ref().unwrap().display());
-    let busybox = format!("{}:/busybox", PARTS.1.display());
-    let mut command = lab(&["--module", "tun"]);
-    command.args(options);
-    for with in [vmbell, "/bin/true", "/bin/ls", &kernel, &modules, &busybox] {
-        command.args(["--with", with]);
-    }
-    command.args(["--", "/bin/sh", "-c", &script]);
-    command
-}
-
-#[test]
-#[ignore = "boots the lab: cargo xtask lab"]
-fn guest_that_does_not_start_and_wire_that_is_in_use_are_told_and_leave_no_interface() {
-    let script = "$NET vmbell-exit --kernel /bin/sh 2>&1; echo status: $?
-         $NET vmbell-assigned --kernel /bin/sh --card 0000:00:07.0 --wire lo 2>&1; echo used: $?
-         echo interfaces: $(ls /sys/class/net)
-         echo buffers: $(ls /sys/kernel/tracing/instances)";
-    let output = output(&mut in_l1(&[], script));
-    let said = said(&output);
-    assert_eq!(line(said, "status: "), ["1"], "{said}");
-    assert_eq!(line(said, "used: "), ["1"], "{said}");
-    assert!(
-        said.contains("lo has the address 127.0.0.1: one is wanted"),
-        "{said}"
-    );
-    assert_eq!(line(said, "interfaces: "), ["lo"], "{said}");
-    assert_eq!(line(said, "buffers:"), [""], "{said}");
-    assert!(said.contains("did not start: the VMM ended"), "{said}");
-    assert!(said.contains("its last output: error: "), "{said}");
-}
-
-#[test]
-#[ignore = "boots the lab: cargo xtask lab"]
-fn boot_that_is_late_in_an_emulator_is_repeated_twice_and_counted() {
-    // No emulated guest is at its first program by then.
-    let script = "$NET vmbell-exit --kernel /vmlinux --time-limit 300ms 2>&1; echo status: $?
-         echo interfaces: $(ls /sys/class/net)";
-    let output = output(&mut in_l1(&[], script));
-    let said = said(&output);
-    assert_eq!(line(said, "status: "), ["1"], "{said}");
-    assert_eq!(line(said, "interfaces: "), ["lo"], "{said}");
-    // The report breaks its lines.
-    let words: Vec<&str> = said.split_whitespace().collect();
-    let report = words.join(" ");
-    let failed = "failed: the guest's first program did not start: it took longer than 300ms";
-    assert!(report.contains(failed), "{said}");
-    let repeated = "a boot hung and was repeated: the guest's first program did not start: it took \
-                    longer than 300ms (the last of 2)";
-    assert!(report.contains(repeated), "{said}");
-}
-
-/// A kernel of which nothing is there but the instructions `cli` and a jump to itself: an ELF file with the entry of PVH
-/// as its note.
+/// A kernel of which nothing is there but `cli` and a jump backwards: an ELF file with the entry of PVH as its note. In the
+/// loop are many instructions, which QEMU executes faster than as many jumps.
 fn kernel_that_spins() -> Vec<u8> {
     const ENTRY: u32 = 0x20_0000;
     const CODE_AT: u16 = 0x1000;
     const NOTE_AT: u64 = 0x40 + 2 * 0x38;
-    let [code, note]: [&[u8]; 2] = [&[0xfa, 0xeb, 0xfe], b"\x04\0\0\0\x04\0\0\0\x12\0\0\0Xen\0"];
-    let note = [note, &ENTRY.to_le_bytes()].concat();
+    const IN_LOOP: i32 = 400;
+    // The jump is relative to its end.
+    let jump = (-IN_LOOP - 5).to_le_bytes();
+    let code = [&[0xfa], &[0x90; IN_LOOP as usize][..], &[0xe9], &jump].concat();
+    let note = b"\x04\0\0\0\x04\0\0\0\x12\0\0\0Xen\0";
+    let note = [note, &ENTRY.to_le_bytes()[..]].concat();
     // Type and machine; version; entry and the offset of the program headers; then sizes.
     let mut file = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\x3e\0\x01\0\0\0".to_vec();
     let fields = [u64::from(ENTRY), 0x40, 0];
@@ -178,10 +129,22 @@ fn guest_that_spins_is_ended_long_before_its_time_limit_where_instructions_are_c
     let kernel = folder.path().join("kernel");
     fs::write(&kernel, kernel_that_spins()).unwrap();
     // A guest that spun for so long would take this host hours.
-    let script = "$NET vmbell-exit --kernel /kernel --time-limit 1h 2>&1; echo status: $?";
-    let with = format!("{}:/kernel", kernel.display());
-    let output = output(&mut in_l1(&["--deterministic", "--with", &with], script));
-    let said = said(&output);
+    let script = "\"$0\" net --runs 1 --modules /modules --busybox /busybox --netserver /bin/true --netperf /bin/true \
+         vmbell-exit --kernel /kernel --time-limit 1h 2>&1; echo status: $?";
+    let vmbell = env!("CARGO_BIN_EXE_vmbell");
+    let modules = format!("{}:/modules", PARTS.0.modules.as_ref().unwrap().display());
+    let mut command = lab(&["--deterministic", "--module", "tun"]);
+    for with in [
+        vmbell,
+        "/bin/true",
+        &format!("{}:/kernel", kernel.display()),
+        &format!("{}:/busybox", PARTS.1.display()),
+        &modules,
+    ] {
+        command.args(["--with", with]);
+    }
+    let output = output(command.args(["--", "/bin/sh", "-c", script, vmbell]));
+    let said = text(&output.stdout);
     assert_eq!(line(said, "status: "), ["1"], "{said}");
     let words: Vec<&str> = said.split_whitespace().collect();
     let report = words.join(" ");

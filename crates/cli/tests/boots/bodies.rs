@@ -1,0 +1,77 @@
+//! Tests of guests that are the same on both architectures, but for the ways of notification and interrupt.
+
+use vmbell_lab::cache::hash_bytes;
+
+use super::linux::{Guest, TALK, bytes, line};
+use super::session::Session;
+
+/// A number of the guest's CPUs, and further properties of its device.
+pub type Way = (u32, &'static str);
+
+/// Programs of each guest and its host talk over vsock in both directions.
+pub fn vsock(l1: &Session, ways: &[Way]) {
+    let script = format!(
+        "
+{TALK} listen 7000 &
+echo to the host: $(echo sent-by-the-guest | {TALK} connect 2 7001)
+wait
+end poweroff
+"
+    );
+    let runs = ways.iter().map(|(smp, way)| {
+        let run = Guest::command(&format!("--smp {smp} --device virtio-vsock,cid=3{way}"));
+        // The guest's console has the output while it runs.
+        format!(
+            "{TALK} listen 7001 & {{ echo sent-by-the-host | {TALK} connect 3 7000; }} >answer & \
+             {run}; wait; echo to the guest: $(cat answer)"
+        )
+    });
+    let script_of_l1 = runs.collect::<Vec<_>>().join("\n");
+    let ran = Guest::new(&script).that_talks().in_l1(l1, &script_of_l1);
+    let said = ran.said();
+    let to_host = vec!["tseug-eht-yb-tnes"; ways.len()];
+    assert_eq!(line(said, "to the host: "), to_host, "{said}");
+    let to_guest = vec!["tsoh-eht-yb-tnes"; ways.len()];
+    assert_eq!(line(said, "to the guest: "), to_guest, "{said}");
+}
+
+/// Each guest has a network, and gets and sends so many bytes without an error. Returns what was said.
+pub fn network(l1: &Session, ways: &[Way], length: u32, further: &str) -> String {
+    const HOST: &str = "10.7.0.1";
+    let script = format!(
+        "
+{further}
+ifconfig eth0 10.7.0.2 up
+until ping -c 1 -W 5 {HOST} >/dev/null; do :; done; echo ping: answered
+nc {HOST} 5000 >/file
+echo down: $(sha256sum </file)
+nc {HOST} 5001 </file
+echo errors: $(cat /sys/class/net/eth0/statistics/*_errors | grep -v 0)
+end poweroff
+"
+    );
+    let bytes = bytes(length);
+    let runs = ways.iter().map(|(smp, way)| {
+        let run = Guest::command(&format!("--smp {smp} --device virtio-net,tap=tap0{way}"));
+        format!(
+            "nc -l -p 5000 <file & nc -l -p 5001 <&3 >up & {run} && wait; \
+             echo up: $(sha256sum <up)"
+        )
+    });
+    let script_of_l1 = format!(
+        "tunctl -t tap0 && ifconfig tap0 {HOST} up
+         # A netcat whose input ends shuts the connection down.
+         mkfifo open && exec 3<>open
+         {}",
+        runs.collect::<Vec<_>>().join("\n")
+    );
+    let guest = Guest::new(&script).with_file("file", bytes.as_slice());
+    let ran = guest.in_l1(l1, &script_of_l1);
+    let (said, guests) = (ran.said(), ways.len());
+    assert_eq!(line(said, "ping: "), vec!["answered"; guests], "{said}");
+    let sum = format!("{} -", hash_bytes(&bytes));
+    assert_eq!(line(said, "down: "), vec![&*sum; guests], "{said}");
+    assert_eq!(line(said, "up: "), vec![&*sum; guests], "{said}");
+    assert_eq!(line(said, "errors:"), vec![""; guests], "{said}");
+    said.to_owned()
+}

@@ -1,0 +1,58 @@
+//! What the tests with real boots share, on x86-64 and on arm64: the lab's command, an L1 that runs the scripts of many
+//! tests, and Linux as a guest in it. The program of the tests says which machine its L1 is: `BOARD`, `PARAMETERS` and
+//! `vmbell()`.
+
+pub mod bodies;
+pub mod linux;
+pub mod session;
+
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// One boot of this process at a time. `cargo xtask lab` has two such processes.
+static BOOT: Mutex<()> = Mutex::new(());
+
+/// Until this is dropped, this process begins no further boot.
+pub fn only_boot() -> MutexGuard<'static, ()> {
+    BOOT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How long a boot or a program may take, as the lab's options: only a hang takes so long.
+pub const LIMITS: [&str; 4] = ["--boot-timeout", "1h", "--timeout", "1h"];
+
+/// `vmbell lab run` with these arguments.
+pub fn lab(arguments: &[&str]) -> Command {
+    let mut command = lab_within_its_limits(&LIMITS);
+    command.args(arguments);
+    command
+}
+
+/// The same with the limits that the arguments say, or else the command's own.
+pub fn lab_within_its_limits(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vmbell"));
+    command
+        .args(["lab", "--arch", crate::BOARD.arch.name, "run"])
+        .args(arguments)
+        .stdin(Stdio::null());
+    command
+}
+
+/// Runs the command, with what it says on standard error shown.
+pub fn output(command: &mut Command) -> Output {
+    let _one = only_boot();
+    let output = command.output().unwrap();
+    eprint!("{}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+pub fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+/// An example of this package, built as the command for L1 was.
+pub fn example(name: &str) -> PathBuf {
+    let folder = crate::vmbell();
+    let folder = folder.parent().unwrap();
+    folder.join("examples").join(name)
+}

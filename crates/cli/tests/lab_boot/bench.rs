@@ -1,0 +1,158 @@
+//! What is measured in L1: the reports of `bench` and `stat`, and deterministic mode.
+
+use std::fs;
+use std::process::{Command, Output, Stdio};
+use std::sync::LazyLock;
+
+use serde_json::Value;
+
+use super::boots::{LIMITS, example, lab, output, text};
+
+/// A deterministic bench without devices.
+static DETERMINISTIC: LazyLock<(Output, Value)> = LazyLock::new(|| deterministic(&[]));
+
+/// The same programs twice in deterministic mode, in a boot each: what they said, and the report of `stat`.
+static TWICE: LazyLock<[(Output, Value); 2]> = LazyLock::new(|| {
+    [(), ()].map(|()| {
+        let out = tempfile::tempdir().unwrap();
+        let vmbell = env!("CARGO_BIN_EXE_vmbell");
+        let smoke = example("kvm_smoke");
+        let smoke = smoke.to_str().unwrap();
+        let script = "\"$0\" && \"$1\" stat --deterministic --interrupts 500 --json >/out/report";
+        let mut command = lab(&["--deterministic", "--with", vmbell, "--with", smoke]);
+        command.arg("--out").arg(out.path());
+        let output = output(command.args(["--", "/bin/sh", "-c", script, smoke, vmbell]));
+        let report = fs::read_to_string(out.path().join("report"));
+        let report = report.unwrap_or_else(|error| panic!("{error}: {output:?}"));
+        (output, serde_json::from_str(&report).unwrap())
+    })
+});
+
+fn deterministic(options: &[&str]) -> (Output, Value) {
+    let names = [
+        "--deterministic",
+        "floor-getppid",
+        "floor-cache-line",
+        "debug-constant",
+        "portio-no-eventfd",
+    ];
+    bench(&[&names[..], options].concat())
+}
+
+fn bench(arguments: &[&str]) -> (Output, Value) {
+    let folder = tempfile::tempdir().unwrap();
+    let report = folder.path().join("report.json");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vmbell"));
+    command.args(["lab", "bench"]).args(LIMITS);
+    command.args(["--only", "--export-json"]).arg(&report);
+    command.args(arguments).stdin(Stdio::null());
+    let output = output(&mut command);
+    let report = serde_json::from_str(&fs::read_to_string(report).unwrap()).unwrap();
+    (output, report)
+}
+
+fn row<'r>(report: &'r Value, name: &str) -> &'r Value {
+    let rows = report["results"].as_array().unwrap();
+    rows.iter().find(|row| row["command"] == name).unwrap()
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn deterministic_mode_says_the_same_twice() {
+    let [first, second] = &*TWICE;
+    assert!(first.0.status.success());
+    assert_eq!(text(&first.0.stdout), text(&second.0.stdout));
+    println!("{}", text(&first.0.stdout));
+    assert_eq!(first.1["results"], second.1["results"]);
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn a_deterministic_bench_counts_instructions_and_skips_what_needs_two_cpus() {
+    let (output, report) = &*DETERMINISTIC;
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(report["timing"], "emulated");
+    assert_eq!(report["unit"], "instructions");
+    // A system call takes some hundred instructions on every kernel.
+    let instructions = row(report, "floor-getppid")["instructions"]
+        .as_f64()
+        .unwrap();
+    assert!((50.0..5000.0).contains(&instructions), "{instructions}");
+    assert_eq!(row(report, "debug-constant")["instructions"], 100.0);
+    let skipped = row(report, "floor-cache-line");
+    assert_eq!(skipped["status"], "skipped");
+    assert_eq!(skipped["reason"], "needs two CPUs, and may use only CPU 0");
+    assert!(text(&output.stdout).contains("timing       emulated: numbers are instructions"));
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn an_idle_device_leaves_the_figures_of_a_deterministic_bench() {
+    let of = |(output, report): &(Output, Value)| {
+        assert!(output.status.success());
+        let row = row(report, "portio-no-eventfd");
+        let instructions = row["instructions"].as_f64().unwrap();
+        (instructions, row["exits"].clone())
+    };
+    let (without, with) = (of(&DETERMINISTIC), of(&deterministic(&["--device", "edu"])));
+    assert_eq!(without.1, with.1);
+    let ratio = with.0 / without.0;
+    assert!((0.95..1.05).contains(&ratio), "{without:?} {with:?}");
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn a_benchs_own_status_passes_through_with_its_report_and_the_usermode_backend_runs_too() {
+    let rows = ["portio-no-eventfd", "portio-wildcard-eventfd", "self-ipi"];
+    let debug = ["debug-constant", "debug-fail"];
+    let arguments = ["--backend", "usermode", "--ops", "200"];
+    let (output, report) = bench(&[&arguments[..], &rows, &debug].concat());
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(report["timing"], "emulated");
+    assert_eq!(report["unit"], "time");
+    for name in rows {
+        assert_eq!(
+            row(&report, name)["status"],
+            "ok",
+            "{}",
+            text(&output.stdout)
+        );
+    }
+    let constant = row(&report, "debug-constant");
+    assert_eq!(constant["instructions"], Value::Null);
+    assert_eq!(row(&report, "debug-fail")["status"], "failed");
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn the_kernel_counts_one_exit_less_for_each_interrupt_with_pv_eoi() {
+    const INTERRUPTS: u64 = 500;
+    let [(_, report), _] = &*TWICE;
+    let count = |mode: &str, event: &str| {
+        let results = report["results"].as_array().unwrap();
+        let row = results.iter().find(|row| row["command"] == mode).unwrap();
+        let count = &row["events"][format!("kvm:kvm_{event}")][0];
+        count.as_u64().unwrap_or_else(|| panic!("{event}: {count}"))
+    };
+    for mode in ["pv-eoi-off", "pv-eoi-on"] {
+        for event in ["msi_set_irq", "eoi"] {
+            assert_eq!(count(mode, event), INTERRUPTS, "{event}, {mode}");
+        }
+        // An exit on the way into the guest, for a page that is not mapped yet, makes KVM inject an
+        // interrupt twice.
+        assert!(count(mode, "inj_virq") >= INTERRUPTS, "{mode}");
+        // The filter by reason finds the same exits as the tracepoint of their handler.
+        assert_eq!(count(mode, "exit:msr"), count(mode, "msr"), "{mode}");
+    }
+    let [off, on] = ["pv-eoi-off", "pv-eoi-on"].map(|mode| {
+        let events = ["msr", "pv_eoi", "exit"];
+        events.map(|event| count(mode, event))
+    });
+    assert_eq!((off[0], off[1]), (INTERRUPTS, 0));
+    // An exit that L1 causes, such as that of its timer, may take the bit back.
+    assert!(
+        on[0] <= INTERRUPTS / 50 && on[1] >= INTERRUPTS * 99 / 100,
+        "{on:?}"
+    );
+    assert!(off[2] - on[2] >= INTERRUPTS * 98 / 100, "{off:?} {on:?}");
+}

@@ -1,0 +1,61 @@
+//! Ends that take a boot with them: a panic, an oops, a time limit.
+
+use std::fs;
+
+use super::boots::{lab, lab_within_its_limits, output, text};
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn a_real_panic_is_retried_once() {
+    let output = output(&mut lab(&[
+        "--",
+        "/bin/sh",
+        "-c",
+        "echo c > /proc/sysrq-trigger; while :; do :; done",
+    ]));
+    assert_eq!(output.status.code(), Some(125));
+    assert!(text(&output.stderr).contains("panicked in each of 2 boots"));
+    assert!(text(&output.stderr).contains("sysrq triggered crash"));
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn an_oops_of_l1s_kernel_ends_the_run_with_its_text() {
+    // With SMAP, the usermode backend makes L1's kernel oops if QEMU is older than 9.1.
+    let vmbell = env!("CARGO_BIN_EXE_vmbell");
+    let smap = ["--qemu-arg", "-cpu", "--qemu-arg", "max", "--", vmbell];
+    let row = ["--only", "portio-wildcard-eventfd", "--ops", "100"];
+    let output = output(
+        lab(&smap)
+            .args(["bench", "--backend", "usermode"])
+            .args(row),
+    );
+    let said = text(&output.stderr);
+    if output.status.success() {
+        assert!(!said.contains("panicked"));
+    } else {
+        assert_eq!(output.status.code(), Some(125));
+        assert!(said.contains("panicked in each of 2 boots"));
+        assert!(said.contains("  | ") && said.contains("supervisor read access in user mode"));
+    }
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn a_program_that_never_ends_is_killed_and_its_output_and_files_come_back() {
+    let folder = tempfile::tempdir().unwrap();
+    for mode in ["--smp=2", "--deterministic"] {
+        let out = folder.path().join(mode);
+        let arguments = ["--timeout", "5s", "--out", out.to_str().unwrap(), mode];
+        let script = "echo started; echo content > /out/a; while :; do :; done";
+        let output =
+            output(lab_within_its_limits(&arguments).args(["--", "/bin/sh", "-c", script]));
+        assert_eq!(output.status.code(), Some(124), "{mode}");
+        assert_eq!(text(&output.stdout), "started\n", "{mode}");
+        assert_eq!(fs::read_to_string(out.join("a")).unwrap(), "content\n");
+        let said = text(&output.stderr);
+        assert!(said.contains("lab: killed at its time limit; "));
+        assert!(said.contains("vmbell: the program started at "));
+        assert!(said.contains(": its limit is 5 s (--timeout)"));
+    }
+}

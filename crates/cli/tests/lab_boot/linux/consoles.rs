@@ -1,0 +1,51 @@
+//! What a user types into a guest of Linux.
+
+use super::super::boots::linux::{Guest, line};
+use super::L1;
+
+/// A guest's shell reads what is typed, as much as a line has room for.
+fn types(console: &str, device: &str) {
+    let script = format!("exec sh </dev/{console} >/dev/{console} 2>&1\n");
+    let keys = format!("echo {} $((6 * 7))\nreboot -f\n", "long-".repeat(60));
+    let guest = Guest::new(&script).with_file("keys", keys);
+    let ran = guest.in_l1(&L1, &format!("{} <keys", Guest::command(device)));
+    let said = ran.said();
+    let answer = format!("{} 42", "long-".repeat(60));
+    assert!(said.lines().any(|line| line.trim_end() == answer), "{said}");
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn standard_input_is_the_console_of_linux_and_a_reboot_ends_the_run() {
+    types("ttyS0", "");
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn standard_input_is_a_virtio_console_of_linux_if_it_has_one() {
+    types("hvc0", "--smp 2 --device virtio-console,packed=on");
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn a_signal_and_ctrl_a_x_end_the_run_and_the_terminal_is_as_before() {
+    let run = Guest::command("");
+    // Inside of script(1), which makes a terminal, standard input is what the user types.
+    let inside = format!(
+        "stty -a >before; {run}; echo typed status: $?; stty -a >after; cmp before after && echo same: terminal"
+    );
+    let script = format!(
+        "{run} </dev/null >console & pid=$!
+         until grep -q 'guest: ready' console; do kill -0 $pid || exit 1; sleep 0.1; done
+         kill -TERM $pid; wait $pid; echo signal status: $?
+         export SHELL=/bin/sh; script -qec '/bin/sh inside' /dev/null <keys"
+    );
+    let guest = Guest::new("echo guest: ready\nexec sh\n")
+        .with_file("keys", "echo typed\r\u{1}x")
+        .with_file("inside", inside);
+    let ran = guest.in_l1(&L1, &script);
+    let said = ran.said();
+    assert_eq!(line(said, "signal status: "), ["143"], "{said}");
+    assert!(said.contains("typed status: 130"), "{said}");
+    assert!(said.contains("same: terminal"), "{said}");
+}

@@ -1,0 +1,40 @@
+//! The trace buffers that `vmbell vmm` counts exits with. Nothing here is Linux as a guest, but the L1 is the same.
+
+use super::L1;
+
+/// Stands for a VMM: gives results, and in the boot whose exits are counted sends a signal to the command.
+const DOUBLE: &str = r#"
+case "$SIGNAL $2" in
+NONE*) ;;
+*mark*) kill -$SIGNAL $PPID; while :; do :; done ;;
+esac
+echo '=== vmbell-probe begin 1 ==='
+echo '{"version":1,"boot":"pvh","cpu":{"vendor":"v","brand":"b"},"hypervisor":null,"apic":"xapic","cpus":1,"tsc_hz":null,"tsc_source":null,"rows":[{"name":"cpuid","mark":1,"operations":1,"samples":[1]}]}'
+echo '=== vmbell-probe end ==='
+"#;
+
+/// Runs the command with the double.
+const ENDS: &str = r#"
+for signal in NONE TERM KILL NONE; do
+    SIGNAL=$signal "$VMBELL" vmm double --vmm "double=/bin/sh double {image} {cmdline}" --runs 1 --exits on --style none
+    echo "$signal $?" /sys/kernel/tracing/instances/*
+done
+"#;
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn no_trace_buffer_is_left_and_that_of_a_killed_command_goes_with_the_next() {
+    let ran = L1.run(ENDS, &[("double".to_owned(), DOUBLE.into())]);
+    let lines: Vec<&str> = ran.said().lines().collect();
+    let killed = "KILL 137 /sys/kernel/tracing/instances/vmbell-";
+    assert!(
+        lines.len() == 4 && lines[2].starts_with(killed),
+        "{lines:?}"
+    );
+    let none = "/sys/kernel/tracing/instances/*";
+    let whole = format!("NONE 0 {none}");
+    assert_eq!(
+        [lines[0], lines[1], lines[3]],
+        [whole.as_str(), &format!("TERM 143 {none}"), &whole]
+    );
+}
