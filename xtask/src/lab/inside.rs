@@ -23,8 +23,8 @@ fn script(suites: &[Suite]) -> String {
 /// The script for binaries that cannot run on this machine, so that L1 lists their tests as well.
 const LISTING_SCRIPT: &str = r#"for test; do echo "== list $test"; "$test" --ignored --list --format terse; echo "== begin $test"; "$test" --ignored "$0"; echo "== end $?"; done"#;
 
-/// The time limit for all tests together.
-const LIMIT: &str = "8m";
+/// The time limit for all tests together, and for a boot: only a hang takes so long.
+const LIMIT: &str = "1h";
 /// L1's memory: it holds the binaries, and holds them twice while its kernel unpacks them.
 const MEMORY: &str = "2G";
 
@@ -119,7 +119,8 @@ fn boot(
     binaries: &[&TestBinary],
 ) -> Result<Finished> {
     let mut command = launcher.lab("run");
-    command.args(["--timeout", LIMIT, "--memory", MEMORY]);
+    command.args(["--timeout", LIMIT, "--boot-timeout", LIMIT]);
+    command.args(["--memory", MEMORY]);
     command.args(options);
     for binary in binaries {
         command.arg("--with").arg(&binary.path);

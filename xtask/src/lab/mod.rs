@@ -2,10 +2,10 @@
 //!
 //! It has three stages: the lab's own tests, which boot the lab themselves; beside them a deterministic bench whose
 //! exit counts are checked, and then the workspace's tests on KVM, all in one boot. Two boots run at a time: behind the
-//! other stages their thread takes own tests, too. Nothing may be
+//! other stages their thread takes modules of own tests, too. Nothing may be
 //! skipped: a test that no stage runs, a binary without a test that passed, and a row without numbers
-//! are failures. The lab itself boots again after a panic of its kernel; such retries are counted here,
-//! and nothing else is tried twice.
+//! are failures. The lab itself boots again after a panic of its kernel, and a test whose L1 panicked runs once more; such
+//! retries are counted here, and nothing else is tried twice.
 
 mod arm64;
 mod bench;

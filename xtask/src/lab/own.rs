@@ -1,8 +1,11 @@
-//! Runs the lab's own tests, which run on this host and boot the lab themselves.
+//! Runs the lab's own tests, which run on this host and boot the lab themselves. Those of a module run in one process,
+//! because they may share boots.
 
+use std::cmp::Reverse;
 use std::path::Path;
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
 use anyhow::Result;
 
@@ -14,12 +17,20 @@ use crate::child;
 /// How many boots are repeated on purpose, by the tests of a panic and, with a QEMU older than 9.1, of an oops.
 pub(super) const RETRIES_ON_PURPOSE: usize = 2;
 
-/// Tests that wait for a thread with a CPU for them.
+/// Modules of tests that wait for a thread with a CPU for them.
 pub(super) struct Queue<'a> {
     suite: &'a Suite,
+    modules: Vec<Module<'a>>,
     /// The `vmbell` for boots of arm64.
     arm64: Option<&'a Path>,
     state: Mutex<State>,
+}
+
+/// The tests whose paths begin with the same name.
+#[derive(Debug, PartialEq, Eq)]
+struct Module<'a> {
+    name: &'a str,
+    tests: Vec<&'a str>,
 }
 
 #[derive(Default)]
@@ -34,21 +45,30 @@ impl<'a> Queue<'a> {
     pub(super) fn new(suite: &'a Suite, arm64: Option<&'a Path>) -> Self {
         Self {
             suite,
+            modules: modules(&suite.tests),
             arm64,
             state: Mutex::default(),
         }
     }
 
-    /// Runs tests on this thread until none is left; several threads may do so.
+    /// Runs modules on this thread until none is left; several threads may do so.
     pub(super) fn work(&self) {
-        while let Some(name) = self.next() {
-            let ran = self.run(name);
+        while let Some(module) = self.next() {
+            let started = Instant::now();
+            let ran = self.run(module);
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let (name, tests) = (module.name, module.tests.len());
             match ran {
                 Ok(counts) => {
                     state.counts = state.counts + counts;
-                    if counts.passed != 1 {
-                        state.failures.push(format!("{name} did not pass"));
+                    let StageCounts { boots, passed, .. } = counts;
+                    let seconds = started.elapsed().as_secs_f64();
+                    println!(
+                        "lab: {name}: {passed} of {tests} tests passed, boots {boots}, {seconds:.1} s"
+                    );
+                    if passed != tests {
+                        let failure = format!("{name}: {passed} of {tests} tests passed");
+                        state.failures.push(failure);
                     }
                 }
                 Err(error) => state.failures.push(format!("{name}: {error:#}")),
@@ -56,27 +76,23 @@ impl<'a> Queue<'a> {
         }
     }
 
-    fn next(&self) -> Option<&str> {
+    fn next(&self) -> Option<&Module<'a>> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let name = self.suite.tests.get(state.begun)?;
+        let module = self.modules.get(state.begun)?;
         state.begun += 1;
-        Some(name)
+        Some(module)
     }
 
-    fn run(&self, name: &str) -> Result<StageCounts> {
+    fn run(&self, module: &Module<'_>) -> Result<StageCounts> {
         let mut command = Command::new(&self.suite.binary.path);
         if let Some(vmbell) = self.arm64 {
             command.env("VMBELL_AARCH64", vmbell);
         }
         // The messages of the boots are counted, so the output of tests is not captured.
-        let child = child::run(
-            command
-                .args(["--ignored", "--nocapture", "--exact", name])
-                .current_dir(artifacts::root()),
-        )?;
-        let passed = passed(&child.stdout).filter(|_| child.status.success());
+        command.args(["--ignored", "--nocapture", "--test-threads", "1", "--exact"]);
+        let child = child::run(command.args(&module.tests).current_dir(artifacts::root()))?;
         Ok(StageCounts {
-            passed: passed.unwrap_or_default(),
+            passed: passed(&child.stdout).unwrap_or_default(),
             ..StageCounts::of(&child)
         })
     }
@@ -87,5 +103,37 @@ impl<'a> Queue<'a> {
         let mut state = state.unwrap_or_else(PoisonError::into_inner);
         state.counts.retries = state.counts.retries.saturating_sub(retries_on_purpose);
         (state.counts, state.failures)
+    }
+}
+
+/// Sorts tests by their modules, of which those with the most tests are first: they take the longest.
+fn modules(tests: &[String]) -> Vec<Module<'_>> {
+    let mut modules: Vec<Module<'_>> = Vec::new();
+    for test in tests {
+        let (name, _) = test.split_once("::").unwrap_or((test, ""));
+        match modules.iter_mut().find(|module| module.name == name) {
+            Some(module) => module.tests.push(test),
+            None => modules.push(Module {
+                name,
+                tests: vec![test],
+            }),
+        }
+    }
+    modules.sort_by_key(|module| Reverse(module.tests.len()));
+    modules
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_of_a_module_are_together_and_the_largest_module_is_first() {
+        let tests = ["a::x", "b::c::x", "b::y", "z", "b::c::z"].map(str::to_owned);
+        let names = |module: &Module<'_>| (module.name.to_owned(), module.tests.join(" "));
+        let modules: Vec<_> = modules(&tests).iter().map(names).collect();
+        let expected = [("b", "b::c::x b::y b::c::z"), ("a", "a::x"), ("z", "z")];
+        let expected = expected.map(|(name, tests)| (name.to_owned(), tests.to_owned()));
+        assert_eq!(modules, expected);
     }
 }

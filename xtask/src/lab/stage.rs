@@ -12,6 +12,8 @@ use crate::child::Finished;
 const STARTED: &str = "lab: Linux ";
 /// A part of the line that the lab prints when it boots again.
 const AGAIN: &str = "starting it once more";
+/// A part of the line that a test prints when it runs again in a boot that begins with a line of its own.
+const TEST_AGAIN: &str = "the test is run once more";
 
 /// What is counted in a stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,10 +30,10 @@ impl StageCounts {
     /// Counts the boots that the child's messages report.
     pub(super) fn of(child: &Finished) -> Self {
         let count = |found: fn(&&str) -> bool| child.stderr.lines().filter(found).count();
-        let retries = count(|line| line.contains(AGAIN));
+        let again = count(|line| line.contains(AGAIN));
         Self {
-            boots: count(|line| line.starts_with(STARTED)) + retries,
-            retries,
+            boots: count(|line| line.starts_with(STARTED)) + again,
+            retries: again + count(|line| line.contains(TEST_AGAIN)),
             passed: 0,
         }
     }
@@ -125,14 +127,16 @@ mod tests {
             stdout: String::new(),
             stderr: "lab: Linux 6.12.1, QEMU 7.2.22 (the cache's own), 2 CPUs\n\
                      lab: L1's kernel panicked and left no exit code; starting it once more\n\
-                     lab: exit status 0; 2.1 s, 2.4 s of CPU, retries 1\n"
+                     lab: exit status 0; 2.1 s, 2.4 s of CPU, retries 1\n\
+                     lab: L1's kernel panicked: the test is run once more\n\
+                     lab: Linux 6.12.1, QEMU 7.2.22 (the cache's own), 2 CPUs\n"
                 .to_owned(),
         };
         assert_eq!(
             StageCounts::of(&child),
             StageCounts {
-                boots: 2,
-                retries: 1,
+                boots: 3,
+                retries: 2,
                 passed: 0
             }
         );
