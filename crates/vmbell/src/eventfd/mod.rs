@@ -1,4 +1,5 @@
-//! Identifies eventfds as the kernel does: by the kernel object, not by the descriptor.
+//! Identifies eventfds as the kernel does, by the kernel object and not by the descriptor, and reads and signals those
+//! that others use too without ever blocking.
 //!
 //! Doorbells and irqfds are registered with a descriptor, and found again by the eventfd behind it. [`EventFd`] is
 //! the type of the vmm-sys-util crate that this library's interface has, in the version that it uses.
@@ -14,9 +15,16 @@
 //! # }
 //! ```
 
+mod drain;
 mod error;
+#[cfg(test)]
+#[cfg(not(miri))]
+pub(crate) mod filled;
 mod id;
+mod signaller;
 
+pub(crate) use drain::drain;
 pub use error::EventFdError;
 pub use id::EventId;
+pub(crate) use signaller::Signaller;
 pub use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EFD_SEMAPHORE, EventFd};

@@ -19,7 +19,6 @@ mod descriptors;
 mod device_memory;
 mod doorbells;
 mod error;
-mod eventfd;
 mod events;
 mod exit_status;
 mod filter;

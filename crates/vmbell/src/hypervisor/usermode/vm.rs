@@ -58,7 +58,7 @@ impl UsermodeVm {
         let sandbox = Sandbox::start(config, &file)?;
         let patcher = Patcher::new(config.patch);
         let guest = Guest {
-            interrupts: Interrupts::new(config.irqchip, &sandbox),
+            interrupts: Interrupts::new(config.irqchip, &sandbox)?,
             sandbox,
             memory,
             patcher,

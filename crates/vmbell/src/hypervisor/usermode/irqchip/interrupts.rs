@@ -14,7 +14,6 @@ use stub::ioapic::Source;
 use stub::vcpu_mode::Notification;
 use vmm_sys_util::eventfd::EventFd;
 
-use super::super::eventfd::drain;
 use super::super::removal::Unfinished;
 use super::super::revocation::{Revocation, SectionBarrier};
 use super::super::sandbox::Sandbox;
@@ -22,7 +21,7 @@ use super::controller::{Apics, Controller, Irqfd};
 use super::ioapic;
 use super::resampler::Resampler;
 use crate::doorbell::Barrier;
-use crate::eventfd::EventId;
+use crate::eventfd::{EventId, Signaller, drain};
 use crate::hypervisor::Error;
 use crate::irq::{Gsi, IrqError, Irqchip, Msi, Route};
 
@@ -32,6 +31,8 @@ pub struct Interrupts {
     controller: Mutex<Controller>,
     /// The counts of events on the monitor's side, without those in the sandbox.
     pub events: EventCounts,
+    /// Signals resamplefds, which the sandbox can fill.
+    signaller: &'static Signaller,
     /// Irqfds that raise nothing any more, but whose resamplefd may still be signalled.
     unfinished: Mutex<Unfinished<(EventId, Gsi), Removal>>,
 }
@@ -45,25 +46,31 @@ struct Removal {
 
 impl Removal {
     fn finish(&mut self, sandbox: &Sandbox) -> io::Result<()> {
-        self.resampler.retire()?;
+        self.resampler.retire();
         self.revocation.finish(sandbox)
     }
 }
 
 impl Interrupts {
     /// The controllers that `irqchip` asks for; `None` for [`Irqchip::None`].
-    pub fn new(irqchip: Irqchip, sandbox: &Sandbox) -> Option<Self> {
+    ///
+    /// # Errors
+    ///
+    /// If the kernel has no asynchronous I/O.
+    pub fn new(irqchip: Irqchip, sandbox: &Sandbox) -> Result<Option<Self>, Error> {
         let events = EventCounts::default();
         let controller = match irqchip {
-            Irqchip::None => return None,
+            Irqchip::None => return Ok(None),
             Irqchip::Split => Controller::split(),
             Irqchip::Full => with_apics(sandbox, &events, Controller::full),
         };
-        Some(Self {
+        let signaller = Signaller::of_process();
+        Ok(Some(Self {
             controller: Mutex::new(controller),
             events,
+            signaller: signaller.map_err(Error::system("prepare to signal resamplefds"))?,
             unfinished: Mutex::default(),
-        })
+        }))
     }
 
     /// Runs `act` on the irqchip of a sandbox, under the controller's lock.
@@ -230,7 +237,9 @@ impl Interrupts {
     /// take down lines of that guest.
     pub fn eoi(&self, sandbox: &Sandbox, vector: u8) {
         let acked = self.locked(sandbox, |controller, apics| controller.eoi(vector, apics));
-        acked.iter().for_each(|resampler| resampler.ack());
+        for resampler in &acked {
+            resampler.ack(self.signaller);
+        }
     }
 
     /// A load from the I/O APIC; `None` if the access is not to an I/O APIC here.
@@ -252,7 +261,7 @@ impl Interrupts {
             controller.write_ioapic(offset, value, apics)
         });
         for resampler in acked.iter().flatten() {
-            resampler.ack();
+            resampler.ack(self.signaller);
         }
         acked.is_some()
     }

@@ -1,17 +1,11 @@
 //! A resamplefd, which the ack of a GSI signals (Linux `irqfd_resampler_ack`). The stub signals it by its
 //! descriptor in the sandbox, the monitor by its own, on the vCPU's thread.
 
-use std::io;
-use std::sync::{Mutex, PoisonError, TryLockError};
-use std::time::{Duration, Instant};
+use std::sync::{Mutex, PoisonError};
 
 use vmm_sys_util::eventfd::EventFd;
 
-use super::super::eventfd::has_room;
-
-/// How long a removal waits for a signal that is under way. The signal is one system call; it takes longer only
-/// if another process fills a blocking eventfd at that moment.
-const SIGNAL_TIMEOUT: Duration = Duration::from_secs(1);
+use crate::eventfd::Signaller;
 
 /// The resamplefd of an irqfd.
 #[derive(Debug)]
@@ -19,8 +13,7 @@ pub struct Resampler {
     event: EventFd,
     /// Its descriptor in the sandbox; never 0.
     descriptor: u32,
-    /// Whether the irqfd was removed. Locked while the monitor signals the resamplefd, which may block; so the
-    /// thread that signals holds no other lock.
+    /// Whether the irqfd was removed. Locked while the monitor signals the resamplefd, so that a removal waits for it.
     is_removed: Mutex<bool>,
 }
 
@@ -39,37 +32,28 @@ impl Resampler {
         self.descriptor
     }
 
-    /// The monitor's ack: signals the resamplefd, unless the irqfd was removed.
-    pub fn ack(&self) {
+    /// The monitor's ack: signals the resamplefd, unless the irqfd was removed. It does not wait for room in the count,
+    /// which the guest may fill.
+    pub fn ack(&self, signaller: &Signaller) {
         let is_removed = self
             .is_removed
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        // A reader of a full eventfd has a count to read anyway.
-        if !*is_removed && has_room(&self.event) {
-            let _ = self.event.write(1);
+        if !*is_removed {
+            signaller.signal(&self.event);
         }
     }
 
-    /// Once this returns without an error, the monitor no longer signals the resamplefd.
-    pub fn retire(&self) -> io::Result<()> {
-        let deadline = Instant::now() + SIGNAL_TIMEOUT;
-        loop {
-            match self.is_removed.try_lock() {
-                Ok(mut is_removed) => *is_removed = true,
-                Err(TryLockError::Poisoned(poisoned)) => *poisoned.into_inner() = true,
-                Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
-                    std::thread::yield_now();
-                    continue;
-                }
-                Err(TryLockError::WouldBlock) => {
-                    return Err(io::Error::new(
-                        io::ErrorKind::TimedOut,
-                        "a signal of its resamplefd is under way; does nobody read it?",
-                    ));
-                }
-            }
-            return Ok(());
-        }
+    /// Once this returns, the monitor no longer signals the resamplefd.
+    pub fn retire(&self) {
+        *self
+            .is_removed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = true;
     }
 }
+
+#[cfg(test)]
+#[cfg(not(miri))]
+#[path = "resampler_test.rs"]
+mod tests;

@@ -1,5 +1,5 @@
-//! Reads and polls eventfds that other threads and processes use too. Neither call blocks, whatever the flags
-//! of the eventfd, so any thread may make them.
+//! Reads eventfds that other threads and processes use too, without blocking, whatever the flags of the eventfd. Any
+//! thread may do so.
 #![allow(unsafe_code)]
 
 use std::os::fd::AsRawFd;
@@ -24,16 +24,4 @@ pub fn drain(event: &EventFd) -> bool {
         )
     };
     read == 8
-}
-
-/// Whether a write of 1 to `event` would not block.
-pub fn has_room(event: &EventFd) -> bool {
-    let mut poll = libc::pollfd {
-        fd: event.as_raw_fd(),
-        events: libc::POLLOUT,
-        revents: 0,
-    };
-    // SAFETY: one entry, which outlives the call.
-    let ready = unsafe { libc::poll(&raw mut poll, 1, 0) };
-    ready == 1 && poll.revents & libc::POLLOUT != 0
 }
