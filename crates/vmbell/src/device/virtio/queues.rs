@@ -188,9 +188,8 @@ impl<D: Handler + 'static> Server for Queues<D> {
     }
 
     fn notify(&self, index: u16) {
-        if let Some(kick) = self.kick(index) {
-            // The write fails only if the count is at its limit: then a wake-up is on its way.
-            let _ = kick.write(1);
+        if let Some(listener) = self.listeners.get(usize::from(index)) {
+            listener.signal();
         } else if let Some(queue) = self.queue(index)
             && queue.serve().more
         {
