@@ -12,7 +12,7 @@ use super::console::Input;
 use super::device::{Device, Drive, Link, Virtio};
 use vmbell::device::virtio::VirtioConfig;
 use vmbell::device::virtio::net::{NET_QUEUES, Tap};
-use vmbell::device::virtio::vhost::{OnGone, VhostNet, VhostUserBlk, VhostVsock, Worker};
+use vmbell::device::virtio::vhost::{Gone, OnGone, VhostNet, VhostUserBlk, VhostVsock, Worker};
 use vmbell::device::virtio::{self, CONSOLE_QUEUES, ConsoleReady, Disk, Entropy, Handler, Net};
 use vmbell::hypervisor::Vm;
 use vmbell::machine::Pc;
@@ -161,9 +161,13 @@ impl Plugged {
 /// Tells the user that the guest has lost a disk.
 fn gone(socket: &Path) -> OnGone {
     let socket = socket.display().to_string();
-    Box::new(move || {
+    Box::new(move |gone| {
+        let why = match gone {
+            Gone::HungUp => "has gone",
+            Gone::Unanswered => "has left requests unanswered for too long",
+        };
         eprintln!(
-            "warning: the back end at {socket} has gone, and its disk answers the guest no more"
+            "warning: the back end at {socket} {why}, and its disk answers the guest no more"
         );
     })
 }

@@ -1,4 +1,5 @@
 //! What tests of full eventfds share.
+#![allow(unsafe_code)]
 
 use std::os::fd::AsRawFd;
 use std::time::Duration;
@@ -20,4 +21,11 @@ pub fn is_empty(event: &EventFd) -> bool {
         .ctl(ControlOperation::Add, event.as_raw_fd(), interest)
         .unwrap();
     epoll.wait(0, &mut [EpollEvent::default()]).unwrap() == 0
+}
+
+/// Clears O_NONBLOCK, as another process that has the eventfd may at any moment.
+pub fn make_blocking(event: &EventFd) {
+    // SAFETY: no pointers; `event` is open.
+    let result = unsafe { libc::fcntl(event.as_raw_fd(), libc::F_SETFL, 0) };
+    assert_eq!(result, 0);
 }

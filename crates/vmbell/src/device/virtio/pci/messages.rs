@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::OnError;
 use crate::device::pci::{MsixControl, MsixTable, Routes, read_pending};
 use crate::device::virtio::Raise;
-use crate::eventfd::{EFD_NONBLOCK, EventFd};
+use crate::eventfd::{EFD_NONBLOCK, EventFd, drain};
 use crate::hypervisor::{Error, IrqTrigger};
 use crate::irq::{Gsi, Msi};
 
@@ -33,6 +33,8 @@ struct Vector {
     irqfd: Option<Irqfd>,
     /// The irqfd's eventfd, if somebody else signals it, too. While the vector is masked its count is what is pending.
     lent: Option<EventFd>,
+    /// Whether it was ever lent. Whoever has it can fill it and make it blocking, so from then on we do not write to it.
+    was_lent: bool,
 }
 
 #[derive(Debug)]
@@ -85,6 +87,7 @@ impl Messages {
             return None;
         }
         let lender = state.vectors.get_mut(usize::from(vector))?;
+        lender.was_lent = true;
         if lender.lent.is_none() {
             let event = match &lender.irqfd {
                 Some(irqfd) => irqfd.event.try_clone(),
@@ -175,7 +178,7 @@ impl Vector {
         if let Some(lent) = &self.lent
             && !is_registered
         {
-            self.pending |= lent.read().is_ok();
+            self.pending |= drain(lent);
         }
         self.pending
     }
@@ -193,7 +196,11 @@ impl Vector {
         }
         let trigger = irqfd.trigger(routes)?;
         if std::mem::take(&mut self.pending) {
-            trigger.signal();
+            if self.was_lent {
+                routes.irqs().signal_msi(message)?;
+            } else {
+                trigger.signal();
+            }
         }
         Ok(())
     }

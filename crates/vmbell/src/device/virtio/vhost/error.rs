@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// A worker that cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -69,7 +70,17 @@ pub enum VhostUserError {
         /// The error.
         source: io::Error,
     },
-    /// The back end refuses what every device needs, or does not answer.
+    /// The back end does not answer.
+    #[error("the back end at {} does not {operation} within {limit:?}", path.display())]
+    Unanswered {
+        /// The socket.
+        path: PathBuf,
+        /// What was asked of it.
+        operation: &'static str,
+        /// How long that and what was asked before may take.
+        limit: Duration,
+    },
+    /// The back end refuses what every device needs, or answers something else.
     #[error("the back end at {} refuses to {operation}", path.display())]
     Refused {
         /// The socket.

@@ -9,6 +9,7 @@
 mod error;
 mod net;
 mod server;
+mod time_limit;
 mod user;
 mod vsock;
 
@@ -19,7 +20,7 @@ use vhost::VhostBackend;
 pub use error::{VhostError, VhostUserError};
 pub use net::VhostNet;
 pub(super) use server::Vhost;
-pub use user::{OnGone, VhostUserBlk};
+pub use user::{Gone, OnGone, VhostUserBlk};
 pub use vsock::{Cid, CidError, VhostVsock};
 
 /// Takes a worker of the kernel for this process, and returns the features that it has.
@@ -82,6 +83,16 @@ pub trait Worker: Send + Sync {
     ///
     /// If the worker does not take them.
     fn set_running(&self, queues: &[usize], running: bool) -> vhost::Result<()>;
+
+    /// Makes requests that belong together. They end within a bound, whatever the worker does, and a worker of the kernel
+    /// answers at once.
+    ///
+    /// # Errors
+    ///
+    /// That of the requests, or that there was no answer.
+    fn request<T>(&self, requests: impl FnOnce() -> vhost::Result<T>) -> vhost::Result<T> {
+        requests()
+    }
 
     /// What hangs up when the worker goes; a worker of the kernel does not.
     fn connection(&self) -> Option<BorrowedFd<'_>> {

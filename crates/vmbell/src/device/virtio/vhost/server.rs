@@ -15,7 +15,7 @@ use crate::device::virtio::registers::QueueRegisters;
 use crate::device::virtio::ring::Ring;
 use crate::device::virtio::server::{DriverSide, Server};
 use crate::device::virtio::watch::Watch;
-use crate::eventfd::EventFd;
+use crate::eventfd::{EventFd, Signaller};
 
 /// The queues, and who serves them.
 pub(in crate::device::virtio) struct Vhost<W> {
@@ -24,6 +24,8 @@ pub(in crate::device::virtio) struct Vhost<W> {
     worker: Arc<W>,
     driver: DriverSide,
     kicks: Vec<EventFd>,
+    /// Signals the kicks, which a worker in another process can fill and make blocking.
+    signaller: &'static Signaller,
     /// Signalled by the worker when a queue makes no sense, which the thread tells the driver.
     broken: Signal,
     running: Mutex<Running>,
@@ -63,7 +65,7 @@ impl<W: Worker + 'static> Vhost<W> {
     ///
     /// # Errors
     ///
-    /// If the process cannot have more descriptors or threads.
+    /// If the process cannot have more descriptors or threads, or the kernel has no asynchronous I/O.
     pub(in crate::device::virtio) fn new(worker: W, driver: DriverSide) -> io::Result<Self> {
         let kick = |_| EventFd::new(libc::EFD_NONBLOCK);
         let theirs = driver.clone();
@@ -75,6 +77,7 @@ impl<W: Worker + 'static> Vhost<W> {
         Ok(Self {
             _connection: watch(&worker, &driver)?,
             kicks: (0..W::QUEUES).map(kick).collect::<io::Result<_>>()?,
+            signaller: Signaller::of_process()?,
             worker,
             driver,
             broken,
@@ -129,6 +132,11 @@ impl<W: Worker + 'static> Vhost<W> {
         backend.set_vring_err(index, &self.broken.event)
     }
 
+    fn set_stopped(&self, queues: &[usize]) -> vhost::Result<()> {
+        self.worker
+            .request(|| self.worker.set_running(queues, false))
+    }
+
     /// The address of a ring as the worker takes it.
     fn address(&self, of_guest: u64) -> vhost::Result<u64> {
         if !self.worker.takes_host_addresses() {
@@ -166,9 +174,9 @@ fn watch<W: Worker + 'static>(worker: &Arc<W>, driver: &DriverSide) -> io::Resul
     let connection = connection.try_clone_to_owned()?;
     let (worker, driver) = (Arc::clone(worker), driver.clone());
     let gone = move || {
-        worker.gone();
         driver.trouble.note(Refusal::WorkerGone);
         driver.interrupts.configuration();
+        worker.gone();
         false
     };
     Watch::start(connection, EventSet::READ_HANG_UP, W::NAME, gone).map(Some)
@@ -207,32 +215,34 @@ impl<W: Worker + 'static> Server for Vhost<W> {
 
     fn start(&self, features: u64, queues: &[QueueRegisters]) -> Result<(), Refusal> {
         let mut running = self.running();
-        self.worker
-            .accepted(features)
-            .map_err(failed("take the features"))?;
-        let backend = self.worker.backend();
-        backend
-            .set_features(features & self.worker.known() | self.worker.own())
-            .map_err(failed("take the features"))?;
-        self.share_memory().map_err(failed("take the memory"))?;
-        let mut described = Vec::new();
+        let mut ready = Vec::new();
         for (index, registers) in (0..W::SERVED).zip(queues) {
-            if !registers.ready {
-                continue;
+            if registers.ready {
+                ready.push((index, registers.checked_size(index)?, registers));
             }
-            let size = registers.checked_size(index)?;
-            let place = usize::from(index);
-            self.call(index, &mut running.relays)
-                .map_err(vhost::Error::IOError)
-                .and_then(|call| self.describe(place, size, registers, &call))
-                .map_err(failed("take a queue"))?;
-            described.push(place);
         }
-        // Those that have begun before another one failed are stopped at the reset.
-        running.queues = described;
-        self.worker
-            .set_running(&running.queues, true)
-            .map_err(failed("start"))
+        let mut operation = "take the features";
+        let started = self.worker.request(|| {
+            self.worker.accepted(features)?;
+            let backend = self.worker.backend();
+            backend.set_features(features & self.worker.known() | self.worker.own())?;
+            operation = "take the memory";
+            self.share_memory()?;
+            operation = "take a queue";
+            for (index, size, registers) in &ready {
+                let call = self.call(*index, &mut running.relays);
+                let call = call.map_err(vhost::Error::IOError)?;
+                self.describe(usize::from(*index), *size, registers, &call)?;
+            }
+            operation = "start";
+            // Those that have begun before another one failed are stopped at the reset.
+            running.queues = ready
+                .iter()
+                .map(|(index, ..)| usize::from(*index))
+                .collect();
+            self.worker.set_running(&running.queues, true)
+        });
+        started.map_err(failed(operation))
     }
 
     fn stop(&self) {
@@ -240,7 +250,7 @@ impl<W: Worker + 'static> Server for Vhost<W> {
         let queues = std::mem::take(&mut running.queues);
         // What was started can be stopped; the kernel knows no other error.
         if !queues.is_empty()
-            && let Err(error) = self.worker.set_running(&queues, false)
+            && let Err(error) = self.set_stopped(&queues)
         {
             self.driver.trouble.note(failed("stop")(error));
         }
@@ -251,7 +261,7 @@ impl<W: Worker + 'static> Server for Vhost<W> {
         let index = usize::from(index);
         if running.queues.contains(&index) {
             running.queues.retain(|queue| *queue != index);
-            if let Err(error) = self.worker.set_running(&[index], false) {
+            if let Err(error) = self.set_stopped(&[index]) {
                 self.driver.trouble.note(failed("stop")(error));
             }
         }
@@ -263,8 +273,7 @@ impl<W: Worker + 'static> Server for Vhost<W> {
 
     fn notify(&self, index: u16) {
         if let Some(kick) = self.kick(index) {
-            // The write fails only if the count is at its limit: then the worker is awake.
-            let _ = kick.write(1);
+            self.signaller.signal(kick);
         }
     }
 }

@@ -1,10 +1,14 @@
 //! The registers' semantics, accessed as a driver accesses them, and this crate's driver side on the ring.
 
+#[cfg(not(miri))]
+mod back_end;
 mod budget;
 mod hostile;
 mod live;
 mod negotiation;
 mod queues;
+#[cfg(not(miri))]
+mod vhost_user;
 mod worker;
 
 use std::sync::Arc;

@@ -3,7 +3,11 @@
 use super::*;
 use crate::device::virtio::worker_double::{Double, VERSION_1};
 use crate::eventfd::EventId;
+#[cfg(not(miri))]
+use crate::eventfd::filled::{FULL, make_blocking};
 use crate::wait::await_that;
+#[cfg(not(miri))]
+use crate::wait::HANG;
 
 const CONFIG: u64 = BASE + 0x2000;
 
@@ -103,6 +107,33 @@ fn call_of_a_masked_vector_waits_in_its_count() {
         assert_eq!(pc.load(PENDING, 4), 0);
         pc.set_vector(0, true);
     }
+}
+
+#[test]
+#[cfg(not(miri))]
+fn eventfd_of_a_masked_vector_that_the_worker_makes_blocking_and_fills_holds_nobody() {
+    let (mut pc, worker) = pc(VirtioConfig::default());
+    // The configuration's interrupts have the same vector.
+    pc.set(CONFIG_VECTOR, 2, 0);
+    pc.set_vector(0, false);
+    pc.go_live();
+    pc.set_vector(0, true);
+    let call = worker.told().calls[0].try_clone().unwrap();
+    make_blocking(&call);
+    let (ended, wait) = std::sync::mpsc::channel();
+    let errors = worker.told().errors.as_ref().unwrap().try_clone().unwrap();
+    std::thread::spawn(move || {
+        assert_eq!(pc.load(PENDING, 4), 0);
+        call.write(FULL).unwrap();
+        pc.set_vector(0, false);
+        assert_eq!(pc.wires.take(), [message(0)]);
+        call.write(FULL).unwrap();
+        errors.write(1).unwrap();
+        await_that("the message", || pc.wires.take() == [message(0)]);
+        ended.send(()).unwrap();
+    });
+    let result = wait.recv_timeout(HANG);
+    result.expect("a look at the pending bits, or an interrupt, waits");
 }
 
 #[test]
