@@ -3,7 +3,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::channel;
 
 use super::*;
-use crate::eventfd::filled::{FULL, LIMIT, is_empty};
+use crate::eventfd::filled::{FULL, is_empty};
+use crate::wait::HANG;
 
 /// Fills an eventfd again as soon as it has room, as a guest does, until `over`.
 fn fill(event: &EventFd, over: &AtomicBool) {
@@ -27,7 +28,7 @@ fn listener_whose_count_is_filled_all_the_time_ends() {
                 drop(listener);
                 ended.send(()).unwrap();
             });
-            let result = wait.recv_timeout(LIMIT);
+            let result = wait.recv_timeout(HANG);
             over.store(true, Relaxed);
             // Those who fill it sleep until it is read.
             for _ in 0..3 {

@@ -2,16 +2,12 @@
 #![allow(unsafe_code)]
 
 use std::os::fd::AsRawFd;
-use std::time::Duration;
 
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use vmm_sys_util::eventfd::EventFd;
 
 /// The largest count that a write makes.
 pub const FULL: u64 = u64::MAX - 1;
-
-/// Longer than any host takes for what does not hang.
-pub const LIMIT: Duration = Duration::from_secs(60);
 
 /// Whether the count is 0.
 pub fn is_empty(event: &EventFd) -> bool {

@@ -23,7 +23,19 @@ pub const PLACES: [(IoEventAddress, Datamatch); 3] = [
 ];
 
 /// A count that has room for less than a guest may add: whoever adds sleeps, if the eventfd lets it.
-const NEARLY_FULL: u64 = u64::MAX - 4;
+pub const NEARLY_FULL: u64 = u64::MAX - 4;
+
+/// Takes the count of an eventfd, whether it blocks or not.
+pub fn drain(event: &EventFd) {
+    let mut count = 0_u64;
+    let buffer = libc::iovec {
+        iov_base: (&raw mut count).cast(),
+        iov_len: size_of_val(&count),
+    };
+    let nowait = libc::RWF_NOWAIT;
+    // SAFETY: one buffer, `count`, which outlives the call; `event` is open.
+    unsafe { libc::preadv2(event.as_raw_fd(), &raw const buffer, 1, -1, nowait) };
+}
 
 /// Eventfds that are nobody's doorbell any more.
 #[derive(Debug, Default)]

@@ -34,7 +34,7 @@ fn a_guest_may_make_the_stubs_system_calls() {
     .run();
 }
 
-const WRITE: u64 = 1;
+pub const WRITE: u64 = 1;
 const FUTEX: u64 = 202;
 const TGKILL: u64 = 234;
 const WAIT: u64 = 0;
@@ -46,11 +46,11 @@ const VALUES: u64 = FREE - 0x1000;
 const BOOT_STACK_SIZE: u64 = 16384;
 
 /// How many words of its stack lead back to the guest.
-const BACK: u64 = 32;
+pub const BACK: u64 = 32;
 
 /// A system call that comes back to the guest: behind the instruction the stub's code goes on to a `ret`, with
 /// registers that let it. All that are not the call's lead to RAM that nothing else is in, or are 0.
-fn call(gadget: u64, index: u32, number: u64, arguments: [u64; 4]) -> Jump {
+pub fn call(gadget: u64, index: u32, number: u64, arguments: [u64; 4]) -> Jump {
     let mut jump = Jump::call(gadget, number, arguments);
     jump.registers[RBX] = base(index) + FREE;
     jump.registers[RSP] = base(index) + 2 * FREE;
@@ -59,7 +59,7 @@ fn call(gadget: u64, index: u32, number: u64, arguments: [u64; 4]) -> Jump {
 
 /// Those of the stub's `syscall` instructions from which a guest comes back. Direct code is made to end with a
 /// `ret` on the guest's stack; the others are tried only if none of its comes back.
-fn gadgets(watch: &Watch) -> &'static [u64] {
+pub fn gadgets(watch: &Watch) -> &'static [u64] {
     static GADGETS: OnceLock<Vec<u64>> = OnceLock::new();
     GADGETS.get_or_init(|| {
         let comes_back = |gadget: &u64, time: Duration| {

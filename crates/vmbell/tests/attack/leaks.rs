@@ -26,6 +26,11 @@ fn names(folder: &str) -> Vec<String> {
     names
 }
 
+/// How many descriptors this process has.
+pub fn descriptors() -> usize {
+    names("/proc/self/fd").len()
+}
+
 impl Holdings {
     /// What it has now.
     pub fn now() -> Self {

@@ -19,6 +19,7 @@ mod harness;
 
 mod batch;
 mod bells;
+mod counters;
 mod gadgets;
 mod jumps;
 mod kills;

@@ -3,7 +3,8 @@ use std::sync::mpsc::channel;
 
 use super::*;
 use crate::eventfd::drain;
-use crate::eventfd::filled::{FULL, LIMIT};
+use crate::eventfd::filled::FULL;
+use crate::wait::HANG;
 
 /// Room in the count, which both of two threads could fill alone.
 const ROOM: u32 = 400;
@@ -36,7 +37,7 @@ fn ack_of_a_count_that_is_filled_meanwhile_returns() {
                 begin();
                 (0..ROOM).for_each(|_| event.write(1).unwrap());
             });
-            let result = wait.recv_timeout(LIMIT);
+            let result = wait.recv_timeout(HANG);
             while !guest.is_finished() || !acker.is_finished() {
                 drain(&event);
                 std::thread::yield_now();

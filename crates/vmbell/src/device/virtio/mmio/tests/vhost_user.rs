@@ -3,13 +3,13 @@
 
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::mpsc::{Sender, channel};
-use std::time::Instant;
 
 use super::back_end::*;
 use super::*;
 use crate::device::virtio::vhost::{Gone, VhostUserBlk, VhostUserError};
-use crate::eventfd::filled::{FULL, LIMIT, make_blocking};
+use crate::eventfd::filled::{FULL, make_blocking};
 use crate::memory;
+use crate::wait::{HANG, await_that};
 
 const LAYOUT: SplitLayout = SplitLayout::contiguous(0, 8);
 
@@ -72,11 +72,7 @@ fn plugged(memory: GuestMemoryMmap, disk: VhostUserBlk) -> Device {
 
 /// Waits until the device needs a reset.
 fn await_needs_reset(device: &Device) {
-    let deadline = Instant::now() + LIMIT;
-    while device.status() & NEEDS_RESET == 0 {
-        assert!(Instant::now() < deadline, "the driver is not told");
-        std::thread::yield_now();
-    }
+    await_that("the driver is told", || device.status() & NEEDS_RESET != 0);
 }
 
 /// The whole text of an error.
@@ -103,7 +99,7 @@ fn at_each(requests: &[Request], check: fn(BackEnd, Misdeed)) {
     }
     let mut failed = Vec::new();
     while !running.is_empty() {
-        let Ok((case, is_good)) = wait.recv_timeout(LIMIT) else {
+        let Ok((case, is_good)) = wait.recv_timeout(HANG) else {
             panic!("these hang: {running:?}")
         };
         running.retain(|other| *other != case);
@@ -141,8 +137,8 @@ fn back_end_that_misbehaves_at_the_start_costs_the_driver_a_reset() {
         await_needs_reset(&device);
         match misdeed {
             Misdeed::Lies | Misdeed::Fails => {}
-            Misdeed::HangsUp => assert_eq!(why.recv_timeout(LIMIT).unwrap(), Gone::HungUp),
-            _ => assert_eq!(why.recv_timeout(LIMIT).unwrap(), Gone::Unanswered),
+            Misdeed::HangsUp => assert_eq!(why.recv_timeout(HANG).unwrap(), Gone::HungUp),
+            _ => assert_eq!(why.recv_timeout(HANG).unwrap(), Gone::Unanswered),
         }
         // A second start fails at once, or is refused once more.
         device.negotiate(0);
@@ -216,7 +212,7 @@ fn notification_of_a_queue_whose_kick_the_back_end_has_filled_returns() {
         device.write(register::QUEUE_NOTIFY, 0);
         ended.send(device).unwrap();
     });
-    let device = wait.recv_timeout(LIMIT).expect("the vCPU waits");
+    let device = wait.recv_timeout(HANG).expect("the vCPU waits");
     assert_eq!(kick.read().unwrap(), u64::MAX);
     drop(device);
     back_end.join();

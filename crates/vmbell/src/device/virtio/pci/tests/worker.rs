@@ -5,9 +5,9 @@ use crate::device::virtio::worker_double::{Double, VERSION_1};
 use crate::eventfd::EventId;
 #[cfg(not(miri))]
 use crate::eventfd::filled::{FULL, make_blocking};
-use crate::wait::await_that;
 #[cfg(not(miri))]
 use crate::wait::HANG;
+use crate::wait::await_that;
 
 const CONFIG: u64 = BASE + 0x2000;
 

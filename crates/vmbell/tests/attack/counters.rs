@@ -1,0 +1,224 @@
+//! Guests that fill every eventfd that their sandbox has: doorbells, those of a virtio device's queue among them,
+//! resamplefds, and what halted vCPUs sleep in. All eventfds of devices block. Whatever the counts are, calls of the
+//! monitor return: acknowledgements, notifications, removals, kicks, and the end of a device.
+//!
+//! And guests that change the modes of their vCPUs, as if these halted all the time. Then an irqfd is given to the vCPU that it
+//! seems to have woken, which takes the monitor two descriptors for each vCPU, until the guest ends.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use stub::layout::{FD_BASE, Interrupts, RunPage, SHARED_BASE, Shared};
+use vm_memory::{Bytes, GuestAddress};
+use vmbell::bus::{Backlog, BusDevice};
+use vmbell::device::virtio::mmio::{Interrupt, VirtioMmio, register};
+use vmbell::device::virtio::{Entropy, VirtioConfig};
+use vmbell::doorbell::Sharing;
+use vmbell::hypervisor::usermode::{UsermodeVcpu, UsermodeVm};
+use vmbell::hypervisor::{IoEvents, Irqchip, Irqs, Vcpu, Vm, VmConfig};
+use vmbell::irq::Gsi;
+use vmm_sys_util::eventfd::EventFd;
+
+use crate::batch::Attack;
+use crate::bells::{NEARLY_FULL, PLACES, drain};
+use crate::gadgets::{BACK, WRITE, call, gadgets};
+use crate::harness::jumps::{base, landed, take};
+use crate::harness::process::signal;
+use crate::harness::taker::{self, Doing};
+use crate::harness::{HOLE, event};
+use crate::leaks::descriptors;
+use crate::random::Random;
+use crate::scatter;
+use crate::vcpus::{create, end, note, pause_until, run_until};
+use crate::watch::Watch;
+
+#[test]
+fn a_guest_may_fill_every_counter() {
+    Attack {
+        name: "counters::a_guest_may_fill_every_counter",
+        rounds: 12,
+        full: 400,
+        round: |watch, random| round(watch, random, false),
+    }
+    .run();
+}
+
+#[test]
+fn a_guest_may_change_how_it_is_notified() {
+    Attack {
+        name: "counters::a_guest_may_change_how_it_is_notified",
+        rounds: 6,
+        full: 300,
+        round: |watch, random| round(watch, random, true),
+    }
+    .run();
+}
+
+/// More resamplefds of one pin than the stub signals (`stub::ioapic::PIN_RESAMPLEFDS`), so that the monitor does.
+const RESAMPLERS: usize = 10;
+
+/// The pin that a level takes ([`taker::PINS`]).
+fn level() -> Gsi {
+    Gsi::new(4).unwrap()
+}
+
+/// An eventfd that blocks, and has room for little.
+fn nearly_full() -> EventFd {
+    let event = EventFd::new(0).unwrap();
+    event.write(NEARLY_FULL).unwrap();
+    event
+}
+
+/// A vCPU that adds all kinds of numbers to the eventfds of its sandbox, or fills the first of them, which the device's
+/// thread reads, again and again.
+fn filler(vm: &UsermodeVm, random: &mut Random, gadget: u64) -> UsermodeVcpu {
+    let fills_one = random.once_in(2);
+    let values = [1_u64, 7, 1 << 40, 1 << 63, u64::MAX - 1];
+    let place = base(1) + 0x7000;
+    let bytes = values.map(u64::to_le_bytes).concat();
+    vm.memory()
+        .write_slice(&bytes, GuestAddress(place))
+        .unwrap();
+    // What a blocking eventfd holds it at is left by a kick.
+    let calls: Vec<_> = (0..40)
+        .map(|_| {
+            if fills_one {
+                let full = place + 8 * (values.len() as u64 - 1);
+                return call(gadget, 1, WRITE, [FD_BASE.into(), full, 8, 0]);
+            }
+            let descriptor = u64::from(FD_BASE) + random.below(24);
+            let value = place + 8 * random.below(values.len() as u64);
+            call(gadget, 1, WRITE, [descriptor, value, 8, 0])
+        })
+        .collect();
+    take(vm, 1, &calls, BACK)
+}
+
+/// A vCPU that writes over the modes of both vCPUs, which say how they are notified.
+fn flipper(vm: &UsermodeVm, random: &mut Random) -> UsermodeVcpu {
+    let run = std::mem::offset_of!(Shared, runs);
+    let interrupts = std::mem::offset_of!(RunPage, interrupts);
+    let mode = std::mem::offset_of!(Interrupts, mode);
+    let place = SHARED_BASE + (run + interrupts + mode) as u64;
+    scatter::take(vm, 1, random, place, 8, &[])
+}
+
+fn round(watch: &'static Watch, random: &mut Random, flips: bool) {
+    let gadget = random.pick(gadgets(watch));
+    let config = VmConfig {
+        irqchip: Irqchip::Full,
+        vcpus: 2,
+        ..crate::vcpus::config(random, &[Irqchip::Full])
+    };
+    let config = VmConfig {
+        patch: vmbell::hypervisor::PatchMode::Off,
+        ..config
+    };
+    let (vm, sandbox) = create(watch, &config);
+    let device = VirtioMmio::with_threads(
+        vm.memory(),
+        Entropy,
+        1,
+        VirtioConfig::default(),
+        Interrupt::new(None),
+        Backlog::default(),
+    );
+    let device = device.unwrap();
+    let kick = device.kick(0).unwrap().try_clone().unwrap();
+    let mut bells = vec![kick];
+    bells.extend([(); 2].map(|()| nearly_full()));
+    for (event, (place, datamatch)) in bells.iter().zip(PLACES) {
+        vm.register_ioevent(event, place, datamatch, Sharing::Exclusive)
+            .unwrap();
+    }
+    let many = random.once_in(2);
+    let count = if many { RESAMPLERS } else { 3 };
+    let resamplers: Vec<_> = (0..count).map(|_| (event(), nearly_full())).collect();
+    for (irqfd, resample) in &resamplers {
+        vm.register_irqfd(irqfd, level(), Some(resample)).unwrap();
+    }
+    let (doing, address) = random.pick(&[
+        (Doing::Halts, 0),
+        (Doing::Halts, 0),
+        (Doing::Spins, 0),
+        (Doing::Stores, HOLE),
+        (Doing::Writes, 0x500),
+    ]);
+    let mut vcpus = vec![
+        taker::take(&vm, 0, doing, address, taker::PINS),
+        if flips {
+            flipper(&vm, random)
+        } else {
+            filler(&vm, random, gadget)
+        },
+    ];
+    let registered = descriptors();
+    let over = Instant::now() + Duration::from_millis(40) + random.time(Duration::from_millis(150));
+    let pauses = random.pick(&[Duration::from_micros(20), Duration::from_millis(2)]);
+    let kicks: Vec<_> = vcpus.iter().map(Vcpu::kick_handle).collect();
+    let (mut first, mut second) = (random.fork(), random.fork());
+    let removes = random.once_in(2);
+    std::thread::scope(|scope| {
+        for vcpu in &mut vcpus {
+            scope.spawn(|| run_until(watch, vcpu, over));
+        }
+        // Devices of this process and of another one interrupt, and read seldom.
+        scope.spawn(|| {
+            while Instant::now() < over {
+                let (irqfd, resample) = first.pick(&resamplers.iter().collect::<Vec<_>>());
+                if first.once_in(2) {
+                    let trigger = vm.irq_trigger(irqfd).unwrap();
+                    watch.call("signal", || trigger.signal());
+                } else {
+                    irqfd.write(1).unwrap();
+                }
+                if first.once_in(8) {
+                    drain(resample);
+                }
+                pause_until(first.time(pauses), over);
+            }
+        });
+        while Instant::now() + Duration::from_millis(20) < over {
+            watch.call("kick", || second.pick(&kicks).kick());
+            watch.call("notify", || {
+                device.write(register::QUEUE_NOTIFY, &0_u32.to_le_bytes());
+            });
+            pause_until(second.time(Duration::from_millis(5)), over);
+        }
+        // Its guest runs on.
+        watch.call("the end of a device", || drop(device));
+        if removes {
+            for (event, (place, datamatch)) in bells.iter().zip(PLACES) {
+                let result = watch.call("unregister_ioevent", || {
+                    vm.unregister_ioevent(event, place, datamatch)
+                });
+                note(watch, "unregister_ioevent", &result);
+            }
+        }
+        // A vCPU that sleeps in a write of its own answers no kick, and the sandbox's end frees its thread.
+        if !flips {
+            let _ = signal(sandbox, Signal::KILL);
+        }
+    });
+    drop(kicks);
+    // Fewer if the sandbox has ended, and with it the watch of its process.
+    let more = descriptors().saturating_sub(registered);
+    watch.note(format!("{more} descriptors more than at the start"));
+    assert!(
+        more <= 2 * vcpus.len(),
+        "{more} more for {} vcpus",
+        vcpus.len()
+    );
+    for (irqfd, _) in &resamplers {
+        let result = watch.call("unregister_irqfd", || vm.unregister_irqfd(irqfd, level()));
+        note(watch, "unregister_irqfd", &result);
+    }
+    if !flips {
+        watch.note(if landed(&vm, 1) > 100 {
+            "more than 100 writes"
+        } else {
+            "fewer writes"
+        });
+    }
+    end(watch, vm, vcpus, sandbox);
+}

@@ -1,0 +1,65 @@
+//! How many descriptors a guest of the usermode backend takes, and when. In a binary of its own, because the process's
+//! are counted.
+// Empty on other architectures: this is about the usermode backend, which x86-64 alone has.
+#![cfg(target_arch = "x86_64")]
+#![allow(
+    clippy::tests_outside_test_module,
+    clippy::unwrap_used,
+    reason = "all of this is tests"
+)]
+
+mod harness;
+
+use vmbell::hypervisor::Irqs;
+use vmbell::hypervisor::usermode::Usermode;
+use vmbell::irq::Gsi;
+
+use harness::taker::{Doing, EDGE, PINS, take, taken, while_running, with_interrupts};
+use harness::{await_that, configured, event};
+
+fn descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+#[test]
+fn a_guest_takes_descriptors_when_it_needs_them_and_gives_all_back() {
+    // What a process has once is made with its first guest.
+    drop(configured(&Usermode, with_interrupts(1)));
+    let (irqfd, resample) = (event(), event());
+    let before = descriptors();
+    let more = || descriptors() - before;
+    let vm = configured(&Usermode, with_interrupts(2));
+    assert_eq!(
+        more(),
+        5,
+        "two files, a pidfd, a listener and an eventfd for nobody"
+    );
+    vm.register_irqfd(&irqfd, Gsi::new(5).unwrap(), None)
+        .unwrap();
+    assert_eq!(more(), 8, "an epoll, its eventfd, and the irqfd once more");
+    let vcpus = [0, 1].map(|index| take(&vm, index, Doing::Halts, 0, PINS));
+    while_running(&vm, vcpus.into(), || {
+        await_that("an irqfd that has woken a vcpu", || {
+            irqfd.write(1).unwrap();
+            more() > 8
+        });
+        assert_eq!(
+            more(),
+            10,
+            "an epoll and an eventfd in which the vcpu sleeps"
+        );
+        let before = taken(&vm, 0, EDGE);
+        await_that("a wake-up by them", || {
+            irqfd.write(1).unwrap();
+            taken(&vm, 0, EDGE) > before
+        });
+        assert_eq!(more(), 10);
+    });
+    let other = event();
+    vm.register_irqfd(&other, Gsi::new(4).unwrap(), Some(&resample))
+        .unwrap();
+    assert_eq!(more(), 13, "ours, and two more for a resampling one");
+    drop(other);
+    drop(vm);
+    assert_eq!(descriptors(), before);
+}
