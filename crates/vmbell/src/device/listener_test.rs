@@ -3,6 +3,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::channel;
 
 use super::*;
+use crate::eventfd::drain;
 use crate::eventfd::filled::{FULL, is_empty};
 use crate::wait::HANG;
 
@@ -21,9 +22,7 @@ fn listener_whose_count_is_filled_all_the_time_ends() {
         let over = AtomicBool::new(false);
         let (ended, wait) = channel();
         std::thread::scope(|scope| {
-            for _ in 0..2 {
-                scope.spawn(|| fill(&event, &over));
-            }
+            let fillers = [(); 2].map(|()| scope.spawn(|| fill(&event, &over)));
             std::thread::spawn(move || {
                 drop(listener);
                 ended.send(()).unwrap();
@@ -31,8 +30,9 @@ fn listener_whose_count_is_filled_all_the_time_ends() {
             let result = wait.recv_timeout(HANG);
             over.store(true, Relaxed);
             // Those who fill it sleep until it is read.
-            for _ in 0..3 {
-                let _ = event.read();
+            while !fillers.iter().all(|filler| filler.is_finished()) {
+                drain(&event);
+                std::thread::yield_now();
             }
             result.expect("the listener has not ended");
         });
