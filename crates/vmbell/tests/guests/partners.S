@@ -1,5 +1,5 @@
 # Sends COUNT interrupts to the vCPU whose APIC ID is ADDRESS, one at a time: vector VALUE, each after the
-# other vCPU has said that it took the one before. Takes the same vector itself, and says so. The page of a
+# other vCPU has said that it took the one before. Takes the same vector itself, and says so; others are not counted. The page of a
 # vCPU's parameters is ADDRESS pages from the one at 2 MiB; 0x800 in it counts what it took. PAUSE is 1 if
 # it halts while it waits. Says done when both have done. The handler is 16 bytes from the start; a return
 # to the halt goes on behind it, as in interrupts.S.
@@ -13,7 +13,11 @@
     jne 11f
     inc qword ptr [rsp + 32]
 11:
+    mov rax, [rsp + 24]
+    cmp rax, [r15 + {VALUE}]
+    jne 12f
     inc qword ptr [r15 + 0x800]
+12:
     mov ecx, 0x80b
     xor eax, eax
     xor edx, edx
