@@ -4,7 +4,7 @@
 //! high, and nothing imports upward:
 //!
 //! - [`quiesce`]: memory behind readers that take no lock; [`eventfd`]: eventfds, and which one a descriptor is;
-//!   [`memory`]: guest memory
+//!   [`memory`]: guest memory; [`thread`]: the threads of a guest
 //! - [`bus`]: which device answers an address; [`doorbell`]: which writes ring, and whom they signal
 //! - [`irq`]: the words of interrupts: GSIs, routes, messages, lines
 //! - [`virtqueue`]: shared rings, both sides of them
@@ -33,6 +33,8 @@ pub mod memory;
 #[cfg(not(loom))]
 pub mod passthrough;
 pub mod quiesce;
+#[cfg(not(loom))]
+pub mod thread;
 pub mod virtqueue;
 
 // The unit tests wait as those in `tests/` do.

@@ -10,7 +10,7 @@ use std::path::Path;
 
 /// Low to high; modules of one layer may use each other's neighbours below only.
 const LAYERS: &[&[&str]] = &[
-    &["quiesce", "eventfd", "memory"],
+    &["quiesce", "eventfd", "memory", "thread"],
     &["bus", "doorbell", "irq", "virtqueue"],
     &["hypervisor"],
     &["device", "guest"],

@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 use vmm_sys_util::eventfd::EventFd;
 
 use crate::eventfd::Signaller;
+use crate::thread::{self, ThreadKind};
 
 /// A thread that waits for the signals of one eventfd until this is dropped.
 #[derive(Debug)]
@@ -53,9 +54,7 @@ impl Listener {
                 }
             }
         };
-        let thread = std::thread::Builder::new()
-            .name("vmbell-listener".into())
-            .spawn(listen)?;
+        let thread = thread::spawn(ThreadKind::Device, "vmbell-listener", listen)?;
         Ok(Self {
             event,
             stop,

@@ -6,6 +6,8 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
 
+use crate::thread::{self, ThreadKind};
+
 /// A thread that polls a word until this is dropped.
 #[derive(Debug)]
 pub struct Poller {
@@ -36,9 +38,7 @@ impl Poller {
                 }
             }
         };
-        let thread = std::thread::Builder::new()
-            .name("vmbell-poller".into())
-            .spawn(poll)?;
+        let thread = thread::spawn(ThreadKind::Device, "vmbell-poller", poll)?;
         Ok(Self {
             stop,
             thread: Some(thread),

@@ -6,6 +6,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::hypervisor::Kick;
+use crate::thread::{self, ThreadKind};
 
 /// Why [`Runner::run`](super::Runner::run) returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,9 +59,7 @@ impl Deadline {
                     .unwrap_or_else(PoisonError::into_inner);
             }
         };
-        let thread = std::thread::Builder::new()
-            .name("vmbell-deadline".into())
-            .spawn(watch)?;
+        let thread = thread::spawn(ThreadKind::Device, "vmbell-deadline", watch)?;
         Ok(Self {
             cancelled,
             thread: Some(thread),

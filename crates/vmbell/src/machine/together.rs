@@ -1,11 +1,13 @@
 //! Runs several vCPUs, each on a thread of its own, until one of them ends the run for all.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use super::stop::{Deadline, Stop};
 use super::{Machine, MachineError};
 use crate::hypervisor::{Kick, Vcpu, Vm};
+use crate::thread::{self, OnStart, ThreadKind};
 
 /// Kicks all vCPUs.
 #[derive(Debug)]
@@ -34,7 +36,8 @@ impl<V: Vm> Machine<V> {
     /// Runs all `vcpus` until one is done, halts or fails, or until `until` returns true: then the result is
     /// [`Stop::Kicked`]. Returns how the first vCPU ended.
     ///
-    /// `until` is called every 20 ms on a thread of its own, and after each kick on the threads of the vCPUs.
+    /// `until` is called every 20 ms on a thread of its own, and after each kick on the threads of the vCPUs. The guest
+    /// begins when all of these threads and the calling one are prepared ([`thread::on_spawn`]).
     pub fn run_together(
         &self,
         vcpus: &mut [V::Vcpu],
@@ -46,11 +49,17 @@ impl<V: Vm> Machine<V> {
         let asked = Arc::clone(&until);
         let _deadline = Deadline::once(move || asked(), Arc::clone(&everyone) as Arc<dyn Kick>)
             .map_err(|source| MachineError::Thread { source })?;
-        let run = |vcpu: &mut V::Vcpu| {
+        // The guest begins when the gate is opened, and that is when every thread has started.
+        let gate = RwLock::new(());
+        let (starting, started) = channel::<()>();
+        let run = |vcpu: &mut V::Vcpu, start: OnStart, starting: Sender<()>| {
             let _end = EndOthers {
                 ended: &ended,
                 everyone: &everyone,
             };
+            start();
+            drop(starting);
+            drop(gate.read());
             let mut runner = self.runner(vcpu);
             let outcome = loop {
                 match runner.run() {
@@ -65,10 +74,13 @@ impl<V: Vm> Machine<V> {
                 .get_or_insert(outcome);
         };
         std::thread::scope(|scope| {
-            for (index, vcpu) in vcpus.iter_mut().enumerate() {
+            let closed = gate.write();
+            for (index, vcpu) in (0..).zip(vcpus.iter_mut()) {
                 let thread = std::thread::Builder::new().name(format!("vcpu-{index}"));
-                let run = &run;
-                if let Err(source) = thread.spawn_scoped(scope, move || run(vcpu)) {
+                let (run, starting) = (&run, starting.clone());
+                let start = thread::prepare(ThreadKind::Vcpu(index));
+                let run = move || run(vcpu, start, starting);
+                if let Err(source) = thread.spawn_scoped(scope, run) {
                     drop(EndOthers {
                         ended: &ended,
                         everyone: &everyone,
@@ -76,6 +88,12 @@ impl<V: Vm> Machine<V> {
                     return Err(MachineError::Thread { source });
                 }
             }
+            drop(starting);
+            // Nothing is sent: the channel closes when the last vCPU has started.
+            let _ = started.recv();
+            // After the vCPUs, whose threads would inherit a filter of system calls, and pass it at each exit.
+            thread::prepare(ThreadKind::Main)();
+            drop(closed);
             Ok(())
         })?;
         let first = first.into_inner().unwrap_or_else(PoisonError::into_inner);

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use self::clock::Clock;
 use crate::bus::BusDevice;
+use crate::thread::{self, ThreadKind};
 
 /// The first of its two ports: the number of a register, and behind it the register.
 pub const RTC_PORTS: u64 = 0x70;
@@ -76,9 +77,7 @@ impl Rtc {
             alarm: Box::new(alarm),
         });
         let theirs = Arc::clone(&shared);
-        let thread = std::thread::Builder::new()
-            .name("vmbell-rtc".into())
-            .spawn(move || theirs.interrupt())?;
+        let thread = thread::spawn(ThreadKind::Device, "vmbell-rtc", move || theirs.interrupt())?;
         Ok(Self {
             shared,
             thread: Some(thread),

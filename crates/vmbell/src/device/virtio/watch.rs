@@ -11,6 +11,8 @@ use std::thread::JoinHandle;
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
+use crate::thread::{self, ThreadKind};
+
 /// The thread, until this is dropped.
 pub(super) struct Watch {
     wake: EventFd,
@@ -60,9 +62,7 @@ impl Watch {
                 }
             }
         };
-        let thread = std::thread::Builder::new()
-            .name(name.to_owned())
-            .spawn(wait)?;
+        let thread = thread::spawn(ThreadKind::Device, name, wait)?;
         Ok(Self {
             wake,
             stop,

@@ -13,6 +13,7 @@ use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 use super::super::Error;
 use crate::doorbell::EventId;
+use crate::thread::{self, ThreadKind};
 
 /// A group item: an eventfd of the user and its identity.
 #[derive(Debug)]
@@ -67,10 +68,10 @@ impl Relay {
             items: Mutex::new(items),
         });
         let worker = Arc::clone(&shared);
-        let thread = std::thread::Builder::new()
-            .name("vmbell-relay".into())
-            .spawn(move || work(&worker, &epoll))
-            .map_err(failed)?;
+        let thread = thread::spawn(ThreadKind::Device, "vmbell-relay", move || {
+            work(&worker, &epoll);
+        })
+        .map_err(failed)?;
         Ok(Self {
             shared,
             stop,

@@ -22,6 +22,7 @@ use super::super::thread::{allowed_cpus, bind};
 use super::super::vm::Guest;
 use crate::eventfd::EventId;
 use crate::hypervisor::Error;
+use crate::thread::{self, ThreadKind};
 
 /// The thread, and the irqfds that it waits for.
 #[derive(Debug)]
@@ -79,9 +80,7 @@ impl IrqfdWatcher {
             }
             here.run();
         };
-        let thread = std::thread::Builder::new()
-            .name("vmbell-irqfds".into())
-            .spawn(run)
+        let thread = thread::spawn(ThreadKind::Device, "vmbell-irqfds", run)
             .map_err(Error::system("start the irqfd thread"))?;
         Ok(Self {
             waiting,

@@ -1,0 +1,76 @@
+//! The threads of a guest in this process: those of its vCPUs and devices, and the one that waits for its end.
+//!
+//! A VMM that confines itself sets a function by [`on_spawn`], which is called for each of these threads: seccomp
+//! filters, capabilities and Landlock's rules are properties of a thread, and a thread inherits those of the thread that
+//! starts it. [`spawn`] starts a thread of a given kind.
+
+use std::fmt;
+use std::io;
+use std::sync::OnceLock;
+use std::sync::mpsc::channel;
+use std::thread::{Builder, JoinHandle};
+
+/// What a thread does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ThreadKind {
+    /// It made the guest, and waits for its end
+    /// ([`Machine::run_together`](../machine/struct.Machine.html#method.run_together)).
+    Main,
+    /// It runs the vCPU with this index, and answers its exits.
+    Vcpu(u32),
+    /// It serves a device, or kicks vCPUs when a condition holds.
+    Device,
+}
+
+/// What a new thread calls before its work.
+pub type OnStart = Box<dyn FnOnce() + Send>;
+/// Called for each thread, on the thread that starts it.
+pub type OnSpawn = Box<dyn Fn(ThreadKind) -> OnStart + Send + Sync>;
+
+static ON_SPAWN: OnceLock<OnSpawn> = OnceLock::new();
+
+/// Sets what is called for each thread of all guests of this process. To be called before the first guest is made, and
+/// once: a second function is given back.
+pub fn on_spawn(call: OnSpawn) -> Result<(), OnSpawn> {
+    ON_SPAWN.set(call)
+}
+
+/// What a thread of this kind, which the calling thread starts, calls before its work.
+pub fn prepare(kind: ThreadKind) -> OnStart {
+    ON_SPAWN
+        .get()
+        .map_or_else(|| Box::new(|| {}) as OnStart, |call| call(kind))
+}
+
+/// Starts a thread of this kind and name, and returns when it has done what [`on_spawn`] wants of it. Fails if the process
+/// cannot have more threads.
+pub fn spawn<T: Send + 'static>(
+    kind: ThreadKind,
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<JoinHandle<T>> {
+    let builder = Builder::new().name(name.to_owned());
+    let Some(call) = ON_SPAWN.get() else {
+        return builder.spawn(work);
+    };
+    let start = call(kind);
+    let (starting, started) = channel::<()>();
+    let thread = builder.spawn(move || {
+        start();
+        drop(starting);
+        work()
+    })?;
+    // Nothing is sent: the channel closes when the thread has started.
+    let _ = started.recv();
+    Ok(thread)
+}
+
+impl fmt::Display for ThreadKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Main => f.write_str("main thread"),
+            Self::Vcpu(index) => write!(f, "vcpu {index}"),
+            Self::Device => f.write_str("device thread"),
+        }
+    }
+}
