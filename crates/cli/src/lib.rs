@@ -12,6 +12,7 @@ mod columns;
 mod compare;
 mod compare_args;
 mod completions;
+mod confine;
 mod cpus;
 mod exit;
 mod exports;

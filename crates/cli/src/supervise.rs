@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
+use super::confine;
 use vmbell_bench::{
     EarlyStop, Entry, Limit, Observer, Options, Phase, Plan, Record, Sample, Series,
 };
@@ -82,6 +83,9 @@ fn measure(
         .name("bench".to_owned())
         .spawn(move || {
             let _alive = alive;
+            if let Err(error) = confine::measuring_thread() {
+                eprintln!("warning: {error:#}");
+            }
             vmbell_bench::run(&entries, &options, &plan, &record, &mut observer);
         })
         .context("cannot start the measuring thread")?;

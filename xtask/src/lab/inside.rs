@@ -122,6 +122,10 @@ fn boot(
     command.args(["--timeout", LIMIT, "--boot-timeout", LIMIT]);
     command.args(["--memory", MEMORY]);
     command.args(options);
+    if launcher.arm64.is_none() {
+        // Some tests start the command.
+        command.arg("--with").arg(launcher.vmbell);
+    }
     for binary in binaries {
         command.arg("--with").arg(&binary.path);
     }

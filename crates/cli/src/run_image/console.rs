@@ -4,12 +4,12 @@
 use std::io::{self, IsTerminal, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 
 use anyhow::{Context, Result};
 use rustix::termios::{OptionalActions, OutputModes, Termios, tcgetattr, tcsetattr};
 
 use vmbell::machine::SerialPort;
+use vmbell::thread::{self, ThreadKind};
 
 /// Ctrl-A, which begins a command, and the commands.
 const ESCAPE: u8 = 0x01;
@@ -51,9 +51,7 @@ impl Console {
         };
         let escapes = stdin.is_terminal().then(Escapes::default);
         let copy = move || copy(stdin.lock(), give, escapes, &quit);
-        thread::Builder::new()
-            .name("console".to_owned())
-            .spawn(copy)
+        thread::spawn(ThreadKind::Device, "console", copy)
             .context("cannot start the console's thread")?;
         Ok(console)
     }

@@ -23,6 +23,7 @@ use self::device::Device;
 use self::ending::Ending;
 use self::plug::Plugged;
 use super::values;
+use crate::confine::{self, Devices};
 use vmbell::hypervisor::kvm::Kvm;
 use vmbell::hypervisor::{CpuFeatures, Hypervisor};
 use vmbell::machine::{Arm64Image, Boot, Image, Pc, PcConfig, VCPUS_MAX};
@@ -38,6 +39,7 @@ Examples:
   vmbell run vmlinuz --initrd initrd.img --append console=ttyS0 -m 512M --device virtio-blk,file=disk.img
   vmbell run Image --initrd initrd.img --append console=ttyS0 --smp 2 --device virtio-rng    on arm64
   vmbell run arm/selftest.flat --device chr-testdev --append vectors-kernel                  on arm64
+  vmbell run x86/vmexit.flat --sandbox off    with every system call, to find out whether the sandbox is in the way
   vmbell lab run --with x86/vmexit.flat -- vmbell run x86/vmexit.flat    where there is no /dev/kvm
 
 Exit status: odd ones are the guest's, and even ones the command's
@@ -47,6 +49,7 @@ Exit status: odd ones are the guest's, and even ones the command's
   124   the time limit (--timeout) ran out
   126   the image, the machine or the guest failed
   130   interrupted (SIGINT, or Ctrl-A x at a kernel's console), 143 by SIGTERM
+  148   a thread made a system call that its sandbox does not allow, which a line on stderr names
 ";
 
 /// Boot a kernel of Linux, or a multiboot image made for QEMU's PC, e.g. of kvm-unit-tests, unmodified
@@ -144,9 +147,28 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = values::duration)]
     timeout: Duration,
 
+    /// Whether this process gives up, before the guest's first instruction, what it does not need to run it
+    ///
+    /// Its threads lose all capabilities and all access to files, and a thread that makes another system call than
+    /// those of its work ends the run. docs/security.md has the details.
+    #[arg(
+        long,
+        value_name = "on|off",
+        default_value = "on",
+        hide_possible_values = true,
+        value_parser = ["on", "off"]
+    )]
+    sandbox: String,
+
     /// What runs the guest
     #[arg(long, value_enum, default_value_t = Backend::Kvm)]
     backend: Backend,
+}
+
+impl RunArgs {
+    fn confines(&self) -> bool {
+        self.sandbox == "on"
+    }
 }
 
 /// The parser of a number of vCPUs.
@@ -179,6 +201,17 @@ pub(super) fn run(args: &RunArgs) -> ExitCode {
 /// Reads the files before it opens KVM: an error in a file is an error on every host that can run images.
 fn boot(args: &RunArgs) -> Result<u8> {
     let Backend::Kvm = args.backend;
+    if args.confines() {
+        let mut devices = Devices::default();
+        args.device
+            .iter()
+            .for_each(|device| device.needs(&mut devices));
+        confine::begin(&devices)?;
+    } else {
+        eprintln!(
+            "warning: --sandbox off: a guest that takes this process over can do what you can"
+        );
+    }
     if cfg!(target_arch = "aarch64") {
         let image = Arm64Image::open(&args.image)?;
         let boot = files(args)?;
@@ -263,7 +296,12 @@ fn boot_on<H: Hypervisor>(
     let input = match keys {
         Some(keys) => Some(keys.input()),
         None if image.is_kernel() => Some(console::of_port(pc.serial())),
-        None => None,
+        None => {
+            if args.confines() {
+                confine::close_stdin().context("cannot replace standard input by /dev/null")?;
+            }
+            None
+        }
     };
     let ending = Ending::begin(args, input)?;
     let stop = pc.run(image, boot, ending.is_due());

@@ -5,6 +5,7 @@ mod virtio;
 use std::path::PathBuf;
 
 pub(super) use self::virtio::{Drive, Link, Virtio};
+use crate::confine::Devices;
 use crate::suggest::did_you_mean;
 use crate::values::size;
 use vmbell::device::pci_testdev::PciTestdevConfig;
@@ -55,6 +56,25 @@ impl Device {
             self,
             Self::Virtio(Virtio::UserBlk(_), _) | Self::VirtioMmio(Virtio::UserBlk(_), _)
         )
+    }
+
+    /// What the guest's threads need for it, besides what they always need.
+    pub(super) const fn needs(&self, devices: &mut Devices) {
+        match self {
+            Self::PcTestdev => devices.pc_testdev = true,
+            Self::ChrTestdev | Self::PciTestdev(_) => {}
+            Self::Virtio(device, _) | Self::VirtioMmio(device, _) => match device {
+                Virtio::Blk(_) => devices.disk = true,
+                Virtio::Net(link) => {
+                    devices.tap = true;
+                    devices.worker |= link.vhost;
+                }
+                Virtio::Vsock(_) => devices.worker = true,
+                Virtio::UserBlk(_) => devices.user_worker = true,
+                Virtio::Console | Virtio::Rng => {}
+            },
+            Self::VfioPci(_) | Self::VfioPlatform(_) => devices.assigned = true,
+        }
     }
 }
 

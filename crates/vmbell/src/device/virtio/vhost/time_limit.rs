@@ -11,6 +11,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crate::thread::{self, ThreadKind};
+
 /// A connection, and the thread that shuts it down.
 #[derive(Debug)]
 pub(super) struct TimeLimit {
@@ -84,9 +86,7 @@ impl TimeLimit {
                 let _ = socket.shutdown(Shutdown::Both);
             }
         };
-        let thread = std::thread::Builder::new()
-            .name("vmbell-limit".into())
-            .spawn(end)?;
+        let thread = thread::spawn(ThreadKind::Device, "vmbell-limit", end)?;
         Ok(Self {
             limit,
             shared,

@@ -1,0 +1,260 @@
+//! Which system calls each kind of thread may make, depending on the devices of the guest.
+//!
+//! All threads share their memory, so a guest that has taken one over may use the others: what it can do is what all of
+//! them together may. No rule opens a file, makes a socket, starts a process, names another process or makes memory
+//! executable.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use libc::c_long;
+use seccompiler::SeccompCmpArgLen::{Dword, Qword};
+use seccompiler::SeccompCmpOp::{Eq, MaskedEq};
+use seccompiler::{BackendError, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompRule};
+
+use vmbell::thread::ThreadKind;
+
+use super::ioctl;
+
+/// What a guest has that needs further calls.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Devices {
+    /// A disk.
+    pub(crate) disk: bool,
+    /// A network card on a tap.
+    pub(crate) tap: bool,
+    /// Queues that a worker of the kernel serves.
+    pub(crate) worker: bool,
+    /// Queues that another process serves.
+    pub(crate) user_worker: bool,
+    /// A device of the host.
+    pub(crate) assigned: bool,
+    /// pc-testdev, which flushes pages.
+    pub(crate) pc_testdev: bool,
+}
+
+/// The rules of a kind of thread.
+pub(super) struct Policy {
+    pub(super) rules: Rules,
+    /// Whether it enters a guest, or starts threads that do.
+    pub(super) runs_vcpu: bool,
+}
+
+/// The alternatives of each allowed call; none stands for every argument.
+pub(super) type Rules = BTreeMap<c_long, Vec<SeccompRule>>;
+
+/// A condition on an argument: its number, its width, the comparison and the value.
+type Condition = (u8, SeccompCmpArgLen, SeccompCmpOp, u64);
+
+/// What every thread calls: its own time, memory, locks and end, and the descriptors that are open.
+const ALWAYS: &[c_long] = &[
+    libc::SYS_brk,
+    libc::SYS_clock_gettime,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_close,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+    libc::SYS_futex,
+    libc::SYS_getpid,
+    libc::SYS_getrandom,
+    libc::SYS_gettid,
+    // How an eventfd is signalled without waiting for room in its count.
+    libc::SYS_io_getevents,
+    libc::SYS_io_submit,
+    libc::SYS_madvise,
+    libc::SYS_mremap,
+    libc::SYS_munmap,
+    libc::SYS_nanosleep,
+    libc::SYS_read,
+    libc::SYS_readv,
+    libc::SYS_restart_syscall,
+    libc::SYS_rseq,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_sched_getaffinity,
+    libc::SYS_sched_yield,
+    libc::SYS_set_robust_list,
+    libc::SYS_sigaltstack,
+    libc::SYS_write,
+    libc::SYS_writev,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_epoll_wait,
+    libc::SYS_epoll_pwait,
+];
+
+/// What a vCPU's thread calls besides: it makes eventfds, and waits for them, as the guest sets its devices up.
+const VCPU: &[c_long] = &[
+    libc::SYS_dup,
+    libc::SYS_epoll_create1,
+    libc::SYS_epoll_ctl,
+    libc::SYS_eventfd2,
+];
+
+/// A file that is a disk, and its end.
+const DISK: &[c_long] = &[
+    libc::SYS_fdatasync,
+    libc::SYS_lseek,
+    libc::SYS_pread64,
+    libc::SYS_pwrite64,
+];
+
+/// Registers of an assigned device, and the file that they are mapped from.
+const REGISTERS: &[c_long] = &[libc::SYS_fstat, libc::SYS_pread64, libc::SYS_pwrite64];
+
+/// Requests to another process, at a socket that is connected.
+const SOCKET: &[c_long] = &[
+    libc::SYS_ppoll,
+    libc::SYS_recvmsg,
+    libc::SYS_sendmsg,
+    libc::SYS_shutdown,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_poll,
+];
+
+/// The flags with which the C library starts a thread, except CLONE_DETACHED, which does nothing.
+const THREAD: libc::c_int = libc::CLONE_VM
+    | libc::CLONE_FS
+    | libc::CLONE_FILES
+    | libc::CLONE_SIGHAND
+    | libc::CLONE_THREAD
+    | libc::CLONE_SYSVSEM
+    | libc::CLONE_SETTLS
+    | libc::CLONE_PARENT_SETTID
+    | libc::CLONE_CHILD_CLEARTID;
+
+/// The rules of a kind of thread, in a guest with these devices. What a vCPU's thread may, the main thread may, too,
+/// since it starts those threads again when the guest wakes from sleep.
+pub(super) fn of(kind: ThreadKind, devices: &Devices) -> Result<Policy, BackendError> {
+    let mut rules = Rules::new();
+    let mut allow = |calls: &[c_long]| rules.extend(calls.iter().map(|call| (*call, Vec::new())));
+    allow(ALWAYS);
+    if devices.disk {
+        allow(DISK);
+    }
+    if devices.assigned {
+        allow(REGISTERS);
+    }
+    let starts_threads = kind != ThreadKind::Device;
+    // The host may ask for an assigned device, which a thread of the device then takes out of the guest.
+    if starts_threads || devices.assigned {
+        allow(VCPU);
+    }
+    if devices.user_worker {
+        allow(if starts_threads {
+            SOCKET
+        } else {
+            // At the end of its patience.
+            &[libc::SYS_shutdown]
+        });
+    }
+    restrict(&mut rules, libc::SYS_ioctl, requests(kind, devices))?;
+    let executable = u64::from(libc::PROT_EXEC.cast_unsigned());
+    restrict(&mut rules, libc::SYS_mmap, [not(2, executable)])?;
+    if starts_threads && devices.pc_testdev {
+        // It makes pages of RAM executable for a moment.
+        rules.insert(libc::SYS_mprotect, Vec::new());
+    } else {
+        restrict(&mut rules, libc::SYS_mprotect, [not(2, executable)])?;
+    }
+    restrict(&mut rules, libc::SYS_prctl, [is(0, libc::PR_SET_NAME)])?;
+    // A debug build asks before it closes a descriptor.
+    restrict(&mut rules, libc::SYS_fcntl, [is(1, libc::F_GETFD)])?;
+    let this = std::process::id();
+    let signals = [libc::SIGRTMIN(), libc::SIGABRT];
+    let to_itself = signals.map(|signal| {
+        let [signal] = is(2, signal);
+        [(0, Dword, Eq, this.into()), signal]
+    });
+    restrict(&mut rules, libc::SYS_tgkill, to_itself)?;
+    if starts_threads {
+        let commands = [libc::F_GETFD, libc::F_DUPFD_CLOEXEC];
+        restrict(
+            &mut rules,
+            libc::SYS_fcntl,
+            commands.map(|command| is(1, command)),
+        )?;
+        let detached = u64::from(libc::CLONE_DETACHED.cast_unsigned());
+        let flags = u64::from(THREAD.cast_unsigned());
+        restrict(
+            &mut rules,
+            libc::SYS_clone,
+            [[(0, Qword, MaskedEq(!detached), flags)]],
+        )?;
+        // Its own filter, which can only take calls away, and what the crate does before that.
+        let set_filter = libc::SECCOMP_SET_MODE_FILTER;
+        let no_flags = (1, Qword, Eq, 0);
+        restrict(
+            &mut rules,
+            libc::SYS_seccomp,
+            [[(0, Dword, Eq, set_filter.into()), no_flags]],
+        )?;
+        let prctl = [libc::PR_SET_NAME, libc::PR_SET_NO_NEW_PRIVS];
+        restrict(
+            &mut rules,
+            libc::SYS_prctl,
+            prctl.map(|option| is(0, option)),
+        )?;
+    }
+    Ok(Policy {
+        rules,
+        runs_vcpu: starts_threads,
+    })
+}
+
+/// The requests of ioctls.
+fn requests(kind: ThreadKind, devices: &Devices) -> Vec<[Condition; 1]> {
+    let mut lists = vec![ioctl::INTERRUPTS];
+    if devices.assigned {
+        lists.extend([ioctl::EXITS, ioctl::ASSIGNED]);
+    }
+    if kind != ThreadKind::Device {
+        lists.extend([&[ioctl::KVM_RUN], ioctl::EXITS]);
+        if devices.tap {
+            lists.push(ioctl::TAP);
+        }
+        if devices.worker {
+            lists.push(ioctl::WORKER);
+        }
+    }
+    if kind == ThreadKind::Main {
+        lists.extend([ioctl::WAKE, ioctl::TERMINAL]);
+    }
+    let each = lists.into_iter().flatten();
+    each.map(|request| [(1, Dword, Eq, u64::from(*request))])
+        .collect()
+}
+
+/// The argument is this number.
+fn is(argument: u8, value: libc::c_int) -> [Condition; 1] {
+    [(argument, Dword, Eq, u64::from(value.cast_unsigned()))]
+}
+
+/// The argument has none of these bits.
+fn not(argument: u8, bits: u64) -> [Condition; 1] {
+    [(argument, Qword, MaskedEq(bits), 0)]
+}
+
+/// Allows a call if all conditions of one of the alternatives hold.
+fn restrict<const N: usize>(
+    rules: &mut Rules,
+    call: c_long,
+    alternatives: impl IntoIterator<Item = [Condition; N]>,
+) -> Result<(), BackendError> {
+    let condition = |(argument, width, comparison, value)| {
+        SeccompCondition::new(argument, width, comparison, value)
+    };
+    let chain = |conditions: [Condition; N]| {
+        SeccompRule::new(
+            conditions
+                .into_iter()
+                .map(condition)
+                .collect::<Result<_, _>>()?,
+        )
+    };
+    let chains = alternatives
+        .into_iter()
+        .map(chain)
+        .collect::<Result<_, _>>()?;
+    rules.insert(call, chains);
+    Ok(())
+}
