@@ -4,21 +4,18 @@ use std::fs;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use super::image::elf;
+use super::wait::await_that;
 use super::{program, tracer};
 
 /// The name of the main thread.
 pub const MAIN: &str = "vmbell";
 /// The name of the first vCPU's thread.
 pub const VCPU: &str = "vcpu-0";
-
-/// Only a hang reaches it.
-const LONG: Duration = Duration::from_secs(60);
 
 /// A process that runs a guest; it is killed when this is dropped.
 pub struct Guest {
@@ -63,7 +60,7 @@ impl Guest {
             child: command.spawn().unwrap(),
             folder,
         };
-        wait_until("the guest to say that it runs", || {
+        await_that("the guest to say that it runs", || {
             let ended = guest.child.try_wait().unwrap();
             assert_eq!(ended, None, "{}", guest.stderr());
             fs::read_to_string(guest.folder.path().join("stdout")).unwrap() == says
@@ -89,7 +86,7 @@ impl Guest {
 
     /// Makes the first thread of this name make a system call.
     pub fn make(&self, thread: &str, number: libc::c_long, arguments: [u64; 6]) {
-        wait_until("the thread to be in a system call", || {
+        await_that("the thread to be in a system call", || {
             let tasks = self.tasks();
             let Some(task) = tasks.iter().find(|task| name(task) == thread) else {
                 return false;
@@ -123,7 +120,7 @@ impl Guest {
     /// Waits for its end, and returns its status and what it wrote to standard error.
     pub fn end(mut self) -> (ExitStatus, String) {
         let mut status = None;
-        wait_until("the process to end", || {
+        await_that("the process to end", || {
             status = self.child.try_wait().unwrap();
             status.is_some()
         });
@@ -143,13 +140,4 @@ impl Drop for Guest {
 pub fn name(task: &Path) -> String {
     let name = fs::read_to_string(task.join("comm")).unwrap_or_default();
     name.trim_end().to_owned()
-}
-
-/// Waits for a condition.
-pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let begin = Instant::now();
-    while !holds() {
-        assert!(begin.elapsed() < LONG, "waited in vain for {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }

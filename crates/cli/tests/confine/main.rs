@@ -8,12 +8,15 @@ mod guest;
 mod image;
 mod program;
 mod tracer;
+#[path = "../../../vmbell/tests/harness/wait.rs"]
+mod wait;
 
 /// The tests boot a guest.
 mod kvm {
     use std::fs;
 
-    use super::guest::{Guest, MAIN, VCPU, name, wait_until};
+    use super::guest::{Guest, MAIN, VCPU, name};
+    use super::wait::await_that;
 
     /// The exit status of a process in which a filter has denied a call.
     const DENIED: i32 = 148;
@@ -70,7 +73,7 @@ mod kvm {
     fn without_a_sandbox_the_same_call_goes_on_after_a_warning() {
         let guest = Guest::start(&["--device", "virtio-rng", "--sandbox", "off"]);
         guest.make("vmbell-listener", libc::SYS_socket, [1, 1, 0, 0, 0, 0]);
-        wait_until("the socket", || {
+        await_that("the socket", || {
             let open = guest.descriptors();
             open.iter().any(|(_, target)| target.starts_with("socket:"))
         });
