@@ -120,6 +120,18 @@ fn a_removal_from_a_stopped_sandbox_is_finished_by_a_retry<H: Hypervisor>(h: &H)
     assert_eq!((count(&bell), count(&other)), (0, 1));
 }
 
+fn a_removal_from_a_sandbox_that_is_being_killed_succeeds<H: Hypervisor>(h: &H) {
+    let (place, datamatch) = (IoEventAddress::Pio(0x500), Datamatch::U8(None));
+    for _ in 0..100 {
+        let (vm, sandbox) = with_sandbox(h, &VmConfig::default());
+        let bell = event();
+        vm.register_ioevent(&bell, place, datamatch, Sharing::Exclusive)
+            .unwrap();
+        signal(sandbox, Signal::KILL).unwrap();
+        vm.unregister_ioevent(&bell, place, datamatch).unwrap();
+    }
+}
+
 fn a_guest_outlives_the_thread_that_made_it<H: Hypervisor<Vm: 'static> + Copy + Send + 'static>(
     h: &H,
 ) {
@@ -183,6 +195,7 @@ crate::on_usermode! {
     a_stopped_sandbox_goes_on;
     a_removal_from_a_stopped_sandbox_is_finished_by_a_retry;
     a_resamplefd_of_a_stopped_sandbox_is_taken_back_by_a_retry;
+    a_removal_from_a_sandbox_that_is_being_killed_succeeds;
     a_guest_outlives_the_thread_that_made_it;
     a_sandbox_has_no_files_but_its_doorbells;
 }

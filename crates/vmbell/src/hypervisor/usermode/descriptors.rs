@@ -116,6 +116,11 @@ impl Descriptors {
         parked: &mut u64,
     ) -> io::Result<()> {
         let mut bound = ProgressBound::new(process, PARK_BUDGET);
-        self.listener.add_fd(event, target, parked, &mut bound)
+        let added = self.listener.add_fd(event, target, parked, &mut bound);
+        if matches!(&added, Err(error) if error.kind() == io::ErrorKind::UnexpectedEof) {
+            // So that the caller finds that the sandbox has ended, which is no error of a removal.
+            process.await_end();
+        }
+        added
     }
 }

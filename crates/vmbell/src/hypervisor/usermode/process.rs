@@ -101,16 +101,23 @@ impl Process {
             io::ErrorKind::UnexpectedEof => {}
             _ => return Error::System { operation, source },
         }
-        // The watcher thread learns of the end later than a thread that sees the sandbox's descriptors close, and on a busy
-        // host much later.
+        match self.await_end().then(|| self.ending()).flatten() {
+            Some(ending) => UsermodeError::Start { ending }.into(),
+            None => Error::System { operation, source },
+        }
+    }
+
+    /// Waits for the end of a process whose descriptors are closed, and returns whether it has ended. The watcher thread
+    /// learns of the end later than a thread that sees them close, and on a busy host much later.
+    pub fn await_end(&self) -> bool {
         let (deadline, mut backoff) = (Instant::now() + STALL_TIMEOUT, Backoff::default());
-        while Instant::now() < deadline {
-            if let Some(ending) = self.ending() {
-                return UsermodeError::Start { ending }.into();
+        while !self.has_ended() {
+            if Instant::now() > deadline {
+                return false;
             }
             backoff.pause();
         }
-        Error::System { operation, source }
+        true
     }
 
     /// The CPU time that all threads of the process have used; 0 once the process is reaped.
