@@ -145,7 +145,7 @@ fn the_kernel_counts_one_exit_less_for_each_interrupt_with_pv_eoi() {
         assert_eq!(count(mode, "exit:msr"), count(mode, "msr"), "{mode}");
     }
     let [off, on] = ["pv-eoi-off", "pv-eoi-on"].map(|mode| {
-        let events = ["msr", "pv_eoi", "exit"];
+        let events = ["msr", "pv_eoi", "exit", "exit:hlt"];
         events.map(|event| count(mode, event))
     });
     assert_eq!((off[0], off[1]), (INTERRUPTS, 0));
@@ -154,5 +154,7 @@ fn the_kernel_counts_one_exit_less_for_each_interrupt_with_pv_eoi() {
         on[0] <= INTERRUPTS / 50 && on[1] >= INTERRUPTS * 99 / 100,
         "{on:?}"
     );
-    assert!(off[2] - on[2] >= INTERRUPTS * 98 / 100, "{off:?} {on:?}");
+    // How often the guest halts depends on whether L1's scheduler lets the next interrupt come before that.
+    let [off, on] = [off, on].map(|[_, _, exits, halts]| exits - halts);
+    assert!(off - on >= INTERRUPTS * 98 / 100, "{off} {on}");
 }
