@@ -35,7 +35,7 @@ end poweroff
     assert_eq!(line(said, "to the guest: "), to_guest, "{said}");
 }
 
-/// Each guest has a network, and gets and sends so many bytes without an error. Returns what was said.
+/// Each guest has a network, and gets and sends that many bytes without an error. Returns what was said.
 pub fn network(l1: &Session, ways: &[Way], length: u32, further: &str) -> String {
     const HOST: &str = "10.7.0.1";
     let script = format!(

@@ -158,7 +158,7 @@ fn what_is_measured_is_compared_with_a_baseline() {
 
 #[test]
 fn a_baseline_that_cannot_be_read_ends_the_command_before_it_measures() {
-    // It would measure for ever.
+    // It would never end.
     bench(&["debug-loop", "--baseline", "/nonexistent.json"])
         .assert()
         .code(2)

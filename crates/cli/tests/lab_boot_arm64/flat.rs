@@ -53,7 +53,7 @@ const CODE: [u32; 45] = [
     0xd400_0002, // hvc #0x0
     0x1400_0000, // b .
 ];
-/// How long the file is, in bytes; the code compares with 1.5 MiB, since it uses memory behind the end of its file.
+/// How long the file is, in bytes; the code compares with 1.5 MiB, since it uses memory after the end of its file.
 const LEN: usize = 1 << 20;
 
 #[test]

@@ -1,4 +1,5 @@
-//! Calls of the engine: one that hangs ends this process, with a line that names it. The caller may be stuck for ever, so nothing less helps.
+//! Calls of the engine: one that hangs ends this process, with a line that names it. The caller may never return, so a panic
+//! on another thread would not help.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

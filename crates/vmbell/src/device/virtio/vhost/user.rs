@@ -117,7 +117,7 @@ impl VhostUserBlk {
     }
 }
 
-/// Connects to a socket; a listener that accepts nothing and whose backlog is full holds nobody for ever.
+/// Connects to a socket; a listener that accepts nothing and whose backlog is full is an error in time.
 fn connected(path: &Path) -> io::Result<UnixStream> {
     let address = SocketAddrUnix::new(path)?;
     let (family, flags) = (AddressFamily::UNIX, SocketFlags::CLOEXEC);

@@ -39,7 +39,7 @@ pub enum Misdeed {
     Deaf,
     /// Its answer comes byte by byte, each within the time that an answer may take.
     Trickles,
-    /// Its answer comes when nobody waits any more.
+    /// Its answer comes after the wait for it has ended.
     Late,
     /// It answers another request.
     Lies,

@@ -1,5 +1,5 @@
 //! A disk whose back end in another process does not answer, answers late or answers nonsense: neither the vCPU that
-//! writes the register nor the end of the device waits for ever.
+//! writes the register nor the end of the device waits without a bound.
 
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::mpsc::{Sender, channel};
