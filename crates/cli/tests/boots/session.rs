@@ -181,6 +181,11 @@ impl Ran {
         &self.stdout
     }
 
+    /// All that it wrote, with standard error at the end.
+    pub fn all(&self) -> String {
+        format!("{}{}", self.stdout, text(&self.left("stderr")))
+    }
+
     /// A file that it left in `out`, or what it said on standard error.
     pub fn left(&self, name: &str) -> Vec<u8> {
         let file = self.out.path().join(name);
