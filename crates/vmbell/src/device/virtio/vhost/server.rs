@@ -173,7 +173,12 @@ fn watch<W: Worker + 'static>(worker: &Arc<W>, driver: &DriverSide) -> io::Resul
     };
     let connection = connection.try_clone_to_owned()?;
     let (worker, driver) = (Arc::clone(worker), driver.clone());
+    // The connection reports each end of its two sides: ours, where the time limit ends it, and the worker's.
+    let mut told = false;
     let gone = move || {
+        if std::mem::replace(&mut told, true) {
+            return false;
+        }
         driver.trouble.note(Refusal::WorkerGone);
         driver.interrupts.configuration();
         worker.gone();
