@@ -167,7 +167,8 @@ pub(super) fn of(kind: ThreadKind, devices: &Devices) -> Result<Policy, BackendE
     });
     restrict(&mut rules, libc::SYS_tgkill, to_itself)?;
     if starts_threads {
-        let commands = [libc::F_GETFD, libc::F_DUPFD_CLOEXEC];
+        // musl sets the flag once more after F_DUPFD_CLOEXEC.
+        let commands = [libc::F_GETFD, libc::F_SETFD, libc::F_DUPFD_CLOEXEC];
         restrict(
             &mut rules,
             libc::SYS_fcntl,
