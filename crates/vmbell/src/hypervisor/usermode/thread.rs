@@ -25,7 +25,7 @@ const KICK_TIMEOUT: Duration = Duration::from_secs(5);
 /// the CPU before the one that was kicked.
 const KICK_BUDGET: Duration = Duration::from_secs(1);
 
-/// How long a vCPU may leave all kicks unanswered in a sandbox that uses no CPU time.
+/// How long a vCPU may leave all kicks unanswered in any case: a sandbox that sleeps uses no CPU time.
 const IDLE_KICK_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A vCPU's thread in the sandbox.
