@@ -49,6 +49,11 @@ impl<M: RingMemory> Tables<M> {
         self.entries
     }
 
+    /// The address of the first table, and the entries of each.
+    pub(super) fn place(&self) -> (u64, u16) {
+        (self.addr, self.entries)
+    }
+
     /// Fills table `table`; returns its address and its length in bytes.
     ///
     /// `linked` makes each descriptor name the next, as a split ring requires.

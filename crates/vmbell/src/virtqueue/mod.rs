@@ -36,6 +36,20 @@
 //! })
 //! # }
 //! ```
+//!
+//! # Save and restore
+//!
+//! [`DriverControl`] and [`DeviceControl`] save a side and restore it, in this process or in another one. The state
+//! is a value with public fields and also a string of bytes ([`DriverState`], [`DeviceState`]). It does not include
+//! what is in memory: the ring, with both sides' event suppression, and indirect tables. The caller saves the
+//! memory at the same time, while neither side runs. A restored side gives the answers that the saved one would
+//! have given. A state from elsewhere need not be trusted: it is restored completely, or it is a [`RestoreError`]
+//! and changes nothing.
+//!
+//! A notification that was on its way is in no state: a kick may be in the counter of an ioeventfd, and an
+//! interrupt in that of an irqfd or in the interrupt controller. A VMM that resumes a guest signals each queue's
+//! doorbell and raises each queue's interrupt once. This is always safe, because each side checks the ring and
+//! finds work or none. To send no extra notification, a VMM must save both counters along with the queue.
 
 pub mod brand;
 mod buffer;
@@ -50,6 +64,7 @@ mod need_event;
 mod overlap;
 mod packed;
 mod poll;
+mod save;
 mod slots;
 mod split;
 mod sync;
@@ -65,6 +80,9 @@ pub use memory::{HostMemory, RingMemory};
 pub use need_event::need_event;
 pub use packed::{PackedDevice, PackedDriver, PackedLayout, PackedRing};
 pub use poll::{PolledRing, Poller};
+pub use save::{
+    BufferState, DeviceState, DriverState, HeadState, RestoreError, RingKind, STATE_VERSION,
+};
 pub use split::{SplitDevice, SplitDriver, SplitLayout, SplitRing};
 pub use token::{Opaque, Token};
 
@@ -132,7 +150,7 @@ pub trait DriverQueue {
     fn enable_cb_delayed(&mut self) -> bool;
 }
 
-/// Set-up, reset and state of the driver side.
+/// Set-up, reset, save and restore of the driver side.
 pub trait DriverControl {
     /// The driver's data of each buffer, which comes back with the used buffer.
     type Data;
@@ -160,6 +178,34 @@ pub trait DriverControl {
     /// Notifications are on and wrap counters off, with no wraps counted. [`Token`]s from before
     /// poll true.
     fn reset(&mut self);
+
+    /// The state of this side, without the data of the buffers in flight.
+    ///
+    /// # Errors
+    ///
+    /// If the state could not be restored, because [`detach_unused`](Self::detach_unused) has taken data and
+    /// no reset has followed.
+    fn save(&self) -> Result<DriverState, RestoreError>;
+
+    /// Continues from a saved state; what was in flight before is dropped.
+    ///
+    /// `data` returns the data of the buffer in flight with this id. It is called once for each, in the order of
+    /// [`DriverState::buffers`], after the state was checked.
+    ///
+    /// [`Token`]s and [`Opaque`] values from before the save give the answers that they would have given without
+    /// it, as the whole position is part of the state. Values that the saved queue made after the save can poll
+    /// false although a buffer was used since, because the restored queue has other buffers at the same positions.
+    /// Give the restored queue a new brand, and the compiler refuses them. A [`Poller`] of the saved queue does not
+    /// poll the restored one.
+    ///
+    /// # Errors
+    ///
+    /// If this queue cannot have the state, or `data` returns none. The queue has not changed then.
+    fn restore(
+        &mut self,
+        state: &DriverState,
+        data: impl FnMut(u16) -> Option<Self::Data>,
+    ) -> Result<(), RestoreError>;
 }
 
 /// The device side: takes available descriptor chains and returns them as used.
@@ -201,6 +247,57 @@ pub trait DeviceQueue {
 
     /// Disables available buffer notifications (device event suppression). One may still come.
     fn disable_notification(&mut self);
+}
+
+/// Saves and restores the device side.
+///
+/// ```
+/// use vmbell::virtqueue::{
+///     Buffer, Chain, DeviceControl, DeviceQueue, DeviceState, DriverQueue, Features, HostMemory,
+///     SplitDevice, SplitDriver, SplitLayout, brand,
+/// };
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (layout, features) = (SplitLayout::contiguous(0, 256), Features::default());
+/// let memory = HostMemory::new(64 << 10);
+/// brand::scoped(|brand| {
+///     let mut driver = SplitDriver::new(&memory, &layout, features, brand)?;
+///     let mut device = SplitDevice::new(&memory, &layout, features)?;
+///     driver.add(&[Buffer::new(0x8000, 64)], &[], "request")?;
+///     let head = device.pop(&mut Chain::with_capacity(256))?.expect("it is there");
+///     let bytes = device.save([&head])?.to_bytes();
+///
+///     // Later, with the same contents of the memory:
+///     let mut device = SplitDevice::new(&memory, &layout, features)?;
+///     let mut heads = device.restore(&DeviceState::from_bytes(&bytes)?)?;
+///     device.add_used(heads.remove(0), 0)?;
+///     assert!(device.needs_notification());
+///     assert_eq!(driver.get_used()?.expect("it is back").data, "request");
+///     Ok(())
+/// })
+/// # }
+/// ```
+pub trait DeviceControl {
+    /// The state of this side, with `heads`: all chains that were taken and not given back. A chain that is left
+    /// out is lost to the driver.
+    ///
+    /// # Errors
+    ///
+    /// If the state could not be restored, because `heads` are not of this queue.
+    fn save<'h>(
+        &self,
+        heads: impl IntoIterator<Item = &'h Head>,
+    ) -> Result<DeviceState, RestoreError>;
+
+    /// Continues from a saved state; returns the chains that were saved with it, in the same order.
+    ///
+    /// The buffers of a [`Chain`] are not part of a state. A device that has not finished with them saves them
+    /// itself.
+    ///
+    /// # Errors
+    ///
+    /// If this queue cannot have the state. The queue has not changed then.
+    fn restore(&mut self, state: &DeviceState) -> Result<Vec<Head>, RestoreError>;
 }
 
 #[cfg(test)]

@@ -87,6 +87,20 @@ impl State {
         self.broken.store(false, Ordering::Relaxed);
     }
 
+    /// The position at the last reset, and whether opaque values count wraps.
+    pub(super) fn saved(&self) -> (u64, bool) {
+        let laps = self.laps.load(Ordering::Relaxed);
+        (self.base.load(Ordering::Relaxed), laps != 0)
+    }
+
+    pub(super) fn restore(&self, position: u64, (base, wrap_counter): (u64, bool), broken: bool) {
+        self.set_position(position);
+        self.base.store(base, Ordering::Relaxed);
+        let laps = if wrap_counter { token::LAPS } else { 0 };
+        self.laps.store(laps, Ordering::Relaxed);
+        self.broken.store(broken, Ordering::Relaxed);
+    }
+
     pub(super) fn use_wrap_counter(
         &self,
         status: Status,

@@ -4,7 +4,7 @@
 //! device therefore finds descriptors in the order of the table, as virtio 1.3, 2.7.9 requires, and a descriptor
 //! that a device on another core has just used is not written again while its cache line is still there.
 
-use super::QueueError;
+use super::{BufferState, QueueError, RingKind};
 
 #[derive(Debug)]
 struct Slot<T> {
@@ -78,8 +78,8 @@ impl<T> Slots<T> {
         slot.count = count;
     }
 
-    /// Takes back the buffer that starts at `id`; its entries are free from here on. `None` if it is not in flight or
-    /// has fewer than `len` writable bytes: [`refusal`](Self::refusal) tells which.
+    /// Takes back the buffer that starts at `id`; its entries are free from here on. `None` if it is not in flight
+    /// or has fewer than `len` writable bytes: [`refusal`](Self::refusal) tells which.
     ///
     /// `chained` says that the buffer has one entry for each ring slot, and not only one.
     #[inline]
@@ -121,7 +121,7 @@ impl<T> Slots<T> {
 
     #[cold]
     fn out_of_range(&self, id: u32) -> QueueError {
-        let size = u16::try_from(self.slots.len()).unwrap_or(u16::MAX);
+        let size = self.size();
         QueueError::IdOutOfRange { id, size }
     }
 
@@ -153,6 +153,79 @@ impl<T> Slots<T> {
             return Err(QueueError::NotInFlight { id });
         }
         Ok(slot.writable)
+    }
+
+    /// The ids of the buffers in flight and their data. If all buffers came back in order so far, the oldest is
+    /// first.
+    pub(super) fn all(&self) -> impl Iterator<Item = (u16, &T)> {
+        let (oldest, size) = (self.oldest(), self.size());
+        let ids = (oldest..size).chain(0..oldest);
+        ids.filter_map(|id| Some((id, self.slots[usize::from(id)].data.as_ref()?)))
+    }
+
+    fn size(&self) -> u16 {
+        u16::try_from(self.slots.len()).unwrap_or(u16::MAX)
+    }
+
+    /// The buffers in flight, and the entries of each, followed by the free list.
+    pub(super) fn save(&self, ring: RingKind) -> (Vec<BufferState>, Vec<u16>) {
+        let (mut buffers, mut entries) = (Vec::new(), Vec::new());
+        for (id, _) in self.all() {
+            let slot = &self.slots[usize::from(id)];
+            buffers.push(BufferState {
+                id,
+                slots: slot.count,
+                writable: slot.writable,
+            });
+            let chain = std::iter::successors(Some(id), |&entry| Some(self.next(entry)));
+            entries.extend(chain.take(ring.entries(slot.count)));
+        }
+        let some = |entry: u16| (entry != NONE).then_some(entry);
+        let free = std::iter::successors(some(self.first), |&entry| some(self.next(entry)));
+        entries.extend(free);
+        (buffers, entries)
+    }
+
+    /// What [`save`](Self::save) has returned, which the caller has checked, with the data of each buffer. An error
+    /// with the id of a buffer that has none.
+    pub(super) fn restore(
+        ring: RingKind,
+        buffers: &[BufferState],
+        entries: &[u16],
+        mut data: impl FnMut(u16) -> Option<T>,
+    ) -> Result<Self, u16> {
+        let slot = |_| Slot {
+            data: None,
+            writable: 0,
+            count: 0,
+            next: NONE,
+        };
+        let mut slots: Box<[Slot<T>]> = entries.iter().map(slot).collect();
+        let link = |slots: &mut [Slot<T>], list: &[u16]| {
+            for (&entry, &next) in list.iter().zip(list.iter().skip(1)) {
+                slots[usize::from(entry)].next = next;
+            }
+        };
+        let mut rest = entries;
+        for buffer in buffers {
+            let (chain, after) = rest.split_at(ring.entries(buffer.slots));
+            link(&mut slots, chain);
+            let slot = &mut slots[usize::from(buffer.id)];
+            slot.data = Some(data(buffer.id).ok_or(buffer.id)?);
+            (slot.writable, slot.count) = (buffer.writable, buffer.slots);
+            rest = after;
+        }
+        link(&mut slots, rest);
+        let mut slots = Self {
+            slots,
+            first: rest.first().copied().unwrap_or(NONE),
+            tail: rest.last().copied().unwrap_or(NONE),
+        };
+        if let (NONE, Some(oldest)) = (slots.tail, buffers.first()) {
+            // No entry is free: an in-order queue has given back the one before the oldest buffer's last.
+            slots.tail = oldest.id.checked_sub(1).unwrap_or(slots.size() - 1);
+        }
+        Ok(slots)
     }
 
     /// Takes the data of any buffer in flight, for a queue that is not used any more.

@@ -1,21 +1,22 @@
 //! The driver side of a queue, owned by one thread at a time: the part that is the same for both kinds of ring.
 //!
-//! A [`Side`] is the part that is specific to one kind: its indices, and how it writes and reads the ring.
-//! Adding buffers is in `add`; set-up, event suppression, polling and reset are here.
+//! A [`Side`] is the part that is specific to one kind: its indices, and how it writes and reads the ring. Adding
+//! buffers is in `add`, saving and restoring in `save`; set-up, event suppression, polling and reset are here.
 
 mod add;
+mod save;
 mod side;
 
 use super::{
-    Brand, Buffer, DriverControl, DriverQueue, Features, NotAdded, Opaque, Poller, QueueError,
-    SetupError, Status, Token, Used, WrapCounterError,
+    Brand, Buffer, DriverControl, DriverQueue, DriverState, Features, NotAdded, Opaque, Poller,
+    QueueError, RestoreError, SetupError, Status, Token, Used, WrapCounterError,
     indirect::Tables,
     poll::State,
     slots::Slots,
     sync::{Arc, Ordering, fence},
 };
 
-pub use side::Side;
+pub use side::{Indices, Side};
 
 /// Makes buffers available and takes used buffers back: a [`SplitDriver`](super::SplitDriver) or a
 /// [`PackedDriver`](super::PackedDriver).
@@ -38,7 +39,7 @@ pub struct Driver<T, S: Side, B> {
 }
 
 impl<T, S: Side, B: Brand> Driver<T, S, B> {
-    /// A driver side of a ring that was just initialized.
+    /// A driver side of a ring that was just initialized, or one to be restored.
     pub(super) fn over(side: S, features: Features, brand: B) -> Self {
         let size = side.size();
         Self {
@@ -179,6 +180,18 @@ impl<T, S: Side, B: Brand> DriverControl for Driver<T, S, B> {
         self.free = size;
         self.armed = S::arms_at_start(self.features);
         self.broken = None;
+    }
+
+    fn save(&self) -> Result<DriverState, RestoreError> {
+        self.save_state()
+    }
+
+    fn restore(
+        &mut self,
+        state: &DriverState,
+        data: impl FnMut(u16) -> Option<T>,
+    ) -> Result<(), RestoreError> {
+        self.restore_state(state, data)
     }
 }
 

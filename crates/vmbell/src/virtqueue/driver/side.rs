@@ -2,8 +2,19 @@
 
 use super::Driver;
 use crate::virtqueue::{
-    Brand, Buffer, Features, PolledRing, QueueError, Used, memory::RingMemory, slots::Slots,
+    Brand, Buffer, DriverState, Features, PolledRing, QueueError, RingKind, Used,
+    memory::RingMemory, slots::Slots,
 };
+
+/// What a saved state has of a side's own.
+#[derive(Debug)]
+pub struct Indices {
+    pub(in crate::virtqueue) available: u16,
+    pub(in crate::virtqueue) unkicked: u32,
+    pub(in crate::virtqueue) position: u64,
+    pub(in crate::virtqueue) used_seen: u16,
+    pub(in crate::virtqueue) batch: Option<(u16, u32)>,
+}
 
 /// The part of the driver side that is specific to one kind of ring.
 ///
@@ -14,6 +25,8 @@ pub trait Side: Sized {
     type Ring: PolledRing + Clone;
     /// What `write_chain` returns to be passed to `publish`.
     type Written: Copy;
+
+    const KIND: RingKind;
 
     /// Whether the descriptors of an indirect table name their successors.
     const LINKED: bool;
@@ -60,6 +73,12 @@ pub trait Side: Sized {
 
     /// Initializes the ring again and continues at `position`.
     fn restart(&mut self, position: u64);
+
+    /// How far the side is.
+    fn save(&self) -> Indices;
+
+    /// Goes on from a state that was checked, with this number of buffers (split) or slots (packed) in flight.
+    fn resume(&mut self, state: &DriverState, in_flight: u16);
 
     /// Advances the position by whole laps, and returns the new one.
     #[cfg(all(test, not(loom)))]

@@ -1,10 +1,12 @@
 //! The device side of a packed ring, owned by one thread at a time (virtio 1.3, 2.8).
 
 use crate::virtqueue::{
-    Chain, DeviceQueue, Features, Head, PackedLayout, QueueError, SetupError, UsedError,
+    Chain, DeviceControl, DeviceQueue, DeviceState, Features, Head, HeadState, PackedLayout,
+    QueueError, RestoreError, RingKind, STATE_VERSION, SetupError, UsedError,
     descriptor::{self, Descriptor, INDIRECT, NEXT, WRITE},
     indirect::Table,
     memory::RingMemory,
+    save::{self, Target},
     sync::{Ordering, fence},
 };
 
@@ -56,6 +58,14 @@ impl<M: RingMemory> PackedDevice<M> {
     /// Why the queue is broken, if it is.
     pub fn broken(&self) -> Option<QueueError> {
         self.broken
+    }
+
+    fn target(&self) -> Target {
+        Target {
+            ring: RingKind::Packed,
+            size: self.ring.size(),
+            features: self.features,
+        }
     }
 
     #[cold]
@@ -253,5 +263,39 @@ impl<M: RingMemory> DeviceQueue for PackedDevice<M> {
 
     fn disable_notification(&mut self) {
         self.ring.set_device_event(Event::Disable);
+    }
+}
+
+impl<M: RingMemory> DeviceControl for PackedDevice<M> {
+    fn save<'h>(
+        &self,
+        heads: impl IntoIterator<Item = &'h Head>,
+    ) -> Result<DeviceState, RestoreError> {
+        let target = self.target();
+        let unsignalled = self.next_used.since(self.signalled, target.size);
+        let state = DeviceState {
+            version: STATE_VERSION,
+            ring: target.ring,
+            size: target.size,
+            features: target.features,
+            next_avail: self.next_avail.off_wrap(),
+            next_used: self.next_used.off_wrap(),
+            avail_seen: 0,
+            unsignalled: save::at_most_many(unsignalled),
+            heads: heads.into_iter().map(HeadState::from).collect(),
+            broken: self.broken,
+        };
+        state.check(target)?;
+        Ok(state)
+    }
+
+    fn restore(&mut self, state: &DeviceState) -> Result<Vec<Head>, RestoreError> {
+        let target = self.target();
+        self.taken = state.check(target)?;
+        self.next_used = Position::of_off_wrap(state.next_used);
+        self.next_avail = self.next_used.advance(self.taken, target.size);
+        self.signalled = self.next_used.back(state.unsignalled, target.size);
+        self.broken = state.broken;
+        Ok(state.heads.iter().map(HeadState::head).collect())
     }
 }

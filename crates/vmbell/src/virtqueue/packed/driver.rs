@@ -2,10 +2,12 @@
 //! 2.8.6, 2.8.14 and 2.8.21). Consuming used buffers is in `used`.
 
 use crate::virtqueue::{
-    Brand, Buffer, Driver, Features, PackedLayout, QueueError, SetupError, Used,
+    Brand, Buffer, Driver, DriverState, Features, PackedLayout, QueueError, RingKind, SetupError,
+    Used,
     descriptor::{self, NEXT, WRITE, packed::rest},
-    driver::Side,
+    driver::{Indices, Side},
     memory::RingMemory,
+    save,
     slots::Slots,
     sync::{Ordering, fence},
 };
@@ -44,10 +46,26 @@ impl<T, M: RingMemory, B: Brand> PackedDriver<T, M, B> {
         features: Features,
         brand: B,
     ) -> Result<Self, SetupError> {
-        let ring = PackedRing::resolve(memory, layout)?;
-        ring.clear();
+        let driver = Self::attach(memory, layout, features, brand)?;
+        driver.side.ring.clear();
+        Ok(driver)
+    }
+
+    /// Takes the driver side of a ring in use without writing to it, to be
+    /// [restored](crate::virtqueue::DriverControl::restore) before any other call but
+    /// [`with_indirect_tables`](Self::with_indirect_tables).
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn attach(
+        memory: &M,
+        layout: &PackedLayout,
+        features: Features,
+        brand: B,
+    ) -> Result<Self, SetupError> {
         let side = PackedSide {
-            ring,
+            ring: PackedRing::resolve(memory, layout)?,
             available: Position::START,
             kicked: Position::START,
             position: Position::START,
@@ -84,6 +102,7 @@ impl<M: RingMemory> Side for PackedSide<M> {
     /// The second word of the first descriptor, and the position after the buffer.
     type Written = (u64, Position);
 
+    const KIND: RingKind = RingKind::Packed;
     const LINKED: bool = false;
 
     fn ring(&self) -> &PackedRing<M> {
@@ -196,6 +215,25 @@ impl<M: RingMemory> Side for PackedSide<M> {
         self.position = Position(position);
         (self.available, self.kicked) = (self.position, self.position);
         self.batch = None;
+    }
+
+    fn save(&self) -> Indices {
+        let unkicked = self.available.since(self.kicked, self.ring.size());
+        Indices {
+            available: self.available.off_wrap(),
+            unkicked: save::at_most_many(unkicked),
+            position: self.position.0,
+            used_seen: 0,
+            batch: self.batch,
+        }
+    }
+
+    fn resume(&mut self, state: &DriverState, in_flight: u16) {
+        let size = self.ring.size();
+        self.position = Position(state.position);
+        self.available = self.position.advance(in_flight, size);
+        self.kicked = self.available.back(state.unkicked, size);
+        self.batch = state.batch;
     }
 
     #[cfg(all(test, not(loom)))]

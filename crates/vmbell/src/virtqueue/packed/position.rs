@@ -50,6 +50,20 @@ impl Position {
         laps * size as u64 + self.slot() as u64 - older.slot() as u64
     }
 
+    /// The position `count` slots earlier, at the earliest the start.
+    pub(super) const fn back(self, count: u32, size: u16) -> Self {
+        let slots = (self.0 >> 16) * size as u64 + self.slot() as u64;
+        let slots = slots.saturating_sub(count as u64);
+        let (lap, slot) = (slots / size as u64, slots % size as u64);
+        Self(lap << 16 | slot)
+    }
+
+    /// A position of this slot and wrap counter, with more than 2^16 slots before it.
+    pub(super) const fn of_off_wrap(off_wrap: u16) -> Self {
+        let lap = (1 << 17) + (off_wrap >> 15 == 0) as u64;
+        Self(lap << 16 | (off_wrap & 0x7fff) as u64)
+    }
+
     /// Slot and wrap counter in the format of event suppression structures.
     #[inline]
     pub(super) const fn off_wrap(self) -> u16 {

@@ -1,10 +1,12 @@
 //! The device side of a split ring, owned by one thread at a time (virtio 1.3, 2.7).
 
 use crate::virtqueue::{
-    Chain, DeviceQueue, Features, Head, QueueError, SetupError, SplitLayout, UsedError,
+    Chain, DeviceControl, DeviceQueue, DeviceState, Features, Head, HeadState, QueueError,
+    RestoreError, RingKind, STATE_VERSION, SetupError, SplitLayout, UsedError,
     descriptor::{self, INDIRECT, NEXT, WRITE},
     memory::RingMemory,
     need_event::need_event,
+    save::{self, Target},
     sync::{Ordering, fence},
 };
 
@@ -53,6 +55,14 @@ impl<M: RingMemory> SplitDevice<M> {
     /// Why the queue is broken, if it is.
     pub fn broken(&self) -> Option<QueueError> {
         self.broken
+    }
+
+    fn target(&self) -> Target {
+        Target {
+            ring: RingKind::Split,
+            size: self.ring.size(),
+            features: self.features,
+        }
     }
 
     #[cold]
@@ -222,5 +232,39 @@ impl<M: RingMemory> DeviceQueue for SplitDevice<M> {
         } else {
             self.ring.set_used_flags(NO_NOTIFY);
         }
+    }
+}
+
+impl<M: RingMemory> DeviceControl for SplitDevice<M> {
+    fn save<'h>(
+        &self,
+        heads: impl IntoIterator<Item = &'h Head>,
+    ) -> Result<DeviceState, RestoreError> {
+        let target = self.target();
+        let state = DeviceState {
+            version: STATE_VERSION,
+            ring: target.ring,
+            size: target.size,
+            features: target.features,
+            next_avail: self.next_avail,
+            next_used: self.used_index(),
+            avail_seen: self.avail_idx,
+            unsignalled: save::at_most_many(self.next_used - self.signalled),
+            heads: heads.into_iter().map(HeadState::from).collect(),
+            broken: self.broken,
+        };
+        state.check(target)?;
+        Ok(state)
+    }
+
+    fn restore(&mut self, state: &DeviceState) -> Result<Vec<Head>, RestoreError> {
+        state.check(self.target())?;
+        self.next_avail = state.next_avail;
+        self.avail_idx = state.avail_seen;
+        // Far enough from zero that `signalled` is not below it.
+        self.next_used = u64::from(state.next_used) + u64::from(save::MANY);
+        self.signalled = self.next_used - u64::from(state.unsignalled);
+        self.broken = state.broken;
+        Ok(state.heads.iter().map(HeadState::head).collect())
     }
 }

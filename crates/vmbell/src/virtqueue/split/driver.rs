@@ -2,11 +2,13 @@
 //! 2.7.5, 2.7.7, 2.7.10 and 2.7.13). Consuming used buffers is in `used`.
 
 use crate::virtqueue::{
-    Brand, Buffer, Driver, Features, QueueError, SetupError, SplitLayout, Used,
+    Brand, Buffer, Driver, DriverState, Features, QueueError, RingKind, SetupError, SplitLayout,
+    Used,
     descriptor::{NEXT, WRITE, split::rest},
-    driver::Side,
+    driver::{Indices, Side},
     memory::RingMemory,
     need_event::need_event,
+    save,
     slots::Slots,
     sync::{Ordering, fence},
 };
@@ -44,10 +46,26 @@ impl<T, M: RingMemory, B: Brand> SplitDriver<T, M, B> {
         features: Features,
         brand: B,
     ) -> Result<Self, SetupError> {
-        let ring = SplitRing::resolve(memory, layout)?;
-        ring.clear();
+        let driver = Self::attach(memory, layout, features, brand)?;
+        driver.side.ring.clear();
+        Ok(driver)
+    }
+
+    /// Takes the driver side of a ring in use without writing to it, to be
+    /// [restored](crate::virtqueue::DriverControl::restore) before any other call but
+    /// [`with_indirect_tables`](Self::with_indirect_tables).
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn attach(
+        memory: &M,
+        layout: &SplitLayout,
+        features: Features,
+        brand: B,
+    ) -> Result<Self, SetupError> {
         let side = SplitSide {
-            ring,
+            ring: SplitRing::resolve(memory, layout)?,
             available: 0,
             kicked: 0,
             position: 0,
@@ -94,6 +112,7 @@ impl<M: RingMemory> Side for SplitSide<M> {
     /// The first descriptor of the buffer.
     type Written = u16;
 
+    const KIND: RingKind = RingKind::Split;
     const LINKED: bool = true;
 
     fn ring(&self) -> &SplitRing<M> {
@@ -208,6 +227,28 @@ impl<M: RingMemory> Side for SplitSide<M> {
         self.position = position;
         self.used_idx = 0;
         self.batch = None;
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "the index is the low half")]
+    fn save(&self) -> Indices {
+        Indices {
+            available: self.available as u16,
+            unkicked: save::at_most_many(self.available - self.kicked),
+            position: self.position,
+            used_seen: self.used_idx,
+            // The id is that of a buffer in flight.
+            batch: self.batch.map(|(id, len)| (id as u16, len)),
+        }
+    }
+
+    fn resume(&mut self, state: &DriverState, in_flight: u16) {
+        self.position = state.position;
+        // Far enough from zero that `kicked` is not below it.
+        let available = self.index().wrapping_add(in_flight);
+        self.available = u64::from(available) + u64::from(save::MANY);
+        self.kicked = self.available - u64::from(state.unkicked);
+        self.used_idx = state.used_seen;
+        self.batch = state.batch.map(|(id, len)| (id.into(), len));
     }
 
     #[cfg(all(test, not(loom)))]

@@ -6,6 +6,7 @@ mod model;
 mod plain_packed;
 mod polling;
 mod rounds;
+mod save;
 mod suppression;
 
 use super::{

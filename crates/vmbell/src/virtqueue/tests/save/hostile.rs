@@ -1,0 +1,313 @@
+//! States that no queue ever had: an error, and never a panic or a queue that goes out of bounds.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// Changes one field at a time of a state that is sound; each of them must be noticed.
+fn refused<K: Kind>(pair: &mut Pair<K>, changes: &[&dyn Fn(&mut DriverState)]) {
+    let state = pair.driver.save().unwrap();
+    let data = pair.driver.data();
+    for (i, change) in changes.iter().enumerate() {
+        let mut bad = state.clone();
+        change(&mut bad);
+        assert_ne!(bad, state, "change {i} changes nothing");
+        let result = pair.driver.restore(&bad, |id| data.get(&id).copied());
+        assert!(result.is_err(), "change {i}: {bad:?}");
+        assert_eq!(
+            pair.driver.save().unwrap(),
+            state,
+            "change {i}: nothing has changed"
+        );
+    }
+    pair.driver
+        .restore(&state, |id| data.get(&id).copied())
+        .unwrap();
+}
+
+fn refused_of_device<K: Kind>(pair: &mut Pair<K>, changes: &[&dyn Fn(&mut DeviceState)]) {
+    let state = pair.device.save(&pair.heads).unwrap();
+    for (i, change) in changes.iter().enumerate() {
+        let mut bad = state.clone();
+        change(&mut bad);
+        assert_ne!(bad, state, "change {i} changes nothing");
+        assert!(pair.device.restore(&bad).is_err(), "change {i}: {bad:?}");
+        assert_eq!(
+            pair.device.save(&pair.heads).unwrap(),
+            state,
+            "change {i}: nothing has changed"
+        );
+    }
+    pair.device.restore(&state).unwrap();
+}
+
+/// A queue with a buffer of two pieces, of which the device has taken one and used another one before.
+fn busy<K: Kind>(kind: K) -> Pair<K> {
+    let mut pair = Pair::new(kind);
+    pair.turn();
+    pair.driver.add(&[BUFFER], &[BUFFER], 5).unwrap();
+    pair.offer();
+    pair.pop();
+    pair
+}
+
+struct AnyKind;
+
+impl Case for AnyKind {
+    fn run<K: Kind>(&self, kind: K) {
+        let mut pair = busy(kind);
+        let (event_idx, in_order) = (kind.features().event_idx, kind.features().in_order);
+        refused(
+            &mut pair,
+            &[
+                &|state| state.version = 2,
+                &|state| state.tables = Some((0, 0)),
+                &|state| state.available ^= 1,
+                &|state| state.available ^= 0x8000,
+                &|state| state.available = 0x7fff,
+                &|state| state.unkicked = 5,
+                &|state| state.unkicked = u32::MAX,
+                &|state| state.position = u64::MAX,
+                &|state| state.position += 1,
+                &|state| state.base = 1 << 16,
+                &|state| state.base = 1 << 17,
+                &|state| state.base = u64::MAX,
+                // A position like this one, after a reset in an odd lap.
+                &|state| (state.position, state.base) = (state.position + (1 << 20), 1 << 16),
+                &|state| state.batch = Some(if in_order { (0, 0) } else { (1, 0) }),
+                &|state| state.batch = Some((u16::MAX, 0)),
+                &|state| state.buffers[0].id = state.buffers[1].id,
+                &|state| state.buffers[0].id = u16::MAX,
+                &|state| state.buffers[0].slots = 0,
+                &|state| state.buffers[0].slots += 1,
+                &|state| state.buffers[0].slots = u16::MAX,
+                &|state| state.buffers.push(state.buffers[0]),
+                &|state| state.buffers.truncate(1),
+                &|state| state.buffers.clear(),
+                &|state| state.buffers.swap(0, 1),
+                &|state| state.entries[3] = state.entries[0],
+                &|state| state.entries[0] = 4,
+                &|state| state.entries[0] = u16::MAX,
+                &|state| state.entries.push(3),
+                &|state| state.entries.truncate(3),
+                &|state| state.entries.clear(),
+                &|state| state.entries.rotate_left(1),
+            ],
+        );
+        if in_order {
+            refused(&mut pair, &[&|state| state.entries.swap(2, 3)]);
+        }
+        if !event_idx {
+            refused(&mut pair, &[&|state| state.armed = true]);
+        }
+        refused_of_device(
+            &mut pair,
+            &[
+                &|state| state.version = 0,
+                &|state| state.next_avail ^= 0x4000,
+                &|state| state.next_avail = state.next_used,
+                &|state| state.next_used = state.next_used.wrapping_sub(4),
+                &|state| state.unsignalled = 65_537,
+                &|state| state.unsignalled = u32::MAX,
+                &|state| state.avail_seen = state.avail_seen.wrapping_add(5),
+                &|state| state.heads[0].id = 4,
+                &|state| state.heads[0].slots = 0,
+                &|state| state.heads[0].slots = 4,
+                &|state| state.heads[0].slots = u16::MAX,
+                &|state| state.heads = vec![state.heads[0]; 3],
+            ],
+        );
+        if in_order {
+            refused_of_device(&mut pair, &[&|state| state.heads[0].sequence = 0]);
+        }
+    }
+}
+
+#[test]
+fn every_field_of_a_state_is_checked() {
+    everywhere(&AnyKind);
+    refused(
+        &mut busy(split(4, PLAIN)),
+        &[
+            &|state| state.used_seen = 4,
+            &|state| state.used_seen = 0,
+            // A broken queue has forgotten what it saw.
+            &|state| (state.used_seen, state.broken) = (2, Some(QueueError::Loop { head: 0 })),
+        ],
+    );
+    refused(
+        &mut busy(split(4, IN_ORDER)),
+        // Nothing was seen that the batch could stand for.
+        &[&|state| state.batch = Some((1, 0))],
+    );
+    refused(
+        &mut busy(packed(4, PLAIN)),
+        &[&|state| state.used_seen = 1, &|state| state.position += 4],
+    );
+    refused_of_device(
+        &mut busy(split(4, PLAIN)),
+        &[
+            &|state| state.avail_seen = 1,
+            &|state| state.heads = vec![state.heads[0]; 70_000],
+            &|state| state.broken = Some(QueueError::Loop { head: 0 }),
+            &|state| state.heads[0].slots = 2,
+        ],
+    );
+    refused_of_device(
+        &mut busy(packed(4, PLAIN)),
+        &[
+            &|state| state.avail_seen = 1,
+            &|state| state.heads[0].sequence = 4,
+            &|state| state.next_avail = 4,
+            // No chain in flight between two slots that are not there.
+            &|state| {
+                state.heads.clear();
+                (state.next_avail, state.next_used) = (4, 4);
+            },
+        ],
+    );
+}
+
+#[test]
+fn unknown_versions_are_errors_whatever_follows() {
+    let pair = Pair::new(split(4, PLAIN));
+    let mut driver = pair.driver.save().unwrap();
+    let mut device = pair.device.save([]).unwrap();
+    for version in [0, 2, u16::MAX] {
+        (driver.version, device.version) = (version, version);
+        let error = Err(RestoreError::Version { version });
+        let (mut one, mut two) = (driver.to_bytes(), device.to_bytes());
+        one.truncate(3);
+        two.push(0);
+        assert_eq!(DriverState::from_bytes(&one).map(drop), error);
+        assert_eq!(DeviceState::from_bytes(&two).map(drop), error);
+    }
+}
+
+#[test]
+fn bytes_that_are_cut_or_go_on_are_errors() {
+    let pair = busy(packed(4, INDIRECT));
+    let driver = pair.driver.save().unwrap().to_bytes();
+    let device = pair.device.save(&pair.heads).unwrap().to_bytes();
+    for len in 0..driver.len() {
+        let error = Err(RestoreError::Truncated { len });
+        assert_eq!(DriverState::from_bytes(&driver[..len]).map(drop), error);
+        if len < device.len() {
+            assert_eq!(DeviceState::from_bytes(&device[..len]).map(drop), error);
+        }
+    }
+    let error = Err(RestoreError::TooLong { extra: 2 });
+    assert_eq!(
+        DriverState::from_bytes(&[&driver[..], &[0, 0]].concat()).map(drop),
+        error
+    );
+    assert_eq!(
+        DeviceState::from_bytes(&[&device[..], &[0, 0]].concat()).map(drop),
+        error
+    );
+    // The states of the two sides are not taken for each other.
+    let (field, value) = ("side", 0);
+    let error = Err(RestoreError::Undefined { field, value });
+    assert_eq!(DriverState::from_bytes(&device).map(drop), error);
+}
+
+/// Runs a restored queue for a while; nothing that it does may be out of bounds.
+fn exercise<K: Kind>(pair: &mut Pair<K>, size: u16) {
+    for _ in 0..3 * size {
+        let _ = pair.driver.add(&[BUFFER, BUFFER], &[BUFFER], 9);
+        let _ = pair.driver.kick_prepare();
+        let _ = pair.device.enable_notification();
+        pair.heads
+            .extend(pair.device.pop(&mut pair.chain).ok().flatten());
+        if pair.heads.len() > usize::from(size) / 2 {
+            let head = pair.heads.remove(0);
+            let len = head.writable_len();
+            let _ = pair.device.add_used(head, len);
+        }
+        assert!(pair.heads.len() <= usize::from(size));
+        let _ = pair.device.needs_notification();
+        let _ = pair.driver.get_used();
+        let _ = pair.driver.enable_cb_delayed();
+        let token = pair.driver.enable_cb_prepare64();
+        let _ = pair.driver.poll64(token);
+        assert!(pair.driver.free() <= size);
+        assert!(pair.driver.data().len() <= usize::from(size));
+    }
+    // What a restored queue has become can be saved again.
+    pair.restore_driver();
+    pair.restore_device();
+    pair.driver.disable_cb();
+    pair.driver.reset();
+    assert_eq!(pair.driver.free(), size);
+}
+
+/// Puts these bytes, of anybody, in the place of some bytes of sound states; restores what still can be.
+struct Changed<'a>(&'a [(prop::sample::Index, u8)], bool);
+
+impl Case for Changed<'_> {
+    fn run<K: Kind>(&self, kind: K) {
+        let mut pair = busy(kind);
+        let change = |mut bytes: Vec<u8>| {
+            for (at, value) in self.0 {
+                let at = at.index(bytes.len());
+                bytes[at] = if self.1 {
+                    *value
+                } else {
+                    bytes[at] ^ 1 << (value % 8)
+                };
+            }
+            bytes
+        };
+        let driver = change(pair.driver.save().unwrap().to_bytes());
+        let device = change(pair.device.save(&pair.heads).unwrap().to_bytes());
+        if let Ok(state) = DriverState::from_bytes(&driver) {
+            let _ = pair.driver.restore(&state, |id| Some(u64::from(id)));
+        }
+        if let Ok(state) = DeviceState::from_bytes(&device)
+            && let Ok(heads) = pair.device.restore(&state)
+        {
+            assert_eq!(pair.device.save(&heads).unwrap(), state);
+            pair.heads = heads;
+        }
+        exercise(&mut pair, 4);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 500 }))]
+
+    #[test]
+    fn changed_states_are_errors_or_queues_within_bounds(
+        changes in proptest::collection::vec(any::<(prop::sample::Index, u8)>(), 1..4),
+        whole in any::<bool>(),
+    ) {
+        everywhere(&Changed(&changes, whole));
+    }
+
+    #[test]
+    fn random_bytes_are_errors_or_queues_within_bounds(
+        mut bytes in proptest::collection::vec(0_u8..4, 20..90),
+        side in 0_u8..2,
+        ring in 0_u8..2,
+    ) {
+        bytes[..7].copy_from_slice(&[1, 0, side, ring, 4, 0, 0]);
+        let driver = DriverState::from_bytes(&bytes);
+        let device = DeviceState::from_bytes(&bytes);
+        prop_assert!(driver.is_err() || device.is_err());
+        fn run<K: Kind>(kind: K, driver: Option<&DriverState>, device: Option<&DeviceState>) {
+            let mut pair = Pair::new(kind);
+            if let Some(state) = driver {
+                let _ = pair.driver.restore(state, |_| Some(1));
+            }
+            if let Some(state) = device
+                && let Ok(heads) = pair.device.restore(state)
+            {
+                pair.heads = heads;
+            }
+            exercise(&mut pair, 4);
+        }
+        let (driver, device) = (driver.ok(), device.ok());
+        run(split(4, PLAIN), driver.as_ref(), device.as_ref());
+        run(packed(4, PLAIN), driver.as_ref(), device.as_ref());
+    }
+}

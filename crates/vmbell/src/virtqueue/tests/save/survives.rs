@@ -1,0 +1,289 @@
+//! What a queue must not forget when it is saved, one thing a test.
+
+use super::*;
+
+struct Question;
+
+impl Case for Question {
+    fn run<K: Kind>(&self, kind: K) {
+        let mut pair = Pair::new(kind);
+        pair.offer();
+        pair.pop();
+        pair.give();
+        pair.restore_device();
+        assert!(pair.device.needs_notification());
+        pair.restore_device();
+        assert!(!pair.device.needs_notification(), "nothing new since then");
+    }
+}
+
+#[test]
+fn saved_between_used_and_the_question_still_notifies() {
+    everywhere(&Question);
+}
+
+struct Kick;
+
+impl Case for Kick {
+    fn run<K: Kind>(&self, kind: K) {
+        let mut pair = Pair::new(kind);
+        pair.offer();
+        pair.restore_driver();
+        assert!(pair.driver.kick_prepare());
+        pair.restore_driver();
+        assert!(!pair.driver.kick_prepare(), "nothing new since then");
+    }
+}
+
+#[test]
+fn saved_between_available_and_the_question_still_kicks() {
+    everywhere(&Kick);
+}
+
+struct Lap;
+
+impl Case for Lap {
+    fn run<K: Kind>(&self, kind: K) {
+        let mut pair = Pair::new(kind);
+        for _ in 0..65_535 {
+            pair.turn();
+        }
+        pair.device.enable_notification();
+        // On an event index, each side asks for what looks as if it was still to come.
+        for _ in 0..65_536 {
+            pair.turn();
+        }
+        pair.restore_device();
+        pair.restore_driver();
+        assert!(pair.device.needs_notification() && pair.driver.kick_prepare());
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "laps of the index take minutes")]
+fn lap_of_the_indices_without_a_question_is_remembered() {
+    Lap.run(split(2, EVENT_IDX));
+    Lap.run(split(2, PLAIN));
+    Lap.run(packed(2, PLAIN));
+}
+
+struct Silence;
+
+impl Case for Silence {
+    fn run<K: Kind>(&self, kind: K) {
+        let mut pair = Pair::new(kind);
+        pair.turn();
+        pair.driver.kick_prepare();
+        pair.device.needs_notification();
+        for wanted in [false, true, false] {
+            if wanted {
+                assert!(pair.driver.enable_cb() && !pair.device.enable_notification());
+            } else {
+                pair.driver.disable_cb();
+                pair.device.disable_notification();
+            }
+            pair.restore_driver();
+            pair.restore_device();
+            pair.offer();
+            assert_eq!(pair.driver.kick_prepare(), wanted);
+            pair.pop();
+            pair.give();
+            assert_eq!(pair.device.needs_notification(), wanted);
+            assert!(pair.taken().is_some());
+        }
+    }
+}
+
+#[test]
+fn what_each_side_asked_to_be_told_survives() {
+    everywhere(&Silence);
+}
+
+struct InFlight;
+
+impl Case for InFlight {
+    fn run<K: Kind>(&self, kind: K) {
+        let mut pair = Pair::new(kind);
+        for _ in 0..4 {
+            pair.offer();
+        }
+        for _ in 0..3 {
+            pair.pop();
+        }
+        pair.restore_driver();
+        pair.restore_device();
+        pair.pop();
+        let heads = std::mem::take(&mut pair.heads).into_iter();
+        let heads = heads.map(|head| (head, 8));
+        pair.device.add_used_batch(heads).unwrap();
+        for data in 0..4 {
+            // On an in-order queue the rest of the batch is in the state.
+            pair.restore_driver();
+            assert_eq!(pair.taken(), Some(data));
+        }
+        pair.restore_driver();
+        assert_eq!((pair.taken(), pair.driver.free()), (None, 4));
+    }
+}
+
+#[test]
+fn chains_that_were_taken_and_batches_half_consumed_come_back() {
+    everywhere(&InFlight);
+}
+
+struct Tokens;
+
+impl Case for Tokens {
+    fn run<K: Kind>(&self, kind: K) {
+        let mut pair = Pair::new(kind);
+        pair.driver.use_wrap_counter(STATUS).unwrap();
+        for _ in 0..11 {
+            pair.turn();
+        }
+        let (opaque, token) = (
+            pair.driver.enable_cb_prepare(),
+            pair.driver.enable_cb_prepare64(),
+        );
+        pair.restore_driver();
+        assert!(
+            !pair.driver.poll(opaque) && !pair.driver.poll64(token),
+            "nothing was used"
+        );
+        // A whole number of laps of the ring, and on a split ring of the index.
+        for _ in 0..65_536 {
+            pair.turn();
+        }
+        pair.restore_driver();
+        assert!(pair.driver.poll(opaque) && pair.driver.poll64(token));
+        pair.driver.reset();
+        let (opaque, token) = (
+            pair.driver.enable_cb_prepare(),
+            pair.driver.enable_cb_prepare64(),
+        );
+        pair.restore_driver();
+        assert_eq!(pair.driver.enable_cb_prepare(), opaque);
+        assert!(!pair.driver.poll(opaque) && !pair.driver.poll64(token));
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "a lap of the index takes minutes")]
+fn token_of_before_the_save_says_what_was_used_since() {
+    Tokens.run(split(4, PLAIN));
+    Tokens.run(packed(4, PLAIN));
+}
+
+struct Pollers;
+
+impl Case for Pollers {
+    fn run<K: Kind>(&self, kind: K) {
+        let mut pair = Pair::new(kind);
+        for _ in 0..5 {
+            pair.turn();
+        }
+        let state = pair.driver.save().unwrap();
+        let token = pair.driver.enable_cb_prepare64();
+        pair.turn();
+        // Back to the state, although the memory is not: the poller's tokens are of the same queue.
+        pair.driver.restore(&state, |_| None).unwrap();
+        assert_eq!(pair.driver.enable_cb_prepare64(), token);
+    }
+}
+
+#[test]
+fn queue_can_go_back_to_its_own_state() {
+    everywhere(&Pollers);
+}
+
+#[test]
+fn broken_queue_stays_broken_for_the_same_reason() {
+    let memory = HostMemory::new(0x800);
+    let layout = SplitLayout::contiguous(0, 4);
+    let mut driver = SplitDriver::<u64, _, _>::new(&memory, &layout, PLAIN, Any).unwrap();
+    let mut device = SplitDevice::new(&memory, &layout, PLAIN).unwrap();
+    memory.put16(layout.used + 2, 9);
+    memory.put16(layout.avail + 2, 9);
+    let (used, avail) = (driver.get_used().unwrap_err(), pop_error(&mut device));
+    let state = driver.save().unwrap();
+    let mut driver = SplitDriver::<u64, _, _>::attach(&memory, &layout, PLAIN, Any).unwrap();
+    let token = driver.enable_cb_prepare64();
+    driver.restore(&state, |_| None).unwrap();
+    assert_eq!(driver.get_used().unwrap_err(), used);
+    assert_eq!((driver.free(), driver.poll64(token)), (0, false));
+    let state = device.save([]).unwrap();
+    let mut device = SplitDevice::new(&memory, &layout, PLAIN).unwrap();
+    device.restore(&state).unwrap();
+    assert_eq!(pop_error(&mut device), avail);
+}
+
+#[test]
+fn every_reason_why_a_queue_is_broken_survives() {
+    let (id, head, size, index, len) = (7, 8, 9, 10, 11);
+    let (addr, limit) = (u64::MAX - 5, 1 << 20);
+    let errors = [
+        QueueError::UsedAhead {
+            index,
+            consumed: 1,
+            outstanding: 2,
+        },
+        QueueError::IdOutOfRange { id: u32::MAX, size },
+        QueueError::NotInFlight { id },
+        QueueError::LengthPastBuffer {
+            id,
+            len,
+            writable: 3,
+        },
+        QueueError::BatchPastIndex { id, index },
+        QueueError::AvailAhead {
+            index,
+            used: 4,
+            size,
+        },
+        QueueError::Loop { head },
+        QueueError::ChainTooLong { head, limit },
+        QueueError::ChainTooLarge { head },
+        QueueError::BufferWraps { addr, len },
+        QueueError::ReadableAfterWritable { head },
+        QueueError::IndirectMisplaced { head },
+        QueueError::IndirectLength { head, len },
+        QueueError::IndirectOutside { addr, len },
+    ];
+    let pair = Pair::new(packed(3, PLAIN));
+    for error in errors {
+        let mut state = pair.device.save([]).unwrap();
+        state.broken = Some(error);
+        assert_eq!(DeviceState::from_bytes(&state.to_bytes()).unwrap(), state);
+        let mut state = pair.driver.save().unwrap();
+        state.broken = Some(error);
+        assert_eq!(DriverState::from_bytes(&state.to_bytes()).unwrap(), state);
+    }
+}
+
+#[test]
+fn bytes_of_version_1_are_still_read() {
+    let mut pair = Pair::new(packed(2, IN_ORDER));
+    pair.turn();
+    pair.offer();
+    pair.pop();
+    let state = pair.device.save(&pair.heads).unwrap();
+    #[rustfmt::skip]
+    let bytes = [
+        1, 0, 0, 1, 2, 0, 4, // version, device, packed, size, in order
+        0, 0, 1, 0x80, 0, 0, 1, 0, 0, 0, // lap 1 slot 0, lap 0 slot 1, nothing seen, 1 not signalled
+        1, 0, 1, 0, 1, 0, 1, 0, 8, 0, 0, 0, // a chain: id 1, 1 slot, at slot 1, 8 bytes
+        0, // not broken
+    ];
+    assert_eq!(state.to_bytes(), bytes);
+    let state = pair.driver.save().unwrap();
+    #[rustfmt::skip]
+    let bytes = [
+        1, 0, 1, 1, 2, 0, 4, // version, driver, packed, size, in order
+        0, 0, 0, 2, 0, 0, 0, // no tables, lap 1 slot 0, 2 not kicked
+        1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, // lap 0 slot 1, base
+        0, 0, 0, 0, 0, // no wrap counter, nothing seen, not armed, no batch
+        1, 0, 1, 0, 1, 0, 8, 0, 0, 0, // a buffer: id 1, 1 slot, 8 bytes
+        2, 0, 1, 0, 0, 0, // entries 1 and 0
+        0, // not broken
+    ];
+    assert_eq!(state.to_bytes(), bytes);
+}
