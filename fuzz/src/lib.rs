@@ -7,6 +7,7 @@ pub mod driver;
 pub mod image;
 pub mod input;
 pub mod pci;
+pub mod state;
 pub mod tables;
 pub mod vfio;
 pub mod virtio;

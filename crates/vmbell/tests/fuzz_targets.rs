@@ -21,6 +21,8 @@ mod image;
 mod input;
 #[path = "../../../fuzz/src/pci.rs"]
 mod pci;
+#[path = "../../../fuzz/src/state.rs"]
+mod state;
 #[path = "../../../fuzz/src/tables.rs"]
 mod tables;
 #[path = "../../../fuzz/src/vfio.rs"]
@@ -92,6 +94,11 @@ fn a_device_withstands_any_driver() {
         device::fuzz,
         include_str!("../../../fuzz/seeds/virtqueue_device.hex"),
     );
+}
+
+#[test]
+fn a_queue_goes_on_from_any_state_or_refuses_it() {
+    fuzz_randomly(state::fuzz);
 }
 
 #[test]

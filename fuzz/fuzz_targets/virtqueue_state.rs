@@ -1,0 +1,5 @@
+//! libFuzzer's entry: see `src/state.rs`.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| vmbell_fuzz::state::fuzz(data));
