@@ -3,15 +3,19 @@
 
 use std::env;
 use std::fs;
+use std::path::Path;
 use std::process::Command;
+
+/// The file in which cargo notes the revision that a package was made of.
+const VCS_INFO: &str = ".cargo_vcs_info.json";
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rerun-if-changed=.cargo_vcs_info.json");
+    watch(VCS_INFO);
     // This file changes with every commit and every switch of branches. Both calls of git fail outside
     // of a repository, e.g. in an unpacked source archive; reports then name no revision.
     if let Some(log) = output("git", &["rev-parse", "--git-path", "logs/HEAD"]) {
-        println!("cargo::rerun-if-changed={log}");
+        watch(&log);
     }
     if let Some(revision) =
         packaged().or_else(|| output("git", &["rev-parse", "--short=12", "HEAD"]))
@@ -29,9 +33,17 @@ fn main() {
     }
 }
 
+/// Runs this program again if a file has changed. Cargo takes a missing file for one that has, and would compile the whole
+/// crate in each build.
+fn watch(file: &str) {
+    if Path::new(file).exists() {
+        println!("cargo::rerun-if-changed={file}");
+    }
+}
+
 /// The revision that cargo notes in a package; another repository round it is not what it was made of.
 fn packaged() -> Option<String> {
-    let text = fs::read_to_string(".cargo_vcs_info.json").ok()?;
+    let text = fs::read_to_string(VCS_INFO).ok()?;
     let (_, rest) = text.split_once("\"sha1\"")?;
     let revision = rest.split('"').nth(1)?;
     let is_revision = revision.len() >= 12 && revision.chars().all(|c| c.is_ascii_hexdigit());
