@@ -1,8 +1,32 @@
 //! Debian's packages, which `package` and `page` install on this machine if they run as root.
 
+use std::fs;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use vmbell_lab::arch::Arch;
+
+/// This machine's release of Debian.
+#[derive(Debug)]
+pub(crate) struct Release {
+    /// Its name, which is also that of its packages' folder.
+    pub(crate) suite: String,
+    /// The architecture.
+    pub(crate) arch: Arch,
+}
+
+/// What this machine runs.
+pub(crate) fn release() -> Result<Release> {
+    let text = fs::read_to_string("/etc/os-release").context("cannot read /etc/os-release")?;
+    let suite = text
+        .lines()
+        .find_map(|line| line.strip_prefix("VERSION_CODENAME="))
+        .context("/etc/os-release names no Debian release")?;
+    Ok(Release {
+        suite: suite.to_owned(),
+        arch: Arch::host().context("Debian does not exist for this architecture")?,
+    })
+}
 
 /// Whether this process runs as root.
 pub(crate) fn is_root() -> bool {

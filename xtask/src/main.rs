@@ -5,6 +5,7 @@
 //! wrong.
 
 mod artifacts;
+mod cache;
 mod check;
 mod child;
 mod debian;
@@ -31,11 +32,11 @@ enum Task {
     Lab(lab::Options),
     /// Try what deploy/ has for Prometheus and Grafana with the real programs
     ///
-    /// Downloads them once for each target/: about 23 MB.
+    /// Downloads them once, into ~/.cache/vmbell/ci: about 23 MB.
     Fleet,
     /// Make a Debian package of the command, and install, run and remove it in a clean root
     ///
-    /// The package is left in target/package. The root is downloaded once for each target/: about 40 MB. Needs root.
+    /// The package is left in target/package. The root is downloaded once, into ~/.cache/vmbell/ci: about 40 MB. Needs root.
     Package {
         /// Make it from another folder, too, and compare the bytes
         #[arg(long)]

@@ -1,7 +1,7 @@
 //! Ten thousand reports, made from a real one, and the query of docs/fleet.md, which DuckDB runs on them.
 //!
 //! Some hosts are slow and half of them have a slower kernel; the query has to find these. DuckDB is PyPI's package, which pip
-//! puts below `target/` once.
+//! puts into the user's cache once.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,12 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::artifacts;
+use crate::{artifacts, cache};
 use vmbell_report::{Random, Report};
 
-const VERSION: &str = "duckdb==2.0.0";
+const VERSION: &str = "2.0.0";
+/// Prints the name of what Python's binary modules are for: its version and the machine's.
+const ABI: &str = "import sysconfig; print(sysconfig.get_config_var('SOABI'))";
 const REPORTS: usize = 10_000;
 /// The slow hosts, the slowest first, and how many times as much they cost.
 const SLOW: [(usize, f64); 3] = [(7_001, 2.0), (123, 1.8), (4_567, 1.6)];
@@ -109,21 +111,23 @@ fn ask(folder: &Path) -> Result<Vec<Line>> {
 
 /// The folder with DuckDB for Python.
 fn duckdb() -> Result<PathBuf> {
-    let folder = artifacts::root().join("target/fleet/duckdb");
-    if folder.is_dir() {
-        return Ok(folder);
-    }
-    // A folder of another name until all is there.
-    let draft = folder.with_file_name("duckdb.draft");
-    let status = Command::new("python3")
-        .args(["-m", "pip", "install", "--quiet", "--upgrade", "--target"])
-        .args([draft.as_os_str(), VERSION.as_ref()])
-        .status()
+    let abi = Command::new("python3")
+        .args(["-c", ABI])
+        .output()
         .context("cannot run python3, which the query of docs/fleet.md is tried with")?;
-    ensure!(
-        status.success(),
-        "pip cannot install {VERSION}: it needs python3 with pip, and PyPI or a mirror of it"
-    );
-    fs::rename(&draft, &folder).context("cannot keep DuckDB")?;
-    Ok(folder)
+    let abi = String::from_utf8_lossy(&abi.stdout);
+    let name = format!("duckdb-{VERSION}-{}", abi.trim());
+    cache::entry(&name, |folder| {
+        let status = Command::new("python3")
+            .args(["-m", "pip", "install", "--quiet", "--upgrade", "--target"])
+            .arg(folder)
+            .arg(format!("duckdb=={VERSION}"))
+            .status()
+            .context("cannot run python3")?;
+        ensure!(
+            status.success(),
+            "pip cannot install duckdb {VERSION}: it needs python3 with pip, and PyPI or a mirror of it"
+        );
+        Ok(())
+    })
 }

@@ -1,13 +1,13 @@
-//! Prometheus, promtool and node_exporter: the distribution's packages, unpacked below `target/` without root.
+//! Prometheus, promtool and node_exporter: the distribution's packages, unpacked in the user's cache without root.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use tempfile::TempDir;
 
-use crate::artifacts;
+use crate::cache;
+use crate::debian::{self, Release};
 use vmbell_lab::apt::Apt;
-use vmbell_lab::arch::Arch;
 
 const PACKAGES: [&str; 2] = ["prometheus", "prometheus-node-exporter"];
 
@@ -16,20 +16,13 @@ const PACKAGES: [&str; 2] = ["prometheus", "prometheus-node-exporter"];
 pub(super) struct Tools(PathBuf);
 
 impl Tools {
-    /// Downloads and unpacks the packages, once for each `target/`: about 23 MB.
+    /// Downloads and unpacks the packages, once for each user: about 23 MB.
     pub(super) fn ready() -> Result<Self> {
-        let folder = artifacts::root().join("target/fleet");
-        let files = folder.join("files");
-        if !files.is_dir() {
-            // A folder of another name until all is there.
-            let draft = folder.join("draft");
-            if draft.is_dir() {
-                fs::remove_dir_all(&draft).context("cannot remove an unfinished download")?;
-            }
-            fs::create_dir_all(&draft).context("cannot make a folder for Prometheus")?;
-            fetch(&folder, &draft).context("cannot fetch Prometheus")?;
-            fs::rename(&draft, &files).context("cannot keep Prometheus")?;
-        }
+        let release = debian::release()?;
+        let name = format!("prometheus-{}-{}", release.suite, release.arch.package);
+        let files = cache::entry(&name, |files| {
+            fetch(&release, files).context("cannot fetch Prometheus")
+        })?;
         Ok(Self(files))
     }
 
@@ -39,10 +32,11 @@ impl Tools {
     }
 }
 
-fn fetch(folder: &Path, to: &Path) -> Result<()> {
-    let host = Arch::host().context("Prometheus is not packaged for this architecture")?;
+fn fetch(release: &Release, to: &Path) -> Result<()> {
+    let host = release.arch;
+    let folder = TempDir::new().context("cannot make a folder for apt")?;
     let mut apt = Apt::new(
-        folder,
+        folder.path(),
         host.package,
         host.package,
         "Prometheus",

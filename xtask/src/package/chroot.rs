@@ -1,4 +1,4 @@
-//! A clean Debian root, made once for each `target/`, in which the package is installed, run and removed.
+//! A clean Debian root, made once for each user, in which the package is installed, run and removed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 use super::output;
-use crate::debian;
+use crate::{cache, debian};
 
 /// What happens in the clean root. Its first words are those of a user who has just installed the package.
 const SCRIPT: &str = r#"
@@ -32,9 +32,9 @@ while read -r file; do
 done </files
 "#;
 
-/// Installs `package` in a clean root below `folder`, runs it and removes it.
-pub(super) fn test(folder: &Path, package: &Path) -> Result<()> {
-    let archive = root(folder)?;
+/// Installs `package` in a clean root, runs it and removes it.
+pub(super) fn test(package: &Path) -> Result<()> {
+    let archive = root()?;
     let place = tempfile::Builder::new().prefix("vmbell-root-").tempdir()?;
     let root = place.path();
     output(
@@ -72,35 +72,26 @@ pub(super) fn test(folder: &Path, package: &Path) -> Result<()> {
 }
 
 /// The archive of a root with what every Debian has.
-fn root(folder: &Path) -> Result<PathBuf> {
-    let archive = folder.join("root.tar");
-    if archive.is_file() {
-        return Ok(archive);
-    }
-    ensure!(
-        debian::is_root(),
-        "a clean root needs root: run `cargo xtask package` as root"
-    );
-    if Command::new("mmdebstrap")
-        .arg("--version")
-        .output()
-        .is_err()
-    {
-        debian::install("mmdebstrap")?;
-    }
-    let release = fs::read_to_string("/etc/os-release").context("cannot read /etc/os-release")?;
-    let suite = release
-        .lines()
-        .find_map(|line| line.strip_prefix("VERSION_CODENAME="))
-        .context("/etc/os-release names no Debian release")?;
-    // A name of its own until it is whole.
-    let draft = folder.join("root.draft.tar");
-    eprintln!("package: making a clean root of Debian {suite}, about 40 MB");
-    output(
-        Command::new("mmdebstrap")
-            .args(["--quiet", "--variant=essential", suite])
-            .arg(&draft),
-    )?;
-    fs::rename(&draft, &archive).context("cannot keep the clean root")?;
-    Ok(archive)
+fn root() -> Result<PathBuf> {
+    let debian::Release { suite, arch } = debian::release()?;
+    cache::entry(&format!("root-{suite}-{}.tar", arch.package), |archive| {
+        ensure!(
+            debian::is_root(),
+            "a clean root needs root: run `cargo xtask package` as root"
+        );
+        if Command::new("mmdebstrap")
+            .arg("--version")
+            .output()
+            .is_err()
+        {
+            debian::install("mmdebstrap")?;
+        }
+        eprintln!("package: making a clean root of Debian {suite}, about 40 MB");
+        output(
+            Command::new("mmdebstrap")
+                .args(["--quiet", "--variant=essential", "--format=tar", &suite])
+                .arg(archive),
+        )
+        .map(drop)
+    })
 }

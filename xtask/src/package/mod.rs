@@ -22,7 +22,7 @@ use crate::artifacts;
 pub(super) fn run() -> Result<()> {
     let folder = artifacts::root().join("target/package");
     let package = make(artifacts::root(), &folder)?;
-    chroot::test(&folder, &package)?;
+    chroot::test(&package)?;
     println!("{}", package.display());
     Ok(())
 }

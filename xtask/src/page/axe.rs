@@ -1,4 +1,4 @@
-//! axe-core, which finds what keeps people from reading a page: fetched once for each `target/` by npm.
+//! axe-core, which finds what keeps people from reading a page: fetched once for each user by npm.
 
 use std::fs;
 use std::path::Path;
@@ -6,18 +6,21 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
+use crate::cache;
+
 const VERSION: &str = "4.14.1";
 
 /// The program as text.
-pub(super) fn source(folder: &Path) -> Result<String> {
-    let file = folder.join(format!("axe-core-{VERSION}.js"));
-    if !file.is_file() {
-        fetch(folder, &file).with_context(|| format!("cannot fetch axe-core {VERSION}"))?;
-    }
+pub(super) fn source() -> Result<String> {
+    let file = cache::entry(&format!("axe-core-{VERSION}.js"), |file| {
+        fetch(file).with_context(|| format!("cannot fetch axe-core {VERSION}"))
+    })?;
     fs::read_to_string(&file).context("cannot read axe-core")
 }
 
-fn fetch(folder: &Path, to: &Path) -> Result<()> {
+fn fetch(to: &Path) -> Result<()> {
+    // Beside the file, to which it is renamed.
+    let folder = to.parent().context("a file has a folder")?;
     let draft = tempfile::tempdir_in(folder)?;
     run(
         Command::new("npm")

@@ -28,7 +28,7 @@ use crate::artifacts;
 pub(crate) fn run() -> Result<()> {
     let folder = artifacts::root().join("target/page");
     fs::create_dir_all(&folder).context("cannot make a folder for pages")?;
-    let axe = axe::source(&folder)?;
+    let axe = axe::source()?;
     let vmbell = artifacts::release()?.vmbell;
     let pages = reports::pages(&vmbell, &folder)?;
     let mut chromium = Chromium::start()?;
