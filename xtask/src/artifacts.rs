@@ -85,11 +85,6 @@ pub(crate) fn example_for(target: &str, packages: &[&str], name: &str) -> Result
     build(&arguments).map(drop)
 }
 
-/// Builds the command with the profile that it is measured with.
-pub(crate) fn release() -> Result<Artifacts> {
-    build(&["build", "--release", "--bin", "vmbell"])
-}
-
 /// A build that makes the command, too.
 fn build(arguments: &[&str]) -> Result<Artifacts> {
     let artifacts = cargo(arguments)?;

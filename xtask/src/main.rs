@@ -13,6 +13,7 @@ mod fleet;
 mod lab;
 mod package;
 mod page;
+mod release;
 mod simulate;
 // The unit tests wait as those of the library do.
 #[cfg(test)]
@@ -41,6 +42,9 @@ enum Task {
         /// Make it from another folder, too, and compare the bytes
         #[arg(long)]
         twice: bool,
+        /// Only build the program that it has, and print its path; root is not needed
+        #[arg(long, conflicts_with = "twice")]
+        program: bool,
     },
     /// Say how often `vmbell compare` is wrong, by simulation on recorded noise
     Simulate {
@@ -59,8 +63,9 @@ fn main() -> ExitCode {
         Task::Check(options) => check::run(&options),
         Task::Lab(options) => lab::run(&options),
         Task::Fleet => fleet::run(),
-        Task::Package { twice: false } => package::run(),
-        Task::Package { twice: true } => package::run_twice(),
+        Task::Package { program: true, .. } => package::run_program(),
+        Task::Package { twice: true, .. } => package::run_twice(),
+        Task::Package { .. } => package::run(),
         Task::Simulate { folder } => simulate::run(&folder),
         Task::Page => page::run(),
     };

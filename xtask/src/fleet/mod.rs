@@ -21,7 +21,7 @@ use tempfile::TempDir;
 
 use self::server::{Server, until};
 use self::tools::Tools;
-use crate::artifacts;
+use crate::{artifacts, release};
 
 /// What is measured: short, on the backend that every machine has.
 const BENCH: &[&str] = &[
@@ -61,7 +61,7 @@ pub(crate) fn run() -> Result<()> {
     let textfiles = folder.path().join("textfiles");
     fs::create_dir(&textfiles)?;
     let metrics = textfiles.join("vmbell.prom");
-    let vmbell = artifacts::release()?.vmbell;
+    let vmbell = release::program()?;
     let report = folder.path().join("report.json");
     let status = Command::new(vmbell)
         .args(BENCH)

@@ -20,8 +20,7 @@ use std::time::Instant;
 use anyhow::{Result, anyhow, ensure};
 use clap::{Args, ValueEnum};
 
-use crate::artifacts;
-use crate::child;
+use crate::{artifacts, child, release};
 use launcher::Launcher;
 use stage::Stage;
 
@@ -88,7 +87,7 @@ fn run_filtered(filter: &str) -> Result<()> {
 fn run_all() -> Result<()> {
     let started = Instant::now();
     let debug = artifacts::tests()?;
-    let release = artifacts::release()?;
+    let release = release::program()?;
     let launcher = Launcher::native(&debug.vmbell);
     let prepared = child::run(&mut launcher.lab("prepare"))?;
     ensure!(prepared.status.success(), "the lab cannot be prepared");
@@ -99,7 +98,7 @@ fn run_all() -> Result<()> {
     let own = stage::run("the lab itself", || {
         others = std::thread::scope(|scope| {
             let others = scope.spawn(|| {
-                let measured = Launcher::native(&release.vmbell);
+                let measured = Launcher::native(&release);
                 let others = [
                     stage::run("bench on KVM", || bench::run(measured, &bench::X86_64)),
                     stage::run("tests on KVM", || inside::run(launcher, &suites.on_kvm)),

@@ -7,8 +7,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::built::Built;
 use super::output;
+use crate::release::Built;
 
 /// Packs `tree` and returns the package.
 pub(super) fn pack(folder: &Path, tree: &Path, built: &Built) -> Result<PathBuf> {

@@ -4,7 +4,6 @@
 //! list of what is linked into the program. With `--twice` all of it is built again in another folder and compared byte
 //! by byte.
 
-mod built;
 mod chroot;
 mod deb;
 mod sbom;
@@ -16,21 +15,26 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::artifacts;
+use crate::{artifacts, release};
 
 /// Makes the package and installs it in a clean root.
 pub(super) fn run() -> Result<()> {
-    let folder = artifacts::root().join("target/package");
-    let package = make(artifacts::root(), &folder)?;
+    let package = make(artifacts::root())?;
     chroot::test(&package)?;
     println!("{}", package.display());
+    Ok(())
+}
+
+/// Builds the program alone, and prints its path.
+pub(super) fn run_program() -> Result<()> {
+    println!("{}", release::program()?.display());
     Ok(())
 }
 
 /// Makes the package from this folder and from a clone of it in another one, which have to be the same.
 pub(super) fn run_twice() -> Result<()> {
     let folder = artifacts::root().join("target/package");
-    let first = make(artifacts::root(), &folder)?;
+    let first = make(artifacts::root())?;
     let other = tempfile::Builder::new().prefix("vmbell-other-").tempdir()?;
     let clone = other.path().join("a folder of another name");
     let status = Command::new("git")
@@ -40,7 +44,7 @@ pub(super) fn run_twice() -> Result<()> {
         .status()
         .context("cannot run git")?;
     ensure!(status.success(), "cannot clone the repository: git failed");
-    let second = make(&clone, &clone.join("target/package"))?;
+    let second = make(&clone)?;
     for path in [folder.join("tree/usr/bin/vmbell"), first] {
         let same = match path.extension() {
             Some(_) => second.clone(),
@@ -58,16 +62,17 @@ pub(super) fn run_twice() -> Result<()> {
     Ok(())
 }
 
-/// Makes the package of the sources in `root` below `folder`.
-fn make(root: &Path, folder: &Path) -> Result<PathBuf> {
+/// Makes the package of the sources in `root`, in its `target/package`.
+fn make(root: &Path) -> Result<PathBuf> {
+    let folder = &root.join("target/package");
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    let built = built::build(root, &folder.join("build"))?;
+    let built = release::build(root)?;
     let tree = tree::lay_out(root, &folder.join("tree"), &built)?;
     deb::pack(folder, &tree, &built)
 }
 
 /// Runs a program and returns what it prints.
-fn output(command: &mut Command) -> Result<String> {
+pub(crate) fn output(command: &mut Command) -> Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command
         .output()

@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-use super::built::Built;
 use super::{output, sbom};
+use crate::release::Built;
 
 const DOC: &str = "usr/share/doc/vmbell";
 

@@ -22,14 +22,14 @@ use anyhow::{Context, Result, ensure};
 use self::browser::Chromium;
 use self::reports::Page;
 use self::view::View;
-use crate::artifacts;
+use crate::{artifacts, release};
 
 /// Runs the whole test.
 pub(crate) fn run() -> Result<()> {
     let folder = artifacts::root().join("target/page");
     fs::create_dir_all(&folder).context("cannot make a folder for pages")?;
     let axe = axe::source()?;
-    let vmbell = artifacts::release()?.vmbell;
+    let vmbell = release::program()?;
     let pages = reports::pages(&vmbell, &folder)?;
     let mut chromium = Chromium::start()?;
     broken::is_found(&mut chromium, &axe, &folder)?;

@@ -1,4 +1,5 @@
-//! The release build of the package: nothing in it depends on where and when it is made.
+//! The release build: nothing in it depends on where and when it is made. It is the program of the package, and that which
+//! the other tasks measure with, so that it is built once.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -6,23 +7,30 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use super::output;
+use crate::artifacts;
+use crate::package::output;
 
 /// The program, and what its package is called.
 #[derive(Debug)]
-pub(super) struct Built {
+pub(crate) struct Built {
     /// The program, with symbols.
-    pub(super) program: PathBuf,
+    pub(crate) program: PathBuf,
     /// Its version.
-    pub(super) version: String,
+    pub(crate) version: String,
     /// The time of the last commit, in seconds since 1970: that of all files in the package.
-    pub(super) epoch: String,
+    pub(crate) epoch: String,
     /// Who packages it: DEBFULLNAME and DEBEMAIL, as for Debian's own tools.
-    pub(super) maintainer: String,
+    pub(crate) maintainer: String,
 }
 
-/// Builds the command of the sources in `root`.
-pub(super) fn build(root: &Path, target: &Path) -> Result<Built> {
+/// Builds this workspace's command, and returns the program.
+pub(crate) fn program() -> Result<PathBuf> {
+    Ok(build(artifacts::root())?.program)
+}
+
+/// Builds the command of the sources in `root`, below its `target/package`.
+pub(crate) fn build(root: &Path) -> Result<Built> {
+    let target = root.join("target/package/build");
     let git = |words: &[&str]| output(Command::new("git").current_dir(root).args(words));
     let epoch = git(&["log", "-1", "--format=%ct"])?.trim().to_owned();
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
@@ -36,7 +44,7 @@ pub(super) fn build(root: &Path, target: &Path) -> Result<Built> {
             "vmbell",
             "--target-dir",
         ])
-        .arg(target)
+        .arg(&target)
         .env("CARGO_ENCODED_RUSTFLAGS", flags(root)?)
         .env("SOURCE_DATE_EPOCH", &epoch)
         // Debug information has paths, and the linker's build ID is a sum over it.
