@@ -90,3 +90,40 @@ end poweroff
     let cannot = format!("cannot connect to {SOCKET}");
     assert!(errors.contains(&cannot), "{errors}");
 }
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn a_signal_ends_a_run_whose_back_end_leaves_a_request_unanswered() {
+    let script = "
+echo running
+read word
+dd if=/dev/vda of=/dev/null bs=4096 count=1 skip=200 2>/dev/null &
+until grep -q '^State:.D' /proc/$!/status; do sleep 0.1; done
+echo waiting
+wait
+echo answered
+end poweroff
+";
+    let run = Guest::command(&format!("--device vhost-user-blk,socket={SOCKET}"));
+    let script_of_l1 = format!(
+        "truncate -s 1M disk
+         {}
+         says() {{ until grep -q $1 console; do sleep 0.2; kill -0 $pid || exit 1; done; }}
+         mkfifo keys
+         {run} >console 2>&1 <keys & pid=$!
+         exec 3>keys
+         says running
+         kill -STOP $daemon
+         echo >&3
+         says waiting
+         kill -TERM $pid
+         wait $pid; echo status: $?
+         kill -KILL $daemon
+         cat console",
+        daemon()
+    );
+    let ran = Guest::new(script).in_l1(&L1, &script_of_l1);
+    let said = ran.said();
+    assert_eq!(line(said, "status: "), ["143"], "{said}");
+    assert_eq!(line(said, "answered").len(), 0, "{said}");
+}
