@@ -31,6 +31,7 @@ const BENCH: &[&str] = &[
     "--backend=usermode",
     "--runs=5",
     "--min-time=5ms",
+    "--run-timeout=10m",
     "--quiet",
     "--style=none",
     "--export-openmetrics",

@@ -20,6 +20,7 @@ const SCAN: &[&str] = &[
 const SHORT: &[&str] = &[
     "--backend=usermode",
     "--min-time=2ms",
+    "--run-timeout=10m",
     "--quiet",
     "--style=none",
     "--export-json",
