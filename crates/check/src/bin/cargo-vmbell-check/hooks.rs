@@ -1,0 +1,49 @@
+//! What the compiler is asked to hook, and the flags that ask for it.
+
+/// Which operations of the code under test call the checker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hooks {
+    /// Loads, stores, copies, atomic operations and fences. Uses unstable flags of rustc.
+    All,
+    /// Atomic operations and fences, with stable flags only.
+    Atomics,
+}
+
+/// Instrument each function, without LLVM's own runtime: the checker defines what is called.
+const THREAD: [&str; 2] = ["-Zsanitizer=thread", "-Zexternal-clangrt"];
+/// Do not reuse the generic functions that `std` or the checker compiled for themselves: those are not instrumented.
+const GENERICS: &str = "-Zshare-generics=n";
+/// `std` is not instrumented. rustc 1.95 asks for this consent, and 1.90 does not know the flag.
+const MIXED: &str = "-Cunsafe-allow-abi-mismatch=sanitizer";
+
+impl Hooks {
+    /// The flags to try, the newest compiler's first.
+    pub(crate) fn candidates(self) -> Vec<Vec<&'static str>> {
+        match self {
+            Self::All => {
+                let older = vec![THREAD[0], THREAD[1], GENERICS];
+                let mut newer = older.clone();
+                newer.push(MIXED);
+                vec![newer, older]
+            }
+            Self::Atomics => vec![vec!["-Cpasses=tsan"]],
+        }
+    }
+
+    /// The value of `VMBELL_CHECK_HOOKS`, which the checker reads.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Atomics => "atomics",
+        }
+    }
+}
+
+impl std::fmt::Display for Hooks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::All => "loads, stores, atomic operations and fences",
+            Self::Atomics => "atomic operations and fences only",
+        })
+    }
+}

@@ -1,0 +1,176 @@
+//! What `cargo vmbell-check` builds: which crates are hooked, and that no build is mixed with another.
+//!
+//! The application's own test, `fixture/app/tests/hooks.rs`, asserts what the stand-in for the checker sees of each
+//! operation. It knows from the environment and from `cfg(vmbell_check)` what it has to be.
+
+use std::fs;
+
+use crate::support::{Fixture, compiled, stderr, succeed};
+
+const APP: [&str; 3] = ["test", "-p", "app"];
+const ALL: [&str; 4] = ["app", "macros", "subject", "vmbell-check"];
+const HOST: &str = "x86_64-unknown-linux-gnu";
+
+#[test]
+fn builds_are_hooked_and_never_mixed_with_those_of_cargo_test() {
+    let fixture = Fixture::new();
+    let plain = |fixture: &Fixture| succeed(fixture.cargo().args(APP));
+    let check = |fixture: &Fixture| succeed(fixture.check().args(APP));
+
+    assert_eq!(compiled(&plain(&fixture)), ALL);
+    let first = check(&fixture);
+    assert_eq!(compiled(&first), ALL);
+    assert!(
+        first.contains("hooking loads, stores, atomic operations and fences with rustc"),
+        "{first}"
+    );
+    // There and back: each finds its own build complete, and its test passes.
+    assert!(compiled(&plain(&fixture)).is_empty());
+    assert!(compiled(&check(&fixture)).is_empty());
+
+    // cargo without the wrapper in the checker's folder: a stale build that the checker must not use.
+    let builds = fixture.builds();
+    let mut by_hand = fixture.cargo();
+    by_hand
+        .args(["test", "--tests", "--target", HOST, "-p", "app"])
+        .env("CARGO_TARGET_DIR", &builds[0]);
+    assert_eq!(compiled(&succeed(&mut by_hand)), ALL);
+    check(&fixture);
+
+    // Other flags, other folder.
+    let atomics = succeed(fixture.check().args(APP).arg("--atomics-only"));
+    assert_eq!(compiled(&atomics), ALL);
+    assert!(
+        atomics.contains("plain and volatile loads and stores are not hooked"),
+        "{atomics}"
+    );
+    assert!(
+        atomics.contains("builds of other toolchains or flags: 1 "),
+        "{atomics}"
+    );
+    assert_eq!(fixture.builds().len(), 2);
+    check(&fixture);
+
+    let removed = succeed(fixture.check().arg("clean"));
+    assert!(removed.contains("removed"), "{removed}");
+    assert!(fixture.builds().is_empty());
+    assert!(compiled(&plain(&fixture)).is_empty());
+}
+
+#[test]
+fn flags_profile_and_wrapper_of_the_user_stay_in_effect() {
+    let fixture = Fixture::new();
+    let log = fixture.path().join("wrapper.log");
+    let wrapper = fixture.script(
+        "wrapper",
+        &format!("echo \"$@\" >> '{}'\nexec \"$@\"", log.display()),
+    );
+    fs::create_dir(fixture.path().join(".cargo")).unwrap();
+    let config = format!("[target.{HOST}]\nrustflags = [\"--cfg=of_the_configuration\"]\n");
+    fs::write(fixture.path().join(".cargo/config.toml"), config).unwrap();
+    // Abort is allowed here: cargo ignores it for tests, and the program does not contain the checker.
+    let elsewhere = fixture.path().join("elsewhere");
+    succeed(
+        fixture
+            .check()
+            .args(APP)
+            .arg("--target-dir=elsewhere")
+            .env("RUSTC_WRAPPER", &wrapper)
+            .env("CARGO_PROFILE_DEV_PANIC", "abort")
+            .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1"),
+    );
+    assert!(fixture.builds().is_empty());
+    assert_eq!(
+        fs::read_dir(elsewhere.join("vmbell-check"))
+            .unwrap()
+            .count(),
+        1
+    );
+
+    let log = fs::read_to_string(log).unwrap();
+    let call = |name: &str| {
+        let crate_name = format!("--crate-name {name} ");
+        log.lines()
+            .find(|line| line.contains(&crate_name))
+            .unwrap_or_else(|| panic!("no {name} in {log}"))
+    };
+    for (name, hooked) in [
+        ("subject", true),
+        ("app", true),
+        ("hooks", true),
+        ("vmbell_check", false),
+    ] {
+        let call = call(name);
+        assert_eq!(call.contains("-Zsanitizer=thread"), hooked, "{call}");
+        assert!(call.contains("--cfg=vmbell_check"), "{call}");
+        assert!(call.contains("--cfg=of_the_configuration"), "{call}");
+        assert!(call.contains("opt-level=1"), "{call}");
+    }
+    for name in ["build_script_build", "macros", "probe"] {
+        let call = call(name);
+        assert!(
+            !call.contains("sanitizer") && !call.contains("vmbell_check"),
+            "{call}"
+        );
+    }
+}
+
+#[test]
+fn checker_that_aborts_on_panic_is_refused() {
+    let fixture = Fixture::new();
+    let output = fixture
+        .check()
+        .args(APP)
+        .env("RUSTFLAGS", "-Cpanic=abort")
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let message = stderr(&output);
+    assert!(
+        message.contains("error: vmbell-check is compiled with panic=abort"),
+        "{message}"
+    );
+}
+
+#[test]
+fn checker_that_lacks_a_hook_does_not_link() {
+    let fixture = Fixture::new();
+    let source = fixture.path().join("engine/src/lib.rs");
+    let text = fs::read_to_string(&source).unwrap();
+    fs::write(&source, text.replace("__tsan_write2 \"write2\",", "")).unwrap();
+    let output = fixture.check().args(APP).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    // In the words of lld or of GNU ld: the spare hooks come as a whole or not at all.
+    let message = stderr(&output);
+    let collide = ["duplicate symbol", "multiple definition"]
+        .iter()
+        .any(|words| message.contains(words));
+    assert!(collide && message.contains("__tsan_"), "{message}");
+}
+
+#[test]
+fn program_is_built_and_run() {
+    let fixture = Fixture::new();
+    let output = fixture
+        .check()
+        .args(["run", "-q", "-p", "app"])
+        .output()
+        .unwrap();
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "7 96\n",
+        "{}",
+        stderr(&output)
+    );
+    assert!(output.stderr.is_empty(), "{}", stderr(&output));
+}
+
+#[test]
+fn failed_test_is_status_1() {
+    let fixture = Fixture::new();
+    let test = "#[test]\nfn fails() { vmbell_check::watch(0, 0); panic!(\"on purpose\"); }\n";
+    fs::write(fixture.path().join("app/tests/hooks.rs"), test).unwrap();
+    let output = fixture.check().args(APP).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("on purpose"));
+}
