@@ -1,0 +1,78 @@
+//! Bells: how one task wakes another.
+//!
+//! The word of a bell is one location of the graph, and each operation on it one atomic step that acquires and releases,
+//! as eventfd's lock and an interrupt controller's do. Under TSO it also drains the store buffer, as a VM exit does.
+//! It is no sequentially consistent fence: on arm64 neither an exit nor a lock is one.
+
+use crate::graph::Order;
+use crate::search::{Access, Search, Stop};
+use crate::task;
+
+/// Where a task sleeps: the set of its bells that have rung. Like epoll, one wait returns all of them, and clears them.
+#[derive(Clone, Copy, Debug)]
+pub struct Sleeper {
+    offset: u16,
+}
+
+/// One bell of a [`Sleeper`], which behaves as an eventfd: signals between two waits become one.
+#[derive(Clone, Copy, Debug)]
+pub struct Bell {
+    offset: u16,
+    bit: u8,
+}
+
+fn word(offset: u16, awaits: u64) -> Access {
+    Access {
+        offset,
+        size: 8,
+        order: Order::AcqRel,
+        awaits,
+        site: 0,
+    }
+}
+
+impl Sleeper {
+    pub(crate) fn new(offset: u16) -> Sleeper {
+        Sleeper { offset }
+    }
+
+    /// The bell with this number, 0 to 31.
+    pub fn bell(&self, bit: u8) -> Bell {
+        Bell {
+            offset: self.offset,
+            bit,
+        }
+    }
+
+    /// Sleeps until a bell rings. Returns a bit for each that has.
+    pub fn wait(&self) -> u32 {
+        let access = word(self.offset, u64::MAX);
+        let rung = task::call(|search: &mut Search| -> Result<u64, Stop> {
+            search.update(access, |_| Some(0))
+        });
+        u32::try_from(rung).unwrap_or(u32::MAX)
+    }
+
+    /// The bells that have rung, without sleeping, and clears them.
+    pub fn poll(&self) -> u32 {
+        let access = word(self.offset, 0);
+        let rung = task::call(|search| search.update(access, |rung| (rung != 0).then_some(0)));
+        u32::try_from(rung).unwrap_or(u32::MAX)
+    }
+}
+
+impl Bell {
+    /// Rings.
+    pub fn signal(&self) {
+        let (access, bit) = (word(self.offset, 0), 1 << self.bit);
+        task::call(|search| search.update(access, |rung| Some(rung | bit)));
+    }
+
+    /// Takes the signal back, as when an eventfd is not carried over to another process. True if there was one.
+    pub fn clear(&self) -> bool {
+        let (access, bit) = (word(self.offset, 0), 1 << self.bit);
+        task::call(|search| search.update(access, |rung| (rung & bit != 0).then_some(rung & !bit)))
+            & bit
+            != 0
+    }
+}

@@ -1,0 +1,81 @@
+//! What keeps a scenario from being explored.
+
+use std::io;
+
+/// Why a scenario cannot be explored. None of these is a verdict on the code under test.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The code under test was not compiled with instrumentation.
+    #[error(
+        "no access of the code under test reached the hooks: run the test with `cargo vmbell-check test`"
+    )]
+    NotInstrumented,
+    /// A part of the code under test was not compiled with instrumentation.
+    #[error("{access} of {place} at {site} is not instrumented, so the search would miss it")]
+    Unhooked {
+        /// `a load` or `a store`.
+        access: &'static str,
+        /// The field of the shared memory.
+        place: String,
+        /// The function, the file and the line.
+        site: String,
+    },
+    /// Another thread accessed the shared memory.
+    #[error("{site} accesses {place} from a thread of its own: run the handler itself as a task")]
+    OtherThread {
+        /// The field of the shared memory.
+        place: String,
+        /// The function, the file and the line.
+        site: String,
+    },
+    /// A replay did what the recorded execution did not.
+    #[error(
+        "step {step} of {task} differs between two runs with the same inputs: {recorded} before, {now} now; time, random \
+         numbers, addresses and global state must not decide what a task does"
+    )]
+    Diverged {
+        /// The task.
+        task: String,
+        /// The number of its step.
+        step: usize,
+        /// What it did.
+        recorded: String,
+        /// What it does.
+        now: String,
+    },
+    /// The scenario sets up different memory each time.
+    #[error(
+        "the scenario writes different initial values to the shared memory each time that it is set up"
+    )]
+    SetupDiffers,
+    /// An execution does not end.
+    #[error(
+        "an execution has more than {steps} steps; {task} took the last: a task must return or wait"
+    )]
+    TooManySteps {
+        /// The task that took the last step.
+        task: String,
+        /// The limit.
+        steps: usize,
+    },
+    /// A scenario has too many tasks.
+    #[error("a scenario with {tasks} tasks cannot be explored: the limit is {limit}")]
+    TooManyTasks {
+        /// How many it has.
+        tasks: usize,
+        /// How many it may have.
+        limit: usize,
+    },
+    /// The shared memory cannot be mapped.
+    #[error("cannot map {pages} pages as the shared memory")]
+    Map {
+        /// How many pages.
+        pages: usize,
+        /// Why.
+        source: io::Error,
+    },
+    /// There is no memory for the stack of a task.
+    #[error("cannot allocate the stack of a task")]
+    Stack(#[source] io::Error),
+}

@@ -1,0 +1,209 @@
+//! The front of the crate: a scenario, the models under which it is explored, and the report.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::bell::Sleeper;
+use crate::error::Error;
+use crate::hooks;
+use crate::memory::Mapping;
+use crate::model::Model;
+use crate::report::{Failure, Report, Verdict};
+use crate::search::{Execution, Limits, Names, Search, SetUp, Spec, Stats};
+use crate::shared::Memory;
+
+/// Only one search runs at a time in a process: the hooks of all code lead to it.
+static LOCK: Mutex<()> = Mutex::new(());
+
+/// Explores scenarios.
+#[derive(Clone, Debug)]
+pub struct Explorer {
+    models: Vec<Model>,
+    limits: Limits,
+    pages: usize,
+    first: bool,
+}
+
+impl Default for Explorer {
+    fn default() -> Explorer {
+        Explorer::new()
+    }
+}
+
+/// One set-up of a scenario: its memory, its bells and its tasks.
+pub struct Scenario {
+    memory: Memory,
+    names: Names,
+    tasks: Vec<Spec>,
+    checks: Vec<Box<dyn FnOnce() -> Result<(), String>>>,
+}
+
+impl Explorer {
+    /// An explorer of all models, with a limit of 60 seconds for each.
+    pub fn new() -> Explorer {
+        Explorer {
+            models: vec![Model::Sc, Model::Tso, Model::Rc11],
+            limits: Limits {
+                time: Duration::from_secs(60),
+                executions: u64::MAX,
+                events: 4000,
+                memory: 1 << 30,
+            },
+            pages: 2,
+            first: true,
+        }
+    }
+
+    /// Explores under these models. Defaults to all.
+    #[must_use]
+    pub fn models(mut self, models: impl IntoIterator<Item = Model>) -> Explorer {
+        self.models = models.into_iter().collect();
+        self
+    }
+
+    /// Stops after this time for each model.
+    #[must_use]
+    pub fn seconds(mut self, seconds: u64) -> Explorer {
+        self.limits.time = Duration::from_secs(seconds);
+        self
+    }
+
+    /// Stops after this number of executions for each model. Defaults to no limit.
+    #[must_use]
+    pub fn executions(mut self, executions: u64) -> Explorer {
+        self.limits.executions = executions;
+        self
+    }
+
+    /// The size of the shared memory in pages of 4 KiB. Defaults to 2.
+    #[must_use]
+    pub fn pages(mut self, pages: usize) -> Explorer {
+        self.pages = pages;
+        self
+    }
+
+    /// Goes on after the first failure, to find the trace with the fewest switches between tasks.
+    #[must_use]
+    pub fn all(mut self) -> Explorer {
+        self.first = false;
+        self
+    }
+
+    /// Explores a scenario. `set_up` is called for each execution, and must do the same each time.
+    ///
+    /// # Errors
+    ///
+    /// If the scenario cannot be explored.
+    pub fn run(&self, mut set_up: impl FnMut(&mut Scenario)) -> Result<Report, Error> {
+        let _lock = LOCK.lock().unwrap_or_else(PoisonError::into_inner);
+        hooks::set_exploring(true);
+        let verdicts: Result<Vec<Verdict>, Error> = self
+            .models
+            .iter()
+            .map(|&model| self.run_model(model, &mut set_up))
+            .collect();
+        hooks::set_exploring(false);
+        Ok(Report {
+            verdicts: verdicts?,
+        })
+    }
+
+    fn run_model(
+        &self,
+        model: Model,
+        set_up: &mut dyn FnMut(&mut Scenario),
+    ) -> Result<Verdict, Error> {
+        let mapping = Mapping::new(self.pages).map_err(|source| Error::Map {
+            pages: self.pages,
+            source,
+        })?;
+        let mut search = Search::new(model, mapping, self.limits);
+        let checks = Rc::new(RefCell::new(Vec::new()));
+        let mut scenario = |search: &Search| {
+            let mut scenario = Scenario {
+                memory: Memory::new(search.mapping.seen(), search.mapping.len()),
+                names: Names::default(),
+                tasks: Vec::new(),
+                checks: Vec::new(),
+            };
+            set_up(&mut scenario);
+            checks.replace(scenario.checks);
+            SetUp {
+                tasks: scenario.tasks,
+                names: scenario.names,
+            }
+        };
+        let mut failure: Option<Failure> = None;
+        let first = self.first;
+        let mut ended = |search: &mut Search, execution: Execution| {
+            let wrong = match execution {
+                Execution::Wrong(wrong) => Some(wrong),
+                Execution::Good => {
+                    let failed = checks.take().into_iter().find_map(|check| check().err());
+                    failed.map(crate::search::Wrong::Claim)
+                }
+            };
+            if let Some(wrong) = wrong {
+                let new = Failure::new(search, wrong);
+                if failure.as_ref().is_none_or(|old| new.is_simpler_than(old)) {
+                    failure = Some(new);
+                }
+                return !first;
+            }
+            true
+        };
+        let complete = search.explore(&mut scenario, &mut ended)?;
+        let stats: Stats = search.stats;
+        Ok(Verdict {
+            model,
+            complete: complete && (failure.is_none() || !first),
+            stats,
+            failure,
+        })
+    }
+}
+
+impl Scenario {
+    /// The shared memory. It is zero.
+    pub fn memory(&self) -> Memory {
+        self.memory
+    }
+
+    /// A task that has to return: if it sleeps at the end, a signal was lost.
+    pub fn task(&mut self, name: &str, body: impl FnOnce() + 'static) {
+        self.add(name, true, Box::new(body));
+    }
+
+    /// A task that may sleep at the end, such as a device that waits for more.
+    pub fn background(&mut self, name: &str, body: impl FnOnce() + 'static) {
+        self.add(name, false, Box::new(body));
+    }
+
+    fn add(&mut self, name: &str, must: bool, body: Box<dyn FnOnce()>) {
+        self.tasks.push(Spec {
+            name: name.to_string(),
+            must,
+            body,
+        });
+    }
+
+    /// A place where a task can sleep, with the names of its bells: the first is `bell(0)`.
+    pub fn sleeper(&mut self, name: &str, bells: &[&str]) -> Sleeper {
+        let offset = self.memory.len() + 8 * self.names.sleepers.len();
+        let bells = bells.iter().map(|bell| (*bell).to_string()).collect();
+        self.names.sleepers.push((name.to_string(), bells));
+        Sleeper::new(u16::try_from(offset).unwrap_or(u16::MAX))
+    }
+
+    /// Names a range of bytes of the shared memory, for traces.
+    pub fn name(&mut self, at: usize, len: usize, name: &str) {
+        self.names.ranges.push((at, len, name.to_string()));
+    }
+
+    /// A check at the end of each execution in which the tasks returned.
+    pub fn at_end(&mut self, check: impl FnOnce() -> Result<(), String> + 'static) {
+        self.checks.push(Box::new(check));
+    }
+}

@@ -1,0 +1,371 @@
+//! ThreadSanitizer's interface, which the compiler calls before each access of instrumented code, as steps of the search.
+//!
+//! The functions are those of LLVM's `compiler-rt/lib/tsan/rtl/tsan_interface.h` and `tsan_interface_atomic.h`. Each is
+//! a few instructions that pass its return address, which names the access in traces, to the function that does the work.
+//! Accesses outside the shared memory, and of threads that run no task, are what they would be without instrumentation.
+#![allow(unsafe_code)]
+
+use std::arch::naked_asm;
+use std::cell::Cell;
+use std::ptr;
+use std::sync::atomic::{self, AtomicUsize, Ordering};
+
+use crate::graph::Order;
+use crate::guard;
+use crate::memory::offset;
+use crate::search::{Access, Search, Stop};
+use crate::task;
+
+/// Where another thread accessed the shared memory: the return address and the offset plus 1; 0 if none did.
+static OTHER_THREAD: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
+
+thread_local! {
+    /// Whether this thread explores.
+    static EXPLORES: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Says that this thread explores from now on, or no longer.
+pub(crate) fn set_exploring(explores: bool) {
+    EXPLORES.set(explores);
+}
+
+/// Where another thread accessed the shared memory since the last call.
+pub(crate) fn other_thread() -> Option<(usize, u16)> {
+    let at = OTHER_THREAD[1].swap(0, Ordering::Relaxed);
+    let offset = u16::try_from(at.checked_sub(1)?).ok()?;
+    Some((OTHER_THREAD[0].load(Ordering::Relaxed), offset))
+}
+
+/// The offset of an address that a task of this thread accesses in the shared memory.
+fn shared(address: usize, site: usize) -> Option<u16> {
+    let offset = offset(address)?;
+    if task::inside() {
+        return Some(offset);
+    }
+    if !EXPLORES.get() {
+        OTHER_THREAD[0].store(site, Ordering::Relaxed);
+        OTHER_THREAD[1].store(usize::from(offset) + 1, Ordering::Relaxed);
+    }
+    None
+}
+
+/// Takes a step. A hook cannot unwind, so that a task whose execution has ended stops here for good.
+fn call<R>(step: impl Fn(&mut Search) -> Result<R, Stop>) -> R {
+    loop {
+        match task::with(&step) {
+            Some(Ok(result)) => return result,
+            Some(Err(_)) | None => {
+                task::suspend();
+            }
+        }
+    }
+}
+
+fn order(order: i32) -> Order {
+    match order {
+        0 => Order::Relaxed,
+        1 | 2 => Order::Acquire,
+        3 => Order::Release,
+        4 => Order::AcqRel,
+        _ => Order::SeqCst,
+    }
+}
+
+fn access(offset: u16, size: u8, order: Order, site: usize) -> Access {
+    Access {
+        offset,
+        size,
+        order,
+        awaits: 0,
+        site,
+    }
+}
+
+/// The parts of at most eight bytes of a plain access.
+fn parts(offset: u16, size: u8) -> impl Iterator<Item = (u16, u8)> {
+    (0..size.div_ceil(8)).map(move |part| (offset + 8 * u16::from(part), size.min(8)))
+}
+
+extern "C" fn plain_read<const SIZE: u8>(address: usize, site: usize) {
+    let Some(offset) = shared(address, site) else {
+        return;
+    };
+    for (offset, size) in parts(offset, SIZE) {
+        let access = access(offset, size, Order::Relaxed, site);
+        let value = call(|search| search.load(access));
+        // The load itself comes after this hook, and finds the value in memory.
+        task::with(|search| {
+            search.mapping.write(
+                usize::from(offset),
+                &value.to_le_bytes()[..usize::from(size)],
+            )
+        });
+    }
+    guard::allow(offset, SIZE);
+}
+
+extern "C" fn plain_write<const SIZE: u8>(address: usize, site: usize) {
+    let Some(offset) = shared(address, site) else {
+        return;
+    };
+    task::with(|search| {
+        search.begin_announcement(site);
+        for (offset, size) in parts(offset, SIZE) {
+            search.announce(access(offset, size, Order::Relaxed, site));
+        }
+    });
+    guard::allow(offset, SIZE);
+}
+
+extern "C" fn plain_update<const SIZE: u8>(address: usize, site: usize) {
+    plain_read::<SIZE>(address, site);
+    plain_write::<SIZE>(address, site);
+}
+
+/// Each word of a range is one access.
+extern "C" fn read_range(address: usize, len: usize, site: usize) {
+    for at in (0..len).step_by(8) {
+        match len - at {
+            8.. => plain_read::<8>(address + at, site),
+            4.. => plain_read::<4>(address + at, site),
+            2.. => plain_read::<2>(address + at, site),
+            _ => plain_read::<1>(address + at, site),
+        }
+    }
+}
+
+extern "C" fn fence(order_of_fence: i32, site: usize) {
+    atomic::fence(Ordering::SeqCst);
+    if task::inside() {
+        let order = order(order_of_fence);
+        call(|search| search.fence(order, site));
+    }
+}
+
+extern "C" fn nothing() {}
+
+/// Copies word by word where a side is shared: each word is one access.
+unsafe extern "C" fn copy(to: *mut u8, from: *const u8, len: usize, site: usize) -> *mut u8 {
+    if shared(to.addr(), site).is_none() && shared(from.addr(), site).is_none() {
+        // SAFETY: the caller is a `memcpy` or `memmove` of instrumented code, which vouches for both ranges.
+        unsafe { ptr::copy(from, to, len) };
+        return to;
+    }
+    let mut at = 0;
+    while at < len {
+        let size = [8, 4, 2, 1]
+            .into_iter()
+            .find(|&size| size <= len - at)
+            .unwrap_or(1);
+        let mut bytes = [0; 8];
+        let part = u8::try_from(size).unwrap_or(1);
+        if let Some(offset) = shared(from.addr() + at, site) {
+            let access = access(offset, part, Order::Relaxed, site);
+            bytes = call(|search| search.load(access)).to_le_bytes();
+        } else {
+            // SAFETY: `at + size` is at most `len`, for which the caller vouches; `bytes` has 8 bytes.
+            unsafe { ptr::copy_nonoverlapping(from.add(at), bytes.as_mut_ptr(), size) };
+        }
+        if let Some(offset) = shared(to.addr() + at, site) {
+            let access = access(offset, part, Order::Relaxed, site);
+            call(|search| search.store(access, u64::from_le_bytes(bytes)));
+        } else {
+            // SAFETY: as above, for the range of `to`.
+            unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to.add(at), size) };
+        }
+        at += size;
+    }
+    to
+}
+
+unsafe extern "C" fn set(to: *mut u8, byte: i32, len: usize, site: usize) -> *mut u8 {
+    let byte = byte.to_le_bytes()[0];
+    if shared(to.addr(), site).is_none() {
+        // SAFETY: the caller is a `memset` of instrumented code, which vouches for the range.
+        unsafe { ptr::write_bytes(to, byte, len) };
+        return to;
+    }
+    let bytes = [byte; 8];
+    let mut at = 0;
+    while at < len {
+        let size = [8, 4, 2, 1]
+            .into_iter()
+            .find(|&size| size <= len - at)
+            .unwrap_or(1);
+        if let Some(offset) = shared(to.addr() + at, site) {
+            let access = access(
+                offset,
+                u8::try_from(size).unwrap_or(1),
+                Order::Relaxed,
+                site,
+            );
+            call(|search| search.store(access, u64::from_le_bytes(bytes)));
+        }
+        at += size;
+    }
+    to
+}
+
+/// Functions that pass their return address as one more argument: in the register that the number of arguments selects.
+macro_rules! hook {
+    ($register:literal, $function:path, $($name:ident)+) => { $(
+        #[unsafe(naked)]
+        #[unsafe(no_mangle)]
+        extern "C" fn $name() {
+            naked_asm!(concat!("mov ", $register, ", [rsp]"), "jmp {}", sym $function)
+        }
+    )+ };
+}
+
+hook!("rsi", plain_read::<1>, __tsan_read1 __tsan_volatile_read1);
+hook!("rsi", plain_read::<2>, __tsan_read2 __tsan_volatile_read2 __tsan_unaligned_read2 __tsan_unaligned_volatile_read2);
+hook!("rsi", plain_read::<4>, __tsan_read4 __tsan_volatile_read4 __tsan_unaligned_read4 __tsan_unaligned_volatile_read4);
+hook!("rsi", plain_read::<8>, __tsan_read8 __tsan_volatile_read8 __tsan_unaligned_read8 __tsan_unaligned_volatile_read8);
+hook!("rsi", plain_read::<16>, __tsan_read16 __tsan_volatile_read16 __tsan_unaligned_read16);
+hook!("rsi", plain_write::<1>, __tsan_write1 __tsan_volatile_write1);
+hook!("rsi", plain_write::<2>, __tsan_write2 __tsan_volatile_write2 __tsan_unaligned_write2 __tsan_unaligned_volatile_write2);
+hook!("rsi", plain_write::<4>, __tsan_write4 __tsan_volatile_write4 __tsan_unaligned_write4 __tsan_unaligned_volatile_write4);
+hook!("rsi", plain_write::<8>, __tsan_write8 __tsan_volatile_write8 __tsan_unaligned_write8 __tsan_unaligned_volatile_write8);
+hook!("rsi", plain_write::<16>, __tsan_write16 __tsan_volatile_write16 __tsan_unaligned_write16);
+hook!("rsi", plain_update::<1>, __tsan_read_write1);
+hook!("rsi", plain_update::<2>, __tsan_read_write2 __tsan_unaligned_read_write2);
+hook!("rsi", plain_update::<4>, __tsan_read_write4 __tsan_unaligned_read_write4);
+hook!("rsi", plain_update::<8>, __tsan_read_write8 __tsan_unaligned_read_write8);
+hook!("rdx", read_range, __tsan_read_range);
+hook!("rsi", fence, __tsan_atomic_thread_fence);
+hook!("rcx", copy, __tsan_memcpy __tsan_memmove);
+hook!("rcx", set, __tsan_memset);
+hook!("rax", nothing, __tsan_init __tsan_func_entry __tsan_func_exit __tsan_vptr_read __tsan_vptr_update
+    __tsan_atomic_signal_fence);
+
+/// The hooks of the atomic operations on values of one size.
+macro_rules! atomics {
+    ($module:ident, $type:ty, $atomic:ty, $size:literal,
+        $load:ident $store:ident $exchange:ident $add:ident $sub:ident $and:ident $or:ident $xor:ident $nand:ident
+        $value:ident $strong:ident $weak:ident) => {
+        mod $module {
+            use super::*;
+
+            /// The atomic at an address that is not shared.
+            fn real<'a>(address: *mut $type) -> &'a $atomic {
+                // SAFETY: instrumented code is about to access this address as an atomic of this type, and vouches for it.
+                unsafe { <$atomic>::from_ptr(address) }
+            }
+
+            #[allow(clippy::cast_possible_truncation, reason = "the value has the size of the access")]
+            extern "C" fn load(address: *mut $type, order_of: i32, site: usize) -> $type {
+                match shared(address.addr(), site) {
+                    Some(offset) => {
+                        let access = access(offset, $size, order(order_of), site);
+                        call(|search| search.load(access)) as $type
+                    }
+                    None => real(address).load(Ordering::SeqCst),
+                }
+            }
+
+            extern "C" fn store(address: *mut $type, value: $type, order_of: i32, site: usize) {
+                match shared(address.addr(), site) {
+                    Some(offset) => {
+                        let access = access(offset, $size, order(order_of), site);
+                        call(|search| search.store(access, u64::from(value)));
+                    }
+                    None => real(address).store(value, Ordering::SeqCst),
+                }
+            }
+
+            #[allow(clippy::cast_possible_truncation, reason = "the value has the size of the access")]
+            fn update(
+                address: *mut $type,
+                order_of: i32,
+                site: usize,
+                change: impl Fn($type) -> Option<$type>,
+            ) -> $type {
+                match shared(address.addr(), site) {
+                    Some(offset) => {
+                        let access = access(offset, $size, order(order_of), site);
+                        call(|search| search.update(access, |old| change(old as $type).map(u64::from))) as $type
+                    }
+                    None => match real(address).fetch_update(Ordering::SeqCst, Ordering::SeqCst, change) {
+                        Ok(old) | Err(old) => old,
+                    },
+                }
+            }
+
+            extern "C" fn exchange(address: *mut $type, value: $type, order: i32, site: usize) -> $type {
+                update(address, order, site, |_| Some(value))
+            }
+            extern "C" fn add(address: *mut $type, value: $type, order: i32, site: usize) -> $type {
+                update(address, order, site, |old| Some(old.wrapping_add(value)))
+            }
+            extern "C" fn sub(address: *mut $type, value: $type, order: i32, site: usize) -> $type {
+                update(address, order, site, |old| Some(old.wrapping_sub(value)))
+            }
+            extern "C" fn and(address: *mut $type, value: $type, order: i32, site: usize) -> $type {
+                update(address, order, site, |old| Some(old & value))
+            }
+            extern "C" fn or(address: *mut $type, value: $type, order: i32, site: usize) -> $type {
+                update(address, order, site, |old| Some(old | value))
+            }
+            extern "C" fn xor(address: *mut $type, value: $type, order: i32, site: usize) -> $type {
+                update(address, order, site, |old| Some(old ^ value))
+            }
+            extern "C" fn nand(address: *mut $type, value: $type, order: i32, site: usize) -> $type {
+                update(address, order, site, |old| Some(!(old & value)))
+            }
+            extern "C" fn compare_value(
+                address: *mut $type,
+                expected: $type,
+                value: $type,
+                order: i32,
+                _failure: i32,
+                site: usize,
+            ) -> $type {
+                update(address, order, site, |old| (old == expected).then_some(value))
+            }
+            unsafe extern "C" fn compare(
+                address: *mut $type,
+                expected: *mut $type,
+                value: $type,
+                order: i32,
+                failure: i32,
+                site: usize,
+            ) -> bool {
+                // SAFETY: the second argument of this hook points to the expected value, a local of the caller.
+                let before = unsafe { *expected };
+                let old = compare_value(address, before, value, order, failure, site);
+                // SAFETY: as above.
+                unsafe { *expected = old };
+                old == before
+            }
+
+            hook!("rdx", load, $load);
+            hook!("rcx", store, $store);
+            hook!("rcx", exchange, $exchange);
+            hook!("rcx", add, $add);
+            hook!("rcx", sub, $sub);
+            hook!("rcx", and, $and);
+            hook!("rcx", or, $or);
+            hook!("rcx", xor, $xor);
+            hook!("rcx", nand, $nand);
+            hook!("r9", compare_value, $value);
+            hook!("r9", compare, $strong $weak);
+        }
+    };
+}
+
+atomics!(of_8, u8, atomic::AtomicU8, 1,
+    __tsan_atomic8_load __tsan_atomic8_store __tsan_atomic8_exchange __tsan_atomic8_fetch_add __tsan_atomic8_fetch_sub
+    __tsan_atomic8_fetch_and __tsan_atomic8_fetch_or __tsan_atomic8_fetch_xor __tsan_atomic8_fetch_nand
+    __tsan_atomic8_compare_exchange_val __tsan_atomic8_compare_exchange_strong __tsan_atomic8_compare_exchange_weak);
+atomics!(of_16, u16, atomic::AtomicU16, 2,
+    __tsan_atomic16_load __tsan_atomic16_store __tsan_atomic16_exchange __tsan_atomic16_fetch_add __tsan_atomic16_fetch_sub
+    __tsan_atomic16_fetch_and __tsan_atomic16_fetch_or __tsan_atomic16_fetch_xor __tsan_atomic16_fetch_nand
+    __tsan_atomic16_compare_exchange_val __tsan_atomic16_compare_exchange_strong __tsan_atomic16_compare_exchange_weak);
+atomics!(of_32, u32, atomic::AtomicU32, 4,
+    __tsan_atomic32_load __tsan_atomic32_store __tsan_atomic32_exchange __tsan_atomic32_fetch_add __tsan_atomic32_fetch_sub
+    __tsan_atomic32_fetch_and __tsan_atomic32_fetch_or __tsan_atomic32_fetch_xor __tsan_atomic32_fetch_nand
+    __tsan_atomic32_compare_exchange_val __tsan_atomic32_compare_exchange_strong __tsan_atomic32_compare_exchange_weak);
+atomics!(of_64, u64, atomic::AtomicU64, 8,
+    __tsan_atomic64_load __tsan_atomic64_store __tsan_atomic64_exchange __tsan_atomic64_fetch_add __tsan_atomic64_fetch_sub
+    __tsan_atomic64_fetch_and __tsan_atomic64_fetch_or __tsan_atomic64_fetch_xor __tsan_atomic64_fetch_nand
+    __tsan_atomic64_compare_exchange_val __tsan_atomic64_compare_exchange_strong __tsan_atomic64_compare_exchange_weak);

@@ -1,0 +1,143 @@
+//! The memory that driver and device share: one object, mapped twice.
+//!
+//! The code under test sees the first mapping, at an address that stays the same for all executions. The engine writes
+//! through the second, so that the guard can make the first inaccessible while the code under test runs.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Where the first mapping is, for the hooks; 0 if there is none.
+static BASE: AtomicUsize = AtomicUsize::new(0);
+static LEN: AtomicUsize = AtomicUsize::new(0);
+
+/// The offset of an address in the shared memory.
+pub(crate) fn offset(address: usize) -> Option<u16> {
+    let base = BASE.load(Ordering::Relaxed);
+    let offset = address.wrapping_sub(base);
+    if base != 0 && offset < LEN.load(Ordering::Relaxed) {
+        u16::try_from(offset).ok()
+    } else {
+        None
+    }
+}
+
+/// Writes through the first mapping, of which `base` is the address, outside an execution.
+pub(crate) fn preset(base: NonNull<u8>, at: usize, bytes: &[u8]) {
+    assert!(
+        offset(base.as_ptr().addr() + at).is_some(),
+        "the shared memory is mapped"
+    );
+    // SAFETY: the range is in the first mapping, which is accessible while a scenario is set up; `Memory` checks its end.
+    unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), base.as_ptr().add(at), bytes.len()) }
+}
+
+/// Both mappings. Only one exists at a time: the search holds a lock.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    seen: NonNull<u8>,
+    alias: NonNull<u8>,
+    len: usize,
+}
+
+impl Mapping {
+    /// Maps `pages` pages of zeros.
+    pub(crate) fn new(pages: usize) -> io::Result<Mapping> {
+        let len = pages * 4096;
+        // SAFETY: the name is a string with a NUL; the call makes a descriptor, which is closed below.
+        let fd = unsafe { libc::memfd_create(c"vmbell-check".as_ptr(), libc::MFD_CLOEXEC) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let result = Mapping::map(fd, len);
+        // SAFETY: `fd` was made above, and no other value owns it.
+        unsafe { libc::close(fd) };
+        let mapping = result?;
+        LEN.store(len, Ordering::Relaxed);
+        BASE.store(mapping.seen.as_ptr().addr(), Ordering::Relaxed);
+        Ok(mapping)
+    }
+
+    fn map(fd: i32, len: usize) -> io::Result<Mapping> {
+        // SAFETY: `fd` is the open memfd of `new`; the call changes its length only.
+        if unsafe { libc::ftruncate(fd, len as libc::off_t) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let map = || {
+            let protection = libc::PROT_READ | libc::PROT_WRITE;
+            // SAFETY: a new mapping at an address of the kernel's choice replaces no other.
+            let at =
+                unsafe { libc::mmap(ptr::null_mut(), len, protection, libc::MAP_SHARED, fd, 0) };
+            if at == libc::MAP_FAILED {
+                return Err(io::Error::last_os_error());
+            }
+            NonNull::new(at.cast::<u8>()).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))
+        };
+        Ok(Mapping {
+            seen: map()?,
+            alias: map()?,
+            len,
+        })
+    }
+
+    /// The first mapping, which the code under test uses.
+    pub(crate) fn seen(&self) -> NonNull<u8> {
+        self.seen
+    }
+
+    /// The bytes, through the second mapping.
+    pub(crate) fn read(&self, offset: usize, bytes: &mut [u8]) {
+        assert!(
+            offset + bytes.len() <= self.len,
+            "the access is within the memory"
+        );
+        // SAFETY: the range is within the second mapping, which lives as long as `self`; `bytes` is elsewhere.
+        unsafe {
+            ptr::copy_nonoverlapping(
+                self.alias.as_ptr().add(offset),
+                bytes.as_mut_ptr(),
+                bytes.len(),
+            )
+        }
+    }
+
+    /// Changes the bytes, through the second mapping.
+    pub(crate) fn write(&self, offset: usize, bytes: &[u8]) {
+        assert!(
+            offset + bytes.len() <= self.len,
+            "the access is within the memory"
+        );
+        // SAFETY: the range is within the second mapping, which lives as long as `self`; `bytes` is elsewhere.
+        unsafe {
+            ptr::copy_nonoverlapping(bytes.as_ptr(), self.alias.as_ptr().add(offset), bytes.len())
+        }
+    }
+
+    /// How many bytes there are.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Makes the first mapping accessible, or inaccessible.
+    pub(crate) fn open(&self, open: bool) {
+        let protection = if open {
+            libc::PROT_READ | libc::PROT_WRITE
+        } else {
+            libc::PROT_NONE
+        };
+        // SAFETY: the range is the first mapping, which lives as long as `self`.
+        let result = unsafe { libc::mprotect(self.seen.as_ptr().cast(), self.len, protection) };
+        assert_eq!(result, 0, "mprotect of the shared memory fails");
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        BASE.store(0, Ordering::Relaxed);
+        for mapping in [self.seen, self.alias] {
+            // SAFETY: `map` made both mappings with this length, and `self` owns them.
+            unsafe { libc::munmap(mapping.as_ptr().cast(), self.len) };
+        }
+    }
+}

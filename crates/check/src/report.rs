@@ -1,0 +1,227 @@
+//! What an exploration found, as values and as text.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use crate::model::Model;
+use crate::search::{Search, Stats, Wrong};
+use crate::trace::Story;
+
+/// What the exploration of a scenario found, under each model.
+#[derive(Debug)]
+pub struct Report {
+    /// One verdict for each model, in the order in which they were asked for.
+    pub verdicts: Vec<Verdict>,
+}
+
+/// What was found under one model.
+#[derive(Debug)]
+pub struct Verdict {
+    /// The model.
+    pub model: Model,
+    /// Whether every execution that the model allows was explored. If not, the verdict is no proof.
+    pub complete: bool,
+    /// What went wrong, in the execution with the fewest switches between tasks of those that were seen.
+    pub failure: Option<Failure>,
+    pub(crate) stats: Stats,
+}
+
+/// An execution that went wrong.
+#[derive(Debug)]
+pub struct Failure {
+    /// What went wrong.
+    pub what: What,
+    /// The steps of the execution.
+    pub trace: Vec<String>,
+    switches: usize,
+}
+
+/// What went wrong in an execution.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// A lost notification: tasks that had to return sleep for ever, and nothing will wake them.
+    Lost {
+        /// The tasks that had to return.
+        tasks: Vec<String>,
+    },
+    /// A task panicked.
+    Panicked(String),
+    /// A claim or a final check of the scenario does not hold.
+    Claim(String),
+}
+
+impl Failure {
+    pub(crate) fn new(search: &Search, wrong: Wrong) -> Failure {
+        let story = Story::of(search);
+        let what = match wrong {
+            Wrong::Stuck => What::Lost {
+                tasks: search
+                    .tasks
+                    .iter()
+                    .filter(|task| task.is_stuck())
+                    .map(|task| task.name.clone())
+                    .collect(),
+            },
+            Wrong::Panic(text) => What::Panicked(text),
+            Wrong::Claim(text) => What::Claim(text),
+        };
+        Failure {
+            what,
+            trace: story.lines(search),
+            switches: story.switches,
+        }
+    }
+
+    pub(crate) fn is_simpler_than(&self, other: &Failure) -> bool {
+        (self.switches, self.trace.len()) < (other.switches, other.trace.len())
+    }
+
+    /// How often the trace switches from one task to another.
+    pub fn switches(&self) -> usize {
+        self.switches
+    }
+}
+
+impl Verdict {
+    /// How many executions were explored to their ends.
+    pub fn executions(&self) -> u64 {
+        self.stats.executions
+    }
+
+    /// How long the exploration took, in seconds.
+    pub fn seconds(&self) -> f64 {
+        self.stats.elapsed.as_secs_f64()
+    }
+}
+
+impl Report {
+    /// The first failure, if there is one.
+    pub fn failure(&self) -> Option<&Failure> {
+        self.verdicts
+            .iter()
+            .find_map(|verdict| verdict.failure.as_ref())
+    }
+
+    /// Whether every execution was explored under each model.
+    pub fn is_complete(&self) -> bool {
+        self.verdicts.iter().all(|verdict| verdict.complete)
+    }
+
+    /// Checks that no execution went wrong.
+    ///
+    /// # Panics
+    ///
+    /// With the trace, if one did.
+    pub fn assert_no_failure(&self) -> &Report {
+        assert!(self.failure().is_none(), "\n{self}");
+        self
+    }
+
+    /// Checks that every execution was explored.
+    ///
+    /// # Panics
+    ///
+    /// If a limit ended an exploration before.
+    pub fn assert_complete(&self) -> &Report {
+        let cut = self
+            .verdicts
+            .iter()
+            .any(|verdict| !verdict.complete && verdict.failure.is_none());
+        assert!(
+            !cut,
+            "the exploration did not end within its limits, so that it proves nothing:\n{self}"
+        );
+        self
+    }
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            What::Lost { tasks } => write!(
+                f,
+                "lost notification: {} can never go on",
+                tasks.join(" and ")
+            ),
+            What::Panicked(text) => write!(f, "panic: {text}"),
+            What::Claim(text) => f.write_str(text),
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Stats {
+            executions,
+            events,
+            elapsed,
+            ..
+        } = self.stats;
+        write!(
+            f,
+            "{:4}  {:8}  {executions:>8} executions of up to {events} steps in {:.2} s: ",
+            self.model,
+            if self.complete { "complete" } else { "bounded" },
+            elapsed.as_secs_f64(),
+        )?;
+        match &self.failure {
+            None if self.complete => write!(f, "no notification is lost"),
+            None => write!(f, "nothing found so far, which is no proof"),
+            Some(failure) => {
+                writeln!(f, "{}", failure.what)?;
+                failure
+                    .trace
+                    .iter()
+                    .try_for_each(|line| writeln!(f, "    {line}"))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.verdicts
+            .iter()
+            .try_for_each(|verdict| writeln!(f, "{verdict}"))
+    }
+}
+
+/// The function and the line of an instruction's return address.
+pub(crate) fn site_name(address: usize) -> String {
+    static KNOWN: Mutex<Option<HashMap<usize, String>>> = Mutex::new(None);
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = known.get_or_insert_default();
+    known
+        .entry(address)
+        .or_insert_with(|| resolve(address))
+        .clone()
+}
+
+/// The innermost frame that is not of the standard library: accesses are inlined functions of it.
+fn resolve(address: usize) -> String {
+    let mut found = None;
+    backtrace::resolve(std::ptr::without_provenance_mut(address - 1), |symbol| {
+        let file = symbol.filename().map(Path::to_path_buf).unwrap_or_default();
+        let is_library = file
+            .components()
+            .any(|part| part.as_os_str() == "rustc" || part.as_os_str() == "library");
+        if found.is_none() && !is_library {
+            let name = symbol
+                .name()
+                .map(|name| format!("{name:#}"))
+                .unwrap_or_default();
+            let function = name.rsplit("::").next().unwrap_or_default().to_string();
+            let file = file
+                .file_name()
+                .map(|file| file.to_string_lossy().into_owned())
+                .unwrap_or_default();
+            found = Some(format!(
+                "{function}, {file}:{}",
+                symbol.lineno().unwrap_or_default()
+            ));
+        }
+    });
+    found.unwrap_or_else(|| format!("{address:#x}"))
+}

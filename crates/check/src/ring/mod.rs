@@ -1,0 +1,274 @@
+//! A virtqueue as a scenario: its place in the shared memory, its notifications, and a reference for either side.
+//!
+//! The reference sides ([`Ring::reference_driver`], [`Ring::reference_device`]) follow virtio 1.3, 2.7 and 2.8 word by word. They
+//! are tasks of the harness itself, and need no instrumentation: pair one with the side under test.
+
+mod packed;
+mod split;
+
+use crate::bell::{Bell, Sleeper};
+use crate::explorer::Scenario;
+use crate::graph::Order;
+use crate::shared::Memory;
+
+/// The layout of a virtqueue (virtio 1.3, 2.7 and 2.8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// `VIRTIO_F_RING_PACKED` is not negotiated.
+    Split,
+    /// `VIRTIO_F_RING_PACKED` is negotiated.
+    Packed,
+}
+
+/// What a scenario needs to know of a virtqueue.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// Split or packed.
+    pub format: Format,
+    /// The number of descriptors.
+    pub size: u16,
+    /// Whether `VIRTIO_F_EVENT_IDX` is negotiated.
+    pub event_idx: bool,
+    /// The index at which a split ring begins, which is near 65,535 to see it wrap. Only the reference sides and
+    /// queues whose state can be set support another index than 0.
+    pub start: u16,
+}
+
+/// What a driver does.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// How many requests it makes.
+    pub requests: u16,
+    /// How many it makes before it waits for one; at most the size of the queue.
+    pub depth: u16,
+    /// Whether it asks once for a series of requests if the device is to be notified, not after each.
+    pub batch: bool,
+}
+
+/// A virtqueue of a scenario. Copies refer to the same queue.
+#[derive(Clone, Copy, Debug)]
+pub struct Ring {
+    memory: Memory,
+    /// Its shape.
+    pub shape: Shape,
+    /// The descriptor table, or the packed ring: an offset in the shared memory, as all addresses here.
+    pub descriptors: u16,
+    /// The available ring, or the driver's event suppression.
+    pub driver: u16,
+    /// The used ring, or the device's event suppression.
+    pub device: u16,
+    driver_sleeps: Sleeper,
+    device_sleeps: Sleeper,
+}
+
+impl Shape {
+    /// A split ring that begins at 0.
+    pub fn split(size: u16, event_idx: bool) -> Shape {
+        Shape {
+            format: Format::Split,
+            size,
+            event_idx,
+            start: 0,
+        }
+    }
+
+    /// A packed ring.
+    pub fn packed(size: u16, event_idx: bool) -> Shape {
+        Shape {
+            format: Format::Packed,
+            size,
+            event_idx,
+            start: 0,
+        }
+    }
+
+    /// The same, beginning at another index.
+    #[must_use]
+    pub fn starting_at(mut self, start: u16) -> Shape {
+        self.start = start;
+        self
+    }
+}
+
+impl Load {
+    /// Requests of which as many are in flight as fit into a queue of `depth` descriptors.
+    pub fn new(requests: u16, depth: u16) -> Load {
+        Load {
+            requests,
+            depth,
+            batch: false,
+        }
+    }
+}
+
+impl Scenario {
+    /// A virtqueue at the beginning of the shared memory, with a notification in each direction.
+    pub fn ring(&mut self, shape: Shape) -> Ring {
+        let size = shape.size;
+        let driver = 16 * size;
+        let device = match shape.format {
+            Format::Split => (driver + 6 + 2 * size).next_multiple_of(4),
+            Format::Packed => driver + 4,
+        };
+        self.ring_at(shape, 0, driver, device)
+    }
+
+    /// A virtqueue whose parts are at these offsets.
+    pub fn ring_at(&mut self, shape: Shape, descriptors: u16, driver: u16, device: u16) -> Ring {
+        let at = |offset: u16| usize::from(offset);
+        let size = at(shape.size);
+        for slot in 0..size {
+            let base = at(descriptors) + 16 * slot;
+            let last = match shape.format {
+                Format::Split => ["flags", "next"],
+                Format::Packed => ["id", "flags"],
+            };
+            self.name(base, 8, &format!("desc[{slot}].addr"));
+            self.name(base + 8, 4, &format!("desc[{slot}].len"));
+            self.name(base + 12, 2, &format!("desc[{slot}].{}", last[0]));
+            self.name(base + 14, 2, &format!("desc[{slot}].{}", last[1]));
+        }
+        match shape.format {
+            Format::Split => {
+                self.name(at(driver), 2, "avail.flags");
+                self.name(at(driver) + 2, 2, "avail.idx");
+                self.name(at(device), 2, "used.flags");
+                self.name(at(device) + 2, 2, "used.idx");
+                for slot in 0..size {
+                    self.name(at(driver) + 4 + 2 * slot, 2, &format!("avail.ring[{slot}]"));
+                    self.name(
+                        at(device) + 4 + 8 * slot,
+                        4,
+                        &format!("used.ring[{slot}].id"),
+                    );
+                    self.name(
+                        at(device) + 8 + 8 * slot,
+                        4,
+                        &format!("used.ring[{slot}].len"),
+                    );
+                }
+                self.name(at(driver) + 4 + 2 * size, 2, "used_event");
+                self.name(at(device) + 4 + 8 * size, 2, "avail_event");
+            }
+            Format::Packed => {
+                for (part, base) in [("driver_event", at(driver)), ("device_event", at(device))] {
+                    self.name(base, 2, &format!("{part}.off_wrap"));
+                    self.name(base + 2, 2, &format!("{part}.flags"));
+                }
+            }
+        }
+        let driver_sleeps = self.sleeper("driver", &["interrupt"]);
+        let device_sleeps = self.sleeper("device", &["kick", "pause"]);
+        Ring {
+            memory: self.memory(),
+            shape,
+            descriptors,
+            driver,
+            device,
+            driver_sleeps,
+            device_sleeps,
+        }
+    }
+}
+
+impl Ring {
+    /// The driver notifies the device.
+    pub fn kick(&self) {
+        self.device_sleeps.bell(0).signal();
+    }
+
+    /// The device interrupts the driver.
+    pub fn interrupt(&self) {
+        self.driver_sleeps.bell(0).signal();
+    }
+
+    /// The device sleeps until it is notified. True if it was kicked.
+    pub fn wait_for_kick(&self) -> bool {
+        self.device_sleeps.wait() & 1 != 0
+    }
+
+    /// The driver sleeps until it is interrupted.
+    pub fn wait_for_interrupt(&self) {
+        self.driver_sleeps.wait();
+    }
+
+    /// The device's bells: 0 is the kick; others are for what else wakes its thread, such as a pause.
+    pub fn device_bell(&self, bit: u8) -> Bell {
+        self.device_sleeps.bell(bit)
+    }
+
+    /// The driver's bell.
+    pub fn driver_bell(&self) -> Bell {
+        self.driver_sleeps.bell(0)
+    }
+
+    /// Where the device sleeps.
+    pub fn device_sleeper(&self) -> Sleeper {
+        self.device_sleeps
+    }
+
+    /// Where the driver sleeps.
+    pub fn driver_sleeper(&self) -> Sleeper {
+        self.driver_sleeps
+    }
+
+    /// The shared memory.
+    pub fn memory(&self) -> Memory {
+        self.memory
+    }
+
+    /// Lets both sides of a split ring begin at the index of its shape. For the set-up of a scenario.
+    pub fn preset(&self) {
+        if self.shape.format == Format::Split && self.shape.start != 0 {
+            let size = self.shape.size;
+            let start = self.shape.start.to_le_bytes();
+            for at in [
+                self.driver + 2,
+                self.device + 2,
+                self.driver + 4 + 2 * size,
+                self.device + 4 + 8 * size,
+            ] {
+                self.memory.preset(at.into(), &start);
+            }
+        }
+    }
+
+    /// The driver of the specification, which returns once all its requests are answered.
+    pub fn reference_driver(self, load: Load) -> impl FnOnce() + 'static {
+        move || match self.shape.format {
+            Format::Split => split::drive(&self, load),
+            Format::Packed => packed::drive(&self, load),
+        }
+    }
+
+    /// The device of the specification, which never returns.
+    pub fn reference_device(self) -> impl FnOnce() + 'static {
+        move || match self.shape.format {
+            Format::Split => split::serve(&self),
+            Format::Packed => packed::serve(&self),
+        }
+    }
+
+    fn load16(&self, at: u16, order: Order) -> u16 {
+        let value = self.memory.load(at.into(), 2, order);
+        u16::try_from(value).unwrap_or(u16::MAX)
+    }
+
+    fn store16(&self, at: u16, value: u16, order: Order) {
+        self.memory.store(at.into(), 2, value.into(), order);
+    }
+
+    fn load32(&self, at: u16, order: Order) -> u32 {
+        let value = self.memory.load(at.into(), 4, order);
+        u32::try_from(value).unwrap_or(u32::MAX)
+    }
+
+    fn store32(&self, at: u16, value: u32, order: Order) {
+        self.memory.store(at.into(), 4, value.into(), order);
+    }
+}
+
+/// Whether one of the indices in `old..new` is one behind `event` (virtio 1.3, 2.7.10).
+fn need_event(event: u16, new: u16, old: u16) -> bool {
+    new.wrapping_sub(event).wrapping_sub(1) < new.wrapping_sub(old)
+}

@@ -1,0 +1,157 @@
+//! Both sides of a split ring as the specification has them (virtio 1.3, 2.7).
+
+use super::{Load, Ring, need_event};
+use crate::graph::Order::{Acquire, Relaxed, Release, SeqCst};
+use crate::shared::{claim, fence};
+
+impl Ring {
+    fn avail_flags(&self) -> u16 {
+        self.driver
+    }
+    fn avail_idx(&self) -> u16 {
+        self.driver + 2
+    }
+    fn avail_ring(&self, index: u16) -> u16 {
+        self.driver + 4 + 2 * (index % self.shape.size)
+    }
+    fn used_event(&self) -> u16 {
+        self.driver + 4 + 2 * self.shape.size
+    }
+    fn used_flags(&self) -> u16 {
+        self.device
+    }
+    fn used_idx(&self) -> u16 {
+        self.device + 2
+    }
+    fn used_ring(&self, index: u16) -> u16 {
+        self.device + 4 + 8 * (index % self.shape.size)
+    }
+    fn avail_event(&self) -> u16 {
+        self.device + 4 + 8 * self.shape.size
+    }
+}
+
+pub(super) fn drive(ring: &Ring, load: Load) {
+    let event_idx = ring.shape.event_idx;
+    let mut free: Vec<u16> = (0..ring.shape.size).rev().collect();
+    let mut in_flight = vec![false; ring.shape.size.into()];
+    let (mut avail, mut used) = (ring.shape.start, ring.shape.start);
+    let mut asked = avail;
+    let (mut sent, mut answered) = (0, 0);
+    loop {
+        while sent < load.requests && sent - answered < load.depth {
+            let Some(id) = free.pop() else { break };
+            in_flight[usize::from(id)] = true;
+            let descriptor = usize::from(ring.descriptors + 16 * id);
+            ring.memory.store(descriptor, 8, 0x800, Relaxed);
+            ring.memory.store(descriptor + 8, 4, 8, Relaxed);
+            ring.memory.store(descriptor + 12, 2, 2, Relaxed);
+            ring.store16(ring.avail_ring(avail), id, Relaxed);
+            avail = avail.wrapping_add(1);
+            ring.store16(ring.avail_idx(), avail, Release);
+            sent += 1;
+            if !load.batch {
+                kick(ring, avail, &mut asked);
+            }
+        }
+        if load.batch && asked != avail {
+            kick(ring, avail, &mut asked);
+        }
+        loop {
+            if !event_idx {
+                ring.store16(ring.avail_flags(), 1, Relaxed);
+            }
+            while ring.load16(ring.used_idx(), Acquire) != used {
+                let id = ring.load32(ring.used_ring(used), Relaxed);
+                let at = usize::try_from(id).unwrap_or(usize::MAX);
+                let known = in_flight.get(at).copied().unwrap_or(false);
+                claim(known, || {
+                    format!("the device returns chain {id}, which is not in flight")
+                });
+                if known {
+                    in_flight[at] = false;
+                    free.push(u16::try_from(id).unwrap_or(0));
+                    answered += 1;
+                }
+                used = used.wrapping_add(1);
+            }
+            if event_idx {
+                ring.store16(ring.used_event(), used, Relaxed);
+            } else {
+                ring.store16(ring.avail_flags(), 0, Relaxed);
+            }
+            fence(SeqCst);
+            if ring.load16(ring.used_idx(), Relaxed) == used {
+                break;
+            }
+        }
+        if answered == load.requests {
+            return;
+        }
+        if sent == load.requests || sent - answered == load.depth {
+            ring.wait_for_interrupt();
+        }
+    }
+}
+
+/// Notifies the device of what was made available since the last time, if it wants that.
+fn kick(ring: &Ring, avail: u16, asked: &mut u16) {
+    fence(SeqCst);
+    let wanted = if ring.shape.event_idx {
+        need_event(ring.load16(ring.avail_event(), Relaxed), avail, *asked)
+    } else {
+        ring.load16(ring.used_flags(), Relaxed) & 1 == 0
+    };
+    *asked = avail;
+    if wanted {
+        ring.kick();
+    }
+}
+
+pub(super) fn serve(ring: &Ring) {
+    let event_idx = ring.shape.event_idx;
+    let (mut avail, mut used) = (ring.shape.start, ring.shape.start);
+    loop {
+        ring.wait_for_kick();
+        loop {
+            if !event_idx {
+                ring.store16(ring.used_flags(), 1, Relaxed);
+            }
+            while ring.load16(ring.avail_idx(), Acquire) != avail {
+                let id = ring.load16(ring.avail_ring(avail), Relaxed);
+                claim(id < ring.shape.size, || {
+                    format!("the driver makes chain {id} available, which does not exist")
+                });
+                let descriptor = usize::from(ring.descriptors + 16 * (id % ring.shape.size));
+                let len = ring.memory.load(descriptor + 8, 4, Relaxed);
+                claim(len != 0, || {
+                    format!("the device sees descriptor {id} without a length")
+                });
+                avail = avail.wrapping_add(1);
+                ring.store32(ring.used_ring(used), id.into(), Relaxed);
+                ring.store32(ring.used_ring(used) + 4, 0, Relaxed);
+                let old = used;
+                used = used.wrapping_add(1);
+                ring.store16(ring.used_idx(), used, Release);
+                fence(SeqCst);
+                let wanted = if event_idx {
+                    need_event(ring.load16(ring.used_event(), Relaxed), used, old)
+                } else {
+                    ring.load16(ring.avail_flags(), Relaxed) & 1 == 0
+                };
+                if wanted {
+                    ring.interrupt();
+                }
+            }
+            if event_idx {
+                ring.store16(ring.avail_event(), avail, Relaxed);
+            } else {
+                ring.store16(ring.used_flags(), 0, Relaxed);
+            }
+            fence(SeqCst);
+            if ring.load16(ring.avail_idx(), Relaxed) == avail {
+                break;
+            }
+        }
+    }
+}

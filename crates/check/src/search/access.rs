@@ -1,0 +1,397 @@
+//! What a task does, from the hooks and the bells: reads, writes, read-modify-writes, fences and choices.
+//!
+//! While a task replays its recorded events, each call must match the next of them. Beyond them, it adds an event.
+
+use std::mem;
+
+use super::{Search, State, Wrong};
+use crate::error::Error;
+use crate::graph::{Event, Id, Kind, Order, Span, WIDTH};
+use crate::guard;
+
+/// One access to shared memory or to the word of a bell.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Access {
+    pub(crate) offset: u16,
+    /// Bytes: 1, 2, 4 or 8.
+    pub(crate) size: u8,
+    pub(crate) order: Order,
+    /// A read waits for a value with one of these bits; 0 for any value.
+    pub(crate) awaits: u64,
+    /// The return address of the hook.
+    pub(crate) site: usize,
+}
+
+/// Why a step does not return.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// It waits: it is repeated when the task is resumed.
+    Blocked,
+    /// The execution is over.
+    Ended,
+}
+
+/// How many times a task repeats the same reads until it counts as spinning.
+const REPEATS: usize = 4;
+/// The longest series of reads whose repetition is seen.
+const PERIOD: usize = 6;
+
+impl Search {
+    /// Reads, and writes what `change` makes of the value, if anything.
+    pub(crate) fn update(
+        &mut self,
+        access: Access,
+        change: impl FnOnce(u64) -> Option<u64>,
+    ) -> Result<u64, Stop> {
+        let value = self.read(access, true)?;
+        if let Some(new) = change(value) {
+            self.write_event(access, new, true)?;
+        }
+        Ok(value)
+    }
+
+    pub(crate) fn load(&mut self, access: Access) -> Result<u64, Stop> {
+        self.read(access, false)
+    }
+
+    pub(crate) fn store(&mut self, access: Access, value: u64) -> Result<(), Stop> {
+        self.enter(access.site);
+        self.write_event(access, value, false)
+    }
+
+    /// A step begins that announces plain stores.
+    pub(crate) fn begin_announcement(&mut self, site: usize) {
+        self.enter(site);
+    }
+
+    /// Announces a plain store, whose value is in memory at the next step.
+    pub(crate) fn announce(&mut self, access: Access) {
+        if !self.ending {
+            self.tasks[self.current].announced.push(access);
+        }
+    }
+
+    pub(crate) fn fence(&mut self, order: Order, site: usize) -> Result<(), Stop> {
+        self.enter(site);
+        if site != 0 && order == Order::SeqCst && !self.fences.contains(&site) {
+            self.fences.push(site);
+        }
+        if self.ending || !self.model.has_fence(order) || (site != 0 && self.without == Some(site))
+        {
+            return Ok(());
+        }
+        if self.replayed(Kind::Fence, None, None)?.is_some() {
+            return Ok(());
+        }
+        self.tasks[self.current].reads.clear();
+        let event = self.event(Kind::Fence, order, Span::default(), 0, site);
+        self.add(event);
+        Ok(())
+    }
+
+    /// Chooses one of `options` values, in every way.
+    pub(crate) fn choose(&mut self, options: u8) -> Result<u64, Stop> {
+        self.enter(0);
+        if self.ending {
+            return Err(Stop::Ended);
+        }
+        if let Some(value) = self.replayed(Kind::Choice(options), None, None)? {
+            return Ok(value);
+        }
+        for value in (1..u64::from(options)).rev() {
+            let event = self.event(
+                Kind::Choice(options),
+                Order::Relaxed,
+                Span::default(),
+                value,
+                0,
+            );
+            let mut other = self.graph.clone();
+            let id = other.push(event);
+            self.model.add(&mut other, id);
+            self.work.push(other);
+        }
+        let event = self.event(Kind::Choice(options), Order::Relaxed, Span::default(), 0, 0);
+        self.add(event);
+        Ok(0)
+    }
+
+    /// A claim of the scenario that does not hold.
+    pub(crate) fn claim(&mut self, text: String) {
+        if !self.ending {
+            self.wrong.get_or_insert(Wrong::Claim(text));
+        }
+    }
+
+    /// A step of the current task begins.
+    fn enter(&mut self, site: usize) {
+        self.hooked += u64::from(site != 0);
+        guard::forbid();
+        let task = &mut self.tasks[self.current];
+        let path = (task.site, site);
+        task.site = site;
+        if site != 0 && !self.ending && !self.strict && self.paths.insert(path) {
+            self.new_path = true;
+        }
+        self.settle(self.current);
+    }
+
+    /// Completes a plain store, whose value is in memory now.
+    pub(super) fn settle(&mut self, task: usize) {
+        for access in mem::take(&mut self.tasks[task].announced) {
+            let mut bytes = [0; 8];
+            let size = usize::from(access.size);
+            self.mapping
+                .read(usize::from(access.offset), &mut bytes[..size]);
+            // Placing a write that is no read-modify-write always succeeds.
+            let placed = self.write_event(access, u64::from_le_bytes(bytes), false);
+            debug_assert!(placed.is_ok() || self.over(), "a store has a place");
+        }
+    }
+
+    /// Whether the execution does not go on.
+    pub(super) fn over(&self) -> bool {
+        self.error.is_some() || self.refined || self.dropped
+    }
+
+    fn event(&self, kind: Kind, order: Order, span: Span, value: u64, site: usize) -> Event {
+        let task = u8::try_from(self.current).unwrap_or(u8::MAX);
+        let mut event = Event {
+            task,
+            index: u16::try_from(self.graph.tasks[self.current].len()).unwrap_or(u16::MAX),
+            prev: self.graph.last(task),
+            kind,
+            order,
+            exclusive: false,
+            span,
+            value,
+            awaits: 0,
+            rf: [0; WIDTH],
+            site,
+            prefix: Default::default(),
+            views: Default::default(),
+        };
+        event.prefix = self.graph.prefix_of(&event);
+        event
+    }
+
+    fn add(&mut self, event: Event) -> Id {
+        let id = self.graph.push(event);
+        self.model.add(&mut self.graph, id);
+        self.tasks[self.current].cursor += 1;
+        if self.graph.events.len() > self.limits.events {
+            let name = self.tasks[self.current].name.clone();
+            self.error.get_or_insert(Error::TooManySteps {
+                task: name,
+                steps: self.limits.events,
+            });
+        }
+        id
+    }
+
+    /// The value of the next recorded event, if the task still replays: it must be this one.
+    fn replayed(
+        &mut self,
+        kind: Kind,
+        span: Option<Span>,
+        value: Option<u64>,
+    ) -> Result<Option<u64>, Stop> {
+        if self.over() {
+            return Err(Stop::Ended);
+        }
+        let task = &self.tasks[self.current];
+        let Some(&id) = self.graph.tasks[self.current].get(task.cursor) else {
+            return Ok(None);
+        };
+        let event = self.graph.event(id);
+        let same = event.kind == kind
+            && span.is_none_or(|span| span == event.span)
+            && value.is_none_or(|value| value == event.value);
+        if !same {
+            let now = format!("{kind:?} of offset {}", span.unwrap_or_default().offset);
+            let error = self.diverged(self.current, &now);
+            self.error.get_or_insert(error);
+            return Err(Stop::Ended);
+        }
+        let value = event.value;
+        let is_read = kind == Kind::Read;
+        let task = &mut self.tasks[self.current];
+        task.cursor += 1;
+        if is_read {
+            task.reads.push(id);
+        } else {
+            task.reads.clear();
+        }
+        Ok(Some(value))
+    }
+
+    /// The atoms of an access. If it divides one, the search begins again with a finer partition.
+    fn span(&mut self, access: &Access) -> Result<Span, Stop> {
+        if let Some(span) = self.atoms.span(access.offset, access.size) {
+            return Ok(span);
+        }
+        self.atoms.split(access.offset);
+        self.atoms.split(access.offset + u16::from(access.size));
+        self.refined = true;
+        Err(Stop::Ended)
+    }
+
+    fn direct(&self, access: &Access) -> u64 {
+        let mut bytes = [0; 8];
+        let (offset, size) = (usize::from(access.offset), usize::from(access.size));
+        if offset + size <= self.mapping.len() {
+            self.mapping.read(offset, &mut bytes[..size]);
+        }
+        u64::from_le_bytes(bytes)
+    }
+
+    fn read(&mut self, access: Access, exclusive: bool) -> Result<u64, Stop> {
+        self.enter(access.site);
+        if self.ending {
+            return if access.awaits == 0 {
+                Ok(self.direct(&access))
+            } else {
+                Err(Stop::Ended)
+            };
+        }
+        let span = self.span(&access)?;
+        if let Some(value) = self.replayed(Kind::Read, Some(span), None)? {
+            return Ok(value);
+        }
+        if access.awaits == 0 && !exclusive {
+            self.spin()?;
+        }
+        let mut event = self.event(Kind::Read, access.order, span, 0, access.site);
+        event.exclusive = exclusive;
+        event.awaits = access.awaits;
+        let sources = self.model.sources(&self.graph, &event);
+        let mut options = Vec::with_capacity(sources.len());
+        for rf in sources {
+            event.rf = rf;
+            event.value = self.graph.read_value(&event, &self.atoms, &self.initial);
+            if access.awaits == 0 || event.value & access.awaits != 0 {
+                event.prefix = self.graph.prefix_of(&event);
+                options.push(event.clone());
+            }
+        }
+        let mut options = options.into_iter();
+        let Some(first) = options.next() else {
+            self.tasks[self.current].state = State::Waits {
+                offset: access.offset,
+                mask: access.awaits,
+            };
+            return Err(Stop::Blocked);
+        };
+        for option in options {
+            let mut other = self.graph.clone();
+            let id = other.push(option);
+            self.model.add(&mut other, id);
+            self.work.push(other);
+        }
+        let value = first.value;
+        let id = self.add(first);
+        self.tasks[self.current].reads.push(id);
+        Ok(value)
+    }
+
+    /// Whether a task that waits for a value could read it now.
+    pub(super) fn could_wake(&self, task: usize, offset: u16, mask: u64) -> bool {
+        let Some(span) = self.atoms.span(offset, 8) else {
+            return true;
+        };
+        let id = u8::try_from(task).unwrap_or(u8::MAX);
+        let mut event = self.event(Kind::Read, Order::AcqRel, span, 0, 0);
+        event.task = id;
+        event.index = u16::try_from(self.graph.tasks[task].len()).unwrap_or(u16::MAX);
+        event.prev = self.graph.last(id);
+        event.exclusive = true;
+        self.model
+            .sources(&self.graph, &event)
+            .into_iter()
+            .any(|rf| {
+                event.rf = rf;
+                self.graph.read_value(&event, &self.atoms, &self.initial) & mask != 0
+            })
+    }
+
+    fn write_event(&mut self, access: Access, value: u64, exclusive: bool) -> Result<(), Stop> {
+        if self.ending {
+            let (offset, size) = (usize::from(access.offset), usize::from(access.size));
+            if offset + size <= self.mapping.len() {
+                self.mapping.write(offset, &value.to_le_bytes()[..size]);
+            }
+            return Ok(());
+        }
+        let span = self.span(&access)?;
+        let value = if access.size == 8 {
+            value
+        } else {
+            value & ((1 << (8 * access.size)) - 1)
+        };
+        if self
+            .replayed(Kind::Write, Some(span), Some(value))?
+            .is_some()
+        {
+            return Ok(());
+        }
+        self.tasks[self.current].reads.clear();
+        let mut event = self.event(Kind::Write, access.order, span, value, access.site);
+        event.exclusive = exclusive;
+        self.revisit(&event);
+        let mut places = self.model.places(&self.graph, &event).into_iter();
+        let Some(first) = places.next() else {
+            self.dropped = true;
+            return Err(Stop::Ended);
+        };
+        for places in places {
+            let mut other = self.graph.clone();
+            let id = other.push(event.clone());
+            other.place(id, &places);
+            self.model.add(&mut other, id);
+            self.work.push(other);
+        }
+        let id = self.graph.push(event);
+        self.graph.place(id, &first);
+        self.model.add(&mut self.graph, id);
+        self.tasks[self.current].cursor += 1;
+        if self.graph.events.len() > self.limits.events {
+            let name = self.tasks[self.current].name.clone();
+            self.error.get_or_insert(Error::TooManySteps {
+                task: name,
+                steps: self.limits.events,
+            });
+        }
+        Ok(())
+    }
+
+    /// Stops a task that repeats the same reads: until there is something newer to read, or for good if there was.
+    fn spin(&mut self) -> Result<(), Stop> {
+        let reads = &self.tasks[self.current].reads;
+        for period in 1..=PERIOD {
+            if self.repeats(reads, period, REPEATS) {
+                let tail = &reads[reads.len() - period..];
+                if !tail.iter().any(|&read| self.is_stale(read)) {
+                    self.tasks[self.current].state = State::Spins(tail.to_vec());
+                    return Err(Stop::Blocked);
+                }
+                // It may read what is old once more, but no fair execution goes on like that for ever.
+                if self.repeats(reads, period, REPEATS + 1) {
+                    self.dropped = true;
+                    return Err(Stop::Ended);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the last reads are this many times the same series, with the same results.
+    fn repeats(&self, reads: &[Id], period: usize, times: usize) -> bool {
+        reads.len() >= period * times && {
+            let tail = &reads[reads.len() - period * times..];
+            tail[period..].iter().zip(tail).all(|(&one, &other)| {
+                let (one, other) = (self.graph.event(one), self.graph.event(other));
+                one.site == other.site && one.span == other.span && one.rf == other.rf
+            })
+        }
+    }
+}

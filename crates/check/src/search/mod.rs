@@ -1,0 +1,253 @@
+//! The search: every execution graph of a scenario that a memory model allows, each once.
+//!
+//! The algorithm is TruSt (Kokologiannakis, Marmanis, Gladstein, Vafeiadis, "Truly stateless, optimal dynamic partial order
+//! reduction", POPL 2022). A graph grows event by event. A read branches over the writes that it can read from; a write
+//! branches over its places in the coherence order, and revisits reads that were added before it. A revisit drops what
+//! the search will add again in the same way, which makes it happen from one graph only. No state is cached, and the work
+//! list is short. A graph on the list is replayed: its tasks run again and get the recorded values.
+
+mod access;
+mod replay;
+mod revisit;
+
+pub(crate) use access::{Access, Stop};
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use crate::error::Error;
+use crate::graph::{Atoms, Event, Graph, Id};
+use crate::memory::Mapping;
+use crate::model::Model;
+use crate::task::Running;
+
+/// Where a search ends that does not end by itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) time: Duration,
+    pub(crate) executions: u64,
+    /// Steps of all tasks in one execution.
+    pub(crate) events: usize,
+    /// Bytes of the work list.
+    pub(crate) memory: usize,
+}
+
+/// What was searched.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Stats {
+    /// Executions to their ends.
+    pub(crate) executions: u64,
+    /// Executions that turned out not to be possible, such as one of two tasks that took the same signal.
+    pub(crate) dropped: u64,
+    /// The most events of an execution.
+    pub(crate) events: usize,
+    pub(crate) elapsed: Duration,
+    /// Tasks that could not unwind at the end of an execution, and leaked what they owned.
+    pub(crate) leaked: u64,
+    /// Waits that were woken and whose task found nothing, over all executions.
+    pub(crate) spurious: u64,
+}
+
+/// A task as a scenario declares it.
+pub(crate) struct Spec {
+    pub(crate) name: String,
+    pub(crate) must: bool,
+    pub(crate) body: Box<dyn FnOnce()>,
+}
+
+/// One set-up of a scenario.
+pub(crate) struct SetUp {
+    pub(crate) tasks: Vec<Spec>,
+    pub(crate) names: Names,
+}
+
+/// What the places of a scenario are called.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Names {
+    /// Ranges of the shared memory.
+    pub(crate) ranges: Vec<(usize, usize, String)>,
+    /// The sleepers in the order of their words, each with the names of its bells.
+    pub(crate) sleepers: Vec<(String, Vec<String>)>,
+}
+
+impl Names {
+    /// The name of an access to the shared memory.
+    pub(crate) fn place(&self, offset: usize) -> String {
+        let range = self
+            .ranges
+            .iter()
+            .find(|(at, len, _)| (*at..at + len).contains(&offset));
+        match range {
+            None => format!("byte {offset}"),
+            Some((at, _, name)) if *at == offset => name.clone(),
+            Some((at, _, name)) => format!("{name}+{}", offset - at),
+        }
+    }
+}
+
+/// Why a task does not run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Ready,
+    /// It waits for a value with one of the bits of `mask`.
+    Waits {
+        offset: u16,
+        mask: u64,
+    },
+    /// It repeats these reads, and nothing that they could read has changed.
+    Spins(Vec<Id>),
+    Done,
+}
+
+pub(crate) struct Task {
+    pub(crate) name: String,
+    /// Whether the scenario expects the task to return.
+    pub(crate) must: bool,
+    body: Option<Box<dyn FnOnce()>>,
+    running: Option<Running>,
+    pub(crate) state: State,
+    /// How many of its events it has replayed or added.
+    cursor: usize,
+    /// The plain stores that a hook announced: their values are in memory at the next step.
+    announced: Vec<Access>,
+    /// The reads since it last did anything else, to find out that it spins.
+    reads: Vec<Id>,
+    site: usize,
+}
+
+impl Task {
+    /// Whether it had to return, and cannot.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.must && self.state != State::Done
+    }
+}
+
+/// What went wrong in an execution.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Wrong {
+    /// Tasks that had to return do not.
+    Stuck,
+    Panic(String),
+    /// The scenario's own claim.
+    Claim(String),
+}
+
+/// The work of one exploration: one scenario under one model.
+pub(crate) struct Search {
+    pub(crate) model: Model,
+    pub(crate) mapping: Mapping,
+    pub(crate) atoms: Atoms,
+    /// The shared memory before the tasks run, then the words of the bells.
+    pub(crate) initial: Vec<u8>,
+    pub(crate) graph: Graph,
+    work: Vec<Graph>,
+    pub(crate) tasks: Vec<Task>,
+    current: usize,
+    pub(crate) limits: Limits,
+    pub(crate) stats: Stats,
+    begun: Instant,
+    /// The execution has ended: its tasks unwind, and accesses reach plain memory.
+    ending: bool,
+    /// The partition was refined: the search begins again.
+    refined: bool,
+    dropped: bool,
+    pub(crate) wrong: Option<Wrong>,
+    pub(crate) error: Option<Error>,
+    /// Pairs of hooks that ran one after the other.
+    pub(crate) paths: HashSet<(usize, usize)>,
+    new_path: bool,
+    /// The fences that were met, by call site.
+    pub(crate) fences: Vec<usize>,
+    /// The fence that counts as left out.
+    pub(crate) without: Option<usize>,
+    pub(crate) strict: bool,
+    /// Steps of code under test.
+    pub(crate) hooked: u64,
+    pub(crate) names: Names,
+}
+
+/// How an execution ended.
+pub(crate) enum Execution {
+    /// All tasks returned, or wait as they may.
+    Good,
+    Wrong(Wrong),
+}
+
+impl Search {
+    pub(crate) fn new(model: Model, mapping: Mapping, limits: Limits) -> Search {
+        let atoms = Atoms::new(u16::try_from(mapping.len()).unwrap_or(u16::MAX));
+        Search {
+            model,
+            mapping,
+            graph: Graph::new(atoms.len()),
+            atoms,
+            initial: Vec::new(),
+            work: Vec::new(),
+            tasks: Vec::new(),
+            current: 0,
+            limits,
+            stats: Stats::default(),
+            begun: Instant::now(),
+            ending: false,
+            refined: false,
+            dropped: false,
+            wrong: None,
+            error: None,
+            paths: HashSet::new(),
+            new_path: false,
+            fences: Vec::new(),
+            without: None,
+            strict: false,
+            hooked: 0,
+            names: Names::default(),
+        }
+    }
+
+    /// Explores all executions, and calls `ended` at the end of each; it says whether to go on. True if none is left.
+    ///
+    /// # Errors
+    ///
+    /// If the code under test does what cannot be explored.
+    pub(crate) fn explore(
+        &mut self,
+        scenario: &mut dyn FnMut(&Search) -> SetUp,
+        ended: &mut dyn FnMut(&mut Search, Execution) -> bool,
+    ) -> Result<bool, Error> {
+        self.begun = Instant::now();
+        self.restart();
+        while let Some(graph) = self.work.pop() {
+            let execution = self.run(graph, scenario)?;
+            self.stats.elapsed = self.begun.elapsed();
+            if self.refined {
+                self.restart();
+                continue;
+            }
+            let Some(execution) = execution else {
+                self.stats.dropped += 1;
+                continue;
+            };
+            self.stats.executions += 1;
+            self.stats.events = self.stats.events.max(self.graph.events.len());
+            if self.new_path {
+                self.replay_guarded(scenario)?;
+            }
+            if !ended(self, execution) || self.limited() {
+                return Ok(self.work.is_empty());
+            }
+        }
+        Ok(true)
+    }
+
+    fn restart(&mut self) {
+        self.refined = false;
+        self.stats = Stats::default();
+        self.work = vec![Graph::new(self.atoms.len())];
+    }
+
+    fn limited(&self) -> bool {
+        let graphs = self.work.len() * self.stats.events * size_of::<Event>();
+        self.stats.elapsed >= self.limits.time
+            || self.stats.executions >= self.limits.executions
+            || graphs > self.limits.memory
+    }
+}

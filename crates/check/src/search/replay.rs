@@ -1,0 +1,247 @@
+//! Running the tasks of a scenario: first along a recorded graph, then beyond it.
+
+use std::any::Any;
+
+use super::{Execution, Search, SetUp, State, Task, Wrong};
+use crate::error::Error;
+use crate::graph::{Graph, Id, TASKS};
+use crate::guard;
+use crate::hooks;
+use crate::report::site_name;
+use crate::task::{Resume, Running, Stopped};
+
+impl Search {
+    /// Replays a graph, and extends it until no task can go on. None if it cannot end this way.
+    pub(super) fn run(
+        &mut self,
+        graph: Graph,
+        scenario: &mut dyn FnMut(&Search) -> SetUp,
+    ) -> Result<Option<Execution>, Error> {
+        self.begin(graph, scenario)?;
+        self.dropped = false;
+        self.wrong = None;
+        while let Some(task) = self.next_task() {
+            self.step(task)?;
+            if self.dropped || self.refined || self.wrong.is_some() || self.error.is_some() {
+                break;
+            }
+        }
+        let wrong = self.wrong.take();
+        let stuck = self
+            .tasks
+            .iter()
+            .any(|task| task.must && task.state != State::Done);
+        self.finish();
+        if let Some((site, offset)) = hooks::other_thread() {
+            let place = self.names.place(usize::from(offset));
+            return Err(Error::OtherThread {
+                place,
+                site: site_name(site),
+            });
+        }
+        if let Some(error) = self.error.take() {
+            return Err(error);
+        }
+        if self.dropped || self.refined {
+            return Ok(None);
+        }
+        Ok(Some(match wrong {
+            Some(wrong) => Execution::Wrong(wrong),
+            None if stuck => Execution::Wrong(Wrong::Stuck),
+            None => Execution::Good,
+        }))
+    }
+
+    /// Sets the scenario up anew.
+    fn begin(
+        &mut self,
+        graph: Graph,
+        scenario: &mut dyn FnMut(&Search) -> SetUp,
+    ) -> Result<(), Error> {
+        let zeros = vec![0; self.mapping.len()];
+        self.mapping.write(0, &zeros);
+        let set_up = scenario(self);
+        self.names = set_up.names;
+        if set_up.tasks.len() > TASKS {
+            return Err(Error::TooManyTasks {
+                tasks: set_up.tasks.len(),
+                limit: TASKS,
+            });
+        }
+        let words = self.names.sleepers.len();
+        let mut initial = vec![0; self.mapping.len() + 8 * words];
+        let len = self.mapping.len();
+        self.mapping.read(0, &mut initial[..len]);
+        if self.initial.is_empty() {
+            for word in 0..=words {
+                self.atoms
+                    .extend(u16::try_from(len + 8 * word).unwrap_or(u16::MAX));
+            }
+            self.initial = initial;
+        } else if self.initial != initial {
+            return Err(Error::SetupDiffers);
+        }
+        self.graph = if graph.events.len() == 1 {
+            Graph::new(self.atoms.len())
+        } else {
+            graph
+        };
+        self.tasks = set_up
+            .tasks
+            .into_iter()
+            .map(|spec| Task {
+                name: spec.name,
+                must: spec.must,
+                body: Some(spec.body),
+                running: None,
+                state: State::Ready,
+                cursor: 0,
+                announced: Vec::new(),
+                reads: Vec::new(),
+                site: 0,
+            })
+            .collect();
+        self.current = usize::from(self.graph.current);
+        self.new_path = false;
+        if self.strict {
+            self.mapping.open(false);
+        }
+        Ok(())
+    }
+
+    /// The task that runs next: the one that ran last, or the first that can.
+    fn next_task(&mut self) -> Option<usize> {
+        if self.can_run(self.current) {
+            return Some(self.current);
+        }
+        (0..self.tasks.len()).find(|&task| self.can_run(task))
+    }
+
+    fn can_run(&self, task: usize) -> bool {
+        let state = &self.tasks[task];
+        match &state.state {
+            State::Done => false,
+            _ if state.cursor < self.graph.tasks[task].len() => true,
+            State::Ready => true,
+            State::Waits { offset, mask } => self.could_wake(task, *offset, *mask),
+            State::Spins(reads) => reads.iter().any(|&read| self.is_stale(read)),
+        }
+    }
+
+    /// Whether a read could read something newer.
+    pub(super) fn is_stale(&self, read: Id) -> bool {
+        let event = self.graph.event(read);
+        event.span.range().any(|atom| {
+            self.graph
+                .co_next(atom, self.graph.source(event, atom))
+                .is_some()
+        })
+    }
+
+    fn step(&mut self, task: usize) -> Result<(), Error> {
+        self.current = task;
+        let state = &mut self.tasks[task];
+        let mut running = match (state.running.take(), state.body.take()) {
+            (Some(running), _) => running,
+            (None, Some(body)) => Running::new(body).map_err(Error::Stack)?,
+            (None, None) => return Ok(()),
+        };
+        state.state = State::Ready;
+        let stopped = running.resume(self, Resume::Run);
+        self.settle(task);
+        let state = &mut self.tasks[task];
+        match stopped {
+            Stopped::Suspended => state.running = Some(running),
+            Stopped::Returned => state.state = State::Done,
+            Stopped::Panicked(payload) => {
+                state.state = State::Done;
+                self.wrong = Some(Wrong::Panic(message(&*payload)));
+            }
+        }
+        if self.tasks[task].state == State::Done
+            && self.tasks[task].cursor < self.graph.tasks[task].len()
+        {
+            return Err(self.diverged(task, "returned"));
+        }
+        Ok(())
+    }
+
+    pub(super) fn diverged(&self, task: usize, now: &str) -> Error {
+        let state = &self.tasks[task];
+        let recorded = match self.graph.tasks[task].get(state.cursor) {
+            None => "nothing".to_string(),
+            Some(&id) => {
+                let event = self.graph.event(id);
+                format!("{:?} of offset {}", event.kind, event.span.offset)
+            }
+        };
+        Error::Diverged {
+            task: state.name.clone(),
+            step: state.cursor,
+            recorded,
+            now: now.to_string(),
+        }
+    }
+
+    /// Ends the tasks of an execution.
+    fn finish(&mut self) {
+        self.ending = true;
+        if self.strict {
+            self.mapping.open(true);
+        }
+        for task in 0..self.tasks.len() {
+            let Some(mut running) = self.tasks[task].running.take() else {
+                continue;
+            };
+            if let Stopped::Suspended = running.resume(self, Resume::End) {
+                self.stats.leaked += 1;
+                running.leak();
+            }
+        }
+        self.ending = false;
+    }
+
+    /// Runs the execution that has just ended again, with the shared memory inaccessible but for announced accesses.
+    pub(super) fn replay_guarded(
+        &mut self,
+        scenario: &mut dyn FnMut(&Search) -> SetUp,
+    ) -> Result<(), Error> {
+        let graph = self.graph.clone();
+        let events = graph.events.len();
+        self.strict = true;
+        let (len, base) = (self.mapping.len(), guard::address(&self.mapping));
+        let (result, unseen) = guard::protected(len, base, || self.run(graph, scenario));
+        self.strict = false;
+        if let Some(unseen) = unseen {
+            return Err(Error::Unhooked {
+                access: if unseen.store {
+                    "the store"
+                } else {
+                    "the load"
+                },
+                place: self.names.place(usize::from(unseen.offset)),
+                site: site_name(unseen.instruction),
+            });
+        }
+        result?;
+        if self.graph.events.len() != events {
+            return Err(Error::Diverged {
+                task: "all".into(),
+                step: events,
+                recorded: "the end".into(),
+                now: "another event".into(),
+            });
+        }
+        Ok(())
+    }
+}
+
+fn message(payload: &(dyn Any + Send)) -> String {
+    if let Some(text) = payload.downcast_ref::<&str>() {
+        (*text).to_string()
+    } else if let Some(text) = payload.downcast_ref::<String>() {
+        text.clone()
+    } else {
+        "a panic without a message".to_string()
+    }
+}

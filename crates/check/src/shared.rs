@@ -1,0 +1,130 @@
+//! The memory that driver and device share, as a scenario sees it.
+
+use std::ptr::NonNull;
+
+use crate::graph::Order;
+use crate::memory::offset;
+use crate::search::Access;
+use crate::task;
+
+/// The memory that driver and device share. Copies refer to the same memory.
+///
+/// Code under test gets a [pointer](Self::pointer). A task of the harness itself uses [`load`](Self::load) and
+/// [`store`](Self::store), which need no instrumentation.
+#[derive(Clone, Copy, Debug)]
+pub struct Memory {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+impl Memory {
+    pub(crate) fn new(base: NonNull<u8>, len: usize) -> Memory {
+        Memory { base, len }
+    }
+
+    /// The first byte. It stays the same while a scenario is explored.
+    pub fn pointer(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    /// How many bytes there are.
+    #[allow(clippy::len_without_is_empty, reason = "it is never empty")]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Writes initial bytes, in the set-up of a scenario.
+    ///
+    /// # Panics
+    ///
+    /// If they are outside the memory.
+    pub fn preset(&self, at: usize, bytes: &[u8]) {
+        assert!(
+            at + bytes.len() <= self.len,
+            "{} bytes at {at} of {} are outside the memory",
+            bytes.len(),
+            self.len
+        );
+        crate::memory::preset(self.base, at, bytes);
+    }
+
+    fn access(&self, at: usize, size: u8, order: Order) -> Access {
+        assert!(
+            at + usize::from(size) <= self.len,
+            "an access to byte {at} of {} is outside the memory",
+            self.len
+        );
+        let offset = offset(self.base.as_ptr().addr() + at).unwrap_or_default();
+        Access {
+            offset,
+            size,
+            order,
+            awaits: 0,
+            site: 0,
+        }
+    }
+
+    /// Loads a value of `size` bytes (1, 2, 4 or 8) at byte `at`, from a task.
+    ///
+    /// # Panics
+    ///
+    /// If it is outside the memory, or no task runs.
+    pub fn load(&self, at: usize, size: u8, order: Order) -> u64 {
+        let access = self.access(at, size, order);
+        task::call(|search| search.load(access))
+    }
+
+    /// Stores a value of `size` bytes (1, 2, 4 or 8) at byte `at`, from a task.
+    ///
+    /// # Panics
+    ///
+    /// If it is outside the memory, or no task runs.
+    pub fn store(&self, at: usize, size: u8, value: u64, order: Order) {
+        let access = self.access(at, size, order);
+        task::call(|search| search.store(access, value));
+    }
+
+    /// Replaces a value of `size` bytes by what `change` makes of it, in one step. Returns the old value.
+    ///
+    /// # Panics
+    ///
+    /// If it is outside the memory, or no task runs.
+    pub fn update(
+        &self,
+        at: usize,
+        size: u8,
+        order: Order,
+        change: impl Fn(u64) -> Option<u64>,
+    ) -> u64 {
+        let access = self.access(at, size, order);
+        task::call(|search| search.update(access, &change))
+    }
+}
+
+/// A fence of the harness itself.
+///
+/// # Panics
+///
+/// If no task runs.
+pub fn fence(order: Order) {
+    task::call(|search| search.fence(order, 0));
+}
+
+/// One of `0..options`: the search tries each.
+///
+/// # Panics
+///
+/// If no task runs.
+pub fn choose(options: u8) -> u8 {
+    task::call(|search| search.choose(options))
+        .try_into()
+        .unwrap_or(0)
+}
+
+/// Fails the execution unless `holds`.
+pub fn claim(holds: bool, text: impl FnOnce() -> String) {
+    if !holds {
+        let text = text();
+        task::with(|search| search.claim(text));
+    }
+}

@@ -1,0 +1,305 @@
+//! An execution graph as a story: one order of its steps, with as few switches between tasks as a greedy choice gives.
+//!
+//! Under SC and TSO the order is that of the global order; a store that TSO buffers has a second line where it
+//! reaches memory. Under RC11 the order follows `po` and `rf` only, and a load that misses a store above it says so.
+
+use std::fmt::Write as _;
+
+use crate::graph::{Event, Graph, INIT, Id, Kind, Order, TASKS};
+use crate::model::Model;
+use crate::report::site_name;
+use crate::search::{Names, Search, State};
+
+/// One step of the story.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Execute(Id),
+    /// A store leaves the store buffer.
+    Commit(Id),
+}
+
+/// The steps of an execution, and how often they switch from one task to another.
+#[derive(Debug)]
+pub(crate) struct Story {
+    steps: Vec<Step>,
+    pub(crate) switches: usize,
+}
+
+impl Story {
+    /// The story with the fewest switches of those that begin with each task.
+    pub(crate) fn of(search: &Search) -> Story {
+        let stories =
+            (0..search.tasks.len()).map(|first| order(&search.graph, search.model, first));
+        stories.min_by_key(|story| story.switches).unwrap_or(Story {
+            steps: Vec::new(),
+            switches: 0,
+        })
+    }
+
+    /// The lines of the story.
+    pub(crate) fn lines(&self, search: &Search) -> Vec<String> {
+        let graph = &search.graph;
+        let mut lines = Vec::new();
+        let mut done = vec![false; graph.events.len()];
+        let mut at = 0;
+        while let Some(&step) = self.steps.get(at) {
+            let (Step::Execute(id) | Step::Commit(id)) = step;
+            done[usize::from(id)] = true;
+            let event = graph.event(id);
+            let mut text = match step {
+                Step::Commit(_) => format!(
+                    "(the store of {} reaches memory)",
+                    search.names.place(event.span.offset.into())
+                ),
+                Step::Execute(_) => describe(search, id),
+            };
+            if event.exclusive && event.kind == Kind::Read {
+                let write = self.steps.get(at + 1).and_then(|&step| match step {
+                    Step::Execute(next)
+                        if graph.event(next).exclusive && graph.event(next).prev == id =>
+                    {
+                        Some(next)
+                    }
+                    _ => None,
+                });
+                text = describe_update(search, id, write);
+                if let Some(write) = write {
+                    done[usize::from(write)] = true;
+                    at += 1;
+                }
+            } else if step == Step::Execute(id) && event.kind == Kind::Write && !event.exclusive {
+                // A store that reaches memory at once needs one line.
+                if self.steps.get(at + 1) == Some(&Step::Commit(id)) {
+                    at += 1;
+                } else if search.model == Model::Tso {
+                    text.push_str(" (into the store buffer)");
+                }
+            }
+            if event.kind == Kind::Read
+                && !event.exclusive
+                && search.model == Model::Rc11
+                && misses(graph, event, &done)
+            {
+                text.push_str(" (does not see the newer store)");
+            }
+            let name = &search.tasks[usize::from(event.task)].name;
+            lines.push(format!("{name:>8}: {text}{}", place_in_code(event, step)));
+            at += 1;
+        }
+        for task in &search.tasks {
+            let end = match &task.state {
+                State::Done => "has returned".to_string(),
+                State::Ready => "was stopped".to_string(),
+                State::Waits { offset, .. } => format!(
+                    "sleeps; it waits for {}",
+                    bells(&search.names, search, *offset)
+                ),
+                State::Spins(reads) => {
+                    let read = reads
+                        .first()
+                        .map(|&id| search.names.place(graph.event(id).span.offset.into()));
+                    format!("spins on {}", read.unwrap_or_default())
+                }
+            };
+            lines.push(format!("{:>8}  {end}", task.name));
+        }
+        lines
+    }
+}
+
+fn place_in_code(event: &Event, step: Step) -> String {
+    if event.site == 0 || matches!(step, Step::Commit(_)) {
+        return String::new();
+    }
+    format!("  [{}]", site_name(event.site))
+}
+
+fn misses(graph: &Graph, read: &Event, done: &[bool]) -> bool {
+    read.span.range().any(|atom| {
+        let next = graph.position(atom, graph.source(read, atom)) + 1;
+        graph.co[atom][next..]
+            .iter()
+            .any(|&write| done[usize::from(write)])
+    })
+}
+
+fn describe(search: &Search, id: Id) -> String {
+    let event = search.graph.event(id);
+    let place = || search.names.place(event.span.offset.into());
+    match event.kind {
+        Kind::Read => format!("load  {} = {}", place(), event.value),
+        Kind::Write => format!("store {} := {}", place(), event.value),
+        Kind::Fence => format!("fence ({:?})", event.order),
+        Kind::Choice(options) => format!("choice {} of {options}", event.value + 1),
+        Kind::Init => String::new(),
+    }
+}
+
+fn bells(names: &Names, search: &Search, offset: u16) -> String {
+    match sleeper(search, offset) {
+        Some(index) => names.sleepers[index].1.join(" or "),
+        None => names.place(offset.into()),
+    }
+}
+
+/// The sleeper whose word is at an offset.
+fn sleeper(search: &Search, offset: u16) -> Option<usize> {
+    usize::from(offset)
+        .checked_sub(search.mapping.len())
+        .map(|at| at / 8)
+}
+
+fn describe_update(search: &Search, read: Id, write: Option<Id>) -> String {
+    let event = search.graph.event(read);
+    let (old, new) = (
+        event.value,
+        write.map(|write| search.graph.event(write).value),
+    );
+    let Some(index) = sleeper(search, event.span.offset) else {
+        let place = search.names.place(event.span.offset.into());
+        return match new {
+            Some(new) => format!("update {place} = {old} := {new}"),
+            None => format!("update {place} = {old}"),
+        };
+    };
+    let (name, bells) = &search.names.sleepers[index];
+    let list = |bits: u64| {
+        let mut text = String::new();
+        for bit in 0..64 {
+            if bits >> bit & 1 != 0 {
+                let known = bells
+                    .get(bit)
+                    .cloned()
+                    .unwrap_or_else(|| format!("{name} bit {bit}"));
+                let _ = write!(text, "{}{known}", if text.is_empty() { "" } else { ", " });
+            }
+        }
+        text
+    };
+    match new {
+        None => format!("finds no signal for {name}"),
+        Some(new) if new & !old != 0 => format!("SIGNAL {}", list(new & !old)),
+        Some(new) if new == old => format!("SIGNAL {} (again)", list(old)),
+        Some(new) => format!("takes {}", list(old & !new)),
+    }
+}
+
+/// Orders the steps: the current task goes on as long as it can.
+fn order(graph: &Graph, model: Model, first: usize) -> Story {
+    let count = graph.events.len();
+    let buffered = |event: &Event| {
+        model == Model::Tso
+            && event.kind == Kind::Write
+            && !event.exclusive
+            && event.order != Order::SeqCst
+    };
+    let mut executed = vec![false; count];
+    let mut committed = vec![false; count];
+    executed[0] = true;
+    committed[0] = true;
+    let mut at = [0_usize; TASKS];
+    let mut story = Story {
+        steps: Vec::with_capacity(count),
+        switches: 0,
+    };
+    let mut current = first;
+    // Whether all that the global order puts before a store's arrival in memory is done.
+    let may_commit = |id: Id, executed: &[bool], committed: &[bool]| {
+        let event = graph.event(id);
+        let own = graph.tasks[usize::from(event.task)]
+            .iter()
+            .take(usize::from(event.index));
+        let in_order = own
+            .into_iter()
+            .all(|&other| graph.event(other).kind != Kind::Write || committed[usize::from(other)]);
+        in_order
+            && event.span.range().all(|atom| {
+                let before = graph.co[atom][graph.position(atom, id) - 1];
+                let readers = graph.readers[atom].iter();
+                committed[usize::from(before)]
+                    && readers.into_iter().all(|&read| {
+                        graph.source(graph.event(read), atom) != before
+                            || executed[usize::from(read)]
+                    })
+            })
+    };
+    loop {
+        let before = story.steps.len();
+        'tasks: for turn in 0..TASKS {
+            let task = (current + turn) % TASKS;
+            while let Some(&id) = graph.tasks[task].get(at[task]) {
+                let event = graph.event(id);
+                let own_done = |executed: &[bool], committed: &[bool]| {
+                    let full = event.exclusive
+                        || (event.kind == Kind::Fence && event.order == Order::SeqCst);
+                    let _ = executed;
+                    !(full && model == Model::Tso)
+                        || graph.tasks[task][..at[task]].iter().all(|&other| {
+                            graph.event(other).kind != Kind::Write || committed[usize::from(other)]
+                        })
+                };
+                let ready = match event.kind {
+                    Kind::Read => {
+                        own_done(&executed, &committed)
+                            && event.span.range().all(|atom| {
+                                let source = graph.source(event, atom);
+                                committed[usize::from(source)]
+                                    || (graph.event(source).task == event.task
+                                        && executed[usize::from(source)])
+                            })
+                    }
+                    Kind::Fence => own_done(&executed, &committed),
+                    Kind::Write if model != Model::Rc11 && !buffered(event) => {
+                        own_done(&executed, &committed) && may_commit(id, &executed, &committed)
+                    }
+                    _ => true,
+                };
+                if !ready {
+                    break;
+                }
+                if task != current {
+                    story.switches += 1;
+                    current = task;
+                }
+                executed[usize::from(id)] = true;
+                story.steps.push(Step::Execute(id));
+                if event.kind == Kind::Write && !buffered(event) {
+                    committed[usize::from(id)] = true;
+                }
+                at[task] += 1;
+                commit_all(graph, &mut story, &executed, &mut committed, &may_commit);
+            }
+            if story.steps.len() > before {
+                break 'tasks;
+            }
+        }
+        commit_all(graph, &mut story, &executed, &mut committed, &may_commit);
+        if story.steps.len() == before {
+            return story;
+        }
+    }
+}
+
+fn commit_all(
+    graph: &Graph,
+    story: &mut Story,
+    executed: &[bool],
+    committed: &mut [bool],
+    may_commit: &impl Fn(Id, &[bool], &[bool]) -> bool,
+) {
+    loop {
+        let next = (1..graph.events.len()).find(|&id| {
+            let event = &graph.events[id];
+            let id = Id::try_from(id).unwrap_or(INIT);
+            event.kind == Kind::Write
+                && executed[usize::from(id)]
+                && !committed[usize::from(id)]
+                && may_commit(id, executed, committed)
+        });
+        let Some(next) = next else { return };
+        committed[next] = true;
+        story
+            .steps
+            .push(Step::Commit(Id::try_from(next).unwrap_or(INIT)));
+    }
+}
