@@ -228,7 +228,7 @@ impl Search {
             };
             self.stats.executions += 1;
             self.stats.events = self.stats.events.max(self.graph.events.len());
-            if self.new_path {
+            if self.new_path || self.stats.executions == 1 {
                 self.replay_guarded(scenario)?;
             }
             if !ended(self, execution) || self.limited() {

@@ -213,6 +213,9 @@ impl Search {
         let (result, unseen) = guard::protected(len, base, || self.run(graph, scenario));
         self.strict = false;
         if let Some(unseen) = unseen {
+            if self.hooked == 0 {
+                return Err(Error::NotInstrumented);
+            }
             return Err(Error::Unhooked {
                 access: if unseen.store {
                     "the store"
