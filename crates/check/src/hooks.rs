@@ -14,7 +14,7 @@ use crate::graph::Order;
 use crate::guard;
 use crate::memory::offset;
 use crate::search::{Access, Search, Stop};
-use crate::task;
+use crate::task::{self, Resume};
 
 /// Where another thread accessed the shared memory: the return address and the offset plus 1; 0 if none did.
 static OTHER_THREAD: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
@@ -55,7 +55,10 @@ fn call<R>(step: impl Fn(&mut Search) -> Result<R, Stop>) -> R {
         match task::with(&step) {
             Some(Ok(result)) => return result,
             Some(Err(_)) | None => {
-                task::suspend();
+                let mut resume = task::suspend();
+                while resume == Resume::End {
+                    resume = task::suspend();
+                }
             }
         }
     }
