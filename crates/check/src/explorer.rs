@@ -1,6 +1,7 @@
 //! The front of the crate: a scenario, the models under which it is explored, and the report.
 
 use std::cell::RefCell;
+use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -23,6 +24,7 @@ pub struct Explorer {
     models: Vec<Model>,
     limits: Limits,
     pages: usize,
+    over: Option<NonNull<u8>>,
     first: bool,
 }
 
@@ -52,6 +54,7 @@ impl Explorer {
                 memory: 1 << 30,
             },
             pages: 2,
+            over: None,
             first: true,
         }
     }
@@ -81,6 +84,20 @@ impl Explorer {
     #[must_use]
     pub fn pages(mut self, pages: usize) -> Explorer {
         self.pages = pages;
+        self
+    }
+
+    /// Puts the shared memory at an address, for code under test that maps its guest memory itself. What was there
+    /// is lost: anonymous memory takes its place when [`run`](Self::run) returns.
+    ///
+    /// # Safety
+    ///
+    /// The [pages](Self::pages) from `at` on are mapped whole, and nothing but tasks of the scenario uses them
+    /// while [`run`](Self::run) explores.
+    #[must_use]
+    #[allow(unsafe_code)]
+    pub unsafe fn memory_at(mut self, at: NonNull<u8>) -> Explorer {
+        self.over = Some(at);
         self
     }
 
@@ -115,7 +132,7 @@ impl Explorer {
         model: Model,
         set_up: &mut dyn FnMut(&mut Scenario),
     ) -> Result<Verdict, Error> {
-        let mapping = Mapping::new(self.pages).map_err(|source| Error::Map {
+        let mapping = Mapping::new(self.pages, self.over).map_err(|source| Error::Map {
             pages: self.pages,
             source,
         })?;

@@ -39,18 +39,20 @@ pub(crate) struct Mapping {
     seen: NonNull<u8>,
     alias: NonNull<u8>,
     len: usize,
+    /// The first mapping is over memory of the code under test, which stays mapped.
+    borrowed: bool,
 }
 
 impl Mapping {
-    /// Maps `pages` pages of zeros.
-    pub(crate) fn new(pages: usize) -> io::Result<Mapping> {
+    /// Maps `pages` pages of zeros, over those at `over` if given, which `Explorer::memory_at` vouches for.
+    pub(crate) fn new(pages: usize, over: Option<NonNull<u8>>) -> io::Result<Mapping> {
         let len = pages * 4096;
         // SAFETY: the name is a string with a NUL; the call makes a descriptor, which is closed below.
         let fd = unsafe { libc::memfd_create(c"vmbell-check".as_ptr(), libc::MFD_CLOEXEC) };
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        let result = Mapping::map(fd, len);
+        let result = Mapping::map(fd, len, over);
         // SAFETY: `fd` was made above, and no other value owns it.
         unsafe { libc::close(fd) };
         let mapping = result?;
@@ -59,25 +61,16 @@ impl Mapping {
         Ok(mapping)
     }
 
-    fn map(fd: i32, len: usize) -> io::Result<Mapping> {
+    fn map(fd: i32, len: usize, over: Option<NonNull<u8>>) -> io::Result<Mapping> {
         // SAFETY: `fd` is the open memfd of `new`; the call changes its length only.
         if unsafe { libc::ftruncate(fd, len as libc::off_t) } != 0 {
             return Err(io::Error::last_os_error());
         }
-        let map = || {
-            let protection = libc::PROT_READ | libc::PROT_WRITE;
-            // SAFETY: a new mapping at an address of the kernel's choice replaces no other.
-            let at =
-                unsafe { libc::mmap(ptr::null_mut(), len, protection, libc::MAP_SHARED, fd, 0) };
-            if at == libc::MAP_FAILED {
-                return Err(io::Error::last_os_error());
-            }
-            NonNull::new(at.cast::<u8>()).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))
-        };
         Ok(Mapping {
-            seen: map()?,
-            alias: map()?,
+            seen: map_at(over, len, libc::MAP_SHARED, fd)?,
+            alias: map_at(None, len, libc::MAP_SHARED, fd)?,
             len,
+            borrowed: over.is_some(),
         })
     }
 
@@ -135,9 +128,31 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         BASE.store(0, Ordering::Relaxed);
-        for mapping in [self.seen, self.alias] {
-            // SAFETY: `map` made both mappings with this length, and `self` owns them.
-            unsafe { libc::munmap(mapping.as_ptr().cast(), self.len) };
+        // SAFETY: `map` made this mapping with this length, and `self` owns it.
+        unsafe { libc::munmap(self.alias.as_ptr().cast(), self.len) };
+        if self.borrowed {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            let result = map_at(Some(self.seen), self.len, flags, -1);
+            assert!(result.is_ok(), "the owner's memory cannot be mapped again");
+        } else {
+            // SAFETY: as above.
+            unsafe { libc::munmap(self.seen.as_ptr().cast(), self.len) };
         }
     }
+}
+
+/// A mapping at `over`, which replaces what is there, or at an address of the kernel's choice.
+fn map_at(over: Option<NonNull<u8>>, len: usize, flags: i32, fd: i32) -> io::Result<NonNull<u8>> {
+    let (address, fixed) = match over {
+        Some(over) => (over.as_ptr().cast(), libc::MAP_FIXED),
+        None => (ptr::null_mut(), 0),
+    };
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: without an address a new mapping replaces no other; with one it replaces memory that the caller of
+    // `Explorer::memory_at` gave up until the exploration ends.
+    let at = unsafe { libc::mmap(address, len, protection, flags | fixed, fd, 0) };
+    if at == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    NonNull::new(at.cast::<u8>()).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))
 }
