@@ -199,6 +199,23 @@ pub(crate) fn site_name(address: usize) -> String {
         .clone()
 }
 
+/// A function's name without its generic arguments.
+fn without_generics(name: &str) -> String {
+    let mut depth = 0;
+    let outside = |letter: &char| match letter {
+        '<' => {
+            depth += 1;
+            false
+        }
+        '>' => {
+            depth -= 1;
+            false
+        }
+        _ => depth == 0,
+    };
+    name.chars().filter(outside).collect()
+}
+
 /// The innermost frame that is not of the standard library: accesses are inlined functions of it.
 fn resolve(address: usize) -> String {
     let mut found = None;
@@ -212,6 +229,7 @@ fn resolve(address: usize) -> String {
                 .name()
                 .map(|name| format!("{name:#}"))
                 .unwrap_or_default();
+            let name = without_generics(&name);
             let function = name.rsplit("::").next().unwrap_or_default().to_string();
             let file = file
                 .file_name()
