@@ -1,0 +1,50 @@
+//! Explores one driver with one device under one model, and prints the trace of what goes wrong.
+//!
+//! `one DRIVER DEVICE [packed] [event-idx] [poll] [batch] [mended] [all] [sc|tso|rc11] [requests=N] [depth=N] [start=N]`
+
+use vmbell_check::{Explorer, Model, Shape};
+use vmbell_subjects::{Work, device, driver, pair};
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [one, two, rest @ ..] = &*arguments else {
+        eprintln!("usage: one DRIVER DEVICE [OPTION...]");
+        std::process::exit(2);
+    };
+    let has = |word: &str| rest.iter().any(|other| other == word);
+    let number = |name: &str, default: u16| {
+        let given = rest
+            .iter()
+            .find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+        given.map_or(default, |value| value.parse().expect("a number"))
+    };
+    let size = number("size", 2);
+    let shape = if has("packed") {
+        Shape::packed(size, has("event-idx"))
+    } else {
+        Shape::split(size, has("event-idx")).starting_at(number("start", 0))
+    };
+    let work = Work {
+        batch: has("batch"),
+        polls: has("poll"),
+        mended: has("mended"),
+        ..Work::new(number("requests", 2).into(), number("depth", 2).into())
+    };
+    let models = [
+        ("sc", Model::Sc),
+        ("tso", Model::Tso),
+        ("rc11", Model::Rc11),
+    ];
+    let models = models
+        .into_iter()
+        .filter(|(name, _)| has(name))
+        .map(|(_, model)| model);
+    let mut explorer = Explorer::new().models(models).seconds(60);
+    if has("all") {
+        explorer = explorer.all();
+    }
+    match pair(&explorer, &driver(one), &device(two), shape, work) {
+        Ok(report) => print!("{report}"),
+        Err(error) => eprintln!("error: {error}"),
+    }
+}

@@ -1,0 +1,161 @@
+//! Virtqueue implementations of other projects, and vmbell's own, as subjects of `vmbell-check`.
+//!
+//! Each file adapts one implementation, unmodified from the registry, to [`DriverSide`] or [`DeviceSide`]. The loops
+//! around them ([`drive`], [`handle_chains`]) are those that drivers and devices have. The same subjects run under the
+//! checker ([`pair`]) and natively on two threads ([`native`]).
+
+pub mod native;
+mod scenario;
+mod side;
+
+#[cfg(feature = "alioth")]
+mod alioth;
+mod arcbox;
+#[cfg(feature = "krun")]
+mod krun;
+mod memory;
+mod uhyve;
+mod vhost_user;
+mod virtio_driver;
+mod virtio_drivers;
+mod virtio_queue;
+mod vmbell;
+
+pub use memory::Site;
+pub use scenario::pair;
+pub use side::{Bells, Chains, DeviceSide, DriverSide, Work, drive, handle_chains};
+use vmbell_check::{Format, Shape};
+
+/// Offsets of a ring's parts in the shared memory: descriptors, driver area and device area.
+pub type Layout = (u16, u16, u16);
+
+/// Makes a driver side of a ring; true if the adapter is to add what the subject lacks.
+pub type NewDriver = fn(&Site, bool) -> Box<dyn DriverSide>;
+/// The same for a device side.
+pub type NewDevice = fn(&Site, bool) -> Box<dyn DeviceSide>;
+
+/// What a subject is called, and what it supports.
+#[derive(Clone, Copy, Debug)]
+pub struct About {
+    /// The name of its package.
+    pub name: &'static str,
+    /// The version on the registry.
+    pub version: &'static str,
+    /// The layouts of virtqueues that it supports.
+    pub formats: &'static [Format],
+    /// Whether a split ring can begin at another index than 0.
+    pub starts: bool,
+}
+
+/// A driver side. The reference is the checker's own, which has no `new`.
+#[derive(Clone, Copy, Debug)]
+pub struct Driver {
+    /// Its name and abilities.
+    pub about: About,
+    /// Makes the driver side of a ring in zeroed memory. With `mended`, the adapter adds what the subject lacks.
+    pub new: Option<NewDriver>,
+    /// Where it puts the parts of a ring, if the subject decides that.
+    pub layout: Option<fn(Shape) -> Layout>,
+    /// How many descriptors of a packed ring each request takes. One of a split ring.
+    pub pieces_if_packed: u16,
+}
+
+impl Driver {
+    /// How many descriptors each request takes.
+    pub fn pieces(&self, format: Format) -> u16 {
+        match format {
+            Format::Split => 1,
+            Format::Packed => self.pieces_if_packed,
+        }
+    }
+}
+
+/// A device side. The reference is the checker's own, which has no `new`.
+#[derive(Clone, Copy, Debug)]
+pub struct Device {
+    /// Its name and abilities.
+    pub about: About,
+    /// Makes the device side of a ring. With `mended`, the adapter adds what the subject lacks.
+    pub new: Option<NewDevice>,
+    /// Whether it interrupts the driver. If not, the driver polls.
+    pub interrupts: bool,
+    /// The address of the guest memory, if the subject maps it itself.
+    pub memory: Option<fn() -> std::ptr::NonNull<u8>>,
+}
+
+const BOTH: &[Format] = &[Format::Split, Format::Packed];
+const SPLIT: &[Format] = &[Format::Split];
+
+const REFERENCE: About = About {
+    name: "reference",
+    version: "of vmbell-check",
+    formats: BOTH,
+    starts: true,
+};
+
+/// Every driver side.
+pub fn drivers() -> Vec<Driver> {
+    let reference = Driver {
+        about: REFERENCE,
+        new: None,
+        layout: None,
+        pieces_if_packed: 1,
+    };
+    vec![
+        reference,
+        vmbell::DRIVER,
+        vmbell::INDIRECT,
+        virtio_drivers::DRIVER,
+        virtio_driver::DRIVER,
+    ]
+}
+
+/// Every device side.
+pub fn devices() -> Vec<Device> {
+    let reference = Device {
+        about: REFERENCE,
+        new: None,
+        interrupts: true,
+        memory: None,
+    };
+    vec![
+        reference,
+        vmbell::DEVICE,
+        virtio_queue::DEVICE,
+        vhost_user::RW_LOCK,
+        vhost_user::MUTEX,
+        #[cfg(feature = "alioth")]
+        alioth::DEVICE,
+        arcbox::DEVICE,
+        #[cfg(feature = "krun")]
+        krun::DEVICE,
+        uhyve::DEVICE,
+    ]
+}
+
+/// virtio-queue, restored from its saved state between giving a buffer back and asking if the driver is to be interrupted.
+pub const RESTORED_VIRTIO_QUEUE: Device = virtio_queue::RESTORED;
+
+/// The driver with this name.
+///
+/// # Panics
+///
+/// If there is none.
+pub fn driver(name: &str) -> Driver {
+    let found = drivers()
+        .into_iter()
+        .find(|driver| driver.about.name == name);
+    found.unwrap_or_else(|| panic!("there is no driver {name}"))
+}
+
+/// The device with this name.
+///
+/// # Panics
+///
+/// If there is none.
+pub fn device(name: &str) -> Device {
+    let found = devices()
+        .into_iter()
+        .find(|device| device.about.name == name);
+    found.unwrap_or_else(|| panic!("there is no device {name}"))
+}

@@ -1,0 +1,123 @@
+//! A driver and a device as a scenario of the checker.
+#![allow(unsafe_code)]
+
+use std::sync::Arc;
+
+use vmbell_check::{Error, Explorer, Format, Load, Report, Ring, Shape};
+
+use crate::{Bells, Device, Driver, Site, Work, drive};
+
+/// The notifications of a ring under the checker.
+#[derive(Debug)]
+struct Checked(Ring);
+
+// SAFETY: the checker runs all tasks of a scenario on the thread that set it up, and `Checked` is not used elsewhere.
+unsafe impl Send for Checked {}
+// SAFETY: as above.
+unsafe impl Sync for Checked {}
+
+impl Bells for Checked {
+    fn kick(&self) {
+        self.0.kick();
+    }
+    fn interrupt(&self) {
+        self.0.interrupt();
+    }
+    fn wait_for_kick(&self) -> bool {
+        self.0.wait_for_kick()
+    }
+    fn wait_for_interrupt(&self) -> bool {
+        self.0.wait_for_interrupt();
+        true
+    }
+    fn spin(&self) -> bool {
+        true
+    }
+}
+
+/// Explores a driver and a device.
+///
+/// # Errors
+///
+/// If the checker cannot explore them.
+///
+/// # Panics
+///
+/// If one of them does not support the shape of the ring.
+pub fn pair(
+    explorer: &Explorer,
+    driver: &Driver,
+    device: &Device,
+    shape: Shape,
+    work: Work,
+) -> Result<Report, Error> {
+    for about in [driver.about, device.about] {
+        assert!(
+            about.formats.contains(&shape.format) && (shape.start == 0 || about.starts),
+            "{} does not support {shape:?}",
+            about.name
+        );
+    }
+    let explorer = match device.memory {
+        None => explorer.clone(),
+        // SAFETY: the subject has mapped as many pages as the explorer uses by default, and uses them in tasks only.
+        Some(memory) => unsafe { explorer.clone().memory_at(memory()) },
+    };
+    explorer.run(|scenario| {
+        let ring = match driver.layout {
+            None => scenario.ring(shape),
+            Some(layout) => {
+                let (descriptors, driver, device) = layout(shape);
+                scenario.ring_at(shape, descriptors, driver, device)
+            }
+        };
+        ring.preset();
+        let layout = (ring.descriptors, ring.driver, ring.device);
+        let memory = ring.memory();
+        // SAFETY: the checker keeps its memory mapped while it explores, and the sides are dropped before.
+        let site = unsafe { Site::new(memory.pointer(), memory.len(), shape, layout) };
+        let bells: Arc<dyn Bells> = Arc::new(Checked(ring));
+        let work = Work {
+            polls: work.polls || !device.interrupts,
+            ..work
+        };
+        match driver.new {
+            None => scenario.task("driver", ring.reference_driver(load(work))),
+            Some(new) => {
+                let (mut side, bells) = (new(&site, work.mended), Arc::clone(&bells));
+                scenario.task("driver", move || drive(&mut *side, work, &*bells));
+            }
+        }
+        match device.new {
+            None => scenario.background("device", ring.reference_device()),
+            Some(new) => {
+                let mut side = new(&site, work.mended);
+                scenario.background("device", move || {
+                    while bells.wait_for_kick() {
+                        side.handle(&*bells);
+                    }
+                });
+            }
+        }
+    })
+}
+
+fn load(work: Work) -> Load {
+    assert!(
+        !work.polls,
+        "the reference driver sleeps until an interrupt"
+    );
+    let small = |number: u64| u16::try_from(number).expect("a scenario has few requests");
+    Load {
+        requests: small(work.requests),
+        depth: small(work.depth),
+        batch: work.batch,
+    }
+}
+
+impl Site {
+    /// Whether the ring is split.
+    pub(crate) fn is_split(&self) -> bool {
+        self.shape.format == Format::Split
+    }
+}

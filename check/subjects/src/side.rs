@@ -1,0 +1,157 @@
+//! The two sides of a virtqueue as the loops around them see it, and these loops.
+//!
+//! A driver sleeps only after it enabled interrupts and looked at the used ring once more, and a device only after it
+//! enabled notifications and looked at the available ring once more (virtio 1.3, 2.7.7.1 and 2.7.10).
+
+use std::fmt::Debug;
+
+/// Notifications in both directions. Each behaves like an eventfd.
+pub trait Bells: Debug + Send + Sync {
+    /// The driver notifies the device.
+    fn kick(&self);
+    /// The device interrupts the driver.
+    fn interrupt(&self);
+    /// Sleeps until the device is notified; false if it is to stop.
+    fn wait_for_kick(&self) -> bool;
+    /// Sleeps until the driver is interrupted; false if it is to stop.
+    fn wait_for_interrupt(&self) -> bool;
+    /// A pause of a polling driver; false if it is to stop.
+    fn spin(&self) -> bool;
+    /// Where native code passes some time, to vary which side comes first.
+    fn vary(&self) {}
+    /// One more request was answered.
+    fn answered(&self) {}
+    /// Whether the driver is to stop before it has made all requests.
+    fn is_over(&self) -> bool {
+        false
+    }
+}
+
+/// A driver side.
+pub trait DriverSide {
+    /// Makes one request available.
+    fn add(&mut self);
+    /// Whether the device wants to be notified of what was added since the last call.
+    fn wants_kick(&mut self) -> bool;
+    /// Takes one used buffer back; false if there is none.
+    fn take(&mut self) -> bool;
+    /// Disables interrupts, if the driver can.
+    fn quiet(&mut self);
+    /// Enables interrupts. True if no used buffer is waiting, so that the driver may sleep.
+    fn listen(&mut self) -> bool;
+}
+
+/// A device side.
+pub trait DeviceSide {
+    /// Serves the queue until the device may sleep.
+    fn handle(&mut self, bells: &dyn Bells);
+}
+
+/// The device side of a library that leaves the loop to its user.
+pub trait Chains {
+    /// Disables notifications.
+    fn quiet(&mut self);
+    /// Takes one chain and gives it back as used; false if there is none.
+    fn serve(&mut self) -> bool;
+    /// Whether the driver wants to be interrupted for what was given back since the last call.
+    fn wants_interrupt(&mut self) -> bool;
+    /// Enables notifications. True if a chain is waiting, so that the device must not sleep.
+    fn listen(&mut self) -> bool;
+}
+
+/// What a driver does.
+#[derive(Clone, Copy, Debug)]
+pub struct Work {
+    /// How many requests it makes.
+    pub requests: u64,
+    /// How many it makes before it waits for one; at most the size of the queue.
+    pub depth: u64,
+    /// Whether it asks once for a series of requests if the device is to be notified.
+    pub batch: bool,
+    /// Whether it polls for used buffers and never sleeps.
+    pub polls: bool,
+    /// Whether adapters add what their subjects lack.
+    pub mended: bool,
+}
+
+impl Work {
+    /// Requests of which `depth` are in flight.
+    pub fn new(requests: u64, depth: u64) -> Work {
+        Work {
+            requests,
+            depth,
+            batch: false,
+            polls: false,
+            mended: false,
+        }
+    }
+}
+
+/// The loop of a driver, which returns once all its requests are answered.
+pub fn drive(side: &mut dyn DriverSide, work: Work, bells: &dyn Bells) {
+    let (mut sent, mut answered) = (0, 0);
+    let take = |side: &mut dyn DriverSide| {
+        let taken = side.take();
+        if taken {
+            bells.answered();
+        }
+        u64::from(taken)
+    };
+    loop {
+        let mut added = false;
+        while sent < work.requests && sent - answered < work.depth {
+            side.add();
+            sent += 1;
+            added = true;
+            if !work.batch && side.wants_kick() {
+                bells.kick();
+            }
+        }
+        if work.batch && added && side.wants_kick() {
+            bells.kick();
+        }
+        if work.polls {
+            bells.vary();
+            while answered < sent && (sent == work.requests || sent - answered == work.depth) {
+                let taken = take(side);
+                answered += taken;
+                if taken == 0 && !bells.spin() {
+                    return;
+                }
+            }
+        } else {
+            loop {
+                side.quiet();
+                bells.vary();
+                while answered < sent && take(side) == 1 {
+                    answered += 1;
+                }
+                if answered == work.requests || side.listen() {
+                    break;
+                }
+            }
+        }
+        if answered == work.requests || bells.is_over() {
+            return;
+        }
+        let full = sent == work.requests || sent - answered == work.depth;
+        if !work.polls && full && !bells.wait_for_interrupt() {
+            return;
+        }
+    }
+}
+
+/// The loop of a device that asks after each buffer if it is to interrupt the driver.
+pub fn handle_chains(side: &mut dyn Chains, bells: &dyn Bells) {
+    loop {
+        side.quiet();
+        while side.serve() {
+            if side.wants_interrupt() {
+                bells.interrupt();
+            }
+        }
+        if !side.listen() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! virtio-driver 0.6.1 (libblkio), the driver side of split and packed rings in user space.
+//!
+//! Users disable used buffer notifications while they poll, and enable them and look again before they sleep.
+#![allow(unsafe_code)]
+
+use std::io::{self, Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::slice;
+use std::sync::OnceLock;
+use std::sync::atomic::{Ordering, fence};
+use std::{env, fs, process, ptr, thread};
+
+use virtio_driver::virtqueue::{Virtqueue, VirtqueueLayout};
+use virtio_driver::{
+    IovaTranslator, VhostUser, VirtioBlkConfig, VirtioFeatureFlags, VirtioTransport, iovec,
+};
+
+use crate::memory::{BUFFER, BUFFER_LEN};
+use crate::{About, BOTH, Driver, DriverSide, Site};
+
+pub(crate) const DRIVER: Driver = Driver {
+    about: About {
+        name: "virtio-driver",
+        version: "0.6.1",
+        formats: BOTH,
+        starts: false,
+    },
+    new: Some(|site, mended| Box::new(Requests::new(site, mended))),
+    layout: None,
+    // It makes a packed chain of one descriptor available with the flag that another follows.
+    pieces_if_packed: 2,
+};
+
+type Transport = VhostUser<VirtioBlkConfig, ()>;
+
+/// The subject's own translation of addresses, which its vhost-user transport alone hands out: a guest address is an
+/// address.
+fn translator() -> Box<dyn IovaTranslator> {
+    static TRANSPORT: OnceLock<Transport> = OnceLock::new();
+    let transport = TRANSPORT.get_or_init(|| connect().expect("there is a vhost-user back end"));
+    transport.iova_translator()
+}
+
+/// Connects to a back end without a device, which knows the requests of a connection alone.
+fn connect() -> io::Result<Transport> {
+    let path = env::temp_dir().join(format!("vmbell-subjects-{}", process::id()));
+    let listener = UnixListener::bind(&path)?;
+    let back_end = thread::spawn(move || answer(listener.accept()?.0));
+    let name = path.to_str().ok_or(io::ErrorKind::InvalidInput)?;
+    let transport = VhostUser::new(name, u64::MAX);
+    fs::remove_file(&path)?;
+    let answered = back_end.join();
+    answered.map_err(|_| io::ErrorKind::BrokenPipe)??;
+    transport
+}
+
+/// Answers the requests that ask for a number with features that the subject requires, up to the last of them.
+fn answer(mut front_end: UnixStream) -> io::Result<()> {
+    const GETS: [(u32, u64); 3] = [(1, 1 << 30), (15, 1 << 3 | 1 << 9 | 1 << 15), (36, 1)];
+    const REPLY: u32 = 1 | 1 << 2;
+    loop {
+        let mut header = [0; 12];
+        front_end.read_exact(&mut header)?;
+        let [request, _, len] = [0, 4, 8].map(|at| {
+            let word = [header[at], header[at + 1], header[at + 2], header[at + 3]];
+            u32::from_ne_bytes(word)
+        });
+        io::copy(&mut (&front_end).take(len.into()), &mut io::sink())?;
+        let Some((_, value)) = GETS.into_iter().find(|(get, _)| *get == request) else {
+            continue;
+        };
+        let mut reply = [request, REPLY, 8].map(u32::to_ne_bytes).concat();
+        reply.extend_from_slice(&value.to_ne_bytes());
+        front_end.write_all(&reply)?;
+        if request == GETS[2].0 {
+            return Ok(());
+        }
+    }
+}
+
+struct Requests {
+    queue: Virtqueue<'static, ()>,
+    pieces: u16,
+    mended: bool,
+}
+
+impl Requests {
+    fn new(site: &Site, mended: bool) -> Requests {
+        let mut features = VirtioFeatureFlags::VERSION_1;
+        features.set(VirtioFeatureFlags::RING_EVENT_IDX, site.shape.event_idx);
+        features.set(VirtioFeatureFlags::RING_PACKED, !site.is_split());
+        let size = site.shape.size;
+        let layout = VirtqueueLayout::new::<()>(1, size.into(), features);
+        let layout = layout.expect("the size is a power of two");
+        assert_eq!(
+            (layout.driver_area_offset, layout.device_area_offset),
+            (site.layout.1.into(), site.layout.2.into()),
+            "the ring has the subject's layout"
+        );
+        // SAFETY: the caller of `Site::new` vouches for the mapping, which outlives this side. That the device writes to
+        // memory of which the subject has a mutable slice is how the subject works.
+        let ring = unsafe { slice::from_raw_parts_mut(site.base().as_ptr(), layout.end_offset) };
+        let queue = Virtqueue::new(translator(), ring, size, features);
+        Requests {
+            queue: queue.expect("the ring is large enough"),
+            pieces: DRIVER.pieces(site.shape.format),
+            mended,
+        }
+    }
+
+    /// The mend, between a store to the one area and a load of the other.
+    fn mend(&self) {
+        if self.mended {
+            fence(Ordering::SeqCst);
+        }
+    }
+}
+
+impl DriverSide for Requests {
+    fn add(&mut self) {
+        let buffer = iovec {
+            iov_base: ptr::without_provenance_mut(BUFFER as usize),
+            iov_len: BUFFER_LEN as usize,
+        };
+        let pieces = self.pieces;
+        let added = self
+            .queue
+            .add_request(|(), piece| (0..pieces).try_for_each(|_| piece(buffer, false)));
+        added.expect("the queue has a free descriptor");
+    }
+    fn wants_kick(&mut self) -> bool {
+        self.mend();
+        self.queue.avail_notif_needed()
+    }
+    fn take(&mut self) -> bool {
+        self.queue.completions().next().is_some()
+    }
+    fn quiet(&mut self) {
+        self.queue.set_used_notif_enabled(false);
+    }
+    fn listen(&mut self) -> bool {
+        self.queue.set_used_notif_enabled(true);
+        self.mend();
+        !self.queue.completions().has_next()
+    }
+}

@@ -1,0 +1,114 @@
+//! virtio-queue 0.18.0 (rust-vmm), the device side of a split ring: cloud-hypervisor, Dragonball and others use it.
+
+use virtio_queue::{Queue, QueueT};
+use vm_memory::{GuestAddress, GuestMemoryMmap};
+
+use crate::{About, Bells, Chains, Device, DeviceSide, SPLIT, Site, handle_chains};
+
+const ABOUT: About = About {
+    name: "virtio-queue",
+    version: "0.18.0",
+    formats: SPLIT,
+    starts: true,
+};
+
+pub(crate) const DEVICE: Device = Device {
+    about: ABOUT,
+    new: Some(|site, _| Box::new(Served::new(site, Restores::Never))),
+    interrupts: true,
+    memory: None,
+};
+
+pub(crate) const RESTORED: Device = Device {
+    about: About {
+        name: "virtio-queue, restored",
+        ..ABOUT
+    },
+    new: Some(|site, mended| {
+        let interrupts = mended;
+        Box::new(Served::new(site, Restores::Once { interrupts }))
+    }),
+    interrupts: true,
+    memory: None,
+};
+
+/// When the queue is saved and restored.
+#[derive(Clone, Copy)]
+enum Restores {
+    Never,
+    /// Once, before a question if the driver wants an interrupt. With `interrupts`, it gets one anyway.
+    Once {
+        interrupts: bool,
+    },
+}
+
+struct Served {
+    queue: Queue,
+    memory: GuestMemoryMmap<()>,
+    restores: Restores,
+}
+
+/// A queue at the place and index of a ring.
+pub(crate) fn new_queue(site: &Site) -> Queue {
+    let mut queue = Queue::new(site.shape.size).expect("the size is a power of two");
+    let (descriptors, avail, used) = site.layout;
+    let address = |offset: u16| GuestAddress(offset.into());
+    let set = queue
+        .try_set_desc_table_address(address(descriptors))
+        .and_then(|()| queue.try_set_avail_ring_address(address(avail)))
+        .and_then(|()| queue.try_set_used_ring_address(address(used)));
+    set.expect("the ring is aligned");
+    queue.set_event_idx(site.shape.event_idx);
+    queue.set_next_avail(site.shape.start);
+    queue.set_next_used(site.shape.start);
+    queue.set_ready(true);
+    queue
+}
+
+impl Served {
+    fn new(site: &Site, restores: Restores) -> Served {
+        Served {
+            queue: new_queue(site),
+            memory: site.guest_memory(),
+            restores,
+        }
+    }
+}
+
+impl DeviceSide for Served {
+    fn handle(&mut self, bells: &dyn Bells) {
+        handle_chains(self, bells);
+    }
+}
+
+impl Chains for Served {
+    fn quiet(&mut self) {
+        let done = self.queue.disable_notification(&self.memory);
+        done.expect("the ring is in memory");
+    }
+    fn serve(&mut self) -> bool {
+        let Some(chain) = self.queue.pop_descriptor_chain(&self.memory) else {
+            return false;
+        };
+        let done = self.queue.add_used(&self.memory, chain.head_index(), 0);
+        done.expect("the ring is in memory");
+        true
+    }
+    fn wants_interrupt(&mut self) -> bool {
+        if let Restores::Once { interrupts } = self.restores
+            && vmbell_check::choose(2) == 1
+        {
+            self.restores = Restores::Never;
+            self.queue = Queue::try_from(self.queue.state()).expect("the state is the queue's own");
+            if interrupts {
+                return true;
+            }
+        }
+        let wanted = self.queue.needs_notification(&self.memory);
+        wanted.expect("the ring is in memory")
+    }
+    fn listen(&mut self) -> bool {
+        let more = self.queue.enable_notification(&self.memory);
+        more.expect("the ring is in memory")
+    }
+}

@@ -1,0 +1,172 @@
+//! Each known lost notification is found, and its smallest mend is explored clean and complete.
+
+use vmbell_check::{Explorer, Failure, Model, Shape, What};
+use vmbell_subjects::{Device, Driver, Work, device, driver, pair};
+
+/// A pair whose subject loses a notification, and where.
+struct Finding {
+    driver: Driver,
+    device: Device,
+    shape: Shape,
+    work: Work,
+    model: Model,
+}
+
+impl Finding {
+    fn new(model: Model, one: &str, two: &str, shape: Shape) -> Finding {
+        Finding {
+            driver: driver(one),
+            device: device(two),
+            shape,
+            work: Work::new(2, 2),
+            model,
+        }
+    }
+
+    fn explore(&self, model: Model, mended: bool) -> vmbell_check::Report {
+        let explorer = Explorer::new().models([model]).seconds(60);
+        let work = Work {
+            mended,
+            ..self.work
+        };
+        let report = pair(&explorer, &self.driver, &self.device, self.shape, work);
+        report.expect("the pair can be explored")
+    }
+
+    /// Checks that `who` sleeps for ever under the model, but neither with the mend nor under weaker reordering.
+    #[track_caller]
+    fn is_found_and_mended(&self) -> Failure {
+        let mut report = self.explore(self.model, false);
+        let failure = report.verdicts[0].failure.take();
+        let failure = failure.expect("a notification is lost");
+        let tasks = vec!["driver".to_string()];
+        assert_eq!(failure.what, What::Lost { tasks }, "{:#?}", failure.trace);
+        if self.model == Model::Tso {
+            let strong = self.explore(Model::Sc, false);
+            strong.assert_no_failure().assert_complete();
+        }
+        let mended = self.explore(self.model, true);
+        mended.assert_no_failure().assert_complete();
+        failure
+    }
+}
+
+#[test]
+fn virtio_drivers_lacks_a_fence_before_it_asks_for_a_kick() {
+    let shape = Shape::split(2, false);
+    let mut finding = Finding::new(Model::Tso, "virtio-drivers", "virtio-queue", shape);
+    finding.work.polls = true;
+    finding.is_found_and_mended();
+}
+
+#[test]
+fn virtio_drivers_lacks_a_fence_before_it_sleeps() {
+    for event_idx in [false, true] {
+        let shape = Shape::split(2, event_idx);
+        let finding = Finding::new(Model::Tso, "virtio-drivers", "reference", shape);
+        finding.is_found_and_mended();
+    }
+}
+
+#[test]
+fn virtio_drivers_compares_without_wrapping() {
+    let shape = Shape::split(4, true).starting_at(65_534);
+    let mut finding = Finding::new(Model::Sc, "virtio-drivers", "virtio-queue", shape);
+    finding.work.requests = 3;
+    finding.work.depth = 3;
+    finding.work.batch = true;
+    finding.is_found_and_mended();
+}
+
+#[cfg(feature = "alioth")]
+#[test]
+fn alioth_lacks_a_fence_before_it_asks_for_an_interrupt() {
+    for shape in [
+        Shape::split(2, false),
+        Shape::split(2, true),
+        Shape::packed(2, false),
+        Shape::packed(2, true),
+    ] {
+        let finding = Finding::new(Model::Tso, "vmbell", "alioth", shape);
+        finding.is_found_and_mended();
+    }
+}
+
+/// On arm64, for which alioth is built too.
+#[cfg(feature = "alioth")]
+#[test]
+fn alioth_reads_an_available_entry_without_acquiring_it() {
+    for event_idx in [false, true] {
+        let finding = Finding::new(
+            Model::Rc11,
+            "reference",
+            "alioth",
+            Shape::split(2, event_idx),
+        );
+        let report = finding.explore(Model::Rc11, false);
+        assert!(report.failure().is_some(), "{report}");
+        let mended = finding.explore(Model::Rc11, true);
+        mended.assert_no_failure().assert_complete();
+    }
+}
+
+/// On arm64. No adapter can mend it: the fence is missing between two stores of one function.
+#[cfg(feature = "alioth")]
+#[test]
+fn alioth_marks_a_packed_descriptor_as_used_without_releasing_its_length() {
+    let finding = Finding::new(
+        Model::Rc11,
+        "virtio-driver",
+        "alioth",
+        Shape::packed(4, false),
+    );
+    let report = finding.explore(Model::Rc11, true);
+    let failure = report.failure().expect("a stale length is read");
+    assert!(matches!(failure.what, What::Panicked(_)), "{report}");
+    let strong = finding.explore(Model::Tso, true);
+    strong.assert_no_failure().assert_complete();
+}
+
+/// The index 255 becomes 0 and then 256 for a driver that looks between the two stores, if the compiler leaves them apart.
+#[test]
+fn arcbox_stores_the_used_index_byte_by_byte() {
+    let shape = Shape::split(2, true).starting_at(254);
+    let mut finding = Finding::new(Model::Sc, "reference", "arcbox-virtio-core", shape);
+    finding.work.requests = 3;
+    let report = finding.explore(Model::Sc, false);
+    let failure = report.failure().expect("a torn index is read");
+    assert!(matches!(failure.what, What::Claim(_)), "{report}");
+}
+
+#[test]
+fn uhyve_ignores_that_a_chain_is_waiting() {
+    for event_idx in [false, true] {
+        let shape = Shape::split(2, event_idx);
+        let finding = Finding::new(Model::Sc, "vmbell", "uhyve", shape);
+        finding.is_found_and_mended();
+    }
+}
+
+#[test]
+fn virtio_queue_forgets_what_it_added_when_it_is_saved() {
+    let shape = Shape::split(2, true);
+    let mut finding = Finding::new(Model::Sc, "reference", "virtio-queue", shape);
+    finding.device = vmbell_subjects::RESTORED_VIRTIO_QUEUE;
+    finding.is_found_and_mended();
+}
+
+#[test]
+fn arcbox_lacks_a_fence_before_it_looks_at_the_flag() {
+    let shape = Shape::split(2, false);
+    let finding = Finding::new(Model::Tso, "vmbell", "arcbox-virtio-core", shape);
+    finding.is_found_and_mended();
+}
+
+#[test]
+fn virtio_driver_lacks_fences_around_the_flags() {
+    let shape = Shape::split(2, false);
+    for device in ["reference", "virtio-queue"] {
+        let finding = Finding::new(Model::Tso, "virtio-driver", device, shape);
+        finding.is_found_and_mended();
+    }
+}
