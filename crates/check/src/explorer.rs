@@ -1,6 +1,7 @@
 //! The front of the crate: a scenario, the models under which it is explored, and the report.
 
 use std::cell::RefCell;
+use std::fmt;
 use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::{Mutex, PoisonError};
@@ -14,6 +15,7 @@ use crate::model::Model;
 use crate::report::{Failure, Report, Verdict};
 use crate::search::{Execution, Limits, Names, Search, SetUp, Spec, Stats};
 use crate::shared::Memory;
+use crate::watchdog::Watchdog;
 
 /// Only one search runs at a time in a process: the hooks of all code lead to it.
 static LOCK: Mutex<()> = Mutex::new(());
@@ -34,7 +36,7 @@ impl Default for Explorer {
     }
 }
 
-/// One set-up of a scenario: its memory, its bells and its tasks.
+/// One set-up of a scenario: its memory, its notifications and its tasks.
 pub struct Scenario {
     memory: Memory,
     names: Names,
@@ -115,6 +117,7 @@ impl Explorer {
     /// If the scenario cannot be explored.
     pub fn run(&self, mut set_up: impl FnMut(&mut Scenario)) -> Result<Report, Error> {
         let _lock = LOCK.lock().unwrap_or_else(PoisonError::into_inner);
+        let _watchdog = Watchdog::new();
         hooks::set_exploring(true);
         let verdicts: Result<Vec<Verdict>, Error> = self
             .models
@@ -222,5 +225,15 @@ impl Scenario {
     /// A check at the end of each execution in which the tasks returned.
     pub fn at_end(&mut self, check: impl FnOnce() -> Result<(), String> + 'static) {
         self.checks.push(Box::new(check));
+    }
+}
+
+impl fmt::Debug for Scenario {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tasks: Vec<&str> = self.tasks.iter().map(|task| task.name.as_str()).collect();
+        f.debug_struct("Scenario")
+            .field("memory", &self.memory)
+            .field("tasks", &tasks)
+            .finish_non_exhaustive()
     }
 }

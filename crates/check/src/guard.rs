@@ -39,9 +39,9 @@ pub(crate) struct Unseen {
 }
 
 /// Lets the plain access that a hook announced happen.
-pub(crate) fn allow(offset: u16, size: u8) {
+pub(crate) fn allow(offset: u16, size: usize) {
     ALLOWED[0].store(usize::from(offset) + 1, Ordering::Relaxed);
-    ALLOWED[1].store(usize::from(size), Ordering::Relaxed);
+    ALLOWED[1].store(size, Ordering::Relaxed);
 }
 
 /// Ends that permission.
@@ -61,8 +61,10 @@ fn protect(protection: i32) {
 }
 
 extern "C" fn fault(_: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: the kernel passes a valid `siginfo_t` of a fault to this handler.
-    let address = unsafe { (*info).si_addr() };
+    // SAFETY: the kernel passes a valid `siginfo_t` to this handler, which alone uses it.
+    let info = unsafe { &*info };
+    // SAFETY: the signal is SIGSEGV, whose information has the address.
+    let address = unsafe { info.si_addr() };
     // SAFETY: the kernel passes the context of the interrupted code, which this handler alone uses.
     let context = unsafe { &mut *context.cast::<libc::ucontext_t>() };
     let registers = &mut context.uc_mcontext.gregs;

@@ -101,10 +101,10 @@ extern "C" fn plain_read<const SIZE: u8>(address: usize, site: usize) {
             search.mapping.write(
                 usize::from(offset),
                 &value.to_le_bytes()[..usize::from(size)],
-            )
+            );
         });
     }
-    guard::allow(offset, SIZE);
+    guard::allow(offset, SIZE.into());
 }
 
 extern "C" fn plain_write<const SIZE: u8>(address: usize, site: usize) {
@@ -117,7 +117,7 @@ extern "C" fn plain_write<const SIZE: u8>(address: usize, site: usize) {
             search.announce(access(offset, size, Order::Relaxed, site));
         }
     });
-    guard::allow(offset, SIZE);
+    guard::allow(offset, SIZE.into());
 }
 
 extern "C" fn plain_update<const SIZE: u8>(address: usize, site: usize) {
@@ -125,16 +125,50 @@ extern "C" fn plain_update<const SIZE: u8>(address: usize, site: usize) {
     plain_write::<SIZE>(address, site);
 }
 
-/// Each word of a range is one access.
+/// The words of a range: each is one access. The last ones can be shorter.
+fn words(len: usize) -> impl Iterator<Item = (usize, u8)> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let size = [8_u8, 4, 2, 1]
+            .into_iter()
+            .find(|&size| usize::from(size) <= len - at)?;
+        at += usize::from(size);
+        Some((at - usize::from(size), size))
+    })
+}
+
 extern "C" fn read_range(address: usize, len: usize, site: usize) {
-    for at in (0..len).step_by(8) {
-        match len - at {
-            8.. => plain_read::<8>(address + at, site),
-            4.. => plain_read::<4>(address + at, site),
-            2.. => plain_read::<2>(address + at, site),
-            _ => plain_read::<1>(address + at, site),
-        }
+    let Some(start) = shared(address, site) else {
+        return;
+    };
+    for (at, size) in words(len) {
+        let Some(offset) = shared(address + at, site) else {
+            break;
+        };
+        let access = access(offset, size, Order::Relaxed, site);
+        let bytes = call(|search| search.load(access)).to_le_bytes();
+        task::with(|search| {
+            search
+                .mapping
+                .write(offset.into(), &bytes[..usize::from(size)])
+        });
     }
+    guard::allow(start, len);
+}
+
+extern "C" fn write_range(address: usize, len: usize, site: usize) {
+    let Some(start) = shared(address, site) else {
+        return;
+    };
+    task::with(|search| {
+        search.begin_announcement(site);
+        for (at, size) in words(len) {
+            if let Some(offset) = offset(address + at) {
+                search.announce(access(offset, size, Order::Relaxed, site));
+            }
+        }
+    });
+    guard::allow(start, len);
 }
 
 extern "C" fn fence(order_of_fence: i32, site: usize) {
@@ -154,29 +188,18 @@ unsafe extern "C" fn copy(to: *mut u8, from: *const u8, len: usize, site: usize)
         unsafe { ptr::copy(from, to, len) };
         return to;
     }
-    let mut at = 0;
-    while at < len {
-        let size = [8, 4, 2, 1]
-            .into_iter()
-            .find(|&size| size <= len - at)
-            .unwrap_or(1);
+    for (at, size) in words(len) {
         let mut bytes = [0; 8];
-        let part = u8::try_from(size).unwrap_or(1);
         if let Some(offset) = shared(from.addr() + at, site) {
-            let access = access(offset, part, Order::Relaxed, site);
+            let access = access(offset, size, Order::Relaxed, site);
             bytes = call(|search| search.load(access)).to_le_bytes();
         } else {
-            // SAFETY: `at + size` is at most `len`, for which the caller vouches; `bytes` has 8 bytes.
-            unsafe { ptr::copy_nonoverlapping(from.add(at), bytes.as_mut_ptr(), size) };
+            let from = from.wrapping_add(at);
+            // SAFETY: the word is in the range that the caller vouches for; `bytes` has 8 bytes.
+            unsafe { ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), size.into()) };
         }
-        if let Some(offset) = shared(to.addr() + at, site) {
-            let access = access(offset, part, Order::Relaxed, site);
-            call(|search| search.store(access, u64::from_le_bytes(bytes)));
-        } else {
-            // SAFETY: as above, for the range of `to`.
-            unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to.add(at), size) };
-        }
-        at += size;
+        // SAFETY: the word is in the range that the caller vouches for.
+        unsafe { put(to.wrapping_add(at), size, bytes, site) };
     }
     to
 }
@@ -188,25 +211,22 @@ unsafe extern "C" fn set(to: *mut u8, byte: i32, len: usize, site: usize) -> *mu
         unsafe { ptr::write_bytes(to, byte, len) };
         return to;
     }
-    let bytes = [byte; 8];
-    let mut at = 0;
-    while at < len {
-        let size = [8, 4, 2, 1]
-            .into_iter()
-            .find(|&size| size <= len - at)
-            .unwrap_or(1);
-        if let Some(offset) = shared(to.addr() + at, site) {
-            let access = access(
-                offset,
-                u8::try_from(size).unwrap_or(1),
-                Order::Relaxed,
-                site,
-            );
-            call(|search| search.store(access, u64::from_le_bytes(bytes)));
-        }
-        at += size;
+    for (at, size) in words(len) {
+        // SAFETY: the word is in the range that the caller vouches for.
+        unsafe { put(to.wrapping_add(at), size, [byte; 8], site) };
     }
     to
+}
+
+/// Stores a word of a copy.
+unsafe fn put(to: *mut u8, size: u8, bytes: [u8; 8], site: usize) {
+    if let Some(offset) = shared(to.addr(), site) {
+        let access = access(offset, size, Order::Relaxed, site);
+        call(|search| search.store(access, u64::from_le_bytes(bytes)));
+    } else {
+        // SAFETY: the caller vouches for `size` bytes at `to`, and `bytes` has 8.
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to, size.into()) };
+    }
 }
 
 /// Functions that pass their return address as one more argument: in the register that the number of arguments selects.
@@ -220,26 +240,28 @@ macro_rules! hook {
     )+ };
 }
 
-hook!("rsi", plain_read::<1>, __tsan_read1 __tsan_volatile_read1);
+hook!("rsi", plain_read::<1>, __tsan_read1 __tsan_volatile_read1 __tsan_unaligned_read1);
 hook!("rsi", plain_read::<2>, __tsan_read2 __tsan_volatile_read2 __tsan_unaligned_read2 __tsan_unaligned_volatile_read2);
 hook!("rsi", plain_read::<4>, __tsan_read4 __tsan_volatile_read4 __tsan_unaligned_read4 __tsan_unaligned_volatile_read4);
 hook!("rsi", plain_read::<8>, __tsan_read8 __tsan_volatile_read8 __tsan_unaligned_read8 __tsan_unaligned_volatile_read8);
 hook!("rsi", plain_read::<16>, __tsan_read16 __tsan_volatile_read16 __tsan_unaligned_read16);
-hook!("rsi", plain_write::<1>, __tsan_write1 __tsan_volatile_write1);
+hook!("rsi", plain_write::<1>, __tsan_write1 __tsan_volatile_write1 __tsan_unaligned_write1);
 hook!("rsi", plain_write::<2>, __tsan_write2 __tsan_volatile_write2 __tsan_unaligned_write2 __tsan_unaligned_volatile_write2);
 hook!("rsi", plain_write::<4>, __tsan_write4 __tsan_volatile_write4 __tsan_unaligned_write4 __tsan_unaligned_volatile_write4);
 hook!("rsi", plain_write::<8>, __tsan_write8 __tsan_volatile_write8 __tsan_unaligned_write8 __tsan_unaligned_volatile_write8);
 hook!("rsi", plain_write::<16>, __tsan_write16 __tsan_volatile_write16 __tsan_unaligned_write16);
-hook!("rsi", plain_update::<1>, __tsan_read_write1);
+hook!("rsi", plain_update::<1>, __tsan_read_write1 __tsan_unaligned_read_write1);
 hook!("rsi", plain_update::<2>, __tsan_read_write2 __tsan_unaligned_read_write2);
 hook!("rsi", plain_update::<4>, __tsan_read_write4 __tsan_unaligned_read_write4);
 hook!("rsi", plain_update::<8>, __tsan_read_write8 __tsan_unaligned_read_write8);
+hook!("rsi", plain_update::<16>, __tsan_read_write16 __tsan_unaligned_read_write16);
 hook!("rdx", read_range, __tsan_read_range);
+hook!("rdx", write_range, __tsan_write_range);
 hook!("rsi", fence, __tsan_atomic_thread_fence);
 hook!("rcx", copy, __tsan_memcpy __tsan_memmove);
 hook!("rcx", set, __tsan_memset);
 hook!("rax", nothing, __tsan_init __tsan_func_entry __tsan_func_exit __tsan_vptr_read __tsan_vptr_update
-    __tsan_atomic_signal_fence);
+    __tsan_atomic_signal_fence __tsan_ignore_thread_begin __tsan_ignore_thread_end);
 
 /// The hooks of the atomic operations on values of one size.
 macro_rules! atomics {

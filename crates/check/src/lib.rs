@@ -1,6 +1,27 @@
 //! Finds every interleaving in which a virtqueue driver and its device both sleep with work pending.
-//! (docs to come)
-#![allow(dead_code, missing_docs, missing_debug_implementations)]
+//!
+//! A [`Scenario`] has a piece of shared memory, notifications, and tasks: a driver and a device, unmodified. An
+//! [`Explorer`] runs every execution of them that a memory model allows, each once, and reports those in which a task
+//! waits for a notification that never comes. A search that ends is a proof for its scenario; one that met a limit says so.
+//!
+//! The code under test is compiled with LLVM's ThreadSanitizer instrumentation, whose calls this crate defines: run the
+//! tests with `cargo vmbell-check test`. The host must be Linux on x86-64.
+//!
+//! ```
+//! use vmbell_check::{Explorer, Load, Shape};
+//!
+//! let report = Explorer::new().run(|scenario| {
+//!     let ring = scenario.ring(Shape::split(2, true));
+//!     scenario.task("driver", ring.reference_driver(Load::new(2, 2)));
+//!     scenario.background("device", ring.reference_device());
+//! })?;
+//! report.assert_complete().assert_no_failure();
+//! # Ok::<(), vmbell_check::Error>(())
+//! ```
+
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+compile_error!("vmbell-check explores on Linux on x86-64 only");
+
 mod bell;
 mod error;
 mod explorer;
@@ -15,6 +36,7 @@ mod search;
 mod shared;
 mod task;
 mod trace;
+mod watchdog;
 
 pub use bell::{Bell, Sleeper};
 pub use error::Error;
@@ -23,4 +45,4 @@ pub use graph::Order;
 pub use model::Model;
 pub use report::{Failure, Report, Verdict, What};
 pub use ring::{Format, Load, Ring, Shape};
-pub use shared::{Memory, choose, claim, fence};
+pub use shared::{Memory, choose, claim, fence, spurious_wake_up};

@@ -30,7 +30,7 @@ pub(crate) fn preset(base: NonNull<u8>, at: usize, bytes: &[u8]) {
         "the shared memory is mapped"
     );
     // SAFETY: the range is in the first mapping, which is accessible while a scenario is set up; `Memory` checks its end.
-    unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), base.as_ptr().add(at), bytes.len()) }
+    unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), base.as_ptr().wrapping_add(at), bytes.len()) }
 }
 
 /// Both mappings. Only one exists at a time: the search holds a lock.
@@ -88,10 +88,10 @@ impl Mapping {
         // SAFETY: the range is within the second mapping, which lives as long as `self`; `bytes` is elsewhere.
         unsafe {
             ptr::copy_nonoverlapping(
-                self.alias.as_ptr().add(offset),
+                self.alias.as_ptr().wrapping_add(offset),
                 bytes.as_mut_ptr(),
                 bytes.len(),
-            )
+            );
         }
     }
 
@@ -103,7 +103,11 @@ impl Mapping {
         );
         // SAFETY: the range is within the second mapping, which lives as long as `self`; `bytes` is elsewhere.
         unsafe {
-            ptr::copy_nonoverlapping(bytes.as_ptr(), self.alias.as_ptr().add(offset), bytes.len())
+            ptr::copy_nonoverlapping(
+                bytes.as_ptr(),
+                self.alias.as_ptr().wrapping_add(offset),
+                bytes.len(),
+            );
         }
     }
 

@@ -157,6 +157,7 @@ impl fmt::Display for Verdict {
             executions,
             events,
             elapsed,
+            spurious,
             ..
         } = self.stats;
         write!(
@@ -167,6 +168,12 @@ impl fmt::Display for Verdict {
             elapsed.as_secs_f64(),
         )?;
         match &self.failure {
+            None if self.complete && spurious > 0 => {
+                write!(
+                    f,
+                    "no notification is lost, at most {spurious} wake-ups in vain"
+                )
+            }
             None if self.complete => write!(f, "no notification is lost"),
             None => write!(f, "nothing found so far, which is no proof"),
             Some(failure) => {

@@ -121,6 +121,11 @@ pub fn choose(options: u8) -> u8 {
         .unwrap_or(0)
 }
 
+/// Says that the task was woken and found nothing to do. The report has the most of these in one execution.
+pub fn spurious_wake_up() {
+    task::with(|search| search.spurious += 1);
+}
+
 /// Fails the execution unless `holds`.
 pub fn claim(holds: bool, text: impl FnOnce() -> String) {
     if !holds {

@@ -1,4 +1,8 @@
 //! The search against a reference that enumerates every graph and tests the axioms literally.
+#![allow(
+    clippy::tests_outside_test_module,
+    reason = "an integration test is a test module"
+)]
 
 mod reference;
 
@@ -141,7 +145,7 @@ fn program() -> impl Strategy<Value = Program> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2_000) })]
 
     #[test]
     fn every_graph_that_a_model_allows_is_explored_once(program in program()) {

@@ -253,10 +253,10 @@ impl Graph {
             current: self.current,
             sc: Vec::new(),
         };
-        for id in 0..self.events.len() {
-            if id == 0 || keep(Id::try_from(id).unwrap_or(Id::MAX)) {
-                new[id] = Id::try_from(graph.events.len()).unwrap_or(Id::MAX);
-                graph.events.push(self.events[id].clone());
+        for (id, event) in (0..).zip(&self.events) {
+            if id == INIT || keep(id) {
+                new[usize::from(id)] = Id::try_from(graph.events.len()).unwrap_or(Id::MAX);
+                graph.events.push(event.clone());
             }
         }
         let kept = |id: Id| id == INIT || new[usize::from(id)] != INIT;

@@ -278,7 +278,7 @@ fn preceding(graph: &Graph, before: &Clock) -> u128 {
         let inside = |id: &Id| *id != INIT && graph.within(*id, before);
         let last_write = co
             .iter()
-            .rposition(|id| inside(id))
+            .rposition(&inside)
             .map_or(0, |position| 2 * position);
         let reads = readers
             .iter()

@@ -2,7 +2,7 @@
 
 use super::{Load, Ring};
 use crate::graph::Order::{Acquire, Relaxed, Release, SeqCst};
-use crate::shared::{claim, fence};
+use crate::shared::{claim, fence, spurious_wake_up};
 
 const AVAIL: u16 = 1 << 7;
 const USED: u16 = 1 << 15;
@@ -11,7 +11,7 @@ const DISABLE: u16 = 1;
 const DESCRIPTOR: u16 = 2;
 
 /// A position in the ring, and the wrap counter there.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 struct Position {
     slot: u16,
     wrap: bool,
@@ -88,6 +88,7 @@ pub(super) fn drive(ring: &Ring, load: Load) {
     let mut in_flight = vec![false; ring.shape.size.into()];
     let (mut avail, mut used) = (Position::new(ring), Position::new(ring));
     let (mut sent, mut answered) = (0, 0);
+    let mut woken = false;
     let kick = |old: Position, new: Position| {
         fence(SeqCst);
         if wanted(ring, ring.device, old, new) {
@@ -125,6 +126,7 @@ pub(super) fn drive(ring: &Ring, load: Load) {
             let flags = ring.load16(ring.descriptors + 16 * used.slot + 14, order);
             flags & (AVAIL | USED) == used.flags_when_used()
         };
+        let before = answered;
         loop {
             suppress(ring, ring.driver, used, false);
             while has_used(used, Acquire) && answered < sent {
@@ -146,11 +148,16 @@ pub(super) fn drive(ring: &Ring, load: Load) {
                 break;
             }
         }
+        if woken && answered == before {
+            spurious_wake_up();
+        }
+        woken = false;
         if answered == load.requests {
             return;
         }
         if sent == load.requests || sent - answered == load.depth {
             ring.wait_for_interrupt();
+            woken = true;
         }
     }
 }
@@ -163,6 +170,7 @@ pub(super) fn serve(ring: &Ring) {
     };
     loop {
         ring.wait_for_kick();
+        let before = used;
         loop {
             suppress(ring, ring.device, avail, false);
             while available(avail, Acquire) {
@@ -190,6 +198,9 @@ pub(super) fn serve(ring: &Ring) {
             if !available(avail, Relaxed) {
                 break;
             }
+        }
+        if used == before {
+            spurious_wake_up();
         }
     }
 }

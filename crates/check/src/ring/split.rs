@@ -2,7 +2,7 @@
 
 use super::{Load, Ring, need_event};
 use crate::graph::Order::{Acquire, Relaxed, Release, SeqCst};
-use crate::shared::{claim, fence};
+use crate::shared::{claim, fence, spurious_wake_up};
 
 impl Ring {
     fn avail_flags(&self) -> u16 {
@@ -38,6 +38,7 @@ pub(super) fn drive(ring: &Ring, load: Load) {
     let (mut avail, mut used) = (ring.shape.start, ring.shape.start);
     let mut asked = avail;
     let (mut sent, mut answered) = (0, 0);
+    let mut woken = false;
     loop {
         while sent < load.requests && sent - answered < load.depth {
             let Some(id) = free.pop() else { break };
@@ -57,6 +58,7 @@ pub(super) fn drive(ring: &Ring, load: Load) {
         if load.batch && asked != avail {
             kick(ring, avail, &mut asked);
         }
+        let before = answered;
         loop {
             if !event_idx {
                 ring.store16(ring.avail_flags(), 1, Relaxed);
@@ -85,11 +87,16 @@ pub(super) fn drive(ring: &Ring, load: Load) {
                 break;
             }
         }
+        if woken && answered == before {
+            spurious_wake_up();
+        }
+        woken = false;
         if answered == load.requests {
             return;
         }
         if sent == load.requests || sent - answered == load.depth {
             ring.wait_for_interrupt();
+            woken = true;
         }
     }
 }
@@ -113,6 +120,7 @@ pub(super) fn serve(ring: &Ring) {
     let (mut avail, mut used) = (ring.shape.start, ring.shape.start);
     loop {
         ring.wait_for_kick();
+        let before = used;
         loop {
             if !event_idx {
                 ring.store16(ring.used_flags(), 1, Relaxed);
@@ -152,6 +160,9 @@ pub(super) fn serve(ring: &Ring) {
             if ring.load16(ring.avail_idx(), Relaxed) == avail {
                 break;
             }
+        }
+        if used == before {
+            spurious_wake_up();
         }
     }
 }

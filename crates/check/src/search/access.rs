@@ -8,6 +8,7 @@ use super::{Search, State, Wrong};
 use crate::error::Error;
 use crate::graph::{Event, Id, Kind, Order, Span, WIDTH};
 use crate::guard;
+use crate::watchdog;
 
 /// One access to shared memory or to the word of a bell.
 #[derive(Clone, Copy, Debug)]
@@ -127,6 +128,7 @@ impl Search {
     fn enter(&mut self, site: usize) {
         self.hooked += u64::from(site != 0);
         guard::forbid();
+        watchdog::step();
         let task = &mut self.tasks[self.current];
         let path = (task.site, site);
         task.site = site;

@@ -44,8 +44,8 @@ pub(crate) struct Stats {
     pub(crate) elapsed: Duration,
     /// Tasks that could not unwind at the end of an execution, and leaked what they owned.
     pub(crate) leaked: u64,
-    /// Waits that were woken and whose task found nothing, over all executions.
-    pub(crate) spurious: u64,
+    /// The most wake-ups of one execution whose task found nothing to do.
+    pub(crate) spurious: u32,
 }
 
 /// A task as a scenario declares it.
@@ -164,6 +164,8 @@ pub(crate) struct Search {
     /// Steps of code under test.
     pub(crate) hooked: u64,
     pub(crate) names: Names,
+    /// Wake-ups of this execution whose task found nothing to do.
+    pub(crate) spurious: u32,
 }
 
 /// How an execution ended.
@@ -200,6 +202,7 @@ impl Search {
             strict: false,
             hooked: 0,
             names: Names::default(),
+            spurious: 0,
         }
     }
 
@@ -227,6 +230,7 @@ impl Search {
                 continue;
             };
             self.stats.executions += 1;
+            self.stats.spurious = self.stats.spurious.max(self.spurious);
             self.stats.events = self.stats.events.max(self.graph.events.len());
             if self.new_path || self.stats.executions == 1 {
                 self.replay_guarded(scenario)?;

@@ -9,6 +9,7 @@ use crate::guard;
 use crate::hooks;
 use crate::report::site_name;
 use crate::task::{Resume, Running, Stopped};
+use crate::watchdog;
 
 impl Search {
     /// Replays a graph, and extends it until no task can go on. None if it cannot end this way.
@@ -103,6 +104,7 @@ impl Search {
             .collect();
         self.current = usize::from(self.graph.current);
         self.new_path = false;
+        self.spurious = 0;
         if self.strict {
             self.mapping.open(false);
         }
@@ -147,6 +149,7 @@ impl Search {
             (None, None) => return Ok(()),
         };
         state.state = State::Ready;
+        watchdog::runs(&state.name);
         let stopped = running.resume(self, Resume::Run);
         self.settle(task);
         let state = &mut self.tasks[task];

@@ -69,7 +69,7 @@ impl Search {
         write.prev = base.last(write.task);
         let mut found: Vec<Places> = Vec::new();
         combine_places(&base, &write, 0, &mut Places::default(), &mut |places| {
-            found.push(*places)
+            found.push(*places);
         });
         for places in found {
             let mut placed = base.clone();

@@ -11,6 +11,8 @@ pub(crate) enum Hooks {
 
 /// Instrument each function, without LLVM's own runtime: the checker defines what is called.
 const THREAD: [&str; 2] = ["-Zsanitizer=thread", "-Zexternal-clangrt"];
+/// Announce a load even if a store to the same place follows it.
+const LOADS: &str = "-Cllvm-args=-tsan-instrument-read-before-write";
 /// Do not reuse the generic functions that `std` or the checker compiled for themselves: those are not instrumented.
 const GENERICS: &str = "-Zshare-generics=n";
 /// `std` is not instrumented. rustc 1.95 asks for this consent, and 1.90 does not know the flag.
@@ -21,7 +23,7 @@ impl Hooks {
     pub(crate) fn candidates(self) -> Vec<Vec<&'static str>> {
         match self {
             Self::All => {
-                let older = vec![THREAD[0], THREAD[1], GENERICS];
+                let older = vec![THREAD[0], THREAD[1], LOADS, GENERICS];
                 let mut newer = older.clone();
                 newer.push(MIXED);
                 vec![newer, older]

@@ -1,0 +1,107 @@
+//! Ends the process, with a reason, if the code under test never comes back to the search.
+//!
+//! A task that waits for a mutex or another thread, or loops without an access to the shared memory, cannot be
+//! interrupted; one that allocates without end would take the machine's memory. A thread of its own looks at both.
+
+use std::fs;
+use std::process;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// How long a task may go without a step. Steps take microseconds.
+const PATIENCE: u32 = 60;
+/// The most memory that the process may use, in pages of 4 KiB: 4 GiB.
+const PAGES: u64 = 1 << 20;
+
+/// Steps of all searches.
+static STEPS: AtomicU64 = AtomicU64::new(0);
+/// The task that runs.
+static TASK: Mutex<String> = Mutex::new(String::new());
+
+/// A task takes a step.
+pub(crate) fn step() {
+    STEPS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// A task begins to run.
+pub(crate) fn runs(task: &str) {
+    let mut running = TASK.lock().unwrap_or_else(PoisonError::into_inner);
+    if *running != task {
+        running.clear();
+        running.push_str(task);
+    }
+}
+
+/// The thread that looks.
+#[derive(Debug)]
+pub(crate) struct Watchdog {
+    done: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watchdog {
+    pub(crate) fn new() -> Watchdog {
+        let done = Arc::new(AtomicBool::new(false));
+        let ended = done.clone();
+        let thread = thread::Builder::new()
+            .name("vmbell-check watchdog".to_string())
+            .spawn(move || watch(&ended))
+            .ok();
+        Watchdog { done, thread }
+    }
+}
+
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        self.done.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // It does nothing that panics.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn watch(done: &AtomicBool) {
+    let (mut last, mut idle) = (0, 0);
+    loop {
+        thread::park_timeout(Duration::from_secs(1));
+        if done.load(Ordering::Acquire) {
+            return;
+        }
+        let steps = STEPS.load(Ordering::Relaxed);
+        idle = if steps == last { idle + 1 } else { 0 };
+        last = steps;
+        let task = || TASK.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if idle >= PATIENCE {
+            end(&format!(
+                "{} has taken no step for {PATIENCE} s: does it loop without an access to the shared memory, or wait for a \
+                 mutex or another thread?",
+                task()
+            ));
+        }
+        if resident() > PAGES {
+            end(&format!(
+                "the process uses more than 4 GiB of memory while {} runs: does it allocate without end?",
+                task()
+            ));
+        }
+    }
+}
+
+/// The pages of this process that are in memory.
+fn resident() -> u64 {
+    let statm = fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    statm
+        .split(' ')
+        .nth(1)
+        .and_then(|pages| pages.parse().ok())
+        .unwrap_or(0)
+}
+
+fn end(reason: &str) -> ! {
+    eprintln!("vmbell-check: {reason}");
+    process::abort();
+}
