@@ -39,10 +39,7 @@ fn main() {
         .into_iter()
         .filter(|(name, _)| has(name))
         .map(|(_, model)| model);
-    let mut explorer = Explorer::new().models(models).seconds(60);
-    if has("all") {
-        explorer = explorer.all();
-    }
+    let explorer = Explorer::new().models(models).seconds(60);
     match pair(&explorer, &driver(one), &device(two), shape, work) {
         Ok(report) => print!("{report}"),
         Err(error) => eprintln!("error: {error}"),

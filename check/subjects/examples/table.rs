@@ -70,7 +70,7 @@ fn row(
     println!("| {one} | {two} | {ring} | {event} | {cells} |");
     if std::env::var_os("TRACES").is_some() {
         let result = pair(
-            &explorer.clone().all(),
+            &explorer.clone(),
             driver,
             device,
             shape,

@@ -20,6 +20,9 @@ use crate::watchdog::Watchdog;
 /// Only one search runs at a time in a process: the hooks of all code lead to it.
 static LOCK: Mutex<()> = Mutex::new(());
 
+/// How long a search goes on after the first failure, to find a simpler one.
+const SIMPLER: Duration = Duration::from_secs(1);
+
 /// Explores scenarios.
 #[derive(Clone, Debug)]
 pub struct Explorer {
@@ -27,7 +30,6 @@ pub struct Explorer {
     limits: Limits,
     pages: usize,
     over: Option<NonNull<u8>>,
-    first: bool,
 }
 
 impl Default for Explorer {
@@ -57,7 +59,6 @@ impl Explorer {
             },
             pages: 2,
             over: None,
-            first: true,
         }
     }
 
@@ -100,13 +101,6 @@ impl Explorer {
     #[allow(unsafe_code)]
     pub unsafe fn memory_at(mut self, at: NonNull<u8>) -> Explorer {
         self.over = Some(at);
-        self
-    }
-
-    /// Goes on after the first failure, to find the trace with the fewest switches between tasks.
-    #[must_use]
-    pub fn all(mut self) -> Explorer {
-        self.first = false;
         self
     }
 
@@ -156,7 +150,7 @@ impl Explorer {
             }
         };
         let mut failure: Option<Failure> = None;
-        let first = self.first;
+        let mut until = None;
         let mut ended = |search: &mut Search, execution: Execution| {
             let wrong = match execution {
                 Execution::Wrong(wrong) => Some(wrong),
@@ -170,15 +164,16 @@ impl Explorer {
                 if failure.as_ref().is_none_or(|old| new.is_simpler_than(old)) {
                     failure = Some(new);
                 }
-                return !first;
             }
-            true
+            // Another execution may show the same with fewer switches.
+            let elapsed = search.stats.elapsed;
+            failure.is_none() || elapsed < *until.get_or_insert(elapsed + SIMPLER)
         };
         let complete = search.explore(&mut scenario, &mut ended)?;
         let stats: Stats = search.stats;
         Ok(Verdict {
             model,
-            complete: complete && (failure.is_none() || !first),
+            complete,
             stats,
             failure,
         })

@@ -150,7 +150,7 @@ extern "C" fn read_range(address: usize, len: usize, site: usize) {
         task::with(|search| {
             search
                 .mapping
-                .write(offset.into(), &bytes[..usize::from(size)])
+                .write(offset.into(), &bytes[..usize::from(size)]);
         });
     }
     guard::allow(start, len);

@@ -164,7 +164,11 @@ impl fmt::Display for Verdict {
             f,
             "{:4}  {:8}  {executions:>8} executions of up to {events} steps in {:.2} s: ",
             self.model,
-            if self.complete { "complete" } else { "bounded" },
+            match (&self.failure, self.complete) {
+                (Some(_), _) => "FAILED",
+                (None, true) => "complete",
+                (None, false) => "bounded",
+            },
             elapsed.as_secs_f64(),
         )?;
         match &self.failure {
@@ -197,40 +201,33 @@ impl fmt::Display for Report {
 
 /// The function and the line of an instruction's return address.
 pub(crate) fn site_name(address: usize) -> String {
-    static KNOWN: Mutex<Option<HashMap<usize, String>>> = Mutex::new(None);
+    resolve(address).unwrap_or_else(|| format!("{address:#x}"))
+}
+
+/// The same for an event of a trace, from the return addresses of the hook and its callers.
+pub(crate) fn caller_name(callers: &[usize]) -> Option<String> {
+    callers.iter().find_map(|&address| resolve(address))
+}
+
+/// The innermost function at an address that is not of a library for access to memory.
+fn resolve(address: usize) -> Option<String> {
+    static KNOWN: Mutex<Option<HashMap<usize, Option<String>>>> = Mutex::new(None);
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     let known = known.get_or_insert_default();
     known
         .entry(address)
-        .or_insert_with(|| resolve(address))
+        .or_insert_with(|| look_up(address))
         .clone()
 }
 
-/// A function's name without its generic arguments.
-fn without_generics(name: &str) -> String {
-    let mut depth = 0;
-    let outside = |letter: &char| match letter {
-        '<' => {
-            depth += 1;
-            false
-        }
-        '>' => {
-            depth -= 1;
-            false
-        }
-        _ => depth == 0,
-    };
-    name.chars().filter(outside).collect()
-}
-
-/// The innermost frame that is not of the standard library: accesses are inlined functions of it.
-fn resolve(address: usize) -> String {
+fn look_up(address: usize) -> Option<String> {
     let mut found = None;
     backtrace::resolve(std::ptr::without_provenance_mut(address - 1), |symbol| {
         let file = symbol.filename().map(Path::to_path_buf).unwrap_or_default();
         let is_library = file
-            .components()
-            .any(|part| part.as_os_str() == "rustc" || part.as_os_str() == "library");
+            .iter()
+            .filter_map(|part| part.to_str())
+            .any(|part| matches!(part, "rustc" | "library") || part.starts_with("vm-memory-"));
         if found.is_none() && !is_library {
             let name = symbol
                 .name()
@@ -248,5 +245,22 @@ fn resolve(address: usize) -> String {
             ));
         }
     });
-    found.unwrap_or_else(|| format!("{address:#x}"))
+    found
+}
+
+/// A path without its generic arguments.
+fn without_generics(name: &str) -> String {
+    let mut depth = 0;
+    let outside = |letter: &char| match letter {
+        '<' => {
+            depth += 1;
+            false
+        }
+        '>' => {
+            depth -= 1;
+            false
+        }
+        _ => depth == 0,
+    };
+    name.chars().filter(outside).collect()
 }

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use crate::graph::{Event, Graph, INIT, Id, Kind, Order, TASKS};
 use crate::model::Model;
-use crate::report::site_name;
+use crate::report::{caller_name, site_name};
 use crate::search::{Names, Search, State};
 
 /// One step of the story.
@@ -83,7 +83,10 @@ impl Story {
                 text.push_str(" (does not see the newer store)");
             }
             let name = &search.tasks[usize::from(event.task)].name;
-            lines.push(format!("{name:>8}: {text}{}", place_in_code(event, step)));
+            lines.push(format!(
+                "{name:>8}: {text}{}",
+                place_in_code(search, id, step)
+            ));
             at += 1;
         }
         for task in &search.tasks {
@@ -107,11 +110,14 @@ impl Story {
     }
 }
 
-fn place_in_code(event: &Event, step: Step) -> String {
+fn place_in_code(search: &Search, id: Id, step: Step) -> String {
+    let event = search.graph.event(id);
     if event.site == 0 || matches!(step, Step::Commit(_)) {
         return String::new();
     }
-    format!("  [{}]", site_name(event.site))
+    let callers = search.callers.as_ref().and_then(|callers| callers.get(&id));
+    let name = callers.and_then(|callers| caller_name(callers));
+    format!("  [{}]", name.unwrap_or_else(|| site_name(event.site)))
 }
 
 fn misses(graph: &Graph, read: &Event, done: &[bool]) -> bool {

@@ -34,6 +34,8 @@ pub(crate) enum Stop {
 
 /// How many times a task repeats the same reads until it counts as spinning.
 const REPEATS: usize = 4;
+/// How many callers of a hook are looked at to name it.
+const FRAMES: usize = 8;
 /// The longest series of reads whose repetition is seen.
 const PERIOD: usize = 6;
 
@@ -63,6 +65,9 @@ impl Search {
     /// A step begins that announces plain stores.
     pub(crate) fn begin_announcement(&mut self, site: usize) {
         self.enter(site);
+        if self.callers.is_some() {
+            self.tasks[self.current].announced_by = callers_of(site);
+        }
     }
 
     /// Announces a plain store, whose value is in memory at the next step.
@@ -136,6 +141,20 @@ impl Search {
             self.new_path = true;
         }
         self.settle(self.current);
+    }
+
+    /// Records where a replayed event comes from.
+    fn record(&mut self, id: Id, site: usize) {
+        let announced = &self.tasks[self.current].announced_by;
+        if let Some(callers) = &mut self.callers {
+            let announced = announced.first() == Some(&site);
+            let found = if announced {
+                self.tasks[self.current].announced_by.clone()
+            } else {
+                callers_of(site)
+            };
+            callers.insert(id, found);
+        }
     }
 
     /// Completes a plain store, whose value is in memory now.
@@ -215,7 +234,8 @@ impl Search {
             self.error.get_or_insert(error);
             return Err(Stop::Ended);
         }
-        let value = event.value;
+        let (value, site) = (event.value, event.site);
+        self.record(id, site);
         let is_read = kind == Kind::Read;
         let task = &mut self.tasks[self.current];
         task.cursor += 1;
@@ -396,4 +416,17 @@ impl Search {
             })
         }
     }
+}
+
+/// The return addresses on the stack of the task that runs, from that of a hook on.
+fn callers_of(site: usize) -> Vec<usize> {
+    let mut found = Vec::new();
+    backtrace::trace(|frame| {
+        let address = frame.ip().addr();
+        if address == site || !found.is_empty() {
+            found.push(address);
+        }
+        found.len() < FRAMES
+    });
+    found
 }

@@ -12,7 +12,7 @@ mod revisit;
 
 pub(crate) use access::{Access, Stop};
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
@@ -110,6 +110,8 @@ pub(crate) struct Task {
     cursor: usize,
     /// The plain stores that a hook announced: their values are in memory at the next step.
     announced: Vec<Access>,
+    /// The return addresses on the stack when they were announced, if they are recorded.
+    announced_by: Vec<usize>,
     /// The reads since it last did anything else, to find out that it spins.
     reads: Vec<Id>,
     site: usize,
@@ -166,6 +168,8 @@ pub(crate) struct Search {
     pub(crate) names: Names,
     /// Wake-ups of this execution whose task found nothing to do.
     pub(crate) spurious: u32,
+    /// While an execution is replayed for its trace: for each event the return addresses on its task's stack.
+    pub(crate) callers: Option<HashMap<Id, Vec<usize>>>,
 }
 
 /// How an execution ended.
@@ -203,6 +207,7 @@ impl Search {
             hooked: 0,
             names: Names::default(),
             spurious: 0,
+            callers: None,
         }
     }
 
@@ -235,7 +240,12 @@ impl Search {
             if self.new_path || self.stats.executions == 1 {
                 self.replay_guarded(scenario)?;
             }
-            if !ended(self, execution) || self.limited() {
+            if let Execution::Wrong(_) = execution {
+                self.replay_recorded(scenario)?;
+            }
+            let more = ended(self, execution);
+            self.callers = None;
+            if !more || self.limited() {
                 return Ok(self.work.is_empty());
             }
         }

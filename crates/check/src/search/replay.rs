@@ -1,6 +1,7 @@
 //! Running the tasks of a scenario: first along a recorded graph, then beyond it.
 
 use std::any::Any;
+use std::collections::HashMap;
 
 use super::{Execution, Search, SetUp, State, Task, Wrong};
 use crate::error::Error;
@@ -98,6 +99,7 @@ impl Search {
                 state: State::Ready,
                 cursor: 0,
                 announced: Vec::new(),
+                announced_by: Vec::new(),
                 reads: Vec::new(),
                 site: 0,
             })
@@ -202,6 +204,15 @@ impl Search {
             }
         }
         self.ending = false;
+    }
+
+    /// Runs the execution that has just ended again, and records where its steps come from.
+    pub(super) fn replay_recorded(
+        &mut self,
+        scenario: &mut dyn FnMut(&Search) -> SetUp,
+    ) -> Result<(), Error> {
+        self.callers = Some(HashMap::new());
+        self.run(self.graph.clone(), scenario).map(drop)
     }
 
     /// Runs the execution that has just ended again, with the shared memory inaccessible but for announced accesses.

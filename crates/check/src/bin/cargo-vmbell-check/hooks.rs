@@ -15,6 +15,8 @@ const THREAD: [&str; 2] = ["-Zsanitizer=thread", "-Zexternal-clangrt"];
 const LOADS: &str = "-Cllvm-args=-tsan-instrument-read-before-write";
 /// Do not reuse the generic functions that `std` or the checker compiled for themselves: those are not instrumented.
 const GENERICS: &str = "-Zshare-generics=n";
+/// Traces name lines of the code under test, in a release build too.
+const LINES: [&str; 2] = ["-Cdebuginfo=line-tables-only", "-Cstrip=none"];
 /// `std` is not instrumented. rustc 1.95 asks for this consent, and 1.90 does not know the flag.
 const MIXED: &str = "-Cunsafe-allow-abi-mismatch=sanitizer";
 
@@ -23,12 +25,12 @@ impl Hooks {
     pub(crate) fn candidates(self) -> Vec<Vec<&'static str>> {
         match self {
             Self::All => {
-                let older = vec![THREAD[0], THREAD[1], LOADS, GENERICS];
+                let older = vec![THREAD[0], THREAD[1], LOADS, GENERICS, LINES[0], LINES[1]];
                 let mut newer = older.clone();
                 newer.push(MIXED);
                 vec![newer, older]
             }
-            Self::Atomics => vec![vec!["-Cpasses=tsan"]],
+            Self::Atomics => vec![vec!["-Cpasses=tsan", LINES[0], LINES[1]]],
         }
     }
 
