@@ -110,30 +110,53 @@ impl Explorer {
     ///
     /// If the scenario cannot be explored.
     pub fn run(&self, mut set_up: impl FnMut(&mut Scenario)) -> Result<Report, Error> {
+        self.explore(None, &mut set_up).map(|(report, _)| report)
+    }
+
+    /// Explores a scenario, perhaps without one fence. Returns the call sites of its fences too, each with its callers.
+    pub(crate) fn explore(
+        &self,
+        without: Option<usize>,
+        set_up: &mut dyn FnMut(&mut Scenario),
+    ) -> Result<(Report, Vec<Vec<usize>>), Error> {
         let _lock = LOCK.lock().unwrap_or_else(PoisonError::into_inner);
         let _watchdog = Watchdog::new();
         hooks::set_exploring(true);
+        let mut fences: Vec<Vec<usize>> = Vec::new();
         let verdicts: Result<Vec<Verdict>, Error> = self
             .models
             .iter()
-            .map(|&model| self.run_model(model, &mut set_up))
+            .map(|&model| {
+                let (verdict, met) = self.explore_model(model, without, set_up)?;
+                for site in met {
+                    if !fences.iter().any(|known| known.first() == site.first()) {
+                        fences.push(site);
+                    }
+                }
+                Ok(verdict)
+            })
             .collect();
         hooks::set_exploring(false);
-        Ok(Report {
-            verdicts: verdicts?,
-        })
+        Ok((
+            Report {
+                verdicts: verdicts?,
+            },
+            fences,
+        ))
     }
 
-    fn run_model(
+    fn explore_model(
         &self,
         model: Model,
+        without: Option<usize>,
         set_up: &mut dyn FnMut(&mut Scenario),
-    ) -> Result<Verdict, Error> {
+    ) -> Result<(Verdict, Vec<Vec<usize>>), Error> {
         let mapping = Mapping::new(self.pages, self.over).map_err(|source| Error::Map {
             pages: self.pages,
             source,
         })?;
         let mut search = Search::new(model, mapping, self.limits);
+        search.without = without;
         let checks = Rc::new(RefCell::new(Vec::new()));
         let mut scenario = |search: &Search| {
             let mut scenario = Scenario {
@@ -171,12 +194,13 @@ impl Explorer {
         };
         let complete = search.explore(&mut scenario, &mut ended)?;
         let stats: Stats = search.stats;
-        Ok(Verdict {
+        let verdict = Verdict {
             model,
             complete,
             stats,
             failure,
-        })
+        };
+        Ok((verdict, search.fences))
     }
 }
 

@@ -22,6 +22,7 @@
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 compile_error!("vmbell-check explores on Linux on x86-64 only");
 
+mod audit;
 mod bell;
 mod error;
 mod explorer;
@@ -38,6 +39,7 @@ mod task;
 mod trace;
 mod watchdog;
 
+pub use audit::Fence;
 pub use bell::{Bell, Sleeper};
 pub use error::Error;
 pub use explorer::{Explorer, Scenario};

@@ -25,6 +25,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("lab", &[]),
     ("report", &[]),
     ("probe-image", &[]),
+    ("check", &[]),
     ("bench", &["vmbell", "vmbell-report"]),
     (
         "cli",

@@ -79,8 +79,13 @@ impl Search {
 
     pub(crate) fn fence(&mut self, order: Order, site: usize) -> Result<(), Stop> {
         self.enter(site);
-        if site != 0 && order == Order::SeqCst && !self.fences.contains(&site) {
-            self.fences.push(site);
+        let known = |callers: &Vec<usize>| callers.first() == Some(&site);
+        if site != 0
+            && !self.ending
+            && self.model.has_fence(order)
+            && !self.fences.iter().any(known)
+        {
+            self.fences.push(callers_of(site));
         }
         if self.ending || !self.model.has_fence(order) || (site != 0 && self.without == Some(site))
         {
@@ -428,5 +433,8 @@ fn callers_of(site: usize) -> Vec<usize> {
         }
         found.len() < FRAMES
     });
+    if found.is_empty() {
+        found.push(site);
+    }
     found
 }

@@ -158,8 +158,8 @@ pub(crate) struct Search {
     /// Pairs of hooks that ran one after the other.
     pub(crate) paths: HashSet<(usize, usize)>,
     new_path: bool,
-    /// The fences that were met, by call site.
-    pub(crate) fences: Vec<usize>,
+    /// The call sites of the fences that were met, each followed by its callers.
+    pub(crate) fences: Vec<Vec<usize>>,
     /// The fence that counts as left out.
     pub(crate) without: Option<usize>,
     pub(crate) strict: bool,
