@@ -15,6 +15,7 @@ use crate::model::Model;
 use crate::report::{Failure, Report, Verdict};
 use crate::search::{Execution, Limits, Names, Search, SetUp, Spec, Stats};
 use crate::shared::Memory;
+use crate::task;
 use crate::watchdog::Watchdog;
 
 /// Only one search runs at a time in a process: the hooks of all code lead to it.
@@ -30,6 +31,8 @@ pub struct Explorer {
     limits: Limits,
     pages: usize,
     over: Option<NonNull<u8>>,
+    patience: u64,
+    process: u64,
 }
 
 impl Default for Explorer {
@@ -59,6 +62,8 @@ impl Explorer {
             },
             pages: 2,
             over: None,
+            patience: 60,
+            process: 4 << 30,
         }
     }
 
@@ -87,6 +92,20 @@ impl Explorer {
     #[must_use]
     pub fn pages(mut self, pages: usize) -> Explorer {
         self.pages = pages;
+        self
+    }
+
+    /// Ends the process if a task takes no step for this number of seconds: it cannot be interrupted. Defaults to 60.
+    #[must_use]
+    pub fn patience(mut self, seconds: u64) -> Explorer {
+        self.patience = seconds;
+        self
+    }
+
+    /// Ends the process if it uses more than this number of bytes. Defaults to 4 GiB.
+    #[must_use]
+    pub fn process_memory(mut self, bytes: u64) -> Explorer {
+        self.process = bytes;
         self
     }
 
@@ -120,7 +139,8 @@ impl Explorer {
         set_up: &mut dyn FnMut(&mut Scenario),
     ) -> Result<(Report, Vec<Vec<usize>>), Error> {
         let _lock = LOCK.lock().unwrap_or_else(PoisonError::into_inner);
-        let _watchdog = Watchdog::new();
+        let _watchdog = Watchdog::new(self.patience, self.process);
+        task::quiet_panics();
         hooks::set_exploring(true);
         let mut fences: Vec<Vec<usize>> = Vec::new();
         let verdicts: Result<Vec<Verdict>, Error> = self

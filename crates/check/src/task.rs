@@ -7,6 +7,7 @@ use std::any::Any;
 use std::cell::Cell;
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr::{self, NonNull};
+use std::sync::Once;
 
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
@@ -40,6 +41,8 @@ pub(crate) enum Stopped {
 }
 
 thread_local! {
+    /// Where the task that runs panicked.
+    static PANICKED: Cell<Option<String>> = const { Cell::new(None) };
     static SEARCH: Cell<*mut Search> = const { Cell::new(ptr::null_mut()) };
     static YIELDER: Cell<*const Yielder<Resume, ()>> = const { Cell::new(ptr::null()) };
     static STACKS: Cell<Vec<DefaultStack>> = const { Cell::new(Vec::new()) };
@@ -60,6 +63,29 @@ pub(crate) fn with<R>(f: impl FnOnce(&mut Search) -> R) -> Option<R> {
     let result = f(unsafe { search.as_mut() });
     SEARCH.set(search.as_ptr());
     Some(result)
+}
+
+/// Keeps panics of tasks from standard error, where an exploration would write thousands: the trace has them.
+pub(crate) fn quiet_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let default = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            if inside() {
+                let place = info
+                    .location()
+                    .map(|at| format!("{}:{}", at.file(), at.line()));
+                PANICKED.set(place);
+            } else {
+                default(info);
+            }
+        }));
+    });
+}
+
+/// Where the last task that panicked did so: file and line.
+pub(crate) fn panicked_at() -> Option<String> {
+    PANICKED.take()
 }
 
 /// Suspends the task that runs on this thread.

@@ -10,11 +10,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// How long a task may go without a step. Steps take microseconds.
-const PATIENCE: u32 = 60;
-/// The most memory that the process may use, in pages of 4 KiB: 4 GiB.
-const PAGES: u64 = 1 << 20;
-
 /// Steps of all searches.
 static STEPS: AtomicU64 = AtomicU64::new(0);
 /// The task that runs.
@@ -42,12 +37,14 @@ pub(crate) struct Watchdog {
 }
 
 impl Watchdog {
-    pub(crate) fn new() -> Watchdog {
+    /// Looks each second. `patience` is how many of them a task may go without a step, `memory` the most bytes that the
+    /// process may use.
+    pub(crate) fn new(patience: u64, memory: u64) -> Watchdog {
         let done = Arc::new(AtomicBool::new(false));
         let ended = done.clone();
         let thread = thread::Builder::new()
             .name("vmbell-check watchdog".to_string())
-            .spawn(move || watch(&ended))
+            .spawn(move || watch(&ended, patience, memory))
             .ok();
         Watchdog { done, thread }
     }
@@ -64,7 +61,7 @@ impl Drop for Watchdog {
     }
 }
 
-fn watch(done: &AtomicBool) {
+fn watch(done: &AtomicBool, patience: u64, memory: u64) {
     let (mut last, mut idle) = (0, 0);
     loop {
         thread::park_timeout(Duration::from_secs(1));
@@ -75,16 +72,17 @@ fn watch(done: &AtomicBool) {
         idle = if steps == last { idle + 1 } else { 0 };
         last = steps;
         let task = || TASK.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if idle >= PATIENCE {
+        if idle >= patience {
             end(&format!(
-                "{} has taken no step for {PATIENCE} s: does it loop without an access to the shared memory, or wait for a \
+                "{} has taken no step for {patience} s: does it loop without an access to the shared memory, or wait for a \
                  mutex or another thread?",
                 task()
             ));
         }
-        if resident() > PAGES {
+        if 4096 * resident() > memory {
             end(&format!(
-                "the process uses more than 4 GiB of memory while {} runs: does it allocate without end?",
+                "the process uses more than {} MiB of memory while {} runs: does it allocate without end?",
+                memory >> 20,
                 task()
             ));
         }

@@ -9,7 +9,7 @@ use crate::graph::{Graph, Id, TASKS};
 use crate::guard;
 use crate::hooks;
 use crate::report::site_name;
-use crate::task::{Resume, Running, Stopped};
+use crate::task::{self, Resume, Running, Stopped};
 use crate::watchdog;
 
 impl Search {
@@ -160,7 +160,8 @@ impl Search {
             Stopped::Returned => state.state = State::Done,
             Stopped::Panicked(payload) => {
                 state.state = State::Done;
-                self.wrong = Some(Wrong::Panic(message(&*payload)));
+                let place = task::panicked_at().map_or(String::new(), |at| format!(" at {at}"));
+                self.wrong = Some(Wrong::Panic(message(&*payload) + &place));
             }
         }
         if self.tasks[task].state == State::Done
