@@ -5,7 +5,7 @@
 //! It is no sequentially consistent fence: on arm64 neither an exit nor a lock is one.
 
 use crate::graph::Order;
-use crate::search::{Access, Search, Stop};
+use crate::search::Access;
 use crate::task;
 
 /// Where a task sleeps: the set of its bells that have rung. Like epoll, one wait returns all of them, and clears them.
@@ -47,16 +47,14 @@ impl Sleeper {
     /// Sleeps until a bell rings. Returns a bit for each that has.
     pub fn wait(&self) -> u32 {
         let access = word(self.offset, u64::MAX);
-        let rung = task::call(|search: &mut Search| -> Result<u64, Stop> {
-            search.update(access, |_| Some(0))
-        });
+        let rung = task::update(access, |_| Some(0));
         u32::try_from(rung).unwrap_or(u32::MAX)
     }
 
     /// The bells that have rung, without sleeping, and clears them.
     pub fn poll(&self) -> u32 {
         let access = word(self.offset, 0);
-        let rung = task::call(|search| search.update(access, |rung| (rung != 0).then_some(0)));
+        let rung = task::update(access, |rung| (rung != 0).then_some(0));
         u32::try_from(rung).unwrap_or(u32::MAX)
     }
 }
@@ -65,14 +63,12 @@ impl Bell {
     /// Rings.
     pub fn signal(&self) {
         let (access, bit) = (word(self.offset, 0), 1 << self.bit);
-        task::call(|search| search.update(access, |rung| Some(rung | bit)));
+        task::update(access, |rung| Some(rung | bit));
     }
 
     /// Takes the signal back, as when an eventfd is not carried over to another process. True if there was one.
     pub fn clear(&self) -> bool {
         let (access, bit) = (word(self.offset, 0), 1 << self.bit);
-        task::call(|search| search.update(access, |rung| (rung & bit != 0).then_some(rung & !bit)))
-            & bit
-            != 0
+        task::update(access, |rung| (rung & bit != 0).then_some(rung & !bit)) & bit != 0
     }
 }

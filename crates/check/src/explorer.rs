@@ -12,6 +12,7 @@ use crate::error::Error;
 use crate::hooks;
 use crate::memory::Mapping;
 use crate::model::Model;
+use crate::native::{self, Witness};
 use crate::report::{Failure, Report, Verdict};
 use crate::search::{Execution, Limits, Names, Search, SetUp, Spec, Stats};
 use crate::shared::Memory;
@@ -165,26 +166,58 @@ impl Explorer {
         ))
     }
 
+    /// Runs the scenario natively, each task on a thread, again and again for `time`, or until all tasks sleep for ever:
+    /// the witness on the real CPU of a failure that an exploration found. Use a load of some thousand requests, and
+    /// run it by `cargo test`, without instrumentation. Models and limits do not matter here, nor do final checks.
+    ///
+    /// # Safety
+    ///
+    /// The tasks share nothing that only one thread may use, such as an `Rc`, and the code under test is safe to use on
+    /// several threads.
+    ///
+    /// # Errors
+    ///
+    /// If the shared memory cannot be mapped.
+    ///
+    /// # Panics
+    ///
+    /// If a task panics.
+    #[allow(unsafe_code)]
+    pub unsafe fn native(
+        &self,
+        time: Duration,
+        mut set_up: impl FnMut(&mut Scenario),
+    ) -> Result<Witness, Error> {
+        let _lock = LOCK.lock().unwrap_or_else(PoisonError::into_inner);
+        let mapping = self.map()?;
+        let base = mapping.seen().as_ptr().expose_provenance();
+        let zeros = vec![0; mapping.len()];
+        Ok(native::witness(base, mapping.len(), time, || {
+            mapping.write(0, &zeros);
+            let mut scenario = Scenario::new(&mapping);
+            set_up(&mut scenario);
+            (scenario.tasks, scenario.names.sleepers.len())
+        }))
+    }
+
+    fn map(&self) -> Result<Mapping, Error> {
+        Mapping::new(self.pages, self.over).map_err(|source| Error::Map {
+            pages: self.pages,
+            source,
+        })
+    }
+
     fn explore_model(
         &self,
         model: Model,
         without: Option<usize>,
         set_up: &mut dyn FnMut(&mut Scenario),
     ) -> Result<(Verdict, Vec<Vec<usize>>), Error> {
-        let mapping = Mapping::new(self.pages, self.over).map_err(|source| Error::Map {
-            pages: self.pages,
-            source,
-        })?;
-        let mut search = Search::new(model, mapping, self.limits);
+        let mut search = Search::new(model, self.map()?, self.limits);
         search.without = without;
         let checks = Rc::new(RefCell::new(Vec::new()));
         let mut scenario = |search: &Search| {
-            let mut scenario = Scenario {
-                memory: Memory::new(search.mapping.seen(), search.mapping.len()),
-                names: Names::default(),
-                tasks: Vec::new(),
-                checks: Vec::new(),
-            };
+            let mut scenario = Scenario::new(&search.mapping);
             set_up(&mut scenario);
             checks.replace(scenario.checks);
             SetUp {
@@ -225,6 +258,15 @@ impl Explorer {
 }
 
 impl Scenario {
+    fn new(mapping: &Mapping) -> Scenario {
+        Scenario {
+            memory: Memory::new(mapping.seen(), mapping.len()),
+            names: Names::default(),
+            tasks: Vec::new(),
+            checks: Vec::new(),
+        }
+    }
+
     /// The shared memory. It is zero.
     pub fn memory(&self) -> Memory {
         self.memory

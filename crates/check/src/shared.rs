@@ -1,9 +1,11 @@
 //! The memory that driver and device share, as a scenario sees it.
 
 use std::ptr::NonNull;
+use std::sync::atomic;
 
 use crate::graph::Order;
 use crate::memory::offset;
+use crate::native;
 use crate::search::Access;
 use crate::task;
 
@@ -71,7 +73,7 @@ impl Memory {
     /// If it is outside the memory, or no task runs.
     pub fn load(&self, at: usize, size: u8, order: Order) -> u64 {
         let access = self.access(at, size, order);
-        task::call(|search| search.load(access))
+        native::load(access).unwrap_or_else(|| task::call(|search| search.load(access)))
     }
 
     /// Stores a value of `size` bytes (1, 2, 4 or 8) at byte `at`, from a task.
@@ -81,7 +83,8 @@ impl Memory {
     /// If it is outside the memory, or no task runs.
     pub fn store(&self, at: usize, size: u8, value: u64, order: Order) {
         let access = self.access(at, size, order);
-        task::call(|search| search.store(access, value));
+        native::store(access, value)
+            .unwrap_or_else(|| task::call(|search| search.store(access, value)));
     }
 
     /// Replaces a value of `size` bytes by what `change` makes of it, in one step. Returns the old value.
@@ -96,8 +99,7 @@ impl Memory {
         order: Order,
         change: impl Fn(u64) -> Option<u64>,
     ) -> u64 {
-        let access = self.access(at, size, order);
-        task::call(|search| search.update(access, &change))
+        task::update(self.access(at, size, order), change)
     }
 }
 
@@ -107,15 +109,21 @@ impl Memory {
 ///
 /// If no task runs.
 pub fn fence(order: Order) {
+    if native::inside() {
+        return atomic::fence(atomic::Ordering::SeqCst);
+    }
     task::call(|search| search.fence(order, 0));
 }
 
-/// One of `0..options`: the search tries each.
+/// One of `0..options`: the search tries each, a native run the first.
 ///
 /// # Panics
 ///
 /// If no task runs.
 pub fn choose(options: u8) -> u8 {
+    if native::inside() {
+        return 0;
+    }
     task::call(|search| search.choose(options))
         .try_into()
         .unwrap_or(0)
@@ -130,6 +138,7 @@ pub fn spurious_wake_up() {
 pub fn claim(holds: bool, text: impl FnOnce() -> String) {
     if !holds {
         let text = text();
+        assert!(!native::inside(), "{text}");
         task::with(|search| search.claim(text));
     }
 }

@@ -12,7 +12,8 @@ use std::sync::Once;
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
-use crate::search::{Search, Stop};
+use crate::native;
+use crate::search::{Access, Search, Stop};
 
 /// Why a suspended task is resumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,4 +180,9 @@ pub(crate) fn call<R>(step: impl Fn(&mut Search) -> Result<R, Stop>) -> R {
             }
         }
     }
+}
+
+/// Reads, and writes what `change` makes of the value, in one step of the task that runs on this thread.
+pub(crate) fn update(access: Access, change: impl Fn(u64) -> Option<u64>) -> u64 {
+    native::update(access, &change).unwrap_or_else(|| call(|search| search.update(access, &change)))
 }

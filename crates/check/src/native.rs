@@ -1,0 +1,302 @@
+//! The native witness: the tasks of a scenario on threads of their own, without instrumentation.
+//!
+//! A failure that a model predicts is shown on the real CPU: all tasks sleep, and no signal is pending. Sleeping tasks
+//! spin, because a wake-up by the kernel takes longer than the races last. A run without a hang proves nothing.
+#![allow(unsafe_code)]
+
+use std::cell::RefCell;
+use std::fmt;
+use std::panic::{self, AssertUnwindSafe};
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::search::{Access, Spec};
+use crate::task::Ended;
+
+/// How long all tasks must sleep, with no signal pending, to count as hung.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+thread_local! {
+    static CURRENT: RefCell<Option<Running>> = const { RefCell::new(None) };
+}
+
+/// What a native run showed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Witness {
+    /// How often the scenario ran to its end.
+    pub rounds: u64,
+    /// The tasks that had to return and slept for ever, if the last round hung.
+    pub hung: Option<Vec<String>>,
+}
+
+/// One round of a scenario.
+#[derive(Debug)]
+struct Round {
+    /// The first mapping's address, and its length: bells have offsets behind it.
+    base: usize,
+    len: usize,
+    words: Vec<AtomicU64>,
+    /// For each task, the word for which it sleeps plus 1; 0 while it runs, and `RETURNED`.
+    sleeps: Vec<AtomicU32>,
+    /// Signals and wake-ups.
+    steps: AtomicU64,
+    over: AtomicBool,
+}
+
+const RETURNED: u32 = u32::MAX;
+
+/// A task on this thread.
+#[derive(Clone)]
+struct Running {
+    round: Arc<Round>,
+    task: usize,
+}
+
+/// Whether this thread runs a task natively; calls `f` with it then.
+fn with<R>(f: impl FnOnce(&Running) -> R) -> Option<R> {
+    let running = CURRENT.with_borrow(Clone::clone)?;
+    Some(f(&running))
+}
+
+/// Reads and perhaps changes a word, as one atomic step. None if no task runs natively on this thread.
+pub(crate) fn update(access: Access, change: impl Fn(u64) -> Option<u64>) -> Option<u64> {
+    with(|running| {
+        if access.awaits == 0 {
+            running.perform(access, Op::Update(&change))
+        } else {
+            running.wait(access, &change)
+        }
+    })
+}
+
+/// Loads a value. None if no task runs natively on this thread.
+pub(crate) fn load(access: Access) -> Option<u64> {
+    with(|running| running.perform(access, Op::Load))
+}
+
+/// Stores a value. None if no task runs natively on this thread.
+pub(crate) fn store(access: Access, value: u64) -> Option<()> {
+    with(|running| {
+        running.perform(access, Op::Store(value));
+    })
+}
+
+/// Whether a task runs natively on this thread.
+pub(crate) fn inside() -> bool {
+    CURRENT.with_borrow(Option::is_some)
+}
+
+/// What a step does with a value of the shared memory.
+#[derive(Clone, Copy)]
+enum Op<'a> {
+    Load,
+    Store(u64),
+    Update(&'a dyn Fn(u64) -> Option<u64>),
+}
+
+/// Does it with an atomic of one type.
+macro_rules! perform {
+    ($type:ty, $atomic:ty, $address:expr, $op:expr) => {{
+        // SAFETY: `Memory` checks that the access is within the shared memory, which is mapped while tasks run.
+        let word = unsafe { <$atomic>::from_ptr(ptr::with_exposed_provenance_mut($address)) };
+        #[allow(clippy::cast_possible_truncation, reason = "the value has the size of the access")]
+        match $op {
+            Op::Load => u64::from(word.load(Ordering::Acquire)),
+            Op::Store(value) => {
+                word.store(value as $type, Ordering::Release);
+                value
+            }
+            Op::Update(change) => {
+                let change = |old| change(u64::from(old)).map(|new| new as $type);
+                match word.fetch_update(Ordering::AcqRel, Ordering::Acquire, change) {
+                    Ok(old) | Err(old) => u64::from(old),
+                }
+            }
+        }
+    }};
+}
+
+impl Running {
+    fn perform(&self, access: Access, op: Op) -> u64 {
+        let offset = usize::from(access.offset);
+        if let Some(at) = offset.checked_sub(self.round.len) {
+            self.round.steps.fetch_add(1, Ordering::Relaxed);
+            let address = self.round.words[at / 8].as_ptr().expose_provenance();
+            return perform!(u64, AtomicU64, address, op);
+        }
+        let address = self.round.base + offset;
+        match access.size {
+            1 => perform!(u8, AtomicU8, address, op),
+            2 => perform!(u16, AtomicU16, address, op),
+            4 => perform!(u32, AtomicU32, address, op),
+            _ => perform!(u64, AtomicU64, address, op),
+        }
+    }
+
+    /// Spins until a bell of the word rings.
+    fn wait(&self, access: Access, change: &dyn Fn(u64) -> Option<u64>) -> u64 {
+        let at = (usize::from(access.offset) - self.round.len) / 8;
+        let word = &self.round.words[at];
+        let sleeps = &self.round.sleeps[self.task];
+        sleeps.store(u32::try_from(at + 1).unwrap_or(RETURNED), Ordering::Release);
+        loop {
+            let value = word.load(Ordering::Acquire);
+            if value & access.awaits != 0
+                && word
+                    .compare_exchange(
+                        value,
+                        change(value).unwrap_or(value),
+                        Ordering::AcqRel,
+                        Ordering::Acquire,
+                    )
+                    .is_ok()
+            {
+                sleeps.store(0, Ordering::Release);
+                self.round.steps.fetch_add(1, Ordering::Relaxed);
+                return value;
+            }
+            if self.round.over.load(Ordering::Relaxed) {
+                end();
+            }
+            std::hint::spin_loop();
+        }
+    }
+}
+
+fn end() -> ! {
+    panic::resume_unwind(Box::new(Ended));
+}
+
+/// The tasks of a round, each for one thread.
+struct Body(Box<dyn FnOnce()>);
+
+// SAFETY: the caller of `Explorer::native` vouches that the tasks share nothing that only one thread may use.
+unsafe impl Send for Body {}
+
+/// Runs one round. Returns the tasks that hang.
+fn run(
+    base: usize,
+    len: usize,
+    words: usize,
+    specs: Vec<Spec>,
+    until: Instant,
+) -> Option<Vec<String>> {
+    let round = Arc::new(Round {
+        base,
+        len,
+        words: (0..words).map(|_| AtomicU64::new(0)).collect(),
+        sleeps: specs.iter().map(|_| AtomicU32::new(0)).collect(),
+        steps: AtomicU64::new(0),
+        over: AtomicBool::new(false),
+    });
+    let tasks: Vec<(String, bool)> = specs
+        .iter()
+        .map(|spec| (spec.name.clone(), spec.must))
+        .collect();
+    let threads: Vec<_> = specs
+        .into_iter()
+        .enumerate()
+        .map(|(task, spec)| {
+            let (round, body) = (round.clone(), Body(spec.body));
+            thread::spawn(move || {
+                let body = body;
+                CURRENT.set(Some(Running {
+                    round: round.clone(),
+                    task,
+                }));
+                let result = panic::catch_unwind(AssertUnwindSafe(body.0));
+                CURRENT.set(None);
+                round.sleeps[task].store(RETURNED, Ordering::Release);
+                if let Err(payload) = result
+                    && !payload.is::<Ended>()
+                {
+                    panic::resume_unwind(payload);
+                }
+            })
+        })
+        .collect();
+    let hung = watch(&round, &tasks, until);
+    round.over.store(true, Ordering::Relaxed);
+    for thread in threads {
+        if let Err(payload) = thread.join() {
+            panic::resume_unwind(payload);
+        }
+    }
+    hung
+}
+
+/// Waits until the tasks that have to return did, or hang.
+fn watch(round: &Round, tasks: &[(String, bool)], until: Instant) -> Option<Vec<String>> {
+    let (mut last, mut since) = (0, Instant::now());
+    loop {
+        let states: Vec<u32> = round
+            .sleeps
+            .iter()
+            .map(|state| state.load(Ordering::Acquire))
+            .collect();
+        let must = || {
+            tasks
+                .iter()
+                .zip(&states)
+                .filter(|((_, must), state)| *must && **state != RETURNED)
+        };
+        must().next()?;
+        let steps = round.steps.load(Ordering::Relaxed);
+        let asleep = states.iter().all(|&state| state != 0)
+            && round
+                .words
+                .iter()
+                .all(|word| word.load(Ordering::Acquire) == 0);
+        if steps != last || !asleep {
+            (last, since) = (steps, Instant::now());
+            // A round that is not over in time is no hang.
+            if since > until {
+                return None;
+            }
+        } else if since.elapsed() > PATIENCE {
+            return Some(must().map(|((name, _), _)| name.clone()).collect());
+        }
+        thread::sleep(Duration::from_micros(50));
+    }
+}
+
+/// Runs rounds of a scenario for this time, or until one hangs.
+pub(crate) fn witness(
+    base: usize,
+    len: usize,
+    time: Duration,
+    mut set_up: impl FnMut() -> (Vec<Spec>, usize),
+) -> Witness {
+    let until = Instant::now() + time;
+    let mut witness = Witness {
+        rounds: 0,
+        hung: None,
+    };
+    while Instant::now() < until && witness.hung.is_none() {
+        let (specs, words) = set_up();
+        witness.hung = run(base, len, words, specs, until);
+        witness.rounds += u64::from(witness.hung.is_none());
+    }
+    witness
+}
+
+impl fmt::Display for Witness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.hung {
+            None => write!(
+                f,
+                "native: {} rounds, and none hung, which is no proof",
+                self.rounds
+            ),
+            Some(tasks) => write!(
+                f,
+                "native: {} can never go on, after {} rounds",
+                tasks.join(" and "),
+                self.rounds
+            ),
+        }
+    }
+}
