@@ -67,6 +67,22 @@ pub enum Error {
         /// How many it may have.
         limit: usize,
     },
+    /// An execution has too many sequentially consistent events for RC11.
+    #[error(
+        "an execution has more than {limit} sequentially consistent fences and accesses, the limit under RC11"
+    )]
+    TooManyFences {
+        /// How many it may have.
+        limit: usize,
+    },
+    /// The shared memory is too large.
+    #[error("{pages} pages of shared memory are too many: the limit is {limit}")]
+    TooManyPages {
+        /// How many pages were asked for.
+        pages: usize,
+        /// How many there may be.
+        limit: usize,
+    },
     /// The shared memory cannot be mapped.
     #[error("cannot map {pages} pages as the shared memory")]
     Map {

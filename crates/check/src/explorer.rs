@@ -25,6 +25,9 @@ static LOCK: Mutex<()> = Mutex::new(());
 /// How long a search goes on after the first failure, to find a simpler one.
 const SIMPLER: Duration = Duration::from_secs(1);
 
+/// The most pages of shared memory: offsets of accesses and bells have 16 bits.
+const PAGES: usize = 15;
+
 /// Explores scenarios.
 #[derive(Clone, Debug)]
 pub struct Explorer {
@@ -89,7 +92,7 @@ impl Explorer {
         self
     }
 
-    /// The size of the shared memory in pages of 4 KiB. Defaults to 2.
+    /// The size of the shared memory in pages of 4 KiB, at most 15. Defaults to 2.
     #[must_use]
     pub fn pages(mut self, pages: usize) -> Explorer {
         self.pages = pages;
@@ -201,6 +204,12 @@ impl Explorer {
     }
 
     fn map(&self) -> Result<Mapping, Error> {
+        if self.pages > PAGES {
+            return Err(Error::TooManyPages {
+                pages: self.pages,
+                limit: PAGES,
+            });
+        }
         Mapping::new(self.pages, self.over).map_err(|source| Error::Map {
             pages: self.pages,
             source,

@@ -92,7 +92,7 @@ impl Story {
         for task in &search.tasks {
             let end = match &task.state {
                 State::Done => "has returned".to_string(),
-                State::Ready => "was stopped".to_string(),
+                State::Ready | State::Impossible => "was stopped".to_string(),
                 State::Waits { offset, .. } => format!(
                     "sleeps; it waits for {}",
                     bells(&search.names, search, *offset)

@@ -10,8 +10,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use vmbell_check::Order::Relaxed;
-use vmbell_check::{Error, Explorer, Model, Report, Scenario, What};
+use vmbell_check::Order::{Relaxed, SeqCst};
+use vmbell_check::{Error, Explorer, Model, Report, Scenario, What, fence};
 
 unsafe extern "C" {
     fn __tsan_atomic16_load(address: *const u16, order: i32) -> u16;
@@ -162,6 +162,28 @@ fn more_tasks_than_a_clock_has_are_refused() {
     let text = error(|scenario| (0..7).for_each(|_| scenario.task("task", || ())));
     assert!(
         text.contains("7 tasks cannot be explored: the limit is 6"),
+        "{text}"
+    );
+}
+
+#[test]
+fn more_fences_than_rc11_can_order_are_refused() {
+    let report = Explorer::new().models([Model::Rc11]).run(|scenario| {
+        scenario.task("driver", || (0..200).for_each(|_| fence(SeqCst)));
+    });
+    let text = report.expect_err("it cannot be explored").to_string();
+    assert!(
+        text.contains("more than 127 sequentially consistent"),
+        "{text}"
+    );
+}
+
+#[test]
+fn more_memory_than_an_offset_can_name_is_refused() {
+    let report = Explorer::new().pages(16).run(|_| ());
+    let text = report.expect_err("it cannot be explored").to_string();
+    assert!(
+        text.contains("16 pages of shared memory are too many"),
         "{text}"
     );
 }

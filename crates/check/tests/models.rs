@@ -145,7 +145,7 @@ fn program() -> impl Strategy<Value = Program> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2_000) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(std::env::var("VMBELL_CHECK_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(2_000)) })]
 
     #[test]
     fn every_graph_that_a_model_allows_is_explored_once(program in program()) {

@@ -75,6 +75,9 @@ pub(crate) struct Event {
     pub(crate) awaits: u64,
     /// For each atom of a read, the write that it reads from.
     pub(crate) rf: [Id; WIDTH],
+    /// For each atom of a read, the last event that was there when its source was chosen. It is the read itself, unless
+    /// the source was chosen again after a revisit of an atom before it.
+    pub(crate) chosen: [Id; WIDTH],
     /// The instruction after the hook, for messages; 0 if the harness itself made the access.
     pub(crate) site: usize,
     /// This event, and all that precede it in `po` and `rf`.
@@ -131,6 +134,7 @@ impl Graph {
             value: 0,
             awaits: 0,
             rf: [INIT; WIDTH],
+            chosen: [INIT; WIDTH],
             site: 0,
             prefix: Clock::default(),
             views: Views::default(),
@@ -222,8 +226,9 @@ impl Graph {
     }
 
     /// Adds an event at the end of its task, without its place in `co`. Returns its id.
-    pub(crate) fn push(&mut self, event: Event) -> Id {
+    pub(crate) fn push(&mut self, mut event: Event) -> Id {
         let id = Id::try_from(self.events.len()).unwrap_or(Id::MAX);
+        event.chosen = [id; WIDTH];
         self.tasks[usize::from(event.task)].push(id);
         if event.kind == Kind::Read {
             for atom in event.span.range() {
@@ -259,11 +264,17 @@ impl Graph {
                 graph.events.push(event.clone());
             }
         }
+        // The last event that is kept of those up to each.
+        let mut last = new.clone();
+        for id in 1..last.len() {
+            last[id] = last[id].max(last[id - 1]);
+        }
         let kept = |id: Id| id == INIT || new[usize::from(id)] != INIT;
         for event in &mut graph.events {
             event.prev = new[usize::from(event.prev)];
-            for source in &mut event.rf {
+            for (source, chosen) in event.rf.iter_mut().zip(&mut event.chosen) {
                 *source = new[usize::from(*source)];
+                *chosen = last[usize::from(*chosen)];
             }
         }
         let select = |list: &[Id]| -> List {

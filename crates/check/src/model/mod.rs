@@ -8,6 +8,8 @@
 mod rc11;
 mod total;
 
+pub(crate) use rc11::SC_EVENTS;
+
 use std::fmt;
 
 use crate::graph::{Event, Graph, INIT, Id, Kind, List, Order, WIDTH};
@@ -55,6 +57,12 @@ impl Model {
             }
         });
         found
+    }
+
+    /// Whether a read of several atoms, with these sources, can be added at the end of its task.
+    pub(crate) fn may_read_parts(self, graph: &Graph, read: &Event) -> bool {
+        let atoms = usize::from(read.span.atoms);
+        !(1..atoms).any(|at| tears(graph, read, at)) && self.may_read(graph, read)
     }
 
     /// Whether a read, whose sources are chosen, can be added at the end of its task.

@@ -9,7 +9,7 @@ use super::{Places, tears};
 use crate::graph::{Clock, Event, Graph, INIT, Id, Kind, Order, TASKS, Views};
 
 /// The most sequentially consistent events that a graph can have.
-pub(crate) const SC_EVENTS: usize = 128;
+pub(crate) const SC_EVENTS: usize = 127;
 
 /// What the model keeps of an event, from what precedes it. A read has its sources, a write its place.
 fn views(graph: &Graph, event: &Event) -> Views {
@@ -348,7 +348,7 @@ fn ordered_accesses(graph: &Graph, one: Id, other: Id) -> bool {
 fn add_sc(graph: &mut Graph, id: Id, into: u128) {
     let at = graph.sc.len();
     graph.sc.push((id, 0));
-    if at < SC_EVENTS && into != 0 {
+    if into != 0 {
         close(graph, into, 1 << at);
     }
 }
@@ -361,7 +361,7 @@ fn close(graph: &mut Graph, from: u128, to: u128) {
             reached |= after;
         }
     }
-    for at in 0..graph.sc.len().min(SC_EVENTS) {
+    for at in 0..graph.sc.len() {
         if from >> at & 1 != 0 || graph.sc[at].1 & from != 0 {
             graph.sc[at].1 |= reached;
         }

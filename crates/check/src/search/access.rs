@@ -8,6 +8,7 @@ use super::{Search, State, Wrong};
 use crate::error::Error;
 use crate::graph::{Event, Id, Kind, Order, Span, WIDTH};
 use crate::guard;
+use crate::model::SC_EVENTS;
 use crate::watchdog;
 
 /// One access to shared memory or to the word of a bell.
@@ -33,7 +34,7 @@ pub(crate) enum Stop {
 }
 
 /// How many times a task repeats the same reads until it counts as spinning.
-const REPEATS: usize = 4;
+const REPEATS: usize = 6;
 /// How many callers of a hook are looked at to name it.
 const FRAMES: usize = 8;
 /// The longest series of reads whose repetition is seen.
@@ -146,6 +147,11 @@ impl Search {
             self.new_path = true;
         }
         self.settle(self.current);
+        // A step adds one event at most that is sequentially consistent.
+        if self.graph.sc.len() >= SC_EVENTS {
+            self.error
+                .get_or_insert(Error::TooManyFences { limit: SC_EVENTS });
+        }
     }
 
     /// Records where a replayed event comes from.
@@ -193,6 +199,7 @@ impl Search {
             value,
             awaits: 0,
             rf: [0; WIDTH],
+            chosen: [0; WIDTH],
             site,
             prefix: Default::default(),
             views: Default::default(),
@@ -367,6 +374,12 @@ impl Search {
         self.revisit(&event);
         let mut places = self.model.places(&self.graph, &event).into_iter();
         let Some(first) = places.next() else {
+            if span.atoms > 1 {
+                // The task stands still, and the execution does not count, but a write of another task to a further atom
+                // may still revisit what this one has read.
+                self.tasks[self.current].state = State::Impossible;
+                return Err(Stop::Blocked);
+            }
             self.dropped = true;
             return Err(Stop::Ended);
         };

@@ -96,6 +96,8 @@ pub(crate) enum State {
     },
     /// It repeats these reads, and nothing that they could read has changed.
     Spins(Vec<Id>),
+    /// Its read-modify-write has no place: another one has taken what it read.
+    Impossible,
     Done,
 }
 

@@ -44,7 +44,11 @@ impl Search {
         if let Some(error) = self.error.take() {
             return Err(error);
         }
-        if self.dropped || self.refined {
+        let impossible = self
+            .tasks
+            .iter()
+            .any(|task| task.state == State::Impossible);
+        if self.dropped || self.refined || impossible {
             return Ok(None);
         }
         Ok(Some(match wrong {
@@ -124,7 +128,7 @@ impl Search {
     fn can_run(&self, task: usize) -> bool {
         let state = &self.tasks[task];
         match &state.state {
-            State::Done => false,
+            State::Done | State::Impossible => false,
             _ if state.cursor < self.graph.tasks[task].len() => true,
             State::Ready => true,
             State::Waits { offset, mask } => self.could_wake(task, *offset, *mask),
