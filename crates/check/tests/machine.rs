@@ -163,7 +163,7 @@ fn run(memory: Memory, sleepers: &[Sleeper], thread: usize, ops: &[Op], read: &R
         match op {
             Op::Load(place, size) => push(memory.load(place, size, Order::Relaxed)),
             Op::Store(place, size) => {
-                memory.store(place, size, stored(thread, index, size), Order::Relaxed)
+                memory.store(place, size, stored(thread, index, size), Order::Relaxed);
             }
             Op::Swap(place, size) => {
                 let new = stored(thread, index, size);

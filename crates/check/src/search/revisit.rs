@@ -167,7 +167,7 @@ impl Search {
         let mut event = graph.event(first.read).clone();
         let mut found = Vec::new();
         combine_sources(&graph, &mut event, first.atoms.start, &mut |event| {
-            found.push(event.rf)
+            found.push(event.rf);
         });
         for rf in found {
             let mut graph = graph.clone();
