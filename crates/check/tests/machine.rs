@@ -194,7 +194,7 @@ fn explored(program: &Program, model: Model) -> BTreeSet<Outcome> {
         for (thread, ops) in program.iter().cloned().enumerate() {
             let (memory, sleepers, read) = (scenario.memory(), sleepers.clone(), read.clone());
             scenario.background(&names[thread], move || {
-                run(memory, &sleepers, thread, &ops, &read)
+                run(memory, &sleepers, thread, &ops, &read);
             });
         }
         let found = found.clone();
