@@ -3,12 +3,21 @@
 use super::super::boots::linux::{Guest, line};
 use super::L1;
 
-/// A guest's shell reads what is typed, as much as a line has room for.
+/// A guest's shell reads what is typed, as much as a line has room for. The user types once the shell asks for the position
+/// of its cursor: what comes before, it throws away when it sets its terminal up.
 fn types(console: &str, device: &str) {
     let script = format!("exec sh </dev/{console} >/dev/{console} 2>&1\n");
     let keys = format!("echo {} $((6 * 7))\nreboot -f\n", "long-".repeat(60));
     let guest = Guest::new(&script).with_file("keys", keys);
-    let ran = guest.in_l1(&L1, &format!("{} <keys", Guest::command(device)));
+    let run = Guest::command(device);
+    let script = format!(
+        "mkfifo typed; {run} <typed >console & pid=$!
+         exec 3>typed
+         until grep -q '\\[6n' console; do kill -0 $pid || break; sleep 0.1; done
+         cat keys >&3; exec 3>&-
+         wait $pid; status=$?; cat console; exit $status"
+    );
+    let ran = guest.in_l1(&L1, &script);
     let said = ran.said();
     let answer = format!("{} 42", "long-".repeat(60));
     assert!(said.lines().any(|line| line.trim_end() == answer), "{said}");
