@@ -7,14 +7,14 @@ use std::rc::Rc;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::bell::Sleeper;
+use crate::bell::{Sleeper, Word};
 use crate::error::Error;
 use crate::hooks;
 use crate::memory::Mapping;
 use crate::model::Model;
 use crate::native::{self, Witness};
 use crate::report::{Failure, Report, Verdict};
-use crate::search::{Execution, Limits, Names, Search, SetUp, Spec, Stats};
+use crate::search::{Execution, Limits, Names, Search, SetUp, Spec, Stats, WordNames};
 use crate::shared::Memory;
 use crate::task;
 use crate::watchdog::Watchdog;
@@ -199,7 +199,7 @@ impl Explorer {
             mapping.write(0, &zeros);
             let mut scenario = Scenario::new(&mapping);
             set_up(&mut scenario);
-            (scenario.tasks, scenario.names.sleepers.len())
+            (scenario.tasks, scenario.names.words.len())
         }))
     }
 
@@ -301,10 +301,22 @@ impl Scenario {
 
     /// A place where a task can sleep, with the names of its bells: the first is `bell(0)`.
     pub fn sleeper(&mut self, name: &str, bells: &[&str]) -> Sleeper {
-        let offset = self.memory.len() + 8 * self.names.sleepers.len();
-        let bells = bells.iter().map(|bell| (*bell).to_string()).collect();
-        self.names.sleepers.push((name.to_string(), bells));
-        Sleeper::new(u16::try_from(offset).unwrap_or(u16::MAX))
+        Sleeper::new(self.add_word(name, bells, true))
+    }
+
+    /// The state of a notification that is not an eventfd, with the names of its bits from bit 0 on. All are clear.
+    pub fn word(&mut self, name: &str, bits: &[&str]) -> Word {
+        Word::new(self.add_word(name, bits, false))
+    }
+
+    fn add_word(&mut self, name: &str, bits: &[&str], is_sleeper: bool) -> u16 {
+        let offset = self.memory.len() + 8 * self.names.words.len();
+        self.names.words.push(WordNames {
+            name: name.to_string(),
+            bits: bits.iter().map(|bit| (*bit).to_string()).collect(),
+            is_sleeper,
+        });
+        u16::try_from(offset).unwrap_or(u16::MAX)
     }
 
     /// Names a range of bytes of the shared memory, for traces.

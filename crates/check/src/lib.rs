@@ -41,7 +41,7 @@ mod trace;
 mod watchdog;
 
 pub use audit::Fence;
-pub use bell::{Bell, Sleeper};
+pub use bell::{Bell, Level, Message, Msi, Polled, Sleeper, Token, VhostUser, Width, Word};
 pub use error::Error;
 pub use explorer::{Explorer, Scenario};
 pub use graph::Order;

@@ -41,6 +41,8 @@ struct Round {
     words: Vec<AtomicU64>,
     /// For each task, the word for which it sleeps plus 1; 0 while it runs, and `RETURNED`.
     sleeps: Vec<AtomicU32>,
+    /// For each task, the bits of that word which wake it.
+    awaits: Vec<AtomicU64>,
     /// Signals and wake-ups.
     steps: AtomicU64,
     over: AtomicBool,
@@ -141,6 +143,7 @@ impl Running {
         let at = (usize::from(access.offset) - self.round.len) / 8;
         let word = &self.round.words[at];
         let sleeps = &self.round.sleeps[self.task];
+        self.round.awaits[self.task].store(access.awaits, Ordering::Relaxed);
         sleeps.store(u32::try_from(at + 1).unwrap_or(RETURNED), Ordering::Release);
         loop {
             let value = word.load(Ordering::Acquire);
@@ -189,6 +192,7 @@ fn run(
         len,
         words: (0..words).map(|_| AtomicU64::new(0)).collect(),
         sleeps: specs.iter().map(|_| AtomicU32::new(0)).collect(),
+        awaits: specs.iter().map(|_| AtomicU64::new(0)).collect(),
         steps: AtomicU64::new(0),
         over: AtomicBool::new(false),
     });
@@ -245,11 +249,13 @@ fn watch(round: &Round, tasks: &[(String, bool)], until: Instant) -> Option<Vec<
         };
         must().next()?;
         let steps = round.steps.load(Ordering::Relaxed);
-        let asleep = states.iter().all(|&state| state != 0)
-            && round
-                .words
-                .iter()
-                .all(|word| word.load(Ordering::Acquire) == 0);
+        let asleep = states.iter().zip(&round.awaits).all(|(&state, awaits)| {
+            let word = (state as usize).checked_sub(1);
+            word.is_some_and(|at| match round.words.get(at) {
+                Some(word) => word.load(Ordering::Acquire) & awaits.load(Ordering::Relaxed) == 0,
+                None => state == RETURNED,
+            })
+        });
         if steps != last || !asleep {
             (last, since) = (steps, Instant::now());
             // A round that is not over in time is no hang.

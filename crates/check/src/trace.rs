@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use crate::graph::{Event, Graph, INIT, Id, Kind, Order, TASKS};
 use crate::model::Model;
 use crate::report::{caller_name, site_name};
-use crate::search::{Names, Search, State};
+use crate::search::{Search, State, WordNames};
 
 /// One step of the story.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,10 +93,9 @@ impl Story {
             let end = match &task.state {
                 State::Done => "has returned".to_string(),
                 State::Ready | State::Impossible => "was stopped".to_string(),
-                State::Waits { offset, .. } => format!(
-                    "sleeps; it waits for {}",
-                    bells(&search.names, search, *offset)
-                ),
+                State::Waits { offset, mask } => {
+                    format!("sleeps; it waits for {}", awaited(search, *offset, *mask))
+                }
                 State::Spins(reads) => {
                     let read = reads
                         .first()
@@ -141,18 +140,20 @@ fn describe(search: &Search, id: Id) -> String {
     }
 }
 
-fn bells(names: &Names, search: &Search, offset: u16) -> String {
-    match sleeper(search, offset) {
-        Some(index) => names.sleepers[index].1.join(" or "),
-        None => names.place(offset.into()),
+fn awaited(search: &Search, offset: u16, mask: u64) -> String {
+    match word(search, offset) {
+        Some(word) => {
+            let known = u64::MAX.checked_shl(u32::try_from(word.bits.len()).unwrap_or(64));
+            word.list(mask & !known.unwrap_or(0)).join(" or ")
+        }
+        None => search.names.place(offset.into()),
     }
 }
 
-/// The sleeper whose word is at an offset.
-fn sleeper(search: &Search, offset: u16) -> Option<usize> {
-    usize::from(offset)
-        .checked_sub(search.mapping.len())
-        .map(|at| at / 8)
+/// The names of the bell's word at an offset, if it is one.
+fn word(search: &Search, offset: u16) -> Option<&WordNames> {
+    let at = usize::from(offset).checked_sub(search.mapping.len())?;
+    search.names.words.get(at / 8)
 }
 
 fn describe_update(search: &Search, read: Id, write: Option<Id>) -> String {
@@ -161,29 +162,23 @@ fn describe_update(search: &Search, read: Id, write: Option<Id>) -> String {
         event.value,
         write.map(|write| search.graph.event(write).value),
     );
-    let Some(index) = sleeper(search, event.span.offset) else {
+    let Some(word) = word(search, event.span.offset) else {
         let place = search.names.place(event.span.offset.into());
         return match new {
             Some(new) => format!("update {place} = {old} := {new}"),
             None => format!("update {place} = {old}"),
         };
     };
-    let (name, bells) = &search.names.sleepers[index];
-    let list = |bits: u64| {
-        let mut text = String::new();
-        for bit in 0..64 {
-            if bits >> bit & 1 != 0 {
-                let known = bells
-                    .get(bit)
-                    .cloned()
-                    .unwrap_or_else(|| format!("{name} bit {bit}"));
-                let _ = write!(text, "{}{known}", if text.is_empty() { "" } else { ", " });
-            }
+    let list = |bits: u64| word.list(bits).join(", ");
+    if !word.is_sleeper {
+        let mut text = format!("{}: [{}]", word.name, list(old));
+        if let Some(new) = new.filter(|&new| new != old) {
+            let _ = write!(text, " -> [{}]", list(new));
         }
-        text
-    };
+        return text;
+    }
     match new {
-        None => format!("finds no signal for {name}"),
+        None => format!("finds no signal for {}", word.name),
         Some(new) if new & !old != 0 => format!("SIGNAL {}", list(new & !old)),
         Some(new) if new == old => format!("SIGNAL {} (again)", list(old)),
         Some(new) => format!("takes {}", list(old & !new)),

@@ -66,8 +66,29 @@ pub(crate) struct SetUp {
 pub(crate) struct Names {
     /// Ranges of the shared memory.
     pub(crate) ranges: Vec<(usize, usize, String)>,
-    /// The sleepers in the order of their words, each with the names of its bells.
-    pub(crate) sleepers: Vec<(String, Vec<String>)>,
+    /// The words of bells, in their order.
+    pub(crate) words: Vec<WordNames>,
+}
+
+/// What the bits of a bell's word are called.
+#[derive(Clone, Debug)]
+pub(crate) struct WordNames {
+    pub(crate) name: String,
+    pub(crate) bits: Vec<String>,
+    /// Whether each bit is a signal, and a wait takes all of them.
+    pub(crate) is_sleeper: bool,
+}
+
+impl WordNames {
+    /// The names of the bits that are set in `bits`, from those that have a name on.
+    pub(crate) fn list(&self, bits: u64) -> Vec<String> {
+        let set = (0..64).filter(|bit| bits >> bit & 1 != 0);
+        set.map(|bit| match self.bits.get(bit) {
+            Some(known) => known.clone(),
+            None => format!("{} bit {bit}", self.name),
+        })
+        .collect()
+    }
 }
 
 impl Names {

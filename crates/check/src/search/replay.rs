@@ -74,7 +74,7 @@ impl Search {
                 limit: TASKS,
             });
         }
-        let words = self.names.sleepers.len();
+        let words = self.names.words.len();
         let mut initial = vec![0; self.mapping.len() + 8 * words];
         let len = self.mapping.len();
         self.mapping.read(0, &mut initial[..len]);

@@ -3,6 +3,21 @@
 //! The word of a bell is one location of the graph, and each operation on it one atomic step that acquires and releases,
 //! as eventfd's lock and an interrupt controller's do. Under TSO it also drains the store buffer, as a VM exit does.
 //! It is no sequentially consistent fence: on arm64 neither an exit nor a lock is one.
+//!
+//! [`Bell`] is an eventfd. Other notifications are bits of a [`Word`]: [`Msi`], [`Level`] and [`VhostUser`]. [`Polled`] is
+//! a counter in the shared memory, for drivers that poll.
+
+mod level;
+mod msi;
+mod polled;
+mod vhost_user;
+mod word;
+
+pub use level::Level;
+pub use msi::Msi;
+pub use polled::{Polled, Token, Width};
+pub use vhost_user::{Message, VhostUser};
+pub use word::Word;
 
 use crate::graph::Order;
 use crate::search::Access;
