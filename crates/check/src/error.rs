@@ -83,6 +83,18 @@ pub enum Error {
         /// How many there may be.
         limit: usize,
     },
+    /// Two tasks take the same signal.
+    #[error(
+        "{one} waits for a signal of {word} that {other} takes away: only the task that waits may take it"
+    )]
+    TwoTakers {
+        /// The word of the notification.
+        word: String,
+        /// The task that waits.
+        one: String,
+        /// The task that takes the signal.
+        other: String,
+    },
     /// The shared memory cannot be mapped.
     #[error("cannot map {pages} pages as the shared memory")]
     Map {

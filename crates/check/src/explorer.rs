@@ -37,6 +37,7 @@ pub struct Explorer {
     over: Option<NonNull<u8>>,
     patience: u64,
     process: u64,
+    simplify: bool,
 }
 
 impl Default for Explorer {
@@ -68,6 +69,7 @@ impl Explorer {
             over: None,
             patience: 60,
             process: 4 << 30,
+            simplify: true,
         }
     }
 
@@ -89,6 +91,13 @@ impl Explorer {
     #[must_use]
     pub fn executions(mut self, executions: u64) -> Explorer {
         self.limits.executions = executions;
+        self
+    }
+
+    /// Stops at the first failure. If not, the search goes on for a second, as another failure may have a simpler trace.
+    #[must_use]
+    pub fn stop_at_first_failure(mut self) -> Explorer {
+        self.simplify = false;
         self
     }
 
@@ -252,7 +261,8 @@ impl Explorer {
             }
             // Another execution may show the same with fewer switches.
             let elapsed = search.stats.elapsed;
-            failure.is_none() || elapsed < *until.get_or_insert(elapsed + SIMPLER)
+            failure.is_none()
+                || (self.simplify && elapsed < *until.get_or_insert(elapsed + SIMPLER))
         };
         let complete = search.explore(&mut scenario, &mut ended)?;
         let stats: Stats = search.stats;

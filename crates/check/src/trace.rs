@@ -177,11 +177,21 @@ fn describe_update(search: &Search, read: Id, write: Option<Id>) -> String {
         }
         return text;
     }
-    match new {
-        None => format!("finds no signal for {}", word.name),
-        Some(new) if new & !old != 0 => format!("SIGNAL {}", list(new & !old)),
-        Some(new) if new == old => format!("SIGNAL {} (again)", list(old)),
-        Some(new) => format!("takes {}", list(old & !new)),
+    // The upper half says which signals were taken back.
+    let (rung, back) = (old & 0xFFFF_FFFF, old >> 32);
+    let Some(new) = new else {
+        return format!("finds no signal for {}", word.name);
+    };
+    if new >> 32 & !back != 0 {
+        format!("takes {} back", list(new >> 32 & !back))
+    } else if new == 0 && rung & !back == 0 {
+        "sleeps on: the signal was taken back".to_string()
+    } else if new == 0 {
+        format!("takes {}", list(rung & !back))
+    } else if new == old {
+        format!("SIGNAL {} (again)", list(rung))
+    } else {
+        format!("SIGNAL {}", list(new & (!rung | back)))
     }
 }
 

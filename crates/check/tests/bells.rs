@@ -271,3 +271,45 @@ fn a_poller_with_the_whole_count_is_not_fooled() {
         assert!(!is_fooled(Width::Count, buffers), "{buffers} buffers");
     }
 }
+
+#[test]
+fn a_signal_that_is_taken_back_wakes_no_task() {
+    let report = explore(|scenario| {
+        let sleeper = scenario.sleeper("driver", &["interrupt"]);
+        scenario.task("driver", move || {
+            sleeper.wait();
+        });
+        scenario.background("device", move || {
+            sleeper.bell(0).signal();
+            sleeper.bell(0).clear();
+        });
+    });
+    loses(&report, "device: takes interrupt back");
+    let report = explore(|scenario| {
+        let sleeper = scenario.sleeper("driver", &["interrupt"]);
+        scenario.task("driver", move || {
+            sleeper.wait();
+        });
+        scenario.background("device", move || {
+            sleeper.bell(0).signal();
+            sleeper.bell(0).clear();
+            sleeper.bell(0).signal();
+        });
+    });
+    report.assert_complete().assert_no_failure();
+}
+
+#[test]
+fn two_tasks_that_wait_for_the_same_signal_are_refused() {
+    let result = Explorer::new().run(|scenario| {
+        let sleeper = scenario.sleeper("driver", &["interrupt"]);
+        for name in ["one", "two"] {
+            scenario.task(name, move || {
+                sleeper.wait();
+            });
+        }
+        scenario.background("device", move || sleeper.bell(0).signal());
+    });
+    let error = result.expect_err("only one of them is followed");
+    assert!(error.to_string().contains("waits for a signal of driver"));
+}

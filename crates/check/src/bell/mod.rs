@@ -23,6 +23,12 @@ use crate::graph::Order;
 use crate::search::Access;
 use crate::task;
 
+/// The bits of a sleeper's word that say which bells have rung.
+const RUNG: u64 = 0xFFFF_FFFF;
+/// Where the bits begin that say whose signals were taken back. Such a signal stays in the word, where the task that waits
+/// takes it and goes on to wait: the search follows only one task that takes signals of a word.
+const TAKEN_BACK: u32 = 32;
+
 /// Where a task sleeps: the set of its bells that have rung. Like epoll, one wait returns all of them, and clears them.
 #[derive(Clone, Copy, Debug)]
 pub struct Sleeper {
@@ -59,18 +65,21 @@ impl Sleeper {
         }
     }
 
-    /// Sleeps until a bell rings. Returns a bit for each that has.
+    /// Sleeps until a bell rings. Returns a bit for each that has. Only one task may wait here.
     pub fn wait(&self) -> u32 {
-        let access = word(self.offset, u64::MAX);
-        let rung = task::update(access, |_| Some(0));
-        u32::try_from(rung).unwrap_or(u32::MAX)
+        loop {
+            let access = word(self.offset, RUNG);
+            let rung = rung(task::update(access, |_| Some(0)));
+            if rung != 0 {
+                return rung;
+            }
+        }
     }
 
     /// The bells that have rung, without sleeping, and clears them.
     pub fn poll(&self) -> u32 {
         let access = word(self.offset, 0);
-        let rung = task::update(access, |rung| (rung != 0).then_some(0));
-        u32::try_from(rung).unwrap_or(u32::MAX)
+        rung(task::update(access, |bits| (bits != 0).then_some(0)))
     }
 }
 
@@ -78,12 +87,20 @@ impl Bell {
     /// Rings.
     pub fn signal(&self) {
         let (access, bit) = (word(self.offset, 0), 1 << self.bit);
-        task::update(access, |rung| Some(rung | bit));
+        task::update(access, |bits| Some((bits | bit) & !(bit << TAKEN_BACK)));
     }
 
     /// Takes the signal back, as when an eventfd is not carried over to another process. True if there was one.
     pub fn clear(&self) -> bool {
         let (access, bit) = (word(self.offset, 0), 1 << self.bit);
-        task::update(access, |rung| (rung & bit != 0).then_some(rung & !bit)) & bit != 0
+        let old = task::update(access, |bits| {
+            (bits & bit != 0).then_some(bits | bit << TAKEN_BACK)
+        });
+        rung(old) & 1 << self.bit != 0
     }
+}
+
+/// The bells that have rung, of a word.
+fn rung(bits: u64) -> u32 {
+    u32::try_from(bits & RUNG & !(bits >> TAKEN_BACK)).unwrap_or(u32::MAX)
 }

@@ -43,14 +43,8 @@ impl Msi {
         });
     }
 
-    /// The driver sleeps until it is interrupted.
+    /// The driver sleeps until it is interrupted. Only one task may wait here.
     pub fn wait(&self) {
         self.word.wait(INTERRUPT, |bits| bits & !INTERRUPT);
-    }
-
-    /// Takes an interrupt back that was delivered, as when it is not carried over to another process. True if there was
-    /// one.
-    pub fn clear(&self) -> bool {
-        self.word.update(|bits| bits & !INTERRUPT) & INTERRUPT != 0
     }
 }

@@ -25,7 +25,7 @@ impl Word {
         task::update(self.access(0), |bits| Some(change(bits)))
     }
 
-    /// Sleeps until one of `awaited` is set, then does the same.
+    /// Sleeps until one of `awaited` is set, then does the same. No other task may clear these bits.
     ///
     /// # Panics
     ///

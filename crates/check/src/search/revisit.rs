@@ -10,6 +10,7 @@
 use std::ops::Range;
 
 use super::Search;
+use crate::error::Error;
 use crate::graph::{Event, Graph, INIT, Id, Kind};
 use crate::model::{Places, combine_places, combine_sources};
 
@@ -194,11 +195,29 @@ impl Search {
 
     fn finish_revisit(&mut self, mut graph: Graph, read: Id) {
         self.update_read(&mut graph, read);
+        if !self.model.rebuild(&mut graph) {
+            return;
+        }
         let event = graph.event(read);
-        let sleeps = event.awaits != 0 && event.value & event.awaits == 0;
-        if !sleeps && self.model.rebuild(&mut graph) {
+        if event.awaits != 0 && event.value & event.awaits == 0 {
+            // The other task takes the signal first, and this one goes on to wait.
+            let taken_by = graph.event(event.rf[0]).task;
+            self.two_takers(event.span.offset, event.task, taken_by);
+        } else {
             self.work.push(graph);
         }
+    }
+
+    /// Refuses a signal that two tasks compete for: the search does not follow a read that is no longer there.
+    fn two_takers(&mut self, offset: u16, task: u8, taken_by: u8) {
+        let name = |task: u8| self.tasks[usize::from(task)].name.clone();
+        let tasks = [name(task), name(taken_by)];
+        let at = usize::from(offset).saturating_sub(self.mapping.len()) / 8;
+        let word = self.names.words.get(at).map(|word| word.name.clone());
+        let word = word.unwrap_or_default();
+        let [one, other] = tasks;
+        self.error
+            .get_or_insert(Error::TwoTakers { word, one, other });
     }
 }
 
