@@ -5,6 +5,7 @@
 //! checker ([`pair`]) and natively on two threads ([`native`]).
 
 pub mod native;
+pub mod resume;
 mod scenario;
 mod side;
 
@@ -24,6 +25,7 @@ mod vmbell;
 pub use memory::Site;
 pub use scenario::pair;
 pub use side::{Bells, Chains, DeviceSide, DriverSide, Work, drive, handle_chains};
+pub use vmbell::RESTORED_DRIVER;
 use vmbell_check::{Format, Shape};
 
 /// Offsets of a ring's parts in the shared memory: descriptors, driver area and device area.

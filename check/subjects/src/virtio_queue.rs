@@ -3,6 +3,7 @@
 use virtio_queue::{Queue, QueueT};
 use vm_memory::{GuestAddress, GuestMemoryMmap};
 
+use crate::resume::Resumable;
 use crate::{About, Bells, Chains, Device, DeviceSide, SPLIT, Site, handle_chains};
 
 const ABOUT: About = About {
@@ -110,5 +111,42 @@ impl Chains for Served {
     fn listen(&mut self) -> bool {
         let more = self.queue.enable_notification(&self.memory);
         more.expect("the ring is in memory")
+    }
+}
+
+/// The queue, and the head of the chain that was taken, which a device saves itself.
+struct Saved(Served, Option<u16>);
+
+/// A device side that can be saved.
+pub(crate) fn new_resumable(site: &Site) -> Box<dyn Resumable> {
+    Box::new(Saved(Served::new(site, Restores::Never), None))
+}
+
+impl Resumable for Saved {
+    fn quiet(&mut self) {
+        self.0.quiet();
+    }
+    fn take(&mut self) -> bool {
+        let chain = self.0.queue.pop_descriptor_chain(&self.0.memory);
+        self.1 = chain.map(|chain| chain.head_index());
+        self.1.is_some()
+    }
+    fn give_back(&mut self) -> bool {
+        let Some(head) = self.1.take() else {
+            return false;
+        };
+        let done = self.0.queue.add_used(&self.0.memory, head, 0);
+        done.expect("the ring is in memory");
+        true
+    }
+    fn wants_interrupt(&mut self) -> bool {
+        self.0.wants_interrupt()
+    }
+    fn listen(&mut self) -> bool {
+        self.0.listen()
+    }
+    fn reload(&mut self) {
+        let state = self.0.queue.state();
+        self.0.queue = Queue::try_from(state).expect("the state is the queue's own");
     }
 }

@@ -1,5 +1,7 @@
 //! vmbell's split and packed rings, both sides.
 
+mod saved;
+
 use vmbell::virtqueue::{
     Brand, Buffer, Chain, DeviceQueue, DriverQueue, Features, PackedDevice, PackedDriver,
     PackedLayout, SplitDevice, SplitDriver, SplitLayout,
@@ -40,6 +42,9 @@ pub(crate) const DEVICE: Device = Device {
     interrupts: true,
     memory: None,
 };
+
+pub use saved::DRIVER as RESTORED_DRIVER;
+pub(crate) use saved::new_resumable;
 
 /// Where the indirect tables are: behind the buffers.
 const TABLES: u64 = 0x900;

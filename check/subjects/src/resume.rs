@@ -1,0 +1,238 @@
+//! A device that is saved and restored once, between any two of its steps: what a VMM must signal when it resumes.
+//!
+//! The memory of the ring is saved too, while neither side runs. A signal on its way is in neither: it is in the counter of
+//! an eventfd, or in the interrupt controller. A device that begins again has forgotten where in its handler it was.
+#![allow(unsafe_code)]
+
+use std::fmt;
+
+use vmbell_check::{Error, Explorer, Load, Report, Ring, Shape, choose};
+
+use crate::{Site, virtio_queue, vmbell};
+
+/// A device side that can be saved between any two calls.
+pub trait Resumable {
+    /// Disables notifications.
+    fn quiet(&mut self);
+    /// Takes one chain; false if there is none.
+    fn take(&mut self) -> bool;
+    /// Gives the chain that was taken back as used; false if there is none.
+    fn give_back(&mut self) -> bool;
+    /// Whether the driver wants to be interrupted for what was given back since the last call.
+    fn wants_interrupt(&mut self) -> bool;
+    /// Enables notifications. True if a chain is waiting, so that the device must not sleep.
+    fn listen(&mut self) -> bool;
+    /// Becomes another value that was restored from the saved state of this one, with the chain that was taken.
+    fn reload(&mut self);
+}
+
+/// A queue whose device side can be saved.
+#[derive(Clone, Copy, Debug)]
+pub struct SavedQueue {
+    /// What it is called.
+    pub name: &'static str,
+    /// The ring, given whether it has an event index.
+    pub shape: fn(bool) -> Shape,
+    /// Makes the device side.
+    pub new: fn(&Site) -> Box<dyn Resumable>,
+}
+
+/// The queues whose device side can be saved.
+pub const SAVED_QUEUES: [SavedQueue; 3] = [
+    SavedQueue {
+        name: "vmbell, split",
+        shape: |event_idx| Shape::split(2, event_idx),
+        new: vmbell::new_resumable,
+    },
+    SavedQueue {
+        name: "vmbell, packed",
+        shape: |event_idx| Shape::packed(2, event_idx),
+        new: vmbell::new_resumable,
+    },
+    SavedQueue {
+        name: "virtio-queue",
+        shape: |event_idx| Shape::split(2, event_idx),
+        new: virtio_queue::new_resumable,
+    },
+];
+
+/// Where a device is saved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Only where it sleeps until it is notified.
+    EventLoop,
+    /// Between any two steps of its handler, too.
+    Anywhere,
+}
+
+/// How a device is saved and goes on.
+#[derive(Clone, Copy, Debug)]
+pub struct Resume {
+    /// Where it is saved.
+    pub place: Place,
+    /// Whether a notification of the driver that the device has not seen is saved as well.
+    pub keeps_kick: bool,
+    /// Whether an interrupt that the driver has not seen is saved as well.
+    pub keeps_interrupt: bool,
+    /// Whether the device is notified when it resumes.
+    pub kicks: bool,
+    /// Whether the driver is interrupted when it resumes.
+    pub interrupts: bool,
+    /// Whether it goes on at the step where it was saved, not at the beginning of its event loop.
+    pub goes_on: bool,
+}
+
+impl Resume {
+    /// Saved anywhere, with no signal kept and both sent.
+    pub const SAFE: Resume = Resume {
+        place: Place::Anywhere,
+        keeps_kick: false,
+        keeps_interrupt: false,
+        kicks: true,
+        interrupts: true,
+        goes_on: false,
+    };
+
+    /// Saved anywhere, and restored as if nothing had happened.
+    pub const UNSEEN: Resume = Resume {
+        place: Place::Anywhere,
+        keeps_kick: true,
+        keeps_interrupt: true,
+        kicks: false,
+        interrupts: false,
+        goes_on: true,
+    };
+}
+
+impl fmt::Display for Resume {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kept = |keeps: bool| if keeps { "kept" } else { "lost" };
+        let place = match self.place {
+            Place::EventLoop => "event loop",
+            Place::Anywhere => "anywhere",
+        };
+        let sent = match (self.kicks, self.interrupts) {
+            (false, false) => "nothing",
+            (true, false) => "kick",
+            (false, true) => "interrupt",
+            (true, true) => "kick and interrupt",
+        };
+        let (kick, interrupt) = (kept(self.keeps_kick), kept(self.keeps_interrupt));
+        write!(f, "{place} | {kick} | {interrupt} | {sent}")
+    }
+}
+
+/// The device was restored, and begins again.
+struct Restarted;
+
+/// A device in its event loop.
+struct Device {
+    side: Box<dyn Resumable>,
+    ring: Ring,
+    resume: Resume,
+    saved: bool,
+}
+
+impl Device {
+    fn run(mut self) {
+        loop {
+            let paused = self.may_save(Place::EventLoop).is_err();
+            if !paused {
+                self.ring.wait_for_kick();
+            }
+            if paused || self.handle().is_err() {
+                self.resume();
+            }
+        }
+    }
+
+    fn handle(&mut self) -> Result<(), Restarted> {
+        loop {
+            self.may_save(Place::Anywhere)?;
+            self.side.quiet();
+            loop {
+                self.may_save(Place::Anywhere)?;
+                if !self.side.take() {
+                    break;
+                }
+                self.may_save(Place::Anywhere)?;
+                self.side.give_back();
+                self.may_save(Place::Anywhere)?;
+                let wanted = self.side.wants_interrupt();
+                self.may_save(Place::Anywhere)?;
+                if wanted {
+                    self.ring.interrupt();
+                }
+            }
+            self.may_save(Place::Anywhere)?;
+            let more = self.side.listen();
+            self.may_save(Place::Anywhere)?;
+            if !more {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Saves and restores the device here, or not; once at most.
+    fn may_save(&mut self, place: Place) -> Result<(), Restarted> {
+        let here = place == Place::EventLoop || self.resume.place == Place::Anywhere;
+        if self.saved || !here || choose(2) == 0 {
+            return Ok(());
+        }
+        self.saved = true;
+        self.side.reload();
+        if !self.resume.keeps_kick {
+            self.ring.device_bell(0).clear();
+        }
+        if !self.resume.keeps_interrupt {
+            self.ring.driver_bell().clear();
+        }
+        if self.resume.goes_on {
+            Ok(())
+        } else {
+            Err(Restarted)
+        }
+    }
+
+    /// Finishes what was taken before, and signals.
+    fn resume(&mut self) {
+        if self.side.give_back() && self.side.wants_interrupt() {
+            self.ring.interrupt();
+        }
+        if self.resume.kicks {
+            self.ring.kick();
+        }
+        if self.resume.interrupts {
+            self.ring.interrupt();
+        }
+    }
+}
+
+/// Explores a device that is saved and restored, with the driver of the specification.
+///
+/// # Errors
+///
+/// If the checker cannot explore them.
+pub fn resumed(
+    explorer: &Explorer,
+    queue: &SavedQueue,
+    event_idx: bool,
+    resume: Resume,
+    requests: u16,
+) -> Result<Report, Error> {
+    explorer.run(|scenario| {
+        let ring = scenario.ring((queue.shape)(event_idx));
+        let memory = ring.memory();
+        let layout = (ring.descriptors, ring.driver, ring.device);
+        // SAFETY: the checker keeps its memory mapped while it explores, and the sides are dropped before.
+        let site = unsafe { Site::new(memory.pointer(), memory.len(), ring.shape, layout) };
+        let device = Device {
+            side: (queue.new)(&site),
+            ring,
+            resume,
+            saved: false,
+        };
+        scenario.task("driver", ring.reference_driver(Load::new(requests, 2)));
+        scenario.background("device", move || device.run());
+    })
+}
