@@ -145,16 +145,21 @@ fn the_kernel_counts_one_exit_less_for_each_interrupt_with_pv_eoi() {
         assert_eq!(count(mode, "exit:msr"), count(mode, "msr"), "{mode}");
     }
     let [off, on] = ["pv-eoi-off", "pv-eoi-on"].map(|mode| {
-        let events = ["msr", "pv_eoi", "exit", "exit:hlt"];
-        events.map(|event| count(mode, event))
+        // How often the guest halts, waits until it can take an interrupt or is interrupted by the host depends on how L1
+        // schedules the thread that sends the interrupts.
+        let scheduled = ["exit:hlt", "exit:vintr", "exit:interrupt"];
+        let scheduled: u64 = scheduled.iter().map(|event| count(mode, event)).sum();
+        let others = count(mode, "exit") - scheduled;
+        (count(mode, "msr"), count(mode, "pv_eoi"), others)
     });
-    assert_eq!((off[0], off[1]), (INTERRUPTS, 0));
+    assert_eq!((off.0, off.1), (INTERRUPTS, 0));
     // An exit that L1 causes, such as that of its timer, may take the bit back.
     assert!(
-        on[0] <= INTERRUPTS / 50 && on[1] >= INTERRUPTS * 99 / 100,
+        on.0 <= INTERRUPTS / 50 && on.1 >= INTERRUPTS * 99 / 100,
         "{on:?}"
     );
-    // How often the guest halts depends on whether L1's scheduler lets the next interrupt come before that.
-    let [off, on] = [off, on].map(|[_, _, exits, halts]| exits - halts);
-    assert!(off - on >= INTERRUPTS * 98 / 100, "{off} {on}");
+    assert!(
+        off.2 >= on.2 + INTERRUPTS * 98 / 100,
+        "{off:?} {on:?}, {report}"
+    );
 }
