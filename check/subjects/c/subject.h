@@ -12,14 +12,14 @@
 /* The device gets a notification; the driver gets an interrupt. */
 void subject_kick(void);
 void subject_interrupt(void);
-/* Sleep until there is one, and clear it. */
-void subject_wait_kick(void);
+/* Sleeps until there is an interrupt, and clears it. */
 void subject_wait_interrupt(void);
 
-/* The layout of a split ring of `size` at `memory`: as vring_init with an alignment of 4. Packed: descriptors, driver
- * event suppression, device event suppression, without gaps. */
+/* A ring of `size` in `memory`, with its three parts at these offsets. Linux's driver has its own layout: as vring_init with
+ * an alignment of 4, and packed rings without gaps. */
 struct subject_ring {
 	uint8_t *memory;
+	uint32_t descriptors, driver, device;
 	uint32_t size;
 	bool packed;
 	bool event_idx;
@@ -39,21 +39,31 @@ enum subject_callbacks {
 };
 
 /* Linux' drivers/virtio/virtio_ring.c. */
-void linux_driver_new(const struct subject_ring *ring);
+struct linux_driver;
+struct linux_driver *linux_driver_new(const struct subject_ring *ring);
+void linux_driver_free(struct linux_driver *driver);
 /* Sends `requests` buffers, at most `depth` at once, and returns when all came back. */
-void linux_driver_run(uint32_t requests, uint32_t depth, enum subject_callbacks callbacks, bool batch);
-/* Single steps, for polling: add makes a buffer available, take returns whether one came back. */
-void linux_driver_add(void);
-bool linux_driver_take(void);
-uint32_t linux_driver_prepare(void);
-bool linux_driver_poll(uint32_t opaque);
-/* Whether a used buffer waits, read without the checker's knowledge. */
-bool linux_driver_is_one_waiting(void);
+void linux_driver_run(struct linux_driver *driver, uint32_t requests, uint32_t depth,
+		      enum subject_callbacks callbacks);
+/* Single steps: add makes a buffer available, take returns whether one came back. */
+void linux_driver_add(struct linux_driver *driver);
+bool linux_driver_take(struct linux_driver *driver);
+/* virtqueue_kick_prepare, virtqueue_disable_cb, virtqueue_enable_cb, virtqueue_enable_cb_prepare and virtqueue_poll. */
+bool linux_driver_wants_kick(struct linux_driver *driver);
+void linux_driver_disable_cb(struct linux_driver *driver);
+bool linux_driver_enable_cb(struct linux_driver *driver);
+uint32_t linux_driver_prepare(struct linux_driver *driver);
+bool linux_driver_poll(struct linux_driver *driver, uint32_t opaque);
 
 /* Linux' drivers/vhost/vringh.c: split rings only. */
-void linux_device_new(const struct subject_ring *ring);
-/* Serves the queue for ever. `batch`: one question per round whether the driver wants an interrupt. */
-void linux_device_run(bool batch);
+struct linux_device;
+struct linux_device *linux_device_new(const struct subject_ring *ring);
+void linux_device_free(struct linux_device *device);
+/* Single steps: serve takes and returns one chain, if there is one; enable returns whether there is another. */
+void linux_device_disable(struct linux_device *device);
+bool linux_device_serve(struct linux_device *device);
+bool linux_device_wants_interrupt(struct linux_device *device);
+bool linux_device_enable(struct linux_device *device);
 
 /* When a device asks, after it took chains, whether the driver wants an interrupt. */
 enum subject_service {
@@ -66,9 +76,9 @@ enum subject_service {
 };
 
 /* QEMU's subprojects/libvhost-user: split rings only. */
-void qemu_device_new(const struct subject_ring *ring, uint64_t memory_size);
-/* Serves the queue for ever; `mended`: with a full barrier after each vu_queue_pop. */
-void qemu_device_run(enum subject_service service, bool mended);
-/* The same for one notification. */
-void qemu_device_serve(enum subject_service service, bool mended);
+struct qemu_device;
+struct qemu_device *qemu_device_new(const struct subject_ring *ring, uint64_t memory_size);
+void qemu_device_free(struct qemu_device *device);
+/* Serves what the queue has; `mended`: with a full barrier after each vu_queue_pop. */
+void qemu_device_serve(struct qemu_device *device, enum subject_service service, bool mended);
 #endif

@@ -31,12 +31,7 @@ fn main() {
             .filter(|device| wanted(3, device.about.name))
         {
             for format in [Format::Split, Format::Packed] {
-                let supported = |formats: &[Format]| formats.contains(&format);
-                let polls_only = driver.new.is_none() && !device.interrupts;
-                if !supported(driver.about.formats)
-                    || !supported(device.about.formats)
-                    || polls_only
-                {
+                if !device.serves(driver, format) {
                     continue;
                 }
                 for event_idx in [false, true] {

@@ -5,6 +5,7 @@
 //! checker ([`pair`]) and natively on two threads ([`native`]).
 
 pub mod native;
+pub mod poll;
 pub mod resume;
 mod scenario;
 mod side;
@@ -12,6 +13,8 @@ mod side;
 #[cfg(feature = "alioth")]
 mod alioth;
 mod arcbox;
+#[cfg(feature = "c")]
+pub mod c;
 #[cfg(feature = "krun")]
 mod krun;
 mod memory;
@@ -23,9 +26,10 @@ mod virtio_queue;
 mod vmbell;
 
 pub use memory::Site;
-pub use scenario::pair;
+pub use scenario::{Checked, pair};
 pub use side::{Bells, Chains, DeviceSide, DriverSide, Work, drive, handle_chains};
 pub use vmbell::RESTORED_DRIVER;
+pub use vmbell::poll::{INDEX, TOKEN, WRAPS};
 use vmbell_check::{Format, Shape};
 
 /// Offsets of a ring's parts in the shared memory: descriptors, driver area and device area.
@@ -85,6 +89,19 @@ pub struct Device {
     pub memory: Option<fn() -> std::ptr::NonNull<u8>>,
 }
 
+impl Device {
+    /// Whether it can serve this driver on a ring of this format.
+    pub fn serves(&self, driver: &Driver, format: Format) -> bool {
+        let formats = [self.about.formats, driver.about.formats];
+        let is_supported = formats.iter().all(|formats| formats.contains(&format));
+        // The reference driver sleeps, and waits for an interrupt.
+        let is_woken = driver.new.is_some() || self.interrupts;
+        // vringh takes the address of an indirect table for a pointer, and the subjects' addresses are offsets.
+        let is_followed = (driver.about.name, self.about.name) != ("vmbell, indirect", "vringh");
+        is_supported && is_woken && is_followed
+    }
+}
+
 const BOTH: &[Format] = &[Format::Split, Format::Packed];
 const SPLIT: &[Format] = &[Format::Split];
 
@@ -109,6 +126,8 @@ pub fn drivers() -> Vec<Driver> {
         vmbell::INDIRECT,
         virtio_drivers::DRIVER,
         virtio_driver::DRIVER,
+        #[cfg(feature = "c")]
+        c::LINUX_DRIVER,
     ]
 }
 
@@ -132,6 +151,14 @@ pub fn devices() -> Vec<Device> {
         #[cfg(feature = "krun")]
         krun::DEVICE,
         uhyve::DEVICE,
+        #[cfg(feature = "c")]
+        c::LINUX_DEVICE,
+        #[cfg(feature = "c")]
+        c::QEMU_TAKES_ALL_FIRST,
+        #[cfg(feature = "c")]
+        c::QEMU_ASKS_AT_THE_END,
+        #[cfg(feature = "c")]
+        c::QEMU_ASKS_EACH_TIME,
     ]
 }
 

@@ -16,7 +16,7 @@ use crate::{Bells, Device, Driver, Site, Work, drive};
 
 /// How long both sides wait before they count as hung.
 const PATIENCE: Duration = Duration::from_secs(3);
-const PAGES: usize = 2;
+pub(crate) const PAGES: usize = 2;
 
 /// What a native run showed.
 #[derive(Clone, Copy, Debug)]
@@ -206,7 +206,7 @@ pub fn run(driver: &Driver, device: &Device, shape: Shape, work: Work, time: Dur
 }
 
 /// Pages that stay mapped for the rest of the process.
-fn pages() -> NonNull<u8> {
+pub(crate) fn pages() -> NonNull<u8> {
     let (protection, flags) = (
         libc::PROT_READ | libc::PROT_WRITE,
         libc::MAP_SHARED | libc::MAP_ANONYMOUS,
@@ -218,7 +218,7 @@ fn pages() -> NonNull<u8> {
 }
 
 /// The layout that the checker has by default.
-fn contiguous(shape: Shape) -> crate::Layout {
+pub(crate) fn contiguous(shape: Shape) -> crate::Layout {
     let driver = 16 * shape.size;
     let device = match shape.format {
         vmbell_check::Format::Split => (driver + 6 + 2 * shape.size).next_multiple_of(4),

@@ -9,12 +9,19 @@ use crate::{Bells, Device, Driver, Site, Work, drive};
 
 /// The notifications of a ring under the checker.
 #[derive(Debug)]
-struct Checked(Ring);
+pub struct Checked(Ring);
 
 // SAFETY: the checker runs all tasks of a scenario on the thread that set it up, and `Checked` is not used elsewhere.
 unsafe impl Send for Checked {}
 // SAFETY: as above.
 unsafe impl Sync for Checked {}
+
+impl Checked {
+    /// The notifications of this ring.
+    pub fn new(ring: Ring) -> Checked {
+        Checked(ring)
+    }
+}
 
 impl Bells for Checked {
     fn kick(&self) {
@@ -76,7 +83,7 @@ pub fn pair(
         let memory = ring.memory();
         // SAFETY: the checker keeps its memory mapped while it explores, and the sides are dropped before.
         let site = unsafe { Site::new(memory.pointer(), memory.len(), shape, layout) };
-        let bells: Arc<dyn Bells> = Arc::new(Checked(ring));
+        let bells: Arc<dyn Bells> = Arc::new(Checked::new(ring));
         let work = Work {
             polls: work.polls || !device.interrupts,
             ..work

@@ -1,5 +1,6 @@
 //! vmbell's split and packed rings, both sides.
 
+pub(crate) mod poll;
 mod saved;
 
 use vmbell::virtqueue::{

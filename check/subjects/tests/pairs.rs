@@ -8,9 +8,7 @@ fn pairs(format: Format) -> Vec<(Driver, Device, [Shape; 2])> {
     let mut pairs = Vec::new();
     for driver in drivers() {
         for device in devices() {
-            let formats = [driver.about.formats, device.about.formats];
-            let polls_only = driver.new.is_none() && !device.interrupts;
-            if polls_only || !formats.iter().all(|formats| formats.contains(&format)) {
+            if !device.serves(&driver, format) {
                 continue;
             }
             let shapes = [false, true].map(|event_idx| match format {

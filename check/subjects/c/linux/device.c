@@ -3,28 +3,34 @@
 #include <linux/virtio_config.h>
 #include "subject.h"
 
-static struct vringh vringh;
+struct linux_device {
+	struct vringh vringh;
+};
 
-void linux_device_new(const struct subject_ring *ring)
+struct linux_device *linux_device_new(const struct subject_ring *ring)
 {
-	struct vring split;
+	struct linux_device *device = calloc(1, sizeof(*device));
 
-	vring_init(&split, ring->size, ring->memory, 4);
-	if (vringh_init_kern(&vringh,
-			     1ULL << VIRTIO_F_VERSION_1 | (u64)ring->event_idx << VIRTIO_RING_F_EVENT_IDX,
-			     ring->size, true, split.desc, split.avail, split.used))
+	if (!device || vringh_init_kern(&device->vringh,
+					1ULL << VIRTIO_F_VERSION_1 | (u64)ring->event_idx << VIRTIO_RING_F_EVENT_IDX,
+					ring->size, true, (void *)(ring->memory + ring->descriptors),
+					(void *)(ring->memory + ring->driver), (void *)(ring->memory + ring->device)))
 		abort();
-	vringh.last_avail_idx = vringh.last_used_idx = ring->start;
+	device->vringh.last_avail_idx = device->vringh.last_used_idx = ring->start;
+	return device;
 }
 
-static void ask(void)
+void linux_device_free(struct linux_device *device)
 {
-	if (vringh_need_notify_kern(&vringh) > 0)
-		subject_interrupt();
+	free(device);
 }
 
-/* Whether there was a chain. */
-static bool serve_one(void)
+void linux_device_disable(struct linux_device *device)
+{
+	vringh_notify_disable_kern(&device->vringh);
+}
+
+bool linux_device_serve(struct linux_device *device)
 {
 	struct kvec readable[4], writable[4];
 	struct vringh_kiov in, out;
@@ -33,27 +39,18 @@ static bool serve_one(void)
 
 	vringh_kiov_init(&in, readable, ARRAY_SIZE(readable));
 	vringh_kiov_init(&out, writable, ARRAY_SIZE(writable));
-	found = vringh_getdesc_kern(&vringh, &in, &out, &head, GFP_ATOMIC);
-	if (found < 0 || (found && vringh_complete_kern(&vringh, head, 0)))
+	found = vringh_getdesc_kern(&device->vringh, &in, &out, &head, GFP_ATOMIC);
+	if (found < 0 || (found && vringh_complete_kern(&device->vringh, head, 0)))
 		abort();
 	return found;
 }
 
-void linux_device_run(bool batch)
+bool linux_device_wants_interrupt(struct linux_device *device)
 {
-	for (;;) {
-		subject_wait_kick();
-		do {
-			bool any = false;
+	return vringh_need_notify_kern(&device->vringh) > 0;
+}
 
-			vringh_notify_disable_kern(&vringh);
-			while (serve_one()) {
-				any = true;
-				if (!batch)
-					ask();
-			}
-			if (batch && any)
-				ask();
-		} while (!vringh_notify_enable_kern(&vringh));
-	}
+bool linux_device_enable(struct linux_device *device)
+{
+	return !vringh_notify_enable_kern(&device->vringh);
 }

@@ -13,18 +13,29 @@ static void *pages(size_t size);
 /* tools/virtio's allocator takes these from its test programs. */
 void *__kmalloc_fake, *__kfree_ignore_start, *__kfree_ignore_end;
 
-static struct subject_ring ring;
-static struct virtio_device device;
-static struct virtqueue *queue;
-static uint32_t allocations, received;
-static enum subject_callbacks style;
+struct linux_driver {
+	struct subject_ring ring;
+	struct virtio_device device;
+	struct virtqueue *queue;
+	uint32_t received;
+	enum subject_callbacks callbacks;
+};
+
+/* The ring whose queue this thread creates, and how many of its parts were asked for. */
+static _Thread_local const struct subject_ring *creating;
+static _Thread_local uint32_t parts;
 
 /* A packed ring asks three times: for descriptors, driver and device event suppression. */
 static void *pages(size_t size)
 {
-	uint32_t n = allocations++;
+	uint32_t n = parts++;
 
-	return ring.memory + (n ? 16 * ring.size + 4 * (n - 1) : 0);
+	return creating->memory + (n ? 16 * creating->size + 4 * (n - 1) : 0);
+}
+
+static struct linux_driver *driver_of(struct virtqueue *vq)
+{
+	return container_of(vq->vdev, struct linux_driver, device);
 }
 
 static bool notify(struct virtqueue *vq)
@@ -38,18 +49,19 @@ static void take_all(struct virtqueue *vq)
 	unsigned int length;
 
 	while (virtqueue_get_buf(vq, &length))
-		received++;
+		driver_of(vq)->received++;
 }
 
 static void interrupted(struct virtqueue *vq)
 {
+	enum subject_callbacks callbacks = driver_of(vq)->callbacks;
 	bool again;
 
 	do {
-		if (style != SUBJECT_ALWAYS_ON)
+		if (callbacks != SUBJECT_ALWAYS_ON)
 			virtqueue_disable_cb(vq);
 		take_all(vq);
-		switch (style) {
+		switch (callbacks) {
 		case SUBJECT_ENABLE_CB:
 			again = !virtqueue_enable_cb(vq);
 			break;
@@ -65,102 +77,101 @@ static void interrupted(struct virtqueue *vq)
 	} while (again);
 }
 
-void linux_driver_new(const struct subject_ring *given)
+struct linux_driver *linux_driver_new(const struct subject_ring *ring)
 {
+	struct linux_driver *driver = calloc(1, sizeof(*driver));
 	struct vring_virtqueue *vq;
 
-	if (queue)
-		vring_del_virtqueue(queue);
-	ring = *given;
-	allocations = received = 0;
-	memset(&device, 0, sizeof(device));
-	INIT_LIST_HEAD(&device.vqs);
-	spin_lock_init(&device.vqs_list_lock);
-	device.features = 1ULL << VIRTIO_F_VERSION_1 | (u64)ring.packed << VIRTIO_F_RING_PACKED |
-			  (u64)ring.event_idx << VIRTIO_RING_F_EVENT_IDX;
-	queue = vring_create_virtqueue(0, ring.size, 4, &device, true, false, false, notify, interrupted, "subject");
-	if (!queue)
+	if (!driver)
 		abort();
-	if (ring.packed || !ring.start)
-		return;
-	vq = to_vvq(queue);
-	vq->split.avail_idx_shadow = ring.start;
-	vq->last_used_idx = ring.start;
-	vq->split.vring.avail->idx = ring.start;
-	vq->split.vring.used->idx = ring.start;
-	if (ring.event_idx) {
-		vring_used_event(&vq->split.vring) = ring.start;
-		vring_avail_event(&vq->split.vring) = ring.start;
+	driver->ring = *ring;
+	INIT_LIST_HEAD(&driver->device.vqs);
+	spin_lock_init(&driver->device.vqs_list_lock);
+	driver->device.features = 1ULL << VIRTIO_F_VERSION_1 | (u64)ring->packed << VIRTIO_F_RING_PACKED |
+				  (u64)ring->event_idx << VIRTIO_RING_F_EVENT_IDX;
+	creating = &driver->ring;
+	parts = 0;
+	driver->queue = vring_create_virtqueue(0, ring->size, 4, &driver->device, true, false, false, notify,
+					       interrupted, "subject");
+	if (!driver->queue)
+		abort();
+	if (ring->packed || !ring->start)
+		return driver;
+	vq = to_vvq(driver->queue);
+	vq->split.avail_idx_shadow = ring->start;
+	vq->last_used_idx = ring->start;
+	vq->split.vring.avail->idx = ring->start;
+	vq->split.vring.used->idx = ring->start;
+	if (ring->event_idx) {
+		vring_used_event(&vq->split.vring) = ring->start;
+		vring_avail_event(&vq->split.vring) = ring->start;
 	}
+	return driver;
 }
 
-static void add(void)
+void linux_driver_free(struct linux_driver *driver)
+{
+	vring_del_virtqueue(driver->queue);
+	free(driver);
+}
+
+void linux_driver_add(struct linux_driver *driver)
 {
 	struct scatterlist sg;
 
 	/* Any address in the guest's memory, after the ring. */
 	sg_init_one(&sg, (void *)0x1800, 8);
-	if (virtqueue_add_inbuf(queue, &sg, 1, &device, GFP_ATOMIC) < 0)
+	if (virtqueue_add_inbuf(driver->queue, &sg, 1, driver, GFP_ATOMIC) < 0)
 		abort();
 }
 
-void linux_driver_run(uint32_t requests, uint32_t depth, enum subject_callbacks callbacks, bool batch)
+void linux_driver_run(struct linux_driver *driver, uint32_t requests, uint32_t depth,
+		      enum subject_callbacks callbacks)
 {
 	uint32_t sent = 0;
 
-	style = callbacks;
+	driver->callbacks = callbacks;
 	for (;;) {
-		bool kick = false;
-
-		while (sent < requests && sent - received < depth) {
-			add();
+		while (sent < requests && sent - driver->received < depth) {
+			linux_driver_add(driver);
 			sent++;
-			kick = true;
-			if (!batch)
-				virtqueue_kick(queue);
+			virtqueue_kick(driver->queue);
 		}
-		if (batch && kick)
-			virtqueue_kick(queue);
-		if (received == requests)
+		if (driver->received == requests)
 			return;
 		subject_wait_interrupt();
-		vring_interrupt(0, queue);
+		vring_interrupt(0, driver->queue);
 	}
 }
 
-void linux_driver_add(void)
+bool linux_driver_wants_kick(struct linux_driver *driver)
 {
-	add();
-	virtqueue_kick(queue);
+	return virtqueue_kick_prepare(driver->queue);
 }
 
-bool linux_driver_take(void)
+void linux_driver_disable_cb(struct linux_driver *driver)
+{
+	virtqueue_disable_cb(driver->queue);
+}
+
+bool linux_driver_enable_cb(struct linux_driver *driver)
+{
+	return virtqueue_enable_cb(driver->queue);
+}
+
+bool linux_driver_take(struct linux_driver *driver)
 {
 	unsigned int length;
 
-	return virtqueue_get_buf(queue, &length);
+	return virtqueue_get_buf(driver->queue, &length);
 }
 
-uint32_t linux_driver_prepare(void)
+uint32_t linux_driver_prepare(struct linux_driver *driver)
 {
-	return virtqueue_enable_cb_prepare(queue);
+	return virtqueue_enable_cb_prepare(driver->queue);
 }
 
-bool linux_driver_poll(uint32_t opaque)
+bool linux_driver_poll(struct linux_driver *driver, uint32_t opaque)
 {
-	return virtqueue_poll(queue, opaque);
-}
-
-__attribute__((no_sanitize("thread"), noinline)) bool linux_driver_is_one_waiting(void)
-{
-	struct vring_virtqueue *vq = to_vvq(queue);
-	u16 last = vq->last_used_idx, flags;
-	bool available, used;
-
-	if (!vq->packed_ring)
-		return vq->split.vring.used->idx != last;
-	flags = vq->packed.vring.desc[last & 0x7fff].flags;
-	available = flags & 1 << VRING_PACKED_DESC_F_AVAIL;
-	used = flags & 1 << VRING_PACKED_DESC_F_USED;
-	return available == used && used == !!(last >> VRING_PACKED_EVENT_F_WRAP_CTR);
+	return virtqueue_poll(driver->queue, opaque);
 }

@@ -1,0 +1,135 @@
+//! Drivers that poll: what they remember of a queue, and whether the queue can fool them.
+//!
+//! A driver remembers how far it has come, enables an interrupt, and asks later, perhaps on another thread, if a buffer was
+//! used since (Linux's `virtqueue_enable_cb_prepare` and `virtqueue_poll`). A buffer that waits while the answer is no is a
+//! lost notification for a driver that only polls.
+#![allow(unsafe_code)]
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use vmbell_check::{Error, Explorer, Report, Shape, claim};
+
+use crate::{Bells, Checked, DriverSide, Site, device, native};
+
+/// A driver side that polls.
+pub trait Polls: DriverSide {
+    /// Whether a buffer was used since the driver remembered its place, as far as it can tell.
+    fn poll(&self) -> bool;
+}
+
+/// A kind of driver that polls.
+#[derive(Clone, Copy, Debug)]
+pub struct Poller {
+    /// What it is called.
+    pub name: &'static str,
+    /// Makes one of a ring in zeroed memory, which remembers its place and has then consumed this number of buffers.
+    /// Only vmbell's queues on split rings can be given another number than 0.
+    pub new: fn(&Site, u64) -> Box<dyn Polls>,
+}
+
+/// Explores a driver that has remembered its place and consumed `before` buffers. It makes `requests` more, one after the
+/// other, and takes all but the last. Once this one is used, the driver polls.
+///
+/// # Errors
+///
+/// If the checker cannot explore it.
+pub fn explore(
+    explorer: &Explorer,
+    poller: Poller,
+    shape: Shape,
+    before: u64,
+    requests: u64,
+) -> Result<Report, Error> {
+    let index = before & 0xffff;
+    let shape = shape.starting_at(u16::try_from(index).unwrap_or_default());
+    explorer.run(|scenario| {
+        let ring = scenario.ring(shape);
+        let (memory, layout) = (ring.memory(), (ring.descriptors, ring.driver, ring.device));
+        // SAFETY: the checker keeps its memory mapped while it explores.
+        let site = unsafe { Site::new(memory.pointer(), memory.len(), shape, layout) };
+        let mut side = (poller.new)(&site, before);
+        ring.preset();
+        let bells: Arc<dyn Bells> = Arc::new(Checked::new(ring));
+        scenario.task("driver", move || {
+            take_all_but_one(&mut *side, requests, &*bells);
+            claim(side.poll(), || {
+                "the driver is told that nothing is new, and a buffer waits".to_string()
+            });
+        });
+        scenario.background("device", ring.reference_device());
+    })
+}
+
+/// Makes requests, one after the other, and takes what comes back, until the last is used. Interrupts stay enabled.
+fn take_all_but_one(side: &mut dyn Polls, requests: u64, bells: &dyn Bells) {
+    for request in 1..=requests {
+        side.add();
+        if side.wants_kick() {
+            bells.kick();
+        }
+        bells.wait_for_interrupt();
+        if request < requests {
+            claim(side.take(), || {
+                "an interrupt came for no buffer".to_string()
+            });
+        }
+    }
+}
+
+/// What a driver is told after `count` buffers were used since it remembered its place, of which the last one waits. vmbell's
+/// device serves them, in order.
+///
+/// # Panics
+///
+/// If the device does not serve a buffer.
+pub fn polls_after(poller: Poller, shape: Shape, count: u32) -> bool {
+    let site = site(shape);
+    let mut side = (poller.new)(&site, 0);
+    let new = device("vmbell").new.expect("vmbell is no reference");
+    let mut served = new(&site, false);
+    for buffer in 0..count {
+        side.add();
+        side.wants_kick();
+        served.handle(&Silent);
+        assert!(buffer + 1 == count || side.take(), "the device answers");
+    }
+    let told = side.poll();
+    assert!(side.take(), "the last one waits");
+    told
+}
+
+/// What a driver is told that has consumed `count` buffers since it remembered its place. None waits.
+pub fn polls_after_consuming(poller: Poller, shape: Shape, count: u64) -> bool {
+    let site = site(shape);
+    let side = (poller.new)(&site, count);
+    let index = u16::try_from(count & 0xffff).unwrap_or_default();
+    let used_index = site.layout.2 + 2;
+    site.field(used_index).store(index, Ordering::Relaxed);
+    side.poll()
+}
+
+/// A ring in memory that stays for the rest of the process.
+pub(crate) fn site(shape: Shape) -> Site {
+    let (base, len) = (native::pages(), native::PAGES * 4096);
+    // SAFETY: the pages stay mapped, and are used through this value only.
+    unsafe { Site::new(base, len, shape, native::contiguous(shape)) }
+}
+
+/// Notifications of sides that are called in turn.
+#[derive(Debug)]
+pub(crate) struct Silent;
+
+impl Bells for Silent {
+    fn kick(&self) {}
+    fn interrupt(&self) {}
+    fn wait_for_kick(&self) -> bool {
+        false
+    }
+    fn wait_for_interrupt(&self) -> bool {
+        false
+    }
+    fn spin(&self) -> bool {
+        false
+    }
+}

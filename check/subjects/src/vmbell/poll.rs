@@ -1,0 +1,122 @@
+//! vmbell's drivers that poll, with what each kind of value remembers.
+
+use vmbell::virtqueue::{
+    DriverControl, DriverQueue, Opaque, PackedDriver, SplitDriver, Status, Token,
+};
+
+use super::{Queue, Subject, features, packed_layout, split_layout};
+use crate::poll::{Poller, Polls};
+use crate::{DriverSide, Site};
+
+/// With an `Opaque` of 16 bits, as Linux has it.
+pub const INDEX: Poller = Poller {
+    name: "vmbell, 16-bit index",
+    new: |site, before| new(site, before, Kind::Index),
+};
+
+/// With an `Opaque` of 16 bits and 16 bits of wraps.
+pub const WRAPS: Poller = Poller {
+    name: "vmbell, 16-bit index and 16 bits of wraps",
+    new: |site, before| new(site, before, Kind::Wraps),
+};
+
+/// With a `Token` of 64 bits.
+pub const TOKEN: Poller = Poller {
+    name: "vmbell, 64-bit token",
+    new: |site, before| new(site, before, Kind::Token),
+};
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Index,
+    Wraps,
+    Token,
+}
+
+/// What was remembered.
+enum Memo {
+    Opaque(Opaque<Subject>),
+    Token(Token<Subject>),
+}
+
+struct Polling<Q> {
+    queue: Queue<Q>,
+    memo: Memo,
+}
+
+/// A queue that remembers its place, and is then restored from the state in which it has consumed `before` buffers.
+fn new(site: &Site, before: u64, kind: Kind) -> Box<dyn Polls> {
+    fn over<Q>(mut first: Q, second: Q, before: u64, kind: Kind) -> Box<dyn Polls>
+    where
+        Q: DriverQueue<Data = (), Brand = Subject> + DriverControl<Data = ()> + 'static,
+    {
+        if kind == Kind::Wraps {
+            let done = first.use_wrap_counter(Status(1));
+            done.expect("the device is not live yet");
+        }
+        let memo = match kind {
+            Kind::Index | Kind::Wraps => Memo::Opaque(first.enable_cb_prepare()),
+            Kind::Token => Memo::Token(first.enable_cb_prepare64()),
+        };
+        let mut queue = first;
+        if before != 0 {
+            let mut state = queue.save().expect("no data was taken");
+            state.position += before;
+            // The low half of a position on a split ring.
+            let index = u16::try_from(state.position & 0xffff).unwrap_or_default();
+            (state.available, state.used_seen) = (index, index);
+            queue = second;
+            let done = queue.restore(&state, |_| None);
+            done.expect("a queue can have consumed so much");
+        }
+        Box::new(Polling {
+            queue: Queue(queue, false),
+            memo,
+        })
+    }
+    assert!(
+        before == 0 || site.is_split(),
+        "only on a split ring is a position a count of buffers"
+    );
+    let features = || features(site, false);
+    if site.is_split() {
+        let layout = split_layout(site);
+        let second = SplitDriver::attach(site, &layout, features(), Subject);
+        let first = SplitDriver::new(site, &layout, features(), Subject);
+        let (first, second) = (first.expect("in memory"), second.expect("in memory"));
+        over(first, second, before, kind)
+    } else {
+        let layout = packed_layout(site);
+        let second = PackedDriver::attach(site, &layout, features(), Subject);
+        let first = PackedDriver::new(site, &layout, features(), Subject);
+        let (first, second) = (first.expect("in memory"), second.expect("in memory"));
+        over(first, second, before, kind)
+    }
+}
+
+impl<Q: DriverQueue<Data = (), Brand = Subject>> Polls for Polling<Q> {
+    fn poll(&self) -> bool {
+        match self.memo {
+            Memo::Opaque(opaque) => self.queue.0.poll(opaque),
+            Memo::Token(token) => self.queue.0.poll64(token),
+        }
+    }
+}
+
+impl<Q: DriverQueue<Data = ()>> DriverSide for Polling<Q> {
+    fn add(&mut self) {
+        self.queue.add();
+    }
+    fn wants_kick(&mut self) -> bool {
+        self.queue.wants_kick()
+    }
+    fn take(&mut self) -> bool {
+        self.queue.take()
+    }
+    fn quiet(&mut self) {
+        self.queue.quiet();
+    }
+    fn listen(&mut self) -> bool {
+        self.queue.listen()
+    }
+}

@@ -1,0 +1,124 @@
+//! Linux's and QEMU's rings: `cargo vmbell-check test --features c`.
+#![cfg(feature = "c")]
+
+use std::sync::Arc;
+
+use vmbell_check::{Explorer, Model, Shape, What};
+use vmbell_subjects::c::{Callbacks, LINUX_POLLER, LinuxDriver};
+use vmbell_subjects::poll::{explore, polls_after};
+use vmbell_subjects::{Bells, Checked, Site, Work, device, driver, pair};
+
+const CALLBACKS: [Callbacks; 4] = [
+    Callbacks::Enable,
+    Callbacks::PrepareAndPoll,
+    Callbacks::Delayed,
+    Callbacks::AlwaysOn,
+];
+
+/// Linux's own interrupt handlers, in each way in which they ask for the next interrupt.
+#[test]
+fn linux_loses_no_notification_however_it_asks_for_interrupts() {
+    for name in ["reference", "vmbell", "vringh"] {
+        for callbacks in CALLBACKS {
+            for event_idx in [false, true] {
+                for shape in [Shape::split(2, event_idx), Shape::packed(2, event_idx)] {
+                    let served = device(name);
+                    if !served.about.formats.contains(&shape.format) {
+                        continue;
+                    }
+                    let report = Explorer::new().run(|scenario| {
+                        let ring = scenario.ring(shape);
+                        let memory = ring.memory();
+                        let layout = (ring.descriptors, ring.driver, ring.device);
+                        // SAFETY: the checker keeps its memory mapped while it explores.
+                        #[allow(unsafe_code)]
+                        let site =
+                            unsafe { Site::new(memory.pointer(), memory.len(), shape, layout) };
+                        let mut linux = LinuxDriver::new(&site);
+                        let bells: Arc<dyn Bells> = Arc::new(Checked::new(ring));
+                        let driver_bells = Arc::clone(&bells);
+                        scenario.task("driver", move || {
+                            linux.run(2, 2, callbacks, &*driver_bells);
+                        });
+                        let Some(new) = served.new else {
+                            return scenario.background("device", ring.reference_device());
+                        };
+                        let mut side = new(&site, false);
+                        scenario.background("device", move || {
+                            while bells.wait_for_kick() {
+                                side.handle(&*bells);
+                            }
+                        });
+                    });
+                    let report = report.unwrap_or_else(|error| {
+                        panic!("{name}, {callbacks:?}, {shape:?}: {error}")
+                    });
+                    let good = report.failure().is_none() && report.is_complete();
+                    assert!(good, "{name}, {callbacks:?}, {shape:?}: {report}");
+                    println!("{name}, {callbacks:?}, {shape:?}:\n{report}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn libvhost_user_loses_a_kick_unless_it_asks_after_each_chain() {
+    for name in ["vmbell", "linux"] {
+        let (driver, shape) = (driver(name), Shape::split(2, true));
+        let explore = |device: &str, model, mended| {
+            let work = Work {
+                mended,
+                ..Work::new(2, 2)
+            };
+            let explorer = Explorer::new().models([model]);
+            let report = pair(&explorer, &driver, &self::device(device), shape, work);
+            report.expect("it can be explored")
+        };
+        for device in ["libvhost-user", "libvhost-user, asks at the end"] {
+            let report = explore(device, Model::Tso, false);
+            let failure = report.failure().expect("a kick is lost");
+            let tasks = vec!["driver".to_string()];
+            assert_eq!(failure.what, What::Lost { tasks }, "{report}");
+            let strong = explore(device, Model::Sc, false);
+            strong.assert_no_failure().assert_complete();
+            for model in [Model::Tso, Model::Rc11] {
+                let mended = explore(device, model, true);
+                mended.assert_no_failure().assert_complete();
+            }
+        }
+        let careful = explore("libvhost-user, asks each time", Model::Tso, false);
+        careful.assert_no_failure().assert_complete();
+    }
+}
+
+#[test]
+fn virtqueue_poll_of_a_split_ring_is_fooled_after_65536_buffers() {
+    for event_idx in [false, true] {
+        let shape = Shape::split(2, event_idx);
+        for (count, is_told) in [(65_535, true), (65_536, false), (65_537, true)] {
+            let told = polls_after(LINUX_POLLER, shape, count);
+            assert_eq!(told, is_told, "{count} buffers");
+        }
+    }
+}
+
+#[test]
+fn virtqueue_poll_of_a_packed_ring_is_fooled_within_one_lap() {
+    for size in [2, 64] {
+        let shape = Shape::packed(size, true);
+        let lap = u32::from(size);
+        let untold = (1..=3 * lap).filter(|&count| !polls_after(LINUX_POLLER, shape, count));
+        assert!(untold.eq(lap + 1..=2 * lap), "size {size}");
+    }
+    for event_idx in [false, true] {
+        let shape = Shape::packed(2, event_idx);
+        let report = explore(&Explorer::new(), LINUX_POLLER, shape, 0, 3);
+        let report = report.expect("it can be explored");
+        for verdict in &report.verdicts {
+            let failure = verdict.failure.as_ref().expect("the driver is fooled");
+            assert!(matches!(failure.what, What::Claim(_)), "{report}");
+        }
+        println!("{report}");
+    }
+}
