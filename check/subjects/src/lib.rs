@@ -4,6 +4,7 @@
 //! around them ([`drive`], [`handle_chains`]) are those that drivers and devices have. The same subjects run under the
 //! checker ([`pair`]) and natively on two threads ([`native`]).
 
+pub mod counts;
 pub mod native;
 pub mod poll;
 pub mod resume;
@@ -16,7 +17,7 @@ mod arcbox;
 #[cfg(feature = "c")]
 pub mod c;
 #[cfg(feature = "krun")]
-mod krun;
+pub mod krun;
 mod memory;
 mod uhyve;
 mod vhost_user;
@@ -164,6 +165,9 @@ pub fn devices() -> Vec<Device> {
 
 /// virtio-queue, restored from its saved state between giving a buffer back and asking if the driver is to be interrupted.
 pub const RESTORED_VIRTIO_QUEUE: Device = virtio_queue::RESTORED;
+
+/// virtio-driver whose user leaves interrupts enabled while it takes used buffers.
+pub const ALWAYS_ON_VIRTIO_DRIVER: Driver = virtio_driver::ALWAYS_ON;
 
 /// The driver with this name.
 ///

@@ -25,10 +25,19 @@ pub(crate) const DRIVER: Driver = Driver {
         formats: BOTH,
         starts: false,
     },
-    new: Some(|site, mended| Box::new(Requests::new(site, mended))),
+    new: Some(|site, mended| Box::new(Requests::new(site, mended, false))),
     layout: None,
     // It makes a packed chain of one descriptor available with the flag that another follows.
     pieces_if_packed: 2,
+};
+
+pub(crate) const ALWAYS_ON: Driver = Driver {
+    about: About {
+        name: "virtio-driver, always on",
+        ..DRIVER.about
+    },
+    new: Some(|site, mended| Box::new(Requests::new(site, mended, true))),
+    ..DRIVER
 };
 
 type Transport = VhostUser<VirtioBlkConfig, ()>;
@@ -82,10 +91,11 @@ struct Requests {
     queue: Virtqueue<'static, ()>,
     pieces: u16,
     mended: bool,
+    always_on: bool,
 }
 
 impl Requests {
-    fn new(site: &Site, mended: bool) -> Requests {
+    fn new(site: &Site, mended: bool, always_on: bool) -> Requests {
         let mut features = VirtioFeatureFlags::VERSION_1;
         features.set(VirtioFeatureFlags::RING_EVENT_IDX, site.shape.event_idx);
         features.set(VirtioFeatureFlags::RING_PACKED, !site.is_split());
@@ -101,10 +111,15 @@ impl Requests {
         // memory of which the subject has a mutable slice is how the subject works.
         let ring = unsafe { slice::from_raw_parts_mut(site.base().as_ptr(), layout.end_offset) };
         let queue = Virtqueue::new(translator(), ring, size, features);
+        let mut queue = queue.expect("the ring is large enough");
+        if always_on {
+            queue.set_used_notif_enabled(true);
+        }
         Requests {
-            queue: queue.expect("the ring is large enough"),
+            queue,
             pieces: DRIVER.pieces(site.shape.format),
             mended,
+            always_on,
         }
     }
 
@@ -136,10 +151,14 @@ impl DriverSide for Requests {
         self.queue.completions().next().is_some()
     }
     fn quiet(&mut self) {
-        self.queue.set_used_notif_enabled(false);
+        if !self.always_on {
+            self.queue.set_used_notif_enabled(false);
+        }
     }
     fn listen(&mut self) -> bool {
-        self.queue.set_used_notif_enabled(true);
+        if !self.always_on {
+            self.queue.set_used_notif_enabled(true);
+        }
         self.mend();
         !self.queue.completions().has_next()
     }

@@ -1,6 +1,7 @@
 //! Each known lost notification is found, and its smallest mend is explored clean and complete.
 
 use vmbell_check::{Explorer, Failure, Model, Shape, What};
+use vmbell_subjects::counts::{virtio_driver_kicks_after, virtio_queue_interrupts_after};
 use vmbell_subjects::{Device, Driver, Work, device, driver, pair};
 
 /// A pair whose subject loses a notification, and where.
@@ -168,5 +169,97 @@ fn virtio_driver_lacks_fences_around_the_flags() {
     for device in ["reference", "virtio-queue"] {
         let finding = Finding::new(Model::Tso, "virtio-driver", device, shape);
         finding.is_found_and_mended();
+    }
+}
+
+/// If its user leaves interrupts enabled. One that disables them and enables them before it sleeps is clean (`pairs`).
+#[test]
+fn virtio_driver_lacks_a_fence_after_it_moves_the_event_of_a_packed_ring() {
+    let shape = Shape::packed(4, true);
+    let mut finding = Finding::new(Model::Tso, "virtio-driver", "reference", shape);
+    finding.driver = vmbell_subjects::ALWAYS_ON_VIRTIO_DRIVER;
+    finding.is_found_and_mended();
+}
+
+/// Where overflow is not checked: see `Cargo.toml`.
+#[test]
+fn virtio_driver_forgets_a_kick_after_65534_descriptors_without_one() {
+    for (requests, is_kicked) in [(32_766, true), (32_767, false), (32_768, true)] {
+        let kicked = virtio_driver_kicks_after(requests);
+        assert_eq!(kicked, is_kicked, "{requests} requests of two descriptors");
+    }
+}
+
+/// The same as after a restore, without one.
+#[test]
+fn virtio_queue_forgets_what_it_added_after_65536_buffers_without_a_question() {
+    for (buffers, is_wanted) in [(65_535, true), (65_536, false), (65_537, true)] {
+        let wanted = virtio_queue_interrupts_after(buffers);
+        assert_eq!(wanted, is_wanted, "{buffers} buffers");
+    }
+}
+
+#[cfg(feature = "krun")]
+mod krun {
+    use vmbell_check::{Explorer, Model, Report, What};
+    use vmbell_subjects::krun::{Mend, explore_receive};
+
+    const NONE: Mend = Mend {
+        repeats: false,
+        signals: false,
+    };
+
+    fn explore(model: Model, event_idx: bool, frames: u32, mend: Mend) -> Report {
+        let explorer = Explorer::new().models([model]).seconds(60);
+        let report = explore_receive(&explorer, event_idx, frames, mend);
+        report.expect("it can be explored")
+    }
+
+    #[track_caller]
+    fn stalls(frames: u32, mend: Mend) {
+        for event_idx in [false, true] {
+            let report = explore(Model::Sc, event_idx, frames, mend);
+            let failure = report.failure().expect("the guest waits for ever");
+            let tasks = vec!["guest".to_string()];
+            assert_eq!(failure.what, What::Lost { tasks }, "{report}");
+        }
+    }
+
+    #[test]
+    fn krun_net_stalls_if_a_burst_is_larger_than_the_ring() {
+        stalls(3, NONE);
+        stalls(4, NONE);
+        for event_idx in [false, true] {
+            let fits = explore(Model::Sc, event_idx, 2, NONE);
+            fits.assert_no_failure().assert_complete();
+        }
+    }
+
+    #[test]
+    fn krun_net_does_not_interrupt_the_guest_for_a_frame_that_waited_for_a_buffer() {
+        let half = Mend {
+            repeats: true,
+            ..NONE
+        };
+        stalls(3, half);
+    }
+
+    #[test]
+    fn krun_net_needs_both_mends() {
+        let other_half = Mend {
+            signals: true,
+            ..NONE
+        };
+        stalls(3, other_half);
+        let both = Mend {
+            repeats: true,
+            signals: true,
+        };
+        for event_idx in [false, true] {
+            for model in [Model::Sc, Model::Tso] {
+                let mended = explore(model, event_idx, 3, both);
+                mended.assert_no_failure().assert_complete();
+            }
+        }
     }
 }
