@@ -27,7 +27,7 @@ mod virtio_queue;
 mod vmbell;
 
 pub use memory::Site;
-pub use scenario::{Checked, pair};
+pub use scenario::{Checked, fences, pair};
 pub use side::{Bells, Chains, DeviceSide, DriverSide, Work, drive, handle_chains};
 pub use vmbell::RESTORED_DRIVER;
 pub use vmbell::poll::{INDEX, TOKEN, WRAPS};

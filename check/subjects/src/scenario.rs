@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use vmbell_check::{Error, Explorer, Format, Load, Report, Ring, Shape};
+use vmbell_check::{Error, Explorer, Fence, Format, Load, Report, Ring, Scenario, Shape};
 
 use crate::{Bells, Device, Driver, Site, Work, drive};
 
@@ -58,6 +58,38 @@ pub fn pair(
     shape: Shape,
     work: Work,
 ) -> Result<Report, Error> {
+    explorer_for(explorer, device).run(|scenario| set_up(scenario, driver, device, shape, work))
+}
+
+/// Explores a driver and a device without each of their fences in turn.
+///
+/// # Errors
+///
+/// If the checker cannot explore them.
+///
+/// # Panics
+///
+/// If one of them does not support the shape of the ring, or if a notification is lost with all fences.
+pub fn fences(
+    explorer: &Explorer,
+    driver: &Driver,
+    device: &Device,
+    shape: Shape,
+    work: Work,
+) -> Result<Vec<Fence>, Error> {
+    explorer_for(explorer, device).audit(|scenario| set_up(scenario, driver, device, shape, work))
+}
+
+/// The explorer with the memory that a device has mapped itself.
+fn explorer_for(explorer: &Explorer, device: &Device) -> Explorer {
+    match device.memory {
+        None => explorer.clone(),
+        // SAFETY: the subject has mapped as many pages as the explorer uses by default, and uses them in tasks only.
+        Some(memory) => unsafe { explorer.clone().memory_at(memory()) },
+    }
+}
+
+fn set_up(scenario: &mut Scenario, driver: &Driver, device: &Device, shape: Shape, work: Work) {
     for about in [driver.about, device.about] {
         assert!(
             about.formats.contains(&shape.format) && (shape.start == 0 || about.starts),
@@ -65,48 +97,41 @@ pub fn pair(
             about.name
         );
     }
-    let explorer = match device.memory {
-        None => explorer.clone(),
-        // SAFETY: the subject has mapped as many pages as the explorer uses by default, and uses them in tasks only.
-        Some(memory) => unsafe { explorer.clone().memory_at(memory()) },
+    let ring = match driver.layout {
+        None => scenario.ring(shape),
+        Some(layout) => {
+            let (descriptors, driver, device) = layout(shape);
+            scenario.ring_at(shape, descriptors, driver, device)
+        }
     };
-    explorer.run(|scenario| {
-        let ring = match driver.layout {
-            None => scenario.ring(shape),
-            Some(layout) => {
-                let (descriptors, driver, device) = layout(shape);
-                scenario.ring_at(shape, descriptors, driver, device)
-            }
-        };
-        ring.preset();
-        let layout = (ring.descriptors, ring.driver, ring.device);
-        let memory = ring.memory();
-        // SAFETY: the checker keeps its memory mapped while it explores, and the sides are dropped before.
-        let site = unsafe { Site::new(memory.pointer(), memory.len(), shape, layout) };
-        let bells: Arc<dyn Bells> = Arc::new(Checked::new(ring));
-        let work = Work {
-            polls: work.polls || !device.interrupts,
-            ..work
-        };
-        match driver.new {
-            None => scenario.task("driver", ring.reference_driver(load(work))),
-            Some(new) => {
-                let (mut side, bells) = (new(&site, work.mended), Arc::clone(&bells));
-                scenario.task("driver", move || drive(&mut *side, work, &*bells));
-            }
+    ring.preset();
+    let layout = (ring.descriptors, ring.driver, ring.device);
+    let memory = ring.memory();
+    // SAFETY: the checker keeps its memory mapped while it explores, and the sides are dropped before.
+    let site = unsafe { Site::new(memory.pointer(), memory.len(), shape, layout) };
+    let bells: Arc<dyn Bells> = Arc::new(Checked::new(ring));
+    let work = Work {
+        polls: work.polls || !device.interrupts,
+        ..work
+    };
+    match driver.new {
+        None => scenario.task("driver", ring.reference_driver(load(work))),
+        Some(new) => {
+            let (mut side, bells) = (new(&site, work.mended), Arc::clone(&bells));
+            scenario.task("driver", move || drive(&mut *side, work, &*bells));
         }
-        match device.new {
-            None => scenario.background("device", ring.reference_device()),
-            Some(new) => {
-                let mut side = new(&site, work.mended);
-                scenario.background("device", move || {
-                    while bells.wait_for_kick() {
-                        side.handle(&*bells);
-                    }
-                });
-            }
+    }
+    match device.new {
+        None => scenario.background("device", ring.reference_device()),
+        Some(new) => {
+            let mut side = new(&site, work.mended);
+            scenario.background("device", move || {
+                while bells.wait_for_kick() {
+                    side.handle(&*bells);
+                }
+            });
         }
-    })
+    }
 }
 
 fn load(work: Work) -> Load {
