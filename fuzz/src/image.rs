@@ -4,7 +4,7 @@
 
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 use vmbell::hypervisor::EntryPoint;
-use vmbell::machine::{Boot, INFORMATION, Image};
+use vmbell_vmm::{Boot, INFORMATION, Image};
 
 use super::input::Input;
 

@@ -17,7 +17,7 @@ mod release;
 mod simulate;
 // The unit tests wait as those of the library do.
 #[cfg(test)]
-#[path = "../../crates/vmbell/tests/harness/wait.rs"]
+#[path = "../../crates/vmm/tests/harness/wait.rs"]
 mod wait;
 
 use std::path::PathBuf;

@@ -74,7 +74,7 @@ pub mod timing;
 mod verdict;
 // The unit tests wait as those of the library do.
 #[cfg(test)]
-#[path = "../../vmbell/tests/harness/wait.rs"]
+#[path = "../../vmm/tests/harness/wait.rs"]
 mod wait;
 pub mod workload;
 

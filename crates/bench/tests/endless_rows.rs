@@ -6,9 +6,9 @@
     reason = "all of this is tests"
 )]
 
-#[path = "../../vmbell/tests/harness/backends.rs"]
+#[path = "../../vmm/tests/harness/backends.rs"]
 mod harness;
-#[path = "../../vmbell/tests/harness/wait.rs"]
+#[path = "../../vmm/tests/harness/wait.rs"]
 mod wait;
 
 use std::fs::File;

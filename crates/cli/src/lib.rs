@@ -47,7 +47,7 @@ mod vmm;
 mod words;
 // The unit tests wait as those of the library do.
 #[cfg(test)]
-#[path = "../../vmbell/tests/harness/wait.rs"]
+#[path = "../../vmm/tests/harness/wait.rs"]
 mod wait;
 
 pub use run::main;

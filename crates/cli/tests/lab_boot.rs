@@ -3,7 +3,7 @@
 //! Nothing is skipped here: without a prepared cache and without the network these tests fail.
 #![allow(clippy::unwrap_used, clippy::tests_outside_test_module)]
 
-#[path = "../../vmbell/tests/pc/image.rs"]
+#[path = "../../vmm/tests/pc/image.rs"]
 mod image;
 
 #[path = "command/schema.rs"]

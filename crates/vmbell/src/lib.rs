@@ -11,10 +11,9 @@
 //! - [`hypervisor`]: who runs the guest
 //! - [`device`]: what the guest sees; [`passthrough`]: devices of the host that the guest gets; [`guest`]: the guest
 //!   programs
-//! - [`machine`]: puts them together
 //!
 //! The mechanisms work without the rest: [`doorbell::DoorbellSet`] in a VMM of your own, for example. The programs in
-//! `examples/` show the mechanisms, each in a page; `docs/architecture.md` has the picture.
+//! `examples/` show the mechanisms, each in a page; the crate `vmbell-vmm` makes a machine of it all; `docs/architecture.md` has the picture.
 
 // The model checker's atomics have no layout to share with a sandbox: models see the mechanisms only.
 pub mod bus;
@@ -27,8 +26,6 @@ pub mod guest;
 #[cfg(not(loom))]
 pub mod hypervisor;
 pub mod irq;
-#[cfg(not(loom))]
-pub mod machine;
 pub mod memory;
 #[cfg(not(loom))]
 pub mod passthrough;
@@ -39,7 +36,7 @@ pub mod virtqueue;
 
 // The unit tests wait as those in `tests/` do.
 #[cfg(all(test, not(loom)))]
-#[path = "../tests/harness/wait.rs"]
+#[path = "../../vmm/tests/harness/wait.rs"]
 mod wait;
 
 // Beside the irqchip that they check; nothing else of a backend is compiled for the model checker.

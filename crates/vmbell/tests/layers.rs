@@ -15,18 +15,18 @@ const LAYERS: &[&[&str]] = &[
     &["hypervisor"],
     &["device", "guest"],
     &["passthrough"],
-    &["machine"],
 ];
 
 /// Each crate and those of ours that it may use.
 const CRATES: &[(&str, &[&str])] = &[
     ("stub", &[]),
-    ("vmbell", &["vmbell-stub"]),
+    ("vmbell", &["stub"]),
     ("lab", &[]),
     ("report", &[]),
     ("probe-image", &[]),
     ("check", &[]),
-    ("bench", &["vmbell", "vmbell-report"]),
+    ("vmm", &["stub", "vmbell"]),
+    ("bench", &["vmbell", "vmbell-report", "vmbell-vmm"]),
     (
         "cli",
         &[
@@ -35,6 +35,7 @@ const CRATES: &[(&str, &[&str])] = &[
             "vmbell-lab",
             "vmbell-probe-image",
             "vmbell-report",
+            "vmbell-vmm",
         ],
     ),
 ];
@@ -100,7 +101,7 @@ fn dependencies(manifest: &str) -> impl Iterator<Item = &str> {
     sections
         .filter(|(name, _)| name.ends_with("dependencies") && !name.ends_with("dev-dependencies"))
         .flat_map(|(_, text)| text.split(|c: char| !c.is_alphanumeric() && c != '-'))
-        .filter(|word| *word == "vmbell" || word.starts_with("vmbell-"))
+        .filter(|word| ["stub", "vmbell"].contains(word) || word.starts_with("vmbell-"))
 }
 
 #[test]

@@ -17,7 +17,7 @@ use crate::{artifacts, child};
 const TARGET: &str = "aarch64-unknown-linux-musl";
 
 /// The packages with tests on KVM, and the command's own.
-const PACKAGES: [&str; 3] = ["vmbell", "vmbell-bench", "vmbell-cli"];
+const PACKAGES: [&str; 3] = ["vmbell-vmm", "vmbell-bench", "vmbell-cli"];
 
 /// The program of a guest and its host that talks over vsock.
 const TALKS: &str = "vsock";

@@ -7,8 +7,8 @@ use super::path::HAS_PORTS;
 use crate::affinity::Pinned;
 use crate::{Entry, Limit, Options, Sample, Setting, Subject, SubjectError};
 use vmbell::hypervisor::{BareExit, BareLoop, Capability, Hypervisor};
-use vmbell::machine::Deadline;
 use vmbell_report::Group;
+use vmbell_vmm::Deadline;
 
 /// The entries; none if the backend has no such loop.
 pub(super) fn entries<H>(hypervisor: &H) -> Vec<Entry>

@@ -11,7 +11,7 @@ use vmbell::guest::{HANDLER, Parameters, Program, Results};
 use vmbell::hypervisor::{
     Capability, ExitCounts, Hypervisor, Irqchip, SpinPolicy, Support, Vcpu, Vm, VmConfig,
 };
-use vmbell::machine::{CODE, Deadline, Machine, Stop};
+use vmbell_vmm::{CODE, Deadline, Machine, Stop};
 
 pub(crate) type Failure = Box<dyn Error + Send + Sync>;
 

@@ -16,7 +16,7 @@ use vmbell::device::{Hook, Listener, Poller};
 use vmbell::doorbell::Sharing;
 use vmbell::guest::{Parameters, offset};
 use vmbell::hypervisor::{Hypervisor, IoEvents, Vm};
-use vmbell::machine::PARAMETERS;
+use vmbell_vmm::PARAMETERS;
 
 /// How long the guest waits before each ring: long enough for a consumer to fall asleep.
 const PAUSE_NS: f64 = 30_000.0;

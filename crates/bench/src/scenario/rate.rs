@@ -15,7 +15,7 @@ use vmbell::device::DoorbellCounter;
 use vmbell::doorbell::{IoEventAddress, Sharing};
 use vmbell::guest::Parameters;
 use vmbell::hypervisor::{Hypervisor, IoEvents, Vm};
-use vmbell::machine::Stop;
+use vmbell_vmm::Stop;
 
 /// A rate scenario.
 pub(super) struct Rate<H: Hypervisor> {

@@ -17,8 +17,8 @@ use vmbell::device::{Listener, Poller};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::guest::{Interrupts, Parameters, Program, programs};
 use vmbell::hypervisor::{Capability, Hypervisor, IoEvents, Irqchip, Support, Vm, VmConfig};
-use vmbell::machine::{Machine, PARAMETERS};
 use vmbell_report::Group;
+use vmbell_vmm::{Machine, PARAMETERS};
 
 /// The address of the device's registers, where the guest has no memory.
 const REGISTERS: u64 = 0xd000_1000;

@@ -8,13 +8,13 @@ use anyhow::{Context, Result, bail};
 
 use super::device::Assigned;
 use vmbell::hypervisor::Vm;
-use vmbell::machine::{OnEvent, Pc};
 use vmbell::passthrough::host::{Bus, Host, HostDevice};
 use vmbell::passthrough::interrupt::InterruptPath;
 use vmbell::passthrough::node::{
     Choice, Copied, DeviceNode, InterruptFormat, InterruptParent, NodeRegion, Parent, Template,
     Tree, Trigger, sample_tree,
 };
+use vmbell_vmm::{OnEvent, Pc};
 
 /// The host's device tree, where there is one.
 const HOST_TREE: &str = "/proc/device-tree";

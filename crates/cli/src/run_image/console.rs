@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context, Result};
 use rustix::termios::{OptionalActions, OutputModes, Termios, tcgetattr, tcsetattr};
 
-use vmbell::machine::SerialPort;
 use vmbell::thread::{self, ThreadKind};
+use vmbell_vmm::SerialPort;
 
 /// Ctrl-A, which begins a command, and the commands.
 const ESCAPE: u8 = 0x01;

@@ -10,7 +10,7 @@ use super::console::{Console, Input};
 use super::{RunArgs, status};
 use crate::exit::Exit;
 use crate::interrupt;
-use vmbell::machine::Stop;
+use vmbell_vmm::Stop;
 
 /// Signals, the console's command to quit, and the time limit, while the guest runs.
 pub(super) struct Ending {

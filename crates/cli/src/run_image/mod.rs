@@ -26,7 +26,7 @@ use super::values;
 use crate::confine::{self, Devices};
 use vmbell::hypervisor::kvm::Kvm;
 use vmbell::hypervisor::{CpuFeatures, Hypervisor};
-use vmbell::machine::{Arm64Image, Boot, Image, Pc, PcConfig, VCPUS_MAX};
+use vmbell_vmm::{Arm64Image, Boot, Image, Pc, PcConfig, VCPUS_MAX};
 
 const EXAMPLES: &str = "\
 Examples:

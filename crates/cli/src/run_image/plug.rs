@@ -15,9 +15,9 @@ use vmbell::device::virtio::net::{NET_QUEUES, Tap};
 use vmbell::device::virtio::vhost::{Gone, OnGone, VhostNet, VhostUserBlk, VhostVsock, Worker};
 use vmbell::device::virtio::{self, CONSOLE_QUEUES, ConsoleReady, Disk, Entropy, Handler, Net};
 use vmbell::hypervisor::Vm;
-use vmbell::machine::Pc;
 use vmbell::memory::GuestMemoryMmap;
 use vmbell::passthrough::node::DeviceNode;
+use vmbell_vmm::Pc;
 
 /// What plugging leaves to be done.
 #[derive(Default)]

@@ -11,8 +11,8 @@ use vmbell::device::virtio::Handler;
 use vmbell::device::virtio::VirtioConfig;
 use vmbell::device::virtio::vhost::Worker;
 use vmbell::hypervisor::{CpuFeatures, Hypervisor, Vm};
-use vmbell::machine::{Arm64Image, Boot, Virt, VirtConfig};
 use vmbell::memory::GuestMemoryMmap;
+use vmbell_vmm::{Arm64Image, Boot, Virt, VirtConfig};
 
 /// Boots the image and returns the exit status.
 pub(super) fn boot_on<H: Hypervisor>(

@@ -22,5 +22,5 @@ mod signals;
 mod stat;
 mod virtqueue;
 mod vmm;
-#[path = "../../../vmbell/tests/harness/wait.rs"]
+#[path = "../../../vmm/tests/harness/wait.rs"]
 mod wait;

@@ -4,11 +4,11 @@
 #![allow(clippy::unwrap_used, clippy::tests_outside_test_module)]
 
 mod guest;
-#[path = "../../../vmbell/tests/pc/image.rs"]
+#[path = "../../../vmm/tests/pc/image.rs"]
 mod image;
 mod program;
 mod tracer;
-#[path = "../../../vmbell/tests/harness/wait.rs"]
+#[path = "../../../vmm/tests/harness/wait.rs"]
 mod wait;
 
 /// The tests boot a guest.

@@ -11,5 +11,5 @@ mod prepare;
 mod signals;
 mod starts;
 mod support;
-#[path = "../../../vmbell/tests/harness/wait.rs"]
+#[path = "../../../vmm/tests/harness/wait.rs"]
 mod wait;

@@ -13,8 +13,7 @@ use std::thread::{Builder, JoinHandle};
 /// What a thread does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThreadKind {
-    /// It made the guest, and waits for its end
-    /// ([`Machine::run_together`](../machine/struct.Machine.html#method.run_together)).
+    /// It made the guest, and waits for its end.
     Main,
     /// It runs the vCPU with this index, and answers its exits.
     Vcpu(u32),

@@ -8,7 +8,7 @@ use crate::affinity;
 use crate::{Options, Sample, SubjectError};
 use vmbell::guest::Parameters;
 use vmbell::hypervisor::{Hypervisor, Vcpu, Vm};
-use vmbell::machine::{Deadline, Stop};
+use vmbell_vmm::{Deadline, Stop};
 
 /// The scenario with its two vCPUs.
 pub(super) struct Ipi<H: Hypervisor> {

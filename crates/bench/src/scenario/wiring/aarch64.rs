@@ -7,7 +7,7 @@ use vmbell::guest::{GicInterrupt, Interrupts, LpiMessage};
 use vmbell::hypervisor::Irqs;
 use vmbell::hypervisor::aarch64::{FIRST_SPI, ITS};
 use vmbell::irq::{Gic, Gsi, IrqError, Msi, Route, Target};
-use vmbell::machine::PARAMETERS;
+use vmbell_vmm::PARAMETERS;
 
 /// The shared peripheral interrupt, which is also the GSI, of edges and levels.
 const PIN: u8 = 5;

@@ -24,7 +24,7 @@ use vmbell::doorbell::IoEventAddress;
 use vmbell::guest::Interrupts;
 use vmbell::hypervisor::{Irqs, Vm};
 use vmbell::irq::{Gsi, Route};
-use vmbell::machine::Machine;
+use vmbell_vmm::Machine;
 
 /// How the guest is interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

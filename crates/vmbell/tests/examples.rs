@@ -1,0 +1,28 @@
+//! The examples, as `cargo run --example` runs them.
+#![allow(
+    clippy::tests_outside_test_module,
+    clippy::unwrap_used,
+    reason = "all of this is tests"
+)]
+
+#[path = "../examples/foreign_vmm.rs"]
+mod foreign_vmm;
+#[path = "../examples/virtqueue.rs"]
+mod virtqueue;
+
+#[test]
+fn the_virtqueue_example_gets_its_answers() {
+    // Its main takes the brand, of which the process has one.
+    let answers = virtqueue::exchange(&["look", "now"]).unwrap();
+    assert_eq!(answers, ["LOOK", "NOW"]);
+    assert!(virtqueue::main().is_err(), "there is one such queue");
+}
+
+#[test]
+fn the_foreign_example_finds_whose_each_access_is() {
+    foreign_vmm::main().unwrap();
+    let outcome = foreign_vmm::run().unwrap();
+    assert_eq!(outcome.rings, [0, 2]);
+    assert_eq!(outcome.answers, [[7, 7]]);
+    assert_eq!(outcome.unclaimed, 1);
+}

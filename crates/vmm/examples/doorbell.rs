@@ -1,0 +1,67 @@
+//! A VMM of a few lines: a guest rings a doorbell, and the host reads the eventfd.
+//!
+//! `cargo run -p vmbell-vmm --example doorbell` takes KVM where it can, and the usermode backend everywhere else.
+
+use std::error::Error;
+
+use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
+use vmbell::eventfd::{EFD_NONBLOCK, EventFd};
+use vmbell::hypervisor::{
+    self, Capability, EntryPoint, Hypervisor, IoEvents, Vcpu, Vm, VmConfig, VmEntry, VmExit,
+};
+use vmbell::memory::{Bytes, GuestAddress};
+
+/// The device's register: any address without RAM, for which an access leaves the guest.
+const NOTIFY: u64 = 0xd000_0000;
+
+/// The guest's code, for 64-bit mode: it stores 7 to the register, then 8, and halts.
+const PROGRAM: [u8; 18] = [
+    0xbf, 0x00, 0x00, 0x00, 0xd0, // mov edi, 0xd0000000
+    0xc7, 0x07, 7, 0, 0, 0, // mov dword ptr [rdi], 7
+    0xc7, 0x07, 8, 0, 0, 0,    // mov dword ptr [rdi], 8
+    0xf4, // hlt
+];
+
+/// Runs the guest on one backend. Returns the count of the eventfd and the values that left to the VMM.
+pub fn ring(hypervisor: &impl Hypervisor) -> Result<(u64, Vec<u64>), Box<dyn Error>> {
+    // A guest with one vCPU and 16 MiB of RAM, which begins at 1 MiB.
+    let config = VmConfig::default();
+    let vm = hypervisor.create_vm(&config)?;
+    let start = GuestAddress(config.ram_base);
+    vm.memory().write_slice(&PROGRAM, start)?;
+
+    // The store of a 7 of four bytes signals this eventfd: the vCPU goes on at once, and the VMM is not involved.
+    let bell = EventFd::new(EFD_NONBLOCK)?;
+    vm.register_ioevent(
+        &bell,
+        IoEventAddress::Mmio(NOTIFY),
+        Datamatch::U32(Some(7)),
+        Sharing::Exclusive,
+    )?;
+
+    let mut vcpu = vm.create_vcpu(0)?;
+    vcpu.set_entry_point(EntryPoint::Program {
+        pc: start.0,
+        sp: start.0 + config.ram_size,
+        arguments: [0, 0],
+    })?;
+    // The exit loop: each return is an access or an event that the VMM has to answer.
+    let mut stores = Vec::new();
+    loop {
+        match vcpu.run(VmEntry::Resume)? {
+            VmExit::MmioWrite { data, .. } => stores.push(data),
+            VmExit::Halt => break,
+            exit => return Err(format!("the guest left with {exit:?}").into()),
+        }
+    }
+    Ok((bell.read()?, stores))
+}
+
+/// Chooses the backend and says what happened.
+pub fn main() -> Result<(), Box<dyn Error>> {
+    let best = hypervisor::best(&[Capability::Run, Capability::MmioDoorbell])?;
+    let (rings, stores) = ring(&best.hypervisor)?;
+    println!("{}: the doorbell rang {rings} time", best.hypervisor.name());
+    println!("stores that no doorbell took: {stores:?}");
+    Ok(())
+}

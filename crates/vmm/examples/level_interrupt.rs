@@ -1,0 +1,90 @@
+//! A level-triggered interrupt by an irqfd with a resamplefd, as VFIO signals a PCI INTx: the device raises the line,
+//! the guest's EOI takes it down and tells the device, and a device that has more work raises it again.
+//!
+//! The guest is one of the library's own programs in a [`Machine`], which answers its exits.
+
+use std::error::Error;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use vmbell::bus::BusRange;
+use vmbell::device::{Hook, Listener};
+use vmbell::eventfd::EventFd;
+use vmbell::guest::{HANDLER, Interrupts, Parameters, VECTOR, programs};
+use vmbell::hypervisor::{self, Capability, Hypervisor, Irqchip, Irqs, Vcpu, Vm, VmConfig};
+use vmbell::irq::Gsi;
+use vmbell_vmm::{CODE, Deadline, Machine, Stop};
+
+/// The device's pin of the I/O APIC. At first the GSI of the same number leads to it.
+const PIN: u8 = 5;
+/// What the guest writes to the pin's redirection entry: level-triggered, to vCPU 0, with this vector.
+const ENTRY: u32 = 1 << 15 | VECTOR as u32;
+/// The device's port. The guest's handler writes to it when it has done a piece of work, before its EOI.
+const PORT: u16 = 0x510;
+
+/// Lets a device interrupt the guest once for each piece of its `work`. Returns how many interrupts the guest took.
+pub fn serve(hypervisor: &impl Hypervisor, work: u32) -> Result<u64, Box<dyn Error>> {
+    let machine = Machine::new(hypervisor.create_vm(&VmConfig {
+        irqchip: Irqchip::Full,
+        ..VmConfig::default()
+    })?);
+    let entry = machine.load(programs::interrupt_running(), 0)?;
+    machine.set_parameters(&Parameters {
+        count: work.into(), // Interrupts that the program takes before it says that it is done.
+        address: PORT.into(),
+        ..Parameters::default()
+    })?;
+    machine.set_interrupts(&Interrupts {
+        route: Some((PIN, ENTRY)),
+        ..Interrupts::default()
+    })?;
+
+    // The device on the bus: a write to its port is a piece of work done.
+    let left = Arc::new(AtomicU32::new(work));
+    let their_left = Arc::clone(&left);
+    let done = move || {
+        their_left.fetch_sub(1, SeqCst);
+    };
+    let range = BusRange::new(PORT.into(), 4)?;
+    machine.pio.insert(range, Arc::new(Hook(done)))?;
+
+    // The device's thread, which waits for the resamplefd: the line is down now. That is so after an EOI, and may be
+    // so when the guest unmasks the pin. Is there still work?
+    let irqfd = EventFd::new(0)?;
+    let raise = irqfd.try_clone()?;
+    let their_left = Arc::clone(&left);
+    let resampled = move |_| {
+        if their_left.load(SeqCst) > 0 {
+            // Fails only if the count is at its limit, and then the line is raised anyway.
+            let _ = raise.write(1);
+        }
+        false
+    };
+    let device = Listener::start(EventFd::new(0)?, || {}, resampled)?;
+    let gsi = Gsi::new(PIN.into())?;
+    machine
+        .vm()
+        .register_irqfd(&irqfd, gsi, Some(device.event()))?;
+
+    let mut vcpu = machine.vm().create_vcpu(0)?;
+    vcpu.set_entry_point(entry)?;
+    vcpu.set_interrupt_handler(CODE.0 + HANDLER)?;
+    // A guest that gets no interrupt would run for ever: this kicks it out.
+    let limit = Instant::now() + Duration::from_secs(30);
+    let _deadline = Deadline::new(limit, vcpu.kick_handle())?;
+    irqfd.write(1)?;
+    match machine.runner(&mut vcpu).run()? {
+        Stop::Done(_) => Ok(machine.results()?.interrupts),
+        stop => Err(format!("the guest got too few interrupts: {stop}").into()),
+    }
+}
+
+/// Chooses the backend and says what happened.
+pub fn main() -> Result<(), Box<dyn Error>> {
+    // Not every KVM waits for the guest's EOI, so that is asked for.
+    let best = hypervisor::best(&[Capability::Interrupts, Capability::EndOfInterrupt])?;
+    let (name, interrupts) = (best.hypervisor.name(), serve(&best.hypervisor, 3)?);
+    println!("{name}: 3 pieces of work, {interrupts} interrupts");
+    Ok(())
+}

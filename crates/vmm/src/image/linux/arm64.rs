@@ -1,0 +1,207 @@
+//! Images for arm64: Linux's Image, whose header says where it goes and how much memory it takes (Linux
+//! `Documentation/arch/arm64/booting.rst`), and flat files without that header, such as kvm-unit-tests'. Both are entered
+//! at their first byte, with the address of the device tree in `x0`.
+//!
+//! What follows from a missing header is as QEMU has it (`hw/arm/boot.c`): the file goes to the place of kernels before
+//! Linux 3.17, and as nothing tells how much memory it takes behind its end, the device tree is far above.
+
+use std::path::Path;
+
+use vm_memory::{
+    Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryError, GuestMemoryMmap, GuestMemoryRegion,
+};
+
+use super::Initrd;
+use super::refused::refusal;
+use crate::image::contents::Contents;
+use crate::image::{Boot, ImageError};
+
+/// The magic number and its offset.
+const MAGIC: &[u8] = b"ARM\x64";
+const MAGIC_AT: usize = 0x38;
+/// Offsets of the other fields: where the kernel goes, from the start of RAM, and how much memory it takes from there.
+const TEXT_OFFSET: usize = 8;
+const IMAGE_SIZE: usize = 16;
+
+/// Where a file without a header goes, from the start of RAM, and where the memory ends that it may use, unless half of
+/// RAM is less.
+const FLAT_OFFSET: u64 = 0x8_0000;
+const FLAT_END: u64 = 128 << 20;
+
+/// The most bytes of a device tree, and the multiple that its address is, so that the kernel maps it by one entry.
+pub(crate) const TREE_LEN: u64 = 2 << 20;
+/// The longest command line that the kernel takes (`COMMAND_LINE_SIZE`), without the zero at its end.
+const COMMAND_LINE: usize = 2047;
+
+/// Whether a file is an Image.
+pub(super) fn is_image(file: &[u8]) -> bool {
+    file.get(MAGIC_AT..)
+        .is_some_and(|magic| magic.starts_with(MAGIC))
+}
+
+/// What the header says.
+#[derive(Clone, Copy, Debug)]
+struct Header {
+    text_offset: u64,
+    image_size: u64,
+}
+
+impl Header {
+    /// The header of an Image. Before Linux 3.17 it does not say how much memory the kernel takes, and the file is like one
+    /// without a header.
+    fn find(file: &[u8]) -> Option<Self> {
+        let field = |at: usize| {
+            let bytes = file.get(at..)?.first_chunk()?;
+            Some(u64::from_le_bytes(*bytes))
+        };
+        let header = Self {
+            text_offset: field(TEXT_OFFSET)?,
+            image_size: field(IMAGE_SIZE)?,
+        };
+        (is_image(file) && header.image_size > 0).then_some(header)
+    }
+}
+
+/// An image for arm64.
+#[derive(Clone, Debug)]
+pub struct Arm64Image {
+    name: String,
+    contents: Contents,
+    /// The file's length.
+    len: u64,
+    header: Option<Header>,
+}
+
+/// Where an image is in memory, and what goes with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Loaded {
+    /// Guest-physical address of the first instruction.
+    pub(crate) entry: u64,
+    /// The place of the device tree, of [`TREE_LEN`] bytes.
+    pub(crate) tree: u64,
+    /// First address and length of the initrd.
+    pub(crate) initrd: Option<(u64, u64)>,
+}
+
+impl Arm64Image {
+    /// Opens and checks a file.
+    pub fn open(path: &Path) -> Result<Self, ImageError> {
+        let name = path.display().to_string();
+        match Contents::open(path, |head| refusal(&name, head).is_none()) {
+            Ok(contents) => Self::of(name, contents),
+            Err(source) => Err(ImageError::Read {
+                image: name,
+                source,
+            }),
+        }
+    }
+
+    /// Checks the bytes of a file. `name` is for errors.
+    pub fn parse(name: String, bytes: &[u8]) -> Result<Self, ImageError> {
+        Self::of(name, Contents::Bytes(bytes.into()))
+    }
+
+    fn of(name: String, contents: Contents) -> Result<Self, ImageError> {
+        let read = contents.head().and_then(|head| Ok((head, contents.len()?)));
+        let (head, len) = match read {
+            Ok(read) => read,
+            Err(source) => {
+                return Err(ImageError::Read {
+                    image: name,
+                    source,
+                });
+            }
+        };
+        if let Some(refusal) = refusal(&name, &head) {
+            return Err(refusal);
+        }
+        Ok(Self {
+            name,
+            contents,
+            len,
+            header: Header::find(&head),
+        })
+    }
+
+    /// Whether it is a kernel of Linux, which has a console.
+    pub const fn is_kernel(&self) -> bool {
+        self.header.is_some()
+    }
+
+    /// Copies the image and its initrd into `memory`, which must be zero and begin at a multiple of [`TREE_LEN`].
+    pub(crate) fn load(&self, memory: &GuestMemoryMmap, boot: &Boot) -> Result<Loaded, ImageError> {
+        let initrd = self.check_files(boot)?;
+        if boot.arguments.len() > COMMAND_LINE {
+            return Err(ImageError::Information {
+                image: self.name.clone(),
+                needed: boot.arguments.len(),
+                room: COMMAND_LINE,
+            });
+        }
+        let base = memory.iter().next().map_or(0, |ram| ram.start_addr().0);
+        let ram = memory.last_addr().0.saturating_add(1);
+        let (entry, end) = self.place(base, ram);
+        let tree = end.checked_next_multiple_of(TREE_LEN).unwrap_or(u64::MAX);
+        let end = tree.saturating_add(TREE_LEN);
+        if end > ram {
+            return Err(ImageError::TooLarge {
+                image: self.name.clone(),
+                end: end - base,
+                ram: ram - base,
+            });
+        }
+        self.contents
+            .copy(&(0..self.len), memory, GuestAddress(entry))
+            .map_err(|source| self.failed("its contents", source))?;
+        let initrd = initrd.map(|bytes| {
+            let initrd = Initrd::place(&self.name, bytes.len(), end, ram, u64::MAX)?;
+            memory
+                .write_slice(bytes, GuestAddress(initrd.address))
+                .map_err(|source| self.failed("the initrd", source))?;
+            Ok((initrd.address, initrd.len))
+        });
+        let initrd = initrd.transpose()?;
+        Ok(Loaded {
+            entry,
+            tree,
+            initrd,
+        })
+    }
+
+    /// The first address of the image in RAM from `base` to `ram`, and the end of the memory that it may use.
+    fn place(&self, base: u64, ram: u64) -> (u64, u64) {
+        if let Some(header) = self.header {
+            let entry = base.saturating_add(header.text_offset);
+            return (entry, entry.saturating_add(header.image_size.max(self.len)));
+        }
+        let entry = base + FLAT_OFFSET;
+        let end = base + FLAT_END.min((ram - base) / 2);
+        (entry, end.max(entry.saturating_add(self.len)))
+    }
+
+    /// The initrd. That of an image without a header may be the environment, as kvm-unit-tests have it.
+    fn check_files<'b>(&self, boot: &'b Boot) -> Result<Option<&'b Vec<u8>>, ImageError> {
+        let what = match (&boot.environment, &boot.initrd) {
+            (None, initrd) => return Ok(initrd.as_ref()),
+            (environment, None) if !self.is_kernel() => return Ok(environment.as_ref()),
+            (_, None) => "environment file (--env)",
+            (_, Some(_)) => "environment file (--env) in addition to its initrd",
+        };
+        Err(ImageError::NoUse {
+            image: self.name.clone(),
+            what,
+        })
+    }
+
+    fn failed(&self, what: &'static str, source: GuestMemoryError) -> ImageError {
+        ImageError::Memory {
+            image: self.name.clone(),
+            what,
+            source,
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "arm64_test.rs"]
+mod tests;

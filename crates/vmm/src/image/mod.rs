@@ -1,0 +1,274 @@
+//! Images that a PC boots without firmware: ELFs and flat files for a Multiboot 1 loader (Multiboot 0.6.96), ELFs with
+//! PVH's entry point, and Linux's bzImage. An arm64 machine boots an [`Arm64Image`].
+//!
+//! [`Image::open`] reads and checks a file; [`Image::load`] copies it into guest RAM, with the
+//! [information](Boot) for its entry point. Both run on the caller's thread.
+
+mod area;
+mod contents;
+mod elf;
+mod error;
+mod foreign;
+mod linux;
+mod multiboot;
+mod place;
+#[cfg(test)]
+#[path = "image_test.rs"]
+mod tests;
+
+use std::ops::Range;
+use std::path::Path;
+
+use object::ReadRef;
+use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryError, GuestMemoryMmap};
+
+pub use self::linux::Arm64Image;
+pub(super) use self::linux::TREE_LEN;
+pub use error::ImageError;
+pub use object::read::Error as ElfError;
+pub(super) use place::LOW_END;
+
+use self::contents::{Contents, Parse};
+use self::linux::{Initrd, SetupHeader};
+use vmbell::hypervisor::EntryPoint;
+
+/// Guest-physical address of the information, which the image finds in a register.
+pub const INFORMATION: GuestAddress = GuestAddress(place::INFORMATION as u64);
+
+/// The arguments and files with which an image is started.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Boot {
+    /// The arguments, which go after the image's name unless it is a kernel of Linux.
+    pub arguments: String,
+    /// The contents of a file that becomes the only module of a Multiboot image: kvm-unit-tests reads lines of
+    /// `NAME=VALUE` from it.
+    pub environment: Option<Vec<u8>>,
+    /// The first file system of a kernel of Linux.
+    pub initrd: Option<Vec<u8>>,
+}
+
+/// A part of a file and its address in memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Segment {
+    /// Guest-physical address.
+    address: u64,
+    /// Size in memory, in bytes. The part after those of the file is zero.
+    len: u64,
+    /// Where its bytes are in the file.
+    file: Range<u64>,
+}
+
+impl Segment {
+    /// Address behind the bytes from the file.
+    fn end(&self) -> GuestAddress {
+        let len = self.file.end.saturating_sub(self.file.start);
+        GuestAddress(self.address.saturating_add(len))
+    }
+}
+
+/// How an image is entered, and what it is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Protocol {
+    Multiboot { align_modules: bool },
+    Pvh,
+    Linux(SetupHeader),
+}
+
+/// What a file says of itself.
+#[derive(Clone, Debug)]
+struct Parsed {
+    segments: Vec<Segment>,
+    /// Guest-physical address of the first instruction.
+    entry: u32,
+    protocol: Protocol,
+}
+
+/// An image that can be booted.
+#[derive(Clone, Debug)]
+pub struct Image {
+    name: String,
+    contents: Contents,
+    parsed: Parsed,
+}
+
+impl Image {
+    /// Opens and checks a file, which [`load`](Self::load) reads.
+    pub fn open(path: &Path) -> Result<Self, ImageError> {
+        let name = path.display().to_string();
+        match Contents::open(path, is_image) {
+            Ok(contents) => Self::of(name, contents),
+            Err(source) => Err(ImageError::Read {
+                image: name,
+                source,
+            }),
+        }
+    }
+
+    /// Checks the bytes of a file. `name` is for errors; its last part becomes the `argv[0]` of a Multiboot image.
+    pub fn parse(name: String, bytes: &[u8]) -> Result<Self, ImageError> {
+        Self::of(name, Contents::Bytes(bytes.into()))
+    }
+
+    fn of(name: String, contents: Contents) -> Result<Self, ImageError> {
+        let head = contents.head().map_err(|source| ImageError::Read {
+            image: name.clone(),
+            source,
+        })?;
+        let parsed = contents.parsed(Parser {
+            name: &name,
+            head: &head,
+        })?;
+        Ok(Self {
+            name,
+            contents,
+            parsed,
+        })
+    }
+
+    /// Whether it is a kernel, which has a console, and not an image for a Multiboot loader.
+    pub fn is_kernel(&self) -> bool {
+        !matches!(self.parsed.protocol, Protocol::Multiboot { .. })
+    }
+
+    /// Copies the image and its information into `memory`, which must begin at 0 and be zero but for what a BIOS leaves,
+    /// and returns the entry point of the first vCPU.
+    pub fn load(&self, memory: &GuestMemoryMmap, boot: &Boot) -> Result<EntryPoint, ImageError> {
+        self.check_files(boot)?;
+        let ram = memory.last_addr().0.saturating_add(1);
+        let end = self.load_segments(memory, ram)?;
+        let initrd = |end, last| self.load_initrd(memory, boot, end, last);
+        let (mut eax, mut ebx, mut esi) = (0, 0, 0);
+        let information = match &self.parsed.protocol {
+            Protocol::Multiboot { align_modules } => {
+                eax = multiboot::LOADER_MAGIC;
+                ebx = place::INFORMATION;
+                multiboot::information(&self.name, boot, ram, *align_modules)?
+            }
+            Protocol::Pvh => {
+                let initrd = initrd(end, linux::INITRD_LAST)?;
+                ebx = place::INFORMATION;
+                linux::start_info(&self.name, boot, ram, initrd)?
+            }
+            Protocol::Linux(header) => {
+                let end = header.end().max(end);
+                if end > ram {
+                    let image = self.name.clone();
+                    return Err(ImageError::TooLarge { image, end, ram });
+                }
+                let initrd = initrd(end, header.initrd_last())?;
+                esi = place::INFORMATION;
+                header.boot_params(&self.name, boot, ram, initrd)?
+            }
+        };
+        self.write(memory, &information, INFORMATION, "its information")?;
+        Ok(EntryPoint::Protected {
+            pc: self.parsed.entry,
+            eax,
+            ebx,
+            esi,
+        })
+    }
+
+    /// Copies the segments, and returns the end of the highest one.
+    fn load_segments(&self, memory: &GuestMemoryMmap, ram: u64) -> Result<u64, ImageError> {
+        let mut end = 0;
+        for segment in &self.parsed.segments {
+            place::check(&self.name, segment, ram)?;
+            let address = GuestAddress(segment.address);
+            self.contents
+                .copy(&segment.file, memory, address)
+                .map_err(|source| self.failed("its contents", source))?;
+            self.write(memory, &place::zeros(segment), segment.end(), "its zeros")?;
+            end = end.max(segment.address.saturating_add(segment.len));
+        }
+        Ok(end)
+    }
+
+    /// Fails if the image has no use for a file.
+    fn check_files(&self, boot: &Boot) -> Result<(), ImageError> {
+        let (what, is_given) = if self.is_kernel() {
+            ("environment file (--env)", boot.environment.is_some())
+        } else {
+            ("initrd (--initrd)", boot.initrd.is_some())
+        };
+        if is_given {
+            return Err(ImageError::NoUse {
+                image: self.name.clone(),
+                what,
+            });
+        }
+        Ok(())
+    }
+
+    /// Copies the initrd to its place, above `end` and not above `last`.
+    fn load_initrd(
+        &self,
+        memory: &GuestMemoryMmap,
+        boot: &Boot,
+        end: u64,
+        last: u64,
+    ) -> Result<Option<Initrd>, ImageError> {
+        let Some(bytes) = &boot.initrd else {
+            return Ok(None);
+        };
+        let ram = memory.last_addr().0.saturating_add(1);
+        let initrd = Initrd::place(&self.name, bytes.len(), end, ram, last)?;
+        self.write(memory, bytes, GuestAddress(initrd.address), "the initrd")?;
+        Ok(Some(initrd))
+    }
+
+    fn write(
+        &self,
+        memory: &GuestMemoryMmap,
+        bytes: &[u8],
+        at: GuestAddress,
+        what: &'static str,
+    ) -> Result<(), ImageError> {
+        memory
+            .write_slice(bytes, at)
+            .map_err(|source| self.failed(what, source))
+    }
+
+    fn failed(&self, what: &'static str, source: GuestMemoryError) -> ImageError {
+        ImageError::Memory {
+            image: self.name.clone(),
+            what,
+            source,
+        }
+    }
+}
+
+/// Whether a file begins as an image does.
+fn is_image(head: &[u8]) -> bool {
+    multiboot::Header::find(head).is_some()
+        || elf::is_elf(head)
+        || SetupHeader::find(head).is_some()
+}
+
+/// Finds out what a file is by its first bytes, and checks it.
+struct Parser<'i> {
+    name: &'i str,
+    head: &'i [u8],
+}
+
+impl Parse for Parser<'_> {
+    type Output = Result<Parsed, ImageError>;
+
+    fn parse<'d, R: ReadRef<'d>>(self, contents: R) -> Self::Output {
+        let Self { name, head } = self;
+        if let Some(header) = multiboot::Header::find(head) {
+            multiboot::parse(header, name, head, contents)
+        } else if elf::is_elf(head) {
+            linux::parse_elf(name, contents)
+        } else if let Some(header) = SetupHeader::find(head) {
+            linux::parse_bzimage(header, name, contents)
+        } else {
+            Err(foreign::refusal(name.to_owned(), head))
+        }
+    }
+}
+
+/// The length of a file; 0 if it cannot be told.
+fn len<'d>(contents: impl ReadRef<'d>) -> u64 {
+    contents.len().unwrap_or_default()
+}

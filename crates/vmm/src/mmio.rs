@@ -1,0 +1,149 @@
+//! Plugs virtio devices with MMIO registers into a machine: the doorbells of their notifications and acknowledgements, and
+//! their lines.
+
+use std::fmt;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
+
+use super::off::{Off, Switch};
+use super::{Machine, MachineError};
+use vmbell::bus::BusRange;
+use vmbell::device::virtio::Handler;
+use vmbell::device::virtio::mmio::{Interrupt, Location, VirtioMmio, register};
+use vmbell::device::virtio::vhost::Worker;
+use vmbell::device::virtio::{Notify, Raise, VirtioConfig};
+use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
+use vmbell::hypervisor::{Error, IrqTrigger, Irqs, Vm};
+use vmbell::irq::Gsi;
+
+/// A place for a device, with what its user has chosen.
+pub(super) struct Place<'m, V: Vm> {
+    pub(super) machine: &'m Machine<V>,
+    /// It is turned if the device's line fails.
+    pub(super) switch: &'m Arc<Switch>,
+    pub(super) location: Location,
+    pub(super) config: VirtioConfig,
+}
+
+impl<V: Vm> Place<'_, V> {
+    /// Plugs in a device with so many queues, which threads of this process serve.
+    pub(super) fn plug<D: Handler + 'static>(
+        self,
+        handler: D,
+        queues: u16,
+    ) -> Result<(), MachineError> {
+        let (memory, config) = (self.machine.vm().memory(), self.config);
+        let backlog = self.machine.backlog.clone();
+        self.plug_made(D::NAME, queues, |interrupt| {
+            VirtioMmio::with_threads(memory, handler, queues, config, interrupt, backlog)
+        })
+    }
+
+    /// Plugs in a device whose queues a worker serves.
+    pub(super) fn plug_worker<W: Worker + 'static>(self, worker: W) -> Result<(), MachineError> {
+        let memory = self.machine.vm().memory();
+        self.plug_made(W::NAME, W::QUEUES, |interrupt| {
+            VirtioMmio::with_worker(memory, worker, interrupt)
+        })
+    }
+
+    fn plug_made(
+        &self,
+        device: &'static str,
+        queues: u16,
+        make: impl FnOnce(Interrupt) -> io::Result<VirtioMmio>,
+    ) -> Result<(), MachineError> {
+        let made = self.connected(device, queues, make);
+        let made = made.map_err(|source| MachineError::Virtio { device, source })?;
+        let range = BusRange::new(self.location.address, Location::LEN)?;
+        Ok(self.machine.mmio.insert(range, Arc::new(made))?)
+    }
+
+    /// Makes the device, with its line and its doorbells.
+    fn connected(
+        &self,
+        device: &'static str,
+        queues: u16,
+        make: impl FnOnce(Interrupt) -> io::Result<VirtioMmio>,
+    ) -> Result<VirtioMmio, Error> {
+        let mut interrupt = Interrupt::new(Some(self.trigger(device)?));
+        if self.config.notify == Notify::Exit {
+            return make(interrupt).map_err(resources);
+        }
+        let acknowledged = interrupt.acknowledge_by_doorbell().map_err(resources)?;
+        self.doorbell(
+            &acknowledged,
+            register::INTERRUPT_ACK,
+            Interrupt::ACKNOWLEDGE,
+        )?;
+        let made = make(interrupt).map_err(resources)?;
+        for index in 0..queues {
+            if let Some(kick) = made.kick(index) {
+                self.doorbell(kick, register::QUEUE_NOTIFY, index.into())?;
+            }
+        }
+        Ok(made)
+    }
+
+    /// A doorbell of writes of this value to a register.
+    fn doorbell(&self, event: &EventFd, register: u64, value: u32) -> Result<(), Error> {
+        let address = IoEventAddress::Mmio(self.location.address + register);
+        let value = Datamatch::U32(Some(value));
+        let vm = self.machine.vm();
+        vm.register_ioevent(event, address, value, Sharing::Exclusive)
+    }
+
+    /// What raises the line.
+    fn trigger(&self, device: &'static str) -> Result<Box<dyn IrqTrigger>, Error> {
+        let vm = self.machine.vm();
+        let gsi = Gsi::new(self.location.gsi)?;
+        if self.config.raise == Raise::Call {
+            return Ok(Box::new(Edge {
+                irqs: vm.clone(),
+                gsi,
+                device,
+                switch: Arc::clone(self.switch),
+                pulse: Mutex::new(()),
+            }));
+        }
+        let irqfd = EventFd::new(EFD_NONBLOCK).map_err(resources)?;
+        vm.register_irqfd(&irqfd, gsi, None)?;
+        vm.irq_trigger(&irqfd)
+    }
+}
+
+fn resources(source: io::Error) -> Error {
+    Error::System {
+        operation: "make an eventfd or a thread",
+        source,
+    }
+}
+
+/// A line that calls raise and take down.
+struct Edge {
+    irqs: Arc<dyn Irqs>,
+    gsi: Gsi,
+    device: &'static str,
+    switch: Arc<Switch>,
+    /// A line that one thread has up has no edge for another.
+    pulse: Mutex<()>,
+}
+
+impl IrqTrigger for Edge {
+    fn signal(&self) {
+        let _alone = self.pulse.lock().unwrap_or_else(PoisonError::into_inner);
+        for level in [true, false] {
+            if let Err(error) = self.irqs.set_line(self.gsi, level) {
+                return self.switch.turn(Off::failed(self.device, error));
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Edge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Edge").field(&self.gsi).finish()
+    }
+}

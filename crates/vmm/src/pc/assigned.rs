@@ -1,0 +1,192 @@
+//! Devices of the host that a PC's guest drives itself. They share a container, and with it the guest's memory.
+//!
+//! A device that the host asks to have back is taken out of the guest while that runs, as if it had been pulled out:
+//! its configuration space reads as ones. That happens on a thread of its own.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use super::{Pc, PcError};
+use vmbell::device::pci::PciError;
+use vmbell::hypervisor::{AssignedDevices, Vm, chain};
+use vmbell::passthrough::PassthroughError;
+use vmbell::passthrough::device::Device;
+use vmbell::passthrough::dma::DmaMap;
+use vmbell::passthrough::host::HostDevice;
+use vmbell::passthrough::interrupt::{InterruptPath, RemovalRequest};
+use vmbell::passthrough::kernel::Vfio;
+use vmbell::passthrough::pci::{AssignedError, AssignedPci, GuestParts, VfioPci};
+
+/// The assigned devices of a PC.
+#[derive(Debug, Default)]
+pub(super) struct Assigned(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    vfio: Option<Vfio>,
+    /// The guest's memory, as long as a device has it.
+    dma: Weak<DmaMap>,
+    names: Vec<String>,
+    requests: Vec<RemovalRequest>,
+}
+
+impl Assigned {
+    /// Fails if the guest has a device of this name, else remembers the name.
+    pub(super) fn claim(&self, name: &str) -> Result<(), PcError> {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.check(name)?;
+        state.names.push(name.to_owned());
+        Ok(())
+    }
+}
+
+impl State {
+    fn check(&self, name: &str) -> Result<(), PcError> {
+        if self.names.iter().any(|other| other == name) {
+            let name = name.to_owned();
+            return Err(PcError::AssignedTwice { name });
+        }
+        Ok(())
+    }
+}
+
+/// What happens to an assigned device and ends nothing.
+#[derive(Debug)]
+pub enum AssignedEvent {
+    /// Something that the guest asked for could not be done.
+    Failed(AssignedError),
+    /// A BAR is where it cannot be mapped.
+    Conflict(PciError),
+    /// The VMM hands the device's INTx on, and all accesses to the device are exits.
+    ThroughVmm {
+        /// Why there is no shorter way.
+        reason: String,
+    },
+    /// The host has asked for the device, and the guest has lost it.
+    Removed,
+}
+
+/// Called with each event, on the thread on which it happens.
+pub type OnEvent = Arc<dyn Fn(AssignedEvent) + Send + Sync>;
+
+impl<V: Vm> Pc<V> {
+    /// Gives the guest a PCI device of the host, which is bound to a driver of VFIO. Without `mmap` none of its registers
+    /// is mapped, so that every access is an exit.
+    ///
+    /// # Errors
+    /// The guest has the device already, the device cannot be opened, or it cannot be a function of this PC's bus.
+    pub fn assign(&self, host: &HostDevice, mmap: bool, on_event: &OnEvent) -> Result<(), PcError> {
+        let backend: Arc<dyn AssignedDevices> = self.machine.vm().clone();
+        let mut state = self
+            .assigned
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        state.check(&host.name)?;
+        let vfio = match &state.vfio {
+            Some(vfio) => vfio.clone(),
+            None => state.vfio.insert(Vfio::open(&host.path)?).clone(),
+        };
+        let device = Arc::new(vfio.device(&host.path, Some(&backend))?);
+        let dma = match state.dma.upgrade() {
+            Some(dma) => dma,
+            None => Arc::new(DmaMap::new(vfio.dma_space(), self.machine.vm().memory())?),
+        };
+        state.dma = Arc::downgrade(&dma);
+        let guest = GuestParts {
+            backend,
+            routes: Arc::clone(&self.routes),
+            dma,
+        };
+        state
+            .requests
+            .extend(self.plug(&device, guest, mmap, on_event)?);
+        state.names.push(host.name.clone());
+        Ok(())
+    }
+
+    /// Puts the device on the bus, and waits for the host to ask for it.
+    fn plug(
+        &self,
+        device: &Arc<Device>,
+        guest: GuestParts,
+        mmap: bool,
+        on_event: &OnEvent,
+    ) -> Result<Option<RemovalRequest>, PcError> {
+        let vfio = Arc::new(VfioPci::new(Arc::clone(device), guest, mmap));
+        let report = Arc::clone(on_event);
+        let function = AssignedPci::new(
+            &vfio.info(),
+            Arc::clone(&vfio) as _,
+            Arc::clone(&vfio) as _,
+            Arc::clone(&vfio) as _,
+            Box::new(move |error| report(AssignedEvent::Failed(error))),
+        );
+        let function = function.map_err(|source| PcError::Assign {
+            name: device.name().to_owned(),
+            source,
+        })?;
+        let slot = self.pci.add(Arc::new(function))?;
+        let watched = self.watch(device, &vfio, slot, on_event);
+        if watched.is_err() {
+            self.pci.remove(slot);
+            vfio.give_back();
+            return watched;
+        }
+        if let Some(InterruptPath::Vmm { reason }) = vfio.intx_path() {
+            on_event(AssignedEvent::ThroughVmm { reason });
+        }
+        let report = Arc::clone(on_event);
+        self.pci
+            .on_conflict(move |conflict| report(AssignedEvent::Conflict(conflict)));
+        watched
+    }
+
+    /// Waits on a thread for the host to ask for the device, and then pulls it out of its slot.
+    fn watch(
+        &self,
+        device: &Arc<Device>,
+        vfio: &Arc<VfioPci>,
+        slot: usize,
+        on_event: &OnEvent,
+    ) -> Result<Option<RemovalRequest>, PcError> {
+        let (pci, vfio) = (Arc::downgrade(&self.pci), Arc::downgrade(vfio));
+        let (state, name) = (Arc::downgrade(&self.assigned.0), device.name().to_owned());
+        let report = Arc::clone(on_event);
+        let asked = move || {
+            let (Some(pci), Some(vfio), Some(state)) =
+                (pci.upgrade(), vfio.upgrade(), state.upgrade())
+            else {
+                return;
+            };
+            if pci.remove(slot) {
+                // The bus holds the function until the vCPUs have looked at the bus again, and the host waits.
+                vfio.give_back();
+                let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+                state.names.retain(|other| *other != name);
+                report(AssignedEvent::Removed);
+            }
+        };
+        Ok(RemovalRequest::watch(device, asked)?)
+    }
+}
+
+impl From<PassthroughError> for PcError {
+    fn from(error: PassthroughError) -> Self {
+        Self::Passthrough(Box::new(error))
+    }
+}
+
+impl fmt::Display for AssignedEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed(error) => f.write_str(&chain(error)),
+            Self::Conflict(error) => f.write_str(&chain(error)),
+            Self::ThroughVmm { reason } => write!(
+                f,
+                "a thread of the VMM hands its INTx on, and all accesses to it are exits: {reason}"
+            ),
+            Self::Removed => f.write_str("the host wants it back, and the guest has lost it"),
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! The address map of the PC.
+
+use vmbell::bus::{BusError, BusRange};
+use vmbell::device::pci::{Board, Pin, Window, Windows};
+use vmbell::irq::Gsi;
+
+/// The most vCPUs.
+pub const VCPUS_MAX: u16 = 64;
+const _: () = assert!(VCPUS_MAX as usize == stub::layout::MAX_VCPUS);
+
+/// The first of the pins of the I/O APIC to which only PCI devices lead, and how many there are: those behind the 16
+/// that have their number from ISA, as in chipsets with an I/O APIC.
+const FIRST_PCI_GSI: u32 = 16;
+const PCI_GSIS: usize = 8;
+/// Addresses up to 4 GiB that the kernel answers, or keeps for itself: the I/O APIC, the local APICs, and what KVM
+/// needs for real mode.
+const KERNEL: (u64, u64) = (0xfec0_0000, 0x0140_0000);
+
+/// The PCI bus of a PC with so many bytes of RAM. BARs get ports above those of the board, 32-bit addresses between the
+/// most RAM and the interrupt controllers, and 64-bit addresses far above 4 GiB.
+pub(super) fn board(memory: u64) -> Result<Board, BusError> {
+    Ok(Board {
+        windows: Windows {
+            io: Window::new(BusRange::new(0xc000, 0x4000)?),
+            memory32: Window::new(BusRange::new(0xe000_0000, 0x1e00_0000)?),
+            memory64: Window::new(BusRange::new(0x10_0000_0000, 0x70_0000_0000)?),
+        },
+        reserved: vec![
+            BusRange::new(0, memory)?,
+            BusRange::new(KERNEL.0, KERNEL.1)?,
+        ],
+        intx,
+    })
+}
+
+/// The GSI that a pin raises. Neighbouring slots and the pins of one slot have different ones.
+fn intx(slot: usize, pin: Pin) -> Option<Gsi> {
+    let line = slot.wrapping_add(pin.register().into()) % PCI_GSIS;
+    Gsi::new(FIRST_PCI_GSI + u32::try_from(line).ok()?).ok()
+}
+
+#[cfg(test)]
+#[path = "layout_test.rs"]
+mod tests;

@@ -1,0 +1,238 @@
+//! A PC without firmware that boots one image, and has what kvm-unit-tests expects of QEMU and what Linux needs.
+//!
+//! It has RAM from 0, the kernel's interrupt controllers and timer, a serial port, PCI, a clock, ACPI tables and
+//! registers, and firmware configuration. The guest can end the run by a write to
+//! [`DONE_PORT`](vmbell::guest::DONE_PORT), where QEMU has `isa-debug-exit`, by switching the machine off (the letters
+//! of `Shutdown` to their port, or ACPI's S5), and by resetting it. Each vCPU runs on a thread of its own, until the
+//! guest goes to sleep (S3); then the caller's thread waits for the clock to wake it.
+
+mod assigned;
+mod bios;
+mod error;
+mod flush;
+mod layout;
+mod mmio;
+mod platform;
+mod plug;
+mod power;
+
+use std::io::Write;
+use std::sync::{Arc, Mutex};
+
+use vm_memory::{Bytes, GuestAddress};
+
+pub use assigned::{AssignedEvent, OnEvent};
+pub use error::PcError;
+pub use layout::VCPUS_MAX;
+pub use platform::PlatformPlace;
+
+use self::assigned::Assigned;
+use self::platform::Taken;
+use super::off::{Off, Switch};
+use super::serial::{self, SerialPort};
+use super::{Boot, Image, MEMORY_MAX, Machine, Stop, ram};
+use vmbell::bus::{BusDevice, BusRange};
+use vmbell::device::pci::{PciRoot, Routes};
+use vmbell::device::{
+    ACPI_BASE, FW_CFG_PORTS, FwCfg, I8042, I8042_LEN, I8042_PORTS, PM_TIMER_LEN, PM_TIMER_PORT,
+    PM1_CONTROL_LEN, PM1_EVENT_LEN, PM1_EVENT_PORT, PORT_A, Pm1, PmTimer, PortA, RTC_LEN,
+    RTC_PORTS, SERIAL_LEN, SERIAL_PORTS, SHUTDOWN_PORT, ShutdownPort, acpi_tables,
+};
+use vmbell::hypervisor::{
+    Capability, CpuFeatures, EntryPoint, Hypervisor, Irqchip, Irqs, Vcpu, Vm, VmConfig,
+};
+use vmbell::irq::Routing;
+
+/// The settings of a PC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PcConfig {
+    /// Size of RAM in bytes, a multiple of 4096.
+    pub memory: u64,
+    /// The number of vCPUs. The first starts at once, the others wait until the guest starts them.
+    pub vcpus: u16,
+    /// Features of the CPU that the guest's CPUID does not show.
+    pub hidden: CpuFeatures,
+    /// Whether vCPUs offer paravirtual EOI.
+    pub pv_eoi: bool,
+    /// Whether RAM is memory of a file, which a worker in another process can map.
+    pub shared_memory: bool,
+}
+
+impl Default for PcConfig {
+    fn default() -> Self {
+        Self {
+            memory: 128 << 20,
+            vcpus: 1,
+            hidden: CpuFeatures::NONE,
+            pv_eoi: true,
+            shared_memory: false,
+        }
+    }
+}
+
+/// A PC: a machine with the devices of a board.
+#[derive(Debug)]
+pub struct Pc<V: Vm> {
+    machine: Machine<V>,
+    pci: Arc<PciRoot>,
+    /// The routes of all devices that send messages.
+    routes: Arc<Routes>,
+    assigned: Assigned,
+    platform: Mutex<Taken>,
+    switch: Arc<Switch>,
+    pm1: Pm1,
+    serial: Arc<SerialPort>,
+    config: PcConfig,
+}
+
+impl<V: Vm> Pc<V> {
+    /// Makes a PC whose serial port prints to `output`. Fails if the backend lacks [`Capability::Kernels`] or
+    /// [`Capability::Interrupts`], or cannot make such a guest.
+    pub fn new<H: Hypervisor<Vm = V>>(
+        hypervisor: &H,
+        config: PcConfig,
+        output: impl Write + Send + 'static,
+    ) -> Result<Self, PcError> {
+        for capability in [Capability::Kernels, Capability::Interrupts] {
+            hypervisor.require(capability).map_err(PcError::Lacking)?;
+        }
+        let memory = ram::make(&(0..MEMORY_MAX), config.memory, config.shared_memory)?;
+        let vm = hypervisor
+            .create_vm(&VmConfig {
+                ram_base: 0,
+                ram_size: config.memory,
+                memory,
+                irqchip: Irqchip::Full,
+                vcpus: config.vcpus.into(),
+                hidden: config.hidden,
+                pv_eoi: config.pv_eoi,
+                ..VmConfig::default()
+            })
+            .map_err(PcError::Create)?;
+        bios::write(vm.memory()).map_err(PcError::Bios)?;
+        let machine = Machine::new(vm);
+        let switch = Arc::new(Switch::default());
+        let pm1 = power::registers(machine.vm(), &switch);
+        let board = layout::board(config.memory)?;
+        let pci = PciRoot::new(&machine.pio, &machine.mmio, board)?;
+        let serial = serial::port(machine.vm(), Box::new(output), &switch)?;
+        let irqs: Arc<dyn Irqs> = machine.vm().clone();
+        let pc = Self {
+            machine,
+            pci,
+            routes: Routes::new(irqs, Routing::identity().routes().collect()),
+            assigned: Assigned::default(),
+            platform: Mutex::default(),
+            switch,
+            pm1,
+            serial: Arc::new(serial),
+            config,
+        };
+        pc.add_ports()?;
+        Ok(pc)
+    }
+
+    fn add_ports(&self) -> Result<(), PcError> {
+        let turn = |off: fn() -> Off| {
+            let switch = Arc::clone(&self.switch);
+            move || switch.turn(off())
+        };
+        let shutdown = ShutdownPort::new(turn(|| Off::Guest));
+        let keyboard = I8042::new(turn(|| Off::Reset));
+        let port_a = PortA::new(turn(|| Off::Reset));
+        let rtc = power::clock(self.machine.vm(), &self.switch, &self.pm1)?;
+        let fw_cfg = FwCfg::new(self.config.vcpus, self.config.memory);
+        let pm1_len = PM1_EVENT_LEN + PM1_CONTROL_LEN;
+        let devices: [(u64, u64, Arc<dyn BusDevice>); 8] = [
+            (SERIAL_PORTS, SERIAL_LEN, Arc::clone(&self.serial) as _),
+            (FW_CFG_PORTS, 2, Arc::new(fw_cfg)),
+            (
+                PM1_EVENT_PORT.into(),
+                pm1_len.into(),
+                Arc::new(self.pm1.clone()),
+            ),
+            (
+                PM_TIMER_PORT.into(),
+                PM_TIMER_LEN.into(),
+                Arc::new(PmTimer::new()),
+            ),
+            (SHUTDOWN_PORT, 1, Arc::new(shutdown)),
+            (I8042_PORTS, I8042_LEN, Arc::new(keyboard)),
+            (PORT_A, 1, Arc::new(port_a)),
+            (RTC_PORTS, RTC_LEN, Arc::new(rtc)),
+        ];
+        for (base, len, device) in devices {
+            self.machine.pio.insert(BusRange::new(base, len)?, device)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the ACPI tables, which tell of the devices that have been plugged in.
+    fn write_tables(&self) -> Result<(), PcError> {
+        let board = layout::board(self.config.memory)?;
+        let tables = acpi_tables(self.config.vcpus.into(), &board, &self.virtio_mmio());
+        let memory = self.machine.vm().memory();
+        let written = memory.write_slice(&tables, GuestAddress(ACPI_BASE.into()));
+        written.map_err(PcError::Tables)
+    }
+
+    /// The machine: the guest and its buses.
+    pub fn machine(&self) -> &Machine<V> {
+        &self.machine
+    }
+
+    /// The serial port, to which any thread may bring input.
+    pub fn serial(&self) -> &Arc<SerialPort> {
+        &self.serial
+    }
+
+    /// Boots `image` and runs it until it ends or `until` returns true; see [`Machine::run_together`]. A PC can
+    /// do this once, because each vCPU can be made only once.
+    pub fn run(
+        &self,
+        image: &Image,
+        boot: &Boot,
+        until: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Result<Stop, PcError> {
+        let until = Arc::new(until);
+        let memory = self.machine.vm().memory();
+        self.write_tables()?;
+        let entry = image.load(memory, boot)?;
+        let mut first = bios::before(entry, memory).map_err(PcError::Bios)?;
+        let mut vcpus = (0..u32::from(self.config.vcpus))
+            .map(|index| self.machine.vm().create_vcpu(index))
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(PcError::Vcpu)?;
+        let kicks: Vec<_> = vcpus.iter().map(Vcpu::kick_handle).collect();
+        self.switch
+            .connect(move || kicks.iter().for_each(|kick| kick.kick()));
+        loop {
+            for (index, vcpu) in vcpus.iter_mut().enumerate() {
+                let entry = if index == 0 {
+                    first
+                } else {
+                    EntryPoint::Secondary
+                };
+                vcpu.set_entry_point(entry).map_err(PcError::Vcpu)?;
+            }
+            let (switch, asked) = (Arc::clone(&self.switch), Arc::clone(&until));
+            let is_over = move || switch.is_off() || asked();
+            let outcome = self.machine.run_together(&mut vcpus, is_over);
+            // An error of a device comes first: it makes all later results worthless.
+            match (self.switch.take(), outcome?) {
+                (Some(Off::Failed { device, source }), _) => {
+                    return Err(PcError::Device { device, source });
+                }
+                (Some(Off::Guest), Stop::Kicked) => return Ok(Stop::Shutdown),
+                (Some(Off::Reset), Stop::Kicked) => return Ok(Stop::Reset),
+                (Some(Off::Done(code)), Stop::Kicked) => return Ok(Stop::Done(code)),
+                (Some(Off::Asleep), Stop::Kicked) => {}
+                (_, stop) => return Ok(stop),
+            }
+            if !self.pm1.wait_for_wake(&*until) {
+                return Ok(Stop::Kicked);
+            }
+            first = power::waking_vector(self.machine.vm().memory())?;
+        }
+    }
+}

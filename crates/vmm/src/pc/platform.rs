@@ -1,0 +1,152 @@
+//! Platform devices of the host in a PC's guest. No bus tells the guest of them: their registers are between RAM and the
+//! PCI devices, and their lines are pins of the I/O APIC that the board leaves free. What the guest has to know is in
+//! their device-tree node.
+
+use std::sync::{Arc, PoisonError};
+
+use super::{Pc, PcError};
+use crate::MEMORY_MAX;
+use vmbell::device::virtio::mmio::Location;
+use vmbell::hypervisor::{AssignedDevices, Irqs, Vm};
+use vmbell::irq::Gsi;
+use vmbell::passthrough::PassthroughError;
+use vmbell::passthrough::device::Device;
+use vmbell::passthrough::dma::DmaSpace;
+use vmbell::passthrough::host::HostDevice;
+use vmbell::passthrough::interrupt::InterruptPath;
+use vmbell::passthrough::kernel::Vfio;
+use vmbell::passthrough::node::{NodeInterrupt, NodeRegion, Trigger};
+use vmbell::passthrough::placed::{Access, Guest, Handover, Place, Placed, Wire};
+
+/// The addresses of registers: RAM ends below, and PCI begins above.
+const FIRST_ADDRESS: u64 = MEMORY_MAX;
+const END_ADDRESS: u64 = 0xe000_0000;
+const PAGE: u64 = 4096;
+
+/// The pins to which nothing else of the board leads.
+const FREE_PINS: [u32; 9] = [5, 10, 11, 12, 14, 15, 3, 6, 7];
+
+/// Where a platform device is in its guest.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PlatformPlace {
+    /// Its registers, in the order of the device.
+    pub regions: Vec<NodeRegion>,
+    /// Its interrupts, in the order of the device; a number is a pin of the I/O APIC.
+    pub interrupts: Vec<NodeInterrupt>,
+    /// Who hands each interrupt on.
+    pub paths: Vec<InterruptPath>,
+}
+
+/// What platform devices and virtio devices on MMIO registers have taken of the board.
+#[derive(Debug, Default)]
+pub(super) struct Taken {
+    bytes: u64,
+    pins: usize,
+    virtio: Vec<Location>,
+    devices: Vec<Placed>,
+}
+
+impl Taken {
+    /// Takes addresses and a pin for a virtio device; if there are none, the error says what is missing.
+    pub(super) fn take_virtio(&mut self) -> Result<Location, &'static str> {
+        let address = FIRST_ADDRESS + self.bytes;
+        if END_ADDRESS - address < Location::LEN {
+            return Err("addresses");
+        }
+        let gsi = *FREE_PINS.get(self.pins).ok_or("pins")?;
+        self.bytes += Location::LEN;
+        self.pins += 1;
+        let location = Location { address, gsi };
+        self.virtio.push(location);
+        Ok(location)
+    }
+
+    /// What virtio devices have taken.
+    pub(super) fn virtio(&self) -> &[Location] {
+        &self.virtio
+    }
+}
+
+impl<V: Vm> Pc<V> {
+    /// Gives the guest a platform device of the host, which is bound to a driver of VFIO. Without `mmap` none of its
+    /// registers is mapped, so that every access is an exit.
+    ///
+    /// # Errors
+    /// The device cannot be opened, or the board has no room for it.
+    pub fn assign_platform(&self, host: &HostDevice, mmap: bool) -> Result<PlatformPlace, PcError> {
+        self.assigned.claim(&host.name)?;
+        let backend: Arc<dyn AssignedDevices> = self.machine.vm().clone();
+        let vfio = Vfio::open(&host.path)?;
+        let device = vfio.device(&host.path, Some(&backend))?;
+        self.place(Arc::new(device), vfio.dma_space(), mmap)
+    }
+
+    /// Gives the guest an open platform device, whose DMA goes through `space`.
+    ///
+    /// # Errors
+    /// The board has no room for it, or its interrupts or memory cannot be wired.
+    pub fn place(
+        &self,
+        device: Arc<Device>,
+        space: Arc<dyn DmaSpace>,
+        mmap: bool,
+    ) -> Result<PlatformPlace, PcError> {
+        let mut taken = self.platform.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut place = PlatformPlace::default();
+        let access = if mmap {
+            Access::Mapped
+        } else {
+            Access::Emulated
+        };
+        let mut places = Vec::new();
+        let mut next = FIRST_ADDRESS + taken.bytes;
+        for region in device.regions().iter().filter(|region| region.size > 0) {
+            let end = region.size.checked_next_multiple_of(PAGE);
+            let end = end.and_then(|size| next.checked_add(size));
+            let end = end.filter(|end| *end <= END_ADDRESS);
+            let end = end.ok_or_else(|| no_room(&device, "addresses"))?;
+            let (region, size) = (region.index, region.size);
+            places.push(Place {
+                region,
+                address: next,
+                access,
+            });
+            let address = next;
+            place.regions.push(NodeRegion { address, size });
+            next = end;
+        }
+        let mut wires = Vec::new();
+        let mut pins = FREE_PINS.iter().skip(taken.pins);
+        for irq in device.irqs().iter().filter(|irq| irq.count > 0) {
+            let pin = *pins.next().ok_or_else(|| no_room(&device, "pins"))?;
+            let gsi = Gsi::new(pin).map_err(|error| PassthroughError::Backend(error.into()))?;
+            wires.push(Wire {
+                index: irq.index,
+                gsi,
+                handover: Handover::Irqfd,
+            });
+            place.interrupts.push(NodeInterrupt {
+                number: pin,
+                trigger: Trigger::of_line(irq.automasked),
+            });
+        }
+        let irqs: Arc<dyn Irqs> = self.machine.vm().clone();
+        let guest = Guest {
+            memory: self.machine.vm().memory(),
+            mmio: &self.machine.mmio,
+            backend: self.machine.vm().clone(),
+            irqs,
+        };
+        let placed = Placed::new(device, space, &guest, &places, &wires)?;
+        place.paths = placed.paths();
+        taken.bytes = next - FIRST_ADDRESS;
+        taken.pins += wires.len();
+        taken.devices.push(placed);
+        Ok(place)
+    }
+}
+
+fn no_room(device: &Device, what: &'static str) -> PcError {
+    let name = device.name().to_owned();
+    PcError::NoRoom { name, what }
+}

@@ -1,0 +1,121 @@
+//! The devices that a PC has only if somebody plugs them in.
+
+use std::io;
+use std::sync::Arc;
+
+use vm_memory::GuestMemoryMmap;
+
+use super::{Pc, PcError, flush};
+use crate::off::Off;
+use vmbell::bus::{BusDevice, BusRange};
+use vmbell::device::pc_testdev::{
+    TEST_FLUSH_LEN, TEST_FLUSH_PORTS, TEST_LATCH_LEN, TEST_LATCH_PORTS, TEST_LINE_PORTS,
+    TEST_LINES, TEST_MEMORY_BASE, TEST_MEMORY_LEN, TestFlush, TestLatch, TestLines, TestMemory,
+};
+use vmbell::device::pci::{PciError, PciFunction};
+use vmbell::device::pci_testdev::{PciTestdev, PciTestdevConfig};
+use vmbell::device::virtio::Handler;
+use vmbell::device::virtio::VirtioConfig;
+use vmbell::device::virtio::pci::{GuestParts, VirtioPci};
+use vmbell::device::virtio::vhost::Worker;
+use vmbell::hypervisor::{IoEvents, Vm};
+
+impl<V: Vm> Pc<V> {
+    /// Adds a function to the PCI bus, in the next slot, and returns the slot's number.
+    pub fn add_pci(&self, function: Arc<dyn PciFunction>) -> Result<usize, PcError> {
+        Ok(self.pci.add(function)?)
+    }
+
+    /// Sets the function that is called if the guest puts a BAR where it is not mapped, because RAM or another
+    /// device is there; see [`PciRoot::on_conflict`](vmbell::device::pci::PciRoot::on_conflict).
+    pub fn on_pci_conflict(&self, report: impl Fn(PciError) + Send + Sync + 'static) {
+        self.pci.on_conflict(report);
+    }
+
+    /// Adds a pci-testdev to the PCI bus.
+    pub fn add_testdev(&self, config: PciTestdevConfig) -> Result<(), PcError> {
+        let switch = Arc::clone(&self.switch);
+        let on_error = move |error| switch.turn(Off::failed("pci-testdev", error));
+        let events: Arc<dyn IoEvents> = self.machine.vm().clone();
+        let device = PciTestdev::new(config, events, Box::new(on_error));
+        let device = device.map_err(|source| PcError::Testdev { source })?;
+        self.pci.add(Arc::new(device))?;
+        Ok(())
+    }
+
+    /// The guest's RAM, which a worker of its devices serves.
+    pub fn memory(&self) -> &GuestMemoryMmap {
+        self.machine.vm().memory()
+    }
+
+    /// Adds a virtio device with so many queues to the PCI bus.
+    pub fn add_virtio<D: Handler + 'static>(
+        &self,
+        handler: D,
+        queues: u16,
+        config: VirtioConfig,
+    ) -> Result<(), PcError> {
+        let guest = self.guest_parts(D::NAME);
+        self.plug_virtio(D::NAME, VirtioPci::new(handler, queues, config, guest))
+    }
+
+    /// Adds a virtio device whose queues a worker of the kernel serves to the PCI bus.
+    pub fn add_vhost<W: Worker + 'static>(
+        &self,
+        worker: W,
+        config: VirtioConfig,
+    ) -> Result<(), PcError> {
+        let guest = self.guest_parts(W::NAME);
+        self.plug_virtio(W::NAME, VirtioPci::with_worker(worker, config, guest))
+    }
+
+    fn guest_parts(&self, device: &'static str) -> GuestParts {
+        let switch = Arc::clone(&self.switch);
+        GuestParts {
+            memory: self.memory().clone(),
+            events: self.machine.vm().clone(),
+            routes: Arc::clone(&self.routes),
+            backlog: self.machine.backlog.clone(),
+            on_error: Arc::new(move |error| switch.turn(Off::failed(device, error))),
+        }
+    }
+
+    fn plug_virtio(
+        &self,
+        device: &'static str,
+        made: io::Result<VirtioPci>,
+    ) -> Result<(), PcError> {
+        let function = made.map_err(|source| PcError::Virtio { device, source })?;
+        self.pci.add(Arc::new(function))?;
+        Ok(())
+    }
+
+    /// Adds a pc-testdev. A PC can have one, because its ports and addresses are fixed.
+    pub fn add_pc_testdev(&self) -> Result<(), PcError> {
+        let switch = Arc::clone(&self.switch);
+        let lines = TestLines::new(self.machine.vm().clone(), move |error| {
+            switch.turn(Off::failed("pc-testdev", error));
+        });
+        let (switch, vm) = (Arc::clone(&self.switch), self.machine.vm().clone());
+        let flush = TestFlush::new(move |page| {
+            if let Err(error) = flush::flush(vm.memory(), page) {
+                switch.turn(Off::failed("pc-testdev", error));
+            }
+        });
+        let latch = Arc::new(TestLatch::default());
+        let [first, second] = TEST_LATCH_PORTS;
+        let devices: [(u64, u64, Arc<dyn BusDevice>); 4] = [
+            (first, TEST_LATCH_LEN, Arc::clone(&latch) as _),
+            (second, TEST_LATCH_LEN, latch),
+            (TEST_FLUSH_PORTS, TEST_FLUSH_LEN, Arc::new(flush)),
+            (TEST_LINE_PORTS, TEST_LINES, Arc::new(lines)),
+        ];
+        for (base, len, device) in devices {
+            self.machine.pio.insert(BusRange::new(base, len)?, device)?;
+        }
+        let memory = BusRange::new(TEST_MEMORY_BASE, TEST_MEMORY_LEN)?;
+        let device = Arc::new(TestMemory::default());
+        self.machine.mmio.insert(memory, device)?;
+        Ok(())
+    }
+}

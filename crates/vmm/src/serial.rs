@@ -1,0 +1,35 @@
+//! The serial port of a board, whose interrupt is an irqfd.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
+
+use super::MachineError;
+use super::off::{Off, Switch};
+use vmbell::device::{SERIAL_GSI, Serial};
+use vmbell::hypervisor::{Error, Vm};
+use vmbell::irq::Gsi;
+
+/// The serial port of a board.
+pub type SerialPort = Serial<Box<dyn Write + Send>>;
+
+/// A port that prints to `output`, and turns `switch` if it cannot. Its place is the board's.
+pub(super) fn port<V: Vm>(
+    vm: &Arc<V>,
+    output: Box<dyn Write + Send>,
+    switch: &Arc<Switch>,
+) -> Result<SerialPort, MachineError> {
+    let connect = || {
+        let irq = EventFd::new(EFD_NONBLOCK).map_err(|source| Error::System {
+            operation: "make an eventfd",
+            source,
+        })?;
+        vm.register_irqfd(&irq, Gsi::new(SERIAL_GSI)?, None)?;
+        vm.irq_trigger(&irq)
+    };
+    let trigger = connect().map_err(MachineError::Serial)?;
+    let switch = Arc::clone(switch);
+    let on_error = move |error| switch.turn(Off::failed("the serial port", error));
+    Ok(Serial::new(output, Some(trigger), on_error))
+}

@@ -1,0 +1,94 @@
+//! Why the exit loop ended, and a deadline that makes it end.
+
+use std::fmt;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use vmbell::hypervisor::Kick;
+use vmbell::thread::{self, ThreadKind};
+
+/// Why [`Runner::run`](super::Runner::run) returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// The program said with this value that it is done ([`done`](vmbell::guest::done)). The vCPU can be run again.
+    Done(u32),
+    /// The guest executed `hlt`.
+    Halted,
+    /// The guest asked to be switched off.
+    Shutdown,
+    /// The guest asked to be reset.
+    Reset,
+    /// A thread kicked the vCPU.
+    Kicked,
+}
+
+/// Kicks a vCPU from a thread of its own (`vmbell-deadline`) once a condition holds, unless it is dropped
+/// before: a guest that loops for ever does not stop by itself.
+#[derive(Debug)]
+pub struct Deadline {
+    cancelled: Arc<(Mutex<bool>, Condvar)>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// How often the thread tests the condition, and how often it kicks once the condition holds.
+const PERIOD: Duration = Duration::from_millis(20);
+
+impl Deadline {
+    /// Kicks again and again from `when` on. Fails if the thread cannot be started.
+    pub fn new(when: Instant, kick: Arc<dyn Kick>) -> std::io::Result<Self> {
+        Self::once(move || Instant::now() >= when, kick)
+    }
+
+    /// Kicks again and again while `passed` returns true. Fails if the thread cannot be started.
+    pub fn once(
+        passed: impl Fn() -> bool + Send + 'static,
+        kick: Arc<dyn Kick>,
+    ) -> std::io::Result<Self> {
+        let cancelled = Arc::new((Mutex::new(false), Condvar::new()));
+        let shared = Arc::clone(&cancelled);
+        let watch = move || {
+            let (flag, condition) = &*shared;
+            let mut cancelled = flag.lock().unwrap_or_else(PoisonError::into_inner);
+            while !*cancelled {
+                if passed() {
+                    kick.kick();
+                }
+                (cancelled, _) = condition
+                    .wait_timeout(cancelled, PERIOD)
+                    .unwrap_or_else(PoisonError::into_inner);
+            }
+        };
+        let thread = thread::spawn(ThreadKind::Device, "vmbell-deadline", watch)?;
+        Ok(Self {
+            cancelled,
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Deadline {
+    fn drop(&mut self) {
+        *self
+            .cancelled
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = true;
+        self.cancelled.1.notify_one();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl fmt::Display for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Done(code) => write!(f, "done, code {code}"),
+            Self::Halted => f.write_str("halted"),
+            Self::Shutdown => f.write_str("switched off"),
+            Self::Reset => f.write_str("reset"),
+            Self::Kicked => f.write_str("kicked"),
+        }
+    }
+}

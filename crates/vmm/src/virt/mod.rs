@@ -1,0 +1,162 @@
+//! An arm64 board without firmware that boots a kernel of Linux, or an image made for QEMU's machine `virt`.
+//!
+//! It has RAM from 1 GiB, the backend's GICv3 with an ITS or GICv2, the CPU's timers, a serial port, and virtio devices on
+//! registers in memory. A device tree tells the image of all of them. The guest starts its other vCPUs, switches the
+//! machine off and resets it by PSCI, which the backend answers. Each vCPU runs on a thread of its own.
+
+mod error;
+mod layout;
+mod plug;
+mod tree;
+
+use std::io::Write;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use vm_memory::{Bytes, GuestAddress};
+
+pub use error::VirtError;
+
+use self::layout::SERIAL;
+use self::tree::Description;
+use super::image::TREE_LEN;
+use super::off::{Off, Switch};
+use super::serial::{self, SerialPort};
+use super::{Arm64Image, Boot, Machine, Stop, ram};
+use vmbell::bus::BusRange;
+use vmbell::device::SERIAL_LEN;
+use vmbell::hypervisor::aarch64::IMAGE_RAM;
+use vmbell::hypervisor::{Capability, EntryPoint, Hypervisor, Irqchip, Vcpu, Vm, VmConfig};
+use vmbell::irq::{Gic, Routing};
+
+/// The settings of a board.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VirtConfig {
+    /// Size of RAM in bytes, a multiple of 4096, from 2 MiB to 3008 MiB.
+    pub memory: u64,
+    /// The number of vCPUs. The first starts at once, the others wait until the guest starts them.
+    pub vcpus: u16,
+    /// Whether RAM is memory of a file, which a worker in another process can map.
+    pub shared_memory: bool,
+}
+
+/// A board: a machine with the devices of the tree.
+#[derive(Debug)]
+pub struct Virt<V: Vm> {
+    machine: Machine<V>,
+    gic: Gic,
+    switch: Arc<Switch>,
+    serial: Arc<SerialPort>,
+    /// How many virtio devices there are.
+    devices: Mutex<u32>,
+    config: VirtConfig,
+}
+
+impl<V: Vm> Virt<V> {
+    /// Makes a board whose serial port prints to `output`. Fails if the backend lacks [`Capability::Kernels`] or
+    /// [`Capability::Interrupts`], or cannot make such a guest.
+    pub fn new<H: Hypervisor<Vm = V>>(
+        hypervisor: &H,
+        config: VirtConfig,
+        output: impl Write + Send + 'static,
+    ) -> Result<Self, VirtError> {
+        for capability in [Capability::Kernels, Capability::Interrupts] {
+            hypervisor.require(capability).map_err(VirtError::Lacking)?;
+        }
+        let memory = ram::make(&IMAGE_RAM, config.memory, config.shared_memory)?;
+        let vm = hypervisor
+            .create_vm(&VmConfig {
+                ram_base: IMAGE_RAM.start,
+                ram_size: config.memory,
+                memory,
+                irqchip: Irqchip::Full,
+                vcpus: config.vcpus.into(),
+                ..VmConfig::default()
+            })
+            .map_err(VirtError::Create)?;
+        let gic = vm.gic().ok_or(VirtError::NoGic)?;
+        let routes: Vec<_> = Routing::identity().routes().collect();
+        vm.set_routing(&routes).map_err(VirtError::Create)?;
+        let machine = Machine::new(vm);
+        let switch = Arc::new(Switch::default());
+        let serial = serial::port(machine.vm(), Box::new(output), &switch)?;
+        let serial = Arc::new(serial);
+        let range = BusRange::new(SERIAL, SERIAL_LEN)?;
+        machine.mmio.insert(range, Arc::clone(&serial) as _)?;
+        Ok(Self {
+            machine,
+            gic,
+            switch,
+            serial,
+            devices: Mutex::default(),
+            config,
+        })
+    }
+
+    /// The machine: the guest and its buses.
+    pub const fn machine(&self) -> &Machine<V> {
+        &self.machine
+    }
+
+    /// The serial port, to which any thread may bring input.
+    pub const fn serial(&self) -> &Arc<SerialPort> {
+        &self.serial
+    }
+
+    /// Boots `image` and runs it until it ends or `until` returns true; see [`Machine::run_together`]. A board can do
+    /// this once, because each vCPU can be made only once.
+    pub fn run(
+        &self,
+        image: &Arm64Image,
+        boot: &Boot,
+        until: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Result<Stop, VirtError> {
+        let (pc, tree) = self.load(image, boot)?;
+        let mut vcpus = (0..u32::from(self.config.vcpus))
+            .map(|index| self.machine.vm().create_vcpu(index))
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(VirtError::Vcpu)?;
+        for (index, vcpu) in vcpus.iter_mut().enumerate() {
+            let entry = match index {
+                0 => EntryPoint::MmuOff { pc, tree },
+                _ => EntryPoint::Secondary,
+            };
+            vcpu.set_entry_point(entry).map_err(VirtError::Vcpu)?;
+        }
+        let kicks: Vec<_> = vcpus.iter().map(Vcpu::kick_handle).collect();
+        self.switch
+            .connect(move || kicks.iter().for_each(|kick| kick.kick()));
+        let switch = Arc::clone(&self.switch);
+        let is_over = move || switch.is_off() || until();
+        let outcome = self.machine.run_together(&mut vcpus, is_over);
+        // An error of a device comes first: it makes all later results worthless.
+        match (self.switch.take(), outcome) {
+            (Some(Off::Failed { device, source }), _) => Err(VirtError::Device { device, source }),
+            (Some(Off::Done(code)), Ok(Stop::Kicked)) => Ok(Stop::Done(code)),
+            (_, outcome) => Ok(outcome?),
+        }
+    }
+
+    /// Copies the image, its initrd and the tree into RAM, and returns the addresses of the first instruction and the tree.
+    fn load(&self, image: &Arm64Image, boot: &Boot) -> Result<(u64, u64), VirtError> {
+        let memory = self.machine.vm().memory();
+        let loaded = image.load(memory, boot)?;
+        let virtio = *self.devices.lock().unwrap_or_else(PoisonError::into_inner);
+        let blob = tree::blob(&Description {
+            memory: self.config.memory,
+            vcpus: self.config.vcpus,
+            gic: self.gic,
+            virtio,
+            arguments: &boot.arguments,
+            initrd: loaded.initrd,
+        });
+        let blob = blob.map_err(VirtError::Tree)?;
+        let (len, room) = (blob.len(), TREE_LEN);
+        if len as u64 > room {
+            return Err(VirtError::TreeSize { len, room });
+        }
+        memory
+            .write_slice(&blob, GuestAddress(loaded.tree))
+            .map_err(VirtError::Memory)?;
+        Ok((loaded.entry, loaded.tree))
+    }
+}

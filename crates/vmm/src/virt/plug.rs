@@ -1,0 +1,84 @@
+//! The virtio devices of the board: each has registers at a fixed address and one line.
+
+use std::sync::{Arc, PoisonError};
+
+use vm_memory::GuestMemoryMmap;
+
+use super::layout::{VIRTIO_MAX, virtio};
+use super::{Virt, VirtError};
+use crate::MachineError;
+use crate::mmio::Place;
+use crate::off::Off;
+use vmbell::bus::BusRange;
+use vmbell::device::ChrTestdev;
+use vmbell::device::virtio::Handler;
+use vmbell::device::virtio::VirtioConfig;
+use vmbell::device::virtio::mmio::Location;
+use vmbell::device::virtio::vhost::Worker;
+use vmbell::hypervisor::Vm;
+
+impl<V: Vm> Virt<V> {
+    /// Adds a virtio device with so many queues.
+    ///
+    /// # Errors
+    /// The board has no place for it, or the process no descriptors or threads.
+    pub fn add_virtio<D: Handler + 'static>(
+        &self,
+        handler: D,
+        queues: u16,
+        config: VirtioConfig,
+    ) -> Result<(), VirtError> {
+        self.at_next(D::NAME, config, |place| place.plug(handler, queues))
+    }
+
+    /// Adds a virtio device whose queues a worker serves.
+    ///
+    /// # Errors
+    /// The board has no place for it, or the process no descriptors or threads.
+    pub fn add_vhost<W: Worker + 'static>(
+        &self,
+        worker: W,
+        config: VirtioConfig,
+    ) -> Result<(), VirtError> {
+        self.at_next(W::NAME, config, |place| place.plug_worker(worker))
+    }
+
+    /// Adds a device by which the guest ends the machine with a code of its own.
+    ///
+    /// # Errors
+    /// The board has no place for it.
+    pub fn add_chr_testdev(&self) -> Result<(), VirtError> {
+        let switch = Arc::clone(&self.switch);
+        let device = ChrTestdev::new(self.memory(), move |code| switch.turn(Off::Done(code)));
+        self.at_next("chr-testdev", VirtioConfig::default(), |place| {
+            let range = BusRange::new(place.location.address, Location::LEN)?;
+            Ok(place.machine.mmio.insert(range, Arc::new(device))?)
+        })
+    }
+
+    /// The guest's RAM, which a worker of its devices serves.
+    pub fn memory(&self) -> &GuestMemoryMmap {
+        self.machine.vm().memory()
+    }
+
+    fn at_next(
+        &self,
+        device: &'static str,
+        config: VirtioConfig,
+        plug: impl FnOnce(Place<'_, V>) -> Result<(), MachineError>,
+    ) -> Result<(), VirtError> {
+        let mut devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
+        if *devices >= VIRTIO_MAX {
+            let most = VIRTIO_MAX;
+            return Err(VirtError::NoPlace { device, most });
+        }
+        plug(Place {
+            machine: &self.machine,
+            switch: &self.switch,
+            location: virtio(*devices),
+            config,
+        })?;
+        *devices += 1;
+        Ok(())
+    }
+}

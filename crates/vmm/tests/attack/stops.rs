@@ -1,0 +1,276 @@
+//! Sandboxes that somebody stops and lets go on at any moment: no ring is lost, none comes twice, and none after a
+//! removal that has returned.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use stub::layout::{SHARED_BASE, Shared};
+use vm_memory::{Bytes, GuestAddress};
+use vmbell::doorbell::Sharing;
+use vmbell::guest::{DONE_PORT, Parameters, Results, offset};
+use vmbell::hypervisor::usermode::{UsermodeVcpu, UsermodeVm};
+use vmbell::hypervisor::{IoEvents, Irqchip, PatchMode, Vcpu, Vm, VmConfig, VmEntry, VmExit};
+use vmbell_vmm::PARAMETERS;
+use vmm_sys_util::eventfd::EventFd;
+
+use crate::batch::Attack;
+use crate::bells::PLACES;
+use crate::harness::process::signal;
+use crate::harness::{HOLE, chain, count, event, programs, start};
+use crate::random::{Random, pause};
+use crate::scatter;
+use crate::vcpus::{config, create, end, note, run_until};
+use crate::watch::Watch;
+
+#[test]
+fn a_sandbox_may_be_stopped_at_any_moment() {
+    Attack {
+        name: "stops::a_sandbox_may_be_stopped_at_any_moment",
+        rounds: 8,
+        full: 1500,
+        round,
+    }
+    .run();
+}
+
+/// What somebody does to a sandbox.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Somebody {
+    /// Stops it and lets it go on, for these times at most.
+    Stops(Duration),
+    /// The same, but some of its stops are longer than the engine waits for anything.
+    StopsLong,
+    /// Lets it go on, whoever stopped it.
+    Continues,
+}
+
+impl Somebody {
+    /// Does it again and again, for a while; at the end the sandbox goes on.
+    fn act(self, sandbox: i32, random: &mut Random, over: &AtomicBool) {
+        let signal = |number| {
+            // The monitor may have killed it.
+            let _ = signal(sandbox, number);
+        };
+        // Long after all is over, or in the middle of it.
+        let until =
+            Instant::now() + random.pick(&[Duration::from_millis(100), Duration::from_secs(60)]);
+        let mut more = true;
+        // Once at least.
+        while more {
+            more = !over.load(Relaxed) && (Instant::now() < until || self == Self::Continues);
+            let most = match self {
+                Self::Stops(most) => most,
+                Self::StopsLong => Duration::from_millis(5),
+                Self::Continues => Duration::from_micros(20),
+            };
+            if self != Self::Continues {
+                signal(Signal::STOP);
+                pause(if self == Self::StopsLong && random.once_in(4) {
+                    Duration::from_millis(900 + random.below(1600))
+                } else {
+                    random.time(most)
+                });
+            }
+            signal(Signal::CONT);
+            // Who else stops it is answered at once.
+            for _ in 0..random.below(32) {
+                pause(random.time(Duration::from_micros(20)));
+                signal(Signal::CONT);
+            }
+            pause(random.time(most));
+        }
+    }
+}
+
+/// A guest that rings, and all that it rang.
+struct Ringing<'r> {
+    watch: &'r Watch,
+    vm: &'r UsermodeVm,
+    place: usize,
+    /// All that were registered, and whether their removal has returned.
+    events: Vec<(EventFd, bool)>,
+    rings: u64,
+}
+
+impl Ringing<'_> {
+    fn look(&mut self) {
+        for (event, removed) in &self.events {
+            let count = count(event);
+            assert!(
+                count == 0 || !removed,
+                "{count} rings after a removal that returned"
+            );
+            self.rings += count;
+        }
+    }
+
+    /// Registers a new eventfd, and removes it after `time`.
+    fn come_and_go(&mut self, time: Duration) -> Result<(), String> {
+        let (place, datamatch) = PLACES[self.place];
+        let event = event();
+        let result = self.watch.call("register_ioevent", || {
+            self.vm
+                .register_ioevent(&event, place, datamatch, Sharing::Exclusive)
+        });
+        note(self.watch, "register_ioevent", &result);
+        self.events.push((event, false));
+        result.map_err(|error| chain(&error))?;
+        pause(time);
+        self.look();
+        self.remove(self.events.len() - 1)
+    }
+
+    /// Removes the eventfds whose removal has failed.
+    fn remove_all(&mut self) {
+        for index in 0..self.events.len() {
+            if !self.events[index].1 {
+                // Not all of them are registered.
+                let _ = self.remove(index);
+            }
+        }
+    }
+
+    fn remove(&mut self, index: usize) -> Result<(), String> {
+        let (place, datamatch) = PLACES[self.place];
+        let (event, removed) = &mut self.events[index];
+        let result = self.watch.call("unregister_ioevent", || {
+            self.vm.unregister_ioevent(event, place, datamatch)
+        });
+        note(self.watch, "unregister_ioevent", &result);
+        // What came until now came before.
+        self.rings += count(event);
+        *removed = result.is_ok();
+        result.map_err(|error| chain(&error))
+    }
+}
+
+/// Runs a guest that rings until it is told to end; gives its exits at that place.
+fn ring(watch: &Watch, vcpu: &mut UsermodeVcpu) -> Result<u64, String> {
+    let mut exits = 0;
+    loop {
+        match watch.call("run", || vcpu.run(VmEntry::Resume)) {
+            Ok(VmExit::PioOut {
+                port: DONE_PORT,
+                data,
+                ..
+            }) => {
+                assert_eq!(data, 0, "a register changed");
+                return Ok(exits);
+            }
+            Ok(
+                VmExit::PioOut { port: 0x500, .. }
+                | VmExit::MmioWrite { .. }
+                | VmExit::Hypercall { .. },
+            ) => exits += 1,
+            Ok(VmExit::Kicked) => {}
+            Ok(exit) => panic!("{exit:x?}"),
+            Err(error) => return Err(chain(&error)),
+        }
+    }
+}
+
+fn round(watch: &'static Watch, random: &mut Random) {
+    let hostile = random.once_in(12);
+    let config = VmConfig {
+        vcpus: 1 + u32::from(hostile),
+        patch: if hostile {
+            PatchMode::Off
+        } else {
+            random.pick(&[PatchMode::Off, PatchMode::Int3, PatchMode::Jmp])
+        },
+        ..config(random, &[Irqchip::None, Irqchip::Full])
+    };
+    let (vm, sandbox) = create(watch, &config);
+    let place = usize::try_from(random.below(3)).unwrap();
+    let parameters = Parameters {
+        count: u64::MAX,
+        address: [0x500, HOLE, 7][place],
+        value: place as u64,
+        pause: 0,
+    };
+    let mut vcpu = start(&vm, programs::storm(), parameters, 0);
+    // Lookups that seem to be under way for ever.
+    let counters = std::mem::offset_of!(Shared, lapics) as u64;
+    let mut scribbler = hostile.then(|| scatter::take(&vm, 1, random, SHARED_BASE, counters, &[]));
+    let mut ringing = Ringing {
+        watch,
+        vm: &vm,
+        place,
+        events: Vec::new(),
+        rings: 0,
+    };
+    let over = AtomicBool::new(false);
+    let somebody = match random.below(12) {
+        // A removal from such a guest stops it too.
+        _ if hostile && random.once_in(2) => Somebody::Continues,
+        0..3 => Somebody::Stops(Duration::from_micros(50)),
+        3..6 => Somebody::Stops(Duration::from_millis(2)),
+        6..9 => Somebody::Stops(Duration::from_millis(30)),
+        9 => Somebody::StopsLong,
+        _ => Somebody::Continues,
+    };
+    let (mut stops, mut bells) = (random.fork(), random.fork());
+    let (exits, last) = std::thread::scope(|scope| {
+        let guest = scope.spawn(|| ring(watch, &mut vcpu));
+        if let Some(vcpu) = &mut scribbler {
+            let until = Instant::now() + Duration::from_millis(1500);
+            scope.spawn(move || run_until(watch, vcpu, until));
+        }
+        let stopper = scope.spawn(|| somebody.act(sandbox, &mut stops, &over));
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let until = Instant::now() + Duration::from_millis(150);
+            let mut failed = false;
+            for _ in 0..if hostile { 1 } else { 12 } {
+                if Instant::now() > until && !hostile {
+                    break;
+                }
+                let time = bells.time(Duration::from_millis(4));
+                failed |= ringing.come_and_go(time).is_err();
+                ringing.look();
+            }
+            failed
+        }));
+        over.store(true, Relaxed);
+        stopper.join().unwrap();
+        let failed = result.unwrap_or_else(|panic| {
+            let _ = signal(sandbox, Signal::KILL);
+            std::panic::resume_unwind(panic)
+        });
+        // It goes on for good, so all must be as if nothing had been.
+        let last = if failed {
+            ringing.remove_all();
+            ringing.come_and_go(Duration::from_millis(1))
+        } else {
+            Ok(())
+        };
+        let place = GuestAddress(PARAMETERS.0 + offset::PAUSE as u64);
+        vm.memory().write_obj(1_u64, place).unwrap();
+        (
+            guest
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            last,
+        )
+    });
+    pause(Duration::from_micros(500));
+    ringing.look();
+    let rings = ringing.rings;
+    if !hostile {
+        match exits {
+            Ok(exits) => {
+                let all = Results::read(vm.memory(), PARAMETERS).unwrap().rings;
+                assert_eq!(rings + exits, all, "{rings} signals and {exits} exits");
+                assert_eq!(last, Ok(()), "an honest guest that goes on");
+                watch.note("honest: all counted");
+            }
+            Err(end) => {
+                assert!(end.contains("the sandbox ended"), "{end}");
+                watch.note(format!("honest: {end}"));
+            }
+        }
+    }
+    let vcpus = [vcpu].into_iter().chain(scribbler).collect();
+    end(watch, vm, vcpus, sandbox);
+}

@@ -1,0 +1,158 @@
+//! What the tests share: a watchdog, a guest that plays scripts, and the fixed addresses in it.
+#![allow(dead_code, reason = "each test binary uses a part")]
+
+pub mod backends;
+pub mod bells;
+#[cfg(target_arch = "x86_64")]
+pub mod jumps;
+pub mod process;
+pub mod programs;
+pub mod script;
+#[cfg(target_arch = "x86_64")]
+pub mod symbols;
+pub mod taker;
+pub mod wait;
+
+#[allow(unused_imports, reason = "each test binary uses a part")]
+pub use backends::{bounded, chain, kvm};
+#[allow(unused_imports, reason = "each test binary uses a part")]
+pub use wait::{HANG, await_that};
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use vm_memory::{Bytes, GuestAddress};
+use vmbell::doorbell::IoEventAddress;
+use vmbell::guest::{Parameters, Program, done};
+use vmbell::hypervisor::{
+    Capability, EntryPoint, Error, Hypervisor, Kick, Vcpu, Vm, VmConfig, VmEntry, VmExit,
+};
+use vmbell_vmm::{CODE, Deadline, PARAMETERS, STACK_TOP};
+use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
+
+/// Free RAM for what a guest works on, 1 MiB from the start of RAM.
+pub const AREA: u64 = PARAMETERS.0 + 0x10_0000;
+
+/// A hole in guest memory.
+pub const HOLE: u64 = 0xd000_0000;
+
+/// How often a test repeats what a race has to meet: a quarter of it in the lab, where an exit takes a
+/// hundred times as long.
+pub fn rounds(native: u64) -> u64 {
+    // The lab tells the programs that it runs.
+    let is_emulated = std::env::var_os("VMBELL_TIMING").is_some();
+    if is_emulated { native / 4 } else { native }
+}
+
+/// Whether doorbells can be there on this backend.
+pub fn has_doorbells_at<H: Hypervisor>(hypervisor: &H, place: IoEventAddress) -> bool {
+    let capability = match place {
+        IoEventAddress::Pio(_) => Capability::PioDoorbell,
+        IoEventAddress::Mmio(_) => Capability::MmioDoorbell,
+        IoEventAddress::Hypercall(_) => Capability::HypercallDoorbell,
+    };
+    hypervisor.support(capability).is_yes()
+}
+
+/// A guest as the defaults make it.
+pub fn plain<H: Hypervisor>(hypervisor: &H) -> H::Vm {
+    configured(hypervisor, VmConfig::default())
+}
+
+/// A guest made like this.
+pub fn configured<H: Hypervisor>(hypervisor: &H, config: VmConfig) -> H::Vm {
+    process::alone(|| {
+        hypervisor
+            .create_vm(&config)
+            .unwrap_or_else(|error| panic!("{}", chain(&error)))
+    })
+}
+
+/// An eventfd that does not block.
+pub fn event() -> EventFd {
+    EventFd::new(EFD_NONBLOCK).unwrap()
+}
+
+/// The count of an eventfd that does not block, which reading resets.
+pub fn count(event: &EventFd) -> u64 {
+    match event.read() {
+        Ok(count) => count,
+        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => 0,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Takes a vCPU and lets it begin with a program.
+pub fn start<V: Vm>(vm: &V, program: Program, parameters: Parameters, index: u32) -> V::Vcpu {
+    vm.memory().write_slice(program.code, CODE).unwrap();
+    parameters.write(vm.memory(), PARAMETERS).unwrap();
+    begin(vm, index)
+}
+
+/// Takes a vCPU and lets it begin with the program that is loaded.
+pub fn begin<V: Vm>(vm: &V, index: u32) -> V::Vcpu {
+    begin_at(vm, index, PARAMETERS)
+}
+
+/// The same, with a page of parameters of its own.
+pub fn begin_at<V: Vm>(vm: &V, index: u32, page: GuestAddress) -> V::Vcpu {
+    let mut vcpu = vm.create_vcpu(index).unwrap();
+    let sp = STACK_TOP.0 + 0x1_0000 * u64::from(index);
+    vcpu.set_entry_point(EntryPoint::Program {
+        pc: CODE.0,
+        sp,
+        arguments: [page.0, index.into()],
+    })
+    .unwrap();
+    vcpu
+}
+
+/// Kicks a vCPU whose guest has hung, until this is dropped.
+pub fn kick_if_hung(kick: Arc<dyn Kick>) -> Deadline {
+    Deadline::new(Instant::now() + HANG, kick).unwrap()
+}
+
+/// Runs a vCPU once. If the guest hangs, the exit is a kick.
+pub fn step<C: Vcpu>(vcpu: &mut C, entry: VmEntry) -> Result<VmExit, Error> {
+    let _unless_done = kick_if_hung(vcpu.kick_handle());
+    vcpu.run(entry)
+}
+
+/// Runs a vCPU until it says that it is done; gives the exits before that. Reads are answered by
+/// `answer`.
+pub fn run_to_done<C: Vcpu>(
+    vcpu: &mut C,
+    mut answer: impl FnMut(&VmExit) -> VmEntry,
+) -> Vec<VmExit> {
+    let _unless_done = kick_if_hung(vcpu.kick_handle());
+    let mut exits = Vec::new();
+    let mut entry = VmEntry::Resume;
+    loop {
+        let exit = vcpu
+            .run(entry)
+            .unwrap_or_else(|error| panic!("{}, after {exits:x?}", chain(&error)));
+        match exit {
+            exit if done(&exit).is_some() => return exits,
+            VmExit::Fault(fault) => panic!("{fault}, after {exits:x?}"),
+            VmExit::Kicked => panic!("the guest hangs, after {} exits", exits.len()),
+            exit => {
+                entry = answer(&exit);
+                exits.push(exit);
+            }
+        }
+    }
+}
+
+/// [`run_to_done`] for guests that read nothing.
+pub fn run<C: Vcpu>(vcpu: &mut C) -> Vec<VmExit> {
+    run_to_done(vcpu, |_| VmEntry::Resume)
+}
+
+/// Runs a vCPU until it ends in a fault, and gives that.
+pub fn fault<C: Vcpu>(vcpu: &mut C) -> vmbell::hypervisor::Fault {
+    match step(vcpu, VmEntry::Resume) {
+        Ok(VmExit::Fault(fault)) => *fault,
+        Ok(exit) => panic!("no fault but {exit:x?}"),
+        Err(error) => panic!("no fault but {}", chain(&error)),
+    }
+}

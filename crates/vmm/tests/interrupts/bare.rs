@@ -1,0 +1,18 @@
+//! A guest whose stack pointer is whatever a test wants.
+
+use vmbell::guest::Parameters;
+use vmbell::hypervisor::{Vcpu, Vm};
+use vmbell_vmm::CODE;
+
+use crate::harness::{programs, start};
+
+/// Takes vCPU 0; it says when it has its stack, and waits for interrupts.
+pub fn spin_with_stack<V: Vm>(vm: &V, rsp: u64) -> V::Vcpu {
+    let parameters = Parameters {
+        value: rsp,
+        ..Parameters::default()
+    };
+    let mut vcpu = start(vm, programs::bare(), parameters, 0);
+    vcpu.set_interrupt_handler(CODE.0).unwrap();
+    vcpu
+}

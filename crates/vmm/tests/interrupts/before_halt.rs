@@ -1,0 +1,95 @@
+//! The interrupt that comes between a program's decision to halt and its `hlt`: its handler returns behind the `hlt`, or
+//! the program would sleep with its work done.
+
+use iced_x86::{Decoder, DecoderOptions, Mnemonic};
+use vm_memory::{Bytes, GuestAddress};
+use vmbell::guest::{DONE_PORT, HANDLER, Interrupts, Parameters, Program, programs as guests};
+use vmbell::hypervisor::{EntryPoint, Hypervisor, Irqchip, Vcpu, Vm, VmConfig, VmEntry, VmExit};
+use vmbell_vmm::{CODE, PARAMETERS, STACK_TOP};
+
+use crate::harness::{configured, programs, step};
+
+/// Behind all of a program's code.
+const START: GuestAddress = GuestAddress(CODE.0 + 0x2000);
+/// Memory of zeros, in which a handler's device finds no reason to interrupt.
+const SCRATCH: u64 = CODE.0 + 0x3000;
+
+/// The offsets of `hlt` and of the instruction behind it.
+fn halt(program: Program) -> (u64, u64) {
+    let mut halts = Decoder::new(64, program.code, DecoderOptions::NONE)
+        .into_iter()
+        .filter(|instruction| instruction.mnemonic() == Mnemonic::Hlt);
+    let halt = halts.next().unwrap();
+    assert!(
+        halts.next().is_none(),
+        "{} halts in one place",
+        program.name
+    );
+    (halt.ip(), halt.next_ip())
+}
+
+/// Where the program goes on after an interrupt that came before its `hlt`: `Ok` if behind it.
+fn interrupted<H: Hypervisor>(h: &H, program: Program) -> Result<(), String> {
+    let config = VmConfig {
+        irqchip: Irqchip::Full,
+        ..VmConfig::default()
+    };
+    let vm = configured(h, config);
+    let memory = vm.memory();
+    let (before, behind) = halt(program);
+    memory.write_slice(program.code, CODE).unwrap();
+    // int3
+    memory
+        .write_slice(&[0xcc], GuestAddress(CODE.0 + before))
+        .unwrap();
+    // mov edx, DONE_PORT; out dx, eax; jmp to itself
+    let mut done = vec![0xba];
+    done.extend(u32::from(DONE_PORT).to_le_bytes());
+    done.extend([0xef, 0xeb, 0xfe]);
+    memory
+        .write_slice(&done, GuestAddress(CODE.0 + behind))
+        .unwrap();
+    memory
+        .write_slice(programs::before_halt().code, START)
+        .unwrap();
+    let parameters = Parameters {
+        count: CODE.0 + before,
+        address: SCRATCH,
+        value: CODE.0 + HANDLER,
+        pause: 0,
+    };
+    parameters.write(memory, PARAMETERS).unwrap();
+    let interrupts = Interrupts {
+        xapic: true,
+        ..Interrupts::default()
+    };
+    interrupts.write(memory, PARAMETERS).unwrap();
+    let mut vcpu = vm.create_vcpu(0).unwrap();
+    vcpu.set_entry_point(EntryPoint::Program {
+        pc: START.0,
+        sp: STACK_TOP.0,
+        arguments: [PARAMETERS.0, 0],
+    })
+    .unwrap();
+    vcpu.set_interrupt_handler(CODE.0 + HANDLER).unwrap();
+    match step(&mut vcpu, VmEntry::Resume) {
+        Ok(VmExit::PioOut {
+            port: DONE_PORT, ..
+        }) => Ok(()),
+        other => Err(format!("{}: {other:?}", program.name)),
+    }
+}
+
+fn program_does_not_halt_after_an_interrupt_right_before_its_halt<H: Hypervisor>(h: &H) {
+    for program in [
+        guests::interrupt_halted(),
+        guests::virtqueue_interrupt(),
+        guests::edu_interrupt(),
+    ] {
+        assert_eq!(interrupted(h, program), Ok(()));
+    }
+}
+
+crate::on_both! {
+    program_does_not_halt_after_an_interrupt_right_before_its_halt;
+}

@@ -1,0 +1,88 @@
+//! Platform devices in the guest of a PC.
+
+use std::io;
+use std::sync::Arc;
+
+use vmbell::hypervisor::{AssignedDevices, Hypervisor};
+use vmbell::memory::GuestRegionMmap;
+use vmbell::passthrough::PassthroughError;
+use vmbell::passthrough::dma::DmaSpace;
+use vmbell::passthrough::interrupt::InterruptPath;
+use vmbell::passthrough::iova::Iova;
+use vmbell::passthrough::node::{NodeInterrupt, NodeRegion, Trigger};
+use vmbell_vmm::{Pc, PcConfig};
+
+use crate::double::{BAR, Edu};
+use crate::harness::chain;
+
+fn pc<H: Hypervisor>(h: &H) -> Pc<H::Vm> {
+    Pc::new(h, PcConfig::default(), io::sink()).unwrap()
+}
+
+/// Addresses for devices that do no DMA: the double's own want memory in a file, which a PC's is not.
+#[derive(Debug)]
+struct Anywhere;
+
+impl DmaSpace for Anywhere {
+    fn iova(&self) -> Result<Iova, PassthroughError> {
+        Ok(Iova {
+            page: 4096,
+            windows: vec![0..=u64::MAX],
+            free_entries: None,
+        })
+    }
+
+    fn map(&self, _address: u64, _region: &GuestRegionMmap) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn unmap(&self, _address: u64, _size: u64) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+const fn interrupt(number: u32, trigger: Trigger) -> NodeInterrupt {
+    NodeInterrupt { number, trigger }
+}
+
+fn each_platform_device_has_a_place_of_its_own<H: Hypervisor>(h: &H) {
+    let pc = pc(h);
+    let doubles = [Edu::platform(&[true, false]), Edu::platform(&[true])];
+    let devices = [doubles[0].open(), doubles[1].open()];
+    let [first, second] = [0, 1].map(|index: usize| {
+        let device = Arc::clone(&devices[index]);
+        pc.place(device, Arc::new(Anywhere), true).unwrap()
+    });
+    let region = |address| NodeRegion { address, size: BAR };
+    assert_eq!(first.regions, [region(0xc000_0000)]);
+    assert_eq!(second.regions, [region(0xc000_0000 + BAR)]);
+    let edge = interrupt(10, Trigger::EdgeRising);
+    assert_eq!(first.interrupts, [interrupt(5, Trigger::LevelHigh), edge]);
+    assert_eq!(second.interrupts, [interrupt(11, Trigger::LevelHigh)]);
+    let paths = [InterruptPath::Resample, InterruptPath::Irqfd];
+    assert_eq!(first.paths, paths);
+    // Where a device is mapped nothing else can be.
+    let registers = devices[0].region(0).unwrap();
+    let memory = devices[0].memory(registers, &registers.areas[0]);
+    let vm = pc.machine().vm();
+    let error = vm.map_device_memory(0xc000_0000, &memory).unwrap_err();
+    assert!(error.to_string().contains("other memory"), "{error}");
+    drop((devices, pc));
+    for edu in doubles {
+        edu.assert_given_back();
+    }
+}
+
+fn platform_device_with_more_lines_than_free_pins_is_refused<H: Hypervisor>(h: &H) {
+    let pc = pc(h);
+    let edu = Edu::platform(&[true; 10]);
+    let error = chain(&pc.place(edu.open(), Arc::new(Anywhere), true).unwrap_err());
+    let text = "edu cannot be assigned: the board has no free pins left";
+    assert_eq!(error, text);
+    edu.assert_given_back();
+}
+
+crate::on_kvm! {
+    each_platform_device_has_a_place_of_its_own;
+    platform_device_with_more_lines_than_free_pins_is_refused;
+}

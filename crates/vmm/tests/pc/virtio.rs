@@ -1,0 +1,53 @@
+//! Virtio devices on the PC's PCI bus: notifications that never come out of the kernel, and those that do.
+
+use vmbell::device::virtio::{Notify, VirtioConfig};
+use vmbell::hypervisor::Hypervisor;
+use vmbell_vmm::Stop;
+
+use super::player::{Op, Play, Played};
+
+/// Where queue 0 is notified.
+const NOTIFY: u32 = 0xe000_3000;
+/// The number of queues.
+const NUM_QUEUES: u32 = 0xe000_0012;
+
+fn rng(notify: Notify, ops: Vec<Op>) -> Play {
+    Play {
+        rng: Some(VirtioConfig {
+            notify,
+            ..VirtioConfig::default()
+        }),
+        ..Play::new(ops)
+    }
+}
+
+fn exits<H: Hypervisor>(hypervisor: &H, notify: Notify, width: u32, times: usize) -> u64 {
+    let stores = vec![Op::Store(width, NOTIFY, 0); times];
+    let Played { end, exits, .. } = rng(notify, stores).run(hypervisor);
+    assert_eq!(end, Ok(Stop::Done(0)));
+    exits.heavy
+}
+
+fn doorbell_takes_notifications_with_no_exit_to_the_vmm<H: Hypervisor>(hypervisor: &H) {
+    for width in [2, 4] {
+        let exits = |times| exits(hypervisor, Notify::Doorbell, width, times);
+        assert_eq!(exits(200), exits(1), "{width} bytes");
+    }
+}
+
+fn without_a_doorbell_each_notification_is_an_exit<H: Hypervisor>(hypervisor: &H) {
+    let exits = |times| exits(hypervisor, Notify::Exit, 2, times);
+    assert_eq!(exits(200) - exits(1), 199);
+}
+
+fn registers_beside_the_doorbell_reach_the_device<H: Hypervisor>(hypervisor: &H) {
+    let ops = vec![Op::Load(2, NUM_QUEUES), Op::Load(4, NOTIFY)];
+    let results = rng(Notify::Doorbell, ops).results(hypervisor);
+    assert_eq!(results, [1, 0]);
+}
+
+crate::on_kvm! {
+    doorbell_takes_notifications_with_no_exit_to_the_vmm;
+    without_a_doorbell_each_notification_is_an_exit;
+    registers_beside_the_doorbell_reach_the_device;
+}

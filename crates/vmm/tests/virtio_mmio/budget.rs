@@ -1,0 +1,68 @@
+//! A driver that is always ahead does not keep a vCPU from its kicks.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
+use vmbell::device::virtio::{Handler, HandlerError, Serving};
+use vmbell::hypervisor::{Hypervisor, Vcpu, Vm};
+use vmbell::virtqueue::Chain;
+use vmbell_vmm::{Deadline, Stop};
+
+use super::roundtrip::Rig;
+use crate::harness::AREA;
+
+/// The guest's index of available chains.
+const AVAILABLE: GuestAddress = GuestAddress(AREA + 0x82);
+
+/// Makes a chain available for each that it takes, as another vCPU could, until it is told to stop.
+struct Ahead {
+    stop: Arc<AtomicBool>,
+}
+
+impl Handler for Ahead {
+    const DEVICE_ID: u32 = 0xffff;
+
+    fn handle(&self, _: u16, memory: &GuestMemoryMmap, _: &Chain) -> Result<u32, HandlerError> {
+        if !self.stop.load(Ordering::Relaxed) {
+            let index: u16 = memory.read_obj(AVAILABLE).unwrap();
+            memory.write_obj(index.wrapping_add(1), AVAILABLE).unwrap();
+        }
+        Ok(0)
+    }
+}
+
+fn a_kick_ends_a_service_and_the_next_run_goes_on_with_it<H: Hypervisor>(hypervisor: &H) {
+    let stop = Arc::new(AtomicBool::new(false));
+    let ahead = Ahead {
+        stop: Arc::clone(&stop),
+    };
+    let mut rig: Rig<H, _> = Rig::new(hypervisor, ahead, Serving::Notified);
+    let queue = rig.queue();
+    rig.set_parameters();
+    let (served, kick) = (Arc::clone(&queue), rig.vcpu.kick_handle());
+    let deadline = Deadline::once(move || served.served() > 10_000, kick).unwrap();
+    let end = rig.machine.runner(&mut rig.vcpu).run().unwrap();
+    assert_eq!(end, Stop::Kicked);
+    assert!(!rig.machine.backlog.is_empty(), "the driver is ahead");
+    drop(deadline);
+    stop.store(true, Ordering::Relaxed);
+    // The guest waits for an index that has run away; nobody notifies any more. While a piece is served nothing
+    // waits either, so a kick can come too early.
+    while !rig.machine.backlog.is_empty() {
+        let (backlog, kick) = (rig.machine.backlog.clone(), rig.vcpu.kick_handle());
+        let _deadline = Deadline::once(move || backlog.is_empty(), kick).unwrap();
+        let end = rig.machine.runner(&mut rig.vcpu).run().unwrap();
+        assert_eq!(end, Stop::Kicked);
+    }
+    let available: u16 = rig.machine.vm().memory().read_obj(AVAILABLE).unwrap();
+    assert_eq!(
+        queue.served() & 0xffff,
+        u64::from(available),
+        "none is lost"
+    );
+}
+
+crate::on_both! {
+    a_kick_ends_a_service_and_the_next_run_goes_on_with_it;
+}

@@ -1,0 +1,111 @@
+//! The used buffer notification is an interrupt.
+
+use vmbell::device::Listener;
+use vmbell::device::virtio::mmio::Interrupt;
+use vmbell::device::virtio::{Inverter, Serving};
+use vmbell::doorbell::{Datamatch, Sharing};
+use vmbell::guest::{HANDLER, Interrupts, programs};
+use vmbell::hypervisor::{Hypervisor, IoEvents, Irqchip, Irqs, Vcpu, VmConfig};
+use vmbell::irq::Gsi;
+use vmbell_vmm::CODE;
+use vmm_sys_util::eventfd::EventFd;
+
+use super::roundtrip::{ACKNOWLEDGE, COUNT, NOTIFY, Rig};
+use crate::harness::{self, event};
+
+fn answers_come_back_by_an_irqfd_to_a_guest_that_halts<H: Hypervisor>(hypervisor: &H) {
+    let (taken, heavy) = interrupted(hypervisor, false);
+    assert_eq!(
+        heavy,
+        taken + 1,
+        "each acknowledgement, and the one that says done"
+    );
+}
+
+fn an_acknowledgement_by_doorbell_wakes_nobody<H: Hypervisor>(hypervisor: &H) {
+    let (_, heavy) = interrupted(hypervisor, true);
+    assert_eq!(heavy, 1, "the one that says done");
+}
+
+/// The GSI of an edge, and how the guest takes it.
+#[cfg(target_arch = "x86_64")]
+fn edge(vm: &dyn Irqs) -> (Gsi, Interrupts) {
+    use vmbell::guest::VECTOR;
+    use vmbell::irq::{Msi, Route, Target};
+
+    let gsi = Gsi::new(24).unwrap();
+    let target = Target::Msi(Msi::fixed(0, VECTOR));
+    vm.set_routing(&[Route { gsi, target }]).unwrap();
+    let interrupts = Interrupts {
+        pv_eoi: true,
+        ..Interrupts::default()
+    };
+    (gsi, interrupts)
+}
+
+#[cfg(target_arch = "aarch64")]
+fn edge(vm: &dyn Irqs) -> (Gsi, Interrupts) {
+    use vmbell::guest::GicInterrupt;
+    use vmbell::hypervisor::aarch64::FIRST_SPI;
+
+    const SPI: u32 = 5;
+    let interrupt = GicInterrupt {
+        gic: vm.gic().unwrap(),
+        intid: FIRST_SPI + SPI,
+        level: false,
+        message: None,
+    };
+    let interrupts = Interrupts {
+        gic: Some(interrupt),
+        ..Interrupts::default()
+    };
+    (Gsi::new(SPI).unwrap(), interrupts)
+}
+
+/// The interrupts and the heavy exits of a run whose answers come by irqfd.
+fn interrupted<H: Hypervisor>(hypervisor: &H, doorbell: bool) -> (u64, u64) {
+    let config = VmConfig {
+        irqchip: Irqchip::Full,
+        ..VmConfig::default()
+    };
+    let vm = harness::configured(hypervisor, config);
+    let trigger = event();
+    let (gsi, interrupts) = edge(&vm);
+    vm.register_irqfd(&trigger, gsi, None).unwrap();
+    let mut interrupt = Interrupt::new(Some(vm.irq_trigger(&trigger).unwrap()));
+    if doorbell {
+        let event = interrupt.acknowledge_by_doorbell().unwrap();
+        let value = Datamatch::U32(Some(Interrupt::ACKNOWLEDGE));
+        vm.register_ioevent(&event, ACKNOWLEDGE, value, Sharing::Exclusive)
+            .unwrap();
+    }
+    let mut rig: Rig<H, _> = Rig::with(
+        vm,
+        programs::virtqueue_interrupt(),
+        Inverter,
+        Serving::Notified,
+        interrupt,
+    );
+    rig.vcpu.set_interrupt_handler(CODE.0 + HANDLER).unwrap();
+    rig.machine.set_interrupts(&interrupts).unwrap();
+    let queue = rig.queue();
+    let listener =
+        Listener::start(EventFd::new(0).unwrap(), || {}, move |_| queue.serve().more).unwrap();
+    let index = Datamatch::U32(Some(0));
+    let vm = rig.machine.vm();
+    vm.register_ioevent(listener.event(), NOTIFY, index, Sharing::Exclusive)
+        .unwrap();
+    assert_eq!(rig.run().0, COUNT);
+    let before = rig.machine.results().unwrap().interrupts;
+    let (right, heavy) = rig.run();
+    assert_eq!(right, 2 * COUNT);
+    assert_eq!(rig.queue().served(), 2 * COUNT);
+    let taken = rig.machine.results().unwrap().interrupts;
+    assert!(taken > 0 && taken <= 2 * COUNT, "{taken} interrupts");
+    (taken - before, heavy)
+}
+
+crate::on_both! {
+    answers_come_back_by_an_irqfd_to_a_guest_that_halts;
+    an_acknowledgement_by_doorbell_wakes_nobody;
+}

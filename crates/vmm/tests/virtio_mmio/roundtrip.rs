@@ -1,0 +1,189 @@
+use std::sync::Arc;
+
+use vm_memory::GuestMemoryMmap;
+use vmbell::bus::BusRange;
+use vmbell::device::virtio::mmio::{Interrupt, VirtioMmio, register};
+use vmbell::device::virtio::{Handler, HandlerError, Inverter, Queue, Serving};
+use vmbell::device::{Listener, Poller};
+use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
+use vmbell::guest::{Parameters, Program, programs};
+use vmbell::hypervisor::{Hypervisor, IoEvents, Vcpu, Vm, VmConfig};
+use vmbell::virtqueue::Chain;
+use vmbell_vmm::{Machine, Stop};
+use vmm_sys_util::eventfd::EventFd;
+
+use crate::harness::{self, AREA, HOLE, count, event, kick_if_hung};
+
+/// Requests of one run.
+pub const COUNT: u64 = 500;
+pub const NOTIFY: IoEventAddress = IoEventAddress::Mmio(HOLE + register::QUEUE_NOTIFY);
+pub const ACKNOWLEDGE: IoEventAddress = IoEventAddress::Mmio(HOLE + register::INTERRUPT_ACK);
+
+/// A guest that sends requests, and a device with two queues.
+pub struct Rig<H: Hypervisor, D> {
+    pub machine: Machine<H::Vm>,
+    pub vcpu: <H::Vm as Vm>::Vcpu,
+    device: Arc<VirtioMmio>,
+    queues: Vec<Arc<Queue<D>>>,
+}
+
+impl<H: Hypervisor, D: Handler + 'static> Rig<H, D> {
+    pub fn new(hypervisor: &H, handler: D, serving: Serving) -> Self {
+        let vm = harness::configured(hypervisor, VmConfig::default());
+        let program = programs::virtqueue_polled();
+        Self::with(vm, program, handler, serving, Interrupt::default())
+    }
+
+    pub fn with(
+        vm: H::Vm,
+        program: Program,
+        handler: D,
+        serving: Serving,
+        interrupt: Interrupt,
+    ) -> Self {
+        let machine = Machine::new(vm);
+        let (memory, backlog) = (machine.vm().memory(), machine.backlog.clone());
+        let (device, queues) = VirtioMmio::new(memory, handler, 2, serving, interrupt, backlog);
+        let device = Arc::new(device);
+        let registers = BusRange::new(HOLE, register::CONFIG).unwrap();
+        machine.mmio.insert(registers, device.clone()).unwrap();
+        let mut vcpu = machine.vm().create_vcpu(0).unwrap();
+        let entry = machine.load(program, 0).unwrap();
+        vcpu.set_entry_point(entry).unwrap();
+        Self {
+            machine,
+            vcpu,
+            device,
+            queues,
+        }
+    }
+
+    pub fn queue(&self) -> Arc<Queue<D>> {
+        Arc::clone(&self.queues[0])
+    }
+
+    /// Tells the guest to send [`COUNT`] requests.
+    pub fn set_parameters(&self) {
+        self.machine
+            .set_parameters(&Parameters {
+                count: COUNT,
+                address: HOLE,
+                value: AREA,
+                pause: 0,
+            })
+            .unwrap();
+    }
+
+    /// Lets the guest send [`COUNT`] requests; gives how many came back right, over all runs, and
+    /// the heavy exits of this one.
+    pub fn run(&mut self) -> (u64, u64) {
+        let before = self.machine.vm().exit_counts().heavy;
+        self.set_parameters();
+        let kick = self.vcpu.kick_handle();
+        let _unless_done = kick_if_hung(kick);
+        let stop = self.machine.runner(&mut self.vcpu).run().unwrap();
+        assert!(matches!(stop, Stop::Done(_)), "{stop}");
+        let heavy = self.machine.vm().exit_counts().heavy - before;
+        (self.machine.results().unwrap().rings, heavy)
+    }
+}
+
+fn answers_come_back_from_a_device_model<H: Hypervisor>(hypervisor: &H) {
+    let mut rig = Rig::new(hypervisor, Inverter, Serving::Notified);
+    assert_eq!(rig.run().0, COUNT);
+    let (right, heavy) = rig.run();
+    assert_eq!(
+        (right, heavy),
+        (2 * COUNT, COUNT + 1),
+        "and the one that says done"
+    );
+    assert_eq!(rig.queue().served(), 2 * COUNT);
+}
+
+fn answers_come_back_through_an_ioeventfd<H: Hypervisor>(hypervisor: &H) {
+    let mut rig = Rig::new(hypervisor, Inverter, Serving::Notified);
+    let queue = rig.queue();
+    let listener =
+        Listener::start(EventFd::new(0).unwrap(), || {}, move |_| queue.serve().more).unwrap();
+    let index = Datamatch::U32(Some(0));
+    let vm = rig.machine.vm();
+    vm.register_ioevent(listener.event(), NOTIFY, index, Sharing::Exclusive)
+        .unwrap();
+    assert_eq!(rig.run().0, COUNT);
+    assert_eq!(rig.run(), (2 * COUNT, 1));
+    assert_eq!(rig.queue().served(), 2 * COUNT);
+}
+
+fn answers_come_back_without_any_exit_if_the_ring_is_polled<H: Hypervisor>(hypervisor: &H) {
+    let mut rig = Rig::new(hypervisor, Inverter, Serving::Polled);
+    let queue = rig.queue();
+    let look = move || {
+        let _ = queue.serve();
+        queue.served()
+    };
+    let _poller = Poller::start(|| {}, look, |_| {}).unwrap();
+    assert_eq!(rig.run().0, COUNT);
+    let light = rig.machine.vm().exit_counts().light;
+    assert_eq!(rig.run(), (2 * COUNT, 1));
+    if hypervisor.name() == "usermode" {
+        // KVM counts the host's own interruptions too.
+        assert_eq!(rig.machine.vm().exit_counts().light, light);
+    }
+}
+
+fn a_doorbell_of_another_queue_does_not_take_the_notification<H: Hypervisor>(hypervisor: &H) {
+    let mut rig = Rig::new(hypervisor, Inverter, Serving::Notified);
+    let other = event();
+    let vm = rig.machine.vm();
+    vm.register_ioevent(&other, NOTIFY, Datamatch::U32(Some(1)), Sharing::Exclusive)
+        .unwrap();
+    assert_eq!(rig.run().0, COUNT);
+    assert_eq!(rig.run(), (2 * COUNT, COUNT + 1));
+    assert_eq!(count(&other), 0);
+}
+
+/// Claims to have answered.
+struct Silent;
+
+impl Handler for Silent {
+    const DEVICE_ID: u32 = 0xffff;
+
+    fn handle(&self, _: u16, _: &GuestMemoryMmap, chain: &Chain) -> Result<u32, HandlerError> {
+        Ok(chain.writable_len())
+    }
+}
+
+fn the_guest_notices_an_answer_that_is_wrong<H: Hypervisor>(hypervisor: &H) {
+    let mut rig = Rig::new(hypervisor, Silent, Serving::Notified);
+    assert_eq!(rig.run().0, 0);
+    assert_eq!(rig.queue().served(), 1);
+}
+
+/// A queue in memory that the guest does not have.
+fn a_ring_outside_of_ram_is_refused_and_the_guest_gives_up<H: Hypervisor>(hypervisor: &H) {
+    let mut rig = Rig::new(hypervisor, Inverter, Serving::Notified);
+    let parameters = Parameters {
+        count: COUNT,
+        address: HOLE,
+        // The last page of RAM: the used ring would begin behind it.
+        value: vmbell_vmm::PARAMETERS.0 + VmConfig::default().ram_size - 0x100,
+        pause: 0,
+    };
+    rig.machine.set_parameters(&parameters).unwrap();
+    let kick = rig.vcpu.kick_handle();
+    let _unless_done = kick_if_hung(kick);
+    let mut runner = rig.machine.runner(&mut rig.vcpu);
+    let _stop = runner.run();
+    let refusal = rig.device.take_refusal().map(|refusal| refusal.to_string());
+    assert_eq!(refusal.as_deref(), Some("queue 0 cannot be set up"));
+    assert_eq!(rig.machine.results().unwrap().rings, 0);
+}
+
+crate::on_both! {
+    answers_come_back_from_a_device_model;
+    answers_come_back_through_an_ioeventfd;
+    answers_come_back_without_any_exit_if_the_ring_is_polled;
+    a_doorbell_of_another_queue_does_not_take_the_notification;
+    the_guest_notices_an_answer_that_is_wrong;
+    a_ring_outside_of_ram_is_refused_and_the_guest_gives_up;
+}
