@@ -1,10 +1,9 @@
 //! A device tree of anybody's: it is read, and what is taken from it is written and read again.
 
-use vmbell::passthrough::node::{Choice, Copied, NodeRegion, Parent, Template, Tree, sample_tree};
+use vmbell_vfio::node::{Choice, Copied, NodeRegion, Parent, Template, Tree, sample_tree};
 
 /// A real overlay, of which a case changes a few bytes.
-const OVERLAY: &[u8] =
-    include_bytes!("../../crates/vmbell/src/passthrough/node/tests/golden/overlay.dtbo");
+const OVERLAY: &[u8] = include_bytes!("../../crates/vfio/src/node/tests/golden/overlay.dtbo");
 
 pub fn fuzz(data: &[u8]) {
     let Some((&mode, rest)) = data.split_first() else {

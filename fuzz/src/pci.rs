@@ -8,7 +8,7 @@ use vmbell::device::pci::{
     Board, CONFIG_PORTS, CONFIG_SIZE, PciRoot, Window, Windows, find_capabilities,
 };
 use vmbell::irq::{Gsi, Msi};
-use vmbell::passthrough::pci::{
+use vmbell_vfio::pci::{
     Area, AssignedPci, BarInfo, Failure, GuestMapping, InterruptWiring, PciAccess, PciInfo,
 };
 

@@ -5,8 +5,8 @@ use std::fs::File;
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use vmbell::passthrough::device::{Device, DeviceFile, DeviceInfo, Region, SetIrqs, region};
-use vmbell::passthrough::iova::Iova;
+use vmbell_vfio::device::{Device, DeviceFile, DeviceInfo, Region, SetIrqs, region};
+use vmbell_vfio::iova::Iova;
 
 const PAGE: u64 = 4096;
 /// A region of 64 KiB whose capabilities are its type and, behind that, two areas that can be mapped.

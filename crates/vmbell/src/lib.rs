@@ -9,11 +9,11 @@
 //! - [`irq`]: the words of interrupts: GSIs, routes, messages, lines
 //! - [`virtqueue`]: shared rings, both sides of them
 //! - [`hypervisor`]: who runs the guest
-//! - [`device`]: what the guest sees; [`passthrough`]: devices of the host that the guest gets; [`guest`]: the guest
-//!   programs
+//! - [`device`]: what the guest sees; [`guest`]: the guest programs
 //!
 //! The mechanisms work without the rest: [`doorbell::DoorbellSet`] in a VMM of your own, for example. The programs in
-//! `examples/` show the mechanisms, each in a page; the crate `vmbell-vmm` makes a machine of it all; `docs/architecture.md` has the picture.
+//! `examples/` show the mechanisms, each in a page; the crates
+//! `vmbell-vfio` and `vmbell-vmm` give a guest devices of the host, and make a machine of it all; `docs/architecture.md` has the picture.
 
 // The model checker's atomics have no layout to share with a sandbox: models see the mechanisms only.
 pub mod bus;
@@ -27,8 +27,6 @@ pub mod guest;
 pub mod hypervisor;
 pub mod irq;
 pub mod memory;
-#[cfg(not(loom))]
-pub mod passthrough;
 pub mod quiesce;
 #[cfg(not(loom))]
 pub mod thread;

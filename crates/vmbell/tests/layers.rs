@@ -14,7 +14,6 @@ const LAYERS: &[&[&str]] = &[
     &["bus", "doorbell", "irq", "virtqueue"],
     &["hypervisor"],
     &["device", "guest"],
-    &["passthrough"],
 ];
 
 /// Each crate and those of ours that it may use.
@@ -25,8 +24,12 @@ const CRATES: &[(&str, &[&str])] = &[
     ("report", &[]),
     ("probe-image", &[]),
     ("check", &[]),
-    ("vmm", &["stub", "vmbell"]),
-    ("bench", &["vmbell", "vmbell-report", "vmbell-vmm"]),
+    ("vfio", &["stub", "vmbell"]),
+    ("vmm", &["stub", "vmbell", "vmbell-vfio"]),
+    (
+        "bench",
+        &["vmbell", "vmbell-report", "vmbell-vfio", "vmbell-vmm"],
+    ),
     (
         "cli",
         &[
@@ -35,6 +38,7 @@ const CRATES: &[(&str, &[&str])] = &[
             "vmbell-lab",
             "vmbell-probe-image",
             "vmbell-report",
+            "vmbell-vfio",
             "vmbell-vmm",
         ],
     ),

@@ -11,7 +11,7 @@ use super::pattern::Pattern;
 use super::way::Way;
 use crate::columns::args::{ColumnArgs, CountExits};
 use crate::values;
-use vmbell::passthrough::host::PciAddress;
+use vmbell_vfio::host::PciAddress;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 
 use super::interface::{InterfaceError, Name};
 use super::tap::Tap;
-use vmbell::passthrough::host::PciAddress;
+use vmbell_vfio::host::PciAddress;
 
 /// A card that is bound to VFIO's driver, and an interface of this host to which its wire leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::Result;
-use vmbell::passthrough::host::{Bus, Host, HostDevice, LeftOut, Obstacle};
+use vmbell_vfio::host::{Bus, Host, HostDevice, LeftOut, Obstacle};
 
 use super::{json, text};
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
 use serde::Serialize;
-use vmbell::passthrough::host::{Identity, RegionKind, Reset};
+use vmbell_vfio::host::{Identity, RegionKind, Reset};
 
 use super::candidates::{Candidate, Candidates};
 

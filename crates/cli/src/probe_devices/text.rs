@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use vmbell::passthrough::host::Obstacle;
+use vmbell_vfio::host::Obstacle;
 
 use super::candidates::{Candidate, Candidates};
 

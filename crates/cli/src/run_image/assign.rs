@@ -8,9 +8,9 @@ use anyhow::{Context, Result, bail};
 
 use super::device::Assigned;
 use vmbell::hypervisor::Vm;
-use vmbell::passthrough::host::{Bus, Host, HostDevice};
-use vmbell::passthrough::interrupt::InterruptPath;
-use vmbell::passthrough::node::{
+use vmbell_vfio::host::{Bus, Host, HostDevice};
+use vmbell_vfio::interrupt::InterruptPath;
+use vmbell_vfio::node::{
     Choice, Copied, DeviceNode, InterruptFormat, InterruptParent, NodeRegion, Parent, Template,
     Tree, Trigger, sample_tree,
 };

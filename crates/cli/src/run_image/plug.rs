@@ -16,7 +16,7 @@ use vmbell::device::virtio::vhost::{Gone, OnGone, VhostNet, VhostUserBlk, VhostV
 use vmbell::device::virtio::{self, CONSOLE_QUEUES, ConsoleReady, Disk, Entropy, Handler, Net};
 use vmbell::hypervisor::Vm;
 use vmbell::memory::GuestMemoryMmap;
-use vmbell::passthrough::node::DeviceNode;
+use vmbell_vfio::node::DeviceNode;
 use vmbell_vmm::Pc;
 
 /// What plugging leaves to be done.

@@ -9,13 +9,13 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use super::{Pc, PcError};
 use vmbell::device::pci::PciError;
 use vmbell::hypervisor::{AssignedDevices, Vm, chain};
-use vmbell::passthrough::PassthroughError;
-use vmbell::passthrough::device::Device;
-use vmbell::passthrough::dma::DmaMap;
-use vmbell::passthrough::host::HostDevice;
-use vmbell::passthrough::interrupt::{InterruptPath, RemovalRequest};
-use vmbell::passthrough::kernel::Vfio;
-use vmbell::passthrough::pci::{AssignedError, AssignedPci, GuestParts, VfioPci};
+use vmbell_vfio::PassthroughError;
+use vmbell_vfio::device::Device;
+use vmbell_vfio::dma::DmaMap;
+use vmbell_vfio::host::HostDevice;
+use vmbell_vfio::interrupt::{InterruptPath, RemovalRequest};
+use vmbell_vfio::kernel::Vfio;
+use vmbell_vfio::pci::{AssignedError, AssignedPci, GuestParts, VfioPci};
 
 /// The assigned devices of a PC.
 #[derive(Debug, Default)]

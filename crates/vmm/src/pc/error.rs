@@ -6,8 +6,8 @@ use crate::{ImageError, MachineError, RamError};
 use vmbell::bus::BusError;
 use vmbell::device::pci::PciError;
 use vmbell::hypervisor::Error;
-use vmbell::passthrough::PassthroughError;
-use vmbell::passthrough::pci::AssignError;
+use vmbell_vfio::PassthroughError;
+use vmbell_vfio::pci::AssignError;
 
 /// The errors of a PC.
 #[derive(Debug, thiserror::Error)]

@@ -9,14 +9,14 @@ use crate::MEMORY_MAX;
 use vmbell::device::virtio::mmio::Location;
 use vmbell::hypervisor::{AssignedDevices, Irqs, Vm};
 use vmbell::irq::Gsi;
-use vmbell::passthrough::PassthroughError;
-use vmbell::passthrough::device::Device;
-use vmbell::passthrough::dma::DmaSpace;
-use vmbell::passthrough::host::HostDevice;
-use vmbell::passthrough::interrupt::InterruptPath;
-use vmbell::passthrough::kernel::Vfio;
-use vmbell::passthrough::node::{NodeInterrupt, NodeRegion, Trigger};
-use vmbell::passthrough::placed::{Access, Guest, Handover, Place, Placed, Wire};
+use vmbell_vfio::PassthroughError;
+use vmbell_vfio::device::Device;
+use vmbell_vfio::dma::DmaSpace;
+use vmbell_vfio::host::HostDevice;
+use vmbell_vfio::interrupt::InterruptPath;
+use vmbell_vfio::kernel::Vfio;
+use vmbell_vfio::node::{NodeInterrupt, NodeRegion, Trigger};
+use vmbell_vfio::placed::{Access, Guest, Handover, Place, Placed, Wire};
 
 /// The addresses of registers: RAM ends below, and PCI begins above.
 const FIRST_ADDRESS: u64 = MEMORY_MAX;

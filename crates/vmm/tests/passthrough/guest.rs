@@ -9,10 +9,10 @@ use vmbell::guest::{HANDLER, Interrupts, Parameters, VECTOR, offset};
 use vmbell::hypervisor::{Capability, Hypervisor, Irqchip, Vcpu, Vm, VmConfig};
 use vmbell::irq::{Gsi, Msi, PINS, Route, Target};
 use vmbell::memory::{Bytes, FileOffset, GuestAddress, GuestMemoryMmap};
-use vmbell::passthrough::PassthroughError;
-use vmbell::passthrough::device::Device;
-use vmbell::passthrough::dma::DmaSpace;
-use vmbell::passthrough::placed::{self, Access, Handover, Place, Placed, Wire};
+use vmbell_vfio::PassthroughError;
+use vmbell_vfio::device::Device;
+use vmbell_vfio::dma::DmaSpace;
+use vmbell_vfio::placed::{self, Access, Handover, Place, Placed, Wire};
 use vmbell_vmm::{CODE, Machine, PARAMETERS, Stop};
 
 use crate::harness::{HOLE, await_that, chain, configured, kick_if_hung, programs};

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use vmbell::passthrough::PassthroughError;
-use vmbell::passthrough::kernel::{CONTAINER, Container, IOMMUFD, Ioas, Vfio};
+use vmbell_vfio::PassthroughError;
+use vmbell_vfio::kernel::{CONTAINER, Container, IOMMUFD, Ioas, Vfio};
 
 /// The file that cannot be opened, if the error is that.
 fn missing<T>(result: Result<T, PassthroughError>) -> Option<String> {

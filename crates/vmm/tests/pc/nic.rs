@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::hypervisor::{Hypervisor, Vm};
-use vmbell::passthrough::host::{Bus, Host};
+use vmbell_vfio::host::{Bus, Host};
 use vmbell_vmm::{AssignedEvent, Boot, Image, Pc, PcConfig, Stop};
 
 use super::harness::HANG;

@@ -12,7 +12,7 @@ use vmbell::device::virtio::Entropy;
 use vmbell::device::virtio::VirtioConfig;
 use vmbell::guest::{DONE_PORT, Program};
 use vmbell::hypervisor::{ExitCounts, Hypervisor, Vm};
-use vmbell::passthrough::host::{Bus, Host};
+use vmbell_vfio::host::{Bus, Host};
 use vmbell_vmm::{Boot, Image, OnEvent, Pc, PcConfig, Stop};
 
 use super::harness::{HANG, chain};

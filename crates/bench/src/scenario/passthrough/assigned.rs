@@ -9,11 +9,11 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use crate::SubjectError;
 use crate::catalogue::NeededDevice;
 use crate::subject::chain;
-use vmbell::passthrough::PassthroughError;
-use vmbell::passthrough::device::Device;
-use vmbell::passthrough::dma::DmaSpace;
-use vmbell::passthrough::host::{Host, HostDevice, Obstacle};
-use vmbell::passthrough::kernel::Vfio;
+use vmbell_vfio::PassthroughError;
+use vmbell_vfio::device::Device;
+use vmbell_vfio::dma::DmaSpace;
+use vmbell_vfio::host::{Host, HostDevice, Obstacle};
+use vmbell_vfio::kernel::Vfio;
 
 /// The region of the device's registers.
 pub(super) const REGISTERS: u32 = 0;

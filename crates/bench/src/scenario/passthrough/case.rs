@@ -5,7 +5,7 @@ use super::edu::EDU;
 use super::pl031::{self, PL031};
 use vmbell::guest::{Program, programs};
 use vmbell::hypervisor::{Capability, Irqchip};
-use vmbell::passthrough::placed::Handover;
+use vmbell_vfio::placed::Handover;
 
 /// What a scenario measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

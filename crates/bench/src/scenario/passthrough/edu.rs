@@ -4,7 +4,7 @@ use std::sync::{Mutex, Weak};
 
 use super::assigned::Model;
 use crate::catalogue::NeededDevice;
-use vmbell::passthrough::host::{Bus, Host, HostDevice, Identity};
+use vmbell_vfio::host::{Bus, Host, HostDevice, Identity};
 
 /// The device.
 pub(super) static EDU: Model = Model {

@@ -7,9 +7,9 @@ use std::sync::{Mutex, Weak};
 
 use super::assigned::{Model, REGISTERS};
 use crate::catalogue::NeededDevice;
-use vmbell::passthrough::PassthroughError;
-use vmbell::passthrough::device::Device;
-use vmbell::passthrough::host::{Bus, Host, HostDevice, Identity};
+use vmbell_vfio::PassthroughError;
+use vmbell_vfio::device::Device;
+use vmbell_vfio::host::{Bus, Host, HostDevice, Identity};
 
 /// The device.
 pub(super) static PL031: Model = Model {

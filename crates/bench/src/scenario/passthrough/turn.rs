@@ -16,9 +16,9 @@ use vmbell::eventfd::EventFd;
 use vmbell::guest::{Interrupts, VECTOR};
 use vmbell::hypervisor::{Capability, ForwardedState, Hypervisor, Irqs, Vm, VmConfig};
 use vmbell::irq::Msi;
-use vmbell::passthrough::device::Device;
-use vmbell::passthrough::interrupt::{InterruptPath, Vectors};
-use vmbell::passthrough::placed::{self, Access, Handover, Place, Placed, Wire};
+use vmbell_vfio::device::Device;
+use vmbell_vfio::interrupt::{InterruptPath, Vectors};
+use vmbell_vfio::placed::{self, Access, Handover, Place, Placed, Wire};
 
 /// Where the guest has the device's registers; it has no memory there.
 pub(super) const ADDRESS: u64 = 0xd000_0000;

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 use std::thread::JoinHandle;
 
-use vmbell::passthrough::device::{DeviceFile, DeviceInfo, SetIrqs};
+use vmbell_vfio::device::{DeviceFile, DeviceInfo, SetIrqs};
 
 use super::{BAR, CONFIG, Edu, PERIOD};
 

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::thread::JoinHandle;
 
 use vmbell::eventfd::{EFD_NONBLOCK, EventFd};
-use vmbell::passthrough::device::{Action, Data, SetIrqs};
+use vmbell_vfio::device::{Action, Data, SetIrqs};
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 
 use super::{Edu, INTX, MSI};

@@ -1,7 +1,7 @@
 //! A double of a VFIO device: the kernel's rules for regions and interrupts (Linux `drivers/vfio/pci`,
 //! `drivers/vfio/platform`) around the registers of QEMU's edu (`docs/specs/edu.rst`).
 //!
-//! It has the interface that [`Device`](vmbell::passthrough::device::Device) has to the kernel, so that what stands above
+//! It has the interface that [`Device`](vmbell_vfio::device::Device) has to the kernel, so that what stands above
 //! is the same. The registers are in a memory file, which a guest may have mapped: a thread looks there for what a store
 //! would do in the real device. The kernel's part runs on whoever makes the request, and on a thread for each unmask
 //! eventfd.
@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
-use vmbell::passthrough::device::Device;
+use vmbell_vfio::device::Device;
 
 use crate::harness::await_that;
 use file::Handle;

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use rustix::fs::{MemfdFlags, memfd_create};
 use vm_memory::{GuestMemoryBackend, VolatileMemory};
 use vmbell::memory::{Bytes, FileOffset, GuestAddress, GuestMemoryMmap};
-use vmbell::passthrough::device::Device;
+use vmbell_vfio::device::Device;
 
 use super::{BAR, Space};
 

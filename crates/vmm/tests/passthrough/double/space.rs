@@ -8,9 +8,9 @@ use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex};
 
 use vmbell::memory::{GuestMemoryRegion, GuestRegionMmap};
-use vmbell::passthrough::PassthroughError;
-use vmbell::passthrough::dma::DmaSpace;
-use vmbell::passthrough::iova::Iova;
+use vmbell_vfio::PassthroughError;
+use vmbell_vfio::dma::DmaSpace;
+use vmbell_vfio::iova::Iova;
 
 /// What the device can reach.
 #[derive(Debug)]

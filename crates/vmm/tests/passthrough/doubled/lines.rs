@@ -5,9 +5,9 @@ use std::sync::Arc;
 use vmbell::eventfd::EventFd;
 use vmbell::hypervisor::{Error, Hypervisor, IrqTrigger, Irqs};
 use vmbell::irq::{ForwardedLine, Gsi, IrqError, Msi, Route};
-use vmbell::passthrough::PassthroughError;
-use vmbell::passthrough::interrupt::{InterruptPath, Line};
-use vmbell::passthrough::placed::Handover;
+use vmbell_vfio::PassthroughError;
+use vmbell_vfio::interrupt::{InterruptPath, Line};
+use vmbell_vfio::placed::Handover;
 
 use super::Doubled;
 use crate::double::{ACK, Edu, INTX, RAISE, Space};
@@ -103,8 +103,8 @@ fn line_goes_through_the_vmm_where_the_backend_cannot_resample() {
 fn line_that_the_vmm_hands_on_is_not_mapped_past_it<H: Hypervisor>(h: &H) {
     let (edu, space) = (Edu::pci(), Space::new() as Arc<_>);
     let device = edu.open();
-    let place = vmbell::passthrough::placed::Place {
-        access: vmbell::passthrough::placed::Access::MappedFromStart,
+    let place = vmbell_vfio::placed::Place {
+        access: vmbell_vfio::placed::Access::MappedFromStart,
         ..place(h, true)
     };
     let guest = Guest::new(h, &device, &[place]);

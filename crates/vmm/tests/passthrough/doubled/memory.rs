@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use vmbell::hypervisor::{Hypervisor, Vm, VmConfig};
 use vmbell::memory::{Bytes, GuestAddress};
-use vmbell::passthrough::PassthroughError;
-use vmbell::passthrough::dma::{DmaMap, DmaSpace};
-use vmbell::passthrough::placed::Handover;
+use vmbell_vfio::PassthroughError;
+use vmbell_vfio::dma::{DmaMap, DmaSpace};
+use vmbell_vfio::placed::Handover;
 
 use super::Doubled;
 use crate::double::{Edu, Space, start_dma};

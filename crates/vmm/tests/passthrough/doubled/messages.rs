@@ -5,8 +5,8 @@ use std::sync::Arc;
 use vmbell::device::pci::Routes;
 use vmbell::hypervisor::Hypervisor;
 use vmbell::irq::Msi;
-use vmbell::passthrough::PassthroughError;
-use vmbell::passthrough::interrupt::Vectors;
+use vmbell_vfio::PassthroughError;
+use vmbell_vfio::interrupt::Vectors;
 
 use crate::double::{Edu, INTX, MSI, RAISE, Space};
 use crate::guest::{Guest, place};

@@ -10,9 +10,9 @@ mod teardown;
 use std::sync::Arc;
 
 use vmbell::hypervisor::Hypervisor;
-use vmbell::passthrough::device::Device;
-use vmbell::passthrough::dma::DmaSpace;
-use vmbell::passthrough::placed::{Handover, Placed};
+use vmbell_vfio::device::Device;
+use vmbell_vfio::dma::DmaSpace;
+use vmbell_vfio::placed::{Handover, Placed};
 
 use crate::double::{Edu, Space};
 use crate::guest::{Guest, place, wire};

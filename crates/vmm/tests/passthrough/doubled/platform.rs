@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use vmbell::hypervisor::{AssignedDevices, Hypervisor};
 use vmbell::memory::GuestRegionMmap;
-use vmbell::passthrough::PassthroughError;
-use vmbell::passthrough::dma::DmaSpace;
-use vmbell::passthrough::interrupt::InterruptPath;
-use vmbell::passthrough::iova::Iova;
-use vmbell::passthrough::node::{NodeInterrupt, NodeRegion, Trigger};
+use vmbell_vfio::PassthroughError;
+use vmbell_vfio::dma::DmaSpace;
+use vmbell_vfio::interrupt::InterruptPath;
+use vmbell_vfio::iova::Iova;
+use vmbell_vfio::node::{NodeInterrupt, NodeRegion, Trigger};
 use vmbell_vmm::{Pc, PcConfig};
 
 use crate::double::{BAR, Edu};

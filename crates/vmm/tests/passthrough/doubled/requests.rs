@@ -5,9 +5,9 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::SeqCst;
 
 use vmbell::hypervisor::Hypervisor;
-use vmbell::passthrough::PassthroughError;
-use vmbell::passthrough::interrupt::{Line, RemovalRequest};
-use vmbell::passthrough::placed::Handover;
+use vmbell_vfio::PassthroughError;
+use vmbell_vfio::interrupt::{Line, RemovalRequest};
+use vmbell_vfio::placed::Handover;
 
 use super::Doubled;
 use crate::double::{CONFIG, Edu, INTX, RAISE};

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use vmbell::hypervisor::Hypervisor;
-use vmbell::passthrough::dma::DmaSpace;
-use vmbell::passthrough::placed::Handover;
+use vmbell_vfio::dma::DmaSpace;
+use vmbell_vfio::placed::Handover;
 
 use crate::alone::{Holdings, alone};
 use crate::double::{Edu, RAISE, Space};

@@ -1,8 +1,8 @@
 //! The alarm's interrupt on the ways that every Linux has: an irqfd with a resample eventfd, and a thread of the VMM.
 
 use vmbell::hypervisor::Hypervisor;
-use vmbell::passthrough::interrupt::InterruptPath;
-use vmbell::passthrough::placed::{Access, Handover};
+use vmbell_vfio::interrupt::InterruptPath;
+use vmbell_vfio::placed::{Access, Handover};
 
 use super::Clock;
 use super::guest::{Guest, line, wire};

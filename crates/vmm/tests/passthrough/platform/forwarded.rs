@@ -3,8 +3,8 @@
 use vmbell::eventfd::EventFd;
 use vmbell::hypervisor::{ForwardedState, Hypervisor, Irqs};
 use vmbell::irq::Gic;
-use vmbell::passthrough::interrupt::InterruptPath;
-use vmbell::passthrough::placed::{Handover, Placed};
+use vmbell_vfio::interrupt::InterruptPath;
+use vmbell_vfio::placed::{Handover, Placed};
 
 use super::Clock;
 use super::cpus::Cpus;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use vmbell::hypervisor::Hypervisor;
-use vmbell::passthrough::placed::Handover;
+use vmbell_vfio::placed::Handover;
 
 use super::guest::Guest;
 use super::{ALARM, Clock, MASK, MASKED, MATCH, RAW};

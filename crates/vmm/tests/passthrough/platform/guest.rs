@@ -11,9 +11,9 @@ use vmbell::hypervisor::aarch64::FIRST_SPI;
 use vmbell::hypervisor::{Hypervisor, Irqchip, Irqs, Vcpu, Vm, VmConfig};
 use vmbell::irq::Gsi;
 use vmbell::memory::{Bytes, GuestAddress};
-use vmbell::passthrough::PassthroughError;
-use vmbell::passthrough::interrupt::Line;
-use vmbell::passthrough::placed::{self, Access, Handover, Place, Placed, Wire};
+use vmbell_vfio::PassthroughError;
+use vmbell_vfio::interrupt::Line;
+use vmbell_vfio::placed::{self, Access, Handover, Place, Placed, Wire};
 use vmbell_vmm::{CODE, Deadline, Machine, PARAMETERS, Stop};
 
 use super::cpus::bind_vcpu;

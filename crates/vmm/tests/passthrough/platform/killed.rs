@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write, stdout};
 use std::process::{Child, Command, Stdio};
 
 use vmbell::hypervisor::Hypervisor;
-use vmbell::passthrough::placed::Handover;
+use vmbell_vfio::placed::Handover;
 
 use super::guest::Guest;
 use super::{Clock, alone_with_clock};

@@ -16,10 +16,10 @@ mod undone;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use vmbell::passthrough::PassthroughError;
-use vmbell::passthrough::device::Device;
-use vmbell::passthrough::dma::DmaSpace;
-use vmbell::passthrough::kernel::Vfio;
+use vmbell_vfio::PassthroughError;
+use vmbell_vfio::device::Device;
+use vmbell_vfio::dma::DmaSpace;
+use vmbell_vfio::kernel::Vfio;
 
 use crate::harness::await_that;
 use crate::harness::chain;

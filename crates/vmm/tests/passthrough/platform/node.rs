@@ -6,7 +6,7 @@ use std::path::Path;
 use dtoolkit::fdt::Fdt;
 use dtoolkit::{Node, Property};
 use vmbell::hypervisor::Hypervisor;
-use vmbell::passthrough::node::{
+use vmbell_vfio::node::{
     Choice, Copied, FixedClock, InterruptFormat, InterruptParent, NodeInterrupt, NodeRegion,
     Parent, Template, Tree, Trigger, sample_tree,
 };

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use vmbell::hypervisor::kvm::{ForwardError, KvmError};
 use vmbell::hypervisor::{AssignedDevices, Capability, Error, Hypervisor, Irqchip, VmConfig};
 use vmbell::irq::Gsi;
-use vmbell::passthrough::PassthroughError;
-use vmbell::passthrough::interrupt::{InterruptPath, Line};
-use vmbell::passthrough::placed::{Access, Handover};
+use vmbell_vfio::PassthroughError;
+use vmbell_vfio::interrupt::{InterruptPath, Line};
+use vmbell_vfio::placed::{Access, Handover};
 
 use super::Clock;
 use super::guest::{Guest, line, wire};

@@ -1,7 +1,7 @@
 //! The registers of the clock in its guest, with and without exits.
 
 use vmbell::hypervisor::{Hypervisor, Vm};
-use vmbell::passthrough::placed::Access;
+use vmbell_vfio::placed::Access;
 
 use super::Clock;
 use super::guest::{Guest, IDENT};

@@ -1,8 +1,8 @@
 //! The states of a forwarded interrupt, as the guest's interrupt controller shows them, and what may change them.
 
 use vmbell::hypervisor::{ForwardedState, Hypervisor};
-use vmbell::passthrough::PassthroughError;
-use vmbell::passthrough::placed::{Handover, Placed};
+use vmbell_vfio::PassthroughError;
+use vmbell_vfio::placed::{Handover, Placed};
 
 use super::guest::{AGAIN, CHECK, Guest, HELD, STATES};
 use super::{CLEAR, Clock};

@@ -4,9 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use vmbell::hypervisor::Hypervisor;
-use vmbell::passthrough::PassthroughError;
-use vmbell::passthrough::kernel::Container;
-use vmbell::passthrough::placed::{Access, Handover, Place};
+use vmbell_vfio::PassthroughError;
+use vmbell_vfio::kernel::Container;
+use vmbell_vfio::placed::{Access, Handover, Place};
 
 use super::{CARD, EDU, Real, alone_with_devices, group_file, sysfs};
 use crate::double::INTX;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use vmbell::hypervisor::Hypervisor;
 use vmbell::memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
-use vmbell::passthrough::PassthroughError;
-use vmbell::passthrough::device::Device;
-use vmbell::passthrough::dma::{DmaMap, DmaSpace};
+use vmbell_vfio::PassthroughError;
+use vmbell_vfio::device::Device;
+use vmbell_vfio::dma::{DmaMap, DmaSpace};
 
 use super::{EDU, Real, alone_with_devices, read};
 use crate::double::start_dma;

@@ -4,9 +4,9 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 
 use vmbell::hypervisor::Hypervisor;
-use vmbell::passthrough::PassthroughError;
-use vmbell::passthrough::interrupt::Line;
-use vmbell::passthrough::placed::Handover;
+use vmbell_vfio::PassthroughError;
+use vmbell_vfio::interrupt::Line;
+use vmbell_vfio::placed::Handover;
 
 use super::raw::{BOOL, EVENTFD, HEAD, MASK, NONE, Raw, TRIGGER, UNMASK, map, reset, unknown};
 use super::{Real, acknowledge, assert_signalled, assert_silent, raise, raw};

@@ -6,8 +6,8 @@ use vmbell::device::pci::Routes;
 use vmbell::hypervisor::usermode::Usermode;
 use vmbell::hypervisor::{AssignedDevices, Hypervisor, Irqs};
 use vmbell::irq::Msi;
-use vmbell::passthrough::interrupt::{InterruptPath, Vectors};
-use vmbell::passthrough::placed::{Handover, Placed};
+use vmbell_vfio::interrupt::{InterruptPath, Vectors};
+use vmbell_vfio::placed::{Handover, Placed};
 
 use super::Real;
 use crate::double::MSI;

@@ -1,7 +1,7 @@
 //! INTx and MSI as eventfds, without a guest.
 
 use vmbell::hypervisor::Hypervisor;
-use vmbell::passthrough::PassthroughError;
+use vmbell_vfio::PassthroughError;
 
 use super::{Real, acknowledge, assert_signalled, assert_silent, raise, read, write};
 use crate::double::{IDENT, INTX, MSI, RAISE};

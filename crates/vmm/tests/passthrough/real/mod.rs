@@ -15,9 +15,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use vmbell::eventfd::EventFd;
 use vmbell::hypervisor::AssignedDevices;
-use vmbell::passthrough::device::Device;
-use vmbell::passthrough::dma::DmaSpace;
-use vmbell::passthrough::kernel::{Container, Vfio};
+use vmbell_vfio::device::Device;
+use vmbell_vfio::dma::DmaSpace;
+use vmbell_vfio::kernel::{Container, Vfio};
 
 use crate::double::{ACK, RAISE, STATUS};
 use crate::harness::{chain, count};

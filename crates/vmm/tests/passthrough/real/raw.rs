@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
-use vmbell::passthrough::device::Device;
+use vmbell_vfio::device::Device;
 
 /// Data types.
 pub const NONE: u32 = 1 << 0;

@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::SeqCst;
 
 use vmbell::hypervisor::{AssignedDevices, Hypervisor};
-use vmbell::passthrough::interrupt::RemovalRequest;
-use vmbell::passthrough::placed::Handover;
+use vmbell_vfio::interrupt::RemovalRequest;
+use vmbell_vfio::placed::Handover;
 
 use super::bad::{bind, unbind};
 use super::{EDU, Real, alone_with_devices, group_file, raise};

@@ -1,0 +1,94 @@
+//! Guest memory for a device: every region of it at its guest-physical address, as long as a [`DmaMap`] exists.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use super::PassthroughError;
+use super::iova::Iova;
+use vmbell::memory::{GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion, GuestRegionMmap};
+
+/// The addresses that devices see: those of a container, of an IOAS, or of a test. Any thread may use it.
+pub trait DmaSpace: Send + Sync + fmt::Debug {
+    /// Which addresses can be mapped.
+    fn iova(&self) -> Result<Iova, PassthroughError>;
+
+    /// Maps a region of guest memory, which stays mapped in this process until it is unmapped here.
+    fn map(&self, address: u64, region: &GuestRegionMmap) -> io::Result<()>;
+
+    /// Unmaps a range, which must be what was mapped.
+    fn unmap(&self, address: u64, size: u64) -> io::Result<()>;
+}
+
+/// All memory of a guest, mapped for its devices. Dropping it takes the memory from them.
+pub struct DmaMap {
+    space: Arc<dyn DmaSpace>,
+    // Kept: a device must never reach memory that this process uses for something else.
+    memory: GuestMemoryMmap,
+    mapped: Vec<(u64, u64)>,
+}
+
+impl DmaMap {
+    /// Maps all of `memory`. If a region cannot be mapped, none is.
+    pub fn new(
+        space: Arc<dyn DmaSpace>,
+        memory: &GuestMemoryMmap,
+    ) -> Result<Self, PassthroughError> {
+        let iova = space.iova()?;
+        let mut map = Self {
+            space,
+            memory: memory.clone(),
+            mapped: Vec::new(),
+        };
+        for region in memory.iter() {
+            let (address, size) = (region.start_addr().0, region.len());
+            if !iova.has(address, size) {
+                return Err(PassthroughError::Window {
+                    address,
+                    size,
+                    windows: iova.to_string(),
+                });
+            }
+            let result = map.space.map(address, region);
+            result.map_err(|source| refused(address, size, source))?;
+            map.mapped.push((address, size));
+        }
+        Ok(map)
+    }
+}
+
+/// The error of a region that cannot be mapped.
+fn refused(address: u64, size: u64, source: io::Error) -> PassthroughError {
+    if source.raw_os_error() == Some(libc::ENOMEM) {
+        return PassthroughError::Lock {
+            address,
+            size,
+            source,
+        };
+    }
+    PassthroughError::Map {
+        address,
+        size,
+        source,
+    }
+}
+
+impl Drop for DmaMap {
+    fn drop(&mut self) {
+        for (address, size) in self.mapped.drain(..) {
+            if self.space.unmap(address, size).is_err() {
+                // The device may still write there: this process must not use the memory for anything else.
+                std::mem::forget(self.memory.clone());
+            }
+        }
+    }
+}
+
+impl fmt::Debug for DmaMap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DmaMap")
+            .field("space", &self.space)
+            .field("mapped", &self.mapped)
+            .finish_non_exhaustive()
+    }
+}

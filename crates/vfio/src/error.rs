@@ -1,0 +1,255 @@
+//! Why a device cannot be given to a guest, or not be used as asked.
+
+use std::io;
+use std::path::PathBuf;
+
+use super::device::RegionError;
+use super::device::irq_index::IrqCountError;
+use super::iova::IovaError;
+use vmbell::bus::BusError;
+use vmbell::hypervisor;
+
+/// An error of passthrough.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PassthroughError {
+    /// A file of VFIO or of the IOMMU cannot be opened.
+    #[error("cannot open {}", path.display())]
+    Open {
+        /// Its path.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The kernel's VFIO lacks what is needed.
+    #[error("the kernel's vfio has {what}")]
+    Kernel {
+        /// What it has or lacks.
+        what: String,
+    },
+    /// The device is in no IOMMU group.
+    #[error(
+        "{name} is in no iommu group: this host has no iommu, or its kernel does not use it (intel_iommu=on)"
+    )]
+    NoGroup {
+        /// The device.
+        name: String,
+        /// Why its group cannot be read.
+        source: io::Error,
+    },
+    /// Another device of the group is in use by the host.
+    #[error(
+        "iommu group {group} of {name} is not viable: another device of it is bound to a driver of the host"
+    )]
+    NotViable {
+        /// The device.
+        name: String,
+        /// The number of its group.
+        group: u32,
+    },
+    /// The device is not bound to a driver of VFIO.
+    #[error("{name} is not bound to vfio-pci, vfio-platform or vfio-amba")]
+    NotBound {
+        /// The device.
+        name: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// Somebody else has the group.
+    #[error("iommu group {group} of {name} is in use by another process or another container")]
+    InUse {
+        /// The device.
+        name: String,
+        /// The number of its group.
+        group: u32,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// A request to the kernel failed.
+    #[error("{name}: cannot {operation}")]
+    System {
+        /// The device, or the file of the IOMMU.
+        name: String,
+        /// What the request was to do.
+        operation: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+    /// The device is of a bus that cannot be assigned here.
+    #[error("{name} is neither a pci nor a platform device (flags {flags:#x})")]
+    Kind {
+        /// The device.
+        name: String,
+        /// What it says of itself.
+        flags: u32,
+    },
+    /// The device has more regions or interrupt indexes than any device has.
+    #[error("{name} is said to have {count} regions or interrupt indexes, and {most} are the most")]
+    Indexes {
+        /// The device.
+        name: String,
+        /// How many.
+        count: u32,
+        /// The most.
+        most: u32,
+    },
+    /// What the device says of a region makes no sense.
+    #[error("{name}: region {region} makes no sense")]
+    Region {
+        /// The device.
+        name: String,
+        /// The region's index.
+        region: u32,
+        /// Why.
+        source: RegionError,
+    },
+    /// What the device says of its interrupts makes no sense.
+    #[error("{name}: its interrupts make no sense")]
+    IrqCount {
+        /// The device.
+        name: String,
+        /// Why.
+        source: IrqCountError,
+    },
+    /// The device has no such region.
+    #[error("{name} has no region {region}")]
+    NoRegion {
+        /// The device.
+        name: String,
+        /// The region's index.
+        region: u32,
+    },
+    /// An access is not in the region.
+    #[error("{name}: {len} bytes at {offset:#x} are not in region {region}, which has {size:#x}")]
+    Access {
+        /// The device.
+        name: String,
+        /// The region's index.
+        region: u32,
+        /// The offset of the access.
+        offset: u64,
+        /// Its width in bytes.
+        len: usize,
+        /// The size of the region.
+        size: u64,
+    },
+    /// The device has no such interrupt.
+    #[error("{name} has no interrupt {subindex} of index {index}, which has {count}")]
+    NoInterrupt {
+        /// The device.
+        name: String,
+        /// The index.
+        index: u32,
+        /// The interrupt.
+        subindex: u32,
+        /// How many the index has.
+        count: u32,
+    },
+    /// The interrupts of this index are edges, which cannot be masked.
+    #[error("{name}: interrupts of index {index} cannot be masked, because they are edges")]
+    NotMaskable {
+        /// The device.
+        name: String,
+        /// The index.
+        index: u32,
+    },
+    /// A request about an interrupt failed.
+    #[error("{name}: cannot {operation} interrupt index {index}")]
+    Interrupt {
+        /// The device.
+        name: String,
+        /// What the request was to do.
+        operation: &'static str,
+        /// The index.
+        index: u32,
+        /// Why.
+        source: io::Error,
+    },
+    /// The device cannot be reset by itself.
+    #[error("{name} has no reset")]
+    NoReset {
+        /// The device.
+        name: String,
+    },
+    /// What the IOMMU says of its addresses makes no sense.
+    #[error("the iommu's addresses make no sense")]
+    Iova {
+        /// Why.
+        source: IovaError,
+    },
+    /// Guest memory is where the IOMMU can map none.
+    #[error(
+        "{size:#x} bytes of guest memory at {address:#x} cannot be reached by the device: the iommu maps {windows}"
+    )]
+    Window {
+        /// The guest-physical address.
+        address: u64,
+        /// The size.
+        size: u64,
+        /// The addresses that the IOMMU can map, in words.
+        windows: String,
+    },
+    /// Guest memory cannot be mapped for the device.
+    #[error("cannot map {size:#x} bytes of guest memory at {address:#x} for the device")]
+    Map {
+        /// The guest-physical address.
+        address: u64,
+        /// The size.
+        size: u64,
+        /// Why.
+        source: io::Error,
+    },
+    /// The VMM has to see the accesses to a region that the guest reaches without it.
+    #[error(
+        "{name}: the vmm hands its interrupts on and has to see accesses to region {region}, which the guest was made with"
+    )]
+    Watched {
+        /// The device.
+        name: String,
+        /// The region's index.
+        region: u32,
+    },
+    /// A region cannot be where it was asked for.
+    #[error(transparent)]
+    Bus(#[from] BusError),
+    /// Guest memory cannot be locked for the device, which it must be for DMA.
+    #[error(
+        "cannot lock {size:#x} bytes of guest memory at {address:#x} for the device: memory is short, or this process may lock less (ulimit -l)"
+    )]
+    Lock {
+        /// The guest-physical address.
+        address: u64,
+        /// The size.
+        size: u64,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The IOMMU cannot confine the device's interrupts, and the host does not allow that.
+    #[error(
+        "the iommu of {name} has no interrupt remapping, so that its guest could send any interrupt; \
+         allow_unsafe_interrupts=1 of the module vfio_iommu_type1, or iommufd, allows it"
+    )]
+    UnsafeInterrupts {
+        /// The device.
+        name: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The backend refused something.
+    #[error(transparent)]
+    Backend(#[from] hypervisor::Error),
+}
+
+impl PassthroughError {
+    /// Makes the error of a request about `name` that was to do `operation`.
+    pub(super) fn system<'n>(
+        name: &'n str,
+        operation: &'static str,
+    ) -> impl Fn(io::Error) -> Self + Copy + use<'n> {
+        move |source| Self::System {
+            name: name.to_owned(),
+            operation,
+            source,
+        }
+    }
+}

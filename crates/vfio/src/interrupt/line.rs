@@ -1,0 +1,221 @@
+//! One interrupt line of a device: INTx of PCI, or any line of a platform device, level-triggered or an edge.
+//!
+//! A level-triggered line is masked by the host each time it is signalled. An irqfd with a resample eventfd raises the
+//! GSI, and the resample eventfd, which the guest's EOI signals, is also the device's unmask eventfd: so the VMM does
+//! nothing for an interrupt. The irqfd is registered first and removed last. What is signalled between two steps is not
+//! lost, because an irqfd and an unmask eventfd count the signals from before.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::vmm_line::VmmLine;
+use crate::PassthroughError;
+use crate::device::Device;
+use vmbell::eventfd::{EFD_NONBLOCK, EventFd};
+use vmbell::hypervisor::{self, AssignedDevices, ForwardedInterrupt, ForwardedState, Irqs};
+use vmbell::irq::{Gsi, IrqError};
+
+/// Who hands an interrupt on to the guest, and who tells the device of its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InterruptPath {
+    /// An irqfd hands it on. It is an edge, and its end is told to nobody.
+    Irqfd,
+    /// An irqfd hands it on, and the guest's EOI unmasks it through the resample eventfd.
+    Resample,
+    /// The guest gets it and ends it without the host, whose interrupt controller ties it to one of the guest.
+    Forwarded,
+    /// A thread of the VMM hands it on, and the guest's next access to the device ends it.
+    Vmm {
+        /// Why there is no shorter way.
+        reason: String,
+    },
+}
+
+/// An interrupt of a device as a GSI of the guest, until this is dropped.
+#[derive(Debug)]
+pub struct Line {
+    device: Arc<Device>,
+    index: u32,
+    way: Way,
+}
+
+#[derive(Debug)]
+enum Way {
+    Irqfd(Irqfd),
+    Forwarded(Box<dyn ForwardedInterrupt>),
+    Vmm(VmmLine, String),
+}
+
+impl Line {
+    /// Connects interrupt index `index`, which has one interrupt, to `gsi`: by irqfd if the backend can, else by a thread
+    /// of the VMM.
+    pub fn connect(
+        device: &Arc<Device>,
+        index: u32,
+        irqs: &Arc<dyn Irqs>,
+        gsi: Gsi,
+    ) -> Result<Self, PassthroughError> {
+        match Irqfd::register(device, index, irqs, gsi) {
+            Ok(irqfd) => Self::start(device, index, Way::Irqfd(irqfd)),
+            Err(PassthroughError::Backend(hypervisor::Error::Irq(IrqError::NoResample))) => {
+                let reason = IrqError::NoResample.to_string();
+                Self::through_vmm(device, index, irqs, gsi, reason)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Connects the interrupt through a thread of the VMM, whatever the backend can do.
+    pub fn through_vmm(
+        device: &Arc<Device>,
+        index: u32,
+        irqs: &Arc<dyn Irqs>,
+        gsi: Gsi,
+        reason: String,
+    ) -> Result<Self, PassthroughError> {
+        let line = VmmLine::start(device, index, irqs, gsi)?;
+        Self::start(device, index, Way::Vmm(line, reason))
+    }
+
+    /// Forwards the interrupt to the line `gsi`: the guest ends it without the host. Fails if the backend or the host
+    /// cannot; the guest has all its vCPUs by then.
+    pub fn forward(
+        device: &Arc<Device>,
+        index: u32,
+        backend: &dyn AssignedDevices,
+        gsi: Gsi,
+    ) -> Result<Self, PassthroughError> {
+        device.irq(index)?;
+        // As below: a line that was signalled before may be masked still.
+        let _ = device.unmask(index, 0);
+        let forwarded = backend.forward_interrupt(&device.descriptor(), index, gsi)?;
+        Ok(Self {
+            device: Arc::clone(device),
+            index,
+            way: Way::Forwarded(forwarded),
+        })
+    }
+
+    /// Makes the device signal its interrupts: the last step, since an interrupt may come before it returns.
+    fn start(device: &Arc<Device>, index: u32, way: Way) -> Result<Self, PassthroughError> {
+        let line = Self {
+            device: Arc::clone(device),
+            index,
+            way,
+        };
+        // A platform line that was signalled and given back before its end is masked still. One of PCI is never, and the
+        // kernel then refuses this.
+        let _ = device.unmask(index, 0);
+        match &line.way {
+            Way::Irqfd(irqfd) => {
+                device.set_triggers(index, 0, &[Some(&irqfd.trigger)])?;
+                if let Some(resample) = &irqfd.resample {
+                    device.set_unmask(index, 0, Some(resample))?;
+                }
+            }
+            Way::Forwarded(_) => {}
+            Way::Vmm(vmm, _) => device.set_triggers(index, 0, &[Some(vmm.trigger())])?,
+        }
+        Ok(line)
+    }
+
+    /// Who hands the interrupt on.
+    pub fn path(&self) -> InterruptPath {
+        match &self.way {
+            Way::Irqfd(Irqfd { resample: None, .. }) => InterruptPath::Irqfd,
+            Way::Irqfd(_) => InterruptPath::Resample,
+            Way::Forwarded(_) => InterruptPath::Forwarded,
+            Way::Vmm(_, reason) => InterruptPath::Vmm {
+                reason: reason.clone(),
+            },
+        }
+    }
+
+    /// Whether the VMM has to see the guest's accesses to the device, and call [`accessed`](Self::accessed) for each.
+    pub const fn needs_accesses(&self) -> bool {
+        matches!(self.way, Way::Vmm(..))
+    }
+
+    /// Ends the interrupt if the VMM has handed one on: the guest has accessed the device, as its handler does. The line
+    /// goes down and is unmasked; if the device still holds it up, it comes up again.
+    pub fn accessed(&self) -> Result<(), PassthroughError> {
+        match &self.way {
+            Way::Vmm(line, _) => line.end(),
+            Way::Irqfd(_) | Way::Forwarded(_) => Ok(()),
+        }
+    }
+
+    /// What the interrupt has done if it is forwarded.
+    pub fn forwarded(&self) -> Option<Result<ForwardedState, hypervisor::Error>> {
+        match &self.way {
+            Way::Forwarded(forwarded) => Some(forwarded.state()),
+            Way::Irqfd(_) | Way::Vmm(..) => None,
+        }
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        if matches!(self.way, Way::Forwarded(_)) {
+            // VFIO refuses requests about an interrupt that is forwarded, and has no eventfd of it.
+            return;
+        }
+        // Nobody could be told of an error, and the device's own end does all of it again.
+        if let Way::Irqfd(Irqfd {
+            resample: Some(_), ..
+        }) = &self.way
+        {
+            let _ = self.device.set_unmask(self.index, 0, None);
+        }
+        let _ = self.device.disable(self.index);
+    }
+}
+
+/// An irqfd, until this is dropped.
+struct Irqfd {
+    irqs: Arc<dyn Irqs>,
+    gsi: Gsi,
+    trigger: EventFd,
+    resample: Option<EventFd>,
+}
+
+impl Irqfd {
+    fn register(
+        device: &Device,
+        index: u32,
+        irqs: &Arc<dyn Irqs>,
+        gsi: Gsi,
+    ) -> Result<Self, PassthroughError> {
+        let is_level = device.irq(index)?.automasked;
+        let made = || eventfd(EFD_NONBLOCK);
+        let trigger = made()?;
+        let resample = is_level.then(made).transpose()?;
+        irqs.register_irqfd(&trigger, gsi, resample.as_ref())?;
+        Ok(Self {
+            irqs: Arc::clone(irqs),
+            gsi,
+            trigger,
+            resample,
+        })
+    }
+}
+
+impl Drop for Irqfd {
+    fn drop(&mut self) {
+        let _ = self.irqs.unregister_irqfd(&self.trigger, self.gsi);
+    }
+}
+
+impl fmt::Debug for Irqfd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Irqfd")
+            .field("gsi", &self.gsi)
+            .field("trigger", &self.trigger)
+            .field("resample", &self.resample)
+            .finish_non_exhaustive()
+    }
+}
+
+pub(super) fn eventfd(flags: i32) -> Result<EventFd, PassthroughError> {
+    EventFd::new(flags).map_err(PassthroughError::system("an interrupt", "make an eventfd"))
+}

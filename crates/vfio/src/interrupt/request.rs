@@ -1,0 +1,52 @@
+//! The interrupt with which the host asks for a device back, before it removes the device or unbinds its driver (Linux
+//! `vfio_pci_core_request`): the VMM has to let go of it.
+
+use std::sync::{Arc, Weak};
+
+use vfio_bindings::bindings::vfio::VFIO_PCI_REQ_IRQ_INDEX;
+
+use super::line::eventfd;
+use crate::PassthroughError;
+use crate::device::{Device, DeviceKind};
+use vmbell::device::Listener;
+
+/// A thread that waits until the host asks for the device back, until this is dropped.
+#[derive(Debug)]
+pub struct RemovalRequest {
+    // Not kept open: the host waits until the device is closed.
+    device: Weak<Device>,
+    _listener: Listener,
+}
+
+impl RemovalRequest {
+    /// Calls `asked`, on a thread of its own, each time the host asks. `None` if the device has no such interrupt.
+    pub fn watch(
+        device: &Arc<Device>,
+        mut asked: impl FnMut() + Send + 'static,
+    ) -> Result<Option<Self>, PassthroughError> {
+        let index = VFIO_PCI_REQ_IRQ_INDEX;
+        if device.kind() != DeviceKind::Pci || device.irq(index).is_err() {
+            return Ok(None);
+        }
+        let heard = move |_| {
+            asked();
+            false
+        };
+        let listener = Listener::start(eventfd(0)?, || {}, heard).map_err(
+            PassthroughError::system(device.name(), "start a thread for it"),
+        )?;
+        device.set_triggers(index, 0, &[Some(listener.event())])?;
+        Ok(Some(Self {
+            device: Arc::downgrade(device),
+            _listener: listener,
+        }))
+    }
+}
+
+impl Drop for RemovalRequest {
+    fn drop(&mut self) {
+        if let Some(device) = self.device.upgrade() {
+            let _ = device.disable(VFIO_PCI_REQ_IRQ_INDEX);
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! The message-signalled interrupts of a PCI device: one eventfd for each vector, which is an irqfd as long as the guest
+//! has given the vector a message and does not mask it. A vector that is signalled while it is none is pending: its
+//! eventfd counts, and raises the interrupt once it is an irqfd again.
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+
+use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
+
+use super::line::eventfd;
+use crate::PassthroughError;
+use crate::device::Device;
+use vmbell::device::pci::Routes;
+use vmbell::eventfd::{EFD_NONBLOCK, EventFd};
+use vmbell::irq::{Gsi, Msi};
+
+/// All vectors of an interrupt index that is enabled, until this is dropped.
+#[derive(Debug)]
+pub struct Vectors {
+    device: Arc<Device>,
+    index: u32,
+    routes: Arc<Routes>,
+    vectors: Vec<Vector>,
+}
+
+#[derive(Debug)]
+struct Vector {
+    trigger: EventFd,
+    /// Its message's GSI, while the vector is an irqfd.
+    gsi: Option<Gsi>,
+}
+
+impl Vectors {
+    /// Enables `count` interrupts of an index. None of them has a message yet.
+    pub fn enable(
+        device: &Arc<Device>,
+        index: u32,
+        count: u32,
+        routes: &Arc<Routes>,
+    ) -> Result<Self, PassthroughError> {
+        // Before that many eventfds are made.
+        device.interrupts(index, 0, count as usize)?;
+        let vector = |_| {
+            let trigger = eventfd(EFD_NONBLOCK)?;
+            Ok(Vector { trigger, gsi: None })
+        };
+        let vectors = (0..count)
+            .map(vector)
+            .collect::<Result<Vec<_>, PassthroughError>>()?;
+        let vectors = Self {
+            device: Arc::clone(device),
+            index,
+            routes: Arc::clone(routes),
+            vectors,
+        };
+        let triggers: Vec<_> = vectors.triggers().map(Some).collect();
+        device.set_triggers(index, 0, &triggers)?;
+        Ok(vectors)
+    }
+
+    fn triggers(&self) -> impl Iterator<Item = &EventFd> {
+        self.vectors.iter().map(|vector| &vector.trigger)
+    }
+
+    /// How many vectors there are.
+    pub fn count(&self) -> usize {
+        self.vectors.len()
+    }
+
+    /// Whether a vector without a message has been signalled.
+    pub fn is_pending(&self, vector: usize) -> bool {
+        let Some(Vector { trigger, gsi: None }) = self.vectors.get(vector) else {
+            return false;
+        };
+        has_count(trigger).unwrap_or_default()
+    }
+
+    /// Gives a vector a message; `None` masks it.
+    pub fn set(&mut self, vector: usize, message: Option<Msi>) -> Result<(), PassthroughError> {
+        let count = self.vectors.len();
+        let Some(found) = self.vectors.get_mut(vector) else {
+            return Err(PassthroughError::NoInterrupt {
+                name: self.device.name().to_owned(),
+                index: self.index,
+                subindex: u32::try_from(vector).unwrap_or(u32::MAX),
+                count: u32::try_from(count).unwrap_or(u32::MAX),
+            });
+        };
+        match (found.gsi, message) {
+            (None, None) => Ok(()),
+            (Some(gsi), Some(message)) => Ok(self.routes.set(gsi, message)?),
+            (Some(_), None) => found.mask(&self.routes),
+            (None, Some(message)) => found.unmask(message, &self.routes),
+        }
+    }
+}
+
+impl Vector {
+    fn unmask(&mut self, message: Msi, routes: &Routes) -> Result<(), PassthroughError> {
+        let gsi = routes.add(message)?;
+        let registered = routes.irqs().register_irqfd(&self.trigger, gsi, None);
+        if let Err(error) = registered {
+            routes.remove(gsi)?;
+            return Err(error.into());
+        }
+        self.gsi = Some(gsi);
+        Ok(())
+    }
+
+    fn mask(&mut self, routes: &Routes) -> Result<(), PassthroughError> {
+        if let Some(gsi) = self.gsi.take() {
+            routes.irqs().unregister_irqfd(&self.trigger, gsi)?;
+            routes.remove(gsi)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Vectors {
+    fn drop(&mut self) {
+        // The device first: nothing signals an eventfd that is gone. Nobody could be told of an error.
+        let _ = self.device.disable(self.index);
+        for vector in &mut self.vectors {
+            let _ = vector.mask(&self.routes);
+        }
+    }
+}
+
+/// Whether the count of an eventfd is above 0, without reading it.
+fn has_count(event: &EventFd) -> io::Result<bool> {
+    let epoll = Epoll::new()?;
+    let wanted = EpollEvent::new(EventSet::IN, 0);
+    epoll.ctl(ControlOperation::Add, event.as_raw_fd(), wanted)?;
+    let mut found = [EpollEvent::default()];
+    Ok(epoll.wait(0, &mut found)? > 0)
+}

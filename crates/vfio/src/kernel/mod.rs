@@ -1,0 +1,91 @@
+//! VFIO of the kernel: how its devices are opened and how guest memory is mapped for them.
+//!
+//! There are two ways: a container with IOMMU groups, which every kernel with VFIO has, and an IOAS of an iommufd with a
+//! file for each device (Linux 6.6). Any thread may use them.
+
+mod container;
+mod device_file;
+mod group;
+mod ioas;
+mod ioctl;
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::fs::{Access, access};
+
+use super::PassthroughError;
+use super::device::Device;
+use super::dma::DmaSpace;
+use vmbell::hypervisor::AssignedDevices;
+
+pub use container::{CONTAINER, Container};
+pub use ioas::{IOMMUFD, Ioas};
+
+/// The kernel's VFIO, open for the devices of one guest.
+#[derive(Clone, Debug)]
+pub enum Vfio {
+    /// Groups in a container.
+    Container(Arc<Container>),
+    /// Files of devices, attached to an IOAS.
+    Ioas(Arc<Ioas>),
+}
+
+impl Vfio {
+    /// Opens the way that this process has for the device with this folder in sysfs: an iommufd if it may open that and
+    /// the device's own file, else a container.
+    pub fn open(sysfs: &Path) -> Result<Self, PassthroughError> {
+        let may_open = |path: &Path| access(path, Access::READ_OK | Access::WRITE_OK).is_ok();
+        let has_file = ioas::device_path(sysfs).is_ok_and(|path| may_open(&path));
+        if has_file && may_open(Path::new(IOMMUFD)) {
+            return Ok(Self::Ioas(Arc::new(Ioas::open()?)));
+        }
+        Ok(Self::Container(Arc::new(Container::open()?)))
+    }
+
+    /// Opens the device with this folder in sysfs. `backend` is told of its VFIO file before; without it nobody is, which
+    /// is good for a device that has to be open before its guest is made.
+    pub fn device(
+        &self,
+        sysfs: &Path,
+        backend: Option<&Arc<dyn AssignedDevices>>,
+    ) -> Result<Device, PassthroughError> {
+        match self {
+            Self::Container(container) => container.device(sysfs, backend),
+            Self::Ioas(ioas) => ioas.device(sysfs, backend),
+        }
+    }
+
+    /// The addresses that the devices see.
+    pub fn dma_space(&self) -> Arc<dyn DmaSpace> {
+        match self {
+            Self::Container(container) => Arc::clone(container) as _,
+            Self::Ioas(ioas) => Arc::clone(ioas) as _,
+        }
+    }
+}
+
+fn open(path: &Path) -> Result<File, PassthroughError> {
+    let file = OpenOptions::new().read(true).write(true).open(path);
+    file.map_err(|source| PassthroughError::Open {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// The name of a device, that of its folder.
+fn name(sysfs: &Path) -> String {
+    let name = sysfs.file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
+}
+
+/// The error of a device whose IOMMU cannot be used.
+fn no_iommu(operation: &'static str, name: &str, source: io::Error) -> PassthroughError {
+    if source.raw_os_error() == Some(libc::EPERM) {
+        let name = name.to_owned();
+        return PassthroughError::UnsafeInterrupts { name, source };
+    }
+    PassthroughError::system(name, operation)(source)
+}

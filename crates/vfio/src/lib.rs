@@ -1,0 +1,31 @@
+//! Passthrough: a device of the host that a guest drives itself, by VFIO (Linux `Documentation/driver-api/vfio.rst`).
+//!
+//! - [`host`]: which devices this host has, and what stands in the way of each
+//! - [`device`]: a device, its regions and interrupts; what it says is checked
+//! - [`kernel`]: how the kernel's VFIO opens devices, and maps guest memory for them
+//! - [`dma`], [`iova`]: guest memory for the device, where the IOMMU can have it
+//! - [`interrupt`]: the device's interrupts as GSIs of the guest
+//! - [`pci`]: a device as a function of the guest's PCI bus
+//! - [`node`]: the device-tree node by which the guest finds a device
+//! - [`placed`]: a device with registers at fixed addresses of the guest
+//!
+//! Set-up and tear-down may run on any thread. While the guest runs, its accesses and its interrupts pass the VMM by.
+
+mod chain;
+pub mod device;
+pub mod dma;
+mod error;
+pub mod host;
+pub mod interrupt;
+pub mod iova;
+pub mod kernel;
+pub mod node;
+pub mod pci;
+pub mod placed;
+
+pub use error::PassthroughError;
+
+// The unit tests wait as those that run guests do.
+#[cfg(test)]
+#[path = "../../vmm/tests/harness/wait.rs"]
+mod wait;

@@ -1,0 +1,49 @@
+//! The device-tree node by which a guest finds a device that was handed to it: `NAME@ADDRESS` with the registers and
+//! interrupts that the device has in the guest, and with what only the host knows of it, such as its clocks. The rules
+//! are those of the Devicetree Specification 0.4, and the properties those that QEMU's `sysbus-fdt.c` wrote until 10.1.
+//! Pure data, on any thread.
+//!
+//! [`Tree`] is where a device is described: the host's own device tree, or a compiled one of the user's. A [`Template`]
+//! is what is taken from there, and a [`DeviceNode`] is written with [`vm_fdt`] into the guest's tree.
+//!
+//! ```
+//! use vmbell_vfio::node::{
+//!     DeviceNode, InterruptFormat, InterruptParent, NodeInterrupt, NodeRegion, Parent, Trigger, sample_tree,
+//! };
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let rtc = DeviceNode {
+//!     compatible: vec!["arm,pl031".into(), "arm,primecell".into()],
+//!     regions: vec![NodeRegion { address: 0xc00_0000, size: 0x1000 }],
+//!     interrupts: vec![NodeInterrupt { number: 112, trigger: Trigger::LevelHigh }],
+//!     ..DeviceNode::new("pl031")
+//! };
+//! let gic = InterruptParent { phandle: 1, format: InterruptFormat::Gic };
+//! let parent = Parent { address_cells: 2, size_cells: 2, interrupts: Some(gic) };
+//! let blob = sample_tree(&[rtc], &parent)?;
+//! assert_eq!(blob[..4], [0xd0, 0x0d, 0xfe, 0xed]);
+//! # Ok(())
+//! # }
+//! ```
+
+mod cells;
+mod clock;
+mod device;
+mod error;
+mod interrupt;
+mod property;
+mod region;
+mod sample;
+mod source;
+#[cfg(test)]
+#[cfg(not(any(loom, miri)))]
+mod tests;
+
+pub use clock::{Clocks, FixedClock};
+pub use device::{DeviceNode, Parent};
+pub use error::NodeError;
+pub use interrupt::{InterruptFormat, InterruptParent, NodeInterrupt, Trigger};
+pub use property::Property;
+pub use region::NodeRegion;
+pub use sample::sample_tree;
+pub use source::{Choice, Copied, SourceError, Template, Tree};

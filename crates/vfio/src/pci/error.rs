@@ -1,0 +1,121 @@
+//! Why a device cannot be a function of the bus, and what failed while it was one.
+
+use super::Area;
+use vmbell::device::pci::{CapabilityError, MsixError};
+
+/// The error of a trait's implementation.
+pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// Why a device cannot be assigned.
+#[derive(Debug, thiserror::Error)]
+pub enum AssignError {
+    /// Configuration space cannot be read.
+    #[error("cannot read configuration space")]
+    Config {
+        /// The error of the access.
+        source: Failure,
+    },
+    /// Configuration space reads as ones.
+    #[error("the device does not answer: its vendor reads as 0xffff")]
+    Absent,
+    /// The device is a bridge.
+    #[error("the device has a header of type {kind}, only type 0 can be assigned")]
+    HeaderType {
+        /// The type: 1 for a PCI bridge, 2 for a CardBus bridge.
+        kind: u8,
+    },
+    /// The interrupt pin is none of INTA to INTD.
+    #[error("interrupt pin {pin} is none of 1 (INTA) to 4 (INTD)")]
+    Pin {
+        /// The register.
+        pin: u8,
+    },
+    /// The low bits of a BAR have a reserved value.
+    #[error("BAR{bar} reads as {register:#x}, which is no kind of BAR")]
+    BarKind {
+        /// The number of the BAR.
+        bar: usize,
+        /// The register.
+        register: u32,
+    },
+    /// Fewer vectors can be wired than the guest would see.
+    #[error("the device has {has} vectors of {kind}, and {wired} can be wired")]
+    Vectors {
+        /// MSI or MSI-X.
+        kind: &'static str,
+        /// How many there are in the capability.
+        has: u16,
+        /// How many can be wired.
+        wired: u32,
+    },
+    /// The list of capabilities is broken.
+    #[error(transparent)]
+    Capabilities(#[from] CapabilityError),
+    /// The MSI-X capability is broken.
+    #[error(transparent)]
+    Msix(#[from] MsixError),
+}
+
+/// What failed of a device that is assigned.
+#[derive(Debug, thiserror::Error)]
+pub enum AssignedError {
+    /// A part of a BAR could not be mapped. The guest's accesses to it exit, and reach the device nevertheless.
+    #[error("cannot map {area} of BAR{bar} at {address:#x}")]
+    Map {
+        /// The number of the BAR.
+        bar: usize,
+        /// The part.
+        area: Area,
+        /// The guest-physical address.
+        address: u64,
+        /// The error of the mapping.
+        source: Failure,
+    },
+    /// A part of a BAR could not be unmapped, so the guest may reach it where it should not.
+    #[error("cannot unmap {area} of BAR{bar} from {address:#x}")]
+    Unmap {
+        /// The number of the BAR.
+        bar: usize,
+        /// The part.
+        area: Area,
+        /// The guest-physical address.
+        address: u64,
+        /// The error of the mapping.
+        source: Failure,
+    },
+    /// The device's command register could not be written.
+    #[error("cannot write {command:#06x} to the device's command register")]
+    Command {
+        /// The value.
+        command: u16,
+        /// The error of the access.
+        source: Failure,
+    },
+    /// The interrupts could not be changed to what the guest has set up.
+    #[error("cannot turn {interrupts}")]
+    Interrupts {
+        /// What of them: "MSI on", for example.
+        interrupts: &'static str,
+        /// The error of the wiring.
+        source: Failure,
+    },
+    /// The device could not be reset.
+    #[error("cannot reset the device")]
+    Reset {
+        /// The error of the reset.
+        source: Failure,
+    },
+}
+
+impl AssignedError {
+    /// What failed, without the guest's values.
+    pub(super) const fn kind(&self) -> &'static str {
+        match self {
+            Self::Map { .. } => "map",
+            Self::Unmap { .. } => "unmap",
+            Self::Command { .. } => "command",
+            Self::Interrupts { interrupts, .. } => interrupts,
+            Self::Reset { .. } => "reset",
+        }
+    }
+}

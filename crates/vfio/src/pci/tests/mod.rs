@@ -1,0 +1,13 @@
+mod device;
+mod hostile_device;
+mod interrupts;
+mod model;
+mod pc;
+mod registers;
+
+use std::sync::{Arc, Mutex};
+
+use self::device::{Event, Wired};
+use self::pc::{MSI, MSIX, PENDING, POWER, Pc, TABLE, TABLE_BAR, VECTORS, gsi};
+use super::*;
+use vmbell::device::pci::CONFIG_SIZE;

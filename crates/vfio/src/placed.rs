@@ -1,0 +1,284 @@
+//! A device whose registers have fixed addresses in the guest: a platform device, or a PCI device of a guest that has no
+//! PCI bus.
+//!
+//! Set-up goes from memory over interrupts to registers, so that the guest reaches no device that nobody hears.
+//! Tear-down goes from interrupts over registers to memory, which the device loses when it is quiet. Both may run on any
+//! thread; a register that is not mapped is accessed by the thread of the vCPU.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use super::PassthroughError;
+use super::device::Device;
+use super::dma::{DmaMap, DmaSpace};
+use super::interrupt::{InterruptPath, Line};
+use vmbell::bus::{Bus, BusDevice, BusRange};
+use vmbell::hypervisor::{self, AssignedDevices, DeviceMemory, ForwardedState, Irqs};
+use vmbell::irq::Gsi;
+use vmbell::memory::GuestMemoryMmap;
+
+/// What a placed device needs of its guest.
+#[allow(missing_debug_implementations, reason = "a bundle of borrowed parts")]
+pub struct Guest<'g> {
+    /// The guest's memory, all of which the device gets.
+    pub memory: &'g GuestMemoryMmap,
+    /// The bus on which registers are that are not mapped.
+    pub mmio: &'g Arc<Bus>,
+    /// The backend, as far as it maps memory.
+    pub backend: Arc<dyn AssignedDevices>,
+    /// The backend, as far as it raises interrupts.
+    pub irqs: Arc<dyn Irqs>,
+}
+
+/// The place of a region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The region's index.
+    pub region: u32,
+    /// Its guest-physical address.
+    pub address: u64,
+    /// How the guest reaches it.
+    pub access: Access,
+}
+
+/// How a guest reaches a region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Without an exit where the region can be mapped. Needs
+    /// [`Capability::MovableDeviceMemory`](vmbell::hypervisor::Capability::MovableDeviceMemory).
+    Mapped,
+    /// Without an exit where the region can be mapped, by the memory that the guest was made with ([`device_memory`]). The
+    /// guest keeps it, and the device stays open, until the guest ends.
+    MappedFromStart,
+    /// By exits to the VMM.
+    Emulated,
+}
+
+/// How an interrupt is handed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Handover {
+    /// By irqfd if the backend can, else by a thread of the VMM.
+    Irqfd,
+    /// To the guest's interrupt controller directly, or not at all. Needs
+    /// [`Capability::ForwardedInterrupts`](vmbell::hypervisor::Capability::ForwardedInterrupts).
+    Forwarded,
+    /// By a thread of the VMM.
+    Vmm,
+}
+
+/// An interrupt and its GSI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wire {
+    /// The interrupt index.
+    pub index: u32,
+    /// The GSI, whose route is up to the guest.
+    pub gsi: Gsi,
+    /// How the interrupt is handed on.
+    pub handover: Handover,
+}
+
+/// What [`VmConfig::device_memory`](vmbell::hypervisor::VmConfig::device_memory) needs for the places that are
+/// [`Access::MappedFromStart`].
+pub fn device_memory(
+    device: &Device,
+    places: &[Place],
+) -> Result<Vec<(u64, DeviceMemory)>, PassthroughError> {
+    let mut memory = Vec::new();
+    for place in places {
+        if place.access == Access::MappedFromStart {
+            let region = device.region(place.region)?;
+            for area in &region.areas {
+                memory.push((place.address + area.start, device.memory(region, area)));
+            }
+        }
+    }
+    Ok(memory)
+}
+
+/// A device in its guest. Dropping it takes it out: masked, reset, with nothing mapped.
+#[derive(Debug)]
+pub struct Placed {
+    lines: Arc<Lines>,
+    regions: Vec<PlacedRegion>,
+    // Dropped when the device does no more DMA, and before the device's file, with which its container ends.
+    _dma: DmaMap,
+    device: Arc<Device>,
+}
+
+/// The lines of a device, until it is taken out.
+#[derive(Debug, Default)]
+struct Lines(Mutex<Vec<Line>>);
+
+impl Placed {
+    /// Puts a device into a guest: the guest's memory at its own addresses, its wires and its places. Where the VMM
+    /// hands an interrupt on and has to see its end ([`Line::needs_accesses`]), no region is mapped.
+    pub fn new(
+        device: Arc<Device>,
+        space: Arc<dyn DmaSpace>,
+        guest: &Guest<'_>,
+        places: &[Place],
+        wires: &[Wire],
+    ) -> Result<Self, PassthroughError> {
+        let mut placed = Self {
+            _dma: DmaMap::new(space, guest.memory)?,
+            lines: Arc::default(),
+            regions: Vec::new(),
+            device,
+        };
+        for wire in wires {
+            let line = placed.connect(guest, wire)?;
+            placed.lines.lock().push(line);
+        }
+        for place in places {
+            placed.place(guest, place)?;
+        }
+        Ok(placed)
+    }
+
+    fn connect(&self, guest: &Guest<'_>, wire: &Wire) -> Result<Line, PassthroughError> {
+        let Wire { index, gsi, .. } = *wire;
+        match wire.handover {
+            Handover::Irqfd => Line::connect(&self.device, index, &guest.irqs, gsi),
+            Handover::Forwarded => Line::forward(&self.device, index, &*guest.backend, gsi),
+            Handover::Vmm => {
+                let reason = "it was asked for".to_owned();
+                Line::through_vmm(&self.device, index, &guest.irqs, gsi, reason)
+            }
+        }
+    }
+
+    fn place(&mut self, guest: &Guest<'_>, place: &Place) -> Result<(), PassthroughError> {
+        let region = self.device.region(place.region)?.clone();
+        let is_watched = self.lines.lock().iter().any(Line::needs_accesses);
+        if is_watched && place.access == Access::MappedFromStart {
+            return Err(PassthroughError::Watched {
+                name: self.device.name().to_owned(),
+                region: place.region,
+            });
+        }
+        let range = BusRange::new(place.address, region.size)?;
+        let registers = Registers {
+            device: Arc::downgrade(&self.device),
+            region: place.region,
+            lines: is_watched.then(|| Arc::clone(&self.lines)),
+        };
+        guest.mmio.insert(range, Arc::new(registers))?;
+        let mut placed = PlacedRegion {
+            mmio: Arc::clone(guest.mmio),
+            range,
+            backend: Arc::clone(&guest.backend),
+            mapped: Vec::new(),
+        };
+        if place.access == Access::Mapped && !is_watched {
+            for area in &region.areas {
+                let address = place.address + area.start;
+                let memory = self.device.memory(&region, area);
+                guest.backend.map_device_memory(address, &memory)?;
+                placed.mapped.push(address);
+            }
+        }
+        self.regions.push(placed);
+        Ok(())
+    }
+
+    /// The device.
+    pub const fn device(&self) -> &Arc<Device> {
+        &self.device
+    }
+
+    /// What each wire that is forwarded has done, in their order.
+    pub fn forwarded(&self) -> Result<Vec<ForwardedState>, hypervisor::Error> {
+        self.lines
+            .lock()
+            .iter()
+            .filter_map(Line::forwarded)
+            .collect()
+    }
+
+    /// How each wire hands its interrupt on, in their order.
+    pub fn paths(&self) -> Vec<InterruptPath> {
+        self.lines.lock().iter().map(Line::path).collect()
+    }
+}
+
+impl Drop for Placed {
+    fn drop(&mut self) {
+        self.lines.lock().clear();
+        self.regions.clear();
+        // A vCPU that accesses the device right now may still hold it.
+        self.device.quiesce();
+    }
+}
+
+impl Lines {
+    fn lock(&self) -> MutexGuard<'_, Vec<Line>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A region in its place, until this is dropped.
+struct PlacedRegion {
+    mmio: Arc<Bus>,
+    range: BusRange,
+    backend: Arc<dyn AssignedDevices>,
+    mapped: Vec<u64>,
+}
+
+impl Drop for PlacedRegion {
+    fn drop(&mut self) {
+        for address in self.mapped.drain(..) {
+            // Nobody could be told; what stays mapped keeps the device open until the guest ends.
+            let _ = self.backend.unmap_device_memory(address);
+        }
+        let _ = self.mmio.remove(self.range);
+    }
+}
+
+impl fmt::Debug for PlacedRegion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PlacedRegion")
+            .field("range", &self.range)
+            .field("mapped", &self.mapped)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A region's registers that are not mapped.
+struct Registers {
+    // The bus may hold this for long after the device was taken out, and the device must be closed then.
+    device: Weak<Device>,
+    region: u32,
+    /// The lines that an access ends; `None` if no line needs that.
+    lines: Option<Arc<Lines>>,
+}
+
+impl Registers {
+    fn accessed(&self) {
+        if let Some(lines) = &self.lines {
+            for line in lines.lock().iter() {
+                // The guest cannot be told: the line stays up, as one of a device that is gone.
+                let _ = line.accessed();
+            }
+        }
+    }
+}
+
+impl BusDevice for Registers {
+    fn read(&self, offset: u64, data: &mut [u8]) {
+        let device = self.device.upgrade();
+        let read = device.map(|device| device.read(self.region, offset, data));
+        if !matches!(read, Some(Ok(()))) {
+            // What a bus reads where nobody answers.
+            data.fill(0xff);
+        }
+        self.accessed();
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) {
+        if let Some(device) = self.device.upgrade() {
+            // A write that the device refuses has no effect, as on a bus.
+            let _ = device.write(self.region, offset, data);
+        }
+        self.accessed();
+    }
+}
