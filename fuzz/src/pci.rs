@@ -4,10 +4,10 @@
 use std::sync::{Arc, Mutex};
 
 use vmbell::bus::{Bus, BusRange};
-use vmbell::device::pci::{
+use vmbell::irq::{Gsi, Msi};
+use vmbell_devices::pci::{
     Board, CONFIG_PORTS, CONFIG_SIZE, PciRoot, Window, Windows, find_capabilities,
 };
-use vmbell::irq::{Gsi, Msi};
 use vmbell_vfio::pci::{
     Area, AssignedPci, BarInfo, Failure, GuestMapping, InterruptWiring, PciAccess, PciInfo,
 };

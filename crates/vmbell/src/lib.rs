@@ -9,16 +9,14 @@
 //! - [`irq`]: the words of interrupts: GSIs, routes, messages, lines
 //! - [`virtqueue`]: shared rings, both sides of them
 //! - [`hypervisor`]: who runs the guest
-//! - [`device`]: what the guest sees; [`guest`]: the guest programs
+//! - [`guest`]: the guest programs
 //!
 //! The mechanisms work without the rest: [`doorbell::DoorbellSet`] in a VMM of your own, for example. The programs in
 //! `examples/` show the mechanisms, each in a page; the crates
-//! `vmbell-vfio` and `vmbell-vmm` give a guest devices of the host, and make a machine of it all; `docs/architecture.md` has the picture.
+//! `vmbell-devices`, `vmbell-vfio` and `vmbell-vmm` have devices, give a guest devices of the host, and make a machine of it all; `docs/architecture.md` has the picture.
 
 // The model checker's atomics have no layout to share with a sandbox: models see the mechanisms only.
 pub mod bus;
-#[cfg(not(loom))]
-pub mod device;
 pub mod doorbell;
 pub mod eventfd;
 #[cfg(not(loom))]

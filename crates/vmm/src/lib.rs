@@ -8,7 +8,7 @@
 //! ```
 //! use std::sync::Arc;
 //! use vmbell::bus::BusRange;
-//! use vmbell::device::DoorbellCounter;
+//! use vmbell_devices::DoorbellCounter;
 //! use vmbell::guest::{Parameters, programs};
 //! use vmbell::hypervisor::{self, Capability, Hypervisor, Vcpu, Vm, VmConfig};
 //! use vmbell_vmm::{Machine, Stop};

@@ -9,11 +9,11 @@ use std::os::unix::net::UnixDatagram;
 use std::sync::{Arc, Mutex};
 
 use vm_memory::{Bytes, GuestAddress};
-use vmbell::device::virtio::net::{Mac, NET_QUEUES, Net, Offloads, Tap};
-use vmbell::device::virtio::pci::{GuestParts, VirtioPci};
-use vmbell::device::virtio::{CONSOLE_QUEUES, Console, Disk, Entropy};
-use vmbell::device::virtio::{Notify, VirtioConfig};
 use vmbell::virtqueue::Buffer;
+use vmbell_devices::virtio::net::{Mac, NET_QUEUES, Net, Offloads, Tap};
+use vmbell_devices::virtio::pci::{GuestParts, VirtioPci};
+use vmbell_devices::virtio::{CONSOLE_QUEUES, Console, Disk, Entropy};
+use vmbell_devices::virtio::{Notify, VirtioConfig};
 
 use crate::input::{Input, Memory};
 

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use vmbell::bus::{Backlog, Bus, BusRange, BusReader};
-use vmbell::device::pci::{CONFIG_PORTS, PciFunction, PciRoot, Routes, Window, Windows};
-use vmbell::device::virtio::pci::GuestParts;
-use vmbell::device::virtio::{Notify, Raise, VirtioConfig};
 use vmbell::doorbell::{Bell, IoEventAddress};
 use vmbell::virtqueue::Features;
+use vmbell_devices::pci::{CONFIG_PORTS, PciFunction, PciRoot, Routes, Window, Windows};
+use vmbell_devices::virtio::pci::GuestParts;
+use vmbell_devices::virtio::{Notify, Raise, VirtioConfig};
 
 use super::backend::{Doorbells, Interrupts};
 use super::host::{Host, Kind};

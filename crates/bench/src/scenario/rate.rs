@@ -11,10 +11,10 @@ use super::path::{Bell, Path};
 use super::scan::{Other, Scale};
 use super::wiring::attach;
 use crate::{Options, Sample, SubjectError};
-use vmbell::device::DoorbellCounter;
 use vmbell::doorbell::{IoEventAddress, Sharing};
 use vmbell::guest::Parameters;
 use vmbell::hypervisor::{Hypervisor, IoEvents, Vm};
+use vmbell_devices::DoorbellCounter;
 use vmbell_vmm::Stop;
 
 /// A rate scenario.

@@ -1,6 +1,6 @@
 //! What the guests do, in machine code.
 
-use vmbell::device::WAKING_VECTOR;
+use vmbell_devices::WAKING_VECTOR;
 
 use super::image::Segment;
 

@@ -8,7 +8,7 @@ use vfio_bindings::bindings::vfio::VFIO_PCI_REQ_IRQ_INDEX;
 use super::line::eventfd;
 use crate::PassthroughError;
 use crate::device::{Device, DeviceKind};
-use vmbell::device::Listener;
+use vmbell_devices::Listener;
 
 /// A thread that waits until the host asks for the device back, until this is dropped.
 #[derive(Debug)]

@@ -11,9 +11,9 @@ use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use super::line::eventfd;
 use crate::PassthroughError;
 use crate::device::Device;
-use vmbell::device::pci::Routes;
 use vmbell::eventfd::{EFD_NONBLOCK, EventFd};
 use vmbell::irq::{Gsi, Msi};
+use vmbell_devices::pci::Routes;
 
 /// All vectors of an interrupt index that is enabled, until this is dropped.
 #[derive(Debug)]

@@ -10,10 +10,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::line::eventfd;
 use crate::PassthroughError;
 use crate::device::Device;
-use vmbell::device::Listener;
 use vmbell::eventfd::EventFd;
 use vmbell::hypervisor::Irqs;
 use vmbell::irq::Gsi;
+use vmbell_devices::Listener;
 
 /// The line, until this is dropped.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Why a device cannot be a function of the bus, and what failed while it was one.
 
 use super::Area;
-use vmbell::device::pci::{CapabilityError, MsixError};
+use vmbell_devices::pci::{CapabilityError, MsixError};
 
 /// The error of a trait's implementation.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;

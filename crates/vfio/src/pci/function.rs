@@ -8,11 +8,11 @@ use super::areas::Area;
 use super::interrupts::{Interrupts, Mode};
 use super::shape::Shape;
 use super::{AssignError, AssignedError, GuestMapping, InterruptWiring, PciAccess, PciInfo};
-use vmbell::device::pci::{
+use vmbell::irq::Gsi;
+use vmbell_devices::pci::{
     BARS, Bar, BarPart, COMMAND, COMMAND_INTX_DISABLE, ConfigSpace, Identity, MsixTable,
     PciFunction, Registers, read_pending,
 };
-use vmbell::irq::Gsi;
 
 /// Where in the capability for power management the power state is, and its bits.
 const POWER_STATE: usize = 4;

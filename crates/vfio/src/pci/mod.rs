@@ -17,8 +17,8 @@ pub use error::{AssignError, AssignedError, Failure};
 pub use function::{AssignedPci, OnError};
 pub use vfio::{GuestParts, VfioPci};
 
-use vmbell::device::pci::BARS;
 use vmbell::irq::{Gsi, Msi};
+use vmbell_devices::pci::BARS;
 
 /// How the registers of a device are accessed.
 pub trait PciAccess: Send + Sync {

@@ -3,7 +3,7 @@
 
 use super::areas::{self, Area};
 use super::{AssignError, BarInfo, PciAccess, PciInfo};
-use vmbell::device::pci::{
+use vmbell_devices::pci::{
     BARS, Bar, BarSpace, CAPABILITY_MSI, CAPABILITY_MSIX, CONFIG_SIZE, Capability, Found, Identity,
     MsiCapability, MsixCapability, Pin, Registers, find_capabilities,
 };

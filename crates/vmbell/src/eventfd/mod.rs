@@ -17,14 +17,11 @@
 
 mod drain;
 mod error;
-#[cfg(test)]
-#[cfg(not(miri))]
-pub(crate) mod filled;
 mod id;
 mod signaller;
 
-pub(crate) use drain::drain;
+pub use drain::drain;
 pub use error::EventFdError;
 pub use id::EventId;
-pub(crate) use signaller::Signaller;
+pub use signaller::Signaller;
 pub use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EFD_SEMAPHORE, EventFd};

@@ -1,8 +1,8 @@
 //! The address map of the PC.
 
 use vmbell::bus::{BusError, BusRange};
-use vmbell::device::pci::{Board, Pin, Window, Windows};
 use vmbell::irq::Gsi;
+use vmbell_devices::pci::{Board, Pin, Window, Windows};
 
 /// The most vCPUs.
 pub const VCPUS_MAX: u16 = 64;

@@ -1,7 +1,7 @@
 use super::*;
 use crate::MEMORY_MAX;
-use vmbell::device::{RTC_GSI, SCI_GSI};
 use vmbell::irq::PINS;
+use vmbell_devices::{RTC_GSI, SCI_GSI};
 
 #[test]
 fn intx_leads_to_pins_that_no_other_device_has() {

@@ -8,17 +8,17 @@ use vm_memory::GuestMemoryMmap;
 use super::{Pc, PcError, flush};
 use crate::off::Off;
 use vmbell::bus::{BusDevice, BusRange};
-use vmbell::device::pc_testdev::{
+use vmbell::hypervisor::{IoEvents, Vm};
+use vmbell_devices::pc_testdev::{
     TEST_FLUSH_LEN, TEST_FLUSH_PORTS, TEST_LATCH_LEN, TEST_LATCH_PORTS, TEST_LINE_PORTS,
     TEST_LINES, TEST_MEMORY_BASE, TEST_MEMORY_LEN, TestFlush, TestLatch, TestLines, TestMemory,
 };
-use vmbell::device::pci::{PciError, PciFunction};
-use vmbell::device::pci_testdev::{PciTestdev, PciTestdevConfig};
-use vmbell::device::virtio::Handler;
-use vmbell::device::virtio::VirtioConfig;
-use vmbell::device::virtio::pci::{GuestParts, VirtioPci};
-use vmbell::device::virtio::vhost::Worker;
-use vmbell::hypervisor::{IoEvents, Vm};
+use vmbell_devices::pci::{PciError, PciFunction};
+use vmbell_devices::pci_testdev::{PciTestdev, PciTestdevConfig};
+use vmbell_devices::virtio::Handler;
+use vmbell_devices::virtio::VirtioConfig;
+use vmbell_devices::virtio::pci::{GuestParts, VirtioPci};
+use vmbell_devices::virtio::vhost::Worker;
 
 impl<V: Vm> Pc<V> {
     /// Adds a function to the PCI bus, in the next slot, and returns the slot's number.
@@ -27,7 +27,7 @@ impl<V: Vm> Pc<V> {
     }
 
     /// Sets the function that is called if the guest puts a BAR where it is not mapped, because RAM or another
-    /// device is there; see [`PciRoot::on_conflict`](vmbell::device::pci::PciRoot::on_conflict).
+    /// device is there; see [`PciRoot::on_conflict`](vmbell_devices::pci::PciRoot::on_conflict).
     pub fn on_pci_conflict(&self, report: impl Fn(PciError) + Send + Sync + 'static) {
         self.pci.on_conflict(report);
     }

@@ -2,7 +2,7 @@
 //! to its serial port before they have read the device tree; RAM above; and the interrupt controllers where the backend
 //! has them.
 
-use vmbell::device::virtio::mmio::Location;
+use vmbell_devices::virtio::mmio::Location;
 
 /// The registers of the serial port.
 pub(super) const SERIAL: u64 = 0x0900_0000;

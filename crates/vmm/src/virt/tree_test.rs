@@ -138,7 +138,7 @@ fn largest_board_has_room_for_its_tree_and_no_two_devices_clash() {
     use crate::virt::layout::VIRTIO_MAX;
     use std::sync::Arc;
     use vmbell::bus::{Bus, BusRange};
-    use vmbell::device::DoorbellCounter;
+    use vmbell_devices::DoorbellCounter;
 
     let arguments = "x".repeat(2047);
     let largest = Description {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use vmbell::device::WAKING_VECTOR;
 use vmbell::hypervisor::Hypervisor;
+use vmbell_devices::WAKING_VECTOR;
 use vmbell_vmm::{PcConfig, Stop};
 
 use super::image::Segment;

@@ -1,12 +1,12 @@
 //! The used buffer notification is an interrupt.
 
-use vmbell::device::Listener;
-use vmbell::device::virtio::mmio::Interrupt;
-use vmbell::device::virtio::{Inverter, Serving};
 use vmbell::doorbell::{Datamatch, Sharing};
 use vmbell::guest::{HANDLER, Interrupts, programs};
 use vmbell::hypervisor::{Hypervisor, IoEvents, Irqchip, Irqs, Vcpu, VmConfig};
 use vmbell::irq::Gsi;
+use vmbell_devices::Listener;
+use vmbell_devices::virtio::mmio::Interrupt;
+use vmbell_devices::virtio::{Inverter, Serving};
 use vmbell_vmm::CODE;
 use vmm_sys_util::eventfd::EventFd;
 

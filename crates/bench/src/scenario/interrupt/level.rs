@@ -11,11 +11,11 @@ use super::super::wiring::{attach, bell};
 use super::case::{Case, Lowered};
 use crate::affinity;
 use crate::{Options, Sample, SubjectError};
-use vmbell::device::Hook;
 use vmbell::doorbell::IoEventAddress;
 use vmbell::guest::Parameters;
 use vmbell::hypervisor::{Hypervisor, IrqTrigger, Irqs, Vm};
 use vmbell::irq::{ForwardedLine, Gsi};
+use vmbell_devices::Hook;
 
 /// Where the handler says that it has served the device.
 const SERVED: IoEventAddress = bell(0x60);

@@ -8,8 +8,8 @@ pub(super) use self::virtio::{Drive, Link, Virtio};
 use crate::confine::Devices;
 use crate::suggest::did_you_mean;
 use crate::values::size;
-use vmbell::device::pci_testdev::PciTestdevConfig;
-use vmbell::device::virtio::VirtioConfig;
+use vmbell_devices::pci_testdev::PciTestdevConfig;
+use vmbell_devices::virtio::VirtioConfig;
 
 const CHR_TESTDEV: &str = "chr-testdev";
 const PC_TESTDEV: &str = "pc-testdev";

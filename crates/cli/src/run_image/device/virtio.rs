@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use super::{Device, on_or_off, properties};
-use vmbell::device::virtio::net::{Mac, MacError, Offloads};
-use vmbell::device::virtio::vhost::{Cid, CidError};
-use vmbell::device::virtio::{Notify, Raise, VirtioConfig};
+use vmbell_devices::virtio::net::{Mac, MacError, Offloads};
+use vmbell_devices::virtio::vhost::{Cid, CidError};
+use vmbell_devices::virtio::{Notify, Raise, VirtioConfig};
 
 pub(super) const RNG: &str = "virtio-rng";
 pub(super) const BLK: &str = "virtio-blk";

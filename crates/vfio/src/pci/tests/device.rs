@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::super::*;
-use vmbell::device::pci::CONFIG_SIZE;
+use vmbell_devices::pci::CONFIG_SIZE;
 
 /// What happened to the device, reads left out.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,4 +10,4 @@ use std::sync::{Arc, Mutex};
 use self::device::{Event, Wired};
 use self::pc::{MSI, MSIX, PENDING, POWER, Pc, TABLE, TABLE_BAR, VECTORS, gsi};
 use super::*;
-use vmbell::device::pci::CONFIG_SIZE;
+use vmbell_devices::pci::CONFIG_SIZE;

@@ -3,7 +3,7 @@
 use super::device::Device;
 use super::*;
 use vmbell::bus::{Bus, BusRange, BusReader};
-use vmbell::device::pci::{Board, CONFIG_PORTS, PciRoot, Window, Windows};
+use vmbell_devices::pci::{Board, CONFIG_PORTS, PciRoot, Window, Windows};
 
 pub const MEMORY: u64 = 0xe000_0000;
 pub const RAM: u64 = 0x1000_0000;

@@ -114,7 +114,7 @@ impl SetupHeader {
         }
         area.set(
             ACPI_RSDP,
-            &u64::from(vmbell::device::ACPI_BASE).to_le_bytes(),
+            &u64::from(vmbell_devices::ACPI_BASE).to_le_bytes(),
         );
         let map = memory_map(ram);
         area.set(E820_ENTRIES, &[u8::try_from(map.len()).unwrap_or(u8::MAX)]);

@@ -8,7 +8,7 @@ use object::{Endianness, ReadRef};
 use super::Initrd;
 use crate::image::area::{Area, memory_map};
 use crate::image::{Boot, ImageError, Parsed, Protocol, Segment, elf};
-use vmbell::device::ACPI_BASE;
+use vmbell_devices::ACPI_BASE;
 
 /// The name and the type of the note with the entry point (`XEN_ELFNOTE_PHYS32_ENTRY`).
 const NOTE_NAME: &[u8] = b"Xen";

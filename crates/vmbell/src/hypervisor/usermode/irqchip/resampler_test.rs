@@ -3,8 +3,10 @@ use std::sync::mpsc::channel;
 
 use super::*;
 use crate::eventfd::drain;
-use crate::eventfd::filled::FULL;
 use crate::wait::HANG;
+
+/// The largest count that a write makes.
+const FULL: u64 = u64::MAX - 1;
 
 /// Room in the count, which both of two threads could fill alone.
 const ROOM: u32 = 400;

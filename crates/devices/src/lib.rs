@@ -1,0 +1,66 @@
+//! The devices of a guest: consumers of doorbells for the bench, and the devices of a PC.
+//!
+//! A doorbell can be a device model on the bus (a heavy exit), an eventfd (a light exit, which wakes a
+//! thread) or a word in shared memory (which a thread polls). The other devices are those that
+//! kvm-unit-tests expects of a PC: [`pci`] with [`pci_testdev`], [`pc_testdev`], a serial port,
+//! firmware configuration, a clock, ACPI tables, registers and timer, and two ways to reset. Devices of [`virtio`] have
+//! virtqueues, and their notifications are doorbells.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use vmbell::bus::{Bus, BusRange};
+//! use vmbell_devices::DoorbellCounter;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let ports = Bus::new();
+//! let doorbell = Arc::new(DoorbellCounter::default());
+//! ports.insert(BusRange::new(0x510, 4)?, doorbell.clone())?;
+//! let mut vcpu = ports.reader();
+//! assert!(vcpu.write(0x510, &[1, 0, 0, 0]));
+//! assert_eq!(doorbell.rings(), 1);
+//! # Ok(())
+//! # }
+//! ```
+
+mod acpi;
+mod chr_testdev;
+mod counter;
+#[cfg(test)]
+mod filled;
+mod fw_cfg;
+mod hook;
+mod listener;
+pub mod pc_testdev;
+pub mod pci;
+pub mod pci_testdev;
+mod pm1;
+mod pm_timer;
+mod poller;
+#[cfg(test)]
+mod registry_double;
+mod reset;
+mod rtc;
+mod serial;
+mod shutdown;
+pub mod virtio;
+
+pub use acpi::{ACPI_BASE, WAKING_VECTOR, acpi_tables};
+pub use chr_testdev::ChrTestdev;
+pub use counter::DoorbellCounter;
+pub use fw_cfg::{FW_CFG_PORTS, FwCfg};
+pub use hook::Hook;
+pub use listener::Listener;
+pub use pm_timer::{PM_TIMER_LEN, PM_TIMER_PORT, PmTimer};
+pub use pm1::{
+    PM1_CONTROL_LEN, PM1_CONTROL_PORT, PM1_EVENT_LEN, PM1_EVENT_PORT, Pm1, SCI_GSI, Sleep,
+};
+pub use poller::Poller;
+pub use reset::{I8042, I8042_LEN, I8042_PORTS, PORT_A, PortA};
+pub use rtc::{RTC_CENTURY, RTC_GSI, RTC_LEN, RTC_PORTS, Rtc};
+pub use serial::{SERIAL_GSI, SERIAL_LEN, SERIAL_PORTS, Serial};
+pub use shutdown::{SHUTDOWN_PORT, ShutdownPort};
+
+// The unit tests wait as those that run guests do.
+#[cfg(test)]
+#[path = "../../vmm/tests/harness/wait.rs"]
+mod wait;

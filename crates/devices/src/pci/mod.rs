@@ -1,0 +1,180 @@
+//! A PCI bus with functions on it, reached through configuration mechanism 1 (PCI 3.0, 3.2.2.3.2).
+//!
+//! [`PciRoot`] is the device on ports 0xcf8 to 0xcff. It owns the configuration space of every
+//! [`PciFunction`], assigns base addresses before the guest starts, as firmware would, and maps
+//! each BAR on the bus at the guest's address, during the configuration write that changes the address. All of it
+//! runs on the thread of the vCPU that accesses.
+
+mod bar;
+mod board;
+mod capability;
+mod config;
+mod host_bridge;
+mod msi;
+mod msix;
+mod msix_table;
+mod registers;
+mod root;
+mod routes;
+mod slot;
+mod window;
+
+use std::fmt;
+
+pub use bar::{BARS, Bar, BarSpace};
+pub use board::Board;
+pub use capability::{
+    CAPABILITY_MSI, CAPABILITY_MSIX, Capability, CapabilityError, Found, find_capabilities,
+};
+pub use config::{
+    COMMAND, COMMAND_INTX_DISABLE, CONFIG_SIZE, ConfigSpace, INTERRUPT_LINE, Identity,
+};
+pub use host_bridge::HostBridge;
+pub use msi::{MsiCapability, MsiState};
+pub use msix::{BarPart, MsixCapability, MsixControl, MsixError};
+pub use msix_table::{MsixTable, read_pending};
+pub use registers::{Pin, Registers};
+pub use root::{CONFIG_PORTS, CONFIG_PORTS_LEN, PciRoot, SLOTS};
+pub use routes::Routes;
+pub use window::{Window, Windows};
+
+use vmbell::bus::{BusError, BusRange};
+use vmbell::irq::Gsi;
+
+/// A PCI function. Its methods run on the thread of the vCPU that accesses it.
+pub trait PciFunction: Send + Sync {
+    /// The function's name, for messages.
+    fn name(&self) -> &'static str;
+
+    /// Vendor, device and class.
+    fn identity(&self) -> Identity;
+
+    /// The base address registers; the entry after a 64-bit BAR is `None`.
+    fn bars(&self) -> [Option<Bar>; BARS];
+
+    /// What the function has in configuration space beside that: nothing.
+    fn registers(&self) -> Registers {
+        Registers::default()
+    }
+
+    /// Reads registers that are the function's own: fills `data`, at most four bytes of one dword.
+    fn read_config(&self, _offset: usize, data: &mut [u8]) {
+        data.fill(0xff);
+    }
+
+    /// Writes registers that are the function's own, at most four bytes of one dword.
+    fn write_config(&self, _offset: usize, _data: &[u8]) {}
+
+    /// The function's interrupt pin raises `gsi`. Called once, before the first [`configured`](Self::configured), if
+    /// the function has a pin and the pin is connected.
+    fn connected(&self, _gsi: Gsi) {}
+
+    /// The emulated registers are these now: before the guest starts, after each of its writes to them and after
+    /// each reset. BARs that no longer decode have been unmapped before, those that decode now are mapped
+    /// afterwards. The bus is locked during the call.
+    fn configured(&self, _config: &ConfigSpace) {}
+
+    /// Handles a read: fills `data` with the bytes at `offset` in BAR `bar`.
+    fn read(&self, bar: usize, offset: u64, data: &mut [u8]);
+
+    /// Handles a write of `data` at `offset` in BAR `bar`.
+    fn write(&self, bar: usize, offset: u64, data: &[u8]);
+
+    /// BAR `bar` is mapped at the address `base` from now on, or not mapped if `None`.
+    fn moved(&self, bar: usize, base: Option<u64>);
+
+    /// Resets the function's state, except for the addresses of its BARs.
+    fn reset(&self);
+}
+
+/// Why a function cannot be added to the bus, or a BAR cannot be mapped.
+#[derive(Debug, thiserror::Error)]
+pub enum PciError {
+    /// All 32 slots are taken.
+    #[error("no slot for {name}: all {slots} are taken")]
+    NoSlot {
+        /// The function.
+        name: &'static str,
+        /// How many slots there are.
+        slots: usize,
+    },
+    /// The size of a BAR is not allowed.
+    #[error(
+        "BAR{bar} of {name}: a size of {size} bytes is not a power of two from {least} to {most}"
+    )]
+    Size {
+        /// The function.
+        name: &'static str,
+        /// The number of the BAR.
+        bar: usize,
+        /// The size.
+        size: u64,
+        /// The smallest size of a BAR of this kind.
+        least: u64,
+        /// The largest size.
+        most: u64,
+    },
+    /// A 64-bit BAR has no register for its upper half, because it is the last or the next one is used.
+    #[error("BAR{bar} of {name} has no register for its upper half")]
+    UpperHalf {
+        /// The function.
+        name: &'static str,
+        /// The number of the BAR.
+        bar: usize,
+    },
+    /// A capability is not inside configuration space, behind the header.
+    #[error("capability {id:#04x} of {name} does not fit at {at:#x}")]
+    Capability {
+        /// The function.
+        name: &'static str,
+        /// The ID of the capability.
+        id: u8,
+        /// Its offset.
+        at: u8,
+    },
+    /// The window has no room for a BAR.
+    #[error("no room for BAR{bar} of {name}, {size} bytes, in {window}")]
+    NoRoom {
+        /// The function.
+        name: &'static str,
+        /// The number of the BAR.
+        bar: usize,
+        /// Its size in bytes or ports.
+        size: u64,
+        /// The window of BARs of this kind.
+        window: Window,
+    },
+    /// The configuration ports cannot be added to the bus.
+    #[error("cannot use the ports of PCI configuration")]
+    Ports(#[from] BusError),
+    /// A BAR is on top of RAM or of other memory that is not on the bus.
+    #[error(
+        "BAR{bar} of {name} at {range} is over {reserved}, which is not free, and is not mapped"
+    )]
+    Reserved {
+        /// The function.
+        name: &'static str,
+        /// The number of the BAR.
+        bar: usize,
+        /// The addresses of the BAR.
+        range: BusRange,
+        /// The memory that is there.
+        reserved: BusRange,
+    },
+    /// Another device has the addresses of a BAR.
+    #[error("BAR{bar} of {name} clashes with another device")]
+    Clash {
+        /// The function.
+        name: &'static str,
+        /// The number of the BAR.
+        bar: usize,
+        /// The overlap.
+        source: BusError,
+    },
+}
+
+impl fmt::Debug for dyn PciFunction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

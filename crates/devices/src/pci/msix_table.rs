@@ -1,0 +1,126 @@
+//! The table of MSI-X (PCI 3.0, 6.8.2.5 to 6.8.2.9): one message for each vector, in memory that the guest writes. The
+//! caller has a lock; it runs on the threads of the vCPUs that access the table.
+
+use super::msix::{ENTRY, MsixControl};
+use vmbell::irq::Msi;
+
+/// The bits of the address that are not reserved, and the bit of the vector control that masks.
+const ADDRESS_BITS: u32 = !0b11;
+const MASKED: u32 = 1 << 0;
+
+/// The words of an entry: address, upper address, data and vector control.
+type Entry = [u32; 4];
+
+/// The messages of all vectors, and whether they are sent.
+#[derive(Clone, Debug)]
+pub struct MsixTable {
+    entries: Vec<Entry>,
+    control: MsixControl,
+}
+
+impl MsixTable {
+    /// The table after a reset: MSI-X is off and each vector is masked.
+    pub fn new(vectors: u16) -> Self {
+        Self {
+            entries: vec![[0, 0, 0, MASKED]; vectors.into()],
+            control: MsixControl::default(),
+        }
+    }
+
+    /// Reads 4 or 8 bytes at a multiple of their number; any other access reads as ones.
+    pub fn read(&self, offset: u64, data: &mut [u8]) {
+        data.fill(0xff);
+        let Some((vector, first)) = place(offset, data.len()) else {
+            return;
+        };
+        let Some(entry) = self.entries.get(vector) else {
+            return;
+        };
+        for (bytes, word) in data.chunks_mut(4).zip(&entry[first..]) {
+            bytes.copy_from_slice(&word.to_le_bytes());
+        }
+    }
+
+    /// Writes 4 or 8 bytes at a multiple of their number, and returns the vector whose message may have changed. Any
+    /// other access does nothing.
+    pub fn write(&mut self, offset: u64, data: &[u8]) -> Option<u16> {
+        let (vector, first) = place(offset, data.len())?;
+        let entry = self.entries.get_mut(vector)?;
+        for (index, bytes) in (first..).zip(data.chunks(4)) {
+            let word = u32::from_le_bytes(bytes.try_into().ok()?);
+            entry[index] = match index {
+                0 => word & ADDRESS_BITS,
+                3 => word & MASKED,
+                _ => word,
+            };
+        }
+        u16::try_from(vector).ok()
+    }
+
+    /// Turns MSI-X on or off, and the mask of all vectors.
+    pub fn set_control(&mut self, control: MsixControl) {
+        self.control = control;
+    }
+
+    /// Whether MSI-X is on, and the mask of all vectors.
+    pub const fn control(&self) -> MsixControl {
+        self.control
+    }
+
+    /// Whether MSI-X is on.
+    pub const fn is_enabled(&self) -> bool {
+        self.control.enabled
+    }
+
+    /// The message that a vector sends; `None` if MSI-X is off, the vector is masked, or the message is no interrupt.
+    pub fn message(&self, vector: u16) -> Option<Msi> {
+        let &[low, high, data, control] = self.entries.get(usize::from(vector))?;
+        let MsixControl { enabled, masked } = self.control;
+        let address = u64::from(high) << 32 | u64::from(low);
+        let msi = Msi {
+            address,
+            data,
+            device: None,
+        };
+        let sends = enabled && !masked && control & MASKED == 0 && msi.message().is_ok();
+        sends.then_some(msi)
+    }
+
+    /// The message of each vector.
+    pub fn messages(&self) -> Vec<Option<Msi>> {
+        (0..)
+            .map(|vector| self.message(vector))
+            .take(self.entries.len())
+            .collect()
+    }
+}
+
+/// Reads pending bits at `offset` from their start: 4 or 8 bytes at a multiple of their number; any other access reads
+/// as ones. `is_pending` says it of a vector.
+pub fn read_pending(offset: u64, data: &mut [u8], mut is_pending: impl FnMut(u16) -> bool) {
+    data.fill(0xff);
+    if place(offset, data.len()).is_none() {
+        return;
+    }
+    let mut first = offset.saturating_mul(8);
+    for byte in data {
+        let bits = (0..8).filter(|bit| {
+            let vector = first.saturating_add(*bit);
+            u16::try_from(vector).is_ok_and(&mut is_pending)
+        });
+        *byte = bits.fold(0, |byte, bit| byte | 1 << bit);
+        first = first.saturating_add(8);
+    }
+}
+
+/// The entry and the word in it that an access means; `None` if its width or its alignment is not allowed.
+fn place(offset: u64, len: usize) -> Option<(usize, usize)> {
+    let aligned = matches!(len, 4 | 8) && offset.is_multiple_of(len as u64);
+    let vector = usize::try_from(offset / ENTRY).ok()?;
+    let word = usize::try_from(offset % ENTRY / 4).ok()?;
+    aligned.then_some((vector, word))
+}
+
+#[cfg(test)]
+#[path = "msix_table_test.rs"]
+mod tests;

@@ -1,0 +1,214 @@
+//! The root of the PCI bus, by configuration mechanism 1 (PCI 3.0, 3.2.2.3.2): the address of a register at port
+//! 0xcf8, its data at port 0xcfc.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+
+use super::slot::{Buses, Slot};
+use super::{Board, HostBridge, PciError, PciFunction};
+use vmbell::bus::{Bus, BusDevice, BusRange};
+
+/// The first of its eight ports.
+pub const CONFIG_PORTS: u64 = 0xcf8;
+/// How many ports it has.
+pub const CONFIG_PORTS_LEN: u8 = 8;
+/// Offset of the data port.
+const DATA: u64 = 4;
+
+/// Devices on a bus (PCI 3.0, 3.2.2.3.1); each has one function here.
+pub const SLOTS: usize = 32;
+const ENABLE: u32 = 1 << 31;
+
+/// The root of the bus, with all functions on it.
+///
+/// It runs on the thread of the vCPU that configures, under a lock. A configuration write moves a BAR on
+/// the bus before it returns, so that the next access of any vCPU finds the BAR.
+pub struct PciRoot {
+    pio: Weak<Bus>,
+    mmio: Weak<Bus>,
+    state: Mutex<State>,
+    on_conflict: OnceLock<OnConflict>,
+}
+
+type OnConflict = Box<dyn Fn(PciError) + Send + Sync>;
+
+struct State {
+    /// The value that was written to port 0xcf8, with all bits.
+    address: u32,
+    board: Board,
+    /// The functions by slot; `None` where a function was removed.
+    slots: Vec<Option<Slot>>,
+}
+
+impl PciRoot {
+    /// A PCI bus with its host bridge; the configuration ports are added to `pio`.
+    pub fn new(pio: &Arc<Bus>, mmio: &Arc<Bus>, board: Board) -> Result<Arc<Self>, PciError> {
+        let root = Arc::new(Self {
+            pio: Arc::downgrade(pio),
+            mmio: Arc::downgrade(mmio),
+            state: Mutex::new(State {
+                address: 0,
+                board,
+                slots: Vec::new(),
+            }),
+            on_conflict: OnceLock::new(),
+        });
+        root.add(Arc::new(HostBridge))?;
+        let ports = BusRange::new(CONFIG_PORTS, CONFIG_PORTS_LEN.into())?;
+        pio.insert(ports, Arc::clone(&root) as Arc<dyn BusDevice>)?;
+        Ok(root)
+    }
+
+    /// Adds a function in the next slot, with addresses assigned and decoding enabled, and returns the slot's number.
+    pub fn add(&self, function: Arc<dyn PciFunction>) -> Result<usize, PciError> {
+        let mut state = self.lock();
+        let State { board, slots, .. } = &mut *state;
+        if slots.len() >= SLOTS {
+            return Err(PciError::NoSlot {
+                name: function.name(),
+                slots: SLOTS,
+            });
+        }
+        let number = slots.len();
+        let mut slot = Slot::new(function, number, board)?;
+        slot.tell();
+        let mut settled = Ok(());
+        self.with_buses(&board.reserved, |buses| {
+            slot.settle(buses, |conflict| {
+                settled = std::mem::replace(&mut settled, Ok(())).and(Err(conflict));
+            });
+        });
+        if settled.is_err() {
+            self.with_buses(&board.reserved, |buses| slot.unmap(buses));
+        } else {
+            slots.push(Some(slot));
+        }
+        settled.map(|()| number)
+    }
+
+    /// Removes the function in a slot while the guest runs, as if it were pulled out: none of its BARs is mapped any
+    /// more, and its configuration space reads as ones. Returns whether there was one. Any thread may call it.
+    pub fn remove(&self, slot: usize) -> bool {
+        let mut state = self.lock();
+        let State { board, slots, .. } = &mut *state;
+        let Some(mut removed) = slots.get_mut(slot).and_then(Option::take) else {
+            return false;
+        };
+        self.with_buses(&board.reserved, |buses| removed.unmap(buses));
+        // The function ends without the lock.
+        drop(state);
+        drop(removed);
+        true
+    }
+
+    /// Sets the function that is called if the guest puts a BAR onto another device or onto memory that is reserved,
+    /// where it is not mapped; it is called for the first such conflict of each BAR, on the vCPU's thread. The bus
+    /// is locked during the call. The first function stays.
+    pub fn on_conflict(&self, report: impl Fn(PciError) + Send + Sync + 'static) {
+        let _ = self.on_conflict.set(Box::new(report));
+    }
+
+    /// Resets every function: restores the registers that the guest found, deselects tests and removes doorbells.
+    pub fn reset(&self) {
+        let mut state = self.lock();
+        state.address = 0;
+        state.slots.iter_mut().flatten().for_each(Slot::restore);
+        self.settle(&mut state, Slot::reset);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Maps the BARs where their registers say. All BARs that move are removed before any is added, so that two
+    /// can change places. In between, `act` is called for each slot, and the function is told its registers, so that
+    /// no BAR of it is mapped while it does not decode.
+    fn settle(&self, state: &mut State, act: fn(&Slot)) {
+        let State { board, slots, .. } = state;
+        self.with_buses(&board.reserved, |buses| {
+            slots
+                .iter_mut()
+                .flatten()
+                .for_each(|slot| slot.withdraw(buses));
+            for slot in slots.iter_mut().flatten() {
+                act(slot);
+                slot.tell();
+            }
+            for slot in slots.iter_mut().flatten() {
+                slot.settle(buses, |conflict| {
+                    if let Some(report) = self.on_conflict.get() {
+                        report(conflict);
+                    }
+                });
+            }
+        });
+    }
+
+    /// Calls `act` with the buses, unless they are being dropped. The buses own this device, hence the weak
+    /// references.
+    fn with_buses(&self, reserved: &[BusRange], act: impl FnOnce(Buses<'_>)) {
+        if let (Some(pio), Some(mmio)) = (self.pio.upgrade(), self.mmio.upgrade()) {
+            act(Buses {
+                pio: &pio,
+                mmio: &mmio,
+                reserved,
+            });
+        }
+    }
+}
+
+impl State {
+    /// The slot and the register that an access to the data port at `offset` means.
+    ///
+    /// All eight low bits of the address count. In the specification bits 1 and 0 are zero, and the port selects
+    /// the byte; kvm-unit-tests sets these bits and always uses port 0xcfc. Both ways work here, as on hardware
+    /// that decodes both.
+    fn target(&mut self, offset: u64) -> Option<(&mut Slot, usize)> {
+        let [register, devfn, bus, _] = self.address.to_le_bytes();
+        let (device, function) = (devfn >> 3, devfn & 7);
+        if self.address & ENABLE == 0 || bus != 0 || function != 0 {
+            return None;
+        }
+        let slot = self.slots.get_mut(usize::from(device))?.as_mut()?;
+        let lane = usize::try_from(offset - DATA).ok()?;
+        Some((slot, usize::from(register) | lane))
+    }
+}
+
+impl BusDevice for PciRoot {
+    fn read(&self, offset: u64, data: &mut [u8]) {
+        data.fill(0xff);
+        let mut state = self.lock();
+        if offset >= DATA {
+            if let Some((slot, register)) = state.target(offset) {
+                slot.read(register, data);
+            }
+        } else if let (0, Ok(data)) = (offset, <&mut [u8; 4]>::try_from(data)) {
+            *data = state.address.to_le_bytes();
+        }
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) {
+        let mut state = self.lock();
+        if offset >= DATA {
+            let Some((slot, register)) = state.target(offset) else {
+                return;
+            };
+            slot.write(register, data);
+            self.settle(&mut state, |_| {});
+        } else if let (0, Ok(data)) = (offset, <[u8; 4]>::try_from(data)) {
+            // Narrower accesses do not reach the address register (PCI 3.0, 3.2.2.3.2).
+            state.address = u32::from_le_bytes(data);
+        }
+    }
+}
+
+impl fmt::Debug for PciRoot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(&self.lock().slots).finish()
+    }
+}
+
+#[cfg(test)]
+#[path = "root_test.rs"]
+mod tests;

@@ -1,0 +1,99 @@
+//! Routes of a guest whose devices send messages: the routes of its lines, and one for each message. A backend takes
+//! its whole table at once, so all devices of a guest share this. Any thread may use it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use vmbell::hypervisor::{self, Irqs};
+use vmbell::irq::{Gsi, IrqError, Msi, PINS, Route, Target};
+
+/// The first GSI that no pin has.
+const FIRST: u32 = if cfg!(target_arch = "aarch64") {
+    224
+} else {
+    24
+};
+const _: () = assert!(FIRST as usize == PINS);
+
+/// The routes.
+pub struct Routes {
+    irqs: Arc<dyn Irqs>,
+    lines: Vec<Route>,
+    messages: Mutex<BTreeMap<u32, Msi>>,
+}
+
+impl Routes {
+    /// The routes of a guest that has `lines`, which are the backend's already.
+    pub fn new(irqs: Arc<dyn Irqs>, lines: Vec<Route>) -> Arc<Self> {
+        Arc::new(Self {
+            irqs,
+            lines,
+            messages: Mutex::default(),
+        })
+    }
+
+    /// The guest's interrupts.
+    pub fn irqs(&self) -> &Arc<dyn Irqs> {
+        &self.irqs
+    }
+
+    /// Adds the route of a message and returns its GSI.
+    pub fn add(&self, message: Msi) -> Result<Gsi, hypervisor::Error> {
+        self.change(|messages| {
+            let free = (FIRST..Gsi::LIMIT).find(|number| {
+                let line = |route: &&Route| route.gsi.number() == *number;
+                !messages.contains_key(number) && self.lines.iter().find(line).is_none()
+            });
+            let count = Gsi::LIMIT as usize;
+            let number = free.ok_or(IrqError::TooManyRoutes { count })?;
+            messages.insert(number, message);
+            Gsi::new(number)
+        })
+    }
+
+    /// Leads a GSI to another message.
+    pub fn set(&self, gsi: Gsi, message: Msi) -> Result<(), hypervisor::Error> {
+        self.change(|messages| {
+            messages.insert(gsi.number(), message);
+            Ok(())
+        })
+    }
+
+    /// Removes the route of a message.
+    pub fn remove(&self, gsi: Gsi) -> Result<(), hypervisor::Error> {
+        self.change(|messages| {
+            messages.remove(&gsi.number());
+            Ok(())
+        })
+    }
+
+    /// Changes the table, and changes it back if the backend refuses it.
+    fn change<T>(
+        &self,
+        change: impl FnOnce(&mut BTreeMap<u32, Msi>) -> Result<T, IrqError>,
+    ) -> Result<T, hypervisor::Error> {
+        let mut messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut changed = messages.clone();
+        let result = change(&mut changed)?;
+        let mut routes = self.lines.clone();
+        for (number, message) in &changed {
+            routes.push(Route {
+                gsi: Gsi::new(*number)?,
+                target: Target::Msi(*message),
+            });
+        }
+        self.irqs.set_routing(&routes)?;
+        *messages = changed;
+        Ok(result)
+    }
+}
+
+impl fmt::Debug for Routes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Routes")
+            .field("lines", &self.lines)
+            .field("messages", &self.messages)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,266 @@
+//! A PCI function in its slot: its configuration space, and its BARs on the buses. It runs on the thread of the
+//! vCPU that configures.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::bar::{BARS, Bar, BarSpace};
+use super::config::ConfigSpace;
+use super::{Board, PciError, PciFunction};
+use vmbell::bus::{Bus, BusDevice, BusRange};
+
+/// Bytes of a dword, the widest access to a register.
+const DWORD: usize = 4;
+
+/// The line register of a function whose pin is not connected (PCI 3.0, 6.2.4).
+const NO_LINE: u8 = 0xff;
+
+/// The two buses on which BARs are mapped.
+#[derive(Clone, Copy)]
+pub(super) struct Buses<'b> {
+    pub(super) pio: &'b Bus,
+    pub(super) mmio: &'b Bus,
+    /// Addresses of memory that is not on the bus.
+    pub(super) reserved: &'b [BusRange],
+}
+
+impl<'b> Buses<'b> {
+    const fn of(self, space: BarSpace) -> &'b Bus {
+        match space {
+            BarSpace::Io => self.pio,
+            BarSpace::Memory32 | BarSpace::Memory64 => self.mmio,
+        }
+    }
+
+    /// The memory beside the bus that a BAR at `range` would cover.
+    fn reserved(self, space: BarSpace, range: BusRange) -> Option<BusRange> {
+        let mut reserved = self.reserved.iter().copied();
+        match space {
+            BarSpace::Io => None,
+            BarSpace::Memory32 | BarSpace::Memory64 => {
+                reserved.find(|reserved| reserved.overlaps(range))
+            }
+        }
+    }
+}
+
+/// One BAR as a device of a bus.
+struct BarDevice {
+    function: Arc<dyn PciFunction>,
+    bar: usize,
+}
+
+impl BusDevice for BarDevice {
+    fn read(&self, offset: u64, data: &mut [u8]) {
+        self.function.read(self.bar, offset, data);
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) {
+        self.function.write(self.bar, offset, data);
+    }
+}
+
+/// A slot with a function.
+#[derive(Debug)]
+pub(super) struct Slot {
+    function: Arc<dyn PciFunction>,
+    config: ConfigSpace,
+    /// The registers at the start of the guest and after a reset.
+    initial: ConfigSpace,
+    /// Whether the function knows the registers as they are.
+    told: bool,
+    /// The range of each BAR on its bus; `None` if the BAR is not mapped.
+    placed: [Option<BusRange>; BARS],
+    /// The BARs of which a conflict has been reported.
+    reported: [bool; BARS],
+}
+
+impl Slot {
+    /// Slot `number`, whose BARs have addresses and are not mapped yet.
+    pub(super) fn new(
+        function: Arc<dyn PciFunction>,
+        number: usize,
+        board: &mut Board,
+    ) -> Result<Self, PciError> {
+        let name = function.name();
+        let bars = function.bars();
+        let registers = function.registers();
+        for capability in &registers.capabilities {
+            if !capability.fits() {
+                let (id, at) = (capability.id, capability.at);
+                return Err(PciError::Capability { name, id, at });
+            }
+        }
+        let mut config = ConfigSpace::new(function.identity(), bars);
+        config.add(&registers);
+        for (index, bar) in bars.into_iter().enumerate() {
+            let Some(bar) = bar else { continue };
+            bar.check(name, index)?;
+            let upper = bars.get(index + 1).copied().flatten();
+            if bar.space == BarSpace::Memory64 && upper.is_some() {
+                return Err(PciError::UpperHalf { name, bar: index });
+            }
+            let base = board.windows.take(bar).map_err(|window| PciError::NoRoom {
+                name,
+                bar: index,
+                size: bar.size,
+                window,
+            })?;
+            config.assign(index, base);
+        }
+        config.enable_decode();
+        if let Some(pin) = registers.pin {
+            let gsi = (board.intx)(number, pin);
+            let line = gsi.and_then(|gsi| u8::try_from(gsi.number()).ok());
+            config.assign_line(line.unwrap_or(NO_LINE));
+            if let Some(gsi) = gsi {
+                function.connected(gsi);
+            }
+        }
+        let initial = config.clone();
+        Ok(Self {
+            function,
+            config,
+            initial,
+            told: false,
+            placed: [None; BARS],
+            reported: [false; BARS],
+        })
+    }
+
+    /// Removes the BARs from the bus that are not where their registers say.
+    pub(super) fn withdraw(&mut self, buses: Buses<'_>) {
+        let bars = self.function.bars();
+        for (index, (placed, bar)) in self.placed.iter_mut().zip(bars).enumerate() {
+            let (Some(range), Some(bar)) = (*placed, bar) else {
+                continue;
+            };
+            if self.config.placed(index) == Some(range) {
+                continue;
+            }
+            // The doorbells are removed first: then a write reaches the device until the BAR is removed, too.
+            self.function.moved(index, None);
+            let removed = buses.of(bar.space).remove(range);
+            debug_assert!(removed.is_ok(), "{range} was put there by us");
+            *placed = None;
+        }
+    }
+
+    /// Removes all BARs from the bus.
+    pub(super) fn unmap(&mut self, buses: Buses<'_>) {
+        self.config.disable_decode();
+        self.withdraw(buses);
+    }
+
+    /// Adds the BARs to the bus that are not mapped where their registers say. If something else has the addresses,
+    /// the BAR stays unmapped until that is gone or the BAR moves; the first such conflict of each BAR is reported.
+    pub(super) fn settle(&mut self, buses: Buses<'_>, mut report: impl FnMut(PciError)) {
+        for (index, bar) in self.function.bars().into_iter().enumerate() {
+            let (None, Some(bar), Some(range)) =
+                (self.placed[index], bar, self.config.placed(index))
+            else {
+                continue;
+            };
+            match self.place(buses, index, bar, range) {
+                Ok(()) => {
+                    self.placed[index] = Some(range);
+                    self.function.moved(index, Some(range.first()));
+                }
+                Err(_) if self.reported[index] => {}
+                Err(error) => {
+                    self.reported[index] = true;
+                    report(error);
+                }
+            }
+        }
+    }
+
+    fn place(
+        &self,
+        buses: Buses<'_>,
+        index: usize,
+        bar: Bar,
+        range: BusRange,
+    ) -> Result<(), PciError> {
+        let name = self.function.name();
+        if let Some(reserved) = buses.reserved(bar.space, range) {
+            return Err(PciError::Reserved {
+                name,
+                bar: index,
+                range,
+                reserved,
+            });
+        }
+        let device = BarDevice {
+            function: Arc::clone(&self.function),
+            bar: index,
+        };
+        let inserted = buses.of(bar.space).insert(range, Arc::new(device));
+        inserted.map_err(|source| PciError::Clash {
+            name,
+            bar: index,
+            source,
+        })
+    }
+
+    /// Reads registers, at any offset and width.
+    pub(super) fn read(&self, offset: usize, data: &mut [u8]) {
+        self.config.read(offset, data);
+        for run in self.own_runs(offset, data.len()) {
+            let mut own = [0xff; DWORD];
+            let own = &mut own[..run.len()];
+            self.function.read_config(offset + run.start, own);
+            for (index, own) in run.zip(own) {
+                let mask = self.config.own(offset + index);
+                data[index] = data[index] & !mask | *own & mask;
+            }
+        }
+    }
+
+    /// Writes registers, at any offset and width. What the function has to know of it, [`tell`](Self::tell) says.
+    pub(super) fn write(&mut self, offset: usize, data: &[u8]) {
+        self.config.write(offset, data);
+        for run in self.own_runs(offset, data.len()) {
+            let own = &data[run.clone()];
+            self.function.write_config(offset + run.start, own);
+        }
+        self.told = false;
+    }
+
+    /// The parts of an access for which the function itself answers, each of them inside one dword.
+    fn own_runs(&self, offset: usize, len: usize) -> impl Iterator<Item = Range<usize>> + use<'_> {
+        let is_own = move |index: &usize| self.config.own(offset + index) != 0;
+        let mut next = 0;
+        std::iter::from_fn(move || {
+            let start = (next..len).find(is_own)?;
+            let dword = (DWORD - (offset + start) % DWORD).min(len - start);
+            let mut end = start..start + dword;
+            next = end.find(|index| !is_own(index)).unwrap_or(end.end);
+            Some(start..next)
+        })
+    }
+
+    /// Tells the function its registers, if they may have changed. BARs that move have been withdrawn before, and are
+    /// settled afterwards.
+    pub(super) fn tell(&mut self) {
+        if !self.told {
+            self.told = true;
+            self.function.configured(&self.config);
+        }
+    }
+
+    /// Restores the registers that the guest found at its start. [`reset`](Self::reset) has to follow.
+    pub(super) fn restore(&mut self) {
+        self.config = self.initial.clone();
+        self.told = false;
+    }
+
+    /// Resets the function.
+    pub(super) fn reset(&self) {
+        self.function.reset();
+    }
+}
+
+#[cfg(test)]
+#[path = "slot_test.rs"]
+mod tests;

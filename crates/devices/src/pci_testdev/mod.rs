@@ -1,0 +1,150 @@
+//! QEMU's `pci-testdev`, which kvm-unit-tests measures doorbells with (QEMU
+//! `docs/specs/pci-testdev.rst`).
+//!
+//! A guest selects a test by writing its number to offset 0 of BAR0 (memory) or BAR1 (ports), reads
+//! from the header what to write and where, writes it, and reads from the header how many of the writes reached
+//! the device. With a working doorbell none do. All of it runs on the thread of the vCPU that accesses.
+
+mod header;
+mod selection;
+mod test;
+
+use std::fmt;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
+
+use self::selection::Selection;
+use self::test::{Modes, Space};
+use super::pci::{BARS, Bar, BarSpace, Identity, PciFunction};
+use vmbell::hypervisor::{Error, IoEvents};
+
+/// Bytes of BAR0.
+const MMIO_SIZE: u64 = 4096;
+/// Ports of BAR1.
+const PORT_SIZE: u64 = 256;
+/// The BAR of the optional memory.
+const MEMBAR: usize = 2;
+
+/// The options of a device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PciTestdevConfig {
+    /// The size in bytes of BAR2, a 64-bit BAR without registers; 0 for no such BAR.
+    pub membar: u64,
+    /// Adds a fourth test to each BAR, `pv-eventfd`: a doorbell for writes of any length. The
+    /// wildcard test's doorbell then takes writes of one byte only, on ports and in memory alike; without `pv`,
+    /// the doorbell in memory takes writes of any length, as in QEMU.
+    pub pv: bool,
+}
+
+/// A function that is called if a doorbell cannot be registered.
+pub type OnError = Box<dyn Fn(Error) + Send + Sync>;
+
+/// The device.
+pub struct PciTestdev {
+    membar: u64,
+    selection: Mutex<Selection>,
+}
+
+impl PciTestdev {
+    /// A device that registers its doorbells with `events`. If that fails, it calls `on_error` and selects no
+    /// test.
+    pub fn new(
+        config: PciTestdevConfig,
+        events: Arc<dyn IoEvents>,
+        on_error: OnError,
+    ) -> io::Result<Self> {
+        let modes = if config.pv {
+            Modes::WithPv
+        } else {
+            Modes::Mainline
+        };
+        let event = EventFd::new(EFD_NONBLOCK)?;
+        Ok(Self {
+            membar: config.membar,
+            selection: Mutex::new(Selection::new(modes, event, events, on_error)),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Selection> {
+        self.selection
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl PciFunction for PciTestdev {
+    fn name(&self) -> &'static str {
+        "pci-testdev"
+    }
+
+    /// Red Hat's ID for the device (1b36:0005); base class 0 means unclassified.
+    fn identity(&self) -> Identity {
+        Identity {
+            vendor: 0x1b36,
+            device: 0x0005,
+            class: 0x00ff,
+        }
+    }
+
+    fn bars(&self) -> [Option<Bar>; BARS] {
+        let mut bars = [None; BARS];
+        bars[0] = Some(Bar {
+            space: BarSpace::Memory32,
+            size: MMIO_SIZE,
+            prefetchable: false,
+        });
+        bars[1] = Some(Bar {
+            space: BarSpace::Io,
+            size: PORT_SIZE,
+            prefetchable: false,
+        });
+        bars[MEMBAR] = (self.membar != 0).then_some(Bar {
+            space: BarSpace::Memory64,
+            size: self.membar,
+            prefetchable: true,
+        });
+        bars
+    }
+
+    /// Reads byte by byte, so that a wide read equals narrow ones.
+    fn read(&self, bar: usize, offset: u64, data: &mut [u8]) {
+        if Space::of(bar).is_none() {
+            return data.fill(0xff);
+        }
+        let selection = self.lock();
+        for (byte, offset) in data.iter_mut().zip(offset..) {
+            *byte = selection.read(offset);
+        }
+    }
+
+    /// Writes byte by byte: a wide write is counted if its byte at the test's offset is.
+    fn write(&self, bar: usize, offset: u64, data: &[u8]) {
+        let Some(space) = Space::of(bar) else { return };
+        let mut selection = self.lock();
+        for (byte, offset) in data.iter().zip(offset..) {
+            selection.write(space, offset, *byte);
+        }
+    }
+
+    fn moved(&self, bar: usize, base: Option<u64>) {
+        if let Some(space) = Space::of(bar) {
+            self.lock().moved(space, base);
+        }
+    }
+
+    fn reset(&self) {
+        self.lock().stop();
+    }
+}
+
+impl fmt::Debug for PciTestdev {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PciTestdev({:?})", *self.lock())
+    }
+}
+
+#[cfg(test)]
+#[path = "tests/mod.rs"]
+mod tests;

@@ -1,0 +1,203 @@
+//! The power management registers PM1a of ACPI (ACPI 6.5, 4.8.3.1 and 4.8.3.2): events, and the control register by
+//! which a guest goes to sleep.
+//!
+//! The only event is that of the clock (RTC). ACPI mode is always on. Vcpus' threads access the registers, the clock's
+//! thread raises its event, and whoever runs the sleeping machine waits for it.
+
+use std::fmt;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use vmbell::bus::BusDevice;
+
+/// The first port of the event registers: status, and behind it enable, two bytes each.
+pub const PM1_EVENT_PORT: u16 = 0x600;
+/// How many ports the event registers have.
+pub const PM1_EVENT_LEN: u8 = 4;
+/// The first port of the control register, directly behind the event registers.
+pub const PM1_CONTROL_PORT: u16 = PM1_EVENT_PORT + PM1_EVENT_LEN as u16;
+/// How many ports the control register has.
+pub const PM1_CONTROL_LEN: u8 = 2;
+/// The interrupt line of the events (SCI).
+pub const SCI_GSI: u32 = 9;
+
+/// The event of the clock, in the status and in the enable register.
+const RTC: u16 = 1 << 10;
+/// Status: the machine has woken up.
+const WAKE: u16 = 1 << 15;
+/// Enable: the bits that can be set, which are the timer, the global lock, both buttons and the clock.
+const ENABLES: u16 = 1 | 1 << 5 | 1 << 8 | 1 << 9 | RTC;
+/// Control: events raise the SCI, since ACPI mode is on.
+const SCI_ENABLE: u16 = 1;
+/// Control: the kind of sleep, three bits.
+const SLEEP_TYPE: u32 = 10;
+/// Control: go to sleep; reads as 0.
+const SLEEP: u16 = 1 << 13;
+
+/// How often a waiting thread asks whether it should go on waiting.
+const PERIOD: Duration = Duration::from_millis(20);
+
+/// How a guest sleeps. The values are those of QEMU, which the DSDT tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sleep {
+    /// S3, suspend to RAM.
+    S3,
+    /// S5, off.
+    S5,
+}
+
+impl Sleep {
+    /// The value of the control register's field for this sleep.
+    pub const fn kind(self) -> u8 {
+        match self {
+            Self::S5 => 0,
+            Self::S3 => 1,
+        }
+    }
+
+    fn of(control: u16) -> Option<Self> {
+        let kind = control >> SLEEP_TYPE & 7;
+        [Self::S3, Self::S5]
+            .into_iter()
+            .find(|sleep| u16::from(sleep.kind()) == kind)
+    }
+}
+
+/// The registers.
+#[derive(Debug, Default)]
+struct Registers {
+    status: u16,
+    enable: u16,
+    control: u16,
+    sci: bool,
+}
+
+impl Registers {
+    const fn is_event(&self) -> bool {
+        self.status & self.enable & RTC != 0
+    }
+
+    fn bytes(&self) -> [u8; 6] {
+        let mut bytes = [0; 6];
+        let words = [self.status, self.enable, self.control | SCI_ENABLE];
+        for (to, word) in bytes.chunks_exact_mut(2).zip(words) {
+            to.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+}
+
+/// The device, of which clones are one.
+#[derive(Clone)]
+pub struct Pm1(Arc<Shared>);
+
+struct Shared {
+    registers: Mutex<Registers>,
+    raised: Condvar,
+    sci: Box<dyn Fn(bool) + Send + Sync>,
+    sleep: Box<dyn Fn(Sleep) + Send + Sync>,
+}
+
+impl Pm1 {
+    /// Registers that call `sci` with each new level of their interrupt line, and `sleep` when the guest goes to
+    /// sleep, on the thread of the vCPU. `sleep` must keep that vCPU from going on.
+    pub fn new(
+        sci: impl Fn(bool) + Send + Sync + 'static,
+        sleep: impl Fn(Sleep) + Send + Sync + 'static,
+    ) -> Self {
+        Self(Arc::new(Shared {
+            registers: Mutex::default(),
+            raised: Condvar::new(),
+            sci: Box::new(sci),
+            sleep: Box::new(sleep),
+        }))
+    }
+
+    /// Raises the event of the clock.
+    pub fn raise_rtc(&self) {
+        let mut registers = self.lock();
+        registers.status |= RTC;
+        self.interrupt(&mut registers);
+        self.0.raised.notify_all();
+    }
+
+    /// Waits until an event wakes the sleeping machine, and returns true then; or until `until` returns true, which is
+    /// called every 20 ms.
+    pub fn wait_for_wake(&self, until: impl Fn() -> bool) -> bool {
+        let mut registers = self.lock();
+        while !registers.is_event() {
+            let wait = self.0.raised.wait_timeout(registers, PERIOD);
+            drop(wait.unwrap_or_else(PoisonError::into_inner).0);
+            if until() {
+                return false;
+            }
+            registers = self.lock();
+        }
+        registers.status |= WAKE;
+        true
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Registers> {
+        let registers = self.0.registers.lock();
+        registers.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn interrupt(&self, registers: &mut Registers) {
+        let level = registers.is_event();
+        if std::mem::replace(&mut registers.sci, level) != level {
+            (self.0.sci)(level);
+        }
+    }
+
+    /// Writes one byte, and returns how the guest goes to sleep by that.
+    fn write_byte(&self, offset: u64, byte: u8) -> Option<Sleep> {
+        let mut registers = self.lock();
+        let shift = 8 * (offset & 1);
+        let (bits, mask) = (u16::from(byte) << shift, 0xff << shift);
+        match offset {
+            // A status bit is cleared by writing it as 1.
+            0 | 1 => registers.status &= !bits,
+            2 | 3 => registers.enable = (registers.enable & !mask | bits) & ENABLES,
+            4 | 5 => {
+                registers.control = (registers.control & !mask | bits) & !(SLEEP | SCI_ENABLE);
+            }
+            _ => {}
+        }
+        self.interrupt(&mut registers);
+        // The bit that starts the sleep is in the upper byte, next to the kind of sleep.
+        (offset == 5 && bits & SLEEP != 0)
+            .then(|| Sleep::of(bits))
+            .flatten()
+    }
+}
+
+impl BusDevice for Pm1 {
+    fn read(&self, offset: u64, data: &mut [u8]) {
+        let from = usize::try_from(offset).unwrap_or(usize::MAX);
+        let bytes = self.lock().bytes();
+        data.fill(0);
+        for (byte, kept) in data.iter_mut().zip(bytes.iter().skip(from)) {
+            *byte = *kept;
+        }
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) {
+        let bytes = (offset..=5).zip(data);
+        let sleep = bytes
+            .filter_map(|(at, byte)| self.write_byte(at, *byte))
+            .last();
+        if let Some(sleep) = sleep {
+            (self.0.sleep)(sleep);
+        }
+    }
+}
+
+impl fmt::Debug for Pm1 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Pm1")
+    }
+}
+
+#[cfg(test)]
+#[path = "pm1_test.rs"]
+mod tests;

@@ -1,0 +1,134 @@
+//! Two ways to reset a PC: system control port A (0x92), and the keyboard controller, an Intel 8042 without a keyboard.
+//! Both run on the thread of the vCPU that accesses them.
+//!
+//! Address line 20 is always on: neither device can switch it off.
+
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+
+use vmbell::bus::BusDevice;
+
+/// System control port A.
+pub const PORT_A: u64 = 0x92;
+/// The first port of the keyboard controller, its data.
+pub const I8042_PORTS: u64 = 0x60;
+/// How many ports the keyboard controller spans; only the first and the last are its own.
+pub const I8042_LEN: u64 = 5;
+
+/// Port A: address line 20 is on.
+const LINE_20: u8 = 1 << 1;
+/// Port A: reset.
+const RESET: u8 = 1;
+
+/// System control port A: a write with bit 0 set resets the machine.
+pub struct PortA<F>(F);
+
+impl<F: Fn() + Send + Sync> PortA<F> {
+    /// A port that calls `reset`.
+    pub const fn new(reset: F) -> Self {
+        Self(reset)
+    }
+}
+
+impl<F: Fn() + Send + Sync> BusDevice for PortA<F> {
+    fn read(&self, _offset: u64, data: &mut [u8]) {
+        data.fill(0xff);
+        if let [byte] = data {
+            *byte = LINE_20;
+        }
+    }
+
+    fn write(&self, _offset: u64, data: &[u8]) {
+        if let [byte] = data
+            && byte & RESET != 0
+        {
+            (self.0)();
+        }
+    }
+}
+
+impl<F> fmt::Debug for PortA<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PortA")
+    }
+}
+
+/// The places of its two ports.
+const DATA: u64 = 0;
+const COMMAND: u64 = 4;
+/// Status: data is there to be read.
+const OUTPUT_FULL: u8 = 1;
+/// Status: the self test is passed, and the keyboard is not locked.
+const READY: u8 = 1 << 2 | 1 << 4;
+/// Commands: read and write the output port, and pull bits of it low for a moment.
+const READ_OUTPUT: u8 = 0xd0;
+const WRITE_OUTPUT: u8 = 0xd1;
+const PULSE: u8 = 0xf0;
+/// Output port: no reset. The bit of address line 20 is that of port A.
+const NO_RESET: u8 = 1;
+
+#[derive(Debug, Default)]
+struct Waiting {
+    /// A byte for the guest.
+    output: Option<u8>,
+    /// Whether the next byte of data is for the output port.
+    writes: bool,
+}
+
+/// The keyboard controller, of which only the output port is there.
+pub struct I8042<F> {
+    reset: F,
+    waiting: Mutex<Waiting>,
+}
+
+impl<F: Fn() + Send + Sync> I8042<F> {
+    /// A controller that calls `reset`.
+    pub fn new(reset: F) -> Self {
+        Self {
+            reset,
+            waiting: Mutex::default(),
+        }
+    }
+
+    /// Sets the output port, or pulls its bits low.
+    fn output(&self, bits: u8) {
+        if bits & NO_RESET == 0 {
+            (self.reset)();
+        }
+    }
+}
+
+impl<F: Fn() + Send + Sync> BusDevice for I8042<F> {
+    fn read(&self, offset: u64, data: &mut [u8]) {
+        data.fill(0xff);
+        let [byte] = data else { return };
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        match offset {
+            DATA => *byte = waiting.output.take().unwrap_or_default(),
+            COMMAND => *byte = READY | (u8::from(waiting.output.is_some()) * OUTPUT_FULL),
+            _ => {}
+        }
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) {
+        let [byte] = *data else { return };
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        match (offset, byte) {
+            (DATA, bits) if std::mem::take(&mut waiting.writes) => self.output(bits),
+            (COMMAND, READ_OUTPUT) => waiting.output = Some(NO_RESET | LINE_20),
+            (COMMAND, WRITE_OUTPUT) => waiting.writes = true,
+            (COMMAND, PULSE..) => self.output(byte),
+            _ => {}
+        }
+    }
+}
+
+impl<F> fmt::Debug for I8042<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("I8042")
+    }
+}
+
+#[cfg(test)]
+#[path = "reset_test.rs"]
+mod tests;

@@ -1,0 +1,97 @@
+use super::*;
+use crate::virtio::answer_double::{DATA, RAM, answer, bytes, memory};
+use std::io::PipeWriter;
+use vmbell::virtqueue::Buffer;
+
+/// An output that the test looks at.
+#[derive(Clone, Default)]
+struct Said(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Said {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn console() -> (Console<Said>, PipeWriter, Said) {
+    let (input, keys) = io::pipe().unwrap();
+    let said = Said::default();
+    let console = Console::new(input.into(), said.clone()).unwrap();
+    (console, keys, said)
+}
+
+#[test]
+fn what_the_driver_sends_is_written_in_order() {
+    let (console, _keys, said) = console();
+    let memory = memory();
+    let pieces = [Buffer::new(DATA, 5), Buffer::new(DATA + 0x100, 4)];
+    for (piece, text) in pieces.iter().zip([&b"hello"[..], b" you"]) {
+        vm_memory::Bytes::write_slice(&memory, text, vm_memory::GuestAddress(piece.addr)).unwrap();
+    }
+    assert_eq!(answer(&console, 1, &memory, &pieces, &[]).unwrap(), 0);
+    assert_eq!(*said.0.lock().unwrap(), b"hello you");
+}
+
+#[test]
+fn input_waits_for_buffers_and_buffers_wait_for_input() {
+    let (console, mut keys, _) = console();
+    let memory = memory();
+    assert!(!console.is_ready(RECEIVE) && console.is_ready(1));
+    keys.write_all(b"typed").unwrap();
+    assert!(console.is_ready(RECEIVE));
+    for (room, written) in [(3, 3), (100, 2)] {
+        let buffer = [Buffer::new(DATA, room)];
+        assert_eq!(
+            answer(&console, RECEIVE, &memory, &[], &buffer).unwrap(),
+            written
+        );
+    }
+    assert_eq!(bytes(&memory, DATA, 2), b"ed");
+    assert!(!console.is_ready(RECEIVE));
+    drop(keys);
+    assert!(!console.is_ready(RECEIVE), "at its end");
+}
+
+#[test]
+fn buffer_of_gigabytes_is_cut() {
+    let (console, _keys, said) = console();
+    let memory = memory();
+    let all = u32::try_from(RAM).unwrap();
+    let pieces: Vec<_> = (0..7).map(|_| Buffer::new(0, all)).collect();
+    assert_eq!(answer(&console, 1, &memory, &pieces, &[]).unwrap(), 0);
+    let len = said.0.lock().unwrap().len();
+    assert_eq!(len, MOST.min(7 * RAM));
+}
+
+#[test]
+fn buffer_outside_of_ram_is_an_error() {
+    let (console, _keys, _) = console();
+    let outside = [Buffer::new(RAM as u64, 1)];
+    let error = answer(&console, 1, &memory(), &outside, &[]).unwrap_err();
+    assert!(matches!(error, HandlerError::Outside { .. }), "{error}");
+}
+
+#[test]
+fn who_feeds_the_input_waits_until_the_driver_has_settled() {
+    let (console, _keys, _) = console();
+    let ready = console.ready();
+    let waited = std::thread::spawn(move || ready.wait());
+    std::thread::sleep(SETTLED);
+    assert!(!waited.is_finished());
+    console.accepted(0);
+    waited.join().unwrap();
+}
+
+#[test]
+fn driver_has_settled_some_time_after_it_was_ready() {
+    let since = Instant::now();
+    assert_eq!(left(None, since), SETTLED);
+    assert_eq!(left(Some(since), since), SETTLED);
+    assert_eq!(left(Some(since), since + SETTLED / 4), SETTLED / 4 * 3);
+    assert_eq!(left(Some(since), since + SETTLED), Duration::ZERO);
+    assert_eq!(left(Some(since), since + 2 * SETTLED), Duration::ZERO);
+}

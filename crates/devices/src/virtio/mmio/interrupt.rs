@@ -1,0 +1,113 @@
+//! The device's interrupt (virtio 1.3, 4.2.2): the register InterruptStatus, and the trigger of an irqfd.
+//!
+//! The driver acknowledges a used buffer notification by writing 1 to InterruptACK. No thread needs to wake for
+//! that, so the write can be a [doorbell](Interrupt::acknowledge_by_doorbell). Its eventfd counts the
+//! acknowledgements that the register does not have yet. They are *settled*, by clearing the register's bit,
+//! before the bit is set anew, before the register is read, and at a reset; each of these and its settling are
+//! one step under a lock.
+//!
+//! The driver cannot tell the difference from a register that is cleared at once:
+//! - Before a read of the register, on any vCPU, every acknowledgement is settled that returned before the read.
+//! - An acknowledgement before the bit is set anew does not clear the new bit, because setting it settles first.
+//! - An acknowledgement between that settling and the next one clears the new bit, even if it came a moment
+//!   before the bit was set. The two raced, and a write to the register could have come after the new bit, too.
+//!   Nothing is lost: the chain was used before the bit was set, so a driver that looks at the ring after its
+//!   acknowledgement, as it must with every device, finds the chain. The interrupt is raised anyway.
+
+use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
+
+use crate::virtio::Interrupts;
+use vmbell::hypervisor::IrqTrigger;
+
+/// Used buffer notification; also the value that the driver writes to the doorbell.
+const USED_BUFFER: u32 = 1 << 0;
+/// Configuration change notification, also sent if the device needs a reset.
+const CONFIGURATION: u32 = 1 << 1;
+
+/// The device's interrupt, which any thread may raise.
+#[derive(Debug, Default)]
+pub struct Interrupt {
+    reasons: Mutex<u32>,
+    trigger: Option<Box<dyn IrqTrigger>>,
+    acknowledged: Option<EventFd>,
+}
+
+impl Interrupt {
+    /// The value of a 4-byte write to [`INTERRUPT_ACK`](super::register::INTERRUPT_ACK) that
+    /// [`acknowledge_by_doorbell`](Self::acknowledge_by_doorbell) takes. Writes of other values must reach the
+    /// register.
+    pub const ACKNOWLEDGE: u32 = USED_BUFFER;
+
+    /// An interrupt that signals `trigger`; without a trigger, only the register is set.
+    pub fn new(trigger: Option<Box<dyn IrqTrigger>>) -> Self {
+        Self {
+            trigger,
+            ..Self::default()
+        }
+    }
+
+    /// Makes the eventfd of the doorbell for writes of [`ACKNOWLEDGE`](Self::ACKNOWLEDGE), which the caller
+    /// registers.
+    ///
+    /// # Errors
+    ///
+    /// If the process cannot have more file descriptors.
+    pub fn acknowledge_by_doorbell(&mut self) -> io::Result<EventFd> {
+        let event = EventFd::new(EFD_NONBLOCK)?;
+        self.acknowledged = Some(event.try_clone()?);
+        Ok(event)
+    }
+
+    /// Sets the bit before it raises the interrupt, so that the driver finds the bit.
+    fn raise(&self, reason: u32) {
+        *self.settled() |= reason;
+        if let Some(trigger) = &self.trigger {
+            trigger.signal();
+        }
+    }
+
+    pub(super) fn reasons(&self) -> u32 {
+        *self.settled()
+    }
+
+    pub(super) fn acknowledge(&self, reasons: u32) {
+        *self.settled() &= !reasons;
+    }
+
+    /// Locks the reasons, after settling what was acknowledged by doorbell.
+    fn settled(&self) -> MutexGuard<'_, u32> {
+        let mut reasons = self.reasons.lock().unwrap_or_else(PoisonError::into_inner);
+        // The eventfd is read under the lock: an acknowledgement that this thread reads must not clear a
+        // reason that another thread sets after the read.
+        if self
+            .acknowledged
+            .as_ref()
+            .is_some_and(|event| event.read().is_ok())
+        {
+            *reasons &= !USED_BUFFER;
+        }
+        reasons
+    }
+}
+
+/// One interrupt for all queues.
+impl Interrupts for Interrupt {
+    fn used_buffer(&self, _queue: u16) {
+        self.raise(USED_BUFFER);
+    }
+
+    fn configuration(&self) {
+        self.raise(CONFIGURATION);
+    }
+
+    fn reset(&self) {
+        *self.settled() = 0;
+    }
+}
+
+#[cfg(test)]
+#[path = "tests/interrupt.rs"]
+mod tests;

@@ -1,0 +1,204 @@
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Barrier};
+use std::time::Instant;
+
+use vm_memory::Bytes;
+use vmm_sys_util::eventfd::EventFd;
+
+use super::*;
+use crate::Listener;
+use crate::virtio::queue::BUDGET;
+use crate::virtio::{HandlerError, Queue};
+use crate::wait::{HANG, await_that};
+use vmbell::virtqueue::Chain;
+
+const LAYOUT: SplitLayout = SplitLayout::contiguous(0, 8);
+/// Far more chains than one service serves.
+const CHAINS: u16 = 20 * BUDGET;
+
+/// A driver that makes the next chain available while the device handles one, so that there always is one.
+struct Ahead {
+    offered: AtomicU64,
+    most: u64,
+    begun: Instant,
+    /// Set when it stops because the test hangs.
+    gave_up: Arc<AtomicBool>,
+}
+
+impl Ahead {
+    /// A driver of `most` chains, of which the first one is available already.
+    fn of(most: u64) -> Self {
+        Self {
+            offered: AtomicU64::new(1),
+            most,
+            begun: Instant::now(),
+            gave_up: Arc::default(),
+        }
+    }
+
+    fn offer(&self, memory: &GuestMemoryMmap) {
+        // Each entry of the ring is descriptor 0, an empty buffer.
+        let offered = self.offered.fetch_add(1, Ordering::Relaxed) + 1;
+        memory
+            .write_obj((offered & 0xffff) as u16, GuestAddress(LAYOUT.avail + 2))
+            .unwrap();
+    }
+}
+
+impl Handler for Ahead {
+    const DEVICE_ID: u32 = 0xffff;
+
+    fn handle(&self, _: u16, memory: &GuestMemoryMmap, _: &Chain) -> Result<u32, HandlerError> {
+        if self.begun.elapsed() > HANG {
+            self.gave_up.store(true, Ordering::Relaxed);
+        } else if self.offered.load(Ordering::Relaxed) < self.most {
+            self.offer(memory);
+        }
+        Ok(0)
+    }
+}
+
+/// A live device of a driver that has offered its first chain.
+fn live<D: Handler + 'static>(handler: D, serving: Serving) -> Device<D> {
+    let device = Device::of(handler, serving, Interrupt::default());
+    device.negotiate(0);
+    assert!(device.set_up(0, 8, &LAYOUT));
+    device.go_live();
+    device
+        .memory
+        .write_obj(1_u16, GuestAddress(LAYOUT.avail + 2))
+        .unwrap();
+    device
+}
+
+fn ahead(most: u64) -> (Device<Ahead>, Arc<Queue<Ahead>>) {
+    let (device, queue, _) = ahead_until_hung(most);
+    (device, queue)
+}
+
+/// The same, and whether the driver has given up.
+fn ahead_until_hung(most: u64) -> (Device<Ahead>, Arc<Queue<Ahead>>, Arc<AtomicBool>) {
+    let driver = Ahead::of(most);
+    let gave_up = Arc::clone(&driver.gave_up);
+    let device = live(driver, Serving::Notified);
+    let queue = Arc::clone(&device.queues[0]);
+    (device, queue, gave_up)
+}
+
+/// All was served, and the driver is to notify again.
+fn assert_finished(device: &Device<Ahead>, queue: &Queue<Ahead>) {
+    let word = |address: u64| -> u16 { device.memory.read_obj(GuestAddress(address)).unwrap() };
+    assert_eq!(queue.served(), u64::from(CHAINS));
+    assert_eq!(word(LAYOUT.used + 2), CHAINS);
+    assert_eq!(word(LAYOUT.used), 0, "notifications are on");
+    assert!(device.transport.take_refusal().is_none());
+}
+
+#[test]
+fn a_service_ends_with_its_budget_though_the_driver_is_ahead() {
+    let (_device, queue) = ahead(u64::MAX);
+    for _ in 0..3 {
+        let served = queue.serve();
+        assert_eq!((served.chains, served.more), (u64::from(BUDGET), true));
+    }
+}
+
+#[test]
+fn one_notification_is_enough_for_all_chains_by_way_of_the_backlog() {
+    let (device, queue) = ahead(CHAINS.into());
+    device.write(register::QUEUE_NOTIFY, 0);
+    assert_eq!(queue.served(), u64::from(BUDGET), "the exit is short");
+    while !device.backlog.is_empty() {
+        let before = queue.served();
+        device.backlog.serve();
+        assert!(queue.served() - before <= u64::from(BUDGET));
+    }
+    assert_finished(&device, &queue);
+}
+
+#[test]
+fn one_notification_is_enough_for_all_chains_by_way_of_a_listener() {
+    let (device, queue) = ahead(CHAINS.into());
+    let server = Arc::clone(&queue);
+    let serve = move |_| server.serve().more;
+    let listener = Listener::start(EventFd::new(0).unwrap(), || {}, serve).unwrap();
+    listener.event().write(1).unwrap();
+    let flags = || -> u16 { device.memory.read_obj(GuestAddress(LAYOUT.used)).unwrap() };
+    await_that("all chains", || {
+        queue.served() >= CHAINS.into() && flags() == 0
+    });
+    drop(listener);
+    assert_finished(&device, &queue);
+}
+
+#[test]
+fn a_listener_stops_though_the_driver_is_ahead() {
+    let (_device, queue, gave_up) = ahead_until_hung(u64::MAX);
+    let server = Arc::clone(&queue);
+    let serve = move |_| server.serve().more;
+    let listener = Listener::start(EventFd::new(0).unwrap(), || {}, serve).unwrap();
+    listener.event().write(1).unwrap();
+    await_that("many chains", || queue.served() >= CHAINS.into());
+    drop(listener);
+    assert!(!gave_up.load(Ordering::Relaxed), "hangs");
+}
+
+#[test]
+fn a_reset_ends_a_service_though_the_driver_is_ahead() {
+    let (device, queue, gave_up) = ahead_until_hung(u64::MAX);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                let _ = queue.serve();
+            }
+        });
+        await_that("many chains", || queue.served() >= CHAINS.into());
+        device.write(register::STATUS, 0);
+        let served = queue.served();
+        std::thread::yield_now();
+        let later = queue.served();
+        stop.store(true, Ordering::Relaxed);
+        assert!(!gave_up.load(Ordering::Relaxed), "hangs");
+        assert_eq!(later, served, "nothing is served behind a reset");
+    });
+    assert_eq!(queue.serve(), Served::default());
+}
+
+/// Works until the test says so.
+struct Slow(Arc<Barrier>);
+
+impl Handler for Slow {
+    const DEVICE_ID: u32 = 0xffff;
+
+    fn handle(&self, _: u16, _: &GuestMemoryMmap, _: &Chain) -> Result<u32, HandlerError> {
+        self.0.wait();
+        self.0.wait();
+        Ok(0)
+    }
+}
+
+fn called_meanwhile(serving: Serving) -> Served {
+    let barrier = Arc::new(Barrier::new(2));
+    let device = live(Slow(Arc::clone(&barrier)), serving);
+    let queue = Arc::clone(&device.queues[0]);
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| queue.serve());
+        barrier.wait();
+        assert_eq!(queue.serve(), Served::default());
+        barrier.wait();
+        first.join().unwrap()
+    })
+}
+
+#[test]
+fn who_calls_while_another_serves_does_not_wait_and_is_not_lost() {
+    let served = called_meanwhile(Serving::Notified);
+    assert_eq!((served.chains, served.more), (1, true));
+}
+
+#[test]
+fn a_polled_queue_keeps_nobody_but_its_poller() {
+    let served = called_meanwhile(Serving::Polled);
+    assert_eq!((served.chains, served.more), (1, false));
+}

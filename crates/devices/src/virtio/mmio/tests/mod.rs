@@ -1,0 +1,117 @@
+//! The registers' semantics, accessed as a driver accesses them, and this crate's driver side on the ring.
+
+#[cfg(not(miri))]
+mod back_end;
+mod budget;
+mod hostile;
+mod live;
+mod negotiation;
+mod queues;
+#[cfg(not(miri))]
+mod vhost_user;
+mod worker;
+
+use std::sync::Arc;
+
+use vm_memory::{GuestAddress, GuestMemoryMmap};
+
+use super::{Interrupt, VirtioMmio, register};
+use crate::virtio::{Handler, Inverter, Queue, Refusal, Served, Serving};
+use vmbell::bus::{Backlog, BusDevice};
+use vmbell::virtqueue::SplitLayout;
+
+const RAM: usize = 0x1_0000;
+const VERSION_1: u32 = 1;
+const ACKNOWLEDGE: u32 = 1;
+const DRIVER: u32 = 2;
+const DRIVER_OK: u32 = 4;
+const FEATURES_OK: u32 = 8;
+const NEEDS_RESET: u32 = 64;
+const PROBED: u32 = ACKNOWLEDGE | DRIVER;
+
+/// A device with two queues, as its driver sees it.
+pub struct Device<D = Inverter> {
+    pub memory: GuestMemoryMmap,
+    pub transport: VirtioMmio,
+    pub queues: Vec<Arc<Queue<D>>>,
+    pub backlog: Backlog,
+}
+
+impl Device {
+    pub fn new(serving: Serving) -> Self {
+        Self::with(serving, Interrupt::default())
+    }
+
+    pub fn with(serving: Serving, interrupt: Interrupt) -> Self {
+        Self::of(Inverter, serving, interrupt)
+    }
+}
+
+impl<D: Handler + 'static> Device<D> {
+    pub fn of(handler: D, serving: Serving, interrupt: Interrupt) -> Self {
+        let memory = GuestMemoryMmap::from_ranges(&[(GuestAddress(0), RAM)]).unwrap();
+        let backlog = Backlog::default();
+        let (transport, queues) =
+            VirtioMmio::new(&memory, handler, 2, serving, interrupt, backlog.clone());
+        Self {
+            memory,
+            transport,
+            queues,
+            backlog,
+        }
+    }
+
+    pub fn read(&self, offset: u64) -> u32 {
+        let mut data = [0xee; 4];
+        self.transport.read(offset, &mut data);
+        u32::from_le_bytes(data)
+    }
+
+    pub fn write(&self, offset: u64, value: u32) {
+        self.transport.write(offset, &value.to_le_bytes());
+    }
+
+    pub fn status(&self) -> u32 {
+        self.read(register::STATUS)
+    }
+
+    /// Up to FEATURES_OK, with the lower half of the features.
+    pub fn negotiate(&self, low: u32) {
+        self.write(register::STATUS, 0);
+        self.write(register::STATUS, ACKNOWLEDGE);
+        self.write(register::STATUS, PROBED);
+        for (selector, half) in [(0, low), (1, VERSION_1)] {
+            self.write(register::DRIVER_FEATURES_SEL, selector);
+            self.write(register::DRIVER_FEATURES, half);
+        }
+        self.write(register::STATUS, PROBED | FEATURES_OK);
+        assert_eq!(self.status(), PROBED | FEATURES_OK);
+    }
+
+    /// Describes a queue and makes it ready; whether it is.
+    pub fn set_up(&self, queue: u32, size: u32, layout: &SplitLayout) -> bool {
+        self.write(register::QUEUE_SEL, queue);
+        self.write(register::QUEUE_SIZE, size);
+        let parts = [
+            (register::QUEUE_DESC, layout.descriptors),
+            (register::QUEUE_DRIVER, layout.avail),
+            (register::QUEUE_DEVICE, layout.used),
+        ];
+        for ([low, high], address) in parts {
+            self.write(low, (address & 0xffff_ffff) as u32);
+            self.write(high, (address >> 32) as u32);
+        }
+        self.write(register::QUEUE_READY, 1);
+        self.read(register::QUEUE_READY) == 1
+    }
+
+    pub fn go_live(&self) {
+        self.write(register::STATUS, PROBED | FEATURES_OK | DRIVER_OK);
+    }
+
+    pub fn refusal(&self) -> Refusal {
+        self.transport
+            .take_refusal()
+            .expect("something was refused")
+    }
+}

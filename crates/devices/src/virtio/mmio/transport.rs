@@ -1,0 +1,196 @@
+//! The registers as a device of the bus (virtio 1.3, 4.2.2), on the thread of the vCPU that accesses them.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use vm_memory::GuestMemoryMmap;
+
+use super::{Interrupt, register};
+use crate::virtio::control::{Control, QUEUE_SIZE_MAX};
+use crate::virtio::queues::Queues;
+use crate::virtio::registers::{QueueRegisters, set_half};
+use crate::virtio::server::{DriverSide, Server};
+use crate::virtio::vhost::{Vhost, Worker};
+use crate::virtio::{Handler, Interrupts, Queue, Refusal, Serving, VirtioConfig};
+use vmbell::bus::{Backlog, BusDevice};
+use vmbell::eventfd::EventFd;
+use vmbell::virtqueue::Status;
+
+/// A virtio device with MMIO registers.
+pub struct VirtioMmio {
+    control: Control,
+    interrupt: Arc<Interrupt>,
+}
+
+impl fmt::Debug for VirtioMmio {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("VirtioMmio").field(&self.control).finish()
+    }
+}
+
+impl VirtioMmio {
+    /// A device in the state after a reset, whose queues are in `memory`, and the queues, for the threads that serve them.
+    ///
+    /// `backlog` is the machine's: it continues the service of a notification that exceeds the budget.
+    pub fn new<D: Handler + 'static>(
+        memory: &GuestMemoryMmap,
+        handler: D,
+        queues: u16,
+        serving: Serving,
+        interrupt: Interrupt,
+        backlog: Backlog,
+    ) -> (Self, Vec<Arc<Queue<D>>>) {
+        let interrupt = Arc::new(interrupt);
+        let driver = driver_side(memory, &interrupt);
+        let queues = Queues::new(handler, queues, serving, driver.clone(), backlog);
+        let each = queues.each().to_vec();
+        (Self::over(Arc::new(queues), driver, interrupt), each)
+    }
+
+    /// The device with threads of its own: one that serves what waits for the host, if the device has that, and with
+    /// [`Notify::Doorbell`](crate::virtio::Notify::Doorbell) one for each queue, which a [`kick`](Self::kick)
+    /// wakes.
+    ///
+    /// # Errors
+    ///
+    /// If the process cannot have more descriptors or threads.
+    pub fn with_threads<D: Handler + 'static>(
+        memory: &GuestMemoryMmap,
+        handler: D,
+        queues: u16,
+        config: VirtioConfig,
+        interrupt: Interrupt,
+        backlog: Backlog,
+    ) -> io::Result<Self> {
+        let interrupt = Arc::new(interrupt);
+        let driver = driver_side(memory, &interrupt);
+        let queues = Queues::with_threads(handler, queues, config, driver.clone(), backlog)?;
+        Ok(Self::over(Arc::new(queues), driver, interrupt))
+    }
+
+    /// A device whose queues a worker serves. Its calls wake a thread for each queue, since each interrupt sets a bit of
+    /// `InterruptStatus` (virtio 1.3, 4.2.2).
+    ///
+    /// # Errors
+    ///
+    /// If the process cannot have more descriptors or threads.
+    pub fn with_worker<W: Worker + 'static>(
+        memory: &GuestMemoryMmap,
+        worker: W,
+        interrupt: Interrupt,
+    ) -> io::Result<Self> {
+        let interrupt = Arc::new(interrupt);
+        let driver = driver_side(memory, &interrupt);
+        let server = Vhost::new(worker, driver.clone())?;
+        Ok(Self::over(Arc::new(server), driver, interrupt))
+    }
+
+    fn over(server: Arc<dyn Server>, driver: DriverSide, interrupt: Arc<Interrupt>) -> Self {
+        Self {
+            control: Control::new(server, driver, 0),
+            interrupt,
+        }
+    }
+
+    /// The eventfd whose signal notifies the queue, if somebody sleeps until then.
+    pub fn kick(&self, index: u16) -> Option<&EventFd> {
+        self.control.server().kick(index)
+    }
+
+    /// Takes the last refusal; `None` if there was none since the last call.
+    pub fn take_refusal(&self) -> Option<Refusal> {
+        self.control.take_refusal()
+    }
+
+    fn get(&self, offset: u64) -> u32 {
+        let registers = self.control.registers();
+        let selected = registers.selected();
+        match offset {
+            register::MAGIC_VALUE => register::MAGIC,
+            register::VERSION => 2,
+            register::DEVICE_ID => self.control.server().device_id(),
+            register::VENDOR_ID => u32::from_le_bytes(*b"bell"),
+            register::DEVICE_FEATURES => self.control.offered(&registers),
+            register::QUEUE_SIZE_MAX => selected.map_or(0, |_| QUEUE_SIZE_MAX.into()),
+            register::QUEUE_READY => selected.map_or(0, |(_, queue)| queue.ready.into()),
+            register::INTERRUPT_STATUS => self.interrupt.reasons(),
+            register::STATUS => self.control.status(&registers).0.into(),
+            offset if register::SHM.contains(&offset) => u32::MAX,
+            _ => 0,
+        }
+    }
+
+    fn set(&self, offset: u64, value: u32) {
+        if offset == register::QUEUE_NOTIFY {
+            // Without the registers' lock: this serves the queue.
+            if let Ok(index) = u16::try_from(value) {
+                self.control.server().notify(index);
+            }
+            return;
+        }
+        let mut registers = self.control.registers();
+        match offset {
+            register::DEVICE_FEATURES_SEL => registers.device_features_sel = value,
+            register::DRIVER_FEATURES_SEL => registers.driver_features_sel = value,
+            register::DRIVER_FEATURES => self.control.choose(&mut registers, value),
+            register::QUEUE_SEL => registers.queue_sel = value,
+            register::QUEUE_READY if value & 1 == 0 => self.control.disable_queue(&mut registers),
+            register::QUEUE_READY => self.control.enable_queue(&mut registers),
+            register::INTERRUPT_ACK => self.interrupt.acknowledge(value),
+            #[expect(clippy::cast_possible_truncation, reason = "the field is 8 bits")]
+            register::STATUS => self.control.set_status(&mut registers, Status(value as u8)),
+            _ => {
+                if let Some(queue) = registers.selected_mut() {
+                    set_queue(queue, offset, value);
+                }
+            }
+        }
+    }
+}
+
+fn driver_side(memory: &GuestMemoryMmap, interrupt: &Arc<Interrupt>) -> DriverSide {
+    DriverSide {
+        memory: Arc::new(memory.clone()),
+        interrupts: Arc::clone(interrupt) as Arc<dyn Interrupts>,
+        trouble: Arc::default(),
+    }
+}
+
+/// Writes a register that describes a queue.
+fn set_queue(queue: &mut QueueRegisters, offset: u64, value: u32) {
+    if offset == register::QUEUE_SIZE {
+        queue.size = value;
+        return;
+    }
+    let half = |registers: [u64; 2]| registers.iter().position(|register| *register == offset);
+    if let Some(half) = half(register::QUEUE_DESC) {
+        set_half(&mut queue.descriptors, half, value);
+    } else if let Some(half) = half(register::QUEUE_DRIVER) {
+        set_half(&mut queue.driver, half, value);
+    } else if let Some(half) = half(register::QUEUE_DEVICE) {
+        set_half(&mut queue.device, half, value);
+    }
+}
+
+/// Registers are accessed with aligned 32-bit accesses; any other access is a mistake of the driver (virtio 1.3,
+/// 4.2.2.2) and has no effect. The configuration behind them is accessed at any width.
+impl BusDevice for VirtioMmio {
+    fn read(&self, offset: u64, data: &mut [u8]) {
+        if let Some(offset) = offset.checked_sub(register::CONFIG) {
+            return self.control.read_config(offset, data);
+        }
+        match <&mut [u8; 4]>::try_from(&mut *data) {
+            Ok(data) if offset.is_multiple_of(4) => *data = self.get(offset).to_le_bytes(),
+            _ => data.fill(0),
+        }
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) {
+        if let Ok(data) = <[u8; 4]>::try_from(data)
+            && offset.is_multiple_of(4)
+        {
+            self.set(offset, u32::from_le_bytes(data));
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Virtio devices (virtio 1.3), with split or packed rings in guest memory.
+//!
+//! A [`Handler`] does a device's work on a chain; or a worker does all of it ([`vhost`]). A transport shows the device
+//! to its driver: [`mmio`] on registers in memory, [`pci`] as a function of a PCI bus. What the transports have in
+//! common is here: the status, the choice of features and the description of queues, which vCPU threads access, and the
+//! [`Queue`], which is served by the thread that calls [`Queue::serve`]: the vCPU's thread if the driver notifies and
+//! there is no doorbell, a thread that waits for a doorbell's eventfd, or a thread that polls.
+//!
+//! The driver is hostile: what it writes is checked before it is used, a queue that it breaks stays
+//! broken, [`Refusal`] tells the VMM what the driver did wrong, and no thread serves a queue for longer than a
+//! budget.
+
+#[cfg(test)]
+mod answer_double;
+mod blk;
+mod config;
+mod console;
+mod control;
+mod features;
+mod inverter;
+pub mod mmio;
+pub mod net;
+pub mod pci;
+mod place;
+mod queue;
+mod queues;
+mod refusal;
+mod registers;
+mod ring;
+mod rng;
+mod server;
+pub mod vhost;
+mod watch;
+#[cfg(test)]
+mod worker_double;
+
+pub use blk::Disk;
+pub use config::{Notify, Raise, VirtioConfig};
+pub use console::{CONSOLE_QUEUES, Console, ConsoleReady};
+pub use inverter::Inverter;
+pub use net::Net;
+pub use queue::{Handler, HandlerError, Queue, Served};
+pub use queues::Serving;
+pub use refusal::Refusal;
+pub use rng::Entropy;
+
+use vmbell::eventfd::EventFd;
+
+/// How a transport interrupts the driver. It is called by the thread that serves a queue, and by that of a vCPU.
+trait Interrupts: Send + Sync {
+    /// The device has used a buffer of this queue.
+    fn used_buffer(&self, queue: u16);
+
+    /// The eventfd whose signal is the interrupt of this queue, with nobody of this process in between, as long as the
+    /// driver leaves the device as it is now: none.
+    fn irqfd(&self, _queue: u16) -> Option<EventFd> {
+        None
+    }
+
+    /// The configuration has changed, or the device needs a reset.
+    fn configuration(&self);
+
+    /// Forgets what the driver has not acknowledged: the device is reset.
+    fn reset(&self);
+}

@@ -1,0 +1,178 @@
+//! The network device (virtio 1.3, 5.1) on a tap: what the driver sends goes to the host's interface, and what comes from
+//! there to the driver. The threads that serve the two queues run it.
+//!
+//! [`vhost`](super::vhost) has the same device, whose packets never come to this process.
+
+mod mac;
+pub(super) mod offload;
+mod tap;
+
+use std::fmt;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use vm_memory::GuestMemoryMmap;
+
+pub use mac::{Mac, MacError};
+pub use offload::Offloads;
+pub use tap::{Tap, TapError};
+
+use super::place::Place;
+use super::queue::{Handler, HandlerError};
+use vmbell::virtqueue::Chain;
+
+/// The value of the configuration's status while there is a link.
+const LINK_UP: u16 = 1;
+
+/// The receiving and the sending queue, of which a device without multiqueue has one each.
+const RECEIVE: u16 = 0;
+/// How many queues there are.
+pub const NET_QUEUES: u16 = 2;
+
+/// The header before each packet (`struct virtio_net_hdr`), and the place of its number of buffers.
+const HEADER: usize = 12;
+const NUM_BUFFERS: usize = 10;
+/// The most bytes of a packet, with its header: what IP allows behind an Ethernet header with two VLAN tags.
+const MOST: usize = HEADER + 22 + 65_535;
+
+/// The configuration of an interface with this address.
+pub(super) fn config(mac: Mac) -> [u8; 8] {
+    let mut config = [0; 8];
+    config[..6].copy_from_slice(&mac.0);
+    config[6..].copy_from_slice(&LINK_UP.to_le_bytes());
+    config
+}
+
+/// A network interface of the guest, at the other end of a tap.
+#[derive(Debug)]
+pub struct Net {
+    tap: Tap,
+    offloads: Offloads,
+    config: [u8; 8],
+    /// Whether headers of the driver are for the tap.
+    asks: AtomicBool,
+    /// The next packet for the driver, with its header; empty if there is none.
+    arrived: Mutex<Arrived>,
+    /// A packet of the driver's, while it is sent.
+    sent: Mutex<Box<[u8]>>,
+}
+
+/// A packet in a place for the longest.
+struct Arrived {
+    bytes: Box<[u8]>,
+    len: usize,
+}
+
+impl Net {
+    /// An interface with this address.
+    pub fn new(tap: Tap, mac: Mac, offloads: Offloads) -> Self {
+        Self {
+            tap,
+            offloads,
+            config: config(mac),
+            asks: AtomicBool::new(false),
+            arrived: Mutex::new(Arrived {
+                bytes: vec![0; MOST].into(),
+                len: 0,
+            }),
+            sent: Mutex::new(vec![0; MOST].into()),
+        }
+    }
+
+    fn arrived(&self) -> MutexGuard<'_, Arrived> {
+        self.arrived.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives the packet to the driver. One that its buffer has no room for is lost, and the buffer comes back empty.
+    fn receive(&self, memory: &GuestMemoryMmap, chain: &Chain) -> Result<u32, HandlerError> {
+        let mut packet = self.arrived();
+        let len = std::mem::take(&mut packet.len);
+        let bytes = u32::try_from(len).unwrap_or(u32::MAX);
+        if chain.writable_len() < bytes {
+            return Ok(0);
+        }
+        Place::new(chain.writable()).write(memory, &packet.bytes[..len])?;
+        Ok(bytes)
+    }
+
+    /// Sends a packet, unless it is longer than any. The host drops what its queue has no room for, as a network does.
+    fn send(&self, memory: &GuestMemoryMmap, chain: &Chain) -> Result<u32, HandlerError> {
+        let len = usize::try_from(chain.readable_len()).unwrap_or(usize::MAX);
+        if (HEADER + 1..=MOST).contains(&len) {
+            let mut packet = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
+            let packet = &mut packet[..len];
+            Place::new(chain.readable()).read(memory, packet)?;
+            // The kernel checks what the header asks for.
+            if !self.asks.load(Ordering::Relaxed) {
+                packet[..HEADER].fill(0);
+            }
+            self.tap.write(packet);
+        }
+        Ok(0)
+    }
+}
+
+impl Handler for Net {
+    const DEVICE_ID: u32 = 1;
+    const NAME: &'static str = "virtio-net";
+
+    fn features(&self) -> u64 {
+        offload::ALWAYS | self.offloads.with_single_buffers()
+    }
+
+    fn accepted(&self, features: u64) {
+        self.asks.store(offload::asks(features), Ordering::Relaxed);
+        // A tap without an offload sends packets that every driver takes.
+        let _ = self.tap.accept(features);
+    }
+
+    fn config(&self) -> &[u8] {
+        &self.config
+    }
+
+    fn source(&self) -> Option<(u16, BorrowedFd<'_>)> {
+        Some((RECEIVE, self.tap.as_fd()))
+    }
+
+    /// Sending never waits. A buffer of the driver waits until there is a packet for it.
+    fn is_ready(&self, queue: u16) -> bool {
+        if queue != RECEIVE {
+            return true;
+        }
+        let mut arrived = self.arrived();
+        if arrived.len == 0 {
+            // There is none, or the interface is down: the tap wakes us when that changes.
+            let Ok(len) = self.tap.read(&mut arrived.bytes) else {
+                return false;
+            };
+            arrived.bytes[NUM_BUFFERS..HEADER].copy_from_slice(&1_u16.to_le_bytes());
+            arrived.len = len;
+        }
+        arrived.len > 0
+    }
+
+    fn handle(
+        &self,
+        queue: u16,
+        memory: &GuestMemoryMmap,
+        chain: &Chain,
+    ) -> Result<u32, HandlerError> {
+        match queue {
+            RECEIVE => self.receive(memory, chain),
+            _ => self.send(memory, chain),
+        }
+    }
+}
+
+impl fmt::Debug for Arrived {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Arrived")
+            .field("len", &self.len)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+#[path = "test.rs"]
+mod tests;

@@ -1,0 +1,90 @@
+//! The doorbells of a device's notifications: one for each queue, at the queue's address in the BAR, wherever the guest
+//! puts that. Each signals the eventfd that wakes whoever serves the queue.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::OnError;
+use super::layout::notify_offset;
+use crate::virtio::server::Server;
+use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
+use vmbell::hypervisor::IoEvents;
+
+/// The doorbells, until this is dropped.
+pub(super) struct Bells {
+    server: Arc<dyn Server>,
+    events: Arc<dyn IoEvents>,
+    on_error: OnError,
+    /// The address of each doorbell that is registered, with its queue.
+    registered: Mutex<Vec<(u16, IoEventAddress)>>,
+}
+
+impl Bells {
+    /// The doorbells of those queues that have an eventfd; none is registered yet.
+    pub(super) fn new(
+        server: Arc<dyn Server>,
+        events: Arc<dyn IoEvents>,
+        on_error: OnError,
+    ) -> Self {
+        Self {
+            server,
+            events,
+            on_error,
+            registered: Mutex::default(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<(u16, IoEventAddress)>> {
+        self.registered
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Moves the doorbells with the BAR; without a base there are none.
+    pub(super) fn moved(&self, base: Option<u64>) {
+        let mut registered = self.lock();
+        for (queue, address) in registered.drain(..) {
+            let Some(kick) = self.server.kick(queue) else {
+                continue;
+            };
+            let removed = self
+                .events
+                .unregister_ioevent(kick, address, Datamatch::AnyLength);
+            if let Err(error) = removed {
+                (self.on_error)(error);
+            }
+        }
+        let Some(base) = base else { return };
+        for queue in 0..self.server.queues() {
+            let Some(kick) = self.server.kick(queue) else {
+                continue;
+            };
+            let address = IoEventAddress::Mmio(base + notify_offset(queue));
+            let added = self.events.register_ioevent(
+                kick,
+                address,
+                Datamatch::AnyLength,
+                Sharing::Exclusive,
+            );
+            if let Err(error) = added {
+                // The other notifications reach the device, which rings.
+                return (self.on_error)(error);
+            }
+            registered.push((queue, address));
+        }
+    }
+}
+
+impl Drop for Bells {
+    fn drop(&mut self) {
+        self.moved(None);
+    }
+}
+
+impl fmt::Debug for Bells {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bells")
+            .field("registered", &self.registered)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,245 @@
+//! The device as a function of a PCI bus, on the threads of the vCPUs that access it.
+
+use std::fmt;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::bells::Bells;
+use super::interrupts::PciInterrupts;
+use super::layout::{self, Part};
+use super::messages::Messages;
+use super::window::Window;
+use super::{GuestParts, common};
+use crate::pci::{BARS, Bar, ConfigSpace, Identity, MsixCapability, PciFunction, Registers};
+use crate::virtio::control::{Control, QUEUE_SIZE_MAX};
+use crate::virtio::queues::Queues;
+use crate::virtio::server::{DriverSide, Server};
+use crate::virtio::vhost::{Vhost, Worker};
+use crate::virtio::{Handler, Interrupts, Refusal};
+use crate::virtio::{Notify, VirtioConfig};
+
+/// Red Hat's vendor ID, which all virtio devices have, and the device ID of type 0 (virtio 1.3, 4.1.2).
+const VENDOR: u16 = 0x1af4;
+const FIRST_DEVICE: u16 = 0x1040;
+/// Above 0 for a device without a legacy interface.
+const REVISION: u8 = 1;
+/// Offsets in configuration space of what is the function's own.
+const REVISION_AT: usize = 0x08;
+const CLASS_AT: usize = 0x0a;
+const SUBSYSTEM_VENDOR_AT: usize = 0x2c;
+const SUBSYSTEM_AT: usize = 0x2e;
+
+/// A virtio device on a PCI bus.
+pub struct VirtioPci {
+    // The doorbells go before those whom they wake.
+    bells: Option<Bells>,
+    control: Control,
+    interrupts: Arc<PciInterrupts>,
+    msix: MsixCapability,
+    window: Mutex<Window>,
+}
+
+impl VirtioPci {
+    /// A device in the state after a reset, whose queues a handler serves. It has a vector for each queue, and one for
+    /// changes of its configuration.
+    ///
+    /// # Errors
+    ///
+    /// If the process cannot have more descriptors or threads.
+    pub fn new<D: Handler + 'static>(
+        handler: D,
+        queues: u16,
+        config: VirtioConfig,
+        guest: GuestParts,
+    ) -> io::Result<Self> {
+        let backlog = guest.backlog.clone();
+        Self::over(queues, config, guest, |driver| {
+            let queues = Queues::with_threads(handler, queues, config, driver, backlog)?;
+            Ok(Arc::new(queues))
+        })
+    }
+
+    /// A device in the state after a reset, whose queues a worker serves.
+    ///
+    /// # Errors
+    ///
+    /// If the process cannot have more descriptors or threads.
+    pub fn with_worker<W: Worker + 'static>(
+        worker: W,
+        config: VirtioConfig,
+        guest: GuestParts,
+    ) -> io::Result<Self> {
+        Self::over(W::QUEUES, config, guest, |driver| {
+            Ok(Arc::new(Vhost::new(worker, driver)?))
+        })
+    }
+
+    fn over(
+        queues: u16,
+        config: VirtioConfig,
+        guest: GuestParts,
+        server: impl FnOnce(DriverSide) -> io::Result<Arc<dyn Server>>,
+    ) -> io::Result<Self> {
+        let GuestParts {
+            memory,
+            events,
+            routes,
+            on_error,
+            ..
+        } = guest;
+        let vectors = queues + 1;
+        let messages = Messages::new(routes, config.raise, vectors, Arc::clone(&on_error));
+        let interrupts = Arc::new(PciInterrupts::new(messages, vectors, queues));
+        let driver = DriverSide {
+            memory: Arc::new(memory),
+            interrupts: Arc::clone(&interrupts) as Arc<dyn Interrupts>,
+            trouble: Arc::default(),
+        };
+        let server = server(driver.clone())?;
+        let bells = match config.notify {
+            Notify::Doorbell => Some(Bells::new(Arc::clone(&server), events, on_error)),
+            Notify::Exit => None,
+        };
+        Ok(Self {
+            bells,
+            control: Control::new(server, driver, QUEUE_SIZE_MAX),
+            interrupts,
+            msix: layout::msix(vectors),
+            window: Mutex::default(),
+        })
+    }
+
+    /// Takes the last refusal; `None` if there was none since the last call.
+    pub fn take_refusal(&self) -> Option<Refusal> {
+        self.control.take_refusal()
+    }
+
+    fn window(&self) -> MutexGuard<'_, Window> {
+        self.window.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn notify(&self, offset: u64) {
+        if let Some(queue) = layout::notified(offset) {
+            self.control.server().notify(queue);
+        }
+    }
+}
+
+/// Vendor, device, and a class by the device's type.
+fn identity(device: u32) -> Identity {
+    /// The last type of which there is a device ID.
+    const LAST: u16 = 0x3f;
+    let class = match device {
+        1 => 0x0200,
+        2 => 0x0100,
+        _ => 0x00ff,
+    };
+    Identity {
+        vendor: VENDOR,
+        device: FIRST_DEVICE + u16::try_from(device).map_or(LAST, |kind| kind.min(LAST)),
+        class,
+    }
+}
+
+impl PciFunction for VirtioPci {
+    fn name(&self) -> &'static str {
+        self.control.server().name()
+    }
+
+    fn identity(&self) -> Identity {
+        identity(self.control.server().device_id())
+    }
+
+    fn bars(&self) -> [Option<Bar>; BARS] {
+        layout::bars()
+    }
+
+    fn registers(&self) -> Registers {
+        let config = u32::try_from(self.control.config_len()).unwrap_or(u32::MAX);
+        Registers {
+            pin: None,
+            capabilities: layout::capabilities(self.control.server().queues(), config, self.msix),
+            own: true,
+        }
+    }
+
+    /// The revision, the class and the subsystem, and what the driver reads through the window.
+    fn read_config(&self, offset: usize, data: &mut [u8]) {
+        data.fill(0);
+        let window = *self.window();
+        if let Some((target, len)) = window.target(offset, data.len()) {
+            return self.read(layout::BAR.into(), target, &mut data[..len]);
+        }
+        let Identity { device, class, .. } = self.identity();
+        let own = [
+            (REVISION_AT, [REVISION, 0]),
+            (CLASS_AT, class.to_le_bytes()),
+            (SUBSYSTEM_VENDOR_AT, VENDOR.to_le_bytes()),
+            (SUBSYSTEM_AT, device.to_le_bytes()),
+        ];
+        for (byte, at) in data.iter_mut().zip(offset..) {
+            let found = own
+                .iter()
+                .find(|(start, _)| (*start..start + 2).contains(&at));
+            if let Some((start, value)) = found {
+                *byte = value[at - start];
+            }
+        }
+    }
+
+    fn write_config(&self, offset: usize, data: &[u8]) {
+        let window = *self.window();
+        if let Some((target, len)) = window.target(offset, data.len()) {
+            self.write(layout::BAR.into(), target, &data[..len]);
+        }
+    }
+
+    fn configured(&self, config: &ConfigSpace) {
+        *self.window() = Window::new(config);
+        self.interrupts
+            .messages
+            .set_control(self.msix.control(config));
+    }
+
+    fn read(&self, _bar: usize, offset: u64, data: &mut [u8]) {
+        let messages = &self.interrupts.messages;
+        match layout::part(offset) {
+            Some((Part::Common, at)) => common::read(&self.control, &self.interrupts, at, data),
+            Some((Part::Isr, 0)) if data.len() == 1 => data[0] = self.interrupts.take_status(),
+            Some((Part::Config, at)) => self.control.read_config(at, data),
+            Some((Part::Table, at)) => messages.read(at, data),
+            Some((Part::Pending, at)) => messages.read_pending(at, data),
+            _ => data.fill(0),
+        }
+    }
+
+    fn write(&self, _bar: usize, offset: u64, data: &[u8]) {
+        match layout::part(offset) {
+            Some((Part::Common, at)) => common::write(&self.control, &self.interrupts, at, data),
+            Some((Part::Notify, at)) => self.notify(at),
+            Some((Part::Table, at)) => self.interrupts.messages.write(at, data),
+            _ => {}
+        }
+    }
+
+    fn moved(&self, _bar: usize, base: Option<u64>) {
+        if let Some(bells) = &self.bells {
+            bells.moved(base);
+        }
+    }
+
+    fn reset(&self) {
+        self.control.reset(&mut self.control.registers());
+        self.interrupts.messages.reset();
+    }
+}
+
+impl fmt::Debug for VirtioPci {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("VirtioPci")
+            .field("control", &self.control)
+            .field("interrupts", &self.interrupts)
+            .field("bells", &self.bells)
+            .finish_non_exhaustive()
+    }
+}

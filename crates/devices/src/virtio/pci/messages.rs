@@ -1,0 +1,275 @@
+//! The messages of MSI-X: sends those of vectors that the guest lets through, and remembers those that it masks (PCI 3.0,
+//! 6.8.2.9 and 6.8.3.4). The threads that serve queues signal vectors, and vCPU threads write the table; a lock makes
+//! each of these one step, so that a vector that is unmasked while it is signalled sends its message exactly once.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::OnError;
+use crate::pci::{MsixControl, MsixTable, Routes, read_pending};
+use crate::virtio::Raise;
+use vmbell::eventfd::{EFD_NONBLOCK, EventFd, drain};
+use vmbell::hypervisor::{Error, IrqTrigger};
+use vmbell::irq::{Gsi, Msi};
+
+/// The messages of a device.
+pub(super) struct Messages {
+    routes: Arc<Routes>,
+    raise: Raise,
+    on_error: OnError,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    table: MsixTable,
+    vectors: Vec<Vector>,
+}
+
+#[derive(Debug, Default)]
+struct Vector {
+    pending: bool,
+    /// Made with the vector's first message, and kept until the device goes.
+    irqfd: Option<Irqfd>,
+    /// The irqfd's eventfd, if somebody else signals it, too. While the vector is masked its count is what is pending.
+    lent: Option<EventFd>,
+    /// Whether it was ever lent. Whoever has it can fill it and make it blocking, so from then on we do not write to it.
+    was_lent: bool,
+}
+
+#[derive(Debug)]
+struct Irqfd {
+    event: EventFd,
+    /// `None` while the eventfd is not registered.
+    trigger: Option<Box<dyn IrqTrigger>>,
+    gsi: Gsi,
+    /// The message that the GSI leads to.
+    message: Msi,
+}
+
+impl Messages {
+    /// The messages of so many vectors; MSI-X is off.
+    pub(super) fn new(routes: Arc<Routes>, raise: Raise, vectors: u16, on_error: OnError) -> Self {
+        Self {
+            routes,
+            raise,
+            on_error,
+            state: Mutex::new(State {
+                table: MsixTable::new(vectors),
+                vectors: (0..vectors).map(|_| Vector::default()).collect(),
+            }),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends the message of a vector, or remembers it while it is masked; there may be no such vector. Returns false if
+    /// MSI-X is off, so that the interrupt has to take another way.
+    pub(super) fn signal(&self, vector: u16) -> bool {
+        let mut state = self.lock();
+        if !state.table.is_enabled() {
+            return false;
+        }
+        if let Some(found) = state.vectors.get_mut(usize::from(vector)) {
+            found.pending = true;
+            self.settle(&mut state, vector);
+        }
+        true
+    }
+
+    /// Lends the eventfd of a vector to somebody who signals it whenever there is an interrupt, and who does not see the
+    /// mask; `None` if the vector has no irqfd.
+    pub(super) fn lend(&self, vector: u16) -> Option<EventFd> {
+        let mut state = self.lock();
+        if self.raise != Raise::Irqfd || !state.table.is_enabled() {
+            return None;
+        }
+        let lender = state.vectors.get_mut(usize::from(vector))?;
+        lender.was_lent = true;
+        if lender.lent.is_none() {
+            let event = match &lender.irqfd {
+                Some(irqfd) => irqfd.event.try_clone(),
+                None => EventFd::new(EFD_NONBLOCK),
+            };
+            lender.lent = Some(event.ok()?);
+        }
+        let event = lender.lent.as_ref()?.try_clone().ok()?;
+        self.settle(&mut state, vector);
+        Some(event)
+    }
+
+    /// Nobody signals a lent eventfd any more.
+    pub(super) fn take_back(&self) {
+        for vector in &mut self.lock().vectors {
+            vector.lent = None;
+        }
+    }
+
+    /// Reads the table.
+    pub(super) fn read(&self, offset: u64, data: &mut [u8]) {
+        self.lock().table.read(offset, data);
+    }
+
+    /// Writes the table.
+    pub(super) fn write(&self, offset: u64, data: &[u8]) {
+        let mut state = self.lock();
+        if let Some(vector) = state.table.write(offset, data) {
+            self.settle(&mut state, vector);
+        }
+    }
+
+    /// Reads the pending bits.
+    pub(super) fn read_pending(&self, offset: u64, data: &mut [u8]) {
+        let mut state = self.lock();
+        read_pending(offset, data, |vector| {
+            let vector = state.vectors.get_mut(usize::from(vector));
+            vector.is_some_and(Vector::is_pending)
+        });
+    }
+
+    /// Turns MSI-X on or off, and the mask of all vectors.
+    pub(super) fn set_control(&self, control: MsixControl) {
+        let mut state = self.lock();
+        if state.table.control() != control {
+            state.table.set_control(control);
+            for vector in (0..).take(state.vectors.len()) {
+                self.settle(&mut state, vector);
+            }
+        }
+    }
+
+    /// Masks all vectors and forgets their messages.
+    pub(super) fn reset(&self) {
+        let mut state = self.lock();
+        let count = u16::try_from(state.vectors.len()).unwrap_or(u16::MAX);
+        state.table = MsixTable::new(count);
+        for vector in &mut state.vectors {
+            vector.pending = false;
+        }
+    }
+
+    /// Prepares the message of a vector that is not masked, and sends it if it is pending. A lent eventfd of one that is
+    /// masked leads nowhere.
+    fn settle(&self, state: &mut State, vector: u16) {
+        let message = state.table.message(vector);
+        let Some(vector) = state.vectors.get_mut(usize::from(vector)) else {
+            return;
+        };
+        let settled = match (message, self.raise) {
+            (Some(message), Raise::Irqfd) => vector.send(message, &self.routes),
+            (Some(message), Raise::Call) if std::mem::take(&mut vector.pending) => {
+                self.routes.irqs().signal_msi(message).map(drop)
+            }
+            (None, Raise::Irqfd) => vector.hold(&self.routes),
+            (_, Raise::Call) => Ok(()),
+        };
+        if let Err(error) = settled {
+            (self.on_error)(error);
+        }
+    }
+}
+
+impl Vector {
+    /// Whether a message waits for the mask to go. The count of a lent eventfd is one, while no irqfd takes it.
+    fn is_pending(&mut self) -> bool {
+        let is_registered = self.irqfd.as_ref().is_some_and(|it| it.trigger.is_some());
+        if let Some(lent) = &self.lent
+            && !is_registered
+        {
+            self.pending |= drain(lent);
+        }
+        self.pending
+    }
+
+    /// Registers the irqfd, whose GSI leads to `message`, and signals it if a message is pending.
+    fn send(&mut self, message: Msi, routes: &Routes) -> Result<(), Error> {
+        let irqfd = match self.irqfd.take() {
+            Some(irqfd) => irqfd,
+            None => Irqfd::new(self.lent.as_ref(), message, routes)?,
+        };
+        let irqfd = self.irqfd.insert(irqfd);
+        if irqfd.message != message {
+            routes.set(irqfd.gsi, message)?;
+            irqfd.message = message;
+        }
+        let trigger = irqfd.trigger(routes)?;
+        if std::mem::take(&mut self.pending) {
+            if self.was_lent {
+                routes.irqs().signal_msi(message)?;
+            } else {
+                trigger.signal();
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the irqfd of a lent eventfd out, so that its signals wait in the count.
+    fn hold(&mut self, routes: &Routes) -> Result<(), Error> {
+        if let Some(irqfd) = self.irqfd.as_mut().filter(|_| self.lent.is_some())
+            && irqfd.trigger.take().is_some()
+        {
+            routes.irqs().unregister_irqfd(&irqfd.event, irqfd.gsi)?;
+        }
+        Ok(())
+    }
+}
+
+impl Irqfd {
+    /// An irqfd of an eventfd, or of a new one. It is not registered.
+    fn new(event: Option<&EventFd>, message: Msi, routes: &Routes) -> Result<Self, Error> {
+        let event = match event {
+            Some(event) => event.try_clone(),
+            None => EventFd::new(EFD_NONBLOCK),
+        };
+        let event = event.map_err(|source| Error::System {
+            operation: "make an eventfd",
+            source,
+        })?;
+        Ok(Self {
+            event,
+            trigger: None,
+            gsi: routes.add(message)?,
+            message,
+        })
+    }
+
+    /// The trigger of the irqfd, which is registered from now on. What was counted before arrives, too.
+    fn trigger(&mut self, routes: &Routes) -> Result<&dyn IrqTrigger, Error> {
+        let trigger = match self.trigger.take() {
+            Some(trigger) => trigger,
+            None => {
+                let irqs = routes.irqs();
+                irqs.register_irqfd(&self.event, self.gsi, None)?;
+                irqs.irq_trigger(&self.event).or_else(|error| {
+                    irqs.unregister_irqfd(&self.event, self.gsi)?;
+                    Err(error)
+                })?
+            }
+        };
+        Ok(&**self.trigger.insert(trigger))
+    }
+}
+
+impl Drop for Messages {
+    fn drop(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for irqfd in state.vectors.iter().filter_map(|v| v.irqfd.as_ref()) {
+            // Nobody could be told of an error, and the guest's end does all of it again.
+            if irqfd.trigger.is_some() {
+                let _ = self.routes.irqs().unregister_irqfd(&irqfd.event, irqfd.gsi);
+            }
+            let _ = self.routes.remove(irqfd.gsi);
+        }
+    }
+}
+
+impl fmt::Debug for Messages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Messages")
+            .field("raise", &self.raise)
+            .field("state", &self.state)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,57 @@
+//! The transport on PCI (virtio 1.3, 4.1): a modern device, without the legacy interface.
+//!
+//! [`VirtioPci`] is a function whose one BAR has the common configuration, the notifications, the interrupt status and
+//! MSI-X; vCPU threads access it. Each queue has its own address for notifications. With [`Notify::Doorbell`] the address
+//! is a doorbell, and a thread that sleeps on its eventfd serves the queue, so that a notification does not leave the
+//! kernel; with [`Notify::Exit`] it comes to the vCPU's thread, which serves the queue itself. Each vector of MSI-X that
+//! the driver gives a message is an irqfd with a route, or is sent by a call ([`Raise`]).
+
+mod bells;
+mod common;
+mod function;
+mod interrupts;
+mod layout;
+mod messages;
+mod window;
+
+use std::sync::Arc;
+
+use vm_memory::GuestMemoryMmap;
+
+pub use function::VirtioPci;
+
+#[cfg(doc)]
+use super::{Notify, Raise};
+use crate::pci::Routes;
+use vmbell::bus::Backlog;
+use vmbell::hypervisor::{Error, IoEvents};
+
+/// A function that is called if a doorbell or an interrupt cannot be set up, on the thread on which it happens.
+pub type OnError = Arc<dyn Fn(Error) + Send + Sync>;
+
+/// What a device needs of its machine.
+#[derive(Clone)]
+pub struct GuestParts {
+    /// The guest's RAM, where the queues are.
+    pub memory: GuestMemoryMmap,
+    /// Where doorbells are registered.
+    pub events: Arc<dyn IoEvents>,
+    /// The routes of the guest's messages.
+    pub routes: Arc<Routes>,
+    /// The machine's: it continues the service of a notification that exceeds the budget.
+    pub backlog: Backlog,
+    /// Who is told of errors.
+    pub on_error: OnError,
+}
+
+impl std::fmt::Debug for GuestParts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("GuestParts")
+            .field("routes", &self.routes)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(any(loom, miri)))]
+mod tests;

@@ -1,0 +1,103 @@
+//! Notifications: by doorbells that move with the BAR, or by exits.
+
+use super::*;
+use crate::wait::await_that;
+use vmbell::virtqueue::{Buffer, DriverQueue, Features, SplitDriver, brand};
+
+const LAYOUTS: [SplitLayout; 2] = [
+    SplitLayout::contiguous(0, 8),
+    SplitLayout::contiguous(0x2000, 8),
+];
+
+/// A live device with two queues.
+fn live(notify: Notify) -> Pc {
+    let mut pc = Pc::new(VirtioConfig {
+        notify,
+        ..VirtioConfig::default()
+    });
+    pc.negotiate();
+    for (queue, layout) in (0..).zip(&LAYOUTS) {
+        assert!(pc.set_up(queue, layout, 0xffff));
+    }
+    pc.go_live();
+    pc
+}
+
+/// Waits for the answer to a request after `notify`.
+fn await_answer(pc: &mut Pc, queue: usize, notify: impl FnOnce(&mut Pc)) {
+    brand::scoped(|brand| {
+        let memory = pc.memory.clone();
+        let memory = &memory;
+        let layout = &LAYOUTS[queue];
+        let mut driver = SplitDriver::new(&memory, layout, Features::default(), brand).unwrap();
+        driver.add(&[Buffer::new(0x8000, 4)], &[], ()).unwrap();
+        notify(pc);
+        await_that("the answer", || driver.get_used().unwrap().is_some());
+    });
+}
+
+#[test]
+fn each_queue_has_a_doorbell_of_its_own_for_writes_of_any_length() {
+    for queue in [0, 1] {
+        let mut pc = live(Notify::Doorbell);
+        let address = NOTIFY + 4 * queue as u64;
+        await_answer(&mut pc, queue, |pc| {
+            assert!(pc.store(address, 2, queue as u64));
+        });
+        for len in [1, 4, 8] {
+            assert!(pc.store(address, len, 0));
+        }
+        assert_eq!(pc.errors(), 0);
+    }
+}
+
+#[test]
+fn doorbells_move_with_the_bar_and_go_with_its_decoding() {
+    let mut pc = live(Notify::Doorbell);
+    let moved = BASE + 0x10_0000;
+    pc.configure(0x10, 4, moved);
+    assert!(!pc.bell.ring(IoEventAddress::Mmio(NOTIFY), &[0; 2]));
+    await_answer(&mut pc, 0, |pc| {
+        assert!(pc.store(moved + 0x3000, 2, 0));
+    });
+    assert_eq!(pc.registry.registered.load(Ordering::Relaxed), 2);
+    pc.configure(0x04, 2, 0);
+    assert_eq!(pc.registry.registered.load(Ordering::Relaxed), 0);
+    pc.configure(0x04, 2, 2);
+    assert_eq!(pc.registry.registered.load(Ordering::Relaxed), 2);
+    assert_eq!(pc.errors(), 0);
+}
+
+#[test]
+fn a_notification_that_reaches_the_device_rings_its_doorbell() {
+    let mut pc = live(Notify::Doorbell);
+    await_answer(&mut pc, 1, |pc| {
+        assert!(pc.mmio.write(NOTIFY + 4, &[1, 0]));
+    });
+}
+
+#[test]
+fn without_doorbells_the_queue_is_served_before_the_write_returns() {
+    let mut pc = live(Notify::Exit);
+    assert_eq!(pc.registry.registered.load(Ordering::Relaxed), 0);
+    brand::scoped(|brand| {
+        let memory = pc.memory.clone();
+        let memory = &memory;
+        let mut driver =
+            SplitDriver::new(&memory, &LAYOUTS[1], Features::default(), brand).unwrap();
+        driver.add(&[Buffer::new(0x8000, 4)], &[], ()).unwrap();
+        pc.store(NOTIFY, 2, 0);
+        assert!(driver.get_used().unwrap().is_none(), "another queue's");
+        pc.store(NOTIFY + 4, 2, 1);
+        assert!(driver.get_used().unwrap().is_some());
+    });
+    assert!(pc.backlog.is_empty());
+}
+
+#[test]
+fn a_device_that_goes_takes_its_doorbells_along() {
+    let pc = live(Notify::Doorbell);
+    let registry = Arc::clone(&pc.registry);
+    drop(pc);
+    assert_eq!(registry.registered.load(Ordering::Relaxed), 0);
+}

@@ -1,0 +1,118 @@
+//! What a driver finds (virtio 1.3, 4.1.2 and 4.1.4).
+
+use super::*;
+use crate::virtio::Entropy;
+
+/// A capability: its ID and its offset.
+fn capabilities(pc: &mut Pc) -> Vec<(u64, u64)> {
+    let mut found = Vec::new();
+    let mut next = pc.config(0x34, 1);
+    while next != 0 {
+        found.push((pc.config(next, 1), next));
+        next = pc.config(next + 1, 1);
+    }
+    found
+}
+
+fn rng() -> Pc {
+    Pc::with(Entropy, 1, VirtioConfig::default())
+}
+
+#[test]
+fn the_ids_are_those_of_a_modern_entropy_device() {
+    let mut pc = rng();
+    assert_eq!(pc.config(0x00, 4), 0x1044_1af4);
+    assert_eq!(pc.config(0x08, 4), 0x00ff_0001, "class and revision");
+    assert_eq!(pc.config(0x2c, 4), 0x1044_1af4, "the subsystem");
+    assert_eq!(pc.config(0x06, 2), 0x0010, "there are capabilities");
+    assert_eq!(pc.config(0x3d, 1), 0, "there is no interrupt pin");
+}
+
+#[test]
+fn each_structure_has_one_capability_that_says_where_it_is() {
+    let mut pc = rng();
+    let found = capabilities(&mut pc);
+    let vendor: Vec<u64> = found
+        .iter()
+        .filter(|(id, _)| *id == 9)
+        .map(|(_, at)| *at)
+        .collect();
+    let structures: Vec<[u64; 5]> = vendor
+        .iter()
+        .map(|at| {
+            [
+                pc.config(at + 3, 1),
+                pc.config(at + 2, 1),
+                pc.config(at + 4, 1),
+                pc.config(at + 8, 4),
+                pc.config(at + 12, 4),
+            ]
+        })
+        .collect();
+    // Type, length of the capability, BAR, offset and length.
+    assert_eq!(
+        structures,
+        [
+            [1, 16, 0, 0x0000, 56],
+            [2, 20, 0, 0x3000, 4],
+            [3, 16, 0, 0x1000, 1],
+            [5, 20, 0, 0, 0],
+        ]
+    );
+    assert_eq!(pc.config(vendor[1] + 16, 4), 4, "the multiplier");
+    assert_eq!(found.last(), Some(&(0x11, MSIX)));
+    assert_eq!(pc.config(MSIX + 2, 2), 1, "two vectors, and off");
+    assert_eq!(pc.config(MSIX + 4, 4), 0x4000);
+    assert_eq!(pc.config(MSIX + 8, 4), 0x5000);
+}
+
+#[test]
+fn the_common_configuration_is_that_of_a_reset() {
+    let mut pc = rng();
+    let fields = [(0, 4), (8, 4), (16, 2), (18, 2), (20, 1), (21, 1), (22, 2)];
+    let values = fields.map(|(at, len)| pc.get(at, len));
+    assert_eq!(values, [0, 0, 0xffff, 1, 0, 0, 0]);
+    assert_eq!(pc.get(QUEUE_SIZE, 2), 256, "the most");
+    assert_eq!(pc.get(QUEUE_VECTOR, 2), 0xffff);
+    assert_eq!(pc.get(QUEUE_ENABLE, 2), 0);
+    assert_eq!(pc.get(QUEUE_NOTIFY_OFF, 2), 0);
+    assert_eq!(pc.get(4, 4), 0x3000_0000, "indirect, event index");
+    pc.set(0, 4, 1);
+    assert_eq!(pc.get(4, 4), 0x0000_0009, "version 1, in order");
+    pc.set(0, 4, 2);
+    assert_eq!(pc.get(4, 4), 0);
+}
+
+#[test]
+fn a_queue_that_is_not_there_has_no_size() {
+    let mut pc = rng();
+    pc.set(QUEUE_SELECT, 2, 1);
+    assert_eq!(pc.get(QUEUE_SIZE, 2), 0);
+    assert_eq!(pc.get(QUEUE_VECTOR, 2), 0xffff);
+    for (field, len) in [(QUEUE_SIZE, 2), (QUEUE_ENABLE, 2), (32, 8), (32, 4)] {
+        pc.set(field, len, 1);
+        assert_eq!(pc.get(field, len), 0);
+    }
+}
+
+#[test]
+fn queues_are_notified_at_places_of_their_own() {
+    let mut pc = Pc::plain();
+    let offsets = [0, 1].map(|queue| {
+        pc.set(QUEUE_SELECT, 2, queue);
+        pc.get(QUEUE_NOTIFY_OFF, 2)
+    });
+    assert_eq!(offsets, [0, 1]);
+}
+
+#[test]
+fn addresses_are_written_whole_or_by_halves() {
+    let mut pc = Pc::plain();
+    for field in QUEUE_ADDRESSES {
+        pc.set(field, 8, 0x1234_5678_9abc_def0);
+        assert_eq!(pc.get(field, 4), 0x9abc_def0);
+        assert_eq!(pc.get(field + 4, 4), 0x1234_5678);
+        pc.set(field + 4, 4, 7);
+        assert_eq!(pc.get(field, 8), 0x7_9abc_def0);
+    }
+}

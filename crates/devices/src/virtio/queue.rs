@@ -1,0 +1,277 @@
+//! A queue of the device, and the service of its chains.
+//!
+//! A driver can make chains available as fast as they are served, so a service has a budget. After that its
+//! thread can do something else: a vCPU's thread can see a kick, a listener's thread that it must stop.
+//! Notifications stay disabled then, so the thread must call the service again.
+
+use std::fmt;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use vm_memory::{GuestAddress, GuestMemoryError, GuestMemoryMmap};
+
+use super::control::QUEUE_SIZE_MAX;
+use super::refusal::Refusal;
+use super::ring::Ring;
+use super::server::DriverSide;
+use vmbell::bus::Work;
+use vmbell::virtqueue::{Chain, DeviceQueue};
+
+/// The most chains of one service: a full ring of the largest size, so that a second service is needed only if
+/// the driver makes chains available during the first. Linux's vhost-net yields its thread after as many
+/// (`VHOST_NET_PKT_WEIGHT`).
+pub(super) const BUDGET: u16 = QUEUE_SIZE_MAX;
+
+/// Why a device cannot handle a chain.
+#[derive(Debug, thiserror::Error)]
+pub enum HandlerError {
+    /// A buffer of the chain is not in guest memory.
+    #[error("a buffer at {address:#x} is not in guest memory", address = address.0)]
+    Outside {
+        /// The address that could not be accessed.
+        address: GuestAddress,
+        /// The error of the access.
+        source: GuestMemoryError,
+    },
+    /// The chain is too short for any request of this device, so that it cannot be answered.
+    #[error("a request of {readable} bytes with room for an answer of {writable} is too short")]
+    Short {
+        /// Bytes that the device may read.
+        readable: u32,
+        /// Bytes that the device may write.
+        writable: u32,
+    },
+    /// The host could not do what the device needs.
+    #[error("the host could not {operation}")]
+    Host {
+        /// What it could not do.
+        operation: &'static str,
+        /// Its error.
+        source: io::Error,
+    },
+}
+
+/// The work of a device on the chains that its driver makes available.
+pub trait Handler: Send + Sync {
+    /// The device ID (virtio 1.3, 5).
+    const DEVICE_ID: u32;
+    /// The device's name, for messages.
+    const NAME: &'static str = "virtio";
+
+    /// The features that only this type of device has (bits 0 to 23): none.
+    fn features(&self) -> u64 {
+        0
+    }
+
+    /// The driver has accepted these features, and its requests follow. No request is under way.
+    fn accepted(&self, _features: u64) {}
+
+    /// The configuration that only this type of device has: none.
+    fn config(&self) -> &[u8] {
+        &[]
+    }
+
+    /// The queue whose chains wait for the host, and the descriptor that is readable when the host has something for
+    /// them: none. Whoever serves the queues watches it, which on PCI is a thread of the device.
+    fn source(&self) -> Option<(u16, BorrowedFd<'_>)> {
+        None
+    }
+
+    /// Whether the device can use a chain of this queue now: always. Chains wait in the ring meanwhile, and the queue is
+    /// served again when the [source](Self::source) becomes readable.
+    fn is_ready(&self, _queue: u16) -> bool {
+        true
+    }
+
+    /// Handles one chain of a queue and returns how many bytes it has written.
+    ///
+    /// # Errors
+    ///
+    /// The queue stops then.
+    fn handle(
+        &self,
+        queue: u16,
+        memory: &GuestMemoryMmap,
+        chain: &Chain,
+    ) -> Result<u32, HandlerError>;
+}
+
+/// The state of a queue between DRIVER_OK and a reset.
+struct Live {
+    device: Ring,
+    chain: Chain,
+}
+
+/// The result of a service.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use = "more is not notified: whoever served comes again"]
+pub struct Served {
+    /// How many chains were given back.
+    pub chains: u64,
+    /// Whether more chains may wait, for which the driver does not notify: the caller must serve again.
+    pub more: bool,
+}
+
+/// A queue of the device, which any thread may serve.
+pub struct Queue<D> {
+    index: u16,
+    driver: DriverSide,
+    handler: Arc<D>,
+    /// Whether a thread polls the queue, so that the driver need not notify.
+    polled: bool,
+    live: Mutex<Option<Live>>,
+    /// How many calls of [`serve`](Self::serve) there were since the call that serves now began. Other callers do
+    /// not wait for it, because a driver could make that wait long.
+    calls: AtomicU64,
+    /// Asks the thread that serves to return soon: the driver resets the device.
+    leave: AtomicBool,
+    /// Chains that were given back, over all resets.
+    served: AtomicU64,
+}
+
+impl<D> fmt::Debug for Queue<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Queue")
+            .field("index", &self.index)
+            .field("polled", &self.polled)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<D: Handler> Queue<D> {
+    pub(super) fn new(index: u16, driver: &DriverSide, handler: Arc<D>, polled: bool) -> Self {
+        Self {
+            index,
+            driver: driver.clone(),
+            handler,
+            polled,
+            live: Mutex::new(None),
+            calls: AtomicU64::new(0),
+            leave: AtomicBool::new(false),
+            served: AtomicU64::new(0),
+        }
+    }
+
+    /// The queue's index, which the driver writes to notify.
+    pub fn index(&self) -> u16 {
+        self.index
+    }
+
+    /// How many chains were given back so far, by any thread.
+    pub fn served(&self) -> u64 {
+        self.served.load(Ordering::Relaxed)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Live>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts the queue: from here on it can be served.
+    pub(super) fn start(&self, mut device: Ring) {
+        if self.polled {
+            device.disable_notification();
+        }
+        let chain = Chain::with_capacity(usize::from(device.size()));
+        *self.lock() = Some(Live { device, chain });
+    }
+
+    /// Stops the queue: after the return, no thread accesses the ring.
+    pub(super) fn stop(&self) {
+        self.leave.store(true, Ordering::Relaxed);
+        *self.lock() = None;
+        self.leave.store(false, Ordering::Relaxed);
+    }
+
+    /// Serves the available chains up to a budget, if the queue is started.
+    ///
+    /// A thread that calls this for every notification, and again as long as there is [more](Served::more),
+    /// misses no chain. If another thread is serving, this call makes that thread look for chains again. For a
+    /// polled queue `more` is always false, because its poller calls again anyway.
+    pub fn serve(&self) -> Served {
+        if self.calls.fetch_add(1, Ordering::AcqRel) > 0 {
+            return Served::default();
+        }
+        let served = self.service();
+        let called = self.calls.swap(0, Ordering::AcqRel) > 1;
+        Served {
+            more: !self.polled && (served.more || called),
+            ..served
+        }
+    }
+
+    fn service(&self) -> Served {
+        if self.leave.load(Ordering::Relaxed) {
+            return Served::default();
+        }
+        let mut guard = self.lock();
+        let Some(live) = guard.as_mut() else {
+            return Served::default();
+        };
+        let before = self.served();
+        let more = self.rounds(live).unwrap_or_else(|refusal| {
+            *guard = None;
+            self.driver.trouble.note(refusal);
+            self.driver.interrupts.configuration();
+            false
+        });
+        // No other thread changes `served` while the lock is held.
+        let chains = self.served() - before;
+        Served { chains, more }
+    }
+
+    /// Drains the ring until it stays empty or the device waits for the host; returns whether the budget ended before that.
+    fn rounds(&self, live: &mut Live) -> Result<bool, Refusal> {
+        let mut budget = BUDGET;
+        while budget > 0 {
+            if !self.polled {
+                live.device.disable_notification();
+            }
+            let waits = self.drain(live, &mut budget)?;
+            if live.device.needs_notification() {
+                self.driver.interrupts.used_buffer(self.index);
+            }
+            let leave = self.leave.load(Ordering::Relaxed);
+            // A device that waits for the host needs no notification: it looks at the ring when the host wakes it.
+            if leave || waits || budget > 0 && (self.polled || !live.device.enable_notification()) {
+                return Ok(false);
+            }
+            // Rounds count as well: a driver can take a chain back between two looks, so that there is none to serve.
+            budget = budget.saturating_sub(1);
+        }
+        Ok(true)
+    }
+
+    /// Serves chains until none is available, the budget is used up, the driver resets the device, or the device waits for
+    /// the host; returns whether it does.
+    fn drain(&self, live: &mut Live, budget: &mut u16) -> Result<bool, Refusal> {
+        let queue = self.index;
+        let broken = |source| Refusal::Broken { queue, source };
+        while *budget > 0 && !self.leave.load(Ordering::Relaxed) {
+            if !self.handler.is_ready(queue) {
+                return Ok(true);
+            }
+            let Some(head) = live.device.pop(&mut live.chain).map_err(broken)? else {
+                break;
+            };
+            *budget -= 1;
+            let written = self
+                .handler
+                .handle(queue, &self.driver.memory, &live.chain)
+                .map_err(|source| Refusal::Handler { queue, source })?;
+            // Counted before the driver can see the chain, so that a thread that waits for the chain finds it counted.
+            self.served.fetch_add(1, Ordering::Relaxed);
+            live.device
+                .add_used(head, written)
+                .map_err(|source| Refusal::Used { queue, source })?;
+        }
+        Ok(false)
+    }
+}
+
+impl<D: Handler> Work for Queue<D> {
+    fn go_on(&self) -> bool {
+        self.serve().more
+    }
+}

@@ -1,0 +1,199 @@
+//! The queues of a device that a [`Handler`] of this process serves: on the vCPU's thread at each notification, on threads
+//! that sleep until a doorbell rings, or on a thread that polls.
+
+use std::io;
+use std::sync::Arc;
+
+use vmm_sys_util::epoll::EventSet;
+
+use super::config::{Notify, VirtioConfig};
+use super::features;
+use super::queue::{Handler, Queue};
+use super::refusal::Refusal;
+use super::registers::QueueRegisters;
+use super::ring::Ring;
+use super::server::{DriverSide, Server};
+use super::watch::Watch;
+use crate::Listener;
+use vmbell::bus::{Backlog, Work};
+use vmbell::eventfd::EventFd;
+
+/// How the queues are served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Serving {
+    /// At each notification: by a thread that waits for an ioeventfd, or else by the vCPU that writes the register.
+    Notified,
+    /// By a thread that polls; the driver's notifications are disabled.
+    Polled,
+}
+
+/// The queues of one device.
+pub(super) struct Queues<D> {
+    // The threads end before the queues that they serve.
+    listeners: Vec<Listener>,
+    _source: Option<Watch>,
+    driver: DriverSide,
+    handler: Arc<D>,
+    features: u64,
+    each: Vec<Arc<Queue<D>>>,
+    backlog: Backlog,
+}
+
+impl<D: Handler + 'static> Queues<D> {
+    /// So many queues, which are stopped. The backlog is the machine's: it continues the service of a notification that
+    /// exceeds the budget.
+    pub(super) fn new(
+        handler: D,
+        queues: u16,
+        serving: Serving,
+        driver: DriverSide,
+        backlog: Backlog,
+    ) -> Self {
+        let handler = Arc::new(handler);
+        let queue = |index| {
+            let polled = serving == Serving::Polled;
+            Arc::new(Queue::new(index, &driver, Arc::clone(&handler), polled))
+        };
+        Self {
+            listeners: Vec::new(),
+            _source: None,
+            each: (0..queues).map(queue).collect(),
+            features: features::OF_RINGS | handler.features(),
+            driver,
+            handler,
+            backlog,
+        }
+    }
+
+    /// The same with threads of its own: one that serves what waits for the host, if the device has that, and with
+    /// [`Notify::Doorbell`] one for each queue, which the queue's eventfd wakes.
+    ///
+    /// # Errors
+    ///
+    /// If the process cannot have more descriptors or threads.
+    pub(super) fn with_threads(
+        handler: D,
+        queues: u16,
+        config: VirtioConfig,
+        driver: DriverSide,
+        backlog: Backlog,
+    ) -> io::Result<Self> {
+        let mut queues = Self::new(handler, queues, Serving::Notified, driver, backlog);
+        if config.packed {
+            queues.features |= features::RING_PACKED;
+        }
+        if config.notify == Notify::Doorbell {
+            queues.listen()?;
+        }
+        queues.watch_source()?;
+        Ok(queues)
+    }
+
+    /// Starts a thread for each queue, which sleeps until the queue's eventfd is signalled.
+    ///
+    /// # Errors
+    ///
+    /// If the process cannot have more descriptors or threads.
+    fn listen(&mut self) -> io::Result<()> {
+        let listener = |queue: &Arc<Queue<D>>| {
+            let queue = Arc::clone(queue);
+            // What a wake-up finds is in the queue, and the count says nothing more.
+            Listener::start(EventFd::new(0)?, || {}, move |_| queue.serve().more)
+        };
+        self.listeners = self.each.iter().map(listener).collect::<io::Result<_>>()?;
+        Ok(())
+    }
+
+    /// Starts the thread that serves the queue whose chains wait for the host, if the device has one.
+    ///
+    /// # Errors
+    ///
+    /// If the process cannot have more descriptors or threads.
+    fn watch_source(&mut self) -> io::Result<()> {
+        let Some((index, readable)) = self.handler.source() else {
+            return Ok(());
+        };
+        let readable = readable.try_clone_to_owned()?;
+        // A descriptor that stays readable wakes the thread once: what the ring has no room for now is served when the
+        // driver notifies.
+        let start = |queue: &Arc<Queue<D>>| {
+            let queue = Arc::clone(queue);
+            Watch::start(readable, EventSet::IN, D::NAME, move || queue.serve().more)
+        };
+        self._source = self.queue(index).map(start).transpose()?;
+        Ok(())
+    }
+
+    /// The queues by their indices.
+    pub(super) fn each(&self) -> &[Arc<Queue<D>>] {
+        &self.each
+    }
+
+    /// The queue with this index.
+    pub(super) fn queue(&self, index: u16) -> Option<&Arc<Queue<D>>> {
+        self.each.get(usize::from(index))
+    }
+}
+
+impl<D: Handler + 'static> Server for Queues<D> {
+    fn device_id(&self) -> u32 {
+        D::DEVICE_ID
+    }
+
+    fn name(&self) -> &'static str {
+        D::NAME
+    }
+
+    fn queues(&self) -> u16 {
+        u16::try_from(self.each.len()).unwrap_or(u16::MAX)
+    }
+
+    fn features(&self) -> u64 {
+        self.features
+    }
+
+    fn config(&self) -> &[u8] {
+        self.handler.config()
+    }
+
+    fn check(&self, index: u16, registers: &QueueRegisters, features: u64) -> Result<(), Refusal> {
+        Ring::new(&self.driver.memory, index, registers, features).map(drop)
+    }
+
+    fn start(&self, features: u64, queues: &[QueueRegisters]) -> Result<(), Refusal> {
+        self.handler.accepted(features);
+        for (queue, registers) in self.each.iter().zip(queues) {
+            if registers.ready {
+                let (memory, index) = (&self.driver.memory, queue.index());
+                queue.start(Ring::new(memory, index, registers, features)?);
+            }
+        }
+        Ok(())
+    }
+
+    fn stop(&self) {
+        for queue in &self.each {
+            queue.stop();
+        }
+    }
+
+    fn stop_queue(&self, index: u16) {
+        if let Some(queue) = self.queue(index) {
+            queue.stop();
+        }
+    }
+
+    fn kick(&self, index: u16) -> Option<&EventFd> {
+        self.listeners.get(usize::from(index)).map(Listener::event)
+    }
+
+    fn notify(&self, index: u16) {
+        if let Some(listener) = self.listeners.get(usize::from(index)) {
+            listener.signal();
+        } else if let Some(queue) = self.queue(index)
+            && queue.serve().more
+        {
+            self.backlog.leave(Arc::clone(queue) as Arc<dyn Work>);
+        }
+    }
+}

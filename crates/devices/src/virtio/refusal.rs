@@ -1,0 +1,138 @@
+//! Mistakes of a driver that the device refuses, and failures of the worker that serves its queues.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use super::queue::HandlerError;
+use vmbell::virtqueue::{QueueError, SetupError, UsedError};
+
+/// Why a device refused a write, or stopped. The driver sees only a status bit; the VMM can log this.
+#[derive(Debug, thiserror::Error)]
+pub enum Refusal {
+    /// The driver chose a feature that is not offered, or did not choose `VIRTIO_F_VERSION_1`.
+    #[error("features {chosen:#x} were chosen where {offered:#x} are offered")]
+    Features {
+        /// What the driver chose.
+        chosen: u64,
+        /// What the device offers.
+        offered: u64,
+    },
+    /// The driver cleared a bit of the status; only a reset may do so (virtio 1.3, 2.1.1).
+    #[error("status {new:#x} clears bits of {old:#x}")]
+    StatusCleared {
+        /// The status until then.
+        old: u8,
+        /// What the driver wrote.
+        new: u8,
+    },
+    /// The driver set DRIVER_OK without FEATURES_OK (virtio 1.3, 3.1.1).
+    #[error("DRIVER_OK without FEATURES_OK")]
+    DriverOkTooEarly,
+    /// A queue was made ready before features were negotiated or after DRIVER_OK.
+    #[error("queue {queue} was made ready at status {status:#x}")]
+    ReadyOutOfTurn {
+        /// Index of the queue.
+        queue: u16,
+        /// The status then.
+        status: u8,
+    },
+    /// A queue is larger than the device allows.
+    #[error("queue {queue} was given {size} descriptors: the most is {most}")]
+    Size {
+        /// Index of the queue.
+        queue: u16,
+        /// What the driver wrote.
+        size: u32,
+        /// The limit.
+        most: u16,
+    },
+    /// A queue cannot be set up with the driver's size and addresses.
+    #[error("queue {queue} cannot be set up")]
+    Setup {
+        /// Index of the queue.
+        queue: u16,
+        /// Why it failed.
+        source: SetupError,
+    },
+    /// The driver wrote an impossible value to a ring.
+    #[error("queue {queue} is broken")]
+    Broken {
+        /// Index of the queue.
+        queue: u16,
+        /// Why it failed.
+        source: QueueError,
+    },
+    /// A chain could not be given back.
+    #[error("cannot give a chain of queue {queue} back")]
+    Used {
+        /// Index of the queue.
+        queue: u16,
+        /// Why it failed.
+        source: UsedError,
+    },
+    /// The device could not handle a chain.
+    #[error("cannot handle a chain of queue {queue}")]
+    Handler {
+        /// Index of the queue.
+        queue: u16,
+        /// Why it failed.
+        source: HandlerError,
+    },
+    /// The worker found something in a queue that makes no sense.
+    #[error("a queue makes no sense to the worker that serves it")]
+    BrokenForWorker,
+    /// The worker has gone, and nobody serves the queues.
+    #[error("the worker that serves the queues has gone")]
+    WorkerGone,
+    /// The worker could not do what the device needs.
+    #[error("the worker could not {operation}")]
+    Worker {
+        /// What it could not do.
+        operation: &'static str,
+        /// Its error.
+        source: vhost::Error,
+    },
+}
+
+impl Refusal {
+    /// Whether the device cannot go on without a reset (virtio 1.3, 2.1.2).
+    const fn is_fatal(&self) -> bool {
+        !matches!(
+            self,
+            Self::Features { .. }
+                | Self::ReadyOutOfTurn { .. }
+                | Self::Size { .. }
+                | Self::Setup { .. }
+        )
+    }
+}
+
+/// The last refusal, for the VMM, and whether the driver must reset the device.
+#[derive(Debug, Default)]
+pub(super) struct Trouble {
+    last: Mutex<Option<Refusal>>,
+    needs_reset: AtomicBool,
+}
+
+impl Trouble {
+    pub(super) fn note(&self, refusal: Refusal) {
+        if refusal.is_fatal() {
+            self.needs_reset.store(true, Ordering::Release);
+        }
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(refusal);
+    }
+
+    pub(super) fn take(&self) -> Option<Refusal> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.take()
+    }
+
+    pub(super) fn needs_reset(&self) -> bool {
+        self.needs_reset.load(Ordering::Acquire)
+    }
+
+    /// Called at a reset: the driver need not reset any more. The last refusal stays for the VMM.
+    pub(super) fn over(&self) {
+        self.needs_reset.store(false, Ordering::Release);
+    }
+}

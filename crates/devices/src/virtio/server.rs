@@ -1,0 +1,59 @@
+//! Who serves the queues of a device while its driver runs: a [`Handler`](super::Handler) on threads of this process
+//! ([`Queues`](super::queues::Queues)), a worker of the kernel or another process ([`vhost`](super::vhost)). A transport,
+//! on the vCPUs' threads, starts and stops it, and sees no difference.
+
+use std::sync::Arc;
+
+use vm_memory::GuestMemoryMmap;
+
+use super::refusal::Trouble;
+use super::registers::QueueRegisters;
+use super::{Interrupts, Refusal};
+use vmbell::eventfd::EventFd;
+
+/// Serves the queues of one device.
+pub(super) trait Server: Send + Sync {
+    /// The device ID (virtio 1.3, 5).
+    fn device_id(&self) -> u32;
+
+    /// The device's name, for messages.
+    fn name(&self) -> &'static str;
+
+    /// How many queues the device has.
+    fn queues(&self) -> u16;
+
+    /// All features that are offered, those of the rings among them.
+    fn features(&self) -> u64;
+
+    /// The configuration that only this type of device has.
+    fn config(&self) -> &[u8];
+
+    /// Fails if a queue cannot be served with these features. They were accepted.
+    fn check(&self, index: u16, registers: &QueueRegisters, features: u64) -> Result<(), Refusal>;
+
+    /// Serves those queues that are ready, which were [checked](Self::check), from now on.
+    fn start(&self, features: u64, queues: &[QueueRegisters]) -> Result<(), Refusal>;
+
+    /// Stops all queues: after the return, nobody accesses a ring.
+    fn stop(&self);
+
+    /// Stops one queue.
+    fn stop_queue(&self, index: u16);
+
+    /// The eventfd whose signal notifies a queue; `None` if a notification has to be a [call](Self::notify).
+    fn kick(&self, index: u16) -> Option<&EventFd>;
+
+    /// Handles a notification on the calling vCPU's thread, which must not hold the registers.
+    fn notify(&self, index: u16);
+}
+
+/// What a server knows of the driver.
+#[derive(Clone)]
+pub(super) struct DriverSide {
+    /// Where the queues and their buffers are.
+    pub(super) memory: Arc<GuestMemoryMmap>,
+    /// How the driver is interrupted.
+    pub(super) interrupts: Arc<dyn Interrupts>,
+    /// Who is told of what the driver did wrong.
+    pub(super) trouble: Arc<Trouble>,
+}

@@ -1,0 +1,284 @@
+//! The queues of a device that a worker serves.
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use vhost::{VhostBackend, VhostUserMemoryRegionInfo, VringConfigData};
+use vm_memory::{FileOffset, GuestAddress, GuestMemoryBackend, GuestMemoryRegion};
+use vmm_sys_util::epoll::EventSet;
+
+use super::Worker;
+use crate::virtio::Refusal;
+use crate::virtio::control::QUEUE_SIZE_MAX;
+use crate::virtio::registers::QueueRegisters;
+use crate::virtio::ring::Ring;
+use crate::virtio::server::{DriverSide, Server};
+use crate::virtio::watch::Watch;
+use vmbell::eventfd::{EventFd, Signaller};
+
+/// The queues, and who serves them.
+pub(in crate::virtio) struct Vhost<W> {
+    /// Tells the driver when the worker has gone.
+    _connection: Option<Watch>,
+    worker: Arc<W>,
+    driver: DriverSide,
+    kicks: Vec<EventFd>,
+    /// Signals the kicks, which a worker in another process can fill and make blocking.
+    signaller: &'static Signaller,
+    /// Signalled by the worker when a queue makes no sense, which the thread tells the driver.
+    broken: Signal,
+    running: Mutex<Running>,
+}
+
+#[derive(Default)]
+struct Running {
+    queues: Vec<usize>,
+    /// Threads that hand the worker's calls on, for queues without an irqfd.
+    relays: Vec<Option<Signal>>,
+}
+
+/// An eventfd that the worker signals, and the thread that it wakes. Nobody reads it: each signal is an edge, however
+/// the other process that has the descriptor sets its flags.
+struct Signal {
+    event: EventFd,
+    _thread: Watch,
+}
+
+impl Signal {
+    fn new(name: &str, mut heard: impl FnMut() + Send + 'static) -> io::Result<Self> {
+        let event = EventFd::new(libc::EFD_NONBLOCK)?;
+        let heard = move || {
+            heard();
+            false
+        };
+        let thread = Watch::start(event.try_clone()?, EventSet::IN, name, heard)?;
+        Ok(Self {
+            event,
+            _thread: thread,
+        })
+    }
+}
+
+impl<W: Worker + 'static> Vhost<W> {
+    /// The queues, which are stopped.
+    ///
+    /// # Errors
+    ///
+    /// If the process cannot have more descriptors or threads, or the kernel has no asynchronous I/O.
+    pub(in crate::virtio) fn new(worker: W, driver: DriverSide) -> io::Result<Self> {
+        let kick = |_| EventFd::new(libc::EFD_NONBLOCK);
+        let theirs = driver.clone();
+        let broken = Signal::new(W::NAME, move || {
+            theirs.trouble.note(Refusal::BrokenForWorker);
+            theirs.interrupts.configuration();
+        })?;
+        let worker = Arc::new(worker);
+        Ok(Self {
+            _connection: watch(&worker, &driver)?,
+            kicks: (0..W::QUEUES).map(kick).collect::<io::Result<_>>()?,
+            signaller: Signaller::of_process()?,
+            worker,
+            driver,
+            broken,
+            running: Mutex::default(),
+        })
+    }
+
+    fn running(&self) -> MutexGuard<'_, Running> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells the worker of the guest's memory.
+    fn share_memory(&self) -> vhost::Result<()> {
+        let memory = &self.driver.memory;
+        let region = |region: &vm_memory::GuestRegionMmap| {
+            let file = region.file_offset();
+            VhostUserMemoryRegionInfo {
+                guest_phys_addr: region.start_addr().0,
+                memory_size: region.len(),
+                userspace_addr: region.as_ptr().addr() as u64,
+                mmap_offset: file.map_or(0, FileOffset::start),
+                mmap_handle: file.map_or(-1, |file| file.file().as_raw_fd()),
+            }
+        };
+        let regions: Vec<_> = memory.iter().map(region).collect();
+        self.worker.backend().set_mem_table(&regions).map(drop)
+    }
+
+    /// Describes a queue to the worker.
+    fn describe(
+        &self,
+        index: usize,
+        size: u16,
+        registers: &QueueRegisters,
+        call: &EventFd,
+    ) -> vhost::Result<()> {
+        let backend = self.worker.backend();
+        backend.set_vring_num(index, size)?;
+        backend.set_vring_base(index, 0)?;
+        let config = VringConfigData {
+            queue_max_size: QUEUE_SIZE_MAX,
+            queue_size: size,
+            flags: 0,
+            desc_table_addr: self.address(registers.descriptors)?,
+            used_ring_addr: self.address(registers.device)?,
+            avail_ring_addr: self.address(registers.driver)?,
+            log_addr: None,
+        };
+        backend.set_vring_addr(index, &config)?;
+        backend.set_vring_kick(index, &self.kicks[index])?;
+        backend.set_vring_call(index, call)?;
+        backend.set_vring_err(index, &self.broken.event)
+    }
+
+    fn set_stopped(&self, queues: &[usize]) -> vhost::Result<()> {
+        self.worker
+            .request(|| self.worker.set_running(queues, false))
+    }
+
+    /// The address of a ring as the worker takes it.
+    fn address(&self, of_guest: u64) -> vhost::Result<u64> {
+        if !self.worker.takes_host_addresses() {
+            return Ok(of_guest);
+        }
+        let found = self.driver.memory.get_host_address(GuestAddress(of_guest));
+        let found = found.map_err(|_| vhost::Error::InvalidQueue)?;
+        Ok(found.addr() as u64)
+    }
+
+    /// The eventfd that the worker signals for a queue: the irqfd of its vector, or else one whose thread interrupts.
+    fn call(&self, index: u16, relays: &mut Vec<Option<Signal>>) -> io::Result<EventFd> {
+        let interrupts = &self.driver.interrupts;
+        if let Some(irqfd) = interrupts.irqfd(index) {
+            return irqfd.try_clone();
+        }
+        let place = usize::from(index);
+        relays.resize_with(relays.len().max(place + 1), || None);
+        let relay = match relays[place].take() {
+            Some(relay) => relay,
+            None => {
+                let interrupts = Arc::clone(interrupts);
+                Signal::new(W::NAME, move || interrupts.used_buffer(index))?
+            }
+        };
+        relays[place].insert(relay).event.try_clone()
+    }
+}
+
+/// Starts the thread that waits for the worker's end, if it can have one.
+fn watch<W: Worker + 'static>(worker: &Arc<W>, driver: &DriverSide) -> io::Result<Option<Watch>> {
+    let Some(connection) = worker.connection() else {
+        return Ok(None);
+    };
+    let connection = connection.try_clone_to_owned()?;
+    let (worker, driver) = (Arc::clone(worker), driver.clone());
+    // The connection reports each end of its two sides: ours, where the time limit ends it, and the worker's.
+    let mut told = false;
+    let gone = move || {
+        if std::mem::replace(&mut told, true) {
+            return false;
+        }
+        driver.trouble.note(Refusal::WorkerGone);
+        driver.interrupts.configuration();
+        worker.gone();
+        false
+    };
+    Watch::start(connection, EventSet::READ_HANG_UP, W::NAME, gone).map(Some)
+}
+
+/// A failure of the worker.
+fn failed(operation: &'static str) -> impl FnOnce(vhost::Error) -> Refusal {
+    move |source| Refusal::Worker { operation, source }
+}
+
+impl<W: Worker + 'static> Server for Vhost<W> {
+    fn device_id(&self) -> u32 {
+        W::DEVICE_ID
+    }
+
+    fn name(&self) -> &'static str {
+        W::NAME
+    }
+
+    fn queues(&self) -> u16 {
+        W::QUEUES
+    }
+
+    fn features(&self) -> u64 {
+        self.worker.known() & !self.worker.own() | self.worker.others()
+    }
+
+    fn config(&self) -> &[u8] {
+        self.worker.config()
+    }
+
+    /// The rules are those of our own queues, because the worker takes a ring anywhere in this process.
+    fn check(&self, index: u16, registers: &QueueRegisters, features: u64) -> Result<(), Refusal> {
+        Ring::new(&self.driver.memory, index, registers, features).map(drop)
+    }
+
+    fn start(&self, features: u64, queues: &[QueueRegisters]) -> Result<(), Refusal> {
+        let mut running = self.running();
+        let mut ready = Vec::new();
+        for (index, registers) in (0..W::SERVED).zip(queues) {
+            if registers.ready {
+                ready.push((index, registers.checked_size(index)?, registers));
+            }
+        }
+        let mut operation = "take the features";
+        let started = self.worker.request(|| {
+            self.worker.accepted(features)?;
+            let backend = self.worker.backend();
+            backend.set_features(features & self.worker.known() | self.worker.own())?;
+            operation = "take the memory";
+            self.share_memory()?;
+            operation = "take a queue";
+            for (index, size, registers) in &ready {
+                let call = self.call(*index, &mut running.relays);
+                let call = call.map_err(vhost::Error::IOError)?;
+                self.describe(usize::from(*index), *size, registers, &call)?;
+            }
+            operation = "start";
+            // Those that have begun before another one failed are stopped at the reset.
+            running.queues = ready
+                .iter()
+                .map(|(index, ..)| usize::from(*index))
+                .collect();
+            self.worker.set_running(&running.queues, true)
+        });
+        started.map_err(failed(operation))
+    }
+
+    fn stop(&self) {
+        let mut running = self.running();
+        let queues = std::mem::take(&mut running.queues);
+        // What was started can be stopped; the kernel knows no other error.
+        if !queues.is_empty()
+            && let Err(error) = self.set_stopped(&queues)
+        {
+            self.driver.trouble.note(failed("stop")(error));
+        }
+    }
+
+    fn stop_queue(&self, index: u16) {
+        let mut running = self.running();
+        let index = usize::from(index);
+        if running.queues.contains(&index) {
+            running.queues.retain(|queue| *queue != index);
+            if let Err(error) = self.set_stopped(&[index]) {
+                self.driver.trouble.note(failed("stop")(error));
+            }
+        }
+    }
+
+    fn kick(&self, index: u16) -> Option<&EventFd> {
+        self.kicks.get(usize::from(index))
+    }
+
+    fn notify(&self, index: u16) {
+        if let Some(kick) = self.kick(index) {
+            self.signaller.signal(kick);
+        }
+    }
+}

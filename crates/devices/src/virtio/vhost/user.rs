@@ -1,0 +1,234 @@
+//! The block device (virtio 1.3, 5.2) whose queue another process serves: a back end of vhost-user behind a Unix socket
+//! (QEMU `docs/interop/vhost-user.rst`). It maps the guest's memory, which is therefore that of a file.
+//!
+//! The back end is not trusted to answer: requests that take longer than [`PATIENCE`] together, those of the connection, a
+//! start or a stop, have failed, and so do all later ones.
+
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use vhost::VhostBackend;
+use vhost::vhost_user::message::VhostUserConfigFlags;
+use vhost::vhost_user::message::VhostUserHeaderFlag;
+use vhost::vhost_user::{
+    Frontend, VhostUserFrontend, VhostUserProtocolFeatures, VhostUserVirtioFeatures,
+};
+use vm_memory::{GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion};
+
+use super::time_limit::TimeLimit;
+use super::{VhostUserError, Worker};
+use crate::virtio::features::{EVENT_IDX, INDIRECT_DESC, VERSION_1};
+
+/// How long the requests of a connection, of a start or of a stop may take together.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Features of the block device (virtio 1.3, 5.2.3) up to secure erase, without that of several queues.
+const OF_BLK: u64 = 0x1_ffff & !(1 << 12);
+/// Bytes of the device's configuration up to `write_zeroes_may_unmap`.
+const CONFIG: u32 = 60;
+
+/// Why the guest has lost a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gone {
+    /// The back end has hung up.
+    HungUp,
+    /// The back end has left requests unanswered for too long, so that the connection was shut down.
+    Unanswered,
+}
+
+/// Called when the back end has gone.
+pub type OnGone = Box<dyn Fn(Gone) + Send + Sync>;
+
+/// A disk of another process's.
+pub struct VhostUserBlk {
+    frontend: Frontend,
+    socket: UnixStream,
+    limit: TimeLimit,
+    path: PathBuf,
+    known: u64,
+    config: Vec<u8>,
+    on_gone: OnGone,
+}
+
+impl VhostUserBlk {
+    /// The disk of the back end that listens at a path, for a guest with this memory, which is that of a file, as
+    /// [`memory::shared`](vmbell::memory::shared) makes it.
+    ///
+    /// # Errors
+    ///
+    /// Says what the user can do.
+    pub fn connect(
+        memory: &GuestMemoryMmap,
+        path: &Path,
+        on_gone: OnGone,
+    ) -> Result<Self, VhostUserError> {
+        if memory.iter().any(|region| region.file_offset().is_none()) {
+            return Err(VhostUserError::Memory { path: path.into() });
+        }
+        let failed = |source| VhostUserError::Connect {
+            path: path.into(),
+            source,
+        };
+        let socket = connected(path).map_err(failed)?;
+        let limit = TimeLimit::new(&socket, PATIENCE).map_err(failed)?;
+        let theirs = socket.try_clone().map_err(failed)?;
+        let mut frontend = Frontend::from_stream(theirs, 1);
+        let mut operation = "serve this process";
+        let negotiated = limit.apply(|| {
+            frontend.set_owner()?;
+            operation = "tell its features";
+            let features = frontend.get_features()?;
+            operation = "tell the disk's size";
+            Ok((features, negotiate(&mut frontend, features)?))
+        });
+        let (features, config) = negotiated.map_err(|source| {
+            let (path, limited) = (path.into(), limit.has_expired());
+            if limited {
+                let limit = PATIENCE;
+                return VhostUserError::Unanswered {
+                    path,
+                    operation,
+                    limit,
+                };
+            }
+            VhostUserError::Refused {
+                path,
+                operation,
+                source,
+            }
+        })?;
+        let protocol = VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits();
+        Ok(Self {
+            frontend,
+            socket,
+            limit,
+            path: path.into(),
+            known: features & (OF_BLK | INDIRECT_DESC | EVENT_IDX | VERSION_1 | protocol),
+            config,
+            on_gone,
+        })
+    }
+}
+
+/// Connects to a socket; a listener that accepts nothing and whose backlog is full is an error in time.
+fn connected(path: &Path) -> io::Result<UnixStream> {
+    let address = SocketAddrUnix::new(path)?;
+    let (family, flags) = (AddressFamily::UNIX, SocketFlags::CLOEXEC);
+    let socket = net::socket_with(family, SocketType::STREAM, flags, None)?;
+    set_socket_timeout(&socket, Timeout::Send, Some(PATIENCE))?;
+    match net::connect(&socket, &address) {
+        Err(Errno::AGAIN) => {
+            let text = format!("it accepts no connection within {PATIENCE:?}");
+            Err(io::Error::new(io::ErrorKind::TimedOut, text))
+        }
+        result => Ok(result.map(|()| socket.into())?),
+    }
+}
+
+/// Chooses the protocol's features, and asks for the configuration.
+fn negotiate(frontend: &mut Frontend, features: u64) -> vhost::Result<Vec<u8>> {
+    let wanted = VhostUserProtocolFeatures::CONFIG | VhostUserProtocolFeatures::REPLY_ACK;
+    let offered = frontend.get_protocol_features()?;
+    frontend.set_protocol_features(offered & wanted)?;
+    if offered.contains(VhostUserProtocolFeatures::REPLY_ACK) {
+        // Without it a back end that fails to map the memory, or to take a queue, says nothing.
+        frontend.set_hdr_flags(VhostUserHeaderFlag::NEED_REPLY);
+    }
+    // Some back ends take no choice without VERSION_1. Ours follows when the driver has made it.
+    let now = VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits() | VERSION_1;
+    frontend.set_features(features & now)?;
+    let room = vec![0; CONFIG as usize];
+    let flags = VhostUserConfigFlags::empty();
+    let (_, config) = frontend.get_config(0, CONFIG, flags, &room)?;
+    Ok(config)
+}
+
+impl Worker for VhostUserBlk {
+    const DEVICE_ID: u32 = 2;
+    const NAME: &'static str = "vhost-user-blk";
+    const QUEUES: u16 = 1;
+    const SERVED: u16 = 1;
+
+    type Backend = Frontend;
+
+    fn backend(&self) -> &Frontend {
+        &self.frontend
+    }
+
+    fn known(&self) -> u64 {
+        self.known
+    }
+
+    fn own(&self) -> u64 {
+        VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits()
+    }
+
+    fn takes_host_addresses(&self) -> bool {
+        true
+    }
+
+    fn config(&self) -> &[u8] {
+        &self.config
+    }
+
+    fn set_running(&self, queues: &[usize], running: bool) -> vhost::Result<()> {
+        // The requests of all clones go through one connection.
+        let mut frontend = self.frontend.clone();
+        for queue in queues {
+            frontend.set_vring_enable(*queue, running)?;
+            if !running {
+                // This is what stops a ring; where it was is of no use after a reset.
+                frontend.get_vring_base(*queue)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn request<T>(&self, requests: impl FnOnce() -> vhost::Result<T>) -> vhost::Result<T> {
+        self.limit.apply(requests)
+    }
+
+    fn connection(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.socket.as_fd())
+    }
+
+    fn gone(&self) {
+        (self.on_gone)(if self.limit.has_expired() {
+            Gone::Unanswered
+        } else {
+            Gone::HungUp
+        });
+    }
+}
+
+impl fmt::Debug for VhostUserBlk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("VhostUserBlk")
+            .field("path", &self.path)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(miri))]
+mod tests {
+    use vm_memory::GuestAddress;
+
+    use super::*;
+
+    #[test]
+    fn back_end_that_could_not_map_the_memory_is_not_asked() {
+        let memory = GuestMemoryMmap::from_ranges(&[(GuestAddress(0), 0x1000)]).unwrap();
+        let path = Path::new("/run/disk.sock");
+        let error = VhostUserBlk::connect(&memory, path, Box::new(|_| {})).unwrap_err();
+        let text = "the guest's memory is not that of a file, so the back end at /run/disk.sock cannot map it";
+        assert_eq!(error.to_string(), text);
+    }
+}
