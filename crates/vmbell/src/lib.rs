@@ -9,7 +9,6 @@
 //! - [`irq`]: the words of interrupts: GSIs, routes, messages, lines
 //! - [`virtqueue`]: shared rings, both sides of them
 //! - [`hypervisor`]: who runs the guest
-//! - [`guest`]: the guest programs
 //!
 //! The mechanisms work without the rest: [`doorbell::DoorbellSet`] in a VMM of your own, for example. The programs in
 //! `examples/` show the mechanisms, each in a page; the crates
@@ -19,8 +18,6 @@
 pub mod bus;
 pub mod doorbell;
 pub mod eventfd;
-#[cfg(not(loom))]
-pub mod guest;
 #[cfg(not(loom))]
 pub mod hypervisor;
 pub mod irq;

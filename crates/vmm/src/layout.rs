@@ -2,7 +2,7 @@
 
 use vm_memory::GuestAddress;
 
-/// The start of RAM: the page of [`Parameters`](vmbell::guest::Parameters).
+/// The start of RAM: the page of [`Parameters`](vmbell_guest::Parameters).
 pub const PARAMETERS: GuestAddress = GuestAddress(stub::layout::RAM_BASE);
 /// The start of the program.
 pub const CODE: GuestAddress = GuestAddress(PARAMETERS.0 + 0x1000);

@@ -9,7 +9,7 @@
 //! use std::sync::Arc;
 //! use vmbell::bus::BusRange;
 //! use vmbell_devices::DoorbellCounter;
-//! use vmbell::guest::{Parameters, programs};
+//! use vmbell_guest::{Parameters, programs};
 //! use vmbell::hypervisor::{self, Capability, Hypervisor, Vcpu, Vm, VmConfig};
 //! use vmbell_vmm::{Machine, Stop};
 //!
@@ -57,8 +57,8 @@ use std::sync::Arc;
 use vm_memory::Bytes;
 
 use vmbell::bus::{Backlog, Bus};
-use vmbell::guest::{Interrupts, Parameters, Program, Results};
 use vmbell::hypervisor::{EntryPoint, Vm};
+use vmbell_guest::{Interrupts, Parameters, Program, Results};
 
 /// A guest with its devices.
 #[derive(Debug)]

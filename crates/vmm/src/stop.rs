@@ -11,7 +11,7 @@ use vmbell::thread::{self, ThreadKind};
 /// Why [`Runner::run`](super::Runner::run) returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// The program said with this value that it is done ([`done`](vmbell::guest::done)). The vCPU can be run again.
+    /// The program said with this value that it is done ([`done`](vmbell_guest::done)). The vCPU can be run again.
     Done(u32),
     /// The guest executed `hlt`.
     Halted,

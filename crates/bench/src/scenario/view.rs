@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
-use vmbell::guest::offset;
+use vmbell_guest::offset;
 use vmbell_vmm::PARAMETERS;
 
 /// The guest's words, and whether the guest still runs.

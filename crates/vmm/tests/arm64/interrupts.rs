@@ -2,9 +2,9 @@
 
 use std::cell::Cell;
 
-use vmbell::guest::offset;
 use vmbell::hypervisor::{Error, Hypervisor, Irqs, VmExit};
 use vmbell::irq::{Gsi, IrqError, Msi, Route, Target};
+use vmbell_guest::offset;
 
 use crate::harness::taker::has_messages;
 use crate::harness::{HOLE, await_that, chain, count, event, plain};

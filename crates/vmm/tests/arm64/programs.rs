@@ -1,7 +1,7 @@
 //! The guests of these tests.
 #![allow(unsafe_code)]
 
-vmbell::guest_programs! {
+vmbell_guest::guest_programs! {
     /// Plays a list of accesses that the host writes.
     accesses = | "accesses.S";
     /// Takes an interrupt again and again.

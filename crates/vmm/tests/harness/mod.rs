@@ -23,10 +23,10 @@ use std::time::Instant;
 
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::IoEventAddress;
-use vmbell::guest::{Parameters, Program, done};
 use vmbell::hypervisor::{
     Capability, EntryPoint, Error, Hypervisor, Kick, Vcpu, Vm, VmConfig, VmEntry, VmExit,
 };
+use vmbell_guest::{Parameters, Program, done};
 use vmbell_vmm::{CODE, Deadline, PARAMETERS, STACK_TOP};
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 

@@ -1,7 +1,7 @@
 //! The guests of the tests.
 #![allow(unsafe_code)]
 
-vmbell::guest_programs! {
+vmbell_guest::guest_programs! {
     /// Plays a list of accesses that the host writes.
     script = "../guests/script.S" | "../guests/aarch64/script.S";
     /// All forms of port input and output.
@@ -28,9 +28,9 @@ vmbell::guest_programs! {
     handler = "../guests/handler.S";
     /// Takes interrupts and counts them by vector while it does something.
     interrupts = "../guests/interrupts.S"
-        | "../guests/aarch64/interrupts_handler.S" "../../../vmbell/src/guest/aarch64/gic.S" "../../../vmbell/src/guest/aarch64/its.S" "../guests/aarch64/interrupts.S";
+        | "../guests/aarch64/interrupts_handler.S" "../../../guest/src/aarch64/gic.S" "../../../guest/src/aarch64/its.S" "../guests/aarch64/interrupts.S";
     /// Checks arm64's interrupt controllers.
-    gic_checks = | "../../../vmbell/src/guest/aarch64/interrupt_head.S" "../../../vmbell/src/guest/aarch64/gic.S" "../../../vmbell/src/guest/aarch64/its.S" "../guests/aarch64/gic_checks.S";
+    gic_checks = | "../../../guest/src/aarch64/interrupt_head.S" "../../../guest/src/aarch64/gic.S" "../../../guest/src/aarch64/its.S" "../guests/aarch64/gic_checks.S";
     /// Counts in memory and never leaves.
     spin = "../guests/spin.S" | "../guests/aarch64/spin.S";
     /// Branches into the middle of an output's successors.
@@ -48,9 +48,9 @@ vmbell::guest_programs! {
     /// Writes to random places.
     scatter = "../guests/scatter.S";
     /// Drives QEMU's edu: raises its interrupt and takes it.
-    edu = "../../../vmbell/src/guest/x86_64/interrupt_head.S" "../guests/edu.S";
+    edu = "../../../guest/src/x86_64/interrupt_head.S" "../guests/edu.S";
     /// Drives a PL031 clock: raises its alarm and takes it.
-    clock = | "../../../vmbell/src/guest/aarch64/interrupt_head.S" "../../../vmbell/src/guest/aarch64/gic.S" "../../../vmbell/src/guest/aarch64/its.S" "../guests/aarch64/clock.S";
+    clock = | "../../../guest/src/aarch64/interrupt_head.S" "../../../guest/src/aarch64/gic.S" "../../../guest/src/aarch64/its.S" "../guests/aarch64/clock.S";
     /// Enters an interrupt handler as if it had interrupted a chosen instruction.
     before_halt = "../guests/before_halt.S";
     /// Rewrites code of its own that leaves often.

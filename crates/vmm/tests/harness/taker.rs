@@ -6,11 +6,11 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, VolatileMemory};
-use vmbell::guest::{Parameters, done};
 use vmbell::hypervisor::{
     Capability, Error, Hypervisor, Irqchip, Irqs, Support, Vcpu, Vm, VmConfig, VmEntry, VmExit,
 };
 use vmbell::irq::{Gsi, IrqError, Msi, Route, Target};
+use vmbell_guest::{Parameters, done};
 use vmbell_vmm::CODE;
 
 use super::{AREA, await_that, begin_at, bells, chain, configured, programs};
@@ -47,7 +47,7 @@ pub const SAID: u16 = 0x78;
 
 const COUNTS: u64 = 0x800;
 const SPARED: u64 = 0x7f0;
-const RINGS: u64 = vmbell::guest::offset::RINGS as u64;
+const RINGS: u64 = vmbell_guest::offset::RINGS as u64;
 
 /// A guest with interrupt controllers.
 pub fn with_interrupts(vcpus: u32) -> VmConfig {
@@ -129,9 +129,9 @@ mod here {
 #[cfg(target_arch = "aarch64")]
 mod here {
     use super::*;
-    use vmbell::guest::{GicInterrupt, Interrupts, LpiMessage, offset};
     use vmbell::hypervisor::aarch64::ITS;
     use vmbell::irq::Gic;
+    use vmbell_guest::{GicInterrupt, Interrupts, LpiMessage, offset};
 
     /// Where the guest has its tables of messages.
     const TABLES: u64 = AREA + 0x10_0000;
@@ -229,7 +229,7 @@ pub fn word<V: Vm>(vm: &V, index: u32, offset: u64) -> u64 {
 
 /// Tells a vCPU to end.
 pub fn stop<V: Vm>(vm: &V, index: u32) {
-    let place = GuestAddress(page(index).0 + vmbell::guest::offset::PAUSE as u64);
+    let place = GuestAddress(page(index).0 + vmbell_guest::offset::PAUSE as u64);
     vm.memory().write_obj(1_u64, place).unwrap();
 }
 
@@ -294,7 +294,7 @@ pub const LAST: u8 = 0xfe;
 
 /// A guest that halts makes no round before its first interrupt.
 fn is_halted_at_start<V: Vm>(vm: &V, index: u32) -> bool {
-    let doing = word(vm, index, vmbell::guest::offset::VALUE as u64);
+    let doing = word(vm, index, vmbell_guest::offset::VALUE as u64);
     if doing == Doing::Halts as u64 {
         std::thread::sleep(Duration::from_millis(5));
         return here::wake(vm, index);

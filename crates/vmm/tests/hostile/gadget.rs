@@ -11,8 +11,8 @@ use rustix::process::Signal;
 use stub::layout::FD_BASE;
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell::guest::Parameters;
 use vmbell::hypervisor::{Hypervisor, IoEvents, Irqchip, Vcpu, Vm, VmConfig, VmEntry};
+use vmbell_guest::Parameters;
 use vmm_sys_util::eventfd::EventFd;
 
 use crate::harness::process::{await_gone, signal, sleeps_in_write, with_sandbox};

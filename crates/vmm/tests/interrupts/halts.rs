@@ -6,9 +6,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use vm_memory::{Bytes, GuestAddress};
-use vmbell::guest::{DONE_PORT, Parameters};
 use vmbell::hypervisor::{Hypervisor, Irqs, Vcpu, Vm, VmEntry, VmExit};
 use vmbell::irq::{Gsi, Route, Target};
+use vmbell_guest::{DONE_PORT, Parameters};
 use vmbell_vmm::CODE;
 use vmm_sys_util::eventfd::EventFd;
 
@@ -200,7 +200,7 @@ fn vcpus_that_irqfds_woke_wake_each_other<H: Hypervisor<Vm: Sync>>(h: &H) {
             pause: 1,
         };
         parameters.write(vm.memory(), page(index)).unwrap();
-        let stamp = page(index).0 + vmbell::guest::offset::STAMP as u64;
+        let stamp = page(index).0 + vmbell_guest::offset::STAMP as u64;
         vm.memory().write_obj(0_u64, GuestAddress(stamp)).unwrap();
     }
     std::thread::scope(|scope| {

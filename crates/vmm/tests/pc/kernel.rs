@@ -7,7 +7,7 @@ use vmbell_vmm::{PcConfig, Stop};
 
 use super::player::Play;
 
-vmbell::guest_programs! {
+vmbell_guest::guest_programs! {
     /// Enters long mode and takes interrupts.
     kernel = "kernel.S";
 }

@@ -20,7 +20,7 @@ use super::harness::HANG;
 use super::harness::chain;
 use super::image::elf;
 
-vmbell::guest_programs! {
+vmbell_guest::guest_programs! {
     /// Echoes frames.
     nic = "nic.S";
 }

@@ -7,18 +7,18 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use vm_memory::{Bytes, GuestAddress};
-use vmbell::guest::{DONE_PORT, Program};
 use vmbell::hypervisor::{ExitCounts, Hypervisor, Vm};
 use vmbell_devices::pci_testdev::PciTestdevConfig;
 use vmbell_devices::virtio::Entropy;
 use vmbell_devices::virtio::VirtioConfig;
+use vmbell_guest::{DONE_PORT, Program};
 use vmbell_vfio::host::{Bus, Host};
 use vmbell_vmm::{Boot, Image, OnEvent, Pc, PcConfig, Stop};
 
 use super::harness::{HANG, chain};
 use super::image::{Segment, elf};
 
-vmbell::guest_programs! {
+vmbell_guest::guest_programs! {
     /// Plays a list of accesses.
     player = "player.S";
 }

@@ -1,12 +1,12 @@
 //! The used buffer notification is an interrupt.
 
 use vmbell::doorbell::{Datamatch, Sharing};
-use vmbell::guest::{HANDLER, Interrupts, programs};
 use vmbell::hypervisor::{Hypervisor, IoEvents, Irqchip, Irqs, Vcpu, VmConfig};
 use vmbell::irq::Gsi;
 use vmbell_devices::Listener;
 use vmbell_devices::virtio::mmio::Interrupt;
 use vmbell_devices::virtio::{Inverter, Serving};
+use vmbell_guest::{HANDLER, Interrupts, programs};
 use vmbell_vmm::CODE;
 use vmm_sys_util::eventfd::EventFd;
 
@@ -30,8 +30,8 @@ fn an_acknowledgement_by_doorbell_wakes_nobody<H: Hypervisor>(hypervisor: &H) {
 /// The GSI of an edge, and how the guest takes it.
 #[cfg(target_arch = "x86_64")]
 fn edge(vm: &dyn Irqs) -> (Gsi, Interrupts) {
-    use vmbell::guest::VECTOR;
     use vmbell::irq::{Msi, Route, Target};
+    use vmbell_guest::VECTOR;
 
     let gsi = Gsi::new(24).unwrap();
     let target = Target::Msi(Msi::fixed(0, VECTOR));
@@ -45,8 +45,8 @@ fn edge(vm: &dyn Irqs) -> (Gsi, Interrupts) {
 
 #[cfg(target_arch = "aarch64")]
 fn edge(vm: &dyn Irqs) -> (Gsi, Interrupts) {
-    use vmbell::guest::GicInterrupt;
     use vmbell::hypervisor::aarch64::FIRST_SPI;
+    use vmbell_guest::GicInterrupt;
 
     const SPI: u32 = 5;
     let interrupt = GicInterrupt {

@@ -5,8 +5,8 @@
 
 use vm_memory::{Bytes, GuestAddress, GuestMemoryError, GuestMemoryMmap};
 
-use crate::hypervisor::VmExit;
-use crate::irq::Gic;
+use vmbell::hypervisor::VmExit;
+use vmbell::irq::Gic;
 
 /// The vector of every interrupt that the programs send or take.
 pub const VECTOR: u8 = 0x51;

@@ -24,7 +24,7 @@ impl fmt::Debug for Program {
 /// the host is empty there. If several files are named, they are one program, in this order. A file that expands
 /// macros of one before it purges them at its end, since the assembler knows macros by name across programs.
 ///
-/// A file can use the offsets of the page ([`offset`](crate::guest::offset)) as `{COUNT}`, `{ADDRESS}` and so
+/// A file can use the offsets of the page ([`offset`](crate::offset)) as `{COUNT}`, `{ADDRESS}` and so
 /// on, and `{HYPERCALL_PAGE}`; on x86-64 also `{DONE_PORT}`, `{VECTOR}` and `{INTERRUPT_RETURN}`; on arm64
 /// `{DONE_ADDRESS}`, and the places of the interrupt controllers, `{GICD}`, `{GICC}`, `{GICR}` and `{ITS}`, each of
 /// which fits into one `mov`.
@@ -34,23 +34,23 @@ macro_rules! guest_programs {
         #[cfg(target_arch = "x86_64")]
         $crate::guest_page! { assemble_guest_program [
             $name [$($x86_64)*]
-            DONE_PORT = $crate::guest::DONE_PORT;
-            HYPERCALL_PAGE = $crate::guest::HYPERCALL_PAGE;
-            VECTOR = $crate::guest::VECTOR;
-            INTERRUPT_RETURN = $crate::hypervisor::x86_64::INTERRUPT_RETURN;
+            DONE_PORT = $crate::DONE_PORT;
+            HYPERCALL_PAGE = $crate::HYPERCALL_PAGE;
+            VECTOR = $crate::VECTOR;
+            INTERRUPT_RETURN = $crate::INTERRUPT_RETURN;
         ] }
         #[cfg(target_arch = "aarch64")]
         $crate::guest_page! { assemble_guest_program [
             $name [$($($aarch64)+)?]
-            DONE_ADDRESS = $crate::guest::DONE_ADDRESS;
-            HYPERCALL_PAGE = $crate::guest::HYPERCALL_PAGE;
-            GICD = $crate::hypervisor::aarch64::GICD;
-            GICC = $crate::hypervisor::aarch64::GICC;
-            GICR = $crate::hypervisor::aarch64::GICR;
-            ITS = $crate::hypervisor::aarch64::ITS;
+            DONE_ADDRESS = $crate::DONE_ADDRESS;
+            HYPERCALL_PAGE = $crate::HYPERCALL_PAGE;
+            GICD = $crate::GICD;
+            GICC = $crate::GICC;
+            GICR = $crate::GICR;
+            ITS = $crate::ITS;
         ] }
         $(#[$doc])*
-        pub fn $name() -> $crate::guest::Program {
+        pub fn $name() -> $crate::Program {
             #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
             let code = {
                 unsafe extern "C" {
@@ -67,7 +67,7 @@ macro_rules! guest_programs {
             };
             #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
             let code = &[];
-            $crate::guest::Program { name: stringify!($name), code }
+            $crate::Program { name: stringify!($name), code }
         }
     )* };
 }

@@ -8,7 +8,7 @@
 //! [`HANDLER`]. A program runs on the threads of its vCPUs.
 //!
 //! ```
-//! use vmbell::guest::{Parameters, Results, programs};
+//! use vmbell_guest::{Parameters, Results, programs};
 //! use vmbell::memory::{Bytes, GuestAddress, GuestMemoryMmap};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -34,3 +34,10 @@ pub use page::{
 };
 pub use program::Program;
 pub use stub::layout::HYPERCALL_PAGE;
+// What `guest_programs!` names of the architecture.
+#[cfg(target_arch = "aarch64")]
+#[doc(hidden)]
+pub use vmbell::hypervisor::aarch64::{GICC, GICD, GICR, ITS};
+#[cfg(target_arch = "x86_64")]
+#[doc(hidden)]
+pub use vmbell::hypervisor::x86_64::INTERRUPT_RETURN;
