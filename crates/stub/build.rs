@@ -9,9 +9,12 @@ use std::path::PathBuf;
 use std::process::Command;
 
 fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    if env::var_os("CARGO_FEATURE_ELF").is_none() {
+        return;
+    }
     println!("cargo::rerun-if-changed=src");
     println!("cargo::rerun-if-changed=stub.ld");
-    println!("cargo::rerun-if-changed=build.rs");
     let variable =
         |name: &str| env::var(name).unwrap_or_else(|_| panic!("cargo did not set {name}"));
     let elf = PathBuf::from(variable("OUT_DIR")).join("stub.elf");

@@ -1,13 +1,15 @@
 //! The rows that answer the first questions about a host exist on the backend that every machine has.
+// Empty on other architectures: the usermode backend is for x86-64.
+#![cfg(target_arch = "x86_64")]
 #![allow(
     clippy::tests_outside_test_module,
     clippy::unwrap_used,
     reason = "the whole file is tests"
 )]
 
-use vmbell::hypervisor::usermode::Usermode;
 use vmbell_bench::scenario::{self, Scan};
 use vmbell_bench::{Entry, Wanted, catalogue, compare, select};
+use vmbell_usermode::Usermode;
 
 #[test]
 fn the_first_rows_exist_and_bring_what_they_are_compared_with() {

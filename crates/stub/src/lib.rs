@@ -1,9 +1,10 @@
 //! The trap stub of the usermode engine, and the memory that it shares with the monitor.
 //!
 //! The crate is compiled twice. As a library it gives the monitor the layout, the doorbell table's reader, the
-//! decoder, the local APIC, the host's side of PV EOI and, in `ELF`, the finished stub. With `--cfg vmbell_stub_elf`
-//! (see `build.rs`) it is that stub, and has the modules in `elf/` besides.
-#![no_std]
+//! decoder, the local APIC, the host's side of PV EOI and, with the feature `elf`, the finished stub in `ELF`. With
+//! `--cfg vmbell_stub_elf` (see `build.rs`) it is that stub, and has the modules in `elf/` besides.
+// The models, in loom's build, use std.
+#![cfg_attr(not(loom), no_std)]
 #![cfg_attr(vmbell_stub_elf, no_main)]
 
 pub mod decode;
@@ -20,6 +21,9 @@ pub mod vcpu_mode;
 #[cfg(vmbell_stub_elf)]
 mod elf;
 
+#[cfg(all(test, loom))]
+mod models;
+
 /// The stub as a static x86-64 executable, linked at [`layout::STUB_BASE`].
-#[cfg(not(vmbell_stub_elf))]
+#[cfg(all(feature = "elf", not(vmbell_stub_elf)))]
 pub const ELF: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/stub.elf"));

@@ -31,8 +31,3 @@ pub mod virtqueue;
 #[cfg(all(test, not(loom)))]
 #[path = "../../vmm/tests/harness/wait.rs"]
 mod wait;
-
-// Beside the irqchip that they check; nothing else of a backend is compiled for the model checker.
-#[cfg(all(test, loom))]
-#[path = "hypervisor/usermode/irqchip/models/mod.rs"]
-mod models;

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use criterion::Criterion;
 use vm_memory::Bytes;
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell::hypervisor::usermode::Usermode;
 use vmbell::hypervisor::{
     Containment, EntryPoint, Hypervisor, IoEvents, Vcpu, Vm, VmConfig, VmEntry,
 };
+use vmbell_usermode::Usermode;
 use vmbell_vmm::{CODE, STACK_TOP};
 use vmm_sys_util::eventfd::EventFd;
 

@@ -7,7 +7,7 @@ use std::error::Error;
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::eventfd::{EFD_NONBLOCK, EventFd};
 use vmbell::hypervisor::{
-    self, Capability, EntryPoint, Hypervisor, IoEvents, Vcpu, Vm, VmConfig, VmEntry, VmExit,
+    Capability, EntryPoint, Hypervisor, IoEvents, Vcpu, Vm, VmConfig, VmEntry, VmExit,
 };
 use vmbell::memory::{Bytes, GuestAddress};
 
@@ -59,7 +59,7 @@ pub fn ring(hypervisor: &impl Hypervisor) -> Result<(u64, Vec<u64>), Box<dyn Err
 
 /// Chooses the backend and says what happened.
 pub fn main() -> Result<(), Box<dyn Error>> {
-    let best = hypervisor::best(&[Capability::Run, Capability::MmioDoorbell])?;
+    let best = vmbell_vmm::best(&[Capability::Run, Capability::MmioDoorbell])?;
     let (rings, stores) = ring(&best.hypervisor)?;
     println!("{}: the doorbell rang {rings} time", best.hypervisor.name());
     println!("stores that no doorbell took: {stores:?}");

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use vmbell::bus::BusRange;
 use vmbell::eventfd::EventFd;
-use vmbell::hypervisor::{self, Capability, Hypervisor, Irqchip, Irqs, Vcpu, Vm, VmConfig};
+use vmbell::hypervisor::{Capability, Hypervisor, Irqchip, Irqs, Vcpu, Vm, VmConfig};
 use vmbell::irq::Gsi;
 use vmbell_devices::{Hook, Listener};
 use vmbell_guest::{HANDLER, Interrupts, Parameters, VECTOR, programs};
@@ -83,7 +83,7 @@ pub fn serve(hypervisor: &impl Hypervisor, work: u32) -> Result<u64, Box<dyn Err
 /// Chooses the backend and says what happened.
 pub fn main() -> Result<(), Box<dyn Error>> {
     // Not every KVM waits for the guest's EOI, so that is asked for.
-    let best = hypervisor::best(&[Capability::Interrupts, Capability::EndOfInterrupt])?;
+    let best = vmbell_vmm::best(&[Capability::Interrupts, Capability::EndOfInterrupt])?;
     let (name, interrupts) = (best.hypervisor.name(), serve(&best.hypervisor, 3)?);
     println!("{name}: 3 pieces of work, {interrupts} interrupts");
     Ok(())

@@ -3,18 +3,18 @@
 //! A [`Machine`] with one of our programs is what the bench measures; it has three buses of devices, for ports,
 //! memory addresses and hypercall numbers, and any thread may use it. A [`Pc`] is a machine with the devices that
 //! an [`Image`] made for QEMU expects, and with several vCPUs, each on a thread of its own; a [`Virt`] is the same for
-//! an [`Arm64Image`].
+//! an [`Arm64Image`]. [`best`] chooses the backend for a VMM that leaves it to the host.
 //!
 //! ```
 //! use std::sync::Arc;
 //! use vmbell::bus::BusRange;
 //! use vmbell_devices::DoorbellCounter;
 //! use vmbell_guest::{Parameters, programs};
-//! use vmbell::hypervisor::{self, Capability, Hypervisor, Vcpu, Vm, VmConfig};
-//! use vmbell_vmm::{Machine, Stop};
+//! use vmbell::hypervisor::{Capability, Hypervisor, Vcpu, Vm, VmConfig};
+//! use vmbell_vmm::{Machine, Stop, best};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let hypervisor = hypervisor::best(&[Capability::Run])?.hypervisor;
+//! let hypervisor = best(&[Capability::Run])?.hypervisor;
 //! let machine = Machine::new(hypervisor.create_vm(&VmConfig::default())?);
 //! let doorbell = Arc::new(DoorbellCounter::default());
 //! machine.pio.insert(BusRange::new(0x510, 4)?, doorbell.clone())?;
@@ -29,6 +29,7 @@
 //! # }
 //! ```
 
+mod any;
 mod error;
 mod image;
 mod layout;
@@ -42,6 +43,7 @@ mod stop;
 mod together;
 mod virt;
 
+pub use any::{AnyHypervisor, AnyVcpu, AnyVm, Best, best};
 pub use error::MachineError;
 pub use image::{Arm64Image, Boot, ElfError, INFORMATION, Image, ImageError};
 pub use layout::{CODE, PARAMETERS, STACK_TOP};

@@ -11,8 +11,8 @@
 mod harness;
 
 use vmbell::hypervisor::Irqs;
-use vmbell::hypervisor::usermode::Usermode;
 use vmbell::irq::Gsi;
+use vmbell_usermode::Usermode;
 
 use harness::taker::{Doing, EDGE, PINS, take, taken, while_running, with_interrupts};
 use harness::{await_that, configured, event};

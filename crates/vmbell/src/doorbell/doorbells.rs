@@ -18,7 +18,7 @@ pub trait Barrier {
 #[derive(Debug)]
 pub struct Doorbells<'t> {
     table: &'t Table,
-    state: State,
+    state: DoorbellState,
 }
 
 impl<'t> Doorbells<'t> {
@@ -26,7 +26,7 @@ impl<'t> Doorbells<'t> {
     ///
     /// A group takes at most `max_items`, and never more than [`MAX_ITEMS`].
     pub fn new(table: &'t Table, max_items: u32) -> Self {
-        let state = State::new(max_items);
+        let state = DoorbellState::new(max_items);
         Self { table, state }
     }
 
@@ -70,13 +70,14 @@ impl<'t> Doorbells<'t> {
 
 /// [`Doorbells`] without the reference to the table, for a struct that owns both.
 #[derive(Debug)]
-pub(crate) struct State {
+pub struct DoorbellState {
     registry: Registry,
     writer: Writer,
 }
 
-impl State {
-    pub(crate) fn new(max_items: u32) -> Self {
+impl DoorbellState {
+    /// No doorbells, with at most `max_items` in a group.
+    pub fn new(max_items: u32) -> Self {
         let most = u32::try_from(MAX_ITEMS).unwrap_or(u32::MAX);
         Self {
             registry: Registry::new(max_items.min(most)),
@@ -84,7 +85,8 @@ impl State {
         }
     }
 
-    pub(crate) fn register<E>(
+    /// As [`Doorbells::register`], in `table`, which is the same in each call.
+    pub fn register<E>(
         &mut self,
         table: &Table,
         event: EventId,
@@ -113,7 +115,8 @@ impl State {
         Ok(())
     }
 
-    pub(crate) fn unregister(
+    /// As [`Doorbells::unregister`], in the table of the registrations.
+    pub fn unregister(
         &mut self,
         table: &Table,
         event: EventId,

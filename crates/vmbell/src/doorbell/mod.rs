@@ -46,10 +46,7 @@ mod word;
 pub use crate::eventfd::EventId;
 pub use address::IoEventAddress;
 pub use datamatch::Datamatch;
-#[cfg(not(loom))]
-#[cfg(target_arch = "x86_64")]
-pub(crate) use doorbells::State as DoorbellState;
-pub use doorbells::{Barrier, Doorbells};
+pub use doorbells::{Barrier, DoorbellState, Doorbells};
 pub use error::{DoorbellError, RegisterError};
 pub use heap::HeapTable;
 pub use pattern::Pattern;

@@ -11,7 +11,7 @@ use vmm_sys_util::eventfd::EventFd;
 
 use super::{
     Barrier, DEFAULT_MAX_ITEMS, DoorbellError, EventId, IoEventAddress, Pattern, RegisterError,
-    Sharing, doorbells::State, heap::HeapTable, signal,
+    Sharing, doorbells::DoorbellState, heap::HeapTable, signal,
 };
 use crate::quiesce::{Domain, Reader};
 
@@ -54,7 +54,7 @@ struct Shared {
 
 #[derive(Debug)]
 struct Writer {
-    state: State,
+    state: DoorbellState,
     /// The eventfds by their signal numbers, which are the numbers of these descriptors. They are open as long
     /// as the table has them.
     events: HashMap<u32, EventFd>,
@@ -75,7 +75,7 @@ impl DoorbellSet {
     /// An empty set. A group takes at most `max_items`.
     pub fn with_max_items(max_items: u32) -> Self {
         let writer = Mutex::new(Writer {
-            state: State::new(max_items),
+            state: DoorbellState::new(max_items),
             events: HashMap::new(),
         });
         let shared = Arc::new(Shared {

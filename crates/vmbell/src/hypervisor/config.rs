@@ -82,7 +82,7 @@ impl VmConfig {
 
     /// Fails with [`Error::Config`] unless a backend whose RAM begins at the start of one of `places` and ends by its end
     /// can hold this guest.
-    pub(super) fn check(&self, places: &[Range<u64>]) -> Result<(), Error> {
+    pub fn check(&self, places: &[Range<u64>]) -> Result<(), Error> {
         let refuse = |what, value, rule| Err(Error::Config { what, value, rule });
         let Some(place) = places.iter().find(|place| place.start == self.ram_base) else {
             let bases = places.iter().map(|place| format!("{:#x}", place.start));

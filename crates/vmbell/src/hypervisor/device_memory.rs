@@ -58,7 +58,7 @@ pub trait AssignedDevices: Send + Sync {
 impl DeviceMemory {
     /// Fails unless the memory is whole pages at an address of whole pages, and none of it is in `taken`, which are
     /// other ranges of guest-physical addresses.
-    pub(super) fn check(
+    pub fn check(
         &self,
         address: u64,
         taken: impl IntoIterator<Item = (u64, u64)>,
@@ -92,7 +92,7 @@ impl DeviceMemory {
     }
 
     /// Maps the memory into this process.
-    pub(super) fn map(&self) -> Result<MmapRegion<()>, Error> {
+    pub fn map(&self) -> Result<MmapRegion<()>, Error> {
         let failed = Error::system::<std::io::Error>("map device memory");
         let file = self.file.try_clone().map_err(failed)?;
         let size = usize::try_from(self.size).unwrap_or(usize::MAX);

@@ -121,7 +121,7 @@ impl Error {
     }
 
     /// Makes the error of a call that was to do `operation`.
-    pub(super) fn system<E: Into<io::Error>>(operation: &'static str) -> impl Fn(E) -> Self + Copy {
+    pub fn system<E: Into<io::Error>>(operation: &'static str) -> impl Fn(E) -> Self + Copy {
         move |source| Self::System {
             operation,
             source: source.into(),
@@ -129,7 +129,7 @@ impl Error {
     }
 
     /// The error of the last system call, which was to do `operation`.
-    pub(super) fn last(operation: &'static str) -> Self {
+    pub fn last(operation: &'static str) -> Self {
         Self::System {
             operation,
             source: io::Error::last_os_error(),

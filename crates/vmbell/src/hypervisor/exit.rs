@@ -117,12 +117,8 @@ pub enum VmEntry {
 
 impl VmEntry {
     /// The value that answers a read.
-    #[cfg_attr(
-        not(any(target_arch = "x86_64", target_arch = "aarch64")),
-        allow(dead_code, reason = "for backends")
-    )]
     #[inline]
-    pub(super) const fn data(self) -> u64 {
+    pub const fn data(self) -> u64 {
         match self {
             Self::Resume => 0,
             Self::Data(data) => data,

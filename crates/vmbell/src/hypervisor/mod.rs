@@ -1,98 +1,42 @@
 //! The traits that a backend implements, and the exits for which a guest leaves to the VMM.
 //!
 //! A [`Hypervisor`] makes a [`Vm`], and a [`Vm`] makes [`Vcpu`]s. Each vCPU runs on the thread that calls
-//! [`Vcpu::run`]. Where backends differ, the difference is a [`Capability`], which a caller asks for once. [`best`]
-//! chooses the backend for a VMM that leaves it to the host.
-//!
-//! ```
-//! use vmbell::hypervisor::{
-//!     self, Capability, EntryPoint, Hypervisor, Vcpu, Vm, VmConfig, VmEntry, VmExit,
-//! };
-//! use vmbell::memory::{Bytes, GuestAddress};
-//!
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let config = VmConfig::default();
-//! let vm = hypervisor::best(&[Capability::Run])?.hypervisor.create_vm(&config)?;
-//! // in al, 0x60; out 0x61, al
-//! let start = GuestAddress(config.ram_base);
-//! vm.memory().write_slice(&[0xe4, 0x60, 0xe6, 0x61], start)?;
-//! let mut vcpu = vm.create_vcpu(0)?;
-//! vcpu.set_entry_point(EntryPoint::Program {
-//!     pc: start.0,
-//!     sp: start.0 + config.ram_size,
-//!     arguments: [0, 0],
-//! })?;
-//! let read = vcpu.run(VmEntry::Resume)?;
-//! assert_eq!(read, VmExit::PioIn { port: 0x60, len: 1 });
-//! let write = vcpu.run(VmEntry::Data(42))?;
-//! assert_eq!(write, VmExit::PioOut { port: 0x61, len: 1, data: 42 });
-//! # Ok(())
-//! # }
-//! ```
+//! [`Vcpu::run`]. Where backends differ, the difference is a [`Capability`], which a caller asks for once.
 
-mod any;
 mod bare;
 mod capability;
-#[cfg_attr(
-    not(any(target_arch = "x86_64", target_arch = "aarch64")),
-    allow(dead_code, reason = "for backends")
-)]
 mod config;
 mod cpu_features;
-#[cfg_attr(
-    not(any(target_arch = "x86_64", target_arch = "aarch64")),
-    allow(dead_code, reason = "for backends")
-)]
 mod created_vcpus;
-#[cfg_attr(
-    not(any(target_arch = "x86_64", target_arch = "aarch64")),
-    allow(dead_code, reason = "for backends")
-)]
 mod device_memory;
-#[cfg_attr(
-    not(any(target_arch = "x86_64", target_arch = "aarch64")),
-    allow(dead_code, reason = "for backends")
-)]
 mod error;
 mod events;
 mod exit;
 mod forwarded_interrupt;
 mod ioevents;
 mod irqs;
-#[cfg_attr(
-    not(any(target_arch = "x86_64", target_arch = "aarch64")),
-    allow(dead_code, reason = "for backends")
-)]
 mod stage;
 
-#[cfg_attr(
-    not(target_arch = "aarch64"),
-    allow(dead_code, reason = "for the backend")
-)]
 pub mod aarch64;
 #[cfg(not(target_arch = "x86_64"))]
 pub mod absent;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub mod kvm;
 #[cfg(target_arch = "x86_64")]
-pub mod usermode;
-#[cfg(target_arch = "x86_64")]
 pub mod x86_64;
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub use absent as kvm;
-#[cfg(not(target_arch = "x86_64"))]
-pub use absent as usermode;
 
 use std::fmt;
 use std::sync::Arc;
 
 use vm_memory::GuestMemoryMmap;
 
-pub use any::{AnyHypervisor, AnyVcpu, AnyVm, Best, best};
 pub use bare::{BareExit, BareLoop};
 pub use capability::{Capability, Support};
 pub use config::{Containment, PatchMode, SpinPolicy, VmConfig};
 pub use cpu_features::{CpuFeatures, CpuidRegister};
+pub use created_vcpus::CreatedVcpus;
 pub use device_memory::{AssignedDevices, DeviceMemory, Rule as DeviceMemoryRule};
 pub use error::{Error, chain};
 pub use events::{EventCounter, EventCounts};
@@ -100,6 +44,7 @@ pub use exit::{ExitCounts, Fault, VmEntry, VmExit};
 pub use forwarded_interrupt::{ForwardedInterrupt, ForwardedState};
 pub use ioevents::IoEvents;
 pub use irqs::{IrqTrigger, Irqs};
+pub use stage::Stage;
 
 pub use crate::irq::Irqchip;
 

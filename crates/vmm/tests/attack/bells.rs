@@ -5,9 +5,9 @@ use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell::hypervisor::usermode::UsermodeVm;
 use vmbell::hypervisor::{IoEvents, Irqs};
 use vmbell::irq::{Gsi, Msi};
+use vmbell_usermode::UsermodeVm;
 use vmm_sys_util::eventfd::EventFd;
 
 use crate::harness::{HOLE, count, event};

@@ -12,11 +12,11 @@ use stub::layout::{FD_BASE, Interrupts, RunPage, SHARED_BASE, Shared};
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::bus::{Backlog, BusDevice};
 use vmbell::doorbell::Sharing;
-use vmbell::hypervisor::usermode::{UsermodeVcpu, UsermodeVm};
 use vmbell::hypervisor::{IoEvents, Irqchip, Irqs, Vcpu, Vm, VmConfig};
 use vmbell::irq::Gsi;
 use vmbell_devices::virtio::mmio::{Interrupt, VirtioMmio, register};
 use vmbell_devices::virtio::{Entropy, VirtioConfig};
+use vmbell_usermode::{UsermodeVcpu, UsermodeVm};
 use vmm_sys_util::eventfd::EventFd;
 
 use crate::batch::Attack;

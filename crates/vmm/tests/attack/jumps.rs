@@ -8,9 +8,9 @@ use stub::layout::{
 };
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell::hypervisor::usermode::UsermodeVm;
 use vmbell::hypervisor::{IoEvents, Irqchip, Vcpu, Vm};
 use vmbell_guest::Parameters;
+use vmbell_usermode::UsermodeVm;
 
 use crate::batch::Attack;
 use crate::bells::{come_and_go, raise};

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell::hypervisor::usermode::{Usermode, UsermodeVcpu, UsermodeVm};
 use vmbell::hypervisor::{Hypervisor, IoEvents, Irqchip, Vcpu, Vm, VmConfig};
 use vmbell_guest::Parameters;
+use vmbell_usermode::{Usermode, UsermodeVcpu, UsermodeVm};
 
 use crate::batch::Attack;
 use crate::bells::{PLACES, come_and_go, raise};

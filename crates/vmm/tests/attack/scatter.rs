@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use stub::layout::{Counters, Interrupts, MAX_VCPUS, RunPage, SHARED_BASE, Shared};
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell::hypervisor::usermode::{UsermodeVcpu, UsermodeVm};
 use vmbell::hypervisor::{EntryPoint, IoEvents, Irqchip, Vcpu, Vm, VmConfig};
 use vmbell_guest::Parameters;
+use vmbell_usermode::{UsermodeVcpu, UsermodeVm};
 
 use crate::batch::Attack;
 use crate::bells::{come_and_go, raise};

@@ -9,9 +9,9 @@ use rustix::process::Signal;
 use stub::layout::{SHARED_BASE, Shared};
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::Sharing;
-use vmbell::hypervisor::usermode::{UsermodeVcpu, UsermodeVm};
 use vmbell::hypervisor::{IoEvents, Irqchip, PatchMode, Vcpu, Vm, VmConfig, VmEntry, VmExit};
 use vmbell_guest::{DONE_PORT, Parameters, Results, offset};
+use vmbell_usermode::{UsermodeVcpu, UsermodeVm};
 use vmbell_vmm::PARAMETERS;
 use vmm_sys_util::eventfd::EventFd;
 

@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell::hypervisor::usermode::{Usermode, UsermodeVcpu, UsermodeVm};
 use vmbell::hypervisor::{
     IoEvents, Irqchip, PatchMode, SpinPolicy, Vcpu, VmConfig, VmEntry, VmExit,
 };
+use vmbell_usermode::{Usermode, UsermodeVcpu, UsermodeVm};
 use vmbell_vmm::Deadline;
 
 use crate::harness::process::{await_gone, with_sandbox};

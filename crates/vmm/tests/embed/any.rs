@@ -2,10 +2,9 @@
 
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::hypervisor::kvm::Kvm;
-use vmbell::hypervisor::usermode::Usermode;
-use vmbell::hypervisor::{
-    AnyHypervisor, Capability, Error, Hypervisor, IoEvents, Vm, VmConfig, VmExit, best,
-};
+use vmbell::hypervisor::{Capability, Error, Hypervisor, IoEvents, Vm, VmConfig, VmExit};
+use vmbell_usermode::Usermode;
+use vmbell_vmm::{AnyHypervisor, best};
 
 use crate::harness::script::{Op, Player};
 use crate::harness::{HOLE, chain, configured, count, event};

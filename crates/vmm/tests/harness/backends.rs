@@ -39,7 +39,7 @@ macro_rules! on_usermode {
             $($(#[$condition])*
             #[test]
             fn $name() {
-                $crate::harness::bounded(|| super::$name(&vmbell::hypervisor::usermode::Usermode));
+                $crate::harness::bounded(|| super::$name(&vmbell_usermode::Usermode));
             })*
         }
     };

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell::hypervisor::usermode::Usermode;
 use vmbell::hypervisor::{Hypervisor, IoEvents, Irqchip, Irqs, Vcpu, Vm, VmConfig, VmEntry};
 use vmbell::irq::Gsi;
 use vmbell_guest::{Parameters, Results};
+use vmbell_usermode::Usermode;
 use vmbell_vmm::PARAMETERS;
 
 use crate::harness::process::{children_of, exists, signal, spawn, stat, stop, with_sandbox};

@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use vmbell::hypervisor::Hypervisor;
-use vmbell::hypervisor::usermode::Usermode;
+use vmbell_usermode::Usermode;
 use vmbell_vmm::{Pc, PcConfig, Stop};
 
 use super::harness::chain;

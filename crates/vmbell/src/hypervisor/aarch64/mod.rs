@@ -36,7 +36,7 @@ pub const fn cpu_affinity(index: u32) -> u32 {
 }
 
 /// The name of an exception's class, and what it means (Arm DDI 0487, ESR_EL1).
-pub(super) const fn exception(class: u8) -> (&'static str, &'static str) {
+pub const fn exception(class: u8) -> (&'static str, &'static str) {
     match class {
         0x00 => ("Unknown", "invalid instruction"),
         0x01 => ("WFx", "a wait that is trapped"),
@@ -70,7 +70,7 @@ pub(super) const fn exception(class: u8) -> (&'static str, &'static str) {
 }
 
 /// Whether FAR_EL1 has an address for this class of exceptions.
-pub(super) const fn has_address(class: u8) -> bool {
+pub const fn has_address(class: u8) -> bool {
     matches!(
         class,
         INSTRUCTION_ABORT | PC_ALIGNMENT | DATA_ABORT | WATCHPOINT
@@ -83,4 +83,4 @@ const PC_ALIGNMENT: u8 = 0x22;
 const DATA_ABORT: u8 = 0x25;
 const WATCHPOINT: u8 = 0x35;
 /// The class of SErrors.
-pub(super) const SERROR: u8 = 0x2f;
+pub const SERROR: u8 = 0x2f;

@@ -11,10 +11,10 @@
 pub const INTERRUPT_RETURN: u64 = stub::layout::INTERRUPT_RETURN;
 
 /// The vector of a page fault, the only exception for which the CPU reports an address.
-pub(super) const PAGE_FAULT: u8 = 14;
+pub const PAGE_FAULT: u8 = 14;
 
 /// The mnemonic of an exception's vector (SDM volume 3, "Exception and Interrupt Reference").
-pub(super) const fn exception(vector: u8) -> &'static str {
+pub const fn exception(vector: u8) -> &'static str {
     match vector {
         0 => "#DE",
         1 => "#DB",

@@ -1,0 +1,272 @@
+//! A vCPU's thread that takes the steps of the stub's `interrupt` and `kick` modules.
+//!
+//! Mode word, local APIC, message and paravirtual EOI are the real ones.
+
+use std::cell::Cell;
+
+use crate::lapic::{Destination, Lapic, Message, Mode, Raise};
+use crate::pv_eoi::{Completion, GuestByte, PvEoi};
+use crate::vcpu_mode::{Notification, VcpuMode};
+use loom::sync::{Arc, Condvar, Mutex};
+use loom::thread::{self, JoinHandle};
+
+use super::kernel::{Kernel, Pending};
+use super::lapic;
+
+/// The vector that ends the guest. It is the lowest, so it is taken last.
+pub const STOP: u8 = 0x21;
+const PV_EOI: u64 = 0x3001;
+
+/// The state that senders and the vCPU share.
+pub struct Shared {
+    lapic: Lapic,
+    mode: VcpuMode,
+    pub kernel: Kernel,
+    /// Kicks that the vCPU has handed over.
+    pub kicks: Mutex<u32>,
+    pub handed_over: Condvar,
+}
+
+impl Shared {
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self {
+            lapic: lapic(),
+            mode: VcpuMode::default(),
+            kernel: Kernel::default(),
+            kicks: Mutex::new(0),
+            handed_over: Condvar::new(),
+        })
+    }
+
+    /// Sends a vector and returns whether it became an interrupt of its own.
+    pub fn send(&self, vector: u8) -> bool {
+        let message = Message {
+            vector,
+            mode: Mode::Fixed,
+            level: false,
+            destination: Destination::narrow(0, false),
+        };
+        let raise = message.deliver(std::iter::once(&self.lapic), |_| {
+            match self.mode.claim_notification() {
+                Notification::None => {}
+                Notification::Signal => self.kernel.interrupt(),
+                Notification::FutexWake => self.kernel.futex_wake(),
+                Notification::EventfdWrite => self.kernel.write_eventfd(),
+            }
+        });
+        assert_ne!(raise, Raise::Refused);
+        raise == Raise::Accepted
+    }
+}
+
+/// What the guest does between interrupts.
+#[derive(Clone, Copy)]
+pub enum Idle {
+    Spins,
+    Halts,
+    /// Halts in `epoll_wait`, until its wake eventfd is written.
+    HaltsInEpoll,
+}
+
+struct Word(Cell<u8>);
+
+impl GuestByte for Word {
+    fn read(&self, _: u64) -> Option<u8> {
+        Some(self.0.get())
+    }
+
+    fn write(&self, _: u64, value: u8) -> bool {
+        self.0.set(value);
+        true
+    }
+}
+
+/// The state of the vCPU's thread.
+pub struct Vcpu {
+    shared: Arc<Shared>,
+    pv_eoi: PvEoi,
+    word: Word,
+    /// The vector whose handler was entered and has not begun to run.
+    handler: Option<u8>,
+    masked: bool,
+    /// Whether the return from the handler traps.
+    window: bool,
+    kicked: bool,
+    begun: Vec<u8>,
+    ended: Vec<u8>,
+}
+
+impl Vcpu {
+    /// Runs the vCPU on a thread of its own until it has taken [`STOP`]. The thread returns the vectors that
+    /// the vCPU took.
+    pub fn start(shared: &Arc<Shared>, idle: Idle, pv_eoi: bool) -> JoinHandle<Vec<u8>> {
+        let shared = Arc::clone(shared);
+        thread::spawn(move || {
+            let vcpu = Self {
+                shared,
+                pv_eoi: PvEoi::default(),
+                word: Word(Cell::new(0)),
+                handler: None,
+                masked: false,
+                window: false,
+                kicked: false,
+                begun: Vec::new(),
+                ended: Vec::new(),
+            };
+            if pv_eoi {
+                vcpu.pv_eoi.write_msr(PV_EOI, |_| true).unwrap();
+            }
+            vcpu.run(idle)
+        })
+    }
+
+    fn run(mut self, idle: Idle) -> Vec<u8> {
+        self.enter();
+        loop {
+            match (self.handler.take(), idle) {
+                (Some(_), _) => self.handle(),
+                (None, _) if self.begun.contains(&STOP) => break,
+                (None, Idle::Spins) => {
+                    let signals = self.shared.kernel.run_guest();
+                    self.interrupted(&signals);
+                }
+                (None, Idle::Halts) => self.halt(false),
+                (None, Idle::HaltsInEpoll) => self.halt(true),
+            }
+        }
+        self.leave();
+        assert_eq!(self.ended, self.begun);
+        self.begun
+    }
+
+    /// The guest's handler, from its first instruction to its `iretq`.
+    fn handle(&mut self) {
+        self.instruction();
+        if self.word.0.replace(0) == 0 {
+            self.leave();
+            self.eoi();
+            self.enter();
+        }
+        self.instruction();
+        self.masked = false;
+        if self.window {
+            self.leave();
+            self.enter();
+        }
+    }
+
+    /// A signal may come before each instruction of the guest.
+    fn instruction(&mut self) {
+        let signals = self.shared.kernel.take();
+        if signals.interrupt || signals.kick {
+            self.interrupted(&signals);
+        }
+    }
+
+    /// Takes signals that interrupted guest code (`interrupt::handle_signal`, `kick::handle_in_guest`).
+    fn interrupted(&mut self, signals: &Pending) {
+        self.leave();
+        if signals.interrupt {
+            self.shared.mode.signal_arrived();
+        }
+        self.kicked |= signals.kick;
+        self.enter();
+    }
+
+    /// Takes signals that interrupt the stub (`kick::handle_in_stub`), and returns whether there were any.
+    fn interrupted_in_stub(&mut self) -> bool {
+        let signals = self.shared.kernel.take();
+        if signals.interrupt {
+            self.shared.mode.signal_arrived();
+        }
+        if signals.kick {
+            self.kicked = true;
+            if self.shared.mode.wake() {
+                self.shared.kernel.write_eventfd();
+            }
+        }
+        signals.interrupt || signals.kick
+    }
+
+    /// `interrupt::leave`.
+    fn leave(&mut self) {
+        self.shared.mode.leave();
+        if let Completion::Completed(eoi) = self.pv_eoi.complete(&self.shared.lapic, &self.word) {
+            self.ended.extend(eoi.map(|eoi| eoi.vector));
+        }
+    }
+
+    fn eoi(&mut self) {
+        let eoi = self.shared.lapic.eoi();
+        self.ended.extend(eoi.map(|eoi| eoi.vector));
+    }
+
+    /// `interrupt::enter` and the exit sequence, whose last step looks for pending signals.
+    fn enter(&mut self) {
+        loop {
+            if !self.kicked {
+                self.shared.mode.enter();
+                self.offer();
+            }
+            if !self.interrupted_in_stub() && !self.kicked {
+                return;
+            }
+            self.leave();
+            self.hand_over();
+        }
+    }
+
+    /// `inject::inject_pending`.
+    fn offer(&mut self) {
+        let lapic = &self.shared.lapic;
+        let next = lapic.next_interrupt();
+        self.window = next.is_some();
+        if let Some(vector) = next
+            && !self.masked
+        {
+            assert!(lapic.start_service(vector));
+            self.masked = true;
+            self.handler = Some(vector);
+            self.begun.push(vector);
+            self.pv_eoi.arm(lapic, &self.word);
+            self.window = lapic.next_interrupt().is_some();
+        }
+    }
+
+    /// `halt::halt`.
+    fn halt(&mut self, in_epoll: bool) {
+        self.leave();
+        loop {
+            let expected = if in_epoll {
+                self.shared.mode.halt_in_epoll();
+                0
+            } else {
+                self.shared.mode.halt_in_futex()
+            };
+            self.interrupted_in_stub();
+            if self.kicked {
+                self.shared.mode.wake();
+                self.hand_over();
+                continue;
+            }
+            if self.shared.lapic.next_interrupt().is_some() {
+                break;
+            }
+            self.interrupted_in_stub();
+            if in_epoll {
+                self.shared.kernel.epoll_wait();
+            } else {
+                self.shared.kernel.futex_wait(&self.shared.mode, expected);
+            }
+        }
+        self.shared.mode.wake();
+        self.enter();
+    }
+
+    fn hand_over(&mut self) {
+        if std::mem::take(&mut self.kicked) {
+            *self.shared.kicks.lock().unwrap() += 1;
+            self.shared.handed_over.notify_all();
+        }
+    }
+}

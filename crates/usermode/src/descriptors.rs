@@ -1,0 +1,126 @@
+//! The sandbox's descriptor table, which the monitor fills from outside.
+//!
+//! The sandbox has no code that receives descriptors. One of its threads waits for ever in a system call that
+//! seccomp reports to the monitor. The monitor uses SECCOMP_IOCTL_NOTIF_ADDFD on that notification, as often as
+//! needed, to put a descriptor into the table (Linux `uapi/linux/seccomp.h`, 5.9). Runs on any thread of the
+//! monitor, under a mutex.
+
+use std::fmt;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use stub::layout::FD_BASE;
+use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
+
+use super::error::UsermodeError;
+use super::launch::fd_limit;
+use super::listener::Listener;
+use super::process::Process;
+use super::progress::ProgressBound;
+use vmbell::hypervisor::Error;
+
+/// The CPU time that the vCPUs of a sandbox may use until its descriptor thread, which was stopped and goes on, has parked
+/// again. That takes this thread microseconds, but vCPUs may get the CPU before it.
+const PARK_BUDGET: Duration = Duration::from_secs(30);
+
+/// The descriptor numbers of one sandbox that the monitor fills.
+#[derive(Debug)]
+pub struct Descriptors {
+    listener: Listener,
+    /// The eventfd that a number names while it is free: writes of a hostile guest to it have no effect.
+    sink: EventFd,
+    numbers: Mutex<Numbers>,
+}
+
+#[derive(Debug)]
+struct Numbers {
+    /// The id that the kernel gave the parked system call.
+    parked: u64,
+    free: Vec<u32>,
+    next: u32,
+}
+
+impl Descriptors {
+    /// Receives the listener from a sandbox that starts, and waits until its descriptor thread has parked.
+    pub fn receive(
+        socket: &UnixStream,
+        process: &Process,
+        bound: &mut ProgressBound<'_>,
+    ) -> Result<Self, Error> {
+        let listener = Listener::receive(socket, process, bound)?;
+        let parked = listener.await_first_parked(process, bound)?;
+        let sink = EventFd::new(EFD_NONBLOCK).map_err(Error::system("create an eventfd"))?;
+        let numbers = Mutex::new(Numbers {
+            parked,
+            free: Vec::new(),
+            next: FD_BASE,
+        });
+        Ok(Self {
+            listener,
+            sink,
+            numbers,
+        })
+    }
+
+    /// Puts a copy of `event` into the sandbox and returns its number there. `purpose` says in an error what
+    /// the descriptor is for.
+    pub fn add(
+        &self,
+        process: &Process,
+        event: &impl AsRawFd,
+        purpose: &dyn fmt::Display,
+    ) -> Result<u32, Error> {
+        let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
+        let recycled = numbers.free.last().copied();
+        let number = recycled.unwrap_or(numbers.next);
+        let limit = fd_limit();
+        let beyond = || {
+            let purpose = purpose.to_string();
+            Error::from(UsermodeError::FdLimit { purpose, limit })
+        };
+        if u64::from(number) >= limit {
+            return Err(beyond());
+        }
+        self.install(process, event, number, &mut numbers.parked)
+            .map_err(|source| match source.raw_os_error() {
+                Some(libc::EBADF | libc::EMFILE) => beyond(),
+                _ => Error::System {
+                    operation: "give the sandbox a descriptor",
+                    source,
+                },
+            })?;
+        if recycled.is_some() {
+            numbers.free.pop();
+        } else {
+            numbers.next += 1;
+        }
+        Ok(number)
+    }
+
+    /// Takes a number back: from here on a write to it signals no doorbell.
+    pub fn revoke(&self, process: &Process, number: u32) -> io::Result<()> {
+        let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
+        self.install(process, &self.sink, number, &mut numbers.parked)?;
+        numbers.free.push(number);
+        Ok(())
+    }
+
+    fn install(
+        &self,
+        process: &Process,
+        event: &impl AsRawFd,
+        target: u32,
+        parked: &mut u64,
+    ) -> io::Result<()> {
+        let mut bound = ProgressBound::new(process, PARK_BUDGET);
+        let added = self.listener.add_fd(event, target, parked, &mut bound);
+        if matches!(&added, Err(error) if error.kind() == io::ErrorKind::UnexpectedEof) {
+            // So that the caller finds that the sandbox has ended, which is no error of a removal.
+            process.await_end();
+        }
+        added
+    }
+}

@@ -1,0 +1,116 @@
+//! The doorbells of one guest: which are registered, and the copies of their eventfds in the sandbox. Any
+//! thread registers and removes them while vCPUs run; a mutex orders the changes.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Mutex, PoisonError};
+
+use vmm_sys_util::eventfd::EventFd;
+
+use super::error::UsermodeError;
+use super::removal::Unfinished;
+use super::revocation::{Revocation, SectionBarrier};
+use super::sandbox::Sandbox;
+use vmbell::doorbell::{
+    DoorbellError, DoorbellState, EventId, IoEventAddress, Pattern, RegisterError, Sharing,
+};
+use vmbell::hypervisor::Error;
+
+/// Registers and removes the doorbells of a guest.
+#[derive(Debug)]
+pub struct Doorbells {
+    changes: Mutex<Changes>,
+}
+
+#[derive(Debug)]
+struct Changes {
+    state: DoorbellState,
+    /// Doorbells that are out of the table, but whose eventfd the sandbox may still signal.
+    unfinished: Unfinished<(EventId, IoEventAddress, Pattern), Revocation>,
+}
+
+impl Doorbells {
+    /// A guest without doorbells, whose groups may have `max_items` items each.
+    pub fn new(max_items: u32) -> Self {
+        let changes = Changes {
+            state: DoorbellState::new(max_items),
+            unfinished: Unfinished::default(),
+        };
+        Self {
+            changes: Mutex::new(changes),
+        }
+    }
+
+    /// Registers a doorbell: once this returns, matching guest writes signal `event`.
+    pub fn register(
+        &self,
+        sandbox: &Sandbox,
+        event: &EventFd,
+        address: IoEventAddress,
+        pattern: Pattern,
+        sharing: Sharing,
+    ) -> Result<(), Error> {
+        let id = EventId::of(event).map_err(DoorbellError::from)?;
+        let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        if changes.unfinished.any(|(_, other, _)| *other == address) {
+            return Err(DoorbellError::Exists { address, pattern }.into());
+        }
+        let table = &sandbox.control.doorbells;
+        let result = changes
+            .state
+            .register(table, id, address, pattern, sharing, || {
+                sandbox.descriptors.add(sandbox.process(), event, &address)
+            });
+        match (result, sandbox.process().ending()) {
+            (Err(RegisterError::Signal(_)), Some(ending)) => {
+                Err(UsermodeError::Ended { ending }.into())
+            }
+            (result, _) => result.map_err(RegisterError::merge),
+        }
+    }
+
+    /// Removes a doorbell: once this returns without an error, this registration signals `event` no more. With
+    /// [`Containment::Strict`](vmbell::hypervisor::Containment::Strict) this holds whatever code runs in the sandbox.
+    /// A write at the same time is delivered as a signal or as an exit.
+    ///
+    /// After [`Error::Unremoved`] such writes already leave the guest, but the doorbell still counts as
+    /// registered and `event` may still be signalled, until the same removal is tried again and succeeds.
+    pub fn unregister(
+        &self,
+        sandbox: &Sandbox,
+        event: &EventFd,
+        address: IoEventAddress,
+        pattern: Pattern,
+    ) -> Result<(), Error> {
+        let id = EventId::of(event).map_err(DoorbellError::from)?;
+        let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (id, address, pattern);
+        let revocation = match changes.unfinished.take(&key) {
+            Some(revocation) => revocation,
+            None => {
+                let barrier = SectionBarrier::new(sandbox);
+                let table = &sandbox.control.doorbells;
+                let state = &mut changes.state;
+                let number = state.unregister(table, id, address, pattern, &barrier)?;
+                Revocation::new(number, &barrier)
+            }
+        };
+        let what = format_args!("the doorbell at {address}");
+        let unfinished = &mut changes.unfinished;
+        unfinished.finish(key, revocation, what, |rest| rest.finish(sandbox))
+    }
+}
+
+/// Light exits of all vCPUs: writes that the sandbox answered itself, by a trap or by a direct call.
+pub fn light_exits(sandbox: &Sandbox) -> u64 {
+    let shared = &sandbox.shared;
+    let trapped: u64 = shared
+        .runs
+        .iter()
+        .map(|run| run.counters.light.load(Relaxed))
+        .fold(0, u64::wrapping_add);
+    let direct = shared
+        .direct_sections
+        .total()
+        .wrapping_sub(shared.direct_misses.load(Relaxed));
+    trapped.wrapping_add(direct)
+}

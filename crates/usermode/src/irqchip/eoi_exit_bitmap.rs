@@ -1,0 +1,58 @@
+//! The EOI exit bitmap of each local APIC: the vectors whose EOI must be seen at once, because an I/O APIC pin
+//! or a level-triggered message waits for it, so that paravirtual EOI must not defer it (Linux
+//! `ioapic_handled_vectors`; [`Lapic::eoi_exit_bitmap`] in the stub).
+//!
+//! The bitmaps are filled anew under the controller's lock, after each change of routes, redirection entries or
+//! irqfds (Linux `kvm_ioapic_scan_entry`). The stub may read them meanwhile.
+
+use stub::lapic::{Lapic, Message};
+
+use super::controller::Apics;
+use vmbell::irq::{Routing, Target};
+
+/// The pin of the real-time clock, whose vector is always in the bitmap (Linux `RTC_GSI`).
+const RTC_PIN: u8 = 8;
+
+/// Fills the bitmap of each local APIC from the redirection entries and the routes. The pins must know their
+/// resamplefds already.
+pub fn scan(routing: &Routing, apics: &Apics<'_>) {
+    let messages: Vec<_> = pin_messages(apics).chain(route_messages(routing)).collect();
+    for lapic in apics.lapics {
+        load_bitmap(lapic, &messages);
+    }
+}
+
+/// The messages of pins that are level-triggered, resampled or the real-time clock's.
+fn pin_messages(apics: &Apics<'_>) -> impl Iterator<Item = Message> {
+    let pins = (0_u8..).zip(apics.pins);
+    pins.filter_map(|(number, pin)| {
+        let message = pin.entry().message()?;
+        let needs_exit = message.level || number == RTC_PIN || pin.is_resampled();
+        needs_exit.then_some(message)
+    })
+}
+
+/// The level-triggered messages among the routes.
+fn route_messages(routing: &Routing) -> impl Iterator<Item = Message> {
+    routing.routes().filter_map(|route| match route.target {
+        Target::Msi(msi) => msi.message().ok().filter(|message| message.level),
+        Target::Pin(_) => None,
+    })
+}
+
+/// Fills one bitmap. A vector that is pending or in service stays in the bitmap until its EOI.
+fn load_bitmap(lapic: &Lapic, messages: &[Message]) {
+    let bitmap = &lapic.eoi_exit_bitmap;
+    let mut wanted = [false; 256];
+    let is_for_it = |message: &&Message| message.destination.includes(lapic);
+    for message in messages.iter().filter(is_for_it) {
+        wanted[usize::from(message.vector)] = true;
+        bitmap.insert(message.vector);
+    }
+    for vector in bitmap.iter() {
+        let is_under_way = lapic.irr.contains(vector) || lapic.is_in_service(vector);
+        if !wanted[usize::from(vector)] && !is_under_way {
+            bitmap.remove(vector);
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! The monitor's entry points to a guest's interrupt controllers. The local APICs are in shared memory, the
+//! rest is in [`Controller`].
+//!
+//! A thread that raises an interrupt does all of it itself: it changes the controllers, sets the request in the
+//! local APIC and notifies the vCPU if the vCPU would not look by itself ([`stub::vcpu_mode`]). EOIs end in the
+//! stub, except those of a pin with more resamplefds than the stub can signal: these come here on the vCPU's
+//! thread.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use stub::event::EventCounts;
+use stub::ioapic::Source;
+use stub::vcpu_mode::Notification;
+use vmm_sys_util::eventfd::EventFd;
+
+use super::super::removal::Unfinished;
+use super::super::revocation::{Revocation, SectionBarrier};
+use super::super::sandbox::Sandbox;
+use super::controller::{Apics, Controller, Irqfd};
+use super::ioapic;
+use super::resampler::Resampler;
+use vmbell::doorbell::Barrier;
+use vmbell::eventfd::{EventId, Signaller, drain};
+use vmbell::hypervisor::Error;
+use vmbell::irq::{Gsi, IrqError, Irqchip, Msi, Route};
+
+/// The interrupt controllers of one guest, on the monitor's side.
+#[derive(Debug)]
+pub struct Interrupts {
+    controller: Mutex<Controller>,
+    /// The counts of events on the monitor's side, without those in the sandbox.
+    pub events: EventCounts,
+    /// Signals resamplefds, which the sandbox can fill.
+    signaller: &'static Signaller,
+    /// Irqfds that raise nothing any more, but whose resamplefd may still be signalled.
+    unfinished: Mutex<Unfinished<(EventId, Gsi), Removal>>,
+}
+
+/// The rest of the removal of a resampling irqfd that raises nothing any more.
+#[derive(Debug)]
+struct Removal {
+    resampler: Arc<Resampler>,
+    revocation: Revocation,
+}
+
+impl Removal {
+    fn finish(&mut self, sandbox: &Sandbox) -> io::Result<()> {
+        self.resampler.retire();
+        self.revocation.finish(sandbox)
+    }
+}
+
+impl Interrupts {
+    /// The controllers that `irqchip` asks for; `None` for [`Irqchip::None`].
+    ///
+    /// # Errors
+    ///
+    /// If the kernel has no asynchronous I/O.
+    pub fn new(irqchip: Irqchip, sandbox: &Sandbox) -> Result<Option<Self>, Error> {
+        let events = EventCounts::default();
+        let controller = match irqchip {
+            Irqchip::None => return Ok(None),
+            Irqchip::Split => Controller::split(),
+            Irqchip::Full => with_apics(sandbox, &events, Controller::full),
+        };
+        let signaller = Signaller::of_process();
+        Ok(Some(Self {
+            controller: Mutex::new(controller),
+            events,
+            signaller: signaller.map_err(Error::system("prepare to signal resamplefds"))?,
+            unfinished: Mutex::default(),
+        }))
+    }
+
+    /// Runs `act` on the irqchip of a sandbox, under the controller's lock.
+    fn locked<T>(
+        &self,
+        sandbox: &Sandbox,
+        act: impl FnOnce(&mut Controller, &Apics<'_>) -> T,
+    ) -> T {
+        let controller = self.controller.lock();
+        let mut controller = controller.unwrap_or_else(PoisonError::into_inner);
+        with_apics(sandbox, &self.events, |apics| act(&mut controller, apics))
+    }
+
+    fn unfinished(&self) -> MutexGuard<'_, Unfinished<(EventId, Gsi), Removal>> {
+        self.unfinished
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Replaces the routes. Refuses a wrong table, and routes to pins if there is no I/O APIC here.
+    pub fn set_routing(&self, sandbox: &Sandbox, routes: &[Route]) -> Result<(), IrqError> {
+        self.locked(sandbox, |controller, apics| {
+            controller.set_routing(routes, apics)
+        })
+    }
+
+    /// Sets the level of a GSI for a device.
+    pub fn set_line(&self, sandbox: &Sandbox, gsi: Gsi, up: bool) {
+        self.locked(sandbox, |controller, apics| {
+            controller.set_line(gsi, Source::User, up, apics);
+        });
+    }
+
+    /// Sends a message and returns whether a local APIC accepted it. Takes no lock.
+    pub fn signal_msi(&self, sandbox: &Sandbox, msi: Msi) -> Result<bool, IrqError> {
+        with_apics(sandbox, &self.events, |apics| apics.signal_msi(msi))
+    }
+
+    /// Adds an irqfd. If its count is above 0 already, its GSI is raised at once.
+    pub fn assign(
+        &self,
+        sandbox: &Sandbox,
+        event: &EventFd,
+        gsi: Gsi,
+        resample: Option<&EventFd>,
+    ) -> Result<EventId, Error> {
+        let id = EventId::of(event).map_err(IrqError::from)?;
+        if self.unfinished().any(|(other, _)| *other == id) {
+            return Err(IrqError::Busy.into());
+        }
+        let resampler = resample.map(|resample| add_resampler(sandbox, resample, gsi));
+        let resampler = resampler.transpose()?;
+        let irqfd = Irqfd {
+            gsi,
+            resampler: resampler.clone(),
+        };
+        let assigned = self.locked(sandbox, |controller, apics| {
+            controller.assign(id, irqfd, apics)
+        });
+        if let Err(error) = assigned {
+            // No EOI can have read this descriptor.
+            if let Some(resampler) = resampler {
+                // If the revocation fails, the number stays in use in the sandbox, but nothing signals it.
+                let _ = sandbox
+                    .descriptors
+                    .revoke(sandbox.process(), resampler.descriptor());
+            }
+            return Err(error.into());
+        }
+        self.poll(sandbox, id, event);
+        Ok(id)
+    }
+
+    /// Removes an irqfd: once this returns without an error, its signals raise nothing and no EOI signals its
+    /// resamplefd. Returns false if there was no such irqfd.
+    ///
+    /// After [`Error::Unremoved`] its signals already raise nothing, but its resamplefd may still be signalled
+    /// and the eventfd cannot be assigned again, until the same removal is tried again and succeeds.
+    pub fn deassign(&self, sandbox: &Sandbox, id: EventId, gsi: Gsi) -> Result<bool, Error> {
+        // Held to the end, so that no other thread assigns the same eventfd meanwhile.
+        let mut unfinished = self.unfinished();
+        let removal = if let Some(removal) = unfinished.take(&(id, gsi)) {
+            removal
+        } else {
+            let removed = self.locked(sandbox, |controller, apics| {
+                controller.deassign(id, gsi, apics)
+            });
+            let Some(Irqfd { resampler, .. }) = removed else {
+                return Ok(false);
+            };
+            let Some(resampler) = resampler else {
+                return Ok(true);
+            };
+            let barrier = SectionBarrier::new(sandbox);
+            barrier.wait();
+            let revocation = Revocation::new(resampler.descriptor(), &barrier);
+            Removal {
+                resampler,
+                revocation,
+            }
+        };
+        let what = format_args!("the resampling irqfd of {gsi}");
+        unfinished.finish((id, gsi), removal, what, |rest| rest.finish(sandbox))?;
+        Ok(true)
+    }
+
+    /// Forwards a line.
+    pub fn forward_line(&self, sandbox: &Sandbox, gsi: Gsi) -> Result<(), IrqError> {
+        self.locked(sandbox, |controller, apics| {
+            controller.forward_line(gsi, apics)
+        })
+    }
+
+    /// Takes the forwarding of a line back.
+    pub fn unforward_line(&self, sandbox: &Sandbox, gsi: Gsi) -> Result<(), IrqError> {
+        self.locked(sandbox, |controller, apics| {
+            controller.unforward_line(gsi, apics)
+        })
+    }
+
+    /// Raises a line, if it is forwarded.
+    pub fn raise_forwarded(&self, sandbox: &Sandbox, gsi: Gsi) {
+        self.locked(sandbox, |controller, apics| {
+            controller.raise_forwarded(gsi, apics);
+        });
+    }
+
+    /// Whether all interrupts of a forwarded line have ended. `read` reads a byte of guest memory.
+    pub fn has_ended(&self, sandbox: &Sandbox, gsi: Gsi, read: impl Fn(u64) -> Option<u8>) -> bool {
+        let runs = &sandbox.shared.runs[..sandbox.lapics().len()];
+        let ended_by_bit = |vector| {
+            let mut pv_eois = runs.iter().map(|run| &run.interrupts.pv_eoi);
+            pv_eois.any(|pv_eoi| pv_eoi.is_ended(vector, &read))
+        };
+        self.locked(sandbox, |controller, apics| {
+            controller.has_ended(gsi, apics, ended_by_bit)
+        })
+    }
+
+    /// Takes the count of an irqfd and raises its GSI, if the count is above 0 and the eventfd is still an
+    /// irqfd. Returns the vCPU that was notified and how, if one was.
+    pub fn poll(
+        &self,
+        sandbox: &Sandbox,
+        id: EventId,
+        event: &EventFd,
+    ) -> Option<(usize, Notification)> {
+        // Under the lock, because a count that was taken after a removal would be lost to the next user of the
+        // eventfd.
+        self.locked(sandbox, |controller, apics| {
+            if controller.is_assigned(id) && drain(event) {
+                controller.signal(id, apics);
+            }
+            apics.last_notified()
+        })
+    }
+
+    /// Raises the GSI of an irqfd as a signal would, if the eventfd is still an irqfd.
+    pub fn signal(&self, sandbox: &Sandbox, id: EventId) {
+        self.locked(sandbox, |controller, apics| controller.signal(id, apics));
+    }
+
+    /// The EOI of a vector that the stub leaves to the monitor, or so the sandbox claims: a false EOI can only
+    /// take down lines of that guest.
+    pub fn eoi(&self, sandbox: &Sandbox, vector: u8) {
+        let acked = self.locked(sandbox, |controller, apics| controller.eoi(vector, apics));
+        for resampler in &acked {
+            resampler.ack(self.signaller);
+        }
+    }
+
+    /// A load from the I/O APIC; `None` if the access is not to an I/O APIC here.
+    pub fn read_ioapic(&self, sandbox: &Sandbox, address: u64, len: u8) -> Option<u64> {
+        let offset = offset(address, len)?;
+        let value = self.locked(sandbox, |controller, apics| {
+            controller.read_ioapic(offset, apics)
+        });
+        value.map(u64::from)
+    }
+
+    /// A store to the I/O APIC; false if the access is not to an I/O APIC here.
+    pub fn write_ioapic(&self, sandbox: &Sandbox, address: u64, len: u8, data: u64) -> bool {
+        let Some(offset) = offset(address, len) else {
+            return false;
+        };
+        let value = (data & 0xffff_ffff) as u32;
+        let acked = self.locked(sandbox, |controller, apics| {
+            controller.write_ioapic(offset, value, apics)
+        });
+        for resampler in acked.iter().flatten() {
+            resampler.ack(self.signaller);
+        }
+        acked.is_some()
+    }
+}
+
+/// Runs `act` on the irqchip memory of a sandbox. vCPUs are notified of the requests that their local APICs
+/// accept.
+fn with_apics<T>(sandbox: &Sandbox, events: &EventCounts, act: impl FnOnce(&Apics<'_>) -> T) -> T {
+    let notify = |vcpu| sandbox.notify(vcpu);
+    let (pins, lines) = (&sandbox.control.pins, &sandbox.shared.lines);
+    act(&Apics::new(sandbox.lapics(), pins, lines, events, &notify))
+}
+
+fn add_resampler(sandbox: &Sandbox, resample: &EventFd, gsi: Gsi) -> Result<Arc<Resampler>, Error> {
+    EventId::of(resample).map_err(IrqError::from)?;
+    let event = resample
+        .try_clone()
+        .map_err(Error::system("duplicate a resamplefd"))?;
+    let purpose = format_args!("the resamplefd of {gsi}");
+    let number = sandbox
+        .descriptors
+        .add(sandbox.process(), &event, &purpose)?;
+    Ok(Arc::new(Resampler::new(event, number)))
+}
+
+/// The offset of an access in the I/O APIC; `None` if it is elsewhere or not of 32 bits (82093AA, 3.0).
+fn offset(address: u64, len: u8) -> Option<u64> {
+    let offset = address.checked_sub(ioapic::BASE)?;
+    (offset < ioapic::SIZE && len == 4).then_some(offset)
+}

@@ -1,0 +1,194 @@
+//! Starts sandbox processes: fork, then `execveat` of the stub from a sealed memory file.
+//!
+//! One thread (`vmbell-launcher`) starts all sandboxes and lives as long as the monitor does, because the
+//! kernel sends the parent-death signal when the *thread* that forked ends, not when the process ends. The
+//! thread does not wait until the new process executes the stub: a process that is stopped before that must not
+//! delay other sandboxes.
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, OnceLock};
+
+use stub::layout::{boot_fd, exit_code};
+
+use super::mapping::{memory_file, seal};
+use vmbell::hypervisor::Error;
+
+/// The files that a sandbox starts with, in the order of [`stub::layout::boot_fd`].
+#[derive(Debug)]
+pub struct BootFiles {
+    /// The file that the sandbox can map only for reading.
+    pub read_only: File,
+    /// The file that both sides map for writing.
+    pub writable: File,
+    /// The file of guest RAM.
+    pub ram: File,
+    /// The sandbox's end of the socket.
+    pub socket: OwnedFd,
+    /// The files of device memory.
+    pub devices: Vec<Arc<File>>,
+}
+
+struct Job {
+    files: BootFiles,
+    answer: Sender<Result<libc::pid_t, Error>>,
+}
+
+/// Starts the stub with these files and returns its process number, which the caller must reap. A process that
+/// cannot execute the stub sends the error number through its socket, in four bytes.
+pub fn launch(files: BootFiles) -> Result<libc::pid_t, Error> {
+    static LAUNCHER: OnceLock<Sender<Job>> = OnceLock::new();
+    let gone = || Error::System {
+        operation: "reach the launcher thread",
+        source: io::ErrorKind::BrokenPipe.into(),
+    };
+    let launcher = LAUNCHER.get_or_init(|| {
+        let (sender, jobs) = channel::<Job>();
+        let run = move || {
+            for Job { files, answer } in jobs {
+                // The caller of `launch` waits for the answer.
+                let _ = answer.send(start(files));
+            }
+        };
+        // If the thread cannot start, every launch fails with a closed channel, which `gone` reports.
+        let _ = std::thread::Builder::new()
+            .name("vmbell-launcher".into())
+            .spawn(run);
+        sender
+    });
+    let (answer, result) = channel();
+    launcher.send(Job { files, answer }).map_err(|_| gone())?;
+    result.recv().map_err(|_| gone())?
+}
+
+fn stub_file() -> Result<File, Error> {
+    use std::io::Write;
+    let mut file = memory_file(c"vmbell-sandbox", 0)?;
+    file.write_all(stub::ELF)
+        .map_err(Error::system("write the stub"))?;
+    seal(
+        &file,
+        libc::F_SEAL_WRITE | libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL,
+    )?;
+    Ok(file)
+}
+
+fn start(files: BootFiles) -> Result<libc::pid_t, Error> {
+    let executable = above_boot_fds(stub_file()?.as_raw_fd())?;
+    let socket = above_boot_fds(files.socket.as_raw_fd())?;
+    let mut copies = Vec::new();
+    let devices = (boot_fd::DEVICES..).zip(files.devices.iter().map(AsRawFd::as_raw_fd));
+    for (place, file) in [
+        (boot_fd::READ_ONLY, files.read_only.as_raw_fd()),
+        (boot_fd::WRITABLE, files.writable.as_raw_fd()),
+        (boot_fd::RAM, files.ram.as_raw_fd()),
+        (boot_fd::SOCKET, files.socket.as_raw_fd()),
+    ]
+    .into_iter()
+    .chain(devices)
+    {
+        copies.push((above_boot_fds(file)?, place));
+    }
+    let copies = copies.iter();
+    let places: Vec<(RawFd, i32)> = copies
+        .map(|(file, place)| (file.as_raw_fd(), *place))
+        .collect();
+    let limit = fd_limit();
+    // SAFETY: between fork and exec the child makes system calls only; it allocates nothing, takes
+    // no lock and does not return from here.
+    match unsafe { libc::fork() } {
+        -1 => Err(Error::last("start the sandbox process")),
+        0 => become_stub(executable.as_raw_fd(), &places, socket.as_raw_fd(), limit),
+        child => Ok(child),
+    }
+}
+
+/// A copy of `fd` whose number is above those of the boot descriptors, even if the monitor has no standard
+/// streams.
+fn above_boot_fds(fd: RawFd) -> Result<OwnedFd, Error> {
+    // SAFETY: the call takes no pointers, and the caller's `fd` is open.
+    let copy = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, boot_fd::END) };
+    if copy < 0 {
+        return Err(Error::last("duplicate a descriptor"));
+    }
+    // SAFETY: a new descriptor that nothing else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(copy) })
+}
+
+/// Runs in the new process: moves the files to their numbers and executes the stub.
+fn become_stub(executable: RawFd, files: &[(RawFd, i32)], socket: RawFd, limit: u64) -> ! {
+    // SAFETY: no pointers; the descriptors are open.
+    let placed = files
+        .iter()
+        .all(|(file, place)| unsafe { libc::dup2(*file, *place) } >= 0);
+    if placed && set_limits(limit) {
+        let end = files
+            .iter()
+            .map(|(_, place)| place.cast_unsigned() + 1)
+            .max();
+        execute(executable, end.unwrap_or_default());
+    }
+    let error = io::Error::last_os_error().raw_os_error().unwrap_or(0);
+    let bytes = error.to_ne_bytes();
+    // SAFETY: `bytes` outlives the call, and the socket is open. An error of the write cannot be reported
+    // anywhere.
+    unsafe { libc::write(socket, bytes.as_ptr().cast(), bytes.len()) };
+    // SAFETY: ends the process, which shares no memory with the monitor.
+    unsafe { libc::_exit(exit_code::START) }
+}
+
+/// Executes the stub, which keeps the first descriptors. Returns only if that failed.
+fn execute(executable: RawFd, kept: libc::c_uint) {
+    let arguments = [c"vmbell-sandbox".as_ptr(), std::ptr::null()];
+    let environment: [*const libc::c_char; 1] = [std::ptr::null()];
+    // SAFETY: no pointers.
+    unsafe { libc::setsid() };
+    // SAFETY: no pointers. Every descriptor that the monitor left inheritable is closed at the exec.
+    unsafe {
+        libc::syscall(
+            libc::SYS_close_range,
+            kept,
+            u32::MAX,
+            libc::CLOSE_RANGE_CLOEXEC,
+        )
+    };
+    // SAFETY: the path is empty, the vectors end with null, and `executable` is open here.
+    unsafe {
+        libc::syscall(
+            libc::SYS_execveat,
+            executable,
+            c"".as_ptr(),
+            arguments.as_ptr(),
+            environment.as_ptr(),
+            libc::AT_EMPTY_PATH,
+        )
+    };
+}
+
+/// Sets the limit on descriptors, and forbids core dumps, which would hold guest memory.
+fn set_limits(fd_limit: u64) -> bool {
+    set_limit(libc::RLIMIT_NOFILE, fd_limit) && set_limit(libc::RLIMIT_CORE, 0)
+}
+
+fn set_limit(resource: libc::__rlimit_resource_t, most: u64) -> bool {
+    let limit = libc::rlimit {
+        rlim_cur: most,
+        rlim_max: most,
+    };
+    // SAFETY: `limit` outlives the call.
+    unsafe { libc::setrlimit(resource, &raw const limit) >= 0 }
+}
+
+/// How many descriptors a sandbox may have: the hard limit of RLIMIT_NOFILE, but 2^20 at most.
+pub fn fd_limit() -> u64 {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: `limit` outlives the call, which fills it in.
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
+    limit.rlim_max.min(1 << 20)
+}

@@ -1,0 +1,100 @@
+//! The engine for hosts with no `/dev/kvm`: guest code runs natively, in ring 3 of a sandbox process.
+//!
+//! There is a *monitor* (the process that uses this module) and, for each guest, one *sandbox* process with a
+//! thread for each vCPU. Port I/O, stores to addresses without memory, `hlt` and MSR accesses fault. The
+//! [`stub`] in the sandbox catches the signal and does what KVM does in the kernel: it looks the write up in
+//! the doorbell table and signals the eventfd itself (a light exit), or it hands the exit over to the monitor
+//! through a page of shared memory (a heavy exit). The stub is not trusted: the monitor reads each value that
+//! the sandbox can write once, and checks it before use.
+//!
+//! With [`Irqchip::Split`](vmbell::hypervisor::Irqchip::Split) the stub emulates the local APICs, and `hlt` waits in the
+//! sandbox for an interrupt. [`Irqchip::Full`](vmbell::hypervisor::Irqchip::Full) adds an I/O APIC in the monitor, but no
+//! PIC and no timer.
+//!
+//! [`UsermodeVcpu::run`](vmbell::hypervisor::Vcpu::run) runs on its caller's thread, one thread for each vCPU. The engine
+//! starts further threads: one that starts all sandboxes, one for each sandbox that waits for its end, and one
+//! for each guest with irqfds that waits for these.
+//!
+//! ```
+//! use vmbell::hypervisor::{EntryPoint, Hypervisor, Vcpu, Vm, VmConfig, VmEntry, VmExit};
+//! use vmbell::memory::{Bytes, GuestAddress};
+//! use vmbell_usermode::Usermode;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let config = VmConfig::default();
+//! let vm = Usermode.create_vm(&config)?;
+//! // in al, 0x60; out 0x61, al
+//! let start = GuestAddress(config.ram_base);
+//! vm.memory().write_slice(&[0xe4, 0x60, 0xe6, 0x61], start)?;
+//! let mut vcpu = vm.create_vcpu(0)?;
+//! vcpu.set_entry_point(EntryPoint::Program {
+//!     pc: start.0,
+//!     sp: start.0 + config.ram_size,
+//!     arguments: [0, 0],
+//! })?;
+//! let read = vcpu.run(VmEntry::Resume)?;
+//! assert_eq!(read, VmExit::PioIn { port: 0x60, len: 1 });
+//! let write = vcpu.run(VmEntry::Data(42))?;
+//! assert_eq!(write, VmExit::PioOut { port: 0x61, len: 1, data: 42 });
+//! # Ok(())
+//! # }
+//! ```
+// The engine is for x86-64 alone.
+#![cfg(target_arch = "x86_64")]
+
+mod descriptors;
+mod device_memory;
+mod doorbells;
+mod error;
+mod events;
+mod exit_status;
+mod filter;
+mod halt_fds;
+mod irqchip;
+mod launch;
+mod listener;
+mod mapping;
+mod patch;
+mod probe;
+mod process;
+mod progress;
+mod ram;
+mod removal;
+mod revocation;
+mod sandbox;
+mod stop;
+mod thread;
+mod vcpu;
+mod vm;
+mod wait;
+
+pub use error::UsermodeError;
+pub use seccompiler::BackendError;
+pub use vcpu::UsermodeVcpu;
+pub use vm::UsermodeVm;
+
+use vmbell::hypervisor::{BareExit, BareLoop, Capability, Error, Hypervisor, Support, VmConfig};
+
+/// The usermode backend.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Usermode;
+
+impl Hypervisor for Usermode {
+    type Vm = UsermodeVm;
+
+    fn name(&self) -> &'static str {
+        "usermode"
+    }
+
+    fn support(&self, capability: Capability) -> Support {
+        probe::support(capability)
+    }
+
+    fn create_vm(&self, config: &VmConfig) -> Result<UsermodeVm, Error> {
+        UsermodeVm::new(config)
+    }
+
+    fn bare_loop(&self, _exit: BareExit) -> Result<Box<dyn BareLoop>, Error> {
+        Err(probe::unsupported(Capability::BareLoop))
+    }
+}

@@ -1,0 +1,123 @@
+//! Memory files that monitor and sandbox share, and the monitor's mappings of them. Used by the thread that
+//! starts a sandbox; the mappings are then read and written by all threads of the monitor.
+#![allow(unsafe_code)]
+
+use std::ffi::CStr;
+use std::fs::File;
+use std::io;
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::ptr::NonNull;
+
+use vmbell::hypervisor::Error;
+
+/// Makes an executable memory file of `size` bytes, which can be sealed later.
+pub fn memory_file(name: &CStr, size: u64) -> Result<File, Error> {
+    const FLAGS: libc::c_uint = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+    let create = |flags| {
+        // SAFETY: `name` is a C string that outlives the call.
+        unsafe { libc::memfd_create(name.as_ptr(), flags) }
+    };
+    // MFD_EXEC says it explicitly where the kernel knows the flag (6.3), since `vm.memfd_noexec` may make files
+    // not executable by default.
+    let mut fd = create(FLAGS | libc::MFD_EXEC);
+    if fd < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL) {
+        fd = create(FLAGS);
+    }
+    if fd < 0 {
+        return Err(Error::last(
+            "create an executable memory file (memfd_create; see vm.memfd_noexec)",
+        ));
+    }
+    // SAFETY: a new descriptor that nothing else owns.
+    let file = unsafe { File::from_raw_fd(fd) };
+    file.set_len(size)
+        .map_err(Error::system("size a memory file"))?;
+    Ok(file)
+}
+
+/// Adds seals to a memory file.
+pub fn seal(file: &File, seals: libc::c_int) -> Result<(), Error> {
+    // SAFETY: `file` is open; the call takes no pointers.
+    if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) } < 0 {
+        return Err(Error::last("seal a memory file"));
+    }
+    Ok(())
+}
+
+/// A value of type `T` at an offset of a memory file, mapped for the monitor.
+#[derive(Debug)]
+pub struct Mapping<T> {
+    address: NonNull<T>,
+    value: PhantomData<T>,
+}
+
+/// Marks types for which any bytes are a valid value and which the sandbox may change at any time: atomics, and
+/// integers that nobody writes once the memory is shared.
+///
+/// # Safety
+/// All-zero bytes must be a valid value, and all fields that the sandbox can write must be atomic.
+pub unsafe trait SharedLayout {}
+
+// SAFETY: integers and atomics throughout; the constant parts lie in memory the sandbox maps read-only.
+unsafe impl SharedLayout for stub::layout::Control {}
+// SAFETY: atomics throughout.
+unsafe impl SharedLayout for stub::layout::Shared {}
+
+impl<T: SharedLayout> Mapping<T> {
+    /// Maps `file`, which must hold a whole `T` at `offset`.
+    pub fn new(file: &File, offset: u64) -> Result<Self, Error> {
+        let offset = libc::off_t::try_from(offset).map_err(|error| Error::System {
+            operation: "map shared memory",
+            source: io::Error::other(error),
+        })?;
+        // SAFETY: a new mapping at an address of the kernel's choice; it replaces nothing.
+        let address = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                size_of::<T>(),
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                offset,
+            )
+        };
+        match NonNull::new(address.cast::<T>()) {
+            Some(found) if address != libc::MAP_FAILED => Ok(Self {
+                address: found,
+                value: PhantomData,
+            }),
+            _ => Err(Error::last("map shared memory")),
+        }
+    }
+
+    /// The value, for writing before the file is shared with the sandbox.
+    pub fn get_mut(&mut self) -> &mut T {
+        // SAFETY: mapped for as long as `self` lives; `&mut self` and the caller's promise that the
+        // file is not shared yet make it exclusive.
+        unsafe { self.address.as_mut() }
+    }
+}
+
+impl<T> Deref for Mapping<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        // SAFETY: mapped for as long as `self` lives; `T` is `SharedLayout`, so what others write
+        // are atomics.
+        unsafe { self.address.as_ref() }
+    }
+}
+
+impl<T> Drop for Mapping<T> {
+    fn drop(&mut self) {
+        // SAFETY: our mapping, of this size, to which no reference outlives `self`.
+        unsafe { libc::munmap(self.address.as_ptr().cast(), size_of::<T>()) };
+    }
+}
+
+// SAFETY: `SharedLayout` types are atomics, and constants while shared.
+unsafe impl<T> Send for Mapping<T> {}
+// SAFETY: as for `Send`.
+unsafe impl<T> Sync for Mapping<T> {}

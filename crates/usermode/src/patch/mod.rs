@@ -1,0 +1,131 @@
+//! Replaces hot trapping instructions by cheaper ones, when the user asked for it.
+//!
+//! The stub counts the traps of each instruction address (a site), and hands a hot site over to the monitor as
+//! an exit. The monitor patches it on the thread that runs the vCPU, which is stopped meanwhile. The first byte
+//! of any such site can become `int3`, one byte, so that no branch can land in its middle. A hot `out` can
+//! instead become a jump to a trampoline, which rings the doorbell without a trap. A guest that reads its own
+//! code sees the change, so patching is off by default.
+
+mod hypercall;
+mod jump;
+mod trampoline;
+
+use std::fs::File;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+
+use stub::decode::{Instruction, Operation, decode};
+use stub::layout::{PATCH_OFFSET, PATCH_SIZE};
+use vm_memory::{Bytes, FileOffset, GuestAddress, GuestMemoryMmap, MmapRegion};
+
+pub use hypercall::hypercall_page;
+
+use self::jump::Jump;
+use self::trampoline::Trampolines;
+use super::sandbox::Sandbox;
+use vmbell::hypervisor::{Error, PatchMode};
+
+/// How many traps a site needs before it is patched.
+pub const TRAPS_BEFORE_PATCH: u32 = 16;
+
+/// The most trampolines of a guest. The bound is needed because a hostile guest can ask for them for ever.
+const MAX_TRAMPOLINES: usize = 256;
+
+const INT3: u8 = 0xcc;
+
+/// Maps the trampolines' memory for writing; the sandbox maps it at [`stub::layout::PATCH_BASE`].
+pub fn map_trampolines(read_only: &File) -> Result<MmapRegion, Error> {
+    let operation = "map the trampolines";
+    let file = read_only.try_clone().map_err(Error::system(operation))?;
+    let size = usize::try_from(PATCH_SIZE).map_err(|error| Error::System {
+        operation,
+        source: std::io::Error::other(error),
+    })?;
+    MmapRegion::from_file(FileOffset::new(file, PATCH_OFFSET), size).map_err(|error| {
+        Error::System {
+            operation,
+            source: std::io::Error::other(error),
+        }
+    })
+}
+
+/// Patches the sites of one guest.
+#[derive(Debug)]
+pub struct Patcher {
+    mode: PatchMode,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    jumps: Vec<Jump>,
+    trampolines: Trampolines,
+}
+
+/// What [`Patcher::patch`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PatchOutcome {
+    /// The site is `int3` now.
+    Int3,
+    /// The site is a jump now.
+    Jmp,
+    /// The site was not changed: the instruction cannot be replaced, or a table is full.
+    Refused,
+}
+
+impl Patcher {
+    /// A patcher that does what `mode` allows.
+    pub fn new(mode: PatchMode) -> Self {
+        Self {
+            mode,
+            state: Mutex::default(),
+        }
+    }
+
+    /// Patches the instruction at `site`. The number comes from the sandbox, so it may be any value. The vCPU
+    /// that asked is stopped.
+    pub fn patch(&self, sandbox: &Sandbox, memory: &GuestMemoryMmap, site: u64) -> PatchOutcome {
+        // A hostile sandbox may ask although the mode is off.
+        if self.mode == PatchMode::Off {
+            return PatchOutcome::Refused;
+        }
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(place) = state.jumps.iter().position(|jump| jump.overwrites(site)) {
+            // The guest branches into this jump again and again, and each branch costs a trap on an invalid
+            // opcode, the most expensive kind.
+            let jump = state.jumps.swap_remove(place);
+            return jump.undo(sandbox, memory);
+        }
+        let mut bytes = [0; 15];
+        if memory.read_slice(&mut bytes, GuestAddress(site)).is_err() {
+            return PatchOutcome::Refused;
+        }
+        let Some(Instruction { operation, .. }) = decode(|place| bytes[usize::from(place)]) else {
+            return PatchOutcome::Refused;
+        };
+        if matches!(operation, Operation::Load { .. } | Operation::Store { .. }) {
+            return PatchOutcome::Refused;
+        }
+        let out = matches!(operation, Operation::Out { .. });
+        if out && self.mode == PatchMode::Jmp && state.trampolines.count() < MAX_TRAMPOLINES {
+            let State { jumps, trampolines } = &mut *state;
+            if let Some(jump) = Jump::write(sandbox, memory, trampolines, site) {
+                jumps.push(jump);
+                return PatchOutcome::Jmp;
+            }
+        }
+        int3(sandbox, memory, site, bytes[0])
+    }
+}
+
+/// Replaces the first byte of the instruction at `site` by `int3`. The original byte is stored for the stub
+/// before the trap can happen.
+fn int3(sandbox: &Sandbox, memory: &GuestMemoryMmap, site: u64, first: u8) -> PatchOutcome {
+    if !sandbox.control.int3_sites.insert(site, u64::from(first)) {
+        return PatchOutcome::Refused;
+    }
+    match memory.write_obj(INT3, GuestAddress(site)) {
+        Ok(()) => PatchOutcome::Int3,
+        Err(_) => PatchOutcome::Refused,
+    }
+}

@@ -1,0 +1,86 @@
+//! What the engine can do on this host. Whether a guest can run is found by starting one, on the thread that
+//! asks.
+
+use std::sync::OnceLock;
+
+use super::Usermode;
+use vmbell::hypervisor::chain;
+use vmbell::hypervisor::{Capability, Error, Hypervisor, Support, VmConfig};
+
+/// Whether the engine has `capability` here, and if not, why.
+pub fn support(capability: Capability) -> Support {
+    if let Some(reason) = why_never(capability) {
+        return Support::No(reason.into());
+    }
+    match (capability, run()) {
+        (Capability::Run, support) => support,
+        (_, Support::Yes) => Support::Yes,
+        (_, Support::No(_)) => Support::No("no guest can run".into()),
+    }
+}
+
+/// The error for a capability that the engine has on no host.
+pub fn unsupported(capability: Capability) -> Error {
+    Error::Unsupported {
+        backend: Usermode.name(),
+        capability,
+        reason: why_never(capability).unwrap_or_default().into(),
+    }
+}
+
+/// Why the engine has `capability` on no host; `None` if it depends on the host.
+const fn why_never(capability: Capability) -> Option<&'static str> {
+    match capability {
+        Capability::SilentSaturation => Some(
+            "the ring is a write(2): at a saturated counter it is dropped without EPOLLERR, and an eventfd without \
+             EFD_NONBLOCK holds the vcpu until it is read or kicked",
+        ),
+        Capability::CoalescedMmio => Some("every write that no doorbell takes is an exit"),
+        Capability::KernelPort => Some("the stub has no devices"),
+        Capability::HypercallInstruction => Some(
+            "in ring 3 it would reach another hypervisor, or none: guests call the hypercall page",
+        ),
+        Capability::BareLoop => Some("nothing below the VMM's own loop can leave the guest"),
+        Capability::Kernels | Capability::NativeKernelMode => Some("guest code runs in ring 3"),
+        Capability::MovableDeviceMemory => Some("the sandbox maps no memory once it has started"),
+        Capability::ForwardedInterrupts => {
+            Some("the guest's local apics are memory, and no controller of the host knows them")
+        }
+        Capability::Run
+        | Capability::PioDoorbell
+        | Capability::MmioDoorbell
+        | Capability::HypercallDoorbell
+        | Capability::HypercallExit
+        | Capability::RegisterExits
+        | Capability::SpinPolicy
+        | Capability::Interrupts
+        | Capability::Messages
+        | Capability::EndOfInterrupt
+        | Capability::ForwardedLines
+        | Capability::CountsLightExits
+        | Capability::DoorbellGroups
+        | Capability::MixedGroups
+        | Capability::Int3Patching
+        | Capability::JmpPatching => None,
+    }
+}
+
+/// Starts a sandbox to find out whether one can run. A success is remembered; after a failure the next call
+/// tries again, since the reason may have gone away.
+fn run() -> Support {
+    static STARTED: OnceLock<()> = OnceLock::new();
+    if STARTED.get().is_some() {
+        return Support::Yes;
+    }
+    let config = VmConfig {
+        ram_size: 4096,
+        ..VmConfig::default()
+    };
+    match Usermode.create_vm(&config) {
+        Ok(_) => {
+            let _ = STARTED.set(());
+            Support::Yes
+        }
+        Err(error) => Support::No(chain(&error)),
+    }
+}

@@ -1,0 +1,205 @@
+//! The sandbox's process: it is killed and reaped when its owner drops it. A thread (`vmbell-watcher`) waits
+//! for its end with a pidfd.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use stub::layout::Shared;
+
+use super::error::UsermodeError;
+use super::exit_status::describe;
+use super::mapping::Mapping;
+use super::progress::{Backoff, STALL_TIMEOUT};
+use super::wait::futex_wake;
+use vmbell::hypervisor::Error;
+
+/// A started sandbox process, and the thread that waits for its end.
+#[derive(Debug)]
+pub struct Process {
+    pid: libc::pid_t,
+    ended: Arc<OnceLock<ExitStatus>>,
+    /// Whether the sandbox became ready. After that guest code may have run.
+    started: AtomicBool,
+    /// Why the monitor killed the process, if it did because of something that the sandbox did.
+    kill_reason: OnceLock<&'static str>,
+    watcher: Option<JoinHandle<()>>,
+}
+
+impl Process {
+    /// Starts the thread that waits for the end of the child `pid`, which no other code may reap. At the end
+    /// that thread hands every vCPU over to the monitor, so that no waiter sleeps on.
+    pub fn watch(pid: libc::pid_t, shared: &Arc<Mapping<Shared>>) -> Result<Self, Error> {
+        let mut process = Self {
+            pid,
+            ended: Arc::default(),
+            started: AtomicBool::new(false),
+            kill_reason: OnceLock::new(),
+            watcher: None,
+        };
+        // SAFETY: no pointers; the process is our child and not reaped.
+        let pidfd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+        let pidfd = i32::try_from(pidfd).unwrap_or(-1);
+        if pidfd < 0 {
+            return Err(Error::last(
+                "watch the sandbox process (pidfd_open, Linux 5.3)",
+            ));
+        }
+        // SAFETY: a new descriptor that nothing else owns.
+        let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+        let (ended, shared) = (Arc::clone(&process.ended), Arc::clone(shared));
+        let watch = move || {
+            let status = await_end(&pidfd);
+            let _ = ended.set(status);
+            for run in &shared.runs {
+                // No thread of the sandbox is left to hand a vCPU over. The word must change: a waiter that read
+                // it just before would otherwise sleep through the wake-up.
+                let _ = run.thread_id.compare_exchange(0, 1, SeqCst, Relaxed);
+                run.exit_handover.sequence.fetch_add(1, SeqCst);
+                futex_wake(&run.thread_id);
+                futex_wake(&run.exit_handover.sequence);
+            }
+        };
+        let watcher = std::thread::Builder::new()
+            .name("vmbell-watcher".into())
+            .spawn(watch);
+        process.watcher = Some(watcher.map_err(Error::system("start the watcher thread"))?);
+        Ok(process)
+    }
+
+    /// How the process ended, in words; `None` while it runs.
+    pub fn ending(&self) -> Option<String> {
+        let status = self.ended.get()?;
+        Some(match self.kill_reason.get() {
+            Some(reason) => format!("killed by the monitor: {reason}"),
+            None => describe(*status, self.started.load(Relaxed)),
+        })
+    }
+
+    /// The sandbox is ready. From here on its guest may end it with any exit code.
+    pub fn set_started(&self) {
+        self.started.store(true, Relaxed);
+    }
+
+    /// Whether the process has ended.
+    pub fn has_ended(&self) -> bool {
+        self.ended.get().is_some()
+    }
+
+    /// The error of a wait for the sandbox's start that failed with `source`: it says how the sandbox ended, if
+    /// it has ended.
+    pub fn start_error(&self, operation: &'static str, source: io::Error) -> Error {
+        match source.kind() {
+            io::ErrorKind::TimedOut => return UsermodeError::StartTimeout { source }.into(),
+            io::ErrorKind::UnexpectedEof => {}
+            _ => return Error::System { operation, source },
+        }
+        match self.await_end().then(|| self.ending()).flatten() {
+            Some(ending) => UsermodeError::Start { ending }.into(),
+            None => Error::System { operation, source },
+        }
+    }
+
+    /// Waits for the end of a process whose descriptors are closed, and returns whether it has ended. The watcher thread
+    /// learns of the end later than a thread that sees them close, and on a busy host much later.
+    pub fn await_end(&self) -> bool {
+        let (deadline, mut backoff) = (Instant::now() + STALL_TIMEOUT, Backoff::default());
+        while !self.has_ended() {
+            if Instant::now() > deadline {
+                return false;
+            }
+            backoff.pause();
+        }
+        true
+    }
+
+    /// The CPU time that all threads of the process have used; 0 once the process is reaped.
+    pub fn cpu_time(&self) -> Duration {
+        // The kernel's own number of the clock of a process (`include/linux/posix-timers_types.h`, CPUCLOCK_SCHED).
+        let clock = (!self.pid << 3) | 2;
+        let mut time = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        // SAFETY: `time` outlives the call, which fills it in or leaves it as it is.
+        unsafe { libc::clock_gettime(clock, &raw mut time) };
+        let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
+        Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or_default())
+    }
+
+    /// The process number, valid as long as `self` lives.
+    pub fn pid(&self) -> libc::pid_t {
+        self.pid
+    }
+
+    /// Kills the process. [`ending`](Self::ending) gives `reason`.
+    pub fn kill_with_reason(&self, reason: &'static str) {
+        let _ = self.kill_reason.set(reason);
+        self.kill();
+    }
+
+    fn kill(&self) {
+        // SAFETY: no pointers; the process is ours and not reaped. It may have ended already.
+        unsafe { libc::kill(self.pid, libc::SIGKILL) };
+    }
+
+    fn reap(&self) {
+        loop {
+            // SAFETY: no pointers; the status is not asked for.
+            let result = unsafe { libc::waitpid(self.pid, std::ptr::null_mut(), libc::__WALL) };
+            if result >= 0 || io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
+                return;
+            }
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+        if let Some(watcher) = self.watcher.take() {
+            let _ = watcher.join();
+        }
+        // The process is reaped last: until then no other process can get its number.
+        self.reap();
+    }
+}
+
+/// Waits for the end of a child without reaping it.
+fn await_end(pidfd: &OwnedFd) -> ExitStatus {
+    loop {
+        // SAFETY: all-zero bytes are a valid siginfo_t, which waitid fills in.
+        let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+        let id = pidfd.as_raw_fd().cast_unsigned();
+        // SAFETY: `info` outlives the call; `pidfd` is open and names a child of ours.
+        let result = unsafe {
+            libc::waitid(
+                libc::P_PIDFD,
+                id,
+                &raw mut info,
+                libc::WEXITED | libc::WNOWAIT,
+            )
+        };
+        if result < 0 {
+            if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted {
+                continue;
+            }
+            return ExitStatus::from_raw(libc::SIGKILL);
+        }
+        // SAFETY: waitid succeeded, so the fields of SIGCHLD are set.
+        let status = unsafe { info.si_status() };
+        let raw = if info.si_code == libc::CLD_EXITED {
+            (status & 0xff) << 8
+        } else {
+            status & 0x7f
+        };
+        return ExitStatus::from_raw(raw);
+    }
+}

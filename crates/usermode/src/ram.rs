@@ -1,0 +1,80 @@
+//! Guest RAM: memory of a file, which the monitor and the sandbox map. The file is the engine's own or that of the
+//! caller's memory. Used by the thread that creates the guest.
+
+use stub::layout::RAM_BASE;
+use vm_memory::{
+    FileOffset, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion, MmapRegion,
+};
+
+use super::error::UsermodeError;
+use super::mapping::{memory_file, seal};
+use vmbell::hypervisor::{Error, VmConfig};
+
+/// Guest RAM and the file behind it.
+#[derive(Debug)]
+pub struct Ram {
+    /// The monitor's mapping.
+    pub memory: GuestMemoryMmap,
+    /// The file, and the offset at which RAM begins in it.
+    pub file: FileOffset,
+}
+
+impl Ram {
+    /// The RAM that a checked `config` asks for.
+    pub fn of(config: &VmConfig) -> Result<Self, Error> {
+        match &config.memory {
+            Some(memory) => Self::given(memory),
+            None => Self::new(config.ram_size),
+        }
+    }
+
+    fn new(size: u64) -> Result<Self, Error> {
+        let file = memory_file(c"vmbell-ram", size)?;
+        seal(
+            &file,
+            libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL,
+        )?;
+        let file = FileOffset::new(file, 0);
+        let bytes = usize::try_from(size).unwrap_or(usize::MAX);
+        let range = (GuestAddress(RAM_BASE), bytes, Some(file.clone()));
+        let memory = GuestMemoryMmap::from_ranges_with_files([range])
+            .map_err(|source| Error::Memory { size, source })?;
+        Ok(Self { memory, file })
+    }
+
+    /// Checks that the sandbox can map what the caller has mapped: as long as the sandbox starts, an error could
+    /// not say what is wrong with the memory.
+    fn given(memory: &GuestMemoryMmap) -> Result<Self, Error> {
+        let unshared = |what| Error::from(UsermodeError::MemoryNotShared { what });
+        let region = memory.iter().next().ok_or(unshared("has no region"))?;
+        let file = region
+            .file_offset()
+            .ok_or(unshared("is not a mapping of a file"))?;
+        if region.flags() & libc::MAP_SHARED == 0 {
+            return Err(unshared("is a private mapping"));
+        }
+        let metadata = file.file().metadata();
+        let len = metadata
+            .map_err(Error::system("find the size of the memory's file"))?
+            .len();
+        let end = file.start().checked_add(region.len());
+        if end.is_none_or(|end| end > len) {
+            return Err(unshared("ends behind the end of its file"));
+        }
+        let protection = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
+        MmapRegion::<()>::build(
+            Some(file.clone()),
+            region.size(),
+            protection,
+            libc::MAP_SHARED | libc::MAP_NORESERVE,
+        )
+        .map_err(|error| Error::System {
+            operation: "map the memory's file for reading, writing and executing, as the sandbox does",
+            source: std::io::Error::other(error),
+        })?;
+        Ok(Self {
+            memory: memory.clone(),
+            file: file.clone(),
+        })
+    }
+}

@@ -1,0 +1,211 @@
+//! The monitor's side of a sandbox: its start, the memory that both sides map, its threads, and its end. Any
+//! thread may use it once it has started.
+
+use std::os::unix::fs::FileExt;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::time::Duration;
+
+use stub::lapic::Lapic;
+use stub::layout::{Control, HYPERCALL_OFFSET, PATCH_OFFSET, PATCH_SIZE, Shared};
+use stub::vcpu_mode::Notification;
+use vm_memory::{FileOffset, MmapRegion};
+
+use super::descriptors::Descriptors;
+use super::error::UsermodeError;
+use super::halt_fds::HaltFdTable;
+use super::launch::{BootFiles, fd_limit, launch};
+use super::mapping::{Mapping, memory_file, seal};
+use super::process::Process;
+use super::progress::ProgressBound;
+use super::thread::{KickResult, VcpuThread};
+use super::wait::{POLL_INTERVAL, futex_wait, futex_wake, spin_ticks};
+use super::{filter, patch};
+use vmbell::hypervisor::{Containment, Error, Irqchip, PatchMode, SpinPolicy, VmConfig};
+
+/// The CPU time that a sandbox may use from its first instruction until it is ready; it needs milliseconds.
+const START_BUDGET: Duration = Duration::from_secs(5);
+
+/// A sandbox, from its start to its end.
+#[derive(Debug)]
+pub struct Sandbox {
+    /// The control page, which the sandbox maps read-only.
+    pub control: Mapping<Control>,
+    /// The memory that both sides write.
+    pub shared: Arc<Mapping<Shared>>,
+    /// The monitor's writable mapping of the trampolines.
+    pub trampolines: MmapRegion,
+    /// The descriptors that doorbells write to.
+    pub descriptors: Descriptors,
+    /// The vCPUs' threads. Their numbers were read before any guest code ran, because the sandbox could later
+    /// name other threads.
+    threads: Vec<VcpuThread>,
+    /// Whether a removal must also hold against a guest that takes over its stub.
+    pub containment: Containment,
+    /// The descriptors that halted vCPUs sleep on.
+    pub halt_fds: HaltFdTable,
+    process: Process,
+}
+
+impl Sandbox {
+    /// Starts a sandbox whose RAM is in the file `ram`, and waits until its vCPUs wait for their first entry.
+    pub fn start(config: &VmConfig, ram: &FileOffset) -> Result<Self, Error> {
+        let read_only = memory_file(c"vmbell-read-only", PATCH_OFFSET + PATCH_SIZE)?;
+        let writable = memory_file(c"vmbell-writable", size_of::<Shared>() as u64)?;
+        let mut control = Mapping::<Control>::new(&read_only, 0)?;
+        let shared = Arc::new(Mapping::<Shared>::new(&writable, 0)?);
+        fill_control(control.get_mut(), config, ram.start())?;
+        for (id, lapic) in (0..config.vcpus).zip(&shared.lapics) {
+            lapic.reset(id);
+        }
+        read_only
+            .write_all_at(&patch::hypercall_page()?, HYPERCALL_OFFSET)
+            .map_err(Error::system("write the hypercall page"))?;
+        let trampolines = patch::map_trampolines(&read_only)?;
+        // From here on no further writable mapping of this file can be made, above all not by the sandbox.
+        seal(
+            &read_only,
+            libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_FUTURE_WRITE | libc::F_SEAL_SEAL,
+        )?;
+        seal(
+            &writable,
+            libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL,
+        )?;
+
+        let (ours, theirs) = UnixStream::pair().map_err(Error::system("make a socket pair"))?;
+        let ram = ram.file().try_clone();
+        let devices = config.device_memory.iter();
+        let files = BootFiles {
+            read_only,
+            writable,
+            ram: ram.map_err(Error::system("duplicate the file of guest memory"))?,
+            socket: theirs.into(),
+            devices: devices
+                .map(|(_, memory)| Arc::clone(&memory.file))
+                .collect(),
+        };
+        let process = Process::watch(launch(files)?, &shared)?;
+        let mut bound = ProgressBound::new(&process, START_BUDGET);
+        let descriptors = Descriptors::receive(&ours, &process, &mut bound)?;
+        let threads = await_threads(config, &shared, &process, &mut bound)?;
+        process.set_started();
+        Ok(Self {
+            control,
+            shared,
+            trampolines,
+            descriptors,
+            threads,
+            containment: config.containment,
+            halt_fds: HaltFdTable::default(),
+            process,
+        })
+    }
+
+    /// The thread of a vCPU.
+    pub fn thread(&self, vcpu: usize) -> &VcpuThread {
+        &self.threads[vcpu]
+    }
+
+    /// Makes a vCPU leave the guest, and kills a sandbox that has left kicks unanswered for too long.
+    pub fn kick(&self, vcpu: usize) {
+        let vcpus = self.control.vcpus.load(Relaxed);
+        let kicked = self.thread(vcpu).kick(vcpus, || self.process.cpu_time());
+        if kicked == KickResult::Unanswered {
+            self.process.kill_with_reason("it answered no kick");
+        }
+    }
+
+    /// The vCPUs' local APICs, in memory that the sandbox can write.
+    pub fn lapics(&self) -> &[Lapic] {
+        &self.shared.lapics[..self.threads.len()]
+    }
+
+    /// Notifies a vCPU that its local APIC has a request, and returns how.
+    pub fn notify(&self, vcpu: usize) -> Notification {
+        let mode = &self.shared.runs[vcpu].interrupts.mode;
+        let notification = mode.claim_notification();
+        match notification {
+            Notification::None => {}
+            Notification::Signal => self.thread(vcpu).interrupt(),
+            Notification::FutexWake => futex_wake(mode.word()),
+            Notification::EventfdWrite => self.halt_fds.wake(vcpu),
+        }
+        notification
+    }
+
+    /// The sandbox's process.
+    pub fn process(&self) -> &Process {
+        &self.process
+    }
+}
+
+/// Waits until each vCPU's thread has told its number.
+fn await_threads(
+    config: &VmConfig,
+    shared: &Shared,
+    process: &Process,
+    bound: &mut ProgressBound<'_>,
+) -> Result<Vec<VcpuThread>, Error> {
+    const OPERATION: &str = "wait for the sandbox's threads";
+    let cpus = &config.vcpu_cpus;
+    let mut threads = Vec::new();
+    for (index, run) in (0..config.vcpus as usize).zip(&shared.runs) {
+        let word = &run.thread_id;
+        let number = loop {
+            let number = word.load(Acquire);
+            if let Some(ending) = process.ending() {
+                return Err(UsermodeError::Start { ending }.into());
+            }
+            if number != 0 {
+                break number.cast_signed();
+            }
+            bound
+                .check()
+                .map_err(|error| process.start_error(OPERATION, error))?;
+            futex_wait(word, 0, POLL_INTERVAL);
+        };
+        let thread = VcpuThread::new(process.pid(), number);
+        if !cpus.is_empty() {
+            let pinned = thread.pin(cpus[index % cpus.len()]);
+            pinned.map_err(Error::system("bind a vcpu's thread to its cpu"))?;
+        }
+        threads.push(thread);
+    }
+    Ok(threads)
+}
+
+fn fill_control(control: &mut Control, config: &VmConfig, ram_offset: u64) -> Result<(), Error> {
+    let fd_limit = u32::try_from(fd_limit()).unwrap_or(u32::MAX);
+    control.monitor_pid.store(std::process::id(), Relaxed);
+    control.vcpus.store(config.vcpus, Relaxed);
+    control.ram_size.store(config.ram_size, Relaxed);
+    control.ram_offset.store(ram_offset, Relaxed);
+    control.spin_ticks.store(spin_ticks(config.spin), Relaxed);
+    control
+        .spin_adaptive
+        .store(u32::from(config.spin == SpinPolicy::Adaptive), Relaxed);
+    control.patch_after.store(
+        if config.patch == PatchMode::Off {
+            0
+        } else {
+            patch::TRAPS_BEFORE_PATCH
+        },
+        Relaxed,
+    );
+    for (mapping, (address, memory)) in control.device_mappings.iter().zip(&config.device_memory) {
+        mapping.address.store(*address, Relaxed);
+        mapping.size.store(memory.size, Relaxed);
+        mapping.offset.store(memory.offset, Relaxed);
+        mapping.writable.store(memory.writable.into(), Relaxed);
+    }
+    let interrupts = config.irqchip != Irqchip::None;
+    control.interrupts.store(interrupts.into(), Relaxed);
+    control.pv_eoi.store(config.pv_eoi.into(), Relaxed);
+    control.one.store(1, Relaxed);
+    control.vcpu_filter = filter::pack("a vcpu", &filter::vcpu_program(fd_limit, interrupts)?)?;
+    control.user_notif_filter =
+        filter::pack("the descriptor thread", &filter::user_notif_program())?;
+    control.park_filter = filter::pack("the descriptor thread", &filter::park_program()?)?;
+    Ok(())
+}

@@ -1,0 +1,319 @@
+//! A guest of the usermode engine: the monitor's handle, which passes registrations to the doorbells and the
+//! irqchip. Its functions run on any thread.
+
+use std::fs::File;
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, OnceLock, Weak};
+
+use stub::layout::{PATCH_BASE, RAM_BASE};
+use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
+use vmm_sys_util::eventfd::EventFd;
+
+use super::device_memory;
+use super::doorbells::{Doorbells, light_exits};
+use super::error::UsermodeError;
+use super::events::Events;
+use super::irqchip::{Interrupts, IrqfdWatcher};
+use super::patch::Patcher;
+use super::probe::unsupported;
+use super::ram::Ram;
+use super::sandbox::Sandbox;
+use super::vcpu::UsermodeVcpu;
+use vmbell::doorbell::{Datamatch, IoEventAddress, Pattern, Sharing};
+use vmbell::eventfd::EventId;
+use vmbell::hypervisor::CreatedVcpus;
+use vmbell::hypervisor::{
+    AssignedDevices, Capability, DeviceMemory, Error, EventCounter, ExitCounts, ForwardedInterrupt,
+    IoEvents, IrqTrigger, Irqs, PatchMode, SpinPolicy, Vm, VmConfig,
+};
+use vmbell::irq::{ForwardedLine, Gsi, IrqError, Msi, Route};
+
+/// What a guest's vCPUs and their kicks share.
+#[derive(Debug)]
+pub(super) struct Guest {
+    pub(super) sandbox: Sandbox,
+    pub(super) memory: GuestMemoryMmap,
+    pub(super) patcher: Patcher,
+    pub(super) spin: SpinPolicy,
+    pub(super) interrupts: Option<Interrupts>,
+    /// The host CPUs that the vCPUs are bound to; empty if they are not bound.
+    pub(super) vcpu_cpus: Vec<usize>,
+}
+
+/// A guest that runs in a sandbox process. The process ends when the guest, its vCPUs and their handles are
+/// dropped.
+#[derive(Debug)]
+pub struct UsermodeVm {
+    guest: Arc<Guest>,
+    doorbells: Doorbells,
+    created_vcpus: CreatedVcpus<()>,
+    irqfds: OnceLock<IrqfdWatcher>,
+}
+
+impl UsermodeVm {
+    pub(super) fn new(config: &VmConfig) -> Result<Self, Error> {
+        check(config)?;
+        let Ram { memory, file } = Ram::of(config)?;
+        let sandbox = Sandbox::start(config, &file)?;
+        let patcher = Patcher::new(config.patch);
+        let guest = Guest {
+            interrupts: Interrupts::new(config.irqchip, &sandbox)?,
+            sandbox,
+            memory,
+            patcher,
+            spin: config.spin,
+            vcpu_cpus: config.vcpu_cpus.clone(),
+        };
+        Ok(Self {
+            guest: Arc::new(guest),
+            doorbells: Doorbells::new(config.max_items),
+            created_vcpus: CreatedVcpus::new(config.vcpus),
+            irqfds: OnceLock::new(),
+        })
+    }
+}
+
+impl UsermodeVm {
+    fn interrupts(&self) -> Result<&Interrupts, Error> {
+        let interrupts = self.guest.interrupts.as_ref();
+        interrupts.ok_or(Error::Irq(IrqError::NoIrqchip))
+    }
+
+    /// The thread that waits for irqfds. The first registration of an irqfd starts it.
+    fn watcher(&self) -> Result<&IrqfdWatcher, Error> {
+        if self.irqfds.get().is_none() {
+            let watcher = IrqfdWatcher::start(Arc::clone(&self.guest))?;
+            // If two threads started one at the same time, the second watcher is dropped here.
+            let _ = self.irqfds.set(watcher);
+        }
+        self.irqfds.get().ok_or(Error::Irq(IrqError::NoIrqchip))
+    }
+}
+
+fn check(config: &VmConfig) -> Result<(), Error> {
+    if cfg!(not(all(target_arch = "x86_64", target_os = "linux"))) {
+        return Err(UsermodeError::Architecture.into());
+    }
+    config.check(std::slice::from_ref(&(RAM_BASE..PATCH_BASE)))?;
+    device_memory::check(config)?;
+    if config.patch == PatchMode::Jmp && config.vcpus > 1 {
+        let vcpus = config.vcpus;
+        return Err(UsermodeError::JmpNeedsOneVcpu { vcpus }.into());
+    }
+    if !config.hidden.is_empty() {
+        return Err(Error::Config {
+            what: "hidden",
+            value: format!("{:?}", config.hidden),
+            rule: "empty, because CPUID of this backend is the host's".to_owned(),
+        });
+    }
+    Ok(())
+}
+
+impl AssignedDevices for UsermodeVm {
+    fn map_device_memory(&self, _address: u64, _memory: &DeviceMemory) -> Result<(), Error> {
+        Err(unsupported(Capability::MovableDeviceMemory))
+    }
+
+    fn unmap_device_memory(&self, _address: u64) -> Result<(), Error> {
+        Err(unsupported(Capability::MovableDeviceMemory))
+    }
+
+    fn add_vfio_file(&self, _file: BorrowedFd<'_>) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn remove_vfio_file(&self, _file: BorrowedFd<'_>) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn forward_interrupt(
+        &self,
+        _device: &Arc<File>,
+        _index: u32,
+        _gsi: Gsi,
+    ) -> Result<Box<dyn ForwardedInterrupt>, Error> {
+        Err(unsupported(Capability::ForwardedInterrupts))
+    }
+}
+
+impl Vm for UsermodeVm {
+    type Vcpu = UsermodeVcpu;
+
+    fn memory(&self) -> &GuestMemoryMmap {
+        &self.guest.memory
+    }
+
+    fn create_vcpu(&self, index: u32) -> Result<UsermodeVcpu, Error> {
+        self.created_vcpus.create(index, || {
+            let vcpu = UsermodeVcpu::new(Arc::clone(&self.guest), index as usize);
+            Ok((vcpu, ()))
+        })
+    }
+
+    fn count_events(&self) -> Box<dyn EventCounter> {
+        Box::new(Events(Arc::clone(&self.guest)))
+    }
+
+    fn exit_counts(&self) -> ExitCounts {
+        let runs = &self.guest.sandbox.shared.runs;
+        let heavy = runs
+            .iter()
+            .map(|run| run.counters.heavy.load(Relaxed))
+            .fold(0, u64::wrapping_add);
+        ExitCounts {
+            light: Some(light_exits(&self.guest.sandbox)),
+            heavy,
+        }
+    }
+
+    fn processes(&self) -> Vec<u32> {
+        vec![self.guest.sandbox.process().pid().cast_unsigned()]
+    }
+}
+
+impl IoEvents for UsermodeVm {
+    fn register_ioevent(
+        &self,
+        event: &EventFd,
+        address: IoEventAddress,
+        datamatch: Datamatch,
+        sharing: Sharing,
+    ) -> Result<(), Error> {
+        self.doorbells.register(
+            &self.guest.sandbox,
+            event,
+            address,
+            Pattern::from(datamatch),
+            sharing,
+        )
+    }
+
+    fn unregister_ioevent(
+        &self,
+        event: &EventFd,
+        address: IoEventAddress,
+        datamatch: Datamatch,
+    ) -> Result<(), Error> {
+        self.doorbells.unregister(
+            &self.guest.sandbox,
+            event,
+            address,
+            Pattern::from(datamatch),
+        )
+    }
+
+    fn register_coalesced(&self, _address: u64, _len: u32) -> Result<(), Error> {
+        Err(unsupported(Capability::CoalescedMmio))
+    }
+}
+
+impl Irqs for UsermodeVm {
+    fn register_irqfd(
+        &self,
+        event: &EventFd,
+        gsi: Gsi,
+        resample: Option<&EventFd>,
+    ) -> Result<(), Error> {
+        let interrupts = self.interrupts()?;
+        let watcher = self.watcher()?;
+        let event = event
+            .try_clone()
+            .map_err(Error::system("duplicate an irqfd"))?;
+        let event = Arc::new(event);
+        let id = interrupts.assign(&self.guest.sandbox, &event, gsi, resample)?;
+        watcher.add(id, &event).or_else(|error| {
+            interrupts.deassign(&self.guest.sandbox, id, gsi)?;
+            Err(error)
+        })
+    }
+
+    fn unregister_irqfd(&self, event: &EventFd, gsi: Gsi) -> Result<(), Error> {
+        let id = EventId::of(event).map_err(IrqError::from)?;
+        let removed = self.interrupts()?.deassign(&self.guest.sandbox, id, gsi);
+        // After an error too: the irqfd raises nothing any more, though the sandbox may still have its
+        // resamplefd.
+        if let (Ok(true) | Err(_), Some(watcher)) = (&removed, self.irqfds.get()) {
+            watcher.remove(id);
+        }
+        removed.map(|_| ())
+    }
+
+    fn irq_trigger(&self, irqfd: &EventFd) -> Result<Box<dyn IrqTrigger>, Error> {
+        self.interrupts()?;
+        Ok(Box::new(DirectTrigger {
+            guest: Arc::downgrade(&self.guest),
+            id: EventId::of(irqfd).map_err(IrqError::from)?,
+        }))
+    }
+
+    fn set_routing(&self, routes: &[Route]) -> Result<(), Error> {
+        let interrupts = self.interrupts()?;
+        Ok(interrupts.set_routing(&self.guest.sandbox, routes)?)
+    }
+
+    fn set_line(&self, gsi: Gsi, level: bool) -> Result<(), Error> {
+        self.interrupts()?.set_line(&self.guest.sandbox, gsi, level);
+        Ok(())
+    }
+
+    fn forward_line(&self, gsi: Gsi) -> Result<Box<dyn ForwardedLine>, Error> {
+        self.interrupts()?.forward_line(&self.guest.sandbox, gsi)?;
+        let guest = Arc::downgrade(&self.guest);
+        Ok(Box::new(LineOwner { guest, gsi }))
+    }
+
+    fn unforward_line(&self, gsi: Gsi) -> Result<(), Error> {
+        let interrupts = self.interrupts()?;
+        Ok(interrupts.unforward_line(&self.guest.sandbox, gsi)?)
+    }
+
+    fn signal_msi(&self, msi: Msi) -> Result<bool, Error> {
+        Ok(self.interrupts()?.signal_msi(&self.guest.sandbox, msi)?)
+    }
+}
+
+/// Raises the GSI of an irqfd on the calling thread, without a write to the eventfd. The reference is weak,
+/// because a device may outlive its guest.
+#[derive(Debug)]
+struct DirectTrigger {
+    guest: Weak<Guest>,
+    id: EventId,
+}
+
+impl IrqTrigger for DirectTrigger {
+    fn signal(&self) {
+        if let Some(guest) = self.guest.upgrade()
+            && let Some(interrupts) = &guest.interrupts
+        {
+            interrupts.signal(&guest.sandbox, self.id);
+        }
+    }
+}
+
+/// The owner's side of a forwarded line. A guest that has ended, or is gone, leaves no interrupt under way.
+#[derive(Debug)]
+struct LineOwner {
+    guest: Weak<Guest>,
+    gsi: Gsi,
+}
+
+impl ForwardedLine for LineOwner {
+    fn raise(&self) {
+        if let Some(guest) = self.guest.upgrade()
+            && let Some(interrupts) = &guest.interrupts
+        {
+            interrupts.raise_forwarded(&guest.sandbox, self.gsi);
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        self.guest.upgrade().is_none_or(|guest| {
+            let read = |address| guest.memory.load(GuestAddress(address), Relaxed).ok();
+            let interrupts = guest.interrupts.as_ref();
+            guest.sandbox.process().has_ended()
+                || interrupts.is_none_or(|all| all.has_ended(&guest.sandbox, self.gsi, read))
+        })
+    }
+}

@@ -1,0 +1,148 @@
+//! How the monitor waits for the sandbox, on a futex in shared memory or on a descriptor, and how it wakes the
+//! sandbox. Runs on the threads that run vCPUs, start sandboxes or give them descriptors.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
+use std::time::Duration;
+
+use stub::layout::{Handover, RunPage};
+
+use super::progress::ProgressBound;
+use vmbell::hypervisor::SpinPolicy;
+
+/// How long the monitor or the stub spins with [`SpinPolicy::Spin`] before it sleeps after all, in TSC ticks:
+/// about a millisecond, much longer than any hand-over.
+pub const SPIN_TICKS: u32 = 3_000_000;
+/// The same for [`SpinPolicy::Adaptive`], which only guesses that spinning helps: about ten hand-overs between
+/// sleeping threads.
+pub const ADAPTIVE_TICKS: u32 = 150_000;
+
+/// The spin budget of a policy, in TSC ticks.
+pub const fn spin_ticks(policy: SpinPolicy) -> u32 {
+    match policy {
+        SpinPolicy::Sleep => 0,
+        SpinPolicy::Spin => SPIN_TICKS,
+        SpinPolicy::Adaptive => ADAPTIVE_TICKS,
+    }
+}
+
+/// After how long a sleeping monitor looks whether the sandbox still runs. The word that it sleeps on lies in
+/// shared memory, where a guest can undo the wake-up.
+const RECHECK_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Waits until the sequence number of exits differs from `seen` or `ended` returns true, and returns the number.
+pub fn await_exit(run: &RunPage, seen: u32, policy: SpinPolicy, ended: impl Fn() -> bool) -> u32 {
+    let handover = &run.exit_handover;
+    if let Some(number) = spin(run, seen, policy) {
+        return number;
+    }
+    let number = loop {
+        handover.sleeping.store(1, SeqCst);
+        let number = handover.sequence.load(SeqCst);
+        if number != seen || ended() {
+            break number;
+        }
+        futex_wait(&handover.sequence, seen, RECHECK_INTERVAL);
+    };
+    handover.sleeping.store(0, Relaxed);
+    number
+}
+
+fn spin(run: &RunPage, seen: u32, policy: SpinPolicy) -> Option<u32> {
+    let budget = u64::from(spin_ticks(policy));
+    if budget == 0 || (policy == SpinPolicy::Adaptive && !runs_elsewhere(run)) {
+        return None;
+    }
+    let start = ticks();
+    while ticks().wrapping_sub(start) < budget {
+        for _ in 0..16 {
+            let number = run.exit_handover.sequence.load(Acquire);
+            if number != seen {
+                return Some(number);
+            }
+            std::hint::spin_loop();
+        }
+    }
+    None
+}
+
+/// Whether the vCPU waits on another CPU than this thread. Spinning on the CPU that the vCPU needs would only
+/// delay it.
+fn runs_elsewhere(run: &RunPage) -> bool {
+    // SAFETY: takes no arguments.
+    let cpu = unsafe { libc::sched_getcpu() };
+    let mine = u32::try_from(cpu).map_or(0, |cpu| cpu + 1);
+    run.exit_handover.waiter_cpu.store(mine, Relaxed);
+    let theirs = run.entry_handover.waiter_cpu.load(Relaxed);
+    theirs != 0 && theirs != mine
+}
+
+fn ticks() -> u64 {
+    // SAFETY: every x86-64 processor has the instruction.
+    unsafe { std::arch::x86_64::_rdtsc() }
+}
+
+/// Hands the vCPU over to the other side and wakes it if it sleeps.
+pub fn hand_over(handover: &Handover) {
+    handover.sequence.fetch_add(1, SeqCst);
+    if handover.sleeping.load(SeqCst) != 0 {
+        futex_wake(&handover.sequence);
+    }
+}
+
+/// Sleeps until woken, for `time` at most, if `word` is still `expected`. It may also return without a reason.
+pub fn futex_wait(word: &AtomicU32, expected: u32, time: Duration) {
+    let time = libc::timespec {
+        tv_sec: time.as_secs().cast_signed(),
+        tv_nsec: time.subsec_nanos().into(),
+    };
+    // SAFETY: `word` and `time` live until the call returns.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAIT,
+            expected,
+            &raw const time,
+        )
+    };
+}
+
+/// Wakes all threads that sleep on `word`.
+pub fn futex_wake(word: &AtomicU32) {
+    // SAFETY: `word` is mapped while the reference lives.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
+}
+
+/// How often a wait for a sandbox checks its bound. It finds the end of the sandbox, too, which a listener before Linux
+/// 6.11 reports only when the process is reaped.
+pub const POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Waits until `file` can be read without blocking. The error is [`io::ErrorKind::UnexpectedEof`] if no writer
+/// is left or the sandbox has ended, and [`io::ErrorKind::TimedOut`] at the end of the bound.
+pub fn await_readable(file: &impl AsRawFd, bound: &mut ProgressBound<'_>) -> io::Result<()> {
+    let time = libc::c_int::try_from(POLL_INTERVAL.as_millis()).unwrap_or(libc::c_int::MAX);
+    loop {
+        let mut poll = libc::pollfd {
+            fd: file.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        // SAFETY: one entry, which outlives the call.
+        let ready = unsafe { libc::poll(&raw mut poll, 1, time) };
+        if ready < 0 {
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::Interrupted {
+                return Err(error);
+            }
+        } else if poll.revents & libc::POLLIN != 0 {
+            return Ok(());
+        } else if ready > 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        bound.check()?;
+    }
+}
