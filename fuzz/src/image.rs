@@ -3,7 +3,7 @@
 //! kernel finds its initrd, whole, where it is told.
 
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
-use vmbell::hypervisor::EntryPoint;
+use vmbell_hypervisor::EntryPoint;
 use vmbell_vmm::{Boot, INFORMATION, Image};
 
 use super::input::Input;

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use super::ratios::{count, exits_per_op, highlights, ratio_in_time, ratios, resolution_ns};
 use super::{EarlyStop, Options, Record, Sample, Series, compare, verdict};
-use vmbell::hypervisor::SpinPolicy;
+use vmbell_hypervisor::SpinPolicy;
 use vmbell_report::outliers::Outliers;
 use vmbell_report::statistics::{Summary, median, percentile, thousandths};
 use vmbell_report::{

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::{Entry, Limit, Options, Sample, Setting, Subject, SubjectError};
-use vmbell::hypervisor::SpinPolicy;
+use vmbell_hypervisor::SpinPolicy;
 use vmbell_report::Group;
 
 pub(super) fn entries() -> Vec<Entry> {

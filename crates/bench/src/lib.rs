@@ -12,7 +12,7 @@
 //!     Clock, Entry, Limit, Options, Plan, Record, Sample, Silent, Subject, SubjectError,
 //!     run,
 //! };
-//! use vmbell::hypervisor::SpinPolicy;
+//! use vmbell_hypervisor::SpinPolicy;
 //! use vmbell_report::{Group, Timing};
 //!
 //! struct Yield;

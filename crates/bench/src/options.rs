@@ -1,7 +1,7 @@
 //! The options that subjects are made with.
 
 use super::{Clock, Limit, SubjectError};
-use vmbell::hypervisor::SpinPolicy;
+use vmbell_hypervisor::SpinPolicy;
 use vmbell_report::Timing;
 
 /// The options of one bench command, which every [`Entry`](super::Entry)'s factory gets.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::{Clock, Limit, Silent};
-use vmbell::hypervisor::SpinPolicy;
+use vmbell_hypervisor::SpinPolicy;
 use vmbell_report::Group;
 use vmbell_report::Timing;
 

@@ -5,7 +5,7 @@
 
 use std::error::Error;
 
-use vmbell::hypervisor::SpinPolicy;
+use vmbell_hypervisor::SpinPolicy;
 
 /// Something to measure: a scenario with a guest, or one of the host's floors.
 ///

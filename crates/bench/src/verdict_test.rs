@@ -19,7 +19,7 @@ fn series(name: &str, backend: &'static str, ns: f64) -> Series {
 fn options(timing: Timing) -> Options {
     Options {
         cpus: vec![0],
-        spin: vmbell::hypervisor::SpinPolicy::Sleep,
+        spin: vmbell_hypervisor::SpinPolicy::Sleep,
         clock: crate::Clock::with_frequency(2e9, true),
         limit: crate::Limit::none(),
         timing,

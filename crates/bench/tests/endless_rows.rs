@@ -18,13 +18,13 @@ use std::time::Duration;
 
 use vm_memory::GuestMemoryMmap;
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell::hypervisor::{
-    AssignedDevices, BareExit, BareLoop, Capability, DeviceMemory, Error, EventCounter, ExitCounts,
-    ForwardedInterrupt, Hypervisor, IoEvents, IrqTrigger, Irqs, SpinPolicy, Support, Vm, VmConfig,
-};
 use vmbell::irq::{ForwardedLine, Gic, Gsi, Msi, Route};
 use vmbell_bench::{
     Clock, Entry, Limit, Options, Plan, Record, Silent, Wanted, run, scenario, select,
+};
+use vmbell_hypervisor::{
+    AssignedDevices, BareExit, BareLoop, Capability, DeviceMemory, Error, EventCounter, ExitCounts,
+    ForwardedInterrupt, Hypervisor, IoEvents, IrqTrigger, Irqs, SpinPolicy, Support, Vm, VmConfig,
 };
 use vmbell_report::Status;
 use vmbell_report::Timing;

@@ -11,9 +11,9 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use vmbell::hypervisor::SpinPolicy;
 use vmbell_bench::stat::{OFF, ON, Pace, SPARED, TAKEN, entries};
 use vmbell_bench::{Clock, Limit, Options, Plan, Record, Sample, Series, Silent, run};
+use vmbell_hypervisor::SpinPolicy;
 use vmbell_report::Timing;
 use vmbell_usermode::Usermode;
 

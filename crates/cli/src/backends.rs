@@ -4,13 +4,13 @@ use anyhow::{Context, Result, bail};
 
 use super::bench_args::BackendName;
 use super::features::address_space_limit;
-#[cfg(not(target_arch = "x86_64"))]
-use vmbell::hypervisor::absent::Usermode;
-use vmbell::hypervisor::kvm::Kvm;
-use vmbell::hypervisor::{Capability, Error, Hypervisor, Support};
 use vmbell_bench::Entry;
 use vmbell_bench::scenario::{self, Scan};
 use vmbell_bench::stat::{self, Pace};
+#[cfg(not(target_arch = "x86_64"))]
+use vmbell_hypervisor::absent::Usermode;
+use vmbell_hypervisor::kvm::Kvm;
+use vmbell_hypervisor::{Capability, Error, Hypervisor, Support};
 use vmbell_report::Backend;
 #[cfg(target_arch = "x86_64")]
 use vmbell_usermode::Usermode;

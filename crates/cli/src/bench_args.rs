@@ -9,8 +9,8 @@ use super::interleave::args::BeforeArgs;
 use super::style::Style;
 use super::time_unit::TimeUnit;
 use super::values::{self, CpuList};
-use vmbell::hypervisor::SpinPolicy;
 use vmbell_bench::scenario::MOST_DOORBELLS;
+use vmbell_hypervisor::SpinPolicy;
 
 /// Measure what it costs to ring: scenarios side by side, and the host's own floors
 #[derive(Args, Debug)]

@@ -7,8 +7,8 @@ use std::io;
 use std::mem;
 use std::os::fd::{FromRawFd, OwnedFd};
 
-use vmbell::hypervisor::Support;
 use vmbell_bench::host::line;
+use vmbell_hypervisor::Support;
 
 /// The features and whether this process can use them, in the order to print.
 pub(super) fn features() -> Vec<(&'static str, Support)> {

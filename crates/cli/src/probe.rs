@@ -14,8 +14,8 @@ use super::exit::Exit;
 use super::features::{features, settings};
 use super::output::print;
 use super::probe_devices;
-use vmbell::hypervisor::Support;
 use vmbell_bench::{Clock, host};
+use vmbell_hypervisor::Support;
 use vmbell_report::{Host, cpu_list};
 
 /// Say what this host offers: kernel, CPU, clock, what each backend can do here, and what acts on the numbers

@@ -16,9 +16,9 @@ use super::measured::{Begun, clock, exit};
 use super::output::print;
 use super::supervise::supervise;
 use super::{cpus, interrupt, net, seed, values};
-use vmbell::hypervisor::SpinPolicy;
 use vmbell_bench::stat::{ON, Pace, SPARED, TAKEN};
 use vmbell_bench::{Limit, Observer, Options, Plan, Record, Sample, host, timing};
+use vmbell_hypervisor::SpinPolicy;
 use vmbell_report::{Counting, Form, Look, Report, Status, json, terminal};
 
 /// The number of interrupts with `--deterministic`.

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use vmbell::bus::BusDevice;
-use vmbell::hypervisor::{Error, Irqs};
 use vmbell::irq::Gsi;
+use vmbell_hypervisor::{Error, Irqs};
 
 /// The ports of the latch: it has two ranges, which show the same bytes.
 pub const TEST_LATCH_PORTS: [u64; 2] = [0xe0, 0xe8];

@@ -1,8 +1,8 @@
 use vmm_sys_util::eventfd::EventFd;
 
 use super::*;
-use vmbell::hypervisor::IrqTrigger;
 use vmbell::irq::{ForwardedLine, IrqError, Msi, Route};
+use vmbell_hypervisor::IrqTrigger;
 
 /// Remembers the levels that were set, and refuses those above a limit.
 #[derive(Default)]

@@ -6,7 +6,7 @@ use vmbell::doorbell::{
     Bell, Datamatch, DoorbellError, DoorbellSet, IoEventAddress, Pattern, RegisterError, Sharing,
 };
 use vmbell::eventfd::EventFd;
-use vmbell::hypervisor::{Error, IoEvents};
+use vmbell_hypervisor::{Error, IoEvents};
 
 /// The registry, and how many doorbells it has.
 #[derive(Default)]

@@ -9,7 +9,7 @@ use vm_superio::serial::{Error, NoEvents};
 use vm_superio::{Serial as Uart, Trigger};
 
 use vmbell::bus::BusDevice;
-use vmbell::hypervisor::IrqTrigger;
+use vmbell_hypervisor::IrqTrigger;
 
 /// The first of its ports.
 pub const SERIAL_PORTS: u64 = 0x3f8;

@@ -37,7 +37,7 @@ pub use stub::layout::HYPERCALL_PAGE;
 // What `guest_programs!` names of the architecture.
 #[cfg(target_arch = "aarch64")]
 #[doc(hidden)]
-pub use vmbell::hypervisor::aarch64::{GICC, GICD, GICR, ITS};
+pub use vmbell_hypervisor::aarch64::{GICC, GICD, GICR, ITS};
 #[cfg(target_arch = "x86_64")]
 #[doc(hidden)]
-pub use vmbell::hypervisor::x86_64::INTERRUPT_RETURN;
+pub use vmbell_hypervisor::x86_64::INTERRUPT_RETURN;

@@ -5,8 +5,8 @@
 
 use vm_memory::{Bytes, GuestAddress, GuestMemoryError, GuestMemoryMmap};
 
-use vmbell::hypervisor::VmExit;
 use vmbell::irq::Gic;
+use vmbell_hypervisor::VmExit;
 
 /// The vector of every interrupt that the programs send or take.
 pub const VECTOR: u8 = 0x51;

@@ -20,7 +20,7 @@ use super::launch::fd_limit;
 use super::listener::Listener;
 use super::process::Process;
 use super::progress::ProgressBound;
-use vmbell::hypervisor::Error;
+use vmbell_hypervisor::Error;
 
 /// The CPU time that the vCPUs of a sandbox may use until its descriptor thread, which was stopped and goes on, has parked
 /// again. That takes this thread microseconds, but vCPUs may get the CPU before it.

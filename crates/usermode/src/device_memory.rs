@@ -4,7 +4,7 @@
 use stub::layout::{MAX_DEVICE_MAPPINGS, PATCH_BASE, PATCH_SIZE};
 
 use super::irqchip::IOAPIC_BASE;
-use vmbell::hypervisor::{DeviceMemoryRule, Error, VmConfig};
+use vmbell_hypervisor::{DeviceMemoryRule, Error, VmConfig};
 
 /// Fails unless all device memory is where the sandbox has room for it, and not where the stub answers.
 pub fn check(config: &VmConfig) -> Result<(), Error> {

@@ -13,7 +13,7 @@ use super::sandbox::Sandbox;
 use vmbell::doorbell::{
     DoorbellError, DoorbellState, EventId, IoEventAddress, Pattern, RegisterError, Sharing,
 };
-use vmbell::hypervisor::Error;
+use vmbell_hypervisor::Error;
 
 /// Registers and removes the doorbells of a guest.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ impl Doorbells {
     }
 
     /// Removes a doorbell: once this returns without an error, this registration signals `event` no more. With
-    /// [`Containment::Strict`](vmbell::hypervisor::Containment::Strict) this holds whatever code runs in the sandbox.
+    /// [`Containment::Strict`](vmbell_hypervisor::Containment::Strict) this holds whatever code runs in the sandbox.
     /// A write at the same time is delivered as a signal or as an exit.
     ///
     /// After [`Error::Unremoved`] such writes already leave the guest, but the doorbell still counts as

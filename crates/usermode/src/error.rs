@@ -1,12 +1,12 @@
 //! The errors that only the usermode engine has.
 
-use vmbell::hypervisor::Error;
+use vmbell_hypervisor::Error;
 
 /// Why the usermode engine could not do what it was asked: the cause inside an [`Error`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UsermodeError {
-    /// The guest has several vCPUs and asks for [`PatchMode::Jmp`](vmbell::hypervisor::PatchMode::Jmp). A jump is
+    /// The guest has several vCPUs and asks for [`PatchMode::Jmp`](vmbell_hypervisor::PatchMode::Jmp). A jump is
     /// written in several bytes, which no other vCPU may execute meanwhile.
     #[error("jmp patching needs a guest with one vCPU, this one has {vcpus}; use int3 patching")]
     JmpNeedsOneVcpu {
@@ -16,7 +16,7 @@ pub enum UsermodeError {
     /// The host is not x86-64 Linux.
     #[error("the usermode engine runs on x86-64 Linux only")]
     Architecture,
-    /// The memory of the caller's ([`VmConfig::memory`](vmbell::hypervisor::VmConfig::memory)) cannot be mapped by the
+    /// The memory of the caller's ([`VmConfig::memory`](vmbell_hypervisor::VmConfig::memory)) cannot be mapped by the
     /// sandbox process as well.
     #[error(
         "the memory for the guest must be a shared mapping of a file, such as a memfd, that the sandbox can map \

@@ -17,7 +17,7 @@ use stub::layout::{
 };
 
 use super::error::UsermodeError;
-use vmbell::hypervisor::Error;
+use vmbell_hypervisor::Error;
 
 const LOAD: u16 = 0x20;
 const JUMP_IF_EQUAL: u16 = 0x15;

@@ -18,7 +18,7 @@ use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 use super::sandbox::Sandbox;
-use vmbell::hypervisor::Error;
+use vmbell_hypervisor::Error;
 
 /// The descriptors of a sandbox's vCPUs. Those of a vCPU are made when they are first needed.
 #[derive(Debug)]

@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 use stub::layout::{boot_fd, exit_code};
 
 use super::mapping::{memory_file, seal};
-use vmbell::hypervisor::Error;
+use vmbell_hypervisor::Error;
 
 /// The files that a sandbox starts with, in the order of [`stub::layout::boot_fd`].
 #[derive(Debug)]

@@ -7,16 +7,16 @@
 //! through a page of shared memory (a heavy exit). The stub is not trusted: the monitor reads each value that
 //! the sandbox can write once, and checks it before use.
 //!
-//! With [`Irqchip::Split`](vmbell::hypervisor::Irqchip::Split) the stub emulates the local APICs, and `hlt` waits in the
-//! sandbox for an interrupt. [`Irqchip::Full`](vmbell::hypervisor::Irqchip::Full) adds an I/O APIC in the monitor, but no
+//! With [`Irqchip::Split`](vmbell_hypervisor::Irqchip::Split) the stub emulates the local APICs, and `hlt` waits in the
+//! sandbox for an interrupt. [`Irqchip::Full`](vmbell_hypervisor::Irqchip::Full) adds an I/O APIC in the monitor, but no
 //! PIC and no timer.
 //!
-//! [`UsermodeVcpu::run`](vmbell::hypervisor::Vcpu::run) runs on its caller's thread, one thread for each vCPU. The engine
+//! [`UsermodeVcpu::run`](vmbell_hypervisor::Vcpu::run) runs on its caller's thread, one thread for each vCPU. The engine
 //! starts further threads: one that starts all sandboxes, one for each sandbox that waits for its end, and one
 //! for each guest with irqfds that waits for these.
 //!
 //! ```
-//! use vmbell::hypervisor::{EntryPoint, Hypervisor, Vcpu, Vm, VmConfig, VmEntry, VmExit};
+//! use vmbell_hypervisor::{EntryPoint, Hypervisor, Vcpu, Vm, VmConfig, VmEntry, VmExit};
 //! use vmbell::memory::{Bytes, GuestAddress};
 //! use vmbell_usermode::Usermode;
 //!
@@ -73,7 +73,7 @@ pub use seccompiler::BackendError;
 pub use vcpu::UsermodeVcpu;
 pub use vm::UsermodeVm;
 
-use vmbell::hypervisor::{BareExit, BareLoop, Capability, Error, Hypervisor, Support, VmConfig};
+use vmbell_hypervisor::{BareExit, BareLoop, Capability, Error, Hypervisor, Support, VmConfig};
 
 /// The usermode backend.
 #[derive(Clone, Copy, Debug, Default)]

@@ -18,7 +18,7 @@ use vmm_sys_util::{ioctl_iow_nr, ioctl_iowr_nr};
 use super::process::Process;
 use super::progress::ProgressBound;
 use super::wait::await_readable;
-use vmbell::hypervisor::Error;
+use vmbell_hypervisor::Error;
 
 /// `struct seccomp_notif`.
 #[repr(C)]

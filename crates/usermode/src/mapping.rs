@@ -10,7 +10,7 @@ use std::ops::Deref;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::ptr::NonNull;
 
-use vmbell::hypervisor::Error;
+use vmbell_hypervisor::Error;
 
 /// Makes an executable memory file of `size` bytes, which can be sealed later.
 pub fn memory_file(name: &CStr, size: u64) -> Result<File, Error> {

@@ -4,8 +4,8 @@
 use std::sync::OnceLock;
 
 use super::Usermode;
-use vmbell::hypervisor::chain;
-use vmbell::hypervisor::{Capability, Error, Hypervisor, Support, VmConfig};
+use vmbell_hypervisor::chain;
+use vmbell_hypervisor::{Capability, Error, Hypervisor, Support, VmConfig};
 
 /// Whether the engine has `capability` here, and if not, why.
 pub fn support(capability: Capability) -> Support {

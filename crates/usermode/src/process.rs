@@ -19,7 +19,7 @@ use super::exit_status::describe;
 use super::mapping::Mapping;
 use super::progress::{Backoff, STALL_TIMEOUT};
 use super::wait::futex_wake;
-use vmbell::hypervisor::Error;
+use vmbell_hypervisor::Error;
 
 /// A started sandbox process, and the thread that waits for its end.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use vm_memory::{
 
 use super::error::UsermodeError;
 use super::mapping::{memory_file, seal};
-use vmbell::hypervisor::{Error, VmConfig};
+use vmbell_hypervisor::{Error, VmConfig};
 
 /// Guest RAM and the file behind it.
 #[derive(Debug)]

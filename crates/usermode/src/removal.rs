@@ -7,7 +7,7 @@
 use std::fmt;
 use std::io;
 
-use vmbell::hypervisor::Error;
+use vmbell_hypervisor::Error;
 
 /// The removals that have failed halfway: the key of each removed object, and the work that is left.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::progress::Backoff;
 use super::sandbox::Sandbox;
 use vmbell::doorbell::Barrier;
-use vmbell::hypervisor::Containment;
+use vmbell_hypervisor::Containment;
 
 /// How long a removal waits for lookups that are under way before it stops the sandbox instead, which ends them. An honest
 /// vCPU needs microseconds, or its next time slice if it was preempted in the middle.

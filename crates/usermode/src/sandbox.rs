@@ -22,7 +22,7 @@ use super::progress::ProgressBound;
 use super::thread::{KickResult, VcpuThread};
 use super::wait::{POLL_INTERVAL, futex_wait, futex_wake, spin_ticks};
 use super::{filter, patch};
-use vmbell::hypervisor::{Containment, Error, Irqchip, PatchMode, SpinPolicy, VmConfig};
+use vmbell_hypervisor::{Containment, Error, Irqchip, PatchMode, SpinPolicy, VmConfig};
 
 /// The CPU time that a sandbox may use from its first instruction until it is ready; it needs milliseconds.
 const START_BUDGET: Duration = Duration::from_secs(5);

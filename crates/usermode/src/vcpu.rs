@@ -10,10 +10,10 @@ use super::error::UsermodeError;
 use super::probe::unsupported;
 use super::vm::Guest;
 use super::wait::{await_exit, hand_over};
-use vmbell::hypervisor::Stage;
-use vmbell::hypervisor::x86_64::{PAGE_FAULT, exception};
-use vmbell::hypervisor::{Capability, EntryPoint, Error, Fault, Kick, Vcpu, VmEntry, VmExit};
 use vmbell::irq::IrqError;
+use vmbell_hypervisor::Stage;
+use vmbell_hypervisor::x86_64::{PAGE_FAULT, exception};
+use vmbell_hypervisor::{Capability, EntryPoint, Error, Fault, Kick, Vcpu, VmEntry, VmExit};
 
 /// A virtual CPU of a [`super::UsermodeVm`].
 #[derive(Debug)]

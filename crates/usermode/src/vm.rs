@@ -22,12 +22,12 @@ use super::sandbox::Sandbox;
 use super::vcpu::UsermodeVcpu;
 use vmbell::doorbell::{Datamatch, IoEventAddress, Pattern, Sharing};
 use vmbell::eventfd::EventId;
-use vmbell::hypervisor::CreatedVcpus;
-use vmbell::hypervisor::{
+use vmbell::irq::{ForwardedLine, Gsi, IrqError, Msi, Route};
+use vmbell_hypervisor::CreatedVcpus;
+use vmbell_hypervisor::{
     AssignedDevices, Capability, DeviceMemory, Error, EventCounter, ExitCounts, ForwardedInterrupt,
     IoEvents, IrqTrigger, Irqs, PatchMode, SpinPolicy, Vm, VmConfig,
 };
-use vmbell::irq::{ForwardedLine, Gsi, IrqError, Msi, Route};
 
 /// What a guest's vCPUs and their kicks share.
 #[derive(Debug)]

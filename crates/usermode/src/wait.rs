@@ -11,7 +11,7 @@ use std::time::Duration;
 use stub::layout::{Handover, RunPage};
 
 use super::progress::ProgressBound;
-use vmbell::hypervisor::SpinPolicy;
+use vmbell_hypervisor::SpinPolicy;
 
 /// How long the monitor or the stub spins with [`SpinPolicy::Spin`] before it sleeps after all, in TSC ticks:
 /// about a millisecond, much longer than any hand-over.

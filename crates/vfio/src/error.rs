@@ -7,7 +7,6 @@ use super::device::RegionError;
 use super::device::irq_index::IrqCountError;
 use super::iova::IovaError;
 use vmbell::bus::BusError;
-use vmbell::hypervisor;
 
 /// An error of passthrough.
 #[derive(Debug, thiserror::Error)]
@@ -237,7 +236,7 @@ pub enum PassthroughError {
     },
     /// The backend refused something.
     #[error(transparent)]
-    Backend(#[from] hypervisor::Error),
+    Backend(#[from] vmbell_hypervisor::Error),
 }
 
 impl PassthroughError {

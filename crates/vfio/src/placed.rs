@@ -13,9 +13,9 @@ use super::device::Device;
 use super::dma::{DmaMap, DmaSpace};
 use super::interrupt::{InterruptPath, Line};
 use vmbell::bus::{Bus, BusDevice, BusRange};
-use vmbell::hypervisor::{self, AssignedDevices, DeviceMemory, ForwardedState, Irqs};
 use vmbell::irq::Gsi;
 use vmbell::memory::GuestMemoryMmap;
+use vmbell_hypervisor::{AssignedDevices, DeviceMemory, ForwardedState, Irqs};
 
 /// What a placed device needs of its guest.
 #[allow(missing_debug_implementations, reason = "a bundle of borrowed parts")]
@@ -45,7 +45,7 @@ pub struct Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Without an exit where the region can be mapped. Needs
-    /// [`Capability::MovableDeviceMemory`](vmbell::hypervisor::Capability::MovableDeviceMemory).
+    /// [`Capability::MovableDeviceMemory`](vmbell_hypervisor::Capability::MovableDeviceMemory).
     Mapped,
     /// Without an exit where the region can be mapped, by the memory that the guest was made with ([`device_memory`]). The
     /// guest keeps it, and the device stays open, until the guest ends.
@@ -60,7 +60,7 @@ pub enum Handover {
     /// By irqfd if the backend can, else by a thread of the VMM.
     Irqfd,
     /// To the guest's interrupt controller directly, or not at all. Needs
-    /// [`Capability::ForwardedInterrupts`](vmbell::hypervisor::Capability::ForwardedInterrupts).
+    /// [`Capability::ForwardedInterrupts`](vmbell_hypervisor::Capability::ForwardedInterrupts).
     Forwarded,
     /// By a thread of the VMM.
     Vmm,
@@ -77,7 +77,7 @@ pub struct Wire {
     pub handover: Handover,
 }
 
-/// What [`VmConfig::device_memory`](vmbell::hypervisor::VmConfig::device_memory) needs for the places that are
+/// What [`VmConfig::device_memory`](vmbell_hypervisor::VmConfig::device_memory) needs for the places that are
 /// [`Access::MappedFromStart`].
 pub fn device_memory(
     device: &Device,
@@ -187,7 +187,7 @@ impl Placed {
     }
 
     /// What each wire that is forwarded has done, in their order.
-    pub fn forwarded(&self) -> Result<Vec<ForwardedState>, hypervisor::Error> {
+    pub fn forwarded(&self) -> Result<Vec<ForwardedState>, vmbell_hypervisor::Error> {
         self.lines
             .lock()
             .iter()

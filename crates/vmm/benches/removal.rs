@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use criterion::Criterion;
 use vm_memory::Bytes;
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell::hypervisor::{
+use vmbell_hypervisor::{
     Containment, EntryPoint, Hypervisor, IoEvents, Vcpu, Vm, VmConfig, VmEntry,
 };
 use vmbell_usermode::Usermode;

@@ -6,10 +6,10 @@ use std::error::Error;
 
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::eventfd::{EFD_NONBLOCK, EventFd};
-use vmbell::hypervisor::{
+use vmbell::memory::{Bytes, GuestAddress};
+use vmbell_hypervisor::{
     Capability, EntryPoint, Hypervisor, IoEvents, Vcpu, Vm, VmConfig, VmEntry, VmExit,
 };
-use vmbell::memory::{Bytes, GuestAddress};
 
 /// The device's register: any address without RAM, for which an access leaves the guest.
 const NOTIFY: u64 = 0xd000_0000;

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use vmbell::bus::BusRange;
 use vmbell::eventfd::EventFd;
-use vmbell::hypervisor::{Capability, Hypervisor, Irqchip, Irqs, Vcpu, Vm, VmConfig};
 use vmbell::irq::Gsi;
 use vmbell_devices::{Hook, Listener};
 use vmbell_guest::{HANDLER, Interrupts, Parameters, VECTOR, programs};
+use vmbell_hypervisor::{Capability, Hypervisor, Irqchip, Irqs, Vcpu, Vm, VmConfig};
 use vmbell_vmm::{CODE, Deadline, Machine, Stop};
 
 /// The device's pin of the I/O APIC. At first the GSI of the same number leads to it.

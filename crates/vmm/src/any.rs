@@ -7,16 +7,16 @@ use std::sync::Arc;
 
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::eventfd::EventFd;
+use vmbell::irq::{ForwardedLine, Gic, Gsi, Msi, Route};
+use vmbell::memory::GuestMemoryMmap;
 #[cfg(not(target_arch = "x86_64"))]
-use vmbell::hypervisor::absent::Usermode;
-use vmbell::hypervisor::kvm::Kvm;
-use vmbell::hypervisor::{
+use vmbell_hypervisor::absent::Usermode;
+use vmbell_hypervisor::kvm::Kvm;
+use vmbell_hypervisor::{
     AssignedDevices, BareExit, BareLoop, Capability, DeviceMemory, EntryPoint, Error, EventCounter,
     ExitCounts, ForwardedInterrupt, Hypervisor, IoEvents, IrqTrigger, Irqs, Kick, Support, Vcpu,
     Vm, VmConfig, VmEntry, VmExit,
 };
-use vmbell::irq::{ForwardedLine, Gic, Gsi, Msi, Route};
-use vmbell::memory::GuestMemoryMmap;
 #[cfg(target_arch = "x86_64")]
 use vmbell_usermode::Usermode;
 
@@ -66,10 +66,10 @@ pub struct Best {
 /// whether a guest can run on the usermode backend; then [`create_vm`](Hypervisor::create_vm) tells.
 ///
 /// ```
-/// use vmbell::hypervisor::{Capability, Hypervisor, VmConfig};
+/// use vmbell_hypervisor::{Capability, Hypervisor, VmConfig};
 /// use vmbell_vmm::best;
 ///
-/// # fn main() -> Result<(), vmbell::hypervisor::Error> {
+/// # fn main() -> Result<(), vmbell_hypervisor::Error> {
 /// let best = best(&[Capability::Run, Capability::PioDoorbell])?;
 /// if let Some(error) = &best.why_not_kvm {
 ///     eprintln!("{} because {error}", best.hypervisor.name());

@@ -3,7 +3,7 @@
 use vm_memory::GuestMemoryError;
 
 use vmbell::bus::BusError;
-use vmbell::hypervisor::{Error, Fault};
+use vmbell_hypervisor::{Error, Fault};
 
 /// Why the machine could not run its guest.
 #[derive(Debug, thiserror::Error)]

@@ -10,7 +10,7 @@
 //! use vmbell::bus::BusRange;
 //! use vmbell_devices::DoorbellCounter;
 //! use vmbell_guest::{Parameters, programs};
-//! use vmbell::hypervisor::{Capability, Hypervisor, Vcpu, Vm, VmConfig};
+//! use vmbell_hypervisor::{Capability, Hypervisor, Vcpu, Vm, VmConfig};
 //! use vmbell_vmm::{Machine, Stop, best};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -59,8 +59,8 @@ use std::sync::Arc;
 use vm_memory::Bytes;
 
 use vmbell::bus::{Backlog, Bus};
-use vmbell::hypervisor::{EntryPoint, Vm};
 use vmbell_guest::{Interrupts, Parameters, Program, Results};
+use vmbell_hypervisor::{EntryPoint, Vm};
 
 /// A guest with its devices.
 #[derive(Debug)]

@@ -11,12 +11,12 @@ use super::off::{Off, Switch};
 use super::{Machine, MachineError};
 use vmbell::bus::BusRange;
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell::hypervisor::{Error, IrqTrigger, Irqs, Vm};
 use vmbell::irq::Gsi;
 use vmbell_devices::virtio::Handler;
 use vmbell_devices::virtio::mmio::{Interrupt, Location, VirtioMmio, register};
 use vmbell_devices::virtio::vhost::Worker;
 use vmbell_devices::virtio::{Notify, Raise, VirtioConfig};
+use vmbell_hypervisor::{Error, IrqTrigger, Irqs, Vm};
 
 /// A place for a device, with what its user has chosen.
 pub(super) struct Place<'m, V: Vm> {

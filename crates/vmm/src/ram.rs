@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use vm_memory::{GuestAddress, GuestMemoryMmap};
 
-use vmbell::memory;
+use vmbell_hypervisor::shared_memory;
 
 /// The least RAM of a board, in bytes: the first mebibyte has holes, so there must be RAM above it.
 pub const MEMORY_MIN: u64 = 2 << 20;
@@ -50,7 +50,7 @@ pub(super) fn make(
     if !(MEMORY_MIN..=most).contains(&size) || !size.is_multiple_of(PAGE) {
         return Err(RamError::Size { size, most });
     }
-    let shared = || memory::shared(GuestAddress(place.start), size);
+    let shared = || shared_memory(GuestAddress(place.start), size);
     let made = is_shared.then(shared).transpose();
     made.map_err(|source| RamError::Shared { size, source })
 }

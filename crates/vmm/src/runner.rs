@@ -7,8 +7,8 @@
 use super::stop::Stop;
 use super::{Machine, MachineError};
 use vmbell::bus::{Backlog, BusReader};
-use vmbell::hypervisor::{Vcpu, Vm, VmEntry, VmExit};
 use vmbell_guest::done;
+use vmbell_hypervisor::{Vcpu, Vm, VmEntry, VmExit};
 
 /// ENOSYS, Linux's return value for an unknown hypercall.
 const ENOSYS: u64 = 38_u64.wrapping_neg();

@@ -7,9 +7,9 @@ use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 use super::MachineError;
 use super::off::{Off, Switch};
-use vmbell::hypervisor::{Error, Vm};
 use vmbell::irq::Gsi;
 use vmbell_devices::{SERIAL_GSI, Serial};
+use vmbell_hypervisor::{Error, Vm};
 
 /// The serial port of a board.
 pub type SerialPort = Serial<Box<dyn Write + Send>>;

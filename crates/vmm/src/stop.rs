@@ -5,8 +5,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use vmbell::hypervisor::Kick;
 use vmbell::thread::{self, ThreadKind};
+use vmbell_hypervisor::Kick;
 
 /// Why [`Runner::run`](super::Runner::run) returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use super::stop::{Deadline, Stop};
 use super::{Machine, MachineError};
-use vmbell::hypervisor::{Kick, Vcpu, Vm};
 use vmbell::thread::{self, OnStart, ThreadKind};
+use vmbell_hypervisor::{Kick, Vcpu, Vm};
 
 /// Kicks all vCPUs.
 #[derive(Debug)]

@@ -10,8 +10,8 @@
 
 mod harness;
 
-use vmbell::hypervisor::Irqs;
 use vmbell::irq::Gsi;
+use vmbell_hypervisor::Irqs;
 use vmbell_usermode::Usermode;
 
 use harness::taker::{Doing, EDGE, PINS, take, taken, while_running, with_interrupts};

@@ -20,10 +20,10 @@ use std::time::{Duration, Instant};
 use stub::layout::{SHARED_BASE, Shared};
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell::hypervisor::{
+use vmbell_guest::{DONE_PORT, Parameters, Results};
+use vmbell_hypervisor::{
     Hypervisor, IoEvents, Irqchip, Kick, PatchMode, SpinPolicy, Vcpu, Vm, VmConfig, VmEntry, VmExit,
 };
-use vmbell_guest::{DONE_PORT, Parameters, Results};
 use vmbell_vmm::CODE;
 use vmm_sys_util::eventfd::EventFd;
 

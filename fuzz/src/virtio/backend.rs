@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 
 use vmbell::doorbell::{Bell, Datamatch, DoorbellSet, IoEventAddress, RegisterError, Sharing};
 use vmbell::eventfd::EventFd;
-use vmbell::hypervisor::{Error, IoEvents, IrqTrigger, Irqs};
 use vmbell::irq::{ForwardedLine, Gsi, IrqError, Msi, Route, Routing};
+use vmbell_hypervisor::{Error, IoEvents, IrqTrigger, Irqs};
 
 /// The doorbells. Their table is large, and most runs have none.
 #[derive(Default)]

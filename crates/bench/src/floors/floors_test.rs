@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::*;
 use crate::affinity::{allowed_cpus, default_pair};
 use crate::{Clock, Limit, Sample};
-use vmbell::hypervisor::SpinPolicy;
+use vmbell_hypervisor::SpinPolicy;
 
 fn options(cpus: Vec<usize>) -> Options {
     Options {

@@ -6,7 +6,7 @@ use super::guest::Failure;
 use super::path::HAS_PORTS;
 use crate::affinity::Pinned;
 use crate::{Entry, Limit, Options, Sample, Setting, Subject, SubjectError};
-use vmbell::hypervisor::{BareExit, BareLoop, Capability, Hypervisor};
+use vmbell_hypervisor::{BareExit, BareLoop, Capability, Hypervisor};
 use vmbell_report::Group;
 use vmbell_vmm::Deadline;
 

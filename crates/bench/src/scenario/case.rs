@@ -1,7 +1,7 @@
 //! One scenario with doorbells: how the guest rings, what listens at the address, and a variant.
 
 use super::path::{Bell, HAS_PORTS, Path};
-use vmbell::hypervisor::{Capability, PatchMode, SpinPolicy};
+use vmbell_hypervisor::{Capability, PatchMode, SpinPolicy};
 
 /// What is unusual about a scenario; a suffix of its name says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

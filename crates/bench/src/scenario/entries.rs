@@ -14,7 +14,7 @@ use super::registration;
 use super::scan::{Scale, Scan};
 use super::virtqueue;
 use crate::{Entry, Options, Remarks, Subject, SubjectError};
-use vmbell::hypervisor::{Hypervisor, Support};
+use vmbell_hypervisor::{Hypervisor, Support};
 use vmbell_report::{AddressSpace, Group};
 
 const RATES: [(Path, Bell, Variant); 21] = [

@@ -7,10 +7,10 @@ use std::time::Duration;
 use super::case::Case;
 use crate::affinity::Pinned;
 use crate::{Clock, Limit, Options, Sample, Setting, Subject, SubjectError};
-use vmbell::hypervisor::{
+use vmbell_guest::{HANDLER, Parameters, Program, Results};
+use vmbell_hypervisor::{
     Capability, ExitCounts, Hypervisor, Irqchip, SpinPolicy, Support, Vcpu, Vm, VmConfig,
 };
-use vmbell_guest::{HANDLER, Parameters, Program, Results};
 use vmbell_vmm::{CODE, Deadline, Machine, Stop};
 
 pub(crate) type Failure = Box<dyn Error + Send + Sync>;

@@ -13,9 +13,9 @@ use super::wiring::attach;
 use crate::affinity;
 use crate::{Clock, Options, Sample, SubjectError};
 use vmbell::doorbell::Sharing;
-use vmbell::hypervisor::{Hypervisor, IoEvents, Vm};
 use vmbell_devices::{Hook, Listener, Poller};
 use vmbell_guest::{Parameters, offset};
+use vmbell_hypervisor::{Hypervisor, IoEvents, Vm};
 use vmbell_vmm::PARAMETERS;
 
 /// How long the guest waits before each ring: long enough for a consumer to fall asleep.

@@ -2,8 +2,8 @@
 
 use crate::cpuid;
 use vmbell::doorbell::{Datamatch, IoEventAddress};
-use vmbell::hypervisor::{Capability, Irqchip};
 use vmbell_guest::{Program, programs};
+use vmbell_hypervisor::{Capability, Irqchip};
 
 /// The instruction that the guest rings with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,9 +12,9 @@ use super::scan::{Other, Scale};
 use super::wiring::attach;
 use crate::{Options, Sample, SubjectError};
 use vmbell::doorbell::{IoEventAddress, Sharing};
-use vmbell::hypervisor::{Hypervisor, IoEvents, Vm};
 use vmbell_devices::DoorbellCounter;
 use vmbell_guest::Parameters;
+use vmbell_hypervisor::{Hypervisor, IoEvents, Vm};
 use vmbell_vmm::Stop;
 
 /// A rate scenario.

@@ -15,8 +15,8 @@ use super::guest::{Failure, Guest, Scenario};
 use super::path::{Bell, HAS_PORTS, Path, VALUE};
 use crate::{Clock, Entry, Limit, Options, Sample, Subject, SubjectError, affinity};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell::hypervisor::{Hypervisor, IoEvents, Support, VmConfig};
 use vmbell_guest::Parameters;
+use vmbell_hypervisor::{Hypervisor, IoEvents, Support, VmConfig};
 use vmbell_report::Group;
 
 /// How often the guest rings before it looks whether the registrations are over.

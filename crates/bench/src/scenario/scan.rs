@@ -10,8 +10,8 @@ use super::guest::{Failure, Guest};
 use super::path::{Bell, Path};
 use crate::{Limit, affinity};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell::hypervisor::{EntryPoint, Error, Hypervisor, IoEvents, Vcpu, Vm};
 use vmbell_guest::{Parameters, Program, Results};
+use vmbell_hypervisor::{EntryPoint, Error, Hypervisor, IoEvents, Vcpu, Vm};
 use vmbell_vmm::{Deadline, Machine, STACK_TOP, Stop};
 
 /// The values that each parameter takes; an empty list leaves the parameter at its usual value and out of

@@ -12,11 +12,11 @@ use super::wiring::{Source, Wiring};
 use crate::{Entry, Options, Sample, Subject, SubjectError};
 use vmbell::bus::BusRange;
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell::hypervisor::{Capability, Hypervisor, IoEvents, Irqchip, Support, Vm, VmConfig};
 use vmbell_devices::virtio::mmio::{Interrupt, VirtioMmio, register};
 use vmbell_devices::virtio::{Inverter, Queue, Serving};
 use vmbell_devices::{Listener, Poller};
 use vmbell_guest::{Interrupts, Parameters, Program, programs};
+use vmbell_hypervisor::{Capability, Hypervisor, IoEvents, Irqchip, Support, Vm, VmConfig};
 use vmbell_report::Group;
 use vmbell_vmm::{Machine, PARAMETERS};
 

@@ -14,7 +14,7 @@ pub use subject::{SPARED, TAKEN};
 
 use crate::{Entry, Options, Remarks, Subject, SubjectError};
 use subject::Interrupted;
-use vmbell::hypervisor::{Capability, Hypervisor, Support};
+use vmbell_hypervisor::{Capability, Hypervisor, Support};
 use vmbell_report::Group;
 
 /// The entry whose guest writes the EOI register for each interrupt.

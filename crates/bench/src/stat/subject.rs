@@ -10,10 +10,10 @@ use crate::affinity;
 use crate::scenario::{Guest, GuestView, Scenario, Source, Wiring, bell};
 use crate::{Options, Sample, SubjectError};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell::hypervisor::{
+use vmbell_guest::{Interrupts, Parameters, programs};
+use vmbell_hypervisor::{
     EventCounter, EventCounts, Hypervisor, IoEvents, Irqchip, Irqs, Vm, VmConfig,
 };
-use vmbell_guest::{Interrupts, Parameters, programs};
 
 /// The name of the count of interrupts that the guest took.
 pub const TAKEN: &str = "interrupts taken";

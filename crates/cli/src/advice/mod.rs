@@ -17,7 +17,7 @@ pub(super) use self::finding::Finding;
 use self::finding::Severity;
 use self::tree::Tree;
 use crate::backends::BackendProbe;
-use vmbell::hypervisor::{Capability, Support};
+use vmbell_hypervisor::{Capability, Support};
 use vmbell_report::{Host, Warning};
 
 /// What is known of the host already.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 
 use super::device::Assigned;
-use vmbell::hypervisor::Vm;
+use vmbell_hypervisor::Vm;
 use vmbell_vfio::host::{Bus, Host, HostDevice};
 use vmbell_vfio::interrupt::InterruptPath;
 use vmbell_vfio::node::{

@@ -1,7 +1,7 @@
 //! Parses `--cpu -NAME,...`: features of the CPU that the guest does not see.
 
 use crate::suggest::did_you_mean;
-use vmbell::hypervisor::CpuFeatures;
+use vmbell_hypervisor::CpuFeatures;
 
 /// Parses the value of `--cpu`.
 pub(super) fn hidden(text: &str) -> Result<CpuFeatures, String> {

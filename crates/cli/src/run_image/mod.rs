@@ -24,8 +24,8 @@ use self::ending::Ending;
 use self::plug::Plugged;
 use super::values;
 use crate::confine::{self, Devices};
-use vmbell::hypervisor::kvm::Kvm;
-use vmbell::hypervisor::{CpuFeatures, Hypervisor};
+use vmbell_hypervisor::kvm::Kvm;
+use vmbell_hypervisor::{CpuFeatures, Hypervisor};
 use vmbell_vmm::{Arm64Image, Boot, Image, Pc, PcConfig, VCPUS_MAX};
 
 const EXAMPLES: &str = "\

@@ -10,12 +10,12 @@ use anyhow::{Context, Result, bail, ensure};
 use super::assign;
 use super::console::Input;
 use super::device::{Device, Drive, Link, Virtio};
-use vmbell::hypervisor::Vm;
 use vmbell::memory::GuestMemoryMmap;
 use vmbell_devices::virtio::VirtioConfig;
 use vmbell_devices::virtio::net::{NET_QUEUES, Tap};
 use vmbell_devices::virtio::vhost::{Gone, OnGone, VhostNet, VhostUserBlk, VhostVsock, Worker};
 use vmbell_devices::virtio::{self, CONSOLE_QUEUES, ConsoleReady, Disk, Entropy, Handler, Net};
+use vmbell_hypervisor::Vm;
 use vmbell_vfio::node::DeviceNode;
 use vmbell_vmm::Pc;
 

@@ -7,11 +7,11 @@ use anyhow::{Result, bail};
 use super::device::Device;
 use super::plug::{Board, Plugged};
 use super::{Ending, RunArgs, console};
-use vmbell::hypervisor::{CpuFeatures, Hypervisor, Vm};
 use vmbell::memory::GuestMemoryMmap;
 use vmbell_devices::virtio::Handler;
 use vmbell_devices::virtio::VirtioConfig;
 use vmbell_devices::virtio::vhost::Worker;
+use vmbell_hypervisor::{CpuFeatures, Hypervisor, Vm};
 use vmbell_vmm::{Arm64Image, Boot, Virt, VirtConfig};
 
 /// Boots the image and returns the exit status.

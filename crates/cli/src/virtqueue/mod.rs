@@ -20,10 +20,10 @@ use super::progress::Progress;
 use super::supervise::supervise;
 use super::{cpus, interrupt, seed};
 use variant::Variant;
-use vmbell::hypervisor::SpinPolicy;
 use vmbell_bench::perf::{self, PerfEvent};
 use vmbell_bench::workload::{Batch, Threads, entry};
 use vmbell_bench::{Entry, Limit, Options, Plan, Record, Remarks, timing};
+use vmbell_hypervisor::SpinPolicy;
 use vmbell_report::{Backend, Counting, Form, Look, cpu_list, json, terminal};
 
 /// How long a run of the slowest variant should take, if the user gave no number of buffers.

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use vmbell::hypervisor::{self, Irqs};
 use vmbell::irq::{Gsi, IrqError, Msi, PINS, Route, Target};
+use vmbell_hypervisor::Irqs;
 
 /// The first GSI that no pin has.
 const FIRST: u32 = if cfg!(target_arch = "aarch64") {
@@ -39,7 +39,7 @@ impl Routes {
     }
 
     /// Adds the route of a message and returns its GSI.
-    pub fn add(&self, message: Msi) -> Result<Gsi, hypervisor::Error> {
+    pub fn add(&self, message: Msi) -> Result<Gsi, vmbell_hypervisor::Error> {
         self.change(|messages| {
             let free = (FIRST..Gsi::LIMIT).find(|number| {
                 let line = |route: &&Route| route.gsi.number() == *number;
@@ -53,7 +53,7 @@ impl Routes {
     }
 
     /// Leads a GSI to another message.
-    pub fn set(&self, gsi: Gsi, message: Msi) -> Result<(), hypervisor::Error> {
+    pub fn set(&self, gsi: Gsi, message: Msi) -> Result<(), vmbell_hypervisor::Error> {
         self.change(|messages| {
             messages.insert(gsi.number(), message);
             Ok(())
@@ -61,7 +61,7 @@ impl Routes {
     }
 
     /// Removes the route of a message.
-    pub fn remove(&self, gsi: Gsi) -> Result<(), hypervisor::Error> {
+    pub fn remove(&self, gsi: Gsi) -> Result<(), vmbell_hypervisor::Error> {
         self.change(|messages| {
             messages.remove(&gsi.number());
             Ok(())
@@ -72,7 +72,7 @@ impl Routes {
     fn change<T>(
         &self,
         change: impl FnOnce(&mut BTreeMap<u32, Msi>) -> Result<T, IrqError>,
-    ) -> Result<T, hypervisor::Error> {
+    ) -> Result<T, vmbell_hypervisor::Error> {
         let mut messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
         let mut changed = messages.clone();
         let result = change(&mut changed)?;

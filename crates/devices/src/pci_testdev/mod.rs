@@ -18,7 +18,7 @@ use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 use self::selection::Selection;
 use self::test::{Modes, Space};
 use super::pci::{BARS, Bar, BarSpace, Identity, PciFunction};
-use vmbell::hypervisor::{Error, IoEvents};
+use vmbell_hypervisor::{Error, IoEvents};
 
 /// Bytes of BAR0.
 const MMIO_SIZE: u64 = 4096;

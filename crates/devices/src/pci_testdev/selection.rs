@@ -9,7 +9,7 @@ use super::OnError;
 use super::header::Header;
 use super::test::{Modes, Space, Test};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell::hypervisor::IoEvents;
+use vmbell_hypervisor::IoEvents;
 
 /// The state of a device.
 pub(super) struct Selection {

@@ -22,8 +22,8 @@ use super::ioapic;
 use super::resampler::Resampler;
 use vmbell::doorbell::Barrier;
 use vmbell::eventfd::{EventId, Signaller, drain};
-use vmbell::hypervisor::Error;
 use vmbell::irq::{Gsi, IrqError, Irqchip, Msi, Route};
+use vmbell_hypervisor::Error;
 
 /// The interrupt controllers of one guest, on the monitor's side.
 #[derive(Debug)]

@@ -21,8 +21,8 @@ use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 use super::super::thread::{allowed_cpus, bind};
 use super::super::vm::Guest;
 use vmbell::eventfd::EventId;
-use vmbell::hypervisor::Error;
 use vmbell::thread::{self, ThreadKind};
+use vmbell_hypervisor::Error;
 
 /// The thread, and the irqfds that it waits for.
 #[derive(Debug)]

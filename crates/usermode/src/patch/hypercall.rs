@@ -5,7 +5,7 @@ use iced_x86::code_asm::{CodeAssembler, qword_ptr};
 use stub::layout::{HYPERCALL_ENTRY, HYPERCALL_PAGE, INTERRUPT_RETURN, INTERRUPT_RETURN_ENTRY};
 
 use super::INT3;
-use vmbell::hypervisor::Error;
+use vmbell_hypervisor::Error;
 
 /// Offset of the second jump in the page, in bytes.
 const RETURN_OFFSET: usize = ((INTERRUPT_RETURN - HYPERCALL_PAGE) & 0xfff) as usize;

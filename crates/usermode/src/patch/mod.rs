@@ -23,7 +23,7 @@ pub use hypercall::hypercall_page;
 use self::jump::Jump;
 use self::trampoline::Trampolines;
 use super::sandbox::Sandbox;
-use vmbell::hypervisor::{Error, PatchMode};
+use vmbell_hypervisor::{Error, PatchMode};
 
 /// How many traps a site needs before it is patched.
 pub const TRAPS_BEFORE_PATCH: u32 = 16;

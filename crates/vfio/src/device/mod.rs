@@ -22,7 +22,7 @@ use vfio_bindings::bindings::vfio::{
 use super::PassthroughError;
 use super::chain::word32;
 use vmbell::eventfd::EventFd;
-use vmbell::hypervisor::DeviceMemory;
+use vmbell_hypervisor::DeviceMemory;
 
 pub use file::{Action, Data, DeviceFile, DeviceInfo, SetIrqs};
 pub use irq_index::IrqIndex;

@@ -12,8 +12,8 @@ use super::vmm_line::VmmLine;
 use crate::PassthroughError;
 use crate::device::Device;
 use vmbell::eventfd::{EFD_NONBLOCK, EventFd};
-use vmbell::hypervisor::{self, AssignedDevices, ForwardedInterrupt, ForwardedState, Irqs};
 use vmbell::irq::{Gsi, IrqError};
+use vmbell_hypervisor::{AssignedDevices, ForwardedInterrupt, ForwardedState, Irqs};
 
 /// Who hands an interrupt on to the guest, and who tells the device of its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ impl Line {
     ) -> Result<Self, PassthroughError> {
         match Irqfd::register(device, index, irqs, gsi) {
             Ok(irqfd) => Self::start(device, index, Way::Irqfd(irqfd)),
-            Err(PassthroughError::Backend(hypervisor::Error::Irq(IrqError::NoResample))) => {
+            Err(PassthroughError::Backend(vmbell_hypervisor::Error::Irq(IrqError::NoResample))) => {
                 let reason = IrqError::NoResample.to_string();
                 Self::through_vmm(device, index, irqs, gsi, reason)
             }
@@ -146,7 +146,7 @@ impl Line {
     }
 
     /// What the interrupt has done if it is forwarded.
-    pub fn forwarded(&self) -> Option<Result<ForwardedState, hypervisor::Error>> {
+    pub fn forwarded(&self) -> Option<Result<ForwardedState, vmbell_hypervisor::Error>> {
         match &self.way {
             Way::Forwarded(forwarded) => Some(forwarded.state()),
             Way::Irqfd(_) | Way::Vmm(..) => None,

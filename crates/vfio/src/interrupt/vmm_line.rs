@@ -11,9 +11,9 @@ use super::line::eventfd;
 use crate::PassthroughError;
 use crate::device::Device;
 use vmbell::eventfd::EventFd;
-use vmbell::hypervisor::Irqs;
 use vmbell::irq::Gsi;
 use vmbell_devices::Listener;
+use vmbell_hypervisor::Irqs;
 
 /// The line, until this is dropped.
 #[derive(Debug)]

@@ -11,8 +11,8 @@ use vfio_bindings::bindings::vfio::{
 use super::*;
 use crate::device::{DeviceFile, DeviceInfo, SetIrqs};
 use crate::wait::await_that;
-use vmbell::hypervisor::{Error, IrqTrigger};
 use vmbell::irq::{ForwardedLine, IrqError, Msi, Route};
+use vmbell_hypervisor::{Error, IrqTrigger};
 
 /// A device with one level-triggered interrupt.
 #[derive(Debug)]

@@ -16,8 +16,8 @@ use super::super::{PassthroughError, chain};
 use super::device_file::KernelFile;
 use super::group::{Group, Member, Told};
 use super::{ioctl, no_iommu, open};
-use vmbell::hypervisor::AssignedDevices;
 use vmbell::memory::GuestRegionMmap;
+use vmbell_hypervisor::AssignedDevices;
 
 /// The file of all containers.
 pub const CONTAINER: &str = "/dev/vfio/vfio";

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::super::PassthroughError;
 use super::ioctl;
-use vmbell::hypervisor::AssignedDevices;
+use vmbell_hypervisor::AssignedDevices;
 
 /// A VFIO file of which the backend knows, as long as this exists.
 pub(super) struct Told {

@@ -22,8 +22,8 @@ use super::super::iova::{Iova, windows};
 use super::device_file::KernelFile;
 use super::group::{Member, Told};
 use super::{ioctl, open};
-use vmbell::hypervisor::AssignedDevices;
 use vmbell::memory::{GuestMemoryRegion, GuestRegionMmap};
+use vmbell_hypervisor::AssignedDevices;
 
 /// The file of all iommufds.
 pub const IOMMUFD: &str = "/dev/iommu";

@@ -19,7 +19,7 @@ use rustix::fs::{Access, access};
 use super::PassthroughError;
 use super::device::Device;
 use super::dma::DmaSpace;
-use vmbell::hypervisor::AssignedDevices;
+use vmbell_hypervisor::AssignedDevices;
 
 pub use container::{CONTAINER, Container};
 pub use ioas::{IOMMUFD, Ioas};

@@ -13,9 +13,9 @@ use super::{Area, BarInfo, Failure, GuestMapping, InterruptWiring, PciAccess, Pc
 use crate::device::Device;
 use crate::dma::DmaMap;
 use crate::interrupt::{self, InterruptPath, Line};
-use vmbell::hypervisor::AssignedDevices;
 use vmbell::irq::{Gsi, Msi};
 use vmbell_devices::pci::Routes;
+use vmbell_hypervisor::AssignedDevices;
 
 /// What a device in a guest has to do with the rest of the guest.
 #[derive(Clone)]

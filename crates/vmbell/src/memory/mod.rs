@@ -16,11 +16,6 @@
 //! # }
 //! ```
 
-#[cfg(not(loom))]
-mod shared;
-
-#[cfg(not(loom))]
-pub use shared::shared;
 pub use vm_memory::bitmap::NewBitmap;
 pub use vm_memory::mmap::FromRangesError;
 pub use vm_memory::{

@@ -30,7 +30,7 @@ pub(super) use place::LOW_END;
 
 use self::contents::{Contents, Parse};
 use self::linux::{Initrd, SetupHeader};
-use vmbell::hypervisor::EntryPoint;
+use vmbell_hypervisor::EntryPoint;
 
 /// Guest-physical address of the information, which the image finds in a register.
 pub const INFORMATION: GuestAddress = GuestAddress(place::INFORMATION as u64);

@@ -7,8 +7,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::{Pc, PcError};
-use vmbell::hypervisor::{AssignedDevices, Vm, chain};
 use vmbell_devices::pci::PciError;
+use vmbell_hypervisor::{AssignedDevices, Vm, chain};
 use vmbell_vfio::PassthroughError;
 use vmbell_vfio::device::Device;
 use vmbell_vfio::dma::DmaMap;

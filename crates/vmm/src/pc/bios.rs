@@ -7,7 +7,7 @@
 use vm_memory::{Bytes, GuestAddress, GuestMemoryError, GuestMemoryMmap};
 
 use crate::image::LOW_END;
-use vmbell::hypervisor::EntryPoint;
+use vmbell_hypervisor::EntryPoint;
 
 /// The word with the segment of the extended BIOS data area.
 const EXTENDED: GuestAddress = GuestAddress(0x40e);

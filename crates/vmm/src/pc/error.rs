@@ -4,8 +4,8 @@ use std::io;
 
 use crate::{ImageError, MachineError, RamError};
 use vmbell::bus::BusError;
-use vmbell::hypervisor::Error;
 use vmbell_devices::pci::PciError;
+use vmbell_hypervisor::Error;
 use vmbell_vfio::PassthroughError;
 use vmbell_vfio::pci::AssignError;
 

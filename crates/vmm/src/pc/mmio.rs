@@ -6,11 +6,11 @@ use std::sync::PoisonError;
 use super::{Pc, PcError};
 use crate::MachineError;
 use crate::mmio::Place;
-use vmbell::hypervisor::Vm;
 use vmbell_devices::virtio::Handler;
 use vmbell_devices::virtio::VirtioConfig;
 use vmbell_devices::virtio::mmio::Location;
 use vmbell_devices::virtio::vhost::Worker;
+use vmbell_hypervisor::Vm;
 
 impl<V: Vm> Pc<V> {
     /// Adds a virtio device with so many queues on MMIO registers.

@@ -32,15 +32,15 @@ use super::off::{Off, Switch};
 use super::serial::{self, SerialPort};
 use super::{Boot, Image, MEMORY_MAX, Machine, Stop, ram};
 use vmbell::bus::{BusDevice, BusRange};
-use vmbell::hypervisor::{
-    Capability, CpuFeatures, EntryPoint, Hypervisor, Irqchip, Irqs, Vcpu, Vm, VmConfig,
-};
 use vmbell::irq::Routing;
 use vmbell_devices::pci::{PciRoot, Routes};
 use vmbell_devices::{
     ACPI_BASE, FW_CFG_PORTS, FwCfg, I8042, I8042_LEN, I8042_PORTS, PM_TIMER_LEN, PM_TIMER_PORT,
     PM1_CONTROL_LEN, PM1_EVENT_LEN, PM1_EVENT_PORT, PORT_A, Pm1, PmTimer, PortA, RTC_LEN,
     RTC_PORTS, SERIAL_LEN, SERIAL_PORTS, SHUTDOWN_PORT, ShutdownPort, acpi_tables,
+};
+use vmbell_hypervisor::{
+    Capability, CpuFeatures, EntryPoint, Hypervisor, Irqchip, Irqs, Vcpu, Vm, VmConfig,
 };
 
 /// The settings of a PC.

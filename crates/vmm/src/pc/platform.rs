@@ -6,9 +6,9 @@ use std::sync::{Arc, PoisonError};
 
 use super::{Pc, PcError};
 use crate::MEMORY_MAX;
-use vmbell::hypervisor::{AssignedDevices, Irqs, Vm};
 use vmbell::irq::Gsi;
 use vmbell_devices::virtio::mmio::Location;
+use vmbell_hypervisor::{AssignedDevices, Irqs, Vm};
 use vmbell_vfio::PassthroughError;
 use vmbell_vfio::device::Device;
 use vmbell_vfio::dma::DmaSpace;

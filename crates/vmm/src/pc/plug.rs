@@ -8,7 +8,6 @@ use vm_memory::GuestMemoryMmap;
 use super::{Pc, PcError, flush};
 use crate::off::Off;
 use vmbell::bus::{BusDevice, BusRange};
-use vmbell::hypervisor::{IoEvents, Vm};
 use vmbell_devices::pc_testdev::{
     TEST_FLUSH_LEN, TEST_FLUSH_PORTS, TEST_LATCH_LEN, TEST_LATCH_PORTS, TEST_LINE_PORTS,
     TEST_LINES, TEST_MEMORY_BASE, TEST_MEMORY_LEN, TestFlush, TestLatch, TestLines, TestMemory,
@@ -19,6 +18,7 @@ use vmbell_devices::virtio::Handler;
 use vmbell_devices::virtio::VirtioConfig;
 use vmbell_devices::virtio::pci::{GuestParts, VirtioPci};
 use vmbell_devices::virtio::vhost::Worker;
+use vmbell_hypervisor::{IoEvents, Vm};
 
 impl<V: Vm> Pc<V> {
     /// Adds a function to the PCI bus, in the next slot, and returns the slot's number.

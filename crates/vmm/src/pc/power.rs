@@ -8,9 +8,9 @@ use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 use super::PcError;
 use crate::MachineError;
 use crate::off::{Off, Switch};
-use vmbell::hypervisor::{EntryPoint, Error, Vm};
 use vmbell::irq::Gsi;
 use vmbell_devices::{Pm1, RTC_GSI, Rtc, SCI_GSI, Sleep, WAKING_VECTOR};
+use vmbell_hypervisor::{EntryPoint, Error, Vm};
 
 /// The end of the memory that real mode reaches.
 const REAL_MODE_END: u32 = 1 << 20;

@@ -2,7 +2,7 @@
 
 use crate::{ImageError, MachineError, RamError};
 use vmbell::bus::BusError;
-use vmbell::hypervisor::Error;
+use vmbell_hypervisor::Error;
 
 /// The errors of an arm64 board.
 #[derive(Debug, thiserror::Error)]

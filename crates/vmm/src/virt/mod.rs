@@ -23,10 +23,10 @@ use super::off::{Off, Switch};
 use super::serial::{self, SerialPort};
 use super::{Arm64Image, Boot, Machine, Stop, ram};
 use vmbell::bus::BusRange;
-use vmbell::hypervisor::aarch64::IMAGE_RAM;
-use vmbell::hypervisor::{Capability, EntryPoint, Hypervisor, Irqchip, Vcpu, Vm, VmConfig};
 use vmbell::irq::{Gic, Routing};
 use vmbell_devices::SERIAL_LEN;
+use vmbell_hypervisor::aarch64::IMAGE_RAM;
+use vmbell_hypervisor::{Capability, EntryPoint, Hypervisor, Irqchip, Vcpu, Vm, VmConfig};
 
 /// The settings of a board.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,12 +10,12 @@ use crate::MachineError;
 use crate::mmio::Place;
 use crate::off::Off;
 use vmbell::bus::BusRange;
-use vmbell::hypervisor::Vm;
 use vmbell_devices::ChrTestdev;
 use vmbell_devices::virtio::Handler;
 use vmbell_devices::virtio::VirtioConfig;
 use vmbell_devices::virtio::mmio::Location;
 use vmbell_devices::virtio::vhost::Worker;
+use vmbell_hypervisor::Vm;
 
 impl<V: Vm> Virt<V> {
     /// Adds a virtio device with so many queues.

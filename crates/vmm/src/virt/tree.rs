@@ -4,10 +4,10 @@
 use vm_fdt::{Error, FdtWriter};
 
 use super::layout::{SERIAL, virtio};
-use vmbell::hypervisor::aarch64::{GICC, GICD, GICR, GICR_SIZE, IMAGE_RAM, ITS, cpu_affinity};
 use vmbell::irq::Gic;
 use vmbell_devices::virtio::mmio::Location;
 use vmbell_devices::{SERIAL_GSI, SERIAL_LEN};
+use vmbell_hypervisor::aarch64::{GICC, GICD, GICR, GICR_SIZE, IMAGE_RAM, ITS, cpu_affinity};
 
 /// What differs from one board to the next.
 #[derive(Clone, Copy, Debug)]

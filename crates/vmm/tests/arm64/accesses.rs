@@ -1,8 +1,8 @@
 //! A guest that plays accesses which the test writes.
 
 use vm_memory::{Bytes, GuestAddress};
-use vmbell::hypervisor::{Vm, VmEntry, VmExit};
 use vmbell_guest::Parameters;
+use vmbell_hypervisor::{Vm, VmEntry, VmExit};
 
 use crate::harness::{AREA, run_to_done, start};
 use crate::programs;

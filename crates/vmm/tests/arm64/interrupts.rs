@@ -2,9 +2,9 @@
 
 use std::cell::Cell;
 
-use vmbell::hypervisor::{Error, Hypervisor, Irqs, VmExit};
 use vmbell::irq::{Gsi, IrqError, Msi, Route, Target};
 use vmbell_guest::offset;
+use vmbell_hypervisor::{Error, Hypervisor, Irqs, VmExit};
 
 use crate::harness::taker::has_messages;
 use crate::harness::{HOLE, await_that, chain, count, event, plain};
@@ -12,7 +12,7 @@ use crate::taker::{INTID, LPI, MESSAGE, PIN, set, take, taken, with_interrupts};
 
 const ROUNDS: u64 = 50;
 /// GITS_TRANSLATER.
-const DOORBELL: u64 = vmbell::hypervisor::aarch64::ITS + 0x1_0040;
+const DOORBELL: u64 = vmbell_hypervisor::aarch64::ITS + 0x1_0040;
 
 fn gsi() -> Gsi {
     Gsi::new(PIN.into()).unwrap()

@@ -1,8 +1,8 @@
 //! The state in which a kernel begins (Linux `Documentation/arch/arm64/booting.rst`).
 
 use vm_memory::{Bytes, GuestAddress};
-use vmbell::hypervisor::aarch64::IMAGE_RAM;
-use vmbell::hypervisor::{EntryPoint, Hypervisor, Vcpu, Vm, VmConfig, VmEntry, VmExit};
+use vmbell_hypervisor::aarch64::IMAGE_RAM;
+use vmbell_hypervisor::{EntryPoint, Hypervisor, Vcpu, Vm, VmConfig, VmEntry, VmExit};
 
 use crate::harness::{HOLE, configured, step};
 

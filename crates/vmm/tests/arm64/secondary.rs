@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use vm_memory::{Bytes, GuestAddress};
-use vmbell::hypervisor::{EntryPoint, Error, Hypervisor, Vcpu, Vm, VmConfig, VmEntry, VmExit};
+use vmbell_hypervisor::{EntryPoint, Error, Hypervisor, Vcpu, Vm, VmConfig, VmEntry, VmExit};
 
 use crate::accesses::{Op, Player};
 use crate::harness::{AREA, HOLE, chain, configured, plain};

@@ -1,8 +1,8 @@
 //! A guest that takes one interrupt, and the thread that runs it.
 
 use vm_memory::{Bytes, GuestAddress};
-use vmbell::hypervisor::{Hypervisor, Irqchip, Vcpu, Vm, VmConfig, VmExit};
 use vmbell_guest::{GicInterrupt, HANDLER, Interrupts, LpiMessage, Parameters, offset};
+use vmbell_hypervisor::{Hypervisor, Irqchip, Vcpu, Vm, VmConfig, VmExit};
 use vmbell_vmm::{CODE, PARAMETERS};
 
 use crate::harness::{AREA, await_that, configured, run_to_done, start};
@@ -63,7 +63,7 @@ pub fn take<V: Vm + Sync>(
         });
         let exits = run_to_done(&mut vcpu, |left| {
             exit(left);
-            vmbell::hypervisor::VmEntry::Resume
+            vmbell_hypervisor::VmEntry::Resume
         });
         other.join().unwrap();
         exits

@@ -5,8 +5,8 @@ use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell::hypervisor::{IoEvents, Irqs};
 use vmbell::irq::{Gsi, Msi};
+use vmbell_hypervisor::{IoEvents, Irqs};
 use vmbell_usermode::UsermodeVm;
 use vmm_sys_util::eventfd::EventFd;
 

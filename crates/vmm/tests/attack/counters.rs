@@ -12,10 +12,10 @@ use stub::layout::{FD_BASE, Interrupts, RunPage, SHARED_BASE, Shared};
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::bus::{Backlog, BusDevice};
 use vmbell::doorbell::Sharing;
-use vmbell::hypervisor::{IoEvents, Irqchip, Irqs, Vcpu, Vm, VmConfig};
 use vmbell::irq::Gsi;
 use vmbell_devices::virtio::mmio::{Interrupt, VirtioMmio, register};
 use vmbell_devices::virtio::{Entropy, VirtioConfig};
+use vmbell_hypervisor::{IoEvents, Irqchip, Irqs, Vcpu, Vm, VmConfig};
 use vmbell_usermode::{UsermodeVcpu, UsermodeVm};
 use vmm_sys_util::eventfd::EventFd;
 
@@ -111,7 +111,7 @@ fn round(watch: &'static Watch, random: &mut Random, flips: bool) {
         ..crate::vcpus::config(random, &[Irqchip::Full])
     };
     let config = VmConfig {
-        patch: vmbell::hypervisor::PatchMode::Off,
+        patch: vmbell_hypervisor::PatchMode::Off,
         ..config
     };
     let (vm, sandbox) = create(watch, &config);

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use stub::layout::{FD_BASE, RunPage, SHARED_BASE, SLOT_BASE, Shared};
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell::hypervisor::{IoEvents, Irqchip, Vcpu, Vm, VmConfig};
 use vmbell_guest::Parameters;
+use vmbell_hypervisor::{IoEvents, Irqchip, Vcpu, Vm, VmConfig};
 use vmbell_usermode::{UsermodeVcpu, UsermodeVm};
 
 use crate::batch::Attack;

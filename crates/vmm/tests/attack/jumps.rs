@@ -8,8 +8,8 @@ use stub::layout::{
 };
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell::hypervisor::{IoEvents, Irqchip, Vcpu, Vm};
 use vmbell_guest::Parameters;
+use vmbell_hypervisor::{IoEvents, Irqchip, Vcpu, Vm};
 use vmbell_usermode::UsermodeVm;
 
 use crate::batch::Attack;

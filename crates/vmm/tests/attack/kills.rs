@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell::hypervisor::{Hypervisor, IoEvents, Irqchip, Vcpu, Vm, VmConfig};
 use vmbell_guest::Parameters;
+use vmbell_hypervisor::{Hypervisor, IoEvents, Irqchip, Vcpu, Vm, VmConfig};
 use vmbell_usermode::{Usermode, UsermodeVcpu, UsermodeVm};
 
 use crate::batch::Attack;

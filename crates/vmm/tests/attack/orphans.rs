@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{WaitOptions, getpid, set_child_subreaper, wait};
-use vmbell::hypervisor::{Hypervisor, Irqchip, SpinPolicy, VmConfig};
+use vmbell_hypervisor::{Hypervisor, Irqchip, SpinPolicy, VmConfig};
 use vmbell_usermode::Usermode;
 
 use crate::batch::{Attack, end_with_parent};

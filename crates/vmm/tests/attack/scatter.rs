@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use stub::layout::{Counters, Interrupts, MAX_VCPUS, RunPage, SHARED_BASE, Shared};
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell::hypervisor::{EntryPoint, IoEvents, Irqchip, Vcpu, Vm, VmConfig};
 use vmbell_guest::Parameters;
+use vmbell_hypervisor::{EntryPoint, IoEvents, Irqchip, Vcpu, Vm, VmConfig};
 use vmbell_usermode::{UsermodeVcpu, UsermodeVm};
 
 use crate::batch::Attack;
@@ -113,7 +113,7 @@ fn part(random: &mut Random) -> (u64, u64) {
 fn round(watch: &'static Watch, random: &mut Random) {
     let config = VmConfig {
         vcpus: 2,
-        patch: vmbell::hypervisor::PatchMode::Off,
+        patch: vmbell_hypervisor::PatchMode::Off,
         ..config(random, &[Irqchip::Full, Irqchip::Split])
     };
     let (vm, sandbox) = create(watch, &config);

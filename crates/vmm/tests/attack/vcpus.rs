@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell::hypervisor::{
+use vmbell_hypervisor::{
     IoEvents, Irqchip, PatchMode, SpinPolicy, Vcpu, VmConfig, VmEntry, VmExit,
 };
 use vmbell_usermode::{Usermode, UsermodeVcpu, UsermodeVm};

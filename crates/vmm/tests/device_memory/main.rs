@@ -24,7 +24,7 @@ use std::fs::File;
 use std::sync::Arc;
 
 use rustix::fs::{MemfdFlags, memfd_create};
-use vmbell::hypervisor::{DeviceMemory, VmConfig};
+use vmbell_hypervisor::{DeviceMemory, VmConfig};
 
 /// Where the file begins that a guest does not get.
 const OFFSET: u64 = 0x2000;

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-use vmbell::hypervisor::{
+use vmbell_hypervisor::{
     AssignedDevices, Capability, DeviceMemoryRule as Rule, Error, Hypervisor, Vcpu, VmConfig,
     VmEntry, VmExit,
 };

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::sync::Arc;
 
-use vmbell::hypervisor::{DeviceMemory, DeviceMemoryRule as Rule, Error, Hypervisor, VmConfig};
+use vmbell_hypervisor::{DeviceMemory, DeviceMemoryRule as Rule, Error, Hypervisor, VmConfig};
 
 use crate::harness::{HOLE, chain};
 use crate::{SIZE, memory, with_memory};

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::FileExt;
 
-use vmbell::hypervisor::{DeviceMemory, Hypervisor, VmEntry, VmExit};
+use vmbell_hypervisor::{DeviceMemory, Hypervisor, VmEntry, VmExit};
 
 use crate::harness::process::with_sandbox;
 use crate::harness::script::{Op, Player};

@@ -1,7 +1,7 @@
 //! Accesses that cross a page: KVM takes them as one for each page, and so must everybody.
 
 use vmbell::doorbell::Datamatch;
-use vmbell::hypervisor::{Hypervisor, VmEntry, VmExit};
+use vmbell_hypervisor::{Hypervisor, VmEntry, VmExit};
 
 use crate::harness::script::{Op, Player};
 use crate::harness::{HOLE, count, event, fault, plain};

@@ -1,7 +1,7 @@
 //! Which writes of a guest ring, and which leave it.
 
 use vmbell::doorbell::{Datamatch, IoEventAddress};
-use vmbell::hypervisor::{Hypervisor, IoEvents, PatchMode, VmConfig, VmEntry, VmExit};
+use vmbell_hypervisor::{Hypervisor, IoEvents, PatchMode, VmConfig, VmEntry, VmExit};
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EFD_SEMAPHORE, EventFd};
 
 use crate::harness::script::{Op, Player};

@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell::hypervisor::{Error, Hypervisor, IoEvents, VmConfig};
 use vmbell_guest::Parameters;
+use vmbell_hypervisor::{Error, Hypervisor, IoEvents, VmConfig};
 use vmm_sys_util::eventfd::EventFd;
 
 use crate::harness::script::{Op, Player};

@@ -1,7 +1,7 @@
 //! Exclusive doorbells at ports, or bells in their place, and at addresses, and the exits of writes there that did not ring.
 
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell::hypervisor::{IoEvents, VmExit};
+use vmbell_hypervisor::{IoEvents, VmExit};
 use vmm_sys_util::eventfd::EventFd;
 
 use crate::harness::bells;

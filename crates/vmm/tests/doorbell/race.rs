@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use vm_memory::GuestAddress;
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell::hypervisor::{Hypervisor, IoEvents, PatchMode, Vcpu, Vm, VmConfig, VmEntry, VmExit};
 use vmbell_guest::{Parameters, Program, done as is_done, programs};
+use vmbell_hypervisor::{Hypervisor, IoEvents, PatchMode, Vcpu, Vm, VmConfig, VmEntry, VmExit};
 use vmbell_vmm::{CODE, PARAMETERS};
 
 use crate::harness::{

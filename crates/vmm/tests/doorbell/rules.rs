@@ -1,7 +1,7 @@
 //! Which registrations stand beside each other.
 
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell::hypervisor::{Error, Hypervisor, IoEvents};
+use vmbell_hypervisor::{Error, Hypervisor, IoEvents};
 use vmm_sys_util::eventfd::EventFd;
 
 use crate::harness::script::{Op, Player};

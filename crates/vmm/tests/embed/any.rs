@@ -1,8 +1,8 @@
 //! One type for all backends, and the choice of the best one.
 
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell::hypervisor::kvm::Kvm;
-use vmbell::hypervisor::{Capability, Error, Hypervisor, IoEvents, Vm, VmConfig, VmExit};
+use vmbell_hypervisor::kvm::Kvm;
+use vmbell_hypervisor::{Capability, Error, Hypervisor, IoEvents, Vm, VmConfig, VmExit};
 use vmbell_usermode::Usermode;
 use vmbell_vmm::{AnyHypervisor, best};
 

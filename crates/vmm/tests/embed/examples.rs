@@ -5,7 +5,7 @@ mod doorbell;
 #[path = "../../examples/level_interrupt.rs"]
 mod level_interrupt;
 
-use vmbell::hypervisor::Hypervisor;
+use vmbell_hypervisor::Hypervisor;
 
 use crate::harness::bounded;
 

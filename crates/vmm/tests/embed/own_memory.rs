@@ -4,10 +4,10 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
-use vmbell::hypervisor::{Error, Hypervisor, Vm, VmConfig};
 use vmbell::memory::{
     Bytes, FileOffset, GuestAddress, GuestMemoryMmap, GuestRegionMmap, MmapRegion,
 };
+use vmbell_hypervisor::{Error, Hypervisor, Vm, VmConfig};
 use vmbell_vmm::{CODE, PARAMETERS};
 
 use crate::harness::{AREA, begin, chain, configured, run};

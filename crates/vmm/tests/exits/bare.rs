@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use vmbell::hypervisor::{BareExit, Capability, Hypervisor};
+use vmbell_hypervisor::{BareExit, Capability, Hypervisor};
 
 use crate::harness::chain;
 

@@ -1,8 +1,8 @@
 //! How many exits a guest is said to have made.
 
 use vmbell::doorbell::{Datamatch, Sharing};
-use vmbell::hypervisor::{Capability, Hypervisor, IoEvents, Vm};
 use vmbell_guest::Parameters;
+use vmbell_hypervisor::{Capability, Hypervisor, IoEvents, Vm};
 
 use crate::harness::{bells, count, event, plain, run, start};
 

@@ -2,8 +2,8 @@
 
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell::hypervisor::{Hypervisor, IoEvents, Vm, VmEntry, VmExit};
 use vmbell_guest::{Parameters, offset};
+use vmbell_hypervisor::{Hypervisor, IoEvents, Vm, VmEntry, VmExit};
 use vmbell_vmm::PARAMETERS;
 
 use crate::harness::{AREA, count, event, plain, programs, run, run_to_done, start};

@@ -2,8 +2,8 @@
 
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell::hypervisor::{Hypervisor, IoEvents, PatchMode, SpinPolicy, Vm, VmConfig, VmExit};
 use vmbell_guest::{Parameters, Program, programs};
+use vmbell_hypervisor::{Hypervisor, IoEvents, PatchMode, SpinPolicy, Vm, VmConfig, VmExit};
 use vmbell_vmm::CODE;
 
 use crate::harness::{

@@ -70,8 +70,8 @@ macro_rules! on_kvm {
 }
 
 /// The real thing.
-pub fn kvm() -> vmbell::hypervisor::kvm::Kvm {
-    vmbell::hypervisor::kvm::Kvm::open().unwrap_or_else(|error| panic!("{}", chain(&error)))
+pub fn kvm() -> vmbell_hypervisor::kvm::Kvm {
+    vmbell_hypervisor::kvm::Kvm::open().unwrap_or_else(|error| panic!("{}", chain(&error)))
 }
 
 /// An error with its causes.

@@ -2,8 +2,8 @@
 //! on arm64, which has no ports. What a test says of it is true of both.
 
 use vmbell::doorbell::IoEventAddress;
-use vmbell::hypervisor::VmExit;
 use vmbell_guest::{Program, programs};
+use vmbell_hypervisor::VmExit;
 
 /// Whether bells are ports.
 pub const ARE_PORTS: bool = cfg!(target_arch = "x86_64");

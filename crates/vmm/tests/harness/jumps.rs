@@ -1,8 +1,8 @@
 //! A guest that jumps where the host says, with the registers that the host says.
 
 use vm_memory::{Bytes, GuestAddress};
-use vmbell::hypervisor::{EntryPoint, Vcpu, Vm};
 use vmbell_guest::{Parameters, offset};
+use vmbell_hypervisor::{EntryPoint, Vcpu, Vm};
 
 use super::{AREA, programs};
 

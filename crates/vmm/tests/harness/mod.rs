@@ -23,10 +23,10 @@ use std::time::Instant;
 
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::IoEventAddress;
-use vmbell::hypervisor::{
+use vmbell_guest::{Parameters, Program, done};
+use vmbell_hypervisor::{
     Capability, EntryPoint, Error, Hypervisor, Kick, Vcpu, Vm, VmConfig, VmEntry, VmExit,
 };
-use vmbell_guest::{Parameters, Program, done};
 use vmbell_vmm::{CODE, Deadline, PARAMETERS, STACK_TOP};
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
@@ -149,7 +149,7 @@ pub fn run<C: Vcpu>(vcpu: &mut C) -> Vec<VmExit> {
 }
 
 /// Runs a vCPU until it ends in a fault, and gives that.
-pub fn fault<C: Vcpu>(vcpu: &mut C) -> vmbell::hypervisor::Fault {
+pub fn fault<C: Vcpu>(vcpu: &mut C) -> vmbell_hypervisor::Fault {
     match step(vcpu, VmEntry::Resume) {
         Ok(VmExit::Fault(fault)) => *fault,
         Ok(exit) => panic!("no fault but {exit:x?}"),

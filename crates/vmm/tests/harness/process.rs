@@ -6,7 +6,7 @@ use std::process::{Child, Command};
 use std::sync::{Mutex, PoisonError};
 
 use rustix::process::{Pid, Signal, kill_process};
-use vmbell::hypervisor::{Hypervisor, VmConfig};
+use vmbell_hypervisor::{Hypervisor, VmConfig};
 
 use super::{await_that, chain};
 

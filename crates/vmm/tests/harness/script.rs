@@ -1,8 +1,8 @@
 //! A guest that plays what a test tells it, an access at a time.
 
 use vm_memory::{Bytes, GuestAddress};
-use vmbell::hypervisor::{Vm, VmEntry, VmExit};
 use vmbell_guest::Parameters;
+use vmbell_hypervisor::{Vm, VmEntry, VmExit};
 use vmbell_vmm::PARAMETERS;
 
 use super::{AREA, bells, programs, run_to_done, start};

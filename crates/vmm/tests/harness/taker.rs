@@ -6,11 +6,11 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, VolatileMemory};
-use vmbell::hypervisor::{
-    Capability, Error, Hypervisor, Irqchip, Irqs, Support, Vcpu, Vm, VmConfig, VmEntry, VmExit,
-};
 use vmbell::irq::{Gsi, IrqError, Msi, Route, Target};
 use vmbell_guest::{Parameters, done};
+use vmbell_hypervisor::{
+    Capability, Error, Hypervisor, Irqchip, Irqs, Support, Vcpu, Vm, VmConfig, VmEntry, VmExit,
+};
 use vmbell_vmm::CODE;
 
 use super::{AREA, await_that, begin_at, bells, chain, configured, programs};
@@ -129,9 +129,9 @@ mod here {
 #[cfg(target_arch = "aarch64")]
 mod here {
     use super::*;
-    use vmbell::hypervisor::aarch64::ITS;
     use vmbell::irq::Gic;
     use vmbell_guest::{GicInterrupt, Interrupts, LpiMessage, offset};
+    use vmbell_hypervisor::aarch64::ITS;
 
     /// Where the guest has its tables of messages.
     const TABLES: u64 = AREA + 0x10_0000;

@@ -1,8 +1,8 @@
 //! Instructions that end a guest, and what is said about them.
 
 use vm_memory::{Bytes, GuestAddress};
-use vmbell::hypervisor::{Fault, Hypervisor, Vcpu, Vm, VmConfig, VmEntry, VmExit};
 use vmbell_guest::Parameters;
+use vmbell_hypervisor::{Fault, Hypervisor, Vcpu, Vm, VmConfig, VmEntry, VmExit};
 use vmbell_vmm::{Deadline, PARAMETERS};
 
 use crate::harness::process::{await_gone, with_sandbox};

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell::hypervisor::{Hypervisor, IoEvents, Irqchip, Irqs, Vcpu, Vm, VmConfig, VmEntry};
 use vmbell::irq::Gsi;
 use vmbell_guest::{Parameters, Results};
+use vmbell_hypervisor::{Hypervisor, IoEvents, Irqchip, Irqs, Vcpu, Vm, VmConfig, VmEntry};
 use vmbell_usermode::Usermode;
 use vmbell_vmm::PARAMETERS;
 

@@ -11,8 +11,8 @@ use rustix::process::Signal;
 use stub::layout::FD_BASE;
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell::hypervisor::{Hypervisor, IoEvents, Irqchip, Vcpu, Vm, VmConfig, VmEntry};
 use vmbell_guest::Parameters;
+use vmbell_hypervisor::{Hypervisor, IoEvents, Irqchip, Vcpu, Vm, VmConfig, VmEntry};
 use vmm_sys_util::eventfd::EventFd;
 
 use crate::harness::process::{await_gone, signal, sleeps_in_write, with_sandbox};

@@ -1,8 +1,8 @@
 //! Guests that do not leave patched code alone.
 
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell::hypervisor::{Hypervisor, IoEvents, PatchMode, Vm, VmConfig};
 use vmbell_guest::{Parameters, Results};
+use vmbell_hypervisor::{Hypervisor, IoEvents, PatchMode, Vm, VmConfig};
 use vmbell_vmm::PARAMETERS;
 
 use crate::harness::{configured, count, event, programs, run, start};

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use stub::layout::{MAX_VCPUS, RunPage, SHARED_BASE, SLOT_BASE, SLOT_SIZE, Shared};
 use vm_memory::GuestAddress;
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell::hypervisor::{Hypervisor, IoEvents, Vcpu, Vm, VmConfig, VmEntry, VmExit};
 use vmbell_guest::{DONE_PORT, Parameters};
+use vmbell_hypervisor::{Hypervisor, IoEvents, Vcpu, Vm, VmConfig, VmEntry, VmExit};
 use vmbell_vmm::Deadline;
 
 use crate::harness::process::{await_gone, with_sandbox};

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use vmbell::hypervisor::{Hypervisor, VmConfig};
+use vmbell_hypervisor::{Hypervisor, VmConfig};
 
 use crate::harness::process::{alone, exists, is_child_of, processes, signal};
 use crate::harness::{HANG, chain};

@@ -9,9 +9,9 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell::hypervisor::{Error, Hypervisor, IoEvents, Irqchip, Irqs, Vcpu, Vm, VmConfig, VmEntry};
 use vmbell::irq::Gsi;
 use vmbell_guest::Parameters;
+use vmbell_hypervisor::{Error, Hypervisor, IoEvents, Irqchip, Irqs, Vcpu, Vm, VmConfig, VmEntry};
 use vmm_sys_util::eventfd::EventFd;
 
 use crate::harness::process::{tasks, with_sandbox};

@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use vmbell::hypervisor::{Hypervisor, Irqs, Vm};
+use vmbell_hypervisor::{Hypervisor, Irqs, Vm};
 
 use crate::harness::script::Op;
 use crate::harness::{AREA, HANG, configured};

@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use stub::layout::{MAX_VCPUS, RunPage, SHARED_BASE, Shared};
 use vm_memory::GuestAddress;
-use vmbell::hypervisor::{Hypervisor, Irqs, Vcpu, Vm, VmConfig, VmEntry, VmExit};
 use vmbell::irq::Gsi;
 use vmbell_guest::Parameters;
+use vmbell_hypervisor::{Hypervisor, Irqs, Vcpu, Vm, VmConfig, VmEntry, VmExit};
 use vmbell_vmm::{CODE, Deadline};
 
 use crate::harness::process::{await_gone, with_sandbox};

@@ -1,7 +1,7 @@
 //! A guest whose stack pointer is whatever a test wants.
 
-use vmbell::hypervisor::{Vcpu, Vm};
 use vmbell_guest::Parameters;
+use vmbell_hypervisor::{Vcpu, Vm};
 use vmbell_vmm::CODE;
 
 use crate::harness::{programs, start};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use vmbell::hypervisor::{Hypervisor, Irqs};
 use vmbell::irq::Gsi;
+use vmbell_hypervisor::{Hypervisor, Irqs};
 
 use crate::harness::{await_that, configured, count, event};
 use crate::taker::{Doing, EDGE, LEVEL, PINS, take, taken, while_running, with_interrupts};

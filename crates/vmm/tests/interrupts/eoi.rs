@@ -1,6 +1,6 @@
 //! The end of an interrupt: registers, the page, and the bit that saves a trap.
 
-use vmbell::hypervisor::{Hypervisor, VmConfig, VmEntry, VmExit};
+use vmbell_hypervisor::{Hypervisor, VmConfig, VmEntry, VmExit};
 
 use crate::harness::script::Op;
 use crate::harness::{AREA, HOLE, configured, step};
@@ -115,7 +115,7 @@ fn an_exit_before_the_eoi_takes_the_bit_back<H: Hypervisor>(h: &H) {
         if matches!(exit, VmExit::PioIn { .. }) {
             seen.push(
                 vm_memory::Bytes::read_obj::<u32>(
-                    vmbell::hypervisor::Vm::memory(&vm),
+                    vmbell_hypervisor::Vm::memory(&vm),
                     vm_memory::GuestAddress(WORD),
                 )
                 .unwrap(),

@@ -4,8 +4,8 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::process::Signal;
-use vmbell::hypervisor::{Capability, Error, Hypervisor, Irqs, Vm, VmEntry, VmExit};
 use vmbell::irq::{ForwardedLine, Gsi, IrqError, Msi, Route, Target};
+use vmbell_hypervisor::{Capability, Error, Hypervisor, Irqs, Vm, VmEntry, VmExit};
 
 use crate::harness::process::{signal, with_sandbox};
 use crate::harness::script::Op;

@@ -1,10 +1,10 @@
 //! arm64's interrupt controllers as this library sets them up, seen from the guest: priorities, both modes of the end of
 //! an interrupt, SPIs and LPIs (Arm IHI 0069 and IHI 0048).
 
-use vmbell::hypervisor::aarch64::FIRST_SPI;
-use vmbell::hypervisor::{Hypervisor, Irqs, Vcpu, Vm, VmEntry};
 use vmbell::irq::{Gsi, Msi};
 use vmbell_guest::{GicInterrupt, HANDLER, Interrupts, LpiMessage, Parameters, Results, done};
+use vmbell_hypervisor::aarch64::FIRST_SPI;
+use vmbell_hypervisor::{Hypervisor, Irqs, Vcpu, Vm, VmEntry};
 use vmbell_vmm::{CODE, PARAMETERS};
 
 use crate::harness::{AREA, bells, configured, programs, start, step};

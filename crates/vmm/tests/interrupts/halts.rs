@@ -6,9 +6,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use vm_memory::{Bytes, GuestAddress};
-use vmbell::hypervisor::{Hypervisor, Irqs, Vcpu, Vm, VmEntry, VmExit};
 use vmbell::irq::{Gsi, Route, Target};
 use vmbell_guest::{DONE_PORT, Parameters};
+use vmbell_hypervisor::{Hypervisor, Irqs, Vcpu, Vm, VmEntry, VmExit};
 use vmbell_vmm::CODE;
 use vmm_sys_util::eventfd::EventFd;
 

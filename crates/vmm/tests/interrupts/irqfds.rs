@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use vmbell::hypervisor::{Hypervisor, Irqchip, Irqs, VmConfig};
 use vmbell::irq::{Gsi, Route, Target};
+use vmbell_hypervisor::{Hypervisor, Irqchip, Irqs, VmConfig};
 
 use crate::harness::{await_that, chain, configured, count, event};
 use crate::taker::{

@@ -4,8 +4,8 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-use vmbell::hypervisor::{Hypervisor, IrqTrigger, Irqs, Vm, VmExit};
 use vmbell::irq::{Gsi, LevelLine};
+use vmbell_hypervisor::{Hypervisor, IrqTrigger, Irqs, Vm, VmExit};
 use vmm_sys_util::eventfd::EventFd;
 
 use crate::harness::{bells, configured, count, event, rounds};

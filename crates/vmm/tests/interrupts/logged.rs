@@ -1,7 +1,7 @@
 //! A guest that plays a script and keeps a log of the interrupts that come meanwhile.
 
 use vm_memory::{Bytes, GuestAddress};
-use vmbell::hypervisor::{Vcpu, Vm, VmExit};
+use vmbell_hypervisor::{Vcpu, Vm, VmExit};
 
 use crate::harness::AREA;
 use crate::harness::programs;

@@ -1,6 +1,6 @@
 //! Which interrupt comes when: priorities, masks, nesting, the shadow of `sti`.
 
-use vmbell::hypervisor::Hypervisor;
+use vmbell_hypervisor::Hypervisor;
 
 use crate::harness::configured;
 use crate::harness::script::Op;
@@ -77,16 +77,16 @@ fn a_handler_is_interrupted_by_higher_ones_only<H: Hypervisor>(h: &H) {
     guest.player.write(&[Op::Out(1, 1, 1)]);
     let vector = std::cell::Cell::new(0x40);
     let exits = crate::harness::run_to_done(&mut guest.player.vcpu, |exit| {
-        if matches!(exit, vmbell::hypervisor::VmExit::PioIn { port: 0x79, .. }) {
+        if matches!(exit, vmbell_hypervisor::VmExit::PioIn { port: 0x79, .. }) {
             if vector.get() <= 0x60 {
                 assert!(
-                    vmbell::hypervisor::Irqs::signal_msi(&vm, crate::taker::msi(0, vector.get()))
+                    vmbell_hypervisor::Irqs::signal_msi(&vm, crate::taker::msi(0, vector.get()))
                         .unwrap()
                 );
             }
             vector.set(vector.get() + 0x10);
         }
-        vmbell::hypervisor::VmEntry::Resume
+        vmbell_hypervisor::VmEntry::Resume
     });
     assert_eq!(exits.len(), 5, "{exits:?}");
     // They come after the unmasking, so between two handlers, but before the lower one has ended.

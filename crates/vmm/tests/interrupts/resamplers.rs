@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use vmbell::hypervisor::{Hypervisor, Irqs};
 use vmbell::irq::Gsi;
+use vmbell_hypervisor::{Hypervisor, Irqs};
 use vmm_sys_util::eventfd::EventFd;
 
 use crate::harness::{await_that, configured, count, event, rounds};

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell::hypervisor::{Hypervisor, IoEvents, PatchMode, Vcpu, Vm, VmConfig, VmExit};
+use vmbell_hypervisor::{Hypervisor, IoEvents, PatchMode, Vcpu, Vm, VmConfig, VmExit};
 
 use crate::harness::{HANG, HOLE, await_that, configured, count, event};
 use crate::taker::{

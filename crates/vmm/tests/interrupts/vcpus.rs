@@ -1,9 +1,9 @@
 //! Several vCPUs: each takes its own, and they interrupt each other.
 
 use vm_memory::Bytes;
-use vmbell::hypervisor::{Hypervisor, Irqchip, Irqs, Vcpu, Vm, VmConfig, VmEntry, VmExit};
 use vmbell::irq::{Gsi, Msi, Route, Target};
 use vmbell_guest::{DONE_PORT, Parameters};
+use vmbell_hypervisor::{Hypervisor, Irqchip, Irqs, Vcpu, Vm, VmConfig, VmEntry, VmExit};
 use vmbell_vmm::CODE;
 
 use crate::harness::{await_that, begin_at, configured, programs, rounds};

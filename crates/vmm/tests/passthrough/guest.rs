@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
 use rustix::fs::{MemfdFlags, memfd_create};
-use vmbell::hypervisor::{Capability, Hypervisor, Irqchip, Vcpu, Vm, VmConfig};
 use vmbell::irq::{Gsi, Msi, PINS, Route, Target};
 use vmbell::memory::{Bytes, FileOffset, GuestAddress, GuestMemoryMmap};
 use vmbell_guest::{HANDLER, Interrupts, Parameters, VECTOR, offset};
+use vmbell_hypervisor::{Capability, Hypervisor, Irqchip, Vcpu, Vm, VmConfig};
 use vmbell_vfio::PassthroughError;
 use vmbell_vfio::device::Device;
 use vmbell_vfio::dma::DmaSpace;

@@ -1,6 +1,6 @@
 //! Serial port, firmware configuration, ACPI and what the loader hands over.
 
-use vmbell::hypervisor::{CpuFeatures, Hypervisor};
+use vmbell_hypervisor::{CpuFeatures, Hypervisor};
 use vmbell_vmm::{Boot, PcConfig, Stop};
 
 use super::player::{Op, Play};

@@ -1,7 +1,7 @@
 //! QEMU's edu, a device of the host that the guest finds on its PCI bus and lets do DMA (QEMU `docs/specs/edu.rst`;
 //! docs/lab.md, "Devices to assign").
 
-use vmbell::hypervisor::Hypervisor;
+use vmbell_hypervisor::Hypervisor;
 
 use super::pci::config;
 use super::player::{Op, Play};

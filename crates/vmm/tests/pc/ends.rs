@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use vmbell::hypervisor::Hypervisor;
+use vmbell_hypervisor::Hypervisor;
 use vmbell_usermode::Usermode;
 use vmbell_vmm::{Pc, PcConfig, Stop};
 

@@ -1,6 +1,6 @@
 //! What INIT makes of a vCPU's local APIC and of its register of PV EOI (Linux `kvm_lapic_reset`).
 
-use vmbell::hypervisor::Hypervisor;
+use vmbell_hypervisor::Hypervisor;
 use vmbell_vmm::PcConfig;
 
 use super::image::Segment;

@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)]
 
-use vmbell::hypervisor::Hypervisor;
+use vmbell_hypervisor::Hypervisor;
 use vmbell_vmm::{PcConfig, Stop};
 
 use super::player::Play;

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use vm_memory::{Bytes, GuestAddress};
-use vmbell::hypervisor::{Hypervisor, Vm};
+use vmbell_hypervisor::{Hypervisor, Vm};
 use vmbell_vfio::host::{Bus, Host};
 use vmbell_vmm::{AssignedEvent, Boot, Image, Pc, PcConfig, Stop};
 

@@ -1,7 +1,7 @@
 //! PCI as guests without firmware find it.
 
-use vmbell::hypervisor::Hypervisor;
 use vmbell_devices::pci_testdev::PciTestdevConfig;
+use vmbell_hypervisor::Hypervisor;
 
 use super::player::{Op, Play};
 

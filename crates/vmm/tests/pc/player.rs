@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use vm_memory::{Bytes, GuestAddress};
-use vmbell::hypervisor::{ExitCounts, Hypervisor, Vm};
 use vmbell_devices::pci_testdev::PciTestdevConfig;
 use vmbell_devices::virtio::Entropy;
 use vmbell_devices::virtio::VirtioConfig;
 use vmbell_guest::{DONE_PORT, Program};
+use vmbell_hypervisor::{ExitCounts, Hypervisor, Vm};
 use vmbell_vfio::host::{Bus, Host};
 use vmbell_vmm::{Boot, Image, OnEvent, Pc, PcConfig, Stop};
 

@@ -1,9 +1,9 @@
 //! The guest image that measures VMMs, on this one.
 
 use serde_json::Value;
-use vmbell::hypervisor::Hypervisor;
 use vmbell_devices::virtio::{Disk, Entropy};
 use vmbell_devices::virtio::{Notify, Raise, VirtioConfig};
+use vmbell_hypervisor::Hypervisor;
 use vmbell_vmm::{Boot, Image, Pc, PcConfig, Stop};
 
 use std::time::Instant;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use vmbell::hypervisor::Hypervisor;
 use vmbell_devices::WAKING_VECTOR;
+use vmbell_hypervisor::Hypervisor;
 use vmbell_vmm::{PcConfig, Stop};
 
 use super::image::Segment;

@@ -1,6 +1,6 @@
 //! Further vCPUs, started as a PC's are.
 
-use vmbell::hypervisor::Hypervisor;
+use vmbell_hypervisor::Hypervisor;
 use vmbell_vmm::{PcConfig, Stop};
 
 use super::image::Segment;

@@ -1,7 +1,7 @@
 //! pci-testdev with the kernel's ioeventfds: what counts, and what never comes out of the kernel.
 
-use vmbell::hypervisor::Hypervisor;
 use vmbell_devices::pci_testdev::PciTestdevConfig;
+use vmbell_hypervisor::Hypervisor;
 use vmbell_vmm::Stop;
 
 use super::pci::config;

@@ -1,8 +1,8 @@
 //! Several vCPUs of any backend at once, until one of them or the limit ends them all.
 
 use vm_memory::{Bytes, GuestAddress};
-use vmbell::hypervisor::{EntryPoint, Hypervisor, Vcpu, Vm, VmConfig};
 use vmbell_guest::{Parameters, Results};
+use vmbell_hypervisor::{EntryPoint, Hypervisor, Vcpu, Vm, VmConfig};
 use vmbell_vmm::{CODE, Machine, PARAMETERS, Stop};
 
 use super::harness::{AREA, configured, programs};

@@ -1,7 +1,7 @@
 //! Virtio devices on the PC's PCI bus: notifications that never come out of the kernel, and those that do.
 
-use vmbell::hypervisor::Hypervisor;
 use vmbell_devices::virtio::{Notify, VirtioConfig};
+use vmbell_hypervisor::Hypervisor;
 use vmbell_vmm::Stop;
 
 use super::player::{Op, Play, Played};

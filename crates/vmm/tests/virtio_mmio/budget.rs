@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
-use vmbell::hypervisor::{Hypervisor, Vcpu, Vm};
 use vmbell::virtqueue::Chain;
 use vmbell_devices::virtio::{Handler, HandlerError, Serving};
+use vmbell_hypervisor::{Hypervisor, Vcpu, Vm};
 use vmbell_vmm::{Deadline, Stop};
 
 use super::roundtrip::Rig;

@@ -1,12 +1,12 @@
 //! The used buffer notification is an interrupt.
 
 use vmbell::doorbell::{Datamatch, Sharing};
-use vmbell::hypervisor::{Hypervisor, IoEvents, Irqchip, Irqs, Vcpu, VmConfig};
 use vmbell::irq::Gsi;
 use vmbell_devices::Listener;
 use vmbell_devices::virtio::mmio::Interrupt;
 use vmbell_devices::virtio::{Inverter, Serving};
 use vmbell_guest::{HANDLER, Interrupts, programs};
+use vmbell_hypervisor::{Hypervisor, IoEvents, Irqchip, Irqs, Vcpu, VmConfig};
 use vmbell_vmm::CODE;
 use vmm_sys_util::eventfd::EventFd;
 
@@ -45,8 +45,8 @@ fn edge(vm: &dyn Irqs) -> (Gsi, Interrupts) {
 
 #[cfg(target_arch = "aarch64")]
 fn edge(vm: &dyn Irqs) -> (Gsi, Interrupts) {
-    use vmbell::hypervisor::aarch64::FIRST_SPI;
     use vmbell_guest::GicInterrupt;
+    use vmbell_hypervisor::aarch64::FIRST_SPI;
 
     const SPI: u32 = 5;
     let interrupt = GicInterrupt {

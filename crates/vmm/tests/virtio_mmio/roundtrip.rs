@@ -3,12 +3,12 @@ use std::sync::Arc;
 use vm_memory::GuestMemoryMmap;
 use vmbell::bus::BusRange;
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell::hypervisor::{Hypervisor, IoEvents, Vcpu, Vm, VmConfig};
 use vmbell::virtqueue::Chain;
 use vmbell_devices::virtio::mmio::{Interrupt, VirtioMmio, register};
 use vmbell_devices::virtio::{Handler, HandlerError, Inverter, Queue, Serving};
 use vmbell_devices::{Listener, Poller};
 use vmbell_guest::{Parameters, Program, programs};
+use vmbell_hypervisor::{Hypervisor, IoEvents, Vcpu, Vm, VmConfig};
 use vmbell_vmm::{Machine, Stop};
 use vmm_sys_util::eventfd::EventFd;
 

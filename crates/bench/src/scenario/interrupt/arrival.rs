@@ -6,8 +6,8 @@
 
 use super::super::guest::{Guest, Run};
 use crate::{Sample, SubjectError};
-use vmbell::hypervisor::Hypervisor;
 use vmbell_guest::Parameters;
+use vmbell_hypervisor::Hypervisor;
 
 /// What the program does with its interrupts (`eoi.S`).
 const LEAVE_IN_SERVICE: u64 = 1;

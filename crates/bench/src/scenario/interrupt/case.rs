@@ -2,8 +2,8 @@
 
 use super::super::wiring::{Source, Wiring};
 use crate::SubjectError;
-use vmbell::hypervisor::{Irqchip, Irqs, VmConfig};
 use vmbell_guest::{Interrupts, Program, programs};
+use vmbell_hypervisor::{Irqchip, Irqs, VmConfig};
 
 /// What a scenario measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

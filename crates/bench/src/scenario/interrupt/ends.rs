@@ -4,8 +4,8 @@ use super::super::guest::{Guest, Run, Scenario};
 use super::arrival::Arrival;
 use super::case::{Case, End};
 use crate::{Options, Sample, SubjectError};
-use vmbell::hypervisor::Hypervisor;
 use vmbell_guest::Parameters;
+use vmbell_hypervisor::Hypervisor;
 
 /// How many interrupts show whether the host uses PV EOI at all.
 const TRIAL: u64 = 16;

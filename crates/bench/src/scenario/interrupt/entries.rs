@@ -6,7 +6,7 @@ use super::ipi::Ipi;
 use super::level::Level;
 use super::raise::Raise;
 use crate::{Entry, Options, Remarks, Subject, SubjectError};
-use vmbell::hypervisor::{Capability, Hypervisor, Support};
+use vmbell_hypervisor::{Capability, Hypervisor, Support};
 use vmbell_report::Group;
 
 /// All interrupt scenarios of this backend.

@@ -6,8 +6,8 @@ use super::super::guest::{Failure, Guest, Scenario, boot};
 use super::case::Case;
 use crate::affinity;
 use crate::{Options, Sample, SubjectError};
-use vmbell::hypervisor::{Hypervisor, Vcpu, Vm};
 use vmbell_guest::Parameters;
+use vmbell_hypervisor::{Hypervisor, Vcpu, Vm};
 use vmbell_vmm::{Deadline, Stop};
 
 /// The scenario with its two vCPUs.

@@ -12,10 +12,10 @@ use super::case::{Case, Lowered};
 use crate::affinity;
 use crate::{Options, Sample, SubjectError};
 use vmbell::doorbell::IoEventAddress;
-use vmbell::hypervisor::{Hypervisor, IrqTrigger, Irqs, Vm};
 use vmbell::irq::{ForwardedLine, Gsi};
 use vmbell_devices::Hook;
 use vmbell_guest::Parameters;
+use vmbell_hypervisor::{Hypervisor, IrqTrigger, Irqs, Vm};
 
 /// Where the handler says that it has served the device.
 const SERVED: IoEventAddress = bell(0x60);

@@ -11,9 +11,9 @@ use super::super::view::{GuestGone, GuestView};
 use super::case::Case;
 use crate::affinity;
 use crate::{Clock, Options, Sample, SubjectError};
-use vmbell::hypervisor::{Hypervisor, Irqs, Vm};
 use vmbell::irq::{Msi, Target};
 use vmbell_guest::Parameters;
+use vmbell_hypervisor::{Hypervisor, Irqs, Vm};
 
 /// The pause before each signal to a guest that halts: long enough for the guest to fall asleep.
 const PAUSE_HALTED: Duration = Duration::from_micros(50);

@@ -5,8 +5,8 @@ use super::assigned::REGISTERS;
 use super::edu::{IDENTITY, LIVENESS};
 use super::turn::{ADDRESS, Owner};
 use crate::{Sample, SubjectError};
-use vmbell::hypervisor::Hypervisor;
 use vmbell_guest::Parameters;
+use vmbell_hypervisor::Hypervisor;
 
 /// What the guest stores.
 const VALUE: u32 = 0x1234_5678;

@@ -3,8 +3,8 @@
 use super::assigned::Model;
 use super::edu::EDU;
 use super::pl031::{self, PL031};
-use vmbell::hypervisor::{Capability, Irqchip};
 use vmbell_guest::{Program, programs};
+use vmbell_hypervisor::{Capability, Irqchip};
 use vmbell_vfio::placed::Handover;
 
 /// What a scenario measures.

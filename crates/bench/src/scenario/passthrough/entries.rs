@@ -6,7 +6,7 @@ use super::interrupt::Interrupt;
 use super::turn::Owner;
 use crate::select::picks;
 use crate::{Entry, Options, Remarks, Subject, SubjectError};
-use vmbell::hypervisor::{Hypervisor, Support};
+use vmbell_hypervisor::{Hypervisor, Support};
 use vmbell_report::Group;
 
 /// What the exits of the interrupt rows leave out.

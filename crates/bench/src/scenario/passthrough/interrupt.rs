@@ -3,8 +3,8 @@
 use super::super::guest::{Guest, Scenario};
 use super::turn::{ADDRESS, Owner};
 use crate::{Sample, SubjectError};
-use vmbell::hypervisor::Hypervisor;
 use vmbell_guest::Parameters;
+use vmbell_hypervisor::Hypervisor;
 
 /// A scenario of interrupts.
 pub(super) struct Interrupt<H: Hypervisor>(pub(super) Owner<H>);

@@ -3,10 +3,10 @@
 use super::{Source, Wiring};
 use crate::SubjectError;
 use vmbell::doorbell::IoEventAddress;
-use vmbell::hypervisor::Irqs;
-use vmbell::hypervisor::aarch64::{FIRST_SPI, ITS};
 use vmbell::irq::{Gic, Gsi, IrqError, Msi, Route, Target};
 use vmbell_guest::{GicInterrupt, Interrupts, LpiMessage};
+use vmbell_hypervisor::Irqs;
+use vmbell_hypervisor::aarch64::{FIRST_SPI, ITS};
 use vmbell_vmm::PARAMETERS;
 
 /// The shared peripheral interrupt, which is also the GSI, of edges and levels.

@@ -21,9 +21,9 @@ use super::guest::Failure;
 use crate::SubjectError;
 use vmbell::bus::{BusDevice, BusError, BusRange};
 use vmbell::doorbell::IoEventAddress;
-use vmbell::hypervisor::{Irqs, Vm};
 use vmbell::irq::{Gsi, Route};
 use vmbell_guest::Interrupts;
+use vmbell_hypervisor::{Irqs, Vm};
 use vmbell_vmm::Machine;
 
 /// How the guest is interrupted.

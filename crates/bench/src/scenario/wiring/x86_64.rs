@@ -3,9 +3,9 @@
 use super::{Source, Wiring};
 use crate::SubjectError;
 use vmbell::doorbell::IoEventAddress;
-use vmbell::hypervisor::Irqs;
 use vmbell::irq::{Gsi, IrqError, Msi, Route, Target};
 use vmbell_guest::{Interrupts, VECTOR};
+use vmbell_hypervisor::Irqs;
 
 /// The pin of the I/O APIC that level-triggered interrupts use.
 const PIN: u8 = 5;

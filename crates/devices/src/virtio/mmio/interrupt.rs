@@ -20,7 +20,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 use crate::virtio::Interrupts;
-use vmbell::hypervisor::IrqTrigger;
+use vmbell_hypervisor::IrqTrigger;
 
 /// Used buffer notification; also the value that the driver writes to the doorbell.
 const USED_BUFFER: u32 = 1 << 0;

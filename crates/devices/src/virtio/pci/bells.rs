@@ -8,7 +8,7 @@ use super::OnError;
 use super::layout::notify_offset;
 use crate::virtio::server::Server;
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell::hypervisor::IoEvents;
+use vmbell_hypervisor::IoEvents;
 
 /// The doorbells, until this is dropped.
 pub(super) struct Bells {

@@ -9,8 +9,8 @@ use super::OnError;
 use crate::pci::{MsixControl, MsixTable, Routes, read_pending};
 use crate::virtio::Raise;
 use vmbell::eventfd::{EFD_NONBLOCK, EventFd, drain};
-use vmbell::hypervisor::{Error, IrqTrigger};
 use vmbell::irq::{Gsi, Msi};
+use vmbell_hypervisor::{Error, IrqTrigger};
 
 /// The messages of a device.
 pub(super) struct Messages {

@@ -24,7 +24,7 @@ pub use function::VirtioPci;
 use super::{Notify, Raise};
 use crate::pci::Routes;
 use vmbell::bus::Backlog;
-use vmbell::hypervisor::{Error, IoEvents};
+use vmbell_hypervisor::{Error, IoEvents};
 
 /// A function that is called if a doorbell or an interrupt cannot be set up, on the thread on which it happens.
 pub type OnError = Arc<dyn Fn(Error) + Send + Sync>;

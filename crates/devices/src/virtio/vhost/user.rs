@@ -59,7 +59,7 @@ pub struct VhostUserBlk {
 
 impl VhostUserBlk {
     /// The disk of the back end that listens at a path, for a guest with this memory, which is that of a file, as
-    /// [`memory::shared`](vmbell::memory::shared) makes it.
+    /// [`shared_memory`](vmbell_hypervisor::shared_memory) makes it.
     ///
     /// # Errors
     ///

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use vm_memory::{ByteValued, Bytes, GuestAddress, GuestMemoryMmap};
 
 use crate::{Boot, Image, ImageError};
-use vmbell::hypervisor::EntryPoint;
+use vmbell_hypervisor::EntryPoint;
 
 const RAM: u64 = 64 << 20;
 const LOW: u64 = 0x9_fc00;

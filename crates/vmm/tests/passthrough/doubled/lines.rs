@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use vmbell::eventfd::EventFd;
-use vmbell::hypervisor::{Error, Hypervisor, IrqTrigger, Irqs};
 use vmbell::irq::{ForwardedLine, Gsi, IrqError, Msi, Route};
+use vmbell_hypervisor::{Error, Hypervisor, IrqTrigger, Irqs};
 use vmbell_vfio::PassthroughError;
 use vmbell_vfio::interrupt::{InterruptPath, Line};
 use vmbell_vfio::placed::Handover;

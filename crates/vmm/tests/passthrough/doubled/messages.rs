@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use vmbell::hypervisor::Hypervisor;
 use vmbell::irq::Msi;
 use vmbell_devices::pci::Routes;
+use vmbell_hypervisor::Hypervisor;
 use vmbell_vfio::PassthroughError;
 use vmbell_vfio::interrupt::Vectors;
 

@@ -9,7 +9,7 @@ mod teardown;
 
 use std::sync::Arc;
 
-use vmbell::hypervisor::Hypervisor;
+use vmbell_hypervisor::Hypervisor;
 use vmbell_vfio::device::Device;
 use vmbell_vfio::dma::DmaSpace;
 use vmbell_vfio::placed::{Handover, Placed};

@@ -3,8 +3,8 @@
 use std::io;
 use std::sync::Arc;
 
-use vmbell::hypervisor::{AssignedDevices, Hypervisor};
 use vmbell::memory::GuestRegionMmap;
+use vmbell_hypervisor::{AssignedDevices, Hypervisor};
 use vmbell_vfio::PassthroughError;
 use vmbell_vfio::dma::DmaSpace;
 use vmbell_vfio::interrupt::InterruptPath;

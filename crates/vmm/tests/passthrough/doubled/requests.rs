@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::SeqCst;
 
-use vmbell::hypervisor::Hypervisor;
+use vmbell_hypervisor::Hypervisor;
 use vmbell_vfio::PassthroughError;
 use vmbell_vfio::interrupt::{Line, RemovalRequest};
 use vmbell_vfio::placed::Handover;

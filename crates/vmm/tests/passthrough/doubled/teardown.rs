@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use vmbell::hypervisor::Hypervisor;
+use vmbell_hypervisor::Hypervisor;
 use vmbell_vfio::dma::DmaSpace;
 use vmbell_vfio::placed::Handover;
 

@@ -1,6 +1,6 @@
 //! The alarm's interrupt on the ways that every Linux has: an irqfd with a resample eventfd, and a thread of the VMM.
 
-use vmbell::hypervisor::Hypervisor;
+use vmbell_hypervisor::Hypervisor;
 use vmbell_vfio::interrupt::InterruptPath;
 use vmbell_vfio::placed::{Access, Handover};
 

@@ -1,8 +1,8 @@
 //! The alarm's interrupt tied to the guest's own, whose end completes it: the module `kernel/vfio-forward`.
 
 use vmbell::eventfd::EventFd;
-use vmbell::hypervisor::{ForwardedState, Hypervisor, Irqs};
 use vmbell::irq::Gic;
+use vmbell_hypervisor::{ForwardedState, Hypervisor, Irqs};
 use vmbell_vfio::interrupt::InterruptPath;
 use vmbell_vfio::placed::{Handover, Placed};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use vmbell::hypervisor::Hypervisor;
+use vmbell_hypervisor::Hypervisor;
 use vmbell_vfio::placed::Handover;
 
 use super::guest::Guest;

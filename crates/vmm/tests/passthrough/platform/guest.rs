@@ -6,11 +6,11 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
-use vmbell::hypervisor::aarch64::FIRST_SPI;
-use vmbell::hypervisor::{Hypervisor, Irqchip, Irqs, Vcpu, Vm, VmConfig};
 use vmbell::irq::Gsi;
 use vmbell::memory::{Bytes, GuestAddress};
 use vmbell_guest::{GicInterrupt, HANDLER, Interrupts, Parameters, offset};
+use vmbell_hypervisor::aarch64::FIRST_SPI;
+use vmbell_hypervisor::{Hypervisor, Irqchip, Irqs, Vcpu, Vm, VmConfig};
 use vmbell_vfio::PassthroughError;
 use vmbell_vfio::interrupt::Line;
 use vmbell_vfio::placed::{self, Access, Handover, Place, Placed, Wire};

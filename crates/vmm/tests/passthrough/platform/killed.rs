@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Write, stdout};
 use std::process::{Child, Command, Stdio};
 
-use vmbell::hypervisor::Hypervisor;
+use vmbell_hypervisor::Hypervisor;
 use vmbell_vfio::placed::Handover;
 
 use super::guest::Guest;

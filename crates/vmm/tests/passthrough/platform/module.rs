@@ -14,9 +14,9 @@ use kvm_bindings::{
     kvm_vcpu_init,
 };
 use kvm_ioctls::{DeviceFd, Kvm, VcpuFd, VmFd};
-use vmbell::hypervisor::Hypervisor;
-use vmbell::hypervisor::aarch64::{FIRST_SPI, GICC, GICD, GICR};
-use vmbell::hypervisor::kvm::{ForwardError, KvmError};
+use vmbell_hypervisor::Hypervisor;
+use vmbell_hypervisor::aarch64::{FIRST_SPI, GICC, GICD, GICR};
+use vmbell_hypervisor::kvm::{ForwardError, KvmError};
 
 use super::Clock;
 use super::guest::{Guest, line};

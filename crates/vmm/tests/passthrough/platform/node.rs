@@ -5,7 +5,7 @@ use std::path::Path;
 
 use dtoolkit::fdt::Fdt;
 use dtoolkit::{Node, Property};
-use vmbell::hypervisor::Hypervisor;
+use vmbell_hypervisor::Hypervisor;
 use vmbell_vfio::node::{
     Choice, Copied, FixedClock, InterruptFormat, InterruptParent, NodeInterrupt, NodeRegion,
     Parent, Template, Tree, Trigger, sample_tree,

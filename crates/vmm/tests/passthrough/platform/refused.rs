@@ -3,9 +3,9 @@
 use std::fs::{self, File};
 use std::sync::Arc;
 
-use vmbell::hypervisor::kvm::{ForwardError, KvmError};
-use vmbell::hypervisor::{AssignedDevices, Capability, Error, Hypervisor, Irqchip, VmConfig};
 use vmbell::irq::Gsi;
+use vmbell_hypervisor::kvm::{ForwardError, KvmError};
+use vmbell_hypervisor::{AssignedDevices, Capability, Error, Hypervisor, Irqchip, VmConfig};
 use vmbell_vfio::PassthroughError;
 use vmbell_vfio::interrupt::{InterruptPath, Line};
 use vmbell_vfio::placed::{Access, Handover};

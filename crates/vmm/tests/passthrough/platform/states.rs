@@ -1,6 +1,6 @@
 //! The states of a forwarded interrupt, as the guest's interrupt controller shows them, and what may change them.
 
-use vmbell::hypervisor::{ForwardedState, Hypervisor};
+use vmbell_hypervisor::{ForwardedState, Hypervisor};
 use vmbell_vfio::PassthroughError;
 use vmbell_vfio::placed::{Handover, Placed};
 

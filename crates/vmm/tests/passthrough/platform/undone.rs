@@ -1,6 +1,6 @@
 //! The forwarding is taken back while the guest handles an interrupt, and the line takes the classic way again.
 
-use vmbell::hypervisor::Hypervisor;
+use vmbell_hypervisor::Hypervisor;
 use vmbell_vfio::interrupt::InterruptPath;
 use vmbell_vfio::placed::Access;
 
@@ -53,7 +53,7 @@ fn forwarding_is_undone_in_mid_interrupt_and_the_classic_way_works_again<
     assert!(others <= 2 * ROUNDS, "{others}, and {in_removals}");
 }
 
-fn state(line: &vmbell_vfio::interrupt::Line) -> vmbell::hypervisor::ForwardedState {
+fn state(line: &vmbell_vfio::interrupt::Line) -> vmbell_hypervisor::ForwardedState {
     line.forwarded().unwrap().unwrap()
 }
 

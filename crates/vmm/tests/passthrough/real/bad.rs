@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use vmbell::hypervisor::Hypervisor;
+use vmbell_hypervisor::Hypervisor;
 use vmbell_vfio::PassthroughError;
 use vmbell_vfio::kernel::Container;
 use vmbell_vfio::placed::{Access, Handover, Place};

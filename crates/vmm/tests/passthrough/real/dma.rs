@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use vmbell::hypervisor::Hypervisor;
 use vmbell::memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
+use vmbell_hypervisor::Hypervisor;
 use vmbell_vfio::PassthroughError;
 use vmbell_vfio::device::Device;
 use vmbell_vfio::dma::{DmaMap, DmaSpace};

@@ -3,7 +3,7 @@
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 
-use vmbell::hypervisor::Hypervisor;
+use vmbell_hypervisor::Hypervisor;
 use vmbell_vfio::PassthroughError;
 use vmbell_vfio::interrupt::Line;
 use vmbell_vfio::placed::Handover;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use vmbell::hypervisor::{AssignedDevices, Hypervisor, Irqs};
 use vmbell::irq::Msi;
 use vmbell_devices::pci::Routes;
+use vmbell_hypervisor::{AssignedDevices, Hypervisor, Irqs};
 use vmbell_usermode::Usermode;
 use vmbell_vfio::interrupt::{InterruptPath, Vectors};
 use vmbell_vfio::placed::{Handover, Placed};

@@ -1,6 +1,6 @@
 //! INTx and MSI as eventfds, without a guest.
 
-use vmbell::hypervisor::Hypervisor;
+use vmbell_hypervisor::Hypervisor;
 use vmbell_vfio::PassthroughError;
 
 use super::{Real, acknowledge, assert_signalled, assert_silent, raise, read, write};

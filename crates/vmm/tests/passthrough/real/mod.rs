@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use vmbell::eventfd::EventFd;
-use vmbell::hypervisor::AssignedDevices;
+use vmbell_hypervisor::AssignedDevices;
 use vmbell_vfio::device::Device;
 use vmbell_vfio::dma::DmaSpace;
 use vmbell_vfio::kernel::{Container, Vfio};

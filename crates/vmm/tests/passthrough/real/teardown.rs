@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::SeqCst;
 
-use vmbell::hypervisor::{AssignedDevices, Hypervisor};
+use vmbell_hypervisor::{AssignedDevices, Hypervisor};
 use vmbell_vfio::interrupt::RemovalRequest;
 use vmbell_vfio::placed::Handover;
 

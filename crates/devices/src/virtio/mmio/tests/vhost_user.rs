@@ -9,7 +9,7 @@ use super::*;
 use crate::filled::{FULL, make_blocking};
 use crate::virtio::vhost::{Gone, VhostUserBlk, VhostUserError};
 use crate::wait::{HANG, await_that};
-use vmbell::memory;
+use vmbell_hypervisor::shared_memory;
 
 const LAYOUT: SplitLayout = SplitLayout::contiguous(0, 8);
 
@@ -41,7 +41,7 @@ const AT_STOP: [Request; 2] = [(SET_VRING_ENABLE, 2), (GET_VRING_BASE, 1)];
 const NEVER: Request = (0, 1);
 
 fn memory() -> GuestMemoryMmap {
-    memory::shared(GuestAddress(0), RAM as u64).unwrap()
+    shared_memory(GuestAddress(0), RAM as u64).unwrap()
 }
 
 fn connect(

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::*;
 use crate::virtio::worker_double::Double;
 use crate::wait::await_that;
-use vmbell::hypervisor::IrqTrigger;
+use vmbell_hypervisor::IrqTrigger;
 
 const LAYOUTS: [SplitLayout; 3] = [
     SplitLayout::contiguous(0, 8),

@@ -5,8 +5,8 @@ use std::sync::{MutexGuard, PoisonError};
 
 use super::*;
 use vmbell::eventfd::{EventFd, EventId};
-use vmbell::hypervisor::{IrqTrigger, Irqs};
 use vmbell::irq::{ForwardedLine, Gsi, IrqError, Route, Routing, Target};
+use vmbell_hypervisor::{IrqTrigger, Irqs};
 
 /// Interrupts: what was sent, and by which way. An irqfd sends what was counted before, as the kernel's do.
 #[derive(Clone, Debug, Default)]

@@ -1,0 +1,186 @@
+//! The settings of a new guest, and the check whether a backend can hold it.
+
+use std::ops::Range;
+
+use stub::layout::{MAX_VCPUS, PAGE};
+use vm_memory::{GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion};
+
+use super::{CpuFeatures, DeviceMemory, Error};
+use vmbell::irq::Irqchip;
+
+/// The settings of a new guest.
+#[derive(Clone, Debug)]
+pub struct VmConfig {
+    /// Guest-physical address at which RAM begins: 1 MiB, or for an image that uses all of RAM
+    /// ([`Capability::Kernels`](super::Capability::Kernels)) 0 on x86-64 and 1 GiB on arm64.
+    pub ram_base: u64,
+    /// Size of RAM in bytes, a multiple of 4096.
+    pub ram_size: u64,
+    /// The memory that is to be the guest's RAM, if the caller has it already: one region from
+    /// [`ram_base`](Self::ram_base), of [`ram_size`](Self::ram_size) bytes, mapped for reading and writing. `None`
+    /// makes new memory.
+    ///
+    /// The guest, and on the usermode backend its sandbox process, see what the caller writes, and the caller sees
+    /// what they write. The usermode backend needs a shared mapping of a file that can be mapped as executable,
+    /// such as [`shared_memory`](crate::shared_memory()) makes. Nobody may shorten that file as long as the guest exists.
+    pub memory: Option<GuestMemoryMmap>,
+    /// Device memory that the guest has from its start, with its guest-physical addresses.
+    pub device_memory: Vec<(u64, DeviceMemory)>,
+    /// Which interrupt controllers are below the VMM.
+    pub irqchip: Irqchip,
+    /// Whether vCPUs offer paravirtual EOI (KVM_FEATURE_PV_EOI).
+    pub pv_eoi: bool,
+    /// Features of the CPU that the guest's CPUID does not show; only on the KVM backend.
+    pub hidden: CpuFeatures,
+    /// The number of vCPUs.
+    pub vcpus: u32,
+    /// How each side waits for the other in a heavy exit.
+    pub spin: SpinPolicy,
+    /// Whether trapping instructions in guest code are replaced.
+    pub patch: PatchMode,
+    /// The host CPU of each vCPU, by index; empty leaves the choice to the scheduler.
+    pub vcpu_cpus: Vec<usize>,
+    /// The most doorbells in one group.
+    pub max_items: u32,
+    /// For which guests the removal of a doorbell is guaranteed.
+    pub containment: Containment,
+}
+
+impl Default for VmConfig {
+    fn default() -> Self {
+        Self {
+            ram_base: stub::layout::RAM_BASE,
+            ram_size: 16 << 20,
+            memory: None,
+            device_memory: Vec::new(),
+            irqchip: Irqchip::None,
+            pv_eoi: true,
+            hidden: CpuFeatures::NONE,
+            vcpus: 1,
+            spin: SpinPolicy::Sleep,
+            patch: PatchMode::Off,
+            vcpu_cpus: Vec::new(),
+            max_items: vmbell::doorbell::DEFAULT_MAX_ITEMS,
+            containment: Containment::Strict,
+        }
+    }
+}
+
+impl VmConfig {
+    /// The default settings of a guest whose RAM is `memory`.
+    pub fn with_memory(memory: GuestMemoryMmap) -> Self {
+        let region = memory.iter().next();
+        let (ram_base, ram_size) =
+            region.map_or((0, 0), |region| (region.start_addr().0, region.len()));
+        Self {
+            ram_base,
+            ram_size,
+            memory: Some(memory),
+            ..Self::default()
+        }
+    }
+
+    /// Fails with [`Error::Config`] unless a backend whose RAM begins at the start of one of `places` and ends by its end
+    /// can hold this guest.
+    pub fn check(&self, places: &[Range<u64>]) -> Result<(), Error> {
+        let refuse = |what, value, rule| Err(Error::Config { what, value, rule });
+        let Some(place) = places.iter().find(|place| place.start == self.ram_base) else {
+            let bases = places.iter().map(|place| format!("{:#x}", place.start));
+            let bases: Vec<_> = bases.collect();
+            let base = format!("{:#x}", self.ram_base);
+            return refuse("ram_base", base, bases.join(" or "));
+        };
+        let most = place.end - place.start;
+        if self.ram_size == 0 || !self.ram_size.is_multiple_of(PAGE) || self.ram_size > most {
+            let rule = format!("a multiple of {PAGE} from {PAGE} to {most}");
+            return refuse("ram_size", self.ram_size.to_string(), rule);
+        }
+        if self.vcpus == 0 || self.vcpus as usize > MAX_VCPUS {
+            let rule = format!("from 1 to {MAX_VCPUS}");
+            return refuse("vcpus", self.vcpus.to_string(), rule);
+        }
+        if let Some(memory) = &self.memory {
+            self.check_memory(memory)?;
+        }
+        self.check_device_memory()
+    }
+
+    /// Fails with [`Error::DeviceMemory`] unless each piece of device memory has a place of its own.
+    fn check_device_memory(&self) -> Result<(), Error> {
+        let mut taken = vec![(self.ram_base, self.ram_size)];
+        for (address, memory) in &self.device_memory {
+            memory.check(*address, taken.iter().copied())?;
+            taken.push((*address, memory.size));
+        }
+        Ok(())
+    }
+
+    /// Fails with [`Error::Config`] unless the caller's memory is the RAM that the other settings describe.
+    fn check_memory(&self, memory: &GuestMemoryMmap) -> Result<(), Error> {
+        const ACCESS: i32 = libc::PROT_READ | libc::PROT_WRITE;
+        let refuse = |what, value, rule| Err(Error::Config { what, value, rule });
+        let mut regions = memory.iter();
+        let (Some(region), None) = (regions.next(), regions.next()) else {
+            let count = memory.num_regions().to_string();
+            return refuse("the number of regions of memory", count, "1".to_owned());
+        };
+        let (start, len) = (region.start_addr().0, region.len());
+        if start != self.ram_base {
+            let rule = format!("{start:#x}, where memory begins");
+            return refuse("ram_base", format!("{:#x}", self.ram_base), rule);
+        }
+        if len != self.ram_size {
+            let rule = format!("{len}, the size of memory");
+            return refuse("ram_size", self.ram_size.to_string(), rule);
+        }
+        if region.prot() & ACCESS != ACCESS {
+            let protection = format!("{:#x}", region.prot());
+            let rule = format!("{ACCESS:#x}, for reading and writing");
+            return refuse("the protection of memory", protection, rule);
+        }
+        Ok(())
+    }
+}
+
+/// How the two sides of a heavy exit wait for each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SpinPolicy {
+    /// Sleep at once: this leaves the CPU free, and costs two wake-ups for each exit.
+    #[default]
+    Sleep,
+    /// Spin first: exits are cheap, but a whole spare CPU is needed.
+    Spin,
+    /// Spin while the other side is known to run on another CPU, otherwise sleep.
+    Adaptive,
+}
+
+/// Whether the usermode engine may replace instructions that trap.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PatchMode {
+    /// Guest code is never touched.
+    #[default]
+    Off,
+    /// The first byte of an instruction that often traps becomes `int3`, whose trap is cheaper.
+    Int3,
+    /// An `out` that often traps becomes a jump to a trampoline, which does not trap.
+    Jmp,
+}
+
+/// For which guests [`IoEvents::unregister_ioevent`](super::IoEvents::unregister_ioevent) guarantees that no
+/// signal comes after it has returned.
+///
+/// KVM ignores it: there only the kernel rings, so the guarantee holds for every guest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Containment {
+    /// For every guest. On the usermode backend each removal stops the whole sandbox once and lets it go on,
+    /// since hostile guest code may ring by a system call of its own, which no state shows.
+    #[default]
+    Strict,
+    /// For guests that do not attack the usermode backend's stub. A guest that does may ring once more for each
+    /// vCPU after the removal has returned, and may add any number to the eventfd's count, not only 1.
+    Cooperative,
+}
+
+#[cfg(test)]
+#[path = "config_test.rs"]
+mod tests;

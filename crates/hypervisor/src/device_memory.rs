@@ -1,0 +1,169 @@
+//! Memory of a device that the guest reaches without an exit, and the trait with which it is given to a guest.
+
+use std::fmt;
+use std::fs::File;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+use rustix::fs::{FileType, fstat};
+use stub::layout::PAGE;
+use vm_memory::{FileOffset, MmapRegion};
+
+use super::{Error, ForwardedInterrupt};
+use vmbell::irq::Gsi;
+
+/// A part of a file that the guest gets as memory, such as the registers of a device (a region of VFIO) or a memory
+/// file that a device model reads.
+#[derive(Clone, Debug)]
+pub struct DeviceMemory {
+    /// The file, which can be mapped as shared memory. Nobody may shorten it as long as the guest has the memory.
+    pub file: Arc<File>,
+    /// Where the memory begins in the file, in bytes; a multiple of 4096.
+    pub offset: u64,
+    /// How much of it there is, in bytes; a multiple of 4096.
+    pub size: u64,
+    /// Whether the guest may write it. Else a store is an exit, as one to an address without memory.
+    pub writable: bool,
+}
+
+/// What a backend does for devices that a guest gets: it maps their memory, and knows their files. Every
+/// [`Vm`](super::Vm) implements it; its functions may be called from any thread.
+pub trait AssignedDevices: Send + Sync {
+    /// Maps `memory` at guest-physical `address` of a guest that exists. Needs
+    /// [`Capability::MovableDeviceMemory`](super::Capability::MovableDeviceMemory); without it,
+    /// [`VmConfig::device_memory`](super::VmConfig::device_memory) is the only way. Fails if RAM or other device memory
+    /// is there.
+    fn map_device_memory(&self, address: u64, memory: &DeviceMemory) -> Result<(), Error>;
+
+    /// Unmaps what was mapped at `address`. Once this returns, no vCPU reaches it. It is no error if nothing was there.
+    fn unmap_device_memory(&self, address: u64) -> Result<(), Error>;
+
+    /// Tells the backend of a VFIO file, a group's or a device's, before a device of it is opened (Linux
+    /// `Documentation/virt/kvm/devices/vfio.rst`). A backend that wants to know of none does nothing.
+    fn add_vfio_file(&self, file: BorrowedFd<'_>) -> Result<(), Error>;
+
+    /// Tells the backend that the guest has no device of a VFIO file any more.
+    fn remove_vfio_file(&self, file: BorrowedFd<'_>) -> Result<(), Error>;
+
+    /// Forwards interrupt `index` of a VFIO device, a level, to the line `gsi`: the guest's end of the interrupt completes
+    /// the physical one. Needs [`Capability::ForwardedInterrupts`](super::Capability::ForwardedInterrupts), and all vCPUs.
+    fn forward_interrupt(
+        &self,
+        device: &Arc<File>,
+        index: u32,
+        gsi: Gsi,
+    ) -> Result<Box<dyn ForwardedInterrupt>, Error>;
+}
+
+impl DeviceMemory {
+    /// Fails unless the memory is whole pages at an address of whole pages, and none of it is in `taken`, which are
+    /// other ranges of guest-physical addresses.
+    pub fn check(
+        &self,
+        address: u64,
+        taken: impl IntoIterator<Item = (u64, u64)>,
+    ) -> Result<(), Error> {
+        let refuse = |rule| {
+            Err(Error::DeviceMemory {
+                address,
+                size: self.size,
+                rule,
+            })
+        };
+        let paged = [address, self.offset, self.size];
+        if self.size == 0 || paged.iter().any(|value| !value.is_multiple_of(PAGE)) {
+            return refuse(Rule::Pages);
+        }
+        let (Some(end), Some(file_end)) = (
+            address.checked_add(self.size),
+            self.offset.checked_add(self.size),
+        ) else {
+            return refuse(Rule::Wraps);
+        };
+        if let Some(len) = self.file_len().filter(|len| *len < file_end) {
+            return refuse(Rule::File { len });
+        }
+        for (start, len) in taken {
+            if address < start.saturating_add(len) && start < end {
+                return refuse(Rule::Overlap { start, len });
+            }
+        }
+        Ok(())
+    }
+
+    /// Maps the memory into this process.
+    pub fn map(&self) -> Result<MmapRegion<()>, Error> {
+        let failed = Error::system::<std::io::Error>("map device memory");
+        let file = self.file.try_clone().map_err(failed)?;
+        let size = usize::try_from(self.size).unwrap_or(usize::MAX);
+        let write = if self.writable { libc::PROT_WRITE } else { 0 };
+        MmapRegion::build(
+            Some(FileOffset::new(file, self.offset)),
+            size,
+            libc::PROT_READ | write,
+            libc::MAP_SHARED,
+        )
+        .map_err(|error| failed(std::io::Error::other(error)))
+    }
+
+    /// The length of the file if it has one; that of a device has none.
+    fn file_len(&self) -> Option<u64> {
+        // Not by `File::metadata`: a VMM that confines itself cannot allow statx(2), which takes a path.
+        let status = fstat(&self.file).ok()?;
+        let is_file = FileType::from_raw_mode(status.st_mode) == FileType::RegularFile;
+        is_file.then_some(status.st_size.cast_unsigned())
+    }
+}
+
+/// A rule that device memory breaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// Address, size and place in the file are whole pages, and there is at least one.
+    Pages,
+    /// The end fits in 64 bits.
+    Wraps,
+    /// The file is long enough.
+    File {
+        /// How many bytes it has.
+        len: u64,
+    },
+    /// Nothing else is at the address.
+    Overlap {
+        /// Where the other memory begins.
+        start: u64,
+        /// Its size in bytes.
+        len: u64,
+    },
+    /// The backend can map memory there.
+    Place {
+        /// The first address at which it can.
+        first: u64,
+        /// The address at which device memory has to end.
+        end: u64,
+    },
+    /// There are no more than this many.
+    Count {
+        /// The most.
+        most: usize,
+    },
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pages => write!(
+                f,
+                "address, size and offset have to be whole pages of {PAGE}"
+            ),
+            Self::Wraps => f.write_str("its end does not fit in 64 bits"),
+            Self::File { len } => write!(f, "its file has no more than {len:#x} bytes"),
+            Self::Overlap { start, len } => {
+                write!(f, "there are {len:#x} bytes of other memory at {start:#x}")
+            }
+            Self::Place { first, end } => {
+                write!(f, "it has to lie from {first:#x} to {end:#x}")
+            }
+            Self::Count { most } => write!(f, "a guest can have {most} such places"),
+        }
+    }
+}

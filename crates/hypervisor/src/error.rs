@@ -1,0 +1,150 @@
+//! The errors that all backends share. An error that only one backend has is the cause inside
+//! [`Error::Backend`].
+
+use std::io;
+
+use super::{Capability, DeviceMemoryRule};
+use vmbell::doorbell::DoorbellError;
+use vmbell::irq::IrqError;
+
+/// Why a backend could not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The backend cannot hold a guest with this setting.
+    #[error("{what} is {value}, must be {rule}")]
+    Config {
+        /// The name of the setting.
+        what: &'static str,
+        /// Its value, in words.
+        value: String,
+        /// The values that are allowed, in words.
+        rule: String,
+    },
+    /// The backend does not have a capability, on this host or on any.
+    #[error("the {backend} backend has no {}: {reason}", capability.name())]
+    Unsupported {
+        /// The name of the backend.
+        backend: &'static str,
+        /// The capability that it lacks.
+        capability: Capability,
+        /// Why it lacks it.
+        reason: String,
+    },
+    /// Neither backend has all the capabilities that are needed here.
+    #[error(
+        "kvm does not have what is needed ({}), nor has the usermode backend",
+        chain(kvm)
+    )]
+    NoBackend {
+        /// Why KVM was not chosen.
+        kvm: Box<Error>,
+        /// Why the usermode backend was not chosen either.
+        #[source]
+        usermode: Box<Error>,
+    },
+    /// A system call failed, or an ioctl of KVM.
+    #[error("cannot {operation}")]
+    System {
+        /// What the call was to do.
+        operation: &'static str,
+        /// The error of the call.
+        source: io::Error,
+    },
+    /// Guest memory could not be mapped.
+    #[error("cannot map {size:#x} bytes of guest memory")]
+    Memory {
+        /// The size in bytes.
+        size: u64,
+        /// The error of the mapping.
+        source: vm_memory::mmap::FromRangesError,
+    },
+    /// Device memory cannot be at this guest-physical address.
+    #[error("cannot map {size:#x} bytes of device memory at {address:#x}: {rule}")]
+    DeviceMemory {
+        /// The guest-physical address.
+        address: u64,
+        /// The size in bytes.
+        size: u64,
+        /// The rule that it breaks.
+        rule: DeviceMemoryRule,
+    },
+    /// The vCPU with this index was made before, or the guest has fewer vCPUs.
+    #[error("vcpu {index} is taken already, or there are no more than {vcpus}")]
+    Vcpu {
+        /// The index.
+        index: u32,
+        /// How many vCPUs the guest has.
+        vcpus: u32,
+    },
+    /// The entry point or the interrupt handler of a vCPU was to be set after its first run.
+    #[error("the entry point and the handler of a vcpu cannot change once it has run")]
+    Running,
+    /// The guest was not made for this entry point.
+    #[error("a vcpu cannot begin with {entry} in a guest with {guest}")]
+    Entry {
+        /// The entry point, in words.
+        entry: &'static str,
+        /// The property of the guest that forbids it.
+        guest: &'static str,
+    },
+    /// The guest faulted before and cannot go on.
+    #[error("the guest faulted before and cannot be entered again")]
+    Faulted,
+    /// A doorbell or a resampling irqfd is removed only halfway: it does nothing any more, but its eventfd or
+    /// resamplefd may still be signalled. The same removal, tried again, completes it.
+    #[error("{what} is not removed yet, because the guest could not be made to let go of it")]
+    Unremoved {
+        /// The doorbell by its address, or the irqfd by its GSI.
+        what: String,
+        /// Why the rest of the removal failed.
+        source: io::Error,
+    },
+    /// An interrupt could not be set up or sent.
+    #[error(transparent)]
+    Irq(#[from] IrqError),
+    /// A doorbell could not be registered or removed.
+    #[error(transparent)]
+    Doorbell(#[from] DoorbellError),
+    /// An error that only this backend has.
+    #[error(transparent)]
+    Backend(Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl Error {
+    /// The cause that only one backend has, if it is a `T`.
+    pub fn of_backend<T: std::error::Error + 'static>(&self) -> Option<&T> {
+        match self {
+            Self::Backend(cause) => cause.downcast_ref(),
+            _ => None,
+        }
+    }
+
+    /// Makes the error of a call that was to do `operation`.
+    pub fn system<E: Into<io::Error>>(operation: &'static str) -> impl Fn(E) -> Self + Copy {
+        move |source| Self::System {
+            operation,
+            source: source.into(),
+        }
+    }
+
+    /// The error of the last system call, which was to do `operation`.
+    pub fn last(operation: &'static str) -> Self {
+        Self::System {
+            operation,
+            source: io::Error::last_os_error(),
+        }
+    }
+}
+
+/// The text of an error and its causes, in one line.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,68 @@
+//! The memory that a guest program starts from: the low 4 GiB identity-mapped, in EL1.
+//!
+//! All of it is in one memory slot below RAM, which is not part of
+//! [`Vm::memory`](crate::Vm::memory): the hypercall page, page tables, and for each vCPU a page of exception
+//! vectors, with the words that record a fault for [`last_words`](super::last_words). Filled by the thread that creates
+//! the guest.
+
+mod code;
+mod tables;
+
+use stub::layout::{HYPERCALL_PAGE, MAX_VCPUS};
+use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
+
+use super::super::memory;
+use super::super::system::System;
+use crate::{Error, VmConfig};
+
+/// The first address of the slot: the hypercall page.
+const START: u64 = HYPERCALL_PAGE;
+const END: u64 = 0xb_0000;
+
+/// The table of level 1, whose entries cover 1 GiB each.
+pub const LEVEL_1: u64 = 0x2_0000;
+/// The tables of level 2, one for each GiB.
+const LEVEL_2: u64 = 0x2_1000;
+/// A page for each vCPU: its vectors, and behind them its words.
+const VECTORS: u64 = 0x3_0000;
+const VECTORS_SIZE: u64 = 0x1000;
+const _: () = assert!(VECTORS + VECTORS_SIZE * MAX_VCPUS as u64 <= END);
+
+/// The address of the exception vectors of the vCPU with this index.
+pub const fn vectors(index: u32) -> u64 {
+    VECTORS + VECTORS_SIZE * index as u64
+}
+
+/// The address of the words that the vectors of this vCPU write.
+pub const fn words(index: u32) -> u64 {
+    vectors(index) + code::WORDS as u64
+}
+
+/// Makes the memory of the slot and fills it.
+pub fn area(_: &System, config: &VmConfig) -> Result<GuestMemoryMmap, Error> {
+    let area = memory::map(START, END - START)?;
+    let ram_end = config.ram_base + config.ram_size;
+    write(&area, HYPERCALL_PAGE, code::hypercall_page())?;
+    write(&area, LEVEL_1, &tables::page_tables(ram_end))?;
+    for index in (0..).take(MAX_VCPUS) {
+        write(&area, vectors(index), code::vectors())?;
+    }
+    Ok(area)
+}
+
+/// Makes all interrupts of a vCPU enter at `pc`, with `x16` and `x17` on the stack.
+pub fn set_interrupt_handler(area: &GuestMemoryMmap, index: u32, pc: u64) -> Result<(), Error> {
+    write(
+        area,
+        vectors(index) + code::HANDLER as u64,
+        &pc.to_le_bytes(),
+    )
+}
+
+fn write(area: &GuestMemoryMmap, address: u64, bytes: &[u8]) -> Result<(), Error> {
+    let written = area.write_slice(bytes, GuestAddress(address));
+    written.map_err(|error| Error::System {
+        operation: "fill the area that guests start from",
+        source: std::io::Error::other(error),
+    })
+}

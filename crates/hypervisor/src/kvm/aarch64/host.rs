@@ -1,0 +1,57 @@
+//! What `/dev/kvm` offers on arm64, asked once by the thread that opens it.
+
+use kvm_bindings::{
+    KVM_ARM_VM_SMCCC_CTRL, KVM_ARM_VM_SMCCC_FILTER, KVM_CAP_ARM_NISV_TO_USER, KVM_CAP_ARM_PSCI_0_2,
+    KVM_CAP_COUNTER_OFFSET, KVM_CAP_ONE_REG, kvm_device_attr,
+};
+use kvm_ioctls::{Kvm, VmFd};
+
+use super::gic;
+use crate::Error;
+use vmbell::irq::Gic;
+
+/// What has to be there for `/dev/kvm` to be, beside the kernel's own support.
+pub const MISSING: &str = "boot a kernel with KVM in EL2";
+
+/// Why there are no ports.
+pub const NO_PORTS: Option<&str> =
+    Some("arm64 has no ports; its kvm would take the doorbell and never ring it");
+
+/// The extensions that the backend needs beside those of every architecture.
+pub const NEEDED: [(u32, &str, &str); 3] = [
+    (KVM_CAP_ONE_REG, "KVM_CAP_ONE_REG", "3.6"),
+    (KVM_CAP_ARM_PSCI_0_2, "KVM_CAP_ARM_PSCI_0_2", "3.16"),
+    (KVM_CAP_ARM_NISV_TO_USER, "KVM_CAP_ARM_NISV_TO_USER", "5.5"),
+];
+
+/// The answers.
+#[derive(Debug)]
+pub struct Host {
+    /// The best version of the interrupt controllers that a guest can have; `None` if it can have none.
+    pub gic: Option<Gic>,
+    /// Whether KVM can forward a hypercall to the VMM.
+    pub hypercall_exits: bool,
+    /// Whether a guest's counter can be exactly the host's.
+    pub counter_offset: bool,
+}
+
+impl Host {
+    pub fn ask(kvm: &Kvm) -> Result<Self, Error> {
+        // What devices and attributes there are, only a VM tells.
+        let vm = kvm.create_vm().map_err(Error::system("create a vm"))?;
+        Ok(Self {
+            gic: gic::best(&vm),
+            hypercall_exits: has_filter(&vm),
+            counter_offset: kvm.check_extension_raw(KVM_CAP_COUNTER_OFFSET.into()) > 0,
+        })
+    }
+}
+
+fn has_filter(vm: &VmFd) -> bool {
+    let filter = kvm_device_attr {
+        group: KVM_ARM_VM_SMCCC_CTRL,
+        attr: KVM_ARM_VM_SMCCC_FILTER.into(),
+        ..kvm_device_attr::default()
+    };
+    vm.has_device_attr(&filter).is_ok()
+}

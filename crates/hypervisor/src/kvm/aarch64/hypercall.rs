@@ -1,0 +1,55 @@
+//! A call of the hypercall page as KVM forwards it on arm64: its arguments and its result are in registers of the
+//! vCPU. Used by the thread of the vCPU.
+//!
+//! Numbers below [`ESCAPE`] are in the function identifier, which the exit shows. Others are in a register.
+
+use kvm_bindings::{
+    KVM_ARM_VM_SMCCC_CTRL, KVM_ARM_VM_SMCCC_FILTER, kvm_device_attr, kvm_smccc_filter,
+    kvm_smccc_filter_action_KVM_SMCCC_FILTER_FWD_TO_USER,
+};
+use kvm_ioctls::{VcpuFd, VmFd};
+
+use super::super::run_page::{Call, RunPage};
+use super::register;
+use crate::Error;
+
+/// The first function identifier: a fast 64-bit call in the vendor specific hypervisor range (Arm DEN 0028, 2.5).
+pub const FIRST: u32 = 0xc600_0000;
+/// The identifiers after the first whose low bits are the number of the call.
+pub const ESCAPE: u16 = 0xffff;
+
+/// Makes KVM forward the calls to the VMM.
+pub fn forward(vm: &VmFd) -> Result<(), Error> {
+    let filter = kvm_smccc_filter {
+        base: FIRST,
+        nr_functions: u32::from(ESCAPE) + 1,
+        action: (kvm_smccc_filter_action_KVM_SMCCC_FILTER_FWD_TO_USER & 0xff) as u8,
+        ..kvm_smccc_filter::default()
+    };
+    let request = kvm_device_attr {
+        group: KVM_ARM_VM_SMCCC_CTRL,
+        attr: KVM_ARM_VM_SMCCC_FILTER.into(),
+        // The kernel reads the filter from here during the call.
+        addr: &raw const filter as u64,
+        ..kvm_device_attr::default()
+    };
+    vm.set_device_attr(&request).map_err(Error::system(
+        "let kvm forward hypercalls (KVM_ARM_VM_SMCCC_FILTER)",
+    ))
+}
+
+/// The number and the argument of the call.
+pub fn decode(vcpu: &VcpuFd, call: &Call) -> Result<[u64; 2], Error> {
+    let low = call.number & u64::from(ESCAPE);
+    let number = if low == u64::from(ESCAPE) {
+        register::get(vcpu, register::general(2))?
+    } else {
+        low
+    };
+    Ok([number, register::get(vcpu, register::general(1))?])
+}
+
+/// Stores the return value of the call.
+pub fn answer(vcpu: &VcpuFd, _: &RunPage, result: u64) -> Result<(), Error> {
+    register::set(vcpu, register::general(0), result)
+}

@@ -1,0 +1,101 @@
+//! Registers and removes one ioeventfd, on the caller's thread, and translates the errno of a refusal into an
+//! error of [`doorbell`](vmbell::doorbell).
+
+use std::io;
+use std::os::fd::AsRawFd;
+
+use kvm_bindings::kvm_ioeventfd;
+use kvm_ioctls::VmFd;
+use vmm_sys_util::eventfd::EventFd;
+
+use super::super::{Capability, Error};
+use super::arch::host::NO_PORTS;
+use super::ioctl;
+use vmbell::doorbell::abi::{FLAG_DATAMATCH, FLAG_DEASSIGN, FLAG_PIO};
+use vmbell::doorbell::{DoorbellError, IoEventAddress, Pattern};
+use vmbell::eventfd::EventFdError;
+
+/// Why there is no doorbell on a hypercall number.
+pub const NO_HYPERCALL_DOORBELLS: &str = "kvm has ioeventfds on ports and memory only";
+
+/// Registers an ioeventfd: once this returns, the kernel signals `event` for writes that match.
+pub fn assign(
+    vm: &VmFd,
+    event: &EventFd,
+    address: IoEventAddress,
+    pattern: Pattern,
+) -> Result<(), Error> {
+    call(vm, event, address, pattern, 0)
+}
+
+/// Removes an ioeventfd: once this returns, the kernel signals `event` no more for this registration.
+pub fn deassign(
+    vm: &VmFd,
+    event: &EventFd,
+    address: IoEventAddress,
+    pattern: Pattern,
+) -> Result<(), Error> {
+    call(vm, event, address, pattern, FLAG_DEASSIGN)
+}
+
+fn call(
+    vm: &VmFd,
+    event: &EventFd,
+    address: IoEventAddress,
+    pattern: Pattern,
+    flags: u32,
+) -> Result<(), Error> {
+    let bus = match address {
+        IoEventAddress::Pio(_) => match NO_PORTS {
+            None => FLAG_PIO,
+            Some(reason) => {
+                return Err(Error::Unsupported {
+                    backend: "kvm",
+                    capability: Capability::PioDoorbell,
+                    reason: reason.to_owned(),
+                });
+            }
+        },
+        IoEventAddress::Mmio(_) => 0,
+        IoEventAddress::Hypercall(_) => {
+            return Err(Error::Unsupported {
+                backend: "kvm",
+                capability: Capability::HypercallDoorbell,
+                reason: NO_HYPERCALL_DOORBELLS.to_owned(),
+            });
+        }
+    };
+    let value = pattern.value.map_or(0, |_| FLAG_DATAMATCH);
+    let request = kvm_ioeventfd {
+        datamatch: pattern.value.unwrap_or_default(),
+        addr: address.value(),
+        len: pattern.len,
+        fd: event.as_raw_fd(),
+        flags: flags | bus | value,
+        ..kvm_ioeventfd::default()
+    };
+    ioctl::ioeventfd(vm, &request).map_err(|error| refusal(error, event, address, pattern))
+}
+
+/// The rule behind the kernel's errno (Linux `virt/kvm/eventfd.c`); any other failure is returned as it is.
+fn refusal(error: io::Error, event: &EventFd, address: IoEventAddress, pattern: Pattern) -> Error {
+    let len = pattern.len;
+    let rule = match error.raw_os_error() {
+        Some(libc::EEXIST) => DoorbellError::Exists { address, pattern },
+        Some(libc::ENOENT) => DoorbellError::NotFound { address, pattern },
+        Some(libc::EBADF) => {
+            let fd = event.as_raw_fd();
+            EventFdError::BadFd { fd }.into()
+        }
+        Some(libc::EINVAL) if address.value().checked_add(len.into()).is_none() => {
+            DoorbellError::Wraps { address, len }
+        }
+        _ => {
+            return Error::System {
+                operation: "register or remove an ioeventfd",
+                source: error,
+            };
+        }
+    };
+    rule.into()
+}

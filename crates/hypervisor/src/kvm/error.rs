@@ -1,0 +1,128 @@
+//! The errors that only the KVM backend has.
+
+use std::io;
+
+use super::super::Error;
+use super::arch::host::MISSING;
+use super::forward::ForwardError;
+use vmbell::doorbell::{IoEventAddress, Pattern};
+use vmbell::irq::Gsi;
+
+/// Why KVM could not do what it was asked: the cause inside an [`Error`].
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum KvmError {
+    /// There is no `/dev/kvm`: the module is not loaded, or the CPU has no virtualization.
+    #[error(
+        "there is no /dev/kvm: {MISSING}; without it, use the usermode backend or `vmbell lab`"
+    )]
+    Missing {
+        /// The error of `open`.
+        source: io::Error,
+    },
+    /// This user may not open `/dev/kvm`.
+    #[error(
+        "no permission to open /dev/kvm: join the group that owns it (usually `kvm`) and log in again"
+    )]
+    Permission {
+        /// The error of `open`.
+        source: io::Error,
+    },
+    /// `/dev/kvm` does not open for another reason.
+    #[error("cannot open /dev/kvm")]
+    Open {
+        /// The error of `open`.
+        source: io::Error,
+    },
+    /// The device has another version of the KVM API than 12.
+    #[error("/dev/kvm speaks version {found} of the API, and only 12 is known")]
+    Version {
+        /// The version that KVM_GET_API_VERSION returned.
+        found: i32,
+    },
+    /// This KVM lacks an extension that the backend needs.
+    #[error("this KVM has no {extension} (Linux {since}): a newer kernel is needed")]
+    Extension {
+        /// The extension's name in the kernel's API.
+        extension: &'static str,
+        /// The first Linux version that has it.
+        since: &'static str,
+    },
+    /// Code that the backend puts into the guest could not be assembled.
+    #[cfg(target_arch = "x86_64")]
+    #[error("cannot assemble {what} for the guest")]
+    Assemble {
+        /// The code, in words.
+        what: &'static str,
+        /// The error of the assembler.
+        source: iced_x86::IcedError,
+    },
+    /// The CPU refused to enter the guest with its state (KVM_EXIT_FAIL_ENTRY).
+    #[error("the cpu refused to enter the guest, reason {reason:#x}")]
+    FailedEntry {
+        /// `hardware_entry_failure_reason` of the kernel's `struct kvm_run`.
+        reason: u64,
+    },
+    /// KVM could not go on with the guest (KVM_EXIT_INTERNAL_ERROR).
+    #[error("kvm could not go on with the guest, internal error {suberror}")]
+    Internal {
+        /// `KVM_INTERNAL_ERROR_*` of Linux `uapi/linux/kvm.h`.
+        suberror: u32,
+    },
+    /// The guest left with an exit reason that this backend does not handle.
+    #[error("the guest left for a reason that the backend does not know: {reason}")]
+    UnknownExit {
+        /// `exit_reason` of the kernel's `struct kvm_run`.
+        reason: u32,
+    },
+    /// The item would join a value and a wildcard in one group. KVM signals one eventfd for each write, so it
+    /// cannot signal both.
+    #[error(
+        "{address}, {pattern}: kvm signals one eventfd a write, so a wildcard cannot stand beside a value on one \
+         address and length; give it an address of its own, or use the usermode backend"
+    )]
+    MixedGroup {
+        /// The address of the group.
+        address: IoEventAddress,
+        /// The match of the item that was refused.
+        pattern: Pattern,
+    },
+    /// An interrupt of a device cannot be forwarded.
+    #[error("cannot forward interrupt {index} of the device to {gsi}")]
+    Forward {
+        /// The device's interrupt index.
+        index: u32,
+        /// The line.
+        gsi: Gsi,
+        /// Why.
+        source: ForwardError,
+    },
+    /// A bare loop was kicked before its end.
+    #[error("kicked, {left} of {exits} exits before its end")]
+    Kicked {
+        /// How many exits were left.
+        left: u64,
+        /// How many exits the loop was to make.
+        exits: u64,
+    },
+    /// The guest of a bare loop left with another exit than its own.
+    #[error("the loop left for {exit}")]
+    Strayed {
+        /// The exit, in words.
+        exit: String,
+    },
+}
+
+#[cfg(target_arch = "x86_64")]
+impl KvmError {
+    /// Makes the error for a failure to assemble `what`.
+    pub(super) fn assemble(what: &'static str) -> impl Fn(iced_x86::IcedError) -> Error {
+        move |source| Self::Assemble { what, source }.into()
+    }
+}
+
+impl From<KvmError> for Error {
+    fn from(error: KvmError) -> Self {
+        Self::Backend(Box::new(error))
+    }
+}

@@ -1,0 +1,259 @@
+//! Interrupts of assigned devices that the guest ends by itself: the ioctls of `/dev/vfio-forward`. Its module is in
+//! this repository (`kernel/vfio-forward`, interface in `vfio_forward.h`); no release of Linux has one. The thread that
+//! calls a function makes the ioctl.
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use kvm_ioctls::VmFd;
+use vmm_sys_util::ioctl::{ioctl, ioctl_with_mut_ref, ioctl_with_ref};
+use vmm_sys_util::{ioctl_io_nr, ioctl_iow_nr, ioctl_iowr_nr};
+
+use super::super::{Error, ForwardedInterrupt, ForwardedState, Support};
+use super::error::KvmError;
+use vmbell::irq::Gsi;
+
+const PATH: &str = "/dev/vfio-forward";
+const VERSION: i32 = 1;
+const TYPE: u32 = 0xf5;
+
+/// `struct vfio_forward_irq`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+struct Irq {
+    argsz: u32,
+    flags: u32,
+    device_fd: i32,
+    index: u32,
+    vm_fd: i32,
+    spi: u32,
+}
+
+/// `struct vfio_forward_state`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+struct State {
+    argsz: u32,
+    flags: u32,
+    device_fd: i32,
+    index: u32,
+    spi: u32,
+    host_irq: u32,
+    injected: u64,
+    signalled: u64,
+}
+
+const IRQ_SIZE: u32 = 24;
+const STATE_SIZE: u32 = 40;
+const _: () = assert!(size_of::<Irq>() == 24 && size_of::<State>() == 40);
+
+/// How often an interrupt is forwarded whose line has one that the guest has not ended, and the time in between: the guest
+/// may be about to end it.
+const TRIES: u32 = 100;
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// `VFIO_FORWARD_STATE_ACTIVE`.
+const ACTIVE: u32 = 1;
+
+ioctl_io_nr!(GET_API_VERSION, TYPE, 0);
+ioctl_iow_nr!(FORWARD, TYPE, 1, Irq);
+ioctl_iow_nr!(UNFORWARD, TYPE, 2, Irq);
+ioctl_iowr_nr!(GET_STATE, TYPE, 3, State);
+
+/// Why the module does not forward an interrupt.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ForwardError {
+    /// There is no such module on this host.
+    #[error(
+        "the module vfio_forward is not loaded (kernel/vfio-forward); without it, a resample eventfd unmasks the line"
+    )]
+    NoModule {
+        /// The error of `open`.
+        source: io::Error,
+    },
+    /// The module has another interface.
+    #[error(
+        "the module vfio_forward has version {found} of its interface, and only {VERSION} is known"
+    )]
+    Version {
+        /// The version.
+        found: i32,
+    },
+    /// The file is no device of vfio-platform or vfio-amba.
+    #[error("only a device of vfio-platform or vfio-amba has interrupts that can be forwarded")]
+    Device,
+    /// The device has no such interrupt.
+    #[error("the device has no such interrupt")]
+    Index,
+    /// The interrupt is an edge.
+    #[error(
+        "it is triggered by edges, which have no state that the guest's end of interrupt could complete"
+    )]
+    Edge,
+    /// The VM belongs to another process.
+    #[error("the vm is of another process")]
+    OtherProcess,
+    /// The guest has no GIC, or one that is not initialised.
+    #[error("the guest's gic is not initialised: make its vcpus first")]
+    Gic,
+    /// The guest's GIC has no such line.
+    #[error("the guest's gic has no such line")]
+    Range,
+    /// The line belongs to another interrupt.
+    #[error("the line belongs to another interrupt or device")]
+    Taken,
+    /// The guest has an interrupt of that line, which it has not ended.
+    #[error("the guest has an interrupt of that line which it has not ended")]
+    InProgress,
+    /// The host's interrupt controller ends and completes an interrupt in one step.
+    #[error("the host's interrupt controller does not separate priority drop and deactivation")]
+    HostController,
+    /// The interrupt is forwarded already.
+    #[error("it is forwarded already, or another handler shares it")]
+    Busy,
+    /// Another failure.
+    #[error("the module vfio_forward refused it")]
+    Other {
+        /// The error of the ioctl.
+        source: io::Error,
+    },
+}
+
+impl From<io::Error> for ForwardError {
+    fn from(source: io::Error) -> Self {
+        match source.raw_os_error() {
+            Some(libc::ENODEV) => Self::Device,
+            Some(libc::ENXIO) => Self::Index,
+            Some(libc::EOPNOTSUPP) => Self::Edge,
+            Some(libc::EPERM) => Self::OtherProcess,
+            Some(libc::EAGAIN) => Self::Gic,
+            Some(libc::ERANGE) => Self::Range,
+            Some(libc::EADDRINUSE) => Self::Taken,
+            Some(libc::EINPROGRESS) => Self::InProgress,
+            Some(libc::EPROTONOSUPPORT) => Self::HostController,
+            Some(libc::EBUSY) => Self::Busy,
+            _ => Self::Other { source },
+        }
+    }
+}
+
+/// Whether this host has the module.
+pub fn support() -> Support {
+    if cfg!(not(target_arch = "aarch64")) {
+        return Support::No(
+            "only a gic ties an interrupt of a device to one of the guest".to_owned(),
+        );
+    }
+    match open() {
+        Ok(_) => Support::Yes,
+        Err(error) => Support::No(error.to_string()),
+    }
+}
+
+fn open() -> Result<File, ForwardError> {
+    let opened = File::options().read(true).write(true).open(PATH);
+    let module = opened.map_err(|source| ForwardError::NoModule { source })?;
+    // SAFETY: `module` is open and owned here; the call takes no pointer.
+    let found = unsafe { ioctl(&module, GET_API_VERSION()) };
+    match found {
+        VERSION => Ok(module),
+        0.. => Err(ForwardError::Version { found }),
+        _ => Err(io::Error::last_os_error().into()),
+    }
+}
+
+/// Forwards interrupt `index` of a device to a line of the VM.
+pub fn forward(vm: &VmFd, device: &Arc<File>, index: u32, gsi: Gsi) -> Result<Forwarded, Error> {
+    let refused = |source| Error::from(KvmError::Forward { index, gsi, source });
+    let module = open().map_err(refused)?;
+    let request = Irq {
+        vm_fd: vm.as_raw_fd(),
+        spi: gsi.number(),
+        ..irq(device.as_raw_fd(), index)
+    };
+    let mut left = TRIES;
+    // SAFETY: `module` is open and owned here, `request` the structure that the call reads.
+    while unsafe { ioctl_with_ref(&module, FORWARD(), &request) } < 0 {
+        let error = ForwardError::from(io::Error::last_os_error());
+        left -= 1;
+        if left == 0 || !matches!(error, ForwardError::InProgress) {
+            return Err(refused(error));
+        }
+        thread::sleep(PAUSE);
+    }
+    Ok(Forwarded {
+        module,
+        device: Arc::clone(device),
+        index,
+        gsi,
+    })
+}
+
+fn irq(device_fd: RawFd, index: u32) -> Irq {
+    Irq {
+        argsz: IRQ_SIZE,
+        device_fd,
+        index,
+        ..Irq::default()
+    }
+}
+
+/// A forwarded interrupt.
+#[derive(Debug)]
+pub struct Forwarded {
+    module: File,
+    device: Arc<File>,
+    index: u32,
+    gsi: Gsi,
+}
+
+impl ForwardedInterrupt for Forwarded {
+    fn state(&self) -> Result<ForwardedState, Error> {
+        let mut state = State {
+            argsz: STATE_SIZE,
+            device_fd: self.device.as_raw_fd(),
+            index: self.index,
+            ..State::default()
+        };
+        // SAFETY: `module` is open as long as `self`, `state` the structure that the call reads and writes.
+        if unsafe { ioctl_with_mut_ref(&self.module, GET_STATE(), &mut state) } < 0 {
+            let (index, gsi) = (self.index, self.gsi);
+            let source = io::Error::last_os_error().into();
+            return Err(KvmError::Forward { index, gsi, source }.into());
+        }
+        Ok(ForwardedState {
+            injected: state.injected,
+            signalled: state.signalled,
+            is_active: state.flags & ACTIVE != 0,
+        })
+    }
+}
+
+impl Drop for Forwarded {
+    fn drop(&mut self) {
+        let request = irq(self.device.as_raw_fd(), self.index);
+        // Nobody could be told of an error, and the end of the file does the same.
+        // SAFETY: `module` is open as long as `self`, `request` the structure that the call reads.
+        let _ = unsafe { ioctl_with_ref(&self.module, UNFORWARD(), &request) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_refusal_says_what_is_wrong() {
+        let text = |errno| ForwardError::from(io::Error::from_raw_os_error(errno)).to_string();
+        assert!(text(libc::EOPNOTSUPP).contains("edges"));
+        assert!(text(libc::EPERM).contains("another process"));
+        assert!(text(libc::EAGAIN).contains("not initialised"));
+        assert!(text(libc::ENOMEM).contains("refused"));
+    }
+}

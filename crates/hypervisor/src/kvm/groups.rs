@@ -1,0 +1,228 @@
+//! Groups of doorbells: several items on one address and length, as far as KVM can express them.
+//!
+//! An item whose match no other item has is an ioeventfd of its own; items that share a match get a
+//! [relay](super::relay). When a second item joins a match, the kernel's registration moves from the eventfd of
+//! the first item to that of the relay. A write in between leaves the guest; the thread of the vCPU hands it to
+//! [`Groups::deliver`], so that no write is lost and the VMM sees no exit.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::{Mutex, PoisonError};
+
+use kvm_ioctls::VmFd;
+use vmm_sys_util::eventfd::EventFd;
+
+use super::super::Error;
+use super::doorbells::{assign, deassign};
+use super::error::KvmError;
+use super::relay::{Item, Relay};
+use vmbell::doorbell::{DoorbellError, EventId, IoEventAddress, Pattern};
+
+/// All groups of a guest.
+#[derive(Debug)]
+pub struct Groups {
+    matches: Mutex<BTreeMap<IoEventAddress, Vec<Match>>>,
+    max_items: usize,
+    /// Counts the begins and ends of moves, so it is odd while a registration moves.
+    moves: AtomicU64,
+}
+
+/// The items of a group that have the same match.
+#[derive(Debug)]
+struct Match {
+    pattern: Pattern,
+    target: Target,
+}
+
+#[derive(Debug)]
+enum Target {
+    One(Item),
+    Many(Relay),
+}
+
+impl Target {
+    fn len(&self) -> usize {
+        match self {
+            Self::One(_) => 1,
+            Self::Many(relay) => relay.len(),
+        }
+    }
+
+    fn has(&self, id: EventId) -> bool {
+        match self {
+            Self::One(item) => item.id == id,
+            Self::Many(relay) => relay.has(id),
+        }
+    }
+
+    fn bell(&self) -> &EventFd {
+        match self {
+            Self::One(item) => &item.event,
+            Self::Many(relay) => relay.bell(),
+        }
+    }
+}
+
+impl Groups {
+    pub fn new(max_items: u32) -> Self {
+        Self {
+            matches: Mutex::default(),
+            max_items: usize::try_from(max_items).unwrap_or(usize::MAX),
+            moves: AtomicU64::new(0),
+        }
+    }
+
+    /// Adds `event` to the group on this address and length. Refuses an item that is there already, a wildcard
+    /// beside a value, and one item more than `max_items`.
+    pub fn join(
+        &self,
+        vm: &VmFd,
+        event: &EventFd,
+        address: IoEventAddress,
+        pattern: Pattern,
+    ) -> Result<(), Error> {
+        let id = EventId::of(event).map_err(DoorbellError::from)?;
+        let mut matches = self.matches.lock().unwrap_or_else(PoisonError::into_inner);
+        let group = matches.entry(address).or_default();
+        let of_this_length = || group.iter().filter(|m| m.pattern.len == pattern.len);
+        let is_same = |m: &&Match| m.pattern == pattern;
+        if of_this_length().filter(is_same).any(|m| m.target.has(id)) {
+            return Err(DoorbellError::Exists { address, pattern }.into());
+        }
+        if of_this_length().any(|m| m.pattern.value.is_none() != pattern.value.is_none()) {
+            return Err(KvmError::MixedGroup { address, pattern }.into());
+        }
+        if of_this_length().map(|m| m.target.len()).sum::<usize>() >= self.max_items {
+            let limit = u32::try_from(self.max_items).unwrap_or(u32::MAX);
+            let len = pattern.len;
+            return Err(DoorbellError::TooManyItems {
+                address,
+                len,
+                limit,
+            }
+            .into());
+        }
+        let item = Item {
+            id,
+            event: clone(event)?,
+        };
+        match group.iter_mut().find(|m| m.pattern == pattern) {
+            None => {
+                assign(vm, event, address, pattern)?;
+                let target = Target::One(item);
+                group.push(Match { pattern, target });
+            }
+            Some(Match {
+                target: Target::Many(relay),
+                ..
+            }) => relay.add(item),
+            Some(Match { target, .. }) => {
+                let Target::One(first) = &*target else {
+                    return Ok(());
+                };
+                let first = Item {
+                    id: first.id,
+                    event: clone(&first.event)?,
+                };
+                let relay = Relay::start(vec![first, item])?;
+                self.moved(|| replace(vm, address, pattern, target.bell(), relay.bell()))?;
+                *target = Target::Many(relay);
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes `event` from its group. `None` if no group has this item; the caller then removes a single
+    /// registration.
+    pub fn leave(
+        &self,
+        vm: &VmFd,
+        event: &EventFd,
+        address: IoEventAddress,
+        pattern: Pattern,
+    ) -> Result<Option<()>, Error> {
+        let mut matches = self.matches.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(group) = matches.get_mut(&address) else {
+            return Ok(None);
+        };
+        let id = EventId::of(event).map_err(DoorbellError::from)?;
+        let wanted = |m: &Match| m.pattern == pattern && m.target.has(id);
+        let Some(index) = group.iter().position(wanted) else {
+            return Ok(None);
+        };
+        let target = &group[index].target;
+        let last = target.len() == 1;
+        if last {
+            deassign(vm, target.bell(), address, pattern)?;
+        }
+        if let Target::Many(relay) = target {
+            relay.remove(id);
+        }
+        if last {
+            group.remove(index);
+            if group.is_empty() {
+                matches.remove(&address);
+            }
+        }
+        Ok(Some(()))
+    }
+
+    /// The count of moves, to be read before the guest is entered and passed to [`has_moved`](Self::has_moved).
+    #[inline]
+    pub fn moves(&self) -> u64 {
+        self.moves.load(Acquire)
+    }
+
+    /// Whether a registration moved since [`moves`](Self::moves) returned `since`, so that a write which left
+    /// the guest may belong to a group.
+    #[inline]
+    pub fn has_moved(&self, since: u64) -> bool {
+        let now = self.moves.load(Acquire);
+        now != since || now % 2 == 1
+    }
+
+    /// Rings for a write that left the guest, if it matches an item of a group. Returns whether it did.
+    #[cold]
+    pub fn deliver(&self, address: IoEventAddress, len: u32, value: u64) -> bool {
+        let matches = self.matches.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut group = matches.get(&address).into_iter().flatten();
+        let hit = group.find(|m| {
+            m.pattern.len == 0
+                || m.pattern.len == len && m.pattern.value.is_none_or(|wanted| wanted == value)
+        });
+        if let Some(hit) = hit {
+            // The write fails only if the count is at its limit; then the reader is notified anyway.
+            let _ = hit.target.bell().write(1);
+        }
+        hit.is_some()
+    }
+
+    fn moved(&self, change: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
+        self.moves.fetch_add(1, Release);
+        let result = change();
+        self.moves.fetch_add(1, Release);
+        result
+    }
+}
+
+/// Moves a registration from `old` to `new`; if `new` cannot be registered, `old` is registered again.
+fn replace(
+    vm: &VmFd,
+    address: IoEventAddress,
+    pattern: Pattern,
+    old: &EventFd,
+    new: &EventFd,
+) -> Result<(), Error> {
+    deassign(vm, old, address, pattern)?;
+    assign(vm, new, address, pattern).inspect_err(|_| {
+        // The old registration existed a moment ago, and the lock kept other registrations out.
+        let _ = assign(vm, old, address, pattern);
+    })
+}
+
+fn clone(event: &EventFd) -> Result<EventFd, Error> {
+    event
+        .try_clone()
+        .map_err(Error::system("duplicate an eventfd"))
+}

@@ -1,0 +1,249 @@
+//! A guest of KVM: its creation, and its registrations of doorbells. Its functions run on any thread.
+
+use std::fs::File;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+use kvm_bindings::kvm_enable_cap;
+use kvm_ioctls::{IoEventAddress as KvmAddress, VmFd};
+use stub::layout::RAM_BASE;
+use vm_memory::GuestMemoryMmap;
+use vmm_sys_util::eventfd::EventFd;
+
+use super::super::created_vcpus::CreatedVcpus;
+use super::super::{
+    AssignedDevices, Capability, DeviceMemory, Error, EventCounter, ExitCounts, ForwardedInterrupt,
+    IoEvents, Irqchip, Vm, VmConfig,
+};
+use super::arch::routes::Lines;
+use super::arch::vm::{Parts, RAM};
+use super::arch::{boot, exit_reasons, support};
+use super::coalesced::Coalesced;
+use super::groups::Groups;
+use super::memory::Slots;
+use super::statistics::Statistics;
+use super::system::System;
+use super::vcpu::KvmVcpu;
+use super::vfio::VfioFiles;
+use super::{doorbells, events, forward, interrupts, memory};
+use vmbell::doorbell::{Datamatch, IoEventAddress, Pattern, Sharing};
+use vmbell::irq::{Gsi, Routing};
+
+/// The state that a guest's vCPUs share.
+#[derive(Debug)]
+pub(super) struct Guest {
+    pub(super) slots: Slots,
+    pub(super) system: Arc<System>,
+    pub(super) ram: GuestMemoryMmap,
+    /// The memory that guest programs start from (`boot/` of the architecture); `None` in a guest whose RAM begins at 0.
+    pub(super) boot_area: Option<GuestMemoryMmap>,
+    /// What this architecture has besides.
+    pub(super) parts: Parts,
+    pub(super) lines: Lines,
+    pub(super) irqchip: Irqchip,
+    pub(super) vcpus: u32,
+    pub(super) groups: Groups,
+    pub(super) coalesced: Coalesced,
+}
+
+/// A vCPU's counts. The guest keeps them after the vCPU was dropped.
+#[derive(Debug)]
+pub(super) struct Counts {
+    pub(super) statistics: Statistics,
+    /// Exits to the VMM. Only the thread of the vCPU writes it.
+    pub(super) heavy: AtomicU64,
+}
+
+/// A guest that KVM runs.
+#[derive(Debug)]
+pub struct KvmVm {
+    // Dropped before the VM that it belongs to.
+    vfio_files: VfioFiles,
+    pub(super) guest: Arc<Guest>,
+    created_vcpus: CreatedVcpus<Arc<Counts>>,
+}
+
+impl KvmVm {
+    pub(super) fn new(system: Arc<System>, config: &VmConfig) -> Result<Self, Error> {
+        config.check(RAM)?;
+        let vm = system
+            .fd
+            .create_vm()
+            .map_err(Error::system("create a vm"))?;
+        let parts = Parts::new(&system, &vm, config)?;
+        let mut slots = Slots::new(vm);
+        let ram = match &config.memory {
+            Some(memory) => memory.clone(),
+            None => memory::map(config.ram_base, config.ram_size)?,
+        };
+        slots.add(&ram)?;
+        let lines = Lines::default();
+        if config.ram_base == RAM_BASE && config.irqchip == Irqchip::Full {
+            // The kernel's default routes also lead to the PIC, which a guest program does not know how to
+            // mask.
+            let routes: Vec<_> = Routing::identity().routes().collect();
+            let routing = interrupts::route(slots.vm(), config.irqchip, &routes, false)?;
+            lines.follow(routing);
+        }
+        let boot_area = if config.ram_base == RAM_BASE {
+            let area = boot::area(&system, config)?;
+            slots.add(&area)?;
+            Some(area)
+        } else {
+            None
+        };
+        for (address, memory) in &config.device_memory {
+            slots.map_device(*address, memory)?;
+        }
+        let guest = Guest {
+            slots,
+            system,
+            ram,
+            boot_area,
+            parts,
+            lines,
+            irqchip: config.irqchip,
+            vcpus: config.vcpus,
+            groups: Groups::new(config.max_items),
+            coalesced: Coalesced::default(),
+        };
+        Ok(Self {
+            vfio_files: VfioFiles::default(),
+            guest: Arc::new(guest),
+            created_vcpus: CreatedVcpus::new(config.vcpus),
+        })
+    }
+}
+
+impl KvmVm {
+    pub(super) fn descriptor(&self) -> &VmFd {
+        self.guest.slots.vm()
+    }
+
+    /// The light exits that the kernel counts, which may be none of those that happen, and the heavy ones.
+    pub(super) fn exits(&self) -> [u64; 2] {
+        let mut sums = [0, 0];
+        for vcpu in self.created_vcpus.all() {
+            let heavy = vcpu.heavy.load(Relaxed);
+            // The file was read once when the vCPU was made, and later reads cannot fail.
+            let all = vcpu.statistics.exits().unwrap_or(heavy);
+            sums[0] += all.saturating_sub(heavy);
+            sums[1] += heavy;
+        }
+        sums
+    }
+}
+
+/// Enables a capability of the VM (`KVM_ENABLE_CAP`).
+pub(super) fn enable(vm: &VmFd, cap: u32, argument: u64) -> Result<(), Error> {
+    let mut request = kvm_enable_cap {
+        cap,
+        ..kvm_enable_cap::default()
+    };
+    request.args[0] = argument;
+    vm.enable_cap(&request)
+        .map_err(Error::system("enable a capability of the vm"))
+}
+
+impl Vm for KvmVm {
+    type Vcpu = KvmVcpu;
+
+    fn memory(&self) -> &GuestMemoryMmap {
+        &self.guest.ram
+    }
+
+    fn create_vcpu(&self, index: u32) -> Result<KvmVcpu, Error> {
+        let make = || KvmVcpu::new(Arc::clone(&self.guest), index);
+        self.created_vcpus.create(index, make)
+    }
+
+    fn count_events(&self) -> Box<dyn EventCounter> {
+        let reasons = exit_reasons::exit_reasons(&self.guest.system.host);
+        events::counter(self.created_vcpus.all(), reasons)
+    }
+
+    fn exit_counts(&self) -> ExitCounts {
+        let [light, heavy] = self.exits();
+        let counts_light =
+            support::support(&self.guest.system, Capability::CountsLightExits).is_yes();
+        ExitCounts {
+            light: counts_light.then_some(light),
+            heavy,
+        }
+    }
+
+    fn processes(&self) -> Vec<u32> {
+        Vec::new()
+    }
+}
+
+impl IoEvents for KvmVm {
+    fn register_ioevent(
+        &self,
+        event: &EventFd,
+        address: IoEventAddress,
+        datamatch: Datamatch,
+        sharing: Sharing,
+    ) -> Result<(), Error> {
+        let (vm, pattern) = (self.guest.slots.vm(), Pattern::from(datamatch));
+        match sharing {
+            Sharing::Exclusive => doorbells::assign(vm, event, address, pattern),
+            Sharing::Group => self.guest.groups.join(vm, event, address, pattern),
+        }
+    }
+
+    fn unregister_ioevent(
+        &self,
+        event: &EventFd,
+        address: IoEventAddress,
+        datamatch: Datamatch,
+    ) -> Result<(), Error> {
+        let (vm, pattern) = (self.guest.slots.vm(), Pattern::from(datamatch));
+        match self.guest.groups.leave(vm, event, address, pattern)? {
+            Some(()) => Ok(()),
+            None => doorbells::deassign(vm, event, address, pattern),
+        }
+    }
+
+    fn register_coalesced(&self, address: u64, len: u32) -> Result<(), Error> {
+        self.guest
+            .slots
+            .vm()
+            .register_coalesced_mmio(KvmAddress::Mmio(address), len)
+            .map_err(Error::system(
+                "let kvm keep writes back (KVM_REGISTER_COALESCED_MMIO)",
+            ))?;
+        self.guest.coalesced.begin();
+        Ok(())
+    }
+}
+
+impl AssignedDevices for KvmVm {
+    fn map_device_memory(&self, address: u64, memory: &DeviceMemory) -> Result<(), Error> {
+        self.guest.slots.map_device(address, memory)
+    }
+
+    fn unmap_device_memory(&self, address: u64) -> Result<(), Error> {
+        self.guest.slots.unmap_device(address)
+    }
+
+    fn add_vfio_file(&self, file: BorrowedFd<'_>) -> Result<(), Error> {
+        self.vfio_files.add(self.descriptor(), file)
+    }
+
+    fn remove_vfio_file(&self, file: BorrowedFd<'_>) -> Result<(), Error> {
+        self.vfio_files.remove(file)
+    }
+
+    fn forward_interrupt(
+        &self,
+        device: &Arc<File>,
+        index: u32,
+        gsi: Gsi,
+    ) -> Result<Box<dyn ForwardedInterrupt>, Error> {
+        let forwarded = forward::forward(self.descriptor(), device, index, gsi)?;
+        Ok(Box::new(forwarded))
+    }
+}

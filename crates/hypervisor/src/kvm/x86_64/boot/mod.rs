@@ -1,0 +1,100 @@
+//! The memory that a guest program starts from: 64-bit mode with the low 4 GiB identity-mapped.
+//!
+//! All of it is in one memory slot below RAM, which is not part of
+//! [`Vm::memory`](crate::Vm::memory): the hypercall page, page tables, descriptor tables, and the
+//! exception handlers that record a fault for [`last_words`](super::last_words) (Intel SDM vol. 3, 4.5, 6.14,
+//! 8.7). Filled by the thread that creates the guest.
+
+mod code;
+mod tables;
+
+use stub::layout::{HYPERCALL_PAGE, MAX_VCPUS};
+use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
+
+use super::super::memory;
+use super::super::system::System;
+use super::cpuid;
+use crate::{Error, VmConfig};
+
+/// The first address of the slot: the hypercall page.
+const START: u64 = HYPERCALL_PAGE;
+const END: u64 = 0xb_0000;
+
+/// The top-level page table.
+pub const PML4: u64 = 0x2_0000;
+const PDPT: u64 = 0x2_1000;
+const PAGE_DIRECTORIES: u64 = 0x2_2000;
+/// The GDT: null, code and data segments.
+pub const GDT: u64 = 0x2_6000;
+const HANDLERS: u64 = 0x2_8000;
+/// A task state segment for each vCPU, [`TSS_SIZE`] apart.
+pub const TSS: u64 = 0x2_9000;
+/// Distance between two task state segments, in bytes.
+pub const TSS_SIZE: usize = 128;
+/// A stack for the exception handlers of each vCPU, [`STACK_SIZE`] apart.
+const STACKS: u64 = 0x2_b000;
+const STACK_SIZE: u64 = 256;
+/// Two pages for each vCPU: its IDT, and the code that its interrupt gates lead to.
+const VECTORS: u64 = 0x3_0000;
+const VECTORS_SIZE: u64 = 0x2000;
+const THUNKS: u64 = 0x1000;
+
+const _: () = assert!(TSS + (TSS_SIZE * MAX_VCPUS) as u64 <= STACKS);
+const _: () = assert!(STACKS + STACK_SIZE * MAX_VCPUS as u64 <= VECTORS);
+const _: () = assert!(VECTORS + VECTORS_SIZE * MAX_VCPUS as u64 <= END);
+
+/// Bytes of the GDT.
+pub const GDT_SIZE: u16 = 3 * 8;
+/// Bytes of the IDT.
+pub const IDT_SIZE: u16 = 256 * 16;
+/// The selector of the code segment.
+pub const CODE_SELECTOR: u16 = 8;
+/// The selector of the data segment.
+pub const DATA_SELECTOR: u16 = 16;
+
+/// The top of the exception handlers' stack of the vCPU with this index.
+pub const fn stack_top(index: u32) -> u64 {
+    STACKS + STACK_SIZE * (index as u64 + 1)
+}
+
+/// Makes the memory of the slot and fills it.
+pub fn area(system: &System, _: &VmConfig) -> Result<GuestMemoryMmap, Error> {
+    let vmmcall = cpuid::has_vmmcall(&system.host.cpuid);
+    let area = memory::map(START, END - START)?;
+    let parts = [
+        (HYPERCALL_PAGE, code::hypercall_page(vmmcall)?),
+        (PML4, tables::page_tables()),
+        (GDT, tables::segments()),
+        (HANDLERS, code::handlers()?),
+        (TSS, tables::task_states()),
+    ];
+    for (address, bytes) in parts {
+        write(&area, address, &bytes)?;
+    }
+    let exceptions = tables::exception_gates();
+    for index in (0..).take(MAX_VCPUS) {
+        write(&area, gates(index), &exceptions)?;
+    }
+    Ok(area)
+}
+
+/// The address of the IDT of the vCPU with this index.
+pub const fn gates(index: u32) -> u64 {
+    VECTORS + VECTORS_SIZE * index as u64
+}
+
+/// Makes all external interrupts of a vCPU enter at `rip`, with the vector pushed below the interrupt frame.
+pub fn set_interrupt_handler(area: &GuestMemoryMmap, index: u32, rip: u64) -> Result<(), Error> {
+    let (gates, thunks) = (gates(index), gates(index) + THUNKS);
+    write(area, thunks, &code::interrupt_thunks(thunks, rip)?)?;
+    let first = 16 * code::EXCEPTIONS as u64;
+    write(area, gates + first, &tables::interrupt_gates(thunks))
+}
+
+fn write(area: &GuestMemoryMmap, address: u64, bytes: &[u8]) -> Result<(), Error> {
+    let written = area.write_slice(bytes, GuestAddress(address));
+    written.map_err(|error| Error::System {
+        operation: "fill the area that guests start from",
+        source: std::io::Error::other(error),
+    })
+}

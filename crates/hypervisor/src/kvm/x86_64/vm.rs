@@ -1,0 +1,80 @@
+//! What an x86-64 guest has besides memory: the pages that VMX needs, the interrupt controllers and timer of a PC, and
+//! its vCPUs. Its creator sets it up.
+
+use std::ops::Range;
+
+use kvm_bindings::{KVM_CAP_EXIT_HYPERCALL, KVM_CAP_SPLIT_IRQCHIP, kvm_pit_config};
+use kvm_ioctls::{VcpuFd, VmFd};
+use stub::layout::RAM_BASE;
+
+use super::super::system::System;
+use super::super::vm::{Guest, enable};
+use super::cpuid;
+use super::host::HC_MAP_GPA_RANGE;
+use crate::{CpuFeatures, Error, Irqchip, VmConfig};
+use vmbell::irq::Gic;
+
+/// Where RAM may be: that of an image, and that of a guest program. Devices and interrupt controllers are above.
+pub const RAM: &[Range<u64>] = &[0..RAM_END, RAM_BASE..RAM_END];
+const RAM_END: u64 = 0xc000_0000;
+
+/// Guest-physical address of the three pages that Intel's VMX needs (KVM_SET_TSS_ADDR), below the place of
+/// firmware.
+const TSS_PAGES: usize = 0xfffb_d000;
+/// Input pins of an I/O APIC.
+const IOAPIC_PINS: u64 = 24;
+
+/// What the guest keeps of it: what its vCPUs' CPUID will show.
+#[derive(Debug)]
+pub struct Parts {
+    pv_eoi: bool,
+    hidden: CpuFeatures,
+}
+
+impl Parts {
+    /// Sets up a new guest that has no vCPU yet.
+    pub fn new(system: &System, vm: &VmFd, config: &VmConfig) -> Result<Self, Error> {
+        vm.set_tss_address(TSS_PAGES)
+            .map_err(Error::system("place the pages that VMX needs"))?;
+        match config.irqchip {
+            Irqchip::None => {}
+            Irqchip::Split => enable(vm, KVM_CAP_SPLIT_IRQCHIP, IOAPIC_PINS)?,
+            Irqchip::Full => {
+                vm.create_irq_chip()
+                    .map_err(Error::system("create the interrupt controllers"))?;
+                vm.create_pit2(kvm_pit_config::default())
+                    .map_err(Error::system("create the interval timer"))?;
+            }
+        }
+        if system.host.hypercall_exits {
+            enable(vm, KVM_CAP_EXIT_HYPERCALL, 1 << HC_MAP_GPA_RANGE)?;
+        }
+        Ok(Self {
+            pv_eoi: config.pv_eoi,
+            hidden: config.hidden,
+        })
+    }
+
+    /// The version of arm64's interrupt controllers.
+    pub const fn gic(&self) -> Option<Gic> {
+        None
+    }
+}
+
+/// Makes a vCPU, with its CPUID.
+pub fn vcpu(guest: &Guest, index: u32) -> Result<VcpuFd, Error> {
+    let fd = guest
+        .slots
+        .vm()
+        .create_vcpu(index.into())
+        .map_err(Error::system("create a vcpu"))?;
+    let offer = cpuid::Offer {
+        index,
+        vcpus: guest.vcpus,
+        irqchip: guest.irqchip,
+        pv_eoi: guest.parts.pv_eoi,
+        hidden: guest.parts.hidden,
+    };
+    cpuid::set(&fd, &guest.system.host.cpuid, offer)?;
+    Ok(fd)
+}

@@ -1,0 +1,186 @@
+//! The traits that a backend implements, and the exits for which a guest leaves to the VMM.
+//!
+//! A [`Hypervisor`] makes a [`Vm`], and a [`Vm`] makes [`Vcpu`]s. Each vCPU runs on the thread that calls
+//! [`Vcpu::run`]. Where backends differ, the difference is a [`Capability`], which a caller asks for once.
+
+mod bare;
+mod capability;
+mod config;
+mod cpu_features;
+mod created_vcpus;
+mod device_memory;
+mod error;
+mod events;
+mod exit;
+mod forwarded_interrupt;
+mod ioevents;
+mod irqs;
+mod shared_memory;
+mod stage;
+
+pub mod aarch64;
+#[cfg(not(target_arch = "x86_64"))]
+pub mod absent;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+pub mod kvm;
+#[cfg(target_arch = "x86_64")]
+pub mod x86_64;
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+pub use absent as kvm;
+
+use std::fmt;
+use std::sync::Arc;
+
+use vm_memory::GuestMemoryMmap;
+
+pub use bare::{BareExit, BareLoop};
+pub use capability::{Capability, Support};
+pub use config::{Containment, PatchMode, SpinPolicy, VmConfig};
+pub use cpu_features::{CpuFeatures, CpuidRegister};
+pub use created_vcpus::CreatedVcpus;
+pub use device_memory::{AssignedDevices, DeviceMemory, Rule as DeviceMemoryRule};
+pub use error::{Error, chain};
+pub use events::{EventCounter, EventCounts};
+pub use exit::{ExitCounts, Fault, VmEntry, VmExit};
+pub use forwarded_interrupt::{ForwardedInterrupt, ForwardedState};
+pub use ioevents::IoEvents;
+pub use irqs::{IrqTrigger, Irqs};
+pub use shared_memory::shared_memory;
+pub use stage::Stage;
+
+pub use vmbell::irq::Irqchip;
+
+/// A backend, which makes guests.
+pub trait Hypervisor {
+    /// The virtual machines of this backend.
+    type Vm: Vm;
+
+    /// The backend's name as users type it: `kvm`, `usermode`.
+    fn name(&self) -> &'static str;
+
+    /// Whether this host lets the backend do `capability`, and if not, why.
+    fn support(&self, capability: Capability) -> Support;
+
+    /// Fails, with the reason, unless this host lets the backend do `capability`.
+    fn require(&self, capability: Capability) -> Result<(), Error> {
+        match self.support(capability) {
+            Support::Yes => Ok(()),
+            Support::No(reason) => Err(Error::Unsupported {
+                backend: self.name(),
+                capability,
+                reason,
+            }),
+        }
+    }
+
+    /// Makes a guest with RAM and without code. Fails with [`Error::Config`] if the backend cannot hold such a
+    /// guest.
+    fn create_vm(&self, config: &VmConfig) -> Result<Self::Vm, Error>;
+
+    /// Makes a loop that measures the least that an exit to the VMM costs here. Needs [`Capability::BareLoop`].
+    fn bare_loop(&self, exit: BareExit) -> Result<Box<dyn BareLoop>, Error>;
+}
+
+/// A guest: its memory and its vCPUs, its doorbells, its interrupts and the devices that it gets.
+pub trait Vm: IoEvents + Irqs + AssignedDevices + 'static {
+    /// The virtual CPUs of this backend.
+    type Vcpu: Vcpu;
+
+    /// Guest RAM, at its guest-physical addresses: the caller's memory if [`VmConfig::memory`] has it.
+    fn memory(&self) -> &GuestMemoryMmap;
+
+    /// Makes the vCPU with this index. Fails with [`Error::Vcpu`] if it was made before or the guest has fewer
+    /// vCPUs.
+    fn create_vcpu(&self, index: u32) -> Result<Self::Vcpu, Error>;
+
+    /// Counts the events of this guest on the calling thread and on the threads that it starts from now on, for
+    /// the vCPUs that have been made by now.
+    fn count_events(&self) -> Box<dyn EventCounter>;
+
+    /// The number of exits so far, over all vCPUs.
+    fn exit_counts(&self) -> ExitCounts;
+
+    /// The numbers of the processes, other than this one, that run guest code: their CPU time belongs to the
+    /// guest too.
+    fn processes(&self) -> Vec<u32>;
+}
+
+/// A virtual CPU, owned by the one thread that runs it.
+pub trait Vcpu: Send {
+    /// Sets where the first [`run`](Self::run) starts. Fails with [`Error::Running`] once the vCPU has run, except for
+    /// [`EntryPoint::RealMode`] and [`EntryPoint::Secondary`], which reset a vCPU that did not begin as
+    /// [`EntryPoint::Program`].
+    fn set_entry_point(&mut self, entry: EntryPoint) -> Result<(), Error>;
+
+    /// Sets the address at which this vCPU handles all external interrupts. Fails with [`Error::Running`] once
+    /// the vCPU has run.
+    ///
+    /// What the handler finds and how it returns depends on the architecture; see the module of its name here.
+    fn set_interrupt_handler(&mut self, pc: u64) -> Result<(), Error>;
+
+    /// Enters the guest and returns when the guest leaves it.
+    fn run(&mut self, entry: VmEntry) -> Result<VmExit, Error>;
+
+    /// Whether a kick waits for the next [`run`](Self::run), which then leaves the guest at once. A thread with
+    /// other work to do before it enters the guest can ask this.
+    fn is_kicked(&self) -> bool;
+
+    /// A handle with which any thread can kick this vCPU.
+    fn kick_handle(&self) -> Arc<dyn Kick>;
+}
+
+/// Makes a vCPU leave the guest with [`VmExit::Kicked`]. The threads that may kick the vCPU share the handle, and
+/// the thread that runs the vCPU answers. The handle may outlive the vCPU.
+pub trait Kick: Send + Sync + fmt::Debug {
+    /// Asks the vCPU to leave the guest. If it is outside the guest, it answers at its next entry.
+    fn kick(&self);
+}
+
+/// Where and how a vCPU starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EntryPoint {
+    /// 64-bit code with the low 4 GiB identity-mapped: the state in which our guest programs start.
+    Program {
+        /// First instruction.
+        pc: u64,
+        /// Stack pointer.
+        sp: u64,
+        /// Two arguments, in the registers that the C ABI uses for them.
+        arguments: [u64; 2],
+    },
+    /// The state in which loaders leave the processor of a PC: 32-bit code in flat segments, no paging. Needs
+    /// [`Capability::Kernels`].
+    Protected {
+        /// First instruction.
+        pc: u32,
+        /// Multiboot's magic number (Multiboot 0.6.96, 3.2).
+        eax: u32,
+        /// Guest-physical address of the information of Multiboot, or of PVH.
+        ebx: u32,
+        /// Guest-physical address of Linux's boot parameters (Linux `Documentation/arch/x86/boot.rst`).
+        esi: u32,
+    },
+    /// Real mode at `segment:offset`, in the state of a processor after its reset. Needs [`Capability::Kernels`].
+    RealMode {
+        /// The code segment, a sixteenth of its address.
+        segment: u16,
+        /// First instruction.
+        offset: u16,
+    },
+    /// The state in which loaders leave the processor of an arm64 machine: EL1 with the MMU off (Linux
+    /// `Documentation/arch/arm64/booting.rst`). Needs [`Capability::Kernels`].
+    MmuOff {
+        /// First instruction.
+        pc: u64,
+        /// Guest-physical address of the device tree, in `x0`.
+        tree: u64,
+    },
+    /// Waits until another vCPU starts it: by a SIPI, which needs [`Capability::Kernels`] and an [`Irqchip`]; on arm64 by
+    /// CPU_ON of PSCI, after which it begins with the MMU off.
+    Secondary,
+}
+
+// The unit tests wait as those that run guests do.
+#[cfg(test)]
+#[path = "../../vmm/tests/harness/wait.rs"]
+mod wait;
