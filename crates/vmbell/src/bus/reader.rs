@@ -5,8 +5,9 @@ use crate::quiesce::SnapshotReader;
 
 /// One thread's reader of a [`Bus`](super::Bus).
 ///
-/// As long as it is not [idle](Self::idle), devices that were removed from the bus stay in memory until its
-/// next access, and [`Bus::synchronize`](super::Bus::synchronize) waits for that access.
+/// While it is not [idle](Self::idle), [`Bus::synchronize`](super::Bus::synchronize) waits for its next access, and a
+/// device that was removed from the bus stays in memory. The access itself frees nothing: the next change of the bus
+/// after it does, or `synchronize`.
 #[derive(Debug)]
 pub struct BusReader {
     reader: SnapshotReader<Map>,

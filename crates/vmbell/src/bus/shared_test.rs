@@ -107,6 +107,22 @@ fn removed_device_is_freed_when_readers_are_past_it() {
 }
 
 #[test]
+fn removed_device_is_freed_by_the_first_change_after_the_next_access_and_not_by_the_access() {
+    let bus = Bus::new();
+    let mut reader = bus.reader();
+    let device = Arc::new(Register::default());
+    let weak = Arc::downgrade(&device);
+    bus.insert(range(0x100), device).unwrap();
+    assert!(reader.write(0x100, &[1]));
+    drop(bus.remove(range(0x100)).unwrap());
+    assert!(!reader.write(0x100, &[1]));
+    assert!(weak.upgrade().is_some());
+    bus.insert(range(0x200), Arc::new(Register::default()))
+        .unwrap();
+    assert!(weak.upgrade().is_none());
+}
+
+#[test]
 fn devices_come_and_go_under_readers() {
     let bus = Bus::new();
     bus.insert(range(0), Arc::new(Register::default())).unwrap();
