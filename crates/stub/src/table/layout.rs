@@ -47,6 +47,8 @@ pub const MAX_ITEMS: usize = MAX_CHAIN * ListChunk::CODES;
 /// The most chunks of one list.
 pub(super) const MAX_CHAIN: usize = 128;
 
+// The size that the comments and the documentation give.
+const _: () = assert!(size_of::<Table>() == 8 << 20 || cfg!(miri) || cfg!(loom));
 const _: () = assert!(size_of::<Table>().is_multiple_of(4096) || cfg!(loom));
 const _: () = assert!(size_of::<AddressBucket>() == 64 || cfg!(loom));
 const _: () = assert!(size_of::<MatchBucket>() == 64 || cfg!(loom));
@@ -91,7 +93,7 @@ impl Table {
     #[cfg(not(loom))]
     #[expect(
         clippy::new_without_default,
-        reason = "nobody wants nine megabytes by default"
+        reason = "8 MiB are too much for a default value"
     )]
     pub const fn new() -> Self {
         Self {

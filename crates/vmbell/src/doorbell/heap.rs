@@ -8,7 +8,7 @@ use std::{fmt, ops::Deref};
 
 use stub::table::Table;
 
-/// A table on the heap; the kernel backs only the pages that are used.
+/// A table of 8 MiB on the heap, of which the kernel backs only the pages that are used.
 pub struct HeapTable(Box<Table>);
 
 #[cfg(not(loom))]
@@ -51,7 +51,7 @@ impl Deref for HeapTable {
 
 impl fmt::Debug for HeapTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The table itself is six megabytes of words.
+        // The table itself is 8 MiB of words.
         f.write_str("HeapTable")
     }
 }
