@@ -48,17 +48,18 @@ pub fn seal(file: &File, seals: libc::c_int) -> Result<(), Error> {
 
 /// A value of type `T` at an offset of a memory file, mapped for the monitor.
 #[derive(Debug)]
-pub struct Mapping<T> {
+pub struct Mapping<T: SharedLayout> {
     address: NonNull<T>,
     value: PhantomData<T>,
 }
 
 /// Marks types for which any bytes are a valid value and which the sandbox may change at any time: atomics, and
-/// integers that nobody writes once the memory is shared.
+/// integers that no thread writes once the memory is shared.
 ///
 /// # Safety
-/// All-zero bytes must be a valid value, and all fields that the sandbox can write must be atomic.
-pub unsafe trait SharedLayout {}
+/// All-zero bytes must be a valid value, and all fields that the sandbox can write must be atomic. Once a
+/// [`Mapping`] can be shared, no thread writes the other fields.
+pub unsafe trait SharedLayout: Send + Sync {}
 
 // SAFETY: integers and atomics throughout; the constant parts lie in memory the sandbox maps read-only.
 unsafe impl SharedLayout for stub::layout::Control {}
@@ -66,6 +67,21 @@ unsafe impl SharedLayout for stub::layout::Control {}
 unsafe impl SharedLayout for stub::layout::Shared {}
 
 impl<T: SharedLayout> Mapping<T> {
+    /// Makes a memory file of `size` bytes, which must hold a whole `T` at its start, and maps that. `fill` writes
+    /// the value while nothing else can have the file.
+    pub fn create(
+        name: &CStr,
+        size: u64,
+        fill: impl FnOnce(&mut T) -> Result<(), Error>,
+    ) -> Result<(File, Self), Error> {
+        let file = memory_file(name, size)?;
+        let mut mapping = Self::new(&file, 0)?;
+        // SAFETY: mapped for as long as `mapping` lives. The reference is exclusive: this is the only mapping of a
+        // file that was made above and leaves this function after the reference has ended.
+        fill(unsafe { mapping.address.as_mut() })?;
+        Ok((file, mapping))
+    }
+
     /// Maps `file`, which must hold a whole `T` at `offset`.
     pub fn new(file: &File, offset: u64) -> Result<Self, Error> {
         let offset = libc::off_t::try_from(offset).map_err(|error| Error::System {
@@ -91,16 +107,9 @@ impl<T: SharedLayout> Mapping<T> {
             _ => Err(Error::last("map shared memory")),
         }
     }
-
-    /// The value, for writing before the file is shared with the sandbox.
-    pub fn get_mut(&mut self) -> &mut T {
-        // SAFETY: mapped for as long as `self` lives; `&mut self` and the caller's promise that the
-        // file is not shared yet make it exclusive.
-        unsafe { self.address.as_mut() }
-    }
 }
 
-impl<T> Deref for Mapping<T> {
+impl<T: SharedLayout> Deref for Mapping<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -110,14 +119,15 @@ impl<T> Deref for Mapping<T> {
     }
 }
 
-impl<T> Drop for Mapping<T> {
+impl<T: SharedLayout> Drop for Mapping<T> {
     fn drop(&mut self) {
         // SAFETY: our mapping, of this size, to which no reference outlives `self`.
         unsafe { libc::munmap(self.address.as_ptr().cast(), size_of::<T>()) };
     }
 }
 
-// SAFETY: `SharedLayout` types are atomics, and constants while shared.
-unsafe impl<T> Send for Mapping<T> {}
-// SAFETY: as for `Send`.
-unsafe impl<T> Sync for Mapping<T> {}
+// SAFETY: `T` is `Send` and owned by this mapping alone on the monitor's side; the sandbox writes only its atomics
+// (`SharedLayout`).
+unsafe impl<T: SharedLayout> Send for Mapping<T> {}
+// SAFETY: a shared mapping gives out `&T` only, and `T` is `Sync`; the sandbox writes only its atomics.
+unsafe impl<T: SharedLayout> Sync for Mapping<T> {}

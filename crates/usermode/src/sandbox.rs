@@ -51,11 +51,11 @@ pub struct Sandbox {
 impl Sandbox {
     /// Starts a sandbox whose RAM is in the file `ram`, and waits until its vCPUs wait for their first entry.
     pub fn start(config: &VmConfig, ram: &FileOffset) -> Result<Self, Error> {
-        let read_only = memory_file(c"vmbell-read-only", PATCH_OFFSET + PATCH_SIZE)?;
+        let size = PATCH_OFFSET + PATCH_SIZE;
+        let fill = |control: &mut Control| fill_control(control, config, ram.start());
+        let (read_only, control) = Mapping::create(c"vmbell-read-only", size, fill)?;
         let writable = memory_file(c"vmbell-writable", size_of::<Shared>() as u64)?;
-        let mut control = Mapping::<Control>::new(&read_only, 0)?;
         let shared = Arc::new(Mapping::<Shared>::new(&writable, 0)?);
-        fill_control(control.get_mut(), config, ram.start())?;
         for (id, lapic) in (0..config.vcpus).zip(&shared.lapics) {
             lapic.reset(id);
         }
