@@ -25,7 +25,7 @@ pub(super) const COUNT: u64 = 0x1000;
 #[derive(Debug)]
 pub struct Bare {
     fd: VcpuFd,
-    page: Arc<RunPage>,
+    page: RunPage,
     kicks: Arc<Kicks>,
     /// The eventfd that the kernel signals for the guest's stores, if they are no exits to the loop.
     rung: Option<EventFd>,
@@ -50,10 +50,10 @@ impl Bare {
             BareExit::Ioeventfd => Some(ring(&vm)?),
         };
         let fd = arch::vm::vcpu(&vm.guest, 0)?;
-        let page = Arc::new(RunPage::new(&fd, system.run_size)?);
+        let page = RunPage::new(&fd, system.run_size)?;
         let bare = Self {
             fd,
-            kicks: Arc::new(Kicks::new(Arc::clone(&page))?),
+            kicks: Arc::new(Kicks::new(Arc::clone(page.mapping()))?),
             page,
             rung,
             start,

@@ -11,19 +11,19 @@ use std::sync::atomic::{AtomicBool, AtomicI32};
 use std::sync::{Arc, OnceLock};
 
 use super::super::{Error, Kick};
-use super::run_page::RunPage;
+use super::run_page::RunMapping;
 
 /// The state that a vCPU shares with the threads that kick it.
 #[derive(Debug)]
 pub struct Kicks {
-    page: Arc<RunPage>,
+    page: Arc<RunMapping>,
     requested: AtomicBool,
     /// The thread that runs the vCPU; 0 before the first run.
     thread: AtomicI32,
 }
 
 impl Kicks {
-    pub fn new(page: Arc<RunPage>) -> Result<Self, Error> {
+    pub fn new(page: Arc<RunMapping>) -> Result<Self, Error> {
         install_handler()?;
         Ok(Self {
             page,

@@ -1,13 +1,17 @@
 //! A vCPU's run page: `struct kvm_run` and the pages behind it, which the kernel shares with this process.
 //!
 //! The kernel writes it only during `KVM_RUN`, and the thread of the vCPU reads it only outside (Linux
-//! Documentation/virt/kvm/api.rst, 5). Two parts differ: other threads write `immediate_exit` at any time, and
-//! the ring of coalesced writes in the pages behind belongs to all vCPUs; both are used through atomics.
+//! Documentation/virt/kvm/api.rst, 5): that thread has the [`RunPage`]. Two parts differ: other threads write
+//! `immediate_exit` at any time, through a [`RunMapping`], and the ring of coalesced writes in the pages behind belongs
+//! to all vCPUs; both are used through atomics.
 #![allow(unsafe_code)]
 
+use std::cell::Cell;
+use std::marker::PhantomData;
 use std::mem::offset_of;
 use std::os::fd::AsRawFd;
 use std::ptr::{self, NonNull};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32};
 
 use kvm_bindings::{
@@ -88,16 +92,23 @@ pub struct Io {
     pub offset: u64,
 }
 
-/// The mapping of a vCPU's run page.
+/// The mapping of a vCPU's run page, and the one field of it that any thread may use.
 #[derive(Debug)]
-pub struct RunPage {
+pub struct RunMapping {
     address: NonNull<kvm_run>,
     size: usize,
 }
 
-impl RunPage {
+/// A vCPU's run page, for the one thread that runs the vCPU: it moves between threads, and is never shared.
+#[derive(Debug)]
+pub struct RunPage {
+    mapping: Arc<RunMapping>,
+    not_sync: PhantomData<Cell<()>>,
+}
+
+impl RunMapping {
     /// Maps the run page; `size` is the number of bytes that KVM_GET_VCPU_MMAP_SIZE returned.
-    pub fn new(vcpu: &VcpuFd, size: usize) -> Result<Self, Error> {
+    fn new(vcpu: &VcpuFd, size: usize) -> Result<Self, Error> {
         // SAFETY: a new mapping at an address of the kernel's choice; it replaces nothing.
         let address = unsafe {
             libc::mmap(
@@ -124,9 +135,24 @@ impl RunPage {
     pub fn immediate_exit(&self) -> &AtomicU8 {
         let offset = offset_of!(kvm_run, immediate_exit);
         let field = self.address.as_ptr().cast::<u8>().wrapping_add(offset);
-        // SAFETY: the field lies in our mapping, which lives as long as the result; everybody in
-        // this process uses it as an atomic, and the kernel reads it.
+        // SAFETY: the field lies in our mapping, which lives as long as the result; this process uses it only by this
+        // function, and the kernel reads it.
         unsafe { AtomicU8::from_ptr(field) }
+    }
+}
+
+impl RunPage {
+    /// Maps the run page; `size` is the number of bytes that KVM_GET_VCPU_MMAP_SIZE returned.
+    pub fn new(vcpu: &VcpuFd, size: usize) -> Result<Self, Error> {
+        Ok(Self {
+            mapping: Arc::new(RunMapping::new(vcpu, size)?),
+            not_sync: PhantomData,
+        })
+    }
+
+    /// The part that other threads use.
+    pub const fn mapping(&self) -> &Arc<RunMapping> {
+        &self.mapping
     }
 
     /// Reads the exit. Inlined, because it is on the path of every exit.
@@ -206,7 +232,7 @@ impl RunPage {
     #[inline]
     fn read<T: Plain>(&self, offset: usize) -> T {
         debug_assert!(offset + size_of::<T>() <= size_of::<kvm_run>());
-        let field = self.address.as_ptr().cast::<u8>().wrapping_add(offset);
+        let field = self.first().wrapping_add(offset);
         // SAFETY: `offset` is one of this file's constants, so the field lies in our mapping, which
         // the kernel leaves alone outside of `KVM_RUN`; any bytes are a `T`.
         unsafe { field.cast::<T>().read_unaligned() }
@@ -248,8 +274,13 @@ impl RunPage {
     #[inline]
     fn inside(&self, offset: u64, len: usize) -> Option<*mut u8> {
         let offset = usize::try_from(offset).ok()?;
-        let inside = offset.checked_add(len)? <= self.size;
-        inside.then(|| self.address.as_ptr().cast::<u8>().wrapping_add(offset))
+        let inside = offset.checked_add(len)? <= self.mapping.size;
+        inside.then(|| self.first().wrapping_add(offset))
+    }
+
+    #[inline]
+    fn first(&self) -> *mut u8 {
+        self.mapping.address.as_ptr().cast()
     }
 }
 
@@ -275,15 +306,15 @@ unsafe impl Plain for kvm_run__bindgen_ty_1__bindgen_ty_13 {}
 // SAFETY: `arm_nisv`: integers.
 unsafe impl Plain for kvm_run__bindgen_ty_1__bindgen_ty_22 {}
 
-impl Drop for RunPage {
+impl Drop for RunMapping {
     fn drop(&mut self) {
         // SAFETY: our mapping, of this size; nothing borrowed from it outlives `self`.
         unsafe { libc::munmap(self.address.as_ptr().cast(), self.size) };
     }
 }
 
-// SAFETY: `immediate_exit` and the indexes of the ring are atomics; everything else is used by the vCPU's
-// thread alone.
-unsafe impl Send for RunPage {}
+// SAFETY: the mapping belongs to no thread, and other threads than the vCPU's reach `immediate_exit` only, an atomic:
+// all else is reached through `RunPage`, which one thread has.
+unsafe impl Send for RunMapping {}
 // SAFETY: as for `Send`.
-unsafe impl Sync for RunPage {}
+unsafe impl Sync for RunMapping {}

@@ -23,7 +23,7 @@ use vmbell::doorbell::IoEventAddress;
 #[derive(Debug)]
 pub struct KvmVcpu {
     fd: VcpuFd,
-    page: Arc<RunPage>,
+    page: RunPage,
     kicks: Arc<Kicks>,
     counts: Arc<Counts>,
     guest: Arc<Guest>,
@@ -52,13 +52,13 @@ impl KvmVcpu {
     pub(super) fn new(guest: Arc<Guest>, index: u32) -> Result<(Self, Arc<Counts>), Error> {
         let system = &guest.system;
         let fd = arch::vm::vcpu(&guest, index)?;
-        let page = Arc::new(RunPage::new(&fd, system.run_size)?);
+        let page = RunPage::new(&fd, system.run_size)?;
         let counts = Arc::new(Counts {
             statistics: Statistics::open(&fd)?,
             heavy: AtomicU64::new(0),
         });
         let vcpu = Self {
-            kicks: Arc::new(Kicks::new(Arc::clone(&page))?),
+            kicks: Arc::new(Kicks::new(Arc::clone(page.mapping()))?),
             counts: Arc::clone(&counts),
             fd,
             page,
