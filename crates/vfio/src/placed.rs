@@ -6,6 +6,8 @@
 //! thread; a register that is not mapped is accessed by the thread of the vCPU.
 
 use std::fmt;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::PassthroughError;
@@ -28,7 +30,14 @@ pub struct Guest<'g> {
     pub backend: Arc<dyn AssignedDevices>,
     /// The backend, as far as it raises interrupts.
     pub irqs: Arc<dyn Irqs>,
+    /// Called if an access of the guest fails.
+    pub on_error: OnError,
 }
+
+/// A function that is called with why an access of the guest failed, on the thread of the vCPU whose access it was: for
+/// the first read, the first write and the first end of an interrupt, because the guest could make one fail with each
+/// access. The guest reads ones, a write has no effect, and an interrupt whose end fails does not come again.
+pub type OnError = Arc<dyn Fn(PassthroughError) + Send + Sync>;
 
 /// The place of a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +108,7 @@ pub fn device_memory(
 #[derive(Debug)]
 pub struct Placed {
     lines: Arc<Lines>,
+    failures: Arc<Failures>,
     regions: Vec<PlacedRegion>,
     // Dropped when the device does no more DMA, and before the device's file, with which its container ends.
     _dma: DmaMap,
@@ -122,6 +132,7 @@ impl Placed {
         let mut placed = Self {
             _dma: DmaMap::new(space, guest.memory)?,
             lines: Arc::default(),
+            failures: Arc::new(Failures::new(&guest.on_error)),
             regions: Vec::new(),
             device,
         };
@@ -161,6 +172,7 @@ impl Placed {
             device: Arc::downgrade(&self.device),
             region: place.region,
             lines: is_watched.then(|| Arc::clone(&self.lines)),
+            failures: Arc::clone(&self.failures),
         };
         guest.mmio.insert(range, Arc::new(registers))?;
         let mut placed = PlacedRegion {
@@ -250,34 +262,83 @@ struct Registers {
     region: u32,
     /// The lines that an access ends; `None` if no line needs that.
     lines: Option<Arc<Lines>>,
+    failures: Arc<Failures>,
 }
 
 impl Registers {
     fn accessed(&self) {
         if let Some(lines) = &self.lines {
-            for line in lines.lock().iter() {
-                // The guest cannot be told: the line stays up, as one of a device that is gone.
-                let _ = line.accessed();
+            let ended = |line: &Line| line.accessed().err();
+            let errors: Vec<_> = lines.lock().iter().filter_map(ended).collect();
+            // Without the lock: the VMM may take the device out.
+            for error in errors {
+                self.failures.report(Failed::End, error);
             }
         }
     }
 }
 
+/// What fails of an access.
+#[derive(Clone, Copy, Debug)]
+enum Failed {
+    Read,
+    Write,
+    /// The end of an interrupt.
+    End,
+}
+
+/// Tells the VMM of accesses that fail.
+struct Failures {
+    on_error: OnError,
+    /// Whether each kind was reported, by [`Failed`].
+    reported: [AtomicBool; 3],
+}
+
+impl Failures {
+    fn new(on_error: &OnError) -> Self {
+        Self {
+            on_error: Arc::clone(on_error),
+            reported: Default::default(),
+        }
+    }
+
+    fn report(&self, failed: Failed, error: PassthroughError) {
+        if !self.reported[failed as usize].swap(true, Relaxed) {
+            (self.on_error)(error);
+        }
+    }
+}
+
+impl fmt::Debug for Failures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Failures")
+            .field("reported", &self.reported)
+            .finish_non_exhaustive()
+    }
+}
+
 impl BusDevice for Registers {
     fn read(&self, offset: u64, data: &mut [u8]) {
-        let device = self.device.upgrade();
-        let read = device.map(|device| device.read(self.region, offset, data));
-        if !matches!(read, Some(Ok(()))) {
-            // What a bus reads where nobody answers.
-            data.fill(0xff);
+        // What a bus reads where no device answers.
+        let ones = |data: &mut [u8]| data.fill(0xff);
+        match self.device.upgrade() {
+            None => ones(data),
+            Some(device) => {
+                if let Err(error) = device.read(self.region, offset, data) {
+                    ones(data);
+                    self.failures.report(Failed::Read, error);
+                }
+            }
         }
         self.accessed();
     }
 
     fn write(&self, offset: u64, data: &[u8]) {
-        if let Some(device) = self.device.upgrade() {
-            // A write that the device refuses has no effect, as on a bus.
-            let _ = device.write(self.region, offset, data);
+        // A write that the device refuses has no effect, as on a bus.
+        if let Some(device) = self.device.upgrade()
+            && let Err(error) = device.write(self.region, offset, data)
+        {
+            self.failures.report(Failed::Write, error);
         }
         self.accessed();
     }

@@ -22,9 +22,13 @@ const HOST_TREE: &str = "/proc/device-tree";
 /// Gives the guest a PCI device.
 pub(super) fn pci<V: Vm>(pc: &Pc<V>, device: &Assigned) -> Result<()> {
     let found = ready(&[Bus::Pci], device)?;
-    let name = found.name.clone();
-    let on_event: OnEvent = Arc::new(move |event| eprintln!("warning: {name}: {event}"));
-    Ok(pc.assign(&found, device.mmap, &on_event)?)
+    Ok(pc.assign(&found, device.mmap, &warnings(&found))?)
+}
+
+/// Prints what happens to the device.
+fn warnings(device: &HostDevice) -> OnEvent {
+    let name = device.name.clone();
+    Arc::new(move |event| eprintln!("warning: {name}: {event}"))
 }
 
 /// Gives the guest a platform device, says where it is, and returns its node.
@@ -33,7 +37,7 @@ pub(super) fn platform<V: Vm>(pc: &Pc<V>, device: &Assigned) -> Result<DeviceNod
     let name = &found.name;
     let template = template(&found, device.dtb.as_deref())
         .with_context(|| format!("cannot make the device-tree node of {name}"))?;
-    let place = pc.assign_platform(&found, device.mmap)?;
+    let place = pc.assign_platform(&found, device.mmap, &warnings(&found))?;
     for NodeRegion { address, size } in &place.regions {
         eprintln!("{name}: {size:#x} bytes of registers at {address:#x}");
     }

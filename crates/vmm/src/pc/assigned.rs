@@ -55,6 +55,8 @@ impl State {
 pub enum AssignedEvent {
     /// Something that the guest asked for could not be done.
     Failed(AssignedError),
+    /// An access of the guest to a platform device failed.
+    Access(PassthroughError),
     /// A BAR is where it cannot be mapped.
     Conflict(PciError),
     /// The VMM hands the device's INTx on, and all accesses to the device are exits.
@@ -181,6 +183,7 @@ impl fmt::Display for AssignedEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Failed(error) => f.write_str(&chain(error)),
+            Self::Access(error) => write!(f, "an access of the guest failed: {}", chain(error)),
             Self::Conflict(error) => f.write_str(&chain(error)),
             Self::ThroughVmm { reason } => write!(
                 f,

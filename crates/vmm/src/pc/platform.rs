@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, PoisonError};
 
-use super::{Pc, PcError};
+use super::{AssignedEvent, OnEvent, Pc, PcError};
 use crate::MEMORY_MAX;
 use vmbell::irq::Gsi;
 use vmbell_devices::virtio::mmio::Location;
@@ -73,12 +73,17 @@ impl<V: Vm> Pc<V> {
     ///
     /// # Errors
     /// The device cannot be opened, or the board has no room for it.
-    pub fn assign_platform(&self, host: &HostDevice, mmap: bool) -> Result<PlatformPlace, PcError> {
+    pub fn assign_platform(
+        &self,
+        host: &HostDevice,
+        mmap: bool,
+        on_event: &OnEvent,
+    ) -> Result<PlatformPlace, PcError> {
         self.assigned.claim(&host.name)?;
         let backend: Arc<dyn AssignedDevices> = self.machine.vm().clone();
         let vfio = Vfio::open(&host.path)?;
         let device = vfio.device(&host.path, Some(&backend))?;
-        self.place(Arc::new(device), vfio.dma_space(), mmap)
+        self.place(Arc::new(device), vfio.dma_space(), mmap, on_event)
     }
 
     /// Gives the guest an open platform device, whose DMA goes through `space`.
@@ -90,6 +95,7 @@ impl<V: Vm> Pc<V> {
         device: Arc<Device>,
         space: Arc<dyn DmaSpace>,
         mmap: bool,
+        on_event: &OnEvent,
     ) -> Result<PlatformPlace, PcError> {
         let mut taken = self.platform.lock().unwrap_or_else(PoisonError::into_inner);
         let mut place = PlatformPlace::default();
@@ -131,11 +137,13 @@ impl<V: Vm> Pc<V> {
             });
         }
         let irqs: Arc<dyn Irqs> = self.machine.vm().clone();
+        let report = Arc::clone(on_event);
         let guest = Guest {
             memory: self.machine.vm().memory(),
             mmio: &self.machine.mmio,
             backend: self.machine.vm().clone(),
             irqs,
+            on_error: Arc::new(move |error| report(AssignedEvent::Access(error))),
         };
         let placed = Placed::new(device, space, &guest, &places, &wires)?;
         place.paths = placed.paths();

@@ -1,8 +1,8 @@
 //! A guest that drives edu, the double or the real one, by a program of its own.
 
 use std::fs::File;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, Mutex};
 
 use rustix::fs::{MemfdFlags, memfd_create};
 use vmbell::irq::{Gsi, Msi, PINS, Route, Target};
@@ -88,6 +88,8 @@ pub struct Run {
 /// A guest with the program that drives the device.
 pub struct Guest<H: Hypervisor> {
     pub machine: Machine<H::Vm>,
+    /// Why accesses have failed.
+    pub errors: Arc<Mutex<Vec<String>>>,
     memory: GuestMemoryMmap,
 }
 
@@ -102,17 +104,20 @@ impl<H: Hypervisor> Guest<H> {
         };
         Self {
             machine: Machine::new(configured(h, config)),
+            errors: Arc::default(),
             memory,
         }
     }
 
     /// The guest as the device sees it.
     pub fn parts(&self) -> placed::Guest<'_> {
+        let errors = Arc::clone(&self.errors);
         placed::Guest {
             memory: &self.memory,
             mmio: &self.machine.mmio,
             backend: Arc::clone(self.machine.vm()) as _,
             irqs: Arc::clone(self.machine.vm()) as _,
+            on_error: Arc::new(move |error| errors.lock().unwrap().push(chain(&error))),
         }
     }
 

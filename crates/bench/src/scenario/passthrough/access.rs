@@ -65,6 +65,8 @@ impl<H: Hypervisor> Scenario for Access<H> {
         // The first one pays for what the guest has not touched since the device came.
         self.owner.guest.run(&parameters(1))?;
         let run = self.owner.guest.run(&parameters(ops))?;
+        turn.check()
+            .map_err(|error| self.owner.guest.failed(error))?;
         self.check()?;
         drop(turn);
         let elapsed_ns = self.owner.guest.clock.ns(run.ticks);

@@ -36,6 +36,7 @@ impl<H: Hypervisor> Scenario for Interrupt<H> {
         let before = guest.results()?;
         let run = guest.run(&parameters(ops))?;
         let after = guest.results()?;
+        turn.check().map_err(|error| guest.failed(error))?;
         let direct = turn.forwarded().map_err(|error| guest.failed(error))?;
         drop(turn);
         let served = after.served - before.served;

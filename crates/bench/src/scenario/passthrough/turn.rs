@@ -1,6 +1,6 @@
 //! A row's turn with the device: it is in the row's guest until this is dropped.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::super::guest::{Failure, Guest};
 use super::super::notify::pin_to;
@@ -16,6 +16,7 @@ use vmbell_devices::Listener;
 use vmbell_devices::pci::Routes;
 use vmbell_guest::{Interrupts, VECTOR};
 use vmbell_hypervisor::{Capability, ForwardedState, Hypervisor, Irqs, Vm, VmConfig};
+use vmbell_vfio::PassthroughError;
 use vmbell_vfio::device::Device;
 use vmbell_vfio::interrupt::{InterruptPath, Vectors};
 use vmbell_vfio::placed::{self, Access, Handover, Place, Placed, Wire};
@@ -39,6 +40,8 @@ pub(super) struct Turn {
     #[allow(dead_code, reason = "kept until the turn ends")]
     message: Option<Message>,
     placed: Placed,
+    /// Why an access of the guest has failed.
+    failed: Arc<Mutex<Option<PassthroughError>>>,
 }
 
 #[allow(dead_code, reason = "kept until the turn ends")]
@@ -113,11 +116,16 @@ impl<H: Hypervisor> Owner<H> {
         let _pinned = Pinned::to(self.guest.other_cpu)?;
         let (vm, device) = (self.guest.machine.vm(), &self.assigned.device);
         device.enable()?;
+        let failed = Arc::new(Mutex::new(None));
+        let report = Arc::clone(&failed);
         let guest = placed::Guest {
             memory: vm.memory(),
             mmio: &self.guest.machine.mmio,
             backend: vm.clone(),
             irqs: vm.clone(),
+            on_error: Arc::new(move |error| {
+                *report.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+            }),
         };
         let wires = self.wire()?;
         let space = self.assigned.dma_space();
@@ -136,6 +144,7 @@ impl<H: Hypervisor> Owner<H> {
         Ok(Turn {
             message: self.message(irqs)?,
             placed,
+            failed,
         })
     }
 
@@ -182,6 +191,12 @@ fn check(path: &InterruptPath, case: Case) -> Result<(), Failure> {
 }
 
 impl Turn {
+    /// Fails if an access of the guest has failed.
+    pub(super) fn check(&self) -> Result<(), Failure> {
+        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        failed.take().map_or(Ok(()), |error| Err(error.into()))
+    }
+
     /// What the device's interrupt has done if it is forwarded.
     pub(super) fn forwarded(&self) -> Result<Option<ForwardedState>, Failure> {
         Ok(self.placed.forwarded()?.into_iter().next())

@@ -81,6 +81,7 @@ impl DeviceFile for Handle {
     }
 
     fn set_irqs(&self, request: &SetIrqs<'_>) -> io::Result<()> {
+        self.edu.check()?;
         let mut state = self.edu.lock();
         self.edu.look(&mut state);
         let result = state.interrupts.set(&self.edu.me, request);
@@ -89,6 +90,7 @@ impl DeviceFile for Handle {
     }
 
     fn read(&self, offset: u64, data: &mut [u8]) -> io::Result<()> {
+        self.edu.check()?;
         let mut state = self.edu.lock();
         if let Some(at) = offset.checked_sub(CONFIG_OFFSET) {
             let at = usize::try_from(at).unwrap();
@@ -101,6 +103,7 @@ impl DeviceFile for Handle {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.edu.check()?;
         let mut state = self.edu.lock();
         if let Some(at) = offset.checked_sub(CONFIG_OFFSET) {
             let at = usize::try_from(at).unwrap();

@@ -11,6 +11,7 @@ mod interrupts;
 mod registers;
 mod space;
 
+use std::io;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
@@ -47,6 +48,7 @@ pub struct Edu {
     registers: Registers,
     state: Mutex<State>,
     is_open: AtomicBool,
+    is_broken: AtomicBool,
     me: Weak<Self>,
 }
 
@@ -79,6 +81,7 @@ impl Edu {
                 resets: 0,
             }),
             is_open: AtomicBool::new(false),
+            is_broken: AtomicBool::new(false),
             me: Weak::clone(me),
         })
     }
@@ -93,6 +96,18 @@ impl Edu {
     /// Gives the device these addresses.
     pub fn attach(&self, space: &Arc<Space>) {
         self.lock().space = Some(Arc::clone(space));
+    }
+
+    /// Makes the kernel refuse accesses and changes of interrupts, or not any more.
+    pub fn set_broken(&self, is_broken: bool) {
+        self.is_broken.store(is_broken, SeqCst);
+    }
+
+    fn check(&self) -> io::Result<()> {
+        if self.is_broken.load(SeqCst) {
+            return Err(io::Error::from_raw_os_error(libc::EIO));
+        }
+        Ok(())
     }
 
     /// Moves a line, or signals an edge.

@@ -1,5 +1,6 @@
 //! The core with the double, on any machine.
 
+mod failures;
 mod lines;
 mod memory;
 mod messages;

@@ -10,13 +10,18 @@ use vmbell_vfio::dma::DmaSpace;
 use vmbell_vfio::interrupt::InterruptPath;
 use vmbell_vfio::iova::Iova;
 use vmbell_vfio::node::{NodeInterrupt, NodeRegion, Trigger};
-use vmbell_vmm::{Pc, PcConfig};
+use vmbell_vmm::{OnEvent, Pc, PcConfig};
 
 use crate::double::{BAR, Edu};
 use crate::harness::chain;
 
 fn pc<H: Hypervisor>(h: &H) -> Pc<H::Vm> {
     Pc::new(h, PcConfig::default(), io::sink()).unwrap()
+}
+
+/// For devices to which nothing happens.
+fn unexpected() -> OnEvent {
+    Arc::new(|event| panic!("{event}"))
 }
 
 /// Addresses for devices that do no DMA: the double's own want memory in a file, which a PC's is not.
@@ -51,7 +56,8 @@ fn each_platform_device_has_a_place_of_its_own<H: Hypervisor>(h: &H) {
     let devices = [doubles[0].open(), doubles[1].open()];
     let [first, second] = [0, 1].map(|index: usize| {
         let device = Arc::clone(&devices[index]);
-        pc.place(device, Arc::new(Anywhere), true).unwrap()
+        pc.place(device, Arc::new(Anywhere), true, &unexpected())
+            .unwrap()
     });
     let region = |address| NodeRegion { address, size: BAR };
     assert_eq!(first.regions, [region(0xc000_0000)]);
@@ -76,7 +82,8 @@ fn each_platform_device_has_a_place_of_its_own<H: Hypervisor>(h: &H) {
 fn platform_device_with_more_lines_than_free_pins_is_refused<H: Hypervisor>(h: &H) {
     let pc = pc(h);
     let edu = Edu::platform(&[true; 10]);
-    let error = chain(&pc.place(edu.open(), Arc::new(Anywhere), true).unwrap_err());
+    let placed = pc.place(edu.open(), Arc::new(Anywhere), true, &unexpected());
+    let error = chain(&placed.unwrap_err());
     let text = "edu cannot be assigned: the board has no free pins left";
     assert_eq!(error, text);
     edu.assert_given_back();

@@ -73,6 +73,7 @@ impl<H: Hypervisor> Guest<H> {
             mmio: &self.machine.mmio,
             backend: Arc::clone(vm) as _,
             irqs: Arc::clone(vm) as _,
+            on_error: Arc::new(|error| panic!("{}", chain(&error))),
         }
     }
 
