@@ -67,8 +67,8 @@ pub(crate) fn unit_tests() -> Result<Vec<TestBinary>> {
     Ok(cargo(&["test", "--workspace", "--lib", "--bins", "--no-run"])?.tests)
 }
 
-/// Builds the tests of `packages` and the command for another target, with the profile `release`; without unit tests,
-/// which are never on KVM.
+/// Builds the tests of `packages` and the command for another target, with the profile `release`; without unit tests: the
+/// few that are on KVM depend on no architecture.
 pub(crate) fn tests_for(target: &str, packages: &[&str]) -> Result<Artifacts> {
     let mut arguments = vec!["test", "--no-run", "--release", "--target", target];
     arguments.extend(["--test", "*"]);

@@ -58,8 +58,9 @@ impl Slots {
         &self.vm
     }
 
-    /// Adds `memory` as memory slots at its guest-physical addresses.
+    /// Adds `memory` as memory slots at its guest-physical addresses. If one fails, the VM has those before it.
     pub fn add(&mut self, memory: &GuestMemoryMmap) -> Result<(), Error> {
+        self.memory.push(memory.clone());
         for region in memory.iter() {
             let slot = kvm_userspace_memory_region {
                 slot: self.next,
@@ -68,13 +69,12 @@ impl Slots {
                 memory_size: region.len(),
                 userspace_addr: region.as_ptr() as u64,
             };
-            // SAFETY: `region` is a mapping of this address and length. `self.memory` gets a handle
-            // to it below, and lives until after `vm` is closed. KVM refuses overlapping slots.
+            // SAFETY: `region` is a mapping of this address and length. `self.memory` has got a handle
+            // to it above, and lives until after `vm` is closed. KVM refuses overlapping slots.
             unsafe { self.vm.set_user_memory_region(slot) }
                 .map_err(Error::system("give the guest memory"))?;
             self.next += 1;
         }
-        self.memory.push(memory.clone());
         Ok(())
     }
 
@@ -140,3 +140,8 @@ impl Slots {
         self.devices.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+#[cfg(not(miri))]
+#[path = "memory_test.rs"]
+mod tests;
