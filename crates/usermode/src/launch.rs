@@ -9,8 +9,8 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, OnceLock};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use stub::layout::{boot_fd, exit_code};
 
@@ -40,28 +40,53 @@ struct Job {
 /// Starts the stub with these files and returns its process number, which the caller must reap. A process that
 /// cannot execute the stub sends the error number through its socket, in four bytes.
 pub fn launch(files: BootFiles) -> Result<libc::pid_t, Error> {
-    static LAUNCHER: OnceLock<Sender<Job>> = OnceLock::new();
+    static LAUNCHER: Launcher = Launcher::new();
+    let (answer, result) = channel();
     let gone = || Error::System {
         operation: "reach the launcher thread",
         source: io::ErrorKind::BrokenPipe.into(),
     };
-    let launcher = LAUNCHER.get_or_init(|| {
-        let (sender, jobs) = channel::<Job>();
-        let run = move || {
-            for Job { files, answer } in jobs {
-                // The caller of `launch` waits for the answer.
-                let _ = answer.send(start(files));
-            }
-        };
-        // If the thread cannot start, every launch fails with a closed channel, which `gone` reports.
-        let _ = std::thread::Builder::new()
-            .name("vmbell-launcher".into())
-            .spawn(run);
-        sender
-    });
-    let (answer, result) = channel();
-    launcher.send(Job { files, answer }).map_err(|_| gone())?;
+    let jobs = LAUNCHER.jobs(spawn)?;
+    jobs.send(Job { files, answer }).map_err(|_| gone())?;
     result.recv().map_err(|_| gone())?
+}
+
+/// Starts the launcher thread.
+fn spawn(jobs: Receiver<Job>) -> io::Result<()> {
+    let run = move || {
+        for Job { files, answer } in jobs {
+            // The caller of `launch` waits for the answer.
+            let _ = answer.send(start(files));
+        }
+    };
+    std::thread::Builder::new()
+        .name("vmbell-launcher".into())
+        .spawn(run)
+        .map(drop)
+}
+
+/// The launcher thread, once it has started.
+struct Launcher(Mutex<Option<Sender<Job>>>);
+
+impl Launcher {
+    const fn new() -> Self {
+        Self(Mutex::new(None))
+    }
+
+    /// Where the thread takes its jobs from. The first caller starts it by `spawn`; if that fails, the next one tries again.
+    fn jobs(
+        &self,
+        spawn: impl FnOnce(Receiver<Job>) -> io::Result<()>,
+    ) -> Result<Sender<Job>, Error> {
+        let mut launcher = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(sender) = &*launcher {
+            return Ok(sender.clone());
+        }
+        let (sender, jobs) = channel();
+        spawn(jobs).map_err(Error::system("start the launcher thread"))?;
+        *launcher = Some(sender.clone());
+        Ok(sender)
+    }
 }
 
 fn stub_file() -> Result<File, Error> {
@@ -191,4 +216,24 @@ pub fn fd_limit() -> u64 {
     // SAFETY: `limit` outlives the call, which fills it in.
     unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
     limit.rlim_max.min(1 << 20)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn launcher_that_could_not_be_started_is_started_by_the_next_launch() {
+        let launcher = Launcher::new();
+        let refused = |_| Err(io::Error::from_raw_os_error(libc::EAGAIN));
+        let error = launcher.jobs(refused).unwrap_err();
+        assert_eq!(error.to_string(), "cannot start the launcher thread");
+        let mut kept = None;
+        let sender = launcher.jobs(|jobs| {
+            kept = Some(jobs);
+            Ok(())
+        });
+        sender.unwrap();
+        launcher.jobs(|_| panic!("it has started")).unwrap();
+    }
 }
