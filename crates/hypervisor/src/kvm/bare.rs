@@ -53,7 +53,7 @@ impl Bare {
         let page = RunPage::new(&fd, system.run_size)?;
         let bare = Self {
             fd,
-            kicks: Arc::new(Kicks::new(Arc::clone(page.mapping()))?),
+            kicks: Arc::new(Kicks::new(Arc::clone(page.mapping()), system.kick_signal)?),
             page,
             rung,
             start,

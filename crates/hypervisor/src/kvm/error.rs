@@ -48,6 +48,15 @@ pub enum KvmError {
         /// The first Linux version that has it.
         since: &'static str,
     },
+    /// The process has a handler of its own for the signal that is to kick vCPUs.
+    #[error(
+        "signal {signal} cannot kick vcpus, because this process has another handler for it: choose a signal without one \
+         (Kvm::with_kick_signal)"
+    )]
+    KickSignal {
+        /// The number of the signal.
+        signal: i32,
+    },
     /// Code that the backend puts into the guest could not be assembled.
     #[cfg(target_arch = "x86_64")]
     #[error("cannot assemble {what} for the guest")]

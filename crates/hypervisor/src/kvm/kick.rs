@@ -2,31 +2,37 @@
 //!
 //! If the thread is inside `KVM_RUN`, a signal makes it return. If it is about to call `KVM_RUN`,
 //! `immediate_exit` makes the call return at once; the kernel reads that field after the call has begun. A kick
-//! therefore does both, in an order in which none is lost (see [`Kicks::answer`]).
+//! therefore does both, in an order in which none is lost (see [`Kicks::answer`]). The signal and its handler belong to
+//! the whole process, so the handler is installed only where the process has no other.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicI32};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::super::{Error, Kick};
+use super::error::KvmError;
 use super::run_page::RunMapping;
 
 /// The state that a vCPU shares with the threads that kick it.
 #[derive(Debug)]
 pub struct Kicks {
     page: Arc<RunMapping>,
+    signal: libc::c_int,
     requested: AtomicBool,
     /// The thread that runs the vCPU; 0 before the first run.
     thread: AtomicI32,
 }
 
 impl Kicks {
-    pub fn new(page: Arc<RunMapping>) -> Result<Self, Error> {
-        install_handler()?;
+    /// Kicks by `signal`, for which a handler is installed if the process has none. Fails with
+    /// [`KvmError::KickSignal`] if it has another one.
+    pub fn new(page: Arc<RunMapping>, signal: libc::c_int) -> Result<Self, Error> {
+        install_handler(signal)?;
         Ok(Self {
             page,
+            signal,
             requested: AtomicBool::new(false),
             thread: AtomicI32::new(0),
         })
@@ -65,38 +71,44 @@ impl Kick for Kicks {
             let process = std::process::id();
             // SAFETY: no pointers. The kernel checks that the thread belongs to this process. If the thread has
             // ended and another one got its number, that one gets a signal whose handler does nothing.
-            unsafe { libc::syscall(libc::SYS_tgkill, process, thread, signal()) };
+            unsafe { libc::syscall(libc::SYS_tgkill, process, thread, self.signal) };
         }
     }
 }
 
-/// The signal of kicks: the first real-time signal that the C library leaves to programs.
-fn signal() -> libc::c_int {
+/// The signal of kicks unless the VMM chooses one: the first real-time signal that the C library leaves to programs.
+pub fn default_signal() -> libc::c_int {
     libc::SIGRTMIN()
 }
 
 extern "C" fn nothing(_: libc::c_int) {}
 
-/// Installs a handler that does nothing, once for the whole process: the signal only has to interrupt a system
-/// call.
-fn install_handler() -> Result<(), Error> {
-    static INSTALLED: OnceLock<Result<(), i32>> = OnceLock::new();
-    let install = || {
-        // SAFETY: all-zero bytes are a valid `sigaction`: no flags, so no restart, and an empty mask.
-        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-        action.sa_sigaction = nothing as *const () as usize;
-        // SAFETY: `action` is initialised and lives through the call; the handler does nothing.
-        let result = unsafe { libc::sigaction(signal(), &raw const action, std::ptr::null_mut()) };
-        if result < 0 {
-            return Err(std::io::Error::last_os_error().raw_os_error().unwrap_or(0));
-        }
-        Ok(())
-    };
-    let result = *INSTALLED.get_or_init(install);
-    result.map_err(|errno| Error::System {
-        operation: "install the handler of the signal that kicks vcpus",
-        source: std::io::Error::from_raw_os_error(errno),
-    })
+/// Installs a handler that does nothing, unless it is there already: the signal only has to interrupt a system call.
+fn install_handler(signal: libc::c_int) -> Result<(), Error> {
+    // From the look at the old handler to the new one, so that two vCPUs that are made at once do not both install it.
+    static TURN: Mutex<()> = Mutex::new(());
+    let failed = || Error::last("install the handler of the signal that kicks vcpus");
+    let ours = nothing as *const () as usize;
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    // SAFETY: all-zero bytes are a valid `sigaction`: no flags, so no restart, and an empty mask.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: the call fills in `action`, which lives through it, and changes nothing.
+    if unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) } < 0 {
+        return Err(failed());
+    }
+    match action.sa_sigaction {
+        handler if handler == ours => return Ok(()),
+        libc::SIG_DFL | libc::SIG_IGN => {}
+        _ => return Err(KvmError::KickSignal { signal }.into()),
+    }
+    // SAFETY: as above.
+    action = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = ours;
+    // SAFETY: `action` is initialised and lives through the call; the handler does nothing.
+    if unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) } < 0 {
+        return Err(failed());
+    }
+    Ok(())
 }
 
 /// The kernel's number of the calling thread, cached for each thread.
@@ -112,4 +124,45 @@ fn thread_id() -> i32 {
         }
         id.get()
     })
+}
+
+#[cfg(test)]
+#[cfg(not(miri))]
+mod tests {
+    use std::sync::atomic::AtomicU32;
+
+    use vmm_sys_util::signal::register_signal_handler;
+
+    use super::*;
+
+    static CALLS: AtomicU32 = AtomicU32::new(0);
+
+    extern "C" fn theirs(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+        CALLS.fetch_add(1, SeqCst);
+    }
+
+    #[test]
+    fn handler_of_the_program_is_left_alone() {
+        let signal = libc::SIGRTMIN() + 2;
+        register_signal_handler(signal, theirs).unwrap();
+        let error = install_handler(signal).unwrap_err();
+        assert!(
+            matches!(error.of_backend(), Some(KvmError::KickSignal { signal: refused }) if *refused == signal),
+            "{error}"
+        );
+        // SAFETY: no pointers; the handler counts.
+        assert_eq!(unsafe { libc::raise(signal) }, 0);
+        assert_eq!(CALLS.load(SeqCst), 1);
+    }
+
+    #[test]
+    fn handler_of_kicks_is_installed_once_and_for_each_signal() {
+        for signal in [libc::SIGRTMIN() + 3, libc::SIGRTMIN() + 4] {
+            for _ in 0..2 {
+                install_handler(signal).unwrap();
+            }
+            // SAFETY: no pointers; the default action would end the process.
+            assert_eq!(unsafe { libc::raise(signal) }, 0);
+        }
+    }
 }

@@ -9,6 +9,10 @@
 //! relays (`relay.rs`), one for each set of group items that share one match, and one for each trial of a
 //! capability, to end it.
 //!
+//! A vCPU is kicked by a signal of the process, `SIGRTMIN` unless [`Kvm::with_kick_signal`] names another. The first
+//! vCPU installs a handler for it that does nothing, and fails with [`KvmError::KickSignal`] where the process has a
+//! handler already. A thread that runs a vCPU must not block the signal.
+//!
 //! Code for one architecture is in a folder of its name, which is the module `arch`: `x86_64/`, `aarch64/`.
 
 #[cfg_attr(target_arch = "x86_64", path = "x86_64/mod.rs")]
@@ -56,7 +60,13 @@ impl Kvm {
     /// Opens `/dev/kvm` and checks that it has the extensions that the backend needs. The error is
     /// [`Error::Backend`] with a [`KvmError`], or [`Error::System`] if a later call to KVM fails.
     pub fn open() -> Result<Self, Error> {
-        let system = Arc::new(System::open()?);
+        Self::with_kick_signal(kick::default_signal())
+    }
+
+    /// As [`open`](Self::open), for a program that handles `SIGRTMIN` itself: vCPUs are kicked by `signal`, a real-time
+    /// signal (`SIGRTMIN` to `SIGRTMAX`) for which the program has no handler and installs none later.
+    pub fn with_kick_signal(signal: i32) -> Result<Self, Error> {
+        let system = Arc::new(System::open(signal)?);
         Ok(Self { system })
     }
 

@@ -31,12 +31,14 @@ pub struct System {
     pub fd: Kvm,
     /// Size of a vCPU's mapping in bytes: the run page and the pages behind it.
     pub run_size: usize,
+    /// The signal that kicks vCPUs.
+    pub kick_signal: libc::c_int,
     /// What it offers on this architecture.
     pub host: Host,
 }
 
 impl System {
-    pub fn open() -> Result<Self, Error> {
+    pub fn open(kick_signal: libc::c_int) -> Result<Self, Error> {
         let fd = Kvm::new().map_err(|error| why(io::Error::from_raw_os_error(error.errno())))?;
         let found = fd.get_api_version();
         if found != 12 {
@@ -51,7 +53,12 @@ impl System {
             .get_vcpu_mmap_size()
             .map_err(Error::system("ask kvm for the size of a run page"))?;
         let host = Host::ask(&fd)?;
-        Ok(Self { fd, run_size, host })
+        Ok(Self {
+            fd,
+            run_size,
+            kick_signal,
+            host,
+        })
     }
 }
 

@@ -58,7 +58,7 @@ impl KvmVcpu {
             heavy: AtomicU64::new(0),
         });
         let vcpu = Self {
-            kicks: Arc::new(Kicks::new(Arc::clone(page.mapping()))?),
+            kicks: Arc::new(Kicks::new(Arc::clone(page.mapping()), system.kick_signal)?),
             counts: Arc::clone(&counts),
             fd,
             page,
