@@ -1,7 +1,7 @@
 //! Allocates the table's overflow buckets and list chunks by index.
 //!
-//! A piece that the writer unlinks is *retired*: readers may still be on it. After a grace
-//! period [`recycle`](Arena::recycle) makes it free.
+//! A piece that the writer unlinks is *retired*: readers may still be on it. The removal that unlinked it takes it, and
+//! after a grace period [`recycle`](Arena::recycle) makes it free.
 
 /// Hands out indexes below a limit. 0 is never handed out: it means no piece.
 #[derive(Debug)]
@@ -45,7 +45,12 @@ impl Arena {
         self.retired.push(index);
     }
 
-    pub(super) fn recycle(&mut self) {
-        self.free.append(&mut self.retired);
+    /// The pieces that were retired since the last call.
+    pub(super) fn take_retired(&mut self) -> Vec<usize> {
+        std::mem::take(&mut self.retired)
+    }
+
+    pub(super) fn recycle(&mut self, retired: Vec<usize>) {
+        self.free.extend(retired);
     }
 }

@@ -1,9 +1,10 @@
 //! Slots of the table's two hash tables: finds, fills and empties them while readers look keys up.
 //!
 //! The writer looks for a key as readers do, and puts it where they would look first: an unused slot that
-//! still has the key must be used again, because it hides the slots behind it. Slots never
-//! move. An overflow bucket is linked behind the last of its chain and unlinked when none of its slots
-//! is in use; it keeps its own link, so that a reader that is on it gets to the next bucket.
+//! still has the key must be used again, because it hides the slots behind it. A slot that a removal has emptied is *held*
+//! until the end of the removal's grace period and takes no other key, because a reader that has loaded the old code
+//! compares the key after that. Slots never move. An overflow bucket is linked behind the last of its chain and unlinked
+//! when none of its slots is in use; it keeps its own link, so that a reader that is on it gets to the next bucket.
 
 use stub::table::{AddressBucket, AtomicU32, Kind, MatchBucket, Table};
 
@@ -12,6 +13,9 @@ use super::{
     table::code_of,
     word::{Word, link},
 };
+
+/// A slot by its place: the offset of its bucket's link in the table, and its index in the bucket.
+pub(super) type Place = (u32, usize);
 
 /// A bucket of one of the hash tables.
 trait Bucket: Sized {
@@ -28,13 +32,14 @@ trait Bucket: Sized {
     /// Empties the bucket; no reader may be on it.
     fn clear(&self);
 
-    /// An unused slot for a key that this bucket does not have.
-    fn free(&self, key: Self::Key) -> Option<usize> {
+    /// An unused slot for a key that this bucket does not have; `is_held` says whether a slot is held.
+    fn free(&self, key: Self::Key, is_held: impl Fn(usize) -> bool) -> Option<usize> {
         let (seek, _) = self.seek(key);
+        let is_free = |slot| !self.is_used(slot) && !is_held(slot);
         // A key in the first slot hides an equal one in the second, so that must not happen in either order.
         let hides = self.is_used(1) && self.hides(key);
-        let first = !self.is_used(0) && !hides;
-        let second = !self.is_used(1) && seek == 1;
+        let first = is_free(0) && !hides;
+        let second = is_free(1) && seek == 1;
         match (first, second) {
             (true, _) => Some(0),
             (false, true) => Some(1),
@@ -146,11 +151,20 @@ impl<'t, B: Bucket> Slot<'t, B> {
     }
 
     /// Takes a slot for a key that no slot in use has, and stores the key. The chain grows if no slot is free.
-    fn take(table: &'t Table, overflows: &mut Arena, first: &'t B, key: B::Key) -> Self {
+    fn take(
+        table: &'t Table,
+        overflows: &mut Arena,
+        held: &[Place],
+        first: &'t B,
+        key: B::Key,
+    ) -> Self {
         if let Some(stale) = Self::seek(table, first, key) {
             return stale;
         }
-        let free = chain(table, first).find_map(|bucket| Some((bucket, bucket.free(key)?)));
+        let free = chain(table, first).find_map(|bucket| {
+            let is_held = |index| held.contains(&place(table, bucket, index));
+            Some((bucket, bucket.free(key, is_held)?))
+        });
         let (bucket, index) = free.unwrap_or_else(|| {
             let added = overflows.take();
             let bucket = &B::overflows(table)[added];
@@ -184,6 +198,10 @@ impl<'t, B: Bucket> Slot<'t, B> {
     }
 }
 
+fn place<B: Bucket>(table: &Table, bucket: &B, index: usize) -> Place {
+    (table.cell_offset(bucket.link()), index)
+}
+
 fn next<'t, B: Bucket>(table: &'t Table, bucket: &B) -> Option<&'t B> {
     match bucket.link().get() {
         0 => None,
@@ -206,9 +224,19 @@ impl<'t> AddressSlot<'t> {
     }
 
     /// Takes a slot for an address that the table does not have. The slot is in use once a cell is published.
-    pub(super) fn take(table: &'t Table, overflows: &mut Arena, kind: Kind, address: u64) -> Self {
+    pub(super) fn take(
+        table: &'t Table,
+        overflows: &mut Arena,
+        held: &[Place],
+        kind: Kind,
+        address: u64,
+    ) -> Self {
         let first = table.first_address(kind, address);
-        Self(Slot::take(table, overflows, first, address))
+        Self(Slot::take(table, overflows, held, first, address))
+    }
+
+    pub(super) fn place(&self, table: &Table) -> Place {
+        place(table, self.0.bucket, self.0.index)
     }
 
     fn word(&self, cell: usize) -> &'t AtomicU32 {
@@ -254,11 +282,16 @@ impl<'t> MatchSlot<'t> {
     pub(super) fn take(
         table: &'t Table,
         overflows: &mut Arena,
+        held: &[Place],
         address: u64,
         key: (u32, u64),
     ) -> Self {
         let first = table.first_match(address, key.1);
-        Self(Slot::take(table, overflows, first, key))
+        Self(Slot::take(table, overflows, held, first, key))
+    }
+
+    pub(super) fn place(&self, table: &Table) -> Place {
+        place(table, self.0.bucket, self.0.index)
     }
 
     pub(super) fn code(&self) -> u32 {

@@ -5,7 +5,7 @@ use stub::table::{MAX_ITEMS, MAX_SIGNAL, Table};
 use super::{
     DoorbellError, EventId, IoEventAddress, Pattern, RegisterError, Sharing,
     registry::Registry,
-    table::{Change, Rest, Writer},
+    table::{Change, Rest, Unlinked, Writer},
 };
 
 /// Waits for a grace period of the table's readers.
@@ -68,6 +68,14 @@ impl<'t> Doorbells<'t> {
     }
 }
 
+/// A registration that was taken out of the table, and its signal number, which readers may still use.
+#[must_use]
+#[derive(Debug)]
+pub(crate) struct Removal {
+    signal: u32,
+    unlinked: Unlinked,
+}
+
 /// [`Doorbells`] without the reference to the table, for a struct that owns both.
 #[derive(Debug)]
 pub struct DoorbellState {
@@ -124,6 +132,20 @@ impl DoorbellState {
         pattern: Pattern,
         barrier: &dyn Barrier,
     ) -> Result<u32, DoorbellError> {
+        let removal = self.unlink(table, event, address, pattern)?;
+        barrier.wait();
+        Ok(self.finish(removal))
+    }
+
+    /// The first half of a removal: takes the registration out of the table. The caller waits for a grace period that
+    /// begins after this, and may make other changes meanwhile.
+    pub(crate) fn unlink(
+        &mut self,
+        table: &Table,
+        event: EventId,
+        address: IoEventAddress,
+        pattern: Pattern,
+    ) -> Result<Removal, DoorbellError> {
         let signal = self.registry.remove(event, address, pattern)?;
         let values = self.listed_values(address, pattern);
         let change = Change {
@@ -135,10 +157,14 @@ impl DoorbellState {
             same: self.registry.count(address, pattern) > 0,
             matches: self.registry.values(address, pattern.len).next().is_some(),
         };
-        self.writer.remove(table, &change, signal, rest);
-        barrier.wait();
-        self.writer.recycle();
-        Ok(signal)
+        let unlinked = self.writer.remove(table, &change, signal, rest);
+        Ok(Removal { signal, unlinked })
+    }
+
+    /// The second half, after the grace period. Returns the signal number, which no reader uses any more.
+    pub(crate) fn finish(&mut self, removal: Removal) -> u32 {
+        self.writer.recycle(removal.unlinked);
+        removal.signal
     }
 
     /// If the pattern is a wildcard: the datamatch values at its address and length, whose signal lists have the

@@ -147,6 +147,43 @@ fn value_slot_that_is_used_again_never_answers_for_the_old_value() {
     );
 }
 
+/// Looks `value` up at `address` on another thread, while a doorbell at [`ONE`] with the value `old` is removed and one at
+/// `address` with `value` is registered before the grace period of the removal.
+fn registered_before_the_grace_period(old: Option<u64>, address: u64, value: Option<u64>) {
+    check(move || {
+        let (table, domain) = (Arc::new(Table::new()), Domain::new());
+        let mut doorbells = Doorbells::new(&table, 4);
+        add(&mut doorbells, 1, ONE, old);
+        let (mut reader, seen) = (domain.reader(), Arc::clone(&table));
+        let reader = thread::spawn(move || {
+            let _section = reader.enter();
+            let value = value.unwrap_or_default();
+            let found: Vec<u32> = seen.lookup(Kind::Mmio, address, 4, value).iter().collect();
+            found
+        });
+        let event = EventId::from_raw(1);
+        let removal = doorbells
+            .state
+            .unlink(&table, event, IoEventAddress::Mmio(ONE), pattern(old))
+            .unwrap();
+        add(&mut doorbells, 2, address, value);
+        domain.wait();
+        assert_eq!(doorbells.state.finish(removal), 1);
+        let found = reader.join().unwrap();
+        assert!(found.is_empty() || found == [2], "{found:?}");
+    });
+}
+
+#[test]
+fn slot_of_a_removal_without_its_grace_period_answers_for_no_other_address() {
+    registered_before_the_grace_period(None, TWO, None);
+}
+
+#[test]
+fn value_slot_of_a_removal_without_its_grace_period_answers_for_no_other_value() {
+    registered_before_the_grace_period(Some(5), ONE, Some(6));
+}
+
 #[test]
 fn signal_number_is_free_when_removal_returns() {
     check(|| {

@@ -1,12 +1,20 @@
 use std::{
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        atomic::{AtomicBool, Ordering},
+        mpsc::channel,
+    },
     thread,
+    time::Duration,
 };
 
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EFD_SEMAPHORE};
 
 use super::*;
 use crate::doorbell::Datamatch;
+use crate::eventfd::drain;
+
+/// Only a hang reaches it.
+const HANG: Duration = Duration::from_secs(120);
 
 const PORT: IoEventAddress = IoEventAddress::Pio(0x510);
 /// The largest value that writes can give to an eventfd's counter.
@@ -105,6 +113,47 @@ fn removal_waits_for_a_ring_that_is_under_way() {
         thread::sleep(std::time::Duration::from_millis(20));
         over.store(true, Ordering::Relaxed);
         drop(section);
+    });
+}
+
+#[test]
+fn registration_goes_on_while_a_bell_blocks_on_a_full_eventfd_and_a_removal_waits_for_it() {
+    let [at_full, at_other, at_new] = [0x510, 0x520, 0x530].map(IoEventAddress::Pio);
+    let set = DoorbellSet::new();
+    let (full, other) = (EventFd::new(0).unwrap(), eventfd());
+    for (event, address) in [(&full, at_full), (&other, at_other)] {
+        set.register(event, address, Datamatch::U8(None), Sharing::Exclusive)
+            .unwrap();
+    }
+    full.write(LIMIT).unwrap();
+    let (mut blocked, mut bell) = (set.bell(), set.bell());
+    let (registered, wait) = channel();
+    thread::scope(|scope| {
+        let ringer = scope.spawn(move || blocked.ring(at_full, &[0]));
+        let domain = &set.shared.domain;
+        domain.retire(());
+        while domain.reclaim() == 0 {
+            domain.retire(());
+            thread::yield_now();
+        }
+        let remover = scope.spawn(|| set.unregister(&other, at_other, Datamatch::U8(None)));
+        while bell.ring(at_other, &[0]) {
+            thread::yield_now();
+        }
+        scope.spawn(|| {
+            let new = set.register(&other, at_new, Datamatch::U8(None), Sharing::Exclusive);
+            registered.send(new).unwrap();
+        });
+        let result = wait.recv_timeout(HANG);
+        let rings = bell.ring(at_new, &[0]);
+        let waits = !remover.is_finished();
+        while !ringer.is_finished() {
+            drain(&full);
+            thread::yield_now();
+        }
+        result.expect("registration waits").unwrap();
+        assert!(rings && waits);
+        remover.join().unwrap().unwrap();
     });
 }
 

@@ -1,9 +1,10 @@
 //! The writer of a [`Table`]: what each registration changes in the table, and in which order.
 //!
 //! A reader may be anywhere in the table meanwhile, so the contents are stored first and the word that
-//! makes them reachable last, with release. Pieces that are unlinked are reused only after
-//! [`recycle`](Writer::recycle), which the caller calls after a grace period. [`check`](Writer::check) makes
-//! sure that the pieces suffice before the first change. Only the monitor can write the table: it is trusted.
+//! makes them reachable last, with release. What a removal unlinks is reused only after
+//! [`recycle`](Writer::recycle), which the caller calls after a grace period; it may change the table meanwhile.
+//! [`check`](Writer::check) makes sure that the pieces suffice before the first change. Only the monitor can write the
+//! table: it is trusted.
 
 use stub::table::{
     CELLS, CHUNKS, CODE, GROUP, MATCH, MAX_ADDRESSES, MAX_MATCHES, OVERFLOWS, Table, cell_index,
@@ -12,7 +13,7 @@ use stub::table::{
 use super::{
     DoorbellError, IoEventAddress, Pattern,
     arena::Arena,
-    chain::{AddressSlot, MatchSlot},
+    chain::{AddressSlot, MatchSlot, Place},
     list,
 };
 
@@ -67,11 +68,27 @@ pub(super) struct Rest {
     pub(super) matches: bool,
 }
 
+/// What a removal has unlinked, which readers may still use.
+#[must_use]
+#[derive(Debug)]
+pub(super) struct Unlinked {
+    address: Option<Place>,
+    value: Option<Place>,
+    address_overflows: Vec<usize>,
+    match_overflows: Vec<usize>,
+    chunks: Vec<usize>,
+}
+
 /// Changes a table, and keeps account of its pieces in use.
 #[derive(Debug)]
 pub(super) struct Writer {
+    /// Addresses in the table, and those whose slots are held. Each overflow bucket that is not free has one of either, so
+    /// there are enough.
     addresses: usize,
+    /// Values, counted alike.
     matches: usize,
+    /// The slots that are held; one of them twice, if it was used for the same key and emptied again meanwhile.
+    held: Vec<Place>,
     address_overflows: Arena,
     match_overflows: Arena,
     chunks: Arena,
@@ -82,6 +99,7 @@ impl Writer {
         Self {
             addresses: 0,
             matches: 0,
+            held: Vec::new(),
             address_overflows: Arena::new(OVERFLOWS),
             match_overflows: Arena::new(OVERFLOWS),
             chunks: Arena::new(CHUNKS),
@@ -123,7 +141,8 @@ impl Writer {
         let slot = change.slot(table).unwrap_or_else(|| {
             let (kind, address) = (change.address.kind(), change.address.value());
             self.addresses += 1;
-            AddressSlot::take(table, &mut self.address_overflows, kind, address)
+            let overflows = &mut self.address_overflows;
+            AddressSlot::take(table, overflows, &self.held, kind, address)
         });
         match change.pattern.value {
             None => self.add_wildcard(table, &slot, change, signal),
@@ -170,31 +189,46 @@ impl Writer {
             change.address.value(),
             (slot.cell_offset(table, cell), value),
         );
-        MatchSlot::take(table, &mut self.match_overflows, address, key).publish_code(code);
+        let overflows = &mut self.match_overflows;
+        MatchSlot::take(table, overflows, &self.held, address, key).publish_code(code);
         self.matches += 1;
         slot.publish_cell(cell, slot.cell(cell) | MATCH);
     }
 
-    /// Removes a doorbell. Readers may still use its signal number until the end of a grace period.
-    pub(super) fn remove(&mut self, table: &Table, change: &Change<'_>, signal: u32, rest: Rest) {
-        let Some(slot) = change.slot(table) else {
-            return;
-        };
-        match change.pattern.value {
-            None => self.remove_wildcard(table, &slot, change, signal),
-            Some(value) => {
-                if let Some(slot) = change.match_slot(table, &slot, value) {
-                    self.remove_match(table, &slot, signal, rest.same);
-                }
-                if !rest.matches {
-                    let cell = change.cell();
-                    slot.publish_cell(cell, slot.cell(cell) & !MATCH);
+    /// Removes a doorbell. Readers may still use its signal number, and what is returned, until the end of a grace period.
+    pub(super) fn remove(
+        &mut self,
+        table: &Table,
+        change: &Change<'_>,
+        signal: u32,
+        rest: Rest,
+    ) -> Unlinked {
+        let (mut address, mut emptied) = (None, None);
+        if let Some(slot) = change.slot(table) {
+            match change.pattern.value {
+                None => self.remove_wildcard(table, &slot, change, signal),
+                Some(value) => {
+                    if let Some(slot) = change.match_slot(table, &slot, value) {
+                        emptied = self.remove_match(table, &slot, signal, rest.same);
+                    }
+                    if !rest.matches {
+                        let cell = change.cell();
+                        slot.publish_cell(cell, slot.cell(cell) & !MATCH);
+                    }
                 }
             }
+            if !slot.is_used() {
+                slot.tidy(table, &mut self.address_overflows);
+                address = Some(slot.place(table));
+            }
         }
-        if !slot.is_used() {
-            slot.tidy(table, &mut self.address_overflows);
-            self.addresses -= 1;
+        self.held.extend(address.into_iter().chain(emptied));
+        Unlinked {
+            address,
+            value: emptied,
+            address_overflows: self.address_overflows.take_retired(),
+            match_overflows: self.match_overflows.take_retired(),
+            chunks: self.chunks.take_retired(),
         }
     }
 
@@ -217,23 +251,37 @@ impl Writer {
         }
     }
 
-    fn remove_match(&mut self, table: &Table, slot: &MatchSlot<'_>, signal: u32, others: bool) {
+    /// Returns the slot if it is empty now.
+    fn remove_match(
+        &mut self,
+        table: &Table,
+        slot: &MatchSlot<'_>,
+        signal: u32,
+        others: bool,
+    ) -> Option<Place> {
         if others {
             slot.publish_code(list::remove(table, &mut self.chunks, slot.code(), signal));
-        } else {
-            // From here on, writes of this value get the wildcards' code.
-            list::retire(table, &mut self.chunks, slot.code());
-            slot.publish_code(0);
-            slot.tidy(table, &mut self.match_overflows);
-            self.matches -= 1;
+            return None;
         }
+        // From here on, writes of this value get the wildcards' code.
+        list::retire(table, &mut self.chunks, slot.code());
+        slot.publish_code(0);
+        slot.tidy(table, &mut self.match_overflows);
+        Some(slot.place(table))
     }
 
-    /// Frees the unlinked pieces for reuse; the caller has waited for a grace period since they were unlinked.
-    pub(super) fn recycle(&mut self) {
-        self.address_overflows.recycle();
-        self.match_overflows.recycle();
-        self.chunks.recycle();
+    /// Frees what a removal has unlinked for reuse; the caller has waited for a grace period since then.
+    pub(super) fn recycle(&mut self, unlinked: Unlinked) {
+        self.addresses -= usize::from(unlinked.address.is_some());
+        self.matches -= usize::from(unlinked.value.is_some());
+        for place in unlinked.address.into_iter().chain(unlinked.value) {
+            if let Some(index) = self.held.iter().position(|other| *other == place) {
+                self.held.swap_remove(index);
+            }
+        }
+        self.address_overflows.recycle(unlinked.address_overflows);
+        self.match_overflows.recycle(unlinked.match_overflows);
+        self.chunks.recycle(unlinked.chunks);
     }
 }
 
