@@ -20,6 +20,10 @@ pub enum Datamatch {
     U64(Option<u64>),
 }
 
+#[expect(
+    clippy::len_without_is_empty,
+    reason = "a width, and no number of elements"
+)]
 impl Datamatch {
     /// The width in bytes; 0 for [`Datamatch::AnyLength`].
     pub const fn len(self) -> u32 {
@@ -30,11 +34,6 @@ impl Datamatch {
             Self::U32(_) => 4,
             Self::U64(_) => 8,
         }
-    }
-
-    /// Whether any width matches, so that [`len`](Self::len) is 0.
-    pub const fn is_empty(self) -> bool {
-        matches!(self, Self::AnyLength)
     }
 
     /// The value, zero-extended; `None` for a wildcard.
