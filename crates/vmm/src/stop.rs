@@ -37,12 +37,12 @@ const PERIOD: Duration = Duration::from_millis(20);
 impl Deadline {
     /// Kicks again and again from `when` on. Fails if the thread cannot be started.
     pub fn new(when: Instant, kick: Arc<dyn Kick>) -> std::io::Result<Self> {
-        Self::once(move || Instant::now() >= when, kick)
+        Self::when(move || Instant::now() >= when, kick)
     }
 
-    /// Kicks again and again while `passed` returns true. Fails if the thread cannot be started.
-    pub fn once(
-        passed: impl Fn() -> bool + Send + 'static,
+    /// Kicks again and again while `holds` returns true. Fails if the thread cannot be started.
+    pub fn when(
+        holds: impl Fn() -> bool + Send + 'static,
         kick: Arc<dyn Kick>,
     ) -> std::io::Result<Self> {
         let cancelled = Arc::new((Mutex::new(false), Condvar::new()));
@@ -51,7 +51,7 @@ impl Deadline {
             let (flag, condition) = &*shared;
             let mut cancelled = flag.lock().unwrap_or_else(PoisonError::into_inner);
             while !*cancelled {
-                if passed() {
+                if holds() {
                     kick.kick();
                 }
                 (cancelled, _) = condition

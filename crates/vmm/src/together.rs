@@ -47,7 +47,7 @@ impl<V: Vm> Machine<V> {
         let everyone = Arc::new(Everyone(vcpus.iter().map(Vcpu::kick_handle).collect()));
         let (ended, first) = (AtomicBool::new(false), Mutex::new(None));
         let asked = Arc::clone(&until);
-        let _deadline = Deadline::once(move || asked(), Arc::clone(&everyone) as Arc<dyn Kick>)
+        let _deadline = Deadline::when(move || asked(), Arc::clone(&everyone) as Arc<dyn Kick>)
             .map_err(|source| MachineError::Thread { source })?;
         // The guest begins when the gate is opened, and that is when every thread has started.
         let gate = RwLock::new(());

@@ -86,7 +86,7 @@ impl Subject for Bare {
         let failed = |error: Failure| SubjectError::failed(&self.name, error);
         let _pinned = Pinned::to(self.cpu).map_err(|error| failed(error.into()))?;
         let limit = self.limit.clone();
-        let _deadline = Deadline::once(move || limit.is_run_over(), self.bare.kick_handle())
+        let _deadline = Deadline::when(move || limit.is_run_over(), self.bare.kick_handle())
             .map_err(|error| failed(error.into()))?;
         let started = Instant::now();
         self.bare.run(ops).map_err(|error| {

@@ -193,7 +193,7 @@ impl<H: Hypervisor> Guest<H> {
         let _pinned = Pinned::to(self.vmm_cpu)?;
         self.machine.set_parameters(parameters)?;
         let limit = self.limit.clone();
-        let _deadline = Deadline::once(move || limit.is_run_over(), self.vcpu.kick_handle())?;
+        let _deadline = Deadline::when(move || limit.is_run_over(), self.vcpu.kick_handle())?;
         Ok(self.machine.runner(&mut self.vcpu).run()?)
     }
 

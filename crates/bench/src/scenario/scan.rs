@@ -151,7 +151,7 @@ impl<H: Hypervisor> Other<H> {
         let memory = self.machine.vm().memory();
         parameters.write(memory, self.page)?;
         let limit = limit.clone();
-        let _deadline = Deadline::once(move || limit.is_run_over(), self.vcpu.kick_handle())?;
+        let _deadline = Deadline::when(move || limit.is_run_over(), self.vcpu.kick_handle())?;
         let stop = self.machine.runner(&mut self.vcpu).run()?;
         let results = Results::read(memory, self.page)?;
         let performed = results.rings - self.rings;

@@ -89,7 +89,7 @@ fn a_kick_frees_a_guest_that_a_full_counter_holds<H: Hypervisor>(h: &H) {
             event.write(FULL).unwrap();
             player.write(&[ring]);
             let is_held = move || sleeps_in_write(sandbox);
-            let kick = Deadline::once(is_held, player.vcpu.kick_handle()).unwrap();
+            let kick = Deadline::when(is_held, player.vcpu.kick_handle()).unwrap();
             assert_eq!(
                 player.vcpu.run(VmEntry::Resume).unwrap(),
                 VmExit::Kicked,

@@ -114,7 +114,7 @@ fn a_kick_ends_a_loop_and_the_loop_goes_on<H: Hypervisor>(h: &H) {
     while advances < 10 {
         let memory = vm.memory().clone();
         let advances_now = move || Results::read(&memory, PARAMETERS).unwrap().rings > before;
-        let kick = Deadline::once(advances_now, vcpu.kick_handle()).unwrap();
+        let kick = Deadline::when(advances_now, vcpu.kick_handle()).unwrap();
         assert_eq!(vcpu.run(VmEntry::Resume).unwrap(), VmExit::Kicked);
         drop(kick);
         let rings = Results::read(vm.memory(), PARAMETERS).unwrap().rings;

@@ -153,7 +153,7 @@ fn code_of_another_mode_is_a_fault<H: Hypervisor>(h: &H) {
         ..Parameters::default()
     };
     let mut vcpu = start(&vm, programs::crimes(), parameters, 0);
-    let _kicks = Deadline::once(|| true, vcpu.kick_handle()).unwrap();
+    let _kicks = Deadline::when(|| true, vcpu.kick_handle()).unwrap();
     let fault = loop {
         // The first kicks can come before the guest is where it loops.
         match vcpu.run(VmEntry::Resume).unwrap() {

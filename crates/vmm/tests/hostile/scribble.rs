@@ -31,7 +31,7 @@ fn enter_until<C: Vcpu>(
     vcpu: &mut C,
     is_over: impl Fn() -> bool + Clone + Send + 'static,
 ) -> Result<u64, String> {
-    let _kick = Deadline::once(is_over.clone(), vcpu.kick_handle()).unwrap();
+    let _kick = Deadline::when(is_over.clone(), vcpu.kick_handle()).unwrap();
     let mut exits = 0;
     while !is_over() {
         match vcpu.run(VmEntry::Data(exits)) {

@@ -41,7 +41,7 @@ fn a_kick_ends_a_service_and_the_next_run_goes_on_with_it<H: Hypervisor>(hypervi
     let queue = rig.queue();
     rig.set_parameters();
     let (served, kick) = (Arc::clone(&queue), rig.vcpu.kick_handle());
-    let deadline = Deadline::once(move || served.served() > 10_000, kick).unwrap();
+    let deadline = Deadline::when(move || served.served() > 10_000, kick).unwrap();
     let end = rig.machine.runner(&mut rig.vcpu).run().unwrap();
     assert_eq!(end, Stop::Kicked);
     assert!(!rig.machine.backlog.is_empty(), "the driver is ahead");
@@ -51,7 +51,7 @@ fn a_kick_ends_a_service_and_the_next_run_goes_on_with_it<H: Hypervisor>(hypervi
     // waits either, so a kick can come too early.
     while !rig.machine.backlog.is_empty() {
         let (backlog, kick) = (rig.machine.backlog.clone(), rig.vcpu.kick_handle());
-        let _deadline = Deadline::once(move || backlog.is_empty(), kick).unwrap();
+        let _deadline = Deadline::when(move || backlog.is_empty(), kick).unwrap();
         let end = rig.machine.runner(&mut rig.vcpu).run().unwrap();
         assert_eq!(end, Stop::Kicked);
     }

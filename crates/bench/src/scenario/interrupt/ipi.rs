@@ -57,7 +57,7 @@ impl<H: Hypervisor> Scenario for Ipi<H> {
         let (run, other) = std::thread::scope(|scope| {
             let taking = scope.spawn(move || -> Result<Stop, Failure> {
                 affinity::prefer(cpu);
-                let _deadline = Deadline::once(move || limit.is_run_over(), second.kick_handle())?;
+                let _deadline = Deadline::when(move || limit.is_run_over(), second.kick_handle())?;
                 Ok(machine.runner(second).run()?)
             });
             let run = self.guest.run(&parameters);

@@ -175,7 +175,7 @@ impl<H: Hypervisor> Guest<H> {
         };
         self.machine.set_parameters(&parameters).unwrap();
         bind_vcpu(self.machine.vm().gic());
-        let _deadline = Deadline::once(is_over, vcpu.kick_handle()).unwrap();
+        let _deadline = Deadline::when(is_over, vcpu.kick_handle()).unwrap();
         let stop = self.machine.runner(vcpu).run();
         stop.unwrap_or_else(|error| panic!("{}", chain(&error)))
     }
