@@ -54,7 +54,7 @@ pub use pm_timer::{PM_TIMER_LEN, PM_TIMER_PORT, PmTimer};
 pub use pm1::{
     PM1_CONTROL_LEN, PM1_CONTROL_PORT, PM1_EVENT_LEN, PM1_EVENT_PORT, Pm1, SCI_GSI, Sleep,
 };
-pub use poller::Poller;
+pub use poller::WordPoller;
 pub use reset::{I8042, I8042_LEN, I8042_PORTS, PORT_A, PortA};
 pub use rtc::{RTC_CENTURY, RTC_GSI, RTC_LEN, RTC_PORTS, Rtc};
 pub use serial::{SERIAL_GSI, SERIAL_LEN, SERIAL_PORTS, Serial};

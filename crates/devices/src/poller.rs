@@ -10,12 +10,12 @@ use vmbell::thread::{self, ThreadKind};
 
 /// A thread that polls a word until this is dropped.
 #[derive(Debug)]
-pub struct Poller {
+pub struct WordPoller {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Poller {
+impl WordPoller {
     /// Starts a thread that runs `setup` once, then reads the word with `load` in a loop, and calls `heard`
     /// with each new value. It keeps its CPU busy all the time.
     pub fn start(
@@ -46,7 +46,7 @@ impl Poller {
     }
 }
 
-impl Drop for Poller {
+impl Drop for WordPoller {
     fn drop(&mut self) {
         self.stop.store(true, Relaxed);
         if let Some(thread) = self.thread.take() {

@@ -13,7 +13,7 @@ use super::wiring::attach;
 use crate::affinity;
 use crate::{Clock, Options, Sample, SubjectError};
 use vmbell::doorbell::Sharing;
-use vmbell_devices::{Hook, Listener, Poller};
+use vmbell_devices::{Hook, Listener, WordPoller};
 use vmbell_guest::{Parameters, offset};
 use vmbell_hypervisor::{Hypervisor, IoEvents, Vm};
 use vmbell_vmm::PARAMETERS;
@@ -135,7 +135,7 @@ impl<H: Hypervisor> Notify<H> {
         })
     }
 
-    fn poller(&self) -> std::io::Result<Option<Poller>> {
+    fn poller(&self) -> std::io::Result<Option<WordPoller>> {
         if !matches!(self.consumer, Consumer::Poller) {
             return Ok(None);
         }
@@ -146,7 +146,7 @@ impl<H: Hypervisor> Notify<H> {
                 .load(word, std::sync::atomic::Ordering::Acquire)
                 .unwrap_or_default()
         };
-        Poller::start(pin_to(self.guest.other_cpu), load, move |_: u64| ear.hear()).map(Some)
+        WordPoller::start(pin_to(self.guest.other_cpu), load, move |_: u64| ear.hear()).map(Some)
     }
 }
 

@@ -14,7 +14,7 @@ use vmbell::bus::BusRange;
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell_devices::virtio::mmio::{Interrupt, VirtioMmio, register};
 use vmbell_devices::virtio::{Inverter, Queue, Serving};
-use vmbell_devices::{Listener, Poller};
+use vmbell_devices::{Listener, WordPoller};
 use vmbell_guest::{Interrupts, Parameters, Program, programs};
 use vmbell_hypervisor::{Capability, Hypervisor, IoEvents, Irqchip, Support, Vm, VmConfig};
 use vmbell_report::Group;
@@ -186,7 +186,7 @@ impl<H: Hypervisor> RoundTrip<H> {
 
     /// Makes the polling thread for one run: between runs it would burn a CPU that others are measured
     /// on.
-    fn poller(&self) -> io::Result<Option<Poller>> {
+    fn poller(&self) -> io::Result<Option<WordPoller>> {
         if self.hearing != Hearing::Polled {
             return Ok(None);
         }
@@ -196,7 +196,7 @@ impl<H: Hypervisor> RoundTrip<H> {
             let _ = queue.serve();
             queue.served()
         };
-        Poller::start(pin_to(self.guest.other_cpu), look, |_| {}).map(Some)
+        WordPoller::start(pin_to(self.guest.other_cpu), look, |_| {}).map(Some)
     }
 }
 

@@ -5,7 +5,7 @@ use loom::{sync::Arc, thread};
 
 use super::{
     Brand, Buffer, Chain, DeviceQueue, DriverQueue, Features, HostMemory, PackedDevice,
-    PackedDriver, PackedLayout, PackedRing, PolledRing, Poller, SplitDevice, SplitDriver,
+    PackedDriver, PackedLayout, PackedRing, PolledRing, QueuePoller, SplitDevice, SplitDriver,
     SplitLayout, SplitRing,
 };
 use crate::quiesce::models::Tracked;
@@ -22,12 +22,12 @@ const EVENT_IDX: [bool; 2] = [false, true];
 type Split = (
     SplitDriver<u64, HostMemory, Model>,
     SplitDevice<HostMemory>,
-    Poller<SplitRing<HostMemory>, Model>,
+    QueuePoller<SplitRing<HostMemory>, Model>,
 );
 type Packed = (
     PackedDriver<u64, HostMemory, Model>,
     PackedDevice<HostMemory>,
-    Poller<PackedRing<HostMemory>, Model>,
+    QueuePoller<PackedRing<HostMemory>, Model>,
 );
 
 fn features(event_idx: bool) -> Features {
@@ -220,7 +220,7 @@ fn packed_call_is_not_lost() {
 /// A poller on a third thread sees a buffer that was used before, wherever it is by now: the driver side
 /// has consumed it, and does `then` meanwhile.
 fn poll_misses_nothing<D, V, R>(
-    (mut driver, mut device, poller): (D, V, Poller<R, Model>),
+    (mut driver, mut device, poller): (D, V, QueuePoller<R, Model>),
     then: impl FnOnce(&mut D, &mut V),
 ) where
     D: DriverQueue<Data = u64, Brand = Model> + 'static + Send,

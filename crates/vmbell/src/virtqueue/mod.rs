@@ -6,7 +6,7 @@
 //!
 //! The methods of [`DriverQueue`] have the names of Linux's virtqueue functions, those of [`DeviceQueue`] the
 //! names of rust-vmm's. A driver that polls remembers an [`Opaque`] or a [`Token`], which differ in how soon
-//! they wrap; a [`Poller`] polls from another thread.
+//! they wrap; a [`QueuePoller`] polls from another thread.
 //!
 //! ```
 //! use vmbell::virtqueue::{
@@ -79,7 +79,7 @@ pub use features::{Features, Status};
 pub use memory::{HostMemory, RingMemory};
 pub use need_event::need_event;
 pub use packed::{PackedDevice, PackedDriver, PackedLayout, PackedRing};
-pub use poll::{PolledRing, Poller};
+pub use poll::{PolledRing, QueuePoller};
 pub use save::{
     BufferState, DeviceState, DriverState, HeadState, RestoreError, RingKind, STATE_VERSION,
 };
@@ -195,7 +195,7 @@ pub trait DriverControl {
     /// [`Token`]s and [`Opaque`] values from before the save give the answers that they would have given without
     /// it, as the whole position is part of the state. Values that the saved queue made after the save can poll
     /// false although a buffer was used since, because the restored queue has other buffers at the same positions.
-    /// Give the restored queue a new brand, and the compiler refuses them. A [`Poller`] of the saved queue does not
+    /// Give the restored queue a new brand, and the compiler refuses them. A [`QueuePoller`] of the saved queue does not
     /// poll the restored one.
     ///
     /// # Errors

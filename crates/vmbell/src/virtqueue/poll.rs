@@ -158,13 +158,13 @@ impl State {
 }
 
 /// Polls a queue that another thread owns; clones poll the same queue.
-pub struct Poller<R, B> {
+pub struct QueuePoller<R, B> {
     ring: R,
     state: Arc<State>,
     brand: PhantomData<fn() -> B>,
 }
 
-impl<R: PolledRing, B: Brand> Poller<R, B> {
+impl<R: PolledRing, B: Brand> QueuePoller<R, B> {
     pub(super) fn new(ring: R, state: Arc<State>) -> Self {
         let brand = PhantomData;
         Self { ring, state, brand }
@@ -188,7 +188,7 @@ impl<R: PolledRing, B: Brand> Poller<R, B> {
     }
 }
 
-impl<R: Clone, B> Clone for Poller<R, B> {
+impl<R: Clone, B> Clone for QueuePoller<R, B> {
     fn clone(&self) -> Self {
         Self {
             ring: self.ring.clone(),
@@ -198,9 +198,9 @@ impl<R: Clone, B> Clone for Poller<R, B> {
     }
 }
 
-impl<R, B> fmt::Debug for Poller<R, B> {
+impl<R, B> fmt::Debug for QueuePoller<R, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut debug = f.debug_struct("Poller");
+        let mut debug = f.debug_struct("QueuePoller");
         debug.field("state", &self.state).finish_non_exhaustive()
     }
 }

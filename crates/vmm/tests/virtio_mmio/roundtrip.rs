@@ -6,7 +6,7 @@ use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::virtqueue::Chain;
 use vmbell_devices::virtio::mmio::{Interrupt, VirtioMmio, register};
 use vmbell_devices::virtio::{Handler, HandlerError, Inverter, Queue, Serving};
-use vmbell_devices::{Listener, Poller};
+use vmbell_devices::{Listener, WordPoller};
 use vmbell_guest::{Parameters, Program, programs};
 use vmbell_hypervisor::{Hypervisor, IoEvents, Vcpu, Vm, VmConfig};
 use vmbell_vmm::{Machine, Stop};
@@ -121,7 +121,7 @@ fn answers_come_back_without_any_exit_if_the_ring_is_polled<H: Hypervisor>(hyper
         let _ = queue.serve();
         queue.served()
     };
-    let _poller = Poller::start(|| {}, look, |_| {}).unwrap();
+    let _poller = WordPoller::start(|| {}, look, |_| {}).unwrap();
     assert_eq!(rig.run().0, COUNT);
     let light = rig.machine.vm().exit_counts().light;
     assert_eq!(rig.run(), (2 * COUNT, 1));

@@ -8,8 +8,8 @@ mod save;
 mod side;
 
 use super::{
-    Brand, Buffer, DriverControl, DriverQueue, DriverState, Features, NotAdded, Opaque, Poller,
-    QueueError, RestoreError, SetupError, Status, Token, Used, WrapCounterError,
+    Brand, Buffer, DriverControl, DriverQueue, DriverState, Features, NotAdded, Opaque, QueueError,
+    QueuePoller, RestoreError, SetupError, Status, Token, Used, WrapCounterError,
     indirect::Tables,
     poll::State,
     slots::Slots,
@@ -79,9 +79,9 @@ impl<T, S: Side, B: Brand> Driver<T, S, B> {
         &self.brand
     }
 
-    /// A [`Poller`] for another thread.
-    pub fn poller(&self) -> Poller<S::Ring, B> {
-        Poller::new(self.side.ring().clone(), Arc::clone(&self.state))
+    /// A [`QueuePoller`] for another thread.
+    pub fn poller(&self) -> QueuePoller<S::Ring, B> {
+        QueuePoller::new(self.side.ring().clone(), Arc::clone(&self.state))
     }
 
     /// Marks the queue broken.

@@ -229,7 +229,7 @@ fn other_threads_poll_without_the_queue() {
 fn poll_from_afar<D, R>(
     mut driver: D,
     mut device: impl DeviceQueue + Send,
-    poller: &Poller<R, <D as DriverQueue>::Brand>,
+    poller: &QueuePoller<R, <D as DriverQueue>::Brand>,
 ) where
     D: TestDriver + Send,
     R: PolledRing + Sync,
