@@ -59,9 +59,12 @@ pub fn ring(hypervisor: &impl Hypervisor) -> Result<(u64, Vec<u64>), Box<dyn Err
 
 /// Chooses the backend and says what happened.
 pub fn main() -> Result<(), Box<dyn Error>> {
-    let best = vmbell_vmm::best(&[Capability::Run, Capability::MmioDoorbell])?;
-    let (rings, stores) = ring(&best.hypervisor)?;
-    println!("{}: the doorbell rang {rings} time", best.hypervisor.name());
+    let chosen = vmbell_vmm::choose_backend(&[Capability::Run, Capability::MmioDoorbell])?;
+    let (rings, stores) = ring(&chosen.hypervisor)?;
+    println!(
+        "{}: the doorbell rang {rings} time",
+        chosen.hypervisor.name()
+    );
     println!("stores that no doorbell took: {stores:?}");
     Ok(())
 }

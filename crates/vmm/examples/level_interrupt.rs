@@ -83,8 +83,8 @@ pub fn serve(hypervisor: &impl Hypervisor, work: u32) -> Result<u64, Box<dyn Err
 /// Chooses the backend and says what happened.
 pub fn main() -> Result<(), Box<dyn Error>> {
     // Not every KVM waits for the guest's EOI, so that is asked for.
-    let best = vmbell_vmm::best(&[Capability::Interrupts, Capability::EndOfInterrupt])?;
-    let (name, interrupts) = (best.hypervisor.name(), serve(&best.hypervisor, 3)?);
+    let chosen = vmbell_vmm::choose_backend(&[Capability::Interrupts, Capability::EndOfInterrupt])?;
+    let (name, interrupts) = (chosen.hypervisor.name(), serve(&chosen.hypervisor, 3)?);
     println!("{name}: 3 pieces of work, {interrupts} interrupts");
     Ok(())
 }

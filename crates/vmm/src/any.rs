@@ -51,9 +51,9 @@ pub enum AnyVcpu {
     Usermode(<UsermodeVm as Vm>::Vcpu),
 }
 
-/// The backend that [`best`] has chosen.
+/// The backend that [`choose_backend`] has chosen.
 #[derive(Debug)]
-pub struct Best {
+pub struct ChosenBackend {
     /// The backend.
     pub hypervisor: AnyHypervisor,
     /// Why it is not KVM; `None` if it is.
@@ -67,22 +67,22 @@ pub struct Best {
 ///
 /// ```
 /// use vmbell_hypervisor::{Capability, Hypervisor, VmConfig};
-/// use vmbell_vmm::best;
+/// use vmbell_vmm::choose_backend;
 ///
 /// # fn main() -> Result<(), vmbell_hypervisor::Error> {
-/// let best = best(&[Capability::Run, Capability::PioDoorbell])?;
-/// if let Some(error) = &best.why_not_kvm {
-///     eprintln!("{} because {error}", best.hypervisor.name());
+/// let chosen = choose_backend(&[Capability::Run, Capability::PioDoorbell])?;
+/// if let Some(error) = &chosen.why_not_kvm {
+///     eprintln!("{} because {error}", chosen.hypervisor.name());
 /// }
-/// let vm = best.hypervisor.create_vm(&VmConfig::default())?;
+/// let vm = chosen.hypervisor.create_vm(&VmConfig::default())?;
 /// # drop(vm);
 /// # Ok(())
 /// # }
 /// ```
-pub fn best(needed: &[Capability]) -> Result<Best, Error> {
+pub fn choose_backend(needed: &[Capability]) -> Result<ChosenBackend, Error> {
     let kvm = match Kvm::open().and_then(|kvm| with(kvm, needed)) {
         Ok(kvm) => {
-            return Ok(Best {
+            return Ok(ChosenBackend {
                 hypervisor: AnyHypervisor::Kvm(kvm),
                 why_not_kvm: None,
             });
@@ -90,7 +90,7 @@ pub fn best(needed: &[Capability]) -> Result<Best, Error> {
         Err(error) => error,
     };
     match with(Usermode, needed) {
-        Ok(usermode) => Ok(Best {
+        Ok(usermode) => Ok(ChosenBackend {
             hypervisor: AnyHypervisor::Usermode(usermode),
             why_not_kvm: Some(kvm),
         }),

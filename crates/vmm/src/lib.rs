@@ -3,7 +3,7 @@
 //! A [`Machine`] with one of our programs is what the bench measures; it has three buses of devices, for ports,
 //! memory addresses and hypercall numbers, and any thread may use it. A [`Pc`] is a machine with the devices that
 //! an [`Image`] made for QEMU expects, and with several vCPUs, each on a thread of its own; a [`Virt`] is the same for
-//! an [`Arm64Image`]. [`best`] chooses the backend for a VMM that leaves it to the host.
+//! an [`Arm64Image`]. [`choose_backend`] chooses the backend for a VMM that leaves it to the host.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -11,10 +11,10 @@
 //! use vmbell_devices::DoorbellCounter;
 //! use vmbell_guest::{Parameters, programs};
 //! use vmbell_hypervisor::{Capability, Hypervisor, Vcpu, Vm, VmConfig};
-//! use vmbell_vmm::{Machine, Stop, best};
+//! use vmbell_vmm::{Machine, Stop, choose_backend};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let hypervisor = best(&[Capability::Run])?.hypervisor;
+//! let hypervisor = choose_backend(&[Capability::Run])?.hypervisor;
 //! let machine = Machine::new(hypervisor.create_vm(&VmConfig::default())?);
 //! let doorbell = Arc::new(DoorbellCounter::default());
 //! machine.pio.insert(BusRange::new(0x510, 4)?, doorbell.clone())?;
@@ -43,7 +43,7 @@ mod stop;
 mod together;
 mod virt;
 
-pub use any::{AnyHypervisor, AnyVcpu, AnyVm, Best, best};
+pub use any::{AnyHypervisor, AnyVcpu, AnyVm, ChosenBackend, choose_backend};
 pub use error::MachineError;
 pub use image::{Arm64Image, Boot, ElfError, INFORMATION, Image, ImageError};
 pub use layout::{CODE, PARAMETERS, STACK_TOP};

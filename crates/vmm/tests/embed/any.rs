@@ -4,39 +4,39 @@ use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell_hypervisor::kvm::Kvm;
 use vmbell_hypervisor::{Capability, Error, Hypervisor, IoEvents, Vm, VmConfig, VmExit};
 use vmbell_usermode::Usermode;
-use vmbell_vmm::{AnyHypervisor, best};
+use vmbell_vmm::{AnyHypervisor, choose_backend};
 
 use crate::harness::script::{Op, Player};
 use crate::harness::{HOLE, chain, configured, count, event};
 
 #[test]
 fn best_is_kvm_where_it_opens_and_else_says_why_not() {
-    let best = best(&[]).unwrap();
+    let chosen = choose_backend(&[]).unwrap();
     match Kvm::open() {
         Ok(_) => {
-            assert_eq!(best.hypervisor.name(), "kvm");
-            assert!(best.why_not_kvm.is_none());
+            assert_eq!(chosen.hypervisor.name(), "kvm");
+            assert!(chosen.why_not_kvm.is_none());
         }
         Err(error) => {
-            assert_eq!(best.hypervisor.name(), "usermode");
-            assert_eq!(chain(&best.why_not_kvm.unwrap()), chain(&error));
+            assert_eq!(chosen.hypervisor.name(), "usermode");
+            assert_eq!(chain(&chosen.why_not_kvm.unwrap()), chain(&error));
         }
     }
 }
 
 #[test]
 fn best_is_the_backend_that_has_what_is_needed() {
-    let best = best(&[Capability::Run, Capability::MixedGroups]).unwrap();
-    assert_eq!(best.hypervisor.name(), "usermode");
-    assert!(best.why_not_kvm.is_some());
-    let support = best.hypervisor.support(Capability::MixedGroups);
+    let chosen = choose_backend(&[Capability::Run, Capability::MixedGroups]).unwrap();
+    assert_eq!(chosen.hypervisor.name(), "usermode");
+    assert!(chosen.why_not_kvm.is_some());
+    let support = chosen.hypervisor.support(Capability::MixedGroups);
     assert!(support.is_yes(), "{support}");
 }
 
 #[test]
 fn what_no_backend_has_is_an_error_with_both_reasons() {
     // KVM has no register exits, and the usermode backend no kernels.
-    let error = best(&[Capability::RegisterExits, Capability::Kernels]).unwrap_err();
+    let error = choose_backend(&[Capability::RegisterExits, Capability::Kernels]).unwrap_err();
     assert!(matches!(error, Error::NoBackend { .. }), "{error:?}");
     let text = chain(&error);
     for reason in ["kvm", "guest code runs in ring 3"] {
