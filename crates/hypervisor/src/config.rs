@@ -34,11 +34,15 @@ pub struct VmConfig {
     pub hidden: CpuFeatures,
     /// The number of vCPUs.
     pub vcpus: u32,
-    /// How each side waits for the other in a heavy exit.
+    /// How the usermode backend and its sandbox wait for each other in a heavy exit. KVM ignores it: the kernel returns to
+    /// the thread that entered the guest.
     pub spin: SpinPolicy,
-    /// Whether trapping instructions in guest code are replaced.
+    /// Whether the usermode backend replaces instructions in guest code that trap often. KVM ignores it: there the CPU
+    /// traps, whatever the instruction is.
     pub patch: PatchMode,
-    /// The host CPU of each vCPU, by index; empty leaves the choice to the scheduler.
+    /// The host CPU of each vCPU's thread in the usermode backend's sandbox, by index, and from the first again if there
+    /// are more vCPUs; empty leaves the choice to the scheduler. KVM ignores it: a vCPU runs on the thread that calls
+    /// [`Vcpu::run`](super::Vcpu::run), which the caller can bind to a CPU.
     pub vcpu_cpus: Vec<usize>,
     /// The most doorbells in one group.
     pub max_items: u32,
@@ -142,7 +146,7 @@ impl VmConfig {
     }
 }
 
-/// How the two sides of a heavy exit wait for each other.
+/// How the usermode backend and its sandbox wait for each other in a heavy exit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SpinPolicy {
     /// Sleep at once: this leaves the CPU free, and costs two wake-ups for each exit.
