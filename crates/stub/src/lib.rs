@@ -7,6 +7,9 @@
 #![cfg_attr(not(loom), no_std)]
 #![cfg_attr(vmbell_stub_elf, no_main)]
 
+#[cfg(not(vmbell_stub_elf))]
+extern crate alloc;
+
 pub mod decode;
 pub mod event;
 pub mod ioapic;

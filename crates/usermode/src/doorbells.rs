@@ -10,9 +10,9 @@ use super::error::UsermodeError;
 use super::removal::Unfinished;
 use super::revocation::{Revocation, SectionBarrier};
 use super::sandbox::Sandbox;
-use vmbell::doorbell::{
-    DoorbellError, DoorbellState, EventId, IoEventAddress, Pattern, RegisterError, Sharing,
-};
+use vmbell::doorbell::engine::TableWriter;
+use vmbell::doorbell::{DoorbellError, IoEventAddress, Pattern, RegisterError, Sharing};
+use vmbell::eventfd::EventId;
 use vmbell_hypervisor::Error;
 
 /// Registers and removes the doorbells of a guest.
@@ -23,7 +23,7 @@ pub struct Doorbells {
 
 #[derive(Debug)]
 struct Changes {
-    state: DoorbellState,
+    writer: TableWriter,
     /// Doorbells that are out of the table, but whose eventfd the sandbox may still signal.
     unfinished: Unfinished<(EventId, IoEventAddress, Pattern), Revocation>,
 }
@@ -32,7 +32,7 @@ impl Doorbells {
     /// A guest without doorbells, whose groups may have `max_items` items each.
     pub fn new(max_items: u32) -> Self {
         let changes = Changes {
-            state: DoorbellState::new(max_items),
+            writer: TableWriter::new(max_items),
             unfinished: Unfinished::default(),
         };
         Self {
@@ -56,7 +56,7 @@ impl Doorbells {
         }
         let table = &sandbox.control.doorbells;
         let result = changes
-            .state
+            .writer
             .register(table, id, address, pattern, sharing, || {
                 sandbox.descriptors.add(sandbox.process(), event, &address)
             });
@@ -89,9 +89,10 @@ impl Doorbells {
             None => {
                 let barrier = SectionBarrier::new(sandbox);
                 let table = &sandbox.control.doorbells;
-                let state = &mut changes.state;
-                let number = state.unregister(table, id, address, pattern, &barrier)?;
-                Revocation::new(number, &barrier)
+                let writer = &mut changes.writer;
+                let removal = writer.unlink(table, id, address, pattern)?;
+                barrier.wait();
+                Revocation::new(writer.finish(removal), &barrier)
             }
         };
         let what = format_args!("the doorbell at {address}");

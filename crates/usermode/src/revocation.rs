@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use super::progress::Backoff;
 use super::sandbox::Sandbox;
-use vmbell::doorbell::Barrier;
 use vmbell_hypervisor::Containment;
 
 /// How long a removal waits for lookups that are under way before it stops the sandbox instead, which ends them. An honest
@@ -76,10 +75,10 @@ impl<'s> SectionBarrier<'s> {
         let shared = &self.sandbox.shared;
         shared.direct_sections.is_idle(phase) && shared.trap_sections.is_idle(phase)
     }
-}
 
-impl Barrier for SectionBarrier<'_> {
-    fn wait(&self) {
+    /// Returns when every lookup that may have begun before the call has ended, its signals included, or when it is
+    /// overdue.
+    pub fn wait(&self) {
         let deadline = Instant::now() + SECTION_TIMEOUT;
         // Two phases: a reader may have read the number of a phase just before it changed.
         for _ in 0..2 {

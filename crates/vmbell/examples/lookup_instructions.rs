@@ -11,7 +11,8 @@ use std::{convert::Infallible, env, hint::black_box, process::ExitCode, sync::Ar
 use stub::table::{Kind, Table};
 use vmbell::{
     bus::{Bus, BusDevice, BusRange, BusReader},
-    doorbell::{Doorbells, EventId, HeapTable, IoEventAddress, Pattern, Sharing},
+    doorbell::{IoEventAddress, Pattern, Sharing, engine::TableWriter},
+    eventfd::EventId,
 };
 
 use devices::{REGISTER, Registers, STRIDE, addresses, shuffled};
@@ -67,15 +68,16 @@ fn bus(entries: usize, lookups: usize) {
 }
 
 fn doorbells(write: impl Fn(u64) -> (u64, u64), wildcard: bool, entries: usize, lookups: usize) {
-    let table = HeapTable::new();
-    let mut doorbells = Doorbells::new(&table, 32);
+    let table = Table::boxed();
+    let mut writer = TableWriter::new(32);
     for (signal, address) in (0..).zip(addresses(entries)) {
         let (address, value) = write(address + REGISTER);
         let value = (!wildcard).then_some(value);
         let (event, address) = (EventId::from_raw(0), IoEventAddress::Mmio(address));
         let signal = || Ok::<_, Infallible>(signal);
-        doorbells
+        writer
             .register(
+                &table,
                 event,
                 address,
                 Pattern { len: 4, value },

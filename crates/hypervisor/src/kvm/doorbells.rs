@@ -4,14 +4,16 @@
 use std::io;
 use std::os::fd::AsRawFd;
 
-use kvm_bindings::kvm_ioeventfd;
+use kvm_bindings::{
+    kvm_ioeventfd, kvm_ioeventfd_flag_nr_datamatch, kvm_ioeventfd_flag_nr_deassign,
+    kvm_ioeventfd_flag_nr_pio,
+};
 use kvm_ioctls::VmFd;
 use vmm_sys_util::eventfd::EventFd;
 
 use super::super::{Capability, Error};
 use super::arch::host::NO_PORTS;
 use super::ioctl;
-use vmbell::doorbell::abi::{FLAG_DATAMATCH, FLAG_DEASSIGN, FLAG_PIO};
 use vmbell::doorbell::{DoorbellError, IoEventAddress, Pattern};
 use vmbell::eventfd::EventFdError;
 
@@ -35,7 +37,13 @@ pub fn deassign(
     address: IoEventAddress,
     pattern: Pattern,
 ) -> Result<(), Error> {
-    call(vm, event, address, pattern, FLAG_DEASSIGN)
+    call(
+        vm,
+        event,
+        address,
+        pattern,
+        1 << kvm_ioeventfd_flag_nr_deassign,
+    )
 }
 
 fn call(
@@ -47,7 +55,7 @@ fn call(
 ) -> Result<(), Error> {
     let bus = match address {
         IoEventAddress::Pio(_) => match NO_PORTS {
-            None => FLAG_PIO,
+            None => 1 << kvm_ioeventfd_flag_nr_pio,
             Some(reason) => {
                 return Err(Error::Unsupported {
                     backend: "kvm",
@@ -65,7 +73,9 @@ fn call(
             });
         }
     };
-    let value = pattern.value.map_or(0, |_| FLAG_DATAMATCH);
+    let value = pattern
+        .value
+        .map_or(0, |_| 1 << kvm_ioeventfd_flag_nr_datamatch);
     let request = kvm_ioeventfd {
         datamatch: pattern.value.unwrap_or_default(),
         addr: address.value(),

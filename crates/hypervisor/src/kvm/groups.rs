@@ -17,7 +17,8 @@ use super::super::Error;
 use super::doorbells::{assign, deassign};
 use super::error::KvmError;
 use super::relay::{Item, Relay};
-use vmbell::doorbell::{DoorbellError, EventId, IoEventAddress, Pattern};
+use vmbell::doorbell::{DoorbellError, IoEventAddress, Pattern};
+use vmbell::eventfd::EventId;
 
 /// All groups of a guest.
 #[derive(Debug)]

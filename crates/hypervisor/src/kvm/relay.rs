@@ -12,7 +12,7 @@ use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 use super::super::Error;
-use vmbell::doorbell::EventId;
+use vmbell::eventfd::EventId;
 use vmbell::thread::{self, ThreadKind};
 
 /// A group item: an eventfd of the user and its identity.

@@ -2,7 +2,7 @@ use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 use super::{Item, Relay};
 use crate::wait::await_that;
-use vmbell::doorbell::EventId;
+use vmbell::eventfd::EventId;
 
 fn item() -> (Item, EventFd, EventId) {
     let event = EventFd::new(EFD_NONBLOCK).unwrap();

@@ -33,17 +33,6 @@ pub struct AddressBucket {
 }
 
 impl AddressBucket {
-    /// No entry.
-    #[cfg(not(loom))]
-    #[expect(clippy::new_without_default, reason = "parts of a table come with it")]
-    pub const fn new() -> Self {
-        Self {
-            addresses: [const { AtomicU64::new(0) }; 2],
-            cells: [const { [const { AtomicU32::new(0) }; 2] }; CELLS],
-            link: AtomicU32::new(0),
-        }
-    }
-
     /// The slot that holds an address if a slot of this bucket does: the second unless it is the first.
     ///
     /// There is no branch, because no predictor could guess which of the two it is.
@@ -88,18 +77,6 @@ pub struct MatchBucket {
 }
 
 impl MatchBucket {
-    /// No entry.
-    #[cfg(not(loom))]
-    #[expect(clippy::new_without_default, reason = "parts of a table come with it")]
-    pub const fn new() -> Self {
-        Self {
-            values: [const { AtomicU64::new(0) }; 2],
-            cell_offsets: [const { AtomicU32::new(0) }; 2],
-            codes: [const { AtomicU32::new(0) }; 2],
-            link: AtomicU32::new(0),
-        }
-    }
-
     /// The slot that holds a value if a slot of this bucket does.
     #[inline(always)]
     pub fn slot(&self, value: u64) -> usize {
@@ -136,13 +113,4 @@ pub struct ListChunk {
 impl ListChunk {
     /// Signals in one chunk.
     pub const CODES: usize = 15;
-
-    /// A chunk without signals.
-    #[cfg(not(loom))]
-    #[expect(clippy::new_without_default, reason = "parts of a table come with it")]
-    pub const fn new() -> Self {
-        Self {
-            words: [const { AtomicU32::new(0) }; 16],
-        }
-    }
 }

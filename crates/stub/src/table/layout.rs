@@ -1,7 +1,12 @@
 //! The table in memory: its parts, its size and its codes. Both the monitor and the sandbox map it.
 
+#[cfg(not(any(loom, vmbell_stub_elf)))]
+use alloc::alloc::{Layout, alloc_zeroed, handle_alloc_error};
+#[cfg(not(vmbell_stub_elf))]
+use alloc::boxed::Box;
 #[cfg(loom)]
 use core::array::from_fn;
+use core::fmt;
 
 use super::{AddressBucket, ListChunk, MatchBucket};
 
@@ -70,7 +75,6 @@ pub enum Kind {
 /// A bucket's code or cell is stored after its key and read before it: a reader that sees a new code sees the
 /// key that it belongs to. Buckets and chunks that a change unlinks are reused only after a grace period.
 #[repr(C, align(4096))]
-#[derive(Debug)]
 pub struct Table {
     /// First hash table, by address, for I/O ports.
     pub pio: [AddressBucket; BUCKETS],
@@ -89,29 +93,25 @@ pub struct Table {
 }
 
 impl Table {
-    /// An empty table, the same as zeroed memory. It is for a `static`: the table is too large for a stack.
-    #[cfg(not(loom))]
-    #[expect(
-        clippy::new_without_default,
-        reason = "8 MiB are too much for a default value"
-    )]
-    pub const fn new() -> Self {
-        Self {
-            pio: [const { AddressBucket::new() }; BUCKETS],
-            mmio: [const { AddressBucket::new() }; BUCKETS],
-            hypercall: [const { AddressBucket::new() }; BUCKETS],
-            matches: [const { MatchBucket::new() }; BUCKETS],
-            address_overflows: [const { AddressBucket::new() }; OVERFLOWS],
-            match_overflows: [const { MatchBucket::new() }; OVERFLOWS],
-            chunks: [const { ListChunk::new() }; CHUNKS],
+    /// An empty table on the heap, for vCPU threads of this process. The kernel backs only the pages that are used.
+    #[cfg(not(any(loom, vmbell_stub_elf)))]
+    #[allow(unsafe_code)]
+    pub fn boxed() -> Box<Self> {
+        let layout = Layout::new::<Self>();
+        // SAFETY: the layout is not empty.
+        let table = unsafe { alloc_zeroed(layout) }.cast::<Self>();
+        if table.is_null() {
+            handle_alloc_error(layout);
         }
+        // SAFETY: `table` was allocated just above with the layout of a `Table`, for which zeroes are valid, and no one
+        // else has the pointer: the box owns it until it is dropped.
+        unsafe { Box::from_raw(table) }
     }
 
-    /// An empty table of the model checker's atomics.
+    /// An empty table of the model checker's atomics, which have to be constructed.
     #[cfg(loom)]
-    #[expect(clippy::new_without_default, reason = "only the models make one")]
-    pub fn new() -> Self {
-        Self {
+    pub fn boxed() -> Box<Self> {
+        Box::new(Self {
             pio: from_fn(|_| AddressBucket::default()),
             mmio: from_fn(|_| AddressBucket::default()),
             hypercall: from_fn(|_| AddressBucket::default()),
@@ -119,6 +119,13 @@ impl Table {
             address_overflows: from_fn(|_| AddressBucket::default()),
             match_overflows: from_fn(|_| MatchBucket::default()),
             chunks: from_fn(|_| ListChunk::default()),
-        }
+        })
+    }
+}
+
+impl fmt::Debug for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Its fields are 8 MiB of words.
+        f.write_str("Table")
     }
 }

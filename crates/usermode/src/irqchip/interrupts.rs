@@ -20,7 +20,6 @@ use super::super::sandbox::Sandbox;
 use super::controller::{Apics, Controller, Irqfd};
 use super::ioapic;
 use super::resampler::Resampler;
-use vmbell::doorbell::Barrier;
 use vmbell::eventfd::{EventId, Signaller, drain};
 use vmbell::irq::{Gsi, IrqError, Irqchip, Msi, Route};
 use vmbell_hypervisor::Error;

@@ -10,9 +10,10 @@ use std::{
 };
 
 use criterion::{BenchmarkId, Criterion};
-use stub::table::Kind;
+use stub::table::{Kind, Table};
 use vmbell::{
-    doorbell::{Doorbells, EventId, HeapTable, IoEventAddress, Pattern, Sharing},
+    doorbell::{IoEventAddress, Pattern, Sharing, engine::TableWriter},
+    eventfd::EventId,
     quiesce::Domain,
 };
 
@@ -56,20 +57,20 @@ impl Doors {
     }
 
     /// Registers one for each address.
-    pub fn open(self, doorbells: &mut Doorbells<'_>, addresses: &[u64]) {
+    pub fn open(self, table: &Table, writer: &mut TableWriter, addresses: &[u64]) {
         for (signal, address) in (0..).zip(addresses) {
             let (address, value) = self.write(address + REGISTER);
             let value = match self {
                 Self::Wildcard => None,
                 Self::Datamatch | Self::OneAddress => Some(value),
             };
-            register(doorbells, address, Pattern { len: LEN, value }, signal);
+            register(table, writer, address, Pattern { len: LEN, value }, signal);
         }
     }
 
     /// Whether the write rings.
     #[inline]
-    pub fn ring(self, table: &HeapTable, address: u64) -> bool {
+    pub fn ring(self, table: &Table, address: u64) -> bool {
         let (address, value) = self.write(address);
         let signals = table.lookup(Kind::Mmio, black_box(address), black_box(LEN), value);
         signals.iter().fold(false, |_, signal| {
@@ -79,11 +80,11 @@ impl Doors {
     }
 }
 
-fn register(doorbells: &mut Doorbells<'_>, address: u64, pattern: Pattern, signal: u32) {
+fn register(table: &Table, writer: &mut TableWriter, address: u64, pattern: Pattern, signal: u32) {
     let address = IoEventAddress::Mmio(address);
     let event = EventId::from_raw(u64::from(signal));
-    doorbells
-        .register(event, address, pattern, Sharing::Exclusive, || {
+    writer
+        .register(table, event, address, pattern, Sharing::Exclusive, || {
             Ok::<_, Infallible>(signal)
         })
         .expect("room and no clash");
@@ -93,9 +94,8 @@ fn register(doorbells: &mut Doorbells<'_>, address: u64, pattern: Pattern, signa
 pub fn bench(criterion: &mut Criterion, sizes: &[usize]) {
     for (doors, name) in Doors::ALL {
         for &size in sizes {
-            let table = HeapTable::new();
-            let mut doorbells = Doorbells::new(&table, 32);
-            doors.open(&mut doorbells, &addresses(size));
+            let (table, mut writer) = (Table::boxed(), TableWriter::new(32));
+            doors.open(&table, &mut writer, &addresses(size));
             let order = shuffled(&addresses(size), Registers::One);
             let mut group = criterion.benchmark_group(format!("doorbell-{name}"));
             for threads in [1, 2] {
@@ -111,7 +111,7 @@ pub fn bench(criterion: &mut Criterion, sizes: &[usize]) {
                 let domain = Domain::new();
                 let done = AtomicBool::new(false);
                 thread::scope(|scope| {
-                    scope.spawn(|| update(&mut doorbells, &domain, &done));
+                    scope.spawn(|| update(&table, &mut writer, &domain, &done));
                     bencher.iter_custom(|accesses| {
                         threads::wall(1, &order, accesses, || {
                             let mut reader = domain.reader();
@@ -132,18 +132,20 @@ pub fn bench(criterion: &mut Criterion, sizes: &[usize]) {
 }
 
 /// Registers and removes a doorbell, two changes each two rests, until `done`.
-fn update(doorbells: &mut Doorbells<'_>, domain: &Domain, done: &AtomicBool) {
+fn update(table: &Table, writer: &mut TableWriter, domain: &Domain, done: &AtomicBool) {
     let pattern = Pattern {
         len: 0,
         value: None,
     };
     let address = IoEventAddress::Mmio(COMING);
     while !done.load(Ordering::Relaxed) {
-        register(doorbells, COMING, pattern, 9);
+        register(table, writer, COMING, pattern, 9);
         thread::sleep(REST);
-        doorbells
-            .unregister(EventId::from_raw(9), address, pattern, domain)
+        let removal = writer
+            .unlink(table, EventId::from_raw(9), address, pattern)
             .expect("registered above");
+        domain.synchronize();
+        let _ = writer.finish(removal);
         thread::sleep(REST);
     }
 }

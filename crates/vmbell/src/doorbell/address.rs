@@ -25,7 +25,7 @@ impl IoEventAddress {
     }
 
     /// The address space, as the table distinguishes them.
-    pub const fn kind(self) -> Kind {
+    pub(super) const fn kind(self) -> Kind {
         match self {
             Self::Pio(_) => Kind::Pio,
             Self::Mmio(_) => Kind::Mmio,

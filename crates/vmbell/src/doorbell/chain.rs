@@ -10,7 +10,7 @@ use stub::table::{AddressBucket, AtomicU32, Kind, MatchBucket, Table};
 
 use super::{
     arena::Arena,
-    table::code_of,
+    entries::code_of,
     word::{Word, link},
 };
 

@@ -20,23 +20,11 @@ pub enum DoorbellError {
         /// The length.
         len: u32,
     },
-    /// The request has flag bits that KVM does not know.
-    #[error("unknown flags {flags:#x}")]
-    Flags {
-        /// The unknown bits.
-        flags: u32,
-    },
     /// A datamatch is combined with length 0.
     #[error("a value ({value:#x}) cannot be matched without a length")]
     MatchWithoutLength {
         /// The value.
         value: u64,
-    },
-    /// The address is on the virtio-ccw bus, which exists on s390 only.
-    #[error("subchannel {subchannel:#x}: there is no virtio-ccw bus here")]
-    Ccw {
-        /// The subchannel.
-        subchannel: u64,
     },
     /// The descriptor names no eventfd.
     #[error(transparent)]
@@ -91,10 +79,8 @@ impl DoorbellError {
         match self {
             Self::Length { .. }
             | Self::Wraps { .. }
-            | Self::Flags { .. }
             | Self::MatchWithoutLength { .. }
             | Self::Signal { .. } => libc::EINVAL,
-            Self::Ccw { .. } => libc::EOPNOTSUPP,
             Self::Event(error) => error.errno(),
             Self::Exists { .. } => libc::EEXIST,
             Self::NotFound { .. } => libc::ENOENT,

@@ -7,19 +7,13 @@ use stub::table::{
     CHUNKS, Kind, MAX_ADDRESSES, MAX_MATCHES, MAX_SIGNAL, OVERFLOWS, Ordering::Relaxed,
 };
 
+use super::testing::Doorbells;
 use super::*;
-use crate::doorbell::HeapTable;
 
 /// How many chunks can be used; the first one never is.
 const ALL: usize = CHUNKS - 1;
 /// The most items of a group in these tests.
 const MOST: u32 = 64;
-
-struct Alone;
-
-impl Barrier for Alone {
-    fn wait(&self) {}
-}
 
 fn wildcard(len: u32) -> Pattern {
     Pattern { len, value: None }
@@ -42,12 +36,12 @@ fn add(doorbells: &mut Doorbells<'_>, id: u32, at: u64, pattern: Pattern) -> Res
 fn remove(doorbells: &mut Doorbells<'_>, id: u32, at: u64, pattern: Pattern) {
     let event = EventId::from_raw(id.into());
     let address = IoEventAddress::Mmio(at);
-    let removed = doorbells.unregister(event, address, pattern, &Alone);
+    let removed = doorbells.unregister(event, address, pattern);
     assert_eq!(removed.unwrap(), id);
 }
 
 fn ring(doorbells: &Doorbells<'_>, at: u64, len: u32, value: u64) -> Vec<u32> {
-    let signals = doorbells.table().lookup(Kind::Mmio, at, len, value);
+    let signals = doorbells.table.lookup(Kind::Mmio, at, len, value);
     let mut signals: Vec<_> = signals.iter().collect();
     signals.sort_unstable();
     signals
@@ -122,7 +116,7 @@ impl<'t> Filled<'t> {
 
 #[test]
 fn lists_take_every_chunk_and_give_it_back() {
-    let table = HeapTable::new();
+    let table = Table::boxed();
     let mut filled = Filled::new(&table);
     for left in [0, 1, 2, 0] {
         filled.with_left(left, |filled| {
@@ -139,7 +133,7 @@ fn lists_take_every_chunk_and_give_it_back() {
 
 #[test]
 fn list_takes_fifteen_signals_before_it_needs_a_chunk() {
-    let table = HeapTable::new();
+    let table = Table::boxed();
     Filled::new(&table).with_left(1, |filled| {
         filled.add_wildcards(15, 0);
         assert!(!filled.add(9, 0, wildcard(4)));
@@ -152,7 +146,7 @@ fn list_takes_fifteen_signals_before_it_needs_a_chunk() {
 
 #[test]
 fn value_costs_a_copy_of_the_wildcards_if_there_are_any() {
-    let table = HeapTable::new();
+    let table = Table::boxed();
     Filled::new(&table).with_left(0, |filled| {
         assert!(filled.add(1, 0, value(4, 5)));
         assert!(!filled.add(2, 0, value(4, 5)));
@@ -166,7 +160,7 @@ fn value_costs_a_copy_of_the_wildcards_if_there_are_any() {
 
 #[test]
 fn copy_of_fourteen_wildcards_takes_one_chunk_and_of_fifteen_two() {
-    let table = HeapTable::new();
+    let table = Table::boxed();
     let mut filled = Filled::new(&table);
     for (wildcards, own, copy) in [(1, 0, 1), (14, 1, 1), (15, 1, 2), (29, 2, 2), (30, 2, 3)] {
         for left in [copy - 1, copy] {
@@ -183,7 +177,7 @@ fn copy_of_fourteen_wildcards_takes_one_chunk_and_of_fifteen_two() {
 
 #[test]
 fn wildcard_costs_what_the_lists_of_all_values_cost() {
-    let table = HeapTable::new();
+    let table = Table::boxed();
     let mut filled = Filled::new(&table);
     for left in 0..5 {
         filled.with_left(left, |filled| {
@@ -199,7 +193,7 @@ fn wildcard_costs_what_the_lists_of_all_values_cost() {
 
 #[test]
 fn removed_value_gives_its_list_back() {
-    let table = HeapTable::new();
+    let table = Table::boxed();
     Filled::new(&table).with_left(1, |filled| {
         for _ in 0..3 {
             assert!(filled.add(1, 0, wildcard(4)));
@@ -213,7 +207,7 @@ fn removed_value_gives_its_list_back() {
 
 #[test]
 fn full_table_takes_more_at_addresses_and_values_that_it_has() {
-    let table = HeapTable::new();
+    let table = Table::boxed();
     let mut doorbells = Doorbells::new(&table, MOST);
     let last = MAX_ADDRESSES as u64;
     for at in 0..last {
@@ -232,7 +226,7 @@ fn full_table_takes_more_at_addresses_and_values_that_it_has() {
 
 #[test]
 fn value_that_goes_makes_room_for_one() {
-    let table = HeapTable::new();
+    let table = Table::boxed();
     let mut doorbells = Doorbells::new(&table, MOST);
     let at = |number| number % 1024 * 8;
     for number in 0..MAX_MATCHES as u64 {
@@ -254,7 +248,7 @@ fn crowd<B, const N: usize>(bucket: impl Fn(u64) -> *const B) -> [u64; N] {
 
 #[test]
 fn overflow_buckets_come_back_however_often_one_is_needed() {
-    let table = HeapTable::new();
+    let table = Table::boxed();
     let mut doorbells = Doorbells::new(&table, MOST);
     let first = |at| table.first_address(Kind::Mmio, at);
     let [one, two, three] = crowd(|at| ptr::from_ref(first(at)));
@@ -273,7 +267,7 @@ fn overflow_buckets_come_back_however_often_one_is_needed() {
 
 #[test]
 fn overflow_buckets_of_values_come_back_however_often_one_is_needed() {
-    let table = HeapTable::new();
+    let table = Table::boxed();
     let mut doorbells = Doorbells::new(&table, MOST);
     let first = |value| table.first_match(0, value);
     let [one, two, three] = crowd(|value| ptr::from_ref(first(value)));
@@ -292,7 +286,7 @@ fn overflow_buckets_of_values_come_back_however_often_one_is_needed() {
 
 #[test]
 fn bucket_from_the_middle_of_a_chain_is_good_for_its_end() {
-    let table = HeapTable::new();
+    let table = Table::boxed();
     let mut doorbells = Doorbells::new(&table, MOST);
     let first = |at| ptr::from_ref(table.first_address(Kind::Mmio, at));
     let keys: [u64; 10] = crowd(first);
@@ -317,7 +311,7 @@ fn bucket_from_the_middle_of_a_chain_is_good_for_its_end() {
 
 #[test]
 fn bucket_of_values_from_the_middle_of_a_chain_is_good_for_its_end() {
-    let table = HeapTable::new();
+    let table = Table::boxed();
     let mut doorbells = Doorbells::new(&table, MOST);
     let first = |value| ptr::from_ref(table.first_match(0, value));
     let keys: [u64; 10] = crowd(first);
@@ -342,7 +336,7 @@ fn bucket_of_values_from_the_middle_of_a_chain_is_good_for_its_end() {
 
 #[test]
 fn slot_of_an_address_that_went_is_used_again() {
-    let table = HeapTable::new();
+    let table = Table::boxed();
     let mut doorbells = Doorbells::new(&table, MOST);
     let first = |at| table.first_address(Kind::Mmio, at);
     let [one, two, three, four] = crowd(|at| ptr::from_ref(first(at)));
@@ -363,7 +357,7 @@ fn slot_of_an_address_that_went_is_used_again() {
 
 #[test]
 fn slot_of_a_value_that_went_is_used_again() {
-    let table = HeapTable::new();
+    let table = Table::boxed();
     let mut doorbells = Doorbells::new(&table, MOST);
     let first = |value| table.first_match(0, value);
     let [one, two, three, four] = crowd(|value| ptr::from_ref(first(value)));
@@ -385,7 +379,7 @@ fn slot_of_a_value_that_went_is_used_again() {
 /// One value of two widths makes two keys of one bucket, and the first slot must not hide the second.
 #[test]
 fn value_of_one_width_does_not_hide_that_of_another() {
-    let table = HeapTable::new();
+    let table = Table::boxed();
     let mut doorbells = Doorbells::new(&table, MOST);
     let first = |value| ptr::from_ref(table.first_match(0, value));
     let [other, same] = crowd(first);
@@ -399,12 +393,12 @@ fn value_of_one_width_does_not_hide_that_of_another() {
 
 #[test]
 fn debug_output_of_a_table_is_short() {
-    assert_eq!(format!("{:?}", HeapTable::new()), "HeapTable");
+    assert_eq!(format!("{:?}", Table::boxed()), "Table");
 }
 
 #[test]
 fn signal_number_above_the_largest_is_refused_and_leaves_nothing() {
-    let table = HeapTable::new();
+    let table = Table::boxed();
     let mut doorbells = Doorbells::new(&table, MOST);
     let error = add(&mut doorbells, MAX_SIGNAL + 1, 0, wildcard(4)).unwrap_err();
     assert_eq!(error, "signal number 1073741823 is above 1073741822");

@@ -6,15 +6,13 @@ use stub::table::{
     Ordering::Relaxed, Table, cell_index,
 };
 
-use crate::doorbell::HeapTable;
-
 const MMIO: Kind = Kind::Mmio;
 const ADDR: u64 = 0xfe00_0000;
 const WORD: u32 = 4;
 
 /// A table that has a code for 4-byte writes to one address.
-fn table(code: u32) -> HeapTable {
-    let table = HeapTable::new();
+fn table(code: u32) -> Box<Table> {
+    let table = Table::boxed();
     let bucket = table.first_address(MMIO, ADDR);
     bucket.addresses[0].store(ADDR, Relaxed);
     bucket.cells[cell_index(WORD)][0].store(code, Relaxed);
@@ -98,7 +96,7 @@ fn chunk_index_out_of_range_stays_in_the_table() {
 
 #[test]
 fn key_at_the_end_of_the_longest_chain_is_found() {
-    let table = HeapTable::new();
+    let table = Table::boxed();
     table.first_address(MMIO, ADDR).link.store(1, Relaxed);
     for index in 1..OVERFLOWS - 1 {
         let next = u32::try_from(index + 1).unwrap();
@@ -129,7 +127,7 @@ fn value_at_the_end_of_the_longest_chain_is_found() {
 
 #[test]
 fn chain_that_comes_back_to_itself_is_a_miss() {
-    let table = HeapTable::new();
+    let table = Table::boxed();
     table.first_address(MMIO, ADDR).link.store(3, Relaxed);
     table.address_overflows[3].link.store(3, Relaxed);
     assert_eq!(heard(&table, 0), [0; 0]);
@@ -141,7 +139,7 @@ fn chain_that_comes_back_to_itself_is_a_miss() {
 
 #[test]
 fn link_out_of_range_stays_in_the_table() {
-    let table = HeapTable::new();
+    let table = Table::boxed();
     table
         .first_address(MMIO, ADDR)
         .link
@@ -188,7 +186,7 @@ fn value_is_looked_for_only_if_the_cell_says_that_there_are_some() {
 
 #[test]
 fn places_of_cells_are_their_offsets() {
-    let table = HeapTable::new();
+    let table = Table::boxed();
     let [first, second] = &table.pio[0].cells[0];
     assert_eq!(table.cell_offset(second) - table.cell_offset(first), 4);
     assert_eq!(
@@ -203,7 +201,7 @@ fn places_of_cells_are_their_offsets() {
 #[test]
 #[cfg_attr(miri, ignore = "the table is smaller under Miri")]
 fn regular_addresses_and_values_spread_over_the_buckets() {
-    let table = HeapTable::new();
+    let table = Table::boxed();
     let spread = |bucket: &dyn Fn(u64) -> usize| {
         let buckets: std::collections::HashSet<_> = (0..1000).map(bucket).collect();
         assert!(buckets.len() > 900, "{} buckets for 1000", buckets.len());

@@ -4,9 +4,9 @@
 use std::convert::Infallible;
 
 use loom::{sync::Arc, thread};
-use stub::table::{Kind, Table};
+use stub::table::Kind;
 
-use super::*;
+use super::{testing::Doorbells, *};
 use crate::{
     doorbell::Sharing::Group,
     quiesce::{
@@ -46,9 +46,12 @@ fn remove(
         EventId::from_raw(u64::from(signal)),
         IoEventAddress::Mmio(address),
     );
-    doorbells
-        .unregister(event, address, pattern(value), domain)
+    let Doorbells { table, writer } = doorbells;
+    let removal = writer
+        .unlink(table, event, address, pattern(value))
         .unwrap();
+    domain.synchronize();
+    assert_eq!(writer.finish(removal), signal);
 }
 
 fn signals(table: &Table, address: u64) -> Vec<u32> {
@@ -64,7 +67,7 @@ fn race(
     outcomes: &'static [&'static [u32]],
 ) {
     check(move || {
-        let (table, domain) = (Arc::new(Table::new()), Domain::new());
+        let (table, domain) = (Arc::new(Table::boxed()), Domain::new());
         let mut doorbells = Doorbells::new(&table, 4);
         setup(&mut doorbells);
         let (mut reader, seen) = (domain.reader(), Arc::clone(&table));
@@ -151,7 +154,7 @@ fn value_slot_that_is_used_again_never_answers_for_the_old_value() {
 /// `address` with `value` is registered before the grace period of the removal.
 fn registered_before_the_grace_period(old: Option<u64>, address: u64, value: Option<u64>) {
     check(move || {
-        let (table, domain) = (Arc::new(Table::new()), Domain::new());
+        let (table, domain) = (Arc::new(Table::boxed()), Domain::new());
         let mut doorbells = Doorbells::new(&table, 4);
         add(&mut doorbells, 1, ONE, old);
         let (mut reader, seen) = (domain.reader(), Arc::clone(&table));
@@ -163,12 +166,12 @@ fn registered_before_the_grace_period(old: Option<u64>, address: u64, value: Opt
         });
         let event = EventId::from_raw(1);
         let removal = doorbells
-            .state
+            .writer
             .unlink(&table, event, IoEventAddress::Mmio(ONE), pattern(old))
             .unwrap();
         add(&mut doorbells, 2, address, value);
-        domain.wait();
-        assert_eq!(doorbells.state.finish(removal), 1);
+        domain.synchronize();
+        assert_eq!(doorbells.writer.finish(removal), 1);
         let found = reader.join().unwrap();
         assert!(found.is_empty() || found == [2], "{found:?}");
     });
@@ -187,7 +190,7 @@ fn value_slot_of_a_removal_without_its_grace_period_answers_for_no_other_value()
 #[test]
 fn signal_number_is_free_when_removal_returns() {
     check(|| {
-        let (table, domain) = (Arc::new(Table::new()), Domain::new());
+        let (table, domain) = (Arc::new(Table::boxed()), Domain::new());
         let mut doorbells = Doorbells::new(&table, 4);
         add(&mut doorbells, 1, ONE, None);
         let eventfd = Arc::new(Tracked::new(0));

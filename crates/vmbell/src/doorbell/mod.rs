@@ -1,11 +1,10 @@
 //! Doorbells: guest writes that signal eventfds.
 //!
-//! [`Doorbells`] decides which registrations are allowed (the rules and errors of Linux `virt/kvm/eventfd.c`, plus
-//! groups) and keeps a [`Table`] up to date, in which vCPU threads look writes up
-//! while it changes. A backend puts the table where its trap handler reads it; [`DoorbellSet`] is
-//! the same for a VMM that looks writes up in its own process. [`abi`] parses the kernel's request.
+//! A [`DoorbellSet`] has the doorbells of a guest whose VMM looks writes up in its own process. It decides which
+//! registrations are allowed (the rules and errors of Linux `virt/kvm/eventfd.c`, plus groups) and keeps a table, in which
+//! vCPU threads look writes up while it changes: each through its own [`Bell`].
 //!
-//! Registration runs on whichever thread configures devices; only the lookup runs on vCPUs.
+//! Registration runs on the thread that configures devices; only the lookup runs on vCPUs.
 //!
 //! A group is several doorbells on one address:
 //!
@@ -27,31 +26,32 @@
 //! # }
 //! ```
 
-pub mod abi;
 mod address;
 mod arena;
 mod chain;
 mod datamatch;
-mod doorbells;
+mod entries;
 mod error;
-mod heap;
 mod list;
 mod pattern;
 mod registry;
 mod set;
 mod signal;
-mod table;
 mod word;
+mod writer;
 
-pub use crate::eventfd::EventId;
 pub use address::IoEventAddress;
 pub use datamatch::Datamatch;
-pub use doorbells::{Barrier, DoorbellState, Doorbells};
 pub use error::{DoorbellError, RegisterError};
-pub use heap::HeapTable;
 pub use pattern::Pattern;
 pub use set::{Bell, DoorbellSet};
-pub use stub::table::{Kind, Signals, Table};
+
+/// The writer of a table that is not in a [`DoorbellSet`], for the usermode backend: its table is in the sandbox, and a
+/// removal waits for the lookups there. This is not a stable interface.
+#[doc(hidden)]
+pub mod engine {
+    pub use super::writer::{Removal, TableWriter};
+}
 
 /// The default for the most doorbells of one group (iosignalfd's `KVM_MAX_IOSIGNALFD_ITEMS`).
 pub const DEFAULT_MAX_ITEMS: u32 = 32;

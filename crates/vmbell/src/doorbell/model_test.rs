@@ -5,16 +5,10 @@ use std::{convert::Infallible, ptr};
 use proptest::prelude::*;
 use stub::table::{Kind, MAX_ADDRESSES};
 
+use super::testing::Doorbells;
 use super::*;
-use crate::doorbell::HeapTable;
 
 const MAX_ITEMS: u32 = 3;
-
-struct Alone;
-
-impl Barrier for Alone {
-    fn wait(&self) {}
-}
 
 #[derive(Clone, Debug)]
 struct Item {
@@ -98,7 +92,7 @@ fn register(doorbells: &mut Doorbells<'_>, item: &Item) -> Result<(), i32> {
 fn unregister(doorbells: &mut Doorbells<'_>, item: &Item) -> Result<u32, i32> {
     let event = EventId::from_raw(u64::from(item.event));
     doorbells
-        .unregister(event, item.address, item.pattern, &Alone)
+        .unregister(event, item.address, item.pattern)
         .map_err(|error| error.errno())
 }
 
@@ -155,7 +149,7 @@ proptest! {
         steps in prop::collection::vec(step(), 1..if cfg!(miri) { 10 } else { 120 }),
         few in prop::bool::ANY,
     ) {
-        let table = HeapTable::new();
+        let table = Table::boxed();
         let crowd = crowded(&table);
         let crowd = if few { &crowd[..2] } else { &crowd[..] };
         let mut doorbells = Doorbells::new(&table, MAX_ITEMS);
@@ -187,7 +181,7 @@ proptest! {
         }
         let empty = Doorbells::new(&table, MAX_ITEMS);
         for &address in crowd {
-            prop_assert!(ring(empty.table(), IoEventAddress::Mmio(address), 4, 1).is_empty());
+            prop_assert!(ring(empty.table, IoEventAddress::Mmio(address), 4, 1).is_empty());
         }
     }
 }
@@ -206,7 +200,7 @@ fn wildcard(address: u64) -> Item {
 
 #[test]
 fn full_table_says_so_and_takes_the_next_when_one_has_gone() {
-    let table = HeapTable::new();
+    let table = Table::boxed();
     let mut doorbells = Doorbells::new(&table, 32);
     let last = MAX_ADDRESSES as u64;
     for address in 0..last {
@@ -225,7 +219,7 @@ fn full_table_says_so_and_takes_the_next_when_one_has_gone() {
 
 #[test]
 fn as_many_values_as_the_table_takes_may_be_on_one_address() {
-    let table = HeapTable::new();
+    let table = Table::boxed();
     let mut doorbells = Doorbells::new(&table, 32);
     let item = |value| Item {
         pattern: Pattern {
@@ -245,7 +239,7 @@ fn as_many_values_as_the_table_takes_may_be_on_one_address() {
 
 #[test]
 fn failed_signal_leaves_nothing_behind() {
-    let table = HeapTable::new();
+    let table = Table::boxed();
     let mut doorbells = Doorbells::new(&table, 32);
     let Item {
         address,
@@ -263,7 +257,7 @@ fn failed_signal_leaves_nothing_behind() {
 
 #[test]
 fn signal_is_not_asked_for_when_the_rules_say_no() {
-    let table = HeapTable::new();
+    let table = Table::boxed();
     let mut doorbells = Doorbells::new(&table, 32);
     register(&mut doorbells, &wildcard(0)).unwrap();
     let Item {
@@ -285,7 +279,7 @@ fn signal_is_not_asked_for_when_the_rules_say_no() {
 fn long_group_signals_all_and_loses_any() {
     // More than two chunks.
     let count = if cfg!(miri) { 32 } else { 100 };
-    let table = HeapTable::new();
+    let table = Table::boxed();
     let mut doorbells = Doorbells::new(&table, count);
     let item = |event| Item {
         event,
@@ -307,7 +301,7 @@ fn long_group_signals_all_and_loses_any() {
 
 #[test]
 fn any_bytes_are_looked_up_without_a_panic() {
-    let table = HeapTable::new();
+    let table = Table::boxed();
     let mut state = 1_u64;
     let mut next = || {
         state = state

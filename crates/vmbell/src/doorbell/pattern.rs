@@ -19,11 +19,6 @@ impl Pattern {
     /// Checks whether KVM would accept the pattern at this address: the checks of `kvm_assign_ioeventfd` that
     /// need no file descriptor and no flags, in its order.
     pub(super) fn check(self, address: IoEventAddress) -> Result<(), DoorbellError> {
-        self.check_range(address)?;
-        self.check_value()
-    }
-
-    pub(super) fn check_range(self, address: IoEventAddress) -> Result<(), DoorbellError> {
         let len = self.len;
         if !matches!(len, 0 | 1 | 2 | 4 | 8) {
             return Err(DoorbellError::Length { len });
@@ -33,10 +28,6 @@ impl Pattern {
         if ranges && address.value().checked_add(u64::from(len)).is_none() {
             return Err(DoorbellError::Wraps { address, len });
         }
-        Ok(())
-    }
-
-    pub(super) fn check_value(self) -> Result<(), DoorbellError> {
         match (self.len, self.value) {
             (0, Some(value)) => Err(DoorbellError::MatchWithoutLength { value }),
             _ => Ok(()),

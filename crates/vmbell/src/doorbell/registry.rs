@@ -6,7 +6,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{DoorbellError, EventId, IoEventAddress, Pattern, Sharing};
+use super::{DoorbellError, IoEventAddress, Pattern, Sharing};
+use crate::eventfd::EventId;
 
 /// One registration.
 #[derive(Clone, Debug)]

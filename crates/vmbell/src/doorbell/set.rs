@@ -7,13 +7,17 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use stub::table::Table;
 use vmm_sys_util::eventfd::EventFd;
 
 use super::{
-    Barrier, DEFAULT_MAX_ITEMS, DoorbellError, EventId, IoEventAddress, Pattern, RegisterError,
-    Sharing, doorbells::DoorbellState, heap::HeapTable, signal,
+    DEFAULT_MAX_ITEMS, DoorbellError, IoEventAddress, Pattern, RegisterError, Sharing, signal,
+    writer::TableWriter,
 };
-use crate::quiesce::{Domain, Reader};
+use crate::{
+    eventfd::EventId,
+    quiesce::{Domain, Reader},
+};
 
 /// Doorbells of one guest, in this process.
 ///
@@ -46,28 +50,24 @@ pub struct DoorbellSet {
 
 #[derive(Debug)]
 struct Shared {
-    table: HeapTable,
+    table: Box<Table>,
     domain: Domain,
-    writer: Mutex<Writer>,
+    registrations: Mutex<Registrations>,
 }
 
 #[derive(Debug)]
-struct Writer {
-    state: DoorbellState,
+struct Registrations {
+    writer: TableWriter,
     /// The eventfds by their signal numbers, which are the numbers of these descriptors. They are open as long
     /// as the table has them.
     events: HashMap<u32, EventFd>,
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Writer> {
-        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Barrier for Domain {
-    fn wait(&self) {
-        self.synchronize();
+    fn lock(&self) -> MutexGuard<'_, Registrations> {
+        self.registrations
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -79,14 +79,14 @@ impl DoorbellSet {
 
     /// An empty set. A group takes at most `max_items`.
     pub fn with_max_items(max_items: u32) -> Self {
-        let writer = Mutex::new(Writer {
-            state: DoorbellState::new(max_items),
+        let registrations = Mutex::new(Registrations {
+            writer: TableWriter::new(max_items),
             events: HashMap::new(),
         });
         let shared = Arc::new(Shared {
-            table: HeapTable::new(),
+            table: Table::boxed(),
             domain: Domain::new(),
-            writer,
+            registrations,
         });
         Self { shared }
     }
@@ -103,9 +103,9 @@ impl DoorbellSet {
         sharing: Sharing,
     ) -> Result<(), RegisterError<io::Error>> {
         let id = EventId::of(event).map_err(DoorbellError::from)?;
-        let Writer { state, events } = &mut *self.shared.lock();
+        let Registrations { writer, events } = &mut *self.shared.lock();
         let table = &self.shared.table;
-        state.register(table, id, address, pattern.into(), sharing, || {
+        writer.register(table, id, address, pattern.into(), sharing, || {
             let event = event.try_clone()?;
             let number = u32::try_from(event.as_raw_fd()).map_err(io::Error::other)?;
             events.insert(number, event);
@@ -127,13 +127,13 @@ impl DoorbellSet {
         let id = EventId::of(event)?;
         let Shared { table, domain, .. } = &*self.shared;
         let removal = {
-            let state = &mut self.shared.lock().state;
-            state.unlink(table, id, address, pattern.into())?
+            let writer = &mut self.shared.lock().writer;
+            writer.unlink(table, id, address, pattern.into())?
         };
         // Without the lock: a bell that blocks on a full eventfd holds up removals, and not registrations.
         domain.synchronize();
-        let Writer { state, events } = &mut *self.shared.lock();
-        events.remove(&state.finish(removal));
+        let Registrations { writer, events } = &mut *self.shared.lock();
+        events.remove(&writer.finish(removal));
         Ok(())
     }
 

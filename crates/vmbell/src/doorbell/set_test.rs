@@ -188,3 +188,77 @@ fn every_ring_that_races_with_removal_is_counted_or_missed_and_never_both() {
     });
     assert_eq!(counted, rung);
 }
+
+#[test]
+fn last_address_takes_any_length_and_its_neighbours_miss() {
+    let (set, event) = (DoorbellSet::new(), eventfd());
+    for address in [0x510, u64::MAX] {
+        let address = IoEventAddress::Mmio(address);
+        set.register(&event, address, Datamatch::AnyLength, Sharing::Exclusive)
+            .unwrap();
+    }
+    let mut bell = set.bell();
+    assert!(bell.ring(IoEventAddress::Mmio(u64::MAX), &[0]));
+    assert!(!bell.ring(IoEventAddress::Mmio(0x511), &[0]));
+    assert!(!bell.ring(IoEventAddress::Mmio(0x50f), &[0; 2]));
+}
+
+#[test]
+fn ports_and_addresses_are_apart() {
+    let (set, port, address) = (DoorbellSet::new(), eventfd(), eventfd());
+    let [at_port, at_address] = [IoEventAddress::Pio(0x510), IoEventAddress::Mmio(0x510)];
+    for (event, place) in [(&port, at_port), (&address, at_address)] {
+        set.register(event, place, Datamatch::U32(None), Sharing::Exclusive)
+            .unwrap();
+    }
+    set.unregister(&address, at_address, Datamatch::U32(None))
+        .unwrap();
+    let mut bell = set.bell();
+    assert!(bell.ring(at_port, &[0; 4]));
+    assert!(!bell.ring(at_address, &[0; 4]));
+}
+
+#[test]
+fn port_above_16_bits_is_accepted_as_in_kvm() {
+    let (set, event) = (DoorbellSet::new(), eventfd());
+    let address = IoEventAddress::Pio(0x1_0000);
+    set.register(&event, address, Datamatch::U8(None), Sharing::Exclusive)
+        .unwrap();
+    assert!(!set.bell().ring(IoEventAddress::Pio(0), &[0]));
+}
+
+#[test]
+fn value_wider_than_its_width_is_accepted_and_never_rings() {
+    let (set, event) = (DoorbellSet::new(), eventfd());
+    let wide = Pattern {
+        len: 2,
+        value: Some(0x1_0005),
+    };
+    set.register(&event, PORT, wide, Sharing::Exclusive)
+        .unwrap();
+    assert!(!set.bell().ring(PORT, &5_u16.to_le_bytes()));
+    set.unregister(&event, PORT, wide).unwrap();
+}
+
+#[test]
+fn removal_names_exactly_the_registration() {
+    let (set, event, other) = (DoorbellSet::new(), eventfd(), eventfd());
+    let one = Datamatch::U32(Some(1));
+    set.register(&event, PORT, one, Sharing::Exclusive).unwrap();
+    for (event, address, pattern) in [
+        (&other, PORT, one),
+        (&event, PORT, Datamatch::U32(Some(2))),
+        (&event, PORT, Datamatch::U16(Some(1))),
+        (&event, PORT, Datamatch::U32(None)),
+        (&event, IoEventAddress::Pio(0x514), one),
+        (&event, IoEventAddress::Mmio(0x510), one),
+    ] {
+        let error = set.unregister(event, address, pattern).unwrap_err();
+        assert!(matches!(error, DoorbellError::NotFound { .. }), "{error}");
+    }
+    assert!(set.bell().ring(PORT, &1_u32.to_le_bytes()));
+    // The kernel's eventfd counts, not the descriptor.
+    set.unregister(&event.try_clone().unwrap(), PORT, one)
+        .unwrap();
+    assert!(!set.bell().ring(PORT, &1_u32.to_le_bytes()));
+}

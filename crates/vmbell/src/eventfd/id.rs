@@ -22,15 +22,11 @@ pub struct EventId(u64);
 impl EventId {
     /// The identity of the eventfd behind a descriptor of this process.
     pub fn of(event: &impl AsRawFd) -> Result<Self, EventFdError> {
-        Self::of_raw(event.as_raw_fd())
+        Self::in_directory(Path::new(FDINFO), event.as_raw_fd())
     }
 
-    /// The identity of the eventfd behind a descriptor number, which may not be open.
-    pub fn of_raw(fd: RawFd) -> Result<Self, EventFdError> {
-        Self::in_directory(Path::new(FDINFO), fd)
-    }
-
-    /// An identity made up by the caller, for tables without eventfds.
+    /// An identity made up by the caller, for tests and benches of registrations without eventfds.
+    #[doc(hidden)]
     pub const fn from_raw(id: u64) -> Self {
         Self(id)
     }

@@ -16,7 +16,7 @@ fn duplicate_is_the_same_eventfd_and_another_is_not() {
 #[test]
 fn closed_descriptor_is_ebadf() {
     for fd in [-1, i32::MIN, 1 << 29] {
-        let error = EventId::of_raw(fd).unwrap_err();
+        let error = EventId::of(&fd).unwrap_err();
         assert!(matches!(error, EventFdError::BadFd { .. }), "{error}");
         assert_eq!(error.errno(), libc::EBADF);
     }

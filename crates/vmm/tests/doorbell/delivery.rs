@@ -82,8 +82,7 @@ fn datamatch_of_a_hypercall_ignores_other_arguments<H: Hypervisor>(h: &H) {
     assert_eq!(count(&event), 1);
 }
 
-/// The API cannot say a value wider than its width; `doorbell::abi` can, and its unit tests show
-/// that it is never hit. What a guest can show: the value at the limit of a width is hit.
+/// A [`Datamatch`] cannot have a value wider than its width. The value at the limit of a width is hit.
 fn the_largest_value_of_a_width_is_hit<H: Hypervisor>(h: &H) {
     let vm = plain(h);
     let event = event();

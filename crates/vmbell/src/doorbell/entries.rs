@@ -1,9 +1,9 @@
-//! The writer of a [`Table`]: what each registration changes in the table, and in which order.
+//! The entries of a [`Table`]: what each registration and removal changes, and in which order.
 //!
 //! A reader may be anywhere in the table meanwhile, so the contents are stored first and the word that
 //! makes them reachable last, with release. What a removal unlinks is reused only after
-//! [`recycle`](Writer::recycle), which the caller calls after a grace period; it may change the table meanwhile.
-//! [`check`](Writer::check) makes sure that the pieces suffice before the first change. Only the monitor can write the
+//! [`recycle`](Entries::recycle), which the caller calls after a grace period; it may change the table meanwhile.
+//! [`check`](Entries::check) makes sure that the pieces suffice before the first change. Only the monitor can write the
 //! table: it is trusted.
 
 use stub::table::{
@@ -81,7 +81,7 @@ pub(super) struct Unlinked {
 
 /// Changes a table, and keeps account of its pieces in use.
 #[derive(Debug)]
-pub(super) struct Writer {
+pub(super) struct Entries {
     /// Addresses in the table, and those whose slots are held. Each overflow bucket that is not free has one of either, so
     /// there are enough.
     addresses: usize,
@@ -94,7 +94,7 @@ pub(super) struct Writer {
     chunks: Arena,
 }
 
-impl Writer {
+impl Entries {
     pub(super) const fn new() -> Self {
         Self {
             addresses: 0,

@@ -1,16 +1,10 @@
 use std::convert::Infallible;
 
+use super::testing::Doorbells;
 use super::*;
-use crate::doorbell::{Datamatch, heap::HeapTable};
+use crate::doorbell::Datamatch;
 
 const MMIO: IoEventAddress = IoEventAddress::Mmio(0xfe00_0000);
-
-/// There are no readers to wait for.
-struct Alone;
-
-impl Barrier for Alone {
-    fn wait(&self) {}
-}
 
 fn event(id: u32) -> EventId {
     EventId::from_raw(u64::from(id))
@@ -46,13 +40,13 @@ impl<'t> Bench<'t> {
         address: IoEventAddress,
         pattern: impl Into<Pattern>,
     ) -> Result<u32, DoorbellError> {
-        self.0.unregister(event(id), address, pattern, &Alone)
+        self.0.unregister(event(id), address, pattern)
     }
 
     fn ring(&self, address: IoEventAddress, len: u32, value: u64) -> Vec<u32> {
         let signals = self
             .0
-            .table()
+            .table
             .lookup(address.kind(), address.value(), len, value);
         let mut signals: Vec<u32> = signals.iter().collect();
         signals.sort_unstable();
@@ -71,7 +65,7 @@ fn wildcard(len: u32) -> Pattern {
 
 #[test]
 fn wildcard_takes_any_value_of_its_length_only() {
-    let table = HeapTable::new();
+    let table = Table::boxed();
     let mut bench = Bench::new(&table);
     bench
         .add(7, MMIO, Datamatch::U32(None), Sharing::Exclusive)
@@ -85,7 +79,7 @@ fn wildcard_takes_any_value_of_its_length_only() {
 
 #[test]
 fn any_length_takes_every_width() {
-    let table = HeapTable::new();
+    let table = Table::boxed();
     let mut bench = Bench::new(&table);
     bench
         .add(0, MMIO, Datamatch::AnyLength, Sharing::Exclusive)
@@ -97,7 +91,7 @@ fn any_length_takes_every_width() {
 
 #[test]
 fn group_signals_wildcards_and_matching_items() {
-    let table = HeapTable::new();
+    let table = Table::boxed();
     let mut bench = Bench::new(&table);
     bench.add(1, MMIO, wildcard(4), Sharing::Group).unwrap();
     bench.add(2, MMIO, value(4, 5), Sharing::Group).unwrap();
@@ -119,7 +113,7 @@ fn group_signals_wildcards_and_matching_items() {
 
 #[test]
 fn error_names_the_place_and_what_it_was_to_match() {
-    let table = HeapTable::new();
+    let table = Table::boxed();
     let mut bench = Bench::new(&table);
     for (address, pattern, name) in [
         (MMIO, value(4, 5), "mmio 0xfe000000, length 4, value 0x5"),
@@ -178,7 +172,7 @@ fn datamatch_says_its_length_and_its_value() {
 
 #[test]
 fn hypercall_numbers_are_no_ranges_and_addresses_are() {
-    let table = HeapTable::new();
+    let table = Table::boxed();
     let mut bench = Bench::new(&table);
     let last = IoEventAddress::Hypercall(u64::MAX);
     bench.add(1, last, wildcard(8), Sharing::Exclusive).unwrap();
@@ -194,7 +188,7 @@ fn hypercall_numbers_are_no_ranges_and_addresses_are() {
 
 #[test]
 fn value_of_no_length_and_odd_lengths_are_refused() {
-    let table = HeapTable::new();
+    let table = Table::boxed();
     let mut bench = Bench::new(&table);
     let error = bench.add(1, MMIO, value(0, 5), Sharing::Exclusive);
     assert!(matches!(
