@@ -94,7 +94,7 @@ impl InterruptWiring for Device {
     }
 
     fn set_msix_vector(&self, _vector: u16, message: Option<Msi>) -> Result<(), Failure> {
-        assert!(message.is_none_or(|message| message.message().is_ok()));
+        assert!(message.is_none_or(|message| message.check().is_ok()));
         self.turn(&[Some("msi-x")], Some("msi-x"))
     }
 

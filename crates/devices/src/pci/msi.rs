@@ -122,7 +122,7 @@ impl MsiCapability {
                 data,
                 device: None,
             };
-            (masked >> vector & 1 == 0 && msi.message().is_ok()).then_some(msi)
+            (masked >> vector & 1 == 0 && msi.check().is_ok()).then_some(msi)
         };
         MsiState {
             enabled: true,

@@ -82,7 +82,7 @@ impl MsixTable {
             data,
             device: None,
         };
-        let sends = enabled && !masked && control & MASKED == 0 && msi.message().is_ok();
+        let sends = enabled && !masked && control & MASKED == 0 && msi.check().is_ok();
         sends.then_some(msi)
     }
 

@@ -19,6 +19,7 @@ use stub::vcpu_mode::Notification;
 
 use super::eoi_exit_bitmap;
 use super::ioapic::{Change, IoApic};
+use super::msi;
 use super::resampler::Resampler;
 use vmbell::eventfd::EventId;
 use vmbell::irq::{Gsi, IrqError, Msi, Route, Routing, Target};
@@ -317,7 +318,7 @@ impl<'s> Apics<'s> {
     /// Sends an MSI, and says whether a local APIC took it.
     pub fn signal_msi(&self, msi: Msi) -> Result<bool, IrqError> {
         self.events.count(Event::MsiSetIrq);
-        Ok(self.deliver(msi.message()?))
+        Ok(self.deliver(msi::decode(msi)?))
     }
 
     /// The vCPU that was notified last, and how; `None` if none was.

@@ -8,6 +8,7 @@
 use stub::lapic::{Lapic, Message};
 
 use super::controller::Apics;
+use super::msi;
 use vmbell::irq::{Routing, Target};
 
 /// The pin of the real-time clock, whose vector is always in the bitmap (Linux `RTC_GSI`).
@@ -35,7 +36,7 @@ fn pin_messages(apics: &Apics<'_>) -> impl Iterator<Item = Message> {
 /// The level-triggered messages among the routes.
 fn route_messages(routing: &Routing) -> impl Iterator<Item = Message> {
     routing.routes().filter_map(|route| match route.target {
-        Target::Msi(msi) => msi.message().ok().filter(|message| message.level),
+        Target::Msi(msi) => msi::decode(msi).ok().filter(|message| message.level),
         Target::Pin(_) => None,
     })
 }

@@ -15,6 +15,7 @@ mod eoi_exit_bitmap;
 mod forwarded;
 mod interrupts;
 mod ioapic;
+mod msi;
 mod resampler;
 mod watcher;
 

@@ -42,7 +42,6 @@ mod routing;
 
 #[cfg(not(target_arch = "aarch64"))]
 pub use stub::ioapic::PINS;
-pub use stub::lapic::{Destination, Message, Mode};
 
 /// How many pins the interrupt controller has: shared peripheral interrupts of the GIC.
 #[cfg(target_arch = "aarch64")]

@@ -12,6 +12,7 @@ mod lapic;
 mod message;
 mod model;
 mod moved;
+mod msi;
 mod page;
 mod pin_line;
 mod pins;

@@ -85,7 +85,7 @@ fn write_table(table: &mut Table, word: u64, value: u32) {
 const EMPTY: Table = [0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1];
 
 fn valid(msi: Msi, sends: bool) -> Option<Msi> {
-    (sends && msi.message().is_ok()).then_some(msi)
+    (sends && msi.check().is_ok()).then_some(msi)
 }
 
 /// The interrupts that the registers mean.
