@@ -98,7 +98,9 @@ fn run(
     let mut bell = doorbells.bell();
     let (mut ports, mut memory_mapped) = (ports.reader(), memory_mapped.reader());
     loop {
-        let is_claimed = match vcpu.run()? {
+        // While the guest runs, this thread holds no device, so that another thread can free one that it removed.
+        let exit = ports.idle(|| memory_mapped.idle(|| vcpu.run()))?;
+        let is_claimed = match exit {
             VcpuExit::IoOut(port, data) => {
                 bell.ring(IoEventAddress::Pio(port.into()), data) || ports.write(port.into(), data)
             }

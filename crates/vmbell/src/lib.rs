@@ -9,8 +9,8 @@
 //! - [`irq`]: the words of interrupts: GSIs, routes, messages, lines
 //! - [`virtqueue`]: shared rings, both sides of them
 //!
-//! Each works without the rest: [`doorbell::DoorbellSet`] in a VMM of your own, for example. The programs in `examples/`
-//! show them, each in a page. `vmbell-hypervisor` and `vmbell-usermode` run guests, `vmbell-devices` and `vmbell-vfio` are
+//! Each works without the rest. `embed/` of the repository is a VMM of one file with a [`doorbell::DoorbellSet`] and a
+//! [`bus::Bus`] in a KVM loop of its own. `vmbell-hypervisor` and `vmbell-usermode` run guests, `vmbell-devices` and `vmbell-vfio` are
 //! what a guest sees, and `vmbell-vmm` is a machine of all that; `docs/architecture.md` has the picture.
 
 pub mod bus;

@@ -5,8 +5,6 @@
     reason = "all of this is tests"
 )]
 
-#[path = "../examples/foreign_vmm.rs"]
-mod foreign_vmm;
 #[path = "../examples/virtqueue.rs"]
 mod virtqueue;
 
@@ -16,13 +14,4 @@ fn the_virtqueue_example_gets_its_answers() {
     let answers = virtqueue::exchange(&["look", "now"]).unwrap();
     assert_eq!(answers, ["LOOK", "NOW"]);
     assert!(virtqueue::main().is_err(), "there is one such queue");
-}
-
-#[test]
-fn the_foreign_example_finds_whose_each_access_is() {
-    foreign_vmm::main().unwrap();
-    let outcome = foreign_vmm::run().unwrap();
-    assert_eq!(outcome.rings, [0, 2]);
-    assert_eq!(outcome.answers, [[7, 7]]);
-    assert_eq!(outcome.unclaimed, 1);
 }
