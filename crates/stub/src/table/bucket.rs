@@ -1,4 +1,4 @@
-//! The buckets of the table, one cache line each. The monitor writes them, vCPU threads read them.
+//! The buckets and chunks of the [table](super), one cache line each.
 
 use super::CELLS;
 use crate::sync::{
@@ -13,7 +13,7 @@ pub struct Probe {
     pub slot: usize,
     /// Whether the slot holds the key, even if without signals.
     pub holds: bool,
-    /// The code of the slot's signals, valid if `holds`.
+    /// The slot's cell or code, valid if `holds`.
     pub code: u32,
 }
 
@@ -26,9 +26,9 @@ pub struct Probe {
 pub struct AddressBucket {
     /// The addresses.
     pub addresses: [AtomicU64; 2],
-    /// The code of the wildcards and the flag [`MATCH`](super::MATCH), for each width and slot.
+    /// The cells, for each width and slot.
     pub cells: [[AtomicU32; 2]; CELLS],
-    /// Index of the overflow bucket that follows; 0 is none.
+    /// The link to the overflow bucket that follows.
     pub link: AtomicU32,
 }
 
@@ -45,7 +45,7 @@ impl AddressBucket {
     #[inline(always)]
     pub fn probe(&self, addr: u64, width: usize) -> Probe {
         let slot = self.slot(addr);
-        // The code is loaded before the key: a reader that sees a new code sees its key.
+        // The cell is loaded before the key: a reader that sees a new cell sees its key.
         let code = self.cells[width][slot].load(Acquire);
         let holds = self.addresses[slot].load(Relaxed) == addr;
         Probe { slot, holds, code }
@@ -68,11 +68,11 @@ impl AddressBucket {
 pub struct MatchBucket {
     /// The values.
     pub values: [AtomicU64; 2],
-    /// The cell that each value belongs to: see [`Table::cell_offset`](super::Table::cell_offset).
+    /// The cell of each value: see [`Table::cell_offset`](super::Table::cell_offset).
     pub cell_offsets: [AtomicU32; 2],
-    /// The code of all signals of a write of this value, wildcards included.
+    /// The codes.
     pub codes: [AtomicU32; 2],
-    /// Index of the overflow bucket that follows; 0 is none.
+    /// The link to the overflow bucket that follows.
     pub link: AtomicU32,
 }
 
@@ -100,13 +100,12 @@ impl MatchBucket {
     }
 }
 
-/// One cache line of a signal list.
+/// A chunk of a signal list.
 #[repr(C, align(64))]
 #[derive(Debug)]
 #[cfg_attr(loom, derive(Default))]
 pub struct ListChunk {
-    /// Word 0 is the index of the chunk that follows, or 0; the others are signal numbers plus
-    /// one, or 0 for a hole.
+    /// Word 0 is the link to the chunk that follows; each other one is a signal plus 1, or 0 for a hole.
     pub words: [AtomicU32; 16],
 }
 

@@ -1,4 +1,4 @@
-//! The table in memory: its parts, its size and its codes. Both the monitor and the sandbox map it.
+//! The [table](super) in memory: its parts, its size and the flags of its words. Both the monitor and the sandbox map it.
 
 #[cfg(not(any(loom, vmbell_stub_elf)))]
 use alloc::alloc::{Layout, alloc_zeroed, handle_alloc_error};
@@ -10,11 +10,11 @@ use core::fmt;
 
 use super::{AddressBucket, ListChunk, MatchBucket};
 
-/// Flag of a code: the other bits are the index of the first chunk of a signal list.
+/// Flag of a code: the signals are a list.
 pub const GROUP: u32 = 1 << 31;
-/// Flag of a cell: a doorbell of this address and width has a datamatch.
+/// Flag of a cell: a doorbell has a datamatch.
 pub const MATCH: u32 = 1 << 30;
-/// The other bits of a code: a signal number plus one, or a chunk index. 0 means no signal.
+/// The other bits of a code: a signal plus 1, or the index of a list's first chunk. 0 means no signal.
 pub const CODE: u32 = MATCH - 1;
 /// The largest signal number that a code can hold.
 pub const MAX_SIGNAL: u32 = CODE - 1;

@@ -1,5 +1,4 @@
-//! The lookup: one probe for a wildcard, two for a datamatch. Each vCPU's thread runs it, in its trap handler or
-//! on a direct call.
+//! The lookup in the [table](super). Each vCPU's thread runs it, in its trap handler or on a direct call.
 
 #![allow(unsafe_code)]
 

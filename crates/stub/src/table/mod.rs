@@ -1,13 +1,40 @@
-//! The doorbell table: the lookup of the signals of a guest write, and the memory that it reads.
+//! The doorbell table: which signals a guest's write has, in memory that lookups read while one writer changes it.
 //!
-//! It has two hash tables of 64-byte buckets. The first finds the address and, in one cell for each width,
-//! the signals of that width's wildcards and whether any doorbell there has a datamatch; only if one
-//! has, the second finds the value. So a wildcard costs one probe and a datamatch two, however many
-//! doorbells there are. The semantics are those of Linux `virt/kvm/eventfd.c`, plus groups.
+//! ```text
+//!    a write of 4 bytes, `value`, to `addr`          two hash tables of 64-byte buckets, with two slots each
+//!                  │ hash of addr
+//!                  ▼  pio, mmio or hypercall
+//!    ┌ AddressBucket ────────────────┐  link   ┌ address_overflows ┐  link
+//!    │ addr          │ other addr    │────────▶│ same layout       │────────▶ 0: no more
+//!    │ cell, 1 byte  │               │         └───────────────────┘
+//!    │ cell, 2 bytes │               │
+//!    │ cell, 4 bytes ┼─┐             │   cell: MATCH flag, and the code of the wildcards
+//!    │ cell, 8 bytes │ │             │
+//!    │ cell, other   │ │             │
+//!    └───────────────┴─┼─────────────┘
+//!                      │ only with MATCH: hash of addr and value
+//!                      ▼  matches
+//!    ┌ MatchBucket ──────────────────┐  link
+//!    │ value         │ other value   │────────▶ match_overflows, alike
+//!    │ cell's offset │               │
+//!    │ code ─┐       │               │   code: 0, or signal + 1, or GROUP flag and a chunk's index
+//!    └───────┼───────┴───────────────┘
+//!            ▼  with GROUP: chunks
+//!    ┌ ListChunk ────────────────────┐  link
+//!    │ 15 words: signal + 1, or 0    │────────▶ the next chunk of the list
+//!    └───────────────────────────────┘
+//! ```
 //!
-//! vCPU threads read the table, in the sandbox (which maps it read-only) or in the monitor; one writer,
-//! `vmbell::doorbell`, changes it meanwhile. All-zero bytes are an empty table. The lookup neither
-//! allocates nor panics nor makes system calls, whatever the memory holds.
+//! - **Signal**: the number of a doorbell's eventfd in the process that looks the write up.
+//! - **Word**: an atomic integer of the table, the unit in which readers see a change.
+//! - **Code**: the signals of a write: none, one, or a list. A value's code has the wildcards' signals, too.
+//! - **Cell**: the word for one address and width. With `MATCH`, a doorbell there has a datamatch.
+//! - **Chunk**: a piece of a list, one cache line.
+//! - **Link**: the index of the overflow bucket or chunk that follows; 0 is the end.
+//!
+//! So a wildcard costs one probe and a datamatch two, however many doorbells there are. All-zero bytes are an empty table.
+//! vCPU threads read it, in the sandbox (which maps it read-only) or in the VMM; `vmbell::doorbell` writes it. The lookup
+//! neither allocates nor panics nor makes system calls, whatever the memory holds.
 
 mod bucket;
 mod layout;

@@ -1,4 +1,4 @@
-//! Allocates the table's overflow buckets and list chunks by index.
+//! Allocates overflow buckets and chunks of the [table](stub::table) by index.
 //!
 //! A piece that the writer unlinks is *retired*: readers may still be on it. The removal that unlinked it takes it, and
 //! after a grace period [`recycle`](Arena::recycle) makes it free.

@@ -1,4 +1,4 @@
-//! Slots of the table's two hash tables: finds, fills and empties them while readers look keys up.
+//! Slots and chains of buckets of the [table](stub::table): finds, fills and empties them while readers look keys up.
 //!
 //! The writer looks for a key as readers do, and puts it where they would look first: an unused slot that
 //! still has the key must be used again, because it hides the slots behind it. A slot that a removal has emptied is *held*

@@ -1,4 +1,4 @@
-//! The entries of a [`Table`]: what each registration and removal changes, and in which order.
+//! The entries of the [table](stub::table): what each registration and removal changes, and in which order.
 //!
 //! A reader may be anywhere in the table meanwhile, so the contents are stored first and the word that
 //! makes them reachable last, with release. What a removal unlinks is reused only after

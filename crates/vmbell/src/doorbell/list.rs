@@ -1,4 +1,4 @@
-//! Lists of signal numbers in the table: a code means no signal, one signal, or a chain of chunks.
+//! Codes and lists of signals in the [table](stub::table), by its only writer.
 //!
 //! To a reader that walks the list meanwhile, adding or removing a signal is a single store. Chunks are
 //! filled from the first word of the chain's tail to the last word of its head, the reverse of the order of reading.

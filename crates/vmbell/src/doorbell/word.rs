@@ -1,4 +1,4 @@
-//! Loads and stores of the table's words by its only writer.
+//! Loads and stores of the words of the [table](stub::table) by its only writer.
 
 use stub::table::{AtomicU32, AtomicU64, Ordering};
 
