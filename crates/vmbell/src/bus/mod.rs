@@ -33,18 +33,13 @@
 //! ```
 
 mod backlog;
-mod error;
-mod guess;
 mod map;
 mod range;
-mod reader;
 mod shared;
 
 pub use backlog::{Backlog, Work};
-pub use error::BusError;
-pub use range::BusRange;
-pub use reader::BusReader;
-pub use shared::Bus;
+pub use range::{BusError, BusRange};
+pub use shared::{Bus, BusReader};
 
 /// A device that answers a range of addresses, on the thread of the vCPU that accesses it.
 pub trait BusDevice: Send + Sync {

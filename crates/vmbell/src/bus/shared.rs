@@ -1,12 +1,15 @@
-//! Changes of a bus: devices are added and removed. Any thread may do so.
+//! A bus: any thread adds and removes devices, and each vCPU thread looks addresses up through its own reader.
 
 use std::{
     fmt,
     sync::{Arc, Mutex, PoisonError},
 };
 
-use super::{BusDevice, BusError, BusRange, BusReader, map::Map};
-use crate::quiesce::Snapshot;
+use super::{
+    BusDevice, BusError, BusRange,
+    map::{Guesses, Map},
+};
+use crate::quiesce::{Snapshot, SnapshotReader};
 
 /// An address space with its devices.
 ///
@@ -75,6 +78,55 @@ impl fmt::Debug for Bus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let map = self.map.lock().unwrap_or_else(PoisonError::into_inner);
         f.debug_tuple("Bus").field(&*map).finish()
+    }
+}
+
+/// One thread's reader of a [`Bus`].
+///
+/// While it is not [idle](Self::idle), [`Bus::synchronize`] waits for its next access, and a
+/// device that was removed from the bus stays in memory. The access itself frees nothing: the next change of the bus
+/// after it does, or `synchronize`.
+#[derive(Debug)]
+pub struct BusReader {
+    reader: SnapshotReader<Map>,
+    guesses: Guesses,
+}
+
+impl BusReader {
+    fn new(mut reader: SnapshotReader<Map>) -> Self {
+        reader.busy();
+        let guesses = Guesses::new();
+        Self { reader, guesses }
+    }
+
+    /// Reads `data.len()` bytes at `address`; false if no device answers all of them.
+    #[inline]
+    pub fn read(&mut self, address: u64, data: &mut [u8]) -> bool {
+        let map = self.reader.read();
+        let found = map.find(&mut self.guesses, address, data.len());
+        if let Some((device, offset)) = found {
+            device.read(offset, data);
+        }
+        found.is_some()
+    }
+
+    /// Writes `data` at `address`; false if no device answers all of it.
+    #[inline]
+    pub fn write(&mut self, address: u64, data: &[u8]) -> bool {
+        let map = self.reader.read();
+        let found = map.find(&mut self.guesses, address, data.len());
+        if let Some((device, offset)) = found {
+            device.write(offset, data);
+        }
+        found.is_some()
+    }
+
+    /// Runs `wait`, in which this thread accesses no device: it runs the guest, for example.
+    pub fn idle<T>(&mut self, wait: impl FnOnce() -> T) -> T {
+        self.reader.idle();
+        let result = wait();
+        self.reader.busy();
+        result
     }
 }
 

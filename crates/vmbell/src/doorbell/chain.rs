@@ -9,9 +9,8 @@
 use stub::table::{AddressBucket, AtomicU32, Kind, MatchBucket, Table};
 
 use super::{
-    arena::Arena,
     entries::code_of,
-    word::{Word, link},
+    pieces::{Arena, Word, link},
 };
 
 /// A slot by its place: the offset of its bucket's link in the table, and its index in the bucket.

@@ -12,9 +12,9 @@ use stub::table::{
 
 use super::{
     DoorbellError, IoEventAddress, Pattern,
-    arena::Arena,
     chain::{AddressSlot, MatchSlot, Place},
     list,
+    pieces::Arena,
 };
 
 /// A doorbell that is added or removed.

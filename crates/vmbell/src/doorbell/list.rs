@@ -5,10 +5,7 @@
 
 use stub::table::{CODE, GROUP, ListChunk, Table};
 
-use super::{
-    arena::Arena,
-    word::{Word, link as index_word},
-};
+use super::pieces::{Arena, Word, link as index_word};
 
 /// How many chunks [`push`] will take.
 pub(super) fn push_cost(table: &Table, code: u32) -> usize {

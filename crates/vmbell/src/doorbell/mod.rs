@@ -26,24 +26,18 @@
 //! # }
 //! ```
 
-mod address;
-mod arena;
 mod chain;
-mod datamatch;
 mod entries;
 mod error;
 mod list;
 mod pattern;
+mod pieces;
 mod registry;
 mod set;
-mod signal;
-mod word;
 mod writer;
 
-pub use address::IoEventAddress;
-pub use datamatch::Datamatch;
 pub use error::{DoorbellError, RegisterError};
-pub use pattern::Pattern;
+pub use pattern::{Datamatch, IoEventAddress, Pattern};
 pub use set::{Bell, DoorbellSet};
 
 /// The writer of a table that is not in a [`DoorbellSet`], for the usermode backend: its table is in the sandbox, and a

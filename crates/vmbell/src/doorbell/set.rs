@@ -11,7 +11,7 @@ use stub::table::Table;
 use vmm_sys_util::eventfd::EventFd;
 
 use super::{
-    DEFAULT_MAX_ITEMS, DoorbellError, IoEventAddress, Pattern, RegisterError, Sharing, signal,
+    DEFAULT_MAX_ITEMS, DoorbellError, IoEventAddress, Pattern, RegisterError, Sharing,
     writer::TableWriter,
 };
 use crate::{
@@ -174,9 +174,23 @@ impl Bell {
         let _section = self.reader.enter();
         let table = &*self.shared.table;
         let signals = table.lookup(address.kind(), address.value(), len, value);
-        signals.iter().for_each(signal::ring);
+        signals.iter().for_each(signal);
         !signals.is_empty()
     }
+}
+
+/// Adds 1 to the counter of an eventfd; the caller knows that the descriptor is open.
+///
+/// At the counter's limit the write has no effect if the eventfd is non-blocking, and blocks the caller if it
+/// is not: unlike the kernel, a process cannot signal past the limit.
+#[allow(unsafe_code)]
+#[expect(clippy::cast_possible_wrap, reason = "descriptors are below 2^29")]
+fn signal(fd: u32) {
+    let one = 1_u64.to_ne_bytes();
+    // SAFETY: `one` is eight bytes on this stack, alive until the call returns; the descriptor is
+    // a clone that the `DoorbellSet` closes only after this reader's section. The result is
+    // ignored: it is EAGAIN at the limit, where the consumer has a signal to take anyway.
+    unsafe { libc::write(fd as i32, one.as_ptr().cast(), one.len()) };
 }
 
 // Miri has no /proc/self/fdinfo, which has the identity of an eventfd.

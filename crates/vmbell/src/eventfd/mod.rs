@@ -15,13 +15,9 @@
 //! # }
 //! ```
 
-mod drain;
-mod error;
 mod id;
 mod signaller;
 
-pub use drain::drain;
-pub use error::EventFdError;
-pub use id::EventId;
-pub use signaller::Signaller;
+pub use id::{EventFdError, EventId};
+pub use signaller::{Signaller, drain};
 pub use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EFD_SEMAPHORE, EventFd};

@@ -1,5 +1,5 @@
-//! Signals eventfds that a guest, its sandbox or another process writes too, and never blocks, whatever the count and
-//! the flags of the eventfd. Any thread may use it.
+//! Signals and drains eventfds that a guest, its sandbox or another process uses too, and never blocks, whatever the count
+//! and the flags of the eventfd. Any thread may use it.
 //!
 //! A `write` to a full eventfd without EFD_NONBLOCK sleeps until somebody reads it, and others can fill it or change the
 //! flag at any moment. The kernel itself signals by `eventfd_signal`, which adds 1 up to the limit and then reports
@@ -63,6 +63,28 @@ impl Signaller {
         };
         let _ = context.get_events(0, &mut [IoEvent::default()], Some(&mut now));
     }
+}
+
+/// Takes the count of `event` and returns whether it was above 0. It never blocks, whatever the flags of the eventfd. Any
+/// thread may use it.
+#[allow(unsafe_code)]
+pub fn drain(event: &EventFd) -> bool {
+    let mut count = 0_u64;
+    let buffer = libc::iovec {
+        iov_base: (&raw mut count).cast(),
+        iov_len: size_of_val(&count),
+    };
+    // SAFETY: one buffer, `count`, which outlives the call; the descriptor is open.
+    let read = unsafe {
+        libc::preadv2(
+            event.as_raw_fd(),
+            &raw const buffer,
+            1,
+            -1,
+            libc::RWF_NOWAIT,
+        )
+    };
+    read == 8
 }
 
 #[cfg(test)]

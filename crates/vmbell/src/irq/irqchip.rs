@@ -1,4 +1,13 @@
-//! Which of a guest's interrupt controllers are below the VMM.
+//! A guest's interrupt controllers: which of them are below the VMM, the versions of arm64's, and their pins.
+
+use std::fmt;
+
+#[cfg(not(target_arch = "aarch64"))]
+pub use stub::ioapic::PINS;
+
+/// How many pins the interrupt controller has: shared peripheral interrupts of the GIC.
+#[cfg(target_arch = "aarch64")]
+pub const PINS: usize = 224;
 
 /// Which interrupt controllers are below the VMM; this also decides what `hlt` does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -11,4 +20,29 @@ pub enum Irqchip {
     /// Local APICs, I/O APIC, PIC and PIT below the VMM, as in a PC. On the usermode backend only local APICs
     /// and I/O APIC. On arm64 a GICv3 with its ITS, or a GICv2, whichever the host has.
     Full,
+}
+
+/// The interrupt controllers of an arm64 guest (Arm IHI 0048 and IHI 0069).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Gic {
+    /// GICv2: a distributor and a CPU interface in memory. There are no message-signalled interrupts.
+    V2,
+    /// GICv3: a distributor, redistributors, a CPU interface in system registers, and an ITS for messages.
+    V3,
+}
+
+impl Gic {
+    /// The number of the version.
+    pub const fn version(self) -> u8 {
+        match self {
+            Self::V2 => 2,
+            Self::V3 => 3,
+        }
+    }
+}
+
+impl fmt::Display for Gic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "GICv{}", self.version())
+    }
 }

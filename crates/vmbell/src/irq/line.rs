@@ -1,8 +1,10 @@
-//! A level-triggered line that several devices share: it is up while any of them asserts it. Any thread may
-//! drive it.
+//! Level-triggered lines: one that several devices share is up while any of them asserts it, and one may be forwarded. Any
+//! thread may drive them.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
+
+pub use stub::ioapic::Activity;
 
 /// The line. `D` sets its level in the guest, for example by `Irqs::set_line`.
 pub struct LevelLine<D> {
@@ -97,6 +99,23 @@ impl<D> fmt::Debug for LevelLine<D> {
             .field("asserted", &self.asserted)
             .finish_non_exhaustive()
     }
+}
+
+/// The owner's side of a forwarded line, for any thread: the guest's own end of an interrupt ends it for the device too.
+///
+/// Without forwarding, the host takes part in the end of a level-triggered interrupt: it takes the line down and tells the
+/// device (an irqfd with a resamplefd), or the device model does. The owner of a forwarded line raises it and looks
+/// whether the guest has ended the interrupt, without a notification. The states are those of a hardware-mapped interrupt
+/// in a GIC ([`Activity`]). How the guest ends it depends on the backend. Once the line is forwarded no longer, raising it
+/// does nothing.
+pub trait ForwardedLine: Send + Sync + fmt::Debug {
+    /// Raises the line. If an interrupt of the line is under way, the guest takes another one after its end; further
+    /// calls until then change nothing.
+    fn raise(&self);
+
+    /// Whether the guest has ended all interrupts that were raised, or has itself ended. It looks, and waits for
+    /// nothing.
+    fn has_ended(&self) -> bool;
 }
 
 #[cfg(test)]

@@ -32,26 +32,13 @@
 //! ```
 
 mod error;
-mod forwarded;
-mod gic;
-mod gsi;
 mod irqchip;
 mod line;
 mod msi;
 mod routing;
 
-#[cfg(not(target_arch = "aarch64"))]
-pub use stub::ioapic::PINS;
-
-/// How many pins the interrupt controller has: shared peripheral interrupts of the GIC.
-#[cfg(target_arch = "aarch64")]
-pub const PINS: usize = 224;
-
 pub use error::IrqError;
-pub use forwarded::{Activity, ForwardedLine};
-pub use gic::Gic;
-pub use gsi::Gsi;
-pub use irqchip::Irqchip;
-pub use line::{LevelLine, LineSource};
+pub use irqchip::{Gic, Irqchip, PINS};
+pub use line::{Activity, ForwardedLine, LevelLine, LineSource};
 pub use msi::Msi;
-pub use routing::{Route, Routing, Target};
+pub use routing::{Gsi, Route, Routing, Target};

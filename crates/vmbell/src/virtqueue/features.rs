@@ -1,4 +1,5 @@
-//! The negotiated features of a virtqueue (virtio 1.3, 6), and the device status field (virtio 1.3, 2.1).
+//! The negotiated features of a virtqueue (virtio 1.3, 6), the rule of event indexes, and the device status field (virtio
+//! 1.3, 2.1).
 
 /// Feature bits that change the contents of the rings. The default is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,3 +41,15 @@ impl Status {
         Self(self.0 | other.0)
     }
 }
+
+/// With `VIRTIO_F_EVENT_IDX`: whether an index has passed `event`, for which the other side asked for a notification; that
+/// is, whether entry `event` is among the entries `old..new` (virtio 1.3, 2.7.10 and 2.8.21).
+///
+/// `new - old` is at most 65535; a side whose index may have moved further notifies without asking this.
+pub const fn need_event(event: u16, new: u16, old: u16) -> bool {
+    new.wrapping_sub(event).wrapping_sub(1) < new.wrapping_sub(old)
+}
+
+#[cfg(test)]
+#[path = "need_event_test.rs"]
+mod tests;

@@ -1,6 +1,6 @@
 //! The addresses of the three parts of a packed ring (virtio 1.3, 2.8 and 2.8.10).
 
-use crate::virtqueue::{SetupError, descriptor, overlap};
+use crate::virtqueue::{SetupError, descriptor, memory};
 
 /// Size of an event suppression structure in bytes.
 const EVENT: u64 = 4;
@@ -47,7 +47,7 @@ impl PackedLayout {
 
     pub(super) fn check_overlap(&self) -> Result<(), SetupError> {
         let ring = descriptor::BYTES as u64 * u64::from(self.size);
-        overlap::check([
+        memory::check_apart([
             ("descriptor ring", self.descriptors, ring),
             ("driver event", self.driver_event, EVENT),
             ("device event", self.device_event, EVENT),

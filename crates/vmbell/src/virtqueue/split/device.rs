@@ -4,8 +4,9 @@ use crate::virtqueue::{
     Chain, DeviceControl, DeviceQueue, DeviceState, Features, Head, HeadState, QueueError,
     RestoreError, RingKind, STATE_VERSION, SetupError, SplitLayout, UsedError,
     descriptor::{self, INDIRECT, NEXT, WRITE},
+    indirect::Table,
     memory::RingMemory,
-    need_event::need_event,
+    need_event,
     save::{self, Target},
     sync::{Ordering, fence},
 };
@@ -16,7 +17,7 @@ use super::ring::{NO_INTERRUPT, NO_NOTIFY, SplitRing};
 #[derive(Debug)]
 pub struct SplitDevice<M> {
     pub(super) ring: SplitRing<M>,
-    pub(super) features: Features,
+    features: Features,
     /// Chains taken so far, modulo 2^16.
     next_avail: u16,
     /// The driver's available index as last loaded.
@@ -136,6 +137,35 @@ impl<M: RingMemory> SplitDevice<M> {
     fn publish(&mut self, count: u16) {
         self.next_used += u64::from(count);
         self.ring.publish_used(self.used_index());
+    }
+
+    /// Adds the buffers of chain `head`, whose first descriptor the caller has read (virtio 1.3, 2.7.5).
+    ///
+    /// Each descriptor is read once. A chain that continues after as many descriptors as the table has must have a loop.
+    #[inline(never)]
+    fn walk(&self, head: u16, addr: u64, rest: u64, chain: &mut Chain) -> Result<(), QueueError> {
+        chain.clear();
+        let (mut addr, mut rest) = (addr, rest);
+        let size = self.ring.size();
+        for _ in 0..size {
+            let (flags, len) = (descriptor::split::flags(rest), descriptor::len(rest));
+            if flags & INDIRECT != 0 {
+                if flags & NEXT != 0 || !self.features.indirect {
+                    return Err(QueueError::IndirectMisplaced { head });
+                }
+                return Table::of(self.ring.memory(), head, addr, len)?.push_linked(head, chain);
+            }
+            chain.push(head, addr, len, flags & WRITE != 0)?;
+            if flags & NEXT == 0 {
+                return Ok(());
+            }
+            let next = descriptor::split::next(rest);
+            (addr, rest) = self.ring.descriptor(next).ok_or({
+                let id = u32::from(next);
+                QueueError::IdOutOfRange { id, size }
+            })?;
+        }
+        Err(QueueError::Loop { head })
     }
 }
 

@@ -7,8 +7,7 @@ use crate::virtqueue::{
     descriptor::{NEXT, WRITE, split::rest},
     driver::{Indices, Side},
     memory::RingMemory,
-    need_event::need_event,
-    save,
+    need_event, save,
     slots::Slots,
     sync::{Ordering, fence},
 };

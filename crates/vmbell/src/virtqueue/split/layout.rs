@@ -1,6 +1,6 @@
 //! The addresses of the three parts of a split ring (virtio 1.3, 2.7 and 2.7.2).
 
-use crate::virtqueue::{SetupError, descriptor, overlap};
+use crate::virtqueue::{SetupError, descriptor, memory};
 
 /// Bytes of the available ring beside its entries: flags, index and used event.
 const AVAIL_EXTRA: u64 = 6;
@@ -56,7 +56,7 @@ impl SplitLayout {
 
     pub(super) fn check_overlap(&self) -> Result<(), SetupError> {
         let size = u64::from(self.size);
-        overlap::check([
+        memory::check_apart([
             (
                 "descriptor table",
                 self.descriptors,

@@ -6,7 +6,6 @@ mod driver;
 mod layout;
 mod ring;
 mod used;
-mod walk;
 
 pub use device::SplitDevice;
 pub use driver::SplitDriver;
