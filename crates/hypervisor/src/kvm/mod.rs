@@ -59,6 +59,8 @@ pub struct Kvm {
 impl Kvm {
     /// Opens `/dev/kvm` and checks that it has the extensions that the backend needs. The error is
     /// [`Error::Backend`] with a [`KvmError`], or [`Error::System`] if a later call to KVM fails.
+    ///
+    /// The first vCPU installs a handler for `SIGRTMIN`: see the [module](self).
     pub fn open() -> Result<Self, Error> {
         Self::with_kick_signal(kick::default_signal())
     }
