@@ -6,7 +6,7 @@ use std::process::{Child, Command};
 use std::sync::{Mutex, PoisonError};
 
 use rustix::process::{Pid, Signal, kill_process};
-use vmbell_hypervisor::{Hypervisor, VmConfig};
+use vmbell_hypervisor::{Hypervisor, Vm, VmConfig};
 
 use super::{await_that, chain};
 
@@ -102,17 +102,14 @@ pub fn spawn(command: &mut Command) -> Child {
 /// A guest and its sandbox process.
 pub fn with_sandbox<H: Hypervisor>(hypervisor: &H, config: &VmConfig) -> (H::Vm, i32) {
     let _one = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
-    let own = std::process::id().cast_signed();
-    let before = children_of(own);
     let vm = hypervisor
         .create_vm(config)
         .unwrap_or_else(|error| panic!("{}", chain(&error)));
-    let mut new = children_of(own);
-    new.retain(|pid| !before.contains(pid));
-    let [pid] = new[..] else {
-        panic!("a new guest has one sandbox, not {new:?}")
+    let processes = vm.processes();
+    let [pid] = processes[..] else {
+        panic!("a guest has one sandbox, not {processes:?}")
     };
-    (vm, pid)
+    (vm, pid.cast_signed())
 }
 
 /// Waits until a process is gone, zombies included.
