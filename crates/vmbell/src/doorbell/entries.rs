@@ -145,25 +145,28 @@ impl Entries {
             AddressSlot::take(table, overflows, &self.held, kind, address)
         });
         match change.pattern.value {
-            None => self.add_wildcard(table, &slot, change, signal),
+            None => self.change_wildcard(table, &slot, change, signal, list::push),
             Some(value) => self.add_match(table, &slot, change, value, signal),
         }
     }
 
-    fn add_wildcard(
+    /// Adds a wildcard's signal by [`list::push`], or removes it by [`list::remove`], wherever readers look for it: in its
+    /// cells and in the lists of the values there.
+    fn change_wildcard(
         &mut self,
         table: &Table,
         slot: &AddressSlot<'_>,
         change: &Change<'_>,
         signal: u32,
+        edit: fn(&Table, &mut Arena, u32, u32) -> u32,
     ) {
         for &value in change.values {
             if let Some(slot) = change.match_slot(table, slot, value) {
-                slot.publish_code(list::push(table, &mut self.chunks, slot.code(), signal));
+                slot.publish_code(edit(table, &mut self.chunks, slot.code(), signal));
             }
         }
         let code = slot.code(change.cell());
-        let code = list::push(table, &mut self.chunks, code, signal);
+        let code = edit(table, &mut self.chunks, code, signal);
         for cell in change.cells() {
             slot.publish_cell(cell, code | slot.cell(cell) & MATCH);
         }
@@ -206,7 +209,7 @@ impl Entries {
         let (mut address, mut emptied) = (None, None);
         if let Some(slot) = change.slot(table) {
             match change.pattern.value {
-                None => self.remove_wildcard(table, &slot, change, signal),
+                None => self.change_wildcard(table, &slot, change, signal, list::remove),
                 Some(value) => {
                     if let Some(slot) = change.match_slot(table, &slot, value) {
                         emptied = self.remove_match(table, &slot, signal, rest.same);
@@ -229,25 +232,6 @@ impl Entries {
             address_overflows: self.address_overflows.take_retired(),
             match_overflows: self.match_overflows.take_retired(),
             chunks: self.chunks.take_retired(),
-        }
-    }
-
-    fn remove_wildcard(
-        &mut self,
-        table: &Table,
-        slot: &AddressSlot<'_>,
-        change: &Change<'_>,
-        signal: u32,
-    ) {
-        for &value in change.values {
-            if let Some(slot) = change.match_slot(table, slot, value) {
-                slot.publish_code(list::remove(table, &mut self.chunks, slot.code(), signal));
-            }
-        }
-        let code = slot.code(change.cell());
-        let code = list::remove(table, &mut self.chunks, code, signal);
-        for cell in change.cells() {
-            slot.publish_cell(cell, code | slot.cell(cell) & MATCH);
         }
     }
 
