@@ -3,7 +3,7 @@
 //! `fences DRIVER DEVICE [REQUESTS]`: TSO and RC11, each format that both support, with and without an event index. What a
 //! subject lacks is added, and tried in the same way.
 
-use vmbell_check::{Explorer, Format, Model, Shape};
+use vmbell_check::{Explorer, Format, Model};
 use vmbell_subjects::{Work, device, driver, fences};
 
 fn main() {
@@ -21,10 +21,7 @@ fn main() {
             continue;
         }
         for event_idx in [false, true] {
-            let shape = match format {
-                Format::Split => Shape::split(2, event_idx),
-                Format::Packed => Shape::packed(2 * driver.pieces(format), event_idx),
-            };
+            let shape = driver.smallest_ring(format, event_idx);
             let work = Work {
                 mended: true,
                 ..Work::new(requests, 2)

@@ -2,7 +2,7 @@
 //!
 //! `table [REQUESTS] [SECONDS] [DRIVER] [DEVICE]`: all pairs that support a format, with and without an event index.
 
-use vmbell_check::{Explorer, Format, Model, Report, Shape};
+use vmbell_check::{Explorer, Format, Model, Report};
 use vmbell_subjects::{Device, Driver, Work, devices, drivers, pair};
 
 const MODELS: [Model; 3] = [Model::Sc, Model::Tso, Model::Rc11];
@@ -50,12 +50,10 @@ fn row(
     requests: u64,
     seconds: u64,
 ) {
-    let (shape, ring) = match format {
-        Format::Split => (Shape::split(2, event_idx), "split"),
-        Format::Packed => (
-            Shape::packed(2 * driver.pieces(format), event_idx),
-            "packed",
-        ),
+    let shape = driver.smallest_ring(format, event_idx);
+    let ring = match format {
+        Format::Split => "split",
+        Format::Packed => "packed",
     };
     let explorer = Explorer::new().models(MODELS).seconds(seconds);
     let result = pair(&explorer, driver, device, shape, Work::new(requests, 2));

@@ -75,6 +75,14 @@ impl Driver {
             Format::Packed => self.pieces_if_packed,
         }
     }
+
+    /// The smallest ring of this format in which it can have two requests in flight.
+    pub fn smallest_ring(&self, format: Format, event_idx: bool) -> Shape {
+        match format {
+            Format::Split => Shape::split(2, event_idx),
+            Format::Packed => Shape::packed(2 * self.pieces(format), event_idx),
+        }
+    }
 }
 
 /// A device side. The reference is the checker's own, which has no `new`.

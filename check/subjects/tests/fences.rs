@@ -1,6 +1,6 @@
 //! Each fence of vmbell's queues is needed: without it, a notification is lost.
 
-use vmbell_check::{Explorer, Format, Model, Shape};
+use vmbell_check::{Explorer, Format, Model};
 use vmbell_subjects::{Work, device, driver, fences};
 
 /// What of both sides needs a full fence: before it asks whether to notify, and before the last look.
@@ -16,10 +16,7 @@ fn vmbell_needs_each_of_its_fences() {
     let (driver, device) = (driver("vmbell"), device("vmbell"));
     for format in [Format::Split, Format::Packed] {
         for event_idx in [false, true] {
-            let shape = match format {
-                Format::Split => Shape::split(2, event_idx),
-                Format::Packed => Shape::packed(2, event_idx),
-            };
+            let shape = driver.smallest_ring(format, event_idx);
             for model in [Model::Tso, Model::Rc11] {
                 let explorer = Explorer::new().models([model]).seconds(60);
                 let fences = fences(&explorer, &driver, &device, shape, Work::new(2, 2));

@@ -11,10 +11,7 @@ fn pairs(format: Format) -> Vec<(Driver, Device, [Shape; 2])> {
             if !device.serves(&driver, format) {
                 continue;
             }
-            let shapes = [false, true].map(|event_idx| match format {
-                Format::Split => Shape::split(2, event_idx),
-                Format::Packed => Shape::packed(2 * driver.pieces(format), event_idx),
-            });
+            let shapes = [false, true].map(|event_idx| driver.smallest_ring(format, event_idx));
             pairs.push((driver, device, shapes));
         }
     }

@@ -1,6 +1,6 @@
 //! Saving and restoring a side loses no notification if the VMM signals what it did not save.
 
-use vmbell_check::{Explorer, Format, Model, Report, Shape};
+use vmbell_check::{Explorer, Format, Model, Report};
 use vmbell_subjects::resume::{Place, Resume, SAVED_QUEUES, SavedQueue, resumed};
 use vmbell_subjects::{RESTORED_DRIVER, Work, device, pair};
 
@@ -111,10 +111,7 @@ fn a_restored_driver_of_vmbell_goes_on_as_if_it_had_not_been_saved() {
     let explorer = Explorer::new().models(STRONG).seconds(60);
     for format in [Format::Split, Format::Packed] {
         for event_idx in [false, true] {
-            let shape = match format {
-                Format::Split => Shape::split(2, event_idx),
-                Format::Packed => Shape::packed(2, event_idx),
-            };
+            let shape = RESTORED_DRIVER.smallest_ring(format, event_idx);
             for batch in [false, true] {
                 let work = Work {
                     batch,
