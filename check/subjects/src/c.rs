@@ -272,6 +272,9 @@ impl DriverSide for LinuxDriver {
 }
 
 impl Polls for LinuxDriver {
+    fn side(&mut self) -> &mut dyn DriverSide {
+        self
+    }
     fn poll(&self) -> bool {
         // SAFETY: see `LinuxDriver`.
         unsafe { linux_driver_poll(self.driver, self.opaque) }

@@ -12,8 +12,11 @@ use vmbell_check::{Error, Explorer, Report, Shape, claim};
 
 use crate::{Bells, Checked, DriverSide, Site, device, native};
 
-/// A driver side that polls.
-pub trait Polls: DriverSide {
+/// A driver that polls.
+pub trait Polls {
+    /// The driver side of its queue.
+    fn side(&mut self) -> &mut dyn DriverSide;
+
     /// Whether a buffer was used since the driver remembered its place, as far as it can tell.
     fn poll(&self) -> bool;
 }
@@ -48,12 +51,12 @@ pub fn explore(
         let (memory, layout) = (ring.memory(), (ring.descriptors, ring.driver, ring.device));
         // SAFETY: the checker keeps its memory mapped while it explores.
         let site = unsafe { Site::new(memory.pointer(), memory.len(), shape, layout) };
-        let mut side = (poller.new)(&site, before);
+        let mut driver = (poller.new)(&site, before);
         ring.preset();
         let bells: Arc<dyn Bells> = Arc::new(Checked::new(ring));
         scenario.task("driver", move || {
-            take_all_but_one(&mut *side, requests, &*bells);
-            claim(side.poll(), || {
+            take_all_but_one(driver.side(), requests, &*bells);
+            claim(driver.poll(), || {
                 "the driver is told that nothing is new, and a buffer waits".to_string()
             });
         });
@@ -62,7 +65,7 @@ pub fn explore(
 }
 
 /// Makes requests, one after the other, and takes what comes back, until the last is used. Interrupts stay enabled.
-fn take_all_but_one(side: &mut dyn Polls, requests: u64, bells: &dyn Bells) {
+fn take_all_but_one(side: &mut dyn DriverSide, requests: u64, bells: &dyn Bells) {
     for request in 1..=requests {
         side.add();
         if side.wants_kick() {
@@ -85,28 +88,29 @@ fn take_all_but_one(side: &mut dyn Polls, requests: u64, bells: &dyn Bells) {
 /// If the device does not serve a buffer.
 pub fn polls_after(poller: Poller, shape: Shape, count: u32) -> bool {
     let site = site(shape);
-    let mut side = (poller.new)(&site, 0);
+    let mut driver = (poller.new)(&site, 0);
     let new = device("vmbell").new.expect("vmbell is no reference");
     let mut served = new(&site, false);
     for buffer in 0..count {
-        side.add();
-        side.wants_kick();
+        driver.side().add();
+        driver.side().wants_kick();
         served.handle(&Silent);
-        assert!(buffer + 1 == count || side.take(), "the device answers");
+        let is_last = buffer + 1 == count;
+        assert!(is_last || driver.side().take(), "the device answers");
     }
-    let told = side.poll();
-    assert!(side.take(), "the last one waits");
+    let told = driver.poll();
+    assert!(driver.side().take(), "the last one waits");
     told
 }
 
 /// What a driver is told that has consumed `count` buffers since it remembered its place. None waits.
 pub fn polls_after_consuming(poller: Poller, shape: Shape, count: u64) -> bool {
     let site = site(shape);
-    let side = (poller.new)(&site, count);
+    let driver = (poller.new)(&site, count);
     let index = u16::try_from(count & 0xffff).unwrap_or_default();
     let used_index = site.layout.2 + 2;
     site.field(used_index).store(index, Ordering::Relaxed);
-    side.poll()
+    driver.poll()
 }
 
 /// A ring in memory that stays for the rest of the process.

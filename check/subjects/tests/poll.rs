@@ -62,8 +62,8 @@ fn an_index_of_16_bits_is_fooled_within_one_lap_of_a_packed_ring() {
     }
 }
 
-/// Which takes longer than a test may, so that the state is set: the driver remembers, and is then restored from the state in
-/// which it has consumed so many.
+/// So many buffers take longer than a test may run. So the driver remembers its place, and is then restored from the state in
+/// which it has consumed them.
 #[test]
 fn an_index_and_16_bits_of_wraps_are_fooled_after_4294967296_buffers_and_a_token_is_not() {
     for event_idx in [false, true] {

@@ -95,28 +95,13 @@ fn new(site: &Site, before: u64, kind: Kind) -> Box<dyn Polls> {
 }
 
 impl<Q: DriverQueue<Data = (), Brand = Subject>> Polls for Polling<Q> {
+    fn side(&mut self) -> &mut dyn DriverSide {
+        &mut self.queue
+    }
     fn poll(&self) -> bool {
         match self.memo {
             Memo::Opaque(opaque) => self.queue.0.poll(opaque),
             Memo::Token(token) => self.queue.0.poll64(token),
         }
-    }
-}
-
-impl<Q: DriverQueue<Data = ()>> DriverSide for Polling<Q> {
-    fn add(&mut self) {
-        self.queue.add();
-    }
-    fn wants_kick(&mut self) -> bool {
-        self.queue.wants_kick()
-    }
-    fn take(&mut self) -> bool {
-        self.queue.take()
-    }
-    fn quiet(&mut self) {
-        self.queue.quiet();
-    }
-    fn listen(&mut self) -> bool {
-        self.queue.listen()
     }
 }
