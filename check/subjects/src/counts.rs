@@ -1,4 +1,5 @@
-//! Counters of 16 bits: what a side says after many buffers for which it was not asked, or the other side wanted no signal.
+//! 16-bit counters: what a side answers after many buffers about which nobody asked it, or for which the other side wanted no
+//! signal.
 //!
 //! Both sides are called in turn, so that the answer is the same each time.
 
@@ -12,7 +13,7 @@ use crate::virtio_queue::new_queue;
 use crate::{Site, driver};
 
 /// Whether virtio-driver on a packed ring wants to notify a device that enables notifications after it has polled for
-/// this number of requests, of two descriptors each. The device sleeps then, so that it must.
+/// this number of requests, of two descriptors each. The device sleeps then, so the driver has to.
 ///
 /// # Panics
 ///

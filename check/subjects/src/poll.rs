@@ -80,8 +80,8 @@ fn take_all_but_one(side: &mut dyn DriverSide, requests: u64, bells: &dyn Bells)
     }
 }
 
-/// What a driver is told after `count` buffers were used since it remembered its place, of which the last one waits. vmbell's
-/// device serves them, in order.
+/// What a driver is told after `count` buffers were used since it remembered its place. The last one waits. vmbell's device
+/// serves them in order.
 ///
 /// # Panics
 ///

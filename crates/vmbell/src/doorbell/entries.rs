@@ -82,10 +82,10 @@ pub(super) struct Unlinked {
 /// Changes a table, and keeps account of its pieces in use.
 #[derive(Debug)]
 pub(super) struct Entries {
-    /// Addresses in the table, and those whose slots are held. Each overflow bucket that is not free has one of either, so
-    /// there are enough.
+    /// Addresses in the table, and those whose slots are held. Each overflow bucket in use has at least one of these, so there
+    /// are enough buckets.
     addresses: usize,
-    /// Values, counted alike.
+    /// Values, counted in the same way.
     matches: usize,
     /// The slots that are held; one of them twice, if it was used for the same key and emptied again meanwhile.
     held: Vec<Place>,
