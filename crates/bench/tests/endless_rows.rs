@@ -24,21 +24,21 @@ use vmbell_bench::{
 };
 use vmbell_hypervisor::{
     AssignedDevices, BareExit, BareLoop, Capability, DeviceMemory, Error, EventCounter, ExitCounts,
-    ForwardedInterrupt, Hypervisor, IoEvents, IrqTrigger, Irqs, SpinPolicy, Support, Vm, VmConfig,
+    ForwardedInterrupt, Hypervisor, IoEvents, IrqTrigger, Irqs, SpinPolicy, Support, Vcpu, Vm,
+    VmConfig,
 };
 use vmbell_report::Status;
 use vmbell_report::Timing;
 use vmm_sys_util::eventfd::EventFd;
 
 /// A backend that accepts lines, messages and doorbells, and forgets them.
-#[derive(Clone)]
+#[derive(Debug)]
 struct Forgetful<H>(H);
 
-struct ForgetfulVm<V>(V);
+#[derive(Debug)]
+struct ForgetfulVm(Arc<dyn Vm>);
 
 impl<H: Hypervisor> Hypervisor for Forgetful<H> {
-    type Vm = ForgetfulVm<H::Vm>;
-
     fn name(&self) -> &'static str {
         self.0.name()
     }
@@ -51,8 +51,8 @@ impl<H: Hypervisor> Hypervisor for Forgetful<H> {
         }
     }
 
-    fn create_vm(&self, config: &VmConfig) -> Result<Self::Vm, Error> {
-        self.0.create_vm(config).map(ForgetfulVm)
+    fn create_vm(&self, config: &VmConfig) -> Result<Arc<dyn Vm>, Error> {
+        Ok(Arc::new(ForgetfulVm(self.0.create_vm(config)?)))
     }
 
     fn bare_loop(&self, exit: BareExit) -> Result<Box<dyn BareLoop>, Error> {
@@ -60,14 +60,12 @@ impl<H: Hypervisor> Hypervisor for Forgetful<H> {
     }
 }
 
-impl<V: Vm> Vm for ForgetfulVm<V> {
-    type Vcpu = V::Vcpu;
-
+impl Vm for ForgetfulVm {
     fn memory(&self) -> &GuestMemoryMmap {
         self.0.memory()
     }
 
-    fn create_vcpu(&self, index: u32) -> Result<V::Vcpu, Error> {
+    fn create_vcpu(&self, index: u32) -> Result<Box<dyn Vcpu>, Error> {
         self.0.create_vcpu(index)
     }
 
@@ -84,7 +82,7 @@ impl<V: Vm> Vm for ForgetfulVm<V> {
     }
 }
 
-impl<V: Vm> IoEvents for ForgetfulVm<V> {
+impl IoEvents for ForgetfulVm {
     fn register_ioevent(
         &self,
         _event: &EventFd,
@@ -109,7 +107,7 @@ impl<V: Vm> IoEvents for ForgetfulVm<V> {
     }
 }
 
-impl<V: Vm> AssignedDevices for ForgetfulVm<V> {
+impl AssignedDevices for ForgetfulVm {
     fn map_device_memory(&self, address: u64, memory: &DeviceMemory) -> Result<(), Error> {
         self.0.map_device_memory(address, memory)
     }
@@ -136,7 +134,7 @@ impl<V: Vm> AssignedDevices for ForgetfulVm<V> {
     }
 }
 
-impl<V: Vm> Irqs for ForgetfulVm<V> {
+impl Irqs for ForgetfulVm {
     fn gic(&self) -> Option<Gic> {
         self.0.gic()
     }
@@ -216,7 +214,7 @@ const HAS_PORTS: bool = cfg!(target_arch = "x86_64");
 
 fn a_host_that_forgets_costs_the_rows_that_it_forgets<H>(hypervisor: &H)
 where
-    H: Hypervisor + Clone + Send + Sync + 'static,
+    H: Hypervisor + Clone + 'static,
 {
     // A row that this backend has no way for is skipped, and does not end by its limit.
     let forwards = hypervisor.support(Capability::ForwardedLines).is_yes();
@@ -226,7 +224,8 @@ where
         .filter(|name| forwards || **name != "level-forwarded")
         .map(|name| (*name).into())
         .collect();
-    let all = scenario::entries(Forgetful(hypervisor.clone()), &scenario::Scan::default());
+    let forgetful: Arc<dyn Hypervisor> = Arc::new(Forgetful(hypervisor.clone()));
+    let all = scenario::entries(&forgetful, &scenario::Scan::default());
     let wanted = Wanted::Named {
         patterns: &names,
         companions: false,

@@ -7,13 +7,13 @@
     reason = "the whole file is tests"
 )]
 
-use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use vmbell_bench::stat::{OFF, ON, Pace, SPARED, TAKEN, entries};
 use vmbell_bench::{Clock, Limit, Options, Plan, Record, Sample, Series, Silent, run};
-use vmbell_hypervisor::SpinPolicy;
+use vmbell_hypervisor::{Hypervisor, SpinPolicy};
 use vmbell_report::Timing;
 use vmbell_usermode::Usermode;
 
@@ -24,7 +24,8 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// Two runs of both modes, by turns.
 fn measure(pace: Pace) -> [Series; 2] {
-    let entries = entries(&Usermode, pace);
+    let hypervisor: Arc<dyn Hypervisor> = Arc::new(Usermode);
+    let entries = entries(&hypervisor, pace);
     let options = Options {
         cpus: vec![vmbell_bench::affinity::allowed_cpus().unwrap()[0]],
         spin: SpinPolicy::Sleep,

@@ -1,5 +1,7 @@
 //! The backends, what each can do on this host, and the choice of one.
 
+use std::sync::Arc;
+
 use anyhow::{Context, Result, bail};
 
 use super::bench_args::BackendName;
@@ -7,13 +9,13 @@ use super::features::address_space_limit;
 use vmbell_bench::Entry;
 use vmbell_bench::scenario::{self, Scan};
 use vmbell_bench::stat::{self, Pace};
-#[cfg(not(target_arch = "x86_64"))]
-use vmbell_hypervisor::absent::Usermode;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use vmbell_hypervisor::kvm::Kvm;
 use vmbell_hypervisor::{Capability, Error, Hypervisor, Support};
-use vmbell_report::Backend;
-#[cfg(target_arch = "x86_64")]
-use vmbell_usermode::Usermode;
+use vmbell_vmm::Backend;
+
+/// Why KVM was chosen.
+const OPENS: &str = "/dev/kvm opens";
 
 /// How the text of an error ends that was caused by a lack of memory (ENOMEM).
 const NO_MEMORY: &str = "(os error 12)";
@@ -23,53 +25,47 @@ pub(super) type BackendProbe = (&'static str, Vec<(Capability, Support)>);
 
 /// Asks every backend for every capability.
 pub(super) fn probe_backends() -> Vec<BackendProbe> {
-    let kvm = match Kvm::open() {
-        Ok(kvm) => ask(&kvm),
-        Err(error) => {
-            let reason = chain(error);
-            let no = |capability| (capability, Support::No(reason.clone()));
-            ("kvm", Capability::ALL.into_iter().map(no).collect())
-        }
+    let probe = |backend: Backend| {
+        let opened = backend.open().map_err(chain);
+        let ask = |capability| match &opened {
+            Ok(backend) => (capability, backend.support(capability)),
+            Err(reason) => (capability, Support::No(reason.clone())),
+        };
+        (backend.name(), Capability::ALL.map(ask).to_vec())
     };
-    vec![kvm, ask(&Usermode)]
-}
-
-fn ask(backend: &impl Hypervisor) -> BackendProbe {
-    let ask = |capability| (capability, backend.support(capability));
-    (
-        backend.name(),
-        Capability::ALL.into_iter().map(ask).collect(),
-    )
+    Backend::ALL.map(probe).to_vec()
 }
 
 /// The backend that guests run on, and why it was chosen.
 #[derive(Debug)]
 pub(super) struct Choice {
-    backend: Chosen,
+    backend: Arc<dyn Hypervisor>,
     why: String,
-}
-
-#[derive(Debug)]
-enum Chosen {
-    Kvm(Kvm),
-    Usermode(Usermode),
 }
 
 impl Choice {
     /// The backend of this name; for `auto`, KVM if it can be opened and else the usermode backend.
     pub(super) fn of(name: BackendName) -> Result<Self> {
         let asked = "chosen by --backend".to_owned();
-        let (backend, why) = match name {
-            BackendName::Usermode => (Chosen::Usermode(Usermode), asked),
-            BackendName::Kvm => {
-                let kvm = Kvm::open().context("the kvm backend cannot run a guest here")?;
-                (Chosen::Kvm(kvm), asked)
-            }
-            BackendName::Auto => match Kvm::open() {
-                Ok(kvm) => (Chosen::Kvm(kvm), "/dev/kvm opens".to_owned()),
-                Err(error) => (Chosen::Usermode(Usermode), why_not(error)),
+        match name {
+            BackendName::Usermode => Self::open(Backend::Usermode, asked),
+            BackendName::Kvm => Self::open(Backend::Kvm, asked),
+            BackendName::Auto => match Backend::Kvm.open() {
+                Ok(kvm) => Ok(Self {
+                    backend: kvm.into(),
+                    why: OPENS.to_owned(),
+                }),
+                Err(error) => Self::open(Backend::Usermode, why_not(error)),
             },
-        };
+        }
+    }
+
+    fn open(backend: Backend, why: String) -> Result<Self> {
+        let opened = backend.open();
+        let name = backend.name();
+        let backend =
+            opened.with_context(|| format!("the {name} backend cannot run a guest here"))?;
+        let backend = backend.into();
         Ok(Self { backend, why })
     }
 
@@ -81,9 +77,9 @@ impl Choice {
         }
         let mut choices: Vec<Self> = Vec::new();
         for name in names {
-            let choice = Self::of(*name)?;
-            choice.check()?;
-            if choices.iter().all(|other| other.name() != choice.name()) {
+            let choice = Self::of(*name)?.checked()?;
+            let differs = |other: &Self| other.backend.name() != choice.backend.name();
+            if choices.iter().all(differs) {
                 choices.push(choice);
             }
         }
@@ -91,70 +87,47 @@ impl Choice {
     }
 
     fn all_here() -> Result<Vec<Self>> {
-        let kvm = Self::of(BackendName::Kvm).and_then(|kvm| kvm.check().map(|()| kvm));
-        let best = Self::of(BackendName::Auto)?;
-        let usermode = Self {
-            backend: Chosen::Usermode(Usermode),
-            why: match &best.backend {
-                Chosen::Kvm(_) => "runs here too".to_owned(),
-                Chosen::Usermode(_) => best.why,
-            },
+        let kvm = Self::open(Backend::Kvm, OPENS.to_owned());
+        let why = match Backend::Kvm.open() {
+            Ok(_) => "runs here too".to_owned(),
+            Err(error) => why_not(error),
         };
-        match (kvm, usermode.check()) {
-            (Ok(kvm), Ok(())) => {
-                let why = "/dev/kvm opens".to_owned();
-                Ok(vec![Self { why, ..kvm }, usermode])
-            }
-            (Ok(kvm), Err(_)) => Ok(vec![kvm]),
-            (Err(_), Ok(())) => Ok(vec![usermode]),
-            (Err(no_kvm), Err(no_usermode)) => bail!("{no_usermode}; and {no_kvm:#}"),
-        }
-    }
-
-    fn name(&self) -> &'static str {
-        match &self.backend {
-            Chosen::Kvm(kvm) => kvm.name(),
-            Chosen::Usermode(usermode) => usermode.name(),
+        let usermode = Self::open(Backend::Usermode, why);
+        match (
+            kvm.and_then(Self::checked),
+            usermode.and_then(Self::checked),
+        ) {
+            (Err(no_kvm), Err(no_usermode)) => bail!("{no_usermode:#}; and {no_kvm:#}"),
+            (kvm, usermode) => Ok([kvm, usermode].into_iter().flatten().collect()),
         }
     }
 
     /// The backend's name and the reason for the choice, for the report.
-    pub(super) fn report(&self) -> Backend {
-        let emulates_kernel_mode = match &self.backend {
-            Chosen::Kvm(kvm) => emulates_kernel_mode(kvm),
-            Chosen::Usermode(usermode) => emulates_kernel_mode(usermode),
-        };
-        Backend {
-            name: self.name().to_owned(),
+    pub(super) fn report(&self) -> vmbell_report::Backend {
+        let supports = |capability| self.backend.support(capability).is_yes();
+        vmbell_report::Backend {
+            name: self.backend.name().to_owned(),
             why: self.why.clone(),
-            emulates_kernel_mode,
+            // A guest may have a ring 0 that does not run on the CPU.
+            emulates_kernel_mode: supports(Capability::Kernels)
+                && !supports(Capability::NativeKernelMode),
         }
     }
 
     /// The scenarios on this backend.
     pub(super) fn scenarios(&self, scan: &Scan) -> Vec<Entry> {
-        match &self.backend {
-            Chosen::Kvm(kvm) => scenario::entries(kvm.clone(), scan),
-            Chosen::Usermode(usermode) => scenario::entries(*usermode, scan),
-        }
+        scenario::entries(&self.backend, scan)
     }
 
     /// The entries of `vmbell stat` on this backend.
     pub(super) fn stat(&self, pace: Pace) -> Vec<Entry> {
-        match &self.backend {
-            Chosen::Kvm(kvm) => stat::entries(kvm, pace),
-            Chosen::Usermode(usermode) => stat::entries(usermode, pace),
-        }
+        stat::entries(&self.backend, pace)
     }
 
     /// Fails if the backend can run no guest here.
     pub(super) fn check(&self) -> Result<()> {
-        let support = match &self.backend {
-            Chosen::Kvm(kvm) => kvm.support(Capability::Run),
-            Chosen::Usermode(usermode) => usermode.support(Capability::Run),
-        };
-        if let Support::No(reason) = support {
-            let name = self.report().name;
+        if let Support::No(reason) = self.backend.support(Capability::Run) {
+            let name = self.backend.name();
             let limit = address_space_limit().filter(|_| reason.contains(NO_MEMORY));
             let limit = limit.map_or_else(String::new, |limit| format!("; {limit}"));
             bail!(
@@ -163,20 +136,19 @@ impl Choice {
         }
         Ok(())
     }
-}
 
-/// Whether guests may have a ring 0 that does not run on the CPU.
-fn emulates_kernel_mode(backend: &impl Hypervisor) -> bool {
-    backend.support(Capability::Kernels).is_yes()
-        && !backend.support(Capability::NativeKernelMode).is_yes()
+    fn checked(self) -> Result<Self> {
+        self.check().map(|()| self)
+    }
 }
 
 /// Why the usermode backend was taken, in a few words; `probe` gives the whole error.
 fn why_not(error: Error) -> String {
-    match Kvm::everyday_reason(&error) {
-        Some(reason) => reason.to_owned(),
-        None => chain(error),
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    if let Some(reason) = Kvm::everyday_reason(&error) {
+        return reason.to_owned();
     }
+    chain(error)
 }
 
 fn chain(error: Error) -> String {

@@ -43,6 +43,17 @@ pub enum Error {
         #[source]
         usermode: Box<Error>,
     },
+    /// This build is for an architecture that the backend does not run on.
+    #[error(
+        "the {backend} backend is for {built}, and this is {}",
+        std::env::consts::ARCH
+    )]
+    Architecture {
+        /// The backend's name.
+        backend: &'static str,
+        /// The architectures that it is for, in words.
+        built: &'static str,
+    },
     /// A system call failed, or an ioctl of KVM.
     #[error("cannot {operation}")]
     System {

@@ -19,14 +19,10 @@ mod shared_memory;
 mod stage;
 
 pub mod aarch64;
-#[cfg(not(target_arch = "x86_64"))]
-pub mod absent;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub mod kvm;
 #[cfg(target_arch = "x86_64")]
 pub mod x86_64;
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-pub use absent as kvm;
 
 use std::fmt;
 use std::sync::Arc;
@@ -51,10 +47,7 @@ pub use stage::Stage;
 pub use vmbell::irq::Irqchip;
 
 /// A backend, which makes guests.
-pub trait Hypervisor {
-    /// The virtual machines of this backend.
-    type Vm: Vm;
-
+pub trait Hypervisor: fmt::Debug + Send + Sync {
     /// The backend's name as users type it: `kvm`, `usermode`.
     fn name(&self) -> &'static str;
 
@@ -75,23 +68,22 @@ pub trait Hypervisor {
 
     /// Makes a guest with RAM and without code. Fails with [`Error::Config`] if the backend cannot hold such a
     /// guest.
-    fn create_vm(&self, config: &VmConfig) -> Result<Self::Vm, Error>;
+    ///
+    /// The guest is shared, because devices that register doorbells or interrupts themselves keep it.
+    fn create_vm(&self, config: &VmConfig) -> Result<Arc<dyn Vm>, Error>;
 
     /// Makes a loop that measures the least that an exit to the VMM costs here. Needs [`Capability::BareLoop`].
     fn bare_loop(&self, exit: BareExit) -> Result<Box<dyn BareLoop>, Error>;
 }
 
 /// A guest: its memory and its vCPUs, its doorbells, its interrupts and the devices that it gets.
-pub trait Vm: IoEvents + Irqs + AssignedDevices + 'static {
-    /// The virtual CPUs of this backend.
-    type Vcpu: Vcpu;
-
+pub trait Vm: IoEvents + Irqs + AssignedDevices + fmt::Debug {
     /// Guest RAM, at its guest-physical addresses: the caller's memory if [`VmConfig::memory`] has it.
     fn memory(&self) -> &GuestMemoryMmap;
 
     /// Makes the vCPU with this index. Fails with [`Error::Vcpu`] if it was made before or the guest has fewer
     /// vCPUs.
-    fn create_vcpu(&self, index: u32) -> Result<Self::Vcpu, Error>;
+    fn create_vcpu(&self, index: u32) -> Result<Box<dyn Vcpu>, Error>;
 
     /// Counts the events of this guest on the calling thread and on the threads that it starts from now on, for
     /// the vCPUs that have been made by now.
@@ -106,7 +98,7 @@ pub trait Vm: IoEvents + Irqs + AssignedDevices + 'static {
 }
 
 /// A virtual CPU, owned by the one thread that runs it.
-pub trait Vcpu: Send {
+pub trait Vcpu: fmt::Debug + Send {
     /// Sets where the first [`run`](Self::run) starts. Fails with [`Error::Running`] once the vCPU has run, except for
     /// [`EntryPoint::RealMode`] and [`EntryPoint::Secondary`], which reset a vCPU that did not begin as
     /// [`EntryPoint::Program`].

@@ -73,15 +73,15 @@ pub use seccompiler::BackendError;
 pub use vcpu::UsermodeVcpu;
 pub use vm::UsermodeVm;
 
-use vmbell_hypervisor::{BareExit, BareLoop, Capability, Error, Hypervisor, Support, VmConfig};
+use std::sync::Arc;
+
+use vmbell_hypervisor::{BareExit, BareLoop, Capability, Error, Hypervisor, Support, Vm, VmConfig};
 
 /// The usermode backend.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Usermode;
 
 impl Hypervisor for Usermode {
-    type Vm = UsermodeVm;
-
     fn name(&self) -> &'static str {
         "usermode"
     }
@@ -90,8 +90,8 @@ impl Hypervisor for Usermode {
         probe::support(capability)
     }
 
-    fn create_vm(&self, config: &VmConfig) -> Result<UsermodeVm, Error> {
-        UsermodeVm::new(config)
+    fn create_vm(&self, config: &VmConfig) -> Result<Arc<dyn Vm>, Error> {
+        Ok(Arc::new(UsermodeVm::new(config)?))
     }
 
     fn bare_loop(&self, _exit: BareExit) -> Result<Box<dyn BareLoop>, Error> {

@@ -26,7 +26,7 @@ use vmbell::irq::{ForwardedLine, Gsi, IrqError, Msi, Route};
 use vmbell_hypervisor::CreatedVcpus;
 use vmbell_hypervisor::{
     AssignedDevices, Capability, DeviceMemory, Error, EventCounter, ExitCounts, ForwardedInterrupt,
-    IoEvents, IrqTrigger, Irqs, PatchMode, SpinPolicy, Vm, VmConfig,
+    IoEvents, IrqTrigger, Irqs, PatchMode, SpinPolicy, Vcpu, Vm, VmConfig,
 };
 
 /// What a guest's vCPUs and their kicks share.
@@ -139,17 +139,16 @@ impl AssignedDevices for UsermodeVm {
 }
 
 impl Vm for UsermodeVm {
-    type Vcpu = UsermodeVcpu;
-
     fn memory(&self) -> &GuestMemoryMmap {
         &self.guest.memory
     }
 
-    fn create_vcpu(&self, index: u32) -> Result<UsermodeVcpu, Error> {
-        self.created_vcpus.create(index, || {
+    fn create_vcpu(&self, index: u32) -> Result<Box<dyn Vcpu>, Error> {
+        let vcpu = self.created_vcpus.create(index, || {
             let vcpu = UsermodeVcpu::new(Arc::clone(&self.guest), index as usize);
             Ok((vcpu, ()))
-        })
+        })?;
+        Ok(Box::new(vcpu))
     }
 
     fn count_events(&self) -> Box<dyn EventCounter> {

@@ -5,15 +5,14 @@
 //! cargo bench --bench removal
 //! ```
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use criterion::Criterion;
 use vm_memory::Bytes;
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell_hypervisor::{
-    Containment, EntryPoint, Hypervisor, IoEvents, Vcpu, Vm, VmConfig, VmEntry,
-};
+use vmbell_hypervisor::{Containment, EntryPoint, Hypervisor, Vm, VmConfig, VmEntry};
 use vmbell_usermode::Usermode;
 use vmbell_vmm::{CODE, STACK_TOP};
 use vmm_sys_util::eventfd::EventFd;
@@ -22,7 +21,7 @@ use vmm_sys_util::eventfd::EventFd;
 const SPIN: [u8; 2] = [0xeb, 0xfe];
 
 /// The time of as many removals, each of a doorbell that was registered just before.
-fn removals(vm: &impl IoEvents, count: u64) -> Duration {
+fn removals(vm: &Arc<dyn Vm>, count: u64) -> Duration {
     let event = EventFd::new(0).expect("an eventfd can be had");
     let (place, any) = (IoEventAddress::Pio(0x900), Datamatch::U32(None));
     let mut total = Duration::ZERO;
@@ -37,7 +36,7 @@ fn removals(vm: &impl IoEvents, count: u64) -> Duration {
     total
 }
 
-fn guest(containment: Containment) -> impl Vm {
+fn guest(containment: Containment) -> Arc<dyn Vm> {
     let config = VmConfig {
         containment,
         ..VmConfig::default()

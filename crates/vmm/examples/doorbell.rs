@@ -7,9 +7,7 @@ use std::error::Error;
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::eventfd::{EFD_NONBLOCK, EventFd};
 use vmbell::memory::{Bytes, GuestAddress};
-use vmbell_hypervisor::{
-    Capability, EntryPoint, Hypervisor, IoEvents, Vcpu, Vm, VmConfig, VmEntry, VmExit,
-};
+use vmbell_hypervisor::{Capability, EntryPoint, Hypervisor, VmConfig, VmEntry, VmExit};
 
 /// The device's register: any address without RAM, for which an access leaves the guest.
 const NOTIFY: u64 = 0xd000_0000;
@@ -23,7 +21,7 @@ const PROGRAM: [u8; 18] = [
 ];
 
 /// Runs the guest on one backend. Returns the count of the eventfd and the values that left to the VMM.
-pub fn ring(hypervisor: &impl Hypervisor) -> Result<(u64, Vec<u64>), Box<dyn Error>> {
+pub fn ring(hypervisor: &dyn Hypervisor) -> Result<(u64, Vec<u64>), Box<dyn Error>> {
     // A guest with one vCPU and 16 MiB of RAM, which begins at 1 MiB.
     let config = VmConfig::default();
     let vm = hypervisor.create_vm(&config)?;
@@ -60,7 +58,7 @@ pub fn ring(hypervisor: &impl Hypervisor) -> Result<(u64, Vec<u64>), Box<dyn Err
 /// Chooses the backend and says what happened.
 pub fn main() -> Result<(), Box<dyn Error>> {
     let chosen = vmbell_vmm::choose_backend(&[Capability::Run, Capability::MmioDoorbell])?;
-    let (rings, stores) = ring(&chosen.hypervisor)?;
+    let (rings, stores) = ring(&*chosen.hypervisor)?;
     println!(
         "{}: the doorbell rang {rings} time",
         chosen.hypervisor.name()

@@ -13,7 +13,7 @@ use vmbell::eventfd::EventFd;
 use vmbell::irq::Gsi;
 use vmbell_devices::{Hook, Listener};
 use vmbell_guest::{HANDLER, Interrupts, Parameters, VECTOR, programs};
-use vmbell_hypervisor::{Capability, Hypervisor, Irqchip, Irqs, Vcpu, Vm, VmConfig};
+use vmbell_hypervisor::{Capability, Hypervisor, Irqchip, VmConfig};
 use vmbell_vmm::{CODE, Deadline, Machine, Stop};
 
 /// The device's pin of the I/O APIC. At first the GSI of the same number leads to it.
@@ -24,7 +24,7 @@ const ENTRY: u32 = 1 << 15 | VECTOR as u32;
 const PORT: u16 = 0x510;
 
 /// Lets a device interrupt the guest once for each piece of its `work`. Returns how many interrupts the guest took.
-pub fn serve(hypervisor: &impl Hypervisor, work: u32) -> Result<u64, Box<dyn Error>> {
+pub fn serve(hypervisor: &dyn Hypervisor, work: u32) -> Result<u64, Box<dyn Error>> {
     let machine = Machine::new(hypervisor.create_vm(&VmConfig {
         irqchip: Irqchip::Full,
         ..VmConfig::default()
@@ -74,7 +74,7 @@ pub fn serve(hypervisor: &impl Hypervisor, work: u32) -> Result<u64, Box<dyn Err
     let limit = Instant::now() + Duration::from_secs(30);
     let _deadline = Deadline::new(limit, vcpu.kick_handle())?;
     irqfd.write(1)?;
-    match machine.runner(&mut vcpu).run()? {
+    match machine.runner(&mut *vcpu).run()? {
         Stop::Done(_) => Ok(machine.results()?.interrupts),
         stop => Err(format!("the guest got too few interrupts: {stop}").into()),
     }
@@ -84,7 +84,7 @@ pub fn serve(hypervisor: &impl Hypervisor, work: u32) -> Result<u64, Box<dyn Err
 pub fn main() -> Result<(), Box<dyn Error>> {
     // Not every KVM waits for the guest's EOI, so that is asked for.
     let chosen = vmbell_vmm::choose_backend(&[Capability::Interrupts, Capability::EndOfInterrupt])?;
-    let (name, interrupts) = (chosen.hypervisor.name(), serve(&chosen.hypervisor, 3)?);
+    let (name, interrupts) = (chosen.hypervisor.name(), serve(&*chosen.hypervisor, 3)?);
     println!("{name}: 3 pieces of work, {interrupts} interrupts");
     Ok(())
 }

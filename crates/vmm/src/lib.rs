@@ -23,13 +23,13 @@
 //! machine.set_parameters(&Parameters { count: 10, address: 0x510, ..Parameters::default() })?;
 //! let mut vcpu = machine.vm().create_vcpu(0)?;
 //! vcpu.set_entry_point(entry)?;
-//! assert!(matches!(machine.runner(&mut vcpu).run()?, Stop::Done(_)));
+//! assert!(matches!(machine.runner(&mut *vcpu).run()?, Stop::Done(_)));
 //! assert_eq!((machine.results()?.rings, doorbell.rings()), (10, 10));
 //! # Ok(())
 //! # }
 //! ```
 
-mod any;
+mod backend;
 mod error;
 mod image;
 mod layout;
@@ -43,7 +43,7 @@ mod stop;
 mod together;
 mod virt;
 
-pub use any::{AnyHypervisor, AnyVcpu, AnyVm, ChosenBackend, choose_backend};
+pub use backend::{Backend, ChosenBackend, choose_backend};
 pub use error::MachineError;
 pub use image::{Arm64Image, Boot, ElfError, INFORMATION, Image, ImageError};
 pub use layout::{CODE, PARAMETERS, STACK_TOP};
@@ -60,12 +60,12 @@ use vm_memory::Bytes;
 
 use vmbell::bus::{Backlog, Bus};
 use vmbell_guest::{Interrupts, Parameters, Program, Results};
-use vmbell_hypervisor::{EntryPoint, Vm};
+use vmbell_hypervisor::{EntryPoint, Vcpu, Vm};
 
 /// A guest with its devices.
 #[derive(Debug)]
-pub struct Machine<V: Vm> {
-    vm: Arc<V>,
+pub struct Machine {
+    vm: Arc<dyn Vm>,
     /// The bus of devices on I/O ports.
     pub pio: Arc<Bus>,
     /// The bus of devices on guest-physical addresses.
@@ -77,11 +77,11 @@ pub struct Machine<V: Vm> {
     pub backlog: Backlog,
 }
 
-impl<V: Vm> Machine<V> {
+impl Machine {
     /// A machine of this guest, without a program and without devices.
-    pub fn new(vm: V) -> Self {
+    pub fn new(vm: Arc<dyn Vm>) -> Self {
         Self {
-            vm: Arc::new(vm),
+            vm,
             pio: Arc::default(),
             mmio: Arc::default(),
             hypercall: Arc::default(),
@@ -90,7 +90,7 @@ impl<V: Vm> Machine<V> {
     }
 
     /// The guest. A device that registers doorbells or irqfds itself keeps a clone.
-    pub const fn vm(&self) -> &Arc<V> {
+    pub const fn vm(&self) -> &Arc<dyn Vm> {
         &self.vm
     }
 
@@ -139,7 +139,7 @@ impl<V: Vm> Machine<V> {
     }
 
     /// Makes the exit loop of one vCPU, for the thread that will run it.
-    pub fn runner<'m>(&'m self, vcpu: &'m mut V::Vcpu) -> Runner<'m, V> {
+    pub fn runner<'m>(&'m self, vcpu: &'m mut dyn Vcpu) -> Runner<'m> {
         Runner::new(self, vcpu)
     }
 }

@@ -16,18 +16,18 @@ use vmbell_devices::virtio::Handler;
 use vmbell_devices::virtio::mmio::{Interrupt, Location, VirtioMmio, register};
 use vmbell_devices::virtio::vhost::Worker;
 use vmbell_devices::virtio::{Notify, Raise, VirtioConfig};
-use vmbell_hypervisor::{Error, IrqTrigger, Irqs, Vm};
+use vmbell_hypervisor::{Error, IrqTrigger, Irqs};
 
 /// A place for a device, with what its user has chosen.
-pub(super) struct Place<'m, V: Vm> {
-    pub(super) machine: &'m Machine<V>,
+pub(super) struct Place<'m> {
+    pub(super) machine: &'m Machine,
     /// It is turned if the device's line fails.
     pub(super) switch: &'m Arc<Switch>,
     pub(super) location: Location,
     pub(super) config: VirtioConfig,
 }
 
-impl<V: Vm> Place<'_, V> {
+impl Place<'_> {
     /// Plugs in a device with so many queues, which threads of this process serve.
     pub(super) fn plug<D: Handler + 'static>(
         self,

@@ -8,15 +8,15 @@ use super::stop::Stop;
 use super::{Machine, MachineError};
 use vmbell::bus::{Backlog, BusReader};
 use vmbell_guest::done;
-use vmbell_hypervisor::{Vcpu, Vm, VmEntry, VmExit};
+use vmbell_hypervisor::{Vcpu, VmEntry, VmExit};
 
 /// ENOSYS, Linux's return value for an unknown hypercall.
 const ENOSYS: u64 = 38_u64.wrapping_neg();
 
 /// The exit loop of one vCPU, with a reader of each bus for its thread.
 #[derive(Debug)]
-pub struct Runner<'m, V: Vm> {
-    vcpu: &'m mut V::Vcpu,
+pub struct Runner<'m> {
+    vcpu: &'m mut dyn Vcpu,
     pio: BusReader,
     mmio: BusReader,
     hypercall: BusReader,
@@ -24,8 +24,8 @@ pub struct Runner<'m, V: Vm> {
     entry: VmEntry,
 }
 
-impl<'m, V: Vm> Runner<'m, V> {
-    pub(super) fn new(machine: &Machine<V>, vcpu: &'m mut V::Vcpu) -> Self {
+impl<'m> Runner<'m> {
+    pub(super) fn new(machine: &Machine, vcpu: &'m mut dyn Vcpu) -> Self {
         Self {
             vcpu,
             pio: machine.pio.reader(),

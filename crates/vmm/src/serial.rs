@@ -15,8 +15,8 @@ use vmbell_hypervisor::{Error, Vm};
 pub type SerialPort = Serial<Box<dyn Write + Send>>;
 
 /// A port that prints to `output`, and turns `switch` if it cannot. Its place is the board's.
-pub(super) fn port<V: Vm>(
-    vm: &Arc<V>,
+pub(super) fn port(
+    vm: &Arc<dyn Vm>,
     output: Box<dyn Write + Send>,
     switch: &Arc<Switch>,
 ) -> Result<SerialPort, MachineError> {

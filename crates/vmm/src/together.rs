@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use super::stop::{Deadline, Stop};
 use super::{Machine, MachineError};
 use vmbell::thread::{self, OnStart, ThreadKind};
-use vmbell_hypervisor::{Kick, Vcpu, Vm};
+use vmbell_hypervisor::{Kick, Vcpu};
 
 /// Kicks all vCPUs.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ impl Drop for EndOthers<'_> {
     }
 }
 
-impl<V: Vm> Machine<V> {
+impl Machine {
     /// Runs all `vcpus` until one is done, halts or fails, or until `until` returns true: then the result is
     /// [`Stop::Kicked`]. Returns how the first vCPU ended.
     ///
@@ -40,11 +40,13 @@ impl<V: Vm> Machine<V> {
     /// begins when all of these threads and the calling one are prepared ([`thread::on_spawn`]).
     pub fn run_together(
         &self,
-        vcpus: &mut [V::Vcpu],
+        vcpus: &mut [Box<dyn Vcpu>],
         until: impl Fn() -> bool + Send + Sync + 'static,
     ) -> Result<Stop, MachineError> {
         let until = Arc::new(until);
-        let everyone = Arc::new(Everyone(vcpus.iter().map(Vcpu::kick_handle).collect()));
+        let everyone = Arc::new(Everyone(
+            vcpus.iter().map(|vcpu| vcpu.kick_handle()).collect(),
+        ));
         let (ended, first) = (AtomicBool::new(false), Mutex::new(None));
         let asked = Arc::clone(&until);
         let _deadline = Deadline::when(move || asked(), Arc::clone(&everyone) as Arc<dyn Kick>)
@@ -52,7 +54,7 @@ impl<V: Vm> Machine<V> {
         // The guest begins when the gate is opened, and that is when every thread has started.
         let gate = RwLock::new(());
         let (starting, started) = channel::<()>();
-        let run = |vcpu: &mut V::Vcpu, start: OnStart, starting: Sender<()>| {
+        let run = |vcpu: &mut dyn Vcpu, start: OnStart, starting: Sender<()>| {
             let _end = EndOthers {
                 ended: &ended,
                 everyone: &everyone,
@@ -79,7 +81,7 @@ impl<V: Vm> Machine<V> {
                 let thread = std::thread::Builder::new().name(format!("vcpu-{index}"));
                 let (run, starting) = (&run, starting.clone());
                 let start = thread::prepare(ThreadKind::Vcpu(index));
-                let run = move || run(vcpu, start, starting);
+                let run = move || run(&mut **vcpu, start, starting);
                 if let Err(source) = thread.spawn_scoped(scope, run) {
                     drop(EndOthers {
                         ended: &ended,

@@ -11,7 +11,6 @@
 mod harness;
 
 use vmbell::irq::Gsi;
-use vmbell_hypervisor::Irqs;
 use vmbell_usermode::Usermode;
 
 use harness::taker::{Doing, EDGE, PINS, take, taken, while_running, with_interrupts};

@@ -17,7 +17,7 @@
 mod harness;
 
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell_hypervisor::{Hypervisor, IoEvents};
+use vmbell_hypervisor::Hypervisor;
 
 use harness::script::{Op, Player};
 use harness::{HOLE, chain, count, event, plain};

@@ -13,6 +13,7 @@ mod harness;
 use std::fs::File;
 use std::mem::offset_of;
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant};
@@ -22,7 +23,7 @@ use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell_guest::{DONE_PORT, Parameters, Results};
 use vmbell_hypervisor::{
-    Hypervisor, IoEvents, Irqchip, Kick, PatchMode, SpinPolicy, Vcpu, Vm, VmConfig, VmEntry, VmExit,
+    Hypervisor, Irqchip, Kick, PatchMode, SpinPolicy, Vcpu, Vm, VmConfig, VmEntry, VmExit,
 };
 use vmbell_vmm::CODE;
 use vmm_sys_util::eventfd::EventFd;
@@ -113,9 +114,9 @@ fn lookups(sandbox: i32) -> (u64, u64) {
 
 /// Runs a guest that is kicked until it is done. If it is the only one, moves its doorbell at some of the stops: a
 /// vCPU that is outside the guest is in no lookup. Counts its kicked exits in `seen`.
-fn ring<V: Vm>(
-    vm: &V,
-    vcpu: &mut V::Vcpu,
+fn ring(
+    vm: &Arc<dyn Vm>,
+    vcpu: &mut Box<dyn Vcpu>,
     way: Way,
     event: &EventFd,
     only: Option<i32>,
@@ -184,7 +185,7 @@ fn survive<H: Hypervisor>(h: &H, way: Way, config: VmConfig, kickers: u64, time:
     let calm = AtomicBool::new(false);
     let (seen, mut kicks, mut rung) = (AtomicU64::new(0), 0, 0);
     std::thread::scope(|scope| {
-        let handles: Vec<_> = runners.iter().map(Vcpu::kick_handle).collect();
+        let handles: Vec<_> = runners.iter().map(|vcpu| vcpu.kick_handle()).collect();
         let mut storms = Vec::new();
         for handle in handles {
             for seed in 0..kickers {

@@ -1,5 +1,6 @@
 //! The least that a backend's exit costs, and its ioeventfd: a loop around the exit, with no bus and no device.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::guest::Failure;
@@ -11,10 +12,7 @@ use vmbell_report::Group;
 use vmbell_vmm::Deadline;
 
 /// The entries; none if the backend has no such loop.
-pub(super) fn entries<H>(hypervisor: &H) -> Vec<Entry>
-where
-    H: Hypervisor + Clone + Send + Sync + 'static,
-{
+pub(super) fn entries(hypervisor: &Arc<dyn Hypervisor>) -> Vec<Entry> {
     if !hypervisor.support(Capability::BareLoop).is_yes() {
         return Vec::new();
     }
@@ -39,7 +37,7 @@ where
         let backend = hypervisor.name();
         let name = format!("floor-{backend}-{kind}");
         let text = format!("{what}: a bare loop around {backend}'s exit");
-        let (hypervisor, subject) = (hypervisor.clone(), name.clone());
+        let (hypervisor, subject) = (Arc::clone(hypervisor), name.clone());
         let make = move |options: &Options| -> Result<Box<dyn Subject>, SubjectError> {
             let bare = hypervisor
                 .bare_loop(exit)

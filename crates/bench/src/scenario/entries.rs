@@ -1,5 +1,7 @@
 //! The list of scenarios by name: `{path}-{bell}`, with a suffix for a variant.
 
+use std::sync::Arc;
+
 use super::bare;
 use super::case::{Case, Variant};
 use super::interrupt;
@@ -57,10 +59,7 @@ const NOTIFIES: [(Path, Bell, Variant); 8] = [
 ///
 /// Each doorbell that the guest rings back to back is there once for each combination of the values of `scan`,
 /// and compared with the first one.
-pub fn entries<H>(hypervisor: H, scan: &Scan) -> Vec<Entry>
-where
-    H: Hypervisor + Clone + Send + Sync + 'static,
-{
+pub fn entries(hypervisor: &Arc<dyn Hypervisor>, scan: &Scan) -> Vec<Entry> {
     let cases = |rows: &[(Path, Bell, Variant)], notify| {
         let of = |&(path, bell, variant)| Case {
             path,
@@ -79,13 +78,13 @@ where
         .concat()
         .into_iter()
         .filter(offered)
-        .flat_map(|case| scanned(&hypervisor, case, scan))
+        .flat_map(|case| scanned(hypervisor, case, scan))
         .collect();
-    entries.extend(interrupt::entries(&hypervisor));
-    entries.extend(virtqueue::entries(&hypervisor));
-    entries.extend(passthrough::entries(&hypervisor));
-    entries.extend(registration::entries(&hypervisor));
-    entries.extend(bare::entries(&hypervisor));
+    entries.extend(interrupt::entries(hypervisor));
+    entries.extend(virtqueue::entries(hypervisor));
+    entries.extend(passthrough::entries(hypervisor));
+    entries.extend(registration::entries(hypervisor));
+    entries.extend(bare::entries(hypervisor));
     let backend = hypervisor.name();
     entries
         .into_iter()
@@ -94,16 +93,13 @@ where
 }
 
 /// The entries of a case: one, or one for each combination of the scanned values.
-fn scanned<H>(hypervisor: &H, case: Case, scan: &Scan) -> Vec<Entry>
-where
-    H: Hypervisor + Clone + Send + Sync + 'static,
-{
+fn scanned(hypervisor: &Arc<dyn Hypervisor>, case: Case, scan: &Scan) -> Vec<Entry> {
     if case.notify || matches!(case.bell, Polled | Below | Coalesced) || *scan == Scan::default() {
-        return vec![entry(hypervisor.clone(), case, Scale::default())];
+        return vec![entry(hypervisor, case, Scale::default())];
     }
     let mut first: Option<String> = None;
     let of = |scale: Scale| {
-        let mut entry = entry(hypervisor.clone(), case, scale);
+        let mut entry = entry(hypervisor, case, scale);
         for (name, value) in scale.parameters() {
             entry = entry.with_parameter(name, value);
         }
@@ -118,12 +114,9 @@ where
     scan.scales().into_iter().map(of).collect()
 }
 
-fn entry<H>(hypervisor: H, case: Case, scale: Scale) -> Entry
-where
-    H: Hypervisor + Clone + Send + Sync + 'static,
-{
+fn entry(hypervisor: &Arc<dyn Hypervisor>, case: Case, scale: Scale) -> Entry {
     let name = case.name();
-    let subject = name.clone();
+    let (hypervisor, subject) = (Arc::clone(hypervisor), name.clone());
     let make = move |options: &Options| -> Result<Box<dyn Subject>, SubjectError> {
         if let Support::No(reason) = hypervisor.support(case.path.needs(case.bell)) {
             return Err(SubjectError::Skipped(reason));
@@ -132,9 +125,9 @@ where
             options.two_cpus()?;
         }
         Ok(if case.notify {
-            Box::new(Notify::new(&hypervisor, &subject, case, options)?)
+            Box::new(Notify::new(&*hypervisor, &subject, case, options)?)
         } else {
-            Box::new(Rate::new(&hypervisor, &subject, case, scale, options)?)
+            Box::new(Rate::new(&*hypervisor, &subject, case, scale, options)?)
         })
     };
     let address_space = match case.path {

@@ -9,16 +9,16 @@ use crate::affinity::Pinned;
 use crate::{Clock, Limit, Options, Sample, Setting, Subject, SubjectError};
 use vmbell_guest::{HANDLER, Parameters, Program, Results};
 use vmbell_hypervisor::{
-    Capability, ExitCounts, Hypervisor, Irqchip, SpinPolicy, Support, Vcpu, Vm, VmConfig,
+    Capability, ExitCounts, Hypervisor, Irqchip, SpinPolicy, Support, Vcpu, VmConfig,
 };
 use vmbell_vmm::{CODE, Deadline, Machine, Stop};
 
 pub(crate) type Failure = Box<dyn Error + Send + Sync>;
 
 /// A machine with one vCPU and a loaded program, and the CPUs of a scenario.
-pub(crate) struct Guest<H: Hypervisor> {
-    pub(crate) machine: Arc<Machine<H::Vm>>,
-    vcpu: <H::Vm as Vm>::Vcpu,
+pub(crate) struct Guest {
+    pub(crate) machine: Arc<Machine>,
+    vcpu: Box<dyn Vcpu>,
     name: String,
     pub(super) limit: Limit,
     pub(super) clock: Clock,
@@ -31,12 +31,12 @@ pub(crate) struct Guest<H: Hypervisor> {
 }
 
 /// Creates a vCPU that starts with the program.
-pub(super) fn boot<V: Vm>(
-    machine: &Machine<V>,
+pub(super) fn boot(
+    machine: &Machine,
     program: Program,
     index: u32,
     interrupts: bool,
-) -> Result<V::Vcpu, Failure> {
+) -> Result<Box<dyn Vcpu>, Failure> {
     let mut vcpu = machine.vm().create_vcpu(index)?;
     vcpu.set_entry_point(machine.load(program, index)?)?;
     if interrupts {
@@ -67,9 +67,7 @@ impl Run {
 
 /// What differs between scenarios with a guest: how they measure operations.
 pub(crate) trait Scenario {
-    type Hypervisor: Hypervisor;
-
-    fn guest(&self) -> &Guest<Self::Hypervisor>;
+    fn guest(&self) -> &Guest;
 
     /// [`Subject::run`].
     fn measure(&mut self, ops: u64) -> Result<Sample, SubjectError>;
@@ -93,9 +91,9 @@ impl<S: Scenario> Subject for S {
     }
 }
 
-impl<H: Hypervisor> Guest<H> {
+impl Guest {
     pub(super) fn new(
-        hypervisor: &H,
+        hypervisor: &dyn Hypervisor,
         name: &str,
         program: Program,
         case: Case,
@@ -116,7 +114,7 @@ impl<H: Hypervisor> Guest<H> {
     /// Creates a guest with this configuration. Its interrupts, if it has any, go to the program's
     /// handler.
     pub(crate) fn with_config(
-        hypervisor: &H,
+        hypervisor: &dyn Hypervisor,
         name: &str,
         program: Program,
         config: VmConfig,
@@ -194,7 +192,7 @@ impl<H: Hypervisor> Guest<H> {
         self.machine.set_parameters(parameters)?;
         let limit = self.limit.clone();
         let _deadline = Deadline::when(move || limit.is_run_over(), self.vcpu.kick_handle())?;
-        Ok(self.machine.runner(&mut self.vcpu).run()?)
+        Ok(self.machine.runner(&mut *self.vcpu).run()?)
     }
 
     /// The error that this scenario failed because of `source`, an error or a sentence.

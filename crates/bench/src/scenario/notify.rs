@@ -15,16 +15,16 @@ use crate::{Clock, Options, Sample, SubjectError};
 use vmbell::doorbell::Sharing;
 use vmbell_devices::{Hook, Listener, WordPoller};
 use vmbell_guest::{Parameters, offset};
-use vmbell_hypervisor::{Hypervisor, IoEvents, Vm};
+use vmbell_hypervisor::Hypervisor;
 use vmbell_vmm::PARAMETERS;
 
 /// How long the guest waits before each ring: long enough for a consumer to fall asleep.
 const PAUSE_NS: f64 = 30_000.0;
 
 /// A notify scenario.
-pub(super) struct Notify<H: Hypervisor> {
+pub(super) struct Notify {
     path: Path,
-    guest: Guest<H>,
+    guest: Guest,
     heard: Arc<Ear>,
     consumer: Consumer,
 }
@@ -71,9 +71,9 @@ impl Ear {
     }
 }
 
-impl<H: Hypervisor> Notify<H> {
+impl Notify {
     pub(super) fn new(
-        hypervisor: &H,
+        hypervisor: &dyn Hypervisor,
         name: &str,
         case: Case,
         options: &Options,
@@ -155,10 +155,8 @@ pub(super) fn pin_to(cpu: usize) -> impl FnOnce() + Send + 'static {
     move || affinity::prefer(cpu)
 }
 
-impl<H: Hypervisor> Scenario for Notify<H> {
-    type Hypervisor = H;
-
-    fn guest(&self) -> &Guest<H> {
+impl Scenario for Notify {
+    fn guest(&self) -> &Guest {
         &self.guest
     }
 

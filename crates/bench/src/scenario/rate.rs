@@ -14,16 +14,16 @@ use crate::{Options, Sample, SubjectError};
 use vmbell::doorbell::{IoEventAddress, Sharing};
 use vmbell_devices::DoorbellCounter;
 use vmbell_guest::Parameters;
-use vmbell_hypervisor::{Hypervisor, IoEvents, Vm};
+use vmbell_hypervisor::Hypervisor;
 use vmbell_vmm::Stop;
 
 /// A rate scenario.
-pub(super) struct Rate<H: Hypervisor> {
+pub(super) struct Rate {
     path: Path,
-    guest: Guest<H>,
+    guest: Guest,
     rung: Rung,
     /// Further vCPUs that ring at the same time.
-    others: Vec<Other<H>>,
+    others: Vec<Other>,
     /// What the doorbells beside the one that is rung signal; kept, as they are registered.
     _beside: EventFd,
 }
@@ -42,9 +42,9 @@ enum Rung {
     Unheard,
 }
 
-impl<H: Hypervisor> Rate<H> {
+impl Rate {
     pub(super) fn new(
-        hypervisor: &H,
+        hypervisor: &dyn Hypervisor,
         name: &str,
         case: Case,
         scale: Scale,
@@ -111,10 +111,8 @@ impl<H: Hypervisor> Rate<H> {
     }
 }
 
-impl<H: Hypervisor> Scenario for Rate<H> {
-    type Hypervisor = H;
-
-    fn guest(&self) -> &Guest<H> {
+impl Scenario for Rate {
+    fn guest(&self) -> &Guest {
         &self.guest
     }
 

@@ -50,17 +50,14 @@ impl Timed {
 }
 
 /// The registration scenarios of this backend.
-pub(super) fn entries<H>(hypervisor: &H) -> Vec<Entry>
-where
-    H: Hypervisor + Clone + Send + Sync + 'static,
-{
+pub(super) fn entries(hypervisor: &Arc<dyn Hypervisor>) -> Vec<Entry> {
     let entry = |timed: Timed| {
-        let hypervisor = hypervisor.clone();
+        let hypervisor = Arc::clone(hypervisor);
         let make = move |options: &Options| -> Result<Box<dyn Subject>, SubjectError> {
             if let Support::No(reason) = hypervisor.support(PATH.needs(Bell::Wildcard)) {
                 return Err(SubjectError::Skipped(reason));
             }
-            Ok(Box::new(Registration::new(&hypervisor, timed, options)?))
+            Ok(Box::new(Registration::new(&*hypervisor, timed, options)?))
         };
         Entry::new(Group::Scenario, timed.name(), timed.description(), make)
     };
@@ -79,15 +76,19 @@ fn beside() -> IoEventAddress {
     }
 }
 
-struct Registration<H: Hypervisor> {
+struct Registration {
     timed: Timed,
-    guest: Guest<H>,
+    guest: Guest,
     /// What the guest rings.
     rung: EventFd,
 }
 
-impl<H: Hypervisor> Registration<H> {
-    fn new(hypervisor: &H, timed: Timed, options: &Options) -> Result<Self, SubjectError> {
+impl Registration {
+    fn new(
+        hypervisor: &dyn Hypervisor,
+        timed: Timed,
+        options: &Options,
+    ) -> Result<Self, SubjectError> {
         let config = VmConfig {
             spin: options.spin,
             vcpu_cpus: vec![options.first_cpu()],
@@ -121,12 +122,7 @@ impl<H: Hypervisor> Registration<H> {
 }
 
 /// Assigns and deassigns an eventfd `ops` times, and returns the ticks of what is timed; fewer at the end of the limit.
-fn register(
-    vm: &impl IoEvents,
-    timed: Timed,
-    ops: u64,
-    limit: &Limit,
-) -> Result<Vec<u64>, Failure> {
+fn register(vm: &dyn IoEvents, timed: Timed, ops: u64, limit: &Limit) -> Result<Vec<u64>, Failure> {
     let event = EventFd::new(EFD_NONBLOCK)?;
     let (address, any) = (beside(), Datamatch::U32(None));
     let mut all = Vec::new();
@@ -146,10 +142,8 @@ fn register(
     Ok(all)
 }
 
-impl<H: Hypervisor> Scenario for Registration<H> {
-    type Hypervisor = H;
-
-    fn guest(&self) -> &Guest<H> {
+impl Scenario for Registration {
+    fn guest(&self) -> &Guest {
         &self.guest
     }
 

@@ -11,7 +11,7 @@ use super::path::{Bell, Path};
 use crate::{Limit, affinity};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell_guest::{Parameters, Program, Results};
-use vmbell_hypervisor::{EntryPoint, Error, Hypervisor, IoEvents, Vcpu, Vm};
+use vmbell_hypervisor::{EntryPoint, Error, IoEvents, Vcpu};
 use vmbell_vmm::{Deadline, Machine, STACK_TOP, Stop};
 
 /// The values that each parameter takes; an empty list leaves the parameter at its usual value and out of
@@ -102,19 +102,19 @@ fn beside(address: IoEventAddress, number: u32) -> IoEventAddress {
 }
 
 /// A vCPU that rings beside the guest's first one.
-pub(super) struct Other<H: Hypervisor> {
-    machine: Arc<Machine<H::Vm>>,
-    vcpu: <H::Vm as Vm>::Vcpu,
+pub(super) struct Other {
+    machine: Arc<Machine>,
+    vcpu: Box<dyn Vcpu>,
     /// The vCPU's own page of parameters and results.
     page: GuestAddress,
     cpu: usize,
     rings: u64,
 }
 
-impl<H: Hypervisor> Other<H> {
+impl Other {
     /// The vCPU with this index, which is not 0, pinned to `cpu`.
     pub(super) fn new(
-        guest: &Guest<H>,
+        guest: &Guest,
         program: Program,
         (index, cpu): (u32, usize),
     ) -> Result<Self, Failure> {
@@ -152,7 +152,7 @@ impl<H: Hypervisor> Other<H> {
         parameters.write(memory, self.page)?;
         let limit = limit.clone();
         let _deadline = Deadline::when(move || limit.is_run_over(), self.vcpu.kick_handle())?;
-        let stop = self.machine.runner(&mut self.vcpu).run()?;
+        let stop = self.machine.runner(&mut *self.vcpu).run()?;
         let results = Results::read(memory, self.page)?;
         let performed = results.rings - self.rings;
         self.rings = results.rings;

@@ -16,7 +16,7 @@ use vmbell_devices::virtio::mmio::{Interrupt, VirtioMmio, register};
 use vmbell_devices::virtio::{Inverter, Queue, Serving};
 use vmbell_devices::{Listener, WordPoller};
 use vmbell_guest::{Interrupts, Parameters, Program, programs};
-use vmbell_hypervisor::{Capability, Hypervisor, IoEvents, Irqchip, Support, Vm, VmConfig};
+use vmbell_hypervisor::{Capability, Hypervisor, IoEvents, Irqchip, Support, VmConfig};
 use vmbell_report::Group;
 use vmbell_vmm::{Machine, PARAMETERS};
 
@@ -102,12 +102,9 @@ impl Hearing {
 }
 
 /// The entries; each is compared with that of the device model.
-pub(super) fn entries<H>(hypervisor: &H) -> Vec<Entry>
-where
-    H: Hypervisor + Clone + Send + Sync + 'static,
-{
+pub(super) fn entries(hypervisor: &Arc<dyn Hypervisor>) -> Vec<Entry> {
     let entry = |hearing: Hearing| {
-        let hypervisor = hypervisor.clone();
+        let hypervisor = Arc::clone(hypervisor);
         let make = move |options: &Options| -> Result<Box<dyn Subject>, SubjectError> {
             if let Support::No(reason) = hypervisor.support(hearing.needs()) {
                 return Err(SubjectError::Skipped(reason));
@@ -115,7 +112,7 @@ where
             if hearing.waits_awake() {
                 options.two_cpus()?;
             }
-            Ok(Box::new(RoundTrip::new(&hypervisor, hearing, options)?))
+            Ok(Box::new(RoundTrip::new(&*hypervisor, hearing, options)?))
         };
         let (name, text) = (hearing.name(), hearing.description());
         let entry = Entry::new(Group::Scenario, name, text, make);
@@ -127,9 +124,9 @@ where
     Hearing::ALL.into_iter().map(entry).collect()
 }
 
-struct RoundTrip<H: Hypervisor> {
+struct RoundTrip {
     hearing: Hearing,
-    guest: Guest<H>,
+    guest: Guest,
     device: Arc<VirtioMmio>,
     queue: Arc<Queue<Inverter>>,
     /// Sleeps between runs and during them.
@@ -138,8 +135,12 @@ struct RoundTrip<H: Hypervisor> {
     served: u64,
 }
 
-impl<H: Hypervisor> RoundTrip<H> {
-    fn new(hypervisor: &H, hearing: Hearing, options: &Options) -> Result<Self, SubjectError> {
+impl RoundTrip {
+    fn new(
+        hypervisor: &dyn Hypervisor,
+        hearing: Hearing,
+        options: &Options,
+    ) -> Result<Self, SubjectError> {
         let name = hearing.name();
         let config = VmConfig {
             spin: options.spin,
@@ -202,7 +203,7 @@ impl<H: Hypervisor> RoundTrip<H> {
 
 /// An irqfd that is an edge to the guest, with a doorbell by which the guest acknowledges
 /// the interrupt without waking a thread.
-fn irqfd<V: Vm>(machine: &Machine<V>) -> Result<Interrupt, Failure> {
+fn irqfd(machine: &Machine) -> Result<Interrupt, Failure> {
     let vm = machine.vm();
     let wiring = Wiring::new(vm.as_ref(), Source::Edge, Hearing::Irqfd.name())?;
     machine.set_interrupts(&Interrupts {
@@ -242,10 +243,8 @@ fn listen(
     Ok(listener)
 }
 
-impl<H: Hypervisor> Scenario for RoundTrip<H> {
-    type Hypervisor = H;
-
-    fn guest(&self) -> &Guest<H> {
+impl Scenario for RoundTrip {
+    fn guest(&self) -> &Guest {
         &self.guest
     }
 

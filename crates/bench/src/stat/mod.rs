@@ -8,6 +8,7 @@ mod pace;
 mod subject;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 pub use pace::Pace;
 pub use subject::{SPARED, TAKEN};
@@ -25,18 +26,15 @@ pub const ON: &str = "pv-eoi-on";
 pub const RATE: &str = "rate";
 
 /// The entries on `hypervisor`, whose interrupts come at `pace`: both where there is PV EOI.
-pub fn entries<H>(hypervisor: &H, pace: Pace) -> Vec<Entry>
-where
-    H: Hypervisor + Clone + Send + Sync + 'static,
-{
+pub fn entries(hypervisor: &Arc<dyn Hypervisor>, pace: Pace) -> Vec<Entry> {
     let backend = hypervisor.name();
     let entry = |name: &'static str, description| {
-        let hypervisor = hypervisor.clone();
+        let hypervisor = Arc::clone(hypervisor);
         let make = move |options: &Options| -> Result<Box<dyn Subject>, SubjectError> {
             if let Support::No(reason) = hypervisor.support(Capability::Interrupts) {
                 return Err(SubjectError::Skipped(reason));
             }
-            let subject = Interrupted::new(&hypervisor, name, name == ON, pace, options)?;
+            let subject = Interrupted::new(&*hypervisor, name, name == ON, pace, options)?;
             Ok(Box::new(subject))
         };
         let entry = Entry::new(Group::Scenario, name, description, make);

@@ -11,9 +11,7 @@ use crate::scenario::{Guest, GuestView, Scenario, Source, Wiring, bell};
 use crate::{Options, Sample, SubjectError};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell_guest::{Interrupts, Parameters, programs};
-use vmbell_hypervisor::{
-    EventCounter, EventCounts, Hypervisor, IoEvents, Irqchip, Irqs, Vm, VmConfig,
-};
+use vmbell_hypervisor::{EventCounter, EventCounts, Hypervisor, Irqchip, VmConfig};
 
 /// The name of the count of interrupts that the guest took.
 pub const TAKEN: &str = "interrupts taken";
@@ -24,8 +22,8 @@ pub const SPARED: &str = "ends by the bit";
 const DOORBELL: IoEventAddress = bell(0x70);
 
 /// A guest that takes interrupts.
-pub(super) struct Interrupted<H: Hypervisor> {
-    guest: Guest<H>,
+pub(super) struct Interrupted {
+    guest: Guest,
     view: GuestView,
     pace: Pace,
     counter: Box<dyn EventCounter>,
@@ -35,9 +33,9 @@ pub(super) struct Interrupted<H: Hypervisor> {
     doorbell: EventFd,
 }
 
-impl<H: Hypervisor> Interrupted<H> {
+impl Interrupted {
     pub(super) fn new(
-        hypervisor: &H,
+        hypervisor: &dyn Hypervisor,
         name: &str,
         pv_eoi: bool,
         pace: Pace,
@@ -85,10 +83,8 @@ impl<H: Hypervisor> Interrupted<H> {
     }
 }
 
-impl<H: Hypervisor> Scenario for Interrupted<H> {
-    type Hypervisor = H;
-
-    fn guest(&self) -> &Guest<H> {
+impl Scenario for Interrupted {
+    fn guest(&self) -> &Guest {
         &self.guest
     }
 
@@ -105,7 +101,7 @@ impl<H: Hypervisor> Scenario for Interrupted<H> {
             event,
             doorbell,
         } = self;
-        let read = |counter: &mut Box<dyn EventCounter>, guest: &Guest<H>| {
+        let read = |counter: &mut Box<dyn EventCounter>, guest: &Guest| {
             counter.read().map_err(|error| guest.failed(error))
         };
         let before = read(counter, guest)?;

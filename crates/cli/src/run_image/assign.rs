@@ -7,7 +7,6 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 
 use super::device::Assigned;
-use vmbell_hypervisor::Vm;
 use vmbell_vfio::host::{Bus, Host, HostDevice};
 use vmbell_vfio::interrupt::InterruptPath;
 use vmbell_vfio::node::{
@@ -20,7 +19,7 @@ use vmbell_vmm::{OnEvent, Pc};
 const HOST_TREE: &str = "/proc/device-tree";
 
 /// Gives the guest a PCI device.
-pub(super) fn pci<V: Vm>(pc: &Pc<V>, device: &Assigned) -> Result<()> {
+pub(super) fn pci(pc: &Pc, device: &Assigned) -> Result<()> {
     let found = ready(&[Bus::Pci], device)?;
     Ok(pc.assign(&found, device.mmap, &warnings(&found))?)
 }
@@ -32,7 +31,7 @@ fn warnings(device: &HostDevice) -> OnEvent {
 }
 
 /// Gives the guest a platform device, says where it is, and returns its node.
-pub(super) fn platform<V: Vm>(pc: &Pc<V>, device: &Assigned) -> Result<DeviceNode> {
+pub(super) fn platform(pc: &Pc, device: &Assigned) -> Result<DeviceNode> {
     let found = ready(&[Bus::Platform, Bus::Amba], device)?;
     let name = &found.name;
     let template = template(&found, device.dtb.as_deref())

@@ -24,7 +24,6 @@ use self::ending::Ending;
 use self::plug::Plugged;
 use super::values;
 use crate::confine::{self, Devices};
-use vmbell_hypervisor::kvm::Kvm;
 use vmbell_hypervisor::{CpuFeatures, Hypervisor};
 use vmbell_vmm::{Arm64Image, Boot, Image, Pc, PcConfig, VCPUS_MAX};
 
@@ -215,11 +214,11 @@ fn boot(args: &RunArgs) -> Result<u8> {
     if cfg!(target_arch = "aarch64") {
         let image = Arm64Image::open(&args.image)?;
         let boot = files(args)?;
-        return virt::boot_on(&kvm(args)?, args, &image, &boot);
+        return virt::boot_on(&*kvm(args)?, args, &image, &boot);
     }
     let image = Image::open(&args.image)?;
     let boot = files(args)?;
-    boot_on(&kvm(args)?, args, &image, &boot)
+    boot_on(&*kvm(args)?, args, &image, &boot)
 }
 
 /// The arguments and files for the guest.
@@ -231,9 +230,11 @@ fn files(args: &RunArgs) -> Result<Boot> {
     })
 }
 
-fn kvm(args: &RunArgs) -> Result<Kvm> {
+fn kvm(args: &RunArgs) -> Result<Box<dyn Hypervisor>> {
     let command = std::env::args_os().skip(1).collect();
-    Kvm::open().with_context(|| elsewhere(args, command))
+    vmbell_vmm::Backend::Kvm
+        .open()
+        .with_context(|| elsewhere(args, command))
 }
 
 /// What is in a file, if the user named one, for a guest with so many bytes of RAM.
@@ -274,12 +275,7 @@ fn quoted(argument: OsString) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-fn boot_on<H: Hypervisor>(
-    hypervisor: &H,
-    args: &RunArgs,
-    image: &Image,
-    boot: &Boot,
-) -> Result<u8> {
+fn boot_on(hypervisor: &dyn Hypervisor, args: &RunArgs, image: &Image, boot: &Boot) -> Result<u8> {
     let config = PcConfig {
         memory: args.memory,
         vcpus: args.smp,

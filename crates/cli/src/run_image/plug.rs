@@ -15,7 +15,6 @@ use vmbell_devices::virtio::VirtioConfig;
 use vmbell_devices::virtio::net::{NET_QUEUES, Tap};
 use vmbell_devices::virtio::vhost::{Gone, OnGone, VhostNet, VhostUserBlk, VhostVsock, Worker};
 use vmbell_devices::virtio::{self, CONSOLE_QUEUES, ConsoleReady, Disk, Entropy, Handler, Net};
-use vmbell_hypervisor::Vm;
 use vmbell_vfio::node::DeviceNode;
 use vmbell_vmm::Pc;
 
@@ -63,7 +62,7 @@ pub(super) trait Board {
     ) -> Result<()>;
 }
 
-impl<V: Vm> Board for Pc<V> {
+impl Board for Pc {
     fn add<D: Handler + 'static>(
         &self,
         handler: D,
@@ -83,9 +82,9 @@ impl<V: Vm> Board for Pc<V> {
 }
 
 /// A PC's places for devices on MMIO registers.
-struct Mmio<'p, V: Vm>(&'p Pc<V>);
+struct Mmio<'p>(&'p Pc);
 
-impl<V: Vm> Board for Mmio<'_, V> {
+impl Board for Mmio<'_> {
     fn add<D: Handler + 'static>(
         &self,
         handler: D,
@@ -105,7 +104,7 @@ impl<V: Vm> Board for Mmio<'_, V> {
 }
 
 /// Plugs them in, in this order.
-pub(super) fn all<V: Vm>(pc: &Pc<V>, devices: &[Device]) -> Result<Plugged> {
+pub(super) fn all(pc: &Pc, devices: &[Device]) -> Result<Plugged> {
     let mut plugged = Plugged::default();
     for device in devices {
         match device {

@@ -11,12 +11,12 @@ use vmbell::memory::GuestMemoryMmap;
 use vmbell_devices::virtio::Handler;
 use vmbell_devices::virtio::VirtioConfig;
 use vmbell_devices::virtio::vhost::Worker;
-use vmbell_hypervisor::{CpuFeatures, Hypervisor, Vm};
+use vmbell_hypervisor::{CpuFeatures, Hypervisor};
 use vmbell_vmm::{Arm64Image, Boot, Virt, VirtConfig};
 
 /// Boots the image and returns the exit status.
-pub(super) fn boot_on<H: Hypervisor>(
-    hypervisor: &H,
+pub(super) fn boot_on(
+    hypervisor: &dyn Hypervisor,
     args: &RunArgs,
     image: &Arm64Image,
     boot: &Boot,
@@ -62,7 +62,7 @@ pub(super) fn boot_on<H: Hypervisor>(
     ending.status(stop?)
 }
 
-impl<V: Vm> Board for Virt<V> {
+impl Board for Virt {
     fn add<D: Handler + 'static>(
         &self,
         handler: D,

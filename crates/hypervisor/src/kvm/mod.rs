@@ -47,7 +47,7 @@ pub use vm::KvmVm;
 
 use std::sync::Arc;
 
-use super::{BareExit, BareLoop, Capability, Error, Hypervisor, Support, VmConfig};
+use super::{BareExit, BareLoop, Capability, Error, Hypervisor, Support, Vm, VmConfig};
 use system::System;
 
 /// The KVM backend: an open `/dev/kvm`.
@@ -84,8 +84,6 @@ impl Kvm {
 }
 
 impl Hypervisor for Kvm {
-    type Vm = KvmVm;
-
     fn name(&self) -> &'static str {
         "kvm"
     }
@@ -94,8 +92,8 @@ impl Hypervisor for Kvm {
         support::support(&self.system, capability)
     }
 
-    fn create_vm(&self, config: &VmConfig) -> Result<KvmVm, Error> {
-        KvmVm::new(Arc::clone(&self.system), config)
+    fn create_vm(&self, config: &VmConfig) -> Result<Arc<dyn Vm>, Error> {
+        Ok(Arc::new(KvmVm::new(Arc::clone(&self.system), config)?))
     }
 
     fn bare_loop(&self, exit: BareExit) -> Result<Box<dyn BareLoop>, Error> {

@@ -15,7 +15,7 @@ use vmm_sys_util::eventfd::EventFd;
 use super::super::created_vcpus::CreatedVcpus;
 use super::super::{
     AssignedDevices, Capability, DeviceMemory, Error, EventCounter, ExitCounts, ForwardedInterrupt,
-    IoEvents, Irqchip, Vm, VmConfig,
+    IoEvents, Irqchip, Vcpu, Vm, VmConfig,
 };
 use super::arch::routes::Lines;
 use super::arch::vm::{Parts, RAM};
@@ -148,15 +148,13 @@ pub(super) fn enable(vm: &VmFd, cap: u32, argument: u64) -> Result<(), Error> {
 }
 
 impl Vm for KvmVm {
-    type Vcpu = KvmVcpu;
-
     fn memory(&self) -> &GuestMemoryMmap {
         &self.guest.ram
     }
 
-    fn create_vcpu(&self, index: u32) -> Result<KvmVcpu, Error> {
+    fn create_vcpu(&self, index: u32) -> Result<Box<dyn Vcpu>, Error> {
         let make = || KvmVcpu::new(Arc::clone(&self.guest), index);
-        self.created_vcpus.create(index, make)
+        Ok(Box::new(self.created_vcpus.create(index, make)?))
     }
 
     fn count_events(&self) -> Box<dyn EventCounter> {

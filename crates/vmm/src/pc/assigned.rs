@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::{Pc, PcError};
 use vmbell_devices::pci::PciError;
-use vmbell_hypervisor::{AssignedDevices, Vm, chain};
+use vmbell_hypervisor::{AssignedDevices, chain};
 use vmbell_vfio::PassthroughError;
 use vmbell_vfio::device::Device;
 use vmbell_vfio::dma::DmaMap;
@@ -71,7 +71,7 @@ pub enum AssignedEvent {
 /// Called with each event, on the thread on which it happens.
 pub type OnEvent = Arc<dyn Fn(AssignedEvent) + Send + Sync>;
 
-impl<V: Vm> Pc<V> {
+impl Pc {
     /// Gives the guest a PCI device of the host, which is bound to a driver of VFIO. Without `mmap` none of its registers
     /// is mapped, so that every access is an exit.
     ///

@@ -10,9 +10,8 @@ use vmbell_devices::virtio::Handler;
 use vmbell_devices::virtio::VirtioConfig;
 use vmbell_devices::virtio::mmio::Location;
 use vmbell_devices::virtio::vhost::Worker;
-use vmbell_hypervisor::Vm;
 
-impl<V: Vm> Pc<V> {
+impl Pc {
     /// Adds a virtio device with so many queues on MMIO registers.
     ///
     /// # Errors
@@ -42,7 +41,7 @@ impl<V: Vm> Pc<V> {
         &self,
         device: &'static str,
         config: VirtioConfig,
-        plug: impl FnOnce(Place<'_, V>) -> Result<(), MachineError>,
+        plug: impl FnOnce(Place<'_>) -> Result<(), MachineError>,
     ) -> Result<(), PcError> {
         let mut taken = self.platform.lock().unwrap_or_else(PoisonError::into_inner);
         let location = taken.take_virtio();

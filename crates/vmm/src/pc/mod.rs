@@ -39,9 +39,7 @@ use vmbell_devices::{
     PM1_CONTROL_LEN, PM1_EVENT_LEN, PM1_EVENT_PORT, PORT_A, Pm1, PmTimer, PortA, RTC_LEN,
     RTC_PORTS, SERIAL_LEN, SERIAL_PORTS, SHUTDOWN_PORT, ShutdownPort, acpi_tables,
 };
-use vmbell_hypervisor::{
-    Capability, CpuFeatures, EntryPoint, Hypervisor, Irqchip, Irqs, Vcpu, Vm, VmConfig,
-};
+use vmbell_hypervisor::{Capability, CpuFeatures, EntryPoint, Hypervisor, Irqchip, Irqs, VmConfig};
 
 /// The settings of a PC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,8 +70,8 @@ impl Default for PcConfig {
 
 /// A PC: a machine with the devices of a board.
 #[derive(Debug)]
-pub struct Pc<V: Vm> {
-    machine: Machine<V>,
+pub struct Pc {
+    machine: Machine,
     pci: Arc<PciRoot>,
     /// The routes of all devices that send messages.
     routes: Arc<Routes>,
@@ -85,11 +83,11 @@ pub struct Pc<V: Vm> {
     config: PcConfig,
 }
 
-impl<V: Vm> Pc<V> {
+impl Pc {
     /// Makes a PC whose serial port prints to `output`. Fails if the backend lacks [`Capability::Kernels`] or
     /// [`Capability::Interrupts`], or cannot make such a guest.
-    pub fn new<H: Hypervisor<Vm = V>>(
-        hypervisor: &H,
+    pub fn new(
+        hypervisor: &dyn Hypervisor,
         config: PcConfig,
         output: impl Write + Send + 'static,
     ) -> Result<Self, PcError> {
@@ -177,7 +175,7 @@ impl<V: Vm> Pc<V> {
     }
 
     /// The machine: the guest and its buses.
-    pub fn machine(&self) -> &Machine<V> {
+    pub fn machine(&self) -> &Machine {
         &self.machine
     }
 
@@ -203,7 +201,7 @@ impl<V: Vm> Pc<V> {
             .map(|index| self.machine.vm().create_vcpu(index))
             .collect::<Result<Vec<_>, _>>()
             .map_err(PcError::Vcpu)?;
-        let kicks: Vec<_> = vcpus.iter().map(Vcpu::kick_handle).collect();
+        let kicks: Vec<_> = vcpus.iter().map(|vcpu| vcpu.kick_handle()).collect();
         self.switch
             .connect(move || kicks.iter().for_each(|kick| kick.kick()));
         loop {

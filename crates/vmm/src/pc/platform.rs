@@ -8,7 +8,7 @@ use super::{AssignedEvent, OnEvent, Pc, PcError};
 use crate::MEMORY_MAX;
 use vmbell::irq::Gsi;
 use vmbell_devices::virtio::mmio::Location;
-use vmbell_hypervisor::{AssignedDevices, Irqs, Vm};
+use vmbell_hypervisor::{AssignedDevices, Irqs};
 use vmbell_vfio::PassthroughError;
 use vmbell_vfio::device::Device;
 use vmbell_vfio::dma::DmaSpace;
@@ -67,7 +67,7 @@ impl Taken {
     }
 }
 
-impl<V: Vm> Pc<V> {
+impl Pc {
     /// Gives the guest a platform device of the host, which is bound to a driver of VFIO. Without `mmap` none of its
     /// registers is mapped, so that every access is an exit.
     ///

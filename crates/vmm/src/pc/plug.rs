@@ -18,9 +18,9 @@ use vmbell_devices::virtio::Handler;
 use vmbell_devices::virtio::VirtioConfig;
 use vmbell_devices::virtio::pci::{GuestParts, VirtioPci};
 use vmbell_devices::virtio::vhost::Worker;
-use vmbell_hypervisor::{IoEvents, Vm};
+use vmbell_hypervisor::IoEvents;
 
-impl<V: Vm> Pc<V> {
+impl Pc {
     /// Adds a function to the PCI bus, in the next slot, and returns the slot's number.
     pub fn add_pci(&self, function: Arc<dyn PciFunction>) -> Result<usize, PcError> {
         Ok(self.pci.add(function)?)

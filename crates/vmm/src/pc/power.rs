@@ -16,7 +16,7 @@ use vmbell_hypervisor::{EntryPoint, Error, Vm};
 const REAL_MODE_END: u32 = 1 << 20;
 
 /// The registers, which turn `switch` when the guest goes to sleep.
-pub(super) fn registers<V: Vm>(vm: &Arc<V>, switch: &Arc<Switch>) -> Pm1 {
+pub(super) fn registers(vm: &Arc<dyn Vm>, switch: &Arc<Switch>) -> Pm1 {
     let sci = line(vm, switch, SCI_GSI, "the ACPI registers");
     let switch = Arc::clone(switch);
     Pm1::new(sci, move |sleep| {
@@ -28,7 +28,7 @@ pub(super) fn registers<V: Vm>(vm: &Arc<V>, switch: &Arc<Switch>) -> Pm1 {
 }
 
 /// The clock, whose alarm is an event of the registers.
-pub(super) fn clock<V: Vm>(vm: &Arc<V>, switch: &Arc<Switch>, pm1: &Pm1) -> Result<Rtc, PcError> {
+pub(super) fn clock(vm: &Arc<dyn Vm>, switch: &Arc<Switch>, pm1: &Pm1) -> Result<Rtc, PcError> {
     let line = line(vm, switch, RTC_GSI, "the clock");
     let pm1 = pm1.clone();
     let rtc = Rtc::new(line, move || pm1.raise_rtc());
@@ -36,8 +36,8 @@ pub(super) fn clock<V: Vm>(vm: &Arc<V>, switch: &Arc<Switch>, pm1: &Pm1) -> Resu
 }
 
 /// A function that sets the level of a line.
-fn line<V: Vm>(
-    vm: &Arc<V>,
+fn line(
+    vm: &Arc<dyn Vm>,
     switch: &Arc<Switch>,
     gsi: u32,
     device: &'static str,

@@ -26,7 +26,7 @@ use vmbell::bus::BusRange;
 use vmbell::irq::{Gic, Routing};
 use vmbell_devices::SERIAL_LEN;
 use vmbell_hypervisor::aarch64::IMAGE_RAM;
-use vmbell_hypervisor::{Capability, EntryPoint, Hypervisor, Irqchip, Vcpu, Vm, VmConfig};
+use vmbell_hypervisor::{Capability, EntryPoint, Hypervisor, Irqchip, VmConfig};
 
 /// The settings of a board.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,8 +41,8 @@ pub struct VirtConfig {
 
 /// A board: a machine with the devices of the tree.
 #[derive(Debug)]
-pub struct Virt<V: Vm> {
-    machine: Machine<V>,
+pub struct Virt {
+    machine: Machine,
     gic: Gic,
     switch: Arc<Switch>,
     serial: Arc<SerialPort>,
@@ -51,11 +51,11 @@ pub struct Virt<V: Vm> {
     config: VirtConfig,
 }
 
-impl<V: Vm> Virt<V> {
+impl Virt {
     /// Makes a board whose serial port prints to `output`. Fails if the backend lacks [`Capability::Kernels`] or
     /// [`Capability::Interrupts`], or cannot make such a guest.
-    pub fn new<H: Hypervisor<Vm = V>>(
-        hypervisor: &H,
+    pub fn new(
+        hypervisor: &dyn Hypervisor,
         config: VirtConfig,
         output: impl Write + Send + 'static,
     ) -> Result<Self, VirtError> {
@@ -93,7 +93,7 @@ impl<V: Vm> Virt<V> {
     }
 
     /// The machine: the guest and its buses.
-    pub const fn machine(&self) -> &Machine<V> {
+    pub const fn machine(&self) -> &Machine {
         &self.machine
     }
 
@@ -122,7 +122,7 @@ impl<V: Vm> Virt<V> {
             };
             vcpu.set_entry_point(entry).map_err(VirtError::Vcpu)?;
         }
-        let kicks: Vec<_> = vcpus.iter().map(Vcpu::kick_handle).collect();
+        let kicks: Vec<_> = vcpus.iter().map(|vcpu| vcpu.kick_handle()).collect();
         self.switch
             .connect(move || kicks.iter().for_each(|kick| kick.kick()));
         let switch = Arc::clone(&self.switch);

@@ -15,9 +15,8 @@ use vmbell_devices::virtio::Handler;
 use vmbell_devices::virtio::VirtioConfig;
 use vmbell_devices::virtio::mmio::Location;
 use vmbell_devices::virtio::vhost::Worker;
-use vmbell_hypervisor::Vm;
 
-impl<V: Vm> Virt<V> {
+impl Virt {
     /// Adds a virtio device with so many queues.
     ///
     /// # Errors
@@ -65,7 +64,7 @@ impl<V: Vm> Virt<V> {
         &self,
         device: &'static str,
         config: VirtioConfig,
-        plug: impl FnOnce(Place<'_, V>) -> Result<(), MachineError>,
+        plug: impl FnOnce(Place<'_>) -> Result<(), MachineError>,
     ) -> Result<(), VirtError> {
         let mut devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
         if *devices >= VIRTIO_MAX {

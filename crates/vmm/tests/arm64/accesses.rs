@@ -1,8 +1,10 @@
 //! A guest that plays accesses which the test writes.
 
+use std::sync::Arc;
+
 use vm_memory::{Bytes, GuestAddress};
 use vmbell_guest::Parameters;
-use vmbell_hypervisor::{Vm, VmEntry, VmExit};
+use vmbell_hypervisor::{Vcpu, Vm, VmEntry, VmExit};
 
 use crate::harness::{AREA, run_to_done, start};
 use crate::programs;
@@ -49,13 +51,13 @@ impl Op {
 
 /// A guest that plays accesses.
 #[derive(Debug)]
-pub struct Player<'v, V: Vm> {
-    vm: &'v V,
-    pub vcpu: V::Vcpu,
+pub struct Player<'v> {
+    vm: &'v Arc<dyn Vm>,
+    pub vcpu: Box<dyn Vcpu>,
 }
 
-impl<'v, V: Vm> Player<'v, V> {
-    pub fn new(vm: &'v V) -> Self {
+impl<'v> Player<'v> {
+    pub fn new(vm: &'v Arc<dyn Vm>) -> Self {
         let parameters = Parameters {
             address: AREA,
             ..Parameters::default()

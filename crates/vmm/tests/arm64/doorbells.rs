@@ -1,7 +1,7 @@
 //! Doorbells on addresses, and none on ports.
 
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell_hypervisor::{Capability, Error, Hypervisor, IoEvents, Support, VmExit};
+use vmbell_hypervisor::{Capability, Error, Hypervisor, Support, VmExit};
 
 use crate::accesses::{Op, Player};
 use crate::harness::{HOLE, chain, count, event, plain};

@@ -1,9 +1,7 @@
 //! How a guest ends: a fault, with the name of its exception, or a request to the firmware.
 
 use vm_memory::{Bytes, GuestAddress};
-use vmbell_hypervisor::{Error, Fault, Hypervisor, Vcpu, VmEntry, VmExit};
-
-use vmbell_hypervisor::Vm;
+use vmbell_hypervisor::{Error, Fault, Hypervisor, VmEntry, VmExit};
 
 use crate::accesses::{Op, Player};
 use crate::harness::{AREA, HOLE, fault, plain, step};

@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "reads the counter of the host")]
 
 use vm_memory::{Bytes, GuestAddress};
-use vmbell_hypervisor::{Capability, Hypervisor, Vcpu, Vm, VmEntry, VmExit};
+use vmbell_hypervisor::{Capability, Hypervisor, VmEntry, VmExit};
 
 use crate::accesses::{Op, Player};
 use crate::harness::{AREA, HOLE, await_that, plain};

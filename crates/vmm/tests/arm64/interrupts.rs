@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use vmbell::irq::{Gsi, IrqError, Msi, Route, Target};
 use vmbell_guest::offset;
-use vmbell_hypervisor::{Error, Hypervisor, Irqs, VmExit};
+use vmbell_hypervisor::{Error, Hypervisor, VmExit};
 
 use crate::harness::taker::has_messages;
 use crate::harness::{HOLE, await_that, chain, count, event, plain};
@@ -18,10 +18,7 @@ fn gsi() -> Gsi {
     Gsi::new(PIN.into()).unwrap()
 }
 
-fn edges_of_an_irqfd_arrive_one_by_one<H: Hypervisor>(h: &H)
-where
-    H::Vm: Sync,
-{
+fn edges_of_an_irqfd_arrive_one_by_one<H: Hypervisor>(h: &H) {
     let (vm, event) = (with_interrupts(h), event());
     vm.register_irqfd(&event, gsi(), None).unwrap();
     let meanwhile = || {
@@ -36,10 +33,7 @@ where
     assert_eq!(count(&event), 1, "nobody takes it any more");
 }
 
-fn level_of_an_irqfd_is_taken_down_and_acknowledged_at_its_end<H: Hypervisor>(h: &H)
-where
-    H::Vm: Sync,
-{
+fn level_of_an_irqfd_is_taken_down_and_acknowledged_at_its_end<H: Hypervisor>(h: &H) {
     let (vm, event, resample) = (with_interrupts(h), event(), crate::harness::event());
     vm.register_irqfd(&event, gsi(), Some(&resample)).unwrap();
     let meanwhile = || {
@@ -56,10 +50,7 @@ where
     assert_eq!(take(&vm, (INTID, true), 0, ROUNDS, meanwhile, |_| {}), []);
 }
 
-fn level_comes_again_until_the_line_is_low<H: Hypervisor>(h: &H)
-where
-    H::Vm: Sync,
-{
+fn level_comes_again_until_the_line_is_low<H: Hypervisor>(h: &H) {
     let vm = with_interrupts(h);
     let mut left = 3;
     let lower = |exit: &VmExit| {
@@ -80,10 +71,7 @@ where
     assert_eq!((exits.len(), taken(&vm)), (3, 3));
 }
 
-fn gsi_follows_its_route<H: Hypervisor>(h: &H)
-where
-    H::Vm: Sync,
-{
+fn gsi_follows_its_route<H: Hypervisor>(h: &H) {
     let vm = with_interrupts(h);
     let other = Gsi::new(1000).unwrap();
     let route = Route {
@@ -114,10 +102,7 @@ fn message() -> Msi {
     }
 }
 
-fn messages_become_lpis_where_there_is_an_its<H: Hypervisor>(h: &H)
-where
-    H::Vm: Sync,
-{
+fn messages_become_lpis_where_there_is_an_its<H: Hypervisor>(h: &H) {
     if !has_messages(h) {
         return;
     }

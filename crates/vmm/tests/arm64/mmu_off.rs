@@ -2,7 +2,7 @@
 
 use vm_memory::{Bytes, GuestAddress};
 use vmbell_hypervisor::aarch64::IMAGE_RAM;
-use vmbell_hypervisor::{EntryPoint, Hypervisor, Vcpu, Vm, VmConfig, VmEntry, VmExit};
+use vmbell_hypervisor::{EntryPoint, Hypervisor, VmConfig, VmEntry, VmExit};
 
 use crate::harness::{HOLE, configured, step};
 

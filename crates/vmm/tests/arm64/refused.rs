@@ -1,6 +1,6 @@
 //! What arm64 does not have, told by name.
 
-use vmbell_hypervisor::{BareExit, EntryPoint, Error, Hypervisor, Irqchip, Vcpu, Vm, VmConfig};
+use vmbell_hypervisor::{BareExit, EntryPoint, Error, Hypervisor, Irqchip, VmConfig};
 
 use crate::harness::{chain, plain};
 

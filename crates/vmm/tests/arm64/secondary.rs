@@ -1,9 +1,10 @@
 //! vCPUs that wait until another one switches them on, by PSCI (Arm DEN 0022, 5.6).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use vm_memory::{Bytes, GuestAddress};
-use vmbell_hypervisor::{EntryPoint, Error, Hypervisor, Vcpu, Vm, VmConfig, VmEntry, VmExit};
+use vmbell_hypervisor::{EntryPoint, Error, Hypervisor, Vm, VmConfig, VmEntry, VmExit};
 
 use crate::accesses::{Op, Player};
 use crate::harness::{AREA, HOLE, chain, configured, plain};
@@ -17,7 +18,7 @@ const SUCCESS: u64 = 0;
 const INVALID_PARAMETERS: u64 = (-2_i64).cast_unsigned();
 const ALREADY_ON: u64 = (-4_i64).cast_unsigned();
 
-fn two<H: Hypervisor>(h: &H) -> H::Vm {
+fn two<H: Hypervisor>(h: &H) -> Arc<dyn Vm> {
     let vm = configured(
         h,
         VmConfig {
@@ -30,7 +31,7 @@ fn two<H: Hypervisor>(h: &H) -> H::Vm {
     vm
 }
 
-fn vcpu_waits_until_another_switches_it_on<H: Hypervisor<Vm: Sync>>(h: &H) {
+fn vcpu_waits_until_another_switches_it_on<H: Hypervisor>(h: &H) {
     let vm = two(h);
     let mut second = vm.create_vcpu(1).unwrap();
     let kick = second.kick_handle();

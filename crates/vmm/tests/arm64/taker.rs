@@ -1,8 +1,10 @@
 //! A guest that takes one interrupt, and the thread that runs it.
 
+use std::sync::Arc;
+
 use vm_memory::{Bytes, GuestAddress};
 use vmbell_guest::{GicInterrupt, HANDLER, Interrupts, LpiMessage, Parameters, offset};
-use vmbell_hypervisor::{Hypervisor, Irqchip, Vcpu, Vm, VmConfig, VmExit};
+use vmbell_hypervisor::{Hypervisor, Irqchip, Vm, VmConfig, VmExit};
 use vmbell_vmm::{CODE, PARAMETERS};
 
 use crate::harness::{AREA, await_that, configured, run_to_done, start};
@@ -20,7 +22,7 @@ pub const MESSAGE: LpiMessage = LpiMessage {
 };
 
 /// A guest with interrupt controllers.
-pub fn with_interrupts<H: Hypervisor>(h: &H) -> H::Vm {
+pub fn with_interrupts<H: Hypervisor>(h: &H) -> Arc<dyn Vm> {
     let config = VmConfig {
         irqchip: Irqchip::Full,
         ..VmConfig::default()
@@ -30,8 +32,8 @@ pub fn with_interrupts<H: Hypervisor>(h: &H) -> H::Vm {
 
 /// Takes `target` interrupts while `meanwhile` runs, which begins when the guest is ready; gives the guest's exits.
 /// If `tell` is not 0, the handler stores the INTID there.
-pub fn take<V: Vm + Sync>(
-    vm: &V,
+pub fn take(
+    vm: &Arc<dyn Vm>,
     kind: (u32, bool),
     tell: u64,
     target: u64,
@@ -70,17 +72,17 @@ pub fn take<V: Vm + Sync>(
     })
 }
 
-pub fn set<V: Vm>(vm: &V, offset: usize, value: u64) {
+pub fn set(vm: &Arc<dyn Vm>, offset: usize, value: u64) {
     let place = GuestAddress(PARAMETERS.0 + offset as u64);
     vm.memory().write_obj(value, place).unwrap();
 }
 
-pub fn word<V: Vm>(vm: &V, offset: usize) -> u64 {
+pub fn word(vm: &Arc<dyn Vm>, offset: usize) -> u64 {
     let place = GuestAddress(PARAMETERS.0 + offset as u64);
     vm.memory().read_obj(place).unwrap()
 }
 
 /// How many interrupts the guest has taken.
-pub fn taken<V: Vm>(vm: &V) -> u64 {
+pub fn taken(vm: &Arc<dyn Vm>) -> u64 {
     word(vm, offset::INTERRUPTS)
 }

@@ -2,12 +2,12 @@
 #![allow(unsafe_code)]
 
 use std::os::fd::AsRawFd;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::irq::{Gsi, Msi};
-use vmbell_hypervisor::{IoEvents, Irqs};
-use vmbell_usermode::UsermodeVm;
+use vmbell_hypervisor::Vm;
 use vmm_sys_util::eventfd::EventFd;
 
 use crate::harness::{HOLE, count, event};
@@ -64,7 +64,7 @@ impl Removed {
 /// Registers and removes doorbells and irqfds until `end`; `pauses` is the longest between two calls.
 pub fn come_and_go(
     watch: &Watch,
-    vm: &UsermodeVm,
+    vm: &Arc<dyn Vm>,
     random: &mut Random,
     pauses: Duration,
     end: Instant,
@@ -83,7 +83,7 @@ pub fn come_and_go(
 
 fn doorbell(
     watch: &Watch,
-    vm: &UsermodeVm,
+    vm: &Arc<dyn Vm>,
     random: &mut Random,
     pauses: Duration,
     end: Instant,
@@ -115,7 +115,7 @@ fn doorbell(
     pause_until(random.time(pauses), end);
 }
 
-fn irqfd(watch: &Watch, vm: &UsermodeVm, random: &mut Random, pauses: Duration, end: Instant) {
+fn irqfd(watch: &Watch, vm: &Arc<dyn Vm>, random: &mut Random, pauses: Duration, end: Instant) {
     let (irqfd, resample) = (event(), event());
     let resample = random.once_in(2).then_some(&resample);
     let gsi = gsi(random);
@@ -138,7 +138,7 @@ fn gsi(random: &mut Random) -> Gsi {
 }
 
 /// Raises interrupts until `end`.
-pub fn raise(watch: &Watch, vm: &UsermodeVm, random: &mut Random, pauses: Duration, end: Instant) {
+pub fn raise(watch: &Watch, vm: &Arc<dyn Vm>, random: &mut Random, pauses: Duration, end: Instant) {
     while Instant::now() < end {
         if random.once_in(3) {
             let (gsi, level) = (gsi(random), random.once_in(2));

@@ -5,6 +5,7 @@
 //! And guests that change the modes of their vCPUs, as if these halted all the time. Then an irqfd is given to the vCPU that it
 //! seems to have woken, which takes the monitor two descriptors for each vCPU, until the guest ends.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -15,8 +16,7 @@ use vmbell::doorbell::Sharing;
 use vmbell::irq::Gsi;
 use vmbell_devices::virtio::mmio::{Interrupt, VirtioMmio, register};
 use vmbell_devices::virtio::{Entropy, VirtioConfig};
-use vmbell_hypervisor::{IoEvents, Irqchip, Irqs, Vcpu, Vm, VmConfig};
-use vmbell_usermode::{UsermodeVcpu, UsermodeVm};
+use vmbell_hypervisor::{Irqchip, Vcpu, Vm, VmConfig};
 use vmm_sys_util::eventfd::EventFd;
 
 use crate::batch::Attack;
@@ -71,7 +71,7 @@ fn nearly_full() -> EventFd {
 
 /// A vCPU that adds all kinds of numbers to the eventfds of its sandbox, or fills the first of them, which the device's
 /// thread reads, again and again.
-fn filler(vm: &UsermodeVm, random: &mut Random, gadget: u64) -> UsermodeVcpu {
+fn filler(vm: &Arc<dyn Vm>, random: &mut Random, gadget: u64) -> Box<dyn Vcpu> {
     let fills_one = random.once_in(2);
     let values = [1_u64, 7, 1 << 40, 1 << 63, u64::MAX - 1];
     let place = base(1) + 0x7000;
@@ -95,7 +95,7 @@ fn filler(vm: &UsermodeVm, random: &mut Random, gadget: u64) -> UsermodeVcpu {
 }
 
 /// A vCPU that writes over the modes of both vCPUs, which say how they are notified.
-fn flipper(vm: &UsermodeVm, random: &mut Random) -> UsermodeVcpu {
+fn flipper(vm: &Arc<dyn Vm>, random: &mut Random) -> Box<dyn Vcpu> {
     let run = std::mem::offset_of!(Shared, runs);
     let interrupts = std::mem::offset_of!(RunPage, interrupts);
     let mode = std::mem::offset_of!(Interrupts, mode);
@@ -155,7 +155,7 @@ fn round(watch: &'static Watch, random: &mut Random, flips: bool) {
     let registered = descriptors();
     let over = Instant::now() + Duration::from_millis(40) + random.time(Duration::from_millis(150));
     let pauses = random.pick(&[Duration::from_micros(20), Duration::from_millis(2)]);
-    let kicks: Vec<_> = vcpus.iter().map(Vcpu::kick_handle).collect();
+    let kicks: Vec<_> = vcpus.iter().map(|vcpu| vcpu.kick_handle()).collect();
     let (mut first, mut second) = (random.fork(), random.fork());
     let removes = random.once_in(2);
     std::thread::scope(|scope| {

@@ -1,15 +1,14 @@
 //! Guests that make the stub's system calls themselves, in a loop: writes to every doorbell, futex calls in shared
 //! memory, and the interrupt signal to every thread of the sandbox, the one that holds its descriptors included.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use stub::layout::{FD_BASE, RunPage, SHARED_BASE, SLOT_BASE, Shared};
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell_guest::Parameters;
-use vmbell_hypervisor::{IoEvents, Irqchip, Vcpu, Vm, VmConfig};
-use vmbell_usermode::{UsermodeVcpu, UsermodeVm};
+use vmbell_hypervisor::{Irqchip, Vcpu, Vm, VmConfig};
 
 use crate::batch::Attack;
 use crate::bells::{come_and_go, raise};
@@ -96,7 +95,7 @@ fn value(random: &mut Random, index: u32) -> u64 {
     base(index) + VALUES + 8 * random.below(5)
 }
 
-fn write_values(vm: &UsermodeVm, random: &mut Random, index: u32) {
+fn write_values(vm: &Arc<dyn Vm>, random: &mut Random, index: u32) {
     let words = [1, 7, 1 << 40, u64::MAX - 1, random.word()];
     let bytes = words.map(u64::to_le_bytes).concat();
     let place = GuestAddress(base(index) + VALUES);
@@ -124,7 +123,7 @@ fn spray(random: &mut Random, gadget: u64, index: u32, threads: &[u64], sleeps: 
 
 /// A second vCPU: it does nothing, or writes over the stack of the thread that holds the descriptors, which that
 /// uses if a signal reaches it.
-fn other(vm: &UsermodeVm, random: &mut Random, gadgets: &[u64]) -> UsermodeVcpu {
+fn other(vm: &Arc<dyn Vm>, random: &mut Random, gadgets: &[u64]) -> Box<dyn Vcpu> {
     if random.once_in(3) {
         return start(vm, programs::spin(), Parameters::default(), 1);
     }
@@ -185,7 +184,7 @@ fn round(watch: &'static Watch, random: &mut Random) {
     let over = Instant::now() + Duration::from_millis(30) + random.time(Duration::from_millis(150));
     let pauses = random.pick(&[Duration::from_micros(20), Duration::from_millis(5)]);
     let (mut first, mut second, mut third) = (random.fork(), random.fork(), random.fork());
-    let kicks: Vec<_> = vcpus.iter().map(Vcpu::kick_handle).collect();
+    let kicks: Vec<_> = vcpus.iter().map(|vcpu| vcpu.kick_handle()).collect();
     let removed = std::thread::scope(|scope| {
         // The first may end the guest with its first call, so the second begins.
         for vcpu in vcpus.iter_mut().rev() {

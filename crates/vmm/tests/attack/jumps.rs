@@ -1,5 +1,6 @@
 //! Guests that jump anywhere into the stub, with registers of all kinds.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use stub::layout::{
@@ -9,8 +10,7 @@ use stub::layout::{
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell_guest::Parameters;
-use vmbell_hypervisor::{IoEvents, Irqchip, Vcpu, Vm};
-use vmbell_usermode::UsermodeVm;
+use vmbell_hypervisor::{Irqchip, Vm};
 
 use crate::batch::Attack;
 use crate::bells::{come_and_go, raise};
@@ -184,7 +184,7 @@ fn system_call(random: &mut Random) -> u64 {
 }
 
 /// What a stack or a structure holds.
-fn fill(vm: &UsermodeVm, world: &World, random: &mut Random) {
+fn fill(vm: &Arc<dyn Vm>, world: &World, random: &mut Random) {
     for index in 0..2 {
         let bytes: Vec<u8> = (0..1024)
             .flat_map(|_| world.word(random).to_le_bytes())
@@ -224,7 +224,7 @@ fn round(watch: &'static Watch, random: &mut Random) {
     }
     let over = Instant::now() + Duration::from_millis(3) + random.time(Duration::from_millis(60));
     let (mut first, mut second) = (random.fork(), random.fork());
-    let kicks: Vec<_> = vcpus.iter().map(Vcpu::kick_handle).collect();
+    let kicks: Vec<_> = vcpus.iter().map(|vcpu| vcpu.kick_handle()).collect();
     let removed = std::thread::scope(|scope| {
         for vcpu in &mut vcpus {
             scope.spawn(|| run_until(watch, vcpu, over));

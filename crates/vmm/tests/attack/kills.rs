@@ -2,6 +2,7 @@
 //! while doorbells and irqfds come and go.
 
 use std::fs;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -9,8 +10,8 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell_guest::Parameters;
-use vmbell_hypervisor::{Hypervisor, IoEvents, Irqchip, Vcpu, Vm, VmConfig};
-use vmbell_usermode::{Usermode, UsermodeVcpu, UsermodeVm};
+use vmbell_hypervisor::{Hypervisor, Irqchip, Vcpu, Vm, VmConfig};
+use vmbell_usermode::Usermode;
 
 use crate::batch::Attack;
 use crate::bells::{PLACES, come_and_go, raise};
@@ -109,7 +110,7 @@ fn while_it_starts(watch: &Watch, random: &mut Random, config: &VmConfig) {
 }
 
 /// vCPUs that ring, halt, spin, or are interrupted meanwhile.
-fn guests(vm: &UsermodeVm, random: &mut Random, config: &VmConfig) -> Vec<UsermodeVcpu> {
+fn guests(vm: &Arc<dyn Vm>, random: &mut Random, config: &VmConfig) -> Vec<Box<dyn Vcpu>> {
     let indices = 0..config.vcpus;
     if config.irqchip == Irqchip::None {
         let (address, value) = random.pick(&[(0x500, 0), (HOLE, 1), (7, 2)]);
@@ -172,7 +173,7 @@ fn while_it_runs(watch: &Watch, random: &mut Random, config: &VmConfig) {
         vm.unregister_ioevent(&staying, port, Datamatch::AnyLength)
     });
     note(watch, "unregister_ioevent afterwards", &result);
-    for kick in vcpus.iter().map(Vcpu::kick_handle) {
+    for kick in vcpus.iter().map(|vcpu| vcpu.kick_handle()) {
         watch.call("kick", || kick.kick());
     }
     removed.check();

@@ -2,14 +2,14 @@
 //! removes.
 
 use std::mem::offset_of;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use stub::layout::{Counters, Interrupts, MAX_VCPUS, RunPage, SHARED_BASE, Shared};
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell_guest::Parameters;
-use vmbell_hypervisor::{EntryPoint, IoEvents, Irqchip, Vcpu, Vm, VmConfig};
-use vmbell_usermode::{UsermodeVcpu, UsermodeVm};
+use vmbell_hypervisor::{EntryPoint, Irqchip, Vcpu, Vm, VmConfig};
 
 use crate::batch::Attack;
 use crate::bells::{come_and_go, raise};
@@ -36,13 +36,13 @@ const WORDS: u64 = 0x2000;
 
 /// Takes a vCPU that writes all over `size` bytes at `address`, these words among others.
 pub fn take(
-    vm: &UsermodeVm,
+    vm: &Arc<dyn Vm>,
     index: u32,
     random: &mut Random,
     address: u64,
     size: u64,
     words: &[u64],
-) -> UsermodeVcpu {
+) -> Box<dyn Vcpu> {
     let at = |offset| GuestAddress(base(index) + offset);
     let mut all = words.to_vec();
     all.extend([

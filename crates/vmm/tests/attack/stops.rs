@@ -1,6 +1,7 @@
 //! Sandboxes that somebody stops and lets go on at any moment: no ring is lost, none comes twice, and none after a
 //! removal that has returned.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -10,8 +11,7 @@ use stub::layout::{SHARED_BASE, Shared};
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::Sharing;
 use vmbell_guest::{DONE_PORT, Parameters, Results, offset};
-use vmbell_hypervisor::{IoEvents, Irqchip, PatchMode, Vcpu, Vm, VmConfig, VmEntry, VmExit};
-use vmbell_usermode::{UsermodeVcpu, UsermodeVm};
+use vmbell_hypervisor::{Irqchip, PatchMode, Vcpu, Vm, VmConfig, VmEntry, VmExit};
 use vmbell_vmm::PARAMETERS;
 use vmm_sys_util::eventfd::EventFd;
 
@@ -87,7 +87,7 @@ impl Somebody {
 /// A guest that rings, and all that it rang.
 struct Ringing<'r> {
     watch: &'r Watch,
-    vm: &'r UsermodeVm,
+    vm: &'r Arc<dyn Vm>,
     place: usize,
     /// All that were registered, and whether their removal has returned.
     events: Vec<(EventFd, bool)>,
@@ -147,7 +147,7 @@ impl Ringing<'_> {
 }
 
 /// Runs a guest that rings until it is told to end; gives its exits at that place.
-fn ring(watch: &Watch, vcpu: &mut UsermodeVcpu) -> Result<u64, String> {
+fn ring(watch: &Watch, vcpu: &mut Box<dyn Vcpu>) -> Result<u64, String> {
     let mut exits = 0;
     loop {
         match watch.call("run", || vcpu.run(VmEntry::Resume)) {

@@ -1,12 +1,11 @@
 //! Guests and their vCPUs as a round uses them: each call of the engine is watched.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell_hypervisor::{
-    IoEvents, Irqchip, PatchMode, SpinPolicy, Vcpu, VmConfig, VmEntry, VmExit,
-};
-use vmbell_usermode::{Usermode, UsermodeVcpu, UsermodeVm};
+use vmbell_hypervisor::{Irqchip, PatchMode, SpinPolicy, Vcpu, Vm, VmConfig, VmEntry, VmExit};
+use vmbell_usermode::Usermode;
 use vmbell_vmm::Deadline;
 
 use crate::harness::process::{await_gone, with_sandbox};
@@ -31,12 +30,12 @@ pub fn config(random: &mut Random, irqchips: &[Irqchip]) -> VmConfig {
 }
 
 /// Makes a guest.
-pub fn create(watch: &Watch, config: &VmConfig) -> (UsermodeVm, i32) {
+pub fn create(watch: &Watch, config: &VmConfig) -> (Arc<dyn Vm>, i32) {
     watch.call("create_vm", || with_sandbox(&Usermode, config))
 }
 
 /// Runs a vCPU until its guest or the time is at its end.
-pub fn run_until(watch: &Watch, vcpu: &mut UsermodeVcpu, end: Instant) {
+pub fn run_until(watch: &Watch, vcpu: &mut Box<dyn Vcpu>, end: Instant) {
     let _deadline = Deadline::new(end, vcpu.kick_handle()).unwrap();
     let mut exits = 0;
     while Instant::now() < end {
@@ -68,7 +67,7 @@ pub fn note<T, E: std::error::Error>(watch: &Watch, name: &str, result: &Result<
 }
 
 /// The end of a guest is that of its sandbox.
-pub fn end(watch: &Watch, vm: UsermodeVm, vcpus: Vec<UsermodeVcpu>, sandbox: i32) {
+pub fn end(watch: &Watch, vm: Arc<dyn Vm>, vcpus: Vec<Box<dyn Vcpu>>, sandbox: i32) {
     watch.call("drop", || {
         drop(vcpus);
         drop(vm);

@@ -4,8 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 use vmbell_hypervisor::{
-    AssignedDevices, Capability, DeviceMemoryRule as Rule, Error, Hypervisor, Vcpu, VmConfig,
-    VmEntry, VmExit,
+    Capability, DeviceMemoryRule as Rule, Error, Hypervisor, VmConfig, VmEntry, VmExit,
 };
 
 use crate::harness::script::{Op, Player};
@@ -105,7 +104,7 @@ fn what_is_there_already_stays_there<H: Hypervisor>(h: &H) {
     assert_eq!(player.result(0), 2);
 }
 
-fn a_vcpu_that_stores_meanwhile_stores_or_leaves<H: Hypervisor<Vm: Sync>>(h: &H) {
+fn a_vcpu_that_stores_meanwhile_stores_or_leaves<H: Hypervisor>(h: &H) {
     let memory = memory(true);
     let vm = plain(h);
     let mut player = Player::new(&vm);

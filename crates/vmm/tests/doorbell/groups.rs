@@ -33,7 +33,7 @@ fn all_that_match_are_signalled_once<H: Hypervisor>(h: &H) {
             _ => Datamatch::U32(value.map(u32::from)),
         };
         for (event, value) in events.iter().zip([None, None, Some(7), Some(7), Some(8)]) {
-            join(&vm, event, place, datamatch(value)).unwrap();
+            join(&*vm, event, place, datamatch(value)).unwrap();
         }
     }
     let mut player = Player::new(&vm);
@@ -75,16 +75,16 @@ fn a_group_takes_max_items_and_says_so<H: Hypervisor>(h: &H) {
     let place = IoEventAddress::Mmio(HOLE);
     let events: Vec<EventFd> = (0..4).map(|_| event()).collect();
     for event in &events[..3] {
-        join(&vm, event, place, Datamatch::U32(None)).unwrap();
+        join(&*vm, event, place, Datamatch::U32(None)).unwrap();
     }
-    let error = join(&vm, &events[3], place, Datamatch::U32(None)).expect_err("a fourth item");
+    let error = join(&*vm, &events[3], place, Datamatch::U32(None)).expect_err("a fourth item");
     let text = error.to_string();
     assert!(text.contains("3 items already (max_items)"), "{text}");
     // The limit is of the group, which is an address and a width.
-    join(&vm, &events[3], place, Datamatch::U16(None)).unwrap();
+    join(&*vm, &events[3], place, Datamatch::U16(None)).unwrap();
     vm.unregister_ioevent(&events[0], place, Datamatch::U32(None))
         .unwrap();
-    join(&vm, &events[3], place, Datamatch::U32(None)).unwrap();
+    join(&*vm, &events[3], place, Datamatch::U32(None)).unwrap();
 }
 
 /// Signals may come by a thread of the backend's.
@@ -109,9 +109,9 @@ fn items_with_one_match_all_hear_it<H: Hypervisor>(h: &H) {
     let places = [IoEventAddress::Mmio(HOLE), bells::place(0x700)];
     for place in places {
         for (event, value) in events.iter().zip([7, 7, 8, 7, 9]) {
-            join(&vm, event, place, Datamatch::U32(Some(value))).unwrap();
+            join(&*vm, event, place, Datamatch::U32(Some(value))).unwrap();
         }
-        assert!(join(&vm, &events[1], place, Datamatch::U32(Some(7))).is_err());
+        assert!(join(&*vm, &events[1], place, Datamatch::U32(Some(7))).is_err());
     }
     let mut player = Player::new(&vm);
     let ring = |value: u8| {
@@ -149,7 +149,7 @@ fn nothing_leaves_the_guest_while_a_group_grows<H: Hypervisor>(h: &H) {
     let place = bells::place(0x700);
     let datamatch = Datamatch::U32(None);
     let first = event();
-    join(&vm, &first, place, datamatch).unwrap();
+    join(&*vm, &first, place, datamatch).unwrap();
     let parameters = Parameters {
         count: RINGS,
         address: place.value(),
@@ -169,7 +169,7 @@ fn nothing_leaves_the_guest_while_a_group_grows<H: Hypervisor>(h: &H) {
         // The first stays, others come and go.
         for _ in 0..100 {
             let second = event();
-            join(&vm, &second, place, datamatch).unwrap();
+            join(&*vm, &second, place, datamatch).unwrap();
             vm.unregister_ioevent(&second, place, datamatch).unwrap();
             if guest.is_finished() {
                 break;
@@ -186,12 +186,12 @@ fn a_wildcard_beside_a_value_is_refused_by_name<H: Hypervisor>(h: &H) {
     let place = IoEventAddress::Mmio(HOLE);
     let (first, second) = (event(), event());
     for (one, other) in [(None, Some(3)), (Some(3), None)] {
-        join(&vm, &first, place, Datamatch::U32(one)).unwrap();
-        let error = join(&vm, &second, place, Datamatch::U32(other)).expect_err("a mixed group");
+        join(&*vm, &first, place, Datamatch::U32(one)).unwrap();
+        let error = join(&*vm, &second, place, Datamatch::U32(other)).expect_err("a mixed group");
         let text = error.to_string();
         assert!(text.contains("one eventfd a write"), "{text}");
         // Another width is another group.
-        join(&vm, &second, place, Datamatch::U16(None)).unwrap();
+        join(&*vm, &second, place, Datamatch::U16(None)).unwrap();
         vm.unregister_ioevent(&second, place, Datamatch::U16(None))
             .unwrap();
         vm.unregister_ioevent(&first, place, Datamatch::U32(one))

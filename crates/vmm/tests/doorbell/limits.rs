@@ -1,7 +1,7 @@
 //! Many doorbells.
 
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell_hypervisor::{Hypervisor, IoEvents};
+use vmbell_hypervisor::Hypervisor;
 
 use crate::harness::script::{Op, Player};
 use crate::harness::{HOLE, count, event, plain};

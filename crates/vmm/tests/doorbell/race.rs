@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use vm_memory::GuestAddress;
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell_guest::{Parameters, Program, done as is_done, programs};
-use vmbell_hypervisor::{Hypervisor, IoEvents, PatchMode, Vcpu, Vm, VmConfig, VmEntry, VmExit};
+use vmbell_hypervisor::{Hypervisor, IoEvents, PatchMode, Vcpu, VmConfig, VmEntry, VmExit};
 use vmbell_vmm::{CODE, PARAMETERS};
 
 use crate::harness::{
@@ -46,7 +46,7 @@ fn ways() -> [Way; 3] {
 const REMOVALS: u64 = 100;
 
 /// Rings round after round until `done`; gives the rounds, and adds to `exits` what left the guest.
-fn ring<C: Vcpu>(vcpu: &mut C, done: &AtomicBool, exits: &AtomicU64) -> u64 {
+fn ring(vcpu: &mut Box<dyn Vcpu>, done: &AtomicBool, exits: &AtomicU64) -> u64 {
     let mut rounds = 0;
     loop {
         match vcpu.run(VmEntry::Resume).unwrap() {
@@ -137,7 +137,7 @@ fn race<H: Hypervisor>(h: &H, way: &Way, patch: PatchMode, vcpus: u32) {
     std::thread::scope(|scope| {
         let changer = scope.spawn(|| {
             let _end = SetAtEnd(&done);
-            change(&vm, way, &done, &exits)
+            change(&*vm, way, &done, &exits)
         });
         let threads: Vec<_> = runners
             .iter_mut()

@@ -36,15 +36,15 @@ fn all_widths_stand_beside_each_other<H: Hypervisor>(h: &H) {
     for place in PLACES {
         let events: Vec<EventFd> = WIDTHS.iter().map(|_| event()).collect();
         for (event, datamatch) in events.iter().zip(WIDTHS) {
-            register(&vm, event, place, datamatch).unwrap();
+            register(&*vm, event, place, datamatch).unwrap();
         }
         for (event, datamatch) in events.iter().zip(WIDTHS) {
-            refused(register(&vm, event, place, datamatch), libc::EEXIST);
+            refused(register(&*vm, event, place, datamatch), libc::EEXIST);
         }
     }
     let events: Vec<EventFd> = WIDTHS.iter().map(|_| event()).collect();
     for (event, datamatch) in events.iter().zip(WIDTHS) {
-        register(&vm, event, IoEventAddress::Mmio(HOLE + 0x1000), datamatch).unwrap();
+        register(&*vm, event, IoEventAddress::Mmio(HOLE + 0x1000), datamatch).unwrap();
     }
     let mut player = Player::new(&vm);
     for (index, width) in [1, 2, 4, 8].into_iter().enumerate() {
@@ -67,13 +67,13 @@ fn any_length_shares_its_address_with_nothing<H: Hypervisor>(h: &H) {
             .into_iter()
             .chain([Datamatch::U16(Some(3)), Datamatch::AnyLength])
         {
-            register(&vm, &first, place, Datamatch::AnyLength).unwrap();
-            refused(register(&vm, &second, place, width), libc::EEXIST);
+            register(&*vm, &first, place, Datamatch::AnyLength).unwrap();
+            refused(register(&*vm, &second, place, width), libc::EEXIST);
             vm.unregister_ioevent(&first, place, Datamatch::AnyLength)
                 .unwrap();
-            register(&vm, &second, place, width).unwrap();
+            register(&*vm, &second, place, width).unwrap();
             refused(
-                register(&vm, &first, place, Datamatch::AnyLength),
+                register(&*vm, &first, place, Datamatch::AnyLength),
                 libc::EEXIST,
             );
             vm.unregister_ioevent(&second, place, width).unwrap();
@@ -85,19 +85,19 @@ fn a_value_is_taken_once_and_never_beside_a_wildcard<H: Hypervisor>(h: &H) {
     let vm = plain(h);
     let (first, second) = (event(), event());
     for place in PLACES {
-        register(&vm, &first, place, Datamatch::U16(Some(1))).unwrap();
+        register(&*vm, &first, place, Datamatch::U16(Some(1))).unwrap();
         refused(
-            register(&vm, &second, place, Datamatch::U16(Some(1))),
+            register(&*vm, &second, place, Datamatch::U16(Some(1))),
             libc::EEXIST,
         );
-        register(&vm, &second, place, Datamatch::U16(Some(2))).unwrap();
+        register(&*vm, &second, place, Datamatch::U16(Some(2))).unwrap();
         refused(
-            register(&vm, &second, place, Datamatch::U16(None)),
+            register(&*vm, &second, place, Datamatch::U16(None)),
             libc::EEXIST,
         );
-        register(&vm, &second, place, Datamatch::U32(None)).unwrap();
+        register(&*vm, &second, place, Datamatch::U32(None)).unwrap();
         refused(
-            register(&vm, &first, place, Datamatch::U32(Some(1))),
+            register(&*vm, &first, place, Datamatch::U32(Some(1))),
             libc::EEXIST,
         );
     }
@@ -108,14 +108,14 @@ fn ports_and_memory_are_separate_spaces<H: Hypervisor>(h: &H) {
     let vm = plain(h);
     let (port, memory) = (event(), event());
     register(
-        &vm,
+        &*vm,
         &port,
         IoEventAddress::Pio(0x3000),
         Datamatch::U32(None),
     )
     .unwrap();
     register(
-        &vm,
+        &*vm,
         &memory,
         IoEventAddress::Mmio(0x3000),
         Datamatch::U32(None),
@@ -137,7 +137,7 @@ fn removal_names_the_eventfd_not_the_descriptor<H: Hypervisor>(h: &H) {
     let vm = plain(h);
     let (event, other) = (event(), event());
     let place = bells::place(0x600);
-    register(&vm, &event, place, Datamatch::U16(Some(5))).unwrap();
+    register(&*vm, &event, place, Datamatch::U16(Some(5))).unwrap();
     refused(
         vm.unregister_ioevent(&other, place, Datamatch::U16(Some(5))),
         libc::ENOENT,
@@ -172,10 +172,10 @@ fn a_range_that_wraps_is_refused<H: Hypervisor>(h: &H) {
     let event = event();
     let last = IoEventAddress::Mmio(u64::MAX);
     refused(
-        register(&vm, &event, last, Datamatch::U8(None)),
+        register(&*vm, &event, last, Datamatch::U8(None)),
         libc::EINVAL,
     );
-    register(&vm, &event, last, Datamatch::AnyLength).unwrap();
+    register(&*vm, &event, last, Datamatch::AnyLength).unwrap();
 }
 
 crate::on_both! {

@@ -18,7 +18,7 @@ mod harness;
 
 // Two backends, and examples that choose between them.
 #[cfg(target_arch = "x86_64")]
-mod any;
+mod backend;
 #[cfg(target_arch = "x86_64")]
 mod examples;
 mod own_memory;

@@ -5,9 +5,7 @@ use std::time::Duration;
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell_guest::{Parameters, Results, done};
-use vmbell_hypervisor::{
-    Capability, EntryPoint, Hypervisor, IoEvents, Vcpu, Vm, VmConfig, VmEntry, VmExit,
-};
+use vmbell_hypervisor::{Capability, EntryPoint, Hypervisor, VmConfig, VmEntry, VmExit};
 use vmbell_vmm::{Deadline, PARAMETERS};
 
 use crate::harness::script::{Op, Player};

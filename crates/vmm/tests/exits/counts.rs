@@ -2,7 +2,7 @@
 
 use vmbell::doorbell::{Datamatch, Sharing};
 use vmbell_guest::Parameters;
-use vmbell_hypervisor::{Capability, Hypervisor, IoEvents, Vm};
+use vmbell_hypervisor::{Capability, Hypervisor};
 
 use crate::harness::{bells, count, event, plain, run, start};
 

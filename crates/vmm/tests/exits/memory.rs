@@ -2,7 +2,7 @@
 
 use vm_memory::{Bytes, GuestAddress};
 use vmbell_guest::{Parameters, offset};
-use vmbell_hypervisor::{Hypervisor, Vm, VmEntry, VmExit};
+use vmbell_hypervisor::{Hypervisor, VmEntry, VmExit};
 use vmbell_vmm::PARAMETERS;
 
 use crate::harness::{AREA, HOLE, plain, programs, run, run_to_done, start};

@@ -1,14 +1,16 @@
 //! Port input and output.
 
+use std::sync::Arc;
+
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell_guest::{Parameters, offset};
-use vmbell_hypervisor::{Hypervisor, IoEvents, Vm, VmEntry, VmExit};
+use vmbell_hypervisor::{Hypervisor, Vm, VmEntry, VmExit};
 use vmbell_vmm::PARAMETERS;
 
 use crate::harness::{AREA, count, event, plain, programs, run, run_to_done, start};
 
-fn word<V: Vm>(vm: &V, address: u64) -> u64 {
+fn word(vm: &Arc<dyn Vm>, address: u64) -> u64 {
     vm.memory().read_obj(GuestAddress(address)).unwrap()
 }
 
@@ -64,7 +66,7 @@ fn every_form_of_output_and_input_leaves_with_its_data<H: Hypervisor>(h: &H) {
 }
 
 /// What `strings.S` left in rcx and its pointer, pass by pass.
-fn pass<V: Vm>(vm: &V, index: u64) -> (u64, u64) {
+fn pass(vm: &Arc<dyn Vm>, index: u64) -> (u64, u64) {
     let base = PARAMETERS.0 + offset::WORD as u64 + 16 * index;
     (word(vm, base), word(vm, base + 8))
 }

@@ -6,9 +6,7 @@ use std::arch::x86_64::{__cpuid_count, _xgetbv};
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell_guest::Parameters;
-use vmbell_hypervisor::{
-    Hypervisor, IoEvents, PatchMode, SpinPolicy, Vm, VmConfig, VmEntry, VmExit,
-};
+use vmbell_hypervisor::{Hypervisor, PatchMode, SpinPolicy, VmConfig, VmEntry, VmExit};
 
 use crate::harness::{
     AREA, HOLE, configured, count, event, has_doorbells_at, programs, run_to_done, start,

@@ -3,7 +3,7 @@
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell_guest::{Parameters, Program, programs};
-use vmbell_hypervisor::{Hypervisor, IoEvents, PatchMode, SpinPolicy, Vm, VmConfig, VmExit};
+use vmbell_hypervisor::{Hypervisor, PatchMode, SpinPolicy, VmConfig, VmExit};
 use vmbell_vmm::CODE;
 
 use crate::harness::{

@@ -1,5 +1,7 @@
 //! A guest that jumps where the host says, with the registers that the host says.
 
+use std::sync::Arc;
+
 use vm_memory::{Bytes, GuestAddress};
 use vmbell_guest::{Parameters, offset};
 use vmbell_hypervisor::{EntryPoint, Vcpu, Vm};
@@ -66,7 +68,7 @@ pub const fn landing(index: u32) -> u64 {
 }
 
 /// Takes a vCPU that makes these jumps in turn; before each, `back` words of its stack lead back.
-pub fn take<V: Vm>(vm: &V, index: u32, jumps: &[Jump], back: u64) -> V::Vcpu {
+pub fn take(vm: &Arc<dyn Vm>, index: u32, jumps: &[Jump], back: u64) -> Box<dyn Vcpu> {
     assert!(jumps.len() <= MOST, "{} jumps", jumps.len());
     let at = |offset| GuestAddress(base(index) + offset);
     let memory = vm.memory();
@@ -96,7 +98,7 @@ pub fn take<V: Vm>(vm: &V, index: u32, jumps: &[Jump], back: u64) -> V::Vcpu {
 }
 
 /// How often a jump came back.
-pub fn landed<V: Vm>(vm: &V, index: u32) -> u64 {
+pub fn landed(vm: &Arc<dyn Vm>, index: u32) -> u64 {
     let place = GuestAddress(base(index) + offset::RINGS as u64);
     vm.memory().read_obj(place).unwrap()
 }

@@ -55,12 +55,12 @@ pub fn has_doorbells_at<H: Hypervisor>(hypervisor: &H, place: IoEventAddress) ->
 }
 
 /// A guest as the defaults make it.
-pub fn plain<H: Hypervisor>(hypervisor: &H) -> H::Vm {
+pub fn plain<H: Hypervisor>(hypervisor: &H) -> Arc<dyn Vm> {
     configured(hypervisor, VmConfig::default())
 }
 
 /// A guest made like this.
-pub fn configured<H: Hypervisor>(hypervisor: &H, config: VmConfig) -> H::Vm {
+pub fn configured<H: Hypervisor>(hypervisor: &H, config: VmConfig) -> Arc<dyn Vm> {
     process::alone(|| {
         hypervisor
             .create_vm(&config)
@@ -83,19 +83,24 @@ pub fn count(event: &EventFd) -> u64 {
 }
 
 /// Takes a vCPU and lets it begin with a program.
-pub fn start<V: Vm>(vm: &V, program: Program, parameters: Parameters, index: u32) -> V::Vcpu {
+pub fn start(
+    vm: &Arc<dyn Vm>,
+    program: Program,
+    parameters: Parameters,
+    index: u32,
+) -> Box<dyn Vcpu> {
     vm.memory().write_slice(program.code, CODE).unwrap();
     parameters.write(vm.memory(), PARAMETERS).unwrap();
     begin(vm, index)
 }
 
 /// Takes a vCPU and lets it begin with the program that is loaded.
-pub fn begin<V: Vm>(vm: &V, index: u32) -> V::Vcpu {
+pub fn begin(vm: &Arc<dyn Vm>, index: u32) -> Box<dyn Vcpu> {
     begin_at(vm, index, PARAMETERS)
 }
 
 /// The same, with a page of parameters of its own.
-pub fn begin_at<V: Vm>(vm: &V, index: u32, page: GuestAddress) -> V::Vcpu {
+pub fn begin_at(vm: &Arc<dyn Vm>, index: u32, page: GuestAddress) -> Box<dyn Vcpu> {
     let mut vcpu = vm.create_vcpu(index).unwrap();
     let sp = STACK_TOP.0 + 0x1_0000 * u64::from(index);
     vcpu.set_entry_point(EntryPoint::Program {
@@ -113,15 +118,15 @@ pub fn kick_if_hung(kick: Arc<dyn Kick>) -> Deadline {
 }
 
 /// Runs a vCPU once. If the guest hangs, the exit is a kick.
-pub fn step<C: Vcpu>(vcpu: &mut C, entry: VmEntry) -> Result<VmExit, Error> {
+pub fn step(vcpu: &mut Box<dyn Vcpu>, entry: VmEntry) -> Result<VmExit, Error> {
     let _unless_done = kick_if_hung(vcpu.kick_handle());
     vcpu.run(entry)
 }
 
 /// Runs a vCPU until it says that it is done; gives the exits before that. Reads are answered by
 /// `answer`.
-pub fn run_to_done<C: Vcpu>(
-    vcpu: &mut C,
+pub fn run_to_done(
+    vcpu: &mut Box<dyn Vcpu>,
     mut answer: impl FnMut(&VmExit) -> VmEntry,
 ) -> Vec<VmExit> {
     let _unless_done = kick_if_hung(vcpu.kick_handle());
@@ -144,12 +149,12 @@ pub fn run_to_done<C: Vcpu>(
 }
 
 /// [`run_to_done`] for guests that read nothing.
-pub fn run<C: Vcpu>(vcpu: &mut C) -> Vec<VmExit> {
+pub fn run(vcpu: &mut Box<dyn Vcpu>) -> Vec<VmExit> {
     run_to_done(vcpu, |_| VmEntry::Resume)
 }
 
 /// Runs a vCPU until it ends in a fault, and gives that.
-pub fn fault<C: Vcpu>(vcpu: &mut C) -> vmbell_hypervisor::Fault {
+pub fn fault(vcpu: &mut Box<dyn Vcpu>) -> vmbell_hypervisor::Fault {
     match step(vcpu, VmEntry::Resume) {
         Ok(VmExit::Fault(fault)) => *fault,
         Ok(exit) => panic!("no fault but {exit:x?}"),

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::process::{Child, Command};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::process::{Pid, Signal, kill_process};
 use vmbell_hypervisor::{Hypervisor, Vm, VmConfig};
@@ -100,7 +100,7 @@ pub fn spawn(command: &mut Command) -> Child {
 }
 
 /// A guest and its sandbox process.
-pub fn with_sandbox<H: Hypervisor>(hypervisor: &H, config: &VmConfig) -> (H::Vm, i32) {
+pub fn with_sandbox<H: Hypervisor>(hypervisor: &H, config: &VmConfig) -> (Arc<dyn Vm>, i32) {
     let _one = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
     let vm = hypervisor
         .create_vm(config)

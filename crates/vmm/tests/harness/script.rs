@@ -1,8 +1,10 @@
 //! A guest that plays what a test tells it, an access at a time.
 
+use std::sync::Arc;
+
 use vm_memory::{Bytes, GuestAddress};
 use vmbell_guest::Parameters;
-use vmbell_hypervisor::{Vm, VmEntry, VmExit};
+use vmbell_hypervisor::{Vcpu, Vm, VmEntry, VmExit};
 use vmbell_vmm::PARAMETERS;
 
 use super::{AREA, bells, programs, run_to_done, start};
@@ -69,16 +71,16 @@ impl Op {
 
 /// A vCPU that plays scripts.
 #[derive(Debug)]
-pub struct Player<'v, V: Vm> {
-    vm: &'v V,
+pub struct Player<'v> {
+    vm: &'v Arc<dyn Vm>,
     /// The vCPU.
-    pub vcpu: V::Vcpu,
+    pub vcpu: Box<dyn Vcpu>,
     script: u64,
 }
 
-impl<'v, V: Vm> Player<'v, V> {
+impl<'v> Player<'v> {
     /// Takes vCPU 0.
-    pub fn new(vm: &'v V) -> Self {
+    pub fn new(vm: &'v Arc<dyn Vm>) -> Self {
         let vcpu = start(
             vm,
             programs::script(),
@@ -96,7 +98,7 @@ impl<'v, V: Vm> Player<'v, V> {
     }
 
     /// Takes another vCPU; its parameters lie in the page below its script.
-    pub fn another(vm: &'v V, index: u32) -> Self {
+    pub fn another(vm: &'v Arc<dyn Vm>, index: u32) -> Self {
         let script = AREA + 0x1_0000 * u64::from(index);
         let page = GuestAddress(script - 0x1000);
         assert!(page.0 > PARAMETERS.0, "vcpu 0 has a page of its own");

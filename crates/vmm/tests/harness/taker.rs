@@ -1,6 +1,7 @@
 //! A guest that takes interrupts and counts them by vector.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, VolatileMemory};
 use vmbell::irq::{Gsi, IrqError, Msi, Route, Target};
 use vmbell_guest::{Parameters, done};
 use vmbell_hypervisor::{
-    Capability, Error, Hypervisor, Irqchip, Irqs, Support, Vcpu, Vm, VmConfig, VmEntry, VmExit,
+    Capability, Error, Hypervisor, Irqchip, Support, Vcpu, Vm, VmConfig, VmEntry, VmExit,
 };
 use vmbell_vmm::CODE;
 
@@ -64,7 +65,7 @@ pub fn page(index: u32) -> GuestAddress {
 }
 
 /// Takes a vCPU and lets it begin.
-pub fn take<V: Vm>(vm: &V, index: u32, doing: Doing, address: u64, flags: u64) -> V::Vcpu {
+pub fn take(vm: &Arc<dyn Vm>, index: u32, doing: Doing, address: u64, flags: u64) -> Box<dyn Vcpu> {
     vm.memory()
         .write_slice(programs::interrupts().code, CODE)
         .unwrap();
@@ -113,14 +114,14 @@ pub fn has_messages<H: Hypervisor>(h: &H) -> bool {
 mod here {
     use super::*;
 
-    pub fn prepare<V: Vm>(_: &V, _: GuestAddress) {}
+    pub fn prepare(_: &Arc<dyn Vm>, _: GuestAddress) {}
 
     pub fn msi(vcpu: u8, vector: u8) -> Msi {
         Msi::fixed(vcpu, vector)
     }
 
     /// Interrupts a vCPU that halts with [`LAST`]; says whether it takes that, now or later.
-    pub fn wake<V: Vm>(vm: &V, index: u32) -> bool {
+    pub fn wake(vm: &Arc<dyn Vm>, index: u32) -> bool {
         vm.signal_msi(msi(u8::try_from(index).unwrap(), LAST))
             .unwrap()
     }
@@ -141,7 +142,7 @@ mod here {
     const WAKE: u32 = 8;
 
     /// Tells the guest which interrupt controllers it has, and where its bell is.
-    pub fn prepare<V: Vm>(vm: &V, page: GuestAddress) {
+    pub fn prepare(vm: &Arc<dyn Vm>, page: GuestAddress) {
         let gic = vm.gic().unwrap();
         let message = LpiMessage {
             tables: TABLES,
@@ -172,7 +173,7 @@ mod here {
     }
 
     /// Interrupts a vCPU with [`LAST`]. Whether it takes that is not known.
-    pub fn wake<V: Vm>(vm: &V, index: u32) -> bool {
+    pub fn wake(vm: &Arc<dyn Vm>, index: u32) -> bool {
         let gsi = Gsi::new(WAKE + index).unwrap();
         vm.set_line(gsi, true).unwrap();
         vm.set_line(gsi, false).unwrap();
@@ -181,22 +182,22 @@ mod here {
 }
 
 /// How often a vCPU has taken a vector.
-pub fn taken<V: Vm>(vm: &V, index: u32, vector: u8) -> u64 {
+pub fn taken(vm: &Arc<dyn Vm>, index: u32, vector: u8) -> u64 {
     word(vm, index, COUNTS + 8 * u64::from(vector))
 }
 
 /// How many EOIs a vCPU was spared.
-pub fn spared<V: Vm>(vm: &V, index: u32) -> u64 {
+pub fn spared(vm: &Arc<dyn Vm>, index: u32) -> u64 {
     word(vm, index, SPARED)
 }
 
 /// How much work waits for a vCPU.
-pub fn work<V: Vm>(vm: &V, index: u32) -> u64 {
+pub fn work(vm: &Arc<dyn Vm>, index: u32) -> u64 {
     word(vm, index, 0x7d0)
 }
 
 /// Waits until a vCPU has done all its work, which is a wait for each piece.
-pub fn await_all_work<V: Vm>(vm: &V, index: u32) {
+pub fn await_all_work(vm: &Arc<dyn Vm>, index: u32) {
     let mut left = work(vm, index);
     while left > 0 {
         await_that("a piece of work", || work(vm, index) < left);
@@ -205,7 +206,7 @@ pub fn await_all_work<V: Vm>(vm: &V, index: u32) {
 }
 
 /// Gives a vCPU one more piece of work.
-pub fn add_work<V: Vm>(vm: &V, index: u32) {
+pub fn add_work(vm: &Arc<dyn Vm>, index: u32) {
     let place = GuestAddress(page(index).0 + 0x7d0);
     let slice = vm.memory().get_slice(place, 8).unwrap();
     let word = slice.get_atomic_ref::<AtomicU64>(0).unwrap();
@@ -213,28 +214,28 @@ pub fn add_work<V: Vm>(vm: &V, index: u32) {
 }
 
 /// How many interrupts found none.
-pub fn spurious<V: Vm>(vm: &V, index: u32) -> u64 {
+pub fn spurious(vm: &Arc<dyn Vm>, index: u32) -> u64 {
     word(vm, index, 0x7c8)
 }
 
 /// How many rounds a vCPU has made.
-pub fn rounds<V: Vm>(vm: &V, index: u32) -> u64 {
+pub fn rounds(vm: &Arc<dyn Vm>, index: u32) -> u64 {
     word(vm, index, RINGS)
 }
 
-pub fn word<V: Vm>(vm: &V, index: u32, offset: u64) -> u64 {
+pub fn word(vm: &Arc<dyn Vm>, index: u32, offset: u64) -> u64 {
     let place = GuestAddress(page(index).0 + offset);
     vm.memory().load(place, SeqCst).unwrap()
 }
 
 /// Tells a vCPU to end.
-pub fn stop<V: Vm>(vm: &V, index: u32) {
+pub fn stop(vm: &Arc<dyn Vm>, index: u32) {
     let place = GuestAddress(page(index).0 + vmbell_guest::offset::PAUSE as u64);
     vm.memory().write_obj(1_u64, place).unwrap();
 }
 
 /// Runs a vCPU to its end, tells `see` of each exit before that, and fails if a register changed.
-pub fn run_to_end<C: Vcpu>(vcpu: &mut C, see: &(impl Fn(&VmExit) + Sync)) {
+pub fn run_to_end(vcpu: &mut Box<dyn Vcpu>, see: &(impl Fn(&VmExit) + Sync)) {
     loop {
         match vcpu.run(VmEntry::Resume) {
             Ok(exit) if done(&exit).is_some() => {
@@ -249,14 +250,14 @@ pub fn run_to_end<C: Vcpu>(vcpu: &mut C, see: &(impl Fn(&VmExit) + Sync)) {
 }
 
 /// Runs vCPUs on threads of their own while `meanwhile` does its part; then tells them to end.
-pub fn while_running<V: Vm>(vm: &V, vcpus: Vec<V::Vcpu>, meanwhile: impl FnOnce()) {
+pub fn while_running(vm: &Arc<dyn Vm>, vcpus: Vec<Box<dyn Vcpu>>, meanwhile: impl FnOnce()) {
     while_running_and_seeing(vm, vcpus, &|_| {}, meanwhile);
 }
 
 /// The same, and `see` is told of each exit.
-pub fn while_running_and_seeing<V: Vm>(
-    vm: &V,
-    vcpus: Vec<V::Vcpu>,
+pub fn while_running_and_seeing(
+    vm: &Arc<dyn Vm>,
+    vcpus: Vec<Box<dyn Vcpu>>,
     see: &(impl Fn(&VmExit) + Sync),
     meanwhile: impl FnOnce(),
 ) {
@@ -293,7 +294,7 @@ pub fn while_running_and_seeing<V: Vm>(
 pub const LAST: u8 = 0xfe;
 
 /// A guest that halts makes no round before its first interrupt.
-fn is_halted_at_start<V: Vm>(vm: &V, index: u32) -> bool {
+fn is_halted_at_start(vm: &Arc<dyn Vm>, index: u32) -> bool {
     let doing = word(vm, index, vmbell_guest::offset::VALUE as u64);
     if doing == Doing::Halts as u64 {
         std::thread::sleep(Duration::from_millis(5));

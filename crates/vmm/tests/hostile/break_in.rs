@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use stub::layout::{SLOT_BASE, SLOT_SIZE};
-use vmbell_hypervisor::{Hypervisor, Vcpu, VmConfig, VmEntry, VmExit};
+use vmbell_hypervisor::{Hypervisor, VmConfig, VmEntry, VmExit};
 use vmbell_vmm::Deadline;
 
 use crate::harness::jumps::{self, Jump};

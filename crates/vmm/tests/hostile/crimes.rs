@@ -2,7 +2,7 @@
 
 use vm_memory::{Bytes, GuestAddress};
 use vmbell_guest::Parameters;
-use vmbell_hypervisor::{Fault, Hypervisor, Vcpu, Vm, VmConfig, VmEntry, VmExit};
+use vmbell_hypervisor::{Fault, Hypervisor, VmConfig, VmEntry, VmExit};
 use vmbell_vmm::{Deadline, PARAMETERS};
 
 use crate::harness::process::{await_gone, with_sandbox};

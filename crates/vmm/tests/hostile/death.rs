@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::irq::Gsi;
 use vmbell_guest::{Parameters, Results};
-use vmbell_hypervisor::{Hypervisor, IoEvents, Irqchip, Irqs, Vcpu, Vm, VmConfig, VmEntry};
+use vmbell_hypervisor::{Hypervisor, Irqchip, VmConfig, VmEntry};
 use vmbell_usermode::Usermode;
 use vmbell_vmm::PARAMETERS;
 
@@ -16,7 +16,7 @@ use crate::harness::process::{children_of, exists, signal, spawn, stat, stop, wi
 use crate::harness::script::{Op, Player};
 use crate::harness::{await_that, begin, chain, count, event, kick_if_hung, programs, start};
 
-fn a_killed_sandbox_is_an_error_on_every_vcpu<H: Hypervisor<Vm: Vm<Vcpu: 'static>>>(h: &H) {
+fn a_killed_sandbox_is_an_error_on_every_vcpu<H: Hypervisor>(h: &H) {
     let (vm, sandbox) = with_sandbox(
         h,
         &VmConfig {
@@ -132,9 +132,7 @@ fn a_removal_from_a_sandbox_that_is_being_killed_succeeds<H: Hypervisor>(h: &H) 
     }
 }
 
-fn a_guest_outlives_the_thread_that_made_it<H: Hypervisor<Vm: 'static> + Copy + Send + 'static>(
-    h: &H,
-) {
+fn a_guest_outlives_the_thread_that_made_it<H: Hypervisor + Copy + Send + 'static>(h: &H) {
     let hypervisor = *h;
     let (vm, sandbox) = std::thread::spawn(move || with_sandbox(&hypervisor, &VmConfig::default()))
         .join()

@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::os::fd::AsRawFd;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -12,7 +13,7 @@ use stub::layout::FD_BASE;
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell_guest::Parameters;
-use vmbell_hypervisor::{Hypervisor, IoEvents, Irqchip, Vcpu, Vm, VmConfig, VmEntry};
+use vmbell_hypervisor::{Hypervisor, Irqchip, Vcpu, Vm, VmConfig, VmEntry};
 use vmm_sys_util::eventfd::EventFd;
 
 use crate::harness::process::{await_gone, signal, sleeps_in_write, with_sandbox};
@@ -41,7 +42,7 @@ fn returning_gadget() -> u64 {
 }
 
 /// A vCPU that is about to make this call from the stub.
-fn caller<V: Vm>(vm: &V, call: [u64; 4]) -> V::Vcpu {
+fn caller(vm: &Arc<dyn Vm>, call: [u64; 4]) -> Box<dyn Vcpu> {
     for (word, address) in call.into_iter().zip((AREA..).step_by(8)) {
         vm.memory().write_obj(word, GuestAddress(address)).unwrap();
     }
@@ -107,7 +108,7 @@ fn the_descriptor_thread_handles_no_signal<H: Hypervisor>(h: &H) {
 }
 
 /// A guest with a vCPU that writes the doorbell's descriptor from the stub, in no section.
-fn with_writer<H: Hypervisor>(h: &H) -> (H::Vm, <H::Vm as Vm>::Vcpu, i32) {
+fn with_writer<H: Hypervisor>(h: &H) -> (Arc<dyn Vm>, Box<dyn Vcpu>, i32) {
     let config = VmConfig {
         ram_size: RAM,
         vcpus: VCPUS,
@@ -130,11 +131,11 @@ impl Drop for KillAtEnd {
     }
 }
 
-fn calls<V: Vm>(vm: &V) -> u64 {
+fn calls(vm: &Arc<dyn Vm>) -> u64 {
     vm.memory().read_obj(GuestAddress(AREA + 0x80)).unwrap()
 }
 
-fn await_calls<V: Vm>(vm: &V) {
+fn await_calls(vm: &Arc<dyn Vm>) {
     let before = calls(vm);
     await_that("the guest's calls", || calls(vm) >= before + 3);
 }

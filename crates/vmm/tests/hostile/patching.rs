@@ -2,7 +2,7 @@
 
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell_guest::{Parameters, Results};
-use vmbell_hypervisor::{Hypervisor, IoEvents, PatchMode, Vm, VmConfig};
+use vmbell_hypervisor::{Hypervisor, PatchMode, VmConfig};
 use vmbell_vmm::PARAMETERS;
 
 use crate::harness::{configured, count, event, programs, run, start};

@@ -9,7 +9,7 @@ use stub::layout::{MAX_VCPUS, RunPage, SHARED_BASE, SLOT_BASE, SLOT_SIZE, Shared
 use vm_memory::GuestAddress;
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell_guest::{DONE_PORT, Parameters};
-use vmbell_hypervisor::{Hypervisor, IoEvents, Vcpu, Vm, VmConfig, VmEntry, VmExit};
+use vmbell_hypervisor::{Hypervisor, Vcpu, VmConfig, VmEntry, VmExit};
 use vmbell_vmm::Deadline;
 
 use crate::harness::process::{await_gone, with_sandbox};
@@ -21,14 +21,14 @@ use crate::harness::{
 const RUNS: u64 = SHARED_BASE + (size_of::<Shared>() - MAX_VCPUS * size_of::<RunPage>()) as u64;
 
 /// Enters a vCPU for some time, or until its sandbox ends. No panic, no hang.
-fn enter_for<C: Vcpu>(vcpu: &mut C, time: Duration) -> Result<u64, String> {
+fn enter_for(vcpu: &mut Box<dyn Vcpu>, time: Duration) -> Result<u64, String> {
     let begun = Instant::now();
     enter_until(vcpu, move || begun.elapsed() >= time)
 }
 
 /// The same until a condition holds.
-fn enter_until<C: Vcpu>(
-    vcpu: &mut C,
+fn enter_until(
+    vcpu: &mut Box<dyn Vcpu>,
     is_over: impl Fn() -> bool + Clone + Send + 'static,
 ) -> Result<u64, String> {
     let _kick = Deadline::when(is_over.clone(), vcpu.kick_handle()).unwrap();
@@ -104,7 +104,7 @@ fn removal_ends_though_the_counters_are_nonsense<H: Hypervisor>(h: &H) {
     await_gone(sandbox);
 }
 
-fn a_forged_exit_is_an_exit_or_an_error<H: Hypervisor<Vm: Vm<Vcpu: 'static>>>(h: &H) {
+fn a_forged_exit_is_an_exit_or_an_error<H: Hypervisor>(h: &H) {
     for seed in 1..6 {
         let (vm, sandbox) = with_sandbox(
             h,
@@ -135,7 +135,7 @@ fn a_forged_exit_is_an_exit_or_an_error<H: Hypervisor<Vm: Vm<Vcpu: 'static>>>(h:
     }
 }
 
-fn every_reason_can_be_forged<H: Hypervisor<Vm: Vm<Vcpu: 'static>>>(h: &H) {
+fn every_reason_can_be_forged<H: Hypervisor>(h: &H) {
     // The exit's first word, beside an exit that has a meaning: the guest jumps into the stub
     // where it hands over. Here vCPU 1 stores one reason for ever.
     for reason in 0..16_u64 {

@@ -3,7 +3,7 @@
 use stub::layout::{SHARED_BASE, SLOT_BASE, SLOT_SIZE};
 use vm_memory::{Bytes, GuestAddress};
 use vmbell_guest::DONE_PORT;
-use vmbell_hypervisor::{Hypervisor, PatchMode, Vm, VmConfig, VmEntry, VmExit};
+use vmbell_hypervisor::{Hypervisor, PatchMode, VmConfig, VmEntry, VmExit};
 
 use crate::harness::jumps::{self, Jump};
 use crate::harness::{AREA, HOLE, configured, programs, step};

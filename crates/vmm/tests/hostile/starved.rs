@@ -5,13 +5,14 @@
 //! a runnable thread waits beside busy processes is up to the kernel's scheduler.
 #![allow(unsafe_code)]
 
+use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::irq::Gsi;
 use vmbell_guest::Parameters;
-use vmbell_hypervisor::{Error, Hypervisor, IoEvents, Irqchip, Irqs, Vcpu, Vm, VmConfig, VmEntry};
+use vmbell_hypervisor::{Error, Hypervisor, Irqchip, Vm, VmConfig, VmEntry};
 use vmm_sys_util::eventfd::EventFd;
 
 use crate::harness::process::{tasks, with_sandbox};
@@ -39,10 +40,10 @@ fn hold(thread: libc::pid_t, held: impl FnOnce()) {
 }
 
 /// Runs `body` while the vCPU's thread of a guest that spins is held.
-fn while_held<H: Hypervisor<Vm: Vm<Vcpu: 'static> + Sync>>(
+fn while_held<H: Hypervisor>(
     h: &H,
-    body: impl FnOnce(&H::Vm) -> Result<(), Error>,
-    before: impl FnOnce(&H::Vm),
+    body: impl FnOnce(&Arc<dyn Vm>) -> Result<(), Error>,
+    before: impl FnOnce(&Arc<dyn Vm>),
 ) {
     let config = VmConfig {
         irqchip: Irqchip::Full,
@@ -73,11 +74,12 @@ const PLACE: IoEventAddress = IoEventAddress::Pio(0x500);
 
 fn a_removed_doorbell_waits_for_a_vcpu_that_gets_no_cpu<H>(h: &H)
 where
-    H: Hypervisor<Vm: Vm<Vcpu: 'static> + Sync>,
+    H: Hypervisor,
 {
     let (bell, any) = (event(), Datamatch::U8(None));
-    let register =
-        |vm: &H::Vm, event: &EventFd| vm.register_ioevent(event, PLACE, any, Sharing::Exclusive);
+    let register = |vm: &Arc<dyn Vm>, event: &EventFd| {
+        vm.register_ioevent(event, PLACE, any, Sharing::Exclusive)
+    };
     while_held(
         h,
         |vm| {
@@ -90,7 +92,7 @@ where
 
 fn a_removed_irqfd_waits_for_a_vcpu_that_gets_no_cpu<H>(h: &H)
 where
-    H: Hypervisor<Vm: Vm<Vcpu: 'static> + Sync>,
+    H: Hypervisor,
 {
     let (irqfd, resample, gsi) = (event(), event(), Gsi::new(4).unwrap());
     while_held(

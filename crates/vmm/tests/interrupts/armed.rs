@@ -3,10 +3,11 @@
 //! The guest interrupts itself and looks at its word with loads. On the usermode backend nothing but
 //! what a script names makes it leave; on KVM the host's own interrupts do, and take the bit back.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use vmbell_hypervisor::{Hypervisor, Irqs, Vm};
+use vmbell_hypervisor::{Hypervisor, Vm};
 
 use crate::harness::script::Op;
 use crate::harness::{AREA, HANG, configured};
@@ -34,7 +35,7 @@ fn look(word: u64) -> Op {
 }
 
 /// A guest that takes interrupts and has PV EOI.
-fn switched_on<V: Vm>(vm: &V) -> Logged<'_, V> {
+fn switched_on(vm: &Arc<dyn Vm>) -> Logged<'_> {
     let mut guest = Logged::new(vm, NO_EOI);
     guest.play(&[Op::WriteMsr(MSR_PV_EOI, SWITCHED_ON), Op::Unmask]);
     guest
@@ -110,7 +111,7 @@ fn a_task_priority_that_changes_while_armed_loses_no_eoi<H: Hypervisor>(h: &H) {
     assert_eq!(guest.log(&[Op::WriteMsr(TPR, 0)]), whole(0x6f));
 }
 
-fn a_halt_with_an_eoi_owed_is_ended_by_its_own_class<H: Hypervisor<Vm: Sync>>(h: &H) {
+fn a_halt_with_an_eoi_owed_is_ended_by_its_own_class<H: Hypervisor>(h: &H) {
     let vm = configured(h, with_interrupts(1));
     let mut guest = switched_on(&vm);
     // Before the first interrupt, which can come before the guest's first instruction: without an EOI it would hold all

@@ -6,7 +6,7 @@ use stub::layout::{MAX_VCPUS, RunPage, SHARED_BASE, Shared};
 use vm_memory::GuestAddress;
 use vmbell::irq::Gsi;
 use vmbell_guest::Parameters;
-use vmbell_hypervisor::{Hypervisor, Irqs, Vcpu, Vm, VmConfig, VmEntry, VmExit};
+use vmbell_hypervisor::{Hypervisor, Vcpu, VmConfig, VmEntry, VmExit};
 use vmbell_vmm::{CODE, Deadline};
 
 use crate::harness::process::{await_gone, with_sandbox};
@@ -106,7 +106,7 @@ fn a_handler_is_set_before_the_first_run_and_in_the_guest<H: Hypervisor>(h: &H) 
 const RUNS: u64 = SHARED_BASE + (size_of::<Shared>() - MAX_VCPUS * size_of::<RunPage>()) as u64;
 
 /// Enters a vCPU until its sandbox or the time is at its end.
-fn enter_until<C: Vcpu>(vcpu: &mut C, end: Instant) -> String {
+fn enter_until(vcpu: &mut Box<dyn Vcpu>, end: Instant) -> String {
     let _deadline = Deadline::new(end, vcpu.kick_handle()).unwrap();
     while Instant::now() < end {
         match vcpu.run(VmEntry::Resume) {
@@ -118,7 +118,7 @@ fn enter_until<C: Vcpu>(vcpu: &mut C, end: Instant) -> String {
     "in time".into()
 }
 
-fn local_apics_full_of_nonsense_harm_nobody_else<H: Hypervisor<Vm: Vm<Vcpu: 'static>>>(h: &H) {
+fn local_apics_full_of_nonsense_harm_nobody_else<H: Hypervisor>(h: &H) {
     let apics = SHARED_BASE..RUNS;
     let page = size_of::<RunPage>() as u64;
     for (round, value) in (0..).zip([

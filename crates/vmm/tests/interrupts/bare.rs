@@ -1,5 +1,7 @@
 //! A guest whose stack pointer is whatever a test wants.
 
+use std::sync::Arc;
+
 use vmbell_guest::Parameters;
 use vmbell_hypervisor::{Vcpu, Vm};
 use vmbell_vmm::CODE;
@@ -7,7 +9,7 @@ use vmbell_vmm::CODE;
 use crate::harness::{programs, start};
 
 /// Takes vCPU 0; it says when it has its stack, and waits for interrupts.
-pub fn spin_with_stack<V: Vm>(vm: &V, rsp: u64) -> V::Vcpu {
+pub fn spin_with_stack(vm: &Arc<dyn Vm>, rsp: u64) -> Box<dyn Vcpu> {
     let parameters = Parameters {
         value: rsp,
         ..Parameters::default()

@@ -4,7 +4,7 @@
 use iced_x86::{Decoder, DecoderOptions, Mnemonic};
 use vm_memory::{Bytes, GuestAddress};
 use vmbell_guest::{DONE_PORT, HANDLER, Interrupts, Parameters, Program, programs as guests};
-use vmbell_hypervisor::{EntryPoint, Hypervisor, Irqchip, Vcpu, Vm, VmConfig, VmEntry, VmExit};
+use vmbell_hypervisor::{EntryPoint, Hypervisor, Irqchip, VmConfig, VmEntry, VmExit};
 use vmbell_vmm::{CODE, PARAMETERS, STACK_TOP};
 
 use crate::harness::{configured, programs, step};

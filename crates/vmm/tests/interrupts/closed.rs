@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use vmbell::irq::Gsi;
-use vmbell_hypervisor::{Hypervisor, Irqs};
+use vmbell_hypervisor::Hypervisor;
 
 use crate::harness::{await_that, configured, count, event};
 use crate::taker::{Doing, EDGE, LEVEL, PINS, take, taken, while_running, with_interrupts};

@@ -1,6 +1,6 @@
 //! Every interrupt arrives, once, wherever the vCPU is.
 
-use vmbell_hypervisor::{Hypervisor, Irqs};
+use vmbell_hypervisor::Hypervisor;
 
 use crate::harness::{HOLE, await_that, configured};
 use crate::taker::{

@@ -114,11 +114,8 @@ fn an_exit_before_the_eoi_takes_the_bit_back<H: Hypervisor>(h: &H) {
     let exits = crate::harness::run_to_done(&mut guest.player.vcpu, |exit| {
         if matches!(exit, VmExit::PioIn { .. }) {
             seen.push(
-                vm_memory::Bytes::read_obj::<u32>(
-                    vmbell_hypervisor::Vm::memory(&vm),
-                    vm_memory::GuestAddress(WORD),
-                )
-                .unwrap(),
+                vm_memory::Bytes::read_obj::<u32>(vm.memory(), vm_memory::GuestAddress(WORD))
+                    .unwrap(),
             );
         }
         VmEntry::Resume

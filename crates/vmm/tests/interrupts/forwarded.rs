@@ -1,11 +1,12 @@
 //! Forwarded lines: the guest ends each interrupt by its PV EOI bit, and the device looks.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::process::Signal;
 use vmbell::irq::{ForwardedLine, Gsi, IrqError, Msi, Route, Target};
-use vmbell_hypervisor::{Capability, Error, Hypervisor, Irqs, Vm, VmEntry, VmExit};
+use vmbell_hypervisor::{Capability, Error, Hypervisor, Vm, VmEntry, VmExit};
 
 use crate::harness::process::{signal, with_sandbox};
 use crate::harness::script::Op;
@@ -56,8 +57,8 @@ fn a_guest_without_the_bit_ends_them_by_the_register<H: Hypervisor>(h: &H) {
 }
 
 /// Lets a guest take an interrupt, and calls `meanwhile` once while its handler runs.
-fn in_mid_interrupt<V: Vm>(
-    vm: &V,
+fn in_mid_interrupt(
+    vm: &Arc<dyn Vm>,
     line: &dyn ForwardedLine,
     meanwhile: impl Fn() + Sync,
     then: impl FnOnce(),
@@ -177,7 +178,7 @@ fn nothing_is_under_way_once_the_guest_was_killed<H: Hypervisor>(h: &H) {
 }
 
 /// A guest that plays scripts, with pin 4 level-triggered.
-fn logged<V: Vm>(vm: &V, options: u64) -> Logged<'_, V> {
+fn logged(vm: &Arc<dyn Vm>, options: u64) -> Logged<'_> {
     const IOAPIC: u64 = 0xfec0_0000;
     let mut guest = Logged::new(vm, options);
     guest.play(&[

@@ -1,6 +1,8 @@
 //! arm64's interrupt controllers as this library sets them up, seen from the guest: priorities, both modes of the end of
 //! an interrupt, SPIs and LPIs (Arm IHI 0069 and IHI 0048).
 
+use std::sync::Arc;
+
 use vmbell::irq::{Gsi, Msi};
 use vmbell_guest::{GicInterrupt, HANDLER, Interrupts, LpiMessage, Parameters, Results, done};
 use vmbell_hypervisor::aarch64::FIRST_SPI;
@@ -33,13 +35,13 @@ fn message() -> Msi {
     msi(0, EVENT as u8)
 }
 
-struct Checked<V: Vm> {
-    vm: V,
-    vcpu: V::Vcpu,
+struct Checked {
+    vm: Arc<dyn Vm>,
+    vcpu: Box<dyn Vcpu>,
 }
 
-impl<V: Vm> Checked<V> {
-    fn new<H: Hypervisor<Vm = V>>(h: &H, level: bool, lpi: bool) -> Self {
+impl Checked {
+    fn new<H: Hypervisor>(h: &H, level: bool, lpi: bool) -> Self {
         let vm = configured(h, with_interrupts(1));
         let mut vcpu = start(&vm, programs::gic_checks(), Parameters::default(), 0);
         vcpu.set_interrupt_handler(CODE.0 + HANDLER).unwrap();

@@ -1,6 +1,7 @@
 //! Halted vCPUs and whatever wakes them, once an irqfd has done so: nothing is lost, and nothing comes
 //! twice.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use std::time::Duration;
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::irq::{Gsi, Route, Target};
 use vmbell_guest::{DONE_PORT, Parameters};
-use vmbell_hypervisor::{Hypervisor, Irqs, Vcpu, Vm, VmEntry, VmExit};
+use vmbell_hypervisor::{Hypervisor, Vcpu, Vm, VmEntry, VmExit};
 use vmbell_vmm::CODE;
 use vmm_sys_util::eventfd::EventFd;
 
@@ -28,7 +29,7 @@ fn let_it_sleep() {
 }
 
 /// Signals an irqfd again and again, each time after the vCPU has taken the one before.
-fn wake(vm: &impl Vm, vcpu: u32, irqfd: &EventFd, vector: u8, times: u64) {
+fn wake(vm: &Arc<dyn Vm>, vcpu: u32, irqfd: &EventFd, vector: u8, times: u64) {
     let before = taken(vm, vcpu, vector);
     for round in 1..=times {
         let_it_sleep();
@@ -131,7 +132,7 @@ fn many_irqfds_wake_one_vcpu<H: Hypervisor>(h: &H) {
 
 /// Puts the program of the partners where the takers were. A taker that is done goes on behind its
 /// output, near the program's end, and comes from there to the beginning of the other program.
-fn go_on_as_partners(vm: &impl Vm) {
+fn go_on_as_partners(vm: &Arc<dyn Vm>) {
     let (takers, partners) = (programs::interrupts().code, programs::partners().code);
     assert!(
         partners.len() + 16 < takers.len(),
@@ -147,7 +148,7 @@ fn go_on_as_partners(vm: &impl Vm) {
     vm.memory().write_slice(&code, CODE).unwrap();
 }
 
-fn to_done<C: Vcpu>(vcpu: &mut C) {
+fn to_done(vcpu: &mut Box<dyn Vcpu>) {
     let exit = step(vcpu, VmEntry::Resume).unwrap();
     assert!(
         matches!(
@@ -162,7 +163,7 @@ fn to_done<C: Vcpu>(vcpu: &mut C) {
     );
 }
 
-fn vcpus_that_irqfds_woke_wake_each_other<H: Hypervisor<Vm: Sync>>(h: &H) {
+fn vcpus_that_irqfds_woke_wake_each_other<H: Hypervisor>(h: &H) {
     const COUNT: u64 = 2_000;
     let vm = configured(h, with_interrupts(2));
     let routes = [0, 1].map(|index| Route {

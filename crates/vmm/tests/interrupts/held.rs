@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use vmbell::irq::Gsi;
-use vmbell_hypervisor::{Error, Hypervisor, Irqs, Vcpu, VmExit};
+use vmbell_hypervisor::{Error, Hypervisor, VmExit};
 use vmm_sys_util::eventfd::EventFd;
 
 use crate::harness::process::{sleeps_in_write, with_sandbox};

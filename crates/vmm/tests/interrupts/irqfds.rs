@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use vmbell::irq::{Gsi, Route, Target};
-use vmbell_hypervisor::{Hypervisor, Irqchip, Irqs, VmConfig};
+use vmbell_hypervisor::{Hypervisor, Irqchip, VmConfig};
 
 use crate::harness::{await_that, chain, configured, count, event};
 use crate::taker::{

@@ -1,11 +1,11 @@
 //! Level-triggered lines: every piece of work is done, and no interrupt comes without work.
 
-use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex};
 
 use vmbell::irq::{Gsi, LevelLine};
-use vmbell_hypervisor::{Hypervisor, IrqTrigger, Irqs, Vm, VmExit};
+use vmbell_hypervisor::{Hypervisor, IrqTrigger, Vm, VmExit};
 use vmm_sys_util::eventfd::EventFd;
 
 use crate::harness::{bells, configured, count, event, rounds};
@@ -18,14 +18,14 @@ use crate::taker::{
 const WORKS: u64 = 500;
 
 /// A device behind a resampling irqfd: it signals when it has work, and again at an EOI while it has.
-struct Resampled<'v, V> {
-    vm: &'v V,
+struct Resampled<'v> {
+    vm: &'v Arc<dyn Vm>,
     trigger: Box<dyn IrqTrigger>,
     resample: EventFd,
     asserted: Mutex<bool>,
 }
 
-impl<V: Vm> Resampled<'_, V> {
+impl Resampled<'_> {
     fn add(&self) {
         let mut asserted = self.asserted.lock().unwrap();
         add_work(self.vm, 0);
@@ -55,7 +55,7 @@ enum By {
     Trigger,
 }
 
-fn resampled<H: Hypervisor<Vm: Sync>>(h: &H, by: By, doing: Doing, flags: u64) {
+fn resampled<H: Hypervisor>(h: &H, by: By, doing: Doing, flags: u64) {
     let works = rounds(WORKS);
     let vm = configured(h, with_interrupts(1));
     let irqfd = event();
@@ -105,22 +105,22 @@ fn resampled<H: Hypervisor<Vm: Sync>>(h: &H, by: By, doing: Doing, flags: u64) {
     assert!(spared(&vm, 0) <= 1, "EOIs of a level line were put off");
 }
 
-fn all_resampled<H: Hypervisor<Vm: Sync>>(h: &H, by: By) {
+fn all_resampled<H: Hypervisor>(h: &H, by: By) {
     resampled(h, by, Doing::Spins, 0);
     resampled(h, by, Doing::Halts, 0);
     resampled(h, by, Doing::Writes, 0);
     resampled(h, by, Doing::Spins, PV_EOI);
 }
 
-fn a_resampled_line_loses_nothing_and_invents_nothing<H: Hypervisor<Vm: Sync>>(h: &H) {
+fn a_resampled_line_loses_nothing_and_invents_nothing<H: Hypervisor>(h: &H) {
     all_resampled(h, By::Write);
 }
 
-fn a_line_that_a_trigger_raises_loses_and_invents_nothing<H: Hypervisor<Vm: Sync>>(h: &H) {
+fn a_line_that_a_trigger_raises_loses_and_invents_nothing<H: Hypervisor>(h: &H) {
     all_resampled(h, By::Trigger);
 }
 
-fn a_line_stays_up_until_the_device_is_served<H: Hypervisor<Vm: Sync>>(h: &H) {
+fn a_line_stays_up_until_the_device_is_served<H: Hypervisor>(h: &H) {
     let works = rounds(WORKS);
     let vm = configured(h, with_interrupts(1));
     let gsi = Gsi::new(4).unwrap();

@@ -1,7 +1,9 @@
 //! A guest that plays a script and keeps a log of the interrupts that come meanwhile.
 
+use std::sync::Arc;
+
 use vm_memory::{Bytes, GuestAddress};
-use vmbell_hypervisor::{Vcpu, Vm, VmExit};
+use vmbell_hypervisor::{Vm, VmExit};
 
 use crate::harness::AREA;
 use crate::harness::programs;
@@ -37,14 +39,14 @@ pub const SELF_IPI: u32 = 0x83f;
 pub const MSR_PV_EOI: u32 = 0x4b56_4d04;
 
 /// A vCPU with its script and its log.
-pub struct Logged<'v, V: Vm> {
-    vm: &'v V,
-    pub player: Player<'v, V>,
+pub struct Logged<'v> {
+    vm: &'v Arc<dyn Vm>,
+    pub player: Player<'v>,
 }
 
-impl<'v, V: Vm> Logged<'v, V> {
+impl<'v> Logged<'v> {
     /// Takes vCPU 0, with its x2APIC on and interrupts masked.
-    pub fn new(vm: &'v V, options: u64) -> Self {
+    pub fn new(vm: &'v Arc<dyn Vm>, options: u64) -> Self {
         let code = programs::handler().code;
         vm.memory()
             .write_slice(code, GuestAddress(HANDLER))

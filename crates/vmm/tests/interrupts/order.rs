@@ -79,10 +79,7 @@ fn a_handler_is_interrupted_by_higher_ones_only<H: Hypervisor>(h: &H) {
     let exits = crate::harness::run_to_done(&mut guest.player.vcpu, |exit| {
         if matches!(exit, vmbell_hypervisor::VmExit::PioIn { port: 0x79, .. }) {
             if vector.get() <= 0x60 {
-                assert!(
-                    vmbell_hypervisor::Irqs::signal_msi(&vm, crate::taker::msi(0, vector.get()))
-                        .unwrap()
-                );
+                assert!(vm.signal_msi(crate::taker::msi(0, vector.get())).unwrap());
             }
             vector.set(vector.get() + 0x10);
         }

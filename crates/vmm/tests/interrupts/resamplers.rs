@@ -55,7 +55,7 @@ impl Device {
 
 fn each_of_many_resamplefds_is_told_once<H: Hypervisor>(h: &H, doing: Doing) {
     let vm = configured(h, with_interrupts(1));
-    let mut devices: Vec<_> = (0..MANY).map(|_| Device::on(&vm)).collect();
+    let mut devices: Vec<_> = (0..MANY).map(|_| Device::on(&*vm)).collect();
     let vcpu = take(&vm, 0, doing, 0, PINS);
     let mut eois = 0;
     while_running(&vm, vec![vcpu], || {
@@ -94,12 +94,12 @@ fn an_eoi_tells_each_of_many_once<H: Hypervisor>(h: &H) {
 }
 
 /// One device raises as fast as it is told, while another comes and goes beside `others` that stay.
-fn removed_beside<H: Hypervisor<Vm: Sync>>(h: &H, others: usize, doing: Doing) {
+fn removed_beside<H: Hypervisor>(h: &H, others: usize, doing: Doing) {
     let removals = rounds(300);
     let what = format!("{doing:?} beside {others} others");
     let vm = configured(h, with_interrupts(1));
-    let mut device = Device::on(&vm);
-    let _others: Vec<_> = (0..others).map(|_| Device::on(&vm)).collect();
+    let mut device = Device::on(&*vm);
+    let _others: Vec<_> = (0..others).map(|_| Device::on(&*vm)).collect();
     let vcpu = take(&vm, 0, doing, 0, PINS);
     let (end, mut raised, mut seen) = (AtomicBool::new(false), 0, 0);
     while_running(&vm, vec![vcpu], || {
@@ -112,7 +112,7 @@ fn removed_beside<H: Hypervisor<Vm: Sync>>(h: &H, others: usize, doing: Doing) {
             });
             let removed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
                 for removal in 0..removals {
-                    let mut guest = Device::on(&vm);
+                    let mut guest = Device::on(&*vm);
                     std::thread::sleep(Duration::from_micros(removal % 7 * 50));
                     vm.unregister_irqfd(&guest.irqfd, gsi()).unwrap();
                     let told = guest.told();
@@ -129,7 +129,7 @@ fn removed_beside<H: Hypervisor<Vm: Sync>>(h: &H, others: usize, doing: Doing) {
     assert!(seen > 0, "no eoi came between two removals, {what}");
 }
 
-fn a_removed_one_is_told_no_more_while_eois_come<H: Hypervisor<Vm: Sync>>(h: &H) {
+fn a_removed_one_is_told_no_more_while_eois_come<H: Hypervisor>(h: &H) {
     for doing in [Doing::Spins, Doing::Halts] {
         removed_beside(h, 0, doing);
         removed_beside(h, 5, doing);
@@ -137,7 +137,7 @@ fn a_removed_one_is_told_no_more_while_eois_come<H: Hypervisor<Vm: Sync>>(h: &H)
 }
 
 /// More of them than the usermode backend's stub knows: with the one that comes and goes, or always.
-fn a_removed_one_of_many_is_told_no_more_while_eois_come<H: Hypervisor<Vm: Sync>>(h: &H) {
+fn a_removed_one_of_many_is_told_no_more_while_eois_come<H: Hypervisor>(h: &H) {
     for doing in [Doing::Spins, Doing::Halts] {
         removed_beside(h, 7, doing);
         removed_beside(h, MANY, doing);

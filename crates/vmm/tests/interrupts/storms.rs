@@ -1,12 +1,13 @@
 //! Interrupts as fast as they can be sent, beside kicks and exits of all kinds: as many arrive as were
 //! raised, no register changes, no ring is lost.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell_hypervisor::{Hypervisor, IoEvents, PatchMode, Vcpu, Vm, VmConfig, VmExit};
+use vmbell_hypervisor::{Hypervisor, PatchMode, Vm, VmConfig, VmExit};
 
 use crate::harness::{HANG, HOLE, await_that, configured, count, event};
 use crate::taker::{
@@ -68,8 +69,8 @@ impl Storm {
     }
 
     /// Raises vectors as fast as they arrive, until that and something else is enough; gives how many of each.
-    fn raise<V: Vm>(
-        vm: &V,
+    fn raise(
+        vm: &Arc<dyn Vm>,
         index: u32,
         seed: u64,
         is_enough: &(impl Fn() -> bool + Sync),
@@ -122,7 +123,7 @@ impl Storm {
         let runners: Vec<_> = (0..vcpus)
             .map(|index| take(&vm, index, self.doing, self.address(), self.flags))
             .collect();
-        let kicks: Vec<_> = runners.iter().map(Vcpu::kick_handle).collect();
+        let kicks: Vec<_> = runners.iter().map(|vcpu| vcpu.kick_handle()).collect();
         let (calm, kicked) = (
             AtomicBool::new(!self.kicks),
             std::sync::atomic::AtomicU64::new(0),

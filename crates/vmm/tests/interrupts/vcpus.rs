@@ -3,7 +3,7 @@
 use vm_memory::Bytes;
 use vmbell::irq::{Gsi, Msi, Route, Target};
 use vmbell_guest::{DONE_PORT, Parameters};
-use vmbell_hypervisor::{Hypervisor, Irqchip, Irqs, Vcpu, Vm, VmConfig, VmEntry, VmExit};
+use vmbell_hypervisor::{Hypervisor, Irqchip, Vcpu, VmConfig, VmEntry, VmExit};
 use vmbell_vmm::CODE;
 
 use crate::harness::{await_that, begin_at, configured, programs, rounds};
@@ -115,7 +115,7 @@ fn send<H: Hypervisor>(h: &H, halts: [u64; 2]) {
         vcpu
     });
     std::thread::scope(|scope| {
-        let run = |mut vcpu: <H::Vm as Vm>::Vcpu| {
+        let run = |mut vcpu: Box<dyn Vcpu>| {
             scope.spawn(move || {
                 let exit = vcpu.run(VmEntry::Resume).unwrap();
                 assert!(
@@ -142,7 +142,7 @@ fn send<H: Hypervisor>(h: &H, halts: [u64; 2]) {
 }
 
 #[cfg(target_arch = "x86_64")]
-fn vcpus_interrupt_each_other<H: Hypervisor<Vm: Vm<Vcpu: Send>>>(h: &H) {
+fn vcpus_interrupt_each_other<H: Hypervisor>(h: &H) {
     send(h, [0, 0]);
     send(h, [1, 1]);
     send(h, [0, 1]);

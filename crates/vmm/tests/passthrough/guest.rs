@@ -8,7 +8,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use vmbell::irq::{Gsi, Msi, PINS, Route, Target};
 use vmbell::memory::{Bytes, FileOffset, GuestAddress, GuestMemoryMmap};
 use vmbell_guest::{HANDLER, Interrupts, Parameters, VECTOR, offset};
-use vmbell_hypervisor::{Capability, Hypervisor, Irqchip, Vcpu, Vm, VmConfig};
+use vmbell_hypervisor::{Capability, Hypervisor, Irqchip, Vcpu, VmConfig};
 use vmbell_vfio::PassthroughError;
 use vmbell_vfio::device::Device;
 use vmbell_vfio::dma::DmaSpace;
@@ -86,16 +86,16 @@ pub struct Run {
 }
 
 /// A guest with the program that drives the device.
-pub struct Guest<H: Hypervisor> {
-    pub machine: Machine<H::Vm>,
+pub struct Guest {
+    pub machine: Machine,
     /// Why accesses have failed.
     pub errors: Arc<Mutex<Vec<String>>>,
     memory: GuestMemoryMmap,
 }
 
-impl<H: Hypervisor> Guest<H> {
+impl Guest {
     /// A guest for this device, which may be in these places.
-    pub fn new(h: &H, device: &Device, places: &[Place]) -> Self {
+    pub fn new<H: Hypervisor>(h: &H, device: &Device, places: &[Place]) -> Self {
         let memory = memory(VmConfig::default().ram_base, RAM);
         let config = VmConfig {
             irqchip: Irqchip::Full,
@@ -148,7 +148,7 @@ impl<H: Hypervisor> Guest<H> {
     }
 
     /// Takes the vCPU, with the program for `count` interrupts.
-    pub fn start(&self, count: u64) -> <H::Vm as Vm>::Vcpu {
+    pub fn start(&self, count: u64) -> Box<dyn Vcpu> {
         let machine = &self.machine;
         self.set_count(count);
         let interrupts = Interrupts {
@@ -173,9 +173,9 @@ impl<H: Hypervisor> Guest<H> {
     }
 
     /// Runs the vCPU until it says that it is done; fails if it hangs.
-    pub fn run_to_end(&self, vcpu: &mut <H::Vm as Vm>::Vcpu) -> u32 {
+    pub fn run_to_end(&self, vcpu: &mut Box<dyn Vcpu>) -> u32 {
         let _unless_done = kick_if_hung(vcpu.kick_handle());
-        let stop = self.machine.runner(vcpu).run();
+        let stop = self.machine.runner(&mut **vcpu).run();
         match stop.unwrap_or_else(|error| panic!("{}", chain(&error))) {
             Stop::Done(data) => data,
             stop => panic!("{stop:?} after {:?}", self.counts()),
@@ -209,10 +209,7 @@ impl<H: Hypervisor> Guest<H> {
     }
 
     /// Runs an endless program while `meanwhile` does its part, then ends it.
-    pub fn while_running(&self, meanwhile: impl FnOnce())
-    where
-        H::Vm: Sync,
-    {
+    pub fn while_running(&self, meanwhile: impl FnOnce()) {
         let mut vcpu = self.start(u64::MAX / 2);
         std::thread::scope(|scope| {
             let thread = scope.spawn(move || self.run_to_end(&mut vcpu));

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use vm_memory::{Bytes, GuestAddress};
-use vmbell_hypervisor::{Hypervisor, Vm};
+use vmbell_hypervisor::Hypervisor;
 use vmbell_vfio::host::{Bus, Host};
 use vmbell_vmm::{AssignedEvent, Boot, Image, Pc, PcConfig, Stop};
 
@@ -113,7 +113,7 @@ fn is_ready() -> bool {
 }
 
 /// A PC with the card, and what happens to that.
-fn with_card<H: Hypervisor>(hypervisor: &H) -> (Pc<H::Vm>, Events) {
+fn with_card<H: Hypervisor>(hypervisor: &H) -> (Pc, Events) {
     assert!(
         is_ready(),
         "{CARD} cannot be assigned: run this with vmbell lab run --device e1000e"

@@ -11,7 +11,7 @@ use vmbell_devices::pci_testdev::PciTestdevConfig;
 use vmbell_devices::virtio::Entropy;
 use vmbell_devices::virtio::VirtioConfig;
 use vmbell_guest::{DONE_PORT, Program};
-use vmbell_hypervisor::{ExitCounts, Hypervisor, Vm};
+use vmbell_hypervisor::{ExitCounts, Hypervisor};
 use vmbell_vfio::host::{Bus, Host};
 use vmbell_vmm::{Boot, Image, OnEvent, Pc, PcConfig, Stop};
 

@@ -2,7 +2,7 @@
 
 use vm_memory::{Bytes, GuestAddress};
 use vmbell_guest::{Parameters, Results};
-use vmbell_hypervisor::{EntryPoint, Hypervisor, Vcpu, Vm, VmConfig};
+use vmbell_hypervisor::{EntryPoint, Hypervisor, Vcpu, VmConfig};
 use vmbell_vmm::{CODE, Machine, PARAMETERS, Stop};
 
 use super::harness::{AREA, configured, programs};
@@ -17,10 +17,7 @@ fn page(index: u32) -> GuestAddress {
 }
 
 /// A machine whose vCPUs count for ever, but for the first if it is to be done at once.
-fn machine<H: Hypervisor>(
-    hypervisor: &H,
-    first_is_done: bool,
-) -> (Machine<H::Vm>, Vec<<H::Vm as Vm>::Vcpu>) {
+fn machine<H: Hypervisor>(hypervisor: &H, first_is_done: bool) -> (Machine, Vec<Box<dyn Vcpu>>) {
     let config = VmConfig {
         vcpus: VCPUS,
         ..VmConfig::default()

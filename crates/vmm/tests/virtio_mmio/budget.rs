@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 use vmbell::virtqueue::Chain;
 use vmbell_devices::virtio::{Handler, HandlerError, Serving};
-use vmbell_hypervisor::{Hypervisor, Vcpu, Vm};
+use vmbell_hypervisor::Hypervisor;
 use vmbell_vmm::{Deadline, Stop};
 
 use super::roundtrip::Rig;
@@ -37,12 +37,12 @@ fn a_kick_ends_a_service_and_the_next_run_goes_on_with_it<H: Hypervisor>(hypervi
     let ahead = Ahead {
         stop: Arc::clone(&stop),
     };
-    let mut rig: Rig<H, _> = Rig::new(hypervisor, ahead, Serving::Notified);
+    let mut rig: Rig<_> = Rig::new(hypervisor, ahead, Serving::Notified);
     let queue = rig.queue();
     rig.set_parameters();
     let (served, kick) = (Arc::clone(&queue), rig.vcpu.kick_handle());
     let deadline = Deadline::when(move || served.served() > 10_000, kick).unwrap();
-    let end = rig.machine.runner(&mut rig.vcpu).run().unwrap();
+    let end = rig.machine.runner(&mut *rig.vcpu).run().unwrap();
     assert_eq!(end, Stop::Kicked);
     assert!(!rig.machine.backlog.is_empty(), "the driver is ahead");
     drop(deadline);
@@ -52,7 +52,7 @@ fn a_kick_ends_a_service_and_the_next_run_goes_on_with_it<H: Hypervisor>(hypervi
     while !rig.machine.backlog.is_empty() {
         let (backlog, kick) = (rig.machine.backlog.clone(), rig.vcpu.kick_handle());
         let _deadline = Deadline::when(move || backlog.is_empty(), kick).unwrap();
-        let end = rig.machine.runner(&mut rig.vcpu).run().unwrap();
+        let end = rig.machine.runner(&mut *rig.vcpu).run().unwrap();
         assert_eq!(end, Stop::Kicked);
     }
     let available: u16 = rig.machine.vm().memory().read_obj(AVAILABLE).unwrap();

@@ -6,7 +6,7 @@ use vmbell_devices::Listener;
 use vmbell_devices::virtio::mmio::Interrupt;
 use vmbell_devices::virtio::{Inverter, Serving};
 use vmbell_guest::{HANDLER, Interrupts, programs};
-use vmbell_hypervisor::{Hypervisor, IoEvents, Irqchip, Irqs, Vcpu, VmConfig};
+use vmbell_hypervisor::{Hypervisor, Irqchip, Irqs, VmConfig};
 use vmbell_vmm::CODE;
 use vmm_sys_util::eventfd::EventFd;
 
@@ -70,7 +70,7 @@ fn interrupted<H: Hypervisor>(hypervisor: &H, doorbell: bool) -> (u64, u64) {
     };
     let vm = harness::configured(hypervisor, config);
     let trigger = event();
-    let (gsi, interrupts) = edge(&vm);
+    let (gsi, interrupts) = edge(&*vm);
     vm.register_irqfd(&trigger, gsi, None).unwrap();
     let mut interrupt = Interrupt::new(Some(vm.irq_trigger(&trigger).unwrap()));
     if doorbell {
@@ -79,7 +79,7 @@ fn interrupted<H: Hypervisor>(hypervisor: &H, doorbell: bool) -> (u64, u64) {
         vm.register_ioevent(&event, ACKNOWLEDGE, value, Sharing::Exclusive)
             .unwrap();
     }
-    let mut rig: Rig<H, _> = Rig::with(
+    let mut rig: Rig<_> = Rig::with(
         vm,
         programs::virtqueue_interrupt(),
         Inverter,

@@ -8,7 +8,7 @@ use vmbell_devices::virtio::mmio::{Interrupt, VirtioMmio, register};
 use vmbell_devices::virtio::{Handler, HandlerError, Inverter, Queue, Serving};
 use vmbell_devices::{Listener, WordPoller};
 use vmbell_guest::{Parameters, Program, programs};
-use vmbell_hypervisor::{Hypervisor, IoEvents, Vcpu, Vm, VmConfig};
+use vmbell_hypervisor::{Hypervisor, Vcpu, Vm, VmConfig};
 use vmbell_vmm::{Machine, Stop};
 use vmm_sys_util::eventfd::EventFd;
 
@@ -20,22 +20,22 @@ pub const NOTIFY: IoEventAddress = IoEventAddress::Mmio(HOLE + register::QUEUE_N
 pub const ACKNOWLEDGE: IoEventAddress = IoEventAddress::Mmio(HOLE + register::INTERRUPT_ACK);
 
 /// A guest that sends requests, and a device with two queues.
-pub struct Rig<H: Hypervisor, D> {
-    pub machine: Machine<H::Vm>,
-    pub vcpu: <H::Vm as Vm>::Vcpu,
+pub struct Rig<D> {
+    pub machine: Machine,
+    pub vcpu: Box<dyn Vcpu>,
     device: Arc<VirtioMmio>,
     queues: Vec<Arc<Queue<D>>>,
 }
 
-impl<H: Hypervisor, D: Handler + 'static> Rig<H, D> {
-    pub fn new(hypervisor: &H, handler: D, serving: Serving) -> Self {
+impl<D: Handler + 'static> Rig<D> {
+    pub fn new<H: Hypervisor>(hypervisor: &H, handler: D, serving: Serving) -> Self {
         let vm = harness::configured(hypervisor, VmConfig::default());
         let program = programs::virtqueue_polled();
         Self::with(vm, program, handler, serving, Interrupt::default())
     }
 
     pub fn with(
-        vm: H::Vm,
+        vm: Arc<dyn Vm>,
         program: Program,
         handler: D,
         serving: Serving,
@@ -81,7 +81,7 @@ impl<H: Hypervisor, D: Handler + 'static> Rig<H, D> {
         self.set_parameters();
         let kick = self.vcpu.kick_handle();
         let _unless_done = kick_if_hung(kick);
-        let stop = self.machine.runner(&mut self.vcpu).run().unwrap();
+        let stop = self.machine.runner(&mut *self.vcpu).run().unwrap();
         assert!(matches!(stop, Stop::Done(_)), "{stop}");
         let heavy = self.machine.vm().exit_counts().heavy - before;
         (self.machine.results().unwrap().rings, heavy)
@@ -172,7 +172,7 @@ fn a_ring_outside_of_ram_is_refused_and_the_guest_gives_up<H: Hypervisor>(hyperv
     rig.machine.set_parameters(&parameters).unwrap();
     let kick = rig.vcpu.kick_handle();
     let _unless_done = kick_if_hung(kick);
-    let mut runner = rig.machine.runner(&mut rig.vcpu);
+    let mut runner = rig.machine.runner(&mut *rig.vcpu);
     let _stop = runner.run();
     let refusal = rig.device.take_refusal().map(|refusal| refusal.to_string());
     assert_eq!(refusal.as_deref(), Some("queue 0 cannot be set up"));

@@ -7,7 +7,6 @@
 use super::super::guest::{Guest, Run};
 use crate::{Sample, SubjectError};
 use vmbell_guest::Parameters;
-use vmbell_hypervisor::Hypervisor;
 
 /// What the program does with its interrupts (`eoi.S`).
 const LEAVE_IN_SERVICE: u64 = 1;
@@ -38,7 +37,7 @@ struct Exits {
 
 impl Arrival {
     /// Counts the exits of `guest`, which runs the program of EOIs.
-    pub(super) fn count<H: Hypervisor>(guest: &mut Guest<H>) -> Result<Self, SubjectError> {
+    pub(super) fn count(guest: &mut Guest) -> Result<Self, SubjectError> {
         let (mut one, mut most) = (Vec::new(), Vec::new());
         for _ in 0..TRIES {
             one.push(leave(guest, 1)?);
@@ -75,7 +74,7 @@ impl Exits {
 }
 
 /// A run in which the guest takes `interrupts` and ends none. Then the guest ends them.
-fn leave<H: Hypervisor>(guest: &mut Guest<H>, interrupts: u64) -> Result<Sample, SubjectError> {
+fn leave(guest: &mut Guest, interrupts: u64) -> Result<Sample, SubjectError> {
     let mut go = |value| -> Result<Run, SubjectError> {
         guest.run(&Parameters {
             count: interrupts,

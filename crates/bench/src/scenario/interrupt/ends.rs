@@ -15,16 +15,20 @@ const TRIAL: u64 = 16;
 pub(super) const RESOLUTION: u32 = 2;
 
 /// A scenario with one vCPU and no other thread.
-pub(super) struct Ends<H: Hypervisor> {
+pub(super) struct Ends {
     case: Case,
-    guest: Guest<H>,
+    guest: Guest,
     spared: u64,
     /// The exits that are no EOI's; `None` if the scenario is about whole interrupts.
     arrival: Option<Arrival>,
 }
 
-impl<H: Hypervisor> Ends<H> {
-    pub(super) fn new(hypervisor: &H, case: Case, options: &Options) -> Result<Self, SubjectError> {
+impl Ends {
+    pub(super) fn new(
+        hypervisor: &dyn Hypervisor,
+        case: Case,
+        options: &Options,
+    ) -> Result<Self, SubjectError> {
         let config = case.config(vec![options.first_cpu()]);
         let guest = Guest::with_config(hypervisor, case.name(), case.program(), config, options)?;
         let wiring = case.wiring(guest.machine.vm().as_ref())?;
@@ -66,10 +70,8 @@ impl<H: Hypervisor> Ends<H> {
     }
 }
 
-impl<H: Hypervisor> Scenario for Ends<H> {
-    type Hypervisor = H;
-
-    fn guest(&self) -> &Guest<H> {
+impl Scenario for Ends {
+    fn guest(&self) -> &Guest {
         &self.guest
     }
 

@@ -1,5 +1,7 @@
 //! The list of interrupt scenarios.
 
+use std::sync::Arc;
+
 use super::case::{Case, Lowered};
 use super::ends::{self, Ends};
 use super::ipi::Ipi;
@@ -10,13 +12,10 @@ use vmbell_hypervisor::{Capability, Hypervisor, Support};
 use vmbell_report::Group;
 
 /// All interrupt scenarios of this backend.
-pub(in crate::scenario) fn entries<H>(hypervisor: &H) -> Vec<Entry>
-where
-    H: Hypervisor + Clone + Send + Sync + 'static,
-{
+pub(in crate::scenario) fn entries(hypervisor: &Arc<dyn Hypervisor>) -> Vec<Entry> {
     let entry = |case: Case| {
-        let hypervisor = hypervisor.clone();
-        let make = move |options: &Options| make(&hypervisor, case, options);
+        let hypervisor = Arc::clone(hypervisor);
+        let make = move |options: &Options| make(&*hypervisor, case, options);
         let remarks = Remarks {
             resolution: case.is_an_end().then_some(ends::RESOLUTION),
             ..Remarks::default()
@@ -31,8 +30,8 @@ where
     Case::all().map(entry).collect()
 }
 
-fn make<H: Hypervisor + 'static>(
-    hypervisor: &H,
+fn make(
+    hypervisor: &dyn Hypervisor,
     case: Case,
     options: &Options,
 ) -> Result<Box<dyn Subject>, SubjectError> {

@@ -7,20 +7,23 @@ use super::case::Case;
 use crate::affinity;
 use crate::{Options, Sample, SubjectError};
 use vmbell_guest::Parameters;
-use vmbell_hypervisor::{Hypervisor, Vcpu, Vm};
+use vmbell_hypervisor::{Hypervisor, Vcpu};
 use vmbell_vmm::{Deadline, Stop};
 
 /// The scenario with its two vCPUs.
-pub(super) struct Ipi<H: Hypervisor> {
-    guest: Guest<H>,
-    second: <H::Vm as Vm>::Vcpu,
+pub(super) struct Ipi {
+    guest: Guest,
+    second: Box<dyn Vcpu>,
     cpu: usize,
 }
 
 const CASE: Case = Case::Ipi;
 
-impl<H: Hypervisor> Ipi<H> {
-    pub(super) fn new(hypervisor: &H, options: &Options) -> Result<Self, SubjectError> {
+impl Ipi {
+    pub(super) fn new(
+        hypervisor: &dyn Hypervisor,
+        options: &Options,
+    ) -> Result<Self, SubjectError> {
         let (first, cpu) = options.two_cpus()?;
         let config = CASE.config(vec![first, cpu]);
         let name = CASE.name();
@@ -36,10 +39,8 @@ impl<H: Hypervisor> Ipi<H> {
     }
 }
 
-impl<H: Hypervisor> Scenario for Ipi<H> {
-    type Hypervisor = H;
-
-    fn guest(&self) -> &Guest<H> {
+impl Scenario for Ipi {
+    fn guest(&self) -> &Guest {
         &self.guest
     }
 
@@ -58,7 +59,7 @@ impl<H: Hypervisor> Scenario for Ipi<H> {
             let taking = scope.spawn(move || -> Result<Stop, Failure> {
                 affinity::prefer(cpu);
                 let _deadline = Deadline::when(move || limit.is_run_over(), second.kick_handle())?;
-                Ok(machine.runner(second).run()?)
+                Ok(machine.runner(&mut **second).run()?)
             });
             let run = self.guest.run(&parameters);
             if run.is_err() {

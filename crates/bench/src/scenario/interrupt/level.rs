@@ -15,14 +15,14 @@ use vmbell::doorbell::IoEventAddress;
 use vmbell::irq::{ForwardedLine, Gsi};
 use vmbell_devices::Hook;
 use vmbell_guest::Parameters;
-use vmbell_hypervisor::{Hypervisor, IrqTrigger, Irqs, Vm};
+use vmbell_hypervisor::{Hypervisor, IrqTrigger, Irqs};
 
 /// Where the handler says that it has served the device.
 const SERVED: IoEventAddress = bell(0x60);
 
 /// A scenario of a level-triggered line.
-pub(super) struct Level<H: Hypervisor> {
-    guest: Guest<H>,
+pub(super) struct Level {
+    guest: Guest,
     gsi: Gsi,
     /// What takes the line down, and how the device is told.
     kind: Kind,
@@ -43,8 +43,12 @@ enum Kind {
     Userspace { lowered: EventFd },
 }
 
-impl<H: Hypervisor> Level<H> {
-    pub(super) fn new(hypervisor: &H, case: Case, options: &Options) -> Result<Self, SubjectError> {
+impl Level {
+    pub(super) fn new(
+        hypervisor: &dyn Hypervisor,
+        case: Case,
+        options: &Options,
+    ) -> Result<Self, SubjectError> {
         let name = case.name();
         let config = case.config(vec![options.first_cpu()]);
         let guest = Guest::with_config(hypervisor, name, case.program(), config, options)?;
@@ -69,7 +73,7 @@ impl<H: Hypervisor> Level<H> {
     }
 }
 
-impl<H: Hypervisor> Level<H> {
+impl Level {
     /// Fails unless the guest has ended most of `ops` forwarded interrupts by its bit. A preempted vCPU leaves the
     /// guest in mid interrupt now and then, and ends that one by the register.
     fn check_forwarded(&mut self, ops: u64) -> Result<(), SubjectError> {
@@ -118,7 +122,7 @@ impl Device<'_> {
     }
 }
 
-fn connect<H: Hypervisor>(guest: &Guest<H>, case: Case, gsi: Gsi) -> Result<Kind, Failure> {
+fn connect(guest: &Guest, case: Case, gsi: Gsi) -> Result<Kind, Failure> {
     if case == Case::Level(Lowered::Forwarded) {
         let line = guest.machine.vm().forward_line(gsi)?;
         return Ok(Kind::Forwarded { line });
@@ -141,10 +145,8 @@ fn connect<H: Hypervisor>(guest: &Guest<H>, case: Case, gsi: Gsi) -> Result<Kind
     Ok(Kind::Userspace { lowered })
 }
 
-impl<H: Hypervisor> Scenario for Level<H> {
-    type Hypervisor = H;
-
-    fn guest(&self) -> &Guest<H> {
+impl Scenario for Level {
+    fn guest(&self) -> &Guest {
         &self.guest
     }
 

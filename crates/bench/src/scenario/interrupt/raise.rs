@@ -13,7 +13,7 @@ use crate::affinity;
 use crate::{Clock, Options, Sample, SubjectError};
 use vmbell::irq::{Msi, Target};
 use vmbell_guest::Parameters;
-use vmbell_hypervisor::{Hypervisor, Irqs, Vm};
+use vmbell_hypervisor::{Hypervisor, Irqs};
 
 /// The pause before each signal to a guest that halts: long enough for the guest to fall asleep.
 const PAUSE_HALTED: Duration = Duration::from_micros(50);
@@ -31,15 +31,19 @@ enum Source {
 }
 
 /// A scenario of latency.
-pub(super) struct Raise<H: Hypervisor> {
-    guest: Guest<H>,
+pub(super) struct Raise {
+    guest: Guest,
     source: Source,
     view: GuestView,
     pause: Duration,
 }
 
-impl<H: Hypervisor> Raise<H> {
-    pub(super) fn new(hypervisor: &H, case: Case, options: &Options) -> Result<Self, SubjectError> {
+impl Raise {
+    pub(super) fn new(
+        hypervisor: &dyn Hypervisor,
+        case: Case,
+        options: &Options,
+    ) -> Result<Self, SubjectError> {
         let name = case.name();
         let config = case.config(vec![options.first_cpu()]);
         let guest = Guest::with_config(hypervisor, name, case.program(), config, options)?;
@@ -121,10 +125,8 @@ impl Signaller<'_> {
     }
 }
 
-impl<H: Hypervisor> Scenario for Raise<H> {
-    type Hypervisor = H;
-
-    fn guest(&self) -> &Guest<H> {
+impl Scenario for Raise {
+    fn guest(&self) -> &Guest {
         &self.guest
     }
 

@@ -6,18 +6,17 @@ use super::edu::{IDENTITY, LIVENESS};
 use super::turn::{ADDRESS, Owner};
 use crate::{Sample, SubjectError};
 use vmbell_guest::Parameters;
-use vmbell_hypervisor::Hypervisor;
 
 /// What the guest stores.
 const VALUE: u32 = 0x1234_5678;
 
 /// A scenario of accesses.
-pub(super) struct Access<H: Hypervisor> {
-    pub(super) owner: Owner<H>,
+pub(super) struct Access {
+    pub(super) owner: Owner,
     pub(super) store: bool,
 }
 
-impl<H: Hypervisor> Access<H> {
+impl Access {
     /// Fails unless the guest's accesses have reached the device.
     fn check(&self) -> Result<(), SubjectError> {
         let guest = &self.owner.guest;
@@ -40,10 +39,8 @@ impl<H: Hypervisor> Access<H> {
     }
 }
 
-impl<H: Hypervisor> Scenario for Access<H> {
-    type Hypervisor = H;
-
-    fn guest(&self) -> &Guest<H> {
+impl Scenario for Access {
+    fn guest(&self) -> &Guest {
         &self.owner.guest
     }
 

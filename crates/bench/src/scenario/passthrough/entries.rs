@@ -1,5 +1,7 @@
 //! The list of scenarios with an assigned device.
 
+use std::sync::Arc;
+
 use super::access::Access;
 use super::case::Case;
 use super::interrupt::Interrupt;
@@ -14,13 +16,10 @@ const NOTE: &str = "passthrough-intx-* and -msi-*: each interrupt of an assigned
                     for those are not counted";
 
 /// All scenarios with an assigned device on this backend.
-pub(in crate::scenario) fn entries<H>(hypervisor: &H) -> Vec<Entry>
-where
-    H: Hypervisor + Clone + Send + Sync + 'static,
-{
+pub(in crate::scenario) fn entries(hypervisor: &Arc<dyn Hypervisor>) -> Vec<Entry> {
     let entry = |case: Case| {
-        let hypervisor = hypervisor.clone();
-        let make = move |options: &Options| make(&hypervisor, case, options);
+        let hypervisor = Arc::clone(hypervisor);
+        let make = move |options: &Options| make(&*hypervisor, case, options);
         let remarks = Remarks {
             note: match case {
                 Case::Interrupt { .. } => Some(NOTE),
@@ -53,8 +52,8 @@ pub fn devices(patterns: &[String]) -> Vec<&'static str> {
     names
 }
 
-fn make<H: Hypervisor + 'static>(
-    hypervisor: &H,
+fn make(
+    hypervisor: &dyn Hypervisor,
     case: Case,
     options: &Options,
 ) -> Result<Box<dyn Subject>, SubjectError> {

@@ -4,15 +4,12 @@ use super::super::guest::{Guest, Scenario};
 use super::turn::{ADDRESS, Owner};
 use crate::{Sample, SubjectError};
 use vmbell_guest::Parameters;
-use vmbell_hypervisor::Hypervisor;
 
 /// A scenario of interrupts.
-pub(super) struct Interrupt<H: Hypervisor>(pub(super) Owner<H>);
+pub(super) struct Interrupt(pub(super) Owner);
 
-impl<H: Hypervisor> Scenario for Interrupt<H> {
-    type Hypervisor = H;
-
-    fn guest(&self) -> &Guest<H> {
+impl Scenario for Interrupt {
+    fn guest(&self) -> &Guest {
         &self.0.guest
     }
 

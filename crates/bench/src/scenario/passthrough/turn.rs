@@ -15,7 +15,7 @@ use vmbell::irq::Msi;
 use vmbell_devices::Listener;
 use vmbell_devices::pci::Routes;
 use vmbell_guest::{Interrupts, VECTOR};
-use vmbell_hypervisor::{Capability, ForwardedState, Hypervisor, Irqs, Vm, VmConfig};
+use vmbell_hypervisor::{Capability, ForwardedState, Hypervisor, Irqs, VmConfig};
 use vmbell_vfio::PassthroughError;
 use vmbell_vfio::device::Device;
 use vmbell_vfio::interrupt::{InterruptPath, Vectors};
@@ -27,10 +27,10 @@ pub(super) const ADDRESS: u64 = 0xd000_0000;
 const MEMORY: u64 = 2 << 20;
 
 /// A guest that gets the device for its runs.
-pub(super) struct Owner<H: Hypervisor> {
+pub(super) struct Owner {
     pub(super) case: Case,
     pub(super) assigned: Arc<Assigned>,
-    pub(super) guest: Guest<H>,
+    pub(super) guest: Guest,
     place: Place,
     wiring: Wiring,
 }
@@ -50,9 +50,9 @@ enum Message {
     Userspace(Relay),
 }
 
-impl<H: Hypervisor> Owner<H> {
+impl Owner {
     pub(super) fn new(
-        hypervisor: &H,
+        hypervisor: &dyn Hypervisor,
         assigned: Arc<Assigned>,
         case: Case,
         options: &Options,

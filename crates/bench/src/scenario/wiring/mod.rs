@@ -23,7 +23,7 @@ use vmbell::bus::{BusDevice, BusError, BusRange};
 use vmbell::doorbell::IoEventAddress;
 use vmbell::irq::{Gsi, Route};
 use vmbell_guest::Interrupts;
-use vmbell_hypervisor::{Irqs, Vm};
+use vmbell_hypervisor::Irqs;
 use vmbell_vmm::Machine;
 
 /// How the guest is interrupted.
@@ -73,8 +73,8 @@ pub(crate) const fn bell(number: u16) -> IoEventAddress {
 }
 
 /// Puts a device of eight bytes at an address.
-pub(crate) fn attach<V: Vm>(
-    machine: &Machine<V>,
+pub(crate) fn attach(
+    machine: &Machine,
     address: IoEventAddress,
     device: Arc<dyn BusDevice>,
 ) -> Result<(), BusError> {

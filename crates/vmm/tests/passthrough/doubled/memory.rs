@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use vmbell::memory::{Bytes, GuestAddress};
-use vmbell_hypervisor::{Hypervisor, Vm, VmConfig};
+use vmbell_hypervisor::{Hypervisor, VmConfig};
 use vmbell_vfio::PassthroughError;
 use vmbell_vfio::dma::{DmaMap, DmaSpace};
 use vmbell_vfio::placed::Handover;

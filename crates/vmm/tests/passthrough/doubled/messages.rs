@@ -15,20 +15,20 @@ use crate::harness::{count, event};
 const MANY: u64 = 1000;
 
 /// A guest with a double that sends messages.
-fn with_messages<H: Hypervisor>(h: &H) -> (Guest<H>, Arc<Edu>, impl Drop + use<H>, Vectors) {
+fn with_messages<H: Hypervisor>(h: &H) -> (Guest, Arc<Edu>, impl Drop + use<H>, Vectors) {
     let (edu, space) = (Edu::pci(), Space::new() as Arc<_>);
     let device = edu.open();
     let places = [place(h, true)];
     let guest = Guest::new(h, &device, &places);
     let placed = guest.put(&device, &space, &places, &[]).unwrap();
-    let routes = Routes::new(guest.parts().irqs, Guest::<H>::pins());
+    let routes = Routes::new(guest.parts().irqs, Guest::pins());
     let vectors = Vectors::enable(&device, MSI, 1, &routes).unwrap();
     (guest, edu, placed, vectors)
 }
 
 fn thousand_messages_pass_the_vmm_by<H: Hypervisor>(h: &H) {
     let (guest, edu, _placed, mut vectors) = with_messages(h);
-    vectors.set(0, Some(Guest::<H>::message())).unwrap();
+    vectors.set(0, Some(Guest::message())).unwrap();
     let run = guest.run(MANY);
     println!("{run:?}");
     assert_eq!((run.interrupts, run.spurious), (MANY, 0));
@@ -38,7 +38,7 @@ fn thousand_messages_pass_the_vmm_by<H: Hypervisor>(h: &H) {
     edu.assert_quiet();
 }
 
-fn message_that_is_masked_waits_until_it_is_not<H: Hypervisor<Vm: Sync>>(h: &H) {
+fn message_that_is_masked_waits_until_it_is_not<H: Hypervisor>(h: &H) {
     let (guest, _edu, _placed, mut vectors) = with_messages(h);
     guest.while_running(|| {
         // The guest has raised one, and has no message for it yet.
@@ -46,7 +46,7 @@ fn message_that_is_masked_waits_until_it_is_not<H: Hypervisor<Vm: Sync>>(h: &H) 
         assert_eq!(guest.counts(), (0, 0));
         for round in 0..50 {
             let before = guest.counts().0;
-            vectors.set(0, Some(Guest::<H>::message())).unwrap();
+            vectors.set(0, Some(Guest::message())).unwrap();
             crate::harness::await_that("the one that waited", || guest.counts().0 > before);
             vectors.set(0, None).unwrap();
             assert_eq!(guest.counts().1, 0, "round {round}");
@@ -54,9 +54,9 @@ fn message_that_is_masked_waits_until_it_is_not<H: Hypervisor<Vm: Sync>>(h: &H) 
     });
 }
 
-fn message_can_lead_elsewhere_while_it_comes<H: Hypervisor<Vm: Sync>>(h: &H) {
+fn message_can_lead_elsewhere_while_it_comes<H: Hypervisor>(h: &H) {
     let (guest, _edu, _placed, mut vectors) = with_messages(h);
-    let message = Guest::<H>::message();
+    let message = Guest::message();
     vectors.set(0, Some(message)).unwrap();
     guest.while_running(|| {
         for round in 0..100_u8 {
@@ -74,7 +74,7 @@ fn vectors_that_the_device_has_not_are_refused<H: Hypervisor>(h: &H) {
     let edu = Edu::pci();
     let device = edu.open();
     let guest = Guest::new(h, &device, &[]);
-    let routes = Routes::new(guest.parts().irqs, Guest::<H>::pins());
+    let routes = Routes::new(guest.parts().irqs, Guest::pins());
     for (index, count) in [(MSI, 2), (2, 1), (3, 1), (9, 1), (MSI, 2048)] {
         let error = Vectors::enable(&device, index, count, &routes).unwrap_err();
         assert!(
@@ -83,7 +83,7 @@ fn vectors_that_the_device_has_not_are_refused<H: Hypervisor>(h: &H) {
         );
     }
     let mut vectors = Vectors::enable(&device, MSI, 1, &routes).unwrap();
-    let error = vectors.set(1, Some(Guest::<H>::message())).unwrap_err();
+    let error = vectors.set(1, Some(Guest::message())).unwrap_err();
     assert!(
         matches!(error, PassthroughError::NoInterrupt { subindex: 1, .. }),
         "{error}"

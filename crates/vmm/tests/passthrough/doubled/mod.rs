@@ -19,17 +19,17 @@ use crate::double::{Edu, Space};
 use crate::guest::{Guest, place, wire};
 
 /// A double in a guest.
-pub struct Doubled<H: Hypervisor> {
+pub struct Doubled {
     // Dropped first: the guest outlives its device.
     pub placed: Placed,
-    pub guest: Guest<H>,
+    pub guest: Guest,
     pub edu: Arc<Edu>,
     pub space: Arc<Space>,
 }
 
-impl<H: Hypervisor> Doubled<H> {
+impl Doubled {
     /// With its first interrupt handed over like this, and its registers mapped or not.
-    pub fn new(h: &H, handover: Handover, mapped: bool) -> Self {
+    pub fn new<H: Hypervisor>(h: &H, handover: Handover, mapped: bool) -> Self {
         let (edu, space) = (Edu::pci(), Space::new());
         edu.attach(&space);
         let device = edu.open();

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use vmbell::memory::GuestRegionMmap;
-use vmbell_hypervisor::{AssignedDevices, Hypervisor};
+use vmbell_hypervisor::Hypervisor;
 use vmbell_vfio::PassthroughError;
 use vmbell_vfio::dma::DmaSpace;
 use vmbell_vfio::interrupt::InterruptPath;
@@ -15,7 +15,7 @@ use vmbell_vmm::{OnEvent, Pc, PcConfig};
 use crate::double::{BAR, Edu};
 use crate::harness::chain;
 
-fn pc<H: Hypervisor>(h: &H) -> Pc<H::Vm> {
+fn pc<H: Hypervisor>(h: &H) -> Pc {
     Pc::new(h, PcConfig::default(), io::sink()).unwrap()
 }
 

@@ -14,7 +14,7 @@ use crate::double::{CONFIG, Edu, INTX, RAISE};
 use crate::guest::{Guest, line};
 use crate::harness::{await_that, chain, count, event};
 
-fn device_that_the_host_wants_back_is_given_back<H: Hypervisor<Vm: Sync>>(h: &H) {
+fn device_that_the_host_wants_back_is_given_back<H: Hypervisor>(h: &H) {
     let Doubled {
         placed,
         guest,

@@ -11,7 +11,7 @@ use crate::double::{Edu, RAISE, Space};
 use crate::guest::{Guest, place, wire};
 use crate::harness::{await_that, rounds};
 
-fn torn_down<H: Hypervisor<Vm: Sync>>(h: &H, handover: Handover) {
+fn torn_down<H: Hypervisor>(h: &H, handover: Handover) {
     let (edu, space) = (Edu::pci(), Space::new());
     let dma = Arc::clone(&space) as Arc<dyn DmaSpace>;
     let places = [place(h, handover == Handover::Irqfd)];
@@ -43,11 +43,11 @@ fn torn_down<H: Hypervisor<Vm: Sync>>(h: &H, handover: Handover) {
     assert_eq!(left, [""; 0], "the guest's memory");
 }
 
-fn device_is_taken_out_in_mid_interrupt<H: Hypervisor<Vm: Sync>>(h: &H) {
+fn device_is_taken_out_in_mid_interrupt<H: Hypervisor>(h: &H) {
     alone(|| torn_down(h, Handover::Irqfd));
 }
 
-fn device_of_the_vmms_line_is_taken_out_in_mid_interrupt<H: Hypervisor<Vm: Sync>>(h: &H) {
+fn device_of_the_vmms_line_is_taken_out_in_mid_interrupt<H: Hypervisor>(h: &H) {
     alone(|| torn_down(h, Handover::Vmm));
 }
 

@@ -29,7 +29,7 @@ fn alarms_arrive_by_a_thread_of_the_vmm_that_sees_the_accesses<H: Hypervisor>(h:
     assert_eq!(guest.served(), 100);
 }
 
-fn line_that_nobody_unmasks_interrupts_once<H: Hypervisor<Vm: Sync>>(h: &H) {
+fn line_that_nobody_unmasks_interrupts_once<H: Hypervisor>(h: &H) {
     let clock = Clock::open();
     let guest = Guest::new(h);
     let _placed = guest.put(&clock, Access::Mapped, &[]);

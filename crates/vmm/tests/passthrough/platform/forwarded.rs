@@ -2,7 +2,7 @@
 
 use vmbell::eventfd::EventFd;
 use vmbell::irq::Gic;
-use vmbell_hypervisor::{ForwardedState, Hypervisor, Irqs};
+use vmbell_hypervisor::{ForwardedState, Hypervisor};
 use vmbell_vfio::interrupt::InterruptPath;
 use vmbell_vfio::placed::{Handover, Placed};
 
@@ -57,9 +57,7 @@ fn assert_direct(placed: &Placed, trigger: &EventFd, alarms: u64) {
     assert_eq!(count(trigger), 0);
 }
 
-fn forwarded_interrupt_that_the_guest_leaves_active_is_the_only_one<H: Hypervisor<Vm: Sync>>(
-    h: &H,
-) {
+fn forwarded_interrupt_that_the_guest_leaves_active_is_the_only_one<H: Hypervisor>(h: &H) {
     let clock = Clock::open();
     let guest = Guest::new(h);
     let trigger = event();

@@ -9,7 +9,7 @@ use super::guest::Guest;
 use super::{ALARM, Clock, MASK, MASKED, MATCH, RAW};
 use crate::harness::{await_that, count, event};
 
-fn clock_is_given_back_masked_and_reset<H: Hypervisor<Vm: Sync>>(h: &H) {
+fn clock_is_given_back_masked_and_reset<H: Hypervisor>(h: &H) {
     let clock = Clock::open();
     assert!(clock.device.can_reset());
     for handover in [Handover::Irqfd, Handover::Forwarded] {
@@ -27,7 +27,7 @@ fn clock_is_given_back_masked_and_reset<H: Hypervisor<Vm: Sync>>(h: &H) {
     }
 }
 
-fn clock_that_was_given_back_interrupts_nobody<H: Hypervisor<Vm: Sync>>(h: &H) {
+fn clock_that_was_given_back_interrupts_nobody<H: Hypervisor>(h: &H) {
     let clock = Clock::open();
     for handover in [Handover::Irqfd, Handover::Forwarded] {
         let guest = Guest::new(h);

@@ -10,7 +10,7 @@ use vmbell::irq::Gsi;
 use vmbell::memory::{Bytes, GuestAddress};
 use vmbell_guest::{GicInterrupt, HANDLER, Interrupts, Parameters, offset};
 use vmbell_hypervisor::aarch64::FIRST_SPI;
-use vmbell_hypervisor::{Hypervisor, Irqchip, Irqs, Vcpu, Vm, VmConfig};
+use vmbell_hypervisor::{Hypervisor, Irqchip, Vcpu, VmConfig};
 use vmbell_vfio::PassthroughError;
 use vmbell_vfio::interrupt::Line;
 use vmbell_vfio::placed::{self, Access, Handover, Place, Placed, Wire};
@@ -50,12 +50,12 @@ pub fn wire(handover: Handover) -> Wire {
 }
 
 /// A guest with the program.
-pub struct Guest<H: Hypervisor> {
-    pub machine: Machine<H::Vm>,
+pub struct Guest {
+    pub machine: Machine,
 }
 
-impl<H: Hypervisor> Guest<H> {
-    pub fn new(h: &H) -> Self {
+impl Guest {
+    pub fn new<H: Hypervisor>(h: &H) -> Self {
         let config = VmConfig {
             irqchip: Irqchip::Full,
             ram_size: RAM,
@@ -107,12 +107,12 @@ impl<H: Hypervisor> Guest<H> {
     }
 
     /// Takes the vCPU, with the program, for which the interrupt is a level.
-    pub fn start(&self) -> <H::Vm as Vm>::Vcpu {
+    pub fn start(&self) -> Box<dyn Vcpu> {
         self.start_with(true)
     }
 
     /// The same, with the interrupt a level or an edge.
-    pub fn start_with(&self, level: bool) -> <H::Vm as Vm>::Vcpu {
+    pub fn start_with(&self, level: bool) -> Box<dyn Vcpu> {
         let machine = &self.machine;
         let interrupts = Interrupts {
             gic: Some(GicInterrupt {
@@ -132,7 +132,7 @@ impl<H: Hypervisor> Guest<H> {
     }
 
     /// Takes `count` interrupts.
-    pub fn take(&self, vcpu: &mut <H::Vm as Vm>::Vcpu, count: u64) {
+    pub fn take(&self, vcpu: &mut Box<dyn Vcpu>, count: u64) {
         let begun = Instant::now();
         let stop = self.run(vcpu, count, move || begun.elapsed() > HANG);
         let counts = (self.served(), self.spurious());
@@ -140,14 +140,8 @@ impl<H: Hypervisor> Guest<H> {
     }
 
     /// Takes interrupts while `meanwhile` does its part. It ends wherever the guest is then.
-    pub fn while_taking<T>(
-        &self,
-        vcpu: &mut <H::Vm as Vm>::Vcpu,
-        meanwhile: impl FnOnce() -> T,
-    ) -> T
-    where
-        H::Vm: Sync,
-    {
+    pub fn while_taking<T>(&self, vcpu: &mut Box<dyn Vcpu>, meanwhile: impl FnOnce() -> T) -> T
+where {
         let ended = Arc::new(AtomicBool::new(false));
         let is_over = Arc::clone(&ended);
         std::thread::scope(|scope| {
@@ -163,7 +157,7 @@ impl<H: Hypervisor> Guest<H> {
     /// Runs the program for `count` interrupts, or until a condition holds.
     fn run(
         &self,
-        vcpu: &mut <H::Vm as Vm>::Vcpu,
+        vcpu: &mut Box<dyn Vcpu>,
         count: u64,
         is_over: impl Fn() -> bool + Send + 'static,
     ) -> Stop {
@@ -176,7 +170,7 @@ impl<H: Hypervisor> Guest<H> {
         self.machine.set_parameters(&parameters).unwrap();
         bind_vcpu(self.machine.vm().gic());
         let _deadline = Deadline::when(is_over, vcpu.kick_handle()).unwrap();
-        let stop = self.machine.runner(vcpu).run();
+        let stop = self.machine.runner(&mut **vcpu).run();
         stop.unwrap_or_else(|error| panic!("{}", chain(&error)))
     }
 

@@ -20,7 +20,7 @@ const ACTIVE: &str = "the interrupt is active";
 const KILLS: u64 = 3;
 const ENDS: u64 = 20;
 
-fn clock_of_a_process_that_is_killed_in_mid_interrupt_works_again<H: Hypervisor<Vm: Sync>>(h: &H) {
+fn clock_of_a_process_that_is_killed_in_mid_interrupt_works_again<H: Hypervisor>(h: &H) {
     if std::env::var_os(VICTIM).is_some() {
         return be_killed(h);
     }
@@ -48,7 +48,7 @@ fn victim() -> Child {
     child
 }
 
-fn be_killed<H: Hypervisor<Vm: Sync>>(h: &H) {
+fn be_killed<H: Hypervisor>(h: &H) {
     let clock = Clock::open();
     let guest = Guest::new(h);
     let placed = guest.wired(&clock, Handover::Forwarded);
@@ -84,7 +84,7 @@ fn works_again<H: Hypervisor>(h: &H) {
     }
 }
 
-fn guest_that_ends_in_mid_interrupt_leaves_nothing<H: Hypervisor<Vm: Sync>>(h: &H) {
+fn guest_that_ends_in_mid_interrupt_leaves_nothing<H: Hypervisor>(h: &H) {
     // The other process that has the device for this test has a lock of its own.
     let _alone = alone_with_clock();
     alone(|| {
@@ -102,7 +102,7 @@ fn guest_that_ends_in_mid_interrupt_leaves_nothing<H: Hypervisor<Vm: Sync>>(h: &
 }
 
 /// Ends a guest with an active interrupt, in one of the orders in which its parts can go.
-fn ends<H: Hypervisor<Vm: Sync>>(h: &H, round: u64) {
+fn ends<H: Hypervisor>(h: &H, round: u64) {
     let mut opened = None;
     await_that("the clock", || {
         opened = Clock::again().ok();

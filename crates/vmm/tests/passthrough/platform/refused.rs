@@ -98,7 +98,7 @@ fn guest_without_interrupt_controllers_is_refused<H: Hypervisor>(h: &H) {
         ..VmConfig::default()
     };
     let vm = configured(h, config);
-    assert_refused!(forward(&vm, &clock, line().number()), ForwardError::Gic);
+    assert_refused!(forward(&*vm, &clock, line().number()), ForwardError::Gic);
 }
 
 fn without_the_module_the_capability_says_so_and_the_classic_way_is_there<H: Hypervisor>(h: &H) {

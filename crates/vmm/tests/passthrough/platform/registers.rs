@@ -1,6 +1,6 @@
 //! The registers of the clock in its guest, with and without exits.
 
-use vmbell_hypervisor::{Hypervisor, Vm};
+use vmbell_hypervisor::Hypervisor;
 use vmbell_vfio::placed::Access;
 
 use super::Clock;

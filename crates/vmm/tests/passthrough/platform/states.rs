@@ -16,9 +16,7 @@ fn state(placed: &Placed) -> ForwardedState {
     placed.forwarded().unwrap()[0]
 }
 
-fn row_12_active_interrupt_is_not_made_pending_whatever_its_line_does<H: Hypervisor<Vm: Sync>>(
-    h: &H,
-) {
+fn row_12_active_interrupt_is_not_made_pending_whatever_its_line_does<H: Hypervisor>(h: &H) {
     let clock = Clock::open();
     let guest = Guest::new(h);
     let placed = guest.wired(&clock, Handover::Forwarded);
@@ -76,7 +74,7 @@ fn row_12_second_edge_while_active_is_latched_and_taken_once<H: Hypervisor>(h: &
     assert_eq!((guest.word(AGAIN), guest.spurious()), (0, 0));
 }
 
-fn row_12_mask_while_active_is_refused_and_no_interrupt_is_lost<H: Hypervisor<Vm: Sync>>(h: &H) {
+fn row_12_mask_while_active_is_refused_and_no_interrupt_is_lost<H: Hypervisor>(h: &H) {
     let clock = Clock::open();
     let guest = Guest::new(h);
     let placed = guest.wired(&clock, Handover::Forwarded);
@@ -103,7 +101,7 @@ fn row_12_mask_while_active_is_refused_and_no_interrupt_is_lost<H: Hypervisor<Vm
     assert_eq!((state(&placed).signalled, guest.spurious()), (0, 0));
 }
 
-fn row_12_guest_that_ends_while_active_gives_the_line_back<H: Hypervisor<Vm: Sync>>(h: &H) {
+fn row_12_guest_that_ends_while_active_gives_the_line_back<H: Hypervisor>(h: &H) {
     let clock = Clock::open();
     let guest = Guest::new(h);
     let placed = guest.wired(&clock, Handover::Forwarded);

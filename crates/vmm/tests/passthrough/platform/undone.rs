@@ -10,11 +10,7 @@ use crate::harness::await_that;
 
 const ROUNDS: u64 = 60;
 
-fn forwarding_is_undone_in_mid_interrupt_and_the_classic_way_works_again<
-    H: Hypervisor<Vm: Sync>,
->(
-    h: &H,
-) {
+fn forwarding_is_undone_in_mid_interrupt_and_the_classic_way_works_again<H: Hypervisor>(h: &H) {
     let clock = Clock::open();
     let guest = Guest::new(h);
     let _placed = guest.put(&clock, Access::Mapped, &[]);

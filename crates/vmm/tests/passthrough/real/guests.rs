@@ -20,16 +20,16 @@ const MANY: u64 = 1000;
 const MSIX: u32 = 2;
 
 /// Edu in a guest.
-struct InGuest<H: Hypervisor> {
+struct InGuest {
     // Dropped first: the guest outlives its device.
     placed: Placed,
-    guest: Guest<H>,
+    guest: Guest,
     _real: Real,
 }
 
-impl<H: Hypervisor> InGuest<H> {
+impl InGuest {
     /// With its line handed over like this, if it is.
-    fn new(h: &H, handover: Option<Handover>, mapped: bool) -> Self {
+    fn new<H: Hypervisor>(h: &H, handover: Option<Handover>, mapped: bool) -> Self {
         let real = Real::edu(None);
         let places = [place(h, mapped)];
         let guest = Guest::new(h, &real.device, &places);
@@ -57,9 +57,9 @@ fn thousand_interrupts_of_intx_pass_the_vmm_by<H: Hypervisor>(h: &H) {
 
 fn thousand_interrupts_of_msi_pass_the_vmm_by<H: Hypervisor>(h: &H) {
     let edu = InGuest::new(h, None, true);
-    let routes = Routes::new(edu.guest.parts().irqs, Guest::<H>::pins());
+    let routes = Routes::new(edu.guest.parts().irqs, Guest::pins());
     let mut vectors = Vectors::enable(edu.placed.device(), MSI, 1, &routes).unwrap();
-    vectors.set(0, Some(Guest::<H>::message())).unwrap();
+    vectors.set(0, Some(Guest::message())).unwrap();
     passed_the_vmm_by("msi, irqfd", edu.guest.run(MANY));
 }
 
@@ -89,7 +89,7 @@ fn the_backend_is_told_of_the_group_before_the_device_is_opened<H: Hypervisor>(h
     // A guest needs its device only to know where it is mapped from its start.
     let guest = {
         let first = Real::edu(None);
-        Guest::<H>::new(h, &first.device, &[])
+        Guest::new(h, &first.device, &[])
     };
     let backend = guest.parts().backend as Arc<dyn AssignedDevices>;
     for _ in 0..3 {
@@ -115,28 +115,28 @@ fn the_same_guest_drives_it_on_the_other_backend<H: Hypervisor>(_h: &H) {
 
 fn the_other_backend_takes_its_messages<H: Hypervisor>(_h: &H) {
     let edu = InGuest::new(&Usermode, None, true);
-    let routes = Routes::new(edu.guest.parts().irqs, Guest::<Usermode>::pins());
+    let routes = Routes::new(edu.guest.parts().irqs, Guest::pins());
     let mut vectors = Vectors::enable(edu.placed.device(), MSI, 1, &routes).unwrap();
-    vectors.set(0, Some(Guest::<Usermode>::message())).unwrap();
+    vectors.set(0, Some(Guest::message())).unwrap();
     passed_the_vmm_by("msi, usermode", edu.guest.run(MANY));
 }
 
 fn each_vector_of_the_card_is_a_message_of_its_own<H: Hypervisor>(h: &H) {
     const VECTORS: u8 = 5;
     let card = Real::card();
-    let vm = Arc::new(configured(h, with_interrupts(1)));
-    let irqs = Arc::clone(&vm) as Arc<dyn Irqs>;
-    let routes = Routes::new(irqs, Guest::<H>::pins());
+    let vm = configured(h, with_interrupts(1));
+    let irqs = vm.clone() as Arc<dyn Irqs>;
+    let routes = Routes::new(irqs, Guest::pins());
     let mut vectors = Vectors::enable(&card.device, MSIX, VECTORS.into(), &routes).unwrap();
     let message = |vector: u8| Msi::fixed(0, 0x70 + vector);
     for vector in 0..VECTORS {
         vectors.set(vector.into(), Some(message(vector))).unwrap();
     }
-    let vcpu = take(&*vm, 0, Doing::Halts, 0, 0);
-    while_running(&*vm, vec![vcpu], || {
+    let vcpu = take(&vm, 0, Doing::Halts, 0, 0);
+    while_running(&vm, vec![vcpu], || {
         let signal = |vector: u8| card.device.trigger(MSIX, vector.into()).unwrap();
         let has = |vector, count| {
-            await_that("the message", || taken(&*vm, 0, 0x70 + vector) == count);
+            await_that("the message", || taken(&vm, 0, 0x70 + vector) == count);
         };
         for round in 1..=50 {
             for vector in 0..VECTORS {

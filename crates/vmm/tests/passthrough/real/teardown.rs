@@ -18,13 +18,13 @@ use crate::harness::await_that;
 
 const ROUNDS: u64 = 100;
 
-fn device_is_given_back_in_mid_interrupt_a_hundred_times<H: Hypervisor<Vm: Sync>>(h: &H) {
+fn device_is_given_back_in_mid_interrupt_a_hundred_times<H: Hypervisor>(h: &H) {
     // The other process that has the device for this test has a lock of its own.
     let _alone = alone_with_devices();
     alone(|| given_back(h));
 }
 
-fn given_back<H: Hypervisor<Vm: Sync>>(h: &H) {
+fn given_back<H: Hypervisor>(h: &H) {
     let places = [place(h, true)];
     let guest = {
         let real = Real::open(EDU, None);
@@ -55,7 +55,7 @@ fn given_back<H: Hypervisor<Vm: Sync>>(h: &H) {
     }
 }
 
-fn device_that_the_host_takes_away_is_given_back_in_mid_run<H: Hypervisor<Vm: Sync>>(h: &H) {
+fn device_that_the_host_takes_away_is_given_back_in_mid_run<H: Hypervisor>(h: &H) {
     let real = Real::edu(None);
     let places = [place(h, true)];
     let guest = Guest::new(h, &real.device, &places);

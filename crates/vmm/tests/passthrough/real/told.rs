@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::os::fd::AsFd;
 
-use vmbell_hypervisor::{AssignedDevices, Error, Hypervisor};
+use vmbell_hypervisor::{Error, Hypervisor};
 
 use super::{CARD, EDU, alone_with_devices, group_file};
 use crate::harness::plain;

@@ -8,7 +8,6 @@ use vm_memory::{Bytes, GuestAddress};
 
 use super::super::super::error::KvmError;
 use super::super::super::system::System;
-use super::super::super::vcpu::KvmVcpu;
 use super::super::super::vm::KvmVm;
 use super::code::Code;
 use crate::{EntryPoint, Error, Irqchip, Vcpu, Vm, VmConfig, VmEntry, VmExit};
@@ -20,7 +19,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// A guest with one vCPU that has not run yet.
 pub struct Trial {
     pub vm: KvmVm,
-    vcpu: KvmVcpu,
+    vcpu: Box<dyn Vcpu>,
 }
 
 impl Trial {
