@@ -22,10 +22,10 @@ use vmbell::irq::{ForwardedLine, Gic, Gsi, Msi, Route};
 use vmbell_bench::{
     Clock, Entry, Limit, Options, Plan, Record, Silent, Wanted, run, scenario, select,
 };
+use vmbell_hypervisor::measure::Measure;
 use vmbell_hypervisor::{
-    AssignedDevices, BareExit, BareLoop, Capability, DeviceMemory, Error, EventCounter, ExitCounts,
-    ForwardedInterrupt, Hypervisor, IoEvents, IrqTrigger, Irqs, SpinPolicy, Support, Vcpu, Vm,
-    VmConfig,
+    AssignedDevices, Capability, DeviceMemory, Error, ForwardedInterrupt, Hypervisor, IoEvents,
+    IrqTrigger, Irqs, SpinPolicy, Support, Vcpu, Vm, VmConfig,
 };
 use vmbell_report::Status;
 use vmbell_report::Timing;
@@ -54,10 +54,6 @@ impl<H: Hypervisor> Hypervisor for Forgetful<H> {
     fn create_vm(&self, config: &VmConfig) -> Result<Arc<dyn Vm>, Error> {
         Ok(Arc::new(ForgetfulVm(self.0.create_vm(config)?)))
     }
-
-    fn bare_loop(&self, exit: BareExit) -> Result<Box<dyn BareLoop>, Error> {
-        self.0.bare_loop(exit)
-    }
 }
 
 impl Vm for ForgetfulVm {
@@ -69,16 +65,12 @@ impl Vm for ForgetfulVm {
         self.0.create_vcpu(index)
     }
 
-    fn count_events(&self) -> Box<dyn EventCounter> {
-        self.0.count_events()
+    fn gic(&self) -> Option<Gic> {
+        self.0.gic()
     }
 
-    fn exit_counts(&self) -> ExitCounts {
-        self.0.exit_counts()
-    }
-
-    fn processes(&self) -> Vec<u32> {
-        self.0.processes()
+    fn measure(&self) -> &dyn Measure {
+        self.0.measure()
     }
 }
 
@@ -100,10 +92,6 @@ impl IoEvents for ForgetfulVm {
         _datamatch: Datamatch,
     ) -> Result<(), Error> {
         Ok(())
-    }
-
-    fn register_coalesced(&self, address: u64, len: u32) -> Result<(), Error> {
-        self.0.register_coalesced(address, len)
     }
 }
 
@@ -135,10 +123,6 @@ impl AssignedDevices for ForgetfulVm {
 }
 
 impl Irqs for ForgetfulVm {
-    fn gic(&self) -> Option<Gic> {
-        self.0.gic()
-    }
-
     fn register_irqfd(
         &self,
         _event: &EventFd,

@@ -56,8 +56,4 @@ impl IoEvents for Registry {
         self.registered.fetch_sub(1, Ordering::Relaxed);
         Ok(())
     }
-
-    fn register_coalesced(&self, _address: u64, _len: u32) -> Result<(), Error> {
-        unreachable!("the device asks for doorbells only")
-    }
 }

@@ -40,7 +40,7 @@ pub enum Capability {
     Kernels,
     /// Guest code of ring 0 runs on the CPU; else the backend emulates it instruction by instruction.
     NativeKernelMode,
-    /// Exits that are answered below the VMM are counted ([`ExitCounts::light`](super::ExitCounts::light)).
+    /// Exits that are answered below the VMM are counted ([`ExitCounts::light`](super::measure::ExitCounts::light)).
     CountsLightExits,
     /// Interrupt controllers below the VMM, and irqfds.
     Interrupts,

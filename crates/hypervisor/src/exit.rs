@@ -125,13 +125,3 @@ impl VmEntry {
         }
     }
 }
-
-/// How often a vCPU has left the guest's own code.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ExitCounts {
-    /// Exits that were answered below the VMM, for example by a signal to a doorbell's eventfd; `None` if the backend
-    /// cannot count them here ([`Capability::CountsLightExits`](super::Capability::CountsLightExits)).
-    pub light: Option<u64>,
-    /// Exits that the VMM answered.
-    pub heavy: u64,
-}

@@ -25,10 +25,4 @@ pub trait IoEvents: Send + Sync {
         address: IoEventAddress,
         datamatch: Datamatch,
     ) -> Result<(), Error>;
-
-    /// Coalesces the writes to `len` bytes from guest-physical `address`: they are kept back until the guest
-    /// leaves for another reason or too many are kept, and then come as
-    /// [`VmExit::MmioWrite`](super::VmExit::MmioWrite). Needs
-    /// [`Capability::CoalescedMmio`](super::Capability::CoalescedMmio).
-    fn register_coalesced(&self, address: u64, len: u32) -> Result<(), Error>;
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use vmm_sys_util::eventfd::EventFd;
 
 use super::Error;
-use vmbell::irq::{ForwardedLine, Gic, Gsi, Msi, Route};
+use vmbell::irq::{ForwardedLine, Gsi, Msi, Route};
 
 /// Registers irqfds, sets routes, drives lines and sends messages, from any thread. Every [`Vm`](super::Vm)
 /// implements it.
@@ -35,11 +35,6 @@ pub trait Irqs: Send + Sync {
     /// Sets the level of a line. If the route of the GSI is a message, each call with `level` true sends it. A
     /// GSI without a route does nothing.
     fn set_line(&self, gsi: Gsi, level: bool) -> Result<(), Error>;
-
-    /// The version of an arm64 guest's interrupt controllers; `None` if it has none, and on other architectures.
-    fn gic(&self) -> Option<Gic> {
-        None
-    }
 
     /// Forwards a level-triggered line: the guest's end of its interrupt ends it for the caller too, who looks whether
     /// it has come ([`ForwardedLine`]), and no thread of the host takes part. Needs

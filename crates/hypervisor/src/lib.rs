@@ -3,14 +3,12 @@
 //! A [`Hypervisor`] makes a [`Vm`], and a [`Vm`] makes [`Vcpu`]s. Each vCPU runs on the thread that calls
 //! [`Vcpu::run`]. Where backends differ, the difference is a [`Capability`], which a caller asks for once.
 
-mod bare;
 mod capability;
 mod config;
 mod cpu_features;
 mod created_vcpus;
 mod device_memory;
 mod error;
-mod events;
 mod exit;
 mod forwarded_interrupt;
 mod ioevents;
@@ -21,6 +19,7 @@ mod stage;
 pub mod aarch64;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub mod kvm;
+pub mod measure;
 #[cfg(target_arch = "x86_64")]
 pub mod x86_64;
 
@@ -29,15 +28,13 @@ use std::sync::Arc;
 
 use vm_memory::GuestMemoryMmap;
 
-pub use bare::{BareExit, BareLoop};
 pub use capability::{Capability, Support};
 pub use config::{Containment, PatchMode, SpinPolicy, VmConfig};
 pub use cpu_features::{CpuFeatures, CpuidRegister};
 pub use created_vcpus::CreatedVcpus;
 pub use device_memory::{AssignedDevices, DeviceMemory, Rule as DeviceMemoryRule};
 pub use error::{Error, chain};
-pub use events::{EventCounter, EventCounts};
-pub use exit::{ExitCounts, Fault, VmEntry, VmExit};
+pub use exit::{Fault, VmEntry, VmExit};
 pub use forwarded_interrupt::{ForwardedInterrupt, ForwardedState};
 pub use ioevents::IoEvents;
 pub use irqs::{IrqTrigger, Irqs};
@@ -45,6 +42,9 @@ pub use shared_memory::shared_memory;
 pub use stage::Stage;
 
 pub use vmbell::irq::Irqchip;
+
+use measure::Measure;
+use vmbell::irq::Gic;
 
 /// A backend, which makes guests.
 pub trait Hypervisor: fmt::Debug + Send + Sync {
@@ -71,9 +71,6 @@ pub trait Hypervisor: fmt::Debug + Send + Sync {
     ///
     /// The guest is shared, because devices that register doorbells or interrupts themselves keep it.
     fn create_vm(&self, config: &VmConfig) -> Result<Arc<dyn Vm>, Error>;
-
-    /// Makes a loop that measures the least that an exit to the VMM costs here. Needs [`Capability::BareLoop`].
-    fn bare_loop(&self, exit: BareExit) -> Result<Box<dyn BareLoop>, Error>;
 }
 
 /// A guest: its memory and its vCPUs, its doorbells, its interrupts and the devices that it gets.
@@ -85,16 +82,13 @@ pub trait Vm: IoEvents + Irqs + AssignedDevices + fmt::Debug {
     /// vCPUs.
     fn create_vcpu(&self, index: u32) -> Result<Box<dyn Vcpu>, Error>;
 
-    /// Counts the events of this guest on the calling thread and on the threads that it starts from now on, for
-    /// the vCPUs that have been made by now.
-    fn count_events(&self) -> Box<dyn EventCounter>;
+    /// The version of an arm64 guest's interrupt controllers; `None` if it has none, and on other architectures.
+    fn gic(&self) -> Option<Gic> {
+        None
+    }
 
-    /// The number of exits so far, over all vCPUs.
-    fn exit_counts(&self) -> ExitCounts;
-
-    /// The numbers of the processes, other than this one, that run guest code: their CPU time belongs to the
-    /// guest too.
-    fn processes(&self) -> Vec<u32>;
+    /// The measurements of this guest and its backend.
+    fn measure(&self) -> &dyn Measure;
 }
 
 /// A virtual CPU, owned by the one thread that runs it.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use stub::event::Event;
 
 use super::vm::Guest;
-use vmbell_hypervisor::{EventCounter, EventCounts};
+use vmbell_hypervisor::measure::{EventCounter, EventCounts};
 
 /// Adds the counts of the vCPUs' run pages and of the monitor's irqchip.
 #[derive(Debug)]

@@ -75,7 +75,7 @@ pub use vm::UsermodeVm;
 
 use std::sync::Arc;
 
-use vmbell_hypervisor::{BareExit, BareLoop, Capability, Error, Hypervisor, Support, Vm, VmConfig};
+use vmbell_hypervisor::{Capability, Error, Hypervisor, Support, Vm, VmConfig};
 
 /// The usermode backend.
 #[derive(Clone, Copy, Debug, Default)]
@@ -92,9 +92,5 @@ impl Hypervisor for Usermode {
 
     fn create_vm(&self, config: &VmConfig) -> Result<Arc<dyn Vm>, Error> {
         Ok(Arc::new(UsermodeVm::new(config)?))
-    }
-
-    fn bare_loop(&self, _exit: BareExit) -> Result<Box<dyn BareLoop>, Error> {
-        Err(probe::unsupported(Capability::BareLoop))
     }
 }

@@ -24,9 +24,10 @@ use vmbell::doorbell::{Datamatch, IoEventAddress, Pattern, Sharing};
 use vmbell::eventfd::EventId;
 use vmbell::irq::{ForwardedLine, Gsi, IrqError, Msi, Route};
 use vmbell_hypervisor::CreatedVcpus;
+use vmbell_hypervisor::measure::{BareExit, BareLoop, EventCounter, ExitCounts, Measure};
 use vmbell_hypervisor::{
-    AssignedDevices, Capability, DeviceMemory, Error, EventCounter, ExitCounts, ForwardedInterrupt,
-    IoEvents, IrqTrigger, Irqs, PatchMode, SpinPolicy, Vcpu, Vm, VmConfig,
+    AssignedDevices, Capability, DeviceMemory, Error, ForwardedInterrupt, IoEvents, IrqTrigger,
+    Irqs, PatchMode, SpinPolicy, Vcpu, Vm, VmConfig,
 };
 
 /// What a guest's vCPUs and their kicks share.
@@ -151,6 +152,12 @@ impl Vm for UsermodeVm {
         Ok(Box::new(vcpu))
     }
 
+    fn measure(&self) -> &dyn Measure {
+        self
+    }
+}
+
+impl Measure for UsermodeVm {
     fn count_events(&self) -> Box<dyn EventCounter> {
         Box::new(Events(Arc::clone(&self.guest)))
     }
@@ -169,6 +176,14 @@ impl Vm for UsermodeVm {
 
     fn processes(&self) -> Vec<u32> {
         vec![self.guest.sandbox.process().pid().cast_unsigned()]
+    }
+
+    fn register_coalesced(&self, _address: u64, _len: u32) -> Result<(), Error> {
+        Err(unsupported(Capability::CoalescedMmio))
+    }
+
+    fn bare_loop(&self, _exit: BareExit) -> Result<Box<dyn BareLoop>, Error> {
+        Err(unsupported(Capability::BareLoop))
     }
 }
 
@@ -201,10 +216,6 @@ impl IoEvents for UsermodeVm {
             address,
             Pattern::from(datamatch),
         )
-    }
-
-    fn register_coalesced(&self, _address: u64, _len: u32) -> Result<(), Error> {
-        Err(unsupported(Capability::CoalescedMmio))
     }
 }
 

@@ -181,7 +181,7 @@ fn survive<H: Hypervisor>(h: &H, way: Way, config: VmConfig, kickers: u64, time:
         parameters(0).write(vm.memory(), page(index)).unwrap();
         runners.push(begin_at(&vm, index, page(index)));
     }
-    let mut events = vm.count_events();
+    let mut events = vm.measure().count_events();
     let calm = AtomicBool::new(false);
     let (seen, mut kicks, mut rung) = (AtomicU64::new(0), 0, 0);
     std::thread::scope(|scope| {

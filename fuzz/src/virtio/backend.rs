@@ -41,10 +41,6 @@ impl IoEvents for Doorbells {
     ) -> Result<(), Error> {
         Ok(self.0.unregister(event, address, datamatch)?)
     }
-
-    fn register_coalesced(&self, _address: u64, _len: u32) -> Result<(), Error> {
-        unreachable!("the device asks for doorbells only")
-    }
 }
 
 /// Interrupts that nobody takes.

@@ -7,7 +7,8 @@ use super::guest::Failure;
 use super::path::HAS_PORTS;
 use crate::affinity::Pinned;
 use crate::{Entry, Limit, Options, Sample, Setting, Subject, SubjectError};
-use vmbell_hypervisor::{BareExit, BareLoop, Capability, Hypervisor};
+use vmbell_hypervisor::measure::{BareExit, BareLoop};
+use vmbell_hypervisor::{Capability, Hypervisor, VmConfig};
 use vmbell_report::Group;
 use vmbell_vmm::Deadline;
 
@@ -40,7 +41,8 @@ pub(super) fn entries(hypervisor: &Arc<dyn Hypervisor>) -> Vec<Entry> {
         let (hypervisor, subject) = (Arc::clone(hypervisor), name.clone());
         let make = move |options: &Options| -> Result<Box<dyn Subject>, SubjectError> {
             let bare = hypervisor
-                .bare_loop(exit)
+                .create_vm(&VmConfig::default())
+                .and_then(|vm| vm.measure().bare_loop(exit))
                 .map_err(|error| SubjectError::failed(&subject, error))?;
             Ok(Box::new(Bare {
                 name: subject.clone(),

@@ -8,9 +8,8 @@ use super::case::Case;
 use crate::affinity::Pinned;
 use crate::{Clock, Limit, Options, Sample, Setting, Subject, SubjectError};
 use vmbell_guest::{HANDLER, Parameters, Program, Results};
-use vmbell_hypervisor::{
-    Capability, ExitCounts, Hypervisor, Irqchip, SpinPolicy, Support, Vcpu, VmConfig,
-};
+use vmbell_hypervisor::measure::ExitCounts;
+use vmbell_hypervisor::{Capability, Hypervisor, Irqchip, SpinPolicy, Support, Vcpu, VmConfig};
 use vmbell_vmm::{CODE, Deadline, Machine, Stop};
 
 pub(crate) type Failure = Box<dyn Error + Send + Sync>;
@@ -83,7 +82,7 @@ impl<S: Scenario> Subject for S {
     }
 
     fn processes(&self) -> Vec<u32> {
-        self.guest().machine.vm().processes()
+        self.guest().machine.vm().measure().processes()
     }
 
     fn run(&mut self, ops: u64) -> Result<Sample, SubjectError> {
@@ -161,7 +160,7 @@ impl Guest {
 
     /// Performs `parameters.count` operations, and fails unless the guest counted as many.
     pub(crate) fn run(&mut self, parameters: &Parameters) -> Result<Run, SubjectError> {
-        let before = self.machine.vm().exit_counts();
+        let before = self.machine.vm().measure().exit_counts();
         let outcome = self.run_program(parameters);
         match outcome.map_err(|error| self.failed(error))? {
             Stop::Done(_) => {}
@@ -171,7 +170,7 @@ impl Guest {
         let performed = results.rings - self.rings;
         self.rings = results.rings;
         self.agree("the guest", performed, parameters.count)?;
-        let ExitCounts { light, heavy } = self.machine.vm().exit_counts();
+        let ExitCounts { light, heavy } = self.machine.vm().measure().exit_counts();
         // The exit with which the guest says that it is done is no operation.
         let heavy = (heavy - before.heavy).saturating_sub(1);
         self.settle();

@@ -77,7 +77,8 @@ impl Rate {
             None => {
                 if let (Bell::Coalesced, IoEventAddress::Mmio(address)) = (bell, path.address()) {
                     let vm = guest.machine.vm();
-                    vm.register_coalesced(address, 8)
+                    vm.measure()
+                        .register_coalesced(address, 8)
                         .map_err(|error| guest.failed(error))?;
                 }
                 let counter = Arc::new(DoorbellCounter::default());
@@ -126,7 +127,7 @@ impl Scenario for Rate {
         };
         let vcpus = 1 + self.others.len() as u64;
         let machine = Arc::clone(&self.guest.machine);
-        let before = machine.vm().exit_counts();
+        let before = machine.vm().measure().exit_counts();
         let limit = self.guest.limit.clone();
         let (run, others) = std::thread::scope(|scope| {
             let others = self.others.iter_mut();
@@ -150,7 +151,7 @@ impl Scenario for Rate {
             self.guest.agree("what was rung", counted, ops * vcpus)?;
         }
         let elapsed_ns = self.guest.clock.ns(slowest);
-        let after = machine.vm().exit_counts();
+        let after = machine.vm().measure().exit_counts();
         // One operation is one ring of each vCPU, which all ring at the same time: a number tells how long a
         // ring takes one of them. The exit with which each says that it is done is no operation.
         let heavy = (after.heavy - before.heavy).saturating_sub(vcpus);

@@ -11,7 +11,8 @@ use crate::scenario::{Guest, GuestView, Scenario, Source, Wiring, bell};
 use crate::{Options, Sample, SubjectError};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell_guest::{Interrupts, Parameters, programs};
-use vmbell_hypervisor::{EventCounter, EventCounts, Hypervisor, Irqchip, VmConfig};
+use vmbell_hypervisor::measure::{EventCounter, EventCounts};
+use vmbell_hypervisor::{Hypervisor, Irqchip, VmConfig};
 
 /// The name of the count of interrupts that the guest took.
 pub const TAKEN: &str = "interrupts taken";
@@ -70,7 +71,7 @@ impl Interrupted {
             Ok((event, doorbell))
         };
         let (event, doorbell) = set_up().map_err(failed)?;
-        let counter = vm.count_events();
+        let counter = vm.measure().count_events();
         guest.set_counter(counter.source());
         Ok(Self {
             view: GuestView::new(vm.memory()),

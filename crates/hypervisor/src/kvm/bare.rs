@@ -7,7 +7,8 @@ use kvm_ioctls::VcpuFd;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 use vmm_sys_util::eventfd::EventFd;
 
-use super::super::{BareExit, BareLoop, EntryPoint, Error, IoEvents, Kick, Vm, VmConfig};
+use super::super::measure::{BareExit, BareLoop};
+use super::super::{EntryPoint, Error, IoEvents, Kick, Vm, VmConfig};
 use super::error::KvmError;
 use super::kick::Kicks;
 use super::run_page::{Exit, RunPage};

@@ -13,7 +13,7 @@ use std::{fs, io};
 use perf_event::events::Tracepoint;
 use perf_event::{Builder, Counter};
 
-use super::super::{EventCounter, EventCounts};
+use super::super::measure::{EventCounter, EventCounts};
 use super::arch::exit_reasons::FIELD;
 use super::ioctl;
 use super::vm::Counts;

@@ -70,16 +70,12 @@ impl Irqs for KvmVm {
         let pic = self.guest.boot_area.is_none() && self.guest.irqchip == Irqchip::Full;
         // The kernel takes a message for a guest without an ITS, and never sends it.
         let is_message = |route: &Route| matches!(route.target, Target::Msi(_));
-        if self.gic() == Some(Gic::V2) && routes.iter().any(is_message) {
+        if self.guest.parts.gic() == Some(Gic::V2) && routes.iter().any(is_message) {
             return Err(IrqError::NoIts.into());
         }
         let routing = route(self.descriptor(), self.guest.irqchip, routes, pic)?;
         self.guest.lines.follow(routing);
         Ok(())
-    }
-
-    fn gic(&self) -> Option<Gic> {
-        self.guest.parts.gic()
     }
 
     fn set_line(&self, gsi: Gsi, level: bool) -> Result<(), Error> {

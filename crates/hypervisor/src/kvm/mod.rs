@@ -47,7 +47,7 @@ pub use vm::KvmVm;
 
 use std::sync::Arc;
 
-use super::{BareExit, BareLoop, Capability, Error, Hypervisor, Support, Vm, VmConfig};
+use super::{Capability, Error, Hypervisor, Support, Vm, VmConfig};
 use system::System;
 
 /// The KVM backend: an open `/dev/kvm`.
@@ -94,10 +94,5 @@ impl Hypervisor for Kvm {
 
     fn create_vm(&self, config: &VmConfig) -> Result<Arc<dyn Vm>, Error> {
         Ok(Arc::new(KvmVm::new(Arc::clone(&self.system), config)?))
-    }
-
-    fn bare_loop(&self, exit: BareExit) -> Result<Box<dyn BareLoop>, Error> {
-        let bare = bare::Bare::new(Arc::clone(&self.system), exit)?;
-        Ok(Box::new(bare))
     }
 }

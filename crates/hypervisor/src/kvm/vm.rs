@@ -13,13 +13,15 @@ use vm_memory::GuestMemoryMmap;
 use vmm_sys_util::eventfd::EventFd;
 
 use super::super::created_vcpus::CreatedVcpus;
+use super::super::measure::{BareExit, BareLoop, EventCounter, ExitCounts, Measure};
 use super::super::{
-    AssignedDevices, Capability, DeviceMemory, Error, EventCounter, ExitCounts, ForwardedInterrupt,
-    IoEvents, Irqchip, Vcpu, Vm, VmConfig,
+    AssignedDevices, Capability, DeviceMemory, Error, ForwardedInterrupt, IoEvents, Irqchip, Vcpu,
+    Vm, VmConfig,
 };
 use super::arch::routes::Lines;
 use super::arch::vm::{Parts, RAM};
 use super::arch::{boot, exit_reasons, support};
+use super::bare::Bare;
 use super::coalesced::Coalesced;
 use super::groups::Groups;
 use super::memory::Slots;
@@ -29,7 +31,7 @@ use super::vcpu::KvmVcpu;
 use super::vfio::VfioFiles;
 use super::{doorbells, events, forward, interrupts, memory};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Pattern, Sharing};
-use vmbell::irq::{Gsi, Routing};
+use vmbell::irq::{Gic, Gsi, Routing};
 
 /// The state that a guest's vCPUs share.
 #[derive(Debug)]
@@ -157,6 +159,16 @@ impl Vm for KvmVm {
         Ok(Box::new(self.created_vcpus.create(index, make)?))
     }
 
+    fn gic(&self) -> Option<Gic> {
+        self.guest.parts.gic()
+    }
+
+    fn measure(&self) -> &dyn Measure {
+        self
+    }
+}
+
+impl Measure for KvmVm {
     fn count_events(&self) -> Box<dyn EventCounter> {
         let reasons = exit_reasons::exit_reasons(&self.guest.system.host);
         events::counter(self.created_vcpus.all(), reasons)
@@ -174,6 +186,23 @@ impl Vm for KvmVm {
 
     fn processes(&self) -> Vec<u32> {
         Vec::new()
+    }
+
+    fn register_coalesced(&self, address: u64, len: u32) -> Result<(), Error> {
+        self.guest
+            .slots
+            .vm()
+            .register_coalesced_mmio(KvmAddress::Mmio(address), len)
+            .map_err(Error::system(
+                "let kvm keep writes back (KVM_REGISTER_COALESCED_MMIO)",
+            ))?;
+        self.guest.coalesced.begin();
+        Ok(())
+    }
+
+    fn bare_loop(&self, exit: BareExit) -> Result<Box<dyn BareLoop>, Error> {
+        let bare = Bare::new(Arc::clone(&self.guest.system), exit)?;
+        Ok(Box::new(bare))
     }
 }
 
@@ -203,18 +232,6 @@ impl IoEvents for KvmVm {
             Some(()) => Ok(()),
             None => doorbells::deassign(vm, event, address, pattern),
         }
-    }
-
-    fn register_coalesced(&self, address: u64, len: u32) -> Result<(), Error> {
-        self.guest
-            .slots
-            .vm()
-            .register_coalesced_mmio(KvmAddress::Mmio(address), len)
-            .map_err(Error::system(
-                "let kvm keep writes back (KVM_REGISTER_COALESCED_MMIO)",
-            ))?;
-        self.guest.coalesced.begin();
-        Ok(())
     }
 }
 

@@ -108,13 +108,13 @@ fn kick_makes_a_running_guest_leave<H: Hypervisor>(h: &H) {
 fn exits_are_counted<H: Hypervisor>(h: &H) {
     let vm = plain(h);
     let mut player = Player::new(&vm);
-    let before = vm.exit_counts();
+    let before = vm.measure().exit_counts();
     player.play(&[
         Op::Store(4, HOLE, 1),
         Op::Hvc(0x8400_0000),
         Op::Hvc(0x8400_0000),
     ]);
-    let after = vm.exit_counts();
+    let after = vm.measure().exit_counts();
     assert_eq!(after.heavy - before.heavy, 2, "the store and the end");
     let light = after.light.unwrap() - before.light.unwrap();
     assert!(light >= 2, "{light}");

@@ -1,6 +1,7 @@
 //! What arm64 does not have, told by name.
 
-use vmbell_hypervisor::{BareExit, EntryPoint, Error, Hypervisor, Irqchip, VmConfig};
+use vmbell_hypervisor::measure::BareExit;
+use vmbell_hypervisor::{EntryPoint, Error, Hypervisor, Irqchip, VmConfig};
 
 use crate::harness::{chain, plain};
 
@@ -51,8 +52,17 @@ fn vcpu_is_handed_out_once<H: Hypervisor>(h: &H) {
 }
 
 fn bare_loop_stores_and_does_not_output<H: Hypervisor>(h: &H) {
-    h.bare_loop(BareExit::Mmio).unwrap().run(1000).unwrap();
-    let error = h.bare_loop(BareExit::Pio).map(drop).unwrap_err();
+    plain(h)
+        .measure()
+        .bare_loop(BareExit::Mmio)
+        .unwrap()
+        .run(1000)
+        .unwrap();
+    let error = plain(h)
+        .measure()
+        .bare_loop(BareExit::Pio)
+        .map(drop)
+        .unwrap_err();
     assert!(
         matches!(error, Error::Unsupported { .. }),
         "{}",

@@ -98,8 +98,11 @@ fn while_it_starts(watch: &Watch, random: &mut Random, config: &VmConfig) {
     }
     note(watch, "create_vm", &result);
     if let Ok(vm) = result {
-        let [pid] = vm.processes()[..] else {
-            panic!("a guest has one process, not {:?}", vm.processes())
+        let [pid] = vm.measure().processes()[..] else {
+            panic!(
+                "a guest has one process, not {:?}",
+                vm.measure().processes()
+            )
         };
         let mut vcpus = guests(&vm, random, config);
         for vcpu in &mut vcpus {

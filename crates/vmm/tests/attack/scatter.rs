@@ -150,7 +150,7 @@ fn round(watch: &'static Watch, random: &mut Random) {
         scope.spawn(|| raise(watch, &vm, &mut first, pauses, over));
         come_and_go(watch, &vm, &mut second, pauses, over)
     });
-    watch.call("exit_counts", || vm.exit_counts());
+    watch.call("exit_counts", || vm.measure().exit_counts());
     let result = watch.call("unregister_ioevent", || {
         vm.unregister_ioevent(&staying, port, Datamatch::AnyLength)
     });

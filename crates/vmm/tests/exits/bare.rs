@@ -2,16 +2,17 @@
 
 use std::time::Duration;
 
-use vmbell_hypervisor::{BareExit, Capability, Hypervisor};
+use vmbell_hypervisor::measure::BareExit;
+use vmbell_hypervisor::{Capability, Hypervisor};
 
-use crate::harness::chain;
+use crate::harness::{chain, plain};
 
 /// The exits that a guest of any architecture can make.
 const EXITS: [BareExit; 2] = [BareExit::Mmio, BareExit::Ioeventfd];
 
 fn bare_loop_runs_again_after_a_kick<H: Hypervisor>(h: &H) {
     for exit in EXITS {
-        let mut bare = h.bare_loop(exit).unwrap();
+        let mut bare = plain(h).measure().bare_loop(exit).unwrap();
         bare.run(1000).unwrap();
         let kick = bare.kick_handle();
         std::thread::scope(|scope| {
@@ -30,7 +31,7 @@ fn bare_loop_runs_again_after_a_kick<H: Hypervisor>(h: &H) {
 fn backend_has_bare_loops_or_says_why_not<H: Hypervisor>(h: &H) {
     let has = h.support(Capability::BareLoop).is_yes();
     for exit in EXITS {
-        let made = h.bare_loop(exit).map(drop);
+        let made = plain(h).measure().bare_loop(exit).map(drop);
         assert_eq!(made.is_ok(), has, "{made:?}");
     }
 }

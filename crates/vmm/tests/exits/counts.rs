@@ -19,10 +19,10 @@ fn light_exits_are_counted_or_not_known<H: Hypervisor>(h: &H) {
         ..Parameters::default()
     };
     let mut vcpu = start(&vm, bells::program(), parameters, 0);
-    let before = vm.exit_counts();
+    let before = vm.measure().exit_counts();
     assert_eq!(run(&mut vcpu), []);
     assert_eq!(count(&event), RINGS);
-    let after = vm.exit_counts();
+    let after = vm.measure().exit_counts();
     // The exit with which the guest says that it is done.
     assert_eq!(after.heavy - before.heavy, 1);
     let light = after.light.zip(before.light).map(|(now, then)| now - then);

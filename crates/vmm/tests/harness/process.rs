@@ -105,7 +105,7 @@ pub fn with_sandbox<H: Hypervisor>(hypervisor: &H, config: &VmConfig) -> (Arc<dy
     let vm = hypervisor
         .create_vm(config)
         .unwrap_or_else(|error| panic!("{}", chain(&error)));
-    let processes = vm.processes();
+    let processes = vm.measure().processes();
     let [pid] = processes[..] else {
         panic!("a guest has one sandbox, not {processes:?}")
     };

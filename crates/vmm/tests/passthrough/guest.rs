@@ -187,14 +187,14 @@ impl Guest {
         let mut vcpu = self.start(0);
         self.run_to_end(&mut vcpu);
         self.set_count(count);
-        let before = self.machine.vm().exit_counts().heavy;
+        let before = self.machine.vm().measure().exit_counts().heavy;
         let ident = self.run_to_end(&mut vcpu);
         assert_eq!(ident, crate::double::IDENT);
         let (interrupts, spurious) = self.counts();
         Run {
             interrupts,
             spurious,
-            exits: self.machine.vm().exit_counts().heavy - before,
+            exits: self.machine.vm().measure().exit_counts().heavy - before,
         }
     }
 

@@ -175,9 +175,9 @@ fn card_of_the_host_sends_and_receives_frames_by_msix<H: Hypervisor>(hypervisor:
     let other = thread::spawn(move || exchange(socket));
     let image = Image::parse("nic".to_owned(), &elf(nic().code, &[])).unwrap();
     let begun = Instant::now();
-    let before = pc.machine().vm().exit_counts();
+    let before = pc.machine().vm().measure().exit_counts();
     let stop = pc.run(&image, &Boot::default(), move || begun.elapsed() > HANG);
-    let exits = pc.machine().vm().exit_counts().heavy - before.heavy;
+    let exits = pc.machine().vm().measure().exit_counts().heavy - before.heavy;
     let read = |at| -> u32 {
         let memory = pc.machine().vm().memory();
         memory.read_obj(GuestAddress(at)).unwrap()

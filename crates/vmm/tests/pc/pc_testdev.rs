@@ -1,7 +1,8 @@
 //! pc-testdev: its lines reach the kernel's interrupt controllers, its ports and its memory keep what is written, and
 //! a flushed page keeps its contents.
 
-use vmbell_hypervisor::{ExitCounts, Hypervisor};
+use vmbell_hypervisor::Hypervisor;
+use vmbell_hypervisor::measure::ExitCounts;
 use vmbell_vmm::Stop;
 
 use super::player::{Op, Play};

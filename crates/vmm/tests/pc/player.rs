@@ -11,7 +11,8 @@ use vmbell_devices::pci_testdev::PciTestdevConfig;
 use vmbell_devices::virtio::Entropy;
 use vmbell_devices::virtio::VirtioConfig;
 use vmbell_guest::{DONE_PORT, Program};
-use vmbell_hypervisor::{ExitCounts, Hypervisor};
+use vmbell_hypervisor::Hypervisor;
+use vmbell_hypervisor::measure::ExitCounts;
 use vmbell_vfio::host::{Bus, Host};
 use vmbell_vmm::{Boot, Image, OnEvent, Pc, PcConfig, Stop};
 
@@ -218,7 +219,7 @@ impl Play {
             results,
             output,
             low,
-            exits: vm.exit_counts(),
+            exits: vm.measure().exit_counts(),
         }
     }
 

@@ -6,7 +6,7 @@ use vmbell_devices::Listener;
 use vmbell_devices::virtio::mmio::Interrupt;
 use vmbell_devices::virtio::{Inverter, Serving};
 use vmbell_guest::{HANDLER, Interrupts, programs};
-use vmbell_hypervisor::{Hypervisor, Irqchip, Irqs, VmConfig};
+use vmbell_hypervisor::{Hypervisor, Irqchip, Vm, VmConfig};
 use vmbell_vmm::CODE;
 use vmm_sys_util::eventfd::EventFd;
 
@@ -29,7 +29,7 @@ fn an_acknowledgement_by_doorbell_wakes_nobody<H: Hypervisor>(hypervisor: &H) {
 
 /// The GSI of an edge, and how the guest takes it.
 #[cfg(target_arch = "x86_64")]
-fn edge(vm: &dyn Irqs) -> (Gsi, Interrupts) {
+fn edge(vm: &dyn Vm) -> (Gsi, Interrupts) {
     use vmbell::irq::{Msi, Route, Target};
     use vmbell_guest::VECTOR;
 
@@ -44,7 +44,7 @@ fn edge(vm: &dyn Irqs) -> (Gsi, Interrupts) {
 }
 
 #[cfg(target_arch = "aarch64")]
-fn edge(vm: &dyn Irqs) -> (Gsi, Interrupts) {
+fn edge(vm: &dyn Vm) -> (Gsi, Interrupts) {
     use vmbell_guest::GicInterrupt;
     use vmbell_hypervisor::aarch64::FIRST_SPI;
 

@@ -77,13 +77,13 @@ impl<D: Handler + 'static> Rig<D> {
     /// Lets the guest send [`COUNT`] requests; gives how many came back right, over all runs, and
     /// the heavy exits of this one.
     pub fn run(&mut self) -> (u64, u64) {
-        let before = self.machine.vm().exit_counts().heavy;
+        let before = self.machine.vm().measure().exit_counts().heavy;
         self.set_parameters();
         let kick = self.vcpu.kick_handle();
         let _unless_done = kick_if_hung(kick);
         let stop = self.machine.runner(&mut *self.vcpu).run().unwrap();
         assert!(matches!(stop, Stop::Done(_)), "{stop}");
-        let heavy = self.machine.vm().exit_counts().heavy - before;
+        let heavy = self.machine.vm().measure().exit_counts().heavy - before;
         (self.machine.results().unwrap().rings, heavy)
     }
 }
@@ -123,11 +123,11 @@ fn answers_come_back_without_any_exit_if_the_ring_is_polled<H: Hypervisor>(hyper
     };
     let _poller = WordPoller::start(|| {}, look, |_| {}).unwrap();
     assert_eq!(rig.run().0, COUNT);
-    let light = rig.machine.vm().exit_counts().light;
+    let light = rig.machine.vm().measure().exit_counts().light;
     assert_eq!(rig.run(), (2 * COUNT, 1));
     if hypervisor.name() == "usermode" {
         // KVM counts the host's own interruptions too.
-        assert_eq!(rig.machine.vm().exit_counts().light, light);
+        assert_eq!(rig.machine.vm().measure().exit_counts().light, light);
     }
 }
 

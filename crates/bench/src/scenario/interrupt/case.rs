@@ -3,7 +3,7 @@
 use super::super::wiring::{Source, Wiring};
 use crate::SubjectError;
 use vmbell_guest::{Interrupts, Program, programs};
-use vmbell_hypervisor::{Irqchip, Irqs, VmConfig};
+use vmbell_hypervisor::{Irqchip, Vm, VmConfig};
 
 /// What a scenario measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -194,7 +194,7 @@ impl Case {
     }
 
     /// The interrupt, and how the program has to handle it.
-    pub(super) fn wiring(self, vm: &dyn Irqs) -> Result<Wiring, SubjectError> {
+    pub(super) fn wiring(self, vm: &dyn Vm) -> Result<Wiring, SubjectError> {
         let wiring = Wiring::new(vm, self.source(), self.name())?;
         Ok(Wiring {
             interrupts: Interrupts {

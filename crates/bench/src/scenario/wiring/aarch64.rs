@@ -5,7 +5,7 @@ use crate::SubjectError;
 use vmbell::doorbell::IoEventAddress;
 use vmbell::irq::{Gic, Gsi, IrqError, Msi, Route, Target};
 use vmbell_guest::{GicInterrupt, Interrupts, LpiMessage};
-use vmbell_hypervisor::Irqs;
+use vmbell_hypervisor::Vm;
 use vmbell_hypervisor::aarch64::{FIRST_SPI, ITS};
 use vmbell_vmm::PARAMETERS;
 
@@ -23,7 +23,7 @@ const EVENT: u32 = 3;
 const LPI: u32 = 8192 + EVENT;
 const TABLES: u64 = PARAMETERS.0 + 0x20_0000;
 
-pub(super) fn wire(vm: &dyn Irqs, source: Source, subject: &str) -> Result<Wiring, SubjectError> {
+pub(super) fn wire(vm: &dyn Vm, source: Source, subject: &str) -> Result<Wiring, SubjectError> {
     let gic = vm
         .gic()
         .ok_or_else(|| SubjectError::Skipped("the guest has no interrupt controller".into()))?;

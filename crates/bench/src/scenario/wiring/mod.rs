@@ -23,7 +23,7 @@ use vmbell::bus::{BusDevice, BusError, BusRange};
 use vmbell::doorbell::IoEventAddress;
 use vmbell::irq::{Gsi, Route};
 use vmbell_guest::Interrupts;
-use vmbell_hypervisor::Irqs;
+use vmbell_hypervisor::{Irqs, Vm};
 use vmbell_vmm::Machine;
 
 /// How the guest is interrupted.
@@ -50,7 +50,7 @@ pub(crate) struct Wiring {
 
 impl Wiring {
     /// The interrupt of a guest. Skips the scenario if the guest's interrupt controllers have no such interrupt.
-    pub(crate) fn new(vm: &dyn Irqs, source: Source, subject: &str) -> Result<Self, SubjectError> {
+    pub(crate) fn new(vm: &dyn Vm, source: Source, subject: &str) -> Result<Self, SubjectError> {
         here::wire(vm, source, subject)
     }
 

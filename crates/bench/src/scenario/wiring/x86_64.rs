@@ -5,7 +5,7 @@ use crate::SubjectError;
 use vmbell::doorbell::IoEventAddress;
 use vmbell::irq::{Gsi, IrqError, Msi, Route, Target};
 use vmbell_guest::{Interrupts, VECTOR};
-use vmbell_hypervisor::Irqs;
+use vmbell_hypervisor::Vm;
 
 /// The pin of the I/O APIC that level-triggered interrupts use.
 const PIN: u8 = 5;
@@ -14,7 +14,7 @@ const MESSAGE: u32 = 24;
 /// The bit of a redirection entry that makes it level-triggered.
 const LEVEL: u32 = 1 << 15;
 
-pub(super) fn wire(_: &dyn Irqs, source: Source, subject: &str) -> Result<Wiring, SubjectError> {
+pub(super) fn wire(_: &dyn Vm, source: Source, subject: &str) -> Result<Wiring, SubjectError> {
     let failed = |error: IrqError| SubjectError::failed(subject, error);
     let route = |gsi: u32, target| -> Result<_, SubjectError> {
         let gsi = Gsi::new(gsi).map_err(failed)?;

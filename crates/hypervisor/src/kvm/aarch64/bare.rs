@@ -1,6 +1,7 @@
 //! The guest of a bare loop on arm64.
 
-use crate::{BareExit, Capability, Error};
+use crate::measure::BareExit;
+use crate::{Capability, Error};
 
 /// The address that the guest stores to.
 pub const ADDRESS: u64 = 0xd000_0050;

@@ -5,7 +5,8 @@ use iced_x86::code_asm::{CodeAssembler, dword_ptr, dx, eax, qword_ptr, rbx, rcx,
 
 use super::super::bare::COUNT;
 use super::super::error::KvmError;
-use crate::{BareExit, Error};
+use crate::Error;
+use crate::measure::BareExit;
 
 /// The port and the address that the guest writes to.
 const PORT: u64 = 0xc050;

@@ -15,7 +15,7 @@ fn read_by_guest<H: Hypervisor>(h: &H, clock: &Clock, access: Access) -> (u64, u
     let guest = Guest::new(h);
     let _placed = guest.put(clock, access, &[]);
     let mut vcpu = guest.start();
-    let exits = || guest.machine.vm().exit_counts().heavy;
+    let exits = || guest.machine.vm().measure().exit_counts().heavy;
     let before = exits();
     guest.take(&mut vcpu, 0);
     // The last one says that it is done.
