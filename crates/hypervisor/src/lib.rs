@@ -3,6 +3,7 @@
 //! A [`Hypervisor`] makes a [`Vm`], and a [`Vm`] makes [`Vcpu`]s. Each vCPU runs on the thread that calls
 //! [`Vcpu::run`]. Where backends differ, the difference is a [`Capability`], which a caller asks for once.
 
+mod buses;
 mod capability;
 mod config;
 mod cpu_features;
@@ -28,6 +29,7 @@ use std::sync::Arc;
 
 use vm_memory::GuestMemoryMmap;
 
+pub use buses::Buses;
 pub use capability::{Capability, Support};
 pub use config::{Containment, PatchMode, SpinPolicy, VmConfig};
 pub use cpu_features::{CpuFeatures, CpuidRegister};
@@ -106,6 +108,27 @@ pub trait Vcpu: fmt::Debug + Send {
 
     /// Enters the guest and returns when the guest leaves it.
     fn run(&mut self, entry: VmEntry) -> Result<VmExit, Error>;
+
+    /// Enters the guest, answers its exits from `buses`, and returns the first exit that no device answers.
+    ///
+    /// Before each entry it does the work that devices have left in the backlog, piece by piece, and looks for a kick
+    /// between the pieces. So a guest that always makes more work only keeps its own vCPU out of the guest, and a kick
+    /// waits for one piece at most. The rest of the backlog waits for the next entry.
+    ///
+    /// A backend does not implement this method. It is compiled for each backend, so `run` is called directly
+    /// here, not through the object, and an exit costs what it would cost with a type parameter.
+    fn serve(&mut self, mut entry: VmEntry, buses: &mut Buses) -> Result<VmExit, Error> {
+        loop {
+            while !buses.backlog.is_empty() && !self.is_kicked() {
+                buses.backlog.serve();
+            }
+            let exit = self.run(entry)?;
+            match buses.answer(&exit) {
+                Some(answer) => entry = answer,
+                None => return Ok(exit),
+            }
+        }
+    }
 
     /// Whether a kick waits for the next [`run`](Self::run), which then leaves the guest at once. A thread with
     /// other work to do before it enters the guest can ask this.
