@@ -3,9 +3,11 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+
+use vmm_sys_util::ioctl::{ioctl_with_mut_ref, ioctl_with_ref, ioctl_with_val};
 
 use super::{HEADER, offload};
 
@@ -130,11 +132,11 @@ impl Tap {
         request.name[..name.len()].copy_from_slice(name.as_bytes());
         // SAFETY: `file` is this function's open descriptor; `request` is a whole `struct ifreq` on this frame, which the
         // kernel reads and writes during the call only.
-        let set = unsafe { libc::ioctl(file.as_raw_fd(), TUNSETIFF as _, &raw mut request) };
+        let set = unsafe { ioctl_with_mut_ref(&file, TUNSETIFF, &mut request) };
         check(set).map_err(|source| refusal(name, source))?;
         let len = i32::try_from(HEADER).unwrap_or(i32::MAX);
         // SAFETY: as above; `len` is an int, which the kernel reads during the call only.
-        let set = unsafe { libc::ioctl(file.as_raw_fd(), TUNSETVNETHDRSZ as _, &raw const len) };
+        let set = unsafe { ioctl_with_ref(&file, TUNSETVNETHDRSZ, &len) };
         check(set).map_err(|source| TapError::Setting {
             operation: "set the header's size",
             name: name.to_owned(),
@@ -153,7 +155,7 @@ impl Tap {
     pub(in crate::virtio) fn accept(&self, features: u64) -> io::Result<()> {
         let flags = offload::flags(features);
         // SAFETY: `self.file` is open as long as `self` is; the request takes a number, and no pointer.
-        check(unsafe { libc::ioctl(self.file.as_raw_fd(), TUNSETOFFLOAD as _, flags) })
+        check(unsafe { ioctl_with_val(&self.file, TUNSETOFFLOAD, flags) })
     }
 
     /// Reads a packet with its header; what is longer than `packet` is cut.
