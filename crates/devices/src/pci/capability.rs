@@ -1,5 +1,5 @@
 //! The list of capabilities in configuration space (PCI 3.0, 6.7): finds those of a device, which may be broken or
-//! hostile, and describes those that a function shows to the guest. No state; runs on the caller's thread.
+//! hostile, and describes what a function shows to the guest of one. No state; runs on the caller's thread.
 
 use super::config::{CAPABILITY_POINTER, CONFIG_SIZE, STATUS, STATUS_CAPABILITIES};
 
@@ -15,22 +15,30 @@ pub(super) const MSI_WIDE: u16 = 1 << 7;
 pub(super) const MSI_MASKABLE: u16 = 1 << 8;
 
 /// The first offset behind the header.
-const FIRST: u8 = 0x40;
+pub(super) const FIRST: u8 = 0x40;
 /// Bytes of the ID and of the pointer to the next capability.
 pub(super) const HEADER: usize = 2;
 
-/// A capability that a function shows to the guest.
+/// A capability that a function shows to the guest; its offset is that in the
+/// [list](super::CapabilityList).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capability {
-    /// Its offset in configuration space: a multiple of 4 from 0x40 on.
-    pub at: u8,
     /// Its ID.
     pub id: u8,
-    /// The first values of the emulated registers, from offset 2 of the capability on. What is behind them belongs to
-    /// the function, if it has [registers of its own](super::Registers::own).
+    /// The first values of the emulated registers, from offset 2 of the capability on.
     pub registers: Vec<u8>,
-    /// The bits of these registers that the guest can write.
+    /// The bits of these registers that the guest can write. What the list is too short for is read-only.
     pub writable: Vec<u8>,
+    /// How many bytes of the capability follow these registers. The function answers for them, if it has
+    /// [registers of its own](super::Registers::own).
+    pub own: usize,
+}
+
+impl Capability {
+    /// Its length in bytes.
+    pub(super) fn len(&self) -> usize {
+        HEADER + self.registers.len() + self.own
+    }
 }
 
 /// A capability of a device, of which [`find_capabilities`] has checked that it is inside configuration space.
@@ -42,6 +50,15 @@ pub struct Found {
 }
 
 impl Found {
+    /// A capability of so many bytes. Fails if it ends outside of configuration space.
+    pub(super) fn new(id: u8, at: u8, len: usize) -> Result<Self, CapabilityError> {
+        let found = Self { id, at, len };
+        if found.end() > CONFIG_SIZE {
+            return Err(CapabilityError::Long { id, at, len });
+        }
+        Ok(found)
+    }
+
     /// Its ID.
     pub const fn id(self) -> u8 {
         self.id
@@ -58,7 +75,7 @@ impl Found {
     }
 }
 
-/// What is wrong with a device's list of capabilities.
+/// What is wrong with a list of capabilities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CapabilityError {
     /// A pointer leads into the header.
@@ -86,6 +103,24 @@ pub enum CapabilityError {
         at: u8,
         /// Its length in bytes.
         len: usize,
+    },
+    /// A capability cannot be added, because there is too little room after the others.
+    #[error("capability {id:#04x} has {len} bytes, and configuration space has room for {left}")]
+    NoRoom {
+        /// The ID of the capability.
+        id: u8,
+        /// Its length in bytes.
+        len: usize,
+        /// The bytes that are free.
+        left: usize,
+    },
+    /// A capability cannot be at this offset.
+    #[error("capability {id:#04x} cannot be at {at:#x}, but at a multiple of 4 from 0x40 on")]
+    Offset {
+        /// The ID of the capability.
+        id: u8,
+        /// Its offset.
+        at: u8,
     },
     /// Two capabilities have bytes in common.
     #[error("capability {id:#04x} at {at:#x} overlaps the one at {other:#x}")]
@@ -145,11 +180,7 @@ fn at(config: &[u8; CONFIG_SIZE], at: u8) -> Result<Found, CapabilityError> {
         CAPABILITY_MSIX => MSIX_LENGTH,
         _ => HEADER,
     };
-    let found = Found { id, at, len };
-    if found.end() > CONFIG_SIZE {
-        return Err(CapabilityError::Long { id, at, len });
-    }
-    Ok(found)
+    Found::new(id, at, len)
 }
 
 /// The length in bytes of an MSI capability with this message control register (PCI 3.0, figure 6-9).
@@ -160,7 +191,10 @@ const fn msi_length(control: u16) -> usize {
 }
 
 /// Checks that the device can have `new` beside the capabilities before it.
-fn check_beside(found: &[Found], new: Found) -> Result<(), CapabilityError> {
+pub(super) fn check_beside<'f>(
+    found: impl IntoIterator<Item = &'f Found>,
+    new: Found,
+) -> Result<(), CapabilityError> {
     for before in found {
         let id = new.id;
         if id == before.id && matches!(id, CAPABILITY_MSI | CAPABILITY_MSIX) {

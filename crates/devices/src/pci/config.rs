@@ -78,7 +78,7 @@ impl ConfigSpace {
         space
     }
 
-    /// Adds what a function has beside the header; capabilities have to fit.
+    /// Adds what a function has beside the header.
     pub(super) fn add(&mut self, registers: &Registers) {
         if registers.own {
             self.own = [0xff; CONFIG_SIZE];
@@ -94,21 +94,25 @@ impl ConfigSpace {
             put(&mut self.writable, COMMAND, &command.to_le_bytes());
         }
         let mut pointer = usize::from(CAPABILITY_POINTER);
-        for capability in &registers.capabilities {
+        for (at, capability) in registers.capabilities.iter() {
             self.bytes[STATUS] |= STATUS_CAPABILITIES;
-            self.bytes[pointer] = capability.at;
-            pointer = usize::from(capability.at) + 1;
-            self.add_capability(capability);
+            self.bytes[pointer] = at;
+            pointer = usize::from(at) + 1;
+            self.add_capability(at.into(), capability);
         }
     }
 
-    fn add_capability(&mut self, capability: &Capability) {
-        let at = usize::from(capability.at);
-        let registers = at + HEADER;
+    fn add_capability(&mut self, at: usize, capability: &Capability) {
+        let (registers, len) = (at + HEADER, capability.registers.len());
         self.bytes[at] = capability.id;
-        self.own[at..registers + capability.registers.len()].fill(0);
+        self.own[at..registers + len].fill(0);
         put(&mut self.bytes, registers, &capability.registers);
-        put(&mut self.writable, registers, &capability.writable);
+        let writable = &capability.writable;
+        put(
+            &mut self.writable,
+            registers,
+            &writable[..len.min(writable.len())],
+        );
     }
 
     /// The bits of the byte at `offset` that the function itself answers for.

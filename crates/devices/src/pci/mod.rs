@@ -8,6 +8,7 @@
 mod bar;
 mod board;
 mod capability;
+mod capability_list;
 mod config;
 mod host_bridge;
 mod msi;
@@ -26,6 +27,7 @@ pub use board::Board;
 pub use capability::{
     CAPABILITY_MSI, CAPABILITY_MSIX, Capability, CapabilityError, Found, find_capabilities,
 };
+pub use capability_list::CapabilityList;
 pub use config::{
     COMMAND, COMMAND_INTX_DISABLE, CONFIG_SIZE, ConfigSpace, INTERRUPT_LINE, Identity,
 };
@@ -121,16 +123,6 @@ pub enum PciError {
         name: &'static str,
         /// The number of the BAR.
         bar: usize,
-    },
-    /// A capability is not inside configuration space, behind the header.
-    #[error("capability {id:#04x} of {name} does not fit at {at:#x}")]
-    Capability {
-        /// The function.
-        name: &'static str,
-        /// The ID of the capability.
-        id: u8,
-        /// Its offset.
-        at: u8,
     },
     /// The window has no room for a BAR.
     #[error("no room for BAR{bar} of {name}, {size} bytes, in {window}")]

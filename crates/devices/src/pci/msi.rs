@@ -87,10 +87,10 @@ impl MsiCapability {
             put(&mut writable, at(self.mask()), &bits.to_le_bytes());
         }
         Capability {
-            at: self.at,
             id: CAPABILITY_MSI,
             registers,
             writable,
+            own: if self.maskable { 4 } else { 0 },
         }
     }
 

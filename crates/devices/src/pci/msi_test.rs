@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::pci::{BARS, Identity, Registers, find_capabilities};
+use crate::pci::{BARS, CapabilityList, Identity, Registers, find_capabilities};
 
 const AT: u8 = 0x50;
 const FROM: usize = AT as usize;
@@ -20,9 +20,11 @@ fn capability(control: u16) -> MsiCapability {
 }
 
 fn config(capability: MsiCapability) -> ConfigSpace {
+    let mut capabilities = CapabilityList::default();
+    capabilities.add_at(AT, capability.shown()).unwrap();
     let mut config = ConfigSpace::new(Identity::default(), [None; BARS]);
     config.add(&Registers {
-        capabilities: vec![capability.shown()],
+        capabilities,
         ..Registers::default()
     });
     config

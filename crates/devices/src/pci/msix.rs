@@ -1,8 +1,9 @@
 //! The MSI-X capability (PCI 3.0, 6.8.2): the registers in configuration space, and where in the BARs the table of
 //! messages and the pending bits are. Runs on the thread of the vCPU that configures.
 
+use super::CapabilityList;
 use super::bar::{BARS, Bar, BarSpace};
-use super::capability::{CAPABILITY_MSIX, Capability, Found};
+use super::capability::{CAPABILITY_MSIX, Capability, CapabilityError, Found};
 use super::config::{CONFIG_SIZE, ConfigSpace};
 
 /// Bits of the message control register, and those of the number of vectors, less one.
@@ -85,22 +86,33 @@ pub struct MsixControl {
 }
 
 impl MsixCapability {
-    /// The capability of a function of ours at an offset of configuration space: 1 to 2048 vectors, the table and the
-    /// pending bits each at a multiple of 8 bytes of a BAR.
-    pub fn new(at: u8, vectors: u16, table: (u8, u32), pending: (u8, u32)) -> Self {
+    /// Adds the capability of an emulated function to its list: 1 to 2048 vectors, the table and the pending bits each at a
+    /// multiple of 8 bytes of a BAR.
+    ///
+    /// # Errors
+    ///
+    /// If the list has no room for it.
+    pub fn add(
+        list: &mut CapabilityList,
+        vectors: u16,
+        table: (u8, u32),
+        pending: (u8, u32),
+    ) -> Result<Self, CapabilityError> {
         let part = |(bar, offset): (u8, u32), len| BarPart {
             bar: bar.into(),
             offset: offset.into(),
             len,
         };
         let register = |(bar, offset): (u8, u32)| offset & !BAR | u32::from(bar) & BAR;
-        Self {
-            at,
+        let mut msix = Self {
+            at: 0,
             count: vectors,
             table: part(table, u64::from(vectors) * ENTRY),
             pending: part(pending, pending_len(vectors)),
             registers: [table, pending].map(register),
-        }
+        };
+        msix.at = list.add(msix.shown())?;
+        Ok(msix)
     }
 
     /// The MSI-X capability among those `found` in the bytes of configuration space, if there is one. Fails if the
@@ -163,10 +175,10 @@ impl MsixCapability {
         let mut writable = vec![0; registers.len()];
         writable[..2].copy_from_slice(&(ENABLE | MASK).to_le_bytes());
         Capability {
-            at: self.at,
             id: CAPABILITY_MSIX,
             registers,
             writable,
+            own: 0,
         }
     }
 

@@ -81,9 +81,11 @@ fn table_over_the_pending_bits_is_refused() {
 #[test]
 fn guest_writes_enable_and_mask_only() {
     let capability = find(0xc000 | 3, 0x8002, 0x0801).unwrap();
+    let mut capabilities = CapabilityList::default();
+    capabilities.add_at(AT, capability.shown()).unwrap();
     let mut config = ConfigSpace::new(Identity::default(), bars());
     config.add(&Registers {
-        capabilities: vec![capability.shown()],
+        capabilities,
         ..Registers::default()
     });
     assert_eq!(capability.control(&config), MsixControl::default());

@@ -1,8 +1,7 @@
 //! What a function adds to a plain header of configuration space: an interrupt pin, capabilities, and registers of its
 //! own.
 
-use super::capability::{Capability, HEADER};
-use super::config::CONFIG_SIZE;
+use super::CapabilityList;
 
 /// An interrupt pin (PCI 3.0, 2.2.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,22 +39,11 @@ impl Pin {
 pub struct Registers {
     /// The interrupt pin.
     pub pin: Option<Pin>,
-    /// The capabilities, in the order of the guest's list.
-    pub capabilities: Vec<Capability>,
+    /// The capabilities.
+    pub capabilities: CapabilityList,
     /// Whether the function itself answers for the registers that are not emulated, by
     /// [`read_config`](super::PciFunction::read_config) and [`write_config`](super::PciFunction::write_config).
     /// Emulated are the vendor, device and command registers, the header's type, the BARs, the expansion ROM (there is
     /// none), the interrupt line and pin, and of capabilities the header and the registers that they have here.
     pub own: bool,
-}
-
-impl Capability {
-    /// Whether it is inside configuration space, behind the header.
-    pub(super) fn fits(&self) -> bool {
-        let end = usize::from(self.at) + HEADER + self.registers.len();
-        self.at >= 0x40
-            && self.at.is_multiple_of(4)
-            && end <= CONFIG_SIZE
-            && self.writable.len() == self.registers.len()
-    }
 }

@@ -85,12 +85,6 @@ impl Slot {
         let name = function.name();
         let bars = function.bars();
         let registers = function.registers();
-        for capability in &registers.capabilities {
-            if !capability.fits() {
-                let (id, at) = (capability.id, capability.at);
-                return Err(PciError::Capability { name, id, at });
-            }
-        }
         let mut config = ConfigSpace::new(function.identity(), bars);
         config.add(&registers);
         for (index, bar) in bars.into_iter().enumerate() {

@@ -117,12 +117,7 @@ impl Control {
         }
     }
 
-    /// Bytes of the configuration that only this type of device has.
-    pub(super) fn config_len(&self) -> usize {
-        self.server.config().len()
-    }
-
-    /// Reads that configuration at any offset and width; what is behind its end reads as zeros.
+    /// Reads the configuration that only this type of device has, at any offset and width; what is behind its end reads as zeros.
     pub(super) fn read_config(&self, offset: u64, data: &mut [u8]) {
         let offset = usize::try_from(offset).unwrap_or(usize::MAX);
         let config = self.server.config().get(offset..).unwrap_or_default();

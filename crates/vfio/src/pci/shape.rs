@@ -4,8 +4,8 @@
 use super::areas::{self, Area};
 use super::{AssignError, BarInfo, PciAccess, PciInfo};
 use vmbell_devices::pci::{
-    BARS, Bar, BarSpace, CAPABILITY_MSI, CAPABILITY_MSIX, CONFIG_SIZE, Capability, Found, Identity,
-    MsiCapability, MsixCapability, Pin, Registers, find_capabilities,
+    BARS, Bar, BarSpace, CAPABILITY_MSI, CAPABILITY_MSIX, CONFIG_SIZE, Capability, CapabilityList,
+    Identity, MsiCapability, MsixCapability, Pin, Registers, find_capabilities,
 };
 
 const CLASS: usize = 0x0a;
@@ -55,11 +55,16 @@ impl Shape {
         let msix = MsixCapability::find(&config, &found, &bars)?;
         check_vectors("MSI", msi.map(MsiCapability::vectors), info.msi)?;
         check_vectors("MSI-X", msix.map(MsixCapability::vectors), info.msix)?;
-        let capabilities = found.iter().map(|found| match found.id() {
-            CAPABILITY_MSI => msi.map(MsiCapability::shown),
-            CAPABILITY_MSIX => msix.map(MsixCapability::shown),
-            _ => Some(header(*found)),
-        });
+        let mut capabilities = CapabilityList::default();
+        for found in &found {
+            let shown = match found.id() {
+                CAPABILITY_MSI => msi.map(MsiCapability::shown),
+                CAPABILITY_MSIX => msix.map(MsixCapability::shown),
+                _ => None,
+            };
+            let shown = shown.unwrap_or_else(|| header(found.id()));
+            capabilities.add_at(found.at(), shown)?;
+        }
         let power = found.iter().find(|found| found.id() == CAPABILITY_POWER);
         Ok(Self {
             identity: Identity {
@@ -70,7 +75,7 @@ impl Shape {
             bars,
             registers: Registers {
                 pin: pin.filter(|_| info.intx),
-                capabilities: capabilities.flatten().collect(),
+                capabilities,
                 own: true,
             },
             msi,
@@ -82,12 +87,12 @@ impl Shape {
 }
 
 /// A capability whose registers are the device's.
-fn header(found: Found) -> Capability {
+fn header(id: u8) -> Capability {
     Capability {
-        at: found.at(),
-        id: found.id(),
+        id,
         registers: Vec::new(),
         writable: Vec::new(),
+        own: 0,
     }
 }
 

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::bells::Bells;
 use super::interrupts::PciInterrupts;
-use super::layout::{self, Part};
+use super::layout::{self, Capabilities, Part};
 use super::messages::Messages;
 use super::window::Window;
 use super::{GuestParts, common};
-use crate::pci::{BARS, Bar, ConfigSpace, Identity, MsixCapability, PciFunction, Registers};
+use crate::pci::{BARS, Bar, ConfigSpace, Identity, PciFunction, Registers};
 use crate::virtio::control::{Control, QUEUE_SIZE_MAX};
 use crate::virtio::queues::Queues;
 use crate::virtio::server::{DriverSide, Server};
@@ -35,7 +35,7 @@ pub struct VirtioPci {
     bells: Option<Bells>,
     control: Control,
     interrupts: Arc<PciInterrupts>,
-    msix: MsixCapability,
+    capabilities: Capabilities,
     window: Mutex<Window>,
 }
 
@@ -96,6 +96,8 @@ impl VirtioPci {
             trouble: Arc::default(),
         };
         let server = server(driver.clone())?;
+        let capabilities =
+            Capabilities::new(queues, server.config().len()).map_err(io::Error::other)?;
         let bells = match config.notify {
             Notify::Doorbell => Some(Bells::new(Arc::clone(&server), events, on_error)),
             Notify::Exit => None,
@@ -104,7 +106,7 @@ impl VirtioPci {
             bells,
             control: Control::new(server, driver, QUEUE_SIZE_MAX),
             interrupts,
-            msix: layout::msix(vectors),
+            capabilities,
             window: Mutex::default(),
         })
     }
@@ -155,10 +157,9 @@ impl PciFunction for VirtioPci {
     }
 
     fn registers(&self) -> Registers {
-        let config = u32::try_from(self.control.config_len()).unwrap_or(u32::MAX);
         Registers {
             pin: None,
-            capabilities: layout::capabilities(self.control.server().queues(), config, self.msix),
+            capabilities: self.capabilities.list.clone(),
             own: true,
         }
     }
@@ -195,10 +196,10 @@ impl PciFunction for VirtioPci {
     }
 
     fn configured(&self, config: &ConfigSpace) {
-        *self.window() = Window::new(config);
-        self.interrupts
-            .messages
-            .set_control(self.msix.control(config));
+        let Capabilities { window, msix, .. } = &self.capabilities;
+        *self.window() = Window::new(*window, config);
+        let messages = &self.interrupts.messages;
+        messages.set_control(msix.control(config));
     }
 
     fn read(&self, _bar: usize, offset: u64, data: &mut [u8]) {

@@ -1,7 +1,9 @@
 //! Where the structures of the device are: in the BAR, each in a page of its own, and as capabilities in configuration
 //! space, which say so to the driver (virtio 1.3, 4.1.4).
 
-use crate::pci::{BARS, Bar, BarSpace, Capability, MsixCapability};
+use crate::pci::{
+    BARS, Bar, BarSpace, Capability, CapabilityError, CapabilityList, MsixCapability,
+};
 
 /// The BAR, and its size in bytes.
 pub(super) const BAR: u8 = 0;
@@ -29,17 +31,8 @@ const TYPE_ISR: u8 = 3;
 const TYPE_CONFIG: u8 = 4;
 const TYPE_WINDOW: u8 = 5;
 
-/// Offsets in configuration space.
-const COMMON_CAPABILITY: u8 = 0x40;
-const NOTIFY_CAPABILITY: u8 = 0x50;
-const ISR_CAPABILITY: u8 = 0x64;
-const CONFIG_CAPABILITY: u8 = 0x74;
-pub(super) const WINDOW_CAPABILITY: u8 = 0x84;
-const MSIX_CAPABILITY: u8 = 0x98;
 /// Bytes of a capability without what only some types have.
-const CAPABILITY_LEN: u8 = 16;
-/// Offset of `pci_cfg_data`, four bytes.
-pub(super) const WINDOW_DATA: usize = WINDOW_CAPABILITY as usize + CAPABILITY_LEN as usize;
+pub(super) const CAPABILITY_LEN: u8 = 16;
 
 /// A structure in the BAR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,37 +89,44 @@ pub(super) fn bars() -> [Option<Bar>; BARS] {
     bars
 }
 
-/// The capabilities of a device with so many queues, and bytes of configuration of its own.
-pub(super) fn capabilities(queues: u16, config: u32, msix: MsixCapability) -> Vec<Capability> {
-    let notify = u32::from(queues) * MULTIPLIER;
-    let mut capabilities = vec![
-        structure(COMMON_CAPABILITY, TYPE_COMMON, COMMON, COMMON_LEN),
-        with_multiplier(structure(NOTIFY_CAPABILITY, TYPE_NOTIFY, NOTIFY, notify)),
-        structure(ISR_CAPABILITY, TYPE_ISR, ISR, 1),
-    ];
-    if config > 0 {
-        capabilities.push(structure(CONFIG_CAPABILITY, TYPE_CONFIG, CONFIG, config));
-    }
-    capabilities.push(window());
-    capabilities.push(msix.shown());
-    capabilities
+/// What the function shows in configuration space.
+#[derive(Debug)]
+pub(super) struct Capabilities {
+    pub(super) list: CapabilityList,
+    pub(super) msix: MsixCapability,
+    /// Offset of the capability of the [`Window`](super::window::Window).
+    pub(super) window: u8,
 }
 
-/// MSI-X with so many vectors.
-pub(super) fn msix(vectors: u16) -> MsixCapability {
-    MsixCapability::new(MSIX_CAPABILITY, vectors, (BAR, TABLE), (BAR, PENDING))
+impl Capabilities {
+    /// Those of a device with this number of queues and of bytes of its own configuration, and with a vector of MSI-X for
+    /// each queue and for changes of the configuration.
+    pub(super) fn new(queues: u16, config: usize) -> Result<Self, CapabilityError> {
+        let mut list = CapabilityList::default();
+        let notify = u32::from(queues) * MULTIPLIER;
+        list.add(structure(TYPE_COMMON, COMMON, COMMON_LEN))?;
+        list.add(with_multiplier(structure(TYPE_NOTIFY, NOTIFY, notify)))?;
+        list.add(structure(TYPE_ISR, ISR, 1))?;
+        if config > 0 {
+            let config = u32::try_from(config).unwrap_or(u32::MAX);
+            list.add(structure(TYPE_CONFIG, CONFIG, config))?;
+        }
+        let window = list.add(window())?;
+        let msix = MsixCapability::add(&mut list, queues + 1, (BAR, TABLE), (BAR, PENDING))?;
+        Ok(Self { list, msix, window })
+    }
 }
 
 /// `struct virtio_pci_cap`, from its length on.
-fn structure(at: u8, kind: u8, offset: u32, len: u32) -> Capability {
+fn structure(kind: u8, offset: u32, len: u32) -> Capability {
     let mut registers = vec![CAPABILITY_LEN, kind, BAR, 0, 0, 0];
     registers.extend(offset.to_le_bytes());
     registers.extend(len.to_le_bytes());
     Capability {
-        at,
         id: CAPABILITY_VENDOR,
-        writable: vec![0; registers.len()],
         registers,
+        writable: Vec::new(),
+        own: 0,
     }
 }
 
@@ -134,16 +134,16 @@ fn structure(at: u8, kind: u8, offset: u32, len: u32) -> Capability {
 fn with_multiplier(mut capability: Capability) -> Capability {
     capability.registers[0] += 4;
     capability.registers.extend(MULTIPLIER.to_le_bytes());
-    capability.writable.extend([0; 4]);
     capability
 }
 
 /// `struct virtio_pci_cfg_cap`, whose data the function answers for.
 fn window() -> Capability {
-    let mut capability = structure(WINDOW_CAPABILITY, TYPE_WINDOW, 0, 0);
+    let mut capability = structure(TYPE_WINDOW, 0, 0);
     capability.registers[0] += 4;
     // The driver chooses the BAR, the offset and the length.
-    capability.writable[2] = 0xff;
-    capability.writable[6..].fill(0xff);
+    capability.writable = vec![0, 0, 0xff, 0, 0, 0];
+    capability.writable.extend([0xff; 8]);
+    capability.own = 4;
     capability
 }

@@ -3,17 +3,6 @@
 use super::*;
 use crate::virtio::Entropy;
 
-/// A capability: its ID and its offset.
-fn capabilities(pc: &mut Pc) -> Vec<(u64, u64)> {
-    let mut found = Vec::new();
-    let mut next = pc.config(0x34, 1);
-    while next != 0 {
-        found.push((pc.config(next, 1), next));
-        next = pc.config(next + 1, 1);
-    }
-    found
-}
-
 fn rng() -> Pc {
     Pc::with(Entropy, 1, VirtioConfig::default())
 }
@@ -31,10 +20,10 @@ fn the_ids_are_those_of_a_modern_entropy_device() {
 #[test]
 fn each_structure_has_one_capability_that_says_where_it_is() {
     let mut pc = rng();
-    let found = capabilities(&mut pc);
+    let found = pc.capabilities();
     let vendor: Vec<u64> = found
         .iter()
-        .filter(|(id, _)| *id == 9)
+        .filter(|(id, _)| *id == VENDOR)
         .map(|(_, at)| *at)
         .collect();
     let structures: Vec<[u64; 5]> = vendor
@@ -60,10 +49,10 @@ fn each_structure_has_one_capability_that_says_where_it_is() {
         ]
     );
     assert_eq!(pc.config(vendor[1] + 16, 4), 4, "the multiplier");
-    assert_eq!(found.last(), Some(&(0x11, MSIX)));
-    assert_eq!(pc.config(MSIX + 2, 2), 1, "two vectors, and off");
-    assert_eq!(pc.config(MSIX + 4, 4), 0x4000);
-    assert_eq!(pc.config(MSIX + 8, 4), 0x5000);
+    let msix = pc.msix();
+    assert_eq!(pc.config(msix + 2, 2), 1, "two vectors, and off");
+    assert_eq!(pc.config(msix + 4, 4), 0x4000);
+    assert_eq!(pc.config(msix + 8, 4), 0x5000);
 }
 
 #[test]

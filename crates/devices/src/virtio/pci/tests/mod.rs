@@ -33,9 +33,10 @@ const ISR: u64 = BASE + 0x1000;
 const NOTIFY: u64 = BASE + 0x3000;
 const TABLE: u64 = BASE + 0x4000;
 const PENDING: u64 = BASE + 0x5000;
-/// The capabilities that the tests write.
-const WINDOW: u64 = 0x84;
-const MSIX: u64 = 0x98;
+/// The IDs of capabilities, and the type of a vendor's one that reaches the BAR through configuration space.
+const VENDOR: u64 = 0x09;
+const MSIX: u64 = 0x11;
+const TYPE_WINDOW: u64 = 5;
 
 const DRIVER_FEATURE_SELECT: u64 = 8;
 const DRIVER_FEATURE: u64 = 12;
@@ -163,6 +164,29 @@ impl Pc {
         self.ports.write(port, &value.to_le_bytes()[..len]);
     }
 
+    /// The IDs and the offsets of the capabilities.
+    fn capabilities(&mut self) -> Vec<(u64, u64)> {
+        let mut found = Vec::new();
+        let mut next = self.config(0x34, 1);
+        while next != 0 {
+            found.push((self.config(next, 1), next));
+            next = self.config(next + 1, 1);
+        }
+        found
+    }
+
+    fn msix(&mut self) -> u64 {
+        let found = self.capabilities();
+        found.iter().find(|(id, _)| *id == MSIX).unwrap().1
+    }
+
+    /// The capability through which configuration space reaches the BAR.
+    fn window(&mut self) -> u64 {
+        let mut found = self.capabilities().into_iter();
+        let is_window = |(id, at): &_| *id == VENDOR && self.config(at + 3, 1) == TYPE_WINDOW;
+        found.find(is_window).unwrap().1
+    }
+
     fn config(&mut self, register: u64, len: usize) -> u64 {
         let port = self.select(register);
         let mut data = [0; 8];
@@ -208,7 +232,8 @@ impl Pc {
     /// Turns MSI-X on or off, with the mask of all vectors.
     fn set_msix(&mut self, on: bool, masked: bool) {
         let control = u64::from(on) << 15 | u64::from(masked) << 14;
-        self.configure(MSIX + 2, 2, control);
+        let msix = self.msix();
+        self.configure(msix + 2, 2, control);
     }
 
     /// Writes a vector's entry of the table.

@@ -2,26 +2,27 @@
 
 use super::*;
 
-const DATA: u64 = WINDOW + 16;
-
-fn choose(pc: &mut Pc, bar: u64, offset: u64, len: u64) {
-    pc.configure(WINDOW + 4, 1, bar);
-    pc.configure(WINDOW + 8, 4, offset);
-    pc.configure(WINDOW + 12, 4, len);
+/// Chooses a place and returns the offset of the data.
+fn choose(pc: &mut Pc, bar: u64, offset: u64, len: u64) -> u64 {
+    let window = pc.window();
+    pc.configure(window + 4, 1, bar);
+    pc.configure(window + 8, 4, offset);
+    pc.configure(window + 12, 4, len);
+    window + 16
 }
 
 #[test]
 fn the_common_configuration_is_read_and_written_through_the_window() {
     let mut pc = Pc::plain();
-    choose(&mut pc, 0, STATUS, 1);
-    pc.configure(DATA, 1, 1);
+    let data = choose(&mut pc, 0, STATUS, 1);
+    pc.configure(data, 1, 1);
     assert_eq!(pc.get(STATUS, 1), 1);
-    assert_eq!(pc.config(DATA, 1), 1);
-    choose(&mut pc, 0, 18, 2);
-    assert_eq!(pc.config(DATA, 2), u64::from(QUEUES));
-    assert_eq!(pc.config(DATA, 4), u64::from(QUEUES), "wider than chosen");
-    choose(&mut pc, 0, 4, 4);
-    assert_eq!(pc.config(DATA, 4), 0x3000_0000);
+    assert_eq!(pc.config(data, 1), 1);
+    let data = choose(&mut pc, 0, 18, 2);
+    assert_eq!(pc.config(data, 2), u64::from(QUEUES));
+    assert_eq!(pc.config(data, 4), u64::from(QUEUES), "wider than chosen");
+    let data = choose(&mut pc, 0, 4, 4);
+    assert_eq!(pc.config(data, 4), 0x3000_0000);
 }
 
 #[test]
@@ -36,9 +37,9 @@ fn a_place_that_is_none_reads_zeros_and_takes_nothing() {
         (0, 0x6000, 4),
         (0, 0xffff_fffc, 4),
     ] {
-        choose(&mut pc, bar, offset, len);
-        pc.configure(DATA, 4, 1);
-        assert_eq!(pc.config(DATA, 4), 0, "{bar} {offset:#x} {len}");
+        let data = choose(&mut pc, bar, offset, len);
+        pc.configure(data, 4, 1);
+        assert_eq!(pc.config(data, 4), 0, "{bar} {offset:#x} {len}");
         assert_eq!(pc.get(STATUS, 1), 0);
     }
 }
@@ -46,11 +47,11 @@ fn a_place_that_is_none_reads_zeros_and_takes_nothing() {
 #[test]
 fn an_access_beside_the_data_goes_nowhere() {
     let mut pc = Pc::plain();
-    choose(&mut pc, 0, STATUS, 1);
-    pc.configure(DATA + 1, 1, 1);
+    let data = choose(&mut pc, 0, STATUS, 1);
+    pc.configure(data + 1, 1, 1);
     assert_eq!(pc.get(STATUS, 1), 0);
-    choose(&mut pc, 0, 4, 4);
-    assert_eq!(pc.config(DATA, 2), 0, "narrower than chosen");
+    let data = choose(&mut pc, 0, 4, 4);
+    assert_eq!(pc.config(data, 2), 0, "narrower than chosen");
 }
 
 #[test]
