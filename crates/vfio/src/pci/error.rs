@@ -1,5 +1,7 @@
 //! Why a device cannot be a function of the bus, and what failed while it was one.
 
+use std::fmt;
+
 use super::Area;
 use vmbell_devices::pci::{CapabilityError, MsixError};
 
@@ -56,9 +58,51 @@ pub enum AssignError {
     Msix(#[from] MsixError),
 }
 
+/// Where a register of a device is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Space {
+    /// In configuration space.
+    Config,
+    /// In the BAR of this number.
+    Bar(usize),
+}
+
+impl fmt::Display for Space {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Config => f.write_str("configuration space"),
+            Self::Bar(bar) => write!(f, "BAR{bar}"),
+        }
+    }
+}
+
 /// What failed of a device that is assigned.
 #[derive(Debug, thiserror::Error)]
 pub enum AssignedError {
+    /// A register could not be read. The guest reads ones, as on a bus on which no device answers (PCI 3.0, 3.3.3.1).
+    #[error("cannot read {len} bytes at {offset:#x} of {space}, and the guest reads ones")]
+    Read {
+        /// Where the register is.
+        space: Space,
+        /// Its offset there.
+        offset: u64,
+        /// The width of the access in bytes.
+        len: usize,
+        /// The error of the access.
+        source: Failure,
+    },
+    /// A register could not be written. The guest's write is lost, as on a bus on which no device answers.
+    #[error("cannot write {len} bytes at {offset:#x} of {space}, and the guest's write is lost")]
+    Write {
+        /// Where the register is.
+        space: Space,
+        /// Its offset there.
+        offset: u64,
+        /// The width of the access in bytes.
+        len: usize,
+        /// The error of the access.
+        source: Failure,
+    },
     /// A part of a BAR could not be mapped. The guest's accesses to it exit, and reach the device nevertheless.
     #[error("cannot map {area} of BAR{bar} at {address:#x}")]
     Map {
@@ -111,6 +155,14 @@ impl AssignedError {
     /// What failed, without the guest's values.
     pub(super) const fn kind(&self) -> &'static str {
         match self {
+            Self::Read { space, .. } => match space {
+                Space::Config => "read of configuration space",
+                Space::Bar(_) => "read of a BAR",
+            },
+            Self::Write { space, .. } => match space {
+                Space::Config => "write of configuration space",
+                Space::Bar(_) => "write of a BAR",
+            },
             Self::Map { .. } => "map",
             Self::Unmap { .. } => "unmap",
             Self::Command { .. } => "command",

@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::areas::Area;
 use super::interrupts::{Interrupts, Mode};
 use super::shape::Shape;
-use super::{AssignError, AssignedError, GuestMapping, InterruptWiring, PciAccess, PciInfo};
+use super::{
+    AssignError, AssignedError, Failure, GuestMapping, InterruptWiring, PciAccess, PciInfo, Space,
+};
 use vmbell::irq::Gsi;
 use vmbell_devices::pci::{
     BARS, Bar, BarPart, COMMAND, COMMAND_INTX_DISABLE, ConfigSpace, Identity, MsixTable,
@@ -94,6 +96,30 @@ impl AssignedPci {
                 (self.on_error)(error);
             }
         }
+    }
+
+    /// What the guest reads: ones if the device does not answer, as a bus has them.
+    fn read_done(&self, read: Result<(), Failure>, space: Space, offset: u64, data: &mut [u8]) {
+        if let Err(source) = read {
+            data.fill(0xff);
+            let len = data.len();
+            self.report(Err(AssignedError::Read {
+                space,
+                offset,
+                len,
+                source,
+            }));
+        }
+    }
+
+    /// A write that the device does not take is lost, as on a bus, where writes to memory are posted.
+    fn write_done(&self, written: Result<(), Failure>, space: Space, offset: u64, len: usize) {
+        self.report(written.map_err(|source| AssignedError::Write {
+            space,
+            offset,
+            len,
+            source,
+        }));
     }
 
     /// The interrupts that the guest has set up.
@@ -194,7 +220,6 @@ impl PciFunction for AssignedPci {
         self.shape.registers.clone()
     }
 
-    /// A register that cannot be read is all ones, as where no device answers.
     fn read_config(&self, offset: usize, data: &mut [u8]) {
         if self.is_msi_pending(offset) {
             let mut bits = [0; 4];
@@ -205,8 +230,9 @@ impl PciFunction for AssignedPci {
             for (byte, bits) in data.iter_mut().zip(&bits[offset % 4..]) {
                 *byte = *bits;
             }
-        } else if self.access.read_config(offset, data).is_err() {
-            data.fill(0xff);
+        } else {
+            let read = self.access.read_config(offset, data);
+            self.read_done(read, Space::Config, offset as u64, data);
         }
     }
 
@@ -221,8 +247,8 @@ impl PciFunction for AssignedPci {
         if let Some(state) = state {
             *state &= !POWER_STATE_BITS;
         }
-        // A write that the device does not take is lost, as where no device answers.
-        let _ = self.access.write_config(offset, &data);
+        let written = self.access.write_config(offset, &data);
+        self.write_done(written, Space::Config, offset as u64, data.len());
     }
 
     fn connected(&self, gsi: Gsi) {
@@ -252,9 +278,8 @@ impl PciFunction for AssignedPci {
                 });
             }
             [Meeting::Apart, Meeting::Apart] => {
-                if self.access.read_bar(bar, offset, data).is_err() {
-                    data.fill(0xff);
-                }
+                let read = self.access.read_bar(bar, offset, data);
+                self.read_done(read, Space::Bar(bar), offset, data);
             }
             _ => data.fill(0xff),
         }
@@ -277,7 +302,8 @@ impl PciFunction for AssignedPci {
                 }
             }
             [Meeting::Apart, Meeting::Apart] => {
-                let _ = self.access.write_bar(bar, offset, data);
+                let written = self.access.write_bar(bar, offset, data);
+                self.write_done(written, Space::Bar(bar), offset, data.len());
             }
             _ => {}
         }

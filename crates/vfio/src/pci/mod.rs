@@ -13,7 +13,7 @@ mod shape;
 mod vfio;
 
 pub use areas::Area;
-pub use error::{AssignError, AssignedError, Failure};
+pub use error::{AssignError, AssignedError, Failure, Space};
 pub use function::{AssignedPci, OnError};
 pub use vfio::{GuestParts, VfioPci};
 

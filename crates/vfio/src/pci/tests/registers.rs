@@ -127,17 +127,28 @@ fn what_is_not_mapped_goes_over_the_bus() {
 }
 
 #[test]
-fn device_that_is_gone_reads_as_ones() {
+fn device_that_is_gone_reads_as_ones_and_is_reported_once() {
     let mut pc = Pc::new();
     pc.device.lock().fails = true;
-    assert_eq!(pc.read(0x2c, 4), u32::MAX);
-    let mut data = [0; 4];
     let base = pc.base(0);
-    pc.memory.read(base, &mut data);
-    assert_eq!(data, [0xff; 4]);
-    pc.memory.write(base, &data);
-    pc.write(0xc0, &data);
-    assert_eq!(*pc.errors.lock().unwrap(), Vec::<String>::new());
+    for _ in 0..2 {
+        assert_eq!(pc.read(0x2c, 4), u32::MAX);
+        let mut data = [0; 2];
+        pc.memory.read(base + 8, &mut data);
+        assert_eq!(data, [0xff; 2]);
+        pc.memory.write(base, &data);
+        pc.write(0xc0, &[0; 4]);
+        pc.memory.write(base + 0x1000, &data);
+    }
+    assert_eq!(
+        *pc.errors.lock().unwrap(),
+        [
+            "cannot read 4 bytes at 0x2c of configuration space, and the guest reads ones",
+            "cannot read 2 bytes at 0x8 of BAR0, and the guest reads ones",
+            "cannot write 2 bytes at 0x0 of BAR0, and the guest's write is lost",
+            "cannot write 4 bytes at 0xc0 of configuration space, and the guest's write is lost",
+        ]
+    );
 }
 
 #[test]
