@@ -24,8 +24,8 @@ use vmbell_bench::{
 };
 use vmbell_hypervisor::measure::Measure;
 use vmbell_hypervisor::{
-    AssignedDevices, Capability, DeviceMemory, Error, ForwardedInterrupt, Hypervisor, IoEvents,
-    IrqTrigger, Irqs, SpinPolicy, Support, Vcpu, Vm, VmConfig,
+    AssignedDevices, Capability, DeviceMemory, Doorbell, Error, ForwardedInterrupt, Hypervisor,
+    IoEvents, Irqfd, Irqs, SpinPolicy, Support, Vcpu, Vm, VmConfig,
 };
 use vmbell_report::Status;
 use vmbell_report::Timing;
@@ -77,21 +77,12 @@ impl Vm for ForgetfulVm {
 impl IoEvents for ForgetfulVm {
     fn register_ioevent(
         &self,
-        _event: &EventFd,
+        event: &Arc<EventFd>,
         _address: IoEventAddress,
         _datamatch: Datamatch,
         _sharing: Sharing,
-    ) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn unregister_ioevent(
-        &self,
-        _event: &EventFd,
-        _address: IoEventAddress,
-        _datamatch: Datamatch,
-    ) -> Result<(), Error> {
-        Ok(())
+    ) -> Result<Doorbell, Error> {
+        Ok(Doorbell::new(Arc::clone(event), || Ok(())))
     }
 }
 
@@ -125,19 +116,11 @@ impl AssignedDevices for ForgetfulVm {
 impl Irqs for ForgetfulVm {
     fn register_irqfd(
         &self,
-        _event: &EventFd,
-        _gsi: Gsi,
+        event: &Arc<EventFd>,
+        gsi: Gsi,
         _resample: Option<&EventFd>,
-    ) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn unregister_irqfd(&self, _event: &EventFd, _gsi: Gsi) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn irq_trigger(&self, irqfd: &EventFd) -> Result<Box<dyn IrqTrigger>, Error> {
-        self.0.irq_trigger(irqfd)
+    ) -> Result<Irqfd, Error> {
+        Ok(Irqfd::new(Arc::clone(event), gsi, None, || Ok(())))
     }
 
     fn set_routing(&self, routes: &[Route]) -> Result<(), Error> {
@@ -150,10 +133,6 @@ impl Irqs for ForgetfulVm {
 
     fn forward_line(&self, _gsi: Gsi) -> Result<Box<dyn ForwardedLine>, Error> {
         Ok(Box::new(NeverRaised))
-    }
-
-    fn unforward_line(&self, gsi: Gsi) -> Result<(), Error> {
-        self.0.unforward_line(gsi)
     }
 
     fn signal_msi(&self, _msi: Msi) -> Result<bool, Error> {

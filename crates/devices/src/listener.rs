@@ -64,7 +64,7 @@ impl Listener {
     }
 
     /// The eventfd, for registration.
-    pub fn event(&self) -> &EventFd {
+    pub const fn event(&self) -> &Arc<EventFd> {
         &self.event
     }
 

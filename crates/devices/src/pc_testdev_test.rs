@@ -2,7 +2,7 @@ use vmm_sys_util::eventfd::EventFd;
 
 use super::*;
 use vmbell::irq::{ForwardedLine, IrqError, Msi, Route};
-use vmbell_hypervisor::IrqTrigger;
+use vmbell_hypervisor::Irqfd;
 
 /// Remembers the levels that were set, and refuses those above a limit.
 #[derive(Default)]
@@ -11,16 +11,13 @@ struct Levels(Mutex<Vec<(u32, bool)>>);
 const LAST: u32 = 20;
 
 impl Irqs for Levels {
-    fn register_irqfd(&self, _: &EventFd, _: Gsi, _: Option<&EventFd>) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn unregister_irqfd(&self, _: &EventFd, _: Gsi) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn irq_trigger(&self, _: &EventFd) -> Result<Box<dyn IrqTrigger>, Error> {
-        Err(IrqError::NoIrqchip.into())
+    fn register_irqfd(
+        &self,
+        event: &Arc<EventFd>,
+        gsi: Gsi,
+        _: Option<&EventFd>,
+    ) -> Result<Irqfd, Error> {
+        Ok(Irqfd::new(Arc::clone(event), gsi, None, || Ok(())))
     }
 
     fn set_routing(&self, _: &[Route]) -> Result<(), Error> {
@@ -37,10 +34,6 @@ impl Irqs for Levels {
 
     fn forward_line(&self, gsi: Gsi) -> Result<Box<dyn ForwardedLine>, Error> {
         Err(IrqError::NoLine { gsi }.into())
-    }
-
-    fn unforward_line(&self, gsi: Gsi) -> Result<(), Error> {
-        Err(IrqError::NotForwarded { gsi }.into())
     }
 
     fn signal_msi(&self, _: Msi) -> Result<bool, Error> {

@@ -1,18 +1,19 @@
 //! For tests of devices: a registry of doorbells in this process, with the rules of KVM.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use vmbell::doorbell::{
     Bell, Datamatch, DoorbellError, DoorbellSet, IoEventAddress, Pattern, RegisterError, Sharing,
 };
 use vmbell::eventfd::EventFd;
-use vmbell_hypervisor::{Error, IoEvents};
+use vmbell_hypervisor::{Doorbell, Error, IoEvents};
 
 /// The registry, and how many doorbells it has.
 #[derive(Default)]
 pub(super) struct Registry {
-    pub(super) set: DoorbellSet,
-    pub(super) registered: AtomicUsize,
+    pub(super) set: Arc<DoorbellSet>,
+    pub(super) registered: Arc<AtomicUsize>,
     /// Whether to refuse everything.
     pub(super) refuse: bool,
 }
@@ -27,11 +28,11 @@ impl Registry {
 impl IoEvents for Registry {
     fn register_ioevent(
         &self,
-        event: &EventFd,
+        event: &Arc<EventFd>,
         address: IoEventAddress,
         datamatch: Datamatch,
         sharing: Sharing,
-    ) -> Result<(), Error> {
+    ) -> Result<Doorbell, Error> {
         if self.refuse {
             let pattern = Pattern::from(datamatch);
             return Err(DoorbellError::Exists { address, pattern }.into());
@@ -43,17 +44,12 @@ impl IoEvents for Registry {
                 RegisterError::Signal(source) => Error::Backend(source.into()),
             })?;
         self.registered.fetch_add(1, Ordering::Relaxed);
-        Ok(())
-    }
-
-    fn unregister_ioevent(
-        &self,
-        event: &EventFd,
-        address: IoEventAddress,
-        datamatch: Datamatch,
-    ) -> Result<(), Error> {
-        self.set.unregister(event, address, datamatch)?;
-        self.registered.fetch_sub(1, Ordering::Relaxed);
-        Ok(())
+        let (set, registered) = (Arc::clone(&self.set), Arc::clone(&self.registered));
+        let removed = Arc::clone(event);
+        Ok(Doorbell::new(Arc::clone(event), move || {
+            set.unregister(&removed, address, datamatch)?;
+            registered.fetch_sub(1, Ordering::Relaxed);
+            Ok(())
+        }))
     }
 }

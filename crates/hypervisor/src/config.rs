@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use stub::layout::{MAX_VCPUS, PAGE};
+use stub::layout::PAGE;
 use vm_memory::{GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion};
 
 use super::{CpuFeatures, DeviceMemory, Error};
@@ -84,9 +84,9 @@ impl VmConfig {
         }
     }
 
-    /// Fails with [`Error::Config`] unless a backend whose RAM begins at the start of one of `places` and ends by its end
-    /// can hold this guest.
-    pub fn check(&self, places: &[Range<u64>]) -> Result<(), Error> {
+    /// Fails with [`Error::Config`] unless a backend whose RAM begins at the start of one of `places` and ends by its end,
+    /// and which has up to `max_vcpus` vCPUs, can hold this guest.
+    pub fn check(&self, places: &[Range<u64>], max_vcpus: u32) -> Result<(), Error> {
         let refuse = |what, value, rule| Err(Error::Config { what, value, rule });
         let Some(place) = places.iter().find(|place| place.start == self.ram_base) else {
             let bases = places.iter().map(|place| format!("{:#x}", place.start));
@@ -99,8 +99,8 @@ impl VmConfig {
             let rule = format!("a multiple of {PAGE} from {PAGE} to {most}");
             return refuse("ram_size", self.ram_size.to_string(), rule);
         }
-        if self.vcpus == 0 || self.vcpus as usize > MAX_VCPUS {
-            let rule = format!("from 1 to {MAX_VCPUS}");
+        if self.vcpus == 0 || self.vcpus > max_vcpus {
+            let rule = format!("from 1 to {max_vcpus}");
             return refuse("vcpus", self.vcpus.to_string(), rule);
         }
         if let Some(memory) = &self.memory {
@@ -170,8 +170,8 @@ pub enum PatchMode {
     Jmp,
 }
 
-/// For which guests [`IoEvents::unregister_ioevent`](super::IoEvents::unregister_ioevent) guarantees that no
-/// signal comes after it has returned.
+/// For which guests [`Doorbell::remove`](super::Doorbell::remove) guarantees that no signal comes after it has
+/// returned.
 ///
 /// KVM ignores it: there only the kernel rings, so the guarantee holds for every guest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -1,32 +1,26 @@
 //! Interrupts from host to guest: the trait with which a device or a thread interrupts a guest.
 
 use std::fmt;
+use std::sync::Arc;
 
 use vmm_sys_util::eventfd::EventFd;
 
-use super::Error;
+use super::{Error, Irqfd};
 use vmbell::irq::{ForwardedLine, Gsi, Msi, Route};
 
 /// Registers irqfds, sets routes, drives lines and sends messages, from any thread. Every [`Vm`](super::Vm)
 /// implements it.
 pub trait Irqs: Send + Sync {
-    /// Registers an irqfd: once this returns, a signal of `event` raises `gsi`. Without a `resample` eventfd
-    /// the interrupt is an edge; with one it is a level that stays up until the guest's EOI, which signals
-    /// `resample`. If the count of `event` is above 0 already, the GSI is raised at once. Each eventfd can be
-    /// one irqfd of a guest (Linux `Documentation/virt/kvm/api.rst`, 4.75).
+    /// Registers an irqfd: once this returns, a signal of `event` raises `gsi`, until the returned value is removed or
+    /// dropped. Without a `resample` eventfd the interrupt is an edge; with one it is a level that stays up until the
+    /// guest's EOI, which signals `resample`. If the count of `event` is above 0 already, the GSI is raised at once. Each
+    /// eventfd can be one irqfd of a guest (Linux `Documentation/virt/kvm/api.rst`, 4.75).
     fn register_irqfd(
         &self,
-        event: &EventFd,
+        event: &Arc<EventFd>,
         gsi: Gsi,
         resample: Option<&EventFd>,
-    ) -> Result<(), Error>;
-
-    /// Removes an irqfd: once this returns, signals of `event` raise `gsi` no more. It is no error if there was
-    /// no such irqfd.
-    fn unregister_irqfd(&self, event: &EventFd, gsi: Gsi) -> Result<(), Error>;
-
-    /// The object with which a device of this process signals `irqfd`, instead of writing to it.
-    fn irq_trigger(&self, irqfd: &EventFd) -> Result<Box<dyn IrqTrigger>, Error>;
+    ) -> Result<Irqfd, Error>;
 
     /// Replaces the table of GSI routes. At first [`Irqchip::Full`](super::Irqchip::Full) routes to each pin the
     /// GSI of the same number, and [`Irqchip::Split`](super::Irqchip::Split) has no routes.
@@ -40,23 +34,21 @@ pub trait Irqs: Send + Sync {
     /// it has come ([`ForwardedLine`]), and no thread of the host takes part. Needs
     /// [`Capability::ForwardedLines`](super::Capability::ForwardedLines).
     ///
+    /// Dropping the returned value takes the forwarding back, also while an interrupt is under way: the guest ends that
+    /// one as it does those of any other line, and takes another one if the line was raised again before. Then the line is
+    /// as it was before it was forwarded.
+    ///
     /// Fails if the GSI leads to no pin or to one that the guest has made edge-triggered, has a resampling irqfd, or is
     /// forwarded already ([`IrqError`](vmbell::irq::IrqError)).
     fn forward_line(&self, gsi: Gsi) -> Result<Box<dyn ForwardedLine>, Error>;
-
-    /// Takes the forwarding back, also while an interrupt is under way: the guest ends that one as it does those of any
-    /// other line, and takes another one if the line was raised again before. Then the line is as it was before it was
-    /// forwarded. Fails with [`IrqError::NotForwarded`](vmbell::irq::IrqError::NotForwarded) if it is not forwarded.
-    fn unforward_line(&self, gsi: Gsi) -> Result<(), Error>;
 
     /// Sends a message-signalled interrupt, and returns whether the controller of a vCPU accepted it.
     fn signal_msi(&self, msi: Msi) -> Result<bool, Error>;
 }
 
-/// Signals an irqfd, from any thread of this process. If the backend's interrupt controllers are in this
-/// process, the signal raises the interrupt on the calling thread; otherwise it writes the eventfd.
+/// Raises an interrupt, from any thread of this process: an [`Irqfd`], or the line or the eventfd behind one.
 pub trait IrqTrigger: Send + Sync + fmt::Debug {
-    /// Signals once. Does nothing if the eventfd is no longer an irqfd.
+    /// Signals once. Does nothing if the interrupt is no longer registered.
     fn signal(&self);
 }
 

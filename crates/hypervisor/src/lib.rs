@@ -14,6 +14,7 @@ mod exit;
 mod forwarded_interrupt;
 mod ioevents;
 mod irqs;
+mod registration;
 mod shared_memory;
 mod stage;
 
@@ -40,6 +41,7 @@ pub use exit::{Fault, VmEntry, VmExit};
 pub use forwarded_interrupt::{ForwardedInterrupt, ForwardedState};
 pub use ioevents::IoEvents;
 pub use irqs::{IrqTrigger, Irqs};
+pub use registration::{Doorbell, Irqfd};
 pub use shared_memory::shared_memory;
 pub use stage::Stage;
 

@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock, Weak};
 
-use stub::layout::{PATCH_BASE, RAM_BASE};
+use stub::layout::{MAX_VCPUS, PATCH_BASE, RAM_BASE};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 use vmm_sys_util::eventfd::EventFd;
 
@@ -26,8 +26,8 @@ use vmbell::irq::{ForwardedLine, Gsi, IrqError, Msi, Route};
 use vmbell_hypervisor::CreatedVcpus;
 use vmbell_hypervisor::measure::{BareExit, BareLoop, EventCounter, ExitCounts, Measure};
 use vmbell_hypervisor::{
-    AssignedDevices, Capability, DeviceMemory, Error, ForwardedInterrupt, IoEvents, IrqTrigger,
-    Irqs, PatchMode, SpinPolicy, Vcpu, Vm, VmConfig,
+    AssignedDevices, Capability, DeviceMemory, Doorbell, Error, ForwardedInterrupt, IoEvents,
+    IrqTrigger, Irqfd, Irqs, PatchMode, SpinPolicy, Vcpu, Vm, VmConfig,
 };
 
 /// What a guest's vCPUs and their kicks share.
@@ -35,6 +35,7 @@ use vmbell_hypervisor::{
 pub(super) struct Guest {
     pub(super) sandbox: Sandbox,
     pub(super) memory: GuestMemoryMmap,
+    pub(super) doorbells: Doorbells,
     pub(super) patcher: Patcher,
     pub(super) spin: SpinPolicy,
     pub(super) interrupts: Option<Interrupts>,
@@ -47,9 +48,8 @@ pub(super) struct Guest {
 #[derive(Debug)]
 pub struct UsermodeVm {
     guest: Arc<Guest>,
-    doorbells: Doorbells,
     created_vcpus: CreatedVcpus<()>,
-    irqfds: OnceLock<IrqfdWatcher>,
+    irqfds: Arc<OnceLock<IrqfdWatcher>>,
 }
 
 impl UsermodeVm {
@@ -62,16 +62,25 @@ impl UsermodeVm {
             interrupts: Interrupts::new(config.irqchip, &sandbox)?,
             sandbox,
             memory,
+            doorbells: Doorbells::new(config.max_items),
             patcher,
             spin: config.spin,
             vcpu_cpus: config.vcpu_cpus.clone(),
         };
         Ok(Self {
             guest: Arc::new(guest),
-            doorbells: Doorbells::new(config.max_items),
             created_vcpus: CreatedVcpus::new(config.vcpus),
-            irqfds: OnceLock::new(),
+            irqfds: Arc::default(),
         })
+    }
+}
+
+impl Guest {
+    fn remove_irqfd(&self, id: EventId, gsi: Gsi) -> Result<(), Error> {
+        match &self.interrupts {
+            Some(interrupts) => interrupts.deassign(&self.sandbox, id, gsi).map(drop),
+            None => Ok(()),
+        }
     }
 }
 
@@ -96,7 +105,8 @@ fn check(config: &VmConfig) -> Result<(), Error> {
     if cfg!(not(all(target_arch = "x86_64", target_os = "linux"))) {
         return Err(UsermodeError::Architecture.into());
     }
-    config.check(std::slice::from_ref(&(RAM_BASE..PATCH_BASE)))?;
+    let most = u32::try_from(MAX_VCPUS).unwrap_or(u32::MAX);
+    config.check(std::slice::from_ref(&(RAM_BASE..PATCH_BASE)), most)?;
     device_memory::check(config)?;
     if config.patch == PatchMode::Jmp && config.vcpus > 1 {
         let vcpus = config.vcpus;
@@ -190,72 +200,62 @@ impl Measure for UsermodeVm {
 impl IoEvents for UsermodeVm {
     fn register_ioevent(
         &self,
-        event: &EventFd,
+        event: &Arc<EventFd>,
         address: IoEventAddress,
         datamatch: Datamatch,
         sharing: Sharing,
-    ) -> Result<(), Error> {
-        self.doorbells.register(
-            &self.guest.sandbox,
-            event,
-            address,
-            Pattern::from(datamatch),
-            sharing,
-        )
-    }
-
-    fn unregister_ioevent(
-        &self,
-        event: &EventFd,
-        address: IoEventAddress,
-        datamatch: Datamatch,
-    ) -> Result<(), Error> {
-        self.doorbells.unregister(
-            &self.guest.sandbox,
-            event,
-            address,
-            Pattern::from(datamatch),
-        )
+    ) -> Result<Doorbell, Error> {
+        let pattern = Pattern::from(datamatch);
+        let Guest {
+            doorbells, sandbox, ..
+        } = &*self.guest;
+        doorbells.register(sandbox, event, address, pattern, sharing)?;
+        let (guest, removed) = (Arc::downgrade(&self.guest), Arc::clone(event));
+        Ok(Doorbell::new(Arc::clone(event), move || {
+            let Some(guest) = guest.upgrade() else {
+                return Ok(());
+            };
+            let doorbells = &guest.doorbells;
+            doorbells.unregister(&guest.sandbox, &removed, address, pattern)
+        }))
     }
 }
 
 impl Irqs for UsermodeVm {
     fn register_irqfd(
         &self,
-        event: &EventFd,
+        event: &Arc<EventFd>,
         gsi: Gsi,
         resample: Option<&EventFd>,
-    ) -> Result<(), Error> {
+    ) -> Result<Irqfd, Error> {
         let interrupts = self.interrupts()?;
         let watcher = self.watcher()?;
-        let event = event
-            .try_clone()
-            .map_err(Error::system("duplicate an irqfd"))?;
-        let event = Arc::new(event);
-        let id = interrupts.assign(&self.guest.sandbox, &event, gsi, resample)?;
-        watcher.add(id, &event).or_else(|error| {
+        let id = interrupts.assign(&self.guest.sandbox, event, gsi, resample)?;
+        watcher.add(id, event).or_else(|error| {
             interrupts.deassign(&self.guest.sandbox, id, gsi)?;
             Err(error)
-        })
-    }
-
-    fn unregister_irqfd(&self, event: &EventFd, gsi: Gsi) -> Result<(), Error> {
-        let id = EventId::of(event).map_err(IrqError::from)?;
-        let removed = self.interrupts()?.deassign(&self.guest.sandbox, id, gsi);
-        // After an error too: the irqfd raises nothing any more, though the sandbox may still have its
-        // resamplefd.
-        if let (Ok(true) | Err(_), Some(watcher)) = (&removed, self.irqfds.get()) {
-            watcher.remove(id);
-        }
-        removed.map(|_| ())
-    }
-
-    fn irq_trigger(&self, irqfd: &EventFd) -> Result<Box<dyn IrqTrigger>, Error> {
-        self.interrupts()?;
-        Ok(Box::new(DirectTrigger {
+        })?;
+        let trigger = DirectTrigger {
             guest: Arc::downgrade(&self.guest),
-            id: EventId::of(irqfd).map_err(IrqError::from)?,
-        }))
+            id,
+        };
+        let (guest, watcher) = (trigger.guest.clone(), Arc::downgrade(&self.irqfds));
+        let remove = move || {
+            let removed = match guest.upgrade() {
+                Some(guest) => guest.remove_irqfd(id, gsi),
+                None => Ok(()),
+            };
+            // After an error too: the irqfd raises nothing any more, though the sandbox may still have its
+            // resamplefd.
+            if let Some(watcher) = watcher.upgrade()
+                && let Some(watcher) = watcher.get()
+            {
+                watcher.remove(id);
+            }
+            removed
+        };
+        let trigger = Some(Box::new(trigger) as Box<dyn IrqTrigger>);
+        Ok(Irqfd::new(Arc::clone(event), gsi, trigger, remove))
     }
 
     fn set_routing(&self, routes: &[Route]) -> Result<(), Error> {
@@ -272,11 +272,6 @@ impl Irqs for UsermodeVm {
         self.interrupts()?.forward_line(&self.guest.sandbox, gsi)?;
         let guest = Arc::downgrade(&self.guest);
         Ok(Box::new(LineOwner { guest, gsi }))
-    }
-
-    fn unforward_line(&self, gsi: Gsi) -> Result<(), Error> {
-        let interrupts = self.interrupts()?;
-        Ok(interrupts.unforward_line(&self.guest.sandbox, gsi)?)
     }
 
     fn signal_msi(&self, msi: Msi) -> Result<bool, Error> {
@@ -325,5 +320,15 @@ impl ForwardedLine for LineOwner {
             guest.sandbox.process().has_ended()
                 || interrupts.is_none_or(|all| all.has_ended(&guest.sandbox, self.gsi, read))
         })
+    }
+}
+
+impl Drop for LineOwner {
+    fn drop(&mut self) {
+        if let Some(guest) = self.guest.upgrade()
+            && let Some(interrupts) = &guest.interrupts
+        {
+            interrupts.unforward_line(&guest.sandbox, self.gsi);
+        }
     }
 }

@@ -22,15 +22,15 @@ const SPIN: [u8; 2] = [0xeb, 0xfe];
 
 /// The time of as many removals, each of a doorbell that was registered just before.
 fn removals(vm: &Arc<dyn Vm>, count: u64) -> Duration {
-    let event = EventFd::new(0).expect("an eventfd can be had");
+    let event = Arc::new(EventFd::new(0).expect("an eventfd can be had"));
     let (place, any) = (IoEventAddress::Pio(0x900), Datamatch::U32(None));
     let mut total = Duration::ZERO;
     for _ in 0..count {
-        vm.register_ioevent(&event, place, any, Sharing::Exclusive)
+        let mut doorbell = vm
+            .register_ioevent(&event, place, any, Sharing::Exclusive)
             .expect("a doorbell can be registered");
         let start = Instant::now();
-        vm.unregister_ioevent(&event, place, any)
-            .expect("it can be removed again");
+        doorbell.remove().expect("it can be removed again");
         total += start.elapsed();
     }
     total

@@ -3,6 +3,7 @@
 //! `cargo run -p vmbell-vmm --example doorbell` takes KVM where it can, and the usermode backend everywhere else.
 
 use std::error::Error;
+use std::sync::Arc;
 
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::eventfd::{EFD_NONBLOCK, EventFd};
@@ -29,9 +30,10 @@ pub fn ring(hypervisor: &dyn Hypervisor) -> Result<(u64, Vec<u64>), Box<dyn Erro
     vm.memory().write_slice(&PROGRAM, start)?;
 
     // The store of a 7 of four bytes signals this eventfd: the vCPU goes on at once, and the VMM is not involved.
-    let bell = EventFd::new(EFD_NONBLOCK)?;
-    vm.register_ioevent(
-        &bell,
+    // The doorbell is removed when the returned value is dropped.
+    let event = Arc::new(EventFd::new(EFD_NONBLOCK)?);
+    let doorbell = vm.register_ioevent(
+        &event,
         IoEventAddress::Mmio(NOTIFY),
         Datamatch::U32(Some(7)),
         Sharing::Exclusive,
@@ -52,7 +54,7 @@ pub fn ring(hypervisor: &dyn Hypervisor) -> Result<(u64, Vec<u64>), Box<dyn Erro
             exit => return Err(format!("the guest left with {exit:?}").into()),
         }
     }
-    Ok((bell.read()?, stores))
+    Ok((doorbell.event().read()?, stores))
 }
 
 /// Chooses the backend and says what happened.

@@ -13,7 +13,7 @@ use vmbell::eventfd::EventFd;
 use vmbell::irq::Gsi;
 use vmbell_devices::{Hook, Listener};
 use vmbell_guest::{HANDLER, Interrupts, Parameters, VECTOR, programs};
-use vmbell_hypervisor::{Capability, Hypervisor, Irqchip, VmConfig};
+use vmbell_hypervisor::{Capability, Hypervisor, IrqTrigger, Irqchip, VmConfig};
 use vmbell_vmm::{CODE, Deadline, Machine, Stop};
 
 /// The device's pin of the I/O APIC. At first the GSI of the same number leads to it.
@@ -51,8 +51,8 @@ pub fn serve(hypervisor: &dyn Hypervisor, work: u32) -> Result<u64, Box<dyn Erro
 
     // The device's thread, which waits for the resamplefd: the line is down now. That is so after an EOI, and may be
     // so when the guest unmasks the pin. Is there still work?
-    let irqfd = EventFd::new(0)?;
-    let raise = irqfd.try_clone()?;
+    let event = Arc::new(EventFd::new(0)?);
+    let raise = Arc::clone(&event);
     let their_left = Arc::clone(&left);
     let resampled = move |_| {
         if their_left.load(SeqCst) > 0 {
@@ -63,9 +63,10 @@ pub fn serve(hypervisor: &dyn Hypervisor, work: u32) -> Result<u64, Box<dyn Erro
     };
     let device = Listener::start(EventFd::new(0)?, || {}, resampled)?;
     let gsi = Gsi::new(PIN.into())?;
-    machine
+    // The irqfd is removed when this is dropped.
+    let irqfd = machine
         .vm()
-        .register_irqfd(&irqfd, gsi, Some(device.event()))?;
+        .register_irqfd(&event, gsi, Some(device.event()))?;
 
     let mut vcpu = machine.vm().create_vcpu(0)?;
     vcpu.set_entry_point(entry)?;
@@ -73,7 +74,7 @@ pub fn serve(hypervisor: &dyn Hypervisor, work: u32) -> Result<u64, Box<dyn Erro
     // A guest that gets no interrupt would run for ever: this kicks it out.
     let limit = Instant::now() + Duration::from_secs(30);
     let _deadline = Deadline::new(limit, vcpu.kick_handle())?;
-    irqfd.write(1)?;
+    irqfd.signal();
     match machine.runner(&mut *vcpu).run()? {
         Stop::Done(_) => Ok(machine.results()?.interrupts),
         stop => Err(format!("the guest got too few interrupts: {stop}").into()),

@@ -10,10 +10,9 @@ use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 use super::off::{Off, Switch};
 use super::{Machine, MachineError};
 use vmbell::bus::BusRange;
-use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::irq::Gsi;
 use vmbell_devices::virtio::Handler;
-use vmbell_devices::virtio::mmio::{Interrupt, Location, VirtioMmio, register};
+use vmbell_devices::virtio::mmio::{Interrupt, Location, VirtioMmio};
 use vmbell_devices::virtio::vhost::Worker;
 use vmbell_devices::virtio::{Notify, Raise, VirtioConfig};
 use vmbell_hypervisor::{Error, IrqTrigger, Irqs};
@@ -36,7 +35,7 @@ impl Place<'_> {
     ) -> Result<(), MachineError> {
         let (memory, config) = (self.machine.vm().memory(), self.config);
         let backlog = self.machine.backlog.clone();
-        self.plug_made(D::NAME, queues, |interrupt| {
+        self.plug_made(D::NAME, |interrupt| {
             VirtioMmio::with_threads(memory, handler, queues, config, interrupt, backlog)
         })
     }
@@ -44,7 +43,7 @@ impl Place<'_> {
     /// Plugs in a device whose queues a worker serves.
     pub(super) fn plug_worker<W: Worker + 'static>(self, worker: W) -> Result<(), MachineError> {
         let memory = self.machine.vm().memory();
-        self.plug_made(W::NAME, W::QUEUES, |interrupt| {
+        self.plug_made(W::NAME, |interrupt| {
             VirtioMmio::with_worker(memory, worker, interrupt)
         })
     }
@@ -52,10 +51,9 @@ impl Place<'_> {
     fn plug_made(
         &self,
         device: &'static str,
-        queues: u16,
         make: impl FnOnce(Interrupt) -> io::Result<VirtioMmio>,
     ) -> Result<(), MachineError> {
-        let made = self.connected(device, queues, make);
+        let made = self.connected(device, make);
         let made = made.map_err(|source| MachineError::Virtio { device, source })?;
         let range = BusRange::new(self.location.address, Location::LEN)?;
         Ok(self.machine.mmio.insert(range, Arc::new(made))?)
@@ -65,34 +63,16 @@ impl Place<'_> {
     fn connected(
         &self,
         device: &'static str,
-        queues: u16,
         make: impl FnOnce(Interrupt) -> io::Result<VirtioMmio>,
     ) -> Result<VirtioMmio, Error> {
         let mut interrupt = Interrupt::new(Some(self.trigger(device)?));
         if self.config.notify == Notify::Exit {
             return make(interrupt).map_err(resources);
         }
-        let acknowledged = interrupt.acknowledge_by_doorbell().map_err(resources)?;
-        self.doorbell(
-            &acknowledged,
-            register::INTERRUPT_ACK,
-            Interrupt::ACKNOWLEDGE,
-        )?;
-        let made = make(interrupt).map_err(resources)?;
-        for index in 0..queues {
-            if let Some(kick) = made.kick(index) {
-                self.doorbell(kick, register::QUEUE_NOTIFY, index.into())?;
-            }
-        }
+        interrupt.acknowledge_by_doorbell().map_err(resources)?;
+        let mut made = make(interrupt).map_err(resources)?;
+        made.register_doorbells(&**self.machine.vm(), self.location.address)?;
         Ok(made)
-    }
-
-    /// A doorbell of writes of this value to a register.
-    fn doorbell(&self, event: &EventFd, register: u64, value: u32) -> Result<(), Error> {
-        let address = IoEventAddress::Mmio(self.location.address + register);
-        let value = Datamatch::U32(Some(value));
-        let vm = self.machine.vm();
-        vm.register_ioevent(event, address, value, Sharing::Exclusive)
     }
 
     /// What raises the line.
@@ -108,9 +88,8 @@ impl Place<'_> {
                 pulse: Mutex::new(()),
             }));
         }
-        let irqfd = EventFd::new(EFD_NONBLOCK).map_err(resources)?;
-        vm.register_irqfd(&irqfd, gsi, None)?;
-        vm.irq_trigger(&irqfd)
+        let irqfd = Arc::new(EventFd::new(EFD_NONBLOCK).map_err(resources)?);
+        Ok(Box::new(vm.register_irqfd(&irqfd, gsi, None)?))
     }
 }
 

@@ -21,15 +21,14 @@ pub(super) fn port(
     switch: &Arc<Switch>,
 ) -> Result<SerialPort, MachineError> {
     let connect = || {
-        let irq = EventFd::new(EFD_NONBLOCK).map_err(|source| Error::System {
+        let event = EventFd::new(EFD_NONBLOCK).map_err(|source| Error::System {
             operation: "make an eventfd",
             source,
         })?;
-        vm.register_irqfd(&irq, Gsi::new(SERIAL_GSI)?, None)?;
-        vm.irq_trigger(&irq)
+        vm.register_irqfd(&Arc::new(event), Gsi::new(SERIAL_GSI)?, None)
     };
-    let trigger = connect().map_err(MachineError::Serial)?;
+    let irqfd = connect().map_err(MachineError::Serial)?;
     let switch = Arc::clone(switch);
     let on_error = move |error| switch.turn(Off::failed("the serial port", error));
-    Ok(Serial::new(output, Some(trigger), on_error))
+    Ok(Serial::new(output, Some(Box::new(irqfd)), on_error))
 }

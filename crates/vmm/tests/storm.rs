@@ -13,9 +13,9 @@ mod harness;
 use std::fs::File;
 use std::mem::offset_of;
 use std::os::unix::fs::FileExt;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use stub::layout::{SHARED_BASE, Shared};
@@ -23,10 +23,9 @@ use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell_guest::{DONE_PORT, Parameters, Results};
 use vmbell_hypervisor::{
-    Hypervisor, Irqchip, Kick, PatchMode, SpinPolicy, Vcpu, Vm, VmConfig, VmEntry, VmExit,
+    Doorbell, Hypervisor, Irqchip, Kick, PatchMode, SpinPolicy, Vcpu, Vm, VmConfig, VmEntry, VmExit,
 };
 use vmbell_vmm::CODE;
-use vmm_sys_util::eventfd::EventFd;
 
 use harness::process::with_sandbox;
 use harness::{AREA, HOLE, await_that, begin_at, count, event, programs};
@@ -118,7 +117,7 @@ fn ring(
     vm: &Arc<dyn Vm>,
     vcpu: &mut Box<dyn Vcpu>,
     way: Way,
-    event: &EventFd,
+    doorbell: &Mutex<Doorbell>,
     only: Option<i32>,
     seen: &AtomicU64,
 ) {
@@ -135,8 +134,11 @@ fn ring(
                 if let Some(sandbox) = only.filter(|_| kicked % 16 == 0) {
                     let (begun, ended) = lookups(sandbox);
                     assert_eq!(begun, ended, "a vcpu that is outside is in a lookup");
-                    vm.unregister_ioevent(event, place, datamatch).unwrap();
-                    vm.register_ioevent(event, place, datamatch, Sharing::Exclusive)
+                    let mut doorbell = doorbell.lock().unwrap();
+                    doorbell.remove().unwrap();
+                    let event = doorbell.event();
+                    *doorbell = vm
+                        .register_ioevent(event, place, datamatch, Sharing::Exclusive)
                         .unwrap();
                 }
             }
@@ -164,8 +166,10 @@ fn survive<H: Hypervisor>(h: &H, way: Way, config: VmConfig, kickers: u64, time:
     let only = (vcpus == 1).then_some(sandbox);
     let (place, datamatch) = way.place();
     let event = event();
-    vm.register_ioevent(&event, place, datamatch, Sharing::Exclusive)
+    let doorbell = vm
+        .register_ioevent(&event, place, datamatch, Sharing::Exclusive)
         .unwrap();
+    let doorbell = Mutex::new(doorbell);
     vm.memory()
         .write_slice(programs::storm().code, CODE)
         .unwrap();
@@ -193,11 +197,11 @@ fn survive<H: Hypervisor>(h: &H, way: Way, config: VmConfig, kickers: u64, time:
                 storms.push(scope.spawn(move || storm(&*handle, seed, calm)));
             }
         }
-        let (vm, event, calm, seen) = (&vm, &event, &calm, &seen);
+        let (vm, event, doorbell, calm, seen) = (&vm, &event, &doorbell, &calm, &seen);
         let one = |vcpu| {
             scope.spawn(move || {
                 let end = SetAtEnd(calm);
-                ring(vm, vcpu, way, event, only, seen);
+                ring(vm, vcpu, way, doorbell, only, seen);
                 std::mem::forget(end);
             })
         };

@@ -1,15 +1,15 @@
 //! Doorbells and interrupts of this process, with the rules of KVM.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use vmbell::doorbell::{Bell, Datamatch, DoorbellSet, IoEventAddress, RegisterError, Sharing};
 use vmbell::eventfd::EventFd;
 use vmbell::irq::{ForwardedLine, Gsi, IrqError, Msi, Route, Routing};
-use vmbell_hypervisor::{Error, IoEvents, IrqTrigger, Irqs};
+use vmbell_hypervisor::{Doorbell, Error, IoEvents, IrqTrigger, Irqfd, Irqs};
 
 /// The doorbells. Their table is large, and most runs have none.
 #[derive(Default)]
-pub struct Doorbells(LazyLock<DoorbellSet>);
+pub struct Doorbells(LazyLock<Arc<DoorbellSet>>);
 
 impl Doorbells {
     /// Rings as a vCPU does.
@@ -21,25 +21,20 @@ impl Doorbells {
 impl IoEvents for Doorbells {
     fn register_ioevent(
         &self,
-        event: &EventFd,
+        event: &Arc<EventFd>,
         address: IoEventAddress,
         datamatch: Datamatch,
         sharing: Sharing,
-    ) -> Result<(), Error> {
+    ) -> Result<Doorbell, Error> {
         let registered = self.0.register(event, address, datamatch, sharing);
         registered.map_err(|error| match error {
             RegisterError::Doorbell(rule) => rule.into(),
             RegisterError::Signal(source) => Error::Backend(source.into()),
-        })
-    }
-
-    fn unregister_ioevent(
-        &self,
-        event: &EventFd,
-        address: IoEventAddress,
-        datamatch: Datamatch,
-    ) -> Result<(), Error> {
-        Ok(self.0.unregister(event, address, datamatch)?)
+        })?;
+        let (set, removed) = (Arc::clone(&self.0), Arc::clone(event));
+        Ok(Doorbell::new(Arc::clone(event), move || {
+            Ok(set.unregister(&removed, address, datamatch)?)
+        }))
     }
 }
 
@@ -52,16 +47,14 @@ impl IrqTrigger for Interrupts {
 }
 
 impl Irqs for Interrupts {
-    fn register_irqfd(&self, _: &EventFd, _: Gsi, _: Option<&EventFd>) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn unregister_irqfd(&self, _: &EventFd, _: Gsi) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn irq_trigger(&self, _: &EventFd) -> Result<Box<dyn IrqTrigger>, Error> {
-        Ok(Box::new(Self))
+    fn register_irqfd(
+        &self,
+        event: &Arc<EventFd>,
+        gsi: Gsi,
+        _: Option<&EventFd>,
+    ) -> Result<Irqfd, Error> {
+        let trigger = Some(Box::new(Self) as Box<dyn IrqTrigger>);
+        Ok(Irqfd::new(Arc::clone(event), gsi, trigger, || Ok(())))
     }
 
     fn set_routing(&self, routes: &[Route]) -> Result<(), Error> {
@@ -74,10 +67,6 @@ impl Irqs for Interrupts {
 
     fn forward_line(&self, gsi: Gsi) -> Result<Box<dyn ForwardedLine>, Error> {
         Err(IrqError::NoLine { gsi }.into())
-    }
-
-    fn unforward_line(&self, gsi: Gsi) -> Result<(), Error> {
-        Err(IrqError::NotForwarded { gsi }.into())
     }
 
     fn signal_msi(&self, msi: Msi) -> Result<bool, Error> {

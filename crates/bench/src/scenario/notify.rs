@@ -15,7 +15,7 @@ use crate::{Clock, Options, Sample, SubjectError};
 use vmbell::doorbell::Sharing;
 use vmbell_devices::{Hook, Listener, WordPoller};
 use vmbell_guest::{Parameters, offset};
-use vmbell_hypervisor::Hypervisor;
+use vmbell_hypervisor::{Doorbell, Hypervisor};
 use vmbell_vmm::PARAMETERS;
 
 /// How long the guest waits before each ring: long enough for a consumer to fall asleep.
@@ -34,7 +34,11 @@ enum Consumer {
     /// The device model, on the thread of the vCPU.
     Device,
     /// A thread that sleeps in `read`. It ends when this is dropped.
-    Listener { _listener: Listener },
+    Listener {
+        // Removed before the thread ends.
+        _doorbell: Doorbell,
+        _listener: Listener,
+    },
     /// A thread that polls. It is made for each run, because between runs it would burn a CPU that
     /// other subjects are measured on.
     Poller,
@@ -105,14 +109,12 @@ impl Notify {
                 })
                 .map_err(|error| guest.failed(error))?;
                 let vm = guest.machine.vm();
-                vm.register_ioevent(
-                    listener.event(),
-                    path.address(),
-                    datamatch,
-                    Sharing::Exclusive,
-                )
-                .map_err(|error| guest.failed(error))?;
+                let (event, address) = (listener.event(), path.address());
+                let doorbell = vm
+                    .register_ioevent(event, address, datamatch, Sharing::Exclusive)
+                    .map_err(|error| guest.failed(error))?;
                 Consumer::Listener {
+                    _doorbell: doorbell,
                     _listener: listener,
                 }
             }

@@ -14,7 +14,7 @@ use crate::{Options, Sample, SubjectError};
 use vmbell::doorbell::{IoEventAddress, Sharing};
 use vmbell_devices::DoorbellCounter;
 use vmbell_guest::Parameters;
-use vmbell_hypervisor::Hypervisor;
+use vmbell_hypervisor::{Doorbell, Hypervisor};
 use vmbell_vmm::Stop;
 
 /// A rate scenario.
@@ -24,8 +24,8 @@ pub(super) struct Rate {
     rung: Rung,
     /// Further vCPUs that ring at the same time.
     others: Vec<Other>,
-    /// What the doorbells beside the one that is rung signal; kept, as they are registered.
-    _beside: EventFd,
+    /// The doorbells beside the one that is rung. They go after the guest, which takes them with it.
+    _beside: Vec<Doorbell>,
 }
 
 /// What the guest rings, with its count of the rings.
@@ -34,7 +34,7 @@ enum Rung {
         counter: Arc<DoorbellCounter>,
         seen: u64,
     },
-    Event(EventFd),
+    Doorbell(Doorbell),
     Word {
         seen: u64,
     },
@@ -60,17 +60,18 @@ impl Rate {
             .map(|index| Other::new(&guest, path.rate_program(), (index, cpu(index))))
             .collect::<Result<_, _>>()
             .map_err(|error| guest.failed(error))?;
-        let beside = EventFd::new(EFD_NONBLOCK).map_err(|error| guest.failed(error))?;
-        scale
-            .register(guest.machine.vm().as_ref(), &beside, (path, bell))
+        let beside = scale
+            .register(guest.machine.vm().as_ref(), (path, bell))
             .map_err(|error| guest.failed(error))?;
         let rung = match bell.datamatch(path) {
             Some(datamatch) => {
                 let event = EventFd::new(EFD_NONBLOCK).map_err(|error| guest.failed(error))?;
                 let vm = guest.machine.vm();
-                vm.register_ioevent(&event, path.address(), datamatch, Sharing::Exclusive)
+                let (event, address) = (Arc::new(event), path.address());
+                let doorbell = vm
+                    .register_ioevent(&event, address, datamatch, Sharing::Exclusive)
                     .map_err(|error| guest.failed(error))?;
-                Rung::Event(event)
+                Rung::Doorbell(doorbell)
             }
             None if bell == Bell::Polled => Rung::Word { seen: 0 },
             None if bell == Bell::Below => Rung::Unheard,
@@ -103,7 +104,10 @@ impl Rate {
             Rung::Device { counter, seen } => {
                 counter.rings() - std::mem::replace(seen, counter.rings())
             }
-            Rung::Event(event) => event.read().map_err(|error| self.guest.failed(error))?,
+            Rung::Doorbell(doorbell) => {
+                let rings = doorbell.event().read();
+                rings.map_err(|error| self.guest.failed(error))?
+            }
             Rung::Word { seen } => {
                 let word = self.guest.results()?.word;
                 word - std::mem::replace(seen, word)

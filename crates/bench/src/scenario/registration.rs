@@ -16,7 +16,7 @@ use super::path::{Bell, HAS_PORTS, Path, VALUE};
 use crate::{Clock, Entry, Limit, Options, Sample, Subject, SubjectError, affinity};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell_guest::Parameters;
-use vmbell_hypervisor::{Hypervisor, IoEvents, Support, VmConfig};
+use vmbell_hypervisor::{Doorbell, Hypervisor, IoEvents, Support, VmConfig};
 use vmbell_report::Group;
 
 /// How often the guest rings before it looks whether the registrations are over.
@@ -79,8 +79,8 @@ fn beside() -> IoEventAddress {
 struct Registration {
     timed: Timed,
     guest: Guest,
-    /// What the guest rings.
-    rung: EventFd,
+    /// Which the guest rings.
+    doorbell: Doorbell,
 }
 
 impl Registration {
@@ -99,9 +99,14 @@ impl Registration {
         let rung = EventFd::new(EFD_NONBLOCK).map_err(|error| guest.failed(error))?;
         let any = Datamatch::U32(None);
         let vm = guest.machine.vm();
-        vm.register_ioevent(&rung, PATH.address(), any, Sharing::Exclusive)
+        let doorbell = vm
+            .register_ioevent(&Arc::new(rung), PATH.address(), any, Sharing::Exclusive)
             .map_err(|error| guest.failed(error))?;
-        Ok(Self { timed, guest, rung })
+        Ok(Self {
+            timed,
+            guest,
+            doorbell,
+        })
     }
 
     /// Lets the guest ring until `over`, and returns how often it did.
@@ -123,7 +128,7 @@ impl Registration {
 
 /// Assigns and deassigns an eventfd `ops` times, and returns the ticks of what is timed; fewer at the end of the limit.
 fn register(vm: &dyn IoEvents, timed: Timed, ops: u64, limit: &Limit) -> Result<Vec<u64>, Failure> {
-    let event = EventFd::new(EFD_NONBLOCK)?;
+    let event = Arc::new(EventFd::new(EFD_NONBLOCK)?);
     let (address, any) = (beside(), Datamatch::U32(None));
     let mut all = Vec::new();
     for _ in 0..ops {
@@ -131,9 +136,9 @@ fn register(vm: &dyn IoEvents, timed: Timed, ops: u64, limit: &Limit) -> Result<
             break;
         }
         let begun = Clock::now();
-        vm.register_ioevent(&event, address, any, Sharing::Exclusive)?;
+        let mut doorbell = vm.register_ioevent(&event, address, any, Sharing::Exclusive)?;
         let assigned = Clock::now();
-        vm.unregister_ioevent(&event, address, any)?;
+        doorbell.remove()?;
         all.push(match timed {
             Timed::Assign => assigned.saturating_sub(begun),
             Timed::Deassign => Clock::now().saturating_sub(assigned),
@@ -171,7 +176,11 @@ impl Scenario for Registration {
             .map_err(|_| self.guest.failed("the registering thread panicked"))?
             .map_err(|error| self.guest.failed(error))?;
         if rings > 0 {
-            let counted = self.rung.read().map_err(|error| self.guest.failed(error))?;
+            let counted = self
+                .doorbell
+                .event()
+                .read()
+                .map_err(|error| self.guest.failed(error))?;
             self.guest.agree("what was rung", counted, rings)?;
         }
         self.guest

@@ -4,14 +4,14 @@
 use std::sync::Arc;
 
 use vm_memory::GuestAddress;
-use vmm_sys_util::eventfd::EventFd;
+use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 use super::guest::{Failure, Guest};
 use super::path::{Bell, Path};
 use crate::{Limit, affinity};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell_guest::{Parameters, Program, Results};
-use vmbell_hypervisor::{EntryPoint, Error, IoEvents, Vcpu};
+use vmbell_hypervisor::{Doorbell, EntryPoint, IoEvents, Vcpu};
 use vmbell_vmm::{Deadline, Machine, STACK_TOP, Stop};
 
 /// The values that each parameter takes; an empty list leaves the parameter at its usual value and out of
@@ -59,13 +59,14 @@ impl Scale {
         doorbells.into_iter().chain(vcpus).collect()
     }
 
-    /// Registers the doorbells beside the one of `bell` on `path`; all signal `event`, which nobody reads.
+    /// Registers the doorbells beside the one of `bell` on `path`; all signal an eventfd that nobody reads.
     pub(super) fn register(
         self,
         doorbells: &dyn IoEvents,
-        event: &EventFd,
         (path, bell): (Path, Bell),
-    ) -> Result<(), Error> {
+    ) -> Result<Vec<Doorbell>, Failure> {
+        let event = Arc::new(EventFd::new(EFD_NONBLOCK)?);
+        let mut registered = Vec::new();
         for number in 1..=self.doorbells.unwrap_or_default() {
             let of_one_value = bell == Bell::Datamatch && number % 2 == 0;
             let (address, value) = if of_one_value {
@@ -80,9 +81,10 @@ impl Scale {
                 (_, true) => Datamatch::U32(u32::try_from(value).ok()),
                 (_, false) => Datamatch::U32(None),
             };
-            doorbells.register_ioevent(event, address, datamatch, Sharing::Exclusive)?;
+            let (event, alone) = (&event, Sharing::Exclusive);
+            registered.push(doorbells.register_ioevent(event, address, datamatch, alone)?);
         }
-        Ok(())
+        Ok(registered)
     }
 }
 

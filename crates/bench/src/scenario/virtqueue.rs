@@ -16,7 +16,7 @@ use vmbell_devices::virtio::mmio::{Interrupt, VirtioMmio, register};
 use vmbell_devices::virtio::{Inverter, Queue, Serving};
 use vmbell_devices::{Listener, WordPoller};
 use vmbell_guest::{Interrupts, Parameters, Program, programs};
-use vmbell_hypervisor::{Capability, Hypervisor, IoEvents, Irqchip, Support, VmConfig};
+use vmbell_hypervisor::{Capability, Doorbell, Hypervisor, IoEvents, Irqchip, Support, VmConfig};
 use vmbell_report::Group;
 use vmbell_vmm::{Machine, PARAMETERS};
 
@@ -130,7 +130,9 @@ struct RoundTrip {
     device: Arc<VirtioMmio>,
     queue: Arc<Queue<Inverter>>,
     /// Sleeps between runs and during them.
-    _listener: Option<Listener>,
+    _listener: Option<(Listener, Doorbell)>,
+    /// By which the guest acknowledges an interrupt.
+    _acknowledged: Option<Doorbell>,
     /// Requests that have been served, over all runs.
     served: u64,
 }
@@ -154,9 +156,11 @@ impl RoundTrip {
             Hearing::Polled => Serving::Polled,
             _ => Serving::Notified,
         };
-        let interrupt = match hearing {
-            Hearing::Irqfd => irqfd(&guest.machine).map_err(|error| guest.failed(error))?,
-            _ => Interrupt::default(),
+        let (interrupt, acknowledged) = match hearing {
+            Hearing::Irqfd => irqfd(&guest.machine)
+                .map(|(interrupt, doorbell)| (interrupt, Some(doorbell)))
+                .map_err(|error| guest.failed(error))?,
+            _ => (Interrupt::default(), None),
         };
         let backlog = guest.machine.backlog.clone();
         let (device, queues) =
@@ -181,6 +185,7 @@ impl RoundTrip {
             device,
             queue,
             _listener: listener,
+            _acknowledged: acknowledged,
             served: 0,
         })
     }
@@ -203,7 +208,7 @@ impl RoundTrip {
 
 /// An irqfd that is an edge to the guest, with a doorbell by which the guest acknowledges
 /// the interrupt without waking a thread.
-fn irqfd(machine: &Machine) -> Result<Interrupt, Failure> {
+fn irqfd(machine: &Machine) -> Result<(Interrupt, Doorbell), Failure> {
     let vm = machine.vm();
     let wiring = Wiring::new(vm.as_ref(), Source::Edge, Hearing::Irqfd.name())?;
     machine.set_interrupts(&Interrupts {
@@ -212,17 +217,16 @@ fn irqfd(machine: &Machine) -> Result<Interrupt, Failure> {
     })?;
     wiring.connect(vm.as_ref())?;
     let gsi = wiring.gsi(Hearing::Irqfd.name())?;
-    let irqfd = EventFd::new(EFD_NONBLOCK)?;
-    vm.register_irqfd(&irqfd, gsi, None)?;
-    let mut interrupt = Interrupt::new(Some(vm.irq_trigger(&irqfd)?));
-    let doorbell = interrupt.acknowledge_by_doorbell()?;
-    vm.register_ioevent(
-        &doorbell,
+    let event = Arc::new(EventFd::new(EFD_NONBLOCK)?);
+    let irqfd = vm.register_irqfd(&event, gsi, None)?;
+    let mut interrupt = Interrupt::new(Some(Box::new(irqfd)));
+    let acknowledged = vm.register_ioevent(
+        &interrupt.acknowledge_by_doorbell()?,
         IoEventAddress::Mmio(REGISTERS + register::INTERRUPT_ACK),
         Datamatch::U32(Some(Interrupt::ACKNOWLEDGE)),
         Sharing::Exclusive,
     )?;
-    Ok(interrupt)
+    Ok((interrupt, acknowledged))
 }
 
 /// A thread that sleeps on an eventfd, which a notification of `queue` signals.
@@ -230,17 +234,17 @@ fn listen(
     events: &dyn IoEvents,
     queue: &Arc<Queue<Inverter>>,
     cpu: usize,
-) -> Result<Listener, Failure> {
+) -> Result<(Listener, Doorbell), Failure> {
     let queue = Arc::clone(queue);
     let index = u32::from(queue.index());
     let listener = Listener::start(EventFd::new(0)?, pin_to(cpu), move |_| queue.serve().more)?;
-    events.register_ioevent(
+    let doorbell = events.register_ioevent(
         listener.event(),
         IoEventAddress::Mmio(REGISTERS + register::QUEUE_NOTIFY),
         Datamatch::U32(Some(index)),
         Sharing::Exclusive,
     )?;
-    Ok(listener)
+    Ok((listener, doorbell))
 }
 
 impl Scenario for RoundTrip {

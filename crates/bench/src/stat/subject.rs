@@ -12,7 +12,7 @@ use crate::{Options, Sample, SubjectError};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell_guest::{Interrupts, Parameters, programs};
 use vmbell_hypervisor::measure::{EventCounter, EventCounts};
-use vmbell_hypervisor::{Hypervisor, Irqchip, VmConfig};
+use vmbell_hypervisor::{Doorbell, Hypervisor, Irqchip, Irqfd, VmConfig};
 
 /// The name of the count of interrupts that the guest took.
 pub const TAKEN: &str = "interrupts taken";
@@ -28,10 +28,9 @@ pub(super) struct Interrupted {
     view: GuestView,
     pace: Pace,
     counter: Box<dyn EventCounter>,
-    /// The eventfd of the irqfd.
-    event: EventFd,
-    /// The eventfd that the guest rings when it wants an interrupt; reading it blocks.
-    doorbell: EventFd,
+    irqfd: Irqfd,
+    /// Which the guest rings when it wants an interrupt. Reading its eventfd blocks.
+    doorbell: Doorbell,
 }
 
 impl Interrupted {
@@ -53,24 +52,21 @@ impl Interrupted {
         let machine = Arc::clone(&guest.machine);
         let vm = machine.vm();
         let failed = |error| SubjectError::failed(name, error);
-        let set_up = || -> Result<(EventFd, EventFd), Box<dyn std::error::Error + Send + Sync>> {
+        let set_up = || -> Result<(Irqfd, Doorbell), Box<dyn std::error::Error + Send + Sync>> {
             let wiring = Wiring::new(vm.as_ref(), Source::Edge, name)?;
             machine.set_interrupts(&Interrupts {
                 pv_eoi,
                 ..wiring.interrupts
             })?;
-            let (event, doorbell) = (EventFd::new(0)?, EventFd::new(0)?);
+            let (event, rung) = (EventFd::new(0)?, EventFd::new(0)?);
             wiring.connect(vm.as_ref())?;
-            vm.register_irqfd(&event, wiring.gsi(name)?, None)?;
-            vm.register_ioevent(
-                &doorbell,
-                DOORBELL,
-                Datamatch::U32(None),
-                Sharing::Exclusive,
-            )?;
-            Ok((event, doorbell))
+            let irqfd = vm.register_irqfd(&Arc::new(event), wiring.gsi(name)?, None)?;
+            let any = Datamatch::U32(None);
+            let doorbell =
+                vm.register_ioevent(&Arc::new(rung), DOORBELL, any, Sharing::Exclusive)?;
+            Ok((irqfd, doorbell))
         };
-        let (event, doorbell) = set_up().map_err(failed)?;
+        let (irqfd, doorbell) = set_up().map_err(failed)?;
         let counter = vm.measure().count_events();
         guest.set_counter(counter.source());
         Ok(Self {
@@ -78,7 +74,7 @@ impl Interrupted {
             guest,
             pace,
             counter,
-            event,
+            irqfd,
             doorbell,
         })
     }
@@ -99,9 +95,10 @@ impl Scenario for Interrupted {
             view,
             pace,
             counter,
-            event,
+            irqfd,
             doorbell,
         } = self;
+        let (event, doorbell) = (irqfd.event(), doorbell.event());
         let read = |counter: &mut Box<dyn EventCounter>, guest: &Guest| {
             counter.read().map_err(|error| guest.failed(error))
         };
@@ -115,7 +112,7 @@ impl Scenario for Interrupted {
         view.begin();
         let started = Instant::now();
         let (run, raised) = std::thread::scope(|scope| {
-            let (view, event, doorbell) = (&*view, &*event, &*doorbell);
+            let view = &*view;
             let raising = scope.spawn(move || {
                 affinity::prefer(cpu);
                 match *pace {

@@ -37,7 +37,7 @@ pub use msix::{BarPart, MsixCapability, MsixControl, MsixError};
 pub use msix_table::{MsixTable, read_pending};
 pub use registers::{Pin, Registers};
 pub use root::{CONFIG_PORTS, CONFIG_PORTS_LEN, PciRoot, SLOTS};
-pub use routes::Routes;
+pub use routes::{MessageRoute, Routes};
 pub use window::{Window, Windows};
 
 use vmbell::bus::{BusError, BusRange};

@@ -38,9 +38,9 @@ impl Routes {
         &self.irqs
     }
 
-    /// Adds the route of a message and returns its GSI.
-    pub fn add(&self, message: Msi) -> Result<Gsi, vmbell_hypervisor::Error> {
-        self.change(|messages| {
+    /// Adds the route of a message, with a GSI that no other route has.
+    pub fn add(self: &Arc<Self>, message: Msi) -> Result<MessageRoute, vmbell_hypervisor::Error> {
+        let gsi = self.change(|messages| {
             let free = (FIRST..Gsi::LIMIT).find(|number| {
                 let line = |route: &&Route| route.gsi.number() == *number;
                 !messages.contains_key(number) && self.lines.iter().find(line).is_none()
@@ -49,22 +49,11 @@ impl Routes {
             let number = free.ok_or(IrqError::TooManyRoutes { count })?;
             messages.insert(number, message);
             Gsi::new(number)
-        })
-    }
-
-    /// Leads a GSI to another message.
-    pub fn set(&self, gsi: Gsi, message: Msi) -> Result<(), vmbell_hypervisor::Error> {
-        self.change(|messages| {
-            messages.insert(gsi.number(), message);
-            Ok(())
-        })
-    }
-
-    /// Removes the route of a message.
-    pub fn remove(&self, gsi: Gsi) -> Result<(), vmbell_hypervisor::Error> {
-        self.change(|messages| {
-            messages.remove(&gsi.number());
-            Ok(())
+        })?;
+        Ok(MessageRoute {
+            routes: Arc::clone(self),
+            gsi,
+            message,
         })
     }
 
@@ -95,5 +84,42 @@ impl fmt::Debug for Routes {
             .field("lines", &self.lines)
             .field("messages", &self.messages)
             .finish_non_exhaustive()
+    }
+}
+
+/// The route of one message, until this is dropped.
+#[derive(Debug)]
+pub struct MessageRoute {
+    routes: Arc<Routes>,
+    gsi: Gsi,
+    message: Msi,
+}
+
+impl MessageRoute {
+    /// The GSI that sends the message.
+    pub const fn gsi(&self) -> Gsi {
+        self.gsi
+    }
+
+    /// Leads the GSI to this message from now on.
+    pub fn set(&mut self, message: Msi) -> Result<(), vmbell_hypervisor::Error> {
+        if self.message != message {
+            self.routes.change(|messages| {
+                messages.insert(self.gsi.number(), message);
+                Ok(())
+            })?;
+            self.message = message;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for MessageRoute {
+    fn drop(&mut self) {
+        // A backend that refuses the shorter table keeps a route that no irqfd uses.
+        let _ = self.routes.change(|messages| {
+            messages.remove(&self.gsi.number());
+            Ok(())
+        });
     }
 }

@@ -8,8 +8,8 @@ use vmm_sys_util::eventfd::EventFd;
 use super::OnError;
 use super::header::Header;
 use super::test::{Modes, Space, Test};
-use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell_hypervisor::IoEvents;
+use vmbell::doorbell::Sharing;
+use vmbell_hypervisor::{Doorbell, IoEvents};
 
 /// The state of a device.
 pub(super) struct Selection {
@@ -18,9 +18,9 @@ pub(super) struct Selection {
     bases: [Option<u64>; 2],
     current: Option<Current>,
     /// The registered doorbell of the current test; `None` while its BAR is not mapped.
-    doorbell: Option<(IoEventAddress, Datamatch)>,
+    doorbell: Option<Doorbell>,
     /// The doorbell's eventfd. No thread waits for it: a test measures only the time to signal it.
-    event: EventFd,
+    event: Arc<EventFd>,
     events: Arc<dyn IoEvents>,
     on_error: OnError,
 }
@@ -44,7 +44,7 @@ impl Selection {
             bases: [None; 2],
             current: None,
             doorbell: None,
-            event,
+            event: Arc::new(event),
             events,
             on_error,
         }
@@ -120,7 +120,7 @@ impl Selection {
             self.events
                 .register_ioevent(&self.event, address, datamatch, Sharing::Exclusive);
         match registered {
-            Ok(()) => self.doorbell = Some((address, datamatch)),
+            Ok(doorbell) => self.doorbell = Some(doorbell),
             Err(error) => {
                 self.current = None;
                 (self.on_error)(error);
@@ -129,10 +129,8 @@ impl Selection {
     }
 
     fn unhang(&mut self) {
-        if let Some((address, datamatch)) = self.doorbell.take()
-            && let Err(error) = self
-                .events
-                .unregister_ioevent(&self.event, address, datamatch)
+        if let Some(mut doorbell) = self.doorbell.take()
+            && let Err(error) = doorbell.remove()
         {
             (self.on_error)(error);
         }

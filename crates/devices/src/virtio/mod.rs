@@ -44,6 +44,8 @@ pub use queues::Serving;
 pub use refusal::Refusal;
 pub use rng::Entropy;
 
+use std::sync::Arc;
+
 use vmbell::eventfd::EventFd;
 
 /// How a transport interrupts the driver. It is called by the thread that serves a queue, and by that of a vCPU.
@@ -53,7 +55,7 @@ trait Interrupts: Send + Sync {
 
     /// The eventfd whose signal is the interrupt of this queue, with nobody of this process in between, as long as the
     /// driver leaves the device as it is now: none.
-    fn irqfd(&self, _queue: u16) -> Option<EventFd> {
+    fn irqfd(&self, _queue: u16) -> Option<Arc<EventFd>> {
         None
     }
 

@@ -183,7 +183,7 @@ impl<D: Handler + 'static> Server for Queues<D> {
         }
     }
 
-    fn kick(&self, index: u16) -> Option<&EventFd> {
+    fn kick(&self, index: u16) -> Option<&Arc<EventFd>> {
         self.listeners.get(usize::from(index)).map(Listener::event)
     }
 

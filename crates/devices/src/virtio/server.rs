@@ -41,7 +41,7 @@ pub(super) trait Server: Send + Sync {
     fn stop_queue(&self, index: u16);
 
     /// The eventfd whose signal notifies a queue; `None` if a notification has to be a [call](Self::notify).
-    fn kick(&self, index: u16) -> Option<&EventFd>;
+    fn kick(&self, index: u16) -> Option<&Arc<EventFd>>;
 
     /// Handles a notification on the calling vCPU's thread, which must not hold the registers.
     fn notify(&self, index: u16);

@@ -8,7 +8,7 @@ use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 use vmm_sys_util::eventfd::EventFd;
 
 use super::super::measure::{BareExit, BareLoop};
-use super::super::{EntryPoint, Error, IoEvents, Kick, Vm, VmConfig};
+use super::super::{Doorbell, EntryPoint, Error, IoEvents, Kick, Vm, VmConfig};
 use super::error::KvmError;
 use super::kick::Kicks;
 use super::run_page::{Exit, RunPage};
@@ -28,8 +28,8 @@ pub struct Bare {
     fd: VcpuFd,
     page: RunPage,
     kicks: Arc<Kicks>,
-    /// The eventfd that the kernel signals for the guest's stores, if they are no exits to the loop.
-    rung: Option<EventFd>,
+    /// The doorbell of the guest's stores, if they are not exits to the loop.
+    doorbell: Option<Doorbell>,
     /// The first instruction.
     start: u64,
     // Holds the guest memory. It is declared after the vCPU, so it is dropped after it.
@@ -46,7 +46,7 @@ impl Bare {
         let vm = KvmVm::new(Arc::clone(&system), &config)?;
         let code = arch::bare::code(exit, start)?;
         write(vm.memory(), &code, GuestAddress(start))?;
-        let rung = match exit {
+        let doorbell = match exit {
             BareExit::Pio | BareExit::Mmio => None,
             BareExit::Ioeventfd => Some(ring(&vm)?),
         };
@@ -56,7 +56,7 @@ impl Bare {
             fd,
             kicks: Arc::new(Kicks::new(Arc::clone(page.mapping()), system.kick_signal)?),
             page,
-            rung,
+            doorbell,
             start,
             vm,
         };
@@ -129,17 +129,17 @@ fn write(memory: &GuestMemoryMmap, bytes: &[u8], address: GuestAddress) -> Resul
 }
 
 /// Lets the guest's stores signal an eventfd.
-fn ring(vm: &KvmVm) -> Result<EventFd, Error> {
+fn ring(vm: &KvmVm) -> Result<Doorbell, Error> {
     let event = EventFd::new(libc::EFD_NONBLOCK).map_err(Error::system("make an eventfd"))?;
     let address = IoEventAddress::Mmio(arch::bare::ADDRESS);
-    vm.register_ioevent(&event, address, Datamatch::U32(None), Sharing::Exclusive)?;
-    Ok(event)
+    let any = Datamatch::U32(None);
+    vm.register_ioevent(&Arc::new(event), address, any, Sharing::Exclusive)
 }
 
 impl BareLoop for Bare {
     fn run(&mut self, exits: u64) -> Result<(), Error> {
-        let made = match &self.rung {
-            Some(event) if exits > 0 => self.ring(event, exits)?,
+        let made = match &self.doorbell {
+            Some(doorbell) if exits > 0 => self.ring(doorbell.event(), exits)?,
             _ => self.leave(exits)?,
         };
         if made != exits {

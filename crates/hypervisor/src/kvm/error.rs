@@ -13,9 +13,7 @@ use vmbell::irq::Gsi;
 #[non_exhaustive]
 pub enum KvmError {
     /// There is no `/dev/kvm`: the module is not loaded, or the CPU has no virtualization.
-    #[error(
-        "there is no /dev/kvm: {MISSING}; without it, use the usermode backend or `vmbell lab`"
-    )]
+    #[error("there is no /dev/kvm: {MISSING}")]
     Missing {
         /// The error of `open`.
         source: io::Error,

@@ -134,24 +134,22 @@ impl Groups {
         Ok(())
     }
 
-    /// Removes `event` from its group. `None` if no group has this item; the caller then removes a single
-    /// registration.
+    /// Removes `event` from its group. Refuses an item that no group has.
     pub fn leave(
         &self,
         vm: &VmFd,
         event: &EventFd,
         address: IoEventAddress,
         pattern: Pattern,
-    ) -> Result<Option<()>, Error> {
+    ) -> Result<(), Error> {
         let mut matches = self.matches.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(group) = matches.get_mut(&address) else {
-            return Ok(None);
-        };
         let id = EventId::of(event).map_err(DoorbellError::from)?;
         let wanted = |m: &Match| m.pattern == pattern && m.target.has(id);
-        let Some(index) = group.iter().position(wanted) else {
-            return Ok(None);
-        };
+        let found = matches.get_mut(&address).and_then(|group| {
+            let index = group.iter().position(wanted)?;
+            Some((group, index))
+        });
+        let (group, index) = found.ok_or(DoorbellError::NotFound { address, pattern })?;
         let target = &group[index].target;
         let last = target.len() == 1;
         if last {
@@ -166,7 +164,7 @@ impl Groups {
                 matches.remove(&address);
             }
         }
-        Ok(Some(()))
+        Ok(())
     }
 
     /// The count of moves, to be read before the guest is entered and passed to [`has_moved`](Self::has_moved).

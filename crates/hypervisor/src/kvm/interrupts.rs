@@ -3,6 +3,7 @@
 
 use std::io;
 use std::os::fd::AsRawFd;
+use std::sync::Arc;
 
 use kvm_bindings::{
     KVM_IRQ_ROUTING_IRQCHIP, KVM_IRQ_ROUTING_MSI, KVM_MSI_VALID_DEVID, KvmIrqRouting,
@@ -12,7 +13,7 @@ use kvm_bindings::{
 use kvm_ioctls::VmFd;
 use vmm_sys_util::eventfd::EventFd;
 
-use super::super::{Capability, Error, IrqTrigger, Irqchip, Irqs};
+use super::super::{Capability, Error, Irqchip, Irqfd, Irqs};
 use super::arch::routes;
 use super::vm::KvmVm;
 use vmbell::eventfd::EventFdError;
@@ -38,31 +39,26 @@ pub enum Drive {
 impl Irqs for KvmVm {
     fn register_irqfd(
         &self,
-        event: &EventFd,
+        event: &Arc<EventFd>,
         gsi: Gsi,
         resample: Option<&EventFd>,
-    ) -> Result<(), Error> {
+    ) -> Result<Irqfd, Error> {
         let vm = self.descriptor();
         let result = match resample {
             None => vm.register_irqfd(event, gsi.number()),
             Some(resample) => vm.register_irqfd_with_resample(event, resample, gsi.number()),
         };
         let irqchip = self.guest.irqchip;
-        result.map_err(|error| refusal(error, irqchip, event, resample.is_some()))
-    }
-
-    fn unregister_irqfd(&self, event: &EventFd, gsi: Gsi) -> Result<(), Error> {
-        let result = self.descriptor().unregister_irqfd(event, gsi.number());
-        result.map_err(|error| refusal(error, self.guest.irqchip, event, false))
-    }
-
-    /// A write to the eventfd: the kernel raises the interrupt on the thread that writes, and there is no
-    /// shorter way.
-    fn irq_trigger(&self, irqfd: &EventFd) -> Result<Box<dyn IrqTrigger>, Error> {
-        let event = irqfd.try_clone();
-        Ok(Box::new(
-            event.map_err(Error::system("duplicate an irqfd"))?,
-        ))
+        result.map_err(|error| refusal(error, irqchip, event, resample.is_some()))?;
+        let (guest, removed) = (Arc::downgrade(&self.guest), Arc::clone(event));
+        // The kernel raises the interrupt on the thread that writes the eventfd, so there is no shorter way.
+        Ok(Irqfd::new(Arc::clone(event), gsi, None, move || {
+            let Some(guest) = guest.upgrade() else {
+                return Ok(());
+            };
+            let result = guest.slots.vm().unregister_irqfd(&removed, gsi.number());
+            result.map_err(|error| refusal(error, irqchip, &removed, false))
+        }))
     }
 
     fn set_routing(&self, routes: &[Route]) -> Result<(), Error> {
@@ -96,10 +92,6 @@ impl Irqs for KvmVm {
             capability: Capability::ForwardedLines,
             reason: NO_FORWARDED_LINES.to_owned(),
         })
-    }
-
-    fn unforward_line(&self, gsi: Gsi) -> Result<(), Error> {
-        Err(IrqError::NotForwarded { gsi }.into())
     }
 
     fn signal_msi(&self, msi: Msi) -> Result<bool, Error> {

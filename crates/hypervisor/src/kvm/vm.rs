@@ -15,8 +15,8 @@ use vmm_sys_util::eventfd::EventFd;
 use super::super::created_vcpus::CreatedVcpus;
 use super::super::measure::{BareExit, BareLoop, EventCounter, ExitCounts, Measure};
 use super::super::{
-    AssignedDevices, Capability, DeviceMemory, Error, ForwardedInterrupt, IoEvents, Irqchip, Vcpu,
-    Vm, VmConfig,
+    AssignedDevices, Capability, DeviceMemory, Doorbell, Error, ForwardedInterrupt, IoEvents,
+    Irqchip, Vcpu, Vm, VmConfig,
 };
 use super::arch::routes::Lines;
 use super::arch::vm::{Parts, RAM};
@@ -69,7 +69,7 @@ pub struct KvmVm {
 
 impl KvmVm {
     pub(super) fn new(system: Arc<System>, config: &VmConfig) -> Result<Self, Error> {
-        config.check(RAM)?;
+        config.check(RAM, most_vcpus(&system, config))?;
         let vm = system
             .fd
             .create_vm()
@@ -135,6 +135,16 @@ impl KvmVm {
             sums[1] += heavy;
         }
         sums
+    }
+}
+
+/// The most vCPUs of such a guest.
+fn most_vcpus(system: &System, config: &VmConfig) -> u32 {
+    let of_kvm = u32::try_from(system.fd.get_max_vcpus()).unwrap_or(u32::MAX);
+    if config.ram_base == RAM_BASE {
+        of_kvm.min(boot::VCPUS)
+    } else {
+        of_kvm
     }
 }
 
@@ -209,29 +219,28 @@ impl Measure for KvmVm {
 impl IoEvents for KvmVm {
     fn register_ioevent(
         &self,
-        event: &EventFd,
+        event: &Arc<EventFd>,
         address: IoEventAddress,
         datamatch: Datamatch,
         sharing: Sharing,
-    ) -> Result<(), Error> {
-        let (vm, pattern) = (self.guest.slots.vm(), Pattern::from(datamatch));
+    ) -> Result<Doorbell, Error> {
+        let pattern = Pattern::from(datamatch);
+        let vm = self.descriptor();
         match sharing {
-            Sharing::Exclusive => doorbells::assign(vm, event, address, pattern),
-            Sharing::Group => self.guest.groups.join(vm, event, address, pattern),
+            Sharing::Exclusive => doorbells::assign(vm, event, address, pattern)?,
+            Sharing::Group => self.guest.groups.join(vm, event, address, pattern)?,
         }
-    }
-
-    fn unregister_ioevent(
-        &self,
-        event: &EventFd,
-        address: IoEventAddress,
-        datamatch: Datamatch,
-    ) -> Result<(), Error> {
-        let (vm, pattern) = (self.guest.slots.vm(), Pattern::from(datamatch));
-        match self.guest.groups.leave(vm, event, address, pattern)? {
-            Some(()) => Ok(()),
-            None => doorbells::deassign(vm, event, address, pattern),
-        }
+        let (guest, removed) = (Arc::downgrade(&self.guest), Arc::clone(event));
+        Ok(Doorbell::new(Arc::clone(event), move || {
+            let Some(guest) = guest.upgrade() else {
+                return Ok(());
+            };
+            let vm = guest.slots.vm();
+            match sharing {
+                Sharing::Exclusive => doorbells::deassign(vm, &removed, address, pattern),
+                Sharing::Group => guest.groups.leave(vm, &removed, address, pattern),
+            }
+        }))
     }
 }
 

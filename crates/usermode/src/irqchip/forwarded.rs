@@ -25,15 +25,14 @@ impl Controller {
 
     /// Takes the forwarding of a line back. A vCPU that may end the present interrupt without an exit leaves the guest,
     /// so that it does not.
-    pub fn unforward_line(&mut self, gsi: Gsi, apics: &Apics<'_>) -> Result<(), IrqError> {
+    pub fn unforward_line(&mut self, gsi: Gsi, apics: &Apics<'_>) {
         if !self.forwarded.remove(&gsi) {
-            return Err(IrqError::NotForwarded { gsi });
+            return;
         }
         self.scan(apics);
         if let Some(pin_line) = self.line_of(gsi, apics) {
             apics.end_deferral(pin_line);
         }
-        Ok(())
     }
 
     /// The owner raises the line. A GSI that leads to a message by now sends it.

@@ -184,10 +184,10 @@ impl Interrupts {
     }
 
     /// Takes the forwarding of a line back.
-    pub fn unforward_line(&self, sandbox: &Sandbox, gsi: Gsi) -> Result<(), IrqError> {
+    pub fn unforward_line(&self, sandbox: &Sandbox, gsi: Gsi) {
         self.locked(sandbox, |controller, apics| {
-            controller.unforward_line(gsi, apics)
-        })
+            controller.unforward_line(gsi, apics);
+        });
     }
 
     /// Raises a line, if it is forwarded.

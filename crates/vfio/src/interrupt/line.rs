@@ -5,7 +5,6 @@
 //! nothing for an interrupt. The irqfd is registered first and removed last. What is signalled between two steps is not
 //! lost, because an irqfd and an unmask eventfd count the signals from before.
 
-use std::fmt;
 use std::sync::Arc;
 
 use super::vmm_line::VmmLine;
@@ -13,7 +12,7 @@ use crate::PassthroughError;
 use crate::device::Device;
 use vmbell::eventfd::{EFD_NONBLOCK, EventFd};
 use vmbell::irq::{Gsi, IrqError};
-use vmbell_hypervisor::{AssignedDevices, ForwardedInterrupt, ForwardedState, Irqs};
+use vmbell_hypervisor::{AssignedDevices, ForwardedInterrupt, ForwardedState, Irqfd, Irqs};
 
 /// Who hands an interrupt on to the guest, and who tells the device of its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +40,7 @@ pub struct Line {
 
 #[derive(Debug)]
 enum Way {
-    Irqfd(Irqfd),
+    Irqfd(Wire),
     Forwarded(Box<dyn ForwardedInterrupt>),
     Vmm(VmmLine, String),
 }
@@ -55,8 +54,8 @@ impl Line {
         irqs: &Arc<dyn Irqs>,
         gsi: Gsi,
     ) -> Result<Self, PassthroughError> {
-        match Irqfd::register(device, index, irqs, gsi) {
-            Ok(irqfd) => Self::start(device, index, Way::Irqfd(irqfd)),
+        match Wire::register(device, index, irqs, gsi) {
+            Ok(wire) => Self::start(device, index, Way::Irqfd(wire)),
             Err(PassthroughError::Backend(vmbell_hypervisor::Error::Irq(IrqError::NoResample))) => {
                 let reason = IrqError::NoResample.to_string();
                 Self::through_vmm(device, index, irqs, gsi, reason)
@@ -107,9 +106,9 @@ impl Line {
         // kernel then refuses this.
         let _ = device.unmask(index, 0);
         match &line.way {
-            Way::Irqfd(irqfd) => {
-                device.set_triggers(index, 0, &[Some(&irqfd.trigger)])?;
-                if let Some(resample) = &irqfd.resample {
+            Way::Irqfd(Wire { irqfd, resample }) => {
+                device.set_triggers(index, 0, &[Some(irqfd.event())])?;
+                if let Some(resample) = resample {
                     device.set_unmask(index, 0, Some(resample))?;
                 }
             }
@@ -122,7 +121,7 @@ impl Line {
     /// Who hands the interrupt on.
     pub fn path(&self) -> InterruptPath {
         match &self.way {
-            Way::Irqfd(Irqfd { resample: None, .. }) => InterruptPath::Irqfd,
+            Way::Irqfd(Wire { resample: None, .. }) => InterruptPath::Irqfd,
             Way::Irqfd(_) => InterruptPath::Resample,
             Way::Forwarded(_) => InterruptPath::Forwarded,
             Way::Vmm(_, reason) => InterruptPath::Vmm {
@@ -161,7 +160,7 @@ impl Drop for Line {
             return;
         }
         // Nobody could be told of an error, and the device's own end does all of it again.
-        if let Way::Irqfd(Irqfd {
+        if let Way::Irqfd(Wire {
             resample: Some(_), ..
         }) = &self.way
         {
@@ -171,15 +170,14 @@ impl Drop for Line {
     }
 }
 
-/// An irqfd, until this is dropped.
-struct Irqfd {
-    irqs: Arc<dyn Irqs>,
-    gsi: Gsi,
-    trigger: EventFd,
+/// An irqfd, and the resample eventfd of a level-triggered one.
+#[derive(Debug)]
+struct Wire {
+    irqfd: Irqfd,
     resample: Option<EventFd>,
 }
 
-impl Irqfd {
+impl Wire {
     fn register(
         device: &Device,
         index: u32,
@@ -188,31 +186,10 @@ impl Irqfd {
     ) -> Result<Self, PassthroughError> {
         let is_level = device.irq(index)?.automasked;
         let made = || eventfd(EFD_NONBLOCK);
-        let trigger = made()?;
+        let trigger = Arc::new(made()?);
         let resample = is_level.then(made).transpose()?;
-        irqs.register_irqfd(&trigger, gsi, resample.as_ref())?;
-        Ok(Self {
-            irqs: Arc::clone(irqs),
-            gsi,
-            trigger,
-            resample,
-        })
-    }
-}
-
-impl Drop for Irqfd {
-    fn drop(&mut self) {
-        let _ = self.irqs.unregister_irqfd(&self.trigger, self.gsi);
-    }
-}
-
-impl fmt::Debug for Irqfd {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Irqfd")
-            .field("gsi", &self.gsi)
-            .field("trigger", &self.trigger)
-            .field("resample", &self.resample)
-            .finish_non_exhaustive()
+        let irqfd = irqs.register_irqfd(&trigger, gsi, resample.as_ref())?;
+        Ok(Self { irqfd, resample })
     }
 }
 

@@ -12,8 +12,9 @@ use super::line::eventfd;
 use crate::PassthroughError;
 use crate::device::Device;
 use vmbell::eventfd::{EFD_NONBLOCK, EventFd};
-use vmbell::irq::{Gsi, Msi};
-use vmbell_devices::pci::Routes;
+use vmbell::irq::Msi;
+use vmbell_devices::pci::{MessageRoute, Routes};
+use vmbell_hypervisor::Irqfd;
 
 /// All vectors of an interrupt index that is enabled, until this is dropped.
 #[derive(Debug)]
@@ -26,9 +27,15 @@ pub struct Vectors {
 
 #[derive(Debug)]
 struct Vector {
-    trigger: EventFd,
-    /// Its message's GSI, while the vector is an irqfd.
-    gsi: Option<Gsi>,
+    trigger: Arc<EventFd>,
+    sent: Option<Sent>,
+}
+
+/// What a vector has while its message is sent: the irqfd goes before its route.
+#[derive(Debug)]
+struct Sent {
+    irqfd: Irqfd,
+    route: MessageRoute,
 }
 
 impl Vectors {
@@ -42,8 +49,11 @@ impl Vectors {
         // Before that many eventfds are made.
         device.interrupts(index, 0, count as usize)?;
         let vector = |_| {
-            let trigger = eventfd(EFD_NONBLOCK)?;
-            Ok(Vector { trigger, gsi: None })
+            let trigger = Arc::new(eventfd(EFD_NONBLOCK)?);
+            Ok(Vector {
+                trigger,
+                sent: None,
+            })
         };
         let vectors = (0..count)
             .map(vector)
@@ -60,7 +70,7 @@ impl Vectors {
     }
 
     fn triggers(&self) -> impl Iterator<Item = &EventFd> {
-        self.vectors.iter().map(|vector| &vector.trigger)
+        self.vectors.iter().map(|vector| &*vector.trigger)
     }
 
     /// How many vectors there are.
@@ -70,7 +80,11 @@ impl Vectors {
 
     /// Whether a vector without a message has been signalled.
     pub fn is_pending(&self, vector: usize) -> bool {
-        let Some(Vector { trigger, gsi: None }) = self.vectors.get(vector) else {
+        let Some(Vector {
+            trigger,
+            sent: None,
+        }) = self.vectors.get(vector)
+        else {
             return false;
         };
         has_count(trigger).unwrap_or_default()
@@ -87,33 +101,22 @@ impl Vectors {
                 count: u32::try_from(count).unwrap_or(u32::MAX),
             });
         };
-        match (found.gsi, message) {
+        match (&mut found.sent, message) {
             (None, None) => Ok(()),
-            (Some(gsi), Some(message)) => Ok(self.routes.set(gsi, message)?),
-            (Some(_), None) => found.mask(&self.routes),
-            (None, Some(message)) => found.unmask(message, &self.routes),
+            (Some(sent), Some(message)) => Ok(sent.route.set(message)?),
+            (Some(sent), None) => {
+                sent.irqfd.remove()?;
+                found.sent = None;
+                Ok(())
+            }
+            (None, Some(message)) => {
+                let route = self.routes.add(message)?;
+                let irqs = self.routes.irqs();
+                let irqfd = irqs.register_irqfd(&found.trigger, route.gsi(), None)?;
+                found.sent = Some(Sent { irqfd, route });
+                Ok(())
+            }
         }
-    }
-}
-
-impl Vector {
-    fn unmask(&mut self, message: Msi, routes: &Routes) -> Result<(), PassthroughError> {
-        let gsi = routes.add(message)?;
-        let registered = routes.irqs().register_irqfd(&self.trigger, gsi, None);
-        if let Err(error) = registered {
-            routes.remove(gsi)?;
-            return Err(error.into());
-        }
-        self.gsi = Some(gsi);
-        Ok(())
-    }
-
-    fn mask(&mut self, routes: &Routes) -> Result<(), PassthroughError> {
-        if let Some(gsi) = self.gsi.take() {
-            routes.irqs().unregister_irqfd(&self.trigger, gsi)?;
-            routes.remove(gsi)?;
-        }
-        Ok(())
     }
 }
 
@@ -121,9 +124,6 @@ impl Drop for Vectors {
     fn drop(&mut self) {
         // The device first: nothing signals an eventfd that is gone. Nobody could be told of an error.
         let _ = self.device.disable(self.index);
-        for vector in &mut self.vectors {
-            let _ = vector.mask(&self.routes);
-        }
     }
 }
 

@@ -12,7 +12,7 @@ use super::*;
 use crate::device::{DeviceFile, DeviceInfo, SetIrqs};
 use crate::wait::await_that;
 use vmbell::irq::{ForwardedLine, IrqError, Msi, Route};
-use vmbell_hypervisor::{Error, IrqTrigger};
+use vmbell_hypervisor::{Error, Irqfd};
 
 /// A device with one level-triggered interrupt.
 #[derive(Debug)]
@@ -71,16 +71,13 @@ impl Guest {
 }
 
 impl Irqs for Guest {
-    fn register_irqfd(&self, _: &EventFd, _: Gsi, _: Option<&EventFd>) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn unregister_irqfd(&self, _: &EventFd, _: Gsi) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn irq_trigger(&self, irqfd: &EventFd) -> Result<Box<dyn IrqTrigger>, Error> {
-        Ok(Box::new(irqfd.try_clone().unwrap()))
+    fn register_irqfd(
+        &self,
+        event: &Arc<EventFd>,
+        gsi: Gsi,
+        _: Option<&EventFd>,
+    ) -> Result<Irqfd, Error> {
+        Ok(Irqfd::new(Arc::clone(event), gsi, None, || Ok(())))
     }
 
     fn set_routing(&self, _: &[Route]) -> Result<(), Error> {
@@ -99,10 +96,6 @@ impl Irqs for Guest {
 
     fn forward_line(&self, gsi: Gsi) -> Result<Box<dyn ForwardedLine>, Error> {
         Err(IrqError::NoLine { gsi }.into())
-    }
-
-    fn unforward_line(&self, gsi: Gsi) -> Result<(), Error> {
-        Err(IrqError::NotForwarded { gsi }.into())
     }
 
     fn signal_msi(&self, _: Msi) -> Result<bool, Error> {

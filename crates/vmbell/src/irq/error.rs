@@ -84,12 +84,6 @@ pub enum IrqError {
         /// The GSI.
         gsi: Gsi,
     },
-    /// The line is not forwarded.
-    #[error("{gsi} is not forwarded")]
-    NotForwarded {
-        /// The GSI.
-        gsi: Gsi,
-    },
     /// The GSI has a resampling irqfd, which has to be told of each end of an interrupt.
     #[error("{gsi} has a resampling irqfd, which waits for the end of each interrupt")]
     Resampled {

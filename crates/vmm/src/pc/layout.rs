@@ -4,9 +4,8 @@ use vmbell::bus::{BusError, BusRange};
 use vmbell::irq::Gsi;
 use vmbell_devices::pci::{Board, Pin, Window, Windows};
 
-/// The most vCPUs.
+/// The most vCPUs of a board.
 pub const VCPUS_MAX: u16 = 64;
-const _: () = assert!(VCPUS_MAX as usize == stub::layout::MAX_VCPUS);
 
 /// The first of the pins of the I/O APIC to which only PCI devices lead, and how many there are: those behind the 16
 /// that have their number from ISA, as in chipsets with an I/O APIC.

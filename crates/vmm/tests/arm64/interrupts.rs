@@ -20,7 +20,7 @@ fn gsi() -> Gsi {
 
 fn edges_of_an_irqfd_arrive_one_by_one<H: Hypervisor>(h: &H) {
     let (vm, event) = (with_interrupts(h), event());
-    vm.register_irqfd(&event, gsi(), None).unwrap();
+    let mut irqfd = vm.register_irqfd(&event, gsi(), None).unwrap();
     let meanwhile = || {
         for done in 1..=ROUNDS {
             event.write(1).unwrap();
@@ -28,14 +28,14 @@ fn edges_of_an_irqfd_arrive_one_by_one<H: Hypervisor>(h: &H) {
         }
     };
     assert_eq!(take(&vm, (INTID, false), 0, ROUNDS, meanwhile, |_| {}), []);
-    vm.unregister_irqfd(&event, gsi()).unwrap();
+    irqfd.remove().unwrap();
     event.write(1).unwrap();
     assert_eq!(count(&event), 1, "nobody takes it any more");
 }
 
 fn level_of_an_irqfd_is_taken_down_and_acknowledged_at_its_end<H: Hypervisor>(h: &H) {
     let (vm, event, resample) = (with_interrupts(h), event(), crate::harness::event());
-    vm.register_irqfd(&event, gsi(), Some(&resample)).unwrap();
+    let _irqfd = vm.register_irqfd(&event, gsi(), Some(&resample)).unwrap();
     let meanwhile = || {
         for done in 1..=ROUNDS {
             event.write(1).unwrap();
@@ -80,7 +80,7 @@ fn gsi_follows_its_route<H: Hypervisor>(h: &H) {
     };
     vm.set_routing(&[route]).unwrap();
     let event = event();
-    vm.register_irqfd(&event, other, None).unwrap();
+    let _irqfd = vm.register_irqfd(&event, other, None).unwrap();
     let meanwhile = || {
         // It has no route any more.
         vm.set_line(gsi(), true).unwrap();
@@ -117,7 +117,7 @@ fn messages_become_lpis_where_there_is_an_its<H: Hypervisor>(h: &H) {
         target: Target::Msi(message()),
     };
     vm.set_routing(&[route]).unwrap();
-    vm.register_irqfd(&event, routed, None).unwrap();
+    let _irqfd = vm.register_irqfd(&event, routed, None).unwrap();
     let meanwhile = || {
         for done in 0..ROUNDS {
             assert!(vm.signal_msi(message()).unwrap());

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::irq::{Gsi, Msi};
-use vmbell_hypervisor::Vm;
+use vmbell_hypervisor::{Doorbell, Irqfd, Vm};
 use vmm_sys_util::eventfd::EventFd;
 
 use crate::harness::{HOLE, count, event};
@@ -39,11 +39,11 @@ pub fn drain(event: &EventFd) {
 
 /// Eventfds that are nobody's doorbell any more.
 #[derive(Debug, Default)]
-pub struct Removed(Vec<EventFd>);
+pub struct Removed(Vec<Arc<EventFd>>);
 
 impl Removed {
     /// A removal of it has returned.
-    pub fn add(&mut self, event: EventFd) {
+    pub fn add(&mut self, event: Arc<EventFd>) {
         // Whoever sleeps in a write to it sleeps on.
         // SAFETY: no pointers; `event` is open.
         let result = unsafe { libc::fcntl(event.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
@@ -93,7 +93,7 @@ fn doorbell(
     let event = if random.once_in(3) {
         let event = EventFd::new(0).unwrap();
         event.write(NEARLY_FULL).unwrap();
-        event
+        Arc::new(event)
     } else {
         event()
     };
@@ -102,22 +102,26 @@ fn doorbell(
     });
     note(watch, "register_ioevent", &result);
     pause_until(random.time(pauses), end);
-    if result.is_err() {
+    let Ok(doorbell) = result else {
         return;
-    }
-    let result = watch.call("unregister_ioevent", || {
-        vm.unregister_ioevent(&event, place, datamatch)
-    });
-    note(watch, "unregister_ioevent", &result);
-    if result.is_ok() {
+    };
+    if remove(watch, doorbell) {
         removed.add(event);
     }
     pause_until(random.time(pauses), end);
 }
 
+/// Removes a doorbell and drops it; says whether it is removed.
+pub fn remove(watch: &Watch, mut doorbell: Doorbell) -> bool {
+    let result = watch.call("Doorbell::remove", || doorbell.remove());
+    note(watch, "Doorbell::remove", &result);
+    watch.call("drop", || drop(doorbell));
+    result.is_ok()
+}
+
 fn irqfd(watch: &Watch, vm: &Arc<dyn Vm>, random: &mut Random, pauses: Duration, end: Instant) {
     let (irqfd, resample) = (event(), event());
-    let resample = random.once_in(2).then_some(&resample);
+    let resample = random.once_in(2).then_some(&*resample);
     let gsi = gsi(random);
     let result = watch.call("register_irqfd", || {
         vm.register_irqfd(&irqfd, gsi, resample)
@@ -127,9 +131,17 @@ fn irqfd(watch: &Watch, vm: &Arc<dyn Vm>, random: &mut Random, pauses: Duration,
         irqfd.write(1).unwrap();
         pause_until(random.time(pauses), end);
     }
-    let result = watch.call("unregister_irqfd", || vm.unregister_irqfd(&irqfd, gsi));
-    note(watch, "unregister_irqfd", &result);
+    if let Ok(registered) = result {
+        remove_irqfd(watch, registered);
+    }
     pause_until(random.time(pauses), end);
+}
+
+/// Removes an irqfd and drops it.
+pub fn remove_irqfd(watch: &Watch, mut irqfd: Irqfd) {
+    let result = watch.call("Irqfd::remove", || irqfd.remove());
+    note(watch, "Irqfd::remove", &result);
+    watch.call("drop", || drop(irqfd));
 }
 
 /// A pin that guests of these tests route, and one that they do not.

@@ -16,11 +16,11 @@ use vmbell::doorbell::Sharing;
 use vmbell::irq::Gsi;
 use vmbell_devices::virtio::mmio::{Interrupt, VirtioMmio, register};
 use vmbell_devices::virtio::{Entropy, VirtioConfig};
-use vmbell_hypervisor::{Irqchip, Vcpu, Vm, VmConfig};
+use vmbell_hypervisor::{IrqTrigger, Irqchip, Vcpu, Vm, VmConfig};
 use vmm_sys_util::eventfd::EventFd;
 
 use crate::batch::Attack;
-use crate::bells::{NEARLY_FULL, PLACES, drain};
+use crate::bells::{NEARLY_FULL, PLACES, drain, remove, remove_irqfd};
 use crate::gadgets::{BACK, WRITE, call, gadgets};
 use crate::harness::jumps::{base, landed, take};
 use crate::harness::process::signal;
@@ -29,7 +29,7 @@ use crate::harness::{HOLE, event};
 use crate::leaks::descriptors;
 use crate::random::Random;
 use crate::scatter;
-use crate::vcpus::{create, end, note, pause_until, run_until};
+use crate::vcpus::{create, end, pause_until, run_until};
 use crate::watch::Watch;
 
 #[test]
@@ -63,8 +63,8 @@ fn level() -> Gsi {
 }
 
 /// An eventfd that blocks, and has room for little.
-fn nearly_full() -> EventFd {
-    let event = EventFd::new(0).unwrap();
+fn nearly_full() -> Arc<EventFd> {
+    let event = Arc::new(EventFd::new(0).unwrap());
     event.write(NEARLY_FULL).unwrap();
     event
 }
@@ -124,19 +124,22 @@ fn round(watch: &'static Watch, random: &mut Random, flips: bool) {
         Backlog::default(),
     );
     let device = device.unwrap();
-    let kick = device.kick(0).unwrap().try_clone().unwrap();
-    let mut bells = vec![kick];
-    bells.extend([(); 2].map(|()| nearly_full()));
-    for (event, (place, datamatch)) in bells.iter().zip(PLACES) {
-        vm.register_ioevent(event, place, datamatch, Sharing::Exclusive)
-            .unwrap();
-    }
+    let kick = Arc::clone(device.kick(0).unwrap());
+    let bells = [kick, nearly_full(), nearly_full()];
+    let doorbells = [0, 1, 2].map(|index| {
+        let (place, datamatch) = PLACES[index];
+        vm.register_ioevent(&bells[index], place, datamatch, Sharing::Exclusive)
+            .unwrap()
+    });
     let many = random.once_in(2);
     let count = if many { RESAMPLERS } else { 3 };
-    let resamplers: Vec<_> = (0..count).map(|_| (event(), nearly_full())).collect();
-    for (irqfd, resample) in &resamplers {
-        vm.register_irqfd(irqfd, level(), Some(resample)).unwrap();
-    }
+    let resamplers: Vec<_> = (0..count)
+        .map(|_| {
+            let resample = nearly_full();
+            let irqfd = vm.register_irqfd(&event(), level(), Some(&resample));
+            (irqfd.unwrap(), resample)
+        })
+        .collect();
     let (doing, address) = random.pick(&[
         (Doing::Halts, 0),
         (Doing::Halts, 0),
@@ -167,10 +170,9 @@ fn round(watch: &'static Watch, random: &mut Random, flips: bool) {
             while Instant::now() < over {
                 let (irqfd, resample) = first.pick(&resamplers.iter().collect::<Vec<_>>());
                 if first.once_in(2) {
-                    let trigger = vm.irq_trigger(irqfd).unwrap();
-                    watch.call("signal", || trigger.signal());
+                    watch.call("signal", || irqfd.signal());
                 } else {
-                    irqfd.write(1).unwrap();
+                    irqfd.event().write(1).unwrap();
                 }
                 if first.once_in(8) {
                     drain(resample);
@@ -188,11 +190,8 @@ fn round(watch: &'static Watch, random: &mut Random, flips: bool) {
         // Its guest runs on.
         watch.call("the end of a device", || drop(device));
         if removes {
-            for (event, (place, datamatch)) in bells.iter().zip(PLACES) {
-                let result = watch.call("unregister_ioevent", || {
-                    vm.unregister_ioevent(event, place, datamatch)
-                });
-                note(watch, "unregister_ioevent", &result);
+            for doorbell in doorbells {
+                remove(watch, doorbell);
             }
         }
         // A vCPU that sleeps in a write of its own answers no kick, and the sandbox's end frees its thread.
@@ -209,9 +208,8 @@ fn round(watch: &'static Watch, random: &mut Random, flips: bool) {
         "{more} more for {} vcpus",
         vcpus.len()
     );
-    for (irqfd, _) in &resamplers {
-        let result = watch.call("unregister_irqfd", || vm.unregister_irqfd(irqfd, level()));
-        note(watch, "unregister_irqfd", &result);
+    for (irqfd, _) in resamplers {
+        remove_irqfd(watch, irqfd);
     }
     if !flips {
         watch.note(if landed(&vm, 1) > 100 {

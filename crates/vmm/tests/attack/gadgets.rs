@@ -11,7 +11,7 @@ use vmbell_guest::Parameters;
 use vmbell_hypervisor::{Irqchip, Vcpu, Vm, VmConfig};
 
 use crate::batch::Attack;
-use crate::bells::{come_and_go, raise};
+use crate::bells::{self, come_and_go, raise};
 use crate::harness::HANG;
 use crate::harness::jumps::{FREE, Jump, MOST, RBX, RSP, base, landed, landing, take};
 use crate::harness::process::tasks;
@@ -19,7 +19,7 @@ use crate::harness::symbols::{symbol, syscalls};
 use crate::harness::{event, programs, start};
 use crate::random::{Random, pause};
 use crate::scatter;
-use crate::vcpus::{config, create, end, note, pause_until, run_until};
+use crate::vcpus::{config, create, end, pause_until, run_until};
 use crate::watch::Watch;
 
 #[test]
@@ -155,9 +155,9 @@ fn round(watch: &'static Watch, random: &mut Random) {
     };
     // Every kick finds such a guest in a call, so it answers none and is given up after 5 seconds.
     let sleeps = random.once_in(10);
-    let staying = event();
     let port = IoEventAddress::Pio(0x501);
-    vm.register_ioevent(&staying, port, Datamatch::AnyLength, Sharing::Exclusive)
+    let staying = vm
+        .register_ioevent(&event(), port, Datamatch::AnyLength, Sharing::Exclusive)
         .unwrap();
     let mut vcpus = Vec::new();
     let gadget = random.pick(gadgets);
@@ -204,10 +204,7 @@ fn round(watch: &'static Watch, random: &mut Random) {
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     });
     drop(kicks);
-    let result = watch.call("unregister_ioevent", || {
-        vm.unregister_ioevent(&staying, port, Datamatch::AnyLength)
-    });
-    note(watch, "unregister_ioevent afterwards", &result);
+    bells::remove(watch, staying);
     pause(Duration::from_micros(200));
     removed.check();
     watch.note(if landed(&vm, 0) > 100 {

@@ -13,13 +13,13 @@ use vmbell_guest::Parameters;
 use vmbell_hypervisor::{Irqchip, Vm};
 
 use crate::batch::Attack;
-use crate::bells::{come_and_go, raise};
+use crate::bells::{self, come_and_go, raise};
 use crate::harness::jumps::{FREE, Jump, RSP, SIZE, base, landing, take};
 use crate::harness::process::tasks;
 use crate::harness::symbols::{code, symbol, syscalls};
 use crate::harness::{HOLE, event, programs, start};
 use crate::random::{Random, pause};
-use crate::vcpus::{config, create, end, note, run_until};
+use crate::vcpus::{config, create, end, run_until};
 use crate::watch::Watch;
 
 #[test]
@@ -202,11 +202,11 @@ fn round(watch: &'static Watch, random: &mut Random) {
     let (vm, sandbox) = create(watch, &config);
     let world = World::new(sandbox);
     fill(&vm, &world, random);
-    let staying = [0x501, 0x502].map(|port| (event(), IoEventAddress::Pio(port)));
-    for (event, place) in &staying {
-        vm.register_ioevent(event, *place, Datamatch::AnyLength, Sharing::Exclusive)
-            .unwrap();
-    }
+    let staying = [0x501, 0x502].map(|port| {
+        let (port, any) = (IoEventAddress::Pio(port), Datamatch::AnyLength);
+        vm.register_ioevent(&event(), port, any, Sharing::Exclusive)
+            .unwrap()
+    });
     let mut vcpus = Vec::new();
     for index in 0..config.vcpus {
         if index == 1 && random.once_in(3) {
@@ -239,11 +239,8 @@ fn round(watch: &'static Watch, random: &mut Random) {
         removed
     });
     // Nobody runs any more, or the sandbox is gone; both must do.
-    for (event, place) in &staying {
-        let result = watch.call("unregister_ioevent", || {
-            vm.unregister_ioevent(event, *place, Datamatch::AnyLength)
-        });
-        note(watch, "unregister_ioevent afterwards", &result);
+    for doorbell in staying {
+        bells::remove(watch, doorbell);
     }
     pause(Duration::from_micros(200));
     removed.check();

@@ -14,7 +14,7 @@ use vmbell_hypervisor::{Hypervisor, Irqchip, Vcpu, Vm, VmConfig};
 use vmbell_usermode::Usermode;
 
 use crate::batch::Attack;
-use crate::bells::{PLACES, come_and_go, raise};
+use crate::bells::{self, PLACES, come_and_go, raise};
 use crate::harness::process::{signal, stat};
 use crate::harness::taker::{self, Doing};
 use crate::harness::{HOLE, begin, event, programs, start};
@@ -148,9 +148,9 @@ fn guests(vm: &Arc<dyn Vm>, random: &mut Random, config: &VmConfig) -> Vec<Box<d
 
 fn while_it_runs(watch: &Watch, random: &mut Random, config: &VmConfig) {
     let (vm, sandbox) = create(watch, config);
-    let staying = event();
     let port = IoEventAddress::Pio(0x501);
-    vm.register_ioevent(&staying, port, Datamatch::AnyLength, Sharing::Exclusive)
+    let staying = vm
+        .register_ioevent(&event(), port, Datamatch::AnyLength, Sharing::Exclusive)
         .unwrap();
     let mut vcpus = guests(&vm, random, config);
     let alive = random.time(Duration::from_millis(60));
@@ -172,10 +172,7 @@ fn while_it_runs(watch: &Watch, random: &mut Random, config: &VmConfig) {
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     });
-    let result = watch.call("unregister_ioevent", || {
-        vm.unregister_ioevent(&staying, port, Datamatch::AnyLength)
-    });
-    note(watch, "unregister_ioevent afterwards", &result);
+    bells::remove(watch, staying);
     for kick in vcpus.iter().map(|vcpu| vcpu.kick_handle()) {
         watch.call("kick", || kick.kick());
     }

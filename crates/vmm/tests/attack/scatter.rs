@@ -12,12 +12,12 @@ use vmbell_guest::Parameters;
 use vmbell_hypervisor::{EntryPoint, Irqchip, Vcpu, Vm, VmConfig};
 
 use crate::batch::Attack;
-use crate::bells::{come_and_go, raise};
+use crate::bells::{self, come_and_go, raise};
 use crate::harness::jumps::base;
 use crate::harness::taker::{self, Doing};
 use crate::harness::{HOLE, event, programs};
 use crate::random::{Random, pause};
-use crate::vcpus::{config, create, end, note, run_until};
+use crate::vcpus::{config, create, end, run_until};
 use crate::watch::Watch;
 
 #[test]
@@ -117,9 +117,9 @@ fn round(watch: &'static Watch, random: &mut Random) {
         ..config(random, &[Irqchip::Full, Irqchip::Split])
     };
     let (vm, sandbox) = create(watch, &config);
-    let staying = event();
     let port = IoEventAddress::Pio(0x501);
-    vm.register_ioevent(&staying, port, Datamatch::AnyLength, Sharing::Exclusive)
+    let staying = vm
+        .register_ioevent(&event(), port, Datamatch::AnyLength, Sharing::Exclusive)
         .unwrap();
     let (doing, address) = random.pick(&[
         (Doing::Halts, 0),
@@ -151,10 +151,7 @@ fn round(watch: &'static Watch, random: &mut Random) {
         come_and_go(watch, &vm, &mut second, pauses, over)
     });
     watch.call("exit_counts", || vm.measure().exit_counts());
-    let result = watch.call("unregister_ioevent", || {
-        vm.unregister_ioevent(&staying, port, Datamatch::AnyLength)
-    });
-    note(watch, "unregister_ioevent afterwards", &result);
+    bells::remove(watch, staying);
     pause(Duration::from_micros(200));
     removed.check();
     end(watch, vm, vcpus, sandbox);

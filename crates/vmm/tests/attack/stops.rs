@@ -11,7 +11,7 @@ use stub::layout::{SHARED_BASE, Shared};
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::Sharing;
 use vmbell_guest::{DONE_PORT, Parameters, Results, offset};
-use vmbell_hypervisor::{Irqchip, PatchMode, Vcpu, Vm, VmConfig, VmEntry, VmExit};
+use vmbell_hypervisor::{Doorbell, Irqchip, PatchMode, Vcpu, Vm, VmConfig, VmEntry, VmExit};
 use vmbell_vmm::PARAMETERS;
 use vmm_sys_util::eventfd::EventFd;
 
@@ -89,17 +89,26 @@ struct Ringing<'r> {
     watch: &'r Watch,
     vm: &'r Arc<dyn Vm>,
     place: usize,
-    /// All that were registered, and whether their removal has returned.
-    events: Vec<(EventFd, bool)>,
+    /// All that were registered.
+    bells: Vec<Bell>,
     rings: u64,
+}
+
+/// A doorbell that was registered, or not.
+struct Bell {
+    event: Arc<EventFd>,
+    /// `None` if its registration failed.
+    doorbell: Option<Doorbell>,
+    /// Whether its removal has returned `Ok`.
+    is_removed: bool,
 }
 
 impl Ringing<'_> {
     fn look(&mut self) {
-        for (event, removed) in &self.events {
-            let count = count(event);
+        for bell in &self.bells {
+            let count = count(&bell.event);
             assert!(
-                count == 0 || !removed,
+                count == 0 || !bell.is_removed,
                 "{count} rings after a removal that returned"
             );
             self.rings += count;
@@ -115,33 +124,38 @@ impl Ringing<'_> {
                 .register_ioevent(&event, place, datamatch, Sharing::Exclusive)
         });
         note(self.watch, "register_ioevent", &result);
-        self.events.push((event, false));
-        result.map_err(|error| chain(&error))?;
+        let (doorbell, result) = match result {
+            Ok(doorbell) => (Some(doorbell), Ok(())),
+            Err(error) => (None, Err(chain(&error))),
+        };
+        self.bells.push(Bell {
+            event,
+            doorbell,
+            is_removed: false,
+        });
+        result?;
         pause(time);
         self.look();
-        self.remove(self.events.len() - 1)
+        self.remove(self.bells.len() - 1)
     }
 
-    /// Removes the eventfds whose removal has failed.
+    /// Removes the doorbells whose removal has failed.
     fn remove_all(&mut self) {
-        for index in 0..self.events.len() {
-            if !self.events[index].1 {
-                // Not all of them are registered.
-                let _ = self.remove(index);
-            }
+        for index in 0..self.bells.len() {
+            let _ = self.remove(index);
         }
     }
 
     fn remove(&mut self, index: usize) -> Result<(), String> {
-        let (place, datamatch) = PLACES[self.place];
-        let (event, removed) = &mut self.events[index];
-        let result = self.watch.call("unregister_ioevent", || {
-            self.vm.unregister_ioevent(event, place, datamatch)
-        });
-        note(self.watch, "unregister_ioevent", &result);
+        let bell = &mut self.bells[index];
+        let (Some(doorbell), false) = (&mut bell.doorbell, bell.is_removed) else {
+            return Ok(());
+        };
+        let result = self.watch.call("Doorbell::remove", || doorbell.remove());
+        note(self.watch, "Doorbell::remove", &result);
         // What came until now came before.
-        self.rings += count(event);
-        *removed = result.is_ok();
+        self.rings += count(&bell.event);
+        bell.is_removed = result.is_ok();
         result.map_err(|error| chain(&error))
     }
 }
@@ -198,7 +212,7 @@ fn round(watch: &'static Watch, random: &mut Random) {
         watch,
         vm: &vm,
         place,
-        events: Vec::new(),
+        bells: Vec::new(),
         rings: 0,
     };
     let over = AtomicBool::new(false);

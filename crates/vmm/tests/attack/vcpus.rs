@@ -84,14 +84,15 @@ pub fn a_good_guest_rings(watch: &Watch) {
     let (vm, sandbox) = create(watch, &config);
     let (place, datamatch) = (IoEventAddress::Pio(0x500), Datamatch::U32(None));
     let event = event();
-    vm.register_ioevent(&event, place, datamatch, Sharing::Exclusive)
+    let mut doorbell = vm
+        .register_ioevent(&event, place, datamatch, Sharing::Exclusive)
         .unwrap();
     let mut player = Player::new(&vm);
     let exits = watch.call("run", || {
         player.play(&[Op::Out(4, 0x500, 7), Op::Out(4, 0x501, 7)])
     });
     assert_eq!((exits.len(), count(&event)), (1, 1));
-    vm.unregister_ioevent(&event, place, datamatch).unwrap();
+    doorbell.remove().unwrap();
     drop(player);
     end(watch, vm, Vec::new(), sandbox);
 }

@@ -11,11 +11,13 @@ fn a_store_across_pages_is_two_writes<H: Hypervisor>(h: &H) {
     let vm = plain(h);
     let (first, tail) = (event(), event());
     let next = HOLE + 0x1000;
-    at_address(&*vm, &tail, next, Datamatch::U32(Some(0x1122_3344)));
-    at_address(&*vm, &tail, next, Datamatch::U16(None));
-    at_address(&*vm, &tail, next, Datamatch::U8(Some(0x11)));
-    at_address(&*vm, &first, next - 4, Datamatch::U64(None));
-    at_address(&*vm, &first, next - 2, Datamatch::U16(None));
+    let _doorbells = [
+        at_address(&*vm, &tail, next, Datamatch::U32(Some(0x1122_3344))),
+        at_address(&*vm, &tail, next, Datamatch::U16(None)),
+        at_address(&*vm, &tail, next, Datamatch::U8(Some(0x11))),
+        at_address(&*vm, &first, next - 4, Datamatch::U64(None)),
+        at_address(&*vm, &first, next - 2, Datamatch::U16(None)),
+    ];
     let value = 0x1122_3344_5566_7788;
     let mut player = Player::new(&vm);
     let exits = player.play(&[
@@ -37,7 +39,7 @@ fn a_store_across_pages_is_two_writes<H: Hypervisor>(h: &H) {
 fn any_length_takes_the_tail_of_a_store_across_pages<H: Hypervisor>(h: &H) {
     let vm = plain(h);
     let event = event();
-    at_address(&*vm, &event, HOLE, Datamatch::AnyLength);
+    let _address = at_address(&*vm, &event, HOLE, Datamatch::AnyLength);
     let mut player = Player::new(&vm);
     let exits = player.play(&[Op::Store(8, HOLE - 3, 0x1122_3344_5566_7788)]);
     assert_eq!(exits, [store(3, HOLE - 3, 0x66_7788)]);
@@ -59,8 +61,8 @@ fn a_load_across_pages_is_two_reads<H: Hypervisor>(h: &H) {
 fn a_store_of_16_bytes_across_pages_is_a_clear_error<H: Hypervisor>(h: &H) {
     let vm = plain(h);
     let event = event();
-    at_address(&*vm, &event, HOLE, Datamatch::U64(Some(0)));
-    at_address(&*vm, &event, HOLE + 0x1000, Datamatch::U64(Some(0)));
+    let zero = Datamatch::U64(Some(0));
+    let _doorbells = [HOLE, HOLE + 0x1000].map(|place| at_address(&*vm, &event, place, zero));
     let mut player = Player::new(&vm);
     player.write(&[Op::Store(16, HOLE + 0xffc, 0)]);
     let fault = fault(&mut player.vcpu);
@@ -79,8 +81,8 @@ fn a_store_of_16_bytes_across_pages_rings_for_its_halves<H: Hypervisor>(h: &H) {
     let vm = plain(h);
     let (head, tail) = (event(), event());
     let next = HOLE + 0x1000;
-    at_address(&*vm, &head, next - 8, Datamatch::U64(None));
-    at_address(&*vm, &tail, next, Datamatch::U64(Some(0)));
+    let _head = at_address(&*vm, &head, next - 8, Datamatch::U64(None));
+    let _tail = at_address(&*vm, &tail, next, Datamatch::U64(Some(0)));
     let mut player = Player::new(&vm);
     assert_eq!(player.play(&[Op::Store(16, next - 8, 0)]), []);
     assert_eq!((count(&head), count(&tail)), (1, 1));

@@ -25,5 +25,6 @@ mod groups;
 mod limits;
 mod places;
 mod race;
+mod removal;
 mod rules;
 mod saturation;

@@ -64,7 +64,7 @@ fn ring(vcpu: &mut Box<dyn Vcpu>, done: &AtomicBool, exits: &AtomicU64) -> u64 {
     }
 }
 
-/// Registers and removes over and over, until rings have met the doorbell and missed it; gives the
+/// Registers and removes or drops over and over, until rings have met the doorbell and missed it; gives the
 /// count of those that met it.
 fn change(vm: &dyn IoEvents, way: &Way, done: &AtomicBool, exits: &AtomicU64) -> u64 {
     let event = event();
@@ -75,13 +75,17 @@ fn change(vm: &dyn IoEvents, way: &Way, done: &AtomicBool, exits: &AtomicU64) ->
         if (round >= REMOVALS && met_and_missed) || begun.elapsed() > HANG {
             break;
         }
-        vm.register_ioevent(&event, way.place, way.datamatch, Sharing::Exclusive)
+        let mut doorbell = vm
+            .register_ioevent(&event, way.place, way.datamatch, Sharing::Exclusive)
             .unwrap();
         if round % 2 == 0 {
             std::thread::sleep(Duration::from_micros(50));
         }
-        vm.unregister_ioevent(&event, way.place, way.datamatch)
-            .unwrap();
+        if round % 3 == 0 {
+            drop(doorbell);
+        } else {
+            doorbell.remove().unwrap();
+        }
         counted += count(&event);
         if round % 8 == 0 {
             std::thread::sleep(Duration::from_micros(500));

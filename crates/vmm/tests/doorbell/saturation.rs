@@ -1,6 +1,7 @@
 //! Eventfds whose counter is at its limit.
 
 use std::os::fd::AsRawFd;
+use std::sync::Arc;
 
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell_guest::done;
@@ -52,7 +53,8 @@ fn a_full_counter_that_does_not_block_lets_the_guest_go_on<H: Hypervisor>(h: &H)
     let mut player = Player::new(&vm);
     let possible = |(place, ..): &(IoEventAddress, _, _)| has_doorbells_at(h, *place);
     for (place, datamatch, ring) in places().into_iter().filter(possible) {
-        vm.register_ioevent(&event, place, datamatch, Sharing::Exclusive)
+        let _doorbell = vm
+            .register_ioevent(&event, place, datamatch, Sharing::Exclusive)
             .unwrap();
         event.write(FULL).unwrap();
         assert_eq!(player.play(&[ring; 2]), []);
@@ -75,8 +77,9 @@ fn a_kick_frees_a_guest_that_a_full_counter_holds<H: Hypervisor>(h: &H) {
         let (vm, sandbox) = with_sandbox(h, &config);
         let mut player = Player::new(&vm);
         for (place, datamatch, ring) in places() {
-            let event = EventFd::new(0).unwrap();
-            vm.register_ioevent(&event, place, datamatch, Sharing::Exclusive)
+            let event = Arc::new(EventFd::new(0).unwrap());
+            let _doorbell = vm
+                .register_ioevent(&event, place, datamatch, Sharing::Exclusive)
                 .unwrap();
             assert_eq!(
                 player.play(&[ring; 40]),
@@ -105,10 +108,12 @@ fn a_kick_frees_a_guest_that_a_full_counter_holds<H: Hypervisor>(h: &H) {
 fn removal_does_not_wait_for_a_guest_that_a_full_counter_holds<H: Hypervisor>(h: &H) {
     let (vm, sandbox) = with_sandbox(h, &VmConfig::default());
     for (place, datamatch, ring) in places().into_iter().take(1) {
-        let (held, other) = (EventFd::new(0).unwrap(), event());
-        vm.register_ioevent(&held, place, datamatch, Sharing::Exclusive)
+        let (held, other) = (Arc::new(EventFd::new(0).unwrap()), event());
+        let mut holding = vm
+            .register_ioevent(&held, place, datamatch, Sharing::Exclusive)
             .unwrap();
-        vm.register_ioevent(&other, bells::place(0x900), datamatch, Sharing::Exclusive)
+        let second = vm
+            .register_ioevent(&other, bells::place(0x900), datamatch, Sharing::Exclusive)
             .unwrap();
         held.write(FULL).unwrap();
         let mut player = Player::new(&vm);
@@ -126,10 +131,9 @@ fn removal_does_not_wait_for_a_guest_that_a_full_counter_holds<H: Hypervisor>(h:
                 }
             });
             await_that("the guest to be held", || sleeps_in_write(sandbox));
-            vm.unregister_ioevent(&other, bells::place(0x900), datamatch)
-                .unwrap();
+            drop(second);
             await_that("the guest to be held still", || sleeps_in_write(sandbox));
-            vm.unregister_ioevent(&held, place, datamatch).unwrap();
+            holding.remove().unwrap();
             kick.kick();
             assert_eq!(
                 guest.join().unwrap().len(),
@@ -145,7 +149,8 @@ fn removal_does_not_wait_for_a_guest_that_a_full_counter_holds<H: Hypervisor>(h:
         );
         assert_eq!((held.read().unwrap(), count(&other)), (FULL, 0));
         // Descriptors can be given and taken as before.
-        vm.register_ioevent(&other, place, datamatch, Sharing::Exclusive)
+        let _again = vm
+            .register_ioevent(&other, place, datamatch, Sharing::Exclusive)
             .unwrap();
         assert_eq!(player.play(&[ring]), []);
         assert_eq!(count(&other), 1);

@@ -66,13 +66,14 @@ fn model_registers_halt_and_hypercalls<H: Hypervisor>(h: &H) {
 fn a_hypercall_doorbell_rings_from_any_stack<H: Hypervisor>(h: &H) {
     let vm = plain(h);
     let event = event();
-    vm.register_ioevent(
-        &event,
-        IoEventAddress::Hypercall(9),
-        Datamatch::U64(None),
-        Sharing::Exclusive,
-    )
-    .unwrap();
+    let _doorbell = vm
+        .register_ioevent(
+            &event,
+            IoEventAddress::Hypercall(9),
+            Datamatch::U64(None),
+            Sharing::Exclusive,
+        )
+        .unwrap();
     let mut vcpu = start(
         &vm,
         programs::control(),

@@ -11,7 +11,8 @@ fn light_exits_are_counted_or_not_known<H: Hypervisor>(h: &H) {
     let vm = plain(h);
     let event = event();
     let place = bells::place(0x500);
-    vm.register_ioevent(&event, place, Datamatch::U32(None), Sharing::Exclusive)
+    let _doorbell = vm
+        .register_ioevent(&event, place, Datamatch::U32(None), Sharing::Exclusive)
         .unwrap();
     let parameters = Parameters {
         count: RINGS,

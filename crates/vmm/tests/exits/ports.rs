@@ -160,10 +160,10 @@ fn string_output_rings_for_each_element<H: Hypervisor>(h: &H) {
     let vm = plain(h);
     let event = event();
     let place = IoEventAddress::Pio(0x3f8);
-    vm.register_ioevent(&event, place, Datamatch::U16(None), Sharing::Exclusive)
-        .unwrap();
-    vm.register_ioevent(&event, place, Datamatch::U8(Some(3)), Sharing::Exclusive)
-        .unwrap();
+    let _doorbells = [Datamatch::U16(None), Datamatch::U8(Some(3))].map(|datamatch| {
+        vm.register_ioevent(&event, place, datamatch, Sharing::Exclusive)
+            .unwrap()
+    });
     let bytes: Vec<u8> = (0..=255).collect();
     vm.memory().write_slice(&bytes, GuestAddress(AREA)).unwrap();
     let parameters = Parameters {

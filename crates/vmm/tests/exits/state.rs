@@ -91,15 +91,15 @@ fn check<H: Hypervisor>(h: &H, config: &VmConfig, way: Way, light: bool, flags: 
     );
     let vm = configured(h, config.clone());
     let event = event();
-    if light {
+    let _doorbell = light.then(|| {
         let (place, datamatch) = match way {
             Way::Store => (IoEventAddress::Mmio(HOLE), Datamatch::U32(None)),
             Way::Call => (IoEventAddress::Hypercall(HOLE), Datamatch::U64(None)),
             _ => (IoEventAddress::Pio(PORT), Datamatch::U32(None)),
         };
         vm.register_ioevent(&event, place, datamatch, Sharing::Exclusive)
-            .unwrap();
-    }
+            .unwrap()
+    });
     let memory = vm.memory();
     let mut registers: [u64; 16] =
         std::array::from_fn(|index| 0x0101_0101_0101_0101 * (index as u64 + 0x81));
@@ -267,13 +267,14 @@ fn segment_bases_are_the_guests_own<H: Hypervisor>(h: &H) {
     for base in [0, 0x5ead_0000_beef, 0xffff_8000_0000_0000, AREA] {
         let vm = configured(h, VmConfig::default());
         let event = event();
-        vm.register_ioevent(
-            &event,
-            IoEventAddress::Pio(0x77),
-            Datamatch::U8(None),
-            Sharing::Exclusive,
-        )
-        .unwrap();
+        let _doorbell = vm
+            .register_ioevent(
+                &event,
+                IoEventAddress::Pio(0x77),
+                Datamatch::U8(None),
+                Sharing::Exclusive,
+            )
+            .unwrap();
         let parameters = Parameters {
             address: AREA,
             value: base,

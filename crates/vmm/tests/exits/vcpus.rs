@@ -26,10 +26,10 @@ fn together<H: Hypervisor>(
         IoEventAddress::Hypercall(_) => Datamatch::U64(None),
         _ => Datamatch::U32(None),
     };
-    if light {
+    let _doorbell = light.then(|| {
         vm.register_ioevent(&event, place, datamatch, Sharing::Exclusive)
-            .unwrap();
-    }
+            .unwrap()
+    });
     vm.memory().write_slice(program.code, CODE).unwrap();
     let mut runners: Vec<_> = (0..vcpus)
         .map(|index| {

@@ -68,9 +68,9 @@ pub fn configured<H: Hypervisor>(hypervisor: &H, config: VmConfig) -> Arc<dyn Vm
     })
 }
 
-/// An eventfd that does not block.
-pub fn event() -> EventFd {
-    EventFd::new(EFD_NONBLOCK).unwrap()
+/// An eventfd that does not block, as registrations take it.
+pub fn event() -> Arc<EventFd> {
+    Arc::new(EventFd::new(EFD_NONBLOCK).unwrap())
 }
 
 /// The count of an eventfd that does not block, which reading resets.

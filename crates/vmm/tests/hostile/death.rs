@@ -82,11 +82,12 @@ fn a_stopped_sandbox_goes_on<H: Hypervisor>(h: &H) {
         signal(sandbox, Signal::CONT).unwrap();
         let event = event();
         let (place, datamatch) = (IoEventAddress::Pio(0x500), Datamatch::U8(None));
-        vm.register_ioevent(&event, place, datamatch, Sharing::Exclusive)
+        let mut doorbell = vm
+            .register_ioevent(&event, place, datamatch, Sharing::Exclusive)
             .unwrap();
         assert_eq!(player.play(&[Op::Out(1, 0x500, 1)]), []);
         assert_eq!(count(&event), 1);
-        vm.unregister_ioevent(&event, place, datamatch).unwrap();
+        doorbell.remove().unwrap();
     }
 }
 
@@ -96,28 +97,50 @@ fn a_removal_from_a_stopped_sandbox_is_finished_by_a_retry<H: Hypervisor>(h: &H)
     player.play(&[]);
     let (bell, other) = (event(), event());
     let (place, datamatch) = (IoEventAddress::Pio(0x500), Datamatch::U8(None));
-    vm.register_ioevent(&bell, place, datamatch, Sharing::Exclusive)
-        .unwrap();
+    let register = |event| vm.register_ioevent(event, place, datamatch, Sharing::Exclusive);
+    let mut doorbell = register(&bell).unwrap();
     stop(sandbox);
     for _ in 0..2 {
-        let error = vm.unregister_ioevent(&bell, place, datamatch);
-        let error = chain(&error.expect_err("the sandbox is stopped"));
+        let error = chain(&doorbell.remove().expect_err("the sandbox is stopped"));
         assert!(error.contains("not removed yet"), "{error}");
         assert!(error.contains("the sandbox is stopped"), "{error}");
     }
     // It keeps its place.
-    let error = vm.register_ioevent(&other, place, datamatch, Sharing::Exclusive);
-    let error = chain(&error.expect_err("the place is taken"));
+    let error = chain(&register(&other).expect_err("the place is taken"));
     assert!(error.contains("already there"), "{error}");
     signal(sandbox, Signal::CONT).unwrap();
-    vm.unregister_ioevent(&bell, place, datamatch).unwrap();
-    let error = vm.unregister_ioevent(&bell, place, datamatch);
-    let error = chain(&error.expect_err("it is removed"));
-    assert!(error.contains("not registered"), "{error}");
-    vm.register_ioevent(&other, place, datamatch, Sharing::Exclusive)
-        .unwrap();
+    for _ in 0..2 {
+        doorbell.remove().unwrap();
+    }
+    let _other = register(&other).unwrap();
+    // This does not remove the doorbell that has its place now.
+    drop(doorbell);
     assert_eq!(player.play(&[Op::Out(1, 0x500, 1)]), []);
     assert_eq!((count(&bell), count(&other)), (0, 1));
+}
+
+fn a_doorbell_that_a_stopped_sandbox_keeps_is_dropped_without_another_try<H: Hypervisor>(h: &H) {
+    let (place, datamatch) = (IoEventAddress::Pio(0x500), Datamatch::U8(None));
+    for removes in [true, false] {
+        let (vm, sandbox) = with_sandbox(h, &VmConfig::default());
+        let mut player = Player::new(&vm);
+        player.play(&[]);
+        let (bell, other) = (event(), event());
+        let register = |event| vm.register_ioevent(event, place, datamatch, Sharing::Exclusive);
+        let mut doorbell = register(&bell).unwrap();
+        stop(sandbox);
+        if removes {
+            doorbell.remove().unwrap_err();
+            signal(sandbox, Signal::CONT).unwrap();
+        }
+        // The sandbox runs again after a removal that failed, so another try would free the place.
+        drop(doorbell);
+        signal(sandbox, Signal::CONT).unwrap();
+        let error = chain(&register(&other).expect_err("the place is taken"));
+        assert!(error.contains("already there"), "{error}");
+        let exits = player.play(&[Op::Out(1, 0x500, 1)]);
+        assert_eq!((exits.len(), count(&bell), count(&other)), (1, 0, 0));
+    }
 }
 
 fn a_removal_from_a_sandbox_that_is_being_killed_succeeds<H: Hypervisor>(h: &H) {
@@ -125,10 +148,11 @@ fn a_removal_from_a_sandbox_that_is_being_killed_succeeds<H: Hypervisor>(h: &H) 
     for _ in 0..100 {
         let (vm, sandbox) = with_sandbox(h, &VmConfig::default());
         let bell = event();
-        vm.register_ioevent(&bell, place, datamatch, Sharing::Exclusive)
+        let mut doorbell = vm
+            .register_ioevent(&bell, place, datamatch, Sharing::Exclusive)
             .unwrap();
         signal(sandbox, Signal::KILL).unwrap();
-        vm.unregister_ioevent(&bell, place, datamatch).unwrap();
+        doorbell.remove().unwrap();
     }
 }
 
@@ -153,13 +177,14 @@ fn a_sandbox_has_no_files_but_its_doorbells<H: Hypervisor>(h: &H) {
             .count()
     };
     assert_eq!(files(), 0);
-    vm.register_ioevent(
-        &event(),
-        IoEventAddress::Pio(1),
-        Datamatch::AnyLength,
-        Sharing::Exclusive,
-    )
-    .unwrap();
+    let _doorbell = vm
+        .register_ioevent(
+            &event(),
+            IoEventAddress::Pio(1),
+            Datamatch::AnyLength,
+            Sharing::Exclusive,
+        )
+        .unwrap();
     assert_eq!(files(), 1);
 }
 
@@ -171,19 +196,18 @@ fn a_resamplefd_of_a_stopped_sandbox_is_taken_back_by_a_retry<H: Hypervisor>(h: 
     let (vm, sandbox) = with_sandbox(h, &config);
     let (irqfd, resample, gsi) = (event(), event(), Gsi::new(4).unwrap());
     let register = || vm.register_irqfd(&irqfd, gsi, Some(&resample));
-    register().unwrap();
+    let mut registered = register().unwrap();
     stop(sandbox);
     for _ in 0..2 {
-        let error = vm.unregister_irqfd(&irqfd, gsi);
-        let error = chain(&error.expect_err("the sandbox is stopped"));
+        let error = chain(&registered.remove().expect_err("the sandbox is stopped"));
         assert!(error.contains("not removed yet"), "{error}");
     }
     let error = chain(&register().expect_err("it is not removed yet"));
     assert!(error.contains("is an irqfd already"), "{error}");
     signal(sandbox, Signal::CONT).unwrap();
     for _ in 0..2 {
-        vm.unregister_irqfd(&irqfd, gsi).unwrap();
-        register().unwrap();
+        registered.remove().unwrap();
+        registered = register().unwrap();
     }
 }
 
@@ -192,6 +216,7 @@ crate::on_usermode! {
     a_sandbox_ends_with_its_guest;
     a_stopped_sandbox_goes_on;
     a_removal_from_a_stopped_sandbox_is_finished_by_a_retry;
+    a_doorbell_that_a_stopped_sandbox_keeps_is_dropped_without_another_try;
     a_resamplefd_of_a_stopped_sandbox_is_taken_back_by_a_retry;
     a_removal_from_a_sandbox_that_is_being_killed_succeeds;
     a_guest_outlives_the_thread_that_made_it;

@@ -69,10 +69,7 @@ fn the_descriptor_thread_cannot_be_signalled_by_its_guest<H: Hypervisor>(h: &H) 
         let bell = event();
         for _ in 0..20 {
             // The sandbox is likely to end meanwhile.
-            let registered = vm.register_ioevent(&bell, PLACE, ANY, Sharing::Exclusive);
-            if registered.is_ok() {
-                let _ = vm.unregister_ioevent(&bell, PLACE, ANY);
-            }
+            drop(vm.register_ioevent(&bell, PLACE, ANY, Sharing::Exclusive));
         }
         let end = vcpu.join().unwrap().expect_err("an end");
         assert!(end.contains("SIGSYS"), "{end}");
@@ -101,9 +98,10 @@ fn the_descriptor_thread_handles_no_signal<H: Hypervisor>(h: &H) {
     for _ in 0..100 {
         // SAFETY: no pointers.
         unsafe { libc::syscall(libc::SYS_tgkill, sandbox, sandbox, libc::SIGUSR2) };
-        vm.register_ioevent(&bell, PLACE, ANY, Sharing::Exclusive)
+        let mut doorbell = vm
+            .register_ioevent(&bell, PLACE, ANY, Sharing::Exclusive)
             .unwrap();
-        vm.unregister_ioevent(&bell, PLACE, ANY).unwrap();
+        doorbell.remove().unwrap();
     }
 }
 
@@ -153,10 +151,11 @@ fn no_system_call_of_a_guests_own_making_rings_after_a_removal<H: Hypervisor>(h:
         let (begun, mut removals, mut rung) = (Instant::now(), 0, 0);
         while (removals < REMOVALS || rung == 0) && begun.elapsed() < HANG {
             removals += 1;
-            vm.register_ioevent(&bell, PLACE, ANY, Sharing::Exclusive)
+            let mut doorbell = vm
+                .register_ioevent(&bell, PLACE, ANY, Sharing::Exclusive)
                 .unwrap();
             std::thread::sleep(Duration::from_micros(100));
-            vm.unregister_ioevent(&bell, PLACE, ANY).unwrap();
+            doorbell.remove().unwrap();
             rung += count(&bell);
             std::thread::sleep(Duration::from_millis(3));
             assert_eq!(count(&bell), 0, "rung after the removal had returned");
@@ -172,12 +171,13 @@ fn no_write_that_waits_for_a_full_eventfd_rings_after_a_removal<H: Hypervisor>(h
         scope.spawn(|| vcpu.run(VmEntry::Resume));
         await_calls(&vm);
         for _ in 0..10 {
-            let bell = EventFd::new(0).unwrap();
+            let bell = Arc::new(EventFd::new(0).unwrap());
             bell.write(u64::MAX - 1).unwrap();
-            vm.register_ioevent(&bell, PLACE, ANY, Sharing::Exclusive)
+            let mut doorbell = vm
+                .register_ioevent(&bell, PLACE, ANY, Sharing::Exclusive)
                 .unwrap();
             await_that("the guest to be held", || sleeps_in_write(sandbox));
-            vm.unregister_ioevent(&bell, PLACE, ANY).unwrap();
+            doorbell.remove().unwrap();
             assert_eq!(bell.read().unwrap(), u64::MAX - 1);
             std::thread::sleep(Duration::from_millis(2));
             let mut poll = libc::pollfd {
@@ -224,12 +224,10 @@ fn a_removal_ends_whoever_stops_and_continues_the_sandbox<H: Hypervisor>(h: &H) 
         let bell = event();
         for _ in 0..stops() {
             let registered = vm.register_ioevent(&bell, PLACE, ANY, Sharing::Exclusive);
-            if registered.is_err() {
+            let Ok(mut doorbell) = registered else {
                 continue;
-            }
-            await_that("the removal", || {
-                vm.unregister_ioevent(&bell, PLACE, ANY).is_ok()
-            });
+            };
+            await_that("the removal", || doorbell.remove().is_ok());
             let _ = count(&bell);
             std::thread::sleep(Duration::from_micros(300));
             assert_eq!(count(&bell), 0, "rung after the removal had returned");

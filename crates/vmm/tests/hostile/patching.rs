@@ -18,15 +18,15 @@ fn a_branch_into_a_patched_jump_lands_where_it_meant_to<H: Hypervisor>(h: &H) {
                 },
             );
             let event = event();
-            if light {
+            let _doorbell = light.then(|| {
                 vm.register_ioevent(
                     &event,
                     IoEventAddress::Pio(0x500),
                     Datamatch::U32(None),
                     Sharing::Exclusive,
                 )
-                .unwrap();
-            }
+                .unwrap()
+            });
             let parameters = Parameters {
                 count: rounds,
                 address: 0x500,
@@ -60,13 +60,14 @@ fn a_guest_may_write_over_a_patched_site<H: Hypervisor>(h: &H) {
             },
         );
         let event = event();
-        vm.register_ioevent(
-            &event,
-            IoEventAddress::Pio(0x42),
-            Datamatch::AnyLength,
-            Sharing::Exclusive,
-        )
-        .unwrap();
+        let _doorbell = vm
+            .register_ioevent(
+                &event,
+                IoEventAddress::Pio(0x42),
+                Datamatch::AnyLength,
+                Sharing::Exclusive,
+            )
+            .unwrap();
         let mut vcpu = start(&vm, programs::rewrite(), Parameters::default(), 0);
         assert_eq!(run(&mut vcpu), [], "{patch:?}");
         assert_eq!(count(&event), 40, "{patch:?}");

@@ -62,15 +62,17 @@ fn removal_ends_though_the_counters_are_nonsense<H: Hypervisor>(h: &H) {
     );
     let (bell, other) = (event(), event());
     let (place, datamatch) = (IoEventAddress::Pio(0x77), Datamatch::U32(None));
-    vm.register_ioevent(&bell, place, datamatch, Sharing::Exclusive)
+    let mut doorbell = vm
+        .register_ioevent(&bell, place, datamatch, Sharing::Exclusive)
         .unwrap();
-    vm.register_ioevent(
-        &other,
-        IoEventAddress::Pio(0x78),
-        datamatch,
-        Sharing::Exclusive,
-    )
-    .unwrap();
+    let mut second = vm
+        .register_ioevent(
+            &other,
+            IoEventAddress::Pio(0x78),
+            datamatch,
+            Sharing::Exclusive,
+        )
+        .unwrap();
     let before_runs = RUNS - SHARED_BASE;
     let mut vcpu = start(
         &vm,
@@ -85,18 +87,18 @@ fn removal_ends_though_the_counters_are_nonsense<H: Hypervisor>(h: &H) {
         let is_over = move || asked.load(Relaxed) || begun.elapsed() > HANG;
         let guest = scope.spawn(move || enter_until(&mut vcpu, is_over));
         await_that("the guest to ring", || count(&bell) > 0);
-        vm.unregister_ioevent(&bell, place, datamatch).unwrap();
+        doorbell.remove().unwrap();
         count(&bell);
         std::thread::sleep(Duration::from_millis(50));
         assert_eq!(count(&bell), 0, "rung after the removal had returned");
         // Descriptors can still be given and taken.
-        vm.register_ioevent(&bell, place, datamatch, Sharing::Exclusive)
+        let _again = vm
+            .register_ioevent(&bell, place, datamatch, Sharing::Exclusive)
             .unwrap();
         await_that("the guest to ring again", || {
             count(&bell) > 0 || guest.is_finished()
         });
-        vm.unregister_ioevent(&other, IoEventAddress::Pio(0x78), datamatch)
-            .unwrap();
+        second.remove().unwrap();
         over.store(true, Relaxed);
         guest.join().unwrap().unwrap();
     });

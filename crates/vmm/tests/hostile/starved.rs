@@ -40,10 +40,10 @@ fn hold(thread: libc::pid_t, held: impl FnOnce()) {
 }
 
 /// Runs `body` while the vCPU's thread of a guest that spins is held.
-fn while_held<H: Hypervisor>(
+fn while_held<H: Hypervisor, R>(
     h: &H,
-    body: impl FnOnce(&Arc<dyn Vm>) -> Result<(), Error>,
-    before: impl FnOnce(&Arc<dyn Vm>),
+    before: impl FnOnce(&Arc<dyn Vm>) -> Result<R, Error>,
+    body: impl FnOnce(&Arc<dyn Vm>, R) -> Result<(), Error>,
 ) {
     let config = VmConfig {
         irqchip: Irqchip::Full,
@@ -51,7 +51,7 @@ fn while_held<H: Hypervisor>(
     };
     let (vm, sandbox) = with_sandbox(h, &config);
     let mut vcpu = start(&vm, programs::spin(), Parameters::default(), 0);
-    before(&vm);
+    let registered = before(&vm).unwrap();
     let threads = tasks(sandbox);
     let [thread] = threads[1..] else {
         panic!("more than one vcpu: {threads:?}");
@@ -62,7 +62,7 @@ fn while_held<H: Hypervisor>(
         let (sender, held) = channel();
         scope.spawn(move || hold(thread, || sender.send(()).unwrap()));
         held.recv().unwrap();
-        let result = body(&vm);
+        let result = body(&vm, registered);
         kick.kick();
         guest.join().unwrap().unwrap();
         result
@@ -77,16 +77,16 @@ where
     H: Hypervisor,
 {
     let (bell, any) = (event(), Datamatch::U8(None));
-    let register = |vm: &Arc<dyn Vm>, event: &EventFd| {
+    let register = |vm: &Arc<dyn Vm>, event: &Arc<EventFd>| {
         vm.register_ioevent(event, PLACE, any, Sharing::Exclusive)
     };
     while_held(
         h,
-        |vm| {
-            vm.unregister_ioevent(&bell, PLACE, any)?;
-            register(vm, &event())
+        |vm| register(vm, &bell),
+        |vm, mut doorbell| {
+            doorbell.remove()?;
+            register(vm, &event()).map(drop)
         },
-        |vm| register(vm, &bell).unwrap(),
     );
 }
 
@@ -97,8 +97,8 @@ where
     let (irqfd, resample, gsi) = (event(), event(), Gsi::new(4).unwrap());
     while_held(
         h,
-        |vm| vm.unregister_irqfd(&irqfd, gsi),
-        |vm| vm.register_irqfd(&irqfd, gsi, Some(&resample)).unwrap(),
+        |vm| vm.register_irqfd(&irqfd, gsi, Some(&resample)),
+        |_, mut irqfd| irqfd.remove(),
     );
 }
 

@@ -70,7 +70,7 @@ fn a_guest_without_apics_refuses_everything<H: Hypervisor>(h: &H) {
         vm.signal_msi(msi(0, 0x40)).map(|_| ()),
         vm.set_line(gsi, true),
         vm.set_routing(&[]),
-        vm.register_irqfd(&event(), gsi, None),
+        vm.register_irqfd(&event(), gsi, None).map(drop),
         vcpu.set_interrupt_handler(CODE.0),
     ];
     for error in errors {

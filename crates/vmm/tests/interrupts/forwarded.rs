@@ -1,8 +1,8 @@
 //! Forwarded lines: the guest ends each interrupt by its PV EOI bit, and the device looks.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex};
 
 use rustix::process::Signal;
 use vmbell::irq::{ForwardedLine, Gsi, IrqError, Msi, Route, Target};
@@ -56,35 +56,43 @@ fn a_guest_without_the_bit_ends_them_by_the_register<H: Hypervisor>(h: &H) {
     assert_eq!((taken(&vm, 0, LEVEL), spared(&vm, 0)), (100, 0));
 }
 
-/// Lets a guest take an interrupt, and calls `meanwhile` once while its handler runs.
+/// Lets a guest take an interrupt, and calls `meanwhile` once while its handler runs. It may drop the line.
 fn in_mid_interrupt(
     vm: &Arc<dyn Vm>,
-    line: &dyn ForwardedLine,
-    meanwhile: impl Fn() + Sync,
-    then: impl FnOnce(),
+    line: Box<dyn ForwardedLine>,
+    meanwhile: impl Fn(Box<dyn ForwardedLine>) -> Option<Box<dyn ForwardedLine>> + Sync,
+    then: impl FnOnce(Option<Box<dyn ForwardedLine>>),
 ) {
     let vcpu = take(vm, 0, Doing::Spins, 0, PINS | PV_EOI | WORK | SAY_SO);
     add_work(vm, 0);
-    let seen = AtomicU64::new(0);
+    let (line, seen) = (Mutex::new(Some(line)), AtomicU64::new(0));
+    let lock = || line.lock().unwrap();
     let see = |exit: &VmExit| {
         if matches!(exit, VmExit::PioOut { port: SAID, .. }) {
-            assert!(!line.has_ended());
-            meanwhile();
+            let mut line = lock();
+            let found = line.take().expect("the first interrupt alone has work");
+            assert!(!found.has_ended());
+            *line = meanwhile(found);
             seen.fetch_add(1, Relaxed);
         }
     };
     while_running_and_seeing(vm, vec![vcpu], &see, || {
-        line.raise();
+        lock().as_ref().unwrap().raise();
         await_that("the handler", || seen.load(Relaxed) == 1);
-        then();
+        let left = lock().take();
+        then(left);
     });
 }
 
 fn edges_that_come_while_one_is_active_are_one_more<H: Hypervisor>(h: &H) {
     let vm = configured(h, with_interrupts(1));
     let line = vm.forward_line(gsi()).unwrap();
-    let again = || (0..3).for_each(|_| line.raise());
-    in_mid_interrupt(&vm, &*line, again, || {
+    let again = |line: Box<dyn ForwardedLine>| {
+        (0..3).for_each(|_| line.raise());
+        Some(line)
+    };
+    in_mid_interrupt(&vm, line, again, |line| {
+        let line = line.unwrap();
         await_that("the second", || line.has_ended());
         assert_eq!(taken(&vm, 0, LEVEL), 2);
         raise(&*line, 10);
@@ -110,19 +118,22 @@ fn after_an_undo_in_mid_interrupt_the_line_resamples_and_can_be_forwarded_again<
 ) {
     let vm = configured(h, with_interrupts(1));
     let line = vm.forward_line(gsi()).unwrap();
-    let undo = || vm.unforward_line(gsi()).unwrap();
-    in_mid_interrupt(&vm, &*line, undo, || {
-        await_that("the end", || line.has_ended());
-        line.raise();
-        assert!(line.has_ended(), "it is forwarded no longer");
+    let undo = |line| {
+        drop(line);
+        None
+    };
+    in_mid_interrupt(&vm, line, undo, |_| {
+        let round = begun(&vm, 0);
+        await_that("the handler's end", || begun(&vm, 0) > round);
         let (irqfd, told) = (event(), event());
-        vm.register_irqfd(&irqfd, gsi(), Some(&told)).unwrap();
+        // Refused while the line is forwarded.
+        let registered = vm.register_irqfd(&irqfd, gsi(), Some(&told)).unwrap();
         for _ in 0..100 {
             irqfd.write(1).unwrap();
             await_that("the resamplefd", || count(&told) > 0);
         }
         assert_eq!((taken(&vm, 0, LEVEL), spared(&vm, 0)), (101, 0));
-        vm.unregister_irqfd(&irqfd, gsi()).unwrap();
+        drop(registered);
         let line = vm.forward_line(gsi()).unwrap();
         raise(&*line, 100);
     });
@@ -133,12 +144,14 @@ fn after_an_undo_in_mid_interrupt_the_line_resamples_and_can_be_forwarded_again<
 fn an_edge_that_was_latched_before_the_undo_is_still_taken<H: Hypervisor>(h: &H) {
     let vm = configured(h, with_interrupts(1));
     let line = vm.forward_line(gsi()).unwrap();
-    let undo = || {
+    let undo = |line: Box<dyn ForwardedLine>| {
         line.raise();
-        vm.unforward_line(gsi()).unwrap();
+        None
     };
-    in_mid_interrupt(&vm, &*line, undo, || {
-        await_that("the second", || line.has_ended());
+    in_mid_interrupt(&vm, line, undo, |_| {
+        await_that("the second", || taken(&vm, 0, LEVEL) == 2);
+        let round = begun(&vm, 0);
+        await_that("the handler's end", || begun(&vm, 0) > round);
     });
     assert_eq!(taken(&vm, 0, LEVEL), 2);
 }
@@ -171,7 +184,6 @@ fn nothing_is_under_way_once_the_guest_was_killed<H: Hypervisor>(h: &H) {
     await_that("the end", || line.has_ended());
     line.raise();
     assert!(line.has_ended());
-    vm.unforward_line(gsi()).unwrap();
     drop((vm, vcpu));
     line.raise();
     assert!(line.has_ended());
@@ -255,18 +267,16 @@ fn what_cannot_be_forwarded_is_refused<H: Hypervisor>(h: &H) {
     let error = refused(vm.forward_line(beyond));
     assert!(error.to_string().contains("leads to no pin"), "{error}");
     let (irqfd, told) = (event(), event());
-    vm.register_irqfd(&irqfd, gsi(), Some(&told)).unwrap();
+    let registered = vm.register_irqfd(&irqfd, gsi(), Some(&told)).unwrap();
     let error = refused(vm.forward_line(gsi()));
     assert!(matches!(error, IrqError::Resampled { .. }), "{error}");
-    vm.unregister_irqfd(&irqfd, gsi()).unwrap();
-    let _line = vm.forward_line(gsi()).unwrap();
+    drop(registered);
+    let line = vm.forward_line(gsi()).unwrap();
     let error = refused(vm.forward_line(gsi()));
     assert!(matches!(error, IrqError::Forwarded { .. }), "{error}");
     let error = vm.register_irqfd(&irqfd, gsi(), Some(&told)).unwrap_err();
     assert!(chain(&error).contains("is forwarded already"), "{error}");
-    vm.unforward_line(gsi()).unwrap();
-    let error = vm.unforward_line(gsi()).unwrap_err();
-    assert!(chain(&error).contains("is not forwarded"), "{error}");
+    drop(line);
     // The guest makes the pin edge-triggered.
     let mut guest = Logged::new(&vm, 0);
     guest.play(&[
@@ -283,8 +293,6 @@ fn a_backend_without_forwarded_lines_says_why<H: Hypervisor>(h: &H) {
     let vm = configured(h, with_interrupts(1));
     let error = vm.forward_line(gsi()).unwrap_err();
     assert!(chain(&error).contains("no forwarded-lines"), "{error}");
-    let error = vm.unforward_line(gsi()).unwrap_err();
-    assert!(chain(&error).contains("is not forwarded"), "{error}");
 }
 
 crate::on_usermode! {

@@ -43,7 +43,7 @@ fn wake(vm: &Arc<dyn Vm>, vcpu: u32, irqfd: &EventFd, vector: u8, times: u64) {
 fn each_signal_and_each_kick_wakes<H: Hypervisor>(h: &H) {
     let vm = configured(h, with_interrupts(1));
     let irqfd = event();
-    vm.register_irqfd(&irqfd, gsi(5), None).unwrap();
+    let _irqfd = vm.register_irqfd(&irqfd, gsi(5), None).unwrap();
     let vcpu = take(&vm, 0, Doing::Halts, 0, PINS);
     let (kick, kicked) = (vcpu.kick_handle(), AtomicU64::new(0));
     let see = |exit: &VmExit| {
@@ -67,11 +67,11 @@ fn the_others_wake_when_one_irqfd_is_removed<H: Hypervisor>(h: &H) {
     let vcpu = take(&vm, 0, Doing::Halts, 0, PINS);
     let (mut edges, mut messages) = (0, 0);
     while_running(&vm, vec![vcpu], || {
-        vm.register_irqfd(&other, gsi(5), None).unwrap();
+        let _irqfd = vm.register_irqfd(&other, gsi(5), None).unwrap();
         for _ in 0..20 {
-            vm.register_irqfd(&removed, gsi(5), None).unwrap();
+            let irqfd = vm.register_irqfd(&removed, gsi(5), None).unwrap();
             wake(&vm, 0, &removed, EDGE, 3);
-            vm.unregister_irqfd(&removed, gsi(5)).unwrap();
+            drop(irqfd);
             removed.write(1).unwrap();
             for _ in 0..3 {
                 let_it_sleep();
@@ -105,9 +105,10 @@ fn many_irqfds_wake_one_vcpu<H: Hypervisor>(h: &H) {
     });
     vm.set_routing(&routes.collect::<Vec<_>>()).unwrap();
     let irqfds: Vec<_> = (0..MANY).map(|index| (index, event())).collect();
-    for (index, irqfd) in &irqfds {
-        vm.register_irqfd(irqfd, number(*index), None).unwrap();
-    }
+    let _registered: Vec<_> = irqfds
+        .iter()
+        .map(|(index, irqfd)| vm.register_irqfd(irqfd, number(*index), None).unwrap())
+        .collect();
     let vcpu = take(&vm, 0, Doing::Halts, 0, 0);
     while_running(&vm, vec![vcpu], || {
         for _ in 0..8 {
@@ -172,9 +173,10 @@ fn vcpus_that_irqfds_woke_wake_each_other<H: Hypervisor>(h: &H) {
     });
     vm.set_routing(&routes).unwrap();
     let irqfds = [event(), event()];
-    for (irqfd, route) in irqfds.iter().zip(routes) {
-        vm.register_irqfd(irqfd, route.gsi, None).unwrap();
-    }
+    let _registered = [0, 1].map(|index| {
+        let gsi = routes[index].gsi;
+        vm.register_irqfd(&irqfds[index], gsi, None).unwrap()
+    });
     let mut vcpus = [0, 1].map(|index| take(&vm, index, Doing::Halts, 0, 0));
     std::thread::scope(|scope| {
         for vcpu in &mut vcpus {

@@ -20,7 +20,7 @@ fn a_full_resamplefd_holds_only_the_vcpu_that_ends_the_interrupt<H: Hypervisor>(
     let (irqfd, held, kicked) = (event(), EventFd::new(0).unwrap(), AtomicU64::new(0));
     let (level, edge) = (Gsi::new(4).unwrap(), Gsi::new(5).unwrap());
     held.write(FULL).unwrap();
-    vm.register_irqfd(&irqfd, level, Some(&held)).unwrap();
+    let mut removed = vm.register_irqfd(&irqfd, level, Some(&held)).unwrap();
     let vcpus = [(0, Doing::Spins, PINS), (1, Doing::Halts, 0)];
     let vcpus = vcpus.map(|(index, doing, flags)| take(&vm, index, doing, 0, flags));
     let kick = vcpus[0].kick_handle();
@@ -49,15 +49,15 @@ fn a_full_resamplefd_holds_only_the_vcpu_that_ends_the_interrupt<H: Hypervisor>(
             });
         }
         hold(6);
-        let removed = vm.unregister_irqfd(&irqfd, level);
+        let result = removed.remove();
         assert!(
-            matches!(removed, Ok(()) | Err(Error::Unremoved { .. })),
-            "{removed:?}"
+            matches!(result, Ok(()) | Err(Error::Unremoved { .. })),
+            "{result:?}"
         );
         assert_eq!(held.read().unwrap(), FULL, "it was full all the time");
         let begun = rounds(&vm, 0);
         await_that("the vcpu goes on", || rounds(&vm, 0) > begun);
-        vm.unregister_irqfd(&irqfd, level).unwrap();
+        removed.remove().unwrap();
     });
     assert_eq!(taken(&vm, 0, LEVEL), 6);
 }

@@ -1,9 +1,11 @@
 //! Eventfds that raise GSIs.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use vmbell::irq::{Gsi, Route, Target};
-use vmbell_hypervisor::{Hypervisor, Irqchip, VmConfig};
+use vmbell_hypervisor::{Hypervisor, IrqTrigger, Irqchip, VmConfig};
+use vmm_sys_util::eventfd::EventFd;
 
 use crate::harness::{await_that, chain, configured, count, event};
 use crate::taker::{
@@ -17,7 +19,7 @@ fn gsi(number: u32) -> Gsi {
 fn an_edge_arrives_once_for_each_signal<H: Hypervisor>(h: &H) {
     let vm = configured(h, with_interrupts(1));
     let event = event();
-    vm.register_irqfd(&event, gsi(5), None).unwrap();
+    let _irqfd = vm.register_irqfd(&event, gsi(5), None).unwrap();
     let vcpu = take(&vm, 0, Doing::Halts, 0, PINS);
     while_running(&vm, vec![vcpu], || {
         for round in 1..=300 {
@@ -53,8 +55,8 @@ fn a_route_may_be_a_message<H: Hypervisor>(h: &H) {
     };
     vm.set_routing(&[route]).unwrap();
     let (event, nowhere) = (event(), event());
-    vm.register_irqfd(&event, gsi(100), None).unwrap();
-    vm.register_irqfd(&nowhere, gsi(101), None).unwrap();
+    let _irqfd = vm.register_irqfd(&event, gsi(100), None).unwrap();
+    let _nowhere = vm.register_irqfd(&nowhere, gsi(101), None).unwrap();
     let vcpu = take(&vm, 0, Doing::Spins, 0, 0);
     while_running(&vm, vec![vcpu], || {
         nowhere.write(1).unwrap();
@@ -78,7 +80,7 @@ fn what_was_counted_before_is_raised_at_once<H: Hypervisor>(h: &H) {
     while_running(&vm, vec![vcpu], || {
         let event = event();
         event.write(3).unwrap();
-        vm.register_irqfd(&event, gsi(5), None).unwrap();
+        let _irqfd = vm.register_irqfd(&event, gsi(5), None).unwrap();
         await_that("the interrupt", || taken(&vm, 0, EDGE) == 1);
     });
 }
@@ -89,17 +91,22 @@ fn a_removed_irqfd_raises_nothing<H: Hypervisor>(h: &H) {
     let vcpu = take(&vm, 0, Doing::Spins, 0, PINS);
     while_running(&vm, vec![vcpu], || {
         for round in 1..=50 {
-            vm.register_irqfd(&event, gsi(5), None).unwrap();
+            let mut irqfd = vm.register_irqfd(&event, gsi(5), None).unwrap();
             event.write(1).unwrap();
             await_that("the interrupt", || taken(&vm, 0, EDGE) == round);
-            // With another GSI it is not the one, and no error.
-            vm.unregister_irqfd(&event, gsi(6)).unwrap();
-            let busy = vm.register_irqfd(&event.try_clone().unwrap(), gsi(6), None);
+            let copy = Arc::new(event.try_clone().unwrap());
+            let busy = vm.register_irqfd(&copy, gsi(6), None);
             assert!(chain(&busy.unwrap_err()).contains("already"));
-            vm.unregister_irqfd(&event, gsi(5)).unwrap();
+            if round % 2 == 0 {
+                drop(irqfd);
+            } else {
+                irqfd.remove().unwrap();
+                // Does nothing.
+                irqfd.signal();
+                count(&event);
+            }
             event.write(1).unwrap();
             assert_eq!(count(&event), 1, "nobody takes the count any more");
-            vm.unregister_irqfd(&event, gsi(5)).unwrap();
         }
         std::thread::sleep(Duration::from_millis(20));
     });
@@ -108,8 +115,8 @@ fn a_removed_irqfd_raises_nothing<H: Hypervisor>(h: &H) {
 
 fn an_eventfd_that_blocks_does_not_hold_anybody<H: Hypervisor>(h: &H) {
     let vm = configured(h, with_interrupts(1));
-    let event = vmm_sys_util::eventfd::EventFd::new(0).unwrap();
-    vm.register_irqfd(&event, gsi(5), None).unwrap();
+    let event = Arc::new(EventFd::new(0).unwrap());
+    let _irqfd = vm.register_irqfd(&event, gsi(5), None).unwrap();
     let vcpu = take(&vm, 0, Doing::Halts, 0, PINS);
     while_running(&vm, vec![vcpu], || {
         for round in 1..=100 {

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 
 use vmbell::irq::{Gsi, LevelLine};
-use vmbell_hypervisor::{Hypervisor, IrqTrigger, Vm, VmExit};
+use vmbell_hypervisor::{Hypervisor, IrqTrigger, Irqfd, Vm, VmExit};
 use vmm_sys_util::eventfd::EventFd;
 
 use crate::harness::{bells, configured, count, event, rounds};
@@ -20,18 +20,26 @@ const WORKS: u64 = 500;
 /// A device behind a resampling irqfd: it signals when it has work, and again at an EOI while it has.
 struct Resampled<'v> {
     vm: &'v Arc<dyn Vm>,
-    trigger: Box<dyn IrqTrigger>,
-    resample: EventFd,
+    irqfd: Irqfd,
+    by: By,
+    resample: Arc<EventFd>,
     asserted: Mutex<bool>,
 }
 
 impl Resampled<'_> {
+    fn signal(&self) {
+        match self.by {
+            By::Write => self.irqfd.event().write(1).unwrap(),
+            By::Trigger => self.irqfd.signal(),
+        }
+    }
+
     fn add(&self) {
         let mut asserted = self.asserted.lock().unwrap();
         add_work(self.vm, 0);
         if !*asserted {
             *asserted = true;
-            self.trigger.signal();
+            self.signal();
         }
     }
 
@@ -40,7 +48,7 @@ impl Resampled<'_> {
         if count(&self.resample) > 0 {
             *asserted = work(self.vm, 0) > 0;
             if *asserted {
-                self.trigger.signal();
+                self.signal();
             }
         }
     }
@@ -51,26 +59,22 @@ impl Resampled<'_> {
 enum By {
     /// By a write to the eventfd, as another process does.
     Write,
-    /// By what the VM gives devices of this process.
+    /// By the registered value, as a device of this process does.
     Trigger,
 }
 
 fn resampled<H: Hypervisor>(h: &H, by: By, doing: Doing, flags: u64) {
     let works = rounds(WORKS);
     let vm = configured(h, with_interrupts(1));
-    let irqfd = event();
+    let (gsi, resample) = (Gsi::new(4).unwrap(), event());
+    let irqfd = vm.register_irqfd(&event(), gsi, Some(&resample)).unwrap();
     let device = Resampled {
         vm: &vm,
-        trigger: match by {
-            By::Write => Box::new(irqfd.try_clone().unwrap()),
-            By::Trigger => vm.irq_trigger(&irqfd).unwrap(),
-        },
-        resample: event(),
+        irqfd,
+        by,
+        resample,
         asserted: Mutex::new(false),
     };
-    let gsi = Gsi::new(4).unwrap();
-    vm.register_irqfd(&irqfd, gsi, Some(&device.resample))
-        .unwrap();
     let vcpu = take(&vm, 0, doing, 0x77, WORK | PINS | flags);
     let end = AtomicBool::new(false);
     while_running_and_seeing(&vm, vec![vcpu], &|_| {}, || {

@@ -1,12 +1,13 @@
 //! Many resampling irqfds on one GSI, and their removal: each EOI tells each of them once, and none that
 //! is removed.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use vmbell::irq::Gsi;
-use vmbell_hypervisor::{Hypervisor, Irqs};
+use vmbell_hypervisor::{Hypervisor, Irqfd, Irqs};
 use vmm_sys_util::eventfd::EventFd;
 
 use crate::harness::{await_that, configured, count, event, rounds};
@@ -23,21 +24,20 @@ fn gsi() -> Gsi {
 
 /// A resampling irqfd that counts how often it was told of an EOI.
 struct Device {
-    irqfd: EventFd,
-    resample: EventFd,
+    irqfd: Irqfd,
+    resample: Arc<EventFd>,
     told: u64,
 }
 
 impl Device {
     fn on(vm: &dyn Irqs) -> Self {
-        let device = Self {
-            irqfd: event(),
-            resample: event(),
+        let resample = event();
+        let irqfd = vm.register_irqfd(&event(), gsi(), Some(&resample));
+        Self {
+            irqfd: irqfd.unwrap(),
+            resample,
             told: 0,
-        };
-        vm.register_irqfd(&device.irqfd, gsi(), Some(&device.resample))
-            .unwrap();
-        device
+        }
     }
 
     fn told(&mut self) -> u64 {
@@ -48,7 +48,7 @@ impl Device {
     /// Raises the line and waits for the EOI that takes it down, the last of `eois`. This device may be
     /// told of the one before only now.
     fn raise(&mut self, eois: u64) {
-        self.irqfd.write(1).unwrap();
+        self.irqfd.event().write(1).unwrap();
         await_that("the resamplefd", || self.told() >= eois);
     }
 }
@@ -68,7 +68,7 @@ fn each_of_many_resamplefds_is_told_once<H: Hypervisor>(h: &H, doing: Doing) {
         }
         for index in (0..MANY).filter(|index| !STAY.contains(index)) {
             let removed = &mut devices[index];
-            vm.unregister_irqfd(&removed.irqfd, gsi()).unwrap();
+            removed.irqfd.remove().unwrap();
             assert_eq!(removed.told(), eois, "device {index} at its removal");
             removed.told = 0;
             for round in 0..10 {
@@ -114,7 +114,7 @@ fn removed_beside<H: Hypervisor>(h: &H, others: usize, doing: Doing) {
                 for removal in 0..removals {
                     let mut guest = Device::on(&*vm);
                     std::thread::sleep(Duration::from_micros(removal % 7 * 50));
-                    vm.unregister_irqfd(&guest.irqfd, gsi()).unwrap();
+                    guest.irqfd.remove().unwrap();
                     let told = guest.told();
                     std::thread::sleep(Duration::from_millis(1));
                     assert_eq!(guest.told(), told, "told after removal {removal}, {what}");

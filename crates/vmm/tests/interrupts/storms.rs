@@ -116,10 +116,10 @@ impl Storm {
         };
         let vm = configured(h, config);
         let event = event();
-        if let Some((place, datamatch)) = self.bell.place() {
+        let _doorbell = self.bell.place().map(|(place, datamatch)| {
             vm.register_ioevent(&event, place, datamatch, Sharing::Exclusive)
-                .unwrap();
-        }
+                .unwrap()
+        });
         let runners: Vec<_> = (0..vcpus)
             .map(|index| take(&vm, index, self.doing, self.address(), self.flags))
             .collect();

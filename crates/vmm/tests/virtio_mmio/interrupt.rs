@@ -69,16 +69,15 @@ fn interrupted<H: Hypervisor>(hypervisor: &H, doorbell: bool) -> (u64, u64) {
         ..VmConfig::default()
     };
     let vm = harness::configured(hypervisor, config);
-    let trigger = event();
     let (gsi, interrupts) = edge(&*vm);
-    vm.register_irqfd(&trigger, gsi, None).unwrap();
-    let mut interrupt = Interrupt::new(Some(vm.irq_trigger(&trigger).unwrap()));
-    if doorbell {
+    let irqfd = vm.register_irqfd(&event(), gsi, None).unwrap();
+    let mut interrupt = Interrupt::new(Some(Box::new(irqfd)));
+    let _acknowledged = doorbell.then(|| {
         let event = interrupt.acknowledge_by_doorbell().unwrap();
         let value = Datamatch::U32(Some(Interrupt::ACKNOWLEDGE));
         vm.register_ioevent(&event, ACKNOWLEDGE, value, Sharing::Exclusive)
-            .unwrap();
-    }
+            .unwrap()
+    });
     let mut rig: Rig<_> = Rig::with(
         vm,
         programs::virtqueue_interrupt(),
@@ -93,7 +92,8 @@ fn interrupted<H: Hypervisor>(hypervisor: &H, doorbell: bool) -> (u64, u64) {
         Listener::start(EventFd::new(0).unwrap(), || {}, move |_| queue.serve().more).unwrap();
     let index = Datamatch::U32(Some(0));
     let vm = rig.machine.vm();
-    vm.register_ioevent(listener.event(), NOTIFY, index, Sharing::Exclusive)
+    let _doorbell = vm
+        .register_ioevent(listener.event(), NOTIFY, index, Sharing::Exclusive)
         .unwrap();
     assert_eq!(rig.run().0, COUNT);
     let before = rig.machine.results().unwrap().interrupts;

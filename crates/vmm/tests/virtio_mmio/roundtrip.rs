@@ -107,7 +107,8 @@ fn answers_come_back_through_an_ioeventfd<H: Hypervisor>(hypervisor: &H) {
         Listener::start(EventFd::new(0).unwrap(), || {}, move |_| queue.serve().more).unwrap();
     let index = Datamatch::U32(Some(0));
     let vm = rig.machine.vm();
-    vm.register_ioevent(listener.event(), NOTIFY, index, Sharing::Exclusive)
+    let _doorbell = vm
+        .register_ioevent(listener.event(), NOTIFY, index, Sharing::Exclusive)
         .unwrap();
     assert_eq!(rig.run().0, COUNT);
     assert_eq!(rig.run(), (2 * COUNT, 1));
@@ -135,7 +136,8 @@ fn a_doorbell_of_another_queue_does_not_take_the_notification<H: Hypervisor>(hyp
     let mut rig = Rig::new(hypervisor, Inverter, Serving::Notified);
     let other = event();
     let vm = rig.machine.vm();
-    vm.register_ioevent(&other, NOTIFY, Datamatch::U32(Some(1)), Sharing::Exclusive)
+    let _doorbell = vm
+        .register_ioevent(&other, NOTIFY, Datamatch::U32(Some(1)), Sharing::Exclusive)
         .unwrap();
     assert_eq!(rig.run().0, COUNT);
     assert_eq!(rig.run(), (2 * COUNT, COUNT + 1));

@@ -15,7 +15,7 @@ use vmbell::doorbell::IoEventAddress;
 use vmbell::irq::{ForwardedLine, Gsi};
 use vmbell_devices::Hook;
 use vmbell_guest::Parameters;
-use vmbell_hypervisor::{Hypervisor, IrqTrigger, Irqs};
+use vmbell_hypervisor::{Hypervisor, IrqTrigger, Irqfd, Irqs};
 
 /// Where the handler says that it has served the device.
 const SERVED: IoEventAddress = bell(0x60);
@@ -33,10 +33,7 @@ pub(super) struct Level {
 
 enum Kind {
     /// The guest's EOI takes the line down, and the resamplefd tells the device.
-    Resample {
-        raise: Box<dyn IrqTrigger>,
-        lowered: EventFd,
-    },
+    Resample { irqfd: Irqfd, lowered: EventFd },
     /// The guest's end of the interrupt is the device's too.
     Forwarded { line: Box<dyn ForwardedLine> },
     /// The device model takes the line down, on the vCPU's thread.
@@ -104,8 +101,8 @@ impl Device<'_> {
         let started = Instant::now();
         for _ in 0..ops {
             match self.kind {
-                Kind::Resample { raise, lowered } => {
-                    raise.signal();
+                Kind::Resample { irqfd, lowered } => {
+                    irqfd.signal();
                     view.wait(|| lowered.read().is_ok())?;
                 }
                 Kind::Forwarded { line } => {
@@ -129,11 +126,10 @@ fn connect(guest: &Guest, case: Case, gsi: Gsi) -> Result<Kind, Failure> {
     }
     let lowered = EventFd::new(EFD_NONBLOCK)?;
     if case == Case::Level(Lowered::Resample) {
-        let irqfd = EventFd::new(EFD_NONBLOCK)?;
+        let event = Arc::new(EventFd::new(EFD_NONBLOCK)?);
         let vm = guest.machine.vm();
-        vm.register_irqfd(&irqfd, gsi, Some(&lowered))?;
-        let raise = vm.irq_trigger(&irqfd)?;
-        return Ok(Kind::Resample { raise, lowered });
+        let irqfd = vm.register_irqfd(&event, gsi, Some(&lowered))?;
+        return Ok(Kind::Resample { irqfd, lowered });
     }
     let (vm, told) = (Arc::clone(guest.machine.vm()), lowered.try_clone()?);
     let served = move || {

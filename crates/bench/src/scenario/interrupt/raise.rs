@@ -13,7 +13,7 @@ use crate::affinity;
 use crate::{Clock, Options, Sample, SubjectError};
 use vmbell::irq::{Msi, Target};
 use vmbell_guest::Parameters;
-use vmbell_hypervisor::{Hypervisor, Irqs};
+use vmbell_hypervisor::{Hypervisor, Irqfd, Irqs};
 
 /// The pause before each signal to a guest that halts: long enough for the guest to fall asleep.
 const PAUSE_HALTED: Duration = Duration::from_micros(50);
@@ -23,7 +23,7 @@ const PAUSE_RUNNING: Duration = Duration::from_micros(5);
 /// What raises the interrupt.
 enum Source {
     Irqfd {
-        event: EventFd,
+        irqfd: Irqfd,
         /// The eventfd that the EOI signals, if the line is level-triggered.
         resample: Option<EventFd>,
     },
@@ -63,10 +63,10 @@ impl Raise {
             _ => {
                 let level = matches!(case, Case::Irqfd { level: true, .. });
                 let resample = if level { Some(event()?) } else { None };
-                let event = event()?;
-                vm.register_irqfd(&event, gsi, resample.as_ref())
+                let irqfd = vm
+                    .register_irqfd(&Arc::new(event()?), gsi, resample.as_ref())
                     .map_err(|error| guest.failed(error))?;
-                Source::Irqfd { event, resample }
+                Source::Irqfd { irqfd, resample }
             }
         };
         let halted = matches!(
@@ -102,9 +102,9 @@ impl Signaller<'_> {
             view.wait(|| Instant::now() >= rested)?;
             let raised = Clock::now();
             match self.source {
-                Source::Irqfd { event, .. } => {
+                Source::Irqfd { irqfd, .. } => {
                     // The counter is empty or nearly so, and the write cannot fail.
-                    let _ = event.write(1);
+                    let _ = irqfd.event().write(1);
                 }
                 Source::Message(msi) => {
                     // A message that is refused is never taken, and then the counts do not agree.

@@ -15,7 +15,7 @@
 //!   acknowledgement, as it must with every device, finds the chain. The interrupt is raised anyway.
 
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
@@ -32,7 +32,7 @@ const CONFIGURATION: u32 = 1 << 1;
 pub struct Interrupt {
     reasons: Mutex<u32>,
     trigger: Option<Box<dyn IrqTrigger>>,
-    acknowledged: Option<EventFd>,
+    acknowledged: Option<Arc<EventFd>>,
 }
 
 impl Interrupt {
@@ -49,16 +49,21 @@ impl Interrupt {
         }
     }
 
-    /// Makes the eventfd of the doorbell for writes of [`ACKNOWLEDGE`](Self::ACKNOWLEDGE), which the caller
-    /// registers.
+    /// Makes the eventfd of the doorbell for writes of [`ACKNOWLEDGE`](Self::ACKNOWLEDGE), which
+    /// [`register_doorbells`](super::VirtioMmio::register_doorbells) or the caller registers.
     ///
     /// # Errors
     ///
     /// If the process cannot have more file descriptors.
-    pub fn acknowledge_by_doorbell(&mut self) -> io::Result<EventFd> {
-        let event = EventFd::new(EFD_NONBLOCK)?;
-        self.acknowledged = Some(event.try_clone()?);
+    pub fn acknowledge_by_doorbell(&mut self) -> io::Result<Arc<EventFd>> {
+        let event = Arc::new(EventFd::new(EFD_NONBLOCK)?);
+        self.acknowledged = Some(Arc::clone(&event));
         Ok(event)
+    }
+
+    /// The eventfd of acknowledgements, if they are a doorbell.
+    pub(super) const fn acknowledged(&self) -> Option<&Arc<EventFd>> {
+        self.acknowledged.as_ref()
     }
 
     /// Sets the bit before it raises the interrupt, so that the driver finds the bit.

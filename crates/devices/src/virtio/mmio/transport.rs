@@ -14,13 +14,16 @@ use crate::virtio::server::{DriverSide, Server};
 use crate::virtio::vhost::{Vhost, Worker};
 use crate::virtio::{Handler, Interrupts, Queue, Refusal, Serving, VirtioConfig};
 use vmbell::bus::{Backlog, BusDevice};
+use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::eventfd::EventFd;
 use vmbell::virtqueue::Status;
+use vmbell_hypervisor::{Doorbell, Error, IoEvents};
 
 /// A virtio device with MMIO registers.
 pub struct VirtioMmio {
     control: Control,
     interrupt: Arc<Interrupt>,
+    doorbells: Vec<Doorbell>,
 }
 
 impl fmt::Debug for VirtioMmio {
@@ -90,11 +93,33 @@ impl VirtioMmio {
         Self {
             control: Control::new(server, driver, 0),
             interrupt,
+            doorbells: Vec::new(),
         }
     }
 
+    /// Registers the doorbells of a device whose registers are at `address`: of the notification of each queue for which a
+    /// thread or a worker sleeps, and of the [acknowledgement](Interrupt::acknowledge_by_doorbell). They are removed with
+    /// the device.
+    pub fn register_doorbells(&mut self, events: &dyn IoEvents, address: u64) -> Result<(), Error> {
+        let server = self.control.server();
+        let kicks = (0..server.queues()).filter_map(|index| {
+            let kick = server.kick(index)?;
+            Some((kick, register::QUEUE_NOTIFY, u32::from(index)))
+        });
+        let acknowledged = self.interrupt.acknowledged().into_iter();
+        let acknowledged =
+            acknowledged.map(|event| (event, register::INTERRUPT_ACK, Interrupt::ACKNOWLEDGE));
+        let registered = acknowledged.chain(kicks).map(|(event, register, value)| {
+            let address = IoEventAddress::Mmio(address + register);
+            let value = Datamatch::U32(Some(value));
+            events.register_ioevent(event, address, value, Sharing::Exclusive)
+        });
+        self.doorbells = registered.collect::<Result<_, _>>()?;
+        Ok(())
+    }
+
     /// The eventfd whose signal notifies the queue, if somebody sleeps until then.
-    pub fn kick(&self, index: u16) -> Option<&EventFd> {
+    pub fn kick(&self, index: u16) -> Option<&Arc<EventFd>> {
         self.control.server().kick(index)
     }
 

@@ -8,15 +8,14 @@ use super::OnError;
 use super::layout::notify_offset;
 use crate::virtio::server::Server;
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell_hypervisor::IoEvents;
+use vmbell_hypervisor::{Doorbell, IoEvents};
 
 /// The doorbells, until this is dropped.
 pub(super) struct Bells {
     server: Arc<dyn Server>,
     events: Arc<dyn IoEvents>,
     on_error: OnError,
-    /// The address of each doorbell that is registered, with its queue.
-    registered: Mutex<Vec<(u16, IoEventAddress)>>,
+    registered: Mutex<Vec<Doorbell>>,
 }
 
 impl Bells {
@@ -34,7 +33,7 @@ impl Bells {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<(u16, IoEventAddress)>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Doorbell>> {
         self.registered
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -43,14 +42,8 @@ impl Bells {
     /// Moves the doorbells with the BAR; without a base there are none.
     pub(super) fn moved(&self, base: Option<u64>) {
         let mut registered = self.lock();
-        for (queue, address) in registered.drain(..) {
-            let Some(kick) = self.server.kick(queue) else {
-                continue;
-            };
-            let removed = self
-                .events
-                .unregister_ioevent(kick, address, Datamatch::AnyLength);
-            if let Err(error) = removed {
+        for mut doorbell in registered.drain(..) {
+            if let Err(error) = doorbell.remove() {
                 (self.on_error)(error);
             }
         }
@@ -66,11 +59,11 @@ impl Bells {
                 Datamatch::AnyLength,
                 Sharing::Exclusive,
             );
-            if let Err(error) = added {
+            match added {
+                Ok(doorbell) => registered.push(doorbell),
                 // The other notifications reach the device, which rings.
-                return (self.on_error)(error);
+                Err(error) => return (self.on_error)(error),
             }
-            registered.push((queue, address));
         }
     }
 }

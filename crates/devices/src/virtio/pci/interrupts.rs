@@ -1,6 +1,7 @@
 //! The device's interrupts (virtio 1.3, 4.1.4.5 and 4.1.5.1.2): each queue, and the configuration, has a vector of MSI-X.
 //! While MSI-X is off, the interrupt status says that there was something.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU16, Ordering};
 
 use super::messages::Messages;
@@ -86,7 +87,7 @@ impl Interrupts for PciInterrupts {
         self.raise(QUEUE, self.queue_vector(queue));
     }
 
-    fn irqfd(&self, queue: u16) -> Option<EventFd> {
+    fn irqfd(&self, queue: u16) -> Option<Arc<EventFd>> {
         self.messages.lend(self.queue_vector(queue))
     }
 

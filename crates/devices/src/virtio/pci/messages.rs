@@ -6,11 +6,11 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::OnError;
-use crate::pci::{MsixControl, MsixTable, Routes, read_pending};
+use crate::pci::{MessageRoute, MsixControl, MsixTable, Routes, read_pending};
 use crate::virtio::Raise;
 use vmbell::eventfd::{EFD_NONBLOCK, EventFd, drain};
-use vmbell::irq::{Gsi, Msi};
-use vmbell_hypervisor::{Error, IrqTrigger};
+use vmbell::irq::Msi;
+use vmbell_hypervisor::{Error, IrqTrigger, Irqfd};
 
 /// The messages of a device.
 pub(super) struct Messages {
@@ -30,21 +30,20 @@ struct State {
 struct Vector {
     pending: bool,
     /// Made with the vector's first message, and kept until the device goes.
-    irqfd: Option<Irqfd>,
-    /// The irqfd's eventfd, if somebody else signals it, too. While the vector is masked its count is what is pending.
-    lent: Option<EventFd>,
+    line: Option<Line>,
+    /// The line's eventfd, if somebody else signals it, too. While the vector is masked its count is what is pending.
+    lent: Option<Arc<EventFd>>,
     /// Whether it was ever lent. Whoever has it can fill it and make it blocking, so from then on we do not write to it.
     was_lent: bool,
 }
 
+/// The way of a vector's message.
 #[derive(Debug)]
-struct Irqfd {
-    event: EventFd,
-    /// `None` while the eventfd is not registered.
-    trigger: Option<Box<dyn IrqTrigger>>,
-    gsi: Gsi,
-    /// The message that the GSI leads to.
-    message: Msi,
+struct Line {
+    event: Arc<EventFd>,
+    /// `None` while the eventfd is not registered. Dropped before its route.
+    irqfd: Option<Irqfd>,
+    route: MessageRoute,
 }
 
 impl Messages {
@@ -81,7 +80,7 @@ impl Messages {
 
     /// Lends the eventfd of a vector to somebody who signals it whenever there is an interrupt, and who does not see the
     /// mask; `None` if the vector has no irqfd.
-    pub(super) fn lend(&self, vector: u16) -> Option<EventFd> {
+    pub(super) fn lend(&self, vector: u16) -> Option<Arc<EventFd>> {
         let mut state = self.lock();
         if self.raise != Raise::Irqfd || !state.table.is_enabled() {
             return None;
@@ -89,15 +88,15 @@ impl Messages {
         let lender = state.vectors.get_mut(usize::from(vector))?;
         lender.was_lent = true;
         if lender.lent.is_none() {
-            let event = match &lender.irqfd {
-                Some(irqfd) => irqfd.event.try_clone(),
-                None => EventFd::new(EFD_NONBLOCK),
+            let event = match &lender.line {
+                Some(line) => Arc::clone(&line.event),
+                None => Arc::new(EventFd::new(EFD_NONBLOCK).ok()?),
             };
-            lender.lent = Some(event.ok()?);
+            lender.lent = Some(event);
         }
-        let event = lender.lent.as_ref()?.try_clone().ok()?;
+        let event = lender.lent.clone();
         self.settle(&mut state, vector);
-        Some(event)
+        event
     }
 
     /// Nobody signals a lent eventfd any more.
@@ -162,7 +161,7 @@ impl Messages {
             (Some(message), Raise::Call) if std::mem::take(&mut vector.pending) => {
                 self.routes.irqs().signal_msi(message).map(drop)
             }
-            (None, Raise::Irqfd) => vector.hold(&self.routes),
+            (None, Raise::Irqfd) => vector.hold(),
             (_, Raise::Call) => Ok(()),
         };
         if let Err(error) = settled {
@@ -174,7 +173,7 @@ impl Messages {
 impl Vector {
     /// Whether a message waits for the mask to go. The count of a lent eventfd is one, while no irqfd takes it.
     fn is_pending(&mut self) -> bool {
-        let is_registered = self.irqfd.as_ref().is_some_and(|it| it.trigger.is_some());
+        let is_registered = self.line.as_ref().is_some_and(|line| line.irqfd.is_some());
         if let Some(lent) = &self.lent
             && !is_registered
         {
@@ -184,84 +183,69 @@ impl Vector {
     }
 
     /// Registers the irqfd, whose GSI leads to `message`, and signals it if a message is pending.
-    fn send(&mut self, message: Msi, routes: &Routes) -> Result<(), Error> {
-        let irqfd = match self.irqfd.take() {
-            Some(irqfd) => irqfd,
-            None => Irqfd::new(self.lent.as_ref(), message, routes)?,
+    fn send(&mut self, message: Msi, routes: &Arc<Routes>) -> Result<(), Error> {
+        let line = match self.line.take() {
+            Some(line) => line,
+            None => Line::new(self.lent.as_ref(), message, routes)?,
         };
-        let irqfd = self.irqfd.insert(irqfd);
-        if irqfd.message != message {
-            routes.set(irqfd.gsi, message)?;
-            irqfd.message = message;
-        }
-        let trigger = irqfd.trigger(routes)?;
+        let line = self.line.insert(line);
+        line.route.set(message)?;
+        let irqfd = line.register(routes)?;
         if std::mem::take(&mut self.pending) {
             if self.was_lent {
                 routes.irqs().signal_msi(message)?;
             } else {
-                trigger.signal();
+                irqfd.signal();
             }
         }
         Ok(())
     }
 
-    /// Takes the irqfd of a lent eventfd out, so that its signals wait in the count.
-    fn hold(&mut self, routes: &Routes) -> Result<(), Error> {
-        if let Some(irqfd) = self.irqfd.as_mut().filter(|_| self.lent.is_some())
-            && irqfd.trigger.take().is_some()
+    /// Removes the irqfd of a lent eventfd, so that its signals wait in the count.
+    fn hold(&mut self) -> Result<(), Error> {
+        if let Some(line) = self.line.as_mut().filter(|_| self.lent.is_some())
+            && let Some(mut irqfd) = line.irqfd.take()
         {
-            routes.irqs().unregister_irqfd(&irqfd.event, irqfd.gsi)?;
+            irqfd.remove()?;
         }
         Ok(())
     }
 }
 
-impl Irqfd {
-    /// An irqfd of an eventfd, or of a new one. It is not registered.
-    fn new(event: Option<&EventFd>, message: Msi, routes: &Routes) -> Result<Self, Error> {
+impl Line {
+    /// The way of a message through this eventfd, or a new one. It is not registered.
+    fn new(
+        event: Option<&Arc<EventFd>>,
+        message: Msi,
+        routes: &Arc<Routes>,
+    ) -> Result<Self, Error> {
         let event = match event {
-            Some(event) => event.try_clone(),
-            None => EventFd::new(EFD_NONBLOCK),
+            Some(event) => Arc::clone(event),
+            None => {
+                let event = EventFd::new(EFD_NONBLOCK).map_err(|source| Error::System {
+                    operation: "make an eventfd",
+                    source,
+                })?;
+                Arc::new(event)
+            }
         };
-        let event = event.map_err(|source| Error::System {
-            operation: "make an eventfd",
-            source,
-        })?;
         Ok(Self {
             event,
-            trigger: None,
-            gsi: routes.add(message)?,
-            message,
+            irqfd: None,
+            route: routes.add(message)?,
         })
     }
 
-    /// The trigger of the irqfd, which is registered from now on. What was counted before arrives, too.
-    fn trigger(&mut self, routes: &Routes) -> Result<&dyn IrqTrigger, Error> {
-        let trigger = match self.trigger.take() {
-            Some(trigger) => trigger,
+    /// The irqfd, which is registered from now on. What was counted before arrives, too.
+    fn register(&mut self, routes: &Routes) -> Result<&Irqfd, Error> {
+        let irqfd = match self.irqfd.take() {
+            Some(irqfd) => irqfd,
             None => {
                 let irqs = routes.irqs();
-                irqs.register_irqfd(&self.event, self.gsi, None)?;
-                irqs.irq_trigger(&self.event).or_else(|error| {
-                    irqs.unregister_irqfd(&self.event, self.gsi)?;
-                    Err(error)
-                })?
+                irqs.register_irqfd(&self.event, self.route.gsi(), None)?
             }
         };
-        Ok(&**self.trigger.insert(trigger))
-    }
-}
-
-impl Drop for Messages {
-    fn drop(&mut self) {
-        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        for irqfd in state.vectors.iter().filter_map(|v| v.irqfd.as_ref()) {
-            // Nobody could be told of an error, and the guest's end does all of it again.
-            if irqfd.trigger.is_some() {
-                let _ = self.routes.irqs().unregister_irqfd(&irqfd.event, irqfd.gsi);
-            }
-            let _ = self.routes.remove(irqfd.gsi);
-        }
+        Ok(self.irqfd.insert(irqfd))
     }
 }
 

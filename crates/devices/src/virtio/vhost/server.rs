@@ -23,7 +23,7 @@ pub(in crate::virtio) struct Vhost<W> {
     _connection: Option<Watch>,
     worker: Arc<W>,
     driver: DriverSide,
-    kicks: Vec<EventFd>,
+    kicks: Vec<Arc<EventFd>>,
     /// Signals the kicks, which a worker in another process can fill and make blocking.
     signaller: &'static Signaller,
     /// Signalled by the worker when a queue makes no sense, which the thread tells the driver.
@@ -67,7 +67,7 @@ impl<W: Worker + 'static> Vhost<W> {
     ///
     /// If the process cannot have more descriptors or threads, or the kernel has no asynchronous I/O.
     pub(in crate::virtio) fn new(worker: W, driver: DriverSide) -> io::Result<Self> {
-        let kick = |_| EventFd::new(libc::EFD_NONBLOCK);
+        let kick = |_| EventFd::new(libc::EFD_NONBLOCK).map(Arc::new);
         let theirs = driver.clone();
         let broken = Signal::new(W::NAME, move || {
             theirs.trouble.note(Refusal::BrokenForWorker);
@@ -272,7 +272,7 @@ impl<W: Worker + 'static> Server for Vhost<W> {
         }
     }
 
-    fn kick(&self, index: u16) -> Option<&EventFd> {
+    fn kick(&self, index: u16) -> Option<&Arc<EventFd>> {
         self.kicks.get(usize::from(index))
     }
 

@@ -203,9 +203,9 @@ impl Chip {
     }
 
     /// The owner of a line takes its forwarding back.
-    pub fn unforward(&mut self, number: u32) -> Result<(), IrqError> {
+    pub fn unforward(&mut self, number: u32) {
         let apics = self.parts.apics();
-        self.controller.unforward_line(gsi(number), &apics)
+        self.controller.unforward_line(gsi(number), &apics);
     }
 
     /// The owner of a forwarded line raises it.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use vmbell::eventfd::EventFd;
 use vmbell::irq::{ForwardedLine, Gsi, IrqError, Msi, Route};
-use vmbell_hypervisor::{Error, Hypervisor, IrqTrigger, Irqs};
+use vmbell_hypervisor::{Error, Hypervisor, Irqfd, Irqs};
 use vmbell_vfio::PassthroughError;
 use vmbell_vfio::interrupt::{InterruptPath, Line};
 use vmbell_vfio::placed::Handover;
@@ -55,15 +55,12 @@ fn thousand_line_interrupts_go_through_the_vmm<H: Hypervisor>(h: &H) {
 struct Split;
 
 impl Irqs for Split {
-    fn register_irqfd(&self, _: &EventFd, _: Gsi, _: Option<&EventFd>) -> Result<(), Error> {
-        Err(IrqError::NoResample.into())
-    }
-
-    fn unregister_irqfd(&self, _: &EventFd, _: Gsi) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn irq_trigger(&self, _: &EventFd) -> Result<Box<dyn IrqTrigger>, Error> {
+    fn register_irqfd(
+        &self,
+        _: &Arc<EventFd>,
+        _: Gsi,
+        _: Option<&EventFd>,
+    ) -> Result<Irqfd, Error> {
         Err(IrqError::NoResample.into())
     }
 
@@ -77,10 +74,6 @@ impl Irqs for Split {
 
     fn forward_line(&self, gsi: Gsi) -> Result<Box<dyn ForwardedLine>, Error> {
         Err(IrqError::NoLine { gsi }.into())
-    }
-
-    fn unforward_line(&self, gsi: Gsi) -> Result<(), Error> {
-        Err(IrqError::NotForwarded { gsi }.into())
     }
 
     fn signal_msi(&self, _: Msi) -> Result<bool, Error> {
@@ -192,26 +185,23 @@ fn row_5_one_end_is_told_to_all_devices_of_a_line<H: Hypervisor>(h: &H) {
     assert_eq!(other.unmasked(INTX), before);
 }
 
-fn row_6_trigger_that_is_closed_while_the_line_is_up_harms_nobody<H: Hypervisor>(h: &H) {
+fn row_6_irqfd_that_is_dropped_while_the_line_is_up_harms_nobody<H: Hypervisor>(h: &H) {
     let edu = Edu::pci();
     let device = edu.open();
     let places = [place(h, true)];
     let guest = Guest::new(h, &device, &places);
     let parts = guest.parts();
     let (trigger, resample) = (event(), event());
-    parts
+    let irqfd = parts
         .irqs
         .register_irqfd(&trigger, line(), Some(&resample))
         .unwrap();
     device.set_triggers(INTX, 0, &[Some(&trigger)]).unwrap();
     device.set_unmask(INTX, 0, Some(&resample)).unwrap();
     device.write(0, RAISE, &1_u32.to_le_bytes()).unwrap();
-    let again = trigger.try_clone().unwrap();
-    drop((trigger, resample));
+    drop((irqfd, trigger, resample));
     device.set_unmask(INTX, 0, None).unwrap();
     device.disable(INTX).unwrap();
-    parts.irqs.unregister_irqfd(&again, line()).unwrap();
-    drop(again);
     device.write(0, ACK, &1_u32.to_le_bytes()).unwrap();
     edu.assert_quiet();
     // The line works again.
@@ -247,5 +237,5 @@ crate::on_both! {
     line_that_the_vmm_hands_on_is_not_mapped_past_it;
     every_index_of_a_platform_device_is_resampled;
     row_5_one_end_is_told_to_all_devices_of_a_line;
-    row_6_trigger_that_is_closed_while_the_line_is_up_harms_nobody;
+    row_6_irqfd_that_is_dropped_while_the_line_is_up_harms_nobody;
 }

@@ -36,8 +36,8 @@ fn line_that_nobody_unmasks_interrupts_once<H: Hypervisor>(h: &H) {
     // Without a resample eventfd it is an edge, and nobody is told of its end.
     let trigger = event();
     let irqs = guest.parts().irqs;
-    irqs.register_irqfd(&trigger, line(), None).unwrap();
-    let triggers = [Some(&trigger)];
+    let mut irqfd = irqs.register_irqfd(&trigger, line(), None).unwrap();
+    let triggers = [Some(&*trigger)];
     clock.device.set_triggers(0, 0, &triggers).unwrap();
     let mut vcpu = guest.start_with(false);
     guest.while_taking(&mut vcpu, || {
@@ -47,7 +47,7 @@ fn line_that_nobody_unmasks_interrupts_once<H: Hypervisor>(h: &H) {
         clock.device.unmask(0, 0).unwrap();
         await_that("the second", || guest.served() == 2);
     });
-    irqs.unregister_irqfd(&trigger, line()).unwrap();
+    irqfd.remove().unwrap();
 }
 
 crate::on_kvm! {

@@ -34,7 +34,7 @@ fn all_arrive<H: Hypervisor>(h: &H, interrupt: usize, vcpu: usize) {
     let guest = Guest::new(h);
     // The device has an eventfd, as it would have when it is forwarded later.
     let trigger = event();
-    let triggers = [Some(&trigger)];
+    let triggers = [Some(&*trigger)];
     clock.device.set_triggers(0, 0, &triggers).unwrap();
     let cpus = Cpus::new(interrupt, vcpu);
     let placed = guest.wired(&clock, Handover::Forwarded);
@@ -61,7 +61,7 @@ fn forwarded_interrupt_that_the_guest_leaves_active_is_the_only_one<H: Hyperviso
     let clock = Clock::open();
     let guest = Guest::new(h);
     let trigger = event();
-    let triggers = [Some(&trigger)];
+    let triggers = [Some(&*trigger)];
     clock.device.set_triggers(0, 0, &triggers).unwrap();
     let placed = guest.wired(&clock, Handover::Forwarded);
     // The guest ends the interrupt's priority only: so nobody completes the physical one.

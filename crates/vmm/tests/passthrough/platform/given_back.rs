@@ -36,7 +36,7 @@ fn clock_that_was_given_back_interrupts_nobody<H: Hypervisor>(h: &H) {
         guest.while_taking(&mut vcpu, || guest.hold());
         drop(placed);
         let trigger = event();
-        let triggers = [Some(&trigger)];
+        let triggers = [Some(&*trigger)];
         // A line that was signalled and given back before its end is masked by vfio.
         let _ = clock.device.unmask(0, 0);
         clock.device.set_triggers(0, 0, &triggers).unwrap();

@@ -227,19 +227,20 @@ fn row_5_one_end_is_told_to_all_devices_of_a_line<H: Hypervisor>(h: &H) {
     assert!(other.unmasked(INTX) <= 100);
 }
 
-fn row_6_trigger_that_is_closed_while_the_line_is_up_harms_nobody<H: Hypervisor>(h: &H) {
+fn row_6_irqfd_that_is_dropped_while_the_line_is_up_harms_nobody<H: Hypervisor>(h: &H) {
     let real = Real::edu(None);
     let device = &real.device;
     let places = [place(h, true)];
     let guest = Guest::new(h, device, &places);
     let (trigger, resample) = (event(), event());
     let irqs = guest.parts().irqs;
-    irqs.register_irqfd(&trigger, line(), Some(&resample))
+    let irqfd = irqs
+        .register_irqfd(&trigger, line(), Some(&resample))
         .unwrap();
     device.set_triggers(INTX, 0, &[Some(&trigger)]).unwrap();
     device.set_unmask(INTX, 0, Some(&resample)).unwrap();
     raise(device);
-    drop((trigger, resample));
+    drop((irqfd, trigger, resample));
     std::thread::sleep(std::time::Duration::from_millis(50));
     device.set_unmask(INTX, 0, None).unwrap();
     device.disable(INTX).unwrap();
@@ -346,7 +347,7 @@ crate::on_kvm! {
     row_3_unmask_eventfd_is_taken_back_before_another;
     row_4_line_that_stays_up_is_signalled_once_until_it_is_unmasked;
     row_5_one_end_is_told_to_all_devices_of_a_line;
-    row_6_trigger_that_is_closed_while_the_line_is_up_harms_nobody;
+    row_6_irqfd_that_is_dropped_while_the_line_is_up_harms_nobody;
     row_7_device_that_is_closed_with_its_eventfds_lets_go_of_them;
     row_8_region_that_is_no_whole_pages_cannot_be_mapped;
     row_9_access_over_the_end_of_a_region_is_refused;

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::*;
 
 /// An interrupt with the doorbell that acknowledges it.
-fn with_doorbell() -> (Interrupt, EventFd) {
+fn with_doorbell() -> (Interrupt, Arc<EventFd>) {
     let mut interrupt = Interrupt::default();
     let doorbell = interrupt.acknowledge_by_doorbell().unwrap();
     (interrupt, doorbell)

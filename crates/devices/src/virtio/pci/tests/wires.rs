@@ -6,7 +6,7 @@ use std::sync::{MutexGuard, PoisonError};
 use super::*;
 use vmbell::eventfd::{EventFd, EventId};
 use vmbell::irq::{ForwardedLine, Gsi, IrqError, Route, Routing, Target};
-use vmbell_hypervisor::{IrqTrigger, Irqs};
+use vmbell_hypervisor::{IrqTrigger, Irqfd, Irqs};
 
 /// Interrupts: what was sent, and by which way. An irqfd sends what was counted before, as the kernel's do.
 #[derive(Clone, Debug, Default)]
@@ -61,29 +61,30 @@ impl IrqTrigger for Trigger {
 impl Irqs for Wires {
     fn register_irqfd(
         &self,
-        event: &EventFd,
+        event: &Arc<EventFd>,
         gsi: Gsi,
         _resample: Option<&EventFd>,
-    ) -> Result<(), Error> {
+    ) -> Result<Irqfd, Error> {
+        let irqfd = (event.as_raw_fd(), gsi);
         let mut state = self.lock();
-        state.irqfds.push((event.as_raw_fd(), gsi));
+        state.irqfds.push(irqfd);
         state.registered.push(EventId::of(event).unwrap());
         if event.read().is_ok()
             && let Some(Target::Msi(message)) = state.routing.target(gsi)
         {
             state.sent.push(message);
         }
-        Ok(())
-    }
-
-    fn unregister_irqfd(&self, event: &EventFd, gsi: Gsi) -> Result<(), Error> {
-        let irqfd = (event.as_raw_fd(), gsi);
-        self.lock().irqfds.retain(|other| *other != irqfd);
-        Ok(())
-    }
-
-    fn irq_trigger(&self, irqfd: &EventFd) -> Result<Box<dyn IrqTrigger>, Error> {
-        Ok(Box::new(Trigger(self.clone(), irqfd.as_raw_fd())))
+        let trigger = Box::new(Trigger(self.clone(), irqfd.0));
+        let wires = self.clone();
+        Ok(Irqfd::new(
+            Arc::clone(event),
+            gsi,
+            Some(trigger),
+            move || {
+                wires.lock().irqfds.retain(|other| *other != irqfd);
+                Ok(())
+            },
+        ))
     }
 
     fn set_routing(&self, routes: &[Route]) -> Result<(), Error> {
@@ -97,10 +98,6 @@ impl Irqs for Wires {
 
     fn forward_line(&self, gsi: Gsi) -> Result<Box<dyn ForwardedLine>, Error> {
         Err(IrqError::NoLine { gsi }.into())
-    }
-
-    fn unforward_line(&self, gsi: Gsi) -> Result<(), Error> {
-        Err(IrqError::NotForwarded { gsi }.into())
     }
 
     fn signal_msi(&self, msi: Msi) -> Result<bool, Error> {

@@ -8,12 +8,15 @@
 mod code;
 mod tables;
 
-use stub::layout::{HYPERCALL_PAGE, MAX_VCPUS};
+use stub::layout::HYPERCALL_PAGE;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
 use super::super::memory;
 use super::super::system::System;
 use crate::{Error, VmConfig};
+
+/// The most vCPUs that the slot has room for.
+pub const VCPUS: u32 = 64;
 
 /// The first address of the slot: the hypercall page.
 const START: u64 = HYPERCALL_PAGE;
@@ -26,7 +29,7 @@ const LEVEL_2: u64 = 0x2_1000;
 /// A page for each vCPU: its vectors, and behind them its words.
 const VECTORS: u64 = 0x3_0000;
 const VECTORS_SIZE: u64 = 0x1000;
-const _: () = assert!(VECTORS + VECTORS_SIZE * MAX_VCPUS as u64 <= END);
+const _: () = assert!(VECTORS + VECTORS_SIZE * VCPUS as u64 <= END);
 
 /// The address of the exception vectors of the vCPU with this index.
 pub const fn vectors(index: u32) -> u64 {
@@ -44,7 +47,7 @@ pub fn area(_: &System, config: &VmConfig) -> Result<GuestMemoryMmap, Error> {
     let ram_end = config.ram_base + config.ram_size;
     write(&area, HYPERCALL_PAGE, code::hypercall_page())?;
     write(&area, LEVEL_1, &tables::page_tables(ram_end))?;
-    for index in (0..).take(MAX_VCPUS) {
+    for index in 0..VCPUS {
         write(&area, vectors(index), code::vectors())?;
     }
     Ok(area)

@@ -8,13 +8,16 @@
 mod code;
 mod tables;
 
-use stub::layout::{HYPERCALL_PAGE, MAX_VCPUS};
+use stub::layout::HYPERCALL_PAGE;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
 use super::super::memory;
 use super::super::system::System;
 use super::cpuid;
 use crate::{Error, VmConfig};
+
+/// The most vCPUs that the slot has room for.
+pub const VCPUS: u32 = 64;
 
 /// The first address of the slot: the hypercall page.
 const START: u64 = HYPERCALL_PAGE;
@@ -39,9 +42,9 @@ const VECTORS: u64 = 0x3_0000;
 const VECTORS_SIZE: u64 = 0x2000;
 const THUNKS: u64 = 0x1000;
 
-const _: () = assert!(TSS + (TSS_SIZE * MAX_VCPUS) as u64 <= STACKS);
-const _: () = assert!(STACKS + STACK_SIZE * MAX_VCPUS as u64 <= VECTORS);
-const _: () = assert!(VECTORS + VECTORS_SIZE * MAX_VCPUS as u64 <= END);
+const _: () = assert!(TSS + TSS_SIZE as u64 * VCPUS as u64 <= STACKS);
+const _: () = assert!(STACKS + STACK_SIZE * VCPUS as u64 <= VECTORS);
+const _: () = assert!(VECTORS + VECTORS_SIZE * VCPUS as u64 <= END);
 
 /// Bytes of the GDT.
 pub const GDT_SIZE: u16 = 3 * 8;
@@ -72,7 +75,7 @@ pub fn area(system: &System, _: &VmConfig) -> Result<GuestMemoryMmap, Error> {
         write(&area, address, &bytes)?;
     }
     let exceptions = tables::exception_gates();
-    for index in (0..).take(MAX_VCPUS) {
+    for index in 0..VCPUS {
         write(&area, gates(index), &exceptions)?;
     }
     Ok(area)

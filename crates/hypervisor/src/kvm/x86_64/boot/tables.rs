@@ -1,8 +1,6 @@
 //! Builds page tables, segments, gates and task state segments as bytes, on the thread that creates the guest.
 
-use stub::layout::MAX_VCPUS;
-
-use super::{CODE_SELECTOR, PAGE_DIRECTORIES, PDPT, PML4, TSS_SIZE, code, stack_top};
+use super::{CODE_SELECTOR, PAGE_DIRECTORIES, PDPT, PML4, TSS_SIZE, VCPUS, code, stack_top};
 
 /// Flags of an entry: present, writable, accessed and dirty, so that the CPU has no flag to write back.
 const ENTRY: u64 = 0x63;
@@ -70,7 +68,7 @@ fn gate(handler: u64, stack: u64) -> [u8; 16] {
 pub fn task_states() -> Vec<u8> {
     const INTERRUPT_STACK_1: usize = 36;
     const IO_MAP_BASE: usize = 102;
-    let mut bytes = vec![0; TSS_SIZE * MAX_VCPUS];
+    let mut bytes = vec![0; TSS_SIZE * VCPUS as usize];
     for (index, state) in (0..).zip(bytes.chunks_exact_mut(TSS_SIZE)) {
         state[INTERRUPT_STACK_1..][..8].copy_from_slice(&stack_top(index).to_le_bytes());
         state[IO_MAP_BASE..][..2].copy_from_slice(&104_u16.to_le_bytes());

@@ -83,8 +83,8 @@ pub fn native_kernel_mode(system: &Arc<System>) -> Support {
 fn rings(system: &Arc<System>) -> Result<(VmExit, u64), Error> {
     let mut trial = Trial::new(system, Irqchip::None, None, code::rings())?;
     let event = EventFd::new(EFD_NONBLOCK).map_err(Error::system("make an eventfd"))?;
-    trial.vm.register_ioevent(
-        &event,
+    let _doorbell = trial.vm.register_ioevent(
+        &Arc::new(event),
         IoEventAddress::Pio(BELL.into()),
         Datamatch::AnyLength,
         Sharing::Exclusive,

@@ -1,0 +1,171 @@
+//! What a registration returns: the value that owns it, of a doorbell ([`Doorbell`]) or of an irqfd ([`Irqfd`]).
+//!
+//! Dropping it removes the registration, on the thread that drops it. If that fails, because a sandbox is stopped, the
+//! registration keeps its place until the guest ends; a caller that has to know calls `remove`, and may try again. The value
+//! does not keep the guest: when the guest is gone, so is the registration.
+
+use std::fmt;
+use std::sync::Arc;
+
+use vmm_sys_util::eventfd::EventFd;
+
+use super::{Error, IrqTrigger};
+use vmbell::irq::Gsi;
+
+/// A registered doorbell: matching guest writes signal its eventfd until it is removed or dropped.
+///
+/// See [`IoEvents::register_ioevent`](super::IoEvents::register_ioevent).
+#[must_use = "a doorbell that is dropped is removed"]
+pub struct Doorbell {
+    event: Arc<EventFd>,
+    removal: Removal,
+}
+
+impl Doorbell {
+    /// For a backend: a doorbell of `event` that `remove` removes. It calls `remove` again after an error.
+    pub fn new(
+        event: Arc<EventFd>,
+        remove: impl Fn() -> Result<(), Error> + Send + Sync + 'static,
+    ) -> Self {
+        let removal = Removal::new(remove);
+        Self { event, removal }
+    }
+
+    /// The eventfd that guest writes signal.
+    pub const fn event(&self) -> &Arc<EventFd> {
+        &self.event
+    }
+
+    /// Removes the doorbell: once this returns `Ok`, it signals the eventfd no more. A write at the same time is
+    /// delivered exactly once, as a signal or as an exit.
+    ///
+    /// After [`Error::Unremoved`] the doorbell is still registered, and `remove` may be called again. Dropping it then does
+    /// not try again, because each attempt may wait.
+    pub fn remove(&mut self) -> Result<(), Error> {
+        self.removal.remove()
+    }
+}
+
+impl fmt::Debug for Doorbell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Doorbell")
+            .field("event", &self.event)
+            .field("state", &self.removal.state)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A registered irqfd: signals of its eventfd raise its GSI until it is removed or dropped.
+///
+/// See [`Irqs::register_irqfd`](super::Irqs::register_irqfd).
+#[must_use = "an irqfd that is dropped is removed"]
+pub struct Irqfd {
+    event: Arc<EventFd>,
+    gsi: Gsi,
+    /// What raises the interrupt on the calling thread; `None` if a write to the eventfd does.
+    trigger: Option<Box<dyn IrqTrigger>>,
+    removal: Removal,
+}
+
+impl Irqfd {
+    /// For a backend: an irqfd that `remove` removes, which it calls again after an error. `trigger` is a way to signal it
+    /// that is shorter than a write to `event`.
+    pub fn new(
+        event: Arc<EventFd>,
+        gsi: Gsi,
+        trigger: Option<Box<dyn IrqTrigger>>,
+        remove: impl Fn() -> Result<(), Error> + Send + Sync + 'static,
+    ) -> Self {
+        let removal = Removal::new(remove);
+        Self {
+            event,
+            gsi,
+            trigger,
+            removal,
+        }
+    }
+
+    /// The eventfd, for another process or the kernel to signal.
+    pub const fn event(&self) -> &Arc<EventFd> {
+        &self.event
+    }
+
+    /// The interrupt that a signal raises.
+    pub const fn gsi(&self) -> Gsi {
+        self.gsi
+    }
+
+    /// Removes the irqfd: once this returns `Ok`, signals of its eventfd raise the GSI no more.
+    ///
+    /// After [`Error::Unremoved`] its resample eventfd may still be signalled, and `remove` may be called again. Dropping it
+    /// then does not try again, because each attempt may wait.
+    pub fn remove(&mut self) -> Result<(), Error> {
+        self.removal.remove()
+    }
+}
+
+/// A device of this process signals the irqfd without a system call if the backend's interrupt controllers are in this
+/// process.
+impl IrqTrigger for Irqfd {
+    fn signal(&self) {
+        match &self.trigger {
+            Some(trigger) => trigger.signal(),
+            None => self.event.signal(),
+        }
+    }
+}
+
+impl fmt::Debug for Irqfd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Irqfd")
+            .field("event", &self.event)
+            .field("gsi", &self.gsi)
+            .field("state", &self.removal.state)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Removes a registration once.
+struct Removal {
+    remove: Box<dyn Fn() -> Result<(), Error> + Send + Sync>,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Registered,
+    /// The last attempt to remove it failed.
+    Unremoved,
+    Removed,
+}
+
+impl Removal {
+    fn new(remove: impl Fn() -> Result<(), Error> + Send + Sync + 'static) -> Self {
+        Self {
+            remove: Box::new(remove),
+            state: State::Registered,
+        }
+    }
+
+    fn remove(&mut self) -> Result<(), Error> {
+        if self.state != State::Removed {
+            self.state = State::Unremoved;
+            (self.remove)()?;
+            self.state = State::Removed;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Removal {
+    fn drop(&mut self) {
+        if self.state == State::Registered {
+            // The owner asks `remove` if it wants to know.
+            let _ = (self.remove)();
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "registration_test.rs"]
+mod tests;
