@@ -1,9 +1,9 @@
-//! A device whose registers have fixed addresses in the guest: a platform device, or a PCI device of a guest that has no
-//! PCI bus.
+//! A device whose registers have fixed addresses in the guest: a platform device, or a PCI device of a guest that has
+//! no PCI bus.
 //!
-//! Set-up goes from memory over interrupts to registers, so that the guest reaches no device that nobody hears.
-//! Tear-down goes from interrupts over registers to memory, which the device loses when it is quiet. Both may run on any
-//! thread; a register that is not mapped is accessed by the thread of the vCPU.
+//! Set-up goes from memory over interrupts to registers, so that the guest never reaches a device whose interrupts no
+//! thread takes. Tear-down goes from interrupts over registers to memory, which the device loses when it is quiet. Both
+//! may run on any thread; a register that is not mapped is accessed by the thread of the vCPU.
 
 use std::fmt;
 use std::sync::atomic::AtomicBool;
@@ -107,7 +107,7 @@ pub fn device_memory(
 /// A device in its guest. Dropping it takes it out: masked, reset, with nothing mapped.
 #[derive(Debug)]
 pub struct Placed {
-    lines: Arc<Lines>,
+    lines: Arc<DeviceLines>,
     failures: Arc<Failures>,
     regions: Vec<PlacedRegion>,
     // Dropped when the device does no more DMA, and before the device's file, with which its container ends.
@@ -117,7 +117,7 @@ pub struct Placed {
 
 /// The lines of a device, until it is taken out.
 #[derive(Debug, Default)]
-struct Lines(Mutex<Vec<Line>>);
+struct DeviceLines(Mutex<Vec<Line>>);
 
 impl Placed {
     /// Puts a device into a guest: the guest's memory at its own addresses, its wires and its places. Where the VMM
@@ -168,7 +168,7 @@ impl Placed {
             });
         }
         let range = BusRange::new(place.address, region.size)?;
-        let registers = Registers {
+        let registers = TrappedRegisters {
             device: Arc::downgrade(&self.device),
             region: place.region,
             lines: is_watched.then(|| Arc::clone(&self.lines)),
@@ -222,7 +222,7 @@ impl Drop for Placed {
     }
 }
 
-impl Lines {
+impl DeviceLines {
     fn lock(&self) -> MutexGuard<'_, Vec<Line>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -256,16 +256,16 @@ impl fmt::Debug for PlacedRegion {
 }
 
 /// A region's registers that are not mapped.
-struct Registers {
+struct TrappedRegisters {
     // The bus may hold this for long after the device was taken out, and the device must be closed then.
     device: Weak<Device>,
     region: u32,
     /// The lines that an access ends; `None` if no line needs that.
-    lines: Option<Arc<Lines>>,
+    lines: Option<Arc<DeviceLines>>,
     failures: Arc<Failures>,
 }
 
-impl Registers {
+impl TrappedRegisters {
     fn accessed(&self) {
         if let Some(lines) = &self.lines {
             let ended = |line: &Line| line.accessed().err();
@@ -317,7 +317,7 @@ impl fmt::Debug for Failures {
     }
 }
 
-impl BusDevice for Registers {
+impl BusDevice for TrappedRegisters {
     fn read(&self, offset: u64, data: &mut [u8]) {
         // What a bus reads where no device answers.
         let ones = |data: &mut [u8]| data.fill(0xff);

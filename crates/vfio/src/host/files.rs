@@ -1,8 +1,65 @@
-//! Reading sysfs: a file that cannot be read, or is longer than any that the kernel writes, is `None`.
+//! Where the host's files are, and how they are read.
+//!
+//! A file that cannot be read, or is longer than any that the kernel writes, is `None`: sysfs is read as hostile input,
+//! because a root folder may be anything. Any thread may read.
 
 use std::fs::{self, File};
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use super::bus::Bus;
+use super::modules::Modules;
+use super::obstacle::{self, MayOpen};
+
+/// The host: the folder below which its `/sys`, `/dev`, `/proc` and `/lib/modules` are. Nothing is kept: each call reads
+/// anew.
+#[derive(Clone, Debug)]
+pub struct Host {
+    root: PathBuf,
+    pub(super) may_open: MayOpen,
+    pub(super) user: u32,
+}
+
+impl Host {
+    /// This host.
+    pub fn system() -> Self {
+        Self::at("/")
+    }
+
+    /// A host whose files are below `root`.
+    pub fn at(root: impl Into<PathBuf>) -> Self {
+        Self {
+            root: root.into(),
+            may_open: obstacle::may_open,
+            user: rustix::process::geteuid().as_raw(),
+        }
+    }
+
+    pub(super) fn sys(&self, path: impl AsRef<Path>) -> PathBuf {
+        self.root.join("sys").join(path)
+    }
+
+    pub(super) fn dev(&self, path: impl AsRef<Path>) -> PathBuf {
+        self.root.join("dev").join(path)
+    }
+
+    pub(super) fn proc(&self, path: impl AsRef<Path>) -> PathBuf {
+        self.root.join("proc").join(path)
+    }
+
+    /// The folder of a bus in sysfs.
+    pub(super) fn bus(&self, bus: Bus) -> PathBuf {
+        self.sys("bus").join(bus.name())
+    }
+
+    pub(super) fn modules(&self) -> Modules {
+        Modules {
+            folder: self.root.join("lib/modules"),
+            release: text(&self.proc("sys/kernel/osrelease"))
+                .unwrap_or_else(|| "of this host".to_owned()),
+        }
+    }
+}
 
 /// Of a file in sysfs. One of a device tree may be longer than a page.
 const LONGEST: u64 = 64 << 10;
@@ -62,7 +119,7 @@ pub(super) fn link_name(path: &Path) -> Option<String> {
     Some(target.file_name()?.to_str()?.to_owned())
 }
 
-/// The names in a folder, sorted; none if there is no such folder.
+/// The names in a folder, sorted; empty if there is no such folder.
 pub(super) fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<_> = entries

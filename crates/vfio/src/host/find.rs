@@ -1,10 +1,8 @@
 //! The device that a user's text means.
 
-use super::bus::Bus;
+use super::bus::{Bus, PciAddress};
 use super::device::HostDevice;
-use super::files;
-use super::pci_address::PciAddress;
-use super::root::Host;
+use super::files::{self, Host};
 
 /// Why a text means no device.
 #[derive(Debug, thiserror::Error)]

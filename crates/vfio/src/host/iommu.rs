@@ -1,9 +1,74 @@
-//! Why a device has no IOMMU group, and what mends it. What turns an IOMMU on: Linux's
-//! `Documentation/admin-guide/kernel-parameters.txt`, and the firmware's tables DMAR (Intel) and IVRS (AMD).
+//! IOMMU groups: which devices the IOMMU cannot tell apart, so that only all of them together can be assigned, and why
+//! a device has no group.
+//!
+//! Which drivers a group may have alongside a guest is `iommu_device_use_default_domain` of Linux's
+//! `drivers/iommu/iommu.c`. What turns an IOMMU on is in Linux's `Documentation/admin-guide/kernel-parameters.txt` and
+//! in the firmware's tables DMAR (Intel) and IVRS (AMD). Any thread may read.
 
-use super::cpu::CpuVendor;
-use super::files;
-use super::root::Host;
+use super::bus::Bus;
+use super::device::Identity;
+use super::files::{self, Host};
+
+/// A device in a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Its name on its bus.
+    pub name: String,
+    /// Its bus, if that is one of those whose devices VFIO can assign.
+    pub bus: Option<Bus>,
+    /// The driver that it is bound to.
+    pub driver: Option<String>,
+    /// It is a bridge between PCI buses.
+    pub is_bridge: bool,
+}
+
+impl Member {
+    /// Whether a guest may have the group while this device stays as it is. Drivers that do not use
+    /// DMA are no obstacle: VFIO's, pci-stub and that of PCI Express ports (`driver_managed_dma` of Linux's drivers).
+    pub fn leaves_the_group_viable(&self) -> bool {
+        match self.driver.as_deref() {
+            None | Some("pci-stub") => true,
+            Some("pcieport") => self.is_bridge,
+            Some(driver) => is_vfio(driver),
+        }
+    }
+}
+
+/// A group of devices.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// Its number, the name in `/dev/vfio`.
+    pub number: u32,
+    /// The devices in it, sorted by name.
+    pub members: Vec<Member>,
+}
+
+/// Whether a driver hands its devices to user space: `vfio-pci`, or a variant such as `mlx5_vfio_pci`.
+pub(super) fn is_vfio(driver: &str) -> bool {
+    driver.contains("vfio")
+}
+
+impl Host {
+    /// The IOMMU group of that number with its members; without members if there is no such group.
+    pub fn group(&self, number: u32) -> Group {
+        let folder = self.sys(format!("kernel/iommu_groups/{number}/devices"));
+        let members = files::names(&folder).into_iter().map(|name| {
+            let device = folder.join(&name);
+            let bus = files::link_name(&device.join("subsystem")).and_then(|bus| Bus::named(&bus));
+            let class = bus.map(|bus| Identity::read(bus, &device));
+            Member {
+                bus,
+                driver: files::link_name(&device.join("driver")),
+                is_bridge: matches!(class, Some(Identity::Pci { class, .. }) if class >> 8 == 0x0604),
+                name,
+            }
+        });
+        Group {
+            number,
+            members: members.collect(),
+        }
+    }
+}
 
 /// Why a device has no IOMMU group.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +122,7 @@ impl NoIommu {
         }
     }
 
-    /// What the reader is told beside "no iommu group".
+    /// The reason, which follows "no iommu group" in a message.
     pub(super) fn reason(&self) -> String {
         match self {
             Self::UnsafeMode => {
@@ -118,5 +183,29 @@ impl NoIommu {
             Self::Unknown => &["dmesg | grep -i -e iommu -e dmar -e smmu"],
         };
         lines.iter().map(|line| (*line).to_owned()).collect()
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CpuVendor {
+    Intel,
+    Amd,
+    Arm,
+    Other,
+}
+
+impl CpuVendor {
+    pub(super) fn read(host: &Host) -> Self {
+        let text = files::long_text(&host.proc("cpuinfo")).unwrap_or_default();
+        let field = |name: &str| {
+            let mut lines = text.lines().filter_map(|line| line.split_once(':'));
+            lines.find_map(|(key, value)| (key.trim() == name).then(|| value.trim().to_owned()))
+        };
+        match field("vendor_id").as_deref() {
+            Some("GenuineIntel") => Self::Intel,
+            Some("AuthenticAMD" | "HygonGenuine") => Self::Amd,
+            None if field("CPU implementer").is_some() => Self::Arm,
+            _ => Self::Other,
+        }
     }
 }

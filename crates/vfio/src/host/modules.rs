@@ -9,7 +9,7 @@ use super::files;
 pub enum ModuleState {
     /// Its module is installed and not loaded.
     NotLoaded,
-    /// The kernel's modules are installed, and there is none of this name.
+    /// The kernel's modules are installed, without one of this name.
     NotBuilt {
         /// The kernel.
         release: String,

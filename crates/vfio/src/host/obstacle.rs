@@ -1,16 +1,25 @@
-//! What stands between a device and a guest, and the shell commands that mend it.
+//! What prevents the assignment of a device, in the order in which it has to be fixed, and the shell commands that fix
+//! it.
+//!
+//! The files in `/dev` through which a device is opened are checked without opening them: the first process that opens
+//! a group gets it, and all others get `EBUSY`. Any thread may check.
+
+use std::borrow::Cow;
+use std::io;
+use std::path::Path;
+
+use rustix::fs::Access;
 
 use super::bus::Bus;
-use super::group::Member;
-use super::iommu::NoIommu;
-use super::left_out::LeftOut;
+use super::device::{HostDevice, LeftOut, Reset};
+use super::files::{self, Host};
+use super::iommu::{Member, NoIommu};
 use super::modules::ModuleState;
-use super::quote::quote;
 
-/// What stands in the way of assigning a device.
+/// What prevents the assignment of a device.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Obstacle {
-    /// The device is none that is assigned.
+    /// The device is not a candidate for assignment.
     #[error("the device {}", reason.reason())]
     LeftOut {
         /// Why.
@@ -156,7 +165,7 @@ impl Obstacle {
     }
 }
 
-/// The driver of VFIO's instead of the host's.
+/// Binds VFIO's driver instead of the host's.
 fn bind(bus: Bus, name: &str, is_bound: bool) -> Vec<String> {
     let device = format!("/sys/bus/{bus}/devices/{name}");
     let name = quote(name);
@@ -173,7 +182,7 @@ fn bind(bus: Bus, name: &str, is_bound: bool) -> Vec<String> {
     lines
 }
 
-/// A member of a group whose other member is assigned. What is no bridge gets the driver of VFIO's, so that the host
+/// A member of a group whose other member is assigned. A device that is not a bridge gets VFIO's driver, so that the host
 /// does not bind another one to it.
 fn give_up(member: &Member) -> Vec<String> {
     let Some(bus) = member.bus else {
@@ -184,4 +193,132 @@ fn give_up(member: &Member) -> Vec<String> {
         return vec![format!("echo {} > {}", quote(&member.name), quote(&unbind))];
     }
     bind(bus, &member.name, true)
+}
+
+impl Host {
+    /// What prevents the assignment of the device, in the order in which it has to be fixed. If none of it is
+    /// [blocking](Obstacle::is_blocking), the device can be assigned.
+    pub fn obstacles(&self, device: &HostDevice) -> Vec<Obstacle> {
+        if let Some(reason) = device.left_out() {
+            return vec![Obstacle::LeftOut { reason }];
+        }
+        let mut obstacles = Vec::new();
+        obstacles.extend(self.no_group(device));
+        if !device.is_bound_to_vfio() {
+            obstacles.extend(self.no_driver(device.bus));
+        }
+        // Before the device is bound: the driver refuses it then.
+        obstacles.extend(self.no_reset(device));
+        obstacles.extend(not_bound(device));
+        obstacles.extend(self.not_viable(device));
+        if device.is_bound_to_vfio() {
+            obstacles.extend(file_obstacles(self, device));
+        }
+        obstacles
+    }
+
+    fn no_group(&self, device: &HostDevice) -> Option<Obstacle> {
+        let cause = match device.group {
+            None => NoIommu::read(self),
+            Some(_) => {
+                let name = files::text(&device.path.join("iommu_group/name"));
+                if name.as_deref() != Some("vfio-noiommu") {
+                    return None;
+                }
+                NoIommu::UnsafeMode
+            }
+        };
+        Some(Obstacle::NoIommuGroup { cause })
+    }
+
+    /// A driver that is loaded or built in has a folder on its bus.
+    fn no_driver(&self, bus: Bus) -> Option<Obstacle> {
+        let driver = bus.vfio_driver();
+        let is_there = self.bus(bus).join("drivers").join(driver).exists();
+        (!is_there).then(|| Obstacle::NoModule {
+            bus,
+            state: self.modules().state(driver),
+        })
+    }
+
+    fn no_reset(&self, device: &HostDevice) -> Option<Obstacle> {
+        let parameter = self.sys("module/vfio_platform/parameters/reset_required");
+        let required = device.bus == Bus::Platform
+            && !device.is_bound_to_vfio()
+            && files::text(&parameter).as_deref() != Some("N");
+        (device.reset == Reset::Impossible).then_some(Obstacle::NoReset { required })
+    }
+
+    fn not_viable(&self, device: &HostDevice) -> Option<Obstacle> {
+        let group = device.group?;
+        let mut members = self.group(group).members;
+        members.retain(|member| member.name != device.name && !member.leaves_the_group_viable());
+        (!members.is_empty()).then_some(Obstacle::GroupNotViable { group, members })
+    }
+}
+
+fn not_bound(device: &HostDevice) -> Option<Obstacle> {
+    if device.is_bound_to_vfio() {
+        return None;
+    }
+    let (bus, name) = (device.bus, device.name.clone());
+    Some(match device.driver.clone() {
+        Some(driver) => Obstacle::BoundToDriver { bus, name, driver },
+        None => Obstacle::NotBound { bus, name },
+    })
+}
+
+/// Whether this process may open a file for reading and writing.
+pub(super) type MayOpen = fn(&Path) -> io::Result<()>;
+
+pub(super) fn may_open(path: &Path) -> io::Result<()> {
+    Ok(rustix::fs::access(
+        path,
+        Access::READ_OK | Access::WRITE_OK,
+    )?)
+}
+
+/// What keeps this process from opening the device's files: the container and the group, or iommufd and the device.
+/// One of the two ways is enough.
+fn file_obstacles(host: &Host, device: &HostDevice) -> Vec<Obstacle> {
+    let device_file = device
+        .cdev
+        .as_ref()
+        .map(|cdev| format!("vfio/devices/{cdev}"));
+    let by_iommufd = device_file.is_some_and(|file| {
+        let files = [file.as_str(), "iommu"];
+        files.iter().all(|file| file_obstacle(host, file).is_none())
+    });
+    let Some(group) = device.group.filter(|_| !by_iommufd) else {
+        return Vec::new();
+    };
+    let files = ["vfio/vfio".to_owned(), format!("vfio/{group}")];
+    files
+        .iter()
+        .filter_map(|file| file_obstacle(host, file))
+        .collect()
+}
+
+fn file_obstacle(host: &Host, file: &str) -> Option<Obstacle> {
+    let path = host.dev(file);
+    let error = (host.may_open)(&path).err()?;
+    let path = format!("/dev/{file}");
+    Some(match error.kind() {
+        io::ErrorKind::NotFound if file == "vfio/vfio" => Obstacle::NoContainer,
+        io::ErrorKind::NotFound => Obstacle::NoFile { path },
+        _ => Obstacle::NoPermission {
+            path,
+            user: host.user,
+        },
+    })
+}
+
+/// `word` so that a POSIX shell reads it as one word.
+fn quote(word: &str) -> Cow<'_, str> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/_-.:,+@%=".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        Cow::Borrowed(word)
+    } else {
+        Cow::Owned(format!("'{}'", word.replace('\'', r"'\''")))
+    }
 }

@@ -8,16 +8,15 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use vfio_bindings::bindings::vfio::{VFIO_API_VERSION, VFIO_TYPE1v2_IOMMU};
+use vmbell::memory::GuestRegionMmap;
+use vmbell_hypervisor::AssignedDevices;
 
 use super::super::device::Device;
 use super::super::dma::DmaSpace;
 use super::super::iova::{IOMMU_INFO, IOMMU_INFO_MAX, Iova, IovaError};
 use super::super::{PassthroughError, chain};
-use super::device_file::KernelFile;
-use super::group::{Group, Member, Told};
+use super::device_file::{Group, KernelFile, Member, RegisteredFile};
 use super::{ioctl, no_iommu, open};
-use vmbell::memory::GuestRegionMmap;
-use vmbell_hypervisor::AssignedDevices;
 
 /// The file of all containers.
 pub const CONTAINER: &str = "/dev/vfio/vfio";
@@ -61,14 +60,14 @@ impl Container {
         let group = self.group(&name, sysfs, backend)?;
         let text = CString::new(name.as_str()).unwrap_or_default();
         let file =
-            ioctl::device_of_group(&group.told.file, &text).map_err(|source| {
-                match source.raw_os_error() {
-                    Some(libc::ENODEV | libc::EINVAL) => PassthroughError::NotBound {
-                        name: name.clone(),
-                        source,
-                    },
-                    _ => PassthroughError::system(&name, "open it")(source),
-                }
+            ioctl::device_of_group(&group.registered.file, &text).map_err(|source| match source
+                .raw_os_error()
+            {
+                Some(libc::ENODEV | libc::EINVAL) => PassthroughError::NotBound {
+                    name: name.clone(),
+                    source,
+                },
+                _ => PassthroughError::system(&name, "open it")(source),
             })?;
         let file = KernelFile {
             file: Arc::new(file),
@@ -117,7 +116,7 @@ impl Container {
         }
         let group = Arc::new(Group {
             number,
-            told: Told::new(Arc::new(file), backend)?,
+            registered: RegisteredFile::new(Arc::new(file), backend)?,
             _container: Arc::clone(&self.file),
         });
         groups.insert(group.number, Arc::downgrade(&group));

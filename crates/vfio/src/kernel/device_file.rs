@@ -1,13 +1,18 @@
-//! A device's file as the kernel has it.
+//! The file of a device that the kernel opened, and its registration with the backend.
+//!
+//! The registration names the device's IOMMU group, or the file itself where the kernel has a file for each device.
 
 use std::fs::File;
-use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
+use std::{fmt, io};
+
+use vmbell_hypervisor::AssignedDevices;
 
 use super::super::device::{DeviceFile, DeviceInfo, SetIrqs};
-use super::group::Member;
 use super::ioctl;
+use crate::PassthroughError;
 
 /// The file of a device that the kernel's VFIO has.
 #[derive(Debug)]
@@ -48,5 +53,65 @@ impl DeviceFile for KernelFile {
 
     fn mappable(&self) -> Arc<File> {
         Arc::clone(&self.file)
+    }
+}
+
+/// A VFIO file that is registered with the backend as long as this exists.
+pub(super) struct RegisteredFile {
+    pub(super) file: Arc<File>,
+    backend: Option<Arc<dyn AssignedDevices>>,
+}
+
+impl RegisteredFile {
+    /// Registers `file` with the backend.
+    pub(super) fn new(
+        file: Arc<File>,
+        backend: Option<&Arc<dyn AssignedDevices>>,
+    ) -> Result<Self, PassthroughError> {
+        if let Some(backend) = backend {
+            backend.add_vfio_file(file.as_fd())?;
+        }
+        Ok(Self {
+            file,
+            backend: backend.cloned(),
+        })
+    }
+}
+
+impl Drop for RegisteredFile {
+    fn drop(&mut self) {
+        // The backend forgets the file when the guest ends, at the latest.
+        if let Some(backend) = &self.backend {
+            let _ = backend.remove_vfio_file(self.file.as_fd());
+        }
+    }
+}
+
+/// A group in a container.
+#[derive(Debug)]
+pub(super) struct Group {
+    pub(super) number: u32,
+    pub(super) registered: RegisteredFile,
+    // Kept: the container's mappings end with it.
+    pub(super) _container: Arc<File>,
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // The kernel does it when the file is closed, at the latest.
+        let _ = ioctl::unset_container(&self.registered.file);
+    }
+}
+
+/// What an open device keeps.
+#[derive(Debug)]
+pub(super) enum Member {
+    Group(#[allow(dead_code, reason = "kept until the device is closed")] Arc<Group>),
+    Device(#[allow(dead_code, reason = "kept until the device is closed")] RegisteredFile),
+}
+
+impl fmt::Debug for RegisteredFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("RegisteredFile").field(&self.file).finish()
     }
 }

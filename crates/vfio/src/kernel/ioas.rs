@@ -1,11 +1,10 @@
 //! An IOAS of an iommufd: the addresses of one IOMMU, for devices that have a file of their own (Linux
 //! `Documentation/userspace-api/iommufd.rst`).
 
-use std::fs;
-use std::io;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::{fs, io};
 
 use iommufd_bindings::iommufd::{
     iommu_ioas_alloc, iommu_ioas_map, iommu_ioas_unmap,
@@ -14,16 +13,15 @@ use iommufd_bindings::iommufd::{
     iommufd_ioas_map_flags_IOMMU_IOAS_MAP_WRITEABLE,
 };
 use iommufd_ioctls::{IommuFd, IommufdError};
+use vmbell::memory::{GuestMemoryRegion, GuestRegionMmap};
+use vmbell_hypervisor::AssignedDevices;
 
 use super::super::PassthroughError;
 use super::super::device::Device;
 use super::super::dma::DmaSpace;
 use super::super::iova::{Iova, windows};
-use super::device_file::KernelFile;
-use super::group::{Member, Told};
+use super::device_file::{KernelFile, Member, RegisteredFile};
 use super::{ioctl, open};
-use vmbell::memory::{GuestMemoryRegion, GuestRegionMmap};
-use vmbell_hypervisor::AssignedDevices;
 
 /// The file of all iommufds.
 pub const IOMMUFD: &str = "/dev/iommu";
@@ -66,14 +64,14 @@ impl Ioas {
             source,
         })?;
         let file = Arc::new(open(&path)?);
-        let told = Told::new(Arc::clone(&file), backend)?;
+        let registered = RegisteredFile::new(Arc::clone(&file), backend)?;
         ioctl::bind_iommufd(&file, self.iommufd.0.as_raw_fd())
             .map_err(|source| super::no_iommu("bind it to an iommufd", &name, source))?;
         ioctl::attach_ioas(&file, self.id)
             .map_err(PassthroughError::system(&name, "attach it to an ioas"))?;
         let file = KernelFile {
             file,
-            _member: Member::Device(told),
+            _member: Member::Device(registered),
         };
         Device::new(name, Box::new(file))
     }

@@ -1,11 +1,10 @@
 //! VFIO of the kernel: how its devices are opened and how guest memory is mapped for them.
 //!
-//! There are two ways: a container with IOMMU groups, which every kernel with VFIO has, and an IOAS of an iommufd with a
-//! file for each device (Linux 6.6). Any thread may use them.
+//! There are two ways: a container with IOMMU groups, which every kernel with VFIO has, and an IOAS of an iommufd with
+//! a file for each device (Linux 6.6). Any thread may use them.
 
 mod container;
 mod device_file;
-mod group;
 mod ioas;
 mod ioctl;
 
@@ -15,11 +14,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::{Access, access};
+use vmbell_hypervisor::AssignedDevices;
 
 use super::PassthroughError;
 use super::device::Device;
 use super::dma::DmaSpace;
-use vmbell_hypervisor::AssignedDevices;
 
 pub use container::{CONTAINER, Container};
 pub use ioas::{IOMMUFD, Ioas};
@@ -35,7 +34,7 @@ pub enum Vfio {
 
 impl Vfio {
     /// Opens the way that this process has for the device with this folder in sysfs: an iommufd if it may open that and
-    /// the device's own file, else a container.
+    /// the device's own file, otherwise a container.
     pub fn open(sysfs: &Path) -> Result<Self, PassthroughError> {
         let may_open = |path: &Path| access(path, Access::READ_OK | Access::WRITE_OK).is_ok();
         let has_file = ioas::device_path(sysfs).is_ok_and(|path| may_open(&path));
@@ -45,8 +44,8 @@ impl Vfio {
         Ok(Self::Container(Arc::new(Container::open()?)))
     }
 
-    /// Opens the device with this folder in sysfs. `backend` is told of its VFIO file before; without it nobody is, which
-    /// is good for a device that has to be open before its guest is made.
+    /// Opens the device with this folder in sysfs. Its VFIO file is registered with `backend` first; without one it is not, which
+    /// suits a device that has to be open before its guest exists.
     pub fn device(
         &self,
         sysfs: &Path,

@@ -1,12 +1,12 @@
 //! Clocks of a fixed rate: the only ones that a guest can have without a driver for the host's clock controller. The
-//! guest gets a node of its own for each (Linux's binding `clock/fixed-clock.yaml`).
+//! guest gets its own node for each (Linux's binding `clock/fixed-clock.yaml`).
 
 use std::fmt;
 
 use vm_fdt::FdtWriter;
 
-use super::cells;
 use super::error::NodeError;
+use super::property;
 
 /// A clock that always runs at one rate.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl FixedClock {
         if self
             .output_names
             .iter()
-            .all(|name| cells::is_listable(name))
+            .all(|name| property::is_listable(name))
         {
             return Ok(());
         }
@@ -51,7 +51,7 @@ impl FixedClock {
             fdt.property_u32("clock-frequency", frequency)?;
         }
         if !self.output_names.is_empty() {
-            fdt.property("clock-output-names", &cells::texts(&self.output_names))?;
+            fdt.property("clock-output-names", &property::texts(&self.output_names))?;
         }
         fdt.property_phandle(phandle)?;
         fdt.end_node(node)

@@ -1,8 +1,7 @@
-//! The node of one device, checked before any of it is written.
+//! The node of one device, checked before any of it is written, and [`sample_tree`], which writes a whole small tree.
 
 use vm_fdt::FdtWriter;
 
-use super::cells;
 use super::clock::{Clocks, FixedClock};
 use super::error::NodeError;
 use super::interrupt::{self, InterruptParent, NodeInterrupt};
@@ -72,7 +71,7 @@ impl DeviceNode {
         }
         let node = self.full_name();
         let mut names = self.compatible.iter();
-        if names.len() == 0 || !names.all(|name| cells::is_listable(name)) {
+        if names.len() == 0 || !names.all(|name| property::is_listable(name)) {
             return Err(NodeError::Compatible { node });
         }
         region::check(&node, &self.regions, parent)?;
@@ -123,7 +122,7 @@ impl DeviceNode {
         clocks: &[u32],
     ) -> Result<(), vm_fdt::Error> {
         let node = fdt.begin_node(name)?;
-        fdt.property("compatible", &cells::texts(&self.compatible))?;
+        fdt.property("compatible", &property::texts(&self.compatible))?;
         fdt.property("reg", &region::reg(&self.regions, parent))?;
         if let (Some(parent), false) = (parent.interrupts, self.interrupts.is_empty()) {
             fdt.property_u32("interrupt-parent", parent.phandle)?;
@@ -134,11 +133,62 @@ impl DeviceNode {
             fdt.property_null("dma-coherent")?;
         }
         if !clocks.is_empty() {
-            fdt.property("clocks", &cells::cells(clocks))?;
+            fdt.property("clocks", &property::cells(clocks))?;
         }
         for Property { name, value } in &self.properties {
             fdt.property(name, value)?;
         }
         fdt.end_node(node)
     }
+}
+
+/// A blob with an interrupt controller and with the devices on a bus that is as `parent` says. The clocks have the
+/// phandles after the controller's.
+///
+/// # Errors
+/// One of the devices cannot be written.
+pub fn sample_tree(devices: &[DeviceNode], parent: &Parent) -> Result<Vec<u8>, NodeError> {
+    let mut fdt = FdtWriter::new().map_err(failed)?;
+    let root = fdt.begin_node("").map_err(failed)?;
+    write_head(&mut fdt, parent).map_err(failed)?;
+    let first = parent.interrupts.map_or(0, |parent| parent.phandle);
+    let mut clocks = Clocks::new(first.wrapping_add(1));
+    for device in devices {
+        device.write_clocks(&mut fdt, &mut clocks)?;
+    }
+    let bus = fdt.begin_node("platform-bus").map_err(failed)?;
+    write_bus(&mut fdt, parent).map_err(failed)?;
+    for device in devices {
+        device.write(&mut fdt, parent, &clocks)?;
+    }
+    fdt.end_node(bus).map_err(failed)?;
+    fdt.end_node(root).map_err(failed)?;
+    fdt.finish().map_err(failed)
+}
+
+fn failed(source: vm_fdt::Error) -> NodeError {
+    let node = "a sample tree".to_owned();
+    NodeError::Write { node, source }
+}
+
+fn write_head(fdt: &mut FdtWriter, parent: &Parent) -> Result<(), vm_fdt::Error> {
+    fdt.property_string("compatible", "vmbell,sample")?;
+    fdt.property_u32("#address-cells", parent.address_cells)?;
+    fdt.property_u32("#size-cells", parent.size_cells)?;
+    let Some(controller) = parent.interrupts else {
+        return Ok(());
+    };
+    let node = fdt.begin_node("interrupt-controller")?;
+    fdt.property_string("compatible", "vmbell,interrupt-controller")?;
+    fdt.property_null("interrupt-controller")?;
+    fdt.property_u32("#interrupt-cells", controller.format.cells())?;
+    fdt.property_phandle(controller.phandle)?;
+    fdt.end_node(node)
+}
+
+fn write_bus(fdt: &mut FdtWriter, parent: &Parent) -> Result<(), vm_fdt::Error> {
+    fdt.property_string("compatible", "simple-bus")?;
+    fdt.property_u32("#address-cells", parent.address_cells)?;
+    fdt.property_u32("#size-cells", parent.size_cells)?;
+    fdt.property_null("ranges")
 }

@@ -1,8 +1,8 @@
 //! The interrupts of a device in the guest, in the cells of their interrupt controller: Linux's bindings
 //! `interrupt-controller/arm,gic-v3.yaml` and `interrupts.txt`.
 
-use super::cells;
 use super::error::NodeError;
+use super::property;
 
 /// Shared peripheral interrupts of a GIC: 32 to 1019 are theirs.
 const GIC_SPIS: u32 = 988;
@@ -65,9 +65,9 @@ impl InterruptFormat {
         let NodeInterrupt { number, trigger } = interrupt;
         let flags = trigger as u32;
         match self {
-            Self::Gic => cells::cells(&[GIC_SPI, number, flags]),
-            Self::NumberAndFlags => cells::cells(&[number, flags]),
-            Self::Number => cells::cells(&[number]),
+            Self::Gic => property::cells(&[GIC_SPI, number, flags]),
+            Self::NumberAndFlags => property::cells(&[number, flags]),
+            Self::Number => property::cells(&[number]),
         }
     }
 }

@@ -26,24 +26,25 @@
 //! # }
 //! ```
 
-mod cells;
+mod choice;
 mod clock;
 mod device;
 mod error;
 mod interrupt;
 mod property;
 mod region;
-mod sample;
-mod source;
+mod template;
 #[cfg(test)]
 #[cfg(not(any(loom, miri)))]
 mod tests;
+mod tree;
 
+pub use choice::Choice;
 pub use clock::{Clocks, FixedClock};
-pub use device::{DeviceNode, Parent};
-pub use error::NodeError;
+pub use device::{DeviceNode, Parent, sample_tree};
+pub use error::{NodeError, SourceError};
 pub use interrupt::{InterruptFormat, InterruptParent, NodeInterrupt, Trigger};
 pub use property::Property;
 pub use region::NodeRegion;
-pub use sample::sample_tree;
-pub use source::{Choice, Copied, SourceError, Template, Tree};
+pub use template::{Copied, Template};
+pub use tree::Tree;

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use super::cells;
 use super::device::Parent;
 use super::error::NodeError;
+use super::property;
 
 /// A range of guest addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,8 +107,8 @@ fn overlap(node: &str, regions: &[NodeRegion]) -> Result<(), NodeError> {
 pub(super) fn reg(regions: &[NodeRegion], parent: &Parent) -> Vec<u8> {
     let mut value = Vec::new();
     for region in regions {
-        cells::push(&mut value, region.address, parent.address_cells);
-        cells::push(&mut value, region.size, parent.size_cells);
+        property::push(&mut value, region.address, parent.address_cells);
+        property::push(&mut value, region.size, parent.size_cells);
     }
     value
 }

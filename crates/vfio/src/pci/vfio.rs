@@ -38,7 +38,7 @@ pub struct VfioPci {
 
 /// The device while it is open. Dropping it gives the device back: masked, reset, with nothing mapped.
 struct Open {
-    interrupts: Mutex<Interrupts>,
+    interrupts: Mutex<EnabledInterrupts>,
     mapped: Mutex<Mapped>,
     mmap: bool,
     guest: GuestParts,
@@ -53,7 +53,7 @@ struct Gone;
 
 /// The kind of interrupts that is on.
 #[derive(Debug, Default)]
-enum Interrupts {
+enum EnabledInterrupts {
     #[default]
     Off,
     Intx(Line),
@@ -100,7 +100,7 @@ impl VfioPci {
         act(open.as_ref().ok_or(Gone)?)
     }
 
-    /// What is known of the device beside its configuration space; nothing if it was given back.
+    /// What is known of the device in addition to its configuration space; empty if it was given back.
     pub fn info(&self) -> PciInfo {
         self.with(|open| Ok(open.info())).unwrap_or_default()
     }
@@ -139,12 +139,12 @@ impl Open {
 
     fn intx_path(&self) -> Option<InterruptPath> {
         match &*self.interrupts() {
-            Interrupts::Intx(line) => Some(line.path()),
+            EnabledInterrupts::Intx(line) => Some(line.path()),
             _ => None,
         }
     }
 
-    fn interrupts(&self) -> MutexGuard<'_, Interrupts> {
+    fn interrupts(&self) -> MutexGuard<'_, EnabledInterrupts> {
         self.interrupts
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -174,7 +174,7 @@ impl Open {
             return Ok(());
         }
         match &*self.interrupts() {
-            Interrupts::Intx(line) => Ok(line.accessed()?),
+            EnabledInterrupts::Intx(line) => Ok(line.accessed()?),
             _ => Ok(()),
         }
     }
@@ -323,7 +323,7 @@ impl InterruptWiring for Open {
         let index = VFIO_PCI_INTX_IRQ_INDEX;
         let line = Line::connect(&self.device, index, self.guest.routes.irqs(), gsi)?;
         let needs_accesses = line.needs_accesses();
-        *self.interrupts() = Interrupts::Intx(line);
+        *self.interrupts() = EnabledInterrupts::Intx(line);
         if needs_accesses {
             self.watch()?;
         }
@@ -332,39 +332,39 @@ impl InterruptWiring for Open {
 
     fn set_msi(&self, messages: &[Option<Msi>]) -> Result<(), Failure> {
         let mut interrupts = self.interrupts();
-        if let Interrupts::Msi(vectors) = &mut *interrupts
+        if let EnabledInterrupts::Msi(vectors) = &mut *interrupts
             && vectors.count() == messages.len()
         {
             return set_all(vectors, messages);
         }
         // The host has one kind on at a time, and a number of vectors only from the start.
-        *interrupts = Interrupts::Off;
-        *interrupts = Interrupts::Msi(self.enabled(VFIO_PCI_MSI_IRQ_INDEX, messages)?);
+        *interrupts = EnabledInterrupts::Off;
+        *interrupts = EnabledInterrupts::Msi(self.enabled(VFIO_PCI_MSI_IRQ_INDEX, messages)?);
         Ok(())
     }
 
     fn set_msix(&self, messages: &[Option<Msi>]) -> Result<(), Failure> {
         let mut interrupts = self.interrupts();
-        *interrupts = Interrupts::Off;
-        *interrupts = Interrupts::Msix(self.enabled(VFIO_PCI_MSIX_IRQ_INDEX, messages)?);
+        *interrupts = EnabledInterrupts::Off;
+        *interrupts = EnabledInterrupts::Msix(self.enabled(VFIO_PCI_MSIX_IRQ_INDEX, messages)?);
         Ok(())
     }
 
     fn set_msix_vector(&self, vector: u16, message: Option<Msi>) -> Result<(), Failure> {
         match &mut *self.interrupts() {
-            Interrupts::Msix(vectors) => Ok(vectors.set(vector.into(), message)?),
+            EnabledInterrupts::Msix(vectors) => Ok(vectors.set(vector.into(), message)?),
             _ => Ok(()),
         }
     }
 
     fn disable(&self) -> Result<(), Failure> {
-        *self.interrupts() = Interrupts::Off;
+        *self.interrupts() = EnabledInterrupts::Off;
         Ok(())
     }
 
     fn is_pending(&self, vector: u16) -> bool {
         match &*self.interrupts() {
-            Interrupts::Msi(vectors) | Interrupts::Msix(vectors) => {
+            EnabledInterrupts::Msi(vectors) | EnabledInterrupts::Msix(vectors) => {
                 vectors.is_pending(vector.into())
             }
             _ => false,
@@ -374,7 +374,7 @@ impl InterruptWiring for Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        *self.interrupts() = Interrupts::Off;
+        *self.interrupts() = EnabledInterrupts::Off;
         // Nobody could be told; what stays mapped keeps the device open until the guest ends.
         let _ = self.watch();
         self.device.quiesce();
