@@ -1,20 +1,18 @@
 //! Slots and chains of buckets of the [table](stub::table): finds, fills and empties them while readers look keys up.
 //!
-//! The writer looks for a key as readers do, and puts it where they would look first: an unused slot that
-//! still has the key must be used again, because it hides the slots behind it. A slot that a removal has emptied is *held*
-//! until the end of the removal's grace period and takes no other key, because a reader that has loaded the old code
-//! compares the key after that. Slots never move. An overflow bucket is linked behind the last of its chain and unlinked
-//! when none of its slots is in use; it keeps its own link, so that a reader that is on it gets to the next bucket.
+//! The writer looks for a key as readers do, and puts it where they would look first: an unused slot that still has the
+//! key must be used again, because it hides the slots after it. A slot that a removal has emptied is *held* until the
+//! end of the removal's grace period and takes no other key, because a reader that has loaded the old code compares the
+//! key after that. Slots never move. An overflow bucket is linked after the last of its chain and unlinked when none of
+//! its slots is in use; it keeps its own link, so that a reader that is on it gets to the next bucket.
 
 use stub::table::{AddressBucket, AtomicU32, Kind, MatchBucket, Table};
 
-use super::{
-    entries::code_of,
-    pieces::{Arena, Word, link},
-};
+use super::entries::code_of;
+use super::storage::{Arena, Word, index_word};
 
-/// A slot by its place: the offset of its bucket's link in the table, and its index in the bucket.
-pub(super) type Place = (u32, usize);
+/// The position of a slot: the offset of its bucket's link in the table, and its index in the bucket.
+pub(super) type SlotPosition = (u32, usize);
 
 /// A bucket of one of the hash tables.
 trait Bucket: Sized {
@@ -153,7 +151,7 @@ impl<'t, B: Bucket> Slot<'t, B> {
     fn take(
         table: &'t Table,
         overflows: &mut Arena,
-        held: &[Place],
+        held: &[SlotPosition],
         first: &'t B,
         key: B::Key,
     ) -> Self {
@@ -169,7 +167,7 @@ impl<'t, B: Bucket> Slot<'t, B> {
             let bucket = &B::overflows(table)[added];
             bucket.clear();
             if let Some(last) = chain(table, first).last() {
-                last.link().publish(link(added));
+                last.link().publish(index_word(added));
             }
             (bucket, 0)
         });
@@ -197,7 +195,7 @@ impl<'t, B: Bucket> Slot<'t, B> {
     }
 }
 
-fn place<B: Bucket>(table: &Table, bucket: &B, index: usize) -> Place {
+fn place<B: Bucket>(table: &Table, bucket: &B, index: usize) -> SlotPosition {
     (table.cell_offset(bucket.link()), index)
 }
 
@@ -226,7 +224,7 @@ impl<'t> AddressSlot<'t> {
     pub(super) fn take(
         table: &'t Table,
         overflows: &mut Arena,
-        held: &[Place],
+        held: &[SlotPosition],
         kind: Kind,
         address: u64,
     ) -> Self {
@@ -234,7 +232,7 @@ impl<'t> AddressSlot<'t> {
         Self(Slot::take(table, overflows, held, first, address))
     }
 
-    pub(super) fn place(&self, table: &Table) -> Place {
+    pub(super) fn place(&self, table: &Table) -> SlotPosition {
         place(table, self.0.bucket, self.0.index)
     }
 
@@ -281,7 +279,7 @@ impl<'t> MatchSlot<'t> {
     pub(super) fn take(
         table: &'t Table,
         overflows: &mut Arena,
-        held: &[Place],
+        held: &[SlotPosition],
         address: u64,
         key: (u32, u64),
     ) -> Self {
@@ -289,7 +287,7 @@ impl<'t> MatchSlot<'t> {
         Self(Slot::take(table, overflows, held, first, key))
     }
 
-    pub(super) fn place(&self, table: &Table) -> Place {
+    pub(super) fn place(&self, table: &Table) -> SlotPosition {
         place(table, self.0.bucket, self.0.index)
     }
 

@@ -10,12 +10,9 @@ use stub::table::{
     CELLS, CHUNKS, CODE, GROUP, MATCH, MAX_ADDRESSES, MAX_MATCHES, OVERFLOWS, Table, cell_index,
 };
 
-use super::{
-    DoorbellError, IoEventAddress, Pattern,
-    chain::{AddressSlot, MatchSlot, Place},
-    list,
-    pieces::Arena,
-};
+use super::chain::{AddressSlot, MatchSlot, SlotPosition};
+use super::storage::{self, Arena};
+use super::{DoorbellError, IoEventAddress, Pattern};
 
 /// A doorbell that is added or removed.
 #[derive(Clone, Copy, Debug)]
@@ -72,8 +69,8 @@ pub(super) struct Rest {
 #[must_use]
 #[derive(Debug)]
 pub(super) struct Unlinked {
-    address: Option<Place>,
-    value: Option<Place>,
+    address: Option<SlotPosition>,
+    value: Option<SlotPosition>,
     address_overflows: Vec<usize>,
     match_overflows: Vec<usize>,
     chunks: Vec<usize>,
@@ -88,7 +85,7 @@ pub(super) struct Entries {
     /// Values, counted in the same way.
     matches: usize,
     /// The slots that are held; one of them twice, if it was used for the same key and emptied again meanwhile.
-    held: Vec<Place>,
+    held: Vec<SlotPosition>,
     address_overflows: Arena,
     match_overflows: Arena,
     chunks: Arena,
@@ -120,15 +117,15 @@ impl Entries {
         let chunks = match change.pattern.value {
             None => {
                 let codes = change.values.iter().map(|&value| code(value));
-                let lists = codes.map(|code| list::push_cost(table, code));
-                list::push_cost(table, wildcards) + lists.sum::<usize>()
+                let lists = codes.map(|code| storage::push_cost(table, code));
+                storage::push_cost(table, wildcards) + lists.sum::<usize>()
             }
             Some(value) => match code(value) {
                 0 => {
                     room(self.matches + 1, MAX_MATCHES, "values")?;
-                    list::copy_cost(table, wildcards)
+                    storage::copy_cost(table, wildcards)
                 }
-                code => list::push_cost(table, code),
+                code => storage::push_cost(table, code),
             },
         };
         let capacity = self.chunks.capacity();
@@ -145,12 +142,12 @@ impl Entries {
             AddressSlot::take(table, overflows, &self.held, kind, address)
         });
         match change.pattern.value {
-            None => self.change_wildcard(table, &slot, change, signal, list::push),
+            None => self.change_wildcard(table, &slot, change, signal, storage::push),
             Some(value) => self.add_match(table, &slot, change, value, signal),
         }
     }
 
-    /// Adds a wildcard's signal by [`list::push`], or removes it by [`list::remove`], wherever readers look for it: in its
+    /// Adds a wildcard's signal by [`storage::push`], or removes it by [`storage::remove`], wherever readers look for it: in its
     /// cells and in the lists of the values there.
     fn change_wildcard(
         &mut self,
@@ -181,13 +178,13 @@ impl Entries {
         signal: u32,
     ) {
         if let Some(slot) = change.match_slot(table, slot, value) {
-            slot.publish_code(list::push(table, &mut self.chunks, slot.code(), signal));
+            slot.publish_code(storage::push(table, &mut self.chunks, slot.code(), signal));
             return;
         }
         // The value's list includes the wildcards, so that a reader needs only one list.
         let cell = change.cell();
-        let code = list::copy(table, &mut self.chunks, slot.code(cell));
-        let code = list::push(table, &mut self.chunks, code, signal);
+        let code = storage::copy(table, &mut self.chunks, slot.code(cell));
+        let code = storage::push(table, &mut self.chunks, code, signal);
         let (address, key) = (
             change.address.value(),
             (slot.cell_offset(table, cell), value),
@@ -209,7 +206,7 @@ impl Entries {
         let (mut address, mut emptied) = (None, None);
         if let Some(slot) = change.slot(table) {
             match change.pattern.value {
-                None => self.change_wildcard(table, &slot, change, signal, list::remove),
+                None => self.change_wildcard(table, &slot, change, signal, storage::remove),
                 Some(value) => {
                     if let Some(slot) = change.match_slot(table, &slot, value) {
                         emptied = self.remove_match(table, &slot, signal, rest.same);
@@ -242,13 +239,18 @@ impl Entries {
         slot: &MatchSlot<'_>,
         signal: u32,
         others: bool,
-    ) -> Option<Place> {
+    ) -> Option<SlotPosition> {
         if others {
-            slot.publish_code(list::remove(table, &mut self.chunks, slot.code(), signal));
+            slot.publish_code(storage::remove(
+                table,
+                &mut self.chunks,
+                slot.code(),
+                signal,
+            ));
             return None;
         }
         // From here on, writes of this value get the wildcards' code.
-        list::retire(table, &mut self.chunks, slot.code());
+        storage::retire(table, &mut self.chunks, slot.code());
         slot.publish_code(0);
         slot.tidy(table, &mut self.match_overflows);
         Some(slot.place(table))

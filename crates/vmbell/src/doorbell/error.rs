@@ -6,7 +6,7 @@ use crate::eventfd::EventFdError;
 /// A request that is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum DoorbellError {
-    /// The length is none of the five that KVM knows.
+    /// The length is not one of the five that KVM knows.
     #[error("length {len} is none of 0, 1, 2, 4, 8")]
     Length {
         /// The length.
@@ -58,7 +58,7 @@ pub enum DoorbellError {
     /// The table is full.
     #[error("the doorbell table has its {capacity} {what} already")]
     Full {
-        /// What there is no more room for, in the plural.
+        /// What has no more room, in the plural.
         what: &'static str,
         /// How many of them the table can have.
         capacity: usize,

@@ -1,8 +1,8 @@
 //! Doorbells: guest writes that signal eventfds.
 //!
 //! A [`DoorbellSet`] has the doorbells of a guest whose VMM looks writes up in its own process. It decides which
-//! registrations are allowed (the rules and errors of Linux `virt/kvm/eventfd.c`, plus groups) and keeps a table, in which
-//! vCPU threads look writes up while it changes: each through its own [`Bell`].
+//! registrations are allowed (the rules and errors of Linux `virt/kvm/eventfd.c`, plus groups) and keeps a table, in
+//! which vCPU threads look writes up while it changes: each through its own [`Bell`].
 //!
 //! Registration runs on the thread that configures devices; only the lookup runs on vCPUs.
 //!
@@ -29,11 +29,10 @@
 mod chain;
 mod entries;
 mod error;
-mod list;
 mod pattern;
-mod pieces;
 mod registry;
 mod set;
+mod storage;
 mod writer;
 
 pub use error::{DoorbellError, RegisterError};

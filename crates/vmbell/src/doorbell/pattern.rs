@@ -6,7 +6,7 @@ use stub::table::Kind;
 
 use super::DoorbellError;
 
-/// The address of a doorbell. It is exact: a guest's write one byte beside it does not ring.
+/// The address of a doorbell. It is exact: a guest's write to the next byte does not ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum IoEventAddress {
     /// An x86 I/O port. Ports above 0xffff are accepted and never fire (Linux `virt/kvm/eventfd.c`).

@@ -19,14 +19,14 @@ struct Item {
 
 /// All registrations on one address and length.
 #[derive(Debug, Default)]
-struct Place {
+struct AddressItems {
     wildcards: Vec<Item>,
     matches: HashMap<u64, Vec<Item>>,
     exclusive: u32,
     grouped: u32,
 }
 
-impl Place {
+impl AddressItems {
     fn items(&mut self, value: Option<u64>) -> &mut Vec<Item> {
         match value {
             None => &mut self.wildcards,
@@ -66,7 +66,7 @@ impl Place {
 /// All registrations.
 #[derive(Debug)]
 pub(super) struct Registry {
-    addresses: HashMap<IoEventAddress, BTreeMap<u32, Place>>,
+    addresses: HashMap<IoEventAddress, BTreeMap<u32, AddressItems>>,
     max_items: u32,
 }
 

@@ -21,7 +21,7 @@ use crate::{
 
 /// Doorbells of one guest, in this process.
 ///
-/// Registration takes a lock for a moment; each vCPU thread rings through a [`Bell`] of its own, which takes none.
+/// Registration takes a lock for a moment; each vCPU thread rings through its own [`Bell`], which takes no lock.
 ///
 /// ```
 /// use vmbell::doorbell::{Datamatch, DoorbellSet, IoEventAddress, Sharing};
@@ -36,7 +36,7 @@ use crate::{
 /// // On a vCPU thread, for each write that left the guest:
 /// let mut bell = doorbells.bell();
 /// assert!(bell.ring(notify, &1_u32.to_le_bytes()));
-/// assert!(!bell.ring(notify, &2_u32.to_le_bytes()), "nobody's: emulate it");
+/// assert!(!bell.ring(notify, &2_u32.to_le_bytes()), "not a doorbell: emulate it");
 /// assert_eq!(queue_1.read()?, 1);
 ///
 /// doorbells.unregister(&queue_1, notify, Datamatch::U32(Some(1)))?;
@@ -45,11 +45,11 @@ use crate::{
 /// ```
 #[derive(Debug)]
 pub struct DoorbellSet {
-    shared: Arc<Shared>,
+    shared: Arc<DoorbellSetInner>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct DoorbellSetInner {
     table: Box<Table>,
     domain: Domain,
     registrations: Mutex<Registrations>,
@@ -63,7 +63,7 @@ struct Registrations {
     events: HashMap<u32, EventFd>,
 }
 
-impl Shared {
+impl DoorbellSetInner {
     fn lock(&self) -> MutexGuard<'_, Registrations> {
         self.registrations
             .lock()
@@ -83,7 +83,7 @@ impl DoorbellSet {
             writer: TableWriter::new(max_items),
             events: HashMap::new(),
         });
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(DoorbellSetInner {
             table: Table::boxed(),
             domain: Domain::new(),
             registrations,
@@ -125,7 +125,7 @@ impl DoorbellSet {
         pattern: impl Into<Pattern>,
     ) -> Result<(), DoorbellError> {
         let id = EventId::of(event)?;
-        let Shared { table, domain, .. } = &*self.shared;
+        let DoorbellSetInner { table, domain, .. } = &*self.shared;
         let removal = {
             let writer = &mut self.shared.lock().writer;
             writer.unlink(table, id, address, pattern.into())?
@@ -155,7 +155,7 @@ impl Default for DoorbellSet {
 /// One thread's reader of a [`DoorbellSet`].
 #[derive(Debug)]
 pub struct Bell {
-    shared: Arc<Shared>,
+    shared: Arc<DoorbellSetInner>,
     reader: Reader,
 }
 

@@ -91,7 +91,7 @@ pub enum QueueError {
         /// Its first descriptor.
         head: u16,
     },
-    /// An indirect descriptor is at a place where virtio allows none.
+    /// An indirect descriptor is where virtio does not allow one.
     #[error("chain {head} has an indirect descriptor that is nested, chained or not negotiated")]
     IndirectMisplaced {
         /// Its first descriptor.

@@ -53,12 +53,10 @@
 
 pub mod brand;
 mod buffer;
-mod chain;
 mod descriptor;
 mod driver;
 mod error;
 mod features;
-mod indirect;
 mod memory;
 mod packed;
 mod poll;
@@ -66,22 +64,19 @@ mod save;
 mod slots;
 mod split;
 mod sync;
-mod token;
 
 pub use brand::Brand;
-pub use buffer::{Buffer, Head, Used};
-pub use chain::Chain;
+pub use buffer::{Buffer, Chain, Head, Used};
 pub use driver::Driver;
 pub use error::{AddError, NotAdded, QueueError, SetupError, UsedError, WrapCounterError};
 pub use features::{Features, Status, need_event};
 pub use memory::{HostMemory, RingMemory};
 pub use packed::{PackedDevice, PackedDriver, PackedLayout, PackedRing};
-pub use poll::{PolledRing, QueuePoller};
+pub use poll::{Opaque, PolledRing, QueuePoller, Token};
 pub use save::{
     BufferState, DeviceState, DriverState, HeadState, RestoreError, RingKind, STATE_VERSION,
 };
 pub use split::{SplitDevice, SplitDriver, SplitLayout, SplitRing};
-pub use token::{Opaque, Token};
 
 /// The driver side: makes buffers available and takes used buffers back.
 pub trait DriverQueue {

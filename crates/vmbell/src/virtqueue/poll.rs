@@ -1,25 +1,27 @@
-//! Polls a queue for used buffers, from any thread and without a lock.
+//! Polls a queue for used buffers, from any thread and without a lock, and the tokens that a poller remembers.
 //!
-//! Two things can be new since a token was made: the driver side has consumed, which its position
-//! shows, or the device has used a buffer that is not consumed yet, which the ring shows. [`State::poll`]
-//! loads from the ring first and the position after that. If the position is still the token's, nothing was
-//! consumed until then, so at the first load at most one ring of buffers was used beyond the token,
-//! and the ring's short index could not wrap to the same value.
+//! The driver side counts what it has consumed in a 64-bit *position*: laps in bits 63:16, an index in bits 15:0. On a
+//! split ring the index is the ring's own 16-bit index, and a lap is an overflow of that index, so a position is a
+//! plain count of buffers. On a packed ring the index is a slot, and a lap is a turn of the ring; the lowest bit of the
+//! laps determines the wrap counter (see [`super::packed`]). An [`Opaque`] has 16 bits of laps at most, a [`Token`] all
+//! 48.
 //!
-//! No barrier is needed between the two loads. For a split ring's index to wrap, the driver side must
-//! have consumed (a store of the position), then made buffers available again (a release), and the device must
-//! have seen and used them (a release); the poller that acquires this use sees the position. On a
-//! packed ring, making the slot available again hides the use, at whichever place of a chain the slot is, so
-//! each descriptor of a chain is stored with release; the poller acquires the one in the slot.
-//! The barrier between asking for a notification and the first poll is in `enable_cb_prepare`.
+//! Two things can be new since a token was made: the driver side has consumed, which its position shows, or the device
+//! has used a buffer that is not consumed yet, which the ring shows. [`PollState::poll`] loads from the ring first and
+//! the position after that. If the position is still the token's, nothing was consumed until then, so at the first load
+//! at most one ring of buffers was used beyond the token, and the ring's short index could not wrap to the same value.
+//!
+//! No barrier is needed between the two loads. For a split ring's index to wrap, the driver side must have consumed (a
+//! store of the position), then made buffers available again (a release), and the device must have seen and used them
+//! (a release); the poller that acquires this use sees the position. On a packed ring, making the slot available again
+//! hides the use, at any position in a chain, so each descriptor of a chain is stored with release; the poller acquires
+//! the one in the slot. The barrier between asking for a notification and the first poll is in `enable_cb_prepare`.
 
-use std::{fmt, marker::PhantomData};
+use std::fmt;
+use std::marker::PhantomData;
 
-use super::{
-    Brand, Opaque, QueueError, Status, Token, WrapCounterError,
-    sync::{Arc, AtomicBool, AtomicU32, AtomicU64, Ordering},
-    token,
-};
+use super::sync::{Arc, AtomicBool, AtomicU32, AtomicU64, Ordering};
+use super::{Brand, QueueError, Status, WrapCounterError};
 
 /// What a poller needs of a ring.
 pub trait PolledRing {
@@ -33,21 +35,21 @@ pub trait PolledRing {
     fn is_used(&self, index: u16) -> bool;
 }
 
-/// What the driver side publishes to pollers. It has cache lines of its own, because pollers load it
+/// What the driver side publishes to pollers. It has its own cache lines, because pollers load it
 /// continuously.
 #[derive(Debug)]
 #[repr(align(128))]
-pub(super) struct State {
+pub(super) struct PollState {
     /// How far the driver side has consumed.
     position: AtomicU64,
     /// The position at the last reset.
     base: AtomicU64,
-    /// The bits of an opaque value that count laps: all of [`token::LAPS`] or none.
+    /// The bits of an opaque value that count laps: all of [`LAPS`] or none.
     laps: AtomicU32,
     broken: AtomicBool,
 }
 
-impl State {
+impl PollState {
     pub(super) fn new() -> Arc<Self> {
         Arc::new(Self {
             position: AtomicU64::new(0),
@@ -69,7 +71,7 @@ impl State {
     }
 
     #[inline]
-    pub(super) fn is_broken(&self) -> bool {
+    fn is_broken(&self) -> bool {
         self.broken.load(Ordering::Relaxed)
     }
 
@@ -80,7 +82,7 @@ impl State {
 
     /// Moves the position to index zero in a lap that no old token has, and stops counting wraps.
     pub(super) fn reset(&self) {
-        let position = token::after_reset(self.position());
+        let position = after_reset(self.position());
         self.set_position(position);
         self.base.store(position, Ordering::Relaxed);
         self.laps.store(0, Ordering::Relaxed);
@@ -96,7 +98,7 @@ impl State {
     pub(super) fn restore(&self, position: u64, (base, wrap_counter): (u64, bool), broken: bool) {
         self.set_position(position);
         self.base.store(base, Ordering::Relaxed);
-        let laps = if wrap_counter { token::LAPS } else { 0 };
+        let laps = if wrap_counter { LAPS } else { 0 };
         self.laps.store(laps, Ordering::Relaxed);
         self.broken.store(broken, Ordering::Relaxed);
     }
@@ -112,13 +114,13 @@ impl State {
         if status == Status::RESET || status.has(Status::DRIVER_OK) {
             return Err(WrapCounterError::Status { status: status.0 });
         }
-        self.laps.store(token::LAPS, Ordering::Relaxed);
+        self.laps.store(LAPS, Ordering::Relaxed);
         Ok(())
     }
 
     pub(super) fn opaque<R: PolledRing, B: Brand>(&self) -> Opaque<B> {
         let laps = self.laps.load(Ordering::Relaxed);
-        Opaque::new(self.now::<R>() & (laps | token::INDEX))
+        Opaque::new(self.now::<R>() & (laps | INDEX))
     }
 
     pub(super) fn token<B: Brand>(&self) -> Token<B> {
@@ -139,9 +141,9 @@ impl State {
         }
         let value = opaque.value();
         // The order is needed: see the module's comment.
-        ring.is_used(token::index(value)) || {
+        ring.is_used(index(value)) || {
             // Without branches, so that counting wraps costs nothing.
-            let care = token::all_if_laps(self.laps.load(Ordering::Relaxed));
+            let care = all_if_laps(self.laps.load(Ordering::Relaxed));
             (self.now::<R>() ^ value) & care != 0
         }
     }
@@ -153,19 +155,19 @@ impl State {
         }
         let base = self.base.load(Ordering::Relaxed);
         let opaque = R::opaque(token.position().wrapping_sub(base));
-        ring.is_used(token::index(opaque)) || self.position() != token.position()
+        ring.is_used(index(opaque)) || self.position() != token.position()
     }
 }
 
 /// Polls a queue that another thread owns; clones poll the same queue.
 pub struct QueuePoller<R, B> {
     ring: R,
-    state: Arc<State>,
+    state: Arc<PollState>,
     brand: PhantomData<fn() -> B>,
 }
 
 impl<R: PolledRing, B: Brand> QueuePoller<R, B> {
-    pub(super) fn new(ring: R, state: Arc<State>) -> Self {
+    pub(super) fn new(ring: R, state: Arc<PollState>) -> Self {
         let brand = PhantomData;
         Self { ring, state, brand }
     }
@@ -204,3 +206,110 @@ impl<R, B> fmt::Debug for QueuePoller<R, B> {
         debug.field("state", &self.state).finish_non_exhaustive()
     }
 }
+
+/// A 32-bit token: index in bits 15:0; laps in bits 31:16, zero unless the queue counts wraps.
+///
+/// Without wraps, a poll misses used buffers if the index wraps to the same value between two polls: on a split
+/// ring after exactly 65,536 buffers, on a packed ring if the slot was used and made available again. With wraps,
+/// it misses them after 2^16 laps: 2^32 buffers on a split ring.
+pub struct Opaque<B> {
+    value: u32,
+    brand: PhantomData<fn() -> B>,
+}
+
+/// A 64-bit token: the whole position, which wraps only after 2^48 laps.
+pub struct Token<B> {
+    position: u64,
+    brand: PhantomData<fn() -> B>,
+}
+
+impl<B: Brand> Opaque<B> {
+    pub(super) const fn new(value: u32) -> Self {
+        let brand = PhantomData;
+        Self { value, brand }
+    }
+
+    /// The 32-bit value, for drivers that store it as a number.
+    pub const fn value(self) -> u32 {
+        self.value
+    }
+}
+
+impl<B: Brand> Token<B> {
+    pub(super) const fn new(position: u64) -> Self {
+        let brand = PhantomData;
+        Self { position, brand }
+    }
+
+    /// The position: laps in bits 63:16, index in bits 15:0.
+    pub const fn position(self) -> u64 {
+        self.position
+    }
+}
+
+/// The index in an opaque value.
+#[expect(clippy::cast_possible_truncation, reason = "the low half")]
+pub(super) const fn index(opaque: u32) -> u16 {
+    opaque as u16
+}
+
+/// The opaque value of a position, counted from the last reset, on a split ring.
+#[expect(clippy::cast_possible_truncation, reason = "the horizon of 32 bits")]
+pub(super) const fn split_opaque(position: u64) -> u32 {
+    position as u32
+}
+
+/// The same on a packed ring, where bit 15 of the index is the used wrap counter, which is 1 in even laps.
+#[expect(clippy::cast_possible_truncation, reason = "the horizon of 32 bits")]
+pub(super) const fn packed_opaque(position: u64) -> u32 {
+    let wrap = !(position >> 16) & 1;
+    position as u32 | (wrap as u32) << 15
+}
+
+/// The bits of an opaque value that count laps.
+const LAPS: u32 = 0xffff_0000;
+/// The bits of an opaque value that are the index.
+const INDEX: u32 = 0xffff;
+
+/// The bits of an opaque value to compare: all if `laps` is [`LAPS`], none if it is zero.
+const fn all_if_laps(laps: u32) -> u32 {
+    laps | laps >> 16
+}
+
+/// The position after a reset: index zero, in an even lap that no token has.
+pub(super) const fn after_reset(position: u64) -> u64 {
+    (position | 0x1_ffff).wrapping_add(1)
+}
+
+macro_rules! token {
+    ($name:ident, $field:ident) => {
+        impl<B> Clone for $name<B> {
+            fn clone(&self) -> Self {
+                *self
+            }
+        }
+
+        impl<B> Copy for $name<B> {}
+
+        impl<B> PartialEq for $name<B> {
+            fn eq(&self, other: &Self) -> bool {
+                self.$field == other.$field
+            }
+        }
+
+        impl<B> Eq for $name<B> {}
+
+        impl<B> fmt::Debug for $name<B> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!(stringify!($name), "({:#x})"), self.$field)
+            }
+        }
+    };
+}
+
+token!(Opaque, value);
+token!(Token, position);
+
+#[cfg(test)]
+#[path = "poll_test.rs"]
+mod tests;

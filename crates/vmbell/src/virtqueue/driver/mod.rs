@@ -1,20 +1,22 @@
 //! The driver side of a queue, owned by one thread at a time: the part that is the same for both kinds of ring.
 //!
-//! A [`Side`] is the part that is specific to one kind: its indices, and how it writes and reads the ring. Adding
-//! buffers is in `add`, saving and restoring in `save`; set-up, event suppression, polling and reset are here.
+//! It sets the queue up, makes buffers available (virtio 1.3, 2.7.13 and 2.8.21), suppresses notifications, polls,
+//! resets, saves and restores. A [`Side`] is the part that is specific to one kind of ring: its indices, and how it
+//! writes and reads the ring.
 
-mod add;
-mod save;
 mod side;
 
+use super::descriptor::Tables;
+use super::poll::PollState;
+use super::slots::Slots;
+use super::sync::{Arc, Ordering, fence};
 use super::{
     Brand, Buffer, DriverControl, DriverQueue, DriverState, Features, NotAdded, Opaque, QueueError,
     QueuePoller, RestoreError, SetupError, Status, Token, Used, WrapCounterError,
-    indirect::Tables,
-    poll::State,
-    slots::Slots,
-    sync::{Arc, Ordering, fence},
 };
+use crate::virtqueue::descriptor::{INDIRECT, WRITE};
+use crate::virtqueue::save::Target;
+use crate::virtqueue::{AddError, STATE_VERSION};
 
 pub use side::{Indices, Side};
 
@@ -34,7 +36,7 @@ pub struct Driver<T, S: Side, B> {
     pub(super) features: Features,
     tables: Option<Tables<S::Memory>>,
     pub(super) broken: Option<QueueError>,
-    pub(super) state: Arc<State>,
+    pub(super) state: Arc<PollState>,
     brand: B,
 }
 
@@ -50,7 +52,7 @@ impl<T, S: Side, B: Brand> Driver<T, S, B> {
             features,
             tables: None,
             broken: None,
-            state: State::new(),
+            state: PollState::new(),
             brand,
         }
     }
@@ -202,5 +204,151 @@ impl<T, S: Side, B: Brand> Driver<T, S, B> {
     pub(in crate::virtqueue) fn skip_laps(&mut self, laps: u64) {
         let position = self.side.skip(laps << 16);
         self.state.set_position(position);
+    }
+}
+
+impl<T, S: Side, B: Brand> Driver<T, S, B> {
+    #[inline]
+    fn add_buffer(
+        &mut self,
+        readable: &[Buffer],
+        writable: &[Buffer],
+        data: T,
+    ) -> Result<(), NotAdded<T>> {
+        match (readable, writable) {
+            ([buffer], []) => self.add_single(*buffer, 0, 0, data),
+            ([], [buffer]) => self.add_single(*buffer, WRITE, buffer.len, data),
+            _ => self.add_pieces(readable, writable, data),
+        }
+    }
+
+    #[inline]
+    fn add_single(
+        &mut self,
+        buffer: Buffer,
+        flags: u16,
+        writable_len: u32,
+        data: T,
+    ) -> Result<(), NotAdded<T>> {
+        if self.free == 0 {
+            let error = self.refusal(1, 1, self.side.size(), 0);
+            return Err(NotAdded { error, data });
+        }
+        let head = self.slots.first();
+        self.slots.take(head, head, 1, writable_len, data);
+        self.free -= 1;
+        self.side.offer(head, buffer, flags);
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn add_pieces(
+        &mut self,
+        readable: &[Buffer],
+        writable: &[Buffer],
+        data: T,
+    ) -> Result<(), NotAdded<T>> {
+        let pieces = readable.len() + writable.len();
+        let (len, writable_len) = Buffer::lengths(readable, writable);
+        let (needed, limit) = match &self.tables {
+            Some(tables) => (1, tables.entries()),
+            None => (pieces, self.side.size()),
+        };
+        // For no pieces the subtraction wraps to more than any limit.
+        if pieces.wrapping_sub(1) >= usize::from(limit)
+            || needed > usize::from(self.free)
+            || len > u64::from(u32::MAX)
+        {
+            let error = self.refusal(pieces, needed, limit, len);
+            return Err(NotAdded { error, data });
+        }
+        let head = self.slots.first();
+        #[expect(clippy::cast_possible_truncation, reason = "checked above")]
+        let (count, writable_len) = (needed as u16, writable_len as u32);
+        self.free -= count;
+        if let Some(tables) = &self.tables {
+            let (addr, bytes) = tables.fill(head, readable, writable, S::LINKED);
+            self.slots.take(head, head, 1, writable_len, data);
+            self.side.offer(head, Buffer::new(addr, bytes), INDIRECT);
+        } else {
+            let pieces = (readable, writable);
+            let (last, written) = self.side.write_chain(&self.slots, head, pieces, needed);
+            self.slots.take(head, last, count, writable_len, data);
+            self.side.publish(written);
+        }
+        Ok(())
+    }
+
+    /// Why a buffer of `pieces` that needs `needed` descriptors cannot be added.
+    #[cold]
+    fn refusal(&self, pieces: usize, needed: usize, limit: u16, len: u64) -> AddError {
+        if let Some(error) = self.broken {
+            return AddError::Broken(error);
+        }
+        AddError::why(pieces, needed, limit, len, self.free)
+    }
+}
+
+impl<T, S: Side, B: Brand> Driver<T, S, B> {
+    /// The ids of the buffers in flight and their data, in the order of [`DriverState::buffers`].
+    pub fn in_flight(&self) -> impl Iterator<Item = (u16, &T)> {
+        self.slots.all()
+    }
+
+    fn target(&self) -> Target {
+        Target {
+            ring: S::KIND,
+            size: self.side.size(),
+            features: self.features,
+        }
+    }
+
+    fn save_state(&self) -> Result<DriverState, RestoreError> {
+        let (target, tables) = (self.target(), self.tables.as_ref().map(Tables::place));
+        let indices = self.side.save();
+        let (base, wrap_counter) = self.state.saved();
+        let (buffers, entries) = self.slots.save(S::KIND);
+        let state = DriverState {
+            version: STATE_VERSION,
+            ring: target.ring,
+            size: target.size,
+            features: target.features,
+            tables,
+            available: indices.available,
+            unkicked: indices.unkicked,
+            position: indices.position,
+            base,
+            wrap_counter,
+            used_seen: indices.used_seen,
+            armed: self.armed,
+            batch: indices.batch,
+            buffers,
+            entries,
+            broken: self.broken,
+        };
+        state.check(target, tables)?;
+        Ok(state)
+    }
+
+    fn restore_state(
+        &mut self,
+        state: &DriverState,
+        data: impl FnMut(u16) -> Option<T>,
+    ) -> Result<(), RestoreError> {
+        let tables = self.tables.as_ref().map(Tables::place);
+        let in_flight = state.check(self.target(), tables)?;
+        self.slots = Slots::restore(S::KIND, &state.buffers, &state.entries, data)
+            .map_err(|id| RestoreError::NoData { id })?;
+        self.side.resume(state, in_flight);
+        self.armed = state.armed;
+        self.broken = state.broken;
+        // None if the queue is broken, as `break_with` leaves it.
+        self.free = match state.broken {
+            Some(_) => 0,
+            None => state.size - state.filled(),
+        };
+        let (polled, broken) = ((state.base, state.wrap_counter), state.broken.is_some());
+        self.state.restore(state.position, polled, broken);
+        Ok(())
     }
 }

@@ -6,18 +6,18 @@
 
 #![allow(unsafe_code)]
 
-mod host;
 mod words;
 
-use std::{ptr::NonNull, sync::Arc};
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
-use vm_memory::{
-    GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion, bitmap::NewBitmap,
-};
+use vm_memory::bitmap::NewBitmap;
+use vm_memory::{GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion};
 
 use super::SetupError;
 
-pub use host::HostMemory;
 pub(super) use words::{Word, Words, slice};
 
 /// Memory that a driver and a device share.
@@ -63,11 +63,11 @@ unsafe impl<B: NewBitmap> RingMemory for Arc<GuestMemoryMmap<B>> {
 }
 
 /// A part of a ring: its name, its address and its length in bytes.
-pub(super) type Part = (&'static str, u64, u64);
+type Part = (&'static str, u64, u64);
 
 /// Checks that the parts of a ring have no byte in common; [`SetupError::Overlap`] if two of them do.
 ///
-/// Each part consists of atomics of its own width, and the driver, which may be a hostile guest, chooses the addresses.
+/// Each part consists of atomics of one width, and the driver, which may be a hostile guest, chooses the addresses.
 /// Rust's memory model does not define atomics of two widths on one byte.
 pub(super) fn check_apart(parts: [Part; 3]) -> Result<(), SetupError> {
     let [one, two, three] = parts;
@@ -79,7 +79,61 @@ pub(super) fn check_apart(parts: [Part; 3]) -> Result<(), SetupError> {
     Ok(())
 }
 
+const LINE_BYTES: usize = 64;
+
+/// Aligned so that rings share no cache line with anything else.
+#[derive(Default)]
+#[repr(C, align(64))]
+struct Line([AtomicU64; LINE_BYTES / 8]);
+
+/// Memory of this process, zeroed at first; clones share it.
+#[derive(Clone)]
+pub struct HostMemory {
+    lines: Arc<[Line]>,
+}
+
+impl HostMemory {
+    /// Allocates `len` bytes, rounded up to whole cache lines.
+    pub fn new(len: usize) -> Self {
+        let lines = (0..len.div_ceil(LINE_BYTES)).map(|_| Line::default());
+        Self {
+            lines: lines.collect(),
+        }
+    }
+
+    /// The size in bytes.
+    pub fn len(&self) -> usize {
+        size_of::<Line>() * Arc::as_ptr(&self.lines).len()
+    }
+
+    /// Whether the size is 0.
+    pub fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+}
+
+impl fmt::Debug for HostMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("HostMemory");
+        debug.field("len", &self.len()).finish_non_exhaustive()
+    }
+}
+
+// SAFETY: the pointer is into `lines`, which every clone keeps alive and in place by `Arc`, and
+// which is atomics only, so no plain reference to its bytes exists.
+unsafe impl RingMemory for HostMemory {
+    fn resolve(&self, addr: u64, len: usize) -> Option<NonNull<u8>> {
+        let start = usize::try_from(addr).ok()?;
+        let end = start.checked_add(len)?;
+        if end > self.len() {
+            return None;
+        }
+        // A raw pointer and no reference to all lines, which Miri would check for each atomic.
+        let first = Arc::as_ptr(&self.lines);
+        NonNull::new(first.cast::<u8>().wrapping_add(start).cast_mut())
+    }
+}
+
 #[cfg(test)]
-#[cfg(not(any(loom, miri)))]
-#[path = "guest_test.rs"]
+#[path = "memory_test.rs"]
 mod tests;

@@ -1,4 +1,4 @@
-//! Arrays of atomics in shared memory, each with the owner of the memory beside the pointer.
+//! Arrays of atomics in shared memory, each with the owner of the memory next to the pointer.
 //!
 //! Under loom they are loom's own atomics, shared by clones, because loom cannot track raw memory.
 

@@ -1,18 +1,13 @@
 //! The device side of a packed ring, owned by one thread at a time (virtio 1.3, 2.8).
 
+use super::ring::{Event, PackedRing, Position};
+use crate::virtqueue::descriptor::{self, Descriptor, INDIRECT, NEXT, Table, WRITE};
+use crate::virtqueue::memory::RingMemory;
+use crate::virtqueue::save::{self, Target};
+use crate::virtqueue::sync::{Ordering, fence};
 use crate::virtqueue::{
     Chain, DeviceControl, DeviceQueue, DeviceState, Features, Head, HeadState, PackedLayout,
     QueueError, RestoreError, RingKind, STATE_VERSION, SetupError, UsedError,
-    descriptor::{self, Descriptor, INDIRECT, NEXT, WRITE},
-    indirect::Table,
-    memory::RingMemory,
-    save::{self, Target},
-    sync::{Ordering, fence},
-};
-
-use super::{
-    position::Position,
-    ring::{Event, PackedRing},
 };
 
 /// The device side of a packed ring: takes available chains and gives them back as used.
@@ -210,7 +205,7 @@ impl<M: RingMemory> DeviceQueue for PackedDevice<M> {
         // The first descriptor is published last: the driver does not look at the others before it.
         let mut first_word = None;
         let mut result = Ok(());
-        // For an in-order ring: the place of the descriptor of the current run, whose chains are all full.
+        // For an in-order ring: the position of the descriptor of the current run, whose chains are all full.
         let mut run = None;
         for (head, len) in chains {
             let at = self.next_used;
@@ -225,7 +220,7 @@ impl<M: RingMemory> DeviceQueue for PackedDevice<M> {
             } else {
                 self.ring.at(place).store_rest(word, Ordering::Relaxed);
             }
-            // A chain whose writable bytes were all written needs no descriptor of its own if another follows.
+            // A chain whose writable bytes were all written needs no separate descriptor if another follows.
             run = (self.features.in_order && len == head.writable).then_some(place);
             self.next_used = at.advance(head.slots, size);
             self.taken -= head.slots;

@@ -2,7 +2,7 @@
 //!
 //! A list begins with its length, which is checked against the size of the queue first.
 
-use super::{RestoreError, STATE_VERSION, Target, at_most, kind::RingKind};
+use super::{RestoreError, RingKind, STATE_VERSION, Target, at_most};
 use crate::virtqueue::{Features, QueueError};
 
 /// Writes fields.

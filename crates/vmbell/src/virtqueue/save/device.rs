@@ -1,10 +1,7 @@
 //! The state of a device side: what is saved, and which values of it a queue can have.
 
-use super::{
-    RestoreError, RingKind, STATE_VERSION, Target, at_most,
-    codec::{Reader, Writer},
-    kind::SLOT,
-};
+use super::codec::{Reader, Writer};
+use super::{RestoreError, RingKind, SLOT, STATE_VERSION, Target, at_most};
 use crate::virtqueue::{Features, Head, QueueError};
 
 /// The number of this side in the bytes of a state.

@@ -1,11 +1,8 @@
 //! The state of a driver side: what is saved, and which values of it a queue can have.
 
-use super::{
-    MANY, RestoreError, RingKind, STATE_VERSION, Target, at_most,
-    codec::{Reader, Writer, undefined},
-    same,
-};
-use crate::virtqueue::{Features, QueueError, token};
+use super::codec::{Reader, Writer, undefined};
+use super::{MANY, RestoreError, RingKind, STATE_VERSION, Target, at_most, same};
+use crate::virtqueue::{Features, QueueError, poll};
 
 /// The number of this side in the bytes of a state.
 const SIDE: u8 = 1;
@@ -218,7 +215,7 @@ impl DriverState {
         // Half of what a position can be: it does not overflow for as long as a queue can last.
         at_most("position", self.position, u64::MAX >> 1)?;
         at_most("base", base, self.position)?;
-        if base != token::after_reset(base.wrapping_sub(1)) {
+        if base != poll::after_reset(base.wrapping_sub(1)) {
             return Err(undefined("base", base));
         }
         let since = self.position - base;

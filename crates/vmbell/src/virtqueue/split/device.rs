@@ -1,17 +1,14 @@
 //! The device side of a split ring, owned by one thread at a time (virtio 1.3, 2.7).
 
+use super::ring::{NO_INTERRUPT, NO_NOTIFY, SplitRing};
+use crate::virtqueue::descriptor::{self, INDIRECT, NEXT, Table, WRITE};
+use crate::virtqueue::memory::RingMemory;
+use crate::virtqueue::save::{self, Target};
+use crate::virtqueue::sync::{Ordering, fence};
 use crate::virtqueue::{
     Chain, DeviceControl, DeviceQueue, DeviceState, Features, Head, HeadState, QueueError,
-    RestoreError, RingKind, STATE_VERSION, SetupError, SplitLayout, UsedError,
-    descriptor::{self, INDIRECT, NEXT, WRITE},
-    indirect::Table,
-    memory::RingMemory,
-    need_event,
-    save::{self, Target},
-    sync::{Ordering, fence},
+    RestoreError, RingKind, STATE_VERSION, SetupError, SplitLayout, UsedError, need_event,
 };
-
-use super::ring::{NO_INTERRUPT, NO_NOTIFY, SplitRing};
 
 /// The device side of a split ring: takes available chains and gives them back as used.
 #[derive(Debug)]
@@ -206,7 +203,7 @@ impl<M: RingMemory> DeviceQueue for SplitDevice<M> {
         chains: impl IntoIterator<Item = (Head, u32)>,
     ) -> Result<(), UsedError> {
         let mut count = 0;
-        // For an in-order ring: the place of the element of the current run, if its last chain is full.
+        // For an in-order ring: the position of the element of the current run, if its last chain is full.
         let mut run = None;
         for (head, len) in chains {
             if let Err(error) = self.write_used(&head, len, count) {
@@ -214,7 +211,7 @@ impl<M: RingMemory> DeviceQueue for SplitDevice<M> {
                 return Err(error);
             }
             if self.features.in_order {
-                // A chain whose writable bytes were all written needs no element of its own if another follows.
+                // A chain whose writable bytes were all written needs no separate element if another follows.
                 let place = run.unwrap_or(self.used_index().wrapping_add(count));
                 self.ring.set_used(place, u32::from(head.id), len);
                 run = (len == head.writable).then_some(place);

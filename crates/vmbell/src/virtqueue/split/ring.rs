@@ -2,13 +2,10 @@
 //!
 //! Indices are stored with release and loaded with acquire; accesses to the entries are relaxed.
 
-use crate::virtqueue::{
-    PolledRing, SetupError, SplitLayout,
-    descriptor::{self, Descriptor},
-    memory::{RingMemory, Word, Words},
-    sync::{AtomicU16, AtomicU32, Ordering},
-    token,
-};
+use crate::virtqueue::descriptor::{self, Descriptor};
+use crate::virtqueue::memory::{RingMemory, Word, Words};
+use crate::virtqueue::sync::{AtomicU16, AtomicU32, Ordering};
+use crate::virtqueue::{PolledRing, SetupError, SplitLayout, poll};
 
 /// `VIRTQ_AVAIL_F_NO_INTERRUPT`: no used buffer notifications; ignored with event indices.
 pub(super) const NO_INTERRUPT: u16 = 1;
@@ -104,7 +101,7 @@ impl<M> SplitRing<M> {
         self.size
     }
 
-    /// The place of a free-running index in the available and used rings.
+    /// The position of a free-running index in the available and used rings.
     #[inline]
     fn slot(&self, index: u16) -> usize {
         usize::from(index & (self.size - 1))
@@ -115,7 +112,7 @@ impl<M> SplitRing<M> {
         self.descriptors.all()[usize::from(index)].store(addr, rest, Ordering::Relaxed);
     }
 
-    /// Both words of a descriptor; `None` if there is no such descriptor.
+    /// Both words of a descriptor; `None` if the index is past the table.
     #[inline]
     pub(super) fn descriptor(&self, index: u16) -> Option<(u64, u64)> {
         let descriptor = self.descriptors.all().get(usize::from(index));
@@ -184,7 +181,7 @@ impl<M> SplitRing<M> {
 impl<M: RingMemory> PolledRing for SplitRing<M> {
     #[inline]
     fn opaque(position: u64) -> u32 {
-        token::split_opaque(position)
+        poll::split_opaque(position)
     }
 
     #[inline]

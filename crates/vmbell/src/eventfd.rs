@@ -1,0 +1,210 @@
+//! Eventfds: identified as the kernel does, by the kernel object and not by the descriptor, and signalled and drained
+//! without ever blocking, although a guest, its sandbox or another process uses them too.
+//!
+//! Doorbells and irqfds are registered with a descriptor, and found again by the eventfd behind it: KVM compares the
+//! kernel objects, so a `dup()`ed or passed descriptor names the same registration. The kernel shows that identity as
+//! `eventfd-id` in `/proc/self/fdinfo` (Linux `fs/eventfd.c`, since 5.2). It is unique among open eventfds; each
+//! registration keeps a descriptor of its eventfd open.
+//!
+//! A `write` to a full eventfd without EFD_NONBLOCK sleeps until a reader drains it, and others can fill it or change
+//! the flag at any moment. The kernel itself signals by `eventfd_signal`, which adds 1 up to the limit and then reports
+//! EPOLLERR; KVM does so for ioeventfds. A request of asynchronous I/O that completes does it too (IOCB_FLAG_RESFD in
+//! Linux `include/uapi/linux/aio_abi.h`), and so does a [`Signaller`]. `pwritev2` with RWF_NOWAIT is refused for an
+//! eventfd.
+//!
+//! Any thread may use this. [`EventFd`] is the type of the vmm-sys-util crate that this library's interface has, in the
+//! version that it uses.
+//!
+//! ```
+//! use vmbell::eventfd::{EFD_NONBLOCK, EventFd, EventId};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let (one, other) = (EventFd::new(EFD_NONBLOCK)?, EventFd::new(EFD_NONBLOCK)?);
+//! assert_eq!(EventId::of(&one)?, EventId::of(&one.try_clone()?)?);
+//! assert_ne!(EventId::of(&one)?, EventId::of(&other)?);
+//! # Ok(())
+//! # }
+//! ```
+
+use std::os::fd::{AsRawFd, RawFd};
+use std::path::Path;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::{fs, io};
+
+use vmm_sys_util::aio::{IOCB_FLAG_RESFD, IoContext, IoControlBlock, IoEvent};
+
+pub use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EFD_SEMAPHORE, EventFd};
+
+const FDINFO: &str = "/proc/self/fdinfo";
+
+/// The identity of an eventfd, the same for all its descriptors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct EventId(u64);
+
+impl EventId {
+    /// The identity of the eventfd behind a descriptor of this process.
+    pub fn of(event: &impl AsRawFd) -> Result<Self, EventFdError> {
+        Self::in_directory(Path::new(FDINFO), event.as_raw_fd())
+    }
+
+    /// An identity made up by the caller, for tests and benches of registrations without eventfds.
+    #[doc(hidden)]
+    pub const fn from_raw(id: u64) -> Self {
+        Self(id)
+    }
+
+    fn in_directory(fdinfo: &Path, fd: RawFd) -> Result<Self, EventFdError> {
+        match fs::read_to_string(fdinfo.join(fd.to_string())) {
+            Ok(text) => parse(&text, fd),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if fdinfo.is_dir() {
+                    Err(EventFdError::BadFd { fd })
+                } else {
+                    Err(EventFdError::NoProc)
+                }
+            }
+            Err(source) => Err(EventFdError::Proc { fd, source }),
+        }
+    }
+}
+
+fn parse(fdinfo: &str, fd: RawFd) -> Result<EventId, EventFdError> {
+    let field = |name: &str| {
+        fdinfo
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+    };
+    if field("eventfd-count").is_none() {
+        return Err(EventFdError::NotEventFd { fd });
+    }
+    field("eventfd-id")
+        .and_then(|id| id.trim().parse().ok())
+        .map(EventId)
+        .ok_or(EventFdError::NoEventId { fd })
+}
+
+/// A descriptor that cannot be identified as an eventfd.
+#[derive(Debug, thiserror::Error)]
+pub enum EventFdError {
+    /// The file descriptor is not open.
+    #[error("file descriptor {fd} is not open")]
+    BadFd {
+        /// The descriptor.
+        fd: i32,
+    },
+    /// The file descriptor is something else.
+    #[error("file descriptor {fd} is not an eventfd")]
+    NotEventFd {
+        /// The descriptor.
+        fd: i32,
+    },
+    /// The kernel does not show the eventfd's identity; it does since Linux 5.2.
+    #[error(
+        "the kernel does not identify eventfd {fd}: /proc/self/fdinfo has no eventfd-id (Linux 5.2)"
+    )]
+    NoEventId {
+        /// The descriptor.
+        fd: i32,
+    },
+    /// `/proc/self/fdinfo` is missing, so no descriptor can be identified.
+    #[error("/proc/self/fdinfo is missing, so eventfds cannot be told apart: mount proc on /proc")]
+    NoProc,
+    /// The descriptor's file in `/proc/self/fdinfo` cannot be read.
+    #[error("cannot read /proc/self/fdinfo/{fd}")]
+    Proc {
+        /// The descriptor.
+        fd: i32,
+        /// The error of the read.
+        source: io::Error,
+    },
+}
+
+impl EventFdError {
+    /// The errno that the kernel's ioctl returns for this error.
+    pub const fn errno(&self) -> i32 {
+        match self {
+            Self::BadFd { .. } => libc::EBADF,
+            Self::NotEventFd { .. } => libc::EINVAL,
+            Self::NoEventId { .. } | Self::NoProc => libc::EOPNOTSUPP,
+            Self::Proc { .. } => libc::EIO,
+        }
+    }
+}
+
+/// Waits until a descriptor is ready (Linux 4.18, `include/uapi/linux/aio_abi.h`).
+const IOCB_CMD_POLL: u16 = 5;
+
+/// Signals eventfds for all threads of this process.
+#[derive(Debug)]
+pub struct Signaller {
+    /// Locked for one request, which completes at once.
+    context: Mutex<IoContext>,
+    /// What the requests wait for: an empty eventfd, which is always ready for a write.
+    ready: EventFd,
+}
+
+impl Signaller {
+    /// The signaller of this process.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel has no asynchronous I/O, or no more of it (`fs.aio-max-nr`).
+    pub fn of_process() -> io::Result<&'static Self> {
+        static SIGNALLER: OnceLock<Signaller> = OnceLock::new();
+        if let Some(signaller) = SIGNALLER.get() {
+            return Ok(signaller);
+        }
+        let new = Self {
+            context: Mutex::new(IoContext::new(1)?),
+            ready: EventFd::new(0)?,
+        };
+        // If two threads made one at the same time, the second is dropped here.
+        Ok(SIGNALLER.get_or_init(|| new))
+    }
+
+    /// Adds 1 to the count, up to the limit, and wakes those who wait for the eventfd.
+    pub fn signal(&self, event: &EventFd) {
+        let mut request = IoControlBlock {
+            aio_lio_opcode: IOCB_CMD_POLL,
+            aio_fildes: self.ready.as_raw_fd().cast_unsigned(),
+            aio_buf: libc::POLLOUT.unsigned_abs().into(),
+            aio_flags: IOCB_FLAG_RESFD,
+            aio_resfd: event.as_raw_fd().cast_unsigned(),
+            ..IoControlBlock::default()
+        };
+        let context = self.context.lock().unwrap_or_else(PoisonError::into_inner);
+        // It fails only if the kernel has no memory for the request.
+        let _ = context.submit(&[&mut request]);
+        let mut now = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let _ = context.get_events(0, &mut [IoEvent::default()], Some(&mut now));
+    }
+}
+
+/// Takes the count of `event` and returns whether it was above 0. It never blocks, whatever the flags of the eventfd. Any
+/// thread may use it.
+#[allow(unsafe_code)]
+pub fn drain(event: &EventFd) -> bool {
+    let mut count = 0_u64;
+    let buffer = libc::iovec {
+        iov_base: (&raw mut count).cast(),
+        iov_len: size_of_val(&count),
+    };
+    // SAFETY: one buffer, `count`, which outlives the call; the descriptor is open.
+    let read = unsafe {
+        libc::preadv2(
+            event.as_raw_fd(),
+            &raw const buffer,
+            1,
+            -1,
+            libc::RWF_NOWAIT,
+        )
+    };
+    read == 8
+}
+
+#[cfg(test)]
+#[path = "eventfd_test.rs"]
+mod tests;
