@@ -16,7 +16,7 @@ pub enum Event {
     UserspaceExit,
     /// `in` or `out`.
     Pio,
-    /// A load or store where there is no memory.
+    /// A load or store of unmapped memory.
     Mmio,
     /// `rdmsr` or `wrmsr`.
     Msr,

@@ -76,7 +76,7 @@ pub mod boot_fd {
 /// The most places with device memory that a guest can have.
 pub const MAX_DEVICE_MAPPINGS: usize = 12;
 
-/// Device memory of the guest, which is mapped from a boot descriptor of its own.
+/// Device memory of the guest, which is mapped from its own boot descriptor.
 #[repr(C)]
 #[derive(Debug)]
 pub struct DeviceMapping {
@@ -157,7 +157,7 @@ pub struct Control {
     pub redirects: SiteMap,
     /// The I/O APIC's pins: their redirection entries and resamplefds.
     pub pins: Pins,
-    /// The descriptors that wake each vCPU out of `hlt`, besides its mode word.
+    /// The descriptors that wake each vCPU out of `hlt`, in addition to its mode word.
     pub halt_fds: [HaltFds; MAX_VCPUS],
     /// The doorbells.
     pub doorbells: Table,
@@ -171,7 +171,7 @@ pub struct Control {
 pub struct HaltFds {
     /// An eventfd that wakes the vCPU and raises no interrupt. Stored before `epoll`.
     pub wake_eventfd: AtomicU32,
-    /// The epoll descriptor; 0 is none.
+    /// The epoll descriptor; 0 if it has no such descriptor.
     pub epoll: AtomicU32,
 }
 
@@ -228,7 +228,7 @@ impl SiteMap {
     }
 }
 
-/// What both sides write; the monitor trusts none of it.
+/// What both sides write; the monitor does not trust it.
 #[repr(C, align(4096))]
 #[derive(Debug)]
 pub struct Shared {
@@ -390,7 +390,7 @@ pub mod fault {
     pub const SYSCALL: u64 = 3;
     /// An access above the guest's 4 GiB.
     pub const ABOVE_GUEST_END: u64 = 4;
-    /// Instructions were fetched from where there is no memory.
+    /// Instructions were fetched from unmapped memory.
     pub const FETCH: u64 = 5;
     /// A string instruction whose buffer is not in RAM.
     pub const STRING: u64 = 6;

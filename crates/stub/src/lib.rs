@@ -2,7 +2,7 @@
 //!
 //! The crate is compiled twice. As a library it gives the monitor the layout, the doorbell table's reader, the
 //! decoder, the local APIC, the host's side of PV EOI and, with the feature `elf`, the finished stub in `ELF`. With
-//! `--cfg vmbell_stub_elf` (see `build.rs`) it is that stub, and has the modules in `elf/` besides.
+//! `--cfg vmbell_stub_elf` (see `build.rs`) it is that stub, and also has the modules in `elf/`.
 // The models, in loom's build, use std.
 #![cfg_attr(not(loom), no_std)]
 #![cfg_attr(vmbell_stub_elf, no_main)]

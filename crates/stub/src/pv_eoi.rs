@@ -2,7 +2,7 @@
 //!
 //! Linux `Documentation/virt/kvm/x86/msr.rst`, MSR_KVM_PV_EOI_EN; the state machine is that of
 //! `arch/x86/kvm/lapic.c` (`apic_sync_pv_eoi_to_guest`, `apic_sync_pv_eoi_from_guest`). The host's
-//! flag (`pending`) and the bit in guest memory together say how the EOI stands:
+//! flag (`pending`) and the bit in guest memory together give the state of the EOI:
 //!
 //! | flag | bit | state |
 //! |---|---|---|

@@ -64,7 +64,7 @@ impl VcpuMode {
     }
 
     /// The vCPU is about to sleep, and looks for requests after this. Returns what [`word`](Self::word) holds
-    /// until somebody wakes the vCPU: the value to pass to the futex wait.
+    /// until another thread wakes the vCPU: the value to pass to the futex wait.
     pub fn halt_in_futex(&self) -> u32 {
         self.0.fetch_or(HALTED, AcqRel) | HALTED
     }

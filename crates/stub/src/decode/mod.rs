@@ -1,16 +1,15 @@
 //! Decodes the instructions that the stub emulates, from their bytes.
 //!
 //! The stub has its own decoder because it has neither heap nor panics, and because it must fetch byte by
-//! byte: bytes behind the instruction may lie on a page that is not mapped. The decoder knows `mov` in its
+//! byte: bytes after the instruction may lie on a page that is not mapped. The decoder knows `mov` in its
 //! integer forms, port input and output with their string forms, `hlt`, `cli`, `sti`, `rdmsr` and `wrmsr`; for
 //! everything else it returns `None`. Encodings: Intel SDM volume 2, chapters 2 and 3 to 5.
 
-mod memory;
 mod reader;
 
-pub use memory::Memory;
-use memory::operand;
-use reader::{Prefixes, Reader};
+use reader::{Prefixes, Reader, operand};
+
+pub use reader::Memory;
 
 /// What an instruction does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,7 +105,7 @@ pub struct Instruction {
 pub const MAX_LEN: u8 = 15;
 
 /// Decodes one instruction; `None` if the stub does not emulate it. `fetch(n)` returns byte `n` of the
-/// instruction; it is called in order, and never for a byte behind the instruction's end.
+/// instruction; it is called in order, and never for a byte after the instruction's end.
 pub fn decode(fetch: impl FnMut(u8) -> u8) -> Option<Instruction> {
     let mut reader = Reader { fetch, len: 0 };
     let mut prefixes = Prefixes::default();

@@ -10,12 +10,11 @@
 use core::arch::global_asm;
 
 use crate::elf::context::{Context, RAX, RDI, RSI};
-use crate::elf::doorbell::{ring_all, ring_in};
-use crate::elf::fault::report;
+use crate::elf::exit::heavy_exit;
+use crate::elf::exit::{report, ring_all, ring_in};
 use crate::elf::interrupt;
 use crate::elf::kick::KICK;
 use crate::elf::percpu::{PerCpu, control, shared};
-use crate::elf::pio::heavy_exit;
 use crate::elf::trap::SIGTRAP;
 use crate::event::Event;
 use crate::layout::{fault, reason};

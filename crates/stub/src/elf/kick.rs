@@ -8,12 +8,11 @@
 //! The interrupt signal takes the same ways, but makes the vCPU look at its local APIC only.
 
 use crate::elf::context::Context;
-use crate::elf::direct;
 use crate::elf::entry::{stub_exit_begin, stub_exit_end, stub_resume};
-use crate::elf::handover::hand_over;
-use crate::elf::interrupt;
+use crate::elf::exit::hand_over;
 use crate::elf::percpu::PerCpu;
 use crate::elf::trap::SIGUSR1;
+use crate::elf::{direct, interrupt};
 use crate::layout::reason;
 use crate::sync::Ordering::Relaxed;
 

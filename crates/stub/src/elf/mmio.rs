@@ -2,11 +2,10 @@
 
 use crate::decode::{Instruction, Operation, Source, decode};
 use crate::elf::context::{Context, truncate};
-use crate::elf::doorbell::ring;
-use crate::elf::fault::{in_ram, report};
+use crate::elf::exit::heavy_exit;
+use crate::elf::exit::{in_ram, report, ring};
 use crate::elf::interrupt;
 use crate::elf::percpu::PerCpu;
-use crate::elf::pio::heavy_exit;
 use crate::event::Event;
 use crate::layout::{GUEST_END, PAGE, fault, reason};
 use crate::table::Kind;

@@ -1,5 +1,5 @@
 //! The stub itself: a static executable with no libc, no thread-local storage, no heap and no panics. It is the
-//! only code in the sandbox besides the guest's. Each vCPU thread runs the guest until it traps; the kernel's
+//! only code in the sandbox apart from the guest's. Each vCPU thread runs the guest until it traps; the kernel's
 //! signal frame has the guest's registers.
 
 // All of it works on signal frames, system calls and memory at fixed addresses.
@@ -8,10 +8,8 @@
 mod boot;
 mod context;
 mod direct;
-mod doorbell;
 mod entry;
-mod fault;
-mod handover;
+mod exit;
 mod interrupt;
 mod kick;
 mod mmio;

@@ -29,9 +29,9 @@ pub struct PerCpu {
     pub index: AtomicU32,
     /// Not 0: an interrupt waits for the guest to unmask.
     pub window: AtomicU32,
-    /// Not 0: the guest single-steps (TF) the instruction behind its `sti`.
+    /// Not 0: the guest single-steps (TF) the instruction after its `sti`.
     pub stepping: AtomicU32,
-    /// Address of the instruction behind the guest's last `sti`, until it is known to be executed; 0 is none.
+    /// Address of the instruction after the guest's last `sti`, until it is known to be executed; otherwise 0.
     pub shadow: AtomicU64,
     /// What decides whether the vCPU polls for an interrupt after it has signalled a resamplefd.
     pub resample_poll: ResamplePoll,

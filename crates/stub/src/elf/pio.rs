@@ -2,10 +2,8 @@
 //! `wrmsr`.
 
 use crate::decode::{Instruction, Operation, decode};
-use crate::elf::context::{Context, RAX, RCX, RDI, RDX, RSI, truncate};
-use crate::elf::doorbell::ring;
-use crate::elf::fault::{in_ram, report};
-use crate::elf::handover::hand_over;
+use crate::elf::context::{Context, RAX, RCX, RDI, RDX, RSI};
+use crate::elf::exit::{hand_over, heavy_exit, in_ram, report, ring};
 use crate::elf::interrupt::{self, MsrResult};
 use crate::elf::percpu::{PerCpu, control};
 use crate::event::Event;
@@ -21,7 +19,7 @@ pub fn emulate(frame: &mut Context, cpu: &PerCpu, first_byte: Option<u8>) {
     let rip = frame.rip;
     let decoded = decode(|place| {
         // SAFETY: the processor just fetched this instruction, and the decoder fetches no byte
-        // behind its end. A guest that rewrites it meanwhile can only make the stub fault, which
+        // after its end. A guest that rewrites it meanwhile can only make the stub fault, which
         // ends the sandbox.
         let byte = unsafe { (rip.wrapping_add(u64::from(place)) as *const u8).read_volatile() };
         match (place, first_byte) {
@@ -114,7 +112,7 @@ fn report_msr_fault(frame: &mut Context, cpu: &PerCpu) -> ! {
     report(frame, cpu, fault::MSR)
 }
 
-/// A write to a port: rings the doorbells that match, or else hands the write over to the monitor.
+/// A write to a port: rings the doorbells that match, otherwise hands the write over to the monitor.
 #[inline(always)]
 fn output(cpu: &PerCpu, rip: u64, port: u64, width: u8, value: u64) {
     interrupt::count(cpu, Event::Pio);
@@ -183,29 +181,6 @@ fn poke(address: u64, width: u8, value: u64) {
             ((address + place) as *mut u8).write_volatile((value >> (8 * place) & 0xff) as u8);
         };
     }
-}
-
-/// Hands an exit over to the monitor and returns the answer. It is out of line, so that a light exit saves no
-/// registers for it.
-#[inline(never)]
-pub fn heavy_exit(cpu: &PerCpu, reason: u32, rip: u64, address: u64, len: u8, data: u64) -> u64 {
-    let run = cpu.run();
-    let exit = &run.exit;
-    exit.reason.store(reason, Relaxed);
-    exit.len.store(u32::from(len), Relaxed);
-    exit.address.store(address, Relaxed);
-    exit.data.store(
-        if reason == reason::MSR_WRITE {
-            data
-        } else {
-            truncate(data, len)
-        },
-        Relaxed,
-    );
-    exit.rip.store(rip, Relaxed);
-    run.counters.heavy.fetch_add(1, Relaxed);
-    interrupt::count(cpu, Event::UserspaceExit);
-    hand_over(run)
 }
 
 /// Counts a trap at `rip`, and asks the monitor to patch the site once it has trapped `patch_after` times.

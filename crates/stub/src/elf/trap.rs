@@ -3,16 +3,11 @@
 use core::mem::offset_of;
 
 use crate::elf::context::Context;
-use crate::elf::direct;
 use crate::elf::entry::stub_start;
-use crate::elf::fault::report;
-use crate::elf::handover::await_entry;
-use crate::elf::interrupt;
-use crate::elf::kick;
-use crate::elf::mmio;
+use crate::elf::exit::{await_entry, report};
 use crate::elf::percpu::{PerCpu, control};
-use crate::elf::pio;
 use crate::elf::syscall::exit_group;
+use crate::elf::{direct, interrupt, kick, mmio, pio};
 use crate::layout::{GUEST_END, PATCH_BASE, PATCH_SIZE, exit_code, fault};
 use crate::sync::Ordering::Relaxed;
 

@@ -2,24 +2,17 @@
 //! thread of the monitor, and the stub ends its interrupt without the monitor.
 //!
 //! The redirection entries, the resamplefds and which lines are forwarded ([`Pins`]) are written by the monitor only;
-//! the sandbox reads them.
-//! The state of the lines ([`Lines`]) is written by both, one atomic word for each line. The rules are those of
-//! the 82093AA data sheet and, where that leaves a choice, of Linux `arch/x86/kvm/ioapic.c`. The guest's view,
-//! IOREGSEL and IOWIN, is in the monitor alone.
+//! the sandbox reads them. The state of the lines ([`Lines`]) is written by both, one atomic word for each line. The
+//! rules are those of the 82093AA data sheet and, where that leaves a choice, of Linux `arch/x86/kvm/ioapic.c`. The
+//! guest's view, IOREGSEL and IOWIN, is in the monitor alone.
 
-mod forwarded;
 mod line;
-mod line_state;
 mod pin_line;
 mod pins;
-mod redirection_entry;
 
-pub use forwarded::begin_service;
-pub use line::{Line, Lines};
-pub use line_state::{Activity, LineState, Source};
-pub use pin_line::{EoiActions, PinLine, eoi_pins};
-pub use pins::{PIN_RESAMPLEFDS, Pin, Pins};
-pub use redirection_entry::RedirectionEntry;
+pub use line::{Activity, Line, LineState, Lines, Source};
+pub use pin_line::{EoiActions, PinLine, begin_service, eoi_pins};
+pub use pins::{PIN_RESAMPLEFDS, Pin, Pins, RedirectionEntry};
 
 /// How many pins the I/O APIC has (82093AA).
 pub const PINS: usize = 24;

@@ -1,7 +1,7 @@
 //! Messages to local APICs: IPIs, message-signalled interrupts, and interrupts of the I/O APIC
 //! (SDM volume 3, "Interrupt Command Register" and "Message Address Register Format").
 
-use super::{Lapic, Raise, register};
+use super::{Lapic, Raise, registers};
 
 /// An interrupt message on its way to local APICs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -138,7 +138,7 @@ impl Lapic {
 
     /// The IPI that a write to ICR sends; `None` if its delivery mode is not emulated.
     pub(super) fn icr_message(&self, low: u32, high: u32) -> Option<Message> {
-        let logical = low & register::ICR_LOGICAL != 0;
+        let logical = low & registers::ICR_LOGICAL != 0;
         let destination = match low >> 18 & 3 {
             0 if self.is_x2apic() => Destination::wide(high, logical),
             0 => Destination::narrow((high >> 24) as u8, logical),

@@ -9,20 +9,18 @@
 //! IRR and TMR, on any thread; the monitor changes the EOI exit bitmap; the thread that runs the vCPU changes all
 //! else.
 
-mod access;
 mod message;
-mod register;
+mod registers;
 mod service;
-mod vectors;
 
-pub use access::Effect;
-pub use message::{Destination, Message, Mode};
-pub use register::{MMIO_BASE, MMIO_SIZE, MSR_APIC_BASE, MSR_BASE, MSR_END, Register};
-pub use service::{Eoi, Raise};
-pub use vectors::VectorSet;
+use core::iter;
 
 use crate::sync::AtomicU32;
-use crate::sync::Ordering::Relaxed;
+use crate::sync::Ordering::{AcqRel, Acquire, Relaxed};
+
+pub use message::{Destination, Message, Mode};
+pub use registers::{Effect, MMIO_BASE, MMIO_SIZE, MSR_APIC_BASE, MSR_BASE, MSR_END, Register};
+pub use service::{Eoi, Raise};
 
 /// The lowest vector of an interrupt; those below are exceptions.
 pub const FIRST_VECTOR: u8 = 16;
@@ -65,9 +63,9 @@ impl Lapic {
         }
         for (word, value) in [
             (&self.id, id),
-            (&self.mode, register::BASE_ENABLED),
+            (&self.mode, registers::BASE_ENABLED),
             (&self.tpr, 0),
-            (&self.svr, register::SVR_RESET),
+            (&self.svr, registers::SVR_RESET),
             (&self.ldr, 0),
             (&self.dfr, u32::MAX),
             (&self.esr, 0),
@@ -87,17 +85,93 @@ impl Lapic {
 
     /// Whether the APIC is in x2APIC mode: registers are MSRs.
     pub fn is_x2apic(&self) -> bool {
-        self.mode.load(Relaxed) == register::BASE_ENABLED | register::BASE_X2APIC
+        self.mode.load(Relaxed) == registers::BASE_ENABLED | registers::BASE_X2APIC
     }
 
     /// Whether the APIC is in xAPIC mode: registers are in the page at [`MMIO_BASE`].
     pub fn is_xapic(&self) -> bool {
-        self.mode.load(Relaxed) == register::BASE_ENABLED
+        self.mode.load(Relaxed) == registers::BASE_ENABLED
     }
 
     /// Whether the APIC accepts interrupts: globally enabled, and enabled by software (SVR bit 8).
     pub fn is_enabled(&self) -> bool {
-        let on = self.mode.load(Relaxed) & register::BASE_ENABLED != 0;
-        on && self.svr.load(Relaxed) & register::SVR_ENABLED != 0
+        let on = self.mode.load(Relaxed) & registers::BASE_ENABLED != 0;
+        on && self.svr.load(Relaxed) & registers::SVR_ENABLED != 0
+    }
+}
+
+/// A set of vectors that several threads may change.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct VectorSet([AtomicU32; 8]);
+
+impl VectorSet {
+    #[inline(always)]
+    fn word_and_bit(&self, vector: u8) -> (&AtomicU32, u32) {
+        (&self.0[usize::from(vector >> 5)], 1 << (vector & 31))
+    }
+
+    /// Adds a vector; returns whether it was not in the set before.
+    #[inline(always)]
+    pub fn insert(&self, vector: u8) -> bool {
+        let (word, bit) = self.word_and_bit(vector);
+        word.fetch_or(bit, AcqRel) & bit == 0
+    }
+
+    /// Removes a vector; returns whether it was in the set.
+    #[inline(always)]
+    pub fn remove(&self, vector: u8) -> bool {
+        let (word, bit) = self.word_and_bit(vector);
+        word.fetch_and(!bit, AcqRel) & bit != 0
+    }
+
+    /// Whether a vector is in the set.
+    #[inline(always)]
+    pub fn contains(&self, vector: u8) -> bool {
+        let (word, bit) = self.word_and_bit(vector);
+        word.load(Acquire) & bit != 0
+    }
+
+    /// Whether the set is empty; reads its words one after the other.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(|word| word.load(Acquire) == 0)
+    }
+
+    /// The highest vector in the set, which has the highest priority.
+    #[inline(always)]
+    pub fn highest(&self) -> Option<u8> {
+        const BASES: [u8; 8] = [224, 192, 160, 128, 96, 64, 32, 0];
+        for (word, base) in self.0.iter().rev().zip(BASES) {
+            if let Some(bit) = word.load(Acquire).checked_ilog2() {
+                return Some(base | (bit & 31) as u8);
+            }
+        }
+        None
+    }
+
+    /// The word with the 32 vectors from `32 * index` on.
+    #[inline(always)]
+    pub fn word(&self, index: u8) -> u32 {
+        self.0[usize::from(index & 7)].load(Acquire)
+    }
+
+    /// The vectors in the set; each word is read once.
+    pub fn iter(&self) -> impl Iterator<Item = u8> {
+        (0..8).flat_map(|index| {
+            let mut word = self.word(index);
+            iter::from_fn(move || {
+                let bit = word.checked_ilog2()?;
+                word ^= 1 << bit;
+                Some(index << 5 | (bit & 31) as u8)
+            })
+        })
+    }
+
+    /// Empties the set.
+    pub fn clear(&self) {
+        for word in &self.0 {
+            word.store(0, Relaxed);
+        }
     }
 }

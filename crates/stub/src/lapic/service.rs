@@ -1,6 +1,6 @@
 //! An interrupt from its request to its EOI: IRR, priorities, ISR (SDM volume 3, "Handling Interrupts").
 
-use super::{FIRST_VECTOR, Lapic, register};
+use super::{FIRST_VECTOR, Lapic, registers};
 use crate::sync::Ordering::Relaxed;
 
 /// The result of an interrupt request.
@@ -29,7 +29,7 @@ impl Lapic {
     pub fn raise(&self, vector: u8, level: bool) -> Raise {
         if vector < FIRST_VECTOR {
             self.pending_errors
-                .fetch_or(register::ESR_RECEIVE_ILLEGAL_VECTOR, Relaxed);
+                .fetch_or(registers::ESR_RECEIVE_ILLEGAL_VECTOR, Relaxed);
             return Raise::Refused;
         }
         if !self.is_enabled() {

@@ -13,7 +13,7 @@ use super::vcpu::{Idle, STOP, Shared, Vcpu};
 const LOW: u8 = 0x41;
 const HIGH: u8 = 0x51;
 
-/// Each of `vectors` is sent by a thread of its own, at any moment of the vCPU. The vCPU takes every interrupt
+/// Each of `vectors` is sent by its own thread, at any moment of the vCPU. The vCPU takes every interrupt
 /// that was accepted, each once.
 fn sent_by_others(idle: Idle, pv_eoi: bool, vectors: &'static [u8]) {
     check(move || {

@@ -38,7 +38,7 @@ impl Shared {
         })
     }
 
-    /// Sends a vector and returns whether it became an interrupt of its own.
+    /// Sends a vector and returns whether it became a separate interrupt.
     pub fn send(&self, vector: u8) -> bool {
         let message = Message {
             vector,
@@ -97,7 +97,7 @@ pub struct Vcpu {
 }
 
 impl Vcpu {
-    /// Runs the vCPU on a thread of its own until it has taken [`STOP`]. The thread returns the vectors that
+    /// Runs the vCPU on its own thread until it has taken [`STOP`]. The thread returns the vectors that
     /// the vCPU took.
     pub fn start(shared: &Arc<Shared>, idle: Idle, pv_eoi: bool) -> JoinHandle<Vec<u8>> {
         let shared = Arc::clone(shared);

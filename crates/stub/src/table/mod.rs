@@ -32,21 +32,16 @@
 //! - **Chunk**: a piece of a list, one cache line.
 //! - **Link**: the index of the overflow bucket or chunk that follows; 0 is the end.
 //!
-//! So a wildcard costs one probe and a datamatch two, however many doorbells there are. All-zero bytes are an empty table.
-//! vCPU threads read it, in the sandbox (which maps it read-only) or in the VMM; `vmbell::doorbell` writes it. The lookup
-//! neither allocates nor panics nor makes system calls, whatever the memory holds.
+//! So a wildcard costs one probe and a datamatch two, however many doorbells there are. All-zero bytes are an empty
+//! table. vCPU threads read it, in the sandbox (which maps it read-only) or in the VMM; `vmbell::doorbell` writes it.
+//! The lookup neither allocates nor panics nor makes system calls, whatever the memory holds.
 
-mod bucket;
 mod layout;
 mod lookup;
-mod signals;
-
-pub use bucket::{AddressBucket, ListChunk, MatchBucket, Probe};
-pub use layout::{
-    BUCKETS, CELLS, CHUNKS, CODE, GROUP, Kind, MATCH, MAX_ADDRESSES, MAX_ITEMS, MAX_MATCHES,
-    MAX_SIGNAL, OVERFLOWS, Table,
-};
-pub use lookup::cell_index;
-pub use signals::{Signals, SignalsIter};
 
 pub use crate::sync::{AtomicU32, AtomicU64, Ordering};
+pub use layout::{
+    AddressBucket, BUCKETS, CELLS, CHUNKS, CODE, GROUP, Kind, ListChunk, MATCH, MAX_ADDRESSES,
+    MAX_ITEMS, MAX_MATCHES, MAX_SIGNAL, MatchBucket, OVERFLOWS, Probe, Table,
+};
+pub use lookup::{Signals, SignalsIter, cell_index};

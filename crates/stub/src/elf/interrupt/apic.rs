@@ -1,7 +1,7 @@
 //! Answers the guest's accesses to its local APIC, as MSRs and in the page, and to MSR_KVM_PV_EOI_EN. IPIs go
 //! from the sender's thread straight to their vCPUs, without the monitor.
 
-use crate::elf::fault::in_ram;
+use crate::elf::exit::in_ram;
 use crate::elf::percpu::{PerCpu, control, own_pid, shared};
 use crate::elf::syscall::{futex_wake, ring_eventfd, tgkill};
 use crate::elf::trap::SIGUSR2;
@@ -63,7 +63,7 @@ pub fn write_msr(cpu: &PerCpu, index: u32, value: u64) -> MsrResult {
     MsrResult::Value(0)
 }
 
-/// Counts an MSR access. As in KVM, an x2APIC register counts as `kvm_apic` besides `kvm_msr`.
+/// Counts an MSR access. As in KVM, an x2APIC register counts as `kvm_apic` in addition to `kvm_msr`.
 fn count_msr(cpu: &PerCpu, index: u32) {
     if (MSR_BASE..MSR_END).contains(&index) {
         super::count(cpu, Event::Apic);
@@ -117,7 +117,7 @@ fn apply_effect(cpu: &PerCpu, effect: Effect) {
 pub fn complete_eoi(cpu: &PerCpu, eoi: Eoi) {
     super::count(cpu, Event::Eoi);
     if eoi.level || cpu.lapic().eoi_exit_bitmap.contains(eoi.vector) {
-        super::ioapic_eoi::eoi_pins(cpu, eoi.vector);
+        super::eoi::complete_ioapic_eoi(cpu, eoi.vector);
     }
 }
 

@@ -1,13 +1,13 @@
 //! `hlt`: the vCPU's thread sleeps in the sandbox until an interrupt can be delivered.
 
-use super::mask::is_masked;
+use super::inject::is_masked;
 use crate::elf::context::Context;
 use crate::elf::kick::{KICK, hand_over_kick};
 use crate::elf::percpu::{PerCpu, control};
 use crate::elf::syscall::{epoll_wait, futex_wait, ring_eventfd};
 use crate::sync::Ordering::{Acquire, Relaxed};
 
-/// Sleeps until an interrupt can be delivered; `frame.rip` is behind the `hlt`. A kick hands over to the
+/// Sleeps until an interrupt can be delivered; `frame.rip` is after the `hlt`. A kick hands over to the
 /// monitor from here, and the vCPU goes back to sleep when the monitor enters it again.
 pub fn halt(frame: &mut Context, cpu: &PerCpu) {
     let state = cpu.interrupts();

@@ -10,18 +10,9 @@
 //! the interrupt signal. That signal is handled here too, wherever it finds the vCPU.
 
 mod apic;
+mod eoi;
 mod halt;
 mod inject;
-mod ioapic_eoi;
-mod mask;
-mod pv_eoi;
-mod resample_poll;
-
-pub use apic::{MsrResult, is_lapic_address, load_lapic, read_msr, store_lapic, write_msr};
-pub use halt::{cancel_halt, halt};
-pub use inject::return_from_handler;
-pub use mask::{mask, mask_at_start, unmask};
-pub use resample_poll::ResamplePoll;
 
 use crate::elf::context::Context;
 use crate::elf::kick::{INTERRUPT, KICK};
@@ -29,6 +20,11 @@ use crate::elf::percpu::{PerCpu, control};
 use crate::elf::trap::{SIGUSR1, SIGUSR2};
 use crate::event::Event;
 use crate::sync::Ordering::Relaxed;
+
+pub use apic::{MsrResult, is_lapic_address, load_lapic, read_msr, store_lapic, write_msr};
+pub use eoi::ResamplePoll;
+pub use halt::{cancel_halt, halt};
+pub use inject::{mask, mask_at_start, return_from_handler, unmask};
 
 /// Whether this guest has local APICs.
 #[inline(always)]
@@ -68,14 +64,14 @@ fn leave_with_lapics(signal: u32, frame: &mut Context, cpu: &PerCpu) -> bool {
             handle_signal(cpu);
             true
         }
-        _ => mask::end_shadow(frame, cpu),
+        _ => inject::end_shadow(frame, cpu),
     }
 }
 
 /// Marks the vCPU as outside the guest. Returns whether it was in the guest or about to enter it.
 fn set_outside_guest(cpu: &PerCpu) -> bool {
     let was_inside = cpu.interrupts().mode.leave();
-    pv_eoi::complete(cpu);
+    eoi::complete(cpu);
     was_inside
 }
 
@@ -114,7 +110,7 @@ fn enter_with_lapics(frame: &mut Context, cpu: &PerCpu) {
     }
     cpu.interrupts().mode.enter();
     let waits = inject::inject_pending(frame, cpu);
-    mask::set_window(frame, cpu, waits);
+    inject::set_window(frame, cpu, waits);
     cpu.run().counters.events.count(Event::Entry);
 }
 

@@ -1,13 +1,13 @@
-//! Reads and writes of the local APIC's registers: as MSRs (x2APIC mode), in the page (xAPIC mode), and of the
-//! APIC base register, which switches between the two.
+//! The local APIC's registers: their offsets in the page and numbers among the MSRs, and the guest's reads and writes (SDM
+//! volume 3, "Local APIC Register Address Map" and "x2APIC Register Address Space").
 //!
-//! The thread that runs the vCPU calls them when the guest's instruction traps.
+//! They are MSRs in x2APIC mode and in the page in xAPIC mode; the APIC base register switches between the two. The thread
+//! that runs the vCPU calls this when the guest's instruction traps.
 
-use super::{Destination, Eoi, Lapic, Message, Mode, Register, register};
+use super::{Destination, Eoi, Lapic, Message, Mode};
 use crate::sync::Ordering::Relaxed;
-use register::{BASE_BSP, BASE_ENABLED, BASE_X2APIC, MMIO_BASE};
 
-/// The effect of a write besides the register's new value. After any write, call [`Lapic::next_interrupt`] again.
+/// The effect of a write in addition to the register's new value. After any write, call [`Lapic::next_interrupt`] again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Effect {
@@ -47,13 +47,13 @@ impl Lapic {
         };
         let (low, high) = ((value & 0xffff_ffff) as u32, (value >> 32) as u32);
         match register {
-            Register::Icr if low & register::ICR_RESERVED == 0 => {
+            Register::Icr if low & ICR_RESERVED == 0 => {
                 self.icr_high.store(high, Relaxed);
                 self.write(Register::Icr, low)
             }
             Register::Eoi | Register::Esr if value != 0 => Effect::Fault,
             Register::Tpr | Register::SelfIpi if value > 0xff => Effect::Fault,
-            Register::Svr if value & !u64::from(register::SVR_WRITABLE) != 0 => Effect::Fault,
+            Register::Svr if value & !u64::from(SVR_WRITABLE) != 0 => Effect::Fault,
             Register::Tpr | Register::Eoi | Register::Svr | Register::Esr | Register::SelfIpi => {
                 self.write(register, low)
             }
@@ -66,8 +66,7 @@ impl Lapic {
         let (index, byte) = mmio_register(offset);
         let value = match Register::from_index(index) {
             Some(Register::SelfIpi) | None => {
-                self.pending_errors
-                    .fetch_or(register::ESR_ILLEGAL_REGISTER, Relaxed);
+                self.pending_errors.fetch_or(ESR_ILLEGAL_REGISTER, Relaxed);
                 0
             }
             Some(register) => self.read(register),
@@ -89,8 +88,7 @@ impl Lapic {
         }
         match Register::from_index(index) {
             Some(Register::SelfIpi) | None => {
-                self.pending_errors
-                    .fetch_or(register::ESR_ILLEGAL_REGISTER, Relaxed);
+                self.pending_errors.fetch_or(ESR_ILLEGAL_REGISTER, Relaxed);
                 Effect::None
             }
             Some(register) => self.write(register, value),
@@ -140,7 +138,7 @@ impl Lapic {
         match register {
             Register::Id if self.is_x2apic() => self.id(),
             Register::Id => self.id() << 24,
-            Register::Version => register::VERSION,
+            Register::Version => VERSION,
             Register::Tpr => self.tpr().into(),
             Register::Ppr | Register::Apr => self.ppr().into(),
             Register::Eoi | Register::SelfIpi => 0,
@@ -162,8 +160,8 @@ impl Lapic {
             Register::Tpr => self.tpr.store(value & 0xff, Relaxed),
             Register::Eoi => return self.eoi().map_or(Effect::None, Effect::Eoi),
             Register::Ldr => self.ldr.store(value & 0xff00_0000, Relaxed),
-            Register::Dfr => self.dfr.store(value | !register::DFR_MODEL, Relaxed),
-            Register::Svr => self.svr.store(value & register::SVR_WRITABLE, Relaxed),
+            Register::Dfr => self.dfr.store(value | !DFR_MODEL, Relaxed),
+            Register::Svr => self.svr.store(value & SVR_WRITABLE, Relaxed),
             Register::Esr => self
                 .esr
                 .store(self.pending_errors.swap(0, Relaxed), Relaxed),
@@ -172,8 +170,7 @@ impl Lapic {
                 let Some(message) = self.icr_message(value, self.icr_high.load(Relaxed)) else {
                     return Effect::Fault;
                 };
-                self.icr_low
-                    .store(value & !register::ICR_SEND_PENDING, Relaxed);
+                self.icr_low.store(value & !ICR_SEND_PENDING, Relaxed);
                 return self.send(message);
             }
             Register::SelfIpi => {
@@ -193,7 +190,7 @@ impl Lapic {
     fn send(&self, message: Message) -> Effect {
         if message.vector < super::FIRST_VECTOR {
             self.pending_errors
-                .fetch_or(register::ESR_SEND_ILLEGAL_VECTOR, Relaxed);
+                .fetch_or(ESR_SEND_ILLEGAL_VECTOR, Relaxed);
             return Effect::None;
         }
         Effect::Ipi(message)
@@ -206,15 +203,121 @@ impl Lapic {
 
     /// Whether logical destinations are in the flat model rather than in the cluster model (DFR).
     pub(super) fn is_flat_model(&self) -> bool {
-        self.dfr.load(Relaxed) & register::DFR_MODEL == register::DFR_MODEL
+        self.dfr.load(Relaxed) & DFR_MODEL == DFR_MODEL
     }
 }
 
 fn msr_register(index: u32) -> Option<u8> {
-    u8::try_from(index.checked_sub(register::MSR_BASE)?).ok()
+    u8::try_from(index.checked_sub(MSR_BASE)?).ok()
 }
 
 /// The index of the register at an offset, and the byte in its 16 bytes.
 fn mmio_register(offset: u64) -> (u8, u32) {
     ((offset >> 4 & 0xff) as u8, (offset & 0xf) as u32)
+}
+
+/// Guest-physical address of the page of an xAPIC's registers.
+pub const MMIO_BASE: u64 = 0xfee0_0000;
+/// Size of that page in bytes.
+pub const MMIO_SIZE: u64 = 0x1000;
+/// The APIC base register, which says in which mode the APIC is.
+pub const MSR_APIC_BASE: u32 = 0x1b;
+/// The first MSR of an x2APIC.
+pub const MSR_BASE: u32 = 0x800;
+/// The MSR after the last MSR of an x2APIC.
+pub const MSR_END: u32 = 0x900;
+
+/// APIC base register: this is the bootstrap processor.
+const BASE_BSP: u32 = 1 << 8;
+/// APIC base register: x2APIC mode.
+pub(super) const BASE_X2APIC: u32 = 1 << 10;
+/// APIC base register: the APIC is on (global enable).
+pub(super) const BASE_ENABLED: u32 = 1 << 11;
+
+/// SVR after a reset: disabled.
+pub(super) const SVR_RESET: u32 = 0xff;
+/// SVR: enabled by software.
+pub(super) const SVR_ENABLED: u32 = 1 << 8;
+/// Writable bits of SVR: vector, enabled, focus checking.
+const SVR_WRITABLE: u32 = 0x3ff;
+/// DFR: the model of logical destinations, its only writable bits; the others read as 1.
+const DFR_MODEL: u32 = 0xf000_0000;
+
+/// ICR: the destination is logical.
+pub(super) const ICR_LOGICAL: u32 = 1 << 11;
+/// ICR: delivery status, send pending; never set here.
+const ICR_SEND_PENDING: u32 = 1 << 12;
+/// ICR: reserved bits of its low half.
+const ICR_RESERVED: u32 = 0xfff3_2000;
+
+/// ESR: send illegal vector, below 16.
+const ESR_SEND_ILLEGAL_VECTOR: u32 = 1 << 5;
+/// ESR: receive illegal vector, below 16.
+pub(super) const ESR_RECEIVE_ILLEGAL_VECTOR: u32 = 1 << 6;
+/// ESR: illegal register address.
+const ESR_ILLEGAL_REGISTER: u32 = 1 << 7;
+
+/// The version register: an integrated APIC; the field Max LVT Entry is 0, as there is no local vector table.
+const VERSION: u32 = 0x14;
+
+/// A register, in the page or as an MSR.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Register {
+    /// APIC ID.
+    Id,
+    /// Version.
+    Version,
+    /// Task priority.
+    Tpr,
+    /// Arbitration priority, of an xAPIC only.
+    Apr,
+    /// Processor priority.
+    Ppr,
+    /// End of interrupt.
+    Eoi,
+    /// Logical destination.
+    Ldr,
+    /// Destination format, of an xAPIC only.
+    Dfr,
+    /// Spurious-interrupt vector, and the software enable bit.
+    Svr,
+    /// In service, 32 vectors each: 0 to 7.
+    Isr(u8),
+    /// Trigger modes, 32 vectors each: 0 to 7.
+    Tmr(u8),
+    /// Interrupt requests, 32 vectors each: 0 to 7.
+    Irr(u8),
+    /// Error status.
+    Esr,
+    /// Interrupt command; the whole of it in an x2APIC, its low half in an xAPIC.
+    Icr,
+    /// The high half of the command, of an xAPIC only.
+    IcrHigh,
+    /// Self-IPI, of an x2APIC only.
+    SelfIpi,
+}
+
+impl Register {
+    /// The register with bits 11:4 of the offset in the page, or bits 7:0 of the MSR, as its index.
+    pub fn from_index(index: u8) -> Option<Self> {
+        Some(match index {
+            0x02 => Self::Id,
+            0x03 => Self::Version,
+            0x08 => Self::Tpr,
+            0x09 => Self::Apr,
+            0x0a => Self::Ppr,
+            0x0b => Self::Eoi,
+            0x0d => Self::Ldr,
+            0x0e => Self::Dfr,
+            0x0f => Self::Svr,
+            0x10..=0x17 => Self::Isr(index & 7),
+            0x18..=0x1f => Self::Tmr(index & 7),
+            0x20..=0x27 => Self::Irr(index & 7),
+            0x28 => Self::Esr,
+            0x30 => Self::Icr,
+            0x31 => Self::IcrHigh,
+            0x3f => Self::SelfIpi,
+            _ => return None,
+        })
+    }
 }

@@ -1,0 +1,175 @@
+//! The EOI of an interrupt, on the vCPU's thread: paravirtual EOI in the guest's RAM, and the EOI of an I/O APIC pin,
+//! which takes the line down and signals the pin's resamplefds. The monitor does that only where a pin has more
+//! resamplefds than the stub knows.
+//!
+//! A vCPU that has signalled a resamplefd polls for a moment for the device's next interrupt, here its answer: a device
+//! whose line was resampled raises it again if it has more work, and a device that polls does so within a microsecond.
+//! If the vCPU is back in the guest by then, a signal must make it leave, which costs several times as much. Whether
+//! polling pays is learnt as Linux learns it for halts (`virt/kvm/kvm_main.c`, `grow_halt_poll_ns`): a vCPU begins to
+//! poll when a device has answered within the time that a signal takes. It stops when no answer came while it polled,
+//! and each time lets about twice as many answers pass before it polls again.
+
+use super::apic::{complete_eoi, deliver};
+use crate::elf::exit::heavy_exit;
+use crate::elf::exit::in_ram;
+use crate::elf::percpu::{PerCpu, control, shared};
+use crate::elf::syscall::ring_eventfd;
+use crate::event::Event;
+use crate::ioapic::{self, EoiActions, Pin, PinLine};
+use crate::lapic::Message;
+use crate::layout::reason;
+use crate::pv_eoi::{Completion, GuestByte};
+use crate::sync::Ordering::Relaxed;
+use crate::sync::{AtomicU32, AtomicU64};
+
+struct GuestRam;
+
+impl GuestByte for GuestRam {
+    fn read(&self, address: u64) -> Option<u8> {
+        // SAFETY: RAM is mapped for good; the guest may write it meanwhile, hence volatile.
+        in_ram(address, 1).then(|| unsafe { (address as *const u8).read_volatile() })
+    }
+
+    fn write(&self, address: u64, value: u8) -> bool {
+        let is_there = in_ram(address, 1);
+        if is_there {
+            // SAFETY: as for `read`.
+            unsafe { (address as *mut u8).write_volatile(value) };
+        }
+        is_there
+    }
+}
+
+/// Arms paravirtual EOI; called when `vector` was just injected.
+pub fn arm(cpu: &PerCpu, vector: u8) {
+    let (pv_eoi, lapic) = (&cpu.interrupts().pv_eoi, cpu.lapic());
+    let is_level = lapic.tmr.contains(vector);
+    if is_level && ioapic::begin_service(&control().pins, &shared().lines, vector) {
+        pv_eoi.arm_forwarded(lapic, &GuestRam);
+    } else {
+        pv_eoi.arm(lapic, &GuestRam);
+    }
+}
+
+/// Does an armed EOI; called when the vCPU has just left the guest.
+#[inline(always)]
+pub fn complete(cpu: &PerCpu) {
+    if cpu.interrupts().pv_eoi.is_pending() {
+        complete_pending(cpu);
+    }
+}
+
+fn complete_pending(cpu: &PerCpu) {
+    let state = cpu.interrupts();
+    if let Completion::Completed(Some(eoi)) = state.pv_eoi.complete(cpu.lapic(), &GuestRam) {
+        super::count(cpu, Event::PvEoi);
+        complete_eoi(cpu, eoi);
+    }
+}
+
+struct StubEoi<'c> {
+    cpu: &'c PerCpu,
+    /// Whether a resamplefd was signalled.
+    signalled: bool,
+}
+
+impl EoiActions for StubEoi<'_> {
+    fn deliver(&mut self, message: Message) -> bool {
+        deliver(self.cpu, message)
+    }
+
+    fn resample(&mut self, _number: u8, pin: &Pin) {
+        self.signalled = true;
+        let one = control().one.as_ptr();
+        pin.resamplefds()
+            .for_each(|descriptor| ring_eventfd(descriptor, one));
+    }
+
+    fn count(&mut self, event: Event) {
+        super::count(self.cpu, event);
+    }
+}
+
+/// Does the EOI of each pin with `vector`, which has left service. It runs in a read-side section, whose end the
+/// removal of a resamplefd waits for.
+pub fn complete_ioapic_eoi(cpu: &PerCpu, vector: u8) {
+    let (pins, lines) = (&control().pins, &shared().lines);
+    let mut pin_lines = PinLine::with_vector(pins, lines, vector);
+    if pin_lines.any(|(_, pin_line)| pin_line.pin.needs_monitor_eoi()) {
+        heavy_exit(cpu, reason::EOI, 0, vector.into(), 0, 0);
+        return;
+    }
+    let sections = &shared().trap_sections;
+    let section = sections.enter(&control().phase);
+    let mut eoi = StubEoi {
+        cpu,
+        signalled: false,
+    };
+    ioapic::eoi_pins(pins, lines, vector, &mut eoi);
+    sections.leave(section);
+    if eoi.signalled {
+        poll_after_resample(cpu);
+    }
+}
+
+/// How long a vCPU polls, in TSC ticks: about 3 us, less than any signal takes.
+const POLL_TICKS: u64 = 9_000;
+/// An interrupt that comes within this many TSC ticks after the EOI, about 10 us, counts as the device's answer.
+const ANSWER_TICKS: u64 = 30_000;
+/// The most answers that pass before the vCPU tries to poll again.
+const MAX_SKIPS: u32 = 1023;
+
+/// What a vCPU has learnt. All-zero bytes mean that it does not poll.
+#[repr(C)]
+pub struct ResamplePoll {
+    /// The time (TSC) at which a resamplefd was last signalled without polling; 0 if there was none.
+    resampled_at: AtomicU64,
+    /// Not 0: the vCPU polls.
+    polls: AtomicU32,
+    /// How many answers must pass before the vCPU polls again.
+    skips_left: AtomicU32,
+    /// The value that `skips_left` started from last.
+    last_skips: AtomicU32,
+}
+
+/// Polls for the answer of a device whose resamplefd was just signalled, if polling pays.
+pub fn poll_after_resample(cpu: &PerCpu) {
+    let state = &cpu.resample_poll;
+    let start = now();
+    if state.polls.load(Relaxed) == 0 {
+        state.resampled_at.store(start, Relaxed);
+        return;
+    }
+    while now().wrapping_sub(start) < POLL_TICKS {
+        if !cpu.lapic().irr.is_empty() || cpu.pending_signals.load(Relaxed) != 0 {
+            state.last_skips.store(0, Relaxed);
+            return;
+        }
+        core::hint::spin_loop();
+    }
+    let more = (2 * state.last_skips.load(Relaxed) + 1).min(MAX_SKIPS);
+    state.last_skips.store(more, Relaxed);
+    state.skips_left.store(more, Relaxed);
+    state.polls.store(0, Relaxed);
+}
+
+/// An interrupt is injected into the guest: learns from it if it is the answer.
+pub fn learn_from_injection(cpu: &PerCpu) {
+    let state = &cpu.resample_poll;
+    let resampled_at = state.resampled_at.load(Relaxed);
+    if resampled_at == 0 {
+        return;
+    }
+    state.resampled_at.store(0, Relaxed);
+    if now().wrapping_sub(resampled_at) < ANSWER_TICKS {
+        match state.skips_left.load(Relaxed) {
+            0 => state.polls.store(1, Relaxed),
+            left => state.skips_left.store(left - 1, Relaxed),
+        }
+    }
+}
+
+fn now() -> u64 {
+    // SAFETY: `rdtsc` is allowed: the monitor does not set PR_TSC_SIGSEGV.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
