@@ -4,14 +4,12 @@
 //! [`Image::open`] reads and checks a file; [`Image::load`] copies it into guest RAM, with the
 //! [information](Boot) for its entry point. Both run on the caller's thread.
 
-mod area;
 mod contents;
 mod elf;
 mod error;
-mod foreign;
 mod linux;
+mod low_memory;
 mod multiboot;
-mod place;
 #[cfg(test)]
 #[path = "image_test.rs"]
 mod tests;
@@ -21,19 +19,19 @@ use std::path::Path;
 
 use object::ReadRef;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryError, GuestMemoryMmap};
+use vmbell_hypervisor::EntryPoint;
+
+use self::contents::{Contents, Parse};
+use self::linux::{Initrd, SetupHeader};
 
 pub use self::linux::Arm64Image;
 pub(super) use self::linux::TREE_LEN;
 pub use error::ImageError;
+pub(super) use low_memory::LOW_END;
 pub use object::read::Error as ElfError;
-pub(super) use place::LOW_END;
-
-use self::contents::{Contents, Parse};
-use self::linux::{Initrd, SetupHeader};
-use vmbell_hypervisor::EntryPoint;
 
 /// Guest-physical address of the information, which the image finds in a register.
-pub const INFORMATION: GuestAddress = GuestAddress(place::INFORMATION as u64);
+pub const INFORMATION: GuestAddress = GuestAddress(low_memory::INFORMATION as u64);
 
 /// The arguments and files with which an image is started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,14 +57,14 @@ struct Segment {
 }
 
 impl Segment {
-    /// Address behind the bytes from the file.
+    /// Address after the bytes from the file.
     fn end(&self) -> GuestAddress {
         let len = self.file.end.saturating_sub(self.file.start);
         GuestAddress(self.address.saturating_add(len))
     }
 }
 
-/// How an image is entered, and what it is told.
+/// How an image is entered, and with which information.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Protocol {
     Multiboot { align_modules: bool },
@@ -141,12 +139,12 @@ impl Image {
         let information = match &self.parsed.protocol {
             Protocol::Multiboot { align_modules } => {
                 eax = multiboot::LOADER_MAGIC;
-                ebx = place::INFORMATION;
+                ebx = low_memory::INFORMATION;
                 multiboot::information(&self.name, boot, ram, *align_modules)?
             }
             Protocol::Pvh => {
                 let initrd = initrd(end, linux::INITRD_LAST)?;
-                ebx = place::INFORMATION;
+                ebx = low_memory::INFORMATION;
                 linux::start_info(&self.name, boot, ram, initrd)?
             }
             Protocol::Linux(header) => {
@@ -156,7 +154,7 @@ impl Image {
                     return Err(ImageError::TooLarge { image, end, ram });
                 }
                 let initrd = initrd(end, header.initrd_last())?;
-                esi = place::INFORMATION;
+                esi = low_memory::INFORMATION;
                 header.boot_params(&self.name, boot, ram, initrd)?
             }
         };
@@ -173,12 +171,17 @@ impl Image {
     fn load_segments(&self, memory: &GuestMemoryMmap, ram: u64) -> Result<u64, ImageError> {
         let mut end = 0;
         for segment in &self.parsed.segments {
-            place::check(&self.name, segment, ram)?;
+            low_memory::check(&self.name, segment, ram)?;
             let address = GuestAddress(segment.address);
             self.contents
                 .copy(&segment.file, memory, address)
                 .map_err(|source| self.failed("its contents", source))?;
-            self.write(memory, &place::zeros(segment), segment.end(), "its zeros")?;
+            self.write(
+                memory,
+                &low_memory::zeros(segment),
+                segment.end(),
+                "its zeros",
+            )?;
             end = end.max(segment.address.saturating_add(segment.len));
         }
         Ok(end)
@@ -263,12 +266,12 @@ impl Parse for Parser<'_> {
         } else if let Some(header) = SetupHeader::find(head) {
             linux::parse_bzimage(header, name, contents)
         } else {
-            Err(foreign::refusal(name.to_owned(), head))
+            Err(error::refusal(name.to_owned(), head))
         }
     }
 }
 
-/// The length of a file; 0 if it cannot be told.
+/// The length of a file; 0 if it is not known.
 fn len<'d>(contents: impl ReadRef<'d>) -> u64 {
     contents.len().unwrap_or_default()
 }

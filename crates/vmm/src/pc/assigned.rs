@@ -1,7 +1,7 @@
 //! Devices of the host that a PC's guest drives itself. They share a container, and with it the guest's memory.
 //!
 //! A device that the host asks to have back is taken out of the guest while that runs, as if it had been pulled out:
-//! its configuration space reads as ones. That happens on a thread of its own.
+//! its configuration space reads as ones. That happens on its own thread.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -19,10 +19,10 @@ use vmbell_vfio::pci::{AssignedError, AssignedPci, GuestParts, VfioPci};
 
 /// The assigned devices of a PC.
 #[derive(Debug, Default)]
-pub(super) struct Assigned(Arc<Mutex<State>>);
+pub(super) struct Assigned(Arc<Mutex<AssignedState>>);
 
 #[derive(Debug, Default)]
-struct State {
+struct AssignedState {
     vfio: Option<Vfio>,
     /// The guest's memory, as long as a device has it.
     dma: Weak<DmaMap>,
@@ -40,7 +40,7 @@ impl Assigned {
     }
 }
 
-impl State {
+impl AssignedState {
     fn check(&self, name: &str) -> Result<(), PcError> {
         if self.names.iter().any(|other| other == name) {
             let name = name.to_owned();

@@ -1,32 +1,31 @@
 //! An arm64 board without firmware that boots a kernel of Linux, or an image made for QEMU's machine `virt`.
 //!
-//! It has RAM from 1 GiB, the backend's GICv3 with an ITS or GICv2, the CPU's timers, a serial port, and virtio devices on
-//! registers in memory. A device tree tells the image of all of them. The guest starts its other vCPUs, switches the
+//! It has RAM from 1 GiB, the backend's GICv3 with an ITS or GICv2, the CPU's timers, a serial port, and virtio devices
+//! on registers in memory. A device tree tells the image of all of them. The guest starts its other vCPUs, switches the
 //! machine off and resets it by PSCI, which the backend answers. Each vCPU runs on a thread of its own.
 
 mod error;
-mod layout;
 mod plug;
 mod tree;
 
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use plug::SERIAL;
 use vm_memory::{Bytes, GuestAddress};
-
-pub use error::VirtError;
-
-use self::layout::SERIAL;
-use self::tree::Description;
-use super::image::TREE_LEN;
-use super::off::{Off, Switch};
-use super::serial::{self, SerialPort};
-use super::{Arm64Image, Boot, Machine, Stop, ram};
 use vmbell::bus::BusRange;
 use vmbell::irq::{Gic, Routing};
 use vmbell_devices::SERIAL_LEN;
 use vmbell_hypervisor::aarch64::IMAGE_RAM;
 use vmbell_hypervisor::{Capability, EntryPoint, Hypervisor, Irqchip, VmConfig};
+
+use self::tree::Description;
+use super::image::TREE_LEN;
+use super::off::{Off, Switch};
+use super::serial::{self, SerialPort};
+use super::{Arm64Image, Boot, Machine, Stop, ram};
+
+pub use error::VirtError;
 
 /// The settings of a board.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

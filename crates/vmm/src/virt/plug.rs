@@ -1,23 +1,24 @@
-//! The virtio devices of the board: each has registers at a fixed address and one line.
+//! The address map of the board, and the virtio devices on it: each has registers at a fixed address and one line.
+//!
+//! Devices are where QEMU's machine `virt` has such devices (`hw/arm/virt.c`), since images made for it write to its
+//! serial port before they read the device tree.
 
 use std::sync::{Arc, PoisonError};
 
 use vm_memory::GuestMemoryMmap;
+use vmbell::bus::BusRange;
+use vmbell_devices::ChrTestdev;
+use vmbell_devices::virtio::mmio::Location;
+use vmbell_devices::virtio::vhost::Worker;
+use vmbell_devices::virtio::{Handler, VirtioConfig};
 
-use super::layout::{VIRTIO_MAX, virtio};
 use super::{Virt, VirtError};
 use crate::MachineError;
 use crate::mmio::Place;
 use crate::off::Off;
-use vmbell::bus::BusRange;
-use vmbell_devices::ChrTestdev;
-use vmbell_devices::virtio::Handler;
-use vmbell_devices::virtio::VirtioConfig;
-use vmbell_devices::virtio::mmio::Location;
-use vmbell_devices::virtio::vhost::Worker;
 
 impl Virt {
-    /// Adds a virtio device with so many queues.
+    /// Adds a virtio device with this number of queues.
     ///
     /// # Errors
     /// The board has no place for it, or the process no descriptors or threads.
@@ -42,7 +43,7 @@ impl Virt {
         self.at_next(W::NAME, config, |place| place.plug_worker(worker))
     }
 
-    /// Adds a device by which the guest ends the machine with a code of its own.
+    /// Adds a device by which the guest ends the machine with its own exit code.
     ///
     /// # Errors
     /// The board has no place for it.
@@ -79,5 +80,22 @@ impl Virt {
         })?;
         *devices += 1;
         Ok(())
+    }
+}
+
+/// The registers of the serial port.
+pub(super) const SERIAL: u64 = 0x0900_0000;
+
+/// The registers of the first virtio device, and how many devices there can be.
+const VIRTIO: u64 = 0x0a00_0000;
+pub(super) const VIRTIO_MAX: u32 = 32;
+/// The GSI of the first of them.
+const VIRTIO_GSI: u32 = 16;
+
+/// Where a virtio device is.
+pub(super) const fn virtio(index: u32) -> Location {
+    Location {
+        address: VIRTIO + Location::LEN * index as u64,
+        gsi: VIRTIO_GSI + index,
     }
 }

@@ -2,12 +2,12 @@
 //! Linux's `Documentation/devicetree/bindings`).
 
 use vm_fdt::{Error, FdtWriter};
-
-use super::layout::{SERIAL, virtio};
 use vmbell::irq::Gic;
 use vmbell_devices::virtio::mmio::Location;
 use vmbell_devices::{SERIAL_GSI, SERIAL_LEN};
 use vmbell_hypervisor::aarch64::{GICC, GICD, GICR, GICR_SIZE, IMAGE_RAM, ITS, cpu_affinity};
+
+use super::plug::{SERIAL, virtio};
 
 /// What differs from one board to the next.
 #[derive(Clone, Copy, Debug)]

@@ -6,8 +6,7 @@ use std::fmt;
 use object::ReadRef;
 
 use super::{INITRD_LAST, Initrd};
-use crate::image::area::{Area, memory_map};
-use crate::image::place::HIGH;
+use crate::image::low_memory::{Area, HIGH, memory_map};
 use crate::image::{Boot, ImageError, Parsed, Protocol, Segment, len};
 
 /// Offsets in the file, which are those in the boot parameters, too.
@@ -37,7 +36,7 @@ const HDRS: &[u8] = b"HdrS";
 const VERSION_MIN: u16 = 0x020a;
 /// The kernel's 32-bit part belongs at 1 MiB.
 const LOADED_HIGH: u8 = 1;
-/// The loader has no number of its own.
+/// The loader has no assigned number.
 const UNDEFINED_LOADER: u8 = 0xff;
 const SECTOR: u64 = 512;
 
@@ -86,7 +85,7 @@ impl SetupHeader {
         }
     }
 
-    /// The bytes of the boot parameters, and the command line behind them, for a machine whose RAM ends at `ram`.
+    /// The bytes of the boot parameters, and the command line after them, for a machine whose RAM ends at `ram`.
     pub(in crate::image) fn boot_params(
         &self,
         image: &str,

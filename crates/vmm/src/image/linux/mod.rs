@@ -1,20 +1,55 @@
-//! Kernels of Linux: an ELF (`vmlinux`) by PVH, and a bzImage by the 32-bit boot protocol. Other kernels with PVH's entry
-//! point boot, too. On arm64 it is an Image, or a flat file without its header.
+//! Kernels of Linux: an ELF (`vmlinux`) by PVH, and a bzImage by the 32-bit boot protocol. Other kernels with PVH's
+//! entry point boot, too. On arm64 it is an Image, or a flat file without its header.
 
 mod arm64;
 mod bzimage;
-mod initrd;
 mod pvh;
-mod refused;
-#[cfg(test)]
-#[path = "test.rs"]
-mod tests;
+
+use crate::image::ImageError;
 
 pub use self::arm64::Arm64Image;
 pub(crate) use self::arm64::TREE_LEN;
 pub(super) use self::bzimage::{SetupHeader, parse as parse_bzimage};
-pub(super) use self::initrd::Initrd;
 pub(super) use self::pvh::{parse as parse_elf, start_info};
 
 /// The highest address for an initrd of a kernel that names none.
 pub(super) const INITRD_LAST: u64 = 0x7fff_ffff;
+
+const PAGE: u64 = 4096;
+
+/// An initrd's place in RAM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::image) struct Initrd {
+    /// Guest-physical address, at a page boundary.
+    pub(in crate::image) address: u64,
+    /// Its size in bytes.
+    pub(in crate::image) len: u64,
+}
+
+impl Initrd {
+    /// The highest address for this number of bytes above the kernel, whose memory ends at `kernel`, up to the end of RAM, and not
+    /// above `last`.
+    pub(in crate::image) fn place(
+        image: &str,
+        len: usize,
+        kernel: u64,
+        ram: u64,
+        last: u64,
+    ) -> Result<Self, ImageError> {
+        let len = u64::try_from(len).unwrap_or(u64::MAX);
+        let end = ram.min(last.saturating_add(1));
+        let address = end.checked_sub(len).map(|address| address / PAGE * PAGE);
+        match address.filter(|address| *address >= kernel) {
+            Some(address) => Ok(Self { address, len }),
+            None => Err(ImageError::Initrd {
+                image: image.to_owned(),
+                len,
+                room: end.saturating_sub(kernel),
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "linux_test.rs"]
+mod tests;

@@ -4,11 +4,11 @@
 use object::elf::{FileHeader32, FileHeader64, PT_NOTE};
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, ReadRef};
+use vmbell_devices::ACPI_BASE;
 
 use super::Initrd;
-use crate::image::area::{Area, memory_map};
+use crate::image::low_memory::{Area, memory_map};
 use crate::image::{Boot, ImageError, Parsed, Protocol, Segment, elf};
-use vmbell_devices::ACPI_BASE;
 
 /// The name and the type of the note with the entry point (`XEN_ELFNOTE_PHYS32_ENTRY`).
 const NOTE_NAME: &[u8] = b"Xen";

@@ -6,9 +6,9 @@ use linux_loader::loader::elf::start_info::{
 };
 use proptest::prelude::*;
 use vm_memory::{ByteValued, Bytes, GuestAddress, GuestMemoryMmap};
+use vmbell_hypervisor::EntryPoint;
 
 use crate::{Boot, Image, ImageError};
-use vmbell_hypervisor::EntryPoint;
 
 const RAM: u64 = 64 << 20;
 const LOW: u64 = 0x9_fc00;
