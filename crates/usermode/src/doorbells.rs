@@ -4,16 +4,15 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, PoisonError};
 
-use vmm_sys_util::eventfd::EventFd;
-
-use super::error::UsermodeError;
-use super::removal::Unfinished;
-use super::revocation::{Revocation, SectionBarrier};
-use super::sandbox::Sandbox;
 use vmbell::doorbell::engine::TableWriter;
 use vmbell::doorbell::{DoorbellError, IoEventAddress, Pattern, RegisterError, Sharing};
 use vmbell::eventfd::EventId;
 use vmbell_hypervisor::Error;
+use vmm_sys_util::eventfd::EventFd;
+
+use super::error::UsermodeError;
+use super::revocation::{Revocation, SectionBarrier, Unfinished};
+use super::sandbox::Sandbox;
 
 /// Registers and removes the doorbells of a guest.
 #[derive(Debug)]

@@ -8,11 +8,11 @@
 //! the sandbox can write once, and checks it before use.
 //!
 //! With [`Irqchip::Split`](vmbell_hypervisor::Irqchip::Split) the stub emulates the local APICs, and `hlt` waits in the
-//! sandbox for an interrupt. [`Irqchip::Full`](vmbell_hypervisor::Irqchip::Full) adds an I/O APIC in the monitor, but no
-//! PIC and no timer.
+//! sandbox for an interrupt. [`Irqchip::Full`](vmbell_hypervisor::Irqchip::Full) adds an I/O APIC in the monitor, but
+//! no PIC and no timer.
 //!
-//! [`UsermodeVcpu::run`](vmbell_hypervisor::Vcpu::run) runs on its caller's thread, one thread for each vCPU. The engine
-//! starts further threads: one that starts all sandboxes, one for each sandbox that waits for its end, and one
+//! [`UsermodeVcpu::run`](vmbell_hypervisor::Vcpu::run) runs on its caller's thread, one thread for each vCPU. The
+//! engine starts further threads: one that starts all sandboxes, one for each sandbox that waits for its end, and one
 //! for each guest with irqfds that waits for these.
 //!
 //! ```
@@ -43,7 +43,6 @@
 #![cfg(target_arch = "x86_64")]
 
 mod descriptors;
-mod device_memory;
 mod doorbells;
 mod error;
 mod events;
@@ -59,7 +58,6 @@ mod probe;
 mod process;
 mod progress;
 mod ram;
-mod removal;
 mod revocation;
 mod sandbox;
 mod stop;
@@ -68,14 +66,14 @@ mod vcpu;
 mod vm;
 mod wait;
 
+use std::sync::Arc;
+
+use vmbell_hypervisor::{Capability, Error, Hypervisor, Support, Vm, VmConfig};
+
 pub use error::UsermodeError;
 pub use seccompiler::BackendError;
 pub use vcpu::UsermodeVcpu;
 pub use vm::UsermodeVm;
-
-use std::sync::Arc;
-
-use vmbell_hypervisor::{Capability, Error, Hypervisor, Support, Vm, VmConfig};
 
 /// The usermode backend.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,14 +1,17 @@
-//! Guest RAM: memory of a file, which the monitor and the sandbox map. The file is the engine's own or that of the
-//! caller's memory. Used by the thread that creates the guest.
+//! Guest RAM and device memory: memory of files, which the monitor and the sandbox map.
+//!
+//! The file of RAM is the engine's own or that of the caller's memory. Device memory is mapped by the sandbox at its
+//! start: later nothing in the sandbox may map anything. The thread that creates the guest runs this.
 
-use stub::layout::RAM_BASE;
+use stub::layout::{MAX_DEVICE_MAPPINGS, PATCH_BASE, PATCH_SIZE, RAM_BASE};
 use vm_memory::{
     FileOffset, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion, MmapRegion,
 };
+use vmbell_hypervisor::{DeviceMemoryRule, Error, VmConfig};
 
 use super::error::UsermodeError;
+use super::irqchip::IOAPIC_BASE;
 use super::mapping::{memory_file, seal};
-use vmbell_hypervisor::{Error, VmConfig};
 
 /// Guest RAM and the file behind it.
 #[derive(Debug)]
@@ -77,4 +80,28 @@ impl Ram {
             file: file.clone(),
         })
     }
+}
+
+/// Fails unless all device memory is where the sandbox has room for it, and not where the stub answers.
+pub fn check_device_memory(config: &VmConfig) -> Result<(), Error> {
+    for (address, memory) in &config.device_memory {
+        let refuse = |rule| {
+            Err(Error::DeviceMemory {
+                address: *address,
+                size: memory.size,
+                rule,
+            })
+        };
+        let (first, end) = (PATCH_BASE + PATCH_SIZE, IOAPIC_BASE);
+        if *address < first || address.saturating_add(memory.size) > end {
+            return refuse(DeviceMemoryRule::Place { first, end });
+        }
+        if config.device_memory.len() > MAX_DEVICE_MAPPINGS {
+            let most = MAX_DEVICE_MAPPINGS;
+            return refuse(DeviceMemoryRule::Count { most });
+        }
+        // The error of the sandbox that starts could not say what is wrong with it.
+        memory.map()?;
+    }
+    Ok(())
 }

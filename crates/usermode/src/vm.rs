@@ -8,27 +8,25 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use stub::layout::{MAX_VCPUS, PATCH_BASE, RAM_BASE};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
+use vmbell::doorbell::{Datamatch, IoEventAddress, Pattern, Sharing};
+use vmbell::eventfd::EventId;
+use vmbell::irq::{ForwardedLine, Gsi, IrqError, Msi, Route};
+use vmbell_hypervisor::measure::{BareExit, BareLoop, EventCounter, ExitCounts, Measure};
+use vmbell_hypervisor::{
+    AssignedDevices, Capability, CreatedVcpus, DeviceMemory, Doorbell, Error, ForwardedInterrupt,
+    IoEvents, IrqTrigger, Irqfd, Irqs, PatchMode, SpinPolicy, Vcpu, Vm, VmConfig,
+};
 use vmm_sys_util::eventfd::EventFd;
 
-use super::device_memory;
 use super::doorbells::{Doorbells, light_exits};
 use super::error::UsermodeError;
 use super::events::Events;
 use super::irqchip::{Interrupts, IrqfdWatcher};
 use super::patch::Patcher;
 use super::probe::unsupported;
-use super::ram::Ram;
+use super::ram::{self, Ram};
 use super::sandbox::Sandbox;
 use super::vcpu::UsermodeVcpu;
-use vmbell::doorbell::{Datamatch, IoEventAddress, Pattern, Sharing};
-use vmbell::eventfd::EventId;
-use vmbell::irq::{ForwardedLine, Gsi, IrqError, Msi, Route};
-use vmbell_hypervisor::CreatedVcpus;
-use vmbell_hypervisor::measure::{BareExit, BareLoop, EventCounter, ExitCounts, Measure};
-use vmbell_hypervisor::{
-    AssignedDevices, Capability, DeviceMemory, Doorbell, Error, ForwardedInterrupt, IoEvents,
-    IrqTrigger, Irqfd, Irqs, PatchMode, SpinPolicy, Vcpu, Vm, VmConfig,
-};
 
 /// What a guest's vCPUs and their kicks share.
 #[derive(Debug)]
@@ -107,7 +105,7 @@ fn check(config: &VmConfig) -> Result<(), Error> {
     }
     let most = u32::try_from(MAX_VCPUS).unwrap_or(u32::MAX);
     config.check(std::slice::from_ref(&(RAM_BASE..PATCH_BASE)), most)?;
-    device_memory::check(config)?;
+    ram::check_device_memory(config)?;
     if config.patch == PatchMode::Jmp && config.vcpus > 1 {
         let vcpus = config.vcpus;
         return Err(UsermodeError::JmpNeedsOneVcpu { vcpus }.into());

@@ -16,13 +16,12 @@ use stub::event::{Event, EventCounts};
 use stub::ioapic::{EoiActions, Lines, Pin, PinLine, Pins, Source, eoi_pins};
 use stub::lapic::{Lapic, Message, Raise};
 use stub::vcpu_mode::Notification;
-
-use super::eoi_exit_bitmap;
-use super::ioapic::{Change, IoApic};
-use super::msi;
-use super::resampler::Resampler;
 use vmbell::eventfd::EventId;
 use vmbell::irq::{Gsi, IrqError, Msi, Route, Routing, Target};
+
+use super::ioapic::{Change, IoApic};
+use super::messages;
+use super::resampler::Resampler;
 
 /// Routes, irqfds and the I/O APIC.
 #[derive(Debug)]
@@ -192,7 +191,7 @@ impl Controller {
             let leads = |gsi: &Gsi| self.routing.target(*gsi) == Some(Target::Pin(number));
             pin.set_forwarded(self.forwarded.iter().any(leads));
         }
-        eoi_exit_bitmap::scan(&self.routing, apics);
+        messages::scan_eoi_exit_bitmaps(&self.routing, apics);
     }
 
     /// A load from the I/O APIC; `None` if there is no I/O APIC here.
@@ -318,7 +317,7 @@ impl<'s> Apics<'s> {
     /// Sends an MSI, and says whether a local APIC took it.
     pub fn signal_msi(&self, msi: Msi) -> Result<bool, IrqError> {
         self.events.count(Event::MsiSetIrq);
-        Ok(self.deliver(msi::decode(msi)?))
+        Ok(self.deliver(messages::decode_msi(msi)?))
     }
 
     /// The vCPU that was notified last, and how; `None` if none was.

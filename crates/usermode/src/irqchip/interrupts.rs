@@ -12,17 +12,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use stub::event::EventCounts;
 use stub::ioapic::Source;
 use stub::vcpu_mode::Notification;
+use vmbell::eventfd::{EventId, Signaller, drain};
+use vmbell::irq::{Gsi, IrqError, Irqchip, Msi, Route};
+use vmbell_hypervisor::Error;
 use vmm_sys_util::eventfd::EventFd;
 
-use super::super::removal::Unfinished;
 use super::super::revocation::{Revocation, SectionBarrier};
 use super::super::sandbox::Sandbox;
 use super::controller::{Apics, Controller, Irqfd};
 use super::ioapic;
 use super::resampler::Resampler;
-use vmbell::eventfd::{EventId, Signaller, drain};
-use vmbell::irq::{Gsi, IrqError, Irqchip, Msi, Route};
-use vmbell_hypervisor::Error;
+use crate::revocation::Unfinished;
 
 /// The interrupt controllers of one guest, on the monitor's side.
 #[derive(Debug)]

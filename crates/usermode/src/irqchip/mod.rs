@@ -11,17 +11,16 @@
 //! library includes them, because nothing else of a backend is compiled for the model checker.
 
 mod controller;
-mod eoi_exit_bitmap;
 mod forwarded;
 mod interrupts;
 mod ioapic;
-mod msi;
+mod messages;
 mod resampler;
 mod watcher;
+
+#[cfg(test)]
+mod tests;
 
 pub use interrupts::Interrupts;
 pub use ioapic::BASE as IOAPIC_BASE;
 pub use watcher::IrqfdWatcher;
-
-#[cfg(test)]
-mod tests;

@@ -6,24 +6,22 @@
 //! instead become a jump to a trampoline, which rings the doorbell without a trap. A guest that reads its own
 //! code sees the change, so patching is off by default.
 
-mod hypercall;
 mod jump;
 mod trampoline;
 
 use std::fs::File;
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::sync::{Mutex, PoisonError};
 
 use stub::decode::{Instruction, Operation, decode};
 use stub::layout::{PATCH_OFFSET, PATCH_SIZE};
 use vm_memory::{Bytes, FileOffset, GuestAddress, GuestMemoryMmap, MmapRegion};
-
-pub use hypercall::hypercall_page;
+use vmbell_hypervisor::{Error, PatchMode};
 
 use self::jump::Jump;
 use self::trampoline::Trampolines;
 use super::sandbox::Sandbox;
-use vmbell_hypervisor::{Error, PatchMode};
+
+pub use trampoline::hypercall_page;
 
 /// How many traps a site needs before it is patched.
 pub const TRAPS_BEFORE_PATCH: u32 = 16;
@@ -53,11 +51,11 @@ pub fn map_trampolines(read_only: &File) -> Result<MmapRegion, Error> {
 #[derive(Debug)]
 pub struct Patcher {
     mode: PatchMode,
-    state: Mutex<State>,
+    state: Mutex<PatchState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct PatchState {
     jumps: Vec<Jump>,
     trampolines: Trampolines,
 }
@@ -108,7 +106,7 @@ impl Patcher {
         }
         let out = matches!(operation, Operation::Out { .. });
         if out && self.mode == PatchMode::Jmp && state.trampolines.count() < MAX_TRAMPOLINES {
-            let State { jumps, trampolines } = &mut *state;
+            let PatchState { jumps, trampolines } = &mut *state;
             if let Some(jump) = Jump::write(sandbox, memory, trampolines, site) {
                 jumps.push(jump);
                 return PatchOutcome::Jmp;

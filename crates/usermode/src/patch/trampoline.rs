@@ -1,11 +1,22 @@
-//! Trampolines: their addresses, and their code, which rings the doorbell and continues in the guest. Assembled
-//! on the thread that runs the vCPU; a vCPU in the sandbox runs them.
+//! The code that the engine writes for the guest: trampolines, which ring the doorbell and continue in the guest, and
+//! the hypercall page.
+//!
+//! A trampoline is assembled on the thread that runs the vCPU. The hypercall page has one indirect jump into the stub
+//! for hypercalls, and one for the return from interrupt handlers; it is assembled once for each sandbox, by the thread
+//! that starts it.
 
 use iced_x86::code_asm::{
-    CodeAssembler, dx, eax, edi, edx, esi, r8, r9, r10, r11, rax, rcx, rdi, rdx, rsi, rsp,
+    CodeAssembler, dx, eax, edi, edx, esi, qword_ptr, r8, r9, r10, r11, rax, rcx, rdi, rdx, rsi,
+    rsp,
 };
 use iced_x86::{IcedError, Instruction, OpKind, Register};
-use stub::layout::{PATCH_BASE, PATCH_SIZE, PORT_ENTRY};
+use stub::layout::{
+    HYPERCALL_ENTRY, HYPERCALL_PAGE, INTERRUPT_RETURN, INTERRUPT_RETURN_ENTRY, PATCH_BASE,
+    PATCH_SIZE, PORT_ENTRY,
+};
+use vmbell_hypervisor::Error;
+
+use super::INT3;
 
 /// One-byte opcodes that are invalid in 64-bit mode (Intel SDM volume 2, table A-2).
 const INVALID: [u8; 10] = [0x06, 0x07, 0x0e, 0x16, 0x17, 0x1e, 0x1f, 0x27, 0x2f, 0x37];
@@ -102,4 +113,31 @@ fn assemble(address: u64, out: &Instruction) -> Result<Vec<u8>, IcedError> {
     code.set_label(&mut end)?;
     code.zero_bytes()?;
     code.assemble(address)
+}
+
+/// Offset of the second jump in the page, in bytes.
+const RETURN_OFFSET: usize = ((INTERRUPT_RETURN - HYPERCALL_PAGE) & 0xfff) as usize;
+
+/// The bytes of the page, to be loaded at [`HYPERCALL_PAGE`].
+pub fn hypercall_page() -> Result<Vec<u8>, Error> {
+    let jump = |address, target| {
+        let mut code = CodeAssembler::new(64)?;
+        let mut entry = code.create_label();
+        code.jmp(qword_ptr(entry))?;
+        // Aligns the pointer to 8 bytes: the guest may have alignment checks on.
+        code.nops_with_size(2)?;
+        code.set_label(&mut entry)?;
+        code.dq(&[target])?;
+        code.assemble(address)
+    };
+    let assemble = || {
+        let mut page = jump(HYPERCALL_PAGE, HYPERCALL_ENTRY)?;
+        page.resize(RETURN_OFFSET, INT3);
+        page.extend(jump(INTERRUPT_RETURN, INTERRUPT_RETURN_ENTRY)?);
+        Ok(page)
+    };
+    assemble().map_err(|error: iced_x86::IcedError| Error::System {
+        operation: "assemble the hypercall page",
+        source: std::io::Error::other(error),
+    })
 }

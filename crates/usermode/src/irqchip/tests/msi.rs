@@ -1,9 +1,9 @@
 //! The messages that MSIs stand for.
 
 use stub::lapic::{Destination, Message, Mode};
-
-use super::super::msi::decode;
 use vmbell::irq::{IrqError, Msi};
+
+use super::super::messages::decode_msi;
 
 fn msi(address: u64, data: u32) -> Msi {
     Msi {
@@ -31,15 +31,15 @@ fn msi_says_vector_destination_mode_and_trigger() {
             level: false,
             destination,
         };
-        assert_eq!(decode(msi(address, data)).unwrap(), message);
+        assert_eq!(decode_msi(msi(address, data)).unwrap(), message);
     }
-    assert!(decode(msi(0xfee0_0000, 0x8041)).unwrap().level);
+    assert!(decode_msi(msi(0xfee0_0000, 0x8041)).unwrap().level);
 }
 
 #[test]
 fn msi_that_no_local_apic_takes_is_refused_whatever_its_redirection_hint() {
-    let error = decode(msi(0xfee0_0008, 0x241)).unwrap_err();
+    let error = decode_msi(msi(0xfee0_0008, 0x241)).unwrap_err();
     assert!(matches!(error, IrqError::Mode { mode: 2 }), "{error}");
-    let error = decode(msi(0xfed0_0000, 0x41)).unwrap_err();
+    let error = decode_msi(msi(0xfed0_0000, 0x41)).unwrap_err();
     assert!(matches!(error, IrqError::MsiAddress { .. }), "{error}");
 }

@@ -1,22 +1,47 @@
-//! The EOI exit bitmap of each local APIC: the vectors whose EOI must be seen at once, because an I/O APIC pin
-//! or a level-triggered message waits for it, so that paravirtual EOI must not defer it (Linux
-//! `ioapic_handled_vectors`; [`Lapic::eoi_exit_bitmap`] in the stub).
+//! Messages to local APICs: the one that an MSI encodes (Intel SDM volume 3, "Message Signalled Interrupts"; Linux
+//! `arch/x86/kvm/irq_comm.c`, `kvm_set_msi_irq`), and the EOI exit bitmap, which has the vectors of those whose EOI must be
+//! seen at once.
 //!
-//! The bitmaps are filled anew under the controller's lock, after each change of routes, redirection entries or
-//! irqfds (Linux `kvm_ioapic_scan_entry`). The stub may read them meanwhile.
+//! An I/O APIC pin or a level-triggered message waits for the EOI, so paravirtual EOI must not defer it (Linux
+//! `ioapic_handled_vectors`; [`Lapic::eoi_exit_bitmap`] in the stub). The bitmaps are filled anew under the controller's
+//! lock, after each change of routes, redirection entries or irqfds (Linux `kvm_ioapic_scan_entry`). The stub may read them
+//! meanwhile.
 
-use stub::lapic::{Lapic, Message};
+use stub::lapic::{Destination, Lapic, Message, Mode};
+use vmbell::irq::{IrqError, Msi, Routing, Target};
 
 use super::controller::Apics;
-use super::msi;
-use vmbell::irq::{Routing, Target};
+
+const LOGICAL: u64 = 1 << 2;
+/// The redirection hint: deliver to the vCPU with the lowest priority, whatever delivery mode the data has.
+const REDIRECTION_HINT: u64 = 1 << 3;
+const LEVEL: u32 = 1 << 15;
+
+/// Decodes an MSI. Fails if local APICs do not take it.
+pub fn decode_msi(msi: Msi) -> Result<Message, IrqError> {
+    msi.check()?;
+    let Msi { address, data, .. } = msi;
+    let bits = (data >> 8 & 7) as u8;
+    let mode = Mode::from_bits(bits.into()).ok_or(IrqError::Mode { mode: bits })?;
+    let is_hinted = address & REDIRECTION_HINT != 0;
+    Ok(Message {
+        vector: (data & 0xff) as u8,
+        mode: if is_hinted {
+            Mode::LowestPriority
+        } else {
+            mode
+        },
+        level: data & LEVEL != 0,
+        destination: Destination::narrow((address >> 12 & 0xff) as u8, address & LOGICAL != 0),
+    })
+}
 
 /// The pin of the real-time clock, whose vector is always in the bitmap (Linux `RTC_GSI`).
 const RTC_PIN: u8 = 8;
 
 /// Fills the bitmap of each local APIC from the redirection entries and the routes. The pins must know their
 /// resamplefds already.
-pub fn scan(routing: &Routing, apics: &Apics<'_>) {
+pub fn scan_eoi_exit_bitmaps(routing: &Routing, apics: &Apics<'_>) {
     let messages: Vec<_> = pin_messages(apics).chain(route_messages(routing)).collect();
     for lapic in apics.lapics {
         load_bitmap(lapic, &messages);
@@ -36,7 +61,7 @@ fn pin_messages(apics: &Apics<'_>) -> impl Iterator<Item = Message> {
 /// The level-triggered messages among the routes.
 fn route_messages(routing: &Routing) -> impl Iterator<Item = Message> {
     routing.routes().filter_map(|route| match route.target {
-        Target::Msi(msi) => msi::decode(msi).ok().filter(|message| message.level),
+        Target::Msi(msi) => decode_msi(msi).ok().filter(|message| message.level),
         Target::Pin(_) => None,
     })
 }
