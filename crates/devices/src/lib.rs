@@ -24,41 +24,34 @@
 
 mod acpi;
 mod chr_testdev;
-mod counter;
+mod consumers;
 #[cfg(test)]
 mod filled;
 mod fw_cfg;
-mod hook;
 mod listener;
 pub mod pc_testdev;
 pub mod pci;
 pub mod pci_testdev;
-mod pm1;
-mod pm_timer;
-mod poller;
+mod power;
 #[cfg(test)]
 mod registry_double;
 mod reset;
 mod rtc;
 mod serial;
-mod shutdown;
 pub mod virtio;
 
 pub use acpi::{ACPI_BASE, WAKING_VECTOR, acpi_tables};
 pub use chr_testdev::ChrTestdev;
-pub use counter::DoorbellCounter;
+pub use consumers::{DoorbellCounter, Hook, WordPoller};
 pub use fw_cfg::{FW_CFG_PORTS, FwCfg};
-pub use hook::Hook;
 pub use listener::Listener;
-pub use pm_timer::{PM_TIMER_LEN, PM_TIMER_PORT, PmTimer};
-pub use pm1::{
-    PM1_CONTROL_LEN, PM1_CONTROL_PORT, PM1_EVENT_LEN, PM1_EVENT_PORT, Pm1, SCI_GSI, Sleep,
+pub use power::{
+    PM_TIMER_LEN, PM_TIMER_PORT, PM1_CONTROL_LEN, PM1_CONTROL_PORT, PM1_EVENT_LEN, PM1_EVENT_PORT,
+    Pm1, PmTimer, SCI_GSI, Sleep,
 };
-pub use poller::WordPoller;
-pub use reset::{I8042, I8042_LEN, I8042_PORTS, PORT_A, PortA};
+pub use reset::{I8042, I8042_LEN, I8042_PORTS, PORT_A, PortA, SHUTDOWN_PORT, ShutdownPort};
 pub use rtc::{RTC_CENTURY, RTC_GSI, RTC_LEN, RTC_PORTS, Rtc};
 pub use serial::{SERIAL_GSI, SERIAL_LEN, SERIAL_PORTS, Serial};
-pub use shutdown::{SHUTDOWN_PORT, ShutdownPort};
 
 // The unit tests wait as those that run guests do.
 #[cfg(test)]

@@ -1,5 +1,6 @@
-//! Two ways to reset a PC: system control port A (0x92), and the keyboard controller, an Intel 8042 without a keyboard.
-//! Both run on the thread of the vCPU that accesses them.
+//! Ways in which a guest resets a PC or switches it off: system control port A (0x92), the keyboard controller, an
+//! Intel 8042 without a keyboard, and the shutdown port of Bochs, to which the guest writes the letters of `Shutdown`.
+//! All run on the thread of the vCPU that accesses them.
 //!
 //! Address line 20 is always on: neither device can switch it off.
 
@@ -126,6 +127,56 @@ impl<F: Fn() + Send + Sync> BusDevice for I8042<F> {
 impl<F> fmt::Debug for I8042<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("I8042")
+    }
+}
+
+/// The port of the device.
+pub const SHUTDOWN_PORT: u64 = 0x8900;
+
+const WORD: &[u8] = b"Shutdown";
+
+/// Calls a function when the guest has written the word.
+pub struct ShutdownPort<F> {
+    off: F,
+    /// How many letters of the word were written so far.
+    spelt: Mutex<usize>,
+}
+
+impl<F: Fn() + Send + Sync> ShutdownPort<F> {
+    /// A port that calls `off` on the thread of the vCPU that writes the last letter.
+    pub fn new(off: F) -> Self {
+        Self {
+            off,
+            spelt: Mutex::new(0),
+        }
+    }
+}
+
+impl<F: Fn() + Send + Sync> BusDevice for ShutdownPort<F> {
+    fn read(&self, _offset: u64, data: &mut [u8]) {
+        data.fill(0xff);
+    }
+
+    fn write(&self, _offset: u64, data: &[u8]) {
+        let mut spelt = self.spelt.lock().unwrap_or_else(PoisonError::into_inner);
+        for byte in data {
+            // After a wrong letter only that letter itself can be the first of a new word: no beginning of the
+            // word occurs again inside it.
+            *spelt = match WORD.get(*spelt) {
+                Some(wanted) if wanted == byte => *spelt + 1,
+                _ => usize::from(WORD.first() == Some(byte)),
+            };
+            if *spelt == WORD.len() {
+                *spelt = 0;
+                (self.off)();
+            }
+        }
+    }
+}
+
+impl<F> fmt::Debug for ShutdownPort<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ShutdownPort")
     }
 }
 

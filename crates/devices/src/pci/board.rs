@@ -1,8 +1,13 @@
-//! What a board decides for its PCI bus: the addresses of BARs, those where no BAR answers, and where INTx lines lead.
+//! What a board decides for its PCI bus: the addresses that BARs are assigned from, those where no BAR answers, and
+//! where INTx lines lead.
 
-use super::{Pin, Windows};
+use std::fmt;
+
 use vmbell::bus::BusRange;
 use vmbell::irq::Gsi;
+
+use super::Pin;
+use super::bar::{Bar, BarSpace};
 
 /// What a board decides for its PCI bus.
 #[derive(Clone, Debug)]
@@ -24,5 +29,68 @@ impl From<Windows> for Board {
             reserved: Vec::new(),
             intx: |_, _| None,
         }
+    }
+}
+
+/// A range of addresses, which is handed out from its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    range: BusRange,
+    /// The first free address; `None` if the range is used up to the last address.
+    next: Option<u64>,
+}
+
+impl Window {
+    /// A window of a whole range, all free.
+    pub const fn new(range: BusRange) -> Self {
+        Self {
+            range,
+            next: Some(range.first()),
+        }
+    }
+
+    /// The whole range.
+    pub const fn range(self) -> BusRange {
+        self.range
+    }
+
+    /// Takes the next `size` addresses, aligned to their size; `None` if there are not enough.
+    fn take(&mut self, size: u64) -> Option<u64> {
+        let base = self.next?.checked_next_multiple_of(size)?;
+        let taken = BusRange::new(base, size).ok()?;
+        if taken.last() > self.range.last() {
+            return None;
+        }
+        self.next = taken.last().checked_add(1);
+        Some(base)
+    }
+}
+
+impl fmt::Display for Window {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.range.fmt(f)
+    }
+}
+
+/// One window for each kind of BAR.
+#[derive(Clone, Copy, Debug)]
+pub struct Windows {
+    /// I/O ports.
+    pub io: Window,
+    /// Memory below 4 GiB.
+    pub memory32: Window,
+    /// Memory for 64-bit BARs.
+    pub memory64: Window,
+}
+
+impl Windows {
+    /// Takes an address for a BAR; the error is the window that has no room.
+    pub(super) fn take(&mut self, bar: Bar) -> Result<u64, Window> {
+        let window = match bar.space {
+            BarSpace::Io => &mut self.io,
+            BarSpace::Memory32 => &mut self.memory32,
+            BarSpace::Memory64 => &mut self.memory64,
+        };
+        window.take(bar.size).ok_or(*window)
     }
 }

@@ -8,9 +8,7 @@
 mod bar;
 mod board;
 mod capability;
-mod capability_list;
 mod config;
-mod host_bridge;
 mod msi;
 mod msix;
 mod msix_table;
@@ -18,30 +16,26 @@ mod registers;
 mod root;
 mod routes;
 mod slot;
-mod window;
 
 use std::fmt;
 
+use vmbell::bus::{BusError, BusRange};
+use vmbell::irq::Gsi;
+
 pub use bar::{BARS, Bar, BarSpace};
-pub use board::Board;
+pub use board::{Board, Window, Windows};
 pub use capability::{
     CAPABILITY_MSI, CAPABILITY_MSIX, Capability, CapabilityError, Found, find_capabilities,
 };
-pub use capability_list::CapabilityList;
 pub use config::{
     COMMAND, COMMAND_INTX_DISABLE, CONFIG_SIZE, ConfigSpace, INTERRUPT_LINE, Identity,
 };
-pub use host_bridge::HostBridge;
 pub use msi::{MsiCapability, MsiState};
 pub use msix::{BarPart, MsixCapability, MsixControl, MsixError};
 pub use msix_table::{MsixTable, read_pending};
-pub use registers::{Pin, Registers};
-pub use root::{CONFIG_PORTS, CONFIG_PORTS_LEN, PciRoot, SLOTS};
+pub use registers::{CapabilityList, Pin, Registers};
+pub use root::{CONFIG_PORTS, CONFIG_PORTS_LEN, HostBridge, PciRoot, SLOTS};
 pub use routes::{MessageRoute, Routes};
-pub use window::{Window, Windows};
-
-use vmbell::bus::{BusError, BusRange};
-use vmbell::irq::Gsi;
 
 /// A PCI function. Its methods run on the thread of the vCPU that accesses it.
 pub trait PciFunction: Send + Sync {

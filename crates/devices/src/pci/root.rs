@@ -1,12 +1,13 @@
-//! The root of the PCI bus, by configuration mechanism 1 (PCI 3.0, 3.2.2.3.2): the address of a register at port
-//! 0xcf8, its data at port 0xcfc.
+//! The root of the PCI bus, by configuration mechanism 1 (PCI 3.0, 3.2.2.3.2): the address of a register at port 0xcf8,
+//! its data at port 0xcfc. It also has the host bridge in slot 0, which guests look for when they probe for a PCI bus.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
-use super::slot::{Buses, Slot};
-use super::{Board, HostBridge, PciError, PciFunction};
 use vmbell::bus::{Bus, BusDevice, BusRange};
+
+use super::slot::{Buses, Slot};
+use super::{BARS, Bar, Board, Identity, PciError, PciFunction};
 
 /// The first of its eight ports.
 pub const CONFIG_PORTS: u64 = 0xcf8;
@@ -26,13 +27,13 @@ const ENABLE: u32 = 1 << 31;
 pub struct PciRoot {
     pio: Weak<Bus>,
     mmio: Weak<Bus>,
-    state: Mutex<State>,
+    state: Mutex<PciRootState>,
     on_conflict: OnceLock<OnConflict>,
 }
 
 type OnConflict = Box<dyn Fn(PciError) + Send + Sync>;
 
-struct State {
+struct PciRootState {
     /// The value that was written to port 0xcf8, with all bits.
     address: u32,
     board: Board,
@@ -46,7 +47,7 @@ impl PciRoot {
         let root = Arc::new(Self {
             pio: Arc::downgrade(pio),
             mmio: Arc::downgrade(mmio),
-            state: Mutex::new(State {
+            state: Mutex::new(PciRootState {
                 address: 0,
                 board,
                 slots: Vec::new(),
@@ -62,7 +63,7 @@ impl PciRoot {
     /// Adds a function in the next slot, with addresses assigned and decoding enabled, and returns the slot's number.
     pub fn add(&self, function: Arc<dyn PciFunction>) -> Result<usize, PciError> {
         let mut state = self.lock();
-        let State { board, slots, .. } = &mut *state;
+        let PciRootState { board, slots, .. } = &mut *state;
         if slots.len() >= SLOTS {
             return Err(PciError::NoSlot {
                 name: function.name(),
@@ -71,26 +72,26 @@ impl PciRoot {
         }
         let number = slots.len();
         let mut slot = Slot::new(function, number, board)?;
-        slot.tell();
-        let mut settled = Ok(());
+        slot.announce_registers();
+        let mut mapped = Ok(());
         self.with_buses(&board.reserved, |buses| {
-            slot.settle(buses, |conflict| {
-                settled = std::mem::replace(&mut settled, Ok(())).and(Err(conflict));
+            slot.map_bars(buses, |conflict| {
+                mapped = std::mem::replace(&mut mapped, Ok(())).and(Err(conflict));
             });
         });
-        if settled.is_err() {
+        if mapped.is_err() {
             self.with_buses(&board.reserved, |buses| slot.unmap(buses));
         } else {
             slots.push(Some(slot));
         }
-        settled.map(|()| number)
+        mapped.map(|()| number)
     }
 
     /// Removes the function in a slot while the guest runs, as if it were pulled out: none of its BARs is mapped any
     /// more, and its configuration space reads as ones. Returns whether there was one. Any thread may call it.
     pub fn remove(&self, slot: usize) -> bool {
         let mut state = self.lock();
-        let State { board, slots, .. } = &mut *state;
+        let PciRootState { board, slots, .. } = &mut *state;
         let Some(mut removed) = slots.get_mut(slot).and_then(Option::take) else {
             return false;
         };
@@ -113,18 +114,18 @@ impl PciRoot {
         let mut state = self.lock();
         state.address = 0;
         state.slots.iter_mut().flatten().for_each(Slot::restore);
-        self.settle(&mut state, Slot::reset);
+        self.remap_bars(&mut state, Slot::reset);
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, PciRootState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Maps the BARs where their registers say. All BARs that move are removed before any is added, so that two
-    /// can change places. In between, `act` is called for each slot, and the function is told its registers, so that
+    /// can change places. In between, `act` is called for each slot, and the function gets its registers, so that
     /// no BAR of it is mapped while it does not decode.
-    fn settle(&self, state: &mut State, act: fn(&Slot)) {
-        let State { board, slots, .. } = state;
+    fn remap_bars(&self, state: &mut PciRootState, act: fn(&Slot)) {
+        let PciRootState { board, slots, .. } = state;
         self.with_buses(&board.reserved, |buses| {
             slots
                 .iter_mut()
@@ -132,10 +133,10 @@ impl PciRoot {
                 .for_each(|slot| slot.withdraw(buses));
             for slot in slots.iter_mut().flatten() {
                 act(slot);
-                slot.tell();
+                slot.announce_registers();
             }
             for slot in slots.iter_mut().flatten() {
-                slot.settle(buses, |conflict| {
+                slot.map_bars(buses, |conflict| {
                     if let Some(report) = self.on_conflict.get() {
                         report(conflict);
                     }
@@ -157,7 +158,7 @@ impl PciRoot {
     }
 }
 
-impl State {
+impl PciRootState {
     /// The slot and the register that an access to the data port at `offset` means.
     ///
     /// All eight low bits of the address count. In the specification bits 1 and 0 are zero, and the port selects
@@ -195,7 +196,7 @@ impl BusDevice for PciRoot {
                 return;
             };
             slot.write(register, data);
-            self.settle(&mut state, |_| {});
+            self.remap_bars(&mut state, |_| {});
         } else if let (0, Ok(data)) = (offset, <[u8; 4]>::try_from(data)) {
             // Narrower accesses do not reach the address register (PCI 3.0, 3.2.2.3.2).
             state.address = u32::from_le_bytes(data);
@@ -207,6 +208,39 @@ impl fmt::Debug for PciRoot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(&self.lock().slots).finish()
     }
+}
+
+/// A host bridge without own registers.
+#[derive(Debug)]
+pub struct HostBridge;
+
+impl PciFunction for HostBridge {
+    fn name(&self) -> &'static str {
+        "host-bridge"
+    }
+
+    /// Intel's 82441FX, the host bridge of QEMU's `pc` machine.
+    fn identity(&self) -> Identity {
+        Identity {
+            vendor: 0x8086,
+            device: 0x1237,
+            class: 0x0600,
+        }
+    }
+
+    fn bars(&self) -> [Option<Bar>; BARS] {
+        [None; BARS]
+    }
+
+    fn read(&self, _bar: usize, _offset: u64, data: &mut [u8]) {
+        data.fill(0xff);
+    }
+
+    fn write(&self, _bar: usize, _offset: u64, _data: &[u8]) {}
+
+    fn moved(&self, _bar: usize, _base: Option<u64>) {}
+
+    fn reset(&self) {}
 }
 
 #[cfg(test)]

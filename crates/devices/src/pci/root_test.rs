@@ -1,10 +1,10 @@
 use std::sync::Mutex;
 
 use proptest::prelude::*;
+use vmbell::bus::BusReader;
 
 use super::*;
 use crate::pci::{BARS, Bar, BarSpace, Identity, Window, Windows};
-use vmbell::bus::BusReader;
 
 const PORTS: u64 = 0xc000;
 const MEMORY: u64 = 0xe000_0000;

@@ -68,7 +68,7 @@ pub(super) struct Slot {
     /// The registers at the start of the guest and after a reset.
     initial: ConfigSpace,
     /// Whether the function knows the registers as they are.
-    told: bool,
+    is_announced: bool,
     /// The range of each BAR on its bus; `None` if the BAR is not mapped.
     placed: [Option<BusRange>; BARS],
     /// The BARs of which a conflict has been reported.
@@ -116,7 +116,7 @@ impl Slot {
             function,
             config,
             initial,
-            told: false,
+            is_announced: false,
             placed: [None; BARS],
             reported: [false; BARS],
         })
@@ -148,7 +148,7 @@ impl Slot {
 
     /// Adds the BARs to the bus that are not mapped where their registers say. If something else has the addresses,
     /// the BAR stays unmapped until that is gone or the BAR moves; the first such conflict of each BAR is reported.
-    pub(super) fn settle(&mut self, buses: Buses<'_>, mut report: impl FnMut(PciError)) {
+    pub(super) fn map_bars(&mut self, buses: Buses<'_>, mut report: impl FnMut(PciError)) {
         for (index, bar) in self.function.bars().into_iter().enumerate() {
             let (None, Some(bar), Some(range)) =
                 (self.placed[index], bar, self.config.placed(index))
@@ -218,7 +218,7 @@ impl Slot {
             let own = &data[run.clone()];
             self.function.write_config(offset + run.start, own);
         }
-        self.told = false;
+        self.is_announced = false;
     }
 
     /// The parts of an access for which the function itself answers, each of them inside one dword.
@@ -234,11 +234,11 @@ impl Slot {
         })
     }
 
-    /// Tells the function its registers, if they may have changed. BARs that move have been withdrawn before, and are
-    /// settled afterwards.
-    pub(super) fn tell(&mut self) {
-        if !self.told {
-            self.told = true;
+    /// Announces its registers to the function if they may have changed. BARs that move have been withdrawn before, and are
+    /// mapped afterwards.
+    pub(super) fn announce_registers(&mut self) {
+        if !self.is_announced {
+            self.is_announced = true;
             self.function.configured(&self.config);
         }
     }
@@ -246,7 +246,7 @@ impl Slot {
     /// Restores the registers that the guest found at its start. [`reset`](Self::reset) has to follow.
     pub(super) fn restore(&mut self) {
         self.config = self.initial.clone();
-        self.told = false;
+        self.is_announced = false;
     }
 
     /// Resets the function.

@@ -231,8 +231,8 @@ fn write_of_command_and_status_is_split() {
     let (owner, slot) = slot(registers());
     let mut slot = slot.unwrap();
     slot.write(4, &[0x06, 0x04, 0x00, 0xf9]);
-    slot.tell();
-    slot.tell();
+    slot.announce_registers();
+    slot.announce_registers();
     let expected = [Event::Write(6, vec![0x00, 0xf9]), Event::Command(0x0406)];
     assert_eq!(owner.take(), expected);
 }

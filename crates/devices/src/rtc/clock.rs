@@ -3,8 +3,7 @@
 
 use std::time::Duration;
 
-use super::calendar::{DAY, Moment};
-use super::format::{CLOCK, Format};
+use super::time::{CLOCK, DAY, Format, Moment};
 
 /// Registers of the alarm: seconds, minutes, hours.
 const ALARM: [u8; 3] = [1, 3, 5];

@@ -4,19 +4,18 @@
 //! The time starts as the host's, in UTC. Vcpus' threads read and write the registers; a thread of the device's own
 //! (`vmbell-rtc`) raises the interrupts, and sleeps while none is enabled.
 
-mod calendar;
 mod clock;
-mod format;
+mod time;
 
-use std::fmt;
-use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::{fmt, io};
 
-use self::clock::Clock;
 use vmbell::bus::BusDevice;
 use vmbell::thread::{self, ThreadKind};
+
+use self::clock::Clock;
 
 /// The first of its two ports: the number of a register, and behind it the register.
 pub const RTC_PORTS: u64 = 0x70;

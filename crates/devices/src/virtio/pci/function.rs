@@ -1,22 +1,19 @@
 //! The device as a function of a PCI bus, on the threads of the vCPUs that access it.
 
-use std::fmt;
-use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{fmt, io};
 
 use super::bells::Bells;
 use super::interrupts::PciInterrupts;
-use super::layout::{self, Capabilities, Part};
+use super::layout::{self, Capabilities, Part, Window};
 use super::messages::Messages;
-use super::window::Window;
 use super::{GuestParts, common};
 use crate::pci::{BARS, Bar, ConfigSpace, Identity, PciFunction, Registers};
 use crate::virtio::control::{Control, QUEUE_SIZE_MAX};
 use crate::virtio::queues::Queues;
 use crate::virtio::server::{DriverSide, Server};
 use crate::virtio::vhost::{Vhost, Worker};
-use crate::virtio::{Handler, Interrupts, Refusal};
-use crate::virtio::{Notify, VirtioConfig};
+use crate::virtio::{Handler, Interrupts, Notify, Refusal, VirtioConfig};
 
 /// Red Hat's vendor ID, which all virtio devices have, and the device ID of type 0 (virtio 1.3, 4.1.2).
 const VENDOR: u16 = 0x1af4;

@@ -1,15 +1,18 @@
-//! Where the structures of the device are: in the BAR, each in a page of its own, and as capabilities in configuration
+//! Where the structures of the device are: in the BAR, each in its own page, and as capabilities in configuration
 //! space, which say so to the driver (virtio 1.3, 4.1.4).
+//!
+//! Drivers that cannot reach memory access the BAR by configuration space (4.1.4.9): they choose an address, and reads
+//! and writes of `pci_cfg_data` go there. It runs on the thread of the vCPU that configures.
 
 use crate::pci::{
-    BARS, Bar, BarSpace, Capability, CapabilityError, CapabilityList, MsixCapability,
+    BARS, Bar, BarSpace, Capability, CapabilityError, CapabilityList, ConfigSpace, MsixCapability,
 };
 
 /// The BAR, and its size in bytes.
 pub(super) const BAR: u8 = 0;
 const SIZE: u64 = 0x8000;
 
-/// Bytes of the common configuration up to `queue_device`; what is behind them belongs to features that are not offered.
+/// Bytes of the common configuration up to `queue_device`; what is after them belongs to features that are not offered.
 const COMMON_LEN: u32 = 56;
 /// The distance of the notification addresses of two queues, by which `queue_notify_off` is multiplied.
 const MULTIPLIER: u32 = 4;
@@ -32,7 +35,7 @@ const TYPE_CONFIG: u8 = 4;
 const TYPE_WINDOW: u8 = 5;
 
 /// Bytes of a capability without what only some types have.
-pub(super) const CAPABILITY_LEN: u8 = 16;
+const CAPABILITY_LEN: u8 = 16;
 
 /// A structure in the BAR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,12 +97,12 @@ pub(super) fn bars() -> [Option<Bar>; BARS] {
 pub(super) struct Capabilities {
     pub(super) list: CapabilityList,
     pub(super) msix: MsixCapability,
-    /// Offset of the capability of the [`Window`](super::window::Window).
+    /// Offset of the capability of the [`Window`](Window).
     pub(super) window: u8,
 }
 
 impl Capabilities {
-    /// Those of a device with this number of queues and of bytes of its own configuration, and with a vector of MSI-X for
+    /// Those of a device with this number of queues and of bytes of its configuration, and with a vector of MSI-X for
     /// each queue and for changes of the configuration.
     pub(super) fn new(queues: u16, config: usize) -> Result<Self, CapabilityError> {
         let mut list = CapabilityList::default();
@@ -146,4 +149,40 @@ fn window() -> Capability {
     capability.writable.extend([0xff; 8]);
     capability.own = 4;
     capability
+}
+
+/// The address that the driver has chosen; none at first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Window {
+    /// Offset of `pci_cfg_data`, four bytes of configuration space.
+    data: usize,
+    bar: u8,
+    offset: u32,
+    len: u32,
+}
+
+impl Window {
+    /// The place in the registers as they are, of the capability at an offset of configuration space.
+    pub(super) fn new(at: u8, config: &ConfigSpace) -> Self {
+        let at = usize::from(at);
+        let [bar, ..] = config.word(at + 4).to_le_bytes();
+        Self {
+            data: at + usize::from(CAPABILITY_LEN),
+            bar,
+            offset: config.dword(at + 8),
+            len: config.dword(at + 12),
+        }
+    }
+
+    /// Where in the BAR an access to these bytes of configuration space goes, and how many bytes go there. `None` if it
+    /// does not begin at the data, is shorter than what the driver has chosen, or leads nowhere.
+    pub(super) fn target(self, offset: usize, len: usize) -> Option<(u64, usize)> {
+        let chosen = usize::try_from(self.len).ok()?;
+        let sound = self.bar == BAR
+            && matches!(chosen, 1 | 2 | 4)
+            && self.offset.is_multiple_of(self.len)
+            && offset == self.data
+            && len >= chosen;
+        sound.then_some((self.offset.into(), chosen))
+    }
 }

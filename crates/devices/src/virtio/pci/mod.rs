@@ -1,10 +1,10 @@
 //! The transport on PCI (virtio 1.3, 4.1): a modern device, without the legacy interface.
 //!
 //! [`VirtioPci`] is a function whose one BAR has the common configuration, the notifications, the interrupt status and
-//! MSI-X; vCPU threads access it. Each queue has its own address for notifications. With [`Notify::Doorbell`] the address
-//! is a doorbell, and a thread that sleeps on its eventfd serves the queue, so that a notification does not leave the
-//! kernel; with [`Notify::Exit`] it comes to the vCPU's thread, which serves the queue itself. Each vector of MSI-X that
-//! the driver gives a message is an irqfd with a route, or is sent by a call ([`Raise`]).
+//! MSI-X; vCPU threads access it. Each queue has its own address for notifications. With [`Notify::Doorbell`] the
+//! address is a doorbell, and a thread that sleeps on its eventfd serves the queue, so that a notification does not
+//! leave the kernel; with [`Notify::Exit`] it comes to the vCPU's thread, which serves the queue itself. Each vector of
+//! MSI-X that the driver gives a message is an irqfd with a route, or is sent by a call ([`Raise`]).
 
 mod bells;
 mod common;
@@ -12,19 +12,18 @@ mod function;
 mod interrupts;
 mod layout;
 mod messages;
-mod window;
 
 use std::sync::Arc;
 
 use vm_memory::GuestMemoryMmap;
-
-pub use function::VirtioPci;
+use vmbell::bus::Backlog;
+use vmbell_hypervisor::{Error, IoEvents};
 
 #[cfg(doc)]
 use super::{Notify, Raise};
 use crate::pci::Routes;
-use vmbell::bus::Backlog;
-use vmbell_hypervisor::{Error, IoEvents};
+
+pub use function::VirtioPci;
 
 /// A function that is called if a doorbell or an interrupt cannot be set up, on the thread on which it happens.
 pub type OnError = Arc<dyn Fn(Error) + Send + Sync>;

@@ -1,20 +1,20 @@
-//! The power management registers PM1a of ACPI (ACPI 6.5, 4.8.3.1 and 4.8.3.2): events, and the control register by
-//! which a guest goes to sleep.
+//! The power management registers of ACPI: PM1a (ACPI 6.5, 4.8.3.1 and 4.8.3.2), which has events and the request to
+//! sleep, and the timer (4.8.3.3), 24 bits that count at 3.579545 MHz.
 //!
-//! The only event is that of the clock (RTC). ACPI mode is always on. Vcpus' threads access the registers, the clock's
-//! thread raises its event, and whoever runs the sleeping machine waits for it.
+//! The only event is that of the clock (RTC). ACPI mode is always on. vCPU threads access the registers, the clock's
+//! thread raises its event, and the thread that runs the sleeping machine waits for it.
 
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use vmbell::bus::BusDevice;
 
-/// The first port of the event registers: status, and behind it enable, two bytes each.
+/// The first port of the event registers: status, and after it enable, two bytes each.
 pub const PM1_EVENT_PORT: u16 = 0x600;
 /// How many ports the event registers have.
 pub const PM1_EVENT_LEN: u8 = 4;
-/// The first port of the control register, directly behind the event registers.
+/// The first port of the control register, directly after the event registers.
 pub const PM1_CONTROL_PORT: u16 = PM1_EVENT_PORT + PM1_EVENT_LEN as u16;
 /// How many ports the control register has.
 pub const PM1_CONTROL_LEN: u8 = 2;
@@ -37,7 +37,7 @@ const SLEEP: u16 = 1 << 13;
 /// How often a waiting thread asks whether it should go on waiting.
 const PERIOD: Duration = Duration::from_millis(20);
 
-/// How a guest sleeps. The values are those of QEMU, which the DSDT tells.
+/// How a guest sleeps. The values are those of QEMU, which the DSDT has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sleep {
     /// S3, suspend to RAM.
@@ -65,14 +65,14 @@ impl Sleep {
 
 /// The registers.
 #[derive(Debug, Default)]
-struct Registers {
+struct Pm1Registers {
     status: u16,
     enable: u16,
     control: u16,
     sci: bool,
 }
 
-impl Registers {
+impl Pm1Registers {
     const fn is_event(&self) -> bool {
         self.status & self.enable & RTC != 0
     }
@@ -89,10 +89,10 @@ impl Registers {
 
 /// The device, of which clones are one.
 #[derive(Clone)]
-pub struct Pm1(Arc<Shared>);
+pub struct Pm1(Arc<Pm1Shared>);
 
-struct Shared {
-    registers: Mutex<Registers>,
+struct Pm1Shared {
+    registers: Mutex<Pm1Registers>,
     raised: Condvar,
     sci: Box<dyn Fn(bool) + Send + Sync>,
     sleep: Box<dyn Fn(Sleep) + Send + Sync>,
@@ -105,7 +105,7 @@ impl Pm1 {
         sci: impl Fn(bool) + Send + Sync + 'static,
         sleep: impl Fn(Sleep) + Send + Sync + 'static,
     ) -> Self {
-        Self(Arc::new(Shared {
+        Self(Arc::new(Pm1Shared {
             registers: Mutex::default(),
             raised: Condvar::new(),
             sci: Box::new(sci),
@@ -137,12 +137,12 @@ impl Pm1 {
         true
     }
 
-    fn lock(&self) -> MutexGuard<'_, Registers> {
+    fn lock(&self) -> MutexGuard<'_, Pm1Registers> {
         let registers = self.0.registers.lock();
         registers.unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn interrupt(&self, registers: &mut Registers) {
+    fn interrupt(&self, registers: &mut Pm1Registers) {
         let level = registers.is_event();
         if std::mem::replace(&mut registers.sci, level) != level {
             (self.0.sci)(level);
@@ -198,6 +198,60 @@ impl fmt::Debug for Pm1 {
     }
 }
 
+/// The first of its ports.
+pub const PM_TIMER_PORT: u16 = 0x608;
+/// How many ports it has.
+pub const PM_TIMER_LEN: u8 = 4;
+
+const HERTZ: u64 = 3_579_545;
+const MASK: u64 = 0xff_ffff;
+
+/// The timer, which counts from its creation on. It runs on the thread of the vCPU that reads it.
+#[derive(Debug)]
+pub struct PmTimer {
+    begun: Instant,
+}
+
+impl PmTimer {
+    /// A timer that starts at 0 now.
+    pub fn new() -> Self {
+        Self {
+            begun: Instant::now(),
+        }
+    }
+}
+
+impl Default for PmTimer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The value of the timer after a time.
+fn ticks(elapsed: Duration) -> u32 {
+    // Only the low bits of the product are kept, so it may wrap.
+    let seconds = elapsed.as_secs().wrapping_mul(HERTZ);
+    let rest = u64::from(elapsed.subsec_nanos()) * HERTZ / 1_000_000_000;
+    (seconds.wrapping_add(rest) & MASK) as u32
+}
+
+impl BusDevice for PmTimer {
+    fn read(&self, offset: u64, data: &mut [u8]) {
+        let register = ticks(self.begun.elapsed()).to_le_bytes();
+        if let (0, Ok(whole)) = (offset, <&mut [u8; 4]>::try_from(&mut *data)) {
+            *whole = register;
+            return;
+        }
+        let from = usize::try_from(offset).unwrap_or(usize::MAX);
+        for (index, byte) in data.iter_mut().enumerate() {
+            let at = from.checked_add(index);
+            *byte = at.and_then(|at| register.get(at)).copied().unwrap_or(0);
+        }
+    }
+
+    fn write(&self, _offset: u64, _data: &[u8]) {}
+}
+
 #[cfg(test)]
-#[path = "pm1_test.rs"]
+#[path = "power_test.rs"]
 mod tests;

@@ -1,12 +1,63 @@
-//! A consumer thread that spins on a word in memory.
+//! Devices that take a doorbell, for measurements and boards: a counter on the bus, which a heavy exit increments, a
+//! hook that calls a function for each write, and a thread that spins on a word in memory.
+//!
+//! The first two run on the thread of the vCPU that writes.
 
-use std::io;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::thread::JoinHandle;
+use std::{fmt, io};
 
+use vmbell::bus::BusDevice;
 use vmbell::thread::{self, ThreadKind};
+
+/// Counts writes. Reads return the count, little-endian, cut to their width.
+///
+/// It runs on the thread of the vCPU that writes.
+#[derive(Debug, Default)]
+pub struct DoorbellCounter {
+    rings: AtomicU64,
+}
+
+impl DoorbellCounter {
+    /// How many writes there were.
+    pub fn rings(&self) -> u64 {
+        self.rings.load(Relaxed)
+    }
+}
+
+impl BusDevice for DoorbellCounter {
+    fn read(&self, _offset: u64, data: &mut [u8]) {
+        let count = self.rings().to_le_bytes();
+        for (byte, count) in data.iter_mut().zip(count) {
+            *byte = count;
+        }
+    }
+
+    fn write(&self, _offset: u64, _data: &[u8]) {
+        self.rings.fetch_add(1, Relaxed);
+    }
+}
+
+/// Calls a function for each write. Reads return zeros.
+pub struct Hook<F>(pub F);
+
+impl<F> fmt::Debug for Hook<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Hook")
+    }
+}
+
+impl<F: Fn() + Send + Sync> BusDevice for Hook<F> {
+    fn read(&self, _offset: u64, data: &mut [u8]) {
+        data.fill(0);
+    }
+
+    fn write(&self, _offset: u64, _data: &[u8]) {
+        (self.0)();
+    }
+}
 
 /// A thread that polls a word until this is dropped.
 #[derive(Debug)]

@@ -1,8 +1,8 @@
-use super::*;
-
-use crate::pci::{Pin, Window, Windows};
 use vmbell::bus::BusRange;
 use vmbell::irq::Gsi;
+
+use super::*;
+use crate::pci::{Pin, Window, Windows};
 
 /// The tables for a board on which all slots share the GSIs 16 to 19.
 fn tables_for(cpus: u32) -> Vec<u8> {
