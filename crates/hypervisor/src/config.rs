@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use stub::layout::PAGE;
 use vm_memory::{GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion};
+use vmbell::irq::Irqchip;
 
 use super::{CpuFeatures, DeviceMemory, Error};
-use vmbell::irq::Irqchip;
 
 /// The settings of a new guest.
 #[derive(Clone, Debug)]
@@ -22,7 +22,7 @@ pub struct VmConfig {
     ///
     /// The guest, and on the usermode backend its sandbox process, see what the caller writes, and the caller sees
     /// what they write. The usermode backend needs a shared mapping of a file that can be mapped as executable,
-    /// such as [`shared_memory`](crate::shared_memory()) makes. Nobody may shorten that file as long as the guest exists.
+    /// such as [`shared_memory`](crate::shared_memory()) makes. No process may shorten that file as long as the guest exists.
     pub memory: Option<GuestMemoryMmap>,
     /// Device memory that the guest has from its start, with its guest-physical addresses.
     pub device_memory: Vec<(u64, DeviceMemory)>,

@@ -1,16 +1,17 @@
-//! Memory of a device that the guest reaches without an exit, and the trait with which it is given to a guest.
+//! Memory of a device that the guest reaches without an exit, and the trait with which it is given to a guest; and
+//! guest memory that another process can map, too: that of a file without a name.
 
-use std::fmt;
 use std::fs::File;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
+use std::{fmt, io};
 
-use rustix::fs::{FileType, fstat};
+use rustix::fs::{FileType, MemfdFlags, SealFlags, fcntl_add_seals, fstat, memfd_create};
 use stub::layout::PAGE;
-use vm_memory::{FileOffset, MmapRegion};
+use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap, MmapRegion};
+use vmbell::irq::Gsi;
 
 use super::{Error, ForwardedInterrupt};
-use vmbell::irq::Gsi;
 
 /// A part of a file that the guest gets as memory, such as the registers of a device (a region of VFIO) or a memory
 /// file that a device model reads.
@@ -35,7 +36,7 @@ pub trait AssignedDevices: Send + Sync {
     /// is there.
     fn map_device_memory(&self, address: u64, memory: &DeviceMemory) -> Result<(), Error>;
 
-    /// Unmaps what was mapped at `address`. Once this returns, no vCPU reaches it. It is no error if nothing was there.
+    /// Unmaps what was mapped at `address`. Once this returns, no vCPU reaches it. Nothing there is not an error.
     fn unmap_device_memory(&self, address: u64) -> Result<(), Error>;
 
     /// Tells the backend of a VFIO file, a group's or a device's, before a device of it is opened (Linux
@@ -165,5 +166,41 @@ impl fmt::Display for Rule {
             }
             Self::Count { most } => write!(f, "a guest can have {most} such places"),
         }
+    }
+}
+
+/// Makes one region of memory. The file's size cannot change, so no process that maps it can take it away.
+///
+/// # Errors
+///
+/// If the host has no such memory left.
+pub fn shared_memory(base: GuestAddress, size: u64) -> io::Result<GuestMemoryMmap> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let file = File::from(memfd_create(c"vmbell-memory", flags)?);
+    file.set_len(size)?;
+    fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+    let len = usize::try_from(size).map_err(io::Error::other)?;
+    let range = (base, len, Some(FileOffset::new(file, 0)));
+    GuestMemoryMmap::from_ranges_with_files([range]).map_err(io::Error::other)
+}
+
+#[cfg(test)]
+#[cfg(not(miri))]
+mod tests {
+    use std::os::unix::fs::FileExt;
+
+    use vm_memory::{Bytes, GuestMemoryBackend, GuestMemoryRegion};
+
+    use super::*;
+
+    #[test]
+    fn what_is_written_to_the_memory_is_in_the_file_whose_size_stays() {
+        let memory = shared_memory(GuestAddress(0x1000), 0x2000).unwrap();
+        memory.write_slice(b"here", GuestAddress(0x1800)).unwrap();
+        let file = memory.iter().next().unwrap().file_offset().unwrap();
+        let mut bytes = [0; 4];
+        file.file().read_exact_at(&mut bytes, 0x800).unwrap();
+        assert_eq!(&bytes, b"here");
+        assert!(file.file().set_len(0).is_err());
     }
 }

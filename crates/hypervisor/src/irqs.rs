@@ -1,12 +1,15 @@
-//! Interrupts from host to guest: the trait with which a device or a thread interrupts a guest.
+//! Interrupts from host to guest: the trait with which a device or a thread interrupts a guest, and the one for
+//! interrupts of assigned devices that the guest ends by itself.
+//!
+//! For those, the guest's own end of interrupt completes the physical interrupt, without an eventfd or a thread.
 
 use std::fmt;
 use std::sync::Arc;
 
+use vmbell::irq::{ForwardedLine, Gsi, Msi, Route};
 use vmm_sys_util::eventfd::EventFd;
 
 use super::{Error, Irqfd};
-use vmbell::irq::{ForwardedLine, Gsi, Msi, Route};
 
 /// Registers irqfds, sets routes, drives lines and sends messages, from any thread. Every [`Vm`](super::Vm)
 /// implements it.
@@ -57,4 +60,22 @@ impl IrqTrigger for EventFd {
         // The write fails only if the count is at its limit: then a signal is pending already.
         let _ = self.write(1);
     }
+}
+
+/// An interrupt of a device that goes to the guest directly, until this is dropped. Then it takes the way through
+/// VFIO's eventfds again, also if the guest has not ended it.
+pub trait ForwardedInterrupt: Send + Sync + fmt::Debug {
+    /// What the interrupt has done since it was forwarded.
+    fn state(&self) -> Result<ForwardedState, Error>;
+}
+
+/// What a forwarded interrupt has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ForwardedState {
+    /// Physical interrupts that the guest got.
+    pub injected: u64,
+    /// Physical interrupts that took another way; 0 unless something is wrong.
+    pub signalled: u64,
+    /// Whether the guest has an interrupt that it has not ended.
+    pub is_active: bool,
 }

@@ -7,15 +7,12 @@ mod buses;
 mod capability;
 mod config;
 mod cpu_features;
-mod created_vcpus;
 mod device_memory;
 mod error;
 mod exit;
-mod forwarded_interrupt;
 mod ioevents;
 mod irqs;
 mod registration;
-mod shared_memory;
 mod stage;
 
 pub mod aarch64;
@@ -28,27 +25,22 @@ pub mod x86_64;
 use std::fmt;
 use std::sync::Arc;
 
+use measure::Measure;
 use vm_memory::GuestMemoryMmap;
+use vmbell::irq::Gic;
 
 pub use buses::Buses;
 pub use capability::{Capability, Support};
 pub use config::{Containment, PatchMode, SpinPolicy, VmConfig};
 pub use cpu_features::{CpuFeatures, CpuidRegister};
-pub use created_vcpus::CreatedVcpus;
-pub use device_memory::{AssignedDevices, DeviceMemory, Rule as DeviceMemoryRule};
+pub use device_memory::{AssignedDevices, DeviceMemory, Rule as DeviceMemoryRule, shared_memory};
 pub use error::{Error, chain};
 pub use exit::{Fault, VmEntry, VmExit};
-pub use forwarded_interrupt::{ForwardedInterrupt, ForwardedState};
 pub use ioevents::IoEvents;
-pub use irqs::{IrqTrigger, Irqs};
+pub use irqs::{ForwardedInterrupt, ForwardedState, IrqTrigger, Irqs};
 pub use registration::{Doorbell, Irqfd};
-pub use shared_memory::shared_memory;
-pub use stage::Stage;
-
+pub use stage::{CreatedVcpus, Stage};
 pub use vmbell::irq::Irqchip;
-
-use measure::Measure;
-use vmbell::irq::Gic;
 
 /// A backend, which makes guests.
 pub trait Hypervisor: fmt::Debug + Send + Sync {

@@ -1,5 +1,8 @@
-//! The stage of a vCPU: whether its entry point can still be set, and whether it can be entered. Kept by the
-//! thread of the vCPU.
+//! The stages of a guest's vCPUs: which have been made, where each can be made once, and for each whether its entry
+//! point can still be set and whether it can be entered. The record of made vCPUs may be used on any thread; a stage is
+//! kept by the thread of the vCPU.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::Error;
 
@@ -73,5 +76,70 @@ mod tests {
             assert!(matches!(stage.enter(), Err(Error::Faulted)));
             assert!(matches!(stage.check_fresh(), Err(Error::Running)));
         }
+    }
+}
+
+/// The vCPUs of a guest, with a value of type `T` for each that has been made.
+#[derive(Debug)]
+pub struct CreatedVcpus<T>(Mutex<Vec<Option<T>>>);
+
+impl<T: Clone> CreatedVcpus<T> {
+    /// A record of `vcpus` vCPUs, none of which has been made.
+    pub fn new(vcpus: u32) -> Self {
+        Self(Mutex::new(vec![None; vcpus as usize]))
+    }
+
+    /// Makes the vCPU with this index by `make`. If that fails, the vCPU can be made later.
+    pub fn create<C>(
+        &self,
+        index: u32,
+        make: impl FnOnce() -> Result<(C, T), Error>,
+    ) -> Result<C, Error> {
+        let mut created = self.lock();
+        let vcpus = u32::try_from(created.len()).unwrap_or(u32::MAX);
+        match created.get_mut(index as usize) {
+            Some(slot @ None) => {
+                let (vcpu, known) = make()?;
+                *slot = Some(known);
+                Ok(vcpu)
+            }
+            Some(Some(_)) | None => Err(Error::Vcpu { index, vcpus }),
+        }
+    }
+
+    /// The values of the vCPUs that have been made.
+    pub fn all(&self) -> Vec<T> {
+        self.lock().iter().flatten().cloned().collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Option<T>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod record_tests {
+    use super::*;
+
+    #[test]
+    fn each_vcpu_is_created_once() {
+        let created = CreatedVcpus::new(2);
+        for index in [1, 0] {
+            assert_eq!(created.create(index, || Ok((index, index))).unwrap(), index);
+        }
+        for index in [0, 1, 2, u32::MAX] {
+            let refused = created.create(index, || Ok(((), 7)));
+            assert!(matches!(refused, Err(Error::Vcpu { vcpus: 2, .. })));
+        }
+        assert_eq!(created.all(), [0, 1]);
+    }
+
+    #[test]
+    fn a_vcpu_that_could_not_be_created_can_be_created_later() {
+        let created = CreatedVcpus::new(1);
+        let failed = created.create(0, || Err::<((), u32), _>(Error::Faulted));
+        assert!(matches!(failed, Err(Error::Faulted)));
+        assert!(created.all().is_empty());
+        created.create(0, || Ok(((), 1))).unwrap();
     }
 }

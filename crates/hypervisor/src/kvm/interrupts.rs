@@ -11,13 +11,13 @@ use kvm_bindings::{
     kvm_irq_routing_msi, kvm_irq_routing_msi__bindgen_ty_1, kvm_msi,
 };
 use kvm_ioctls::VmFd;
+use vmbell::eventfd::EventFdError;
+use vmbell::irq::{ForwardedLine, Gic, Gsi, IrqError, Msi, Route, Routing, Target};
 use vmm_sys_util::eventfd::EventFd;
 
 use super::super::{Capability, Error, Irqchip, Irqfd, Irqs};
-use super::arch::routes;
+use super::arch::vm;
 use super::vm::KvmVm;
-use vmbell::eventfd::EventFdError;
-use vmbell::irq::{ForwardedLine, Gic, Gsi, IrqError, Msi, Route, Routing, Target};
 
 /// Why KVM has no [`Capability::ForwardedLines`].
 pub const NO_FORWARDED_LINES: &str = "kvm tells of the end of a level interrupt by a resamplefd, and has no other way for a device of a vmm";
@@ -150,7 +150,7 @@ pub fn route(vm: &VmFd, irqchip: Irqchip, table: &[Route], pic: bool) -> Result<
     let mut entries: Vec<_> = routing.routes().map(entry).collect();
     if pic {
         let inputs = routing.routes().filter_map(|route| match route.target {
-            Target::Pin(pin) => Some(pin_entry(route.gsi, routes::pic_pin(pin)?)),
+            Target::Pin(pin) => Some(pin_entry(route.gsi, vm::pic_pin(pin)?)),
             Target::Msi(_) => None,
         });
         entries.extend(inputs);
@@ -166,7 +166,7 @@ pub fn route(vm: &VmFd, irqchip: Irqchip, table: &[Route], pic: bool) -> Result<
 
 fn entry(route: Route) -> kvm_irq_routing_entry {
     let msi = match route.target {
-        Target::Pin(pin) => return pin_entry(route.gsi, routes::pin(pin)),
+        Target::Pin(pin) => return pin_entry(route.gsi, vm::pin(pin)),
         Target::Msi(msi) => msi,
     };
     let (low, high) = halves(msi.address);

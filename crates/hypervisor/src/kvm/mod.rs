@@ -31,12 +31,16 @@ mod kick;
 mod memory;
 mod relay;
 mod run_page;
-mod statistics;
-mod support;
 mod system;
 mod vcpu;
 mod vfio;
 mod vm;
+
+use std::sync::Arc;
+
+use system::System;
+
+use super::{Capability, Error, Hypervisor, Support, Vm, VmConfig};
 
 pub use error::KvmError;
 pub use forward::ForwardError;
@@ -44,11 +48,6 @@ pub use forward::ForwardError;
 pub use iced_x86::IcedError;
 pub use vcpu::KvmVcpu;
 pub use vm::KvmVm;
-
-use std::sync::Arc;
-
-use super::{Capability, Error, Hypervisor, Support, Vm, VmConfig};
-use system::System;
 
 /// The KVM backend: an open `/dev/kvm`.
 #[derive(Clone, Debug)]
@@ -89,7 +88,7 @@ impl Hypervisor for Kvm {
     }
 
     fn support(&self, capability: Capability) -> Support {
-        support::support(&self.system, capability)
+        system::support(&self.system, capability)
     }
 
     fn create_vm(&self, config: &VmConfig) -> Result<Arc<dyn Vm>, Error> {

@@ -1,7 +1,8 @@
-//! `/dev/kvm`: opens it and asks once what it can do. The thread that opens it does this; all guests share the
-//! answers.
+//! `/dev/kvm`: opens it and asks once what it can do, and which [`Capability`] that gives this host. The thread that
+//! opens it does this; all guests share the answers.
 
 use std::io;
+use std::sync::Arc;
 
 use kvm_bindings::{
     KVM_CAP_BINARY_STATS_FD, KVM_CAP_IMMEDIATE_EXIT, KVM_CAP_IOEVENTFD,
@@ -10,8 +11,13 @@ use kvm_bindings::{
 use kvm_ioctls::Kvm;
 
 use super::super::Error;
+use super::arch;
 use super::arch::host::{self, Host};
+use super::doorbells::NO_HYPERCALL_DOORBELLS;
 use super::error::KvmError;
+use super::forward;
+use super::interrupts::NO_FORWARDED_LINES;
+use crate::{Capability, Support};
 
 /// The extensions that the backend needs on every architecture, and the Linux version that brought each.
 const NEEDED: [(u32, &str, &str); 4] = [
@@ -29,7 +35,7 @@ const NEEDED: [(u32, &str, &str); 4] = [
 #[derive(Debug)]
 pub struct System {
     pub fd: Kvm,
-    /// Size of a vCPU's mapping in bytes: the run page and the pages behind it.
+    /// Size of a vCPU's mapping in bytes: the run page and the pages after it.
     pub run_size: usize,
     /// The signal that kicks vCPUs.
     pub kick_signal: libc::c_int,
@@ -67,5 +73,38 @@ fn why(source: io::Error) -> KvmError {
         Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => KvmError::Missing { source },
         Some(libc::EACCES | libc::EPERM) => KvmError::Permission { source },
         _ => KvmError::Open { source },
+    }
+}
+
+/// Whether the backend has `capability` here, and if not, why.
+pub fn support(system: &Arc<System>, capability: Capability) -> Support {
+    let no = |reason: &str| Support::No(reason.to_owned());
+    match capability {
+        Capability::Run
+        | Capability::MmioDoorbell
+        | Capability::DoorbellGroups
+        | Capability::SilentSaturation
+        | Capability::CoalescedMmio
+        | Capability::BareLoop
+        | Capability::MovableDeviceMemory => Support::Yes,
+        Capability::PioDoorbell
+        | Capability::KernelPort
+        | Capability::Kernels
+        | Capability::Interrupts
+        | Capability::Messages
+        | Capability::CountsLightExits
+        | Capability::NativeKernelMode
+        | Capability::EndOfInterrupt
+        | Capability::HypercallInstruction
+        | Capability::HypercallExit => arch::host::support(system, capability),
+        Capability::ForwardedInterrupts => forward::support(),
+        Capability::ForwardedLines => no(NO_FORWARDED_LINES),
+        Capability::HypercallDoorbell => no(NO_HYPERCALL_DOORBELLS),
+        Capability::MixedGroups => no("kvm signals one eventfd a write"),
+        Capability::Int3Patching | Capability::JmpPatching => {
+            no("guest code runs as it is and traps in the cpu")
+        }
+        Capability::RegisterExits => no("kvm answers for the registers that it knows"),
+        Capability::SpinPolicy => no("a vcpu runs on the thread that answers its exits"),
     }
 }

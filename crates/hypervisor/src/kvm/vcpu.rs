@@ -7,17 +7,17 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use kvm_ioctls::VcpuFd;
+use vmbell::doorbell::IoEventAddress;
 
 use super::super::stage::Stage;
 use super::super::{EntryPoint, Error, Kick, Vcpu, VmEntry, VmExit};
-use super::arch::{self, boot, entry, hypercall, last_words, reset};
+use super::arch::{self, boot, entry, exits, last_words};
 use super::error::KvmError;
+use super::events::Statistics;
 use super::ioctl;
 use super::kick::Kicks;
 use super::run_page::{Call, Exit, Io, RunPage};
-use super::statistics::Statistics;
-use super::vm::{Counts, Guest};
-use vmbell::doorbell::IoEventAddress;
+use super::vm::{Counts, KvmGuest};
 
 /// A virtual CPU of a [`super::KvmVm`].
 #[derive(Debug)]
@@ -26,12 +26,12 @@ pub struct KvmVcpu {
     page: RunPage,
     kicks: Arc<Kicks>,
     counts: Arc<Counts>,
-    guest: Arc<Guest>,
+    guest: Arc<KvmGuest>,
     index: u32,
     stage: Stage,
     pending: Pending,
     /// The state after a reset, for a vCPU that can be reset.
-    initial: Option<Box<reset::State>>,
+    initial: Option<Box<entry::ResetState>>,
     /// An exit that is reported after the coalesced writes that came before it.
     held: Option<Exit>,
 }
@@ -49,7 +49,7 @@ enum Pending {
 }
 
 impl KvmVcpu {
-    pub(super) fn new(guest: Arc<Guest>, index: u32) -> Result<(Self, Arc<Counts>), Error> {
+    pub(super) fn new(guest: Arc<KvmGuest>, index: u32) -> Result<(Self, Arc<Counts>), Error> {
         let system = &guest.system;
         let fd = arch::vm::vcpu(&guest, index)?;
         let page = RunPage::new(&fd, system.run_size)?;
@@ -174,7 +174,7 @@ impl KvmVcpu {
     #[inline]
     fn hypercall(&mut self, call: Call) -> Result<VmExit, Error> {
         self.pending = Pending::Hypercall;
-        let [number, argument] = hypercall::decode(&self.fd, &call)?;
+        let [number, argument] = exits::decode(&self.fd, &call)?;
         Ok(VmExit::Hypercall { number, argument })
     }
 
@@ -249,7 +249,7 @@ impl KvmVcpu {
     fn answer_rare(&mut self, data: u64) -> Option<Result<VmExit, Error>> {
         match std::mem::replace(&mut self.pending, Pending::Nothing) {
             Pending::Nothing | Pending::Load | Pending::In(_) => None,
-            Pending::Hypercall => hypercall::answer(&self.fd, &self.page, data).err().map(Err),
+            Pending::Hypercall => exits::answer(&self.fd, &self.page, data).err().map(Err),
             Pending::String(io, done) => {
                 if !io.out {
                     let at = io.offset + u64::from(done) * u64::from(io.width);
@@ -303,7 +303,8 @@ impl Vcpu for KvmVcpu {
             _ => self.stage.check_fresh()?,
         }
         if self.initial.is_none() && !matches!(entry, EntryPoint::Program { .. }) {
-            let state = reset::State::save(&self.guest.system.fd, &self.fd, self.guest.irqchip)?;
+            let state =
+                entry::ResetState::save(&self.guest.system.fd, &self.fd, self.guest.irqchip)?;
             self.initial = Some(Box::new(state));
         }
         if matches!(entry, EntryPoint::Program { .. }) && self.guest.boot_area.is_none() {

@@ -10,32 +10,31 @@ use kvm_bindings::kvm_enable_cap;
 use kvm_ioctls::{IoEventAddress as KvmAddress, VmFd};
 use stub::layout::RAM_BASE;
 use vm_memory::GuestMemoryMmap;
+use vmbell::doorbell::{Datamatch, IoEventAddress, Pattern, Sharing};
+use vmbell::irq::{Gic, Gsi, Routing};
 use vmm_sys_util::eventfd::EventFd;
 
-use super::super::created_vcpus::CreatedVcpus;
 use super::super::measure::{BareExit, BareLoop, EventCounter, ExitCounts, Measure};
 use super::super::{
     AssignedDevices, Capability, DeviceMemory, Doorbell, Error, ForwardedInterrupt, IoEvents,
     Irqchip, Vcpu, Vm, VmConfig,
 };
-use super::arch::routes::Lines;
-use super::arch::vm::{Parts, RAM};
-use super::arch::{boot, exit_reasons, support};
+use super::arch::vm::{Parts, RAM, RoutedLines};
+use super::arch::{boot, exits, host};
 use super::bare::Bare;
 use super::coalesced::Coalesced;
+use super::events::{self, Statistics};
 use super::groups::Groups;
-use super::memory::Slots;
-use super::statistics::Statistics;
+use super::memory::{self, Slots};
 use super::system::System;
 use super::vcpu::KvmVcpu;
 use super::vfio::VfioFiles;
-use super::{doorbells, events, forward, interrupts, memory};
-use vmbell::doorbell::{Datamatch, IoEventAddress, Pattern, Sharing};
-use vmbell::irq::{Gic, Gsi, Routing};
+use super::{doorbells, forward, interrupts};
+use crate::stage::CreatedVcpus;
 
 /// The state that a guest's vCPUs share.
 #[derive(Debug)]
-pub(super) struct Guest {
+pub(super) struct KvmGuest {
     pub(super) slots: Slots,
     pub(super) system: Arc<System>,
     pub(super) ram: GuestMemoryMmap,
@@ -43,7 +42,7 @@ pub(super) struct Guest {
     pub(super) boot_area: Option<GuestMemoryMmap>,
     /// What this architecture has besides.
     pub(super) parts: Parts,
-    pub(super) lines: Lines,
+    pub(super) lines: RoutedLines,
     pub(super) irqchip: Irqchip,
     pub(super) vcpus: u32,
     pub(super) groups: Groups,
@@ -63,7 +62,7 @@ pub(super) struct Counts {
 pub struct KvmVm {
     // Dropped before the VM that it belongs to.
     vfio_files: VfioFiles,
-    pub(super) guest: Arc<Guest>,
+    pub(super) guest: Arc<KvmGuest>,
     created_vcpus: CreatedVcpus<Arc<Counts>>,
 }
 
@@ -81,7 +80,7 @@ impl KvmVm {
             None => memory::map(config.ram_base, config.ram_size)?,
         };
         slots.add(&ram)?;
-        let lines = Lines::default();
+        let lines = RoutedLines::default();
         if config.ram_base == RAM_BASE && config.irqchip == Irqchip::Full {
             // The kernel's default routes also lead to the PIC, which a guest program does not know how to
             // mask.
@@ -99,7 +98,7 @@ impl KvmVm {
         for (address, memory) in &config.device_memory {
             slots.map_device(*address, memory)?;
         }
-        let guest = Guest {
+        let guest = KvmGuest {
             slots,
             system,
             ram,
@@ -180,14 +179,13 @@ impl Vm for KvmVm {
 
 impl Measure for KvmVm {
     fn count_events(&self) -> Box<dyn EventCounter> {
-        let reasons = exit_reasons::exit_reasons(&self.guest.system.host);
+        let reasons = exits::exit_reasons(&self.guest.system.host);
         events::counter(self.created_vcpus.all(), reasons)
     }
 
     fn exit_counts(&self) -> ExitCounts {
         let [light, heavy] = self.exits();
-        let counts_light =
-            support::support(&self.guest.system, Capability::CountsLightExits).is_yes();
+        let counts_light = host::support(&self.guest.system, Capability::CountsLightExits).is_yes();
         ExitCounts {
             light: counts_light.then_some(light),
             heavy,

@@ -1,12 +1,15 @@
 //! The initial registers of a vCPU, set by the thread that owns the vCPU before its first run: EL1 with the MMU and the
-//! caches on (Arm DDI 0487, D19.2), EL1 as KVM resets it, or off, until another vCPU calls CPU_ON (Arm DEN 0022, 5.6).
+//! caches on (Arm DDI 0487, D19.2).
+//!
+//! KVM itself resets a vCPU when another one switches it on (Linux `arch/arm64/kvm/psci.c`), so no state is kept for
+//! resets.
 
 use kvm_bindings::{KVM_MP_STATE_STOPPED, kvm_mp_state};
-use kvm_ioctls::VcpuFd;
+use kvm_ioctls::{Kvm, VcpuFd};
 
-use super::super::vm::Guest;
+use super::super::vm::KvmGuest;
 use super::{boot, ioctl, register};
-use crate::{EntryPoint, Error};
+use crate::{EntryPoint, Error, Irqchip};
 
 /// EL1 with SP_EL1, and D, A, I and F masked.
 const PSTATE: u64 = 0x3c5;
@@ -21,7 +24,7 @@ const SCTLR: u64 = 0x30d0_0800 | 1 | 1 << 2 | 1 << 12;
 const CPACR: u64 = 3 << 20;
 
 /// Sets the registers of a vCPU for its entry point.
-pub fn set(vcpu: &VcpuFd, guest: &Guest, index: u32, entry: EntryPoint) -> Result<(), Error> {
+pub fn set(vcpu: &VcpuFd, guest: &KvmGuest, index: u32, entry: EntryPoint) -> Result<(), Error> {
     let (pc, sp, arguments) = match entry {
         EntryPoint::Program { pc, sp, arguments } => (pc, sp, arguments),
         EntryPoint::Secondary if index == 0 => {
@@ -60,14 +63,14 @@ pub fn set(vcpu: &VcpuFd, guest: &Guest, index: u32, entry: EntryPoint) -> Resul
 }
 
 /// The vCPU was made with its MMU off and all exceptions masked.
-fn mmu_off(vcpu: &VcpuFd, guest: &Guest, index: u32, pc: u64, tree: u64) -> Result<(), Error> {
+fn mmu_off(vcpu: &VcpuFd, guest: &KvmGuest, index: u32, pc: u64, tree: u64) -> Result<(), Error> {
     register::set(vcpu, register::PC, pc)?;
     register::set(vcpu, register::general(0), tree)?;
     share_counter_once(vcpu, guest, index)
 }
 
 /// The counter of all vCPUs follows that of the first, unless the kernel has set it with the guest.
-fn share_counter_once(vcpu: &VcpuFd, guest: &Guest, index: u32) -> Result<(), Error> {
+fn share_counter_once(vcpu: &VcpuFd, guest: &KvmGuest, index: u32) -> Result<(), Error> {
     if index == 0 && !guest.system.host.counter_offset {
         share_counter(vcpu)?;
     }
@@ -102,4 +105,20 @@ fn share_counter(vcpu: &VcpuFd) -> Result<(), Error> {
         shortest = shortest.min(took);
     }
     Ok(())
+}
+
+/// The state of a vCPU after its reset, which KVM knows.
+#[derive(Debug)]
+pub struct ResetState;
+
+impl ResetState {
+    /// Never fails.
+    pub const fn save(_: &Kvm, _: &VcpuFd, _: Irqchip) -> Result<Self, Error> {
+        Ok(Self)
+    }
+
+    /// Never fails.
+    pub const fn restore(&self, _: &VcpuFd) -> Result<(), Error> {
+        Ok(())
+    }
 }

@@ -1,23 +1,26 @@
-//! What `/dev/kvm` offers on arm64, asked once by the thread that opens it.
+//! What `/dev/kvm` offers on arm64, asked once by the thread that opens it, and which capabilities that gives a guest.
+
+use std::sync::Arc;
 
 use kvm_bindings::{
     KVM_ARM_VM_SMCCC_CTRL, KVM_ARM_VM_SMCCC_FILTER, KVM_CAP_ARM_NISV_TO_USER, KVM_CAP_ARM_PSCI_0_2,
     KVM_CAP_COUNTER_OFFSET, KVM_CAP_ONE_REG, kvm_device_attr,
 };
 use kvm_ioctls::{Kvm, VmFd};
-
-use super::gic;
-use crate::Error;
 use vmbell::irq::Gic;
 
-/// What has to be there for `/dev/kvm` to be, beside the kernel's own support.
+use super::super::system::System;
+use super::gic;
+use crate::{Capability, Error, Support};
+
+/// What has to be there for `/dev/kvm` to be, in addition to the kernel's own support.
 pub const MISSING: &str = "boot a kernel with KVM in EL2";
 
 /// Why there are no ports.
 pub const NO_PORTS: Option<&str> =
     Some("arm64 has no ports; its kvm would take the doorbell and never ring it");
 
-/// The extensions that the backend needs beside those of every architecture.
+/// The extensions that the backend needs in addition to those of every architecture.
 pub const NEEDED: [(u32, &str, &str); 3] = [
     (KVM_CAP_ONE_REG, "KVM_CAP_ONE_REG", "3.6"),
     (KVM_CAP_ARM_PSCI_0_2, "KVM_CAP_ARM_PSCI_0_2", "3.16"),
@@ -37,7 +40,7 @@ pub struct Host {
 
 impl Host {
     pub fn ask(kvm: &Kvm) -> Result<Self, Error> {
-        // What devices and attributes there are, only a VM tells.
+        // Only a VM says which devices and attributes exist.
         let vm = kvm.create_vm().map_err(Error::system("create a vm"))?;
         Ok(Self {
             gic: gic::best(&vm),
@@ -54,4 +57,25 @@ fn has_filter(vm: &VmFd) -> bool {
         ..kvm_device_attr::default()
     };
     vm.has_device_attr(&filter).is_ok()
+}
+
+/// Whether the backend has `capability`, which the architecture decides.
+pub fn support(system: &Arc<System>, capability: Capability) -> Support {
+    let no = |reason: &str| Support::No(reason.to_owned());
+    match capability {
+        Capability::PioDoorbell | Capability::KernelPort => no(NO_PORTS.unwrap_or_default()),
+        Capability::HypercallExit if !system.host.hypercall_exits => {
+            no("this kernel sends no hypercall on to the VMM (Linux 6.4)")
+        }
+        Capability::Interrupts | Capability::Messages | Capability::EndOfInterrupt
+            if system.host.gic.is_none() =>
+        {
+            no("this host has neither a GICv3 nor a GICv2 for its guests")
+        }
+        Capability::Messages if system.host.gic == Some(Gic::V2) => {
+            no("a GICv2 has no ITS, which turns messages into interrupts")
+        }
+        // Guest code of EL1 runs on the CPU, which exits, hypercalls and interrupts show.
+        _ => Support::Yes,
+    }
 }

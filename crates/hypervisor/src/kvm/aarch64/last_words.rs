@@ -10,7 +10,7 @@ use kvm_ioctls::VcpuFd;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
 use super::super::run_page::Exit;
-use super::super::vm::Guest;
+use super::super::vm::KvmGuest;
 use super::{boot, register};
 use crate::aarch64::{SERROR, exception, has_address};
 use crate::{Error, Fault, VmExit};
@@ -19,7 +19,7 @@ use crate::{Error, Fault, VmExit};
 const INSTRUCTION: usize = 4;
 
 /// The exit of a guest that cannot go on; `None` if it is not known why.
-pub fn end(guest: &Guest, fd: &VcpuFd, index: u32, exit: Exit) -> Result<Option<VmExit>, Error> {
+pub fn end(guest: &KvmGuest, fd: &VcpuFd, index: u32, exit: Exit) -> Result<Option<VmExit>, Error> {
     let fault = match exit {
         Exit::SystemEvent { kind } => {
             return Ok(match kind {
@@ -38,7 +38,7 @@ pub fn end(guest: &Guest, fd: &VcpuFd, index: u32, exit: Exit) -> Result<Option<
 }
 
 /// The fault that the vectors of a vCPU have recorded.
-fn recorded(guest: &Guest, index: u32) -> Option<Fault> {
+fn recorded(guest: &KvmGuest, index: u32) -> Option<Fault> {
     /// Of the four kinds of exceptions in a group of vectors, the first is synchronous and the last is SError.
     const KINDS: u64 = 4;
     let area = guest.boot_area.as_ref()?;

@@ -4,14 +4,10 @@
 pub mod bare;
 pub mod boot;
 pub mod entry;
-pub mod exit_reasons;
+pub mod exits;
 mod gic;
 pub mod host;
-pub mod hypercall;
 mod ioctl;
 pub mod last_words;
 mod register;
-pub mod reset;
-pub mod routes;
-pub mod support;
 pub mod vm;

@@ -1,21 +1,26 @@
-//! What an arm64 guest has besides memory: its vCPUs, and after them its interrupt controllers. Its creator sets it up.
+//! What an arm64 guest has in addition to memory: its vCPUs, after them its interrupt controllers, and its routes and
+//! lines. Its creator sets it up.
 //!
-//! The kernel takes no further vCPU once the interrupt controllers are initialized, and no irqfd before. So all vCPUs
-//! are made with the guest and handed out later.
+//! Pins are shared peripheral interrupts. `KVM_IRQ_LINE` names such an interrupt and does not follow the routes, so the
+//! table of routes is kept here, too.
 
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-use kvm_bindings::{KVM_ARM_VCPU_PSCI_0_2, KVM_CAP_ARM_NISV_TO_USER, kvm_vcpu_init};
+use kvm_bindings::{
+    KVM_ARM_IRQ_TYPE_SHIFT, KVM_ARM_IRQ_TYPE_SPI, KVM_ARM_VCPU_PSCI_0_2, KVM_CAP_ARM_NISV_TO_USER,
+    kvm_irq_routing_irqchip, kvm_vcpu_init,
+};
 use kvm_ioctls::{DeviceFd, VcpuFd, VmFd};
 use stub::layout::RAM_BASE;
+use vmbell::irq::{Gic, Gsi, Routing, Target};
 
+use super::super::interrupts::Drive;
 use super::super::system::System;
-use super::super::vm::{Guest, enable};
-use super::{gic, hypercall, ioctl};
-use crate::aarch64::IMAGE_RAM;
+use super::super::vm::{KvmGuest, enable};
+use super::{exits, gic, ioctl};
+use crate::aarch64::{FIRST_SPI, IMAGE_RAM};
 use crate::{Capability, Error, Irqchip, VmConfig};
-use vmbell::irq::Gic;
 
 /// Where RAM may be: that of an image, and that of a guest program, which has devices above.
 pub const RAM: &[Range<u64>] = &[IMAGE_RAM, RAM_BASE..0xc000_0000];
@@ -26,7 +31,7 @@ const GICV2_VCPUS: u32 = 8;
 /// What the guest keeps of it.
 #[derive(Debug)]
 pub struct Parts {
-    /// The vCPUs that nobody has taken yet.
+    /// The vCPUs that no thread has taken yet.
     vcpus: Mutex<Vec<Option<VcpuFd>>>,
     gic: Option<Gic>,
     _devices: Vec<DeviceFd>,
@@ -38,7 +43,7 @@ impl Parts {
         let gic = choose(system, config)?;
         enable(vm, KVM_CAP_ARM_NISV_TO_USER, 0)?;
         if system.host.hypercall_exits {
-            hypercall::forward(vm)?;
+            exits::forward(vm)?;
         }
         let vcpus: Result<Vec<_>, Error> = (0..config.vcpus).map(|index| make(vm, index)).collect();
         let vcpus = Mutex::new(vcpus?);
@@ -100,7 +105,7 @@ fn make(vm: &VmFd, index: u32) -> Result<Option<VcpuFd>, Error> {
 }
 
 /// Hands out a vCPU that was made with the guest, once.
-pub fn vcpu(guest: &Guest, index: u32) -> Result<VcpuFd, Error> {
+pub fn vcpu(guest: &KvmGuest, index: u32) -> Result<VcpuFd, Error> {
     let mut vcpus = guest
         .parts
         .vcpus
@@ -113,4 +118,41 @@ pub fn vcpu(guest: &Guest, index: u32) -> Result<VcpuFd, Error> {
     place
         .and_then(Option::take)
         .ok_or(Error::Vcpu { index, vcpus })
+}
+
+/// The lines of a guest.
+#[derive(Debug, Default)]
+pub struct RoutedLines(Mutex<Routing>);
+
+impl RoutedLines {
+    /// Notes the routes that the kernel has from now on.
+    pub fn follow(&self, routing: Routing) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = routing;
+    }
+
+    /// What a GSI drives.
+    pub fn drive(&self, gsi: Gsi) -> Drive {
+        let routing = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match routing.target(gsi) {
+            Some(Target::Pin(pin)) => {
+                let intid = FIRST_SPI + u32::from(pin);
+                Drive::Line(KVM_ARM_IRQ_TYPE_SPI << KVM_ARM_IRQ_TYPE_SHIFT | intid)
+            }
+            Some(Target::Msi(msi)) => Drive::Message(msi),
+            None => Drive::Nothing,
+        }
+    }
+}
+
+/// The shared peripheral interrupt with this number.
+pub fn pin(pin: u8) -> kvm_irq_routing_irqchip {
+    kvm_irq_routing_irqchip {
+        irqchip: 0,
+        pin: pin.into(),
+    }
+}
+
+/// There is no second controller with such a pin.
+pub const fn pic_pin(_: u8) -> Option<kvm_irq_routing_irqchip> {
+    None
 }

@@ -1,23 +1,28 @@
-//! What `/dev/kvm` offers on x86-64, asked once by the thread that opens it, and the answers of trials.
+//! What `/dev/kvm` offers on x86-64, asked once by the thread that opens it, and which capabilities that gives a guest.
+//!
+//! A capability that only a guest can show is found by running one once, on the thread that asks
+//! ([`trial`](super::trial)).
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use kvm_bindings::{CpuId, KVM_CAP_EXIT_HYPERCALL, KVM_CAP_SET_TSS_ADDR, KVM_MAX_CPUID_ENTRIES};
 use kvm_ioctls::Kvm;
 
-use crate::{Error, Support};
+use super::super::system::System;
+use super::trial;
+use crate::{Capability, Error, Support};
 
 /// `KVM_HC_MAP_GPA_RANGE` of Linux `uapi/linux/kvm_para.h`: the only hypercall that KVM can forward to the VMM.
 pub const HC_MAP_GPA_RANGE: u64 = 12;
 
-/// What has to be there for `/dev/kvm` to be, beside the kernel's own support.
+/// What has to be there for `/dev/kvm` to be, in addition to the kernel's own support.
 pub const MISSING: &str =
     "load the kvm_intel or kvm_amd module and turn virtualization on in the firmware";
 
 /// Why there are no ports: there are.
 pub const NO_PORTS: Option<&str> = None;
 
-/// The extensions that the backend needs beside those of every architecture.
+/// The extensions that the backend needs in addition to those of every architecture.
 pub const NEEDED: [(u32, &str, &str); 1] =
     [(KVM_CAP_SET_TSS_ADDR, "KVM_CAP_SET_TSS_ADDR", "2.6.24")];
 
@@ -52,5 +57,20 @@ impl Host {
             light_exits: OnceLock::new(),
             native_kernel_mode: OnceLock::new(),
         })
+    }
+}
+
+/// Whether the backend has `capability`, which the architecture decides.
+pub fn support(system: &Arc<System>, capability: Capability) -> Support {
+    match capability {
+        Capability::CountsLightExits => trial::light_exits(system),
+        Capability::NativeKernelMode => trial::native_kernel_mode(system),
+        Capability::EndOfInterrupt => trial::ends_of_interrupts(system),
+        Capability::HypercallExit if !system.host.hypercall_exits => {
+            Support::No("this kernel sends no hypercall on to the VMM (Linux 5.14)".to_owned())
+        }
+        Capability::HypercallInstruction | Capability::HypercallExit => trial::hypercalls(system),
+        // Ports, kernels and interrupts.
+        _ => Support::Yes,
     }
 }

@@ -9,7 +9,7 @@ use kvm_ioctls::VcpuFd;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
 use super::super::run_page::Exit;
-use super::super::vm::Guest;
+use super::super::vm::KvmGuest;
 use super::boot;
 use crate::x86_64::{PAGE_FAULT, exception};
 use crate::{Error, Fault, VmExit};
@@ -26,7 +26,7 @@ struct LastWords {
 const INSTRUCTION: usize = 15;
 
 /// The exit of a guest that cannot go on; `None` if it is not known why.
-pub fn end(guest: &Guest, fd: &VcpuFd, index: u32, exit: Exit) -> Result<Option<VmExit>, Error> {
+pub fn end(guest: &KvmGuest, fd: &VcpuFd, index: u32, exit: Exit) -> Result<Option<VmExit>, Error> {
     let fault = match exit {
         Exit::Shutdown => fault(guest.boot_area.as_ref(), &guest.ram, index),
         Exit::InternalError {

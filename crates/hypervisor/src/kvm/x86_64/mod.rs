@@ -1,18 +1,14 @@
 //! The x86-64 part of the KVM backend: what the host offers, what a guest has besides memory, a vCPU's initial state,
-//! its `cpuid`, hypercalls and pins, the description of a fault, the trials of capabilities, the guest of bare loops, and
-//! resets of a vCPU. The trials and loops run guest code.
+//! its `cpuid`, hypercalls and pins, the description of a fault, the trials of capabilities, the guest of bare loops,
+//! and resets of a vCPU. The trials and loops run guest code.
 
 pub mod bare;
 pub mod boot;
 pub mod cpuid;
 pub mod entry;
-pub mod exit_reasons;
+pub mod exits;
 pub mod host;
-pub mod hypercall;
 mod ioctl;
 pub mod last_words;
-pub mod reset;
-pub mod routes;
-pub mod support;
 mod trial;
 pub mod vm;

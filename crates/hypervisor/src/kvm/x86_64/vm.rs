@@ -1,18 +1,25 @@
-//! What an x86-64 guest has besides memory: the pages that VMX needs, the interrupt controllers and timer of a PC, and
-//! its vCPUs. Its creator sets it up.
+//! What an x86-64 guest has in addition to memory: the pages that VMX needs, the interrupt controllers and timer of a
+//! PC, its vCPUs, and its routes and lines. Its creator sets it up.
+//!
+//! Routes lead to pins of the I/O APIC and of the PIC. The kernel keeps the table of routes and follows it when a line
+//! changes, on the thread that changes it.
 
 use std::ops::Range;
 
-use kvm_bindings::{KVM_CAP_EXIT_HYPERCALL, KVM_CAP_SPLIT_IRQCHIP, kvm_pit_config};
+use kvm_bindings::{
+    KVM_CAP_EXIT_HYPERCALL, KVM_CAP_SPLIT_IRQCHIP, KVM_IRQCHIP_IOAPIC, KVM_IRQCHIP_PIC_MASTER,
+    KVM_IRQCHIP_PIC_SLAVE, kvm_irq_routing_irqchip, kvm_pit_config,
+};
 use kvm_ioctls::{VcpuFd, VmFd};
 use stub::layout::RAM_BASE;
+use vmbell::irq::{Gic, Gsi, Routing};
 
+use super::super::interrupts::Drive;
 use super::super::system::System;
-use super::super::vm::{Guest, enable};
+use super::super::vm::{KvmGuest, enable};
 use super::cpuid;
 use super::host::HC_MAP_GPA_RANGE;
 use crate::{CpuFeatures, Error, Irqchip, VmConfig};
-use vmbell::irq::Gic;
 
 /// Where RAM may be: that of an image, and that of a guest program. Devices and interrupt controllers are above.
 pub const RAM: &[Range<u64>] = &[0..RAM_END, RAM_BASE..RAM_END];
@@ -62,7 +69,7 @@ impl Parts {
 }
 
 /// Makes a vCPU, with its CPUID.
-pub fn vcpu(guest: &Guest, index: u32) -> Result<VcpuFd, Error> {
+pub fn vcpu(guest: &KvmGuest, index: u32) -> Result<VcpuFd, Error> {
     let fd = guest
         .slots
         .vm()
@@ -77,4 +84,40 @@ pub fn vcpu(guest: &Guest, index: u32) -> Result<VcpuFd, Error> {
     };
     cpuid::set(&fd, &guest.system.host.cpuid, offer)?;
     Ok(fd)
+}
+
+/// The lines of a guest.
+#[derive(Debug, Default)]
+pub struct RoutedLines(());
+
+impl RoutedLines {
+    /// Notes the routes that the kernel has from now on.
+    pub fn follow(&self, _: Routing) {}
+
+    /// What a GSI drives.
+    pub const fn drive(&self, gsi: Gsi) -> Drive {
+        Drive::Line(gsi.number())
+    }
+}
+
+/// The pin of the I/O APIC with this number.
+pub fn pin(pin: u8) -> kvm_irq_routing_irqchip {
+    kvm_irq_routing_irqchip {
+        irqchip: KVM_IRQCHIP_IOAPIC,
+        pin: pin.into(),
+    }
+}
+
+/// The pin of the PIC for this pin of the I/O APIC, if the PIC has that input.
+pub fn pic_pin(pin: u8) -> Option<kvm_irq_routing_irqchip> {
+    const INPUTS: u8 = 8;
+    let irqchip = match pin / INPUTS {
+        0 => KVM_IRQCHIP_PIC_MASTER,
+        1 => KVM_IRQCHIP_PIC_SLAVE,
+        _ => return None,
+    };
+    Some(kvm_irq_routing_irqchip {
+        irqchip,
+        pin: (pin % INPUTS).into(),
+    })
 }

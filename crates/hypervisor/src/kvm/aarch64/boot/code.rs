@@ -2,7 +2,7 @@
 //! page and the exception vectors. Read by the thread that creates the guest.
 #![allow(unsafe_code)]
 
-use super::super::hypercall::{ESCAPE, FIRST};
+use super::super::exits::{ESCAPE, FIRST};
 
 /// Offset in a page of vectors of the address of the interrupt handler; 0 if there is none.
 pub const HANDLER: usize = 0x800;

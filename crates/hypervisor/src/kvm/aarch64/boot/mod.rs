@@ -6,7 +6,6 @@
 //! the guest.
 
 mod code;
-mod tables;
 
 use stub::layout::HYPERCALL_PAGE;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
@@ -26,7 +25,7 @@ const END: u64 = 0xb_0000;
 pub const LEVEL_1: u64 = 0x2_0000;
 /// The tables of level 2, one for each GiB.
 const LEVEL_2: u64 = 0x2_1000;
-/// A page for each vCPU: its vectors, and behind them its words.
+/// A page for each vCPU: its vectors, and after them its words.
 const VECTORS: u64 = 0x3_0000;
 const VECTORS_SIZE: u64 = 0x1000;
 const _: () = assert!(VECTORS + VECTORS_SIZE * VCPUS as u64 <= END);
@@ -46,7 +45,7 @@ pub fn area(_: &System, config: &VmConfig) -> Result<GuestMemoryMmap, Error> {
     let area = memory::map(START, END - START)?;
     let ram_end = config.ram_base + config.ram_size;
     write(&area, HYPERCALL_PAGE, code::hypercall_page())?;
-    write(&area, LEVEL_1, &tables::page_tables(ram_end))?;
+    write(&area, LEVEL_1, &page_tables(ram_end))?;
     for index in 0..VCPUS {
         write(&area, vectors(index), code::vectors())?;
     }
@@ -68,4 +67,41 @@ fn write(area: &GuestMemoryMmap, address: u64, bytes: &[u8]) -> Result<(), Error
         operation: "fill the area that guests start from",
         source: std::io::Error::other(error),
     })
+}
+
+const GIB_COVERED: u64 = 4;
+const ENTRIES: u64 = 512;
+const BLOCK: u64 = 2 << 20;
+
+/// An entry that leads to a table.
+const TABLE: u64 = 3;
+/// An entry that maps a block: valid, accessed, for EL1.
+const MAPPED: u64 = 1 | 1 << 10;
+/// The kind of memory: an index of MAIR_EL1, and the shareability of Normal memory.
+const NORMAL: u64 = 1 << 2 | 3 << 8;
+const DEVICE: u64 = 0;
+/// EL1 fetches no code there.
+const NO_CODE: u64 = 1 << 53;
+
+/// The page tables from [`LEVEL_1`] on: blocks of 2 MiB at their own addresses. A block that has memory, so from 0 to
+/// `ram_end`, is Normal; all else is Device.
+pub fn page_tables(ram_end: u64) -> Vec<u8> {
+    const _: () = assert!(LEVEL_2 == LEVEL_1 + 8 * ENTRIES);
+    let first = (0..ENTRIES).map(|gib| {
+        if gib < GIB_COVERED {
+            (LEVEL_2 + gib * 8 * ENTRIES) | TABLE
+        } else {
+            0
+        }
+    });
+    let blocks = (0..GIB_COVERED * ENTRIES).map(|block| {
+        let address = block * BLOCK;
+        let kind = if address < ram_end {
+            NORMAL
+        } else {
+            DEVICE | NO_CODE
+        };
+        address | kind | MAPPED
+    });
+    first.chain(blocks).flat_map(u64::to_le_bytes).collect()
 }

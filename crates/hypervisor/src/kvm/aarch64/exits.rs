@@ -1,7 +1,8 @@
-//! A call of the hypercall page as KVM forwards it on arm64: its arguments and its result are in registers of the
-//! vCPU. Used by the thread of the vCPU.
+//! Exits of arm64: the calls of the hypercall page as KVM forwards them, and the names of the reasons.
 //!
-//! Numbers below [`ESCAPE`] are in the function identifier, which the exit shows. Others are in a register.
+//! A call's arguments and its result are in registers of the vCPU; the thread of the vCPU uses them. The reasons have
+//! the numbers that the tracepoint `kvm_exit` has and the names that the kernel prints (Linux
+//! `arch/arm64/include/asm/esr.h`). Those that a guest meets often are listed; the rest is the difference to all exits.
 
 use kvm_bindings::{
     KVM_ARM_VM_SMCCC_CTRL, KVM_ARM_VM_SMCCC_FILTER, kvm_device_attr, kvm_smccc_filter,
@@ -10,6 +11,7 @@ use kvm_bindings::{
 use kvm_ioctls::{VcpuFd, VmFd};
 
 use super::super::run_page::{Call, RunPage};
+use super::host::Host;
 use super::register;
 use crate::Error;
 
@@ -52,4 +54,25 @@ pub fn decode(vcpu: &VcpuFd, call: &Call) -> Result<[u64; 2], Error> {
 /// Stores the return value of the call.
 pub fn answer(vcpu: &VcpuFd, _: &RunPage, result: u64) -> Result<(), Error> {
     register::set(vcpu, register::general(0), result)
+}
+
+/// The field of the tracepoint that has the class of the exception.
+pub const FIELD: &str = "esr_ec";
+
+/// The kernel does not count the exits for interrupts of the host, so all exits contain them.
+pub const HOST_INTERRUPTS: Option<&str> = None;
+
+/// 0 is every exit that is not an exception: interrupts, of the host and for the end of the guest's.
+const CLASSES: [(u32, &str); 6] = [
+    (0x00, "IRQ"),
+    (0x01, "WFx"),
+    (0x16, "HVC64"),
+    (0x18, "SYS64"),
+    (0x20, "IABT_LOW"),
+    (0x24, "DABT_LOW"),
+];
+
+/// The reasons, which all CPUs share.
+pub const fn exit_reasons(_: &Host) -> &'static [(u32, &'static str)] {
+    &CLASSES
 }

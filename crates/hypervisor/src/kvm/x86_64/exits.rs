@@ -1,9 +1,37 @@
-//! The reasons for which a vCPU leaves the guest, by the numbers that the tracepoint `kvm_exit` has and by the names
-//! that the kernel prints (Linux arch/x86/include/uapi/asm/{vmx,svm}.h). Those that a guest meets again and again
-//! are listed; the rest is the difference to all exits.
+//! Exits of x86-64: the calls of the hypercall page as KVM forwards them, and the names of the reasons.
+//!
+//! A call's arguments and its result are in the run page; the thread of the vCPU uses them. The reasons have the
+//! numbers that the tracepoint `kvm_exit` has and the names that the kernel prints (Linux
+//! `arch/x86/include/uapi/asm/vmx.h` and `svm.h`). Those that a guest meets often are listed; the rest is the
+//! difference to all exits.
 
+use kvm_ioctls::VcpuFd;
+
+use super::super::run_page::{Call, RunPage};
 use super::cpuid;
 use super::host::Host;
+use crate::Error;
+
+/// The number and the argument of the call, which `boot/` passes as an address and as attributes.
+#[allow(
+    clippy::unnecessary_wraps,
+    reason = "other architectures read registers"
+)]
+#[inline]
+pub const fn decode(_: &VcpuFd, call: &Call) -> Result<[u64; 2], Error> {
+    Ok([call.arguments[0] >> 12, call.arguments[2]])
+}
+
+/// Stores the return value of the call.
+#[allow(
+    clippy::unnecessary_wraps,
+    reason = "other architectures write registers"
+)]
+#[inline]
+pub fn answer(_: &VcpuFd, page: &RunPage, result: u64) -> Result<(), Error> {
+    page.answer_hypercall(result);
+    Ok(())
+}
 
 /// Intel's (SDM volume 3, appendix C).
 const VMX: [(u32, &str); 17] = [
