@@ -6,37 +6,11 @@
 use vm_memory::{Bytes, GuestAddress, GuestMemoryError, GuestMemoryMmap};
 
 use vmbell::irq::Gic;
-use vmbell_hypervisor::VmExit;
 
 /// The vector of every interrupt that the programs send or take.
 pub const VECTOR: u8 = 0x51;
 /// Offset of the interrupt handler in a program that takes interrupts, in bytes.
 pub const HANDLER: u64 = 16;
-
-/// The port to which a program writes when it has done its operations. It goes on when the vCPU is entered
-/// again.
-pub const DONE_PORT: u16 = 0xf4;
-/// The address to which a program stores four bytes when it has done its operations on arm64, which has no ports.
-pub const DONE_ADDRESS: u64 = 0xfff0_0000;
-
-/// The value with which a program says by this exit that it has done its operations; `None` if the exit says
-/// something else.
-#[inline]
-pub const fn done(exit: &VmExit) -> Option<u32> {
-    match exit {
-        VmExit::PioOut {
-            port: DONE_PORT,
-            data,
-            ..
-        } if cfg!(not(target_arch = "aarch64")) => Some(*data),
-        VmExit::MmioWrite {
-            address: DONE_ADDRESS,
-            data,
-            ..
-        } if cfg!(target_arch = "aarch64") => Some((*data & 0xffff_ffff) as u32),
-        _ => None,
-    }
-}
 
 /// The page's words, each of 8 bytes: offset, name, meaning. The guest writes the words from `TICKS` to `EOI_WORD`. A word
 /// that one side writes while the other side polls it has a cache line of its own. The macro passes the table

@@ -3,6 +3,17 @@
 
 use std::fmt;
 
+use vm_memory::{Bytes, GuestAddress, GuestMemoryError, GuestMemoryMmap};
+
+use vmbell_hypervisor::EntryPoint;
+
+/// The start of RAM: the page of [`Parameters`](crate::Parameters) of the first vCPU.
+pub const PARAMETERS: GuestAddress = GuestAddress(stub::layout::RAM_BASE);
+/// The start of the program.
+pub const CODE: GuestAddress = GuestAddress(PARAMETERS.0 + 0x1000);
+/// The top of the first vCPU's stack, which grows down; the top of each further vCPU's stack is 64 KiB higher.
+pub const STACK_TOP: GuestAddress = GuestAddress(PARAMETERS.0 + 0x2_0000);
+
 /// A guest program.
 #[derive(Clone, Copy)]
 pub struct Program {
@@ -10,6 +21,23 @@ pub struct Program {
     pub name: &'static str,
     /// The code, which runs at any address.
     pub code: &'static [u8],
+}
+
+impl Program {
+    /// Copies the program to [`CODE`] and returns the entry point of the vCPU with this index. Fails if guest memory has no
+    /// room for it.
+    pub fn load(
+        &self,
+        memory: &GuestMemoryMmap,
+        vcpu: u32,
+    ) -> Result<EntryPoint, GuestMemoryError> {
+        memory.write_slice(self.code, CODE)?;
+        Ok(EntryPoint::Program {
+            pc: CODE.0,
+            sp: STACK_TOP.0 + 0x1_0000 * u64::from(vcpu),
+            arguments: [PARAMETERS.0, vcpu.into()],
+        })
+    }
 }
 
 impl fmt::Debug for Program {

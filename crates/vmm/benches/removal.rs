@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use criterion::Criterion;
 use vm_memory::Bytes;
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
+use vmbell_guest::{CODE, STACK_TOP};
 use vmbell_hypervisor::{Containment, EntryPoint, Hypervisor, Vm, VmConfig, VmEntry};
 use vmbell_usermode::Usermode;
-use vmbell_vmm::{CODE, STACK_TOP};
 use vmm_sys_util::eventfd::EventFd;
 
 /// `jmp` to itself.

@@ -12,9 +12,9 @@ use vmbell::bus::BusRange;
 use vmbell::eventfd::EventFd;
 use vmbell::irq::Gsi;
 use vmbell_devices::{Hook, Listener};
-use vmbell_guest::{HANDLER, Interrupts, Parameters, VECTOR, programs};
+use vmbell_guest::{CODE, HANDLER, Interrupts, PARAMETERS, Parameters, Results, VECTOR, programs};
 use vmbell_hypervisor::{Capability, Hypervisor, IrqTrigger, Irqchip, VmConfig};
-use vmbell_vmm::{CODE, Deadline, Machine, Stop};
+use vmbell_vmm::{Deadline, Machine, Stop};
 
 /// The device's pin of the I/O APIC. At first the GSI of the same number leads to it.
 const PIN: u8 = 5;
@@ -29,16 +29,18 @@ pub fn serve(hypervisor: &dyn Hypervisor, work: u32) -> Result<u64, Box<dyn Erro
         irqchip: Irqchip::Full,
         ..VmConfig::default()
     })?);
-    let entry = machine.load(programs::interrupt_running(), 0)?;
-    machine.set_parameters(&Parameters {
+    let entry = programs::interrupt_running().load(machine.vm().memory(), 0)?;
+    Parameters {
         count: work.into(), // Interrupts that the program takes before it says that it is done.
         address: PORT.into(),
         ..Parameters::default()
-    })?;
-    machine.set_interrupts(&Interrupts {
+    }
+    .write(machine.vm().memory(), PARAMETERS)?;
+    Interrupts {
         route: Some((PIN, ENTRY)),
         ..Interrupts::default()
-    })?;
+    }
+    .write(machine.vm().memory(), PARAMETERS)?;
 
     // The device on the bus: a write to its port is a piece of work done.
     let left = Arc::new(AtomicU32::new(work));
@@ -76,7 +78,7 @@ pub fn serve(hypervisor: &dyn Hypervisor, work: u32) -> Result<u64, Box<dyn Erro
     let _deadline = Deadline::new(limit, vcpu.kick_handle())?;
     irqfd.signal();
     match machine.runner(&mut *vcpu).run()? {
-        Stop::Done(_) => Ok(machine.results()?.interrupts),
+        Stop::Done(_) => Ok(Results::read(machine.vm().memory(), PARAMETERS)?.interrupts),
         stop => Err(format!("the guest got too few interrupts: {stop}").into()),
     }
 }

@@ -1,7 +1,5 @@
 //! Why a machine could not run its guest.
 
-use vm_memory::GuestMemoryError;
-
 use vmbell::bus::BusError;
 use vmbell_hypervisor::{Error, Fault};
 
@@ -39,13 +37,5 @@ pub enum MachineError {
     Thread {
         /// The error of the thread's start.
         source: std::io::Error,
-    },
-    /// The program or its parameters do not fit in RAM.
-    #[error("cannot access guest memory for program {program}")]
-    Memory {
-        /// The name of the program, or `parameters` or `results`.
-        program: &'static str,
-        /// The error of the access.
-        source: GuestMemoryError,
     },
 }

@@ -1,7 +1,7 @@
 //! Builds a guest: a program in memory, devices on buses, and the loop that answers exits.
 //!
-//! A [`Machine`] with one of our programs is what the bench measures; it has three buses of devices, for ports,
-//! memory addresses and hypercall numbers, and any thread may use it. A [`Pc`] is a machine with the devices that
+//! A [`Machine`] has three buses of devices, for ports, memory addresses and hypercall numbers, and any thread may use
+//! it. A [`Pc`] is a machine with the devices that
 //! an [`Image`] made for QEMU expects, and with several vCPUs, each on a thread of its own; a [`Virt`] is the same for
 //! an [`Arm64Image`]. [`choose_backend`] chooses the backend for a VMM that leaves it to the host.
 //!
@@ -9,7 +9,7 @@
 //! use std::sync::Arc;
 //! use vmbell::bus::BusRange;
 //! use vmbell_devices::DoorbellCounter;
-//! use vmbell_guest::{Parameters, programs};
+//! use vmbell_guest::{PARAMETERS, Parameters, Results, programs};
 //! use vmbell_hypervisor::{Capability, Hypervisor, Vcpu, Vm, VmConfig};
 //! use vmbell_vmm::{Machine, Stop, choose_backend};
 //!
@@ -19,12 +19,13 @@
 //! let doorbell = Arc::new(DoorbellCounter::default());
 //! machine.pio.insert(BusRange::new(0x510, 4)?, doorbell.clone())?;
 //!
-//! let entry = machine.load(programs::portio(), 0)?;
-//! machine.set_parameters(&Parameters { count: 10, address: 0x510, ..Parameters::default() })?;
+//! let memory = machine.vm().memory();
+//! let entry = programs::portio().load(memory, 0)?;
+//! Parameters { count: 10, address: 0x510, ..Parameters::default() }.write(memory, PARAMETERS)?;
 //! let mut vcpu = machine.vm().create_vcpu(0)?;
 //! vcpu.set_entry_point(entry)?;
 //! assert!(matches!(machine.runner(&mut *vcpu).run()?, Stop::Done(_)));
-//! assert_eq!((machine.results()?.rings, doorbell.rings()), (10, 10));
+//! assert_eq!((Results::read(memory, PARAMETERS)?.rings, doorbell.rings()), (10, 10));
 //! # Ok(())
 //! # }
 //! ```
@@ -32,7 +33,6 @@
 mod backend;
 mod error;
 mod image;
-mod layout;
 mod mmio;
 mod off;
 mod pc;
@@ -46,21 +46,17 @@ mod virt;
 pub use backend::{Backend, ChosenBackend, choose_backend};
 pub use error::MachineError;
 pub use image::{Arm64Image, Boot, ElfError, INFORMATION, Image, ImageError};
-pub use layout::{CODE, PARAMETERS, STACK_TOP};
 pub use pc::{AssignedEvent, OnEvent, Pc, PcConfig, PcError, PlatformPlace, VCPUS_MAX};
 pub use ram::{MEMORY_MAX, MEMORY_MIN, RamError};
 pub use runner::Runner;
 pub use serial::SerialPort;
-pub use stop::{Deadline, Stop};
+pub use stop::{Deadline, Stop, done};
 pub use virt::{Virt, VirtConfig, VirtError};
 
 use std::sync::Arc;
 
-use vm_memory::Bytes;
-
 use vmbell::bus::{Backlog, Bus};
-use vmbell_guest::{Interrupts, Parameters, Program, Results};
-use vmbell_hypervisor::{EntryPoint, Vcpu, Vm};
+use vmbell_hypervisor::{Vcpu, Vm};
 
 /// A guest with its devices.
 #[derive(Debug)]
@@ -92,50 +88,6 @@ impl Machine {
     /// The guest. A device that registers doorbells or irqfds itself keeps a clone.
     pub const fn vm(&self) -> &Arc<dyn Vm> {
         &self.vm
-    }
-
-    /// Copies a program into guest memory and returns the entry point of the vCPU with this index.
-    pub fn load(&self, program: Program, vcpu: u32) -> Result<EntryPoint, MachineError> {
-        let write = self.vm.memory().write_slice(program.code, CODE);
-        write.map_err(|source| MachineError::Memory {
-            program: program.name,
-            source,
-        })?;
-        let sp = STACK_TOP.0 + 0x1_0000 * u64::from(vcpu);
-        Ok(EntryPoint::Program {
-            pc: CODE.0,
-            sp,
-            arguments: [PARAMETERS.0, vcpu.into()],
-        })
-    }
-
-    /// Writes the program's parameters for its next run.
-    pub fn set_parameters(&self, parameters: &Parameters) -> Result<(), MachineError> {
-        parameters
-            .write(self.vm.memory(), PARAMETERS)
-            .map_err(|source| MachineError::Memory {
-                program: "parameters",
-                source,
-            })
-    }
-
-    /// Writes how a program that takes interrupts ends them and where they come from; to be called before its
-    /// first run.
-    pub fn set_interrupts(&self, interrupts: &Interrupts) -> Result<(), MachineError> {
-        interrupts
-            .write(self.vm.memory(), PARAMETERS)
-            .map_err(|source| MachineError::Memory {
-                program: "parameters",
-                source,
-            })
-    }
-
-    /// Reads the results that the program reported.
-    pub fn results(&self) -> Result<Results, MachineError> {
-        Results::read(self.vm.memory(), PARAMETERS).map_err(|source| MachineError::Memory {
-            program: "results",
-            source,
-        })
     }
 
     /// Makes the exit loop of one vCPU, for the thread that will run it.

@@ -1,9 +1,8 @@
 //! The exit loop: runs one vCPU on the thread that owns it, answers its exits from the buses, and decides about those
 //! that no device answers.
 
-use super::stop::Stop;
+use super::stop::{Stop, done};
 use super::{Machine, MachineError};
-use vmbell_guest::done;
 use vmbell_hypervisor::{Buses, Vcpu, VmEntry, VmExit};
 
 /// ENOSYS, Linux's return value for an unknown hypercall.

@@ -6,12 +6,12 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use vmbell::thread::{self, ThreadKind};
-use vmbell_hypervisor::Kick;
+use vmbell_hypervisor::{Kick, VmExit};
 
 /// Why [`Runner::run`](super::Runner::run) returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// The program said with this value that it is done ([`done`](vmbell_guest::done)). The vCPU can be run again.
+    /// The program said with this value that it is done ([`done`]). The vCPU can be run again.
     Done(u32),
     /// The guest executed `hlt`.
     Halted,
@@ -21,6 +21,28 @@ pub enum Stop {
     Reset,
     /// A thread kicked the vCPU.
     Kicked,
+}
+
+/// The value with which a guest says by this exit that it is done; `None` if the exit says something else. The guest
+/// writes it to [`DONE_PORT`](vmbell_hypervisor::x86_64::DONE_PORT), and on arm64 it stores it at
+/// [`DONE_ADDRESS`](vmbell_hypervisor::aarch64::DONE_ADDRESS).
+#[inline]
+pub const fn done(exit: &VmExit) -> Option<u32> {
+    match exit {
+        #[cfg(target_arch = "x86_64")]
+        VmExit::PioOut {
+            port: vmbell_hypervisor::x86_64::DONE_PORT,
+            data,
+            ..
+        } => Some(*data),
+        #[cfg(target_arch = "aarch64")]
+        VmExit::MmioWrite {
+            address: vmbell_hypervisor::aarch64::DONE_ADDRESS,
+            data,
+            ..
+        } => Some((*data & 0xffff_ffff) as u32),
+        _ => None,
+    }
 }
 
 /// Kicks a vCPU from a thread of its own (`vmbell-deadline`) once a condition holds, unless it is dropped

@@ -21,11 +21,10 @@ use std::time::{Duration, Instant};
 use stub::layout::{SHARED_BASE, Shared};
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell_guest::{DONE_PORT, Parameters, Results};
+use vmbell_guest::{CODE, DONE_PORT, Parameters, Results};
 use vmbell_hypervisor::{
     Doorbell, Hypervisor, Irqchip, Kick, PatchMode, SpinPolicy, Vcpu, Vm, VmConfig, VmEntry, VmExit,
 };
-use vmbell_vmm::CODE;
 
 use harness::process::with_sandbox;
 use harness::{AREA, HOLE, await_that, begin_at, count, event, programs};

@@ -7,10 +7,10 @@ use std::time::Duration;
 use super::case::Case;
 use crate::affinity::Pinned;
 use crate::{Clock, Limit, Options, Sample, Setting, Subject, SubjectError};
-use vmbell_guest::{HANDLER, Parameters, Program, Results};
+use vmbell_guest::{CODE, HANDLER, PARAMETERS, Parameters, Program, Results};
 use vmbell_hypervisor::measure::ExitCounts;
 use vmbell_hypervisor::{Capability, Hypervisor, Irqchip, SpinPolicy, Support, Vcpu, VmConfig};
-use vmbell_vmm::{CODE, Deadline, Machine, Stop};
+use vmbell_vmm::{Deadline, Machine, Stop};
 
 pub(crate) type Failure = Box<dyn Error + Send + Sync>;
 
@@ -37,7 +37,7 @@ pub(super) fn boot(
     interrupts: bool,
 ) -> Result<Box<dyn Vcpu>, Failure> {
     let mut vcpu = machine.vm().create_vcpu(index)?;
-    vcpu.set_entry_point(machine.load(program, index)?)?;
+    vcpu.set_entry_point(program.load(machine.vm().memory(), index)?)?;
     if interrupts {
         vcpu.set_interrupt_handler(CODE.0 + HANDLER)?;
     }
@@ -188,7 +188,7 @@ impl Guest {
 
     fn run_program(&mut self, parameters: &Parameters) -> Result<Stop, Failure> {
         let _pinned = Pinned::to(self.vmm_cpu)?;
-        self.machine.set_parameters(parameters)?;
+        parameters.write(self.machine.vm().memory(), PARAMETERS)?;
         let limit = self.limit.clone();
         let _deadline = Deadline::when(move || limit.is_run_over(), self.vcpu.kick_handle())?;
         Ok(self.machine.runner(&mut *self.vcpu).run()?)
@@ -210,7 +210,7 @@ impl Guest {
 
     /// The results that the program wrote.
     pub(crate) fn results(&self) -> Result<Results, SubjectError> {
-        self.machine.results().map_err(|error| self.failed(error))
+        Results::read(self.machine.vm().memory(), PARAMETERS).map_err(|error| self.failed(error))
     }
 
     /// Fails unless `counted`, the number of rings that `who` counted, is `rings`.

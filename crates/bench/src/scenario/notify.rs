@@ -14,9 +14,8 @@ use crate::affinity;
 use crate::{Clock, Options, Sample, SubjectError};
 use vmbell::doorbell::Sharing;
 use vmbell_devices::{Hook, Listener, WordPoller};
-use vmbell_guest::{Parameters, offset};
+use vmbell_guest::{PARAMETERS, Parameters, offset};
 use vmbell_hypervisor::{Doorbell, Hypervisor};
-use vmbell_vmm::PARAMETERS;
 
 /// How long the guest waits before each ring: long enough for a consumer to fall asleep.
 const PAUSE_NS: f64 = 30_000.0;

@@ -10,9 +10,9 @@ use super::guest::{Failure, Guest};
 use super::path::{Bell, Path};
 use crate::{Limit, affinity};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell_guest::{Parameters, Program, Results};
+use vmbell_guest::{Parameters, Program, Results, STACK_TOP};
 use vmbell_hypervisor::{Doorbell, EntryPoint, IoEvents, Vcpu};
-use vmbell_vmm::{Deadline, Machine, STACK_TOP, Stop};
+use vmbell_vmm::{Deadline, Machine, Stop};
 
 /// The values that each parameter takes; an empty list leaves the parameter at its usual value and out of
 /// names.
@@ -124,7 +124,7 @@ impl Other {
         // The bottom of the stack that the next vCPU would have; stacks grow down from 64 KiB above.
         let page = GuestAddress(STACK_TOP.0 + 0x1_0000 * u64::from(index));
         let mut vcpu = machine.vm().create_vcpu(index)?;
-        let entry = match machine.load(program, index)? {
+        let entry = match program.load(machine.vm().memory(), index)? {
             EntryPoint::Program { pc, sp, .. } => EntryPoint::Program {
                 pc,
                 sp,

@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
-use vmbell_guest::offset;
-use vmbell_vmm::PARAMETERS;
+use vmbell_guest::{PARAMETERS, offset};
 
 /// The guest's words, and whether the guest still runs.
 #[derive(Debug)]

@@ -15,10 +15,10 @@ use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell_devices::virtio::mmio::{Interrupt, VirtioMmio, register};
 use vmbell_devices::virtio::{Inverter, Queue, Serving};
 use vmbell_devices::{Listener, WordPoller};
-use vmbell_guest::{Interrupts, Parameters, Program, programs};
+use vmbell_guest::{Interrupts, PARAMETERS, Parameters, Program, programs};
 use vmbell_hypervisor::{Capability, Doorbell, Hypervisor, IoEvents, Irqchip, Support, VmConfig};
 use vmbell_report::Group;
-use vmbell_vmm::{Machine, PARAMETERS};
+use vmbell_vmm::Machine;
 
 /// The address of the device's registers, where the guest has no memory.
 const REGISTERS: u64 = 0xd000_1000;
@@ -211,10 +211,11 @@ impl RoundTrip {
 fn irqfd(machine: &Machine) -> Result<(Interrupt, Doorbell), Failure> {
     let vm = machine.vm();
     let wiring = Wiring::new(vm.as_ref(), Source::Edge, Hearing::Irqfd.name())?;
-    machine.set_interrupts(&Interrupts {
+    Interrupts {
         pv_eoi: true,
         ..wiring.interrupts
-    })?;
+    }
+    .write(machine.vm().memory(), PARAMETERS)?;
     wiring.connect(vm.as_ref())?;
     let gsi = wiring.gsi(Hearing::Irqfd.name())?;
     let event = Arc::new(EventFd::new(EFD_NONBLOCK)?);

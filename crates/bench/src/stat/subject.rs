@@ -10,7 +10,7 @@ use crate::affinity;
 use crate::scenario::{Guest, GuestView, Scenario, Source, Wiring, bell};
 use crate::{Options, Sample, SubjectError};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell_guest::{Interrupts, Parameters, programs};
+use vmbell_guest::{Interrupts, PARAMETERS, Parameters, programs};
 use vmbell_hypervisor::measure::{EventCounter, EventCounts};
 use vmbell_hypervisor::{Doorbell, Hypervisor, Irqchip, Irqfd, VmConfig};
 
@@ -54,10 +54,11 @@ impl Interrupted {
         let failed = |error| SubjectError::failed(name, error);
         let set_up = || -> Result<(Irqfd, Doorbell), Box<dyn std::error::Error + Send + Sync>> {
             let wiring = Wiring::new(vm.as_ref(), Source::Edge, name)?;
-            machine.set_interrupts(&Interrupts {
+            Interrupts {
                 pv_eoi,
                 ..wiring.interrupts
-            })?;
+            }
+            .write(machine.vm().memory(), PARAMETERS)?;
             let (event, rung) = (EventFd::new(0)?, EventFd::new(0)?);
             wiring.connect(vm.as_ref())?;
             let irqfd = vm.register_irqfd(&Arc::new(event), wiring.gsi(name)?, None)?;

@@ -13,6 +13,9 @@
 
 use std::ops::Range;
 
+/// The address to which a guest program stores four bytes when it is done; there are no ports.
+pub const DONE_ADDRESS: u64 = 0xfff0_0000;
+
 /// Where the RAM of an image is that uses all of it. It begins where that of QEMU's machine `virt` does
 /// (`hw/arm/virt.c`): some images expect devices below it.
 pub const IMAGE_RAM: Range<u64> = 0x4000_0000..GICD;

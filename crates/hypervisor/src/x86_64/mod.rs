@@ -10,6 +10,9 @@
 /// The address that an interrupt handler jumps to at its end: the code there does what `iretq` does.
 pub const INTERRUPT_RETURN: u64 = stub::layout::INTERRUPT_RETURN;
 
+/// The port to which a guest program writes that it is done, where QEMU has `isa-debug-exit`.
+pub const DONE_PORT: u16 = 0xf4;
+
 /// The vector of a page fault, the only exception for which the CPU reports an address.
 pub const PAGE_FAULT: u8 = 14;
 

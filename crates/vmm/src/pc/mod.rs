@@ -2,7 +2,7 @@
 //!
 //! It has RAM from 0, the kernel's interrupt controllers and timer, a serial port, PCI, a clock, ACPI tables and
 //! registers, and firmware configuration. The guest can end the run by a write to
-//! [`DONE_PORT`](vmbell_guest::DONE_PORT), where QEMU has `isa-debug-exit`, by switching the machine off (the letters
+//! [`DONE_PORT`](vmbell_hypervisor::x86_64::DONE_PORT), where QEMU has `isa-debug-exit`, by switching the machine off (the letters
 //! of `Shutdown` to their port, or ACPI's S5), and by resetting it. Each vCPU runs on a thread of its own, until the
 //! guest goes to sleep (S3); then the caller's thread waits for the clock to wake it.
 

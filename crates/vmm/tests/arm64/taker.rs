@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use vm_memory::{Bytes, GuestAddress};
-use vmbell_guest::{GicInterrupt, HANDLER, Interrupts, LpiMessage, Parameters, offset};
+use vmbell_guest::{
+    CODE, GicInterrupt, HANDLER, Interrupts, LpiMessage, PARAMETERS, Parameters, offset,
+};
 use vmbell_hypervisor::{Hypervisor, Irqchip, Vm, VmConfig, VmExit};
-use vmbell_vmm::{CODE, PARAMETERS};
 
 use crate::harness::{AREA, await_that, configured, run_to_done, start};
 use crate::programs;

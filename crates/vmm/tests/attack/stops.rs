@@ -10,9 +10,8 @@ use rustix::process::Signal;
 use stub::layout::{SHARED_BASE, Shared};
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::Sharing;
-use vmbell_guest::{DONE_PORT, Parameters, Results, offset};
+use vmbell_guest::{DONE_PORT, PARAMETERS, Parameters, Results, offset};
 use vmbell_hypervisor::{Doorbell, Irqchip, PatchMode, Vcpu, Vm, VmConfig, VmEntry, VmExit};
-use vmbell_vmm::PARAMETERS;
 use vmm_sys_util::eventfd::EventFd;
 
 use crate::batch::Attack;

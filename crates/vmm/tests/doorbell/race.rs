@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use vm_memory::GuestAddress;
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell_guest::{Parameters, Program, done as is_done, programs};
+use vmbell_guest::{CODE, PARAMETERS, Parameters, Program, programs};
 use vmbell_hypervisor::{Hypervisor, IoEvents, PatchMode, Vcpu, VmConfig, VmEntry, VmExit};
-use vmbell_vmm::{CODE, PARAMETERS};
+use vmbell_vmm::done as is_done;
 
 use crate::harness::{
     AREA, HANG, HOLE, begin_at, bells, configured, count, event, has_doorbells_at,

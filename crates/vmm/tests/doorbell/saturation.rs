@@ -4,9 +4,8 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell_guest::done;
 use vmbell_hypervisor::{Capability, Hypervisor, PatchMode, VmConfig, VmEntry, VmExit};
-use vmbell_vmm::Deadline;
+use vmbell_vmm::{Deadline, done};
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use vmm_sys_util::eventfd::EventFd;
 

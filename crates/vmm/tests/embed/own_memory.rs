@@ -7,8 +7,8 @@ use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use vmbell::memory::{
     Bytes, FileOffset, GuestAddress, GuestMemoryMmap, GuestRegionMmap, MmapRegion,
 };
+use vmbell_guest::{CODE, PARAMETERS};
 use vmbell_hypervisor::{Error, Hypervisor, VmConfig};
-use vmbell_vmm::{CODE, PARAMETERS};
 
 use crate::harness::{AREA, begin, chain, configured, run};
 

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell_guest::{Parameters, Results, done};
+use vmbell_guest::{PARAMETERS, Parameters, Results};
 use vmbell_hypervisor::{Capability, EntryPoint, Hypervisor, VmConfig, VmEntry, VmExit};
-use vmbell_vmm::{Deadline, PARAMETERS};
+use vmbell_vmm::{Deadline, done};
 
 use crate::harness::script::{Op, Player};
 use crate::harness::{AREA, configured, count, event, plain, programs, run_to_done, start, step};

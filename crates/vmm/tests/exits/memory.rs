@@ -1,9 +1,8 @@
 //! Loads and stores that hit a hole.
 
 use vm_memory::{Bytes, GuestAddress};
-use vmbell_guest::{Parameters, offset};
+use vmbell_guest::{PARAMETERS, Parameters, offset};
 use vmbell_hypervisor::{Hypervisor, VmEntry, VmExit};
-use vmbell_vmm::PARAMETERS;
 
 use crate::harness::{AREA, HOLE, plain, programs, run, run_to_done, start};
 

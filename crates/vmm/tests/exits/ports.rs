@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell_guest::{Parameters, offset};
+use vmbell_guest::{PARAMETERS, Parameters, offset};
 use vmbell_hypervisor::{Hypervisor, Vm, VmEntry, VmExit};
-use vmbell_vmm::PARAMETERS;
 
 use crate::harness::{AREA, count, event, plain, programs, run, run_to_done, start};
 

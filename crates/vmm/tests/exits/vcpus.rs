@@ -2,9 +2,8 @@
 
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell_guest::{Parameters, Program, programs};
+use vmbell_guest::{CODE, Parameters, Program, programs};
 use vmbell_hypervisor::{Hypervisor, PatchMode, SpinPolicy, VmConfig, VmExit};
-use vmbell_vmm::CODE;
 
 use crate::harness::{
     AREA, HOLE, begin_at, bells, configured, count, event, has_doorbells_at, rounds, run,

@@ -23,11 +23,11 @@ use std::time::Instant;
 
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::IoEventAddress;
-use vmbell_guest::{Parameters, Program, done};
+use vmbell_guest::{CODE, PARAMETERS, Parameters, Program, STACK_TOP};
 use vmbell_hypervisor::{
     Capability, EntryPoint, Error, Hypervisor, Kick, Vcpu, Vm, VmConfig, VmEntry, VmExit,
 };
-use vmbell_vmm::{CODE, Deadline, PARAMETERS, STACK_TOP};
+use vmbell_vmm::{Deadline, done};
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 /// Free RAM for what a guest works on, 1 MiB from the start of RAM.

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use vm_memory::{Bytes, GuestAddress};
-use vmbell_guest::Parameters;
+use vmbell_guest::{PARAMETERS, Parameters};
 use vmbell_hypervisor::{Vcpu, Vm, VmEntry, VmExit};
-use vmbell_vmm::PARAMETERS;
 
 use super::{AREA, bells, programs, run_to_done, start};
 

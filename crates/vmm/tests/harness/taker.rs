@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, VolatileMemory};
 use vmbell::irq::{Gsi, IrqError, Msi, Route, Target};
-use vmbell_guest::{Parameters, done};
+use vmbell_guest::{CODE, Parameters};
 use vmbell_hypervisor::{
     Capability, Error, Hypervisor, Irqchip, Support, Vcpu, Vm, VmConfig, VmEntry, VmExit,
 };
-use vmbell_vmm::CODE;
+use vmbell_vmm::done;
 
 use super::{AREA, await_that, begin_at, bells, chain, configured, programs};
 

@@ -1,9 +1,9 @@
 //! Instructions that end a guest, and what is said about them.
 
 use vm_memory::{Bytes, GuestAddress};
-use vmbell_guest::Parameters;
+use vmbell_guest::{PARAMETERS, Parameters};
 use vmbell_hypervisor::{Fault, Hypervisor, VmConfig, VmEntry, VmExit};
-use vmbell_vmm::{Deadline, PARAMETERS};
+use vmbell_vmm::Deadline;
 
 use crate::harness::process::{await_gone, with_sandbox};
 use crate::harness::{HOLE, chain, fault, programs, start, step};

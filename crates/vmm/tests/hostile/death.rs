@@ -7,10 +7,9 @@ use std::time::Duration;
 use rustix::process::Signal;
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::irq::Gsi;
-use vmbell_guest::{Parameters, Results};
+use vmbell_guest::{PARAMETERS, Parameters, Results};
 use vmbell_hypervisor::{Hypervisor, Irqchip, VmConfig, VmEntry};
 use vmbell_usermode::Usermode;
-use vmbell_vmm::PARAMETERS;
 
 use crate::harness::process::{children_of, exists, signal, spawn, stat, stop, with_sandbox};
 use crate::harness::script::{Op, Player};

@@ -1,9 +1,8 @@
 //! Guests that do not leave patched code alone.
 
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell_guest::{Parameters, Results};
+use vmbell_guest::{PARAMETERS, Parameters, Results};
 use vmbell_hypervisor::{Hypervisor, PatchMode, VmConfig};
-use vmbell_vmm::PARAMETERS;
 
 use crate::harness::{configured, count, event, programs, run, start};
 

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use stub::layout::{MAX_VCPUS, RunPage, SHARED_BASE, Shared};
 use vm_memory::GuestAddress;
 use vmbell::irq::Gsi;
-use vmbell_guest::Parameters;
+use vmbell_guest::{CODE, Parameters};
 use vmbell_hypervisor::{Hypervisor, Vcpu, VmConfig, VmEntry, VmExit};
-use vmbell_vmm::{CODE, Deadline};
+use vmbell_vmm::Deadline;
 
 use crate::harness::process::{await_gone, with_sandbox};
 use crate::harness::script::{Op, Player};

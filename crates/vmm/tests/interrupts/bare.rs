@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use vmbell_guest::Parameters;
+use vmbell_guest::{CODE, Parameters};
 use vmbell_hypervisor::{Vcpu, Vm};
-use vmbell_vmm::CODE;
 
 use crate::harness::{programs, start};
 

@@ -3,9 +3,11 @@
 
 use iced_x86::{Decoder, DecoderOptions, Mnemonic};
 use vm_memory::{Bytes, GuestAddress};
-use vmbell_guest::{DONE_PORT, HANDLER, Interrupts, Parameters, Program, programs as guests};
+use vmbell_guest::{
+    CODE, DONE_PORT, HANDLER, Interrupts, PARAMETERS, Parameters, Program, STACK_TOP,
+    programs as guests,
+};
 use vmbell_hypervisor::{EntryPoint, Hypervisor, Irqchip, VmConfig, VmEntry, VmExit};
-use vmbell_vmm::{CODE, PARAMETERS, STACK_TOP};
 
 use crate::harness::{configured, programs, step};
 

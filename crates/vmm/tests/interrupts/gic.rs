@@ -4,10 +4,12 @@
 use std::sync::Arc;
 
 use vmbell::irq::{Gsi, Msi};
-use vmbell_guest::{GicInterrupt, HANDLER, Interrupts, LpiMessage, Parameters, Results, done};
+use vmbell_guest::{
+    CODE, GicInterrupt, HANDLER, Interrupts, LpiMessage, PARAMETERS, Parameters, Results,
+};
 use vmbell_hypervisor::aarch64::FIRST_SPI;
 use vmbell_hypervisor::{Hypervisor, Irqs, Vcpu, Vm, VmEntry};
-use vmbell_vmm::{CODE, PARAMETERS};
+use vmbell_vmm::done;
 
 use crate::harness::{AREA, bells, configured, programs, start, step};
 use crate::taker::{has_messages, msi, with_interrupts};

@@ -8,9 +8,8 @@ use std::time::Duration;
 
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::irq::{Gsi, Route, Target};
-use vmbell_guest::{DONE_PORT, Parameters};
+use vmbell_guest::{CODE, DONE_PORT, Parameters};
 use vmbell_hypervisor::{Hypervisor, Vcpu, Vm, VmEntry, VmExit};
-use vmbell_vmm::CODE;
 use vmm_sys_util::eventfd::EventFd;
 
 use crate::harness::{await_that, configured, event, programs, step};

@@ -2,9 +2,9 @@
 
 use vm_memory::Bytes;
 use vmbell::irq::{Gsi, Msi, Route, Target};
-use vmbell_guest::{DONE_PORT, Parameters};
-use vmbell_hypervisor::{Hypervisor, Irqchip, Vcpu, VmConfig, VmEntry, VmExit};
-use vmbell_vmm::CODE;
+use vmbell_guest::{CODE, Parameters};
+use vmbell_hypervisor::{Hypervisor, Irqchip, Vcpu, VmConfig, VmEntry};
+use vmbell_vmm::done;
 
 use crate::harness::{await_that, begin_at, configured, programs, rounds};
 use crate::taker::{
@@ -118,16 +118,7 @@ fn send<H: Hypervisor>(h: &H, halts: [u64; 2]) {
         let run = |mut vcpu: Box<dyn Vcpu>| {
             scope.spawn(move || {
                 let exit = vcpu.run(VmEntry::Resume).unwrap();
-                assert!(
-                    matches!(
-                        exit,
-                        VmExit::PioOut {
-                            port: DONE_PORT,
-                            ..
-                        }
-                    ),
-                    "{exit:?}"
-                );
+                assert!(done(&exit).is_some(), "{exit:?}");
             })
         };
         for thread in vcpus.map(run) {

@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex};
 use rustix::fs::{MemfdFlags, memfd_create};
 use vmbell::irq::{Gsi, Msi, PINS, Route, Target};
 use vmbell::memory::{Bytes, FileOffset, GuestAddress, GuestMemoryMmap};
-use vmbell_guest::{HANDLER, Interrupts, Parameters, VECTOR, offset};
+use vmbell_guest::{CODE, HANDLER, Interrupts, PARAMETERS, Parameters, VECTOR, offset};
 use vmbell_hypervisor::{Capability, Hypervisor, Irqchip, Vcpu, VmConfig};
 use vmbell_vfio::PassthroughError;
 use vmbell_vfio::device::Device;
 use vmbell_vfio::dma::DmaSpace;
 use vmbell_vfio::placed::{self, Access, Handover, Place, Placed, Wire};
-use vmbell_vmm::{CODE, Machine, PARAMETERS, Stop};
+use vmbell_vmm::{Machine, Stop};
 
 use crate::harness::{HOLE, await_that, chain, configured, kick_if_hung, programs};
 
@@ -155,9 +155,9 @@ impl Guest {
             route: Some((PIN, LEVEL | u32::from(VECTOR))),
             ..Interrupts::default()
         };
-        machine.set_interrupts(&interrupts).unwrap();
+        interrupts.write(machine.vm().memory(), PARAMETERS).unwrap();
         let mut vcpu = machine.vm().create_vcpu(0).unwrap();
-        let entry = machine.load(programs::edu(), 0).unwrap();
+        let entry = programs::edu().load(machine.vm().memory(), 0).unwrap();
         vcpu.set_entry_point(entry).unwrap();
         vcpu.set_interrupt_handler(CODE.0 + HANDLER).unwrap();
         vcpu
@@ -169,7 +169,9 @@ impl Guest {
             address: HOLE,
             ..Parameters::default()
         };
-        self.machine.set_parameters(&parameters).unwrap();
+        parameters
+            .write(self.machine.vm().memory(), PARAMETERS)
+            .unwrap();
     }
 
     /// Runs the vCPU until it says that it is done; fails if it hangs.

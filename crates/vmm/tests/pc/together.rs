@@ -1,9 +1,9 @@
 //! Several vCPUs of any backend at once, until one of them or the limit ends them all.
 
 use vm_memory::{Bytes, GuestAddress};
-use vmbell_guest::{Parameters, Results};
+use vmbell_guest::{CODE, PARAMETERS, Parameters, Results};
 use vmbell_hypervisor::{EntryPoint, Hypervisor, Vcpu, VmConfig};
-use vmbell_vmm::{CODE, Machine, PARAMETERS, Stop};
+use vmbell_vmm::{Machine, Stop};
 
 use super::harness::{AREA, configured, programs};
 

@@ -5,9 +5,8 @@ use vmbell::irq::Gsi;
 use vmbell_devices::Listener;
 use vmbell_devices::virtio::mmio::Interrupt;
 use vmbell_devices::virtio::{Inverter, Serving};
-use vmbell_guest::{HANDLER, Interrupts, programs};
+use vmbell_guest::{CODE, HANDLER, Interrupts, PARAMETERS, Results, programs};
 use vmbell_hypervisor::{Hypervisor, Irqchip, Vm, VmConfig};
-use vmbell_vmm::CODE;
 use vmm_sys_util::eventfd::EventFd;
 
 use super::roundtrip::{ACKNOWLEDGE, COUNT, NOTIFY, Rig};
@@ -86,7 +85,9 @@ fn interrupted<H: Hypervisor>(hypervisor: &H, doorbell: bool) -> (u64, u64) {
         interrupt,
     );
     rig.vcpu.set_interrupt_handler(CODE.0 + HANDLER).unwrap();
-    rig.machine.set_interrupts(&interrupts).unwrap();
+    interrupts
+        .write(rig.machine.vm().memory(), PARAMETERS)
+        .unwrap();
     let queue = rig.queue();
     let listener =
         Listener::start(EventFd::new(0).unwrap(), || {}, move |_| queue.serve().more).unwrap();
@@ -96,11 +97,15 @@ fn interrupted<H: Hypervisor>(hypervisor: &H, doorbell: bool) -> (u64, u64) {
         .register_ioevent(listener.event(), NOTIFY, index, Sharing::Exclusive)
         .unwrap();
     assert_eq!(rig.run().0, COUNT);
-    let before = rig.machine.results().unwrap().interrupts;
+    let before = Results::read(rig.machine.vm().memory(), PARAMETERS)
+        .unwrap()
+        .interrupts;
     let (right, heavy) = rig.run();
     assert_eq!(right, 2 * COUNT);
     assert_eq!(rig.queue().served(), 2 * COUNT);
-    let taken = rig.machine.results().unwrap().interrupts;
+    let taken = Results::read(rig.machine.vm().memory(), PARAMETERS)
+        .unwrap()
+        .interrupts;
     assert!(taken > 0 && taken <= 2 * COUNT, "{taken} interrupts");
     (taken - before, heavy)
 }

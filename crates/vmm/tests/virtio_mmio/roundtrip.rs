@@ -7,7 +7,7 @@ use vmbell::virtqueue::Chain;
 use vmbell_devices::virtio::mmio::{Interrupt, VirtioMmio, register};
 use vmbell_devices::virtio::{Handler, HandlerError, Inverter, Queue, Serving};
 use vmbell_devices::{Listener, WordPoller};
-use vmbell_guest::{Parameters, Program, programs};
+use vmbell_guest::{PARAMETERS, Parameters, Program, Results, programs};
 use vmbell_hypervisor::{Hypervisor, Vcpu, Vm, VmConfig};
 use vmbell_vmm::{Machine, Stop};
 use vmm_sys_util::eventfd::EventFd;
@@ -48,7 +48,7 @@ impl<D: Handler + 'static> Rig<D> {
         let registers = BusRange::new(HOLE, register::CONFIG).unwrap();
         machine.mmio.insert(registers, device.clone()).unwrap();
         let mut vcpu = machine.vm().create_vcpu(0).unwrap();
-        let entry = machine.load(program, 0).unwrap();
+        let entry = program.load(machine.vm().memory(), 0).unwrap();
         vcpu.set_entry_point(entry).unwrap();
         Self {
             machine,
@@ -64,14 +64,14 @@ impl<D: Handler + 'static> Rig<D> {
 
     /// Tells the guest to send [`COUNT`] requests.
     pub fn set_parameters(&self) {
-        self.machine
-            .set_parameters(&Parameters {
-                count: COUNT,
-                address: HOLE,
-                value: AREA,
-                pause: 0,
-            })
-            .unwrap();
+        Parameters {
+            count: COUNT,
+            address: HOLE,
+            value: AREA,
+            pause: 0,
+        }
+        .write(self.machine.vm().memory(), PARAMETERS)
+        .unwrap();
     }
 
     /// Lets the guest send [`COUNT`] requests; gives how many came back right, over all runs, and
@@ -84,7 +84,12 @@ impl<D: Handler + 'static> Rig<D> {
         let stop = self.machine.runner(&mut *self.vcpu).run().unwrap();
         assert!(matches!(stop, Stop::Done(_)), "{stop}");
         let heavy = self.machine.vm().measure().exit_counts().heavy - before;
-        (self.machine.results().unwrap().rings, heavy)
+        (
+            Results::read(self.machine.vm().memory(), PARAMETERS)
+                .unwrap()
+                .rings,
+            heavy,
+        )
     }
 }
 
@@ -168,17 +173,24 @@ fn a_ring_outside_of_ram_is_refused_and_the_guest_gives_up<H: Hypervisor>(hyperv
         count: COUNT,
         address: HOLE,
         // The last page of RAM: the used ring would begin behind it.
-        value: vmbell_vmm::PARAMETERS.0 + VmConfig::default().ram_size - 0x100,
+        value: vmbell_guest::PARAMETERS.0 + VmConfig::default().ram_size - 0x100,
         pause: 0,
     };
-    rig.machine.set_parameters(&parameters).unwrap();
+    parameters
+        .write(rig.machine.vm().memory(), PARAMETERS)
+        .unwrap();
     let kick = rig.vcpu.kick_handle();
     let _unless_done = kick_if_hung(kick);
     let mut runner = rig.machine.runner(&mut *rig.vcpu);
     let _stop = runner.run();
     let refusal = rig.device.take_refusal().map(|refusal| refusal.to_string());
     assert_eq!(refusal.as_deref(), Some("queue 0 cannot be set up"));
-    assert_eq!(rig.machine.results().unwrap().rings, 0);
+    assert_eq!(
+        Results::read(rig.machine.vm().memory(), PARAMETERS)
+            .unwrap()
+            .rings,
+        0
+    );
 }
 
 crate::on_both! {

@@ -4,7 +4,7 @@ use super::super::guest::{Guest, Run, Scenario};
 use super::arrival::Arrival;
 use super::case::{Case, End};
 use crate::{Options, Sample, SubjectError};
-use vmbell_guest::Parameters;
+use vmbell_guest::{PARAMETERS, Parameters};
 use vmbell_hypervisor::Hypervisor;
 
 /// How many interrupts show whether the host uses PV EOI at all.
@@ -32,9 +32,9 @@ impl Ends {
         let config = case.config(vec![options.first_cpu()]);
         let guest = Guest::with_config(hypervisor, case.name(), case.program(), config, options)?;
         let wiring = case.wiring(guest.machine.vm().as_ref())?;
-        guest
-            .machine
-            .set_interrupts(&wiring.interrupts)
+        wiring
+            .interrupts
+            .write(guest.machine.vm().memory(), PARAMETERS)
             .map_err(|error| guest.failed(error))?;
         let mut ends = Self {
             case,

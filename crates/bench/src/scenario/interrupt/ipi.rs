@@ -6,7 +6,7 @@ use super::super::guest::{Failure, Guest, Scenario, boot};
 use super::case::Case;
 use crate::affinity;
 use crate::{Options, Sample, SubjectError};
-use vmbell_guest::Parameters;
+use vmbell_guest::{PARAMETERS, Parameters};
 use vmbell_hypervisor::{Hypervisor, Vcpu};
 use vmbell_vmm::{Deadline, Stop};
 
@@ -29,9 +29,9 @@ impl Ipi {
         let name = CASE.name();
         let guest = Guest::with_config(hypervisor, name, CASE.program(), config, options)?;
         let wiring = CASE.wiring(guest.machine.vm().as_ref())?;
-        guest
-            .machine
-            .set_interrupts(&wiring.interrupts)
+        wiring
+            .interrupts
+            .write(guest.machine.vm().memory(), PARAMETERS)
             .map_err(|error| guest.failed(error))?;
         let second =
             boot(&guest.machine, CASE.program(), 1, true).map_err(|error| guest.failed(error))?;
@@ -50,8 +50,8 @@ impl Scenario for Ipi {
             ..Parameters::default()
         };
         let machine = Arc::clone(&self.guest.machine);
-        machine
-            .set_parameters(&parameters)
+        parameters
+            .write(machine.vm().memory(), PARAMETERS)
             .map_err(|error| self.guest.failed(error))?;
         let (cpu, limit, second) = (self.cpu, self.guest.limit.clone(), &mut self.second);
         let kick = second.kick_handle();

@@ -14,7 +14,7 @@ use crate::{Options, Sample, SubjectError};
 use vmbell::doorbell::IoEventAddress;
 use vmbell::irq::{ForwardedLine, Gsi};
 use vmbell_devices::Hook;
-use vmbell_guest::Parameters;
+use vmbell_guest::{PARAMETERS, Parameters};
 use vmbell_hypervisor::{Hypervisor, IrqTrigger, Irqfd, Irqs};
 
 /// Where the handler says that it has served the device.
@@ -53,9 +53,9 @@ impl Level {
         let wiring = case.wiring(vm.as_ref())?;
         let gsi = wiring.gsi(name)?;
         let kind = connect(&guest, case, gsi).map_err(|error| guest.failed(error))?;
-        guest
-            .machine
-            .set_interrupts(&wiring.interrupts)
+        wiring
+            .interrupts
+            .write(guest.machine.vm().memory(), PARAMETERS)
             .map_err(|error| guest.failed(error))?;
         wiring
             .connect(vm.as_ref())

@@ -12,7 +12,7 @@ use super::case::Case;
 use crate::affinity;
 use crate::{Clock, Options, Sample, SubjectError};
 use vmbell::irq::{Msi, Target};
-use vmbell_guest::Parameters;
+use vmbell_guest::{PARAMETERS, Parameters};
 use vmbell_hypervisor::{Hypervisor, Irqfd, Irqs};
 
 /// The pause before each signal to a guest that halts: long enough for the guest to fall asleep.
@@ -50,9 +50,9 @@ impl Raise {
         let event = || EventFd::new(EFD_NONBLOCK).map_err(|error| guest.failed(error));
         let vm = guest.machine.vm();
         let wiring = case.wiring(vm.as_ref())?;
-        guest
-            .machine
-            .set_interrupts(&wiring.interrupts)
+        wiring
+            .interrupts
+            .write(guest.machine.vm().memory(), PARAMETERS)
             .map_err(|error| guest.failed(error))?;
         wiring
             .connect(vm.as_ref())

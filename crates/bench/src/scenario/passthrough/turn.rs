@@ -14,7 +14,7 @@ use vmbell::eventfd::EventFd;
 use vmbell::irq::Msi;
 use vmbell_devices::Listener;
 use vmbell_devices::pci::Routes;
-use vmbell_guest::{Interrupts, VECTOR};
+use vmbell_guest::{Interrupts, PARAMETERS, VECTOR};
 use vmbell_hypervisor::{Capability, ForwardedState, Hypervisor, Irqs, VmConfig};
 use vmbell_vfio::PassthroughError;
 use vmbell_vfio::device::Device;
@@ -97,10 +97,11 @@ impl Owner {
 
     fn route(&self) -> Result<(), Failure> {
         let machine = &self.guest.machine;
-        machine.set_interrupts(&Interrupts {
+        Interrupts {
             pv_eoi: true,
             ..self.wiring.interrupts
-        })?;
+        }
+        .write(machine.vm().memory(), PARAMETERS)?;
         if self.case.handover().is_some() {
             self.wiring.connect(machine.vm().as_ref())?;
         }

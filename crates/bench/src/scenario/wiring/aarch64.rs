@@ -4,10 +4,9 @@ use super::{Source, Wiring};
 use crate::SubjectError;
 use vmbell::doorbell::IoEventAddress;
 use vmbell::irq::{Gic, Gsi, IrqError, Msi, Route, Target};
-use vmbell_guest::{GicInterrupt, Interrupts, LpiMessage};
+use vmbell_guest::{GicInterrupt, Interrupts, LpiMessage, PARAMETERS};
 use vmbell_hypervisor::Vm;
 use vmbell_hypervisor::aarch64::{FIRST_SPI, ITS};
-use vmbell_vmm::PARAMETERS;
 
 /// The shared peripheral interrupt, which is also the GSI, of edges and levels.
 const PIN: u8 = 5;

@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use vmbell::irq::Gsi;
 use vmbell::memory::{Bytes, GuestAddress};
-use vmbell_guest::{GicInterrupt, HANDLER, Interrupts, Parameters, offset};
+use vmbell_guest::{CODE, GicInterrupt, HANDLER, Interrupts, PARAMETERS, Parameters, offset};
 use vmbell_hypervisor::aarch64::FIRST_SPI;
 use vmbell_hypervisor::{Hypervisor, Irqchip, Vcpu, VmConfig};
 use vmbell_vfio::PassthroughError;
 use vmbell_vfio::interrupt::Line;
 use vmbell_vfio::placed::{self, Access, Handover, Place, Placed, Wire};
-use vmbell_vmm::{CODE, Deadline, Machine, PARAMETERS, Stop};
+use vmbell_vmm::{Deadline, Machine, Stop};
 
 use super::cpus::bind_vcpu;
 use super::{ALARM, Clock};
@@ -123,9 +123,9 @@ impl Guest {
             }),
             ..Interrupts::default()
         };
-        machine.set_interrupts(&interrupts).unwrap();
+        interrupts.write(machine.vm().memory(), PARAMETERS).unwrap();
         let mut vcpu = machine.vm().create_vcpu(0).unwrap();
-        let entry = machine.load(programs::clock(), 0).unwrap();
+        let entry = programs::clock().load(machine.vm().memory(), 0).unwrap();
         vcpu.set_entry_point(entry).unwrap();
         vcpu.set_interrupt_handler(CODE.0 + HANDLER).unwrap();
         vcpu
@@ -167,7 +167,9 @@ where {
             value: ALARM.into(),
             pause: 0,
         };
-        self.machine.set_parameters(&parameters).unwrap();
+        parameters
+            .write(self.machine.vm().memory(), PARAMETERS)
+            .unwrap();
         bind_vcpu(self.machine.vm().gic());
         let _deadline = Deadline::when(is_over, vcpu.kick_handle()).unwrap();
         let stop = self.machine.runner(&mut **vcpu).run();
