@@ -4,8 +4,15 @@ use std::fs::File;
 use std::io::{Read, pipe};
 use std::os::fd::AsRawFd;
 use std::ptr::null;
+use std::sync::Arc;
+
+use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
 use super::*;
+use vmbell::bus::{Backlog, BusDevice};
+use vmbell::virtqueue::{Buffer, DriverQueue, Features, SplitDriver, SplitLayout};
+use vmbell_devices::virtio::mmio::{Interrupt, VirtioMmio, register};
+use vmbell_devices::virtio::{Disk, Serving};
 
 const ALL: Devices = Devices {
     disk: true,
@@ -193,6 +200,85 @@ fn a_device_thread_has_fewer_calls_than_a_vcpu_and_that_no_more_than_the_main_th
     assert!(device.len() < vcpu.len());
     assert!(vcpu.keys().all(|call| main.contains_key(call)));
     assert!(!device.contains_key(&libc::SYS_pwrite64));
+}
+
+/// A driver's registers up to DRIVER_OK, with a queue at the start of memory.
+fn start(transport: &VirtioMmio, layout: &SplitLayout) {
+    let write = |at, value: u32| transport.write(at, &value.to_le_bytes());
+    let address = |at: u64| u32::try_from(at).unwrap();
+    for (at, value) in [
+        (register::STATUS, 3),
+        (register::DRIVER_FEATURES_SEL, 1),
+        (register::DRIVER_FEATURES, 1),
+        (register::STATUS, 11),
+        (register::QUEUE_SIZE, layout.size.into()),
+        (register::QUEUE_DESC[0], address(layout.descriptors)),
+        (register::QUEUE_DRIVER[0], address(layout.avail)),
+        (register::QUEUE_DEVICE[0], address(layout.used)),
+        (register::QUEUE_READY, 1),
+        (register::STATUS, 15),
+    ] {
+        write(at, value);
+    }
+}
+
+#[test]
+fn a_disk_makes_no_call_that_is_not_allowed() {
+    const DATA: u64 = 0x4000;
+    let memory = GuestMemoryMmap::from_ranges(&[(GuestAddress(0), 0x1_0000)]).unwrap();
+    let file = tempfile::tempfile().unwrap();
+    file.set_len(8 * 512).unwrap();
+    let (transport, queues) = VirtioMmio::new(
+        &memory,
+        Disk::new(file, false).unwrap(),
+        1,
+        Serving::Polled,
+        Interrupt::default(),
+        Backlog::default(),
+    );
+    let layout = SplitLayout::contiguous(0, 16);
+    let (header, status) = (Buffer::new(0x2000, 16), Buffer::new(0x3000, 1));
+    let (one, two) = (Buffer::new(DATA, 1024), [Buffer::new(DATA, 512); 2]);
+    vmbell::virtqueue::brand::scoped(|brand| {
+        let theirs = &memory;
+        let mut driver = SplitDriver::new(&theirs, &layout, Features::default(), brand).unwrap();
+        start(&transport, &layout);
+        // Reads, writes, which flush, and a flush.
+        for (kind, data) in [
+            (0_u8, &[one][..]),
+            (0, &two),
+            (1, &[one]),
+            (1, &two),
+            (4, &[]),
+        ] {
+            memory
+                .write_obj(u64::from(kind), GuestAddress(header.addr))
+                .unwrap();
+            memory
+                .write_obj(0xff_u8, GuestAddress(status.addr))
+                .unwrap();
+            let [readable, writable] = if kind == 0 {
+                [vec![header], [data, &[status]].concat()]
+            } else {
+                [[&[header], data].concat(), vec![status]]
+            };
+            driver.add(&readable, &writable, ()).unwrap();
+            let queue = Arc::clone(&queues[0]);
+            let disk = Devices {
+                disk: true,
+                ..Devices::default()
+            };
+            let program = program::compile(policy::of(ThreadKind::Device, &disk).unwrap()).unwrap();
+            let device = std::thread::spawn(move || {
+                apply_filter(&program).unwrap();
+                queue.serve().chains
+            });
+            assert_eq!(device.join().unwrap(), 1);
+            assert!(driver.get_used().unwrap().is_some());
+            let answer: u8 = memory.read_obj(GuestAddress(status.addr)).unwrap();
+            assert_eq!(answer, 0, "{kind} {data:?}");
+        }
+    });
 }
 
 #[test]

@@ -95,7 +95,9 @@ const DISK: &[c_long] = &[
     libc::SYS_fdatasync,
     libc::SYS_lseek,
     libc::SYS_pread64,
+    libc::SYS_preadv,
     libc::SYS_pwrite64,
+    libc::SYS_pwritev,
 ];
 
 /// Registers of an assigned device, and the file that they are mapped from.

@@ -4,14 +4,42 @@ use std::sync::Arc;
 
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
+use super::live_ring::LiveRing;
+use super::mmio::Interrupt;
+use super::registers::QueueRegisters;
+use super::request::{Handled, Parts, Request};
+use super::ring::Ring;
+use super::server::DriverSide;
+use super::slices::SliceList;
 use super::{Handler, HandlerError};
 use vmbell::virtqueue::{
-    Buffer, Chain, DeviceQueue, DriverQueue, Features, SplitDevice, SplitDriver, SplitLayout, brand,
+    Buffer, DeviceQueue, DriverQueue, Features, SplitDriver, SplitLayout, brand,
 };
 
 /// Size of the memory in bytes, and an address in it that no ring has.
 pub(super) const RAM: usize = 0x4_0000;
 pub(super) const DATA: u64 = 0x1_0000;
+
+/// The driver's side of a device without a transport.
+pub(super) fn driver_side(memory: &GuestMemoryMmap) -> DriverSide {
+    DriverSide {
+        memory: Arc::new(memory.clone()),
+        interrupts: Arc::new(Interrupt::default()),
+        trouble: Arc::default(),
+    }
+}
+
+/// The device's side of a ring.
+pub(super) fn ring(memory: &GuestMemoryMmap, layout: &SplitLayout, features: u64) -> Ring {
+    let registers = QueueRegisters {
+        size: layout.size.into(),
+        descriptors: layout.descriptors,
+        driver: layout.avail,
+        device: layout.used,
+        ..QueueRegisters::default()
+    };
+    Ring::new(&Arc::new(memory.clone()), 0, &registers, features).unwrap()
+}
 
 /// What a device answers to a chain of these buffers in one of its queues.
 pub(super) fn answer(
@@ -21,15 +49,26 @@ pub(super) fn answer(
     readable: &[Buffer],
     writable: &[Buffer],
 ) -> Result<u32, HandlerError> {
-    let layout = SplitLayout::contiguous(0, 8);
+    let layout = SplitLayout::contiguous(0, 16);
     brand::scoped(|brand| {
-        let memory = Arc::new(memory.clone());
-        let mut driver = SplitDriver::new(&memory, &layout, Features::default(), brand).unwrap();
-        let mut ring = SplitDevice::new(&memory, &layout, Features::default()).unwrap();
+        let theirs = Arc::new(memory.clone());
+        let mut driver = SplitDriver::new(&theirs, &layout, Features::default(), brand).unwrap();
         driver.add(readable, writable, ()).unwrap();
-        let mut chain = Chain::with_capacity(8);
-        let _ = ring.pop(&mut chain).unwrap().unwrap();
-        device.handle(queue, &memory, &chain)
+        let live_ring = Arc::new(LiveRing::new(queue, driver_side(memory)));
+        live_ring.start(ring(memory, &layout, 0), false);
+        let mut guard = live_ring.lock();
+        let live = guard.as_mut().unwrap();
+        let head = live.ring.pop(&mut live.chain).unwrap().unwrap();
+        let taken = live.taken(head);
+        let mut slices = SliceList::new();
+        let handled = device.handle(Request {
+            parts: Parts::look_up(memory, &live.chain, &mut slices)?,
+            chain: &live.chain,
+            taken,
+            ring: &live_ring,
+        });
+        let Handled(done) = handled?;
+        Ok(done.expect("it is complete").1)
     })
 }
 

@@ -1,4 +1,5 @@
-//! The block device (virtio 1.3, 5.2) on a file. It runs on the thread that serves the queue.
+//! The block device (virtio 1.3, 5.2) on a file, which is read and written directly from guest memory. It runs on the thread
+//! that serves the queue.
 //!
 //! What was written is in the host's page cache when the driver gets its answer, so the end of this process loses none of
 //! it. A flush brings it to the disk; for a driver that does not know flushes each write does.
@@ -6,15 +7,13 @@
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::FileTypeExt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 
-use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
-
-use super::place::Place;
+use super::file_io::{read_exact_at, write_all_at};
 use super::queue::{Handler, HandlerError};
-use vmbell::virtqueue::Chain;
+use super::request::{Handled, Request};
+use super::slices::{Readable, Writable};
 
 const SIZE_MAX: u64 = 1 << 1;
 const SEG_MAX: u64 = 1 << 2;
@@ -36,8 +35,6 @@ const ID: usize = 20;
 const PIECE: u32 = 64 << 10;
 const PIECES: u32 = 254;
 const MOST: u64 = PIECE as u64 * PIECES as u64;
-/// How many bytes are copied at once.
-const STEP: usize = 64 << 10;
 
 /// The last byte of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +43,12 @@ enum Status {
     Ok = 0,
     Error = 1,
     Unsupported = 2,
+}
+
+impl From<io::Result<()>> for Status {
+    fn from(result: io::Result<()>) -> Self {
+        result.map_or(Self::Error, |()| Self::Ok)
+    }
 }
 
 /// A disk. Its one queue is that of requests.
@@ -57,7 +60,8 @@ pub struct Disk {
     config: [u8; 16],
     /// Whether the driver flushes, so that a write need not.
     flushes: AtomicBool,
-    copy: Mutex<Box<[u8]>>,
+    /// Whether the file can lose its end, and a write behind that would make it longer: not if it is a block device.
+    can_shrink: bool,
 }
 
 impl Disk {
@@ -68,6 +72,7 @@ impl Disk {
     ///
     /// If the size cannot be told.
     pub fn new(mut file: File, read_only: bool) -> io::Result<Self> {
+        let can_shrink = !file.metadata()?.file_type().is_block_device();
         let sectors = file.seek(SeekFrom::End(0))? / SECTOR;
         let mut config = [0; 16];
         config[..8].copy_from_slice(&sectors.to_le_bytes());
@@ -79,7 +84,7 @@ impl Disk {
             read_only,
             config,
             flushes: AtomicBool::new(false),
-            copy: Mutex::new(vec![0; STEP].into()),
+            can_shrink,
         })
     }
 
@@ -90,90 +95,62 @@ impl Disk {
         sound.then(|| sector * SECTOR)
     }
 
-    /// Calls `copy` with each piece of a request and with the place in the file. Says whether the file took or gave all.
-    fn pieces(
-        &self,
-        at: u64,
-        len: u64,
-        mut copy: impl FnMut(&mut [u8], u64) -> Result<io::Result<()>, HandlerError>,
-    ) -> Result<Status, HandlerError> {
-        let mut bytes = self.copy.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut done = 0;
-        while done < len {
-            let left = usize::try_from(len - done).unwrap_or(usize::MAX);
-            let step = left.min(STEP);
-            if copy(&mut bytes[..step], at + done)?.is_err() {
-                return Ok(Status::Error);
-            }
-            done += step as u64;
-        }
-        Ok(Status::Ok)
-    }
-
     /// Whether the file still has the bytes at this place. A write behind its end would make it longer, and the driver would
     /// read zeros in between instead of an error.
     fn is_there(&self, at: u64, len: u64) -> bool {
+        if !self.can_shrink {
+            return true;
+        }
         let end = (&self.file).seek(SeekFrom::End(0));
         end.is_ok_and(|end| at + len <= end)
     }
 
-    fn flush(&self) -> Status {
-        match self.file.sync_data() {
-            Ok(()) => Status::Ok,
-            Err(_) => Status::Error,
-        }
+    /// Brings what was written to the disk.
+    fn flush(&self) -> io::Result<()> {
+        self.file.sync_data()
     }
 
-    /// Does what the header asks for, with `to` bytes to write to the driver, and returns how many were written.
+    fn read(&self, sector: u64, to: Writable<'_>) -> Status {
+        let Some(at) = self.place(sector, to.len() as u64) else {
+            return Status::Error;
+        };
+        read_exact_at(&self.file, to, at).into()
+    }
+
+    fn write(&self, sector: u64, from: Readable<'_>) -> Status {
+        let len = from.len() as u64;
+        let at = self.place(sector, len).filter(|_| !self.read_only);
+        let Some(at) = at.filter(|at| self.is_there(*at, len)) else {
+            return Status::Error;
+        };
+        let written = write_all_at(&self.file, from, at);
+        let flushes = self.flushes.load(Ordering::Relaxed);
+        let done = written.and_then(|()| if flushes { Ok(()) } else { self.flush() });
+        done.into()
+    }
+
+    /// Does what the header asks for. Returns the status, and how many bytes were written to the driver.
     fn request(
         &self,
-        memory: &GuestMemoryMmap,
         (kind, sector): (u32, u64),
-        (from, readable): (&mut Place<'_>, u64),
-        (to, writable): (&mut Place<'_>, u64),
-    ) -> Result<(Status, u64), HandlerError> {
-        let status = match kind {
-            IN => {
-                let Some(at) = self.place(sector, writable) else {
-                    return Ok((Status::Error, 0));
-                };
-                let status = self.pieces(at, writable, |bytes, at| {
-                    let read = self.file.read_exact_at(bytes, at);
-                    if read.is_ok() {
-                        to.write(memory, bytes)?;
-                    }
-                    Ok(read)
-                })?;
-                let written = if status == Status::Ok { writable } else { 0 };
-                return Ok((status, written));
-            }
-            OUT if self.read_only => Status::Error,
-            OUT => {
-                let at = self.place(sector, readable);
-                let Some(at) = at.filter(|at| self.is_there(*at, readable)) else {
-                    return Ok((Status::Error, 0));
-                };
-                let status = self.pieces(at, readable, |bytes, at| {
-                    from.read(memory, bytes)?;
-                    Ok(self.file.write_all_at(bytes, at))
-                })?;
-                if status == Status::Ok && !self.flushes.load(Ordering::Relaxed) {
-                    self.flush()
-                } else {
-                    status
-                }
-            }
-            SYNC => self.flush(),
-            GET_ID if writable >= ID as u64 => {
+        from: Readable<'_>,
+        mut to: Writable<'_>,
+    ) -> (Status, usize) {
+        match kind {
+            IN => match self.read(sector, to) {
+                Status::Ok => (Status::Ok, to.len()),
+                status => (status, 0),
+            },
+            OUT => (self.write(sector, from), 0),
+            SYNC => (self.flush().into(), 0),
+            GET_ID if to.len() >= ID => {
                 let mut id = [0; ID];
                 id[..6].copy_from_slice(b"vmbell");
-                to.write(memory, &id)?;
-                return Ok((Status::Ok, ID as u64));
+                (Status::Ok, to.write(&id))
             }
-            GET_ID => Status::Error,
-            _ => Status::Unsupported,
-        };
-        Ok((status, 0))
+            GET_ID => (Status::Error, 0),
+            _ => (Status::Unsupported, 0),
+        }
     }
 }
 
@@ -196,37 +173,23 @@ impl Handler for Disk {
 
     /// The header begins the bytes that the device reads, and the status ends those that it writes, however they are cut
     /// into pieces (virtio 1.3, 2.7.4).
-    fn handle(&self, _: u16, memory: &GuestMemoryMmap, chain: &Chain) -> Result<u32, HandlerError> {
-        let (readable, writable) = (chain.readable_len(), chain.writable_len());
-        let last = chain.writable().iter().rfind(|piece| piece.len > 0);
-        let (Some(last), Some(readable_data)) =
-            (last, u64::from(readable).checked_sub(HEADER as u64))
-        else {
+    fn handle(&self, request: Request<'_>) -> Result<Handled, HandlerError> {
+        let (mut from, to) = (request.readable(), request.writable());
+        let (readable, writable) = (from.len(), to.len());
+        if readable < HEADER || writable == 0 {
             return Err(HandlerError::Short { readable, writable });
-        };
-        // Neither overflows: the piece is not empty, and `Chain` checked its end.
-        let at_status = GuestAddress(last.addr + u64::from(last.len - 1));
-        let writable_data = u64::from(writable - 1);
-        let (mut from, mut to) = (Place::new(chain.readable()), Place::new(chain.writable()));
+        }
         let mut header = [0; HEADER];
-        from.read(memory, &mut header)?;
+        from.read(&mut header);
         let [a, b, c, d, _, _, _, _, sector @ ..] = header;
-        let kind = u32::from_le_bytes([a, b, c, d]);
-        let (status, written) = self.request(
-            memory,
-            (kind, u64::from_le_bytes(sector)),
-            (&mut from, readable_data),
-            (&mut to, writable_data),
-        )?;
-        memory
-            .write_slice(&[status as u8], at_status)
-            .map_err(|source| HandlerError::Outside {
-                address: at_status,
-                source,
-            })?;
+        let (kind, sector) = (u32::from_le_bytes([a, b, c, d]), u64::from_le_bytes(sector));
+        let (to, mut last) = to.split_at(writable - 1);
+        let (status, mut written) = self.request((kind, sector), from, to);
         // The length is that of the bytes written from the start, and the status is behind all data.
-        let all = u32::from(written == writable_data);
-        Ok(u32::try_from(written).map_or(u32::MAX, |written| written + all))
+        if last.write(&[status as u8]) + written == writable {
+            written = writable;
+        }
+        Ok(request.complete(written))
     }
 }
 

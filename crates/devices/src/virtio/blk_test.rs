@@ -1,13 +1,11 @@
 use std::fs;
-use std::sync::Arc;
 
 use proptest::prelude::*;
-use vm_memory::GuestMemoryMmap;
+use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
 use super::*;
-use vmbell::virtqueue::{
-    Buffer, DeviceQueue, DriverQueue, Features, SplitDevice, SplitDriver, SplitLayout, brand,
-};
+use crate::virtio::answer_double::answer;
+use vmbell::virtqueue::Buffer;
 
 const RAM: usize = 0x8_0000;
 const HEAD: u64 = 0x1_0000;
@@ -30,7 +28,10 @@ impl Rig {
         let bytes: Vec<u8> = (0..=250).cycle().take(LEN).collect();
         fs::write(file.path(), bytes).unwrap();
         let disk = Disk::new(file.reopen().unwrap(), read_only).unwrap();
-        let memory = GuestMemoryMmap::from_ranges(&[(GuestAddress(0), RAM)]).unwrap();
+        // Two regions: some buffers of the tests span both.
+        let half = RAM / 2;
+        let regions = [0, half].map(|at| (GuestAddress(at as u64), half));
+        let memory = GuestMemoryMmap::from_ranges(&regions).unwrap();
         Self { memory, disk, file }
     }
 
@@ -47,20 +48,7 @@ impl Rig {
     }
 
     fn chain(&self, readable: &[Buffer], writable: &[Buffer]) -> Result<u32, HandlerError> {
-        let layout = SplitLayout::contiguous(0, 16);
-        brand::scoped(|brand| {
-            let memory = Arc::new(self.memory.clone());
-            self.memory
-                .write_slice(&[0; 4], GuestAddress(layout.avail))
-                .unwrap();
-            let mut driver =
-                SplitDriver::new(&memory, &layout, Features::default(), brand).unwrap();
-            let mut device = SplitDevice::new(&memory, &layout, Features::default()).unwrap();
-            driver.add(readable, writable, ()).unwrap();
-            let mut chain = Chain::with_capacity(16);
-            let _ = device.pop(&mut chain).unwrap().unwrap();
-            self.disk.handle(0, &self.memory, &chain)
-        })
+        answer(&self.disk, 0, &self.memory, readable, writable)
     }
 
     fn header(&self, kind: u32, sector: u64) -> Buffer {
@@ -210,6 +198,42 @@ fn data_outside_of_ram_stop_the_queue() {
         matches!(error, Err(HandlerError::Outside { .. })),
         "{error:?}"
     );
+}
+
+#[test]
+fn buffers_may_overlap_be_empty_and_span_two_regions() {
+    let rig = Rig::new(false);
+    let border = RAM as u64 / 2;
+    let pieces = [
+        Buffer::new(DATA, 0),
+        Buffer::new(u64::MAX, 0),
+        Buffer::new(border - 100, 512),
+        Buffer::new(border - 100, 512),
+    ];
+    assert_eq!(rig.request(IN, 2, &[], &pieces), (0, 1025));
+    assert_eq!(
+        rig.bytes(border - 100, 512),
+        rig.contents()[3 * 512..4 * 512]
+    );
+    assert_eq!(rig.request(OUT, 5, &pieces, &[]), (0, 1));
+    let after = rig.contents();
+    assert_eq!(after[5 * 512..6 * 512], after[3 * 512..4 * 512]);
+    assert_eq!(after[6 * 512..7 * 512], after[3 * 512..4 * 512]);
+}
+
+#[test]
+fn request_is_not_begun_if_its_last_buffer_is_outside_of_ram() {
+    let rig = Rig::new(false);
+    let before = rig.contents();
+    let header = rig.header(OUT, 0);
+    let data = Buffer::new(DATA, 512);
+    let status = Buffer::new(RAM as u64, 1);
+    let error = rig.chain(&[header, data], &[status]).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "a buffer at 0x80000 is not in guest memory"
+    );
+    assert_eq!(rig.contents(), before);
 }
 
 proptest! {

@@ -9,11 +9,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-use vm_memory::GuestMemoryMmap;
 
-use super::place::Place;
 use super::queue::{Handler, HandlerError};
-use vmbell::virtqueue::Chain;
+use super::request::{Handled, Request};
+use super::slices::{Readable, Writable};
 
 /// The receiving and the sending queue, of which a device with one port has one each.
 const RECEIVE: u16 = 0;
@@ -97,36 +96,24 @@ impl<W: Write + Send> Console<W> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives the driver as much as its buffer has room for.
-    fn receive(&self, memory: &GuestMemoryMmap, chain: &Chain) -> Result<u32, HandlerError> {
+    /// Gives the driver as much as its buffer has room for, and returns how much that is.
+    fn receive(&self, mut to: Writable<'_>) -> usize {
         let mut waiting = self.waiting();
-        let room = usize::try_from(chain.writable_len()).unwrap_or(usize::MAX);
-        let len = waiting.len().min(room);
-        Place::new(chain.writable()).write(memory, &waiting[..len])?;
+        let len = to.write(&waiting);
         waiting.drain(..len);
-        // The conversion cannot fail: `waiting` has at most STEP bytes.
-        Ok(u32::try_from(len).unwrap_or(u32::MAX))
+        len
     }
 
     /// Writes what the driver sends.
-    fn send(&self, memory: &GuestMemoryMmap, chain: &Chain) -> Result<u32, HandlerError> {
+    fn send(&self, from: Readable<'_>) -> io::Result<()> {
         let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
-        let failed = |source| HandlerError::Host {
-            operation: "write what the guest says",
-            source,
-        };
-        let mut from = Place::new(chain.readable());
+        let (mut from, _) = from.split_at(MOST);
         let mut bytes = [0; STEP];
-        let len = usize::try_from(chain.readable_len()).unwrap_or(usize::MAX);
-        let mut left = len.min(MOST);
-        while left > 0 {
-            let step = left.min(STEP);
-            from.read(memory, &mut bytes[..step])?;
-            output.write_all(&bytes[..step]).map_err(failed)?;
-            left -= step;
+        while !from.is_empty() {
+            let len = from.read(&mut bytes);
+            output.write_all(&bytes[..len])?;
         }
-        output.flush().map_err(failed)?;
-        Ok(0)
+        output.flush()
     }
 }
 
@@ -158,16 +145,17 @@ impl<W: Write + Send> Handler for Console<W> {
         !waiting.is_empty()
     }
 
-    fn handle(
-        &self,
-        queue: u16,
-        memory: &GuestMemoryMmap,
-        chain: &Chain,
-    ) -> Result<u32, HandlerError> {
-        match queue {
-            RECEIVE => self.receive(memory, chain),
-            _ => self.send(memory, chain),
+    fn handle(&self, request: Request<'_>) -> Result<Handled, HandlerError> {
+        if request.queue() == RECEIVE {
+            let written = self.receive(request.writable());
+            return Ok(request.complete(written));
         }
+        let sent = self.send(request.readable());
+        sent.map_err(|source| HandlerError::Host {
+            operation: "write what the guest says",
+            source,
+        })?;
+        Ok(request.complete(0))
     }
 }
 

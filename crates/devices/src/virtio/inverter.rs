@@ -1,11 +1,8 @@
 //! The test device: answers each request with its bytes inverted, so that the answer differs from what was in the
 //! buffer before. It runs on the thread that serves the queue.
 
-use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
-
-use super::place::Place;
 use super::queue::{Handler, HandlerError};
-use vmbell::virtqueue::Chain;
+use super::request::{Handled, Request};
 
 /// The most bytes of an answer, so that no driver keeps a thread busy with one chain.
 const MOST: usize = 64 << 10;
@@ -21,32 +18,18 @@ impl Handler for Inverter {
     const DEVICE_ID: u32 = 0xffff;
     const NAME: &'static str = "virtio-inverter";
 
-    fn handle(&self, _: u16, memory: &GuestMemoryMmap, chain: &Chain) -> Result<u32, HandlerError> {
-        let mut from = Place::new(chain.readable());
-        let mut to = Place::new(chain.writable());
-        let mut bytes = [0; STEP];
-        let mut written = 0;
-        loop {
-            let count = from.left().min(to.left()).min(STEP).min(MOST - written);
-            if count == 0 {
-                // The conversion cannot fail: `written` is at most MOST.
-                return Ok(u32::try_from(written).unwrap_or(u32::MAX));
-            }
-            let bytes = &mut bytes[..count];
-            let outside =
-                |address: GuestAddress| move |source| HandlerError::Outside { address, source };
-            memory
-                .read_slice(bytes, from.address())
-                .map_err(outside(from.address()))?;
+    fn handle(&self, request: Request<'_>) -> Result<Handled, HandlerError> {
+        let (mut from, mut to) = (request.readable(), request.writable());
+        let len = from.len().min(to.len()).min(MOST);
+        let (mut bytes, mut written) = ([0; STEP], 0);
+        while written < len {
+            let bytes = &mut bytes[..STEP.min(len - written)];
+            from.read(bytes);
             for byte in bytes.iter_mut() {
                 *byte = !*byte;
             }
-            memory
-                .write_slice(bytes, to.address())
-                .map_err(outside(to.address()))?;
-            from.advance(count);
-            to.advance(count);
-            written += count;
+            written += to.write(bytes);
         }
+        Ok(request.complete(written))
     }
 }

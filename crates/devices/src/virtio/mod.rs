@@ -1,6 +1,6 @@
 //! Virtio devices (virtio 1.3), with split or packed rings in guest memory.
 //!
-//! A [`Handler`] does a device's work on a chain; or a worker does all of it ([`vhost`]). A transport shows the device
+//! A [`Handler`] does a device's work on a [`Request`], at once or later; or a worker does all of it ([`vhost`]). A transport shows the device
 //! to its driver: [`mmio`] on registers in memory, [`pci`] as a function of a PCI bus. What the transports have in
 //! common is here: the status, the choice of features and the description of queues, which vCPU threads access, and the
 //! [`Queue`], which is served by the thread that calls [`Queue::serve`]: the vCPU's thread if the driver notifies and
@@ -17,18 +17,21 @@ mod config;
 mod console;
 mod control;
 mod features;
+mod file_io;
 mod inverter;
+mod live_ring;
 pub mod mmio;
 pub mod net;
 pub mod pci;
-mod place;
 mod queue;
 mod queues;
 mod refusal;
 mod registers;
+mod request;
 mod ring;
 mod rng;
 mod server;
+mod slices;
 pub mod vhost;
 mod watch;
 #[cfg(test)]
@@ -42,7 +45,9 @@ pub use net::Net;
 pub use queue::{Handler, HandlerError, Queue, Served};
 pub use queues::Serving;
 pub use refusal::Refusal;
+pub use request::{Buffers, Handled, Pending, Request};
 pub use rng::Entropy;
+pub use slices::{Readable, Slices, Writable};
 
 use std::sync::Arc;
 

@@ -7,17 +7,20 @@
 use std::fmt;
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use vm_memory::{GuestAddress, GuestMemoryError, GuestMemoryMmap};
+use vm_memory::{GuestAddress, GuestMemoryError};
 
 use super::control::QUEUE_SIZE_MAX;
+use super::live_ring::{Live, LiveRing};
 use super::refusal::Refusal;
+use super::request::{Handled, Parts, Request};
 use super::ring::Ring;
 use super::server::DriverSide;
+use super::slices::SliceList;
 use vmbell::bus::Work;
-use vmbell::virtqueue::{Chain, DeviceQueue};
+use vmbell::virtqueue::DeviceQueue;
 
 /// The most chains of one service: a full ring of the largest size, so that a second service is needed only if
 /// the driver makes chains available during the first. Linux's vhost-net yields its thread after as many
@@ -27,21 +30,21 @@ pub(super) const BUDGET: u16 = QUEUE_SIZE_MAX;
 /// Why a device cannot handle a chain.
 #[derive(Debug, thiserror::Error)]
 pub enum HandlerError {
-    /// A buffer of the chain is not in guest memory.
+    /// A buffer of the chain is not all in guest memory.
     #[error("a buffer at {address:#x} is not in guest memory", address = address.0)]
     Outside {
-        /// The address that could not be accessed.
+        /// The address of the buffer.
         address: GuestAddress,
-        /// The error of the access.
+        /// Which part of it is not.
         source: GuestMemoryError,
     },
     /// The chain is too short for any request of this device, so that it cannot be answered.
     #[error("a request of {readable} bytes with room for an answer of {writable} is too short")]
     Short {
         /// Bytes that the device may read.
-        readable: u32,
+        readable: usize,
         /// Bytes that the device may write.
-        writable: u32,
+        writable: usize,
     },
     /// The host could not do what the device needs.
     #[error("the host could not {operation}")]
@@ -74,7 +77,8 @@ pub trait Handler: Send + Sync {
     }
 
     /// The queue whose chains wait for the host, and the descriptor that is readable when the host has something for
-    /// them: none. Whoever serves the queues watches it, which on PCI is a thread of the device.
+    /// them, or when [pending](super::Pending) requests are complete: none. The thread that serves what waits for the host
+    /// watches it, which on PCI is a thread of the device.
     fn source(&self) -> Option<(u16, BorrowedFd<'_>)> {
         None
     }
@@ -85,30 +89,21 @@ pub trait Handler: Send + Sync {
         true
     }
 
-    /// Handles one chain of a queue and returns how many bytes it has written.
+    /// Handles one request: [completes](Request::complete) it, or [defers](Request::defer) it, to complete it later. A device
+    /// that defers limits how many requests are pending by [`is_ready`](Self::is_ready); a driver cannot make more of them
+    /// available than the queue has descriptors.
     ///
     /// # Errors
     ///
     /// The queue stops then.
-    fn handle(
-        &self,
-        queue: u16,
-        memory: &GuestMemoryMmap,
-        chain: &Chain,
-    ) -> Result<u32, HandlerError>;
-}
-
-/// The state of a queue between DRIVER_OK and a reset.
-struct Live {
-    device: Ring,
-    chain: Chain,
+    fn handle(&self, request: Request<'_>) -> Result<Handled, HandlerError>;
 }
 
 /// The result of a service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use = "more is not notified: whoever served comes again"]
 pub struct Served {
-    /// How many chains were given back.
+    /// How many chains were given back, by any thread.
     pub chains: u64,
     /// Whether more chains may wait, for which the driver does not notify: the caller must serve again.
     pub more: bool,
@@ -116,25 +111,21 @@ pub struct Served {
 
 /// A queue of the device, which any thread may serve.
 pub struct Queue<D> {
-    index: u16,
-    driver: DriverSide,
+    ring: Arc<LiveRing>,
     handler: Arc<D>,
     /// Whether a thread polls the queue, so that the driver need not notify.
     polled: bool,
-    live: Mutex<Option<Live>>,
     /// How many calls of [`serve`](Self::serve) there were since the call that serves now began. Other callers do
     /// not wait for it, because a driver could make that wait long.
     calls: AtomicU64,
     /// Asks the thread that serves to return soon: the driver resets the device.
     leave: AtomicBool,
-    /// Chains that were given back, over all resets.
-    served: AtomicU64,
 }
 
 impl<D> fmt::Debug for Queue<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Queue")
-            .field("index", &self.index)
+            .field("ring", &self.ring)
             .field("polled", &self.polled)
             .finish_non_exhaustive()
     }
@@ -143,44 +134,37 @@ impl<D> fmt::Debug for Queue<D> {
 impl<D: Handler> Queue<D> {
     pub(super) fn new(index: u16, driver: &DriverSide, handler: Arc<D>, polled: bool) -> Self {
         Self {
-            index,
-            driver: driver.clone(),
+            ring: Arc::new(LiveRing::new(index, driver.clone())),
             handler,
             polled,
-            live: Mutex::new(None),
             calls: AtomicU64::new(0),
             leave: AtomicBool::new(false),
-            served: AtomicU64::new(0),
         }
     }
 
     /// The queue's index, which the driver writes to notify.
     pub fn index(&self) -> u16 {
-        self.index
+        self.ring.index()
     }
 
     /// How many chains were given back so far, by any thread.
     pub fn served(&self) -> u64 {
-        self.served.load(Ordering::Relaxed)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Live>> {
-        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+        self.ring.served()
     }
 
     /// Starts the queue: from here on it can be served.
-    pub(super) fn start(&self, mut device: Ring) {
+    pub(super) fn start(&self, mut ring: Ring, is_in_order: bool) {
         if self.polled {
-            device.disable_notification();
+            ring.disable_notification();
         }
-        let chain = Chain::with_capacity(usize::from(device.size()));
-        *self.lock() = Some(Live { device, chain });
+        self.ring.start(ring, is_in_order);
     }
 
-    /// Stops the queue: after the return, no thread accesses the ring.
+    /// Stops the queue: after the return, no thread accesses the ring or a request's buffers. Requests that are pending
+    /// stay so with the handler, which completes them to no effect.
     pub(super) fn stop(&self) {
         self.leave.store(true, Ordering::Relaxed);
-        *self.lock() = None;
+        self.ring.stop();
         self.leave.store(false, Ordering::Relaxed);
     }
 
@@ -194,6 +178,7 @@ impl<D: Handler> Queue<D> {
             return Served::default();
         }
         let served = self.service();
+        self.ring.flush();
         let called = self.calls.swap(0, Ordering::AcqRel) > 1;
         Served {
             more: !self.polled && (served.more || called),
@@ -205,18 +190,16 @@ impl<D: Handler> Queue<D> {
         if self.leave.load(Ordering::Relaxed) {
             return Served::default();
         }
-        let mut guard = self.lock();
+        let mut guard = self.ring.lock();
         let Some(live) = guard.as_mut() else {
             return Served::default();
         };
         let before = self.served();
         let more = self.rounds(live).unwrap_or_else(|refusal| {
-            *guard = None;
-            self.driver.trouble.note(refusal);
-            self.driver.interrupts.configuration();
+            self.ring.fail(&mut guard, refusal);
             false
         });
-        // No other thread changes `served` while the lock is held.
+        // No other thread gives chains back while the lock is held.
         let chains = self.served() - before;
         Served { chains, more }
     }
@@ -224,17 +207,17 @@ impl<D: Handler> Queue<D> {
     /// Drains the ring until it stays empty or the device waits for the host; returns whether the budget ended before that.
     fn rounds(&self, live: &mut Live) -> Result<bool, Refusal> {
         let mut budget = BUDGET;
+        let mut slices = SliceList::new();
         while budget > 0 {
             if !self.polled {
-                live.device.disable_notification();
+                live.ring.disable_notification();
             }
-            let waits = self.drain(live, &mut budget)?;
-            if live.device.needs_notification() {
-                self.driver.interrupts.used_buffer(self.index);
-            }
+            let waits = self.drain(live, &mut slices, &mut budget)?;
+            self.ring.give_back_late(live)?;
+            self.ring.interrupt(live);
             let leave = self.leave.load(Ordering::Relaxed);
             // A device that waits for the host needs no notification: it looks at the ring when the host wakes it.
-            if leave || waits || budget > 0 && (self.polled || !live.device.enable_notification()) {
+            if leave || waits || budget > 0 && (self.polled || !live.ring.enable_notification()) {
                 return Ok(false);
             }
             // Rounds count as well: a driver can take a chain back between two looks, so that there is none to serve.
@@ -245,26 +228,34 @@ impl<D: Handler> Queue<D> {
 
     /// Serves chains until none is available, the budget is used up, the driver resets the device, or the device waits for
     /// the host; returns whether it does.
-    fn drain(&self, live: &mut Live, budget: &mut u16) -> Result<bool, Refusal> {
-        let queue = self.index;
+    fn drain<'m>(
+        &'m self,
+        live: &mut Live,
+        slices: &mut SliceList<'m>,
+        budget: &mut u16,
+    ) -> Result<bool, Refusal> {
+        let queue = self.index();
+        let failed = |source| Refusal::Handler { queue, source };
         let broken = |source| Refusal::Broken { queue, source };
         while *budget > 0 && !self.leave.load(Ordering::Relaxed) {
             if !self.handler.is_ready(queue) {
                 return Ok(true);
             }
-            let Some(head) = live.device.pop(&mut live.chain).map_err(broken)? else {
+            let Some(head) = live.ring.pop(&mut live.chain).map_err(broken)? else {
                 break;
             };
             *budget -= 1;
-            let written = self
-                .handler
-                .handle(queue, &self.driver.memory, &live.chain)
-                .map_err(|source| Refusal::Handler { queue, source })?;
-            // Counted before the driver can see the chain, so that a thread that waits for the chain finds it counted.
-            self.served.fetch_add(1, Ordering::Relaxed);
-            live.device
-                .add_used(head, written)
-                .map_err(|source| Refusal::Used { queue, source })?;
+            let taken = live.taken(head);
+            let parts = Parts::look_up(self.ring.memory(), &live.chain, slices).map_err(failed)?;
+            let handled = self.handler.handle(Request {
+                parts,
+                chain: &live.chain,
+                taken,
+                ring: &self.ring,
+            });
+            if let Handled(Some((taken, written))) = handled.map_err(failed)? {
+                self.ring.give_back(live, taken, written)?;
+            }
         }
         Ok(false)
     }

@@ -165,7 +165,8 @@ impl<D: Handler + 'static> Server for Queues<D> {
         for (queue, registers) in self.each.iter().zip(queues) {
             if registers.ready {
                 let (memory, index) = (&self.driver.memory, queue.index());
-                queue.start(Ring::new(memory, index, registers, features)?);
+                let ring = Ring::new(memory, index, registers, features)?;
+                queue.start(ring, features::of_ring(features).in_order);
             }
         }
         Ok(())

@@ -3,11 +3,9 @@
 
 use rustix::io::retry_on_intr;
 use rustix::rand::{GetRandomFlags, getrandom};
-use vm_memory::{Bytes, GuestMemoryMmap};
 
-use super::place::Place;
 use super::queue::{Handler, HandlerError};
-use vmbell::virtqueue::Chain;
+use super::request::{Handled, Request};
 
 /// The most bytes of an answer, so that no driver keeps a thread busy with one chain. A driver has to take fewer bytes
 /// than its buffer has (virtio 1.3, 5.4.6.1).
@@ -23,29 +21,19 @@ impl Handler for Entropy {
     const DEVICE_ID: u32 = 4;
     const NAME: &'static str = "virtio-rng";
 
-    fn handle(&self, _: u16, memory: &GuestMemoryMmap, chain: &Chain) -> Result<u32, HandlerError> {
-        let mut to = Place::new(chain.writable());
-        let mut bytes = [0; STEP];
-        let mut written = 0;
-        loop {
-            let wanted = to.left().min(STEP).min(MOST - written);
-            if wanted == 0 {
-                // The conversion cannot fail: `written` is at most MOST.
-                return Ok(u32::try_from(written).unwrap_or(u32::MAX));
-            }
-            let bytes = &mut bytes[..wanted];
+    fn handle(&self, request: Request<'_>) -> Result<Handled, HandlerError> {
+        let (mut to, _) = request.writable().split_at(MOST);
+        let (mut bytes, mut written) = ([0; STEP], 0);
+        while !to.is_empty() {
+            let bytes = &mut bytes[..to.len().min(STEP)];
             let got = retry_on_intr(|| getrandom(&mut *bytes, GetRandomFlags::empty()));
             let got = got.map_err(|error| HandlerError::Host {
                 operation: "get random bytes",
                 source: error.into(),
             })?;
-            let address = to.address();
-            memory
-                .write_slice(&bytes[..got], address)
-                .map_err(|source| HandlerError::Outside { address, source })?;
-            to.advance(got);
-            written += got;
+            written += to.write(&bytes[..got]);
         }
+        Ok(request.complete(written))
     }
 }
 

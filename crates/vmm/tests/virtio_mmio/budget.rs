@@ -1,11 +1,10 @@
 //! A driver that is always ahead does not keep a vCPU from its kicks.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
-use vmbell::virtqueue::Chain;
-use vmbell_devices::virtio::{Handler, HandlerError, Serving};
+use vmbell_devices::virtio::{Handled, Handler, HandlerError, Request, Serving};
 use vmbell_hypervisor::Hypervisor;
 use vmbell_vmm::{Deadline, Stop};
 
@@ -17,27 +16,31 @@ const AVAILABLE: GuestAddress = GuestAddress(AREA + 0x82);
 
 /// Makes a chain available for each that it takes, as another vCPU could, until it is told to stop.
 struct Ahead {
+    memory: Arc<OnceLock<GuestMemoryMmap>>,
     stop: Arc<AtomicBool>,
 }
 
 impl Handler for Ahead {
     const DEVICE_ID: u32 = 0xffff;
 
-    fn handle(&self, _: u16, memory: &GuestMemoryMmap, _: &Chain) -> Result<u32, HandlerError> {
+    fn handle(&self, request: Request<'_>) -> Result<Handled, HandlerError> {
         if !self.stop.load(Ordering::Relaxed) {
+            let memory = self.memory.get().unwrap();
             let index: u16 = memory.read_obj(AVAILABLE).unwrap();
             memory.write_obj(index.wrapping_add(1), AVAILABLE).unwrap();
         }
-        Ok(0)
+        Ok(request.complete(0))
     }
 }
 
 fn a_kick_ends_a_service_and_the_next_run_goes_on_with_it<H: Hypervisor>(hypervisor: &H) {
-    let stop = Arc::new(AtomicBool::new(false));
+    let (memory, stop) = (Arc::default(), Arc::new(AtomicBool::new(false)));
     let ahead = Ahead {
+        memory: Arc::clone(&memory),
         stop: Arc::clone(&stop),
     };
     let mut rig: Rig<_> = Rig::new(hypervisor, ahead, Serving::Notified);
+    memory.set(rig.machine.vm().memory().clone()).unwrap();
     let queue = rig.queue();
     rig.set_parameters();
     let (served, kick) = (Arc::clone(&queue), rig.vcpu.kick_handle());

@@ -1,11 +1,9 @@
 use std::sync::Arc;
 
-use vm_memory::GuestMemoryMmap;
 use vmbell::bus::BusRange;
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell::virtqueue::Chain;
 use vmbell_devices::virtio::mmio::{Interrupt, VirtioMmio, register};
-use vmbell_devices::virtio::{Handler, HandlerError, Inverter, Queue, Serving};
+use vmbell_devices::virtio::{Handled, Handler, HandlerError, Inverter, Queue, Request, Serving};
 use vmbell_devices::{Listener, WordPoller};
 use vmbell_guest::{PARAMETERS, Parameters, Program, Results, programs};
 use vmbell_hypervisor::{Hypervisor, Vcpu, Vm, VmConfig};
@@ -155,8 +153,9 @@ struct Silent;
 impl Handler for Silent {
     const DEVICE_ID: u32 = 0xffff;
 
-    fn handle(&self, _: u16, _: &GuestMemoryMmap, chain: &Chain) -> Result<u32, HandlerError> {
-        Ok(chain.writable_len())
+    fn handle(&self, request: Request<'_>) -> Result<Handled, HandlerError> {
+        let all = request.writable().len();
+        Ok(request.complete(all))
     }
 }
 

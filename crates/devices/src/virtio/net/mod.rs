@@ -12,15 +12,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use vm_memory::GuestMemoryMmap;
-
 pub use mac::{Mac, MacError};
 pub use offload::Offloads;
 pub use tap::{Tap, TapError};
 
-use super::place::Place;
 use super::queue::{Handler, HandlerError};
-use vmbell::virtqueue::Chain;
+use super::request::{Handled, Request};
+use super::slices::{Readable, Writable};
 
 /// The value of the configuration's status while there is a link.
 const LINK_UP: u16 = 1;
@@ -84,32 +82,28 @@ impl Net {
         self.arrived.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives the packet to the driver. One that its buffer has no room for is lost, and the buffer comes back empty.
-    fn receive(&self, memory: &GuestMemoryMmap, chain: &Chain) -> Result<u32, HandlerError> {
+    /// Gives the packet to the driver, and returns its length. One that its buffer has no room for is lost, and the buffer
+    /// comes back empty.
+    fn receive(&self, mut to: Writable<'_>) -> usize {
         let mut packet = self.arrived();
         let len = std::mem::take(&mut packet.len);
-        let bytes = u32::try_from(len).unwrap_or(u32::MAX);
-        if chain.writable_len() < bytes {
-            return Ok(0);
+        if to.len() < len {
+            return 0;
         }
-        Place::new(chain.writable()).write(memory, &packet.bytes[..len])?;
-        Ok(bytes)
+        to.write(&packet.bytes[..len])
     }
 
     /// Sends a packet, unless it is longer than any. The host drops what its queue has no room for, as a network does.
-    fn send(&self, memory: &GuestMemoryMmap, chain: &Chain) -> Result<u32, HandlerError> {
-        let len = usize::try_from(chain.readable_len()).unwrap_or(usize::MAX);
-        if (HEADER + 1..=MOST).contains(&len) {
+    fn send(&self, mut from: Readable<'_>) {
+        if (HEADER + 1..=MOST).contains(&from.len()) {
             let mut packet = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
-            let packet = &mut packet[..len];
-            Place::new(chain.readable()).read(memory, packet)?;
+            let len = from.read(&mut packet);
             // The kernel checks what the header asks for.
             if !self.asks.load(Ordering::Relaxed) {
                 packet[..HEADER].fill(0);
             }
-            self.tap.write(packet);
+            self.tap.write(&packet[..len]);
         }
-        Ok(0)
     }
 }
 
@@ -152,16 +146,15 @@ impl Handler for Net {
         arrived.len > 0
     }
 
-    fn handle(
-        &self,
-        queue: u16,
-        memory: &GuestMemoryMmap,
-        chain: &Chain,
-    ) -> Result<u32, HandlerError> {
-        match queue {
-            RECEIVE => self.receive(memory, chain),
-            _ => self.send(memory, chain),
-        }
+    fn handle(&self, request: Request<'_>) -> Result<Handled, HandlerError> {
+        let written = match request.queue() {
+            RECEIVE => self.receive(request.writable()),
+            _ => {
+                self.send(request.readable());
+                0
+            }
+        };
+        Ok(request.complete(written))
     }
 }
 

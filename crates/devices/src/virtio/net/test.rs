@@ -63,7 +63,7 @@ fn what_is_no_packet_is_not_sent() {
     let (tap, other) = Tap::double();
     let net = Net::new(tap, ADDRESS, Offloads::Off);
     let memory = memory();
-    for len in [0, 1, 12, 65_570, u32::MAX] {
+    for len in [0, 1, 12, 65_570] {
         let buffer = [Buffer::new(DATA, len)];
         assert_eq!(answer(&net, 1, &memory, &buffer, &[]).unwrap(), 0);
     }

@@ -1,5 +1,5 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, OnceLock};
 use std::time::Instant;
 
 use vm_memory::Bytes;
@@ -8,9 +8,8 @@ use vmm_sys_util::eventfd::EventFd;
 use super::*;
 use crate::Listener;
 use crate::virtio::queue::BUDGET;
-use crate::virtio::{HandlerError, Queue};
+use crate::virtio::{Handled, HandlerError, Queue, Request};
 use crate::wait::{HANG, await_that};
-use vmbell::virtqueue::Chain;
 
 const LAYOUT: SplitLayout = SplitLayout::contiguous(0, 8);
 /// Far more chains than one service serves.
@@ -18,6 +17,7 @@ const CHAINS: u16 = 20 * BUDGET;
 
 /// A driver that makes the next chain available while the device handles one, so that there always is one.
 struct Ahead {
+    memory: Arc<OnceLock<GuestMemoryMmap>>,
     offered: AtomicU64,
     most: u64,
     begun: Instant,
@@ -29,6 +29,7 @@ impl Ahead {
     /// A driver of `most` chains, of which the first one is available already.
     fn of(most: u64) -> Self {
         Self {
+            memory: Arc::default(),
             offered: AtomicU64::new(1),
             most,
             begun: Instant::now(),
@@ -36,9 +37,10 @@ impl Ahead {
         }
     }
 
-    fn offer(&self, memory: &GuestMemoryMmap) {
+    fn offer(&self) {
         // Each entry of the ring is descriptor 0, an empty buffer.
         let offered = self.offered.fetch_add(1, Ordering::Relaxed) + 1;
+        let memory = self.memory.get().unwrap();
         memory
             .write_obj((offered & 0xffff) as u16, GuestAddress(LAYOUT.avail + 2))
             .unwrap();
@@ -48,13 +50,13 @@ impl Ahead {
 impl Handler for Ahead {
     const DEVICE_ID: u32 = 0xffff;
 
-    fn handle(&self, _: u16, memory: &GuestMemoryMmap, _: &Chain) -> Result<u32, HandlerError> {
+    fn handle(&self, request: Request<'_>) -> Result<Handled, HandlerError> {
         if self.begun.elapsed() > HANG {
             self.gave_up.store(true, Ordering::Relaxed);
         } else if self.offered.load(Ordering::Relaxed) < self.most {
-            self.offer(memory);
+            self.offer();
         }
-        Ok(0)
+        Ok(request.complete(0))
     }
 }
 
@@ -80,7 +82,9 @@ fn ahead(most: u64) -> (Device<Ahead>, Arc<Queue<Ahead>>) {
 fn ahead_until_hung(most: u64) -> (Device<Ahead>, Arc<Queue<Ahead>>, Arc<AtomicBool>) {
     let driver = Ahead::of(most);
     let gave_up = Arc::clone(&driver.gave_up);
+    let memory = Arc::clone(&driver.memory);
     let device = live(driver, Serving::Notified);
+    memory.set(device.memory.clone()).unwrap();
     let queue = Arc::clone(&device.queues[0]);
     (device, queue, gave_up)
 }
@@ -171,10 +175,10 @@ struct Slow(Arc<Barrier>);
 impl Handler for Slow {
     const DEVICE_ID: u32 = 0xffff;
 
-    fn handle(&self, _: u16, _: &GuestMemoryMmap, _: &Chain) -> Result<u32, HandlerError> {
+    fn handle(&self, request: Request<'_>) -> Result<Handled, HandlerError> {
         self.0.wait();
         self.0.wait();
-        Ok(0)
+        Ok(request.complete(0))
     }
 }
 

@@ -1,0 +1,236 @@
+//! The ring of a queue from its start to its stop: how the thread that serves the queue and those that complete requests
+//! later give chains back to the driver.
+//!
+//! A thread that serves has the ring to itself. One that completes a request meanwhile leaves it in a list, which the
+//! serving thread looks at before it interrupts the driver, and once more after it has let go of the ring.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, TryLockError};
+
+use vm_memory::GuestMemoryMmap;
+
+use super::refusal::Refusal;
+use super::request::Taken;
+use super::ring::Ring;
+use super::server::DriverSide;
+use vmbell::virtqueue::{Chain, DeviceQueue, Head};
+
+/// The state of a queue between DRIVER_OK and a reset.
+pub(super) struct Live {
+    pub(super) ring: Ring,
+    pub(super) chain: Chain,
+    stops: u64,
+    /// How many chains were taken.
+    taken: u64,
+    /// What `VIRTIO_F_IN_ORDER` needs, if the driver has accepted that.
+    order: Option<Order>,
+}
+
+/// Requests that were completed before an earlier one.
+#[derive(Default)]
+struct Order {
+    /// The number of the chain that goes back next.
+    next: u64,
+    early: BTreeMap<u64, (Head, u32)>,
+}
+
+impl Live {
+    /// The chain that was taken with this head.
+    #[inline]
+    pub(super) fn taken(&mut self, head: Head) -> Taken {
+        let number = self.taken;
+        self.taken += 1;
+        Taken {
+            head,
+            stops: self.stops,
+            number,
+        }
+    }
+}
+
+/// The ring of a queue, if the queue is started.
+pub(super) struct LiveRing {
+    index: u16,
+    driver: DriverSide,
+    live: Mutex<Option<Live>>,
+    /// How many times the queue was stopped. A thread that accesses buffers of a pending request holds it for reading.
+    stops: RwLock<u64>,
+    /// Requests that were completed while another thread had the ring, and the bytes written to each.
+    late: Mutex<Vec<(Taken, u32)>>,
+    /// Whether a request was ever deferred.
+    defers: AtomicBool,
+    /// Chains that were given back, over all resets.
+    served: AtomicU64,
+}
+
+impl LiveRing {
+    pub(super) fn new(index: u16, driver: DriverSide) -> Self {
+        Self {
+            index,
+            driver,
+            live: Mutex::new(None),
+            stops: RwLock::new(0),
+            late: Mutex::default(),
+            defers: AtomicBool::new(false),
+            served: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) const fn index(&self) -> u16 {
+        self.index
+    }
+
+    pub(super) fn memory(&self) -> &GuestMemoryMmap {
+        &self.driver.memory
+    }
+
+    /// How many chains were given back so far, by any thread.
+    pub(super) fn served(&self) -> u64 {
+        self.served.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub(super) fn lock(&self) -> MutexGuard<'_, Option<Live>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn late(&self) -> MutexGuard<'_, Vec<(Taken, u32)>> {
+        self.late.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn start(&self, ring: Ring, is_in_order: bool) {
+        let stops = *self.stops.read().unwrap_or_else(PoisonError::into_inner);
+        let live = Live {
+            chain: Chain::with_capacity(usize::from(ring.size())),
+            ring,
+            stops,
+            taken: 0,
+            order: is_in_order.then(Order::default),
+        };
+        *self.lock() = Some(live);
+    }
+
+    /// Stops the queue: after the return, no thread accesses the ring, or a buffer of a request.
+    pub(super) fn stop(&self) {
+        *self.stops.write().unwrap_or_else(PoisonError::into_inner) += 1;
+        *self.lock() = None;
+        self.late().clear();
+    }
+
+    /// Stops the queue because of what the driver or the device did wrong.
+    pub(super) fn fail(&self, live: &mut Option<Live>, refusal: Refusal) {
+        *live = None;
+        self.driver.trouble.note(refusal);
+        self.driver.interrupts.configuration();
+    }
+
+    /// Keeps the queue from a stop, if it was not stopped since there were so many stops. Waits for no thread: it is not
+    /// there for reading if another one stops the queue.
+    pub(super) fn running(&self, stops: u64) -> Option<RwLockReadGuard<'_, u64>> {
+        let now = match self.stops.try_read() {
+            Ok(now) => now,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        (*now == stops).then_some(now)
+    }
+
+    /// Called before a request is deferred, by the thread that has the ring.
+    pub(super) fn expect_late(&self) {
+        self.defers.store(true, Ordering::Relaxed);
+    }
+
+    /// Gives a chain back, or keeps it until those before it have gone back.
+    #[inline]
+    pub(super) fn give_back(
+        &self,
+        live: &mut Live,
+        taken: Taken,
+        written: u32,
+    ) -> Result<(), Refusal> {
+        let mut done = Some((taken.head, written));
+        if let Some(order) = &mut live.order
+            && order.next != taken.number
+        {
+            order.early.extend(done.map(|done| (taken.number, done)));
+            return Ok(());
+        }
+        while let Some((head, written)) = done {
+            // Counted before the driver can see the chain, so that a thread that waits for the chain finds it counted.
+            self.served.fetch_add(1, Ordering::Relaxed);
+            let queue = self.index;
+            let used = live.ring.add_used(head, written);
+            used.map_err(|source| Refusal::Used { queue, source })?;
+            done = live.order.as_mut().and_then(|order| {
+                order.next += 1;
+                order.early.remove(&order.next)
+            });
+        }
+        Ok(())
+    }
+
+    /// Gives back what was completed while the caller had the ring.
+    #[inline]
+    pub(super) fn give_back_late(&self, live: &mut Live) -> Result<(), Refusal> {
+        if !self.defers.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let late = std::mem::take(&mut *self.late());
+        for (taken, written) in late {
+            // Others are of a ring that was stopped.
+            if taken.stops == live.stops {
+                self.give_back(live, taken, written)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Completes a request that was deferred.
+    pub(super) fn complete_late(&self, taken: Taken, written: u32) {
+        self.late().push((taken, written));
+        self.flush();
+    }
+
+    /// Gives back what was completed while another thread had the ring. A thread that has had it calls this: one that has
+    /// left a request in the list since then may have found the ring taken.
+    #[inline]
+    pub(super) fn flush(&self) {
+        if !self.defers.load(Ordering::Relaxed) {
+            return;
+        }
+        while !self.late().is_empty() {
+            let mut guard = match self.live.try_lock() {
+                Ok(guard) => guard,
+                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) => return,
+            };
+            let Some(live) = guard.as_mut() else {
+                // They are of a ring that was stopped: one that starts now has no pending requests.
+                self.late().clear();
+                return;
+            };
+            match self.give_back_late(live) {
+                Ok(()) => self.interrupt(live),
+                Err(refusal) => self.fail(&mut guard, refusal),
+            }
+        }
+    }
+
+    /// Interrupts the driver, if it wants that.
+    #[inline]
+    pub(super) fn interrupt(&self, live: &mut Live) {
+        if live.ring.needs_notification() {
+            self.driver.interrupts.used_buffer(self.index);
+        }
+    }
+}
+
+impl fmt::Debug for LiveRing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LiveRing")
+            .field("index", &self.index)
+            .finish_non_exhaustive()
+    }
+}

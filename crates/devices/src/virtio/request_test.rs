@@ -1,0 +1,391 @@
+//! A handler that completes requests when the test says so, behind the registers of a device.
+
+use std::sync::Mutex;
+
+use vm_memory::{Bytes, GuestAddress};
+
+use super::*;
+use crate::virtio::answer_double::{DATA, driver_side, memory, ring};
+use crate::virtio::mmio::Interrupt;
+use crate::virtio::server::DriverSide;
+use crate::virtio::{Handler, Interrupts, Queue, Served, features};
+use crate::wait::await_that;
+use vmbell::virtqueue::{DriverQueue, Features, SplitDriver, SplitLayout, brand};
+
+const LAYOUT: SplitLayout = SplitLayout::contiguous(0, 8);
+
+/// Keeps all requests but the empty ones.
+#[derive(Default)]
+struct Keeper(Mutex<Vec<Pending>>);
+
+impl Handler for Keeper {
+    const DEVICE_ID: u32 = 0xffff;
+
+    fn handle(&self, request: Request<'_>) -> Result<Handled, HandlerError> {
+        if request.writable().is_empty() {
+            return Ok(request.complete(0));
+        }
+        let (pending, handled) = request.defer();
+        self.0.lock().unwrap().push(pending);
+        Ok(handled)
+    }
+}
+
+/// A queue with a handler that defers, and the guest's memory.
+struct Rig {
+    memory: GuestMemoryMmap,
+    driver_side: DriverSide,
+    keeper: Arc<Keeper>,
+    queue: Queue<Keeper>,
+}
+
+impl Rig {
+    fn new() -> Self {
+        Self::with(|_| Arc::new(Interrupt::default()))
+    }
+
+    fn with(interrupts: impl FnOnce(&Arc<Keeper>) -> Arc<dyn Interrupts>) -> Self {
+        let (memory, keeper) = (memory(), Arc::new(Keeper::default()));
+        let driver_side = DriverSide {
+            interrupts: interrupts(&keeper),
+            ..driver_side(&memory)
+        };
+        let queue = Queue::new(0, &driver_side, Arc::clone(&keeper), false);
+        Self {
+            memory,
+            driver_side,
+            keeper,
+            queue,
+        }
+    }
+
+    fn start(&self, features: u64) {
+        let is_in_order = features & features::IN_ORDER != 0;
+        let ring = ring(&self.memory, &LAYOUT, features);
+        self.queue.start(ring, is_in_order);
+    }
+
+    /// The oldest request that is pending.
+    fn take(&self) -> Pending {
+        self.keeper.0.lock().unwrap().remove(0)
+    }
+
+    fn word(&self, at: u64) -> u16 {
+        self.memory.read_obj(GuestAddress(at)).unwrap()
+    }
+
+    /// Chains in the used ring.
+    fn used(&self) -> u16 {
+        self.word(LAYOUT.used + 2)
+    }
+}
+
+/// A started queue and a driver that makes requests available, each of eight bytes to write.
+fn with_driver(rig: &Rig, features: u64, body: impl FnOnce(&mut dyn Driver)) {
+    let of_ring = Features {
+        in_order: features & features::IN_ORDER != 0,
+        ..Features::default()
+    };
+    rig.memory
+        .write_slice(&[0; 0x1000], GuestAddress(0))
+        .unwrap();
+    brand::scoped(|brand| {
+        let memory = Arc::new(rig.memory.clone());
+        let mut driver = SplitDriver::new(&memory, &LAYOUT, of_ring, brand).unwrap();
+        rig.start(features);
+        body(&mut driver);
+    });
+}
+
+trait Driver {
+    fn send(&mut self, at: u64, len: u32, data: u32);
+    /// The data of the next used buffer, and its length.
+    fn take(&mut self) -> Option<(u32, u32)>;
+}
+
+impl<D: DriverQueue<Data = u32>> Driver for D {
+    fn send(&mut self, at: u64, len: u32, data: u32) {
+        let readable = [Buffer::new(DATA + 0x1000, 1)];
+        let writable = [Buffer::new(at, len)];
+        let writable = if len == 0 { &[][..] } else { &writable };
+        self.add(&readable, writable, data).unwrap();
+    }
+
+    fn take(&mut self) -> Option<(u32, u32)> {
+        let used = self.get_used().unwrap();
+        used.map(|used| (used.data, used.len))
+    }
+}
+
+#[test]
+fn second_request_may_be_complete_first() {
+    let rig = Rig::new();
+    with_driver(&rig, 0, |driver| {
+        driver.send(DATA, 8, 1);
+        driver.send(DATA + 8, 8, 2);
+        assert_eq!(rig.queue.serve(), Served::default());
+        let (first, second) = (rig.take(), rig.take());
+        assert_eq!(driver.take(), None);
+        for (pending, text, expected) in [(second, b"second", 2), (first, b"first.", 1)] {
+            let buffers = pending.buffers().unwrap();
+            assert_eq!(buffers.readable().len(), 1);
+            assert_eq!(buffers.writable().write(text), 6);
+            drop(buffers);
+            pending.complete(6);
+            assert_eq!(driver.take(), Some((expected, 6)));
+        }
+        assert_eq!(rig.queue.served(), 2);
+    });
+    let mut text = [0; 16];
+    rig.memory
+        .read_slice(&mut text, GuestAddress(DATA))
+        .unwrap();
+    assert_eq!(&text, b"first.\0\0second\0\0");
+}
+
+#[test]
+fn in_order_holds_back_what_is_complete_too_early() {
+    let rig = Rig::new();
+    with_driver(&rig, features::IN_ORDER, |driver| {
+        driver.send(DATA, 8, 1);
+        driver.send(DATA, 8, 2);
+        driver.send(DATA, 0, 3);
+        assert_eq!(rig.queue.serve().chains, 0, "the third one waits as well");
+        let (first, second) = (rig.take(), rig.take());
+        second.complete(2);
+        assert_eq!((driver.take(), rig.used()), (None, 0));
+        first.complete(1);
+        let used = [driver.take(), driver.take(), driver.take()];
+        assert_eq!(used, [Some((1, 1)), Some((2, 2)), Some((3, 0))]);
+        driver.send(DATA, 0, 4);
+        assert_eq!(rig.queue.serve().chains, 1);
+    });
+    assert!(rig.driver_side.trouble.take().is_none());
+}
+
+#[test]
+fn request_that_is_pending_over_a_reset_does_not_reach_the_guest() {
+    let rig = Rig::new();
+    with_driver(&rig, 0, |driver| {
+        driver.send(DATA, 8, 1);
+        driver.send(DATA, 8, 2);
+        let _ = rig.queue.serve();
+    });
+    rig.queue.stop();
+    let (stopped, restarted) = (rig.take(), rig.take());
+    assert!(stopped.buffers().is_none());
+    stopped.complete(8);
+    assert_eq!(rig.used(), 0);
+    // The same descriptor is in flight again.
+    with_driver(&rig, 0, |driver| {
+        driver.send(DATA, 8, 3);
+        let _ = rig.queue.serve();
+        assert!(restarted.buffers().is_none());
+        restarted.complete(8);
+        assert_eq!((driver.take(), rig.used()), (None, 0));
+        rig.take().complete(4);
+        assert_eq!(driver.take(), Some((3, 4)));
+    });
+    assert_eq!(rig.queue.served(), 1);
+    assert!(rig.driver_side.trouble.take().is_none());
+}
+
+#[test]
+fn reset_waits_for_a_thread_that_accesses_the_buffers() {
+    let rig = Rig::new();
+    with_driver(&rig, 0, |driver| {
+        driver.send(DATA, 8, 1);
+        let _ = rig.queue.serve();
+    });
+    let pending = rig.take();
+    let buffers = pending.buffers().unwrap();
+    std::thread::scope(|scope| {
+        let stop = scope.spawn(|| rig.queue.stop());
+        // Nothing tells that the other thread waits: this can only be too short to find an error.
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        assert!(!stop.is_finished());
+        assert_eq!(buffers.writable().write(b"in time"), 7);
+        drop(buffers);
+        stop.join().unwrap();
+    });
+    assert!(pending.buffers().is_none());
+}
+
+#[test]
+fn driver_that_changes_descriptors_does_not_change_a_pending_request() {
+    let rig = Rig::new();
+    with_driver(&rig, 0, |driver| {
+        driver.send(DATA, 8, 1);
+        let _ = rig.queue.serve();
+        let pending = rig.take();
+        // All descriptors are of all memory and beyond.
+        let descriptors = [0xff; 8 * 16];
+        rig.memory
+            .write_slice(&descriptors, GuestAddress(LAYOUT.descriptors))
+            .unwrap();
+        let buffers = pending.buffers().unwrap();
+        let lens = (buffers.readable().len(), buffers.writable().len());
+        assert_eq!(lens, (1, 8));
+        assert_eq!(buffers.writable().write(&[7; 9]), 8);
+        drop(buffers);
+        pending.complete(8);
+        assert_eq!(rig.used(), 1);
+    });
+    let mut bytes = [0; 9];
+    rig.memory
+        .read_slice(&mut bytes, GuestAddress(DATA))
+        .unwrap();
+    assert_eq!(bytes, [7, 7, 7, 7, 7, 7, 7, 7, 0]);
+}
+
+#[test]
+fn handler_that_says_it_wrote_more_than_there_is_stops_the_queue() {
+    let rig = Rig::new();
+    with_driver(&rig, 0, |driver| {
+        driver.send(DATA, 8, 1);
+        driver.send(DATA, 8, 2);
+        let _ = rig.queue.serve();
+        let (first, second) = (rig.take(), rig.take());
+        first.complete(9);
+        assert_eq!(rig.used(), 0);
+        second.complete(8);
+        assert_eq!(rig.used(), 0, "it is stopped");
+    });
+    let refusal = rig.driver_side.trouble.take();
+    let refusal = refusal.expect("it was refused").to_string();
+    assert_eq!(refusal, "cannot give a chain of queue 0 back");
+    assert!(rig.driver_side.trouble.needs_reset());
+}
+
+#[test]
+fn request_that_is_dropped_is_not_given_back() {
+    let rig = Rig::new();
+    with_driver(&rig, 0, |driver| {
+        driver.send(DATA, 8, 1);
+        driver.send(DATA, 8, 2);
+        let _ = rig.queue.serve();
+        drop(rig.take());
+        rig.take().complete(1);
+        assert_eq!((driver.take(), driver.take()), (Some((2, 1)), None));
+    });
+}
+
+/// Completes a request of before while it handles another one.
+#[derive(Default)]
+struct OneBehind(Mutex<Option<Pending>>);
+
+impl Handler for OneBehind {
+    const DEVICE_ID: u32 = 0xffff;
+
+    fn handle(&self, request: Request<'_>) -> Result<Handled, HandlerError> {
+        let (pending, handled) = request.defer();
+        let before = self.0.lock().unwrap().replace(pending);
+        if let Some(before) = before {
+            before.complete(1);
+        }
+        Ok(handled)
+    }
+}
+
+#[test]
+fn request_is_given_back_by_the_service_in_which_it_is_complete() {
+    let memory = memory();
+    let driver_side = driver_side(&memory);
+    let queue = Queue::new(0, &driver_side, Arc::new(OneBehind::default()), false);
+    brand::scoped(|brand| {
+        let theirs = Arc::new(memory.clone());
+        let features = Features::default();
+        let mut driver = SplitDriver::new(&theirs, &LAYOUT, features, brand).unwrap();
+        queue.start(ring(&memory, &LAYOUT, 0), false);
+        for data in 0..3 {
+            driver.send(DATA, 8, data);
+        }
+        assert_eq!(queue.serve().chains, 2);
+        let used = [driver.take(), driver.take(), driver.take()];
+        assert_eq!(used, [Some((0, 1)), Some((1, 1)), None]);
+    });
+}
+
+/// Completes a request when the driver is interrupted, while the thread that serves still has the ring.
+struct AtInterrupt(Arc<Keeper>);
+
+impl Interrupts for AtInterrupt {
+    fn used_buffer(&self, _queue: u16) {
+        let pending = self.0.0.lock().unwrap().pop();
+        if let Some(pending) = pending {
+            pending.complete(1);
+        }
+    }
+
+    fn configuration(&self) {}
+
+    fn reset(&self) {}
+}
+
+#[test]
+fn request_that_is_complete_after_the_last_look_is_given_back() {
+    let rig = Rig::with(|keeper| Arc::new(AtInterrupt(Arc::clone(keeper))));
+    with_driver(&rig, 0, |driver| {
+        for (len, data) in [(8, 1), (8, 2), (0, 3)] {
+            driver.send(DATA, len, data);
+        }
+        let _ = rig.queue.serve();
+        let used = [driver.take(), driver.take(), driver.take()];
+        assert_eq!(used, [Some((3, 0)), Some((2, 1)), Some((1, 1))]);
+    });
+}
+
+/// Hands requests to another thread.
+struct Sender(std::sync::mpsc::Sender<Pending>);
+
+impl Handler for Sender {
+    const DEVICE_ID: u32 = 0xffff;
+
+    fn handle(&self, request: Request<'_>) -> Result<Handled, HandlerError> {
+        let (pending, handled) = request.defer();
+        let _ = self.0.send(pending);
+        Ok(handled)
+    }
+}
+
+#[test]
+fn no_request_is_lost_between_threads_that_serve_and_complete() {
+    const ROUNDS: u32 = 5000;
+    let memory = memory();
+    let driver_side = driver_side(&memory);
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let queue = Queue::new(0, &driver_side, Arc::new(Sender(sender)), false);
+    queue.start(ring(&memory, &LAYOUT, 0), false);
+    std::thread::scope(|scope| {
+        // Two threads complete, so that one finds the ring taken by the other.
+        let receiver = Arc::new(Mutex::new(receiver));
+        for _ in 0..2 {
+            let receiver = Arc::clone(&receiver);
+            scope.spawn(move || {
+                while let Ok(pending) = { receiver.lock().unwrap().recv() } {
+                    pending.complete(1);
+                }
+            });
+        }
+        brand::scoped(|brand| {
+            let theirs = Arc::new(memory.clone());
+            let features = Features::default();
+            let mut driver = SplitDriver::new(&theirs, &LAYOUT, features, brand).unwrap();
+            for _ in 0..ROUNDS {
+                // A chain is two descriptors of eight.
+                for data in 0..4 {
+                    driver.send(DATA, 8, data);
+                }
+                while queue.serve().more {}
+                // From here on only those who complete look at the list.
+                let mut taken = 0;
+                await_that("four requests", || {
+                    taken += u32::from(driver.take().is_some());
+                    taken == 4
+                });
+            }
+        });
+        drop(queue);
+    });
+    assert!(driver_side.trouble.take().is_none());
+}
