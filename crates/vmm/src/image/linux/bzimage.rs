@@ -2,36 +2,20 @@
 //! `Documentation/arch/x86/boot.rst`).
 
 use std::fmt;
+use std::mem::offset_of;
 
 use object::ReadRef;
+use zerocopy::{FromZeros, IntoBytes};
 
+use super::boot_params::{BootParams, HEADER_END, Header, MapEntry, SETUP_HEADER};
 use super::{INITRD_LAST, Initrd};
 use crate::image::low_memory::{Area, HIGH, memory_map};
 use crate::image::{Boot, ImageError, Parsed, Protocol, Segment, len};
 
-/// Offsets in the file, which are those in the boot parameters, too.
-const SETUP_SECTS: usize = 0x1f1;
-const HEADER_LEN: usize = 0x201;
-const MAGIC: usize = 0x202;
-const VERSION: usize = 0x206;
-const TYPE_OF_LOADER: usize = 0x210;
-const LOADFLAGS: usize = 0x211;
-const RAMDISK_IMAGE: usize = 0x218;
-const RAMDISK_SIZE: usize = 0x21c;
-const CMD_LINE_PTR: usize = 0x228;
-const INITRD_ADDR_MAX: usize = 0x22c;
-const CMDLINE_SIZE: usize = 0x238;
-const PREF_ADDRESS: usize = 0x258;
-const INIT_SIZE: usize = 0x260;
-const HEADER_END: usize = 0x264;
-/// Offsets in the boot parameters alone: the root pointer of ACPI and the memory map.
-const ACPI_RSDP: usize = 0x070;
-const E820_ENTRIES: usize = 0x1e8;
-const E820_TABLE: usize = 0x2d0;
-/// Size of the boot parameters in bytes.
-const BOOT_PARAMS: usize = 4096;
-
-const HDRS: &[u8] = b"HdrS";
+const MAGIC: [u8; 4] = *b"HdrS";
+/// Offsets in the file of the magic number, and of the byte that is the distance from there to the header's end.
+const MAGIC_AT: usize = SETUP_HEADER + offset_of!(Header, magic);
+const HEADER_LEN_AT: usize = MAGIC_AT - 1;
 /// The first version that says where the kernel unpacks itself and how much memory that takes (Linux 2.6.31).
 const VERSION_MIN: u16 = 0x020a;
 /// The kernel's 32-bit part belongs at 1 MiB.
@@ -40,48 +24,36 @@ const LOADED_HIGH: u8 = 1;
 const UNDEFINED_LOADER: u8 = 0xff;
 const SECTOR: u64 = 512;
 
-/// The setup header of a file, which has been checked.
+/// The setup header of a file.
 #[derive(Clone, PartialEq, Eq)]
-pub(in crate::image) struct SetupHeader {
-    /// The bytes from [`SETUP_SECTS`] on.
-    bytes: Vec<u8>,
-}
+pub(in crate::image) struct SetupHeader(Header);
 
 impl SetupHeader {
-    /// The bytes of the header, if the file has one.
+    /// The header, if the file has one.
     pub(in crate::image) fn find(file: &[u8]) -> Option<Self> {
-        if file.get(MAGIC..MAGIC + 4)? != HDRS {
+        if !file.get(MAGIC_AT..)?.starts_with(&MAGIC) {
             return None;
         }
-        let end = MAGIC + usize::from(*file.get(HEADER_LEN)?);
-        let bytes = file.get(SETUP_SECTS..end.max(HEADER_END))?.to_vec();
-        Some(Self { bytes })
-    }
-
-    /// The value at an offset that [`HEADER_END`] is above.
-    fn get<const LEN: usize>(&self, offset: usize) -> [u8; LEN] {
-        let bytes = self.bytes.get(offset - SETUP_SECTS..);
-        bytes
-            .and_then(|bytes| bytes.first_chunk())
-            .copied()
-            .unwrap_or([0; LEN])
-    }
-
-    fn word(&self, offset: usize) -> u64 {
-        u32::from_le_bytes(self.get(offset)).into()
+        let end = MAGIC_AT + usize::from(file[HEADER_LEN_AT]);
+        let bytes = file.get(SETUP_HEADER..end.max(HEADER_END))?;
+        let mut header = Header::new_zeroed();
+        let len = bytes.len().min(size_of::<Header>());
+        header.as_mut_bytes()[..len].copy_from_slice(&bytes[..len]);
+        Some(Self(header))
     }
 
     /// The end of the memory that the kernel takes to unpack itself.
     pub(in crate::image) fn end(&self) -> u64 {
-        let preferred = u64::from_le_bytes(self.get(PREF_ADDRESS));
-        preferred.saturating_add(self.word(INIT_SIZE))
+        let Self(header) = self;
+        let size = u64::from(header.init_size.get());
+        header.pref_address.get().saturating_add(size)
     }
 
     /// The highest address for an initrd.
     pub(in crate::image) fn initrd_last(&self) -> u64 {
-        match self.word(INITRD_ADDR_MAX) {
+        match self.0.initrd_addr_max.get() {
             0 => INITRD_LAST,
-            last => last,
+            last => last.into(),
         }
     }
 
@@ -93,7 +65,7 @@ impl SetupHeader {
         ram: u64,
         initrd: Option<Initrd>,
     ) -> Result<Vec<u8>, ImageError> {
-        let most = usize::try_from(self.word(CMDLINE_SIZE)).unwrap_or(usize::MAX);
+        let most = usize::try_from(self.0.cmdline_size.get()).unwrap_or(usize::MAX);
         if boot.arguments.len() > most {
             return Err(ImageError::Information {
                 image: image.to_owned(),
@@ -101,35 +73,34 @@ impl SetupHeader {
                 room: most,
             });
         }
-        let mut area = Area::with(BOOT_PARAMS);
-        area.set(SETUP_SECTS, &self.bytes);
-        area.set(TYPE_OF_LOADER, &[UNDEFINED_LOADER]);
-        let command = area.push_text(&boot.arguments);
-        area.set(CMD_LINE_PTR, &command.to_le_bytes());
+        let mut area = Area::with(size_of::<BootParams>());
+        let mut params = BootParams::new_zeroed();
+        params.hdr = self.0.clone();
+        params.hdr.type_of_loader = UNDEFINED_LOADER;
+        params.hdr.cmd_line_ptr = area.push_text(&boot.arguments).into();
         if let Some(Initrd { address, len }) = initrd {
-            let low = |value: u64| u32::try_from(value).unwrap_or(u32::MAX).to_le_bytes();
-            area.set(RAMDISK_IMAGE, &low(address));
-            area.set(RAMDISK_SIZE, &low(len));
+            let low = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
+            params.hdr.ramdisk_image = low(address).into();
+            params.hdr.ramdisk_size = low(len).into();
         }
-        area.set(
-            ACPI_RSDP,
-            &u64::from(vmbell_devices::ACPI_BASE).to_le_bytes(),
-        );
+        params.acpi_rsdp_addr = u64::from(vmbell_devices::ACPI_BASE).into();
         let map = memory_map(ram);
-        area.set(E820_ENTRIES, &[u8::try_from(map.len()).unwrap_or(u8::MAX)]);
-        for (index, (base, len, usage)) in map.into_iter().enumerate() {
-            let at = E820_TABLE + 20 * index;
-            area.set(at, &base.to_le_bytes());
-            area.set(at + 8, &len.to_le_bytes());
-            area.set(at + 16, &(usage as u32).to_le_bytes());
+        params.e820_entries = u8::try_from(map.len()).unwrap_or(u8::MAX);
+        for (entry, (base, len, usage)) in params.e820_table.iter_mut().zip(map) {
+            *entry = MapEntry {
+                addr: base.into(),
+                size: len.into(),
+                kind: (usage as u32).into(),
+            };
         }
+        area.set(0, params.as_bytes());
         area.finish(image)
     }
 }
 
 impl fmt::Debug for SetupHeader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let version = u16::from_le_bytes(self.get(VERSION));
+        let version = self.0.version;
         write!(f, "SetupHeader {{ version: {version:#06x} }}")
     }
 }
@@ -140,17 +111,19 @@ pub(in crate::image) fn parse<'d>(
     image: &str,
     contents: impl ReadRef<'d>,
 ) -> Result<Parsed, ImageError> {
-    let version = u16::from_le_bytes(header.get(VERSION));
-    let [flags] = header.get(LOADFLAGS);
-    if version < VERSION_MIN || flags & LOADED_HIGH == 0 {
+    let SetupHeader(fields) = &header;
+    let version = fields.version.get();
+    if version < VERSION_MIN || fields.loadflags & LOADED_HIGH == 0 {
         return Err(ImageError::OldKernel {
             image: image.to_owned(),
             version,
         });
     }
     // 0 means 4, for kernels older than any that come here.
-    let [sectors] = header.get(SETUP_SECTS);
-    let sectors = if sectors == 0 { 4 } else { u64::from(sectors) };
+    let sectors = match fields.setup_sects {
+        0 => 4,
+        sectors => u64::from(sectors),
+    };
     let kernel = (sectors + 1) * SECTOR..len(contents);
     if kernel.is_empty() {
         return Err(ImageError::Truncated {

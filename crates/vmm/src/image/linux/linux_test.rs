@@ -156,6 +156,25 @@ fn bzimage_finds_its_boot_parameters_in_esi() {
 }
 
 #[test]
+fn header_of_a_later_version_does_not_reach_the_memory_map() {
+    let memory = memory(RAM);
+    let mut file = bzimage(0x020f);
+    file[0x201] = 0xff;
+    file[0x268..0x301].fill(0xee);
+    let entry = parse(&file).unwrap().load(&memory, &boot(None)).unwrap();
+    let EntryPoint::Protected { esi, .. } = entry else {
+        panic!("{entry:?}");
+    };
+    let parameters: boot_params = read(&memory, esi.into());
+    assert_eq!({ parameters.hdr.kernel_info_offset }, 0xeeee_eeee);
+    assert_eq!({ parameters.edd_mbr_sig_buffer }, [0; 16]);
+    let last = parameters.e820_table[MAP.len()];
+    assert_eq!(({ last.addr }, { last.size }), (0, 0));
+    let first = parameters.e820_table[0];
+    assert_eq!(({ first.addr }, { first.size }, { first.r#type }), MAP[0]);
+}
+
+#[test]
 fn linux_loader_finds_the_same_entry_points() {
     use linux_loader::loader::elf::PvhBootCapability;
     use linux_loader::loader::{BzImage, Elf, KernelLoader};

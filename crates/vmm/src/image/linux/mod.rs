@@ -2,6 +2,7 @@
 //! entry point boot, too. On arm64 it is an Image, or a flat file without its header.
 
 mod arm64;
+mod boot_params;
 mod bzimage;
 mod pvh;
 

@@ -4,6 +4,9 @@
 use object::elf::{FileHeader32, FileHeader64, PT_NOTE};
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, ReadRef};
+use zerocopy::little_endian::{U32, U64};
+use zerocopy::{Immutable, IntoBytes};
+
 use vmbell_devices::ACPI_BASE;
 
 use super::Initrd;
@@ -17,9 +20,42 @@ const NOTE_TYPE: u32 = 18;
 const MAGIC: u32 = 0x336e_c578;
 /// The version that has a memory map.
 const VERSION: u32 = 1;
-/// Sizes in bytes: of the information, and of an entry of its list of modules.
-const FIXED: usize = 56;
-const MODULE: usize = 32;
+
+/// `struct hvm_start_info`.
+#[derive(IntoBytes, Immutable)]
+#[repr(C)]
+struct StartInfo {
+    magic: U32,
+    version: U32,
+    flags: U32,
+    nr_modules: U32,
+    modlist_paddr: U64,
+    cmdline_paddr: U64,
+    rsdp_paddr: U64,
+    memmap_paddr: U64,
+    memmap_entries: U32,
+    reserved: U32,
+}
+
+/// `struct hvm_modlist_entry`.
+#[derive(IntoBytes, Immutable)]
+#[repr(C)]
+struct Module {
+    paddr: U64,
+    size: U64,
+    cmdline_paddr: U64,
+    reserved: U64,
+}
+
+/// `struct hvm_memmap_table_entry`.
+#[derive(IntoBytes, Immutable)]
+#[repr(C)]
+struct MapEntry {
+    addr: U64,
+    size: U64,
+    kind: U32,
+    reserved: U32,
+}
 
 /// Checks an ELF whose notes have the entry point.
 pub(in crate::image) fn parse<'d>(
@@ -88,33 +124,37 @@ pub(in crate::image) fn start_info(
     ram: u64,
     initrd: Option<Initrd>,
 ) -> Result<Vec<u8>, ImageError> {
-    let mut area = Area::with(FIXED);
-    let mut modules = 0;
-    if let Some(Initrd { address, len }) = initrd {
-        let mut entry = [0; MODULE];
-        entry[..8].copy_from_slice(&address.to_le_bytes());
-        entry[8..16].copy_from_slice(&len.to_le_bytes());
-        modules = area.push(&entry, 8);
-    }
-    let map = memory_map(ram);
-    let entries: Vec<u8> = map
-        .iter()
-        .flat_map(|(base, len, usage)| [*base, *len, *usage as u64].map(u64::to_le_bytes).concat())
-        .collect();
-    let entries = area.push(&entries, 8);
+    let mut area = Area::with(size_of::<StartInfo>());
+    let modlist = initrd.map_or(0, |Initrd { address, len }| {
+        let module = Module {
+            paddr: address.into(),
+            size: len.into(),
+            cmdline_paddr: U64::ZERO,
+            reserved: U64::ZERO,
+        };
+        area.push(module.as_bytes(), 8)
+    });
+    let map = memory_map(ram).map(|(base, len, usage)| MapEntry {
+        addr: base.into(),
+        size: len.into(),
+        kind: (usage as u32).into(),
+        reserved: U32::ZERO,
+    });
+    let memmap = area.push(map.as_bytes(), 8);
     let command = area.push_text(&boot.arguments);
-    let map_len = u32::try_from(map.len()).unwrap_or(u32::MAX);
-    for (at, value) in [
-        (0, MAGIC),
-        (4, VERSION),
-        (12, u32::from(initrd.is_some())),
-        (16, modules),
-        (24, command),
-        (32, ACPI_BASE),
-        (40, entries),
-        (48, map_len),
-    ] {
-        area.set(at, &value.to_le_bytes());
-    }
+    let address = |address: u32| u64::from(address).into();
+    let info = StartInfo {
+        magic: MAGIC.into(),
+        version: VERSION.into(),
+        flags: U32::ZERO,
+        nr_modules: u32::from(initrd.is_some()).into(),
+        modlist_paddr: address(modlist),
+        cmdline_paddr: address(command),
+        rsdp_paddr: address(ACPI_BASE),
+        memmap_paddr: address(memmap),
+        memmap_entries: u32::try_from(map.len()).unwrap_or(u32::MAX).into(),
+        reserved: U32::ZERO,
+    };
+    area.set(0, info.as_bytes());
     area.finish(image)
 }
