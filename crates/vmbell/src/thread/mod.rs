@@ -2,13 +2,21 @@
 //!
 //! A VMM that confines itself sets a function by [`on_spawn`], which is called for each of these threads: seccomp
 //! filters, capabilities and Landlock's rules are properties of a thread, and a thread inherits those of the thread that
-//! starts it. [`spawn`] starts a thread of a given kind.
+//! starts it. [`spawn`] starts a thread of a given kind, and an [`EventLoop`] is a thread that waits for descriptors and timers.
+
+mod callbacks;
+mod event_loop;
+mod timer;
 
 use std::fmt;
 use std::io;
 use std::sync::OnceLock;
 use std::sync::mpsc::channel;
 use std::thread::{Builder, JoinHandle};
+
+pub use event_loop::{EventLoop, StillRunning, Token};
+pub use timer::Timer;
+pub use vmm_sys_util::epoll::EventSet;
 
 /// What a thread does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

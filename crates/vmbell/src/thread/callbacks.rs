@@ -1,0 +1,163 @@
+//! The callbacks of an [`EventLoop`](super::EventLoop): its thread calls them, any thread adds and removes them.
+//!
+//! The thread takes a callback out of its entry for the call, so no lock is held while it runs. A removal that comes
+//! meanwhile leaves no entry to put the callback back into: the thread drops it, and only then tells those who wait.
+
+use std::collections::BTreeMap;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+#[cfg(loom)]
+use loom::sync::{Condvar, Mutex, MutexGuard};
+#[cfg(not(loom))]
+use std::sync::{Condvar, Mutex, MutexGuard};
+
+/// Returns whether it has more to do.
+pub(super) type Callback = Box<dyn FnMut() -> bool + Send>;
+
+/// The callbacks by their numbers, which begin with 1 and are never used again.
+pub(super) struct Callbacks<D> {
+    state: Mutex<State<D>>,
+    /// The call that was under way has ended.
+    returned: Condvar,
+}
+
+struct State<D> {
+    last: u64,
+    entries: BTreeMap<u64, Entry<D>>,
+    /// The callback that the thread calls.
+    running: Option<u64>,
+    /// How many threads wait for its end. Without any, no system call wakes them.
+    waiting: u32,
+}
+
+struct Entry<D> {
+    descriptor: D,
+    /// `None` while it is called.
+    callback: Option<Callback>,
+}
+
+/// A call that is under way. Its end, by a panic too, lets those go on who wait for it.
+struct Call<'a, D>(&'a Callbacks<D>);
+
+impl<D> Callbacks<D> {
+    pub(super) fn new() -> Self {
+        let state = State {
+            last: 0,
+            entries: BTreeMap::new(),
+            running: None,
+            waiting: 0,
+        };
+        Self {
+            state: Mutex::new(state),
+            returned: Condvar::new(),
+        }
+    }
+
+    /// Adds a callback if `register`, which gets its number, succeeds. It is not called before.
+    pub(super) fn add<E>(
+        &self,
+        descriptor: D,
+        callback: Callback,
+        register: impl FnOnce(&D, u64) -> Result<(), E>,
+    ) -> Result<u64, E> {
+        let mut state = self.lock();
+        let number = state.last + 1;
+        register(&descriptor, number)?;
+        state.last = number;
+        let callback = Some(callback);
+        let entry = Entry {
+            descriptor,
+            callback,
+        };
+        state.entries.insert(number, entry);
+        Ok(number)
+    }
+
+    /// Calls a callback, unless it has been removed. Returns whether it has more to do. For one thread.
+    pub(super) fn call(&self, number: u64) -> bool {
+        let (call, mut callback) = {
+            let mut state = self.lock();
+            let Some(callback) = state
+                .entries
+                .get_mut(&number)
+                .and_then(|entry| entry.callback.take())
+            else {
+                return false;
+            };
+            state.running = Some(number);
+            (Call(self), callback)
+        };
+        let more = callback();
+        let mut state = self.lock();
+        if let Some(entry) = state.entries.get_mut(&number) {
+            entry.callback = Some(callback);
+            // Under the same lock, so that a removal finds both or neither. None waits: the entry is still here.
+            state.running = None;
+            std::mem::forget(call);
+            return more;
+        }
+        drop(state);
+        // It was removed. What it owns is dropped before those go on who wait.
+        drop(callback);
+        drop(call);
+        false
+    }
+
+    /// Takes an entry out, so that its callback is not called again, and gives its descriptor to `unregister`. The call
+    /// that is under way goes on.
+    pub(super) fn remove(&self, number: u64, unregister: impl FnOnce(&D)) {
+        let removed = {
+            let mut state = self.lock();
+            let removed = state.entries.remove(&number);
+            // Under the lock: the descriptor's number may not belong to another file yet.
+            if let Some(entry) = &removed {
+                unregister(&entry.descriptor);
+            }
+            removed
+        };
+        // Outside the lock, because what a callback owns may remove others when it is dropped.
+        drop(removed);
+    }
+
+    /// Waits until the call of a callback that was removed, if there is one, has ended and the callback is dropped.
+    /// Returns false if that takes longer than `limit`. Not for the thread that calls.
+    pub(super) fn await_return(&self, number: u64, limit: Duration) -> bool {
+        let is_running = |state: &mut State<D>| state.running == Some(number);
+        let mut state = self.lock();
+        state.waiting += 1;
+        #[cfg(not(loom))]
+        {
+            let waited = self.returned.wait_timeout_while(state, limit, is_running);
+            (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+        // The model has no time.
+        #[cfg(loom)]
+        while is_running(&mut state) {
+            let _ = limit;
+            let waited = self.returned.wait(state);
+            state = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+        state.waiting -= 1;
+        !is_running(&mut state)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<D>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<D> Drop for Call<'_, D> {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.running = None;
+        if state.waiting > 0 {
+            self.0.returned.notify_all();
+        }
+    }
+}
+
+#[cfg(test)]
+#[cfg(loom)]
+#[path = "loom_test.rs"]
+mod models;

@@ -1,0 +1,83 @@
+//! Timers of an [`EventLoop`]: timerfds (Linux, `timerfd_create(2)`), which the loop's thread waits for as for any other
+//! descriptor.
+
+use std::fmt;
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use vmm_sys_util::timerfd::TimerFd;
+
+use super::{EventLoop, EventSet};
+
+/// A timer, which any thread sets. It ends with its loop.
+#[derive(Clone)]
+pub struct Timer(Arc<Shared>);
+
+struct Shared(Mutex<TimerFd>);
+
+impl EventLoop {
+    /// Adds a timer, which calls `callback` with itself on the loop's thread each time it expires. It is not set yet.
+    ///
+    /// # Errors
+    ///
+    /// If the process cannot have more descriptors.
+    pub fn add_timer(
+        &self,
+        mut callback: impl FnMut(&Timer) + Send + 'static,
+    ) -> io::Result<Timer> {
+        let timer = Timer(Arc::new(Shared(Mutex::new(TimerFd::new()?))));
+        let theirs = timer.clone();
+        // Each expiry is an edge, and the count is not read. A timer with a period would stop, since the kernel starts the next one at a read.
+        let edges = EventSet::IN | EventSet::EDGE_TRIGGERED;
+        self.add(Descriptor(Arc::clone(&timer.0)), edges, move || {
+            callback(&theirs);
+            false
+        })?;
+        Ok(timer)
+    }
+}
+
+impl Timer {
+    /// Lets the timer expire once, after this time, in place of what was set before. An expiry of before may still be on its
+    /// way. A callback that is to be called with a period sets its timer again.
+    pub fn set(&self, after: Duration) {
+        // The kernel takes zero for "never".
+        let after = after.max(Duration::from_nanos(1));
+        // Cannot fail: the descriptor is a timer's, and a duration's nanoseconds are below a second.
+        let _ = self.0.lock().reset(after, None);
+    }
+
+    /// Lets the timer not expire any more. An expiry of before may still be on its way.
+    pub fn clear(&self) {
+        // Cannot fail, as above.
+        let _ = self.0.lock().clear();
+    }
+}
+
+/// The loop's share of the timer.
+struct Descriptor(Arc<Shared>);
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, TimerFd> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl AsRawFd for Descriptor {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.lock().as_raw_fd()
+    }
+}
+
+impl fmt::Debug for Timer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Timer")
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(any(loom, miri)))]
+#[path = "timer_test.rs"]
+mod tests;
