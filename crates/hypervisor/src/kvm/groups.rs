@@ -16,7 +16,7 @@ use vmm_sys_util::eventfd::EventFd;
 use super::super::Error;
 use super::doorbells::{assign, deassign};
 use super::error::KvmError;
-use super::relay::{Item, Relay};
+use super::relay::{Item, Relay, RelayThread};
 use vmbell::doorbell::{DoorbellError, IoEventAddress, Pattern};
 use vmbell::eventfd::EventId;
 
@@ -24,6 +24,7 @@ use vmbell::eventfd::EventId;
 #[derive(Debug)]
 pub struct Groups {
     matches: Mutex<BTreeMap<IoEventAddress, Vec<Match>>>,
+    relays: RelayThread,
     max_items: usize,
     /// Counts the begins and ends of moves, so it is odd while a registration moves.
     moves: AtomicU64,
@@ -69,6 +70,7 @@ impl Groups {
     pub fn new(max_items: u32) -> Self {
         Self {
             matches: Mutex::default(),
+            relays: RelayThread::default(),
             max_items: usize::try_from(max_items).unwrap_or(usize::MAX),
             moves: AtomicU64::new(0),
         }
@@ -126,7 +128,7 @@ impl Groups {
                     id: first.id,
                     event: clone(&first.event)?,
                 };
-                let relay = Relay::start(vec![first, item])?;
+                let relay = Relay::start(&self.relays, vec![first, item])?;
                 self.moved(|| replace(vm, address, pattern, target.bell(), relay.bell()))?;
                 *target = Target::Many(relay);
             }

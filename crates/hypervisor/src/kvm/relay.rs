@@ -1,19 +1,20 @@
-//! A relay passes the signals of one eventfd on to several, on a thread of its own (`vmbell-relay`).
+//! A relay passes the signals of one eventfd on to several, on the thread of all relays of its guest (`vmbell-relay`).
 //!
 //! KVM signals one eventfd for each write. For group items that share one match the kernel therefore gets the
 //! eventfd of a relay, and the relay signals the eventfds of the items. A ring reaches an item one wake-up
 //! later than with a doorbell of its own. No ring is lost, doubled, or passed on to an item that has left.
 
-use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 use super::super::Error;
 use vmbell::eventfd::EventId;
-use vmbell::thread::{self, ThreadKind};
+use vmbell::thread::{EventLoop, EventSet, ThreadKind, Token};
+
+/// The thread of a guest's relays, which the first of them starts.
+#[derive(Debug, Default)]
+pub struct RelayThread(Mutex<Option<Arc<EventLoop>>>);
 
 /// A group item: an eventfd of the user and its identity.
 #[derive(Debug)]
@@ -26,17 +27,21 @@ pub struct Item {
 #[derive(Debug)]
 pub struct Relay {
     shared: Arc<Shared>,
-    stop: EventFd,
-    thread: Option<JoinHandle<()>>,
+    thread: Arc<EventLoop>,
+    token: Token,
 }
 
 #[derive(Debug)]
 struct Shared {
-    bell: EventFd,
+    bell: Arc<EventFd>,
     items: Mutex<Vec<Item>>,
 }
 
 impl Shared {
+    fn items(&self) -> MutexGuard<'_, Vec<Item>> {
+        self.items.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Passes all rings up to now on to `items`. The count is taken and passed on under one lock, so the next
     /// holder of the lock finds no ring half passed on.
     fn pass_on(&self, items: &[Item]) {
@@ -49,33 +54,37 @@ impl Shared {
     }
 }
 
+impl RelayThread {
+    fn get(&self) -> std::io::Result<Arc<EventLoop>> {
+        let mut thread = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(thread) = &*thread {
+            return Ok(Arc::clone(thread));
+        }
+        let new = Arc::new(EventLoop::new(ThreadKind::Device, "vmbell-relay")?);
+        Ok(Arc::clone(thread.insert(new)))
+    }
+}
+
 impl Relay {
     /// Starts a relay to these items.
-    pub fn start(items: Vec<Item>) -> Result<Self, Error> {
+    pub fn start(thread: &RelayThread, items: Vec<Item>) -> Result<Self, Error> {
         let failed = Error::system("start a relay for a group of doorbells");
-        let bell = EventFd::new(EFD_NONBLOCK).map_err(failed)?;
-        let stop = EventFd::new(EFD_NONBLOCK).map_err(failed)?;
-        let epoll = Epoll::new().map_err(failed)?;
-        let watched: [(&EventFd, u64); 2] = [(&bell, BELL), (&stop, STOP)];
-        for (event, what) in watched {
-            let interest = EpollEvent::new(EventSet::IN, what);
-            epoll
-                .ctl(ControlOperation::Add, raw(event), interest)
-                .map_err(failed)?;
-        }
+        let thread = thread.get().map_err(failed)?;
+        let bell = Arc::new(EventFd::new(EFD_NONBLOCK).map_err(failed)?);
         let shared = Arc::new(Shared {
-            bell,
+            bell: Arc::clone(&bell),
             items: Mutex::new(items),
         });
-        let worker = Arc::clone(&shared);
-        let thread = thread::spawn(ThreadKind::Device, "vmbell-relay", move || {
-            work(&worker, &epoll);
-        })
-        .map_err(failed)?;
+        let theirs = Arc::clone(&shared);
+        let pass_on = move || {
+            theirs.pass_on(&theirs.items());
+            false
+        };
+        let token = thread.add(bell, EventSet::IN, pass_on).map_err(failed)?;
         Ok(Self {
             shared,
-            stop,
-            thread: Some(thread),
+            thread,
+            token,
         })
     }
 
@@ -86,7 +95,7 @@ impl Relay {
 
     /// Adds an item, which gets every ring from now on.
     pub fn add(&self, item: Item) {
-        let mut items = self.items();
+        let mut items = self.shared.items();
         // Earlier rings go only to the other items.
         self.shared.pass_on(&items);
         items.push(item);
@@ -95,7 +104,7 @@ impl Relay {
     /// Removes an item. It has got every ring up to now and gets none from now on. Returns whether there was
     /// such an item.
     pub fn remove(&self, id: EventId) -> bool {
-        let mut items = self.items();
+        let mut items = self.shared.items();
         self.shared.pass_on(&items);
         let before = items.len();
         items.retain(|item| item.id != id);
@@ -104,53 +113,19 @@ impl Relay {
 
     /// The number of items.
     pub fn len(&self) -> usize {
-        self.items().len()
+        self.shared.items().len()
     }
 
     /// Whether an eventfd is one of the items.
     pub fn has(&self, id: EventId) -> bool {
-        self.items().iter().any(|item| item.id == id)
-    }
-
-    fn items(&self) -> std::sync::MutexGuard<'_, Vec<Item>> {
-        self.shared
-            .items
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.shared.items().iter().any(|item| item.id == id)
     }
 }
 
 impl Drop for Relay {
     fn drop(&mut self) {
-        // The counter is 0, so the write succeeds.
-        let _ = self.stop.write(1);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-const BELL: u64 = 0;
-const STOP: u64 = 1;
-
-fn raw(event: &EventFd) -> i32 {
-    std::os::fd::AsRawFd::as_raw_fd(event)
-}
-
-fn work(shared: &Shared, epoll: &Epoll) {
-    let mut ready = [EpollEvent::default(); 2];
-    loop {
-        let count = match epoll.wait(-1, &mut ready) {
-            Ok(count) => count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            // No other error is possible with an open descriptor and a valid buffer.
-            Err(_) => return,
-        };
-        if ready[..count].iter().any(|event| event.data() == STOP) {
-            return;
-        }
-        let items = shared.items.lock().unwrap_or_else(PoisonError::into_inner);
-        shared.pass_on(&items);
+        // If its call still runs, it has items of its own, and is the last one.
+        let _ = self.thread.remove(self.token);
     }
 }
 
