@@ -1,5 +1,5 @@
 //! The sandbox's process: it is killed and reaped when its owner drops it. A thread (`vmbell-watcher`) waits
-//! for its end with a pidfd.
+//! for the end of all sandboxes, with a pidfd of each.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -9,7 +9,6 @@ use std::process::ExitStatus;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::{Arc, OnceLock};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use stub::layout::Shared;
@@ -19,9 +18,10 @@ use super::exit_status::describe;
 use super::mapping::Mapping;
 use super::progress::{Backoff, STALL_TIMEOUT};
 use super::wait::futex_wake;
+use vmbell::thread::{EventLoop, EventSet, ThreadKind, Token};
 use vmbell_hypervisor::Error;
 
-/// A started sandbox process, and the thread that waits for its end.
+/// A started sandbox process, whose end the watcher thread waits for.
 #[derive(Debug)]
 pub struct Process {
     pid: libc::pid_t,
@@ -30,11 +30,11 @@ pub struct Process {
     started: AtomicBool,
     /// Why the monitor killed the process, if it did because of something that the sandbox did.
     kill_reason: OnceLock<&'static str>,
-    watcher: Option<JoinHandle<()>>,
+    watched: Option<Token>,
 }
 
 impl Process {
-    /// Starts the thread that waits for the end of the child `pid`, which no other code may reap. At the end
+    /// Lets the watcher thread wait for the end of the child `pid`, which no other code may reap. At the end
     /// that thread hands every vCPU over to the monitor, so that no waiter sleeps on.
     pub fn watch(pid: libc::pid_t, shared: &Arc<Mapping<Shared>>) -> Result<Self, Error> {
         let mut process = Self {
@@ -42,7 +42,7 @@ impl Process {
             ended: Arc::default(),
             started: AtomicBool::new(false),
             kill_reason: OnceLock::new(),
-            watcher: None,
+            watched: None,
         };
         // SAFETY: no pointers; the process is our child and not reaped.
         let pidfd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
@@ -55,8 +55,12 @@ impl Process {
         // SAFETY: a new descriptor that nothing else owns.
         let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
         let (ended, shared) = (Arc::clone(&process.ended), Arc::clone(shared));
+        let pidfd = Arc::new(pidfd);
+        let theirs = Arc::clone(&pidfd);
         let watch = move || {
-            let status = await_end(&pidfd);
+            let Some(status) = ended_with(&theirs) else {
+                return false;
+            };
             let _ = ended.set(status);
             for run in &shared.runs {
                 // No thread of the sandbox is left to hand a vCPU over. The word must change: a waiter that read
@@ -66,11 +70,13 @@ impl Process {
                 futex_wake(&run.thread_id);
                 futex_wake(&run.exit_handover.sequence);
             }
+            false
         };
-        let watcher = std::thread::Builder::new()
-            .name("vmbell-watcher".into())
-            .spawn(watch);
-        process.watcher = Some(watcher.map_err(Error::system("start the watcher thread"))?);
+        let failed = Error::system("watch the sandbox process");
+        // Once: the pidfd of a process that has ended stays readable.
+        let edge = EventSet::IN | EventSet::EDGE_TRIGGERED;
+        let watched = watcher().map_err(failed)?.add(pidfd, edge, watch);
+        process.watched = Some(watched.map_err(failed)?);
         Ok(process)
     }
 
@@ -164,34 +170,44 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         self.kill();
-        if let Some(watcher) = self.watcher.take() {
-            let _ = watcher.join();
+        if let (Some(token), Ok(watcher)) = (self.watched, watcher()) {
+            // A call that still runs has what it needs, and nothing waits for it.
+            let _ = watcher.remove(token);
         }
         // The process is reaped last: until then no other process can get its number.
         self.reap();
     }
 }
 
-/// Waits for the end of a child without reaping it.
-fn await_end(pidfd: &OwnedFd) -> ExitStatus {
+/// The thread that waits for the ends of all sandboxes. The first one starts it, and it lives as long as the monitor does.
+fn watcher() -> io::Result<&'static EventLoop> {
+    static WATCHER: OnceLock<EventLoop> = OnceLock::new();
+    if let Some(watcher) = WATCHER.get() {
+        return Ok(watcher);
+    }
+    let new = EventLoop::new(ThreadKind::Device, "vmbell-watcher")?;
+    // If two threads started one at the same time, the second is dropped here.
+    Ok(WATCHER.get_or_init(|| new))
+}
+
+/// How a child has ended, which stays to be reaped; `None` if it runs.
+fn ended_with(pidfd: &OwnedFd) -> Option<ExitStatus> {
     loop {
         // SAFETY: all-zero bytes are a valid siginfo_t, which waitid fills in.
         let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
         let id = pidfd.as_raw_fd().cast_unsigned();
+        let options = libc::WEXITED | libc::WNOWAIT | libc::WNOHANG;
         // SAFETY: `info` outlives the call; `pidfd` is open and names a child of ours.
-        let result = unsafe {
-            libc::waitid(
-                libc::P_PIDFD,
-                id,
-                &raw mut info,
-                libc::WEXITED | libc::WNOWAIT,
-            )
-        };
+        let result = unsafe { libc::waitid(libc::P_PIDFD, id, &raw mut info, options) };
         if result < 0 {
             if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted {
                 continue;
             }
-            return ExitStatus::from_raw(libc::SIGKILL);
+            return Some(ExitStatus::from_raw(libc::SIGKILL));
+        }
+        // Without a child that has ended, waitid leaves the zeroes.
+        if info.si_signo == 0 {
+            return None;
         }
         // SAFETY: waitid succeeded, so the fields of SIGCHLD are set.
         let status = unsafe { info.si_status() };
@@ -200,6 +216,6 @@ fn await_end(pidfd: &OwnedFd) -> ExitStatus {
         } else {
             status & 0x7f
         };
-        return ExitStatus::from_raw(raw);
+        return Some(ExitStatus::from_raw(raw));
     }
 }
