@@ -1,65 +1,43 @@
-//! A consumer thread that sleeps in `read` on an eventfd.
+//! A thread that an eventfd wakes: a consumer of doorbells.
 //!
 //! It does the work of a wake-up in pieces, between which it checks whether it must stop.
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::{Acquire, Release};
-use std::thread::JoinHandle;
 
-use vmm_sys_util::eventfd::EventFd;
+use vmbell::eventfd::{EFD_NONBLOCK, EventFd, Signaller};
+use vmbell::thread::{EventLoop, EventSet, ThreadKind};
 
-use vmbell::eventfd::Signaller;
-use vmbell::thread::{self, ThreadKind};
-
-/// A thread that waits for the signals of one eventfd until this is dropped.
+/// A thread that waits for the signals of its eventfd until this is dropped.
 #[derive(Debug)]
 pub struct Listener {
     event: Arc<EventFd>,
-    stop: Arc<AtomicBool>,
     signaller: &'static Signaller,
-    thread: Option<JoinHandle<()>>,
+    _thread: EventLoop,
 }
 
 impl Listener {
-    /// Starts a thread that runs `setup` once and then calls `heard` with the count of each wake-up. As long as
-    /// `heard` returns that there is more work, the thread calls it again with a count of 0 before it sleeps.
-    ///
-    /// `event` must be blocking: with EFD_NONBLOCK the thread would end.
+    /// Starts a thread that runs `setup` once and then calls `heard` for each signal, or for several at once. As long as
+    /// `heard` returns that there is more work, the thread calls it again before it sleeps.
     ///
     /// # Errors
     ///
-    /// If the process cannot have more threads, or the kernel has no asynchronous I/O.
+    /// If the process cannot have more descriptors or threads, or the kernel has no asynchronous I/O.
     pub fn start(
-        event: EventFd,
         setup: impl FnOnce() + Send + 'static,
-        mut heard: impl FnMut(u64) -> bool + Send + 'static,
+        heard: impl FnMut() -> bool + Send + 'static,
     ) -> io::Result<Self> {
         let signaller = Signaller::of_process()?;
-        let (event, stop) = (Arc::new(event), Arc::new(AtomicBool::new(false)));
-        let (their_event, their_stop) = (Arc::clone(&event), Arc::clone(&stop));
-        let listen = move || {
-            setup();
-            while let Ok(count) = their_event.read() {
-                let mut count = count;
-                loop {
-                    if their_stop.load(Acquire) {
-                        return;
-                    }
-                    if !heard(count) {
-                        break;
-                    }
-                    count = 0;
-                }
-            }
-        };
-        let thread = thread::spawn(ThreadKind::Device, "vmbell-listener", listen)?;
+        let event = Arc::new(EventFd::new(EFD_NONBLOCK)?);
+        let thread = EventLoop::with_setup(ThreadKind::Device, "vmbell-listener", setup)?;
+        // The count is never read, because that is a second system call for each signal: a signal is an edge, whatever
+        // the count is. Only a guest that has filled the count itself can ring in vain.
+        let edges = EventSet::IN | EventSet::EDGE_TRIGGERED;
+        thread.add(Arc::clone(&event), edges, heard)?;
         Ok(Self {
             event,
-            stop,
             signaller,
-            thread: Some(thread),
+            _thread: thread,
         })
     }
 
@@ -71,17 +49,6 @@ impl Listener {
     /// Signals the eventfd, which its guest may have filled.
     pub fn signal(&self) {
         self.signaller.signal(&self.event);
-    }
-}
-
-impl Drop for Listener {
-    fn drop(&mut self) {
-        self.stop.store(true, Release);
-        // The thread wakes, whatever the count is.
-        self.signal();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
     }
 }
 

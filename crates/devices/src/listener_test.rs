@@ -3,7 +3,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::channel;
 
 use super::*;
-use crate::filled::{FULL, is_empty};
+use crate::filled::FULL;
 use crate::wait::HANG;
 use vmbell::eventfd::drain;
 
@@ -17,22 +17,25 @@ fn fill(event: &EventFd, over: &AtomicBool) {
 #[test]
 fn listener_whose_count_is_filled_all_the_time_ends() {
     for _ in 0..20 {
-        let listener = Listener::start(EventFd::new(0).unwrap(), || {}, |_| false).unwrap();
+        let listener = Listener::start(|| {}, || false).unwrap();
         let event = listener.event().try_clone().unwrap();
         let over = AtomicBool::new(false);
         let (ended, wait) = channel();
         std::thread::scope(|scope| {
             let fillers = [(); 2].map(|()| scope.spawn(|| fill(&event, &over)));
+            scope.spawn(|| {
+                while !over.load(Relaxed) {
+                    drain(&event);
+                }
+            });
             std::thread::spawn(move || {
                 drop(listener);
                 ended.send(()).unwrap();
             });
             let result = wait.recv_timeout(HANG);
             over.store(true, Relaxed);
-            // Those who fill it sleep until it is read.
-            while !fillers.iter().all(|filler| filler.is_finished()) {
-                drain(&event);
-                std::thread::yield_now();
+            for filler in fillers {
+                filler.join().unwrap();
             }
             result.expect("the listener has not ended");
         });
@@ -40,21 +43,49 @@ fn listener_whose_count_is_filled_all_the_time_ends() {
 }
 
 #[test]
-fn signal_of_a_full_count_does_not_wait_for_the_thread() {
-    let (go_on, wait) = channel::<()>();
-    let heard = move |_| {
-        let _ = wait.recv();
+fn signal_of_a_full_count_waits_for_nothing_and_is_heard() {
+    let (sender, calls) = channel();
+    let heard = move || {
+        let _ = sender.send(());
         false
     };
-    let listener = Listener::start(EventFd::new(0).unwrap(), || {}, heard).unwrap();
-    listener.signal();
-    let event = listener.event().try_clone().unwrap();
-    // The thread has taken the count, and is busy.
-    while !is_empty(&event) {
-        std::thread::yield_now();
+    let listener = Listener::start(|| {}, heard).unwrap();
+    listener.event().write(FULL).unwrap();
+    calls.recv_timeout(HANG).unwrap();
+    for _ in 0..3 {
+        listener.signal();
+        calls.recv_timeout(HANG).unwrap();
     }
-    event.write(FULL).unwrap();
-    listener.signal();
-    assert_eq!(event.read().unwrap(), u64::MAX);
+}
+
+#[test]
+fn every_signal_after_a_call_is_heard_though_the_count_is_never_read() {
+    let (sender, calls) = channel();
+    let heard = move || {
+        let _ = sender.send(());
+        false
+    };
+    let listener = Listener::start(|| {}, heard).unwrap();
+    for _ in 0..1000 {
+        listener.event().write(1).unwrap();
+        calls.recv_timeout(HANG).unwrap();
+    }
+}
+
+#[test]
+fn a_signal_of_during_the_call_is_heard_after_it() {
+    let ((began, begun), (go_on, told)) = (channel(), channel::<()>());
+    let heard = move || {
+        let _ = began.send(());
+        let _ = told.recv();
+        false
+    };
+    let listener = Listener::start(|| {}, heard).unwrap();
+    listener.event().write(1).unwrap();
+    for _ in 0..100 {
+        begun.recv_timeout(HANG).unwrap();
+        listener.event().write(1).unwrap();
+        go_on.send(()).unwrap();
+    }
     drop(go_on);
 }

@@ -56,14 +56,14 @@ pub fn serve(hypervisor: &dyn Hypervisor, work: u32) -> Result<u64, Box<dyn Erro
     let event = Arc::new(EventFd::new(0)?);
     let raise = Arc::clone(&event);
     let their_left = Arc::clone(&left);
-    let resampled = move |_| {
+    let resampled = move || {
         if their_left.load(SeqCst) > 0 {
             // Fails only if the count is at its limit, and then the line is raised anyway.
             let _ = raise.write(1);
         }
         false
     };
-    let device = Listener::start(EventFd::new(0)?, || {}, resampled)?;
+    let device = Listener::start(|| {}, resampled)?;
     let gsi = Gsi::new(PIN.into())?;
     // The irqfd is removed when this is dropped.
     let irqfd = machine

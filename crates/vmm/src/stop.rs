@@ -1,11 +1,10 @@
 //! Why the exit loop ended, and a deadline that makes it end.
 
 use std::fmt;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use vmbell::thread::{self, ThreadKind};
+use vmbell::thread::{EventLoop, ThreadKind};
 use vmbell_hypervisor::{Kick, VmExit};
 
 /// Why [`Runner::run`](super::Runner::run) returned.
@@ -49,8 +48,7 @@ pub const fn done(exit: &VmExit) -> Option<u32> {
 /// before: a guest that loops for ever does not stop by itself.
 #[derive(Debug)]
 pub struct Deadline {
-    cancelled: Arc<(Mutex<bool>, Condvar)>,
-    thread: Option<JoinHandle<()>>,
+    _thread: EventLoop,
 }
 
 /// How often the thread tests the condition, and how often it kicks once the condition holds.
@@ -67,39 +65,15 @@ impl Deadline {
         holds: impl Fn() -> bool + Send + 'static,
         kick: Arc<dyn Kick>,
     ) -> std::io::Result<Self> {
-        let cancelled = Arc::new((Mutex::new(false), Condvar::new()));
-        let shared = Arc::clone(&cancelled);
-        let watch = move || {
-            let (flag, condition) = &*shared;
-            let mut cancelled = flag.lock().unwrap_or_else(PoisonError::into_inner);
-            while !*cancelled {
-                if holds() {
-                    kick.kick();
-                }
-                (cancelled, _) = condition
-                    .wait_timeout(cancelled, PERIOD)
-                    .unwrap_or_else(PoisonError::into_inner);
+        let thread = EventLoop::new(ThreadKind::Device, "vmbell-deadline")?;
+        let timer = thread.add_timer(move |timer| {
+            if holds() {
+                kick.kick();
             }
-        };
-        let thread = thread::spawn(ThreadKind::Device, "vmbell-deadline", watch)?;
-        Ok(Self {
-            cancelled,
-            thread: Some(thread),
-        })
-    }
-}
-
-impl Drop for Deadline {
-    fn drop(&mut self) {
-        *self
-            .cancelled
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = true;
-        self.cancelled.1.notify_one();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+            timer.set(PERIOD);
+        })?;
+        timer.set(Duration::ZERO);
+        Ok(Self { _thread: thread })
     }
 }
 

@@ -4,7 +4,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
-use vmm_sys_util::eventfd::EventFd;
 
 use super::case::Case;
 use super::guest::{Guest, Scenario};
@@ -100,9 +99,8 @@ impl Notify {
         let ear = Arc::clone(&heard);
         let consumer = match bell.datamatch(path) {
             Some(datamatch) => {
-                let event = EventFd::new(0).map_err(|error| guest.failed(error))?;
                 let setup = pin_to(guest.other_cpu);
-                let listener = Listener::start(event, setup, move |_| {
+                let listener = Listener::start(setup, move || {
                     ear.hear();
                     false
                 })

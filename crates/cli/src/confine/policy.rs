@@ -75,6 +75,8 @@ const ALWAYS: &[c_long] = &[
     libc::SYS_sched_yield,
     libc::SYS_set_robust_list,
     libc::SYS_sigaltstack,
+    // A timer of an event loop, which the loop's thread sets, and those of vCPUs.
+    libc::SYS_timerfd_settime,
     libc::SYS_write,
     libc::SYS_writev,
     #[cfg(target_arch = "x86_64")]
@@ -88,6 +90,7 @@ const VCPU: &[c_long] = &[
     libc::SYS_epoll_create1,
     libc::SYS_epoll_ctl,
     libc::SYS_eventfd2,
+    libc::SYS_timerfd_create,
 ];
 
 /// A file that is a disk, and its end.

@@ -7,13 +7,12 @@
 mod clock;
 mod time;
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use std::{fmt, io};
 
 use vmbell::bus::BusDevice;
-use vmbell::thread::{self, ThreadKind};
+use vmbell::thread::{EventLoop, ThreadKind, Timer};
 
 use self::clock::Clock;
 
@@ -33,13 +32,14 @@ const BEGIN: Duration = Duration::from_secs(1);
 /// The device.
 pub struct Rtc {
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    /// Expires when an interrupt can come next.
+    timer: Timer,
+    _thread: EventLoop,
 }
 
 struct Shared {
     begun: Instant,
     state: Mutex<State>,
-    changed: Condvar,
     line: Box<dyn Fn(bool) + Send + Sync>,
     alarm: Box<dyn Fn() + Send + Sync>,
 }
@@ -50,7 +50,8 @@ struct State {
     register: u8,
     line: bool,
     alarmed: bool,
-    ended: bool,
+    /// The time at which the timer expires.
+    next: Option<Duration>,
 }
 
 impl Rtc {
@@ -69,17 +70,18 @@ impl Rtc {
                 register: 0,
                 line: false,
                 alarmed: false,
-                ended: false,
+                next: None,
             }),
-            changed: Condvar::new(),
             line: Box::new(line),
             alarm: Box::new(alarm),
         });
+        let thread = EventLoop::new(ThreadKind::Device, "vmbell-rtc")?;
         let theirs = Arc::clone(&shared);
-        let thread = thread::spawn(ThreadKind::Device, "vmbell-rtc", move || theirs.interrupt())?;
+        let timer = thread.add_timer(move |timer| theirs.expire(timer))?;
         Ok(Self {
             shared,
-            thread: Some(thread),
+            timer,
+            _thread: thread,
         })
     }
 }
@@ -105,23 +107,24 @@ impl Shared {
         }
     }
 
-    /// The thread: lets the clock go on to each moment at which it may interrupt.
-    fn interrupt(&self) {
+    /// The thread: the clock goes on to the moment at which it may interrupt.
+    fn expire(&self, timer: &Timer) {
         let mut state = self.lock();
-        while !state.ended {
-            let now = self.now();
-            state.clock.advance(now);
-            self.tell(&mut state);
-            state = match state.clock.next() {
-                Some(next) => {
-                    let wait = self.changed.wait_timeout(state, next.saturating_sub(now));
-                    wait.unwrap_or_else(PoisonError::into_inner).0
-                }
-                None => {
-                    let wait = self.changed.wait(state);
-                    wait.unwrap_or_else(PoisonError::into_inner)
-                }
-            };
+        state.clock.advance(self.now());
+        self.tell(&mut state);
+        state.next = None;
+        self.arm(timer, &mut state);
+    }
+
+    /// Lets the timer expire when an interrupt can come next, if that has changed.
+    fn arm(&self, timer: &Timer, state: &mut State) {
+        let next = state.clock.next();
+        if std::mem::replace(&mut state.next, next) == next {
+            return;
+        }
+        match next {
+            Some(next) => timer.set(next.saturating_sub(self.now())),
+            None => timer.clear(),
         }
     }
 }
@@ -147,17 +150,7 @@ impl BusDevice for Rtc {
         let register = state.register;
         state.clock.write(register, *byte, self.shared.now());
         self.shared.tell(&mut state);
-        self.shared.changed.notify_one();
-    }
-}
-
-impl Drop for Rtc {
-    fn drop(&mut self) {
-        self.shared.lock().ended = true;
-        self.shared.changed.notify_one();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        self.shared.arm(&self.timer, &mut state);
     }
 }
 

@@ -33,7 +33,6 @@ mod rng;
 mod server;
 mod slices;
 pub mod vhost;
-mod watch;
 #[cfg(test)]
 mod worker_double;
 

@@ -4,8 +4,6 @@
 use std::io;
 use std::sync::Arc;
 
-use vmm_sys_util::epoll::EventSet;
-
 use super::config::{Notify, VirtioConfig};
 use super::features;
 use super::queue::{Handler, Queue};
@@ -13,10 +11,10 @@ use super::refusal::Refusal;
 use super::registers::QueueRegisters;
 use super::ring::Ring;
 use super::server::{DriverSide, Server};
-use super::watch::Watch;
 use crate::Listener;
 use vmbell::bus::{Backlog, Work};
 use vmbell::eventfd::EventFd;
+use vmbell::thread::{EventLoop, EventSet, ThreadKind};
 
 /// How the queues are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +29,7 @@ pub enum Serving {
 pub(super) struct Queues<D> {
     // The threads end before the queues that they serve.
     listeners: Vec<Listener>,
-    _source: Option<Watch>,
+    _source: Option<EventLoop>,
     driver: DriverSide,
     handler: Arc<D>,
     features: u64,
@@ -98,7 +96,7 @@ impl<D: Handler + 'static> Queues<D> {
         let listener = |queue: &Arc<Queue<D>>| {
             let queue = Arc::clone(queue);
             // What a wake-up finds is in the queue, and the count says nothing more.
-            Listener::start(EventFd::new(0)?, || {}, move |_| queue.serve().more)
+            Listener::start(|| {}, move || queue.serve().more)
         };
         self.listeners = self.each.iter().map(listener).collect::<io::Result<_>>()?;
         Ok(())
@@ -114,13 +112,15 @@ impl<D: Handler + 'static> Queues<D> {
             return Ok(());
         };
         let readable = readable.try_clone_to_owned()?;
+        let Some(queue) = self.queue(index).map(Arc::clone) else {
+            return Ok(());
+        };
+        let source = EventLoop::new(ThreadKind::Device, D::NAME)?;
         // A descriptor that stays readable wakes the thread once: what the ring has no room for now is served when the
         // driver notifies.
-        let start = |queue: &Arc<Queue<D>>| {
-            let queue = Arc::clone(queue);
-            Watch::start(readable, EventSet::IN, D::NAME, move || queue.serve().more)
-        };
-        self._source = self.queue(index).map(start).transpose()?;
+        let edges = EventSet::IN | EventSet::EDGE_TRIGGERED;
+        source.add(readable, edges, move || queue.serve().more)?;
+        self._source = Some(source);
         Ok(())
     }
 

@@ -5,7 +5,6 @@ use std::sync::{Arc, Weak};
 
 use vfio_bindings::bindings::vfio::VFIO_PCI_REQ_IRQ_INDEX;
 
-use super::line::eventfd;
 use crate::PassthroughError;
 use crate::device::{Device, DeviceKind};
 use vmbell_devices::Listener;
@@ -28,13 +27,14 @@ impl RemovalRequest {
         if device.kind() != DeviceKind::Pci || device.irq(index).is_err() {
             return Ok(None);
         }
-        let heard = move |_| {
+        let heard = move || {
             asked();
             false
         };
-        let listener = Listener::start(eventfd(0)?, || {}, heard).map_err(
-            PassthroughError::system(device.name(), "start a thread for it"),
-        )?;
+        let listener = Listener::start(|| {}, heard).map_err(PassthroughError::system(
+            device.name(),
+            "start a thread for it",
+        ))?;
         device.set_triggers(index, 0, &[Some(listener.event())])?;
         Ok(Some(Self {
             device: Arc::downgrade(device),

@@ -7,7 +7,6 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::line::eventfd;
 use crate::PassthroughError;
 use crate::device::Device;
 use vmbell::eventfd::EventFd;
@@ -50,14 +49,15 @@ impl VmmLine {
         });
         let heard = {
             let state = Arc::clone(&state);
-            move |_| {
+            move || {
                 state.begin();
                 false
             }
         };
-        let listener = Listener::start(eventfd(0)?, || {}, heard).map_err(
-            PassthroughError::system(device.name(), "start a thread for it"),
-        )?;
+        let listener = Listener::start(|| {}, heard).map_err(PassthroughError::system(
+            device.name(),
+            "start a thread for it",
+        ))?;
         Ok(Self { listener, state })
     }
 

@@ -7,7 +7,6 @@ use vmbell_devices::virtio::mmio::Interrupt;
 use vmbell_devices::virtio::{Inverter, Serving};
 use vmbell_guest::{CODE, HANDLER, Interrupts, PARAMETERS, Results, programs};
 use vmbell_hypervisor::{Hypervisor, Irqchip, Vm, VmConfig};
-use vmm_sys_util::eventfd::EventFd;
 
 use super::roundtrip::{ACKNOWLEDGE, COUNT, NOTIFY, Rig};
 use crate::harness::{self, event};
@@ -89,8 +88,7 @@ fn interrupted<H: Hypervisor>(hypervisor: &H, doorbell: bool) -> (u64, u64) {
         .write(rig.machine.vm().memory(), PARAMETERS)
         .unwrap();
     let queue = rig.queue();
-    let listener =
-        Listener::start(EventFd::new(0).unwrap(), || {}, move |_| queue.serve().more).unwrap();
+    let listener = Listener::start(|| {}, move || queue.serve().more).unwrap();
     let index = Datamatch::U32(Some(0));
     let vm = rig.machine.vm();
     let _doorbell = vm

@@ -8,7 +8,6 @@ use vmbell_devices::{Listener, WordPoller};
 use vmbell_guest::{PARAMETERS, Parameters, Program, Results, programs};
 use vmbell_hypervisor::{Hypervisor, Vcpu, Vm, VmConfig};
 use vmbell_vmm::{Machine, Stop};
-use vmm_sys_util::eventfd::EventFd;
 
 use crate::harness::{self, AREA, HOLE, count, event, kick_if_hung};
 
@@ -106,8 +105,7 @@ fn answers_come_back_from_a_device_model<H: Hypervisor>(hypervisor: &H) {
 fn answers_come_back_through_an_ioeventfd<H: Hypervisor>(hypervisor: &H) {
     let mut rig = Rig::new(hypervisor, Inverter, Serving::Notified);
     let queue = rig.queue();
-    let listener =
-        Listener::start(EventFd::new(0).unwrap(), || {}, move |_| queue.serve().more).unwrap();
+    let listener = Listener::start(|| {}, move || queue.serve().more).unwrap();
     let index = Datamatch::U32(Some(0));
     let vm = rig.machine.vm();
     let _doorbell = vm

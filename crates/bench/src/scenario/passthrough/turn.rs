@@ -10,7 +10,6 @@ use super::case::{Case, Signal};
 use super::edu;
 use crate::affinity::Pinned;
 use crate::{Options, SubjectError};
-use vmbell::eventfd::EventFd;
 use vmbell::irq::Msi;
 use vmbell_devices::Listener;
 use vmbell_devices::pci::Routes;
@@ -217,12 +216,12 @@ impl Relay {
         message: Msi,
         cpu: usize,
     ) -> Result<Self, Failure> {
-        let heard = move |_| {
+        let heard = move || {
             // A message that is refused is never taken, and then the run does not end.
             let _ = irqs.signal_msi(message);
             false
         };
-        let listener = Listener::start(EventFd::new(0)?, pin_to(cpu), heard)?;
+        let listener = Listener::start(pin_to(cpu), heard)?;
         device.set_triggers(edu::MSI, 0, &[Some(listener.event())])?;
         Ok(Self {
             device: Arc::clone(device),

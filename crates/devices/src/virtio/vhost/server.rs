@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use vhost::{VhostBackend, VhostUserMemoryRegionInfo, VringConfigData};
 use vm_memory::{FileOffset, GuestAddress, GuestMemoryBackend, GuestMemoryRegion};
-use vmm_sys_util::epoll::EventSet;
 
 use super::Worker;
 use crate::virtio::Refusal;
@@ -14,50 +13,40 @@ use crate::virtio::control::QUEUE_SIZE_MAX;
 use crate::virtio::registers::QueueRegisters;
 use crate::virtio::ring::Ring;
 use crate::virtio::server::{DriverSide, Server};
-use crate::virtio::watch::Watch;
-use vmbell::eventfd::{EventFd, Signaller};
+use vmbell::eventfd::{EFD_NONBLOCK, EventFd, Signaller};
+use vmbell::thread::{EventLoop, EventSet, ThreadKind};
 
 /// The queues, and who serves them.
 pub(in crate::virtio) struct Vhost<W> {
-    /// Tells the driver when the worker has gone.
-    _connection: Option<Watch>,
+    /// Hears of the worker: that it has gone, or a queue makes no sense, and its calls for queues without an irqfd.
+    thread: EventLoop,
     worker: Arc<W>,
     driver: DriverSide,
     kicks: Vec<Arc<EventFd>>,
     /// Signals the kicks, which a worker in another process can fill and make blocking.
     signaller: &'static Signaller,
     /// Signalled by the worker when a queue makes no sense, which the thread tells the driver.
-    broken: Signal,
+    broken: EventFd,
     running: Mutex<Running>,
 }
 
 #[derive(Default)]
 struct Running {
     queues: Vec<usize>,
-    /// Threads that hand the worker's calls on, for queues without an irqfd.
-    relays: Vec<Option<Signal>>,
+    /// What the worker signals instead of an irqfd, for queues without one.
+    relays: Vec<Option<EventFd>>,
 }
 
-/// An eventfd that the worker signals, and the thread that it wakes. Nobody reads it: each signal is an edge, however
-/// the other process that has the descriptor sets its flags.
-struct Signal {
-    event: EventFd,
-    _thread: Watch,
-}
-
-impl Signal {
-    fn new(name: &str, mut heard: impl FnMut() + Send + 'static) -> io::Result<Self> {
-        let event = EventFd::new(libc::EFD_NONBLOCK)?;
-        let heard = move || {
-            heard();
-            false
-        };
-        let thread = Watch::start(event.try_clone()?, EventSet::IN, name, heard)?;
-        Ok(Self {
-            event,
-            _thread: thread,
-        })
-    }
+/// An eventfd for the worker to signal, and for the thread to hear. Nobody reads it: each signal is an edge, however the
+/// other process that has the descriptor sets its flags.
+fn signal(thread: &EventLoop, mut heard: impl FnMut() + Send + 'static) -> io::Result<EventFd> {
+    let event = EventFd::new(EFD_NONBLOCK)?;
+    let edges = EventSet::IN | EventSet::EDGE_TRIGGERED;
+    thread.add(event.try_clone()?, edges, move || {
+        heard();
+        false
+    })?;
+    Ok(event)
 }
 
 impl<W: Worker + 'static> Vhost<W> {
@@ -67,15 +56,17 @@ impl<W: Worker + 'static> Vhost<W> {
     ///
     /// If the process cannot have more descriptors or threads, or the kernel has no asynchronous I/O.
     pub(in crate::virtio) fn new(worker: W, driver: DriverSide) -> io::Result<Self> {
-        let kick = |_| EventFd::new(libc::EFD_NONBLOCK).map(Arc::new);
+        let kick = |_| EventFd::new(EFD_NONBLOCK).map(Arc::new);
+        let thread = EventLoop::new(ThreadKind::Device, W::NAME)?;
         let theirs = driver.clone();
-        let broken = Signal::new(W::NAME, move || {
+        let broken = signal(&thread, move || {
             theirs.trouble.note(Refusal::BrokenForWorker);
             theirs.interrupts.configuration();
         })?;
         let worker = Arc::new(worker);
+        watch_connection(&thread, &worker, &driver)?;
         Ok(Self {
-            _connection: watch(&worker, &driver)?,
+            thread,
             kicks: (0..W::QUEUES).map(kick).collect::<io::Result<_>>()?,
             signaller: Signaller::of_process()?,
             worker,
@@ -129,7 +120,7 @@ impl<W: Worker + 'static> Vhost<W> {
         backend.set_vring_addr(index, &config)?;
         backend.set_vring_kick(index, &self.kicks[index])?;
         backend.set_vring_call(index, call)?;
-        backend.set_vring_err(index, &self.broken.event)
+        backend.set_vring_err(index, &self.broken)
     }
 
     fn set_stopped(&self, queues: &[usize]) -> vhost::Result<()> {
@@ -147,8 +138,8 @@ impl<W: Worker + 'static> Vhost<W> {
         Ok(found.addr() as u64)
     }
 
-    /// The eventfd that the worker signals for a queue: the irqfd of its vector, or else one whose thread interrupts.
-    fn call(&self, index: u16, relays: &mut Vec<Option<Signal>>) -> io::Result<EventFd> {
+    /// The eventfd that the worker signals for a queue: the irqfd of its vector, or else one that the thread hears.
+    fn call(&self, index: u16, relays: &mut Vec<Option<EventFd>>) -> io::Result<EventFd> {
         let interrupts = &self.driver.interrupts;
         if let Some(irqfd) = interrupts.irqfd(index) {
             return irqfd.try_clone();
@@ -159,17 +150,21 @@ impl<W: Worker + 'static> Vhost<W> {
             Some(relay) => relay,
             None => {
                 let interrupts = Arc::clone(interrupts);
-                Signal::new(W::NAME, move || interrupts.used_buffer(index))?
+                signal(&self.thread, move || interrupts.used_buffer(index))?
             }
         };
-        relays[place].insert(relay).event.try_clone()
+        relays[place].insert(relay).try_clone()
     }
 }
 
-/// Starts the thread that waits for the worker's end, if it can have one.
-fn watch<W: Worker + 'static>(worker: &Arc<W>, driver: &DriverSide) -> io::Result<Option<Watch>> {
+/// Lets the thread wait for the worker's end, if it can have one.
+fn watch_connection<W: Worker + 'static>(
+    thread: &EventLoop,
+    worker: &Arc<W>,
+    driver: &DriverSide,
+) -> io::Result<()> {
     let Some(connection) = worker.connection() else {
-        return Ok(None);
+        return Ok(());
     };
     let connection = connection.try_clone_to_owned()?;
     let (worker, driver) = (Arc::clone(worker), driver.clone());
@@ -184,7 +179,8 @@ fn watch<W: Worker + 'static>(worker: &Arc<W>, driver: &DriverSide) -> io::Resul
         worker.gone();
         false
     };
-    Watch::start(connection, EventSet::READ_HANG_UP, W::NAME, gone).map(Some)
+    let edges = EventSet::READ_HANG_UP | EventSet::EDGE_TRIGGERED;
+    thread.add(connection, edges, gone).map(drop)
 }
 
 /// A failure of the worker.

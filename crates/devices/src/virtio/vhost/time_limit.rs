@@ -7,24 +7,19 @@
 use std::io;
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use vmbell::thread::{self, ThreadKind};
+use vmbell::thread::{EventLoop, ThreadKind, Timer};
 
-/// A connection, and the thread that shuts it down.
+/// A connection, and the thread that shuts it down. It is not the thread that hears of the worker: that one may wait for
+/// a vCPU's, which waits for an answer.
 #[derive(Debug)]
 pub(super) struct TimeLimit {
     limit: Duration,
-    shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
-}
-
-#[derive(Debug, Default)]
-struct Shared {
-    state: Mutex<State>,
-    changed: Condvar,
+    state: Arc<Mutex<State>>,
+    timer: Timer,
+    _thread: EventLoop,
 }
 
 #[derive(Debug, Default)]
@@ -32,43 +27,10 @@ struct State {
     /// When the requests that are under way have to be answered.
     deadline: Option<Instant>,
     has_expired: bool,
-    /// The thread has to end.
-    over: bool,
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn set(&self, change: impl FnOnce(&mut State)) {
-        change(&mut self.lock());
-        self.changed.notify_one();
-    }
-
-    /// Waits until the time is over, and returns true, or until no more requests come.
-    fn expires(&self) -> bool {
-        let mut state = self.lock();
-        while !state.over {
-            state = match state.deadline {
-                None => self.changed.wait(state),
-                Some(deadline) => {
-                    let left = deadline.saturating_duration_since(Instant::now());
-                    if left.is_zero() {
-                        state.has_expired = true;
-                        return true;
-                    }
-                    let waited = self.changed.wait_timeout(state, left);
-                    waited.map(|(state, _)| state).map_err(|poisoned| {
-                        let (state, _) = poisoned.into_inner();
-                        PoisonError::new(state)
-                    })
-                }
-            }
-            .unwrap_or_else(PoisonError::into_inner);
-        }
-        false
-    }
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl TimeLimit {
@@ -78,19 +40,23 @@ impl TimeLimit {
     ///
     /// If the process cannot have more descriptors or threads.
     pub(super) fn new(socket: &UnixStream, limit: Duration) -> io::Result<Self> {
-        let (socket, shared) = (socket.try_clone()?, Arc::<Shared>::default());
-        let theirs = Arc::clone(&shared);
-        let end = move || {
-            if theirs.expires() {
+        let (socket, state) = (socket.try_clone()?, Arc::<Mutex<State>>::default());
+        let thread = EventLoop::new(ThreadKind::Device, "vmbell-limit")?;
+        let theirs = Arc::clone(&state);
+        let timer = thread.add_timer(move |_| {
+            let mut state = lock(&theirs);
+            // An expiry can come late, when other requests are under way.
+            if state.deadline.is_some_and(|end| end <= Instant::now()) {
+                state.has_expired = true;
                 // It fails only if the other side has hung up.
                 let _ = socket.shutdown(Shutdown::Both);
             }
-        };
-        let thread = thread::spawn(ThreadKind::Device, "vmbell-limit", end)?;
+        })?;
         Ok(Self {
             limit,
-            shared,
-            thread: Some(thread),
+            state,
+            timer,
+            _thread: thread,
         })
     }
 
@@ -100,10 +66,11 @@ impl TimeLimit {
     ///
     /// [`io::ErrorKind::TimedOut`] if the time was over; all later requests fail, too.
     pub(super) fn apply<T>(&self, requests: impl FnOnce() -> vhost::Result<T>) -> vhost::Result<T> {
-        self.shared
-            .set(|state| state.deadline = Some(Instant::now() + self.limit));
+        lock(&self.state).deadline = Some(Instant::now() + self.limit);
+        self.timer.set(self.limit);
         let result = requests();
-        self.shared.set(|state| state.deadline = None);
+        lock(&self.state).deadline = None;
+        self.timer.clear();
         result.map_err(|error| {
             if !self.has_expired() {
                 return error;
@@ -115,16 +82,7 @@ impl TimeLimit {
 
     /// Whether the time was over, so that the connection is shut down.
     pub(super) fn has_expired(&self) -> bool {
-        self.shared.lock().has_expired
-    }
-}
-
-impl Drop for TimeLimit {
-    fn drop(&mut self) {
-        self.shared.set(|state| state.over = true);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        lock(&self.state).has_expired
     }
 }
 
