@@ -1,4 +1,4 @@
-//! The counts of `vmbell stat` agree with what the guest says that it has done.
+//! The counts of `vmbell bench eoi` agree with what the guest says that it has done.
 // Empty on other architectures: the usermode backend is for x86-64.
 #![cfg(target_arch = "x86_64")]
 #![allow(

@@ -1,7 +1,7 @@
 //! Shows that the KVM of this machine is real: a real-mode guest writes to a port. First each write
 //! exits to this program, then an ioeventfd takes the writes in the kernel.
 //!
-//! `vmbell lab run --deterministic -- target/debug/examples/kvm_smoke` prints the same figures every
+//! `vmbell lab --deterministic -- target/debug/examples/kvm_smoke` prints the same figures every
 //! time, because one virtual nanosecond there is one instruction.
 #![allow(unsafe_code)]
 

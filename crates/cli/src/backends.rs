@@ -119,7 +119,7 @@ impl Choice {
         scenario::entries(&self.backend, scan)
     }
 
-    /// The entries of `vmbell stat` on this backend.
+    /// The entries of `vmbell bench eoi` on this backend.
     pub(super) fn stat(&self, pace: Pace) -> Vec<Entry> {
         stat::entries(&self.backend, pace)
     }

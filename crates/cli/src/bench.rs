@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use clap::ValueEnum;
 
 use super::backends::Choice;
 use super::bench_args::{BenchArgs, Sort};
@@ -14,6 +15,7 @@ use super::measured::{Begun, clock, exit};
 use super::output::print;
 use super::progress::Progress;
 use super::style::{self, Style};
+use super::suites::SuiteName;
 use super::supervise::supervise;
 use super::{compare, cpus, interleave, interrupt, seed, time_unit};
 use vmbell_bench::scenario::Scan;
@@ -190,7 +192,16 @@ fn entries(args: &BenchArgs, choices: &[Choice]) -> Result<Vec<Entry>> {
         None => Ok(catalogue::all(scenarios)),
     };
     all.and_then(|all| select(all, wanted(args)))
-        .map_err(|error| Usage::new(format!("{error} (see `vmbell list`)")).into())
+        .map_err(|error| Usage::new(format!("{error} ({})", hint(args))).into())
+}
+
+/// What to do about a name that selects nothing.
+fn hint(args: &BenchArgs) -> String {
+    let is_suite = |name: &&String| SuiteName::from_str(name, false).is_ok();
+    match args.names.iter().find(is_suite) {
+        Some(suite) => format!("for the suite, write it first: `vmbell bench {suite} [OPTIONS]`"),
+        None => "see `vmbell list`".to_owned(),
+    }
 }
 
 /// Sorts the rows by their medians; rows without numbers come last.
@@ -256,7 +267,7 @@ fn next(report: &Report, args: &BenchArgs) -> String {
     ];
     if !report.backends.iter().any(|backend| backend.name == "kvm") {
         commands.push((
-            "vmbell lab bench",
+            "vmbell lab -- vmbell bench",
             "the rows on real KVM inside QEMU, in exits",
         ));
     }

@@ -2,27 +2,44 @@
 
 use std::collections::BTreeSet;
 
-use super::backends::Choice;
-use super::bench_args::BackendName;
 use anyhow::{Context, Result};
-use clap::Args;
+use clap::{Args, Parser};
 use serde::Serialize;
 
-use super::exit::Exit;
+use super::args::{Cli, Command};
+use super::backends::Choice;
+use super::bench_args::BackendName;
+use super::exit::{Exit, Usage};
 use super::output::print;
+use super::suites::{Suite, SuiteName};
+use super::virtqueue::{self, VirtqueueArgs};
 use vmbell_bench::catalogue::HOST;
 use vmbell_bench::scenario::Scan;
+use vmbell_bench::stat::Pace;
 use vmbell_bench::{Entry, catalogue, compare};
 use vmbell_report::Group;
 
-/// List what can be measured
+const EXAMPLES: &str = "\
+Examples:
+  vmbell list                 show the rows of `vmbell bench`
+  vmbell list --json          show them as JSON
+  vmbell list vmms            show which VMMs are installed
+  vmbell list net             show the columns and patterns of `vmbell bench net`, and what is missing
+";
+
+/// Show what a suite of `vmbell bench` can measure
 #[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
 pub(super) struct ListArgs {
-    /// What these backends have, with commas; without it, every backend that can run here
-    #[arg(long, value_enum, value_name = "NAME", value_delimiter = ',')]
+    /// Show what this suite has
+    #[arg(value_enum, value_name = "SUITE", default_value_t = SuiteName::Paths)]
+    suite: SuiteName,
+
+    /// Show what these backends have [default: every backend that runs here]
+    #[arg(long, value_enum, value_name = "NAME,...", value_delimiter = ',')]
     backend: Vec<BackendName>,
 
-    /// As JSON
+    /// Print JSON; for the suite `paths`
     #[arg(long)]
     json: bool,
 }
@@ -40,8 +57,53 @@ struct Item<'a> {
     backends: Vec<&'a str>,
 }
 
-/// Prints the names and descriptions of the entries.
+/// Prints what the suite has.
 pub(super) fn run(args: &ListArgs) -> Result<Exit> {
+    if args.suite != SuiteName::Paths && (args.json || !args.backend.is_empty()) {
+        return Err(Usage::new("--json and --backend are for the suite `paths`").into());
+    }
+    match args.suite {
+        SuiteName::Paths => paths(args),
+        SuiteName::Rings => {
+            print(&switches())?;
+            Ok(Exit::Good)
+        }
+        SuiteName::Eoi => {
+            let entries = Choice::of(BackendName::Auto)?.stat(Pace::Lockstep);
+            print(&text(&entries))?;
+            Ok(Exit::Good)
+        }
+        SuiteName::Vmms => found("vmms"),
+        SuiteName::Net => found("net"),
+    }
+}
+
+/// What `vmbell bench SUITE --list` prints.
+fn found(suite: &str) -> Result<Exit> {
+    match Cli::try_parse_from(["vmbell", "bench", suite, "--list"])?.command {
+        Command::Bench(args) => Suite::from(*args).run(),
+        _ => unreachable!("`bench` is the suites' command"),
+    }
+}
+
+/// The switches of the suite `rings`.
+fn switches() -> String {
+    let command = VirtqueueArgs::augment_args(clap::Command::new("rings"));
+    let is_variant = |arg: &&clap::Arg| arg.get_help_heading() == Some(virtqueue::VARIANTS);
+    let line = |arg: &clap::Arg| {
+        let name = arg.get_long().unwrap_or_default();
+        let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+        format!("--{name:22}  {help}\n")
+    };
+    command
+        .get_arguments()
+        .filter(is_variant)
+        .map(line)
+        .collect()
+}
+
+/// Prints the names and descriptions of the entries.
+fn paths(args: &ListArgs) -> Result<Exit> {
     let choices = Choice::several(&args.backend)?;
     let scenarios = choices
         .iter()

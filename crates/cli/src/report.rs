@@ -20,7 +20,7 @@ Examples:
                                    the run as report.html, which needs no other file and no network
   vmbell report old.json new.json -o both.html
                                    two runs side by side, the first one as the base
-  vmbell vmm --export-json - --style none | vmbell report - -o vmms.html
+  vmbell bench vmms --export-json - --style none | vmbell report - -o vmms.html
                                    a run that comes by a pipe
   vmbell report a.json -o - | gzip > a.html.gz
                                    the page on stdout

@@ -6,10 +6,8 @@ use clap::Parser;
 
 use super::args::{Cli, Command};
 use super::exit::{Exit, Usage};
-use super::{
-    bench, compare, completions, lab, list, man, net, probe, report, run_image, stat, virtqueue,
-    vmm,
-};
+use super::suites::Suite;
+use super::{compare, completions, lab, list, man, probe, report, run_image};
 
 /// Runs the command with the arguments of the process.
 pub fn main() -> ExitCode {
@@ -24,19 +22,19 @@ pub fn main() -> ExitCode {
         }
     };
     let outcome = match cli.command {
-        Command::Bench(args) => bench::run(args),
+        Command::Bench(args) => Suite::from(*args).run(),
+        Command::List(args) => list::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Report(args) => report::run(&args),
-        Command::Virtqueue(args) => virtqueue::run(&args),
-        Command::List(args) => list::run(&args),
         Command::Probe(args) => probe::run(&args),
         Command::Run(args) => return run_image::run(&args),
-        Command::Stat(args) => stat::run(&args),
-        Command::Vmm(args) => vmm::run(&args),
-        Command::Net(args) => net::run(&args),
-        Command::Lab(args) => return lab::run(args),
+        Command::Lab(args) => return lab::run(*args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
+        Command::Old(suite) => {
+            suite.print_new_name();
+            Suite::from(suite).run()
+        }
     };
     match outcome {
         Ok(exit) => exit.into(),

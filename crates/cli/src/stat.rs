@@ -1,4 +1,4 @@
-//! `vmbell stat`: prints the events of a guest that takes interrupts, with PV EOI off and on.
+//! `vmbell bench eoi`: prints the events of a guest that takes interrupts, with PV EOI off and on.
 //!
 //! [`vmbell_bench::stat`] has the two entries, which the bench's runner measures by turns.
 
@@ -36,7 +36,7 @@ const RUNS: u32 = 10;
 #[derive(Args, Debug)]
 pub(super) struct StatArgs {
     /// Whose interrupts they are: of a program of vmbell's own, or of Linux while netperf drives its network, with the
-    /// options of `vmbell net` behind `--`
+    /// options of `vmbell bench net` behind `--`
     #[arg(long, value_enum, default_value_t = Guest::Own)]
     guest: Guest,
 
@@ -82,7 +82,7 @@ pub(super) struct StatArgs {
     #[arg(long)]
     json: bool,
 
-    /// With --guest linux: further options of `vmbell net`
+    /// With --guest linux: further options of `vmbell bench net`
     #[arg(last = true, value_name = "OPTION")]
     options: Vec<OsString>,
 }

@@ -17,9 +17,9 @@ pub(super) fn short() -> String {
 /// The short form, and below it what the program has and was built with.
 pub(super) fn long() -> String {
     let image = if vmbell_probe_image::ELF.is_empty() {
-        "none, so that `vmbell vmm` measures nothing"
+        "none, so that `vmbell bench vmms` measures nothing"
     } else {
-        "for `vmbell vmm`"
+        "for `vmbell bench vmms`"
     };
     let lines = [
         ("backends", backends().to_owned()),

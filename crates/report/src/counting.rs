@@ -15,7 +15,7 @@ pub struct Counting {
     /// What counted the events: tracepoints or statistics of the kernel, the backend, or
     /// `perf_event_open(2)`.
     pub source: String,
-    /// The events that the report always shows, each with what the host counts of it. `vmbell stat` has
+    /// The events that the report always shows, each with what the host counts of it. `vmbell bench eoi` has
     /// none.
     pub events: Vec<Counted>,
 }

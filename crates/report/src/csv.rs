@@ -12,7 +12,7 @@ pub fn csv(report: &Report) -> String {
         Timing::Emulated => "emulated_ns_per_op",
         Timing::Instructions => "instructions_per_op",
     };
-    // Of the reports of `vmbell vmm`; exits are of the row, and stand in each line.
+    // Of the reports of `vmbell bench vmms`; exits are of the row, and stand in each line.
     let has_exits = report.results.iter().any(|row| row.exit_reasons.is_some());
     let heading = if has_exits {
         ",exits_per_op,userspace_exits_per_op"

@@ -1,4 +1,4 @@
-//! The report as a table of events, which is what `vmbell stat` prints: a line for each event, a column
+//! The report as a table of events, which is what `vmbell bench eoi` prints: a line for each event, a column
 //! for each row of the report, and the change from the first column to the last.
 
 use std::collections::BTreeMap;

@@ -47,7 +47,7 @@ pub fn spin_in_words(policy: &str) -> &'static str {
 /// What to do about exits that cost something else than on hardware; nothing if they do not.
 const fn emulation(backend: &Backend) -> &'static str {
     if backend.emulates_kernel_mode {
-        "; emulates the guest's kernel mode: use the usermode backend or the lab (vmbell lab bench) \
+        "; emulates the guest's kernel mode: use the usermode backend or the lab (vmbell lab -- vmbell bench) \
          for exit costs"
     } else {
         ""

@@ -65,7 +65,7 @@ pub struct Report {
     /// rows differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counting: Option<Counting>,
-    /// The VMMs that `vmbell vmm` compared; empty in the reports of other commands.
+    /// The VMMs that `vmbell bench vmms` compared; empty in the reports of other commands.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub vmms: Vec<Vmm>,
 }

@@ -1,4 +1,4 @@
-//! The report in the form of `perf stat --repeat`, which is what `vmbell virtqueue` prints: a block for
+//! The report in the form of `perf stat --repeat`, which is what `vmbell bench rings` prints: a block for
 //! each row, then the ratios.
 
 use std::fmt::Write as _;

@@ -286,7 +286,7 @@ pub(super) fn two_backends() -> Report {
     }
 }
 
-/// A report of `vmbell stat`: two modes of a guest that takes 500 interrupts, and the events of each.
+/// A report of `vmbell bench eoi`: two modes of a guest that takes 500 interrupts, and the events of each.
 pub(super) fn events() -> Report {
     let mode = |name: &str, [exits, msr, spared]: [u64; 3]| Row {
         ops_per_run: 500,
@@ -334,7 +334,7 @@ pub(super) fn events() -> Report {
     }
 }
 
-/// A report of `vmbell virtqueue`: two variants, on a host that counts some of the events.
+/// A report of `vmbell bench rings`: two variants, on a host that counts some of the events.
 pub(super) fn perf_stat() -> Report {
     let variant = |name: &str, ns: f64| Row {
         ops_per_run: 500,

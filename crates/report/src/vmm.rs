@@ -1,4 +1,4 @@
-//! What a report of `vmbell vmm` says of each VMM, beside the rows: its program, and the machine that its guest found.
+//! What a report of `vmbell bench vmms` says of each VMM, beside the rows: its program, and the machine that its guest found.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The exits in the report of `vmbell vmm`: below the table of times one of exits per operation, and why there are none.
+//! The exits in the report of `vmbell bench vmms`: below the table of times one of exits per operation, and why there are none.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! The report of `vmbell vmm` on a terminal and in Markdown: the machine that each VMM made, then one table with a
+//! The report of `vmbell bench vmms` on a terminal and in Markdown: the machine that each VMM made, then one table with a
 //! column for each VMM and a line for each path, the least number of each line marked.
 
 use std::fmt::Write;

@@ -32,7 +32,7 @@ pub(super) fn run() -> Result<()> {
         vmbell: &host.vmbell,
         arm64: Some(&foreign.vmbell),
     };
-    let prepared = child::run(&mut launcher.lab("prepare"))?;
+    let prepared = child::run(&mut launcher.prepare())?;
     ensure!(prepared.status.success(), "the lab cannot be prepared");
     let boots = suites::named(&host.tests, suites::OWN_ARM64)?;
     let on_kvm = suites::find_foreign(&foreign.tests)?;

@@ -118,7 +118,7 @@ fn boot(
     script: &str,
     binaries: &[&TestBinary],
 ) -> Result<Finished> {
-    let mut command = launcher.lab("run");
+    let mut command = launcher.lab();
     command.args(["--timeout", LIMIT, "--boot-timeout", LIMIT]);
     command.args(["--memory", MEMORY]);
     command.args(options);

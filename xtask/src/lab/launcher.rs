@@ -21,11 +21,20 @@ impl<'a> Launcher<'a> {
         }
     }
 
-    /// A subcommand of `vmbell lab`, in the workspace's folder.
-    pub(super) fn lab(&self, subcommand: &str) -> Command {
+    /// `vmbell lab prepare`, in the workspace's folder.
+    pub(super) fn prepare(&self) -> Command {
+        self.command(&["lab", "prepare"])
+    }
+
+    /// `vmbell lab` with options of the machine to follow, in the workspace's folder.
+    pub(super) fn lab(&self) -> Command {
+        self.command(&["lab"])
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(self.vmbell);
         command.current_dir(artifacts::root());
-        command.args(["lab", subcommand]);
+        command.args(words);
         if let Some(arm64) = self.arm64 {
             command.args(["--arch", "aarch64", "--guest-vmbell"]);
             command.arg(arm64);

@@ -89,7 +89,7 @@ fn run_all() -> Result<()> {
     let debug = artifacts::tests()?;
     let release = release::program()?;
     let launcher = Launcher::native(&debug.vmbell);
-    let prepared = child::run(&mut launcher.lab("prepare"))?;
+    let prepared = child::run(&mut launcher.prepare())?;
     ensure!(prepared.status.success(), "the lab cannot be prepared");
     let suites = suites::find(&debug.tests)?;
     // A boot needs one CPU most of the time, and the bench counts instructions, which no load changes.

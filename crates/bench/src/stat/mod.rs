@@ -1,4 +1,4 @@
-//! What happens to a guest that takes interrupts, with PV EOI off and on: the two entries of `vmbell stat`.
+//! What happens to a guest that takes interrupts, with PV EOI off and on: the two entries of `vmbell bench eoi`.
 //!
 //! A guest with one vCPU halts until an edge comes, a message or arm64's SPI, by an irqfd that another thread
 //! signals; one operation is one interrupt. The backend counts the events, which are read before and after

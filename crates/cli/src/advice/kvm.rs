@@ -13,7 +13,7 @@ pub(super) fn find(tree: &Tree, hypervisor: Option<&str>) -> Vec<Finding> {
             Severity::Distorts,
             ("KVM is kvm_pvm", format!("{MODULES}/kvm_pvm")),
             "the guest's kernel mode runs in an emulator and not on the CPU: exits cost something else than on hardware",
-            "measure with --backend usermode or `vmbell lab bench`, or load kvm_intel or kvm_amd where the CPU shows VMX or SVM",
+            "measure with --backend usermode or `vmbell lab -- vmbell bench`, or load kvm_intel or kvm_amd where the CPU shows VMX or SVM",
         ));
     }
     if let Some(hypervisor) = hypervisor {

@@ -104,7 +104,7 @@ fn device(tree: &Tree) -> Option<Finding> {
             Severity::Note,
             (format!("there is no KVM: {error}"), "/dev/kvm"),
             "only the usermode backend measures",
-            "modprobe kvm_intel or kvm_amd where the CPU shows VMX or SVM; `vmbell lab bench` has real KVM anywhere",
+            "modprobe kvm_intel or kvm_amd where the CPU shows VMX or SVM; `vmbell lab -- vmbell bench` measures on real KVM anywhere",
         )),
     }
 }

@@ -1,4 +1,4 @@
-//! The options that `vmbell vmm` and `vmbell net` share: how often their guests are booted, and how the report looks.
+//! The options that `vmbell bench vmms` and `vmbell bench net` share: how often their guests are booted, and how the report looks.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! A report whose columns are VMMs, as `vmbell vmm` and `vmbell net` make it, and its rows.
+//! A report whose columns are VMMs, as `vmbell bench vmms` and `vmbell bench net` make it, and its rows.
 
 pub(super) mod args;
 

@@ -1,11 +1,10 @@
 //! `vmbell bench --interleave`: another vmbell and this one measure in turns, and their reports are compared.
 //!
 //! A host drifts by more than most changes are worth. Two sides that take turns of a few seconds, in an order of chance, drift
-//! together, so the comparison pairs the reports of a turn (docs/comparing.md). `forwarded` has the options that both get,
+//! together, so the comparison pairs the reports of a turn (docs/comparing.md). [`given`] has the options that both get,
 //! `side` runs one of them. The calling thread waits for each child.
 
 pub(super) mod args;
-mod forwarded;
 mod side;
 
 use std::env;
@@ -15,7 +14,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result};
-use clap::CommandFactory;
+use clap::{ArgMatches, Command, CommandFactory};
 
 use self::side::{Side, SideError};
 use super::args::Cli;
@@ -23,7 +22,7 @@ use super::bench_args::BenchArgs;
 use super::compare;
 use super::exit::{Exit, Usage};
 use super::progress::Progress;
-use super::{interrupt, measured, seed, words};
+use super::{given, interrupt, measured, seed, words};
 use vmbell_bench::{Observer, Phase};
 use vmbell_report::compare::{CompareOptions, Pairing};
 use vmbell_report::{Export, Random, Report};
@@ -133,13 +132,10 @@ fn sides(args: &BenchArgs, other: &str) -> Result<[Side; 2]> {
     }
     let cli = Cli::command();
     let matches = cli.clone().try_get_matches()?;
-    let (Some(command), Some(matches)) = (
-        cli.find_subcommand("bench"),
-        matches.subcommand_matches("bench"),
-    ) else {
+    let Some((command, matches)) = paths(&cli, &matches) else {
         return Err(Usage::new("--interleave is an option of `vmbell bench` only").into());
     };
-    let mut options = forwarded::words(command, matches, &OURS);
+    let mut options = given::words(command, matches, &OURS);
     if args.runs.is_none() {
         options.insert(0, RUNS.into());
     }
@@ -149,6 +145,16 @@ fn sides(args: &BenchArgs, other: &str) -> Result<[Side; 2]> {
         side("old", other.into_iter().map(OsString::from).collect()),
         side("new", vec![this.into()]),
     ])
+}
+
+/// The arguments of `bench`, or of `bench paths`.
+fn paths<'c>(cli: &'c Command, matches: &'c ArgMatches) -> Option<(&'c Command, &'c ArgMatches)> {
+    let bench = cli.find_subcommand("bench")?;
+    let matches = matches.subcommand_matches("bench")?;
+    Some(match matches.subcommand_matches("paths") {
+        Some(matches) => (bench.find_subcommand("paths")?, matches),
+        None => (bench, matches),
+    })
 }
 
 /// Takes the turns, until a signal.

@@ -1,53 +1,63 @@
 //! Reports that a command in L1 writes and that are copied to files of this host.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
-use crate::exports::ExportArgs;
+use crate::exports::{distinct, replaced};
 use vmbell_lab::Outcome;
 use vmbell_lab::job::OUT_FOLDER;
 use vmbell_report::Export;
 
-/// The names of the files in L1, in the order of the options.
-const NAMES: [&str; 4] = ["report.json", "report.md", "report.csv", "report.prom"];
+/// The options that name files for reports.
+pub(super) const OPTIONS: [&str; 4] = [
+    "export-json",
+    "export-markdown",
+    "export-csv",
+    "export-openmetrics",
+];
 
 /// A report that is copied from L1 to a file of this host.
+#[derive(Debug)]
 pub(super) struct Exported {
     option: &'static str,
-    name: &'static str,
     to: Export,
 }
 
 impl Exported {
-    /// The exports to files of this host. What the command prints to stdout in L1 arrives on stdout here anyway.
-    pub(super) fn open(args: &ExportArgs) -> anyhow::Result<Vec<Self>> {
+    /// Opens the files of this host, of which none may be one of `read`. What the command prints to stdout in L1 arrives on
+    /// stdout here anyway.
+    pub(super) fn open(
+        given: &[(&'static str, PathBuf)],
+        read: &[PathBuf],
+    ) -> anyhow::Result<Vec<Self>> {
+        let paths: Vec<&Path> = given.iter().map(|(_, path)| path.as_path()).collect();
+        distinct(&paths)?;
+        if let Some(path) = replaced(&paths, read) {
+            let path = path.display();
+            bail!(
+                "the export would replace '{path}', which the command reads: give it another name"
+            );
+        }
         let mut exports = Vec::new();
-        for ((option, path), name) in args.given().into_iter().zip(NAMES) {
-            if let Some(path) = path {
-                let to = Export::open(path)?;
-                if !to.is_stdout() {
-                    exports.push(Self { option, name, to });
-                }
+        for (option, path) in given {
+            let to = Export::open(path)?;
+            if !to.is_stdout() {
+                exports.push(Self { option, to });
             }
         }
         Ok(exports)
     }
 
-    /// The options of the command in L1.
-    pub(super) fn words(args: &ExportArgs, exports: &[Self]) -> Vec<OsString> {
-        let mut words = Vec::new();
-        for export in exports {
-            let path = Path::new(OUT_FOLDER).join(export.name);
-            words.extend([export.option.into(), path.into()]);
-        }
-        for (option, path) in args.given() {
-            if path == Some(Path::new("-")) {
-                words.extend([option.into(), "-".into()]);
-            }
-        }
-        words
+    /// The name of the file in L1's folder.
+    fn name(&self) -> &'static str {
+        self.option
+    }
+
+    /// The option of the command in L1, and its value there.
+    pub(super) fn in_l1(&self) -> (&'static str, OsString) {
+        (self.option, Path::new(OUT_FOLDER).join(self.name()).into())
     }
 
     /// Copies what L1 left.
@@ -57,7 +67,7 @@ impl Exported {
         status: u8,
     ) -> anyhow::Result<()> {
         for export in exports {
-            let name = export.name;
+            let name = export.name();
             let text = match &mut outcome.files {
                 Some(files) => files
                     .text(name)

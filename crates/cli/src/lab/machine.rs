@@ -30,7 +30,8 @@ pub(super) struct Machine {
     /// Memory of L1, such as 2G; at least 128M
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = memory)]
     memory: u64,
-    /// Time limit of the program, from its start in L1 [default: 5m; 15m for vmm]
+    /// Time limit of the program, from its start in L1 [default: 5m; 15m for `bench vmms`,
+    /// 30m for `bench net`]
     #[arg(long, value_name = "TIME", value_parser = values::positive_duration)]
     timeout: Option<Duration>,
     /// Time limit of one boot, from the start of QEMU to that of the program
@@ -67,16 +68,12 @@ impl Machine {
         }
     }
 
-    /// The settings for the lab; an error if the board does not have what is asked for.
-    pub(super) fn settings(&self, board: &Board) -> anyhow::Result<Settings> {
-        self.settings_within(board, TIME_LIMIT)
-    }
-
-    /// The settings for a program that may take so long unless the command line says otherwise.
-    pub(super) fn settings_within(
+    /// The settings for the lab; an error if the board does not have what is asked for. `time_limit` is the program's, unless
+    /// the command line says otherwise.
+    pub(super) fn settings(
         &self,
         board: &Board,
-        time_limit: Duration,
+        time_limit: Option<Duration>,
     ) -> anyhow::Result<Settings> {
         check(board, &self.device).map_err(anyhow::Error::msg)?;
         if self.gic.is_some() && board.gics.is_empty() {
@@ -96,7 +93,7 @@ impl Machine {
             memory: self.memory,
             limits: Limits {
                 boot: self.boot_timeout,
-                program: self.timeout.unwrap_or(time_limit),
+                program: self.timeout.or(time_limit).unwrap_or(TIME_LIMIT),
             },
             gic: self.gic,
             devices: self.device.clone(),

@@ -1,44 +1,52 @@
-//! `vmbell lab`: real KVM inside QEMU, one file a subcommand.
+//! `vmbell lab`: runs a program on real KVM, which QEMU emulates.
 //!
-//! `arch` chooses the machine, `parts` finds QEMU and the kernel, `init` the `vmbell` for inside, `machine` has the options of L1, `environment` makes the
-//! environment of a program in L1. The exit status is that of the program in L1, so failures of the lab
-//! itself have a status of their own.
+//! `arch` chooses the machine, `parts` finds QEMU and the kernel, `init` the `vmbell` for inside, and `machine` has the
+//! options of L1. `run` boots it with the program; if that is vmbell itself, `inner` parses its command line, `needs` says
+//! what the command needs in L1, and `exported` brings its reports back. The exit status is that of the program, so
+//! failures of the lab itself have a status of their own.
 
 mod arch;
-mod bench;
 mod cache;
-mod columns;
+mod carried;
 mod device;
 mod environment;
 mod exported;
 mod init;
+mod inner;
 mod machine;
-mod net;
+mod needs;
 mod parts;
 mod run;
 mod signals;
-mod vmm;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-use self::bench::LabBenchArguments;
-use self::net::LabNetArguments;
 use self::parts::Parts;
 use self::run::RunArguments;
-use self::vmm::LabVmmArguments;
 use vmbell_lab::LabError;
 use vmbell_lab::boot::exec_applet;
 
 const EXAMPLES: &str = "\
 Examples:
-  vmbell lab prepare                                   download what is missing
-  vmbell lab run -- PROGRAM                            a program on real KVM
-  vmbell lab --arch aarch64 run -- PROGRAM             an arm64 program on arm64's KVM
-  vmbell lab --arch aarch64 bench --deterministic      the bench there, in instructions
-  vmbell lab status --verify                           what is prepared, and whether it is undamaged
+  vmbell lab -- target/debug/examples/kvm_smoke       run a program on real KVM
+  vmbell lab --out results --with data -- PROGRAM     copy files in, and bring files back
+  vmbell lab --device edu -- PROGRAM                  add a PCI device to assign to a guest
+  vmbell lab --arch aarch64 -- target/aarch64-unknown-linux-musl/debug/PROGRAM
+                                                      run an arm64 program on arm64's KVM
+  vmbell lab -- vmbell bench --all --export-json kvm.json
+                                                      measure there, and bring the report back
+  vmbell lab --deterministic -- vmbell bench vmms     compare VMMs there, in instructions
+  vmbell lab --deterministic -- vmbell bench net      measure Linux's network driver there
+  vmbell lab prepare                                  download what is missing
+  vmbell lab status --verify                          check what has been downloaded
+
+Exit status: that of PROGRAM, and
+  124       a time limit expired
+  125       the lab itself failed
+  128 + N   signal N killed PROGRAM
 ";
 
 /// The exit status at the time limit, as that of `timeout(1)`.
@@ -46,19 +54,35 @@ const TIME_LIMIT: u8 = 124;
 /// The exit status if the lab itself failed, which keeps it apart from a failed test.
 const LAB_FAILED: u8 = 125;
 
-/// Run programs on real KVM, on machines that have none
+/// Run a program on real KVM, on a machine without /dev/kvm
 ///
-/// Boots a stock Linux inside QEMU's emulation (TCG), which emulates hardware virtualization well
-/// enough for that Linux's own KVM. QEMU and the kernel come from the distribution's packages,
-/// downloaded by its own client and unpacked into $XDG_CACHE_HOME/vmbell/lab, without root.
+/// Boots a stock Linux (L1) in QEMU's emulation of a CPU with hardware virtualization, where KVM works, and runs PROGRAM
+/// there as root. PROGRAM is copied with its libraries, environment and the path of its working directory; name further
+/// files with --with.
+///
+/// If PROGRAM is vmbell itself (`vmbell`, or the path of this program), its --export-... files are brought back, files
+/// that it names are copied, and what a suite needs is there: QEMU for `bench vmms`; QEMU, a kernel, netperf and a network card
+/// for `bench net`; the devices of the rows that `bench` names. `bench` uses the backend kvm unless --backend says otherwise.
+///
+/// QEMU and the kernel are packages of the distribution, downloaded by its own client and unpacked into
+/// $XDG_CACHE_HOME/vmbell/lab, without root.
+///
+/// As cargo's runner the lab runs any project's tests on real KVM:
+/// CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="vmbell lab --" cargo test
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(
+    after_help = EXAMPLES,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true
+)]
 pub(super) struct LabArguments {
-    /// The architecture of the Linux inside and of its programs [default: this machine's]
+    /// Emulate this architecture, for programs of this architecture [default: this machine's]
     #[arg(long, global = true, value_name = "ARCH", value_parser = arch::names())]
     arch: Option<String>,
     #[command(subcommand)]
-    command: LabCommand,
+    command: Option<LabCommand>,
+    #[command(flatten)]
+    run: RunArguments,
 }
 
 #[derive(Debug, Subcommand)]
@@ -76,10 +100,9 @@ enum LabCommand {
     },
     /// Remove everything that was downloaded and prepared
     Clean,
+    /// The old name of `vmbell lab -- PROGRAM`
+    #[command(hide = true)]
     Run(Box<RunArguments>),
-    Bench(Box<LabBenchArguments>),
-    Vmm(Box<LabVmmArguments>),
-    Net(Box<LabNetArguments>),
     /// Become another program that dies with its parent
     #[command(hide = true)]
     Exec {
@@ -101,20 +124,23 @@ pub(super) fn init_if_called() {
 pub(super) fn run(arguments: LabArguments) -> ExitCode {
     let arch = arguments.arch.as_deref();
     let result = match arguments.command {
-        LabCommand::Exec { words } => {
+        Some(LabCommand::Exec { words }) => {
             let error = exec_applet(&words);
             Err(anyhow::Error::new(error).context(format!("cannot become {}", words[0].display())))
         }
-        LabCommand::Prepare(parts) => cache::prepare(arch, &parts),
-        LabCommand::Status { key: true, .. } => cache::key(arch),
-        LabCommand::Status { verify, .. } => cache::status(arch, verify),
-        LabCommand::Clean => cache::clean(),
-        LabCommand::Run(arguments) => run::run(arch, &arguments),
-        LabCommand::Bench(arguments) => bench::run(arch, &arguments),
-        LabCommand::Vmm(arguments) => vmm::run(arch, &arguments),
-        LabCommand::Net(arguments) => net::run(arch, &arguments),
+        Some(LabCommand::Prepare(parts)) => cache::prepare(arch, &parts),
+        Some(LabCommand::Status { key: true, .. }) => cache::key(arch),
+        Some(LabCommand::Status { verify, .. }) => cache::status(arch, verify),
+        Some(LabCommand::Clean) => cache::clean(),
+        Some(LabCommand::Run(arguments)) => run::run(arch, &arguments),
+        None => run::run(arch, &arguments.run),
     };
     result.unwrap_or_else(|error| {
+        if let Some(error) = error.downcast_ref::<clap::Error>() {
+            // The inner command's arguments, or its help. If stdout is closed, no reader is left.
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
         eprintln!("vmbell: {error:#}");
         let status = match error.downcast_ref() {
             Some(LabError::Boot(error)) if error.is_time_limit() => TIME_LIMIT,

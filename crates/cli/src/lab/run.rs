@@ -1,4 +1,4 @@
-//! `vmbell lab run`: runs a program of this host in L1.
+//! `vmbell lab -- PROGRAM`: runs a program of this host in L1.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -8,33 +8,18 @@ use anyhow::{Context, bail};
 use clap::Args;
 
 use super::arch::boards;
+use super::carried::Carried;
+use super::device::plug_in;
 use super::environment;
+use super::exported::Exported;
+use super::inner::Inner;
 use super::machine::{Machine, announce, status, summarize};
+use super::needs::Needs;
 use super::parts::Parts;
-use vmbell_lab::Task;
+use vmbell_lab::{Lab, Task};
 
-const EXAMPLES: &str = "\
-Examples:
-  vmbell lab run -- target/debug/examples/kvm_smoke    a program on real KVM
-  vmbell lab run --out results --with data -- PROGRAM  with files that go in and come back
-  vmbell lab run --arch aarch64 -- target/aarch64-unknown-linux-musl/debug/PROGRAM
-                                                       an arm64 program on arm64's KVM
-  vmbell lab run --arch aarch64 --gic 2 -- /bin/sh -c 'dmesg | grep -i kvm'
-                                                       a shell there, and GICv2
-  vmbell lab run --device edu -- PROGRAM               with a PCI device to assign to a guest
-  vmbell lab run --device edu,driver=none -- PROGRAM   the same, not yet bound to vfio-pci
-";
-
-/// Run a program of this host in the lab
-///
-/// The program is copied with its libraries, environment and working directory's path; give it
-/// further files with --with. Its output and exit status are this command's: 128 plus the
-/// signal's number when a signal killed it, 124 at the time limit, 125 when the lab failed.
-///
-/// As cargo's runner it puts any project's tests on real KVM:
-/// CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="vmbell lab run --" cargo test
+/// The program, its machine, and what goes in and comes back.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
 pub(super) struct RunArguments {
     #[command(flatten)]
     parts: Parts,
@@ -43,29 +28,67 @@ pub(super) struct RunArguments {
     /// Copy a file or folder into L1, to the same path or to PATH
     #[arg(long, value_name = "HOST[:PATH]")]
     with: Vec<PathBuf>,
-    /// Put what the program leaves in /out into this folder
+    /// Put the files that the program leaves in /out into this folder
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
     /// Set a variable for the program
     #[arg(short, long, value_name = "NAME=VALUE", value_parser = variable)]
     env: Vec<(String, String)>,
-    /// Pass no variable of this environment
+    /// Pass no variable of this environment, as if PROGRAM were vmbell
     #[arg(long)]
     clear_env: bool,
     /// Connect standard input
     #[arg(short = 'i', long)]
     stdin: bool,
-    /// The program and its arguments
+    /// The program and its arguments; `vmbell` is this program
     #[arg(last = true, required = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
 }
 
+/// What runs in L1.
+#[derive(Debug)]
+struct Program {
+    /// The command line of vmbell itself, if it is that.
+    inner: Option<Inner>,
+    needs: Needs,
+    /// Files of this host that it reads, by their absolute paths.
+    reads: Vec<PathBuf>,
+    exports: Vec<Exported>,
+}
+
 /// Runs the program; its exit status is the command's.
 pub(super) fn run(arch: Option<&str>, arguments: &RunArguments) -> anyhow::Result<ExitCode> {
+    let inner = Inner::of(&arguments.program)?;
     let (host, board) = boards(arch)?;
-    let settings = arguments.machine.settings(&board)?;
-    let task = task(arguments)?;
+    let needs = match &inner {
+        Some(inner) => Needs::of(inner, &board, arguments.machine.timing())?,
+        None => Needs::default(),
+    };
+    let mut settings = arguments.machine.settings(&board, needs.time_limit)?;
+    plug_in(&board, &mut settings.devices, &needs.devices).map_err(anyhow::Error::msg)?;
+    settings.memory = settings.memory.max(needs.memory);
+    let reads = inner.as_ref().map(Inner::files).unwrap_or_default();
+    // Exports are opened before the boot, so that a bad path is found at once.
+    let exports = inner.as_ref().map(Inner::exports).unwrap_or_default();
+    let exports = Exported::open(&exports, &reads)?;
+    let program = Program {
+        inner,
+        needs,
+        reads,
+        exports,
+    };
+    let mut carried = Carried::default();
+    for pair in &arguments.with {
+        carried.files.push(copied(pair)?);
+    }
     let lab = arguments.parts.open(host, board, &settings)?;
+    if program.needs.vmms {
+        carried.vmms(&lab)?;
+    }
+    if program.needs.linux {
+        carried.linux(&lab, host, &arguments.parts)?;
+    }
+    let task = task(arguments, &program, &lab, &carried)?;
     announce(&lab, &settings);
     if is_doctest(Path::new(&task.program)) {
         lab.progress.say(
@@ -75,10 +98,13 @@ pub(super) fn run(arch: Option<&str>, arguments: &RunArguments) -> anyhow::Resul
     }
     let mut outcome = lab.run(&task, &settings)?;
     summarize(&outcome, lab.progress);
+    let status = status(&outcome, &settings);
+    let code = status.as_ref().map_or(u8::MAX, |status| *status);
+    Exported::finish(program.exports, &mut outcome, code)?;
     if let (Some(files), Some(folder)) = (outcome.files.take(), &arguments.out) {
         files.unpack(folder)?;
     }
-    Ok(ExitCode::from(status(&outcome, &settings)?))
+    Ok(ExitCode::from(status?))
 }
 
 /// Whether this is the program that rustdoc makes of a doctest, or of all that it merges.
@@ -88,30 +114,45 @@ fn is_doctest(program: &Path) -> bool {
         && folder.is_some_and(|name| name.to_string_lossy().starts_with("rustdoctest"))
 }
 
-fn task(arguments: &RunArguments) -> anyhow::Result<Task> {
-    let Some((program, rest)) = arguments.program.split_first() else {
-        bail!("no program")
+fn task(
+    arguments: &RunArguments,
+    program: &Program,
+    lab: &Lab,
+    carried: &Carried,
+) -> anyhow::Result<Task> {
+    let (needs, timing) = (&program.needs, arguments.machine.timing());
+    let own = [needs.environment.as_slice(), &arguments.env].concat();
+    let (name, words, environment) = match (&program.inner, arguments.program.as_slice()) {
+        (Some(inner), _) => {
+            let in_l1 = program.exports.iter().map(Exported::in_l1);
+            let replaced: Vec<_> = needs.replaced.iter().cloned().chain(in_l1).collect();
+            let words = inner.words(&needs.defaults, &replaced);
+            // Variables of this host would move what is on the program's stack.
+            (lab.init.clone().into(), words, Vec::new())
+        }
+        (None, [name, words @ ..]) => {
+            let environment = match arguments.clear_env {
+                true => Vec::new(),
+                false => environment::of_host(),
+            };
+            (name.clone(), words.to_vec(), environment)
+        }
+        (None, []) => bail!("no program"),
     };
-    let host = if arguments.clear_env {
-        Vec::new()
-    } else {
-        environment::of_host()
-    };
-    let with = arguments
-        .with
-        .iter()
-        .map(|pair| copied(pair))
-        .collect::<anyhow::Result<_>>()?;
+    let mut modules: Vec<String> = needs.modules.iter().map(|name| (*name).into()).collect();
+    modules.extend_from_slice(&arguments.machine.module);
+    let same = |path: &PathBuf| (path.clone(), path.clone());
+    let reads = program.reads.iter().map(same);
     Ok(Task {
-        program: program.clone(),
-        arguments: rest.to_vec(),
-        environment: environment::in_l1(host, &arguments.env, arguments.machine.timing()),
+        program: name,
+        arguments: words,
+        environment: environment::in_l1(environment, &own, timing),
         directory: std::env::current_dir().context("cannot tell the working directory")?,
-        with,
-        modules: arguments.machine.module.clone(),
-        out: arguments.out.is_some(),
+        with: carried.files.iter().cloned().chain(reads).collect(),
+        scripts: carried.scripts.clone(),
+        modules,
+        out: arguments.out.is_some() || !program.exports.is_empty(),
         stdin: arguments.stdin,
-        ..Task::default()
     })
 }
 
@@ -123,7 +164,7 @@ fn variable(text: &str) -> Result<(String, String), String> {
 }
 
 /// Parses `HOST` or `HOST:PATH`; the name of a file that exists may contain a colon.
-pub(super) fn copied(argument: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {
+fn copied(argument: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {
     let absolute = |path: &Path| {
         std::path::absolute(path).with_context(|| format!("--with {}", path.display()))
     };

@@ -1,4 +1,4 @@
-//! The arguments of `vmbell net`.
+//! The arguments of `vmbell bench net`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,22 +15,23 @@ use vmbell_vfio::host::PciAddress;
 
 const EXAMPLES: &str = "\
 Examples:
-  vmbell net --list                                   which ways and patterns there are, and what is missing
-  vmbell net                                          round trips by every way that is here
-  vmbell net vmbell-ioeventfd qemu-ioeventfd --pattern rr,in-bulk,out-bulk
-                                                      two ways, and streams in both directions
-  vmbell net --card 0000:03:00.0 --wire eth1 --driver igb
-                                                      with a card, too, whose cable leads to the host's eth1
-  vmbell net --kernel vmlinuz --modules lib/modules/6.12.0 --busybox ./busybox
-                                                      with another kernel and user space
-  vmbell lab net --deterministic                      where there is no /dev/kvm: instructions of each transaction
+  vmbell list net                         show the columns and patterns, and what is missing
+  vmbell bench net                        measure round trips in every way that is possible here
+  vmbell bench net vmbell-ioeventfd qemu-ioeventfd --pattern rr,in-bulk,out-bulk
+                                          compare two, with streams in both directions
+  vmbell bench net --card 0000:03:00.0 --wire eth1 --driver igb
+                                          add a network card, whose cable leads to eth1 of the host
+  vmbell bench net --kernel vmlinuz --modules lib/modules/6.12.0 --busybox ./busybox
+                                          use another kernel and user space
+  vmbell lab --deterministic -- vmbell bench net
+                                          count instructions where there is no /dev/kvm
 
 Exit codes:
   0    every way gave results
-  1    a way gave none, or a file could not be written
-  2    the arguments make no sense
-  77   no way can be measured here
-  130  interrupted (SIGINT), 143 by SIGTERM; what was finished has been written
+  1    a way failed, or a file could not be written
+  2    the arguments are wrong
+  77   nothing can be measured here
+  130  interrupted by SIGINT (143: by SIGTERM); finished results have been written
 ";
 
 /// Measure Linux's own network driver in a guest, by each way of notification and interrupt, with the real netperf
@@ -46,7 +47,7 @@ pub(crate) struct NetArgs {
     pub(super) ways: Vec<Way>,
 
     /// Say which ways and patterns there are, and start none
-    #[arg(short, long)]
+    #[arg(short, long, hide = true)]
     pub(super) list: bool,
 
     /// What netperf does: rr (request and response of one byte), in-default, in-file, in-bulk, out-default, out-file,
@@ -122,6 +123,16 @@ pub(crate) struct NetArgs {
 }
 
 impl NetArgs {
+    /// The names of the ways that were given.
+    pub(crate) fn names(&self) -> Vec<&'static str> {
+        self.ways.iter().map(|way| way.name()).collect()
+    }
+
+    /// The words to add to the kernel's command line.
+    pub(crate) fn append(&self) -> &str {
+        &self.append
+    }
+
     /// The card to assign.
     pub(super) fn card(&self) -> Option<Card> {
         let (address, wire) = self.card.zip(self.wire)?;

@@ -52,12 +52,12 @@ impl Files {
             Some(path) => bail!("there is no file {}", path.display()),
             None => on_path(name).map_err(|reason| anyhow::anyhow!("{reason}: {how}")),
         };
-        let netperf = "install netperf 2.7 (on Debian from non-free), or run `vmbell lab net`, which downloads it";
+        let netperf = "install netperf 2.7 (on Debian from non-free), or run `vmbell lab -- vmbell bench net`, which downloads it";
         Ok(Self {
             kernel: file(
                 &args.kernel,
                 format!("/boot/vmlinuz-{release}"),
-                "name a kernel of Linux with --kernel, or run `vmbell lab net`",
+                "name a kernel of Linux with --kernel, or run `vmbell lab -- vmbell bench net`",
             )?,
             modules: file(
                 &args.modules,

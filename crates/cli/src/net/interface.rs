@@ -22,7 +22,7 @@ pub(super) enum InterfaceError {
     OpenTap(#[source] io::Error),
     /// Only root may.
     #[error(
-        "to set up a network interface takes root (CAP_NET_ADMIN): run this as root, or `vmbell lab net`"
+        "to set up a network interface takes root (CAP_NET_ADMIN): run this as root, or `vmbell lab -- vmbell bench net`"
     )]
     NotPermitted,
     /// It has an address, which would be lost.

@@ -1,8 +1,8 @@
-//! `vmbell net`: Linux's own network driver in a guest, by each way that a VMM has to serve it, with the real netperf.
+//! `vmbell bench net`: Linux's own network driver in a guest, by each way that a VMM has to serve it, with the real netperf.
 //!
 //! `way` says what VMM runs with which device, `pattern` what netperf does, `guest` makes the guest's file system and
 //! `link` its network. `boot` measures one boot, by `netperf` and `events`, whose words are not trusted, and `spin` ends
-//! one that hangs. The report is that of `vmbell vmm`: each way is a column.
+//! one that hangs. The report is that of `vmbell bench vmms`: each way is a column.
 
 mod args;
 mod boot;
@@ -81,15 +81,15 @@ impl Column {
     }
 }
 
-/// What `vmbell stat --guest linux` takes behind `--`.
+/// What `vmbell bench eoi --guest linux` takes behind `--`.
 #[derive(Debug, Parser)]
-#[command(name = "vmbell stat --guest linux --")]
+#[command(name = "vmbell bench eoi --guest linux --")]
 struct Options {
     #[command(flatten)]
     net: NetArgs,
 }
 
-/// Measures round trips without and with paravirtual EOI, with further options of `vmbell net`.
+/// Measures round trips without and with paravirtual EOI, with further options of `vmbell bench net`.
 pub(super) fn pv_eoi(options: &[OsString]) -> Result<Exit> {
     let ways = Way::EOIS.map(OsString::from);
     let words = [OsString::new()].into_iter().chain(ways);
@@ -110,7 +110,7 @@ pub(super) fn run(args: &NetArgs) -> Result<Exit> {
     }
     let interrupted = interrupt::catch().context("cannot catch signals")?;
     if let Some(reason) = no_kvm() {
-        eprintln!("error: {reason}; `vmbell lab net` brings its own");
+        eprintln!("error: {reason}; `vmbell lab -- vmbell bench net` brings its own");
         return Ok(Exit::Skipped);
     }
     let files = Files::find(args)?;

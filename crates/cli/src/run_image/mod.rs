@@ -39,7 +39,7 @@ Examples:
   vmbell run Image --initrd initrd.img --append console=ttyS0 --smp 2 --device virtio-rng    on arm64
   vmbell run arm/selftest.flat --device chr-testdev --append vectors-kernel                  on arm64
   vmbell run x86/vmexit.flat --sandbox off    with every system call, to find out whether the sandbox is in the way
-  vmbell lab run --with x86/vmexit.flat -- vmbell run x86/vmexit.flat    where there is no /dev/kvm
+  vmbell lab -- vmbell run x86/vmexit.flat    where there is no /dev/kvm
 
 Exit status: odd ones are the guest's, and even ones the command's
   2N+1  the guest wrote N to port 0xf4, as with QEMU's isa-debug-exit, or sent it to chr-testdev; cut to 8 bits
@@ -214,11 +214,11 @@ fn boot(args: &RunArgs) -> Result<u8> {
     if cfg!(target_arch = "aarch64") {
         let image = Arm64Image::open(&args.image)?;
         let boot = files(args)?;
-        return virt::boot_on(&*kvm(args)?, args, &image, &boot);
+        return virt::boot_on(&*kvm()?, args, &image, &boot);
     }
     let image = Image::open(&args.image)?;
     let boot = files(args)?;
-    boot_on(&*kvm(args)?, args, &image, &boot)
+    boot_on(&*kvm()?, args, &image, &boot)
 }
 
 /// The arguments and files for the guest.
@@ -230,11 +230,11 @@ fn files(args: &RunArgs) -> Result<Boot> {
     })
 }
 
-fn kvm(args: &RunArgs) -> Result<Box<dyn Hypervisor>> {
+fn kvm() -> Result<Box<dyn Hypervisor>> {
     let command = std::env::args_os().skip(1).collect();
     vmbell_vmm::Backend::Kvm
         .open()
-        .with_context(|| elsewhere(args, command))
+        .with_context(|| elsewhere(command))
 }
 
 /// What is in a file, if the user named one, for a guest with so many bytes of RAM.
@@ -253,14 +253,10 @@ fn contents(what: &str, path: Option<&Path>, memory: u64) -> Result<Option<Vec<u
 }
 
 /// The hint for a host without KVM: how to run the same command in the lab.
-fn elsewhere(args: &RunArgs, command: Vec<OsString>) -> String {
-    let files = [Some(&args.image), args.initrd.as_ref(), args.env.as_ref()];
-    let files = files.into_iter().flatten();
-    let with = files.map(|file| format!("--with {} ", quoted(file.as_os_str().to_owned())));
-    let with: String = with.collect();
+fn elsewhere(command: Vec<OsString>) -> String {
     let command: Vec<String> = command.into_iter().map(quoted).collect();
     format!(
-        "this needs KVM; `vmbell lab run {with}-- vmbell {}` brings its own",
+        "this needs KVM; `vmbell lab -- vmbell {}` brings its own",
         command.join(" ")
     )
 }

@@ -1,21 +1,24 @@
-//! The arguments of `vmbell virtqueue`.
+//! The arguments of `vmbell bench rings`.
 
 use clap::Args;
 
 use super::super::values::{self, CpuList};
 use vmbell_bench::workload::{Batch, Threads};
 
+/// The heading of the switches that make variants.
+pub(crate) const VARIANTS: &str = "Variants";
+
 const EXAMPLES: &str = "\
-Give a switch and its opposite to measure both, in turns, with the ratio of on to off. Without any
-such pair, the three ways to poll are compared: what does a token cost that cannot be deceived?
+Give a switch and its opposite to measure both in turns, with the ratio of on to off. Without such a
+pair, the three ways to poll are compared.
 
 Examples:
-  vmbell virtqueue                                    what the three ways to poll cost
-  vmbell virtqueue --packed --one-thread              the same on a packed ring, without wake-ups
-  vmbell virtqueue --event-idx --no-event-idx         what event indices save, in kicks and calls
-  vmbell virtqueue --split --packed --batch random    one ring against the other
-  vmbell virtqueue --reset=1000 --wrap-counters       resets under load; one variant, no ratio
-  vmbell virtqueue --json | jq '.results[].counts'    kicks and calls of every run
+  vmbell bench rings                                    compare the three ways to poll
+  vmbell bench rings --packed --one-thread              the same on a packed ring, without wake-ups
+  vmbell bench rings --event-idx --no-event-idx         show what event indices save
+  vmbell bench rings --split --packed --batch random    compare the two formats of a ring
+  vmbell bench rings --reset=1000 --wrap-counters       reset under load; one variant, no ratio
+  vmbell bench rings --json | jq '.results[].counts'    print kicks and calls of every run
 
 Options of one group, on the same line, are opposites. Names are those of Linux's virtio_test.
 ";
@@ -28,48 +31,48 @@ Options of one group, on the same line, are opposites. Names are those of Linux'
 #[command(after_help = EXAMPLES)]
 pub(crate) struct VirtqueueArgs {
     /// A split ring (the default)
-    #[arg(long, help_heading = "Variants")]
+    #[arg(long, help_heading = VARIANTS)]
     pub(super) split: bool,
     /// A packed ring
-    #[arg(long, help_heading = "Variants")]
+    #[arg(long, help_heading = VARIANTS)]
     pub(super) packed: bool,
 
     /// Ask for notifications by position, VIRTIO_F_EVENT_IDX (the default)
-    #[arg(long, help_heading = "Variants")]
+    #[arg(long, help_heading = VARIANTS)]
     pub(super) event_idx: bool,
     /// Switch notifications on and off by a flag
-    #[arg(long, help_heading = "Variants")]
+    #[arg(long, help_heading = VARIANTS)]
     pub(super) no_event_idx: bool,
 
     /// Buffers of several pieces in a table of their own, VIRTIO_F_INDIRECT_DESC (the default)
-    #[arg(long, help_heading = "Variants")]
+    #[arg(long, help_heading = VARIANTS)]
     pub(super) indirect: bool,
     /// Buffers of several pieces as a chain in the ring
-    #[arg(long, help_heading = "Variants")]
+    #[arg(long, help_heading = VARIANTS)]
     pub(super) no_indirect: bool,
 
     /// The layout of version 1, VIRTIO_F_VERSION_1 (the default)
-    #[arg(long = "virtio-1", help_heading = "Variants")]
+    #[arg(long = "virtio-1", help_heading = VARIANTS)]
     pub(super) virtio_1: bool,
     /// A split ring as legacy devices have it, its used part on a page of its own
-    #[arg(long = "no-virtio-1", help_heading = "Variants")]
+    #[arg(long = "no-virtio-1", help_heading = VARIANTS)]
     pub(super) no_virtio_1: bool,
 
     /// Be called after three quarters of what is in flight
-    #[arg(long, help_heading = "Variants")]
+    #[arg(long, help_heading = VARIANTS)]
     pub(super) delayed_interrupt: bool,
     /// Be called after the next buffer (the default)
-    #[arg(long, help_heading = "Variants")]
+    #[arg(long, help_heading = VARIANTS)]
     pub(super) no_delayed_interrupt: bool,
 
     /// Poll with 32 bits that count wraps
-    #[arg(long, help_heading = "Variants")]
+    #[arg(long, help_heading = VARIANTS)]
     pub(super) wrap_counters: bool,
     /// Poll with 32 bits that do not
-    #[arg(long, help_heading = "Variants")]
+    #[arg(long, help_heading = VARIANTS)]
     pub(super) no_wrap_counters: bool,
     /// Poll with 64 bits, which nothing deceives
-    #[arg(long, help_heading = "Variants")]
+    #[arg(long, help_heading = VARIANTS)]
     pub(super) wide_tokens: bool,
 
     /// Buffers in flight: a number, or `random` for 1 to the size of the ring, drawn each time

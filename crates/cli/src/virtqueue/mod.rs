@@ -1,4 +1,4 @@
-//! `vmbell virtqueue`: fixed work through a virtqueue within this process, with the options of Linux's
+//! `vmbell bench rings`: fixed work through a virtqueue within this process, with the options of Linux's
 //! `virtio_test` and the output of `perf stat --repeat`.
 //!
 //! [`workload`](vmbell_bench::workload) does the work; this module makes its variants entries of the
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
-pub(super) use args::VirtqueueArgs;
+pub(super) use args::{VARIANTS, VirtqueueArgs};
 
 use super::exit::{Exit, Usage};
 use super::measured::{Begun, clock, exit};

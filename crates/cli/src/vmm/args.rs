@@ -1,4 +1,4 @@
-//! The arguments of `vmbell vmm`.
+//! The arguments of `vmbell bench vmms`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,20 +11,23 @@ use crate::values;
 
 const EXAMPLES: &str = "\
 Examples:
-  vmbell vmm --list                             which VMMs are here
-  vmbell vmm                                    all of them, in one table
-  vmbell vmm qemu-pc qemu-microvm --ratios      two, and how much more or less the second costs
-  vmbell vmm --only cpuid,pio-nobody --runs 10  some rows, more often
-  vmbell vmm --vmm mine='my-vmm --kernel {image} --append {cmdline} --disk {disk}'
-                                                one more, by its command line
-  vmbell vmm image -o probe.elf                 the image itself
+  vmbell list vmms                                show which VMMs are here
+  vmbell bench vmms                               measure all of them
+  vmbell bench vmms qemu-pc qemu-microvm --ratios show how much more or less the second one costs
+  vmbell bench vmms --only cpuid,pio-nobody --runs 10
+                                                  measure some rows, more often
+  vmbell bench vmms --vmm mine='my-vmm --kernel {image} --append {cmdline} --disk {disk}'
+                                                  add a VMM by its command line
+  vmbell bench vmms image -o probe.elf            write the guest image to a file
+  vmbell lab --deterministic -- vmbell bench vmms
+                                                  count instructions where there is no /dev/kvm
 
 Exit codes:
   0    every VMM gave results
-  1    a VMM gave none, or a file could not be written
-  2    the arguments make no sense
+  1    a VMM failed, or a file could not be written
+  2    the arguments are wrong
   77   no VMM can run here
-  130  interrupted (SIGINT), 143 by SIGTERM; what was finished has been written
+  130  interrupted by SIGINT (143: by SIGTERM); finished results have been written
 ";
 
 /// Measure what notification costs under each VMM, with one guest image that boots in all of them
@@ -42,7 +45,7 @@ pub(crate) struct VmmArgs {
     pub(super) names: Vec<String>,
 
     /// Say which VMMs are found, with their versions, and run none
-    #[arg(short, long)]
+    #[arg(short, long, hide = true)]
     pub(super) list: bool,
 
     /// A VMM by its command line, in which {image}, {cmdline} and {disk} stand for the image's path, its command line

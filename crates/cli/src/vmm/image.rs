@@ -1,4 +1,4 @@
-//! `vmbell vmm image`: writes the image to a file.
+//! `vmbell bench vmms image`: writes the image to a file.
 
 use std::borrow::Cow;
 use std::fs;

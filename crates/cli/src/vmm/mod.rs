@@ -1,4 +1,4 @@
-//! `vmbell vmm`: runs one guest image in every VMM that there is, and compares what it measures from inside.
+//! `vmbell bench vmms`: runs one guest image in every VMM that there is, and compares what it measures from inside.
 //!
 //! `choose` says which VMMs, `launcher` knows them and their command lines, `turns` boots them through `crate::process`, `serial`
 //! and `document` read what they print, which is not trusted, and `report` makes a report of the `rows`. The image is the

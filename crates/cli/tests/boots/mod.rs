@@ -21,7 +21,7 @@ pub fn only_boot() -> MutexGuard<'static, ()> {
 /// How long a boot or a program may take, as the lab's options: only a hang takes so long.
 pub const LIMITS: [&str; 4] = ["--boot-timeout", "1h", "--timeout", "1h"];
 
-/// `vmbell lab run` with these arguments.
+/// `vmbell lab` with these arguments.
 pub fn lab(arguments: &[&str]) -> Command {
     let mut command = lab_within_its_limits(&LIMITS);
     command.args(arguments);
@@ -32,7 +32,7 @@ pub fn lab(arguments: &[&str]) -> Command {
 pub fn lab_within_its_limits(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_vmbell"));
     command
-        .args(["lab", "--arch", crate::BOARD.arch.name, "run"])
+        .args(["lab", "--arch", crate::BOARD.arch.name])
         .args(arguments)
         .stdin(Stdio::null());
     command

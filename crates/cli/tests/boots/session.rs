@@ -50,7 +50,7 @@ pub struct Ran {
 }
 
 impl Session {
-    /// An L1 with these options of `vmbell lab run`, and with `with` besides what guests of Linux need.
+    /// An L1 with these options of `vmbell lab`, and with `with` besides what guests of Linux need.
     pub const fn new(options: &'static [&'static str], with: fn() -> Vec<String>) -> Self {
         Self {
             options,

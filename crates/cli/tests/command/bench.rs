@@ -372,7 +372,7 @@ fn rows_of_an_assigned_device_say_what_is_missing() {
         .code(77)
         .stdout(
             contains("needs QEMU's device edu (pci 1234:11e8)")
-                .and(contains("vmbell lab bench 'passthrough-*' --device edu")),
+                .and(contains("vmbell lab -- vmbell bench 'passthrough-*'")),
         );
 }
 

@@ -1,4 +1,4 @@
-//! `vmbell net`, as far as it goes without a guest.
+//! `vmbell bench net`, as far as it goes without a guest.
 
 use predicates::prelude::*;
 
@@ -7,7 +7,7 @@ use super::common::vmbell;
 #[test]
 fn ways_and_patterns_are_listed_with_what_they_are() {
     let named = |text: &'static str| predicate::str::contains(text);
-    vmbell(&["net", "--list"])
+    vmbell(&["bench", "net", "--list"])
         .assert()
         .success()
         .stdout(named(
@@ -22,13 +22,13 @@ fn ways_and_patterns_are_listed_with_what_they_are() {
 #[test]
 fn names_that_are_unknown_are_refused_with_those_that_are() {
     for (words, said) in [
-        (&["net", "vmbell-exits"][..], "vmbell-exit"),
+        (&["bench", "net", "vmbell-exits"][..], "vmbell-exit"),
         (
-            &["net", "--pattern", "rr,bulk"],
+            &["bench", "net", "--pattern", "rr,bulk"],
             "there are rr, in-default, ",
         ),
-        (&["net", "--bytes", "3G"], "must be below 2G"),
-        (&["net", "--transactions", "0"], "0 is not in 1.."),
+        (&["bench", "net", "--bytes", "3G"], "must be below 2G"),
+        (&["bench", "net", "--transactions", "0"], "0 is not in 1.."),
     ] {
         vmbell(words)
             .assert()

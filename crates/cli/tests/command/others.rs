@@ -56,6 +56,77 @@ fn list_says_which_entries_need_a_device() {
 }
 
 #[test]
+fn list_shows_what_each_suite_has() {
+    let list = |suite: &str| stdout(&mut vmbell(&["list", suite]));
+    assert_eq!(list("paths"), stdout(&mut vmbell(&["list"])));
+    assert!(list("rings").starts_with("--split "));
+    assert!(list("eoi").contains("pv-eoi-off") && list("eoi").contains("pv-eoi-on"));
+    assert!(list("vmms").contains("qemu-microvm"));
+    assert!(list("net").contains("vmbell-vhost"));
+    vmbell(&["list", "vmms", "--json"])
+        .assert()
+        .code(2)
+        .stderr(contains("are for the suite `paths`"));
+}
+
+#[test]
+fn suite_after_options_is_refused_with_the_right_order() {
+    vmbell(&["bench", "--backend", "usermode", "rings"])
+        .assert()
+        .code(2)
+        .stderr(contains("write it first: `vmbell bench rings [OPTIONS]`"));
+}
+
+#[test]
+fn old_names_of_suites_work_and_name_the_new_ones() {
+    for (old, new) in [
+        (&["vmm", "--list"][..], "vmms"),
+        (&["net", "--list"], "net"),
+        (
+            &[
+                "stat",
+                "--backend",
+                "usermode",
+                "--deterministic",
+                "-n",
+                "5",
+            ],
+            "eoi",
+        ),
+        (
+            &["virtqueue", "--bufs", "50", "--one-thread", "--cpu", "0"],
+            "rings",
+        ),
+    ] {
+        let note = format!("note: `vmbell {}` is now `vmbell bench {new}`\n", old[0]);
+        vmbell(old).assert().success().stderr(contains(note));
+    }
+    let help = stdout(&mut vmbell(&["--help"]));
+    for hidden in ["virtqueue", "stat ", "vmm ", "completions", "man "] {
+        let begin = format!("\n  {hidden}");
+        assert!(!help.contains(&begin), "{help}");
+    }
+}
+
+#[test]
+fn suite_paths_is_the_default() {
+    let report = |words: &[&str]| {
+        let row = [
+            "--only",
+            "floor-getppid",
+            "--runs",
+            "1",
+            "--export-json",
+            "-",
+        ];
+        let text = stdout(vmbell(words).args(row));
+        let report: Value = serde_json::from_str(&text).unwrap();
+        report["results"][0]["command"].clone()
+    };
+    assert_eq!(report(&["bench"]), report(&["bench", "paths"]));
+}
+
+#[test]
 fn probe_names_what_decides_the_numbers() {
     vmbell(&["probe"])
         .assert()
@@ -120,10 +191,10 @@ fn manual_pages_are_roff_and_document_exit_codes() {
         .assert()
         .success()
         .stdout(contains("vmbell\\-bench").and(contains("export\\-markdown")));
-    vmbell(&["man", "lab", "bench"])
+    vmbell(&["man", "lab"])
         .assert()
         .success()
-        .stdout(contains("vmbell\\-lab\\-bench").and(contains("deterministic")));
+        .stdout(contains("vmbell\\-lab").and(contains("deterministic")));
     vmbell(&["man", "nothing"])
         .assert()
         .code(2)
@@ -159,9 +230,9 @@ fn a_version_is_printed() {
 #[test]
 fn stat_refuses_a_rate_beside_exact_counts() {
     for arguments in [
-        ["stat", "--deterministic", "--rate", "5"],
-        ["stat", "--interrupts", "5", "--json"],
-        ["stat", "--rate", "0", "--json"],
+        ["bench", "eoi", "--deterministic", "--rate", "5"],
+        ["bench", "eoi", "--interrupts", "5", "--json"],
+        ["bench", "eoi", "--rate", "0", "--json"],
     ] {
         vmbell(&arguments).assert().code(2);
     }

@@ -43,9 +43,17 @@ fn a_written_report_is_valid() {
 
 #[test]
 fn what_stat_and_virtqueue_print_as_json_is_valid_too() {
-    let stat = ["stat", "--backend", "usermode", "--deterministic", "--json"];
+    let stat = [
+        "bench",
+        "eoi",
+        "--backend",
+        "usermode",
+        "--deterministic",
+        "--json",
+    ];
     let virtqueue = [
-        "virtqueue",
+        "bench",
+        "rings",
         "--bufs",
         "500",
         "--cpu",

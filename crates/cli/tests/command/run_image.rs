@@ -109,7 +109,7 @@ fn help_has_examples_and_the_meaning_of_the_status() {
         contains("--device pci-testdev")
             .and(contains("at most 64"))
             .and(contains("--cpu -x2apic"))
-            .and(contains("vmbell lab run --with"))
+            .and(contains("vmbell lab -- vmbell run"))
             .and(contains("2N+1")),
     );
     vmbell(&["man", "run"])

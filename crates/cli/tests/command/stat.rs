@@ -1,4 +1,4 @@
-//! `vmbell stat` on the backend that runs on every machine: its counts agree with each other.
+//! `vmbell bench eoi` on the backend that runs on every machine: its counts agree with each other.
 
 use super::common::{stdout, vmbell};
 use predicates::prelude::*;
@@ -11,7 +11,8 @@ const COUNT: u64 = 300;
 fn modes() -> [Value; 2] {
     let count = COUNT.to_string();
     let arguments = [
-        "stat",
+        "bench",
+        "eoi",
         "--backend",
         "usermode",
         "--deterministic",
@@ -67,7 +68,7 @@ fn stat_has_one_exit_less_for_each_interrupt_with_the_bit() {
 #[test]
 fn stat_leaves_out_what_nobody_wants_to_see_and_nothing_else() {
     let text = |args: &[&str]| {
-        let mut command = vmbell(&["stat", "--backend", "usermode", "--deterministic"]);
+        let mut command = vmbell(&["bench", "eoi", "--backend", "usermode", "--deterministic"]);
         stdout(command.args(args))
     };
     assert!(text(&[]).contains("kvm:kvm_mmio"));
@@ -86,7 +87,8 @@ fn stat_leaves_out_what_nobody_wants_to_see_and_nothing_else() {
 #[test]
 fn a_filter_that_no_event_passes_is_a_usage_error_that_names_the_events() {
     vmbell(&[
-        "stat",
+        "bench",
+        "eoi",
         "--backend",
         "usermode",
         "--deterministic",
@@ -100,7 +102,7 @@ fn a_filter_that_no_event_passes_is_a_usage_error_that_names_the_events() {
 
 #[test]
 fn a_number_of_interrupts_needs_exact_counts() {
-    vmbell(&["stat", "-n", "50"])
+    vmbell(&["bench", "eoi", "-n", "50"])
         .assert()
         .code(2)
         .stderr(contains("--deterministic"));
@@ -109,7 +111,8 @@ fn a_number_of_interrupts_needs_exact_counts() {
 #[test]
 fn modes_take_turns_and_are_compared_for_each_interrupt_with_an_interval() {
     let arguments = [
-        "stat",
+        "bench",
+        "eoi",
         "--backend",
         "usermode",
         "--rate",

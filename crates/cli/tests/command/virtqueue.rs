@@ -1,4 +1,4 @@
-//! `vmbell virtqueue` from outside.
+//! `vmbell bench rings` from outside.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command as Process, Stdio};
@@ -13,9 +13,11 @@ use predicates::prelude::*;
 use predicates::str::{contains, is_empty};
 use serde_json::Value;
 
-/// `vmbell virtqueue` with few buffers, on CPU 0, which every host has.
+/// `vmbell bench rings` with few buffers, on CPU 0, which every host has.
 fn quick(args: &[&str]) -> Command {
-    let mut command = vmbell(&["virtqueue", "--bufs", "500", "--repeat", "3", "--cpu", "0"]);
+    let mut command = vmbell(&[
+        "bench", "rings", "--bufs", "500", "--repeat", "3", "--cpu", "0",
+    ]);
     command.args(args);
     command
 }
@@ -58,7 +60,8 @@ fn by_default_three_ways_to_poll_are_compared() {
 #[test]
 fn by_default_a_run_has_the_buffers_that_fit_in_half_a_second() {
     let args = [
-        "virtqueue",
+        "bench",
+        "rings",
         "--one-thread",
         "--repeat",
         "2",
@@ -198,7 +201,7 @@ fn bad_values_and_combinations_are_usage_errors() {
     refused(&["--reset=0"], "at least 1");
     refused(&["--pieces", "0"], "from 1 to 8");
     let vmbell = |args: &[&str], why: &str| {
-        let mut command = vmbell(&["virtqueue"]);
+        let mut command = vmbell(&["bench", "rings"]);
         command.args(args).assert().code(2).stderr(contains(why));
     };
     vmbell(&["--bufs", "0"], "at least 1");
@@ -210,7 +213,7 @@ fn bad_values_and_combinations_are_usage_errors() {
 
 #[test]
 fn help_has_examples() {
-    vmbell(&["virtqueue", "--help"])
+    vmbell(&["bench", "rings", "--help"])
         .assert()
         .success()
         .stdout(contains("Examples:").and(contains("--wrap-counters")));
@@ -221,7 +224,8 @@ fn an_interrupt_keeps_whole_rounds_and_is_130() {
     let mut command = Process::new(assert_cmd::cargo::cargo_bin!("vmbell"));
     command
         .args([
-            "virtqueue",
+            "bench",
+            "rings",
             "--bufs",
             "5000",
             "--repeat",

@@ -1,4 +1,4 @@
-//! `vmbell vmm` with doubles of VMMs: shell scripts that print what a VMM could.
+//! `vmbell bench vmms` with doubles of VMMs: shell scripts that print what a VMM could.
 
 use std::fs;
 use std::path::Path;
@@ -63,7 +63,7 @@ impl Doubles {
 
     /// The command with all of them, in their order.
     fn command(&self, names: &[&str], args: &[&str]) -> assert_cmd::Command {
-        let mut words = vec!["vmm"];
+        let mut words = vec!["bench", "vmms"];
         words.extend(names);
         for word in &self.words {
             words.extend(["--vmm", word]);
@@ -293,7 +293,7 @@ fn nothing_is_left_in_the_temporary_folder() {
 
 #[test]
 fn a_template_without_a_place_for_the_image_is_wrong() {
-    vmbell(&["vmm", "--vmm", "x=my-vmm --kernel image"])
+    vmbell(&["bench", "vmms", "--vmm", "x=my-vmm --kernel image"])
         .assert()
         .code(2)
         .stderr(predicate::str::contains(
@@ -303,7 +303,7 @@ fn a_template_without_a_place_for_the_image_is_wrong() {
 
 #[test]
 fn an_unknown_name_is_wrong_and_a_like_one_is_suggested() {
-    vmbell(&["vmm", "qemu-p"])
+    vmbell(&["bench", "vmms", "qemu-p"])
         .assert()
         .code(2)
         .stderr(predicate::str::contains(
@@ -313,7 +313,7 @@ fn an_unknown_name_is_wrong_and_a_like_one_is_suggested() {
 
 #[test]
 fn a_name_may_not_be_given_twice() {
-    vmbell(&["vmm", "--vmm", "alioth=x {image}"])
+    vmbell(&["bench", "vmms", "--vmm", "alioth=x {image}"])
         .assert()
         .code(2)
         .stderr(predicate::str::contains("two VMMs are called 'alioth'"));
@@ -321,7 +321,7 @@ fn a_name_may_not_be_given_twice() {
 
 #[test]
 fn where_no_vmm_can_run_it_says_which_were_looked_for_and_how_to_add_one() {
-    vmbell(&["vmm", "--accel", "tcg"])
+    vmbell(&["bench", "vmms", "--accel", "tcg"])
         .env("PATH", "/nonexistent")
         .assert()
         .code(77)
@@ -335,7 +335,7 @@ fn where_no_vmm_can_run_it_says_which_were_looked_for_and_how_to_add_one() {
 
 #[test]
 fn a_vmm_that_is_named_and_not_here_is_skipped_with_the_reason() {
-    vmbell(&["vmm", "alioth"])
+    vmbell(&["bench", "vmms", "alioth"])
         .env("PATH", "/nonexistent")
         .assert()
         .code(77)
@@ -348,7 +348,8 @@ fn a_program_that_may_not_be_executed_says_so() {
     let program = doubles.path("vmm");
     fs::write(&program, "").unwrap();
     vmbell(&[
-        "vmm",
+        "bench",
+        "vmms",
         "mine",
         "--vmm",
         &format!("mine='{program}' {{image}}"),
@@ -361,7 +362,8 @@ fn a_program_that_may_not_be_executed_says_so() {
 #[test]
 fn the_list_says_where_programs_are() {
     let text = stdout(
-        vmbell(&["vmm", "--list", "--vmm", "mine=/bin/sh {image}"]).env("PATH", "/nonexistent"),
+        vmbell(&["bench", "vmms", "--list", "--vmm", "mine=/bin/sh {image}"])
+            .env("PATH", "/nonexistent"),
     );
     assert!(
         text.contains("alioth        not found: alioth is not on PATH\n"),
@@ -378,11 +380,12 @@ fn the_list_says_where_programs_are() {
 fn the_image_can_be_written() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("probe.elf");
-    let args = ["vmm", "image", "-o", path.to_str().unwrap()];
+    let args = ["bench", "vmms", "image", "-o", path.to_str().unwrap()];
     vmbell(&args).assert().code(0);
     assert_eq!(&fs::read(&path).unwrap()[..4], b"\x7fELF");
     let args = [
-        "vmm",
+        "bench",
+        "vmms",
         "image",
         "-o",
         path.to_str().unwrap(),
@@ -395,7 +398,7 @@ fn the_image_can_be_written() {
 
 #[test]
 fn an_image_that_cannot_be_written_is_an_error() {
-    vmbell(&["vmm", "image", "-o", "/nonexistent/probe.elf"])
+    vmbell(&["bench", "vmms", "image", "-o", "/nonexistent/probe.elf"])
         .assert()
         .code(1)
         .stderr(predicate::str::contains(
@@ -457,7 +460,7 @@ fn a_signal_ends_the_vmm_and_writes_what_is_finished() {
     let doubles = doubles.script("two", &format!("echo $$ > '{pid}'; exec sleep 1000"));
     let report = doubles.path("report.json");
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_vmbell"));
-    command.args(["vmm", "one", "two", "--export-json", &report]);
+    command.args(["bench", "vmms", "one", "two", "--export-json", &report]);
     for word in &doubles.words {
         command.args(["--vmm", word]);
     }

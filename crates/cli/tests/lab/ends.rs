@@ -111,8 +111,8 @@ fn no_end_of_a_run_leaves_a_temporary_file() {
         command
     };
     let vmm = || {
-        let mut command = sandbox.lab("vmm", &qemu);
-        command.arg("--quiet");
+        let mut command = sandbox.run(&qemu);
+        command.args(["--quiet", "--", "vmbell", "bench", "vmms"]);
         command
     };
     for signal in ["TERM", "INT", "HUP", "KILL"] {

@@ -6,6 +6,7 @@
 )]
 
 mod ends;
+mod inner;
 mod prepare;
 #[path = "../signals/mod.rs"]
 mod signals;

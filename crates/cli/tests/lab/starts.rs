@@ -23,7 +23,7 @@ fn an_old_qemu_is_refused_and_one_on_path_is_named() {
     fs::copy("/bin/true", sandbox.path("kernel")).unwrap();
     sandbox
         .vmbell()
-        .args(["lab", "run", "--modules", "none", "--kernel"])
+        .args(["lab", "--modules", "none", "--kernel"])
         .arg(sandbox.path("kernel"))
         .args(["--", "/bin/true"])
         .assert()
@@ -118,7 +118,7 @@ fn kernels_that_cannot_boot_are_refused() {
     let run = |kernel: &str, modules: &[&str]| {
         let mut command = sandbox.vmbell();
         command
-            .args(["lab", "run", "--qemu"])
+            .args(["lab", "--qemu"])
             .arg(&qemu)
             .args(["--kernel", kernel])
             .args(modules)
@@ -150,7 +150,7 @@ fn a_device_is_refused_before_the_boot_if_there_are_no_modules_to_assign_it() {
     fs::copy("/bin/true", modules.join("kvm_amd.ko")).unwrap();
     let mut command = sandbox.vmbell();
     command
-        .args(["lab", "run", "--qemu"])
+        .args(["lab", "--qemu"])
         .arg(&qemu)
         .arg("--kernel")
         .arg(sandbox.kernel())
@@ -183,11 +183,17 @@ fn a_report_that_has_no_place_to_go_is_told_before_the_boot() {
     let qemu = sandbox.qemu("9.0.0", "echo booted >&2; exit 9");
     sandbox
         .vmbell()
-        .args(["lab", "bench", "--modules", "none", "--kernel"])
+        .args(["lab", "--modules", "none", "--kernel"])
         .arg(sandbox.kernel())
         .arg("--qemu")
         .arg(qemu)
-        .args(["--export-json", "/nonexistent/kvm.json"])
+        .args([
+            "--",
+            "vmbell",
+            "bench",
+            "--export-json",
+            "/nonexistent/kvm.json",
+        ])
         .assert()
         .code(125)
         .stderr(contains("cannot write to '/nonexistent/kvm.json'").and(contains("booted").not()));
@@ -198,25 +204,25 @@ fn nonsense_is_a_usage_error() {
     let sandbox = Sandbox::new();
     for arguments in [
         &["lab"][..],
-        &["lab", "run"],
-        &["lab", "run", "--smp", "0", "--", "true"],
-        &["lab", "run", "--deterministic", "--smp", "2", "--", "true"],
-        &["lab", "run", "--timeout", "0", "--", "true"],
-        &["lab", "run", "--timeout", "5 parsecs", "--", "true"],
-        &["lab", "run", "--memory", "1", "--", "true"],
-        &["lab", "run", "--memory", "2048", "--", "true"],
-        &["lab", "run", "--boot-timeout", "0s", "--", "true"],
-        &["lab", "run", "--modules", "none", "--", "true"],
-        &["lab", "run", "--env", "X", "--", "true"],
-        &["lab", "run", "--device", "edo", "--", "true"],
-        &["lab", "--arch", "riscv64", "run", "--", "true"],
-        &[
-            "lab", "run", "--arch", "aarch64", "--gic", "4", "--", "true",
-        ],
-        &["lab", "bench", "--deterministic", "--smp", "2"],
-        &["lab", "bench", "--only"],
-        &["lab", "bench", "--backend", "paper"],
-        &["lab", "bench", "--ops", "0"],
+        &["lab", "--"],
+        &["lab", "--smp", "0", "--", "true"],
+        &["lab", "--deterministic", "--smp", "2", "--", "true"],
+        &["lab", "--timeout", "0", "--", "true"],
+        &["lab", "--timeout", "5 parsecs", "--", "true"],
+        &["lab", "--memory", "1", "--", "true"],
+        &["lab", "--memory", "2048", "--", "true"],
+        &["lab", "--boot-timeout", "0s", "--", "true"],
+        &["lab", "--modules", "none", "--", "true"],
+        &["lab", "--env", "X", "--", "true"],
+        &["lab", "--device", "edo", "--", "true"],
+        &["lab", "--arch", "riscv64", "--", "true"],
+        &["lab", "--arch", "aarch64", "--gic", "4", "--", "true"],
+        &["lab", "--deterministic", "prepare"],
+        &["lab", "bench"],
+        &["lab", "--deterministic", "--smp", "2", "--", "vmbell"],
+        &["lab", "--", "vmbell", "bench", "--only"],
+        &["lab", "--", "vmbell", "bench", "--backend", "paper"],
+        &["lab", "--", "vmbell", "bench", "vmms", "--ops", "0"],
     ] {
         sandbox.vmbell().args(arguments).assert().code(2);
     }

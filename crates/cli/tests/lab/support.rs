@@ -82,17 +82,18 @@ impl Sandbox {
         kernel
     }
 
-    /// `vmbell lab run` with this QEMU and such a kernel.
+    /// `vmbell lab` with this QEMU and such a kernel.
     pub fn run(&self, qemu: &Path) -> Command {
-        self.lab("run", qemu)
+        self.run_as(&["lab"], qemu)
     }
 
-    /// A command of `vmbell lab` with this QEMU and such a kernel.
-    pub fn lab(&self, name: &str, qemu: &Path) -> Command {
+    /// The same by these words.
+    pub fn run_as(&self, words: &[&str], qemu: &Path) -> Command {
         let kernel = self.kernel();
         let mut command = self.vmbell();
         command
-            .args(["lab", name, "--modules", "none", "--kernel"])
+            .args(words)
+            .args(["--modules", "none", "--kernel"])
             .arg(kernel)
             .arg("--qemu")
             .arg(qemu);

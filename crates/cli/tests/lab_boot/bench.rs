@@ -18,7 +18,8 @@ static TWICE: LazyLock<[(Output, Value); 2]> = LazyLock::new(|| {
         let vmbell = env!("CARGO_BIN_EXE_vmbell");
         let smoke = example("kvm_smoke");
         let smoke = smoke.to_str().unwrap();
-        let script = "\"$0\" && \"$1\" stat --deterministic --interrupts 500 --json >/out/report";
+        let script =
+            "\"$0\" && \"$1\" bench eoi --deterministic --interrupts 500 --json >/out/report";
         let mut command = lab(&["--deterministic", "--with", vmbell, "--with", smoke]);
         command.arg("--out").arg(out.path());
         let output = output(command.args(["--", "/bin/sh", "-c", script, smoke, vmbell]));
@@ -30,22 +31,21 @@ static TWICE: LazyLock<[(Output, Value); 2]> = LazyLock::new(|| {
 
 fn deterministic(options: &[&str]) -> (Output, Value) {
     let names = [
-        "--deterministic",
         "floor-getppid",
         "floor-cache-line",
         "debug-constant",
         "portio-no-eventfd",
     ];
-    bench(&[&names[..], options].concat())
+    bench(&[&["--deterministic"], options].concat(), &names)
 }
 
-fn bench(arguments: &[&str]) -> (Output, Value) {
+fn bench(machine: &[&str], arguments: &[&str]) -> (Output, Value) {
     let folder = tempfile::tempdir().unwrap();
     let report = folder.path().join("report.json");
     let mut command = Command::new(env!("CARGO_BIN_EXE_vmbell"));
-    command.args(["lab", "bench"]).args(LIMITS);
-    command.args(["--only", "--export-json"]).arg(&report);
-    command.args(arguments).stdin(Stdio::null());
+    command.arg("lab").args(LIMITS).args(machine);
+    command.args(["--", "vmbell", "bench", "--only", "--export-json"]);
+    command.arg(&report).args(arguments).stdin(Stdio::null());
     let output = output(&mut command);
     let report = serde_json::from_str(&fs::read_to_string(report).unwrap()).unwrap();
     (output, report)
@@ -106,7 +106,7 @@ fn a_benchs_own_status_passes_through_with_its_report_and_the_usermode_backend_r
     let rows = ["portio-no-eventfd", "portio-wildcard-eventfd", "self-ipi"];
     let debug = ["debug-constant", "debug-fail"];
     let arguments = ["--backend", "usermode", "--ops", "200"];
-    let (output, report) = bench(&[&arguments[..], &rows, &debug].concat());
+    let (output, report) = bench(&[], &[&arguments[..], &rows, &debug].concat());
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(report["timing"], "emulated");
     assert_eq!(report["unit"], "time");

@@ -38,7 +38,7 @@ static L1: Session = Session::new(
 );
 
 /// Programs that busybox does not have, or has with other options, QEMU's storage daemon with its libraries, and the
-/// modules of `vmbell net`'s guests.
+/// modules of `vmbell bench net`'s guests.
 fn tools() -> Vec<String> {
     let tools = [
         "/usr/bin/script",

@@ -1,4 +1,4 @@
-//! `vmbell lab net`: what netperf causes by each way, and the end of a guest that spins.
+//! `vmbell lab -- vmbell bench net`: what netperf causes by each way, and the end of a guest that spins.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -29,11 +29,11 @@ fn measured(ways: &[&str]) -> (Value, String) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("report.json");
     let mut command = Command::new(env!("CARGO_BIN_EXE_vmbell"));
-    command.args(["lab", "net", "--runs", "1"]).args(LIMITS);
-    command.args(ways);
-    command.arg("--export-json").arg(&path);
+    command.arg("lab").args(LIMITS);
+    command.args(["--", "vmbell", "bench", "net", "--runs", "1"]);
+    command.args(ways).arg("--export-json").arg(&path);
     let transactions = TRANSACTIONS.to_string();
-    command.args(["--", "--exits", "on", "--transactions", &transactions]);
+    command.args(["--exits", "on", "--transactions", &transactions]);
     let output = output(command.stdin(Stdio::null()));
     let said = text(&output.stdout).to_owned();
     assert!(output.status.success(), "{said}");
@@ -129,7 +129,7 @@ fn guest_that_spins_is_ended_long_before_its_time_limit_where_instructions_are_c
     let kernel = folder.path().join("kernel");
     fs::write(&kernel, kernel_that_spins()).unwrap();
     // A guest that spun for so long would take this host hours.
-    let script = "\"$0\" net --runs 1 --modules /modules --busybox /busybox --netserver /bin/true --netperf /bin/true \
+    let script = "\"$0\" bench net --runs 1 --modules /modules --busybox /busybox --netserver /bin/true --netperf /bin/true \
          vmbell-exit --kernel /kernel --time-limit 1h 2>&1; echo status: $?";
     let vmbell = env!("CARGO_BIN_EXE_vmbell");
     let modules = format!("{}:/modules", PARTS.0.modules.as_ref().unwrap().display());

@@ -236,7 +236,7 @@ fn another_projects_cargo_test_runs_on_real_kvm() {
         .arg("--include-ignored")
         .current_dir(project.path());
     let runner = format!(
-        "{} lab run {} --",
+        "{} lab {} --",
         env!("CARGO_BIN_EXE_vmbell"),
         LIMITS.join(" ")
     );

@@ -1,4 +1,4 @@
-//! `vmbell vmm` with real VMMs: QEMU's boards by emulation on this host, and all of them on the lab's KVM. Every row of
+//! `vmbell bench vmms` with real VMMs: QEMU's boards by emulation on this host, and all of them on the lab's KVM. Every row of
 //! every VMM has a number, or the reason that stands here.
 
 use std::fs;
@@ -240,7 +240,11 @@ fn qemus_boards_answer_every_row_by_emulation() {
     let folder = Folder::new();
     let programs = qemu(&folder);
     let boards = ["qemu-pc", "qemu-q35", "qemu-microvm"];
-    let words = [&["vmm", "--accel", "tcg", "--runs", "1"], &FEW[..], &boards];
+    let words = [
+        &["bench", "vmms", "--accel", "tcg", "--runs", "1"],
+        &FEW[..],
+        &boards,
+    ];
     let report = folder.report(&words.concat(), |command| first_on_path(command, &programs));
     assert_eq!(names(&report), boards);
     for vmm in report["vmms"].as_array().unwrap() {
@@ -272,7 +276,7 @@ fn by_emulation(folder: &Folder, vmms: &[(&str, &str)], rows: &str) -> Value {
             )
         })
         .collect();
-    let mut words = vec!["vmm", "--runs", "1", "--only", rows];
+    let mut words = vec!["bench", "vmms", "--runs", "1", "--only", rows];
     words.extend(FEW);
     for ((name, _), template) in vmms.iter().zip(&templates) {
         words.extend([name, "--vmm", template]);
@@ -316,7 +320,9 @@ fn devices_work_by_each_way_that_qemu_has() {
     let bzimage = folder.path("probe.bz");
     let bzimage = bzimage.to_str().unwrap();
     let written = Command::new(env!("CARGO_BIN_EXE_vmbell"))
-        .args(["vmm", "image", "--format", "bzimage", "-o", bzimage])
+        .args([
+            "bench", "vmms", "image", "--format", "bzimage", "-o", bzimage,
+        ])
         .status();
     assert!(written.unwrap().success());
     let pc = "-M pc -kernel {image} -append {cmdline}";
@@ -387,13 +393,14 @@ fn devices_work_by_each_way_that_qemu_has() {
 fn vmms_answer_every_row_on_kvm() {
     let folder = Folder::new();
     let words = [
-        &["lab", "vmm", "--deterministic", "--runs", "1"],
+        &["lab", "--deterministic"],
         &LIMITS[..],
+        &["--", "vmbell", "bench", "vmms", "--runs", "1"],
     ]
     .concat();
     let report = folder.report(&words, |command| {
         let further = ["--exits", "on", "--vmm", NO_IOEVENTFD];
-        command.arg("--").args(FEW).args(further);
+        command.args(FEW).args(further);
     });
     assert_eq!(report["unit"], "instructions");
     let known = ["qemu-pc", "qemu-q35", "qemu-microvm", "vmbell"];

@@ -15,7 +15,7 @@ pub(super) enum Section {
     HostToGuest,
     Rings,
     Devices,
-    /// The rows of `vmbell vmm`, whose names are the guest image's.
+    /// The rows of `vmbell bench vmms`, whose names are the guest image's.
     Vmms,
     /// The rows of commands that measure one thing in several ways.
     Variants,

@@ -47,7 +47,7 @@ fn wire() -> File {
     let index = unsafe { libc::if_nametoindex(INTERFACE.as_ptr()) };
     assert!(
         index > 0,
-        "no interface of L1: run this with vmbell lab run --device e1000e"
+        "no interface of L1: run this with vmbell lab --device e1000e"
     );
     // SAFETY: zeros are a valid address.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
@@ -116,7 +116,7 @@ fn is_ready() -> bool {
 fn with_card<H: Hypervisor>(hypervisor: &H) -> (Pc, Events) {
     assert!(
         is_ready(),
-        "{CARD} cannot be assigned: run this with vmbell lab run --device e1000e"
+        "{CARD} cannot be assigned: run this with vmbell lab --device e1000e"
     );
     let pc = Pc::new(hypervisor, PcConfig::default(), io::sink()).unwrap();
     let events = Events::default();

@@ -58,15 +58,17 @@ fn measure(
 ) -> Result<(StageCounts, Report)> {
     let folder = tempfile::tempdir().context("cannot make a folder for the report")?;
     let path = folder.path().join("kvm.json");
-    let mut command = launcher.lab("bench");
-    command.args(["--deterministic", "--backend", "kvm"]);
+    let mut command = launcher.lab();
     // Without names the lab plugs in no device. Only a hang takes as long as the limits.
-    command.args(["--device", device]);
+    command.args(["--deterministic", "--device", device]);
     command.args(["--timeout", "1h", "--boot-timeout", "1h"]);
-    if !names.is_empty() {
-        command.arg("--only").args(names);
-    }
-    command.arg("--export-json").arg(&path);
+    command
+        .args(["--", "vmbell", "bench", "--export-json"])
+        .arg(&path);
+    match names {
+        [] => command.arg("--all"),
+        names => command.arg("--only").args(names),
+    };
     let child = child::run(&mut command)?;
     let counts = StageCounts::of(&child);
     let status = child.status;

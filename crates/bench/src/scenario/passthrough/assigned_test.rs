@@ -10,12 +10,12 @@ fn a_host_without_the_device_learns_where_there_is_one() {
     let error = EDU.find(&none).unwrap_err().to_string();
     assert!(error.contains("1234:11e8"), "{error}");
     assert!(
-        error.contains("vmbell lab bench 'passthrough-*' --device edu"),
+        error.contains("vmbell lab -- vmbell bench 'passthrough-*'"),
         "{error}"
     );
     let error = PL031.find(&none).unwrap_err().to_string();
     assert!(
-        error.contains("vmbell lab --arch aarch64 bench 'platform-irq-*'"),
+        error.contains("vmbell lab --arch aarch64 -- vmbell bench 'platform-irq-*'"),
         "{error}"
     );
 }

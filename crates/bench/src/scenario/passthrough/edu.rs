@@ -13,7 +13,7 @@ pub(super) static EDU: Model = Model {
         is_ready: || EDU.find(&Host::system()).is_ok(),
     },
     words: "QEMU's device edu (pci 1234:11e8)",
-    command: "vmbell lab bench 'passthrough-*' --device edu",
+    command: "vmbell lab -- vmbell bench 'passthrough-*'",
     is: is_edu,
     prepare: |_| Ok(()),
     open: Mutex::new(Weak::new()),

@@ -18,7 +18,7 @@ pub(super) static PL031: Model = Model {
         is_ready: || PL031.find(&Host::system()).is_ok(),
     },
     words: "a clock PL031 behind an iommu",
-    command: "vmbell lab --arch aarch64 bench 'platform-irq-*'",
+    command: "vmbell lab --arch aarch64 -- vmbell bench 'platform-irq-*'",
     is: is_pl031,
     prepare,
     open: Mutex::new(Weak::new()),

@@ -1,4 +1,4 @@
-//! Networks of Linux: by each way of notification and interrupt, with taps that cannot be used, and `vmbell net`.
+//! Networks of Linux: by each way of notification and interrupt, with taps that cannot be used, and `vmbell bench net`.
 
 use super::super::boots::bodies::network;
 use super::super::boots::linux::{Guest, KERNEL, line};

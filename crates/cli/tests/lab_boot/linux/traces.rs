@@ -1,4 +1,4 @@
-//! The trace buffers that `vmbell vmm` counts exits with. Nothing here is Linux as a guest, but the L1 is the same.
+//! The trace buffers that `vmbell bench vmms` counts exits with. Nothing here is Linux as a guest, but the L1 is the same.
 
 use super::L1;
 

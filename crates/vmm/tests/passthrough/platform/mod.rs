@@ -52,7 +52,7 @@ pub fn sysfs() -> PathBuf {
     let folder = Path::new("/sys/bus/amba/devices").join(CLOCK);
     assert!(
         folder.exists(),
-        "there is no device {CLOCK}: run this by `vmbell lab --arch aarch64 run --device pl031 --memory 2G -- \
+        "there is no device {CLOCK}: run this by `vmbell lab --arch aarch64 --device pl031 --memory 2G -- \
          PROGRAM --ignored kvm::`"
     );
     folder

@@ -40,7 +40,7 @@ pub fn sysfs(name: &str) -> PathBuf {
     let folder = Path::new("/sys/bus/pci/devices").join(name);
     assert!(
         folder.exists(),
-        "there is no device {name}: run this by `vmbell lab run --device edu --device e1000e --memory 2G -- \
+        "there is no device {name}: run this by `vmbell lab --device edu --device e1000e --memory 2G -- \
          PROGRAM --ignored kvm::`"
     );
     folder

@@ -1,7 +1,7 @@
-//! The options of this command line that the two sides of an interleaved comparison get: those that say what is measured and
-//! how, as the user wrote them.
+//! The words of a command line that are passed on to another `vmbell`: to the two sides of an interleaved comparison, and
+//! to the command in the lab.
 //!
-//! They are taken from what clap parsed, so that a new option of `bench` reaches the sides without a line here.
+//! They are taken from what clap parsed, so that a new option is passed on without a line here.
 
 use std::ffi::{OsStr, OsString};
 
@@ -10,8 +10,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 
 /// The words of all arguments that were given, but for the options in `left_out`; positional ones come last.
 pub(super) fn words(command: &Command, matches: &ArgMatches, left_out: &[&str]) -> Vec<OsString> {
-    let given =
-        |arg: &&Arg| matches.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine);
+    let given = |arg: &&Arg| is_given(matches, arg);
     let mut options = Vec::new();
     let mut positional = Vec::new();
     for arg in command.get_arguments().filter(given) {
@@ -32,12 +31,18 @@ pub(super) fn words(command: &Command, matches: &ArgMatches, left_out: &[&str]) 
     options
 }
 
-fn option(name: &str, value: &OsStr) -> OsString {
+/// Whether the argument is on the command line.
+pub(super) fn is_given(matches: &ArgMatches, arg: &Arg) -> bool {
+    matches.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine)
+}
+
+/// `--NAME=VALUE` as one word.
+pub(super) fn option(name: &str, value: &OsStr) -> OsString {
     let mut word = OsString::from(format!("--{name}="));
     word.push(value);
     word
 }
 
 #[cfg(test)]
-#[path = "forwarded_test.rs"]
+#[path = "given_test.rs"]
 mod tests;

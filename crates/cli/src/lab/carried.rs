@@ -1,0 +1,89 @@
+//! Files of this host that are carried into L1 for a suite: VMMs, and the parts of Linux as a guest.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use tempfile::TempDir;
+
+use super::needs::{GUEST, LINUX};
+use super::parts::Parts;
+use crate::net::DRIVERS;
+use crate::vmm::alioth_on_path;
+use vmbell_lab::arch::Arch;
+use vmbell_lab::cache::Cache;
+use vmbell_lab::kernel::ModuleTree;
+use vmbell_lab::{Kernel, Lab, Provision};
+
+/// Where VMMs are found in L1.
+const QEMU: &str = "/usr/local/bin/qemu-system-x86_64";
+const ALIOTH: &str = "/usr/local/bin/alioth";
+/// What runs the script that starts QEMU.
+const SHELL: &str = "/bin/sh";
+
+/// Files to carry, and the folder in which some of them are made.
+#[derive(Debug, Default)]
+pub(super) struct Carried {
+    /// Files of this host, each with its path in L1.
+    pub(super) files: Vec<(PathBuf, PathBuf)>,
+    /// Scripts, each with its path in L1.
+    pub(super) scripts: Vec<(PathBuf, String)>,
+    made: Option<TempDir>,
+}
+
+impl Carried {
+    /// Adds the lab's QEMU, with all that it needs, and alioth if it is on PATH.
+    pub(super) fn vmms(&mut self, lab: &Lab) -> anyhow::Result<()> {
+        let same = |path: PathBuf| (path.clone(), path);
+        self.files.extend(lab.qemu.files().into_iter().map(same));
+        // The interpreter of QEMU's script, with its libraries.
+        let shell = fs::canonicalize(SHELL).context("this host has no shell")?;
+        self.files.push((shell, SHELL.into()));
+        self.scripts.push((QEMU.into(), lab.qemu.script()));
+        if let Ok(alioth) = alioth_on_path() {
+            self.files.push((alioth, ALIOTH.into()));
+        }
+        Ok(())
+    }
+
+    /// Adds L1's own kernel and its drivers as the guest's, and busybox and netperf, which are downloaded.
+    pub(super) fn linux(&mut self, lab: &Lab, host: Arch, parts: &Parts) -> anyhow::Result<()> {
+        let cache = Cache::user()?;
+        let mut provision = Provision::new(host, &lab.board, &cache, parts.progress());
+        let busybox = provision.shell(false)?.context("there is no busybox")?;
+        let programs = provision.netperf()?;
+        provision.finish()?;
+        let modules = drivers(&lab.kernel)?;
+        let files = [
+            lab.kernel.image.clone(),
+            modules.path().to_path_buf(),
+            busybox,
+            programs.netperf,
+            programs.netserver,
+        ];
+        let named = files.into_iter().zip(LINUX);
+        let place = |(file, (_, name))| (file, Path::new(GUEST).join(name));
+        self.files.extend(named.map(place));
+        self.made = Some(modules);
+        Ok(())
+    }
+}
+
+/// A folder with the guest's drivers and what they depend on, of all modules of the kernel.
+fn drivers(kernel: &Kernel) -> anyhow::Result<TempDir> {
+    let from = kernel.modules.as_ref().context(
+        "the lab's kernel has no modules: name their folder with `vmbell lab --modules`",
+    )?;
+    let folder =
+        TempDir::with_prefix("vmbell-modules-").context("cannot make a temporary folder")?;
+    let write = |name: &str, bytes: &[u8]| {
+        fs::write(folder.path().join(name), bytes).with_context(|| format!("cannot write {name}"))
+    };
+    for module in ModuleTree::open(from, kernel.release())?.load_order(&DRIVERS)? {
+        write(&format!("{}.ko", module.name), &module.bytes)?;
+    }
+    // It names the drivers that have no file.
+    const BUILTIN: &str = "modules.builtin";
+    write(BUILTIN, &fs::read(from.join(BUILTIN)).unwrap_or_default())?;
+    Ok(folder)
+}

@@ -1,0 +1,139 @@
+//! The command line of `vmbell lab -- vmbell ...`: parsed on this host, before any boot, by the parser that L1's `vmbell`
+//! has, and then written anew with paths that are right in L1.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use clap::builder::ValueParser;
+use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
+
+use crate::args::{self, Cli};
+use crate::given::{self, is_given, option};
+use crate::suites::Suite;
+
+/// The word for this program.
+const NAME: &str = "vmbell";
+
+/// A command of this program that is to run in L1.
+#[derive(Debug)]
+pub(super) struct Inner {
+    /// The suite that it measures, if it does.
+    pub(super) suite: Option<Suite>,
+    /// The words that follow `vmbell`.
+    words: Vec<OsString>,
+    /// The names of the command and of its subcommands.
+    path: Vec<OsString>,
+    command: Command,
+    matches: ArgMatches,
+}
+
+impl Inner {
+    /// The command, if `program` is this program; an error, which may be its help, if the arguments are wrong.
+    pub(super) fn of(program: &[OsString]) -> Result<Option<Self>, clap::Error> {
+        match program.split_first() {
+            Some((program, words)) if is_this_program(program) => Self::parse(words).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    fn parse(words: &[OsString]) -> Result<Self, clap::Error> {
+        let mut command = Cli::command();
+        let line = [OsString::from(NAME)].into_iter().chain(words.to_vec());
+        let mut matches = command.clone().try_get_matches_from(line)?;
+        let parsed = Cli::from_arg_matches(&matches)?;
+        let mut path = Vec::new();
+        while let Some((name, inner)) = matches.remove_subcommand() {
+            let Some(subcommand) = command.find_subcommand(&name) else {
+                break;
+            };
+            path.push(name.into());
+            (command, matches) = (subcommand.clone(), inner);
+        }
+        Ok(Self {
+            suite: match parsed.command {
+                args::Command::Bench(args) => Some(Suite::from(*args)),
+                args::Command::Old(old) => Some(Suite::from(old)),
+                _ => None,
+            },
+            words: words.to_vec(),
+            path,
+            command,
+            matches,
+        })
+    }
+
+    /// The words that follow `vmbell` in L1: those of the user, but for options that are replaced, and with options that the
+    /// user did not give.
+    pub(super) fn words(
+        &self,
+        defaults: &[(&str, String)],
+        replaced: &[(&str, OsString)],
+    ) -> Vec<OsString> {
+        if self.suite.is_none() {
+            return self.words.clone();
+        }
+        let mut words = self.path.clone();
+        for (name, value) in defaults {
+            if !self.has(name) {
+                words.push(option(name, value.as_ref()));
+            }
+        }
+        words.extend(replaced.iter().map(|(name, value)| option(name, value)));
+        let names: Vec<&str> = replaced.iter().map(|(name, _)| *name).collect();
+        words.extend(given::words(&self.command, &self.matches, &names));
+        words
+    }
+
+    /// Whether the user gives this option.
+    pub(super) fn has(&self, name: &str) -> bool {
+        let mut args = self.command.get_arguments();
+        args.any(|arg| arg.get_long() == Some(name) && is_given(&self.matches, arg))
+    }
+
+    /// The files that options `--export-...` name.
+    pub(super) fn exports(&self) -> Vec<(&'static str, PathBuf)> {
+        let exports = super::exported::OPTIONS.into_iter();
+        exports
+            .flat_map(|name| self.values(name).map(move |value| (name, value.into())))
+            .collect()
+    }
+
+    /// The files of this host that the command line names, each by its absolute path.
+    pub(super) fn files(&self) -> Vec<PathBuf> {
+        let is_path = |parser: &ValueParser| parser.type_id() == ValueParser::path_buf().type_id();
+        let args = self.command.get_arguments().filter(|arg| {
+            let name = arg.get_long().unwrap_or_default();
+            is_path(arg.get_value_parser())
+                && is_given(&self.matches, arg)
+                && !super::exported::OPTIONS.contains(&name)
+        });
+        args.flat_map(|arg| self.matches.get_raw(arg.get_id().as_str()))
+            .flatten()
+            .filter(|path| Path::new(path).is_file())
+            .filter_map(|path| std::path::absolute(path).ok())
+            .collect()
+    }
+
+    fn values(&self, name: &str) -> impl Iterator<Item = &OsStr> {
+        let mut args = self.command.get_arguments();
+        let arg = args.find(|arg| arg.get_long() == Some(name));
+        let arg = arg.filter(|arg| is_given(&self.matches, arg));
+        let values = arg.and_then(|arg| self.matches.get_raw(arg.get_id().as_str()));
+        values.into_iter().flatten()
+    }
+}
+
+/// Whether this names the program that runs: by its name, or by a path of its file.
+fn is_this_program(program: &OsStr) -> bool {
+    let id = |path: &Path| fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
+    let is_path = program.as_encoded_bytes().contains(&b'/');
+    let own = || env::current_exe().ok().and_then(|own| id(&own));
+    program == NAME || is_path && id(Path::new(program)).is_some_and(|id| Some(id) == own())
+}
+
+#[cfg(test)]
+#[path = "inner_test.rs"]
+mod tests;

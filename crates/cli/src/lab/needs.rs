@@ -1,0 +1,138 @@
+//! What a suite of `vmbell bench` needs in L1, as data.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use anyhow::bail;
+
+use super::inner::Inner;
+use crate::net::takes_card;
+use crate::suites::Suite;
+use vmbell_bench::scenario;
+use vmbell_lab::board::Board;
+use vmbell_report::Timing;
+
+/// Where L1 has the files of Linux as a guest.
+pub(super) const GUEST: &str = "/guest";
+/// The width of a table with columns, the same on every host: the environment moves what is on the program's stack.
+const WIDTH: (&str, &str) = ("COLUMNS", "80");
+/// The card that L1 assigns, its address, and the interface of L1 at the other end of its wire, the first to get a name.
+const CARD: &str = "virtio-net";
+const CARD_ADDRESS: &str = "0000:00:07.0";
+const WIRE: &str = "eth0";
+/// QEMU 7.2's SVM switches vector state off at exits: docs/linux.md.
+const APPEND: &str = "noxsave";
+
+/// What a suite needs, in addition to what every program has.
+#[derive(Debug, Default)]
+pub(super) struct Needs {
+    /// Options that it gets unless the user gives them.
+    pub(super) defaults: Vec<(&'static str, String)>,
+    /// Options that it gets instead of the user's.
+    pub(super) replaced: Vec<(&'static str, OsString)>,
+    /// Variables.
+    pub(super) environment: Vec<(String, String)>,
+    /// Devices of L1, for the boards that have them.
+    pub(super) devices: Vec<&'static str>,
+    /// The least memory of L1 in bytes.
+    pub(super) memory: u64,
+    /// Modules of L1's kernel.
+    pub(super) modules: &'static [&'static str],
+    /// How long the program may take by this host's clock, unless the user says so.
+    pub(super) time_limit: Option<Duration>,
+    /// Whether the VMMs of this host are carried: the lab's QEMU, and alioth.
+    pub(super) vmms: bool,
+    /// Whether the parts of Linux as a guest are carried, and netperf.
+    pub(super) linux: bool,
+}
+
+impl Needs {
+    /// What this command needs on this board.
+    pub(super) fn of(inner: &Inner, board: &Board, timing: Timing) -> anyhow::Result<Self> {
+        let is_counted = timing == Timing::Instructions;
+        let Some(suite) = &inner.suite else {
+            return Ok(Self::default());
+        };
+        let needs = match suite {
+            Suite::Paths(args) => Self {
+                defaults: texts(&[("backend", "kvm")]),
+                devices: scenario::devices(&args.names),
+                ..Self::default()
+            },
+            Suite::Rings(_) | Suite::Eoi(_) => Self::default(),
+            Suite::Vmms(_) => Self {
+                // A VMM that spins for ten seconds of a clock that counts instructions has executed 10,000,000,000.
+                defaults: texts(match is_counted {
+                    true => &[("runs", "1"), ("ops", "20"), ("time-limit", "10s")],
+                    false => &[("ops", "20"), ("time-limit", "2m")],
+                }),
+                time_limit: Some(Duration::from_secs(15 * 60)),
+                vmms: true,
+                ..Self::default()
+            },
+            Suite::Net(args) => Self {
+                replaced: vec![("append", format!("{APPEND} {}", args.append()).into())],
+                ..Self::of_net(&args.names(), is_counted)
+            },
+        };
+        if (needs.vmms || needs.linux) && board.arch.name != "x86_64" {
+            bail!(
+                "this suite runs on x86_64 only, and the lab's machine is {}: leave --arch out",
+                board.arch.name
+            );
+        }
+        Ok(Self {
+            environment: match needs.vmms {
+                true => vec![(WIDTH.0.to_owned(), WIDTH.1.to_owned())],
+                false => Vec::new(),
+            },
+            ..needs
+        })
+    }
+
+    fn of_net(ways: &[&str], is_counted: bool) -> Self {
+        // Where instructions are counted, few operations give the same figures as many, and in less time QEMU makes fewer
+        // guests hang. L1's clock runs fast if this host was busy when L1 measured its counter.
+        let mut defaults = texts(match is_counted {
+            true => &[
+                ("time-limit", "2s"),
+                ("transactions", "500"),
+                ("bytes", "1M"),
+            ],
+            false => &[("time-limit", "5m")],
+        });
+        let path = |(option, name)| (option, format!("{GUEST}/{name}"));
+        defaults.extend(LINUX.map(path));
+        let mut devices = Vec::new();
+        // All ways include one that takes a card.
+        if ways.is_empty() || ways.iter().any(|way| takes_card(way)) {
+            devices.push(CARD);
+            defaults.extend(texts(&[("card", CARD_ADDRESS), ("wire", WIRE)]));
+        }
+        Self {
+            defaults,
+            devices,
+            // L1 has the files of QEMU twice for a moment.
+            memory: 1536 << 20,
+            modules: &["tun", "vhost_net"],
+            time_limit: Some(Duration::from_secs(30 * 60)),
+            vmms: true,
+            linux: true,
+            ..Self::default()
+        }
+    }
+}
+
+/// The options of `bench net` that name the parts of Linux as a guest, and their files in [`GUEST`].
+pub(super) const LINUX: [(&str, &str); 5] = [
+    ("kernel", "vmlinux"),
+    ("modules", "modules"),
+    ("busybox", "busybox"),
+    ("netperf", "netperf"),
+    ("netserver", "netserver"),
+];
+
+fn texts(pairs: &[(&'static str, &str)]) -> Vec<(&'static str, String)> {
+    let owned = |(name, value): &(&'static str, &str)| (*name, (*value).to_owned());
+    pairs.iter().map(owned).collect()
+}

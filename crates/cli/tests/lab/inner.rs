@@ -1,0 +1,107 @@
+//! `vmbell lab -- vmbell ...`, as far as it goes without a boot: what is refused, and what L1 is given.
+
+use std::fs;
+
+use assert_cmd::assert::OutputAssertExt;
+use predicates::prelude::*;
+use predicates::str::contains;
+
+use super::support::Sandbox;
+
+#[test]
+fn help_and_wrong_arguments_of_the_command_in_l1_need_no_boot() {
+    let sandbox = Sandbox::new();
+    let qemu = sandbox.qemu("9.0.0", "echo booted >&2; exit 9");
+    let run = |words: &[&str]| {
+        let mut command = sandbox.run(&qemu);
+        command.arg("--").args(words);
+        command.assert().stderr(contains("booted").not())
+    };
+    let usage = "Usage: vmbell bench vmms [OPTIONS] [NAME]...";
+    run(&["vmbell", "bench", "vmms", "--help"])
+        .success()
+        .stdout(contains(usage));
+    let this = env!("CARGO_BIN_EXE_vmbell");
+    run(&[this, "bench", "--rounds", "3"])
+        .code(2)
+        .stderr(contains("unexpected argument '--rounds'").and(contains("vmbell bench")));
+    run(&["vmbell", "bench", "net", "no-such-way"]).code(2);
+}
+
+#[test]
+fn export_that_would_replace_a_file_that_is_read_is_refused() {
+    let sandbox = Sandbox::new();
+    let qemu = sandbox.qemu("9.0.0", "echo booted >&2; exit 9");
+    let report = sandbox.path("old.json");
+    fs::write(&report, "{}").unwrap();
+    let mut command = sandbox.run(&qemu);
+    command.args(["--", "vmbell", "bench", "--baseline"]);
+    command.arg(&report).arg("--export-json").arg(&report);
+    command
+        .assert()
+        .code(125)
+        .stderr(contains("the export would replace").and(contains("booted").not()));
+    assert_eq!(fs::read_to_string(report).unwrap(), "{}");
+}
+
+/// What L1 is given to do, in the file tree that QEMU gets.
+fn job(sandbox: &Sandbox, lab: &[&str], words: &[&str]) -> String {
+    let file = sandbox.path("tree");
+    let script = format!(
+        "while [ \"$1\" != -initrd ]; do shift; done; cat $2 > {}; exit 9",
+        file.display()
+    );
+    let mut command = sandbox.run_as(lab, &sandbox.qemu("9.0.0", &script));
+    command.current_dir(sandbox.path("")).args(words);
+    command.assert().code(125);
+    let tree = fs::read(file).unwrap();
+    let tree = String::from_utf8_lossy(&tree);
+    let begin = tree.rfind("{\"program\"").unwrap();
+    let (job, _) = tree[begin..].split_once('\0').unwrap();
+    job.to_owned()
+}
+
+#[test]
+fn command_in_l1_writes_its_report_where_it_comes_back_from_and_gets_the_files_that_it_names() {
+    let sandbox = Sandbox::new();
+    fs::write(sandbox.path("old.json"), "{}").unwrap();
+    let words = [
+        "--env",
+        "A=B",
+        "--",
+        "vmbell",
+        "bench",
+        "self-ipi",
+        "--baseline",
+        "old.json",
+        "--export-json",
+        "new.json",
+    ];
+    let job = job(&sandbox, &["lab"], &words);
+    for part in [
+        r#""bench","--backend=kvm","--export-json=/out/export-json","--baseline=old.json","--","self-ipi""#,
+        r#"["A","B"]"#,
+    ] {
+        assert!(job.contains(part), "{part}: {job}");
+    }
+    assert!(!job.contains("XDG_CACHE_HOME"), "{job}");
+    let tree = fs::read(sandbox.path("tree")).unwrap();
+    let baseline = sandbox.path("old.json");
+    let baseline = baseline.to_str().unwrap().trim_start_matches('/');
+    assert!(
+        tree.windows(baseline.len())
+            .any(|part| part == baseline.as_bytes())
+    );
+}
+
+#[test]
+fn other_programs_get_their_words_as_they_are_and_by_the_old_name_of_the_command_too() {
+    let sandbox = Sandbox::new();
+    for lab in [&["lab"][..], &["lab", "run"]] {
+        let words = ["--", "/bin/true", "bench", "--export-json", "new.json"];
+        let job = job(&sandbox, lab, &words);
+        let part = r#""/bin/true","bench","--export-json","new.json""#;
+        assert!(job.contains(part), "{job}");
+        assert!(job.contains("XDG_CACHE_HOME"), "{job}");
+    }
+}
