@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use stub::event::Event;
 
-use super::vm::Guest;
+use super::vm::UsermodeGuest;
 use vmbell_hypervisor::measure::{EventCounter, EventCounts};
 
 /// Adds the counts of the vCPUs' run pages and of the monitor's irqchip.
 #[derive(Debug)]
-pub struct Events(pub(super) Arc<Guest>);
+pub struct Events(pub(super) Arc<UsermodeGuest>);
 
 impl EventCounter for Events {
     fn source(&self) -> &str {

@@ -8,7 +8,7 @@ use stub::layout::{GUEST_END, RunPage, fault, reason};
 
 use super::error::UsermodeError;
 use super::probe::unsupported;
-use super::vm::Guest;
+use super::vm::UsermodeGuest;
 use super::wait::{await_exit, hand_over};
 use vmbell::irq::IrqError;
 use vmbell_hypervisor::Stage;
@@ -18,7 +18,7 @@ use vmbell_hypervisor::{Capability, EntryPoint, Error, Fault, Kick, Vcpu, VmEntr
 /// A virtual CPU of a [`super::UsermodeVm`].
 #[derive(Debug)]
 pub struct UsermodeVcpu {
-    guest: Arc<Guest>,
+    guest: Arc<UsermodeGuest>,
     index: usize,
     /// The sequence number of the last exit that was answered.
     exit_sequence: u32,
@@ -26,7 +26,7 @@ pub struct UsermodeVcpu {
 }
 
 impl UsermodeVcpu {
-    pub(super) fn new(guest: Arc<Guest>, index: usize) -> Self {
+    pub(super) fn new(guest: Arc<UsermodeGuest>, index: usize) -> Self {
         Self {
             guest,
             index,
@@ -283,7 +283,7 @@ impl Vcpu for UsermodeVcpu {
 /// Kicks one vCPU of a sandbox.
 #[derive(Debug)]
 struct VcpuKick {
-    guest: Arc<Guest>,
+    guest: Arc<UsermodeGuest>,
     index: usize,
 }
 

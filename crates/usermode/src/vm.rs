@@ -6,6 +6,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock, Weak};
 
+use stub::ioapic::Source;
 use stub::layout::{MAX_VCPUS, PATCH_BASE, RAM_BASE};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Pattern, Sharing};
@@ -30,7 +31,7 @@ use super::vcpu::UsermodeVcpu;
 
 /// What a guest's vCPUs and their kicks share.
 #[derive(Debug)]
-pub(super) struct Guest {
+pub(super) struct UsermodeGuest {
     pub(super) sandbox: Sandbox,
     pub(super) memory: GuestMemoryMmap,
     pub(super) doorbells: Doorbells,
@@ -45,7 +46,7 @@ pub(super) struct Guest {
 /// dropped.
 #[derive(Debug)]
 pub struct UsermodeVm {
-    guest: Arc<Guest>,
+    guest: Arc<UsermodeGuest>,
     created_vcpus: CreatedVcpus<()>,
     irqfds: Arc<OnceLock<IrqfdWatcher>>,
 }
@@ -56,7 +57,7 @@ impl UsermodeVm {
         let Ram { memory, file } = Ram::of(config)?;
         let sandbox = Sandbox::start(config, &file)?;
         let patcher = Patcher::new(config.patch);
-        let guest = Guest {
+        let guest = UsermodeGuest {
             interrupts: Interrupts::new(config.irqchip, &sandbox)?,
             sandbox,
             memory,
@@ -73,7 +74,7 @@ impl UsermodeVm {
     }
 }
 
-impl Guest {
+impl UsermodeGuest {
     fn remove_irqfd(&self, id: EventId, gsi: Gsi) -> Result<(), Error> {
         match &self.interrupts {
             Some(interrupts) => interrupts.deassign(&self.sandbox, id, gsi).map(drop),
@@ -204,7 +205,7 @@ impl IoEvents for UsermodeVm {
         sharing: Sharing,
     ) -> Result<Doorbell, Error> {
         let pattern = Pattern::from(datamatch);
-        let Guest {
+        let UsermodeGuest {
             doorbells, sandbox, ..
         } = &*self.guest;
         doorbells.register(sandbox, event, address, pattern, sharing)?;
@@ -258,16 +259,20 @@ impl Irqs for UsermodeVm {
 
     fn set_routing(&self, routes: &[Route]) -> Result<(), Error> {
         let interrupts = self.interrupts()?;
-        Ok(interrupts.set_routing(&self.guest.sandbox, routes)?)
+        Ok(interrupts.lock(&self.guest.sandbox).set_routing(routes)?)
     }
 
     fn set_line(&self, gsi: Gsi, level: bool) -> Result<(), Error> {
-        self.interrupts()?.set_line(&self.guest.sandbox, gsi, level);
+        let interrupts = self.interrupts()?;
+        interrupts
+            .lock(&self.guest.sandbox)
+            .set_line(gsi, Source::User, level);
         Ok(())
     }
 
     fn forward_line(&self, gsi: Gsi) -> Result<Box<dyn ForwardedLine>, Error> {
-        self.interrupts()?.forward_line(&self.guest.sandbox, gsi)?;
+        let interrupts = self.interrupts()?;
+        interrupts.lock(&self.guest.sandbox).forward_line(gsi)?;
         let guest = Arc::downgrade(&self.guest);
         Ok(Box::new(LineOwner { guest, gsi }))
     }
@@ -281,7 +286,7 @@ impl Irqs for UsermodeVm {
 /// because a device may outlive its guest.
 #[derive(Debug)]
 struct DirectTrigger {
-    guest: Weak<Guest>,
+    guest: Weak<UsermodeGuest>,
     id: EventId,
 }
 
@@ -290,7 +295,7 @@ impl IrqTrigger for DirectTrigger {
         if let Some(guest) = self.guest.upgrade()
             && let Some(interrupts) = &guest.interrupts
         {
-            interrupts.signal(&guest.sandbox, self.id);
+            interrupts.lock(&guest.sandbox).signal(self.id);
         }
     }
 }
@@ -298,7 +303,7 @@ impl IrqTrigger for DirectTrigger {
 /// The owner's side of a forwarded line. A guest that has ended, or is gone, leaves no interrupt under way.
 #[derive(Debug)]
 struct LineOwner {
-    guest: Weak<Guest>,
+    guest: Weak<UsermodeGuest>,
     gsi: Gsi,
 }
 
@@ -307,7 +312,7 @@ impl ForwardedLine for LineOwner {
         if let Some(guest) = self.guest.upgrade()
             && let Some(interrupts) = &guest.interrupts
         {
-            interrupts.raise_forwarded(&guest.sandbox, self.gsi);
+            interrupts.lock(&guest.sandbox).raise_forwarded(self.gsi);
         }
     }
 
@@ -326,7 +331,7 @@ impl Drop for LineOwner {
         if let Some(guest) = self.guest.upgrade()
             && let Some(interrupts) = &guest.interrupts
         {
-            interrupts.unforward_line(&guest.sandbox, self.gsi);
+            interrupts.lock(&guest.sandbox).unforward_line(self.gsi);
         }
     }
 }

@@ -10,16 +10,16 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use stub::event::EventCounts;
-use stub::ioapic::Source;
 use stub::vcpu_mode::Notification;
 use vmbell::eventfd::{EventId, Signaller, drain};
-use vmbell::irq::{Gsi, IrqError, Irqchip, Msi, Route};
+use vmbell::irq::{Gsi, IrqError, Irqchip, Msi};
 use vmbell_hypervisor::Error;
 use vmm_sys_util::eventfd::EventFd;
 
 use super::super::revocation::{Revocation, SectionBarrier};
 use super::super::sandbox::Sandbox;
-use super::controller::{Apics, Controller, Irqfd};
+use super::apics::{Apics, NotifyVcpu};
+use super::controller::{Controller, ControllerState, Irqfd};
 use super::ioapic;
 use super::resampler::Resampler;
 use crate::revocation::Unfinished;
@@ -27,7 +27,7 @@ use crate::revocation::Unfinished;
 /// The interrupt controllers of one guest, on the monitor's side.
 #[derive(Debug)]
 pub struct Interrupts {
-    controller: Mutex<Controller>,
+    controller: Mutex<ControllerState>,
     /// The counts of events on the monitor's side, without those in the sandbox.
     pub events: EventCounts,
     /// Signals resamplefds, which the sandbox can fill.
@@ -60,8 +60,8 @@ impl Interrupts {
         let events = EventCounts::default();
         let controller = match irqchip {
             Irqchip::None => return Ok(None),
-            Irqchip::Split => Controller::split(),
-            Irqchip::Full => with_apics(sandbox, &events, Controller::full),
+            Irqchip::Split => ControllerState::split(),
+            Irqchip::Full => ControllerState::full(&apics(sandbox, &events)),
         };
         let signaller = Signaller::of_process();
         Ok(Some(Self {
@@ -72,15 +72,11 @@ impl Interrupts {
         }))
     }
 
-    /// Runs `act` on the irqchip of a sandbox, under the controller's lock.
-    fn locked<T>(
-        &self,
-        sandbox: &Sandbox,
-        act: impl FnOnce(&mut Controller, &Apics<'_>) -> T,
-    ) -> T {
-        let controller = self.controller.lock();
-        let mut controller = controller.unwrap_or_else(PoisonError::into_inner);
-        with_apics(sandbox, &self.events, |apics| act(&mut controller, apics))
+    /// The controller of a sandbox, locked until it is dropped.
+    pub fn lock<'s>(&'s self, sandbox: &'s Sandbox) -> Controller<'s> {
+        let state = self.controller.lock();
+        let state = state.unwrap_or_else(PoisonError::into_inner);
+        Controller::new(state, apics(sandbox, &self.events))
     }
 
     fn unfinished(&self) -> MutexGuard<'_, Unfinished<(EventId, Gsi), Removal>> {
@@ -89,23 +85,9 @@ impl Interrupts {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Replaces the routes. Refuses a wrong table, and routes to pins if there is no I/O APIC here.
-    pub fn set_routing(&self, sandbox: &Sandbox, routes: &[Route]) -> Result<(), IrqError> {
-        self.locked(sandbox, |controller, apics| {
-            controller.set_routing(routes, apics)
-        })
-    }
-
-    /// Sets the level of a GSI for a device.
-    pub fn set_line(&self, sandbox: &Sandbox, gsi: Gsi, up: bool) {
-        self.locked(sandbox, |controller, apics| {
-            controller.set_line(gsi, Source::User, up, apics);
-        });
-    }
-
     /// Sends a message and returns whether a local APIC accepted it. Takes no lock.
     pub fn signal_msi(&self, sandbox: &Sandbox, msi: Msi) -> Result<bool, IrqError> {
-        with_apics(sandbox, &self.events, |apics| apics.signal_msi(msi))
+        apics(sandbox, &self.events).signal_msi(msi)
     }
 
     /// Adds an irqfd. If its count is above 0 already, its GSI is raised at once.
@@ -126,9 +108,7 @@ impl Interrupts {
             gsi,
             resampler: resampler.clone(),
         };
-        let assigned = self.locked(sandbox, |controller, apics| {
-            controller.assign(id, irqfd, apics)
-        });
+        let assigned = self.lock(sandbox).assign(id, irqfd);
         if let Err(error) = assigned {
             // No EOI can have read this descriptor.
             if let Some(resampler) = resampler {
@@ -154,9 +134,7 @@ impl Interrupts {
         let removal = if let Some(removal) = unfinished.take(&(id, gsi)) {
             removal
         } else {
-            let removed = self.locked(sandbox, |controller, apics| {
-                controller.deassign(id, gsi, apics)
-            });
+            let removed = self.lock(sandbox).deassign(id, gsi);
             let Some(Irqfd { resampler, .. }) = removed else {
                 return Ok(false);
             };
@@ -176,27 +154,6 @@ impl Interrupts {
         Ok(true)
     }
 
-    /// Forwards a line.
-    pub fn forward_line(&self, sandbox: &Sandbox, gsi: Gsi) -> Result<(), IrqError> {
-        self.locked(sandbox, |controller, apics| {
-            controller.forward_line(gsi, apics)
-        })
-    }
-
-    /// Takes the forwarding of a line back.
-    pub fn unforward_line(&self, sandbox: &Sandbox, gsi: Gsi) {
-        self.locked(sandbox, |controller, apics| {
-            controller.unforward_line(gsi, apics);
-        });
-    }
-
-    /// Raises a line, if it is forwarded.
-    pub fn raise_forwarded(&self, sandbox: &Sandbox, gsi: Gsi) {
-        self.locked(sandbox, |controller, apics| {
-            controller.raise_forwarded(gsi, apics);
-        });
-    }
-
     /// Whether all interrupts of a forwarded line have ended. `read` reads a byte of guest memory.
     pub fn has_ended(&self, sandbox: &Sandbox, gsi: Gsi, read: impl Fn(u64) -> Option<u8>) -> bool {
         let runs = &sandbox.shared.runs[..sandbox.lapics().len()];
@@ -204,9 +161,7 @@ impl Interrupts {
             let mut pv_eois = runs.iter().map(|run| &run.interrupts.pv_eoi);
             pv_eois.any(|pv_eoi| pv_eoi.is_ended(vector, &read))
         };
-        self.locked(sandbox, |controller, apics| {
-            controller.has_ended(gsi, apics, ended_by_bit)
-        })
+        self.lock(sandbox).has_ended(gsi, ended_by_bit)
     }
 
     /// Takes the count of an irqfd and raises its GSI, if the count is above 0 and the eventfd is still an
@@ -219,23 +174,17 @@ impl Interrupts {
     ) -> Option<(usize, Notification)> {
         // Under the lock, because a count that was taken after a removal would be lost to the next user of the
         // eventfd.
-        self.locked(sandbox, |controller, apics| {
-            if controller.is_assigned(id) && drain(event) {
-                controller.signal(id, apics);
-            }
-            apics.last_notified()
-        })
-    }
-
-    /// Raises the GSI of an irqfd as a signal would, if the eventfd is still an irqfd.
-    pub fn signal(&self, sandbox: &Sandbox, id: EventId) {
-        self.locked(sandbox, |controller, apics| controller.signal(id, apics));
+        let controller = self.lock(sandbox);
+        if controller.is_assigned(id) && drain(event) {
+            controller.signal(id);
+        }
+        controller.apics().last_notified()
     }
 
     /// The EOI of a vector that the stub leaves to the monitor, or so the sandbox claims: a false EOI can only
     /// take down lines of that guest.
     pub fn eoi(&self, sandbox: &Sandbox, vector: u8) {
-        let acked = self.locked(sandbox, |controller, apics| controller.eoi(vector, apics));
+        let acked = self.lock(sandbox).eoi(vector);
         for resampler in &acked {
             resampler.ack(self.signaller);
         }
@@ -244,9 +193,7 @@ impl Interrupts {
     /// A load from the I/O APIC; `None` if the access is not to an I/O APIC here.
     pub fn read_ioapic(&self, sandbox: &Sandbox, address: u64, len: u8) -> Option<u64> {
         let offset = offset(address, len)?;
-        let value = self.locked(sandbox, |controller, apics| {
-            controller.read_ioapic(offset, apics)
-        });
+        let value = self.lock(sandbox).read_ioapic(offset);
         value.map(u64::from)
     }
 
@@ -256,9 +203,7 @@ impl Interrupts {
             return false;
         };
         let value = (data & 0xffff_ffff) as u32;
-        let acked = self.locked(sandbox, |controller, apics| {
-            controller.write_ioapic(offset, value, apics)
-        });
+        let acked = self.lock(sandbox).write_ioapic(offset, value);
         for resampler in acked.iter().flatten() {
             resampler.ack(self.signaller);
         }
@@ -266,12 +211,16 @@ impl Interrupts {
     }
 }
 
-/// Runs `act` on the irqchip memory of a sandbox. vCPUs are notified of the requests that their local APICs
-/// accept.
-fn with_apics<T>(sandbox: &Sandbox, events: &EventCounts, act: impl FnOnce(&Apics<'_>) -> T) -> T {
-    let notify = |vcpu| sandbox.notify(vcpu);
+/// The irqchip memory of a sandbox. vCPUs are notified of the requests that their local APICs accept.
+fn apics<'s>(sandbox: &'s Sandbox, events: &'s EventCounts) -> Apics<'s> {
     let (pins, lines) = (&sandbox.control.pins, &sandbox.shared.lines);
-    act(&Apics::new(sandbox.lapics(), pins, lines, events, &notify))
+    Apics::new(sandbox.lapics(), pins, lines, events, sandbox)
+}
+
+impl NotifyVcpu for Sandbox {
+    fn notify(&self, vcpu: usize) -> Notification {
+        Self::notify(self, vcpu)
+    }
 }
 
 fn add_resampler(sandbox: &Sandbox, resample: &EventFd, gsi: Gsi) -> Result<Arc<Resampler>, Error> {

@@ -6,7 +6,7 @@
 
 use stub::ioapic::{PINS, PinLine, RedirectionEntry};
 
-use super::controller::Apics;
+use super::apics::Apics;
 
 /// Guest-physical address of the registers IOREGSEL and IOWIN.
 pub const BASE: u64 = 0xfec0_0000;

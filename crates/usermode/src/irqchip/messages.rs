@@ -10,7 +10,7 @@
 use stub::lapic::{Destination, Lapic, Message, Mode};
 use vmbell::irq::{IrqError, Msi, Routing, Target};
 
-use super::controller::Apics;
+use super::apics::Apics;
 
 const LOGICAL: u64 = 1 << 2;
 /// The redirection hint: deliver to the vCPU with the lowest priority, whatever delivery mode the data has.

@@ -10,8 +10,8 @@
 //! The models in `models/` check the state that threads share here, under every interleaving. The root of the
 //! library includes them, because nothing else of a backend is compiled for the model checker.
 
+mod apics;
 mod controller;
-mod forwarded;
 mod interrupts;
 mod ioapic;
 mod messages;

@@ -14,7 +14,7 @@ use stub::vcpu_mode::Notification;
 use vmm_sys_util::eventfd::EventFd;
 
 use super::super::thread::{allowed_cpus, bind};
-use super::super::vm::Guest;
+use super::super::vm::UsermodeGuest;
 use vmbell::eventfd::EventId;
 use vmbell::thread::{EventLoop, EventSet, ThreadKind, Token};
 use vmbell_hypervisor::Error;
@@ -22,7 +22,7 @@ use vmbell_hypervisor::Error;
 /// The thread, and the irqfds that it waits for.
 #[derive(Debug)]
 pub struct IrqfdWatcher {
-    guest: Arc<Guest>,
+    guest: Arc<UsermodeGuest>,
     irqfds: Mutex<Vec<Watched>>,
     thread: EventLoop,
 }
@@ -43,7 +43,7 @@ struct Irqfd {
 
 impl IrqfdWatcher {
     /// Starts the thread. The watcher holds `guest`, until it is dropped.
-    pub fn start(guest: Arc<Guest>) -> Result<Self, Error> {
+    pub fn start(guest: Arc<UsermodeGuest>) -> Result<Self, Error> {
         let mut cpus = allowed_cpus().map_err(Error::system("read the cpus of this thread"))?;
         cpus.retain(|cpu| !guest.vcpu_cpus.contains(cpu));
         let setup = move || {
@@ -112,7 +112,7 @@ impl Irqfd {
     }
 
     /// Raises the interrupt of the irqfd, which was signalled.
-    fn raise(&self, guest: &Guest) {
+    fn raise(&self, guest: &UsermodeGuest) {
         let Some(interrupts) = &guest.interrupts else {
             return;
         };
@@ -126,7 +126,7 @@ impl Irqfd {
     /// Puts an irqfd that has woken a halted vCPU into the epoll descriptor of that vCPU, so that the next signal wakes
     /// it directly. If that fails, for want of descriptors, the thread goes on waking the vCPU and does not
     /// try again for it.
-    fn wake_directly(&self, guest: &Guest, vcpu: usize) {
+    fn wake_directly(&self, guest: &UsermodeGuest, vcpu: usize) {
         let mut wakes_vcpu = self.wakes_vcpu();
         if *wakes_vcpu == Some(vcpu) {
             return;

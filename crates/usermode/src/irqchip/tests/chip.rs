@@ -3,7 +3,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use stub::event::{Event, EventCounts};
 use stub::ioapic::{EoiActions, Lines, Pin, PinLine, Pins, Source, begin_service, eoi_pins};
@@ -11,7 +11,8 @@ use stub::lapic::{Lapic, Message};
 use stub::vcpu_mode::Notification;
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
-use super::super::controller::{Apics, Controller, Irqfd};
+use super::super::apics::Apics;
+use super::super::controller::{Controller, ControllerState, Irqfd};
 use super::super::resampler::Resampler;
 use super::lapic;
 use vmbell::eventfd::EventId;
@@ -86,7 +87,7 @@ pub fn resampler(descriptor: u32) -> Arc<Resampler> {
 
 /// The controllers and the local APICs of their two vCPUs.
 pub struct Chip {
-    pub controller: Controller,
+    state: Mutex<ControllerState>,
     pub parts: Parts,
     /// The resamplefds, by the descriptors that they would have in the sandbox.
     counters: Vec<Counter>,
@@ -118,21 +119,26 @@ pub fn event(number: u64) -> EventId {
 }
 
 impl Chip {
-    fn new(make: impl FnOnce(&Apics<'_>) -> Controller) -> Self {
+    fn new(make: impl FnOnce(&Apics<'_>) -> ControllerState) -> Self {
         let parts = Parts::new();
         Self {
-            controller: make(&parts.apics()),
+            state: Mutex::new(make(&parts.apics())),
             parts,
             counters: Vec::new(),
         }
     }
 
     pub fn full() -> Self {
-        Self::new(Controller::full)
+        Self::new(ControllerState::full)
     }
 
     pub fn split() -> Self {
-        Self::new(|_| Controller::split())
+        Self::new(|_| ControllerState::split())
+    }
+
+    /// The controller, locked.
+    pub fn controller(&self) -> Controller<'_> {
+        Controller::new(self.state.lock().unwrap(), self.parts.apics())
     }
 
     /// Counts a signal of the resamplefd with this descriptor.
@@ -150,14 +156,13 @@ impl Chip {
 
     /// The guest stores to the I/O APIC.
     pub fn store(&mut self, offset: u64, value: u32) {
-        let apics = self.parts.apics();
-        let acked = self.controller.write_ioapic(offset, value, &apics);
+        let acked = self.controller().write_ioapic(offset, value);
         self.all_acked(&acked.unwrap());
     }
 
     /// The guest loads from the I/O APIC; `None` if there is no I/O APIC.
     pub fn load(&self, offset: u64) -> Option<u32> {
-        self.controller.read_ioapic(offset, &self.parts.apics())
+        self.controller().read_ioapic(offset)
     }
 
     /// The guest writes a register of the I/O APIC.
@@ -198,26 +203,22 @@ impl Chip {
 
     /// The owner of a line forwards it.
     pub fn forward(&mut self, number: u32) -> Result<(), IrqError> {
-        let apics = self.parts.apics();
-        self.controller.forward_line(gsi(number), &apics)
+        self.controller().forward_line(gsi(number))
     }
 
     /// The owner of a line takes its forwarding back.
     pub fn unforward(&mut self, number: u32) {
-        let apics = self.parts.apics();
-        self.controller.unforward_line(gsi(number), &apics);
+        self.controller().unforward_line(gsi(number));
     }
 
     /// The owner of a forwarded line raises it.
     pub fn raise(&mut self, number: u32) {
-        let apics = self.parts.apics();
-        self.controller.raise_forwarded(gsi(number), &apics);
+        self.controller().raise_forwarded(gsi(number));
     }
 
     /// The owner of a forwarded line looks.
     pub fn has_ended(&self, number: u32, ended_by_bit: impl FnOnce(u8) -> bool) -> bool {
-        let apics = self.parts.apics();
-        self.controller.has_ended(gsi(number), &apics, ended_by_bit)
+        self.controller().has_ended(gsi(number), ended_by_bit)
     }
 
     /// The stub's part of the EOI of a vector that has left service.
@@ -227,9 +228,7 @@ impl Chip {
     }
 
     pub fn line(&mut self, number: u32, up: bool) {
-        let apics = self.parts.apics();
-        self.controller
-            .set_line(gsi(number), Source::User, up, &apics);
+        self.controller().set_line(gsi(number), Source::User, up);
     }
 
     pub fn assign(
@@ -240,8 +239,7 @@ impl Chip {
     ) -> Result<(), IrqError> {
         let gsi = gsi(number);
         let irqfd = Irqfd { gsi, resampler };
-        self.controller
-            .assign(event(fd), irqfd, &self.parts.apics())
+        self.controller().assign(event(fd), irqfd)
     }
 
     pub fn irqfd(&mut self, fd: u64, number: u32) -> Result<(), IrqError> {
@@ -262,13 +260,12 @@ impl Chip {
 
     /// Removes an irqfd and returns whether there was one.
     pub fn remove(&mut self, fd: u64, number: u32) -> bool {
-        let apics = self.parts.apics();
-        let removed = self.controller.deassign(event(fd), gsi(number), &apics);
+        let removed = self.controller().deassign(event(fd), gsi(number));
         removed.is_some()
     }
 
     pub fn signal(&mut self, fd: u64) {
-        self.controller.signal(event(fd), &self.parts.apics());
+        self.controller().signal(event(fd));
     }
 
     pub fn route(&mut self, routes: &[(u32, Target)]) -> Result<(), IrqError> {
@@ -277,7 +274,7 @@ impl Chip {
             target,
         };
         let routes: Vec<_> = routes.iter().map(route).collect();
-        self.controller.set_routing(&routes, &self.parts.apics())
+        self.controller().set_routing(&routes)
     }
 
     /// vCPU 0 takes its next interrupt and does the EOI. Returns the vector.
@@ -304,7 +301,7 @@ impl Chip {
         if PinLine::with_vector(pins, lines, eoi.vector)
             .any(|(_, pin_line)| pin_line.pin.needs_monitor_eoi())
         {
-            let acked = self.controller.eoi(eoi.vector, &self.parts.apics());
+            let acked = self.controller().eoi(eoi.vector);
             self.all_acked(&acked);
         } else {
             eoi_pins(pins, lines, eoi.vector, &mut StubEoi(self));

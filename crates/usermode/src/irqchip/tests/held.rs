@@ -91,12 +91,12 @@ fn write_resamples_a_line_only_if_it_could_be_sent() {
 #[test]
 fn eventfd_is_an_irqfd_from_assignment_to_removal() {
     let mut chip = Chip::full();
-    assert!(!chip.controller.is_assigned(event(1)));
+    assert!(!chip.controller().is_assigned(event(1)));
     chip.irqfd(1, 5).unwrap();
-    assert!(chip.controller.is_assigned(event(1)));
-    assert!(!chip.controller.is_assigned(event(2)));
+    assert!(chip.controller().is_assigned(event(1)));
+    assert!(!chip.controller().is_assigned(event(2)));
     assert!(chip.remove(1, 5));
-    assert!(!chip.controller.is_assigned(event(1)));
+    assert!(!chip.controller().is_assigned(event(1)));
 }
 
 #[test]

@@ -1,0 +1,106 @@
+//! Access to the part of a guest's irqchip that is in memory of monitor and sandbox: local APICs, pins and lines, and
+//! the way to notify the vCPUs of requests.
+//!
+//! A thread that raises or ends an interrupt makes an [`Apics`] for that call. Local APICs accept messages without a
+//! lock.
+
+use std::cell::Cell;
+
+use stub::event::{Event, EventCounts};
+use stub::ioapic::{Lines, PinLine, Pins};
+use stub::lapic::{Lapic, Message, Raise};
+use stub::vcpu_mode::Notification;
+use vmbell::irq::{IrqError, Msi};
+
+use super::messages;
+
+/// Notifies a vCPU of a request that it may not have seen, and returns how.
+pub trait NotifyVcpu {
+    /// Notifies the vCPU with this index.
+    fn notify(&self, vcpu: usize) -> Notification;
+}
+
+impl<F: Fn(usize) -> Notification> NotifyVcpu for F {
+    fn notify(&self, vcpu: usize) -> Notification {
+        self(vcpu)
+    }
+}
+
+/// Local APICs, pins and lines of one guest, and the way to notify vCPUs of requests.
+pub struct Apics<'s> {
+    /// The local APICs, by the index of their vCPU.
+    pub lapics: &'s [Lapic],
+    /// The I/O APIC's pins: redirection entries and resamplefds.
+    pub pins: &'s Pins,
+    /// The I/O APIC's input lines: sources and remote IRR.
+    pub lines: &'s Lines,
+    /// The counts of events on the monitor's side.
+    pub events: &'s EventCounts,
+    /// Notifies a vCPU of a request, and returns how.
+    notify: &'s dyn NotifyVcpu,
+    last_notified: Cell<Option<(usize, Notification)>>,
+}
+
+impl<'s> Apics<'s> {
+    /// The irqchip memory of one guest. `notify` notifies a vCPU of a request that it may not have seen.
+    pub fn new(
+        lapics: &'s [Lapic],
+        pins: &'s Pins,
+        lines: &'s Lines,
+        events: &'s EventCounts,
+        notify: &'s dyn NotifyVcpu,
+    ) -> Self {
+        Self {
+            lapics,
+            pins,
+            lines,
+            events,
+            notify,
+            last_notified: Cell::new(None),
+        }
+    }
+
+    /// The pin with this number and its line; `None` if there is no such pin.
+    pub fn pin_line(&self, pin: u8) -> Option<PinLine<'s>> {
+        PinLine::new(self.pins, self.lines, pin)
+    }
+
+    /// Delivers a message, and says whether a local APIC took it.
+    pub fn deliver(&self, message: Message) -> bool {
+        let raise = message.deliver(self.lapics.iter(), |vcpu| {
+            self.events.count(Event::ApicAcceptIrq);
+            self.last_notified
+                .set(Some((vcpu, self.notify.notify(vcpu))));
+        });
+        raise != Raise::Refused
+    }
+
+    /// Counts that a pin is driven.
+    pub fn count_line(&self) {
+        self.events.count(Event::SetIrq);
+        self.events.count(Event::IoapicSetIrq);
+    }
+
+    /// If a line has another interrupt while its guest may end the present one without an exit, makes the vCPUs with
+    /// that one leave the guest.
+    pub fn end_deferral(&self, pin_line: PinLine<'_>) {
+        if pin_line.needs_exit() {
+            let vector = pin_line.pin.entry().vector();
+            let taken = |(_, lapic): &(usize, &Lapic)| lapic.is_in_service(vector);
+            for (vcpu, _) in self.lapics.iter().enumerate().filter(taken) {
+                let _ = self.notify.notify(vcpu);
+            }
+        }
+    }
+
+    /// Sends an MSI, and says whether a local APIC took it.
+    pub fn signal_msi(&self, msi: Msi) -> Result<bool, IrqError> {
+        self.events.count(Event::MsiSetIrq);
+        Ok(self.deliver(messages::decode_msi(msi)?))
+    }
+
+    /// The vCPU that was notified last, and how; `None` if none was.
+    pub fn last_notified(&self) -> Option<(usize, Notification)> {
+        self.last_notified.get()
+    }
+}
